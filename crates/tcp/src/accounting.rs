@@ -1,19 +1,20 @@
-//! What a connection has done so far, for `info.rs`.
+//! Statistics of a connection, for `info.rs`.
 //!
-//! Owns [`Accounting`], which `tcb.rs` keeps, and [`Counters`]; `accounting/busy.rs` has the times.
+//! Owns [`Accounting`], which is part of the `Tcb`, and [`Counters`];
+//! `accounting/busy.rs` has the times.
 
 mod busy;
 
 use busy::BusyTimes;
 
-/// Counters of one connection, as Linux's `tcp_info` has them.
+/// Counters of one connection, as in Linux's `tcp_info`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
-    /// Segments, and among them those with payload, that were not predicted.
+    /// Segments that were not predicted, and below those of them with payload.
     pub(crate) slow_segs_in: u32,
     pub(crate) segs_out: u32,
     pub(crate) slow_data_in: u32,
-    /// Those that were: with payload, and without.
+    /// Predicted segments, with payload and without.
     pub(crate) fast_data_in: u32,
     pub(crate) fast_acks_in: u32,
     pub(crate) data_segs_out: u32,
@@ -22,14 +23,14 @@ pub(crate) struct Counters {
     pub(crate) dsacks: u32,
     /// Tail loss probes.
     pub(crate) probes: u32,
-    /// Paths suspected to swallow full segments.
+    /// How often the path was suspected to drop full segments (a black hole).
     pub(crate) black_holes: u32,
-    /// Recoveries undone.
+    /// Recoveries that were undone.
     pub(crate) undos: u32,
     pub(crate) timeouts: u16,
-    /// Repairs that began with one.
+    /// Recoveries that began with a timeout.
     pub(crate) timeout_repairs: u16,
-    /// How long they have taken, in milliseconds, as `accounting/busy.rs` sums up.
+    /// Total duration of these, in milliseconds, summed up as in `accounting/busy.rs`.
     pub(crate) timeout_repair_ms: u32,
     pub(crate) bytes_retrans: u64,
 }

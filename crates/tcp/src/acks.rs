@@ -1,7 +1,7 @@
-//! The acknowledgments that are owed to the peer, beside what `flags.rs` says of them.
+//! The acknowledgments owed to the peer, beyond what `flags.rs` holds.
 //!
-//! Owns [`OwedAcks`], which `tcb.rs` keeps. `input/data.rs` decides when one is owed,
-//! `output/` takes it off.
+//! Owns [`OwedAcks`], which is part of the `Tcb`. `input/data.rs` decides when one is
+//! owed, `output/` clears it when it is sent.
 
 use crate::codec::saved_part;
 use crate::pos::Pos;
@@ -9,23 +9,23 @@ use crate::rcv::ReceiveSide;
 use crate::time::MS;
 use crate::violation::{Violation, require};
 
-/// How long an acknowledgment may wait (Linux's TCP_DELACK_MIN; RFC 9293 section
+/// How long an acknowledgment may be delayed (Linux's TCP_DELACK_MIN; RFC 9293 section
 /// 3.8.6.3 allows 500 ms).
 pub(crate) const DELAY_US: u64 = 40 * MS;
 
-/// Duplicate acknowledgments in store for a peer without SACK.
+/// The most duplicate acknowledgments that may be owed to a peer without SACK.
 const MAX_DUPLICATES: u8 = 8;
 
-/// When acknowledgments go out.
+/// State of delayed and duplicate acknowledgments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct OwedAcks {
     /// Last.ACK.sent: RCV.NXT when we last sent an acknowledgment.
     last_sent: Pos,
-    /// Estimate of the size of the peer's segments, bytes: every second full one is
+    /// Estimate of the peer's segment size, bytes: every second full segment is
     /// acknowledged.
     segment: u16,
-    /// Acknowledgments still to be sent at once (Linux's quick mode).
+    /// Number of acknowledgments still to be sent without delay (Linux's quick-ack mode).
     quick: u8,
     /// Duplicate acknowledgments owed to a peer without SACK.
     duplicates: u8,
@@ -38,7 +38,8 @@ saved_part!(OwedAcks {
 });
 
 impl OwedAcks {
-    /// None are, to a peer whose segments are taken to have `segment` bytes.
+    /// No acknowledgments are owed; the peer's segments are assumed to have `segment`
+    /// bytes.
     pub(crate) const fn new(segment: u16) -> OwedAcks {
         OwedAcks {
             last_sent: 0,
@@ -53,24 +54,24 @@ impl OwedAcks {
         self.last_sent
     }
 
-    /// Estimate of the size of the peer's segments, bytes.
+    /// Estimate of the peer's segment size, bytes.
     #[inline(always)]
     pub(crate) const fn segment(&self) -> u16 {
         self.segment
     }
 
-    /// Acknowledgments still to be sent at once.
+    /// Number of acknowledgments still to be sent without delay.
     #[inline(always)]
     pub(crate) const fn quick(&self) -> u8 {
         self.quick
     }
 
-    /// The peer's segments have this many bytes at least.
+    /// A segment shows that the peer sends segments of at least `size` bytes.
     pub(crate) fn raise_segment(&mut self, size: u16) {
         self.segment = self.segment.max(size);
     }
 
-    /// So many acknowledgments at least go out at once.
+    /// At least the next `count` acknowledgments are sent without delay.
     #[inline(always)]
     pub(crate) fn be_quick(&mut self, count: u8) {
         self.quick = self.quick.max(count);
@@ -81,30 +82,30 @@ impl OwedAcks {
         self.quick = 0;
     }
 
-    /// A peer without SACK counts one more duplicate.
+    /// One more duplicate acknowledgment is owed to a peer without SACK.
     pub(crate) fn owe_duplicate(&mut self) {
         self.duplicates = self.duplicates.saturating_add(1).min(MAX_DUPLICATES);
     }
 
-    /// No duplicates are owed any more.
+    /// Drops the duplicate acknowledgments that are owed.
     pub(crate) fn forgive_duplicates(&mut self) {
         self.duplicates = 0;
     }
 
-    /// An acknowledgment of everything before `nxt` goes out.
+    /// An acknowledgment of everything before `nxt` is sent.
     #[inline(always)]
     pub(crate) fn sent(&mut self, nxt: Pos) {
         self.last_sent = nxt;
     }
 
-    /// An acknowledgment that was owed goes out; says whether that was the last.
+    /// A duplicate acknowledgment is sent; returns whether it was the last one owed.
     #[inline(always)]
     pub(crate) fn pay(&mut self) -> bool {
         self.duplicates = self.duplicates.saturating_sub(1);
         self.duplicates == 0
     }
 
-    /// Whatever goes out counts for the quick mode.
+    /// Each acknowledgment sent counts against quick-ack mode.
     #[inline(always)]
     pub(crate) fn count_quick(&mut self) {
         if self.quick != 0 {

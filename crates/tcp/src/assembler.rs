@@ -1,23 +1,22 @@
-//! What has arrived out of order: ranges above RCV.NXT, bounded.
+//! The out-of-order ranges above RCV.NXT, bounded in number.
 //!
-//! Owns [`Assembler`]. `input/data.rs` puts ranges in and takes them out when the
-//! hole below is filled; `output/options.rs` makes SACK blocks of them.
+//! Owns [`Assembler`]. `input/data.rs` inserts ranges and removes them when the hole
+//! below is filled; `output/options.rs` builds SACK blocks from them.
 //!
-//! When the table is full a newcomer that touches no range is refused, even if it
-//! lies below the others: throwing a reported range out in its favour would break
-//! the promise that a SACK block makes (RFC 2018 section 8 allows it, but a sender
-//! finds out only by timeout). Progress is safe, for what continues RCV.NXT needs
-//! no room here.
+//! When the table is full, a new range that touches no other is refused even if it lies
+//! below the others: discarding a range that was reported would break the promise of its
+//! SACK block (RFC 2018 section 8 allows it, but the sender finds out only by timeout).
+//! Progress is safe because data that continues RCV.NXT needs no entry here.
 
 use crate::pos::Pos;
 use crate::ranges::{Full, RangeSet};
 
-/// How many separate ranges are remembered: enough for a queue that has overflowed on a
-/// long path, where a loss follows the other. A peer that makes holes for their own sake
-/// costs us 8 KiB and no more time than any other.
+/// The most separate ranges that are kept: enough for a queue that has overflowed on a
+/// long path, where many losses follow each other. A peer that makes holes on purpose
+/// costs 8 KiB and no more time than any other.
 pub(crate) const MAX_RANGES: usize = 1024;
-/// How many of them take no allocation: a few losses in a window. Every connection has the
-/// memory for them, and most never need any.
+/// How many ranges are stored without allocation: a few losses in a window. Every
+/// connection reserves the memory for these, and most never use it.
 const FEW_RANGES: usize = 8;
 
 /// The out-of-order ranges of a receive stream.
@@ -42,13 +41,13 @@ impl Assembler {
         self.ranges.len()
     }
 
-    /// Takes an arrival above `rcv_nxt`. Says how many of its bytes were new.
+    /// Inserts a range above `rcv_nxt` and returns how many of its bytes were new.
     pub(crate) fn add(&mut self, rcv_nxt: Pos, start: Pos, end: Pos) -> Result<u64, Full> {
         self.ranges.insert(rcv_nxt, start, end)
     }
 
-    /// RCV.NXT has been moved to `rcv_nxt` by an arrival in order, from
-    /// `old_rcv_nxt`: takes out what that reached and says where RCV.NXT is then.
+    /// In-order data has moved RCV.NXT from `old_rcv_nxt` to `rcv_nxt`: removes the
+    /// ranges that it reached and returns the new RCV.NXT.
     pub(crate) fn advance(&mut self, old_rcv_nxt: Pos, rcv_nxt: Pos) -> Pos {
         let mut edge = rcv_nxt;
         for (start, end) in self.ranges.iter(old_rcv_nxt) {
@@ -61,7 +60,7 @@ impl Assembler {
         edge
     }
 
-    /// The range that holds `pos`.
+    /// The range that contains `pos`.
     pub(crate) fn find(&self, rcv_nxt: Pos, pos: Pos) -> Option<(Pos, Pos)> {
         self.ranges.find(rcv_nxt, pos)
     }
@@ -80,7 +79,7 @@ impl Assembler {
         self.ranges.ranges_from(rcv_nxt, pos)
     }
 
-    /// Bytes of `start..end` that are here already.
+    /// How many bytes of `start..end` have already arrived.
     pub(crate) fn covered(&self, rcv_nxt: Pos, start: Pos, end: Pos) -> u64 {
         self.ranges.count_within(rcv_nxt, start, end)
     }

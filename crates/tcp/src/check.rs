@@ -1,8 +1,8 @@
-//! What must hold of a connection whenever nothing is being done with it.
+//! The invariants of a connection between two calls.
 //!
-//! Owns [`Tcb::check`]. Each part has a `check` of its own beside its
-//! fields; here is what holds between parts. Debug builds ask after each segment, timeout
-//! and call of the user; the simulation and the fuzz targets ask in every build.
+//! Owns [`Tcb::check`]. Each part has a `check` of its own beside its fields; this file
+//! has the invariants between parts. Debug builds check after each segment, timeout and
+//! user call; the simulation and the fuzz targets check in every build.
 
 use crate::flags::Flags;
 use crate::state::State;
@@ -12,11 +12,12 @@ use crate::timers::Timers;
 use crate::violation::{Violation, require};
 
 impl Tcb {
-    /// Whether the block is consistent, between two calls of other methods.
+    /// Checks that the block is consistent; called between two calls of other methods.
     ///
     /// # Errors
     ///
-    /// Says what does not hold. No segment and no call of the user may bring that about.
+    /// Returns the invariant that does not hold. No segment and no user call may cause
+    /// this.
     pub fn check(&self) -> Result<(), Violation> {
         self.snd.check()?;
         self.rcv.check()?;
@@ -32,7 +33,7 @@ impl Tcb {
         Ok(())
     }
 
-    /// Header prediction may be off where it need not be, and is right where it is on.
+    /// Header prediction may be off when it could be on, but must be right when it is on.
     fn check_prediction(&self) -> Result<(), Violation> {
         let (control, data) = self.prediction();
         require(
@@ -45,7 +46,7 @@ impl Tcb {
         )
     }
 
-    /// The state agrees with what either side has closed.
+    /// The state agrees with what the two sides have closed.
     fn check_state(&self) -> Result<(), Violation> {
         let peer_closed = self.rcv.is_closed();
         let (fin, acked) = (self.snd.fin(), self.snd.fin_acked());
@@ -65,7 +66,7 @@ impl Tcb {
         )
     }
 
-    /// What is owed to somebody has a timer that sees to it.
+    /// Everything that is owed has a timer that covers it.
     fn check_timers(&self) -> Result<(), Violation> {
         if self.state == State::TimeWait {
             let alone = Timers {
@@ -90,7 +91,7 @@ impl Tcb {
         )
     }
 
-    /// Debug builds stop where an invariant does not hold.
+    /// Panics in debug builds if an invariant does not hold.
     #[inline(always)]
     pub(crate) fn debug_check(&self) {
         #[cfg(debug_assertions)]

@@ -1,29 +1,29 @@
-//! How what is saved of a connection becomes bytes, and is taken from them again.
+//! Encoding and decoding of a connection's saved state.
 //!
 //! Owns [`Save`], which every saved type implements, [`Writer`] and [`Reader`], and the
-//! macros that list a part's fields. `restore.rs` puts the parts together. Numbers are
-//! little-endian and stand side by side; the bytes may be those of a process that has
-//! crashed, so whatever they hold is a value or an [`Invalid`].
+//! macros that list a part's fields. `restore.rs` puts the parts together. Integers are
+//! little-endian and unpadded; the bytes may come from a process that has crashed, so
+//! decoding yields a valid value or an [`Invalid`], whatever they hold.
 
 use crate::pos::{MAX_POS, NO_POS, Pos};
 use crate::time::Instant;
 use longshore_wire::tcp::{FastOpenCookie, TcpFlags};
 
-/// What a field holds is no value of it.
+/// The bytes of a field do not encode a value of its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Invalid(pub(crate) &'static str);
 
-/// A value that outlives the process.
+/// A value that is saved and restored in another process.
 pub(crate) trait Save: Sized {
-    /// Bytes that it takes.
+    /// Length of the encoding, bytes.
     const LEN: usize;
-    /// Writes them.
+    /// Encodes the value.
     fn save(&self, out: &mut Writer<'_>);
-    /// The value that they are of.
+    /// Decodes a value.
     fn restore(from: &mut Reader<'_>) -> Result<Self, Invalid>;
 }
 
-/// Where bytes go, from the first on.
+/// Writes bytes into a buffer, from its start.
 #[derive(Debug)]
 pub(crate) struct Writer<'b> {
     rest: &'b mut [u8],
@@ -34,8 +34,8 @@ impl<'b> Writer<'b> {
         Writer { rest: bytes }
     }
 
-    /// The next bytes. That there is room was found out when this was compiled: what
-    /// lies beyond would be left out.
+    /// Appends bytes. The caller's buffer is known at compile time to be large enough;
+    /// bytes beyond its end would be left out.
     #[inline(always)]
     pub(crate) fn put<const N: usize>(&mut self, bytes: [u8; N]) {
         if let Some((front, rest)) = core::mem::take(&mut self.rest).split_first_chunk_mut() {
@@ -44,7 +44,7 @@ impl<'b> Writer<'b> {
         }
     }
 
-    /// Bytes that say nothing.
+    /// Appends padding.
     fn skip(&mut self, len: usize) {
         for _ in 0..len {
             self.put([0]);
@@ -52,7 +52,7 @@ impl<'b> Writer<'b> {
     }
 }
 
-/// Where bytes come from.
+/// Reads bytes from a buffer, from its start.
 #[derive(Debug)]
 pub(crate) struct Reader<'b> {
     rest: &'b [u8],
@@ -71,13 +71,14 @@ impl<'b> Reader<'b> {
     }
 }
 
-/// The length of what a closure shows of a part; so a part's is known when it is compiled.
+/// The encoded length of the field that a closure selects, so that a part's length is a
+/// constant.
 pub(crate) const fn len_of<P, T: Save>(_: fn(&P) -> &T) -> usize {
     T::LEN
 }
 
-/// Lists the fields of a part that are saved, in their order, and those that are rebuilt,
-/// with what they are rebuilt as. A field that is in neither list does not compile.
+/// Lists the fields of a part that are saved, in order, and those that are rebuilt, each
+/// with its initial value. A field that is in neither list is a compile error.
 macro_rules! saved_part {
     ($part:ident {
         saved { $($field:ident),* $(,)? }
@@ -106,7 +107,8 @@ macro_rules! saved_part {
 }
 pub(crate) use saved_part;
 
-/// Gives each case of an enumeration the number that it is saved as, which it keeps.
+/// Assigns each variant of an enumeration the number that it is saved as; these never
+/// change.
 macro_rules! saved_enum {
     ($name:ident { $($case:ident = $number:literal),* $(,)? }) => {
         impl $crate::codec::Save for $name {
@@ -131,7 +133,7 @@ macro_rules! saved_enum {
 }
 pub(crate) use saved_enum;
 
-/// Saves the bits of a set of flags, all of which have to be known.
+/// Saves a set of flags as its bits; restoring rejects unknown bits.
 macro_rules! saved_flags {
     ($name:ident: $bits:ty) => {
         impl $crate::codec::Save for $name {
@@ -188,7 +190,7 @@ impl Save for bool {
     }
 }
 
-/// A position that may be compared and added to without harm.
+/// Restoring rejects positions whose comparison or addition could overflow.
 impl Save for Pos {
     const LEN: usize = 8;
 

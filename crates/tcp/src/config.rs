@@ -1,10 +1,9 @@
-//! What a connection can be told: options fixed at the handshake, and those that
-//! the user may change at any time.
+//! The configuration of a connection: options fixed at the handshake, and those that the
+//! user may change at any time.
 //!
-//! Owns [`Config`]. The engine fills one from the socket's options and gives it to
-//! `Tcb::connect` or `Tcb::accept`; the block keeps a copy, and the setters on
-//! `Tcb` change it afterwards. Defaults are Linux's, since the programs above
-//! expect them.
+//! Owns [`Config`]. The engine fills one from the socket's options and passes it to
+//! `Tcb::connect` or `Tcb::accept`; the block keeps a copy, which the setters of `Tcb`
+//! change afterwards. Defaults are Linux's, since programs expect them.
 
 use crate::codec::{saved_enum, saved_part};
 use crate::congestion::Congestion;
@@ -13,18 +12,18 @@ use crate::congestion::Congestion;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum EcnMode {
-    /// Neither asked for nor given.
+    /// Neither requested nor accepted.
     Off = 0,
-    /// RFC 3168, asked for and given.
+    /// RFC 3168, requested and accepted.
     Request = 1,
-    /// RFC 3168, given to those who ask.
+    /// RFC 3168, accepted when the peer requests it.
     #[default]
     Accept = 2,
-    /// Accurate feedback (RFC 9768), asked for and given.
+    /// Accurate feedback (RFC 9768), requested and accepted.
     RequestAccurate = 3,
-    /// RFC 3168 is asked for, accurate feedback given to those who ask.
+    /// RFC 3168 is requested; accurate feedback is accepted when the peer requests it.
     RequestAcceptAccurate = 4,
-    /// Accurate feedback, given to those who ask.
+    /// Accurate feedback, accepted when the peer requests it.
     AcceptAccurate = 5,
 }
 
@@ -38,7 +37,7 @@ saved_enum!(EcnMode {
 });
 
 impl EcnMode {
-    /// The mode of this number, `None` if there is none.
+    /// The mode with this number, or `None`.
     #[must_use]
     pub const fn from_number(number: u8) -> Option<EcnMode> {
         Some(match number {
@@ -57,7 +56,7 @@ impl EcnMode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum SynCookies {
-    /// Never: SYNs beyond the queue are dropped.
+    /// Never: SYNs that the queue has no room for are dropped.
     Off = 0,
     /// When the queue is full.
     #[default]
@@ -73,7 +72,7 @@ saved_enum!(SynCookies {
 });
 
 impl SynCookies {
-    /// The mode of this number, `None` if there is none.
+    /// The mode with this number, or `None`.
     #[must_use]
     pub const fn from_number(number: u8) -> Option<SynCookies> {
         Some(match number {
@@ -116,12 +115,12 @@ impl Default for Keepalive {
     }
 }
 
-/// What closing does with what is not yet delivered (SO_LINGER).
+/// What closing does with data that is not delivered yet (SO_LINGER).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Linger {
-    /// Close in the background: everything written is still delivered. A lingering
-    /// close with a positive time is the same to this machine; the caller waits for
-    /// `Events::CLOSED` or `snd_acked` as long as it likes.
+    /// Close in the background: everything written is still delivered. A lingering close
+    /// with a positive time is the same to this crate; the caller waits for
+    /// `Events::CLOSED` or `snd_acked`.
     #[default]
     Background,
     /// SO_LINGER with time 0: reset at once.
@@ -139,7 +138,7 @@ pub struct Config {
     /// Upper bound for both the advertised and the used MSS (TCP_MAXSEG), bytes; 0
     /// leaves it to the path.
     pub mss: u16,
-    /// The addresses are those of IPv6: what that says of the path counts.
+    /// The addresses are IPv6, which determines header sizes and the minimum MTU.
     pub ipv6: bool,
     /// Offer and accept window scaling (RFC 7323 section 2).
     pub window_scaling: bool,
@@ -147,27 +146,27 @@ pub struct Config {
     pub timestamps: bool,
     /// Offer and accept selective acknowledgments (RFC 2018).
     pub sack: bool,
-    /// Bytes that the receive stream may hold unread (SO_RCVBUF) at the start.
+    /// Initial size of the receive buffer (SO_RCVBUF), bytes.
     pub rcvbuf: u32,
-    /// How far auto-tuning may raise `rcvbuf`; equal to `rcvbuf` (or below) when
-    /// the user fixed it. The window scale is chosen for it. The default is what a
-    /// stream of the host may hold, and more than a path of 1 Gb/s and 100 ms does.
+    /// Upper bound for the auto-tuning of `rcvbuf`; at most `rcvbuf` if the user has
+    /// fixed the size. The window scale is chosen for this size. The default is the
+    /// capacity of a host's stream, which is more than a path of 1 Gb/s and 100 ms holds.
     pub rcvbuf_max: u32,
     /// Upper bound of the advertised window (TCP_WINDOW_CLAMP), 0 if none.
     pub window_clamp: u32,
-    /// No Nagle (TCP_NODELAY).
+    /// Disable Nagle's algorithm (TCP_NODELAY).
     pub nodelay: bool,
-    /// Full segments only (TCP_CORK).
+    /// Send only full segments (TCP_CORK).
     pub cork: bool,
-    /// Acknowledge at once (TCP_QUICKACK).
+    /// Acknowledge without delay (TCP_QUICKACK).
     pub quickack: bool,
     /// Keepalive probing.
     pub keepalive: Keepalive,
-    /// How long data may stay unacknowledged (TCP_USER_TIMEOUT, RFC 9293 section
-    /// 3.8.3), milliseconds; 0 for `retries` alone.
+    /// How long data may stay unacknowledged (TCP_USER_TIMEOUT, RFC 9293 section 3.8.3),
+    /// milliseconds; 0 means that `retries` alone decides.
     pub user_timeout_ms: u32,
-    /// Tell the peer of it, and go by what the peer tells where it is 0 (RFC 5482; Linux
-    /// does neither).
+    /// Advertise the user timeout to the peer, and use the peer's where ours is 0 (RFC
+    /// 5482; Linux does neither).
     pub user_timeout_option: bool,
     /// What closing does.
     pub linger: Linger,
@@ -182,30 +181,30 @@ pub struct Config {
     pub abort_on_overflow: bool,
     /// Explicit congestion notification. DCTCP asks for it in any mode.
     pub ecn: EcnMode,
-    /// The peer's urgent pointer names the urgent byte and not the one after it
+    /// The peer's urgent pointer points at the urgent byte and not at the one after it
     /// (RFC 9293 section 3.8.5 against RFC 6093 section 3.1; tcp_stdurg).
     pub urgent_names_itself: bool,
-    /// Upper bound of the pace of sending (SO_MAX_PACING_RATE), bytes per second;
-    /// `u64::MAX` for none.
+    /// Upper bound of the pacing rate (SO_MAX_PACING_RATE), bytes per second; `u64::MAX`
+    /// for none.
     pub max_pacing_rate: u64,
-    /// Suspect a path that swallows full segments without a word, and probe for what
-    /// it takes (RFC 4821; Linux's tcp_mtu_probing is 0 by default, this is its 1).
+    /// Detect a path that silently drops full segments, and probe for the size that it
+    /// takes (RFC 4821; Linux's tcp_mtu_probing is 0 by default, this is its 1).
     pub mtu_probing: bool,
     /// Initial window in segments (RFC 6928: 10).
     pub initial_window: u8,
-    /// Packets in a batch for the port to cut, at least, where the window has room for
-    /// twice as many (tcp_min_tso_segs).
+    /// Smallest number of packets in a batch that the port segments, if the window has
+    /// room for twice as many (tcp_min_tso_segs).
     pub min_batch: u8,
-    /// After an idle time the congestion window starts again from the initial window
-    /// (RFC 5681 section 4.1; tcp_slow_start_after_idle).
+    /// Restart from the initial window after an idle period (RFC 5681 section 4.1;
+    /// tcp_slow_start_after_idle).
     pub slow_start_after_idle: bool,
-    /// How often a SYN is repeated (TCP_SYNCNT; Linux's tcp_syn_retries).
+    /// How often a SYN is retransmitted (TCP_SYNCNT; Linux's tcp_syn_retries).
     pub syn_retries: u8,
-    /// How often a SYN-ACK is repeated (tcp_synack_retries).
+    /// How often a SYN-ACK is retransmitted (tcp_synack_retries).
     pub synack_retries: u8,
-    /// How often data is repeated (tcp_retries2, R2 of RFC 9293 section 3.8.3).
+    /// How often data is retransmitted (tcp_retries2, R2 of RFC 9293 section 3.8.3).
     pub retries: u8,
-    /// The same for a connection that no program holds any more
+    /// How often data is retransmitted on a connection that no program holds any more
     /// (tcp_orphan_retries).
     pub orphan_retries: u8,
 }

@@ -1,9 +1,8 @@
-//! What acknowledgments have delivered: the rate of it, and the pace that follows.
+//! Delivery rate and pacing, updated by acknowledgments.
 //!
-//! Owns those methods of [`Tcb`], which bring congestion control together with what it is
-//! told of flight, liveness and ECN. `input/` calls them for each acknowledgment, `output/`
-//! when a round trip begins to be timed, `open.rs` and `user.rs` for an algorithm that
-//! begins.
+//! Owns the methods of [`Tcb`] that pass congestion control what it needs of flight,
+//! liveness and ECN. `input/` calls them for each acknowledgment, `output/` when the
+//! timing of a round trip begins, `open.rs` and `user.rs` when an algorithm is chosen.
 
 use crate::congestion::{Delivered, Rate};
 use crate::ecn::Variant;
@@ -11,8 +10,8 @@ use crate::tcb::Tcb;
 use crate::time::Instant;
 
 impl Tcb {
-    /// An acknowledgment has been dealt with that delivered this many bytes: the rate
-    /// of delivery, for an algorithm that goes by it, and the pace.
+    /// An acknowledgment that delivered this many bytes was processed: takes a rate
+    /// sample, for algorithms that use the delivery rate, and updates the pacing rate.
     #[inline]
     pub(crate) fn note_delivery(&mut self, delivered: u64, now: Instant) {
         if self.congestion.rate.is_on() {
@@ -23,8 +22,8 @@ impl Tcb {
         }
     }
 
-    /// The same where header prediction took the acknowledgment, which then tells of no
-    /// marks.
+    /// As [`note_delivery`](Self::note_delivery), for an acknowledgment taken by header
+    /// prediction, which carries no congestion marks.
     #[inline]
     pub(crate) fn note_predicted_delivery(&mut self, delivered: u64, now: Instant) {
         if self.congestion.controller.wants_marks() {
@@ -51,9 +50,10 @@ impl Tcb {
             .sample_rate(&delivered, repeated, pipe, recovering, now);
     }
 
-    /// How long the last round trip took that was timed, if it is over. It ended with the
-    /// last acknowledgment: none is sent, and so none comes, between its end and the next
-    /// one's beginning, but of what was in flight beside it.
+    /// The duration of the last timed round trip, if it has ended. It ended with the last
+    /// acknowledgment: from then until the next round trip begins nothing timed is in
+    /// flight, so no other acknowledgment arrives, except for what was in flight beside
+    /// it.
     fn timed_round(&self) -> Option<u64> {
         if self.flight.is_timing() {
             return None;
@@ -61,28 +61,28 @@ impl Tcb {
         Some(self.liveness.last_ack().since(self.flight.timed_at))
     }
 
-    /// The next round trip is timed from now on.
+    /// Ends the timed round trip; the next one begins now.
     #[inline(never)]
     pub(crate) fn turn_round(&mut self) {
         let elapsed = self.timed_round();
         self.congestion.turn_round(self.snd.una(), elapsed);
     }
 
-    /// The rate of delivery, as tcpi_delivery_rate has it.
+    /// The delivery rate, as in tcpi_delivery_rate.
     pub(crate) fn delivery_rate(&self) -> Rate {
         let elapsed = self.timed_round();
         self.congestion.delivery_rate(self.snd.una(), elapsed)
     }
 
-    /// The algorithm was chosen, or the connection is established: rates are measured
-    /// if it goes by them, and it is paced if it wants to be.
+    /// The algorithm was chosen, or the connection is established: starts rate
+    /// measurement and pacing if the algorithm wants them.
     pub(crate) fn start_congestion_control(&mut self, now: Instant) {
         let repeated = self.accounting.counters.bytes_retrans;
         self.congestion.start_measuring(&self.snd, repeated, now);
         self.update_pacing();
     }
 
-    /// The rate may have changed.
+    /// Updates the pacing rate, which may have changed.
     pub(crate) fn update_pacing(&mut self) {
         let marks = self.ecn.variant() != Variant::Off;
         self.congestion
@@ -96,7 +96,7 @@ impl Tcb {
         self.update_pacing();
     }
 
-    /// Data has to wait for its turn: sees to it that a timer runs, if there is any.
+    /// Data is held back by pacing: arms the pacing timer if there is any data to send.
     pub(crate) fn wait_for_pace(&mut self) {
         if self.snd.nxt() < self.snd.end() || !self.flight.recovery.is_quiet() {
             self.timers.pace = self.congestion.pacer.next();

@@ -1,7 +1,7 @@
-//! Why a segment, or a part of one, was not taken: each reason enumerated once.
+//! The reasons for dropping a segment or a part of one, each enumerated once.
 //!
-//! Owns [`DropReason`]. Input returns one in its `Disposition`; the engine counts
-//! them by [`DropReason::index`] and prints [`DropReason::name`].
+//! Owns [`DropReason`]. Input returns one in its `Disposition`; the engine counts them by
+//! [`DropReason::index`] and prints [`DropReason::name`].
 
 longshore_wire::drop_reasons! {
     /// Why a segment, or a part of one, was dropped.

@@ -1,17 +1,17 @@
 //! Explicit congestion notification: RFC 3168, and the accurate feedback of RFC 9768.
 //!
-//! Owns [`EcnState`] and what it does to segments in both directions. `open.rs` and
-//! `input/syn_sent.rs` negotiate with it, `input/mod.rs` shows it each acceptable
-//! segment, `output/` asks it for header flags and the ECN field of the IP header. The
-//! counters of accurate feedback are in `ecn/accurate.rs`.
+//! Owns [`EcnState`]. `open.rs` and `input/syn_sent.rs` negotiate ECN with it,
+//! `input/mod.rs` passes it each acceptable segment, `output/` asks it for header flags
+//! and the ECN field of the IP header. The counters of accurate feedback are in
+//! `ecn/accurate.rs`.
 //!
-//! The three flags of the header mean, by the variant that was agreed:
+//! The meaning of the three header flags depends on the negotiated variant:
 //!
 //! | | AE | CWR | ECE |
 //! | --- | --- | --- | --- |
-//! | RFC 3168 | | the window has come down | congestion was experienced |
-//! | DCTCP (RFC 8257) | | the same | the last packet experienced congestion |
-//! | RFC 9768 | the three are ACE, the count of packets that did, modulo 8 | | |
+//! | RFC 3168 | | the window was reduced | congestion was experienced |
+//! | DCTCP (RFC 8257) | | the window was reduced | the last packet was marked CE |
+//! | RFC 9768 | the three flags are ACE, the number of packets marked CE, modulo 8 | | |
 
 mod accurate;
 
@@ -30,11 +30,11 @@ pub use accurate::EcnTotals;
 use accurate::{Accurate, NOT_CAPABLE_SEEN, handshake_ace};
 use longshore_wire::tcp::{AccurateEcn, TcpFlags};
 
-/// What was agreed.
+/// The negotiated variant of ECN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Variant {
-    /// Nothing.
+    /// ECN is off.
     Off,
     /// RFC 3168.
     Classic,
@@ -54,33 +54,33 @@ pub(crate) const ECN_FLAGS: TcpFlags = TcpFlags(TcpFlags::AE.0 | TcpFlags::CWR.0
 bitflags::bitflags! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     struct Bits: u8 {
-        /// ECE is to be set until the peer says CWR.
+        /// ECE is set until the peer sends CWR.
         const ECHO = 1;
-        /// CWR is to be set on the next new data.
+        /// CWR is set on the next new data.
         const CWR_DUE = 1 << 1;
-        /// What we send must not be marked: something on the path, or the peer, does
-        /// not bear it (RFC 9768 sections 3.2.2.2 to 3.2.2.4).
+        /// Our packets must not be ECN-capable, since the path or the peer mishandles the
+        /// field (RFC 9768 sections 3.2.2.2 to 3.2.2.4).
         const NOT_CAPABLE = 1 << 2;
         /// The next segment carries the handshake's encoding of the ECN field.
         const HANDSHAKE_DUE = 1 << 3;
-        /// A packet with an ECN-capable field has come (for TCP_INFO).
+        /// A packet with an ECN-capable field was received (for TCP_INFO).
         const SEEN = 1 << 4;
-        /// DCTCP.CE: the last packet with data experienced congestion.
+        /// DCTCP.CE: the last packet with data was marked CE.
         const CE = 1 << 5;
-        /// An acknowledgment of the data before the change of `CE` goes first.
+        /// An acknowledgment of the data before the change of `CE` must be sent first.
         const CHANGE_DUE = 1 << 6;
-        /// The segment that completes the handshake is being looked at: what its ACE
-        /// field says is no count.
+        /// The segment being processed completes the handshake: its ACE field is not a
+        /// count.
         const HANDSHAKE_TOLD = 1 << 7;
     }
 }
 
 saved_flags!(Bits: u8);
 
-/// What one acknowledgment says of congestion.
+/// The congestion feedback of one acknowledgment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Feedback {
-    /// Bytes that it covers, and how many of them were marked; the latter may be more.
+    /// Bytes that it acknowledges, and the number of marked bytes, which may be greater.
     acked: u32,
     marked: u32,
     /// It reports marks.
@@ -91,14 +91,14 @@ pub(crate) struct Feedback {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EcnState {
     variant: Variant,
-    /// What our SYN asks for.
+    /// The variant that our SYN requests.
     asked: Variant,
     bits: Bits,
-    /// The flags that tell the peer which ECN field its SYN or SYN-ACK had.
+    /// The flags that report the ECN field with which the peer's SYN or SYN-ACK arrived.
     handshake: TcpFlags,
-    /// Marks of what was sent below are answered.
+    /// The window was already reduced for marks on data sent before this position.
     answered: Pos,
-    /// What an acknowledgment before the change of DCTCP.CE acknowledges.
+    /// The acknowledgment number to send before the change of DCTCP.CE.
     before_change: Pos,
     accurate: Accurate,
 }
@@ -122,14 +122,14 @@ impl EcnState {
         }
     }
 
-    /// What was agreed.
+    /// The negotiated variant.
     #[inline]
     pub(crate) const fn variant(&self) -> Variant {
         self.variant
     }
 
-    /// Whether a segment without flags of ECN, in a packet without a mark, changes
-    /// nothing here, so that header prediction may take it.
+    /// Whether a segment without ECN flags in an unmarked packet changes no ECN state, so
+    /// that header prediction may take it.
     pub(crate) const fn is_predictable(&self) -> bool {
         match self.variant {
             Variant::Off => true,
@@ -138,7 +138,7 @@ impl EcnState {
         }
     }
 
-    /// What accurate feedback has counted; nothing without it.
+    /// The counters of accurate feedback; all 0 without it.
     pub(crate) fn totals(&self) -> EcnTotals {
         if self.variant == Variant::Accurate {
             self.accurate.totals()
@@ -147,26 +147,26 @@ impl EcnState {
         }
     }
 
-    /// Whether a packet that could be marked has come.
+    /// Whether an ECN-capable packet was received.
     pub(crate) const fn seen(&self) -> bool {
         self.bits.contains(Bits::SEEN)
     }
 }
 
-/// An active open asks for this.
+/// The variant that an active open requests.
 const fn to_ask(mode: EcnMode, congestion: Congestion) -> Variant {
     match mode {
         EcnMode::RequestAccurate => Variant::Accurate,
         EcnMode::Request | EcnMode::RequestAcceptAccurate => Variant::Classic,
-        // An algorithm that goes by marks is nothing without them.
+        // An algorithm that uses marks cannot work without ECN.
         _ if congestion.wants_marks() => Variant::Classic,
         _ => Variant::Off,
     }
 }
 
-/// A passive open gives this to a SYN with these flags (RFC 3168 section 6.1.1, RFC
-/// 9768 sections 3.1.2 and 3.1.3: what is not known yet counts as a request for
-/// accurate feedback).
+/// The variant that a passive open grants to a SYN with these flags (RFC 3168 section
+/// 6.1.1; RFC 9768 sections 3.1.2 and 3.1.3: an unknown combination counts as a request
+/// for accurate feedback).
 const fn to_grant(mode: EcnMode, congestion: Congestion, syn: TcpFlags) -> Variant {
     let classic = syn.contains(TcpFlags::CWR.union(TcpFlags::ECE));
     let accurate = matches!(
@@ -186,11 +186,11 @@ const fn to_grant(mode: EcnMode, congestion: Congestion, syn: TcpFlags) -> Varia
 }
 
 impl EcnState {
-    /// The flags of our SYN or SYN-ACK, which goes for the first time if it has `repeats`
-    /// 0. A SYN that is repeated asks for nothing: that may be what keeps it from arriving
-    /// (RFC 3168 section 6.1.1.1); for accurate feedback the first repetition still asks
-    /// (RFC 9768 section 3.1.4.1). A SYN-ACK gives up the flags with its second repetition,
-    /// though not the feedback (section 3.2.3.2.2).
+    /// The flags of our SYN or SYN-ACK, which was sent `repeats` times before. A
+    /// retransmitted SYN does not request ECN, since the flags may have caused the loss
+    /// (RFC 3168 section 6.1.1.1); for accurate feedback the first retransmission still
+    /// does (RFC 9768 section 3.1.4.1). A SYN-ACK drops the flags with its second
+    /// retransmission, but keeps accurate feedback on (section 3.2.3.2.2).
     pub(crate) fn syn_flags(&mut self, cfg: &Config, answer: bool, repeats: u8) -> TcpFlags {
         if answer {
             return match self.variant {
@@ -212,21 +212,21 @@ impl EcnState {
         }
     }
 
-    /// The peer's SYN has come, to a passive open.
+    /// Handles the peer's SYN in a passive open.
     pub(crate) fn on_syn(&mut self, cfg: &Config, syn: &Segment<'_>) {
         let granted = to_grant(cfg.ecn, cfg.congestion, syn.header.flags);
         self.variant = granted;
         self.handshake = handshake_ace(syn.ecn);
     }
 
-    /// The peer's SYN-ACK has come (RFC 3168 section 6.1.1, RFC 9768 table 2).
+    /// Handles the peer's SYN-ACK (RFC 3168 section 6.1.1, RFC 9768 table 2).
     pub(crate) fn on_syn_ack(&mut self, syn_ack: &Segment<'_>) {
         let flags = syn_ack.header.flags & ECN_FLAGS;
         let classic = flags == TcpFlags::ECE;
         let e = &mut *self;
         e.variant = match e.asked {
             Variant::Accurate if classic => Variant::Classic,
-            // All three back is a peer that reflects what it does not understand.
+            // A peer that returns all three flags reflects what it does not understand.
             Variant::Accurate if flags.intersects(ECN_FLAGS) && flags != ECN_FLAGS => {
                 Variant::Accurate
             }
@@ -243,17 +243,17 @@ impl EcnState {
         }
     }
 
-    /// The acknowledgment of our SYN-ACK has come (RFC 9768 table 4): which ECN field
-    /// it arrived with.
+    /// Handles the acknowledgment of our SYN-ACK (RFC 9768 table 4), which reports the
+    /// ECN field with which the SYN-ACK arrived.
     pub(crate) fn on_handshake_ack(&mut self, ack: &Segment<'_>) {
         if self.variant == Variant::Accurate {
             let flags = ack.header.flags & ECN_FLAGS;
             self.accurate.start_answered(flags);
-            // The SYN-ACK of a simultaneous open is no acknowledgment beyond that.
+            // The SYN-ACK of a simultaneous open only acknowledges.
             let told = !ack.header.flags.contains(TcpFlags::SYN);
             self.bits.set(Bits::HANDSHAKE_TOLD, told);
             if !flags.intersects(ECN_FLAGS) {
-                // RFC 9768 section 3.2.2.4: ACE is zeroed on the way.
+                // RFC 9768 section 3.2.2.4: ACE is zeroed on the path.
                 self.bits |= Bits::NOT_CAPABLE;
             } else if ack.payload_len == 0 {
                 self.mind_mangling(flags);
@@ -261,9 +261,8 @@ impl EcnState {
         }
     }
 
-    /// SYN and SYN-ACK leave without being ECN-capable. If they arrive otherwise, the
-    /// path changes the field, and nothing it says can be believed (RFC 9768 section
-    /// 3.2.2.3).
+    /// SYN and SYN-ACK are sent without an ECN-capable field. If they arrive with one,
+    /// the path changes the field and marks cannot be trusted (RFC 9768 section 3.2.2.3).
     fn mind_mangling(&mut self, told: TcpFlags) {
         let other = [Ecn::Capable0, Ecn::Capable1, Ecn::Congested];
         if told != NOT_CAPABLE_SEEN && other.into_iter().any(|e| handshake_ace(e) == told) {
@@ -271,8 +270,8 @@ impl EcnState {
         }
     }
 
-    /// Takes the ECN field and the flags of an acceptable segment, as far as its data
-    /// is concerned. Called before its payload is placed.
+    /// Processes the ECN field and the flags of an acceptable segment, as far as they
+    /// concern its data. Called before its payload is placed.
     pub(crate) fn on_arrival(
         &mut self,
         rcv: &ReceiveSide,
@@ -294,7 +293,7 @@ impl EcnState {
     }
 
     /// RFC 9768 section 3.2.2: CE is counted on every packet; section 3.2.2.5: and
-    /// told at once.
+    /// reported at once.
     fn count_arrival(&mut self, flags: &mut Flags, segment: &Segment<'_>) {
         let packets = match segment.gso_size {
             0 => 1,
@@ -307,9 +306,9 @@ impl EcnState {
         }
     }
 
-    /// RFC 3168 section 6.1.3: congestion is echoed until the sender says that it has
-    /// reduced its window. RFC 8257 section 3.2: with DCTCP, the echo follows the
-    /// packets, and a change of it is told at once.
+    /// RFC 3168 section 6.1.3: congestion is echoed until the sender reports that it has
+    /// reduced its window. RFC 8257 section 3.2: with DCTCP, the echo follows the marks
+    /// of packets, and a change is reported at once.
     fn hear_congestion(
         &mut self,
         rcv: &ReceiveSide,
@@ -344,8 +343,8 @@ impl EcnState {
         }
     }
 
-    /// What an acknowledgment of `acked` bytes says of congestion. Called once for each,
-    /// before the window may grow for it.
+    /// The congestion feedback of an acknowledgment of `acked` bytes. Called once for
+    /// each acknowledgment, before the window may grow for it.
     pub(crate) fn feedback(
         &mut self,
         snd: &SendSide,
@@ -377,7 +376,7 @@ impl EcnState {
         }
     }
 
-    /// Answers what an acknowledgment said of congestion; called after SND.UNA was moved.
+    /// Reacts to congestion feedback; called after SND.UNA was moved.
     pub(crate) fn on_feedback(
         &mut self,
         snd: &SendSide,
@@ -395,8 +394,8 @@ impl EcnState {
         }
     }
 
-    /// RFC 3168 section 6.1.2: once in a window, the congestion window comes down as
-    /// for a loss; not again if a loss is being answered.
+    /// RFC 3168 section 6.1.2: once per window the congestion window is reduced as for a
+    /// loss, but not while a loss is being recovered.
     fn answer_congestion(
         &mut self,
         snd: &SendSide,
@@ -413,9 +412,9 @@ impl EcnState {
         }
     }
 
-    /// The ECN field of the packets that carry data; `again`: it is repeated. RFC 3168
-    /// section 6.1.5: what is repeated is not marked, but for DCTCP, whose queues would
-    /// drop it.
+    /// The ECN field of packets with data; `again`: it is retransmitted. RFC 3168 section
+    /// 6.1.5: retransmissions are not ECN-capable, except with DCTCP, whose queues would
+    /// drop them.
     pub(crate) fn field(&self, cfg: &Config, again: bool) -> Ecn {
         let may = self.variant != Variant::Off && !self.bits.contains(Bits::NOT_CAPABLE);
         if may && (!again || cfg.congestion.wants_marks()) {
@@ -449,9 +448,9 @@ impl EcnState {
         }
     }
 
-    /// How much one segment may carry of `most`. A port that cuts a long segment into
-    /// packets leaves CWR on the first only, as RFC 3168 wants it; where the bit is part
-    /// of a count, such a segment must not be cut.
+    /// The largest payload of a segment, at most `most`. A port that segments a large
+    /// packet keeps CWR on the first part only, as RFC 3168 requires; where the bit is
+    /// part of a count, the packet must not be segmented.
     #[inline]
     pub(crate) fn bound_payload(&self, snd: &SendSide, most: usize) -> usize {
         if self.variant == Variant::Accurate && self.accurate.ace().contains(TcpFlags::CWR) {
@@ -461,22 +460,24 @@ impl EcnState {
         }
     }
 
-    /// The option of accurate feedback, if a segment without data should carry it.
+    /// The accurate ECN option, if a segment without data should carry it.
     pub(crate) fn option(&mut self) -> Option<AccurateEcn> {
         (self.variant == Variant::Accurate)
             .then(|| self.accurate.option())
             .flatten()
     }
 
-    /// The option of our SYN-ACK: with the first one, as it may be what keeps it from
-    /// arriving (RFC 9768 sections 3.2.3.2.1 and 3.2.3.2.2), and if a cookie leaves room.
+    /// The option of our SYN-ACK: only on the first one, since it may cause the loss (RFC
+    /// 9768 sections 3.2.3.2.1 and 3.2.3.2.2), and only if there is no cookie, which
+    /// takes its space.
     pub(crate) fn syn_option(&self, first: bool, has_cookie: bool) -> Option<AccurateEcn> {
         let gives = self.variant == Variant::Accurate && first && !has_cookie;
         gives.then_some(Accurate::FIRST_OPTION)
     }
 
-    /// RFC 8257 section 3.2: before the echo changes, what came before is acknowledged
-    /// with the old one. Gives what that acknowledgment acknowledges and its flags.
+    /// RFC 8257 section 3.2: before the echo changes, the data received before is
+    /// acknowledged with the old value. Returns the acknowledgment number and the flags
+    /// for that.
     pub(crate) fn take_change(&mut self) -> Option<(Pos, TcpFlags)> {
         let e = &mut *self;
         if !e.bits.contains(Bits::CHANGE_DUE) {

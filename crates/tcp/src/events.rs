@@ -1,8 +1,8 @@
-//! What happened to a connection, told by edges: `Tcb::take_events` hands out what
-//! has come together since the last call.
+//! Edge-triggered events of a connection: `Tcb::take_events` returns those since the last
+//! call.
 //!
-//! Owns [`Events`] and [`Error`]. The engine reads them after each burst and turns
-//! them into completions.
+//! Owns [`Events`] and [`Error`]. The engine reads them after each burst and turns them
+//! into completions.
 
 use crate::codec::{saved_enum, saved_flags};
 
@@ -22,21 +22,21 @@ bitflags::bitflags! {
         const RESET = 16;
         /// The peer does not answer. Comes with `ERROR` and `CLOSED`.
         const TIMED_OUT = 32;
-        /// It is over. Call `poll_transmit` until it gives nothing (a reset may be
-        /// owed), then forget the block.
+        /// The connection is over. Call `poll_transmit` until it returns `None` (a reset
+        /// may be owed), then drop the block.
         const CLOSED = 64;
-        /// The connection is in TIME-WAIT: it may be replaced by
-        /// `Tcb::time_wait()`, once `poll_transmit` gives nothing.
+        /// The connection is in TIME-WAIT: it may be replaced by `Tcb::time_wait()` once
+        /// `poll_transmit` returns `None`.
         const TIME_WAIT = 128;
         /// `error()` has the reason why the connection died.
         const ERROR = 256;
         /// Auto-tuning has raised the receive buffer, see `rcvbuf()`.
         const RCVBUF = 512;
-        /// All that was written, and the FIN, is acknowledged.
+        /// Everything that was written, and the FIN, is acknowledged.
         const FIN_ACKED = 1024;
-        /// An ICMP error that does not end the connection, see `soft_error()`.
+        /// An ICMP error that does not end the connection, see `take_soft_error()`.
         const SOFT_ERROR = 2048;
-        /// The peer has told of further urgent data, see `rcv_urgent()`.
+        /// The peer has announced further urgent data, see `rcv_urgent()`.
         const URGENT = 4096;
     }
 }

@@ -1,13 +1,13 @@
-//! Fast Open (RFC 7413): data on the SYN, for those who have been here before.
+//! Fast Open (RFC 7413): data on the SYN.
 //!
-//! Owns both ends' part of it. [`FastOpen`] is what a block keeps of it; `syn_data.rs` has
-//! what is done with that. Around blocks: `cache` (what a client remembers of
-//! servers), `queue` (what a server makes of a SYN), `key` (the cookies themselves).
+//! Owns the client's and the server's part. [`FastOpen`] is the state kept in a `Tcb`;
+//! `syn_data.rs` acts on it. Outside of the `Tcb` there are `cache` (what a client
+//! remembers of servers), `queue` (how a server handles a SYN) and `key` (cookies).
 //!
-//! Nothing is lost by trying: a server that does not take the data acknowledges the SYN
-//! alone, and they go again at once; a SYN that is not answered is repeated without data
-//! and without the option, as a middlebox may be to blame, and the cache leaves Fast
-//! Open out for that server for a while if it happens again.
+//! Trying costs nothing: a server that does not accept the data acknowledges the SYN
+//! alone, and the data is sent again at once. A SYN that is not answered is retransmitted
+//! without data and without the option, since a middlebox may have dropped it; if that
+//! happens again, the cache disables Fast Open for that server for a while.
 
 #[allow(
     clippy::indexing_slicing,
@@ -29,26 +29,26 @@ use crate::snd::SendSide;
 use crate::state::State;
 use longshore_wire::tcp::FastOpenCookie;
 
-/// Data on a SYN to a server whose MSS was not remembered, bytes (RFC 7413 section
+/// Bound for data on a SYN to a server whose MSS is unknown, bytes (RFC 7413 section
 /// 4.1.3: the default of RFC 9293).
 pub(crate) const DEFAULT_MSS: u16 = 536;
 
-/// Left free on a SYN with data, bytes: what options may take at most, since there are
-/// middleboxes that add some (and Linux leaves it).
+/// Bytes left free on a SYN with data: the maximum length of options, since some
+/// middleboxes add options (Linux leaves the same).
 const OPTION_ROOM: u16 = 40;
 
-/// What Fast Open is about on this connection.
+/// What this connection uses Fast Open for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Nothing.
     None,
-    /// Our SYN asks for a cookie.
+    /// Our SYN requests a cookie.
     Asks,
-    /// Our SYN carries a cookie, and data if there are any.
+    /// Our SYN carries a cookie, and data if there is any.
     Sends,
-    /// Our SYN carries data without a cookie: both ends are configured so.
+    /// Our SYN carries data without a cookie: both ends are configured to do so.
     SendsBare,
-    /// Our SYN-ACK gives a cookie.
+    /// Our SYN-ACK grants a cookie.
     Gives,
 }
 
@@ -64,18 +64,18 @@ saved_enum!(Role {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FastOpen {
     pub(crate) role: Role,
-    /// Our SYN was not answered and goes out plain.
+    /// Our SYN was not answered and is retransmitted without Fast Open.
     pub(crate) fell_back: bool,
-    /// The program may have the connection before the handshake is over (the server),
-    /// or the server has taken all the data of our SYN (the client).
+    /// Server: the program may have the connection before the handshake is complete.
+    /// Client: the server has accepted all data of our SYN.
     pub(crate) accepted: bool,
     /// The server has answered our SYN with a cookie.
     pub(crate) given: bool,
     /// The SYN waits for the first data (TCP_FASTOPEN_CONNECT).
     pub(crate) waits: bool,
-    /// It did, and the program was told that it is connected.
+    /// It did wait, and the program was told that the connection is established.
     pub(crate) early: bool,
-    /// The MSS that bounds the SYN's data.
+    /// The MSS that bounds the data on the SYN, bytes.
     pub(crate) most: u16,
     /// Bytes of data that were on the SYN.
     pub(crate) sent: u16,
@@ -104,36 +104,36 @@ impl FastOpen {
     }
 }
 
-/// What a client has learned from its SYN.
+/// The result of a client's SYN, for the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FastOpenOutcome {
     /// The cookie to use next time.
     pub cookie: Option<FastOpenCookie>,
-    /// The MSS that the server told, bytes.
+    /// The MSS that the server advertised, bytes.
     pub mss: u16,
     /// Bytes of data on the SYN, and whether the server took them all.
     pub sent: u16,
     /// See `sent`.
     pub accepted: bool,
-    /// The SYN with the option was not answered, a plain one was.
+    /// The SYN with the option was not answered, but one without was.
     pub fell_back: bool,
-    /// The option was the experiment's.
+    /// The option was that of the experiment (RFC 6994).
     pub experimental: bool,
 }
 
-/// Why a client's SYN delivered no data although Fast Open was wanted, in the numbers of
-/// Linux's tcpi_fastopen_client_fail.
+/// Why a client's SYN delivered no data although Fast Open was enabled, as in Linux's
+/// tcpi_fastopen_client_fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum FastOpenFailure {
-    /// It did, or was not to, or it is not known yet.
+    /// The SYN delivered data, was not meant to, or the result is not known yet.
     #[default]
     None = 0,
     /// There was no cookie.
     NoCookie = 1,
     /// The server acknowledged less than all of the data.
     NotAcknowledged = 2,
-    /// The same, after the SYN was repeated.
+    /// The server acknowledged less than all of the data after the SYN was retransmitted.
     Repeated = 3,
 }
 
@@ -152,23 +152,23 @@ impl FastOpen {
         self.waits
     }
 
-    /// In SYN-SENT: the user takes the connection for made.
+    /// In SYN-SENT: the user was told that the connection is established.
     pub(crate) fn is_taken_for_made(&self) -> bool {
         self.early
     }
 
-    /// In SYN-SENT: the user takes the connection for made, has written, and may lay it
-    /// down; what was written is still to be delivered.
+    /// In SYN-SENT: the user was told that the connection is established, has written,
+    /// and may close; what was written must still be delivered.
     pub(crate) fn has_early_data(&self, snd: &SendSide, cfg: &Config) -> bool {
         self.early && !self.waits && snd.edge() > 0 && cfg.linger != crate::config::Linger::Reset
     }
 
-    /// Whether data on a SYN were taken (TCPI_OPT_SYN_DATA).
+    /// Whether data on a SYN was accepted (TCPI_OPT_SYN_DATA).
     pub(crate) fn syn_data_taken(&self) -> bool {
         self.accepted && self.sent > 0
     }
 
-    /// Why data did not go with our SYN, or were not taken.
+    /// Why data was not sent with our SYN, or was not accepted.
     pub(crate) fn failure(&self, snd: &SendSide, flags: Flags) -> FastOpenFailure {
         let f = self;
         match f.role {
@@ -184,8 +184,8 @@ impl FastOpen {
         }
     }
 
-    /// Whether `end` is where the data on our SYN ended: alone on their packet, they are
-    /// pushed if they have to go again.
+    /// Whether `end` is the end of the data on our SYN. That data was alone in its
+    /// packet, so it gets PSH if it is retransmitted.
     pub(crate) fn ends_syn_data(&self, flags: Flags, end: Pos) -> bool {
         self.sent > 0 && end == Pos::from(self.sent) && flags.contains(Flags::ACTIVE)
     }
@@ -202,7 +202,7 @@ impl FastOpen {
         }
     }
 
-    /// The bytes of the stream that go with the first SYN.
+    /// Selects the data that is sent with the first SYN; returns where it ends.
     pub(crate) fn data_on_syn(&mut self, snd: &SendSide, cfg: &Config, state: State) -> Pos {
         let f = &*self;
         let carries = matches!(f.role, Role::Sends | Role::SendsBare) && !f.fell_back;
@@ -223,7 +223,8 @@ impl FastOpen {
     }
 
     /// The SYN-ACK acknowledges up to `ack` and has this option. A cookie that was not
-    /// asked for is none; one that answers the first SYN after the second went out is.
+    /// requested is ignored; one that answers the first SYN after the second was sent is
+    /// used.
     pub(crate) fn handle_answer(&mut self, ack: Pos, cookie: Option<FastOpenCookie>) {
         let f = &mut *self;
         f.accepted = f.sent > 0 && ack >= Pos::from(f.sent);

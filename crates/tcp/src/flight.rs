@@ -1,8 +1,9 @@
-//! What is in flight: when each range was sent, what became of it, and the repair of
-//! what was lost.
+//! Data in flight: when each range was sent, what became of it, and the recovery of
+//! losses.
 //!
-//! Owns [`Flight`], which `tcb.rs` keeps. Output tells it what goes out, `input/ack.rs`
-//! what comes back. All of it may be forgotten: what is outstanding then counts as lost.
+//! Owns [`Flight`], which is part of the `Tcb`. Output reports what is sent,
+//! `input/ack.rs` what is acknowledged. All of this state may be discarded: outstanding
+//! data then counts as lost.
 
 mod plpmtu;
 mod recovery;
@@ -22,35 +23,35 @@ use crate::time::Instant;
 use crate::violation::{Violation, require};
 use scoreboard::{Scoreboard, granularity};
 
-/// What the timer is for.
+/// The purpose of the running timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum XmitTimer {
     /// The retransmission timer.
     Retransmit,
-    /// The persist timer: the window is closed.
+    /// The persist timer: the peer's window is closed.
     Persist,
-    /// The tail loss probe's, in place of the retransmission timer (RFC 8985
+    /// The tail loss probe's timer, which replaces the retransmission timer (RFC 8985
     /// section 7.2).
     Probe,
-    /// The reordering timer, in place of the retransmission timer (RFC 8985 section
+    /// The reordering timer, which replaces the retransmission timer (RFC 8985 section
     /// 6.2 step 5).
     Reorder,
 }
 
-/// The timer of what is outstanding, or waits for the peer's window.
+/// The timer for outstanding data, or for data that waits for the peer's window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LossTimer {
-    /// When it runs out; `Instant::NEVER` if it is off.
+    /// When it expires; `Instant::NEVER` if it is off.
     pub(crate) at: Instant,
     pub(crate) kind: XmitTimer,
-    /// When the retransmission timer was started, if `at` stands for an earlier one in
-    /// its place; see [`Flight::rto_deadline`].
+    /// When the retransmission timer was started, also while another timer replaces it;
+    /// see [`Flight::rto_deadline`].
     pub(crate) from: Instant,
 }
 
 impl LossTimer {
-    /// Off.
+    /// A timer that is off.
     pub(crate) const fn new() -> LossTimer {
         LossTimer {
             at: Instant::NEVER,
@@ -60,7 +61,7 @@ impl LossTimer {
     }
 }
 
-/// The scoreboard, loss repair, and the round trip that is being timed.
+/// The scoreboard, loss recovery, and the round trip that is being timed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Flight {
     /// An acknowledgment of this position ends the timed round trip; `NO_POS` if none
@@ -71,13 +72,13 @@ pub(crate) struct Flight {
     pub(crate) last_sent: Instant,
     pub(crate) timer: LossTimer,
     pub(crate) recovery: Recovery,
-    /// How much more the path may take.
+    /// The search for the path's MTU.
     pub(crate) mtu: MtuSearch,
     pub(crate) scoreboard: Scoreboard,
 }
 
 impl Flight {
-    /// Nothing is in flight, on a path that is taken for one of `path_mss` bytes.
+    /// Nothing is in flight; the path is assumed to take segments of `path_mss` bytes.
     pub(crate) const fn new(path_mss: u16, now: Instant) -> Flight {
         Flight {
             timed: NO_POS,
@@ -89,7 +90,7 @@ impl Flight {
             scoreboard: Scoreboard::new(),
         }
     }
-    /// What ends at `end` and follows everything sent so far goes out for the first time.
+    /// New data up to `end`, which follows everything sent before, is sent.
     #[inline(always)]
     pub(crate) fn send(&mut self, snd: &SendSide, end: Pos, now: Instant) {
         if !self.scoreboard.send_with_last(end, now) {
@@ -97,7 +98,7 @@ impl Flight {
         }
     }
 
-    /// The same, if the last range does not take it in.
+    /// As [`send`](Self::send), if the last range cannot be extended.
     pub(crate) fn send_apart(&mut self, snd: &SendSide, end: Pos, now: Instant) {
         let granularity = granularity(snd.rtt.srtt().unwrap_or(0));
         self.scoreboard.send_apart(end, now, granularity);
@@ -119,14 +120,15 @@ impl Flight {
         self.timed != NO_POS
     }
 
-    /// RFC 6298 section 3, Karn: what is being timed may have been repeated.
+    /// RFC 6298 section 3, Karn's algorithm: the timed segment may have been
+    /// retransmitted.
     #[inline]
     pub(crate) fn stop_timing(&mut self, congestion: &mut CongestionState) {
         self.timed = NO_POS;
         congestion.rate.spoil_round();
     }
 
-    /// Starts the retransmission timer anew (RFC 6298 section 5.1 and 5.3).
+    /// Restarts the retransmission timer (RFC 6298 sections 5.1 and 5.3).
     #[inline]
     pub(crate) fn arm_retransmit(&mut self, snd: &SendSide, now: Instant) {
         self.timer.kind = XmitTimer::Retransmit;
@@ -134,12 +136,12 @@ impl Flight {
         self.timer.from = now;
     }
 
-    /// When the retransmission timer runs out, whatever stands in its place.
+    /// When the retransmission timer expires, also while another timer replaces it.
     pub(crate) fn rto_deadline(&self, snd: &SendSide) -> Instant {
         self.timer.from.after_us(snd.rtt.rto())
     }
 
-    /// What stood in place of the retransmission timer is over: it has its turn.
+    /// The timer that replaced the retransmission timer is done: the latter runs again.
     pub(crate) fn wait_for_rto(&mut self, snd: &SendSide, now: Instant) {
         self.timer.kind = XmitTimer::Retransmit;
         self.timer.at = self.rto_deadline(snd).max(now.after_us(1));

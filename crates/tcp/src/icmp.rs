@@ -10,7 +10,7 @@ use crate::tcb::Tcb;
 use crate::time::Instant;
 use longshore_wire::SeqNumber;
 
-/// What an ICMP error says, in either version of IP.
+/// The meaning of an ICMP error, in either version of IP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum IcmpError {
     /// Network unreachable.
@@ -23,18 +23,18 @@ pub enum IcmpError {
     PortUnreachable,
     /// The source route failed.
     SourceRouteFailed,
-    /// The host is not known.
+    /// The destination host is unknown.
     HostUnknown,
-    /// We are isolated.
+    /// The source host is isolated.
     HostIsolated,
-    /// It is forbidden (IPv6 alone).
+    /// Communication is administratively prohibited (IPv6 only).
     Prohibited,
-    /// The header, or what follows it, was not understood.
+    /// The header, or the data after it, was not understood.
     NotUnderstood,
 }
 
 impl IcmpError {
-    /// Why a connection that it ends has died.
+    /// The error with which a connection ends because of this ICMP error.
     #[must_use]
     pub const fn error(self) -> Error {
         match self {
@@ -52,14 +52,14 @@ impl IcmpError {
 }
 
 impl Tcb {
-    /// An ICMP error that quotes a segment of this connection with sequence number
-    /// `seq`. "Packet too big" is not here: the engine keeps the path's MTU and calls
-    /// [`Tcb::set_path_mss`].
+    /// Handles an ICMP error that quotes a segment of this connection with sequence
+    /// number `seq`. "Packet too big" is not among these: the engine keeps the path MTU
+    /// and calls [`Tcb::set_path_mss`].
     ///
-    /// RFC 5927 section 4.1: an error is believed only if it quotes what is in
-    /// flight. RFC 5461 section 4 and Linux: a connection that is not established yet
-    /// is given up at once; an established one only remembers (RFC 9293 section
-    /// 3.9.2.2 has all unreachables soft).
+    /// RFC 5927 section 4.1: an error is accepted only if it quotes a segment in flight.
+    /// RFC 5461 section 4 and Linux: a connection that is not established yet is aborted;
+    /// an established one only records a soft error (RFC 9293 section 3.9.2.2 treats all
+    /// unreachables as soft).
     pub fn on_icmp(&mut self, kind: IcmpError, seq: SeqNumber, now: Instant) {
         let _ = now;
         if !self.is_in_flight(seq) {
@@ -72,18 +72,17 @@ impl Tcb {
         self.outcome.events |= Events::SOFT_ERROR;
     }
 
-    /// Whether an error that quotes sequence number `seq` can be about something that
-    /// we sent: it is in flight.
+    /// Whether an error that quotes sequence number `seq` can refer to a segment of ours:
+    /// one that is in flight.
     #[must_use]
     pub fn is_in_flight(&self, seq: SeqNumber) -> bool {
         let pos = self.snd.pos(seq);
         self.state != State::Closed && pos >= self.snd.una() && pos < self.snd.nxt()
     }
 
-    /// The path takes segments of `mss` bytes (its MTU less IP and TCP header). If
-    /// that is less than before, what is in flight in larger segments is sent again
-    /// at once, without a change of the congestion window (RFC 8899 section 3,
-    /// RFC 1191 section 6.4).
+    /// The path takes segments of `mss` bytes (its MTU less IP and TCP headers). If that
+    /// is less than before, larger segments in flight are retransmitted at once, without
+    /// a change of the congestion window (RFC 8899 section 3, RFC 1191 section 6.4).
     pub fn set_path_mss(&mut self, mss: u16) {
         let told = mss.max(MIN_MSS);
         if told != self.snd.path_mss() {
@@ -91,8 +90,8 @@ impl Tcb {
             self.flight.note_told_mss(&self.snd);
         }
         if self.state == State::SynSent {
-            // As of a connection that is opened after this: what a path does not take
-            // one way, it seldom takes the other.
+            // The same bound applies to a connection opened after this: a path that does
+            // not take a size in one direction seldom takes it in the other.
             self.rcv.bound_mss(told);
             self.fast_open_met_small_path();
         }
@@ -100,7 +99,7 @@ impl Tcb {
         self.debug_check();
     }
 
-    /// Something that bounds the segments has changed.
+    /// A bound on the segment size has changed.
     pub(crate) fn bound_segments(&mut self) {
         let old = self.snd.mss();
         self.update_mss();

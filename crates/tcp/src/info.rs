@@ -1,8 +1,8 @@
-//! What there is to know about a connection, in Linux's terms.
+//! Connection information in Linux's terms.
 //!
-//! Owns [`TcpInfo`], [`Tcb::info`] and Linux's `struct tcp_info`. The engine calls it
-//! for TCP_INFO and for `longshore ss`. Linux counts packets where we count bytes;
-//! they are converted by the MSS.
+//! Owns [`TcpInfo`], [`Tcb::info`] and Linux's `struct tcp_info`. The engine calls it for
+//! TCP_INFO and for `longshore ss`. Linux counts packets where Longshore counts bytes;
+//! bytes are converted by the MSS.
 
 use crate::ecn::{EcnTotals, Variant};
 use crate::fast_open::FastOpenFailure;
@@ -12,14 +12,14 @@ use crate::state::State;
 use crate::tcb::Tcb;
 use crate::time::{Instant, MS};
 
-/// Bytes of Linux's `struct tcp_info` (version 6.18). Programs check the length
-/// before they read what newer versions have. Always zero are tcpi_fackets and
-/// tcpi_last_ack_sent, as in Linux; tcpi_rehash, for no hash of ours chooses a path; and
-/// what went wrong with accurate ECN and which options of it have come, for Linux has
+/// Length of Linux's `struct tcp_info` in bytes (version 6.18). Programs check the length
+/// before they read fields of newer versions. The following are always zero: tcpi_fackets
+/// and tcpi_last_ack_sent, as in Linux; tcpi_rehash, since no hash of Longshore chooses a
+/// path; and the failure mode and the received options of accurate ECN, since Linux has
 /// moved those two since 6.18, and a program cannot tell which layout it reads.
 pub const LINUX_TCP_INFO_LEN: usize = 280;
 
-/// A connection seen from outside. Times in microseconds, sizes in bytes.
+/// The state of a connection as reported to users. Times in microseconds, sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(missing_docs, reason = "named as their Linux counterparts (tcpi_...)")]
 pub struct TcpInfo {
@@ -32,15 +32,15 @@ pub struct TcpInfo {
     pub timestamps: bool,
     pub sack: bool,
     pub window_scaling: bool,
-    /// ECN was agreed, and a packet that could be marked has come.
+    /// ECN was negotiated, and an ECN-capable packet was received.
     pub ecn: bool,
     pub ecn_seen: bool,
-    /// What accurate ECN has counted.
+    /// The counters of accurate ECN.
     pub ecn_totals: EcnTotals,
-    /// Data on the SYN were taken (RFC 7413), so many bytes.
+    /// Data on the SYN was accepted (RFC 7413), and its length in bytes.
     pub syn_data: bool,
     pub syn_bytes: u16,
-    /// Why our SYN did not deliver data.
+    /// The connection was opened actively.
     pub fast_open_failure: FastOpenFailure,
     /// The connection was made from here.
     pub active: bool,
@@ -54,9 +54,9 @@ pub struct TcpInfo {
     pub pmtu: u32,
     pub unacked: u64,
     pub sacked: u64,
-    /// Bytes taken for lost and not yet acknowledged, repeated or not.
+    /// Bytes considered lost and not yet acknowledged, retransmitted or not.
     pub lost: u64,
-    /// Bytes repeated and not yet acknowledged.
+    /// Bytes retransmitted and not yet acknowledged.
     pub retrans: u64,
     pub last_data_sent_us: u64,
     pub last_data_recv_us: u64,
@@ -83,29 +83,29 @@ pub struct TcpInfo {
     pub total_retrans: u32,
     pub dsack_dups: u32,
     pub reord_seen: u32,
-    /// The farthest that a packet was overtaken, bytes.
+    /// The longest distance by which a packet was reordered, bytes.
     pub reordering: u32,
     pub rcv_ooopack: u32,
-    /// How long something was to be delivered, and how long of that the peer's window
-    /// alone held it up.
+    /// How long there was data to deliver, and how much of that time the peer's window
+    /// alone limited sending.
     pub busy_us: u64,
     pub rwnd_limited_us: u64,
-    /// How long of it the send buffer alone held the user up.
+    /// How much of it the send buffer alone limited the user.
     pub sndbuf_limited_us: u64,
-    /// Bytes per second that the path has delivered of late, and whether the user had
-    /// less to send than it would have.
+    /// Recent delivery rate in bytes per second, and whether the application had less to
+    /// send than the path would have taken.
     pub delivery_rate: u64,
     pub delivery_rate_app_limited: bool,
     pub total_rto: u16,
-    /// Repairs that began with a timeout, the handshake's included, and how long they have
-    /// taken, in milliseconds.
+    /// Recoveries that began with a timeout, including those of the handshake, and their
+    /// total duration in milliseconds.
     pub total_rto_recoveries: u16,
     pub total_rto_ms: u32,
     /// Tail loss probes sent (RFC 8985).
     pub tail_probes: u32,
-    /// How often the path was suspected to swallow full segments (RFC 4821).
+    /// How often the path was suspected to drop full segments (RFC 4821).
     pub black_holes: u32,
-    /// Recoveries that proved needless and were taken back.
+    /// Recoveries that were spurious and were undone.
     pub undos: u32,
     /// Segments that header prediction took.
     pub fast_path_hits: u32,
@@ -117,7 +117,7 @@ pub struct TcpInfo {
 }
 
 impl Tcb {
-    /// What there is to know at `now`.
+    /// The state at `now`.
     #[must_use]
     pub fn info(&self, now: Instant) -> TcpInfo {
         let c = &self.accounting.counters;
@@ -216,7 +216,7 @@ impl Tcb {
     }
 }
 
-/// Writes fields one after the other, little-endian as on the machines we run on.
+/// Writes fields one after the other in native byte order.
 struct Writer<'a> {
     bytes: &'a mut [u8; LINUX_TCP_INFO_LEN],
     at: usize,
@@ -245,7 +245,7 @@ impl Writer<'_> {
 }
 
 impl TcpInfo {
-    /// Packets that have arrived at the peer; our SYN is one, with data on it or without.
+    /// Packets delivered to the peer; our SYN counts as one, with data on it or without.
     fn delivered(&self) -> u64 {
         let opening = matches!(
             self.state,
@@ -261,8 +261,8 @@ impl TcpInfo {
         data.div_ceil(u64::from(self.snd_mss.max(1))) + u64::from(!opening)
     }
 
-    /// Linux's `struct tcp_info`, as getsockopt(TCP_INFO) gives it; a caller that
-    /// asks for less takes the front.
+    /// Linux's `struct tcp_info`, as returned by getsockopt(TCP_INFO); a caller that asks
+    /// for less gets the front part.
     #[must_use]
     pub fn to_linux(&self) -> [u8; LINUX_TCP_INFO_LEN] {
         let mut bytes = [0; LINUX_TCP_INFO_LEN];
@@ -295,15 +295,15 @@ impl TcpInfo {
         w.u32s(&[self.rto_us, self.ato_us]);
         w.u32s(&[u64::from(self.snd_mss), u64::from(self.rcv_mss)]);
         w.u32s(&[packets(self.unacked), packets(self.sacked)]);
-        // fackets is gone from Linux too.
+        // Linux no longer maintains fackets either.
         w.u32s(&[packets(self.lost), packets(self.retrans), 0]);
         let ms = |us: u64| us / MS;
-        // last_ack_sent is "not remembered", in Linux as here.
+        // last_ack_sent is 0 in Linux, too.
         w.u32s(&[ms(self.last_data_sent_us), 0]);
         w.u32s(&[ms(self.last_data_recv_us), ms(self.last_ack_recv_us)]);
         w.u32s(&[u64::from(self.pmtu), u64::from(self.rcv_wnd)]);
         w.u32s(&[self.rtt_us, self.rttvar_us, ssthresh]);
-        // Linux's threshold of duplicates, which starts at 3; RACK needs none.
+        // Linux's reordering threshold starts at 3; RACK does not use one.
         let reordering = packets(u64::from(self.reordering)).max(3);
         let cwnd = u64::from(self.snd_cwnd) / mss;
         w.u32s(&[cwnd, u64::from(self.advmss), reordering]);

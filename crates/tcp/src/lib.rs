@@ -1,11 +1,12 @@
-//! The TCP machine, sans-I/O: segments, user calls and the time in; segments,
-//! events and the next deadline out.
+//! The TCP state machine, sans-I/O. Its inputs are segments, user calls and the current
+//! time; its outputs are segments, events and the next deadline.
 //!
-//! A connection is a [`Tcb`], plain data that the engine keeps in a table. It never
-//! sees payload: streams are counted in bytes from 0, the engine owns the bytes, and
-//! a [`Disposition`] says where arriving ones belong while a [`Transmit`] says which
-//! ones to send. It reads no clock and makes no random numbers: an [`Instant`], the
-//! initial sequence number and the timestamp offset are arguments.
+//! A connection is a [`Tcb`], plain data that the engine keeps in a table. The `Tcb`
+//! never sees payload: streams are counted in bytes from 0 and the engine owns the bytes.
+//! A [`Disposition`] says where the payload of an arriving segment belongs; a
+//! [`Transmit`] says which bytes to send. The crate reads no clock and generates no
+//! random numbers: an [`Instant`], the initial sequence number and the timestamp offset
+//! are arguments.
 //!
 //! ```text
 //!   segment ──> on_segment ──> Disposition (where payload goes, why dropped)
@@ -16,50 +17,51 @@
 //!   poll_transmit ──> Transmit       take_events ──> Events       deadline
 //! ```
 //!
-//! Around it: [`Listener`] (the queues of a passive open), [`TimeWait`] (what is
-//! left of a connection in TIME-WAIT) and [`reset_for`] (the answer to a segment
-//! that belongs to nothing).
+//! Besides the `Tcb` there are [`Listener`] (the queues of a passive open), [`TimeWait`]
+//! (what is kept of a connection in TIME-WAIT) and [`reset_for`] (the answer to a segment
+//! that belongs to no connection).
 //!
-//! A block is composed of parts, each a value type with its own state, methods and
-//! file. A handler is a method of the part whose state it changes; it is passed the
-//! parts that it reads, and says what else is to be done. What concerns several parts
-//! is put together by [`Tcb`].
+//! A `Tcb` is composed of parts, each a value type with its own state, methods and file.
+//! A handler is a method of the part whose state it changes; it takes the parts that it
+//! reads as arguments and returns what else has to be done. Operations that involve
+//! several parts are methods of [`Tcb`].
 //!
-//! | part | what | where |
+//! | part | contents | files |
 //! | --- | --- | --- |
-//! | `snd` | the send side: sequence space, the peer's window, what is written, the round trip | `snd.rs`, `nagle.rs`, `urgent.rs`, `rtt.rs` |
-//! | `rcv` | the receive side: sequence space, the window offered, what is read | `rcv.rs`, `receive_buffer.rs`, `window.rs` |
+//! | `snd` | the send side: sequence space, the peer's window, what the user has written, the round-trip time | `snd.rs`, `nagle.rs`, `urgent.rs`, `rtt.rs` |
+//! | `rcv` | the receive side: sequence space, the advertised window, what the user has read | `rcv.rs`, `receive_buffer.rs`, `window.rs` |
 //! | `stamps` | timestamps | `stamps.rs` |
-//! | `acks` | acknowledgments that are owed | `acks.rs`, `input/data.rs` |
-//! | `reassembly` | what has arrived out of order, and what is reported of it | `reassembly.rs`, `assembler.rs`, `ranges.rs`, `paws.rs` |
-//! | `flight` | what is in flight, what became of it, its repair and its timer | `flight.rs`, `flight/` |
-//! | `congestion` | how much may be in flight, how fast it goes out | `congestion/`, `delivery.rs` |
-//! | `ecn` | marks of congestion, told and heard | `ecn.rs`, `ecn/` |
+//! | `acks` | acknowledgments that are owed to the peer | `acks.rs`, `input/data.rs` |
+//! | `reassembly` | out-of-order ranges, and the SACK blocks that report them | `reassembly.rs`, `assembler.rs`, `ranges.rs`, `paws.rs` |
+//! | `flight` | what is in flight: scoreboard, loss detection, recovery and the loss timer | `flight.rs`, `flight/` |
+//! | `congestion` | the congestion window and pacing | `congestion/`, `delivery.rs` |
+//! | `ecn` | congestion marks: negotiation, feedback and reaction | `ecn.rs`, `ecn/` |
 //! | `fast_open` | data on the SYN | `fast_open.rs`, `syn_data.rs` |
-//! | `liveness` | signs of life, and attempts without an answer | `liveness.rs`, `user_timeout.rs` |
-//! | `timers` | the other deadlines | `timers.rs`, `timeouts.rs` |
-//! | `outcome` | what the user is to be told | `outcome.rs`, `events.rs` |
-//! | `accounting` | what was done so far | `accounting.rs`, `accounting/`, `send_buffer.rs`, `info.rs` |
+//! | `liveness` | when the peer was last heard, and unanswered retries | `liveness.rs`, `user_timeout.rs` |
+//! | `timers` | all deadlines but the loss timer's | `timers.rs`, `timeouts.rs` |
+//! | `outcome` | events and errors to report to the user | `outcome.rs`, `events.rs` |
+//! | `accounting` | statistics | `accounting.rs`, `accounting/`, `send_buffer.rs`, `info.rs` |
 //!
-//! Modules use each other in no circle: the parts know nothing of the block, and of each
-//! other what stands below (`flight` uses `congestion`, which uses `snd`); what has
-//! methods of [`Tcb`] stands above it.
+//! Module dependencies form no cycle: the parts do not know [`Tcb`], and use only the
+//! parts below them (`flight` uses `congestion`, which uses `snd`). Modules with methods
+//! of [`Tcb`] come on top.
 //!
-//! | where else | what |
+//! | other files | contents |
 //! | --- | --- |
-//! | `tcb.rs`, `open.rs`, `user.rs` | the block, how it begins, what the user may ask |
-//! | `input/` | a segment in: prediction, checks, ACK, payload, FIN, RST |
-//! | `output/` | a segment out: what to send, with which options |
-//! | `restore.rs`, `codec.rs` | a connection saved and restored, by another process |
-//! | `check.rs` | what must hold whenever nothing is being done |
-//! | `listener.rs`, `syn_cookie.rs` | the queues behind `listen`, and doing without them |
+//! | `tcb.rs`, `open.rs`, `user.rs` | the `Tcb`, opening a connection, the user's calls |
+//! | `input/` | an arriving segment: prediction, checks, ACK, payload, FIN, RST |
+//! | `output/` | a departing segment: what to send, with which options |
+//! | `restore.rs`, `codec.rs` | saving a connection and restoring it in another process |
+//! | `check.rs` | invariants between two calls |
+//! | `listener.rs`, `syn_cookie.rs` | the queues behind `listen`, and SYN cookies, which need no queue |
 //!
-//! `docs/rfc.md` says which paragraph of which RFC is where, and what deviates.
+//! `docs/rfc.md` lists which section of which RFC is implemented where, and the
+//! deviations.
 
 // No number from the wire may make an index panic.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
-// The peer played by tests speaks of this crate by its name, here and in `tests/`.
+// The scripted peer of the tests refers to this crate by its name, here and in `tests/`.
 #[cfg(test)]
 extern crate self as longshore_tcp;
 #[cfg(test)]

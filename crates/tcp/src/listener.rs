@@ -1,38 +1,38 @@
-//! The passive open: which segments begin a connection, and the limits of the two
-//! queues behind `listen`.
+//! The passive open: which segments begin a connection, and the limits of the two queues
+//! behind `listen`.
 //!
-//! Owns [`Listener`]. It holds no connections: the engine does, and tells it when one
-//! moves on. A connection is first *half-open* (a `Tcb` in SYN-RECEIVED), then
+//! Owns [`Listener`]. It holds no connections: the engine does, and notifies it of their
+//! transitions. A connection is first *half-open* (a `Tcb` in SYN-RECEIVED), then
 //! *waiting* (established, not accepted yet), then accepted.
 //!
-//! The backlog means what it means to Linux: more than `backlog` waiting connections
-//! make the accept queue full (so `backlog + 1` fit); while it is full, new SYNs and
-//! the last ACK of handshakes are dropped, and the peer repeats them (or, with
+//! The backlog has Linux's meaning: the accept queue is full when more than `backlog`
+//! connections wait (so `backlog + 1` fit); while it is full, new SYNs and the last ACK
+//! of handshakes are dropped, and the peer retransmits them (or, with
 //! tcp_abort_on_overflow, the handshake is reset). At most `backlog` connections are
-//! half-open, with a least of 8 and a limit of its own for large ones; SYNs beyond that
-//! are answered by a cookie (`syn_cookie.rs`), which takes no memory, or dropped if there
-//! are to be none.
+//! half-open, but at least 8 and no more than a limit for large backlogs. SYNs beyond
+//! that are answered by a cookie (`syn_cookie.rs`), which takes no memory, or dropped if
+//! cookies are off.
 
 use crate::reset::reset_for;
 use crate::time::{Instant, SECOND};
 use crate::{DropReason, Segment, SynCookies};
 use longshore_wire::tcp::{TcpFlags, TcpHeader};
 
-/// Half-open connections that a listener has room for at most
-/// (Linux's tcp_max_syn_backlog on a machine of this size).
+/// The most half-open connections of a listener (Linux's tcp_max_syn_backlog on a machine
+/// of this size).
 const MAX_HALF_OPEN: u32 = 4096;
 
-/// For this long after the last cookie, acknowledgments are looked at for one: as long
-/// as cookies are good, microseconds.
+/// For this long after the last cookie was sent, acknowledgments are checked for one,
+/// microseconds: as long as cookies are valid.
 const COOKIES_EXPECTED_US: u64 = 120 * SECOND;
 
-/// The listening end.
+/// A listening endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listener {
     backlog: u32,
     half_open: u32,
     waiting: u32,
-    /// Timeouts of a SYN-ACK for which connections wait for data; 0 if they do not.
+    /// Number of SYN-ACK timeouts for which connections wait for data; 0 if they do not.
     defer_accept: u8,
     abort_on_overflow: bool,
     cookies: SynCookies,
@@ -40,22 +40,21 @@ pub struct Listener {
     last_cookie: Option<Instant>,
 }
 
-/// What a listener makes of a segment that belongs to no connection.
+/// How to handle a segment that belongs to no connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub enum ListenVerdict {
-    /// Make a connection with `Tcb::accept`, then call
-    /// [`Listener::on_half_open`].
+    /// Create a connection with `Tcb::accept`, then call [`Listener::on_half_open`].
     Accept,
     /// The queue is full: answer with a [`SynCookie`](crate::SynCookie).
     AnswerWithCookie,
-    /// The acknowledgment may carry a cookie: check it, and if it is good and the
-    /// connection [may be established](Listener::may_establish), open it. Send this
-    /// reset if it is none.
+    /// The acknowledgment may carry a cookie: check it; if it is valid and the connection
+    /// [may be established](Listener::may_establish), open it. If it is not valid, send
+    /// this reset.
     CheckCookie(TcpHeader),
     /// Send this reset.
     Reset(TcpHeader),
-    /// Nothing; count it.
+    /// Send nothing; count the drop.
     Drop(DropReason),
 }
 
@@ -74,12 +73,12 @@ impl Listener {
         }
     }
 
-    /// When SYNs are answered by cookies (net.ipv4.tcp_syncookies).
+    /// Sets when SYNs are answered by cookies (net.ipv4.tcp_syncookies).
     pub fn set_cookies(&mut self, when: SynCookies) {
         self.cookies = when;
     }
 
-    /// net.ipv4.tcp_abort_on_overflow.
+    /// Sets net.ipv4.tcp_abort_on_overflow.
     pub fn set_abort_on_overflow(&mut self, on: bool) {
         self.abort_on_overflow = on;
     }
@@ -97,8 +96,8 @@ impl Listener {
     }
 
     /// TCP_DEFER_ACCEPT: connections wait for data before they are handed out, for about
-    /// this many seconds; 0 for not at all. As in Linux, the time is counted in
-    /// repetitions of the SYN-ACK.
+    /// this many seconds; 0 disables it. As in Linux, the time is counted in
+    /// retransmissions of the SYN-ACK.
     pub fn set_defer_accept(&mut self, seconds: u32) {
         let (mut timeouts, mut passed) = (0, 0);
         while passed < seconds && timeouts < 31 {
@@ -108,8 +107,8 @@ impl Listener {
         self.defer_accept = timeouts;
     }
 
-    /// Whether a connection whose SYN-ACK was repeated this often still has to wait for
-    /// data: the engine then drops bare acknowledgments of it.
+    /// Whether a connection whose SYN-ACK was retransmitted this often still waits for
+    /// data: the engine then drops its bare acknowledgments.
     #[must_use]
     pub const fn defers_accept(&self, repeated: u8) -> bool {
         repeated < self.defer_accept
@@ -133,13 +132,13 @@ impl Listener {
         self.waiting
     }
 
-    /// Whether no more connections may wait.
+    /// Whether the accept queue is full.
     #[must_use]
     pub const fn accept_queue_full(&self) -> bool {
         self.waiting > self.backlog
     }
 
-    /// A segment for the listener's port that belongs to no connection.
+    /// Handles a segment for the listener's port that belongs to no connection.
     ///
     /// RFC 9293 section 3.10.7.2 (LISTEN): first a RST is ignored; second an ACK is
     /// answered by a reset; third a SYN begins a connection; anything else is
@@ -160,8 +159,8 @@ impl Listener {
                 None => ListenVerdict::Drop(DropReason::ListenNoSyn),
             };
         }
-        // A FIN with a SYN is the shape of a scan, not of a client; like Linux we do
-        // not begin a connection with it.
+        // A FIN with a SYN is typical of a scan, not of a client; like Linux we do not
+        // accept a connection for it.
         if !flags.contains(TcpFlags::SYN) || flags.contains(TcpFlags::FIN) {
             return ListenVerdict::Drop(DropReason::ListenNoSyn);
         }
@@ -183,14 +182,14 @@ impl Listener {
     }
 
     /// Whether a half-open connection may become established. While it may not, the
-    /// engine drops what arrives for connections in SYN-RECEIVED (but for resets)
-    /// with [`DropReason::AcceptQueueFull`], and their SYN-ACK is repeated.
+    /// engine drops what arrives for connections in SYN-RECEIVED (except for resets) with
+    /// [`DropReason::AcceptQueueFull`], and their SYN-ACK is retransmitted.
     #[must_use]
     pub const fn may_establish(&self) -> bool {
         !self.accept_queue_full()
     }
 
-    /// A connection was made for a SYN.
+    /// A connection was created for a SYN.
     pub fn on_half_open(&mut self) {
         self.half_open += 1;
     }
@@ -201,12 +200,12 @@ impl Listener {
         self.waiting += 1;
     }
 
-    /// A half-open connection has died.
+    /// A half-open connection has ended.
     pub fn on_half_open_gone(&mut self) {
         self.half_open = self.half_open.saturating_sub(1);
     }
 
-    /// A waiting connection was accepted, or has died and will not be.
+    /// A waiting connection was accepted, or has ended before.
     pub fn on_accepted(&mut self) {
         self.waiting = self.waiting.saturating_sub(1);
     }

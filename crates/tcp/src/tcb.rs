@@ -1,14 +1,14 @@
-//! The transmission control block: everything that is known of one connection.
+//! The transmission control block: the whole state of one connection.
 //!
-//! Owns [`Tcb`], which puts the parts of a connection together, and its getters
-//! (`flags.rs` has what its flags mean). The engine keeps one for each connection;
-//! `open.rs` makes it, `input/` and `user.rs` and `timeouts.rs` change it, `output/` reads
-//! it to make segments.
+//! Owns [`Tcb`], which is composed of the parts of a connection, and its getters
+//! (`flags.rs` explains its flags). The engine keeps one for each connection; `open.rs`
+//! creates it, `input/`, `user.rs` and `timeouts.rs` change it, `output/` builds segments
+//! from it.
 //!
-//! **Positions.** Inside, sequence numbers are 64-bit positions ([`Pos`]): position
-//! `p` is byte `p` of the stream, the SYN is at -1 and the FIN follows the last
-//! byte. They are compared as plain numbers; 32-bit numbers exist only on the wire
-//! ([`SendSide::seq`], [`ReceiveSide::pos`] and their like convert).
+//! **Positions.** Internally, sequence numbers are 64-bit positions ([`Pos`]): position
+//! `p` is byte `p` of the stream, the SYN is at -1 and the FIN follows the last byte.
+//! They are compared as plain integers; 32-bit sequence numbers exist only on the wire
+//! ([`SendSide::seq`], [`ReceiveSide::pos`] and similar methods convert).
 
 use crate::accounting::Accounting;
 use crate::acks::OwedAcks;
@@ -31,14 +31,14 @@ use crate::time::MS;
 use crate::timers::Timers;
 use longshore_wire::SeqNumber;
 
-/// The value of `predict` that stands for none: a data offset of 15 words with flags
-/// that exclude each other.
+/// The value of `predict` when no segment is predicted: a data offset of 15 words with
+/// flags that exclude each other.
 pub(crate) const UNPREDICTABLE: u16 = u16::MAX;
 
 /// A connection.
 ///
-/// **Order of calls.** Make it with [`Tcb::connect`] or [`Tcb::accept`]. Then, in
-/// any order and as often as there is cause:
+/// **Order of calls.** Create it with [`Tcb::connect`] or [`Tcb::accept`]. Then call, in
+/// any order and as often as needed:
 ///
 /// * *in*: [`on_segment`](Tcb::on_segment) for each segment (copy the payload
 ///   where its [`Disposition`](crate::Disposition) says, at once),
@@ -51,22 +51,21 @@ pub(crate) const UNPREDICTABLE: u16 = u16::MAX;
 ///   it gives `None`, then [`take_events`](Tcb::take_events), then
 ///   [`deadline`](Tcb::deadline).
 ///
-/// After [`Events::CLOSED`] the block may be forgotten, once `poll_transmit` gives
-/// nothing more.
+/// After [`Events::CLOSED`] the block may be dropped once `poll_transmit` returns `None`.
 ///
-/// **Composition.** Each field is a part with a file and methods of its own (the crate's
-/// documentation has a table of them). What must outlive the process
-/// ([`save`](Tcb::save) lists it field by field) lies in front, contiguous and plain; from
-/// `timers` on, nearly everything can be rebuilt or forgotten.
+/// **Composition.** Each field is a part with its own file and methods (listed in the
+/// crate's documentation). The fields that must survive the process ([`save`](Tcb::save)
+/// lists them) come first, contiguous and plain; from `timers` on, nearly all state can
+/// be rebuilt or forgotten.
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
 pub struct Tcb {
-    // ---- What header prediction looks at for every segment: this cache line, which ends ----
-    // ---- with the front of `snd`, and the one of `stamps`, `acks` and the front of `rcv`. ----
-    /// Data offset and flags of the segment that is expected, see
-    /// `input/fast_path.rs`; `UNPREDICTABLE` if none can be.
+    // ---- Header prediction reads this cache line, which ends with the front of `snd`, ----
+    // ---- and the line of `stamps`, `acks` and the front of `rcv`. ----
+    /// Data offset and flags of the expected segment (`input/fast_path.rs`), or
+    /// `UNPREDICTABLE`.
     pub(crate) predict: u16,
-    /// It may carry payload.
+    /// The expected segment may carry payload.
     pub(crate) predict_data: bool,
     pub(crate) state: State,
     pub(crate) flags: Flags,
@@ -79,7 +78,7 @@ pub struct Tcb {
     pub(crate) ecn: EcnState,
     pub(crate) fast_open: FastOpen,
     pub(crate) outcome: Outcome,
-    // ---- From here on, what can be rebuilt or forgotten, but for a few numbers. ----
+    // ---- From here on, nearly all state can be rebuilt or forgotten. ----
     pub(crate) timers: Timers,
     pub(crate) congestion: CongestionState,
     pub(crate) accounting: Accounting,
@@ -87,22 +86,22 @@ pub struct Tcb {
     pub(crate) flight: Flight,
 }
 
-// A segment that is predicted should touch as few cache lines as can be.
+// A predicted segment should touch as few cache lines as possible.
 const _: () = {
     use core::mem::offset_of;
     assert!(offset_of!(Tcb, snd) + SendSide::HOT == 64);
     assert!(offset_of!(Tcb, stamps) == 128);
     assert!(offset_of!(Tcb, rcv) + ReceiveSide::HOT == 192);
-    // What must outlive the process is no longer than this.
+    // The part that must survive the process is at most this long.
     assert!(offset_of!(Tcb, timers) <= 512);
 };
 
-/// The send buffer of a short path on which much is sent, in bytes: what a program can write
-/// in one go while the engine, on a processor of its own, is at work on what came before.
-/// With less, the two wait for each other: a file of 1 GB on a path of 50 us took 0.45 s
-/// with half of this and 0.34 s with this; with twice as much, it took 0.37 s.
+/// The send buffer of a bulk sender on a short path, in bytes: what a program can write
+/// in one go while the engine, on another processor, sends what was written before. With
+/// less, the two wait for each other: a file of 1 GB on a path of 50 us took 0.45 s with
+/// half of this and 0.34 s with this; with twice as much, it took 0.37 s.
 const SHORT_PATH_BUFFER: u64 = 2 << 20;
-/// The congestion window, in bytes, of somebody who sends much.
+/// The congestion window, in bytes, from which on a connection counts as a bulk sender.
 const BULK_WINDOW: u64 = 128 << 10;
 
 impl Tcb {
@@ -122,8 +121,8 @@ impl Tcb {
         self.flags.contains(Flags::TIMESTAMPS)
     }
 
-    /// The end of what may be read, in bytes of the receive stream: everything
-    /// below is there, in order.
+    /// The end of the data that the user may read, in bytes of the receive stream:
+    /// everything below has arrived in order.
     #[inline]
     #[must_use]
     pub fn rcv_edge(&self) -> u64 {
@@ -137,8 +136,8 @@ impl Tcb {
         self.rcv.pos(seq) == self.rcv.nxt()
     }
 
-    /// The end of what is acknowledged, in bytes of the send stream: chunks below
-    /// may be freed.
+    /// The end of the acknowledged data, in bytes of the send stream: chunks below may be
+    /// freed.
     #[inline]
     #[must_use]
     pub fn snd_acked(&self) -> u64 {
@@ -158,8 +157,8 @@ impl Tcb {
         self.snd.sent()
     }
 
-    /// Bytes that were written and are not acknowledged, and those of them that were not
-    /// sent yet, a FIN counted as one. None while the handshake lasts, as Linux has it.
+    /// Bytes written and not acknowledged, and how many of them have not been sent yet; a
+    /// FIN counts as one byte. Both are 0 during the handshake, as in Linux.
     #[must_use]
     pub fn send_queue(&self) -> (u64, u64) {
         if self.state.is_opening() || self.state == State::Closed {
@@ -170,21 +169,21 @@ impl Tcb {
         (left(self.snd.una()), left(self.snd.nxt()))
     }
 
-    /// The end of what the user has read, as it told.
+    /// The end of what the user has read, as last reported by it.
     #[inline]
     #[must_use]
     pub fn rcv_consumed(&self) -> u64 {
         self.rcv.consumed() as u64
     }
 
-    /// Up to where in the receive stream payload may be placed: nothing that
-    /// `on_segment` places ends beyond.
+    /// The end of the stretch of the receive stream in which payload may be placed:
+    /// `on_segment` places nothing beyond it.
     #[must_use]
     pub fn rcv_limit(&self) -> u64 {
         self.rcv.adv().max(0) as u64
     }
 
-    /// Bytes that the receive stream may hold (auto-tuned).
+    /// Size of the receive buffer in bytes (auto-tuned).
     #[must_use]
     pub fn rcvbuf(&self) -> u32 {
         self.rcv.buffer.size()
@@ -204,7 +203,7 @@ impl Tcb {
         !self.reassembly.ranges.is_empty()
     }
 
-    /// How often the SYN, or SYN-ACK, was repeated since it was last answered.
+    /// How often the SYN or SYN-ACK was retransmitted since it was last answered.
     #[must_use]
     pub fn handshake_repeats(&self) -> u8 {
         if self.state.is_opening() {
@@ -226,14 +225,14 @@ impl Tcb {
         self.flags.contains(Flags::ORPHAN)
     }
 
-    /// Why the connection died, if it did.
+    /// Why the connection died, or `None` if it did not.
     #[inline]
     #[must_use]
     pub fn error(&self) -> Option<Error> {
         self.outcome.error()
     }
 
-    /// The last ICMP error that did not end the connection; reading forgets it.
+    /// Returns and clears the last ICMP error that did not end the connection.
     pub fn take_soft_error(&mut self) -> Option<Error> {
         self.outcome.take_soft_error()
     }
@@ -250,20 +249,20 @@ impl Tcb {
         self.congestion.controller.cwnd()
     }
 
-    /// Payload bytes of a full segment at present.
+    /// Largest payload of a segment at present, in bytes.
     #[inline]
     #[must_use]
     pub fn mss(&self) -> u16 {
         self.snd.mss()
     }
 
-    /// Bytes that the send stream should be able to hold to keep the path full, if it
-    /// holds `size` now: twice what may be in flight, as Linux would tune SO_SNDBUF.
+    /// The size in bytes that the send stream needs to keep the path full, given its
+    /// present size: twice what may be in flight, as Linux tunes SO_SNDBUF.
     ///
     /// On a path shorter than a millisecond a large window is mostly a queue of our own
-    /// making, and a buffer of many megabytes no longer fits the caches that it goes
-    /// through: there it grows beyond 2 MiB, which a program that sends much gets at once,
-    /// only as long as what it holds does not make the round trip longer.
+    /// making, and a buffer of many megabytes no longer fits the caches. There a bulk
+    /// sender gets 2 MiB at once, and the buffer grows beyond that only as long as its
+    /// content does not make the round trip longer.
     #[must_use]
     pub fn snd_buffer_wanted(&self, size: u32) -> u64 {
         let cwnd = u64::from(self.congestion.controller.cwnd());
@@ -279,7 +278,7 @@ impl Tcb {
         2 * in_flight.max(10 * u64::from(self.snd.mss()))
     }
 
-    /// What has happened since the last call.
+    /// Returns and clears the events since the last call.
     #[inline]
     pub fn take_events(&mut self) -> Events {
         core::mem::take(&mut self.outcome.events)
@@ -291,9 +290,9 @@ impl Tcb {
         &self.cfg
     }
 
-    // ---- Used everywhere inside. ----
+    // ---- Used throughout the crate. ----
 
-    /// Ends the connection: no timer, no state, and the reason.
+    /// Ends the connection: stops all timers, moves to CLOSED and records the reason.
     pub(crate) fn die(&mut self, error: Option<Error>, also: Events) {
         self.state = State::Closed;
         self.predict = UNPREDICTABLE;

@@ -1,13 +1,13 @@
-//! How long the connection has had something to deliver, how long of that the peer's
-//! window or the send buffer alone held it up, and how long it was at repairing what
-//! timeouts had found: Linux's tcpi_busy_time, tcpi_rwnd_limited, tcpi_sndbuf_limited and
-//! tcpi_total_rto_time.
+//! Limits on sending, in time: how long the connection has had data to deliver, how long
+//! the peer's window or the send buffer alone delayed it, and how long it took to recover
+//! from timeouts. Linux has these as tcpi_busy_time, tcpi_rwnd_limited,
+//! tcpi_sndbuf_limited and tcpi_total_rto_time.
 //!
-//! Owns [`BusyTimes`]. The first runs while something is in flight, or something written
-//! waits with nothing in flight. `output/` says when either begins and when the window is
-//! what holds data back, `input/` when all is acknowledged, `timeouts.rs` when a timer has
-//! run out, and the engine after each burst how large the send buffer is; `info.rs` reads
-//! it.
+//! Owns [`BusyTimes`]. A busy period lasts while data is in flight, or written data waits
+//! with nothing in flight. `output/` reports when either begins and when the window
+//! limits sending, `input/` when everything is acknowledged, `timeouts.rs` when a timer
+//! has expired, and the engine, after each burst, the size of the send buffer. `info.rs`
+//! reads the times.
 
 use super::Accounting;
 use crate::flags::Flags;
@@ -17,14 +17,14 @@ use crate::snd::SendSide;
 use crate::state::State;
 use crate::time::{Instant, MS};
 
-/// Times of a connection, in microseconds if nothing else is said.
+/// Times of a connection, in microseconds unless stated otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BusyTimes {
-    /// The sum of the busy periods that are over; less the beginning of the present
-    /// one, if one is under way (so that either end is one addition).
+    /// The sum of all finished busy periods, minus the start of the current one, if there
+    /// is one (so that starting and ending one is a single addition each).
     sum: u64,
-    /// The same of the times at the window's edge and at the end of the send buffer, in
-    /// milliseconds, which is as fine as Linux's.
+    /// The times limited by the window and by the send buffer, summed up in the same way
+    /// in milliseconds, which is Linux's resolution.
     window_limited: u32,
     buffer_limited: u32,
 }
@@ -44,7 +44,7 @@ impl BusyTimes {
         self.sum = self.sum.wrapping_sub(now.0);
     }
 
-    /// All that was in flight is acknowledged.
+    /// Everything in flight is acknowledged: the busy period ends.
     #[inline(always)]
     pub(crate) fn end(&mut self, now: Instant) {
         self.sum = self.sum.wrapping_add(now.0);
@@ -52,7 +52,7 @@ impl BusyTimes {
 }
 
 impl Accounting {
-    /// Something that is written waits with nothing in flight.
+    /// Written data begins to wait with nothing in flight.
     pub(crate) fn begin_waiting(&mut self, flags: &mut Flags, now: Instant) {
         if !flags.contains(Flags::WAITING) {
             *flags |= Flags::WAITING;
@@ -60,7 +60,7 @@ impl Accounting {
         }
     }
 
-    /// The first thing goes out where nothing was in flight.
+    /// The first segment is sent while nothing was in flight.
     #[inline(always)]
     pub(crate) fn begin_flight(&mut self, flags: &mut Flags, now: Instant) {
         if flags.contains(Flags::WAITING) {
@@ -70,7 +70,7 @@ impl Accounting {
         }
     }
 
-    /// The peer's window alone holds back what is to be sent next.
+    /// The peer's window becomes the only limit on sending.
     pub(crate) fn begin_window_limit(&mut self, flags: &mut Flags, now: Instant) {
         if !flags.contains(Flags::WINDOW_LIMITED) {
             *flags |= Flags::WINDOW_LIMITED;
@@ -78,25 +78,25 @@ impl Accounting {
         }
     }
 
-    /// New data goes out: whatever held it back does no more.
+    /// New data is sent: the window no longer limits sending.
     pub(crate) fn end_window_limit(&mut self, flags: &mut Flags, now: Instant) {
         flags.remove(Flags::WINDOW_LIMITED);
         self.busy.window_limited = self.busy.window_limited.wrapping_add(now.millis32());
     }
 
-    /// The send buffer alone holds the user up.
+    /// The send buffer becomes the only limit on the user.
     pub(crate) fn begin_buffer_limit(&mut self, flags: &mut Flags, now: Instant) {
         *flags |= Flags::BUFFER_LIMITED;
         self.busy.buffer_limited = self.busy.buffer_limited.wrapping_sub(now.millis32());
     }
 
-    /// The user hears of room in it.
+    /// The user is notified of space in the send buffer.
     pub(crate) fn end_buffer_limit(&mut self, flags: &mut Flags, now: Instant) {
         flags.remove(Flags::BUFFER_LIMITED);
         self.busy.buffer_limited = self.busy.buffer_limited.wrapping_add(now.millis32());
     }
 
-    /// The retransmission timer has run out.
+    /// The retransmission timer has expired.
     pub(crate) fn begin_timeout_repair(&mut self, flags: &mut Flags, now: Instant) {
         if !flags.contains(Flags::REPAIRS_TIMEOUT) {
             *flags |= Flags::REPAIRS_TIMEOUT;
@@ -106,7 +106,8 @@ impl Accounting {
         }
     }
 
-    /// An acknowledgment was dealt with: what a timeout found may be repaired by now.
+    /// An acknowledgment was processed, which may have completed the recovery from a
+    /// timeout.
     #[inline]
     pub(crate) fn end_timeout_repair(&mut self, flight: &Flight, flags: &mut Flags, now: Instant) {
         if flags.contains(Flags::REPAIRS_TIMEOUT) && flight.recovery.phase != Phase::Loss {
@@ -146,7 +147,7 @@ impl Accounting {
     }
 }
 
-/// What a sum in milliseconds comes to at `now`; `running`: a period of it is under way.
+/// The value of a sum in milliseconds at `now`; `running` says that a period has begun.
 fn until_ms(sum: u32, running: bool, now: Instant) -> u32 {
     if running {
         sum.wrapping_add(now.millis32())

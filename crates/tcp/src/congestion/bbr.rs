@@ -1,23 +1,23 @@
-//! BBR (draft-ietf-ccwg-bbr, which is BBRv3): a model of the path, its bandwidth and
-//! its least round trip, and a pace and a window that follow from it.
+//! BBR (draft-ietf-ccwg-bbr, which is BBRv3): a model of the path's bandwidth and minimum
+//! round-trip time, and the pacing rate and window derived from it.
 //!
-//! Owns [`Bbr`], the state machine; `bbr/model.rs` has the model's numbers. It goes by
-//! the samples of `rate.rs` and is called through `congestion/mod.rs` for every
-//! acknowledgment, in recovery too: it does not halve for a loss, but bounds what is
-//! in flight once a round loses more than one byte in fifty.
+//! Owns [`Bbr`], the state machine; `bbr/model.rs` has the model. Its input is the
+//! samples of `rate.rs`; `congestion/mod.rs` calls it for every acknowledgment, also in
+//! recovery. It does not halve the window for a loss, but bounds the flight once a round
+//! loses more than one byte in fifty.
 //!
-//! | mode | pace, of the bandwidth | ends |
+//! | mode | pacing rate / bandwidth | ends when |
 //! | --- | --- | --- |
 //! | Startup | 2.77 | the bandwidth has not grown by a quarter for three rounds, or losses are high |
-//! | Drain | 0.5 | the queue is gone |
-//! | Down | 0.9 | what is in flight leaves some headroom |
-//! | Cruise | 1 | after 2 to 3 s, or as many rounds as Reno would need |
-//! | Refill | 1 | a round |
-//! | Up | 1.25 | losses are high, or a quarter more than fits is in flight |
-//! | ProbeRtt | 1, half the window | 200 ms and a round |
+//! | Drain | 0.5 | the queue is drained |
+//! | Down | 0.9 | the flight leaves some headroom |
+//! | Cruise | 1 | 2 to 3 s have passed, or as many rounds as Reno would need |
+//! | Refill | 1 | one round has passed |
+//! | Up | 1.25 | losses are high, or the flight exceeds the BDP by a quarter |
+//! | ProbeRtt | 1, half the window | 200 ms and a round have passed |
 //!
-//! Quantities are bytes, bytes per second and microseconds. What differs from the
-//! draft is in `docs/rfc.md`.
+//! Quantities are in bytes, bytes per second and microseconds. `docs/rfc.md` lists the
+//! deviations from the draft.
 
 mod model;
 
@@ -26,7 +26,7 @@ use crate::congestion::RateSample;
 use crate::time::{Instant, MS, SECOND};
 use model::Model;
 
-/// Where in its cycle it is.
+/// The phase of the state machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum Mode {
@@ -41,15 +41,15 @@ enum Mode {
 
 /// Gains are in hundredths. BBRStartupPacingGain is 4 ln 2.
 const STARTUP_GAIN: u64 = 277;
-/// BBRLossThresh: a round that loses more than one byte of this many.
+/// BBRLossThresh: losses are high when a round loses more than one byte in this many.
 const LOSS_DENOMINATOR: u64 = 50;
-/// BBRStartupFullLossCnt: acknowledgments with losses in a round.
+/// BBRStartupFullLossCnt: acknowledgments in a round that report losses.
 const STARTUP_LOSSES: u8 = 6;
 /// BBRMinPipeCwnd, segments.
 const MIN_PIPE: u32 = 4;
 /// BBRProbeRTTDuration.
 const PROBE_RTT_US: u64 = 200 * MS;
-/// A burst of the port, for BBRQuantizationBudget.
+/// The largest burst of the port, for BBRQuantizationBudget.
 const BURST: u32 = 65_536;
 
 /// The state of BBR.
@@ -58,9 +58,9 @@ pub(crate) struct Bbr {
     mode: Mode,
     /// BBR.full_bw_reached: Startup has found the bandwidth.
     full: bool,
-    /// Rounds in a row without growth (BBR.full_bw_count).
+    /// BBR.full_bw_count: consecutive rounds without growth.
     plateau: u8,
-    /// Acknowledgments of this round that told of losses.
+    /// Acknowledgments in this round that reported losses.
     losses: u8,
     /// BBR.bw_probe_up_rounds.
     up_rounds: u8,
@@ -68,14 +68,14 @@ pub(crate) struct Bbr {
     rounds: u8,
     /// The last sample was taken in recovery.
     recovering: bool,
-    /// The filter of the bandwidth moves on at the next round.
+    /// The bandwidth filter advances at the next round.
     filter_due: bool,
     /// BBR.probe_rtt_round_done.
     round_done: bool,
     model: Model,
     /// BBR.full_bw.
     full_bw: u64,
-    /// When this phase of the cycle began.
+    /// When the current phase began.
     phase_at: Instant,
     /// BBR.bw_probe_wait.
     wait_us: u32,
@@ -95,9 +95,9 @@ impl Bbr {
         matches!(self.mode, Mode::Startup | Mode::Refill | Mode::Up)
     }
 
-    // ---- The full pipe. ----
+    // ---- Detecting a full pipe. ----
 
-    /// BBRCheckFullBWReached, BBRCheckStartupHighLoss: at the end of a round.
+    /// BBRCheckFullBWReached, BBRCheckStartupHighLoss: called at the end of a round.
     fn check_full(&mut self, w: &Window, s: &RateSample) {
         if self.full {
             return;
@@ -116,7 +116,7 @@ impl Bbr {
         self.full |= self.plateau >= 3;
     }
 
-    /// Whether the bandwidth still grows by a quarter in a round.
+    /// Whether the bandwidth has grown by a quarter since the last time it did.
     fn grows(&mut self) -> bool {
         if self.model.max_bw() >= self.full_bw.saturating_mul(5) / 4 {
             self.full_bw = self.model.max_bw();
@@ -145,13 +145,13 @@ impl Bbr {
         self.rounds = 0;
         self.up_step = u32::MAX;
         self.filter_due = true;
-        // BBRPickProbeWait: 2 s and up to one more, so that flows do not probe in
-        // step; the clock's microseconds are as good as dice.
+        // BBRPickProbeWait: 2 s plus up to one more, so that flows do not probe in step;
+        // the clock's microseconds are random enough.
         self.wait_us = (2 * SECOND + now.0.wrapping_mul(0x9e37_79b9) % SECOND) as u32;
     }
 
-    /// BBRIsTimeToProbeBW: by the clock, or after as many rounds as Reno would take to
-    /// grow by what is in flight.
+    /// BBRIsTimeToProbeBW: after a time, or after as many rounds as Reno would take to
+    /// grow by the flight.
     fn is_time_to_probe(&self, w: &Window, now: Instant) -> bool {
         let reno = (self.model.bdp(100, w) / w.mss.max(1)).min(63);
         now.since(self.phase_at) > u64::from(self.wait_us) || u32::from(self.rounds) >= reno
@@ -166,7 +166,7 @@ impl Bbr {
             Mode::Down => {
                 let enough = self.model.with_headroom(w);
                 if s.in_flight <= enough.min(self.model.bdp(100, w)) {
-                    // The clock of the cycle goes on.
+                    // The phase's start time is kept.
                     self.mode = Mode::Cruise;
                 }
             }
@@ -199,7 +199,8 @@ impl Bbr {
         self.raise_bound(w, s, round);
     }
 
-    /// BBRAdaptLongTermModel where too much was lost: the bound is where it was lost.
+    /// BBRAdaptLongTermModel for high losses: the flight at which they occurred is the
+    /// bound.
     fn mind_losses(&mut self, w: &Window, s: &RateSample) {
         if self.model.lost_too_much() && matches!(self.mode, Mode::Up | Mode::Refill) {
             let before = s.in_flight.saturating_add(s.newly).saturating_add(s.lost);
@@ -232,7 +233,7 @@ impl Bbr {
         self.up_step = (w.cwnd / growth).max(w.mss);
     }
 
-    // ---- The round trip. ----
+    // ---- Probing the round-trip time. ----
 
     /// BBRCheckProbeRTT.
     fn check_probe_rtt(&mut self, w: &Window, s: &RateSample, round: bool, expired: bool) {
@@ -269,9 +270,9 @@ impl Bbr {
         self.model.bdp(50, w).max(MIN_PIPE * w.mss)
     }
 
-    // ---- What follows. ----
+    // ---- Pacing rate and window. ----
 
-    /// BBRSetPacingRate; 1 % less than the bandwidth drains what has queued.
+    /// BBRSetPacingRate; 1 % below the bandwidth, to drain queues.
     fn set_pace(&mut self) {
         let gain = match self.mode {
             Mode::Startup => STARTUP_GAIN,
@@ -286,7 +287,7 @@ impl Bbr {
         }
     }
 
-    /// BBRInitPacingRate, once a round trip is known.
+    /// BBRInitPacingRate, once a round-trip time is known.
     fn set_first_pace(&mut self, w: &Window, rtt: u32) {
         let rate = u64::from(w.cwnd) * SECOND / u64::from(rtt.max(1));
         self.pacing_rate = rate.saturating_mul(STARTUP_GAIN) / 100;
@@ -296,7 +297,7 @@ impl Bbr {
     fn set_window(&self, w: &mut Window, s: &RateSample) {
         let gain = if self.mode == Mode::Up { 225 } else { 200 };
         let least = MIN_PIPE * w.mss;
-        // BBRQuantizationBudget: room for the bursts of both ends.
+        // BBRQuantizationBudget: room for bursts at both ends.
         let mut most = self.model.bdp(gain, w).saturating_add(self.model.extra());
         let burst = BURST.min((self.pacing_rate / 1_000).min(1 << 30) as u32);
         most = most.max(3 * burst.max(2 * w.mss)).max(least);
@@ -402,8 +403,7 @@ impl Algorithm for Bbr {
         self.recovering = s.recovering;
     }
 
-    /// Loss alone changes nothing; the window is kept for when recovery is over
-    /// (BBRSaveCwnd).
+    /// Loss alone changes nothing; the window is saved until recovery ends (BBRSaveCwnd).
     fn on_loss(&mut self, w: &Window, _window: u32) -> u32 {
         if self.mode != Mode::ProbeRtt {
             self.prior_cwnd = self.prior_cwnd.max(w.cwnd);

@@ -1,7 +1,7 @@
 //! CUBIC (RFC 9438).
 //!
-//! Owns [`Cubic`]; `congestion/mod.rs` calls it. Integers only: time in
-//! milliseconds, windows in bytes; `tests.rs` holds it against the RFC's formulas in
+//! Owns [`Cubic`]; `congestion/mod.rs` calls it. It uses integers only: time in
+//! milliseconds, windows in bytes; `tests.rs` compares it with the RFC's formulas in
 //! floating point.
 
 use super::{Ack, Algorithm, Kind, MAX_CWND, Window};
@@ -10,29 +10,29 @@ use crate::time::Instant;
 /// The state of CUBIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cubic {
-    /// W_max: the window, in bytes, when the plateau was last met.
+    /// W_max: the window, in bytes, at the plateau.
     w_max: u32,
     /// W_est: the window that Reno would have, bytes (RFC 9438 section 4.3).
     w_est: u32,
-    /// Where W_est began to grow with Reno's own slope: cwnd_prior.
+    /// cwnd_prior: from this W_est on, it grows with Reno's own slope.
     cwnd_prior: u32,
-    /// Bytes counted for W_est and not yet turned into growth.
+    /// Acknowledged bytes that W_est has not grown for yet.
     est_credit: u32,
-    /// Bytes of growth that are due, times the window, not yet whole.
+    /// Growth that is due, in bytes times the window; less than one byte of window.
     credit: u64,
-    /// K in milliseconds: when the plateau is met.
+    /// K: time from the epoch to the plateau, milliseconds.
     k_ms: u32,
-    /// When this congestion avoidance epoch began, `NEVER` if none has.
+    /// Start of the current congestion avoidance epoch, `NEVER` if there is none.
     epoch: Instant,
     /// When the window was last in use.
     used_at: Instant,
-    /// No loss has told yet how much the path takes, since the beginning or a timeout.
+    /// The path's capacity is unknown: no loss since the start or the last timeout.
     searching: bool,
-    /// What was known when the repair began that may have to be undone.
+    /// State before the recovery that may have to be undone.
     before: Option<Plateau>,
 }
 
-/// What a spurious loss must not change (section 4.9).
+/// State that a spurious loss must not change (section 4.9).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Plateau {
     w_max: u32,
@@ -49,8 +49,8 @@ const C_DEN: u128 = 10;
 /// beta_cubic = 0.7 (section 4.6), as a fraction.
 const BETA_NUM: u64 = 7;
 const BETA_DEN: u64 = 10;
-/// While the path's capacity is not known the window grows by this part of what is
-/// acknowledged at least, as Linux's: the function alone needs some ten seconds from
+/// While the path's capacity is unknown, the window grows by at least this part of the
+/// acknowledged bytes, as in Linux: the cubic function alone needs some ten seconds from
 /// where slow start ends early on a long fast path (`docs/rfc.md`, D35).
 const SEARCH_DIVISOR: u32 = 20;
 
@@ -68,7 +68,8 @@ impl Cubic {
         self.est_credit = 0;
         self.credit = 0;
         if self.w_max <= w.cwnd {
-            // Section 4.8: no plateau above: W_max is where we are, and K is 0.
+            // Section 4.8: there is no plateau above: W_max is the current window, and K
+            // is 0.
             self.w_max = w.cwnd;
             self.k_ms = 0;
         } else {
@@ -131,8 +132,8 @@ fn cube_root(x: u128) -> u128 {
 }
 
 impl Cubic {
-    /// Section 5.8: t leaves out the time in which the window was not in use, so that
-    /// there is no jump afterwards; the epoch moves on by it. A window that is in use
+    /// Section 5.8: t excludes time in which the window was not in use, so that the
+    /// window does not jump afterwards; the epoch is moved forward by it. A window in use
     /// is acknowledged within a round trip.
     fn leave_out_idle_time(&mut self, srtt: u64, now: Instant) {
         let idle = now.since(self.used_at).saturating_sub(srtt);
@@ -181,9 +182,9 @@ impl Algorithm for Cubic {
             self.credit = 0;
             return;
         }
-        // Sections 4.2, 4.4 and 4.5: aim at W_cubic(t + RTT), at least at the
-        // window itself and at most at one and a half of it; one acknowledgment
-        // takes (target - cwnd) / cwnd of the way for each segment.
+        // Sections 4.2, 4.4 and 4.5: the target is W_cubic(t + RTT), clamped between the
+        // window and one and a half of it; one acknowledgment adds (target - cwnd) / cwnd
+        // for each segment.
         let target = self
             .w_cubic(t + ack.srtt / 1_000, w.mss)
             .clamp(w.cwnd, w.cwnd + w.cwnd / 2);
@@ -194,9 +195,8 @@ impl Algorithm for Cubic {
         w.cwnd = w.cwnd.min(MAX_CWND);
     }
 
-    /// Sections 4.6 and 4.7: the window comes down to 0.7 of what was in use; W_max
-    /// is what it was, or less if the last plateau was not reached again (fast
-    /// convergence).
+    /// Sections 4.6 and 4.7: the window is reduced to 0.7 of what was in use; W_max is
+    /// the window before, or less if the last plateau was not reached (fast convergence).
     fn on_loss(&mut self, w: &Window, window: u32) -> u32 {
         self.epoch = Instant::NEVER;
         self.searching = false;
@@ -210,8 +210,8 @@ impl Algorithm for Cubic {
         (u64::from(window) * BETA_NUM / BETA_DEN) as u32
     }
 
-    /// Section 4.8: after a timeout K is 0 and W_max the window at which congestion
-    /// avoidance begins; [`Cubic::begin`] makes it so where there is no plateau.
+    /// Section 4.8: after a timeout K is 0 and W_max is the window at which congestion
+    /// avoidance begins; [`Cubic::begin`] sets both when there is no plateau.
     fn on_timeout(&mut self) {
         self.epoch = Instant::NEVER;
         self.w_max = 0;

@@ -1,14 +1,14 @@
-//! DCTCP (RFC 8257): the window comes down by the share of bytes that met congestion.
+//! DCTCP (RFC 8257): the window is reduced in proportion to the share of CE-marked bytes.
 //!
-//! Owns [`Dctcp`]; `congestion/mod.rs` calls it. It needs a peer that reports each
-//! mark (see `ecn.rs`); with one that does not, and for loss, it is NewReno (RFC 8257
-//! section 3.5).
+//! Owns [`Dctcp`]; `congestion/mod.rs` calls it. It needs a peer that reports each mark
+//! (see `ecn.rs`); with one that does not, and for losses, it behaves as NewReno (RFC
+//! 8257 section 3.5).
 
 use super::newreno::NewReno;
 use super::{Ack, Algorithm, Kind, Window};
 use crate::pos::Pos;
 
-/// The scale of DCTCP.Alpha: this stands for 1.
+/// The scale of DCTCP.Alpha: this value stands for 1.
 const ONE: u32 = 1 << 20;
 /// g = 1/16 (RFC 8257 section 4.2), as a shift.
 const G_SHIFT: u32 = 4;
@@ -41,7 +41,7 @@ impl Kind for Dctcp {
     fn new() -> Dctcp {
         Dctcp {
             reno: NewReno::new(),
-            // The first mark halves the window.
+            // The initial value of 1 makes the first mark halve the window.
             alpha: ONE,
             window_end: 0,
             acked: 0,
@@ -55,7 +55,7 @@ impl Algorithm for Dctcp {
         self.reno.avoid(w, ack.acked);
     }
 
-    /// RFC 8257 section 3.5: loss is answered as any TCP would.
+    /// RFC 8257 section 3.5: a loss is handled as in any other TCP.
     fn on_loss(&mut self, w: &Window, window: u32) -> u32 {
         self.reno.on_loss(w, window)
     }
@@ -74,8 +74,7 @@ impl Algorithm for Dctcp {
         self.reno.on_idle();
     }
 
-    /// RFC 8257 section 3.3, steps 1 to 8: the share of marked bytes, once in a
-    /// window.
+    /// RFC 8257 section 3.3, steps 1 to 8: updates Alpha once per window.
     fn on_marks(&mut self, acked: u32, marked: u32, una: Pos, nxt: Pos) {
         self.acked += u64::from(acked);
         self.marked += u64::from(marked.min(acked));
@@ -84,7 +83,7 @@ impl Algorithm for Dctcp {
         }
         if let Some(share) = (self.marked * u64::from(ONE)).checked_div(self.acked) {
             let share = share as u32;
-            // Rounded up, so that it comes down to 0 when nothing is marked any more.
+            // Rounded up, so that Alpha decays to 0 when nothing is marked any more.
             self.alpha -= self.alpha.div_ceil(1 << G_SHIFT);
             self.alpha = (self.alpha + (share >> G_SHIFT)).min(ONE);
         }

@@ -1,5 +1,4 @@
-//! What acknowledgments and sends mean for congestion control: from the connection's
-//! terms to the controller's.
+//! Translates acknowledgments and sends of a connection into calls of the controller.
 //!
 //! Owns those methods of [`CongestionState`]. `flight/recovery.rs` and `delivery.rs` call
 //! them for each acknowledgment, `output/` for each send of new data.
@@ -11,22 +10,23 @@ use crate::snd::SendSide;
 use crate::time::Instant;
 
 impl CongestionState {
-    /// Whether the congestion window was what limited us when the data that is being
-    /// acknowledged was sent. In slow start, it is enough that more than half of it was
-    /// in use at some time in this round trip: bursts end below it.
+    /// Whether the congestion window was the limit when the data that is being
+    /// acknowledged was sent. In slow start it is enough that more than half of the
+    /// window was in use at some time in this round trip, since bursts end below it.
     #[inline(always)]
     pub(crate) fn window_was_used(&mut self, snd: &SendSide) -> bool {
-        // First, so that the most of a round trip counts though it began with a full window.
+        // Evaluated first, so that `most_flight` is updated even if the round trip began
+        // with a full window.
         let half_used = self.controller.in_slow_start()
             && self.most_in_flight(snd) * 2 > self.controller.cwnd();
         half_used || snd.una() <= self.full_at
     }
 
-    /// The most that was in flight since the window's worth of data began that is being
+    /// The largest flight since the start of the window of data that is being
     /// acknowledged, bytes.
     #[inline(always)]
     fn most_in_flight(&mut self, snd: &SendSide) -> u32 {
-        // A window at most, which is 1 GiB at most.
+        // The flight is at most one window, which is at most 1 GiB.
         let flight = snd.in_flight() as u32;
         if snd.una() >= self.flight_until || flight > self.most_flight {
             self.most_flight = flight;
@@ -35,8 +35,8 @@ impl CongestionState {
         self.most_flight
     }
 
-    /// `acked` bytes were acknowledged outside of fast recovery, while the window was
-    /// in use (RFC 9438 section 5.8, RFC 7661). `rtt` is the latest round trip,
+    /// `acked` bytes were acknowledged outside of fast recovery, while the window was in
+    /// use (RFC 9438 section 5.8, RFC 7661). `rtt` is the latest round-trip sample,
     /// microseconds; 0 if there was none.
     #[inline]
     pub(crate) fn grow_window(&mut self, snd: &SendSide, rtt: u32, acked: u64, now: Instant) {
@@ -51,15 +51,16 @@ impl CongestionState {
         self.controller.on_ack(&ack);
     }
 
-    /// What a sign of congestion reduces (FlightSize in RFC 5681 equation 4), bytes: the
-    /// window, if it was in use (RFC 9438 section 4.6 has both). In flight may be much
-    /// less by now: an acknowledgment, or a burst of them, that moves SND.UNA up to the
-    /// loss has emptied the path before anything could follow. And what limited transmit
-    /// has sent does not count (RFC 5681 section 3.2). In fast recovery the window is an
-    /// instrument of its pace and says nothing.
+    /// The amount that a congestion signal reduces (FlightSize in RFC 5681 equation 4),
+    /// bytes: the window, if it was in use (RFC 9438 section 4.6 allows both). The bytes
+    /// in flight may be much fewer by now: an acknowledgment, or a burst of them, that
+    /// moves SND.UNA up to the loss has emptied the path before anything could follow.
+    /// Data sent by limited transmit does not count (RFC 5681 section 3.2). In fast
+    /// recovery the window only regulates the rate of retransmission, so the flight is
+    /// used.
     ///
-    /// Of a window that was not in use, what a silence would have left counts in any
-    /// case: a sender of little that loses it would else go on slower than one of nothing.
+    /// If the window was not in use, the amount is at least the restart window: otherwise
+    /// a sender of little data would be slower after a loss than an idle one.
     pub(crate) fn window_in_use(&mut self, snd: &SendSide, recovering: bool) -> u32 {
         let flight = snd.in_flight().min(u64::from(u32::MAX)) as u32;
         let cwnd = self.controller.cwnd();
@@ -72,11 +73,11 @@ impl CongestionState {
         }
     }
 
-    // ---- The rate of delivery, and the pace. ----
+    // ---- Delivery rate and pacing. ----
 
-    /// Without a sampler, the rate of delivery is that of the last round trip that was
-    /// timed, which has taken `elapsed` microseconds if it is over: it is kept, and the
-    /// next one begins.
+    /// Without a sampler, the delivery rate is that of the last timed round trip, which
+    /// took `elapsed` microseconds if it has ended: records that rate and begins the next
+    /// round trip.
     pub(crate) fn turn_round(&mut self, una: Pos, elapsed: Option<u64>) {
         if let Some(rate) = elapsed.and_then(|elapsed| self.rate.round(una, elapsed)) {
             self.rate.keep(rate);
@@ -84,7 +85,7 @@ impl CongestionState {
         self.rate.begin_round(una);
     }
 
-    /// The rate of delivery, as tcpi_delivery_rate has it; `elapsed` as for
+    /// The delivery rate, as in tcpi_delivery_rate; `elapsed` as for
     /// [`turn_round`](Self::turn_round).
     pub(crate) fn delivery_rate(&self, una: Pos, elapsed: Option<u64>) -> Rate {
         let mut rate = self.rate;
@@ -94,8 +95,9 @@ impl CongestionState {
         rate.latest()
     }
 
-    /// Something was delivered, with `in_flight` bytes in the network after it. `repeated`
-    /// bytes were sent again so far; `recovering`: a repair is under way.
+    /// Data was delivered, after which `in_flight` bytes are in the network. `repeated`
+    /// is the total of retransmitted bytes; `recovering` says that a recovery is in
+    /// progress.
     pub(crate) fn sample_rate(
         &mut self,
         delivered: &Delivered,
@@ -105,7 +107,7 @@ impl CongestionState {
         now: Instant,
     ) {
         let mut sample = self.rate.on_delivered(delivered, now);
-        // What is repeated was lost; counted when it goes out again.
+        // What is retransmitted was lost; it is counted when it is sent again.
         let repeated = repeated as u32;
         sample.lost = repeated.wrapping_sub(self.repeated_seen).min(1 << 30);
         self.repeated_seen = repeated;
@@ -114,8 +116,8 @@ impl CongestionState {
         self.controller.on_rate(&sample);
     }
 
-    /// New data up to `end` goes out; `idle`: nothing was in flight. `pipe` says how much
-    /// is in the network.
+    /// New data up to `end` is sent; `idle`: nothing was in flight. `pipe` returns how
+    /// much is in the network.
     #[inline]
     pub(crate) fn note_new_data(
         &mut self,
@@ -130,7 +132,7 @@ impl CongestionState {
         }
     }
 
-    /// The same for what is to be remembered; `last`: nothing follows it.
+    /// Records a send for rate samples; `last`: the user has written nothing after it.
     fn remember_send(&mut self, last: bool, pipe: u64, end: Pos, idle: bool, now: Instant) {
         let cwnd = self.controller.cwnd();
         self.rate.on_sent(end, idle, cwnd, now);
@@ -139,8 +141,9 @@ impl CongestionState {
         }
     }
 
-    /// The algorithm was chosen, or the connection is established: rates are measured
-    /// if it goes by them. `repeated` bytes were sent again so far.
+    /// The algorithm was chosen, or the connection is established: starts rate
+    /// measurement if the algorithm wants rates. `repeated` is the total of retransmitted
+    /// bytes.
     pub(crate) fn start_measuring(&mut self, snd: &SendSide, repeated: u64, now: Instant) {
         if self.controller.wants_rates() {
             self.repeated_seen = repeated as u32;

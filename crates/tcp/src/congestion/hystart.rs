@@ -1,12 +1,10 @@
-//! Slow start, and when to leave it before it loses anything: HyStart++ (RFC 9406).
+//! Slow start, and leaving it before it causes loss: HyStart++ (RFC 9406).
 //!
-//! Owns [`HyStart`]; `congestion/mod.rs` calls it below the threshold for every
-//! algorithm that has slow start. The first slow start of a connection watches the
-//! round trip; later ones, which end at a threshold that was learned, do not (RFC
-//! 9406 section 4.3).
+//! Owns [`HyStart`]; `congestion/mod.rs` calls it below the threshold for every algorithm
+//! that uses slow start. Only the first slow start of a connection watches the round-trip
+//! time; later ones end at a known threshold (RFC 9406 section 4.3).
 //!
-//! Where the RFC has a limit L on what one acknowledgment may add, there is none here,
-//! see `docs/rfc.md`, D7.
+//! The RFC's limit L on the growth per acknowledgment is not used, see `docs/rfc.md`, D7.
 
 use super::{Ack, Window};
 use crate::pos::Pos;
@@ -27,14 +25,14 @@ const CSS_ROUNDS: u8 = 5;
 /// The state of HyStart++ (RFC 9406 section 4.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HyStart {
-    /// windowEnd: the round ends when this is acknowledged.
+    /// windowEnd: the round ends when this position is acknowledged.
     window_end: Pos,
     /// lastRoundMinRTT, currentRoundMinRTT, microseconds; `u32::MAX` for infinity.
     last_min: u32,
     current_min: u32,
     /// rttSampleCount.
     samples: u8,
-    /// Rounds of conservative slow start that have begun; 0 in slow start.
+    /// Rounds of conservative slow start so far, with the current one; 0 in slow start.
     css_rounds: u8,
     /// cssBaselineMinRtt, microseconds.
     css_baseline: u32,
@@ -52,8 +50,8 @@ impl HyStart {
         }
     }
 
-    /// RFC 5681 equation 2, or a quarter of it in conservative slow start. Stops at
-    /// the threshold and returns the bytes left over.
+    /// RFC 5681 equation 2, or a quarter of it in conservative slow start. Stops at the
+    /// threshold and returns the bytes left over.
     pub(super) fn slow_start(&mut self, w: &mut Window, ack: &Ack) -> u32 {
         if w.ssthresh == u32::MAX {
             self.watch(w, ack);
@@ -69,7 +67,7 @@ impl HyStart {
         ack.acked.saturating_sub(step.saturating_mul(divisor))
     }
 
-    /// RFC 9406 section 4.2: rounds, and what their least round trips say.
+    /// RFC 9406 section 4.2: counts rounds and compares their minimum round-trip times.
     fn watch(&mut self, w: &mut Window, ack: &Ack) {
         if ack.una >= self.window_end {
             self.window_end = ack.nxt;
@@ -79,7 +77,8 @@ impl HyStart {
             if self.css_rounds > 0 {
                 self.css_rounds += 1;
                 if self.css_rounds > CSS_ROUNDS {
-                    // So many rounds without a better round trip: it was a queue.
+                    // The round-trip time has not improved in this many rounds: it was a
+                    // queue.
                     w.ssthresh = w.cwnd.max(w.floor());
                     return;
                 }
@@ -99,7 +98,7 @@ impl HyStart {
                 self.css_rounds = 1;
             }
         } else if self.current_min < self.css_baseline {
-            // It was no queue but a passing delay: back to slow start.
+            // The increase was temporary and no queue: back to slow start.
             self.css_baseline = u32::MAX;
             self.css_rounds = 0;
         }

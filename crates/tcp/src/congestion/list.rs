@@ -1,8 +1,8 @@
-//! All congestion control algorithms.
+//! The list of congestion control algorithms.
 //!
-//! Owns [`Congestion`], which programs and the engine choose from, and [`Chosen`], the
-//! state of the one that was chosen. Both are made from one list, which has a line for
-//! each algorithm; everything else that is to be known of one is said by its [`Kind`].
+//! Owns [`Congestion`], from which programs and the engine choose, and [`Chosen`], the
+//! state of the chosen algorithm. Both are generated from one list with a line for each
+//! algorithm; everything else about an algorithm comes from its [`Kind`].
 
 use super::bbr::Bbr;
 use super::cubic::Cubic;
@@ -11,7 +11,7 @@ use super::newreno::NewReno;
 use super::{Algorithm, Kind};
 use crate::codec::{Invalid, Reader, Save, Writer};
 
-/// Bytes of a name at most (TCP_CA_NAME_MAX, which counts the 0 at its end).
+/// The longest name, bytes (TCP_CA_NAME_MAX, which includes the terminating 0).
 const NAME_LEN: usize = 15;
 
 macro_rules! algorithms {
@@ -23,7 +23,7 @@ macro_rules! algorithms {
         }
 
         impl Congestion {
-            /// All there are.
+            /// All algorithms.
             pub const ALL: [Congestion; [$(stringify!($name)),+].len()] =
                 [$(Congestion::$name),+];
 
@@ -50,21 +50,21 @@ macro_rules! algorithms {
             }
         }
 
-        /// The algorithm that was chosen.
+        /// The state of the chosen algorithm.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum Chosen {
             $($name($name),)+
         }
 
         impl Chosen {
-            /// For a new connection.
+            /// The initial state of an algorithm.
             pub(super) fn new(which: Congestion) -> Chosen {
                 match which {
                     $(Congestion::$name => Chosen::$name(Kind::new()),)+
                 }
             }
 
-            /// Which one it is.
+            /// The algorithm that was chosen.
             pub(super) const fn which(&self) -> Congestion {
                 match self {
                     $(Chosen::$name(_) => Congestion::$name,)+
@@ -78,7 +78,7 @@ macro_rules! algorithms {
                 }
             }
 
-            /// To tell it what has happened.
+            /// The algorithm's event handlers.
             pub(super) fn algorithm(&mut self) -> &mut dyn Algorithm {
                 match self {
                     $(Chosen::$name(a) => a,)+
@@ -89,11 +89,11 @@ macro_rules! algorithms {
 }
 
 algorithms! {
-    /// RFC 5681 and RFC 6582, counted in bytes as RFC 3465 has it.
+    /// RFC 5681 and RFC 6582, counted in bytes as in RFC 3465.
     NewReno,
     /// RFC 9438.
     Cubic,
-    /// RFC 8257; asks for ECN on its own.
+    /// RFC 8257; requests ECN in any mode.
     Dctcp,
     /// draft-ietf-ccwg-bbr, paced.
     Bbr,
@@ -114,8 +114,7 @@ impl Congestion {
     }
 }
 
-/// By its name, so that the list may grow in any order: as many bytes of it as
-/// TCP_CONGESTION has.
+/// Saved by name, at TCP_CONGESTION's length, so that the list may be reordered.
 impl Save for Congestion {
     const LEN: usize = NAME_LEN;
 

@@ -1,23 +1,22 @@
-//! Congestion control: how much may be in flight, and how fast it goes out.
+//! Congestion control: how much may be in flight, and at what rate it is sent.
 //!
-//! Owns [`Controller`], the window and threshold that every algorithm shares plus
-//! the state of the chosen one, as plain data. `feed.rs` tells it what acknowledgments
-//! bring, `recovery.rs` what was lost; `output/select.rs` reads the window. An
-//! algorithm is one file with a type that implements [`Algorithm`] and [`Kind`], and a
-//! line in `list.rs`; docs/extending.md shows one.
+//! Owns [`Controller`]: the window and threshold that every algorithm shares plus the
+//! state of the chosen algorithm, as plain data. `feed.rs` passes it acknowledgments,
+//! `recovery.rs` reports losses, and `output/select.rs` reads the window. An algorithm is
+//! one file with a type that implements [`Algorithm`] and [`Kind`], and a line in
+//! `list.rs`; docs/extending.md shows an example.
 //!
-//! | file | what |
+//! | file | contents |
 //! | --- | --- |
 //! | `newreno.rs` | RFC 5681, RFC 6582 |
 //! | `cubic.rs` | RFC 9438 |
 //! | `dctcp.rs` | RFC 8257 |
 //! | `bbr.rs`, `bbr/` | BBR, draft-ietf-ccwg-bbr |
 //! | `hystart.rs` | slow start of the first three (RFC 9406) |
-//! | `list.rs` | all of them, and what they are called |
-//! | `feed.rs` | from the connection to the controller |
+//! | `list.rs` | the list of all algorithms and their names |
+//! | `feed.rs` | translates a connection's events for the controller |
 //!
-//! Everything is counted in bytes (RFC 3465), since one acknowledgment may cover 64
-//! KiB.
+//! All quantities are in bytes (RFC 3465), since one acknowledgment may cover 64 KiB.
 
 pub(crate) mod bbr;
 pub(crate) mod cubic;
@@ -44,7 +43,7 @@ pub use list::Congestion;
 pub(crate) use rate::{Delivered, Rate, RateSample};
 pub(crate) use state::CongestionState;
 
-/// What an algorithm may change.
+/// The part of the state that an algorithm may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Window {
     /// Congestion window, bytes.
@@ -56,7 +55,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// The least threshold (RFC 5681 equation 4).
+    /// The lower bound of ssthresh (RFC 5681 equation 4).
     pub(crate) const fn floor(&self) -> u32 {
         2 * self.mss
     }
@@ -66,79 +65,81 @@ impl Window {
         self.cwnd < self.ssthresh
     }
 
-    /// The window grows by this much.
+    /// Increases the window by `bytes`.
     pub(crate) fn grow(&mut self, bytes: u32) {
         self.cwnd = self.cwnd.saturating_add(bytes).min(MAX_CWND);
     }
 }
 
-/// More than this is never in flight (the largest window of RFC 7323).
+/// Upper bound of the congestion window, bytes (the largest window of RFC 7323).
 pub(crate) const MAX_CWND: u32 = 1 << 30;
 
 /// An acknowledgment of new data, outside of fast recovery.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ack {
-    /// Bytes that it covers.
+    /// Bytes that it newly acknowledges.
     pub(crate) acked: u32,
-    /// SND.UNA after it, and SND.NXT.
+    /// SND.UNA after this acknowledgment, and SND.NXT.
     pub(crate) una: Pos,
     pub(crate) nxt: Pos,
-    /// The round trip that it measured, microseconds; 0 if it measured none.
+    /// The round-trip sample that it gave, microseconds; 0 if none.
     pub(crate) rtt: u32,
-    /// The smoothed round trip, microseconds; 0 if not known.
+    /// The smoothed round-trip time, microseconds; 0 if not known.
     pub(crate) srtt: u64,
     pub(crate) now: Instant,
 }
 
-/// What a congestion control algorithm is called, and what it goes by.
+/// The name of a congestion control algorithm, and the inputs that it needs.
 pub(crate) trait Kind: Algorithm {
     /// Its name for TCP_CONGESTION.
     const NAME: &'static str;
-    /// It goes by rates of delivery ([`on_rate`](Algorithm::on_rate)): it sets the window
-    /// by itself, in recovery too, and has a [pace](Algorithm::pacing_rate).
+    /// The algorithm uses delivery rates ([`on_rate`](Algorithm::on_rate)): it sets the
+    /// window itself, also in recovery, and has its own [pacing
+    /// rate](Algorithm::pacing_rate).
     const WANTS_RATES: bool = false;
-    /// It goes by the share of bytes that met congestion
-    /// ([`on_marks`](Algorithm::on_marks)): ECN is asked for in any mode, and each mark is
-    /// told.
+    /// The algorithm uses the share of CE-marked bytes
+    /// ([`on_marks`](Algorithm::on_marks)): ECN is requested in any mode, and every mark
+    /// is reported to it.
     const WANTS_MARKS: bool = false;
 
-    /// For a new connection.
+    /// The state for a new connection.
     fn new() -> Self;
 }
 
-/// One congestion control algorithm at work.
+/// The event handlers of a congestion control algorithm.
 pub(crate) trait Algorithm {
-    /// Congestion avoidance: bytes were acknowledged outside of fast recovery and
-    /// beyond slow start, and the window was in use.
+    /// Congestion avoidance: bytes were acknowledged outside of fast recovery and beyond
+    /// slow start, and the window was in use.
     fn on_ack(&mut self, w: &mut Window, ack: &Ack);
-    /// Loss was found while `window` bytes were in use: the new threshold.
+    /// Loss was detected while `window` bytes were in use; returns the new threshold.
     fn on_loss(&mut self, w: &Window, window: u32) -> u32;
-    /// The first mark of congestion in a round trip: the new threshold, which the
-    /// window comes down to. RFC 3168 section 6.1.2: as for a loss.
+    /// The first congestion mark in a round trip; returns the new threshold, to which the
+    /// window is reduced. RFC 3168 section 6.1.2: as for a loss.
     fn on_marked(&mut self, w: &Window, window: u32) -> u32 {
         self.on_loss(w, window)
     }
-    /// The retransmission timer ran out; `on_loss` was called before if it was for
-    /// the first time.
+    /// The retransmission timer expired; if this was the first time, `on_loss` was called
+    /// before.
     fn on_timeout(&mut self) {}
-    /// The sender had nothing to send for a while: what was learned of time is void.
+    /// The sender was idle for a while: state that depends on time is no longer valid.
     fn on_idle(&mut self) {}
-    /// A repair begins that may prove needless: what is known now is what
-    /// [`undo`](Algorithm::undo) brings back, however often `on_loss` and `on_timeout`
-    /// are called meanwhile.
+    /// A recovery begins that may turn out to be spurious: saves the state that
+    /// [`undo`](Algorithm::undo) restores, however often `on_loss` and `on_timeout` are
+    /// called in between.
     fn remember(&mut self) {}
-    /// What was repaired was no loss (RFC 4015); window and threshold are the caller's.
+    /// The recovery was spurious (RFC 4015); the caller restores window and threshold.
     fn undo(&mut self) {}
-    /// `acked` bytes were acknowledged, `marked` of them with congestion experienced;
-    /// always called, in recovery too, where the peer reports marks accurately
-    /// enough for this algorithm.
+    /// `acked` bytes were acknowledged, `marked` of them with CE. Called for every
+    /// acknowledgment, also in recovery, if the peer's feedback is accurate enough for
+    /// this algorithm.
     fn on_marks(&mut self, _acked: u32, _marked: u32, _una: Pos, _nxt: Pos) {}
-    /// What one acknowledgment said of the rate of delivery; for algorithms that
-    /// want rates, always, in recovery too.
+    /// The rate sample of one acknowledgment. Called for every acknowledgment, also in
+    /// recovery, if the algorithm wants rates.
     fn on_rate(&mut self, _w: &mut Window, _sample: &RateSample) {}
-    /// The smoothed round trip is known, microseconds: the pace to begin with.
+    /// The smoothed round-trip time, in microseconds, is known: sets the initial pacing
+    /// rate.
     fn init_pace(&mut self, _w: &Window, _srtt: u32) {}
-    /// The rate at which it wants to send, bytes per second, if it has one of its own.
+    /// The algorithm's own pacing rate, bytes per second, if it has one.
     fn pacing_rate(&self) -> Option<u64> {
         None
     }
@@ -148,16 +149,15 @@ pub(crate) trait Algorithm {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Controller {
     window: Window,
-    /// Segments that the window begins with.
+    /// The initial window in segments.
     initial_segments: u8,
     hystart: HyStart,
     chosen: Chosen,
 }
 
 impl Controller {
-    /// For a new connection: RFC 6928 section 2 allows
-    /// min (10 * MSS, max (2 * MSS, 14600)) at first; like Linux we go by the
-    /// segments alone.
+    /// The state of a new connection. RFC 6928 section 2 allows an initial window of min
+    /// (10 * MSS, max (2 * MSS, 14600)); like Linux we use the number of segments alone.
     pub(crate) fn new(which: Congestion, mss: u16, initial_segments: u8) -> Controller {
         let mss = u32::from(mss);
         Controller {
@@ -172,19 +172,19 @@ impl Controller {
         }
     }
 
-    /// Goes on with window and threshold of a connection before, as far as they can be
-    /// right.
+    /// Starts from the window and threshold of an earlier connection, bounded to valid
+    /// values.
     pub(crate) fn resume(&mut self, cwnd: u32, ssthresh: u32) {
         self.window.cwnd = cwnd.clamp(self.window.mss, MAX_CWND);
         self.window.ssthresh = ssthresh.max(self.window.floor());
     }
 
-    /// RW of RFC 5681 section 4.1, bytes: what a sender may begin with after a silence.
+    /// RW of RFC 5681 section 4.1, bytes: the window after an idle period.
     pub(crate) fn restart_window(&self) -> u32 {
         u32::from(self.initial_segments.max(1)) * self.window.mss
     }
 
-    /// Bytes that may be in flight.
+    /// The congestion window, bytes.
     pub(crate) const fn cwnd(&self) -> u32 {
         self.window.cwnd
     }
@@ -199,7 +199,7 @@ impl Controller {
         self.window.in_slow_start()
     }
 
-    /// Which algorithm it is.
+    /// The algorithm in use.
     pub(crate) const fn which(&self) -> Congestion {
         self.chosen.which()
     }
@@ -215,14 +215,13 @@ impl Controller {
         self.which().wants_marks()
     }
 
-    /// The rate at which the algorithm wants to send, bytes per second, if it has one
-    /// of its own.
+    /// The algorithm's own pacing rate, bytes per second, if it has one.
     pub(crate) fn pacing_rate(&self) -> Option<u64> {
         self.chosen.pacing_rate()
     }
 
-    /// The pace to begin with, for an algorithm that has one, from the smoothed round
-    /// trip in microseconds.
+    /// Passes the smoothed round-trip time, in microseconds, to an algorithm with a
+    /// pacing rate of its own.
     pub(crate) fn init_pace(&mut self, srtt: Option<u64>) {
         if let Some(srtt) = srtt {
             let srtt = srtt.min(u64::from(u32::MAX)) as u32;
@@ -230,28 +229,28 @@ impl Controller {
         }
     }
 
-    /// Changes the algorithm; window and threshold stay.
+    /// Changes the algorithm; window and threshold are kept.
     pub(crate) fn choose(&mut self, which: Congestion) {
         if which != self.which() {
             self.chosen = Chosen::new(which);
         }
     }
 
-    /// The MSS has changed: `cwnd` keeps its bytes, with at least one segment.
+    /// The MSS has changed: `cwnd` keeps its value in bytes, but is at least one segment.
     pub(crate) fn set_mss(&mut self, mss: u16) {
         self.window.mss = u32::from(mss);
         self.window.cwnd = self.window.cwnd.max(self.window.mss);
     }
 
-    /// Sets the window, for recovery; at least one segment. An algorithm that goes by
-    /// rates does that by itself.
+    /// Sets the window during recovery, to at least one segment. No effect on an
+    /// algorithm that uses delivery rates, which sets the window itself.
     pub(crate) fn set_cwnd(&mut self, bytes: u32) {
         if !self.wants_rates() {
             self.window.cwnd = bytes.clamp(self.window.mss, MAX_CWND);
         }
     }
 
-    /// Bytes were acknowledged outside of fast recovery, while the window was in use.
+    /// Bytes were acknowledged outside of fast recovery while the window was in use.
     pub(crate) fn on_ack(&mut self, ack: &Ack) {
         let mut ack = *ack;
         if self.wants_rates() {
@@ -266,34 +265,34 @@ impl Controller {
         self.chosen.algorithm().on_ack(&mut self.window, &ack);
     }
 
-    /// What one acknowledgment said of the rate of delivery.
+    /// Passes on the rate sample of one acknowledgment.
     pub(crate) fn on_rate(&mut self, sample: &RateSample) {
         self.chosen.algorithm().on_rate(&mut self.window, sample);
     }
 
-    /// `acked` bytes were acknowledged, `marked` of them as having met congestion.
+    /// `acked` bytes were acknowledged, `marked` of them with CE.
     pub(crate) fn on_marks(&mut self, acked: u32, marked: u32, una: Pos, nxt: Pos) {
         self.chosen.algorithm().on_marks(acked, marked, una, nxt);
     }
 
-    /// Loss was found by duplicate acknowledgments while `window` bytes were in use: sets
-    /// the threshold and leaves the window to the caller's recovery.
+    /// Loss was detected by duplicate acknowledgments while `window` bytes were in use:
+    /// sets the threshold; recovery sets the window.
     pub(crate) fn on_loss(&mut self, window: u32) {
         let threshold = self.chosen.algorithm().on_loss(&self.window, window);
         self.window.ssthresh = threshold.max(self.window.floor());
     }
 
-    /// The peer reports marks of congestion, and this is the first answer in a round
-    /// trip: the window comes down as for a loss (RFC 3168 section 6.1.2), at once.
+    /// The peer reports congestion marks, for the first time in this round trip: the
+    /// window is reduced at once as for a loss (RFC 3168 section 6.1.2).
     pub(crate) fn on_congestion_marked(&mut self, window: u32) {
         let threshold = self.chosen.algorithm().on_marked(&self.window, window);
         self.window.ssthresh = threshold.max(self.window.floor());
         self.set_cwnd(self.window.cwnd.min(self.window.ssthresh));
     }
 
-    /// The retransmission timer ran out for the first time in this flight, or
-    /// again: RFC 5681 section 3.1 has the window come down to one segment, and the
-    /// threshold lowered only the first time.
+    /// The retransmission timer expired, for the first time in this flight or again. RFC
+    /// 5681 section 3.1: the window is reduced to one segment, and the threshold is
+    /// lowered only the first time.
     pub(crate) fn on_timeout(&mut self, window: u32, first: bool) {
         if first {
             self.on_loss(window);
@@ -302,22 +301,22 @@ impl Controller {
         self.window.cwnd = self.window.mss;
     }
 
-    /// A repair begins that may have to be undone.
+    /// A recovery begins that may have to be undone.
     pub(crate) fn remember(&mut self) {
         self.chosen.algorithm().remember();
     }
 
-    /// The loss that was answered was none: window and threshold are at least what
-    /// they were before (RFC 4015 section 3.2, RFC 9438 section 4.9).
+    /// The recovery was spurious: window and threshold are restored to at least what they
+    /// were before (RFC 4015 section 3.2, RFC 9438 section 4.9).
     pub(crate) fn undo(&mut self, cwnd: u32, ssthresh: u32) {
         self.window.cwnd = self.window.cwnd.max(cwnd).min(MAX_CWND);
         self.window.ssthresh = self.window.ssthresh.max(ssthresh);
         self.chosen.algorithm().undo();
     }
 
-    /// RFC 5681 section 4.1: after an idle time of an RTO or more, start again from
-    /// the restart window. An algorithm that is paced by what it knows of the path
-    /// needs no restart (draft-ietf-ccwg-bbr section 5.4.1).
+    /// RFC 5681 section 4.1: after an idle period of an RTO or more, the window restarts
+    /// from the restart window. An algorithm that paces by a model of the path needs no
+    /// restart (draft-ietf-ccwg-bbr section 5.4.1).
     pub(crate) fn on_idle(&mut self) {
         let restart_window = self.restart_window();
         self.chosen.algorithm().on_idle();

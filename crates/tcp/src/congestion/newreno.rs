@@ -1,7 +1,6 @@
 //! NewReno's window (RFC 5681), counted in bytes (RFC 3465).
 //!
-//! Owns [`NewReno`]; `congestion/mod.rs` calls it. Its recovery is that of
-//! `recovery.rs`.
+//! Owns [`NewReno`]; `congestion/mod.rs` calls it. Recovery is in `recovery.rs`.
 
 use super::{Ack, Algorithm, Kind, Window};
 

@@ -1,15 +1,15 @@
-//! Pacing: the segments of a window are spread over the round trip.
+//! Pacing: spreading the segments of a window over the round trip.
 //!
-//! Owns [`Pacer`]: the rate, and when the next segment may go. `output/` asks before it
-//! chooses data and tells what went; the deadline is one of `timers.rs`. On for an
-//! algorithm with a rate of its own (BBR) and for a connection whose user set a limit
-//! (SO_MAX_PACING_RATE). Off, it costs nothing on the common
-//! path out, which `CAREFUL` closes, and one comparison on the other.
+//! Owns [`Pacer`]: the rate, and when the next segment may be sent. `output/` consults it
+//! before it selects data and reports what was sent; the deadline is one of `timers.rs`.
+//! Pacing is on for an algorithm with a rate of its own (BBR) and for a connection whose
+//! user set a limit (SO_MAX_PACING_RATE). When it is off, it costs nothing on the output
+//! fast path, which `CAREFUL` disables, and one comparison on the slow path.
 //!
-//! Data goes out in quanta of about a millisecond, as Linux's TSO autosizing has it, so
-//! that a slow connection sends a packet or two at a time and a fast one segments that
-//! are worth the port's work. The engine's timers have ticks of a millisecond too; what
-//! a late one costs is made up for.
+//! Data is sent in quanta of about a millisecond, as in Linux's TSO autosizing, so that a
+//! slow connection sends a packet or two at a time and a fast one segments large enough
+//! for the port's offloads. The engine's timers also have a resolution of a millisecond;
+//! time lost to a late one is made up for.
 
 use super::{CongestionState, Controller};
 use crate::flags::Flags;
@@ -17,22 +17,22 @@ use crate::rtt::RttEstimator;
 use crate::snd::SendSide;
 use crate::time::{Instant, MS, SECOND};
 
-/// A quantum is what the rate gives in this time, microseconds.
+/// A quantum is the data that the rate allows in this time, microseconds.
 const QUANTUM_US: u64 = MS;
-/// Time that was not used is made up for up to this much, microseconds: a tick of the
-/// timer, and a turn of the loop that came late.
+/// Unused time is made up for up to this limit, microseconds: a timer tick, and a late
+/// turn of the loop.
 const CREDIT_US: u64 = 2 * MS;
-/// The least round trip in units of this power of two of microseconds says how near a
-/// peer is (Linux's tcp_tso_rtt_log).
+/// The minimum round-trip time is measured in units of this power of two of microseconds
+/// when a batch is sized (Linux's tcp_tso_rtt_log).
 const NEARNESS_SHIFT: u32 = 9;
-/// No slower than this, bytes per second: two full packets within the longest
+/// The lowest pacing rate, bytes per second: two full packets within the longest
 /// retransmission timeout.
 const SLOWEST: u64 = 1_000;
 
-/// The pace of a connection.
+/// The pacing state of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pacer {
-    /// When the next segment with data may go; 0 if not paced.
+    /// When the next segment with data may be sent; 0 if not paced.
     next: Instant,
     /// Bytes per second; 0 if not paced.
     rate: u64,
@@ -55,7 +55,7 @@ impl Pacer {
         self.next.0 > now.0
     }
 
-    /// When it need not wait any more.
+    /// Until when data has to wait.
     pub(crate) const fn next(&self) -> Instant {
         self.next
     }
@@ -70,26 +70,28 @@ impl Pacer {
         self.limit
     }
 
-    /// Whether there is anything to do about pacing.
+    /// Whether the connection is paced.
     #[inline]
     pub(crate) const fn is_on(&self) -> bool {
         self.rate != 0
     }
 
-    /// Bytes that go out in one piece: what a millisecond gives, at least two packets.
+    /// Bytes sent in one piece: what the rate allows in a millisecond, at least two
+    /// packets.
     pub(crate) fn quantum(&self, mss: u16) -> usize {
         let bytes = self.rate.saturating_mul(QUANTUM_US) / SECOND;
         bytes.max(2 * u64::from(mss)).min(1 << 30) as usize
     }
 
-    /// `bytes` have gone out.
+    /// `bytes` were sent.
     fn on_sent(&mut self, bytes: u64, now: Instant) {
         let from = self.next.0.max(now.0.saturating_sub(CREDIT_US));
         let cost = bytes.saturating_mul(SECOND) / self.rate.max(1);
         self.next = Instant(from.saturating_add(cost));
     }
 
-    /// The rate follows window and round trip, unless the algorithm has one.
+    /// Derives the rate from the window and the round-trip time, unless the algorithm has
+    /// its own.
     fn set_rate(&mut self, congestion: &Controller, rtt: &RttEstimator) {
         let own = congestion.pacing_rate();
         if own.is_none() && self.limit == u64::MAX {
@@ -102,8 +104,8 @@ impl Pacer {
     }
 }
 
-/// Linux's tcp_pacing_ss_ratio and tcp_pacing_ca_ratio: twice the window in a round trip
-/// in slow start, 1.2 times in congestion avoidance. Bytes per second.
+/// Twice the window per round trip in slow start, 1.2 times in congestion avoidance, as
+/// Linux's tcp_pacing_ss_ratio and tcp_pacing_ca_ratio. Bytes per second.
 fn window_rate(congestion: &Controller, rtt: &RttEstimator) -> u64 {
     let percent = if congestion.cwnd() < congestion.ssthresh() / 2 {
         200
@@ -117,18 +119,19 @@ fn window_rate(congestion: &Controller, rtt: &RttEstimator) -> u64 {
 }
 
 impl CongestionState {
-    /// The rate may have changed; `marks`: what goes out may be marked (ECN).
+    /// The rate may have changed; `marks`: outgoing packets may be ECN-capable.
     pub(crate) fn update_pacing(&mut self, rtt: &RttEstimator, marks: bool, flags: &mut Flags) {
         self.pacer.set_rate(&self.controller, rtt);
         flags.set(Flags::CAREFUL, self.pacer.is_on() || marks);
     }
 
-    /// The user allows no more than this (SO_MAX_PACING_RATE), bytes per second.
+    /// Sets the user's limit (SO_MAX_PACING_RATE), bytes per second.
     pub(crate) fn bound_pace(&mut self, bytes_per_second: u64) {
         self.pacer.limit = bytes_per_second;
     }
 
-    /// How much one segment may carry of `most`: a quantum, if paced, else a batch.
+    /// The largest payload of a segment, at most `most`: a quantum if paced, else a
+    /// batch.
     #[inline]
     pub(crate) fn paced_payload(&self, snd: &SendSide, min_batch: u8, most: usize) -> usize {
         if self.pacer.is_on() {
@@ -138,11 +141,11 @@ impl CongestionState {
         }
     }
 
-    /// How much of `most` goes to the port in one piece, as in Linux: what the path
-    /// carries in a millisecond, so that a burst of one piece does not fill a queue on
-    /// a long path; nearly all on a short one; never more than half the window, so that
-    /// the acknowledgment of one piece makes room while the other is on its way. `min_batch`:
-    /// packets, at least, where half the window has room for them.
+    /// How much of `most` is passed to the port in one piece, as in Linux: on a long path
+    /// what it carries in a millisecond, so that one burst does not fill a queue; on a
+    /// short path nearly all; never more than half the window, so that the acknowledgment
+    /// of one piece makes room while the other is in flight. `min_batch` is the minimum
+    /// in packets, if half the window has room for them.
     #[inline]
     pub(crate) fn batch_payload(&self, snd: &SendSide, min_batch: u8, most: usize) -> usize {
         let least = usize::from(snd.mss()) * usize::from(min_batch.max(1));
@@ -151,7 +154,8 @@ impl CongestionState {
             return most;
         }
         let half = (self.controller.cwnd() / 2).max(u32::from(snd.mss())) as usize;
-        // The shorter the path, the longer: 64 KiB, halved with each half millisecond.
+        // The shorter the path, the larger the batch: 64 KiB, halved for each half
+        // millisecond.
         let for_nearness = match snd.rtt.min_rtt() {
             Some(rtt) if rtt >> NEARNESS_SHIFT < 17 => (1 << 16) >> (rtt >> NEARNESS_SHIFT),
             Some(_) => 0,
@@ -170,7 +174,7 @@ impl CongestionState {
         limit - limit % usize::from(snd.mss())
     }
 
-    /// `bytes` of data have gone out.
+    /// `bytes` of data were sent.
     pub(crate) fn pace(&mut self, bytes: u64, now: Instant) {
         if self.pacer.is_on() {
             self.pacer.on_sent(bytes, now);

@@ -1,71 +1,71 @@
-//! How fast the path delivers: the rate of delivery, estimated from what is sent and
-//! what comes back (draft-cheng-iccrg-delivery-rate-estimation; section 4.1 of
+//! Delivery rate estimation (draft-cheng-iccrg-delivery-rate-estimation; section 4.1 of
 //! draft-ietf-ccwg-bbr).
 //!
 //! Owns [`RateSampler`]. `congestion/feed.rs` runs it, and only for an algorithm that
-//! wants rates. Off, it costs one comparison for each segment handed out, and still knows
-//! what tcpi_delivery_rate is to say: what was delivered in each round trip that was timed
-//! for the retransmission timer, over the time that it took. No such interval is shorter
-//! than a round trip, as the draft has it of its own.
+//! wants rates. When it is off, it costs one comparison for each segment sent, and still
+//! provides tcpi_delivery_rate: the bytes delivered in each round trip that was timed for
+//! the retransmission timer, divided by its duration. Such an interval is never shorter
+//! than a round trip, as the draft requires of its own.
 //!
-//! The draft keeps five numbers for each packet in flight. Here a send may be 64 KiB
-//! and a window ten thousand packets, so a fixed table of [`RECORDS`] of them is
-//! spread over the window: each stands for the sends up to its end, and a sample is
-//! had some six times in a round trip. A record whose bytes are sent again is given up,
-//! since it cannot be told which of the two was delivered.
+//! The draft keeps five values for each packet in flight. Here a send may be 64 KiB and a
+//! window ten thousand packets, so a fixed table of [`RECORDS`] records is spread over
+//! the window: each stands for the sends up to its end, which gives about six samples per
+//! round trip. A record whose bytes are retransmitted is invalidated, because it is
+//! unknown which of the two transmissions was delivered.
 
 use crate::pos::{NO_POS, Pos};
 use crate::time::{Instant, SECOND};
 
-/// How many sends are remembered.
+/// Number of records.
 const RECORDS: usize = 8;
-/// A window has about this many; fewer than there is room for, as windows shrink.
+/// Records per window; fewer than [`RECORDS`], because windows shrink.
 const A_WINDOW: u32 = 6;
 
 /// One acknowledgment's sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct RateSample {
     pub(crate) now: Instant,
-    /// Bytes delivered since the sampler began (C.delivered), with this one.
+    /// Bytes delivered since the sampler started (C.delivered), including this
+    /// acknowledgment.
     pub(crate) total: u64,
     /// Bytes that this acknowledgment delivered (RS.newly_acked).
     pub(crate) newly: u32,
-    /// Bytes believed lost since the one before (RS.newly_lost).
+    /// Bytes presumed lost since the previous sample (RS.newly_lost).
     pub(crate) lost: u32,
-    /// Bytes in the network after it.
+    /// Bytes in the network after this acknowledgment.
     pub(crate) in_flight: u32,
-    /// RS.delivery_rate in bytes per second; 0 if it gives none.
+    /// RS.delivery_rate in bytes per second; 0 if there is no sample.
     pub(crate) rate: u64,
-    /// RS.prior_delivered: `total` when what it acknowledges was sent; counts only
-    /// with a rate.
+    /// RS.prior_delivered: `total` when the acknowledged data was sent; valid only with a
+    /// rate.
     pub(crate) prior: u64,
     /// RS.is_app_limited.
     pub(crate) app_limited: bool,
-    /// The round trip it measured, microseconds; 0 if none.
+    /// The round-trip time that it measured, microseconds; 0 if none.
     pub(crate) rtt: u32,
-    /// A repair of losses is under way.
+    /// A recovery is in progress.
     pub(crate) recovering: bool,
 }
 
-/// What an acknowledgment delivers.
+/// The delivery that one acknowledgment reports.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Delivered {
-    /// Everything up to here is delivered, or something that was sent later.
+    /// Everything up to here is delivered, or data sent later is.
     pub(crate) reached: Pos,
-    /// Nothing is missing below.
+    /// There are no holes below `reached`.
     pub(crate) in_order: bool,
-    /// Bytes.
+    /// Bytes newly delivered.
     pub(crate) newly: u32,
-    /// How long ago that was sent which was sent last of it, microseconds.
+    /// Time since the most recently sent part of it was sent, microseconds.
     pub(crate) age: u64,
-    /// The least round trip, microseconds.
+    /// The minimum round-trip time, microseconds.
     pub(crate) min_rtt: u64,
 }
 
-/// What is remembered of a send; times are microseconds that wrap.
+/// The record of one send; times are wrapping microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Record {
-    /// Its end, the low 32 bits of the position.
+    /// Low 32 bits of the position at which it ends.
     end: u32,
     /// P.sent_time, P.delivered_time, P.first_sent_time.
     sent: u32,
@@ -78,43 +78,44 @@ struct Record {
 /// The state of the estimator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RateSampler {
-    /// What ends beyond this is the next send to be remembered; [`NO_POS`] if off.
+    /// The next send that ends beyond this is recorded; [`NO_POS`] if the sampler is off.
     next: Pos,
     /// C.delivered, C.delivered_time, C.first_sent_time.
     delivered: u64,
     delivered_at: Instant,
     first_sent: Instant,
-    /// C.app_limited: up to this count of `delivered`, samples are limited by the
-    /// user; 0 if none are.
+    /// C.app_limited: samples up to this value of `delivered` are application-limited; 0
+    /// if none.
     app_limited: u64,
     records: [Record; RECORDS],
-    /// P.is_app_limited of each, a bit.
+    /// P.is_app_limited of each record, one bit each.
     limited: u8,
-    /// Those that are given up, a bit each.
+    /// Invalidated records, one bit each.
     void: u8,
-    /// The oldest of them, and how many there are.
+    /// Index of the oldest record, and their number.
     first: u8,
     len: u8,
-    /// The rate that is told, in [`STEP`]s, and [`FULL`] if the user did not limit it.
+    /// The rate to report, in [`STEP`]s, with [`FULL`] set if it is not
+    /// application-limited.
     latest: u32,
 }
 
-/// What `latest` counts in, bytes per second; it reaches to 137 GB/s.
+/// Unit of `latest`, bytes per second; the largest value is 137 GB/s.
 const STEP: u64 = 64;
-/// The user had enough to send.
+/// Flag in `latest`: the rate was not application-limited.
 const FULL: u32 = 1 << 31;
 
-/// A measured rate, as it is told.
+/// A measured rate, as it is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rate {
     /// Bytes per second; 0 if none was measured.
     pub(crate) bytes: u64,
-    /// The user had less to send than the path would have taken.
+    /// The application had less to send than the path would have taken.
     pub(crate) app_limited: bool,
 }
 
 impl RateSampler {
-    /// Off.
+    /// A sampler that is off.
     pub(crate) const fn new() -> RateSampler {
         let none = Record {
             end: 0,
@@ -138,16 +139,16 @@ impl RateSampler {
         }
     }
 
-    /// Off: a round trip begins, with SND.UNA. The fields that serve the sampler hold it
-    /// meanwhile: `delivered` is SND.UNA, `limited` whether the user limits what it
-    /// measures, `len` whether there is one.
+    /// With the sampler off: a timed round trip begins at SND.UNA `una`. The sampler's
+    /// fields hold its state: `delivered` is SND.UNA, `limited` says whether the round is
+    /// application-limited, `len` whether there is a round.
     pub(crate) fn begin_round(&mut self, una: Pos) {
         self.delivered = una as u64;
         self.limited = u8::from(self.app_limited as Pos >= una);
         self.len = 1;
     }
 
-    /// Off: what is timed was sent again, so that no round trip is under way.
+    /// With the sampler off: the timed data was retransmitted, which cancels the round.
     #[inline]
     pub(crate) fn spoil_round(&mut self) {
         if !self.is_on() {
@@ -155,8 +156,8 @@ impl RateSampler {
         }
     }
 
-    /// Off: the user writes where all that it had written is sent, up to `nxt`, and the
-    /// window has room for more: what is measured until that is delivered is limited.
+    /// With the sampler off: the user writes when everything up to `nxt` is sent and the
+    /// window has room for more. Rounds are application-limited until that is delivered.
     #[inline]
     pub(crate) fn note_limit(&mut self, nxt: Pos) {
         if !self.is_on() {
@@ -164,8 +165,8 @@ impl RateSampler {
         }
     }
 
-    /// Off: what the last round trip measured, now that it is over; it took so many
-    /// microseconds until SND.UNA was `una`.
+    /// With the sampler off: the rate of the round that has ended, with SND.UNA at `una`
+    /// and a duration of `elapsed` microseconds.
     pub(crate) fn round(&self, una: Pos, elapsed: u64) -> Option<Rate> {
         if self.is_on() || self.len == 0 || elapsed == 0 {
             return None;
@@ -177,8 +178,8 @@ impl RateSampler {
         })
     }
 
-    /// Keeps a rate to be told, unless it says less than the last: one that the user
-    /// limited may be lower than what the path delivers (as Linux decides it).
+    /// Records a rate for reporting, unless it is application-limited and lower than the
+    /// last one: it may be lower than what the path delivers (as in Linux).
     pub(crate) fn keep(&mut self, rate: Rate) {
         let steps = (rate.bytes / STEP).min(u64::from(FULL - 1)) as u32;
         if !rate.app_limited {
@@ -188,7 +189,7 @@ impl RateSampler {
         }
     }
 
-    /// The rate that is told, less what it was rounded by.
+    /// The rate to report, rounded down to a multiple of [`STEP`].
     pub(crate) fn latest(&self) -> Rate {
         Rate {
             bytes: u64::from(self.latest & !FULL) * STEP,
@@ -196,13 +197,13 @@ impl RateSampler {
         }
     }
 
-    /// Whether it runs.
+    /// Whether the sampler is running.
     #[inline]
     pub(crate) const fn is_on(&self) -> bool {
         self.next != NO_POS
     }
 
-    /// Begins, with SND.NXT and the time; what is in flight already is not sampled.
+    /// Starts at SND.NXT `nxt`; data already in flight is not sampled.
     pub(crate) fn start(&mut self, nxt: Pos, now: Instant) {
         *self = RateSampler::new();
         self.next = nxt;
@@ -210,21 +211,21 @@ impl RateSampler {
         self.first_sent = now;
     }
 
-    /// Ends.
+    /// Stops the sampler.
     pub(crate) fn stop(&mut self) {
         *self = RateSampler::new();
     }
 
-    /// Whether a send that ends at `end` is to be told of.
+    /// Whether a send that ends at `end` is to be reported by [`on_sent`](Self::on_sent).
     #[inline]
     pub(crate) const fn wants(&self, end: Pos) -> bool {
         end > self.next
     }
 
-    /// New data up to `end` goes out. `idle`: nothing was in flight.
+    /// New data up to `end` is sent. `idle`: nothing was in flight.
     pub(crate) fn on_sent(&mut self, end: Pos, idle: bool, cwnd: u32, now: Instant) {
         if idle {
-            // Draft section 3.2: the interval begins anew after silence.
+            // Draft section 3.2: the interval restarts after an idle period.
             self.first_sent = now;
             self.delivered_at = now;
         }
@@ -246,13 +247,13 @@ impl RateSampler {
         self.len += 1;
     }
 
-    /// The user has nothing more to send although `in_flight` bytes leave room in the
-    /// window (draft section 3.4).
+    /// The application has nothing more to send although, with `in_flight` bytes in the
+    /// network, the window has room (draft section 3.4).
     pub(crate) fn on_app_limited(&mut self, in_flight: u64) {
         self.app_limited = (self.delivered + in_flight).max(1);
     }
 
-    /// `start..end` goes out again: records that end in it are given up.
+    /// `start..end` is retransmitted: invalidates the records that end in it.
     pub(crate) fn on_repeated(&mut self, start: Pos, end: Pos) {
         for i in 0..self.len {
             let at = (self.first + i) % RECORDS as u8;
@@ -264,7 +265,7 @@ impl RateSampler {
     }
 
     /// An acknowledgment delivers `d.newly` bytes (draft section 3.3). The caller fills
-    /// in what is known to it alone.
+    /// in the remaining fields of the sample.
     pub(crate) fn on_delivered(&mut self, d: &Delivered, now: Instant) -> RateSample {
         self.delivered += u64::from(d.newly);
         self.delivered_at = now;
@@ -301,8 +302,8 @@ impl RateSampler {
         let interval = u64::from(send_elapsed.max(ack_elapsed));
         let delivered = u64::from((self.delivered as u32).wrapping_sub(record.delivered));
         sample.prior = self.delivered - delivered.min(self.delivered);
-        // Acknowledgments that came closer together than a round trip is long were
-        // held up on the way: they say nothing.
+        // Acknowledgments that arrive within less than a round trip were held up on the
+        // way and give no valid rate.
         if interval > 0 && interval >= d.min_rtt {
             sample.rate = delivered * SECOND / interval;
             self.keep(Rate {

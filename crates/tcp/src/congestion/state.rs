@@ -1,7 +1,7 @@
-//! Congestion control of a connection: the window, whether it is in use, rate and pace.
+//! Congestion state of a connection: window, window use, delivery rate and pacing.
 //!
-//! Owns [`CongestionState`], which `tcb.rs` keeps. `feed.rs` tells it of acknowledgments
-//! and sends.
+//! Owns [`CongestionState`], which is part of the `Tcb`. `feed.rs` updates it for each
+//! acknowledgment and send.
 
 use super::pacing::Pacer;
 use super::rate::RateSampler;
@@ -9,16 +9,16 @@ use super::{Controller, MAX_CWND};
 use crate::pos::{Pos, SYN_POS};
 use crate::violation::{Violation, require};
 
-/// The controller and what it goes by.
+/// The controller, and the measurements that it depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CongestionState {
     pub(crate) controller: Controller,
-    /// The most that was in flight while what lies before `flight_until` was sent,
-    /// bytes; only kept in slow start.
+    /// The largest flight while the data before `flight_until` was sent, bytes; only
+    /// maintained in slow start.
     pub(super) most_flight: u32,
-    /// `bytes_retrans` when the rate was last sampled, its lower half.
+    /// The lower half of `bytes_retrans` at the last rate sample.
     pub(super) repeated_seen: u32,
-    /// SND.NXT when the congestion window last held something back.
+    /// SND.NXT when the congestion window last limited sending.
     pub(super) full_at: Pos,
     /// See `most_flight`.
     pub(super) flight_until: Pos,
@@ -27,7 +27,7 @@ pub(crate) struct CongestionState {
 }
 
 impl CongestionState {
-    /// Nothing has been sent.
+    /// The initial state of a connection.
     pub(crate) const fn new(controller: Controller) -> CongestionState {
         CongestionState {
             controller,
@@ -39,7 +39,7 @@ impl CongestionState {
             rate: RateSampler::new(),
         }
     }
-    /// The window holds something back, with SND.NXT at `nxt`.
+    /// The window limits sending, with SND.NXT at `nxt`.
     #[inline(always)]
     pub(crate) fn note_full(&mut self, nxt: Pos) {
         self.full_at = nxt;

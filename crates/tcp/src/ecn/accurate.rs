@@ -1,25 +1,25 @@
 //! The counters of accurate feedback (RFC 9768 section 3.2).
 //!
-//! Owns [`Accurate`], which `ecn.rs` keeps. Each end counts the packets that arrive
-//! with congestion experienced (CEP), and the payload bytes of each ECN field; it tells
-//! the first in the ACE field of every segment, the others now and then in an option.
+//! Owns [`Accurate`], which is part of `EcnState`. Each end counts the packets that
+//! arrive with CE (CEP), and the payload bytes of each ECN field; it reports the former
+//! in the ACE field of every segment, the latter occasionally in an option.
 
 use crate::codec::saved_part;
 use crate::segment::Ecn;
 use longshore_wire::tcp::{AccurateEcn, TcpFlags};
 
-/// CEP begins here (section 3.2.1), so that a field that is zeroed shows.
+/// Initial value of CEP (section 3.2.1), which makes a zeroed field detectable.
 const FIRST_CEP: u32 = 5;
-/// The option's counters have this many bits.
+/// The option's counters have 24 bits.
 const OPTION_MASK: u32 = 0xff_ffff;
-/// Segments at the beginning that carry the option so that the peer learns whether it
-/// gets through (section 3.2.3.2.2).
+/// The number of initial segments that carry the option, from which the peer learns
+/// whether the path passes it (section 3.2.3.2.2).
 const BEACONS: u8 = 2;
 
-/// In the handshake, the flags that say "not ECN-capable".
+/// In the handshake, the flags that stand for Not-ECT.
 pub(super) const NOT_CAPABLE_SEEN: TcpFlags = TcpFlags::CWR;
 
-/// How the handshake tells with which ECN field a SYN or SYN-ACK has come (section
+/// How the handshake encodes the ECN field with which a SYN or SYN-ACK arrived (section
 /// 3.1.2, tables 2 and 3).
 pub(super) const fn handshake_ace(seen: Ecn) -> TcpFlags {
     match seen {
@@ -36,8 +36,8 @@ fn number(flags: TcpFlags) -> u32 {
     bit(TcpFlags::AE) << 2 | bit(TcpFlags::CWR) << 1 | bit(TcpFlags::ECE)
 }
 
-/// What has come with each ECN field, and of what was sent has arrived with it, as the
-/// peer told: packets with CE, and payload bytes.
+/// Packets with CE, and payload bytes by ECN field: received from the peer, and delivered
+/// to the peer according to its feedback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(missing_docs, reason = "named as in Linux's tcp_info (tcpi_...)")]
 pub struct EcnTotals {
@@ -56,19 +56,19 @@ pub struct EcnTotals {
 pub(super) struct Accurate {
     /// r.cep: packets that came with CE.
     r_cep: u32,
-    /// r.e0b, r.ceb, r.e1b: payload bytes by ECN field, of which the option tells the
+    /// r.e0b, r.ceb, r.e1b: payload bytes by ECN field, of which the option carries the
     /// lower 24 bits.
     r_e0b: u32,
     r_ceb: u32,
     r_e1b: u32,
-    /// r.ceb as the peer was last told.
+    /// r.ceb as last reported to the peer.
     reported_ceb: u32,
-    /// s.cep, s.e0b, s.ceb, s.e1b: the peer's counts, as it told.
+    /// s.cep, s.e0b, s.ceb, s.e1b: the peer's counters, as it reported them.
     s_cep: u32,
     s_e0b: u32,
     s_ceb: u32,
     s_e1b: u32,
-    /// Segments that are still to carry the option in any case.
+    /// Segments that must still carry the option.
     beacons: u8,
 }
 
@@ -79,7 +79,7 @@ saved_part!(Accurate {
 });
 
 impl Accurate {
-    /// Section 3.2.1 and 3.2.3: where the counters begin.
+    /// Sections 3.2.1 and 3.2.3: the initial values.
     pub(super) const fn new() -> Accurate {
         Accurate {
             r_cep: FIRST_CEP,
@@ -95,22 +95,23 @@ impl Accurate {
         }
     }
 
-    /// The handshake is over; a SYN-ACK that came with CE counts.
+    /// The handshake is complete; a SYN-ACK that arrived with CE is counted.
     pub(super) fn start(&mut self, congested: bool) {
         *self = Accurate::new();
         self.r_cep += u32::from(congested);
         self.beacons = BEACONS;
     }
 
-    /// The acknowledgment of our SYN-ACK has told with which field that came (section
-    /// 3.2.2.1, table 4): a mark on it is the first that the peer has counted.
+    /// The acknowledgment of our SYN-ACK reports the field with which that arrived
+    /// (section 3.2.2.1, table 4): a CE mark on it is the first one that the peer has
+    /// counted.
     pub(super) fn start_answered(&mut self, flags: TcpFlags) {
         self.start(false);
         let marked = flags == handshake_ace(Ecn::Congested);
         self.s_cep += u32::from(marked);
     }
 
-    /// Packets have come with this ECN field; says whether it was CE.
+    /// Counts packets that arrived with this ECN field; returns whether it was CE.
     pub(super) fn count(&mut self, ecn: Ecn, packets: u32, bytes: u32) -> bool {
         let add = |counter: &mut u32| *counter = counter.wrapping_add(bytes);
         match ecn {
@@ -137,8 +138,7 @@ impl Accurate {
         flag(4, TcpFlags::AE) | flag(2, TcpFlags::CWR) | flag(1, TcpFlags::ECE)
     }
 
-    /// The option, if there is news of congestion or the peer has yet to learn that it
-    /// gets through.
+    /// The option, if there are new CE marks, or for the first segments.
     pub(super) fn option(&mut self) -> Option<AccurateEcn> {
         if self.reported_ceb == self.r_ceb && self.beacons == 0 {
             return None;
@@ -152,15 +152,15 @@ impl Accurate {
         })
     }
 
-    /// The option of a SYN-ACK (section 3.2.3.2.1): nothing has been counted.
+    /// The option of a SYN-ACK (section 3.2.3.2.1), before anything is counted.
     pub(super) const FIRST_OPTION: AccurateEcn = AccurateEcn {
         ect0: Some(1),
         ce: Some(0),
         ect1: None,
     };
 
-    /// What an acknowledgment tells: whether packets met congestion since the last one,
-    /// and how many bytes of ours did, counted by the option if there is one.
+    /// Processes an acknowledgment; returns whether it reports new CE marks, and how many
+    /// of our bytes were marked, by the option if there is one.
     pub(super) fn on_ack(
         &mut self,
         flags: TcpFlags,
@@ -178,7 +178,7 @@ impl Accurate {
         }
     }
 
-    /// What it has come to, for TCP_INFO.
+    /// The counters, for TCP_INFO.
     pub(super) fn totals(&self) -> EcnTotals {
         let from = |counter: u32, first: u32| counter.wrapping_sub(first);
         EcnTotals {
@@ -194,8 +194,9 @@ impl Accurate {
     }
 }
 
-/// Takes a counter of the option, and says by how much it has grown: `None` if it is not
-/// there, or is that of an old option, overtaken by a newer one, and seems to count back.
+/// Advances a counter by the option's field and returns the increase: `None` if the field
+/// is absent, or belongs to an older option that was reordered, so that the counter would
+/// decrease.
 fn advance(counter: &mut u32, told: Option<u32>) -> Option<u32> {
     let bytes = told?.wrapping_sub(*counter) & OPTION_MASK;
     if bytes > OPTION_MASK / 2 {

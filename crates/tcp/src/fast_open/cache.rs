@@ -1,52 +1,52 @@
-//! What a client remembers of servers (RFC 7413 section 4.1.3): cookies, their MSS, and
-//! who is better left alone.
+//! A client's cache of servers (RFC 7413 section 4.1.3): their cookies, their MSS, and
+//! for which of them Fast Open is disabled.
 //!
-//! Owns [`FastOpenCache`]. The engine has one and asks it for the way when a connection
-//! begins; what came of it is learned when it is established.
+//! Owns [`FastOpenCache`]. The engine has one; it looks a server up when a connection is
+//! opened, and records the outcome when it is established.
 
 use super::{DEFAULT_MSS, FastOpenOutcome, FastOpenUse};
 use crate::time::{Instant, SECOND};
 use core::net::IpAddr;
 use longshore_wire::tcp::FastOpenCookie;
 
-/// How long Fast Open is left out for a server whose SYNs have twice in a row gone
-/// unanswered, doubled with each further one (RFC 7413 section 4.1.3.1 wants it for a
-/// while; once is an ordinary loss).
+/// How long Fast Open is disabled for a server whose SYNs have gone unanswered twice in a
+/// row, microseconds; doubled with each further one (RFC 7413 section 4.1.3.1 asks for
+/// some time; a single one is an ordinary loss).
 const AVOID_US: u64 = 240 * SECOND;
-/// Doublings at most: two hours.
+/// The most doublings: about two hours.
 const AVOID_DOUBLINGS: u8 = 5;
 
-/// Servers that a client remembers.
+/// The number of servers in the cache.
 pub(super) const CACHE_SIZE: usize = 64;
 
 /// How a connection uses Fast Open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FastOpenWay {
-    /// Its SYN asks for a cookie, in the option of RFC 7413 or in the experiment's.
+    /// The SYN requests a cookie, in the option of RFC 7413 or in that of the experiment.
     Ask {
-        /// See above.
+        /// The experiment's option is used.
         experimental: bool,
     },
-    /// Its SYN carries this cookie, and data that fit `mss` bytes (the server's).
+    /// The SYN carries this cookie, and data that fits `mss` bytes.
     Send {
-        /// What the server gave.
+        /// The cookie that the server granted.
         cookie: FastOpenCookie,
-        /// See above.
+        /// The server's MSS, bytes.
         mss: u16,
     },
-    /// Its SYN carries data alone.
+    /// The SYN carries data without a cookie.
     SendBare {
-        /// As with a cookie.
+        /// The server's MSS, bytes.
         mss: u16,
     },
 }
 
-/// Which option is to ask for a cookie.
+/// Which option requests a cookie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// That of RFC 7413.
     Standard,
-    /// It got no cookie: the experiment's, once.
+    /// RFC 7413's got no cookie: the experiment's is tried once.
     Experiment,
     /// Neither got one: that of RFC 7413 from now on.
     StandardForGood,
@@ -59,28 +59,28 @@ struct Known {
     cookie: FastOpenCookie,
     mss: u16,
     kind: Kind,
-    /// SYNs in a row that were answered only when they went without Fast Open.
+    /// SYNs in a row that were answered only when sent without Fast Open.
     losses: u8,
-    /// Not before this.
+    /// Fast Open is disabled until then.
     not_before: Instant,
     used: Instant,
 }
 
-/// What a client remembers of servers. Bounded; the one that was not used for the
-/// longest time makes room.
+/// The servers that a client remembers. Bounded; the least recently used entry is
+/// replaced.
 #[derive(Debug, Clone, Default)]
 pub struct FastOpenCache {
     known: Vec<Known>,
 }
 
 impl FastOpenCache {
-    /// Nothing is known.
+    /// An empty cache.
     #[must_use]
     pub const fn new() -> FastOpenCache {
         FastOpenCache { known: Vec::new() }
     }
 
-    /// How to open a connection to `server`: `None` without Fast Open.
+    /// How to open a connection to `server`; `None` means without Fast Open.
     pub fn way_to(
         &mut self,
         server: IpAddr,
@@ -114,8 +114,9 @@ impl FastOpenCache {
         })
     }
 
-    /// What an open has shown. A server that did not take the data keeps its cookie: it
-    /// may have had no room, and one that knows the cookie no more gives another.
+    /// Records the outcome of an open. A server that did not accept the data keeps its
+    /// cookie: it may have had no room, and a server that no longer accepts a cookie
+    /// grants another.
     pub fn learn(&mut self, server: IpAddr, outcome: &FastOpenOutcome, now: Instant) {
         let known = self.entry(server, now);
         known.mss = outcome.mss;

@@ -1,6 +1,6 @@
-//! The cookies of a key that somebody has set (Linux's net.ipv4.tcp_fastopen_key): those
-//! that Linux makes of it, so that servers behind one address, on Longshore or on the
-//! kernel, take each other's.
+//! Cookies of a configured key (Linux's net.ipv4.tcp_fastopen_key): the same that Linux
+//! computes, so that servers behind one address, on Longshore or on the kernel, accept
+//! each other's.
 //!
 //! Owns [`FastOpenKey`]. A cookie is SipHash-2-4 of both addresses (Aumasson and
 //! Bernstein, "SipHash: a fast short-input PRF"), keyed with 128 bits.
@@ -13,8 +13,8 @@ use longshore_wire::tcp::FastOpenCookie;
 pub struct FastOpenKey(u64, u64);
 
 impl FastOpenKey {
-    /// Reads one as tcp_fastopen_key has it: four groups of hexadecimal digits, joined
-    /// by `-`. `None` for anything else, and for 0, which stands for none.
+    /// Parses a key as in tcp_fastopen_key: four groups of hexadecimal digits, joined by
+    /// `-`. `None` for anything else, and for 0, which means no key.
     #[must_use]
     pub fn parse(text: &str) -> Option<FastOpenKey> {
         let mut groups = text.split('-').map(|g| u32::from_str_radix(g, 16).ok());
@@ -24,8 +24,8 @@ impl FastOpenKey {
         (groups.next().is_none() && key != FastOpenKey(0, 0)).then_some(key)
     }
 
-    /// The cookie for a client of a server; `None` if their addresses are not of one
-    /// version of IP.
+    /// The cookie for a client of a server; `None` if their addresses differ in IP
+    /// version.
     #[must_use]
     pub fn cookie(&self, client: IpAddr, server: IpAddr) -> Option<FastOpenCookie> {
         let hash = match (client, server) {
@@ -97,7 +97,7 @@ fn round(v: &mut [u64; 4]) {
 mod tests {
     use super::*;
 
-    /// The values of the paper's authors: the key counts up, and so does the message.
+    /// The test vectors of the paper's authors: key and message are ascending bytes.
     #[test]
     fn the_hash_is_siphash() {
         let key = FastOpenKey(0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908);
@@ -124,7 +124,7 @@ mod tests {
         }
     }
 
-    /// What a kernel with this key gave to these addresses.
+    /// Cookies that a kernel with this key generated for these addresses.
     #[test]
     fn the_cookies_are_the_kernels() {
         let key = FastOpenKey::parse("a1a1a1a1-b2b2b2b2-c3c3c3c3-d4d4d4d4").expect("a key");

@@ -1,27 +1,29 @@
-//! What a server makes of a SYN (RFC 7413 section 4.1.2), and who uses Fast Open at all.
+//! A server's decision on a SYN (RFC 7413 section 4.1.2), and which sockets use Fast
+//! Open.
 //!
-//! Owns [`FastOpenQueue`], which each listener has one of, and [`FastOpenUse`].
+//! Owns [`FastOpenQueue`], one for each listener, and [`FastOpenUse`].
 
 use crate::segment::Segment;
 use longshore_wire::tcp::FastOpenCookie;
 
-/// Which ends use Fast Open: Linux's net.ipv4.tcp_fastopen.
+/// Which sockets use Fast Open: Linux's net.ipv4.tcp_fastopen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FastOpenUse {
-    /// Clients that ask for it (1).
+    /// Clients may request it (1).
     pub client: bool,
-    /// Listeners that ask for it (2).
+    /// Listeners may request it (2).
     pub server: bool,
     /// Clients send data without a cookie (4).
     pub client_without_cookie: bool,
-    /// Listeners take data without one (0x200): for networks without forged addresses.
+    /// Listeners accept data without a cookie (0x200): for networks without spoofed
+    /// addresses.
     pub server_without_cookie: bool,
-    /// All listeners (0x400), with `server`.
+    /// All listeners use it (0x400), with `server`.
     pub all_listeners: bool,
 }
 
 impl FastOpenUse {
-    /// What the number says.
+    /// Decodes the sysctl's number.
     #[must_use]
     pub const fn from_number(number: u64) -> FastOpenUse {
         FastOpenUse {
@@ -35,27 +37,29 @@ impl FastOpenUse {
 }
 
 impl Default for FastOpenUse {
-    /// Where nobody has decided: those sockets that ask.
+    /// Linux's default: those sockets that request it.
     fn default() -> Self {
         FastOpenUse::from_number(3)
     }
 }
 
-/// A listener's side of Fast Open (TCP_FASTOPEN): how many connections may be open that
-/// have proved their address by a cookie alone (RFC 7413 section 5.1).
+/// A listener's side of Fast Open (TCP_FASTOPEN): bounds the connections that have proved
+/// their address only by a cookie (RFC 7413 section 5.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FastOpenQueue {
     limit: u32,
     pending: u32,
 }
 
-/// What a server makes of a SYN.
+/// The decision on a SYN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FastOpenVerdict {
-    /// Its data may be taken: call [`Tcb::accept_fast_open`](crate::Tcb::accept_fast_open),
-    /// and [`FastOpenQueue::on_done`] once the handshake is over or has failed.
+    /// Its data may be accepted: call
+    /// [`Tcb::accept_fast_open`](crate::Tcb::accept_fast_open), and
+    /// [`FastOpenQueue::on_done`] once the handshake has completed or failed.
     pub accept: bool,
-    /// Call [`Tcb::give_fast_open_cookie`](crate::Tcb::give_fast_open_cookie).
+    /// Call [`Tcb::give_fast_open_cookie`](crate::Tcb::give_fast_open_cookie) with this
+    /// cookie.
     pub give: Option<FastOpenCookie>,
 }
 
@@ -74,13 +78,13 @@ impl FastOpenQueue {
         self.limit = limit;
     }
 
-    /// The handshake of a connection that was accepted so is over, or has failed.
+    /// The handshake of a connection that was accepted this way has completed or failed.
     pub fn on_done(&mut self) {
         self.pending = self.pending.saturating_sub(1);
     }
 
-    /// Judges a SYN. `cookie` makes the one that its sender is to have: by the key in
-    /// use (`false`) or by the one before, whose cookies are still taken (`true`).
+    /// Decides on a SYN. `cookie` computes the cookie of its sender: with the current key
+    /// (`false`) or with the previous one, whose cookies are still accepted (`true`).
     pub fn judge(
         &mut self,
         syn: &Segment<'_>,
@@ -104,11 +108,11 @@ impl FastOpenQueue {
         let same = |other: Option<FastOpenCookie>| {
             other.is_some_and(|c| c.as_bytes() == offered.as_bytes())
         };
-        // It goes in the option that it was asked for in.
+        // The cookie is granted in the same option as it was requested in.
         let current = cookie(false).map(|c| c.as_experiment(offered.is_experiment()));
         let is_current = same(current);
         if !is_current && !same(cookie(true)) {
-            // A request, or one of another key: here is a new one.
+            // A request, or a cookie of another key: grant a new one.
             return FastOpenVerdict {
                 accept: false,
                 give: current,
@@ -120,7 +124,7 @@ impl FastOpenQueue {
         }
     }
 
-    /// Section 5.1: beyond the limit, the handshake proves the address as usual.
+    /// Section 5.1: beyond the limit, an ordinary handshake has to prove the address.
     fn take_place(&mut self) -> bool {
         let room = self.pending < self.limit;
         self.pending += u32::from(room);

@@ -1,15 +1,16 @@
 //! Path MTU discovery that does not depend on ICMP (RFC 4821, RFC 8899).
 //!
-//! Owns [`MtuSearch`]. `timeouts.rs` tells of repeated timeouts, `output/` asks whether the
-//! next segment should be a probe, `recovery.rs` tells what became of one, `icmp.rs` of
-//! a router's word.
+//! Owns [`MtuSearch`]. `timeouts.rs` reports repeated timeouts, `output/` asks whether
+//! the next segment should be a probe, `recovery.rs` reports the fate of a probe,
+//! `icmp.rs` the MTU that a router advertised.
 //!
-//! Routers that drop what is too long are expected to say so, and mostly do; then
-//! nothing happens here until the word is ten minutes old. Some do not. Then full
-//! segments vanish again and again while everything small passes, and after three
-//! timeouts the size comes down ([`Flight::suspect_black_hole`]). Once data pass again, a
-//! single larger segment is sent now and then; if it arrives, that size is good. Losing
-//! one is no sign of congestion, and is repaired without lowering the window.
+//! Routers that drop a packet that is too long are expected to report it, and mostly do;
+//! then nothing happens here until that report is ten minutes old. Some do not report it.
+//! Full segments are then dropped again and again while small ones pass, and after three
+//! timeouts the size is lowered ([`Flight::suspect_black_hole`]). Once data passes again,
+//! a single larger segment is sent as a probe from time to time; if it arrives, its size
+//! is used. The loss of a probe is no sign of congestion, and is recovered without
+//! lowering the window.
 //!
 //! Sizes are those of [`Tcb::set_path_mss`]: payload without TCP options.
 
@@ -20,48 +21,48 @@ use crate::pos::Pos;
 use crate::snd::SendSide;
 use crate::time::{Instant, SECOND};
 
-/// Timeouts in a row before the size is suspected (Linux's tcp_retries1).
+/// Consecutive timeouts before the size is suspected (Linux's tcp_retries1).
 const SUSPICIOUS: u8 = 3;
-/// What a suspicious path is tried with, in this order. Linux begins with 1024 as well;
-/// less than 512 is not believed of ICMP either.
+/// The sizes that are tried on a suspected path, in this order. Linux also begins with
+/// 1024; a size below 512 is not accepted from ICMP either.
 const FALLBACKS: [u16; 2] = [1024, 512];
-/// The same in IPv6: every link takes 1280 bytes, so that nothing below can help (RFC 8899
-/// section 5.1.2, MIN_PLPMTU).
+/// As `FALLBACKS` for IPv6: every link takes 1280 bytes, so no smaller size can help (RFC
+/// 8899 section 5.1.2, MIN_PLPMTU).
 const FALLBACKS_IPV6: [u16; 1] = [1220];
-/// A size is given up when this many probes of it were lost in a row (RFC 8899 section
-/// 5.1.2 has 3; here the other segments show that the path works).
+/// A size is given up after the loss of this many consecutive probes of it (RFC 8899
+/// section 5.1.2 has 3; here other segments show that the path works).
 const MAX_PROBES: u8 = 2;
-/// The search is over when this little is at stake, bytes.
+/// The search ends when the interval is this small, bytes.
 const FINE_ENOUGH: u16 = 24;
-/// How long a result holds, microseconds (RFC 8899 section 5.1.1, RFC 1191 section
+/// How long a result is valid, microseconds (RFC 8899 section 5.1.1, RFC 1191 section
 /// 6.3: ten minutes).
 const RAISE_AFTER: u64 = 600 * SECOND;
-/// Segments that must be ready to follow a probe, so that its loss shows.
+/// Segments that must be ready to follow a probe, so that its loss is detected by SACK.
 const FOLLOWERS: i64 = 3;
 
 /// The search for the largest segment that the path takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MtuSearch {
-    /// What the interface takes.
+    /// The size that the interface takes.
     ceiling: u16,
-    /// The largest size that may still pass; what is in use is the least.
+    /// The largest size that may still pass; the size in use is the lower bound.
     high: u16,
     /// The size under probe, 0 if none is in flight.
     probe: u16,
-    /// Probes of the present size that were lost.
+    /// Number of lost probes of the present size.
     losses: u8,
-    /// Nothing is known of `high` yet: it is tried first, as what held it back may
-    /// have been something else than its size.
+    /// Nothing is known of `high` yet: it is probed first, since the cause of the
+    /// timeouts may have been something other than the size.
     fresh: bool,
-    /// The probe's place in the stream.
+    /// The probe's range of the stream.
     start: Pos,
     end: Pos,
-    /// No probe before this; `NEVER` if there is nothing to search for.
+    /// No probe before this time; `NEVER` if there is nothing to search for.
     not_before: Instant,
 }
 
 impl MtuSearch {
-    /// For an interface that takes `ceiling` bytes; they are used at once.
+    /// The state for an interface that takes `ceiling` bytes, which are used at once.
     pub(crate) const fn new(ceiling: u16) -> MtuSearch {
         MtuSearch {
             ceiling,
@@ -81,7 +82,7 @@ impl MtuSearch {
         now >= self.not_before
     }
 
-    /// What the interface takes.
+    /// The size that the interface takes.
     pub(crate) const fn ceiling(&self) -> u16 {
         self.ceiling
     }
@@ -96,7 +97,7 @@ impl MtuSearch {
         self.probe != 0
     }
 
-    /// From what is in use, look for the largest size up to `high`.
+    /// Starts a search between the size in use and `high`.
     fn search_up_to(&mut self, high: u16, not_before: Instant) {
         let ceiling = self.ceiling;
         *self = MtuSearch {
@@ -106,7 +107,7 @@ impl MtuSearch {
         };
     }
 
-    /// The next size to try if `low` is in use.
+    /// The next size to probe if `low` is in use.
     fn next(&self, low: u16) -> u16 {
         if self.fresh {
             self.high
@@ -115,8 +116,8 @@ impl MtuSearch {
         }
     }
 
-    /// The search has an end, or goes on: `low` is in use. A new one begins after
-    /// `again`.
+    /// Ends the search if the interval is small enough; `low` is in use. A new search
+    /// begins at `again`.
     fn settle(&mut self, low: u16, again: Instant) {
         if self.high.saturating_sub(low) <= FINE_ENOUGH {
             let ceiling = self.ceiling;
@@ -129,20 +130,20 @@ impl MtuSearch {
     }
 }
 
-/// What there is to do about a probe.
+/// What output has to do about a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProbeChoice {
-    /// Nothing.
+    /// No probe.
     None,
-    /// Nothing else that is new, until acknowledgments have made room for it.
+    /// Send no other new data, until acknowledgments have made room for the probe.
     Hold,
-    /// Send these bytes as one.
+    /// Send this range as one segment.
     Send(Pos, Pos),
 }
 
 impl Flight {
-    /// A router has told what the path takes, in place of any search; it may be
-    /// wrong, or the path may change, so the search begins in a while.
+    /// A router has advertised the path's MTU, which replaces the result of any search.
+    /// It may be wrong, or the path may change, so a search begins after a while.
     pub(crate) fn note_told_mss(&mut self, snd: &SendSide) {
         let ceiling = self.mtu.ceiling;
         if snd.path_mss() < ceiling {
@@ -152,17 +153,14 @@ impl Flight {
         }
     }
 
-    /// When what is known now of the path may be doubted; counted from the last
-    /// transmission.
+    /// When the present result expires, counted from the last transmission.
     fn search_again_at(&self) -> Instant {
         self.last_sent.after_us(RAISE_AFTER)
     }
 
-    /// The retransmission timer has run out `retries` times in a row. If that was with
-    /// segments that a smaller MTU would stop, smaller ones are tried (RFC 4821
-    /// section 7.7, RFC 8899 section 4.3).
-    ///
-    /// Says whether it is so.
+    /// The retransmission timer has expired `retries` times in a row. If segments in
+    /// flight are larger than a fallback size, smaller ones are tried (RFC 4821 section
+    /// 7.7, RFC 8899 section 4.3). Returns whether the size was lowered.
     pub(crate) fn suspect_black_hole(
         &mut self,
         snd: &mut SendSide,
@@ -198,14 +196,14 @@ impl Flight {
         true
     }
 
-    /// What bounds the segments, in the units of `path_mss`.
+    /// The present bound of segments, in the units of `path_mss`.
     fn path_mss_used(&self, snd: &SendSide) -> u16 {
         snd.mss() + u16::from(snd.options())
     }
 
-    /// Whether a probe is due, and may go (RFC 4821 section 7.4). It needs SACK, so
-    /// that its loss alone can be told, room in both windows and data that follow it.
-    /// `extra`: bytes that options which not every segment has take of it.
+    /// Whether a probe is due and can be sent (RFC 4821 section 7.4). It requires SACK,
+    /// which shows the loss of the probe alone, room in both windows, and data that
+    /// follows it. `extra` is the size of options that only some segments carry, bytes.
     pub(crate) fn select_mtu_probe(
         &mut self,
         snd: &SendSide,
@@ -244,7 +242,7 @@ impl Flight {
         ProbeChoice::Send(start, start + len)
     }
 
-    /// Looks for the probe in what an acknowledgment brought.
+    /// Checks whether an acknowledgment covers the probe.
     pub(crate) fn on_mtu_probe_report(
         &mut self,
         snd: &mut SendSide,
@@ -263,7 +261,7 @@ impl Flight {
         {
             return;
         }
-        // In one piece or repeated in several, it has arrived.
+        // It has arrived, in one piece or retransmitted in several.
         self.mtu.probe = 0;
         if !self.recovery.is_open() {
             return;
@@ -276,8 +274,8 @@ impl Flight {
         self.mtu.settle(m.probe, self.search_again_at());
     }
 
-    /// Whether what is lost is the probe and nothing else; if so, the size is held
-    /// against it.
+    /// Whether the probe is the only lost data; if so, it counts as a failure of that
+    /// size.
     pub(crate) fn mtu_probe_alone_is_lost(&mut self, snd: &SendSide) -> bool {
         let m = self.mtu;
         if !m.is_probing() {
@@ -308,7 +306,7 @@ impl Flight {
         m.settle(low, again);
     }
 
-    /// Something else was lost, or a timer ran out: the probe says nothing.
+    /// Other data was lost, or a timer expired: the probe gives no result.
     pub(crate) fn forget_mtu_probe(&mut self) {
         self.mtu.probe = 0;
     }

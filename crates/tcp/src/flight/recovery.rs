@@ -1,22 +1,23 @@
-//! Finding loss and repairing it.
+//! Loss detection and recovery.
 //!
-//! Owns [`Recovery`]. `input/ack.rs` reports what each acknowledgment brought,
-//! `timeouts.rs` a deadline; `output/select.rs` asks what to repeat and how much may go.
+//! Owns [`Recovery`]. `input/ack.rs` reports what each acknowledgment covers,
+//! `timeouts.rs` expired timers; `output/select.rs` asks what to retransmit and how much
+//! may be sent.
 //!
-//! | where | what |
+//! | file | contents |
 //! | --- | --- |
-//! | `rack.rs` | what is lost, by time (RFC 8985), with SACK |
-//! | here | what is lost without SACK (RFC 5681, RFC 6582); the phases of repair, what goes next (RFC 6675, RFC 6298) |
-//! | `prr.rs` | at which pace (RFC 9937) |
+//! | `rack.rs` | loss detection by time, with SACK (RFC 8985) |
+//! | this file | loss detection without SACK (RFC 5681, RFC 6582); the phases of recovery, what is sent next (RFC 6675, RFC 6298) |
+//! | `prr.rs` | the rate of sending in recovery (RFC 9937) |
 //! | `probe.rs` | the tail loss probe (RFC 8985 section 7) |
-//! | `stamps.rs` | which timestamps repetitions have |
-//! | `spurious.rs` | what was not lost after all: F-RTO, Eifel, DSACK (RFC 5682, 3522, 4015, 3708) |
+//! | `stamps.rs` | the timestamps of retransmissions |
+//! | `spurious.rs` | undoing spurious recoveries: F-RTO, Eifel, DSACK (RFC 5682, 3522, 4015, 3708) |
 //!
-//! Every kind of repair looks at one picture, the scoreboard's: a range is in the
-//! network, reported, or lost and not yet repeated. The pipe of RFC 6675 is the first
-//! kind, and what is to be repeated is the third, lowest first. Limited transmit (RFC
-//! 3042) falls out of it: what is reported leaves the pipe before anything is believed
-//! lost. Without SACK, each duplicate acknowledgment stands for one segment reported.
+//! All kinds of recovery use the scoreboard: a range is in the network, SACKed, or lost
+//! and not yet retransmitted. The pipe of RFC 6675 is the sum of the first kind; the
+//! third kind is retransmitted, lowest range first. Limited transmit (RFC 3042) follows
+//! from this: SACKed data leaves the pipe before anything is considered lost. Without
+//! SACK, each duplicate acknowledgment counts as one SACKed segment.
 
 mod probe;
 mod prr;
@@ -41,7 +42,7 @@ use spurious::Undo;
 /// DupThresh.
 const DUP_THRESH: u8 = 3;
 
-/// Which repair is under way.
+/// The kind of recovery in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Phase {
@@ -51,7 +52,7 @@ pub(crate) enum Phase {
     Fast,
     /// After a timeout.
     Loss,
-    /// The path's MTU has shrunk; the window is not reduced for it.
+    /// The path's MTU has decreased; the window is not reduced.
     Mtu,
 }
 
@@ -59,17 +60,17 @@ pub(crate) enum Phase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Recovery {
     pub(crate) phase: Phase,
-    /// Duplicate acknowledgments in a row.
+    /// Consecutive duplicate acknowledgments.
     pub(crate) dup_acks: u8,
-    /// The hole at the end has been repeated once (RFC 6675's rescue).
+    /// The hole at the end was retransmitted once (the rescue of RFC 6675).
     rescued: bool,
-    /// The next repetition goes whatever the window says.
+    /// The next retransmission is sent regardless of the window.
     pub(crate) forced: bool,
-    /// Without SACK: bytes that duplicate acknowledgments stand for.
+    /// Without SACK: bytes that duplicate acknowledgments account for.
     dup_bytes: u32,
-    /// RecoveryPoint: recovery ends when it is acknowledged.
+    /// RecoveryPoint: recovery ends when this position is acknowledged.
     recover: Pos,
-    /// Our timestamp on the last repetition.
+    /// Our timestamp on the last retransmission.
     pub(crate) last_stamp: u32,
     pub(crate) rack: Rack,
     pub(crate) probe: Probe,
@@ -106,60 +107,61 @@ impl Recovery {
         )
     }
 
-    /// Whether fast recovery is under way, in which the window is an instrument of its pace.
+    /// Whether fast recovery is in progress, in which the window only regulates the
+    /// sending rate.
     pub(crate) fn is_fast(&self) -> bool {
         self.phase == Phase::Fast
     }
 
-    /// Whether no repair is under way.
+    /// Whether no recovery is in progress.
     pub(crate) fn is_open(&self) -> bool {
         self.phase == Phase::Open
     }
 
-    /// Nothing but new data, if any, is to be sent.
+    /// Whether nothing but new data, if any, is to be sent.
     #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
         self.phase == Phase::Open && !self.probe.due
     }
 }
 
-/// What one acknowledgment brought.
+/// What one acknowledgment reports.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct AckReport {
-    /// SND.UNA advanced by this much.
+    /// The advance of SND.UNA, bytes.
     pub(crate) acked: u64,
-    /// Bytes newly reported by SACK blocks.
+    /// Bytes newly SACKed.
     pub(crate) sacked: u64,
     /// It is a duplicate acknowledgment (RFC 5681 section 2, RFC 6675 section 2).
     pub(crate) duplicate: bool,
-    /// Bytes that it covers or reports, and that were not reported before.
+    /// Bytes that it acknowledges or SACKs for the first time.
     pub(crate) delivered: u64,
-    /// The congestion window was in use when it came.
+    /// The congestion window was in use when it arrived.
     pub(crate) window_used: bool,
-    /// It reports marks of congestion (RFC 3168, RFC 9768).
+    /// It reports congestion marks (RFC 3168, RFC 9768).
     pub(crate) congested: bool,
-    /// Bytes that it covers and that duplicates stood for, without SACK.
+    /// Acknowledged bytes that duplicates had already accounted for, without SACK.
     pub(crate) counted_before: u64,
-    /// It reports a duplicate (RFC 2883).
+    /// The duplicate range that it reports (RFC 2883).
     pub(crate) dsack: Option<(Pos, Pos)>,
-    /// It covers or reports what was sent once only, below the recovery point.
+    /// It acknowledges or SACKs data that was sent only once, below the recovery point.
     pub(crate) original: bool,
     /// The timestamp that it echoes.
     pub(crate) echo: Option<u32>,
 }
 
-/// What there is to do besides when an acknowledgment has been dealt with.
+/// What the caller has to do after an acknowledgment was processed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(crate) struct Advice {
-    /// A recovery proved needless, and was undone.
+    /// A recovery was spurious and has been undone.
     pub(crate) undone: bool,
-    /// New data is to go even if it makes a small segment (RFC 5682 section 2.1 step 2).
+    /// New data is to be sent even in a small segment (RFC 5682 section 2.1 step 2).
     pub(crate) send_small: bool,
 }
 
 impl Flight {
-    /// Bytes believed to be in the network (RFC 6675 section 4, SetPipe).
+    /// Bytes that are presumed to be in the network (RFC 6675 section 4, SetPipe).
     #[inline]
     pub(crate) fn pipe(&self, snd: &SendSide) -> u64 {
         let gone = self.scoreboard.sacked() + self.scoreboard.lost();
@@ -167,8 +169,8 @@ impl Flight {
             .saturating_sub(gone + u64::from(self.recovery.dup_bytes))
     }
 
-    /// Takes what an acknowledgment brought, after SND.UNA and the scoreboard were
-    /// updated: detects loss, goes on with recovery or grows the window.
+    /// Processes the report of an acknowledgment, after SND.UNA and the scoreboard were
+    /// updated: detects loss, continues recovery or grows the window.
     pub(crate) fn on_ack_report(
         &mut self,
         snd: &mut SendSide,
@@ -204,16 +206,16 @@ impl Flight {
         advice
     }
 
-    /// Counts what duplicates stand for. Says how much of what is acknowledged now they
-    /// stood for.
+    /// Updates the bytes that duplicate acknowledgments account for. Returns how many of
+    /// the bytes acknowledged now were among them.
     fn count_duplicates(&mut self, snd: &SendSide, report: AckReport) -> u64 {
         let mss = u32::from(snd.mss());
         let r = &mut self.recovery;
         let counted_before = report.acked.min(u64::from(r.dup_bytes));
         if report.acked > 0 {
             r.dup_acks = 0;
-            // It covers the repeated segment and, beyond that, some of what the
-            // duplicates stood for (RFC 6582 section 3.2 step 3).
+            // It covers the retransmitted segment and, beyond that, some of what the
+            // duplicates accounted for (RFC 6582 section 3.2 step 3).
             let beyond = report.acked.saturating_sub(u64::from(mss)).min(1 << 30);
             r.dup_bytes = r.dup_bytes.saturating_sub(beyond as u32);
             if r.is_open() {
@@ -223,9 +225,9 @@ impl Flight {
         if report.duplicate {
             r.dup_acks = r.dup_acks.saturating_add(1);
             if !snd.sack() {
-                // RFC 5681 section 3.2 step 4: no more of them count than segments were
-                // out when the loss was found, or a peer could draw out data with
-                // duplicates alone.
+                // RFC 5681 section 3.2 step 4: no more duplicates count than segments
+                // were in flight when the loss was detected; otherwise a peer could
+                // elicit data by duplicates alone.
                 let out = if r.is_open() { snd.nxt() } else { r.recover };
                 let flight = (out - snd.una()).max(0) as u64;
                 let most = flight.saturating_sub(u64::from(mss)).min(1 << 30) as u32;
@@ -235,7 +237,7 @@ impl Flight {
         counted_before
     }
 
-    /// Marks what is lost; says how many bytes were not known to be.
+    /// Marks lost data; returns the number of newly lost bytes.
     fn detect_loss(&mut self, snd: &SendSide, now: Instant) -> u64 {
         if snd.in_flight() == 0 {
             return 0;
@@ -250,17 +252,17 @@ impl Flight {
         0
     }
 
-    /// The first unacknowledged segment is lost.
+    /// Marks the first unacknowledged segment as lost.
     fn lose_first_segment(&mut self, snd: &SendSide) -> u64 {
         let una = snd.una();
         let end = (una + i64::from(snd.mss())).min(snd.nxt());
         self.scoreboard.mark_lost_within(una, una, end)
     }
 
-    /// Something is lost, found by an acknowledgment that delivered this much.
+    /// Starts recovery of a loss, found by an acknowledgment that delivered this much.
     fn repair(&mut self, snd: &SendSide, congestion: &mut CongestionState, delivered: u32) {
         if self.mtu_probe_alone_is_lost(snd) {
-            // RFC 4821 section 7.6.2: no sign of congestion.
+            // RFC 4821 section 7.6.2: the loss of a probe is no sign of congestion.
             self.enter_mtu_repair(snd, congestion);
         } else {
             self.enter_fast_recovery(snd, congestion, delivered);
@@ -299,7 +301,7 @@ impl Flight {
     ) {
         if snd.una() >= self.recovery.recover {
             self.leave_recovery(snd, congestion);
-            // What was sent since may be lost too: that is another episode.
+            // Data sent since then may be lost too, which starts a new recovery.
             if self.scoreboard.lost() + self.detect_loss(snd, now) > 0 {
                 self.enter_fast_recovery(snd, congestion, self.delivered(snd, report));
             }
@@ -318,16 +320,16 @@ impl Flight {
         self.reduce_proportionally(snd, congestion, self.delivered(snd, report), safe);
     }
 
-    /// Bytes that an acknowledgment says to be delivered (DeliveredData of RFC 9937).
-    /// Without SACK, a duplicate one stands for a segment.
+    /// Bytes that an acknowledgment delivers (DeliveredData of RFC 9937). Without SACK, a
+    /// duplicate acknowledgment counts as one segment.
     fn delivered(&self, snd: &SendSide, report: AckReport) -> u32 {
         let more = report.duplicate && !snd.sack();
         let bytes = report.delivered + if more { u64::from(snd.mss()) } else { 0 };
         bytes.min(1 << 30) as u32
     }
 
-    /// All that was outstanding when the loss was found is acknowledged: RFC 9937,
-    /// the window is the threshold; RFC 5681 and 6582 the same.
+    /// Everything outstanding when the loss was detected is acknowledged: the window is
+    /// set to the threshold (RFC 9937, as in RFC 5681 and RFC 6582).
     fn leave_recovery(&mut self, snd: &SendSide, congestion: &mut CongestionState) {
         if self.recovery.phase == Phase::Fast {
             congestion
@@ -339,7 +341,7 @@ impl Flight {
         self.recovery.rack.on_recovered();
     }
 
-    /// No repair is under way any more.
+    /// Returns to the open phase.
     fn reopen(&mut self) {
         let r = &mut self.recovery;
         r.phase = Phase::Open;
@@ -349,11 +351,11 @@ impl Flight {
         r.undo.end_frto();
     }
 
-    /// The retransmission timer has run out, `retries` times in a row.
+    /// The retransmission timer has expired `retries` times in a row.
     ///
-    /// RFC 5681 section 3.1: the threshold comes down once, the window to one
-    /// segment. RFC 2018 section 8: what was reported may have been thrown away;
-    /// we believe it until it shows (the first hole is gone) or a second timeout.
+    /// RFC 5681 section 3.1: the threshold is lowered once, the window to one segment.
+    /// RFC 2018 section 8: the receiver may have discarded SACKed data; SACKs are kept
+    /// until that is evident (the first hole is SACKed) or until a second timeout.
     pub(crate) fn enter_loss(
         &mut self,
         snd: &SendSide,
@@ -400,10 +402,10 @@ impl Flight {
         self.grow(snd, congestion, report, now);
     }
 
-    /// Lets the congestion window grow for what was acknowledged, if it was the
-    /// window that limited us (RFC 9438 section 5.8, RFC 7661). What SACK, or duplicates,
-    /// have told of before was let go of the network then, and does not count again; and
-    /// what reports congestion is no reason to grow (RFC 3168 section 6.1.2).
+    /// Grows the congestion window for newly acknowledged bytes, if the window was the
+    /// limit (RFC 9438 section 5.8, RFC 7661). Bytes that SACK or duplicates reported
+    /// earlier left the network then and do not count again; an acknowledgment that
+    /// reports congestion does not grow the window (RFC 3168 section 6.1.2).
     fn grow(
         &mut self,
         snd: &SendSide,
@@ -421,7 +423,7 @@ impl Flight {
         }
     }
 
-    /// The path's MTU has shrunk: what is in flight was cut too large.
+    /// The path's MTU has decreased: segments in flight are too large.
     pub(crate) fn repeat_for_smaller_mss(
         &mut self,
         snd: &SendSide,
@@ -434,8 +436,9 @@ impl Flight {
         }
     }
 
-    /// A closed window has opened. What a timeout had repeated meanwhile was a probe of it
-    /// (RFC 9293 section 3.8.6.1), and refused: it goes again at once.
+    /// A closed window has opened. What a timeout retransmitted meanwhile served as a
+    /// window probe (RFC 9293 section 3.8.6.1) and was refused: it is retransmitted at
+    /// once.
     pub(crate) fn repeat_into_open_window(&mut self, snd: &SendSide) {
         if self.recovery.phase == Phase::Loss {
             self.scoreboard.mark_lost(snd.una(), |_| true);
@@ -443,13 +446,13 @@ impl Flight {
         }
     }
 
-    /// What went with the SYN was not taken (RFC 7413); that is no loss.
+    /// The server did not accept data on the SYN (RFC 7413); that is not a loss.
     pub(crate) fn repeat_refused_data(&mut self, snd: &SendSide, congestion: &mut CongestionState) {
         self.scoreboard.mark_lost(snd.una(), |_| true);
         self.enter_mtu_repair(snd, congestion);
     }
 
-    /// What is lost was too long, or not wanted yet; the window is not to blame.
+    /// The lost data was too long, or not accepted yet; the window is not reduced.
     fn enter_mtu_repair(&mut self, snd: &SendSide, congestion: &mut CongestionState) {
         let nxt = snd.nxt();
         let r = &mut self.recovery;
@@ -461,9 +464,9 @@ impl Flight {
         self.stop_timing(congestion);
     }
 
-    /// The next range to repeat, if any: RFC 6675 section 4, NextSeg rules (1) and
-    /// (4). Rule (3), repeating what is not known to be lost, is left out: it
-    /// defeats the purpose where reordering is common.
+    /// The next range to retransmit, if any: RFC 6675 section 4, NextSeg rules (1) and
+    /// (4). Rule (3), retransmitting data that is not known to be lost, is left out: it
+    /// is harmful where reordering is common.
     pub(crate) fn next_repetition(&self, snd: &SendSide) -> Option<(Pos, Pos)> {
         let r = &self.recovery;
         if r.is_open() || r.undo.holds_repetition() {
@@ -473,8 +476,8 @@ impl Flight {
         if let Some(lost) = self.scoreboard.first_lost(una) {
             return Some((lost.start, lost.end));
         }
-        // The rescue, rule (4): once in a recovery, the last segment below the
-        // recovery point, so that a lost tail does not wait for the timer.
+        // The rescue, rule (4): once per recovery, the last segment below the recovery
+        // point, so that a lost tail does not wait for the timer.
         if !r.rescued && snd.sack() && snd.nxt() == snd.end() {
             let from = una.max(self.scoreboard.highest(una));
             let start = from.max(r.recover - i64::from(snd.mss()));
@@ -483,7 +486,7 @@ impl Flight {
         None
     }
 
-    /// `start..end` has been repeated.
+    /// `start..end` was retransmitted.
     pub(crate) fn on_repeated(
         &mut self,
         snd: &SendSide,

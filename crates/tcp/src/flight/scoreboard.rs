@@ -1,26 +1,24 @@
-//! What is in flight, range by range: when each was last sent, and what became of
-//! it (RFC 2018, RFC 6675 section 4, RFC 8985 section 5).
+//! The scoreboard: data in flight by range, with the time when each was last sent and
+//! what became of it (RFC 2018, RFC 6675 section 4, RFC 8985 section 5).
 //!
-//! Owns [`Scoreboard`]. Output tells it what goes out, `input/ack.rs` what came back,
-//! and `recovery/` asks what is lost, what to send next and how much is in the
-//! network.
+//! Owns [`Scoreboard`]. Output records what is sent, `input/ack.rs` what is acknowledged,
+//! and `recovery/` asks what is lost, what to send next and how much is in the network.
 //!
-//! RACK wants the transmit time of every segment. A window may hold ten thousand of
-//! them, and nothing is allocated here, so neighbours share a [`SentRange`]: what goes
-//! out in one tick of a clock a few times finer than the reordering window (see
-//! [`granularity`]) extends the last one, and a SACK block or a repetition cuts a range
-//! where it must. A path without loss thus needs some forty of them whatever its
-//! rate. The ranges lie side by side from SND.UNA to SND.NXT, so each stores only
-//! its end. When the table is full, the two neighbours whose times differ least become
-//! one.
+//! RACK needs the transmit time of every segment. A window may hold ten thousand of them,
+//! and nothing is allocated here, so neighbours share a [`SentRange`]: a segment sent
+//! within one tick of a clock a few times finer than the reordering window (see
+//! [`granularity`]) extends the last range, and a SACK block or a retransmission splits a
+//! range where necessary. A path without loss thus needs some forty ranges whatever its
+//! rate. The ranges are contiguous from SND.UNA to SND.NXT, so each stores only its end.
+//! When the table is full, the two neighbours whose times differ least are merged.
 //!
-//! A range knows when its first and its last part were sent. What is delivered counts
-//! by the first, what may be lost by the last, so that what is not known exactly delays
-//! the discovery of a loss by the difference and never invents one.
+//! A range records when its first and its last part were sent. Delivery uses the first
+//! time, loss detection the last, so that inexact times delay the detection of a loss by
+//! the difference and never cause a false one.
 //!
-//! If the table is full and every neighbour has another state, a further SACK block is
-//! passed over: the sender believes less to have arrived than has, and at worst repeats
-//! it.
+//! If the table is full and no two neighbours have the same state, a further SACK block
+//! is ignored: the sender then assumes that less has arrived than has, and at worst
+//! retransmits it.
 
 mod in_order;
 mod sent_range;
@@ -34,37 +32,37 @@ use crate::violation::{Violation, require};
 use in_order::CLOSED;
 use table::Table;
 
-/// How many ranges are remembered in place: enough for a path without loss, and for a
-/// few losses in a window.
+/// Number of ranges stored inline: enough for a path without loss, and for a few losses
+/// in a window.
 pub(crate) const INLINE_RANGES: usize = 64;
-/// How many are remembered while a loss follows the other, as where a queue has
-/// overflowed: 1023 reported ranges and the holes between them, as many as a receiver of
-/// ours remembers.
+/// Number of ranges in the heap table, used while there are many losses, for example
+/// after a queue has overflowed: 1023 SACKed ranges and the holes between them, as many
+/// as our receiver keeps.
 pub(crate) const MAX_RANGES: usize = 2048;
 
 /// When the first and the last part of a range were sent.
 pub(crate) type Times = (Stamp, Stamp);
 
-/// What is in flight.
+/// The ranges in flight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Scoreboard {
     inline: Table<INLINE_RANGES>,
-    /// In its place from when it was too small until a recovery ends.
+    /// Used instead of `inline` once that is too small, until the recovery ends.
     heap: Option<Box<Table<MAX_RANGES>>>,
     /// The ranges are `first..first + len` of the table.
     first: u16,
     len: u16,
-    /// What sends share a range, see [`granularity`].
+    /// The tick within which sends share a range, see [`granularity`].
     granularity: u8,
-    /// The place in the table of the last range, if that is in `inline`.
+    /// Index of the last range in the table, if that is `inline`.
     open_at: u8,
-    /// So long, what goes out joins the last range: until its tick is over, or anything
-    /// but that happens to it.
+    /// Until then a send extends the last range: until the range's tick ends or the range
+    /// is changed in another way.
     open_until: Instant,
-    /// Nothing from here on was `REPEATED`, and all of it is in `inline`; `NO_POS` if that
-    /// is not known.
+    /// From this position on nothing was `REPEATED`, and all ranges are in `inline`;
+    /// `NO_POS` if unknown.
     plain_from: Pos,
-    /// Bytes that are `SACKED`, and that are `LOST`.
+    /// Bytes that are `SACKED`, and bytes that are `LOST`.
     sacked: u64,
     lost: u64,
 }
@@ -85,29 +83,29 @@ impl Scoreboard {
         }
     }
 
-    /// Bytes that the peer reports to have.
+    /// Bytes that the peer has reported by SACK.
     pub(crate) const fn sacked(&self) -> u64 {
         self.sacked
     }
 
-    /// Bytes that are believed lost and wait to be repeated.
+    /// Bytes that are considered lost and wait to be retransmitted.
     pub(crate) const fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Nothing is reported and nothing lost.
+    /// Nothing is SACKed and nothing is lost.
     pub(crate) const fn is_plain(&self) -> bool {
         self.sacked == 0 && self.lost == 0
     }
 
-    /// How many ranges there are.
+    /// The number of ranges.
     pub(crate) const fn len(&self) -> usize {
         self.len as usize
     }
 
     // ---- Times. ----
 
-    /// The range at `i` of the tables grows to `end`, with something sent at `at`.
+    /// Extends the range at index `i` of the table to `end`, with data sent at `at`.
     #[inline(always)]
     fn extend(&mut self, i: usize, end: Pos, at: Stamp) {
         let first = self.first_of(i);
@@ -115,19 +113,19 @@ impl Scoreboard {
         self.set_times(i, first, at);
     }
 
-    /// When the first part of the range at `i` of the tables was sent.
+    /// When the first part of the range at index `i` of the table was sent.
     #[inline]
     fn first_of(&self, i: usize) -> Stamp {
         self.stored()[i].first
     }
 
-    /// When its last part was.
+    /// When its last part was sent.
     #[inline]
     fn last_of(&self, i: usize) -> Stamp {
         self.stored()[i].first.after(self.spreads()[i])
     }
 
-    /// If they are too far apart to be told, `first` is late.
+    /// If the two times are too far apart to be stored, the first one is stored too late.
     #[inline]
     fn set_times(&mut self, i: usize, first: Stamp, at: Stamp) {
         let spread = at.since(first).clamp(0, i32::from(u16::MAX)) as u16;
@@ -135,14 +133,14 @@ impl Scoreboard {
         self.spreads_mut()[i] = spread;
     }
 
-    // ---- Sent again. ----
+    // ---- Retransmissions. ----
 
-    /// `start..end`, sent before, goes out again.
+    /// `start..end` is retransmitted.
     pub(crate) fn repeat(&mut self, una: Pos, start: Pos, end: Pos, now: Instant) {
         self.plain_from = self.plain_from.max(end);
         let Some((from, to)) = self.cut_out(una, start, end) else {
-            // No room to tell it from its surroundings: they count as sent again
-            // with it, and what was not is found lost in its turn.
+            // There is no room to split it off: the ranges that it touches count as
+            // retransmitted too, and a part that was not is detected as lost later.
             self.plain_from = NO_POS;
             self.for_each(una, |s| {
                 if s.start < end && s.end > start && !s.is_sacked() {
@@ -165,9 +163,9 @@ impl Scoreboard {
         self.merge_around(from, to);
     }
 
-    // ---- What came back. ----
+    // ---- Acknowledgments. ----
 
-    /// SND.UNA goes from `old_una` to `una`, and `news` is told of each range, or
+    /// SND.UNA advances from `old_una` to `una`; `news` is called with each range, or
     /// part of one, that this covers.
     #[inline]
     pub(crate) fn advance(&mut self, old_una: Pos, una: Pos, mut news: impl FnMut(SentRange)) {
@@ -194,9 +192,8 @@ impl Scoreboard {
         }
     }
 
-    /// Takes a SACK block that lies in `una..snd_nxt` (the caller has checked); `news`
-    /// is told of each part that was not reported before. Says how many bytes that
-    /// were.
+    /// Records a SACK block within `una..snd_nxt` (checked by the caller); `news` is
+    /// called with each newly reported part. Returns the number of newly reported bytes.
     pub(crate) fn sack(
         &mut self,
         una: Pos,
@@ -224,7 +221,7 @@ impl Scoreboard {
         self.sacked - before
     }
 
-    /// Whether all of `start..end` is reported.
+    /// Whether all of `start..end` is SACKed.
     pub(crate) fn is_sacked_within(&self, una: Pos, start: Pos, end: Pos) -> bool {
         if self.sacked == 0 {
             return false;
@@ -236,10 +233,10 @@ impl Scoreboard {
         }
     }
 
-    // ---- What to think of it. ----
+    // ---- Loss. ----
 
-    /// Marks as lost what `is_lost` says of what is in the network. Says how many
-    /// bytes that were.
+    /// Marks ranges in the network as lost if `is_lost` says so. Returns the number of
+    /// newly lost bytes.
     pub(crate) fn mark_lost(
         &mut self,
         una: Pos,
@@ -262,28 +259,30 @@ impl Scoreboard {
         new
     }
 
-    /// Marks as lost what is in the network of `start..end` (of more, if the table is
-    /// full). Says how many bytes that were.
+    /// Marks the part of `start..end` that is in the network as lost (more if the table
+    /// is full). Returns the number of newly lost bytes.
     pub(crate) fn mark_lost_within(&mut self, una: Pos, start: Pos, end: Pos) -> u64 {
         let _ = self.cut_out(una, start, end);
         self.mark_lost(una, |s| s.start < end && s.end > start)
     }
 
-    /// Nothing was lost after all: what waits to be repeated is in the network.
+    /// The loss was spurious: data that waits to be retransmitted counts as in the
+    /// network.
     pub(crate) fn unmark_lost(&mut self, una: Pos) {
         self.for_each(una, |s| s.state.remove(RangeState::LOST));
         self.merge();
     }
 
-    /// The peer may have thrown away what it reported (RFC 2018 section 8).
+    /// Forgets all SACKs, since the peer may have discarded that data (RFC 2018 section
+    /// 8).
     pub(crate) fn forget_sacked(&mut self, una: Pos) {
         self.for_each(una, |s| s.state.remove(RangeState::SACKED));
         self.merge();
     }
 
-    // ---- Questions. ----
+    // ---- Queries. ----
 
-    /// The first range that is to be repeated.
+    /// The first range that has to be retransmitted.
     pub(crate) fn first_lost(&self, una: Pos) -> Option<SentRange> {
         if self.lost == 0 {
             return None;
@@ -292,7 +291,7 @@ impl Scoreboard {
         Some(self.get(una, i))
     }
 
-    /// The highest reported position, plus one; `una` if there is none.
+    /// The end of the highest SACKed range; `una` if there is none.
     pub(crate) fn highest(&self, una: Pos) -> Pos {
         if self.sacked == 0 {
             return una;
@@ -302,13 +301,13 @@ impl Scoreboard {
         last.map_or(una, |i| self.get(una, i).end)
     }
 
-    /// Whether what starts at SND.UNA is reported: a peer that had it in order
-    /// would have acknowledged it, so it has thrown data away (reneging).
+    /// Whether the data at SND.UNA is SACKed: a peer that had it in order would have
+    /// acknowledged it, so it has discarded data (reneging).
     pub(crate) fn is_reneged(&self, una: Pos) -> bool {
         self.sacked > 0 && self.get(una, 0).is_sacked()
     }
 
-    /// Segments of `mss` bytes that are reported, as far as bytes tell, but at most
+    /// Number of SACKed segments, estimated by dividing bytes by `mss`, but at most about
     /// `enough`.
     pub(crate) fn segments_sacked(&self, una: Pos, mss: u16, enough: u64) -> u64 {
         let mut segments = 0;
@@ -321,7 +320,7 @@ impl Scoreboard {
         segments
     }
 
-    /// Bytes that were repeated and are in the network.
+    /// Retransmitted bytes that are in the network.
     pub(crate) fn repeated_in_network(&self, una: Pos) -> u64 {
         self.iter(una)
             .filter(|s| s.was_repeated() && s.in_network())
@@ -352,7 +351,7 @@ impl Scoreboard {
         states.iter().position(|f| f.contains(state))
     }
 
-    /// Range `i`, which begins at `start`.
+    /// Range `i`, which starts at `start`.
     fn get_from(&self, start: Pos, i: usize) -> SentRange {
         let at = self.index(i);
         let stored = self.stored()[at];
@@ -392,7 +391,7 @@ impl Scoreboard {
         }
     }
 
-    /// Changes time and state of range `i`.
+    /// Replaces times and state of range `i`.
     fn put(&mut self, i: usize, s: SentRange) {
         let at = self.index(i);
         self.open_until = CLOSED;
@@ -402,7 +401,7 @@ impl Scoreboard {
         self.count(s.state, s.len());
     }
 
-    /// Lets `change` change time and state of each range.
+    /// Calls `change` for each range, which may change its times and state.
     fn for_each(&mut self, una: Pos, mut change: impl FnMut(&mut SentRange)) {
         let mut start = una;
         for i in 0..self.len() {
@@ -412,8 +411,8 @@ impl Scoreboard {
             self.put(i, s);
         }
     }
-    /// See [`Tcb::check`](crate::Tcb::check): the ranges lie side by side from `una` to
-    /// `nxt`, and the sums are theirs. A SYN alone makes none.
+    /// See [`Tcb::check`](crate::Tcb::check): the ranges are contiguous from `una` to
+    /// `nxt`, and the sums are correct. A SYN alone has no range.
     pub(crate) fn check(&self, una: Pos, nxt: Pos) -> Result<(), Violation> {
         let (mut end, mut sacked, mut lost) = (una, 0, 0);
         for s in self.iter(una) {

@@ -1,9 +1,8 @@
-//! The acknowledgment (RFC 9293 section 3.10.7.4, fifth): what it covers, the
-//! scoreboard, the round trip, the peer's window.
+//! Acknowledgment processing (RFC 9293 section 3.10.7.4, fifth): SND.UNA, the scoreboard,
+//! the round-trip time, the peer's window.
 //!
-//! Called by `input/mod.rs` for every acceptable segment, and in part by
-//! `fast_path.rs`. Congestion and recovery are told at the end
-//! (`Tcb::on_ack_report`).
+//! `input/mod.rs` calls it for every acceptable segment, `fast_path.rs` uses parts of it.
+//! Congestion control and recovery follow at the end (`Flight::on_ack_report`).
 
 use super::{Arrival, Step};
 use crate::events::Events;
@@ -21,8 +20,8 @@ use crate::tcb::UNPREDICTABLE;
 use crate::time::{Instant, MS};
 use longshore_wire::tcp::{TcpFlags, TcpHeader, control};
 
-/// How far below the acknowledgment a duplicate may be reported, bytes: more than any
-/// window, less than what would make sequence numbers ambiguous.
+/// How far below the acknowledgment a reported duplicate may lie, bytes: more than any
+/// window, and less than would make sequence numbers ambiguous.
 const MAX_DSACK_AGE: u32 = 1 << 30;
 
 impl Flight {
@@ -34,9 +33,9 @@ impl Flight {
             .advance(from, ack, |s| rack.on_delivered(s, false, d));
     }
 
-    /// RFC 6298 section 3: the timed segment, if nothing was repeated meanwhile;
-    /// otherwise the echoed timestamp (RFC 7323 section 4.1), which repetition does
-    /// not spoil unless it was held back.
+    /// RFC 6298 section 3: takes a round-trip sample from the timed segment if nothing
+    /// was retransmitted since; otherwise from the echoed timestamp (RFC 7323 section
+    /// 4.1), which is valid also for retransmissions unless it was made older.
     #[inline(always)]
     fn sample_round_trip(
         &mut self,
@@ -54,14 +53,14 @@ impl Flight {
         {
             let clock = stamps.clock(now);
             let elapsed = clock.wrapping_sub(echo);
-            // An echo from the future, or from long ago, is the peer's mistake.
+            // An echo from the future, or from long ago, is an error of the peer.
             if elapsed < 120_000 {
                 snd.rtt.sample((u64::from(elapsed) * MS).max(MS / 2));
             }
         }
     }
 
-    /// The timed round trip is over, if one is timed.
+    /// Ends the timed round trip, if there is one.
     pub(super) fn sample_timed(&mut self, snd: &mut SendSide, now: Instant) {
         if self.is_timing() {
             self.end_timing(snd, now);
@@ -74,8 +73,8 @@ impl Flight {
         snd.rtt.sample_since(self.timed_at, now);
     }
 
-    /// RFC 2018 section 5: takes the SACK blocks. What lies below `una` or is
-    /// nonsense is passed over.
+    /// RFC 2018 section 5: processes the SACK blocks. Parts below `una` and invalid
+    /// blocks are ignored.
     fn handle_sack(
         &mut self,
         snd: &SendSide,
@@ -129,9 +128,9 @@ impl Flight {
 }
 
 impl Liveness {
-    /// The peer lives, and nothing is in flight or it has no room for it. RFC 9293
-    /// section 3.8.6.1: as long as probes of a closed window are answered, the
-    /// connection is kept, unless no program holds it any more.
+    /// The peer has answered, and nothing is in flight or its window is closed. RFC 9293
+    /// section 3.8.6.1: while probes of a closed window are answered, the connection is
+    /// kept, unless no program holds it any more.
     #[inline]
     pub(super) fn note_answered(&mut self, snd: &mut SendSide, flags: Flags) {
         if snd.wnd() > 0 {
@@ -142,7 +141,8 @@ impl Liveness {
         }
     }
 
-    /// Whether there is something for [`note_answered`](Liveness::note_answered) to end.
+    /// Whether there are retries that [`note_answered`](Liveness::note_answered) would
+    /// reset.
     #[inline]
     pub(super) fn has_retried(&self, snd: &SendSide) -> bool {
         self.retries() != 0 || snd.rtt.backoff() != 0
@@ -150,7 +150,7 @@ impl Liveness {
 }
 
 impl Tcb {
-    /// Takes the acknowledgment of an acceptable segment.
+    /// Processes the acknowledgment of an acceptable segment.
     pub(super) fn on_ack(&mut self, a: &Arrival<'_>) -> Step {
         let h = a.segment.header;
         let ack = self.snd.pos(h.ack);
@@ -201,7 +201,7 @@ impl Tcb {
         self.after_ack(a.now)
     }
 
-    /// Does what loss repair has left to do.
+    /// Does what loss recovery leaves to its caller.
     fn follow(&mut self, advice: Advice) {
         let counters = &mut self.accounting.counters;
         counters.undos = counters.undos.wrapping_add(u32::from(advice.undone));
@@ -210,8 +210,8 @@ impl Tcb {
         }
     }
 
-    /// SND.UNA <- SEG.ACK, with what follows for the timers and the round trip. `echo`
-    /// is the timestamp echo that came with it, if one did that can be used.
+    /// SND.UNA <- SEG.ACK, with the updates of timers and round-trip time. `echo` is the
+    /// echoed timestamp, if there is a usable one.
     pub(super) fn advance_una(&mut self, ack: Pos, echo: Option<u32>, now: Instant) {
         let old = self.snd.una();
         self.snd.acknowledge(ack);
@@ -230,7 +230,7 @@ impl Tcb {
         }
     }
 
-    /// New data was acknowledged: the round trip, and whatever counted attempts is over.
+    /// New data was acknowledged: takes a round-trip sample and resets the retry counts.
     #[inline(always)]
     pub(super) fn note_round_trip(
         &mut self,
@@ -245,19 +245,19 @@ impl Tcb {
         self.snd.rtt.clear_backoff();
     }
 
-    /// The timestamp that a segment echoes, if they are agreed and it has one.
+    /// The timestamp that a segment echoes, if timestamps are in use and it has one.
     pub(super) fn echo(&self, h: &TcpHeader) -> Option<u32> {
         let echo = h.options.timestamps.as_ref()?.echo;
         self.usable_echo(echo).then_some(echo)
     }
 
-    /// Whether a timestamp echo means anything.
+    /// Whether an echoed timestamp is usable.
     #[inline]
     pub(super) fn usable_echo(&self, echo: u32) -> bool {
         self.flags.contains(Flags::TIMESTAMPS) && echo != 0
     }
 
-    /// What an acknowledgment means for the persist timer and for the state.
+    /// Updates the persist state and the connection state after an acknowledgment.
     fn after_ack(&mut self, now: Instant) -> Step {
         if self.snd.in_flight() == 0 || self.snd.wnd() == 0 {
             self.liveness.note_answered(&mut self.snd, self.flags);
@@ -265,7 +265,7 @@ impl Tcb {
         self.check_fin_acked(now)
     }
 
-    /// RFC 9293 section 3.10.7.4, fifth: what the ACK of our FIN does in each state.
+    /// RFC 9293 section 3.10.7.4, fifth: the effect of the ACK of our FIN in each state.
     fn check_fin_acked(&mut self, now: Instant) -> Step {
         if !self.snd.fin_acked() {
             return Ok(());
@@ -288,13 +288,12 @@ impl Tcb {
         Ok(())
     }
 
-    /// Header prediction expects what follows from the state now; see
-    /// `fast_path.rs`.
+    /// Sets up header prediction for the present state; see `fast_path.rs`.
     pub(crate) fn predict_next(&mut self) {
         (self.predict, self.predict_data) = self.prediction();
     }
 
-    /// What is to be expected next: data offset and flags, and whether with payload.
+    /// The predicted data offset and flags, and whether payload is predicted.
     pub(crate) fn prediction(&self) -> (u16, bool) {
         let plain = !matches!(
             self.state,

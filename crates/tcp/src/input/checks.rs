@@ -1,8 +1,8 @@
-//! Whether a segment may be looked at: PAWS (RFC 7323 section 5), the sequence
-//! number (RFC 9293 section 3.10.7.4, first), the acknowledgment number (fifth, with
-//! RFC 5961 section 5), and the rate limit of challenge ACKs (RFC 5961 section 7).
+//! Acceptability of a segment: PAWS (RFC 7323 section 5), the sequence number (RFC 9293
+//! section 3.10.7.4, first), the acknowledgment number (fifth, with RFC 5961 section 5),
+//! and the rate limit of challenge ACKs (RFC 5961 section 7).
 //!
-//! Called by `input/mod.rs` in the RFC's order.
+//! `input/mod.rs` calls these in the RFC's order.
 
 use super::{Arrival, Step};
 use crate::drop::DropReason;
@@ -18,23 +18,23 @@ use crate::tcb::Tcb;
 use crate::time::{Instant, MS, SECOND};
 use longshore_wire::tcp::TcpFlags;
 
-/// Segments that are not acceptable and carry no payload are answered at most this
-/// often on a connection (Linux's tcp_invalid_ratelimit).
+/// Minimum interval between answers to unacceptable segments without payload on a
+/// connection, microseconds (Linux's tcp_invalid_ratelimit).
 const CHALLENGE_INTERVAL_US: u64 = 500 * MS;
 
-/// RFC 7323 section 5.5: TS.Recent is void after 24 days without a segment.
+/// RFC 7323 section 5.5: TS.Recent is invalid after 24 days without a segment.
 const PAWS_IDLE_US: u64 = 24 * 24 * 3600 * SECOND;
 
 impl Reassembly {
-    /// A first hole is about to appear: TS.Recent may move on with the next segment that
-    /// fills one, and what is missing was sent before.
+    /// The first hole is about to appear: TS.Recent may advance with the next segment
+    /// that fills one, while missing segments were sent earlier.
     pub(super) fn note_first_hole(&mut self, rcv: &ReceiveSide, stamps: &TimestampState) {
         if self.ranges.is_empty() {
             self.hold_back_floor(rcv, stamps);
         }
     }
 
-    /// TS.Recent may move past the timestamps of what is still to come.
+    /// TS.Recent may advance past the timestamps of segments that have not arrived yet.
     fn hold_back_floor(&mut self, rcv: &ReceiveSide, stamps: &TimestampState) {
         self.floor.follow(stamps.recent(), rcv.nxt(), rcv.adv());
     }
@@ -52,15 +52,15 @@ impl Liveness {
 }
 
 impl Tcb {
-    /// RFC 7323 section 5.3, R1: a segment whose timestamp is older than TS.Recent is
-    /// an old duplicate: acknowledge and drop. Resets are exempt.
+    /// RFC 7323 section 5.3, R1: a segment whose timestamp is older than TS.Recent is an
+    /// old duplicate: it is acknowledged and dropped. Resets are exempt.
     pub(super) fn check_timestamp(&mut self, a: &Arrival<'_>) -> Step {
         if !self.flags.contains(Flags::TIMESTAMPS) || a.has(TcpFlags::RST) {
             return Ok(());
         }
         let Some(ts) = &a.segment.header.options.timestamps else {
-            // RFC 7323 section 3.2 has a segment without timestamps dropped; like
-            // Linux we take it, as some middleboxes strip them.
+            // RFC 7323 section 3.2 drops a segment without timestamps; like Linux we
+            // accept it, since some middleboxes strip them.
             return Ok(());
         };
         let older = (ts.val.wrapping_sub(self.stamps.recent()) as i32) < 0;
@@ -78,8 +78,7 @@ impl Tcb {
         Err(Disposition::dropped(DropReason::Paws))
     }
 
-    /// RFC 7323 section 4.3: TS.Recent is taken from a segment that spans
-    /// Last.ACK.sent.
+    /// RFC 7323 section 4.3: TS.Recent is taken from a segment that spans Last.ACK.sent.
     pub(super) fn note_timestamp(&mut self, a: &Arrival<'_>) {
         if !self.flags.contains(Flags::TIMESTAMPS) {
             return;
@@ -96,10 +95,10 @@ impl Tcb {
         }
     }
 
-    /// RFC 9293 section 3.10.7.4, first: something of it must lie in the window. A
-    /// segment that begins right at the window's end is let through too: its
-    /// acknowledgment counts even if its payload cannot (the RFC's allowance for a
-    /// zero window, and Linux's for any).
+    /// RFC 9293 section 3.10.7.4, first: part of the segment must lie in the window. A
+    /// segment that begins right at the window's end is accepted too: its acknowledgment
+    /// counts even if its payload does not (the RFC allows this for a zero window, Linux
+    /// for any).
     pub(super) fn check_sequence(&mut self, a: &Arrival<'_>) -> Step {
         let beyond = a.start > self.rcv.adv().max(self.rcv.nxt());
         let new = a.end > self.rcv.nxt() || (a.end == a.start && a.start == self.rcv.nxt());
@@ -114,15 +113,15 @@ impl Tcb {
         self.reassembly
             .note_duplicate(&self.snd, &self.rcv, &mut self.flags, a);
         if reason == DropReason::Duplicate && self.believes(a) {
-            // RFC 7323 section 5.3 takes TS.Recent from acceptable segments only
-            // (R2 before R3). But a repetition of what is here means that our
-            // acknowledgment was lost; if its repetition echoed the old timestamp,
-            // the peer would measure the whole outage as a round trip.
+            // RFC 7323 section 5.3 takes TS.Recent from acceptable segments only (R2
+            // before R3). But a retransmission of data that has arrived means that our
+            // acknowledgment was lost; if the answer to it echoed the old timestamp, the
+            // peer would measure the whole outage as a round trip.
             self.reassembly.hold_back_floor(&self.rcv, &self.stamps);
             self.note_timestamp(a);
         }
         if self.state == State::SynReceived && a.start == SYN_POS && a.has(TcpFlags::SYN) {
-            // The peer repeats its SYN: it has not seen our SYN-ACK.
+            // The peer retransmits its SYN: it has not received our SYN-ACK.
             if self.liveness.may_challenge(a.now) {
                 self.flags |= Flags::SYN_DUE;
             }
@@ -132,7 +131,7 @@ impl Tcb {
         Err(Disposition::dropped(reason))
     }
 
-    /// Whether an old segment's numbers are near enough to ours to be the peer's.
+    /// Whether an old segment's numbers are near enough to ours to come from the peer.
     fn believes(&self, a: &Arrival<'_>) -> bool {
         let ack = self.snd.pos(a.segment.header.ack);
         let oldest = self.snd.una() - i64::from(self.snd.max_wnd());
@@ -141,17 +140,17 @@ impl Tcb {
             && self.rcv.nxt() - a.start <= i64::from(self.rcv.buffer.size())
     }
 
-    /// The SYN-ACK of a simultaneous open (RFC 9293 figure 7): the SYN in front is a
-    /// duplicate, the acknowledgment behind it is what we wait for.
+    /// The SYN-ACK of a simultaneous open (RFC 9293 figure 7): its SYN is a duplicate,
+    /// its acknowledgment is the expected one.
     fn trims_to_ack(&self, a: &Arrival<'_>) -> bool {
         a.has(TcpFlags::SYN | TcpFlags::ACK)
             && a.start == SYN_POS
             && self.snd.pos(a.segment.header.ack) == self.snd.nxt()
     }
 
-    /// RFC 9293 section 3.10.7.4, fifth, and RFC 5961 section 5: no ACK, drop; an ACK
-    /// of what was never sent, or older than the largest window back, is answered and
-    /// dropped.
+    /// RFC 9293 section 3.10.7.4, fifth, and RFC 5961 section 5: a segment without ACK is
+    /// dropped; an ACK of data that was never sent, or older than the largest window, is
+    /// answered and dropped.
     pub(super) fn check_ack(&mut self, a: &Arrival<'_>) -> Step {
         if !a.has(TcpFlags::ACK) {
             return Err(Disposition::dropped(DropReason::NoAck));
@@ -179,9 +178,9 @@ impl Tcb {
         Ok(())
     }
 
-    /// Answers a segment that is not acceptable. Payload is always answered (the peer
-    /// may repeat it for want of an answer); bare segments at a limited rate, so that
-    /// two ends out of step do not fill the path.
+    /// Answers an unacceptable segment. Payload is always answered (the peer may
+    /// retransmit it for lack of an answer); bare segments at a limited rate, so that two
+    /// ends out of step do not flood the path.
     fn acknowledge_unacceptable(&mut self, a: &Arrival<'_>) {
         if a.segment.payload_len > 0 || a.has(TcpFlags::FIN) {
             self.flags |= Flags::ACK_NOW;
@@ -190,7 +189,7 @@ impl Tcb {
         }
     }
 
-    /// Sends a challenge ACK (RFC 5961), if the rate allows.
+    /// Sends a challenge ACK (RFC 5961), if the rate limit allows it.
     pub(super) fn challenge(&mut self, now: Instant) {
         if self.liveness.may_challenge(now) {
             self.flags |= Flags::ACK_NOW;

@@ -1,7 +1,7 @@
-//! Payload: where it belongs, and when it is acknowledged (RFC 9293 section
-//! 3.10.7.4, seventh; RFC 5681 section 4.2).
+//! Payload: where it belongs, and when it is acknowledged (RFC 9293 section 3.10.7.4,
+//! seventh; RFC 5681 section 4.2).
 //!
-//! Called by `input/mod.rs`, and in part by `fast_path.rs`. The payload itself stays
+//! `input/mod.rs` calls it, `fast_path.rs` uses parts of it. The payload itself stays
 //! with the engine: [`Place`] says what to copy where, in order or not.
 
 use super::{Arrival, Step};
@@ -23,8 +23,8 @@ use crate::timers::Timers;
 use longshore_wire::tcp::TcpFlags;
 
 impl ReceiveSide {
-    /// Cuts the payload to what is new and fits: from RCV.NXT to the end of the
-    /// window that was offered, and to the peer's FIN if that is known.
+    /// Trims the payload to what is new and fits: from RCV.NXT to the end of the
+    /// advertised window, and to the peer's FIN if that is known.
     fn trim(&self, a: &Arrival<'_>) -> (Pos, Pos, Option<DropReason>) {
         let start = a.start.max(self.nxt());
         let mut end = a.data_end;
@@ -40,7 +40,8 @@ impl ReceiveSide {
         (start, end, cut)
     }
 
-    /// The same without timestamps: from the time that a window's worth of data takes.
+    /// Samples the round-trip time without timestamps, from the time in which one window
+    /// of data arrives.
     pub(super) fn sample_receiver_rtt_by_window(&mut self, now: Instant) {
         if !self.buffer.is_fixed() {
             let window = self.offered();
@@ -50,8 +51,9 @@ impl ReceiveSide {
 }
 
 impl OwedAcks {
-    /// RFC 5681 section 4.2: at once if a hole is filled, in part or whole; else for
-    /// every second full segment; else within the delay.
+    /// RFC 5681 section 4.2: an acknowledgment is sent at once if the segment fills a
+    /// hole, in part or completely; else for every second full segment; else within the
+    /// delay.
     #[inline(always)]
     fn owe_ack(
         &mut self,
@@ -72,9 +74,8 @@ impl OwedAcks {
         }
     }
 
-    /// Learns how long the peer's segments are, for "every second full segment". A
-    /// merged one tells by its GSO size; without it, no packet is longer than we
-    /// allowed.
+    /// Estimates the peer's segment size, for "every second full segment". A merged
+    /// segment has it in its GSO size; otherwise no packet is longer than we allow.
     #[inline(always)]
     pub(super) fn estimate_rcv_mss(
         &mut self,
@@ -99,7 +100,7 @@ impl OwedAcks {
 }
 
 impl Reassembly {
-    /// Keeps the order in which ranges were last added to (RFC 2018 section 4).
+    /// Keeps the most recently changed ranges in order (RFC 2018 section 4).
     fn note_recent(&mut self, rcv: &ReceiveSide, pos: Pos) {
         let Some((start, end)) = self.ranges.find(rcv.nxt(), pos) else {
             return;
@@ -116,8 +117,8 @@ impl Reassembly {
         self.recent = r;
     }
 
-    /// RFC 2883 section 4: part of `start..end` is in the assembler already; reports
-    /// the first such part.
+    /// RFC 2883 section 4: reports the first part of `start..end` that is already in the
+    /// assembler.
     fn note_first_overlap(
         &mut self,
         snd: &SendSide,
@@ -137,7 +138,7 @@ impl Reassembly {
         }
     }
 
-    /// A segment was a duplicate, wholly or in front.
+    /// A segment was a duplicate, completely or in front.
     pub(super) fn note_duplicate(
         &mut self,
         snd: &SendSide,
@@ -178,8 +179,8 @@ impl Tcb {
             return Ok(Disposition::default());
         }
         if !self.state.may_receive_data() {
-            // The peer has closed: "This should not occur". Ignore the payload; like
-            // Linux, do not answer it either.
+            // The peer has closed: "This should not occur". The payload is ignored and,
+            // as in Linux, not answered.
             return Err(Disposition::dropped(DropReason::AfterFin));
         }
         self.discard_check(a)?;
@@ -191,7 +192,8 @@ impl Tcb {
 
         let (start, end, cut) = self.rcv.trim(a);
         if start >= end {
-            // All of it was there, or none of it fits: say so at once.
+            // All of it has arrived before, or none of it fits: the peer is notified at
+            // once.
             self.reassembly
                 .note_duplicate(&self.snd, &self.rcv, &mut self.flags, a);
             self.flags |= Flags::ACK_NOW;
@@ -227,7 +229,7 @@ impl Tcb {
             drop: cut,
             ..Disposition::default()
         };
-        // What is cut at the end takes the FIN with it.
+        // Trimming at the end also removes the FIN.
         if cut.is_some() {
             return Err(disposition);
         }
@@ -235,10 +237,11 @@ impl Tcb {
     }
 
     /// RFC 9293 section 3.6.1 and Linux: new payload for a connection that no program
-    /// holds, or of which one has shut both halves down, is answered by a reset, so that
-    /// the peer learns that it is lost. Its number is what the peer has acknowledged, so
-    /// the peer believes it even if it has not seen all that we sent. With the receiving
-    /// half alone shut down, what comes may still be read.
+    /// holds, or that is shut down in both directions, is answered by a reset, so that
+    /// the peer learns that the data is lost. The reset's sequence number is what the
+    /// peer has acknowledged, so the peer accepts it even if it has not received all that
+    /// we sent. If only the receiving direction is shut down, arriving data may still be
+    /// read.
     fn discard_check(&mut self, a: &Arrival<'_>) -> Step {
         let is_orphan = self.flags.contains(Flags::ORPHAN);
         let both_shut = self.flags.contains(Flags::RCV_SHUT)
@@ -258,8 +261,8 @@ impl Tcb {
         Ok(())
     }
 
-    /// Where there is no memory, the window is as good as closed (RFC 9293 section
-    /// 3.10.7.4, first): the peer is told so, in answer to its probes too.
+    /// Without memory the window counts as closed (RFC 9293 section 3.10.7.4, first): the
+    /// acknowledgment says so, also in answer to the peer's probes.
     fn room_check(&mut self, a: &Arrival<'_>) -> Step {
         if self.is_denied_room() && a.data_end > self.rcv.nxt() {
             self.flags |= Flags::ACK_NOW;
@@ -268,8 +271,8 @@ impl Tcb {
         Ok(())
     }
 
-    /// Payload from RCV.NXT to `end`: moves RCV.NXT over it and over what had arrived
-    /// beyond.
+    /// Payload from RCV.NXT to `end`: advances RCV.NXT over it and over the adjacent
+    /// out-of-order data.
     fn place_in_order(&mut self, end: Pos, segment: &Segment<'_>, now: Instant) {
         let old = self.rcv.nxt();
         let fills = !self.reassembly.ranges.is_empty();
@@ -293,11 +296,11 @@ impl Tcb {
         self.after_in_order(fills, now);
     }
 
-    /// RCV.NXT has moved over a segment that `fills` a hole, or nothing is missing.
+    /// RCV.NXT has advanced over a segment that `fills` a hole, or nothing is missing.
     #[inline(always)]
     pub(super) fn after_in_order(&mut self, fills: bool, now: Instant) {
         self.outcome.events |= Events::RCV_EDGE;
-        // A long silence ends what was learned of the peer's habits: it may be in
+        // A long idle period invalidates what was learned about the peer, which may be in
         // slow start again.
         if self
             .snd
@@ -317,7 +320,7 @@ impl Tcb {
         );
     }
 
-    /// Payload beyond a hole. Says whether there was room to remember it.
+    /// Payload beyond a hole. Returns whether there was room to record it.
     ///
     /// RFC 5681 section 4.2: an immediate (duplicate) acknowledgment; one for each
     /// segment if the peer has no SACK and counts them.
@@ -343,15 +346,15 @@ impl Tcb {
         kept
     }
 
-    /// Whether a duplicate is to be reported. An acknowledgment reports one (RFC 2883 section
-    /// 4), so it is to go out before the next segment is taken.
+    /// Whether a duplicate is to be reported. An acknowledgment reports one (RFC 2883
+    /// section 4), so it must be sent before the next segment is processed.
     #[must_use]
     pub fn owes_dsack(&self) -> bool {
         self.flags.contains(Flags::DSACK)
     }
 
-    /// The round trip as a receiver sees it, for the buffer's tuning: from the echo
-    /// of our timestamps.
+    /// Samples the receiver's round-trip time, for buffer tuning, from the echo of our
+    /// timestamps.
     #[inline(always)]
     pub(super) fn sample_receiver_rtt_by_echo(
         &mut self,
@@ -359,8 +362,8 @@ impl Tcb {
         echo: u32,
         now: Instant,
     ) {
-        // The first segment that echoes a timestamp tells of the round trip; later ones
-        // add the time that the peer took to send them.
+        // Only the first segment that echoes a timestamp gives a round-trip time; later
+        // ones add the time in which the peer sent them.
         let tells = echo != self.stamps.echo()
             && payload_len >= u32::from(self.acks.segment())
             && !self.rcv.buffer.is_fixed();
@@ -369,14 +372,14 @@ impl Tcb {
         }
     }
 
-    /// Apart from the rest, as it is seldom wanted: once in a tick of the peer's clock.
+    /// Kept out of line, as it is rarely called: once per tick of the peer's clock.
     #[inline(never)]
     fn on_new_echo(&mut self, echo: u32, now: Instant) {
         self.stamps.note_echo(echo);
         let clock = now.millis32().wrapping_add(self.stamps.offset());
         let elapsed = clock.wrapping_sub(echo);
         if elapsed < 10_000 {
-            // The clock ticks in milliseconds; the handshake measured finer.
+            // The clock ticks in milliseconds; the handshake was measured more precisely.
             let micros = (u64::from(elapsed) * MS).max(self.snd.rtt.min_rtt_or(MS).min(MS));
             self.rcv.buffer.sample_rtt(micros);
         }

@@ -1,17 +1,16 @@
 //! Header prediction, for both directions (Clark, Jacobson, Romkey, Salwen 1989;
 //! RFC 7323 section 4.2 keeps it working with timestamps).
 //!
-//! Owns [`Tcb::predicts`], tried first for every segment: by the engine straight
-//! from the packet's bytes, by [`Tcb::on_segment`] for a header that is already
-//! parsed. On a connection where nothing is lost or out of order, the next segment is
-//! known but for its payload, acknowledgment and window: no options but the timestamps
-//! that were agreed, the ACK flag (PSH aside), the sequence number RCV.NXT.
-//! `predict` holds the half word of data offset and flags that this means, worked out
-//! by `predict_next` whenever the slow path has run, or [`UNPREDICTABLE`], which is
-//! compared with no segment's. (The paper also wants the window unchanged; a receiver
-//! that tunes its buffer, or reads at its own pace, changes it all the time, and
-//! taking it over costs less than comparing.) What is done then is what the slow path
-//! would do; a property test holds them against each other.
+//! Owns [`Tcb::predicts`], tried first for every segment: by the engine on the packet's
+//! bytes, by [`Tcb::on_segment`] for a parsed header. On a connection where nothing is
+//! lost or out of order, the next segment is known except for its payload, acknowledgment
+//! and window: no options but the negotiated timestamps, the ACK flag (PSH aside), the
+//! sequence number RCV.NXT. `predict` holds the corresponding half word of data offset
+//! and flags, computed by `predict_next` after each pass of the slow path, or
+//! [`UNPREDICTABLE`], which equals that of no segment. (The paper also requires an
+//! unchanged window; a receiver that tunes its buffer, or reads at its own pace, changes
+//! it all the time, and copying it costs less than comparing.) The effect is that of the
+//! slow path; a property test compares the two.
 
 use crate::events::Events;
 use crate::flags::Flags;
@@ -21,7 +20,7 @@ use crate::tcb::Tcb;
 use crate::time::Instant;
 use longshore_wire::tcp::{HEADER_LEN, Head, PLAIN_LEN, Plain, Stamps, TcpFlags};
 
-/// A segment that a block predicted: nothing has changed yet, and
+/// A segment that matched the prediction: nothing has changed yet, and
 /// [`take`](Predicted::take) cannot fail.
 #[derive(Debug)]
 #[must_use]
@@ -30,17 +29,17 @@ pub struct Predicted<'t, 'h> {
     head: Head<'h>,
     stamps: Option<Stamps<'h>>,
     payload_len: u32,
-    /// Bytes of the send stream, and FIN, that it acknowledges.
+    /// Newly acknowledged bytes of the send stream, with the FIN.
     acked: u32,
 }
 
 impl Tcb {
-    /// Says whether a segment is the one that was predicted. It begins with `header`
-    /// (its other bytes may follow) and has `payload_len` bytes of payload behind as
-    /// much of a header as its data offset says. Its packet must not be marked by
-    /// congestion ([`Ecn::Congested`]).
+    /// Checks whether a segment matches the prediction. `header` is its beginning (more
+    /// bytes may follow); `payload_len` is the length of the payload behind the header,
+    /// whose length is its data offset. The packet must not be marked by congestion
+    /// ([`Ecn::Congested`]).
     ///
-    /// `None` if it is another segment: [`on_segment`](Tcb::on_segment) takes it.
+    /// Returns `None` for any other segment, which [`on_segment`](Tcb::on_segment) takes.
     #[inline(always)]
     pub fn predicts<'t, 'h>(
         &'t mut self,
@@ -54,8 +53,9 @@ impl Tcb {
         }
     }
 
-    /// The same for a whole `segment`, and its payload, if timestamps were agreed or not
-    /// as `TIMESTAMPS` says: what is predicted has a header of one length then.
+    /// As [`predicts`](Self::predicts), for a complete `segment`, returned with its
+    /// payload; `TIMESTAMPS` says whether timestamps are in use, which determines the
+    /// header's length.
     #[inline(always)]
     pub fn predicts_segment<'t, 'h, const TIMESTAMPS: bool>(
         &'t mut self,
@@ -79,8 +79,7 @@ impl Tcb {
             None
         };
         let (head, at) = (Head::of(header)?, self.rcv.nxt());
-        // What is predicted has the length of a header with timestamps, or of one
-        // without.
+        // A predicted header has the length of one with timestamps, or of one without.
         if head.control() & !TcpFlags::PSH.0 != self.predict
             || head.seq() != self.rcv.seq(at)
             || self.has_timestamps() != TIMESTAMPS
@@ -93,8 +92,8 @@ impl Tcb {
         }
         let acked = head.ack().0.wrapping_sub(self.snd.seq(self.snd.una()).0);
         if acked != 0 {
-            // Nothing of the send stream may be acknowledged that was not sent, and
-            // the acknowledgment of our FIN changes the state.
+            // It must not acknowledge data that was not sent, and the acknowledgment of
+            // our FIN changes the state.
             let ack = self.snd.una() + i64::from(acked);
             if ack > self.snd.nxt() || ack > self.snd.edge() {
                 return None;
@@ -117,14 +116,14 @@ impl Tcb {
 }
 
 impl Predicted<'_, '_> {
-    /// The position in the receive stream where all of its payload belongs.
+    /// The position in the receive stream where its payload belongs.
     #[inline(always)]
     #[must_use]
     pub fn stream_offset(&self) -> u64 {
         self.tcb.rcv.nxt() as u64
     }
 
-    /// Whether it acknowledges nothing that was not acknowledged before.
+    /// Whether it acknowledges nothing new.
     #[inline(always)]
     #[must_use]
     pub fn is_data_alone(&self) -> bool {
@@ -138,9 +137,9 @@ impl Predicted<'_, '_> {
         self.tcb.rcv_consumed()
     }
 
-    /// Takes it, once its checksum is known to be right and its payload is where it
-    /// belongs, or as good as there. `gso_size` as in [`Segment`]: it is asked for
-    /// segments that are longer than those before.
+    /// Processes the segment, once its checksum is verified and its payload is copied or
+    /// about to be. `gso_size` is as in [`Segment`]; it is called for segments that are
+    /// longer than all before.
     #[inline(always)]
     pub fn take(self, gso_size: impl FnOnce() -> u16, now: Instant) {
         if self.acked == 0 {
@@ -152,20 +151,22 @@ impl Predicted<'_, '_> {
         }
     }
 
-    /// The same for one that [is data alone](Predicted::is_data_alone).
+    /// As [`take`](Self::take), for a segment that [is data
+    /// alone](Predicted::is_data_alone).
     #[inline(always)]
     pub fn take_data(self, gso_size: impl FnOnce() -> u16, now: Instant) {
         self.take_as::<true, false>(gso_size, now);
     }
 
-    /// The same, as a function of its own: its caller has more registers then.
+    /// As [`take`](Self::take), out of line: the caller keeps more registers.
     #[inline(always)]
     pub fn take_apart(self, gso_size: u16, now: Instant) {
         let lengths = (self.payload_len, self.acked);
         take_apart(self.tcb, self.head, self.stamps, lengths, gso_size, now);
     }
 
-    /// The same for one that has `DATA`, and acknowledges something if it `ACKS`.
+    /// As [`take`](Self::take), for a segment with payload (`DATA`) and a new
+    /// acknowledgment (`ACKS`).
     #[inline(always)]
     fn take_as<const DATA: bool, const ACKS: bool>(
         self,
@@ -208,7 +209,7 @@ impl Predicted<'_, '_> {
         } else if tcb.liveness.has_retried(&tcb.snd)
             && (tcb.snd.in_flight() == 0 || tcb.snd.wnd() == 0)
         {
-            // Progress has done the same.
+            // With a new acknowledgment, `fast_ack` has done the same.
             tcb.liveness.note_answered(&mut tcb.snd, tcb.flags);
         }
         if DATA {
@@ -224,7 +225,8 @@ impl Predicted<'_, '_> {
     }
 }
 
-/// See [`Predicted::take_apart`]: in pieces, as a whole one would go over the stack.
+/// See [`Predicted::take_apart`]: the fields are arguments, since a struct would be
+/// passed on the stack.
 #[inline(never)]
 fn take_apart(
     tcb: &mut Tcb,
@@ -245,8 +247,8 @@ fn take_apart(
 }
 
 impl Tcb {
-    /// New data is acknowledged, in order and with nothing lost: `ALL` that was sent, or
-    /// a part of it.
+    /// New data is acknowledged, in order and with nothing lost: everything that was sent
+    /// (`ALL`), or a part of it.
     #[inline(always)]
     fn fast_ack<const ALL: bool>(&mut self, ack: Pos, stamps: Option<Stamps<'_>>, now: Instant) {
         let (acked, window_used) = (
@@ -279,8 +281,8 @@ impl Tcb {
         }
     }
 
-    /// What congestion control makes of new data that was acknowledged; the window was in
-    /// use or not.
+    /// Congestion control for newly acknowledged data; `window_used`: the window was in
+    /// use.
     #[inline(never)]
     fn control_congestion(&mut self, acked: u64, window_used: bool, now: Instant) {
         if window_used {
@@ -296,7 +298,7 @@ impl Tcb {
         }
     }
 
-    /// The same for a header that is parsed.
+    /// Header prediction for a parsed header.
     pub(super) fn fast_path(&mut self, segment: &Segment<'_>, now: Instant) -> Option<Disposition> {
         if segment.ecn == Ecn::Congested {
             return None;

@@ -1,7 +1,7 @@
 //! The peer's FIN (RFC 9293 section 3.10.7.4, eighth).
 //!
-//! Called by `input/mod.rs` after the payload was placed, since only then is it known
-//! whether everything before the FIN is here.
+//! `input/mod.rs` calls it after the payload was placed, since only then is it known
+//! whether everything before the FIN has arrived.
 
 use super::Arrival;
 use crate::events::Events;
@@ -16,7 +16,7 @@ use crate::timers::Timers;
 use longshore_wire::tcp::TcpFlags;
 
 impl Tcb {
-    /// Notes a FIN, and takes it once RCV.NXT has reached it.
+    /// Records a FIN, and processes it once RCV.NXT has reached it.
     pub(super) fn on_fin(&mut self, a: &Arrival<'_>) {
         if a.has(TcpFlags::FIN) {
             self.note_fin(a);
@@ -26,8 +26,8 @@ impl Tcb {
         }
     }
 
-    /// Remembers where the stream ends. The first FIN decides; one that contradicts
-    /// what has arrived beyond it is ignored.
+    /// Records where the stream ends. The first FIN decides; one that contradicts data
+    /// received beyond it is ignored.
     fn note_fin(&mut self, a: &Arrival<'_>) {
         self.flags |= Flags::ACK_NOW;
         let beyond = self
@@ -50,14 +50,15 @@ impl Tcb {
         match self.state {
             State::Established => self.state = State::CloseWait,
             // "If our FIN has been ACKed (perhaps in this segment), then enter
-            // TIME-WAIT" was done by `check_fin_acked`: this is FIN-WAIT-2 then.
+            // TIME-WAIT": `check_fin_acked` has handled this; the state is FIN-WAIT-2
+            // then.
             State::FinWait1 => self.state = State::Closing,
             State::FinWait2 => self.enter_time_wait(now),
             _ => {}
         }
     }
 
-    /// Starts TIME-WAIT, turns off the other timers.
+    /// Enters TIME-WAIT and turns off all other timers.
     pub(super) fn enter_time_wait(&mut self, now: Instant) {
         self.state = State::TimeWait;
         self.timers = Timers::new();

@@ -1,9 +1,9 @@
-//! Segments in (RFC 9293 section 3.10.7).
+//! Segment input (RFC 9293 section 3.10.7).
 //!
 //! Owns [`Tcb::on_segment`] and the order of its steps; each step is a file.
-//! `fast_path.rs` tries header prediction first. What it leaves goes through the
-//! RFC's own order: `checks.rs` (sequence number, PAWS), `rst.rs` (RST and SYN),
-//! `ack.rs`, `data.rs`, `fin.rs`; `syn_sent.rs` is the same for SYN-SENT.
+//! `fast_path.rs` tries header prediction first. All other segments are processed in the
+//! RFC's order: `checks.rs` (sequence number, PAWS), `rst.rs` (RST and SYN), `ack.rs`,
+//! `data.rs`, `fin.rs`; `syn_sent.rs` does this for SYN-SENT.
 
 mod ack;
 mod checks;
@@ -28,16 +28,16 @@ use crate::time::Instant;
 use crate::time_wait::{TimeWait, TimeWaitVerdict};
 use longshore_wire::tcp::TcpFlags;
 
-/// A segment in terms of our positions.
+/// A segment in terms of stream positions.
 #[derive(Debug, Clone, Copy)]
 struct Arrival<'a> {
     segment: &'a Segment<'a>,
     flags: TcpFlags,
-    /// Its first position (of the SYN, if it has one).
+    /// Position of its first byte (of the SYN, if it has one).
     start: Pos,
-    /// After its payload; the FIN's position, if it has one.
+    /// The end of its payload, which is the FIN's position, if it has one.
     data_end: Pos,
-    /// After everything.
+    /// The end of the segment, FIN included.
     end: Pos,
     now: Instant,
 }
@@ -63,12 +63,12 @@ impl<'a> Arrival<'a> {
     }
 }
 
-/// How a step of input ends: go on with the next, or the segment is done with.
+/// The result of a step of input: continue with the next one, or the segment is done.
 type Step = Result<(), Disposition>;
 
 impl Tcb {
-    /// Takes a segment for this connection. The payload is to be copied where the
-    /// answer says before anything else is done with the block.
+    /// Processes a segment of this connection. The caller must copy the payload where the
+    /// result says before it calls any other method.
     #[inline]
     pub fn on_segment(&mut self, segment: &Segment<'_>, now: Instant) -> Disposition {
         match self.fast_path(segment, now) {
@@ -77,7 +77,7 @@ impl Tcb {
         }
     }
 
-    /// The same without header prediction.
+    /// As [`on_segment`](Self::on_segment), without header prediction.
     pub(crate) fn slow_path(&mut self, segment: &Segment<'_>, now: Instant) -> Disposition {
         self.accounting.counters.slow_segs_in =
             self.accounting.counters.slow_segs_in.wrapping_add(1);
@@ -125,8 +125,8 @@ impl Tcb {
         Ok(disposition)
     }
 
-    /// RFC 9293 section 3.10.7.1: to a closed connection, everything but a RST is
-    /// answered by one.
+    /// RFC 9293 section 3.10.7.1: a closed connection answers everything but a RST by a
+    /// RST.
     fn in_closed(&self, segment: &Segment<'_>) -> Disposition {
         Disposition {
             reset: !segment.header.flags.contains(TcpFlags::RST),
@@ -134,7 +134,7 @@ impl Tcb {
         }
     }
 
-    /// TIME-WAIT in the block, by the rules of the small record.
+    /// Processes a segment in TIME-WAIT by the rules of [`TimeWait`].
     fn in_time_wait(&mut self, segment: &Segment<'_>, now: Instant) -> Disposition {
         let mut record = self.time_wait();
         let verdict = record.on_segment(segment, now);
@@ -157,7 +157,7 @@ impl Tcb {
         }
     }
 
-    /// The small record that may take the place of a block in TIME-WAIT.
+    /// The small record that may replace the block in TIME-WAIT.
     #[must_use]
     pub fn time_wait(&self) -> TimeWait {
         TimeWait {

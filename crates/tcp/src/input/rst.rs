@@ -1,6 +1,6 @@
-//! RST and SYN in a synchronized state, with RFC 5961's defence against blind ones.
+//! RST and SYN in a synchronized state, with RFC 5961's protection against blind attacks.
 //!
-//! Called by `input/mod.rs`.
+//! `input/mod.rs` calls these.
 
 use super::{Arrival, Step};
 use crate::drop::DropReason;
@@ -13,8 +13,9 @@ use crate::tcb::Tcb;
 use longshore_wire::tcp::TcpFlags;
 
 impl Tcb {
-    /// RFC 5961 section 3.2 (RFC 9293 section 3.10.7.4, second): outside the window,
-    /// drop; exactly at RCV.NXT, reset; elsewhere in the window, challenge.
+    /// RFC 5961 section 3.2 (RFC 9293 section 3.10.7.4, second): a RST outside the window
+    /// is dropped; one exactly at RCV.NXT resets; one elsewhere in the window is
+    /// challenged.
     pub(super) fn on_rst(&mut self, a: &Arrival<'_>) -> Disposition {
         let exact = a.start == self.rcv.nxt() || self.resets_from_its_fin(a);
         let inside = a.start > self.rcv.nxt() && a.start < self.rcv.adv();
@@ -27,10 +28,10 @@ impl Tcb {
         }
         let error = match self.state {
             // RFC 9293 section 3.10.7.4: an active open is refused. A passive one is
-            // forgotten, unless its program has it already (RFC 7413).
+            // discarded, unless its program already has it (RFC 7413).
             State::SynReceived if self.flags.contains(Flags::ACTIVE) => Some(Error::Refused),
             State::CloseWait => Some(Error::BrokenPipe),
-            // Both sides had closed: nothing is lost.
+            // Both sides have closed: no data is lost.
             State::Closing | State::LastAck => None,
             _ => Some(Error::Reset),
         };
@@ -38,8 +39,8 @@ impl Tcb {
         Disposition::default()
     }
 
-    /// Some systems that close and then reset number the reset like their FIN. Like
-    /// Linux we believe it: it is as hard to guess as RCV.NXT.
+    /// Some systems that close and then reset give the reset the sequence number of their
+    /// FIN. Like Linux we accept it: it is as hard to guess as RCV.NXT.
     fn resets_from_its_fin(&self, a: &Arrival<'_>) -> bool {
         let has_closed = matches!(
             self.state,
@@ -48,8 +49,8 @@ impl Tcb {
         has_closed && a.start == self.rcv.fin()
     }
 
-    /// RFC 5961 section 4.2: a SYN in a synchronized state is challenged, wherever it
-    /// lies.
+    /// RFC 5961 section 4.2: a SYN in a synchronized state is challenged, whatever its
+    /// sequence number.
     pub(super) fn check_syn(&mut self, a: &Arrival<'_>) -> Step {
         if !a.has(TcpFlags::SYN) {
             return Ok(());
@@ -58,7 +59,7 @@ impl Tcb {
             return Ok(());
         }
         if self.state == State::SynReceived && a.start == SYN_POS {
-            // Repeated with data (RFC 7413): our SYN-ACK is lost.
+            // A retransmitted SYN with data (RFC 7413): our SYN-ACK is lost.
             if self.liveness.may_challenge(a.now) {
                 self.flags |= Flags::SYN_DUE;
             }

@@ -1,7 +1,7 @@
-//! A segment in SYN-SENT (RFC 9293 section 3.10.7.3), and the end of the handshake
-//! in SYN-RECEIVED.
+//! Segments in SYN-SENT (RFC 9293 section 3.10.7.3), and the end of the handshake in
+//! SYN-RECEIVED.
 //!
-//! Called by `input/mod.rs`.
+//! `input/mod.rs` calls these.
 
 use super::{Arrival, Step};
 use crate::drop::DropReason;
@@ -49,7 +49,7 @@ impl Tcb {
             return self.on_syn_ack(segment, now);
         }
         // A simultaneous open: "enter SYN-RECEIVED, form a SYN,ACK segment". Payload and
-        // FIN are left for the peer to repeat.
+        // FIN are left for the peer to retransmit.
         self.handle_syn(h, now);
         self.state = State::SynReceived;
         self.flags |= Flags::SYN_DUE;
@@ -61,22 +61,22 @@ impl Tcb {
         }
     }
 
-    /// Whether a SYN-ACK echoes a timestamp that none of our SYNs had: it answers the
-    /// SYN of another connection, long ago. As in Linux, it is answered by a reset, and
-    /// the right one may still come.
+    /// Whether a SYN-ACK echoes a timestamp that none of our SYNs had: it answers the SYN
+    /// of an earlier connection. As in Linux it is answered by a reset, and the right one
+    /// may still arrive.
     fn answers_another_syn(&self, h: &TcpHeader, now: Instant) -> bool {
         let Some(ts) = h.options.timestamps.as_ref().filter(|ts| ts.echo != 0) else {
             return false;
         };
         let stamp = |at: Instant| at.millis32().wrapping_add(self.stamps.offset());
-        // `rtt_at` is when the first SYN went out.
+        // `timed_at` is when the first SYN was sent.
         let age = stamp(now).wrapping_sub(ts.echo);
         self.cfg.timestamps && age > stamp(now).wrapping_sub(stamp(self.flight.timed_at))
     }
 
     /// The SYN-ACK that completes an active open. "If there are other controls or text in
-    /// the segment, then continue processing at the sixth step": its payload and FIN
-    /// count.
+    /// the segment, then continue processing at the sixth step": payload and FIN are
+    /// processed.
     fn on_syn_ack(&mut self, segment: &Segment<'_>, now: Instant) -> Disposition {
         let h = segment.header;
         if self.answers_another_syn(h, now) {
@@ -105,7 +105,7 @@ impl Tcb {
         }
     }
 
-    /// What the SYN-ACK acknowledges, and the end of the handshake.
+    /// Processes the acknowledgment of the SYN-ACK, which ends the handshake.
     fn handle_syn_ack(&mut self, h: &TcpHeader, now: Instant) {
         let ack = self.snd.pos(h.ack);
         self.fast_open.handle_answer(ack, h.options.fast_open);
@@ -115,20 +115,20 @@ impl Tcb {
         self.establish(now);
         self.flags |= Flags::ACK_NOW;
         if self.snd.nxt() < self.snd.edge() {
-            // More was written than went with the SYN (RFC 7413): it takes the
-            // acknowledgment along, and both sides take turns from the start.
+            // More was written than was sent with the SYN (RFC 7413): the acknowledgment
+            // is piggybacked on it, and the connection is interactive from the start.
             self.flags |= Flags::INTERACTIVE;
         }
         if self.snd.in_flight() > 0 {
-            // RFC 7413 section 4.2.1: the server did not take what came with the SYN.
+            // RFC 7413 section 4.2.1: the server did not accept the data on the SYN.
             self.flight
                 .repeat_refused_data(&self.snd, &mut self.congestion);
             self.flight.arm_loss_timer(&self.snd, now);
         }
     }
 
-    /// The first acknowledgment covers our SYN, and perhaps data that went with it or
-    /// right after it.
+    /// The first acknowledgment covers our SYN, and perhaps data sent with it or right
+    /// after it.
     fn handle_first_ack(&mut self, ack: Pos, now: Instant) {
         let mut delivery = self
             .flight
@@ -159,8 +159,8 @@ impl Tcb {
             self.flight.arm_loss_timer(&self.snd, a.now);
         }
         if simultaneous {
-            // The peer may still wait for the ACK of its SYN, and that SYN came twice
-            // (RFC 2883).
+            // The peer may still wait for the ACK of its SYN, and that SYN has arrived
+            // twice (RFC 2883).
             self.reassembly
                 .note_dsack(&self.snd, &self.rcv, &mut self.flags, SYN_POS, 0);
             self.flags |= Flags::ACK_NOW;

@@ -1,7 +1,7 @@
-//! What BBR knows of the path (draft-ietf-ccwg-bbr sections 5.5 and 5.7): bandwidth,
-//! least round trip, how much may be in flight, how much acknowledgments bunch up.
+//! BBR's model of the path (draft-ietf-ccwg-bbr sections 5.5 and 5.7): bandwidth, minimum
+//! round-trip time, bounds of the flight, and aggregation of acknowledgments.
 //!
-//! Owns [`Model`]; `bbr.rs` feeds it each sample and reads what follows.
+//! Owns [`Model`]; `bbr.rs` passes it each sample and reads the results.
 
 use super::{LOSS_DENOMINATOR, MIN_PIPE};
 use crate::congestion::RateSample;
@@ -12,23 +12,23 @@ use crate::time::{Instant, SECOND};
 const MIN_RTT_US: u64 = 10 * SECOND;
 /// ProbeRTTInterval.
 const PROBE_INTERVAL_US: u64 = 5 * SECOND;
-/// BBR.ExtraAckedFilterLen is two of these, in rounds.
+/// Half of BBR.ExtraAckedFilterLen, in rounds.
 const EXTRA_ROUNDS: u8 = 5;
 
-/// The model's numbers.
+/// The parameters of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Model {
-    /// BBR.max_bw: the most in this cycle and in the one before.
+    /// BBR.max_bw: the maximum in this cycle and in the previous one.
     bw_filter: [u64; 2],
     /// BBR.bw_shortterm, `u64::MAX` for none.
     bw_lo: u64,
-    /// BBR.bw_latest and BBR.inflight_latest: of this round.
+    /// BBR.bw_latest and BBR.inflight_latest: the maximum in this round.
     bw_latest: u64,
     pub(super) inflight_latest: u32,
     /// BBR.inflight_longterm and BBR.inflight_shortterm, `u32::MAX` for none.
     pub(super) inflight_hi: u32,
     pub(super) inflight_lo: u32,
-    /// BBR.min_rtt, 0 if not known, and when it was measured.
+    /// BBR.min_rtt, 0 if unknown, and when it was measured.
     min_rtt: u32,
     min_rtt_at: Instant,
     /// BBR.probe_rtt_min_delay and its time.
@@ -36,10 +36,10 @@ pub(super) struct Model {
     probe_min_at: Instant,
     /// BBR.next_round_delivered.
     round_end: u64,
-    /// Lost and delivered in this round.
+    /// Bytes lost and delivered in this round.
     lost: u64,
     delivered: u64,
-    /// BBR.extra_acked: the most in the present and in the last few rounds.
+    /// BBR.extra_acked: the maximum in the current and in the previous period of rounds.
     extra: [u32; 2],
     extra_rounds: u8,
     /// BBR.extra_acked_interval_start and BBR.extra_acked_delivered.
@@ -89,8 +89,8 @@ impl Model {
         self.extra[0].max(self.extra[1])
     }
 
-    /// BBRBDPMultiple: `gain` hundredths of bandwidth times round trip, the present
-    /// window as long as either is not known.
+    /// BBRBDPMultiple: `gain` hundredths of bandwidth times round-trip time; the current
+    /// window while either is unknown.
     pub(super) fn bdp(&self, gain: u64, w: &Window) -> u32 {
         if self.min_rtt == 0 || self.bw() == 0 {
             return w.cwnd.max(MIN_PIPE * w.mss);
@@ -110,14 +110,13 @@ impl Model {
             .max(MIN_PIPE * w.mss)
     }
 
-    /// BBRIsInflightTooHigh, over the round: more than one byte of fifty is lost, and
-    /// more than the odd segment.
+    /// BBRIsInflightTooHigh, over the round: more than one byte in fifty is lost.
     pub(super) const fn lost_too_much(&self) -> bool {
         self.lost * LOSS_DENOMINATOR > self.lost + self.delivered
     }
 
-    /// Takes a sample; says whether it begins a round. `probing`: losses are not held
-    /// against the path's short-term bounds.
+    /// Adds a sample and returns whether it begins a round. `probing`: losses do not
+    /// lower the short-term bounds.
     pub(super) fn take(&mut self, s: &RateSample, probing: bool, w: &Window) -> bool {
         self.lost += u64::from(s.lost);
         self.delivered += u64::from(s.newly);
@@ -140,7 +139,7 @@ impl Model {
         round
     }
 
-    /// BBRAdaptLowerBoundsFromCongestion: 0.7 of what was, but no less than what the
+    /// BBRAdaptLowerBoundsFromCongestion: 0.7 of the bounds, but no less than what the
     /// round has delivered.
     fn adapt_lower_bounds(&mut self, w: &Window) {
         if self.bw_lo == u64::MAX {
@@ -153,7 +152,7 @@ impl Model {
         self.inflight_lo = self.inflight_latest.max(self.inflight_lo / 10 * 7);
     }
 
-    /// BBRUpdateACKAggregation: how much more than the bandwidth promised has come.
+    /// BBRUpdateACKAggregation: bytes delivered beyond what the bandwidth predicts.
     fn take_aggregation(&mut self, s: &RateSample, round: bool, w: &Window) {
         if round {
             self.extra_rounds += 1;
@@ -175,7 +174,7 @@ impl Model {
         self.extra[0] = self.extra[0].max(extra);
     }
 
-    /// The round that was begun is over: its own counts start anew.
+    /// The round has ended: resets its counts.
     pub(super) fn end_round(&mut self) {
         self.lost = 0;
         self.delivered = 0;
@@ -201,7 +200,7 @@ impl Model {
         self.inflight_lo = u32::MAX;
     }
 
-    /// BBRUpdateMinRTT; says whether the round trip has to be probed.
+    /// BBRUpdateMinRTT; returns whether the round-trip time has to be probed.
     pub(super) fn take_rtt(&mut self, rtt: u32, now: Instant) -> bool {
         let expired = self.probe_min != 0 && now.since(self.probe_min_at) > PROBE_INTERVAL_US;
         if rtt != 0 && (self.probe_min == 0 || rtt < self.probe_min || expired) {
@@ -216,7 +215,7 @@ impl Model {
         expired
     }
 
-    /// The round trip has just been probed.
+    /// The round-trip time was just probed.
     pub(super) fn note_probed(&mut self, now: Instant) {
         self.probe_min_at = now;
     }

@@ -1,9 +1,9 @@
-//! The tail loss probe (RFC 8985 section 7): when the last of what was sent is not
-//! acknowledged within two round trips, one more segment is sent, so that a lost tail
-//! shows by SACK instead of by the retransmission timer.
+//! The tail loss probe (RFC 8985 section 7): when the last segments are not acknowledged
+//! within two round trips, one more segment is sent, so that SACK shows the loss of the
+//! tail instead of the retransmission timer.
 //!
-//! Owns [`Probe`] and when the timer runs. `timeouts.rs` tells that it has run out,
-//! `output/select.rs` what was sent for it, `recovery.rs` what came back.
+//! Owns [`Probe`] and the timer's deadline. `timeouts.rs` reports that it has expired,
+//! `output/select.rs` what was sent as a probe, `recovery.rs` what was acknowledged.
 
 use super::AckReport;
 use crate::congestion::CongestionState;
@@ -14,28 +14,28 @@ use crate::rtt::MIN_VARIANCE;
 use crate::snd::SendSide;
 use crate::time::{Instant, MS};
 
-/// TLP.max_ack_delay, microseconds: what a peer may wait with the acknowledgment of a
-/// single segment. Ours waits 40 ms; Linux's as much, or its round trip if that is more,
-/// up to 200 ms.
+/// TLP.max_ack_delay, microseconds: how long a peer may delay the acknowledgment of a
+/// single segment. Longshore delays it by 40 ms, Linux by as much or by its round-trip
+/// time if that is longer, up to 200 ms.
 #[inline(always)]
 fn max_ack_delay(srtt: u64) -> u64 {
     srtt.clamp(45 * MS, 200 * MS)
 }
 
-/// Time on top of two round trips for a peer that is slow to be scheduled,
-/// microseconds; on a link of 50 us, the round trips alone would be no patience.
+/// Added to two round trips for a peer that is slow to be scheduled, microseconds; on a
+/// link of 50 us, two round trips alone would be too short.
 const SLACK: u64 = 2 * MS;
 
-/// A probe that is due, or whose answer is awaited.
+/// A probe that is due, or outstanding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Probe {
     /// TLP.end_seq: SND.NXT after the probe, `NO_POS` if none is outstanding.
     end: Pos,
-    /// Where the repeated segment starts.
+    /// Where the retransmitted segment starts.
     start: Pos,
-    /// TLP.is_retrans: it repeated the last segment.
+    /// TLP.is_retrans: it is a retransmission of the last segment.
     repeats: bool,
-    /// One is to be sent.
+    /// A probe is to be sent.
     pub(crate) due: bool,
 }
 
@@ -49,22 +49,23 @@ impl Probe {
         }
     }
 
-    /// Another kind of repair has taken over.
+    /// Another kind of recovery has begun.
     pub(crate) fn forget(&mut self) {
         *self = Probe::new();
     }
 
-    /// One has been sent, and its answer is not here.
+    /// Whether a probe was sent and is not answered yet.
     pub(crate) fn is_outstanding(&self) -> bool {
         self.end != NO_POS
     }
 
-    /// Whether a DSACK of this range is the probe's own.
+    /// Whether a DSACK of this range was caused by the probe.
     pub(super) fn explains(&self, (start, end): (Pos, Pos)) -> bool {
         self.repeats && self.is_outstanding() && start >= self.start && end <= self.end
     }
 
-    /// `start..end` went out as the probe, or ahead of it; it repeats if `repeats`.
+    /// `start..end` was sent as the probe, or instead of it; `repeats`: it is a
+    /// retransmission.
     pub(crate) fn on_sent(&mut self, start: Pos, end: Pos, repeats: bool) {
         *self = Probe {
             end,
@@ -76,8 +77,8 @@ impl Probe {
 }
 
 impl Flight {
-    /// Whether a lost tail may be probed for (RFC 8985 section 7.2): nothing else is
-    /// on its track.
+    /// Whether a tail loss probe is allowed (RFC 8985 section 7.2): no other recovery is
+    /// in progress.
     #[inline(always)]
     fn may_probe(&self, snd: &SendSide) -> bool {
         snd.sack()
@@ -87,15 +88,15 @@ impl Flight {
             && snd.is_synchronized()
     }
 
-    /// There is something in flight whose loss a timer must find: starts the
-    /// retransmission timer anew, and the probe's in its place if it is earlier.
+    /// Data is in flight whose loss a timer must detect: restarts the retransmission
+    /// timer, or the probe's instead if it is earlier.
     #[inline(never)]
     pub(crate) fn arm_loss_timer(&mut self, snd: &SendSide, now: Instant) {
         self.arm_retransmit(snd, now);
         self.arm_probe(snd, now);
     }
 
-    /// Starts the probe's timer anew (RFC 8985 section 7.2, TLP_calc_PTO).
+    /// Restarts the probe's timer (RFC 8985 section 7.2, TLP_calc_PTO).
     pub(crate) fn arm_probe(&mut self, snd: &SendSide, now: Instant) {
         if !self.may_probe(snd) {
             return;
@@ -109,8 +110,8 @@ impl Flight {
         self.timer.at = now.after_us(pto).min(self.rto_deadline(snd));
     }
 
-    /// The same as [`arm_loss_timer`](Flight::arm_loss_timer) where the acknowledgment was
-    /// predicted: nothing is lost, reported or probed for.
+    /// As [`arm_loss_timer`](Flight::arm_loss_timer) for a predicted acknowledgment:
+    /// nothing is lost, SACKed or probed for.
     #[inline(always)]
     pub(crate) fn rearm_loss_timer(&mut self, snd: &SendSide, now: Instant) {
         let slack = if snd.in_flight() <= u64::from(snd.mss()) {
@@ -128,10 +129,10 @@ impl Flight {
         }
     }
 
-    /// The same as [`arm_probe`](Flight::arm_probe), where nothing is lost, reported or
-    /// probed for, if it is the probe's timer that runs (so there is SACK): a full
-    /// segment or more was sent behind what the retransmission timer is for. `false` if
-    /// that takes more, and `arm_probe` is to be asked.
+    /// As [`arm_probe`](Flight::arm_probe) while nothing is lost, SACKed or probed for,
+    /// if the probe's timer is running (so SACK is in use): a full segment or more was
+    /// sent after the data that the retransmission timer covers. Returns `false` if the
+    /// deadline needs the full computation of `arm_probe`.
     #[inline(always)]
     pub(crate) fn rearm_probe(&mut self, snd: &SendSide, now: Instant) -> bool {
         if self.timer.kind != XmitTimer::Probe {
@@ -144,9 +145,9 @@ impl Flight {
         soon.is_some()
     }
 
-    /// When a tail is probed for that is sent now, two round trips and `slack` later, if
-    /// that is certainly before the retransmission timer, started at `rto_from`, runs
-    /// out: it takes 200 ms at least, and need not be worked out then.
+    /// The probe's deadline for data sent now, two round trips and `slack` later, if that
+    /// is certainly before the retransmission timer, started at `rto_from`, expires: an
+    /// RTO is at least 200 ms and need not be computed then.
     #[inline(always)]
     fn soon_to_probe(
         &self,
@@ -159,8 +160,8 @@ impl Flight {
         (deadline <= rto_from.soon(MIN_VARIANCE)).then_some(deadline)
     }
 
-    /// The probe's timer has run out (RFC 8985 section 7.3).
-    /// Says whether a probe is to be sent.
+    /// The probe's timer has expired (RFC 8985 section 7.3). Returns whether a probe is
+    /// to be sent.
     pub(crate) fn on_probe_timeout(&mut self, snd: &SendSide, now: Instant) -> bool {
         if snd.in_flight() == 0 {
             return false;
@@ -171,17 +172,17 @@ impl Flight {
         due
     }
 
-    /// The last segment, to be repeated as a probe if there is nothing new to send.
-    /// It has `most` bytes at most. None if the peer has no room for it any more: what
-    /// went with a SYN may lie beyond a window that was not known then, and then the
-    /// retransmission timer tries the first segment.
+    /// The last segment, of at most `most` bytes, to be retransmitted as a probe if there
+    /// is no new data. `None` if the peer's window no longer has room for it: data sent
+    /// with a SYN may exceed a window that was unknown then, and the retransmission timer
+    /// retransmits the first segment in that case.
     pub(crate) fn last_segment(&self, snd: &SendSide, most: i64) -> Option<(Pos, Pos)> {
         let start = snd.nxt() - most.max(1);
         let fits = snd.nxt() <= snd.wnd_edge();
         fits.then_some((start.max(snd.una()), snd.nxt()))
     }
 
-    /// Looks for the probe's answer in an acknowledgment (RFC 8985 section 7.4).
+    /// Checks whether an acknowledgment answers the probe (RFC 8985 section 7.4).
     pub(super) fn on_probe_report(
         &mut self,
         snd: &SendSide,
@@ -197,8 +198,8 @@ impl Flight {
         if !probe.repeats || both_arrived {
             self.recovery.probe.forget();
         } else if snd.una() > probe.end {
-            // The probe has repaired a loss that nothing else will tell of: the
-            // window comes down as by a fast recovery.
+            // The probe has repaired a loss that nothing else reports: the window is
+            // reduced as in a fast recovery.
             self.recovery.probe.forget();
             congestion.controller.on_loss(congestion.controller.cwnd());
             congestion

@@ -1,26 +1,26 @@
-//! Proportional rate reduction (RFC 9937, which replaces RFC 6937): the pace of fast
-//! recovery.
+//! Proportional rate reduction (RFC 9937, which replaces RFC 6937): the sending rate in
+//! fast recovery.
 //!
-//! Owns [`Reduction`]. `recovery.rs` starts it, tells it what each acknowledgment
-//! delivered and sets the congestion window by it, output what has gone out.
+//! Owns [`Reduction`]. `recovery.rs` starts it, passes it what each acknowledgment
+//! delivered and sets the congestion window accordingly; output reports what was sent.
 
 use super::Phase;
 use crate::congestion::CongestionState;
 use crate::flight::Flight;
 use crate::snd::SendSide;
 
-/// The counters of a recovery episode, bytes.
+/// The counters of one recovery, bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reduction {
-    /// prr_delivered: delivered since the episode began.
+    /// prr_delivered: bytes delivered since the recovery began.
     delivered: u32,
-    /// prr_out: sent since then.
+    /// prr_out: bytes sent since then.
     out: u32,
-    /// RecoverFS: what was to be delivered when it began.
+    /// RecoverFS: bytes that were still to be delivered when it began.
     flight: u32,
-    /// DeliveredData and what SafeACK adds, of the acknowledgments since something was
-    /// last sent: the RFC has a sender that acts upon each, and ours takes a burst of
-    /// them before it sends.
+    /// DeliveredData and the increments for SafeACK, summed over the acknowledgments
+    /// since the last send: the RFC's sender sends after each acknowledgment, ours after
+    /// a burst of them.
     fresh: u32,
     bonus: u32,
 }
@@ -38,9 +38,9 @@ impl Reduction {
 }
 
 impl Flight {
-    /// A fast recovery begins with an acknowledgment that delivered this much. RFC
-    /// 9937 section 6: RecoverFS leaves out what was reported before that one, as it
-    /// will not be delivered again.
+    /// A fast recovery begins with an acknowledgment that delivered this much. RFC 9937
+    /// section 6: RecoverFS excludes data SACKed before that one, which will not be
+    /// delivered again.
     pub(super) fn start_reduction(&mut self, snd: &SendSide, delivered: u32) {
         let rest = snd.in_flight() - self.scoreboard.sacked();
         let flight = rest + u64::from(delivered);
@@ -50,9 +50,9 @@ impl Flight {
         };
     }
 
-    /// RFC 9937 section 6: the window is what is in the network plus what this
-    /// acknowledgment lets go. `safe`: it is a good sign (SafeACK), so that below the
-    /// threshold one segment more than was delivered may go.
+    /// RFC 9937 section 6: the window is the data in the network plus what this
+    /// acknowledgment permits. `safe` (SafeACK) permits, below the threshold, one segment
+    /// more than was delivered.
     pub(super) fn reduce_proportionally(
         &mut self,
         snd: &SendSide,
@@ -84,7 +84,7 @@ impl Flight {
         congestion.controller.set_cwnd(pipe.saturating_add(count));
     }
 
-    /// Bytes have gone out during recovery (prr_out).
+    /// `bytes` were sent during recovery (prr_out).
     #[inline]
     pub(crate) fn count_sent(&mut self, bytes: u32) {
         if self.recovery.phase == Phase::Fast {

@@ -1,13 +1,13 @@
-//! RACK (RFC 8985 section 6): what was sent a reordering window before something that
-//! has been delivered is lost.
+//! RACK (RFC 8985 section 6): a segment is lost if it was sent at least a reordering
+//! window before another one that has been delivered.
 //!
-//! Owns [`Rack`] and [`Delivery`]. `input/ack.rs` walks through what an acknowledgment
-//! delivers and tells [`Rack`] of each range; `recovery.rs` asks for loss
-//! afterwards, `timeouts.rs` when the reordering timer runs out.
+//! Owns [`Rack`] and [`Delivery`]. `input/ack.rs` passes [`Rack`] each range that an
+//! acknowledgment delivers; `recovery.rs` asks for losses afterwards, `timeouts.rs` when
+//! the reordering timer expires.
 //!
-//! Where the RFC counts segments we count ranges of the scoreboard and bytes. It
-//! replaces the counting of RFC 6675: as long as no reordering was seen, three
-//! segments reported make the window 0, and then RACK finds lost what IsLost would.
+//! The RFC counts segments; this implementation counts ranges of the scoreboard and
+//! bytes. RACK replaces the counting of RFC 6675: while no reordering was seen, three
+//! SACKed segments set the window to 0, and RACK then detects what IsLost would.
 
 use super::{AckReport, DUP_THRESH};
 use crate::congestion::CongestionState;
@@ -20,7 +20,7 @@ use crate::snd::SendSide;
 use crate::stamps::TimestampState;
 use crate::time::{Instant, MS};
 
-/// RACK.reo_wnd_persist starts with this many recoveries.
+/// Initial value of RACK.reo_wnd_persist, in recoveries.
 const PERSIST: u8 = 16;
 
 /// RACK.end_seq before anything is delivered.
@@ -29,12 +29,12 @@ const NOTHING: Pos = Pos::MIN;
 /// The state of RACK (RFC 8985 section 5.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rack {
-    /// RACK.xmit_ts and RACK.end_seq: of what was sent last of all that is
-    /// delivered. It may be a part of a range: then it was sent between the times of
-    /// the first and of the last part.
+    /// RACK.xmit_ts and RACK.end_seq, of the delivered data that was sent last. That may
+    /// be a part of a range, which was sent at some time between those of the range's
+    /// first and last part.
     at: Stamp,
     first: Stamp,
-    /// `NOTHING` before anything is.
+    /// `NOTHING` before anything is delivered.
     end: Pos,
     /// RACK.rtt, microseconds.
     rtt: u32,
@@ -46,31 +46,32 @@ pub(crate) struct Rack {
     persist: u8,
     /// RACK.dsack_round, `NO_POS` if none.
     dsack_round: Pos,
-    /// How often reordering was seen.
+    /// Number of reordering events.
     pub(crate) reorderings: u32,
-    /// The farthest that anything was overtaken, bytes.
+    /// The longest distance by which data was reordered, bytes.
     pub(crate) farthest: u32,
 }
 
-/// What an acknowledgment delivers, gathered while the scoreboard takes it.
+/// The delivery report of one acknowledgment, filled in while the scoreboard is updated.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Delivery {
     now: Instant,
-    /// RACK.fack before it came: the highest position delivered.
+    /// RACK.fack before this acknowledgment: the highest position delivered.
     fack: Pos,
-    /// The least round trip so far, microseconds.
+    /// The minimum round-trip time so far, microseconds.
     min_rtt: u64,
-    /// How long ago what it echoes was sent, in microseconds, if it has timestamps.
+    /// Age of the echoed timestamp in microseconds, if there is one.
     echo_age: Option<u64>,
-    /// How much older than it is a repetition may say to be, microseconds.
+    /// How much older than its transmission the timestamp of a retransmission may be,
+    /// microseconds.
     held_back: u64,
-    /// Where the recovery that is under way ends.
+    /// The recovery point of the recovery in progress.
     recover: Pos,
     /// Bytes not reported before.
     pub(crate) bytes: u64,
-    /// Some of it was sent once only, below `recover`.
+    /// It includes data that was sent only once, below `recover`.
     pub(crate) original: bool,
-    /// How far some of it was overtaken on the way, bytes; 0 if none was.
+    /// The longest distance by which some of it was reordered, bytes; 0 if none was.
     overtaken: Pos,
 }
 
@@ -90,25 +91,24 @@ impl Rack {
         }
     }
 
-    /// Whether anything has been delivered since the connection began.
+    /// Whether anything was delivered since the connection began.
     const fn is_known(&self) -> bool {
         self.end != NOTHING
     }
 
-    /// The round trip that the last delivery measured, microseconds; 0 if none has.
+    /// The round-trip time of the last delivery, microseconds; 0 if there was none.
     pub(crate) const fn latest_rtt(&self) -> u32 {
         self.rtt
     }
 
-    /// How long ago that was sent, microseconds, which was sent last of all that is
-    /// delivered.
+    /// Time since the most recently sent delivered data was sent, microseconds.
     pub(crate) fn latest_age(&self, now: Instant) -> u64 {
         self.at.age(now)
     }
 
-    /// RACK_sent_after: whether what RACK knows of was sent after `s`. What is sent for
-    /// the first time goes out in the order of the stream; a repetition may have come
-    /// after the first parts of a range of new data and before the last ones.
+    /// RACK_sent_after: whether the most recently sent delivered data was sent after `s`.
+    /// New data is sent in stream order; a retransmission may have been sent after the
+    /// first parts of a range of new data and before its last ones.
     fn is_after(&self, s: &SentRange) -> bool {
         let at = if s.was_repeated() {
             self.first
@@ -119,8 +119,8 @@ impl Rack {
         self.is_known() && (later > 0 || (later == 0 && self.end > s.end))
     }
 
-    /// `s` is delivered: by SACK if `reported`, by the cumulative acknowledgment
-    /// otherwise (RFC 8985 section 6.2, steps 1 to 3).
+    /// `s` is delivered: by SACK if `reported`, otherwise by the cumulative
+    /// acknowledgment (RFC 8985 section 6.2, steps 1 to 3).
     pub(crate) fn on_delivered(&mut self, s: SentRange, reported: bool, d: &mut Delivery) {
         if s.is_sacked() {
             return;
@@ -128,8 +128,9 @@ impl Rack {
         d.bytes += s.len();
         let age = s.at.age(d.now);
         if s.was_repeated() {
-            // Was it the original? Then its time tells nothing. The echo is that of
-            // what is in order, so it speaks for the cumulative part alone.
+            // If the original was delivered, the time of the retransmission is
+            // meaningless. The echo is that of in-order data, so it applies only to the
+            // cumulative part.
             let as_told = age + d.held_back + 2 * MS;
             let echo_is_older = d.echo_age.is_some_and(|echo| echo > as_told);
             if age < d.min_rtt || (echo_is_older && !reported) {
@@ -149,9 +150,9 @@ impl Rack {
         }
     }
 
-    /// The same for a cumulative acknowledgment up to `end` of what was all sent once
-    /// and not reported before. The last of it was sent from `first` to `at`; what came
-    /// before that was sent before and changes nothing.
+    /// As [`on_delivered`](Self::on_delivered), for a cumulative acknowledgment up to
+    /// `end` of data that was all sent once and not SACKed before. The last range was
+    /// sent from `first` to `at`; earlier ranges were sent earlier and change nothing.
     #[inline(always)]
     pub(crate) fn on_delivered_in_order(
         &mut self,
@@ -160,7 +161,7 @@ impl Rack {
         now: Instant,
     ) {
         self.rtt = first.age(now) as u32;
-        // Of two that were sent at once, this one ends higher.
+        // Of two ranges sent at the same time, this one ends higher.
         if at.since(self.at) >= 0 || !self.is_known() {
             self.at = at;
             self.first = first;
@@ -168,7 +169,7 @@ impl Rack {
         }
     }
 
-    /// The acknowledgment is taken.
+    /// All ranges of the acknowledgment were processed.
     pub(crate) fn on_ack(&mut self, d: &Delivery) {
         if d.overtaken > 0 {
             let bytes = d.overtaken.min(Pos::from(u32::MAX)) as u32;
@@ -190,8 +191,8 @@ impl Rack {
         }
     }
 
-    /// RFC 8985 section 6.2 step 4: the window widens once in a round trip in which a
-    /// repetition proved needless.
+    /// RFC 8985 section 6.2 step 4: the window is widened once per round trip in which a
+    /// retransmission proved unnecessary.
     fn adapt(&mut self, una: Pos, nxt: Pos, dsack: bool) {
         if self.dsack_round != NO_POS && una >= self.dsack_round {
             self.dsack_round = NO_POS;
@@ -204,7 +205,7 @@ impl Rack {
     }
 
     /// RACK.reo_wnd, microseconds. `at_once`: in recovery, or DupThresh segments are
-    /// reported.
+    /// SACKed.
     pub(super) fn window(&self, at_once: bool, rtt: &RttEstimator) -> u64 {
         if !self.reordering_seen && at_once {
             return 0;
@@ -215,7 +216,7 @@ impl Rack {
 }
 
 impl Flight {
-    /// What is known before an acknowledgment is looked at that echoes `echo`.
+    /// The state before an acknowledgment that echoes `echo` is processed.
     pub(crate) fn start_delivery(
         &self,
         snd: &SendSide,
@@ -238,8 +239,7 @@ impl Flight {
         }
     }
 
-    /// A DSACK widens the reordering window, unless it is the tail loss probe that
-    /// proved needless.
+    /// A DSACK widens the reordering window, unless the tail loss probe caused it.
     pub(super) fn adapt_reordering_window(&mut self, snd: &SendSide, report: AckReport) {
         let dsack = report
             .dsack
@@ -256,8 +256,8 @@ impl Flight {
         self.recovery.rack.window(at_once, &snd.rtt)
     }
 
-    /// RFC 8985 section 6.2 step 5: marks what is lost, says how many bytes that
-    /// were, and starts the reordering timer for what may soon be.
+    /// RFC 8985 section 6.2 step 5: marks lost data, returns the number of newly lost
+    /// bytes, and starts the reordering timer for data that may be lost soon.
     pub(super) fn detect_loss_by_time(&mut self, snd: &SendSide, now: Instant) -> u64 {
         let rack = self.recovery.rack;
         let patience = u64::from(rack.rtt) + self.reordering_window(snd);
@@ -280,7 +280,7 @@ impl Flight {
         lost
     }
 
-    /// The reordering timer has run out.
+    /// The reordering timer has expired.
     pub(crate) fn on_reorder_timeout(
         &mut self,
         snd: &SendSide,
@@ -296,8 +296,9 @@ impl Flight {
         }
     }
 
-    /// RFC 8985 section 6.3: after a timeout the first segment is lost, and what was
-    /// sent as long ago as a loss takes to show. Without SACK, everything.
+    /// RFC 8985 section 6.3: after a timeout the first segment is lost, and all data that
+    /// was sent longer ago than the loss threshold. Before any delivery, everything is
+    /// lost.
     pub(super) fn mark_lost_on_timeout(&mut self, snd: &SendSide, now: Instant) {
         let una = snd.una();
         let rack = self.recovery.rack;

@@ -1,15 +1,16 @@
-//! What was believed lost and was not: detected, and its consequences taken back.
+//! Detection and undoing of spurious recoveries.
 //!
-//! Owns [`Undo`]. Three kinds of evidence:
+//! Owns [`Undo`]. There are three kinds of evidence:
 //!
-//! * the *echoed timestamp* of the first acknowledgment after a repetition is older
-//!   than the repetition: the original has arrived (Eifel, RFC 3522);
-//! * every repetition was reported as a *duplicate* (RFC 2883, RFC 3708);
-//! * after a timeout, what was sent once only is acknowledged although the sender has
-//!   kept from repeating it (F-RTO, RFC 5682; with SACK, its section 3).
+//! * the *echoed timestamp* of the first acknowledgment after a retransmission is older
+//!   than the retransmission: the original has arrived (Eifel, RFC 3522);
+//! * every retransmission was reported as a *duplicate* (RFC 2883, RFC 3708);
+//! * after a timeout, data that was sent only once is acknowledged although the sender
+//!   has not retransmitted it (F-RTO, RFC 5682; with SACK, its section 3).
 //!
-//! The answer is that of RFC 4015: threshold and window are what they were, and what
-//! waits to be repeated counts as in the network again. `recovery.rs` calls all this.
+//! The response is that of RFC 4015: threshold and window are restored, and data that
+//! waits to be retransmitted counts as in the network again. `recovery.rs` calls all
+//! methods.
 
 use super::{AckReport, Phase};
 use crate::congestion::CongestionState;
@@ -19,29 +20,29 @@ use crate::snd::SendSide;
 use crate::stamps::TimestampState;
 use crate::time::Instant;
 
-/// How far F-RTO has come (RFC 5682 section 2.1).
+/// The state of F-RTO (RFC 5682 section 2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum Frto {
-    /// Not at all.
+    /// Not active.
     Off,
-    /// Step 1: the first segment is repeated.
+    /// Step 1: the first segment was retransmitted.
     Repeated,
-    /// Step 2b: new data are sent, nothing else is repeated.
+    /// Step 2b: new data is sent, nothing else is retransmitted.
     NewData,
 }
 
-/// What it takes to undo a recovery.
+/// The state needed to undo a recovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Undo {
     /// SND.UNA when it began, `NO_POS` if there is nothing to undo.
     from: Pos,
-    /// Window and threshold before it, bytes.
+    /// Window and threshold before the recovery, bytes.
     cwnd: u32,
     ssthresh: u32,
-    /// Bytes repeated since, less those reported as duplicates.
+    /// Bytes retransmitted since, less those reported as duplicates.
     repeated: u32,
-    /// Our timestamp on the first repetition, if there was one.
+    /// Our timestamp on the first retransmission, if there was one.
     stamp: u32,
     stamped: bool,
     frto: Frto,
@@ -60,7 +61,7 @@ impl Undo {
         }
     }
 
-    /// Whether F-RTO keeps from repeating for the moment.
+    /// Whether F-RTO holds back retransmissions.
     pub(super) fn holds_repetition(&self) -> bool {
         self.frto == Frto::NewData
     }
@@ -82,9 +83,9 @@ impl Flight {
         };
     }
 
-    /// The retransmission timer has run out; `first`: for the first time since
-    /// SND.UNA advanced. RFC 5682 section 2.1 step 1 leaves out a timeout within the
-    /// recovery from another one.
+    /// The retransmission timer has expired; `first`: for the first time since SND.UNA
+    /// advanced. RFC 5682 section 2.1 step 1 excludes a timeout during the recovery from
+    /// another one.
     pub(super) fn start_frto(
         &mut self,
         snd: &SendSide,
@@ -92,7 +93,8 @@ impl Flight {
         first: bool,
     ) {
         let phase = self.recovery.phase;
-        // What a fast recovery has changed is undone with it.
+        // If fast recovery was in progress, its saved state is kept, so that both are
+        // undone.
         if phase == Phase::Open || phase == Phase::Mtu {
             self.remember_for_undo(snd, congestion);
         }
@@ -100,7 +102,7 @@ impl Flight {
         self.recovery.undo.frto = if wanted { Frto::Repeated } else { Frto::Off };
     }
 
-    /// Something has been repeated that was last sent so many microseconds ago.
+    /// Data was retransmitted that was last sent `age` microseconds ago.
     pub(super) fn note_repetition(
         &mut self,
         snd: &SendSide,
@@ -118,8 +120,8 @@ impl Flight {
         }
     }
 
-    /// Looks for evidence in an acknowledgment, and undoes the recovery that is under
-    /// way, or the last one. Says whether it did.
+    /// Checks an acknowledgment for evidence, and undoes the current or the last recovery
+    /// if there is some. Returns whether it did.
     pub(super) fn undo_if_spurious(
         &mut self,
         snd: &SendSide,
@@ -138,7 +140,7 @@ impl Flight {
         spurious
     }
 
-    /// RFC 3708 section 2: each repetition was reported as a duplicate.
+    /// RFC 3708 section 2: every retransmission was reported as a duplicate.
     fn all_were_duplicates(&mut self, report: AckReport) -> bool {
         let undo = &mut self.recovery.undo;
         let Some((start, end)) = report.dsack else {
@@ -152,12 +154,12 @@ impl Flight {
         undo.repeated == 0
     }
 
-    /// RFC 3522 section 3.2: the acknowledgment was caused by what was sent before
-    /// the first repetition. In a fast recovery with further holes, that is one late
-    /// packet of several, as it is the rule where one in a hundred is late; it proves
-    /// nothing while any repetition is in the network. If none is, the recovery has no
-    /// cause left that is known, as in Linux: what is still believed lost is looked at
-    /// anew, with a reordering window that this has made wider.
+    /// RFC 3522 section 3.2: data sent before the first retransmission caused the
+    /// acknowledgment. In a fast recovery with further holes, that may be one late packet
+    /// of several, which is usual where one packet in a hundred is late; it proves
+    /// nothing while a retransmission is in the network. If none is, the recovery has no
+    /// known cause left, as in Linux: loss detection then decides anew about the rest,
+    /// with the wider reordering window.
     fn echo_is_of_original(&self, snd: &SendSide, report: AckReport) -> bool {
         let undo = &self.recovery.undo;
         let older = |echo: u32| (echo.wrapping_sub(undo.stamp) as i32) < 0;
@@ -183,9 +185,9 @@ impl Flight {
         match self.recovery.undo.frto {
             Frto::Off => false,
             Frto::Repeated => {
-                // Step 2: with the first acknowledgment that advances, up to two
-                // new segments go, if there are any and the peer has room;
-                // otherwise, the conventional way.
+                // Step 2: with the first acknowledgment that advances SND.UNA, up to two
+                // new segments are sent, if there is data and the peer has room;
+                // otherwise recovery is conventional.
                 let room = snd.nxt() < snd.end() && snd.wnd_edge() > snd.nxt();
                 self.recovery.undo.frto = if advanced && room {
                     Frto::NewData
@@ -195,14 +197,15 @@ impl Flight {
                 false
             }
             Frto::NewData => {
-                // Step 3: what was not repeated has arrived (b), or not (a).
+                // Step 3: data that was not retransmitted has arrived (b), or not (a).
                 self.recovery.undo.frto = Frto::Off;
                 report.original && (advanced || report.sacked > 0)
             }
         }
     }
 
-    /// RFC 4015 section 3.2 and RFC 5682 section 4: as it was before.
+    /// RFC 4015 section 3.2 and RFC 5682 section 4: restores the state before the
+    /// recovery.
     fn undo(&mut self, snd: &SendSide, congestion: &mut CongestionState) {
         let undo = self.recovery.undo;
         let (una, phase) = (snd.una(), self.recovery.phase);

@@ -1,29 +1,28 @@
-//! The scoreboard where nothing is lost, reported or repeated: what goes out joins the
-//! last range or makes a new one, and what is acknowledged leaves at the front.
+//! The scoreboard's fast path while nothing is lost, SACKed or retransmitted: a send
+//! extends the last range or appends one, and acknowledgments remove ranges from the
+//! front.
 //!
-//! Owns those methods of [`Scoreboard`]. `output/` calls the former for
-//! all that goes out for the first time, `input/fast_path.rs` the latter for
-//! acknowledgments that were predicted.
+//! Owns those methods of [`Scoreboard`]. `output/` calls the former for all new data,
+//! `input/fast_path.rs` the latter for predicted acknowledgments.
 
 use super::table::Stored;
 use super::{INLINE_RANGES, RangeState, Scoreboard, Stamp, Times};
 use crate::pos::Pos;
 use crate::time::Instant;
 
-/// Of `open_until`: what goes out next joins no range, as far as is known.
+/// The value of `open_until` when it is unknown whether the next send extends a range.
 pub(super) const CLOSED: Instant = Instant(0);
 
 impl Scoreboard {
-    /// What ends at `end` and follows everything sent so far goes out for the first
-    /// time; `granularity` is that of [`granularity`](super::granularity), for a range that
-    /// begins here.
+    /// New data up to `end`, which follows everything sent before, is sent; `granularity`
+    /// is the result of [`granularity`](super::granularity), used if a range begins here.
     pub(crate) fn send(&mut self, end: Pos, now: Instant, granularity: u8) {
         if !self.send_with_last(end, now) {
             self.send_apart(end, now, granularity);
         }
     }
 
-    /// The same, if nothing is known of the last range.
+    /// As [`send`](Self::send), if the last range is not open.
     #[inline(never)]
     pub(crate) fn send_apart(&mut self, end: Pos, now: Instant, granularity: u8) {
         if !self.send_with_closed(end, now) {
@@ -36,7 +35,7 @@ impl Scoreboard {
         }
     }
 
-    /// The last range takes it in if it was sent in this tick, too.
+    /// Extends the last range if it was sent within the same tick.
     fn send_with_closed(&mut self, end: Pos, now: Instant) -> bool {
         let at = Stamp::new(now);
         let Some(last) = self.len().checked_sub(1).map(|i| self.index(i)) else {
@@ -50,10 +49,11 @@ impl Scoreboard {
         joins
     }
 
-    /// A new range, up to `end`.
+    /// Appends a range up to `end`.
     fn append(&mut self, end: Pos, at: Stamp) {
         if self.index(self.len()) >= self.stored().len() && !self.make_room(1) {
-            // The last range takes it in: at worst it is sent again in vain.
+            // The last range is extended instead: at worst it is retransmitted
+            // unnecessarily.
             let last = self.index(self.len() - 1);
             let stored = self.stored();
             let len = stored[last].end.wrapping_sub(stored[last - 1].end);
@@ -71,8 +71,8 @@ impl Scoreboard {
         self.len += 1;
     }
 
-    /// The same, [`send`](Scoreboard::send), if the last range is open; `false` if
-    /// it is not, and nothing has changed.
+    /// As [`send`](Scoreboard::send), if the last range is open; otherwise returns
+    /// `false` and changes nothing.
     #[inline(always)]
     pub(crate) fn send_with_last(&mut self, end: Pos, now: Instant) -> bool {
         if now >= self.open_until {
@@ -81,20 +81,20 @@ impl Scoreboard {
         let last = usize::from(self.open_at) % INLINE_RANGES;
         let s = &mut self.inline.stored[last];
         s.end = end as u32;
-        // Within a tick, which is 65 ms at most.
+        // They are within one tick, which is 65 ms at most.
         self.inline.spreads[last] = Stamp::new(now).since(s.first) as u16;
         true
     }
 
-    /// Nothing is reported or lost, and nothing from SND.UNA on was repeated: what comes
-    /// back next is for the two below.
+    /// Whether nothing is SACKed or lost, and nothing from SND.UNA on was retransmitted:
+    /// then the two methods below may process the next acknowledgment.
     pub(crate) fn is_in_order(&self, una: Pos) -> bool {
         self.is_plain() && una >= self.plain_from
     }
 
-    /// SND.UNA goes to SND.NXT, with something in flight and all of it [in
-    /// order](Scoreboard::is_in_order). Says when the first and the last part of the last
-    /// range were sent, which is all that counts then.
+    /// SND.UNA advances to SND.NXT, with data in flight that is all [in
+    /// order](Scoreboard::is_in_order). Returns when the first and the last part of the
+    /// last range were sent, which is all that the caller needs.
     #[inline(always)]
     pub(crate) fn finish_in_order(&mut self) -> Times {
         let last = self.index(self.len()).wrapping_sub(1);
@@ -104,8 +104,9 @@ impl Scoreboard {
         self.inline_times(last)
     }
 
-    /// The same if SND.UNA goes to `una`, and something is left: of the range in which
-    /// `una` lies, or which ends there.
+    /// As [`finish_in_order`](Self::finish_in_order) if SND.UNA advances to `una` and
+    /// data is left in flight: returns the times of the range that contains `una` or ends
+    /// there.
     #[inline(always)]
     pub(crate) fn advance_in_order(&mut self, una: Pos) -> Times {
         let mut at = self.index(0);
@@ -124,7 +125,7 @@ impl Scoreboard {
         self.inline_times(at)
     }
 
-    /// When the first and the last part of the range at `i` in place were sent.
+    /// When the first and the last part of the range at index `i` of `inline` were sent.
     #[inline(always)]
     fn inline_times(&self, i: usize) -> Times {
         let i = i % INLINE_RANGES;

@@ -1,26 +1,27 @@
-//! A range of the send stream and what is known of it.
+//! A range of the send stream, its transmit times and its state.
 //!
-//! Owns [`SentRange`], its [`RangeState`], the short time [`Stamp`] and the [`granularity`] in which
-//! sends share a range. The scoreboard keeps them, RACK judges them.
+//! Owns [`SentRange`], its [`RangeState`], the short time [`Stamp`] and the
+//! [`granularity`] within which sends share a range. The scoreboard stores ranges; RACK
+//! decides on them.
 
 use crate::pos::Pos;
 use crate::time::Instant;
 
 bitflags::bitflags! {
-    /// What became of a range. Without `SACKED` and `LOST` it is in the network.
+    /// The state of a range. Without `SACKED` and `LOST` it is in the network.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub(crate) struct RangeState: u8 {
-        /// The peer reports to have it.
+        /// The peer has SACKed it.
         const SACKED = 1;
-        /// It is believed lost, and has not been sent again since.
+        /// It is considered lost, and has not been retransmitted since.
         const LOST = 1 << 1;
-        /// It has been sent more than once.
+        /// It was sent more than once.
         const REPEATED = 1 << 2;
     }
 }
 
-/// A point in time to the microsecond, as its low 32 bits: enough for the differences
-/// of what is in flight (they are read as signed, 35 minutes each way).
+/// A point in time in microseconds, as its low 32 bits: enough for differences among data
+/// in flight (differences are signed, up to 35 minutes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Stamp(u32);
 
@@ -29,28 +30,28 @@ impl Stamp {
         Stamp(at.0 as u32)
     }
 
-    /// Microseconds from here to `now`, 0 if it is later.
+    /// Microseconds from this time to `now`, 0 if `now` is earlier.
     pub(crate) const fn age(self, now: Instant) -> u64 {
         let age = (now.0 as u32).wrapping_sub(self.0) as i32;
         if age < 0 { 0 } else { age as u64 }
     }
 
-    /// Microseconds from `earlier` to here, negative if it is later.
+    /// Microseconds from `earlier` to this time, negative if this time is before it.
     pub(crate) const fn since(self, earlier: Stamp) -> i32 {
         self.0.wrapping_sub(earlier.0) as i32
     }
 
-    /// The point this many microseconds before.
+    /// The time this many microseconds before.
     pub(super) fn before(self, micros: u16) -> Stamp {
         Stamp(self.0.wrapping_sub(u32::from(micros)))
     }
 
-    /// The point this many microseconds after.
+    /// The time this many microseconds after.
     pub(super) fn after(self, micros: u16) -> Stamp {
         Stamp(self.0.wrapping_add(u32::from(micros)))
     }
 
-    /// Whether both lie in one tick of `1 << granularity` microseconds.
+    /// Whether both are within one tick of `1 << granularity` microseconds.
     pub(super) fn is_same_tick(self, other: Stamp, granularity: u8) -> bool {
         (self.0 ^ other.0) >> granularity == 0
     }
@@ -66,7 +67,7 @@ impl Stamp {
     }
 }
 
-/// A range of the send stream, SYN and FIN counted as bytes.
+/// A range of the send stream; SYN and FIN count as bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SentRange {
     pub(crate) start: Pos,
@@ -83,7 +84,7 @@ impl SentRange {
         (self.end - self.start) as u64
     }
 
-    /// Whether it is believed to be in the network.
+    /// Whether it is presumed to be in the network.
     pub(crate) fn in_network(&self) -> bool {
         !self
             .state
@@ -104,9 +105,9 @@ impl SentRange {
     }
 }
 
-/// The clock's tick, as a shift of microseconds, in which sends share a range: a
-/// thirty-second of the round trip or less, so that the times that RACK compares are
-/// wrong by an eighth of its reordering window at most.
+/// The tick within which sends share a range, as a shift of microseconds: at most a
+/// thirty-second of the round-trip time, so that the times that RACK compares are off by
+/// at most an eighth of its reordering window.
 pub(crate) const fn granularity(srtt_us: u64) -> u8 {
     // log2(srtt) - 5, from 1 us to 65 ms.
     let shift = ((srtt_us | 1).ilog2() as u8).saturating_sub(5);

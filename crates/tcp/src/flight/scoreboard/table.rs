@@ -1,13 +1,13 @@
-//! The table under the scoreboard: ranges cut, joined and squeezed to make room.
+//! The table of ranges under the scoreboard: splitting, joining and making room.
 //!
-//! Owns those methods of [`Scoreboard`], private to it. None of them changes what is
-//! known of a byte but its time, and that only when the table is full.
+//! Owns those methods of [`Scoreboard`], private to it. None of them changes the state of
+//! a byte, except for its time, and that only when the table is full.
 
 use super::{CLOSED, INLINE_RANGES, RangeState, Scoreboard, Stamp};
 use crate::pos::{NO_POS, Pos};
 use crate::time::Instant;
 
-/// One range as stored; it begins where the one before ends.
+/// A stored range; it begins where the previous one ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stored {
     /// The low 32 bits of its end.
@@ -16,12 +16,13 @@ pub(super) struct Stored {
     pub(super) first: Stamp,
 }
 
-/// Room for ranges.
+/// Storage for `N` ranges.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Table<const N: usize> {
     pub(super) stored: [Stored; N],
-    /// From the first to the last part's time, microseconds. Joined neighbours may lie
-    /// wider apart than 65 ms; only on a path of seconds, where that is little.
+    /// Difference between the times of the last and the first part, microseconds. It
+    /// saturates at 65 ms, which joined neighbours exceed only on a path of seconds,
+    /// where that is little.
     pub(super) spreads: [u16; N],
     pub(super) states: [RangeState; N],
 }
@@ -89,7 +90,7 @@ impl Scoreboard {
         }
     }
 
-    /// Moves `from..to` of the table to `at`.
+    /// Moves entries `from..to` of the table to `at`.
     fn shift(&mut self, from: usize, to: usize, at: usize) {
         self.open_until = CLOSED;
         self.stored_mut().copy_within(from..to, at);
@@ -97,15 +98,16 @@ impl Scoreboard {
         self.states_mut().copy_within(from..to, at);
     }
 
-    /// Which range `pos` lies in, or how many there are if it lies above all.
+    /// The index of the range that contains `pos`, or the number of ranges if `pos` is
+    /// above all.
     pub(super) fn find(&self, una: Pos, pos: Pos) -> usize {
         let above = pos - una;
         self.stored()[self.index(0)..self.index(self.len())]
             .partition_point(|s| i64::from(s.end.wrapping_sub(una as u32)) <= above)
     }
 
-    /// Cuts ranges so that `start..end` consists of whole ones; says which.
-    /// `None` if there is no room for that, and nothing has changed.
+    /// Splits ranges so that `start..end` consists of whole ones; returns their indices.
+    /// Returns `None` and changes nothing if there is no room for that.
     pub(super) fn cut_out(&mut self, una: Pos, start: Pos, end: Pos) -> Option<(usize, usize)> {
         let inside = |pos: Pos| {
             let i = self.find(una, pos);
@@ -119,7 +121,8 @@ impl Scoreboard {
         (from < to).then_some((from, to))
     }
 
-    /// Cuts the range that `pos` lies in; says which one begins there now.
+    /// Splits the range that contains `pos`; returns the index of the range that now
+    /// begins there.
     fn cut_at(&mut self, una: Pos, pos: Pos) -> usize {
         let i = self.find(una, pos);
         if i == self.len() || pos <= self.get(una, i).start {
@@ -143,7 +146,7 @@ impl Scoreboard {
         if self.len() + wanted <= self.stored().len() {
             return true;
         }
-        // Times may be blurred where there are no holes; reports may not.
+        // Without holes, times may be made less exact; SACKs must not be.
         if self.heap.is_none() && !self.is_plain() {
             self.grow();
             return true;
@@ -156,7 +159,7 @@ impl Scoreboard {
         true
     }
 
-    /// Takes the larger table. The ranges lie at the front.
+    /// Moves to the larger table. The ranges are at the front.
     fn grow(&mut self) {
         let len = self.len();
         let mut heap = Box::new(Table::new());
@@ -168,7 +171,7 @@ impl Scoreboard {
         self.heap = Some(heap);
     }
 
-    /// A recovery is over, with SND.NXT at `nxt`: gives the larger table back, unless there
+    /// A recovery has ended, with SND.NXT at `nxt`: frees the larger table, unless there
     /// are holes again.
     pub(crate) fn shrink(&mut self, nxt: Pos) {
         if self.heap.is_none() || !self.is_plain() {
@@ -189,14 +192,15 @@ impl Scoreboard {
         }
     }
 
-    /// Makes one of the two neighbours in the network whose times differ least.
+    /// Joins the two neighbours of the same state whose times differ least.
     fn squeeze(&mut self) -> bool {
         let state = |i: usize| self.states()[self.index(i)];
         let at = |i: usize| self.last_of(self.index(i));
         let best = (1..self.len())
             .filter(|&i| state(i) == state(i - 1))
             .min_by_key(|&i| at(i).since(at(i - 1)).unsigned_abs());
-        // Fates alone differ: which of them were repeated may be blurred.
+        // Failing that, neighbours that differ only in whether they were retransmitted
+        // are joined.
         let best = best.or_else(|| {
             let kind = |i: usize| state(i) - RangeState::REPEATED;
             (1..self.len()).find(|&i| kind(i) == kind(i - 1))
@@ -223,12 +227,13 @@ impl Scoreboard {
         self.len -= 1;
     }
 
-    /// Joins neighbours of one state whose times are near, or do not matter.
+    /// Joins neighbours of the same state whose times are close, or irrelevant.
     pub(super) fn merge(&mut self) {
         self.merge_around(0, self.len());
     }
 
-    /// The same for ranges `from..to`, which have changed, and their neighbours.
+    /// As [`merge`](Self::merge), for ranges `from..to`, which have changed, and their
+    /// neighbours.
     pub(super) fn merge_around(&mut self, from: usize, to: usize) {
         let mut i = from.max(1);
         let mut end = (to + 1).min(self.len());
@@ -242,7 +247,7 @@ impl Scoreboard {
         }
     }
 
-    /// Whether range `i` and the one before it are one as far as anyone cares.
+    /// Whether range `i` and the previous one can be joined without loss of information.
     fn may_join(&self, i: usize) -> bool {
         let (a, b) = (self.index(i - 1), self.index(i));
         let state = self.states()[a];
