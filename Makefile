@@ -107,6 +107,8 @@ docs: toolchain ## documentation without a broken link
 soak: deps ## the long versions: 1 GB, 1000 kills, SOAK_MINUTES=60 each of simulation and fuzzing
 	@$(STEP) 'simulation' env LONGSHORE_MINUTES=$(SOAK_MINUTES) \
 		$(CARGO) test -p longshore-tcp --release --test sim any_path -- --nocapture
+	@$(STEP) 'simulation of whole stacks' env LONGSHORE_MINUTES=$(SOAK_MINUTES) \
+		$(CARGO) test -p longshore-stack --lib simulation_delivers -- --nocapture
 	@$(STEP) 'fuzzing' scripts/fuzz.sh $$(($(SOAK_MINUTES) * 60))
 	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT)
 	@$(STEP) 'soak' env LONGSHORE_SOAK=1 LONGSHORE_MINUTES=$(SOAK_MINUTES) scripts/nextest.sh --profile soak --workspace \

@@ -1,13 +1,16 @@
 //! What must be true of a stack between two turns, whatever programs and peers do.
 //!
-//! [`Stack::check`] looks at everything, so it is for tests, simulations and fuzzing, which
-//! call it after each turn.
+//! [`Stack::check`] looks at everything: tests, simulations and fuzzing call it after each
+//! turn, and in debug builds every stack does so itself at the end of a turn
+//! ([`Stack::check_turn`]).
 
 use super::Stack;
 use super::demux::Found;
 use super::socket::{Connection, Kind, Socket};
 use super::sockets::Sockets;
 use longshore_hostif::NONE;
+use longshore_hostif::adapter::ReceiveStream;
+use std::collections::BTreeMap;
 
 /// What is not as it must be, and of which socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +29,26 @@ pub(super) fn holds(is_true: bool, key: u32, what: &'static str) -> Result<(), V
     }
 }
 
+/// So many sockets and sessions are all looked at after each turn in debug builds; more after
+/// some, so that a turn costs no more for them.
+#[cfg(debug_assertions)]
+const EACH_TURN: usize = 64;
+
 impl Stack {
+    /// Looks at everything at the end of a turn, in debug builds.
+    ///
+    /// # Panics
+    /// If something is not as it must be.
+    #[cfg(debug_assertions)]
+    pub(crate) fn check_turn(&self) {
+        let every = 1 + (self.sockets.len() + self.sessions.len()) / EACH_TURN;
+        if self.counters.turns.is_multiple_of(every as u64)
+            && let Err(violation) = self.check()
+        {
+            panic!("{violation:?}");
+        }
+    }
+
     /// Whether the parts agree with each other.
     ///
     /// # Errors
@@ -37,14 +59,23 @@ impl Stack {
         for (key, socket) in self.sockets.iter() {
             self.check_socket(key, socket)?;
         }
-        for (of, session) in self.sessions.iter() {
-            let mine = |s: &Socket| s.has_block() && s.session == of;
-            let count = self.sockets.iter().filter(|(_, s)| mine(s)).count();
-            holds(
-                session.sockets() == count,
-                NONE,
-                "a session miscounts its sockets",
-            )?;
+        self.check_sessions()
+    }
+
+    /// Whether each session has as many sockets and chunks as its sockets say.
+    fn check_sessions(&self) -> Result<(), Violation> {
+        let mut of_sessions: BTreeMap<u32, (usize, u64)> = BTreeMap::new();
+        for (_, socket) in self.sockets.iter().filter(|(_, s)| s.has_block()) {
+            let (sockets, chunks) = of_sessions.entry(socket.session).or_default();
+            *sockets += 1;
+            *chunks += socket.receive_stream().map_or(0, ReceiveStream::chunks);
+        }
+        for (key, session) in self.sessions.iter() {
+            let (sockets, chunks) = of_sessions.remove(&key).unwrap_or_default();
+            let is_right = session.sockets() == sockets;
+            holds(is_right, NONE, "a session miscounts its sockets")?;
+            let in_use = u64::from(session.host.receive.in_use());
+            holds(in_use == chunks, NONE, "chunks are in use in no stream")?;
         }
         Ok(())
     }
@@ -68,6 +99,10 @@ impl Stack {
                     let is_its = matches!(child, Some(Kind::Stream(c)) if c.listener == Some(key));
                     holds(is_its, key, "a half-open connection is not its own")?;
                 }
+                let is_counted = l.listener.half_open() as usize == l.children.len();
+                holds(is_counted, key, "it miscounts its half-open connections")?;
+                let is_counted = l.listener.waiting() as usize == l.queue.len();
+                holds(is_counted, key, "it miscounts those that wait for accept")?;
                 holds(l.rcv_consumed <= l.rcv_edge, key, "more accepted than came")
             }
             Kind::Datagram(d) => {
@@ -102,6 +137,19 @@ impl Stack {
             key,
             "more was told than acknowledged",
         )
+    }
+}
+
+impl Socket {
+    /// What it receives lies in.
+    fn receive_stream(&self) -> Option<&ReceiveStream> {
+        match &self.kind {
+            Kind::Stream(c) => Some(&c.rcv),
+            Kind::Pair(p) => Some(&p.rcv),
+            Kind::Listener(l) => Some(&l.rcv),
+            Kind::Datagram(d) => d.rcv.as_ref(),
+            Kind::Idle(_) => None,
+        }
     }
 }
 

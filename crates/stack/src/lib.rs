@@ -357,6 +357,8 @@ impl Stack {
         let none_under_way = self.link.own.is_empty();
         let turn = self.counters.turns;
         self.counters.wakeup_waits += self.sessions.publish(turn, none_under_way);
+        #[cfg(debug_assertions)]
+        self.check_turn();
     }
 
     /// A session begins: its programs learn where their connections go, with which congestion

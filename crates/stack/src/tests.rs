@@ -1,21 +1,29 @@
-//! Two whole stacks with their programs on a simulated wire, in virtual time: whatever the
-//! wire does and whoever dies, every byte arrives once and in its place or the connection
-//! says that it has failed, and nothing is left of it in the end.
+//! Two whole stacks with their programs on a simulated wire, in virtual time: connections and
+//! datagrams, fragments, addresses from a DHCP server, floods of SYNs, links that go down and
+//! come back. Whatever the wire does and whoever dies, every byte arrives once and in its
+//! place or the connection says that it has failed, and nothing is left of it in the end.
 //!
 //! A seed is a whole run: it gives the scenario, the secrets of the stacks and what the wire
 //! does to each frame. One that fails is printed with its scenario and fails again with
 //! `LONGSHORE_SEED=n cargo test -p longshore-stack simulation`; `LONGSHORE_SEEDS=n` runs
-//! more of them.
+//! more of them, `LONGSHORE_MINUTES=n` new ones for that long (`make soak`).
 
 mod crossings;
+mod datagrams;
+mod dhcp_server;
+mod flood;
 mod machine;
+mod numbers;
 mod observer;
+mod plug;
 mod program;
+mod streams;
 mod world;
 
+use std::time::{Duration, Instant, SystemTime};
 use world::{Report, Scenario, World};
 
-/// Seeds that are run when nobody says how many.
+/// Seeds that each test runs when nobody says how many.
 const SEEDS: u64 = 1_000;
 
 fn number_from_environment(name: &str) -> Option<u64> {
@@ -39,36 +47,62 @@ fn run(seed: u64) -> Report {
     World::new(seed).run()
 }
 
-#[test]
-fn simulation_delivers_all_or_says_so_and_leaves_nothing() {
+/// Runs seeds from `first` on, or what the environment asks for: one, so many, or new ones
+/// for so many minutes. Each of what is tested must happen in a good part of them.
+fn run_from(first: u64) {
     if let Some(seed) = number_from_environment("LONGSHORE_SEED") {
         run(seed);
         return;
     }
-    let seeds = number_from_environment("LONGSHORE_SEEDS").unwrap_or(SEEDS);
     let mut all = Report::default();
-    for seed in 0..seeds {
-        all.add(&run(seed));
+    if let Some(minutes) = number_from_environment("LONGSHORE_MINUTES") {
+        let begun = Instant::now();
+        let today = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let first = today.map_or(0, |time| time.as_secs()) * 10_000_000 + first;
+        let mut seeds = 0;
+        while begun.elapsed() < Duration::from_secs(60 * minutes) {
+            all.add(&run(first + seeds));
+            seeds += 1;
+        }
+        println!("{seeds} seeds from {first} on: {all:?}");
+        return check_happened(&all, seeds);
     }
-    // What is tested does happen.
-    let Report {
-        whole,
-        short,
-        retransmissions,
-        resets,
-        bad_checksums,
-        predicted,
-        ..
-    } = all;
+    let seeds = number_from_environment("LONGSHORE_SEEDS").unwrap_or(SEEDS);
+    (first..first + seeds).for_each(|seed| all.add(&run(seed)));
+    check_happened(&all, seeds);
+}
+
+fn check_happened(all: &Report, seeds: u64) {
     let happened = [
-        whole > seeds,
-        short > seeds / 100,
-        retransmissions > seeds,
-        resets > seeds / 100,
-        bad_checksums > seeds / 100,
-        predicted > 10 * seeds,
+        (all.whole, seeds),
+        (all.short, seeds / 100),
+        (all.retransmissions, seeds),
+        (all.resets, seeds / 100),
+        (all.bad_checksums, seeds / 100),
+        (all.predicted, 10 * seeds),
+        (all.datagrams, 10 * seeds),
+        (all.long_datagrams, seeds),
+        (all.cookies_sent, seeds),
+        (all.cookies_taken, seeds / 100),
+        (all.returns, seeds / 10),
+        (all.leases, seeds / 10),
     ];
-    assert_eq!(happened, [true; 6], "{all:?}");
+    assert!(happened.iter().all(|(n, least)| n > least), "{all:#?}");
+}
+
+#[test]
+fn simulation_delivers_all_or_says_so_and_leaves_nothing_a() {
+    run_from(0);
+}
+
+#[test]
+fn simulation_delivers_all_or_says_so_and_leaves_nothing_b() {
+    run_from(1_000_000);
+}
+
+#[test]
+fn simulation_delivers_all_or_says_so_and_leaves_nothing_c() {
+    run_from(2_000_000);
 }
 
 #[test]

@@ -61,6 +61,16 @@ impl ReceiveStream {
         self.head == NONE
     }
 
+    /// Chunks that it holds.
+    #[must_use]
+    pub fn chunks(&self) -> u64 {
+        if self.head == NONE {
+            0
+        } else {
+            self.last - self.first + 1
+        }
+    }
+
     /// The chunk that has number `number` of the stream, taken if need be.
     fn chunk(&mut self, number: u64, slab: &mut ReceiveSlab, index: u32) -> Result<u32, NoChunk> {
         if self.head == NONE {

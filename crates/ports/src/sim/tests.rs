@@ -91,6 +91,27 @@ fn run(seed: u64) -> (Vec<u8>, [FaultCounts; 2]) {
 }
 
 #[test]
+fn corruption_of_what_has_no_checksum_is_loss() {
+    let (mut a, mut b, clock) = wire_of(Direction {
+        faults: Faults {
+            corrupt: 1.0,
+            ..Faults::default()
+        },
+        ..Default::default()
+    });
+    let mut arp = number(1);
+    arp[12..14].copy_from_slice(&[0x08, 0x06]);
+    a.send(&TxFrame::whole(&arp)).unwrap();
+    a.send(&TxFrame::whole(&number(2))).unwrap();
+    clock.advance_to(MS);
+    let mut frame = [0; 200];
+    let got = b.recv(&mut frame).unwrap();
+    assert_eq!(got.map(|meta| meta.len), Some(100));
+    assert_eq!(frame[12..14], [0, 0]);
+    assert_eq!(b.recv(&mut frame).unwrap(), None);
+}
+
+#[test]
 fn a_seed_repeats_and_another_differs() {
     let (got, counts) = run(3);
     assert_eq!((got.clone(), counts), run(3));

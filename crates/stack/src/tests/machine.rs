@@ -1,7 +1,9 @@
 //! A machine of the simulation: a stack, one program beside it, and the turn that joins
 //! them as the engine's loop does.
 
+use super::dhcp_server::DhcpServer;
 use super::observer::Observer;
+use super::plug::{Link, Plug};
 use super::program::Program;
 use crate::automatic::Automatic;
 use crate::host::{Defaults, Host};
@@ -9,11 +11,11 @@ use crate::requests::From;
 use crate::secrets::Secrets;
 use crate::session::Session;
 use crate::{Interface, Settings, Stack};
+use longshore_frames::{RecvBuffer, RxChecksum, RxMeta, TxFrame};
 use longshore_hostif::adapter::{AdapterSession, Next};
 use longshore_hostif::agent::{Peer, Processes};
 use longshore_hostif::{Arena, Geometry, Loopback, Meter, Request};
 use longshore_net::Cidr;
-use longshore_ports::RecvBuffer;
 use longshore_ports::sim::SimPort;
 use longshore_ring::EventfdSignaler;
 use longshore_tcp::{FastOpenKey, Instant};
@@ -60,6 +62,13 @@ pub(super) struct Machine {
     channel: Option<u16>,
     buffer: RecvBuffer,
     maintenance_at: Instant,
+    link: Link,
+    /// How often its link has come back.
+    pub(super) returns: u64,
+    /// Its stack has the addresses that its program needs.
+    has_begun: bool,
+    /// Answers what comes for it before the stack sees it.
+    pub(super) dhcp_server: Option<DhcpServer>,
     /// How many frames it has received.
     frames: u64,
     /// The frames that it has received, all of them in one number.
@@ -69,11 +78,22 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    pub(super) fn new(port: SimPort, addresses: &[Cidr], seed: u64, now: Instant) -> Self {
+    /// A machine with these addresses, and one more from a DHCP server if it `asks_dhcp`.
+    pub(super) fn new(
+        port: SimPort,
+        addresses: &[Cidr],
+        asks_dhcp: bool,
+        seed: u64,
+        now: Instant,
+    ) -> Self {
         let secrets = Secrets::from_seed(seed);
-        let (automatic, boxed) = (Automatic::default(), Box::new(port));
+        let automatic = Automatic {
+            dhcp: asks_dhcp.then(|| b"\xffsimulated".to_vec()),
+            routers: None,
+        };
+        let (plug, link) = Plug::new(port);
         let interface = Interface {
-            port: boxed,
+            port: Box::new(plug),
             addresses,
             gateways: &[],
             automatic: &automatic,
@@ -99,6 +119,10 @@ impl Machine {
             channel: Some(channel),
             buffer: RecvBuffer::new(),
             maintenance_at: now,
+            link,
+            returns: 0,
+            has_begun: false,
+            dhcp_server: None,
             frames: 0,
             trace: DefaultHasher::new(),
             observer: None,
@@ -178,6 +202,33 @@ impl Machine {
         taken != 0
     }
 
+    /// Its link goes down or comes back, unless it is so already.
+    pub(super) fn set_link(&mut self, is_up: bool, now: Instant) {
+        if self.link.is_up() != is_up {
+            self.link.set(is_up);
+            self.returns += u64::from(is_up);
+            self.stack.set_now(now);
+            self.stack.handle_port_change();
+        }
+    }
+
+    /// A frame comes that nobody on the wire has sent.
+    pub(super) fn bring(&mut self, frame: &[u8], now: Instant) {
+        self.stack.set_now(now);
+        let meta = RxMeta {
+            len: frame.len(),
+            checksum: RxChecksum::Unknown,
+            gso: None,
+        };
+        self.stack.frame_in(frame, &meta);
+    }
+
+    /// Whether the program runs: it begins when the stack has its addresses.
+    pub(super) fn is_running(&mut self) -> bool {
+        self.has_begun |= self.stack.missing_addresses().is_none();
+        self.has_begun && self.is_alive()
+    }
+
     fn receive(&mut self, is_cut: bool) -> bool {
         for count in 0..BURST {
             let port = self.stack.port_mut();
@@ -191,6 +242,14 @@ impl Machine {
             let frame = self.buffer.frame(meta.len);
             self.trace.write(frame);
             self.trace.write_u64(self.stack.now.0);
+            let server = self.dhcp_server.as_mut();
+            if let Some(answer) = server.and_then(|s| s.answer(frame, self.stack.link.mac)) {
+                self.stack
+                    .port_mut()
+                    .send(&TxFrame::whole(&answer))
+                    .unwrap();
+                continue;
+            }
             self.stack.frame_in(frame, &meta);
         }
         true
@@ -228,7 +287,10 @@ impl Machine {
 
     /// When something is to be done, if nothing comes.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
-        let program = self.program.next_timeout().filter(|_| self.is_alive());
+        let program = self
+            .program
+            .next_timeout()
+            .filter(|_| self.has_begun && self.is_alive());
         let fragments = self.stack.has_fragments().then_some(self.maintenance_at);
         let all = [self.stack.next_timeout(), program, fragments];
         all.into_iter().flatten().min()
@@ -245,6 +307,7 @@ impl Machine {
         let (free, all) = self.program.send_chunks();
         assert_eq!(free, all, "chunks of send streams are lost");
         assert_eq!(session.host.bad_descriptors, 0);
+        assert!(!stack.has_fragments(), "fragments wait for ever");
     }
 
     /// What it has received, and when, in one number.

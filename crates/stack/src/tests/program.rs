@@ -4,16 +4,17 @@
 //! Owns [`Program`], the host's half of the interface as small as it gets, and [`Talk`], one
 //! end of a connection.
 
+use super::datagrams::{self, Arrived, Datagrams};
+use super::streams::{append, copy_out, give_back};
 use longshore_hostif::{
-    ACCEPT_RECORD, AcceptRecord, Arena, BlockFlags, CHUNK, Completion, EdgeFlags, Edges,
-    HostChannel, OpenFlags, Request, SocketId, SocketKind, SocketState,
+    ACCEPT_RECORD, AcceptRecord, Arena, BlockFlags, Completion, EdgeFlags, Edges, HostChannel,
+    OpenFlags, Request, SocketId, SocketKind, SocketState,
 };
 use longshore_ring::Doorbell;
 use longshore_tcp::Instant;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Bytes written and not acknowledged, at most.
 const SEND_BUFFER: u64 = 100_000;
@@ -21,6 +22,10 @@ const SEND_BUFFER: u64 = 100_000;
 const RETRY_US: u64 = 500_000;
 /// How often.
 const TRIES: u32 = 40;
+/// A connection on which nothing has happened for so long is given up, in microseconds: the
+/// reset of a peer that is gone may be lost, and a segment that came late may pass for the
+/// end of a handshake with a cookie.
+const SILENCE_US: u64 = 900_000_000;
 /// Requests and completions that are on their way at once: fewer than the rings hold.
 const AT_ONCE: usize = 200;
 
@@ -66,6 +71,8 @@ struct Talk {
     written: u64,
     read: u64,
     read_at: Instant,
+    /// When the stack has said something of it last.
+    heard_at: Instant,
     shut: bool,
     /// The number of the first chunk of its send stream that it has.
     first_chunk: u64,
@@ -94,6 +101,8 @@ pub(super) struct Program {
     accepted: u64,
     listens: bool,
     talks: Vec<Talk>,
+    datagrams: Option<Datagrams>,
+    arrived: Arrived,
     answers: BTreeMap<u32, u16>,
     plans: Vec<Plan>,
     send_chunks: u32,
@@ -118,6 +127,8 @@ impl Program {
             accepted: 0,
             listens: false,
             talks: Vec::new(),
+            datagrams: None,
+            arrived: Arrived::default(),
             answers: BTreeMap::new(),
             plans: Vec::new(),
             send_chunks,
@@ -144,7 +155,7 @@ impl Program {
         self.tags
     }
 
-    fn open(&mut self, ipv6: bool) -> Option<SocketId> {
+    fn open(&mut self, kind: SocketKind, ipv6: bool) -> Option<SocketId> {
         let free = &self.arena.header().free_sockets;
         let index = free.pop(self.arena.socket_links()).unwrap()?;
         let block = self.arena.block(index);
@@ -155,15 +166,14 @@ impl Program {
         flags.set(OpenFlags::IPV6, ipv6);
         self.put(Request::Open {
             socket,
-            kind: SocketKind::Stream,
+            kind,
             flags,
         });
         Some(socket)
     }
 
-    /// Listens at `local`, where those come of whom each plan has one.
-    pub(super) fn listen(&mut self, local: SocketAddr, plans: Vec<Plan>) {
-        let socket = self.open(local.is_ipv6()).unwrap();
+    fn bind(&mut self, kind: SocketKind, local: SocketAddr) -> SocketId {
+        let socket = self.open(kind, local.is_ipv6()).unwrap();
         let tag = self.tag();
         self.put(Request::Bind {
             socket,
@@ -171,6 +181,43 @@ impl Program {
             waiter: None,
             local: local.into(),
         });
+        socket
+    }
+
+    /// From `at` on it will send datagrams to the other end, whose address is `to`; this is
+    /// end 0 or 1.
+    pub(super) fn exchange(&mut self, end: u32, to: IpAddr, plan: datagrams::Plan, at: Instant) {
+        let local = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), datagrams::PORT);
+        let socket = self.bind(SocketKind::Datagram, local);
+        let to = SocketAddr::new(to, datagrams::PORT);
+        self.datagrams = Some(Datagrams::new(socket, end, to, plan, at));
+        self.channel.publish(&self.doorbell, true);
+    }
+
+    /// Whether it has no datagram left to send.
+    pub(super) fn has_sent_all(&self) -> bool {
+        self.datagrams.as_ref().is_none_or(Datagrams::is_done)
+    }
+
+    /// The datagrams that have come.
+    pub(super) fn arrived(&self) -> Arrived {
+        self.arrived
+    }
+
+    /// Takes no more datagrams; whether it did until now.
+    pub(super) fn stop_exchange(&mut self) -> bool {
+        let Some(datagrams) = self.datagrams.take() else {
+            return false;
+        };
+        self.leave(datagrams.socket);
+        self.put(datagrams.close());
+        self.channel.publish(&self.doorbell, true);
+        true
+    }
+
+    /// Listens at `local`, where those come of whom each plan has one.
+    pub(super) fn listen(&mut self, local: SocketAddr, plans: Vec<Plan>) {
+        let socket = self.bind(SocketKind::Stream, local);
         let tag = self.tag();
         self.put(Request::Listen {
             socket,
@@ -198,24 +245,27 @@ impl Program {
             written: 0,
             read: 0,
             read_at: Instant(0),
+            heard_at: Instant(0),
             shut: false,
             first_chunk: 0,
             error: None,
         });
     }
 
-    /// Takes no more connections: what waits is reset.
-    pub(super) fn stop_listening(&mut self) {
-        if let Some(socket) = self.listener.take() {
-            self.leave(socket);
-            self.put(Request::Close {
-                socket,
-                snd_edge: 0,
-                rcv_consumed: self.accepted * ACCEPT_RECORD as u64,
-                linger: None,
-            });
-            self.channel.publish(&self.doorbell, true);
-        }
+    /// Takes no more connections, and what waits is reset; whether it did until now.
+    pub(super) fn stop_listening(&mut self) -> bool {
+        let Some(socket) = self.listener.take() else {
+            return false;
+        };
+        self.leave(socket);
+        self.put(Request::Close {
+            socket,
+            snd_edge: 0,
+            rcv_consumed: self.accepted * ACCEPT_RECORD as u64,
+            linger: None,
+        });
+        self.channel.publish(&self.doorbell, true);
+        true
     }
 
     /// How each of its connections ended, by its number.
@@ -236,15 +286,17 @@ impl Program {
         let due = self.talks.iter().filter_map(|talk| match talk.phase {
             Phase::Idle(at) => Some(at),
             Phase::Open if talk.edges.rcv_edge > talk.read => Some(talk.read_at),
+            Phase::Open => Some(talk.heard_at.after_us(SILENCE_US)),
             _ => None,
         });
-        due.min()
+        let datagrams = self.datagrams.as_ref().and_then(Datagrams::next_timeout);
+        due.chain(datagrams).min()
     }
 
     /// Takes what the stack has said, and goes on; says whether it has asked for anything.
     pub(super) fn step(&mut self, now: Instant) -> bool {
         self.is_served = false;
-        self.take_completions();
+        self.take_completions(now);
         self.accept(now);
         let mut talks = std::mem::take(&mut self.talks);
         for talk in &mut talks {
@@ -255,12 +307,18 @@ impl Program {
         }
         talks.append(&mut self.talks);
         self.talks = talks;
+        if let Some(datagrams) = &mut self.datagrams
+            && let Some(request) = datagrams.step(&self.arena, now)
+        {
+            self.arrived = datagrams.arrived;
+            self.put(request);
+        }
         let asked = self.channel.staged() != 0;
         self.channel.publish(&self.doorbell, true);
         asked || self.is_served
     }
 
-    fn take_completions(&mut self) {
+    fn take_completions(&mut self, now: Instant) {
         let mut is_more = false;
         while let Some(completion) = self.channel.get().unwrap() {
             self.is_served = true;
@@ -271,10 +329,17 @@ impl Program {
                 Completion::Edges { socket, edges } if Some(socket) == self.listener => {
                     self.listener_edge = self.listener_edge.max(edges.rcv_edge);
                 }
+                Completion::Edges { socket, edges }
+                    if let Some(datagrams) = &mut self.datagrams
+                        && datagrams.socket == socket =>
+                {
+                    datagrams.take_edges(&edges);
+                }
                 Completion::Edges { socket, edges } => {
                     let mut talks = self.talks.iter_mut();
                     if let Some(talk) = talks.find(|t| t.socket == socket) {
                         talk.take_edges(&edges);
+                        talk.heard_at = now;
                     }
                 }
                 Completion::More => is_more = true,
@@ -292,7 +357,12 @@ impl Program {
             && self.listener_edge >= (self.accepted + 1) * record_len
         {
             let mut record = [0; ACCEPT_RECORD];
-            self.copy_out(listener, self.accepted * record_len, &mut record);
+            copy_out(
+                &self.arena,
+                listener.index,
+                self.accepted * record_len,
+                &mut record,
+            );
             let record = AcceptRecord::decode(&record);
             self.accepted += 1;
             self.put(Request::Edges {
@@ -319,6 +389,7 @@ impl Program {
                 written: 0,
                 read: 0,
                 read_at: now,
+                heard_at: now,
                 shut: false,
                 first_chunk: 0,
                 error: None,
@@ -349,7 +420,8 @@ impl Program {
     }
 
     fn begin(&mut self, talk: &mut Talk, now: Instant) {
-        let Some(socket) = self.open(talk.to.is_some_and(|to| to.is_ipv6())) else {
+        let Some(socket) = self.open(SocketKind::Stream, talk.to.is_some_and(|to| to.is_ipv6()))
+        else {
             talk.phase = Phase::Idle(now.after_us(RETRY_US));
             return;
         };
@@ -388,6 +460,10 @@ impl Program {
         if talk.number != u16::MAX {
             self.write(talk);
         }
+        if talk.heard_at.after_us(SILENCE_US) <= now {
+            talk.error = Some(110);
+            return self.close(talk);
+        }
         let addresses = flags.contains(EdgeFlags::PEER_FIN) && talk.read == talk.edges.rcv_edge;
         if addresses && (talk.shut || talk.read != talk.plan.back) {
             self.close(talk);
@@ -399,7 +475,7 @@ impl Program {
             return;
         }
         let mut part = vec![0; (talk.edges.rcv_edge - talk.read).min(talk.plan.piece) as usize];
-        self.copy_out(talk.socket, talk.read, &mut part);
+        copy_out(&self.arena, talk.socket.index, talk.read, &mut part);
         if talk.number == u16::MAX {
             talk.number = u16::from(part[0]);
             talk.plan = self.plans[usize::from(talk.number)];
@@ -419,7 +495,8 @@ impl Program {
     }
 
     fn write(&mut self, talk: &mut Talk) {
-        self.give_back(talk);
+        let (index, acknowledged) = (talk.socket.index, talk.edges.snd_acked);
+        talk.first_chunk = give_back(&self.arena, index, talk.first_chunk, acknowledged);
         let in_flight = talk.written - talk.edges.snd_acked;
         let room = SEND_BUFFER.saturating_sub(in_flight);
         let len = room.min(talk.plan.out - talk.written).min(talk.plan.piece);
@@ -434,60 +511,15 @@ impl Program {
 
     /// Writes so many bytes of what there is to write; `false` if there was no memory.
     fn write_bytes(&mut self, talk: &mut Talk, len: u64) -> bool {
-        let index = talk.socket.index;
-        let directory = self.arena.snd_directory(index);
-        let half = &self.arena.block(index).snd;
-        let lock = half.lock_to_send().unwrap();
-        let mut at = talk.written;
-        let end = at + len;
-        // The stack takes chunks back that are done with.
-        let mut has_none = half.unreturned().is_empty();
-        while at < end {
-            if std::mem::take(&mut has_none) || at.is_multiple_of(CHUNK as u64) {
-                let Some(chunk) = self.arena.take_snd_chunk().unwrap() else {
-                    break;
-                };
-                let number = at / CHUNK as u64;
-                directory.entry(number).store(chunk, Ordering::Release);
-            }
-            let here = (end - at).min(CHUNK as u64 - at % CHUNK as u64);
-            let mut bytes: Vec<u8> = (at..at + here)
-                .map(|o| byte(talk.number, talk.to.is_some(), o))
-                .collect();
-            if at == 0 && talk.to.is_some() {
-                bytes[0] = talk.number as u8;
-            }
-            let chunk = directory.entry(at / CHUNK as u64).load(Ordering::Acquire);
-            let place = self
-                .arena
-                .snd_place(chunk, (at % CHUNK as u64) as usize, bytes.len());
-            self.arena.memory().write(place.unwrap(), &bytes);
-            at += here;
+        let at = talk.written;
+        let mut bytes: Vec<u8> = (at..at + len)
+            .map(|o| byte(talk.number, talk.to.is_some(), o))
+            .collect();
+        if at == 0 && talk.to.is_some() {
+            bytes[0] = talk.number as u8;
         }
-        half.edge.store(at, Ordering::Release);
-        drop(lock);
-        let written = at != talk.written;
-        talk.written = at;
-        written
-    }
-
-    /// Gives chunks back all of whose bytes were acknowledged.
-    fn give_back(&mut self, talk: &mut Talk) {
-        let index = talk.socket.index;
-        let half = &self.arena.block(index).snd;
-        let _lock = half.lock_to_send().unwrap();
-        let chunk = CHUNK as u64;
-        let from = talk
-            .first_chunk
-            .max(half.told.load(Ordering::Acquire) / chunk);
-        let to = talk.edges.snd_acked / chunk;
-        half.told.fetch_max(to * chunk, Ordering::AcqRel);
-        let directory = self.arena.snd_directory(index);
-        for number in from..to {
-            let chunk = directory.entry(number).load(Ordering::Acquire);
-            self.arena.give_snd_chunk(chunk).unwrap();
-        }
-        talk.first_chunk = from.max(to);
+        talk.written = append(&self.arena, talk.socket.index, at, &bytes);
+        talk.written != at
     }
 
     fn edges(&mut self, talk: &Talk, flags: EdgeFlags) {
@@ -517,20 +549,6 @@ impl Program {
         self.arena.set_held(own, socket.index, false);
         let block = self.arena.block(socket.index);
         block.set_flags(BlockFlags::CLOSED);
-    }
-
-    fn copy_out(&self, socket: SocketId, at: u64, to: &mut [u8]) {
-        let directory = self.arena.rcv_directory(socket.index);
-        let (mut at, mut rest) = (at, to);
-        while !rest.is_empty() {
-            let here = rest.len().min(CHUNK - at as usize % CHUNK);
-            let (now, later) = rest.split_at_mut(here);
-            let chunk = directory.entry(at / CHUNK as u64).load(Ordering::Acquire);
-            let place = self.arena.rcv_place(chunk, at as usize % CHUNK, here);
-            self.arena.memory().read(place.unwrap(), now);
-            at += here as u64;
-            rest = later;
-        }
     }
 }
 

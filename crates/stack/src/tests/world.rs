@@ -1,7 +1,12 @@
 //! Two machines on a wire, and the time of both.
 
+use super::datagrams;
+use super::dhcp_server::DhcpServer;
+use super::flood::Flood;
 use super::machine::Machine;
+use super::numbers::Numbers;
 use super::program::{Outcome, Plan};
+use crate::socket::Kind;
 use longshore_ports::Faults;
 use longshore_ports::sim::{Direction, SimClock, SimConfig, wire};
 use longshore_tcp::Instant;
@@ -15,27 +20,6 @@ const MOST_TURNS: u32 = 1_000_000;
 /// The server's port.
 const PORT: u16 = 80;
 
-/// Numbers that a seed repeats (xorshift64*).
-#[derive(Debug)]
-struct Numbers(u64);
-
-impl Numbers {
-    fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) % bound
-    }
-
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len() as u64) as usize]
-    }
-}
-
 /// Everything that a seed decides but for the dice of the wire.
 #[derive(Debug)]
 pub(super) struct Scenario {
@@ -45,6 +29,15 @@ pub(super) struct Scenario {
     plans: Vec<Plan>,
     /// When each begins, in microseconds.
     begins: Vec<u64>,
+    /// What datagrams either end sends.
+    datagrams: Option<datagrams::Plan>,
+    /// The client's machine has its IPv4 address from a DHCP server.
+    dhcp: bool,
+    /// SYNs of nobody come to the listener: when the first does, how many there are, and the
+    /// time between two, in microseconds.
+    flood: Option<(u64, u32, u64)>,
+    /// The machine whose link goes down, when that is, and when it comes back.
+    unplugged: Option<(usize, u64, u64)>,
     /// When the wire is cut and mended, in microseconds.
     cut: Option<(u64, u64)>,
     /// The machine whose program dies, and when.
@@ -77,9 +70,23 @@ impl Scenario {
             },
             plans: vec![plan(100, 1_000), plan(150_000, 10), plan(10, 150_000)],
             begins: vec![0, 1_000, 2_000],
+            datagrams: None,
+            dhcp: false,
+            flood: None,
+            unplugged: None,
             cut: None,
             death: None,
         }
+    }
+
+    /// Whether a connection may be reset with both programs alive: of one that was answered
+    /// by a cookie nothing is kept until the acknowledgment of that comes. Is it overtaken
+    /// or lost, what comes next belongs to no connection.
+    fn may_be_reset(&self) -> bool {
+        let is_quiet = self.cut.is_none() && self.unplugged.is_none();
+        let faults = self.wire.forth.faults;
+        let arrives = faults.loss + faults.corrupt + faults.reorder == 0.0;
+        self.flood.is_some() && !(is_quiet && arrives)
     }
 
     pub(super) fn of(seed: u64) -> Self {
@@ -107,11 +114,29 @@ impl Scenario {
             (begins, begins + n.below(3_000_000))
         });
         let death = (n.below(4) == 0).then(|| (n.below(2) as usize, n.below(1_000_000)));
+        let ipv6 = n.below(3) == 0;
+        let datagrams = (n.below(2) == 0).then(|| datagrams::Plan {
+            count: 1 + n.below(60) as u32,
+            largest: n.pick(&[100, 1_400, 9_000, 20_000]),
+            every_us: n.pick(&[100, 5_000, 50_000]),
+        });
+        let flood = (n.below(4) == 0).then(|| {
+            let count = 20 + n.below(200) as u32;
+            (n.below(300_000), count, n.pick(&[10, 1_000, 20_000]))
+        });
+        let unplugged = (n.below(4) == 0).then(|| {
+            let down = n.below(1_000_000);
+            (n.below(2) as usize, down, down + n.below(2_000_000))
+        });
         Self {
-            ipv6: n.below(3) == 0,
+            ipv6,
             wire,
             plans,
             begins,
+            datagrams,
+            dhcp: n.below(4) == 0,
+            flood,
+            unplugged,
             cut,
             death,
         }
@@ -149,6 +174,15 @@ pub(super) struct Report {
     pub(super) bad_checksums: u64,
     /// Segments that header prediction took.
     pub(super) predicted: u64,
+    /// Datagrams that arrived, and those of them that are longer than 1,500 bytes.
+    pub(super) datagrams: u64,
+    pub(super) long_datagrams: u64,
+    /// SYNs answered by a cookie, and cookies that came back.
+    pub(super) cookies_sent: u64,
+    pub(super) cookies_taken: u64,
+    /// Links that came back, and leases that were granted.
+    pub(super) returns: u64,
+    pub(super) leases: u64,
 }
 
 impl Report {
@@ -160,6 +194,12 @@ impl Report {
         self.resets += other.resets;
         self.bad_checksums += other.bad_checksums;
         self.predicted += other.predicted;
+        self.datagrams += other.datagrams;
+        self.long_datagrams += other.long_datagrams;
+        self.cookies_sent += other.cookies_sent;
+        self.cookies_taken += other.cookies_taken;
+        self.returns += other.returns;
+        self.leases += other.leases;
     }
 
     fn of(machine: &Machine) -> Self {
@@ -177,6 +217,12 @@ impl Report {
             resets: counters.resets_out,
             bad_checksums: counters.drops().find_map(bad).unwrap_or(0),
             predicted: counters.predicted_data + counters.predicted_acks,
+            datagrams: machine.program.arrived().count,
+            long_datagrams: machine.program.arrived().long,
+            cookies_sent: counters.cookies_sent,
+            cookies_taken: counters.cookies_taken,
+            returns: machine.returns,
+            leases: machine.dhcp_server.as_ref().map_or(0, |s| s.granted),
         }
     }
 }
@@ -185,6 +231,7 @@ impl Report {
 pub(super) struct World {
     scenario: Scenario,
     clock: SimClock,
+    flood: Option<Flood>,
     pub(super) machines: [Machine; 2],
 }
 
@@ -199,19 +246,33 @@ impl World {
         let (one, two, clock) = wire(&scenario.wire);
         let now = Instant(BEGIN_US);
         let at = |host: u8| [format!("10.0.0.{host}/24"), format!("fd00::{host}/64")];
-        let machine = |port, host: u8| {
+        let machine = |port, host: u8, dhcp: bool| {
             let addresses = at(host).map(|text| text.parse().unwrap());
-            Machine::new(port, &addresses, 2 * seed + u64::from(host), now)
+            let addresses = &addresses[usize::from(dhcp)..];
+            Machine::new(port, addresses, dhcp, 2 * seed + u64::from(host), now)
         };
-        let mut machines = [machine(one, 1), machine(two, 2)];
+        let mut machines = [machine(one, 1, scenario.dhcp), machine(two, 2, false)];
+        machines[1].dhcp_server = scenario.dhcp.then(DhcpServer::default);
         if observed {
             machines.iter_mut().for_each(Machine::observe);
         }
-        let server: IpAddr = if scenario.ipv6 {
-            "fd00::2".parse().unwrap()
+        let texts = if scenario.ipv6 {
+            ["fd00::1", "fd00::2"]
         } else {
-            "10.0.0.2".parse().unwrap()
+            ["10.0.0.1", "10.0.0.2"]
         };
+        let [client, server] = texts.map(|text| text.parse::<IpAddr>().unwrap());
+        if let Some(plan) = scenario.datagrams {
+            machines[0].program.exchange(0, server, plan, now);
+            machines[1].program.exchange(1, client, plan, now);
+        }
+        let flood = scenario.flood.map(|(begins, left, every_us)| Flood {
+            due: now.after_us(begins),
+            left,
+            every_us,
+            ipv6: scenario.ipv6,
+            numbers: Numbers::new(seed),
+        });
         let to = SocketAddr::new(server, PORT);
         for (number, (plan, begin)) in scenario.plans.iter().zip(&scenario.begins).enumerate() {
             let at = now.after_us(*begin);
@@ -229,6 +290,7 @@ impl World {
         Self {
             scenario,
             clock,
+            flood,
             machines,
         }
     }
@@ -254,12 +316,32 @@ impl World {
                 return report;
             }
             let Some(next) = self.next(busy) else {
-                panic!("nothing is to happen any more, and it is not over");
+                panic!(
+                    "nothing is to happen any more, and it is not over: {}",
+                    self.state()
+                );
             };
             self.clock
                 .advance_to(Duration::from_micros(next.0 - BEGIN_US));
         }
-        panic!("it does not come to an end");
+        panic!("it does not come to an end: {}", self.state());
+    }
+
+    /// What there still is, for those who look for the reason.
+    fn state(&self) -> String {
+        let of = |machine: &Machine| {
+            let sockets = machine.stack.sockets.iter();
+            let sockets = sockets.map(|(key, s)| match &s.kind {
+                Kind::Stream(c) => format!("{key}: {} {:?} {:?}", c.remote, c.tcb.state(), s.id),
+                _ => format!("{key}: {:?}", s.id),
+            });
+            let ends: Vec<_> = machine.program.outcomes().collect();
+            let [alive, waits] = [machine.is_alive(), machine.stack.has_fragments()];
+            let sockets: Vec<_> = sockets.collect();
+            format!("alive {alive}, fragments {waits}, {ends:?}, sockets {sockets:?}")
+        };
+        let [one, two] = [0, 1].map(|i| of(&self.machines[i]));
+        format!("{:?}\none: {one}\ntwo: {two}", self.now())
     }
 
     fn turn(&mut self) -> bool {
@@ -272,15 +354,27 @@ impl World {
         {
             self.machines[which].kill();
         }
+        if let Some((which, down, up)) = self.scenario.unplugged {
+            self.machines[which].set_link(!(down..up).contains(&since), now);
+        }
+        let [_, server] = &mut self.machines;
+        let station = server.stack.link.mac;
+        while let Some(syn) = self.flood.as_mut().and_then(|f| f.next(station, now)) {
+            server.bring(&syn, now);
+        }
         let is_done = self.are_talks_over();
         let mut busy = false;
         for machine in &mut self.machines {
             busy |= machine.turn(now, is_cut);
-            machine.stack.check().unwrap();
-            if machine.is_alive() {
+            if !cfg!(debug_assertions) {
+                // Otherwise it does so itself.
+                machine.stack.check().unwrap();
+            }
+            if machine.is_running() {
                 busy |= machine.program.step(now);
                 if is_done {
-                    machine.program.stop_listening();
+                    busy |= machine.program.stop_listening();
+                    busy |= machine.program.stop_exchange();
                 }
                 machine.note_step();
             }
@@ -292,14 +386,17 @@ impl World {
     fn are_talks_over(&self) -> bool {
         let is_over = |m: &Machine| {
             let mut outcomes = m.program.outcomes();
-            !m.is_alive() || outcomes.all(|(_, outcome)| outcome != Outcome::Open)
+            let are_over = outcomes.all(|(_, outcome)| outcome != Outcome::Open);
+            !m.is_alive() || (are_over && m.program.has_sent_all())
         };
         self.machines.iter().all(is_over)
     }
 
     fn is_over(&self) -> bool {
-        let is_empty =
-            |m: &Machine| m.stack.sockets.len() == 0 && m.stack.demux.waiting_count() == 0;
+        let is_empty = |m: &Machine| {
+            let are_none = m.stack.sockets.len() == 0 && m.stack.demux.waiting_count() == 0;
+            are_none && !m.stack.has_fragments()
+        };
         self.are_talks_over()
             && self.machines.iter().all(is_empty)
             && self.clock.next_arrival().is_none()
@@ -316,9 +413,12 @@ impl World {
             Instant(BEGIN_US + us)
         });
         let death = self.scenario.death.map(|(_, at)| Instant(BEGIN_US + at));
-        let death = death.filter(|at| *at > now);
+        let links = self.scenario.unplugged.into_iter();
+        let links = links.flat_map(|(_, down, up)| [down, up].map(|at| Instant(BEGIN_US + at)));
+        let flood = self.flood.as_ref().and_then(Flood::next_timeout);
+        let planned = links.chain(death).filter(|at| *at > now).chain(flood);
         let timeouts = self.machines.iter().filter_map(Machine::next_timeout);
-        let next = timeouts.chain(arrival).chain(death).min()?;
+        let next = timeouts.chain(arrival).chain(planned).min()?;
         Some(next.max(now.after_us(1)))
     }
 
@@ -326,7 +426,7 @@ impl World {
         for machine in &self.machines {
             machine.assert_empty();
         }
-        if self.scenario.death.is_some() {
+        if self.scenario.death.is_some() || self.scenario.may_be_reset() {
             return;
         }
         let client: Vec<_> = self.machines[0].program.outcomes().collect();

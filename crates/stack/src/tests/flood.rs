@@ -1,0 +1,128 @@
+//! SYNs of nobody to the second machine's listener: from stations that are not there, and
+//! from far away.
+
+use super::numbers::Numbers;
+use longshore_tcp::Instant;
+use longshore_wire::checksum::Partial;
+use longshore_wire::ethernet::{self, EtherType, EthernetHeader};
+use longshore_wire::ipv4::{self, Ipv4Header, protocol};
+use longshore_wire::ipv6::{self, Ipv6Header};
+use longshore_wire::tcp::{CHECKSUM_OFFSET, HEADER_LEN, TcpFlags, TcpHeader, TcpOptions};
+use longshore_wire::{MacAddr, SeqNumber};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The flooded port.
+const PORT: u16 = 80;
+
+/// A flood.
+#[derive(Debug)]
+pub(super) struct Flood {
+    /// When the next SYN comes; how many are still to come, and the time between two, in
+    /// microseconds.
+    pub(super) due: Instant,
+    pub(super) left: u32,
+    pub(super) every_us: u64,
+    pub(super) ipv6: bool,
+    pub(super) numbers: Numbers,
+}
+
+impl Flood {
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        (self.left != 0).then_some(self.due)
+    }
+
+    /// The next SYN to the station `to`, if it is due.
+    pub(super) fn next(&mut self, to: MacAddr, now: Instant) -> Option<Vec<u8>> {
+        if self.left == 0 || self.due > now {
+            return None;
+        }
+        self.left -= 1;
+        self.due = self.due.after_us(self.every_us);
+        let is_near = self.numbers.below(2) == 0;
+        let host = 3 + self.numbers.below(60);
+        Some(self.syn(to, is_near, host as u16))
+    }
+
+    fn syn(&mut self, to: MacAddr, is_near: bool, host: u16) -> Vec<u8> {
+        let header = TcpHeader {
+            src_port: 1_024 + self.numbers.below(60_000) as u16,
+            dst_port: PORT,
+            seq: SeqNumber(self.numbers.below(1 << 32) as u32),
+            ack: SeqNumber(0),
+            flags: TcpFlags::SYN,
+            window: 60_000,
+            urgent: 0,
+            options: TcpOptions {
+                mss: Some(1_400),
+                ..TcpOptions::default()
+            },
+        };
+        let mut segment = vec![0; HEADER_LEN + 40];
+        let len = header.emit(&mut segment);
+        segment.truncate(len);
+        let octet = host as u8;
+        let (source, destination): (IpAddr, IpAddr) = if self.ipv6 {
+            let net = if is_near { 0xfd00 } else { 0x2001 };
+            let source = Ipv6Addr::new(net, 0, 0, 0, 0, 0, 0, host);
+            (
+                source.into(),
+                Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2).into(),
+            )
+        } else {
+            let net = if is_near { [10, 0, 0] } else { [192, 0, 2] };
+            let source = Ipv4Addr::new(net[0], net[1], net[2], octet);
+            (source.into(), Ipv4Addr::new(10, 0, 0, 2).into())
+        };
+        let pseudo = Partial::of_pseudo(source, destination, protocol::TCP, len as u32);
+        let sum = pseudo.unwrap().plus(Partial::of(&segment)).finish();
+        segment[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].copy_from_slice(&sum.to_be_bytes());
+        framed(to, (source, destination), &segment)
+    }
+}
+
+fn framed(to: MacAddr, between: (IpAddr, IpAddr), segment: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0; ethernet::HEADER_LEN];
+    let mut header = EthernetHeader {
+        destination: to,
+        source: MacAddr([2, 0xff, 0, 0, 0, 1]),
+        ether_type: EtherType::Ipv4,
+    };
+    let mut ip_header;
+    match between {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            ip_header = vec![0; ipv4::HEADER_LEN];
+            let ip = Ipv4Header {
+                tos: 0,
+                payload_len: segment.len() as u16,
+                identification: 0,
+                dont_fragment: true,
+                more_fragments: false,
+                fragment_offset: 0,
+                ttl: 64,
+                protocol: protocol::TCP,
+                source,
+                destination,
+            };
+            ip.emit(&mut ip_header);
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            header.ether_type = EtherType::Ipv6;
+            ip_header = vec![0; ipv6::HEADER_LEN];
+            let ip = Ipv6Header {
+                traffic_class: 0,
+                flow_label: 0,
+                payload_len: segment.len() as u16,
+                next_header: protocol::TCP,
+                hop_limit: 64,
+                source,
+                destination,
+            };
+            ip.emit(&mut ip_header);
+        }
+        _ => unreachable!("both addresses are of one version"),
+    }
+    header.emit(&mut frame);
+    frame.extend(ip_header);
+    frame.extend_from_slice(segment);
+    frame
+}
