@@ -42,6 +42,15 @@ NEEDED=(
   # make check-instructions
   "bench       gcc                          gcc"
   "bench       valgrind                     valgrind"
+  # make claims, and whatever `longshore measure` runs
+  "measure     nginx                        nginx-light"
+  "measure     lighttpd                     lighttpd"
+  "measure     wrk                          wrk"
+  "measure     httperf                      httperf"
+  "measure     redis-server                 redis-server"
+  "measure     redis-benchmark              redis-tools"
+  "measure     valgrind                     valgrind"
+  "measure     perf                         linux-perf"
   # make packetdrill
   "packetdrill gcc                          gcc"
   "packetdrill ip                           iproute2"

@@ -59,9 +59,20 @@ pub(crate) enum Command {
     /// A private engine, started by `run`.
     #[command(name = "__engine", hide = true)]
     PrivateEngine,
+    /// A small program that experiments run.
+    #[command(name = "__program", hide = true)]
+    SmallProgram(SmallProgramArguments),
     /// Manual pages and completions, for installing
     #[command(name = "__documents", hide = true)]
     Documents(DocumentsArguments),
+}
+
+/// One of `longshore_measure::programs`.
+#[derive(Debug, Args)]
+pub(crate) struct SmallProgramArguments {
+    pub(crate) name: String,
+    #[arg(trailing_var_arg = true)]
+    pub(crate) arguments: Vec<String>,
 }
 
 /// What becomes of a program whose engine is gone.

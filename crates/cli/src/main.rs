@@ -56,6 +56,11 @@ fn main() -> ExitCode {
         Command::Stat(show) => stat::run(show).map(|()| 0),
         Command::Ss(show) => ss::run(show).map(|()| 0),
         Command::Measure(experiment) => measure::run(experiment),
+        Command::SmallProgram(program) => {
+            longshore_measure::programs::run(&program.name, &program.arguments)
+                .map(|()| 0)
+                .map_err(system(program.name.clone()))
+        }
         Command::Documents(documents) => documents::write(documents).map(|()| 0),
         Command::PrivateEngine => private::main().map(|()| 0),
     };

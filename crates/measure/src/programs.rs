@@ -2,7 +2,7 @@
 //! library's sockets, so they are ordinary programs to Longshore; only those whose
 //! names begin with `native` are written for it.
 //!
-//! `longshore-bench __program NAME ARGUMENTS...` runs one.
+//! `longshore-bench __program NAME ARGUMENTS...` runs one, and so does `longshore __program`.
 
 use crate::flood;
 use std::io::{self, Read, Write};
@@ -115,14 +115,14 @@ fn push(to: &str, milliseconds: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends back each byte to whoever connects to `at`, one at a time.
+/// Sends back what comes to whoever connects to `at`, one at a time.
 fn echo(at: &str) -> io::Result<()> {
     for stream in TcpListener::bind(at)?.incoming() {
         let mut stream = stream?;
         stream.set_nodelay(true)?;
-        let mut byte = [0];
-        while let Ok(1) = stream.read(&mut byte) {
-            if stream.write_all(&byte).is_err() {
+        let mut piece = [0; 4096];
+        while let Ok(n @ 1..) = stream.read(&mut piece) {
+            if stream.write_all(&piece[..n]).is_err() {
                 break;
             }
         }

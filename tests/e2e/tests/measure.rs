@@ -106,6 +106,59 @@ fn an_ordinary_user_sees_tables_with_the_papers_figures() {
     });
 }
 
+/// Without a size, other servers and clients are measured, too.
+#[test]
+fn loads_are_means_of_requests() {
+    scenario(|bed| {
+        let end = bed
+            .peer()
+            .longshore()
+            .args(["measure", "bus", "--json", "--fetches", "1"])
+            .run();
+        let all = rows(&end);
+        // Three sizes, two modes, four adapters, of nginx; lighttpd need not be installed.
+        assert!(all[..24].iter().all(|row| row["workload"] == "nginx"));
+        let loads: Vec<&Value> = all.iter().filter(|r| r["operations"].is_u64()).collect();
+        for (workload, connections, least) in [
+            ("nginx, wrk", 32, 100),
+            ("redis GET", 1, 5_000),
+            ("redis GET, 16 at once", 1, 80_000),
+            ("redis GET", 50, 50_000),
+            ("echo", 1, 2_000),
+        ] {
+            let found =
+                |row: &&&Value| row["workload"] == workload && row["connections"] == connections;
+            let one: Vec<&&Value> = loads.iter().filter(found).collect();
+            assert!(
+                !one.is_empty() && one.len().is_multiple_of(4),
+                "{workload}: {end:?}"
+            );
+            for row in one {
+                assert!(row["operations"].as_u64() >= Some(least), "{row}");
+                for direction in ["receive", "send"] {
+                    let figure = |name: &str| row[direction][name].as_f64().expect(name);
+                    assert!(figure("transfers") > 0.0, "{row}");
+                    // Each transfer takes PCI-X four cycles, and each eight bytes one.
+                    assert!(figure("cycles") >= 4.0 * figure("transfers"), "{row}");
+                    assert!(figure("cycles") >= figure("bytes") / 8.0, "{row}");
+                }
+            }
+        }
+        // What is asked 16 at once crosses in fewer transfers.
+        let transfers = |workload: &str| {
+            let row = loads
+                .iter()
+                .find(|r| r["workload"] == workload && r["adapter"] == "longshore");
+            row.and_then(|row| row["send"]["transfers"].as_f64())
+                .expect(workload)
+        };
+        assert!(
+            transfers("redis GET, 16 at once") < transfers("redis GET"),
+            "{end:?}"
+        );
+    });
+}
+
 /// A program of the user's, until it ends.
 #[test]
 fn a_program_is_measured_until_its_end() {

@@ -14,9 +14,12 @@ use args::{
     PredictArguments,
 };
 use clap::CommandFactory;
-use longshore_measure::crossing::web::{self, Plan, SIZES};
-use longshore_measure::crossing::{Prediction, plot, program, show};
-use longshore_measure::experiment::{self, ExperimentError, Outcome};
+use longshore_measure::crossing::load::{self, LoadRow};
+use longshore_measure::crossing::web::{self, Plan, SIZES, WebServer};
+use longshore_measure::crossing::{
+    CrossingError, Prediction, Row, over_generations, plot, program, show,
+};
+use longshore_measure::experiment::{self, ExperimentError, Outcome, progress};
 use longshore_measure::experiments::{self, host};
 use rustix::process::{Pid, kill_process};
 use std::os::unix::process::ExitStatusExt;
@@ -110,22 +113,75 @@ fn of_nginx(arguments: &BusArguments) -> Result<(), Error> {
     let model = arguments.model.model();
     // Before any thread is started.
     namespace::enter_as_root()?;
-    let fetches = web::measure(&own_file()?, &plan, &model)?;
+    let longshore = own_file()?;
+    progress("bus: nginx");
+    let mut fetches = web::measure(&longshore, &plan, &model)?;
+    let mut loads = Vec::new();
+    // Who chooses files wants these and nothing else.
+    if arguments.size.is_empty() {
+        let left_out;
+        (loads, left_out) = load::measure(&longshore, &model)?;
+        for reason in left_out {
+            say(&format!("left out: {reason}"));
+        }
+        progress("bus: lighttpd");
+        match web::measure_with(WebServer::Lighttpd, &longshore, &plan, &model) {
+            Ok(more) => fetches.extend(more),
+            Err(CrossingError::Missing(missing)) => say(&format!(
+                "left out: {missing} (Debian's package {})",
+                missing.package
+            )),
+            Err(other) => return Err(other.into()),
+        }
+    }
+    progress("");
     let rows: Vec<_> = fetches
         .iter()
         .flat_map(|fetch| fetch.rows(&model))
         .collect();
     if let Some(path) = &arguments.plot {
-        plot::draw(path, &rows, &model.bus.to_string())?;
+        let of_nginx = rows.iter().filter(|row| row.workload == WebServer::Nginx);
+        let of_nginx: Vec<_> = of_nginx.cloned().collect();
+        plot::draw(path, &of_nginx, &model.bus.to_string())?;
     }
     if arguments.json {
-        return crate::print_json(&rows);
+        return crate::print_json(&BusRows { rows, loads });
     }
     let text = match arguments.csv {
-        true => show::csv(&rows),
-        false => show::tables(&rows, &model.bus) + show::legend(),
+        true => show::csv(&rows, &loads),
+        false => {
+            let (of_nginx, others): (Vec<Row>, Vec<Row>) = rows
+                .into_iter()
+                .partition(|row| row.workload == WebServer::Nginx);
+            let mut text = show::tables(&of_nginx, &model.bus);
+            text += &show::tables(&others, &model.bus);
+            if !loads.is_empty() {
+                text += &show::load_table(&loads, &model.bus);
+            }
+            text + show::legend()
+        }
     };
     crate::print(&text).map_err(system("print"))
+}
+
+/// Rows of fetches and of loads, as one array.
+struct BusRows {
+    rows: Vec<Row>,
+    loads: Vec<LoadRow>,
+}
+
+impl serde::Serialize for BusRows {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeSeq;
+        let mut all = serializer.serialize_seq(Some(self.rows.len() + self.loads.len()))?;
+        for row in &self.rows {
+            all.serialize_element(row)?;
+        }
+        for row in &self.loads {
+            all.serialize_element(row)?;
+        }
+        all.end()
+    }
 }
 
 /// Predicts what nginx would reach with an adapter on a bus.
@@ -139,6 +195,10 @@ fn predict(arguments: &PredictArguments) -> Result<(), Error> {
     // Before any thread is started.
     namespace::enter_as_root()?;
     let fetches = web::measure(&own_file()?, &plan, &model)?;
+    if let Some(path) = &arguments.plot {
+        let charts = over_generations(&fetches, &model, arguments.adapter_latency);
+        experiment::draw(path, &charts)?;
+    }
     let all = fetches.iter();
     let all: Vec<_> = all
         .map(|fetch| Prediction::of(fetch, &model, arguments.adapter_latency))

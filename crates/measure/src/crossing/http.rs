@@ -117,7 +117,7 @@ fn read_answer(connection: &mut impl Read, mode: Mode) -> std::io::Result<Vec<u8
         {
             header = end + 4;
             let text = String::from_utf8_lossy(&answer[..end]).to_lowercase();
-            if !text.starts_with("http/1.1 200 ") {
+            if !text.starts_with("http/1.1 200 ") && !text.starts_with("http/1.0 200 ") {
                 return Err(invalid(text.lines().next().unwrap_or_default()));
             }
             let length = text

@@ -1,7 +1,8 @@
 //! What a program's network traffic moves between host and adapter: counted where Longshore
 //! is the adapter, and computed for others from the same packets of the same run.
 //!
-//! What it owns: nginx as a workload ([`web`]) with its client (`http`), any other program
+//! What it owns: servers of files as workloads ([`web`]) with their client (`http`),
+//! servers that other clients load ([`load`]), any other program
 //! ([`program`]), the frames of a run ([`frames`]) and conventional adapters that are shown
 //! them ([`Replay`]), the 2005 paper's figures ([`PAPER`]), what a bus and an
 //! adapter would reach ([`Prediction`]), and how all this is shown
@@ -11,6 +12,7 @@
 mod error;
 pub mod frames;
 mod http;
+pub mod load;
 mod paper;
 pub mod plot;
 mod predict;
@@ -23,7 +25,7 @@ pub mod web;
 pub use error::CrossingError;
 pub use http::Mode;
 pub use paper::{Column, PAPER, Paper};
-pub use predict::{Part, Prediction};
+pub use predict::{Part, Prediction, over_generations};
 pub use replay::{Offload, Replay};
 pub use running::Counts;
 
@@ -76,6 +78,8 @@ impl Adapter {
 pub struct Row {
     /// Which.
     pub adapter: Adapter,
+    /// Who served it.
+    pub workload: web::WebServer,
     /// Bytes of the file.
     pub size: u64,
     /// Whether its connection was kept.

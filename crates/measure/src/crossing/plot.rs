@@ -144,6 +144,7 @@ mod tests {
         };
         Row {
             adapter,
+            workload: crate::crossing::web::WebServer::Nginx,
             size: 1024,
             mode,
             receive: moved,

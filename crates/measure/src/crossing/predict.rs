@@ -5,9 +5,11 @@
 //! after the other. Of many fetches at once the round trips overlap, and so do the parts:
 //! there can be as many as the slowest part lets through.
 
+use crate::crossing::show::size_name;
 use crate::crossing::web::Fetch;
 use crate::crossing::{Mode, Model};
-use longshore_bus::{Access, Bus, Traffic, crossed};
+use crate::experiment::{Axis, Chart, Kind, Series};
+use longshore_bus::{Access, AnyBus, Bus, Traffic, crossed};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -99,6 +101,55 @@ impl Prediction {
     }
 }
 
+/// The generations of buses that are set beside each other.
+const GENERATIONS: [&str; 6] = [
+    "pcix",
+    "pcie-gen3x8",
+    "pcie-gen4x8",
+    "pcie-gen5x8",
+    "pcie-gen6x8",
+    "cxl",
+];
+
+/// Plots of what is predicted over generations of buses, all else being as in `model`: how
+/// long a fetch takes, and how many there are each second.
+#[must_use]
+pub fn over_generations(fetches: &[Fetch], model: &Model, adapter: Duration) -> Vec<Chart> {
+    let buses: Vec<AnyBus> = GENERATIONS
+        .iter()
+        .filter_map(|name| name.parse().ok())
+        .collect();
+    let chart = |title: &str, unit: &str, figure: fn(&Prediction) -> f64| {
+        let series = fetches.iter().map(|fetch| {
+            let points = buses.iter().zip(0_u32..).map(|(bus, group)| {
+                let model = Model {
+                    bus: *bus,
+                    ..*model
+                };
+                (
+                    f64::from(group),
+                    figure(&Prediction::of(fetch, &model, adapter)),
+                )
+            });
+            let name = format!("{} {}", size_name(fetch.size), fetch.mode.name());
+            Series::new(&name, points.collect())
+        });
+        Chart {
+            title: title.to_owned(),
+            x: Axis::linear("bus"),
+            y: Axis::decades(unit),
+            kind: Kind::Bars(GENERATIONS.map(str::to_owned).into()),
+            series: series.collect(),
+        }
+    };
+    vec![
+        chart("Predicted latency of a fetch alone", "us", |p| p.latency_us),
+        chart("Predicted rate of many fetches", "fetches/s", |p| {
+            p.fetches_per_second
+        }),
+    ]
+}
+
 /// What reads wait for beside the time in which their data move, and the last write to the
 /// host.
 fn waits_us(traffic: &Traffic, bus: &dyn Bus) -> f64 {
@@ -131,6 +182,7 @@ mod tests {
             wakeups: 1,
         };
         let fetch = Fetch {
+            server: crate::crossing::web::WebServer::Nginx,
             size: 65_536,
             mode: Mode::Close,
             counts: Counts {
@@ -167,6 +219,32 @@ mod tests {
         assert_eq!(quick.latency_bottleneck, Part::RoundTrips);
         assert_eq!(quick.throughput_bottleneck, Part::Bus);
         assert!((2.0..2.6).contains(&quick.round_trips_us), "{quick:?}");
+    }
+
+    #[test]
+    fn every_generation_has_a_bar_of_each_fetch() {
+        let fetch = Fetch {
+            server: crate::crossing::web::WebServer::Nginx,
+            size: 1024,
+            mode: Mode::KeepAlive,
+            counts: Counts::default(),
+            conventional: [Traffic::default(); 3],
+            host_ns: 1000,
+        };
+        let model = Model {
+            bus: "pcix".parse().unwrap(),
+            driver: Driver::e1000(),
+            signals: Signals::default(),
+        };
+        let charts = over_generations(&[fetch, fetch], &model, Duration::from_micros(1));
+        for chart in charts {
+            assert_eq!(chart.series.len(), 2);
+            assert_eq!(chart.series[0].points.len(), GENERATIONS.len());
+            assert_eq!(
+                chart.kind,
+                Kind::Bars(GENERATIONS.map(str::to_owned).into())
+            );
+        }
     }
 
     #[test]

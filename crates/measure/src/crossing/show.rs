@@ -1,6 +1,8 @@
 //! Rows as tables for people and as CSV.
 
+use crate::crossing::load::{Each, LoadRow};
 use crate::crossing::program::Total;
+use crate::crossing::web::WebServer;
 use crate::crossing::{Adapter, Mode, Moved, Paper, Prediction, Row};
 use crate::report;
 use longshore_bus::AnyBus;
@@ -64,7 +66,15 @@ pub fn tables(rows: &[Row], bus: &AnyBus) -> String {
                 Mode::Close => "a connection for each request",
                 Mode::KeepAlive => "on a connection that is kept",
             };
-            let _ = writeln!(text, "One fetch of {}, {about}, on {bus}", size_name(size));
+            let by = match longshore.workload {
+                WebServer::Nginx => "",
+                WebServer::Lighttpd => " by lighttpd",
+            };
+            let _ = writeln!(
+                text,
+                "One fetch of {}{by}, {about}, on {bus}",
+                size_name(size)
+            );
             let paper = Paper::of(size).filter(|_| mode == Mode::Close);
             let table = one(paper, is_papers(bus), [longshore, e1000, tso, lro]);
             let _ = writeln!(text, "{table}\n");
@@ -246,16 +256,72 @@ pub fn legend() -> &'static str {
      its counters allow. docs/bus-models.md explains the models.\n"
 }
 
-/// All rows with a heading, comma-separated.
+/// All rows with a heading, comma-separated; those under load have means of a request.
 #[must_use]
-pub fn csv(rows: &[Row]) -> String {
-    let mut text = format!("adapter,size,mode{}\n", moved_heading());
+pub fn csv(rows: &[Row], loads: &[LoadRow]) -> String {
+    let heading = moved_heading();
+    let mut text = format!("adapter,size,mode{heading},workload,connections,operations\n");
     for row in rows {
         let (adapter, mode) = (row.adapter.name(), row.mode.name());
         let moved = moved_values([row.receive, row.send]);
-        let _ = writeln!(text, "{adapter},{},{mode}{moved}", row.size);
+        let server = row.workload.name();
+        let _ = writeln!(text, "{adapter},{},{mode}{moved},{server},1,1", row.size);
+    }
+    for row in loads {
+        let (adapter, mode) = (row.adapter.name(), row.mode.name());
+        let _ = write!(text, "{adapter},{},{mode}", row.size);
+        for each in [row.receive, row.send] {
+            let Each {
+                transfers,
+                bytes,
+                cycles,
+                round_trips,
+            } = each;
+            let _ = write!(text, ",{transfers},{bytes},{cycles},{round_trips}");
+        }
+        let (connections, operations) = (row.connections, row.operations);
+        let _ = writeln!(text, ",\"{}\",{connections},{operations}", row.workload);
     }
     text
+}
+
+/// What moves for each request under load, on average.
+#[must_use]
+pub fn load_table(loads: &[LoadRow], bus: &AnyBus) -> String {
+    let heading = [
+        "workload",
+        "connection",
+        "at once",
+        "adapter",
+        "receive transfers",
+        "bytes",
+        "cycles",
+        "send transfers",
+        "bytes",
+        "cycles",
+        "round trips",
+    ];
+    let mut table = report::table(&heading, 4);
+    for row in loads {
+        let (receive, send) = (&row.receive, &row.send);
+        let names = [
+            format!("{}, {}", row.workload, size_name(row.size)),
+            row.mode.name().to_owned(),
+            row.connections.to_string(),
+            row.adapter.name().to_owned(),
+        ];
+        let figures = [
+            receive.transfers,
+            receive.bytes,
+            receive.cycles,
+            send.transfers,
+            send.bytes,
+            send.cycles,
+            receive.round_trips + send.round_trips,
+        ];
+        table.add_row(names.into_iter().chain(figures.map(report::number)));
+    }
+    format!("Under load, for each request, the mean of a run, on {bus}\n{table}\n\n")
 }
 
 #[cfg(test)]
@@ -271,6 +337,7 @@ mod tests {
         };
         Row {
             adapter,
+            workload: WebServer::Nginx,
             size: 1024,
             mode,
             receive: moved,
@@ -316,10 +383,13 @@ mod tests {
 
     #[test]
     fn csv_has_a_line_for_each_row() {
-        let text = csv(&rows(Mode::KeepAlive));
+        let text = csv(&rows(Mode::KeepAlive), &[]);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 5);
-        assert_eq!(lines[2], "e1000,1024,keep-alive,12,600,80,3,12,600,80,3");
-        assert!(lines.iter().all(|line| line.split(',').count() == 11));
+        assert_eq!(
+            lines[2],
+            "e1000,1024,keep-alive,12,600,80,3,12,600,80,3,nginx,1,1"
+        );
+        assert!(lines.iter().all(|line| line.split(',').count() == 14));
     }
 }

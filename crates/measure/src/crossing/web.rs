@@ -8,6 +8,7 @@ use crate::crossing::running::{Counts, Place, Running};
 use crate::crossing::{Adapter, Model, Row};
 use crate::installed;
 use longshore_bus::{Traffic, crossed};
+use serde::Serialize;
 use std::ffi::OsString;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -18,9 +19,33 @@ pub const SIZES: [u64; 3] = [1 << 10, 64 << 10, 512 << 10];
 /// The engine's address in its own network, and the server's port.
 pub(crate) const ADDRESS: &str = "10.77.0.2/24";
 pub(crate) const SERVER: ([u8; 4], u16) = ([10, 77, 0, 2], 80);
+/// Of the engine: no faults, but it cuts what it sends, so that what is recorded is what a wire
+/// would carry.
+pub(crate) const OPTIONS: [&str; 4] = ["--addr", ADDRESS, "--fault", "loss=0"];
 /// Fetches that are made before any is counted: neighbors and routes are looked up, files
 /// are read from the disk.
 const BEFORE: u32 = 2;
+
+/// A server of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WebServer {
+    /// nginx
+    Nginx,
+    /// lighttpd
+    Lighttpd,
+}
+
+impl WebServer {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            WebServer::Nginx => "nginx",
+            WebServer::Lighttpd => "lighttpd",
+        }
+    }
+}
 
 /// What is asked for, and how often.
 #[derive(Debug, Clone)]
@@ -40,6 +65,8 @@ struct Sample {
 /// A fetch of nginx that was measured: what crossed, and what it took of a processor.
 #[derive(Debug, Clone, Copy)]
 pub struct Fetch {
+    /// Who served it.
+    pub server: WebServer,
     /// Bytes of the file.
     pub size: u64,
     /// Whether its connection was kept.
@@ -58,6 +85,7 @@ impl Fetch {
     pub fn rows(&self, model: &Model) -> [Row; 4] {
         let row = |adapter, traffic: Traffic| Row {
             adapter,
+            workload: self.server,
             size: self.size,
             mode: self.mode,
             receive: traffic.receive.into(),
@@ -88,12 +116,8 @@ fn content(size: u64) -> Vec<u8> {
 /// Writes what nginx serves and its configuration; its command line.
 pub(crate) fn prepare(directory: &Path, sizes: &[u64]) -> Result<Vec<OsString>, CrossingError> {
     let nginx = installed::find("nginx")?;
-    let files = directory.join("www");
+    write_files(directory, sizes)?;
     let fail = || system(format!("write below {}", directory.display()));
-    std::fs::create_dir(&files).map_err(fail())?;
-    for size in sizes {
-        std::fs::write(files.join(name(*size)), content(*size)).map_err(fail())?;
-    }
     let at = directory.display();
     let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .map(|kind| format!("  {kind}_temp_path {at}/{kind};\n"))
@@ -111,12 +135,58 @@ pub(crate) fn prepare(directory: &Path, sizes: &[u64]) -> Result<Vec<OsString>, 
     Ok(vec![nginx.into(), "-c".into(), configuration.into()])
 }
 
+/// Writes the files that are served; their directory.
+fn write_files(directory: &Path, sizes: &[u64]) -> Result<std::path::PathBuf, CrossingError> {
+    let files = directory.join("www");
+    let fail = || system(format!("write below {}", directory.display()));
+    std::fs::create_dir(&files).map_err(fail())?;
+    for size in sizes {
+        std::fs::write(files.join(name(*size)), content(*size)).map_err(fail())?;
+    }
+    Ok(files)
+}
+
+/// Writes what lighttpd serves and its configuration; its command line.
+fn prepare_lighttpd(directory: &Path, sizes: &[u64]) -> Result<Vec<OsString>, CrossingError> {
+    let lighttpd = installed::find("lighttpd")?;
+    let files = write_files(directory, sizes)?;
+    let text = format!(
+        "server.document-root = \"{}\"\nserver.port = {}\nserver.bind = \"0.0.0.0\"\n\
+         server.max-keep-alive-requests = 65535\nserver.errorlog = \"{}\"\n",
+        files.display(),
+        SERVER.1,
+        directory.join("lighttpd.log").display()
+    );
+    let configuration = directory.join("lighttpd.conf");
+    std::fs::write(&configuration, text)
+        .map_err(system(format!("write {}", configuration.display())))?;
+    Ok(vec![
+        lighttpd.into(),
+        "-D".into(),
+        "-f".into(),
+        configuration.into(),
+    ])
+}
+
 /// Serves files by nginx under `longshore` and fetches them. This process must be in a
 /// network namespace of its own, in which it may make devices.
 ///
 /// # Errors
 /// [`CrossingError`].
 pub fn measure(longshore: &Path, plan: &Plan, model: &Model) -> Result<Vec<Fetch>, CrossingError> {
+    measure_with(WebServer::Nginx, longshore, plan, model)
+}
+
+/// The same for another server.
+///
+/// # Errors
+/// [`CrossingError`].
+pub fn measure_with(
+    server: WebServer,
+    longshore: &Path,
+    plan: &Plan,
+    model: &Model,
+) -> Result<Vec<Fetch>, CrossingError> {
     let directory = tempfile::Builder::new()
         .prefix("longshore-measure-")
         .tempdir()
@@ -126,26 +196,28 @@ pub fn measure(longshore: &Path, plan: &Plan, model: &Model) -> Result<Vec<Fetch
         directory: directory.path(),
         captures: true,
     };
-    let command = prepare(place.directory, &plan.sizes)?;
-    // Without faults, but cut by the engine: what is recorded is what a wire would carry.
-    let options = ["--addr", ADDRESS, "--fault", "loss=0"].map(OsString::from);
-    let mut nginx = Running::quietly(&place, &options, &command)?;
-    let server = SocketAddr::from(SERVER);
-    nginx.wait_until(|| TcpStream::connect_timeout(&server, Duration::from_secs(1)).ok())?;
+    let command = match server {
+        WebServer::Nginx => prepare(place.directory, &plan.sizes)?,
+        WebServer::Lighttpd => prepare_lighttpd(place.directory, &plan.sizes)?,
+    };
+    let options = OPTIONS.map(OsString::from);
+    let mut running = Running::quietly(&place, &options, &command)?;
+    let at = SocketAddr::from(SERVER);
+    running.wait_until(|| TcpStream::connect_timeout(&at, Duration::from_secs(1)).ok())?;
     let mut capture = Capture::open(&place.capture())?;
-    let mtu = nginx.settled()?.mtu;
+    let mtu = running.settled()?.mtu;
     let mut replay = Replay::new(model.bus, model.driver, mtu);
     let mut fetches = Vec::new();
     for size in &plan.sizes {
         for mode in Mode::ALL {
             let one = fetch(
-                &nginx,
+                &running,
                 &mut capture,
                 &mut replay,
                 (*size, mode),
                 plan.fetches,
             )?;
-            fetches.push(one);
+            fetches.push(Fetch { server, ..one });
         }
     }
     Ok(fetches)
@@ -195,6 +267,7 @@ fn fetch(
     });
     let middle = samples.swap_remove(samples.len() / 2);
     Ok(Fetch {
+        server: WebServer::Nginx,
         size,
         mode,
         counts: middle.counts,

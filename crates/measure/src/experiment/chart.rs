@@ -6,7 +6,9 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
 /// Pixels of one plot.
-const SIZE: (u32, u32) = (760, 440);
+const SIZE: (u32, u32) = (900, 420);
+/// Of these, what names series, on the right.
+const LEGEND: u32 = 210;
 /// Colors that are told apart by those who see colors otherwise, too (Okabe and Ito).
 const COLORS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
@@ -109,10 +111,9 @@ impl Axis {
             .fold(ends, |(a, b), place| (a.min(place), b.max(place)));
         match self.scale {
             _ if !least.is_finite() => (0.0, 1.0),
-            Scale::Linear => (least.min(0.0), (most * 1.2).max(least.min(0.0) + 1e-9)),
+            Scale::Linear => (least.min(0.0), (most * 1.05).max(least.min(0.0) + 1e-9)),
             Scale::Doubling => (least - 0.3, most + 0.3),
-            // Room for the legend.
-            Scale::Decades => ((least - 0.1).floor(), most + 0.4 * (most - least).max(0.5)),
+            Scale::Decades => ((least - 0.1).floor(), (most + 0.1).ceil()),
         }
     }
 }
@@ -192,11 +193,13 @@ fn label(value: f64) -> String {
 }
 
 fn one<'a>(chart: &Chart, area: &Area<'a>) -> Result<(), Failure<'a>> {
+    let (plot, beside) = area.split_horizontally(SIZE.0 - LEGEND);
     match &chart.kind {
-        Kind::Lines => lines(chart, area),
-        Kind::Bars(groups) => bars(chart, groups, area, false),
-        Kind::Stacked(groups) => bars(chart, groups, area, true),
+        Kind::Lines => lines(chart, &plot)?,
+        Kind::Bars(groups) => bars(chart, groups, &plot, false)?,
+        Kind::Stacked(groups) => bars(chart, groups, &plot, true)?,
     }
+    legend(chart, &beside)
 }
 
 type Context<'a, 'b> =
@@ -216,13 +219,14 @@ fn begin<'a, 'b>(
         .build_cartesian_2d(x.0..x.1, y.0..y.1)
 }
 
-fn end<'a: 'b, 'b>(context: &mut Context<'a, 'b>) -> Result<(), Failure<'a>> {
-    context
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
-        .background_style(WHITE.mix(0.8))
-        .border_style(BLACK.mix(0.3))
-        .draw()
+/// Names series beside the plot.
+fn legend<'a>(chart: &Chart, area: &Area<'a>) -> Result<(), Failure<'a>> {
+    for ((series, color), row) in chart.series.iter().zip(COLORS.iter().cycle()).zip(0..) {
+        let y = 50 + 20 * row;
+        area.draw(&Rectangle::new([(4, y), (16, y + 10)], color.filled()))?;
+        area.draw(&Text::new(series.name.clone(), (22, y), ("sans-serif", 13)))?;
+    }
+    Ok(())
 }
 
 fn lines<'a>(chart: &Chart, area: &Area<'a>) -> Result<(), Failure<'a>> {
@@ -247,14 +251,11 @@ fn lines<'a>(chart: &Chart, area: &Area<'a>) -> Result<(), Failure<'a>> {
     for (series, color) in chart.series.iter().zip(COLORS.iter().cycle()) {
         let style = color.stroke_width(2);
         let points = places(series);
-        context
-            .draw_series([PathElement::new(points.clone(), style)])?
-            .label(&series.name)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+        context.draw_series([PathElement::new(points.clone(), style)])?;
         let dots = points.iter();
         context.draw_series(dots.map(|point| Circle::new(*point, 3, color.filled())))?;
     }
-    end(&mut context)
+    Ok(())
 }
 
 /// The width of a group of bars; the rest of 1 is between two groups.
@@ -314,7 +315,7 @@ fn bars<'a>(
         .y_label_formatter(&|place| scale.label(*place))
         .draw()?;
     let width = GROUP / beside;
-    for (number, (series, color)) in chart.series.iter().zip(COLORS.iter().cycle()).enumerate() {
+    for (number, color) in COLORS.iter().cycle().take(chart.series.len()).enumerate() {
         let boxes = all
             .iter()
             .filter(|bar| bar.0 == number)
@@ -325,12 +326,9 @@ fn bars<'a>(
                 let [below, above] = ends.map(|end| scale.place(end).max(y_range.0));
                 Rectangle::new([(left, below), (left + width, above)], color.filled())
             });
-        context
-            .draw_series(boxes)?
-            .label(&series.name)
-            .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], color.filled()));
+        context.draw_series(boxes)?;
     }
-    end(&mut context)
+    Ok(())
 }
 
 #[cfg(test)]
