@@ -42,6 +42,31 @@ static void any_address_serves_both(void) {
   receive_all(accepted, buf, 4);
 }
 
+static void any_address_has_datagrams_of_both(void) {
+  int any = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  struct sockaddr_in a = address("0.0.0.0", 0);
+  SYS(bind(any, A(a)));
+  int port = ntohs(name_of(any).sin_port);
+  int far = far_socket(SOCK_DGRAM), local = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  SYS(far_connect(far, address(my_ip(), port)));
+  struct sockaddr_in here = address("127.0.0.1", port);
+  SYS(connect(local, A(here)));
+  char buf[8];
+  for (int round = 0; round < 30; round++) {
+    /* Who has had one kind for long has the other at once, be it without waiting. */
+    for (int i = 0; i < 20; i++) {
+      send_all(far, "wire", 4);
+      IS(recv(any, buf, 8, 0), 4);
+      OK(memcmp(buf, "wire", 4) == 0);
+    }
+    SYS(fcntl(any, F_SETFL, round % 3 == 1 ? O_NONBLOCK : 0));
+    IS(send(local, "loop", 4, 0), 4);
+    IS(recv(any, buf, 8, round % 3 == 2 ? MSG_DONTWAIT : 0), 4);
+    OK(memcmp(buf, "loop", 4) == 0);
+    SYS(fcntl(any, F_SETFL, 0));
+  }
+}
+
 static void unix_sockets(int abstract) {
   struct sockaddr_un a = {.sun_family = AF_UNIX};
   char path[64];
@@ -238,6 +263,7 @@ static void io_uring_or_none(void) {
 const struct check CHECKS[] = {
     {"loopback_stays_with_the_kernel", loopback_stays_with_the_kernel},
     {"any_address_serves_both", any_address_serves_both},
+    {"any_address_has_datagrams_of_both", any_address_has_datagrams_of_both},
     {"unix_by_path", unix_by_path},
     {"unix_abstract", unix_abstract},
     {"one_epoll_for_all", one_epoll_for_all},

@@ -4,7 +4,8 @@ use crate::address::Native;
 use crate::calls::close::close;
 use crate::calls::gone::without_engine;
 use crate::calls::{
-    Way, answer, borrow, last_error, must_not_wait, note_nonblocking, options, wait_unless_told,
+    Asked, Way, answer, borrow, last_error, must_not_wait, note_nonblocking, options,
+    wait_for_either,
 };
 use crate::cancel::{held, point};
 use crate::fds::{self, Entry};
@@ -50,7 +51,7 @@ fn accept_ours(fd: c_int, addr: Out<'_, sockaddr>, len: Out<'_, socklen_t>, flag
         if listener.is_datagram() {
             return Err(crate::calls::refused(libc::EOPNOTSUPP));
         }
-        wait_unless_told(fd, &listener, 0, Way::In, || {
+        wait_for_either(fd, &listener, 0, Way::In, Asked::Both, |asked| {
             match held(|| accept_from_engine(fd, &listener, flags)) {
                 Ok((accepted, peer)) => {
                     let told = peer.copy_out(addr, len);
@@ -60,7 +61,9 @@ fn accept_ours(fd: c_int, addr: Out<'_, sockaddr>, len: Out<'_, socklen_t>, flag
                     }
                     told.map(|()| accepted)
                 }
-                Err(SocketError::WouldBlock) if listener.has_kernel_side() => {
+                Err(SocketError::WouldBlock)
+                    if asked == Asked::Both && listener.has_kernel_side() =>
+                {
                     accept_from_kernel(fd, addr, len, flags)
                 }
                 Err(SocketError::EngineGone) => Err(without_engine(fd, 0)),

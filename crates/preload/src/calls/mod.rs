@@ -202,6 +202,15 @@ pub(crate) fn patience(socket: &Socket, way: Way) -> Patience {
     Patience::of_call(socket.time_limit(way == Way::Out))
 }
 
+/// Whom an attempt asks, of a socket beside which there may be one of the kernel's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// The engine alone, which takes no system call.
+    Engine,
+    /// The engine, and the kernel if that has nothing.
+    Both,
+}
+
 /// Tries, and waits and tries again if the descriptor blocks.
 #[inline]
 pub(crate) fn wait_unless_told<T>(
@@ -211,25 +220,45 @@ pub(crate) fn wait_unless_told<T>(
     way: Way,
     mut attempt: impl FnMut() -> Result<T, SocketError>,
 ) -> Result<T, SocketError> {
-    match attempt() {
-        Err(SocketError::WouldBlock) if flags & libc::MSG_DONTWAIT == 0 => {}
+    wait_for_either(fd, socket, flags, way, Asked::Both, |_| attempt())
+}
+
+/// The same of what the kernel may have, too. It is asked whenever the call may end with
+/// nothing, and before and after each sleep; not with each look in between, and the first
+/// time only if `first` says so.
+#[inline]
+pub(crate) fn wait_for_either<T>(
+    fd: c_int,
+    socket: &Socket,
+    flags: c_int,
+    way: Way,
+    first: Asked,
+    mut attempt: impl FnMut(Asked) -> Result<T, SocketError>,
+) -> Result<T, SocketError> {
+    // Of one that is taken to wait, the kernel is asked whether it does before it sleeps:
+    // most often there is an answer first.
+    let must_not = flags & libc::MSG_DONTWAIT != 0;
+    let looks = !must_not && !noted_nonblocking(socket);
+    let asked = if looks { first } else { Asked::Both };
+    match attempt(asked) {
+        Err(SocketError::WouldBlock) if !must_not => {}
         other => return other,
     }
-    // Of one that is taken to wait, the kernel is asked before it sleeps: most often
-    // there is an answer first.
-    let looks = !noted_nonblocking(socket);
-    if looks && let Some(found) = socket.look_again(&mut attempt)? {
+    if looks && let Some(found) = socket.look_again(|| attempt(Asked::Engine))? {
         return Ok(found);
     }
     if is_nonblocking(fd) {
-        return Err(SocketError::WouldBlock);
+        return match asked {
+            Asked::Engine => attempt(Asked::Both),
+            Asked::Both => Err(SocketError::WouldBlock),
+        };
     }
     let also = (way == Way::In && socket.has_kernel_side()).then(|| (borrow(fd), PollFlags::IN));
     let patience = Patience {
         looked: looks,
         ..patience(socket, way)
     };
-    socket.wait(also, patience, attempt)
+    socket.wait(also, patience, || attempt(Asked::Both))
 }
 
 /// The errno that libc's own function has left, as an error.

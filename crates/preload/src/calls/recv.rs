@@ -3,13 +3,17 @@
 use crate::address::Native;
 use crate::calls::error_queue::{self, Found};
 use crate::calls::gone::without_engine;
-use crate::calls::{Way, answer, last_error, must_not_wait, patience, refused, wait_unless_told};
+use crate::calls::{
+    Asked, Way, answer, last_error, must_not_wait, patience, refused, wait_for_either,
+    wait_unless_told,
+};
 use crate::cancel::{held, point};
 use crate::owner::Interruption;
 use crate::user::{In, Out};
 use crate::{fds, real, vectors};
 use libc::{c_int, c_void, size_t, sockaddr, socklen_t, ssize_t};
 use longshore_sockets::{Received, Socket, SocketError};
+use std::cell::Cell;
 use std::io::IoSliceMut;
 
 /// `recv(2)`.
@@ -104,10 +108,10 @@ fn recv_datagram_buffer(
     addr: Out<'_, sockaddr>,
     addr_len: Out<'_, socklen_t>,
 ) -> Result<ssize_t, SocketError> {
-    let got = wait_unless_told(fd, socket, flags, Way::In, || {
+    let got = next_datagram(fd, socket, flags, |asked| {
         let mut parts = [vectors::sink(buf, len)?];
         match recv_datagram(socket, &mut parts, flags) {
-            Err(e) => kernels_datagram(fd, socket, flags, e, |flags| {
+            Err(e) => kernels_datagram(fd, socket, flags, asked, e, |flags| {
                 real::recvfrom(fd, buf, len, flags, addr, addr_len)
             }),
             Ok(got) => Ok(Got::Engine(got)),
@@ -123,17 +127,52 @@ fn recv_datagram_buffer(
     Ok(length_to_say(&got, flags) as ssize_t)
 }
 
+thread_local! {
+    /// Datagrams in a row that this thread has had of the engine, without asking the kernel.
+    static OF_ENGINE: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Of so many calls that wait for a datagram, one at the least asks the kernel before it
+/// looks for what the engine may have next.
+const KERNEL_FIRST: u32 = 16;
+
+/// Receives the next datagram of either by `attempt`. Where the engine's come one by one, as
+/// in an exchange of questions and answers, most calls find none at first and one soon after,
+/// and do not ask the kernel in between.
+pub(crate) fn next_datagram(
+    fd: c_int,
+    socket: &Socket,
+    flags: c_int,
+    mut attempt: impl FnMut(Asked) -> Result<Got, SocketError>,
+) -> Result<Got, SocketError> {
+    let in_a_row = OF_ENGINE.try_with(Cell::get).unwrap_or(0);
+    let first = if in_a_row.is_multiple_of(KERNEL_FIRST) {
+        Asked::Both
+    } else {
+        Asked::Engine
+    };
+    let got = wait_for_either(fd, socket, flags, Way::In, first, &mut attempt)?;
+    let in_a_row = match got {
+        Got::Engine(_) => in_a_row.wrapping_add(1),
+        Got::Kernel(_) => 0,
+    };
+    let _ = OF_ENGINE.try_with(|c| c.set(in_a_row));
+    Ok(got)
+}
+
 /// The engine has none, but `error`: takes one with `recv` from the kernel socket beside, if
-/// there is such a socket.
+/// there is such a socket and it is to be `asked`.
 pub(crate) fn kernels_datagram(
     fd: c_int,
     socket: &Socket,
     flags: c_int,
+    asked: Asked,
     error: SocketError,
     recv: impl FnOnce(c_int) -> ssize_t,
 ) -> Result<Got, SocketError> {
     let is_gone = socket.host().is_gone();
-    if socket.has_kernel_side() && (is_gone || error == SocketError::WouldBlock) {
+    let is_asked = is_gone || (asked == Asked::Both && error == SocketError::WouldBlock);
+    if is_asked && socket.has_kernel_side() {
         match usize::try_from(held(|| recv(flags | libc::MSG_DONTWAIT))) {
             Ok(len) => return Ok(Got::Kernel(len)),
             Err(_) if is_gone => {}

@@ -5,9 +5,9 @@ use crate::calls::control::{passed, tell, tell_left};
 use crate::calls::error_queue;
 use crate::calls::poll::limit_of;
 use crate::calls::recv::{
-    Got, kernels_datagram, length_to_say, recv_datagram, recv_stream, stream_flags,
+    Got, kernels_datagram, length_to_say, next_datagram, recv_datagram, recv_stream, stream_flags,
 };
-use crate::calls::{Way, answer, refused, wait_unless_told};
+use crate::calls::{answer, refused};
 use crate::cancel::{held, point};
 use crate::signals::within;
 use crate::user::{In, Out};
@@ -95,12 +95,12 @@ pub(crate) fn recv_message(
         return got.map(|len| len as ssize_t);
     }
     if socket.is_datagram() {
-        let got = wait_unless_told(fd, socket, flags, Way::In, || {
+        let got = next_datagram(fd, socket, flags, |asked| {
             let parts = vectors::sinks(list, m.msg_iovlen as _, libc::EMSGSIZE);
             match recv_datagram(socket, &mut parts?, flags) {
-                Err(e) => {
-                    kernels_datagram(fd, socket, flags, e, |flags| real::recvmsg(fd, msg, flags))
-                }
+                Err(e) => kernels_datagram(fd, socket, flags, asked, e, |flags| {
+                    real::recvmsg(fd, msg, flags)
+                }),
                 Ok(got) => Ok(Got::Engine(got)),
             }
         })?;
