@@ -1,7 +1,7 @@
-//! When the two ends last heard of each other, and how often we have asked since.
+//! When the peer was last heard, and how many retries have gone unanswered since.
 //!
-//! Owns [`Liveness`], which `tcb.rs` keeps; `timeouts.rs` and `user_timeout.rs` decide by it
-//! when a peer is given up.
+//! Owns [`Liveness`], which is part of the `Tcb`; `timeouts.rs` and `user_timeout.rs` use
+//! it to decide when to abort the connection.
 
 use crate::codec::saved_part;
 use crate::config::Config;
@@ -9,18 +9,18 @@ use crate::state::State;
 use crate::time::Instant;
 use crate::timers::Timers;
 
-/// The connection's last signs of life.
+/// Times of the last activity, and counts of unanswered retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Liveness {
-    /// When an acceptable segment, and when payload in order, came last.
+    /// When an acceptable segment, and when in-order payload, last arrived.
     last_ack: Instant,
     last_data: Instant,
-    /// When the oldest unacknowledged thing was first sent, or the window closed.
+    /// When the oldest unacknowledged data was first sent, or the window closed.
     stalled_since: Instant,
-    /// When the last rate-limited acknowledgment went out.
+    /// When the last rate-limited acknowledgment was sent.
     last_challenge: Instant,
-    /// Unanswered repetitions of whatever is outstanding.
+    /// Unanswered retransmissions of outstanding data.
     retries: u8,
     /// Unanswered keepalive probes.
     keepalive_probes: u8,
@@ -33,7 +33,7 @@ saved_part!(Liveness {
 });
 
 impl Liveness {
-    /// A connection begins.
+    /// The state of a new connection.
     pub(crate) const fn new(now: Instant) -> Liveness {
         Liveness {
             last_ack: now,
@@ -44,31 +44,31 @@ impl Liveness {
             keepalive_probes: 0,
         }
     }
-    /// When an acceptable segment came last.
+    /// When an acceptable segment last arrived.
     #[inline(always)]
     pub(crate) const fn last_ack(&self) -> Instant {
         self.last_ack
     }
 
-    /// When payload came in order last.
+    /// When in-order payload last arrived.
     #[inline(always)]
     pub(crate) const fn last_data(&self) -> Instant {
         self.last_data
     }
 
-    /// When the oldest unacknowledged thing was first sent, or the window closed.
+    /// When the oldest unacknowledged data was first sent, or the window closed.
     #[inline(always)]
     pub(crate) const fn stalled_since(&self) -> Instant {
         self.stalled_since
     }
 
-    /// When the last rate-limited acknowledgment went out.
+    /// When the last rate-limited acknowledgment was sent.
     #[inline(always)]
     pub(crate) const fn last_challenge(&self) -> Instant {
         self.last_challenge
     }
 
-    /// Unanswered repetitions of whatever is outstanding.
+    /// Unanswered retransmissions of outstanding data.
     #[inline(always)]
     pub(crate) const fn retries(&self) -> u8 {
         self.retries
@@ -80,57 +80,57 @@ impl Liveness {
         self.keepalive_probes
     }
 
-    /// When anything was heard of the peer last.
+    /// When anything was last received from the peer.
     pub(crate) fn last_heard(&self) -> Instant {
         self.last_ack.max(self.last_data)
     }
 
-    /// An acceptable segment has come.
+    /// An acceptable segment has arrived.
     #[inline(always)]
     pub(crate) fn heard(&mut self, now: Instant) {
         self.last_ack = now;
         self.keepalive_probes = 0;
     }
 
-    /// Payload has come in order.
+    /// In-order payload has arrived.
     #[inline(always)]
     pub(crate) fn got_data(&mut self, now: Instant) {
         self.last_data = now;
     }
 
-    /// What counted attempts is over.
+    /// The peer has made progress: resets the count of retries.
     #[inline(always)]
     pub(crate) fn note_progress(&mut self) {
         self.retries = 0;
     }
 
-    /// What is outstanding is going to be repeated, or the window probed.
+    /// Outstanding data will be retransmitted, or the window probed.
     pub(crate) fn note_retry(&mut self) {
         self.retries = self.retries.saturating_add(1);
     }
 
-    /// A keepalive probe is going to be sent.
+    /// A keepalive probe will be sent.
     pub(crate) fn note_probe(&mut self) {
         self.keepalive_probes = self.keepalive_probes.saturating_add(1);
     }
 
-    /// Keepalive probes are counted anew.
+    /// Resets the count of keepalive probes.
     pub(crate) fn forget_probes(&mut self) {
         self.keepalive_probes = 0;
     }
 
-    /// What is outstanding, or waits for the window, does so from now on.
+    /// Data is outstanding, or waits for the window, since `now`.
     #[inline(always)]
     pub(crate) fn stall_from(&mut self, now: Instant) {
         self.stalled_since = now;
     }
 
-    /// A rate-limited acknowledgment goes out, or went out then.
+    /// A rate-limited acknowledgment is sent, or was sent, at `at`.
     pub(crate) fn challenged(&mut self, at: Instant) {
         self.last_challenge = at;
     }
 
-    /// Starts the keepalive timer, if wanted.
+    /// Starts the keepalive timer, if keepalive is enabled.
     pub(crate) fn arm_keepalive(
         &mut self,
         timers: &mut Timers,

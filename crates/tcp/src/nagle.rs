@@ -1,9 +1,9 @@
-//! Whether a segment that is not full may go now.
+//! Whether a small segment may be sent now.
 //!
-//! Owns [`SendSide::may_send_small`], which `output/select.rs` asks. RFC 9293 section
-//! 3.7.4 (Nagle) and 3.8.6.2.1 (silly window avoidance of the sender), TCP_NODELAY,
-//! TCP_CORK and MSG_MORE, which holds until the next acknowledgment. Urgent data wait for
-//! nothing, as in Linux.
+//! Owns [`SendSide::may_send_small`], which `output/select.rs` calls. It implements RFC
+//! 9293 sections 3.7.4 (Nagle) and 3.8.6.2.1 (the sender's silly window avoidance),
+//! TCP_NODELAY, TCP_CORK and MSG_MORE, which applies until the next acknowledgment.
+//! Urgent data is never held back, as in Linux.
 
 use crate::config::Config;
 use crate::events::Events;
@@ -14,7 +14,7 @@ use crate::snd::SendSide;
 
 impl SendSide {
     /// Whether the segment `SND.NXT..end`, shorter than the MSS, may be sent.
-    /// `window_limited` says that the peer's window cut it short of what there is.
+    /// `window_limited` says that the peer's window is what makes it short.
     #[inline]
     pub(crate) fn may_send_small(
         &self,
@@ -33,25 +33,25 @@ impl SendSide {
             let len = (end - self.nxt()) as u64;
             return len >= u64::from(self.max_wnd() / 2).max(1);
         }
-        // The last segment before a FIN goes.
+        // The last segment before a FIN is sent.
         if self.fin() && end == self.edge() {
             return true;
         }
         // TCP_CORK, and MSG_MORE for what was written last. As in Linux, an
-        // acknowledgment ends the patience of the latter: the path has room, and what
-        // was announced may be long in coming.
+        // acknowledgment ends the latter: the path has room, and the announced data may
+        // take long.
         let more = end > self.push() && !outcome.events.contains(Events::SND_ACKED);
         if cfg.cork || more {
             return false;
         }
-        // RFC 9293 section 3.7.4: with unacknowledged data, wait for more or for the
-        // acknowledgment; as Minshall modified it and Linux has it, only a small
-        // segment in flight holds the next small one back.
+        // RFC 9293 section 3.7.4: with unacknowledged data, wait for more data or for the
+        // acknowledgment; with Minshall's modification, as in Linux, only a small segment
+        // in flight holds the next small one back.
         cfg.nodelay || self.in_flight() == 0 || self.small() <= self.una()
     }
 
-    /// Whether what is held back waits for the user alone, so that only the cork's
-    /// patience ends it.
+    /// Whether data is held back by the user alone (TCP_CORK or MSG_MORE), so that only
+    /// the cork's timer releases it.
     pub(crate) fn is_corked(&self, cfg: &Config) -> bool {
         (cfg.cork || self.edge() > self.push()) && !self.fin()
     }

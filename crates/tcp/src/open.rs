@@ -1,7 +1,7 @@
-//! How a connection begins: the active and the passive open.
+//! Opening a connection: the active and the passive open.
 //!
-//! Owns [`Tcb::connect`] and [`Tcb::accept`], and what both sides of a handshake
-//! agree on. The engine calls them; `input/syn_sent.rs` continues an active open.
+//! Owns [`Tcb::connect`] and [`Tcb::accept`], and the negotiation of options in the
+//! handshake. The engine calls them; `input/syn_sent.rs` continues an active open.
 
 use crate::Segment;
 use crate::accounting::Accounting;
@@ -30,25 +30,25 @@ use crate::timers::Timers;
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpHeader;
 
-/// The MSS of a peer that does not tell (RFC 9293 section 3.7.1): what fits the least
-/// packet that every host takes.
+/// The MSS of a peer that does not send the option (RFC 9293 section 3.7.1): what fits
+/// the smallest packet that every host accepts.
 pub(crate) const fn default_mss(ipv6: bool) -> u16 {
     if ipv6 { 1220 } else { 536 }
 }
 
-/// What is taken for the size of the peer's full segments before any has come, bytes. It
-/// only grows, so it begins low, whatever the version of IP: taken for more than they
-/// have, full segments would be acknowledged too seldom.
+/// Estimate of the peer's segment size before any data has arrived, bytes. The estimate
+/// only grows, so it starts low in either version of IP: if it were too high, full
+/// segments would be acknowledged too seldom.
 const LEAST_RCV_MSS: u16 = 536;
 
 impl Tcb {
-    /// The active open (RFC 9293 section 3.10.1): a block in SYN-SENT whose SYN
-    /// `poll_transmit` hands out.
+    /// The active open (RFC 9293 section 3.10.1): a block in SYN-SENT, whose SYN
+    /// `poll_transmit` returns.
     ///
     /// * `iss`: the initial sequence number, unpredictable (RFC 6528).
     /// * `ts_offset`: added to the timestamp clock (RFC 7323 section 7.1).
     /// * `mss`: bytes of TCP payload that fit the interface's MTU beside IP and TCP
-    ///   headers without options; it is advertised, and the path starts with it.
+    ///   headers without options; it is advertised, and is the initial path MSS.
     #[must_use]
     pub fn connect(cfg: &Config, mss: u16, iss: SeqNumber, ts_offset: u32, now: Instant) -> Tcb {
         let mut tcb = Tcb::new(cfg, mss, iss, ts_offset, now);
@@ -57,9 +57,9 @@ impl Tcb {
         tcb
     }
 
-    /// The passive open (RFC 9293 section 3.10.7.2): a block in SYN-RECEIVED for the
-    /// SYN that a [`Listener`](crate::Listener) accepted; `poll_transmit` hands out
-    /// the SYN-ACK. The other arguments are as in [`Tcb::connect`].
+    /// The passive open (RFC 9293 section 3.10.7.2): a block in SYN-RECEIVED for the SYN
+    /// that a [`Listener`](crate::Listener) accepted; `poll_transmit` returns the
+    /// SYN-ACK. The other arguments are as in [`Tcb::connect`].
     #[must_use]
     pub fn accept(
         cfg: &Config,
@@ -117,7 +117,7 @@ impl Tcb {
         tcb
     }
 
-    /// Takes the peer's SYN: its sequence number and its options (RFC 9293 section
+    /// Processes the peer's SYN: its sequence number and its options (RFC 9293 section
     /// 3.7.1, RFC 7323 sections 2.2 and 3.2, RFC 2018 section 2).
     pub(crate) fn handle_syn(&mut self, syn: &TcpHeader, now: Instant) {
         let cfg = self.cfg;
@@ -149,7 +149,7 @@ impl Tcb {
         self.acks = OwedAcks::new(LEAST_RCV_MSS.min(self.rcv.full_segment()));
     }
 
-    /// The handshake is over. Starts what an established connection has running.
+    /// The handshake is complete: starts what runs on an established connection.
     pub(crate) fn establish(&mut self, now: Instant) {
         self.liveness.note_progress();
         self.snd.rtt.clear_backoff();
@@ -157,7 +157,8 @@ impl Tcb {
             .end_timeout_repair(&self.flight, &mut self.flags, now);
         if self.flags.contains(Flags::SYN_REPEATED) {
             self.snd.rtt.syn_was_repeated();
-            // RFC 5681 section 3.1: with a lost SYN or SYN-ACK, one segment.
+            // RFC 5681 section 3.1: after the loss of a SYN or SYN-ACK, the window is one
+            // segment.
             self.congestion
                 .controller
                 .set_cwnd(u32::from(self.snd.mss()));
@@ -177,7 +178,7 @@ impl Tcb {
             State::Established
         };
         if self.snd.in_flight() > 0 {
-            // Data that went with the SYN, or with our SYN-ACK (RFC 7413).
+            // Data was sent with the SYN, or with our SYN-ACK (RFC 7413).
             self.accounting.busy.begin(now);
         }
         self.liveness
@@ -185,13 +186,13 @@ impl Tcb {
         self.start_congestion_control(now);
     }
 
-    /// What bounds segments has changed.
+    /// A bound on the segment size has changed.
     pub(crate) fn update_mss(&mut self) {
         self.snd.update_mss();
         self.congestion.controller.set_mss(self.snd.mss());
     }
 }
 
-/// Acknowledgments sent at once at the start, so that the peer's slow start is not
-/// slowed (as in Linux).
+/// Number of acknowledgments sent without delay at the start, so that the peer's slow
+/// start is not slowed (as in Linux).
 pub(crate) const MAX_QUICK_ACKS: u8 = 16;

@@ -1,12 +1,12 @@
-//! What the user is to be told of a connection.
+//! Events and errors to report to the user.
 //!
-//! Owns [`Outcome`], which `tcb.rs` keeps. Whatever changes for the user leaves an event
-//! here, and `Tcb::take_events` hands them out.
+//! Owns [`Outcome`], which is part of the `Tcb`. Every change that concerns the user sets
+//! an event here, and `Tcb::take_events` returns them.
 
 use crate::codec::saved_part;
 use crate::events::{Error, Events};
 
-/// Events that were not taken yet, and errors.
+/// Pending events, and errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) events: Events,
@@ -23,7 +23,7 @@ saved_part!(Outcome {
 });
 
 impl Outcome {
-    /// Nothing has happened yet.
+    /// The state of a new connection.
     pub(crate) const fn new() -> Outcome {
         Outcome {
             events: Events::empty(),
@@ -43,22 +43,22 @@ impl Outcome {
         self.soft_error
     }
 
-    /// The connection died for this.
+    /// Records why the connection died.
     pub(crate) fn set_error(&mut self, error: Option<Error>) {
         self.error = error;
     }
 
-    /// The last ICMP error, which is told now.
+    /// Returns and clears the last ICMP error.
     pub(crate) fn take_soft_error(&mut self) -> Option<Error> {
         self.soft_error.take()
     }
 
-    /// ICMP has told of an error that does not end the connection.
+    /// Records an ICMP error that does not end the connection.
     pub(crate) fn set_soft_error(&mut self, error: Error) {
         self.soft_error = Some(error);
     }
 
-    /// The peer has answered since, or the user was told.
+    /// The peer has answered since, or the error was reported.
     #[inline(always)]
     pub(crate) fn forget_soft_error(&mut self) {
         self.soft_error = None;

@@ -1,28 +1,28 @@
-//! What timestamps are held against while something is missing (RFC 7323 section 5.3).
+//! The lower bound for timestamps while segments are missing (RFC 7323 section 5.3).
 //!
-//! Owns [`PawsFloor`], which `reassembly.rs` keeps; `input/checks.rs` goes by it.
+//! Owns [`PawsFloor`], which is part of `reassembly.rs`; `input/checks.rs` uses it.
 
 use crate::pos::Pos;
 
-/// What timestamps of segments are held against while something is missing, or a
-/// repetition came less than a window ago (`docs/rfc.md`, D49). A repetition, needed or
-/// not, takes TS.Recent past the timestamps of what was sent before it and comes late:
-/// that would be dropped as an old duplicate, repeated, and its repetition would do the
-/// same to others.
+/// The lower bound for the timestamps of segments while some are missing, or less than a
+/// window after a retransmission arrived (`docs/rfc.md`, D49). A retransmission,
+/// necessary or not, advances TS.Recent past the timestamps of segments that were sent
+/// before it and are delayed. PAWS would drop these as old duplicates, they would be
+/// retransmitted, and their retransmission would have the same effect.
 ///
-/// It follows TS.Recent at a distance of one to two windows. A duplicate from a turn of
-/// the sequence numbers ago is older than that.
+/// The bound follows TS.Recent at a distance of one to two windows. A duplicate from an
+/// earlier wrap of the sequence numbers is older than that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PawsFloor {
-    /// What is missing was sent with this timestamp or a later one.
+    /// Missing segments were sent with this timestamp or a later one.
     floor: u32,
-    /// The next floor, once all is there up to `until`.
+    /// The next bound, once everything up to `until` has arrived.
     next: u32,
     pub(crate) until: Pos,
 }
 
 impl PawsFloor {
-    /// Nothing has been missing yet.
+    /// The state before anything was missing.
     pub(crate) const fn new() -> PawsFloor {
         PawsFloor {
             floor: 0,
@@ -35,7 +35,7 @@ impl PawsFloor {
         timestamp.wrapping_sub(self.floor) as i32 >= 0
     }
 
-    /// RCV.NXT has come to `rcv_nxt`, and the window reaches up to `edge`.
+    /// RCV.NXT has reached `rcv_nxt`, and the window reaches up to `edge`.
     pub(crate) fn follow(&mut self, ts_recent: u32, rcv_nxt: Pos, edge: Pos) {
         if rcv_nxt < self.until {
             return;

@@ -1,13 +1,13 @@
 //! A bounded, ordered set of disjoint ranges of positions, kept inline.
 //!
-//! Owns [`RangeSet`], on which the assembler (what arrived out of order) stands. Ends are
-//! stored as the low 32 bits of positions to halve the size: all ranges lie within a
-//! window, so 32 bits and a base near them say it all. Each call is given that base, a
+//! Owns [`RangeSet`], which the assembler (out-of-order data) uses. Bounds are stored as
+//! the low 32 bits of positions, which halves the size: all ranges lie within a window,
+//! so 32 bits and a base near them determine the position. Each call takes that base, a
 //! position not above any range and less than 2^31 below.
 
 use crate::pos::Pos;
 
-/// One range as stored: first position, and the one after the last.
+/// A stored range: its first position, and the one after its last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Stored {
     start: u32,
@@ -15,11 +15,11 @@ struct Stored {
 }
 
 /// At most `MOST` disjoint, non-adjacent ranges in ascending order. `N` of them are
-/// held in place; for more there is one allocation, which goes with the last range.
+/// stored inline; more take one allocation, which is freed with the last range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RangeSet<const N: usize, const MOST: usize> {
     ranges: [Stored; N],
-    /// All of them, if they are or were more than `N`.
+    /// All ranges, if they are or were more than `N`.
     more: Option<Box<[Stored; MOST]>>,
     len: u16,
 }
@@ -51,7 +51,7 @@ impl<const N: usize, const MOST: usize> RangeSet<N, MOST> {
         self.len == 0
     }
 
-    /// Room for ranges, those that there are first.
+    /// Storage for ranges; the first `len` are in use.
     fn slots(&self) -> &[Stored] {
         match &self.more {
             None => &self.ranges,
@@ -83,12 +83,12 @@ impl<const N: usize, const MOST: usize> RangeSet<N, MOST> {
         Ok(())
     }
 
-    /// Those that there are.
+    /// The ranges in use.
     fn used(&self) -> &[Stored] {
         self.slots().get(..self.len()).unwrap_or_default()
     }
 
-    /// The range number `i`, lowest first; `i` must be below `len`.
+    /// Range number `i`, lowest first; `i` must be below `len`.
     pub(crate) fn get(&self, base: Pos, i: usize) -> (Pos, Pos) {
         let r = self.slots().get(i).copied().unwrap_or_default();
         (widen(base, r.start), widen(base, r.end))
@@ -101,10 +101,10 @@ impl<const N: usize, const MOST: usize> RangeSet<N, MOST> {
             .map(move |r| (widen(base, r.start), widen(base, r.end)))
     }
 
-    /// How many ranges end below `pos`.
+    /// The number of ranges that end below `pos`.
     fn below(&self, base: Pos, pos: Pos) -> usize {
         let ranges = self.used();
-        // Arrivals extend the highest range more often than any other.
+        // New data extends the highest range more often than any other.
         match ranges.last() {
             Some(last) if widen(base, last.end) >= pos => {
                 ranges.partition_point(|r| widen(base, r.end) < pos)
@@ -113,8 +113,8 @@ impl<const N: usize, const MOST: usize> RangeSet<N, MOST> {
         }
     }
 
-    /// Adds `start..end` and merges it with what it touches. Says how many of its
-    /// positions were new. On `Full` nothing has changed.
+    /// Adds `start..end` and merges it with ranges that it touches. Returns how many of
+    /// its positions were new. On `Full` nothing has changed.
     pub(crate) fn insert(&mut self, base: Pos, start: Pos, end: Pos) -> Result<u64, Full> {
         if start >= end {
             return Ok(0);
@@ -151,7 +151,7 @@ impl<const N: usize, const MOST: usize> RangeSet<N, MOST> {
         Ok((end - start) as u64 - covered)
     }
 
-    /// Takes away everything below `pos`. Says how many positions that were.
+    /// Removes everything below `pos` and returns the number of positions removed.
     pub(crate) fn trim_below(&mut self, base: Pos, pos: Pos) -> u64 {
         let mut gone = 0;
         let mut keep = 0;
@@ -188,7 +188,7 @@ impl<const N: usize, const MOST: usize> RangeSet<N, MOST> {
             .sum()
     }
 
-    /// The range that holds `pos`.
+    /// The range that contains `pos`.
     pub(crate) fn find(&self, base: Pos, pos: Pos) -> Option<(Pos, Pos)> {
         self.ranges_from(base, pos)
             .next()

@@ -1,9 +1,9 @@
-//! The receive side: where in sequence space it stands, the window that was offered, and
-//! how much the user has read.
+//! The receive side: its position in sequence space, the advertised window, and how much
+//! the user has read.
 //!
-//! Owns [`ReceiveSide`], which `tcb.rs` keeps. `input/data.rs` and `input/fin.rs` move
-//! RCV.NXT, `window.rs` decides what is offered, `user.rs` tells what was read. What has
-//! arrived beyond RCV.NXT is `reassembly.rs`'s.
+//! Owns [`ReceiveSide`], which is part of the `Tcb`. `input/data.rs` and `input/fin.rs`
+//! advance RCV.NXT, `window.rs` decides what is advertised, `user.rs` reports what was
+//! read. Data beyond RCV.NXT is in `reassembly.rs`.
 
 use crate::codec::saved_part;
 use crate::pos::{NO_POS, Pos};
@@ -15,26 +15,27 @@ use longshore_wire::SeqNumber;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct ReceiveSide {
-    // ---- What header prediction reads and changes: see `Tcb`. ----
+    // ---- Read and changed by header prediction: see `Tcb`. ----
     /// RCV.NXT.
     nxt: Pos,
     /// The right edge of the window that we have advertised.
     adv: Pos,
     /// The sequence number of position 0 (IRS + 1).
     base: u32,
-    /// The MSS that our SYN tells.
+    /// The MSS that our SYN advertises.
     mss: u16,
-    /// What our windows are shifted by.
+    /// The shift of our windows.
     wscale: u8,
-    /// Bytes of options that every segment of the peer has.
+    /// Bytes of options in every segment of the peer.
     options: u8,
 
-    // ---- The rest. ----
-    /// The read position of the user.
+    // ---- Other fields. ----
+    /// How far the user has read.
     consumed: Pos,
-    /// The position of the peer's FIN, `NO_POS` if not known.
+    /// The position of the peer's FIN, `NO_POS` if unknown.
     fin: Pos,
-    /// RCV.UP: what follows the last urgent byte that the peer has told of; 0 if none.
+    /// RCV.UP: the position after the last urgent byte that the peer announced; 0 if
+    /// none.
     up: Pos,
     pub(crate) buffer: ReceiveBuffer,
 }
@@ -46,10 +47,10 @@ saved_part!(ReceiveSide {
 });
 
 impl ReceiveSide {
-    /// Bytes at its front that header prediction reads and changes.
+    /// Length of the front part that header prediction reads and changes, bytes.
     pub(crate) const HOT: usize = core::mem::offset_of!(ReceiveSide, consumed);
 
-    /// Nothing has come. `mss` is what our SYN tells.
+    /// Nothing has been received. `mss` is what our SYN advertises.
     pub(crate) const fn new(mss: u16, wscale: u8, buffer: ReceiveBuffer) -> ReceiveSide {
         ReceiveSide {
             nxt: 0,
@@ -77,55 +78,57 @@ impl ReceiveSide {
         self.adv
     }
 
-    /// The MSS that our SYN tells.
+    /// The MSS that our SYN advertises.
     #[inline(always)]
     pub(crate) const fn mss(&self) -> u16 {
         self.mss
     }
 
-    /// What our windows are shifted by.
+    /// The shift of our windows.
     #[inline(always)]
     pub(crate) const fn wscale(&self) -> u8 {
         self.wscale
     }
 
-    /// The read position of the user.
+    /// How far the user has read.
     #[inline(always)]
     pub(crate) const fn consumed(&self) -> Pos {
         self.consumed
     }
 
-    /// The position of the peer's FIN, `NO_POS` if not known.
+    /// The position of the peer's FIN, `NO_POS` if unknown.
     #[inline(always)]
     pub(crate) const fn fin(&self) -> Pos {
         self.fin
     }
 
-    /// RCV.UP: what follows the last urgent byte that the peer has told of; 0 if none.
+    /// RCV.UP: the position after the last urgent byte that the peer announced; 0 if
+    /// none.
     #[inline(always)]
     pub(crate) const fn up(&self) -> Pos {
         self.up
     }
 
-    /// The end of what may be read, in bytes: everything below is there, in order.
+    /// The end of what may be read, in bytes: everything below has arrived in order.
     #[inline(always)]
     pub(crate) fn readable(&self) -> u64 {
         self.nxt.min(self.fin).max(0) as u64
     }
 
-    /// Whether the peer has closed its direction and everything before its FIN is here.
+    /// Whether the peer has closed its direction and everything before its FIN has
+    /// arrived.
     #[inline(always)]
     pub(crate) fn is_closed(&self) -> bool {
         self.nxt > self.fin
     }
 
-    /// Payload bytes of a full segment of the peer, as far as we have let it.
+    /// Largest payload of the peer's segments, as advertised and less its options, bytes.
     #[inline(always)]
     pub(crate) fn full_segment(&self) -> u16 {
         self.mss - u16::from(self.options)
     }
 
-    /// Bytes of options that every segment of the peer has.
+    /// Bytes of options in every segment of the peer.
     pub(crate) const fn options(&self) -> u8 {
         self.options
     }
@@ -138,31 +141,31 @@ impl ReceiveSide {
         self.nxt = 0;
     }
 
-    /// Our windows are shifted by this.
+    /// Sets the shift of our windows.
     pub(crate) fn scale(&mut self, shift: u8) {
         self.wscale = shift;
     }
 
-    /// Every segment of the peer has this many bytes of options.
+    /// Every segment of the peer has `len` bytes of options.
     pub(crate) fn carry_options(&mut self, len: u16) {
         self.options = len as u8;
     }
 
-    /// Our SYN tells no more than this.
+    /// Our SYN advertises at most this MSS.
     pub(crate) fn bound_mss(&mut self, mss: u16) {
         self.mss = self.mss.min(mss);
     }
 
     // ---- Segments. ----
 
-    /// RCV.NXT moves to `nxt`.
+    /// Advances RCV.NXT to `nxt`.
     #[inline(always)]
     pub(crate) fn advance(&mut self, nxt: Pos) {
         self.nxt = nxt;
     }
 
-    /// A segment tells of a window up to `edge`; the edge that arrivals are held against
-    /// never moves back.
+    /// A segment advertises a window up to `edge`; the edge that arriving data is checked
+    /// against never moves back.
     pub(crate) fn promise(&mut self, edge: Pos) {
         self.adv = self.adv.max(edge);
     }
@@ -172,13 +175,13 @@ impl ReceiveSide {
         self.fin = end;
     }
 
-    /// RCV.NXT moves over the FIN.
+    /// Advances RCV.NXT over the FIN.
     pub(crate) fn handle_fin(&mut self) {
         self.nxt += 1;
         self.promise(self.nxt);
     }
 
-    /// The peer has told of urgent data before `up`.
+    /// The peer has announced urgent data before `up`.
     pub(crate) fn set_up(&mut self, up: Pos) {
         self.up = up;
     }
@@ -196,7 +199,7 @@ impl ReceiveSide {
         SeqNumber(self.base.wrapping_add(pos as u32))
     }
 
-    /// The position, nearest to RCV.NXT, of a sequence number.
+    /// The position of a sequence number that is nearest to RCV.NXT.
     pub(crate) fn pos(&self, seq: SeqNumber) -> Pos {
         let nxt = self.base.wrapping_add(self.nxt as u32);
         self.nxt + i64::from(seq.0.wrapping_sub(nxt) as i32)

@@ -1,8 +1,8 @@
-//! What has arrived beyond RCV.NXT, and what the peer is told of it.
+//! Data beyond RCV.NXT, and its reports to the peer.
 //!
-//! Owns [`Reassembly`], which `tcb.rs` keeps. `input/data.rs` puts ranges in and takes
-//! them out, `output/options.rs` makes SACK blocks of them. All of it may be forgotten:
-//! the peer then sends again what was never acknowledged.
+//! Owns [`Reassembly`], which is part of the `Tcb`. `input/data.rs` inserts and removes
+//! ranges, `output/options.rs` builds SACK blocks from them. All of this state may be
+//! discarded: the peer then retransmits what was never acknowledged.
 
 use crate::assembler::Assembler;
 use crate::paws::PawsFloor;
@@ -10,21 +10,21 @@ use crate::rcv::ReceiveSide;
 use crate::violation::{Violation, require};
 use longshore_wire::SeqNumber;
 
-/// Ranges out of order, and what is reported first.
+/// Out-of-order ranges, and the order in which they are reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reassembly {
-    /// Range to report first in the next SACK option (RFC 2883).
+    /// The duplicate to report first in the next SACK option (RFC 2883).
     pub(crate) duplicate: (SeqNumber, SeqNumber),
-    /// The latest out-of-order arrivals, each in another range, the last one first
+    /// The latest out-of-order arrivals, each in another range, the most recent first
     /// (RFC 2018 section 4: they are reported in this order).
     pub(crate) recent: [SeqNumber; 3],
-    /// What timestamps are held against while something is missing.
+    /// The lower bound for timestamps while segments are missing.
     pub(crate) floor: PawsFloor,
     pub(crate) ranges: Assembler,
 }
 
 impl Reassembly {
-    /// Everything is in order.
+    /// All data has arrived in order.
     pub(crate) const fn new() -> Reassembly {
         Reassembly {
             duplicate: (SeqNumber(0), SeqNumber(0)),

@@ -1,39 +1,41 @@
-//! The receive buffer: its size, and what tunes it.
+//! The receive buffer: its size and its auto-tuning.
 //!
-//! Owns [`ReceiveBuffer`], which `rcv.rs` keeps. Input feeds it the round trip as the
-//! receiver sees it, `user.rs` tells what was read, `window.rs` asks for the size.
+//! Owns [`ReceiveBuffer`], which is part of `rcv.rs`. Input passes it samples of the
+//! receiver's round-trip time, `user.rs` reports what was read, `window.rs` asks for the
+//! size.
 //!
-//! **Auto-tuning** (dynamic right-sizing, Fisk and Feng 2001, as Linux uses it): in
-//! each round trip the bytes that the user has read are counted. The peer cannot
-//! have had more than the window in flight, so a buffer of twice that count leaves
-//! room for its window to double, and the buffer is never what holds it back.
+//! **Auto-tuning** (dynamic right-sizing, Fisk and Feng 2001, as in Linux): in each round
+//! trip the bytes that the user has read are counted. The peer cannot have had more than
+//! the window in flight, so a buffer of twice that count leaves room for its window to
+//! double, and the buffer never limits it.
 
 use crate::codec::saved_part;
 use crate::pos::{NO_POS, Pos};
 use crate::time::Instant;
 
-/// The receive buffer's size and what tunes it.
+/// The receive buffer's size and the state of its tuning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReceiveBuffer {
     /// Bytes that may be unread.
     size: u32,
-    /// Up to where it may grow; not above `size` if it is fixed.
+    /// Upper bound of its growth; not above `size` if it is fixed.
     max: u32,
-    /// How far there is memory for it to grow now, bytes.
+    /// How far memory allows it to grow at present, bytes.
     room: u32,
     /// Most bytes read in a round trip so far.
     space: u32,
-    /// The round trip as the receiver sees it, microseconds; 0 if not known.
+    /// The receiver's round-trip time, microseconds; 0 if unknown.
     rtt_us: u32,
     /// The window field of the last segment.
     advertised_field: u16,
-    /// RCV.NXT and the read position together when it was made; as neither goes back,
-    /// their sum is the same as long as both are. `NO_POS` if the buffer is another since.
+    /// RCV.NXT plus the read position when that segment was sent; as neither decreases,
+    /// an equal sum means that both are unchanged. `NO_POS` if the buffer has changed
+    /// since.
     advertised_at: Pos,
-    /// Where the user's reading stood when the present count began.
+    /// The read position when the present count began.
     mark: Pos,
     mark_at: Instant,
-    /// Without timestamps: a window's worth from here is a round trip.
+    /// Without timestamps: a round trip ends when RCV.NXT reaches this position.
     rtt_mark: Pos,
     rtt_mark_at: Instant,
 }
@@ -73,60 +75,60 @@ impl ReceiveBuffer {
         self.size
     }
 
-    /// The window field of the last segment, if that is still true where RCV.NXT and the
-    /// read position together are `at`.
+    /// The window field of the last segment, if it is still valid; `at` is RCV.NXT plus
+    /// the read position.
     #[inline(always)]
     pub(crate) fn advertised(&self, at: Pos) -> Option<u16> {
         (self.advertised_at == at).then_some(self.advertised_field)
     }
 
-    /// The next segment has this window field; says which.
+    /// The next segment has this window field, which is returned.
     pub(crate) fn advertise(&mut self, at: Pos, field: u16) -> u16 {
         self.advertised_at = at;
         self.advertised_field = field;
         field
     }
 
-    /// The next window is not like the one before: the buffer is another.
+    /// Invalidates the last window field, because the buffer has changed.
     pub(crate) fn forget_advertised(&mut self) {
         self.advertised_at = NO_POS;
     }
 
-    /// How far there is memory for it to grow now, bytes.
+    /// Sets how far memory allows it to grow at present, bytes.
     pub(crate) fn set_room(&mut self, bytes: u32) {
         self.room = bytes;
     }
 
-    /// Whether it does not grow any more.
+    /// Whether it no longer grows.
     pub(crate) const fn is_fixed(&self) -> bool {
         self.size >= self.max
     }
 
-    /// The count begins anew, where the user has read up to `consumed`.
+    /// Restarts the count, with the user's read position at `consumed`.
     pub(crate) fn restart(&mut self, consumed: Pos, now: Instant) {
         self.mark = consumed;
         self.mark_at = now;
     }
 
-    /// The receiver's round trip in microseconds, 0 if not known.
+    /// The receiver's round-trip time in microseconds, 0 if unknown.
     pub(crate) const fn rtt_us(&self) -> u32 {
         self.rtt_us
     }
 
-    /// Bytes read in a round trip.
+    /// Most bytes read in a round trip.
     pub(crate) const fn space(&self) -> u32 {
         self.space
     }
 
-    /// The user has set the size (SO_RCVBUF): no more tuning. What was promised to
-    /// the peer stays promised, so a smaller buffer takes effect as it is read.
+    /// The user has set the size (SO_RCVBUF): tuning ends. The advertised window is not
+    /// taken back, so a smaller buffer takes effect as data is read.
     pub(crate) fn fix(&mut self, size: u32) {
         self.size = size;
         self.max = size;
     }
 
-    /// A sample of the round trip as the receiver sees it. The least counts, but it
-    /// may creep up if the path changes.
+    /// A sample of the receiver's round-trip time. The minimum is kept, but it may
+    /// increase slowly if the path changes.
     pub(crate) fn sample_rtt(&mut self, micros: u64) {
         let sample = micros.clamp(1, 10_000_000) as u32;
         self.rtt_us = match self.rtt_us {
@@ -136,7 +138,7 @@ impl ReceiveBuffer {
         };
     }
 
-    /// Without timestamps, a window's worth of data takes a round trip at least.
+    /// Without timestamps: one window of data takes at least a round trip.
     pub(crate) fn sample_window(&mut self, rcv_nxt: Pos, window: u32, now: Instant) {
         if rcv_nxt < self.rtt_mark {
             return;
@@ -148,7 +150,7 @@ impl ReceiveBuffer {
         self.rtt_mark_at = now;
     }
 
-    /// The user has read up to `consumed`. Says whether the buffer has grown.
+    /// The user has read up to `consumed`. Returns whether the buffer has grown.
     pub(crate) fn on_consumed(&mut self, consumed: Pos, mss: u16, now: Instant) -> bool {
         if self.size >= self.max || self.rtt_us == 0 {
             return false;
@@ -165,8 +167,8 @@ impl ReceiveBuffer {
             return false;
         }
         self.space = copied.min(u64::from(self.max)) as u32;
-        // Twice what was read, and as much again as the growth of it foretells:
-        // in slow start the peer's window doubles before this is told to it.
+        // Twice what was read, and as much again for the expected growth: in slow start
+        // the peer's window doubles before the new size is advertised.
         let growth = if space == 0 { 0 } else { copied - space };
         let wanted = 2 * (copied + growth) + 16 * u64::from(mss);
         let wanted = wanted.min(u64::from(self.max.min(self.room))) as u32;
@@ -176,7 +178,7 @@ impl ReceiveBuffer {
     }
 }
 
-/// The scale needed to offer a window of `max` bytes (RFC 7323 section 2.3: at most
+/// The scale needed to advertise a window of `max` bytes (RFC 7323 section 2.3: at most
 /// 14).
 pub(crate) fn scale_for(max: u32) -> u8 {
     let mut scale = 0;

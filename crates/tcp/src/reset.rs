@@ -1,4 +1,4 @@
-//! The reset that answers a segment which belongs to nothing.
+//! The reset that answers a segment of no connection.
 //!
 //! Owns [`reset_for`]. The engine calls it when neither a connection nor a listener
 //! matches; listener, SYN-SENT, SYN-RECEIVED and TIME-WAIT use the same rule.
@@ -7,7 +7,7 @@ use crate::Segment;
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
 
-/// What a segment occupies in sequence space: payload, SYN and FIN.
+/// The length of a segment in sequence space: payload, SYN and FIN.
 pub(crate) fn sequence_len(segment: &Segment<'_>) -> u32 {
     let flags = segment.header.flags;
     segment.payload_len
@@ -15,8 +15,8 @@ pub(crate) fn sequence_len(segment: &Segment<'_>) -> u32 {
         + u32::from(flags.contains(TcpFlags::FIN))
 }
 
-/// The reset for a segment to no connection, ports turned round; `None` if it is a
-/// reset itself.
+/// The reset that answers a segment of no connection, with ports swapped; `None` if the
+/// segment is itself a reset.
 ///
 /// RFC 9293 section 3.10.7.1: "If the ACK bit is off, sequence number zero is used",
 /// with `<SEQ=0><ACK=SEG.SEQ+SEG.LEN><CTL=RST,ACK>`; if it is on,

@@ -1,25 +1,24 @@
-//! A connection that outlives the process that has it: what of a [`Tcb`] is saved, and how
-//! another one is made of that.
+//! Saving a connection, and restoring it in another process.
 //!
 //! Owns [`SavedTcb`], [`Tcb::save`] and [`Tcb::restore`]. A process that hands its
 //! connections over saves each of them between two calls of other methods; its successor,
-//! which has the same clock, restores them, and then does what is done after each burst
+//! which has the same clock, restores them, and then proceeds as after each burst
 //! (`poll_transmit`, `take_events`, `deadline`).
 //!
 //! | part | saved | rebuilt |
 //! | --- | --- | --- |
-//! | `state`, `snd`, `stamps`, `acks`, `liveness`, `cfg`, `ecn`, `fast_open`, `outcome` | all of it | |
-//! | `flags` | all but the rest of this column | what is known of forgotten parts ([`FORGOTTEN`]) |
-//! | `rcv` | the sequence space, the buffer's size | the count that tunes the buffer begins anew |
-//! | `timers` | keepalive, the end of the state | the delayed acknowledgment in full; the others by the next `poll_transmit` |
-//! | `congestion` | window and threshold | the algorithm's memory, rate and pace begin anew |
-//! | `flight` | what the interface takes | all that is in flight counts as sent, for the second time, now; no repair is under way |
-//! | `reassembly` | | nothing: the peer sends again what it was never told to be in order (RFC 2018 section 8) |
-//! | `accounting` | | from 0 |
-//! | `predict`, `predict_data` | | by the rest |
+//! | `state`, `snd`, `stamps`, `acks`, `liveness`, `cfg`, `ecn`, `fast_open`, `outcome` | completely | |
+//! | `flags` | all others | those that refer to discarded state ([`FORGOTTEN`]) |
+//! | `rcv` | the sequence space, the buffer's size | the count that tunes the buffer restarts |
+//! | `timers` | keepalive, the end of the state | the delayed acknowledgment with its full delay; the others by the next `poll_transmit` |
+//! | `congestion` | window and threshold | the algorithm's state, rate and pacing restart |
+//! | `flight` | the size that the interface takes | everything in flight counts as retransmitted now; no recovery is in progress |
+//! | `reassembly` | | empty: the peer retransmits what was not acknowledged (RFC 2018 section 8) |
+//! | `accounting` | | starts at 0 |
+//! | `predict`, `predict_data` | | from the other fields |
 //!
-//! In each part, `saved_part!` lists the fields. The layout has a version; what belongs to
-//! another version, or to no connection at all, is a [`RestoreError`].
+//! In each part, `saved_part!` lists the fields. The layout has a version; bytes of
+//! another version, or of no valid connection, are a [`RestoreError`].
 
 use crate::accounting::Accounting;
 use crate::acks::{DELAY_US, OwedAcks};
@@ -47,14 +46,14 @@ use crate::time_wait::TIME_WAIT_US;
 use crate::timers::Timers;
 use crate::violation::{Violation, require};
 
-/// The version of the layout. A change to a list of `saved_part!` counts it up; a
-/// test holds the lengths.
+/// The version of the layout. It must be incremented when a list of `saved_part!`
+/// changes; a test checks the lengths.
 const VERSION: u16 = 1;
 
-/// Bytes of a saved connection.
+/// Size of a saved connection, bytes.
 const ROOM: usize = 512;
 
-/// Flags that say something of what is forgotten.
+/// Flags that refer to state that is not saved.
 const FORGOTTEN: Flags = Flags::DSACK
     .union(Flags::CAREFUL)
     .union(Flags::WINDOW_LIMITED)
@@ -62,8 +61,8 @@ const FORGOTTEN: Flags = Flags::DSACK
     .union(Flags::BUFFER_LIMITED)
     .union(Flags::REPAIRS_TIMEOUT);
 
-/// What comes between the timers and the end, in this order: congestion window and
-/// threshold, and what the interface takes.
+/// Length of what follows the timers: congestion window and threshold, and the size that
+/// the interface takes.
 const PATH_LEN: usize = 4 + 4 + 2;
 
 /// Bytes that are used.
@@ -82,34 +81,34 @@ const LEN: usize = u16::LEN
     + Timers::LEN
     + PATH_LEN;
 
-// What must outlive the process is no longer than this.
+// The part that must survive the process is at most this long.
 const _: () = assert!(LEN <= ROOM);
 
-/// What must outlive the process of a connection: plain bytes, without pointers, in a
-/// layout that does not depend on the compiler.
+/// The saved state of a connection: plain bytes, without pointers, in a layout that does
+/// not depend on the compiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct SavedTcb([u8; ROOM]);
 
 impl SavedTcb {
-    /// How many bytes it has.
+    /// Its size, bytes.
     pub const LEN: usize = ROOM;
 
-    /// From bytes that may have been written by another process;
-    /// [`Tcb::restore`] finds out what they are worth.
+    /// From bytes that may have been written by another process; [`Tcb::restore`]
+    /// validates them.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; ROOM]) -> SavedTcb {
         SavedTcb(bytes)
     }
 
-    /// The bytes, those that are not used being 0.
+    /// The bytes; unused ones are 0.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; ROOM] {
         &self.0
     }
 }
 
-/// Why bytes are no connection that could go on.
+/// Why bytes cannot be restored to a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
@@ -119,7 +118,7 @@ pub enum RestoreError {
         /// The version that they name.
         found: u16,
     },
-    /// A field holds what is no value of it.
+    /// The value of a field is invalid.
     #[error("a saved connection has no valid {0}")]
     Value(&'static str),
     /// The fields contradict each other.
@@ -134,8 +133,7 @@ impl From<Invalid> for RestoreError {
 }
 
 impl Tcb {
-    /// What must outlive the process, to be asked between two calls of other methods.
-    /// Changes nothing here.
+    /// Saves the connection; called between two calls of other methods. Changes nothing.
     #[must_use]
     pub fn save(&self) -> SavedTcb {
         let Tcb {
@@ -179,13 +177,13 @@ impl Tcb {
         SavedTcb(bytes)
     }
 
-    /// The connection that was saved, at `now` of the clock that it had. Payload that had
-    /// come out of order, beyond [`rcv_edge`](Tcb::rcv_edge), is forgotten.
+    /// Restores a saved connection at `now`, on the same clock. Out-of-order payload
+    /// beyond [`rcv_edge`](Tcb::rcv_edge) is discarded.
     ///
     /// # Errors
     ///
-    /// If the bytes are of another version, or no connection could have left them. Whatever
-    /// they are, a connection that is made of them behaves like one.
+    /// If the bytes are of another version, or are inconsistent. A connection that is
+    /// restored from any bytes behaves like a valid one.
     pub fn restore(saved: &SavedTcb, now: Instant) -> Result<Tcb, RestoreError> {
         let from = &mut Reader::new(&saved.0);
         let found = u16::restore(from)?;
@@ -234,7 +232,7 @@ impl Tcb {
         Ok(tcb)
     }
 
-    /// What must hold of what was saved, before anything is worked out by it.
+    /// The invariants of saved state, checked before anything is derived from it.
     fn check_saved(&self) -> Result<(), Violation> {
         self.snd.check_saved()?;
         self.rcv.check_saved()?;
@@ -272,7 +270,7 @@ impl Tcb {
         )
     }
 
-    /// Makes what was not saved.
+    /// Rebuilds the state that was not saved.
     fn rebuild(&mut self, now: Instant) {
         self.rcv.buffer.restart(self.rcv.consumed(), now);
         self.flight.note_told_mss(&self.snd);
@@ -294,7 +292,7 @@ impl Tcb {
         self.predict_next();
     }
 
-    /// What was saved of deadlines bounds them; it does not put them off.
+    /// Saved deadlines are upper bounds; restoring does not extend them.
     fn rebuild_timers(&mut self, now: Instant) {
         let saved = core::mem::replace(&mut self.timers, Timers::new());
         let orphan = self.flags.contains(Flags::ORPHAN);
@@ -335,7 +333,7 @@ impl Tcb {
 }
 
 impl SendSide {
-    /// What must hold of what was saved, [`check`](SendSide::check) included.
+    /// The invariants of saved state, with those of [`check`](SendSide::check).
     fn check_saved(&self) -> Result<(), Violation> {
         let edge = self.edge();
         let fits = (0..MAX_POS).contains(&edge) && self.una() <= MAX_POS;
@@ -353,7 +351,7 @@ impl SendSide {
 }
 
 impl ReceiveSide {
-    /// What must hold of what was saved, [`check`](ReceiveSide::check) included.
+    /// The invariants of saved state, with those of [`check`](ReceiveSide::check).
     fn check_saved(&self) -> Result<(), Violation> {
         let low = self.adv() < MAX_POS && self.up() <= MAX_POS;
         require(low && self.up() >= 0, "a receive stream that is too long")?;
@@ -363,9 +361,9 @@ impl ReceiveSide {
 }
 
 impl Flight {
-    /// What lies between SND.UNA and SND.NXT was sent by somebody else: it counts as sent
-    /// now, and not for the first time, so that its acknowledgment says nothing of the
-    /// round trip (RFC 6298 section 3). A SYN was sent at `syn_at`.
+    /// The data between SND.UNA and SND.NXT was sent by another process: it counts as
+    /// retransmitted now, so that its acknowledgment gives no round-trip sample (RFC 6298
+    /// section 3). A SYN was sent at `syn_at`.
     fn resume(&mut self, snd: &SendSide, syn_at: Instant, now: Instant) {
         let (una, nxt) = (snd.una(), snd.nxt());
         if nxt > una.max(0) {

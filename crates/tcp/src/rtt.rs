@@ -1,9 +1,9 @@
 //! The round-trip estimator and the retransmission timeout (RFC 6298), in
 //! microseconds.
 //!
-//! Owns [`RttEstimator`]. Input gives it samples, timers read [`RttEstimator::rto`]
-//! and double it. As Linux does, the minimum of 200 ms bounds the variance term and
-//! not the sum, so that the timeout never comes down to the round trip itself.
+//! Owns [`RttEstimator`]. Input passes it samples, timers read [`RttEstimator::rto`] and
+//! double it. As in Linux, the minimum of 200 ms applies to the variance term and not to
+//! the sum, so that the timeout is always well above the round-trip time.
 
 use crate::codec::saved_part;
 use crate::time::{Instant, MS, SECOND};
@@ -12,13 +12,13 @@ use core::hint::cold_path;
 
 /// The initial timeout (RFC 6298 section 2.1).
 pub(crate) const INITIAL_RTO: u64 = SECOND;
-/// The least variance term; RFC 6298 section 2.4 wants 1 s for the sum, Linux and
-/// every other current stack use 200 ms.
+/// The minimum of the variance term; RFC 6298 section 2.4 requires 1 s for the sum, Linux
+/// and all other current stacks use 200 ms.
 pub(crate) const MIN_VARIANCE: u64 = 200 * MS;
 /// The longest timeout (RFC 6298 section 2.5 allows 60 s or more).
 pub(crate) const MAX_RTO: u64 = 120 * SECOND;
 
-/// Smoothed round-trip time, its variation and the timeout made of them.
+/// Smoothed round-trip time, its variation and the retransmission timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RttEstimator {
     /// Smoothed round-trip time in eighths of a microsecond; 0 before the first
@@ -28,7 +28,7 @@ pub(crate) struct RttEstimator {
     rttvar4: u64,
     /// The timeout before the first sample, without backoff, microseconds.
     initial_rto: u32,
-    /// The least sample, microseconds; `u32::MAX` before the first.
+    /// The minimum of all samples, microseconds; `u32::MAX` before the first.
     min_rtt: u32,
     /// How often the timeout has been doubled.
     backoff: u8,
@@ -51,7 +51,7 @@ impl RttEstimator {
         }
     }
 
-    /// Takes the time between the two as a sample.
+    /// Takes the time between `from` and `now` as a sample.
     #[inline(always)]
     pub(crate) fn sample_since(&mut self, from: Instant, now: Instant) {
         let mut micros = now.0.wrapping_sub(from.0);
@@ -62,7 +62,7 @@ impl RttEstimator {
         self.take(micros);
     }
 
-    /// Takes a sample in microseconds, or what is nearest to it of what can be.
+    /// Takes a sample in microseconds, clamped to valid values.
     #[inline]
     pub(crate) fn sample(&mut self, micros: u64) {
         self.take(micros.clamp(1, MAX_RTO));
@@ -97,8 +97,8 @@ impl RttEstimator {
         }
     }
 
-    /// The timeout without backoff. It is worked out when it is asked for, which is
-    /// seldom: the tail loss probe comes first.
+    /// The timeout without backoff. It is computed on demand, which is rare: the tail
+    /// loss probe comes first.
     fn base_rto(&self) -> u64 {
         if self.srtt8 == 0 {
             return u64::from(self.initial_rto);
@@ -113,33 +113,33 @@ impl RttEstimator {
         (self.base_rto() << self.backoff.min(20)).min(MAX_RTO)
     }
 
-    /// Whether there is more between the two than the timeout.
+    /// Whether more than the timeout has passed between `from` and `to`.
     #[inline]
     pub(crate) fn is_longer_than_rto(&self, from: Instant, to: Instant) -> bool {
-        // Negative if the clock went back. The timeout is never shorter than the least
-        // variance term.
+        // Negative if the clock went back. The timeout is never shorter than the minimum
+        // of the variance term.
         let passed = to.0.wrapping_sub(from.0) as i64;
         passed > MIN_VARIANCE as i64 && passed > self.rto() as i64
     }
 
-    /// RFC 6298 section 5.5: back off the timer.
+    /// RFC 6298 section 5.5: doubles the timeout.
     pub(crate) fn back_off(&mut self) {
         self.backoff = self.backoff.saturating_add(1);
     }
 
-    /// An acknowledgment of new data ends the backoff (RFC 6298 section 5.7 leaves
-    /// it to the next sample; Linux and we do it at once).
+    /// An acknowledgment of new data ends the backoff (RFC 6298 section 5.7 leaves it to
+    /// the next sample; Linux and Longshore do it at once).
     pub(crate) fn clear_backoff(&mut self) {
         self.backoff = 0;
     }
 
-    /// How often the timeout is doubled now.
+    /// How often the timeout has been doubled.
     pub(crate) fn backoff(&self) -> u8 {
         self.backoff
     }
 
-    /// RFC 6298 section 5.7: if the SYN had to be repeated and there is no sample,
-    /// data starts with 3 s.
+    /// RFC 6298 section 5.7: if the SYN was retransmitted and there is no sample, the
+    /// timeout for data starts at 3 s.
     pub(crate) fn syn_was_repeated(&mut self) {
         if self.srtt8 == 0 {
             self.initial_rto = 3 * SECOND as u32;
@@ -157,12 +157,12 @@ impl RttEstimator {
         self.rttvar4 / 4
     }
 
-    /// The least sample in microseconds, `otherwise` before the first.
+    /// The minimum of all samples in microseconds, `otherwise` before the first.
     pub(crate) fn min_rtt_or(&self, otherwise: u64) -> u64 {
         self.min_rtt().map_or(otherwise, u64::from)
     }
 
-    /// The least sample in microseconds, `None` before the first.
+    /// The minimum of all samples in microseconds, `None` before the first.
     pub(crate) fn min_rtt(&self) -> Option<u32> {
         (self.min_rtt != u32::MAX).then_some(self.min_rtt)
     }

@@ -1,9 +1,8 @@
-//! What goes into and comes out of the machine: a received segment, what becomes
-//! of it, and a segment to be sent.
+//! The types at the crate's boundary: a received segment, what becomes of it, and a
+//! segment to be sent.
 //!
-//! Owns [`Segment`], [`Disposition`], [`Place`] and [`Transmit`]. None of them
-//! holds payload: it stays where the engine has it, and positions in the streams
-//! say where it belongs.
+//! Owns [`Segment`], [`Disposition`], [`Place`] and [`Transmit`]. None of them holds
+//! payload: it stays with the engine, and positions in the streams say where it belongs.
 
 use crate::DropReason;
 use core::ops::Range;
@@ -25,23 +24,23 @@ pub enum Ecn {
     Congested = 3,
 }
 
-/// A received segment, its checksum verified. It may be the merger of several
-/// (GRO, LRO), up to 65,535 bytes of payload.
+/// A received segment with a verified checksum. It may be merged from several packets
+/// (GRO, LRO), with up to 65,535 bytes of payload.
 #[derive(Debug, Clone, Copy)]
 pub struct Segment<'a> {
-    /// The header, options parsed.
+    /// The header with parsed options.
     pub header: &'a TcpHeader,
     /// Bytes of payload.
     pub payload_len: u32,
-    /// Payload bytes of each of the packets it was merged of; 0 if it is one
-    /// packet or nobody knows.
+    /// Payload bytes of each packet that it was merged from; 0 if it is one packet or if
+    /// that is unknown.
     pub gso_size: u16,
     /// The ECN field of its IP header.
     pub ecn: Ecn,
 }
 
 impl<'a> Segment<'a> {
-    /// A segment that came as one packet, without ECN.
+    /// A segment that arrived in one packet, without ECN.
     #[must_use]
     pub const fn new(header: &'a TcpHeader, payload_len: u32) -> Segment<'a> {
         Segment {
@@ -53,44 +52,42 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// Which part of a segment's payload is to be kept, and where in the receive
-/// stream it belongs.
+/// Which part of a segment's payload to keep, and where in the receive stream it belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// The position in the receive stream, in bytes from 0. It may lie beyond
-    /// `rcv_edge()`: the segment came out of order.
+    /// Its position in the receive stream, in bytes from 0; beyond `rcv_edge()` if the
+    /// segment arrived out of order.
     pub stream_offset: u64,
-    /// Bytes at the front of the payload that are not wanted.
+    /// Bytes to skip at the front of the payload.
     pub skip: u32,
-    /// Bytes to copy; what follows them is not wanted either.
+    /// Bytes to copy; the rest is not kept.
     pub len: u32,
 }
 
-/// What becomes of a segment.
+/// The result of processing a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[must_use]
 pub struct Disposition {
-    /// The payload to copy, before anything else is asked of the block: the edge
-    /// that the next `take_events` tells of already counts it.
+    /// The payload to copy before any other method is called: the edge that the next
+    /// `take_events` reports already includes it.
     pub place: Option<Place>,
-    /// Why the segment, or a part of its payload, was not taken.
+    /// Why the segment, or a part of its payload, was dropped.
     pub drop: Option<DropReason>,
-    /// An acknowledgment should go out without waiting for more segments of the
-    /// burst to be looked at; `poll_transmit` has it.
+    /// An acknowledgment should be sent before more segments of the burst are processed;
+    /// `poll_transmit` returns it.
     pub ack_now: bool,
-    /// Answer with what [`reset_for`](crate::reset_for) makes of the segment.
+    /// Answer with the reset that [`reset_for`](crate::reset_for) builds for the segment.
     pub reset: bool,
-    /// Only of a block in TIME-WAIT: the segment is the SYN of a new incarnation.
-    /// Forget the block and give the SYN to the listener; the new connection's ISS
-    /// must be after this. Without a listener, answer with a reset.
+    /// Only in TIME-WAIT: the segment is the SYN of a new incarnation. Drop the block and
+    /// pass the SYN to the listener; the new connection's ISS must be after this. Without
+    /// a listener, answer with a reset.
     pub reopen: Option<SeqNumber>,
-    /// Header prediction held (RFC 9293 leaves it to us; the 1989 paper counts
-    /// it).
+    /// The segment matched the header prediction (for the 1989 paper's statistics).
     pub fast_path: bool,
 }
 
 impl Disposition {
-    /// Not taken, for this reason.
+    /// A segment that was dropped for this reason.
     pub(crate) const fn dropped(reason: DropReason) -> Disposition {
         Disposition {
             place: None,
@@ -103,13 +100,13 @@ impl Disposition {
     }
 }
 
-/// A segment to be sent with a plain header, as nearly all are. What [`Transmit`] says
-/// of ports, checksum, payload and cutting is true of it too.
+/// A segment to be sent with a plain header, as nearly all are. Ports, checksum, payload
+/// and segmentation are as for [`Transmit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlainTransmit {
-    /// The header but for ports and checksum.
+    /// The header without ports and checksum.
     pub header: Plain,
-    /// Where in the send stream its payload begins.
+    /// Start of its payload in the send stream.
     pub payload_start: u64,
     /// Bytes of payload.
     pub payload_len: u32,
@@ -117,9 +114,9 @@ pub struct PlainTransmit {
     pub mss: u16,
 }
 
-/// A segment to be sent. The engine puts ports, checksum and payload to it; if
-/// `payload` is longer than `mss`, it is cut into packets of `mss` bytes (TSO) with
-/// PSH and FIN on the last.
+/// A segment to be sent. The engine adds ports, checksum and payload; if `payload` is
+/// longer than `mss`, it is segmented into packets of `mss` bytes (TSO) with PSH and FIN
+/// on the last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transmit {
     /// Sequence number.
@@ -136,9 +133,9 @@ pub struct Transmit {
     pub options: TcpOptions,
     /// Bytes of the send stream that it carries.
     pub payload: Range<u64>,
-    /// Payload bytes that fit one packet beside these options (`gso_size`).
+    /// Payload bytes that fit one packet with these options (`gso_size`).
     pub mss: u16,
-    /// It repeats what was sent before.
+    /// It is a retransmission.
     pub retransmission: bool,
     /// The ECN field of its packets.
     pub ecn: Ecn,
@@ -151,7 +148,7 @@ impl Transmit {
         (self.payload.end - self.payload.start) as usize
     }
 
-    /// The header of it, for a connection between these ports.
+    /// Its header, for a connection between these ports.
     #[must_use]
     pub fn header(&self, src_port: u16, dst_port: u16) -> TcpHeader {
         TcpHeader {

@@ -1,4 +1,4 @@
-//! Whether the send buffer alone holds the user up.
+//! Accounting of the time in which the send buffer alone limits the user.
 //!
 //! Owns [`Tcb::note_send_buffer`], which the engine calls after each burst;
 //! `accounting/busy.rs` sums the times up.
@@ -18,8 +18,8 @@ impl SendSide {
 }
 
 impl Tcb {
-    /// The user may have `size` bytes written and not acknowledged (SO_SNDBUF). Called
-    /// after each burst, when all was sent that may be.
+    /// The send buffer has `size` bytes (SO_SNDBUF). Called after each burst, when
+    /// everything that may be sent was sent.
     #[inline]
     pub fn note_send_buffer(&mut self, size: u32, now: Instant) {
         if self.snd.unacknowledged() >= i64::from(size)
@@ -29,8 +29,8 @@ impl Tcb {
         }
     }
 
-    /// The send buffer alone holds the user up if it is full, and all that it holds is
-    /// sent, and both windows would take more; until the user hears of room, which is
+    /// The send buffer alone limits the user if it is full, everything in it was sent,
+    /// and both windows have room; this ends when the user is notified of space, which is
     /// when a quarter of it is free.
     #[inline(never)]
     fn weigh_send_buffer(&mut self, size: u32, now: Instant) {

@@ -1,9 +1,9 @@
-//! The send side: where in sequence space it stands, the peer's window, and how much
-//! the user has written.
+//! The send side: its position in sequence space, the peer's window, and how much the
+//! user has written.
 //!
-//! Owns [`SendSide`], which `tcb.rs` keeps. `input/ack.rs` moves SND.UNA and the window,
-//! `output/` SND.NXT, `user.rs` the edge of what is written. What is known of each range
-//! in flight is `flight.rs`'s.
+//! Owns [`SendSide`], which is part of the `Tcb`. `input/ack.rs` advances SND.UNA and the
+//! window, `output/` SND.NXT, `user.rs` the edge of written data. The state of each range
+//! in flight is in `flight.rs`.
 
 use crate::codec::saved_part;
 use crate::pos::{Pos, SYN_POS};
@@ -11,21 +11,21 @@ use crate::rtt::RttEstimator;
 use crate::violation::{Violation, require};
 use longshore_wire::SeqNumber;
 
-/// The least MSS that is believed; less would be an attack on both ends' time.
+/// The smallest MSS that is accepted; a smaller one would waste both ends' time.
 pub(crate) const MIN_MSS: u16 = 48;
 
 /// Sequence space, window and edges of the send stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct SendSide {
-    // ---- What header prediction reads and changes: see `Tcb`. ----
+    // ---- Read and changed by header prediction: see `Tcb`. ----
     /// SND.UNA.
     una: Pos,
-    /// SND.NXT: what follows the last thing sent; never goes back.
+    /// SND.NXT: the position after everything sent; it never goes back.
     nxt: Pos,
-    /// The last byte that the user has written ends here.
+    /// The end of what the user has written.
     edge: Pos,
-    /// SND.WL1 and SND.WL2: of the segment that last set the window.
+    /// SND.WL1 and SND.WL2, of the segment that last updated the window.
     wl1: Pos,
     wl2: Pos,
     /// The sequence number of position 0 (ISS + 1).
@@ -34,29 +34,29 @@ pub(crate) struct SendSide {
     wnd: u32,
     /// The largest window that the peer has offered (MAX.SND.WND).
     max_wnd: u32,
-    /// Bytes of payload in a full segment beside the usual options.
+    /// Payload of a full segment with the usual options, bytes.
     mss: u16,
-    /// What the peer's windows are shifted by.
+    /// The shift of the peer's windows.
     wscale: u8,
-    /// Bytes of options that every segment has.
+    /// Bytes of options in every segment.
     options: u8,
 
-    // ---- The rest. ----
-    /// Data up to here need not wait for more.
+    // ---- Other fields. ----
+    /// Data up to here need not wait for more to be written.
     push: Pos,
-    /// The end of the last segment sent that was not full (Minshall's Nagle).
+    /// The end of the last small segment that was sent (Minshall's variant of Nagle).
     small: Pos,
-    /// SND.UP: what follows the last urgent byte sent; 0 if there was none.
+    /// SND.UP: the position after the last urgent byte sent; 0 if there was none.
     up: Pos,
-    /// The MSS that the peer's SYN told.
+    /// The MSS that the peer's SYN advertised.
     peer_mss: u16,
     /// The MSS that the path allows in our direction, without options.
     path_mss: u16,
-    /// What the user bounds segments to (TCP_MAXSEG), 0 for no bound.
+    /// The user's bound of the segment size (TCP_MAXSEG), 0 for none.
     bound: u16,
     /// The user has closed: the stream ends at `edge`, and a FIN follows it.
     fin: bool,
-    /// The peer reports what it has out of order (RFC 2018 was agreed).
+    /// The peer reports out-of-order data by SACK (RFC 2018 was negotiated).
     sack: bool,
     pub(crate) rtt: RttEstimator,
 }
@@ -69,12 +69,12 @@ saved_part!(SendSide {
 });
 
 impl SendSide {
-    /// Bytes at its front that header prediction reads and changes.
+    /// Length of the front part that header prediction reads and changes, bytes.
     pub(crate) const HOT: usize = core::mem::offset_of!(SendSide, push);
 
-    /// Nothing is sent. `mss` is what segments begin with, `peer_mss` what a peer takes
-    /// that does not tell, `path_mss` what the interface takes and `bound` what the user
-    /// allows, all in bytes.
+    /// Nothing has been sent. `mss` is the initial segment size, `peer_mss` that of a
+    /// peer that does not advertise one, `path_mss` that of the interface and `bound`
+    /// that of the user, all in bytes.
     pub(crate) const fn new(
         iss: SeqNumber,
         mss: u16,
@@ -112,7 +112,7 @@ impl SendSide {
         self.una
     }
 
-    /// SND.NXT: what follows the last thing sent.
+    /// SND.NXT: the position after everything sent.
     #[inline(always)]
     pub(crate) const fn nxt(&self) -> Pos {
         self.nxt
@@ -124,7 +124,7 @@ impl SendSide {
         self.edge
     }
 
-    /// SND.WL1: where the segment began that last set the window.
+    /// SND.WL1: the start of the segment that last updated the window.
     #[inline(always)]
     pub(crate) const fn wl1(&self) -> Pos {
         self.wl1
@@ -142,43 +142,43 @@ impl SendSide {
         self.max_wnd
     }
 
-    /// Bytes of payload in a full segment beside the usual options.
+    /// Payload of a full segment with the usual options, bytes.
     #[inline(always)]
     pub(crate) const fn mss(&self) -> u16 {
         self.mss
     }
 
-    /// What the peer's windows are shifted by.
+    /// The shift of the peer's windows.
     #[inline(always)]
     pub(crate) const fn wscale(&self) -> u8 {
         self.wscale
     }
 
-    /// Bytes of options that every segment has.
+    /// Bytes of options in every segment.
     #[inline(always)]
     pub(crate) const fn options(&self) -> u8 {
         self.options
     }
 
-    /// Data up to here need not wait for more.
+    /// Data up to here need not wait for more to be written.
     #[inline(always)]
     pub(crate) const fn push(&self) -> Pos {
         self.push
     }
 
-    /// The end of the last segment sent that was not full.
+    /// The end of the last small segment that was sent.
     #[inline(always)]
     pub(crate) const fn small(&self) -> Pos {
         self.small
     }
 
-    /// SND.UP: what follows the last urgent byte sent; 0 if there was none.
+    /// SND.UP: the position after the last urgent byte sent; 0 if there was none.
     #[inline(always)]
     pub(crate) const fn up(&self) -> Pos {
         self.up
     }
 
-    /// The MSS that the peer's SYN told.
+    /// The MSS that the peer's SYN advertised.
     #[inline(always)]
     pub(crate) const fn peer_mss(&self) -> u16 {
         self.peer_mss
@@ -196,7 +196,7 @@ impl SendSide {
         self.fin
     }
 
-    /// Whether the peer reports what it has out of order.
+    /// Whether the peer reports out-of-order data by SACK.
     #[inline(always)]
     pub(crate) const fn sack(&self) -> bool {
         self.sack
@@ -208,13 +208,13 @@ impl SendSide {
         SeqNumber(self.base.wrapping_add(pos as u32))
     }
 
-    /// The position, nearest to SND.UNA, of a sequence number.
+    /// The position of a sequence number that is nearest to SND.UNA.
     pub(crate) fn pos(&self, seq: SeqNumber) -> Pos {
         let una = self.base.wrapping_add(self.una as u32);
         self.una + i64::from(seq.0.wrapping_sub(una) as i32)
     }
 
-    /// Bytes (and SYN, FIN) that are sent and not acknowledged.
+    /// Bytes (with SYN and FIN) that were sent and are not acknowledged.
     #[inline(always)]
     pub(crate) fn in_flight(&self) -> u64 {
         (self.nxt - self.una) as u64
@@ -226,13 +226,14 @@ impl SendSide {
         self.una > SYN_POS
     }
 
-    /// The end of what is acknowledged, in bytes of what was written.
+    /// The end of the acknowledged data, at most the end of the written data.
     #[inline(always)]
     pub(crate) fn acked(&self) -> u64 {
         self.una.clamp(0, self.edge) as u64
     }
 
-    /// The end of what has been sent at least once, in bytes of what was written.
+    /// The end of the data that was sent at least once, at most the end of the written
+    /// data.
     pub(crate) fn sent(&self) -> u64 {
         self.nxt.clamp(0, self.edge) as u64
     }
@@ -243,7 +244,7 @@ impl SendSide {
         self.fin && self.una > self.edge
     }
 
-    /// The position after everything that there is to send, the FIN included.
+    /// The position after everything to be sent, the FIN included.
     #[inline(always)]
     pub(crate) fn end(&self) -> Pos {
         self.edge + i64::from(self.fin)
@@ -257,8 +258,8 @@ impl SendSide {
 
     // ---- The handshake. ----
 
-    /// The peer's SYN tells its MSS and its window, which is never scaled in a SYN (RFC
-    /// 7323 section 2.2).
+    /// The peer's SYN advertises its MSS and its window, which is never scaled in a SYN
+    /// (RFC 7323 section 2.2).
     pub(crate) fn handle_syn(&mut self, mss: u16, window: u16) {
         self.peer_mss = mss;
         self.wnd = u32::from(window);
@@ -266,18 +267,18 @@ impl SendSide {
         self.wl1 = SYN_POS;
     }
 
-    /// The peer's windows are shifted by this (RFC 7323 section 2.3: "if a value greater
+    /// Sets the shift of the peer's windows (RFC 7323 section 2.3: "if a value greater
     /// than 14 is received, log it and use 14").
     pub(crate) fn scale(&mut self, shift: u8) {
         self.wscale = if shift < 14 { shift } else { 14 };
     }
 
-    /// Every segment has this many bytes of options.
+    /// Every segment has `len` bytes of options.
     pub(crate) fn carry_options(&mut self, len: u16) {
         self.options = len as u8;
     }
 
-    /// The peer is going to report what it has out of order.
+    /// Sets whether the peer reports out-of-order data by SACK.
     pub(crate) fn expect_sack(&mut self, sack: bool) {
         self.sack = sack;
     }
@@ -288,7 +289,7 @@ impl SendSide {
         self.wl2 = ack;
     }
 
-    /// The same as [`handle_syn`](Self::handle_syn), but for the window.
+    /// As [`handle_syn`](Self::handle_syn), without the window.
     #[cfg(test)]
     pub(crate) fn set_peer_mss(&mut self, mss: u16) {
         self.peer_mss = mss;
@@ -302,14 +303,14 @@ impl SendSide {
         self.una = ack;
     }
 
-    /// Everything before `end` is sent now.
+    /// Everything before `end` has been sent.
     #[inline(always)]
     pub(crate) fn advance(&mut self, end: Pos) {
         self.nxt = end;
     }
 
-    /// A segment that begins at `start` and acknowledges everything before `ack` offers
-    /// this window, in bytes.
+    /// A segment that begins at `start` and acknowledges everything before `ack`
+    /// advertises this window, in bytes.
     #[inline(always)]
     pub(crate) fn take_window(&mut self, start: Pos, ack: Pos, window: u32) {
         self.wl1 = start;
@@ -320,18 +321,18 @@ impl SendSide {
         }
     }
 
-    /// Whether a segment says something newer of the window than those before. RFC 9293
-    /// section 3.10.7.4: "If SND.WL1 < SEG.SEQ or (SND.WL1 = SEG.SEQ and SND.WL2 =<
-    /// SEG.ACK)". As in Linux, what acknowledges new data is newer in any case, even if
-    /// its own data has been overtaken; with the old window, the right edge would move
-    /// without the peer's word.
+    /// Whether a segment's window is newer than the present one. RFC 9293 section
+    /// 3.10.7.4: "If SND.WL1 < SEG.SEQ or (SND.WL1 = SEG.SEQ and SND.WL2 =< SEG.ACK)". As
+    /// in Linux, a segment that acknowledges new data is newer in any case, even if its
+    /// own data was reordered; with the old window, the right edge would advance although
+    /// the peer did not say so.
     pub(crate) fn is_newer_window(&self, start: Pos, ack: Pos) -> bool {
         ack >= self.una
             && (self.una < ack || self.wl1 < start || (self.wl1 == start && self.wl2 <= ack))
     }
 
-    /// A segment that ends at `end` was not full, or [is not to be taken for
-    /// one](Self::small).
+    /// A segment that ends at `end` was small; also restores an [earlier
+    /// value](Self::small).
     #[inline(always)]
     pub(crate) fn set_small(&mut self, end: Pos) {
         self.small = end;
@@ -344,7 +345,7 @@ impl SendSide {
         self.edge = self.edge.max(edge);
     }
 
-    /// Nothing that is written waits for more.
+    /// None of the written data has to wait for more.
     pub(crate) fn set_push(&mut self) {
         self.push = self.edge;
     }
@@ -362,19 +363,20 @@ impl SendSide {
 
     // ---- The size of segments. ----
 
-    /// The path takes segments of this many bytes, options included. Ask
-    /// [`update_mss`](Self::update_mss) to go by it.
+    /// The path takes segments of this many bytes, options included. Takes effect with
+    /// [`update_mss`](Self::update_mss).
     pub(crate) fn set_path_mss(&mut self, mss: u16) {
         self.path_mss = mss;
     }
 
-    /// The user allows segments of this many bytes (TCP_MAXSEG), 0 for any.
+    /// Sets the user's bound of the segment size (TCP_MAXSEG), 0 for none.
     pub(crate) fn set_bound(&mut self, mss: u16) {
         self.bound = mss;
     }
 
-    /// The MSS for sending: what the peer, the path and the user allow, less the options
-    /// of every segment (RFC 6691 section 2: the MSS counts none).
+    /// Updates the MSS for sending: the minimum of what the peer, the path and the user
+    /// allow, less the options of every segment (RFC 6691 section 2: the MSS excludes
+    /// options).
     pub(crate) fn update_mss(&mut self) {
         let mut mss = self.peer_mss.min(self.path_mss);
         if self.bound != 0 {

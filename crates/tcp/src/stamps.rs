@@ -1,12 +1,12 @@
-//! Timestamps of a connection (RFC 7323): what the peer's last one was, and our clock.
+//! Timestamps of a connection (RFC 7323): the peer's most recent one, and our clock.
 //!
-//! Owns [`TimestampState`], which `tcb.rs` keeps; input takes TS.Recent from segments,
-//! output writes both.
+//! Owns [`TimestampState`], which is part of the `Tcb`; input takes TS.Recent from
+//! segments, output writes both.
 
 use crate::codec::saved_part;
 use crate::time::Instant;
 
-/// Both ends' timestamps. Without meaning unless they were agreed.
+/// Both ends' timestamps. Unused unless they were negotiated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct TimestampState {
@@ -14,9 +14,9 @@ pub(crate) struct TimestampState {
     recent_at: Instant,
     /// TS.Recent (RFC 7323 section 4.3).
     recent: u32,
-    /// Added to the clock for our timestamps.
+    /// Offset of our timestamps from the clock.
     offset: u32,
-    /// The echo that last told of the receiver's round trip.
+    /// The last echo that gave a sample of the receiver's round-trip time.
     echo: u32,
 }
 
@@ -53,13 +53,13 @@ impl TimestampState {
         self.recent_at
     }
 
-    /// What is added to the clock for our timestamps.
+    /// Offset of our timestamps from the clock.
     #[inline(always)]
     pub(crate) const fn offset(&self) -> u32 {
         self.offset
     }
 
-    /// The echo that last told of the receiver's round trip.
+    /// The last echo that gave a sample of the receiver's round-trip time.
     #[inline(always)]
     pub(crate) const fn echo(&self) -> u32 {
         self.echo
@@ -72,7 +72,7 @@ impl TimestampState {
         self.recent_at = now;
     }
 
-    /// This echo has told of the receiver's round trip.
+    /// This echo has given a sample of the receiver's round-trip time.
     pub(crate) fn note_echo(&mut self, echo: u32) {
         self.echo = echo;
     }

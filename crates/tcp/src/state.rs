@@ -1,8 +1,7 @@
 //! The states of RFC 9293 section 3.3.2 and what each permits.
 //!
-//! Owns [`State`] and the questions about it; `Tcb::enter` (in `tcb.rs`) is the one
-//! place that changes a state. LISTEN is not here: a listener is no connection and
-//! has a type of its own.
+//! Owns [`State`] and its predicates. LISTEN is not among them: a listener is no
+//! connection and has a type of its own.
 
 use crate::codec::saved_enum;
 
@@ -10,26 +9,26 @@ use crate::codec::saved_enum;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 pub enum State {
-    /// Both directions work.
+    /// Both directions are open.
     Established = 1,
-    /// A SYN is sent (active open).
+    /// We have sent a SYN (active open).
     SynSent = 2,
-    /// A SYN has come and ours is not acknowledged yet.
+    /// A SYN has arrived and ours is not acknowledged yet.
     SynReceived = 3,
     /// We have closed; our FIN is not acknowledged.
     FinWait1 = 4,
     /// Our FIN is acknowledged; the peer may still send.
     FinWait2 = 5,
-    /// Both have closed; the last acknowledgment may have to be repeated.
+    /// Both sides have closed; the last acknowledgment may have to be retransmitted.
     TimeWait = 6,
-    /// No connection (any more).
+    /// There is no connection (any more).
     #[default]
     Closed = 7,
     /// The peer has closed; we may still send.
     CloseWait = 8,
-    /// The peer has closed, then we; our FIN is not acknowledged.
+    /// The peer has closed, then we have; our FIN is not acknowledged.
     LastAck = 9,
-    /// Both closed at once; our FIN is not acknowledged.
+    /// Both sides have closed at the same time; our FIN is not acknowledged.
     Closing = 11,
 }
 
@@ -47,7 +46,7 @@ saved_enum!(State {
 });
 
 impl State {
-    /// Every state, for tables.
+    /// All states, for tables.
     pub const ALL: [State; 10] = [
         State::Established,
         State::SynSent,
@@ -61,7 +60,7 @@ impl State {
         State::Closing,
     ];
 
-    /// The name that `ss` uses.
+    /// The state's name in the output of `ss`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -78,7 +77,7 @@ impl State {
         }
     }
 
-    /// Whether the handshake is over (RFC 9293: the synchronized states from
+    /// Whether the handshake is complete (RFC 9293: the synchronized states from
     /// ESTABLISHED on).
     #[must_use]
     pub const fn is_synchronized(self) -> bool {
@@ -91,8 +90,8 @@ impl State {
         matches!(self, State::SynSent | State::SynReceived)
     }
 
-    /// Whether the user may still add to the send stream. Before the handshake is
-    /// over that only queues.
+    /// Whether the user may still write to the send stream. Before the handshake is
+    /// complete, data is only queued.
     #[must_use]
     pub const fn may_write(self) -> bool {
         matches!(
@@ -101,7 +100,7 @@ impl State {
         )
     }
 
-    /// Whether payload and FIN may be on the wire in this state.
+    /// Whether payload and FIN may be sent in this state.
     #[must_use]
     #[inline]
     pub(crate) const fn may_transmit_data(self) -> bool {
@@ -115,7 +114,7 @@ impl State {
         )
     }
 
-    /// Whether the peer may still send us payload.
+    /// Whether the peer may still send payload.
     #[must_use]
     pub const fn may_receive_data(self) -> bool {
         matches!(self, State::Established | State::FinWait1 | State::FinWait2)

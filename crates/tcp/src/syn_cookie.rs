@@ -1,23 +1,23 @@
-//! SYN cookies: answering a SYN without remembering it (RFC 4987 section 3.6), for a
-//! listener whose queue of half-open connections is full.
+//! SYN cookies: answering a SYN without keeping state for it (RFC 4987 section 3.6), for
+//! a listener whose queue of half-open connections is full.
 //!
-//! Owns [`SynCookie`]. When the listener says so, the engine sends
-//! [`SynCookie::answer`] and forgets the SYN; the acknowledgment that comes back is
-//! given to [`SynCookie::check`], and what that finds becomes a block by
-//! [`SynCookie::open`]. The hash is the caller's: keyed, of the four-tuple and the
-//! numbers that it is given.
+//! Owns [`SynCookie`]. When the listener asks for a cookie, the engine sends
+//! [`SynCookie::answer`] and drops the SYN; it passes the returning acknowledgment to
+//! [`SynCookie::check`], and [`SynCookie::open`] creates a block from the result. The
+//! caller provides the hash, which is keyed and covers the four-tuple and the numbers
+//! passed to it.
 //!
-//! What must be remembered travels as our initial sequence number:
+//! The state is encoded in our initial sequence number:
 //!
-//! | bits | what |
+//! | bits | contents |
 //! | --- | --- |
 //! | 31 to 27 | the minute, modulo 32 |
-//! | 26 to 24 | which of [`SIZES`] the peer's MSS is at least |
-//! | 23 to 0 | the hash of both, of the peer's initial sequence number and the four-tuple |
+//! | 26 to 24 | the index in [`SIZES`] of the peer's MSS, rounded down |
+//! | 23 to 0 | the hash of the above, of the peer's initial sequence number and the four-tuple |
 //!
-//! and, if both sides have timestamps, in the lower six bits of ours, as in Linux: the
-//! peer's window scale (15: none), whether SACK and ECN were agreed. Without timestamps
-//! there are none of these.
+//! and, if both sides use timestamps, in the lower six bits of our timestamp, as in
+//! Linux: the peer's window scale (15: none), and whether SACK and ECN were negotiated.
+//! Without timestamps none of these are used.
 
 use crate::config::{Config, EcnMode};
 use crate::open::default_mss;
@@ -27,18 +27,18 @@ use crate::time::{Instant, SECOND};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
 
-/// What the peer's MSS may be rounded down to, bytes.
+/// The values to which the peer's MSS is rounded down, bytes.
 const SIZES: [u16; 8] = [216, 536, 1200, 1360, 1440, 1452, 1460, 8960];
-/// A cookie is good for this minute and so many before it.
+/// A cookie is valid in its minute and in this many following ones.
 const GOOD_FOR: u32 = 1;
-/// In the place of the window scale: no scaling.
+/// The value of the window scale that means no scaling.
 const NO_SCALE: u32 = 15;
-/// The bits of a timestamp that the options take.
+/// The number of timestamp bits that encode options.
 const STAMP_BITS: u32 = 6;
 const SACK_BIT: u32 = 1 << 4;
 const ECN_BIT: u32 = 1 << 5;
 
-/// What a cookie has kept of a SYN.
+/// The state that a cookie encodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SynCookie {
     /// Our initial sequence number, and the peer's.
@@ -48,21 +48,21 @@ pub struct SynCookie {
     ecn: bool,
 }
 
-/// The minute that `now` is in.
+/// The number of the minute that contains `now`.
 const fn minute(now: Instant) -> u32 {
     (now.0 / (60 * SECOND)) as u32
 }
 
-/// The cookie for a minute and the place of a size.
+/// The cookie of a minute and an index in [`SIZES`].
 fn cookie(minute: u32, size: usize, irs: SeqNumber, hash: &impl Fn([u32; 2]) -> u64) -> u32 {
     let lead = (minute & 31) << 27 | (size as u32) << 24;
     lead | hash([irs.0, lead]) as u32 & 0xff_ffff
 }
 
 impl SynCookie {
-    /// The SYN-ACK that answers `syn` and remembers it. The arguments are those of
-    /// [`Tcb::accept`], but that `hash`, a keyed hash of the four-tuple and of these
-    /// numbers, takes the place of the initial sequence number.
+    /// The SYN-ACK that answers `syn` and encodes its state. The arguments are those of
+    /// [`Tcb::accept`], but `hash`, a keyed hash of the four-tuple and of the numbers
+    /// passed to it, replaces the initial sequence number.
     #[must_use]
     pub fn answer(
         cfg: &Config,
@@ -97,11 +97,11 @@ impl SynCookie {
         Some(syn_ack)
     }
 
-    /// What may be agreed when a cookie keeps it.
+    /// The configuration restricted to what a cookie can encode.
     fn terms(cfg: &Config, stamped: bool) -> Config {
         let ecn = match cfg.ecn {
             EcnMode::Off => EcnMode::Off,
-            // The cookie has no room for more than RFC 3168.
+            // The cookie can encode no more than RFC 3168.
             _ => EcnMode::Accept,
         };
         if stamped {
@@ -118,8 +118,8 @@ impl SynCookie {
         }
     }
 
-    /// What an acknowledgment that belongs to no connection brings back, if it carries a
-    /// cookie of ours that is good.
+    /// Decodes the cookie in an acknowledgment that belongs to no connection; `None` if
+    /// it carries no valid cookie.
     #[must_use]
     pub fn check(
         ack: &Segment<'_>,
@@ -156,9 +156,8 @@ impl SynCookie {
         })
     }
 
-    /// The block in SYN-RECEIVED that there would be without the cookie; the
-    /// acknowledgment is to be given to it next. The arguments are those of
-    /// [`SynCookie::answer`].
+    /// The block in SYN-RECEIVED that would exist without the cookie; the caller must
+    /// then pass it the acknowledgment. The arguments are those of [`SynCookie::answer`].
     #[must_use]
     pub fn open(&self, cfg: &Config, mss: u16, ts_offset: u32, now: Instant) -> Tcb {
         let stamped = self.options.timestamps.is_some();
@@ -174,21 +173,21 @@ impl SynCookie {
             seq: self.irs,
             ack: SeqNumber(0),
             flags: TcpFlags::SYN | asks,
-            // The acknowledgment brings the window.
+            // The acknowledgment has the window.
             window: 0,
             urgent: 0,
             options: self.options,
         };
         let syn = Segment::new(&header, 0);
         let mut tcb = Tcb::accept(&cfg, &syn, mss, self.iss, ts_offset, now);
-        // The SYN-ACK has long gone out; nobody knows when.
+        // The SYN-ACK was sent earlier, at an unknown time.
         let _ = tcb.poll_transmit(now, 0);
         tcb.flight.stop_timing(&mut tcb.congestion);
         tcb
     }
 }
 
-/// Without timestamps there is no ECN, which DCTCP would ask for by itself.
+/// Without timestamps there is no ECN, which DCTCP would always request.
 fn plain_congestion(which: crate::Congestion) -> crate::Congestion {
     match which {
         crate::Congestion::Dctcp => crate::Congestion::NewReno,
@@ -196,7 +195,7 @@ fn plain_congestion(which: crate::Congestion) -> crate::Congestion {
     }
 }
 
-/// The latest timestamp up to `clock` with these lower bits.
+/// The latest timestamp not after `clock` with these lower bits.
 fn stamp(clock: u32, kept: u32) -> u32 {
     let mask = (1 << STAMP_BITS) - 1;
     let val = clock & !mask | kept;

@@ -1,9 +1,9 @@
-//! Fast Open on a connection (RFC 7413): data on its SYN, ours or the peer's.
+//! Fast Open on a connection (RFC 7413): data on our SYN, or on the peer's.
 //!
-//! Owns those methods of [`Tcb`]: [`Tcb::start_fast_open`] (a client's SYN asks for a
-//! cookie, or carries one and data), [`Tcb::fast_open_outcome`] (what came of it) and, on
-//! the other side, [`Tcb::accept_fast_open`] and [`Tcb::give_fast_open_cookie`]. What a
-//! connection keeps of it, and what is around connections, is in `fast_open.rs`.
+//! Owns those methods of [`Tcb`]: [`Tcb::start_fast_open`] (a client's SYN requests a
+//! cookie, or carries one and data), [`Tcb::fast_open_outcome`] (the result) and, for a
+//! server, [`Tcb::accept_fast_open`] and [`Tcb::give_fast_open_cookie`]. The state of a
+//! connection, and what is kept outside of connections, is in `fast_open.rs`.
 
 use crate::events::Events;
 use crate::fast_open::{DEFAULT_MSS, FastOpenOutcome, FastOpenWay, Role};
@@ -16,10 +16,10 @@ use crate::time::Instant;
 use longshore_wire::tcp::FastOpenCookie;
 
 impl Tcb {
-    /// Uses Fast Open for an active open in this way, before the SYN is sent: it
-    /// carries what the user has written by then, as much as fits, or asks for a
-    /// cookie. `wait` holds the SYN back until something is written
-    /// (TCP_FASTOPEN_CONNECT), unless it asks.
+    /// Enables Fast Open for an active open, before the SYN is sent: the SYN carries what
+    /// the user has written by then, as far as it fits, or requests a cookie. `wait`
+    /// holds the SYN back until data is written (TCP_FASTOPEN_CONNECT), unless it
+    /// requests a cookie.
     pub fn start_fast_open(&mut self, way: FastOpenWay, wait: bool) {
         if self.state != State::SynSent || self.snd.nxt() != SYN_POS {
             return;
@@ -48,14 +48,14 @@ impl Tcb {
         }
     }
 
-    /// Whether the SYN waits for the first data: the program may be told that it is
-    /// connected.
+    /// Whether the SYN waits for the first data: the program may already be told that it
+    /// is connected.
     #[must_use]
     pub fn awaits_first_write(&self) -> bool {
         self.fast_open.waits
     }
 
-    /// Bytes that a SYN which waits for data can take of them; 0 if none waits.
+    /// Bytes of data that a waiting SYN can carry; 0 if no SYN waits.
     #[must_use]
     pub fn syn_room(&self) -> u16 {
         if self.fast_open.waits {
@@ -65,14 +65,14 @@ impl Tcb {
         }
     }
 
-    /// Whether the user may write, and read what comes: the connection is
-    /// established, or Fast Open lets a server's program have it before.
+    /// Whether the user may write, and read arriving data: the connection is established,
+    /// or Fast Open gives it to a server's program before that.
     #[must_use]
     pub fn is_open_to_user(&self) -> bool {
         self.state.is_synchronized() || self.is_fast_opened()
     }
 
-    /// Something was written, or is not going to be: a SYN that waits goes now.
+    /// Data was written, or will not be: a waiting SYN is sent now.
     pub fn release_syn(&mut self) {
         if self.fast_open.waits {
             self.fast_open.waits = false;
@@ -80,8 +80,8 @@ impl Tcb {
         }
     }
 
-    /// What came of Fast Open on an active open, once it is established; `None` if it
-    /// was not tried.
+    /// The result of Fast Open on an active open, once the connection is established;
+    /// `None` if it was not tried.
     #[must_use]
     pub fn fast_open_outcome(&self) -> Option<FastOpenOutcome> {
         let f = &self.fast_open;
@@ -96,7 +96,7 @@ impl Tcb {
         })
     }
 
-    /// The SYN-ACK gives the peer this cookie. For a passive open, before
+    /// The SYN-ACK grants the peer this cookie. For a passive open, before
     /// `poll_transmit`.
     pub fn give_fast_open_cookie(&mut self, cookie: FastOpenCookie) {
         if self.state == State::SynReceived && !self.flags.contains(Flags::ACTIVE) {
@@ -105,10 +105,10 @@ impl Tcb {
         }
     }
 
-    /// Takes the payload of the SYN that made this connection, whose cookie is good
-    /// (RFC 7413 section 4.2.2). The program may have the connection at once, and
-    /// answer before the handshake is over. For a passive open, before `poll_transmit`;
-    /// the payload is to be copied where the answer says.
+    /// Accepts the payload of the SYN that opened this connection, whose cookie is valid
+    /// (RFC 7413 section 4.2.2). The program may have the connection at once, and respond
+    /// before the handshake is complete. For a passive open, before `poll_transmit`; the
+    /// caller must copy the payload where the result says.
     pub fn accept_fast_open(&mut self, syn: &Segment<'_>, now: Instant) -> Disposition {
         let fresh = self.state == State::SynReceived
             && !self.flags.contains(Flags::ACTIVE)
@@ -140,15 +140,15 @@ impl Tcb {
         }
     }
 
-    /// Whether the program has the connection although the handshake is not over (a
+    /// Whether the program has the connection although the handshake is not complete (a
     /// passive open with data on the SYN).
     #[must_use]
     pub fn is_fast_opened(&self) -> bool {
         self.state == State::SynReceived && self.fast_open.accepted
     }
 
-    /// The path has turned out to take less than our SYN with its data: it goes again
-    /// without them, and at once, as it would when the timer runs out.
+    /// The path takes less than our SYN with its data: it is sent again at once without
+    /// data, as after a timeout.
     pub(crate) fn fast_open_met_small_path(&mut self) {
         if self.fast_open.sent > self.snd.path_mss() && !self.fast_open.fell_back {
             self.fast_open.fall_back();

@@ -1,9 +1,9 @@
-//! Virtual time: microseconds since a start that the caller chose.
+//! Virtual time: microseconds since an origin that the caller chose.
 //!
-//! Owns [`Instant`], the only notion of time in this crate. Nothing here reads a
-//! clock; every call that depends on time is given an `Instant`, so that a run
-//! can be replayed. Values must not go backwards from one call to the next; if
-//! they do, differences count as zero and nothing breaks.
+//! Owns [`Instant`], the only notion of time in this crate. Nothing here reads a clock;
+//! every call that depends on time takes an `Instant`, so that a run can be replayed.
+//! Values must not go backwards from one call to the next; if they do, differences count
+//! as zero and nothing breaks.
 
 use core::fmt;
 
@@ -12,39 +12,39 @@ pub(crate) const MS: u64 = 1_000;
 /// Microseconds in a second.
 pub(crate) const SECOND: u64 = 1_000_000;
 
-/// A point in time, in microseconds since an arbitrary start.
+/// A point in time, in microseconds since an arbitrary origin.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant(pub u64);
 
 impl Instant {
-    /// Later than everything: a timer with this deadline is off.
+    /// Later than every other time: a timer with this deadline is off.
     pub const NEVER: Instant = Instant(u64::MAX);
 
-    /// The point `micros` microseconds later; stays at `NEVER` on overflow.
+    /// The time `micros` microseconds later; saturates at `NEVER`.
     #[must_use]
     pub const fn after_us(self, micros: u64) -> Instant {
         Instant(self.0.saturating_add(micros))
     }
 
-    /// The point `millis` milliseconds later; stays at `NEVER` on overflow.
+    /// The time `millis` milliseconds later; saturates at `NEVER`.
     #[must_use]
     pub const fn after_ms(self, millis: u64) -> Instant {
         self.after_us(millis.saturating_mul(MS))
     }
 
-    /// The point `micros` microseconds later, for what is far from the clock's end.
+    /// The time `micros` microseconds later, without saturation.
     #[must_use]
     pub(crate) const fn soon(self, micros: u64) -> Instant {
         Instant(self.0.wrapping_add(micros))
     }
 
-    /// Where the next tick of `1 << granularity` microseconds begins.
+    /// The start of the next tick of `1 << granularity` microseconds.
     #[must_use]
     pub(crate) const fn next_tick(self, granularity: u8) -> Instant {
         Instant(self.0 | ((1 << granularity) - 1)).after_us(1)
     }
 
-    /// Microseconds from `earlier` to here, 0 if `earlier` is later.
+    /// Microseconds from `earlier` to this time, 0 if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Instant) -> u64 {
         self.0.saturating_sub(earlier.0)
@@ -56,8 +56,8 @@ impl Instant {
         self.0 == u64::MAX
     }
 
-    /// The value of the millisecond clock that timestamps show (RFC 7323
-    /// section 5.4 asks for a tick between 1 ms and 1 s), wrapping.
+    /// The value of the wrapping millisecond clock for timestamps (RFC 7323 section 5.4
+    /// requires a tick between 1 ms and 1 s).
     #[must_use]
     pub(crate) const fn millis32(self) -> u32 {
         (self.0 / MS) as u32

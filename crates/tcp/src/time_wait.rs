@@ -1,8 +1,8 @@
 //! TIME-WAIT as a small record of its own.
 //!
-//! Owns [`TimeWait`]. When a block tells `Events::TIME_WAIT`, the engine may put the
-//! record from `Tcb::time_wait` in its table and forget the block; a block left in
-//! place uses the same code. Plain data, a cache line long.
+//! Owns [`TimeWait`]. After `Events::TIME_WAIT` the engine may put the record from
+//! `Tcb::time_wait` into its table and drop the block; a block that is kept uses the same
+//! code. The record is plain data, one cache line long.
 
 use crate::output::plain_ack;
 use crate::reset::sequence_len;
@@ -11,11 +11,11 @@ use crate::{DropReason, Instant, Segment, Transmit};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpFlags;
 
-/// How long TIME-WAIT lasts: twice an MSL of 30 s, as Linux has it (RFC 9293 section
-/// 3.4.2 takes an MSL of 2 minutes).
+/// Duration of TIME-WAIT: twice an MSL of 30 s, as in Linux (RFC 9293 section 3.4.2
+/// assumes an MSL of 2 minutes).
 pub(crate) const TIME_WAIT_US: u64 = 60 * SECOND;
 
-/// Acknowledgments to anything but a FIN leave at most this often.
+/// Minimum interval between acknowledgments of segments other than a FIN.
 const ACK_INTERVAL_US: u64 = SECOND / 2;
 
 /// A connection in TIME-WAIT.
@@ -31,33 +31,33 @@ pub struct TimeWait {
     pub(crate) timestamps: bool,
 }
 
-/// What a segment does to a record.
+/// The action that a segment requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub enum TimeWaitVerdict {
-    /// Nothing; count it.
+    /// Send nothing; count the drop.
     Drop(DropReason),
     /// Send this acknowledgment.
     Ack(Transmit),
-    /// It is a new incarnation's SYN: forget the record and give the SYN to the
-    /// listener. The new connection's ISS must be after `iss_after`, so that it
-    /// cannot be mistaken for the old one.
+    /// The SYN of a new incarnation: drop the record and pass the SYN to the listener.
+    /// The new connection's ISS must be after `iss_after`, so that it cannot be mistaken
+    /// for the old one.
     Reopen {
         /// The new ISS must be after this.
         iss_after: SeqNumber,
     },
-    /// A reset: forget the record.
+    /// A reset: drop the record.
     Close,
 }
 
 impl TimeWait {
-    /// When the record may be forgotten.
+    /// When the record may be dropped.
     #[must_use]
     pub const fn expires(&self) -> Instant {
         self.expires
     }
 
-    /// A segment for the connection.
+    /// Processes a segment of the connection.
     ///
     /// RFC 9293 section 3.10.7.4 for TIME-WAIT, with RFC 6191 for a new SYN and RFC
     /// 5961 for RST and other SYNs.
@@ -99,9 +99,9 @@ impl TimeWait {
         TimeWaitVerdict::Ack(self.ack(now))
     }
 
-    /// RFC 6191 section 2: a SYN is of a new incarnation if its timestamp is greater
-    /// than the last one seen, or, without timestamps on either side, if its sequence
-    /// number is.
+    /// RFC 6191 section 2: a SYN belongs to a new incarnation if its timestamp is greater
+    /// than the last one received, or, without timestamps on either side, if its sequence
+    /// number is greater.
     fn is_newer(&self, segment: &Segment<'_>) -> bool {
         let h = segment.header;
         let newer_seq = (h.seq.0.wrapping_sub(self.rcv_nxt) as i32) > 0;
@@ -114,7 +114,7 @@ impl TimeWait {
         }
     }
 
-    /// The acknowledgment of everything, as sent last.
+    /// The acknowledgment of everything, as it was last sent.
     #[must_use]
     pub fn ack(&self, now: Instant) -> Transmit {
         let timestamps = self.timestamps.then(|| {

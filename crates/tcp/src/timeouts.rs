@@ -1,8 +1,8 @@
-//! What happens when a deadline passes.
+//! Handling of expired deadlines.
 //!
-//! Owns [`Tcb::deadline`], which the engine asks after each burst, and [`Tcb::on_timer`],
-//! which it calls once that has passed; a call too early does nothing. The deadlines
-//! themselves are in `timers.rs` and `flight.rs`.
+//! Owns [`Tcb::deadline`], which the engine reads after each burst, and
+//! [`Tcb::on_timer`], which it calls once that has passed; an early call does nothing.
+//! The deadlines themselves are in `timers.rs` and `flight.rs`.
 
 use crate::config::Config;
 use crate::events::{Error, Events};
@@ -22,8 +22,8 @@ fn take_due(deadline: &mut Instant, now: Instant) -> bool {
 }
 
 impl Tcb {
-    /// The timer that runs, and when it will have run out. What sends again comes
-    /// before what ends the connection, and that before the probes of an idle one.
+    /// The running timer and when it expires. Retransmission and persist timers take
+    /// precedence over the timer that ends the connection, and that over keepalive.
     #[must_use]
     pub fn running_timer(&self) -> Option<(RunningTimer, Instant)> {
         let t = &self.timers;
@@ -43,7 +43,7 @@ impl Tcb {
     }
 
     /// The earliest deadline: call [`Tcb::on_timer`] when it has passed. `None` if
-    /// nothing is to happen without a segment or a call.
+    /// nothing is to be done without a segment or a call.
     #[inline]
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
@@ -61,8 +61,8 @@ impl Tcb {
         (!next.is_never()).then_some(next)
     }
 
-    /// Acts on every deadline that has passed. Afterwards `poll_transmit` may have
-    /// something, and `take_events` too.
+    /// Handles every deadline that has passed. Afterwards `poll_transmit` and
+    /// `take_events` may return something.
     pub fn on_timer(&mut self, now: Instant) {
         self.on_deadlines(now);
         self.debug_check();
@@ -76,7 +76,7 @@ impl Tcb {
             self.flags |= Flags::FORCE_SMALL;
             self.snd.set_push();
         }
-        // `poll_transmit` looks at the pace by itself.
+        // `poll_transmit` itself checks the pacing.
         take_due(&mut self.timers.pace, now);
         if take_due(&mut self.timers.user, now) {
             return self.give_up();
@@ -104,15 +104,15 @@ impl Tcb {
         }
     }
 
-    /// The acknowledgment has waited long enough. The peer did not answer in kind, so
-    /// the connection is not interactive after all.
+    /// The acknowledgment was delayed for the full time. There was no response to carry
+    /// it, so the connection is not interactive.
     fn on_delayed_ack(&mut self) {
         self.flags.remove(Flags::INTERACTIVE);
         self.flags |= Flags::ACK_NOW;
     }
 
-    /// RFC 6298 section 5.4 to 5.6: repeat the earliest segment, back off, start the
-    /// timer again.
+    /// RFC 6298 sections 5.4 to 5.6: retransmit the earliest segment, back off, restart
+    /// the timer.
     fn on_retransmission_timeout(&mut self, now: Instant) {
         if self.snd.in_flight() == 0 && !self.state.is_opening() {
             return;
@@ -159,8 +159,8 @@ impl Tcb {
         self.flight.arm_retransmit(&self.snd, now);
     }
 
-    /// RFC 9293 section 3.8.6.1: probe a closed window, at intervals that double, for
-    /// as long as the peer answers.
+    /// RFC 9293 section 3.8.6.1: probe a closed window, at intervals that double, for as
+    /// long as the peer answers.
     fn on_persist_timeout(&mut self, now: Instant) {
         if self.snd.in_flight() > 0 || self.snd.nxt() >= self.snd.end() {
             return;
@@ -175,8 +175,8 @@ impl Tcb {
         } else {
             self.flags |= Flags::PROBE_DUE;
             if self.flags.contains(Flags::URGENT) {
-                // A probe is not acceptable to the peer, and its urgent pointer goes
-                // unread; an acknowledgment is (as Linux sends it).
+                // The peer does not accept a probe, so its urgent pointer is ignored; the
+                // peer does accept an acknowledgment (as Linux sends it).
                 self.flags |= Flags::ACK_NOW;
             }
         }
@@ -194,7 +194,7 @@ impl Tcb {
         let idle = u64::from(k.idle_ms) * MS;
         let heard = self.liveness.last_heard();
         if self.snd.in_flight() > 0 || self.snd.nxt() < self.snd.end() {
-            // Retransmission or probing of the window finds out as well.
+            // Retransmission or window probes detect a dead peer as well.
             self.timers.keepalive = now.after_us(idle.max(interval));
             return;
         }
@@ -219,15 +219,15 @@ impl Tcb {
         self.timers.keepalive = now.after_us(interval);
     }
 
-    /// The end of TIME-WAIT, or of the patience with an orphan's peer.
+    /// The end of TIME-WAIT, or of an orphan's FIN-WAIT-2.
     fn on_state_timeout(&mut self) {
         if matches!(self.state, State::TimeWait | State::FinWait2) {
             self.die(None, Events::empty());
         }
     }
 
-    /// The peer does not answer (RFC 9293 section 3.8.3, R2). The ICMP error that
-    /// was reported meanwhile, if any, says why.
+    /// The peer does not answer (RFC 9293 section 3.8.3, R2). If an ICMP error was
+    /// reported since, it is the reason.
     fn give_up(&mut self) {
         let error = self.outcome.soft_error().unwrap_or(Error::TimedOut);
         if self.state == State::SynReceived {
@@ -236,15 +236,15 @@ impl Tcb {
         self.die(Some(error), Events::TIMED_OUT);
     }
 
-    /// Nothing is outstanding: no retransmission, no user timeout (RFC 6298 section
-    /// 5.2).
+    /// Nothing is outstanding: stops the retransmission timer and the user timeout (RFC
+    /// 6298 section 5.2).
     pub(crate) fn disarm_xmit(&mut self) {
         self.flight.timer.at = Instant::NEVER;
         self.timers.user = Instant::NEVER;
     }
 }
 
-/// How often something is repeated before the connection is given up.
+/// The most retransmissions before the connection is aborted.
 fn retry_limit(cfg: &Config, flags: Flags) -> u8 {
     if flags.contains(Flags::ORPHAN) {
         cfg.orphan_retries

@@ -1,22 +1,23 @@
 //! Deadlines of a connection.
 //!
-//! Owns [`Timers`]: one deadline for each concern, overwritten and never re-armed.
-//! `timeouts.rs` has what happens when they pass; `flight.rs` has the first of the table.
+//! Owns [`Timers`]: one deadline for each purpose, which is overwritten rather than
+//! re-armed. `timeouts.rs` handles expired ones; the first one of the table is in
+//! `flight.rs`.
 //!
-//! | deadline | concern |
+//! | deadline | purpose |
 //! | --- | --- |
-//! | `xmit` | repetition of what is outstanding (RFC 6298) and what is tried before it (RFC 8985), or probing of a closed window |
+//! | `xmit` | retransmission (RFC 6298), the timers before it (RFC 8985), or probing of a closed window |
 //! | `ack` | the delayed acknowledgment (RFC 9293 section 3.8.6.3) |
 //! | `keepalive` | probing of an idle connection (RFC 9293 section 3.8.4) |
 //! | `state` | the end of TIME-WAIT, or of an orphan's FIN-WAIT-2 |
 //! | `user` | the user timeout (RFC 9293 section 3.8.3) |
-//! | `hold` | the end of a cork's patience |
-//! | `pace` | when data may go that was held back for the pace |
+//! | `hold` | the end of the time for which a cork holds data |
+//! | `pace` | when data held back by pacing may be sent |
 
 use crate::codec::saved_part;
 use crate::time::{Instant, MS};
 
-/// How long a cork may hold a small segment back, as Linux has it.
+/// How long a cork may hold a small segment back, as in Linux.
 pub(crate) const CORK_US: u64 = 200 * MS;
 
 /// The deadlines of a connection; `Instant::NEVER` if off.
@@ -55,11 +56,11 @@ impl Timers {
     }
 }
 
-/// A timer that the connection's user may want to see, as `ss -o` tells them apart. What
-/// delays an acknowledgment, a small segment or a paced one is not among them.
+/// The timers that are reported to users, as in `ss -o`. The timers that delay an
+/// acknowledgment, a small segment or a paced one are not among them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunningTimer {
-    /// Repetition of what is outstanding, or what is tried before it.
+    /// Retransmission, or the timers before it.
     Retransmission,
     /// Probing of a closed window.
     Persist,

@@ -1,8 +1,8 @@
-//! What the user may ask of a connection (RFC 9293 section 3.10): write, read,
-//! close, abort, and change options.
+//! The user's calls (RFC 9293 section 3.10): write, read, close, abort, and change
+//! options.
 //!
 //! Owns those methods of [`Tcb`]; the engine calls them as descriptors arrive, and
-//! `poll_transmit` afterwards. None of them can fail: what makes no sense in the
+//! `poll_transmit` afterwards. None of them can fail: a call that is not valid in the
 //! present state does nothing.
 
 use crate::config::{Keepalive, Linger};
@@ -22,16 +22,16 @@ impl ReceiveSide {
 }
 
 impl Tcb {
-    /// The user has written up to `edge` of the send stream. `push`: what is there
-    /// need not wait for more (false for MSG_MORE). Edges only move forward; a lower
-    /// one changes nothing but the push.
+    /// The user has written up to `edge` of the send stream. `push`: the data need not
+    /// wait for more (false for MSG_MORE). Edges only move forward; for a lower one only
+    /// the push takes effect.
     pub fn set_snd_edge(&mut self, edge: u64, push: bool) {
         if !self.state.may_write() || self.snd.fin() {
             return;
         }
         let edge = edge.min(Pos::MAX as u64 / 2) as Pos;
-        // Draft of the rate of delivery, section 3.4, as Linux has it: asked when there is
-        // more, for until then nobody knows that there would have been room for it.
+        // Section 3.4 of the delivery rate draft, checked as in Linux when more data is
+        // written: only then is it known that there would have been room for it earlier.
         if edge > self.snd.edge()
             && self.snd.nxt() >= self.snd.edge()
             && self.snd.in_flight() + u64::from(self.snd.mss())
@@ -49,8 +49,8 @@ impl Tcb {
         self.debug_check();
     }
 
-    /// The user has read up to `edge` of the receive stream; never beyond
-    /// `rcv_edge()`. May make a window update due.
+    /// The user has read up to `edge` of the receive stream; never beyond `rcv_edge()`. A
+    /// window update may become due.
     pub fn set_rcv_consumed(&mut self, edge: u64, now: Instant) {
         let edge = edge.min(self.rcv_edge()) as Pos;
         if edge <= self.rcv.consumed() {
@@ -68,9 +68,9 @@ impl Tcb {
     /// Closes the sending half: the FIN follows the last byte written.
     ///
     /// RFC 9293 section 3.10.4, CLOSE: in SYN-SENT the block is deleted, and as in Linux
-    /// whoever waits for the connection learns that it was reset; in SYN-RECEIVED the FIN
-    /// waits for ESTABLISHED. So it does in SYN-SENT if the user was told that the
-    /// connection is made (RFC 7413).
+    /// a program that waits for the connection gets a reset error; in SYN-RECEIVED the
+    /// FIN waits for ESTABLISHED, and also in SYN-SENT if the user was told that the
+    /// connection is established (RFC 7413).
     pub fn shutdown_send(&mut self) {
         if self.snd.fin() || !self.state.may_write() {
             return;
@@ -89,9 +89,9 @@ impl Tcb {
         self.debug_check();
     }
 
-    /// Closes the receiving half. As in Linux, what has not been read and what arrives
-    /// from now on may still be read; but once the sending half is closed too, what
-    /// arrives is answered by a reset. In SYN-SENT it ends the attempt.
+    /// Closes the receiving half. As in Linux, unread data and data that arrives from now
+    /// on may still be read; but once the sending half is closed too, arriving data is
+    /// answered by a reset. In SYN-SENT it ends the attempt.
     pub fn shutdown_recv(&mut self) {
         if self.gives_up_opening() {
             return;
@@ -100,7 +100,8 @@ impl Tcb {
         self.predict_next();
     }
 
-    /// In SYN-SENT, unless the user takes the connection for made: ends the attempt.
+    /// In SYN-SENT, unless the user was told that the connection is established: ends the
+    /// attempt.
     fn gives_up_opening(&mut self) -> bool {
         let opening = self.state == State::SynSent && !self.fast_open.is_taken_for_made();
         if opening {
@@ -109,8 +110,8 @@ impl Tcb {
         opening
     }
 
-    /// Whether [`close`](Tcb::close) would reset the connection, and what was written
-    /// and not sent by then be lost.
+    /// Whether [`close`](Tcb::close) would reset the connection, so that written data
+    /// that is unsent by then would be lost.
     #[must_use]
     pub fn resets_on_close(&self) -> bool {
         !self.flags.contains(Flags::ORPHAN)
@@ -141,8 +142,8 @@ impl Tcb {
                 self.die(None, Events::empty())
             }
             _ if self.cfg.linger == Linger::Reset || self.rcv.has_unread() => {
-                // In CLOSING and LAST-ACK too, as in Linux: the peer would take our
-                // FIN for the sign that all it sent was read.
+                // In CLOSING and LAST-ACK too, as in Linux: the peer would take our FIN
+                // as a sign that everything it sent was read.
                 self.flags |= Flags::RST_DUE | Flags::RST_ACK;
                 self.die(Some(Error::Aborted), Events::empty());
             }
@@ -158,8 +159,8 @@ impl Tcb {
         self.debug_check();
     }
 
-    /// Ends the connection at once. RFC 9293 section 3.10.5, ABORT: with a reset,
-    /// unless the peer knows of nothing or has already closed and we too.
+    /// Ends the connection at once. RFC 9293 section 3.10.5, ABORT: with a reset, unless
+    /// the peer does not know the connection or both sides have already closed.
     pub fn abort(&mut self) {
         self.flags |= Flags::ORPHAN;
         match self.state {
@@ -175,12 +176,12 @@ impl Tcb {
         self.debug_check();
     }
 
-    /// An orphan waits for the peer's FIN, but not for ever (TCP_LINGER2).
+    /// Bounds the time for which an orphan waits for the peer's FIN (TCP_LINGER2).
     pub(crate) fn start_fin_wait(&mut self, now: Instant) {
         self.timers.state = now.after_ms(u64::from(self.cfg.fin_wait_ms));
     }
 
-    /// TCP_NODELAY. Turning it on sends what is held back, corked or not, as in Linux.
+    /// TCP_NODELAY. Setting it sends what is held back, corked or not, as in Linux.
     pub fn set_nodelay(&mut self, on: bool) {
         self.cfg.nodelay = on;
         if on && self.snd.edge() > self.snd.nxt() {
@@ -188,7 +189,7 @@ impl Tcb {
         }
     }
 
-    /// TCP_CORK; taking it out sends what it held back.
+    /// TCP_CORK; clearing it sends what is held back.
     pub fn set_cork(&mut self, on: bool) {
         self.cfg.cork = on;
         if !on {
@@ -197,8 +198,8 @@ impl Tcb {
         }
     }
 
-    /// TCP_QUICKACK: on, acknowledge at once for a while, and now what is owed; off,
-    /// delay.
+    /// TCP_QUICKACK. On: owed acknowledgments are sent at once, and further ones without
+    /// delay for a while; off: acknowledgments are delayed.
     pub fn set_quickack(&mut self, on: bool) {
         self.cfg.quickack = on;
         if on {
@@ -234,8 +235,8 @@ impl Tcb {
         self.cfg.syn_retries = retries;
     }
 
-    /// SO_RCVBUF: fixes the receive buffer, which is then no longer tuned. Before the
-    /// SYN is sent it also decides the window scale.
+    /// SO_RCVBUF: fixes the size of the receive buffer, which is no longer tuned. Before
+    /// the SYN is sent it also determines the window scale.
     pub fn set_rcvbuf(&mut self, bytes: u32) {
         self.rcv.buffer.fix(bytes.max(1));
         self.rcv.buffer.forget_advertised();

@@ -1,13 +1,13 @@
-//! How long what was sent, or waits for the peer's window, may go without progress: the
-//! user timeout (RFC 9293 section 3.8.3), and what the two sides tell each other of theirs
-//! (RFC 5482).
+//! The user timeout, which bounds how long sent data, or data that waits for the peer's
+//! window, may go without progress (RFC 9293 section 3.8.3), and the option by which the
+//! two sides advertise theirs (RFC 5482).
 //!
-//! Owns the deadline `user`, the option's value and the bounds of what a peer may ask for.
-//! `input/` hands over what the peer said; `output/options.rs` asks what is to be said.
+//! Owns the deadline `user`, the option's value and the bounds of a peer's advice.
+//! `input/` passes on the peer's option; `output/options.rs` asks for ours.
 //!
-//! In the words of RFC 5482 section 3: ENABLED is `user_timeout_option` of the
-//! [`Config`]; ADV_UTO is what the user has set (TCP_USER_TIMEOUT), and
-//! nothing is told where that is nothing; CHANGEABLE holds until the user sets something.
+//! In the terms of RFC 5482 section 3: ENABLED is `user_timeout_option` of the
+//! [`Config`]; ADV_UTO is the user's setting (TCP_USER_TIMEOUT), and nothing is
+//! advertised without one; CHANGEABLE holds until the user sets a value.
 
 use crate::config::Config;
 use crate::flags::Flags;
@@ -17,32 +17,32 @@ use crate::tcb::Tcb;
 use crate::time::Instant;
 use crate::timers::Timers;
 
-/// The least and the most that a peer's advice comes to, milliseconds: L_LIMIT and U_LIMIT
-/// (RFC 5482 section 3.1). The former is the least for R2 (RFC 1122 section 4.2.3.5); the
-/// latter bounds how long a peer that is gone can make us keep what is meant for it.
+/// Bounds for a peer's advice, milliseconds: L_LIMIT and U_LIMIT (RFC 5482 section 3.1).
+/// The former is the minimum of R2 (RFC 1122 section 4.2.3.5); the latter bounds how long
+/// we keep data for a peer that is gone.
 const LEAST: u32 = 100_000;
 const MOST: u32 = 3_600_000;
 
 /// The granularity bit: the value counts minutes, not seconds.
 const MINUTES: u16 = 1 << 15;
-/// The longest that the option has room for, in its unit.
+/// The largest value of the option, in its unit.
 const LONGEST: u32 = MINUTES as u32 - 1;
 
-/// The option's value for a timeout, in seconds where that has room for it and in minutes
-/// where it has not, rounded up: a peer that goes by it shall not give up before we do. 0, which
-/// RFC 5482 section 3.2 forbids to send, is the value of no timeout alone.
+/// The option's value for a timeout, in seconds if that fits and otherwise in minutes,
+/// rounded up, since a peer that follows it must not give up before we do. The value is
+/// 0, which RFC 5482 section 3.2 forbids to send, only for a timeout of 0.
 const fn to_wire(ms: u32) -> u16 {
     let seconds = ms.div_ceil(1_000);
     if seconds <= LONGEST {
         return seconds as u16;
     }
-    // A u32 of milliseconds has 71,583 minutes, more than fit.
+    // A u32 of milliseconds is up to 71,583 minutes, more than fit.
     let minutes = seconds.div_ceil(60);
     MINUTES | if minutes < LONGEST { minutes } else { LONGEST } as u16
 }
 
-/// The timeout that an option's value stands for, milliseconds; `None` for the value 0, which
-/// is to be ignored (RFC 5482 section 3.2).
+/// The timeout of an option's value, milliseconds; `None` for the value 0, which must be
+/// ignored (RFC 5482 section 3.2).
 const fn from_wire(value: u16) -> Option<u32> {
     let count = (value & !MINUTES) as u32;
     if count == 0 {
@@ -53,7 +53,7 @@ const fn from_wire(value: u16) -> Option<u32> {
 }
 
 impl Liveness {
-    /// Takes `ms` for the time in force, the time that has passed included.
+    /// Sets the timeout in force to `ms`, counted from when data was first outstanding.
     fn put_user_timeout(
         &mut self,
         flight: &Flight,
@@ -69,9 +69,9 @@ impl Liveness {
         };
     }
 
-    /// The peer has made progress, or there is something to wait for where there was
-    /// nothing: the user timeout begins anew. Its deadline is off as long as there is
-    /// none (see [`Tcb::set_user_timeout`]).
+    /// Restarts the user timeout: the peer has made progress, or data is outstanding for
+    /// the first time. Without a user timeout the deadline stays off (see
+    /// [`Tcb::set_user_timeout`]).
     #[inline]
     pub(crate) fn arm_user_timeout(&mut self, timers: &mut Timers, cfg: &Config, now: Instant) {
         self.stall_from(now);
@@ -82,9 +82,9 @@ impl Liveness {
 }
 
 impl Tcb {
-    /// TCP_USER_TIMEOUT, milliseconds; 0 for none. Whatever the peer has advised is void.
-    /// With `user_timeout_option` in the [`Config`], the next segment tells
-    /// the peer, and one goes at once.
+    /// TCP_USER_TIMEOUT, milliseconds; 0 for none. Overrides the peer's advice. With
+    /// `user_timeout_option` in the [`Config`], a segment that advertises it is sent at
+    /// once.
     pub fn set_user_timeout(&mut self, ms: u32) {
         self.flags
             .remove(Flags::ADVISED_TIMEOUT | Flags::TELL_TIMEOUT);
@@ -95,9 +95,9 @@ impl Tcb {
         }
     }
 
-    /// The next segment tells the peer of the user timeout, if there is one to tell of;
-    /// says so. At the end of the handshake this repeats what the SYN had, for a listener
-    /// that kept nothing of that (RFC 5482 section 3).
+    /// The next segment advertises the user timeout, if there is one to advertise;
+    /// returns whether there is. At the end of the handshake this repeats the SYN's
+    /// option, for a listener that has not kept it (RFC 5482 section 3).
     pub(crate) fn announce_user_timeout(&mut self) -> bool {
         let told = self.user_timeout_option().is_some();
         if told {
@@ -106,7 +106,7 @@ impl Tcb {
         told
     }
 
-    /// What the option says, if one may be sent.
+    /// The option's value, if one may be sent.
     pub(crate) fn user_timeout_option(&self) -> Option<u16> {
         let told = self.cfg.user_timeout_option
             && self.cfg.user_timeout_ms != 0
@@ -114,8 +114,8 @@ impl Tcb {
         told.then(|| to_wire(self.cfg.user_timeout_ms))
     }
 
-    /// The peer has told of its user timeout: where our user has set none, ours follows,
-    /// within bounds (RFC 5482 section 3.1).
+    /// The peer has advertised its user timeout: if our user has set none, ours follows
+    /// it, within bounds (RFC 5482 section 3.1).
     pub(crate) fn handle_user_timeout_advice(&mut self, option: Option<u16>) {
         let changeable =
             self.cfg.user_timeout_ms == 0 || self.flags.contains(Flags::ADVISED_TIMEOUT);
@@ -133,8 +133,7 @@ impl Tcb {
         }
     }
 
-    /// No program holds the connection any more: what is left of it is ours alone, and so
-    /// is how long it may last.
+    /// No program holds the connection any more: the peer's advice no longer applies.
     pub(crate) fn forget_advised_timeout(&mut self) {
         if self.flags.contains(Flags::ADVISED_TIMEOUT) {
             self.flags.remove(Flags::ADVISED_TIMEOUT);

@@ -1,8 +1,8 @@
-//! The receive window: how much we offer, and when we say so.
+//! The receive window: its size, and when to advertise it.
 //!
-//! Owns those methods of [`ReceiveSide`] and [`Tcb`]. Output asks [`Tcb::offer_window`] for
-//! each segment, `user.rs` asks [`ReceiveSide::window_update_due`] when the user has read.
-//! How the buffer behind it grows is `receive_buffer.rs`'s.
+//! Owns those methods of [`ReceiveSide`] and [`Tcb`]. Output calls [`Tcb::offer_window`]
+//! for each segment, `user.rs` calls [`ReceiveSide::window_update_due`] when the user has
+//! read. The growth of the buffer behind it is in `receive_buffer.rs`.
 
 use crate::config::Config;
 use crate::events::Events;
@@ -13,14 +13,14 @@ use crate::tcb::UNPREDICTABLE;
 use crate::time::Instant;
 
 impl ReceiveSide {
-    /// Bytes of the receive stream that are there and unread, out-of-order ones not
-    /// counted: they lie in the window.
+    /// Bytes of the receive stream that are ready and unread; out-of-order data is not
+    /// counted, since it lies in the window.
     #[inline]
     fn unread(&self) -> u32 {
         (self.nxt().min(self.fin()) - self.consumed()).max(0) as u32
     }
 
-    /// Room in the receive buffer.
+    /// Free space in the receive buffer, bytes.
     #[inline]
     pub(crate) fn free_space(&self, cfg: &Config) -> u32 {
         let mut size = self.buffer.size();
@@ -30,16 +30,16 @@ impl ReceiveSide {
         size.saturating_sub(self.unread())
     }
 
-    /// What is left of the window that was offered.
+    /// The rest of the advertised window, bytes.
     #[inline]
     pub(crate) fn offered(&self) -> u32 {
         (self.adv() - self.nxt()).max(0) as u32
     }
 
-    /// The window to have in the next segment, in bytes.
+    /// The window to advertise in the next segment, in bytes.
     ///
-    /// RFC 9293 section 3.8.6.2.2, silly window avoidance of the receiver: the right
-    /// edge stays until it can be moved by the lesser of half the buffer and a full
+    /// RFC 9293 section 3.8.6.2.2, the receiver's silly window avoidance: the right edge
+    /// stays until it can be advanced by the lesser of half the buffer and a full
     /// segment. It is never moved back (section 3.8.6).
     #[inline]
     pub(crate) fn window_to_offer(&self, cfg: &Config) -> u32 {
@@ -53,7 +53,8 @@ impl ReceiveSide {
         }
     }
 
-    /// The same for what the last segment did not tell; see [`Tcb::offer_window`].
+    /// Computes the window field anew, if the last one is no longer valid; see
+    /// [`Tcb::offer_window`].
     fn offer_window_anew(&mut self, cfg: &Config, flags: Flags) -> u16 {
         if flags.contains(Flags::NO_ROOM) {
             return self.offer_no_window();
@@ -66,7 +67,7 @@ impl ReceiveSide {
         self.buffer.advertise(at, field as u16)
     }
 
-    /// The window is told as closed. What arrives is held against the edge that it had.
+    /// Advertises a closed window. Arriving data is still checked against the old edge.
     #[cold]
     fn offer_no_window(&mut self) -> u16 {
         self.promise(self.nxt());
@@ -74,12 +75,13 @@ impl ReceiveSide {
         self.buffer.advertise(at, 0)
     }
 
-    /// Whether the peer should hear of the room that reading has made, without
-    /// another reason to send: the edge can move by two segments or half the buffer,
-    /// and what it knows of is at most half of what there is. The second condition,
-    /// as in Linux, keeps a fast reader from doubling every acknowledgment.
+    /// Whether the space freed by reading should be advertised without another reason to
+    /// send: the edge can advance by two segments or half the buffer, and the peer knows
+    /// of at most half of the free space. The second condition, as in Linux, keeps a fast
+    /// reader from doubling the number of acknowledgments.
     pub(crate) fn window_update_due(&self, cfg: &Config) -> bool {
-        // What the field cannot say is no news (a peer without window scaling).
+        // Space beyond what the field can express does not count (a peer without window
+        // scaling).
         let free = self.free_space(cfg).min(0xffff << self.wscale());
         let offered = self.offered();
         let opens = free.saturating_sub(offered);
@@ -89,13 +91,13 @@ impl ReceiveSide {
 }
 
 impl Tcb {
-    /// Puts the window into its 16-bit field (RFC 7323 section 2.3) and remembers
-    /// what the peer will understand. Rounding down to the scale may take back up to
-    /// `2^scale - 1` bytes (RFC 7323 section 2.4 knows it); the edge that arrivals are
-    /// held against does not follow.
+    /// Returns the window's 16-bit field (RFC 7323 section 2.3) and records the edge that
+    /// the peer derives from it. Rounding down to the scale may take back up to `2^scale
+    /// - 1` bytes (see RFC 7323 section 2.4); the edge that arriving data is checked
+    /// against does not follow.
     ///
-    /// As long as neither the peer has sent nor the user read anything, it is what it
-    /// was in the segment before.
+    /// The field is that of the previous segment as long as neither RCV.NXT nor the read
+    /// position has changed.
     #[inline(always)]
     pub(crate) fn offer_window(&mut self) -> u16 {
         match self
@@ -113,8 +115,8 @@ impl Tcb {
         self.rcv.offer_window_anew(&self.cfg, self.flags)
     }
 
-    /// How far there is memory for the receive buffer to grow now, bytes: tuning stays
-    /// within, and what was granted before stays granted. To be told before
+    /// Sets how far memory allows the receive buffer to grow at present, bytes: tuning
+    /// stays within this; what was granted before stays granted. Call it before
     /// [`Tcb::set_rcv_consumed`].
     #[inline]
     pub fn set_rcv_room(&mut self, bytes: u64) {
@@ -122,10 +124,10 @@ impl Tcb {
         self.rcv.buffer.set_room(bytes);
     }
 
-    /// There is no memory for payload: until [`grant_room`](Tcb::grant_room) none is taken,
-    /// and the peer is told that the window is closed, which takes back what was promised
-    /// (`docs/rfc.md`, D53). What has arrived before stays, and acknowledgments count. Says
-    /// whether that is news.
+    /// There is no memory for payload: until [`grant_room`](Tcb::grant_room) none is
+    /// accepted, and the window is advertised as closed, which takes back what was
+    /// advertised (`docs/rfc.md`, D53). Data that has arrived stays, and acknowledgments
+    /// are processed. Returns whether this is a change.
     pub fn deny_room(&mut self) -> bool {
         let new = !self.is_denied_room();
         if new {
@@ -136,14 +138,14 @@ impl Tcb {
         new
     }
 
-    /// Whether there is no memory for payload, as far as this block knows.
+    /// Whether payload is refused for lack of memory.
     #[inline]
     #[must_use]
     pub fn is_denied_room(&self) -> bool {
         self.flags.contains(Flags::NO_ROOM)
     }
 
-    /// There is memory for payload again: the peer hears of it at once.
+    /// There is memory for payload again: the peer is notified at once.
     pub fn grant_room(&mut self) {
         if !self.is_denied_room() {
             return;

@@ -1,11 +1,12 @@
-//! The common path out: new data, or an acknowledgment, with a plain header.
+//! The output fast path: new data, or an acknowledgment, with a plain header.
 //!
-//! Owns [`Tcb::poll_whole`] and [`Tcb::poll_plain`], which the engine asks in this order
-//! before [`poll_transmit`](Tcb::poll_transmit). Nothing is repeated or probed, no SACK
-//! block is owed, the handshake is over, neither pace nor ECN matters, nothing is urgent:
-//! then what is left of the segment is its numbers, flags and timestamps, and a header of
-//! known layout. What to send and what follows from it are decided by the same functions,
-//! so that both ways send the same.
+//! Owns [`Tcb::poll_whole`] and [`Tcb::poll_plain`], which the engine calls in this order
+//! before [`poll_transmit`](Tcb::poll_transmit). The conditions are that nothing is
+//! retransmitted or probed, no SACK block is owed, the handshake is complete, neither
+//! pacing nor ECN is on, and nothing is urgent. A segment then consists of sequence
+//! numbers, flags and timestamps, in a header of known layout. The same functions as on
+//! the slow path decide what to send and update the state, so that both paths send the
+//! same.
 
 use crate::flags::Flags;
 use crate::pos::Pos;
@@ -15,7 +16,7 @@ use crate::tcb::UNPREDICTABLE;
 use crate::time::Instant;
 use longshore_wire::tcp::TcpFlags;
 
-/// What the common path knows nothing of.
+/// Conditions that the fast path does not handle.
 const UNCOMMON: Flags = Flags::SYN_DUE
     .union(Flags::RST_DUE)
     .union(Flags::PROBE_DUE)
@@ -24,20 +25,20 @@ const UNCOMMON: Flags = Flags::SYN_DUE
     .union(Flags::URGENT)
     .union(Flags::TELL_TIMEOUT);
 
-/// What the commonest segments know nothing of.
+/// Conditions that `poll_whole` does not handle.
 const UNLIKE_OTHERS: Flags = UNCOMMON
     .union(Flags::FORCE_SMALL)
     .union(Flags::WINDOW_LIMITED);
 
 impl Tcb {
-    /// The next segment to send, if it is of the commonest kind: new data in whole
-    /// packets, behind other that is in flight; `max_payload` as for
-    /// [`poll_transmit`](Tcb::poll_transmit). `None` says that it is another, or that
-    /// there is none: [`poll_plain`](Tcb::poll_plain) knows.
+    /// The next segment to send, if it is of the most common kind: new data in full
+    /// packets, with other data in flight; `max_payload` as for
+    /// [`poll_transmit`](Tcb::poll_transmit). `None` means that the segment is of another
+    /// kind, or that there is none: call [`poll_plain`](Tcb::poll_plain).
     #[inline(always)]
     pub fn poll_whole(&mut self, now: Instant, max_payload: usize) -> Option<PlainTransmit> {
-        // What input predicts says as much of output: established, and nothing is lost,
-        // reported, probed for or out of order.
+        // Header prediction implies the same for output: the connection is established,
+        // and nothing is lost, SACKed, probed for or out of order.
         let usual = self.predict != UNPREDICTABLE
             && !self.flags.intersects(UNLIKE_OTHERS)
             && !self.snd.fin()
@@ -50,7 +51,7 @@ impl Tcb {
         let payload_len = (end - start) as u32;
         let push = self.push_of_whole(end, payload_len);
         Some(PlainTransmit {
-            // The segment that is expected has the same options, and ACK alone.
+            // The expected segment has the same options, and only ACK set.
             header: self.settle_as(start, self.predict | push.0, now),
             payload_start: start as u64,
             payload_len,
@@ -58,13 +59,13 @@ impl Tcb {
         })
     }
 
-    /// New data goes out behind other that is in flight, in whole packets, and nothing
-    /// is lost, reported or probed for: [`note_new`](Tcb::note_new), less what it would
-    /// not do then.
+    /// New data is sent in full packets with other data in flight, and nothing is lost,
+    /// SACKed or probed for: [`note_new`](Tcb::note_new) without the steps that do not
+    /// apply then.
     #[inline(always)]
     fn note_more(&mut self, end: Pos, now: Instant) {
         self.snd.advance(end);
-        // What is uncommon is called with the whole block, which is in a register.
+        // Uncommon cases take the whole block, whose address is in a register.
         if !self.flight.scoreboard.send_with_last(end, now) {
             self.send_apart(end, now);
         }
@@ -88,7 +89,8 @@ impl Tcb {
         self.flight.arm_probe(&self.snd, now);
     }
 
-    /// What [`flags_of`](Tcb::flags_of) adds to ACK for whole packets of data and no FIN.
+    /// The flags that [`flags_of`](Tcb::flags_of) adds to ACK for full packets without
+    /// FIN.
     #[inline(always)]
     fn push_of_whole(&mut self, end: Pos, len: u32) -> TcpFlags {
         let mss = u32::from(self.snd.mss());
@@ -106,9 +108,9 @@ impl Tcb {
         }
     }
 
-    /// The next segment to send, if it is one of the common kinds; `max_payload` as for
-    /// [`poll_transmit`](Tcb::poll_transmit). `None` says that it is another, or that
-    /// there is none: `poll_transmit` knows.
+    /// The next segment to send, if it is of a common kind; `max_payload` as for
+    /// [`poll_transmit`](Tcb::poll_transmit). `None` means that the segment is of another
+    /// kind, or that there is none: call `poll_transmit`.
     #[inline]
     pub fn poll_plain(&mut self, now: Instant, max_payload: usize) -> Option<PlainTransmit> {
         match self.poll_whole(now, max_payload) {
@@ -117,9 +119,9 @@ impl Tcb {
         }
     }
 
-    /// The same where [`poll_whole`](Tcb::poll_whole) has found none: the first data
-    /// after a silence, the last of what was written, the FIN; data of which it takes
-    /// more to say whether it is common.
+    /// As [`poll_plain`](Tcb::poll_plain) after [`poll_whole`](Tcb::poll_whole) has
+    /// returned `None`: handles the first data after an idle period, the last of the
+    /// written data, the FIN, and data that needs the full checks.
     #[inline(never)]
     pub fn poll_less_plain(&mut self, now: Instant, max_payload: usize) -> Option<PlainTransmit> {
         let common = !self.flags.intersects(UNCOMMON)

@@ -1,8 +1,8 @@
-//! Segments out.
+//! Segment output.
 //!
-//! Owns [`Tcb::poll_transmit`] and how a chosen range becomes a [`Transmit`]. The
-//! engine calls it after each burst until it gives nothing. `select.rs` decides what
-//! goes, `options.rs` which options it carries.
+//! Owns [`Tcb::poll_transmit`] and builds a [`Transmit`] from a selected range. The
+//! engine calls it after each burst until it returns `None`. `select.rs` decides what is
+//! sent, `options.rs` which options it carries.
 
 mod fast_path;
 mod options;
@@ -25,11 +25,12 @@ use crate::time::{Instant, MS};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::{Plain, TcpFlags, TcpOptions, control};
 
-/// Data that goes out this soon after some came in makes a connection interactive.
+/// Data sent this soon after data was received makes the connection interactive,
+/// microseconds.
 const ANSWER_US: u64 = 40 * MS;
 
 impl Flight {
-    /// Whether what begins at `pos` is the next to be repeated.
+    /// Whether the range that begins at `pos` is the next to be retransmitted.
     fn is_lost_from(&self, snd: &SendSide, pos: Pos) -> bool {
         let lost = self.scoreboard.first_lost(snd.una());
         lost.is_some_and(|l| l.start == pos)
@@ -38,9 +39,10 @@ impl Flight {
 
 impl SendSide {
     /// The sequence number of a segment without payload: SND.NXT, but not beyond the
-    /// peer's window if that has shrunk, or the peer would not look at it. What rounding
-    /// to the scale has taken back is still received (RFC 7323 section 2.4), and may be
-    /// there already: below it, the peer would not look at the segment either.
+    /// peer's window if that has shrunk, since the peer would drop the segment. The part
+    /// of the window that rounding to the scale has taken back is still accepted (RFC
+    /// 7323 section 2.4) and may already contain data, so a number below that would be
+    /// dropped as well.
     #[inline]
     fn ack_pos(&self) -> Pos {
         let edge = self.wnd_edge().max(self.una());
@@ -53,10 +55,10 @@ impl SendSide {
 }
 
 impl Tcb {
-    /// The next segment to send, if any. `max_payload` is how much one may carry:
-    /// the MSS, or more if it is cut up later (then a multiple of the MSS is used). A
-    /// probe of the path's MTU may be longer, but fits the interface in one packet.
-    /// Whatever is handed out counts as sent.
+    /// The next segment to send, if any. `max_payload` is the largest payload of a
+    /// segment: the MSS, or more if the segment is segmented later (then a multiple of
+    /// the MSS is used). A probe of the path's MTU may be longer, but fits the interface
+    /// in one packet. A returned segment counts as sent.
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
         if !self.may_have_to_send() {
@@ -67,8 +69,8 @@ impl Tcb {
         transmit
     }
 
-    /// Whether [`poll_transmit`](Tcb::poll_transmit) may have something. `false` is
-    /// certain, and true for most blocks that a burst has touched.
+    /// Whether [`poll_transmit`](Tcb::poll_transmit) may return a segment. `false` is
+    /// exact; it is the result for most blocks that a burst has touched.
     #[inline]
     #[must_use]
     pub fn may_have_to_send(&self) -> bool {
@@ -97,11 +99,12 @@ impl Tcb {
         {
             return Some(transmit);
         }
-        // The word of urgent data goes before the probe, which acknowledges too.
+        // The announcement of urgent data is sent before the probe, and acknowledges too.
         let urges = self.flags.contains(Flags::URGENT | Flags::ACK_NOW);
         if self.flags.contains(Flags::PROBE_DUE) && !urges {
             self.flags.remove(Flags::PROBE_DUE);
-            // One below SND.UNA: outside the peer's window, so that it answers.
+            // The number is one below SND.UNA: outside the peer's window, so that it
+            // answers.
             let pos = self.snd.una() - 1;
             return Some(self.emit(pos, pos, TcpFlags::ACK, now));
         }
@@ -124,7 +127,7 @@ impl Tcb {
         None
     }
 
-    /// Data, again or new, or the FIN.
+    /// Retransmitted or new data, or the FIN.
     fn poll_data(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
         let max_payload = self.snd.urgent_payload(
             self.flags,
@@ -146,7 +149,7 @@ impl Tcb {
         None
     }
 
-    /// The tail loss probe, where there is nothing new to send.
+    /// The tail loss probe, if there is no new data.
     fn poll_probe(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
         let most = self.packet_payload().min(max_payload as i64);
         let Some((start, end)) = self.flight.last_segment(&self.snd, most) else {
@@ -184,7 +187,7 @@ impl Tcb {
         self.emit_data(start, end, false, now)
     }
 
-    /// New data, or the FIN, goes out. `output/fast_path.rs` has less of it.
+    /// New data, or the FIN, is sent. `output/fast_path.rs` has a shorter version.
     #[inline(always)]
     fn note_new(&mut self, start: Pos, end: Pos, now: Instant) {
         let len = end - start;
@@ -224,7 +227,7 @@ impl Tcb {
         self.timers.hold = Instant::NEVER;
     }
 
-    /// The acknowledgment of `end` will tell the round trip from now.
+    /// Starts timing a round trip, which the acknowledgment of `end` ends.
     #[inline]
     fn time_round_trip(&mut self, end: Pos, now: Instant) {
         if !self.congestion.rate.is_on() {
@@ -234,7 +237,7 @@ impl Tcb {
         self.flight.timed_at = now;
     }
 
-    /// A range that was sent before goes out again.
+    /// Retransmits a range.
     fn emit_repetition(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
         let packets = (end - start) as u64;
         let packets = packets.div_ceil(u64::from(self.snd.mss())) as u32;
@@ -243,7 +246,7 @@ impl Tcb {
         if start == self.snd.una() || self.flight.timer.at.is_never() {
             self.flight.arm_retransmit(&self.snd, now);
         }
-        // RFC 6298 section 3, Karn: nothing that was repeated is timed.
+        // RFC 6298 section 3, Karn's algorithm: a retransmitted segment is not timed.
         self.flight.stop_timing(&mut self.congestion);
         self.flight
             .on_repeated(&self.snd, &self.stamps, start, end, now);
@@ -258,9 +261,9 @@ impl Tcb {
         transmit
     }
 
-    /// A segment goes out that begins at `start`. Payload soon after the peer's is
-    /// likely an answer: from then on acknowledgments wait for the next. A FIN alone
-    /// answers nothing.
+    /// A segment that begins at `start` is sent. Payload soon after the peer's payload is
+    /// likely a response: from then on acknowledgments wait to be piggybacked on the
+    /// next. A FIN alone is no response.
     #[inline(always)]
     fn note_data_sent(&mut self, start: Pos, now: Instant) {
         if start >= self.snd.edge() {
@@ -269,24 +272,26 @@ impl Tcb {
         self.note_payload_sent(now);
     }
 
-    /// The same for one that is known to have payload.
+    /// As [`note_data_sent`](Self::note_data_sent), for a segment that is known to have
+    /// payload.
     #[inline(always)]
     fn note_payload_sent(&mut self, now: Instant) {
         self.flight.last_sent = now;
-        // The end that asks first is not interactive by that: the answer may be long.
+        // The side that sends the first request is not interactive by that: the response
+        // may be long.
         if now < self.liveness.last_data().soon(ANSWER_US) && self.rcv.nxt() > 0 {
             self.flags |= Flags::INTERACTIVE;
         }
     }
 
-    /// A segment with payload or FIN, `again` or for the first time.
+    /// A segment with payload or FIN; `again`: it is a retransmission.
     fn emit_data(&mut self, start: Pos, end: Pos, again: bool, now: Instant) -> Transmit {
         let (mut flags, data_end) = self.flags_of(start, end);
         if again && data_end > start {
             if self.fast_open.ends_syn_data(self.flags, data_end) {
                 flags |= TcpFlags::PSH;
             } else if data_end != self.snd.push() && self.flight.is_lost_from(&self.snd, end) {
-                // Nothing within a hole is worth a push: the receiver waits for the rest.
+                // PSH within a hole has no use: the receiver waits for the rest.
                 flags = flags & !TcpFlags::PSH;
             }
         }
@@ -299,15 +304,15 @@ impl Tcb {
         transmit
     }
 
-    /// The flags of a segment with payload or FIN, and where its payload ends. Counts
-    /// its packets.
+    /// The flags of a segment with payload or FIN, and where its payload ends. Counts its
+    /// packets.
     #[inline(always)]
     fn flags_of(&mut self, start: Pos, end: Pos) -> (TcpFlags, Pos) {
         let mut flags = TcpFlags::ACK;
         let data_end = end.min(self.snd.edge());
-        // RFC 9293 section 3.9.1.2: PSH on the last segment of what was written, unless
-        // more is announced (MSG_MORE); and, as Linux does, on the last of every batch,
-        // which ends a receiver's wait for more to merge (GRO).
+        // RFC 9293 section 3.9.1.2: PSH is set on the last segment of what was written,
+        // unless more is announced (MSG_MORE); and, as in Linux, on the last packet of
+        // every batch, which ends the receiver's wait for more packets to merge (GRO).
         let written = data_end == self.snd.push();
         let batch = data_end - start > i64::from(self.snd.mss());
         if data_end > start && (written || batch) {
@@ -334,7 +339,7 @@ impl Tcb {
         self.emit_with(start, data_end, flags, false, now)
     }
 
-    /// Any segment with an acknowledgment.
+    /// Builds any segment with an acknowledgment.
     fn emit_with(
         &mut self,
         start: Pos,
@@ -373,15 +378,15 @@ impl Tcb {
         }
     }
 
-    /// The header of a segment that starts at `start`, and what it does away with: the
-    /// acknowledgment that it carries is no longer owed.
+    /// Builds the header of a segment that starts at `start`, and clears the owed
+    /// acknowledgment, which it carries.
     #[inline(always)]
     fn settle(&mut self, start: Pos, flags: TcpFlags, now: Instant) -> Plain {
         let control = control(flags, self.flags.contains(Flags::TIMESTAMPS));
         self.settle_as(start, control, now)
     }
 
-    /// The same with data offset and flags as in [`control`].
+    /// As [`settle`](Self::settle), with data offset and flags as in [`control`].
     #[inline(always)]
     fn settle_as(&mut self, start: Pos, control: u16, now: Instant) -> Plain {
         let window = self.offer_window();
@@ -430,7 +435,7 @@ impl Tcb {
         }
         self.accounting.counters.segs_out = self.accounting.counters.segs_out.wrapping_add(1);
         let syn_ack = self.state == State::SynReceived;
-        // It may be repeated for another reason than that it was not answered in time.
+        // A SYN may also be retransmitted for other reasons than a timeout.
         let repeats = if first {
             0
         } else {
@@ -466,8 +471,7 @@ impl Tcb {
         }
     }
 
-    /// RFC 9293 section 3.10.5: `<SEQ=SND.NXT><CTL=RST>`, with an ACK as Linux sends
-    /// it.
+    /// RFC 9293 section 3.10.5: `<SEQ=SND.NXT><CTL=RST>`, with an ACK as in Linux.
     fn emit_reset(&mut self, now: Instant) -> Transmit {
         self.flags.remove(Flags::RST_DUE);
         self.accounting.counters.segs_out = self.accounting.counters.segs_out.wrapping_add(1);
@@ -494,7 +498,7 @@ impl Tcb {
         }
     }
 
-    /// Sends the probe that was selected: one packet, longer than the MSS.
+    /// Sends the selected MTU probe: one packet, longer than the MSS.
     pub(crate) fn emit_mtu_probe(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
         let (small, segments) = (self.snd.small(), self.accounting.counters.data_segs_out);
         let mut probe = self.emit_new(start, end, now);

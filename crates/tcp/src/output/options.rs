@@ -1,8 +1,8 @@
-//! Which options a segment carries.
+//! The options of outgoing segments.
 //!
-//! Owns the option layout: timestamps on every segment once agreed (RFC 7323 section
-//! 3.2), SACK blocks while something is out of order, the SYN's set. `output/mod.rs`
-//! and `time_wait.rs` call it.
+//! Owns the option layout: timestamps on every segment once negotiated (RFC 7323 section
+//! 3.2), SACK blocks while data is out of order, and the options of the SYN.
+//! `output/mod.rs` and `time_wait.rs` call it.
 
 use crate::flags::Flags;
 use crate::rcv::ReceiveSide;
@@ -16,15 +16,15 @@ use crate::time::Instant;
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::{SackBlocks, TcpFlags, TcpOptions, Timestamps};
 
-/// Bytes of the timestamps option with its padding.
+/// Length of the timestamps option with its padding, bytes.
 pub(crate) const TIMESTAMPS_LEN: u16 = 12;
 
-/// Bytes of the user timeout option.
+/// Length of the user timeout option, bytes.
 const USER_TIMEOUT_LEN: u16 = 4;
-/// Bytes that a header has for all options.
+/// Most bytes of options in a header.
 const MOST_LEN: u16 = 40;
 
-/// Bytes that options which not every segment has take from the payload.
+/// Bytes of payload taken up by options that only some segments carry.
 pub(super) fn extra_len(options: &TcpOptions) -> u16 {
     let timeout = if options.user_timeout.is_some() {
         USER_TIMEOUT_LEN
@@ -41,7 +41,7 @@ const fn sack_len(blocks: usize) -> u16 {
     }
 }
 
-/// An acknowledgment without payload, for those who have no block any more.
+/// An acknowledgment without payload, for connections without a block.
 pub(crate) fn plain_ack(
     seq: SeqNumber,
     ack: SeqNumber,
@@ -66,7 +66,7 @@ pub(crate) fn plain_ack(
 }
 
 impl TimestampState {
-    /// What the option has if it was agreed; without meaning otherwise.
+    /// The contents of the timestamps option; meaningless if it was not negotiated.
     #[inline(always)]
     pub(super) fn timestamps_if_agreed(&self, now: Instant) -> Timestamps {
         Timestamps {
@@ -82,7 +82,8 @@ impl Reassembly {
         snd.sack() && (!self.ranges.is_empty() || flags.contains(Flags::DSACK))
     }
 
-    /// How many SACK blocks fit beside the timestamps: 40 bytes hold all options.
+    /// How many SACK blocks fit beside the timestamps; all options together have 40
+    /// bytes.
     fn sack_room(&self, flags: Flags) -> usize {
         if flags.contains(Flags::TIMESTAMPS) {
             3
@@ -91,7 +92,7 @@ impl Reassembly {
         }
     }
 
-    /// Bytes that SACK blocks would take of the next segment.
+    /// Length of the SACK option in the next segment, bytes.
     #[inline]
     fn sack_len_due(&self, snd: &SendSide, flags: Flags) -> u16 {
         if !self.owes_sack(snd, flags) {
@@ -102,7 +103,7 @@ impl Reassembly {
     }
 
     /// RFC 2883 section 4: the first block reports a duplicate, if there was one. RFC
-    /// 2018 section 4: then the range with the latest arrival, then those reported
+    /// 2018 section 4: the range with the latest arrival follows, then those reported
     /// most recently before.
     fn sack_blocks(&self, rcv: &ReceiveSide, flags: Flags) -> SackBlocks {
         let mut blocks = SackBlocks::default();
@@ -135,14 +136,14 @@ impl Reassembly {
 }
 
 impl Tcb {
-    /// The timestamps option, if agreed.
+    /// The timestamps option, if negotiated.
     #[inline]
     pub(crate) fn timestamps(&self, now: Instant) -> Option<Timestamps> {
         self.has_timestamps()
             .then(|| self.stamps.timestamps_if_agreed(now))
     }
 
-    /// The options of any segment but SYN and RST.
+    /// The options of all segments but SYN and RST.
     pub(super) fn segment_options(&mut self, now: Instant) -> TcpOptions {
         let mut options = TcpOptions {
             timestamps: self.timestamps(now),
@@ -159,7 +160,8 @@ impl Tcb {
         options
     }
 
-    /// Bytes that options which not every segment has would take of the next one.
+    /// Bytes of payload taken up in the next segment by options that only some segments
+    /// carry.
     #[inline]
     pub(crate) fn extra_len_due(&self) -> u16 {
         if self.flags.contains(Flags::TELL_TIMEOUT) {
@@ -178,8 +180,8 @@ impl Tcb {
         }
     }
 
-    /// Whether the user timeout fits beside the other options of the next segment; what
-    /// the SACK blocks need, they get first.
+    /// Whether the user timeout option fits beside the other options of the next segment;
+    /// SACK blocks take precedence.
     fn has_room_for_timeout(&self) -> bool {
         let timestamps = if self.has_timestamps() {
             TIMESTAMPS_LEN
@@ -190,7 +192,7 @@ impl Tcb {
             <= MOST_LEN
     }
 
-    /// The options of our SYN or SYN-ACK (a SYN-ACK has only what the SYN offered:
+    /// The options of our SYN or SYN-ACK (a SYN-ACK has only those that the SYN offered:
     /// RFC 7323 sections 2.2 and 3.2, RFC 2018 section 2).
     pub(super) fn syn_options(&self, now: Instant) -> TcpOptions {
         let answer = self.state == State::SynReceived;

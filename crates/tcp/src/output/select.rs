@@ -1,9 +1,8 @@
-//! What goes next: a repetition, or new data, and how much of it.
+//! Selection of what to send next: a retransmission, or new data, and how much of it.
 //!
-//! Owns [`Tcb::select_repetition`] and [`Tcb::select_new`], called by
-//! `output/mod.rs`. They weigh the congestion window, the peer's window, Nagle's
-//! rule and the size of a segment; when nothing may go although something is there,
-//! they see to it that a timer runs.
+//! Owns [`Tcb::select_repetition`] and [`Tcb::select_new`], which `output/mod.rs` calls.
+//! They apply the congestion window, the peer's window, Nagle's algorithm and the size of
+//! a segment; when there is data but none may be sent, they ensure that a timer runs.
 
 use crate::congestion::CongestionState;
 use crate::flight::Flight;
@@ -15,7 +14,7 @@ use crate::time::Instant;
 use crate::timers::CORK_US;
 
 impl Flight {
-    /// Bytes that the congestion window has room for.
+    /// Bytes that may be sent before the congestion window is full.
     #[inline]
     pub(crate) fn congestion_room(&self, snd: &SendSide, congestion: &CongestionState) -> i64 {
         i64::from(congestion.controller.cwnd()) - self.pipe(snd) as i64
@@ -23,13 +22,13 @@ impl Flight {
 }
 
 impl Tcb {
-    /// Payload bytes of one packet of the next segment.
+    /// The payload of one packet of the next segment, bytes.
     #[inline]
     pub(super) fn packet_payload(&self) -> i64 {
         i64::from(self.snd.mss() - self.extra_len_due())
     }
 
-    /// The range to repeat now, FIN included.
+    /// The range to retransmit now, FIN included.
     pub(super) fn select_repetition(&mut self, max_payload: usize) -> Option<(Pos, Pos)> {
         let (start, end) = self.flight.next_repetition(&self.snd)?;
         let mss = self.packet_payload();
@@ -44,8 +43,8 @@ impl Tcb {
             }
             len = len.min(room);
         }
-        // A window that has shrunk since (or was not known yet, RFC 7413): if nothing
-        // fits, the first segment is tried when a timer says so, as a probe.
+        // The window may have shrunk since (or was not known yet, RFC 7413): if nothing
+        // fits, the first segment is sent as a probe when a timer has expired.
         let window = self.snd.wnd_edge() - start;
         if len > window {
             len = if start == self.snd.una() && window <= 0 && forced {
@@ -83,10 +82,10 @@ impl Tcb {
         chosen
     }
 
-    /// The same where it takes no weighing, on an established connection: data is in
-    /// flight, and both windows have room for all that is there or may go at once, in
-    /// whole packets, and no FIN follows. [`select_new`](Tcb::select_new) would choose
-    /// the same.
+    /// As [`select_new`](Tcb::select_new), for the simple case: the connection is
+    /// established, data is in flight, both windows have room for all available data or
+    /// for one batch, in full packets, and no FIN follows. The result is that of
+    /// `select_new`.
     #[inline(always)]
     pub(super) fn select_whole(&self, max_payload: usize) -> Option<(Pos, Pos)> {
         let (start, mss) = (self.snd.nxt(), i64::from(self.snd.mss()));
@@ -113,12 +112,13 @@ impl Tcb {
         let window = self.snd.wnd_edge() - start;
         let available = self.snd.edge() - start;
         if available == 0 {
-            // Not before the handshake is over, though data may go (RFC 7413).
+            // No FIN before the handshake is complete, though data may be sent (RFC
+            // 7413).
             if self.state.is_opening() {
                 return None;
             }
-            // The FIN alone; it takes a byte of the window (RFC 9293 section 3.4),
-            // but like Linux we do not hold it against the congestion window.
+            // The FIN alone takes one byte of the window (RFC 9293 section 3.4); like
+            // Linux we ignore the congestion window for it.
             return (window > 0).then_some((start, start + 1));
         }
         let mss = self.packet_payload();
@@ -143,9 +143,9 @@ impl Tcb {
         if tail != 0 {
             let whole = len - tail;
             let ends_stream = len == available;
-            // What the congestion window or the segment's size cut off waits for a
-            // full packet; what the user or the peer's window ended is for Nagle's
-            // rule and its like.
+            // A segment cut short by the congestion window or by its maximum size waits
+            // for a full packet; one cut short by the user or the peer's window is
+            // subject to Nagle's algorithm and silly window avoidance.
             let small_ok = if ends_stream {
                 self.snd
                     .may_send_small(&self.outcome, &self.cfg, self.flags, start + len, false)
@@ -179,8 +179,8 @@ impl Tcb {
         Some((start, end))
     }
 
-    /// RFC 5681 section 4.1: having sent nothing for more than an RTO, a sender
-    /// begins with the restart window again.
+    /// RFC 5681 section 4.1: after more than an RTO without sending, the restart window
+    /// applies.
     #[inline]
     fn restart_after_idle(&mut self, now: Instant) {
         if now.since(self.flight.last_sent) > self.snd.rtt.rto() && self.cfg.slow_start_after_idle {
@@ -189,9 +189,8 @@ impl Tcb {
         }
     }
 
-    /// Nothing is in flight and nothing may go: what is held back waits for the
-    /// user (cork) or for the peer's window, which is probed (RFC 9293 section
-    /// 3.8.6.1).
+    /// Nothing is in flight and nothing may be sent: the data waits for the user (cork)
+    /// or for the peer's window, which is probed (RFC 9293 section 3.8.6.1).
     fn wait_for_cause(&mut self, now: Instant) {
         self.accounting.begin_waiting(&mut self.flags, now);
         if self.snd.wnd_edge() > self.snd.nxt() && self.snd.is_corked(&self.cfg) {
