@@ -236,9 +236,9 @@ fn with_ack_owed() -> Box<(Ends, [u8; PLAIN_LEN])> {
 #[bench::ack(args = (with_ack_owed()), teardown = was_written)]
 fn tcp_output(mut all: Box<(Ends, [u8; PLAIN_LEN])>) -> Box<(Ends, [u8; PLAIN_LEN])> {
     let (ends, bytes) = &mut *all;
-    if let Some(segment) = ends.near.poll_whole(ends.now, FULL) {
+    if let Some(segment) = ends.near.poll_full_packets(ends.now, FULL) {
         segment.header.write(bytes, PORTS);
-    } else if let Some(segment) = ends.near.poll_less_plain(ends.now, FULL) {
+    } else if let Some(segment) = ends.near.poll_other_plain(ends.now, FULL) {
         segment.header.write(bytes, PORTS);
     }
     all

@@ -223,7 +223,7 @@ impl Stack {
             socket.dirty = true;
             self.sockets.dirty.push(key);
         }
-        predicted.take_apart(gso_size(), self.now);
+        predicted.take_outlined(gso_size(), self.now);
         true
     }
 }

@@ -115,7 +115,7 @@ impl Stack {
     /// A connection to `server` begins, with TCP_FASTOPEN_CONNECT: its SYN carries the
     /// first data, if there is a cookie, or asks for one.
     pub(crate) fn begin_fast_open(&mut self, server: IpAddr, usage: FastOpenUse, tcb: &mut Tcb) {
-        if let Some(hop) = self.fast_open.way_to(server, usage, self.now) {
+        if let Some(hop) = self.fast_open.mode_for(server, usage, self.now) {
             tcb.start_fast_open(hop, true);
         }
     }

@@ -29,9 +29,9 @@ pub(crate) struct Counters {
     pub(crate) undos: u32,
     pub(crate) timeouts: u16,
     /// Recoveries that began with a timeout.
-    pub(crate) timeout_repairs: u16,
+    pub(crate) timeout_recoveries: u16,
     /// Total duration of these, in milliseconds, summed up as in `accounting/busy.rs`.
-    pub(crate) timeout_repair_ms: u32,
+    pub(crate) timeout_recovery_ms: u32,
     pub(crate) bytes_retrans: u64,
 }
 

@@ -73,12 +73,12 @@ impl OwedAcks {
 
     /// At least the next `count` acknowledgments are sent without delay.
     #[inline(always)]
-    pub(crate) fn be_quick(&mut self, count: u8) {
+    pub(crate) fn start_quick_acks(&mut self, count: u8) {
         self.quick = self.quick.max(count);
     }
 
     /// Acknowledgments are delayed from now on.
-    pub(crate) fn be_lazy(&mut self) {
+    pub(crate) fn stop_quick_acks(&mut self) {
         self.quick = 0;
     }
 
@@ -88,7 +88,7 @@ impl OwedAcks {
     }
 
     /// Drops the duplicate acknowledgments that are owed.
-    pub(crate) fn forgive_duplicates(&mut self) {
+    pub(crate) fn clear_duplicates(&mut self) {
         self.duplicates = 0;
     }
 
@@ -100,14 +100,14 @@ impl OwedAcks {
 
     /// A duplicate acknowledgment is sent; returns whether it was the last one owed.
     #[inline(always)]
-    pub(crate) fn pay(&mut self) -> bool {
+    pub(crate) fn take_duplicate(&mut self) -> bool {
         self.duplicates = self.duplicates.saturating_sub(1);
         self.duplicates == 0
     }
 
     /// Each acknowledgment sent counts against quick-ack mode.
     #[inline(always)]
-    pub(crate) fn count_quick(&mut self) {
+    pub(crate) fn count_quick_ack(&mut self) {
         if self.quick != 0 {
             self.quick -= 1;
         }

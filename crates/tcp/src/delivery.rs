@@ -63,9 +63,9 @@ impl Tcb {
 
     /// Ends the timed round trip; the next one begins now.
     #[inline(never)]
-    pub(crate) fn turn_round(&mut self) {
+    pub(crate) fn start_round(&mut self) {
         let elapsed = self.timed_round();
-        self.congestion.turn_round(self.snd.una(), elapsed);
+        self.congestion.start_round(self.snd.una(), elapsed);
     }
 
     /// The delivery rate, as in tcpi_delivery_rate.
@@ -92,12 +92,12 @@ impl Tcb {
     /// SO_MAX_PACING_RATE, bytes per second; `u64::MAX` for none.
     pub fn set_max_pacing_rate(&mut self, bytes_per_second: u64) {
         self.cfg.max_pacing_rate = bytes_per_second.max(1);
-        self.congestion.bound_pace(self.cfg.max_pacing_rate);
+        self.congestion.set_pacing_limit(self.cfg.max_pacing_rate);
         self.update_pacing();
     }
 
     /// Data is held back by pacing: arms the pacing timer if there is any data to send.
-    pub(crate) fn wait_for_pace(&mut self) {
+    pub(crate) fn wait_for_pacing(&mut self) {
         if self.snd.nxt() < self.snd.end() || !self.flight.recovery.is_quiet() {
             self.timers.pace = self.congestion.pacer.next();
         }

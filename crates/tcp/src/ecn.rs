@@ -71,7 +71,7 @@ bitflags::bitflags! {
         const CHANGE_DUE = 1 << 6;
         /// The segment being processed completes the handshake: its ACE field is not a
         /// count.
-        const HANDSHAKE_TOLD = 1 << 7;
+        const HANDSHAKE_ACE = 1 << 7;
     }
 }
 
@@ -92,12 +92,12 @@ pub(crate) struct Feedback {
 pub(crate) struct EcnState {
     variant: Variant,
     /// The variant that our SYN requests.
-    asked: Variant,
+    requested: Variant,
     bits: Bits,
     /// The flags that report the ECN field with which the peer's SYN or SYN-ACK arrived.
     handshake: TcpFlags,
     /// The window was already reduced for marks on data sent before this position.
-    answered: Pos,
+    reduced_until: Pos,
     /// The acknowledgment number to send before the change of DCTCP.CE.
     before_change: Pos,
     accurate: Accurate,
@@ -105,7 +105,7 @@ pub(crate) struct EcnState {
 
 saved_part!(EcnState {
     saved {
-        variant, asked, bits, handshake, answered, before_change, accurate,
+        variant, requested, bits, handshake, reduced_until, before_change, accurate,
     }
 });
 
@@ -113,10 +113,10 @@ impl EcnState {
     pub(crate) const fn new() -> EcnState {
         EcnState {
             variant: Variant::Off,
-            asked: Variant::Off,
+            requested: Variant::Off,
             bits: Bits::empty(),
             handshake: TcpFlags::NONE,
-            answered: 0,
+            reduced_until: 0,
             before_change: 0,
             accurate: Accurate::new(),
         }
@@ -154,7 +154,7 @@ impl EcnState {
 }
 
 /// The variant that an active open requests.
-const fn to_ask(mode: EcnMode, congestion: Congestion) -> Variant {
+const fn requested_variant(mode: EcnMode, congestion: Congestion) -> Variant {
     match mode {
         EcnMode::RequestAccurate => Variant::Accurate,
         EcnMode::Request | EcnMode::RequestAcceptAccurate => Variant::Classic,
@@ -167,7 +167,7 @@ const fn to_ask(mode: EcnMode, congestion: Congestion) -> Variant {
 /// The variant that a passive open grants to a SYN with these flags (RFC 3168 section
 /// 6.1.1; RFC 9768 sections 3.1.2 and 3.1.3: an unknown combination counts as a request
 /// for accurate feedback).
-const fn to_grant(mode: EcnMode, congestion: Congestion, syn: TcpFlags) -> Variant {
+const fn granted_variant(mode: EcnMode, congestion: Congestion, syn: TcpFlags) -> Variant {
     let classic = syn.contains(TcpFlags::CWR.union(TcpFlags::ECE));
     let accurate = matches!(
         mode,
@@ -200,12 +200,12 @@ impl EcnState {
                 Variant::Accurate => self.handshake,
             };
         }
-        let wanted = to_ask(cfg.ecn, cfg.congestion);
-        self.asked = match (wanted, repeats) {
+        let wanted = requested_variant(cfg.ecn, cfg.congestion);
+        self.requested = match (wanted, repeats) {
             (_, 0) | (Variant::Accurate, 1) => wanted,
             _ => Variant::Off,
         };
-        match self.asked {
+        match self.requested {
             Variant::Off => TcpFlags::NONE,
             Variant::Classic => TcpFlags::CWR | TcpFlags::ECE,
             Variant::Accurate => ECN_FLAGS,
@@ -214,7 +214,7 @@ impl EcnState {
 
     /// Handles the peer's SYN in a passive open.
     pub(crate) fn on_syn(&mut self, cfg: &Config, syn: &Segment<'_>) {
-        let granted = to_grant(cfg.ecn, cfg.congestion, syn.header.flags);
+        let granted = granted_variant(cfg.ecn, cfg.congestion, syn.header.flags);
         self.variant = granted;
         self.handshake = handshake_ace(syn.ecn);
     }
@@ -224,7 +224,7 @@ impl EcnState {
         let flags = syn_ack.header.flags & ECN_FLAGS;
         let classic = flags == TcpFlags::ECE;
         let e = &mut *self;
-        e.variant = match e.asked {
+        e.variant = match e.requested {
             Variant::Accurate if classic => Variant::Classic,
             // A peer that returns all three flags reflects what it does not understand.
             Variant::Accurate if flags.intersects(ECN_FLAGS) && flags != ECN_FLAGS => {
@@ -239,7 +239,7 @@ impl EcnState {
             e.handshake = handshake_ace(syn_ack.ecn);
             e.bits |= Bits::HANDSHAKE_DUE;
             e.accurate.start(syn_ack.ecn == Ecn::Congested);
-            self.mind_mangling(flags);
+            self.check_mangling(flags);
         }
     }
 
@@ -250,22 +250,22 @@ impl EcnState {
             let flags = ack.header.flags & ECN_FLAGS;
             self.accurate.start_answered(flags);
             // The SYN-ACK of a simultaneous open only acknowledges.
-            let told = !ack.header.flags.contains(TcpFlags::SYN);
-            self.bits.set(Bits::HANDSHAKE_TOLD, told);
+            let only_acks = !ack.header.flags.contains(TcpFlags::SYN);
+            self.bits.set(Bits::HANDSHAKE_ACE, only_acks);
             if !flags.intersects(ECN_FLAGS) {
                 // RFC 9768 section 3.2.2.4: ACE is zeroed on the path.
                 self.bits |= Bits::NOT_CAPABLE;
             } else if ack.payload_len == 0 {
-                self.mind_mangling(flags);
+                self.check_mangling(flags);
             }
         }
     }
 
     /// SYN and SYN-ACK are sent without an ECN-capable field. If they arrive with one,
     /// the path changes the field and marks cannot be trusted (RFC 9768 section 3.2.2.3).
-    fn mind_mangling(&mut self, told: TcpFlags) {
+    fn check_mangling(&mut self, ace: TcpFlags) {
         let other = [Ecn::Capable0, Ecn::Capable1, Ecn::Congested];
-        if told != NOT_CAPABLE_SEEN && other.into_iter().any(|e| handshake_ace(e) == told) {
+        if ace != NOT_CAPABLE_SEEN && other.into_iter().any(|e| handshake_ace(e) == ace) {
             self.bits |= Bits::NOT_CAPABLE;
         }
     }
@@ -283,7 +283,7 @@ impl EcnState {
             Variant::Off => return,
             Variant::Accurate => self.count_arrival(flags, segment),
             Variant::Classic if segment.payload_len > 0 => {
-                self.hear_congestion(rcv, cfg, flags, segment)
+                self.echo_congestion(rcv, cfg, flags, segment)
             }
             Variant::Classic => {}
         }
@@ -309,7 +309,7 @@ impl EcnState {
     /// RFC 3168 section 6.1.3: congestion is echoed until the sender reports that it has
     /// reduced its window. RFC 8257 section 3.2: with DCTCP, the echo follows the marks
     /// of packets, and a change is reported at once.
-    fn hear_congestion(
+    fn echo_congestion(
         &mut self,
         rcv: &ReceiveSide,
         cfg: &Config,
@@ -358,8 +358,8 @@ impl EcnState {
                 let echo = segment.header.flags.contains(TcpFlags::ECE);
                 (echo, if echo { acked } else { 0 })
             }
-            Variant::Accurate if self.bits.contains(Bits::HANDSHAKE_TOLD) => {
-                self.bits.remove(Bits::HANDSHAKE_TOLD);
+            Variant::Accurate if self.bits.contains(Bits::HANDSHAKE_ACE) => {
+                self.bits.remove(Bits::HANDSHAKE_ACE);
                 (false, 0)
             }
             Variant::Accurate => {
@@ -389,20 +389,15 @@ impl EcnState {
         }
         let (una, nxt) = (snd.una(), snd.nxt());
         congestion.controller.on_marks(f.acked, f.marked, una, nxt);
-        if f.congested && una >= self.answered {
-            self.answer_congestion(snd, flight, congestion);
+        if f.congested && una >= self.reduced_until {
+            self.reduce_window(snd, flight, congestion);
         }
     }
 
     /// RFC 3168 section 6.1.2: once per window the congestion window is reduced as for a
     /// loss, but not while a loss is being recovered.
-    fn answer_congestion(
-        &mut self,
-        snd: &SendSide,
-        flight: &Flight,
-        congestion: &mut CongestionState,
-    ) {
-        self.answered = snd.nxt();
+    fn reduce_window(&mut self, snd: &SendSide, flight: &Flight, congestion: &mut CongestionState) {
+        self.reduced_until = snd.nxt();
         if flight.recovery.is_open() {
             let window = congestion.window_in_use(snd, flight.recovery.is_fast());
             congestion.controller.on_congestion_marked(window);

@@ -17,7 +17,7 @@ mod cache;
 mod key;
 mod queue;
 
-pub use cache::{FastOpenCache, FastOpenWay};
+pub use cache::{FastOpenCache, FastOpenMode};
 pub use key::FastOpenKey;
 pub use queue::{FastOpenQueue, FastOpenUse, FastOpenVerdict};
 
@@ -43,21 +43,21 @@ pub(crate) enum Role {
     /// Nothing.
     None,
     /// Our SYN requests a cookie.
-    Asks,
+    RequestsCookie,
     /// Our SYN carries a cookie, and data if there is any.
-    Sends,
+    SendsCookie,
     /// Our SYN carries data without a cookie: both ends are configured to do so.
-    SendsBare,
+    SendsWithoutCookie,
     /// Our SYN-ACK grants a cookie.
-    Gives,
+    GrantsCookie,
 }
 
 saved_enum!(Role {
     None = 0,
-    Asks = 1,
-    Sends = 2,
-    SendsBare = 3,
-    Gives = 4,
+    RequestsCookie = 1,
+    SendsCookie = 2,
+    SendsWithoutCookie = 3,
+    GrantsCookie = 4,
 });
 
 /// The state of Fast Open on a connection.
@@ -153,7 +153,7 @@ impl FastOpen {
     }
 
     /// In SYN-SENT: the user was told that the connection is established.
-    pub(crate) fn is_taken_for_made(&self) -> bool {
+    pub(crate) fn is_early_connected(&self) -> bool {
         self.early
     }
 
@@ -172,9 +172,11 @@ impl FastOpen {
     pub(crate) fn failure(&self, snd: &SendSide, flags: Flags) -> FastOpenFailure {
         let f = self;
         match f.role {
-            Role::Asks => FastOpenFailure::NoCookie,
-            Role::Sends | Role::SendsBare if f.sent > 0 && !f.accepted && snd.una() > SYN_POS => {
-                if flags.contains(Flags::SYN_REPEATED) {
+            Role::RequestsCookie => FastOpenFailure::NoCookie,
+            Role::SendsCookie | Role::SendsWithoutCookie
+                if f.sent > 0 && !f.accepted && snd.una() > SYN_POS =>
+            {
+                if flags.contains(Flags::SYN_RETRANSMITTED) {
                     FastOpenFailure::Repeated
                 } else {
                     FastOpenFailure::NotAcknowledged
@@ -195,17 +197,20 @@ impl FastOpen {
         let f = self;
         match f.role {
             _ if f.fell_back => None,
-            Role::None | Role::SendsBare => None,
-            Role::Gives => Some(f.cookie),
+            Role::None | Role::SendsWithoutCookie => None,
+            Role::GrantsCookie => Some(f.cookie),
             // Not on the SYN-ACK of a simultaneous open.
-            Role::Asks | Role::Sends => (state == State::SynSent).then_some(f.cookie),
+            Role::RequestsCookie | Role::SendsCookie => {
+                (state == State::SynSent).then_some(f.cookie)
+            }
         }
     }
 
     /// Selects the data that is sent with the first SYN; returns where it ends.
     pub(crate) fn data_on_syn(&mut self, snd: &SendSide, cfg: &Config, state: State) -> Pos {
         let f = &*self;
-        let carries = matches!(f.role, Role::Sends | Role::SendsBare) && !f.fell_back;
+        let carries =
+            matches!(f.role, Role::SendsCookie | Role::SendsWithoutCookie) && !f.fell_back;
         if state != State::SynSent || !carries {
             return 0;
         }
@@ -217,7 +222,10 @@ impl FastOpen {
     /// The SYN was not answered in time (RFC 7413 section 4.1.3.1: the next one has
     /// neither data nor the option).
     pub(crate) fn fall_back(&mut self) {
-        if matches!(self.role, Role::Asks | Role::Sends | Role::SendsBare) {
+        if matches!(
+            self.role,
+            Role::RequestsCookie | Role::SendsCookie | Role::SendsWithoutCookie
+        ) {
             self.fell_back = true;
         }
     }
@@ -230,7 +238,7 @@ impl FastOpen {
         f.accepted = f.sent > 0 && ack >= Pos::from(f.sent);
         if let Some(cookie) = cookie
             && !cookie.as_bytes().is_empty()
-            && matches!(f.role, Role::Asks | Role::Sends)
+            && matches!(f.role, Role::RequestsCookie | Role::SendsCookie)
         {
             f.given = true;
             f.cookie = cookie;

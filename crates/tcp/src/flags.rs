@@ -37,12 +37,12 @@ bitflags::bitflags! {
         /// The RST must carry an ACK.
         const RST_ACK = 1 << 15;
         /// The SYN was sent more than once.
-        const SYN_REPEATED = 1 << 16;
+        const SYN_RETRANSMITTED = 1 << 16;
         /// A duplicate range is to be reported (RFC 2883).
         const DSACK = 1 << 17;
         /// Output is paced or may be ECN-marked, or the delivery rate is measured: the
         /// output fast path must not be used.
-        const CAREFUL = 1 << 18;
+        const SLOW_OUTPUT = 1 << 18;
         /// The peer's window is the only limit on sending (`accounting/busy.rs`).
         const WINDOW_LIMITED = 1 << 19;
         /// Written data waits with nothing in flight (`accounting/busy.rs`).
@@ -53,11 +53,11 @@ bitflags::bitflags! {
         /// set.
         const ADVISED_TIMEOUT = 1 << 22;
         /// The user timeout is to be advertised to the peer (RFC 5482).
-        const TELL_TIMEOUT = 1 << 23;
+        const USER_TIMEOUT_DUE = 1 << 23;
         /// The send buffer is the only limit on the user (`accounting/busy.rs`).
         const BUFFER_LIMITED = 1 << 24;
         /// Recovery from a timeout has not finished (`accounting/busy.rs`).
-        const REPAIRS_TIMEOUT = 1 << 25;
+        const TIMEOUT_RECOVERY = 1 << 25;
         /// There is no memory for payload: none is accepted, and the window is advertised
         /// as 0.
         const NO_ROOM = 1 << 26;

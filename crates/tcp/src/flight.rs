@@ -125,7 +125,7 @@ impl Flight {
     #[inline]
     pub(crate) fn stop_timing(&mut self, congestion: &mut CongestionState) {
         self.timed = NO_POS;
-        congestion.rate.spoil_round();
+        congestion.rate.cancel_round();
     }
 
     /// Restarts the retransmission timer (RFC 6298 sections 5.1 and 5.3).

@@ -84,15 +84,15 @@ impl Tcb {
     /// is less than before, larger segments in flight are retransmitted at once, without
     /// a change of the congestion window (RFC 8899 section 3, RFC 1191 section 6.4).
     pub fn set_path_mss(&mut self, mss: u16) {
-        let told = mss.max(MIN_MSS);
-        if told != self.snd.path_mss() {
-            self.snd.set_path_mss(told);
-            self.flight.note_told_mss(&self.snd);
+        let mss = mss.max(MIN_MSS);
+        if mss != self.snd.path_mss() {
+            self.snd.set_path_mss(mss);
+            self.flight.on_path_mss_advertised(&self.snd);
         }
         if self.state == State::SynSent {
             // The same bound applies to a connection opened after this: a path that does
             // not take a size in one direction seldom takes it in the other.
-            self.rcv.bound_mss(told);
+            self.rcv.bound_mss(mss);
             self.fast_open_met_small_path();
         }
         self.bound_segments();
@@ -105,7 +105,7 @@ impl Tcb {
         self.update_mss();
         if self.snd.mss() < old && self.snd.in_flight() > 0 && self.state.is_synchronized() {
             self.flight
-                .repeat_for_smaller_mss(&self.snd, &mut self.congestion);
+                .retransmit_for_smaller_mss(&self.snd, &mut self.congestion);
             self.predict_next();
         }
     }

@@ -166,8 +166,9 @@ impl Tcb {
             pmtu: u32::from(self.snd.path_mss()) + if self.cfg.ipv6 { 60 } else { 40 },
             unacked: self.snd.in_flight(),
             sacked: self.flight.scoreboard.sacked(),
-            lost: self.flight.scoreboard.lost() + self.flight.scoreboard.repeated_in_network(una),
-            retrans: self.flight.scoreboard.repeated_in_network(una),
+            lost: self.flight.scoreboard.lost()
+                + self.flight.scoreboard.retransmitted_in_network(una),
+            retrans: self.flight.scoreboard.retransmitted_in_network(una),
             last_data_sent_us: now.since(self.flight.last_sent),
             last_data_recv_us: now.since(self.liveness.last_data()),
             last_ack_recv_us: now.since(self.liveness.last_ack()),
@@ -193,7 +194,7 @@ impl Tcb {
             total_retrans: c.retrans,
             dsack_dups: c.dsacks,
             reord_seen: r.rack.reorderings,
-            reordering: r.rack.farthest,
+            reordering: r.rack.max_distance,
             rcv_ooopack: c.rcv_ooo,
             busy_us: self
                 .accounting
@@ -203,8 +204,8 @@ impl Tcb {
             delivery_rate: rate.bytes,
             delivery_rate_app_limited: rate.app_limited,
             total_rto: c.timeouts,
-            total_rto_recoveries: c.timeout_repairs,
-            total_rto_ms: self.accounting.timeout_repair_ms(self.flags, now),
+            total_rto_recoveries: c.timeout_recoveries,
+            total_rto_ms: self.accounting.timeout_recovery_ms(self.flags, now),
             tail_probes: c.probes,
             black_holes: c.black_holes,
             undos: c.undos,

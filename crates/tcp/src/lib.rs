@@ -125,8 +125,8 @@ pub use drop::DropReason;
 pub use ecn::EcnTotals;
 pub use events::{Error, Events};
 pub use fast_open::{
-    FastOpenCache, FastOpenFailure, FastOpenKey, FastOpenOutcome, FastOpenQueue, FastOpenUse,
-    FastOpenVerdict, FastOpenWay,
+    FastOpenCache, FastOpenFailure, FastOpenKey, FastOpenMode, FastOpenOutcome, FastOpenQueue,
+    FastOpenUse, FastOpenVerdict,
 };
 pub use icmp::IcmpError;
 pub use info::{LINUX_TCP_INFO_LEN, TcpInfo};

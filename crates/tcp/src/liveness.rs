@@ -81,20 +81,20 @@ impl Liveness {
     }
 
     /// When anything was last received from the peer.
-    pub(crate) fn last_heard(&self) -> Instant {
+    pub(crate) fn last_received(&self) -> Instant {
         self.last_ack.max(self.last_data)
     }
 
     /// An acceptable segment has arrived.
     #[inline(always)]
-    pub(crate) fn heard(&mut self, now: Instant) {
+    pub(crate) fn note_segment(&mut self, now: Instant) {
         self.last_ack = now;
         self.keepalive_probes = 0;
     }
 
     /// In-order payload has arrived.
     #[inline(always)]
-    pub(crate) fn got_data(&mut self, now: Instant) {
+    pub(crate) fn note_data(&mut self, now: Instant) {
         self.last_data = now;
     }
 
@@ -115,18 +115,18 @@ impl Liveness {
     }
 
     /// Resets the count of keepalive probes.
-    pub(crate) fn forget_probes(&mut self) {
+    pub(crate) fn reset_probes(&mut self) {
         self.keepalive_probes = 0;
     }
 
     /// Data is outstanding, or waits for the window, since `now`.
     #[inline(always)]
-    pub(crate) fn stall_from(&mut self, now: Instant) {
+    pub(crate) fn set_stalled_since(&mut self, now: Instant) {
         self.stalled_since = now;
     }
 
     /// A rate-limited acknowledgment is sent, or was sent, at `at`.
-    pub(crate) fn challenged(&mut self, at: Instant) {
+    pub(crate) fn note_challenge(&mut self, at: Instant) {
         self.last_challenge = at;
     }
 
@@ -139,7 +139,7 @@ impl Liveness {
         now: Instant,
     ) {
         let k = cfg.keepalive;
-        self.forget_probes();
+        self.reset_probes();
         timers.keepalive = if k.enabled && state.is_synchronized() {
             now.after_ms(u64::from(k.idle_ms))
         } else {

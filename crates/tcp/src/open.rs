@@ -90,7 +90,7 @@ impl Tcb {
         } else {
             0
         };
-        let told_mss = default_mss(cfg.ipv6);
+        let default_peer_mss = default_mss(cfg.ipv6);
         let buffer = ReceiveBuffer::new(cfg.rcvbuf.max(1), cfg.rcvbuf_max, now);
         let controller = Controller::new(cfg.congestion, adv_mss, cfg.initial_window);
         let mut tcb = Tcb {
@@ -98,7 +98,13 @@ impl Tcb {
             predict_data: false,
             state: State::Closed,
             flags: Flags::empty(),
-            snd: SendSide::new(iss, told_mss.min(adv_mss), told_mss, mss, cfg.mss),
+            snd: SendSide::new(
+                iss,
+                default_peer_mss.min(adv_mss),
+                default_peer_mss,
+                mss,
+                cfg.mss,
+            ),
             stamps: TimestampState::new(ts_offset, now),
             acks: OwedAcks::new(LEAST_RCV_MSS.min(adv_mss)),
             rcv: ReceiveSide::new(adv_mss, wscale, buffer),
@@ -134,15 +140,15 @@ impl Tcb {
         }
         if let (true, Some(ts)) = (cfg.timestamps, &options.timestamps) {
             self.flags |= Flags::TIMESTAMPS;
-            self.snd.carry_options(TIMESTAMPS_LEN);
-            self.rcv.carry_options(TIMESTAMPS_LEN);
+            self.snd.set_options_len(TIMESTAMPS_LEN);
+            self.rcv.set_options_len(TIMESTAMPS_LEN);
             self.stamps.take(ts.val, now);
         }
         if cfg.sack && options.sack_permitted {
-            self.snd.expect_sack(true);
+            self.snd.set_sack(true);
         }
-        self.handle_user_timeout_advice(options.user_timeout);
-        self.liveness.heard(now);
+        self.handle_user_timeout_option(options.user_timeout);
+        self.liveness.note_segment(now);
         self.update_mss();
         self.congestion.controller =
             Controller::new(cfg.congestion, self.snd.mss(), cfg.initial_window);
@@ -154,9 +160,9 @@ impl Tcb {
         self.liveness.note_progress();
         self.snd.rtt.clear_backoff();
         self.accounting
-            .end_timeout_repair(&self.flight, &mut self.flags, now);
-        if self.flags.contains(Flags::SYN_REPEATED) {
-            self.snd.rtt.syn_was_repeated();
+            .end_timeout_recovery(&self.flight, &mut self.flags, now);
+        if self.flags.contains(Flags::SYN_RETRANSMITTED) {
+            self.snd.rtt.syn_was_retransmitted();
             // RFC 5681 section 3.1: after the loss of a SYN or SYN-ACK, the window is one
             // segment.
             self.congestion
@@ -164,13 +170,13 @@ impl Tcb {
                 .set_cwnd(u32::from(self.snd.mss()));
         }
         self.flags.remove(Flags::SYN_DUE);
-        self.announce_user_timeout();
+        self.advertise_user_timeout();
         if !self.is_fast_opened() {
             self.outcome.events |= Events::CONNECTED;
         }
-        self.acks.be_quick(MAX_QUICK_ACKS);
+        self.acks.start_quick_acks(MAX_QUICK_ACKS);
         self.flight.last_sent = now;
-        self.liveness.got_data(now);
+        self.liveness.note_data(now);
         self.flight.timer.kind = XmitTimer::Retransmit;
         self.state = if self.snd.fin() {
             State::FinWait1

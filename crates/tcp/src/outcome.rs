@@ -60,7 +60,7 @@ impl Outcome {
 
     /// The peer has answered since, or the error was reported.
     #[inline(always)]
-    pub(crate) fn forget_soft_error(&mut self) {
+    pub(crate) fn clear_soft_error(&mut self) {
         self.soft_error = None;
     }
 }

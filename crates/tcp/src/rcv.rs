@@ -147,7 +147,7 @@ impl ReceiveSide {
     }
 
     /// Every segment of the peer has `len` bytes of options.
-    pub(crate) fn carry_options(&mut self, len: u16) {
+    pub(crate) fn set_options_len(&mut self, len: u16) {
         self.options = len as u8;
     }
 
@@ -166,19 +166,19 @@ impl ReceiveSide {
 
     /// A segment advertises a window up to `edge`; the edge that arriving data is checked
     /// against never moves back.
-    pub(crate) fn promise(&mut self, edge: Pos) {
+    pub(crate) fn advertise_to(&mut self, edge: Pos) {
         self.adv = self.adv.max(edge);
     }
 
     /// The peer's stream ends at `end`.
-    pub(crate) fn end_at(&mut self, end: Pos) {
+    pub(crate) fn set_fin(&mut self, end: Pos) {
         self.fin = end;
     }
 
     /// Advances RCV.NXT over the FIN.
     pub(crate) fn handle_fin(&mut self) {
         self.nxt += 1;
-        self.promise(self.nxt);
+        self.advertise_to(self.nxt);
     }
 
     /// The peer has announced urgent data before `up`.

@@ -55,11 +55,11 @@ const ROOM: usize = 512;
 
 /// Flags that refer to state that is not saved.
 const FORGOTTEN: Flags = Flags::DSACK
-    .union(Flags::CAREFUL)
+    .union(Flags::SLOW_OUTPUT)
     .union(Flags::WINDOW_LIMITED)
     .union(Flags::WAITING)
     .union(Flags::BUFFER_LIMITED)
-    .union(Flags::REPAIRS_TIMEOUT);
+    .union(Flags::TIMEOUT_RECOVERY);
 
 /// Length of what follows the timers: congestion window and threshold, and the size that
 /// the interface takes.
@@ -273,7 +273,7 @@ impl Tcb {
     /// Rebuilds the state that was not saved.
     fn rebuild(&mut self, now: Instant) {
         self.rcv.buffer.restart(self.rcv.consumed(), now);
-        self.flight.note_told_mss(&self.snd);
+        self.flight.on_path_mss_advertised(&self.snd);
         self.set_max_pacing_rate(self.cfg.max_pacing_rate);
         if self.state != State::Closed {
             self.flight
@@ -282,7 +282,7 @@ impl Tcb {
                 self.accounting.busy.begin(now);
             }
         }
-        if self.flags.contains(Flags::SYN_REPEATED) {
+        if self.flags.contains(Flags::SYN_RETRANSMITTED) {
             self.flight.stop_timing(&mut self.congestion);
         }
         if self.state.is_synchronized() {

@@ -140,7 +140,7 @@ impl RttEstimator {
 
     /// RFC 6298 section 5.7: if the SYN was retransmitted and there is no sample, the
     /// timeout for data starts at 3 s.
-    pub(crate) fn syn_was_repeated(&mut self) {
+    pub(crate) fn syn_was_retransmitted(&mut self) {
         if self.srtt8 == 0 {
             self.initial_rto = 3 * SECOND as u32;
         }

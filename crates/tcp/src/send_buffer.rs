@@ -25,7 +25,7 @@ impl Tcb {
         if self.snd.unacknowledged() >= i64::from(size)
             || self.flags.contains(Flags::BUFFER_LIMITED)
         {
-            self.weigh_send_buffer(size, now);
+            self.update_buffer_limit(size, now);
         }
     }
 
@@ -33,7 +33,7 @@ impl Tcb {
     /// and both windows have room; this ends when the user is notified of space, which is
     /// when a quarter of it is free.
     #[inline(never)]
-    fn weigh_send_buffer(&mut self, size: u32, now: Instant) {
+    fn update_buffer_limit(&mut self, size: u32, now: Instant) {
         let (held, mss) = (self.snd.unacknowledged(), i64::from(self.snd.mss()));
         let over = self.snd.nxt() < self.snd.edge() || held < i64::from(size - size / 4);
         let limited = !over

@@ -274,12 +274,12 @@ impl SendSide {
     }
 
     /// Every segment has `len` bytes of options.
-    pub(crate) fn carry_options(&mut self, len: u16) {
+    pub(crate) fn set_options_len(&mut self, len: u16) {
         self.options = len as u8;
     }
 
     /// Sets whether the peer reports out-of-order data by SACK.
-    pub(crate) fn expect_sack(&mut self, sack: bool) {
+    pub(crate) fn set_sack(&mut self, sack: bool) {
         self.sack = sack;
     }
 

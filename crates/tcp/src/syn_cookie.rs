@@ -30,7 +30,7 @@ use longshore_wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
 /// The values to which the peer's MSS is rounded down, bytes.
 const SIZES: [u16; 8] = [216, 536, 1200, 1360, 1440, 1452, 1460, 8960];
 /// A cookie is valid in its minute and in this many following ones.
-const GOOD_FOR: u32 = 1;
+const VALID_FOR: u32 = 1;
 /// The value of the window scale that means no scaling.
 const NO_SCALE: u32 = 15;
 /// The number of timestamp bits that encode options.
@@ -132,7 +132,7 @@ impl SynCookie {
         let age = minute(now).wrapping_sub(iss.0 >> 27) & 31;
         let size = (iss.0 >> 24 & 7) as usize;
         let made = minute(now).wrapping_sub(age);
-        if age > GOOD_FOR || cookie(made, size, irs, hash) != iss.0 {
+        if age > VALID_FOR || cookie(made, size, irs, hash) != iss.0 {
             return None;
         }
         let mut options = TcpOptions {

@@ -6,7 +6,7 @@
 //! connection, and what is kept outside of connections, is in `fast_open.rs`.
 
 use crate::events::Events;
-use crate::fast_open::{DEFAULT_MSS, FastOpenOutcome, FastOpenWay, Role};
+use crate::fast_open::{DEFAULT_MSS, FastOpenMode, FastOpenOutcome, Role};
 use crate::flags::Flags;
 use crate::pos::SYN_POS;
 use crate::segment::{Disposition, Place, Segment};
@@ -20,24 +20,24 @@ impl Tcb {
     /// the user has written by then, as far as it fits, or requests a cookie. `wait`
     /// holds the SYN back until data is written (TCP_FASTOPEN_CONNECT), unless it
     /// requests a cookie.
-    pub fn start_fast_open(&mut self, way: FastOpenWay, wait: bool) {
+    pub fn start_fast_open(&mut self, way: FastOpenMode, wait: bool) {
         if self.state != State::SynSent || self.snd.nxt() != SYN_POS {
             return;
         }
         let f = &mut self.fast_open;
         match way {
-            FastOpenWay::Ask { experimental } => {
-                f.role = Role::Asks;
+            FastOpenMode::RequestCookie { experimental } => {
+                f.role = Role::RequestsCookie;
                 f.cookie = FastOpenCookie::REQUEST.as_experiment(experimental);
                 return;
             }
-            FastOpenWay::Send { cookie, mss } => {
-                f.role = Role::Sends;
+            FastOpenMode::SendCookie { cookie, mss } => {
+                f.role = Role::SendsCookie;
                 f.cookie = cookie;
                 f.most = mss.max(DEFAULT_MSS);
             }
-            FastOpenWay::SendBare { mss } => {
-                f.role = Role::SendsBare;
+            FastOpenMode::SendWithoutCookie { mss } => {
+                f.role = Role::SendsWithoutCookie;
                 f.most = mss.max(DEFAULT_MSS);
             }
         }
@@ -85,7 +85,10 @@ impl Tcb {
     #[must_use]
     pub fn fast_open_outcome(&self) -> Option<FastOpenOutcome> {
         let f = &self.fast_open;
-        let tried = matches!(f.role, Role::Asks | Role::Sends | Role::SendsBare);
+        let tried = matches!(
+            f.role,
+            Role::RequestsCookie | Role::SendsCookie | Role::SendsWithoutCookie
+        );
         (tried && self.state.is_synchronized()).then_some(FastOpenOutcome {
             cookie: f.given.then_some(f.cookie),
             mss: self.snd.peer_mss(),
@@ -100,7 +103,7 @@ impl Tcb {
     /// `poll_transmit`.
     pub fn give_fast_open_cookie(&mut self, cookie: FastOpenCookie) {
         if self.state == State::SynReceived && !self.flags.contains(Flags::ACTIVE) {
-            self.fast_open.role = Role::Gives;
+            self.fast_open.role = Role::GrantsCookie;
             self.fast_open.cookie = cookie;
         }
     }
@@ -125,8 +128,8 @@ impl Tcb {
             return Disposition::default();
         }
         self.rcv.advance(i64::from(len));
-        self.rcv.promise(i64::from(len));
-        self.liveness.got_data(now);
+        self.rcv.advertise_to(i64::from(len));
+        self.liveness.note_data(now);
         self.accounting.counters.slow_data_in =
             self.accounting.counters.slow_data_in.wrapping_add(1);
         self.outcome.events |= Events::RCV_EDGE;

@@ -300,7 +300,7 @@ impl Tcb {
         self.flight.timer = LossTimer::new();
         let keep = Flags::RST_DUE | Flags::RST_ACK;
         self.flags &= keep | !Flags::OWED;
-        self.acks.forgive_duplicates();
+        self.acks.clear_duplicates();
         self.outcome.events |= Events::CLOSED | also;
         if error.is_some() {
             self.outcome.set_error(error);

@@ -129,10 +129,10 @@ impl Tcb {
         }
         self.liveness.note_retry();
         self.accounting.counters.timeouts = self.accounting.counters.timeouts.saturating_add(1);
-        self.accounting.begin_timeout_repair(&mut self.flags, now);
+        self.accounting.begin_timeout_recovery(&mut self.flags, now);
         self.flight.stop_timing(&mut self.congestion);
         if self.state.is_opening() {
-            self.flags |= Flags::SYN_DUE | Flags::SYN_REPEATED;
+            self.flags |= Flags::SYN_DUE | Flags::SYN_RETRANSMITTED;
             self.fast_open.fall_back();
         } else {
             self.flight.enter_loss(
@@ -192,21 +192,21 @@ impl Tcb {
         }
         let interval = u64::from(k.interval_ms.max(1)) * MS;
         let idle = u64::from(k.idle_ms) * MS;
-        let heard = self.liveness.last_heard();
+        let last_received = self.liveness.last_received();
         if self.snd.in_flight() > 0 || self.snd.nxt() < self.snd.end() {
             // Retransmission or window probes detect a dead peer as well.
             self.timers.keepalive = now.after_us(idle.max(interval));
             return;
         }
-        if now.since(heard) < idle {
-            self.timers.keepalive = heard.after_us(idle);
+        if now.since(last_received) < idle {
+            self.timers.keepalive = last_received.after_us(idle);
             return;
         }
-        let silent_for = now.since(heard);
+        let idle_for = now.since(last_received);
         let user_timeout = u64::from(self.cfg.user_timeout_ms) * MS;
         // RFC 5482 section 4.2 and Linux: a user timeout replaces the count.
         let dead = if user_timeout > 0 {
-            silent_for >= user_timeout && self.liveness.keepalive_probes() > 0
+            idle_for >= user_timeout && self.liveness.keepalive_probes() > 0
         } else {
             self.liveness.keepalive_probes() >= k.probes
         };

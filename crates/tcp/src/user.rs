@@ -75,7 +75,7 @@ impl Tcb {
         if self.snd.fin() || !self.state.may_write() {
             return;
         }
-        if self.gives_up_opening() {
+        if self.abort_opening() {
             return;
         }
         self.release_syn();
@@ -93,7 +93,7 @@ impl Tcb {
     /// on may still be read; but once the sending half is closed too, arriving data is
     /// answered by a reset. In SYN-SENT it ends the attempt.
     pub fn shutdown_recv(&mut self) {
-        if self.gives_up_opening() {
+        if self.abort_opening() {
             return;
         }
         self.flags |= Flags::RCV_SHUT;
@@ -102,8 +102,8 @@ impl Tcb {
 
     /// In SYN-SENT, unless the user was told that the connection is established: ends the
     /// attempt.
-    fn gives_up_opening(&mut self) -> bool {
-        let opening = self.state == State::SynSent && !self.fast_open.is_taken_for_made();
+    fn abort_opening(&mut self) -> bool {
+        let opening = self.state == State::SynSent && !self.fast_open.is_early_connected();
         if opening {
             self.die(Some(Error::Reset), Events::empty());
         }
@@ -208,7 +208,7 @@ impl Tcb {
                 self.flags |= Flags::ACK_NOW;
             }
         } else {
-            self.acks.be_lazy();
+            self.acks.stop_quick_acks();
             self.flags |= Flags::INTERACTIVE;
         }
     }

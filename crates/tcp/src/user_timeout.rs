@@ -54,7 +54,7 @@ const fn from_wire(value: u16) -> Option<u32> {
 
 impl Liveness {
     /// Sets the timeout in force to `ms`, counted from when data was first outstanding.
-    fn put_user_timeout(
+    fn change_user_timeout(
         &mut self,
         flight: &Flight,
         timers: &mut Timers,
@@ -74,7 +74,7 @@ impl Liveness {
     /// [`Tcb::set_user_timeout`]).
     #[inline]
     pub(crate) fn arm_user_timeout(&mut self, timers: &mut Timers, cfg: &Config, now: Instant) {
-        self.stall_from(now);
+        self.set_stalled_since(now);
         if cfg.user_timeout_ms != 0 {
             timers.user = now.after_ms(u64::from(cfg.user_timeout_ms));
         }
@@ -87,10 +87,10 @@ impl Tcb {
     /// once.
     pub fn set_user_timeout(&mut self, ms: u32) {
         self.flags
-            .remove(Flags::ADVISED_TIMEOUT | Flags::TELL_TIMEOUT);
+            .remove(Flags::ADVISED_TIMEOUT | Flags::USER_TIMEOUT_DUE);
         self.liveness
-            .put_user_timeout(&self.flight, &mut self.timers, &mut self.cfg, ms);
-        if self.state.is_synchronized() && self.announce_user_timeout() {
+            .change_user_timeout(&self.flight, &mut self.timers, &mut self.cfg, ms);
+        if self.state.is_synchronized() && self.advertise_user_timeout() {
             self.flags |= Flags::ACK_NOW;
         }
     }
@@ -98,32 +98,32 @@ impl Tcb {
     /// The next segment advertises the user timeout, if there is one to advertise;
     /// returns whether there is. At the end of the handshake this repeats the SYN's
     /// option, for a listener that has not kept it (RFC 5482 section 3).
-    pub(crate) fn announce_user_timeout(&mut self) -> bool {
-        let told = self.user_timeout_option().is_some();
-        if told {
-            self.flags |= Flags::TELL_TIMEOUT;
+    pub(crate) fn advertise_user_timeout(&mut self) -> bool {
+        let advertised = self.user_timeout_option().is_some();
+        if advertised {
+            self.flags |= Flags::USER_TIMEOUT_DUE;
         }
-        told
+        advertised
     }
 
     /// The option's value, if one may be sent.
     pub(crate) fn user_timeout_option(&self) -> Option<u16> {
-        let told = self.cfg.user_timeout_option
+        let advertised = self.cfg.user_timeout_option
             && self.cfg.user_timeout_ms != 0
             && !self.flags.contains(Flags::ADVISED_TIMEOUT);
-        told.then(|| to_wire(self.cfg.user_timeout_ms))
+        advertised.then(|| to_wire(self.cfg.user_timeout_ms))
     }
 
     /// The peer has advertised its user timeout: if our user has set none, ours follows
     /// it, within bounds (RFC 5482 section 3.1).
-    pub(crate) fn handle_user_timeout_advice(&mut self, option: Option<u16>) {
+    pub(crate) fn handle_user_timeout_option(&mut self, option: Option<u16>) {
         let changeable =
             self.cfg.user_timeout_ms == 0 || self.flags.contains(Flags::ADVISED_TIMEOUT);
         if !self.cfg.user_timeout_option || !changeable || self.flags.contains(Flags::ORPHAN) {
             return;
         }
         if let Some(ms) = option.and_then(from_wire) {
-            self.liveness.put_user_timeout(
+            self.liveness.change_user_timeout(
                 &self.flight,
                 &mut self.timers,
                 &mut self.cfg,
@@ -138,7 +138,7 @@ impl Tcb {
         if self.flags.contains(Flags::ADVISED_TIMEOUT) {
             self.flags.remove(Flags::ADVISED_TIMEOUT);
             self.liveness
-                .put_user_timeout(&self.flight, &mut self.timers, &mut self.cfg, 0);
+                .change_user_timeout(&self.flight, &mut self.timers, &mut self.cfg, 0);
         }
     }
 }

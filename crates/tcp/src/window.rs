@@ -1,6 +1,6 @@
 //! The receive window: its size, and when to advertise it.
 //!
-//! Owns those methods of [`ReceiveSide`] and [`Tcb`]. Output calls [`Tcb::offer_window`]
+//! Owns those methods of [`ReceiveSide`] and [`Tcb`]. Output calls [`Tcb::advertise_window`]
 //! for each segment, `user.rs` calls [`ReceiveSide::window_update_due`] when the user has
 //! read. The growth of the buffer behind it is in `receive_buffer.rs`.
 
@@ -42,7 +42,7 @@ impl ReceiveSide {
     /// stays until it can be advanced by the lesser of half the buffer and a full
     /// segment. It is never moved back (section 3.8.6).
     #[inline]
-    pub(crate) fn window_to_offer(&self, cfg: &Config) -> u32 {
+    pub(crate) fn window_to_advertise(&self, cfg: &Config) -> u32 {
         let free = self.free_space(cfg);
         let offered = self.offered();
         let step = (self.buffer.size() / 2).min(u32::from(self.full_segment()));
@@ -54,23 +54,23 @@ impl ReceiveSide {
     }
 
     /// Computes the window field anew, if the last one is no longer valid; see
-    /// [`Tcb::offer_window`].
-    fn offer_window_anew(&mut self, cfg: &Config, flags: Flags) -> u16 {
+    /// [`Tcb::advertise_window`].
+    fn recompute_window_field(&mut self, cfg: &Config, flags: Flags) -> u16 {
         if flags.contains(Flags::NO_ROOM) {
-            return self.offer_no_window();
+            return self.advertise_zero_window();
         }
         let scale = self.wscale();
-        let field = (self.window_to_offer(cfg) >> scale).min(0xffff);
+        let field = (self.window_to_advertise(cfg) >> scale).min(0xffff);
         let edge = self.nxt() + i64::from(field << scale);
-        self.promise(edge);
+        self.advertise_to(edge);
         let at = self.nxt() + self.consumed();
         self.buffer.advertise(at, field as u16)
     }
 
     /// Advertises a closed window. Arriving data is still checked against the old edge.
     #[cold]
-    fn offer_no_window(&mut self) -> u16 {
-        self.promise(self.nxt());
+    fn advertise_zero_window(&mut self) -> u16 {
+        self.advertise_to(self.nxt());
         let at = self.nxt() + self.consumed();
         self.buffer.advertise(at, 0)
     }
@@ -99,20 +99,20 @@ impl Tcb {
     /// The field is that of the previous segment as long as neither RCV.NXT nor the read
     /// position has changed.
     #[inline(always)]
-    pub(crate) fn offer_window(&mut self) -> u16 {
+    pub(crate) fn advertise_window(&mut self) -> u16 {
         match self
             .rcv
             .buffer
             .advertised(self.rcv.nxt() + self.rcv.consumed())
         {
             Some(field) => field,
-            None => self.offer_window_anew(),
+            None => self.recompute_window_field(),
         }
     }
 
     #[inline(never)]
-    fn offer_window_anew(&mut self) -> u16 {
-        self.rcv.offer_window_anew(&self.cfg, self.flags)
+    fn recompute_window_field(&mut self) -> u16 {
+        self.rcv.recompute_window_field(&self.cfg, self.flags)
     }
 
     /// Sets how far memory allows the receive buffer to grow at present, bytes: tuning

@@ -97,23 +97,28 @@ impl Accounting {
     }
 
     /// The retransmission timer has expired.
-    pub(crate) fn begin_timeout_repair(&mut self, flags: &mut Flags, now: Instant) {
-        if !flags.contains(Flags::REPAIRS_TIMEOUT) {
-            *flags |= Flags::REPAIRS_TIMEOUT;
-            self.counters.timeout_repairs = self.counters.timeout_repairs.saturating_add(1);
-            let sum = self.counters.timeout_repair_ms;
-            self.counters.timeout_repair_ms = sum.wrapping_sub(now.millis32());
+    pub(crate) fn begin_timeout_recovery(&mut self, flags: &mut Flags, now: Instant) {
+        if !flags.contains(Flags::TIMEOUT_RECOVERY) {
+            *flags |= Flags::TIMEOUT_RECOVERY;
+            self.counters.timeout_recoveries = self.counters.timeout_recoveries.saturating_add(1);
+            let sum = self.counters.timeout_recovery_ms;
+            self.counters.timeout_recovery_ms = sum.wrapping_sub(now.millis32());
         }
     }
 
     /// An acknowledgment was processed, which may have completed the recovery from a
     /// timeout.
     #[inline]
-    pub(crate) fn end_timeout_repair(&mut self, flight: &Flight, flags: &mut Flags, now: Instant) {
-        if flags.contains(Flags::REPAIRS_TIMEOUT) && flight.recovery.phase != Phase::Loss {
-            flags.remove(Flags::REPAIRS_TIMEOUT);
-            let sum = self.counters.timeout_repair_ms;
-            self.counters.timeout_repair_ms = sum.wrapping_add(now.millis32());
+    pub(crate) fn end_timeout_recovery(
+        &mut self,
+        flight: &Flight,
+        flags: &mut Flags,
+        now: Instant,
+    ) {
+        if flags.contains(Flags::TIMEOUT_RECOVERY) && flight.recovery.phase != Phase::Loss {
+            flags.remove(Flags::TIMEOUT_RECOVERY);
+            let sum = self.counters.timeout_recovery_ms;
+            self.counters.timeout_recovery_ms = sum.wrapping_add(now.millis32());
         }
     }
 
@@ -124,9 +129,9 @@ impl Accounting {
     }
 
     /// tcpi_total_rto_time at `now`, in milliseconds.
-    pub(crate) fn timeout_repair_ms(&self, flags: Flags, now: Instant) -> u32 {
-        let running = flags.contains(Flags::REPAIRS_TIMEOUT);
-        until_ms(self.counters.timeout_repair_ms, running, now)
+    pub(crate) fn timeout_recovery_ms(&self, flags: Flags, now: Instant) -> u32 {
+        let running = flags.contains(Flags::TIMEOUT_RECOVERY);
+        until_ms(self.counters.timeout_recovery_ms, running, now)
     }
 
     /// tcpi_busy_time at `now`.

@@ -57,9 +57,9 @@ const BURST: u32 = 65_536;
 pub(crate) struct Bbr {
     mode: Mode,
     /// BBR.full_bw_reached: Startup has found the bandwidth.
-    full: bool,
+    full_bw_reached: bool,
     /// BBR.full_bw_count: consecutive rounds without growth.
-    plateau: u8,
+    full_bw_count: u8,
     /// Acknowledgments in this round that reported losses.
     losses: u8,
     /// BBR.bw_probe_up_rounds.
@@ -99,37 +99,37 @@ impl Bbr {
 
     /// BBRCheckFullBWReached, BBRCheckStartupHighLoss: called at the end of a round.
     fn check_full(&mut self, w: &Window, s: &RateSample) {
-        if self.full {
+        if self.full_bw_reached {
             return;
         }
-        if self.model.lost_too_much() && self.losses >= STARTUP_LOSSES {
-            self.full = true;
+        if self.model.is_loss_high() && self.losses >= STARTUP_LOSSES {
+            self.full_bw_reached = true;
             let bdp = self.model.bdp(100, w);
             self.model.inflight_hi = bdp.max(self.model.inflight_latest);
         }
         if s.app_limited {
             return;
         }
-        if self.grows() {
+        if self.bw_grows() {
             return;
         }
-        self.full |= self.plateau >= 3;
+        self.full_bw_reached |= self.full_bw_count >= 3;
     }
 
     /// Whether the bandwidth has grown by a quarter since the last time it did.
-    fn grows(&mut self) -> bool {
+    fn bw_grows(&mut self) -> bool {
         if self.model.max_bw() >= self.full_bw.saturating_mul(5) / 4 {
             self.full_bw = self.model.max_bw();
-            self.plateau = 0;
+            self.full_bw_count = 0;
             return true;
         }
-        self.plateau = self.plateau.saturating_add(1);
+        self.full_bw_count = self.full_bw_count.saturating_add(1);
         false
     }
 
-    fn forget_plateau(&mut self) {
+    fn reset_full_bw(&mut self) {
         self.full_bw = 0;
-        self.plateau = 0;
+        self.full_bw_count = 0;
     }
 
     // ---- The cycle. ----
@@ -158,9 +158,9 @@ impl Bbr {
     }
 
     /// BBRUpdateProbeBWCyclePhase.
-    fn go_round(&mut self, w: &Window, s: &RateSample, round: bool) {
+    fn update_phase(&mut self, w: &Window, s: &RateSample, round: bool) {
         match self.mode {
-            Mode::Startup if self.full => self.enter(Mode::Drain, s.now),
+            Mode::Startup if self.full_bw_reached => self.enter(Mode::Drain, s.now),
             Mode::Drain if s.in_flight <= self.model.bdp(100, w) => self.start_down(s.now),
             Mode::Down | Mode::Cruise if self.is_time_to_probe(w, s.now) => self.start_refill(s),
             Mode::Down => {
@@ -172,25 +172,25 @@ impl Bbr {
             }
             Mode::Refill if round => {
                 self.enter(Mode::Up, s.now);
-                self.forget_plateau();
+                self.reset_full_bw();
                 self.up_rounds = 0;
                 self.raise_slope(w);
             }
-            Mode::Up => self.go_up(w, s, round),
+            Mode::Up => self.update_up_phase(w, s, round),
             _ => {}
         }
     }
 
     /// BBRStartProbeBW_REFILL.
     fn start_refill(&mut self, s: &RateSample) {
-        self.model.forget_short_term();
+        self.model.reset_short_term();
         self.model.begin_round(s.total);
         self.enter(Mode::Refill, s.now);
         self.up_acked = 0;
     }
 
-    fn go_up(&mut self, w: &Window, s: &RateSample, round: bool) {
-        let full = round && !s.app_limited && !self.grows() && self.plateau >= 3;
+    fn update_up_phase(&mut self, w: &Window, s: &RateSample, round: bool) {
+        let full = round && !s.app_limited && !self.bw_grows() && self.full_bw_count >= 3;
         let long = s.now.since(self.phase_at) > u64::from(self.model.min_rtt());
         let queue = s.in_flight > self.model.bdp(125, w);
         if full || (long && queue) {
@@ -201,8 +201,8 @@ impl Bbr {
 
     /// BBRAdaptLongTermModel for high losses: the flight at which they occurred is the
     /// bound.
-    fn mind_losses(&mut self, w: &Window, s: &RateSample) {
-        if self.model.lost_too_much() && matches!(self.mode, Mode::Up | Mode::Refill) {
+    fn adapt_to_losses(&mut self, w: &Window, s: &RateSample) {
+        if self.model.is_loss_high() && matches!(self.mode, Mode::Up | Mode::Refill) {
             let before = s.in_flight.saturating_add(s.newly).saturating_add(s.lost);
             let target = self.model.bdp(100, w).min(w.cwnd);
             self.model.inflight_hi = before.max(target / 10 * 7);
@@ -256,7 +256,7 @@ impl Bbr {
         self.round_done |= round;
         if self.round_done && s.now >= self.probe_rtt_done {
             self.model.note_probed(s.now);
-            if self.full {
+            if self.full_bw_reached {
                 self.start_down(s.now);
                 self.mode = Mode::Cruise;
             } else {
@@ -282,7 +282,7 @@ impl Bbr {
             Mode::Up => 125,
         };
         let rate = self.model.bw().saturating_mul(gain) / 100 * 99 / 100;
-        if rate != 0 && (self.full || rate > self.pacing_rate) {
+        if rate != 0 && (self.full_bw_reached || rate > self.pacing_rate) {
             self.pacing_rate = rate;
         }
     }
@@ -304,7 +304,7 @@ impl Bbr {
         if self.mode == Mode::Up {
             most = most.saturating_add(2 * w.mss);
         }
-        if self.full {
+        if self.full_bw_reached {
             w.grow(s.newly);
             w.cwnd = w.cwnd.min(most);
         } else if w.cwnd < most || s.total < u64::from(10 * w.mss) {
@@ -336,8 +336,8 @@ impl Kind for Bbr {
     fn new() -> Bbr {
         Bbr {
             mode: Mode::Startup,
-            full: false,
-            plateau: 0,
+            full_bw_reached: false,
+            full_bw_count: 0,
             losses: 0,
             up_rounds: 0,
             rounds: 0,
@@ -381,9 +381,9 @@ impl Algorithm for Bbr {
                 self.model.advance_bw_filter();
             }
         }
-        let expired = self.model.take_rtt(s.rtt, s.now);
-        self.mind_losses(w, s);
-        self.go_round(w, s, round);
+        let expired = self.model.update_min_rtt(s.rtt, s.now);
+        self.adapt_to_losses(w, s);
+        self.update_phase(w, s, round);
         let was_probing_rtt = self.mode == Mode::ProbeRtt;
         self.check_probe_rtt(w, s, round, expired);
         if round {

@@ -223,7 +223,7 @@ impl Algorithm for Cubic {
         self.before = None;
     }
 
-    fn remember(&mut self) {
+    fn save_for_undo(&mut self) {
         self.before = Some(Plateau {
             w_max: self.w_max,
             w_est: self.w_est,

@@ -78,7 +78,7 @@ impl CongestionState {
     /// Without a sampler, the delivery rate is that of the last timed round trip, which
     /// took `elapsed` microseconds if it has ended: records that rate and begins the next
     /// round trip.
-    pub(crate) fn turn_round(&mut self, una: Pos, elapsed: Option<u64>) {
+    pub(crate) fn start_round(&mut self, una: Pos, elapsed: Option<u64>) {
         if let Some(rate) = elapsed.and_then(|elapsed| self.rate.round(una, elapsed)) {
             self.rate.keep(rate);
         }
@@ -86,7 +86,7 @@ impl CongestionState {
     }
 
     /// The delivery rate, as in tcpi_delivery_rate; `elapsed` as for
-    /// [`turn_round`](Self::turn_round).
+    /// [`start_round`](Self::start_round).
     pub(crate) fn delivery_rate(&self, una: Pos, elapsed: Option<u64>) -> Rate {
         let mut rate = self.rate;
         if let Some(round) = elapsed.and_then(|elapsed| self.rate.round(una, elapsed)) {
@@ -128,12 +128,12 @@ impl CongestionState {
         now: Instant,
     ) {
         if self.rate.wants(end) || (idle && self.rate.is_on()) {
-            self.remember_send(end >= snd.edge(), pipe(), end, idle, now);
+            self.record_send(end >= snd.edge(), pipe(), end, idle, now);
         }
     }
 
     /// Records a send for rate samples; `last`: the user has written nothing after it.
-    fn remember_send(&mut self, last: bool, pipe: u64, end: Pos, idle: bool, now: Instant) {
+    fn record_send(&mut self, last: bool, pipe: u64, end: Pos, idle: bool, now: Instant) {
         let cwnd = self.controller.cwnd();
         self.rate.on_sent(end, idle, cwnd, now);
         if last && pipe < u64::from(cwnd) {

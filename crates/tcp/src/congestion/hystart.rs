@@ -79,7 +79,7 @@ impl HyStart {
                 if self.css_rounds > CSS_ROUNDS {
                     // The round-trip time has not improved in this many rounds: it was a
                     // queue.
-                    w.ssthresh = w.cwnd.max(w.floor());
+                    w.ssthresh = w.cwnd.max(w.min_ssthresh());
                     return;
                 }
             }

@@ -56,7 +56,7 @@ pub(crate) struct Window {
 
 impl Window {
     /// The lower bound of ssthresh (RFC 5681 equation 4).
-    pub(crate) const fn floor(&self) -> u32 {
+    pub(crate) const fn min_ssthresh(&self) -> u32 {
         2 * self.mss
     }
 
@@ -126,7 +126,7 @@ pub(crate) trait Algorithm {
     /// A recovery begins that may turn out to be spurious: saves the state that
     /// [`undo`](Algorithm::undo) restores, however often `on_loss` and `on_timeout` are
     /// called in between.
-    fn remember(&mut self) {}
+    fn save_for_undo(&mut self) {}
     /// The recovery was spurious (RFC 4015); the caller restores window and threshold.
     fn undo(&mut self) {}
     /// `acked` bytes were acknowledged, `marked` of them with CE. Called for every
@@ -176,7 +176,7 @@ impl Controller {
     /// values.
     pub(crate) fn resume(&mut self, cwnd: u32, ssthresh: u32) {
         self.window.cwnd = cwnd.clamp(self.window.mss, MAX_CWND);
-        self.window.ssthresh = ssthresh.max(self.window.floor());
+        self.window.ssthresh = ssthresh.max(self.window.min_ssthresh());
     }
 
     /// RW of RFC 5681 section 4.1, bytes: the window after an idle period.
@@ -279,14 +279,14 @@ impl Controller {
     /// sets the threshold; recovery sets the window.
     pub(crate) fn on_loss(&mut self, window: u32) {
         let threshold = self.chosen.algorithm().on_loss(&self.window, window);
-        self.window.ssthresh = threshold.max(self.window.floor());
+        self.window.ssthresh = threshold.max(self.window.min_ssthresh());
     }
 
     /// The peer reports congestion marks, for the first time in this round trip: the
     /// window is reduced at once as for a loss (RFC 3168 section 6.1.2).
     pub(crate) fn on_congestion_marked(&mut self, window: u32) {
         let threshold = self.chosen.algorithm().on_marked(&self.window, window);
-        self.window.ssthresh = threshold.max(self.window.floor());
+        self.window.ssthresh = threshold.max(self.window.min_ssthresh());
         self.set_cwnd(self.window.cwnd.min(self.window.ssthresh));
     }
 
@@ -302,8 +302,8 @@ impl Controller {
     }
 
     /// A recovery begins that may have to be undone.
-    pub(crate) fn remember(&mut self) {
-        self.chosen.algorithm().remember();
+    pub(crate) fn save_for_undo(&mut self) {
+        self.chosen.algorithm().save_for_undo();
     }
 
     /// The recovery was spurious: window and threshold are restored to at least what they

@@ -4,7 +4,7 @@
 //! before it selects data and reports what was sent; the deadline is one of `timers.rs`.
 //! Pacing is on for an algorithm with a rate of its own (BBR) and for a connection whose
 //! user set a limit (SO_MAX_PACING_RATE). When it is off, it costs nothing on the output
-//! fast path, which `CAREFUL` disables, and one comparison on the slow path.
+//! fast path, which `SLOW_OUTPUT` disables, and one comparison on the slow path.
 //!
 //! Data is sent in quanta of about a millisecond, as in Linux's TSO autosizing, so that a
 //! slow connection sends a packet or two at a time and a fast one segments large enough
@@ -51,7 +51,7 @@ impl Pacer {
 
     /// Whether data has to wait.
     #[inline]
-    pub(crate) const fn holds(&self, now: Instant) -> bool {
+    pub(crate) const fn must_wait(&self, now: Instant) -> bool {
         self.next.0 > now.0
     }
 
@@ -122,11 +122,11 @@ impl CongestionState {
     /// The rate may have changed; `marks`: outgoing packets may be ECN-capable.
     pub(crate) fn update_pacing(&mut self, rtt: &RttEstimator, marks: bool, flags: &mut Flags) {
         self.pacer.set_rate(&self.controller, rtt);
-        flags.set(Flags::CAREFUL, self.pacer.is_on() || marks);
+        flags.set(Flags::SLOW_OUTPUT, self.pacer.is_on() || marks);
     }
 
     /// Sets the user's limit (SO_MAX_PACING_RATE), bytes per second.
-    pub(crate) fn bound_pace(&mut self, bytes_per_second: u64) {
+    pub(crate) fn set_pacing_limit(&mut self, bytes_per_second: u64) {
         self.pacer.limit = bytes_per_second;
     }
 

@@ -19,7 +19,7 @@ use crate::time::{Instant, SECOND};
 /// Number of records.
 const RECORDS: usize = 8;
 /// Records per window; fewer than [`RECORDS`], because windows shrink.
-const A_WINDOW: u32 = 6;
+const RECORDS_PER_WINDOW: u32 = 6;
 
 /// One acknowledgment's sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -150,7 +150,7 @@ impl RateSampler {
 
     /// With the sampler off: the timed data was retransmitted, which cancels the round.
     #[inline]
-    pub(crate) fn spoil_round(&mut self) {
+    pub(crate) fn cancel_round(&mut self) {
         if !self.is_on() {
             self.len = 0;
         }
@@ -229,7 +229,7 @@ impl RateSampler {
             self.first_sent = now;
             self.delivered_at = now;
         }
-        self.next = end + i64::from(cwnd / A_WINDOW);
+        self.next = end + i64::from(cwnd / RECORDS_PER_WINDOW);
         if usize::from(self.len) == RECORDS {
             return;
         }
@@ -254,7 +254,7 @@ impl RateSampler {
     }
 
     /// `start..end` is retransmitted: invalidates the records that end in it.
-    pub(crate) fn on_repeated(&mut self, start: Pos, end: Pos) {
+    pub(crate) fn on_retransmitted(&mut self, start: Pos, end: Pos) {
         for i in 0..self.len {
             let at = (self.first + i) % RECORDS as u8;
             let above = self.records[usize::from(at)].end.wrapping_sub(start as u32) as i32;

@@ -208,7 +208,7 @@ fn a_spurious_loss_leaves_no_trace() {
         let undisturbed = c;
         let (cwnd, ssthresh) = (c.cwnd(), c.ssthresh());
         // A fast recovery, and a timeout in the middle of it.
-        c.remember();
+        c.save_for_undo();
         c.on_loss(cwnd);
         c.set_cwnd(c.ssthresh());
         c.on_timeout(c.cwnd(), true);

@@ -169,10 +169,10 @@ impl Accurate {
     ) -> (bool, u32) {
         let packets = number(flags).wrapping_sub(self.s_cep) & 7;
         self.s_cep = self.s_cep.wrapping_add(packets);
-        let told = option.copied().unwrap_or_default();
-        advance(&mut self.s_e0b, told.ect0);
-        advance(&mut self.s_e1b, told.ect1);
-        match advance(&mut self.s_ceb, told.ce) {
+        let reported = option.copied().unwrap_or_default();
+        advance(&mut self.s_e0b, reported.ect0);
+        advance(&mut self.s_e1b, reported.ect1);
+        match advance(&mut self.s_ceb, reported.ce) {
             Some(bytes) => (packets > 0 || bytes > 0, bytes),
             None => (packets > 0, packets * mss),
         }
@@ -197,8 +197,8 @@ impl Accurate {
 /// Advances a counter by the option's field and returns the increase: `None` if the field
 /// is absent, or belongs to an older option that was reordered, so that the counter would
 /// decrease.
-fn advance(counter: &mut u32, told: Option<u32>) -> Option<u32> {
-    let bytes = told?.wrapping_sub(*counter) & OPTION_MASK;
+fn advance(counter: &mut u32, reported: Option<u32>) -> Option<u32> {
+    let bytes = reported?.wrapping_sub(*counter) & OPTION_MASK;
     if bytes > OPTION_MASK / 2 {
         return None;
     }

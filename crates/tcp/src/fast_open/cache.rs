@@ -21,21 +21,21 @@ pub(super) const CACHE_SIZE: usize = 64;
 
 /// How a connection uses Fast Open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FastOpenWay {
+pub enum FastOpenMode {
     /// The SYN requests a cookie, in the option of RFC 7413 or in that of the experiment.
-    Ask {
+    RequestCookie {
         /// The experiment's option is used.
         experimental: bool,
     },
     /// The SYN carries this cookie, and data that fits `mss` bytes.
-    Send {
+    SendCookie {
         /// The cookie that the server granted.
         cookie: FastOpenCookie,
         /// The server's MSS, bytes.
         mss: u16,
     },
     /// The SYN carries data without a cookie.
-    SendBare {
+    SendWithoutCookie {
         /// The server's MSS, bytes.
         mss: u16,
     },
@@ -49,12 +49,12 @@ enum Kind {
     /// RFC 7413's got no cookie: the experiment's is tried once.
     Experiment,
     /// Neither got one: that of RFC 7413 from now on.
-    StandardForGood,
+    StandardOnly,
 }
 
 /// What a client remembers of one server.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct Entry {
     server: IpAddr,
     cookie: FastOpenCookie,
     mss: u16,
@@ -70,7 +70,7 @@ struct Known {
 /// replaced.
 #[derive(Debug, Clone, Default)]
 pub struct FastOpenCache {
-    known: Vec<Known>,
+    known: Vec<Entry>,
 }
 
 impl FastOpenCache {
@@ -81,12 +81,12 @@ impl FastOpenCache {
     }
 
     /// How to open a connection to `server`; `None` means without Fast Open.
-    pub fn way_to(
+    pub fn mode_for(
         &mut self,
         server: IpAddr,
         usage: FastOpenUse,
         now: Instant,
-    ) -> Option<FastOpenWay> {
+    ) -> Option<FastOpenMode> {
         if !usage.client {
             return None;
         }
@@ -98,17 +98,17 @@ impl FastOpenCache {
             }
         }
         Some(match known {
-            _ if usage.client_without_cookie => FastOpenWay::SendBare {
+            _ if usage.client_without_cookie => FastOpenMode::SendWithoutCookie {
                 mss: known.map_or(u16::MAX, |k| k.mss),
             },
-            Some(k) if !k.cookie.as_bytes().is_empty() => FastOpenWay::Send {
+            Some(k) if !k.cookie.as_bytes().is_empty() => FastOpenMode::SendCookie {
                 cookie: k.cookie,
                 mss: k.mss,
             },
-            Some(k) => FastOpenWay::Ask {
+            Some(k) => FastOpenMode::RequestCookie {
                 experimental: k.kind == Kind::Experiment,
             },
-            None => FastOpenWay::Ask {
+            None => FastOpenMode::RequestCookie {
                 experimental: false,
             },
         })
@@ -134,13 +134,13 @@ impl FastOpenCache {
             if outcome.sent == 0 && known.cookie.as_bytes().is_empty() {
                 known.kind = match known.kind {
                     Kind::Standard if !outcome.experimental => Kind::Experiment,
-                    _ => Kind::StandardForGood,
+                    _ => Kind::StandardOnly,
                 };
             }
         }
     }
 
-    fn entry(&mut self, server: IpAddr, now: Instant) -> &mut Known {
+    fn entry(&mut self, server: IpAddr, now: Instant) -> &mut Entry {
         let at = match self.known.iter().position(|k| k.server == server) {
             Some(at) => at,
             None => {
@@ -148,7 +148,7 @@ impl FastOpenCache {
                     let oldest = (0..CACHE_SIZE).min_by_key(|&i| self.known[i].used);
                     self.known.swap_remove(oldest.unwrap_or(0));
                 }
-                self.known.push(Known {
+                self.known.push(Entry {
                     server,
                     cookie: FastOpenCookie::REQUEST,
                     mss: DEFAULT_MSS,

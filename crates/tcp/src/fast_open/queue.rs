@@ -98,7 +98,7 @@ impl FastOpenQueue {
         let offered = syn.header.options.fast_open;
         if usage.server_without_cookie && (offered.is_some() || syn.payload_len > 0) {
             return FastOpenVerdict {
-                accept: self.take_place(),
+                accept: self.reserve(),
                 give: None,
             };
         }
@@ -119,13 +119,13 @@ impl FastOpenQueue {
             };
         }
         FastOpenVerdict {
-            accept: self.take_place(),
+            accept: self.reserve(),
             give: current.filter(|_| !is_current),
         }
     }
 
     /// Section 5.1: beyond the limit, an ordinary handshake has to prove the address.
-    fn take_place(&mut self) -> bool {
+    fn reserve(&mut self) -> bool {
         let room = self.pending < self.limit;
         self.pending += u32::from(room);
         room

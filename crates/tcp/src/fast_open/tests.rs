@@ -15,8 +15,8 @@ fn cookie(byte: u8) -> FastOpenCookie {
     FastOpenCookie::new(&[byte; 8]).expect("eight bytes")
 }
 
-fn send(byte: u8) -> FastOpenWay {
-    FastOpenWay::Send {
+fn send(byte: u8) -> FastOpenMode {
+    FastOpenMode::SendCookie {
         cookie: cookie(byte),
         mss: MSS,
     }
@@ -57,7 +57,7 @@ fn failure(s: &Script) -> u8 {
 fn the_first_syn_asks_for_a_cookie() {
     let mut s = Script::connecting(&config());
     s.tcb.start_fast_open(
-        FastOpenWay::Ask {
+        FastOpenMode::RequestCookie {
             experimental: false,
         },
         false,
@@ -415,7 +415,7 @@ mod policy;
 fn data_go_without_a_cookie_where_it_is_so_configured() {
     let mut s = Script::connecting(&config());
     s.tcb.start_fast_open(
-        crate::fast_open::FastOpenWay::SendBare { mss: u16::MAX },
+        crate::fast_open::FastOpenMode::SendWithoutCookie { mss: u16::MAX },
         false,
     );
     s.writes(300);
@@ -459,7 +459,7 @@ fn a_syn_holds_what_every_host_takes_whatever_was_remembered() {
     for ipv6 in [false, true] {
         let cfg = Config { ipv6, ..config() };
         let mut s = Script::connecting(&cfg);
-        let way = FastOpenWay::Send {
+        let way = FastOpenMode::SendCookie {
             cookie: cookie(7),
             mss: 100,
         };

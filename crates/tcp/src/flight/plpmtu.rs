@@ -144,7 +144,7 @@ pub(crate) enum ProbeChoice {
 impl Flight {
     /// A router has advertised the path's MTU, which replaces the result of any search.
     /// It may be wrong, or the path may change, so a search begins after a while.
-    pub(crate) fn note_told_mss(&mut self, snd: &SendSide) {
+    pub(crate) fn on_path_mss_advertised(&mut self, snd: &SendSide) {
         let ceiling = self.mtu.ceiling;
         if snd.path_mss() < ceiling {
             self.mtu.search_up_to(ceiling, self.search_again_at());
@@ -192,7 +192,7 @@ impl Flight {
         snd.update_mss();
         congestion.controller.set_mss(snd.mss());
         self.mtu.search_up_to(high.max(used), now);
-        self.repeat_for_smaller_mss(snd, congestion);
+        self.retransmit_for_smaller_mss(snd, congestion);
         true
     }
 

@@ -178,7 +178,7 @@ impl Flight {
         mut report: AckReport,
         now: Instant,
     ) -> Advice {
-        let held = self.recovery.undo.holds_repetition();
+        let held = self.recovery.undo.holds_retransmission();
         report.counted_before = self.count_duplicates(snd, report);
         self.on_probe_report(snd, congestion, report);
         self.on_mtu_probe_report(snd, congestion, report);
@@ -186,7 +186,7 @@ impl Flight {
         let undone = self.undo_if_spurious(snd, congestion, report);
         let advice = Advice {
             undone,
-            send_small: !held && self.recovery.undo.holds_repetition(),
+            send_small: !held && self.recovery.undo.holds_retransmission(),
         };
         if undone {
             self.grow(snd, congestion, report, now);
@@ -247,13 +247,13 @@ impl Flight {
         }
         // RFC 5681 section 3.2.
         if self.recovery.is_open() && self.recovery.dup_acks >= DUP_THRESH {
-            return self.lose_first_segment(snd);
+            return self.mark_first_segment_lost(snd);
         }
         0
     }
 
     /// Marks the first unacknowledged segment as lost.
-    fn lose_first_segment(&mut self, snd: &SendSide) -> u64 {
+    fn mark_first_segment_lost(&mut self, snd: &SendSide) -> u64 {
         let una = snd.una();
         let end = (una + i64::from(snd.mss())).min(snd.nxt());
         self.scoreboard.mark_lost_within(una, una, end)
@@ -263,7 +263,7 @@ impl Flight {
     fn repair(&mut self, snd: &SendSide, congestion: &mut CongestionState, delivered: u32) {
         if self.mtu_probe_alone_is_lost(snd) {
             // RFC 4821 section 7.6.2: the loss of a probe is no sign of congestion.
-            self.enter_mtu_repair(snd, congestion);
+            self.enter_mtu_recovery(snd, congestion);
         } else {
             self.enter_fast_recovery(snd, congestion, delivered);
         }
@@ -276,7 +276,7 @@ impl Flight {
         congestion: &mut CongestionState,
         delivered: u32,
     ) {
-        self.remember_for_undo(snd, congestion);
+        self.save_for_undo(snd, congestion);
         self.forget_mtu_probe();
         let window = congestion.window_in_use(snd, self.recovery.is_fast());
         congestion.controller.on_loss(window);
@@ -312,7 +312,7 @@ impl Flight {
         if report.acked > 0 && !sack {
             // RFC 6582 section 3.2 step 3: a partial acknowledgment means that the
             // next segment is lost as well.
-            newly_lost = self.lose_first_segment(snd);
+            newly_lost = self.mark_first_segment_lost(snd);
             self.recovery.forced |= newly_lost > 0;
         }
         // RFC 9937: the ACK is safe if SND.UNA advances and nothing more is lost.
@@ -424,7 +424,7 @@ impl Flight {
     }
 
     /// The path's MTU has decreased: segments in flight are too large.
-    pub(crate) fn repeat_for_smaller_mss(
+    pub(crate) fn retransmit_for_smaller_mss(
         &mut self,
         snd: &SendSide,
         congestion: &mut CongestionState,
@@ -432,14 +432,14 @@ impl Flight {
         self.scoreboard.mark_lost(snd.una(), |_| true);
         self.forget_mtu_probe();
         if self.recovery.is_open() {
-            self.enter_mtu_repair(snd, congestion);
+            self.enter_mtu_recovery(snd, congestion);
         }
     }
 
     /// A closed window has opened. What a timeout retransmitted meanwhile served as a
     /// window probe (RFC 9293 section 3.8.6.1) and was refused: it is retransmitted at
     /// once.
-    pub(crate) fn repeat_into_open_window(&mut self, snd: &SendSide) {
+    pub(crate) fn retransmit_into_open_window(&mut self, snd: &SendSide) {
         if self.recovery.phase == Phase::Loss {
             self.scoreboard.mark_lost(snd.una(), |_| true);
             self.recovery.forced = true;
@@ -447,13 +447,17 @@ impl Flight {
     }
 
     /// The server did not accept data on the SYN (RFC 7413); that is not a loss.
-    pub(crate) fn repeat_refused_data(&mut self, snd: &SendSide, congestion: &mut CongestionState) {
+    pub(crate) fn retransmit_refused_data(
+        &mut self,
+        snd: &SendSide,
+        congestion: &mut CongestionState,
+    ) {
         self.scoreboard.mark_lost(snd.una(), |_| true);
-        self.enter_mtu_repair(snd, congestion);
+        self.enter_mtu_recovery(snd, congestion);
     }
 
     /// The lost data was too long, or not accepted yet; the window is not reduced.
-    fn enter_mtu_repair(&mut self, snd: &SendSide, congestion: &mut CongestionState) {
+    fn enter_mtu_recovery(&mut self, snd: &SendSide, congestion: &mut CongestionState) {
         let nxt = snd.nxt();
         let r = &mut self.recovery;
         r.phase = Phase::Mtu;
@@ -467,9 +471,9 @@ impl Flight {
     /// The next range to retransmit, if any: RFC 6675 section 4, NextSeg rules (1) and
     /// (4). Rule (3), retransmitting data that is not known to be lost, is left out: it
     /// is harmful where reordering is common.
-    pub(crate) fn next_repetition(&self, snd: &SendSide) -> Option<(Pos, Pos)> {
+    pub(crate) fn next_retransmission(&self, snd: &SendSide) -> Option<(Pos, Pos)> {
         let r = &self.recovery;
-        if r.is_open() || r.undo.holds_repetition() {
+        if r.is_open() || r.undo.holds_retransmission() {
             return None;
         }
         let una = snd.una();
@@ -487,7 +491,7 @@ impl Flight {
     }
 
     /// `start..end` was retransmitted.
-    pub(crate) fn on_repeated(
+    pub(crate) fn on_retransmitted(
         &mut self,
         snd: &SendSide,
         stamps: &TimestampState,
@@ -499,7 +503,7 @@ impl Flight {
         let lost = self.scoreboard.first_lost(una);
         let age = lost.map_or(u64::MAX, |l| l.at.age(now));
         self.scoreboard.repeat(una, start, end, now);
-        self.note_repetition(snd, stamps, end - start, age, now);
+        self.note_retransmission(snd, stamps, end - start, age, now);
         let r = &mut self.recovery;
         r.rescued |= lost.is_none();
         r.forced = false;

@@ -59,7 +59,7 @@ pub(crate) struct Scoreboard {
     /// Until then a send extends the last range: until the range's tick ends or the range
     /// is changed in another way.
     open_until: Instant,
-    /// From this position on nothing was `REPEATED`, and all ranges are in `inline`;
+    /// From this position on nothing was `RETRANSMITTED`, and all ranges are in `inline`;
     /// `NO_POS` if unknown.
     plain_from: Pos,
     /// Bytes that are `SACKED`, and bytes that are `LOST`.
@@ -138,13 +138,13 @@ impl Scoreboard {
     /// `start..end` is retransmitted.
     pub(crate) fn repeat(&mut self, una: Pos, start: Pos, end: Pos, now: Instant) {
         self.plain_from = self.plain_from.max(end);
-        let Some((from, to)) = self.cut_out(una, start, end) else {
+        let Some((from, to)) = self.split_out(una, start, end) else {
             // There is no room to split it off: the ranges that it touches count as
             // retransmitted too, and a part that was not is detected as lost later.
             self.plain_from = NO_POS;
             self.for_each(una, |s| {
                 if s.start < end && s.end > start && !s.is_sacked() {
-                    s.state = (s.state | RangeState::REPEATED) - RangeState::LOST;
+                    s.state = (s.state | RangeState::RETRANSMITTED) - RangeState::LOST;
                     s.first = Stamp::new(now);
                     s.at = s.first;
                 }
@@ -154,7 +154,7 @@ impl Scoreboard {
         for i in from..to {
             let mut s = self.get(una, i);
             if !s.is_sacked() {
-                s.state = (s.state | RangeState::REPEATED) - RangeState::LOST;
+                s.state = (s.state | RangeState::RETRANSMITTED) - RangeState::LOST;
                 s.first = Stamp::new(now);
                 s.at = s.first;
                 self.put(i, s);
@@ -165,19 +165,19 @@ impl Scoreboard {
 
     // ---- Acknowledgments. ----
 
-    /// SND.UNA advances from `old_una` to `una`; `news` is called with each range, or
+    /// SND.UNA advances from `old_una` to `una`; `on_range` is called with each range, or
     /// part of one, that this covers.
     #[inline]
-    pub(crate) fn advance(&mut self, old_una: Pos, una: Pos, mut news: impl FnMut(SentRange)) {
+    pub(crate) fn advance(&mut self, old_una: Pos, una: Pos, mut on_range: impl FnMut(SentRange)) {
         let mut start = old_una;
         while self.len > 0 && start < una {
             let mut s = self.get_from(start, 0);
-            let whole = s.end <= una;
+            let covered = s.end <= una;
             start = s.end;
             s.end = s.end.min(una);
             self.uncount(s.state, s.len());
-            news(s);
-            if !whole {
+            on_range(s);
+            if !covered {
                 return;
             }
             self.first += 1;
@@ -192,19 +192,19 @@ impl Scoreboard {
         }
     }
 
-    /// Records a SACK block within `una..snd_nxt` (checked by the caller); `news` is
+    /// Records a SACK block within `una..snd_nxt` (checked by the caller); `on_range` is
     /// called with each newly reported part. Returns the number of newly reported bytes.
     pub(crate) fn sack(
         &mut self,
         una: Pos,
         start: Pos,
         end: Pos,
-        mut news: impl FnMut(SentRange),
+        mut on_range: impl FnMut(SentRange),
     ) -> u64 {
         if self.is_sacked_within(una, start, end) {
             return 0;
         }
-        let Some((from, to)) = self.cut_out(una, start, end) else {
+        let Some((from, to)) = self.split_out(una, start, end) else {
             return 0;
         };
         let before = self.sacked;
@@ -213,7 +213,7 @@ impl Scoreboard {
             if s.is_sacked() {
                 continue;
             }
-            news(s);
+            on_range(s);
             s.state = RangeState::SACKED;
             self.put(i, s);
         }
@@ -262,7 +262,7 @@ impl Scoreboard {
     /// Marks the part of `start..end` that is in the network as lost (more if the table
     /// is full). Returns the number of newly lost bytes.
     pub(crate) fn mark_lost_within(&mut self, una: Pos, start: Pos, end: Pos) -> u64 {
-        let _ = self.cut_out(una, start, end);
+        let _ = self.split_out(una, start, end);
         self.mark_lost(una, |s| s.start < end && s.end > start)
     }
 
@@ -321,9 +321,9 @@ impl Scoreboard {
     }
 
     /// Retransmitted bytes that are in the network.
-    pub(crate) fn repeated_in_network(&self, una: Pos) -> u64 {
+    pub(crate) fn retransmitted_in_network(&self, una: Pos) -> u64 {
         self.iter(una)
-            .filter(|s| s.was_repeated() && s.in_network())
+            .filter(|s| s.was_retransmitted() && s.in_network())
             .map(|s| s.len())
             .sum()
     }

@@ -49,7 +49,7 @@ impl Flight {
             self.end_timing(snd, now);
         } else if !self.is_timing()
             && let Some(echo) = echo()
-            && !self.may_be_held_back(snd, echo)
+            && !self.may_be_backdated(snd, echo)
         {
             let clock = stamps.clock(now);
             let elapsed = clock.wrapping_sub(echo);
@@ -121,7 +121,7 @@ impl Flight {
         }
         let window = u32::from(a.segment.header.window) << snd.wscale();
         if snd.wnd() == 0 && window > 0 && ack == snd.una() {
-            self.repeat_into_open_window(snd);
+            self.retransmit_into_open_window(snd);
         }
         snd.take_window(snd.wl1().max(a.start), ack, window);
     }
@@ -154,7 +154,7 @@ impl Tcb {
     pub(super) fn on_ack(&mut self, a: &Arrival<'_>) -> Step {
         let h = a.segment.header;
         let ack = self.snd.pos(h.ack);
-        self.liveness.heard(a.now);
+        self.liveness.note_segment(a.now);
         let old_una = self.snd.una();
         let acked = (ack - old_una).max(0) as u64;
         let feedback = self.ecn.feedback(&self.snd, a.segment, acked);
@@ -193,7 +193,7 @@ impl Tcb {
                     .on_ack_report(&mut self.snd, &mut self.congestion, report, a.now);
             self.follow(advice);
             self.accounting
-                .end_timeout_repair(&self.flight, &mut self.flags, a.now);
+                .end_timeout_recovery(&self.flight, &mut self.flags, a.now);
             self.note_delivery(report.delivered, a.now);
         }
         self.ecn
@@ -241,7 +241,7 @@ impl Tcb {
         self.flight
             .sample_round_trip(&mut self.snd, &self.stamps, ack, echo, now);
         self.liveness.note_progress();
-        self.outcome.forget_soft_error();
+        self.outcome.clear_soft_error();
         self.snd.rtt.clear_backoff();
     }
 

@@ -30,12 +30,12 @@ impl Reassembly {
     /// that fills one, while missing segments were sent earlier.
     pub(super) fn note_first_hole(&mut self, rcv: &ReceiveSide, stamps: &TimestampState) {
         if self.ranges.is_empty() {
-            self.hold_back_floor(rcv, stamps);
+            self.follow_paws_floor(rcv, stamps);
         }
     }
 
     /// TS.Recent may advance past the timestamps of segments that have not arrived yet.
-    fn hold_back_floor(&mut self, rcv: &ReceiveSide, stamps: &TimestampState) {
+    fn follow_paws_floor(&mut self, rcv: &ReceiveSide, stamps: &TimestampState) {
         self.floor.follow(stamps.recent(), rcv.nxt(), rcv.adv());
     }
 }
@@ -45,7 +45,7 @@ impl Liveness {
         let last = self.last_challenge();
         let may = last.is_never() || now.since(last) >= CHALLENGE_INTERVAL_US;
         if may {
-            self.challenged(now);
+            self.note_challenge(now);
         }
         may
     }
@@ -91,7 +91,7 @@ impl Tcb {
             self.stamps.take(ts.val, a.now);
         }
         if !self.reassembly.ranges.is_empty() {
-            self.reassembly.hold_back_floor(&self.rcv, &self.stamps);
+            self.reassembly.follow_paws_floor(&self.rcv, &self.stamps);
         }
     }
 
@@ -112,12 +112,12 @@ impl Tcb {
         };
         self.reassembly
             .note_duplicate(&self.snd, &self.rcv, &mut self.flags, a);
-        if reason == DropReason::Duplicate && self.believes(a) {
+        if reason == DropReason::Duplicate && self.is_plausible(a) {
             // RFC 7323 section 5.3 takes TS.Recent from acceptable segments only (R2
             // before R3). But a retransmission of data that has arrived means that our
             // acknowledgment was lost; if the answer to it echoed the old timestamp, the
             // peer would measure the whole outage as a round trip.
-            self.reassembly.hold_back_floor(&self.rcv, &self.stamps);
+            self.reassembly.follow_paws_floor(&self.rcv, &self.stamps);
             self.note_timestamp(a);
         }
         if self.state == State::SynReceived && a.start == SYN_POS && a.has(TcpFlags::SYN) {
@@ -132,7 +132,7 @@ impl Tcb {
     }
 
     /// Whether an old segment's numbers are near enough to ours to come from the peer.
-    fn believes(&self, a: &Arrival<'_>) -> bool {
+    fn is_plausible(&self, a: &Arrival<'_>) -> bool {
         let ack = self.snd.pos(a.segment.header.ack);
         let oldest = self.snd.una() - i64::from(self.snd.max_wnd());
         a.has(TcpFlags::ACK)

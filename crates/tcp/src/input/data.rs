@@ -307,9 +307,9 @@ impl Tcb {
             .rtt
             .is_longer_than_rto(self.liveness.last_data(), now)
         {
-            self.acks.be_quick(MAX_QUICK_ACKS);
+            self.acks.start_quick_acks(MAX_QUICK_ACKS);
         }
-        self.liveness.got_data(now);
+        self.liveness.note_data(now);
         self.acks.owe_ack(
             &self.rcv,
             &mut self.timers,

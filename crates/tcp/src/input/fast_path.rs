@@ -160,9 +160,9 @@ impl Predicted<'_, '_> {
 
     /// As [`take`](Self::take), out of line: the caller keeps more registers.
     #[inline(always)]
-    pub fn take_apart(self, gso_size: u16, now: Instant) {
+    pub fn take_outlined(self, gso_size: u16, now: Instant) {
         let lengths = (self.payload_len, self.acked);
-        take_apart(self.tcb, self.head, self.stamps, lengths, gso_size, now);
+        take_outlined(self.tcb, self.head, self.stamps, lengths, gso_size, now);
     }
 
     /// As [`take`](Self::take), for a segment with payload (`DATA`) and a new
@@ -193,7 +193,7 @@ impl Predicted<'_, '_> {
                 tcb.sample_receiver_rtt_by_echo(payload_len, stamps.echo(), now);
             }
         }
-        tcb.liveness.heard(now);
+        tcb.liveness.note_segment(now);
         let window = u32::from(head.window()) << tcb.snd.wscale();
         tcb.snd.take_window(at, ack, window);
         if !DATA {
@@ -225,10 +225,10 @@ impl Predicted<'_, '_> {
     }
 }
 
-/// See [`Predicted::take_apart`]: the fields are arguments, since a struct would be
+/// See [`Predicted::take_outlined`]: the fields are arguments, since a struct would be
 /// passed on the stack.
 #[inline(never)]
-fn take_apart(
+fn take_outlined(
     tcb: &mut Tcb,
     head: Head<'_>,
     stamps: Option<Stamps<'_>>,
@@ -276,7 +276,7 @@ impl Tcb {
             self.liveness
                 .arm_user_timeout(&mut self.timers, &self.cfg, now);
         }
-        if window_used || self.flags.contains(Flags::CAREFUL) {
+        if window_used || self.flags.contains(Flags::SLOW_OUTPUT) {
             self.control_congestion(acked as u64, window_used, now);
         }
     }
@@ -293,7 +293,7 @@ impl Tcb {
                 now,
             );
         }
-        if self.flags.contains(Flags::CAREFUL) {
+        if self.flags.contains(Flags::SLOW_OUTPUT) {
             self.note_predicted_delivery(acked, now);
         }
     }

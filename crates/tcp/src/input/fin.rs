@@ -37,7 +37,7 @@ impl Tcb {
             .next_back()
             .is_some_and(|(_, end)| end > a.data_end);
         if self.rcv.fin() == NO_POS && !beyond && a.data_end >= self.rcv.nxt() {
-            self.rcv.end_at(a.data_end);
+            self.rcv.set_fin(a.data_end);
         }
     }
 
@@ -64,7 +64,7 @@ impl Tcb {
         self.timers = Timers::new();
         self.flight.timer = LossTimer::new();
         self.timers.state = now.after_us(TIME_WAIT_US);
-        self.liveness.challenged(Instant(0));
+        self.liveness.note_challenge(Instant(0));
         self.outcome.events |= Events::TIME_WAIT | Events::FIN_ACKED;
     }
 }

@@ -116,7 +116,7 @@ impl Tcb {
             self.ecn
                 .on_arrival(&self.rcv, &self.cfg, &mut self.flags, a.segment);
         }
-        self.handle_user_timeout_advice(a.segment.header.options.user_timeout);
+        self.handle_user_timeout_option(a.segment.header.options.user_timeout);
         if a.has(TcpFlags::URG) && self.state.may_receive_data() {
             self.handle_urgent_pointer(a.segment.header, a.start);
         }
@@ -139,7 +139,7 @@ impl Tcb {
         let mut record = self.time_wait();
         let verdict = record.on_segment(segment, now);
         self.timers.state = record.expires;
-        self.liveness.challenged(record.last_ack);
+        self.liveness.note_challenge(record.last_ack);
         match verdict {
             TimeWaitVerdict::Drop(reason) => Disposition::dropped(reason),
             TimeWaitVerdict::Ack(_) => {

@@ -17,7 +17,7 @@ impl Tcb {
     /// is dropped; one exactly at RCV.NXT resets; one elsewhere in the window is
     /// challenged.
     pub(super) fn on_rst(&mut self, a: &Arrival<'_>) -> Disposition {
-        let exact = a.start == self.rcv.nxt() || self.resets_from_its_fin(a);
+        let exact = a.start == self.rcv.nxt() || self.rst_has_fin_seq(a);
         let inside = a.start > self.rcv.nxt() && a.start < self.rcv.adv();
         if !exact && !inside {
             return Disposition::dropped(DropReason::RstUnacceptable);
@@ -41,7 +41,7 @@ impl Tcb {
 
     /// Some systems that close and then reset give the reset the sequence number of their
     /// FIN. Like Linux we accept it: it is as hard to guess as RCV.NXT.
-    fn resets_from_its_fin(&self, a: &Arrival<'_>) -> bool {
+    fn rst_has_fin_seq(&self, a: &Arrival<'_>) -> bool {
         let has_closed = matches!(
             self.state,
             State::CloseWait | State::Closing | State::LastAck

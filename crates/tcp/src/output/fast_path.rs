@@ -1,6 +1,6 @@
 //! The output fast path: new data, or an acknowledgment, with a plain header.
 //!
-//! Owns [`Tcb::poll_whole`] and [`Tcb::poll_plain`], which the engine calls in this order
+//! Owns [`Tcb::poll_full_packets`] and [`Tcb::poll_plain`], which the engine calls in this order
 //! before [`poll_transmit`](Tcb::poll_transmit). The conditions are that nothing is
 //! retransmitted or probed, no SACK block is owed, the handshake is complete, neither
 //! pacing nor ECN is on, and nothing is urgent. A segment then consists of sequence
@@ -17,16 +17,16 @@ use crate::time::Instant;
 use longshore_wire::tcp::TcpFlags;
 
 /// Conditions that the fast path does not handle.
-const UNCOMMON: Flags = Flags::SYN_DUE
+const NOT_PLAIN: Flags = Flags::SYN_DUE
     .union(Flags::RST_DUE)
     .union(Flags::PROBE_DUE)
     .union(Flags::DSACK)
-    .union(Flags::CAREFUL)
+    .union(Flags::SLOW_OUTPUT)
     .union(Flags::URGENT)
-    .union(Flags::TELL_TIMEOUT);
+    .union(Flags::USER_TIMEOUT_DUE);
 
-/// Conditions that `poll_whole` does not handle.
-const UNLIKE_OTHERS: Flags = UNCOMMON
+/// Conditions that `poll_full_packets` does not handle.
+const NOT_FULL_PACKETS: Flags = NOT_PLAIN
     .union(Flags::FORCE_SMALL)
     .union(Flags::WINDOW_LIMITED);
 
@@ -36,23 +36,23 @@ impl Tcb {
     /// [`poll_transmit`](Tcb::poll_transmit). `None` means that the segment is of another
     /// kind, or that there is none: call [`poll_plain`](Tcb::poll_plain).
     #[inline(always)]
-    pub fn poll_whole(&mut self, now: Instant, max_payload: usize) -> Option<PlainTransmit> {
+    pub fn poll_full_packets(&mut self, now: Instant, max_payload: usize) -> Option<PlainTransmit> {
         // Header prediction implies the same for output: the connection is established,
         // and nothing is lost, SACKed, probed for or out of order.
         let usual = self.predict != UNPREDICTABLE
-            && !self.flags.intersects(UNLIKE_OTHERS)
+            && !self.flags.intersects(NOT_FULL_PACKETS)
             && !self.snd.fin()
             && !self.flight.mtu.is_due(now);
         if !usual {
             return None;
         }
-        let (start, end) = self.select_whole(max_payload)?;
+        let (start, end) = self.select_full_packets(max_payload)?;
         self.note_more(end, now);
         let payload_len = (end - start) as u32;
-        let push = self.push_of_whole(end, payload_len);
+        let push = self.flags_of_full_packets(end, payload_len);
         Some(PlainTransmit {
             // The expected segment has the same options, and only ACK set.
-            header: self.settle_as(start, self.predict | push.0, now),
+            header: self.build_header_with(start, self.predict | push.0, now),
             payload_start: start as u64,
             payload_len,
             mss: self.snd.mss(),
@@ -92,7 +92,7 @@ impl Tcb {
     /// The flags that [`flags_of`](Tcb::flags_of) adds to ACK for full packets without
     /// FIN.
     #[inline(always)]
-    fn push_of_whole(&mut self, end: Pos, len: u32) -> TcpFlags {
+    fn flags_of_full_packets(&mut self, end: Pos, len: u32) -> TcpFlags {
         let mss = u32::from(self.snd.mss());
         let (packets, batch) = if len == mss {
             (1, false)
@@ -113,18 +113,18 @@ impl Tcb {
     /// kind, or that there is none: call `poll_transmit`.
     #[inline]
     pub fn poll_plain(&mut self, now: Instant, max_payload: usize) -> Option<PlainTransmit> {
-        match self.poll_whole(now, max_payload) {
-            None => self.poll_less_plain(now, max_payload),
+        match self.poll_full_packets(now, max_payload) {
+            None => self.poll_other_plain(now, max_payload),
             whole => whole,
         }
     }
 
-    /// As [`poll_plain`](Tcb::poll_plain) after [`poll_whole`](Tcb::poll_whole) has
+    /// As [`poll_plain`](Tcb::poll_plain) after [`poll_full_packets`](Tcb::poll_full_packets) has
     /// returned `None`: handles the first data after an idle period, the last of the
     /// written data, the FIN, and data that needs the full checks.
     #[inline(never)]
-    pub fn poll_less_plain(&mut self, now: Instant, max_payload: usize) -> Option<PlainTransmit> {
-        let common = !self.flags.intersects(UNCOMMON)
+    pub fn poll_other_plain(&mut self, now: Instant, max_payload: usize) -> Option<PlainTransmit> {
+        let common = !self.flags.intersects(NOT_PLAIN)
             && self.state.may_transmit_data()
             && self.flight.recovery.is_quiet()
             && !self.flight.mtu.is_due(now)
@@ -148,7 +148,7 @@ impl Tcb {
 
     #[inline(always)]
     fn plain(&mut self, start: i64, data_end: i64, flags: TcpFlags, now: Instant) -> PlainTransmit {
-        let header = self.settle(start, flags, now);
+        let header = self.build_header(start, flags, now);
         PlainTransmit {
             header,
             payload_start: start.max(0) as u64,

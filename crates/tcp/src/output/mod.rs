@@ -92,8 +92,8 @@ impl Tcb {
         if self.flags.contains(Flags::URGENT) {
             self.snd.end_urgent_mode(&mut self.flags);
         }
-        if self.congestion.pacer.holds(now) {
-            self.wait_for_pace();
+        if self.congestion.pacer.must_wait(now) {
+            self.wait_for_pacing();
         } else if (self.state.may_transmit_data() || self.is_fast_opened())
             && let Some(transmit) = self.poll_data(now, max_payload)
         {
@@ -114,7 +114,7 @@ impl Tcb {
                 let mut before = plain_ack(
                     self.snd.seq(pos),
                     self.rcv.seq(ack),
-                    self.offer_window(),
+                    self.advertise_window(),
                     self.timestamps(now).map(|t| (t.val, t.echo)),
                 );
                 before.flags |= flags;
@@ -137,8 +137,8 @@ impl Tcb {
                     .paced_payload(&self.snd, self.cfg.min_batch, max_payload),
             ),
         );
-        if let Some((start, end)) = self.select_repetition(max_payload) {
-            return Some(self.emit_repetition(start, end, now));
+        if let Some((start, end)) = self.select_retransmission(max_payload) {
+            return Some(self.emit_retransmission(start, end, now));
         }
         if let Some(new) = self.poll_new(now, max_payload) {
             return Some(new);
@@ -157,7 +157,7 @@ impl Tcb {
             return None;
         };
         self.flight.recovery.probe.on_sent(start, end, true);
-        Some(self.emit_repetition(start, end, now))
+        Some(self.emit_retransmission(start, end, now))
     }
 
     fn poll_new(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
@@ -231,14 +231,14 @@ impl Tcb {
     #[inline]
     fn time_round_trip(&mut self, end: Pos, now: Instant) {
         if !self.congestion.rate.is_on() {
-            self.turn_round();
+            self.start_round();
         }
         self.flight.timed = end;
         self.flight.timed_at = now;
     }
 
     /// Retransmits a range.
-    fn emit_repetition(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
+    fn emit_retransmission(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
         let packets = (end - start) as u64;
         let packets = packets.div_ceil(u64::from(self.snd.mss())) as u32;
         self.accounting.counters.retrans = self.accounting.counters.retrans.wrapping_add(packets);
@@ -249,9 +249,9 @@ impl Tcb {
         // RFC 6298 section 3, Karn's algorithm: a retransmitted segment is not timed.
         self.flight.stop_timing(&mut self.congestion);
         self.flight
-            .on_repeated(&self.snd, &self.stamps, start, end, now);
+            .on_retransmitted(&self.snd, &self.stamps, start, end, now);
         if self.congestion.rate.is_on() {
-            self.congestion.rate.on_repeated(start, end);
+            self.congestion.rate.on_retransmitted(start, end);
         }
         self.note_data_sent(start, now);
         let mut transmit = self.emit_data(start, end, true, now);
@@ -358,7 +358,7 @@ impl Tcb {
         }
         let (urg, urgent) = self.snd.urgent_field(self.flags, start);
         flags |= urg;
-        let h = self.settle(start, flags, now);
+        let h = self.build_header(start, flags, now);
         let payload = if data_end > start {
             start as u64..data_end as u64
         } else {
@@ -381,23 +381,23 @@ impl Tcb {
     /// Builds the header of a segment that starts at `start`, and clears the owed
     /// acknowledgment, which it carries.
     #[inline(always)]
-    fn settle(&mut self, start: Pos, flags: TcpFlags, now: Instant) -> Plain {
+    fn build_header(&mut self, start: Pos, flags: TcpFlags, now: Instant) -> Plain {
         let control = control(flags, self.flags.contains(Flags::TIMESTAMPS));
-        self.settle_as(start, control, now)
+        self.build_header_with(start, control, now)
     }
 
-    /// As [`settle`](Self::settle), with data offset and flags as in [`control`].
+    /// As [`build_header`](Self::build_header), with data offset and flags as in [`control`].
     #[inline(always)]
-    fn settle_as(&mut self, start: Pos, control: u16, now: Instant) -> Plain {
-        let window = self.offer_window();
+    fn build_header_with(&mut self, start: Pos, control: u16, now: Instant) -> Plain {
+        let window = self.advertise_window();
         self.acks.sent(self.rcv.nxt());
         if self.flags.intersects(Flags::ACK_NOW | Flags::ACK_OWED) {
-            if self.acks.pay() {
+            if self.acks.take_duplicate() {
                 self.flags.remove(Flags::ACK_NOW | Flags::ACK_OWED);
             }
             self.timers.ack = Instant::NEVER;
         }
-        self.acks.count_quick();
+        self.acks.count_quick_ack();
         self.accounting.counters.segs_out = self.accounting.counters.segs_out.wrapping_add(1);
         Plain {
             control,
@@ -447,7 +447,7 @@ impl Tcb {
         }
         // The window field of a SYN is never scaled (RFC 7323 section 2.2).
         let window = self.rcv.free_space(&self.cfg).min(0xffff);
-        self.rcv.promise(self.rcv.nxt() + i64::from(window));
+        self.rcv.advertise_to(self.rcv.nxt() + i64::from(window));
         self.acks.sent(self.rcv.nxt());
         Transmit {
             seq: self.snd.seq(SYN_POS),

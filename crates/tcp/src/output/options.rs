@@ -149,9 +149,9 @@ impl Tcb {
             timestamps: self.timestamps(now),
             ..TcpOptions::default()
         };
-        if self.flags.contains(Flags::TELL_TIMEOUT) && self.has_room_for_timeout() {
+        if self.flags.contains(Flags::USER_TIMEOUT_DUE) && self.has_room_for_timeout() {
             options.user_timeout = self.user_timeout_option();
-            self.flags.remove(Flags::TELL_TIMEOUT);
+            self.flags.remove(Flags::USER_TIMEOUT_DUE);
         }
         if self.reassembly.owes_sack(&self.snd, self.flags) {
             options.sack = self.reassembly.sack_blocks(&self.rcv, self.flags);
@@ -164,7 +164,7 @@ impl Tcb {
     /// carry.
     #[inline]
     pub(crate) fn extra_len_due(&self) -> u16 {
-        if self.flags.contains(Flags::TELL_TIMEOUT) {
+        if self.flags.contains(Flags::USER_TIMEOUT_DUE) {
             return self.extra_len_with_timeout();
         }
         self.reassembly.sack_len_due(&self.snd, self.flags)

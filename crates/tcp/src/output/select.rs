@@ -1,6 +1,6 @@
 //! Selection of what to send next: a retransmission, or new data, and how much of it.
 //!
-//! Owns [`Tcb::select_repetition`] and [`Tcb::select_new`], which `output/mod.rs` calls.
+//! Owns [`Tcb::select_retransmission`] and [`Tcb::select_new`], which `output/mod.rs` calls.
 //! They apply the congestion window, the peer's window, Nagle's algorithm and the size of
 //! a segment; when there is data but none may be sent, they ensure that a timer runs.
 
@@ -29,8 +29,8 @@ impl Tcb {
     }
 
     /// The range to retransmit now, FIN included.
-    pub(super) fn select_repetition(&mut self, max_payload: usize) -> Option<(Pos, Pos)> {
-        let (start, end) = self.flight.next_repetition(&self.snd)?;
+    pub(super) fn select_retransmission(&mut self, max_payload: usize) -> Option<(Pos, Pos)> {
+        let (start, end) = self.flight.next_retransmission(&self.snd)?;
         let mss = self.packet_payload();
         let forced = self.flight.recovery.forced;
         let mut len = (end - start).min(max_payload as i64);
@@ -77,7 +77,7 @@ impl Tcb {
         };
         let chosen = self.choose_new(start, max_payload as i64, now);
         if chosen.is_none() && self.snd.in_flight() == 0 {
-            self.wait_for_cause(now);
+            self.wait_for_user_or_window(now);
         }
         chosen
     }
@@ -87,7 +87,7 @@ impl Tcb {
     /// for one batch, in full packets, and no FIN follows. The result is that of
     /// `select_new`.
     #[inline(always)]
-    pub(super) fn select_whole(&self, max_payload: usize) -> Option<(Pos, Pos)> {
+    pub(super) fn select_full_packets(&self, max_payload: usize) -> Option<(Pos, Pos)> {
         let (start, mss) = (self.snd.nxt(), i64::from(self.snd.mss()));
         let mut len = (self.snd.edge() - start).min(max_payload as i64);
         if len != mss {
@@ -191,7 +191,7 @@ impl Tcb {
 
     /// Nothing is in flight and nothing may be sent: the data waits for the user (cork)
     /// or for the peer's window, which is probed (RFC 9293 section 3.8.6.1).
-    fn wait_for_cause(&mut self, now: Instant) {
+    fn wait_for_user_or_window(&mut self, now: Instant) {
         self.accounting.begin_waiting(&mut self.flags, now);
         if self.snd.wnd_edge() > self.snd.nxt() && self.snd.is_corked(&self.cfg) {
             if self.timers.hold.is_never() {

@@ -40,7 +40,7 @@ fn starts_with_a_second_and_doubles_to_two_minutes() {
     assert_eq!(rtt.rto(), MAX_RTO);
     rtt.clear_backoff();
     assert_eq!(rtt.rto(), SECOND);
-    rtt.syn_was_repeated();
+    rtt.syn_was_retransmitted();
     assert_eq!(rtt.rto(), 3 * SECOND);
 }
 

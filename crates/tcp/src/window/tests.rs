@@ -90,7 +90,7 @@ proptest! {
             let at = s.tcb.rcv.nxt();
             let _ = s.arrives(ACK, at, 0, len);
             s.tcb.set_rcv_consumed(s.tcb.rcv_consumed() + read, s.now);
-            let field = s.tcb.offer_window();
+            let field = s.tcb.advertise_window();
             let new = s.tcb.rcv.nxt() + (i64::from(field) << s.tcb.rcv.wscale());
             prop_assert!(new > edge - (1 << s.tcb.rcv.wscale()), "{} {}", new, edge);
             prop_assert!(new <= s.tcb.rcv.consumed() + i64::from(size));

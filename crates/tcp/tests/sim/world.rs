@@ -92,7 +92,7 @@ impl World {
         let mut tcb = Tcb::connect(&cfg, mss, SeqNumber(s.iss.0), s.seed as u32, now);
         if s.fast_open.is_some() {
             let cookie = FastOpenCookie::new(&s.seed.to_be_bytes()).expect("eight bytes");
-            let way = longshore_tcp::FastOpenWay::Send {
+            let way = longshore_tcp::FastOpenMode::SendCookie {
                 cookie,
                 mss: s.server.2,
             };

@@ -43,8 +43,8 @@ pub(super) struct Model {
     extra: [u32; 2],
     extra_rounds: u8,
     /// BBR.extra_acked_interval_start and BBR.extra_acked_delivered.
-    bunch_at: Instant,
-    bunch: u32,
+    aggregation_start: Instant,
+    aggregated: u32,
 }
 
 impl Model {
@@ -65,8 +65,8 @@ impl Model {
             delivered: 0,
             extra: [0; 2],
             extra_rounds: 0,
-            bunch_at: Instant(0),
-            bunch: 0,
+            aggregation_start: Instant(0),
+            aggregated: 0,
         }
     }
 
@@ -111,7 +111,7 @@ impl Model {
     }
 
     /// BBRIsInflightTooHigh, over the round: more than one byte in fifty is lost.
-    pub(super) const fn lost_too_much(&self) -> bool {
+    pub(super) const fn is_loss_high(&self) -> bool {
         self.lost * LOSS_DENOMINATOR > self.lost + self.delivered
     }
 
@@ -135,7 +135,7 @@ impl Model {
                 self.adapt_lower_bounds(w);
             }
         }
-        self.take_aggregation(s, round, w);
+        self.update_aggregation(s, round, w);
         round
     }
 
@@ -153,7 +153,7 @@ impl Model {
     }
 
     /// BBRUpdateACKAggregation: bytes delivered beyond what the bandwidth predicts.
-    fn take_aggregation(&mut self, s: &RateSample, round: bool, w: &Window) {
+    fn update_aggregation(&mut self, s: &RateSample, round: bool, w: &Window) {
         if round {
             self.extra_rounds += 1;
             if self.extra_rounds >= EXTRA_ROUNDS {
@@ -161,16 +161,16 @@ impl Model {
                 self.extra = [0, self.extra[0]];
             }
         }
-        let elapsed = s.now.since(self.bunch_at);
+        let elapsed = s.now.since(self.aggregation_start);
         let expected = (u128::from(self.bw()) * u128::from(elapsed) / u128::from(SECOND)) as u64;
         let mut expected = expected.min(1 << 30) as u32;
-        if self.bunch <= expected {
-            self.bunch = 0;
-            self.bunch_at = s.now;
+        if self.aggregated <= expected {
+            self.aggregated = 0;
+            self.aggregation_start = s.now;
             expected = 0;
         }
-        self.bunch = self.bunch.saturating_add(s.newly);
-        let extra = (self.bunch - expected.min(self.bunch)).min(w.cwnd);
+        self.aggregated = self.aggregated.saturating_add(s.newly);
+        let extra = (self.aggregated - expected.min(self.aggregated)).min(w.cwnd);
         self.extra[0] = self.extra[0].max(extra);
     }
 
@@ -195,13 +195,13 @@ impl Model {
     }
 
     /// BBRResetShortTermModel.
-    pub(super) fn forget_short_term(&mut self) {
+    pub(super) fn reset_short_term(&mut self) {
         self.bw_lo = u64::MAX;
         self.inflight_lo = u32::MAX;
     }
 
     /// BBRUpdateMinRTT; returns whether the round-trip time has to be probed.
-    pub(super) fn take_rtt(&mut self, rtt: u32, now: Instant) -> bool {
+    pub(super) fn update_min_rtt(&mut self, rtt: u32, now: Instant) -> bool {
         let expired = self.probe_min != 0 && now.since(self.probe_min_at) > PROBE_INTERVAL_US;
         if rtt != 0 && (self.probe_min == 0 || rtt < self.probe_min || expired) {
             self.probe_min = rtt;

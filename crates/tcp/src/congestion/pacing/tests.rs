@@ -61,7 +61,7 @@ fn a_bound_that_is_lifted_is_gone() {
     let mut s = paced(RATE);
     s.writes(60_000);
     s.sent();
-    assert!(s.tcb.congestion.pacer.holds(s.now));
+    assert!(s.tcb.congestion.pacer.must_wait(s.now));
     s.tcb.set_max_pacing_rate(u64::MAX);
     let sent: usize = s.sent().iter().map(|t| t.payload_len()).sum();
     assert!(sent > 50_000, "{sent}");

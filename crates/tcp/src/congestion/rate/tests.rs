@@ -127,13 +127,13 @@ fn repeated_bytes_are_no_sample() {
     s.start(0, Instant(0));
     s.on_sent(1_000, true, 6, Instant(0));
     s.on_sent(2_000, false, 6, Instant(10));
-    s.on_repeated(1_000, 2_000);
+    s.on_retransmitted(1_000, 2_000);
     let sample = s.on_delivered(&delivered(2_000, 2_000, 1_000_000, 1), Instant(1_000_000));
     // The first record alone is left.
     assert_eq!((sample.rtt, sample.prior), (1_000_000, 0));
     // What lies behind is not touched.
     s.on_sent(3_000, false, 6, Instant(1_000_000));
-    s.on_repeated(2_000, 2_500);
+    s.on_retransmitted(2_000, 2_500);
     let sample = s.on_delivered(&delivered(3_000, 1_000, 500, 1), Instant(1_000_500));
     assert_eq!(sample.rtt, 500);
 }

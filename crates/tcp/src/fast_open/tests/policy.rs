@@ -3,7 +3,7 @@
 use super::{MSS, cookie, syn_header};
 use crate::fast_open::cache::CACHE_SIZE;
 use crate::fast_open::{
-    FastOpenCache, FastOpenOutcome, FastOpenQueue, FastOpenUse, FastOpenVerdict, FastOpenWay,
+    FastOpenCache, FastOpenMode, FastOpenOutcome, FastOpenQueue, FastOpenUse, FastOpenVerdict,
 };
 use crate::segment::Segment;
 use crate::time::{Instant, SECOND};
@@ -13,7 +13,7 @@ use longshore_wire::tcp::{FastOpenCookie, TcpOptions};
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 const USE: FastOpenUse = FastOpenUse::from_number(3);
-const ASK: FastOpenWay = FastOpenWay::Ask {
+const ASK: FastOpenMode = FastOpenMode::RequestCookie {
     experimental: false,
 };
 
@@ -114,14 +114,14 @@ const NOW: Instant = Instant(5 * SECOND);
 #[test]
 fn a_client_remembers_cookies() {
     let mut c = FastOpenCache::new();
-    assert_eq!(c.way_to(SERVER, USE, NOW), Some(ASK));
+    assert_eq!(c.mode_for(SERVER, USE, NOW), Some(ASK));
     c.learn(SERVER, &given(cookie(1)), NOW);
-    let way = FastOpenWay::Send {
+    let way = FastOpenMode::SendCookie {
         cookie: cookie(1),
         mss: MSS,
     };
-    assert_eq!(c.way_to(SERVER, USE, NOW), Some(way));
-    assert_eq!(c.way_to(OTHER, USE, NOW), Some(ASK));
+    assert_eq!(c.mode_for(SERVER, USE, NOW), Some(way));
+    assert_eq!(c.mode_for(OTHER, USE, NOW), Some(ASK));
     // Taken or not, it stays.
     for accepted in [true, false] {
         let sent = FastOpenOutcome {
@@ -130,11 +130,11 @@ fn a_client_remembers_cookies() {
             ..outcome()
         };
         c.learn(SERVER, &sent, NOW);
-        assert_eq!(c.way_to(SERVER, USE, NOW), Some(way));
+        assert_eq!(c.mode_for(SERVER, USE, NOW), Some(way));
     }
-    assert_eq!(c.way_to(SERVER, FastOpenUse::from_number(2), NOW), None);
-    let bare = c.way_to(SERVER, FastOpenUse::from_number(5), NOW);
-    assert_eq!(bare, Some(FastOpenWay::SendBare { mss: MSS }));
+    assert_eq!(c.mode_for(SERVER, FastOpenUse::from_number(2), NOW), None);
+    let bare = c.mode_for(SERVER, FastOpenUse::from_number(5), NOW);
+    assert_eq!(bare, Some(FastOpenMode::SendWithoutCookie { mss: MSS }));
 }
 
 #[test]
@@ -146,42 +146,42 @@ fn syns_that_go_unanswered_again_and_again_go_without() {
         ..outcome()
     };
     c.learn(SERVER, &fell_back, NOW);
-    assert!(c.way_to(SERVER, USE, NOW).is_some());
+    assert!(c.mode_for(SERVER, USE, NOW).is_some());
     let mut pause = 240 * SECOND;
     for _ in 0..3 {
         c.learn(SERVER, &fell_back, NOW);
-        assert_eq!(c.way_to(SERVER, USE, NOW.after_us(pause - 1)), None);
-        assert!(c.way_to(SERVER, USE, NOW.after_us(pause)).is_some());
+        assert_eq!(c.mode_for(SERVER, USE, NOW.after_us(pause - 1)), None);
+        assert!(c.mode_for(SERVER, USE, NOW.after_us(pause)).is_some());
         pause *= 2;
     }
     // One that is answered ends it.
     c.learn(SERVER, &given(cookie(2)), NOW);
     c.learn(SERVER, &fell_back, NOW.after_us(pause));
-    assert!(c.way_to(SERVER, USE, NOW.after_us(pause)).is_some());
+    assert!(c.mode_for(SERVER, USE, NOW.after_us(pause)).is_some());
 }
 
 #[test]
 fn who_gets_no_cookie_tries_the_experiment_once() {
     let mut c = FastOpenCache::new();
     c.learn(SERVER, &outcome(), NOW);
-    let experiment = FastOpenWay::Ask { experimental: true };
-    assert_eq!(c.way_to(SERVER, USE, NOW), Some(experiment));
+    let experiment = FastOpenMode::RequestCookie { experimental: true };
+    assert_eq!(c.mode_for(SERVER, USE, NOW), Some(experiment));
     let refused = FastOpenOutcome {
         experimental: true,
         ..outcome()
     };
     c.learn(SERVER, &refused, NOW);
-    assert_eq!(c.way_to(SERVER, USE, NOW), Some(ASK));
+    assert_eq!(c.mode_for(SERVER, USE, NOW), Some(ASK));
     c.learn(SERVER, &outcome(), NOW);
-    assert_eq!(c.way_to(SERVER, USE, NOW), Some(ASK));
+    assert_eq!(c.mode_for(SERVER, USE, NOW), Some(ASK));
     c.learn(OTHER, &outcome(), NOW);
     let gift = cookie(4).as_experiment(true);
     c.learn(OTHER, &given(gift), NOW);
-    let way = FastOpenWay::Send {
+    let way = FastOpenMode::SendCookie {
         cookie: gift,
         mss: MSS,
     };
-    assert_eq!(c.way_to(OTHER, USE, NOW), Some(way));
+    assert_eq!(c.mode_for(OTHER, USE, NOW), Some(way));
 }
 
 #[test]
@@ -191,8 +191,8 @@ fn the_cache_is_bounded() {
         let at = Instant(u64::from(i));
         c.learn(IpAddr::V4(Ipv4Addr::from_bits(i)), &given(cookie(1)), at);
         // The first one is in use.
-        let first = c.way_to(IpAddr::V4(Ipv4Addr::from_bits(0)), USE, at);
-        assert!(matches!(first, Some(FastOpenWay::Send { .. })));
+        let first = c.mode_for(IpAddr::V4(Ipv4Addr::from_bits(0)), USE, at);
+        assert!(matches!(first, Some(FastOpenMode::SendCookie { .. })));
     }
     assert_eq!(c.len(), CACHE_SIZE);
 }

@@ -60,7 +60,7 @@ impl Probe {
     }
 
     /// Whether a DSACK of this range was caused by the probe.
-    pub(super) fn explains(&self, (start, end): (Pos, Pos)) -> bool {
+    pub(super) fn caused(&self, (start, end): (Pos, Pos)) -> bool {
         self.repeats && self.is_outstanding() && start >= self.start && end <= self.end
     }
 
@@ -119,7 +119,7 @@ impl Flight {
         } else {
             SLACK
         };
-        match self.soon_to_probe(snd, slack, now, now) {
+        match self.early_pto(snd, slack, now, now) {
             Some(deadline) if snd.sack() => {
                 self.timer.kind = XmitTimer::Probe;
                 self.timer.at = deadline;
@@ -138,7 +138,7 @@ impl Flight {
         if self.timer.kind != XmitTimer::Probe {
             return true;
         }
-        let soon = self.soon_to_probe(snd, SLACK, now, self.timer.from);
+        let soon = self.early_pto(snd, SLACK, now, self.timer.from);
         if let Some(deadline) = soon {
             self.timer.at = deadline;
         }
@@ -149,7 +149,7 @@ impl Flight {
     /// is certainly before the retransmission timer, started at `rto_from`, expires: an
     /// RTO is at least 200 ms and need not be computed then.
     #[inline(always)]
-    fn soon_to_probe(
+    fn early_pto(
         &self,
         snd: &SendSide,
         slack: u64,
@@ -193,7 +193,7 @@ impl Flight {
         if !probe.is_outstanding() || snd.una() < probe.end {
             return;
         }
-        let both_arrived = report.dsack.is_some_and(|d| probe.explains(d))
+        let both_arrived = report.dsack.is_some_and(|d| probe.caused(d))
             || (report.acked == 0 && report.sacked == 0 && report.duplicate);
         if !probe.repeats || both_arrived {
             self.recovery.probe.forget();

@@ -21,8 +21,8 @@ pub(super) struct Reduction {
     /// DeliveredData and the increments for SafeACK, summed over the acknowledgments
     /// since the last send: the RFC's sender sends after each acknowledgment, ours after
     /// a burst of them.
-    fresh: u32,
-    bonus: u32,
+    delivered_since_send: u32,
+    safe_since_send: u32,
 }
 
 impl Reduction {
@@ -31,8 +31,8 @@ impl Reduction {
             delivered: 0,
             out: 0,
             flight: 1,
-            fresh: 0,
-            bonus: 0,
+            delivered_since_send: 0,
+            safe_since_send: 0,
         }
     }
 }
@@ -66,17 +66,20 @@ impl Flight {
         let forced = self.recovery.forced;
         let r = &mut self.recovery.reduction;
         r.delivered = r.delivered.saturating_add(delivered);
-        r.fresh = r.fresh.saturating_add(delivered);
+        r.delivered_since_send = r.delivered_since_send.saturating_add(delivered);
         if safe {
-            r.bonus = r.bonus.saturating_add(mss);
+            r.safe_since_send = r.safe_since_send.saturating_add(mss);
         }
         let mut count = if pipe > ssthresh {
             let share = u64::from(r.delivered) * u64::from(ssthresh);
             let share = share.div_ceil(u64::from(r.flight)).min(1 << 30) as u32;
             share.saturating_sub(r.out)
         } else {
-            let limit = r.delivered.saturating_sub(r.out).max(r.fresh);
-            limit.saturating_add(r.bonus).min(ssthresh - pipe)
+            let limit = r
+                .delivered
+                .saturating_sub(r.out)
+                .max(r.delivered_since_send);
+            limit.saturating_add(r.safe_since_send).min(ssthresh - pipe)
         };
         if forced {
             count = count.max(mss);
@@ -90,7 +93,7 @@ impl Flight {
         if self.recovery.phase == Phase::Fast {
             let r = &mut self.recovery.reduction;
             r.out = r.out.saturating_add(bytes);
-            (r.fresh, r.bonus) = (0, 0);
+            (r.delivered_since_send, r.safe_since_send) = (0, 0);
         }
     }
 }

@@ -49,7 +49,7 @@ pub(crate) struct Rack {
     /// Number of reordering events.
     pub(crate) reorderings: u32,
     /// The longest distance by which data was reordered, bytes.
-    pub(crate) farthest: u32,
+    pub(crate) max_distance: u32,
 }
 
 /// The delivery report of one acknowledgment, filled in while the scoreboard is updated.
@@ -64,7 +64,7 @@ pub(crate) struct Delivery {
     echo_age: Option<u64>,
     /// How much older than its transmission the timestamp of a retransmission may be,
     /// microseconds.
-    held_back: u64,
+    backdating: u64,
     /// The recovery point of the recovery in progress.
     recover: Pos,
     /// Bytes not reported before.
@@ -87,7 +87,7 @@ impl Rack {
             persist: 0,
             dsack_round: NO_POS,
             reorderings: 0,
-            farthest: 0,
+            max_distance: 0,
         }
     }
 
@@ -110,7 +110,7 @@ impl Rack {
     /// New data is sent in stream order; a retransmission may have been sent after the
     /// first parts of a range of new data and before its last ones.
     fn is_after(&self, s: &SentRange) -> bool {
-        let at = if s.was_repeated() {
+        let at = if s.was_retransmitted() {
             self.first
         } else {
             self.at
@@ -127,12 +127,12 @@ impl Rack {
         }
         d.bytes += s.len();
         let age = s.at.age(d.now);
-        if s.was_repeated() {
+        if s.was_retransmitted() {
             // If the original was delivered, the time of the retransmission is
             // meaningless. The echo is that of in-order data, so it applies only to the
             // cumulative part.
-            let as_told = age + d.held_back + 2 * MS;
-            let echo_is_older = d.echo_age.is_some_and(|echo| echo > as_told);
+            let claimed_age = age + d.backdating + 2 * MS;
+            let echo_is_older = d.echo_age.is_some_and(|echo| echo > claimed_age);
             if age < d.min_rtt || (echo_is_older && !reported) {
                 return;
             }
@@ -173,7 +173,7 @@ impl Rack {
     pub(crate) fn on_ack(&mut self, d: &Delivery) {
         if d.overtaken > 0 {
             let bytes = d.overtaken.min(Pos::from(u32::MAX)) as u32;
-            self.farthest = self.farthest.max(bytes);
+            self.max_distance = self.max_distance.max(bytes);
             self.note_reordering();
         }
     }
@@ -231,7 +231,7 @@ impl Flight {
             fack: self.scoreboard.highest(una),
             min_rtt: snd.rtt.min_rtt_or(0),
             echo_age: echo.map(|echo| u64::from(clock.wrapping_sub(echo)) * MS),
-            held_back: u64::from(self.hold_back(snd)) * MS,
+            backdating: u64::from(self.timestamp_backdating(snd)) * MS,
             recover: self.recovery.recover,
             bytes: 0,
             original: false,
@@ -241,9 +241,7 @@ impl Flight {
 
     /// A DSACK widens the reordering window, unless the tail loss probe caused it.
     pub(super) fn adapt_reordering_window(&mut self, snd: &SendSide, report: AckReport) {
-        let dsack = report
-            .dsack
-            .is_some_and(|d| !self.recovery.probe.explains(d));
+        let dsack = report.dsack.is_some_and(|d| !self.recovery.probe.caused(d));
         let (una, nxt) = (snd.una(), snd.nxt());
         self.recovery.rack.adapt(una, nxt, dsack);
     }
@@ -260,17 +258,17 @@ impl Flight {
     /// bytes, and starts the reordering timer for data that may be lost soon.
     pub(super) fn detect_loss_by_time(&mut self, snd: &SendSide, now: Instant) -> u64 {
         let rack = self.recovery.rack;
-        let patience = u64::from(rack.rtt) + self.reordering_window(snd);
+        let threshold = u64::from(rack.rtt) + self.reordering_window(snd);
         let mut wait = 0;
         let lost = self.scoreboard.mark_lost(snd.una(), |s| {
             if !rack.is_after(s) {
                 return false;
             }
             let age = s.at.age(now);
-            if age < patience {
-                wait = wait.max(patience - age);
+            if age < threshold {
+                wait = wait.max(threshold - age);
             }
-            age >= patience
+            age >= threshold
         });
         let then = now.after_us(wait);
         if wait > 0 && then < self.rto_deadline(snd) {
@@ -302,9 +300,9 @@ impl Flight {
     pub(super) fn mark_lost_on_timeout(&mut self, snd: &SendSide, now: Instant) {
         let una = snd.una();
         let rack = self.recovery.rack;
-        let patience = u64::from(rack.rtt) + self.reordering_window(snd);
+        let threshold = u64::from(rack.rtt) + self.reordering_window(snd);
         self.scoreboard.mark_lost(una, |s| {
-            !rack.is_known() || s.start == una || s.at.age(now) >= patience
+            !rack.is_known() || s.start == una || s.at.age(now) >= threshold
         });
     }
 }

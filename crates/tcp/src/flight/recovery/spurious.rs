@@ -62,7 +62,7 @@ impl Undo {
     }
 
     /// Whether F-RTO holds back retransmissions.
-    pub(super) fn holds_repetition(&self) -> bool {
+    pub(super) fn holds_retransmission(&self) -> bool {
         self.frto == Frto::NewData
     }
 
@@ -73,8 +73,8 @@ impl Undo {
 
 impl Flight {
     /// A recovery begins that may have to be undone.
-    pub(super) fn remember_for_undo(&mut self, snd: &SendSide, congestion: &mut CongestionState) {
-        congestion.controller.remember();
+    pub(super) fn save_for_undo(&mut self, snd: &SendSide, congestion: &mut CongestionState) {
+        congestion.controller.save_for_undo();
         self.recovery.undo = Undo {
             from: snd.una(),
             cwnd: congestion.controller.cwnd(),
@@ -96,14 +96,14 @@ impl Flight {
         // If fast recovery was in progress, its saved state is kept, so that both are
         // undone.
         if phase == Phase::Open || phase == Phase::Mtu {
-            self.remember_for_undo(snd, congestion);
+            self.save_for_undo(snd, congestion);
         }
         let wanted = first && matches!(phase, Phase::Open | Phase::Fast);
         self.recovery.undo.frto = if wanted { Frto::Repeated } else { Frto::Off };
     }
 
     /// Data was retransmitted that was last sent `age` microseconds ago.
-    pub(super) fn note_repetition(
+    pub(super) fn note_retransmission(
         &mut self,
         snd: &SendSide,
         stamps: &TimestampState,
@@ -111,7 +111,7 @@ impl Flight {
         age: u64,
         now: Instant,
     ) {
-        let stamp = self.stamp_repetition(snd, stamps, age, now);
+        let stamp = self.stamp_retransmission(snd, stamps, age, now);
         let undo = &mut self.recovery.undo;
         undo.repeated = undo.repeated.saturating_add(bytes as u32);
         if !undo.stamped {
@@ -172,7 +172,7 @@ impl Flight {
                 let una = snd.una();
                 self.scoreboard.sacked() == 0
                     || una >= self.recovery.recover
-                    || self.scoreboard.repeated_in_network(una) == 0
+                    || self.scoreboard.retransmitted_in_network(una) == 0
             }
             Phase::Open | Phase::Mtu => false,
         }

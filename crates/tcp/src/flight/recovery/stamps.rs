@@ -20,7 +20,7 @@ impl Flight {
     /// How much older than its transmission the timestamp of a retransmission is,
     /// milliseconds: the known delay of packets (RACK.reo_wnd), which is at most the
     /// smoothed round-trip time.
-    pub(super) fn hold_back(&self, snd: &SendSide) -> u32 {
+    pub(super) fn timestamp_backdating(&self, snd: &SendSide) -> u32 {
         let rack = &self.recovery.rack;
         if !rack.reordering_seen {
             return 0;
@@ -33,7 +33,7 @@ impl Flight {
     /// earlier retransmission, since the receiver's TS.Recent may have either. Data found
     /// lost by time is older than a round trip and the reordering window; data too long
     /// for the path need not be.
-    pub(super) fn stamp_repetition(
+    pub(super) fn stamp_retransmission(
         &mut self,
         snd: &SendSide,
         stamps: &TimestampState,
@@ -41,11 +41,11 @@ impl Flight {
         now: Instant,
     ) -> u32 {
         let most = (age / (2 * MS)).min(u64::from(u32::MAX)) as u32;
-        let hold_back = self.hold_back(snd).min(most);
-        let stamp = stamps.clock(now).wrapping_sub(hold_back);
+        let timestamp_backdating = self.timestamp_backdating(snd).min(most);
+        let stamp = stamps.clock(now).wrapping_sub(timestamp_backdating);
         // The last timestamp is between this one and now, or long ago.
         let last = self.recovery.last_stamp;
-        if last.wrapping_sub(stamp) > hold_back {
+        if last.wrapping_sub(stamp) > timestamp_backdating {
             self.recovery.last_stamp = stamp;
         }
         self.recovery.last_stamp
@@ -53,9 +53,9 @@ impl Flight {
 
     /// Whether an echo may be that of a retransmission with an older timestamp, or older
     /// still: such an echo gives no round-trip sample (RFC 7323 section 4.1).
-    pub(crate) fn may_be_held_back(&self, snd: &SendSide, echo: u32) -> bool {
+    pub(crate) fn may_be_backdated(&self, snd: &SendSide, echo: u32) -> bool {
         let since = self.recovery.last_stamp.wrapping_sub(echo) as i32;
-        self.hold_back(snd) > 0 && since >= 0
+        self.timestamp_backdating(snd) > 0 && since >= 0
     }
 }
 

@@ -16,7 +16,7 @@ bitflags::bitflags! {
         /// It is considered lost, and has not been retransmitted since.
         const LOST = 1 << 1;
         /// It was sent more than once.
-        const REPEATED = 1 << 2;
+        const RETRANSMITTED = 1 << 2;
     }
 }
 
@@ -100,8 +100,8 @@ impl SentRange {
         self.state.contains(RangeState::SACKED)
     }
 
-    pub(crate) fn was_repeated(&self) -> bool {
-        self.state.contains(RangeState::REPEATED)
+    pub(crate) fn was_retransmitted(&self) -> bool {
+        self.state.contains(RangeState::RETRANSMITTED)
     }
 }
 

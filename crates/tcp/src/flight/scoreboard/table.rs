@@ -108,7 +108,7 @@ impl Scoreboard {
 
     /// Splits ranges so that `start..end` consists of whole ones; returns their indices.
     /// Returns `None` and changes nothing if there is no room for that.
-    pub(super) fn cut_out(&mut self, una: Pos, start: Pos, end: Pos) -> Option<(usize, usize)> {
+    pub(super) fn split_out(&mut self, una: Pos, start: Pos, end: Pos) -> Option<(usize, usize)> {
         let inside = |pos: Pos| {
             let i = self.find(una, pos);
             i < self.len() && self.get(una, i).start < pos
@@ -116,14 +116,14 @@ impl Scoreboard {
         if (inside(start) || inside(end)) && !self.make_room(2) {
             return None;
         }
-        let from = self.cut_at(una, start);
-        let to = self.cut_at(una, end);
+        let from = self.split_at(una, start);
+        let to = self.split_at(una, end);
         (from < to).then_some((from, to))
     }
 
     /// Splits the range that contains `pos`; returns the index of the range that now
     /// begins there.
-    fn cut_at(&mut self, una: Pos, pos: Pos) -> usize {
+    fn split_at(&mut self, una: Pos, pos: Pos) -> usize {
         let i = self.find(una, pos);
         if i == self.len() || pos <= self.get(una, i).start {
             return i;
@@ -152,7 +152,7 @@ impl Scoreboard {
             return true;
         }
         while self.len() + wanted > self.stored().len() {
-            if !self.squeeze() {
+            if !self.join_closest() {
                 return false;
             }
         }
@@ -177,7 +177,7 @@ impl Scoreboard {
         if self.heap.is_none() || !self.is_plain() {
             return;
         }
-        while self.len() > INLINE_RANGES - 2 && self.squeeze() {}
+        while self.len() > INLINE_RANGES - 2 && self.join_closest() {}
         let (a, z) = (self.index(0), self.index(self.len()));
         if z - a > INLINE_RANGES {
             return;
@@ -193,7 +193,7 @@ impl Scoreboard {
     }
 
     /// Joins the two neighbours of the same state whose times differ least.
-    fn squeeze(&mut self) -> bool {
+    fn join_closest(&mut self) -> bool {
         let state = |i: usize| self.states()[self.index(i)];
         let at = |i: usize| self.last_of(self.index(i));
         let best = (1..self.len())
@@ -202,7 +202,7 @@ impl Scoreboard {
         // Failing that, neighbours that differ only in whether they were retransmitted
         // are joined.
         let best = best.or_else(|| {
-            let kind = |i: usize| state(i) - RangeState::REPEATED;
+            let kind = |i: usize| state(i) - RangeState::RETRANSMITTED;
             (1..self.len()).find(|&i| kind(i) == kind(i - 1))
         });
         if let Some(i) = best {

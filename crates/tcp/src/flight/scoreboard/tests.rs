@@ -89,13 +89,13 @@ fn what_is_lost_is_repeated_from_the_front() {
     b.repeat(0, 0, 1_000, at(9_000));
     assert_eq!(b.lost(), 2_000);
     assert_eq!(b.first_lost(0).map(|s| s.start), Some(1_000));
-    assert_eq!(b.repeated_in_network(0), 1_000);
+    assert_eq!(b.retransmitted_in_network(0), 1_000);
     // The repetition gets lost too, and is no longer marked as an original.
-    assert_eq!(b.mark_lost(0, SentRange::was_repeated), 1_000);
+    assert_eq!(b.mark_lost(0, SentRange::was_retransmitted), 1_000);
     assert_eq!(
         shape(&b, 0),
         [
-            (0, 1_000, RangeState::LOST | RangeState::REPEATED),
+            (0, 1_000, RangeState::LOST | RangeState::RETRANSMITTED),
             (1_000, 3_000, RangeState::LOST),
             (3_000, 4_000, RangeState::empty()),
         ]
@@ -225,7 +225,7 @@ proptest! {
                 }
                 Step::Repeat(a, n) => if let Some((s, e)) = m.range(a, n) {
                     for x in m.bytes[s..e].iter_mut().filter(|x| !x.1.contains(RangeState::SACKED)) {
-                        *x = (now, RangeState::REPEATED);
+                        *x = (now, RangeState::RETRANSMITTED);
                     }
                     b.repeat(una, s as Pos, e as Pos, at(now));
                 },
@@ -396,7 +396,7 @@ fn nothing_joins_a_range_that_is_reported_or_delivered() {
     assert_eq!(
         shape(&b, 50),
         [
-            (50, 60, RangeState::REPEATED),
+            (50, 60, RangeState::RETRANSMITTED),
             (60, 80, RangeState::empty())
         ]
     );

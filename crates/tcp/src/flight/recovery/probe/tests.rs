@@ -126,7 +126,7 @@ fn a_needless_probe_changes_nothing() {
         s.sent();
         if !dsack {
             // A peer without DSACK repeats its acknowledgment.
-            s.tcb.snd.expect_sack(false);
+            s.tcb.snd.set_sack(false);
             let _ = s.arrives(ACK, 0, 20_000, 0);
         }
         sacks(&mut s, 21_000, &[]);

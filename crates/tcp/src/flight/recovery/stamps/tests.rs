@@ -61,21 +61,21 @@ fn a_repetition_is_not_older_than_the_one_before() {
     let stamp = first.options.timestamps.unwrap().val;
     assert_eq!(now - stamp, LATE_MS);
     // A duplicate that is reported widens the window to twice as much, at once.
-    let window = s.tcb.flight.hold_back(&s.tcb.snd);
+    let window = s.tcb.flight.timestamp_backdating(&s.tcb.snd);
     sacks(&mut s, 988, &[(0, 988), (988, 9_880)]);
-    assert_eq!(s.tcb.flight.hold_back(&s.tcb.snd), 2 * window);
+    assert_eq!(s.tcb.flight.timestamp_backdating(&s.tcb.snd), 2 * window);
     s.now = s.now.after_ms(1);
     assert_eq!(
         s.tcb
             .flight
-            .stamp_repetition(&s.tcb.snd, &s.tcb.stamps, u64::MAX, s.now),
+            .stamp_retransmission(&s.tcb.snd, &s.tcb.stamps, u64::MAX, s.now),
         stamp
     );
     s.now = s.now.after_ms(u64::from(LATE_MS));
     let later = s
         .tcb
         .flight
-        .stamp_repetition(&s.tcb.snd, &s.tcb.stamps, u64::MAX, s.now);
+        .stamp_retransmission(&s.tcb.snd, &s.tcb.stamps, u64::MAX, s.now);
     assert_eq!(s.now.millis32() - later, 2 * LATE_MS);
 }
 
@@ -89,7 +89,7 @@ fn a_repetition_is_younger_than_the_original() {
     s.now = s.now.after_ms(4);
     s.tcb
         .flight
-        .repeat_for_smaller_mss(&s.tcb.snd, &mut s.tcb.congestion);
+        .retransmit_for_smaller_mss(&s.tcb.snd, &mut s.tcb.congestion);
     s.tcb.predict_next();
     let (again, _) = ages(&mut s);
     assert!(
