@@ -92,8 +92,8 @@ impl ReceiveSide {
 
 impl Tcb {
     /// Returns the window's 16-bit field (RFC 7323 section 2.3) and records the edge that
-    /// the peer derives from it. Rounding down to the scale may take back up to `2^scale
-    /// - 1` bytes (see RFC 7323 section 2.4); the edge that arriving data is checked
+    /// the peer derives from it. Rounding down to the scale may take back less than
+    /// `2^scale` bytes (see RFC 7323 section 2.4); the edge that arriving data is checked
     /// against does not follow.
     ///
     /// The field is that of the previous segment as long as neither RCV.NXT nor the read
