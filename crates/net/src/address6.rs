@@ -1,47 +1,48 @@
-//! Our IPv6 addresses, and whether another station has them (RFC 4862 section 5.4).
+//! Our IPv6 addresses, and duplicate address detection (RFC 4862 section 5.4).
 //!
-//! Each address is announced before it counts as ours alone: one question whether
-//! anybody has it, and a second's silence. It is used meanwhile, as RFC 4429 allows,
-//! since programs start at once; if somebody answers, it is given up. The engine
-//! sends what [`Addresses::poll`] says and tells of claims that it sees. Addresses that
-//! [`router`](crate::router) has made have an end (RFC 4862 section 5.5.4).
+//! For each address one neighbour solicitation asks whether another station has it; if
+//! there is no answer within a second, the address is unique. It is used meanwhile, as
+//! RFC 4429 allows, because programs start at once; if another station answers, it is
+//! given up. The engine sends what [`Addresses::poll`] returns and reports conflicts to
+//! it. Addresses that [`router`](crate::router) has generated have lifetimes (RFC 4862
+//! section 5.5.4).
 
 use crate::source::Candidate;
 use crate::{Cidr, Instant};
 use core::net::{IpAddr, Ipv6Addr};
 use longshore_wire::ipv6::{ALL_NODES, solicited_node};
 
-/// Between the question and the conclusion that nobody has the address (RFC 4861's
-/// RETRANS_TIMER; RFC 4862's DupAddrDetectTransmits is 1).
+/// Time between the solicitation and the conclusion that the address is unique (RFC
+/// 4861's RETRANS_TIMER; RFC 4862's DupAddrDetectTransmits is 1).
 const WAIT_MS: u64 = 1_000;
-/// Addresses kept at most.
+/// Most addresses that are kept.
 pub const MOST: usize = 16;
 
-/// How sure it is that an address is ours.
+/// The state of an address in duplicate address detection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// In use, the question not yet asked or the answer not yet awaited.
+    /// In use; detection has not finished.
     Optimistic,
-    /// Ours alone.
+    /// In use, and unique.
     Preferred,
     /// Another station has it: not in use.
     Duplicate,
-    /// Its time is over: not in use. It keeps its place until that is needed, so that
-    /// the others keep theirs.
+    /// Its valid lifetime is over: not in use. Its entry is kept until it is needed, so
+    /// that the order of the others does not change.
     Expired,
 }
 
-/// For how long an address may be used.
+/// The lifetimes of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lifetimes {
-    /// Until then it is ours.
+    /// Until then the address may be used.
     pub valid: Instant,
-    /// Until then it is taken for new connections before those that are not.
+    /// Until then it is preferred for new connections over deprecated ones.
     pub preferred: Instant,
 }
 
 impl Lifetimes {
-    /// Of what somebody has typed.
+    /// The lifetimes of an address that was configured by hand.
     pub const FOR_EVER: Self = Self {
         valid: Instant(u64::MAX),
         preferred: Instant(u64::MAX),
@@ -54,12 +55,11 @@ struct Entry {
     prefix_len: u8,
     state: State,
     asked: bool,
-    /// When it is asked for, or the silence has lasted long enough.
+    /// When the solicitation is to be sent, or detection ends.
     due: Instant,
     lifetimes: Lifetimes,
     deprecated: bool,
-    /// How many addresses with its prefix proved to be another station's before it; of
-    /// those that we make ourselves.
+    /// For a generated address: how many earlier ones with its prefix were duplicates.
     made: Option<u8>,
 }
 
@@ -69,25 +69,25 @@ impl Entry {
     }
 }
 
-/// What has to be known of an address that we made, to make another in its place.
+/// The parameters of a generated address, for generating another one in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Made {
-    /// Before it, so many proved to be another station's.
+    /// How many earlier ones were duplicates.
     pub attempt: u8,
     /// The length of its prefix, in bits.
     pub prefix_len: u8,
-    /// Its times.
+    /// Its lifetimes.
     pub lifetimes: Lifetimes,
 }
 
-/// What [`Addresses::poll`] has to say of an address.
+/// A result of [`Addresses::poll`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// Ask whether anybody has it.
+    /// Send a neighbour solicitation for it.
     Claim(Ipv6Addr),
-    /// Nobody has answered: it is ours.
+    /// There was no answer: the address is unique.
     Ours(Ipv6Addr),
-    /// Its time is over.
+    /// Its valid lifetime is over.
     Expired(Ipv6Addr),
 }
 
@@ -98,7 +98,7 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// None yet.
+    /// No addresses.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -106,14 +106,14 @@ impl Addresses {
         }
     }
 
-    /// Takes an address with its network's prefix, to be asked for at `at` (RFC 4862
-    /// section 5.4.2: within a second, at random). Says whether it was taken: there is
-    /// room for [`MOST`], each of them once.
+    /// Adds an address with the length of its prefix; the solicitation is sent at `at`
+    /// (RFC 4862 section 5.4.2: after a random delay of up to a second). Returns whether
+    /// it was added: there is room for [`MOST`], each of them once.
     pub fn add(&mut self, address: Ipv6Addr, prefix_len: u8, at: Instant) -> bool {
         self.insert(address, at, None, prefix_len, Lifetimes::FOR_EVER)
     }
 
-    /// The same for an address that we made ourselves.
+    /// As [`add`](Self::add), for a generated address.
     pub fn add_made(&mut self, address: Ipv6Addr, made: &Made, at: Instant) -> bool {
         let attempt = Some(made.attempt);
         self.insert(address, at, attempt, made.prefix_len, made.lifetimes)
@@ -132,7 +132,8 @@ impl Addresses {
         if known.is_some_and(|e| !expired(e)) {
             return false;
         }
-        // Its own place if it had one; another that has expired, if there is no room.
+        // It reuses its own entry if there is one, or that of an expired address if the
+        // table is full.
         let replaced = match known {
             Some(_) => Some(address),
             None if self.entries.len() < MOST => None,
@@ -162,7 +163,7 @@ impl Addresses {
         true
     }
 
-    /// What is known of an address that we made.
+    /// The parameters of a generated address.
     #[must_use]
     pub fn made(&self, ip: Ipv6Addr) -> Option<Made> {
         let e = self.entries.iter().find(|e| e.address == ip)?;
@@ -173,7 +174,7 @@ impl Addresses {
         })
     }
 
-    /// The addresses that we made with a prefix and use, with when their time is over.
+    /// The generated addresses in use with a prefix, and when their valid lifetimes end.
     pub fn made_with(
         &self,
         prefix: Ipv6Addr,
@@ -191,7 +192,7 @@ impl Addresses {
         all.map(|e| (e.address, e.lifetimes.valid))
     }
 
-    /// Gives an address other times.
+    /// Changes the lifetimes of an address.
     pub fn set_lifetimes(&mut self, ip: Ipv6Addr, lifetimes: Lifetimes, now: Instant) {
         if let Some(e) = self.entries.iter_mut().find(|e| e.address == ip) {
             e.lifetimes = lifetimes;
@@ -206,21 +207,21 @@ impl Addresses {
         self.find(ip).is_some()
     }
 
-    /// Whether `ip` is an address of ours, and known to be ours alone.
+    /// Whether `ip` is one of our addresses, and known to be unique.
     #[must_use]
     pub fn is_certain(&self, ip: Ipv6Addr) -> bool {
         self.find(ip).is_some_and(|e| e.state == State::Preferred)
     }
 
-    /// Whether `ip` is a group that we listen to: all nodes, and those in which
-    /// neighbours ask for our addresses (even for one that we have given up: asking is
-    /// how its owner was found).
+    /// Whether we listen to the group `ip`: all nodes, and the solicited-node groups of
+    /// our addresses (even of one that is a duplicate: its owner was found by
+    /// solicitation).
     #[must_use]
     pub fn listens_to(&self, ip: Ipv6Addr) -> bool {
         ip == ALL_NODES || self.groups().any(|group| group == ip)
     }
 
-    /// The groups in which neighbours ask for our addresses, each once.
+    /// The solicited-node groups of our addresses, each once.
     pub fn groups(&self) -> impl Iterator<Item = Ipv6Addr> + '_ {
         let live = |e: &&Entry| e.state != State::Expired;
         let all = self.entries.iter().enumerate();
@@ -234,9 +235,9 @@ impl Addresses {
         })
     }
 
-    /// Another station has asked for `ip` without having an address, or says that it
-    /// has it: says whether that takes it from us. One that was certain is kept: who
-    /// came later has to yield (RFC 4862 section 5.4.4 leaves that to us).
+    /// Another station claims `ip`, or performs duplicate address detection for it:
+    /// returns whether we have to give it up. An address known to be unique is kept: the
+    /// later station has to yield (RFC 4862 section 5.4.4 leaves that to us).
     pub fn conflict(&mut self, ip: Ipv6Addr) -> bool {
         let found = self.entries.iter_mut().find(|e| e.address == ip);
         match found {
@@ -248,7 +249,7 @@ impl Addresses {
         }
     }
 
-    /// Tells what is due.
+    /// Calls `tell` with each event that is due.
     pub fn poll(&mut self, now: Instant, mut tell: impl FnMut(Event)) {
         for e in &mut self.entries {
             if e.is_in_use() && e.lifetimes.valid <= now {
@@ -270,7 +271,7 @@ impl Addresses {
         }
     }
 
-    /// When [`poll`](Self::poll) has something to tell.
+    /// When [`poll`](Self::poll) has an event.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         const NEVER: Instant = Instant(u64::MAX);
@@ -300,7 +301,7 @@ impl Addresses {
         crate::source::select(candidates, destination)
     }
 
-    /// All addresses, as they were added.
+    /// All addresses, in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = (Cidr, State)> + '_ {
         self.entries.iter().map(|e| {
             let cidr = Cidr {

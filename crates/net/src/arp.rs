@@ -1,5 +1,5 @@
-//! The packets of address resolution (RFC 826, RFC 5227): what to ask, what to
-//! answer. Which neighbors are known is [`neighbor`](crate::neighbor)'s.
+//! ARP packets (RFC 826, RFC 5227): requests, and answers to requests. The table of
+//! neighbours is in [`neighbor`](crate::neighbor).
 
 use core::net::Ipv4Addr;
 use longshore_wire::MacAddr;
@@ -17,15 +17,15 @@ pub const fn request(mac: MacAddr, ip: Ipv4Addr, target: Ipv4Addr) -> ArpPacket 
     }
 }
 
-/// We have `ip`, for all who know it under another hardware address (RFC 5227
+/// A gratuitous ARP: tells all stations that `ip` now has this hardware address (RFC 5227
 /// section 2.3). To be broadcast.
 #[must_use]
 pub const fn announcement(mac: MacAddr, ip: Ipv4Addr) -> ArpPacket {
     request(mac, ip, ip)
 }
 
-/// The answer to `packet`, if it asks for one of our addresses. To be sent to
-/// the hardware address that asked.
+/// The answer to `packet`, if it is a request for one of our addresses. To be sent to the
+/// hardware address of the sender.
 #[must_use]
 pub fn answer(
     packet: &ArpPacket,

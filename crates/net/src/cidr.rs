@@ -10,7 +10,8 @@ use core::str::FromStr;
 pub struct Cidr {
     /// The address.
     pub address: IpAddr,
-    /// Leading bits that name the network, 0 to 32 or 128. More counts as all.
+    /// Leading bits that are the network's, 0 to 32 or 128. A larger number counts as
+    /// all.
     pub prefix_len: u8,
 }
 
@@ -55,8 +56,8 @@ impl Cidr {
         }
     }
 
-    /// The IPv4 network's directed broadcast address. `None` where there is none:
-    /// in IPv6, and with a prefix of 31 (RFC 3021) or 32 bits.
+    /// The IPv4 network's directed broadcast address. `None` in IPv6, and with a prefix
+    /// of 31 (RFC 3021) or 32 bits.
     #[must_use]
     pub const fn broadcast(&self) -> Option<Ipv4Addr> {
         match self.address {
@@ -88,14 +89,14 @@ impl fmt::Display for Cidr {
     }
 }
 
-/// Why a text is no [`Cidr`].
+/// Why a text is not a valid [`Cidr`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CidrError {
-    /// No slash in it.
+    /// It has no slash.
     NoLength,
-    /// What stands before the slash is no address.
+    /// The text before the slash is not an address.
     Address,
-    /// What stands behind it is no number from 0 to the address's bits.
+    /// The text after the slash is not a number from 0 to the address's length.
     Length {
         /// How many bits the address has.
         most: u8,

@@ -1,8 +1,7 @@
-//! A DHCP client (RFC 2131), with the check that nobody else has what it is given (RFC
-//! 5227).
+//! A DHCP client (RFC 2131) with conflict detection (RFC 5227).
 //!
-//! Owns [`Client`], the state machine. The engine gives it what servers and the link's
-//! stations say, asks [`Client::poll`] what to do until it says nothing, and again at
+//! Owns [`Client`], the state machine. The engine passes it replies of servers and ARP
+//! packets, calls [`Client::poll`] until it returns `None`, and again at
 //! [`Client::deadline`].
 //!
 //! ```text
@@ -25,29 +24,31 @@ use longshore_wire::dhcp::{
 mod lease;
 pub use lease::Lease;
 
-/// The first wait for an answer; it doubles, up to the last (RFC 2131 section 4.1).
+/// The first retransmission interval; it doubles up to the longest (RFC 2131 section
+/// 4.1).
 const FIRST_WAIT_MS: u64 = 4_000;
 const LONGEST_WAIT_MS: u64 = 64_000;
-/// Waits are longer or shorter by up to so much, at random (the same section).
+/// Intervals are randomised by up to this in either direction (the same section).
 const SPREAD_MS: u64 = 1_000;
-/// Requests for an offer before another is sought (section 4.4.1 leaves the number to
-/// us).
+/// Requests for an offer before the client starts over (section 4.4.1 leaves the number
+/// to us).
 const REQUESTS: u8 = 4;
-/// The least wait between two requests for more time (section 4.4.5).
+/// Minimum interval between requests for renewal (section 4.4.5).
 const LEAST_RENEWAL_MS: u64 = 60_000;
-/// After a conflict nothing is asked for so long (section 3.1.5).
+/// Delay after a conflict before the client starts over (section 3.1.5).
 const AFTER_DECLINE_MS: u64 = 10_000;
-/// A request that could not leave since the server's hardware address is not known yet
-/// is made again after this.
+/// Delay before a request is repeated that could not be sent because the server's
+/// hardware address is being resolved.
 const UNSENT_MS: u64 = 1_000;
-/// Questions whether somebody has the address (RFC 5227's PROBE_NUM), and the time for
-/// an answer to each. The RFC waits for 4 to 7 s in all; programs wait with us.
+/// Number of ARP probes for the address (RFC 5227's PROBE_NUM), and the time to wait for
+/// an answer to each. The RFC waits for 4 to 7 s in all; we wait less because programs
+/// are waiting.
 const PROBES: u8 = 3;
 const PROBE_WAIT_MS: u64 = 200;
-/// How often the address is announced, and in which distance (RFC 5227 section 1.1).
+/// Number and interval of announcements of the address (RFC 5227 section 1.1).
 const ANNOUNCEMENTS: u8 = 2;
 const ANNOUNCE_EVERY_MS: u64 = 2_000;
-/// Two conflicts within this time, and the address is given up (RFC 5227's
+/// After two conflicts within this time, the address is given up (RFC 5227's
 /// DEFEND_INTERVAL).
 const DEFEND_MS: u64 = 10_000;
 
@@ -57,9 +58,9 @@ const DEFEND_MS: u64 = 10_000;
 /// [`SERVER_PORT`]: longshore_wire::dhcp::SERVER_PORT
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message {
-    /// From our address, or none yet.
+    /// Our address, or 0.0.0.0 if there is none yet.
     pub source: Ipv4Addr,
-    /// To a server, or to all.
+    /// A server's address, or the broadcast address.
     pub destination: Ipv4Addr,
     bytes: [u8; MAX_REQUEST_LEN],
     len: usize,
@@ -73,7 +74,7 @@ impl Message {
     }
 }
 
-/// What is to be done.
+/// An action for the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(
     clippy::large_enum_variant,
@@ -82,32 +83,32 @@ impl Message {
 pub enum Action {
     /// Send this.
     Send(Message),
-    /// Ask the link who has this address, from no address (RFC 5227 section 2.1.1).
+    /// Send an ARP probe for this address (RFC 5227 section 2.1.1).
     Probe(Ipv4Addr),
-    /// Tell the link that this address is ours.
+    /// Send an ARP announcement for this address.
     Announce(Ipv4Addr),
-    /// This is ours from now on, in the place of what was.
+    /// Configure this lease, which replaces the previous one.
     Configured(Lease),
-    /// The address is not ours any more.
+    /// The address is no longer ours.
     Lost,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Servers are sought; `tries` questions have been sent.
+    /// Looking for servers; `tries` DISCOVERs have been sent.
     Init { tries: u8 },
-    /// An offer is asked for.
+    /// Requesting an offer; `tries` REQUESTs have been sent.
     Request { tries: u8 },
-    /// What is offered is ours if nobody has it; `sent` questions have been asked.
+    /// Probing for conflicts over the offered address; `sent` ARP probes have been sent.
     Probe { sent: u8 },
-    /// We have a lease; `announced` so many times.
+    /// We have a lease; it was announced `announced` times.
     Bound { announced: u8 },
-    /// Its server is asked for more time.
+    /// Requesting renewal from the lease's server.
     Renew,
-    /// All servers are.
+    /// Requesting renewal from all servers.
     Rebind,
-    /// We have a lease, and the link has come back: servers were asked `tries` times
-    /// whether it holds there (RFC 2131 section 3.2, INIT-REBOOT and REBOOTING).
+    /// We have a lease, and the link has returned: servers were asked `tries` times
+    /// whether it is valid there (RFC 2131 section 3.2, INIT-REBOOT and REBOOTING).
     Reboot { tries: u8 },
 }
 
@@ -118,30 +119,30 @@ pub struct Client {
     id: [u8; MAX_CLIENT_ID],
     id_len: usize,
     state: State,
-    /// When the state has something to do by itself.
+    /// When the state's next action is due.
     due: Instant,
-    /// What is offered, or ours.
+    /// The offer, or the lease.
     lease: Option<Lease>,
     /// The lease is in use.
     configured: bool,
     xid: u32,
-    /// The first message of this transaction, for its seconds.
+    /// When this transaction began, for the `secs` field.
     began: Instant,
-    /// The request that brought the lease: its time counts from then (RFC 2131 section
-    /// 4.4.5).
+    /// When the request for the lease was sent: its time counts from then (RFC 2131
+    /// section 4.4.5).
     asked: Instant,
-    /// The last request.
+    /// When the last request was sent.
     asking: Instant,
-    /// The last conflict that was answered, in Bound.
+    /// When a conflict was last answered, in Bound.
     defended: Option<Instant>,
-    /// What came of what was taken, to be told next.
+    /// Pending actions, which `poll` returns first.
     next: [Option<Action>; 2],
     random: Random,
 }
 
 impl Client {
-    /// Starts to ask at `now`. `id` says who we are, up to [`MAX_CLIENT_ID`] bytes, the
-    /// same each time (RFC 4361); `seed` is random.
+    /// Starts at `now`. `id` is the client identifier, up to [`MAX_CLIENT_ID`] bytes,
+    /// always the same (RFC 4361); `seed` is random.
     #[must_use]
     pub fn new(mac: MacAddr, id: &[u8], seed: u64, now: Instant) -> Self {
         let id_len = id.len().min(MAX_CLIENT_ID);
@@ -169,14 +170,14 @@ impl Client {
         client
     }
 
-    /// The address that is ours or about to be, for who looks for conflicts.
+    /// Our address or the one being probed, for conflict detection.
     #[must_use]
     pub fn address(&self) -> Option<Ipv4Addr> {
         let held = !matches!(self.state, State::Init { .. } | State::Request { .. });
         self.lease.filter(|_| held).map(|l| l.address)
     }
 
-    /// When [`poll`](Self::poll) has something to say.
+    /// When [`poll`](Self::poll) has an action.
     #[must_use]
     pub fn deadline(&self) -> Instant {
         if self.next[0].is_some() {
@@ -186,7 +187,7 @@ impl Client {
         }
     }
 
-    /// What is to be done now; `None` if nothing more is.
+    /// The next action; `None` if there is none at present.
     pub fn poll(&mut self, now: Instant) -> Option<Action> {
         if let Some(action) = self.next[0].take() {
             self.next.swap(0, 1);
@@ -232,7 +233,7 @@ impl Client {
                 Some(self.ask_whether_it_holds(now, tries))
             }
             State::Reboot { .. } => {
-                // Nobody has said anything against it (RFC 2131 section 3.2 point 4).
+                // No server has objected (RFC 2131 section 3.2 point 4).
                 self.back_on_the_link(now);
                 self.poll(now)
             }
@@ -240,8 +241,8 @@ impl Client {
         }
     }
 
-    /// The link carries frames again, and may be another: asks whether our address is
-    /// good there, and uses it meanwhile; without one, begins anew at once.
+    /// The link carries frames again, and may be another network: verifies our address
+    /// while it stays in use; without an address, starts over at once.
     pub fn link_returned(&mut self, now: Instant) {
         match self.state {
             State::Init { .. } | State::Request { .. } | State::Probe { .. } => self.begin(now, 0),
@@ -253,7 +254,7 @@ impl Client {
         }
     }
 
-    /// A datagram from a server.
+    /// Handles a reply from a server.
     pub fn handle_reply(&mut self, reply: &Reply, now: Instant) {
         if reply.xid != self.xid || reply.client != self.mac {
             return;
@@ -291,8 +292,8 @@ impl Client {
         }
     }
 
-    /// What a station says of itself by ARP: whether it has our address, or wants it at
-    /// the same time (RFC 5227 sections 2.1.1 and 2.4).
+    /// Handles an ARP packet: detects whether its sender has our address, or is probing
+    /// for it at the same time (RFC 5227 sections 2.1.1 and 2.4).
     pub fn handle_arp(&mut self, packet: &ArpPacket, now: Instant) {
         let Some(ours) = self.address() else { return };
         if packet.sender_mac == self.mac {
@@ -315,15 +316,15 @@ impl Client {
         }
     }
 
-    /// The last message could not leave: the server's hardware address is being asked
-    /// for.
+    /// The last message could not be sent: the server's hardware address is being
+    /// resolved.
     pub fn not_sent(&mut self, now: Instant) {
         if self.state == State::Renew {
             self.due = now.after_ms(UNSENT_MS);
         }
     }
 
-    /// We need the address no longer: what to tell the server, if there is one.
+    /// Gives up the address; returns the message for the server, if there is one.
     #[must_use]
     pub fn release(&mut self, now: Instant) -> Option<Message> {
         let message = self.message(Kind::Release, now);
@@ -334,12 +335,12 @@ impl Client {
         }
     }
 
-    /// Whether a server is the one whose offer we asked for.
+    /// Whether a reply is from the server whose offer we requested.
     fn is_from_ours(&self, reply: &Reply) -> bool {
         self.lease.is_some_and(|l| l.server == reply.server)
     }
 
-    /// Begins to look for a server, `wait` milliseconds and a bit from now.
+    /// Starts to look for a server, after about `wait` milliseconds.
     fn begin(&mut self, now: Instant, wait: u64) {
         self.xid = self.random.draw() as u32;
         self.lease = None;
@@ -349,7 +350,7 @@ impl Client {
         self.began = self.due;
     }
 
-    /// Asks for what is offered.
+    /// Requests the offered address.
     fn request(&mut self, now: Instant, tries: u8) -> Action {
         self.state = State::Request { tries: tries + 1 };
         self.due = self.after_backoff(now, tries);
@@ -357,7 +358,7 @@ impl Client {
         self.message(Kind::Request, now)
     }
 
-    /// Asks all servers whether our lease holds on this link.
+    /// Asks all servers whether our lease is valid on this link.
     fn ask_whether_it_holds(&mut self, now: Instant, tries: u8) -> Action {
         self.state = State::Reboot { tries: tries + 1 };
         let end = self.lease.map_or(now, |l| l.ends_at(self.asked));
@@ -366,13 +367,13 @@ impl Client {
         self.message(Kind::Request, now)
     }
 
-    /// Our address is used on, and told to the link, which may not know of it.
+    /// Our address stays in use, and is announced on the link, which may be another.
     fn back_on_the_link(&mut self, now: Instant) {
         self.state = State::Bound { announced: 0 };
         self.due = now;
     }
 
-    /// Waits until more time has to be asked for.
+    /// Waits until the lease is to be renewed.
     fn bound(&mut self, now: Instant, announced: u8) {
         self.state = State::Bound { announced };
         let renew = self.lease.map_or(now, |l| l.renew_at(self.asked));
@@ -383,7 +384,7 @@ impl Client {
         };
     }
 
-    /// Asks for more time, or gives the address up at the lease's end.
+    /// Requests renewal, or gives the address up at the lease's end.
     fn keep(&mut self, now: Instant) -> Option<Action> {
         let lease = self.lease?;
         let (rebind, end) = (lease.rebind_at(self.asked), lease.ends_at(self.asked));
@@ -408,14 +409,14 @@ impl Client {
         Some(self.message(Kind::Request, now))
     }
 
-    /// A server has given us more time.
+    /// A server has extended the lease.
     fn renewed(&mut self, reply: &Reply, now: Instant) {
         let before = self.lease;
         let Some(lease) = Lease::of(reply) else {
             return;
         };
         if before.is_some_and(|b| b.address != lease.address) {
-            // Not what we asked for: it is no answer.
+            // It is not the address that we asked for: not a valid answer.
             return;
         }
         self.lease = Some(lease);
@@ -426,7 +427,7 @@ impl Client {
         }
     }
 
-    /// The address is not ours any more; another is sought.
+    /// The address is lost; the client starts over.
     fn lose(&mut self, now: Instant, wait: u64) {
         let was = self.configured;
         self.begin(now, wait);
@@ -435,7 +436,7 @@ impl Client {
         }
     }
 
-    /// Somebody else has what the server gave us.
+    /// Another station has the offered address.
     fn decline(&mut self, now: Instant) {
         let message = self.message(Kind::Decline, now);
         self.lose(now, AFTER_DECLINE_MS);
@@ -486,7 +487,7 @@ impl Client {
         })
     }
 
-    /// When a question that was asked `tries` times before is asked again.
+    /// When a message that was sent `tries` times before is retransmitted.
     fn after_backoff(&mut self, now: Instant, tries: u8) -> Instant {
         let wait = (FIRST_WAIT_MS << tries.min(8)).min(LONGEST_WAIT_MS);
         now.after_ms(wait - SPREAD_MS + self.random.draw() % (2 * SPREAD_MS))

@@ -1,4 +1,4 @@
-//! Why this crate did not take a packet: each reason enumerated once.
+//! The reasons for which this crate drops a packet, each enumerated once.
 
 use longshore_wire::WireError;
 
@@ -53,7 +53,7 @@ longshore_wire::drop_reasons! {
 }
 
 impl DropReason {
-    /// The reason for an IP header that cannot be read.
+    /// The reason for an invalid IP header.
     #[must_use]
     pub const fn of_ip(error: WireError) -> Self {
         match error {
@@ -74,12 +74,12 @@ impl core::fmt::Display for DropReason {
 
 impl core::error::Error for DropReason {}
 
-/// How often each reason has occurred.
+/// A counter for each reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DropCounts([u64; DropReason::COUNT]);
 
 impl DropCounts {
-    /// None yet.
+    /// All counters are 0.
     #[must_use]
     pub const fn new() -> Self {
         Self([0; DropReason::COUNT])
@@ -92,13 +92,13 @@ impl DropCounts {
         }
     }
 
-    /// How many there were for `reason`.
+    /// The count of `reason`.
     #[must_use]
     pub fn get(&self, reason: DropReason) -> u64 {
         self.0.get(reason.index()).copied().unwrap_or(0)
     }
 
-    /// The reasons that occurred, with their counts.
+    /// The reasons with a count other than 0.
     pub fn iter(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
         DropReason::ALL
             .iter()

@@ -1,12 +1,11 @@
-//! Fragments: cutting datagrams that are too long for a path, and putting together
-//! those that arrive in pieces (RFC 791 section 3.2, RFC 1122 section 3.3.2, RFC 8200
-//! section 4.5).
+//! Fragmentation of datagrams that are too long for a path, and reassembly (RFC 791
+//! section 3.2, RFC 1122 section 3.3.2, RFC 8200 section 4.5).
 //!
-//! Pieces are kept as they came, sorted, and never overlap, so a datagram is
-//! complete when their lengths add up to its own. One that overlaps others ends its
-//! datagram (RFC 5722; IPv4 has no use for overlaps either, and they have served
-//! attacks only). Memory is bounded for a datagram, for a source and over all; the
-//! oldest makes room, of the same source if that has its share.
+//! Fragments are kept as they arrived, sorted, and never overlap, so a datagram is
+//! complete when their lengths add up to its own. An overlapping fragment ends its
+//! datagram (RFC 5722; IPv4 has no use for overlaps either, which have only served
+//! attacks). Memory is bounded per datagram, per source and in total; the oldest datagram
+//! is evicted, from the same source if that has used its share.
 
 use crate::{DropCounts, DropReason, Instant};
 use core::net::IpAddr;
@@ -17,32 +16,32 @@ mod output;
 
 pub use output::{Part, fragments, fragments_v6};
 
-/// How long an IPv4 datagram may take to come together (RFC 1122 section 3.3.2 leaves
-/// 60 to 120 s; Linux has 30 s, and so have we, since identifications come round
-/// sooner, RFC 4963).
+/// How long the reassembly of an IPv4 datagram may take, milliseconds (RFC 1122 section
+/// 3.3.2 recommends 60 to 120 s; Linux uses 30 s, and so do we, since identifications
+/// wrap sooner, RFC 4963).
 pub const TIMEOUT_MS: u64 = 30_000;
-/// How long an IPv6 packet may take (RFC 8200 section 4.5).
+/// How long the reassembly of an IPv6 packet may take (RFC 8200 section 4.5).
 pub const TIMEOUT_V6_MS: u64 = 60_000;
 
-/// What a piece costs beside its bytes.
+/// The cost of a fragment in addition to its bytes.
 const PIECE_COST: usize = 64;
 /// The longest payload of an IPv4 datagram whose header has no options.
 const MAX_IPV4_PAYLOAD: u32 = 65_535 - HEADER_LEN as u32;
 
-/// How much is kept.
+/// The limits of reassembly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Incomplete datagrams.
     pub datagrams: usize,
-    /// Bytes in all of them, and 64 more for each piece.
+    /// Bytes in all of them, plus 64 for each fragment.
     pub bytes: usize,
-    /// Pieces of one datagram.
+    /// Fragments of one datagram.
     pub pieces: usize,
     /// Incomplete datagrams of one source.
     pub source_datagrams: usize,
     /// Bytes of one source, counted like `bytes`.
     pub source_bytes: usize,
-    /// How long a datagram may take, in milliseconds.
+    /// How long the reassembly of a datagram may take, in milliseconds.
     pub timeout_ms: u64,
 }
 
@@ -60,7 +59,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Those of IPv6.
+    /// The limits for IPv6.
     #[must_use]
     pub fn for_ipv6() -> Self {
         Self {
@@ -70,36 +69,36 @@ impl Limits {
     }
 }
 
-/// Which datagram a fragment belongs to.
+/// The datagram that a fragment belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {
-    /// From.
+    /// The source address.
     pub source: IpAddr,
-    /// To.
+    /// The destination address.
     pub destination: IpAddr,
-    /// Its number.
+    /// Its identification.
     pub identification: u32,
-    /// What it carries; 0 in IPv6, where that does not count (RFC 8200 section 4.5).
+    /// Its protocol; 0 in IPv6, where it is not part of the key (RFC 8200 section 4.5).
     pub protocol: u8,
 }
 
 /// A fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fragment<'a> {
-    /// Where it belongs, in bytes.
+    /// Its offset in the datagram, in bytes.
     pub offset: u32,
-    /// It is not the last.
+    /// More fragments follow.
     pub more: bool,
     /// The two ECN bits of its header (RFC 3168 section 5).
     pub ecn: u8,
-    /// What it carries.
+    /// Its payload.
     pub bytes: &'a [u8],
 }
 
-/// A datagram put together again.
+/// A reassembled datagram.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Whole<H> {
-    /// The header of its first fragment, as that of the whole.
+    /// The header of its first fragment, adjusted for the whole datagram.
     pub header: H,
     /// Its payload.
     pub payload: Vec<u8>,
@@ -120,19 +119,19 @@ impl Piece {
 #[derive(Debug)]
 struct Datagram<H> {
     key: Key,
-    /// That of the first fragment.
+    /// The header of the first fragment.
     header: Option<H>,
-    /// Sorted; no two overlap.
+    /// Sorted by offset, without overlaps.
     pieces: Vec<Piece>,
     received: u32,
-    /// Its length, once the last fragment is there.
+    /// Its length, known once the last fragment has arrived.
     total: Option<u32>,
-    /// One bit for each value of the ECN field seen.
+    /// One bit for each value of the ECN field that has arrived.
     ecn_seen: u8,
     expires: Instant,
 }
 
-/// Puts datagrams together. `H` is the header that is kept of their first
+/// Reassembles datagrams. `H` is the type of header that is kept of their first
 /// fragments.
 #[derive(Debug)]
 pub struct Reassembler<H = Ipv4Header> {
@@ -144,11 +143,10 @@ pub struct Reassembler<H = Ipv4Header> {
 }
 
 impl Reassembler<Ipv4Header> {
-    /// Takes a fragment of an IPv4 datagram; gives the datagram if it was the last
-    /// that was missing.
+    /// Adds a fragment of an IPv4 datagram; returns the datagram if that completes it.
     ///
     /// # Errors
-    /// Why it was not kept; its datagram may have gone with it.
+    /// Why it was not kept; its datagram may have been dropped too.
     pub fn add(
         &mut self,
         header: &Ipv4Header,
@@ -178,7 +176,7 @@ impl Reassembler<Ipv4Header> {
 }
 
 impl<H: Copy> Reassembler<H> {
-    /// Nothing is there yet.
+    /// An empty reassembler.
     #[must_use]
     pub const fn new(limits: Limits) -> Self {
         Self {
@@ -189,11 +187,11 @@ impl<H: Copy> Reassembler<H> {
         }
     }
 
-    /// Takes a fragment of a datagram of at most `max` bytes, in either version of
-    /// IP; gives the datagram and its ECN field if it was the last that was missing.
+    /// Adds a fragment of a datagram of at most `max` bytes, in either version of IP;
+    /// returns the datagram and its ECN field if that completes it.
     ///
     /// # Errors
-    /// Why it was not kept; its datagram may have gone with it.
+    /// Why it was not kept; its datagram may have been dropped too.
     pub fn put(
         &mut self,
         key: Key,
@@ -224,7 +222,7 @@ impl<H: Copy> Reassembler<H> {
         let is_whole = datagram.total == Some(datagram.received);
         match taken {
             Ok(()) => self.bytes += len + PIECE_COST,
-            // What is there twice harms nobody.
+            // An exact duplicate is harmless.
             Err(DropReason::FragmentDuplicate) => return Err(DropReason::FragmentDuplicate),
             Err(reason) => {
                 self.remove(at);
@@ -238,15 +236,15 @@ impl<H: Copy> Reassembler<H> {
         Ok(None)
     }
 
-    /// Forgets datagrams that took too long; says how many. Each is in
+    /// Drops datagrams that took too long; returns how many. Each is counted in
     /// [`drops`](Self::drops).
     pub fn expire(&mut self, now: Instant) -> usize {
         self.expire_with(now, |_, _| {})
     }
 
-    /// Forgets datagrams that took too long; says how many. `tell` is given the header and the
-    /// payload of the first fragment of each, if that has arrived: its sender is
-    /// owed an ICMP time exceeded (RFC 1122 section 3.3.2).
+    /// Drops datagrams that took too long; returns how many. `tell` is called with the
+    /// header and the payload of the first fragment of each, if that has arrived: its
+    /// sender is owed an ICMP time exceeded (RFC 1122 section 3.3.2).
     pub fn expire_with(&mut self, now: Instant, mut tell: impl FnMut(&H, &[u8])) -> usize {
         let before = self.datagrams.len();
         while self.datagrams.first().is_some_and(|d| d.expires <= now) {
@@ -259,26 +257,25 @@ impl<H: Copy> Reassembler<H> {
         before - self.datagrams.len()
     }
 
-    /// When the next datagram will have taken too long.
+    /// When the next datagram times out.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.datagrams.first().map(|d| d.expires)
     }
 
-    /// Datagrams dropped for their age: too long incomplete, or pushed out by newer
-    /// ones.
+    /// Datagrams dropped because they timed out or were evicted for newer ones.
     #[must_use]
     pub const fn drops(&self) -> &DropCounts {
         &self.drops
     }
 
-    /// Incomplete datagrams.
+    /// The number of incomplete datagrams.
     #[must_use]
     pub fn len(&self) -> usize {
         self.datagrams.len()
     }
 
-    /// Whether nothing is incomplete.
+    /// Whether there are no incomplete datagrams.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.datagrams.is_empty()
@@ -309,7 +306,7 @@ impl<H: Copy> Reassembler<H> {
         while self.bytes_of(keep.source) > self.limits.source_bytes {
             let all = self.datagrams.iter().enumerate();
             let mut own = all.filter(|(_, d)| d.key.source == keep.source);
-            // The newest goes if it alone is too much.
+            // The newest is evicted if it alone exceeds the limit.
             let oldest = own.clone().find(|(_, d)| d.key != keep);
             match oldest.or_else(|| own.next()) {
                 Some((at, _)) => self.evict(at),
@@ -318,7 +315,7 @@ impl<H: Copy> Reassembler<H> {
         }
         while self.bytes > self.limits.bytes {
             let oldest = self.datagrams.iter().position(|d| d.key != keep);
-            // The newest alone is too much.
+            // The newest alone exceeds the limit.
             self.evict(oldest.unwrap_or(0));
         }
     }
@@ -341,7 +338,7 @@ impl<H: Copy> Reassembler<H> {
 }
 
 impl<H: Copy> Datagram<H> {
-    /// What it adds to the bytes that are bounded.
+    /// Its part of the bytes that are bounded.
     fn cost(&self) -> usize {
         self.received as usize + self.pieces.len() * PIECE_COST
     }
@@ -393,7 +390,7 @@ impl<H: Copy> Datagram<H> {
         Ok(())
     }
 
-    /// All of it is there.
+    /// All fragments have arrived.
     fn finish(self) -> Result<(Whole<H>, u8), DropReason> {
         const NOT_ECT: u8 = 0;
         const CE: u8 = 3;
@@ -401,10 +398,10 @@ impl<H: Copy> Datagram<H> {
             (1, 1) => return Err(DropReason::FragmentEcn),
             (0, 1) => CE,
             (1, 0) => NOT_ECT,
-            // ECT(0), ECT(1), or both: one of them.
+            // ECT(0), ECT(1), or both: one of them is used.
             _ => self.ecn_seen.trailing_zeros() as u8,
         };
-        // Without gaps the first piece is at 0 and has brought a header.
+        // Without gaps the first fragment is at 0 and its header was kept.
         let header = self.header.ok_or(DropReason::FragmentBadLength)?;
         let mut payload = Vec::with_capacity(self.received as usize);
         for piece in &self.pieces {

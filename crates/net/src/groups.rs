@@ -1,29 +1,31 @@
-//! Which groups programs listen to, and when that is told to routers (the host's part of
-//! RFC 3376 and RFC 3810, where every source is listened to).
+//! Multicast group membership, and its reports to routers (the host's part of RFC 3376
+//! and RFC 3810, with no source filters).
 //!
-//! Owns [`Groups`], one for each version of IP. The engine joins and leaves for its
-//! sockets, hands queries in, and sends what [`Groups::poll`] says.
+//! Owns [`Groups`], one for each version of IP. The engine joins and leaves groups for
+//! its sockets, passes queries in, and sends the reports that [`Groups::poll`] returns.
 
 use crate::Instant;
 use crate::random::Random;
 use longshore_wire::membership::Record;
 
-/// Groups kept at most; one that does not fit cannot be joined.
+/// Most groups that are kept; joining another one fails.
 pub const MOST: usize = 256;
-/// How often a change is told (the robustness variable of RFC 3376 section 8.1).
+/// How often a change is reported (the robustness variable of RFC 3376 section 8.1).
 const TELLINGS: u8 = 2;
-/// Within this time a change is told again, in milliseconds (RFC 3376 section 8.11).
+/// Within this time a report is repeated, in milliseconds (RFC 3376 section 8.11).
 const AGAIN_WITHIN_MS: u32 = 1_000;
 
 #[derive(Debug, Clone, Copy)]
 struct Entry<A> {
     group: A,
-    /// How many have joined; with none, its end is still to be told.
+    /// Number of members; an entry without members is kept until its leave has been
+    /// reported.
     users: u32,
-    /// How often the last change is still to be told, and when next.
+    /// How many reports of the last change are still to be sent, and when the next is
+    /// due.
     tellings: u8,
     due: Instant,
-    /// When a query for it alone is to be answered.
+    /// When a query for this group is to be answered.
     answer: Option<Instant>,
 }
 
@@ -37,7 +39,7 @@ pub struct Groups<A> {
 }
 
 impl<A: Copy + Eq> Groups<A> {
-    /// None yet. `seed` is random.
+    /// No groups. `seed` is random.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
@@ -47,7 +49,7 @@ impl<A: Copy + Eq> Groups<A> {
         }
     }
 
-    /// One more listens to `group`. Says `false` if there is no room for it.
+    /// A socket joins `group`. Returns `false` if there is no room for it.
     pub fn join(&mut self, group: A, now: Instant) -> bool {
         if let Some(entry) = self.entries.iter_mut().find(|e| e.group == group) {
             entry.users += 1;
@@ -69,7 +71,7 @@ impl<A: Copy + Eq> Groups<A> {
         true
     }
 
-    /// One less listens to `group`.
+    /// A socket leaves `group`.
     pub fn leave(&mut self, group: A, now: Instant) {
         let Some(entry) = self.entries.iter_mut().find(|e| e.group == group) else {
             return;
@@ -81,19 +83,19 @@ impl<A: Copy + Eq> Groups<A> {
         entry.users = entry.users.saturating_sub(1);
     }
 
-    /// Whether anybody listens to `group`.
+    /// Whether a socket is a member of `group`.
     #[must_use]
     pub fn contains(&self, group: A) -> bool {
         self.entries.iter().any(|e| e.group == group && e.users > 0)
     }
 
-    /// Those that somebody listens to.
+    /// The groups that have members.
     pub fn iter(&self) -> impl Iterator<Item = A> + '_ {
         self.entries.iter().filter(|e| e.users > 0).map(|e| e.group)
     }
 
-    /// A router asks who listens to `group`, or to any, and waits `within_ms` for the
-    /// answer (RFC 3376 section 5.2). Answers that are due sooner stay so.
+    /// A router queries `group`, or all groups, and waits `within_ms` for answers (RFC
+    /// 3376 section 5.2). Answers that are due earlier stay so.
     pub fn asked(&mut self, group: Option<A>, within_ms: u32, now: Instant) {
         let at = soon(&mut self.random, now, within_ms);
         let sooner = |due: Option<Instant>| Some(due.map_or(at, |due| due.min(at)));
@@ -108,14 +110,15 @@ impl<A: Copy + Eq> Groups<A> {
         }
     }
 
-    /// The link is another, or was away: all groups are told of again, as if just joined.
+    /// The link has changed, or has returned: reports all groups again, as if just
+    /// joined.
     pub fn tell_again(&mut self, now: Instant) {
         for entry in self.entries.iter_mut().filter(|e| e.users > 0) {
             (entry.tellings, entry.due) = (TELLINGS, now);
         }
     }
 
-    /// Says what is to be told now.
+    /// Calls `tell` with each report that is due.
     pub fn poll(&mut self, now: Instant, mut tell: impl FnMut(A, Record)) {
         let all = self.answer.take_if(|at| *at <= now).is_some();
         for entry in &mut self.entries {
@@ -137,7 +140,7 @@ impl<A: Copy + Eq> Groups<A> {
         self.entries.retain(|e| e.users > 0 || e.tellings > 0);
     }
 
-    /// When [`Groups::poll`] has something to say.
+    /// When [`Groups::poll`] has a report.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         let changes = self.entries.iter().filter(|e| e.tellings > 0);
@@ -147,7 +150,7 @@ impl<A: Copy + Eq> Groups<A> {
     }
 }
 
-/// A time between `now` and `within_ms` later.
+/// A random time between `now` and `within_ms` later.
 fn soon(random: &mut Random, now: Instant, within_ms: u32) -> Instant {
     let within_us = u64::from(within_ms) * 1_000;
     Instant(now.0.saturating_add(random.draw() % (within_us + 1)))

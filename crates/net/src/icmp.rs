@@ -1,5 +1,5 @@
-//! ICMP: what received errors mean, for both versions of IP; when we may send one, for
-//! IPv4. What is IPv6's alone is in [`icmp6`](crate::icmp6).
+//! ICMP: decoding of errors, for both versions of IP; and when an error may be sent, for
+//! IPv4. The parts specific to IPv6 are in [`icmp6`](crate::icmp6).
 
 use crate::Instant;
 use crate::input::may_be_source;
@@ -8,44 +8,44 @@ use longshore_wire::SeqNumber;
 use longshore_wire::icmpv4::{Icmpv4, unreachable};
 use longshore_wire::ipv4::{Ipv4Header, protocol};
 
-/// What happened to a packet of ours.
+/// The kind of error that a packet of ours has met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// No route to its network.
+    /// There is no route to the network.
     NetUnreachable,
-    /// Its host does not answer.
+    /// The host does not answer.
     HostUnreachable,
-    /// The host does not speak its protocol.
+    /// The host does not support the protocol.
     ProtocolUnreachable,
-    /// Nobody is at its port.
+    /// The port is not open.
     PortUnreachable,
-    /// It was too long for a link ("packet too big" in IPv6).
+    /// The packet was too long for a link ("packet too big" in IPv6).
     FragmentationNeeded {
-        /// What would have passed, 0 if the router does not say (RFC 1191; in IPv6 it
-        /// has to).
+        /// The MTU of that link, 0 if the router does not report it (RFC 1191; in IPv6 it
+        /// must).
         mtu: u16,
     },
-    /// Its source route failed.
+    /// The source route failed.
     SourceRouteFailed,
-    /// Its network is not known.
+    /// The network is unknown.
     NetUnknown,
-    /// Its host is not known.
+    /// The host is unknown.
     HostUnknown,
-    /// We are isolated.
+    /// The source host is isolated.
     HostIsolated,
-    /// An administrator forbids its network.
+    /// Communication with the network is administratively prohibited.
     NetProhibited,
-    /// An administrator forbids it or its host.
+    /// Communication, or communication with the host, is administratively prohibited.
     HostProhibited,
-    /// An administrator, or a route that says so, forbids it (IPv6 alone).
+    /// An administrator or a route prohibits it (IPv6 only).
     Prohibited,
-    /// It had no hops left.
+    /// The hop limit was exceeded.
     TimeExceeded,
-    /// Its fragments did not come together in time.
+    /// The reassembly of its fragments timed out.
     ReassemblyTimeExceeded,
     /// Its header was not understood.
     ParameterProblem,
-    /// What follows its header was not understood (IPv6 alone).
+    /// The header after the IP header was not understood (IPv6 only).
     NextHeaderUnknown,
 }
 
@@ -70,8 +70,8 @@ impl ErrorKind {
         }
     }
 
-    /// Whether a connected UDP socket is told without having asked for all errors:
-    /// it will not pass by itself. The others may (RFC 1122 section 3.2.2.1).
+    /// Whether a connected UDP socket that has not asked for all errors is notified: hard
+    /// errors are permanent, the others may be transient (RFC 1122 section 3.2.2.1).
     #[must_use]
     pub const fn is_hard(self) -> bool {
         !matches!(
@@ -106,54 +106,53 @@ impl ErrorKind {
             Icmpv4::TimeExceeded { code: 0 } => Self::TimeExceeded,
             Icmpv4::TimeExceeded { code: 1 } => Self::ReassemblyTimeExceeded,
             Icmpv4::ParameterProblem { .. } => Self::ParameterProblem,
-            // Source quench must be ignored (RFC 6633), and redirects are no errors.
+            // Source quench must be ignored (RFC 6633), and redirects are not errors.
             _ => return None,
         })
     }
 }
 
-/// What an ICMP error says in the numbers of its version of IP, for programs that ask
-/// for it (IP_RECVERR).
+/// The fields of an ICMP error in the numbering of its version of IP, for programs that
+/// ask for them (IP_RECVERR).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Told {
     /// The message's type.
     pub kind: u8,
     /// Its code.
     pub code: u8,
-    /// The MTU that would have passed, or where in the header the problem is; 0 without.
+    /// The MTU, or the position of the problem in the header; 0 if there is neither.
     pub info: u32,
 }
 
-/// An error about a packet that we are said to have sent. Everybody can forge one:
-/// whoever acts on it checks that it fits something in flight (RFC 5927).
+/// An error about a packet that we have supposedly sent. Anyone can forge one: before
+/// acting on it, check that it refers to something in flight (RFC 5927).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IcmpError {
-    /// What happened.
+    /// The kind of error.
     pub kind: ErrorKind,
-    /// What the packet carried.
+    /// The packet's protocol.
     pub protocol: u8,
     /// The packet's source: one of our addresses, if we sent it.
     pub source: IpAddr,
-    /// Where it went.
+    /// The packet's destination.
     pub destination: IpAddr,
     /// Our port; 0 if the protocol has none.
     pub src_port: u16,
-    /// The port that it went to; 0 if the protocol has none.
+    /// The destination port; 0 if the protocol has none.
     pub dst_port: u16,
     /// The sequence number of a TCP segment.
     pub tcp_seq: Option<SeqNumber>,
     /// The packet's length from the IP header on, in bytes.
     pub original_len: u16,
-    /// The message's own words.
+    /// The message's own fields.
     pub told: Told,
-    /// Where in the message's data what a UDP datagram carried begins: it may be beyond
-    /// the end of what is quoted.
+    /// Offset of the quoted UDP datagram's payload in the message's data; it may be
+    /// beyond the end of the quotation.
     pub payload_at: usize,
 }
 
-/// What `message`, with `data` after its header, reports. `None` if it is no error,
-/// one that is to be ignored, or quotes too little of the packet to tell whose it
-/// was.
+/// Decodes `message`, with `data` after its header. `None` if it is not an error, must be
+/// ignored, or quotes too little of the packet to identify its socket.
 #[must_use]
 pub fn parse_error(message: &Icmpv4, data: &[u8]) -> Option<IcmpError> {
     let kind = ErrorKind::of(message)?;
@@ -178,7 +177,7 @@ pub fn parse_error(message: &Icmpv4, data: &[u8]) -> Option<IcmpError> {
 }
 
 impl Told {
-    /// What `message` says, if it is an error.
+    /// The fields of `message`, if it is an error.
     const fn of(message: &Icmpv4) -> Option<Self> {
         let (kind, code, info) = match *message {
             Icmpv4::Unreachable {
@@ -195,8 +194,8 @@ impl Told {
 }
 
 impl IcmpError {
-    /// Reads ports and sequence number from the beginning of what the packet carried.
-    /// `None` if that is too short to tell whose it was.
+    /// Reads ports and sequence number from the beginning of the quoted payload. `None`
+    /// if that is too short to identify the socket.
     pub(crate) fn read_transport(&mut self, transport: &[u8]) -> Option<()> {
         if matches!(self.protocol, protocol::TCP | protocol::UDP) {
             // All errors quote eight bytes at least (RFC 792).
@@ -211,9 +210,9 @@ impl IcmpError {
     }
 }
 
-/// Whether an error may be sent about a packet (RFC 1122 section 3.2.2): it was for
-/// one host, from one host, no fragment but the first, and reports no error itself.
-/// `link_broadcast` says that its frame was not for us alone.
+/// Whether an error may be sent about a packet (RFC 1122 section 3.2.2): it was sent from
+/// one host to one host, is not a fragment other than the first, and is not an error
+/// itself. `link_broadcast` says that its frame was not addressed to us alone.
 #[must_use]
 pub const fn may_answer_error(ip: &Ipv4Header, link_broadcast: bool, is_error: bool) -> bool {
     !is_error
@@ -224,20 +223,20 @@ pub const fn may_answer_error(ip: &Ipv4Header, link_broadcast: bool, is_error: b
         && may_be_source(ip.source)
 }
 
-/// A token bucket: how many errors we send at most (RFC 1812 section 4.3.2.8).
+/// A token bucket that limits the rate of our errors (RFC 1812 section 4.3.2.8).
 #[derive(Debug, Clone, Copy)]
 pub struct RateLimit {
-    /// Microseconds for a token.
+    /// Microseconds per token.
     interval: u64,
-    /// How far behind `now` the bucket can be: `burst` intervals.
+    /// How far `spent_until` can be behind `now`: `burst` intervals.
     depth: u64,
-    /// Advances an interval for each token taken.
+    /// Advances by one interval for each token taken.
     spent_until: Instant,
     refused: u64,
 }
 
 impl RateLimit {
-    /// At most `per_second` in the long run, `burst` at once; both at least one.
+    /// At most `per_second` in the long run and `burst` at once; both at least one.
     #[must_use]
     pub const fn new(per_second: u32, burst: u32) -> Self {
         let rate = if per_second == 0 {
@@ -262,7 +261,7 @@ impl RateLimit {
     /// Takes a token if there is one.
     #[must_use]
     pub fn allow(&mut self, now: Instant) -> bool {
-        // At time 0 the bucket is full, so its bottom may lie before that.
+        // At time 0 the bucket is full, so its start may be before time 0.
         let now = now.0.saturating_add(self.depth);
         let spent = self.spent_until.0.max(now - self.depth);
         let allowed = spent.saturating_add(self.interval) <= now;
@@ -274,7 +273,7 @@ impl RateLimit {
         allowed
     }
 
-    /// How often there was none.
+    /// How often a token was refused.
     #[must_use]
     pub const fn refused(&self) -> u64 {
         self.refused

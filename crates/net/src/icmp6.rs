@@ -1,4 +1,4 @@
-//! ICMP for IPv6: what received errors mean, and when we may send one.
+//! ICMP for IPv6: decoding of errors, and when an error may be sent.
 
 use crate::icmp::{ErrorKind, IcmpError, Told};
 use core::net::IpAddr;
@@ -9,27 +9,27 @@ use longshore_wire::ipv6::{HEADER_LEN, Ipv6Header, walk};
 pub mod unreachable {
     /// No route to the destination.
     pub const NO_ROUTE: u8 = 0;
-    /// An administrator forbids it.
+    /// Communication is administratively prohibited.
     pub const PROHIBITED: u8 = 1;
     /// Beyond the scope of the source address.
     pub const BEYOND_SCOPE: u8 = 2;
-    /// The address cannot be reached.
+    /// The address is unreachable.
     pub const ADDRESS: u8 = 3;
-    /// Nobody is at the port.
+    /// The port is not open.
     pub const PORT: u8 = 4;
     /// The source address fails a policy.
     pub const POLICY: u8 = 5;
-    /// The route says so.
+    /// A route rejects it.
     pub const REJECT: u8 = 6;
 }
 
 /// Codes of "parameter problem" (RFC 4443 section 3.4).
 pub mod problem {
-    /// A field has a value that is not understood.
+    /// A field has an invalid value.
     pub const FIELD: u8 = 0;
-    /// A next header that is not understood.
+    /// A next header is not understood.
     pub const NEXT_HEADER: u8 = 1;
-    /// An option that must be understood and is not.
+    /// An option that must be understood is not.
     pub const OPTION: u8 = 2;
 }
 
@@ -42,12 +42,11 @@ const fn kind_of(message: &Icmpv6) -> Option<ErrorKind> {
             unreachable::PROHIBITED | unreachable::POLICY | unreachable::REJECT => {
                 ErrorKind::Prohibited
             }
-            // What later documents have added is an error that does not pass, as Linux has
-            // it.
+            // Codes that later documents have added are hard errors, as in Linux.
             _ => ErrorKind::ParameterProblem,
         },
         Icmpv6::PacketTooBig { mtu } => ErrorKind::FragmentationNeeded {
-            // No packet of ours is longer than what fits.
+            // An MTU above the largest packet is reduced to that.
             mtu: if mtu > 0xffff { 0xffff } else { mtu as u16 },
         },
         Icmpv6::TimeExceeded { code: 0 } => ErrorKind::TimeExceeded,
@@ -61,7 +60,7 @@ const fn kind_of(message: &Icmpv6) -> Option<ErrorKind> {
     })
 }
 
-/// What `message` says in its own numbers, if it is an error.
+/// The fields of `message`, if it is an error.
 const fn told_by(message: &Icmpv6) -> Option<Told> {
     let (kind, code, info) = match *message {
         Icmpv6::Unreachable { code } => (1, code, 0),
@@ -73,8 +72,8 @@ const fn told_by(message: &Icmpv6) -> Option<Told> {
     Some(Told { kind, code, info })
 }
 
-/// What `message`, with `data` after its header, reports. `None` if it is no error, or
-/// quotes too little of the packet to tell whose it was.
+/// Decodes `message`, with `data` after its header. `None` if it is not an error, or
+/// quotes too little of the packet to identify its socket.
 #[must_use]
 pub fn parse_error(message: &Icmpv6, data: &[u8]) -> Option<IcmpError> {
     let kind = kind_of(message)?;
@@ -100,10 +99,10 @@ pub fn parse_error(message: &Icmpv6, data: &[u8]) -> Option<IcmpError> {
     Some(error)
 }
 
-/// Whether an error may be sent about a packet (RFC 4443 section 2.4 e): it reports no
-/// error itself, and came from one station. To a group, by its address or that of its
-/// frame (`link_group`), only those errors are sent that are `to_group_too`: "packet
-/// too big", and an option that asks for it.
+/// Whether an error may be sent about a packet (RFC 4443 section 2.4 e): it is not an
+/// error itself, and was sent by one station. If the packet was sent to a group, by its
+/// address or that of its frame (`link_group`), only errors that are `to_group_too` are
+/// sent: "packet too big", and an option that asks for it.
 #[must_use]
 pub const fn may_answer_error(
     ip: &Ipv6Header,
@@ -112,7 +111,7 @@ pub const fn may_answer_error(
     to_group_too: bool,
 ) -> bool {
     let to_group = link_group || ip.destination.is_multicast();
-    // From the loopback address come our own packets alone.
+    // Only our own packets come from the loopback address.
     let has_source = crate::input6::may_be_source(ip.source) || ip.source.is_loopback();
     !is_error && (!to_group || to_group_too) && has_source
 }

@@ -1,16 +1,16 @@
-//! Is this IPv4 packet one for us?
+//! Validation of received IPv4 packets: whether a packet is for us.
 
 use crate::DropReason;
 use core::net::Ipv4Addr;
 use core::ops::Range;
 use longshore_wire::ipv4::{HEADER_LEN, Ipv4Header};
 
-/// Checks a packet as RFC 1122 section 3.2.1 has it; gives its header and where
-/// its payload lies. `is_ours` says which addresses packets are taken for; a
-/// broadcast address is taken if it says so. A fragment is taken like any other
-/// packet, see [`Ipv4Header::is_fragment`].
+/// Validates a packet by RFC 1122 section 3.2.1; returns its header and the range of its
+/// payload. `is_ours` says for which destination addresses packets are accepted,
+/// broadcast addresses included. Fragments are accepted like any other packet, see
+/// [`Ipv4Header::is_fragment`].
 ///
-/// For packets that we sent to ourselves. What comes from a link must pass
+/// This is for packets that we sent to ourselves. Packets from a link must pass
 /// [`classify_from_wire`].
 ///
 /// # Errors
@@ -27,7 +27,7 @@ pub fn classify(
     if !may_be_source(header.source) {
         return Err(DropReason::MartianSource);
     }
-    // Only we may speak from or to a loopback address, if we have it at all.
+    // Only we may send from or to a loopback address, if we have one at all.
     if (header.source.is_loopback() || header.destination.is_loopback()) && !is_ours(header.source)
     {
         return Err(DropReason::LoopbackOnWire);
@@ -38,8 +38,8 @@ pub fn classify(
     Ok((header, payload))
 }
 
-/// Like [`classify`], and refuses what cannot have come over a link: packets from
-/// one of our own addresses, and from or to a loopback address, whoever has that.
+/// Like [`classify`], but rejects packets that cannot have come over a link: those from
+/// one of our own addresses, and from or to a loopback address, whoever has it.
 ///
 /// # Errors
 /// The [`DropReason`].
@@ -58,7 +58,7 @@ pub fn classify_from_wire(
     Ok((header, payload))
 }
 
-/// Whether an address can be that of one host (RFC 1122 section 3.2.1.3): not of
+/// Whether an address can be that of one host (RFC 1122 section 3.2.1.3): it is not in
 /// network 0, multicast, reserved or broadcast.
 #[inline]
 #[must_use]
@@ -67,8 +67,7 @@ pub const fn may_be_source(ip: Ipv4Addr) -> bool {
     first != 0 && first < 224
 }
 
-/// Options are understood no further than to see that they route nothing and that
-/// their lengths hold.
+/// Options are only checked for source routes and valid lengths.
 #[cold]
 fn check_options(mut options: &[u8]) -> Result<(), DropReason> {
     const END: u8 = 0;

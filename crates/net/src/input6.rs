@@ -1,16 +1,16 @@
-//! Is this IPv6 packet one for us?
+//! Validation of received IPv6 packets: whether a packet is for us.
 
 use crate::DropReason;
 use core::net::Ipv6Addr;
 use core::ops::Range;
 use longshore_wire::ipv6::{Ipv6Header, next_header};
 
-/// Checks a packet's addresses (RFC 4291 section 2.5 to 2.7); gives its header and
-/// where its payload lies, extension headers included, see
-/// [`walk`](longshore_wire::ipv6::walk). `is_ours` says which addresses packets are
-/// taken for: our own, and the groups that we listen to.
+/// Validates a packet's addresses (RFC 4291 sections 2.5 to 2.7); returns its header and
+/// the range of its payload, which includes extension headers, see
+/// [`walk`](longshore_wire::ipv6::walk). `is_ours` says for which destination addresses
+/// packets are accepted: our own, and the groups that we listen to.
 ///
-/// For packets that we sent to ourselves. What comes from a link must pass
+/// This is for packets that we sent to ourselves. Packets from a link must pass
 /// [`classify_from_wire`].
 ///
 /// # Errors
@@ -24,7 +24,7 @@ pub fn classify(
     if !is_ours(header.destination) {
         return Err(DropReason::NotForUs);
     }
-    // A host without an address asks whether it may have one, and no more.
+    // A host without an address may only perform duplicate address detection.
     let asks = header.source.is_unspecified()
         && matches!(
             header.next_header,
@@ -33,7 +33,7 @@ pub fn classify(
     if !asks && !may_be_source(header.source) && !header.source.is_loopback() {
         return Err(DropReason::MartianSource);
     }
-    // Only we may speak from or to the loopback address, if we have it at all.
+    // Only we may send from or to the loopback address, if we have it at all.
     if (header.source.is_loopback() || header.destination.is_loopback()) && !is_ours(header.source)
     {
         return Err(DropReason::LoopbackOnWire);
@@ -41,9 +41,9 @@ pub fn classify(
     Ok((header, payload))
 }
 
-/// Like [`classify`], and refuses what cannot have come over a link: packets from
+/// Like [`classify`], but rejects packets that cannot have come over a link: those from
 /// one of our own addresses, and from or to the loopback address (RFC 4291 section
-/// 2.5.3), whoever has that.
+/// 2.5.3), whoever has it.
 ///
 /// # Errors
 /// The [`DropReason`].
@@ -62,14 +62,14 @@ pub fn classify_from_wire(
     Ok((header, payload))
 }
 
-/// Whether a packet may be neighbour discovery of a station on the link that has one of
-/// our addresses, too, which we have to hear of (RFC 4862 section 5.4.4).
+/// Whether a packet may be neighbour discovery of a station on the link that also has one
+/// of our addresses, which must be processed (RFC 4862 section 5.4.4).
 fn may_be_claim(header: &Ipv6Header) -> bool {
     header.next_header == next_header::ICMPV6 && header.hop_limit == crate::ndp::HOP_LIMIT
 }
 
-/// Whether an address can be that of one station: not a group's, not unspecified, no
-/// loopback, and no IPv4 address in disguise (RFC 6890 keeps those off the wire).
+/// Whether an address can be that of one station: it is not multicast, unspecified,
+/// loopback or IPv4-mapped (RFC 6890 does not allow those on the wire).
 #[inline]
 #[must_use]
 pub const fn may_be_source(ip: Ipv6Addr) -> bool {

@@ -1,16 +1,15 @@
-//! What lies under TCP, sans-I/O: neighbours, routes, fragments, path MTU, ICMP
-//! and UDP.
+//! The IP layer, sans-I/O: neighbours, routes, fragments, path MTU, ICMP and UDP.
 //!
-//! Nothing here does I/O, reads a clock or takes randomness: packets and the time
-//! are arguments, and what is to be sent is handed back. The engine calls it, with
-//! each packet on its way in ([`input`], [`input6`], [`fragment`], [`icmp`],
-//! [`icmp6`], [`udp`], [`arp`]) and on its way out ([`route`], [`neighbor`], [`ndp`],
-//! [`source`], [`pmtu`], [`fragment`], [`template`]). Addresses that nobody has typed come
-//! from [`dhcp`] and [`router`]. Tables are bounded, and what is
-//! refused has a [`DropReason`].
+//! Nothing here does I/O, reads a clock or generates random numbers: packets and the time
+//! are arguments, and packets to send are return values. The engine calls it for each
+//! received packet ([`input`], [`input6`], [`fragment`], [`icmp`], [`icmp6`], [`udp`],
+//! [`arp`]) and for each sent one ([`route`], [`neighbor`], [`ndp`], [`source`],
+//! [`pmtu`], [`fragment`], [`template`]). Addresses that are not configured by hand come
+//! from [`dhcp`] and [`router`]. Tables are bounded, and each refusal has a
+//! [`DropReason`].
 //!
-//! What both versions of IP share takes addresses of either; where they differ, a
-//! module whose name ends in 6 stands beside the other.
+//! Code common to both versions of IP takes addresses of either; where they differ, the
+//! module for IPv6 has a name that ends in 6.
 
 // No number from the wire may make an index panic.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]

@@ -1,23 +1,23 @@
-//! Neighbour discovery's messages (RFC 4861 section 7, RFC 4862 section 5.4): what to
-//! ask, what to answer. Which neighbors are known is [`neighbor`](crate::neighbor)'s, which
-//! addresses are ours [`address6`](crate::address6)'s.
+//! Neighbour discovery messages (RFC 4861 section 7, RFC 4862 section 5.4):
+//! solicitations, and answers to them. The table of neighbours is in
+//! [`neighbor`](crate::neighbor), our addresses are in [`address6`](crate::address6).
 
 use core::net::Ipv6Addr;
 use longshore_wire::MacAddr;
 use longshore_wire::icmpv6::{Icmpv6, NdpOptions};
 use longshore_wire::ipv6::{ALL_NODES, ALL_ROUTERS, solicited_node};
 
-/// The hop limit of all these messages: none has passed a router.
+/// The hop limit of all these messages, which proves that none has passed a router.
 pub const HOP_LIMIT: u8 = 255;
-/// Bytes of the longest.
+/// Length of the longest message, bytes.
 const MAX_LEN: usize = 24 + 8;
 
 /// A message ready to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message {
-    /// From.
+    /// Source address.
     pub source: Ipv6Addr,
-    /// To.
+    /// Destination address.
     pub destination: Ipv6Addr,
     bytes: [u8; MAX_LEN],
     len: usize,
@@ -44,7 +44,7 @@ impl Message {
         }
     }
 
-    /// The ICMPv6 message, checksum and all.
+    /// The ICMPv6 message with its checksum.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
@@ -58,37 +58,39 @@ fn at_source(mac: Option<MacAddr>) -> NdpOptions {
     }
 }
 
-/// Asks all hosts that may have `target` which of them has it. `mac` is ours, left out while
-/// the address `source` is not certain to be ours alone (RFC 4429 section 3.2).
+/// Asks all hosts that may have `target` which of them has it. `mac` is our hardware
+/// address, left out while the address `source` is not known to be unique (RFC 4429
+/// section 3.2).
 #[must_use]
 pub fn solicit(source: Ipv6Addr, target: Ipv6Addr, mac: Option<MacAddr>) -> Message {
     let message = Icmpv6::NeighborSolicit { target };
     Message::new(source, solicited_node(target), &message, &at_source(mac))
 }
 
-/// Are you still there? Asks `target` alone (RFC 4861 section 7.3.3).
+/// Asks `target` alone whether it is still reachable (RFC 4861 section 7.3.3).
 #[must_use]
 pub fn probe(source: Ipv6Addr, target: Ipv6Addr, mac: Option<MacAddr>) -> Message {
     let message = Icmpv6::NeighborSolicit { target };
     Message::new(source, target, &message, &at_source(mac))
 }
 
-/// Has anybody `target`, which we are about to take (RFC 4862 section 5.4.2)?
+/// Asks whether another station has `target`, which we are about to use (RFC 4862 section
+/// 5.4.2).
 #[must_use]
 pub fn claim(target: Ipv6Addr) -> Message {
     solicit(Ipv6Addr::UNSPECIFIED, target, None)
 }
 
-/// Is there a router (RFC 4861 section 6.3.7)?
+/// Asks for routers (RFC 4861 section 6.3.7).
 #[must_use]
 pub fn router_solicit(source: Ipv6Addr, mac: Option<MacAddr>) -> Message {
     Message::new(source, ALL_ROUTERS, &Icmpv6::RouterSolicit, &at_source(mac))
 }
 
-/// The answer to a solicitation that came from `asker` for our address `target` (RFC
-/// 4861 section 7.2.4): to everybody if the asker has no address yet. `certain` says
-/// that the address is known to be ours alone; if it is not, what others know of it is
-/// left standing (RFC 4429 section 3.3).
+/// The answer to a solicitation from `asker` for our address `target` (RFC 4861 section
+/// 7.2.4): to all nodes if the asker has no address yet. `certain` says that the address
+/// is known to be unique; if it is not, the answer does not override existing entries
+/// (RFC 4429 section 3.3).
 #[must_use]
 pub fn answer(asker: Ipv6Addr, target: Ipv6Addr, mac: MacAddr, certain: bool) -> Message {
     let solicited = !asker.is_unspecified();

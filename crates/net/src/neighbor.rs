@@ -1,12 +1,11 @@
-//! Which hardware address a neighbour has: the cache of either version of IP, with
-//! the states of RFC 4861 section 7.3, for ARP in the spirit of RFC 1122 section
-//! 2.3.2.
+//! The neighbour cache of either version of IP, with the states of RFC 4861 section 7.3,
+//! which also serve ARP (RFC 1122 section 2.3.2).
 //!
-//! The engine has one for each version. It looks up the next hop of each packet and
-//! sends the requests that it is told to: ARP's or neighbour solicitations.
-//! [`Neighbors::learn`] and [`NeighborEvent::Failed`] say when those who wait should look
-//! again. Finished packets that nobody keeps wait here ([`Neighbors::hold`], a few for each
-//! neighbour), to be taken at both.
+//! The engine has one for each version. It looks up the next hop of each packet and sends
+//! the requests that are returned: ARP requests or neighbour solicitations.
+//! [`Neighbors::learn`] and [`NeighborEvent::Failed`] say when waiting sockets should
+//! look again. Complete packets that no socket keeps wait here ([`Neighbors::hold`], a
+//! few for each neighbour), and are taken out in both cases.
 //!
 //! ```text
 //!   lookup            answer               60 s              lookup
@@ -16,7 +15,7 @@
 //!             Failed <------- Probe <---------------- request -------- Probe
 //! ```
 //!
-//! A neighbour in Stale, Delay or Probe is used meanwhile.
+//! A neighbour in Stale, Delay or Probe stays in use.
 
 mod held;
 
@@ -26,29 +25,29 @@ use held::Held;
 use longshore_wire::MacAddr;
 use std::collections::VecDeque;
 
-/// Between two requests (RFC 1122 section 2.3.2.1: at most one a second; RFC 4861's
-/// RETRANS_TIMER).
+/// Interval between requests (RFC 1122 section 2.3.2.1: at most one per second; RFC
+/// 4861's RETRANS_TIMER).
 const RETRY_MS: u64 = 1_000;
-/// Requests before a neighbour is given up (RFC 4861's MAX_MULTICAST_SOLICIT and
+/// Requests before a neighbour counts as failed (RFC 4861's MAX_MULTICAST_SOLICIT and
 /// MAX_UNICAST_SOLICIT).
 const TRIES: u8 = 3;
-/// From the first use of an old answer to the request that checks it (RFC 4861's
-/// DELAY_FIRST_PROBE_TIME).
+/// Time between the first use of a stale entry and the request that verifies it (RFC
+/// 4861's DELAY_FIRST_PROBE_TIME).
 const DELAY_MS: u64 = 5_000;
-/// For how long a neighbour that did not answer is not asked again.
+/// How long no request is sent for a neighbour that did not answer.
 const FAILED_MS: u64 = 3_000;
 
-/// An address by which neighbours are asked for.
+/// An address that can be resolved.
 pub trait Address: Copy + Ord {
-    /// For how long an answer is believed, in milliseconds.
+    /// How long an answer is valid, in milliseconds.
     const REACHABLE_MS: u64;
 
-    /// Whether one station can have it.
+    /// Whether it can be the address of one station.
     fn may_be_neighbor(self) -> bool;
 }
 
 impl Address for Ipv4Addr {
-    /// RFC 1122 section 2.3.2.1: of the order of a minute.
+    /// RFC 1122 section 2.3.2.1: on the order of a minute.
     const REACHABLE_MS: u64 = 60_000;
 
     fn may_be_neighbor(self) -> bool {
@@ -57,8 +56,8 @@ impl Address for Ipv4Addr {
 }
 
 impl Address for Ipv6Addr {
-    /// RFC 4861's REACHABLE_TIME, not spread at random: every answer begins it anew,
-    /// so neighbours do not fall into step.
+    /// RFC 4861's REACHABLE_TIME without randomisation: every answer restarts it, so
+    /// neighbours do not get in step.
     const REACHABLE_MS: u64 = 30_000;
 
     fn may_be_neighbor(self) -> bool {
@@ -66,18 +65,18 @@ impl Address for Ipv6Addr {
     }
 }
 
-/// What is known of a neighbour.
+/// The state of a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// Asked for, no answer yet.
+    /// A request was sent; there is no answer yet.
     Incomplete,
-    /// It has answered lately.
+    /// It has answered recently.
     Reachable,
-    /// It has answered some time ago, or has asked us.
+    /// It has answered some time ago, or has sent us a request.
     Stale,
-    /// An old answer is in use and will be checked.
+    /// A stale entry is in use and will be verified.
     Delay,
-    /// An old answer is in use and being checked.
+    /// A stale entry is in use and being verified.
     Probe,
     /// It did not answer.
     Failed,
@@ -89,68 +88,67 @@ struct Entry<A> {
     mac: MacAddr,
     state: State,
     tries: u8,
-    /// When the state changes by itself; means nothing in Stale.
+    /// When the state changes by itself; unused in Stale.
     until: Instant,
     /// Last looked up, 0 for never.
     used: Instant,
 }
 
-/// What a lookup finds.
+/// The result of a lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lookup {
     /// Its hardware address.
     Found(MacAddr),
-    /// It has been asked for.
+    /// A request was sent; there is no answer yet.
     Wait,
-    /// Ask for it now; it is remembered as asked for.
+    /// Send a request now; the cache records it as sent.
     Ask,
     /// It did not answer.
     Failed,
 }
 
-/// What time has brought.
+/// An event of [`Neighbors::poll`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NeighborEvent<A> {
-    /// Ask everybody for it now.
+    /// Broadcast a request for it now.
     Ask(A),
-    /// Ask it, at the address that it had, whether it is still there.
+    /// Send it a request at its known hardware address.
     Probe(A, MacAddr),
-    /// It did not answer; who waits for it must be told.
+    /// It did not answer; notify the sockets that wait for it.
     Failed(A),
 }
 
-/// What the cache has done.
+/// Counters of the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NeighborCounters {
     /// Requests asked for.
     pub asked: u64,
-    /// Neighbours found that were waited for.
+    /// Awaited neighbours that were resolved.
     pub resolved: u64,
-    /// Neighbours given up.
+    /// Neighbours that did not answer.
     pub failed: u64,
-    /// Entries that made room for others.
+    /// Entries evicted for others.
     pub evicted: u64,
-    /// Claims not made to us about neighbours that we do not know.
+    /// Claims about unknown neighbours that were not sent to us.
     pub ignored: u64,
 }
 
-/// The cache.
+/// The neighbour cache.
 #[derive(Debug, Clone)]
 pub struct Neighbors<A = Ipv4Addr> {
     /// Sorted by address.
     entries: Vec<Entry<A>>,
     capacity: usize,
-    /// No later than the first `until` that brings an event.
+    /// Not later than the first `until` that causes an event.
     next: Option<Instant>,
-    /// Where the last lookup ended.
+    /// Index of the entry that the last lookup found.
     last: usize,
-    /// For how long an answer is believed, and the time between two requests, in
-    /// milliseconds.
+    /// How long an answer is valid, and the interval between requests, in milliseconds.
     reachable_ms: u64,
     retry_ms: u64,
-    /// Packets for those that are waited for.
+    /// Packets for unresolved neighbours.
     held: Held<A>,
-    /// Packets that were dropped of them.
+    /// Number of held packets that were dropped.
     overflowed: u64,
     counters: NeighborCounters,
 }
@@ -172,8 +170,8 @@ impl<A: Address> Neighbors<A> {
         }
     }
 
-    /// From now on answers are believed for so long, and requests repeated so often, in
-    /// milliseconds (RFC 4861 section 6.3.4).
+    /// Sets how long answers are valid and the interval between requests, in milliseconds
+    /// (RFC 4861 section 6.3.4).
     pub const fn set_times(&mut self, reachable_ms: Option<u32>, retry_ms: Option<u32>) {
         if let Some(ms) = reachable_ms {
             self.reachable_ms = ms as u64;
@@ -183,7 +181,7 @@ impl<A: Address> Neighbors<A> {
         }
     }
 
-    /// The hardware address of `ip`.
+    /// Looks up the hardware address of `ip`.
     #[inline]
     pub fn lookup(&mut self, ip: A, now: Instant) -> Lookup {
         if let Some(e) = self.entries.get_mut(self.last)
@@ -240,23 +238,23 @@ impl<A: Address> Neighbors<A> {
         }
     }
 
-    /// A neighbour has said that `ip` is at `mac`: in an answer or a request
-    /// `to_us`, or to everybody. A claim that was not made to us only changes what
-    /// is known already. Says whether somebody who waits can go on.
+    /// A neighbour has claimed that `ip` is at `mac`: in an answer or request `to_us`, or
+    /// by broadcast. A claim that was not sent to us only updates an existing entry.
+    /// Returns whether waiting packets can be sent.
     pub fn learn(&mut self, ip: A, mac: MacAddr, to_us: bool, now: Instant) -> bool {
         self.take_claim(ip, mac, to_us, to_us, now)
     }
 
-    /// `ip` has asked us for something and said that it is at `mac`: that it hears
-    /// us, too, is not known by that (RFC 4861 section 7.2.3). Says whether somebody
-    /// who waits can go on.
+    /// `ip` has sent us a request with its hardware address `mac`, which does not prove
+    /// that it receives our packets (RFC 4861 section 7.2.3). Returns whether waiting
+    /// packets can be sent.
     pub fn asked_by(&mut self, ip: A, mac: MacAddr, now: Instant) -> bool {
         self.take_claim(ip, mac, true, false, now)
     }
 
-    /// An advertisement of `ip` (RFC 4861 section 7.2.5), with its hardware address if
-    /// it says that, in answer to us if `solicited`. Says whether somebody who waits
-    /// can go on.
+    /// An advertisement of `ip` (RFC 4861 section 7.2.5), with its hardware address if it
+    /// has that option; an answer to us if `solicited`. Returns whether waiting packets
+    /// can be sent.
     pub fn advertised(
         &mut self,
         ip: A,
@@ -277,7 +275,7 @@ impl<A: Address> Neighbors<A> {
             return false;
         }
         if differs && !overrides && !awaited {
-            // Another host claims it too: which of them is right will be asked.
+            // Another host claims the address too; a request will decide which is right.
             if e.state == State::Reachable {
                 e.state = State::Stale;
             }
@@ -294,8 +292,8 @@ impl<A: Address> Neighbors<A> {
         awaited
     }
 
-    /// Takes the claim that `ip` is at `mac`. `create`s an entry if there is none; one
-    /// that was asked for is reachable if that `confirms` it.
+    /// Processes the claim that `ip` is at `mac`. `create` says whether to add an entry
+    /// if there is none; `confirms`, whether the claim makes a requested entry reachable.
     fn take_claim(
         &mut self,
         ip: A,
@@ -336,9 +334,9 @@ impl<A: Address> Neighbors<A> {
         awaited
     }
 
-    /// Keeps a finished packet for `ip`, which was asked for and has not answered: as many
-    /// as fit, the newest. [`release`](Self::release) gives them when somebody who waits can
-    /// go on, or `ip` was given up.
+    /// Holds a complete packet for the unresolved neighbour `ip`: as many as fit, the
+    /// newest. [`release`](Self::release) returns them when `ip` was resolved or has
+    /// failed.
     pub fn hold(&mut self, ip: A, packet: Vec<u8>) {
         let awaited = entry_of(&mut self.entries, ip).is_some_and(|e| e.state == State::Incomplete);
         let dropped = if awaited {
@@ -349,20 +347,20 @@ impl<A: Address> Neighbors<A> {
         self.overflowed += dropped;
     }
 
-    /// How many held packets were dropped since this was last asked, as there were too many
-    /// or their neighbour has made room for another; also those that were to be held for
-    /// one that is not asked for.
+    /// Returns and resets the number of held packets that were dropped, because there
+    /// were too many, their neighbour's entry was evicted, or they were for a neighbour
+    /// without a request.
     pub fn take_overflowed(&mut self) -> u64 {
         std::mem::take(&mut self.overflowed)
     }
 
-    /// Takes the packets that were held for `ip`, oldest first.
+    /// Takes the packets that are held for `ip`, oldest first.
     pub fn release(&mut self, ip: A) -> VecDeque<Vec<u8>> {
         self.held.take(ip)
     }
 
-    /// What was sent to `ip` has arrived, as the transport knows (RFC 4861 section
-    /// 7.3.1): its address need not be checked.
+    /// The transport has confirmed that packets to `ip` arrive (RFC 4861 section 7.3.1):
+    /// its address need not be verified.
     pub fn confirm(&mut self, ip: A, now: Instant) {
         if let Some(e) = entry_of(&mut self.entries, ip)
             && !matches!(e.state, State::Incomplete | State::Failed)
@@ -372,9 +370,8 @@ impl<A: Address> Neighbors<A> {
         }
     }
 
-    /// Neighbors that are waited for are due to be asked now, as if for the first time: what was asked
-    /// before could not be answered, since our address was not known to be ours yet (RFC
-    /// 4429 section 3.3).
+    /// Restarts the requests for all unresolved neighbours: earlier requests could not be
+    /// answered, since our address was not known to be unique yet (RFC 4429 section 3.3).
     pub fn ask_again(&mut self, now: Instant) {
         for e in &mut self.entries {
             if e.state == State::Incomplete {
@@ -384,9 +381,8 @@ impl<A: Address> Neighbors<A> {
         }
     }
 
-    /// The link was away, or is another: a neighbor that was in use is asked now whether it
-    /// is still there, one that was waited for or given up is asked for as if for the first
-    /// time.
+    /// The link was down, or is another: a neighbour in use is verified now; requests for
+    /// one that was unresolved or had failed restart.
     pub fn link_returned(&mut self, now: Instant) {
         for e in &mut self.entries {
             match e.state {
@@ -405,7 +401,7 @@ impl<A: Address> Neighbors<A> {
         }
     }
 
-    /// Tells what is due.
+    /// Calls `tell` with each event that is due.
     pub fn poll(&mut self, now: Instant, mut tell: impl FnMut(NeighborEvent<A>)) {
         if self.next.is_none_or(|next| now < next) {
             return;
@@ -443,21 +439,21 @@ impl<A: Address> Neighbors<A> {
         self.next = next;
     }
 
-    /// When [`poll`](Self::poll) should be called next; earlier than needed at
-    /// times, never later.
+    /// When [`poll`](Self::poll) should be called next; sometimes earlier than necessary,
+    /// never later.
     #[must_use]
     pub const fn deadline(&self) -> Option<Instant> {
         self.next
     }
 
-    /// How many neighbours are waited for.
+    /// The number of unresolved neighbours.
     #[must_use]
     pub fn pending(&self) -> usize {
         let waited = self.entries.iter();
         waited.filter(|e| e.state == State::Incomplete).count()
     }
 
-    /// What is known, by address. A hardware address is given where there is one.
+    /// All entries, by address, with the hardware address if it is known.
     pub fn iter(&self) -> impl Iterator<Item = (A, State, Option<MacAddr>)> + '_ {
         self.entries.iter().map(|e| {
             let none = matches!(e.state, State::Incomplete | State::Failed);
@@ -465,7 +461,7 @@ impl<A: Address> Neighbors<A> {
         })
     }
 
-    /// What it has done so far.
+    /// The counters of the cache.
     #[must_use]
     pub const fn counters(&self) -> &NeighborCounters {
         &self.counters
@@ -479,9 +475,9 @@ impl<A: Address> Neighbors<A> {
         self.next = Some(self.next.map_or(until, |n| n.min(until)));
     }
 
-    /// Inserts an entry for an address that has none, in the place of the least
-    /// useful one if the cache is full: one that did not answer, then the one not
-    /// used for longest, those that are waited for last.
+    /// Inserts an entry for an address that has none. If the cache is full it replaces
+    /// the least useful one: a failed one first, then the least recently used, unresolved
+    /// ones last.
     fn insert(&mut self, entry: Entry<A>) {
         if self.entries.len() >= self.capacity {
             let rank = |e: &Entry<A>| match e.state {
@@ -502,7 +498,7 @@ impl<A: Address> Neighbors<A> {
     }
 }
 
-/// The entry of `ip` in `entries`, which are in the order of their addresses.
+/// The entry of `ip` in `entries`, which are sorted by address.
 fn entry_of<A: Ord>(entries: &mut [Entry<A>], ip: A) -> Option<&mut Entry<A>> {
     let at = entries.binary_search_by(|e| e.ip.cmp(&ip)).ok()?;
     entries.get_mut(at)

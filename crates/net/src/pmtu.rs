@@ -1,23 +1,23 @@
-//! What paths take: path MTU discovery's memory (RFC 1191, RFC 8201).
+//! The cache of path MTUs (RFC 1191, RFC 8201).
 //!
-//! Only destinations whose path takes less than the link are here. The engine has
-//! checked that an ICMP message is about something we sent before it tells; what it
-//! says is doubted here once more.
+//! It contains only destinations whose path takes less than the link. The engine has
+//! checked that an ICMP message refers to something we sent before it calls this module,
+//! which checks the value once more.
 
 use crate::Instant;
 use core::net::IpAddr;
 
-/// For how long a value holds (RFC 1191 section 6.3: about ten minutes).
+/// How long a value is valid (RFC 1191 section 6.3: about ten minutes).
 const LIFE_MS: u64 = 600_000;
-/// Destinations remembered at most.
+/// Most destinations in the cache.
 const CAPACITY: usize = 1024;
-/// Less than this is not believed in IPv4: 68 is legal (RFC 791), but a forged
-/// message must not make us send a flood of tiny packets. The value is Linux's.
+/// The smallest MTU accepted in IPv4: 68 is legal (RFC 791), but a forged message must
+/// not make us send a flood of tiny packets. The value is Linux's.
 const LEAST_V4: u16 = 552;
-/// Every IPv6 link takes this much (RFC 8200 section 5): a message that speaks of less
-/// is thrown away (RFC 8201 section 4).
+/// Every IPv6 link takes this much (RFC 8200 section 5): a message with a smaller MTU is
+/// dropped (RFC 8201 section 4).
 const LEAST_V6: u16 = 1280;
-/// MTUs that links have (RFC 1191 section 7.1), for routers that do not say.
+/// MTUs of common links (RFC 1191 section 7.1), for routers that do not report one.
 const PLATEAUS: [u16; 10] = [
     65_535, 32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, 508, 296,
 ];
@@ -29,7 +29,7 @@ struct Entry {
     expires: Instant,
 }
 
-/// The memory.
+/// The cache.
 #[derive(Debug, Clone, Default)]
 pub struct PathMtu {
     /// Sorted by destination.
@@ -37,7 +37,7 @@ pub struct PathMtu {
 }
 
 impl PathMtu {
-    /// Nothing is known.
+    /// An empty cache.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -45,8 +45,8 @@ impl PathMtu {
         }
     }
 
-    /// The largest packet that gets through to `to`, in bytes from the IP header
-    /// on; `None` if the link decides.
+    /// The path MTU to `to`, in bytes from the IP header on; `None` if it is that of the
+    /// link.
     #[inline]
     #[must_use]
     pub fn get(&self, to: IpAddr, now: Instant) -> Option<u16> {
@@ -57,14 +57,14 @@ impl PathMtu {
         (now < entry.expires).then_some(entry.mtu)
     }
 
-    /// A router says that a packet to `to` was too long and that `mtu` would have
-    /// passed, or 0 if it does not say: then `original_len`, how long the packet is in the
-    /// error that quotes it, says where to look. Gives the new value if that is less than
-    /// what was known and than `link_mtu`, what the link takes.
+    /// A router reports that a packet to `to` was too long and that `mtu` is the limit,
+    /// or 0 if it does not say: then the limit is estimated from `original_len`, the
+    /// length of the packet quoted in the error. Returns the new value if that is less
+    /// than the present one and than `link_mtu`.
     ///
-    /// Where the router does say, the quoted length is not asked: it is whatever the
-    /// router, or a translator on the way, has made of it (RFC 1191 section 5 knows some
-    /// that are wrong), and it costs a forger nothing.
+    /// If the router does report an MTU, the quoted length is ignored: routers and
+    /// translators on the way may change it (RFC 1191 section 5 mentions wrong ones), and
+    /// it is easy to forge.
     pub fn reduce(
         &mut self,
         to: IpAddr,
@@ -104,13 +104,13 @@ impl PathMtu {
         Some(mtu)
     }
 
-    /// How many destinations are known.
+    /// The number of destinations in the cache.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether none is.
+    /// Whether the cache is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -138,7 +138,8 @@ impl PathMtu {
     }
 }
 
-/// The longest packet that a link may take which did not take one of `len` bytes.
+/// The largest common MTU below `len`, for a link that did not take a packet of that
+/// length.
 fn plateau_below(len: u16) -> u16 {
     PLATEAUS.into_iter().find(|p| *p < len).unwrap_or(68)
 }

@@ -1,19 +1,19 @@
-//! Numbers that look random, for times that are to be spread. Owned by whoever draws
-//! them, [`dhcp`](crate::dhcp), [`router`](crate::router) and [`groups`](crate::groups),
-//! from a seed of the engine's.
+//! Pseudo-random numbers for randomised intervals. [`dhcp`](crate::dhcp),
+//! [`router`](crate::router) and [`groups`](crate::groups) each own a generator, with a
+//! seed from the engine.
 
-/// A row of numbers (Marsaglia's xorshift).
+/// A pseudo-random number generator (Marsaglia's xorshift).
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// The row that begins with `seed`.
+    /// A generator with this seed.
     pub(crate) const fn new(seed: u64) -> Self {
-        // From zero no other number follows.
+        // Zero is a fixed point of xorshift.
         Self(seed | 1)
     }
 
-    /// The next of the row.
+    /// The next number.
     pub(crate) const fn draw(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

@@ -1,36 +1,36 @@
-//! Where a packet goes next, and from which of our addresses.
+//! The routing table: the next hop of a packet, and its source address.
 //!
-//! A table of a few entries, the longest prefix first: a connected network has no
-//! next hop but the destination itself, a gateway's entry has the gateway.
+//! It is a table of a few entries, longest prefix first: the next hop in a connected
+//! network is the destination itself, otherwise the gateway.
 
 use crate::Cidr;
 use core::net::IpAddr;
 
-/// An entry of the table.
+/// An entry of the routing table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
-    /// The destinations it is for.
+    /// The destination network.
     pub to: Cidr,
-    /// The gateway; `None` where the destinations are on the link.
+    /// The gateway; `None` for a network on the link.
     pub next_hop: Option<IpAddr>,
-    /// Our address towards them.
+    /// Our source address for it.
     pub source: IpAddr,
-    /// The largest packet, if less than the link takes.
+    /// The route's MTU, if less than the link's.
     pub mtu: Option<u16>,
 }
 
-/// The way to one destination.
+/// The result of a lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hop {
     /// The station on the link that gets the packet.
     pub next_hop: IpAddr,
-    /// Our address towards the destination.
+    /// Our source address for the destination.
     pub source: IpAddr,
-    /// The largest packet, if less than the link takes.
+    /// The route's MTU, if less than the link's.
     pub mtu: Option<u16>,
 }
 
-/// The table.
+/// The routing table.
 #[derive(Debug, Clone, Default)]
 pub struct Routes {
     /// Longest prefix first.
@@ -44,7 +44,7 @@ impl Routes {
         Self { routes: Vec::new() }
     }
 
-    /// Adds an entry, in the place of one for the same network.
+    /// Adds an entry, which replaces one for the same network.
     pub fn add(&mut self, route: Route) {
         self.remove(&route.to);
         let at = self
@@ -53,7 +53,7 @@ impl Routes {
         self.routes.insert(at, route);
     }
 
-    /// Removes the entry for a network; says whether there was one.
+    /// Removes the entry for a network; returns whether there was one.
     pub fn remove(&mut self, to: &Cidr) -> bool {
         let before = self.routes.len();
         self.routes
@@ -61,7 +61,7 @@ impl Routes {
         self.routes.len() != before
     }
 
-    /// The way to `destination`.
+    /// Looks up the route to `destination`.
     #[must_use]
     pub fn lookup(&self, destination: IpAddr) -> Option<Hop> {
         let route = self.routes.iter().find(|r| r.to.contains(destination))?;

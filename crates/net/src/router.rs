@@ -1,10 +1,10 @@
-//! What routers say of the link (RFC 4861 section 6.3), and the addresses that we make
-//! ourselves of it (RFC 4862 section 5.5).
+//! Router discovery (RFC 4861 section 6.3), and stateless address autoconfiguration (RFC
+//! 4862 section 5.5).
 //!
-//! Owns [`Routers`]: the default routers and the networks on the link, each with its
-//! time, and when to ask for routers (RFC 7559). Our addresses are
-//! [`address6`](crate::address6)'s, which it tells what to add and how long to keep it.
-//! The engine hands advertisements in and does what [`Routers::poll`] says.
+//! Owns [`Routers`]: the default routers and the on-link prefixes, each with its
+//! lifetime, and when to solicit routers (RFC 7559). Our addresses are in
+//! [`address6`](crate::address6), which is told what to add and for how long. The engine
+//! passes advertisements in and follows the results of [`Routers::poll`].
 
 use crate::address6::{Addresses, Lifetimes, Made};
 use crate::random::Random;
@@ -14,45 +14,45 @@ use core::net::Ipv6Addr;
 use longshore_wire::icmpv6::{NdpOptions, PrefixInfo};
 use longshore_wire::ipv6::MIN_MTU;
 
-/// Default routers remembered at most; one that is new beyond that is passed over.
+/// Most default routers; further ones are ignored.
 pub const MOST_ROUTERS: usize = 8;
-/// Networks on the link remembered at most.
+/// Most on-link prefixes.
 pub const MOST_NETWORKS: usize = 16;
-/// The first wait for an advertisement, and the longest (RFC 7559's IRT and MRT).
+/// The first and the longest wait for an advertisement (RFC 7559's IRT and MRT).
 const FIRST_WAIT_MS: u64 = 4_000;
 const LONGEST_WAIT_MS: u64 = 3_600_000;
-/// The bits of the link that we add to a prefix (RFC 4291 section 2.5.1).
+/// Length of our interface identifier, bits (RFC 4291 section 2.5.1).
 const IDENTIFIER_LEN: u8 = 64;
-/// An advertisement cannot shorten a lifetime to less than that (RFC 4862 section 5.5.3
-/// e): two hours.
+/// An advertisement cannot shorten a valid lifetime to less than two hours (RFC 4862
+/// section 5.5.3 e).
 const LEAST_VALID_MS: u64 = 7_200_000;
-/// Addresses made for one prefix before it is given up (RFC 7217's IDGEN_RETRIES).
+/// Addresses generated for one prefix before giving up (RFC 7217's IDGEN_RETRIES).
 const ATTEMPTS: u8 = 3;
 const NEVER: Instant = Instant(u64::MAX);
 
-/// The fields of an advertisement.
+/// The fields of a router advertisement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Advert {
-    /// Hop limit for packets; 0 for no advice.
+    /// Hop limit for packets; 0 if not specified.
     pub hop_limit: u8,
-    /// Seconds for which its sender is a default router, 0 if it is none.
+    /// Lifetime of the sender as a default router, seconds; 0 if it is not one.
     pub lifetime: u16,
-    /// Milliseconds for which neighbours count as reachable; 0 for no advice.
+    /// How long neighbours are reachable, milliseconds; 0 if not specified.
     pub reachable_ms: u32,
-    /// Milliseconds between solicitations; 0 for no advice.
+    /// Interval between solicitations, milliseconds; 0 if not specified.
     pub retransmit_ms: u32,
 }
 
-/// What routers have advised for the whole link.
+/// Parameters that routers have advertised for the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Advice {
     /// Hop limit of packets.
     pub hop_limit: Option<u8>,
-    /// The largest packet in bytes, at least 1280; never more than the link takes.
+    /// The link's MTU in bytes, at least 1280; never more than the interface's.
     pub mtu: Option<u16>,
-    /// For how long neighbours count as reachable, in milliseconds.
+    /// How long neighbours are reachable, in milliseconds.
     pub reachable_ms: Option<u32>,
-    /// The time between two solicitations, in milliseconds.
+    /// The interval between solicitations, in milliseconds.
     pub retransmit_ms: Option<u32>,
 }
 
@@ -64,23 +64,23 @@ struct Solicitation {
     waited: u64,
 }
 
-/// What is known of the link's routers.
+/// The state of router discovery.
 #[derive(Debug, Clone)]
 pub struct Routers {
     identifiers: Identifiers,
-    /// Default routers, those that answer first, with the end of their time.
+    /// Default routers, the preferred one first, each with the end of its lifetime.
     routers: Vec<(Ipv6Addr, Instant)>,
     networks: Vec<(Cidr, Instant)>,
     advice: Advice,
     solicitation: Option<Solicitation>,
-    /// The largest packet that the link itself takes.
+    /// The MTU of the interface, bytes.
     link_mtu: usize,
     random: Random,
 }
 
 impl Routers {
-    /// Nothing is known, and routers are asked at `now`. `link_mtu` is in bytes, `seed`
-    /// random.
+    /// The initial state; the first solicitation is due at `now`. `link_mtu` is in bytes,
+    /// `seed` random.
     #[must_use]
     pub const fn new(identifiers: Identifiers, link_mtu: usize, seed: u64, now: Instant) -> Self {
         Self {
@@ -99,14 +99,14 @@ impl Routers {
         }
     }
 
-    /// Our own identifier as an address on the link itself.
+    /// Our link-local address.
     #[must_use]
     pub fn link_local(&self) -> Ipv6Addr {
         let prefix = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0);
         self.identifiers.address(prefix, 0)
     }
 
-    /// Adds [`link_local`](Self::link_local), to be asked for at `at`.
+    /// Adds [`link_local`](Self::link_local), with duplicate address detection at `at`.
     pub fn add_link_local(&self, addresses: &mut Addresses, at: Instant) {
         let made = Made {
             attempt: 0,
@@ -116,30 +116,30 @@ impl Routers {
         addresses.add_made(self.link_local(), &made, at);
     }
 
-    /// The router to everywhere else.
+    /// The default router.
     #[must_use]
     pub fn default_router(&self) -> Option<Ipv6Addr> {
         self.routers.first().map(|(ip, _)| *ip)
     }
 
-    /// The networks whose stations are on the link.
+    /// The on-link prefixes.
     pub fn networks(&self) -> impl Iterator<Item = Cidr> + '_ {
         self.networks.iter().map(|(cidr, _)| *cidr)
     }
 
-    /// What all routers together have advised.
+    /// The parameters that routers have advertised.
     #[must_use]
     pub const fn advice(&self) -> &Advice {
         &self.advice
     }
 
-    /// Asks for routers again, since the link is another.
+    /// Restarts router solicitation, since the link has changed.
     pub const fn ask_again(&mut self, now: Instant) {
         self.solicitation = Some(Solicitation { at: now, waited: 0 });
     }
 
-    /// Takes an advertisement from the link-local address `from` (RFC 4861 section
-    /// 6.3.4). Says whether addresses, routers or networks have changed.
+    /// Processes an advertisement from the link-local address `from` (RFC 4861 section
+    /// 6.3.4). Returns whether addresses, routers or prefixes have changed.
     pub fn handle_advert(
         &mut self,
         from: Ipv6Addr,
@@ -164,8 +164,8 @@ impl Routers {
         changed
     }
 
-    /// A router does not answer: another is taken if there is one (RFC 4861 section
-    /// 6.3.6). Says whether it is another now.
+    /// A router does not answer: another one becomes the default router, if there is one
+    /// (RFC 4861 section 6.3.6). Returns whether the default router has changed.
     pub fn unreachable(&mut self, router: Ipv6Addr) -> bool {
         let first = self.routers.first().is_some_and(|(ip, _)| *ip == router);
         if !first || self.routers.len() < 2 {
@@ -175,8 +175,8 @@ impl Routers {
         true
     }
 
-    /// Another station has an address that we made: makes another (RFC 7217 section 6).
-    /// Gives the new one.
+    /// Another station has an address that we generated: generates another one (RFC 7217
+    /// section 6) and returns it.
     pub fn replace(
         &self,
         taken: Ipv6Addr,
@@ -191,7 +191,7 @@ impl Routers {
         again.then_some(address)
     }
 
-    /// What time has brought.
+    /// Handles expired lifetimes and due solicitations.
     pub fn poll(&mut self, now: Instant) -> Due {
         let before = (self.default_router(), self.networks.len());
         let had_router = !self.routers.is_empty();
@@ -206,8 +206,8 @@ impl Routers {
         };
         if let Some(s) = self.solicitation.filter(|s| s.at <= now) {
             due.solicit = true;
-            // RFC 7559 section 2: twice as long each time, and up to a tenth more or
-            // less, at random.
+            // RFC 7559 section 2: the wait doubles each time, randomised by up to a tenth
+            // in either direction.
             let base = match s.waited {
                 0 => FIRST_WAIT_MS,
                 waited => (2 * waited).min(LONGEST_WAIT_MS),
@@ -221,7 +221,7 @@ impl Routers {
         due
     }
 
-    /// When [`poll`](Self::poll) has something to say.
+    /// When [`poll`](Self::poll) has something to do.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         let ends = self.routers.iter().map(|(_, until)| *until);
@@ -244,7 +244,7 @@ impl Routers {
             }
             None => {}
         }
-        // RFC 7559 section 2: that of a default router ends the search.
+        // RFC 7559 section 2: an advertisement of a default router ends solicitation.
         if lifetime != 0 {
             self.solicitation = None;
         }
@@ -257,7 +257,7 @@ impl Routers {
         if advert.hop_limit != 0 {
             advice.hop_limit = Some(advert.hop_limit);
         }
-        // RFC 4861 section 6.2.1: no more than an hour is allowed.
+        // RFC 4861 section 6.2.1: the maximum is one hour.
         if (1..=HOUR_MS).contains(&advert.reachable_ms) {
             advice.reachable_ms = Some(advert.reachable_ms);
         }
@@ -317,7 +317,7 @@ impl Routers {
         let ours: Vec<(Ipv6Addr, Instant)> =
             addresses.made_with(prefix.prefix, prefix.len).collect();
         for (address, end) in &ours {
-            // Forged advertisements must not take addresses away at once.
+            // Forged advertisements must not remove addresses at once.
             let least = now.after_ms(LEAST_VALID_MS);
             let valid = if said.valid > least || said.valid > *end {
                 said.valid
@@ -339,16 +339,16 @@ impl Routers {
     }
 }
 
-/// What [`Routers::poll`] has to say.
+/// The results of [`Routers::poll`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Due {
-    /// Ask for routers now.
+    /// Send a router solicitation now.
     pub solicit: bool,
-    /// Routers or networks have changed.
+    /// Routers or prefixes have changed.
     pub changed: bool,
 }
 
-/// The end of a time in seconds; all ones is for ever.
+/// The end of a lifetime in seconds; all ones means infinity.
 const fn end_of(seconds: u32, now: Instant) -> Instant {
     if seconds == u32::MAX {
         NEVER

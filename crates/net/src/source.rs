@@ -1,22 +1,23 @@
-//! From which of our addresses a packet goes (RFC 6724 section 5).
+//! Source address selection (RFC 6724 section 5).
 //!
-//! Rules 1, 2, 3, 6 and 8: the others compare interfaces and mobile homes, of which
-//! there are none here. The engine asks when a program has not chosen itself.
+//! Implements rules 1, 2, 3, 6 and 8: the others compare interfaces and mobile home
+//! addresses, which do not exist here. The engine calls it when a program has not chosen
+//! an address.
 
 use core::net::Ipv6Addr;
 
-/// One of our addresses.
+/// A candidate address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Candidate {
     /// The address.
     pub address: Ipv6Addr,
     /// The length of its network's prefix, in bits.
     pub prefix_len: u8,
-    /// Others are to be taken if there are any (rule 3).
+    /// Other addresses are preferred (rule 3).
     pub deprecated: bool,
 }
 
-/// How far an address reaches (RFC 6724 section 3.1): 1 to 14, the wider the larger.
+/// The scope of an address (RFC 6724 section 3.1): 1 to 14, wider scopes are larger.
 const fn scope(ip: Ipv6Addr) -> u8 {
     if ip.is_multicast() {
         ip.octets()[1] & 0xf
@@ -45,8 +46,8 @@ const fn label(ip: Ipv6Addr) -> u8 {
     }
 }
 
-/// The best of `candidates` towards `destination`; the first of equals. `None` if
-/// there is none at all.
+/// The best of `candidates` for `destination`; the first among equals. `None` if there
+/// are no candidates.
 #[must_use]
 pub fn select(
     candidates: impl IntoIterator<Item = Candidate>,
@@ -55,7 +56,7 @@ pub fn select(
     let wanted = scope(destination);
     let rank = |c: &Candidate| {
         let reach = scope(c.address);
-        // Rule 2: the smallest that reaches there, else the widest.
+        // Rule 2: the smallest sufficient scope, else the widest.
         let reaches = if reach >= wanted { 32 - reach } else { reach };
         let common = (c.address.to_bits() ^ destination.to_bits()).leading_zeros() as u8;
         (

@@ -1,13 +1,13 @@
-//! Interface identifiers that say nothing of the hardware and are the same each time on
-//! one network (RFC 7217).
+//! Interface identifiers that reveal nothing about the hardware and are stable within one
+//! network (RFC 7217).
 //!
-//! Owns [`Identifiers`], the secret that they are made of. [`router`](crate::router)
-//! makes addresses with it.
+//! Owns [`Identifiers`], the secret from which they are derived.
+//! [`router`](crate::router) generates addresses with it.
 
 use core::net::Ipv6Addr;
 use sha2::{Digest, Sha256};
 
-/// What identifiers are made of.
+/// The inputs of the identifiers.
 #[derive(Clone)]
 pub struct Identifiers {
     secret: [u8; 32],
@@ -22,8 +22,8 @@ impl core::fmt::Debug for Identifiers {
 }
 
 impl Identifiers {
-    /// From this machine's secret and the interface's name (RFC 7217's Net_Iface), the
-    /// same each time.
+    /// From this machine's secret and the interface's name (RFC 7217's Net_Iface), which
+    /// must be the same each time.
     #[must_use]
     pub fn new(secret: [u8; 32], interface: &[u8]) -> Self {
         Self {
@@ -32,7 +32,7 @@ impl Identifiers {
         }
     }
 
-    /// An address with the first 64 bits of `prefix`, the same for each `attempt`.
+    /// An address with the first 64 bits of `prefix`; always the same for each `attempt`.
     #[must_use]
     pub fn address(&self, prefix: Ipv6Addr, attempt: u8) -> Ipv6Addr {
         const NETWORK: u128 = !(u64::MAX as u128);
@@ -44,7 +44,8 @@ impl Identifiers {
         Ipv6Addr::from_bits(network | u128::from(identifier))
     }
 
-    /// The hash of RFC 7217 section 5; `round` counts identifiers that may not be.
+    /// The hash of RFC 7217 section 5; `round` counts reserved identifiers that were
+    /// skipped.
     fn identifier(&self, network: u128, attempt: u8, round: u8) -> u64 {
         let mut hash = Sha256::new();
         hash.update(self.secret);
@@ -57,7 +58,7 @@ impl Identifiers {
     }
 }
 
-/// Identifiers of groups of routers and the like (RFC 5453).
+/// Whether an identifier is reserved (RFC 5453).
 const fn is_reserved(identifier: u64) -> bool {
     matches!(
         identifier,

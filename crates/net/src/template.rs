@@ -1,10 +1,10 @@
-//! An IPv4 header made once for a connection and patched for each packet.
+//! An IPv4 header template, made once for a connection and patched for each packet.
 
 use core::net::Ipv4Addr;
 use longshore_wire::ipv4::{HEADER_LEN, Ipv4Header};
 
-/// A header of which only length and identification change. Its sum over all that
-/// stays is kept, so a packet costs two additions and a fold (RFC 1624).
+/// A header of which only length and identification change. The sum of all other words is
+/// kept, so a packet costs two additions and a fold (RFC 1624).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ipv4Template {
     bytes: [u8; HEADER_LEN],
@@ -13,8 +13,8 @@ pub struct Ipv4Template {
 }
 
 impl Ipv4Template {
-    /// A template for whole packets that look like `header`; its length,
-    /// identification and fragment fields but for "don't fragment" do not matter.
+    /// A template for unfragmented packets with the fields of `header`; its length,
+    /// identification and fragment fields are ignored, except for "don't fragment".
     #[must_use]
     pub fn new(header: &Ipv4Header) -> Self {
         let fixed = Ipv4Header {
@@ -26,7 +26,7 @@ impl Ipv4Template {
         };
         let mut bytes = [0; HEADER_LEN];
         fixed.emit(&mut bytes);
-        // Length and checksum come with each packet.
+        // Length and checksum are set for each packet.
         bytes[2..4].fill(0);
         bytes[10..12].fill(0);
         let sum = bytes
@@ -38,8 +38,7 @@ impl Ipv4Template {
         Self { bytes, sum }
     }
 
-    /// Writes the header of a packet with `payload_len` bytes after it. Those must
-    /// be no more than 65,515.
+    /// Writes the header of a packet with `payload_len` bytes of payload, at most 65,515.
     #[inline]
     pub fn write(&self, to: &mut [u8; HEADER_LEN], payload_len: u16, identification: u16) {
         debug_assert!(payload_len <= u16::MAX - HEADER_LEN as u16);
@@ -53,13 +52,13 @@ impl Ipv4Template {
         to[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
     }
 
-    /// Packets have this DSCP and ECN from now on.
+    /// Sets DSCP and ECN of the following packets.
     pub fn set_tos(&mut self, tos: u8) {
         self.sum = self.sum - u32::from(self.bytes[1]) + u32::from(tos);
         self.bytes[1] = tos;
     }
 
-    /// Where its packets go.
+    /// The destination of the packets.
     #[must_use]
     pub const fn destination(&self) -> Ipv4Addr {
         let b = &self.bytes;

@@ -1,5 +1,5 @@
-//! UDP datagrams: checked on the way in, finished on the way out (RFC 768, RFC
-//! 1122 section 4.1.3.4, RFC 8200 section 8.1).
+//! UDP datagrams: validation of received ones, headers and checksums of sent ones (RFC
+//! 768, RFC 1122 section 4.1.3.4, RFC 8200 section 8.1).
 
 use crate::DropReason;
 use core::net::{IpAddr, Ipv4Addr};
@@ -7,14 +7,14 @@ use longshore_wire::checksum::{Partial, verify_transport};
 use longshore_wire::ipv4::protocol;
 use longshore_wire::udp::{HEADER_LEN, UdpHeader};
 
-/// Where the checksum stands in the header.
+/// Offset of the checksum in the header.
 const CHECKSUM_AT: usize = 6;
 
-/// Reads a datagram; gives its header and payload. `verified` says that the port
-/// has found the checksum right, or that nobody could have spoilt it.
+/// Validates a datagram; returns its header and payload. `verified` says that the port
+/// has verified the checksum, or that the datagram never left the machine.
 ///
-/// A datagram without a checksum (the field is zero) is taken in IPv4 and
-/// refused in IPv6.
+/// A datagram without a checksum (the field is zero) is accepted in IPv4 and rejected in
+/// IPv6.
 ///
 /// # Errors
 /// [`DropReason::UdpBadLength`], [`DropReason::UdpBadChecksum`].
@@ -37,8 +37,8 @@ pub fn read(
     Ok((header, whole.get(HEADER_LEN..).unwrap_or_default()))
 }
 
-/// Whether an IPv4 datagram, whose header has been read from it, is intact. What
-/// stands behind its length is left out; a checksum of zero says that there is none.
+/// Whether an IPv4 datagram, whose header was parsed from it, has a valid checksum. Bytes
+/// beyond its length are ignored; a checksum of zero means that there is none.
 #[must_use]
 pub fn verify(
     source: Ipv4Addr,
@@ -53,8 +53,8 @@ pub fn verify(
     })
 }
 
-/// The checksum field of an IPv4 datagram in parts that follow one another: the
-/// header, its checksum zero, and the payload. Together 65,535 bytes at most.
+/// The checksum field of an IPv4 datagram in consecutive parts: the header, with a
+/// checksum of zero, and the payload; together at most 65,535 bytes.
 #[must_use]
 pub fn checksum(source: Ipv4Addr, destination: Ipv4Addr, parts: &[&[u8]]) -> u16 {
     let (len, sum) = parts.iter().fold((0, Partial::ZERO), |(len, sum), part| {
@@ -64,9 +64,9 @@ pub fn checksum(source: Ipv4Addr, destination: Ipv4Addr, parts: &[&[u8]]) -> u16
     field(pseudo.plus(sum))
 }
 
-/// The checksum field of a datagram whose bytes, with a zero in that field, and
-/// whose pseudo-header add up to `sum`: a checksum that comes out as zero is sent
-/// as all ones, since zero means none.
+/// The checksum field of a datagram whose bytes, with a zero in that field, and whose
+/// pseudo-header add up to `sum`: a checksum of zero is sent as all ones, since zero
+/// means none.
 #[inline]
 #[must_use]
 pub const fn field(sum: Partial) -> u16 {
@@ -76,10 +76,10 @@ pub const fn field(sum: Partial) -> u16 {
     }
 }
 
-/// Writes the header before the payload that already stands behind it in
-/// `datagram`, checksum and all. Says `false`, and writes nothing, if the
-/// addresses are not of one family, there is no room for a header, or the
-/// datagram would be longer than 65,535 bytes.
+/// Writes the header, with its checksum, before the payload that is already in
+/// `datagram`. Returns `false` and writes nothing if the addresses are of different
+/// families, there is no room for a header, or the datagram would be longer than 65,535
+/// bytes.
 #[must_use]
 pub fn finish(source: IpAddr, destination: IpAddr, ports: (u16, u16), datagram: &mut [u8]) -> bool {
     let Ok(len) = u16::try_from(datagram.len()) else {

@@ -1,13 +1,12 @@
-//! What a DHCP server gives, and for how long.
+//! The parameters of a DHCP lease, and its times.
 
 use super::{MAX_ROUTES, Reply, StaticRoute};
 use crate::Instant;
 use core::net::Ipv4Addr;
 
-/// For ever (RFC 2131 section 3.3).
+/// The lease time that means infinity (RFC 2131 section 3.3).
 const FOR_EVER: u32 = u32::MAX;
-/// What a link must take of IPv4 for its MTU to be believed, in bytes (RFC 1122 section
-/// 3.3.2).
+/// The smallest MTU that is accepted, in bytes (RFC 1122 section 3.3.2).
 const LEAST_MTU: u16 = 576;
 
 /// A lease.
@@ -15,11 +14,11 @@ const LEAST_MTU: u16 = 576;
 pub struct Lease {
     /// The address.
     pub address: Ipv4Addr,
-    /// Leading bits that name its network, 0 to 32.
+    /// Length of its network's prefix, 0 to 32 bits.
     pub prefix_len: u8,
-    /// The server that gave it.
+    /// The server that granted it.
     pub server: Ipv4Addr,
-    /// The router to everywhere else; none if there are `routes`, which say it then.
+    /// The default router; `None` if there are `routes`, which replace it.
     pub router: Option<Ipv4Addr>,
     /// Routes (RFC 3442).
     pub routes: [Option<StaticRoute>; MAX_ROUTES],
@@ -31,8 +30,8 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// What an offer or acknowledgment gives; `None` if it is no address that a host can
-    /// have, or has no end.
+    /// The lease of an offer or acknowledgment; `None` if its address cannot be a host's,
+    /// or it has no lease time.
     #[must_use]
     pub(super) fn of(reply: &Reply) -> Option<Self> {
         let address = reply.address;
@@ -42,7 +41,8 @@ impl Lease {
         let router = reply.router.filter(|r| *r != address);
         Some(Self {
             address,
-            // A server that gives no mask means that of the address's class (RFC 950 section 2.1).
+            // A server that sends no mask means the mask of the address's class (RFC 950
+            // section 2.1).
             prefix_len: reply.prefix_len.unwrap_or(match address.octets()[0] {
                 ..128 => 8,
                 128..192 => 16,
@@ -58,7 +58,7 @@ impl Lease {
         })
     }
 
-    /// Whether what is made of both is the same, apart from its time.
+    /// Whether both configure the same, apart from their times.
     pub(super) fn configures_like(&self, other: &Self) -> bool {
         let timeless = |lease: &Self| Self {
             seconds: 0,
@@ -70,15 +70,15 @@ impl Lease {
         timeless(self) == timeless(other)
     }
 
-    /// When its server is to be asked for more time: T1, by default after half of it
-    /// (RFC 2131 section 4.4.5).
+    /// T1, when renewal is requested from its server: by default after half of the lease
+    /// time (RFC 2131 section 4.4.5).
     pub(super) fn renew_at(&self, asked: Instant) -> Instant {
         let default = (self.seconds / 2).min(self.rebind_after());
         let renew = self.renew.filter(|t| *t < self.rebind_after());
         self.after(asked, renew.unwrap_or(default))
     }
 
-    /// When all servers are to be asked: T2, by default after seven eighths.
+    /// T2, when renewal is requested from all servers: by default after seven eighths.
     pub(super) fn rebind_at(&self, asked: Instant) -> Instant {
         self.after(asked, self.rebind_after())
     }

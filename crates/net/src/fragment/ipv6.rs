@@ -1,4 +1,4 @@
-//! Putting IPv6 packets together (RFC 8200 section 4.5).
+//! Reassembly of IPv6 packets (RFC 8200 section 4.5).
 
 use super::{Fragment, Key, Reassembler, Whole};
 use crate::{DropReason, Instant};
@@ -8,15 +8,15 @@ use longshore_wire::ipv6::{FragmentHeader, Ipv6Header, walk};
 const MAX_PAYLOAD: u32 = 65_535;
 
 impl Reassembler<Ipv6Header> {
-    /// Takes a fragment of an IPv6 packet: `bytes` stand behind its fragment header,
-    /// which begins `at` bytes into the packet's payload. Gives the packet if it was
-    /// the last that was missing: its payload is what stood behind the fragment
-    /// headers, its next header what the first fragment said.
+    /// Adds a fragment of an IPv6 packet: `bytes` follow its fragment header, which
+    /// begins `at` bytes into the packet's payload. Returns the packet if that completes
+    /// it: its payload consists of the bytes after the fragment headers, its next header
+    /// is that of the first fragment.
     ///
-    /// Headers before the fragment header have been walked through and are not kept.
+    /// Headers before the fragment header have already been processed and are not kept.
     ///
     /// # Errors
-    /// Why it was not kept; its packet may have gone with it.
+    /// Why it was not kept; its packet may have been dropped too.
     pub fn add_v6(
         &mut self,
         header: &Ipv6Header,
@@ -54,8 +54,8 @@ impl Reassembler<Ipv6Header> {
     }
 }
 
-/// Whether the first fragment reaches to the header of what the packet carries (RFC
-/// 7112): eight bytes of it are what filters and ICMP errors look at.
+/// Whether the first fragment contains all headers (RFC 7112), including eight bytes of
+/// the upper-layer header, which filters and ICMP errors use.
 fn holds_all_headers(next_header: u8, bytes: &[u8]) -> bool {
     const LOOKED_AT: usize = 8;
     walk(next_header, bytes)

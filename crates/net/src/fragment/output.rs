@@ -1,13 +1,13 @@
-//! Cutting a message into parts that fit into packets.
+//! Splitting a message into parts that fit into packets.
 //!
-//! The engine sends what it is told here, part by part.
+//! The engine sends the parts that this module computes, one by one.
 
 use longshore_wire::{ipv4, ipv6};
 
-/// A part of a message that goes into one packet.
+/// A part of a message that is sent in one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
-    /// Where it begins in the message; a multiple of 8.
+    /// Its offset in the message; a multiple of 8.
     pub offset: usize,
     /// Its length in bytes.
     pub len: usize,
@@ -15,24 +15,24 @@ pub struct Part {
     pub more: bool,
 }
 
-/// How a message of `len` bytes goes into IPv4 packets of at most `mtu` bytes,
-/// headers without options included: in one if it fits, else in parts that are
-/// multiples of eight bytes but for the last. An `mtu` too small for that counts as
-/// the least that IPv4 allows, 68 (RFC 791 section 3.2).
+/// Splits a message of `len` bytes into IPv4 packets of at most `mtu` bytes, with headers
+/// without options: one packet if it fits, else parts whose lengths are multiples of
+/// eight, except for the last. An `mtu` below the minimum of IPv4 counts as that, 68 (RFC
+/// 791 section 3.2).
 pub fn fragments(len: usize, mtu: usize) -> impl Iterator<Item = Part> {
     let room = mtu.max(68) - ipv4::HEADER_LEN;
     cut(len, room, room)
 }
 
-/// The same for IPv6, whose parts have a fragment header each, which a message that
-/// fits into one packet does not. An `mtu` of less than 1280 counts as that: every link
-/// takes it (RFC 8200 section 5).
+/// As [`fragments`], for IPv6: each part has a fragment header, which a message that fits
+/// into one packet has not. An `mtu` below 1280 counts as that: every link takes it (RFC
+/// 8200 section 5).
 pub fn fragments_v6(len: usize, mtu: usize) -> impl Iterator<Item = Part> {
     let room = mtu.max(1280) - ipv6::HEADER_LEN;
     cut(len, room, room - ipv6::FRAGMENT_LEN)
 }
 
-/// All in one part if it fits into `whole` bytes, else in parts of at most `room`.
+/// One part if it fits into `whole` bytes, else parts of at most `room` bytes.
 fn cut(len: usize, whole: usize, room: usize) -> impl Iterator<Item = Part> {
     let step = room & !7;
     let room = if len <= whole { whole } else { room };

@@ -1,31 +1,30 @@
-//! Packets for neighbors that are asked for and have not answered yet (RFC 4861 section
-//! 7.2.2, RFC 1122 section 2.3.2.2): a few for each, the newest kept.
+//! Packets for unresolved neighbours (RFC 4861 section 7.2.2, RFC 1122 section 2.3.2.2):
+//! a few for each, the newest kept.
 //!
-//! Owns [`Held`], which the cache has. It puts packets in and takes them out; that their
-//! neighbor was given up or forgotten, it finds out there.
+//! Owns [`Held`], which is part of the cache. The cache adds and takes packets, and knows
+//! when their neighbour has failed or was evicted.
 
 use super::Address;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Packets held for one neighbor: as many small datagrams as Linux holds by default
-/// (net.ipv4.neigh.default.unres_qlen_bytes, by what each takes of its memory).
+/// Most packets held for one neighbour: as many small datagrams as Linux holds by default
+/// (net.ipv4.neigh.default.unres_qlen_bytes, counted by the memory that each takes).
 pub(super) const MOST_PACKETS: usize = 256;
-/// Bytes of them.
+/// Most bytes held for one neighbour.
 pub(super) const MOST_BYTES: usize = 128 << 10;
-/// Neighbors for which packets are held.
+/// Most neighbours for which packets are held.
 pub(super) const MOST_NEIGHBORS: usize = 64;
 
-/// Packets for one neighbor, oldest first.
+/// Packets for one neighbour, oldest first.
 #[derive(Debug, Clone, Default)]
 struct Queue {
     packets: VecDeque<Vec<u8>>,
     bytes: usize,
-    /// Larger than those of the queues that were begun before.
+    /// Sequence number of the queue's creation.
     number: u64,
 }
 
-/// Packets by the address of their neighbor. Nothing is allocated as long as there are
-/// none.
+/// Packets by the address of their neighbour. Nothing is allocated while there are none.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Held<A> {
     queues: BTreeMap<A, Queue>,
@@ -40,8 +39,8 @@ impl<A: Address> Held<A> {
         }
     }
 
-    /// Holds a packet; says how many were dropped for it, or with it if it is itself too
-    /// long.
+    /// Holds a packet; returns how many were dropped for it, or 1 if it is too long
+    /// itself.
     pub(super) fn push(&mut self, ip: A, packet: Vec<u8>) -> u64 {
         if packet.len() > MOST_BYTES {
             return 1;
@@ -70,7 +69,7 @@ impl<A: Address> Held<A> {
         dropped
     }
 
-    /// Takes all that is held for a neighbor, oldest first.
+    /// Takes all packets held for a neighbour, oldest first.
     pub(super) fn take(&mut self, ip: A) -> VecDeque<Vec<u8>> {
         self.queues.remove(&ip).unwrap_or_default().packets
     }
