@@ -559,6 +559,8 @@ fn a_host_is_to_say_sooner_what_it_has_read_of_a_small_buffer() {
     let socket = client.open(SocketKind::Stream);
     assert_eq!(client.connect(socket, "10.0.0.1:80".parse().unwrap()), 0);
     let accepted = server.accept(listener).socket;
+    // The engine writes to its block when it has heard that it was accepted.
+    server.tcp_info(accepted);
     assert_eq!((heed(&client, socket), heed(&server, accepted)), (0, 4096));
     for (size, expected) in [(20_000, 5000), (1 << 20, 0)] {
         client.set(socket, OptionName::ReceiveBuffer, size);

@@ -24,10 +24,6 @@ const WATCHED: u64 = 4;
 /// on since.
 const ALONE: u64 = 8;
 
-/// So many blocks in a row that were never used are the end of those that were:
-/// one may have been taken and given back unused.
-const NEW_IN_A_ROW: u32 = 16;
-
 const COUNT: u64 = 0xffff_ffff;
 
 fn named(id: SocketId) -> u64 {
@@ -161,6 +157,7 @@ impl Host {
     }
 
     fn hold(&'static self, id: SocketId, marks: u64) -> Socket {
+        self.session.note_used(id.index);
         self.arena.set_held(self.own_channel(), id.index, true);
         self.marks[id.index as usize].store(marks, Ordering::Relaxed);
         self.uses[id.index as usize].store(named(id) | 1, Ordering::Release);
@@ -215,7 +212,7 @@ impl Host {
                     .find(is_it)
             });
         held.or_else(|| {
-            self.used_blocks().find(|index| {
+            self.session.used_blocks().find(|index| {
                 is_it(index)
                     && self
                         .session
@@ -226,23 +223,6 @@ impl Host {
             })
         })
         .map(|index| self.id_of(index))
-    }
-
-    /// The blocks that were ever used. The lowest are taken first, so they end
-    /// where a stretch of new ones begins, which is not touched any further: to
-    /// look at a page of them is to have it.
-    fn used_blocks(&self) -> impl Iterator<Item = u32> + '_ {
-        let mut new = 0;
-        (0..self.arena.geometry().sockets).take_while(move |index| {
-            let used = self
-                .session
-                .block(*index)
-                .generation
-                .load(Ordering::Relaxed)
-                != 0;
-            new = if used { 0 } else { new + 1 };
-            new < NEW_IN_A_ROW
-        })
     }
 
     /// After `exec`: lets go of what the last image held and this one has no

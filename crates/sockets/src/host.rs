@@ -45,6 +45,9 @@ pub(crate) struct Post {
     answers: HashMap<u32, Option<Answer>>,
     moved: Vec<u32>,
     news: News,
+    /// Where connections stand that this process was given and nobody has accepted yet, by the
+    /// indices of their blocks.
+    pub(crate) early: HashMap<u32, (SocketId, Edges)>,
 }
 
 impl Post {
@@ -57,6 +60,7 @@ impl Post {
             next_tag: 1,
             answers: HashMap::new(),
             moved: Vec::new(),
+            early: HashMap::new(),
         }
     }
 }
@@ -292,6 +296,24 @@ impl Host {
         Ok(())
     }
 
+    /// Tells the engine by `request` that a connection was accepted, for which it need not be
+    /// woken. `given` is the connection if this process was told of it before it accepted it:
+    /// what it was told counts from now on.
+    pub(crate) fn tell_accepted(
+        &self,
+        request: &Request,
+        given: Option<SocketId>,
+    ) -> Result<(), SocketError> {
+        let mut post = self.post.enter()?;
+        let early = given.and_then(|socket| post.early.remove(&socket.index));
+        if let Some((socket, edges)) = early {
+            self.apply(&mut post, socket, &edges);
+        }
+        self.put(&mut post, request)?;
+        self.publish(&mut post, Wake::Never);
+        Ok(())
+    }
+
     /// Wakes the engine, if it sleeps, for what was published without that.
     pub(crate) fn wake_engine(&self) -> Result<(), SocketError> {
         let mut post = self.post.enter()?;
@@ -382,7 +404,7 @@ impl Host {
             any = true;
             match completion {
                 Some(Completion::Edges { socket, edges }) => {
-                    let news = self.apply(&mut post.news, socket, &edges);
+                    let news = self.apply(post, socket, &edges);
                     post.moved.extend(news.then_some(socket.index));
                 }
                 Some(Completion::Done {
@@ -422,13 +444,17 @@ impl Host {
     }
 
     /// Moves a socket's edges; says whether that is news to this process.
-    fn apply(&self, news: &mut News, socket: SocketId, edges: &Edges) -> bool {
-        match self.session.get_block(socket.index) {
-            Some(block) if block.is(socket) => {
-                news.apply(socket, block, edges, self.having(socket))
-            }
-            _ => false,
+    fn apply(&self, post: &mut Post, socket: SocketId, edges: &Edges) -> bool {
+        let Some(block) = self.session.get_block(socket.index) else {
+            return false;
+        };
+        // Who accepts it begins the block, and only then looks here.
+        if block.next_generation() == socket.generation {
+            post.early.insert(socket.index, (socket, *edges));
+            return false;
         }
+        let news = &mut post.news;
+        block.is(socket) && news.apply(socket, block, edges, self.having(socket))
     }
 
     // ---- before sleeping ----

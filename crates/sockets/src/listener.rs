@@ -100,7 +100,7 @@ impl Socket {
         }
         let accepted = accepted.ok_or(SocketError::Refused(Errno::CONNABORTED))?;
         accepted.set_host_bits(host_bits::CONNECT_TOLD);
-        self.hand_on_limits(&accepted, &record);
+        self.hand_on_limits(&accepted);
         Ok((accepted, record, prepared))
     }
 
@@ -125,11 +125,8 @@ impl Socket {
             let at = block.rcv.done.load(Ordering::Relaxed);
             let record = self.record_at(at)?;
             let next = at + ACCEPT_RECORD as u64;
-            let gone = host
-                .session
-                .get_block(record.socket.index)
-                .is_none_or(|b| !b.is(record.socket));
-            if gone {
+            let of = host.session.get_block(record.socket.index);
+            if !of.is_some_and(|of| of.begin_accepted(&record, block)) {
                 // It was reset and forgotten before anybody wanted it.
                 block.rcv.done.store(next, Ordering::Release);
                 continue;
@@ -141,18 +138,15 @@ impl Socket {
             let request = edges(block, self.id, EdgeFlags::empty());
             // The engine counts who waits, but need not know it now, unless somebody
             // waits for this. It looks at what is published after it has marked the line.
-            let _ = host.tell(&request, Wake::Never);
+            let _ = host.tell_accepted(&request, ours.then_some(record.socket));
             Waiter::fence();
             return Ok((accepted, record));
         }
     }
 
     /// Gives an accepted connection what its listener was set to.
-    fn hand_on_limits(&self, accepted: &Socket, record: &AcceptRecord) {
+    fn hand_on_limits(&self, accepted: &Socket) {
         let (of, block) = (accepted.block(), self.block());
-        of.rcv
-            .edge
-            .fetch_max(u64::from(record.rcv_edge), Ordering::AcqRel);
         for (to, from) in [
             (&of.linger, &block.linger),
             (&of.rcv.limit, &block.rcv.limit),
@@ -173,32 +167,27 @@ impl Socket {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Engine;
+    use crate::testing::{Engine, SEND_LIMIT};
     use crate::{Listener, Stream};
     use std::sync::atomic::Ordering;
 
+    /// The engine has told of it before it was accepted, which counts then.
     #[test]
-    fn what_the_engine_has_made_of_the_send_buffer_stays() {
+    fn what_came_before_a_connection_was_accepted_is_there() {
         let directory = tempfile::tempdir().unwrap();
         let engine = Engine::start(directory.path());
         let host = engine.join();
         let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
-        let _stream = Stream::connect(host, listener.local().unwrap()).unwrap();
-        while !listener.socket().has_connection() {
+        let stream = Stream::connect(host, listener.local().unwrap()).unwrap();
+        stream.write_all(b"early").unwrap();
+        let socket = listener.socket();
+        while !socket.has_connection() || host.post.enter().unwrap().early.is_empty() {
             host.drain_if_free();
         }
-        let (accepted, _, limit) = listener
-            .socket()
-            .accept_with(|| {
-                let socket = listener.socket();
-                let at = socket.block().rcv.done.load(Ordering::Relaxed);
-                let record = socket.record_at(at)?;
-                let limit = &host.session.block(record.socket.index).snd.limit;
-                limit.store(3 << 20, Ordering::Release);
-                Ok(limit)
-            })
-            .unwrap();
-        assert_eq!(limit.load(Ordering::Acquire), 3 << 20);
-        drop(accepted);
+        let (accepted, ..) = socket.accept_with(|| Ok(())).unwrap();
+        let block = accepted.block();
+        assert_eq!(block.rcv.held(), 5);
+        assert_eq!(block.snd.limit.load(Ordering::Acquire), SEND_LIMIT);
+        assert!(host.post.enter().unwrap().early.is_empty());
     }
 }

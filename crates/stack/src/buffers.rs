@@ -30,7 +30,7 @@ impl Stack {
             } else {
                 0
             };
-            session.host.set_unsaid_limit(socket.id.index, heed);
+            session.host.set_unsaid_limit(socket.id, heed);
         }
     }
 

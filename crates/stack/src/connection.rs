@@ -319,7 +319,7 @@ impl Stack {
         let has_sent = lowat != 0 && {
             let s = self.sessions.get(socket.session);
             let (edge, sent) = (c.tcb.snd_edge(), c.tcb.snd_sent());
-            s.is_some_and(|s| s.host.note_sent(socket.id.index, edge, sent, lowat))
+            s.is_some_and(|s| s.host.note_sent(socket.id, edge, sent, lowat))
         };
         let also = also || has_sent;
         let news = edges.rcv_edge > c.told.rcv_edge || edges.flags != c.told.flags || also;

@@ -175,7 +175,7 @@ impl Stack {
         socket.meter.to_host.descriptors += 1;
         let kept = socket.kept_errors();
         if let Some(s) = self.sessions.get_mut(socket.session) {
-            s.host.set_error(socket.id.index, errno.into(), kept);
+            s.host.set_error(socket.id, errno.into(), kept);
             s.host.put_edges_to(&socket.subscribers, socket.id, edges);
         }
     }
@@ -201,7 +201,7 @@ impl Stack {
         if socket.has_block() {
             let next = socket.errors.as_ref().and_then(|q| q.reports.front());
             let errno = next.map_or(0, |next| u32::from(next.report.errno));
-            host.set_error(socket.id.index, errno, socket.kept_errors());
+            host.set_error(socket.id, errno, socket.kept_errors());
         }
         let bytes = &bytes[..ERROR_HEADER + usize::from(len)];
         Ok(host.write_mailbox(channel, bytes))
@@ -222,7 +222,7 @@ impl Stack {
 }
 
 impl Socket {
-    fn kept_errors(&self) -> u32 {
+    pub(crate) fn kept_errors(&self) -> u32 {
         self.errors.as_ref().map_or(0, |q| q.reports.len() as u32)
     }
 }

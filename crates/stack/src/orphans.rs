@@ -44,8 +44,9 @@ impl Stack {
         if !socket.has_block() {
             return;
         }
-        let (snd, rcv) = s.host.edges_noted(socket.id.index);
-        let _ = self.host_edges(key, None, snd, rcv, EdgeFlags::PUSH);
+        if let Some((snd, rcv)) = s.host.edges_noted(socket.id) {
+            let _ = self.host_edges(key, None, snd, rcv, EdgeFlags::PUSH);
+        }
     }
 
     /// Whether no socket that nobody has any more still has something to deliver.

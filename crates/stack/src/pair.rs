@@ -406,7 +406,7 @@ impl Stack {
         let has_sent = lowat != 0 && {
             let s = self.sessions.get(socket.session);
             let (edge, sent) = (p.snd_edge, p.snd_moved);
-            s.is_some_and(|s| s.host.note_sent(socket.id.index, edge, sent, lowat))
+            s.is_some_and(|s| s.host.note_sent(socket.id, edge, sent, lowat))
         };
         let news = edges.rcv_edge > p.told.rcv_edge
             || edges.flags != p.told.flags

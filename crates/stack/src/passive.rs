@@ -14,8 +14,8 @@ use crate::memory_pressure::{FEW_CHUNKS, SPARE_CHUNKS};
 use crate::socket::{Connection, Kind, Options, Socket};
 use crate::tcp_input::as_family;
 use longshore_hostif::NONE;
-use longshore_hostif::adapter::{Accepted, Subscribers};
-use longshore_hostif::{ACCEPT_RECORD, AcceptRecord, SocketId};
+use longshore_hostif::adapter::Subscribers;
+use longshore_hostif::{ACCEPT_RECORD, AcceptRecord, EdgeFlags, SocketId};
 use longshore_tcp::{DropReason, ListenVerdict, Segment, State, Tcb, reset_for};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpFlags;
@@ -209,9 +209,9 @@ impl Stack {
     /// is no room for either, which is counted.
     pub(crate) fn hand_over(&mut self, key: u32) -> Option<()> {
         let socket = self.sockets.get(key)?;
-        let (listener_key, remote) = match &socket.kind {
-            Kind::Stream(c) => (c.listener?, c.remote),
-            Kind::Pair(p) => (p.listener?, p.remote),
+        let (listener_key, remote, is_pair) = match &socket.kind {
+            Kind::Stream(c) => (c.listener?, c.remote, false),
+            Kind::Pair(p) => (p.listener?, p.remote, true),
             _ => return None,
         };
         let (session_key, options) = (socket.session, socket.options);
@@ -223,23 +223,20 @@ impl Stack {
         };
         let subscriber = l.audience.single(&listener.subscribers, is_own, now);
         let session = self.sessions.get_mut(session_key)?;
-        let Some(id) = session.take_block(options.block_flags()) else {
+        let Some(id) = session.take_block() else {
             self.counters.drop(EngineDrop::NoSocketLeft);
             return None;
         };
-        let accepted = Accepted {
-            local,
-            peer,
-            send_limit: options.send_buffer,
-        };
-        session.host.describe(id, &accepted);
         let record = AcceptRecord {
             socket: id,
             local,
             peer,
-            rcv_edge: 0,
+            send_limit: options.send_buffer,
             subscriber,
         };
+        if is_pair {
+            session.host.begin_block(options.block_flags(), &record);
+        }
         let (base, at, listener_index) = (l.rcv_consumed, l.rcv_edge, listener.id.index);
         let record = record.encode();
         let slab = &mut session.host.receive;
@@ -258,6 +255,10 @@ impl Stack {
         let socket = self.sockets.get_mut(key)?;
         socket.id = id;
         socket.subscribers = Subscribers::of_accepted(subscriber);
+        if let Kind::Stream(c) = &mut socket.kind {
+            // The record says so.
+            c.told.flags = EdgeFlags::CONNECTED;
+        }
         self.heed_receive_buffer(key);
         self.hold_port(key);
         self.counters.passive_opens += 1;

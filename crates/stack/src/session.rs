@@ -4,8 +4,8 @@
 use crate::account::{Account, SocketShare};
 use crate::returns::Returns;
 use crate::turns::Of;
+use longshore_hostif::SocketId;
 use longshore_hostif::adapter::AdapterSession;
-use longshore_hostif::{BlockFlags, SocketId};
 use longshore_tcp::Congestion;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -114,10 +114,10 @@ impl Session {
     }
 
     /// Takes a block for a connection that is handed over to its host, if one is free.
-    pub(super) fn take_block(&mut self, flags: BlockFlags) -> Option<SocketId> {
+    pub(super) fn take_block(&mut self) -> Option<SocketId> {
         let used = &self.by_index;
         let is_used = |index: u32| used.get(index as usize).is_some_and(|place| *place != 0);
-        self.host.take_block(flags, is_used)
+        self.host.take_block(is_used)
     }
 
     /// Shows its programs what was put, and wakes those that sleep, as many as a turn may.

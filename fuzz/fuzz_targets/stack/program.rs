@@ -120,8 +120,14 @@ impl Program {
         let place = self.arena.rcv_place(chunk, within, ACCEPT_RECORD)?;
         let mut record = [0; ACCEPT_RECORD];
         self.arena.memory().read(place, &mut record);
+        let record = AcceptRecord::decode(&record);
+        let socket = record.socket;
+        let block = self.arena.get_block(socket.index)?;
+        let begun = block.begin_accepted(&record, self.arena.block(listener.index));
         self.consume(listener, ACCEPT_RECORD as u64);
-        let socket = AcceptRecord::decode(&record).socket;
+        if !begun {
+            return None;
+        }
         self.hold(socket);
         self.put(Request::Subscribe { socket });
         Some(socket)

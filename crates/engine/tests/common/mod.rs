@@ -245,8 +245,11 @@ impl Host {
         });
         let mut bytes = [0; ACCEPT_RECORD];
         self.copy_out(listener, at, &mut bytes);
-        self.consume(listener, end);
         let record = AcceptRecord::decode(&bytes);
+        let block = self.arena.block(record.socket.index);
+        let begun = block.begin_accepted(&record, self.arena.block(listener.index));
+        assert!(begun, "the connection is gone");
+        self.consume(listener, end);
         self.arena
             .set_held(self.channel.index(), record.socket.index, true);
         if record.subscriber != Some(self.channel.index() as u16) {

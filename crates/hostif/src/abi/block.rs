@@ -12,7 +12,7 @@ mod words;
 pub use half::{StreamHalf, is_writable};
 pub use sending::Sending;
 
-use super::{Address, RECEIVE_BUFFER, SEND_BUFFER, SocketId};
+use super::{AcceptRecord, Address, RECEIVE_BUFFER, SEND_BUFFER, SocketId};
 use longshore_ring::Shared;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
@@ -188,10 +188,45 @@ fn store(words: &[AtomicU64; 3], address: Address) {
 }
 
 impl SocketBlock {
+    /// The generation of its next use.
+    pub fn next_generation(&self) -> u32 {
+        self.generation.load(Ordering::Acquire).wrapping_add(1)
+    }
+
+    /// Makes it the accepted connection of `record`, which was just taken off the stream of
+    /// `listener`, under its lock: the engine has only taken it from the free list, unless the
+    /// connection is within the engine. `false` if the engine has ended the connection since,
+    /// and the block is something else by now, or free.
+    pub fn begin_accepted(&self, record: &AcceptRecord, listener: &Self) -> bool {
+        if self.next_generation() != record.socket.generation {
+            return self.is(record.socket);
+        }
+        let of_listener = listener.flags() & BlockFlags::IPV6;
+        self.begin_connected(of_listener | BlockFlags::BOUND, record);
+        true
+    }
+
+    /// Makes it the connection of `record`.
+    pub fn begin_connected(&self, flags: BlockFlags, record: &AcceptRecord) {
+        self.reset(SocketState::Connected, flags);
+        self.set_local(record.local);
+        self.set_peer(record.peer);
+        self.snd.limit.store(record.send_limit, Ordering::Relaxed);
+        let generation = record.socket.generation;
+        self.generation.store(generation, Ordering::Release);
+    }
+
     /// Makes it a new socket: the next generation, everything else zero. Only
     /// for a block just taken from the free list.
     pub fn begin(&self, state: SocketState, flags: BlockFlags) -> u32 {
-        let generation = self.generation.load(Ordering::Relaxed).wrapping_add(1);
+        let generation = self.next_generation();
+        self.reset(state, flags);
+        self.generation.store(generation, Ordering::Release);
+        generation
+    }
+
+    /// Forgets all that it was but its generation, which is stored next.
+    fn reset(&self, state: SocketState, flags: BlockFlags) {
         self.errno.store(0, Ordering::Relaxed);
         self.inode.store(0, Ordering::Relaxed);
         for waiter in &self.waiters {
@@ -214,8 +249,14 @@ impl SocketBlock {
         store(&self.peer, Address::NONE);
         self.flags.store(flags.bits(), Ordering::Relaxed);
         self.state.store(state as u32, Ordering::Relaxed);
+    }
+
+    /// Says that it is no socket `generation`, and never was: the engine, which has taken it
+    /// for that, ends the connection before anybody has accepted it.
+    pub fn skip(&self, generation: u32) {
+        self.state
+            .store(SocketState::Free as u32, Ordering::Relaxed);
         self.generation.store(generation, Ordering::Release);
-        generation
     }
 
     /// Whether it is (still) the socket `id`.

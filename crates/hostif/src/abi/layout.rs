@@ -104,6 +104,8 @@ pub struct Header {
     pub congestion: AtomicU32,
     /// What both sides have beside the version ([`Features`](super::Features)).
     pub(crate) features: AtomicU32,
+    /// One more than the highest block that a program has ever held.
+    pub(crate) sockets_end: AtomicU32,
     /// Words that the engine reads to find who has published requests.
     pub requests_pending: RequestsPending,
     /// Counts the reservations of channels: the engine has to look for those that are never
@@ -151,6 +153,7 @@ impl Header {
         engine_alone: word(Sides::ADAPTER, Sides::HOST, Metered::Before),
         congestion: word(Sides::ADAPTER, Sides::HOST, Metered::Transfer),
         features: word(Sides::ADAPTER, Sides::HOST, Metered::Before),
+        sockets_end: word(Sides::HOST, Sides::HOST, Metered::Inside),
         requests_pending: of(RequestsPending::WORDS),
         reservations: word(Sides::HOST, Sides::AGENT, Metered::Inside),
         engine: word(BOTH, BOTH, Metered::Along),

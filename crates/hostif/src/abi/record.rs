@@ -67,16 +67,17 @@ impl SendQueue {
 /// A connection that waits to be accepted: one record of a listener's stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AcceptRecord {
-    /// The connection's socket, its block ready for the host.
+    /// The connection's socket. Who takes the record off its stream begins the block
+    /// ([`begin_accepted`](super::SocketBlock::begin_accepted)).
     pub socket: SocketId,
     /// Its local address.
     pub local: Address,
     /// Its peer.
     pub peer: Address,
-    /// How far its receive stream reaches already.
-    pub rcv_edge: u32,
+    /// Bytes that its send stream may hold.
+    pub send_limit: u32,
     /// The channel that gets its completions already, if there is just one
-    /// that listens. Any other process that accepts it has to subscribe.
+    /// that accepts. Any other process that accepts it has to subscribe.
     pub subscriber: Option<u16>,
 }
 
@@ -87,7 +88,7 @@ impl AcceptRecord {
         let id = u64::from(self.socket.generation) << 32 | u64::from(self.socket.index);
         let (l, p) = (self.local.0, self.peer.0);
         let subscriber = u64::from(self.subscriber.map_or(0, |c| c.wrapping_add(1)));
-        let tail = u64::from(self.rcv_edge) | subscriber << 32;
+        let tail = u64::from(self.send_limit) | subscriber << 32;
         put(&[id, l[0], l[1], l[2], p[0], p[1], p[2], tail], &mut bytes);
         bytes
     }
@@ -102,7 +103,7 @@ impl AcceptRecord {
             },
             local: Address([w[1], w[2], w[3]]),
             peer: Address([w[4], w[5], w[6]]),
-            rcv_edge: w[7] as u32,
+            send_limit: w[7] as u32,
             subscriber: ((w[7] >> 32) as u16).checked_sub(1),
         }
     }
@@ -303,9 +304,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn records_come_back(index: u32, generation: u32, a: [u64; 3], b: [u64; 3], edge: u32, len in 0..=LEN, own: u8, segment: u16, flags: [bool; 3], hops: Option<u8>, class: u8, raw: u32, stamp: (u64, u32), subscriber in proptest::option::of(0u16..1024)) {
+        fn records_come_back(index: u32, generation: u32, a: [u64; 3], b: [u64; 3], limit: u32, len in 0..=LEN, own: u8, segment: u16, flags: [bool; 3], hops: Option<u8>, class: u8, raw: u32, stamp: (u64, u32), subscriber in proptest::option::of(0u16..1024)) {
             let accept = AcceptRecord {
-                socket: SocketId { index, generation }, local: Address(a), peer: Address(b), rcv_edge: edge, subscriber,
+                socket: SocketId { index, generation }, local: Address(a), peer: Address(b), send_limit: limit, subscriber,
             };
             prop_assert_eq!(AcceptRecord::decode(&accept.encode()), accept);
             let [to_group, stamped, looped] = flags;

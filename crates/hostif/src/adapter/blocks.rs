@@ -1,25 +1,16 @@
 //! What the adapter writes to the blocks of sockets and reads of them, beside descriptors.
 //!
-//! A block that is asked for exists: its index was checked when the socket was opened.
+//! A block that is asked for exists: its index was checked when the socket was opened. That of
+//! a connection that waits to be accepted is not begun: what is written to it is left out, and
+//! said once it is accepted.
 
 use super::AdapterSession;
-use crate::abi::{Address, BlockFlags, CHUNK, DIRECTORY, SocketBlock, SocketId, SocketState};
+use crate::abi::{AcceptRecord, BlockFlags, CHUNK, DIRECTORY, SocketBlock, SocketId, SocketState};
 use std::ops::{Range, RangeInclusive};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Bytes of most words of a block.
 const WORD: usize = size_of::<u32>();
-
-/// What a connection begins with that is handed over to its listener's host.
-#[derive(Debug, Clone, Copy)]
-pub struct Accepted {
-    /// Its own address.
-    pub local: Address,
-    /// Its peer's.
-    pub peer: Address,
-    /// Bytes that its send stream may hold.
-    pub send_limit: u32,
-}
 
 /// The numbers of the chunks in which a part of a stream lies that is not empty.
 fn chunks_of(part: &Range<u64>) -> RangeInclusive<u64> {
@@ -27,43 +18,49 @@ fn chunks_of(part: &Range<u64>) -> RangeInclusive<u64> {
 }
 
 impl AdapterSession {
-    /// Takes a block for a connection that is handed over to its host, if one is free.
-    /// `is_used` says of an index whether a socket of the engine has it: a program that gave
-    /// back what is in use harms itself.
-    pub fn take_block(
-        &mut self,
-        flags: BlockFlags,
-        is_used: impl FnOnce(u32) -> bool,
-    ) -> Option<SocketId> {
+    /// Takes a block for a connection that is handed over to its host, if one is free: it is
+    /// the host that begins it. `is_used` says of an index whether a socket of the engine has
+    /// it: a program that gave back what is in use harms itself.
+    pub fn take_block(&mut self, is_used: impl FnOnce(u32) -> bool) -> Option<SocketId> {
         let free = &self.arena.header().free_sockets;
         let index = free.pop(self.arena.socket_links()).ok().flatten()?;
         if is_used(index) {
             self.bad_descriptors += 1;
             return None;
         }
-        let block = self.arena.get_block(index)?;
-        let generation = block.begin(SocketState::Connected, flags);
-        // Whole, with what is described of it next.
-        self.words.note(size_of::<SocketBlock>());
+        let generation = self.arena.get_block(index)?.next_generation();
         Some(SocketId { index, generation })
     }
 
-    /// Writes what a connection begins with to the block that was taken for it.
-    pub fn describe(&self, id: SocketId, accepted: &Accepted) {
-        let block = self.arena.block(id.index);
-        block.set_local(accepted.local);
-        block.set_peer(accepted.peer);
-        let limit = &block.snd.limit;
-        limit.store(accepted.send_limit, Ordering::Release);
+    /// Begins the block of a connection within the engine, which its other end's host looks at
+    /// before it is accepted.
+    pub fn begin_block(&self, flags: BlockFlags, accepted: &AcceptRecord) {
+        let block = self.arena.block(accepted.socket.index);
+        block.begin_connected(flags, accepted);
+        self.words.note(size_of::<SocketBlock>());
+    }
+
+    /// The block of a socket, if its host has begun it: that of a connection which was not
+    /// accepted yet means nothing.
+    pub(super) fn begun(&self, id: SocketId) -> Option<&SocketBlock> {
+        let block = self.arena.get_block(id.index)?;
+        (block.next_generation() != id.generation).then_some(block)
     }
 
     /// Gives the block of a socket back, of which the adapter has no more to say. One that its
     /// host has closed says so itself.
     pub fn give_block_back(&mut self, id: SocketId) {
-        let block = self.arena.block(id.index);
-        if block.is_in_use() {
-            block.set_state(SocketState::Free);
-            self.words.note(WORD);
+        match self.begun(id) {
+            Some(block) if block.is_in_use() => {
+                block.set_state(SocketState::Free);
+                self.words.note(WORD);
+            }
+            Some(_) => {}
+            None => {
+                self.arena.block(id.index).skip(id.generation);
+                // State and generation are side by side.
+                self.words.note(2 * WORD);
+            }
         }
         let free = &self.arena.header().free_sockets;
         let pushed = free.push(self.arena.socket_links(), id.index);
@@ -71,12 +68,12 @@ impl AdapterSession {
     }
 
     /// Gives back the chunks that a closed socket's send stream still has, as its host says.
-    pub fn release_send_chunks(&mut self, index: u32) {
-        let held = self.arena.block(index).snd.unreturned();
-        if held.is_empty() {
+    pub fn release_send_chunks(&mut self, id: SocketId) {
+        let held = self.begun(id).map(|block| block.snd.unreturned());
+        let Some(held) = held.filter(|held| !held.is_empty()) else {
             return;
-        }
-        let directory = self.arena.snd_directory(index);
+        };
+        let directory = self.arena.snd_directory(id.index);
         // A directory has no more entries than this, whatever the host says.
         for number in chunks_of(&held).take(DIRECTORY) {
             let chunk = directory.entry(number).load(Ordering::Acquire);
@@ -146,8 +143,10 @@ impl AdapterSession {
 
     /// How many bytes a host may read before it has to say so at once; 0 leaves it to the
     /// host.
-    pub fn set_unsaid_limit(&self, index: u32, bytes: u32) {
-        self.write(&self.arena.block(index).heed, bytes);
+    pub fn set_unsaid_limit(&self, id: SocketId, bytes: u32) {
+        if let Some(block) = self.begun(id) {
+            self.write(&block.heed, bytes);
+        }
     }
 
     /// Whether connections wait to enter the full queue of a listener: its host says at once
@@ -174,10 +173,11 @@ impl AdapterSession {
 
     /// The pending error of a socket, an errno (0 for none), and how many error reports are
     /// kept for its program.
-    pub fn set_error(&self, index: u32, errno: u32, reports: u32) {
-        let block = self.arena.block(index);
-        self.write(&block.errors, reports);
-        self.write(&block.errno, errno);
+    pub fn set_error(&self, id: SocketId, errno: u32, reports: u32) {
+        if let Some(block) = self.begun(id) {
+            self.write(&block.errors, reports);
+            self.write(&block.errno, errno);
+        }
     }
 
     /// No error reports are kept for the program of a socket any more.
@@ -187,15 +187,15 @@ impl AdapterSession {
 
     /// Whether the program of a socket has an error to take.
     #[must_use]
-    pub fn has_error(&self, index: u32) -> bool {
-        self.arena.block(index).has_error()
+    pub fn has_error(&self, id: SocketId) -> bool {
+        self.begun(id).is_some_and(SocketBlock::has_error)
     }
 
     /// Says how far a stream with a low-water mark was sent; whether its writer, held up by
     /// the mark, may go on now. No if there is no such block.
     #[must_use]
-    pub fn note_sent(&self, index: u32, edge: u64, sent: u64, low_water: u32) -> bool {
-        let Some(block) = self.arena.get_block(index) else {
+    pub fn note_sent(&self, id: SocketId, edge: u64, sent: u64, low_water: u32) -> bool {
+        let Some(block) = self.begun(id) else {
             return false;
         };
         if block.sent_noted() != sent {
@@ -205,12 +205,12 @@ impl AdapterSession {
     }
 
     /// How far the host has written and read, as it has noted and may not have said yet:
-    /// (send stream, receive stream).
+    /// (send stream, receive stream). `None` if it has not begun.
     #[must_use]
-    pub fn edges_noted(&self, index: u32) -> (u64, u64) {
-        let block = self.arena.block(index);
+    pub fn edges_noted(&self, id: SocketId) -> Option<(u64, u64)> {
+        let block = self.begun(id)?;
         let written = block.snd.edge.load(Ordering::Acquire);
-        (written, block.rcv.done.load(Ordering::Acquire))
+        Some((written, block.rcv.done.load(Ordering::Acquire)))
     }
 
     /// Writes an answer to the mailbox of a channel; what does not fit is cut off. Returns

@@ -59,9 +59,9 @@ impl AdapterSession {
             self.note_ready(socket, &edges);
         }
         if edges.flags.contains(EdgeFlags::DEAD) {
-            let block = self.arena.block(socket.index);
-            let before = block.set_flags(BlockFlags::FAILED);
-            if !before.contains(BlockFlags::FAILED) {
+            let block = self.begun(socket);
+            let before = block.map(|block| block.set_flags(BlockFlags::FAILED));
+            if before.is_some_and(|before| !before.contains(BlockFlags::FAILED)) {
                 self.words.note(size_of::<u32>());
             }
         }

@@ -30,7 +30,6 @@ mod subscribers;
 mod wakeups;
 mod words;
 
-pub use blocks::Accepted;
 pub use channel::AdapterChannel;
 pub use channels::Next;
 pub use eventfds::Charge;

@@ -44,6 +44,22 @@ impl HostSession {
         self.arena.get_block(index)
     }
 
+    /// A program holds the block of this index from now on.
+    pub fn note_used(&self, index: u32) {
+        let end = &self.arena.header().sockets_end;
+        if end.load(Ordering::Relaxed) <= index {
+            end.fetch_max(index.saturating_add(1), Ordering::AcqRel);
+        }
+    }
+
+    /// The blocks that programs have ever held are these: those beyond are not touched, as to
+    /// look at a page of them is to have it.
+    #[must_use]
+    pub fn used_blocks(&self) -> std::ops::Range<u32> {
+        let end = self.arena.header().sockets_end.load(Ordering::Acquire);
+        0..end.min(self.arena.geometry().sockets)
+    }
+
     // ---- sleeping ----
 
     /// A waiter that this process has claimed.

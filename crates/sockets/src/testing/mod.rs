@@ -29,6 +29,9 @@ pub const SILENT_PORT: u16 = 9;
 /// sees it reads what no socket has received.
 pub const POISON: u8 = 0xdb;
 
+/// Bytes that the send stream of an accepted connection may hold.
+pub const SEND_LIMIT: u32 = 3 << 20;
+
 const GEOMETRY: Geometry = Geometry {
     channels: 64,
     waiters: 256,

@@ -1,10 +1,10 @@
 //! The sockets of the tests' engine, and how bytes get from one to the other.
 
-use super::POISON;
 use super::session::Session;
+use super::{POISON, SEND_LIMIT};
 use longshore_hostif::{
-    ACCEPT_RECORD, AcceptRecord, BlockFlags, CHUNK, DATAGRAM_HEADER, DatagramRecord, EdgeFlags,
-    Edges, SocketId, SocketKind, SocketState, datagram_span,
+    ACCEPT_RECORD, AcceptRecord, CHUNK, DATAGRAM_HEADER, DatagramRecord, EdgeFlags, Edges,
+    SocketId, SocketKind, SocketState, datagram_span,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -211,13 +211,9 @@ impl Session {
         let free = &arena.header().free_sockets;
         let accepted = free.pop(arena.socket_links()).expect("a sane list");
         let accepted = accepted.expect("enough sockets for the test");
-        let block = arena.block(accepted);
-        let generation = block.begin(SocketState::Connected, BlockFlags::BOUND);
-        block.set_local(to.into());
-        block.set_peer(local.into());
         let id = SocketId {
             index: accepted,
-            generation,
+            generation: arena.block(accepted).next_generation(),
         };
         let channels = self.peers[&listener].subscribers.clone();
         let mut peer = Peer::new(id, SocketKind::Stream, channels[0]);
@@ -233,7 +229,7 @@ impl Session {
             socket: id,
             local: to.into(),
             peer: local.into(),
-            rcv_edge: 0,
+            send_limit: SEND_LIMIT,
             subscriber: (channels.len() == 1).then(|| channels[0]),
         };
         let bytes: [u8; ACCEPT_RECORD] = record.encode();

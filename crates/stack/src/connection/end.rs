@@ -149,7 +149,7 @@ impl Stack {
             Kind::Idle(_) => {}
         }
         s.leave(id);
-        s.host.release_send_chunks(id.index);
+        s.host.release_send_chunks(id);
         s.host.give_block_back(id);
     }
 

@@ -47,8 +47,7 @@ impl Stack {
                 && let Some(session) = self.sessions.get(reader.session)
             {
                 let heed = whole_room(&reader.options, &sender.options) / 4;
-                let index = reader.id.index;
-                session.host.set_unsaid_limit(index, heed.max(1) as u32);
+                session.host.set_unsaid_limit(reader.id, heed.max(1) as u32);
             }
         }
     }

@@ -129,7 +129,7 @@ impl Stack {
             }
             let mut edges = socket.edges();
             // A pending error is told once, which may have been then.
-            if s.host.has_error(index) && !edges.flags.contains(EdgeFlags::DEAD) {
+            if s.host.has_error(socket.id) && !edges.flags.contains(EdgeFlags::DEAD) {
                 edges.flags |= EdgeFlags::SOFT_ERROR;
                 edges.errno = 0;
             }
@@ -220,11 +220,25 @@ impl Stack {
     /// The program has these connections: they are no listener's any more.
     fn accepted(&mut self, connections: Vec<u32>) {
         for key in connections {
-            match self.sockets.get_mut(key).map(|s| &mut s.kind) {
-                Some(Kind::Stream(c)) => c.listener = None,
-                Some(Kind::Pair(p)) => p.listener = None,
+            let Some(socket) = self.sockets.get_mut(key) else {
+                continue;
+            };
+            match &mut socket.kind {
+                Kind::Stream(c) => c.listener = None,
+                Kind::Pair(p) => p.listener = None,
                 _ => {}
             }
+            // What could not be said in a block that was not begun.
+            let edges = socket.edges();
+            if let Some(s) = self.sessions.get_mut(socket.session) {
+                if edges.flags.contains(EdgeFlags::DEAD) {
+                    s.host.put_edges_to(&socket.subscribers, socket.id, edges);
+                }
+                if socket.errors.is_some() {
+                    s.host.set_error(socket.id, 0, socket.kept_errors());
+                }
+            }
+            self.heed_receive_buffer(key);
         }
     }
 
@@ -235,9 +249,7 @@ impl Stack {
             let Some(socket) = self.sockets.get_mut(*key) else {
                 continue;
             };
-            if socket.subscribers.is_empty()
-                && let Some(s) = self.sessions.get_mut(socket.session)
-            {
+            if let Some(s) = self.sessions.get_mut(socket.session) {
                 socket.subscribers.add(channel);
                 s.host.put_edges(channel, socket.id, socket.edges());
                 s.host.wake_for(socket.id.index);

@@ -372,6 +372,9 @@ impl Program {
                 flags: EdgeFlags::empty(),
             });
             let index = record.socket.index;
+            let block = self.arena.block(index);
+            let begun = block.begin_accepted(&record, self.arena.block(listener.index));
+            assert!(begun, "it is there until it is closed");
             self.arena.set_held(self.channel.index(), index, true);
             self.put(Request::Subscribe {
                 socket: record.socket,
