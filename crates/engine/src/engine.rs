@@ -197,7 +197,7 @@ impl Engine {
         } else {
             EventfdSignaler::for_many()
         });
-        let may_be_held_up = signaler.may_wait();
+        let may_be_held_up = signaler.may_block();
         let policy = Policy {
             terms: Terms::new(config.users, config.geometry),
             private: config.private,

@@ -1,13 +1,13 @@
-//! Stretches of memory that another process may write while this one reads them.
+//! Ranges of memory that another process may write while this one reads them.
 //!
-//! They are never a `&[u8]`, which promises that nobody writes: they are copied out, or
-//! handed to a system call. `SharedMemory` makes them; both halves of the interface use them
-//! for payload in place.
+//! They are never a `&[u8]`, which would promise that they do not change: they are copied
+//! out, or passed to a system call. `SharedMemory` creates them; both halves of the
+//! interface use them for payload in place.
 
 use std::io::IoSlice;
 use std::marker::PhantomData;
 
-/// Bytes of shared memory, to be read. They may be others at each look.
+/// Bytes of shared memory, for reading. They may change between two accesses.
 ///
 /// It has the layout of the kernel's `iovec`.
 #[repr(C)]
@@ -32,7 +32,7 @@ impl<'a> SharedBytes<'a> {
     /// The `len` bytes at `base`.
     ///
     /// # Safety
-    /// They stay mapped for `'a`, and nobody has a `&mut` to them.
+    /// They stay mapped for `'a`, and there is no `&mut` to them.
     #[inline(always)]
     pub(crate) unsafe fn new(base: *const u8, len: usize) -> Self {
         Self {
@@ -42,7 +42,7 @@ impl<'a> SharedBytes<'a> {
         }
     }
 
-    /// How many there are.
+    /// The number of bytes.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
@@ -56,20 +56,21 @@ impl<'a> SharedBytes<'a> {
         self.len == 0
     }
 
-    /// Copies them out, as they are now. Panics if `to` is not as long.
+    /// Copies the present bytes out. Panics if `to` has another length.
     #[inline]
     pub fn copy_to(&self, to: &mut [u8]) {
         assert!(to.len() == self.len);
-        // SAFETY: mapped for `'a`, by the promise to `new`; `to` is private memory of that
-        // length. Another process may write meanwhile, and changes what is copied alone.
+        // SAFETY: mapped for `'a`, by the promise to `new`; `to` is private memory of
+        // that length. If another process writes meanwhile, only the copy is affected.
         unsafe { std::ptr::copy_nonoverlapping(self.base, to.as_mut_ptr(), self.len) }
     }
 
-    /// Several of them as the kernel takes them.
+    /// Converts a list of these to the kernel's form.
     ///
     /// # Safety
-    /// Another process may change the bytes at any moment. The caller passes the slices to a
-    /// system call, or to what copies or sums each byte once, and decides nothing by them.
+    /// Another process may change the bytes at any moment. The caller passes the slices
+    /// to a system call, or to code that copies or sums each byte once, and decides
+    /// nothing by them.
     #[inline(always)]
     #[must_use]
     pub unsafe fn io_slices<'b>(all: &'b [Self]) -> &'b [IoSlice<'a>] {

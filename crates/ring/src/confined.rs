@@ -1,23 +1,23 @@
-//! Whether this process runs under a filter of system calls (seccomp) that it
-//! has set for itself.
+//! Whether this process runs under a system call filter (seccomp) that it has installed
+//! itself.
 //!
-//! From then on the host's side makes no call that such a filter is likely to
-//! end the process for. What is left is what every program needs that reads and
-//! writes: read, write, poll, futex, the clock, memory. Nothing spins by giving
-//! way, no descriptor is made or passed, no process is asked whether it lives.
+//! From then on the host's side makes no call for which such a filter is likely to kill
+//! the process. It only uses what every program needs: read, write, poll, futex, clocks,
+//! memory. No loop yields, no descriptor is created or passed, and no process is checked
+//! for being alive.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static CONFINED: AtomicBool = AtomicBool::new(false);
 
-/// Whether a filter holds. One load.
+/// Whether a filter is installed. One load.
 #[inline]
 pub fn is_confined() -> bool {
     CONFINED.load(Ordering::Relaxed)
 }
 
-/// Says that a filter is about to hold, or that it came to nothing. What the
-/// process will need has to be there before.
+/// Records that a filter is about to be installed, or that this has failed. Whatever the
+/// process will need must exist before.
 pub fn set_confined(confined: bool) {
     CONFINED.store(confined, Ordering::Relaxed);
 }

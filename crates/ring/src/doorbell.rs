@@ -11,15 +11,15 @@ mod kernel {
     use std::io;
     use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-    /// An eventfd: rung by one side, waited for and cleared by the other.
+    /// An eventfd that one side signals and the other waits for and clears.
     #[derive(Debug)]
     pub struct Doorbell(OwnedFd);
 
     impl Doorbell {
-        /// Makes a new one, non-blocking and closed on exec.
+        /// Creates a new one, non-blocking and close-on-exec.
         ///
         /// # Errors
-        /// The kernel's, most likely that the limit of descriptors is reached.
+        /// The kernel's, most likely that the limit on descriptors is reached.
         pub fn new() -> io::Result<Self> {
             Ok(Self(eventfd(
                 0,
@@ -27,18 +27,19 @@ mod kernel {
             )?))
         }
 
-        /// Takes over an eventfd of a side that is trusted; of others see
+        /// Takes over an eventfd of a trusted side; for untrusted ones see
         /// [`EventfdSignaler`](crate::EventfdSignaler).
         pub fn from_fd(fd: OwnedFd) -> Self {
             Self(fd)
         }
 
-        /// Wakes whoever waits for it. A doorbell that rings already is left so.
+        /// Wakes the thread that waits for it. Signalling it again before it is cleared
+        /// has no further effect.
         pub fn ring(&self) {
             let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
         }
 
-        /// Silences it.
+        /// Clears it.
         pub fn clear(&self) {
             let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
         }
@@ -55,7 +56,8 @@ mod kernel {
 mod model {
     use loom::sync::{Condvar, Mutex};
 
-    /// What an eventfd does: it counts, and who waits for it goes on when it has.
+    /// The semantics of an eventfd: it counts, and a waiting thread continues once the
+    /// count is not 0.
     #[derive(Debug)]
     pub struct Doorbell {
         count: Mutex<u64>,
@@ -71,18 +73,18 @@ mod model {
             })
         }
 
-        /// As `write` to it.
+        /// As `write` on the eventfd.
         pub fn ring(&self) {
             *self.count.lock().expect("no model panics with it") += 1;
             self.rung.notify_all();
         }
 
-        /// As `read` from it.
+        /// As `read` on the eventfd.
         pub fn clear(&self) {
             *self.count.lock().expect("no model panics with it") = 0;
         }
 
-        /// As `poll` for it, without a time limit.
+        /// As `poll` on the eventfd, without a timeout.
         pub fn wait(&self) {
             let mut count = self.count.lock().expect("no model panics with it");
             while *count == 0 {

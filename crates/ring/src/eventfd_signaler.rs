@@ -1,19 +1,19 @@
-//! Rings eventfds that a side has that is not trusted, and is never held up by them.
+//! Signals eventfds that an untrusted process also holds, without being blocked by them.
 //!
-//! A program that sleeps in poll is given an eventfd, and has it, too: it can make
-//! it blocking and fill it to the brim at any moment, and then `write` would hold up
-//! whoever rings it for as long as the program likes. What the kernel signals by itself
-//! never waits: it counts up as far as there is room, and wakes. So a read of nothing
-//! from a file of our own is submitted (Linux AIO, `io_submit(2)`) whose end is to be
-//! signalled to that eventfd (IOCB_FLAG_RESFD); it is at its end when the call
-//! returns. That costs about twice as much as `write`, so an engine with one program
-//! alone, which can hold up nobody but itself, writes. An engine has one [`EventfdSignaler`].
+//! A program that sleeps in poll holds the eventfd as well: at any moment it can make it
+//! blocking and fill its counter, and a `write` would then block the engine for as long
+//! as the program likes. Signals from the kernel itself never block: they raise the count
+//! as far as possible, and wake. Therefore the engine submits a read of no bytes from a
+//! file of its own (Linux AIO, `io_submit(2)`), whose completion is signalled to that
+//! eventfd (IOCB_FLAG_RESFD); it has completed when the call returns. This costs about
+//! twice as much as `write`, so an engine with only one program, which can block nobody
+//! but itself, uses `write`. An engine has one [`EventfdSignaler`].
 //!
-//! A program can also have its eventfd watched by ten thousands of epoll instances, each of
-//! which the kernel looks at before a signal is done, and it lets nobody else have the
-//! processor meanwhile. One that has taken long is rung by a thread for such from then on,
-//! which pauses for a multiple of what it took, until it has been quick several times in a
-//! row.
+//! A program can also have its eventfd watched by tens of thousands of epoll instances.
+//! The kernel visits each of them before a signal returns, without rescheduling. An
+//! eventfd that was slow to signal is from then on signalled by a separate thread, which
+//! sleeps for a multiple of the time that it took, until the eventfd has been fast
+//! several times in a row.
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -25,36 +25,37 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
-/// Reads in flight at most. Each is over before the next is made; what the kernel
-/// notes of their ends is taken when there is no more room for it.
+/// Size of the AIO context. Each read has completed before the next is submitted;
+/// completion events are fetched only when the context is full.
 const DEPTH: usize = 64;
 
-/// To ring takes a microsecond or two; as long as this if many look at it, or if the
-/// processor was taken away.
-const DEAR: Duration = Duration::from_micros(100);
-/// So often in a row the thread for dear ones has rung one quickly: it is one no more.
-const QUICK: u32 = 16;
-/// The thread for dear ones pauses so many times as long as it took to ring one: what it does
-/// comes to less of a processor than what is noticed in the 99th of 100 cases.
-const PAUSE: u32 = 200;
-/// But no longer than this.
+/// A signal that takes at least this long counts as slow. One usually takes a microsecond
+/// or two; more if many instances watch the eventfd, or if the thread was preempted.
+const SLOW_SIGNAL: Duration = Duration::from_micros(100);
+/// After this many fast signals in a row an eventfd no longer counts as slow.
+const FAST_SIGNALS: u32 = 16;
+/// The thread for slow eventfds sleeps this many times as long as the signal took, so
+/// that its load stays below what delays one request in a hundred.
+const PAUSE_FACTOR: u32 = 200;
+/// Upper bound of that sleep.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// An eventfd that a side has that is not trusted.
+/// An eventfd that an untrusted process also holds.
 #[derive(Debug)]
 pub struct UntrustedEventfd {
     fd: OwnedFd,
-    /// How often it has to be quick to ring before it is not dear; 0 if it is not.
+    /// How many more fast signals are needed before it no longer counts as slow; 0 if it
+    /// does not.
     strikes: AtomicU32,
-    /// It is about to be rung by the thread for dear ones.
+    /// It is queued for the thread for slow eventfds.
     is_due: AtomicBool,
 }
 
 impl UntrustedEventfd {
-    /// Makes one, non-blocking, as it stays unless the other side has evil in mind.
+    /// Creates one, non-blocking, as it stays unless the other side is malicious.
     ///
     /// # Errors
-    /// The kernel's, most likely that the limit of descriptors is reached.
+    /// The kernel's, most likely that the limit on descriptors is reached.
     pub fn make() -> io::Result<Self> {
         let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
         Ok(Self {
@@ -64,18 +65,18 @@ impl UntrustedEventfd {
         })
     }
 
-    /// The eventfd, to be given to the other side.
+    /// The eventfd, to be passed to the other side.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
-    /// Rings it, and notes whether that took long; how long it took.
-    fn rung_by(&self, submitter: &Submitter) -> Duration {
+    /// Signals it and records whether that was slow; returns how long it took.
+    fn signal_timed(&self, submitter: &Submitter) -> Duration {
         let began = Instant::now();
         submitter.signal(&self.fd);
         let took = began.elapsed();
-        let strikes = if took >= DEAR {
-            QUICK
+        let strikes = if took >= SLOW_SIGNAL {
+            FAST_SIGNALS
         } else {
             self.strikes.load(Ordering::Relaxed).saturating_sub(1)
         };
@@ -83,76 +84,78 @@ impl UntrustedEventfd {
         took
     }
 
-    /// Whether it is rung by a thread for such, since that takes long.
-    pub fn is_dear(&self) -> bool {
+    /// Whether it is signalled by the thread for slow eventfds.
+    pub fn is_slow(&self) -> bool {
         self.strikes.load(Ordering::Relaxed) != 0
     }
 }
 
-/// What rings them: by the kernel's signals, if there is a submitter, and then it never
-/// waits; else by writing, and a program that has evil in mind can make it wait.
+/// Signals the eventfds: through the kernel's AIO completions if there is a submitter,
+/// which never blocks; otherwise by writing, which a malicious program can block.
 #[derive(Debug)]
 pub struct EventfdSignaler {
     submitter: Option<Arc<Submitter>>,
-    /// To the thread that rings dear ones.
-    dear: Option<Sender<Arc<UntrustedEventfd>>>,
+    /// The queue of the thread for slow eventfds.
+    slow: Option<Sender<Arc<UntrustedEventfd>>>,
 }
 
 impl EventfdSignaler {
-    /// One for programs that do not trust each other. Where the kernel has no AIO, or
-    /// none left (fs.aio-max-nr), it writes after all, and [`EventfdSignaler::may_wait`].
+    /// One for programs that do not trust each other. If the kernel has no AIO, or no
+    /// context left (fs.aio-max-nr), it writes, and [`EventfdSignaler::may_block`] is
+    /// true.
     pub fn for_many() -> Self {
         let submitter = Submitter::new().ok().map(Arc::new);
-        let dear = submitter.as_ref().and_then(|submitter| {
-            let (send, bells) = channel::<Arc<UntrustedEventfd>>();
+        let slow = submitter.as_ref().and_then(|submitter| {
+            let (send, slow_eventfds) = channel::<Arc<UntrustedEventfd>>();
             let submitter = submitter.clone();
             let ring = move || {
-                for bell in bells {
-                    bell.is_due.store(false, Ordering::Release);
-                    let took = bell.rung_by(&submitter);
-                    if took >= DEAR {
-                        std::thread::sleep((took * PAUSE).min(LONGEST_PAUSE));
+                for eventfd in slow_eventfds {
+                    eventfd.is_due.store(false, Ordering::Release);
+                    let took = eventfd.signal_timed(&submitter);
+                    if took >= SLOW_SIGNAL {
+                        std::thread::sleep((took * PAUSE_FACTOR).min(LONGEST_PAUSE));
                     }
                 }
             };
-            let thread = std::thread::Builder::new().name("bells".to_owned());
+            let thread = std::thread::Builder::new().name("slow-eventfds".to_owned());
             thread.spawn(ring).ok().map(|_| send)
         });
-        Self { submitter, dear }
+        Self { submitter, slow }
     }
 
-    /// One for a program that holds up nobody but itself.
+    /// One for a single program, which can block nobody but itself.
     pub fn for_one() -> Self {
         Self {
             submitter: None,
-            dear: None,
+            slow: None,
         }
     }
 
-    /// Whether a hostile program may hold it up.
-    pub fn may_wait(&self) -> bool {
+    /// Whether a hostile program can block it.
+    pub fn may_block(&self) -> bool {
         self.submitter.is_none()
     }
 
-    /// Wakes whoever waits for `bell`. One that rings already is left so.
-    pub fn ring(&self, bell: &Arc<UntrustedEventfd>) {
+    /// Wakes the thread that waits for `eventfd`. Signalling it again before it is cleared
+    /// has no further effect.
+    pub fn ring(&self, eventfd: &Arc<UntrustedEventfd>) {
         let Some(submitter) = &self.submitter else {
-            let _ = rustix::io::write(&bell.fd, &1u64.to_ne_bytes());
+            let _ = rustix::io::write(&eventfd.fd, &1u64.to_ne_bytes());
             return;
         };
-        if bell.is_dear()
-            && let Some(dear) = &self.dear
+        if eventfd.is_slow()
+            && let Some(slow) = &self.slow
         {
-            if !bell.is_due.swap(true, Ordering::AcqRel) {
-                let _ = dear.send(bell.clone());
+            if !eventfd.is_due.swap(true, Ordering::AcqRel) {
+                let _ = slow.send(eventfd.clone());
             }
             return;
         }
-        bell.rung_by(submitter);
+        eventfd.signal_timed(submitter);
     }
 }
 
-/// A context of Linux AIO, and the empty file that it reads.
+/// A Linux AIO context, and the empty file that it reads.
 #[derive(Debug)]
 struct Submitter {
     context: libc::c_ulong,
@@ -164,7 +167,7 @@ struct Submitter {
 #[derive(Debug, Default)]
 struct Iocb {
     data: u64,
-    /// `aio_key` and `aio_rw_flags`, in the order of the machine.
+    /// `aio_key` and `aio_rw_flags`, in native byte order.
     key_and_flags: [u32; 2],
     opcode: u16,
     priority: i16,
@@ -202,12 +205,12 @@ impl Submitter {
         Ok(Self { context, empty })
     }
 
-    fn signal(&self, bell: &OwnedFd) {
+    fn signal(&self, eventfd: &OwnedFd) {
         let read = Iocb {
             opcode: IOCB_CMD_PREAD,
             fd: self.empty.as_raw_fd() as u32,
             flags: IOCB_FLAG_RESFD,
-            signalled: bell.as_raw_fd() as u32,
+            signalled: eventfd.as_raw_fd() as u32,
             ..Iocb::default()
         };
         if self.submit(&read) == Err(Errno::AGAIN) {
@@ -258,14 +261,17 @@ mod tests {
     use super::*;
     use rustix::fs::{OFlags, fcntl_setfl};
 
-    fn count(bell: impl AsFd) -> u64 {
+    fn count(eventfd: impl AsFd) -> u64 {
         let mut count = [0; 8];
-        rustix::io::read(bell, &mut count).map_or(0, |_| u64::from_ne_bytes(count))
+        rustix::io::read(eventfd, &mut count).map_or(0, |_| u64::from_ne_bytes(count))
     }
 
-    fn bell() -> (OwnedFd, Arc<UntrustedEventfd>) {
-        let bell = UntrustedEventfd::make().unwrap();
-        (bell.fd().try_clone_to_owned().unwrap(), Arc::new(bell))
+    fn eventfd() -> (OwnedFd, Arc<UntrustedEventfd>) {
+        let eventfd = UntrustedEventfd::make().unwrap();
+        (
+            eventfd.fd().try_clone_to_owned().unwrap(),
+            Arc::new(eventfd),
+        )
     }
 
     /// One that very many watch is rung elsewhere, and none is lost.
@@ -274,10 +280,10 @@ mod tests {
     fn a_bell_that_many_watch_holds_up_nobody_else() {
         use rustix::event::epoll;
         let signaler = EventfdSignaler::for_many();
-        if signaler.may_wait() {
+        if signaler.may_block() {
             return;
         }
-        let (own, bell) = bell();
+        let (own, eventfd) = eventfd();
         let copies: Vec<OwnedFd> = (0..200).map(|_| own.try_clone().unwrap()).collect();
         let sets = (0..100).map(|_| {
             let set = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
@@ -289,13 +295,13 @@ mod tests {
         });
         let sets: Vec<OwnedFd> = sets.collect();
         let mut rung = 0;
-        while !bell.is_dear() {
-            signaler.ring(&bell);
+        while !eventfd.is_slow() {
+            signaler.ring(&eventfd);
             rung += 1;
-            assert!(rung < 1000, "20,000 watch it, and it is not dear");
+            assert!(rung < 1000, "20,000 watch it, and it is not slow");
         }
         assert_eq!(count(&own), rung);
-        signaler.ring(&bell);
+        signaler.ring(&eventfd);
         let began = Instant::now();
         while count(&own) == 0 {
             assert!(began.elapsed() < Duration::from_secs(60), "it is not rung");
@@ -303,9 +309,9 @@ mod tests {
         }
         // When nobody watches it any more it is soon like any other.
         drop(sets);
-        while bell.is_dear() {
-            signaler.ring(&bell);
-            assert!(began.elapsed() < Duration::from_secs(60), "it stays dear");
+        while eventfd.is_slow() {
+            signaler.ring(&eventfd);
+            assert!(began.elapsed() < Duration::from_secs(60), "it stays slow");
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -313,12 +319,12 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "it has no Linux AIO")]
     fn rings_as_often_as_it_likes() {
-        let (own, bell) = bell();
+        let (own, eventfd) = eventfd();
         for signaler in [EventfdSignaler::for_many(), EventfdSignaler::for_one()] {
             for _ in 0..10 * DEPTH {
-                signaler.ring(&bell);
+                signaler.ring(&eventfd);
                 // On a machine that is busy with others.
-                bell.strikes.store(0, Ordering::Relaxed);
+                eventfd.strikes.store(0, Ordering::Relaxed);
             }
             assert_eq!(count(&own), 10 * DEPTH as u64);
             assert_eq!(count(&own), 0);
@@ -330,14 +336,14 @@ mod tests {
     #[cfg_attr(miri, ignore = "it has no Linux AIO")]
     fn a_full_eventfd_that_blocks_does_not_hold_it_up() {
         let signaler = EventfdSignaler::for_many();
-        if signaler.may_wait() {
+        if signaler.may_block() {
             return;
         }
-        let (own, bell) = bell();
+        let (own, eventfd) = eventfd();
         fcntl_setfl(&own, OFlags::empty()).unwrap();
         rustix::io::write(&own, &(u64::MAX - 1).to_ne_bytes()).unwrap();
         for _ in 0..3 {
-            signaler.ring(&bell);
+            signaler.ring(&eventfd);
         }
         assert_eq!(count(&own), u64::MAX);
     }

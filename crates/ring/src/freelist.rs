@@ -1,14 +1,13 @@
-//! A stack of free indices in shared memory, which any thread of either side
-//! may pop and push without a lock.
+//! A lock-free stack of free indices in shared memory, which any thread of either side
+//! may pop and push.
 //!
-//! The head is an index and a tag that counts pops, so that a head which was
-//! popped and pushed back in between is not taken for the old one. A process
-//! that dies between a pop and its use loses that one index until the session
-//! ends.
+//! The head is an index and a tag that counts pops, so that a head which was popped and
+//! pushed back in between is not mistaken for the old one (the ABA problem). A process
+//! that dies between a pop and its use loses that one index until the session ends.
 //!
-//! A link that was never written, 0, leads to the index after it. So a stack of
-//! all indices is there as soon as the memory is, and a page of links takes memory
-//! only when an index of it is given back.
+//! A link that was never written, 0, stands for the next index. So a stack of all indices
+//! exists as soon as the memory does, and a page of links takes memory only when one of
+//! its indices is pushed.
 
 use crate::Corrupt;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -16,18 +15,18 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// No index.
 pub const NONE: u32 = u32::MAX;
 
-/// How often a pop or push is tried before the other side counts as hostile: each failure
-/// but the first few is one of a peer that never does anything else.
+/// How often a pop or push is retried before the other side counts as hostile: an honest
+/// peer causes only a few failures.
 const TRIES: u32 = 1 << 12;
 
-/// The head of a stack of free indices; the links lie in an array beside it.
+/// The head of a stack of free indices; the links are in a separate array.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct FreeList {
     head: AtomicU64,
 }
 
-/// The index that the link of `index`, one of `count`, leads to.
+/// The index after `index` in a list of `count`, by its link.
 fn follow(link: u32, index: u32, count: u32) -> u32 {
     match link {
         0 if index + 1 < count => index + 1,
@@ -36,7 +35,7 @@ fn follow(link: u32, index: u32, count: u32) -> u32 {
     }
 }
 
-/// The link that leads to `next`.
+/// The link that stands for `next`.
 fn link_to(next: u32) -> u32 {
     if next == NONE { NONE } else { next + 1 }
 }
@@ -53,17 +52,17 @@ impl FreeList {
         }
     }
 
-    /// Fills the stack with all of `count` indices, the lowest on top. Only before
-    /// anybody else uses it, and with links that are all 0.
+    /// Fills the stack with all of `count` indices, the lowest on top. Call it before any
+    /// other use, with links that are all 0.
     pub fn fill(&self, count: u32) {
         let first = if count == 0 { NONE } else { 0 };
         self.head.store(pack(0, first), Ordering::Release);
     }
 
-    /// Takes a free index; `None` when there is none left.
+    /// Pops a free index; `None` if there is none left.
     ///
     /// # Errors
-    /// [`Corrupt`] if the list names an index outside `next`.
+    /// [`Corrupt`] if the list contains an index outside `next`.
     pub fn pop(&self, next: &[AtomicU32]) -> Result<Option<u32>, Corrupt> {
         let mut head = self.head.load(Ordering::Acquire);
         for _ in 0..TRIES {
@@ -92,19 +91,19 @@ impl FreeList {
         Err(Corrupt::Livelock)
     }
 
-    /// Whether none is free now.
+    /// Whether no index is free at present.
     pub fn is_empty(&self) -> bool {
         self.head.load(Ordering::Acquire) as u32 == NONE
     }
 
-    /// How many indices are free. While others pop and push it is what was free at some
-    /// time, more or less; never more than there are. It takes as many steps as indices have
-    /// been given back.
+    /// The number of free indices. If other threads pop and push at the same time it is
+    /// approximate, but never more than there are indices. It takes as many steps as
+    /// indices have been pushed.
     pub fn count(&self, next: &[AtomicU32]) -> u32 {
         self.count_up_to(next, u32::MAX)
     }
 
-    /// The same, if it is less than `most`, which is then the answer: in as many steps.
+    /// As [`count`](Self::count), but at most `most`, in at most that many steps.
     pub fn count_up_to(&self, next: &[AtomicU32], most: u32) -> u32 {
         let limit = next.len() as u32;
         let most = most.min(limit);
@@ -115,7 +114,7 @@ impl FreeList {
         {
             let link = link.load(Ordering::Relaxed);
             if link == 0 {
-                // It was never given back, so none of those behind it was ever taken.
+                // It was never pushed, so none of the indices after it was ever popped.
                 return (count + limit - index).min(most);
             }
             count += 1;
@@ -124,7 +123,7 @@ impl FreeList {
         count
     }
 
-    /// Gives `index` back.
+    /// Pushes `index`.
     ///
     /// # Errors
     /// [`Corrupt`] if `index` is outside `next`.

@@ -1,9 +1,9 @@
-//! Sleeping on a word of shared memory until somebody wakes those that do: the kernel's
-//! futex, or a model of it when loom looks at all orders of steps. `Waiter` and `SharedLock`
-//! sleep on it.
+//! Sleeping on a word of shared memory until another thread wakes the sleepers: the
+//! kernel's futex, or a model of it when loom explores all interleavings. `Waiter` and
+//! `SharedLock` use it.
 //!
-//! The model has no time limits. So a wake-up that is missing is a deadlock in it, which loom
-//! reports, and not a delay that nobody notices.
+//! The model has no timeouts. So a missing wake-up is a deadlock in the model, which loom
+//! reports, and not an unnoticed delay.
 
 #[cfg(not(loom))]
 pub(crate) use kernel::{wait, wait_unless_interrupted, wake_all};
@@ -18,7 +18,7 @@ mod kernel {
     use rustix::thread::futex;
     use std::time::Duration;
 
-    /// Sleeps on `word` while it has this value, for at most `timeout`.
+    /// Sleeps on `word` while it has the value `value`, for at most `timeout`.
     pub(crate) fn wait(word: &AtomicU32, value: u32, timeout: Option<Duration>) -> Woken {
         let timeout = timespec(timeout);
         match futex::wait(word, futex::Flags::empty(), value, timeout.as_ref()) {
@@ -28,7 +28,7 @@ mod kernel {
         }
     }
 
-    /// The same, made as [`interruptible`](crate::interruptible) makes calls.
+    /// As [`wait`], interruptible as in [`interruptible`](crate::interruptible).
     pub(crate) fn wait_unless_interrupted(
         word: &AtomicU32,
         value: u32,
@@ -55,7 +55,7 @@ mod kernel {
         })
     }
 
-    /// Wakes all that sleep on `word`.
+    /// Wakes all threads that sleep on `word`.
     pub(crate) fn wake_all(word: &AtomicU32) {
         let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
     }
@@ -69,7 +69,7 @@ mod model {
     use std::time::Duration;
 
     loom::lazy_static! {
-        // One for all words: a model sleeps on one.
+        // One for all words: a model uses only one word.
         static ref SLEEPERS: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
     }
 

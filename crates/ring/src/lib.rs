@@ -1,17 +1,17 @@
 //! Shared memory between host and adapter: the home of Longshore's unsafe code.
 //!
-//! What it owns: a mapping that two processes share ([`SharedMemory`]), rings
-//! of fixed-size messages with one producer and one consumer ([`spsc`]), a
-//! stack of free indices that both sides may use ([`FreeList`]), the words on
-//! which one side sleeps until the other wakes it ([`Waiter`]), a lock that
-//! survives the death of its holder ([`SharedLock`]), the eventfd that wakes
-//! the adapter ([`Doorbell`]), what rings the host's eventfds ([`EventfdSignaler`]), and the
-//! stretches in which a thread runs no handler of a signal ([`Section`]).
+//! It contains a mapping that two processes share ([`SharedMemory`]), rings of fixed-size
+//! messages with one producer and one consumer ([`spsc`]), a stack of free indices that
+//! both sides may use ([`FreeList`]), the words on which one side sleeps until the other
+//! wakes it ([`Waiter`]), a lock that survives the death of its holder ([`SharedLock`]),
+//! the eventfd that wakes the adapter ([`Doorbell`]), the signaller of the host's
+//! eventfds ([`EventfdSignaler`]), and the sections in which a thread runs no signal
+//! handler ([`Section`]).
 //!
-//! Nothing here knows what the messages mean; `hostif` does. Whatever lies in
-//! shared memory may be changed by the other side at any moment, so it is only
-//! reached through atomics, each value is loaded once and checked before it is
-//! used, and a value that cannot be is an error, never a panic.
+//! This crate does not know what the messages mean; `hostif` does. The other side may
+//! change shared memory at any moment, so it is only accessed through atomics, each value
+//! is loaded once and checked before it is used, and an invalid value is an error, never
+//! a panic.
 
 mod bytes;
 mod confined;
@@ -42,11 +42,10 @@ pub use section::{
 pub use shm::{Room, Shared, SharedMemory, ShmError, Span};
 pub use waiter::{Sleep, Waiter, Woken};
 
-/// What the other side wrote cannot be: it is broken or hostile, and the
-/// session it belongs to ends.
+/// The other side wrote an invalid value: it is broken or hostile, and its session ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Corrupt {
-    /// A ring's indices are further apart than the ring is long.
+    /// The distance between a ring's indices exceeds its length.
     #[error("ring indices {head} and {tail} are further apart than {capacity}")]
     RingIndices {
         /// The consumer's index.

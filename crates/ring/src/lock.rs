@@ -1,16 +1,16 @@
 //! A lock in shared memory that survives the death of its holder.
 //!
-//! Several threads and processes of one session may use the same socket; what
-//! one call does to a stream is done under this lock. The word holds the
-//! holder's thread id. Whoever waits for long looks whether that thread still
-//! lives and takes the lock over if it does not: all that is done under it only
-//! moves edges forward, so what the dead one left half done is safe to redo.
+//! Several threads and processes of one session may use the same socket; each call's work
+//! on a stream is done under this lock. The word contains the holder's thread id. A
+//! thread that has waited for long checks whether the holder is alive and takes the lock
+//! over if it is not: all work under the lock only moves edges forward, so half-finished
+//! work is safe to redo.
 //!
-//! The other side of the shared memory never holds it, since neither side may wait for the
-//! other. What nobody needs while no call works it may take all the same: it makes an
-//! [`Offer`] on a free lock and, if nobody has taken the lock meanwhile, makes it good.
-//! Whoever locks next is told ([`Locked::is_taken`]), also if the one who was told first
-//! has died.
+//! The other side of the shared memory never holds the lock, since neither side may wait
+//! for the other. It may still take what is not needed while no call is in progress: it
+//! makes an [`Offer`] on a free lock and, if no thread has taken the lock meanwhile,
+//! completes it. The next thread that locks is notified ([`Locked::is_taken`]), also if
+//! the thread that was notified first has died.
 
 use crate::futex;
 use crate::sync::{AtomicU32, Ordering, hint};
@@ -18,17 +18,18 @@ use std::cell::Cell;
 use std::time::Duration;
 
 const FREE: u32 = 0;
-/// Set beside the holder's id when somebody sleeps for the lock.
+/// Set with the holder's id when a thread sleeps for the lock.
 const WAITED_FOR: u32 = 1 << 31;
-/// The other side is about to take what the lock protects. Alone in the word.
+/// The other side is about to take what the lock protects. Only set in a free lock.
 const OFFERED: u32 = 1 << 30;
-/// The other side has taken it, and no holder has noted that. Beside a holder's id, or not.
+/// The other side has taken it, and no holder has noted that yet. May be set with a
+/// holder's id.
 const TAKEN: u32 = 1 << 29;
-/// What a thread's id lies in (it is less than 2^22, `PID_MAX_LIMIT`).
+/// The bits of a thread id (it is less than 2^22, `PID_MAX_LIMIT`).
 const HOLDER: u32 = TAKEN - 1;
-/// Looks at the lock before sleeping for it.
+/// How often the lock is tried before sleeping for it.
 const SPINS: u32 = if cfg!(loom) { 1 } else { 200 };
-/// How long to sleep before looking whether the holder still lives.
+/// How long to sleep before checking whether the holder is alive.
 const LONGEST_SLEEP: Duration = Duration::from_millis(10);
 
 #[cfg(not(loom))]
@@ -54,7 +55,7 @@ fn new_thread_id() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get() as u32
 }
 
-/// All threads of a model are one of the kernel's.
+/// All threads of a model are one thread of the kernel.
 #[cfg(loom)]
 fn new_thread_id() -> u32 {
     use std::sync::atomic::AtomicU32;
@@ -62,31 +63,31 @@ fn new_thread_id() -> u32 {
     NEXT.fetch_add(1, Ordering::Relaxed) & HOLDER
 }
 
-/// The thread of a model that has died before it began.
+/// A thread of a model that died before it began.
 #[cfg(loom)]
 const DEAD: u32 = 1;
 
-/// The thread of a model that has died last.
+/// The thread of a model that died last.
 #[cfg(loom)]
 static DIED: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(DEAD);
 
-/// The thread of a model that calls this dies, and another goes on in its place.
+/// The model's current thread dies, and another continues in its place.
 #[cfg(loom)]
 pub fn die() {
     DIED.store(thread_id(), Ordering::Relaxed);
     forget_thread_id();
 }
 
-/// Forgets the cached id of this thread: a child of `fork` has another.
+/// Discards the cached thread id: a child of `fork` has another one.
 pub fn forget_thread_id() {
     THREAD_ID.with(|id| id.set(0));
 }
 
-/// This thread holds the lock already: a signal handler interrupted it inside.
+/// This thread already holds the lock: a signal handler interrupted it inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reentered;
 
-/// The lock. All zero is free.
+/// The lock. An all-zero lock is free.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct SharedLock(AtomicU32);
@@ -97,16 +98,16 @@ impl SharedLock {
         Self(AtomicU32::new(FREE))
     }
 
-    /// A lock that a thread has with which it died, while another slept for it.
+    /// A lock whose holder has died while another thread slept for it.
     #[cfg(loom)]
     pub fn left_by_the_dead() -> Self {
         Self(AtomicU32::new(DEAD | WAITED_FOR))
     }
 
-    /// Takes the lock, waiting for it as long as its holder lives.
+    /// Takes the lock, and waits for it as long as its holder is alive.
     ///
     /// # Errors
-    /// [`Reentered`] if this very thread holds it.
+    /// [`Reentered`] if the calling thread holds it.
     pub fn lock(&self) -> Result<Locked<'_>, Reentered> {
         let me = thread_id();
         match self
@@ -121,13 +122,13 @@ impl SharedLock {
         }
     }
 
-    /// Frees the lock in a child of `fork` that has a copy of it, where its holder is not.
-    /// Says whether there was one.
+    /// Frees the copy of the lock in a child of `fork`, where its holder does not exist.
+    /// Returns whether there was a holder.
     pub fn free_in_child(&self) -> bool {
         self.0.swap(FREE, Ordering::AcqRel) != FREE
     }
 
-    /// Takes the lock if nobody has it.
+    /// Takes the lock if it is free.
     pub fn try_lock(&self) -> Option<Locked<'_>> {
         self.0
             .compare_exchange(FREE, thread_id(), Ordering::Acquire, Ordering::Relaxed)
@@ -138,8 +139,8 @@ impl SharedLock {
             })
     }
 
-    /// Begins to take what the lock protects, from the other side of the memory. `None` if
-    /// a call is at work on it, or it was taken before.
+    /// Begins to take what the lock protects, from the other side of the memory. `None`
+    /// if a call is in progress, or it was taken before.
     pub fn offer(&self) -> Option<Offer<'_>> {
         self.0
             .compare_exchange(FREE, OFFERED, Ordering::Acquire, Ordering::Relaxed)
@@ -147,20 +148,20 @@ impl SharedLock {
             .map(|_| Offer(self))
     }
 
-    /// Whether it was taken, and no holder has noted that.
+    /// Whether it was taken, and no holder has noted that yet.
     pub fn is_taken(&self) -> bool {
         self.0.load(Ordering::Acquire) & TAKEN != 0
     }
 
-    /// Takes a free lock's mark away, for another use of it.
+    /// Clears a free lock's mark of having been taken, for reuse.
     pub fn forget_taken(&self) {
         let _ = self
             .0
             .compare_exchange(TAKEN, FREE, Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// Makes this thread the holder in the place of whoever `word` names. Those that sleep
-    /// for a dead holder's lock now sleep for this thread's.
+    /// Makes this thread the holder in place of the one in `word`. Threads that slept for
+    /// a dead holder's lock now sleep for this thread's.
     fn succeed(&self, word: u32, me: u32) -> Option<Locked<'_>> {
         let marks = word & (TAKEN | WAITED_FOR);
         self.0
@@ -192,7 +193,7 @@ impl SharedLock {
             if owner == FREE {
                 continue;
             }
-            if !lives(owner)
+            if !is_alive(owner)
                 && let Some(locked) = self.succeed(word, me)
             {
                 return Ok(locked);
@@ -216,7 +217,7 @@ impl Default for SharedLock {
     }
 }
 
-/// The lock, held until this goes.
+/// The lock, held until this value is dropped.
 #[derive(Debug)]
 pub struct Locked<'a> {
     lock: &'a SharedLock,
@@ -224,8 +225,8 @@ pub struct Locked<'a> {
 }
 
 impl Locked<'_> {
-    /// Whether the other side has taken what the lock protects ([`Offer`]), as the holder
-    /// has to note. To note it twice must do no harm.
+    /// Whether the other side has taken what the lock protects ([`Offer`]), which the
+    /// holder must note. Noting it twice must be harmless.
     #[inline]
     pub fn is_taken(&self) -> bool {
         self.taken
@@ -247,13 +248,13 @@ impl Drop for Locked<'_> {
     }
 }
 
-/// An offer to take what a lock protects; withdrawn when it goes.
+/// An offer to take what a lock protects; withdrawn when it is dropped.
 #[derive(Debug)]
 pub struct Offer<'a>(&'a SharedLock);
 
 impl Offer<'_> {
-    /// Takes it, unless a call has begun to work on it: says whether it is the taker's.
-    /// What is read of it between offer and this is what it was.
+    /// Takes it, unless a call has begun; returns whether it was taken. If so, what was
+    /// read since the offer has not changed.
     pub fn take(self) -> bool {
         self.0
             .0
@@ -264,7 +265,7 @@ impl Offer<'_> {
 
 impl Drop for Offer<'_> {
     fn drop(&mut self) {
-        // It is not there if it was taken, or a call has come first.
+        // The mark is gone if it was taken, or a call came first.
         let _ = self
             .0
             .0
@@ -272,18 +273,18 @@ impl Drop for Offer<'_> {
     }
 }
 
-/// Whether a thread of this id exists (in this pid namespace).
+/// Whether a thread with this id exists (in this pid namespace).
 #[cfg(loom)]
-fn lives(id: u32) -> bool {
+fn is_alive(id: u32) -> bool {
     id != DEAD && id != DIED.load(Ordering::Relaxed)
 }
 
-/// Whether a thread of this id exists (in this pid namespace).
+/// Whether a thread with this id exists (in this pid namespace).
 #[cfg(not(loom))]
-fn lives(id: u32) -> bool {
+fn is_alive(id: u32) -> bool {
     use rustix::process::{Pid, test_kill_process};
     if crate::is_confined() {
-        // It cannot be asked; if it is dead, another process finds out.
+        // The kernel cannot be asked; if the thread is dead, another process detects it.
         return true;
     }
     match Pid::from_raw(id as i32) {

@@ -1,5 +1,5 @@
-//! Who is at the other end of a Unix socket, and that it sends no descriptors: options of
-//! sockets that are not in `rustix`. Called by the engine for each program that attaches.
+//! The credentials of a Unix socket's peer, and refusing descriptors from it: socket
+//! options that are not in `rustix`. The engine uses them for each program that attaches.
 
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -9,12 +9,12 @@ const SO_PASSRIGHTS: libc::c_int = 83;
 /// `SO_PEERPIDFD` of the same (Linux 6.5).
 const SO_PEERPIDFD: libc::c_int = 77;
 
-/// Whoever connected a Unix socket, as it was then.
+/// The process that connected a Unix socket, as it was then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerCredentials {
-    /// The process, by our namespace of pids; 0 if it cannot be seen from there.
+    /// The process id, in our pid namespace; 0 if it is not visible there.
     pub pid: u32,
-    /// Its effective user, by our namespace of users.
+    /// Its effective user id, in our user namespace.
     pub uid: u32,
 }
 
@@ -22,7 +22,7 @@ fn last_error() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-/// Who connected this socket.
+/// The process that connected this socket.
 ///
 /// # Errors
 /// The kernel's.
@@ -76,9 +76,9 @@ pub fn peer_pidfd(socket: impl AsFd) -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// From now on, whoever sends descriptors to this Unix socket, or to one that is accepted
-/// from it, gets EPERM. Such a descriptor is closed by whoever is to receive it, which lasts
-/// as long as its owner likes.
+/// From now on a process that sends descriptors to this Unix socket, or to one accepted
+/// from it, gets EPERM. Otherwise the receiver would have to close such a descriptor,
+/// which can take as long as its owner likes.
 ///
 /// # Errors
 /// The kernel's: NOPROTOOPT before Linux 6.16.

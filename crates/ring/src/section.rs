@@ -1,14 +1,14 @@
-//! Sections: stretches of the program's calls in which no handler of a signal is to run,
-//! and the sleeps in them that a signal ends.
+//! Sections: parts of the library's calls in which no signal handler may run, and sleeps
+//! in them that a signal ends.
 //!
-//! A handler may leave by `siglongjmp`, an exception or `pthread_exit`, or make calls of its
-//! own. In a section the thread may hold a lock or a use of a socket, so whoever catches
-//! signals (`preload`) postpones the handler there and runs it when the section ends, as the
-//! kernel does at the end of a system call. What this module owns is the thread's
-//! [`Section`], and a system call ([`interruptible`]) that is not made, or is given up, when
-//! a handler was postponed: between the last look at that and the call there is no gap,
-//! because the trampoline that postpones moves a thread that it finds there past the call
-//! ([`past_call`]).
+//! A handler may leave by `siglongjmp`, an exception or `pthread_exit`, or make calls of
+//! its own. In a section the thread may hold a lock or a reference to a socket, so the
+//! code that catches signals (`preload`) postpones the handler and runs it when the
+//! section ends, as the kernel does at the end of a system call. This module owns the
+//! thread's [`Section`], and a system call ([`interruptible`]) that is not made, or is
+//! aborted, when a handler was postponed. There is no race between the last check and the
+//! call, because the trampoline that postpones handlers moves a thread that it finds
+//! there past the call ([`past_call`]).
 
 use rustix::event::PollFd;
 use rustix::io::Errno;
@@ -19,25 +19,25 @@ use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 /// Bytes of the kernel's `siginfo_t`.
 pub const INFO_BYTES: usize = 128;
 
-/// A thread's section, and the one handler that was postponed in it: with it, all other
-/// signals are held back from the thread.
+/// A thread's section, and the one handler that was postponed in it: all other signals
+/// are blocked in the thread meanwhile.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Section {
     /// The signal whose handler was postponed; 0 if none was.
     postponed: AtomicU32,
-    /// Sections that the thread is in, one in another.
+    /// Nesting depth of the thread's sections.
     depth: Cell<u32>,
-    /// The call that was given up for the handler is made again after it, if the handler's
+    /// The call that was aborted for the handler is restarted after it, if the handler's
     /// flags permit (SA_RESTART).
     pub restarts: Cell<bool>,
-    /// It is to be made again now.
+    /// The call is to be restarted now.
     pub again: Cell<bool>,
-    /// The flags of the handler.
+    /// The handler's flags.
     pub flags: Cell<u32>,
-    /// Signals that were held back from the thread before, as the kernel's set has them.
+    /// Signals that the thread blocked before, as a kernel signal set.
     pub mask: Cell<u64>,
-    /// What came with the signal (`siginfo_t`).
+    /// The signal's information (`siginfo_t`).
     pub info: Cell<[u64; INFO_BYTES / 8]>,
 }
 
@@ -48,13 +48,14 @@ impl Section {
         self.depth.set(self.depth.get().wrapping_add(1));
     }
 
-    /// The section ends. Says whether it was the outermost, with a handler postponed: it is
-    /// to run now.
+    /// The section ends. Returns whether it was the outermost one and a handler was
+    /// postponed, which must run now.
     #[inline]
     pub fn leave(&self) -> bool {
         let depth = self.depth.get().wrapping_sub(1);
         self.depth.set(depth);
-        // A handler that comes from here on is not postponed, and one that came is seen.
+        // A handler that runs after this is not postponed; one that ran before is
+        // detected.
         compiler_fence(Ordering::SeqCst);
         depth == 0 && self.postponed() != 0
     }
@@ -65,13 +66,13 @@ impl Section {
         self.depth.get() != 0
     }
 
-    /// Leaves all sections for a handler that cannot be postponed, and may never come back.
-    /// Returns what [`Section::resume`] takes if it does.
+    /// Leaves all sections for a handler that cannot be postponed, and may not return.
+    /// Returns the argument of [`Section::resume`] for when it does.
     pub fn suspend(&self) -> u32 {
         self.depth.replace(0)
     }
 
-    /// The handler has come back.
+    /// The handler has returned.
     pub fn resume(&self, depth: u32) {
         self.depth.set(depth);
     }
@@ -82,7 +83,8 @@ impl Section {
         self.postponed.load(Ordering::Relaxed)
     }
 
-    /// Notes, last of all, that the handler of a signal was postponed; 0 that it was not.
+    /// Records, as the last step, that the handler of a signal was postponed; 0 clears
+    /// this.
     pub fn postpone(&self, signal: u32) {
         self.postponed.store(signal, Ordering::Release);
     }
@@ -92,9 +94,9 @@ impl Section {
 mod native {
     use super::Section;
 
-    // The thread's section lies where a handler reaches it without a call: what the loader
-    // does for other thread-local variables may take memory. The call is written out so that
-    // it is known where a thread stands in it.
+    // The section is where a handler reaches it without a call: the loader's mechanism
+    // for other thread-local variables may allocate memory. The system call is in
+    // assembly so that the position of a thread in it is known.
     std::arch::global_asm!(
         ".pushsection .tbss.longshore_section,\"awT\",@nobits",
         ".balign 8",
@@ -177,8 +179,8 @@ mod native {
     }
 }
 
-/// Elsewhere handlers are never postponed (`preload` does it on x86-64 alone), so that there
-/// is nothing to end a call for.
+/// On other targets handlers are never postponed (`preload` does this on x86-64 only), so
+/// no call has to be aborted.
 #[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
 mod native {
     use super::Section;
@@ -217,16 +219,17 @@ mod native {
     }
 }
 
-/// Does something with this thread's section.
+/// Calls `with` with this thread's section.
 #[inline]
 pub fn section<T>(with: impl FnOnce(&Section) -> T) -> T {
-    // SAFETY: it is as long as the thread, and nobody else has it.
+    // SAFETY: it exists as long as the thread, and no other thread accesses it.
     with(unsafe { &*native::own() })
 }
 
-/// Makes a system call, unless a handler was postponed in this thread's section, or is
-/// before the kernel begins with it: then, and if one is while it waits, the result is
-/// -EINTR (even of handlers with SA_RESTART). Negative results are error numbers.
+/// Makes a system call, unless a handler was postponed in this thread's section or is
+/// before the kernel begins with it. In that case, and if a handler is postponed while it
+/// waits, the result is -EINTR (also for handlers with SA_RESTART). Negative results are
+/// error numbers.
 ///
 /// # Safety
 /// As the system call of this number.
@@ -238,7 +241,7 @@ pub unsafe fn interruptible(number: i64, arguments: [usize; 6]) -> isize {
     })
 }
 
-/// `poll`, made as [`interruptible`] makes calls.
+/// `poll`, interruptible as in [`interruptible`].
 ///
 /// # Errors
 /// The kernel's; EINTR as there.
@@ -255,9 +258,9 @@ pub fn poll_unless_interrupted(
     }
 }
 
-/// Where a thread goes on that a signal has found at the instruction `at` in
-/// [`interruptible`], with the kernel's call not begun, or to begin anew: behind it. `None`
-/// if it was elsewhere.
+/// Where a thread continues that a signal has found at the instruction `at` in
+/// [`interruptible`], before the kernel's call or its restart: after the call. `None` if
+/// the thread was elsewhere.
 pub fn past_call(at: usize) -> Option<usize> {
     native::past_call(at)
 }

@@ -9,8 +9,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// Types that may lie in memory which another process changes at any moment:
-/// every bit pattern is valid, and every access goes through an atomic.
+/// Types that may be in memory which another process changes at any moment: every bit
+/// pattern is valid, and every access is atomic.
 ///
 /// # Safety
 /// The type is `repr(C)` or transparent and consists of atomics and of other
@@ -34,10 +34,10 @@ unsafe impl Shared for crate::Waiter {}
 // SAFETY: an atomic.
 unsafe impl Shared for crate::SharedLock {}
 
-/// Why shared memory could not be had.
+/// Why shared memory could not be created or mapped.
 #[derive(Debug, thiserror::Error)]
 pub enum ShmError {
-    /// The kernel refused to make or size it.
+    /// The kernel refused to create or resize it.
     #[error("no shared memory of {len} bytes: {source}")]
     Create {
         /// Bytes asked for.
@@ -53,8 +53,8 @@ pub enum ShmError {
         /// The kernel's reason.
         source: rustix::io::Errno,
     },
-    /// The descriptor that was handed over is not shared memory of that size,
-    /// or its giver could still shrink it under us.
+    /// The descriptor that was passed is not shared memory of that size, or the other
+    /// side could still shrink it.
     #[error("the descriptor is not sealed shared memory of {expected} bytes")]
     NotOurs {
         /// Bytes it should have.
@@ -62,30 +62,29 @@ pub enum ShmError {
     },
 }
 
-/// A shared mapping. It stays where it is until it, and every [`Span`] of it, is
-/// dropped.
+/// A shared mapping. It stays mapped until it, and every [`Span`] of it, is dropped.
 #[derive(Debug)]
 pub struct SharedMemory {
     base: NonNull<u8>,
     len: usize,
     fd: OwnedFd,
-    /// What unmaps it, shared with its spans.
+    /// Unmaps the memory when dropped; shared with its spans.
     mapping: Arc<Mapping>,
 }
 
-/// What is mapped, and is unmapped with it.
+/// A mapping, which is unmapped when this is dropped.
 #[derive(Debug)]
 struct Mapping {
     base: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: the mapping is only reached through `Shared` types, which are `Sync`,
-// and through copies of bytes that nobody assumes to be stable.
+// SAFETY: the mapping is only accessed through `Shared` types, which are `Sync`, and
+// through copies of bytes that are not assumed to be stable.
 unsafe impl Send for SharedMemory {}
 // SAFETY: as above.
 unsafe impl Sync for SharedMemory {}
-// SAFETY: it is never read or written through; unmapping may be done by any thread.
+// SAFETY: it is never accessed through this type; any thread may unmap it.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -93,13 +92,13 @@ unsafe impl Sync for Mapping {}
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, every reference into it borrows its
-        // `SharedMemory`, and every span has kept us.
+        // `SharedMemory`, and every span keeps this value alive.
         unsafe { pages::unmap(self.base, self.len) };
     }
 }
 
-/// A piece of shared memory to be filled by copies, its bounds checked once and for
-/// all. It keeps the memory mapped.
+/// A range of shared memory to be filled by copies, with its bounds checked once. It
+/// keeps the memory mapped.
 #[derive(Debug)]
 pub struct Span {
     base: NonNull<u8>,
@@ -114,13 +113,14 @@ unsafe impl Send for Span {}
 unsafe impl Sync for Span {}
 
 impl Span {
-    /// Where `len` bytes at `at` of it go, if it has them.
+    /// The room for `len` bytes at `at` of it, if that is within its bounds.
     #[inline(always)]
     #[must_use]
     pub fn room(&self, at: u64, len: usize) -> Option<Room<'_>> {
         let last = self.len.checked_sub(len)?;
         (at <= last as u64).then(|| Room {
-            // SAFETY: inside, or at the end of, what was checked when the span was made.
+            // SAFETY: inside, or at the end of, the range that was checked when the span
+            // was created.
             base: unsafe { self.base.add(at as usize) },
             len,
             span: PhantomData,
@@ -128,7 +128,7 @@ impl Span {
     }
 }
 
-/// Room in a [`Span`].
+/// Room in a [`Span`] for a number of bytes.
 #[derive(Debug)]
 pub struct Room<'a> {
     base: NonNull<u8>,
@@ -137,20 +137,20 @@ pub struct Room<'a> {
 }
 
 impl Room<'_> {
-    /// Fills it. Panics if `from` is not as long as it is.
+    /// Fills it. Panics if `from` has another length.
     #[inline(always)]
     pub fn fill(self, from: &[u8]) {
         assert!(from.len() == self.len);
-        // SAFETY: `Span::room` has seen to it that there is room for that many bytes; the
-        // source is private memory. The other side may race with it, and only gets other
-        // bytes for it.
+        // SAFETY: `Span::room` has checked that there is room for that many bytes; the
+        // source is private memory. A race with the other side only changes the bytes
+        // that it reads.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.base.as_ptr(), from.len()) }
     }
 }
 
 impl SharedMemory {
-    /// Makes `len` bytes of zeroed shared memory, which take room only where
-    /// they are touched. It is sealed against being shrunk or grown.
+    /// Creates `len` bytes of zeroed shared memory, which is allocated page by page when
+    /// first accessed. It is sealed against shrinking and growing.
     ///
     /// # Errors
     /// [`ShmError`], if the kernel refuses.
@@ -159,11 +159,11 @@ impl SharedMemory {
         Self::map(fd, len)
     }
 
-    /// Maps memory that the other side made.
+    /// Maps memory that the other side created.
     ///
     /// # Errors
-    /// [`ShmError::NotOurs`] if the descriptor is not sealed memory of `len`
-    /// bytes, so that touching it could fault.
+    /// [`ShmError::NotOurs`] if the descriptor is not sealed memory of `len` bytes, so
+    /// that an access could fault.
     pub fn open(fd: OwnedFd, len: usize) -> Result<Self, ShmError> {
         if !pages::are_ours(&fd, len) {
             return Err(ShmError::NotOurs { expected: len });
@@ -182,17 +182,16 @@ impl SharedMemory {
         })
     }
 
-    /// Takes memory for the first page of `from` and maps it, as touching it would. Where
-    /// that cannot be (Linux before 5.14), nothing happens until it is touched. Panics if
-    /// it lies outside.
+    /// Allocates and maps the page at `from`, as an access would. Without kernel support
+    /// (Linux before 5.14) nothing happens. Panics if it lies outside.
     pub fn populate(&self, from: usize) {
         assert!(from < self.len);
         // SAFETY: inside our own mapping by the line above.
         unsafe { pages::populate(self.base.add(from)) };
     }
 
-    /// Gives the memory of `len` bytes from `offset` on back to the system, for both sides:
-    /// it reads as zero, and takes memory again when it is next written to.
+    /// Returns the memory of `len` bytes from `offset` on to the system, for both sides:
+    /// it reads as zero, and is allocated again when it is next written.
     ///
     /// # Errors
     /// The kernel's.
@@ -201,12 +200,12 @@ impl SharedMemory {
         pages::release(&self.fd, self.base, offset, len)
     }
 
-    /// Bytes mapped.
+    /// Length of the mapping in bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether nothing is mapped (never, for memory that was made here).
+    /// Whether the length is 0 (never for memory that was created here).
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -239,15 +238,15 @@ impl SharedMemory {
     #[inline]
     pub fn write(&self, offset: usize, from: &[u8]) {
         assert!(offset <= self.len && from.len() <= self.len - offset);
-        // SAFETY: in bounds by the line above; the source is private memory.
-        // The other side may race with it, and only gets other bytes for it.
+        // SAFETY: in bounds by the line above; the source is private memory. A race with
+        // the other side only changes the bytes that it reads.
         unsafe {
             std::ptr::copy_nonoverlapping(from.as_ptr(), self.base.as_ptr().add(offset), from.len())
         }
     }
 
-    /// The `len` bytes at `offset`, to be filled as often as need be. Panics if they
-    /// lie outside.
+    /// The `len` bytes at `offset`, to be filled any number of times. Panics if they lie
+    /// outside.
     pub fn span(&self, offset: usize, len: usize) -> Span {
         assert!(offset <= self.len && len <= self.len - offset);
         Span {
@@ -276,12 +275,12 @@ impl SharedMemory {
         unsafe { SharedBytes::new(self.base.as_ptr().add(offset), len) }
     }
 
-    /// The `len` bytes at `offset`, to be handed to the kernel or to be copied
-    /// or summed. Panics if they lie outside.
+    /// The `len` bytes at `offset`, to be passed to the kernel, copied or summed. Panics
+    /// if they lie outside.
     ///
     /// # Safety
-    /// The other side may change the bytes at any moment. The caller must not
-    /// decide anything on them that it does not check after copying them.
+    /// The other side may change the bytes at any moment. The caller must not decide
+    /// anything by them that it does not check after copying them.
     #[inline]
     pub unsafe fn bytes(&self, offset: usize, len: usize) -> &[u8] {
         assert!(offset <= self.len && len <= self.len - offset);

@@ -1,11 +1,10 @@
-//! A ring of 64-byte messages with one producer and one consumer, which may
-//! live in two processes that do not trust each other.
+//! A ring of 64-byte messages with one producer and one consumer, which may be in two
+//! processes that do not trust each other.
 //!
-//! Indices count messages and wrap at 2^32; the capacity is a power of two. A
-//! producer stages messages and then publishes them all with one store, so a
-//! batch costs one crossing; a producer that dies between the two has published
-//! nothing. Each side keeps a private copy of its own index and never reads it
-//! back from shared memory.
+//! Indices count messages and wrap at 2^32; the capacity is a power of two. A producer
+//! stages messages and then publishes all of them with one store, so a batch costs one
+//! crossing; a producer that dies between the two has published nothing. Each side keeps
+//! a private copy of its own index and never reads it back from shared memory.
 
 use crate::Corrupt;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -16,12 +15,12 @@ pub const WORDS: usize = 8;
 /// One message: 64 bytes, one cache line.
 pub type Message = [u64; WORDS];
 
-/// A message's place in shared memory.
+/// The slot of a message in shared memory.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Slot {
     words: [AtomicU64; WORDS],
-    /// In a model, nobody reads a message while another is put in its place.
+    /// In a model, a message is not read while another is stored in its slot.
     #[cfg(loom)]
     access: loom::cell::UnsafeCell<()>,
 }
@@ -65,10 +64,11 @@ impl Default for Slot {
 #[derive(Debug)]
 struct Line(AtomicU32);
 
-/// From the index of what is published in [`Indices`] to that of what is given back, bytes.
+/// Distance in bytes between the index of published messages in [`Indices`] and that of
+/// released ones.
 pub const INDEX_STRIDE: usize = std::mem::offset_of!(Indices, head);
 
-/// A ring's two indices, each on a cache line of its own.
+/// A ring's two indices, each on its own cache line.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Indices {
@@ -85,23 +85,22 @@ impl Indices {
         }
     }
 
-    /// How many messages the producer has published, modulo 2^32.
+    /// The number of messages that the producer has published, modulo 2^32.
     pub fn published(&self) -> u32 {
         self.tail.0.load(Ordering::Acquire)
     }
 
-    /// How many of them the consumer has given back.
+    /// The number of them that the consumer has released.
     pub fn given_back(&self) -> u32 {
         self.head.0.load(Ordering::Acquire)
     }
 
-    /// Whether nothing was published that the consumer has not given back, by the word of
-    /// both.
+    /// Whether all published messages were released, according to both indices.
     pub fn are_even(&self) -> bool {
         self.published() == self.given_back()
     }
 
-    /// Empties the ring. Only while neither side uses it.
+    /// Empties the ring. Neither side may be using it.
     pub fn reset(&self) {
         self.tail.0.store(0, Ordering::Relaxed);
         self.head.0.store(0, Ordering::Release);
@@ -114,11 +113,11 @@ impl Default for Indices {
     }
 }
 
-/// The ring has no room; the message was not taken.
+/// The ring is full; the message was not staged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full;
 
-/// The producing side's private state.
+/// The producer's private state.
 #[derive(Debug, Clone, Default)]
 pub struct Producer {
     tail: u32,
@@ -136,15 +135,15 @@ impl Producer {
         }
     }
 
-    /// How many more messages fit, by the consumer's word.
+    /// How many more messages fit, according to the consumer's index.
     ///
     /// # Errors
-    /// [`Corrupt::RingIndices`] if the consumer claims to have taken what was
-    /// never published.
+    /// [`Corrupt::RingIndices`] if the consumer claims to have released messages that
+    /// were never published.
     pub fn room(&mut self, ring: &Indices, capacity: u32) -> Result<u32, Corrupt> {
         let head = ring.head.0.load(Ordering::Acquire);
-        // What is staged is in the ring, too: a head that goes back cannot have more behind
-        // it than there is.
+        // Staged messages are in the ring too: if the head goes back, there must not be
+        // more of them than the capacity.
         let taken = self.tail.wrapping_sub(head);
         if self.published.wrapping_sub(head) > capacity || taken > capacity {
             return Err(Corrupt::RingIndices {
@@ -172,7 +171,8 @@ impl Producer {
         self.stage_leaving(0, ring, slots, message)
     }
 
-    /// The same, if so many places are free after it: they are kept for others.
+    /// As [`stage`](Self::stage), if `kept` slots remain free after it, which are
+    /// reserved.
     ///
     /// # Errors
     /// As [`Producer::stage`].
@@ -193,7 +193,7 @@ impl Producer {
         Ok(Ok(()))
     }
 
-    /// Lets the consumer see all that is staged; returns how many messages.
+    /// Publishes all staged messages to the consumer; returns how many.
     pub fn publish(&mut self, ring: &Indices) -> u32 {
         let staged = self.tail.wrapping_sub(self.published);
         if staged != 0 {
@@ -203,24 +203,24 @@ impl Producer {
         staged
     }
 
-    /// Which message is staged next: counts all, modulo 2^32.
+    /// The number of the message that is staged next, modulo 2^32.
     pub fn next(&self) -> u32 {
         self.tail
     }
 
-    /// Whether the consumer was last seen to have taken message `number`, one of those
-    /// that were staged lately.
+    /// Whether the consumer was last seen to have released message `number`, one of those
+    /// staged recently.
     pub fn is_taken(&self, number: u32) -> bool {
         self.head_seen.wrapping_sub(number).cast_signed() > 0
     }
 
-    /// How many messages are staged and not yet published.
+    /// The number of staged messages that are not published yet.
     pub fn staged(&self) -> u32 {
         self.tail.wrapping_sub(self.published)
     }
 }
 
-/// The consuming side's private state.
+/// The consumer's private state.
 #[derive(Debug, Clone, Default)]
 pub struct Consumer {
     head: u32,
@@ -265,7 +265,7 @@ impl Consumer {
         Ok(Some(message))
     }
 
-    /// Gives the places of all taken messages back to the producer.
+    /// Releases the slots of all messages taken to the producer.
     pub fn release(&mut self, ring: &Indices) {
         if self.head != self.released {
             ring.head.0.store(self.head, Ordering::Release);
@@ -273,7 +273,7 @@ impl Consumer {
         }
     }
 
-    /// Whether the producer has published what was not yet taken.
+    /// Whether the producer has published messages that were not taken yet.
     pub fn pending(&self, ring: &Indices) -> bool {
         self.head != self.tail_seen || ring.tail.0.load(Ordering::Acquire) != self.head
     }

@@ -1,4 +1,4 @@
-//! The atomics: the real ones, or loom's when a model is checked.
+//! The atomics: the standard ones, or loom's when a model is checked.
 
 #[cfg(loom)]
 pub(crate) use loom::{

@@ -1,13 +1,13 @@
-//! The word on which one side sleeps until the other wakes it.
+//! A word on which one side sleeps until the other wakes it.
 //!
-//! The sleeper declares itself ([`Waiter::declare`]), looks once more whether
-//! what it waits for has come, and only then sleeps. The waker publishes first
-//! and then looks at the word ([`Waiter::wake`]). With a full fence on both
-//! sides one of the two always sees the other, so no wake-up is lost, and a
-//! waker whose peer is awake pays one load.
+//! The sleeper declares itself ([`Waiter::declare`]), checks once more whether what it
+//! waits for has arrived, and only then sleeps. The waker publishes first and then checks
+//! the word ([`Waiter::wake`]). With a full fence on both sides at least one of them sees
+//! the other, so no wake-up is lost, and a waker whose peer is awake pays one load.
 //!
-//! A sleeper with an eventfd may also be parked ([`Waiter::park`]): it looks at nothing
-//! any more until it is rung for, even for what can wait until it looks for another reason.
+//! A sleeper with an eventfd may also be parked ([`Waiter::park`]): it does not check
+//! anything until its eventfd is signalled, not even what could otherwise wait until its
+//! next check.
 
 use crate::Doorbell;
 use crate::futex;
@@ -15,25 +15,25 @@ use crate::sync::{AtomicU32, Ordering, fence};
 use std::time::Duration;
 
 const AWAKE: u32 = 0;
-/// Beside the values of [`Sleep`].
+/// Used beside the values of [`Sleep`].
 const PARKED: u32 = 3;
 
-/// How a sleeper sleeps, and so how it is woken.
+/// How a sleeper sleeps, which determines how it is woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Sleep {
     /// On the word itself, in `futex`.
     Futex = 1,
-    /// In poll, select or epoll, on an eventfd that the waker has.
+    /// In poll, select or epoll, on an eventfd that the waker also has.
     Eventfd = 2,
 }
 
-/// Why [`Waiter::sleep`] came back.
+/// Why [`Waiter::sleep`] has returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Woken {
-    /// Somebody woke it, or the kernel did for no reason: look again.
+    /// It was woken, or woke up spuriously: check again.
     Yes,
-    /// The time ran out.
+    /// The timeout has expired.
     TimedOut,
     /// A signal handler ran.
     Interrupted,
@@ -44,7 +44,7 @@ pub enum Woken {
 #[derive(Debug)]
 pub struct Waiter {
     sleeping: AtomicU32,
-    /// The process that has it; 0 when it is free.
+    /// The process that owns it; 0 if it is free.
     pub owner: AtomicU32,
 }
 
@@ -57,39 +57,40 @@ impl Waiter {
         }
     }
 
-    /// Says that its owner is about to sleep. The owner must look once more for
-    /// what it waits for before it does.
+    /// Declares that its owner is about to sleep. The owner must check once more for what
+    /// it waits for before it does.
     pub fn declare(&self, how: Sleep) {
         self.sleeping.store(how as u32, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// Says that its owner looks at nothing more until its eventfd rings, which every waker
-    /// does from now on until its owner takes this back ([`Waiter::cancel`]). So a waker that
-    /// dies, or is stopped, between the two steps of a wake-up keeps no other from waking it.
-    /// The owner must look once more before it relies on that.
+    /// Declares that its owner checks nothing more until its eventfd is signalled. Every
+    /// waker signals it from now on, until its owner withdraws this ([`Waiter::cancel`]);
+    /// so a waker that dies or is stopped between the two steps of a wake-up does not
+    /// prevent others from waking it. The owner must check once more before it relies on
+    /// that.
     pub fn park(&self) {
         self.sleeping.store(PARKED, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// Takes the declaration back; what was waited for has come.
+    /// Withdraws the declaration, since what was waited for has arrived.
     pub fn cancel(&self) {
         self.sleeping.store(AWAKE, Ordering::Relaxed);
     }
 
-    /// Whether it still says that its owner sleeps.
+    /// Whether it still declares that its owner sleeps.
     pub fn is_declared(&self) -> bool {
         self.sleeping.load(Ordering::Acquire) != AWAKE
     }
 
-    /// The waker's fence: between publishing and looking at waiters.
+    /// The waker's fence, between publishing and checking waiters.
     pub fn fence() {
         fence(Ordering::SeqCst);
     }
 
-    /// Takes the sleeper's declaration, so that only one waker wakes it. Comes
-    /// after [`Waiter::fence`]. `None` if its owner is awake, or parked.
+    /// Takes the sleeper's declaration, so that only one waker wakes it. Call it after
+    /// [`Waiter::fence`]. `None` if its owner is awake, or parked.
     pub fn take(&self) -> Option<Sleep> {
         let seen = self.sleeping.load(Ordering::Relaxed);
         if seen == AWAKE || seen == PARKED {
@@ -102,12 +103,13 @@ impl Waiter {
         match taken {
             Ok(2) => Some(Sleep::Eventfd),
             Ok(_) => Some(Sleep::Futex),
-            // It has looked since the waker published: when it woke, or before it was parked.
+            // It has checked since the waker published: when it woke, or before it was
+            // parked.
             Err(_) => None,
         }
     }
 
-    /// Wakes its owner if it sleeps or is parked; says whether it did. Comes after
+    /// Wakes its owner if it sleeps or is parked; returns whether it did. Call it after
     /// [`Waiter::fence`]. `bell` is the eventfd of this waiter, if it has one.
     pub fn wake(&self, bell: Option<&Doorbell>) -> bool {
         if let Some(bell) = bell
@@ -130,7 +132,8 @@ impl Waiter {
         }
     }
 
-    /// The same for what can wait until its owner next looks: wakes it only if it is parked.
+    /// For events that can wait until the owner's next check: wakes it only if it is
+    /// parked.
     pub fn wake_parked(&self, bell: &Doorbell) -> bool {
         let is_parked = self.sleeping.load(Ordering::Relaxed) == PARKED;
         if is_parked {
@@ -144,12 +147,12 @@ impl Waiter {
         futex::wake_all(&self.sleeping);
     }
 
-    /// Sleeps on the word for at most `timeout`, if it still says so.
+    /// Sleeps on the word for at most `timeout`, unless the declaration was taken.
     pub fn sleep(&self, timeout: Option<Duration>) -> Woken {
         futex::wait(&self.sleeping, Sleep::Futex as u32, timeout)
     }
 
-    /// The same, unless a handler was postponed in this thread's section
+    /// As [`sleep`](Self::sleep), unless a handler was postponed in this thread's section
     /// ([`interruptible`](crate::interruptible)).
     pub fn sleep_unless_interrupted(&self, timeout: Option<Duration>) -> Woken {
         futex::wait_unless_interrupted(&self.sleeping, Sleep::Futex as u32, timeout)

@@ -1,5 +1,5 @@
-//! The pages behind shared memory: a sealed memfd of the kernel's, mapped; or, under Miri,
-//! which knows no shared mappings, memory of this process that no other can map.
+//! The pages of shared memory: a mapped, sealed memfd; or, under Miri, which has no
+//! shared mappings, memory of this process that no other process can map.
 
 #[cfg(not(miri))]
 pub(super) use kernel::{are_ours, make, map, populate, release, unmap};
@@ -17,7 +17,7 @@ mod kernel {
     use std::os::fd::OwnedFd;
     use std::ptr::NonNull;
 
-    /// Makes `len` bytes of zeroed memory that nobody can shrink or grow.
+    /// Creates `len` bytes of zeroed memory that cannot be resized.
     pub(in crate::shm) fn make(name: &str, len: usize) -> Result<OwnedFd, Errno> {
         let fd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&fd, len as u64)?;
@@ -40,7 +40,7 @@ mod kernel {
     }
 
     /// # Safety
-    /// It was mapped here with this length, and nobody uses it any more.
+    /// It was mapped here with this length, and is no longer used.
     pub(in crate::shm) unsafe fn unmap(base: NonNull<u8>, len: usize) {
         // SAFETY: the caller's promise.
         let _ = unsafe { munmap(base.as_ptr().cast(), len) };
@@ -54,7 +54,7 @@ mod kernel {
         let _ = unsafe { madvise(page.as_ptr().cast(), 1, advice) };
     }
 
-    /// Empties a part of it, for all who have mapped it.
+    /// Discards a part of it, for all processes that have mapped it.
     pub(in crate::shm) fn release(
         fd: &OwnedFd,
         _: NonNull<u8>,
@@ -78,12 +78,12 @@ mod process {
         Layout::from_size_align(len.max(1), 4096).expect("a length that can be mapped")
     }
 
-    /// Any descriptor: it only has to be one.
+    /// Any valid descriptor.
     pub(in crate::shm) fn make(_: &str, _: usize) -> Result<OwnedFd, Errno> {
         eventfd(0, EventfdFlags::CLOEXEC)
     }
 
-    /// No other mapping of the same memory can be had.
+    /// There is no other mapping of the same memory.
     pub(in crate::shm) fn are_ours(_: &OwnedFd, _: usize) -> bool {
         false
     }
