@@ -278,8 +278,8 @@ fn attach_hint(error: &AttachError) -> Option<&'static str> {
                 "it was started by another release of longshore: start it again with this one"
             }
             Refusal::NoResources => {
-                "end some of its programs, or start it with more (`ulimit -n`, or LimitNOFILE= \
-                 of its service)"
+                "end some of its programs, or start it with more (`ulimit -n` and `ulimit -v`, or \
+                 LimitNOFILE= and LimitAS= of its service)"
             }
             Refusal::Draining => {
                 "start it again when it has ended, or leave --engine out to get one of your own"
@@ -378,6 +378,7 @@ mod tests {
         for (why, says) in [
             (Refusal::Version, "another release"),
             (Refusal::NoResources, "ulimit -n"),
+            (Refusal::NoResources, "ulimit -v"),
             (Refusal::Draining, "when it has ended"),
             (Refusal::NotAllowed, "`users`"),
             (Refusal::NoChannel, "session.processes"),
