@@ -44,10 +44,20 @@ pub(crate) struct Remembered {
     library: CString,
 }
 
-/// The variables, if the program is on Longshore. The first call has to be before the
-/// program begins.
+static REMEMBERED: OnceLock<Option<Remembered>> = OnceLock::new();
+
+/// Whether it is known what the environment was when the program started. Libraries that
+/// come before libc (sanitizers, allocators) call before it has one.
+pub(crate) fn is_known() -> bool {
+    REMEMBERED.get().is_some() || !environ.load(Ordering::Relaxed).is_null()
+}
+
+/// The variables, if the program is on Longshore, as far as that [is known](is_known). The
+/// first call that knows it has to be before the program begins.
 pub(crate) fn remembered() -> Option<&'static Remembered> {
-    static REMEMBERED: OnceLock<Option<Remembered>> = OnceLock::new();
+    if !is_known() {
+        return None;
+    }
     REMEMBERED.get_or_init(read).as_ref()
 }
 

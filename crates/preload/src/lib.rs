@@ -23,6 +23,7 @@ mod log;
 mod owner;
 mod real;
 mod room;
+pub mod sanitizers;
 mod signals;
 mod state;
 pub mod user;

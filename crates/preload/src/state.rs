@@ -151,10 +151,10 @@ pub(crate) fn is_off() -> bool {
     }
 }
 
-/// Looks at the environment, once.
+/// Looks at the environment, once there is one.
 fn asked_for() -> bool {
     let asked = environment::remembered().is_some();
-    if !asked {
+    if !asked && environment::is_known() {
         MODE.store(OFF, Ordering::Relaxed);
     }
     asked

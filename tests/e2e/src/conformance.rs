@@ -11,7 +11,15 @@ use std::time::Duration;
 /// # Panics
 /// If a check fails that should pass.
 pub fn run(bed: &Testbed, program: &str) {
-    let binary = compile(bed, program);
+    run_built(bed, program, &[]);
+}
+
+/// The same of a program that is compiled with these flags, too.
+///
+/// # Panics
+/// If a check fails that should pass.
+pub fn run_built(bed: &Testbed, program: &str, flags: &[&str]) {
+    let binary = compile_with(bed, program, flags);
     let checks = list(&binary);
     assert!(!checks.is_empty(), "{program} has no checks");
     let mut wrong = Vec::new();
@@ -99,12 +107,18 @@ fn list(binary: &Path) -> Vec<String> {
 /// If it does not compile.
 #[must_use]
 pub fn compile(bed: &Testbed, name: &str) -> PathBuf {
+    compile_with(bed, name, &[])
+}
+
+fn compile_with(bed: &Testbed, name: &str, flags: &[&str]) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("programs")
         .join(format!("{name}.c"));
     let binary = bed.directory("programs").join(name);
     let output = Command::new("gcc")
-        .args(["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
+        .args(["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"])
+        .args(flags)
+        .arg("-o")
         .arg(&binary)
         .arg(&source)
         .output()
