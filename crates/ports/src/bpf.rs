@@ -1,9 +1,9 @@
-//! Classic BPF, as much of it as our filters need: instructions, their codes, and the form in
+//! Classic BPF, as far as our filters need it: instructions, their codes, and the form in
 //! which the kernel takes a program (linux/filter.h).
 //!
-//! Programs load from the network header and ask the kernel for the protocol, so that the same
-//! ones serve interfaces with and without a link layer. Used by the filter of a packet port
-//! and by what drops SYNs early ([`crate::syn_drop`]).
+//! Programs load from the network header and ask the kernel for the protocol, so that
+//! they work on interfaces with and without a link layer. The filter of a packet port and
+//! the SYN filter ([`crate::syn_drop`]) use it.
 
 use rustix::io::Errno;
 
@@ -32,15 +32,15 @@ pub(crate) const JUMP_GREATER: u16 = 0x25;
 pub(crate) const JUMP_ANY_BIT: u16 = 0x45;
 pub(crate) const RETURN: u16 = 0x06;
 
-/// `SKF_NET_OFF`: loads from here on are from the network header.
+/// `SKF_NET_OFF`: offsets from here on are relative to the network header.
 pub(crate) const NETWORK: u32 = (-0x10_0000i32) as u32;
-/// `SKF_AD_OFF`: loads from here on ask for what the kernel knows.
+/// `SKF_AD_OFF`: offsets from here on select ancillary data of the kernel.
 const KNOWN: u32 = (-0x1000i32) as u32;
-/// The EtherType, link layer or not.
+/// The EtherType, with or without a link layer.
 pub(crate) const PROTOCOL: u32 = KNOWN;
-/// The station that the frame is for (`PACKET_HOST` and so on).
+/// The packet type (`PACKET_HOST` and so on).
 pub(crate) const PACKET_TYPE: u32 = KNOWN + 4;
-/// Whether it bore a VLAN tag, which the kernel has taken off: then it is of
+/// Whether the frame had a VLAN tag, which the kernel has removed: then it belongs to
 /// another network.
 pub(crate) const VLAN_TAG_PRESENT: u32 = KNOWN + 48;
 /// A random number of 32 bits.
@@ -51,7 +51,7 @@ pub(crate) const ARP: u32 = 0x0806;
 pub(crate) const IPV4: u32 = 0x0800;
 pub(crate) const IPV6: u32 = 0x86dd;
 
-/// The whole frame.
+/// Accepts the whole frame.
 pub(crate) const PASS: u32 = u32::MAX;
 pub(crate) const DROP: u32 = 0;
 
@@ -60,16 +60,16 @@ pub(crate) fn step(code: u16, k: u32) -> Instruction {
     branch(code, k, 0, 0)
 }
 
-/// A conditional jump over so many instructions.
+/// A conditional jump over this many instructions.
 pub(crate) fn branch(code: u16, k: u32, jt: u8, jf: u8) -> Instruction {
     Instruction { code, jt, jf, k }
 }
 
-/// Hands `use_it` the program as the kernel's calls take it. What the `sock_fprog` points to
-/// lives as long as `use_it` runs.
+/// Calls `use_it` with the program in the kernel's form. The memory that the `sock_fprog`
+/// points to exists as long as `use_it` runs.
 ///
 /// # Errors
-/// `INVAL` if the program is longer than any can be, or what `use_it` gives.
+/// `INVAL` if the program is longer than allowed, or the error of `use_it`.
 pub(crate) fn with_program<T>(
     program: &[Instruction],
     use_it: impl FnOnce(&mut libc::sock_fprog) -> Result<T, Errno>,

@@ -1,9 +1,9 @@
-//! The tracer: stands on any port and writes every frame that passes, both
-//! ways, to a pcapng file that Wireshark and tcpdump read.
+//! The tracer: wraps any port and writes every frame that passes, in both directions, to
+//! a pcapng file that Wireshark and tcpdump read.
 //!
-//! Frames are recorded as they cross the port: what is still to be cut is one
-//! long record. Checksums that are still to be completed are completed in the
-//! record. When writing fails, the capture ends and the port goes on.
+//! Frames are recorded as they pass the port: a segment that is still to be segmented is
+//! one long record. Partial checksums are completed in the record. If writing fails, the
+//! capture ends and the port continues.
 
 use std::fmt;
 use std::fs::File;
@@ -28,13 +28,13 @@ use crate::{
 const INBOUND: u32 = 1;
 const OUTBOUND: u32 = 2;
 
-/// Where the tracer gets the time: since 1970, UTC.
+/// The clock of the tracer: time since 1970, UTC.
 pub type Clock = Box<dyn FnMut() -> Duration + Send>;
 
-/// Why a capture could not be started, or ended.
+/// Why a capture could not be started, or ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
-    /// The file cannot be made.
+    /// The file cannot be created.
     #[error("cannot create the capture file {path}: {source}")]
     Create {
         /// Its path.
@@ -70,8 +70,8 @@ impl<P: fmt::Debug, W: Write> fmt::Debug for CapturePort<P, W> {
 }
 
 impl<P: Port> CapturePort<P, File> {
-    /// Records to a file, which is replaced if it exists, on the system's
-    /// clock. Up to `snap_len` bytes of each frame are kept; all if `None`.
+    /// Records to a file, which is replaced if it exists, with the system's clock. Up to
+    /// `snap_len` bytes of each frame are kept; all if `None`.
     ///
     /// # Errors
     /// [`CaptureError`].
@@ -90,7 +90,7 @@ impl<P: Port> CapturePort<P, File> {
 }
 
 impl<P: Port, W: Write> CapturePort<P, W> {
-    /// Records to `output`, on a clock of the caller's.
+    /// Records to `output`, with a clock of the caller's.
     ///
     /// # Errors
     /// [`CaptureError::Write`].
@@ -126,7 +126,7 @@ impl<P: Port, W: Write> CapturePort<P, W> {
         })
     }
 
-    /// Frames recorded.
+    /// The number of recorded frames.
     pub fn recorded(&self) -> u64 {
         self.recorded
     }
@@ -181,7 +181,7 @@ impl<P: Port, W: Write + Send> Port for CapturePort<P, W> {
                     .extend_from_slice(&part[..left.min(part.len())]);
             }
             if let RxChecksum::Partial { start, offset } = meta.checksum {
-                // One that lies outside the frame is recorded as it came.
+                // A field outside the frame is recorded unchanged.
                 let _ = finish_checksum(&mut self.scratch, start, offset);
             }
             self.record(INBOUND);
@@ -198,7 +198,7 @@ impl<P: Port, W: Write + Send> Port for CapturePort<P, W> {
                 self.scratch.extend_from_slice(piece);
             }
             if let Some(c) = frame.checksum {
-                // The port below took the frame, so the field lies inside.
+                // The port below has accepted the frame, so the field is inside it.
                 let _ = finish_checksum(&mut self.scratch, c.start, c.offset);
             }
             self.record(OUTBOUND);

@@ -1,8 +1,8 @@
-//! The one check of a frame against what a port can do, for all ports.
+//! Validation of a frame against a port's capabilities, for all ports.
 
 use crate::{Capabilities, MAX_PIECES, PortError, TxFrame};
 
-/// Answers the frame's length if a port with these capabilities takes it.
+/// Returns the frame's length if a port with these capabilities accepts it.
 pub(crate) fn check(capabilities: &Capabilities, frame: &TxFrame<'_>) -> Result<usize, PortError> {
     let len = frame.frame_len();
     let bad = |reason| Err(PortError::BadOffload { reason });

@@ -1,9 +1,9 @@
-//! The fault injector: stands on any port and loses, doubles, corrupts and
-//! reorders frames in each direction, from a seed.
+//! The fault injector: wraps any port and drops, duplicates, corrupts and reorders frames
+//! in each direction, from a seed.
 //!
-//! Frames that hold several segments are cut first, both ways, and checksums
-//! completed, so that each segment meets its own fate and a flipped bit is
-//! seen by its receiver.
+//! Frames with several segments are segmented first, in both directions, and checksums
+//! completed, so that each segment has its own fault and the receiver detects a flipped
+//! bit.
 
 use std::io::IoSliceMut;
 use std::net::IpAddr;
@@ -16,21 +16,21 @@ use crate::{
     Capabilities, FaultCounts, Faults, Port, PortCounters, PortError, RECV_ROOM, RxMeta, TxFrame,
 };
 
-/// How many later frames a reordered one may let pass.
+/// How many later frames may overtake a reordered one.
 const REORDER_DEPTH: u64 = 3;
 
-/// What goes wrong, in each direction.
+/// The faults in each direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct FaultConfig {
-    /// To the wire.
+    /// Towards the wire.
     pub tx: Faults,
     /// From the wire.
     pub rx: Faults,
-    /// Where the random numbers start.
+    /// The seed of the random numbers.
     pub seed: u64,
 }
 
-/// A frame held back until so many others have passed.
+/// A frame held back until this many others have passed.
 #[derive(Debug)]
 struct Held {
     frame: StoredFrame,
@@ -53,8 +53,7 @@ impl Lane {
         }
     }
 
-    /// Subjects a finished frame to chance; what is left of it becomes ready,
-    /// or is held back.
+    /// Applies a random fault to a frame; the result becomes ready, or is held back.
     fn admit(&mut self, bytes: &[u8], link: usize) {
         let fate = self.dice.roll(bytes.len(), link);
         if fate.lost {
@@ -76,7 +75,7 @@ impl Lane {
         }
     }
 
-    /// One frame has passed those that are held back.
+    /// One frame has passed the frames that are held back.
     fn let_pass(&mut self) {
         for held in &mut self.held {
             held.passes -= 1;
@@ -87,7 +86,7 @@ impl Lane {
         }
     }
 
-    /// Nothing more comes for now: lets go of all that is held back.
+    /// No more frames arrive for now: releases all that are held back.
     fn release(&mut self) {
         for held in self.held.drain(..) {
             self.ready.push(held.frame);
@@ -95,7 +94,7 @@ impl Lane {
     }
 }
 
-/// A port on which things go wrong.
+/// A port with faults.
 #[derive(Debug)]
 pub struct FaultPort<P> {
     inner: P,
@@ -107,8 +106,8 @@ pub struct FaultPort<P> {
     scratch: Vec<u8>,
 }
 
-/// What a port can do with us on it: faults befall single segments, so all are
-/// cut here, and none arrive merged.
+/// The capabilities with faults: they apply to single segments, so all frames are
+/// segmented here, and none arrive merged.
 fn shown(under: &Capabilities) -> Capabilities {
     Capabilities {
         tx_checksum: true,
@@ -123,7 +122,7 @@ fn shown(under: &Capabilities) -> Capabilities {
 }
 
 impl<P: Port> FaultPort<P> {
-    /// Stands on `inner`.
+    /// Wraps `inner`.
     pub fn new(inner: P, config: &FaultConfig) -> Self {
         let capabilities = shown(inner.capabilities());
         FaultPort {
@@ -137,7 +136,7 @@ impl<P: Port> FaultPort<P> {
         }
     }
 
-    /// What has gone wrong: to the wire, and from it.
+    /// The faults so far: towards the wire, and from it.
     pub fn fault_counts(&self) -> (FaultCounts, FaultCounts) {
         (self.tx.dice.counts, self.rx.dice.counts)
     }
@@ -147,7 +146,7 @@ impl<P: Port> FaultPort<P> {
         &self.inner
     }
 
-    /// Hands what is ready to the port below. False if it took not all.
+    /// Passes the ready frames to the port below. False if it did not accept all.
     fn push_out(&mut self) -> Result<bool, PortError> {
         while let Some(frame) = self.tx.ready.front() {
             match self.inner.send(&TxFrame::whole(&frame.bytes)) {
@@ -162,8 +161,8 @@ impl<P: Port> FaultPort<P> {
         Ok(true)
     }
 
-    /// Fetches the next frame of the port below and subjects its segments to
-    /// chance. False when there is none.
+    /// Receives the next frame of the port below and applies faults to its segments.
+    /// False if there is none.
     fn pull_in(&mut self) -> Result<bool, PortError> {
         let Some(meta) = self.inner.recv(&mut self.buffer)? else {
             return Ok(false);
@@ -227,7 +226,7 @@ impl<P: Port> Port for FaultPort<P> {
         }
         self.count_losses();
         self.counters.sent(len, frame.gso.is_some());
-        // What the port below does not take now waits for the next call.
+        // Frames that the port below does not accept now wait for the next call.
         self.push_out().map(|_| ())
     }
 

@@ -6,7 +6,7 @@ use std::io::IoSliceMut;
 
 use crate::{Gso, RxChecksum, RxMeta, TxFrame};
 
-/// A frame and what is known of it.
+/// A frame and its offload information.
 #[derive(Debug)]
 pub(crate) struct StoredFrame {
     pub(crate) bytes: Vec<u8>,
@@ -23,8 +23,7 @@ impl StoredFrame {
         }
     }
 
-    /// Takes a copy of a frame as its receiver is to see it when nothing is
-    /// done to it on the way.
+    /// Copies a frame as its receiver is to see it without further processing.
     pub(crate) fn copy_tx(&mut self, frame: &TxFrame<'_>) {
         self.bytes.clear();
         self.bytes.extend_from_slice(frame.headers);
@@ -75,7 +74,7 @@ pub(crate) struct FrameQueue {
     free: Vec<StoredFrame>,
 }
 
-/// Buffers kept for reuse by one queue; more are given back to the allocator.
+/// Buffers kept for reuse by one queue; further ones are freed.
 const KEPT: usize = 1024;
 
 impl FrameQueue {
@@ -83,12 +82,12 @@ impl FrameQueue {
         self.waiting.len()
     }
 
-    /// A frame to fill, from among those used before.
+    /// A frame to fill, reused if possible.
     pub(crate) fn take_empty(&mut self) -> StoredFrame {
         self.free.pop().unwrap_or_else(StoredFrame::empty)
     }
 
-    /// Gives a frame's buffer back.
+    /// Returns a frame's buffer for reuse.
     pub(crate) fn recycle(&mut self, frame: StoredFrame) {
         if self.free.len() < KEPT {
             self.free.push(frame);

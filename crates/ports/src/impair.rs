@@ -1,25 +1,24 @@
-//! What may happen to a frame on a bad wire, and the dice that decide. Used by
-//! the simulated wire and by the fault injector.
+//! Random faults of frames, for the simulated wire and the fault injector.
 
 use crate::random::Random;
 
-/// Probabilities, 0 to 1, each drawn for every frame on its own.
+/// Fault probabilities, 0 to 1, drawn independently for every frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Faults {
-    /// The frame vanishes.
+    /// The frame is dropped.
     pub loss: f64,
     /// The frame arrives twice.
     pub duplicate: f64,
-    /// One bit behind the link header is flipped.
+    /// One bit after the link header is flipped.
     pub corrupt: f64,
     /// The frame arrives after some that were sent later.
     pub reorder: f64,
 }
 
-/// How often each has happened.
+/// How often each fault has occurred.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FaultCounts {
-    /// Frames that were subjected to chance.
+    /// Frames to which faults were applied.
     pub frames: u64,
     /// Frames lost.
     pub lost: u64,
@@ -31,7 +30,7 @@ pub struct FaultCounts {
     pub reordered: u64,
 }
 
-/// What becomes of one frame.
+/// The faults of one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fate {
     pub(crate) lost: bool,
@@ -41,7 +40,7 @@ pub(crate) struct Fate {
     pub(crate) late: bool,
 }
 
-/// The dice of one direction.
+/// The random source of one direction.
 #[derive(Debug)]
 pub(crate) struct Dice {
     faults: Faults,
@@ -58,8 +57,8 @@ impl Dice {
         }
     }
 
-    /// Decides over a frame of `len` bytes with a link header of `link` bytes,
-    /// and counts. Draws the same number of times whatever comes out.
+    /// Draws the faults of a frame of `len` bytes with a link header of `link` bytes, and
+    /// counts them. Always draws the same number of random values.
     pub(crate) fn roll(&mut self, len: usize, link: usize) -> Fate {
         let lost = self.random.chance(self.faults.loss);
         let duplicated = self.random.chance(self.faults.duplicate) && !lost;

@@ -1,8 +1,8 @@
-//! Network interfaces, whatever their kind: their names, what the kernel says
-//! of them, and the news of their coming, changing and going.
+//! Network interfaces of any kind: their names, their state in the kernel, and
+//! notifications when they appear, change or disappear.
 //!
-//! Used by the ports that stand on one, `tap` and `packet`. Everything that
-//! needs unsafe code is in `sys`.
+//! The ports on top of an interface, `tap` and `packet`, use it. All unsafe code is in
+//! `sys`.
 
 mod name;
 mod news;

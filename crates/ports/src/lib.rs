@@ -1,13 +1,12 @@
-//! Where packets leave the engine.
+//! The ports by which packets leave the engine.
 //!
-//! A [`Port`] moves whole link-layer frames between the engine and something
-//! that carries them. The engine owns its port and calls it from its one
-//! thread; nothing else does. The trait, and the frames and offloads that it is about
-//! (checksums, segmentation, coalescing), are those of `frames`; this crate has the carriers,
-//! and knows nothing of connections.
+//! A [`Port`] moves whole link-layer frames between the engine and an interface or wire.
+//! The engine owns its port and calls it only from its one thread. The trait, frames and
+//! offloads (checksums, segmentation, coalescing) are defined in `frames`; this crate has
+//! the implementations, and knows nothing of connections.
 mod bpf;
 
-// The example of a port there is compiled and run.
+// The example of a port in that document is compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/extending.md")]
 struct Extending;

@@ -1,5 +1,5 @@
-//! The memory wire: two ports of one process, joined by two bounded queues,
-//! without a system call. For tests and benchmarks of everything above.
+//! The memory wire: two ports of one process, connected by two bounded queues, without
+//! system calls. For tests and benchmarks of all layers above.
 
 use std::io::IoSliceMut;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,15 +8,15 @@ use crate::check::check;
 use crate::frames::FrameQueue;
 use crate::{Capabilities, LinkKind, Port, PortCounters, PortError, RxMeta, TxFrame};
 
-/// What wire to make.
+/// The parameters of a memory wire.
 #[derive(Debug, Clone, Copy)]
 pub struct MemoryConfig {
     /// Largest IP packet in bytes.
     pub mtu: usize,
-    /// Whether the wire passes on checksums and segments undone, as a TAP with
-    /// the virtio-net header does, or takes finished frames alone.
+    /// Whether the wire passes partial checksums and unsegmented frames, as a TAP with
+    /// the virtio-net header does, or accepts finished frames only.
     pub offloads: bool,
-    /// Frames that each direction holds before `send` answers `Full`.
+    /// Frames that each direction holds before `send` returns `Full`.
     pub depth: usize,
     /// Ethernet frames, or bare IP packets.
     pub ethernet: bool,
@@ -33,7 +33,7 @@ impl Default for MemoryConfig {
     }
 }
 
-/// The hardware address of end 1 or 2 of a made-up wire.
+/// The hardware address of end 1 or 2 of a memory or simulated wire.
 pub(crate) fn mac_of(end: u8) -> [u8; 6] {
     [0x02, b'L', b'S', 0, 0, end]
 }
@@ -59,7 +59,7 @@ pub fn pair(config: &MemoryConfig) -> (MemoryPort, MemoryPort) {
 }
 
 fn lock(queue: &Mutex<FrameQueue>) -> MutexGuard<'_, FrameQueue> {
-    // A queue is whole between any two statements, so a panic spoils nothing.
+    // A queue is consistent between any two statements, so a panic does no harm.
     queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -99,7 +99,7 @@ impl MemoryPort {
         }
     }
 
-    /// Frames that wait to be received here.
+    /// Frames that wait to be received at this end.
     pub fn waiting(&self) -> usize {
         lock(&self.incoming).len()
     }

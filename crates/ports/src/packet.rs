@@ -1,20 +1,20 @@
-//! The port beside the kernel: a packet socket on an interface that the kernel
-//! has and keeps.
+//! The port beside the kernel: a packet socket on an interface that the kernel keeps
+//! using.
 //!
-//! The engine uses the interface's own hardware address and answers for its own
-//! IP addresses alone: a socket filter keeps everything else from it. What the
-//! kernel does with a packet does not change, so it must not own these
-//! addresses, or be told to drop what is for them (docs/ports.md).
+//! The engine uses the interface's own hardware address and answers only for its own IP
+//! addresses: a socket filter drops everything else. The kernel still processes every
+//! packet, so it must not own these addresses, or must be configured to drop packets for
+//! them (docs/ports.md).
 //!
-//! A frame costs one system call each way, as on a TAP. Rings would not help:
-//! TPACKET_V3 cannot carry the virtio-net header, and each slot of a TPACKET_V2
-//! ring must hold the longest frame, 64 KiB, which the kernel then copies into
-//! it in interrupt context; with segmentation and coalescing a call moves up to
-//! that much anyway. Frames go through the interface's queueing discipline like
-//! the kernel's own, so that whoever watches the interface sees them.
+//! A frame costs one system call in each direction, as on a TAP. Rings would not help:
+//! TPACKET_V3 cannot carry the virtio-net header, and each slot of a TPACKET_V2 ring must
+//! hold the longest frame, 64 KiB, which the kernel then copies into it in interrupt
+//! context; with segmentation and coalescing a call moves up to that much anyway. Frames
+//! pass the interface's queueing discipline like the kernel's own, so that tools on the
+//! interface see them.
 //!
-//! `config` opens the socket, `filter` writes its filter, `sys` has the system
-//! calls without a safe wrapper.
+//! `config` opens the socket, `filter` builds its filter, `sys` has the system calls
+//! without a safe wrapper.
 
 mod config;
 mod filter;
@@ -35,44 +35,44 @@ use std::io::IoSliceMut;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// How often, in calls that found nothing, the kernel is asked what it lost.
+/// Number of calls without a frame after which the kernel is asked for lost frames.
 const ASK_LOST_EVERY: u32 = 64;
 
 /// A packet socket on an interface.
 #[derive(Debug)]
 pub struct PacketPort {
     fd: OwnedFd,
-    /// For questions about the interface.
+    /// For ioctls about the interface.
     control: OwnedFd,
     news: LinkNews,
     link: Link,
     name: InterfaceName,
-    /// Held so that no other engine takes our addresses.
+    /// Held so that no other engine uses our addresses.
     _claims: Vec<OwnedFd>,
-    /// The interface that the socket is tied to.
+    /// The interface that the socket is bound to.
     index: Option<i32>,
     uso: bool,
-    /// What the filter was made of: addresses with their prefixes, whether DHCP's are
-    /// wanted, and groups.
+    /// The inputs of the filter: addresses with their prefixes, whether DHCP is accepted,
+    /// and groups.
     addresses: Vec<(IpAddr, u8)>,
     dhcp: bool,
     /// One SYN in `1 << syn_shift` passes.
     syn_shift: u8,
     groups: Vec<IpAddr>,
-    /// The stations of groups whose frames the interface is to let through.
+    /// The multicast hardware addresses that the interface is to accept.
     stations: Vec<[u8; 6]>,
     capabilities: Capabilities,
     counters: PortCounters,
-    /// Calls that found nothing since the kernel was asked what it lost.
+    /// Calls without a frame since the kernel was last asked for lost frames.
     idle_calls: u32,
-    /// Why the interface could not be used when it was last looked at, and whether that was
-    /// not told yet.
+    /// Why the interface could not be used when it was last checked, and whether that has
+    /// not been reported yet.
     refused: Option<PacketError>,
     untold: bool,
 }
 
 impl PacketPort {
-    /// Opens a port on an interface, or on one to come.
+    /// Opens a port on an interface, or on one that does not exist yet.
     ///
     /// # Errors
     /// [`PacketError`].
@@ -116,7 +116,7 @@ impl PacketPort {
         self.name
     }
 
-    /// Ties the socket to the interface, if it is not yet.
+    /// Binds the socket to the interface, if it is not bound yet.
     fn attach(&mut self, interface: Interface) -> Result<(), Errno> {
         if self.index == Some(interface.index) {
             return Ok(());
@@ -129,15 +129,15 @@ impl PacketPort {
         Ok(())
     }
 
-    /// Has the interface let our groups' frames through.
+    /// Makes the interface accept the frames of our groups.
     fn join_groups(&self, index: i32) {
         for station in &self.stations {
-            // An interface without multicast filter shows all anyway.
+            // An interface without a multicast filter accepts all anyway.
             let _ = sys::join(self.fd.as_fd(), index, *station);
         }
     }
 
-    /// Lets through what is wanted now.
+    /// Updates the filter and the groups.
     fn refilter(&mut self) -> Result<(), PortError> {
         let program = filter::program(&self.addresses, &self.groups, self.dhcp, self.syn_shift);
         sys::attach_filter(self.fd.as_fd(), &program).map_err(|errno| PortError::Os {
@@ -145,14 +145,15 @@ impl PacketPort {
             errno,
         })?;
         self.stations = stations(&self.addresses, &self.groups);
-        // A group that was joined already is counted once more, and no harm done.
+        // Joining a group again only increments a count, which is harmless.
         if let (Some(index), LinkKind::Ethernet { .. }) = (self.index, self.capabilities.link) {
             self.join_groups(index);
         }
         Ok(())
     }
 
-    /// The interface was looked at, and is there and `refused`, or is not there or fine.
+    /// The interface was checked: it exists and is `refused`, or it does not exist or is
+    /// usable.
     fn note_refusal(&mut self, refused: Option<&PacketError>) {
         let lasting = refused.filter(|error| {
             matches!(
@@ -168,18 +169,18 @@ impl PacketPort {
         }
     }
 
-    /// What came with a frame of which the kernel gave `got` bytes in all into
-    /// `room`. `None` if it is to be thrown away.
+    /// Evaluates a read of `got` bytes in all into `room`. `None` if the frame is to be
+    /// dropped.
     fn accept(&mut self, header: &[u8; HEADER_LEN], got: usize, room: usize) -> Option<RxMeta> {
         let least = self.capabilities.link_header_len() + 1;
         vnet::accept(header, got, room, least, &mut self.counters)
     }
 
-    /// What a failed read means: go on, nothing there, or the end.
+    /// The meaning of a failed read: try again, no frame, or a permanent error.
     fn read_failed(&mut self, errno: Errno) -> Result<ReadOn, PortError> {
         match errno {
             Errno::INTR => Ok(ReadOn::Again),
-            // Segments of a kind that the header has no word for; gone.
+            // Segments of a kind that the header cannot describe; dropped.
             Errno::INVAL => {
                 self.counters.drops.rx_bad_offload += 1;
                 Ok(ReadOn::Again)
@@ -192,7 +193,8 @@ impl PacketPort {
                 }
                 Ok(ReadOn::Nothing)
             }
-            // Down or removed; told once, and the news says when it is back.
+            // The interface is down or was removed; this is reported once, and a
+            // notification shows when it is back.
             Errno::NETDOWN | Errno::NXIO | Errno::NODEV => Ok(ReadOn::Nothing),
             errno => Err(PortError::Os {
                 operation: "reading a frame",
@@ -207,7 +209,7 @@ impl PacketPort {
                 self.counters.tx_full += 1;
                 Err(PortError::Full)
             }
-            // A cable that is out loses frames.
+            // A link without carrier drops frames.
             Errno::NETDOWN | Errno::NXIO | Errno::NODEV => {
                 self.counters.drops.link_down += 1;
                 Ok(())
@@ -227,13 +229,13 @@ impl PacketPort {
     }
 }
 
-/// What to do after a read that gave no frame.
+/// What to do after a read without a frame.
 enum ReadOn {
     Again,
     Nothing,
 }
 
-/// Where frames go for these groups, and for those through which IPv6 neighbours ask for
+/// The multicast hardware addresses of these groups, and of the solicited-node groups of
 /// these addresses.
 fn stations(addresses: &[(IpAddr, u8)], groups: &[IpAddr]) -> Vec<[u8; 6]> {
     let mut all = groups.to_vec();
@@ -324,8 +326,8 @@ impl Port for PacketPort {
         let attached = found.ok().filter(|found| self.attach(*found).is_ok());
         self.link.observe(attached.map(|interface| interface.flags));
         let Some(interface) = attached else {
-            // Gone, or such that it cannot be used, or changing while we looked, of which
-            // there will be news.
+            // It was removed, cannot be used, or changed during the check, for which
+            // there will be a notification.
             self.index = None;
             return false;
         };

@@ -1,5 +1,5 @@
-//! Random numbers that a seed repeats: SplitMix64 (Steele, Lea and Flood, "Fast
-//! splittable pseudorandom number generators", OOPSLA 2014).
+//! Reproducible random numbers: SplitMix64 (Steele, Lea and Flood, "Fast splittable
+//! pseudorandom number generators", OOPSLA 2014).
 
 /// The generator.
 #[derive(Debug, Clone)]
@@ -17,15 +17,15 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Evenly below `bound`; 0 if that is 0.
+    /// Uniform below `bound`; 0 if that is 0.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
     /// True with this probability.
     pub(crate) fn chance(&mut self, probability: f64) -> bool {
-        // 53 random bits, as many as an f64 holds exactly. Drawn even when the
-        // answer is certain, so that one rate does not shift the others' luck.
+        // 53 random bits, as many as an f64 holds exactly. Drawn even if the result is
+        // certain, so that one rate does not change the sequence of the others.
         let draw = (self.next() >> 11) as f64 / (1u64 << 53) as f64;
         draw < probability
     }

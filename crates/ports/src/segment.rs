@@ -1,10 +1,10 @@
 //! Segmentation and checksum completion in software, for ports that cannot do
 //! them and for those that must see each segment as it will be on the wire.
 //!
-//! A [`Segmenter`] turns what the engine hands to a port into finished frames.
-//! TCP follows what network cards do: sequence numbers advance, FIN and PSH stay
-//! with the last segment and CWR with the first (RFC 3168, section 6.1.2). UDP
-//! datagrams are cut apart at equal sizes, each with a header of its own.
+//! A [`Segmenter`] turns the frames that the engine passes to a port into finished
+//! frames. TCP follows network cards: sequence numbers advance, FIN and PSH stay with the
+//! last segment and CWR with the first (RFC 3168, section 6.1.2). UDP datagrams are split
+//! at equal sizes, each with its own header.
 
 use std::io::IoSlice;
 
@@ -21,16 +21,16 @@ const PROTOCOL_UDP: u8 = 17;
 /// Why a frame cannot be segmented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SegmentError {
-    /// The headers do not fit the frame.
+    /// The headers do not fit into the frame.
     #[error("the frame is shorter than its headers")]
     TooShort,
     /// The frame holds no IPv4 or IPv6 packet, or a fragment of one.
     #[error("the frame holds no whole IP packet")]
     NotIp,
-    /// The packet is not of the protocol that was claimed.
+    /// The packet is not of the claimed protocol.
     #[error("the packet is not of the kind claimed for it")]
     WrongKind,
-    /// Segments of no bytes.
+    /// The segment size is 0.
     #[error("a segment size of zero")]
     ZeroSize,
     /// The checksum field lies outside the frame.
@@ -62,7 +62,7 @@ pub fn finish_checksum(frame: &mut [u8], start: u16, offset: u16) -> Result<(), 
     Ok(())
 }
 
-/// Where a frame's headers are.
+/// The offsets of a frame's headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Layout {
     /// The IP header.
@@ -76,7 +76,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// Reads the headers of a frame that claims to be of `kind`.
+    /// Parses the headers of a frame that claims to be of `kind`.
     fn of(headers: &[u8], link: LinkKind, kind: GsoKind) -> Result<Self, SegmentError> {
         let ip = match link {
             LinkKind::Ethernet { .. } => 14,
@@ -122,15 +122,15 @@ impl Layout {
             return Err(SegmentError::TooShort);
         }
         let length = usize::from(packet[0] & 0xf) * 4;
-        // More-fragments, or an offset: no transport header to repeat.
+        // More-fragments, or an offset: there is no transport header to replicate.
         if length < 20 || get16(packet, 6) & 0x3fff != 0 {
             return Err(SegmentError::NotIp);
         }
         Ok((false, length, packet[9]))
     }
 
-    /// Steps over hop-by-hop, routing and destination options (RFC 8200,
-    /// section 4); nothing that offloads touch follows any other header.
+    /// Skips hop-by-hop, routing and destination options (RFC 8200, section 4); offloads
+    /// do not apply after any other header.
     fn ipv6(packet: &[u8]) -> Result<(bool, usize, u8), SegmentError> {
         let (mut at, mut next) = (40, *packet.get(6).ok_or(SegmentError::TooShort)?);
         while matches!(next, 0 | 43 | 60) {
@@ -155,39 +155,39 @@ impl Layout {
     }
 }
 
-/// What is to be done to the frame.
+/// The work to do on the frame.
 #[derive(Debug, Clone, Copy)]
 enum Work {
     /// Nothing: it is complete.
     Copy,
     /// Complete its checksum.
     Checksum { start: u16, offset: u16 },
-    /// Cut it.
+    /// Segment it.
     Cut { layout: Layout, size: usize },
 }
 
-/// Hands out the finished frames of one frame with offload requests.
+/// Generates the finished frames of one frame with offload requests.
 #[derive(Debug)]
 pub struct Segmenter<'a> {
     headers: &'a [u8],
-    /// The first piece of payload, where the sender put it behind the headers.
+    /// The first piece of payload, which the sender put after the headers.
     first: &'a [u8],
     payload: &'a [IoSlice<'a>],
     work: Work,
-    /// Payload bytes in all.
+    /// Total payload bytes.
     total: usize,
-    /// Payload bytes handed out.
+    /// Payload bytes generated so far.
     done: usize,
-    /// Segments handed out.
+    /// Segments generated so far.
     index: usize,
     finished: bool,
 }
 
 impl<'a> Segmenter<'a> {
-    /// Starts on a frame to be sent on a link of this kind.
+    /// Starts with a frame to be sent on a link of this kind.
     ///
     /// # Errors
-    /// [`SegmentError`] if its headers are not what it claims.
+    /// [`SegmentError`] if its headers are not as claimed.
     pub fn new(frame: &TxFrame<'a>, link: LinkKind) -> Result<Self, SegmentError> {
         let (headers, work) = match (frame.gso, frame.checksum) {
             (Some(gso), _) => {
@@ -224,7 +224,7 @@ impl<'a> Segmenter<'a> {
         })
     }
 
-    /// Starts on a frame that was received, as if to send it on.
+    /// Starts with a received frame, as if to forward it.
     ///
     /// # Errors
     /// As [`Segmenter::new`].
@@ -252,8 +252,8 @@ impl<'a> Segmenter<'a> {
         Self::new(&frame, link)
     }
 
-    /// Writes the next finished frame into `out`, in place of what is there.
-    /// False when there is none.
+    /// Writes the next finished frame into `out`, replacing its contents. False if there
+    /// is none.
     pub fn next_into(&mut self, out: &mut Vec<u8>) -> bool {
         if self.finished {
             return false;
@@ -304,7 +304,7 @@ impl<'a> Segmenter<'a> {
         self.done += len;
     }
 
-    /// Makes the copied headers those of the segment at payload offset `at`.
+    /// Adjusts the copied headers to the segment at payload offset `at`.
     fn patch(&self, frame: &mut [u8], layout: Layout, at: usize, len: usize) {
         let Layout { ip, transport, .. } = layout;
         let packet_len = frame.len() - ip;

@@ -1,9 +1,9 @@
-//! The simulated wire: two ports joined by delays, rates, queues and faults, on
-//! virtual time that the caller advances. The same seed, frames and times give
-//! the same arrivals, always.
+//! The simulated wire: two ports connected by delays, rates, queues and faults, on
+//! virtual time that the caller advances. Equal seeds, frames and times always give the
+//! same arrivals.
 //!
-//! It behaves like a real wire behind a card that segments: what is cut arrives
-//! cut, with complete checksums, and each segment meets its own fate.
+//! It behaves like a real wire behind a card that segments: segments arrive individually,
+//! with complete checksums, and each has its own faults.
 
 use std::collections::BTreeMap;
 use std::io::IoSliceMut;
@@ -22,30 +22,30 @@ use crate::{
 /// One direction of a wire.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Direction {
-    /// From the last bit sent to its arrival.
+    /// Delay from sending the last bit to its arrival.
     pub delay: Duration,
-    /// Up to this much is added to the delay of each frame, evenly spread;
-    /// frames keep their order.
+    /// Each frame's delay is increased by up to this much, uniformly distributed; frames
+    /// keep their order.
     pub jitter: Duration,
-    /// Bits in a second; `None` for a wire that takes no time to send.
+    /// Bits per second; `None` for infinite bandwidth.
     pub rate: Option<u64>,
-    /// Bytes that wait before the wire while it is busy; a frame that finds no
-    /// room is dropped, as in a router. Without a rate nothing waits.
+    /// Capacity in bytes of the queue before the wire; a frame that does not fit is
+    /// dropped, as in a router. Without a rate nothing is queued.
     pub queue: usize,
-    /// What goes wrong.
+    /// The faults.
     pub faults: Faults,
     /// How much later a reordered frame arrives.
     pub reorder_by: Duration,
 }
 
-/// What wire to make.
+/// The parameters of a simulated wire.
 #[derive(Debug, Clone, Copy)]
 pub struct SimConfig {
     /// Largest IP packet in bytes.
     pub mtu: usize,
     /// Whether the ports complete checksums and segment, as cards do.
     pub offloads: bool,
-    /// Where the random numbers start.
+    /// The seed of the random numbers.
     pub seed: u64,
     /// From the first port to the second.
     pub forth: Direction,
@@ -65,26 +65,26 @@ impl Default for SimConfig {
     }
 }
 
-/// Frames on their way in one direction.
+/// Frames in flight in one direction.
 #[derive(Debug)]
 struct Lane {
     direction: Direction,
     dice: Dice,
-    /// When the last bit of what was sent leaves, in nanoseconds.
+    /// When the last bit of the data sent leaves, in nanoseconds.
     busy_until: u64,
-    /// When the last frame in order arrives.
+    /// When the last in-order frame arrives.
     last_arrival: u64,
-    /// By arrival time, then by order of sending.
+    /// Ordered by arrival time, then by order of sending.
     flying: BTreeMap<(u64, u64), StoredFrame>,
     sent: u64,
     buffers: FrameQueue,
-    /// Dropped before the wire.
+    /// Frames dropped before the wire.
     queue_full: u64,
 }
 
-/// Whether a frame, behind a link header of `link` bytes, is one of ARP. That has no checksum
-/// of its own and relies on the link's: where a bit of one is flipped it is lost, as on any
-/// Ethernet, and no station learns a wrong address for minutes.
+/// Whether a frame with a link header of `link` bytes is an ARP frame. ARP has no
+/// checksum of its own and relies on the link's: a frame with a flipped bit is dropped,
+/// as on any Ethernet, so that no station keeps a wrong address for minutes.
 fn is_arp(frame: &[u8], link: usize) -> bool {
     link >= 2 && frame.get(link - 2..link) == Some(&[0x08, 0x06])
 }
@@ -140,7 +140,7 @@ impl Lane {
         }
     }
 
-    /// When a frame of `len` bytes has left; `None` if the queue is full.
+    /// When a frame of `len` bytes has been sent; `None` if the queue is full.
     fn depart(&mut self, len: usize, now: u64) -> Option<u64> {
         let Some(rate) = self.direction.rate.filter(|r| *r > 0) else {
             return Some(now);
@@ -164,28 +164,28 @@ struct Wire {
 }
 
 fn lock(wire: &Mutex<Wire>) -> MutexGuard<'_, Wire> {
-    // Nothing between two statements leaves the wire unusable.
+    // The wire is consistent between any two statements.
     wire.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The time of a simulated wire.
+/// The clock of a simulated wire.
 #[derive(Debug, Clone)]
 pub struct SimClock(Arc<Mutex<Wire>>);
 
 impl SimClock {
-    /// Time since the wire was made.
+    /// Time since the wire was created.
     pub fn now(&self) -> Duration {
         Duration::from_nanos(lock(&self.0).now)
     }
 
-    /// Moves time forward; an earlier time changes nothing.
+    /// Advances time; an earlier time changes nothing.
     pub fn advance_to(&self, time: Duration) {
         let mut wire = lock(&self.0);
         wire.now = wire.now.max(nanos(time));
     }
 
-    /// When the next frame arrives, either way; it may be now, or past, if it
-    /// was not yet received.
+    /// When the next frame arrives, in either direction; the present or past if one was
+    /// not received yet.
     pub fn next_arrival(&self) -> Option<Duration> {
         let wire = lock(&self.0);
         let first = |lane: &Lane| lane.flying.first_key_value().map(|((at, _), _)| *at);
@@ -193,7 +193,7 @@ impl SimClock {
         earliest.map(Duration::from_nanos)
     }
 
-    /// What chance has done, forth and back.
+    /// The faults so far, in both directions.
     pub fn fault_counts(&self) -> [FaultCounts; 2] {
         let wire = lock(&self.0);
         [wire.lanes[0].dice.counts, wire.lanes[1].dice.counts]
@@ -204,14 +204,14 @@ impl SimClock {
 #[derive(Debug)]
 pub struct SimPort {
     wire: Arc<Mutex<Wire>>,
-    /// The lane to send on; the other is the one to receive from.
+    /// The lane to send on; the other one is for receiving.
     lane: usize,
     capabilities: Capabilities,
     counters: PortCounters,
     scratch: Vec<u8>,
 }
 
-/// A wire's two ends, and its time.
+/// A wire's two ends, and its clock.
 pub fn wire(config: &SimConfig) -> (SimPort, SimPort, SimClock) {
     let wire = Arc::new(Mutex::new(Wire {
         now: 0,

@@ -1,9 +1,9 @@
-//! SYNs dropped by the kernel before they take a place in the port's queue.
+//! A filter by which the kernel drops SYNs before they take space in the port's queue.
 //!
-//! A flood of SYNs that is faster than the engine reads fills the queue between kernel and
-//! engine, and the kernel then drops the frames of connections, too. A filter at the front of
-//! that queue, which costs the sender of the flood and not the engine, lets one SYN in so
-//! many through, by chance, and everything else.
+//! A flood of SYNs that is faster than the engine reads fills the queue between kernel
+//! and engine, and the kernel then also drops the frames of connections. A filter in
+//! front of that queue, whose cost falls on the sender of the flood and not on the
+//! engine, passes a random fraction of SYNs, and everything else.
 
 use crate::MAX_SYN_DROP;
 use crate::bpf::{
@@ -12,16 +12,16 @@ use crate::bpf::{
 };
 
 const TCP: u32 = 6;
-/// SYN and ACK, of which the first SYN of a connection has the one and not the other.
+/// SYN and ACK: the first SYN of a connection has only the former.
 const SYN_ACK: u32 = 0x12;
 const SYN: u32 = 0x02;
-/// The part of IPv4's field of flags and offset that says where a fragment lies: TCP's
-/// header is in the first alone.
+/// The fragment offset in IPv4's field of flags and offset: only the first fragment has
+/// TCP's header.
 const FRAGMENT_OFFSET: u32 = 0x1fff;
 
-/// Drops SYNs but one in `1 << shift`, by chance; other packets, and the SYNs that pass, reach
-/// the instruction that follows the last of these. Behind IPv6 extension headers no SYN is
-/// seen. `shift` is at most [`MAX_SYN_DROP`].
+/// Drops SYNs at random except for one in `1 << shift`; other packets, and the SYNs that
+/// pass, reach the instruction after the last of these. SYNs behind IPv6 extension
+/// headers are not detected. `shift` is at most [`MAX_SYN_DROP`].
 pub(crate) fn program(shift: u8) -> Vec<Instruction> {
     if shift == 0 {
         return Vec::new();

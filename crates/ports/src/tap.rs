@@ -1,8 +1,9 @@
-//! The port to the local kernel: a TAP device with the virtio-net header, over
-//! which checksums and segmentation stay undone between the two stacks.
+//! The port to the local kernel: a TAP device with the virtio-net header, on which
+//! partial checksums and unsegmented frames pass between the two stacks.
 //!
-//! One frame costs one system call each way; with a vector of pieces that costs a little
-//! more, so short frames go out in one. `config` opens and sets up the device.
+//! One frame costs one system call in each direction; a vectored call costs a little
+//! more, so short frames are written in one piece. `config` opens and configures the
+//! device.
 
 mod config;
 
@@ -23,22 +24,22 @@ use rustix::io::Errno;
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// The shortest frame that means anything: an Ethernet header.
+/// The shortest valid frame: an Ethernet header.
 const MIN_FRAME: usize = 14;
 
-/// Frames up to this length, in bytes, are put together before they are written: to copy
-/// so many costs less than to have the kernel take them from several pieces.
+/// Frames up to this length, in bytes, are copied into one piece before they are written:
+/// copying them costs less than a vectored call.
 const SHORT: usize = 512;
 
-/// A TAP device. A device that was created goes when this is dropped.
+/// A TAP device. A device that was created is removed when this is dropped.
 #[derive(Debug)]
 pub struct Tap {
     fd: OwnedFd,
-    /// For questions about the interface, and its number.
+    /// For ioctls about the interface, and its index.
     control: OwnedFd,
     index: i32,
-    /// Of the kernel's end, which may be taken down and up again; none where the system
-    /// gives none.
+    /// Notifications about the kernel's end, which may be taken down and up again; `None`
+    /// if the system provides none.
     news: Option<LinkNews>,
     link: Link,
     name: InterfaceName,
@@ -65,7 +66,7 @@ impl Tap {
             tso4: has(sys::TUN_F_TSO4),
             tso6: has(sys::TUN_F_TSO6),
             uso: has(sys::TUN_F_USO4),
-            // The IP header's length field bounds what the kernel takes.
+            // The IP header's length field bounds what the kernel accepts.
             max_gso_bytes: if has(sys::TUN_F_TSO4) {
                 65_535 + MIN_FRAME
             } else {
@@ -78,7 +79,7 @@ impl Tap {
             control: opened.control,
             index: opened.index,
             news: opened.news,
-            // The cable's other end is our own: only the kernel's can be down.
+            // Our end is always up: only the kernel's can be down.
             link: Link::new(libc::IFF_UP, Some(opened.flags)),
             name: opened.name,
             capabilities,
@@ -92,16 +93,16 @@ impl Tap {
         self.name
     }
 
-    /// What came with a frame of which the kernel gave `got` bytes in all into
-    /// `room`. `None` if it is to be thrown away.
+    /// Evaluates a read of `got` bytes in all into `room`. `None` if the frame is to be
+    /// dropped.
     fn accept(&mut self, header: &[u8; HEADER_LEN], got: usize, room: usize) -> Option<RxMeta> {
         vnet::accept(header, got, room, MIN_FRAME, &mut self.counters)
     }
 
-    /// Whether reading failed for good.
+    /// Whether a read error is permanent.
     fn read_failed(&mut self, errno: Errno) -> Result<(), PortError> {
         match errno {
-            // EFAULT is the driver's word for an interface that is down.
+            // EFAULT is the driver's error for an interface that is down.
             Errno::AGAIN | Errno::FAULT | Errno::IO => Ok(()),
             Errno::BADFD | Errno::NODEV => Err(PortError::Down),
             errno => Err(PortError::Os {
@@ -112,8 +113,8 @@ impl Tap {
     }
 }
 
-/// Writes a frame, behind its header; in one piece, put together in `whole`, if it is no
-/// longer than [`SHORT`].
+/// Writes a frame with its header; in one piece, assembled in `whole`, if it is at most
+/// [`SHORT`].
 fn write(
     fd: &OwnedFd,
     header: &[u8; HEADER_LEN],
@@ -192,7 +193,7 @@ impl Port for Tap {
                     self.counters.tx_full += 1;
                     Err(PortError::Full)
                 }
-                // The interface is down: a cable that is out loses frames.
+                // The interface is down: a link without carrier drops frames.
                 Err(Errno::IO) => {
                     self.counters.drops.link_down += 1;
                     Ok(())

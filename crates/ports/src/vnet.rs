@@ -1,19 +1,19 @@
-//! The virtio-net header in front of each frame (virtio 1.2, section 5.1.6):
-//! offloads asked for and granted.
+//! The virtio-net header in front of each frame (virtio 1.2, section 5.1.6): requested
+//! and granted offloads.
 //!
-//! Owns its coding, and reading and writing a frame in pieces behind it. `tap` and `packet`
-//! call it.
+//! Owns its encoding, and vectored reads and writes of a frame with it. `tap` and
+//! `packet` call it.
 
 use crate::{Gso, GsoKind, MAX_PIECES, PortCounters, PortError, RxChecksum, RxMeta, TxFrame};
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
 
-/// Its length on this port, in bytes: the layout without `num_buffers`.
+/// Length of the header on this port, in bytes: the layout without `num_buffers`.
 pub(crate) const HEADER_LEN: usize = 10;
 
-/// How many useless frames one call may throw away before it says that nothing
-/// waits; the descriptor stays readable, so the rest are met in the next round.
+/// Most invalid frames dropped in one call before it reports that none is waiting; the
+/// descriptor stays readable, so the rest are read in the next round.
 pub(crate) const MAX_DISCARDED: usize = 64;
 
 const NEEDS_CSUM: u8 = 1;
@@ -22,15 +22,15 @@ const GSO_NONE: u8 = 0;
 const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
 const GSO_UDP_L4: u8 = 5;
-/// Set beside TCP when a segment bears CWR; the receiver need not care.
+/// Set with TCP when a segment has CWR; the receiver can ignore it.
 const GSO_ECN: u8 = 0x80;
 
 fn le16(bytes: &[u8; HEADER_LEN], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
 
-/// Reads the header of a received frame of `len` bytes. `None` if it describes
-/// something that the frame cannot be.
+/// Decodes the header of a received frame of `len` bytes. `None` if the frame cannot be
+/// what it describes.
 pub(crate) fn decode(header: &[u8; HEADER_LEN], len: usize) -> Option<(RxChecksum, Option<Gso>)> {
     let checksum = if header[0] & NEEDS_CSUM != 0 {
         let (start, offset) = (le16(header, 6), le16(header, 8));
@@ -54,7 +54,7 @@ pub(crate) fn decode(header: &[u8; HEADER_LEN], len: usize) -> Option<(RxChecksu
     (size != 0).then_some((checksum, Some(Gso { kind, size })))
 }
 
-/// Builds the header for a frame that was checked.
+/// Builds the header of a validated frame.
 pub(crate) fn encode(frame: &TxFrame<'_>) -> [u8; HEADER_LEN] {
     let mut header = [0; HEADER_LEN];
     if let Some(checksum) = frame.checksum {
@@ -74,9 +74,9 @@ pub(crate) fn encode(frame: &TxFrame<'_>) -> [u8; HEADER_LEN] {
     header
 }
 
-/// What a read of `got` bytes, the header among them, has brought into `room` bytes for the
-/// frame. `None`, counted, if it is no frame: shorter than `least`, cut, or with a header
-/// that makes no sense.
+/// Evaluates a read of `got` bytes, the header included, into `room` bytes for the frame.
+/// `None`, counted, if it is not a frame: shorter than `least`, truncated, or with an
+/// invalid header.
 pub(crate) fn accept(
     header: &[u8; HEADER_LEN],
     got: usize,
@@ -89,7 +89,7 @@ pub(crate) fn accept(
         counters.drops.rx_runt += 1;
         return None;
     }
-    // The kernel cuts a frame to the room and does not say so.
+    // The kernel truncates a frame to the buffer without an error.
     if len >= room {
         counters.drops.rx_truncated += 1;
         return None;
@@ -111,8 +111,8 @@ pub(crate) fn check_parts(parts: &[IoSliceMut<'_>]) -> Result<(), PortError> {
     Ok(())
 }
 
-/// Reads a frame into parts that were checked, and what stands before it into `header`; the
-/// bytes of both.
+/// Reads a frame into validated parts, and its header into `header`; returns the bytes of
+/// both.
 #[inline]
 pub(crate) fn read(
     fd: &OwnedFd,
@@ -129,7 +129,7 @@ pub(crate) fn read(
     rustix::io::readv(fd, &mut all[..used])
 }
 
-/// Writes a frame that was checked behind its header.
+/// Writes a validated frame with its header.
 #[inline]
 pub(crate) fn write(
     fd: &OwnedFd,

@@ -1,4 +1,4 @@
-//! An interpreter of the few instructions that our programs use, for their tests.
+//! An interpreter of the instructions that our programs use, for their tests.
 
 use super::*;
 
@@ -47,17 +47,17 @@ impl Packet {
     }
 }
 
-/// What the program answers: whether the packet passes.
+/// The program's result: whether the packet passes.
 pub(crate) fn passes(program: &[Instruction], packet: &Packet) -> bool {
     run(program, packet).expect("the program returns")
 }
 
-/// Whether the packet gets past the last instruction of what is part of a program.
+/// Whether the packet passes the last instruction of a partial program.
 pub(crate) fn runs_to_end(program: &[Instruction], packet: &Packet) -> bool {
     run(program, packet).is_none()
 }
 
-/// What the program answers; `None` if it ends without one.
+/// The program's result; `None` if it ends without one.
 fn run(program: &[Instruction], packet: &Packet) -> Option<bool> {
     let (mut a, mut x, mut pc) = (0u32, 0u32, 0usize);
     loop {
@@ -67,7 +67,7 @@ fn run(program: &[Instruction], packet: &Packet) -> Option<bool> {
         match i.code {
             LOAD_WORD => match packet.load(i.k) {
                 Some(word) => a = word,
-                // As the kernel: what reaches past the end is dropped.
+                // As in the kernel: a load beyond the end drops the packet.
                 None => return Some(false),
             },
             LOAD_HALF | LOAD_BYTE => {

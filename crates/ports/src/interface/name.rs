@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-/// A name that the kernel takes for an interface: 1 to 15 bytes, without `/`,
-/// `:` and white space, and not `.` or `..`. May hold one `%d`, for which the kernel
-/// then puts the first free number.
+/// An interface name that the kernel accepts: 1 to 15 bytes, without `/`, `:` and white
+/// space, and not `.` or `..`. It may contain one `%d`, which the kernel replaces by the
+/// first free number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct InterfaceName {
     bytes: [u8; 15],
@@ -41,7 +41,7 @@ impl InterfaceName {
         Self::from_kernel(name.as_bytes()).ok_or_else(|| BadName(name.to_owned()))
     }
 
-    /// A name as the kernel gave it.
+    /// A name returned by the kernel.
     pub(crate) fn from_kernel(name: &[u8]) -> Option<Self> {
         let mut bytes = [0; 15];
         bytes.get_mut(..name.len())?.copy_from_slice(name);

@@ -1,40 +1,41 @@
-//! News of interfaces from the kernel, over rtnetlink (RFC 3549, linux/rtnetlink.h).
+//! Notifications about interfaces from the kernel, over rtnetlink (RFC 3549,
+//! linux/rtnetlink.h).
 //!
-//! A message says only that something about some interface has changed; what
-//! it is now, the caller asks by ioctl. So messages that were lost cost nothing: any
-//! one of them is enough. Only that an interface was down in between cannot be asked
-//! afterwards, and is read from the messages ([`Link`]).
+//! A message only shows that some interface has changed; the caller reads the present
+//! state by ioctl. Lost messages therefore do no harm: any one of them is enough. Only
+//! the fact that an interface was down in between cannot be read afterwards, and is taken
+//! from the messages ([`Link`]).
 
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv, socket_with};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// The group of messages about interfaces (`RTMGRP_LINK`).
+/// The multicast group for interfaces (`RTMGRP_LINK`).
 const LINK_GROUP: u32 = 1;
-/// Messages thrown away in one call; the rest keep the socket readable.
+/// Most messages discarded in one call; further ones keep the socket readable.
 const MAX_DRAINED: usize = 64;
 
-/// Where a message of an interface (`struct nlmsghdr`, then `struct ifinfomsg`) has its
-/// type, the interface's number and its flags; each in the machine's order.
+/// Offsets in a message about an interface (`struct nlmsghdr`, then `struct ifinfomsg`)
+/// of its type, the interface's index and its flags; each in native byte order.
 const TYPE_AT: usize = 4;
 const INDEX_AT: usize = 20;
 const FLAGS_AT: usize = 24;
 const HEADERS: usize = 32;
-/// `RTM_NEWLINK`: an interface is there, as the message says.
+/// `RTM_NEWLINK`: the interface exists, with the flags of the message.
 const RTM_NEWLINK: u16 = 16;
 
-/// Whether the link of a port's interface carries frames, and whether it has come back.
+/// Whether the link of a port's interface carries frames, and whether it has returned.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// The flags that an interface has whose link does (`IFF_*`).
+    /// The flags of an interface whose link is up (`IFF_*`).
     wanted: i32,
     down: bool,
     returned: bool,
 }
 
 impl Link {
-    /// With `flags`, at first; `None` if there is no interface.
+    /// The initial state, with `flags`; `None` if there is no interface.
     pub(crate) fn new(wanted: i32, flags: Option<i32>) -> Self {
         Link {
             wanted,
@@ -43,20 +44,20 @@ impl Link {
         }
     }
 
-    /// The interface had, or has, these flags; `None` if it is gone.
+    /// The interface had, or has, these flags; `None` if it was removed.
     pub(crate) fn observe(&mut self, flags: Option<i32>) {
         let up = flags.is_some_and(|f| f & self.wanted == self.wanted);
         self.returned |= up && self.down;
         self.down = !up;
     }
 
-    /// Whether it has come back since this was last asked.
+    /// Whether it has returned since the last call.
     pub(crate) fn take_returned(&mut self) -> bool {
         std::mem::take(&mut self.returned)
     }
 }
 
-/// The number and flags of the interface that a message is about, if it is one of that kind.
+/// The index and flags in a message about an interface, if it is one.
 fn parse(message: &[u8]) -> Option<(i32, i32)> {
     let at = |at: usize| {
         message
@@ -69,7 +70,7 @@ fn parse(message: &[u8]) -> Option<(i32, i32)> {
     (u16::from_ne_bytes(kind) == RTM_NEWLINK).then_some((at(INDEX_AT)?, at(FLAGS_AT)?))
 }
 
-/// A subscription to news of all interfaces of this network namespace.
+/// A subscription to notifications about all interfaces of this network namespace.
 #[derive(Debug)]
 pub(crate) struct LinkNews {
     fd: OwnedFd,
@@ -89,13 +90,13 @@ impl LinkNews {
         Ok(LinkNews { fd })
     }
 
-    /// Takes what has come; says whether there was anything. `link` learns what it says of
-    /// the interface of number `index`.
+    /// Reads pending messages; returns whether there were any. Those about the interface
+    /// with `index` update `link`.
     pub(crate) fn drain(&self, index: Option<i32>, link: &mut Link) -> bool {
         let mut any = false;
         for _ in 0..MAX_DRAINED {
             let mut message = [0u8; HEADERS];
-            // A message is cut to the room, and the rest of it is gone.
+            // A message is truncated to the buffer, and the rest of it is discarded.
             match recv(&self.fd, &mut message, RecvFlags::empty()) {
                 Ok((_, len)) => {
                     any = true;
@@ -104,7 +105,7 @@ impl LinkNews {
                         link.observe(Some(flags));
                     }
                 }
-                // Some were lost: that, too, says that something has changed.
+                // Messages were lost, which also means that something has changed.
                 Err(Errno::NOBUFS) => any = true,
                 Err(Errno::INTR) => {}
                 Err(_) => break,
@@ -113,7 +114,7 @@ impl LinkNews {
         any
     }
 
-    /// Readable when there is news.
+    /// Readable when messages are pending.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }

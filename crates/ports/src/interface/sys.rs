@@ -38,7 +38,7 @@ fn request(name: &InterfaceName) -> libc::ifreq {
     ifr
 }
 
-/// Runs one ioctl whose argument is a pointer to `argument`.
+/// Performs one ioctl whose argument is a pointer to `argument`.
 ///
 /// # Safety
 /// `request` must be an ioctl that reads and writes at most a `T` there.
@@ -63,8 +63,8 @@ unsafe fn ioctl<T>(
     }
 }
 
-/// `TUNSETIFF`: makes the device of this name, or attaches to it, as a TAP with
-/// the virtio-net header. Answers the name that it got (`%d` filled in).
+/// `TUNSETIFF`: creates the device with this name, or attaches to it, as a TAP with the
+/// virtio-net header. Returns the resulting name (`%d` filled in).
 pub(crate) fn tun_set_iff(
     fd: BorrowedFd<'_>,
     name: &InterfaceName,
@@ -90,7 +90,7 @@ pub(crate) fn tun_set_header_len(fd: BorrowedFd<'_>, len: usize) -> Result<(), E
     unsafe { ioctl(fd, libc::TUNSETVNETHDRSZ, &mut len) }
 }
 
-/// `TUNSETOFFLOAD`: what the kernel may pass on undone (`TUN_F_*`).
+/// `TUNSETOFFLOAD`: which offloads the kernel may leave to us (`TUN_F_*`).
 pub(crate) fn tun_set_offload(fd: BorrowedFd<'_>, flags: u32) -> Result<(), Errno> {
     // SAFETY: TUNSETOFFLOAD takes its argument by value and touches no memory.
     let result = unsafe {
@@ -106,8 +106,8 @@ pub(crate) fn tun_set_offload(fd: BorrowedFd<'_>, flags: u32) -> Result<(), Errn
     Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO))
 }
 
-/// `TUNATTACHFILTER`: of the frames that the kernel sends to the device, only those for which
-/// the program answers other than 0 take a place in the queue; it replaces the program before.
+/// `TUNATTACHFILTER`: only frames for which the program returns other than 0 are queued
+/// when the kernel sends them to the device; replaces the previous program.
 pub(crate) fn tun_attach_filter(fd: BorrowedFd<'_>, program: &[Instruction]) -> Result<(), Errno> {
     // SAFETY: TUNATTACHFILTER reads a sock_fprog and copies the `len` instructions that it
     // points to, which live as long as this runs.
@@ -116,7 +116,7 @@ pub(crate) fn tun_attach_filter(fd: BorrowedFd<'_>, program: &[Instruction]) -> 
     })
 }
 
-/// `TUNDETACHFILTER`: all frames take a place again.
+/// `TUNDETACHFILTER`: all frames are queued again.
 pub(crate) fn tun_detach_filter(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     // SAFETY: TUNDETACHFILTER does not look at its argument.
     unsafe { ioctl(fd, libc::TUNDETACHFILTER, &mut 0u64) }
@@ -185,8 +185,8 @@ pub(crate) fn hardware_address(
     link_address(control, name).map(|(_, address)| address)
 }
 
-/// The interface's link type (`ARPHRD_*`) and the kernel's hardware address on
-/// it, which means nothing where there is no link layer.
+/// The interface's link type (`ARPHRD_*`) and the kernel's hardware address on it, which
+/// is meaningless without a link layer.
 pub(crate) fn link_address(
     control: BorrowedFd<'_>,
     name: &InterfaceName,
@@ -201,7 +201,7 @@ pub(crate) fn link_address(
     Ok((address.sa_family, bytes))
 }
 
-/// Gives the kernel an address on the interface.
+/// Adds an address to the kernel's side of the interface.
 pub(crate) fn add_address(
     control: BorrowedFd<'_>,
     name: &InterfaceName,
@@ -266,8 +266,8 @@ fn set_inet(
     unsafe { ioctl(control, what, &mut ifr) }
 }
 
-/// Every address on this network namespace's interfaces: interface, address,
-/// prefix length.
+/// All addresses on this network namespace's interfaces: interface, address, prefix
+/// length.
 pub(crate) fn addresses() -> Result<Vec<(String, IpAddr, u8)>, Errno> {
     let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: getifaddrs writes one pointer to `list`.

@@ -1,4 +1,4 @@
-//! Opening a packet port: everything that happens before the first frame.
+//! Opening a packet port: all steps before the first frame.
 
 use super::filter::{self, MAX_ADDRESSES};
 use super::sys;
@@ -9,10 +9,10 @@ use rustix::io::Errno;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// The smallest MTU of an interface that the engine stands on: what every IPv4
-/// host must be able to reassemble (RFC 1122 section 3.3.2).
+/// The smallest MTU of an interface for the engine: what every IPv4 host must be able to
+/// reassemble (RFC 1122 section 3.3.2).
 pub const MIN_MTU: usize = 576;
-/// What an interface that is yet to come is taken to have.
+/// The MTU assumed for an interface that does not exist yet.
 const PRESUMED_MTU: usize = 1500;
 
 /// Link types (linux/if_arp.h).
@@ -26,22 +26,22 @@ const ARPHRD_NONE: u16 = 0xfffe;
 pub struct PacketConfig {
     /// The interface.
     pub name: InterfaceName,
-    /// The engine's own addresses with their prefix lengths, 1 to
-    /// [`MAX_ADDRESSES`]: what is for none of them stays the kernel's alone.
+    /// The engine's own addresses with their prefix lengths, 1 to [`MAX_ADDRESSES`]:
+    /// packets for other addresses are left to the kernel.
     pub addresses: Vec<(IpAddr, u8)>,
-    /// There may be no address yet: [`Port::set_addresses`] will say which.
+    /// There may be no address yet: [`Port::set_addresses`] sets them later.
     ///
     /// [`Port::set_addresses`]: crate::Port::set_addresses
     pub addresses_come: bool,
-    /// Take an interface that is not there yet for one without link layer, as
-    /// tunnels are, and wait for it; else it is an error.
+    /// If the interface does not exist, assume that it will have no link layer, as
+    /// tunnels do, and wait for it; otherwise this is an error.
     pub wait: bool,
 }
 
 /// Why a packet port could not be opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PacketError {
-    /// The caller may not.
+    /// Permission denied.
     #[error(
         "no permission to open a packet socket: this needs CAP_NET_RAW in the network namespace of the interface"
     )]
@@ -62,7 +62,7 @@ pub enum PacketError {
         /// `ARPHRD_*` of linux/if_arp.h.
         link: u16,
     },
-    /// The loopback interface takes the kernel's own packets alone.
+    /// The loopback interface accepts only the kernel's own packets.
     #[error("{name} is the loopback interface, behind which there is nobody else")]
     Loopback {
         /// The name.
@@ -83,7 +83,7 @@ pub enum PacketError {
     AddressTaken {
         /// The address.
         address: IpAddr,
-        /// The interface that bears it.
+        /// The interface that has it.
         interface: String,
     },
     /// Another engine has one of the addresses on this interface.
@@ -100,12 +100,12 @@ pub enum PacketError {
         /// How many.
         count: usize,
     },
-    /// Anything else that the system refused.
+    /// Any other error of the system.
     #[error("cannot {action}: {errno}")]
     Os {
-        /// What was being done.
+        /// The operation that failed.
         action: String,
-        /// The system's answer.
+        /// The system's error.
         errno: Errno,
     },
 }
@@ -120,7 +120,7 @@ fn os(action: impl Into<String>) -> impl FnOnce(Errno) -> PacketError {
     }
 }
 
-/// What the kernel says of an interface.
+/// The state of an interface in the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Interface {
     pub(super) index: i32,
@@ -131,7 +131,7 @@ pub(super) struct Interface {
 }
 
 impl Interface {
-    /// What an interface that is not there is taken for.
+    /// The state assumed for an interface that does not exist.
     pub(super) const PRESUMED: Interface = Interface {
         index: 0,
         flags: 0,
@@ -139,7 +139,7 @@ impl Interface {
         mtu: PRESUMED_MTU,
     };
 
-    /// Asks the kernel.
+    /// Reads the state from the kernel.
     pub(super) fn find(control: BorrowedFd<'_>, name: &InterfaceName) -> Result<Self, PacketError> {
         let missing = |what: &str| {
             let otherwise = os(format!("read the {what} of {name}"));
@@ -165,13 +165,13 @@ impl Interface {
                 ARPHRD_LOOPBACK => return Err(PacketError::Loopback { name: *name }),
                 link => return Err(PacketError::LinkType { name: *name, link }),
             },
-            // An IP packet can be no longer, whatever the interface takes.
+            // IP packets cannot be longer, whatever the interface accepts.
             mtu: mtu.min(65_535),
         })
     }
 
-    /// What a port on it can do. The kernel does in software whatever the
-    /// interface cannot, so it is much for every one.
+    /// The capabilities of a port on it. The kernel does in software what the interface
+    /// cannot, so they are the same for all.
     pub(super) fn capabilities(&self, uso: bool) -> Capabilities {
         let plain = Capabilities {
             link: self.link,
@@ -191,20 +191,20 @@ impl Interface {
     }
 }
 
-/// The parts of a port that has been opened and not yet tied to its interface.
+/// The parts of an open port that is not bound to its interface yet.
 pub(super) struct Opened {
     pub(super) fd: OwnedFd,
     pub(super) control: OwnedFd,
     pub(super) news: LinkNews,
-    /// `None` if it is to be waited for.
+    /// `None` if the interface does not exist yet.
     pub(super) interface: Option<Interface>,
-    /// What says that these addresses are in use here.
+    /// Reserves these addresses for us.
     pub(super) claims: Vec<OwnedFd>,
-    /// The kernel cuts UDP for us.
+    /// The kernel segments UDP for us.
     pub(super) uso: bool,
 }
 
-/// Kernel buffer asked for each way, in bytes: some milliseconds at 10 Gb/s.
+/// Requested kernel buffer for each direction, in bytes: some milliseconds at 10 Gb/s.
 const BUFFER: i32 = 8 << 20;
 
 /// Opens the socket and finds the interface.
@@ -215,7 +215,7 @@ pub(super) fn open(config: &PacketConfig) -> Result<Opened, PacketError> {
         return Err(PacketError::Addresses { count });
     }
     let control = control_socket()?;
-    // From before the search, so that nothing is missed.
+    // Subscribed before the lookup, so that no change is missed.
     let news = LinkNews::subscribe().map_err(os("subscribe to news of interfaces"))?;
     let interface = match Interface::find(control.as_fd(), &config.name) {
         Ok(interface) => Some(interface),
@@ -259,8 +259,8 @@ fn control_socket() -> Result<OwnedFd, PacketError> {
     .map_err(os("open a socket to ask about interfaces"))
 }
 
-/// That the kernel answers for none of them. It may be given one later; then it
-/// has to be silenced by whoever gives it.
+/// Checks that the kernel has none of the addresses. It may be given one later; then the
+/// kernel must be configured not to answer for it.
 fn check_addresses(ours: &[(IpAddr, u8)]) -> Result<(), PacketError> {
     let theirs = interface::addresses().map_err(os("list the interfaces' addresses"))?;
     for (interface, address, _) in theirs {
@@ -271,10 +271,10 @@ fn check_addresses(ours: &[(IpAddr, u8)]) -> Result<(), PacketError> {
     Ok(())
 }
 
-/// Takes an address on an interface for this process, as long as the result is
-/// kept. Two engines with one address would reset each other's connections, and
-/// neither sees what the other sends. Names of abstract sockets belong to the
-/// network namespace, as interfaces do, and go with their owner however it ends.
+/// Reserves an address on an interface for this process, as long as the result is kept.
+/// Two engines with one address would reset each other's connections, since neither sees
+/// what the other sends. Names of abstract sockets belong to the network namespace, as
+/// interfaces do, and disappear with their owner however it ends.
 fn claim(name: &InterfaceName, address: IpAddr) -> Result<OwnedFd, PacketError> {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
     let taking = || format!("take {address} on {name}");
@@ -293,13 +293,13 @@ fn claim(name: &InterfaceName, address: IpAddr) -> Result<OwnedFd, PacketError> 
     }
 }
 
-/// Whether packet sockets take UDP to be cut into datagrams: since Linux 6.2.
+/// Whether packet sockets accept UDP segmentation: since Linux 6.2.
 fn kernel_cuts_udp() -> bool {
     let name = rustix::system::uname();
     name.release().to_str().is_ok_and(|r| version(r) >= (6, 2))
 }
 
-/// The first two numbers of a release, as 6 and 18 of `6.18.3-amd64`.
+/// The first two numbers of a release string, for example 6 and 18 of `6.18.3-amd64`.
 fn version(release: &str) -> (u32, u32) {
     let mut numbers = release
         .split(|c: char| !c.is_ascii_digit())

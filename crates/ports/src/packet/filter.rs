@@ -1,9 +1,8 @@
-//! The socket filter of a packet port: a classic BPF program by which the
-//! kernel passes to the engine what is for the engine's own addresses, and
-//! leaves the rest where it was.
+//! The socket filter of a packet port: a classic BPF program by which the kernel passes
+//! packets for the engine's own addresses to the engine, and ignores all others.
 //!
-//! It only jumps forward, and every comparison that settles the matter is
-//! followed by its `ret`, so that no jump has to know what comes later.
+//! It only jumps forward, and every comparison that decides is followed by its `ret`, so
+//! that no jump depends on later code.
 
 use crate::bpf::{
     ARP, DROP, IPV4, IPV6, Instruction, JUMP, JUMP_ANY_BIT, JUMP_EQUAL, JUMP_EQUAL_X, JUMP_GREATER,
@@ -13,24 +12,24 @@ use crate::bpf::{
 use crate::syn_drop;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The most addresses that one filter takes.
+/// Most addresses in one filter.
 pub const MAX_ADDRESSES: usize = 16;
 
-/// The most groups of one version of IP that one filter takes.
+/// Most groups of one version of IP in one filter.
 const MAX_GROUPS: usize = 257;
 
-/// The greatest packet type that may be for us: host 0, broadcast 1,
-/// multicast 2. What is above is for other stations, or on its way out.
+/// The greatest packet type that may be for us: host 0, broadcast 1, multicast 2. Greater
+/// ones are for other stations, or outgoing.
 const PACKET_MULTICAST: u32 = 2;
 
-/// Passes if the accumulator is `k`, else goes on.
+/// Passes the packet if the accumulator is `k`, else continues.
 fn pass_if(k: u32) -> [Instruction; 2] {
     [branch(JUMP_EQUAL, k, 0, 1), step(RETURN, PASS)]
 }
 
 /// The filter for these addresses, each with the length of its prefix, and for these
-/// groups, of which it takes [`MAX_GROUPS`] for each version of IP; with `dhcp`, for what
-/// is sent to DHCP clients, too. Of SYNs it takes one in `1 << syn_shift`.
+/// groups, at most [`MAX_GROUPS`] for each version of IP; with `dhcp`, also for packets
+/// to DHCP clients. Of SYNs it passes one in `1 << syn_shift`.
 pub(super) fn program(
     addresses: &[(IpAddr, u8)],
     groups: &[IpAddr],
@@ -45,7 +44,7 @@ pub(super) fn program(
         }
     }
     if !groups4.is_empty() {
-        // There routers ask who listens.
+        // Routers send membership queries there.
         groups4.insert(0, ALL_SYSTEMS);
     }
     groups4.truncate(MAX_GROUPS);
@@ -75,7 +74,7 @@ pub(super) fn program(
     ];
     for (protocol, block) in blocks {
         all.push(branch(JUMP_EQUAL, protocol, 1, 0));
-        // A conditional jump reaches 255 instructions, this one all.
+        // A conditional jump reaches 255 instructions, this one any distance.
         all.push(step(JUMP, block.len() as u32));
         all.extend(block);
     }
@@ -83,8 +82,8 @@ pub(super) fn program(
     all
 }
 
-/// ARP that asks for or tells us (RFC 826), announcements, in which sender and target
-/// are the same, and claims to our addresses (RFC 5227).
+/// ARP requests for and replies to us (RFC 826), announcements, in which sender and
+/// target are the same, and claims of our addresses (RFC 5227).
 fn arp(addresses: &[(Ipv4Addr, u8)]) -> Vec<Instruction> {
     let (sender, target) = (NETWORK + 14, NETWORK + 24);
     let mut block = vec![step(LOAD_WORD, sender), step(TAX, 0)];
@@ -100,8 +99,8 @@ fn arp(addresses: &[(Ipv4Addr, u8)]) -> Vec<Instruction> {
     block
 }
 
-/// To one of us, to all of our network, to a group, or to a DHCP client, which is one
-/// whose address is not known yet.
+/// Packets to one of our addresses, to our network's broadcast address, to a group, or to
+/// a DHCP client, which does not know its address yet.
 fn ipv4(addresses: &[(Ipv4Addr, u8)], groups: &[Ipv4Addr], dhcp: bool) -> Vec<Instruction> {
     let mut block = Vec::new();
     if dhcp {
@@ -110,7 +109,7 @@ fn ipv4(addresses: &[(Ipv4Addr, u8)], groups: &[Ipv4Addr], dhcp: bool) -> Vec<In
     block.push(step(LOAD_WORD, NETWORK + 16));
     for (address, prefix_len) in addresses {
         block.extend(pass_if(u32::from(*address)));
-        // Networks of one or two addresses have no broadcast (RFC 3021).
+        // Networks of one or two addresses have no broadcast address (RFC 3021).
         if *prefix_len < 31 {
             let hosts = u32::MAX.checked_shr(u32::from(*prefix_len)).unwrap_or(0);
             block.extend(pass_if(u32::from(*address) | hosts));
@@ -124,8 +123,7 @@ fn ipv4(addresses: &[(Ipv4Addr, u8)], groups: &[Ipv4Addr], dhcp: bool) -> Vec<In
     block
 }
 
-/// Passes a UDP datagram to port 68 that is no fragment and whose IP header has no
-/// options.
+/// Passes an unfragmented UDP datagram to port 68 whose IP header has no options.
 fn to_dhcp_client() -> [Instruction; 9] {
     const UDP: u32 = 17;
     const CLIENT: u32 = 68;
@@ -143,8 +141,8 @@ fn to_dhcp_client() -> [Instruction; 9] {
     ]
 }
 
-/// To one of us, to its solicited-node group (RFC 4291 section 2.7.1), to a group, or to
-/// all nodes, as router advertisements are.
+/// Packets to one of our addresses, to its solicited-node group (RFC 4291 section 2.7.1),
+/// to a group, or to all nodes, as router advertisements are.
 fn ipv6(addresses: &[Ipv6Addr], groups: &[Ipv6Addr]) -> Vec<Instruction> {
     let mut block = Vec::new();
     if !addresses.is_empty() {
@@ -161,24 +159,24 @@ fn ipv6(addresses: &[Ipv6Addr], groups: &[Ipv6Addr]) -> Vec<Instruction> {
     block
 }
 
-/// All IPv4 stations that listen to groups.
+/// The all-systems group of IPv4.
 pub(super) const ALL_SYSTEMS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
 
 /// The link's all-nodes group.
 pub(super) const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
-/// The group that an address's neighbours ask it through.
+/// The solicited-node group of an address.
 pub(super) fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     let [.., g, h] = address.segments();
     Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | (g & 0xff), h)
 }
 
-/// Passes if the IPv6 destination is this.
+/// Passes the packet if this is its IPv6 destination.
 fn pass_if_to(address: Ipv6Addr) -> Vec<Instruction> {
     let bits = address.to_bits();
     let mut block = Vec::with_capacity(9);
     for word in 0..4u32 {
-        // Past the rest of the words and the `ret`.
+        // Jumps past the remaining words and the `ret`.
         let skip = (3 - word) * 2 + 1;
         block.push(step(LOAD_WORD, NETWORK + 24 + word * 4));
         let want = (bits >> (96 - word * 32)) as u32;

@@ -4,7 +4,7 @@ use crate::bpf::{self, Instruction};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// A packet socket that receives nothing before it is bound.
+/// Creates a packet socket that receives nothing until it is bound.
 pub(super) fn socket() -> Result<OwnedFd, Errno> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: socket() takes no pointers.
@@ -23,8 +23,8 @@ fn last_error() -> Errno {
 /// Sets an option whose value is a `T`.
 ///
 /// # Safety
-/// The kernel must take a `T` for this option, and read nothing beyond it but
-/// what `value` points to and its caller keeps alive.
+/// The kernel must accept a `T` for this option, and access nothing else but what `value`
+/// points to, which the caller keeps alive.
 unsafe fn set<T>(fd: BorrowedFd<'_>, level: i32, option: i32, value: &T) -> Result<(), Errno> {
     let len = size_of::<T>() as libc::socklen_t;
     // SAFETY: `value` is a live `T` of `len` bytes; the rest is this
@@ -51,13 +51,13 @@ pub(super) fn set_vnet_header(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     unsafe { set(fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1i32) }
 }
 
-/// Frames that this machine sends are not shown.
+/// Frames sent by this machine are not received.
 pub(super) fn ignore_outgoing(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     // SAFETY: PACKET_IGNORE_OUTGOING takes an int.
     unsafe { set(fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1i32) }
 }
 
-/// Passes only frames for which the program answers other than 0.
+/// Passes only frames for which the program returns other than 0.
 pub(super) fn attach_filter(fd: BorrowedFd<'_>, program: &[Instruction]) -> Result<(), Errno> {
     bpf::with_program(program, |program| {
         // SAFETY: SO_ATTACH_FILTER takes a sock_fprog and copies the `len` instructions that
@@ -66,8 +66,8 @@ pub(super) fn attach_filter(fd: BorrowedFd<'_>, program: &[Instruction]) -> Resu
     })
 }
 
-/// Asks for kernel buffers of `bytes` each way; beyond the system's limits
-/// where the caller may, else up to them.
+/// Requests kernel buffers of `bytes` in each direction; beyond the system's limits if
+/// permitted, else up to them.
 pub(super) fn set_buffers(fd: BorrowedFd<'_>, bytes: i32) {
     let options = [
         (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
@@ -77,14 +77,14 @@ pub(super) fn set_buffers(fd: BorrowedFd<'_>, bytes: i32) {
         // SAFETY: all four take an int.
         let forced = unsafe { set(fd, libc::SOL_SOCKET, force, &bytes) };
         if forced.is_err() {
-            // What the system gives is what there is.
+            // The size that the system grants is used.
             // SAFETY: as above.
             let _ = unsafe { set(fd, libc::SOL_SOCKET, ask, &bytes) };
         }
     }
 }
 
-/// Has the interface let a multicast group's frames through.
+/// Makes the interface accept a multicast group's frames.
 pub(super) fn join(fd: BorrowedFd<'_>, index: i32, group: [u8; 6]) -> Result<(), Errno> {
     let mut address = [0; 8];
     address[..6].copy_from_slice(&group);
@@ -98,8 +98,8 @@ pub(super) fn join(fd: BorrowedFd<'_>, index: i32, group: [u8; 6]) -> Result<(),
     unsafe { set(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request) }
 }
 
-/// Ties the socket to an interface and starts reception. The kernel keeps the
-/// tie while the interface goes down and up, not when it is removed.
+/// Binds the socket to an interface and starts reception. The binding persists while the
+/// interface goes down and up, but not when it is removed.
 pub(super) fn bind(fd: BorrowedFd<'_>, index: i32) -> Result<(), Errno> {
     // SAFETY: `sockaddr_ll` is plain data for which all bytes zero is valid.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
@@ -116,7 +116,7 @@ pub(super) fn bind(fd: BorrowedFd<'_>, index: i32) -> Result<(), Errno> {
     }
 }
 
-/// Frames that found the socket's buffer full since this was last asked.
+/// Frames lost because the socket's buffer was full, since the last call.
 pub(super) fn lost(fd: &OwnedFd) -> u64 {
     let mut stats = libc::tpacket_stats {
         tp_packets: 0,

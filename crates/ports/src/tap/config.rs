@@ -1,5 +1,4 @@
-//! Making, finding and setting up TAP devices: everything that happens before
-//! the first frame.
+//! Creating, finding and configuring TAP devices: all steps before the first frame.
 
 use crate::interface::{LinkNews, sys};
 use crate::vnet::HEADER_LEN;
@@ -9,22 +8,21 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// The smallest MTU on which the engine is run: the smallest that IPv4 has (RFC 791
-/// section 3.2).
+/// The smallest MTU for the engine: the minimum of IPv4 (RFC 791 section 3.2).
 pub const MIN_MTU: usize = 68;
-/// The largest that may be asked for: an IP packet can be no longer.
+/// The largest MTU that may be requested: an IP packet cannot be longer.
 pub const MAX_MTU: usize = 65_535;
-/// What the kernel makes of anything larger: on a TAP it counts the link header
-/// in. [`crate::Capabilities::mtu`] says what came of it.
+/// The kernel reduces a larger MTU to this: on a TAP it counts the link header.
+/// [`crate::Capabilities::mtu`] has the result.
 pub const KERNEL_MAX_MTU: usize = MAX_MTU - 14;
 
 /// What kind of device to open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// A new one, which vanishes when the port is closed. The name may be a
-    /// pattern (`longshore%d`); it is an error if it is taken.
+    /// A new device, which is removed when the port is closed. The name may be a pattern
+    /// (`longshore%d`); it is an error if it exists.
     Create,
-    /// A persistent one that exists (`ip tuntap add mode tap ...`); it stays.
+    /// An existing persistent device (`ip tuntap add mode tap ...`), which remains.
     Attach,
 }
 
@@ -33,23 +31,22 @@ pub enum Origin {
 pub struct TapConfig {
     /// Its name, or a pattern for one.
     pub name: InterfaceName,
-    /// Whether it is to be made or found.
+    /// Whether to create it or to find it.
     pub origin: Origin,
-    /// MTU to set, [`MIN_MTU`] to [`MAX_MTU`] bytes, of which at most
-    /// [`KERNEL_MAX_MTU`] are to be had. Left as it is if `None`.
+    /// MTU to set, [`MIN_MTU`] to [`MAX_MTU`] bytes, of which at most [`KERNEL_MAX_MTU`]
+    /// are possible. Unchanged if `None`.
     pub mtu: Option<usize>,
     /// Addresses for the kernel's side, with their prefix lengths.
     pub kernel_addresses: Vec<(IpAddr, u8)>,
-    /// The engine's hardware address. One close to the kernel's is taken if
-    /// `None`.
+    /// The engine's hardware address. Derived from the kernel's if `None`.
     pub mac: Option<[u8; 6]>,
-    /// Whether the kernel may hand over, and take, checksums and segmentation
-    /// undone. Only tests and comparisons want `false`.
+    /// Whether partial checksums and unsegmented frames may be exchanged with the kernel.
+    /// Only tests and comparisons use `false`.
     pub offloads: bool,
 }
 
 impl TapConfig {
-    /// A new device of this name (or pattern), everything else left alone.
+    /// A new device with this name (or pattern) and default settings.
     ///
     /// # Errors
     /// [`BadName`].
@@ -64,7 +61,7 @@ impl TapConfig {
         })
     }
 
-    /// The existing device of this name, everything else left alone.
+    /// The existing device with this name and default settings.
     ///
     /// # Errors
     /// [`BadName`].
@@ -76,24 +73,24 @@ impl TapConfig {
     }
 }
 
-/// Why a TAP device could not be opened or set up.
+/// Why a TAP device could not be opened or configured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TapError {
-    /// `/dev/net/tun` is not there.
+    /// `/dev/net/tun` does not exist.
     #[error(
         "/dev/net/tun does not exist: the kernel has no TUN/TAP driver, or this container was not given the device"
     )]
     NoDriver,
-    /// `/dev/net/tun` may not be opened.
+    /// `/dev/net/tun` cannot be opened.
     #[error("this user may not open /dev/net/tun")]
     DriverClosed,
-    /// The caller may not.
+    /// Permission denied.
     #[error(
         "no permission to {action}: this needs CAP_NET_ADMIN in this network namespace (be root, \
          use a device that was made for this user, or let Longshore make a namespace of its own)"
     )]
     NoPermission {
-        /// What was being done.
+        /// The operation that failed.
         action: String,
     },
     /// An interface of this name exists.
@@ -108,13 +105,13 @@ pub enum TapError {
         /// The name.
         name: InterfaceName,
     },
-    /// Another process has the device.
+    /// Another process uses the device.
     #[error("{name} is in use by another process")]
     Busy {
         /// The name.
         name: InterfaceName,
     },
-    /// The interface is no TAP, or a multi-queue one.
+    /// The interface is not a TAP, or is a multi-queue one.
     #[error("{name} is not a TAP device with one queue")]
     NotATap {
         /// The name.
@@ -123,10 +120,10 @@ pub enum TapError {
     /// The MTU is out of range.
     #[error("an MTU of {mtu} is out of range: {MIN_MTU} to {MAX_MTU} are possible")]
     BadMtu {
-        /// The MTU asked for, or found on the device.
+        /// The requested MTU, or that of the device.
         mtu: usize,
     },
-    /// The address is no address for an interface.
+    /// The address is not valid for an interface.
     #[error("{address}/{prefix_len} is no address that an interface can have")]
     BadAddress {
         /// The address.
@@ -134,10 +131,10 @@ pub enum TapError {
         /// Its prefix length.
         prefix_len: u8,
     },
-    /// The address, or another of its network, is on another interface.
+    /// The address, or another one of its network, is on another interface.
     #[error("{address}/{prefix_len} overlaps with {other}/{other_prefix_len} on {interface}")]
     AddressInUse {
-        /// The address asked for.
+        /// The requested address.
         address: IpAddr,
         /// Its prefix length.
         prefix_len: u8,
@@ -148,12 +145,12 @@ pub enum TapError {
         /// Its prefix length.
         other_prefix_len: u8,
     },
-    /// Anything else that the system refused.
+    /// Any other error of the system.
     #[error("cannot {action}: {errno}")]
     Os {
-        /// What was being done.
+        /// The operation that failed.
         action: String,
-        /// The system's answer.
+        /// The system's error.
         errno: Errno,
     },
 }
@@ -208,11 +205,11 @@ pub fn overlaps(a: (IpAddr, u8), b: (IpAddr, u8)) -> bool {
     differ.leading_zeros() >= shortest
 }
 
-/// An opened device, and what is to be known of it.
+/// An open device and its properties.
 pub(super) struct Opened {
     pub(super) fd: OwnedFd,
     pub(super) control: OwnedFd,
-    /// None where the system gives none.
+    /// `None` if the system provides none.
     pub(super) news: Option<LinkNews>,
     pub(super) index: i32,
     /// `IFF_*`.
@@ -220,11 +217,11 @@ pub(super) struct Opened {
     pub(super) name: InterfaceName,
     pub(super) mtu: usize,
     pub(super) mac: [u8; 6],
-    /// The `TUN_F_*` that the kernel took.
+    /// The `TUN_F_*` that the kernel accepted.
     pub(super) offloads: u32,
 }
 
-/// Opens and sets up the device.
+/// Opens and configures the device.
 pub(super) fn open(config: &TapConfig) -> Result<Opened, TapError> {
     if let Some(mtu) = config.mtu.filter(|m| !(MIN_MTU..=MAX_MTU).contains(m)) {
         return Err(TapError::BadMtu { mtu });
@@ -243,7 +240,7 @@ pub(super) fn open(config: &TapConfig) -> Result<Opened, TapError> {
     let mtu = set_up(config, control.as_fd(), &name)?;
     let kernel_mac = sys::hardware_address(control.as_fd(), &name)
         .map_err(os(format!("read the hardware address of {name}")))?;
-    // What was done to it up to here is no news.
+    // Our own changes up to here are not notifications.
     let news = LinkNews::subscribe().ok();
     let index = sys::index(control.as_fd(), &name).map_err(os(format!("find {name}")))?;
     let flags =
@@ -290,7 +287,7 @@ fn open_driver() -> Result<OwnedFd, TapError> {
     })
 }
 
-/// Makes or finds the interface and ties the descriptor to it.
+/// Creates or finds the interface and attaches the descriptor to it.
 fn attach(
     config: &TapConfig,
     control: std::os::fd::BorrowedFd<'_>,
@@ -317,11 +314,11 @@ fn attach(
     })
 }
 
-/// Asks for as many offloads as the kernel has.
+/// Enables as many offloads as the kernel supports.
 fn set_offloads(fd: &OwnedFd, name: &InterfaceName) -> Result<u32, TapError> {
     use sys::{TUN_F_CSUM, TUN_F_TSO_ECN, TUN_F_TSO4, TUN_F_TSO6, TUN_F_USO4, TUN_F_USO6};
     let tcp = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
-    // Kernels before 6.2 refuse the UDP flags, and with them the whole request.
+    // Kernels before 6.2 refuse the UDP flags, and the whole request with them.
     for flags in [tcp | TUN_F_USO4 | TUN_F_USO6, tcp, TUN_F_CSUM] {
         match sys::tun_set_offload(fd.as_fd(), flags) {
             Ok(()) => return Ok(flags),
@@ -332,7 +329,7 @@ fn set_offloads(fd: &OwnedFd, name: &InterfaceName) -> Result<u32, TapError> {
     Ok(0)
 }
 
-/// Sets MTU and address where asked, brings the interface up, answers its MTU.
+/// Sets MTU and addresses as requested, brings the interface up, returns its MTU.
 fn set_up(
     config: &TapConfig,
     control: std::os::fd::BorrowedFd<'_>,
@@ -350,9 +347,9 @@ fn set_up(
         return Err(TapError::BadMtu { mtu });
     }
     if config.kernel_addresses.iter().any(|(ip, _)| ip.is_ipv6()) {
-        // Nobody else is on this wire to have the address already, and until the kernel
-        // has made sure of that it does not use it. Where this cannot be said, it takes
-        // its second or two.
+        // No other station on this wire can have the address; without this setting the
+        // kernel does not use it until duplicate address detection is complete. If it
+        // cannot be set, that takes a second or two.
         let path = format!("/proc/sys/net/ipv6/conf/{name}/accept_dad");
         let _ = std::fs::write(path, "0");
     }
@@ -360,8 +357,8 @@ fn set_up(
         set_address(control, name, *address, *prefix_len)?;
     }
     let flags = sys::flags(control, name).map_err(read("state"))?;
-    // Whether it runs follows from our being there, a little later, and is not for us to say:
-    // a user whose device it is may not.
+    // IFF_RUNNING follows a little later from our presence, and is not set here: the user
+    // whose device it is may not be permitted to.
     if flags & libc::IFF_UP == 0 {
         sys::set_flags(control, name, flags | libc::IFF_UP)
             .map_err(os(format!("bring {name} up")))?;
@@ -382,7 +379,7 @@ pub fn is_up(name: &InterfaceName) -> Result<Option<bool>, TapError> {
     }
 }
 
-/// Brings an interface up that was down, as `lo` is in a new namespace.
+/// Brings up an interface that is down, as `lo` is in a new namespace.
 ///
 /// # Errors
 /// [`TapError`].
@@ -396,10 +393,9 @@ pub fn bring_up(name: &InterfaceName) -> Result<(), TapError> {
         .map_err(os(format!("bring {name} up")))
 }
 
-/// How often, and how long after each other, to look whether an address overlaps with
-/// another interface's. Who gives an interface an address of IPv4 by `ioctl`, as we do,
-/// gives it the prefix of its class first (RFC 791 section 3.2: 8 bits for 10.0.0.1), and
-/// the right one a moment later.
+/// How often, and at what interval, to check whether an address overlaps with another
+/// interface's. An IPv4 address set by `ioctl`, as here, first gets the prefix of its
+/// class (RFC 791 section 3.2: 8 bits for 10.0.0.1), and the right one a moment later.
 const LOOKS: u32 = 26;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
