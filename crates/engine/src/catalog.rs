@@ -274,6 +274,13 @@ pub(crate) const COUNTERS: &[Counter] = &[
     ),
     counter(
         "engine",
+        "contained_panics",
+        "sessions",
+        "sessions that were ended since their work met a bug of the engine",
+        |e| e.stack.counters.contained_panics,
+    ),
+    counter(
+        "engine",
         "broken_channels",
         "channels",
         "processes that broke their rings and are served no more",

@@ -301,7 +301,7 @@ impl Engine {
             if self.is_finished() {
                 break;
             }
-            self.rest(worked)?;
+            self.contained(|engine| engine.rest(worked).map(|()| true))?;
         }
         self.say_goodbye();
         self.give_back();
@@ -314,7 +314,7 @@ impl Engine {
     /// [`EngineError::Port`] if the port is gone.
     pub fn turn(&mut self) -> Result<bool, EngineError> {
         let now = self.clock.now();
-        self.turn_at(now)
+        self.contained(|engine| engine.turn_at(now))
     }
 
     /// A turn, with the time of it.
@@ -389,6 +389,11 @@ impl Engine {
                     "more SYNs come than can be read: all but some are dropped at the port until \
                      there are fewer (`syns_dropped_at_port` in `longshore stat`)",
                 ),
+                Notice::Panic { session } => (self.about.notice)(&format!(
+                    "session {session} was ended: its work met a bug of this engine, which has \
+                     said where (`contained_panics` in `longshore stat`); its connections were \
+                     reset, the other sessions go on"
+                )),
                 Notice::ArenaFull { session } => (self.about.notice)(&format!(
                     "session {session} has no memory left for what it receives: its programs \
                      have to read, or to use an engine with more (`session.receive_mib` in its \

@@ -12,6 +12,7 @@ use longshore_hostif::{RING, Request, SocketId};
 use longshore_stack::From;
 use longshore_stack::Of;
 use longshore_tcp::Instant;
+use std::collections::VecDeque;
 
 /// Requests taken from one channel in one turn, so that a busy process does not
 /// keep packets and timers waiting.
@@ -354,10 +355,10 @@ impl Engine {
     /// have closed what had it, or have ended. A process that knows of that may count on it
     /// that all is let go.
     pub(crate) fn bind_late(&mut self) {
-        let late = self.stack.take_late_binds();
+        let mut all: VecDeque<_> = self.stack.take_late_binds().into();
         self.take_requests();
         let mut are_torn_down = false;
-        for late in late {
+        while let Some(late) = all.pop_front() {
             let session = late.session();
             if self.stack.bind_again(&late) {
                 continue;

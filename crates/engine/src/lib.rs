@@ -26,6 +26,7 @@ mod attach;
 #[cfg(feature = "bench")]
 pub mod bench;
 mod catalog;
+mod containment;
 pub mod control;
 mod engine;
 mod intake;

@@ -59,7 +59,23 @@ impl Stack {
         for (key, socket) in self.sockets.iter() {
             self.check_socket(key, socket)?;
         }
+        self.check_tables()?;
         self.check_sessions()
+    }
+
+    /// Whether the tables have nothing of sockets that are gone.
+    fn check_tables(&self) -> Result<(), Violation> {
+        let has_flow = |s: &Socket| match &s.kind {
+            Kind::Stream(c) => !c.retired,
+            Kind::Pair(_) => true,
+            _ => false,
+        };
+        let flows = self.sockets.iter().filter(|(_, s)| has_flow(s)).count();
+        let is_right = self.demux.flows() == flows;
+        holds(is_right, NONE, "a flow belongs to no socket, or to two")?;
+        let mut users = self.demux.tcp.users().chain(self.demux.udp.users());
+        let gone = users.find(|key| self.sockets.get(*key).is_none());
+        holds(gone.is_none(), gone.unwrap_or(NONE), "it is bound and gone")
     }
 
     /// Whether each session has as many sockets and chunks as its sockets say.
@@ -74,6 +90,9 @@ impl Stack {
             let (sockets, chunks) = of_sessions.remove(&key).unwrap_or_default();
             let is_right = session.sockets() == sockets;
             holds(is_right, NONE, "a session miscounts its sockets")?;
+            if session.is_condemned() {
+                continue;
+            }
             let in_use = u64::from(session.host.receive.in_use());
             holds(in_use == chunks, NONE, "chunks are in use in no stream")?;
         }

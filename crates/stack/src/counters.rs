@@ -113,6 +113,8 @@ pub struct Counters {
     pub stalled_channels: u64,
     /// Channels of processes that broke their rings.
     pub broken_channels: u64,
+    /// Sessions that were ended since their work led to a panic.
+    pub contained_panics: u64,
 }
 
 impl Counters {
@@ -146,6 +148,7 @@ impl Counters {
             wakeup_waits: 0,
             stalled_channels: 0,
             broken_channels: 0,
+            contained_panics: 0,
         }
     }
 

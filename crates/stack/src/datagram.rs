@@ -5,6 +5,7 @@ mod outgoing;
 use crate::Stack;
 use crate::access::Transport;
 use crate::connection::RequestError;
+use crate::containment::AtWork;
 use crate::counters::EngineDrop;
 use crate::input::IpPacket;
 use crate::socket::{Kind, Socket};
@@ -145,6 +146,7 @@ impl Stack {
 
     /// Puts a datagram into a socket's stream.
     pub(crate) fn deliver(&mut self, key: u32, envelope: &Envelope, payload: &[u8], segment: u16) {
+        self.sessions.at_work = AtWork::Socket(key);
         let to = envelope.local.ip();
         let to_group = self.link.is_for_all(to);
         let own = match to {

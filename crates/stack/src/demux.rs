@@ -300,6 +300,25 @@ impl Demux {
         self.waiting.values()
     }
 
+    /// Forgets all connections, and what is bound of sockets that are not there.
+    pub(crate) fn begin_anew(&mut self, is_there: impl Fn(u32) -> bool) {
+        self.forget_known();
+        self.last = None;
+        self.flows4.clear();
+        self.flows6.clear();
+        self.crowded = Crowded::default();
+        self.udp.retain(&is_there);
+        self.tcp.retain(&is_there);
+        for waiting in self.waiting.values() {
+            self.tcp.hold(waiting.local, waiting.reuse);
+        }
+    }
+
+    /// How many flows belong to sockets.
+    pub(crate) fn flows(&self) -> usize {
+        self.flows4.len() + self.flows6.len()
+    }
+
     /// An initial sequence number (RFC 6528 section 3): a clock of 4 us and a keyed hash
     /// of the four-tuple.
     pub(crate) fn initial_sequence(

@@ -7,6 +7,7 @@
 
 use crate::Stack;
 use crate::connection::RequestError;
+use crate::containment::AtWork;
 use crate::counters::EngineDrop;
 use crate::socket::{Kind, Options, Socket};
 use longshore_hostif::{ERROR_HEADER, ERROR_PAYLOAD, EdgeFlags, ErrorReport, PathMtu};
@@ -124,6 +125,7 @@ impl Stack {
     /// An error about a datagram: a connected socket gets it if it will not pass by
     /// itself, and who has asked for errors gets all, as in Linux.
     pub(crate) fn datagram_error(&mut self, key: u32, reported: &Reported<'_>) {
+        self.sessions.at_work = AtWork::Socket(key);
         let Some(socket) = self.sockets.get(key) else {
             return;
         };
@@ -143,6 +145,7 @@ impl Stack {
     /// An error about a segment of a connection. Who has asked for errors is told at once
     /// if it lives on, and finds a report if it was not made, as in Linux.
     pub(crate) fn connection_error(&mut self, key: u32, reported: &Reported<'_>, lives: bool) {
+        self.sessions.at_work = AtWork::Socket(key);
         let to = reported.error.destination;
         let asks = |s: &Socket| s.options.asks_for_errors(to);
         if self.sockets.get(key).is_some_and(asks) {

@@ -9,6 +9,7 @@
 //! time and say why they drop what they drop.
 
 use crate::Stack;
+use crate::containment::AtWork;
 use crate::demux::Flow;
 use crate::link::Link;
 use crate::memory_pressure::SPARE_CHUNKS;
@@ -162,6 +163,7 @@ impl Stack {
         segment: &[u8],
         meta: &RxMeta,
     ) -> bool {
+        self.sessions.at_work = AtWork::Socket(key);
         let Some(socket) = self.sockets.slab.get_mut(key) else {
             return false;
         };

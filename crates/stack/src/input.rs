@@ -2,6 +2,7 @@
 
 use crate::Stack;
 use crate::address_pair::Service;
+use crate::containment::AtWork;
 use crate::counters::EngineDrop;
 use crate::errors::Reported;
 use crate::link::{HEADER_ROOM, LOWER_HEADERS, NextHop, OwnPacket, Transport, net_time};
@@ -86,6 +87,7 @@ impl Stack {
         if !self.frame_by_prediction(frame, meta) {
             self.unpredicted_frame_in(frame, meta);
         }
+        self.sessions.at_work = AtWork::Nobodys;
     }
 
     /// A frame of which nothing is known beforehand.

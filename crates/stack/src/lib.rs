@@ -25,6 +25,7 @@
 //! | `answer_limit`, `syn_drop` | how much is answered to packets of no connection, and how many SYNs the port lets through |
 //! | `requests` | what programs ask |
 //! | `connection`, `orphans` | a connection's life, and what becomes of sockets that no process holds |
+//! | `containment` | what becomes of a session whose work has led to a panic |
 //! | `settle` | what a turn has touched: sent and told, each user its share |
 //! | `pair` | connections between two of our own sockets |
 //! | `fast_output` | packets out, as they nearly always are |
@@ -54,6 +55,7 @@ pub mod bench;
 mod buffers;
 mod check;
 mod connection;
+mod containment;
 mod cookies;
 mod counters;
 mod datagram;
@@ -90,6 +92,8 @@ mod sockets;
 mod status;
 mod syn_drop;
 mod tcp_input;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -112,6 +116,7 @@ pub use status::{SOCKET_BYTES, SocketStatus, WaitStatus};
 pub use turns::{Of, Spent};
 
 use answer_limit::AnswerLimit;
+use containment::AtWork;
 use demux::Demux;
 use link::Link;
 use longshore_frames::Port;
@@ -167,6 +172,11 @@ pub enum Notice {
     },
     /// More SYNs come than can be read.
     SynFlood,
+    /// A panic came out of a session's work, which ended the session.
+    Panic {
+        /// The session's key.
+        session: u32,
+    },
 }
 
 /// The stack.
@@ -305,6 +315,7 @@ impl Stack {
             count += 1;
             self.own_packet_in(&own);
         }
+        self.sessions.at_work = AtWork::Nobodys;
         count
     }
 
@@ -325,8 +336,10 @@ impl Stack {
         let mut due = self.sockets.take_due(self.now);
         let any = !due.is_empty();
         for key in due.drain(..) {
+            self.sessions.at_work = AtWork::Socket(key);
             self.socket_timer(key);
         }
+        self.sessions.at_work = AtWork::Nobodys;
         self.sockets.due = due;
         self.demux.expire_waits(self.now);
         if self.link.neighbor_deadline().is_some_and(|t| t <= self.now) {

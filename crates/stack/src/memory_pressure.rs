@@ -7,6 +7,7 @@
 //! loop calls once a turn.
 
 use crate::Stack;
+use crate::containment::AtWork;
 use crate::socket::Kind;
 use longshore_hostif::CHUNK;
 use longshore_hostif::adapter::ReceiveSlab;
@@ -62,6 +63,7 @@ impl Stack {
     pub fn relieve_memory_pressure(&mut self) {
         if !self.sockets.denied_memory.is_empty() {
             self.look_at_denied();
+            self.sessions.at_work = AtWork::Nobodys;
         }
     }
 
@@ -70,6 +72,7 @@ impl Stack {
             let Some(key) = self.sockets.denied_memory.pop_front() else {
                 return;
             };
+            self.sessions.at_work = AtWork::Socket(key);
             let Some(socket) = self.sockets.get_mut(key) else {
                 continue;
             };

@@ -22,14 +22,18 @@ impl Stack {
 
     /// No process holds a socket any more: what was written is still delivered.
     pub fn close_unheld(&mut self, key: u32) {
-        self.take_last_edges(key);
-        self.close(key, Linger::Background);
+        self.work_for(key, |stack| {
+            stack.take_last_edges(key);
+            stack.close(key, Linger::Background);
+        });
     }
 
     /// No process holds a socket any more, and what was written is delivered to nobody.
     pub fn reset_unheld(&mut self, key: u32) {
-        self.close(key, Linger::Reset);
-        self.abort(key);
+        self.work_for(key, |stack| {
+            stack.close(key, Linger::Reset);
+            stack.abort(key);
+        });
     }
 
     /// What a process that has ended had written or read and not yet told us of is taken

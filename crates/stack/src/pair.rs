@@ -364,6 +364,14 @@ impl Stack {
         }
     }
 
+    /// The other end of a connection, or its listener, is gone without a word.
+    pub(crate) fn lose_other_end(&mut self, key: u32) {
+        if let Some(p) = self.pair_mut(key) {
+            p.other = NONE;
+        }
+        self.refuse(key);
+    }
+
     /// What `key` sends meets an end of which both halves are shut down: both are reset.
     fn reset_pair(&mut self, key: u32) {
         let Some(p) = self.pair_mut(key) else { return };

@@ -8,6 +8,7 @@
 
 use crate::Stack;
 use crate::access::Transport;
+use crate::containment::AtWork;
 use crate::cookies::Sides;
 use crate::counters::EngineDrop;
 use crate::memory_pressure::{FEW_CHUNKS, SPARE_CHUNKS};
@@ -37,6 +38,7 @@ impl Stack {
         }
         let spread = self.demux.hash((local, remote));
         let found = self.demux.tcp.find(local, true, spread);
+        self.sessions.at_work = found.map_or(AtWork::Nobodys, AtWork::Socket);
         let Some((key, socket)) = found.and_then(|key| Some((key, self.sockets.get_mut(key)?)))
         else {
             self.counters.drop_tcp(DropReason::NoConnection);

@@ -9,10 +9,12 @@ mod setup;
 
 use crate::Stack;
 use crate::connection::RequestError;
+use crate::containment::AtWork;
 use crate::socket::{Kind, Options, Socket};
 use longshore_hostif::{
     Address, Completion, EdgeFlags, OptionName, Query, Request, SendQueue, SocketId,
 };
+use std::collections::VecDeque;
 
 /// Which session, channel and socket a request came from.
 #[derive(Debug, Clone, Copy)]
@@ -52,9 +54,17 @@ impl LateBind {
 /// Requests that this turn has taken and not yet answered.
 #[derive(Debug, Default)]
 pub(crate) struct Unanswered {
-    questions: Vec<Question>,
+    questions: VecDeque<Question>,
     /// What is to be bound at the end of this turn.
     late_binds: Vec<LateBind>,
+}
+
+impl Unanswered {
+    /// Keeps those of sessions that are served.
+    pub(crate) fn retain(&mut self, is_served: impl Fn(u32) -> bool) {
+        self.questions.retain(|q| is_served(q.from.session));
+        self.late_binds.retain(|late| is_served(late.from.session));
+    }
 }
 
 /// What a request is answered by that has been done, and of which there is no more to say.
@@ -69,9 +79,11 @@ impl Stack {
 
     /// Does what a process asks. What makes no sense is counted as its session's fault.
     pub fn handle_request(&mut self, from: From, request: &Request) {
+        self.sessions.at_work = AtWork::Session(from.session);
         if self.serve(from, request).is_err() {
             self.count_bad(from.session);
         }
+        self.sessions.at_work = AtWork::Nobodys;
     }
 
     /// Answers a request to bind that the process may not make.
@@ -174,7 +186,7 @@ impl Stack {
             Request::SetOption { name, value, .. } => self.set_option(key, name, value),
             Request::Query { query, .. } => {
                 self.owe(from);
-                self.unanswered.questions.push(Question {
+                self.unanswered.questions.push_back(Question {
                     from,
                     request: *request,
                     query,
@@ -251,10 +263,12 @@ impl Stack {
     /// Binds a socket whose address was in use once more, and answers; `false` if the address
     /// still is.
     pub fn bind_again(&mut self, late: &LateBind) -> bool {
+        self.sessions.at_work = AtWork::Session(late.from.session);
         let bound = match self.key_of(late.from.session, late.request.socket()) {
             Some(key) => self.bind(key, late.local),
             None => Err(RequestError::NoSocket),
         };
+        self.sessions.at_work = AtWork::Nobodys;
         if bound == Err(RequestError::AddressInUse) {
             return false;
         }
@@ -283,8 +297,8 @@ impl Stack {
     }
 
     fn answer_all(&mut self) {
-        let mut questions = std::mem::take(&mut self.unanswered.questions);
-        for q in questions.drain(..) {
+        while let Some(q) = self.unanswered.questions.pop_front() {
+            self.sessions.at_work = AtWork::Session(q.from.session);
             let key = self.key_of(q.from.session, q.request.socket());
             let answer = match (key, q.query) {
                 (Some(key), Query::TcpInfo) => self.tcp_info(q.from, key),
@@ -297,7 +311,7 @@ impl Stack {
             let answer = answer.map(|len| (len as u64, Address::NONE));
             self.answer_owed(q.from, &q.request, answer);
         }
-        self.unanswered.questions = questions;
+        self.sessions.at_work = AtWork::Nobodys;
     }
 
     /// A request is answered later in this turn, or in another: there must be room for it.

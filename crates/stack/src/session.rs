@@ -38,6 +38,8 @@ pub struct Session {
     pub(super) is_touched: bool,
     /// Its programs ring when they publish requests: it is not polled.
     pub is_parked: bool,
+    /// Its sockets were taken out, and what they had in memory is not given back.
+    is_condemned: bool,
     /// The last turn in which something was asked or done.
     pub(super) active_in: u64,
 }
@@ -57,6 +59,7 @@ impl Session {
             returns: Returns::default(),
             is_touched: false,
             is_parked: false,
+            is_condemned: false,
             active_in: 0,
         }
     }
@@ -76,7 +79,7 @@ impl Session {
     /// Enters a socket; `false` if its index is taken or does not exist.
     pub(super) fn enter(&mut self, id: SocketId, key: u32) -> bool {
         match self.by_index.get_mut(id.index as usize) {
-            Some(place) if *place == 0 => {
+            Some(place) if *place == 0 && !self.is_condemned => {
                 *place = key + 1;
                 self.sockets += 1;
                 true
@@ -103,6 +106,19 @@ impl Session {
             Some(account) => account.take_socket().map(Some),
             None => Some(None),
         }
+    }
+
+    /// Its sockets were taken out as they were.
+    pub(super) fn condemn(&mut self) {
+        self.is_condemned = true;
+        self.by_index.fill(0);
+        self.sockets = 0;
+        self.returns = Returns::default();
+    }
+
+    /// Whether its sockets were taken out.
+    pub fn is_condemned(&self) -> bool {
+        self.is_condemned
     }
 
     /// The blocks of all its sockets.

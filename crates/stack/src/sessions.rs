@@ -8,6 +8,7 @@
 //! those that are not, and `publish` is what a turn ends with.
 
 use super::account::Account;
+use super::containment::AtWork;
 use super::session::Session;
 use super::slab::Slab;
 use std::sync::Arc;
@@ -30,6 +31,8 @@ pub struct Sessions {
     polled: Vec<u32>,
     /// Which of these is considered next for being parked.
     considered: usize,
+    /// Whose work is being done.
+    pub(super) at_work: AtWork,
 }
 
 impl Sessions {
@@ -40,6 +43,7 @@ impl Sessions {
             left: Vec::new(),
             polled: Vec::new(),
             considered: 0,
+            at_work: AtWork::Nobodys,
         }
     }
 
@@ -178,6 +182,28 @@ impl Sessions {
         session.is_parked
     }
 
+    /// The sockets of a session are gone, and nothing more is done for it.
+    pub(super) fn condemn(&mut self, key: u32) {
+        if let Some(session) = self.slab.get_mut(key) {
+            session.condemn();
+        }
+    }
+
+    /// Whether there is a session of this key that is not condemned.
+    pub(super) fn is_served(&self, key: u32) -> bool {
+        self.get(key).is_some_and(|s| !s.is_condemned())
+    }
+
+    /// All sessions are published in this turn or the next.
+    pub(super) fn remake_lists(&mut self) {
+        self.left.clear();
+        self.touched = self.slab.keys();
+        for (_, session) in self.slab.iter_mut_with_keys() {
+            session.is_touched = true;
+            session.postponed.clear();
+        }
+    }
+
     /// Shows programs what was done for them, `none_under_way` unless packets from one socket
     /// of the stack to another are; in how many sessions others are still to be woken. Those
     /// have their turn again.
@@ -198,6 +224,7 @@ impl Sessions {
             else {
                 continue;
             };
+            self.at_work = AtWork::Session(key);
             let owes_wakeups = session.publish(turn);
             let is_unreleased = session.host.release_requests(none_under_way);
             session.active_in = turn;
@@ -210,6 +237,7 @@ impl Sessions {
                 self.poll(key, turn);
             }
         }
+        self.at_work = AtWork::Nobodys;
         self.touched.clear();
         if !self.left.is_empty() {
             std::mem::swap(&mut self.touched, &mut self.left);

@@ -9,6 +9,7 @@
 
 use crate::Stack;
 use crate::account::Account;
+use crate::containment::AtWork;
 use crate::socket::Kind;
 use crate::turns::{Of, PIECE, SEGMENT};
 use std::sync::Arc;
@@ -23,6 +24,7 @@ impl Stack {
         let any = !self.sockets.dirty.is_empty() || !self.sockets.waiting_sessions.is_empty();
         if any {
             self.settle_touched();
+            self.sessions.at_work = AtWork::Nobodys;
         }
         any
     }
@@ -48,6 +50,7 @@ impl Stack {
     }
 
     fn settle_one(&mut self, key: u32) {
+        self.sessions.at_work = AtWork::Socket(key);
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
         };

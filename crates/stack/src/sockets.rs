@@ -51,6 +51,8 @@ impl Sockets {
     /// The socket of this key, to be changed.
     #[inline]
     pub(crate) fn get_mut(&mut self, key: u32) -> Option<&mut Socket> {
+        #[cfg(all(any(test, feature = "testing"), not(feature = "bench")))]
+        crate::testing::access(self.slab.get(key));
         self.slab.get_mut(key)
     }
 

@@ -2,6 +2,7 @@
 
 use crate::Stack;
 use crate::address_pair::{AddressPair, Service, headers_of_segment};
+use crate::containment::AtWork;
 use crate::counters::EngineDrop;
 use crate::demux::{Flow, Found};
 use crate::input::IpPacket;
@@ -65,6 +66,7 @@ impl Stack {
         payload: &[u8],
     ) -> Response {
         let now = self.now;
+        self.sessions.at_work = AtWork::Socket(key);
         if self.is_held_back(key, segment) {
             return Response::Nothing;
         }

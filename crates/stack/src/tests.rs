@@ -86,6 +86,7 @@ fn check_happened(all: &Report, seeds: u64) {
         (all.cookies_taken, seeds / 100),
         (all.returns, seeds / 10),
         (all.leases, seeds / 10),
+        (all.panics, seeds / 20),
     ];
     assert!(happened.iter().all(|(n, least)| n > least), "{all:#?}");
 }

@@ -1,6 +1,7 @@
 //! The end of a socket: retired to TIME-WAIT, disconnected, its block given back, forgotten.
 
 use crate::Stack;
+use crate::containment::AtWork;
 use crate::demux::Waiting;
 use crate::socket::Kind;
 use crate::timers::Alarm;
@@ -160,6 +161,9 @@ impl Stack {
         let Some(socket) = self.sockets.remove(key) else {
             return;
         };
+        if self.sessions.at_work == AtWork::Socket(key) {
+            self.sessions.at_work = AtWork::Session(socket.session);
+        }
         match &socket.kind {
             Kind::Stream(c) => {
                 if !c.retired {

@@ -186,6 +186,24 @@ impl Ports {
         }
     }
 
+    /// The sockets that have bound a port.
+    pub(crate) fn users(&self) -> impl Iterator<Item = u32> + '_ {
+        self.bound.values().flatten().map(|b| b.key)
+    }
+
+    /// Keeps what is bound of sockets that are there; no connection holds a port.
+    pub(super) fn retain(&mut self, is_there: impl Fn(u32) -> bool) {
+        self.held = HeldPorts::default();
+        (self.are_held, self.are_bound) = (PortSet::default(), PortSet::default());
+        self.bound.retain(|port, users| {
+            users.retain(|b| is_there(b.key));
+            if !users.is_empty() {
+                self.are_bound.set(*port, true);
+            }
+            !users.is_empty()
+        });
+    }
+
     /// A connection from `local`, which nobody has bound, holds its port.
     pub(crate) fn hold(&mut self, local: SocketAddr, reuse: Reuse) {
         self.held.hold(local, reuse);

@@ -154,6 +154,16 @@ impl Table4 {
         }
     }
 
+    /// How many flows there are.
+    pub(super) fn len(&self) -> usize {
+        self.used
+    }
+
+    /// Forgets all flows.
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.secret);
+    }
+
     /// Forgets a flow.
     pub(super) fn remove(&mut self, flow: &Flow4) {
         let (addresses, ports) = flow.words();

@@ -10,6 +10,7 @@ use crate::host::{Defaults, Host};
 use crate::requests::From;
 use crate::secrets::Secrets;
 use crate::session::Session;
+use crate::testing::{self, Wanted};
 use crate::{Interface, Settings, Stack};
 use longshore_frames::{RecvBuffer, RxChecksum, RxMeta, TxFrame};
 use longshore_hostif::adapter::{AdapterSession, Next};
@@ -21,6 +22,7 @@ use longshore_ring::EventfdSignaler;
 use longshore_tcp::{FastOpenKey, Instant};
 use std::collections::hash_map::DefaultHasher;
 use std::hash::Hasher;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 /// Few sockets and little memory, so that both run out at times.
@@ -63,6 +65,10 @@ pub(super) struct Machine {
     buffer: RecvBuffer,
     maintenance_at: Instant,
     link: Link,
+    /// Frames of nobody on the wire.
+    brought: Vec<Vec<u8>>,
+    /// Which access to its sockets panics, if one does.
+    panics: Option<u32>,
     /// How often its link has come back.
     pub(super) returns: u64,
     /// Its stack has the addresses that its program needs.
@@ -120,6 +126,8 @@ impl Machine {
             buffer: RecvBuffer::new(),
             maintenance_at: now,
             link,
+            brought: Vec::new(),
+            panics: None,
             returns: 0,
             has_begun: false,
             dhcp_server: None,
@@ -157,8 +165,39 @@ impl Machine {
     /// One turn of the loop; frames of a wire that is cut are lost. Says whether anything
     /// was to be done.
     pub(super) fn turn(&mut self, now: Instant, is_cut: bool) -> bool {
+        self.contained(|machine| machine.turn_through(now, is_cut))
+    }
+
+    /// From now on, access `left` of those to its sockets panics.
+    pub(super) fn panic_after(&mut self, left: u32) {
+        self.panics = Some(left);
+    }
+
+    /// Does what may panic, if that is wanted, and contains that.
+    fn contained(&mut self, work: impl FnOnce(&mut Self) -> bool) -> bool {
+        if let Some(left) = self.panics {
+            testing::panic_in(self.session, left);
+        }
+        let worked = catch_unwind(AssertUnwindSafe(|| work(self)));
+        self.panics = testing::panic_no_more();
+        match worked {
+            Ok(worked) => worked,
+            Err(panic) if !panic.is::<Wanted>() => resume_unwind(panic),
+            Err(_) => {
+                let ended = self.stack.contain_panic();
+                assert_eq!(ended, Some(self.session), "a panic in nobody's work");
+                assert_eq!(self.stack.sockets.len(), 0);
+                self.stack.check().unwrap();
+                self.channel = None;
+                true
+            }
+        }
+    }
+
+    fn turn_through(&mut self, now: Instant, is_cut: bool) -> bool {
         self.stack.begin_turn(now);
         let mut worked = self.take_requests();
+        worked |= self.receive_brought();
         worked |= self.receive(is_cut);
         worked |= self.stack.take_own_packets() != 0;
         worked |= self.stack.handle_timeouts();
@@ -213,14 +252,21 @@ impl Machine {
     }
 
     /// A frame comes that nobody on the wire has sent.
-    pub(super) fn bring(&mut self, frame: &[u8], now: Instant) {
-        self.stack.set_now(now);
-        let meta = RxMeta {
-            len: frame.len(),
-            checksum: RxChecksum::Unknown,
-            gso: None,
-        };
-        self.stack.frame_in(frame, &meta);
+    pub(super) fn bring(&mut self, frame: Vec<u8>) {
+        self.brought.push(frame);
+    }
+
+    fn receive_brought(&mut self) -> bool {
+        let any = !self.brought.is_empty();
+        for frame in std::mem::take(&mut self.brought) {
+            let meta = RxMeta {
+                len: frame.len(),
+                checksum: RxChecksum::Unknown,
+                gso: None,
+            };
+            self.stack.frame_in(&frame, &meta);
+        }
+        any
     }
 
     /// Whether the program runs: it begins when the stack has its addresses.
@@ -257,6 +303,13 @@ impl Machine {
 
     /// Its program dies, and takes part in nothing any more.
     pub(super) fn kill(&mut self) {
+        self.contained(|machine| {
+            machine.let_die();
+            true
+        });
+    }
+
+    fn let_die(&mut self) {
         // What it published before it died still counts.
         self.take_requests();
         let Some(channel) = self.channel.take() else {
@@ -303,9 +356,11 @@ impl Machine {
         assert_eq!(stack.demux.waiting_count(), 0, "TIME-WAIT is for ever");
         let session = stack.sessions.get(self.session).unwrap();
         assert_eq!(session.sockets(), 0);
-        assert_eq!(session.host.receive.in_use(), 0, "chunks are lost");
-        let (free, all) = self.program.send_chunks();
-        assert_eq!(free, all, "chunks of send streams are lost");
+        if !session.is_condemned() {
+            assert_eq!(session.host.receive.in_use(), 0, "chunks are lost");
+            let (free, all) = self.program.send_chunks();
+            assert_eq!(free, all, "chunks of send streams are lost");
+        }
         assert_eq!(session.host.bad_descriptors, 0);
         assert!(!stack.has_fragments(), "fragments wait for ever");
     }

@@ -42,6 +42,8 @@ pub(super) struct Scenario {
     cut: Option<(u64, u64)>,
     /// The machine whose program dies, and when.
     death: Option<(usize, u64)>,
+    /// The machine whose stack panics at its work, and at which access to a socket.
+    panic: Option<(usize, u32)>,
 }
 
 impl Scenario {
@@ -76,6 +78,7 @@ impl Scenario {
             unplugged: None,
             cut: None,
             death: None,
+            panic: None,
         }
     }
 
@@ -139,6 +142,7 @@ impl Scenario {
             unplugged,
             cut,
             death,
+            panic: (n.below(6) == 0).then(|| (n.below(2) as usize, n.below(800) as u32)),
         }
     }
 }
@@ -183,6 +187,8 @@ pub(super) struct Report {
     /// Links that came back, and leases that were granted.
     pub(super) returns: u64,
     pub(super) leases: u64,
+    /// Panics that ended a session alone.
+    pub(super) panics: u64,
 }
 
 impl Report {
@@ -200,6 +206,7 @@ impl Report {
         self.cookies_taken += other.cookies_taken;
         self.returns += other.returns;
         self.leases += other.leases;
+        self.panics += other.panics;
     }
 
     fn of(machine: &Machine) -> Self {
@@ -222,6 +229,7 @@ impl Report {
             cookies_sent: counters.cookies_sent,
             cookies_taken: counters.cookies_taken,
             returns: machine.returns,
+            panics: counters.contained_panics,
             leases: machine.dhcp_server.as_ref().map_or(0, |s| s.granted),
         }
     }
@@ -286,6 +294,9 @@ impl World {
         let local: SocketAddr = "[::]:80".parse().unwrap();
         let plans = scenario.plans.iter().map(mirrored).collect();
         machines[1].program.listen(local, plans);
+        if let Some((which, left)) = scenario.panic {
+            machines[which].panic_after(left);
+        }
         machines.iter_mut().for_each(Machine::note_step);
         Self {
             scenario,
@@ -360,7 +371,7 @@ impl World {
         let [_, server] = &mut self.machines;
         let station = server.stack.link.mac;
         while let Some(syn) = self.flood.as_mut().and_then(|f| f.next(station, now)) {
-            server.bring(&syn, now);
+            server.bring(syn);
         }
         let is_done = self.are_talks_over();
         let mut busy = false;
@@ -426,7 +437,8 @@ impl World {
         for machine in &self.machines {
             machine.assert_empty();
         }
-        if self.scenario.death.is_some() || self.scenario.may_be_reset() {
+        let dies = self.scenario.death.is_some() || self.scenario.panic.is_some();
+        if dies || self.scenario.may_be_reset() {
             return;
         }
         let client: Vec<_> = self.machines[0].program.outcomes().collect();

@@ -1,0 +1,43 @@
+//! A panic that comes out of one session's work ends that session, and the engine goes on.
+//!
+//! The stack takes the session's sockets out ([`Stack::contain_panic`]); here the session is
+//! ended, so that its programs find their engine gone, and the operator is told. What panics
+//! in nobody's work, or while this is done, ends the engine as it would without.
+//!
+//! [`Stack::contain_panic`]: longshore_stack::Stack::contain_panic
+
+use crate::engine::{Engine, EngineError};
+use longshore_stack::Notice;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+impl Engine {
+    /// Does `work`, and contains a panic that comes out of it.
+    #[inline]
+    pub(crate) fn contained(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<bool, EngineError>,
+    ) -> Result<bool, EngineError> {
+        match catch_unwind(AssertUnwindSafe(|| work(self))) {
+            Ok(result) => result,
+            Err(panic) => {
+                self.contain(panic);
+                Ok(true)
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn contain(&mut self, panic: Box<dyn Any + Send>) {
+        let Some(session) = self.stack.contain_panic() else {
+            resume_unwind(panic)
+        };
+        // Whoever was being looked over may not have been.
+        for (_, s) in self.sessions.iter_mut() {
+            s.wants_care = true;
+        }
+        self.stack.notices.push(Notice::Panic { session });
+        self.end_session(session);
+    }
+}

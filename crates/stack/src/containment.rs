@@ -1,0 +1,150 @@
+//! A panic while one session's work is done ends that session alone.
+//!
+//! Such a panic is a bug, and may have left anything half changed that the work was about.
+//! Whoever calls the stack catches it and calls [`Stack::contain_panic`], which takes the
+//! session's sockets out as they are, without asking them for anything, and makes all that
+//! is derived from sockets anew from those that remain: tables, timers, lists. What the
+//! session had in memory goes with the session. A panic in what is nobody's work (the link,
+//! fragments, TIME-WAIT) is not contained: [`Stack::contain_panic`] says so.
+
+use crate::Stack;
+use crate::demux::Demux;
+use crate::slab::Slab;
+use crate::socket::{Kind, Socket};
+use crate::sockets::Sockets;
+use crate::timers::Alarm;
+use longshore_tcp::Instant;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Whose work is being done. [`Sessions`](crate::Sessions) has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AtWork {
+    Nobodys,
+    /// That of the session of this key.
+    Session(u32),
+    /// That of the session of the socket of this key.
+    Socket(u32),
+}
+
+impl Stack {
+    /// Does what is the work of the session of a socket.
+    pub(crate) fn work_for(&mut self, key: u32, work: impl FnOnce(&mut Self)) {
+        self.sessions.at_work = AtWork::Socket(key);
+        work(self);
+        self.sessions.at_work = AtWork::Nobodys;
+    }
+
+    /// A panic was caught that came out of a method of this stack. The session whose work it
+    /// was has no sockets any more: its peers were reset, and it is to be ended. Says which;
+    /// `None` if it was nobody's, and the stack cannot go on.
+    pub fn contain_panic(&mut self) -> Option<u32> {
+        let session = match std::mem::replace(&mut self.sessions.at_work, AtWork::Nobodys) {
+            AtWork::Nobodys => return None,
+            AtWork::Session(session) => session,
+            AtWork::Socket(key) => self.sockets.get(key)?.session,
+        };
+        self.sessions.get(session)?;
+        self.counters.contained_panics += 1;
+        let all = self.sockets.iter().filter(|(_, s)| s.session == session);
+        let keys: Vec<u32> = all.map(|(key, _)| key).collect();
+        for key in &keys {
+            // Its state may be what the panic is about.
+            let _ = catch_unwind(AssertUnwindSafe(|| self.reset_peer(*key)));
+        }
+        let removed: Vec<Socket> = keys
+            .iter()
+            .filter_map(|k| self.sockets.remove(*k))
+            .collect();
+        self.sessions.condemn(session);
+        self.remake_derived();
+        self.reset_other_ends(&keys);
+        for socket in removed {
+            self.part_with(socket);
+        }
+        Some(session)
+    }
+
+    /// The peer of a connection hears that it is over.
+    fn reset_peer(&mut self, key: u32) {
+        if let Some(c) = self.connection_mut(key).filter(|c| !c.retired) {
+            c.tcb.abort();
+            let _ = self.transmit(key);
+        }
+    }
+
+    /// Makes anew what is known of sockets outside of them. All of them are looked at in the
+    /// next turn.
+    fn remake_derived(&mut self) {
+        self.sockets.remake_lists(self.now);
+        self.sessions.remake_lists();
+        self.demux.remake(&self.sockets);
+        self.unanswered
+            .retain(|session| self.sessions.is_served(session));
+    }
+
+    /// Sockets of other sessions whose other ends were among `gone` are reset.
+    fn reset_other_ends(&mut self, gone: &[u32]) {
+        let has_lost = |s: &Socket| match &s.kind {
+            Kind::Pair(p) => {
+                gone.contains(&p.other) || p.listener.is_some_and(|l| gone.contains(&l))
+            }
+            _ => false,
+        };
+        let lost = self.sockets.iter().filter(|(_, s)| has_lost(s));
+        let lost: Vec<u32> = lost.map(|(key, _)| key).collect();
+        for key in lost {
+            self.lose_other_end(key);
+        }
+    }
+
+    /// What others keep for a socket that was taken out.
+    fn part_with(&mut self, socket: Socket) {
+        match socket.kind {
+            Kind::Listener(l) => self.next_in_line(l.line),
+            Kind::Datagram(d) => {
+                for group in d.groups {
+                    self.link.leave_group(group, self.now);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Sockets {
+    /// All sockets are on the list of the turn, and their timers set anew.
+    fn remake_lists(&mut self, now: Instant) {
+        *self = Self {
+            slab: std::mem::replace(&mut self.slab, Slab::new()),
+            ..Self::new(now)
+        };
+        let is_denied = |s: &Socket| matches!(&s.kind, Kind::Stream(c) if c.tcb.is_denied_room());
+        let denied = self.slab.iter().filter(|(_, s)| is_denied(s));
+        self.denied_memory = denied.map(|(key, _)| key).collect();
+        for key in self.slab.keys() {
+            if let Some(socket) = self.slab.get_mut(key) {
+                socket.alarm = Alarm::OFF;
+                socket.dirty = true;
+                self.dirty.push(key);
+            }
+            self.arm(key);
+        }
+    }
+}
+
+impl Demux {
+    /// Makes the tables anew from the sockets that there are.
+    fn remake(&mut self, sockets: &Sockets) {
+        self.begin_anew(|key| sockets.get(key).is_some());
+        for (key, socket) in sockets.iter() {
+            if let (Some(local), Some(reuse)) = (socket.local, socket.holds_port) {
+                self.tcp.hold(local, reuse);
+            }
+            match &socket.kind {
+                Kind::Stream(c) if !c.retired => self.insert(c.flow, key),
+                Kind::Pair(p) => self.insert(p.flow, key),
+                _ => {}
+            }
+        }
+    }
+}
