@@ -5,19 +5,19 @@ use longshore_wire::WireError;
 longshore_wire::drop_reasons! {
     /// Why a packet was dropped.
     pub enum DropReason;
-    /// Fewer bytes than the IP header says.
+    /// Fewer bytes than the IP header specifies.
     IpTruncated = "ip_truncated",
     /// The IP header's lengths contradict each other.
     IpBadLength = "ip_bad_length",
-    /// Not the version that the frame's type promises.
+    /// The IP version is not that of the frame's type.
     IpBadVersion = "ip_bad_version",
     /// The IP header's checksum is wrong.
     IpBadChecksum = "ip_bad_checksum",
-    /// Another field of the IP header is illegal.
+    /// Another field of the IP header is invalid.
     IpBadField = "ip_bad_field",
     /// Malformed IP options.
     IpBadOptions = "ip_bad_options",
-    /// Source-routed (RFC 7126 sections 4.3 and 4.4).
+    /// A source-routed packet (RFC 7126 sections 4.3 and 4.4).
     SourceRouted = "ip_source_routed",
     /// Addressed to another host.
     NotForUs = "ip_not_for_us",
@@ -25,30 +25,31 @@ longshore_wire::drop_reasons! {
     MartianSource = "ip_martian_source",
     /// A loopback address outside a host (RFC 1122 section 3.2.1.3 g).
     LoopbackOnWire = "ip_loopback_on_wire",
-    /// IPv6 extension headers that are malformed, too many, or carry what a host must
-    /// understand and does not.
+    /// IPv6 extension headers that are malformed, too many, or have a mandatory part that
+    /// is not understood.
     ExtensionHeaders = "ip_extension_headers",
-    /// The first fragment does not hold all headers (RFC 7112).
+    /// The first fragment does not contain all headers (RFC 7112).
     FragmentHeaders = "fragment_headers_cut",
-    /// A fragment that is empty, or not a multiple of eight bytes though more follow.
+    /// A fragment that is empty, or whose length is not a multiple of eight although more
+    /// follow.
     FragmentBadLength = "fragment_bad_length",
     /// A fragment reaches beyond the longest datagram, or beyond its datagram's end.
     FragmentBeyondEnd = "fragment_beyond_end",
-    /// Two fragments overlap; their datagram is dropped whole.
+    /// Two fragments overlap; their datagram is dropped.
     FragmentOverlap = "fragment_overlap",
-    /// All of the fragment is there already.
+    /// A fragment that has already arrived.
     FragmentDuplicate = "fragment_duplicate",
-    /// The datagram comes in more pieces than are kept.
+    /// The datagram has more fragments than are kept.
     FragmentTooMany = "fragment_too_many",
-    /// Some fragments know ECN, others met congestion (RFC 3168 section 5.3).
+    /// Some fragments are not ECN-capable, others are marked CE (RFC 3168 section 5.3).
     FragmentEcn = "fragment_ecn_mixed",
     /// The datagram was not complete in time.
     ReassemblyTimeout = "reassembly_timeout",
-    /// An incomplete datagram made room for a newer one.
+    /// An incomplete datagram was evicted for a newer one.
     ReassemblyEvicted = "reassembly_evicted",
     /// A UDP header that contradicts its packet.
     UdpBadLength = "udp_bad_length",
-    /// The UDP checksum is wrong, or missing where it may not be.
+    /// The UDP checksum is wrong, or missing where it is required.
     UdpBadChecksum = "udp_bad_checksum",
 }
 

@@ -4,19 +4,19 @@ use crate::bytes::{array, get16, put, put16};
 use crate::{MacAddr, WireError};
 use core::net::Ipv4Addr;
 
-/// Bytes of a packet.
+/// Length of a packet, bytes.
 pub const PACKET_LEN: usize = 28;
 
-/// What a packet says.
+/// The operation of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// The sender asks which host has this address.
+    /// The sender asks which host has the target address.
     Request,
-    /// The sender has it.
+    /// The sender has the address.
     Reply,
 }
 
-/// A packet.
+/// An ARP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArpPacket {
     /// Request or reply.
@@ -25,14 +25,14 @@ pub struct ArpPacket {
     pub sender_mac: MacAddr,
     /// The sender's address; unspecified in a probe (RFC 5227).
     pub sender_ip: Ipv4Addr,
-    /// The hardware address that a reply is for.
+    /// The hardware address that a reply is sent to.
     pub target_mac: MacAddr,
-    /// The address that is asked for.
+    /// The requested address.
     pub target_ip: Ipv4Addr,
 }
 
 impl ArpPacket {
-    /// Reads a packet.
+    /// Parses a packet.
     ///
     /// # Errors
     /// [`WireError`] for anything but IPv4 over Ethernet, request or reply.
@@ -57,7 +57,7 @@ impl ArpPacket {
         })
     }
 
-    /// Writes the packet; returns its length. `bytes` is no shorter.
+    /// Writes the packet; returns its length. `bytes` must not be shorter.
     pub fn emit(&self, bytes: &mut [u8]) -> usize {
         put16(bytes, 0, 1);
         put16(bytes, 2, 0x0800);

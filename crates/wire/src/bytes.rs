@@ -1,9 +1,9 @@
-//! Reading and writing at a place, where the caller has made sure that there is room.
+//! Reading and writing at an offset that the caller has checked.
 //!
-//! Owns the functions that all formats are read and written with. None of them can panic
-//! in a release build, so that no mistake of a caller lets a packet end the engine: what
-//! is not there is read as zeros, and what there is no room for is not written. Debug
-//! builds, and with them the tests and fuzz targets, stop there.
+//! Owns the functions with which all formats are read and written. None of them can panic
+//! in a release build, so that a caller's bug does not let a packet crash the engine:
+//! missing bytes read as zeros, and writes without room are ignored. Debug builds, and
+//! with them the tests and fuzz targets, panic.
 
 /// The bytes from `at` on, in one load.
 #[inline(always)]
@@ -39,7 +39,7 @@ pub(crate) fn rest(bytes: &[u8], at: usize) -> &[u8] {
     bytes.get(at..).unwrap_or_default()
 }
 
-/// The same, to be written.
+/// As [`rest`], for writing.
 #[inline(always)]
 pub(crate) fn rest_mut(bytes: &mut [u8], at: usize) -> &mut [u8] {
     debug_assert!(at <= bytes.len(), "{at} of {}", bytes.len());
@@ -53,7 +53,7 @@ pub(crate) fn front(bytes: &[u8], len: usize) -> &[u8] {
     bytes.get(..len).unwrap_or_default()
 }
 
-/// The same, to be written.
+/// As [`front`], for writing.
 #[inline(always)]
 pub(crate) fn front_mut(bytes: &mut [u8], len: usize) -> &mut [u8] {
     debug_assert!(len <= bytes.len(), "{len} of {}", bytes.len());
@@ -88,7 +88,7 @@ pub(crate) fn put32(bytes: &mut [u8], at: usize, value: u32) {
     put(bytes, at, value.to_be_bytes());
 }
 
-/// Writes as many bytes as there are at `at`.
+/// Writes all bytes of `value` at `at`.
 pub(crate) fn put_all(bytes: &mut [u8], at: usize, value: &[u8]) {
     let place = rest_mut(bytes, at);
     debug_assert!(value.len() <= place.len(), "no room at {at}");

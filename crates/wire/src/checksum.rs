@@ -1,11 +1,10 @@
-//! The Internet checksum (RFC 1071): plain, partial and combined, and copying
-//! with summing in one pass.
+//! The Internet checksum (RFC 1071): plain, partial and combined, and copying with
+//! summing in one pass.
 //!
-//! A [`Partial`] is a sum not yet folded and complemented. Sums of pieces are
-//! added, whatever each was summed on (header here, payload there, a port's
-//! hardware elsewhere); a piece that begins at an odd offset of the whole is
-//! added with its bytes swapped. The fastest way that this processor has is
-//! chosen once, on first use.
+//! A [`Partial`] is a sum before folding and complementing. Sums of pieces are added,
+//! wherever each was computed (headers, payload, a port's hardware); a piece at an odd
+//! offset of the whole is added with its bytes swapped. The fastest implementation for
+//! this processor is selected once, on first use.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -13,12 +12,10 @@ mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-/// Up to this length, in bytes, the plain registers sum faster than the way to the
-/// vector code takes.
+/// Up to this length, in bytes, scalar summing is faster than calling the vector code.
 const SHORT: usize = 128;
 
-/// A sum of 16-bit words in the machine's byte order, carries not yet folded
-/// below 32 bits.
+/// A sum of 16-bit words in native byte order, with carries not yet folded below 32 bits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Partial(u64);
 
@@ -45,8 +42,7 @@ impl Partial {
         }
     }
 
-    /// The sum of pieces that lie one behind the other in the whole, the first at an
-    /// even offset.
+    /// The sum of consecutive pieces, the first at an even offset.
     #[inline]
     #[must_use]
     pub fn of_pieces<T: core::ops::Deref<Target = [u8]>>(pieces: &[T]) -> Self {
@@ -58,8 +54,7 @@ impl Partial {
         sum
     }
 
-    /// Copies `from` to `to` and sums it on the way. Panics if the lengths
-    /// differ.
+    /// Copies `from` to `to` and sums it in the same pass. Panics if the lengths differ.
     #[inline]
     #[must_use]
     pub fn of_copy(to: &mut [u8], from: &[u8]) -> Self {
@@ -79,14 +74,14 @@ impl Partial {
         ))
     }
 
-    /// The sum of eight bytes, read as one word in the machine's byte order.
+    /// The sum of eight bytes, read as one word in native byte order.
     #[inline]
     #[must_use]
     pub(crate) const fn of_pair(word: u64) -> Self {
         Self((word & 0xffff_ffff) + (word >> 32))
     }
 
-    /// Two words more, in the machine's byte order of what is on the wire.
+    /// Adds two words, in native byte order of the bytes on the wire.
     #[inline]
     #[must_use]
     pub(crate) const fn plus_word(self, one: u16, other: u16) -> Self {
@@ -118,14 +113,14 @@ impl Partial {
         }
     }
 
-    /// Both together; the other piece begins at an even offset.
+    /// Adds another piece, which begins at an even offset.
     #[inline]
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self(fold32(fold32(self.0) + fold32(other.0)))
     }
 
-    /// Both together; the other piece begins at an odd offset.
+    /// Adds another piece, which begins at an odd offset.
     #[inline]
     #[must_use]
     pub const fn plus_at_odd(self, other: Self) -> Self {
@@ -133,7 +128,7 @@ impl Partial {
         self.plus(Self(folded.swap_bytes() as u64))
     }
 
-    /// The sum of this piece, `len` bytes long, and the piece right behind it.
+    /// The sum of this piece, `len` bytes long, and the piece right after it.
     #[inline]
     #[must_use]
     pub const fn followed_by(self, len: usize, other: Self) -> Self {
@@ -152,17 +147,17 @@ impl Partial {
         sum as u16
     }
 
-    /// The checksum that goes into the field: folded and complemented, in the
-    /// value that [`u16::to_be_bytes`] puts on the wire. Over bytes that have
-    /// their right checksum in place it is 0.
+    /// The value of the checksum field: folded and complemented, so that
+    /// [`u16::to_be_bytes`] gives the bytes on the wire. Over bytes that include a
+    /// correct checksum it is 0.
     #[inline]
     #[must_use]
     pub const fn finish(self) -> u16 {
         !u16::from_be(self.folded())
     }
 
-    /// The folded sum without the complement: what a port that completes the
-    /// checksum wants to find in the field.
+    /// The folded sum without the complement: the field's value for a port that completes
+    /// the checksum.
     #[inline]
     #[must_use]
     pub const fn unfinished(self) -> u16 {
@@ -170,8 +165,8 @@ impl Partial {
     }
 }
 
-/// The checksum after a 16-bit field under it changed from `old` to `new`
-/// (RFC 1624 equation 3).
+/// The checksum after a 16-bit field covered by it changed from `old` to `new` (RFC 1624
+/// equation 3).
 #[inline]
 #[must_use]
 pub const fn update(checksum: u16, old: u16, new: u16) -> u16 {
@@ -181,7 +176,7 @@ pub const fn update(checksum: u16, old: u16, new: u16) -> u16 {
     !(sum as u16)
 }
 
-/// Whether a TCP segment or UDP datagram, its checksum in place, is intact.
+/// Whether the checksum of a TCP segment or UDP datagram is correct.
 #[must_use]
 pub fn verify_transport(source: IpAddr, destination: IpAddr, protocol: u8, segment: &[u8]) -> bool {
     let len = segment.len() as u32;
@@ -189,7 +184,7 @@ pub fn verify_transport(source: IpAddr, destination: IpAddr, protocol: u8, segme
         .is_some_and(|p| p.plus(Partial::of(segment)).finish() == 0)
 }
 
-/// Which code sums and copies on this processor.
+/// Selects the implementation for this processor.
 mod dispatch {
     use super::scalar;
     use core::sync::atomic::{AtomicU8, Ordering};

@@ -1,26 +1,26 @@
-//! Messages of DHCP for IPv4 (RFC 2131 section 2) with the options that a client of
-//! ours asks for (RFC 2132, RFC 3442).
+//! DHCP messages for IPv4 (RFC 2131 section 2) with the options that our client requests
+//! (RFC 2132, RFC 3442).
 //!
-//! [`Reply`] is what servers say, [`Request`] what a client does. Text, domain names
-//! and whatever else an address does not need are passed over.
+//! [`Reply`] is a server's message, [`Request`] a client's. Text, domain names and all
+//! other options that an address does not need are skipped.
 
 use crate::bytes::{array, front_mut, get8, get16, get32, put, put_all, put8, put16, put32};
 use crate::{MacAddr, WireError};
 use core::net::Ipv4Addr;
 
-/// A client's UDP port.
+/// The UDP port of clients.
 pub const CLIENT_PORT: u16 = 68;
-/// A server's UDP port.
+/// The UDP port of servers.
 pub const SERVER_PORT: u16 = 67;
-/// Bytes of the longest message that [`Request::emit`] writes, padded to what old relays
-/// expect (RFC 951 section 3).
+/// Length of the longest message of [`Request::emit`], padded as old relays expect (RFC
+/// 951 section 3), bytes.
 pub const MAX_REQUEST_LEN: usize = 576 - 28;
-/// Routes that are read from one message; more are passed over.
+/// Most routes that are read from one message; further ones are skipped.
 pub const MAX_ROUTES: usize = 8;
-/// Bytes of the longest client identifier that is sent.
+/// Length of the longest client identifier that is sent, bytes.
 pub const MAX_CLIENT_ID: usize = 32;
 
-/// Where the options begin: behind the fixed fields and the cookie.
+/// Offset of the options, after the fixed fields and the cookie.
 const OPTIONS_AT: usize = 240;
 const COOKIE: u32 = 0x6382_5363;
 const SERVER_NAME: core::ops::Range<usize> = 44..108;
@@ -28,7 +28,7 @@ const BOOT_FILE: core::ops::Range<usize> = 108..236;
 const REQUEST: u8 = 1;
 const REPLY: u8 = 2;
 const ETHERNET: u8 = 1;
-/// Answers are to be broadcast: the client has no address yet (RFC 2131 section 4.1).
+/// Answers must be broadcast: the client has no address yet (RFC 2131 section 4.1).
 const BROADCAST: u16 = 0x8000;
 
 mod option {
@@ -50,8 +50,8 @@ mod option {
     pub(super) const END: u8 = 255;
 }
 
-/// What a client asks servers for; classless routes before the router, as RFC 3442 has
-/// it.
+/// The options that a client requests; classless routes before the router, as in RFC
+/// 3442.
 const ASKED_FOR: [u8; 7] = [
     option::SUBNET_MASK,
     option::CLASSLESS_ROUTES,
@@ -62,72 +62,72 @@ const ASKED_FOR: [u8; 7] = [
     option::REBINDING_TIME,
 ];
 
-/// What a message is (RFC 2132 section 9.6).
+/// The type of a message (RFC 2132 section 9.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// Is there a server?
+    /// A client looks for servers.
     Discover = 1,
-    /// There is, and this could be yours.
+    /// A server offers an address.
     Offer = 2,
-    /// I take it; or: may I keep it?
+    /// A client requests an offered address, or a renewal.
     Request = 3,
-    /// Somebody else has it.
+    /// Another station has the address.
     Decline = 4,
-    /// It is yours.
+    /// The server grants the address.
     Ack = 5,
-    /// It is not.
+    /// The server refuses the address.
     Nak = 6,
-    /// I need it no longer.
+    /// The client gives the address up.
     Release = 7,
 }
 
-/// A route that a server names (RFC 3442).
+/// A route in a server's message (RFC 3442).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StaticRoute {
     /// The network; bits behind the prefix are zero.
     pub network: Ipv4Addr,
     /// The length of its prefix, at most 32.
     pub prefix_len: u8,
-    /// The router; unspecified where the network is on the link.
+    /// The router; unspecified if the network is on the link.
     pub router: Ipv4Addr,
 }
 
-/// What a server says.
+/// A server's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reply {
-    /// An offer, an acknowledgment or its refusal.
+    /// Offer, ACK or NAK.
     pub kind: Kind,
-    /// The client's transaction.
+    /// The client's transaction id.
     pub xid: u32,
-    /// For whom it is.
+    /// The client's hardware address.
     pub client: MacAddr,
-    /// The client's address to be.
+    /// The address for the client.
     pub address: Ipv4Addr,
-    /// The server; every message of one has it.
+    /// The server's address; every message of one has it.
     pub server: Ipv4Addr,
-    /// Bits of the network's prefix, if it was told.
+    /// Length of the network's prefix in bits, if present.
     pub prefix_len: Option<u8>,
-    /// The first router, if one was told.
+    /// The first router, if present.
     pub router: Option<Ipv4Addr>,
     /// The interface's MTU, in bytes.
     pub mtu: Option<u16>,
-    /// Seconds for which the address is the client's; all ones for ever.
+    /// Lease time in seconds; all ones for infinity.
     pub lease: Option<u32>,
-    /// Seconds after which to ask for more time.
+    /// Seconds until renewal (T1).
     pub renew: Option<u32>,
-    /// Seconds after which to ask any server.
+    /// Seconds until rebinding (T2).
     pub rebind: Option<u32>,
-    /// Routes, which stand in the place of `router` if there are any.
+    /// Routes, which replace `router` if there are any.
     pub routes: [Option<StaticRoute>; MAX_ROUTES],
 }
 
 impl Reply {
-    /// Reads the payload of a datagram from a server.
+    /// Parses the payload of a datagram from a server.
     ///
     /// # Errors
-    /// [`WireError`] if it is no answer to a client on Ethernet, if its options do not
-    /// end within it, or if it does not say what it is and from whom.
+    /// [`WireError`] if it is not an answer to a client on Ethernet, if its options do
+    /// not end within it, or if it has no type or server.
     pub fn parse(bytes: &[u8]) -> Result<Self, WireError> {
         let b: &[u8; OPTIONS_AT] = bytes.first_chunk().ok_or(WireError::Truncated)?;
         let on_ethernet = (b[1], b[2]) == (ETHERNET, 6);
@@ -136,7 +136,7 @@ impl Reply {
         }
         let mut found = Found::default();
         let overload = found.read(bytes.get(OPTIONS_AT..).unwrap_or_default())?;
-        // RFC 2131 section 4.1: the file's field first, then the name's.
+        // RFC 2131 section 4.1: the `file` field first, then `sname`.
         if overload & 1 != 0 {
             found.read(&b[BOOT_FILE])?;
         }
@@ -164,7 +164,7 @@ fn address(bytes: &[u8], at: usize) -> Ipv4Addr {
     Ipv4Addr::from_bits(get32(bytes, at))
 }
 
-/// The options read so far. Of one that is repeated, the first counts.
+/// The options read so far. If one is repeated, the first counts.
 #[derive(Default)]
 struct Found {
     kind: Option<Kind>,
@@ -179,8 +179,8 @@ struct Found {
 }
 
 impl Found {
-    /// Reads one field of options; says which other fields have options, too. The end
-    /// of the field stands for a missing end option.
+    /// Reads one field of options; returns which other fields contain options. The end of
+    /// the field counts as an end option.
     fn read(&mut self, mut bytes: &[u8]) -> Result<u8, WireError> {
         let mut overload = 0;
         loop {
@@ -200,7 +200,7 @@ impl Found {
         }
     }
 
-    /// Takes an option, if it is one of ours and as long as it should be.
+    /// Reads an option, if it is known and has the right length.
     fn take(&mut self, code: u8, data: &[u8]) {
         fn first<T>(place: &mut Option<T>, value: T) {
             place.get_or_insert(value);
@@ -215,7 +215,7 @@ impl Found {
             (option::SERVER_ID, 4) => first(&mut self.server, address(data, 0)),
             (option::SUBNET_MASK, 4) => {
                 let mask = get32(data, 0);
-                // Ones and then zeroes, or it is no mask.
+                // A mask must consist of ones followed by zeroes.
                 if mask.leading_ones() + mask.trailing_zeros() >= 32 {
                     first(&mut self.prefix_len, mask.leading_ones() as u8);
                 }
@@ -233,8 +233,7 @@ impl Found {
     }
 }
 
-/// The routes of RFC 3442, as far as they make sense: a prefix's length, the bytes of
-/// it that matter, a router.
+/// The valid routes of RFC 3442: a prefix's length, its significant bytes, a router.
 fn classless_routes(mut data: &[u8]) -> [Option<StaticRoute>; MAX_ROUTES] {
     let mut routes = [None; MAX_ROUTES];
     for place in &mut routes {
@@ -263,30 +262,30 @@ fn classless_routes(mut data: &[u8]) -> [Option<StaticRoute>; MAX_ROUTES] {
     routes
 }
 
-/// What a client says.
+/// A client's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// What it is.
+    /// Its type.
     pub kind: Kind,
-    /// The transaction, which the answer repeats.
+    /// The transaction id, which the answer repeats.
     pub xid: u32,
-    /// Seconds since the client began to ask.
+    /// Seconds since the client began.
     pub seconds: u16,
     /// Our hardware address.
     pub client: MacAddr,
     /// Our address, if it is in use; else unspecified, and the answer is broadcast.
     pub in_use: Ipv4Addr,
-    /// The address that we would like to have, or decline.
+    /// The requested or declined address.
     pub wanted: Option<Ipv4Addr>,
-    /// The server that is meant.
+    /// The selected server.
     pub server: Option<Ipv4Addr>,
-    /// The identifier that the server knows us by (RFC 2132 section 9.14), at most [`MAX_CLIENT_ID`] bytes
-    /// of it; nothing if it is empty.
+    /// The client identifier (RFC 2132 section 9.14), at most [`MAX_CLIENT_ID`] bytes of
+    /// it; omitted if empty.
     pub client_id: &'a [u8],
 }
 
 impl Request<'_> {
-    /// Writes the message; returns its length. `bytes` is no shorter than
+    /// Writes the message; returns its length. `bytes` must not be shorter than
     /// [`MAX_REQUEST_LEN`].
     pub fn emit(&self, bytes: &mut [u8]) -> usize {
         const LEAST: usize = 300;
@@ -320,7 +319,7 @@ impl Request<'_> {
         if let Some(server) = self.server {
             add(option::SERVER_ID, &server.octets());
         }
-        // RFC 2131 table 5: not where no answer is expected.
+        // RFC 2131 table 5: not in messages without an answer.
         if answered {
             add(option::MAX_SIZE, &1472u16.to_be_bytes());
             add(option::PARAMETERS, &ASKED_FOR);

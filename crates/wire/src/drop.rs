@@ -1,7 +1,7 @@
-//! The form in which each crate that takes packets enumerates why it drops them.
+//! The macro by which each crate that drops packets enumerates the reasons.
 
-/// Makes an enumeration of reasons, each with the name of its counter, and what a table of
-/// these counters needs.
+/// Defines an enumeration of reasons, each with the name of its counter, and the
+/// functions for a table of these counters.
 ///
 /// ```
 /// longshore_wire::drop_reasons! {
@@ -29,9 +29,9 @@ macro_rules! drop_reasons {
         pub enum $reasons { $($(#[doc = $doc])+ $variant,)+ }
 
         impl $reasons {
-            /// Every reason, in the order of `index`.
+            /// All reasons, in the order of `index`.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-            /// How many there are.
+            /// The number of reasons.
             pub const COUNT: usize = Self::ALL.len();
 
             /// The name of its counter.
@@ -40,13 +40,13 @@ macro_rules! drop_reasons {
                 match self { $(Self::$variant => $name,)+ }
             }
 
-            /// What happened, in a sentence or two.
+            /// A description of the reason.
             #[must_use]
             pub fn help(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($doc),+).trim(),)+ }
             }
 
-            /// Its place in a table of `COUNT` counters.
+            /// Its index in a table of `COUNT` counters.
             #[must_use]
             pub const fn index(self) -> usize { self as usize }
         }

@@ -5,7 +5,7 @@ use crate::bytes::{array, get16, put, put16};
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-/// Bytes of the header.
+/// Length of the header, bytes.
 pub const HEADER_LEN: usize = 14;
 
 /// A hardware address.
@@ -13,24 +13,24 @@ pub const HEADER_LEN: usize = 14;
 pub struct MacAddr(pub [u8; 6]);
 
 impl MacAddr {
-    /// All stations.
+    /// The broadcast address.
     pub const BROADCAST: Self = Self([0xff; 6]);
 
-    /// Where packets to an IPv6 group go (RFC 2464 section 7).
+    /// The hardware address of an IPv6 group (RFC 2464 section 7).
     #[must_use]
     pub const fn of_group(group: Ipv6Addr) -> Self {
         let o = group.octets();
         Self([0x33, 0x33, o[12], o[13], o[14], o[15]])
     }
 
-    /// Where packets to an IPv4 group go (RFC 1112 section 6.4).
+    /// The hardware address of an IPv4 group (RFC 1112 section 6.4).
     #[must_use]
     pub const fn of_group_v4(group: Ipv4Addr) -> Self {
         let o = group.octets();
         Self([1, 0, 0x5e, o[1] & 0x7f, o[2], o[3]])
     }
 
-    /// Whether it names one station.
+    /// Whether it is the address of one station.
     #[must_use]
     pub const fn is_unicast(self) -> bool {
         self.0[0] & 1 == 0
@@ -54,7 +54,7 @@ impl fmt::Debug for MacAddr {
     }
 }
 
-/// What a frame carries.
+/// The protocol of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EtherType {
     /// IPv4.
@@ -63,7 +63,7 @@ pub enum EtherType {
     Arp,
     /// IPv6.
     Ipv6,
-    /// Something else.
+    /// Another protocol.
     Other(u16),
 }
 
@@ -89,19 +89,19 @@ impl From<EtherType> for u16 {
     }
 }
 
-/// A frame's header.
+/// The header of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EthernetHeader {
-    /// To whom.
+    /// Destination address.
     pub destination: MacAddr,
-    /// From whom.
+    /// Source address.
     pub source: MacAddr,
-    /// What follows.
+    /// The protocol of the payload.
     pub ether_type: EtherType,
 }
 
 impl EthernetHeader {
-    /// Reads a header; the payload follows after [`HEADER_LEN`] bytes.
+    /// Parses a header; the payload follows after [`HEADER_LEN`] bytes.
     ///
     /// # Errors
     /// [`WireError::Truncated`].
@@ -115,7 +115,7 @@ impl EthernetHeader {
         })
     }
 
-    /// Writes the header; returns its length. `bytes` is no shorter.
+    /// Writes the header; returns its length. `bytes` must not be shorter.
     #[inline]
     pub fn emit(&self, bytes: &mut [u8]) -> usize {
         put(bytes, 0, self.destination.0);
@@ -125,7 +125,7 @@ impl EthernetHeader {
     }
 }
 
-/// A station and what it wants, ready to be compared with frames.
+/// A station and a protocol, prepared for comparison with frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
     /// The address, shifted to the end of eight bytes.
@@ -134,7 +134,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Frames for `station` alone that carry `what`.
+    /// Matches frames to `station` alone with the protocol `what`.
     #[must_use]
     pub fn new(station: MacAddr, what: EtherType) -> Self {
         let [a, b, c, d, e, f] = station.0;
@@ -144,7 +144,7 @@ impl Wanted {
         }
     }
 
-    /// Whether a frame is such a one. No more of it is read.
+    /// Whether a frame matches; only its header is read.
     #[inline]
     #[must_use]
     pub fn is(&self, header: &[u8; HEADER_LEN]) -> bool {

@@ -4,7 +4,7 @@ use crate::WireError;
 use crate::bytes::{get16, put, put16};
 use crate::checksum::Partial;
 
-/// Bytes of a header.
+/// Length of a header, bytes.
 pub const HEADER_LEN: usize = 8;
 
 /// Codes of "destination unreachable".
@@ -13,26 +13,26 @@ pub mod unreachable {
     pub const NET: u8 = 0;
     /// The host does not answer.
     pub const HOST: u8 = 1;
-    /// No such protocol there.
+    /// The host does not support the protocol.
     pub const PROTOCOL: u8 = 2;
-    /// Nobody at that port.
+    /// The port is not open.
     pub const PORT: u8 = 3;
-    /// Too long for a link, and must not be fragmented.
+    /// The packet is too long for a link and must not be fragmented.
     pub const FRAGMENTATION_NEEDED: u8 = 4;
 }
 
-/// A message. What follows its header is an echo's data, or the beginning of
-/// the packet that an error is about.
+/// A message. Its header is followed by an echo's data, or by the beginning of the packet
+/// that an error refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Icmpv4 {
-    /// Are you there?
+    /// An echo request.
     EchoRequest {
-        /// Names the sender's process.
+        /// Identifies the sender's process.
         identifier: u16,
-        /// Counts its requests.
+        /// Sequence number of the request.
         sequence: u16,
     },
-    /// I am.
+    /// An echo reply.
     EchoReply {
         /// As in the request.
         identifier: u16,
@@ -41,23 +41,23 @@ pub enum Icmpv4 {
     },
     /// The packet could not be delivered.
     Unreachable {
-        /// Why, see [`mod@unreachable`].
+        /// The reason, see [`mod@unreachable`].
         code: u8,
-        /// With [`unreachable::FRAGMENTATION_NEEDED`]: what would have fitted,
-        /// 0 from routers older than RFC 1191.
+        /// With [`unreachable::FRAGMENTATION_NEEDED`]: the MTU of the link, 0 from
+        /// routers older than RFC 1191.
         next_hop_mtu: u16,
     },
-    /// The packet's time ran out.
+    /// The packet's time was exceeded.
     TimeExceeded {
-        /// 0: on the way; 1: while it was put together.
+        /// 0: the hop limit; 1: the reassembly time.
         code: u8,
     },
-    /// Something in its header is wrong.
+    /// A field of its header is invalid.
     ParameterProblem {
-        /// Where, in bytes.
+        /// The offset of the field, in bytes.
         pointer: u8,
     },
-    /// Anything else.
+    /// Another message.
     Other {
         /// The type.
         kind: u8,
@@ -67,7 +67,7 @@ pub enum Icmpv4 {
 }
 
 impl Icmpv4 {
-    /// Reads a whole message; its data follows after [`HEADER_LEN`] bytes.
+    /// Parses a complete message; its data follows after [`HEADER_LEN`] bytes.
     ///
     /// # Errors
     /// [`WireError`] if it is too short or its checksum is wrong.
@@ -108,9 +108,8 @@ impl Icmpv4 {
         )
     }
 
-    /// Writes the header before the data that already stands in `bytes` after
-    /// it, and the checksum over both. `bytes` is no shorter than a
-    /// header.
+    /// Writes the header before the data that is already in `bytes` after it, and the
+    /// checksum over both. `bytes` must not be shorter than a header.
     pub fn emit(&self, bytes: &mut [u8]) {
         let (kind, code, rest): (u8, u8, [u16; 2]) = match *self {
             Self::EchoRequest {

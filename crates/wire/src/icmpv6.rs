@@ -1,5 +1,5 @@
-//! ICMP for IPv6 (RFC 4443) with neighbour discovery (RFC 4861) and what listeners
-//! tell of groups (RFC 3810).
+//! ICMP for IPv6 (RFC 4443) with neighbour discovery (RFC 4861) and multicast listener
+//! queries (RFC 3810).
 
 use crate::WireError;
 use crate::bytes::{front_mut, get16, get32, put, put16, put32};
@@ -12,90 +12,90 @@ mod ndp;
 
 pub use ndp::{MAX_PREFIXES, NdpOptions, PrefixInfo};
 
-/// Bytes of a header of all messages but neighbour discovery's.
+/// Length of a header, except those of neighbour discovery, bytes.
 pub const HEADER_LEN: usize = 8;
 
-/// A message. What follows its header is an echo's data, the beginning of the packet
-/// that an error is about, or options of neighbour discovery.
+/// A message. Its header is followed by an echo's data, the beginning of the packet that
+/// an error refers to, or options of neighbour discovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Icmpv6 {
     /// The packet could not be delivered.
     Unreachable {
-        /// Why: 0 no route, 1 forbidden, 3 the address, 4 the port.
+        /// The reason: 0 no route, 1 prohibited, 3 address, 4 port unreachable.
         code: u8,
     },
     /// The packet was too long for a link.
     PacketTooBig {
-        /// What would have passed, in bytes.
+        /// The MTU of the link, in bytes.
         mtu: u32,
     },
-    /// The packet's time ran out.
+    /// The packet's time was exceeded.
     TimeExceeded {
-        /// 0: on the way; 1: while it was put together.
+        /// 0: the hop limit; 1: the reassembly time.
         code: u8,
     },
-    /// Something in its headers is wrong.
+    /// A field of its headers is invalid.
     ParameterProblem {
         /// 0 a field, 1 a next header, 2 an option.
         code: u8,
-        /// Where, in bytes from the packet's beginning.
+        /// The offset of the problem, in bytes from the packet's beginning.
         pointer: u32,
     },
-    /// Are you there?
+    /// An echo request.
     EchoRequest {
-        /// Names the sender's process.
+        /// Identifies the sender's process.
         identifier: u16,
-        /// Counts its requests.
+        /// Sequence number of the request.
         sequence: u16,
     },
-    /// I am.
+    /// An echo reply.
     EchoReply {
         /// As in the request.
         identifier: u16,
         /// As in the request.
         sequence: u16,
     },
-    /// Is there a router?
+    /// A host solicits routers.
     RouterSolicit,
-    /// There is.
+    /// A router's advertisement.
     RouterAdvert {
-        /// Hop limit for packets; 0 for no advice.
+        /// Hop limit for packets; 0 if not specified.
         hop_limit: u8,
-        /// Addresses come from DHCPv6.
+        /// Addresses are available by DHCPv6.
         managed: bool,
-        /// Other settings come from DHCPv6.
+        /// Other settings are available by DHCPv6.
         other: bool,
-        /// Seconds for which it is a default router, 0 if it is none.
+        /// Lifetime as a default router, seconds; 0 if it is not one.
         lifetime: u16,
-        /// Milliseconds for which neighbours count as reachable; 0 for no advice.
+        /// How long neighbours are reachable, milliseconds; 0 if not specified.
         reachable_ms: u32,
-        /// Milliseconds between solicitations; 0 for no advice.
+        /// Interval between solicitations, milliseconds; 0 if not specified.
         retransmit_ms: u32,
     },
-    /// The sender asks which host has this address.
+    /// A station asks which host has the target address.
     NeighborSolicit {
         /// The address, never a group's.
         target: Ipv6Addr,
     },
-    /// I have.
+    /// A station has the target address.
     NeighborAdvert {
         /// The sender is a router.
         router: bool,
-        /// It was asked.
+        /// It answers a solicitation.
         solicited: bool,
-        /// It shall replace what is known.
+        /// It overrides existing entries.
         override_known: bool,
         /// The address, never a group's.
         target: Ipv6Addr,
     },
-    /// A router asks which hosts listen to this group.
+    /// A router asks which hosts are members of this group.
     MulticastQuery {
-        /// For how long answers may be put off, as RFC 3810 section 5.1.3 codes it.
+        /// The maximum response delay, encoded as in RFC 3810 section 5.1.3.
         max_response: u16,
         /// The group; unspecified for all groups.
         group: Ipv6Addr,
     },
-    /// Anything else.
+    /// Another message.
     Other {
         /// The type.
         kind: u8,
@@ -105,13 +105,13 @@ pub enum Icmpv6 {
 }
 
 impl Icmpv6 {
-    /// Reads a whole message that came behind `ip`; what follows its header begins
-    /// at [`header_len`](Self::header_len).
+    /// Parses a complete message with the header `ip`; its options or data begin at
+    /// [`header_len`](Self::header_len).
     ///
     /// # Errors
-    /// [`WireError`] if it is too short, its checksum is wrong, or it is one of
-    /// neighbour discovery that RFC 4861 sections 6.1 and 7.1 do not allow, for
-    /// instance because it has passed a router.
+    /// [`WireError`] if it is too short, its checksum is wrong, or it is a neighbour
+    /// discovery message that RFC 4861 sections 6.1 and 7.1 do not allow, for example
+    /// because it has passed a router.
     pub fn parse(ip: &Ipv6Header, bytes: &[u8]) -> Result<Self, WireError> {
         let b: &[u8; HEADER_LEN] = bytes.first_chunk().ok_or(WireError::Truncated)?;
         if sum(ip.source, ip.destination, bytes).finish() != 0 {
@@ -146,7 +146,7 @@ impl Icmpv6 {
         })
     }
 
-    /// Bytes of the message's header.
+    /// Length of the message's header, bytes.
     #[must_use]
     pub const fn header_len(&self) -> usize {
         match self {
@@ -172,9 +172,9 @@ impl Icmpv6 {
         )
     }
 
-    /// Writes the header before what already stands in `bytes` after it, and the
-    /// checksum over both and the pseudo-header. `bytes` is no shorter than
-    /// the header.
+    /// Writes the header before the data that is already in `bytes` after it, and the
+    /// checksum over both and the pseudo-header. `bytes` must not be shorter than the
+    /// header.
     pub fn emit(&self, source: Ipv6Addr, destination: Ipv6Addr, bytes: &mut [u8]) {
         front_mut(bytes, self.header_len()).fill(0);
         let (kind, code, word) = match *self {

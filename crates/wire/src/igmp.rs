@@ -1,8 +1,8 @@
-//! IGMP, by which hosts tell routers and switches which IPv4 groups they listen to:
-//! version 3 (RFC 3376), and what of versions 1 and 2 (RFC 1112, RFC 2236) a host says
-//! to an older router.
+//! IGMP, by which hosts report IPv4 group memberships to routers and switches: version 3
+//! (RFC 3376), and those messages of versions 1 and 2 (RFC 1112, RFC 2236) that a host
+//! sends to an older router.
 //!
-//! Only listening to every source is told.
+//! Reports have no source filters.
 
 use crate::WireError;
 use crate::bytes::{front, get16, put, put8, put16, rest_mut};
@@ -11,25 +11,25 @@ use crate::ipv4::{HEADER_LEN, Ipv4Header, protocol};
 use crate::membership::Record;
 use core::net::Ipv4Addr;
 
-/// All stations: in this group everybody is, and nobody says so.
+/// The all-systems group, of which all hosts are members without reporting it.
 pub const ALL_SYSTEMS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
-/// Where it is said that a group is left, in version 2.
+/// The destination of leave messages in version 2.
 pub const ALL_ROUTERS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 2);
-/// The routers that listen to the reports of version 3.
+/// The destination of version 3 reports.
 pub const REPORTS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 22);
-/// The hops that a message takes: none (RFC 3376 section 4).
+/// The TTL of messages (RFC 3376 section 4).
 pub const TTL: u8 = 1;
 
-/// The option that routers look at (RFC 2113), with which each message goes.
+/// The router alert option (RFC 2113), which each message has.
 const ROUTER_ALERT: [u8; 4] = [148, 4, 0, 0];
 /// Internetwork control (RFC 3376 section 4).
 const SERVICE: u8 = 0xc0;
 const MESSAGE: usize = 8;
 const RECORD: usize = 8;
-/// Bytes of a packet with one message.
+/// Length of a packet with one message, bytes.
 pub const PACKET_LEN: usize = HEADER_LEN + ROUTER_ALERT.len() + MESSAGE + RECORD;
 
-/// What a router speaks.
+/// The version that a router uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
     /// RFC 1112.
@@ -40,19 +40,19 @@ pub enum Version {
     V3,
 }
 
-/// A router asks which hosts listen to what.
+/// A router's membership query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Query {
-    /// What the router speaks that asks.
+    /// The version of the router.
     pub version: Version,
-    /// The group that it asks for; unspecified for all.
+    /// The group; unspecified for all.
     pub group: Ipv4Addr,
-    /// For how long answers may be put off, in milliseconds.
+    /// The maximum response delay, in milliseconds.
     pub within_ms: u32,
 }
 
 impl Query {
-    /// Reads a message. `None` if it is right, but no query.
+    /// Parses a message. `None` if it is valid, but not a query.
     ///
     /// # Errors
     /// [`WireError`] if it is too short or its checksum is wrong.
@@ -81,7 +81,7 @@ impl Query {
     }
 }
 
-/// A time in version 3 is a small floating-point number (RFC 3376 section 4.1.1).
+/// Decodes a time in version 3, a small floating-point number (RFC 3376 section 4.1.1).
 fn tenths_of(code: u8) -> u32 {
     if code < 128 {
         return u32::from(code);
@@ -90,8 +90,8 @@ fn tenths_of(code: u8) -> u32 {
     (mantissa | 0x10) << (exponent + 3)
 }
 
-/// A packet from `source` that says this of `group` to routers of `version`. `None` if
-/// that has no word for it: version 1 does not know of leaving.
+/// A packet from `source` that reports this record for `group` to routers of `version`.
+/// `None` if there is no such message: version 1 cannot report leaving.
 #[must_use]
 pub fn report(
     source: Ipv4Addr,
@@ -134,7 +134,7 @@ pub fn report(
         destination,
     };
     header.emit(&mut packet);
-    // The option makes the header longer than `emit` knows.
+    // The option makes the header longer than `emit` assumes.
     packet[0] = 0x40 | (begins / 4) as u8;
     put(&mut packet, HEADER_LEN, ROUTER_ALERT);
     put16(&mut packet, 10, 0);
@@ -143,7 +143,7 @@ pub fn report(
     Some((packet, begins + len))
 }
 
-/// Where a packet goes that [`report`] has made.
+/// The destination of a packet from [`report`].
 #[must_use]
 pub fn destination(packet: &[u8; PACKET_LEN]) -> Ipv4Addr {
     let at = get16(packet, 16);

@@ -1,14 +1,14 @@
-//! Packet formats and checksums: bytes in, meaning out, and back.
+//! Packet formats and checksums: parsing and serialisation.
 //!
-//! What it owns: the layout of Ethernet, ARP, IPv4, IPv6, ICMP, ICMPv6, UDP, DHCP and TCP
-//! headers with TCP's options, sequence numbers, and the Internet checksum in its
-//! plain, partial and combined forms. No I/O and no state.
-//! Everything above (`tcp`, `net`, `ports`, `engine`) speaks of packets in these
-//! types.
+//! It contains the layout of Ethernet, ARP, IPv4, IPv6, ICMP, ICMPv6, UDP, DHCP and TCP
+//! headers with TCP's options, sequence numbers, and the Internet checksum in its plain,
+//! partial and combined forms. It does no I/O and has no state. All crates above (`tcp`,
+//! `net`, `ports`, `engine`) use these types for packets.
 //!
-//! Each format has two levels: bytes, and a header type whose values are all
-//! legal packets. `parse` goes from the first to the second and refuses what is
-//! not; `emit` goes back. No input panics: what reads and writes at a place is in `bytes.rs`.
+//! Each format has two levels: bytes, and a header type whose values are all legal
+//! packets. `parse` goes from the first to the second and rejects illegal packets; `emit`
+//! goes back. No input causes a panic: `bytes.rs` has the functions that read and write
+//! at an offset.
 
 // No number from the wire may make an index panic.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
@@ -36,11 +36,11 @@ pub use ethernet::MacAddr;
 pub use seq::SeqNumber;
 
 crate::drop_reasons! {
-    /// Why bytes are not the packet they should be.
+    /// Why bytes are not a valid packet.
     pub enum WireError;
     /// Fewer bytes than the header needs.
     Truncated = "truncated",
-    /// A length field that contradicts the bytes there are.
+    /// A length field contradicts the number of bytes.
     BadLength = "bad_length",
     /// A version other than the format's.
     BadVersion = "bad_version",

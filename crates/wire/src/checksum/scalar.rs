@@ -1,5 +1,5 @@
-//! Summing with the plain registers: eight bytes at a time, the carries in the upper
-//! half of a sum of 128 bits.
+//! Summing with general-purpose registers: eight bytes at a time, with the carries in the
+//! upper half of a 128-bit sum.
 
 use crate::bytes::array;
 
@@ -26,7 +26,7 @@ pub(super) fn sum(bytes: &[u8]) -> u64 {
     fold(sums[0]) + fold(sums[1]) + tail(words.remainder())
 }
 
-/// The sum of less than eight bytes. Where in the 64 bits a pair stands does not
+/// The sum of fewer than eight bytes. The position of a pair in the 64 bits does not
 /// matter.
 #[inline]
 fn tail(mut bytes: &[u8]) -> u64 {

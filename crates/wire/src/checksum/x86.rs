@@ -3,7 +3,7 @@
 
 use core::arch::x86_64::*;
 
-/// What all lanes of all sums add up to, each folded before so that nothing is lost.
+/// The total of all lanes of all sums, each folded first so that no carry is lost.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn total512(acc: &[[__m512i; 2]; 2]) -> u64 {
@@ -18,7 +18,7 @@ fn total512(acc: &[[__m512i; 2]; 2]) -> u64 {
     _mm512_reduce_add_epi64(all) as u64
 }
 
-/// What all lanes of all sums add up to, each folded before so that nothing is lost.
+/// The total of all lanes of all sums, each folded first so that no carry is lost.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn total256(acc: &[[__m256i; 2]; 4]) -> u64 {

@@ -1,8 +1,8 @@
-//! Which groups we listen to, as we tell routers and switches (MLDv2, RFC 3810).
+//! Multicast listener reports to routers and switches (MLDv2, RFC 3810).
 //!
-//! A host that neighbours look for by multicast must say so, or a switch that
-//! prunes multicast keeps their questions from it (RFC 4861 section 7.2.1). Only
-//! listening to every source is told, which is all that neighbour discovery needs.
+//! A host that neighbours resolve by multicast must report its groups, or a switch that
+//! prunes multicast does not forward their solicitations (RFC 4861 section 7.2.1).
+//! Reports have no source filters, which neighbour discovery does not need.
 
 use super::{Icmpv6, sum};
 use crate::bytes::{array, front, get16, put, put16, rest_mut};
@@ -10,21 +10,21 @@ use crate::ipv6::next_header;
 use crate::membership::Record;
 use core::net::Ipv6Addr;
 
-/// The group that reports go to: all routers that speak MLDv2.
+/// The destination of reports: all routers that support MLDv2.
 pub const ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x16);
-/// The hop limit of all that MLD sends (RFC 3810 section 5).
+/// The hop limit of MLD messages (RFC 3810 section 5).
 pub const HOP_LIMIT: u8 = 1;
 
 pub(super) const QUERY: u8 = 130;
 pub(super) const REPORT: u8 = 143;
 
-/// A hop-by-hop header with the router alert option, value 0: MLD (RFC 2711), in
-/// front of each message.
+/// A hop-by-hop header with the router alert option, value 0: MLD (RFC 2711), before each
+/// message.
 const ROUTER_ALERT: [u8; 8] = [next_header::ICMPV6, 0, 5, 2, 0, 0, 1, 0];
-/// Bytes of a group's record without sources.
+/// Length of a group's record without sources, bytes.
 const RECORD: usize = 20;
 
-/// The time that a query leaves for answers, in milliseconds, from its code (RFC 3810
+/// The maximum response delay of a query, in milliseconds, from its code (RFC 3810
 /// section 5.1.3).
 #[must_use]
 pub const fn response_ms(code: u16) -> u32 {
@@ -35,15 +35,15 @@ pub const fn response_ms(code: u16) -> u32 {
     (code & 0xfff | 0x1000) << ((code >> 12 & 7) + 3)
 }
 
-/// Bytes of a report on `groups` groups, the header before it included.
+/// Length of a report on `groups` groups with the header before it, bytes.
 #[must_use]
 pub const fn report_len(groups: usize) -> usize {
     ROUTER_ALERT.len() + super::HEADER_LEN + groups * RECORD
 }
 
-/// Writes a report from `source` with the hop-by-hop header that belongs before it;
-/// returns its length. The packet's next header is [`next_header::HOP_BY_HOP`], its
-/// destination [`ROUTERS`]. `bytes` is no shorter than [`report_len`].
+/// Writes a report from `source` with its hop-by-hop header; returns its length. The
+/// packet's next header is [`next_header::HOP_BY_HOP`], its destination [`ROUTERS`].
+/// `bytes` must not be shorter than [`report_len`].
 pub fn emit_report(
     source: Ipv6Addr,
     record: Record,
@@ -67,8 +67,8 @@ pub fn emit_report(
     ROUTER_ALERT.len() + at
 }
 
-/// The query in a message of type 130 (RFC 3810 section 5.1): the group that it asks
-/// for, the unspecified address for all.
+/// Parses the query in a message of type 130 (RFC 3810 section 5.1): its group is the
+/// unspecified address for all groups.
 pub(super) fn parse_query(bytes: &[u8]) -> Option<Icmpv6> {
     let b: &[u8; 24] = bytes.first_chunk()?;
     Some(Icmpv6::MulticastQuery {

@@ -1,4 +1,4 @@
-//! Neighbour discovery's messages and their options (RFC 4861 section 4).
+//! Neighbour discovery messages and their options (RFC 4861 section 4).
 
 use super::Icmpv6;
 use crate::bytes::{array, get8, get16, get32, put, put16, put32, rest_mut};
@@ -17,7 +17,7 @@ const ROUTER: u32 = 1 << 31;
 const SOLICITED: u32 = 1 << 30;
 const OVERRIDE: u32 = 1 << 29;
 
-/// Reads a message of 133 to 136 whose code, hop limit and checksum are right.
+/// Parses a message of types 133 to 136 whose code, hop limit and checksum are correct.
 pub(super) fn parse(kind: u8, ip: &Ipv6Header, bytes: &[u8]) -> Result<Icmpv6, WireError> {
     let group = ip.destination.is_multicast();
     let message = match kind {
@@ -55,7 +55,8 @@ pub(super) fn parse(kind: u8, ip: &Ipv6Header, bytes: &[u8]) -> Result<Icmpv6, W
     };
     let options = NdpOptions::parse(bytes.get(message.header_len()..).unwrap_or_default())?;
     if ip.source.is_unspecified() {
-        // A host without an address cannot say where it is, and probes the group.
+        // A host without an address has no link-layer address option, and probes the
+        // group.
         let probe = options.source_link.is_none()
             && match message {
                 Icmpv6::RouterSolicit => true,
@@ -80,8 +81,7 @@ fn target(bytes: &[u8]) -> Result<Ipv6Addr, WireError> {
     Ok(target)
 }
 
-/// Writes what stands behind the first eight bytes; gives the type and the word
-/// before.
+/// Writes the message after its first eight bytes; returns the type and the second word.
 pub(super) fn emit(message: &Icmpv6, bytes: &mut [u8]) -> (u8, u32) {
     match *message {
         Icmpv6::RouterAdvert {
@@ -118,7 +118,7 @@ pub(super) fn emit(message: &Icmpv6, bytes: &mut [u8]) -> (u8, u32) {
     }
 }
 
-/// Prefixes that are read from one message; more are passed over.
+/// Most prefixes that are read from one message; further ones are skipped.
 pub const MAX_PREFIXES: usize = 8;
 
 const SOURCE_LINK: u8 = 1;
@@ -134,37 +134,37 @@ const AUTONOMOUS: u8 = 0x40;
 /// A prefix of the link (RFC 4861 section 4.6.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrefixInfo {
-    /// The prefix; bits behind its length mean nothing.
+    /// The prefix; bits beyond its length are meaningless.
     pub prefix: Ipv6Addr,
     /// Its length, at most 128.
     pub len: u8,
     /// Its addresses are on the link.
     pub on_link: bool,
-    /// Hosts may make themselves an address with it (RFC 4862).
+    /// Hosts may generate an address with it (RFC 4862).
     pub autonomous: bool,
-    /// Seconds for which it is on the link; all ones for ever.
+    /// How long it is on the link, seconds; all ones for infinity.
     pub valid: u32,
-    /// Seconds for which addresses made with it are preferred.
+    /// How long addresses generated from it are preferred, seconds.
     pub preferred: u32,
 }
 
 /// The options of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NdpOptions {
-    /// Where the sender is.
+    /// The sender's link-layer address.
     pub source_link: Option<MacAddr>,
-    /// Where the target is.
+    /// The target's link-layer address.
     pub target_link: Option<MacAddr>,
     /// The link's MTU.
     pub mtu: Option<u32>,
-    /// Prefixes, from the front.
+    /// The first prefixes.
     pub prefixes: [Option<PrefixInfo>; MAX_PREFIXES],
-    /// It names resolvers or domains (RFC 8106), which are not read.
+    /// It has resolvers or domains (RFC 8106), which are not read.
     pub names_dns: bool,
 }
 
 impl NdpOptions {
-    /// Reads options. Unknown ones are passed over.
+    /// Parses options. Unknown ones are skipped.
     ///
     /// # Errors
     /// [`WireError::BadLength`] for a length of zero or beyond the end: the whole
@@ -197,7 +197,7 @@ impl NdpOptions {
         }
     }
 
-    /// Bytes of the options.
+    /// Length of the options, bytes.
     #[must_use]
     pub fn emitted_len(&self) -> usize {
         let small = [
@@ -209,7 +209,7 @@ impl NdpOptions {
         8 * small.into_iter().filter(|there| *there).count() + 32 * prefixes
     }
 
-    /// Writes the options; returns their length. `bytes` is no shorter.
+    /// Writes the options; returns their length. `bytes` must not be shorter.
     pub fn emit(&self, bytes: &mut [u8]) -> usize {
         let mut at = 0;
         for (kind, link) in [
@@ -248,7 +248,7 @@ fn mac(option: &[u8]) -> MacAddr {
     MacAddr(array(option, 2))
 }
 
-/// What an option of 32 bytes says.
+/// Parses the contents of an option of 32 bytes.
 fn prefix(option: &[u8]) -> PrefixInfo {
     PrefixInfo {
         prefix: Ipv6Addr::from(array::<16>(option, 16)),
