@@ -358,7 +358,7 @@ impl Engine {
             receive_policy,
         } = &mut self.receiver;
         let most = receive_policy.most();
-        let mut count = 0;
+        let (mut count, mut found_end) = (0, false);
         let result = loop {
             if count == most {
                 break Ok(());
@@ -368,10 +368,14 @@ impl Engine {
                     count += 1;
                     self.stack.frame_in(buffer.frame(meta.len), &meta);
                 }
-                Ok(None) => break Ok(()),
+                Ok(None) => {
+                    found_end = true;
+                    break Ok(());
+                }
                 Err(e) => break Err(EngineError::Port(e)),
             }
         };
+        receive_policy.reached_end(found_end);
         receive_policy.took(count);
         // A turn that takes one frame leaves others for the next, which is no sign.
         let may_have_more = count == most && most > 1;

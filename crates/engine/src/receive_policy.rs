@@ -42,6 +42,8 @@ pub(crate) struct ReceivePolicy {
     found: bool,
     /// This turn did not look.
     passed_over: bool,
+    /// The last look found the end of what was there.
+    at_end: bool,
     /// The turn after this one follows at once.
     hastens: bool,
     /// Answers to be followed by giving way, before it is tried again to read at once.
@@ -114,9 +116,23 @@ impl ReceivePolicy {
         self.found || (self.passed_over && !self.hastens)
     }
 
-    /// There was nothing to do.
+    /// The last look found no more.
+    pub(crate) fn reached_end(&mut self, found_end: bool) {
+        self.at_end = found_end;
+    }
+
+    /// Whether a turn that did something and left nothing to do is followed by no other look
+    /// than one before which others have had the processor, or the kernel was asked what
+    /// there is: all was taken, and in `crowded` times it is slept at once. Frames that come
+    /// one by one have an order of their own ([`gives_way`](Self::gives_way)).
+    pub(crate) fn has_seen_all(&self, crowded: bool) -> bool {
+        self.at_end && (crowded || !self.is_calm())
+    }
+
+    /// There was nothing to do, or nothing is left.
     pub(crate) fn rests(&mut self) {
         self.rested = true;
+        self.found = false;
     }
 }
 
@@ -206,6 +222,23 @@ mod tests {
         }
         assert!(!receive_policy.gives_way());
         assert!(receive_policy.is_due(true), "nor do requests put them off");
+    }
+
+    #[test]
+    fn what_was_read_to_its_end_is_not_looked_at_twice() {
+        let mut receive_policy = ReceivePolicy::default();
+        assert!(!receive_policy.has_seen_all(true), "nothing was looked at");
+        receive_policy.reached_end(true);
+        assert!(receive_policy.has_seen_all(false) && receive_policy.has_seen_all(true));
+        receive_policy.reached_end(false);
+        assert!(!receive_policy.has_seen_all(true), "there may be more");
+        let mut receive_policy = calm();
+        receive_policy.reached_end(true);
+        assert!(receive_policy.has_seen_all(true));
+        assert!(
+            !receive_policy.has_seen_all(false),
+            "the answer comes first"
+        );
     }
 
     #[test]

@@ -293,6 +293,8 @@ impl Engine {
         }
         if worked {
             self.sleeper.idle_since = None;
+        }
+        if worked && !self.has_done_all() {
             if self.receiver.receive_policy.gives_way()
                 && !self.sleeper.crowd.is_dense(self.stack.now())
             {
@@ -310,6 +312,15 @@ impl Engine {
             return Ok(());
         }
         self.sleep()
+    }
+
+    /// Whether a turn that has just been is known to have left nothing for the next.
+    fn has_done_all(&self) -> bool {
+        let is_crowded = self.sleeper.crowd.is_dense(self.stack.now());
+        self.receiver.receive_policy.has_seen_all(is_crowded)
+            && self.teardowns.is_empty()
+            && !self.stack.has_work_left()
+            && self.stack.port().fd().is_some()
     }
 
     fn give_way(&mut self) {

@@ -299,6 +299,13 @@ impl Stack {
         self.counters.turns += 1;
     }
 
+    /// Whether a turn has left something for the next, beside requests and timers.
+    #[inline]
+    #[must_use]
+    pub fn has_work_left(&self) -> bool {
+        self.sockets.have_work_left() || !self.link.own.is_empty() || self.has_late_binds()
+    }
+
     /// Takes the packets that were sent to addresses of its own; says how many.
     #[inline]
     pub fn take_own_packets(&mut self) -> usize {

@@ -21,7 +21,7 @@ impl Stack {
     /// Looks at every socket that this turn has touched; says whether there were any.
     #[inline]
     pub fn settle(&mut self) -> bool {
-        let any = !self.sockets.dirty.is_empty() || !self.sockets.waiting_sessions.is_empty();
+        let any = self.sockets.have_work_left();
         if any {
             self.settle_touched();
             self.sessions.at_work = AtWork::Nobodys;

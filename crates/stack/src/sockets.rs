@@ -42,6 +42,12 @@ impl Sockets {
         }
     }
 
+    /// Whether some are to be looked at in the next turn.
+    #[inline]
+    pub(crate) fn have_work_left(&self) -> bool {
+        !self.dirty.is_empty() || !self.waiting_sessions.is_empty()
+    }
+
     /// The socket of this key.
     #[inline]
     pub(crate) fn get(&self, key: u32) -> Option<&Socket> {
