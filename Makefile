@@ -18,7 +18,7 @@ LOOM := env RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test
 export PREFIX ?= /usr/local
 export DESTDIR ?=
 
-.PHONY: help ahead build install uninstall demo test deps toolchain lint unit doctest model-check loom miri boundaries docs e2e e2e-unserved soak bench bench-impaired bench-instructions check-instructions bench-instructions-keep fuzz lint-deps update-tools mutants clean packetdrill compat
+.PHONY: help ahead build install uninstall demo test deps toolchain lint unit doctest model-check loom miri boundaries docs e2e e2e-unserved soak bench bench-impaired bench-instructions check-instructions bench-instructions-keep fuzz lint-deps update-tools mutants clean packetdrill compat claims
 
 help: ## this list
 	@echo 'Longshore: TCP/IP beside the program instead of in the kernel.'
@@ -131,6 +131,12 @@ check-instructions: toolchain ## the same; fails if a part has become dearer by 
 bench-instructions-keep: toolchain ## the same, and write the counts down for the next time
 	@scripts/install-deps.sh bench
 	@scripts/bench-instructions.sh --keep
+
+# Counts alone: they repeat, whatever else the machine does.
+claims: build ## what the papers claim, held against counts of this build; fails if what held no longer does
+	@scripts/install-deps.sh measure
+	@$(TARGET)/release/longshore measure all --only path --only bus --fresh --out $(TARGET)/claims.html \
+		--claims docs/papers/claims.md
 
 packetdrill: build ## Google's packetdrill beside the kernel; PACKETDRILL=path of a checkout, or it is fetched
 	@scripts/install-deps.sh packetdrill

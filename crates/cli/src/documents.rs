@@ -91,6 +91,8 @@ fn manual(command: &Command) -> std::io::Result<Vec<u8>> {
         "longshore-measure-bus",
         "longshore-measure-predict",
         "longshore-measure-host",
+        "longshore-measure-path",
+        "longshore-measure-all",
     ];
     let others: Vec<String> = others
         .iter()
@@ -200,6 +202,8 @@ mod tests {
             ),
             ("longshore-measure-predict", &["EXAMPLES", "EXIT STATUS"]),
             ("longshore-measure-host", &["EXIT STATUS"]),
+            ("longshore-measure-path", &["EXIT STATUS"]),
+            ("longshore-measure-all", &["EXIT STATUS"]),
         ] {
             let page = read(&format!("man/man1/{command}.1"));
             for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "FILES", "SEE ALSO"]

@@ -1,5 +1,5 @@
 //! The engine's inner parts, one call each, for the benchmark that counts their
-//! instructions (`--features bench`). Nothing else uses it.
+//! instructions and for `longshore measure path` (`--features bench`). Nothing else uses it.
 
 pub use longshore_stack::bench::{Lookup, Timers};
 

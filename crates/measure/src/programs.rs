@@ -42,6 +42,7 @@ pub fn run(name: &str, arguments: &[String]) -> io::Result<()> {
         "echo" => echo(text(0)?),
         "ping" => ping(text(0)?, number(1)?),
         "fill" => fill(text(0)?, number(1)?, text(2).ok()),
+        "parts" => crate::experiments::path::parts::run(),
         "mirror" => flood::mirror(text(0)?),
         "steady" => flood::steady(text(0)?, number(1)?, number(2)?),
         "flood" => flood::flood(

@@ -1,5 +1,5 @@
 //! Inner parts, one call each, for the benchmark that counts their instructions
-//! (`--features bench`). Nothing else uses it.
+//! and for `longshore measure path` (`--features bench`). Nothing else uses it.
 
 use crate::demux::{Demux, Flow};
 use crate::secrets::Secrets;

@@ -72,7 +72,7 @@ fn all_experiments_are_listed_with_how_long_they_take() {
     scenario(|bed| {
         let end = bed.peer().longshore().arg("measure").run();
         assert!(end.status.success(), "{end:?}");
-        for experiment in ["bus", "predict", "host"] {
+        for experiment in ["bus", "predict", "host", "path", "all"] {
             let line = end
                 .stdout
                 .lines()
@@ -149,5 +149,107 @@ fn an_ordinary_user_has_tables_and_plots() {
         for words in ["working set, KB", "copy, cold", "scale, ideal"] {
             assert!(drawing.contains(words), "{words}");
         }
+    });
+}
+
+/// The paper of 1989.
+#[test]
+fn the_path_of_a_packet() {
+    scenario(|bed| {
+        let all = smallest(bed, "path");
+        let part = |name: &str| figure(row(&all, "parts", "part", name), "instructions");
+        let paper = |name: &str| figure(row(&all, "parts", "part", name), "1989");
+        assert_eq!(paper("TCP output of data"), 235.0);
+        // A few instructions at least, and not a hundred times the paper's.
+        for row in rows(&all, "parts") {
+            let (ours, theirs) = (figure(row, "instructions"), figure(row, "1989"));
+            assert!((1.0..10.0 * theirs).contains(&ours), "{row}");
+        }
+        assert!(part("setting it again") <= part("setting a timer"), "{all}");
+        // A packet is the sum of its parts.
+        let sent = figure(row(&all, "packets", "packet", "data sent"), "instructions");
+        let parts = ["TCP output of data", "setting it again", "IP output"];
+        assert_eq!(sent, parts.map(part).iter().sum::<f64>());
+        // What is computed for 10 MIPS from 400 instructions is the paper's.
+        let computed = row(&all, "rates", "instructions a packet", "paper: 400");
+        assert_eq!(figure(computed, "packets"), 25_000.0);
+        let fddi: Vec<f64> = rows(&all, "rates")
+            .iter()
+            .filter(|row| row["packet size"] == 4000)
+            .map(|row| figure(row, "bandwidth"))
+            .collect();
+        assert_eq!(fddi[0], 800.0);
+        // In one pass the bytes are read once.
+        let touch = |name: &str| figure(row(&all, "bytes", "what", name), "instructions");
+        let one_pass = touch("copy and checksum in one pass");
+        assert!(one_pass < touch("copy") + touch("checksum"), "{all}");
+        for watched in rows(&all, "cache") {
+            let share = figure(watched, "connection cached");
+            assert!((0.0..=100.0).contains(&share), "{watched}");
+        }
+        // One connection is that of the segment before but when it begins.
+        let echo = row(&all, "cache", "traffic", "echo");
+        assert!(figure(echo, "connection cached") > 90.0, "{echo}");
+        // Counts repeat.
+        let again = smallest(bed, "path");
+        assert_eq!(all["sheets"]["parts"], again["sheets"]["parts"]);
+    });
+}
+
+/// All of it is one page, which goes on where it was.
+#[test]
+fn all_is_a_page_that_can_be_resumed_and_claims() {
+    scenario(|bed| {
+        let at = bed.directory("report");
+        let (page, table) = (at.join("all.html"), at.join("claims.md"));
+        let run = |more: &[&str]| {
+            bed.peer()
+                .longshore()
+                .args(["measure", "all", "--quick", "--only", "path", "--out"])
+                .arg(&page)
+                .arg("--claims")
+                .arg(&table)
+                .args(more)
+                .run()
+        };
+        let end = run(&[]);
+        assert!(end.status.success(), "{end:?}");
+        let html = std::fs::read_to_string(&page).expect("a page");
+        for words in [
+            "<svg",
+            "An Analysis of TCP",
+            "--quick",
+            "TCP output of data",
+        ] {
+            assert!(html.contains(words), "{words}");
+        }
+        let claims = std::fs::read_to_string(&table).expect("claims");
+        assert!(claims.contains("| 1989 | TCP output | 235 |"), "{claims}");
+        // What is there is not measured again.
+        let end = run(&[]);
+        assert!(
+            end.status.success() && end.stderr.contains("is there already"),
+            "{end:?}"
+        );
+        // A claim that held has to hold again.
+        let result = at.join("all.html.results").join("path.json");
+        let text = std::fs::read_to_string(&result).expect("a result");
+        let mut all: Value = serde_json::from_str(&text).expect("JSON");
+        let sheet = all["sheets"].as_array_mut().expect("sheets").iter_mut();
+        for cells in sheet.flat_map(|s| s["rows"].as_array_mut().expect("rows")) {
+            if cells[0] == "TCP output of data" {
+                cells[1] = 1000.into();
+            }
+        }
+        std::fs::write(&result, all.to_string()).expect("a result");
+        let end = run(&[]);
+        assert_eq!(end.status.code(), Some(1), "{end:?}");
+        assert!(
+            end.stderr
+                .contains("1989: TCP output (235 there, 1000 here)"),
+            "{end:?}"
+        );
+        assert_eq!(std::fs::read_to_string(&table).expect("claims"), claims);
+        assert!(run(&["--fresh"]).status.success());
     });
 }

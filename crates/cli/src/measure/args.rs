@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 use longshore_bus::{AnyBus, Driver, Ring, Signals};
 use longshore_measure::crossing::Model;
+use longshore_measure::experiments::path::PAPER_MIPS;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,6 +22,10 @@ pub(crate) enum Experiment {
     Predict(PredictArguments),
     /// This machine: memory, wake-ups, system calls, pages, and how a server scales (2005)
     Host(ExperimentArguments),
+    /// Instructions of each part of a packet's way, by callgrind, and the rates they allow (1989)
+    Path(PathArguments),
+    /// All of them, as one page of HTML
+    All(AllArguments),
 }
 
 impl Experiment {
@@ -29,10 +34,57 @@ impl Experiment {
         Some(match name {
             "bus" => (20, None),
             "predict" => (3, None),
-            "host" => (60, Some(12)),
+            "host" => (60, Some(15)),
+            "path" => (25, Some(10)),
+            "all" => (120, Some(60)),
             _ => return None,
         })
     }
+}
+
+/// Of `all`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+What an experiment gives is kept in the directory FILE.results as soon as it ends, so that an
+interrupted run goes on where it was. What is there already is not measured again.
+
+Exit status:
+  0 if all is written, 1 if a claim that held no longer does, 125 if something could not be
+  measured, 2 if the command line is wrong.")]
+pub(crate) struct AllArguments {
+    /// The page that is written
+    #[arg(
+        long,
+        value_name = "FILE.html",
+        default_value = "longshore-report.html"
+    )]
+    pub(crate) out: PathBuf,
+    /// Short runs, for a look; the page says so
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Measure again what is there already
+    #[arg(long)]
+    pub(crate) fresh: bool,
+    /// Only this experiment; repeatable
+    #[arg(long, value_name = "EXPERIMENT", value_parser = PARTS_OF_ALL)]
+    pub(crate) only: Vec<String>,
+    /// Write what the papers claim and what holds into this file, too; if a claim that holds in it
+    /// no longer does, say so and leave it
+    #[arg(long, value_name = "FILE.md")]
+    pub(crate) claims: Option<PathBuf>,
+}
+
+/// The experiments that `all` makes.
+pub(crate) const PARTS_OF_ALL: [&str; 3] = ["path", "bus", "host"];
+
+/// Of `path`.
+#[derive(Debug, Args)]
+pub(crate) struct PathArguments {
+    /// Compute rates for so many million instructions a second
+    #[arg(long, value_name = "N", default_value_t = PAPER_MIPS, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) mips: u32,
+    #[command(flatten)]
+    pub(crate) experiment: ExperimentArguments,
 }
 
 /// How an experiment is run and shown.
@@ -60,6 +112,9 @@ pub(crate) struct OutputArguments {
     /// Draw plots into this file, too, as SVG
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) plot: Option<PathBuf>,
+    /// Write the whole outcome into this file, for `all`.
+    #[arg(long, hide = true)]
+    pub(crate) outcome: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -140,6 +195,9 @@ pub(crate) struct BusArguments {
     /// Draw bars into this file, too, as SVG
     #[arg(long, value_name = "FILE.svg", conflicts_with = "program")]
     pub(crate) plot: Option<PathBuf>,
+    /// Write the whole outcome into this file, for `all`.
+    #[arg(long, hide = true, conflicts_with = "program")]
+    pub(crate) outcome: Option<PathBuf>,
     /// Only files of so many KB: 1, 64 or 512; repeatable
     #[arg(long, value_name = "KB", value_parser = size, conflicts_with = "program")]
     pub(crate) size: Vec<u64>,

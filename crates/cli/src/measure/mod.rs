@@ -2,6 +2,7 @@
 //! that costs on a bus. What they do stands in the crate `measure`; here are their command
 //! lines, the network namespace in which they run, and where results go.
 
+mod all;
 pub(crate) mod args;
 
 use crate::args::Arguments;
@@ -20,7 +21,7 @@ use longshore_measure::crossing::{
     CrossingError, Prediction, Row, over_generations, plot, program, show,
 };
 use longshore_measure::experiment::{self, ExperimentError, Outcome, progress};
-use longshore_measure::experiments::{self, host};
+use longshore_measure::experiments::{self, bus, host, path};
 use rustix::process::{Pid, kill_process};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -34,7 +35,19 @@ pub(crate) fn run(arguments: &MeasureArguments) -> Result<u8, Error> {
         Some(Experiment::Bus(bus)) => of_program(bus),
         Some(Experiment::Predict(arguments)) => predict(arguments).map(|()| 0),
         Some(Experiment::Host(arguments)) => in_own_network(arguments, host::measure).map(|()| 0),
+        Some(Experiment::All(arguments)) => all::run(arguments),
+        Some(Experiment::Path(arguments)) => {
+            let measure = |own: &Path, quick| path::measure(own, quick, arguments.mips);
+            in_own_network(&arguments.experiment, measure).map(|()| 0)
+        }
     }
+}
+
+/// Writes what an experiment gave for `all`.
+fn keep(outcome: &Outcome, path: &Path) -> Result<(), Error> {
+    let text = serde_json::to_vec(outcome)
+        .map_err(|error| system("write an outcome")(std::io::Error::from(error)))?;
+    std::fs::write(path, text).map_err(system(format!("write {}", path.display())))
 }
 
 /// Makes an experiment in a network namespace of its own, and shows what it gave.
@@ -50,6 +63,9 @@ fn in_own_network(
 fn show_outcome(outcome: &Outcome, output: &OutputArguments) -> Result<(), Error> {
     if let Some(path) = &output.plot {
         experiment::draw(path, &experiments::charts(outcome))?;
+    }
+    if let Some(path) = &output.outcome {
+        keep(outcome, path)?;
     }
     if output.json {
         return crate::print_json(&outcome.json());
@@ -116,29 +132,31 @@ fn of_nginx(arguments: &BusArguments) -> Result<(), Error> {
     let longshore = own_file()?;
     progress("bus: nginx");
     let mut fetches = web::measure(&longshore, &plan, &model)?;
-    let mut loads = Vec::new();
+    let (mut loads, mut missing) = (Vec::new(), Vec::new());
     // Who chooses files wants these and nothing else.
     if arguments.size.is_empty() {
-        let left_out;
-        (loads, left_out) = load::measure(&longshore, &model)?;
-        for reason in left_out {
-            say(&format!("left out: {reason}"));
-        }
+        (loads, missing) = load::measure(&longshore, &model)?;
         progress("bus: lighttpd");
         match web::measure_with(WebServer::Lighttpd, &longshore, &plan, &model) {
             Ok(more) => fetches.extend(more),
-            Err(CrossingError::Missing(missing)) => say(&format!(
-                "left out: {missing} (Debian's package {})",
-                missing.package
+            Err(CrossingError::Missing(lighttpd)) => missing.push(format!(
+                "{lighttpd} (Debian's package {})",
+                lighttpd.package
             )),
             Err(other) => return Err(other.into()),
         }
     }
     progress("");
+    for reason in &missing {
+        say(&format!("left out: {reason}"));
+    }
     let rows: Vec<_> = fetches
         .iter()
         .flat_map(|fetch| fetch.rows(&model))
         .collect();
+    if let Some(path) = &arguments.outcome {
+        keep(&bus::outcome(&rows, &loads, &model.bus, missing), path)?;
+    }
     if let Some(path) = &arguments.plot {
         let of_nginx = rows.iter().filter(|row| row.workload == WebServer::Nginx);
         let of_nginx: Vec<_> = of_nginx.cloned().collect();
@@ -270,7 +288,7 @@ mod tests {
         for experiment in measure.get_subcommands().filter(|e| !e.is_hide_set()) {
             assert!(!how_long(experiment.get_name()).is_empty(), "{experiment}");
         }
-        assert_eq!(how_long("host"), "60 s (12 s)");
+        assert_eq!(how_long("host"), "60 s (15 s)");
         assert_eq!(how_long("another"), "");
     }
 }

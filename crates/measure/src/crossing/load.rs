@@ -181,7 +181,71 @@ pub fn measure(
     longshore: &Path,
     model: &Model,
 ) -> Result<(Vec<LoadRow>, Vec<String>), CrossingError> {
-    let (mut rows, mut left_out) = (Vec::new(), Vec::new());
+    let mut rows = Vec::new();
+    let left_out = with_each(
+        longshore,
+        true,
+        |_| true,
+        |running, at, load| {
+            rows.extend(one(running, model, at, load)?);
+            Ok(())
+        },
+    )?;
+    Ok((rows, left_out))
+}
+
+/// What an engine's counters said of its segments while a client loaded a server.
+#[derive(Debug, Clone, Copy)]
+pub struct Watched {
+    /// Server and client.
+    pub workload: &'static str,
+    /// Connections at a time.
+    pub connections: u32,
+    /// Segments that came for connections.
+    pub segments: u64,
+    /// Those whose connection was that of the segment before.
+    pub cached: u64,
+    /// Those whose header was as predicted.
+    pub predicted: u64,
+}
+
+/// Loads servers as [`measure`] does, and asks the engine about the segments that came. Two
+/// of the loads, if it is to be `quick`.
+///
+/// # Errors
+/// [`CrossingError`].
+pub fn watch(longshore: &Path, quick: bool) -> Result<(Vec<Watched>, Vec<String>), CrossingError> {
+    let mut all = Vec::new();
+    let wanted = |load: &Load| !quick || ["redis GET", "echo"].contains(&load.name);
+    let left_out = with_each(longshore, false, wanted, |running, at, load| {
+        const NAMES: [&str; 3] = ["segments_in", "connection_cache_hits", "unpredicted"];
+        let counters = || running.counters(NAMES);
+        let before = counters()?;
+        (load.run)(at)?;
+        running.settled()?;
+        let [segments, cached, unpredicted] = counters()?;
+        let segments = segments - before[0];
+        all.push(Watched {
+            workload: load.name,
+            connections: load.connections,
+            segments,
+            cached: cached - before[1],
+            predicted: segments.saturating_sub(unpredicted - before[2]),
+        });
+        Ok(())
+    })?;
+    Ok((all, left_out))
+}
+
+/// Calls `each` for each load with its server running; what is not installed is left out, and
+/// given back.
+fn with_each(
+    longshore: &Path,
+    captures: bool,
+    wanted: impl Fn(&Load) -> bool,
+    mut each: impl FnMut(&Running<'_>, SocketAddr, &Load) -> Result<(), CrossingError>,
+) -> Result<Vec<String>, CrossingError> {
+    let mut left_out = Vec::new();
     let mut leave_out = |error: CrossingError, name: &str| match error {
         CrossingError::Missing(missing) => {
             left_out.push(format!(
@@ -193,6 +257,10 @@ pub fn measure(
         other => Err(other),
     };
     for server in &SERVERS {
+        let loads: Vec<&Load> = server.loads.iter().filter(|load| wanted(load)).collect();
+        if loads.is_empty() {
+            continue;
+        }
         let directory = tempfile::Builder::new()
             .prefix("longshore-measure-")
             .tempdir()
@@ -207,37 +275,32 @@ pub fn measure(
         let place = Place {
             longshore,
             directory: directory.path(),
-            captures: true,
+            captures,
         };
         let options = web::OPTIONS.map(OsString::from);
         let mut running = Running::quietly(&place, &options, &command)?;
         let at = SocketAddr::from((web::SERVER.0, server.port));
         running.wait_until(|| TcpStream::connect_timeout(&at, PATIENCE).ok())?;
-        let mut capture = Capture::open(&place.capture())?;
-        for load in server.loads {
-            progress(&format!(
-                "bus: {}, {} connections",
-                load.name, load.connections
-            ));
-            match one(&running, &mut capture, model, at, load) {
-                Ok(more) => rows.extend(more),
-                Err(error) => leave_out(error, load.name)?,
+        for load in loads {
+            progress(&format!("{}, {} at once", load.name, load.connections));
+            if let Err(error) = each(&running, at, load) {
+                leave_out(error, load.name)?;
             }
         }
     }
     progress("");
-    Ok((rows, left_out))
+    Ok(left_out)
 }
 
 /// One run of a client: a row for each adapter.
 fn one(
     server: &Running<'_>,
-    capture: &mut Capture,
     model: &Model,
     at: SocketAddr,
     load: &Load,
 ) -> Result<Vec<LoadRow>, CrossingError> {
     let before = server.settled()?;
+    let mut capture = Capture::open(&server.capture())?;
     let mut replay = Replay::new(model.bus, model.driver, before.mtu);
     capture.read(|frame| replay.frame(&frame))?;
     replay.take();

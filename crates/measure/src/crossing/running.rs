@@ -166,20 +166,44 @@ impl<'a> Running<'a> {
         })
     }
 
-    /// What its engine has counted so far.
-    pub(crate) fn counts(&self) -> Result<Counts, CrossingError> {
+    /// Where its frames are recorded.
+    pub(crate) fn capture(&self) -> PathBuf {
+        self.place.capture()
+    }
+
+    /// What `longshore stat --json` says of its engine.
+    fn stat(&self) -> Result<Value, CrossingError> {
         let engine = self.child.id().to_string();
         let said = Command::new(self.place.longshore)
             .args(["stat", "--json", "--engine"])
             .arg(self.place.engines().join(engine))
             .output()
             .map_err(system("start longshore"))?;
-        let bad = || {
+        let all: Result<Value, _> = serde_json::from_slice(&said.stdout);
+        all.map(|all| all[0].clone()).map_err(|_| {
             let errors = String::from_utf8_lossy(&said.stderr);
             CrossingError::Stat(errors.trim().to_owned())
-        };
-        let all: Value = serde_json::from_slice(&said.stdout).map_err(|_| bad())?;
-        Counts::of(&all[0]).ok_or_else(bad)
+        })
+    }
+
+    /// What its engine has counted so far.
+    pub(crate) fn counts(&self) -> Result<Counts, CrossingError> {
+        Counts::of(&self.stat()?)
+            .ok_or_else(|| CrossingError::Stat("no crossings are in its answer".to_owned()))
+    }
+
+    /// Some of its engine's other counters.
+    pub(crate) fn counters<const N: usize>(
+        &self,
+        names: [&str; N],
+    ) -> Result<[u64; N], CrossingError> {
+        let stat = self.stat()?;
+        let mut values = [0; N];
+        for (value, name) in values.iter_mut().zip(names) {
+            *value = find(&stat, name)
+                .ok_or_else(|| CrossingError::Stat(format!("no {name} is in its answer")))?;
+        }
+        Ok(values)
     }
 
     /// What its engine has counted when nothing moves any more.
@@ -290,6 +314,15 @@ impl Drop for Running<'_> {
             sleep(PAUSE);
         }
     }
+}
+
+/// The first number under this key, at any depth.
+fn find(value: &Value, key: &str) -> Option<u64> {
+    let Value::Object(map) = value else {
+        return None;
+    };
+    let here = map.get(key).and_then(Value::as_u64);
+    here.or_else(|| map.values().find_map(|inner| find(inner, key)))
 }
 
 /// A process and all below it.

@@ -5,6 +5,8 @@
 //! ([`chart`]). The experiments themselves are in [`crate::experiments`].
 
 pub mod chart;
+pub mod claims;
+pub mod html;
 mod show;
 mod spread;
 

@@ -1,7 +1,10 @@
 //! The experiments of the papers, each with its figures beside theirs. Each has a function
 //! that measures, and one that says which plots its outcome makes.
 
+pub mod bus;
+mod callgrind;
 pub mod host;
+pub mod path;
 
 use crate::experiment::{Chart, Outcome};
 use std::time::Instant;
@@ -10,7 +13,9 @@ use std::time::Instant;
 #[must_use]
 pub fn charts(outcome: &Outcome) -> Vec<Chart> {
     match &*outcome.experiment {
+        bus::NAME => bus::charts(outcome),
         host::NAME => host::charts(outcome),
+        path::NAME => path::charts(outcome),
         _ => Vec::new(),
     }
 }

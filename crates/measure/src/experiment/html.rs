@@ -1,0 +1,164 @@
+//! The report: all outcomes on one page that needs nothing else.
+
+use super::{Cell, ExperimentError, Outcome, Sheet, chart, show};
+use crate::experiments::charts;
+use std::fmt::Write as _;
+
+const STYLE: &str = "\
+:root{color-scheme:light dark;--ground:#fff;--text:#1b1b1b;--faint:#666;--line:#d5d5d5;--mark:#fff4ce}\
+@media(prefers-color-scheme:dark){:root{--ground:#161616;--text:#e6e6e6;--faint:#a0a0a0;\
+--line:#3a3a3a;--mark:#4a3f12}svg{filter:invert(.91) hue-rotate(180deg)}}\
+body{background:var(--ground);color:var(--text);font:15px/1.5 system-ui,sans-serif;\
+max-width:70em;margin:auto;padding:1em}\
+h1,h2,h3{line-height:1.25}h2{margin-top:2.5em;border-top:1px solid var(--line);padding-top:1em}\
+.faint,figcaption{color:var(--faint)}.quick{background:var(--mark);padding:.5em 1em}\
+.wide{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:13px}\
+th,td{padding:.25em .8em;border-bottom:1px solid var(--line);text-align:left;vertical-align:bottom}\
+td.n,th.n{text-align:right;white-space:nowrap}svg{max-width:100%;height:auto}";
+
+/// A page with all of these.
+///
+/// # Errors
+/// [`ExperimentError::Plot`].
+pub fn page(outcomes: &[Outcome]) -> Result<String, ExperimentError> {
+    let mut page = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <title>Longshore: the papers measured again</title><style>{STYLE}</style></head><body>\n\
+         <h1>The papers measured again</h1>\n"
+    );
+    if let Some(first) = outcomes.first() {
+        let machine = &first.machine;
+        let _ = writeln!(
+            page,
+            "<p>{}, {} processors, Linux {}. The kernel's ends use {}.</p>",
+            text(&machine.processor),
+            machine.processors,
+            text(&machine.kernel),
+            text(&machine.congestion_control)
+        );
+    }
+    page.push_str(
+        "<p class=\"faint\">Made by <code>longshore measure all</code>. Medians stand with \
+                   the least and the most of their runs; counts say so.</p>\n<ul>\n",
+    );
+    for outcome in outcomes {
+        let name = text(&outcome.experiment);
+        let _ = writeln!(
+            page,
+            "<li><a href=\"#{name}\">{name}</a>: {}</li>",
+            text(&outcome.paper)
+        );
+    }
+    page.push_str("</ul>\n");
+    for outcome in outcomes {
+        section(&mut page, outcome)?;
+    }
+    page.push_str("</body></html>\n");
+    Ok(page)
+}
+
+fn section(page: &mut String, outcome: &Outcome) -> Result<(), ExperimentError> {
+    let name = text(&outcome.experiment);
+    let _ = writeln!(
+        page,
+        "<h2 id=\"{name}\">{name}</h2>\n<p class=\"faint\">{}</p>",
+        text(&outcome.paper)
+    );
+    if outcome.quick {
+        page.push_str(
+            "<p class=\"quick\">Short runs (--quick): for a look, not for the record.</p>\n",
+        );
+    }
+    for chart in charts(outcome) {
+        let drawing = chart::render(&[chart])?;
+        let _ = writeln!(page, "<figure class=\"wide\">{drawing}</figure>");
+    }
+    for sheet in &outcome.sheets {
+        table(page, sheet);
+    }
+    if !outcome.left_out.is_empty() {
+        page.push_str("<h3>Not to be had here</h3>\n<ul>\n");
+        for reason in &outcome.left_out {
+            let _ = writeln!(page, "<li>{}</li>", text(reason));
+        }
+        page.push_str("</ul>\n");
+    }
+    Ok(())
+}
+
+fn table(page: &mut String, sheet: &Sheet) {
+    let _ = writeln!(
+        page,
+        "<h3>{}</h3>\n<p class=\"faint\">{}</p>\n<div class=\"wide\"><table><thead><tr>",
+        text(&sheet.title),
+        text(&sheet.basis)
+    );
+    for column in &sheet.columns {
+        let class = if column.unit.is_empty() {
+            ""
+        } else {
+            " class=\"n\""
+        };
+        let _ = write!(page, "<th{class}>{}", text(&column.name));
+        if !column.unit.is_empty() {
+            let _ = write!(
+                page,
+                "<br><span class=\"faint\">{}</span>",
+                text(&column.unit)
+            );
+        }
+        page.push_str("</th>");
+    }
+    page.push_str("</tr></thead><tbody>\n");
+    for row in &sheet.rows {
+        page.push_str("<tr>");
+        for cell in row {
+            let class = match cell {
+                Cell::Text(_) => "",
+                _ => " class=\"n\"",
+            };
+            let _ = write!(page, "<td{class}>{}</td>", text(&show::cell(cell)));
+        }
+        page.push_str("</tr>\n");
+    }
+    page.push_str("</tbody></table></div>\n");
+}
+
+/// Text as HTML has it.
+fn text(plain: &str) -> String {
+    plain
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_has_all_and_needs_nothing_else() {
+        let mut sheet = Sheet::new("s", "A <sheet>", "exact", &[("what", ""), ("n", "number")]);
+        sheet.row([Cell::from("a & b"), Cell::Count(7)]);
+        let mut outcome = Outcome::new("host", "2005", true);
+        outcome.sheets.push(sheet);
+        outcome.left_out.push("no device".to_owned());
+        let page = page(&[outcome.clone(), Outcome::new("path", "1989", false)]).unwrap();
+        for words in [
+            "A &lt;sheet&gt;",
+            "a &amp; b",
+            ">7<",
+            "no device",
+            "--quick",
+            "id=\"path\"",
+        ] {
+            assert!(page.contains(words), "{words}: {page}");
+        }
+        for outside in ["src=", "@import", "url(", "<script", "href=\"http"] {
+            assert!(!page.contains(outside), "{outside}");
+        }
+        assert!(page.contains("prefers-color-scheme:dark"));
+    }
+}
