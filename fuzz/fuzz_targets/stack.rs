@@ -95,14 +95,14 @@ struct Input {
 }
 
 thread_local! {
-    /// The stack, which is kept since to make one takes longer than most inputs, and its
-    /// peers.
-    static WORLD: RefCell<Option<(Near, Far)>> = const { RefCell::new(None) };
+    /// The stacks, without frames and with them, which are kept since to make one takes
+    /// longer than most inputs, and their peers.
+    static WORLDS: RefCell<[Option<(Near, Far)>; 2]> = const { RefCell::new([None, None]) };
 }
 
 fuzz_target!(|input: Input| {
-    WORLD.with_borrow_mut(|world| {
-        world.take_if(|(near, _)| near.ethernet() != input.ethernet);
+    WORLDS.with_borrow_mut(|worlds| {
+        let world = &mut worlds[usize::from(input.ethernet)];
         let (near, far) =
             world.get_or_insert_with(|| (Near::new(input.ethernet), Far::new(input.ethernet)));
         run(&input, near, far);

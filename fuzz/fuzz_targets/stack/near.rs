@@ -32,6 +32,10 @@ const MOST: usize = 32;
 /// Longer than anything lasts that no process holds, in microseconds: a handshake that is not
 /// answered, TIME-WAIT, fragments that do not come.
 const ALL_IS_OVER: u64 = 400_000_000;
+/// How often fragments that do not come are looked for, in microseconds.
+const FRAGMENTS_US: u64 = 10_000_000;
+/// The listener and the datagram socket.
+const OWN_SOCKETS: usize = 2;
 /// Turns without a frame and with work, one after the other.
 const MOST_TURNS: usize = 10_000;
 
@@ -66,7 +70,6 @@ pub(crate) struct Near {
     listener: SocketId,
     datagrams: SocketId,
     connections: Vec<SocketId>,
-    ethernet: bool,
 }
 
 impl Near {
@@ -128,15 +131,10 @@ impl Near {
             listener,
             datagrams,
             connections: Vec::new(),
-            ethernet,
         };
         // Addresses of its own are asked for at first.
         near.wait(10_000_000);
         near
-    }
-
-    pub(crate) fn ethernet(&self) -> bool {
-        self.ethernet
     }
 
     /// A frame comes; the port may refuse it.
@@ -199,7 +197,10 @@ impl Near {
         stack.publish();
         stack.notices.clear();
         stack.port_mut().flush().expect("the wire is there");
-        stack.check().expect("the parts agree");
+        if !cfg!(debug_assertions) {
+            // Otherwise it does so itself.
+            stack.check().expect("the parts agree");
+        }
         requests != 0 || frames != 0 || own != 0 || settled
     }
 
@@ -218,11 +219,20 @@ impl Near {
     pub(crate) fn wait(&mut self, us: u64) {
         let until = self.now.after_us(us);
         while self.now < until {
-            while !self.turn().is_empty() {}
-            let next = self.stack.next_timeout().unwrap_or(until);
-            self.now = self.now.max(next.min(until));
+            self.wait_for_next(until);
         }
         while !self.turn().is_empty() {}
+    }
+
+    /// Time passes until the stack has something to do, at most until then.
+    fn wait_for_next(&mut self, until: Instant) {
+        while !self.turn().is_empty() {}
+        let next = self.stack.next_timeout().unwrap_or(until);
+        let next = match self.stack.has_fragments() {
+            true => next.min(self.now.after_us(FRAGMENTS_US)),
+            false => next,
+        };
+        self.now = self.now.max(next.min(until));
     }
 
     /// The input is over: nothing is left of it in the end.
@@ -235,17 +245,36 @@ impl Near {
             while !self.turn().is_empty() {}
             self.settle();
         }
-        let unread = self.program.unread(self.datagrams);
-        self.program.consume(self.datagrams, unread);
-        self.wait(ALL_IS_OVER);
-        assert_eq!(self.stack.socket_count(), 2, "sockets are left");
-        assert_eq!(self.stack.waits(), 0, "TIME-WAIT is for ever");
-        assert!(!self.stack.has_fragments(), "fragments are left");
+        let until = self.now.after_us(ALL_IS_OVER);
+        loop {
+            let unread = self.program.unread(self.datagrams);
+            self.program.consume(self.datagrams, unread);
+            while !self.turn().is_empty() {}
+            self.settle();
+            if self.is_all_over() {
+                break;
+            }
+            assert!(
+                self.now < until,
+                "sockets, records or fragments are left for ever"
+            );
+            self.wait_for_next(until);
+        }
         let session = self.stack.sessions.get(self.session).expect("it goes on");
         assert_eq!(session.host.bad_descriptors, 0);
         // Of the listener's records, and of the datagrams', the last chunk may be there.
         assert!(session.host.receive.in_use() <= 2, "chunks are lost");
         self.program.take_back(self.datagrams);
+        self.program.check_memory(OWN_SOCKETS as u32);
+    }
+
+    /// Whether nothing is left but the two sockets that every input begins with, and the
+    /// program knows it.
+    fn is_all_over(&self) -> bool {
+        let are_none = self.stack.waits() == 0 && !self.stack.has_fragments();
+        let is_told =
+            self.program.unsent(self.datagrams) == 0 && self.program.unread(self.datagrams) == 0;
+        are_none && is_told && self.stack.socket_count() == OWN_SOCKETS
     }
 
     /// The program hears what the stack has told, and accepts who is there.

@@ -103,6 +103,12 @@ impl Program {
         streams.told.rcv_edge - streams.read
     }
 
+    /// What was written and is not known to be done with.
+    pub(crate) fn unsent(&self, socket: SocketId) -> u64 {
+        let streams = self.streams.get(&socket).copied().unwrap_or_default();
+        streams.written - streams.told.snd_acked
+    }
+
     /// Whether there is a connection to accept.
     pub(crate) fn waits(&self, listener: SocketId) -> bool {
         self.unread(listener) != 0
@@ -203,6 +209,18 @@ impl Program {
             let chunk = directory.entry(number).load(Ordering::Acquire);
             self.arena.give_snd_chunk(chunk).expect("it was taken");
         }
+    }
+
+    /// All memory came back but for `sockets` blocks, and the chunk that the datagram socket
+    /// may have begun to fill.
+    pub(crate) fn check_memory(&self, sockets: u32) {
+        let geometry = self.arena.geometry();
+        let free = &self.arena.header().free_sockets;
+        let blocks = geometry.sockets - free.count(self.arena.socket_links());
+        assert_eq!(blocks, sockets, "blocks are lost");
+        let (warm, cold) = self.arena.free_snd_chunks();
+        let chunks = geometry.snd_chunks - warm - cold;
+        assert!(chunks <= 1, "{chunks} chunks of send streams are lost");
     }
 
     /// Closes with SO_LINGER at so many seconds.
