@@ -5,6 +5,13 @@
 //! stages messages and then publishes all of them with one store, so a batch costs one
 //! crossing; a producer that dies between the two has published nothing. Each side keeps
 //! a private copy of its own index and never reads it back from shared memory.
+//!
+//! In a ring whose consumer *claims* what it is about to read ([`Consumer::claiming`]), the
+//! producer may take its newest message back and put another in its place, as long as that is
+//! not claimed ([`Producer::take_back`]). The claim is a bit beside the producer's index: the
+//! consumer sets it in one step that cannot fail, the producer clears it with each message
+//! that it publishes, and takes one back in one step that fails if the bit is set. So neither
+//! can keep the other waiting.
 
 use crate::Corrupt;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -64,6 +71,14 @@ impl Default for Slot {
 #[derive(Debug)]
 struct Line(AtomicU32);
 
+/// How many messages are published, modulo 2^32, and [`CLAIMED`].
+#[repr(C, align(64))]
+#[derive(Debug)]
+struct Tail(AtomicU64);
+
+/// In [`Tail`]: the consumer has claimed all that was published.
+const CLAIMED: u64 = 1 << 32;
+
 /// Distance in bytes between the index of published messages in [`Indices`] and that of
 /// released ones.
 pub const INDEX_STRIDE: usize = std::mem::offset_of!(Indices, head);
@@ -72,7 +87,7 @@ pub const INDEX_STRIDE: usize = std::mem::offset_of!(Indices, head);
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Indices {
-    tail: Line,
+    tail: Tail,
     head: Line,
 }
 
@@ -80,14 +95,19 @@ impl Indices {
     /// Indices of an empty ring.
     pub fn new() -> Self {
         Self {
-            tail: Line(AtomicU32::new(0)),
+            tail: Tail(AtomicU64::new(0)),
             head: Line(AtomicU32::new(0)),
         }
     }
 
     /// The number of messages that the producer has published, modulo 2^32.
     pub fn published(&self) -> u32 {
-        self.tail.0.load(Ordering::Acquire)
+        self.tail.0.load(Ordering::Acquire) as u32
+    }
+
+    /// Whether the consumer has claimed all that was published, in a ring where it does.
+    pub fn is_claimed(&self) -> bool {
+        self.tail.0.load(Ordering::Acquire) & CLAIMED != 0
     }
 
     /// The number of them that the consumer has released.
@@ -123,6 +143,9 @@ pub struct Producer {
     tail: u32,
     published: u32,
     head_seen: u32,
+    takes_back: bool,
+    /// The newest message was published, can be taken back, and was not yet.
+    has_newest: bool,
 }
 
 impl Producer {
@@ -132,6 +155,16 @@ impl Producer {
             tail: 0,
             published: 0,
             head_seen: 0,
+            takes_back: false,
+            has_newest: false,
+        }
+    }
+
+    /// The producer of an empty ring whose consumer claims.
+    pub const fn taking_back() -> Self {
+        Self {
+            takes_back: true,
+            ..Self::new()
         }
     }
 
@@ -197,10 +230,39 @@ impl Producer {
     pub fn publish(&mut self, ring: &Indices) -> u32 {
         let staged = self.tail.wrapping_sub(self.published);
         if staged != 0 {
-            ring.tail.0.store(self.tail, Ordering::Release);
+            if self.takes_back {
+                ring.tail.0.swap(self.tail.into(), Ordering::AcqRel);
+                self.has_newest = true;
+            } else {
+                ring.tail.0.store(self.tail.into(), Ordering::Release);
+            }
             self.published = self.tail;
         }
         staged
+    }
+
+    /// Takes the newest message back, so that another can be staged in its place: one that is
+    /// staged, or was published and is not claimed, in a ring where both know of that. Says
+    /// whether it could. A producer that dies before it publishes the other has published
+    /// neither.
+    pub fn take_back(&mut self, ring: &Indices) -> bool {
+        if self.tail == self.published {
+            let (newest, before) = (self.tail, self.tail.wrapping_sub(1));
+            let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
+            let taken = self.has_newest
+                && ring
+                    .tail
+                    .0
+                    .compare_exchange(newest.into(), before.into(), success, failure)
+                    .is_ok();
+            if !taken {
+                return false;
+            }
+            self.published = before;
+            self.has_newest = false;
+        }
+        self.tail = self.tail.wrapping_sub(1);
+        true
     }
 
     /// The number of the message that is staged next, modulo 2^32.
@@ -226,6 +288,7 @@ pub struct Consumer {
     head: u32,
     released: u32,
     tail_seen: u32,
+    claims: bool,
 }
 
 impl Consumer {
@@ -235,6 +298,15 @@ impl Consumer {
             head: 0,
             released: 0,
             tail_seen: 0,
+            claims: false,
+        }
+    }
+
+    /// The consumer of an empty ring whose producer may take messages back.
+    pub const fn claiming() -> Self {
+        Self {
+            claims: true,
+            ..Self::new()
         }
     }
 
@@ -245,7 +317,10 @@ impl Consumer {
     pub fn take(&mut self, ring: &Indices, slots: &[Slot]) -> Result<Option<Message>, Corrupt> {
         let capacity = slots.len() as u32;
         if self.head == self.tail_seen {
-            let tail = ring.tail.0.load(Ordering::Acquire);
+            let mut tail = ring.published();
+            if self.claims && tail != self.head {
+                tail = ring.tail.0.fetch_or(CLAIMED, Ordering::AcqRel) as u32;
+            }
             if tail.wrapping_sub(self.released) > capacity
                 || tail.wrapping_sub(self.head) > capacity
             {
@@ -275,7 +350,7 @@ impl Consumer {
 
     /// Whether the producer has published messages that were not taken yet.
     pub fn pending(&self, ring: &Indices) -> bool {
-        self.head != self.tail_seen || ring.tail.0.load(Ordering::Acquire) != self.head
+        self.head != self.tail_seen || ring.published() != self.head
     }
 }
 

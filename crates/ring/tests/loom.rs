@@ -49,6 +49,44 @@ fn messages_arrive_whole_and_in_order() {
     });
 }
 
+/// A message may be taken back and a larger one put in its place while the consumer claims:
+/// none is lost, none is read while it is written, and none comes twice.
+#[test]
+fn what_is_put_in_the_place_of_a_message_arrives_once() {
+    loom::model(|| {
+        let ring = Arc::new((
+            Indices::new(),
+            [Slot::new(), Slot::new(), Slot::new(), Slot::new()],
+        ));
+        let other = ring.clone();
+        let producer = thread::spawn(move || {
+            let mut p = Producer::taking_back();
+            let mut sent = Vec::new();
+            for number in 1..=3 {
+                if p.take_back(&other.0) {
+                    sent.pop();
+                }
+                p.stage(&other.0, &other.1, &[number; 8]).unwrap().unwrap();
+                p.publish(&other.0);
+                sent.push(number);
+            }
+            sent
+        });
+        let (mut c, mut got) = (Consumer::claiming(), Vec::new());
+        let mut take = |got: &mut Vec<u64>| {
+            while let Some(message) = c.take(&ring.0, &ring.1).unwrap() {
+                assert_eq!(message, [message[0]; 8]);
+                got.push(message[0]);
+            }
+        };
+        take(&mut got);
+        take(&mut got);
+        let sent = producer.join().unwrap();
+        take(&mut got);
+        assert_eq!(got, sent);
+    });
+}
+
 /// A ring, the word on which its consumer sleeps, and the eventfd on which it may.
 struct Shared {
     indices: Indices,

@@ -59,7 +59,89 @@ fn a_consumer_that_goes_back_makes_no_room() {
     ));
 }
 
+#[test]
+fn the_newest_message_is_taken_back_until_it_is_claimed() {
+    let (ring, slots) = (Indices::new(), slots(4));
+    let (mut p, mut c) = (Producer::taking_back(), Consumer::claiming());
+    assert!(!p.take_back(&ring), "there is none");
+    let send = |p: &mut Producer, i| {
+        p.stage(&ring, &slots, &message(i)).unwrap().unwrap();
+        p.publish(&ring);
+    };
+    send(&mut p, 1);
+    send(&mut p, 2);
+    assert!(p.take_back(&ring));
+    assert!(!p.take_back(&ring), "one alone");
+    assert_eq!(ring.published(), 1);
+    send(&mut p, 3);
+    assert_eq!(c.take(&ring, &slots).unwrap(), Some(message(1)));
+    assert!(ring.is_claimed() && !p.take_back(&ring), "all was claimed");
+    assert_eq!(c.take(&ring, &slots).unwrap(), Some(message(3)));
+    assert_eq!(c.take(&ring, &slots).unwrap(), None);
+    // The next is its own, and one that was not published always is.
+    send(&mut p, 4);
+    assert!(!ring.is_claimed() && p.take_back(&ring));
+    p.stage(&ring, &slots, &message(5)).unwrap().unwrap();
+    assert!(p.take_back(&ring));
+    send(&mut p, 6);
+    assert_eq!(c.take(&ring, &slots).unwrap(), Some(message(6)));
+}
+
+/// Whatever the consumer makes of the word that both write, the producer goes on from what
+/// it knows itself.
+#[test]
+fn a_consumer_that_lies_about_its_claims_is_survived() {
+    let (ring, slots) = (Indices::new(), slots(4));
+    let mut p = Producer::taking_back();
+    p.stage(&ring, &slots, &message(1)).unwrap().unwrap();
+    p.publish(&ring);
+    ring.tail.0.store(77, Ordering::Relaxed);
+    assert!(!p.take_back(&ring));
+    p.stage(&ring, &slots, &message(2)).unwrap().unwrap();
+    p.publish(&ring);
+    assert_eq!(ring.published(), 2);
+    // It gives back what it then lets the producer take back.
+    ring.head.0.store(2, Ordering::Relaxed);
+    assert_eq!(p.room(&ring, 4), Ok(4));
+    assert!(p.take_back(&ring));
+    assert!(p.stage(&ring, &slots, &message(3)).is_err());
+}
+
 proptest! {
+    #[test]
+    fn what_is_taken_back_was_never_there(ops in proptest::collection::vec(0u8..5, 1..400)) {
+        let (ring, slots) = (Indices::new(), slots(8));
+        let (mut p, mut c) = (Producer::taking_back(), Consumer::claiming());
+        // What is published and not claimed, claimed and not taken, staged.
+        let (mut open, mut claimed, mut staged) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
+        let (mut next, mut unreleased, mut is_newest) = (0u64, 0usize, false);
+        for op in ops {
+            match op {
+                0 => {
+                    let all = open.len() + claimed.len() + staged.len() + unreleased;
+                    let result = p.stage(&ring, &slots, &message(next)).unwrap();
+                    prop_assert_eq!(result.is_err(), all == 8);
+                    if all != 8 { staged.push_back(next); next += 1; }
+                }
+                1 => { is_newest |= p.publish(&ring) != 0; open.append(&mut staged); }
+                2 => {
+                    let is_published = staged.is_empty();
+                    let from = if is_published { &mut open } else { &mut staged };
+                    let is_there = !from.is_empty() && (!is_published || is_newest);
+                    prop_assert_eq!(p.take_back(&ring), is_there);
+                    if is_there { from.pop_back(); is_newest &= !is_published; }
+                }
+                3 => {
+                    if claimed.is_empty() { claimed.append(&mut open); }
+                    let want = claimed.pop_front();
+                    if want.is_some() { unreleased += 1; }
+                    prop_assert_eq!(c.take(&ring, &slots).unwrap(), want.map(message));
+                }
+                _ => { c.release(&ring); unreleased = 0; }
+            }
+        }
+    }
+
     #[test]
     fn behaves_as_a_bounded_queue(ops in proptest::collection::vec(0u8..4, 1..400)) {
         let (ring, slots) = (Indices::new(), slots(8));
@@ -89,7 +171,7 @@ proptest! {
     #[test]
     fn any_indices_are_survived(tail: u32, head: u32) {
         let (ring, slots) = (Indices::new(), slots(8));
-        ring.tail.0.store(tail, Ordering::Relaxed);
+        ring.tail.0.store(tail.into(), Ordering::Relaxed);
         ring.head.0.store(head, Ordering::Relaxed);
         let (mut p, mut c) = (Producer::new(), Consumer::new());
         for _ in 0..20 {
