@@ -10,7 +10,7 @@
 use crate::adjust::Orders;
 use crate::attach::{ListenError, Policy, Server, Terms};
 use crate::control::{ControlError, ControlServer};
-use crate::intake::Intake;
+use crate::intake::{Intake, Which};
 use crate::kernel::Kernel;
 use crate::listeners::Listeners;
 use crate::receive_policy::ReceivePolicy;
@@ -325,7 +325,7 @@ impl Engine {
         if self.intake.stalled_until <= now {
             self.retry_stalled();
         }
-        let mut worked = self.take_requests();
+        let mut worked = self.take_requests(Which::Due);
         if self.receiver.receive_policy.is_due(worked) {
             worked |= self.receive()?;
         }
@@ -353,20 +353,21 @@ impl Engine {
     }
 
     fn receive(&mut self) -> Result<bool, EngineError> {
-        let Receiver {
-            buffer,
-            receive_policy,
-        } = &mut self.receiver;
-        let most = receive_policy.most();
+        let most = self.receiver.receive_policy.most();
         let (mut count, mut found_end) = (0, false);
         let result = loop {
             if count == most {
                 break Ok(());
             }
+            let buffer = &mut self.receiver.buffer;
             match self.stack.port_mut().recv_single(buffer) {
                 Ok(Some(meta)) => {
+                    if count == 0 {
+                        self.take_requests_before_frames();
+                    }
                     count += 1;
-                    self.stack.frame_in(buffer.frame(meta.len), &meta);
+                    let frame = self.receiver.buffer.frame(meta.len);
+                    self.stack.frame_in(frame, &meta);
                 }
                 Ok(None) => {
                     found_end = true;
@@ -375,6 +376,7 @@ impl Engine {
                 Err(e) => break Err(EngineError::Port(e)),
             }
         };
+        let receive_policy = &mut self.receiver.receive_policy;
         receive_policy.reached_end(found_end);
         receive_policy.took(count);
         // A turn that takes one frame leaves others for the next, which is no sign.

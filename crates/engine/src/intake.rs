@@ -7,7 +7,7 @@
 
 use crate::engine::Engine;
 use crate::session::{LONGEST_STALL, SHORTEST_STALL};
-use longshore_hostif::adapter::Next;
+use longshore_hostif::adapter::{Due, Next};
 use longshore_hostif::{RING, Request, SocketId};
 use longshore_stack::From;
 use longshore_stack::Of;
@@ -27,6 +27,21 @@ const BATCH_OF_A_SESSION: u32 = 1024;
 const SHARE: u64 = 250;
 const ALL_SHARES: u64 = 1_000;
 
+/// How long requests may wait whose program is at work on more, in microseconds: it says when
+/// it is done, or goes on without a word to the engine.
+const PATIENCE: u64 = 50;
+
+/// Which requests are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// Those that are due.
+    Due,
+    /// Those too that are to be taken before frames.
+    BeforeFrames,
+    /// All that were published.
+    All,
+}
+
 /// Whose requests are taken, how many of them, and when.
 #[derive(Debug)]
 pub(crate) struct Intake {
@@ -34,6 +49,10 @@ pub(crate) struct Intake {
     share: Share,
     /// A request of this turn may have taken long.
     slow_request: bool,
+    /// Some are soon due.
+    pub(crate) are_soon_due: bool,
+    /// They are due now: the processor is wanted by others.
+    pub(crate) is_in_hurry: bool,
     /// Which of the sessions that are polled is served first.
     first_session: usize,
     /// Sessions with channels whose processes take no answers.
@@ -47,6 +66,8 @@ impl Default for Intake {
         Self {
             share: Share::default(),
             slow_request: false,
+            are_soon_due: false,
+            is_in_hurry: false,
             first_session: 0,
             stalled: Vec::new(),
             stalled_until: Instant::NEVER,
@@ -72,15 +93,41 @@ impl Share {
 }
 
 impl Engine {
-    /// Takes requests from all sessions that are polled whose processes have published
+    /// Takes `which` requests from all sessions that are polled whose processes have published
     /// some; says whether there were any.
     #[inline]
-    pub(crate) fn take_requests(&mut self) -> bool {
-        self.stack.sessions.have_requests() && self.take_requests_of_all()
+    pub(crate) fn take_requests(&mut self, which: Which) -> bool {
+        self.intake.are_soon_due = false;
+        self.stack.sessions.have_requests() && self.take_requests_of_all(which)
+    }
+
+    /// What programs asked before a frame came is done before it is looked at, where that can
+    /// make a difference.
+    #[inline]
+    pub(crate) fn take_requests_before_frames(&mut self) {
+        if self.stack.sessions.have_requests() {
+            self.take_requests(Which::BeforeFrames);
+        }
+    }
+
+    /// Whether requests of a session are to be taken now.
+    fn are_due(&mut self, session: u32, which: Which) -> bool {
+        let now = self.stack.now().0;
+        let Some(host) = self.stack.sessions.host_unshown_mut(session) else {
+            return false;
+        };
+        let patience = if self.intake.is_in_hurry { 0 } else { PATIENCE };
+        let due = host.requests_due(now, patience);
+        self.intake.are_soon_due |= due == Due::Soon;
+        match which {
+            Which::Due => due == Due::Now,
+            Which::BeforeFrames => due == Due::Now || host.has_requests_before_frames(),
+            Which::All => true,
+        }
     }
 
     #[inline(never)]
-    fn take_requests_of_all(&mut self) -> bool {
+    fn take_requests_of_all(&mut self, which: Which) -> bool {
         let mut any = false;
         let end = self.stack.sessions.polled().len();
         let first = if self.intake.first_session < end {
@@ -94,7 +141,7 @@ impl Engine {
             let Some(session) = self.stack.sessions.polled().get(place).copied() else {
                 break;
             };
-            any |= self.take_requests_in(session);
+            any |= self.are_due(session, which) && self.take_requests_in(session);
             if self.intake.share.is_denied {
                 denied.get_or_insert(place);
             }
@@ -110,6 +157,7 @@ impl Engine {
             self.intake.first_session = denied;
         }
         self.intake.slow_request = false;
+        self.intake.is_in_hurry = false;
         any
     }
 
@@ -129,7 +177,9 @@ impl Engine {
             return true;
         }
         let first = self.sessions.get(session).map_or(0, |s| s.first_word) % words;
-        s.host.begin_requests();
+        if let Some(host) = self.stack.sessions.host_unshown_mut(session) {
+            host.begin_requests();
+        }
         self.intake.share.left = BATCH_OF_A_SESSION.min(user_has);
         self.intake.share.until = None;
         let before = self.intake.share.left;
@@ -356,7 +406,7 @@ impl Engine {
     /// that all is let go.
     pub(crate) fn bind_late(&mut self) {
         let mut all: VecDeque<_> = self.stack.take_late_binds().into();
-        self.take_requests();
+        self.take_requests(Which::All);
         let mut are_torn_down = false;
         while let Some(late) = all.pop_front() {
             let session = late.session();

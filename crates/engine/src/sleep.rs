@@ -302,6 +302,10 @@ impl Engine {
             }
             return Ok(());
         }
+        if self.intake.are_soon_due {
+            self.await_requests();
+            return Ok(());
+        }
         self.receiver.receive_policy.rests();
         let since = *self.sleeper.idle_since.get_or_insert(self.stack.now());
         let spins = self.stack.now().since(since) < self.sleeper.spin.length;
@@ -321,6 +325,16 @@ impl Engine {
             && self.teardowns.is_empty()
             && !self.stack.has_work_left()
             && self.stack.port().fd().is_some()
+    }
+
+    /// Requests are soon due. Who is given way to and keeps the processor would keep them
+    /// waiting for longer than they may.
+    fn await_requests(&mut self) {
+        if self.sleeper.crowd.is_dense(self.stack.now()) {
+            self.intake.is_in_hurry = true;
+        } else {
+            self.give_way();
+        }
     }
 
     fn give_way(&mut self) {

@@ -353,7 +353,7 @@ impl Host {
             }
         };
         // An engine that is gone has closed it already.
-        let _ = self.tell(&request, Wake::Now);
+        let _ = self.tell_written(&request, 0);
         if is_within {
             self.note_under_way();
         }

@@ -12,10 +12,11 @@ use crate::hub::Hub;
 use crate::join::Hooks;
 use crate::news::News;
 use crate::patience::Patience;
+use crate::turn::Turn;
 use longshore_hostif::attach::Token;
 use longshore_hostif::{
-    Address, Arena, Completion, EdgeFlags, Edges, HostChannel, HostSession, PutError, Request,
-    Routes, SocketId,
+    Address, Arena, Completion, EdgeFlags, Edges, HostChannel, HostSession, Hurry, PutError,
+    Request, Routes, SocketId,
 };
 use longshore_ring::{Doorbell, is_confined};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -38,9 +39,10 @@ pub(crate) struct Answer {
 #[derive(Debug)]
 pub(crate) struct Post {
     pub(crate) channel: HostChannel,
-    /// Requests were published that the engine was not woken for, and must be
+    /// Requests were published that the engine need not have fetched, and must
     /// before we sleep.
     owes_wake: bool,
+    turn: Turn,
     next_tag: u32,
     answers: HashMap<u32, Option<Answer>>,
     moved: Vec<u32>,
@@ -57,6 +59,7 @@ impl Post {
             channel,
             news: News::new(sockets),
             owes_wake: false,
+            turn: Turn::default(),
             next_tag: 1,
             answers: HashMap::new(),
             moved: Vec::new(),
@@ -65,15 +68,20 @@ impl Post {
     }
 }
 
-/// Whether a request is worth waking the engine for.
+/// Whether a request is worth waking the engine for, and when it is to be fetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wake {
     /// Now.
     Now,
-    /// Before this process sleeps.
+    /// Now, if it sleeps; one that is awake fetches it when this process has no more to say
+    /// for now, or after a short time.
+    Held,
+    /// Before this process sleeps, or a packet comes.
     Soon,
-    /// Not at all; it sees it when it looks.
+    /// Not at all; it is fetched before a packet comes.
     Never,
+    /// Not at all; it is fetched with others.
+    Along,
 }
 
 /// A process's place in a session. Lives until the process ends.
@@ -104,6 +112,8 @@ pub struct Host {
     pub(crate) marks: &'static [AtomicU64],
     /// Up to which request this process has sent something to an own socket of the engine.
     pub(crate) under_way: AtomicU32,
+    /// The engine may leave requests lie until this process says that it has no more.
+    pub(crate) holds: AtomicBool,
     /// Sockets of which the engine was not told all that was consumed.
     pub(crate) untold: Gate<Vec<SocketId>>,
     pub(crate) hub: Gate<Hub>,
@@ -277,14 +287,48 @@ impl Host {
     fn publish(&self, post: &mut Post, wake: Wake) {
         match wake {
             Wake::Now => {
-                post.channel.publish(&self.doorbell, true);
+                post.channel.hurry(&self.doorbell);
                 post.owes_wake = false;
+                post.turn.held = 0;
+                self.holds.store(false, Ordering::Relaxed);
+            }
+            Wake::Held => {
+                post.channel.publish_for(Hurry::Soon, &self.doorbell, true);
+                post.owes_wake = true;
+                self.holds.store(true, Ordering::Relaxed);
             }
             Wake::Soon => {
-                post.channel.publish(&self.doorbell, false);
+                post.channel
+                    .publish_for(Hurry::First, &self.doorbell, false);
                 post.owes_wake = true;
             }
-            Wake::Never => post.channel.publish(&self.doorbell, false),
+            Wake::Never => post
+                .channel
+                .publish_for(Hurry::First, &self.doorbell, false),
+            Wake::Along => post
+                .channel
+                .publish_for(Hurry::Later, &self.doorbell, false),
+        }
+    }
+
+    /// Tells of so many bytes that were written, or of the end of a stream: the engine fetches
+    /// it together with what follows before this process waits for something.
+    pub(crate) fn tell_written(&self, request: &Request, bytes: u64) -> Result<(), SocketError> {
+        let mut post = self.post.enter()?;
+        self.put(&mut post, request)?;
+        let wake = post.turn.note(bytes);
+        self.publish(&mut post, wake);
+        Ok(())
+    }
+
+    /// This process has no more to say for now, but may not sleep: it looks for something in
+    /// vain.
+    pub fn end_turn(&self) {
+        if self.holds.load(Ordering::Relaxed)
+            && let Some(mut post) = self.post.try_enter()
+        {
+            post.turn.end();
+            self.publish(&mut post, Wake::Now);
         }
     }
 
@@ -487,11 +531,11 @@ impl Host {
                 post.owes_wake = true;
             }
         }
-        if any {
-            self.publish(&mut post, Wake::Never);
-        }
+        post.turn.end();
         if post.owes_wake {
             self.publish(&mut post, Wake::Now);
+        } else if any {
+            self.publish(&mut post, Wake::Along);
         }
         Ok(())
     }

@@ -106,6 +106,7 @@ impl Host {
             pid: AtomicU32::new(pid),
             is_abroad: AtomicBool::new(pid != own_pid()),
             under_way: AtomicU32::new(0),
+            holds: AtomicBool::new(false),
             epoch: AtomicU32::new(0),
             next_waiter: AtomicU32::new(first_waiter(joined.channel, &joined.geometry)),
             uses: zeroed(sockets),

@@ -33,6 +33,7 @@ mod socket;
 mod stream;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod turn;
 mod under_way;
 mod wait;
 

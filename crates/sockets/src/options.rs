@@ -3,9 +3,10 @@
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::host::Wake;
+use crate::stream::{edges, host_bits, said_of_written};
 use longshore_hostif::{
     BlockFlags, ErrorReport, MAILBOX_BYTES, OptionName, Query, Request, SEND_QUEUE, STREAM_MAX,
-    SendQueue,
+    SendQueue, SocketState,
 };
 use rustix::io::Errno;
 use std::io::IoSliceMut;
@@ -32,14 +33,35 @@ impl Socket {
             (name, value),
             (OptionName::Cork, 0) | (OptionName::NoDelay, 1..)
         ) && self.block().snd.held() > 0;
-        self.host.tell(
-            &Request::SetOption {
-                socket,
-                name,
-                value,
-            },
-            if releases { Wake::Now } else { Wake::Soon },
-        )
+        let request = Request::SetOption {
+            socket,
+            name,
+            value,
+        };
+        if releases {
+            self.host.tell_written(&request, 0)
+        } else {
+            self.host.tell(&request, Wake::Soon)
+        }
+    }
+
+    /// Has it hold back what is less than a full segment, or no longer (TCP_CORK). The engine
+    /// is told of it with what is written.
+    ///
+    /// # Errors
+    /// As [`Socket::set_option`].
+    pub fn set_cork(&self, on: bool) -> Result<(), SocketError> {
+        let block = self.block();
+        if on {
+            self.set_host_bits(host_bits::CORK);
+        } else {
+            self.clear_host_bits(host_bits::CORK);
+        }
+        if block.state() != SocketState::Connected {
+            return self.set_option(OptionName::Cork, u64::from(on));
+        }
+        let flags = said_of_written(block, false);
+        self.host.tell_written(&edges(block, self.id, flags), 0)
     }
 
     /// Sets several at once.

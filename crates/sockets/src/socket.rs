@@ -2,7 +2,6 @@
 
 use crate::errors::SocketError;
 use crate::holds::Socket;
-use crate::host::Wake;
 use crate::patience::Patience;
 use crate::stream::{edges, host_bits, more_bits};
 use crate::wait::Also;
@@ -254,7 +253,7 @@ impl Socket {
         } else {
             block.set_flags(mark);
         }
-        self.host.tell(&edges(block, self.id, flags), Wake::Now)?;
+        self.host.tell_written(&edges(block, self.id, flags), 0)?;
         if self.is_within() {
             self.host.note_under_way();
         }

@@ -61,6 +61,7 @@ impl Host {
         if has_handled(number) || is_confined() || self.is_gone() {
             return false;
         }
+        self.end_turn();
         if !wait_until(|| has_handled(number)) {
             // Once is enough.
             let _ = self.under_way.compare_exchange(
@@ -117,6 +118,7 @@ impl Socket {
         if is_confined() || self.host.is_gone() || IN_VAIN.try_with(Cell::get) == Ok(mark) {
             return false;
         }
+        self.host.end_turn();
         let has_come = wait_until(|| {
             self.host.catch_up();
             self.coming() != Some(edge)

@@ -18,6 +18,9 @@ use longshore_tcp::Instant;
 /// How long a connection waits for those that have accepted before, in microseconds, until
 /// all who listen are told of it.
 const PATIENCE_US: u64 = 2_000;
+/// How long after that, if they may have said by then that they have accepted it, and it was
+/// not fetched: it is at once.
+const FETCH_US: u64 = 100;
 
 /// Who has accepted of those that have a listener, and what was told to whom.
 #[derive(Debug)]
@@ -28,6 +31,8 @@ pub(crate) struct Audience {
     told_all: u64,
     /// When all are to be told.
     tell_all_at: Instant,
+    /// It was put off so that what they have said is fetched.
+    fetches: bool,
     /// A process that connections were given to has the listener no longer.
     lost: bool,
 }
@@ -39,8 +44,21 @@ impl Audience {
             told: 0,
             told_all: 0,
             tell_all_at: Instant::NEVER,
+            fetches: false,
             lost: false,
         }
+    }
+
+    /// Whether all are about to be told since a connection has waited for long. Once, it can
+    /// be put off.
+    pub(crate) fn is_late(&self, now: Instant) -> bool {
+        self.tell_all_at <= now && !self.fetches
+    }
+
+    /// All are told later, when what those that accept have said was fetched.
+    pub(crate) fn put_off(&mut self, now: Instant) {
+        self.fetches = true;
+        self.tell_all_at = now.after_us(FETCH_US);
     }
 
     /// The process that the next connection is given to, if there is just one that may accept
@@ -49,6 +67,7 @@ impl Audience {
     pub(crate) fn single(&mut self, all: &Subscribers, own: bool, now: Instant) -> Option<u16> {
         if own {
             self.tell_all_at = now;
+            self.fetches = true;
         }
         if self.acceptors.is_empty() || self.tell_all_at <= now {
             return all.single();
@@ -64,6 +83,7 @@ impl Audience {
     /// No connection waits any more.
     pub(crate) fn note_empty(&mut self) {
         self.tell_all_at = Instant::NEVER;
+        self.fetches = false;
         self.lost = false;
     }
 
@@ -170,6 +190,20 @@ mod tests {
         audience.note_acceptor(3);
         assert_eq!(audience.single(&all, false, Instant(9_001)), None);
         assert_eq!(told(&mut audience, &all, 256, 9_001), [2, 3]);
+    }
+
+    #[test]
+    fn the_others_are_told_no_sooner_than_what_was_said_is_fetched() {
+        let (mut audience, all) = (Audience::new(), three());
+        audience.note_acceptor(2);
+        assert_eq!(told(&mut audience, &all, 64, 20), [2]);
+        let late = audience.deadline();
+        assert!(audience.is_late(late) && !audience.is_late(Instant(late.0 - 1)));
+        audience.put_off(late);
+        assert_eq!(told(&mut audience, &all, 64, late.0), [0; 0]);
+        let later = audience.deadline();
+        assert!(!audience.is_late(later), "once alone");
+        assert_eq!(told(&mut audience, &all, 64, later.0), [1, 2, 3]);
     }
 
     #[test]

@@ -351,6 +351,10 @@ impl Stack {
         let Kind::Listener(l) = &mut socket.kind else {
             return;
         };
+        let session = self.sessions.get(socket.session);
+        if l.audience.is_late(now) && session.is_some_and(|s| s.host.hurry_requests()) {
+            l.audience.put_off(now);
+        }
         let untold = l
             .audience
             .take_untold(&socket.subscribers, edges.rcv_edge, now);

@@ -153,13 +153,10 @@ impl Stack {
                 rcv_consumed,
                 ..
             } => {
-                self.host_edges(
-                    key,
-                    Some(from.channel),
-                    snd_edge,
-                    rcv_consumed,
-                    EdgeFlags::PUSH,
-                )?;
+                let options = self.sockets.get(key).map(|socket| &socket.options);
+                let mut flags = EdgeFlags::PUSH;
+                flags.set(EdgeFlags::CORK, options.is_some_and(|o| o.tcp.cork));
+                self.host_edges(key, Some(from.channel), snd_edge, rcv_consumed, flags)?;
                 self.host_urgent(key, snd_edge);
             }
             Request::Close {

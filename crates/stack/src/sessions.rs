@@ -11,6 +11,7 @@ use super::account::Account;
 use super::containment::AtWork;
 use super::session::Session;
 use super::slab::Slab;
+use longshore_hostif::adapter::AdapterSession;
 use std::sync::Arc;
 
 /// So many sessions are polled however little they ask: what an engine for a few programs has
@@ -69,6 +70,12 @@ impl Sessions {
     #[inline]
     pub(super) fn get_unshown_mut(&mut self, key: u32) -> Option<&mut Session> {
         self.slab.get_mut(key)
+    }
+
+    /// The same of its host's half, for what the loop notes of when it takes requests.
+    #[inline]
+    pub fn host_unshown_mut(&mut self, key: u32) -> Option<&mut AdapterSession> {
+        self.slab.get_mut(key).map(|session| &mut session.host)
     }
 
     /// Whether the programs of any session that is polled may have asked for something.

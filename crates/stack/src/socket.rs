@@ -357,6 +357,16 @@ impl Options {
 }
 
 impl Socket {
+    /// TCP_CORK was set, or taken out.
+    pub(crate) fn cork(&mut self, on: bool) {
+        self.options.tcp.cork = on;
+        match &mut self.kind {
+            Kind::Stream(c) => c.tcb.set_cork(on),
+            Kind::Pair(p) => p.release_hold(on),
+            Kind::Listener(_) | Kind::Datagram(_) | Kind::Idle(_) => {}
+        }
+    }
+
     pub(crate) fn new(
         id: SocketId,
         session: u32,

@@ -1,7 +1,9 @@
 //! A channel's control block: who has the channel, the indices of its two rings, and the
 //! mailbox for answers that do not fit a descriptor.
 
-use super::inventory::{Metered, Sides, Word, hosts, indices, of, unused, word, words};
+use super::inventory::{
+    Metered, Sides, Word, claimed_indices, hosts, indices, of, unused, word, words,
+};
 use longshore_ring::spsc::Indices;
 use longshore_ring::{Shared, SharedLock};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -62,7 +64,7 @@ impl ChannelControl {
         child: PROCESSES,
         asking: hosts(),
         _reserved: unused(),
-        requests: of(&const { indices(Sides::HOST, Sides::ADAPTER) }),
+        requests: of(&const { claimed_indices(Sides::HOST, Sides::ADAPTER) }),
         completions: of(&const { indices(Sides::ADAPTER, Sides::HOST) }),
         mailbox: word(Sides::ADAPTER, Sides::HOST, Metered::Transfer),
     });

@@ -75,6 +75,9 @@ bitflags::bitflags! {
         /// To the adapter, beside `SHUT_WR`: the host waits until the peer has
         /// acknowledged that (SO_LINGER).
         const LINGERS = 16;
+        /// To the adapter, beside `PUSH` or `MORE`: less than a full segment waits until it is
+        /// said without this (TCP_CORK).
+        const CORK = 32;
     }
 }
 

@@ -117,9 +117,17 @@ pub(super) const fn unused() -> Word {
 pub(super) const fn indices(from: Sides, to: Sides) -> [Word; 2] {
     let line = longshore_ring::spsc::INDEX_STRIDE;
     let mut published = word(from, to, Metered::Along);
-    (published.name, published.len) = ("published", size_of::<u32>());
+    (published.name, published.len) = ("published", size_of::<u64>());
     let mut given_back = word(to, from, Metered::Along);
     (given_back.name, given_back.at, given_back.len) = ("given_back", line, size_of::<u32>());
+    [published, given_back]
+}
+
+/// The same of a ring whose reader claims what it is about to read, beside what is published.
+pub(super) const fn claimed_indices(from: Sides, to: Sides) -> [Word; 2] {
+    let [mut published, given_back] = indices(from, to);
+    published.written = from.union(to);
+    published.read = from.union(to);
     [published, given_back]
 }
 

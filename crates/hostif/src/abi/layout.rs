@@ -127,10 +127,32 @@ pub struct Header {
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct RequestsPending {
-    /// Nonzero if any of `channels` may be.
+    /// Nonzero if any of `channels` may be: the bits of [`Hurry`].
     pub any: AtomicU32,
     /// A bit for each channel.
     pub channels: [AtomicU64; 16],
+}
+
+/// When requests that were published are to be fetched, each a bit of
+/// `RequestsPending::any`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Hurry {
+    /// Now: somebody waits, or there is much.
+    Now = 1,
+    /// Before any frame that arrives is looked at.
+    First = 2,
+    /// Within a short time: more is expected to follow, or that it becomes `Now`.
+    Soon = 4,
+    /// With whatever else is fetched.
+    Later = 8,
+}
+
+impl Hurry {
+    /// Whether any of `pending` is so.
+    pub(crate) fn is_in(self, pending: u32) -> bool {
+        pending & self as u32 != 0
+    }
 }
 
 // SAFETY: atomics and `Shared` types alone.

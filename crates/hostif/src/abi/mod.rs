@@ -30,7 +30,7 @@ pub use descriptor::{
 };
 pub use error_report::{ERROR_HEADER, ERROR_PAYLOAD, ErrorReport};
 pub use layout::{
-    CHUNK, DESCRIPTOR_BYTES, DIRECTORY, Geometry, Header, RECEIVE_BUFFER, RING, SEND_BUFFER,
+    CHUNK, DESCRIPTOR_BYTES, DIRECTORY, Geometry, Header, Hurry, RECEIVE_BUFFER, RING, SEND_BUFFER,
     STREAM_MAX,
 };
 pub(crate) use layout::{DIRECTORY_GROUP, MAGIC, Offsets};

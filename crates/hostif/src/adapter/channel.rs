@@ -26,7 +26,7 @@ impl AdapterChannel {
     pub fn new(index: u32) -> Self {
         Self {
             index,
-            requests: Consumer::new(),
+            requests: Consumer::claiming(),
             completions: Producer::new(),
             more: None,
         }

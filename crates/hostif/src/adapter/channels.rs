@@ -3,6 +3,7 @@
 use super::AdapterSession;
 use super::channel::AdapterChannel;
 use super::pending_edges::PendingEdges;
+use crate::abi::Hurry;
 use longshore_ring::spsc::Message;
 use std::sync::atomic::Ordering;
 
@@ -33,6 +34,8 @@ pub(super) struct Channels {
     taken: Vec<u16>,
     /// Turns for which that was put off.
     taken_for: u8,
+    /// Since when there are requests that are to be fetched soon, in the engine's microseconds.
+    soon_since: Option<u64>,
     /// Moves of edges that were put off, since a process had not taken those before.
     pub(super) put_off: u64,
 }
@@ -44,6 +47,7 @@ impl Channels {
             staged: Vec::new(),
             taken: Vec::new(),
             taken_for: 0,
+            soon_since: None,
             put_off: 0,
         }
     }
@@ -59,6 +63,17 @@ impl Channels {
             self.staged.push(channel);
         }
     }
+}
+
+/// When the requests of a session are to be fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Due {
+    /// Now.
+    Now,
+    /// In a while: their program is at work on more, or about to say that there is no more.
+    Soon,
+    /// With others, or before a frame, if there are any at all.
+    Never,
 }
 
 /// What there is to be taken from a channel.
@@ -116,16 +131,57 @@ impl AdapterSession {
         any.load(Ordering::Relaxed) != 0
     }
 
-    /// The same, as is asked before a sleep: ordered after
-    /// [`declare_asleep`](Self::declare_asleep).
+    /// When they are to be fetched, at `now`, where `patience` is how long those may wait
+    /// that are to be fetched soon, both in microseconds.
+    #[inline]
+    #[must_use]
+    pub fn requests_due(&mut self, now: u64, patience: u64) -> Due {
+        let pending = &self.arena.header().requests_pending;
+        let pending = pending.any.load(Ordering::Relaxed);
+        if Hurry::Now.is_in(pending) {
+            return Due::Now;
+        }
+        if !Hurry::Soon.is_in(pending) {
+            return Due::Never;
+        }
+        let since = *self.channels.soon_since.get_or_insert(now);
+        if now.saturating_sub(since) < patience {
+            Due::Soon
+        } else {
+            Due::Now
+        }
+    }
+
+    /// Whether some are to be fetched before any frame that has come is looked at.
+    #[inline]
+    #[must_use]
+    pub fn has_requests_before_frames(&self) -> bool {
+        let pending = &self.arena.header().requests_pending;
+        Hurry::First.is_in(pending.any.load(Ordering::Relaxed))
+    }
+
+    /// Whether there are requests that wait for nothing else, as is asked before a sleep:
+    /// ordered after [`declare_asleep`](Self::declare_asleep).
     #[must_use]
     pub fn still_has_requests(&self) -> bool {
+        let pending = &self.arena.header().requests_pending;
+        let pending = pending.any.load(Ordering::SeqCst);
+        Hurry::Now.is_in(pending) || Hurry::Soon.is_in(pending)
+    }
+
+    /// Those that wait for others wait no longer; whether there are requests at all.
+    pub fn hurry_requests(&self) -> bool {
         let any = &self.arena.header().requests_pending.any;
-        any.load(Ordering::SeqCst) != 0
+        let is_some = any.load(Ordering::SeqCst) != 0;
+        if is_some {
+            any.fetch_or(Hurry::Now as u32, Ordering::AcqRel);
+        }
+        is_some
     }
 
     /// All channels that are flagged are about to be looked at.
-    pub fn begin_requests(&self) {
+    pub fn begin_requests(&mut self) {
+        self.channels.soon_since = None;
         let any = &self.arena.header().requests_pending.any;
         any.store(0, Ordering::SeqCst);
     }
@@ -141,7 +197,7 @@ impl AdapterSession {
     pub fn flag_again(&self, word: usize, flags: u64) {
         let pending = &self.arena.header().requests_pending;
         pending.channels[word].fetch_or(flags, Ordering::AcqRel);
-        pending.any.store(1, Ordering::Release);
+        pending.any.fetch_or(Hurry::Now as u32, Ordering::AcqRel);
     }
 
     /// A channel is to be looked at again.

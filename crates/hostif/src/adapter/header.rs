@@ -89,7 +89,7 @@ impl AdapterSession {
     pub fn park(&self) -> bool {
         let engine = &self.arena.header().engine;
         engine.park();
-        let is_parked = !self.still_has_requests();
+        let is_parked = !self.hurry_requests();
         if !is_parked {
             engine.cancel();
         }

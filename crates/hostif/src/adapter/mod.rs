@@ -31,7 +31,7 @@ mod wakeups;
 mod words;
 
 pub use channel::AdapterChannel;
-pub use channels::Next;
+pub use channels::{Due, Next};
 pub use eventfds::Charge;
 pub use header::MemoryOf;
 pub use receive_slab::ReceiveSlab;

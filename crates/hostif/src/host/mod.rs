@@ -5,6 +5,7 @@
 
 pub mod agent;
 mod channel;
+mod coalesce;
 mod session;
 pub mod warning;
 

@@ -351,7 +351,10 @@ fn flip(
     let on = number(value, len)? != 0;
     keep_switch(socket, kept, on);
     note_set(socket, known);
-    Some(socket.set_option(name, u64::from(on)))
+    Some(match name {
+        O::Cork => socket.set_cork(on),
+        name => socket.set_option(name, u64::from(on)),
+    })
 }
 
 /// Notes that the program has set an option.

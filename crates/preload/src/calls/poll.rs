@@ -286,6 +286,9 @@ pub(crate) fn wait(
     host.catch_up();
     let interruption = Interruption::begin(|s| lists.raised(s));
     let mut found = lists.look();
+    if found == 0 {
+        host.end_turn();
+    }
     if found == 0 && limit == Some(Duration::ZERO) && lists.await_coming(host) {
         found = lists.look();
     }

@@ -111,6 +111,18 @@ pub(crate) fn edges(block: &SocketBlock, socket: SocketId, flags: EdgeFlags) -> 
     }
 }
 
+/// What is said of what was written last: whether `more` follows at once, or the socket is
+/// corked (TCP_CORK).
+pub(crate) fn said_of_written(block: &SocketBlock, more: bool) -> EdgeFlags {
+    if block.options.load(Ordering::Acquire) & host_bits::CORK != 0 {
+        EdgeFlags::MORE | EdgeFlags::CORK
+    } else if more {
+        EdgeFlags::MORE
+    } else {
+        EdgeFlags::PUSH
+    }
+}
+
 /// Pieces that the bytes `from..to` of a stream lie in: chunk number, offset,
 /// length.
 fn spans(from: u64, to: u64) -> impl Iterator<Item = (u64, usize, usize)> {

@@ -106,6 +106,7 @@ impl Socket {
             (from, len) = self.front(block, keep)?;
         }
         if len == 0 {
+            self.host.end_turn();
             self.end_of_stream()?;
             // The end may have come after the last bytes did, and after we
             // looked for those.

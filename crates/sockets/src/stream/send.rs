@@ -1,7 +1,7 @@
 //! Writing to a send stream: chunks are taken when the edge first enters them,
 //! and given back when all in them is acknowledged.
 
-use super::{edges, places, spans, split};
+use super::{edges, places, said_of_written, spans, split};
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::host::Wake;
@@ -376,11 +376,7 @@ impl Reserved<'_> {
         }
         let edge = self.edge + self.len as u64;
         self.block.snd.edge.store(edge, Ordering::Release);
-        let flags = if after == After::More {
-            EdgeFlags::MORE
-        } else {
-            EdgeFlags::PUSH
-        };
+        let flags = said_of_written(self.block, after == After::More);
         let mut request = edges(self.block, self.socket.id, flags);
         if let Request::Edges { rcv_consumed, .. } = request {
             self.block
@@ -395,10 +391,10 @@ impl Reserved<'_> {
                 };
             }
         }
-        let socket = self.socket;
+        let (socket, len) = (self.socket, self.len as u64);
         // The lock goes, and with it the chunks that were not needed.
         drop(self);
-        socket.host.tell(&request, Wake::Now)?;
+        socket.host.tell_written(&request, len)?;
         if socket.is_within() {
             socket.host.note_under_way();
         }

@@ -61,8 +61,9 @@ impl Stack {
         else {
             return;
         };
-        session
-            .host
-            .mark_waiting(socket.id.index, !l.line.is_empty());
+        let host = &session.host;
+        host.mark_waiting(socket.id.index, !l.line.is_empty());
+        // What its host has accepted and said for later.
+        host.hurry_requests();
     }
 }

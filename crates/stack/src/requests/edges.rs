@@ -162,6 +162,11 @@ impl Stack {
             .sessions
             .get_mut(socket.session)
             .ok_or(RequestError::NoSocket)?;
+        let corked = flags.contains(EdgeFlags::CORK);
+        let says = flags.intersects(EdgeFlags::PUSH | EdgeFlags::MORE);
+        if says && corked != socket.options.tcp.cork {
+            socket.cork(corked);
+        }
         let slab = &mut session.host.receive;
         match &mut socket.kind {
             Kind::Stream(c) => c.take_edges(&said, slab, now)?,

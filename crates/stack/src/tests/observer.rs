@@ -168,7 +168,9 @@ impl Observer {
                     self.seen.transfers += 1;
                     self.seen.bytes += word.len as u64;
                 }
-                Metered::Along if word.name == "published" => self.seen.transfers += 1,
+                Metered::Along if word.name == "published" && word.written == Sides::ADAPTER => {
+                    self.seen.transfers += 1;
+                }
                 Metered::Along => {}
                 Metered::Nowhere => {
                     self.uncounted.insert((place.part, word.name));

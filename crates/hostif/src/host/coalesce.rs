@@ -1,0 +1,207 @@
+//! Two requests of one socket that follow each other, said as one: what a program writes and
+//! reads in several calls, and that it closes the socket then, takes one descriptor as long as
+//! the adapter has not fetched the first.
+//!
+//! Owns [`coalesce`], which [`HostChannel`](super::HostChannel) calls.
+
+use crate::abi::{EdgeFlags, Request, SocketId};
+
+/// A move of edges, to which more can be added.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moved {
+    socket: SocketId,
+    snd_edge: u64,
+    rcv_consumed: u64,
+    flags: EdgeFlags,
+}
+
+impl Moved {
+    /// That of a request, if it is one.
+    pub(super) fn of(request: &Request) -> Option<Self> {
+        match *request {
+            Request::Edges {
+                socket,
+                snd_edge,
+                rcv_consumed,
+                flags,
+            } => Some(Self {
+                socket,
+                snd_edge,
+                rcv_consumed,
+                flags,
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// Whether what was written goes at once: what is said of that last counts.
+const SAID: EdgeFlags = EdgeFlags::PUSH
+    .union(EdgeFlags::MORE)
+    .union(EdgeFlags::CORK);
+
+/// One request that says what `first` and `then` say after each other, if there is one.
+pub(super) fn coalesce(first: &Moved, then: &Request) -> Option<Request> {
+    match *then {
+        Request::Edges {
+            socket,
+            snd_edge,
+            rcv_consumed,
+            flags,
+        } if socket == first.socket => {
+            let writes = snd_edge > first.snd_edge;
+            // What was to go at once does not wait for what comes after it.
+            if flags.contains(EdgeFlags::MORE) && first.flags.contains(EdgeFlags::PUSH) {
+                return None;
+            }
+            // What a half that was shut down has is settled.
+            if writes && first.flags.contains(EdgeFlags::SHUT_WR) {
+                return None;
+            }
+            let is_said = writes || flags.intersects(SAID);
+            let said = if is_said { flags } else { first.flags } & SAID;
+            Some(Request::Edges {
+                socket,
+                snd_edge: snd_edge.max(first.snd_edge),
+                rcv_consumed: rcv_consumed.max(first.rcv_consumed),
+                flags: said | (first.flags | flags).difference(SAID),
+            })
+        }
+        Request::Close {
+            socket,
+            snd_edge,
+            rcv_consumed,
+            linger,
+        } if socket == first.socket => {
+            // Closing shuts down what was not, but does not do what else is asked.
+            SAID.contains(first.flags).then_some(Request::Close {
+                socket,
+                snd_edge: snd_edge.max(first.snd_edge),
+                rcv_consumed: rcv_consumed.max(first.rcv_consumed),
+                linger,
+            })
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOCKET: SocketId = SocketId {
+        index: 1,
+        generation: 2,
+    };
+
+    fn edges(snd_edge: u64, rcv_consumed: u64, flags: EdgeFlags) -> Request {
+        Request::Edges {
+            socket: SOCKET,
+            snd_edge,
+            rcv_consumed,
+            flags,
+        }
+    }
+
+    fn both(first: Request, then: Request) -> Option<Request> {
+        coalesce(&Moved::of(&first).unwrap(), &then)
+    }
+
+    #[test]
+    fn edges_add_up() {
+        use EdgeFlags as F;
+        let none = F::empty();
+        assert_eq!(
+            both(edges(10, 7, F::PUSH), edges(20, 5, F::PUSH)),
+            Some(edges(20, 7, F::PUSH))
+        );
+        assert_eq!(
+            both(edges(10, 7, F::MORE), edges(20, 7, F::MORE)),
+            Some(edges(20, 7, F::MORE))
+        );
+        assert_eq!(
+            both(edges(10, 7, F::MORE), edges(20, 7, F::PUSH)),
+            Some(edges(20, 7, F::PUSH))
+        );
+        // What was only read changes nothing of what waits.
+        assert_eq!(
+            both(edges(10, 7, F::MORE), edges(10, 9, none)),
+            Some(edges(10, 9, F::MORE))
+        );
+        assert_eq!(
+            both(edges(10, 7, F::MORE), edges(10, 7, F::PUSH)),
+            Some(edges(10, 7, F::PUSH))
+        );
+        // The cork goes in, something is written, and it is out again.
+        let cork = F::MORE | F::CORK;
+        for (first, then, expected) in [
+            (edges(10, 7, none), edges(10, 7, cork), edges(10, 7, cork)),
+            (edges(10, 7, cork), edges(20, 7, cork), edges(20, 7, cork)),
+            (edges(20, 7, cork), edges(20, 9, none), edges(20, 9, cork)),
+            (
+                edges(20, 7, cork),
+                edges(20, 7, F::PUSH),
+                edges(20, 7, F::PUSH),
+            ),
+        ] {
+            assert_eq!(both(first, then), Some(expected));
+        }
+        let shut = F::SHUT_WR | F::LINGERS;
+        assert_eq!(
+            both(edges(10, 7, F::PUSH), edges(10, 7, shut)),
+            Some(edges(10, 7, F::PUSH | shut))
+        );
+    }
+
+    #[test]
+    fn what_goes_at_once_is_not_held_by_what_waits() {
+        let first = edges(10, 0, EdgeFlags::PUSH);
+        for then in [
+            edges(20, 0, EdgeFlags::MORE),
+            edges(10, 0, EdgeFlags::MORE | EdgeFlags::CORK),
+        ] {
+            assert_eq!(both(first, then), None);
+        }
+    }
+
+    #[test]
+    fn others_stay_apart() {
+        let other = SocketId {
+            index: 3,
+            generation: 2,
+        };
+        let (first, subscribe) = (
+            edges(10, 0, EdgeFlags::PUSH),
+            Request::Subscribe { socket: SOCKET },
+        );
+        assert_eq!(both(first, subscribe), None);
+        assert!(Moved::of(&subscribe).is_none());
+        let then = Request::Edges {
+            socket: other,
+            snd_edge: 20,
+            rcv_consumed: 0,
+            flags: EdgeFlags::PUSH,
+        };
+        assert_eq!(both(first, then), None);
+        let late = edges(20, 0, EdgeFlags::PUSH);
+        assert_eq!(both(edges(10, 0, EdgeFlags::SHUT_WR), late), None);
+    }
+
+    #[test]
+    fn a_close_takes_with_it_what_was_written_and_read() {
+        let close = |snd_edge, rcv_consumed, linger| Request::Close {
+            socket: SOCKET,
+            snd_edge,
+            rcv_consumed,
+            linger,
+        };
+        for linger in [None, Some(0), Some(3)] {
+            assert_eq!(
+                both(edges(10, 7, EdgeFlags::MORE), close(20, 3, linger)),
+                Some(close(20, 7, linger))
+            );
+        }
+        let shut = edges(10, 7, EdgeFlags::SHUT_WR);
+        assert_eq!(both(shut, close(10, 7, None)), None);
+    }
+}

@@ -1,0 +1,71 @@
+//! When the engine is to fetch what this process writes: all that it writes in one *turn*, from
+//! one wait to the next, at once, so that it crosses in one batch, and what belongs to one
+//! socket in one descriptor. Unless it is much, for which the engine need not wait; or the
+//! process writes once in each turn, for which a wait would gain nothing.
+//!
+//! Owns [`Turn`], which `host` notes each write in.
+
+use crate::host::Wake;
+
+/// Bytes that wait for the end of the turn at most.
+const MUCH: u64 = 128 * 1024;
+
+/// What this process has written since it last waited.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    /// How often.
+    writes: u32,
+    /// And how often in the last turn in which it wrote at all.
+    writes_before: u32,
+    /// Bytes that the engine was not told to fetch.
+    pub(crate) held: u64,
+}
+
+impl Turn {
+    /// So many bytes more; when they are to be fetched.
+    pub(crate) fn note(&mut self, bytes: u64) -> Wake {
+        self.writes = self.writes.saturating_add(1);
+        self.held += bytes;
+        let is_all = self.writes == 1 && self.writes_before == 1;
+        if is_all || self.held >= MUCH {
+            Wake::Now
+        } else {
+            Wake::Held
+        }
+    }
+
+    /// The process waits for something.
+    pub(crate) fn end(&mut self) {
+        if self.writes != 0 {
+            self.writes_before = std::mem::take(&mut self.writes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_writes_once_between_waits_is_not_waited_for() {
+        let mut turn = Turn::default();
+        assert_eq!(turn.note(1), Wake::Held, "nothing is known of it");
+        for _ in 0..3 {
+            turn.end();
+            turn.end();
+            assert_eq!(turn.note(1), Wake::Now);
+        }
+        assert_eq!(turn.note(1), Wake::Held, "it writes twice");
+        turn.end();
+        assert_eq!(turn.note(1), Wake::Held);
+        turn.end();
+        assert_eq!(turn.note(1), Wake::Now);
+    }
+
+    #[test]
+    fn much_is_not_waited_with() {
+        let mut turn = Turn::default();
+        assert_eq!(turn.note(MUCH - 1), Wake::Held);
+        assert_eq!(turn.note(1), Wake::Now);
+    }
+}
