@@ -1,24 +1,24 @@
-//! What a port has carried and what it has dropped, always on.
+//! Counters of a port: frames carried and dropped, always on.
 
 /// Totals of one port since it was opened. Plain counters: the port is owned by
 /// one thread, and readers get a copy from it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PortCounters {
-    /// Frames handed to the engine. A coalesced frame counts once.
+    /// Frames passed to the engine. A coalesced frame counts once.
     pub rx_frames: u64,
     /// Bytes of those frames, link header included.
     pub rx_bytes: u64,
     /// Of `rx_frames`, those that carry several segments.
     pub rx_gso_frames: u64,
-    /// Frames taken from the engine. A frame still to be segmented counts once.
+    /// Frames accepted from the engine. A frame still to be segmented counts once.
     pub tx_frames: u64,
     /// Bytes of those frames, link header included.
     pub tx_bytes: u64,
-    /// Of `tx_frames`, those that the port was asked to segment.
+    /// Of `tx_frames`, those to be segmented by the port.
     pub tx_gso_frames: u64,
-    /// How often `send` answered [`crate::PortError::Full`].
+    /// How often `send` returned [`crate::PortError::Full`].
     pub tx_full: u64,
-    /// System calls made to receive, those that found nothing included.
+    /// System calls made to receive, including those without a frame.
     pub rx_calls: u64,
     /// System calls made to send.
     pub tx_calls: u64,
@@ -27,7 +27,7 @@ pub struct PortCounters {
 }
 
 impl PortCounters {
-    /// Counts a frame of `len` bytes handed to the engine.
+    /// Counts a frame of `len` bytes passed to the engine.
     #[inline]
     pub fn received(&mut self, len: usize, gso: bool) {
         self.rx_frames += 1;
@@ -35,7 +35,7 @@ impl PortCounters {
         self.rx_gso_frames += u64::from(gso);
     }
 
-    /// Counts a frame of `len` bytes taken from the engine.
+    /// Counts a frame of `len` bytes accepted from the engine.
     #[inline]
     pub fn sent(&mut self, len: usize, gso: bool) {
         self.tx_frames += 1;
@@ -44,24 +44,24 @@ impl PortCounters {
     }
 }
 
-/// Frames that a port lost, by reason. Every reason has a name here.
+/// Frames lost in a port, by reason; every reason is named here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Drops {
     /// Received, but longer than the buffer offered for it.
     pub rx_truncated: u64,
-    /// Received with an offload header that makes no sense.
+    /// Received with an invalid offload header.
     pub rx_bad_offload: u64,
-    /// Received, but too short to hold a link header.
+    /// Received, but too short for a link header.
     pub rx_runt: u64,
-    /// Received by the kernel, which had no room to keep them for us. Asked for
-    /// from time to time, so late by some calls.
+    /// Dropped by the kernel because the socket's buffer was full. Queried from time to
+    /// time, so it may lag behind.
     pub rx_overrun: u64,
-    /// Sent, but the carrier's queue had no room and the wire does not push
-    /// back (a simulated router's queue).
+    /// Sent, but the queue was full and the wire has no back-pressure (a simulated
+    /// router's queue).
     pub queue_full: u64,
     /// Sent while the interface was down.
     pub link_down: u64,
-    /// Lost on purpose by a fault injector or a simulated wire.
+    /// Dropped on purpose by a fault injector or a simulated wire.
     pub injected_loss: u64,
 }
 
@@ -79,7 +79,7 @@ impl Drops {
         ]
     }
 
-    /// All reasons together.
+    /// The sum of all reasons.
     pub fn total(&self) -> u64 {
         self.named().iter().map(|(_, count)| count).sum()
     }

@@ -1,9 +1,9 @@
-//! What a stack and a carrier of frames say to each other: whole link-layer frames
-//! ([`TxFrame`], [`RxMeta`]), what a carrier can do for them ([`Capabilities`]), and the trait
-//! of carriers ([`Port`]).
+//! The interface between a stack and a port: whole link-layer frames ([`TxFrame`],
+//! [`RxMeta`]), the capabilities of a port ([`Capabilities`]), and the trait of ports
+//! ([`Port`]).
 //!
-//! It stands between `stack`, which sends frames and knows no device, and `ports`, which has
-//! the devices and knows no stack. It does no I/O itself.
+//! This crate is between `stack`, which sends frames and knows no device, and `ports`,
+//! which has the devices and knows no stack. It does no I/O itself.
 
 mod counters;
 mod error;

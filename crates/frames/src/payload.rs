@@ -1,17 +1,18 @@
-//! Payload that leaves from where its host wrote it.
+//! Payload that is sent from where the host wrote it.
 //!
-//! The one place where memory that a program may write at any moment becomes slices: for
-//! ports, which hand them to the kernel, for checksums, and for copies. `stack` calls it.
+//! This is the only place where memory that a program may write at any moment becomes
+//! slices: for ports, which pass them to the kernel, for checksums, and for copies.
+//! `stack` calls it.
 
 use longshore_ring::SharedBytes;
 use std::io::IoSlice;
 
-/// Pieces of a payload, for a port, a checksum or a copy. Nobody decides anything by the bytes,
-/// which may be others at each look.
+/// Pieces of a payload, for a port, a checksum or a copy. No decision may depend on the
+/// bytes, which may change between two accesses.
 #[inline(always)]
 #[must_use]
 pub fn in_place<'b, 'a>(pieces: &'b [SharedBytes<'a>]) -> &'b [IoSlice<'a>] {
-    // SAFETY: all that takes them passes the bytes to the kernel, or copies or sums each once:
-    // a checksum that is wrong by then is the program's own harm.
+    // SAFETY: all users of the slices pass the bytes to the kernel, or copy or sum each
+    // once; a checksum that is then wrong harms only the program itself.
     unsafe { SharedBytes::io_slices(pieces) }
 }

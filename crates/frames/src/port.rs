@@ -1,5 +1,5 @@
-//! The trait that every carrier of frames implements, and the words in which
-//! the engine and a carrier talk about a frame.
+//! The trait that every port implements, and the types by which engine and port describe
+//! a frame.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::net::IpAddr;
@@ -12,12 +12,12 @@ use crate::{PortCounters, PortError};
 pub const MAX_FRAME: usize = 65_535 + 14 + 4;
 
 /// The size of a receive buffer that no frame can overflow. One byte more than
-/// [`MAX_FRAME`], because some systems do not tell a frame that fills the
-/// buffer from one that was cut to fit it.
+/// [`MAX_FRAME`], because some systems do not distinguish a frame that fills the buffer
+/// from one that was truncated.
 pub const RECV_ROOM: usize = MAX_FRAME + 1;
 
-/// Where [`Port::recv_single`] puts a frame: room for any, and before it for what a port's
-/// driver says of a frame in front of it, so that both come in one piece.
+/// The buffer of [`Port::recv_single`]: room for any frame, and before it for a driver's
+/// header, so that both are read in one piece.
 #[derive(Debug)]
 pub struct RecvBuffer(Box<[u8]>);
 
@@ -25,7 +25,7 @@ pub struct RecvBuffer(Box<[u8]>);
 const HEADROOM: usize = 12;
 
 impl RecvBuffer {
-    /// An empty one.
+    /// An empty buffer.
     pub fn new() -> Self {
         Self(vec![0; HEADROOM + RECV_ROOM].into())
     }
@@ -36,13 +36,14 @@ impl RecvBuffer {
         &mut self.0[HEADROOM..]
     }
 
-    /// The same with the `before` bytes in front of it, at most 12.
+    /// As [`room`](Self::room), with the `before` bytes in front of it, at most 12.
     #[inline]
     pub fn room_behind(&mut self, before: usize) -> &mut [u8] {
         &mut self.0[HEADROOM - before..]
     }
 
-    /// The frame of `len` bytes that was received last; empty if that is longer than any.
+    /// The most recently received frame, with `len` bytes; empty if that is longer than
+    /// any frame.
     #[inline]
     pub fn frame(&self, len: usize) -> &[u8] {
         self.0[HEADROOM..].get(..len).unwrap_or_default()
@@ -55,16 +56,17 @@ impl Default for RecvBuffer {
     }
 }
 
-/// One SYN in two to the power of this is the fewest that a port lets through.
+/// The greatest exponent of SYN dropping: a port passes at least one SYN in two to the
+/// power of this.
 pub const MAX_SYN_DROP: u8 = 16;
 
-/// The most pieces in which a frame's payload may be given to [`Port::send`].
+/// The most pieces of a frame's payload in [`Port::send`].
 pub const MAX_PIECES: usize = 16;
 
-/// What stands in front of the IP header on this port.
+/// The link header in front of the IP header on a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkKind {
-    /// Ethernet frames; the address that the engine's side should use.
+    /// Ethernet frames.
     Ethernet {
         /// Our address on this link.
         mac: [u8; 6],
@@ -73,17 +75,16 @@ pub enum LinkKind {
     Ip,
 }
 
-/// What a port can do. Changes only with its interface ([`Port::take_news`]).
+/// The capabilities of a port. They only change with its interface ([`Port::take_news`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
-    /// What stands in front of the IP header.
+    /// The link header in front of the IP header.
     pub link: LinkKind,
-    /// The largest IP packet on the wire, in bytes, link header not counted.
+    /// The largest IP packet on the wire, in bytes, without link header.
     pub mtu: usize,
-    /// The port completes transport checksums on the way out
-    /// ([`TxFrame::checksum`]).
+    /// The port completes transport checksums of sent frames ([`TxFrame::checksum`]).
     pub tx_checksum: bool,
-    /// The port may deliver frames whose checksum it vouches for
+    /// The port may deliver frames with a checksum that need not be verified
     /// ([`RxChecksum::Valid`], [`RxChecksum::Partial`]).
     pub rx_checksum: bool,
     /// The port segments TCP over IPv4 ([`GsoKind::Tcp4`]).
@@ -92,15 +93,15 @@ pub struct Capabilities {
     pub tso6: bool,
     /// The port segments UDP ([`GsoKind::Udp`]).
     pub uso: bool,
-    /// The longest frame to hand over for segmentation, link header included,
-    /// in bytes. Equal to MTU and link header on a port without segmentation.
+    /// The longest frame to pass for segmentation, link header included, in bytes. Equal
+    /// to MTU plus link header on a port without segmentation.
     pub max_gso_bytes: usize,
     /// The port may deliver several segments as one frame ([`RxMeta::gso`]).
     pub rx_coalesced: bool,
 }
 
 impl Capabilities {
-    /// Bytes of link header in front of the IP header.
+    /// Length of the link header in front of the IP header, bytes.
     pub fn link_header_len(&self) -> usize {
         match self.link {
             LinkKind::Ethernet { .. } => 14,
@@ -108,7 +109,7 @@ impl Capabilities {
         }
     }
 
-    /// The longest frame that fits the wire unsegmented, in bytes.
+    /// The longest frame that the wire carries unsegmented, in bytes.
     pub fn max_frame_len(&self) -> usize {
         self.mtu + self.link_header_len()
     }
@@ -122,8 +123,8 @@ impl Capabilities {
         }
     }
 
-    /// The same port without any offload: frames of at most the MTU, with
-    /// complete checksums, in both directions.
+    /// These capabilities without any offload: frames of at most the MTU, with complete
+    /// checksums, in both directions.
     #[must_use]
     pub fn without_offloads(self) -> Self {
         Capabilities {
@@ -139,7 +140,7 @@ impl Capabilities {
     }
 }
 
-/// Which protocol's segments a coalesced frame holds.
+/// The protocol of a coalesced frame's segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GsoKind {
     /// TCP over IPv4.
@@ -150,79 +151,77 @@ pub enum GsoKind {
     Udp,
 }
 
-/// A received frame holds several segments.
+/// A received frame contains several segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gso {
-    /// Of which protocol.
+    /// Their protocol.
     pub kind: GsoKind,
     /// Payload bytes in each segment but the last, at least 1.
     pub size: u16,
 }
 
-/// What the port knows about a received frame's transport checksum.
+/// What the port knows of a received frame's transport checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RxChecksum {
-    /// Nothing: it must be verified.
+    /// Not verified.
     Unknown,
     /// The port verified it.
     Valid,
-    /// The frame comes from this machine and never was on a wire: the field
-    /// holds only the pseudo-header's sum, and the data is to be believed. To
-    /// forward or record such a frame, complete it (`segment::finish_checksum`).
+    /// The frame comes from this machine and was never on a wire: the field contains only
+    /// the pseudo-header's sum, and the data need not be verified. To forward or record
+    /// such a frame, complete it (`segment::finish_checksum`).
     Partial {
-        /// Where summing starts, from the start of the frame.
+        /// Where the sum begins, from the start of the frame.
         start: u16,
         /// Where the field is, from `start`.
         offset: u16,
     },
 }
 
-/// What came with a received frame.
+/// The properties of a received frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RxMeta {
     /// Length of the frame in bytes, link header included.
     pub len: usize,
-    /// What is known of its transport checksum.
+    /// The state of its transport checksum.
     pub checksum: RxChecksum,
-    /// Set if it holds several segments.
+    /// Set if it contains several segments.
     pub gso: Option<Gso>,
 }
 
-/// The port is to complete a transport checksum: the field already holds the
+/// A request to complete a transport checksum: the field already contains the
 /// pseudo-header's sum (folded, not complemented).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TxChecksum {
-    /// Where summing starts, from the start of the frame: the transport header.
+    /// Where the sum begins, from the start of the frame: the transport header.
     pub start: u16,
     /// Where the field is, from `start`: 16 for TCP, 6 for UDP.
     pub offset: u16,
 }
 
-/// The port is to cut a frame into segments. Needs [`TxFrame::checksum`]; the
-/// pseudo-header's sum in the field is over the length of the whole frame.
+/// A request to segment a frame. Requires [`TxFrame::checksum`]; the pseudo-header's sum
+/// in the field is for the length of the whole frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TxGso {
-    /// Of which protocol.
+    /// Their protocol.
     pub kind: GsoKind,
     /// Payload bytes in each segment but the last, at least 1.
     pub size: u16,
-    /// Length of all headers, link to transport, to be repeated on each
-    /// segment, in bytes.
+    /// Length of all headers, link to transport, which are repeated on each segment, in
+    /// bytes.
     pub header_len: u16,
 }
 
-/// A frame to send. Borrowed: the port has copied or sent it when
-/// [`Port::send`] returns.
+/// A frame to send. Borrowed: the port has copied or sent it when [`Port::send`] returns.
 #[derive(Debug, Clone, Copy)]
 pub struct TxFrame<'a> {
-    /// All headers, link to transport, and as much of the payload as the
-    /// sender likes.
+    /// All headers, link to transport, and any part of the payload.
     pub headers: &'a [u8],
-    /// The rest, in at most [`MAX_PIECES`] pieces.
+    /// The rest of the payload, in at most [`MAX_PIECES`] pieces.
     pub payload: &'a [IoSlice<'a>],
     /// Set if the port is to complete the transport checksum.
     pub checksum: Option<TxChecksum>,
-    /// Set if the port is to cut the frame into segments.
+    /// Set if the port is to segment the frame.
     pub gso: Option<TxGso>,
 }
 
@@ -244,22 +243,22 @@ impl<'a> TxFrame<'a> {
     }
 }
 
-/// Something that carries frames.
+/// A device that carries frames.
 ///
-/// Calls come in any order, from one thread. A caller drains the port with
-/// [`recv`](Port::recv) or [`recv_scatter`](Port::recv_scatter) until it
-/// answers `None`, sends what it has, calls [`flush`](Port::flush) once at the
-/// end of its round, and may then sleep on [`fd`](Port::fd). No call blocks.
+/// Methods may be called in any order, from one thread. The caller reads the port by
+/// [`recv`](Port::recv) or [`recv_scatter`](Port::recv_scatter) until it returns `None`,
+/// sends its frames, calls [`flush`](Port::flush) once at the end of its round, and may
+/// then sleep on [`fd`](Port::fd). No call blocks.
 pub trait Port: Send {
-    /// What this port can do; changes only in [`Port::take_news`].
+    /// The port's capabilities; they only change in [`Port::take_news`].
     fn capabilities(&self) -> &Capabilities;
 
-    /// Receives one frame into `parts`, filled in order: headers into the
-    /// first, say, and payload to where it is expected to belong. `None` when
-    /// nothing waits. A frame longer than all parts together is dropped and
-    /// counted; [`RECV_ROOM`] bytes suffice for any.
+    /// Receives one frame into `parts`, filled in order: for example headers into the
+    /// first, and payload where it is expected to belong. `None` if no frame is waiting.
+    /// A frame longer than all parts together is dropped and counted; [`RECV_ROOM`] bytes
+    /// suffice for any.
     ///
-    /// Bytes of `parts` past the frame's length may have been overwritten.
+    /// Bytes of `parts` beyond the frame's length may be overwritten.
     ///
     /// # Errors
     /// [`PortError::Down`] or [`PortError::Os`].
@@ -274,8 +273,8 @@ pub trait Port: Send {
         self.recv_scatter(&mut [IoSliceMut::new(buf)])
     }
 
-    /// Receives one frame into a buffer that has room before it, which is a little
-    /// cheaper where a driver writes something there.
+    /// Receives one frame into a buffer that has room before it, which is slightly
+    /// cheaper if a driver writes a header there.
     ///
     /// # Errors
     /// [`PortError::Down`] or [`PortError::Os`].
@@ -283,15 +282,15 @@ pub trait Port: Send {
         self.recv(buffer.room())
     }
 
-    /// Sends one frame, wholly or not at all.
+    /// Sends one frame, completely or not at all.
     ///
     /// # Errors
-    /// [`PortError::Full`] when it would block; any other for a frame that
-    /// will never be taken, or a port that is gone.
+    /// [`PortError::Full`] when it would block; others for a frame that will never be
+    /// accepted, or a port that is gone.
     fn send(&mut self, frame: &TxFrame<'_>) -> Result<(), PortError>;
 
-    /// Pushes out what `send` may have kept to go out in one batch. What finds
-    /// no room is kept for the next call.
+    /// Sends frames that `send` has kept for a batch. Those without room are kept for the
+    /// next call.
     ///
     /// # Errors
     /// [`PortError::Down`] or [`PortError::Os`].
@@ -299,72 +298,73 @@ pub trait Port: Send {
         Ok(())
     }
 
-    /// A descriptor that is readable when frames wait, to sleep on. `None` on a
-    /// port that only moves when its caller does.
+    /// A descriptor to sleep on, readable when frames are waiting. `None` on a port that
+    /// is only driven by its caller.
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// A second descriptor to sleep on, readable when the port's interface has
-    /// come, changed or gone. `None` on a port with which that cannot happen.
+    /// A second descriptor to sleep on, readable when the port's interface has appeared,
+    /// changed or disappeared. `None` on a port where that cannot happen.
     fn news_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// To be called when [`news_fd`](Port::news_fd) is readable. Says whether
+    /// To be called when [`news_fd`](Port::news_fd) is readable. Returns whether
     /// [`capabilities`](Port::capabilities) have changed.
     fn take_news(&mut self) -> bool {
         false
     }
 
-    /// Whether the link has come back since this was last asked: it could not carry frames,
-    /// or there was no interface, and now it can. What was known of the stations on it may
-    /// be void. News of it comes as of the interface ([`news_fd`](Port::news_fd)), and it
-    /// counts once [`take_news`](Port::take_news) was called.
+    /// Whether the link has returned since the last call: it could not carry frames, or
+    /// there was no interface, and now it can. State about the stations on it may be
+    /// invalid. Notifications arrive as for the interface ([`news_fd`](Port::news_fd)),
+    /// and take effect with [`take_news`](Port::take_news).
     fn link_has_returned(&mut self) -> bool {
         false
     }
 
-    /// From now on the engine has these addresses, each with the length of its prefix,
-    /// and no others; `dhcp` says that it wants what servers send to DHCP clients, too.
-    /// A port that shows all frames has nothing to do.
+    /// Sets the engine's addresses, each with the length of its prefix; `dhcp` says that
+    /// it also needs packets to DHCP clients. A port that receives all frames does
+    /// nothing.
     ///
     /// # Errors
-    /// [`PortError::Os`]; what the port lets through is then what it was.
+    /// [`PortError::Os`]; the filter is then unchanged.
     fn set_addresses(&mut self, addresses: &[(IpAddr, u8)], dhcp: bool) -> Result<(), PortError> {
         let _ = (addresses, dhcp);
         Ok(())
     }
 
-    /// From now on the engine wants what is sent to these groups, too, and to no others.
-    /// A port that shows all frames has nothing to do.
+    /// Sets the groups whose packets the engine receives. A port that receives all frames
+    /// does nothing.
     ///
     /// # Errors
-    /// [`PortError::Os`]; what the port lets through is then what it was.
+    /// [`PortError::Os`]; the filter is then unchanged.
     fn set_groups(&mut self, groups: &[IpAddr]) -> Result<(), PortError> {
         let _ = groups;
         Ok(())
     }
 
-    /// From now on one SYN in `1 << shift` reaches the port's queue, by chance, and the others
-    /// are dropped before it (0: all reach it; at most [`MAX_SYN_DROP`](crate::MAX_SYN_DROP)).
-    /// Says whether the port can do this.
+    /// Passes one SYN in `1 << shift` to the port's queue, at random, and drops the
+    /// others before it (0: all are passed; at most
+    /// [`MAX_SYN_DROP`](crate::MAX_SYN_DROP)). Returns whether the port supports this.
     ///
     /// # Errors
-    /// [`PortError::Os`]; what the port lets through is then what it was.
+    /// [`PortError::Os`]; the filter is then unchanged.
     fn drop_syns(&mut self, shift: u8) -> Result<bool, PortError> {
         let _ = shift;
         Ok(false)
     }
 
-    /// Whether the port's interface is there. While it is not, what is sent is
-    /// lost and nothing comes.
+    /// Whether the port's interface exists. While it does not, sent frames are dropped
+    /// and none arrive.
     fn is_attached(&self) -> bool {
         true
     }
 
-    /// Why the interface that is there cannot be used as it is now, for the operator: told
-    /// once, after [`take_news`](Port::take_news), and again when it is something else.
+    /// Why the existing interface cannot be used in its present state, for the operator:
+    /// returned once after [`take_news`](Port::take_news), and again when the reason
+    /// changes.
     fn take_refusal(&mut self) -> Option<String> {
         None
     }

@@ -136,7 +136,7 @@ mod tests {
             prop_assert_eq!(found, &payload[..]);
             prop_assert_ne!(header.checksum, 0);
             // A flipped bit is seen, unless it is in the length or makes a
-            // checksum of zero, which says that there is none.
+            // checksum of zero, which means that there is none.
             let bit = usize::from(bit) % (whole * 8);
             datagram[bit / 8] ^= 1 << (bit % 8);
             if !(32..48).contains(&bit) && datagram[6..8] != [0, 0] {

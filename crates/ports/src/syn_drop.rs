@@ -54,7 +54,7 @@ mod tests {
     use super::*;
     use crate::bpf::interpreter::{Packet, runs_to_end};
 
-    /// A TCP header's flags behind an IPv4 header of so many words.
+    /// A TCP header's flags after an IPv4 header of `words` words.
     fn v4(words: u8, protocol: u8, fragment: u16, flags: u8) -> Packet {
         let header = usize::from(words) * 4;
         let mut bytes = vec![0; header + 20];

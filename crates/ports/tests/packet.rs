@@ -44,7 +44,7 @@ fn mac(port: &PacketPort) -> [u8; 6] {
     }
 }
 
-/// Teaches the kernel who our network is, and says who the kernel is.
+/// Makes our addresses known to the kernel, and returns its hardware address.
 fn meet(port: &mut PacketPort) -> [u8; 6] {
     let ours = mac(port);
     let text = ours.map(|b| format!("{b:02x}")).join(":");
@@ -400,7 +400,7 @@ fn a_link_that_returns_is_told_of_once() {
     ip("link set far up");
     assert!(returns(&mut port, PATIENCE));
     settle(&mut port);
-    // Down and up again before anybody has looked.
+    // Down and up again before the first check.
     ip("link set near down");
     ip("link set near up");
     assert!(returns(&mut port, PATIENCE));

@@ -349,11 +349,11 @@ fn the_kernels_end_that_is_up_again_is_told_of() {
     ip(&format!("link set {name} up"));
     assert!(returned(&mut tap));
     assert!(!returned(&mut tap));
-    // Both before anybody has looked.
+    // Both before the first check.
     ip(&format!("link set {name} down"));
     ip(&format!("link set {name} up"));
     assert!(returned(&mut tap));
-    // Whatever else happens is none.
+    // No other event is one.
     ip(&format!("address add 10.99.0.9/24 dev {name}"));
     ip("link add other type veth peer name another");
     ip("link set other up");

@@ -1,36 +1,37 @@
-//! What an executable file is, and what keeps the shim out of it. `cli` looks at the program
-//! that it is to run, and `preload` at each that a program executes; both read the file
-//! themselves. Nothing here takes memory: the caller may be a child of a process with threads.
+//! Classification of executable files, and the reasons why the shim cannot be loaded into
+//! one. `cli` checks the program that it is to run, and `preload` each one that a program
+//! executes; both read the file themselves. Nothing here allocates memory: the caller may
+//! be a child of a process with threads.
 
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
 use std::fmt;
 
-/// As much of a file as is looked at.
+/// The length of a file's front part that is examined, bytes.
 pub const HEAD: usize = 4096;
 /// How many `#!` lines are followed, as the kernel does.
 pub const INTERPRETERS: usize = 4;
 
-/// Why a program will keep to the kernel's sockets.
+/// Why a program will use the kernel's sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Obstacle {
-    /// The loader ignores LD_PRELOAD for those.
+    /// The loader ignores LD_PRELOAD for setuid and similar programs.
     SetId,
-    /// There is no loader.
+    /// A static program, without a loader.
     Static,
     /// The library is of another architecture.
     OtherArchitecture,
-    /// The library gets in, and is not called.
+    /// The library is loaded, and its functions are not called.
     Go,
-    /// The same of its socket calls.
+    /// The library is loaded, and its socket functions are not called.
     RawCalls,
-    /// The library is made for another libc: the loader refuses it.
+    /// The library is built for another libc: the loader rejects it.
     Musl,
 }
 
 impl Obstacle {
-    /// Why the program cannot even be run with the library, if it cannot.
+    /// Why the program cannot be started at all with the library, if it cannot.
     pub fn refusal(self) -> Option<&'static str> {
         (self == Self::Musl).then_some(
             "it is linked with musl, and Longshore's library with glibc, so the loader would not \
@@ -64,7 +65,7 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// Whether a file of this mode and these owners gives rights to who executes it: for root,
+/// Whether executing a file with this mode and these owners grants privileges: for root,
 /// setuid root changes nothing.
 pub fn gives_rights(mode: u32, user: u32, group: u32, as_root: bool) -> bool {
     let set_uid = mode & 0o4000 != 0 && !(as_root && user == 0);
@@ -72,29 +73,30 @@ pub fn gives_rights(mode: u32, user: u32, group: u32, as_root: bool) -> bool {
     set_uid || set_gid
 }
 
-/// The words of a `#!` line: the interpreter, and what it is given. `None` if there is none.
+/// The words of a `#!` line: the interpreter and its argument. `None` if there is no such
+/// line.
 pub fn script(head: &[u8]) -> Option<impl Iterator<Item = &[u8]>> {
     let line = head.strip_prefix(b"#!")?.split(|b| *b == b'\n').next()?;
     Some(line.split(|b| b" \t".contains(b)).filter(|w| !w.is_empty()))
 }
 
-/// What an ELF file is.
+/// The kind of an ELF file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Elf {
-    /// Dynamic, and nothing more is known of it.
+    /// Dynamic, of no special kind.
     Dynamic,
-    /// Dynamic, and of Go's linker.
+    /// Dynamic, linked by Go's linker.
     Go,
     /// Dynamic, with musl's loader.
     Musl,
-    /// Without a loader.
+    /// Static, without a loader.
     Static,
-    /// Not of this one.
+    /// For another architecture.
     OtherArchitecture,
 }
 
 impl Elf {
-    /// What keeps the library out of such a program, if anything does.
+    /// The reason why the library cannot be used with such a program, if there is one.
     pub fn obstacle(self) -> Option<Obstacle> {
         match self {
             Self::Dynamic => None,
@@ -106,7 +108,7 @@ impl Elf {
     }
 }
 
-/// What an ELF file is; `None` if it is none, or its headers lie beyond `head`.
+/// The kind of an ELF file; `None` if it is not one, or its headers are beyond `head`.
 pub fn elf(head: &[u8]) -> Option<Elf> {
     const INTERPRETER: u32 = 3;
     const NOTES: u32 = 4;
@@ -141,7 +143,7 @@ pub fn elf(head: &[u8]) -> Option<Elf> {
             is_musl |= path.is_some_and(|p| p.windows(MUSL.len()).any(|w| w == MUSL));
         }
         if kind == NOTES {
-            // Linkers put them behind the headers; further on they are not looked for.
+            // Linkers put them after the headers; they are not searched for further on.
             let notes = from.checked_add(len).and_then(|to| head.get(from..to));
             is_go |= notes.is_some_and(has_note_of_go);
         }
@@ -154,7 +156,7 @@ pub fn elf(head: &[u8]) -> Option<Elf> {
     })
 }
 
-/// Whether one of these notes is what Go's linker leaves in all that it makes.
+/// Whether one of these notes is that of Go's linker.
 fn has_note_of_go(mut notes: &[u8]) -> bool {
     const HEADER: usize = 12;
     let padded = |len: u32| len.next_multiple_of(4) as usize;

@@ -92,7 +92,7 @@ mod tests {
         let mut got = [0; 3];
         both[1].copy_to(&mut got);
         assert_eq!(&got, b"def");
-        // SAFETY: nobody writes meanwhile.
+        // SAFETY: no other thread writes meanwhile.
         let slices = unsafe { SharedBytes::io_slices(&both) };
         assert_eq!((&*slices[0], &*slices[1]), (&b"ab"[..], &b"def"[..]));
         assert!(memory.shared(8192, 0).is_empty() && SharedBytes::EMPTY.is_empty());

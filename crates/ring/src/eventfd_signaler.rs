@@ -307,7 +307,7 @@ mod tests {
             assert!(began.elapsed() < Duration::from_secs(60), "it is not rung");
             std::thread::yield_now();
         }
-        // When nobody watches it any more it is soon like any other.
+        // When no instance watches it any more, it soon counts as fast again.
         drop(sets);
         while eventfd.is_slow() {
             signaler.ring(&eventfd);

@@ -322,7 +322,7 @@ mod tests {
         a.write(4102, b"gh");
         let span = a.span(4096, 12);
         span.room(8, 4).unwrap().fill(b"ijkl");
-        // SAFETY: nobody else has a reference to it.
+        // SAFETY: there is no other reference to it.
         unsafe { a.bytes_mut(4100, 2) }.copy_from_slice(b"ef");
         let mut got = [0; 12];
         a.read(4096, &mut got);

@@ -105,7 +105,7 @@ impl Shared {
         })
     }
 
-    /// Sends so many messages, and wakes the consumer for each if it sleeps.
+    /// Sends this many messages, and wakes the consumer for each if it sleeps.
     fn produce(&self, messages: u64) {
         let mut p = Producer::new();
         for number in 0..messages {
@@ -128,7 +128,7 @@ impl Shared {
         self.waiter.wake_parked(&self.bell);
     }
 
-    /// Gets so many messages and is parked in between. `sleeps`: before that it was about to
+    /// Receives this many messages and is parked in between. `sleeps`: before that it was about to
     /// sleep, and was woken for another reason.
     fn consume_parked(&self, messages: u64, sleeps: bool) {
         let (mut c, mut taken) = (Consumer::new(), 0);
@@ -153,7 +153,7 @@ impl Shared {
         }
     }
 
-    /// Gets so many messages, asleep in between.
+    /// Receives this many messages, asleep in between.
     fn consume(&self, messages: u64, how: Sleep) {
         let (mut c, mut taken) = (Consumer::new(), 0);
         loop {
@@ -309,7 +309,7 @@ impl Chunks {
         Some(index)
     }
 
-    /// loom reports who writes while another may.
+    /// loom reports concurrent writes.
     fn write(&self, index: u32) {
         // SAFETY: the index is this thread's, which is what is checked.
         self.contents[index as usize].with_mut(|c| unsafe { *c += 1 });
@@ -389,7 +389,7 @@ fn a_lock_excludes_and_wakes_who_waits_for_it() {
     model(3, || contend(SharedLock::new()));
 }
 
-/// One of those who find the holder dead takes the lock, and who waits for it is woken.
+/// One of the threads that find the holder dead takes the lock, and a waiting thread is woken.
 #[test]
 fn a_dead_holders_lock_is_taken_by_one() {
     model(3, || contend(SharedLock::left_by_the_dead()));

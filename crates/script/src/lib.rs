@@ -1,10 +1,10 @@
-//! Scripts of packets and calls for one TCP connection, and how a stack is led through
-//! one. For tests: the same script is run by the sans-I/O core on virtual time and by
-//! the kernel's TCP on a TUN device.
+//! Scripts of packets and calls for one TCP connection, and a runner for them. For tests:
+//! the same script runs against the sans-I/O core on virtual time and against the
+//! kernel's TCP on a TUN device.
 //!
-//! Owns the language (`parse`, described in `README.md`), the run (`run`) and the table
-//! of states and events that scripts fill (`table`). A stack under test is a [`Stack`];
-//! it is given segments, calls and time, and says what it sends.
+//! Owns the language (`parse`, described in `README.md`), the runner (`run`) and the
+//! table of states and events that scripts fill (`table`). A stack under test implements
+//! [`Stack`]; the runner passes it segments, calls and time, and compares what it sends.
 
 mod parse;
 mod run;

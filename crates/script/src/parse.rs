@@ -1,7 +1,6 @@
-//! The language: text to a [`Script`]. `README.md` describes it for who writes one.
+//! The parser: text to a [`Script`]. `README.md` describes the language for authors.
 //!
-//! Owns the types of a script. An error is a message that begins with the line's
-//! number.
+//! Owns the types of a script. An error is a message that begins with the line's number.
 
 mod packet;
 #[cfg(test)]
@@ -11,56 +10,56 @@ pub use packet::{Options, Packet, Position, flags};
 
 use std::time::Duration;
 
-/// A script, read.
+/// A parsed script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
-    /// Whether the kernel's TCP does the same.
+    /// Whether the kernel's TCP behaves in the same way.
     pub linux: Linux,
-    /// The state whose `begin.script` is run first, if any.
+    /// The state whose `begin.script` runs first, if any.
     pub begin: Option<String>,
-    /// The peer's timestamp clock: from the start, every segment of the peer has the
-    /// option with this value unless it says another.
+    /// The initial value of the peer's timestamp clock: every segment of the peer has the
+    /// option with this value unless it specifies another.
     pub timestamps: Option<u32>,
-    /// What happens, in order.
+    /// The events, in order.
     pub lines: Vec<Line>,
 }
 
-/// What a script says of the kernel's TCP.
+/// The expected result with the kernel's TCP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Linux {
-    /// The script holds for it.
+    /// The kernel behaves as the script.
     Same,
-    /// It does not, for this reason.
+    /// The kernel differs, for this reason.
     Differs(String),
-    /// It cannot be asked, for this reason.
+    /// The script cannot run against the kernel, for this reason.
     NotRun(String),
 }
 
 /// One line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// Its number in the file, from 1.
+    /// Its line number in the file, from 1.
     pub number: usize,
     /// Its text, for messages.
     pub text: String,
-    /// What passes before it, or, of a segment that is awaited, until it.
+    /// The time before it, or, for an expected segment, until it.
     pub pause: Duration,
-    /// What happens.
+    /// The event.
     pub step: Step,
 }
 
-/// What happens on a line.
+/// The event of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// The peer's segment arrives (`<`), or the stack sends one (`>`).
     Segment(Direction, Packet),
     /// The stack sends nothing (`> nothing`).
     Silence,
-    /// The program calls, and gets this answer.
+    /// The program makes a call, and gets this result.
     Call(Call, String),
 }
 
-/// Whose segment it is.
+/// The sender of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// From the peer, `<`.
@@ -69,24 +68,24 @@ pub enum Direction {
     Out,
 }
 
-/// A call of the program. Sockets do not block.
+/// A call of the program. Sockets are non-blocking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
     /// An active open to the peer.
     Connect,
     /// A passive open.
     Listen,
-    /// Takes the connection from the listener.
+    /// Accepts the connection from the listener.
     Accept,
-    /// Writes so many bytes.
+    /// Writes this many bytes.
     Write(u32),
-    /// Writes so many bytes, the last of them urgent (MSG_OOB).
+    /// Writes this many bytes, the last of them urgent (MSG_OOB).
     WriteUrgent(u32),
-    /// Reads at most so many bytes.
+    /// Reads at most this many bytes.
     Read(u32),
     /// Reads the urgent byte (MSG_OOB).
     ReadUrgent,
-    /// Whether reading has come to the urgent byte (SIOCATMARK).
+    /// Whether the read position is at the urgent byte (SIOCATMARK).
     AtMark,
     /// Closes the sending half.
     ShutdownWrite,
@@ -103,10 +102,10 @@ pub enum Call {
 }
 
 impl Script {
-    /// Reads a script.
+    /// Parses a script.
     ///
     /// # Errors
-    /// What is wrong, with the line's number.
+    /// The error, with the line's number.
     pub fn parse(text: &str) -> Result<Script, String> {
         let mut script = Script {
             linux: Linux::Same,

@@ -1,42 +1,43 @@
-//! Leading a stack through a script.
+//! Running a script against a stack.
 //!
-//! Owns [`Stack`] and [`run`], and with it how positions of a script become sequence
-//! numbers: the peer's count from [`PEER_ISS`], the stack's from the SYN that it sent;
-//! before that they are the numbers themselves.
+//! Owns [`Stack`] and [`run`], and with it the mapping of a script's positions to
+//! sequence numbers: the peer's count from [`PEER_ISS`], the stack's from the SYN that it
+//! sent; before that they are the numbers themselves.
 
 use crate::{Call, Direction, Line, Packet, Position, Script, Step};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::{SackBlocks, TcpFlags, TcpHeader, TcpOptions, Timestamps};
 use std::time::Duration;
 
-/// The sequence number of the peer's SYN: its stream soon wraps.
+/// The sequence number of the peer's SYN, chosen so that its stream soon wraps.
 pub const PEER_ISS: u32 = u32::MAX - 150;
 
-/// The window of the peer where a script names none.
+/// The peer's window where a script specifies none.
 const PEER_WINDOW: u16 = 30_000;
 
 /// A TCP under test, with one connection.
 pub trait Stack {
-    /// How long a segment may take that should come at once.
+    /// How late a segment may be that is expected at once.
     const PATIENCE: Duration;
-    /// For how long nothing must come before it counts as silence.
+    /// How long no segment may arrive to count as silence.
     const SILENCE: Duration;
-    /// How much too early a segment may come, for clocks that tick.
+    /// How early a segment may be, for clocks with ticks.
     const EARLY: Duration;
 
     /// The time since the start.
     fn now(&self) -> Duration;
-    /// Time passes.
+    /// Advances time.
     fn pass(&mut self, time: Duration);
-    /// A segment arrives. The stack puts the ports.
+    /// A segment arrives. The stack fills in the ports.
     fn arrives(&mut self, header: &TcpHeader, payload_len: u32);
-    /// The next segment that it sends, waited for this long at most.
+    /// The next segment that it sends, after waiting for at most this long.
     fn sends(&mut self, wait: Duration) -> Option<Sent>;
-    /// The program calls; what it gets: a number, the name of an error, or of a state.
+    /// The program makes a call; returns its result: a number, the name of an error, or
+    /// of a state.
     fn call(&mut self, call: Call) -> String;
 }
 
-/// A segment that the stack has sent.
+/// A segment sent by the stack.
 #[derive(Debug, Clone)]
 pub struct Sent {
     /// Its header.
@@ -45,10 +46,10 @@ pub struct Sent {
     pub payload_len: u32,
 }
 
-/// Leads `stack` through `script`; `begin` finds the script that leads into a state.
+/// Runs `script` against `stack`; `begin` returns the script that leads into a state.
 ///
 /// # Errors
-/// The first line that does not hold, and what happened instead.
+/// The first line that fails, and what happened instead.
 pub fn run<S: Stack>(
     script: &Script,
     begin: &dyn Fn(&str) -> Result<Script, String>,
@@ -72,9 +73,9 @@ struct Run<'s, S> {
     stack: &'s mut S,
     /// The sequence number of the stack's SYN.
     iss: u32,
-    /// The right edge of the window that it has offered last, as a position.
+    /// The right edge of the window that it advertised last, as a position.
     edge: i64,
-    /// The value of its clock that it has told last.
+    /// The last value of its timestamp clock.
     echo: u32,
     /// The peer's clock, if it sends timestamps.
     clock: Option<u32>,
@@ -187,7 +188,7 @@ impl<S: Stack> Run<'_, S> {
             .sack
             .iter()
             .map(|(left, right)| (self.peer_position(left), self.peer_position(right)));
-        // PSH says when the program wrote, which is not what these scripts are about.
+        // PSH depends on the program's writes, which these scripts do not test.
         let unpushed = |flags: TcpFlags| flags & !TcpFlags::PSH;
         unpushed(h.flags) == unpushed(packet.flags)
             && self.our_position(h.seq) == self.resolve(packet.start)
@@ -227,7 +228,7 @@ impl<S: Stack> Run<'_, S> {
         i64::from(number.0.wrapping_sub(PEER_ISS) as i32)
     }
 
-    /// A segment of the stack, as a script would write it.
+    /// A segment of the stack, in the notation of scripts.
     fn tell(&self, sent: &Sent) -> String {
         let h = &sent.header;
         let start = self.our_position(h.seq);

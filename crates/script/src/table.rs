@@ -85,7 +85,7 @@ impl Table {
     /// Reads the folder.
     ///
     /// # Errors
-    /// What cannot be read or means nothing.
+    /// What cannot be read or is invalid.
     pub fn read(root: &Path) -> Result<Table, String> {
         let mut table = Table {
             begins: BTreeMap::new(),
@@ -141,8 +141,8 @@ impl Table {
         script.cloned().ok_or(format!("no {state}/begin.script"))
     }
 
-    /// What is wrong with the table: cells that are missing, that are filled and said to
-    /// be empty, or that are none; states without a beginning.
+    /// The errors of the table: cells that are missing, that are both filled and marked as
+    /// empty, or that do not exist; states without a beginning.
     #[must_use]
     pub fn complaints(&self) -> Vec<String> {
         let mut complaints = Vec::new();

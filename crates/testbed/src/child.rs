@@ -1,5 +1,5 @@
-//! How children of tests are started: not with what the tests themselves happened to be
-//! started with.
+//! Starting children of tests with default signal dispositions, whatever the tests
+//! themselves have inherited.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;

@@ -35,7 +35,7 @@ impl<'l> Engine<'l> {
             .args(["engine", "--config"])
             .arg(&config)
             .spawn();
-        // Its socket is there a little before it is ready for anybody.
+        // Its socket exists a little before the engine is ready.
         crate::eventually("the engine serves", || {
             process.stderr().contains(" serves ").then_some(())
         });

@@ -1,4 +1,4 @@
-//! Network namespaces: made for one scenario, gone with it.
+//! Network namespaces, created for one scenario and removed with it.
 
 use std::fs::{self, File};
 use std::os::fd::AsFd;
@@ -151,7 +151,7 @@ fn kill_all_in(name: &str) {
     }
 }
 
-/// Whether a process has let go of all it had, its listeners too. It leaves its
+/// Whether a process has released all its resources, listeners included. It leaves its
 /// namespace before it does.
 fn has_ended(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -167,7 +167,7 @@ fn remove(name: &str) {
         .status();
 }
 
-/// Removes what an earlier run left because it was killed itself.
+/// Removes what an earlier run left behind because it was killed.
 fn sweep() {
     let Ok(entries) = fs::read_dir("/run/netns") else {
         return;

@@ -1,4 +1,4 @@
-//! Payload that cannot be mistaken for other payload, and its SHA-256.
+//! Distinguishable payload, and its SHA-256.
 
 use sha2::{Digest, Sha256};
 use std::fs::File;
@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
 /// An endless stream of bytes that depends on a seed and never repeats within
-/// any file of a test, so a lost, doubled or shifted piece changes the hash.
+/// any file of a test, so a lost, duplicated or shifted piece changes the hash.
 #[derive(Debug, Clone)]
 pub struct Bytes {
     state: u64,

@@ -9,7 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a program that should end by itself may run, if not told otherwise.
+/// Default time limit of a program that should end by itself.
 const LONGEST: Duration = Duration::from_secs(240);
 
 /// A command to be run in a namespace, on a stack.
@@ -307,7 +307,7 @@ impl Drop for Proc {
     }
 }
 
-/// Sends a signal; a process that is gone already is none to complain about.
+/// Sends a signal; it is no error if the process has already ended.
 pub fn signal(pid: i32, what: Signal) {
     if let Some(pid) = Pid::from_raw(pid) {
         let _ = rustix::process::kill_process(pid, what);

@@ -1,4 +1,4 @@
-//! What a test does that cannot run on this machine.
+//! Skipping tests that cannot run on this machine.
 
 use std::fs::OpenOptions;
 use std::io::Write;

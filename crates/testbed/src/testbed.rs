@@ -59,12 +59,12 @@ impl Testbed {
             .prefix("longshore-e2e-")
             .tempdir()
             .expect("make a directory");
-        // Servers give up root and must still read their files.
+        // Servers drop root privileges and must still read their files.
         fs::set_permissions(files.path(), fs::Permissions::from_mode(0o755)).expect("chmod");
         for name in ["logs", LAST_STATS] {
             fs::create_dir(files.path().join(name)).expect("make a directory");
         }
-        // An ordinary user's engine says its last word, too.
+        // An ordinary user's engine also writes its last statistics there.
         let open_to_all = fs::Permissions::from_mode(0o1777);
         fs::set_permissions(files.path().join(LAST_STATS), open_to_all).expect("chmod");
         Testbed {
@@ -188,7 +188,7 @@ impl Testbed {
             self.set_up(&self.peer, &format!("host{number}"), number, 1);
             host.ip(&format!("address add 10.77.{number}.3/24 dev eth0"));
             host.ip("link set eth0 up");
-            // It is no router, so what it does not own, it leaves alone.
+            // It does not forward, so it ignores packets for addresses that it does not own.
             for setting in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
                 host.enter(|| fs::write(format!("/proc/sys/net/{setting}"), "0"))
                     .expect("stop forwarding");
@@ -281,7 +281,7 @@ impl Testbed {
             .env(RUNTIME_DIR, self.runtime_directory())
             .args(["stat", "--json"])
             .run();
-        // Where there is none, it says so.
+        // Without an engine, it reports that.
         let alive: Vec<serde_json::Value> = serde_json::from_str(&alive.stdout).unwrap_or_default();
         let ended = fs::read_dir(self.path(LAST_STATS)).into_iter().flatten();
         let ended = ended.filter_map(|entry| {
@@ -363,7 +363,7 @@ impl Drop for Testbed {
 /// Whether an engine has carried something for a program, by its statistics.
 fn has_carried(stat: &serde_json::Value) -> bool {
     let count = |path: &str| stat.pointer(path).and_then(serde_json::Value::as_u64);
-    // What a program asks for, and tells, is a descriptor.
+    // Each request of a program is a descriptor.
     let asked = count("/crossings/to_adapter/descriptors");
     let carried = [
         "/tcp/segments_in",
@@ -496,7 +496,7 @@ impl Host<'_> {
         self.start(self.in_namespace(), longshore().as_os_str())
     }
 
-    /// What goes before a program so that it runs in the programs' namespace.
+    /// The command prefix that runs a program in the programs' namespace.
     pub(crate) fn programs_prefix(&self) -> Vec<OsString> {
         let Some(programs) = &self.programs else {
             return Vec::new();

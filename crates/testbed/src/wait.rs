@@ -1,19 +1,19 @@
-//! Waiting for what must come.
+//! Waiting for a condition.
 
 use std::time::{Duration, Instant};
 
-/// How long anything may take that takes a moment: machines are slow, and busy with
-/// other tests. Who waits for longer waits in vain.
+/// Time limit for operations that should be fast: machines may be slow, and busy with
+/// other tests.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until `condition` gives something.
+/// Waits until `condition` returns a value.
 ///
 /// # Panics
 /// If it does not within [`PATIENCE`].
 pub fn eventually<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        // The last look comes after the deadline, however long we were kept from it.
+        // The condition is checked once more after the deadline, however late this thread runs.
         let is_late = Instant::now() >= deadline;
         if let Some(value) = condition() {
             return value;

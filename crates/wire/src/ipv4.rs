@@ -6,7 +6,7 @@ use crate::checksum::Partial;
 use core::net::Ipv4Addr;
 use core::ops::Range;
 
-/// Bytes of a header without options, the only kind we send.
+/// Length of a header without options, the only kind that is sent, bytes.
 pub const HEADER_LEN: usize = 20;
 
 /// Protocol numbers.
@@ -28,31 +28,31 @@ pub struct Ipv4Header {
     pub tos: u8,
     /// Bytes that follow the header.
     pub payload_len: u16,
-    /// Names the datagram that a fragment belongs to.
+    /// Identifies the datagram that a fragment belongs to.
     pub identification: u16,
-    /// Must not be fragmented.
+    /// The packet must not be fragmented.
     pub dont_fragment: bool,
-    /// Not the last fragment.
+    /// More fragments follow.
     pub more_fragments: bool,
-    /// Where the fragment belongs, in bytes (a multiple of 8).
+    /// Offset of the fragment, in bytes (a multiple of 8).
     pub fragment_offset: u16,
-    /// Hops left.
+    /// Remaining hops.
     pub ttl: u8,
-    /// What follows.
+    /// The protocol of the payload.
     pub protocol: u8,
-    /// From.
+    /// Source address.
     pub source: Ipv4Addr,
-    /// To.
+    /// Destination address.
     pub destination: Ipv4Addr,
 }
 
 impl Ipv4Header {
-    /// Reads a header and says where in `bytes` its payload lies. What follows
-    /// the packet's end (a short frame's padding) is left out.
+    /// Parses a header and returns the range of its payload in `bytes`. Bytes beyond the
+    /// packet's end (padding of a short frame) are ignored.
     ///
     /// # Errors
-    /// [`WireError`] for what is no valid IPv4 packet, by RFC 1122 section
-    /// 3.2.1: wrong version, length or checksum.
+    /// [`WireError`] if it is not a valid IPv4 packet by RFC 1122 section 3.2.1: wrong
+    /// version, length or checksum.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<(Self, Range<usize>), WireError> {
         let b: &[u8; HEADER_LEN] = bytes.first_chunk().ok_or(WireError::Truncated)?;
@@ -66,12 +66,12 @@ impl Ipv4Header {
         Ok((Self::read(b, total - header_len), header_len..total))
     }
 
-    /// Reads the header of a packet that an ICMP error quotes; gives its length
-    /// with options. Of the payload only a beginning is there, and a router may
-    /// have changed the header after its checksum was made, so neither is checked.
+    /// Parses the header of a packet quoted in an ICMP error; returns its length with
+    /// options. The quoted payload may be incomplete, and routers may have changed the
+    /// header after computing its checksum, so neither is checked.
     ///
     /// # Errors
-    /// [`WireError`] if the header itself is not there or contradicts itself.
+    /// [`WireError`] if the header is incomplete or inconsistent.
     pub fn parse_quoted(bytes: &[u8]) -> Result<(Self, usize), WireError> {
         let b: &[u8; HEADER_LEN] = bytes.first_chunk().ok_or(WireError::Truncated)?;
         let (header_len, total) = Self::lengths(b)?;
@@ -118,21 +118,20 @@ impl Ipv4Header {
         self.tos & 3
     }
 
-    /// The code point of differentiated services (RFC 2474).
+    /// The DSCP (RFC 2474).
     #[must_use]
     pub const fn dscp(&self) -> u8 {
         self.tos >> 2
     }
 
-    /// Whether it is a part of a datagram.
+    /// Whether it is a fragment of a datagram.
     #[must_use]
     pub const fn is_fragment(&self) -> bool {
         self.more_fragments || self.fragment_offset != 0
     }
 
-    /// Writes the header with its checksum; returns its length. Panics if
-    /// `bytes` is shorter than that, or if the packet would be longer than
-    /// 65,535 bytes.
+    /// Writes the header with its checksum; returns its length. Panics if `bytes` is
+    /// shorter than that, or if the packet would be longer than 65,535 bytes.
     #[inline]
     pub fn emit(&self, bytes: &mut [u8]) -> usize {
         let b: &mut [u8; HEADER_LEN] = bytes.first_chunk_mut().expect("room for a header");

@@ -1,7 +1,6 @@
 //! IPv6 headers (RFC 8200).
 //!
-//! [`Ipv6Header`] is the fixed header; [`walk`] goes through the extension headers
-//! behind it to what the packet carries.
+//! [`Ipv6Header`] is the fixed header; [`walk`] processes the extension headers after it.
 
 use crate::bytes::{array, get16, get32, put, put16, put32};
 use crate::{MacAddr, WireError};
@@ -12,12 +11,12 @@ mod extension;
 
 pub use extension::{FRAGMENT_LEN, FragmentHeader, MAX_EXTENSIONS, Refusal, Upper, walk};
 
-/// What every link takes (RFC 8200 section 5), in bytes of a packet.
+/// The MTU that every link supports (RFC 8200 section 5), in bytes.
 pub const MIN_MTU: usize = 1280;
-/// Bytes of the fixed header.
+/// Length of the fixed header, bytes.
 pub const HEADER_LEN: usize = 40;
 
-/// Values of the next header field, beside those that IPv4 shares.
+/// Values of the next header field, in addition to those that IPv4 shares.
 pub mod next_header {
     /// Options for every router on the way.
     pub const HOP_BY_HOP: u8 = 0;
@@ -27,7 +26,7 @@ pub mod next_header {
     pub const FRAGMENT: u8 = 44;
     /// ICMPv6.
     pub const ICMPV6: u8 = 58;
-    /// Nothing.
+    /// No next header.
     pub const NONE: u8 = 59;
     /// Options for the destination.
     pub const DESTINATION_OPTIONS: u8 = 60;
@@ -38,24 +37,24 @@ pub mod next_header {
 pub struct Ipv6Header {
     /// DSCP and ECN.
     pub traffic_class: u8,
-    /// Names the flow; 20 bits, the others are not sent (RFC 6437).
+    /// The flow label; only its 20 bits are sent (RFC 6437).
     pub flow_label: u32,
-    /// Bytes that follow the header, extension headers included.
+    /// Bytes after the header, extension headers included.
     pub payload_len: u16,
-    /// What follows.
+    /// The type of the next header.
     pub next_header: u8,
-    /// Hops left.
+    /// Remaining hops.
     pub hop_limit: u8,
-    /// From.
+    /// Source address.
     pub source: Ipv6Addr,
-    /// To.
+    /// Destination address.
     pub destination: Ipv6Addr,
 }
 
 impl Ipv6Header {
-    /// Reads a header and says where in `bytes` its payload lies. What follows the
-    /// packet's end (a short frame's padding) is left out. Jumbograms (RFC 2675) are
-    /// not understood.
+    /// Parses a header and returns the range of its payload in `bytes`. Bytes beyond the
+    /// packet's end (padding of a short frame) are ignored. Jumbograms (RFC 2675) are not
+    /// supported.
     ///
     /// # Errors
     /// [`WireError::Truncated`], [`WireError::BadVersion`].
@@ -69,8 +68,7 @@ impl Ipv6Header {
         Ok((header, HEADER_LEN..end))
     }
 
-    /// Reads the header of a packet of which only the beginning is there, as an
-    /// ICMPv6 error quotes it.
+    /// Parses the header of an incomplete packet, as quoted in an ICMPv6 error.
     ///
     /// # Errors
     /// [`WireError::Truncated`], [`WireError::BadVersion`].
@@ -99,7 +97,7 @@ impl Ipv6Header {
         self.traffic_class & 3
     }
 
-    /// Writes the header; returns its length. `bytes` is no shorter.
+    /// Writes the header; returns its length. `bytes` must not be shorter.
     #[inline]
     pub fn emit(&self, bytes: &mut [u8]) -> usize {
         let first = 6 << 28 | u32::from(self.traffic_class) << 20 | self.flow_label & 0xf_ffff;
@@ -112,8 +110,8 @@ impl Ipv6Header {
     }
 }
 
-/// The link-local address of a station by its hardware address (RFC 4291 section
-/// 2.5.6 and appendix A).
+/// The link-local address derived from a hardware address (RFC 4291 section 2.5.6 and
+/// appendix A).
 #[must_use]
 pub const fn link_local(mac: MacAddr) -> Ipv6Addr {
     let m = mac.0;
@@ -134,8 +132,7 @@ pub const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 /// All routers of the link.
 pub const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
 
-/// The group in which whoever has `ip` listens for those who ask for it (RFC 4291
-/// section 2.7.1).
+/// The solicited-node group of `ip` (RFC 4291 section 2.7.1).
 #[must_use]
 pub const fn solicited_node(ip: Ipv6Addr) -> Ipv6Addr {
     const PREFIX: u128 = 0xff02_0000_0000_0000_0000_0001_ff00_0000;

@@ -1,70 +1,70 @@
-//! Sequence numbers: 32 bits that wrap (RFC 9293 section 3.4).
+//! Sequence numbers: 32 bits with wrap-around (RFC 9293 section 3.4).
 
 use core::fmt;
 
-/// A sequence number. Two of them are compared by the shorter way round, so
-/// they have no total order and do not implement `Ord`.
+/// A sequence number. Comparison uses the shorter distance around the circle, so there is
+/// no total order and no `Ord`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct SeqNumber(pub u32);
 
 impl SeqNumber {
-    /// The number `n` further on.
+    /// The number plus `n`.
     #[inline]
     #[must_use]
     pub const fn add(self, n: u32) -> Self {
         Self(self.0.wrapping_add(n))
     }
 
-    /// The number `n` further back.
+    /// The number minus `n`.
     #[inline]
     #[must_use]
     pub const fn back(self, n: u32) -> Self {
         Self(self.0.wrapping_sub(n))
     }
 
-    /// How far it lies after `other`; negative if before.
+    /// The distance from `other`; negative if it is before it.
     #[inline]
     #[must_use]
     pub const fn sub(self, other: Self) -> i32 {
         self.0.wrapping_sub(other.0) as i32
     }
 
-    /// Whether it lies before `other`.
+    /// Whether it is before `other`.
     #[inline]
     #[must_use]
     pub const fn lt(self, other: Self) -> bool {
         self.sub(other) < 0
     }
 
-    /// Whether it lies before `other` or is it.
+    /// Whether it is before or equal to `other`.
     #[inline]
     #[must_use]
     pub const fn le(self, other: Self) -> bool {
         self.sub(other) <= 0
     }
 
-    /// Whether it lies after `other`.
+    /// Whether it is after `other`.
     #[inline]
     #[must_use]
     pub const fn gt(self, other: Self) -> bool {
         self.sub(other) > 0
     }
 
-    /// Whether it lies after `other` or is it.
+    /// Whether it is after or equal to `other`.
     #[inline]
     #[must_use]
     pub const fn ge(self, other: Self) -> bool {
         self.sub(other) >= 0
     }
 
-    /// The later of the two.
+    /// The later of two numbers.
     #[inline]
     #[must_use]
     pub const fn max(self, other: Self) -> Self {
         if self.ge(other) { self } else { other }
     }
 
-    /// The earlier of the two.
+    /// The earlier of two numbers.
     #[inline]
     #[must_use]
     pub const fn min(self, other: Self) -> Self {

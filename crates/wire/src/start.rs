@@ -1,21 +1,21 @@
-//! The first two words of a frame that a connection expects: the Ethernet header and the
-//! first two bytes of the IP header, which make 16 bytes together.
+//! The first 16 bytes of an expected frame, as two words: the Ethernet header and the
+//! first two bytes of the IP header.
 //!
-//! Owns [`Start`], which [`CachedHeaders4`](crate::tcp4::CachedHeaders4) and
-//! [`CachedHeaders6`](crate::tcp6::CachedHeaders6) begin with.
+//! Owns [`Start`], which is part of [`CachedHeaders4`](crate::tcp4::CachedHeaders4) and
+//! [`CachedHeaders6`](crate::tcp6::CachedHeaders6).
 
 use crate::bytes::array;
 use crate::ethernet;
 
-/// They are. On a link without a header of its own, zeros stand for it.
+/// The two words. On a link without a link header it is replaced by zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Start([u64; 2]);
 
 impl Start {
-    /// Of no packet: version 0.
+    /// Matches no packet: version 0.
     pub(crate) const NONE: Self = Self([0; 2]);
 
-    /// Of the packet that begins with `first`, behind `link`.
+    /// The start of a packet that begins with `first`, after the header `link`.
     #[inline(always)]
     pub(crate) fn new(link: &[u8; ethernet::HEADER_LEN], first: [u8; 2]) -> Self {
         let [c, d, e, f, g, h] = array(link, 8);
@@ -26,8 +26,9 @@ impl Start {
         ])
     }
 
-    /// The packet in a frame that begins like this, without the link's header; `bare` if
-    /// the link has none. A packet has at least `LEN` bytes, and `FRAME` with that header.
+    /// The packet in a frame that begins like this, without the link header; `bare` if
+    /// the link has none. A packet has at least `LEN` bytes, and `FRAME` with that
+    /// header.
     #[inline(always)]
     pub(crate) fn packet_of<'a, const LEN: usize, const FRAME: usize>(
         &self,

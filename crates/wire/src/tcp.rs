@@ -12,11 +12,11 @@ use crate::{SeqNumber, WireError};
 use core::fmt;
 use core::ops::{BitAnd, BitOr, BitOrAssign, Not};
 
-/// Bytes of a header without options.
+/// Length of a header without options, bytes.
 pub const HEADER_LEN: usize = 20;
-/// Bytes of the longest header.
+/// Length of the longest header, bytes.
 pub const MAX_HEADER_LEN: usize = 60;
-/// Where the checksum stands in the header.
+/// Offset of the checksum in the header.
 pub const CHECKSUM_OFFSET: usize = 16;
 
 /// The control bits.
@@ -24,7 +24,7 @@ pub const CHECKSUM_OFFSET: usize = 16;
 pub struct TcpFlags(pub u16);
 
 impl TcpFlags {
-    /// No more from the sender.
+    /// The sender has no more data.
     pub const FIN: Self = Self(1);
     /// Synchronize sequence numbers.
     pub const SYN: Self = Self(2);
@@ -32,9 +32,9 @@ impl TcpFlags {
     pub const RST: Self = Self(4);
     /// Push.
     pub const PSH: Self = Self(8);
-    /// The acknowledgment field counts.
+    /// The acknowledgment number is valid.
     pub const ACK: Self = Self(16);
-    /// The urgent pointer counts.
+    /// The urgent pointer is valid.
     pub const URG: Self = Self(32);
     /// ECN echo (RFC 3168).
     pub const ECE: Self = Self(64);
@@ -42,10 +42,10 @@ impl TcpFlags {
     pub const CWR: Self = Self(128);
     /// Accurate ECN (RFC 9768).
     pub const AE: Self = Self(256);
-    /// None.
+    /// No flags.
     pub const NONE: Self = Self(0);
 
-    /// No bit is set.
+    /// No flags.
     #[must_use]
     pub const fn empty() -> Self {
         Self(0)
@@ -120,17 +120,17 @@ impl fmt::Debug for TcpFlags {
 /// A header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TcpHeader {
-    /// From.
+    /// Source port.
     pub src_port: u16,
-    /// To.
+    /// Destination port.
     pub dst_port: u16,
-    /// The first byte's sequence number, or the SYN's.
+    /// The sequence number of the first byte, or of the SYN.
     pub seq: SeqNumber,
-    /// What is expected next, if the ACK bit is set.
+    /// The next expected sequence number, if the ACK bit is set.
     pub ack: SeqNumber,
     /// The control bits.
     pub flags: TcpFlags,
-    /// The window, unscaled.
+    /// The window field, unscaled.
     pub window: u16,
     /// The urgent pointer.
     pub urgent: u16,
@@ -139,8 +139,8 @@ pub struct TcpHeader {
 }
 
 impl TcpHeader {
-    /// Reads a header from the start of a segment; also gives its length, after
-    /// which the payload follows. The checksum is not verified.
+    /// Parses a header at the start of a segment; also returns its length, after which
+    /// the payload follows. The checksum is not verified.
     ///
     /// # Errors
     /// [`WireError`] if the data offset points outside the segment.
@@ -172,7 +172,7 @@ impl TcpHeader {
         HEADER_LEN + self.options.emitted_len()
     }
 
-    /// Writes the header with a zero checksum; returns its length. `bytes` is no
+    /// Writes the header with a checksum of zero; returns its length. `bytes` must not be
     /// shorter.
     #[inline]
     pub fn emit(&self, bytes: &mut [u8]) -> usize {

@@ -1,12 +1,12 @@
-//! A TCP segment over IPv4, read in one pass over both headers.
+//! A TCP segment over IPv4, parsed in one pass over both headers.
 //!
-//! Owns [`Tcp4`], for the packets that nearly all are: an IPv4 header without
-//! options, not a fragment, and a TCP segment behind it; and [`CachedHeaders4`], for the packet
-//! that has the same headers below TCP as the one before it.
-//! The engine's common path holds packets against the one before, then reads them with
-//! `Tcp4` and looks for the connection of [`Tcp4::flow`]; what both refuse, and what
-//! belongs to no connection, goes through [`Ipv4Header`](crate::ipv4::Ipv4Header) and
-//! [`TcpHeader`](crate::tcp::TcpHeader), which also say what is wrong with it.
+//! Owns [`Tcp4`], for nearly all packets: an IPv4 header without options, not a fragment,
+//! followed by a TCP segment; and [`CachedHeaders4`], for a packet with the same headers
+//! below TCP as the previous one. The engine's fast path compares packets with the
+//! previous one, then parses them with `Tcp4` and looks up the connection of
+//! [`Tcp4::flow`]; packets that both reject, or that belong to no connection, are parsed
+//! by [`Ipv4Header`](crate::ipv4::Ipv4Header) and [`TcpHeader`](crate::tcp::TcpHeader),
+//! which also report errors.
 
 use crate::bytes::{array, get16};
 use crate::checksum::Partial;
@@ -16,8 +16,8 @@ use crate::start::Start;
 use crate::tcp;
 use core::net::Ipv4Addr;
 
-/// The addresses of a packet as they stand in it, the sender's first, in the
-/// machine's byte order.
+/// The addresses of a packet as they are stored in it, the sender's first, in native byte
+/// order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Addresses4(u64);
 
@@ -40,15 +40,15 @@ impl Addresses4 {
         }
     }
 
-    /// The sum of the pseudo-header (RFC 9293 section 3.1) of a segment of `len`
-    /// bytes between them, TCP header included.
+    /// The sum of the pseudo-header (RFC 9293 section 3.1) for a segment of `len` bytes
+    /// between these addresses, TCP header included.
     #[inline]
     #[must_use]
     pub const fn pseudo(self, len: u16) -> Partial {
         Partial::of_pair(self.0).plus_word((protocol::TCP as u16).to_be(), len.to_be())
     }
 
-    /// Whether the TCP checksum of a segment between them is right.
+    /// Whether the TCP checksum of a segment between these addresses is correct.
     #[inline(never)]
     #[must_use]
     pub fn verify(self, segment: &[u8]) -> bool {
@@ -57,12 +57,12 @@ impl Addresses4 {
     }
 }
 
-/// Addresses and ports of a segment as they stand in it, to be compared in two
-/// operations. The sender's come first.
+/// Addresses and ports of a segment as they are stored in it, so that two operations
+/// compare them. The sender's come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flow4 {
     addresses: Addresses4,
-    /// In the machine's byte order.
+    /// In native byte order.
     ports: u32,
 }
 
@@ -76,7 +76,7 @@ impl Flow4 {
         Self { addresses, ports }
     }
 
-    /// The addresses and the ports, to be hashed: two flows are equal if both words are.
+    /// The addresses and the ports, for hashing: flows are equal if both words are.
     #[inline(always)]
     #[must_use]
     pub const fn words(&self) -> (u64, u32) {
@@ -104,28 +104,28 @@ impl Flow4 {
     }
 }
 
-/// What counts in the word of flags, fragment offset, hop limit and protocol: all but
-/// "don't fragment" and the hop limit.
+/// The mask for the word of flags, fragment offset, TTL and protocol: all bits but "don't
+/// fragment" and the TTL.
 const INSIDE: u32 = u32::from_ne_bytes([0xbf, 0xff, 0, 0xff]);
-/// And what it is for a whole packet of TCP.
+/// The value of that word in an unfragmented TCP packet.
 const TCP_INSIDE: u32 = u32::from_ne_bytes([0, 0, 0, protocol::TCP]);
 
-/// A segment, its IPv4 header checked and its TCP checksum not.
+/// A segment with a validated IPv4 header; the TCP checksum is not verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tcp4<'a> {
-    /// Between whom.
+    /// The addresses.
     pub addresses: Addresses4,
     /// The two ECN bits (RFC 3168 section 5).
     pub ecn: u8,
-    /// The segment, TCP header and payload; 20 bytes at least.
+    /// The segment, TCP header and payload; at least 20 bytes.
     pub segment: &'a [u8],
     header: &'a [u8; HEADER_LEN],
 }
 
 impl<'a> Tcp4<'a> {
-    /// Reads an IPv4 packet; what follows its end (a short frame's padding) is left
-    /// out. `None` for whatever is not a whole, valid IPv4 packet without options
-    /// (RFC 1122 section 3.2.1: version, length, checksum) that carries TCP.
+    /// Parses an IPv4 packet; bytes beyond its end (padding of a short frame) are
+    /// ignored. `None` if it is not an unfragmented, valid IPv4 packet without options
+    /// (RFC 1122 section 3.2.1: version, length, checksum) with a TCP segment.
     #[inline(always)]
     #[must_use]
     pub fn read(packet: &'a [u8]) -> Option<Self> {
@@ -146,8 +146,8 @@ impl<'a> Tcp4<'a> {
         })
     }
 
-    /// What the next packet is held against; `link` is the Ethernet header before this
-    /// one, or zeros.
+    /// The headers to compare the next packet with; `link` is the Ethernet header before
+    /// this packet, or zeros.
     #[inline]
     #[must_use]
     pub fn cached(&self, link: [u8; ethernet::HEADER_LEN]) -> CachedHeaders4 {
@@ -161,7 +161,7 @@ impl<'a> Tcp4<'a> {
         }
     }
 
-    /// Between whom, with the ports.
+    /// The addresses and ports.
     #[inline(always)]
     #[must_use]
     pub fn flow(&self) -> Flow4 {
@@ -169,40 +169,40 @@ impl<'a> Tcp4<'a> {
     }
 }
 
-/// Whether a header's checksum is right: the one's complement sum of its words is
-/// all ones, that is, a multiple of 65,535 (RFC 1071). It cannot be zero, as the
-/// version is not. Words of 64 bits may be summed as well, if what is carried out of them
-/// comes back in at the other end: 2^64 is a multiple of 65,535, plus one.
+/// Whether a header's checksum is correct: the one's complement sum of its words is all
+/// ones, that is, a multiple of 65,535 (RFC 1071). It cannot be zero, because the version
+/// is not. 64-bit words can be summed as well if carries are added at the low end: 2^64
+/// is a multiple of 65,535, plus one.
 #[inline(always)]
 fn is_intact(b: &[u8; HEADER_LEN]) -> bool {
     let word = |at| u64::from_ne_bytes(array(b, at));
-    // No carry: the first word ends, or begins, with what is zero or 0x45 in every
-    // header that got here (see `TCP_INSIDE`).
+    // No carry: the first word ends, or begins, with bytes that are zero or 0x45 in every
+    // header that gets here (see `TCP_INSIDE`).
     let ends = word(0).wrapping_add(u64::from(u32::from_ne_bytes(array(b, 16))));
     let (sum, carry) = ends.overflowing_add(word(8));
-    // No carry again: after one, the sum is less than `ends`.
+    // No carry here either: after one, the sum is less than `ends`.
     sum.wrapping_add(u64::from(carry)).is_multiple_of(0xffff)
 }
 
 /// The headers of IPv4 and TCP, without options.
 const BOTH_LEN: usize = HEADER_LEN + tcp::HEADER_LEN;
 
-/// The headers below TCP, and the ports, of a segment that was read and found good.
-/// Segments come in trains: the next has the same but for its length, its
-/// identification and its checksum, and then a few words need to be compared.
+/// The headers below TCP, and the ports, of a validated segment. Segments arrive in
+/// trains: the next one has the same headers except for length, identification and
+/// checksum, so only a few words have to be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CachedHeaders4 {
-    /// Ethernet header (zeros on a link without), version and type of service.
+    /// Ethernet header (zeros on a link without one), version and type of service.
     start: Start,
-    /// From the flags of fragments to the protocol.
+    /// The bytes from the fragment flags to the protocol.
     inside: u32,
     flow: Flow4,
-    /// The sum of the IPv4 header's words that do not change, but for multiples of 65,535.
+    /// The sum of the IPv4 header's constant words, up to multiples of 65,535.
     sum: u64,
 }
 
 impl CachedHeaders4 {
-    /// Of no packet: only what is not of IPv4 either can be like it.
+    /// Matches no packet of IPv4.
     pub const NONE: Self = Self {
         start: Start::NONE,
         inside: 0,
@@ -213,22 +213,22 @@ impl CachedHeaders4 {
         sum: 0,
     };
 
-    /// Between whom, with the ports.
+    /// The addresses and ports.
     #[inline(always)]
     #[must_use]
     pub const fn flow(&self) -> &Flow4 {
         &self.flow
     }
 
-    /// Between whom.
+    /// The addresses.
     #[inline(always)]
     #[must_use]
     pub const fn addresses(&self) -> Addresses4 {
         self.flow.addresses
     }
 
-    /// The segment in a frame whose headers are these, as [`Tcp4::read`] would read it;
-    /// `None` of any other. `bare` if the link has no header of its own.
+    /// The segment in a frame with these headers, as [`Tcp4::read`] would parse it;
+    /// `None` for any other frame. `bare` if the link has no header.
     #[inline(always)]
     #[must_use]
     pub fn segment_of<'a>(&self, frame: &'a [u8], bare: bool) -> Option<&'a [u8]> {
@@ -236,7 +236,7 @@ impl CachedHeaders4 {
         self.rest(self.start.packet_of::<BOTH_LEN, FRAME>(frame, bare)?)
     }
 
-    /// Looks at what follows the type of service.
+    /// Compares the bytes after the type of service.
     #[inline(always)]
     fn rest<'a>(&self, packet: &'a [u8]) -> Option<&'a [u8]> {
         let b: &[u8; BOTH_LEN] = packet.first_chunk()?;
@@ -259,12 +259,12 @@ impl CachedHeaders4 {
     }
 }
 
-/// A multiple of 65,535 above all that [`changing`] gives.
+/// A multiple of 65,535 above every result of [`changing`].
 const MULTIPLE: u64 = 0xffff << 17;
 
-/// The sum of those words of an IPv4 header that change from packet to packet: length,
-/// identification, checksum. Two words in one are as good as one after the other, as the
-/// upper one counts 65,536 times, which is once.
+/// The sum of the words of an IPv4 header that change from packet to packet: length,
+/// identification, checksum. Two words may be added as one, since the upper one counts
+/// 65,536 times, which is equivalent to once.
 #[inline(always)]
 fn changing(b: &[u8]) -> u64 {
     let checksum = u16::from_ne_bytes(array(b, 10));

@@ -1,8 +1,9 @@
-//! A TCP segment over IPv6 whose headers below TCP are those of the one before it.
+//! A TCP segment over IPv6 with the same headers below TCP as the previous one.
 //!
-//! Owns [`CachedHeaders6`], the like of [`CachedHeaders4`](crate::tcp4::CachedHeaders4): the engine's common path
-//! holds packets against it. Whatever differs goes through
-//! [`Ipv6Header`](crate::ipv6::Ipv6Header), which also says what is wrong with it.
+//! Owns [`CachedHeaders6`], the counterpart of
+//! [`CachedHeaders4`](crate::tcp4::CachedHeaders4), with which the engine's fast path
+//! compares packets. Other packets are parsed by [`Ipv6Header`](crate::ipv6::Ipv6Header),
+//! which also reports errors.
 
 use crate::bytes::{array, get16};
 use crate::checksum::Partial;
@@ -15,12 +16,13 @@ use crate::tcp;
 /// The headers of IPv6 and TCP, without options.
 const BOTH_LEN: usize = HEADER_LEN + tcp::HEADER_LEN;
 
-/// The headers below TCP, and the ports, of a segment that was read and found good. The
-/// next of its connection has the same but for its length: there is no identification and
-/// no checksum, and a flow label is for a whole flow (RFC 6437 section 2).
+/// The headers below TCP, and the ports, of a validated segment. The next one of its
+/// connection differs only in length: there is no identification and no checksum, and all
+/// packets of a flow have one flow label (RFC 6437 section 2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CachedHeaders6 {
-    /// Ethernet header (zeros on a link without), version and most of the traffic class.
+    /// Ethernet header (zeros on a link without one), version and most of the traffic
+    /// class.
     start: Start,
     /// The rest of the flow label.
     label: u16,
@@ -31,7 +33,7 @@ pub struct CachedHeaders6 {
 }
 
 impl CachedHeaders6 {
-    /// Of no packet: only what is not of IPv6 either can be like it.
+    /// Matches no packet of IPv6.
     pub const NONE: Self = Self {
         start: Start::NONE,
         label: 0,
@@ -40,8 +42,9 @@ impl CachedHeaders6 {
         ports: 0,
     };
 
-    /// Of a packet without extension headers that carries TCP; `link` is the Ethernet
-    /// header before it, or zeros. `None` if it is another, or too short.
+    /// The headers of a packet without extension headers that carries TCP; `link` is the
+    /// Ethernet header before it, or zeros. `None` for another packet, or one that is too
+    /// short.
     #[must_use]
     pub fn of(link: &[u8; ethernet::HEADER_LEN], packet: &[u8]) -> Option<Self> {
         let b: &[u8; BOTH_LEN] = packet.first_chunk()?;
@@ -57,9 +60,9 @@ impl CachedHeaders6 {
         })
     }
 
-    /// The segment in a frame whose headers are these, TCP header and payload; `None` of
-    /// any other. What follows the packet's end is left out. `bare` if the link has no
-    /// header of its own.
+    /// The segment in a frame with these headers, TCP header and payload; `None` for any
+    /// other frame. Bytes beyond the packet's end are ignored. `bare` if the link has no
+    /// header.
     #[inline(always)]
     #[must_use]
     pub fn segment_of<'a>(&self, frame: &'a [u8], bare: bool) -> Option<&'a [u8]> {
@@ -67,7 +70,7 @@ impl CachedHeaders6 {
         self.rest(self.start.packet_of::<BOTH_LEN, FRAME>(frame, bare)?)
     }
 
-    /// Looks at what follows the first two bytes.
+    /// Compares the bytes after the first two.
     #[inline(always)]
     fn rest<'a>(&self, packet: &'a [u8]) -> Option<&'a [u8]> {
         let b: &[u8; BOTH_LEN] = packet.first_chunk()?;
@@ -85,7 +88,7 @@ impl CachedHeaders6 {
         packet.get(HEADER_LEN..HEADER_LEN + len)
     }
 
-    /// Whether the TCP checksum of a segment between them is right.
+    /// Whether the TCP checksum of a segment between these addresses is correct.
     #[inline(never)]
     #[must_use]
     pub fn verify(&self, segment: &[u8]) -> bool {
@@ -101,7 +104,7 @@ impl CachedHeaders6 {
     }
 }
 
-/// Both addresses, as they stand in a header.
+/// Both addresses, as they are stored in a header.
 #[inline(always)]
 fn addresses(b: &[u8; BOTH_LEN]) -> [u64; 4] {
     [8, 16, 24, 32].map(|at| u64::from_ne_bytes(array(b, at)))

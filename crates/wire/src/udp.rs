@@ -3,27 +3,27 @@
 use crate::WireError;
 use crate::bytes::{get16, put16};
 
-/// Bytes of a header.
+/// Length of a header, bytes.
 pub const HEADER_LEN: usize = 8;
 
 /// A header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UdpHeader {
-    /// From.
+    /// Source port.
     pub src_port: u16,
-    /// To.
+    /// Destination port.
     pub dst_port: u16,
     /// Bytes of payload.
     pub payload_len: u16,
-    /// As on the wire; 0 means that the sender made none.
+    /// The checksum field; 0 means that there is none.
     pub checksum: u16,
 }
 
 impl UdpHeader {
-    /// Reads a header. The checksum is not verified.
+    /// Parses a header. The checksum is not verified.
     ///
     /// # Errors
-    /// [`WireError`] if the length field contradicts the bytes there are.
+    /// [`WireError`] if the length field contradicts the number of bytes.
     pub fn parse(bytes: &[u8]) -> Result<Self, WireError> {
         let b: &[u8; HEADER_LEN] = bytes.first_chunk().ok_or(WireError::Truncated)?;
         let len = get16(b, 4);
@@ -38,7 +38,7 @@ impl UdpHeader {
         })
     }
 
-    /// Writes the header; returns its length. `bytes` is no shorter.
+    /// Writes the header; returns its length. `bytes` must not be shorter.
     pub fn emit(&self, bytes: &mut [u8]) -> usize {
         put16(bytes, 0, self.src_port);
         put16(bytes, 2, self.dst_port);

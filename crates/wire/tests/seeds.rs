@@ -51,7 +51,7 @@ fn reached(frame: &[u8], by: &mut BTreeSet<&'static str>) {
                 protocol::ICMP if Icmpv4::parse(payload).is_ok() => {
                     by.insert("ICMP");
                 }
-                // A report is no query, but its checksum is looked at first.
+                // A report is not a query, but its checksum is verified first.
                 protocol::IGMP if Query::parse(payload).is_ok() => {
                     by.insert("IGMP");
                 }

@@ -1,4 +1,4 @@
-//! What is told of groups, and when.
+//! Which reports are sent about groups, and when.
 
 use super::*;
 
@@ -41,7 +41,7 @@ fn the_last_one_to_leave_is_told_of() {
     assert_eq!(told(&mut groups, 2_000), []);
     groups.leave(1, at(3_000));
     assert_eq!(told(&mut groups, 3_000), [(1, Record::Left)]);
-    // A member that comes back before that was told twice has joined.
+    // A member that returns before its leave was reported twice has joined.
     assert!(groups.join(1, at(3_001)));
     assert_eq!(told(&mut groups, 3_001), [(1, Record::Joined)]);
     groups.leave(9, at(4_000));

@@ -250,7 +250,7 @@ fn v6_state(n: &Neighbors<core::net::Ipv6Addr>) -> Option<(State, Option<MacAddr
     n.iter().next().map(|(_, state, mac)| (state, mac))
 }
 
-/// An IPv6 cache that has asked for the neighbour and, if `known`, heard of it.
+/// An IPv6 cache with a request for the neighbour and, if `known`, its answer.
 fn v6_cache(known: bool) -> Neighbors<core::net::Ipv6Addr> {
     let mut n = Neighbors::new(4);
     assert_eq!(n.lookup(V6, at(0)), Lookup::Ask);
@@ -266,7 +266,7 @@ fn an_advertisement_answers_who_waits() {
     assert_eq!(v6_state(&n), Some((State::Reachable, Some(MAC))));
     assert_eq!(n.lookup(V6, at(30_002)), Lookup::Found(MAC));
     assert_eq!(v6_state(&n), Some((State::Delay, Some(MAC))), "after 30 s");
-    // Without an address it says nothing to who waits for one.
+    // Without an address it resolves nothing.
     let mut n = v6_cache(false);
     assert!(!n.advertised(V6, None, true, true, at(1)));
     assert_eq!(v6_state(&n), Some((State::Incomplete, None)));
@@ -341,7 +341,7 @@ fn packets_are_held_for_who_is_asked_for() {
     assert_eq!(failed, [second]);
     assert_eq!(n.release(second), [vec![4]]);
 
-    // Nothing is left of who makes room for another.
+    // Nothing is left of an evicted entry.
     let mut n = Neighbors::new(1);
     n.lookup(first, at(0));
     n.hold(first, vec![5]);

@@ -184,7 +184,7 @@ fn everything_ends_with_its_time() {
     w.pass(1);
     w.pass(300);
     assert!(w.own().is_empty());
-    // A router that says that it is none any more.
+    // A router that advertises a lifetime of 0.
     assert!(w.hear(R1, 100, &[prefix(300, 200)], 400));
     assert_eq!(w.own().len(), 1);
     assert!(w.hear(

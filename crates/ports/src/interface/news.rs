@@ -150,7 +150,7 @@ mod tests {
         assert!(after(None, &[Some(UP), Some(BOTH)]));
         assert!(after(Some(UP), &[other]));
         assert!(after(Some(BOTH), &[None, Some(BOTH)]));
-        // It was down and up again before anybody looked.
+        // It went down and up again before the first check.
         assert!(after(Some(BOTH), &[Some(UP), Some(BOTH), Some(BOTH)]));
         // And is gone again.
         assert!(after(Some(BOTH), &[Some(UP), Some(BOTH), None]));

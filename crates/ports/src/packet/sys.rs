@@ -12,7 +12,7 @@ pub(super) fn socket() -> Result<OwnedFd, Errno> {
     if fd < 0 {
         return Err(last_error());
     }
-    // SAFETY: the descriptor is new and nobody else has it.
+    // SAFETY: the descriptor is new and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

@@ -96,7 +96,7 @@ mod process {
     /// # Safety
     /// As the kernel's.
     pub(in crate::shm) unsafe fn unmap(base: NonNull<u8>, len: usize) {
-        // SAFETY: it was allocated with this layout, and nobody uses it any more, by the
+        // SAFETY: it was allocated with this layout, and is no longer used, by the
         // caller's promise.
         unsafe { dealloc(base.as_ptr(), layout(len)) };
     }

@@ -1,19 +1,19 @@
-//! A segment as a script writes it: `F. 1:101(100) ack 1 win 1000 <ts 7>`.
+//! A segment in the notation of scripts: `F. 1:101(100) ack 1 win 1000 <ts 7>`.
 
 use super::number_of;
 use longshore_wire::tcp::TcpFlags;
 
-/// A segment. Of the peer's, everything is sent as it stands; of the stack's, what is
-/// not written is not compared.
+/// A segment. The peer's are sent with exactly these fields; of the stack's, fields that
+/// are not specified are not compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packet {
     /// The control bits.
     pub flags: TcpFlags,
-    /// Where it begins.
+    /// Its first position.
     pub start: Position,
     /// Bytes of payload.
     pub len: u32,
-    /// What it acknowledges.
+    /// Its acknowledgment position.
     pub ack: Option<Position>,
     /// The window field.
     pub window: Option<u16>,
@@ -28,7 +28,7 @@ pub struct Packet {
 pub enum Position {
     /// Counted from the SYN.
     At(i64),
-    /// Counted from the right edge of the window that the stack has offered last.
+    /// Relative to the right edge of the window that the stack advertised last.
     Edge(i64),
 }
 
@@ -48,7 +48,7 @@ pub struct Options {
 }
 
 impl Packet {
-    /// Reads what follows the arrow.
+    /// Parses the text after the arrow.
     pub(super) fn parse(text: &str) -> Result<Packet, String> {
         let (text, options) = match text.split_once('<') {
             Some((front, options)) => {
@@ -88,7 +88,7 @@ impl Packet {
 /// `S`, `F.`, `P.`, `-` ...
 ///
 /// # Errors
-/// A letter that is none of `SFRPU.`.
+/// A letter other than `SFRPU.`.
 pub fn flags(text: &str) -> Result<TcpFlags, String> {
     if text == "-" {
         return Ok(TcpFlags::NONE);
@@ -107,7 +107,7 @@ pub fn flags(text: &str) -> Result<TcpFlags, String> {
     })
 }
 
-/// `1:101(100)`; the second number must be right, as a help for who reads.
+/// `1:101(100)`; the second number must be correct, which helps the reader.
 fn range(text: &str) -> Result<(Position, u32), String> {
     let bad = || format!("`{text}` is not `first:last(length)`");
     let (first, rest) = text.split_once(':').ok_or_else(bad)?;

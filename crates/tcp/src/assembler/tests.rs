@@ -1,4 +1,4 @@
-//! A receiver held against one that remembers every byte.
+//! Compares a receiver with one that records every byte.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! The algorithms held against their RFCs' formulas.
+//! Compares the algorithms with their RFCs' formulas.
 
 use super::*;
 use proptest::prelude::*;
@@ -163,7 +163,7 @@ fn cubic_converges_fast() {
     c.set_cwnd(1000 * MSS);
     c.on_loss(1000 * MSS);
     c.set_cwnd(c.ssthresh());
-    // A second loss below the last plateau: W_max is remembered lower (section 4.7).
+    // A second loss below the last plateau: W_max is reduced (section 4.7).
     c.on_loss(700 * MSS);
     let Chosen::Cubic(cubic) = c.chosen else {
         panic!()
@@ -224,7 +224,7 @@ fn a_spurious_loss_leaves_no_trace() {
     }
 }
 
-/// RFC 9438 section 4.8: the plateau of before a timeout is forgotten.
+/// RFC 9438 section 4.8: the plateau before a timeout is discarded.
 #[test]
 fn after_a_timeout_cubic_starts_from_where_avoidance_begins() {
     let mut c = controller(Congestion::Cubic);
@@ -257,7 +257,7 @@ fn before_the_first_loss_cubic_grows_by_a_twentieth_in_a_round_trip() {
     grow(&mut c, 0..15);
     let got = c.cwnd() / MSS;
     assert!((7_900..8_700).contains(&got), "{got}");
-    // A loss has told how much it takes.
+    // A loss has shown its capacity.
     c.on_loss(c.cwnd());
     c.set_cwnd(c.ssthresh());
     let before = c.cwnd();

@@ -330,7 +330,7 @@ fn an_echo_lowers_the_window_once_in_a_round_trip() {
 fn an_acknowledgment_that_reports_congestion_does_not_grow_the_window() {
     for (ecn, agreed, quiet, marked) in [
         (EcnMode::Request, ECE, NONE, ECE),
-        // Counts of packets: 5 is none, 6 one.
+        // Packet counts start at 5: 6 means one.
         (EcnMode::RequestAccurate, CWR, AE | ECE, AE | CWR),
     ] {
         let cfg = Config {

@@ -348,7 +348,7 @@ fn a_server_reads_and_answers_before_the_handshake_is_over() {
     let _ = s.arrives(ACK, 200, 1_000, 0);
     assert_eq!(s.tcb.state(), State::FinWait1);
     assert_eq!(s.tcb.snd_acked(), 1_000);
-    // It was told once that there is a connection.
+    // CONNECTED was reported once.
     assert!(!s.events().contains(Events::CONNECTED));
     assert!(s.sent_one().flags.contains(FIN));
     let _ = s.arrives(ACK, 200, 2_501, 0);
@@ -421,7 +421,7 @@ fn data_go_without_a_cookie_where_it_is_so_configured() {
     s.writes(300);
     let syn = s.sent_one();
     assert_eq!((syn.payload.clone(), syn.options.fast_open), (0..300, None));
-    // A cookie that nobody asked for is passed over.
+    // A cookie that was not requested is ignored.
     answer(&mut s, 300, Some(cookie(5)));
     assert_eq!(s.tcb.fast_open_outcome().expect("tried").cookie, None);
 }

@@ -175,7 +175,7 @@ fn timers_run_on() {
     assert_eq!(s.tcb.deadline(), asks_at);
 }
 
-/// Deadlines that nobody can have set do not keep a connection for ever.
+/// Impossible deadlines do not keep a connection for ever.
 #[test]
 fn no_deadline_is_later_than_one_that_begins_now() {
     let mut s = Script::in_state(State::TimeWait);
@@ -221,7 +221,7 @@ fn anything(s: &mut Script, (what, a, b, c): (u8, i16, i16, u16)) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_000))]
 
-    /// Whatever somebody has written over a saved connection: it is refused, or behaves.
+    /// A saved connection with arbitrary changes is rejected, or behaves like a valid one.
     #[test]
     fn bytes_of_a_crashed_process_do_no_harm(
         which in any::<prop::sample::Index>(),

@@ -1,4 +1,4 @@
-//! Handshakes that nobody remembers.
+//! Handshakes without state.
 
 use super::*;
 use crate::Congestion;

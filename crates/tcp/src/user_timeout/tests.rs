@@ -39,7 +39,7 @@ proptest! {
         prop_assert!(read - ms.min(read) < unit);
     }
 
-    /// Every value of the option is read, and told as the same time again.
+    /// Every value of the option is decoded, and encoded to the same time again.
     #[test]
     fn whatever_comes_is_understood(value: u16) {
         match from_wire(value) {

@@ -4,7 +4,7 @@ use crate::Config;
 use crate::script::{ACK, Script};
 use proptest::prelude::*;
 
-/// What is told of the window: that it is closed, and, once there is memory, that it is not.
+/// The advertised window is closed, and open again once there is memory.
 #[test]
 fn without_memory_the_window_is_told_as_closed() {
     let mut s = Script::established();

@@ -226,7 +226,7 @@ fn acknowledgments_go_beyond_an_edge_that_was_rounded() {
         let _ = s.arrives(ACK, 0, 0, 0);
         s.writes(1_024);
         assert_eq!(s.sent().len(), 2);
-        // The edge is at 1,024 and cannot be told.
+        // The edge is at 1,024, which cannot be advertised.
         s.window = 0;
         let _ = s.arrives(ACK, 0, acked, 0);
         let _ = s.arrives(ACK, 1_000, acked, 1_000);
@@ -283,7 +283,7 @@ fn keepalive_probes_and_gives_up() {
         probes: 3,
     };
     s.tcb.set_keepalive(keepalive, s.now);
-    // Something is heard in between: it begins anew.
+    // A segment arrives in between: the time restarts.
     s.waits_ms(5_000);
     let _ = s.arrives(ACK, 0, 0, 10);
     s.waits_ms(5_000);

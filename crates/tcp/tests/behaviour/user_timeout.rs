@@ -114,7 +114,7 @@ fn setting_it_counts_the_time_that_has_passed() {
     assert!(timed_out(&mut s));
 }
 
-/// Both sides may tell of it; ours is set to so many milliseconds.
+/// Both sides may advertise it; ours is set to this many milliseconds.
 fn telling(ms: u32) -> Config {
     Config {
         user_timeout_ms: ms,
@@ -170,7 +170,7 @@ fn a_change_is_told_at_once() {
     assert!(told.payload.is_empty());
     assert_eq!(told.options.user_timeout, Some(5));
     s.silent();
-    // That there is none any more is nothing that could be told.
+    // The removal of the timeout cannot be advertised.
     s.tcb.set_user_timeout(0);
     s.silent();
 }
@@ -273,7 +273,7 @@ fn what_the_user_has_set_is_not_changed_by_advice() {
     let mut s = Script::established_with(&telling(150_000), advice(600));
     let _ = s.arrives_with(ACK, 0, 0, 0, advice(700));
     assert_eq!(given_up_after(&mut s), 150);
-    // The user's word comes after the peer's, too, and the peer's is not told to it.
+    // The user's value also overrides the peer's, which is not advertised back.
     let mut s = Script::established_with(&telling(0), advice(600));
     s.writes(100);
     assert_eq!(s.sent_one().options.user_timeout, None);

@@ -22,7 +22,7 @@ pub(crate) struct LinuxPaws {
 }
 
 impl LinuxPaws {
-    /// A segment goes out.
+    /// A segment is sent.
     pub(crate) fn on_sent(&mut self, t: &Transmit) {
         let mut header = t.header(1, 2);
         if !header.flags.contains(TcpFlags::ACK) || header.flags.contains(TcpFlags::SYN) {

@@ -124,7 +124,7 @@ impl Wire {
         (from..to).contains(&now.0) && payload + options > usize::from(limit)
     }
 
-    /// What a router has told the sender by now: a sequence number and a size.
+    /// What a router has reported to the sender by now: a sequence number and an MTU.
     pub(crate) fn hear(&mut self, now: Instant) -> Option<(u32, u16)> {
         let i = self.words.iter().position(|w| w.0 <= now.0)?;
         let (_, seq, limit) = self.words.swap_remove(i);

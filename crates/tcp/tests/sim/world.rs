@@ -79,7 +79,7 @@ pub(crate) struct World {
     pub(crate) server: Option<Endpoint>,
     pub(crate) there: Wire,
     pub(crate) back: Wire,
-    /// Says who moves, and when.
+    /// Which end acts next, and when.
     movers: Rng,
     scenario: Scenario,
     progress: (u64, Instant),

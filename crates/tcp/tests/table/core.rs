@@ -114,7 +114,7 @@ impl Core {
         let mut unread = tcb.rcv_edge() - tcb.rcv_consumed();
         let mark = tcb.rcv_urgent().checked_sub(1);
         if unread > 0 && mark == Some(tcb.rcv_consumed()) {
-            // The urgent byte is not for those who read in order.
+            // Reads in order skip the urgent byte.
             tcb.set_rcv_consumed(tcb.rcv_consumed() + 1, now);
             unread -= 1;
         }

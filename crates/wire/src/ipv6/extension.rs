@@ -4,30 +4,30 @@ use super::next_header::{DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP, ROUTING};
 use crate::WireError;
 use crate::bytes::{get8, get16, get32, put, put16, put32};
 
-/// Bytes of a fragment header.
+/// Length of a fragment header, bytes.
 pub const FRAGMENT_LEN: usize = 8;
-/// Headers that are walked through at most (RFC 8504 section 5.3 allows a limit).
+/// Most headers that are processed (RFC 8504 section 5.3 allows a limit).
 pub const MAX_EXTENSIONS: usize = 8;
-/// Where the payload lies in a packet, as ICMPv6's pointers count.
+/// Offset of the payload in a packet, as ICMPv6's pointers count.
 const FIXED: u32 = super::HEADER_LEN as u32;
-/// Where the fixed header's next header field is.
+/// Offset of the fixed header's next header field.
 const FIXED_NEXT_HEADER: u32 = 6;
 
 /// A fragment header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FragmentHeader {
-    /// What the whole packet carries.
+    /// The type of the header after it in the unfragmented packet.
     pub next_header: u8,
-    /// Where the fragment belongs, in bytes (a multiple of 8).
+    /// Offset of the fragment, in bytes (a multiple of 8).
     pub offset: u16,
-    /// Not the last fragment.
+    /// More fragments follow.
     pub more: bool,
-    /// Names the packet that it belongs to.
+    /// Identifies the packet that it belongs to.
     pub identification: u32,
 }
 
 impl FragmentHeader {
-    /// Reads a header; what it is of follows after [`FRAGMENT_LEN`] bytes.
+    /// Parses a header; the fragment follows after [`FRAGMENT_LEN`] bytes.
     ///
     /// # Errors
     /// [`WireError::Truncated`].
@@ -42,7 +42,7 @@ impl FragmentHeader {
         })
     }
 
-    /// Writes the header; returns its length. `bytes` is no shorter.
+    /// Writes the header; returns its length. `bytes` must not be shorter.
     pub fn emit(&self, bytes: &mut [u8]) -> usize {
         put(bytes, 0, [self.next_header, 0]);
         put16(bytes, 2, self.offset & !7 | u16::from(self.more));
@@ -50,55 +50,54 @@ impl FragmentHeader {
         FRAGMENT_LEN
     }
 
-    /// Whether the fragment is the whole packet (RFC 6946): it is then taken as if
-    /// it had no fragment header.
+    /// Whether the fragment is a complete packet (RFC 6946), which is processed as if it
+    /// had no fragment header.
     #[must_use]
     pub const fn is_atomic(&self) -> bool {
         self.offset == 0 && !self.more
     }
 }
 
-/// What stands behind the extension headers.
+/// The upper layer behind the extension headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Upper {
     /// Its protocol.
     pub next_header: u8,
-    /// Where it begins in the payload.
+    /// Its offset in the payload.
     pub at: usize,
-    /// It is a part only: what stands at `at` is the fragment's bytes, and
-    /// `next_header` is what the whole packet has there, which may be a further
-    /// extension header.
+    /// The packet is a fragment: its bytes are at `at`, and `next_header` is that of the
+    /// unfragmented packet, which may be a further extension header.
     pub fragment: Option<FragmentHeader>,
 }
 
-/// Why a packet must be dropped for its extension headers.
+/// Why a packet must be dropped because of its extension headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// Without an answer.
+    /// The packet is dropped silently.
     Silently(WireError),
-    /// An ICMPv6 parameter problem is owed to its sender.
+    /// Its sender is owed an ICMPv6 parameter problem.
     Problem {
         /// The code of the message.
         code: u8,
-        /// What it is about, in bytes from the packet's beginning.
+        /// The offset of the problem, in bytes from the packet's beginning.
         pointer: u32,
-        /// Even if the packet was sent to a group.
+        /// The error is sent even if the packet was sent to a group.
         to_group_too: bool,
     },
 }
 
-/// A field has a value that is not understood (code of a parameter problem).
+/// A field has an invalid value (code of a parameter problem).
 const ERRONEOUS_FIELD: u8 = 0;
-/// A next header that may not stand there.
+/// A next header that is not allowed there.
 const UNKNOWN_NEXT_HEADER: u8 = 1;
-/// An option that must be understood and is not.
+/// A mandatory option that is not understood.
 const UNKNOWN_OPTION: u8 = 2;
 
-/// Goes through the extension headers in `payload`, which follows a fixed header
-/// that names `next_header`, to the first header that is none.
+/// Processes the extension headers in `payload`, which follows a fixed header with this
+/// `next_header`, up to the first header that is not one.
 ///
-/// Options are not understood but for padding; what their type says is done
-/// (section 4.2). A routing header is passed over if it is used up.
+/// Only padding options are understood; for others the action in their type is taken
+/// (section 4.2). A routing header without segments left is skipped.
 ///
 /// # Errors
 /// [`Refusal`].
@@ -139,7 +138,7 @@ pub fn walk(mut next_header: u8, payload: &[u8]) -> Result<Upper, Refusal> {
         let header = rest.get(..len).ok_or(TRUNCATED)?;
         let begins = FIXED + at as u32;
         if next_header == ROUTING {
-            // Type 0 and all others: nothing to visit is nothing to do.
+            // Type 0 and all others: without segments left there is nothing to do.
             if get8(header, 3) != 0 {
                 return Err(problem(ERRONEOUS_FIELD, begins + 2));
             }

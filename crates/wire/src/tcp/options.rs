@@ -1,7 +1,7 @@
 //! TCP options (RFC 9293 section 3.2, RFC 7323, RFC 2018, RFC 7413, RFC 5482).
 //!
-//! Unknown options are passed over. A malformed one ends the list, as Linux has
-//! it: what came before it counts.
+//! Unknown options are skipped. A malformed one ends the list, as in Linux: those before
+//! it are valid.
 
 use crate::SeqNumber;
 use crate::bytes::{
@@ -17,15 +17,15 @@ const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
 const USER_TIMEOUT: u8 = 28;
 const FAST_OPEN: u8 = 34;
-/// The kind that experiments share, and the number of Fast Open's (RFC 6994; RFC 7413
+/// The option kind for experiments, and Fast Open's identifier (RFC 6994; RFC 7413
 /// appendix B).
 const EXPERIMENT: u8 = 254;
 const FAST_OPEN_EXPERIMENT: u16 = 0xf989;
-/// Accurate ECN: ECT(0), CE, ECT(1), and the other way round.
+/// Accurate ECN: ECT(0), CE, ECT(1), and the reverse order.
 const ACCURATE_ECN_0: u8 = 172;
 const ACCURATE_ECN_1: u8 = 174;
 
-/// Bytes that a header has for options.
+/// Most bytes of options in a header.
 const MAX_LEN: usize = super::MAX_HEADER_LEN - super::HEADER_LEN;
 
 /// NOP, NOP, timestamps of 10 bytes: the only options of most segments.
@@ -36,11 +36,11 @@ pub(super) const ALIGNED_TIMESTAMPS: u32 = 0x0101_080a;
 pub struct Timestamps {
     /// TSval: the sender's clock.
     pub val: u32,
-    /// TSecr: what it saw last of ours.
+    /// TSecr: the peer's most recent timestamp.
     pub echo: u32,
 }
 
-/// At most four ranges that have arrived (RFC 2018 section 3).
+/// At most four SACK blocks (RFC 2018 section 3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SackBlocks {
     blocks: [(SeqNumber, SeqNumber); 4],
@@ -48,14 +48,14 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// No ranges.
+    /// No blocks.
     pub const EMPTY: Self = Self {
         blocks: [(SeqNumber(0), SeqNumber(0)); 4],
         len: 0,
     };
 
-    /// Adds a range, first byte and one past the last; `false` if four are
-    /// there.
+    /// Adds a block, from its first byte to the one past its last; `false` if there are
+    /// four already.
     pub fn push(&mut self, left: SeqNumber, right: SeqNumber) -> bool {
         match self.blocks.get_mut(usize::from(self.len)) {
             Some(block) => {
@@ -67,31 +67,31 @@ impl SackBlocks {
         }
     }
 
-    /// The ranges.
+    /// The blocks.
     #[must_use]
     pub fn as_slice(&self) -> &[(SeqNumber, SeqNumber)] {
         self.blocks.get(..usize::from(self.len)).unwrap_or_default()
     }
 
-    /// The ranges, one after the other.
+    /// An iterator over the blocks.
     pub fn iter(&self) -> impl Iterator<Item = (SeqNumber, SeqNumber)> + '_ {
         self.as_slice().iter().copied()
     }
 
-    /// How many there are.
+    /// The number of blocks.
     #[must_use]
     pub fn len(&self) -> usize {
         usize::from(self.len)
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Keeps the first `n` only.
+    /// Keeps only the first `n` blocks.
     pub fn truncate(&mut self, n: usize) {
         self.len = self.len.min(n.min(4) as u8);
     }
@@ -113,7 +113,7 @@ impl FastOpenCookie {
         experimental: false,
     };
 
-    /// A cookie; `None` if its length is none that a cookie has.
+    /// A cookie; `None` if its length is not valid.
     #[must_use]
     pub fn new(cookie: &[u8]) -> Option<Self> {
         let fits = cookie.is_empty()
@@ -129,30 +129,31 @@ impl FastOpenCookie {
         })
     }
 
-    /// The same in the option of the experiment that came before RFC 7413, or not.
+    /// The same cookie in the experiment's option (before RFC 7413), or in the standard
+    /// one.
     #[must_use]
     pub const fn as_experiment(mut self, experimental: bool) -> Self {
         self.experimental = experimental;
         self
     }
 
-    /// Whether it came, or goes, in the experiment's option.
+    /// Whether it was received, or is sent, in the experiment's option.
     #[must_use]
     pub const fn is_experiment(&self) -> bool {
         self.experimental
     }
 
-    /// Kind, length and, in the experiment, its number.
+    /// Length of kind, length and, in the experiment, its identifier.
     const fn head_len(&self) -> usize {
         if self.experimental { 4 } else { 2 }
     }
 
-    /// Bytes in a header, padding included.
+    /// Length in a header with padding, bytes.
     const fn emitted_len(&self) -> usize {
         (self.head_len() + self.len as usize).next_multiple_of(4)
     }
 
-    /// Writes the option, padded behind.
+    /// Writes the option with its padding.
     fn emit(&self, bytes: &mut [u8]) {
         let head = self.head_len();
         let len = head + usize::from(self.len);
@@ -166,27 +167,27 @@ impl FastOpenCookie {
         rest_mut(front_mut(bytes, self.emitted_len()), len).fill(NOP);
     }
 
-    /// Its bytes; none in a request.
+    /// Its bytes; none for a request.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         front(&self.bytes, usize::from(self.len))
     }
 }
 
-/// The option of accurate ECN (RFC 9768 section 3.2.3): counts of payload bytes by ECN
-/// field, 24 bits each; `None` what it leaves out.
+/// The accurate ECN option (RFC 9768 section 3.2.3): counts of payload bytes by ECN
+/// field, 24 bits each; `None` for omitted ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AccurateEcn {
-    /// Bytes that came with ECT(0).
+    /// Bytes received with ECT(0).
     pub ect0: Option<u32>,
-    /// Bytes that came with CE.
+    /// Bytes received with CE.
     pub ce: Option<u32>,
-    /// Bytes that came with ECT(1).
+    /// Bytes received with ECT(1).
     pub ect1: Option<u32>,
 }
 
 impl AccurateEcn {
-    /// Reads the fields that there are; `order` is the option's kind.
+    /// Parses the fields that are present; `kind` determines their order.
     fn parse(kind: u8, data: &[u8]) -> Self {
         let mut fields = data
             .chunks_exact(3)
@@ -200,21 +201,21 @@ impl AccurateEcn {
         Self { ect0, ce, ect1 }
     }
 
-    /// Whether all three go out; otherwise ECT(0) and CE.
+    /// Whether all three fields are sent; otherwise ECT(0) and CE.
     const fn is_long(&self) -> bool {
         self.ect1.is_some()
     }
 
-    /// Bytes in a header, padding included.
+    /// Length in a header with padding, bytes.
     const fn len(&self) -> usize {
         if self.is_long() { 12 } else { 8 }
     }
 }
 
-/// What of the options goes into a header.
+/// The options that fit into a header.
 struct Layout {
     len: usize,
-    /// How many SACK blocks.
+    /// The number of SACK blocks.
     blocks: usize,
     user_timeout: Option<u16>,
     accurate_ecn: Option<AccurateEcn>,
@@ -223,11 +224,11 @@ struct Layout {
 /// The options of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TcpOptions {
-    /// The longest segment that the sender takes (SYN only).
+    /// The largest segment that the sender accepts (SYN only).
     pub mss: Option<u16>,
     /// The shift of its window, at most 14 (SYN only).
     pub window_scale: Option<u8>,
-    /// It understands selective acknowledgments (SYN only).
+    /// The sender supports SACK (SYN only).
     pub sack_permitted: bool,
     /// Timestamps.
     pub timestamps: Option<Timestamps>,
@@ -242,7 +243,7 @@ pub struct TcpOptions {
 }
 
 impl TcpOptions {
-    /// Reads the options of a header.
+    /// Parses the options of a header.
     #[inline]
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Self {
@@ -313,9 +314,8 @@ impl TcpOptions {
         }
     }
 
-    /// Bytes that the options take in a header, padding included; 40 at most. Where
-    /// they are more than fit, accurate ECN, the user timeout and the last ranges are
-    /// left out.
+    /// Length of the options in a header with padding, at most 40 bytes. If not all fit,
+    /// accurate ECN, the user timeout and the last SACK blocks are omitted.
     #[inline]
     #[must_use]
     pub fn emitted_len(&self) -> usize {
@@ -360,9 +360,9 @@ impl TcpOptions {
         }
     }
 
-    /// Writes the options in Linux's order, each padded to four bytes; the
-    /// permission for SACK takes the padding's place before timestamps. `bytes`
-    /// is as long as [`emitted_len`](Self::emitted_len) says.
+    /// Writes the options in Linux's order, each padded to four bytes; SACK-permitted
+    /// replaces the padding before timestamps. `bytes` has
+    /// [`emitted_len`](Self::emitted_len) bytes.
     #[inline]
     pub fn emit(&self, bytes: &mut [u8]) {
         let layout = self.layout();

@@ -1,16 +1,15 @@
-//! The header that nearly every segment has: no options, or timestamps alone in
-//! the layout that RFC 7323 appendix A recommends.
+//! The header of nearly all segments: no options, or only timestamps in the layout that
+//! RFC 7323 appendix A recommends.
 //!
-//! Owns [`Plain`], which writes such a header a word at a time, and [`Head`] and
-//! [`Stamps`], which read one where it lies, each field when it is asked for: on the
-//! common path of `tcp` and `engine` most fields are only compared. What is not
-//! plain is [`TcpHeader`]'s.
+//! Owns [`Plain`], which writes such a header word by word, and [`Head`] and [`Stamps`],
+//! which read one in place, each field on demand: on the fast path of `tcp` and `engine`
+//! most fields are only compared. All other headers use [`TcpHeader`].
 
 use super::{ALIGNED_TIMESTAMPS, HEADER_LEN, TcpFlags, TcpHeader, TcpOptions, Timestamps};
 use crate::SeqNumber;
 use crate::bytes::{get16, get32, put16, put32};
 
-/// Bytes of a plain header with timestamps.
+/// Length of a plain header with timestamps, bytes.
 pub const PLAIN_LEN: usize = HEADER_LEN + 12;
 
 /// Data offset and flags of a plain header: the first half of its fourth word.
@@ -21,12 +20,12 @@ pub const fn control(flags: TcpFlags, timestamps: bool) -> u16 {
     (len as u16 / 4) << 12 | flags.0
 }
 
-/// The fields that every header has, where they lie.
+/// The fields that every header has, read in place.
 #[derive(Debug, Clone, Copy)]
 pub struct Head<'a>(&'a [u8; HEADER_LEN]);
 
 impl<'a> Head<'a> {
-    /// Of the segment that begins here. Nothing of it is checked.
+    /// The header of the segment at this position. It is not validated.
     #[inline]
     #[must_use]
     pub fn of(segment: &'a [u8]) -> Option<Self> {
@@ -40,15 +39,15 @@ impl<'a> Head<'a> {
         get16(self.0, 12)
     }
 
-    /// The header's length as its data offset says, in bytes; less than 20 if it
-    /// lies.
+    /// The header's length according to its data offset, in bytes; less than 20 if that
+    /// is invalid.
     #[inline]
     #[must_use]
     pub fn header_len(self) -> usize {
         usize::from(self.0[12] >> 4) * 4
     }
 
-    /// The window, unscaled.
+    /// The window field, unscaled.
     #[inline]
     #[must_use]
     pub fn window(self) -> u16 {
@@ -70,13 +69,13 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Timestamps in their usual layout, where they lie.
+/// Timestamps in their usual layout, read in place.
 #[derive(Debug, Clone, Copy)]
 pub struct Stamps<'a>(&'a [u8; PLAIN_LEN]);
 
 impl<'a> Stamps<'a> {
-    /// Those of a segment whose options begin with them, if they do. They are all of
-    /// its options if its data offset says so.
+    /// The timestamps of a segment whose options begin with them. They are its only
+    /// options if its data offset says so.
     #[inline]
     #[must_use]
     pub fn of(segment: &'a [u8]) -> Option<Self> {
@@ -99,19 +98,19 @@ impl<'a> Stamps<'a> {
     }
 }
 
-/// A header without options but timestamps, to be written. Ports and checksum are
-/// the caller's.
+/// A header without options other than timestamps, to be written. The caller adds ports
+/// and checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plain {
     /// See [`control`].
     pub control: u16,
-    /// The window, unscaled.
+    /// The window field, unscaled.
     pub window: u16,
     /// Sequence number.
     pub seq: SeqNumber,
     /// Acknowledgment number.
     pub ack: SeqNumber,
-    /// Timestamps; mean nothing if the offset is 5.
+    /// Timestamps; unused if the data offset is 5.
     pub timestamps: Timestamps,
 }
 
@@ -124,8 +123,8 @@ impl Plain {
         (self.control >> 12) as usize * 4
     }
 
-    /// A header that is plain; `None` for any other, one with an urgent pointer
-    /// among them.
+    /// The plain form of a header; `None` if it has another form, for example an urgent
+    /// pointer.
     #[must_use]
     pub fn of(header: &TcpHeader) -> Option<Self> {
         let timestamps = header.options.timestamps;
@@ -145,8 +144,8 @@ impl Plain {
         })
     }
 
-    /// Writes it, between ports given as they stand in the header's first word,
-    /// with a checksum of zero. Bytes beyond [`len`](Self::len) may be written too.
+    /// Writes it with a checksum of zero; `ports` is the header's first word. Bytes
+    /// beyond [`len`](Self::len) may be overwritten too.
     #[inline]
     pub fn write(&self, to: &mut [u8; PLAIN_LEN], ports: u32) {
         put32(to, 0, ports);

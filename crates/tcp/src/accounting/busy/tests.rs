@@ -80,7 +80,7 @@ fn a_full_window_limits_with_data_in_flight() {
     assert_eq!(times(&s), (20, 10));
 }
 
-/// tcpi_sndbuf_limited in milliseconds, after the engine has told of a buffer of `size`.
+/// tcpi_sndbuf_limited in milliseconds, after the engine has reported a buffer of `size`.
 fn buffer_limited(s: &mut Script, size: u32) -> u64 {
     s.tcb.note_send_buffer(size, s.now);
     let bytes = s.tcb.info(s.now).to_linux();

@@ -255,7 +255,7 @@ fn a_sampler_tells_its_rate() {
 }
 
 proptest! {
-    /// Whatever is kept is told, to the step.
+    /// Every recorded rate is reported, up to the step.
     #[test]
     fn rates_are_kept(bytes in 0..100_000_000_000u64, app_limited: bool) {
         let mut sampler = RateSampler::new();

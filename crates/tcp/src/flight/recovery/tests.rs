@@ -194,7 +194,7 @@ fn reordering_of_two_segments_repeats_nothing() {
 
 #[test]
 fn the_window_comes_down_proportionally() {
-    // RFC 6937: about one segment goes out for two that arrive.
+    // RFC 6937: about one segment is sent for two that arrive.
     let mut s = flight(true);
     let mut sent = 0;
     for i in 2..20 {
@@ -423,7 +423,7 @@ fn what_a_closed_window_has_refused_is_repeated_when_it_opens() {
     assert_eq!(s.sent()[0].payload.start, 1_000);
 }
 
-/// Sends and has acknowledged what the windows take, in so many round trips.
+/// Sends what the windows allow and has it acknowledged, in this many round trips.
 fn rounds(s: &mut Script, n: usize) {
     for _ in 0..n {
         let end = s.tcb.snd.nxt();

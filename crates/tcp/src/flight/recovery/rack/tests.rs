@@ -47,7 +47,7 @@ fn three_segments_reported_are_enough_without_reordering() {
     let mut s = flight(true);
     sacks(&mut s, 0, &[(1_000, 4_000)]);
     assert_eq!(repeated(&mut s), [0]);
-    // So do three small ones, each told by an acknowledgment of its own.
+    // So do three small ones, each SACKed by an acknowledgment of its own.
     let mut s = flight(true);
     for i in 1..=3 {
         sacks(&mut s, 0, &[(1_000, 1_000 + 10 * i)]);
