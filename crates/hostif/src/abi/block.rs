@@ -18,6 +18,16 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 /// Waiters that a block can list; more are covered by waking all of the session.
 pub const MAX_WAITERS: usize = 8;
+/// Bits of the name of one, a word has four of them: most blocks list none, which two loads
+/// show.
+const NAME_BITS: u32 = 16;
+const NAME: u64 = (1 << NAME_BITS) - 1;
+
+/// Where `name` stands in a word of waiters' names, 0 for a free place.
+fn place_of(word: u64, name: u16) -> Option<u32> {
+    let mut places = (0..u64::BITS).step_by(NAME_BITS as usize);
+    places.find(|shift| word >> shift & NAME == u64::from(name))
+}
 
 /// Where a socket is in its life, as the host sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,7 +155,7 @@ pub struct SocketBlock {
     /// The inode of the kernel socket that stands behind the program's
     /// descriptors for it, by which a new program image finds it again.
     pub inode: AtomicU64,
-    waiters: [AtomicU16; MAX_WAITERS],
+    waiters: [AtomicU64; MAX_WAITERS / 4],
     /// How many waiters did not fit.
     pub unlisted_waiters: AtomicU32,
     /// The options that the host keeps (`sockets` says what they mean).
@@ -398,48 +408,52 @@ impl SocketBlock {
     /// Lists `waiter` as one to be woken for this socket.
     pub fn add_waiter(&self, waiter: u32) {
         let name = waiter as u16 + 1;
-        let mut free = None;
-        for (i, w) in self.waiters.iter().enumerate() {
-            match w.load(Ordering::Acquire) {
-                found if found == name => return,
-                0 if free.is_none() => free = Some(i),
-                _ => {}
-            }
+        let has_it = |word: &AtomicU64| place_of(word.load(Ordering::Acquire), name).is_some();
+        if self.waiters.iter().any(has_it) {
+            return;
         }
-        for w in &self.waiters[free.unwrap_or(MAX_WAITERS)..] {
-            if w.compare_exchange(0, name, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
-            {
-                return;
-            }
+        let enter = |word: u64| Some(word | u64::from(name) << place_of(word, 0)?);
+        if !self.change_waiters(enter) {
+            self.unlisted_waiters.fetch_add(1, Ordering::AcqRel);
         }
-        self.unlisted_waiters.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Takes `waiter` off the list again.
     pub fn remove_waiter(&self, waiter: u32) {
         let name = waiter as u16 + 1;
-        for w in &self.waiters {
-            if w.compare_exchange(name, 0, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
-            {
-                return;
-            }
+        let leave = |word: u64| Some(word & !(NAME << place_of(word, name)?));
+        if !self.change_waiters(leave) {
+            let _ = self
+                .unlisted_waiters
+                .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |n| n.checked_sub(1));
         }
-        let _ = self
-            .unlisted_waiters
-            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |n| n.checked_sub(1));
+    }
+
+    /// Changes the first word of waiters that `change` has something for; whether there was
+    /// one.
+    fn change_waiters(&self, change: impl Fn(u64) -> Option<u64>) -> bool {
+        self.waiters.iter().any(|word| {
+            word.fetch_update(Ordering::AcqRel, Ordering::Acquire, &change)
+                .is_ok()
+        })
     }
 
     /// The waiters listed. What is not an index of a waiter is for the reader
     /// to leave out.
+    #[inline]
     pub fn waiters(&self) -> impl Iterator<Item = u32> + '_ {
-        self.waiters
-            .iter()
-            .filter_map(|w| match w.load(Ordering::Relaxed) {
-                0 => None,
-                name => Some(u32::from(name) - 1),
+        self.waiters.iter().flat_map(|word| {
+            let mut rest = word.load(Ordering::Relaxed);
+            std::iter::from_fn(move || {
+                if rest == 0 {
+                    return None;
+                }
+                let shift = rest.trailing_zeros() / NAME_BITS * NAME_BITS;
+                let name = rest >> shift & NAME;
+                rest &= !(NAME << shift);
+                Some(name as u32 - 1)
             })
+        })
     }
 }
 
