@@ -29,6 +29,13 @@ impl<'a> SharedBytes<'a> {
         memory: PhantomData,
     };
 
+    /// Whether `next` lies in the memory where these end.
+    #[inline]
+    #[must_use]
+    pub fn are_followed_by(&self, next: &Self) -> bool {
+        self.len != 0 && self.base.wrapping_add(self.len) == next.base
+    }
+
     /// The `len` bytes at `base`.
     ///
     /// # Safety
@@ -96,6 +103,15 @@ mod tests {
         let slices = unsafe { SharedBytes::io_slices(&both) };
         assert_eq!((&*slices[0], &*slices[1]), (&b"ab"[..], &b"def"[..]));
         assert!(memory.shared(8192, 0).is_empty() && SharedBytes::EMPTY.is_empty());
+    }
+
+    #[test]
+    fn bytes_that_begin_where_others_end_follow_them() {
+        let memory = SharedMemory::create("test", 8192).unwrap();
+        let [first, next, far] = [(100, 2), (102, 3), (106, 1)].map(|(at, n)| memory.shared(at, n));
+        assert!(first.are_followed_by(&next));
+        assert!(!next.are_followed_by(&far) && !next.are_followed_by(&first));
+        assert!(!SharedBytes::EMPTY.are_followed_by(&SharedBytes::EMPTY));
     }
 
     #[test]

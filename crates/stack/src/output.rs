@@ -138,6 +138,7 @@ impl Stack {
             source: session.map(|s| (&s.host.send, &mut s.host.meter.to_adapter)),
             index: socket.id.index,
             crossings: &mut socket.meter.to_adapter,
+            last: SharedBytes::EMPTY,
             c,
             local,
             addresses,
@@ -177,6 +178,8 @@ struct Outlet<'a> {
     source: Option<(&'a SendStreams, &'a mut Crossings)>,
     index: u32,
     crossings: &'a mut Crossings,
+    /// The last piece that was taken in this turn.
+    last: SharedBytes<'a>,
     local: SocketAddr,
     addresses: AddressPair,
     hop: NextHop,
@@ -263,7 +266,8 @@ impl<'a> Outlet<'a> {
         Ok(())
     }
 
-    /// The pieces of a payload, counted as taken from the host; says how many.
+    /// The pieces of a payload, counted as taken from the host; says how many. What goes on in
+    /// the memory where the last segment ended is moved with it.
     #[inline]
     fn gather(
         &mut self,
@@ -277,7 +281,15 @@ impl<'a> Outlet<'a> {
             self.c.tcb.abort();
             return Err(Sent::More);
         };
-        Socket::count_payload([self.crossings, crossings], count as u64, len);
+        let found = pieces.get(..count).unwrap_or_default();
+        let goes_on = found
+            .first()
+            .is_some_and(|first| self.last.are_followed_by(first));
+        let moves = count as u64 - u64::from(goes_on);
+        Socket::count_payload([self.crossings, crossings], moves, len);
+        if let Some(last) = found.last() {
+            self.last = *last;
+        }
         Ok(count)
     }
 

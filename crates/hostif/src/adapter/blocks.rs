@@ -74,8 +74,11 @@ impl AdapterSession {
             return;
         };
         let directory = self.arena.snd_directory(id.index);
-        // A directory has no more entries than this, whatever the host says.
-        for number in chunks_of(&held).take(DIRECTORY) {
+        // A directory has no more entries than this, whatever the host says. The last goes
+        // first, so that those that follow each other are taken so again.
+        let numbers = chunks_of(&held);
+        let most = numbers.start().saturating_add(DIRECTORY as u64 - 1);
+        for number in (*numbers.start()..=most.min(*numbers.end())).rev() {
             let chunk = directory.entry(number).load(Ordering::Acquire);
             let given = self.arena.give_snd_chunk(chunk);
             self.bad_descriptors += u64::from(given.is_err());
@@ -105,7 +108,7 @@ impl AdapterSession {
             *chunk = directory.entry(number).load(Ordering::Acquire);
         }
         if offer.take() {
-            for chunk in &chunks[..count] {
+            for chunk in chunks[..count].iter().rev() {
                 let given = self.arena.give_snd_chunk(*chunk);
                 self.bad_descriptors += u64::from(given.is_err());
             }

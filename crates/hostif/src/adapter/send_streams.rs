@@ -65,14 +65,20 @@ impl SendStreams {
         range: Range<u64>,
         out: &mut [SharedBytes<'a>; MAX_PIECES],
     ) -> Result<usize, BadStream> {
-        let directory = self.arena.snd_directory(index);
+        let (directory, memory) = (self.arena.snd_directory(index), self.arena.memory());
         let mut count = 0;
+        // Where the last piece begins and ends.
+        let (mut from, mut end) = (0, 0);
         for (number, within, len) in spans(range) {
             let chunk = directory.entry(number).load(Ordering::Acquire);
             let place = self.arena.snd_place(chunk, within, len).ok_or(BadStream)?;
-            let slot = out.get_mut(count).ok_or(BadStream)?;
-            *slot = self.arena.memory().shared(place, len);
-            count += 1;
+            // Chunks that follow each other in the memory, too, are one piece.
+            if count == 0 || place != end {
+                (from, count) = (place, count + 1);
+            }
+            end = place + len;
+            let slot = out.get_mut(count - 1).ok_or(BadStream)?;
+            *slot = memory.shared(from, end - from);
         }
         Ok(count)
     }
@@ -149,6 +155,16 @@ mod tests {
         let mut got = vec![0; CHUNK + 5];
         streams.copy_out(1, chunk - 3, &mut got).unwrap();
         assert_eq!((&got[..3], &got[CHUNK + 3..]), (&b"abc"[..], &b"yz"[..]));
+        // Chunks that lie one behind the other are one piece.
+        for (number, chunk) in [0, 1, 2].into_iter().enumerate() {
+            let directory = streams.arena.snd_directory(2);
+            directory
+                .entry(number as u64)
+                .store(chunk, Ordering::Relaxed);
+        }
+        let mut joined = [SharedBytes::EMPTY; MAX_PIECES];
+        let count = streams.gather(2, chunk - 3..2 * chunk + 2, &mut joined);
+        assert_eq!((count, joined[0].len()), (Ok(1), CHUNK + 5));
         // A fourth piece has no room.
         let far = streams.gather(1, chunk - 3..3 * chunk + 2, &mut out);
         assert_eq!(far, Err(BadStream));

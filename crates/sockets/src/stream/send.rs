@@ -1,7 +1,7 @@
 //! Writing to a send stream: chunks are taken when the edge first enters them,
 //! and given back when all in them is acknowledged.
 
-use super::{edges, places, said_of_written, spans, split};
+use super::{edges, places, said_of_written, split};
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::host::Wake;
@@ -104,7 +104,9 @@ impl Socket {
         // The edge moves first: whoever takes over after our death must not
         // free them a second time.
         block.snd.told.store(told_now, Ordering::Release);
-        for (number, _, _) in spans(told - told % CHUNK as u64, told_now) {
+        // The last goes first, so that those that follow each other in the memory are taken
+        // so again.
+        for number in (told / CHUNK as u64..told_now.div_ceil(CHUNK as u64)).rev() {
             let chunk = directory.entry(number).load(Ordering::Relaxed);
             arena.give_snd_chunk(chunk)?;
         }
@@ -413,7 +415,7 @@ impl Drop for Reserved<'_> {
         };
         let arena = &self.socket.host.arena;
         let directory = arena.snd_directory(self.socket.id.index);
-        for number in needed..self.taken.end {
+        for number in (needed..self.taken.end).rev() {
             let chunk = directory.entry(number).load(Ordering::Relaxed);
             let _ = arena.give_snd_chunk(chunk);
         }
