@@ -224,8 +224,8 @@ pub(crate) fn wait_unless_told<T>(
 }
 
 /// The same of what the kernel may have, too. It is asked whenever the call may end with
-/// nothing, and before and after each sleep; not with each look in between, and the first
-/// time only if `first` says so.
+/// nothing, and after each sleep, in which its descriptor is listened to; not with each look
+/// before that, and the first time only if `first` says so.
 #[inline]
 pub(crate) fn wait_for_either<T>(
     fd: c_int,
@@ -258,7 +258,20 @@ pub(crate) fn wait_for_either<T>(
         looked: looks,
         ..patience(socket, way)
     };
-    socket.wait(also, patience, || attempt(Asked::Both))
+    // The first sleep ends at once if the kernel's descriptor is readable. Who is not to sleep
+    // for a signal's sake asks.
+    let mut is_first = also.is_some();
+    let waited = socket.wait(also, patience, || {
+        let sleeps = std::mem::take(&mut is_first) && !signals::are_postponed();
+        attempt(if sleeps { Asked::Engine } else { Asked::Both })
+    });
+    match waited {
+        Err(SocketError::TimedOut) if also.is_some() => match attempt(Asked::Both) {
+            Err(SocketError::WouldBlock) => Err(SocketError::TimedOut),
+            other => other,
+        },
+        waited => waited,
+    }
 }
 
 /// The errno that libc's own function has left, as an error.

@@ -54,6 +54,11 @@ pub(crate) fn within<T: Copy>(work: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Whether a handler waits for the end of this thread's call.
+pub(crate) fn are_postponed() -> bool {
+    section(|s| s.postponed()) != 0
+}
+
 /// A call has failed: whether it is to be made again, as it was given up for a handler with
 /// SA_RESTART, which has run.
 #[inline]
