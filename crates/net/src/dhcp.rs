@@ -229,12 +229,10 @@ impl Client {
                 self.lose(now, 0);
                 self.poll(now)
             }
-            State::Reboot { tries } if tries < REQUESTS => {
-                Some(self.ask_whether_it_holds(now, tries))
-            }
+            State::Reboot { tries } if tries < REQUESTS => Some(self.verify_lease(now, tries)),
             State::Reboot { .. } => {
                 // No server has objected (RFC 2131 section 3.2 point 4).
-                self.back_on_the_link(now);
+                self.resume_bound(now);
                 self.poll(now)
             }
             State::Bound { .. } | State::Renew | State::Rebind => self.keep(now),
@@ -282,7 +280,7 @@ impl Client {
             (State::Reboot { tries: 1.. }, Kind::Ack) => {
                 self.renewed(reply, now);
                 if let State::Bound { .. } = self.state {
-                    self.back_on_the_link(now);
+                    self.resume_bound(now);
                 }
             }
             (State::Renew | State::Rebind | State::Reboot { tries: 1.. }, Kind::Nak) => {
@@ -310,7 +308,7 @@ impl Client {
                     return self.decline(now);
                 }
                 self.defended = Some(now);
-                self.tell(Action::Announce(ours));
+                self.queue_action(Action::Announce(ours));
             }
             _ => {}
         }
@@ -359,7 +357,7 @@ impl Client {
     }
 
     /// Asks all servers whether our lease is valid on this link.
-    fn ask_whether_it_holds(&mut self, now: Instant, tries: u8) -> Action {
+    fn verify_lease(&mut self, now: Instant, tries: u8) -> Action {
         self.state = State::Reboot { tries: tries + 1 };
         let end = self.lease.map_or(now, |l| l.ends_at(self.asked));
         self.due = self.after_backoff(now, tries).min(end);
@@ -368,7 +366,7 @@ impl Client {
     }
 
     /// Our address stays in use, and is announced on the link, which may be another.
-    fn back_on_the_link(&mut self, now: Instant) {
+    fn resume_bound(&mut self, now: Instant) {
         self.state = State::Bound { announced: 0 };
         self.due = now;
     }
@@ -423,7 +421,7 @@ impl Client {
         self.asked = self.asking;
         self.bound(now, ANNOUNCEMENTS);
         if before.is_none_or(|b| !b.configures_like(&lease)) {
-            self.tell(Action::Configured(lease));
+            self.queue_action(Action::Configured(lease));
         }
     }
 
@@ -432,7 +430,7 @@ impl Client {
         let was = self.configured;
         self.begin(now, wait);
         if was {
-            self.tell(Action::Lost);
+            self.queue_action(Action::Lost);
         }
     }
 
@@ -440,10 +438,10 @@ impl Client {
     fn decline(&mut self, now: Instant) {
         let message = self.message(Kind::Decline, now);
         self.lose(now, AFTER_DECLINE_MS);
-        self.tell(message);
+        self.queue_action(message);
     }
 
-    fn tell(&mut self, action: Action) {
+    fn queue_action(&mut self, action: Action) {
         if let Some(place) = self.next.iter_mut().find(|a| a.is_none()) {
             *place = Some(action);
         }

@@ -11,9 +11,9 @@ use longshore_wire::membership::Record;
 /// Most groups that are kept; joining another one fails.
 pub const MOST: usize = 256;
 /// How often a change is reported (the robustness variable of RFC 3376 section 8.1).
-const TELLINGS: u8 = 2;
+const REPORT_COUNT: u8 = 2;
 /// Within this time a report is repeated, in milliseconds (RFC 3376 section 8.11).
-const AGAIN_WITHIN_MS: u32 = 1_000;
+const REPEAT_WITHIN_MS: u32 = 1_000;
 
 #[derive(Debug, Clone, Copy)]
 struct Entry<A> {
@@ -23,7 +23,7 @@ struct Entry<A> {
     users: u32,
     /// How many reports of the last change are still to be sent, and when the next is
     /// due.
-    tellings: u8,
+    reports_due: u8,
     due: Instant,
     /// When a query for this group is to be answered.
     answer: Option<Instant>,
@@ -54,7 +54,7 @@ impl<A: Copy + Eq> Groups<A> {
         if let Some(entry) = self.entries.iter_mut().find(|e| e.group == group) {
             entry.users += 1;
             if entry.users == 1 {
-                (entry.tellings, entry.due) = (TELLINGS, now);
+                (entry.reports_due, entry.due) = (REPORT_COUNT, now);
             }
             return true;
         }
@@ -64,7 +64,7 @@ impl<A: Copy + Eq> Groups<A> {
         self.entries.push(Entry {
             group,
             users: 1,
-            tellings: TELLINGS,
+            reports_due: REPORT_COUNT,
             due: now,
             answer: None,
         });
@@ -77,7 +77,7 @@ impl<A: Copy + Eq> Groups<A> {
             return;
         };
         if entry.users == 1 {
-            (entry.tellings, entry.due) = (TELLINGS, now);
+            (entry.reports_due, entry.due) = (REPORT_COUNT, now);
             entry.answer = None;
         }
         entry.users = entry.users.saturating_sub(1);
@@ -97,7 +97,7 @@ impl<A: Copy + Eq> Groups<A> {
     /// A router queries `group`, or all groups, and waits `within_ms` for answers (RFC
     /// 3376 section 5.2). Answers that are due earlier stay so.
     pub fn asked(&mut self, group: Option<A>, within_ms: u32, now: Instant) {
-        let at = soon(&mut self.random, now, within_ms);
+        let at = random_time(&mut self.random, now, within_ms);
         let sooner = |due: Option<Instant>| Some(due.map_or(at, |due| due.min(at)));
         match group {
             None => self.answer = sooner(self.answer),
@@ -114,7 +114,7 @@ impl<A: Copy + Eq> Groups<A> {
     /// joined.
     pub fn tell_again(&mut self, now: Instant) {
         for entry in self.entries.iter_mut().filter(|e| e.users > 0) {
-            (entry.tellings, entry.due) = (TELLINGS, now);
+            (entry.reports_due, entry.due) = (REPORT_COUNT, now);
         }
     }
 
@@ -122,9 +122,9 @@ impl<A: Copy + Eq> Groups<A> {
     pub fn poll(&mut self, now: Instant, mut tell: impl FnMut(A, Record)) {
         let all = self.answer.take_if(|at| *at <= now).is_some();
         for entry in &mut self.entries {
-            if entry.tellings > 0 && entry.due <= now {
-                entry.tellings -= 1;
-                entry.due = soon(&mut self.random, now, AGAIN_WITHIN_MS);
+            if entry.reports_due > 0 && entry.due <= now {
+                entry.reports_due -= 1;
+                entry.due = random_time(&mut self.random, now, REPEAT_WITHIN_MS);
                 let change = if entry.users > 0 {
                     Record::Joined
                 } else {
@@ -137,13 +137,13 @@ impl<A: Copy + Eq> Groups<A> {
                 tell(entry.group, Record::Listening);
             }
         }
-        self.entries.retain(|e| e.users > 0 || e.tellings > 0);
+        self.entries.retain(|e| e.users > 0 || e.reports_due > 0);
     }
 
     /// When [`Groups::poll`] has a report.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        let changes = self.entries.iter().filter(|e| e.tellings > 0);
+        let changes = self.entries.iter().filter(|e| e.reports_due > 0);
         let answers = self.entries.iter().filter_map(|e| e.answer);
         let due = changes.map(|e| e.due).chain(answers).chain(self.answer);
         due.min()
@@ -151,7 +151,7 @@ impl<A: Copy + Eq> Groups<A> {
 }
 
 /// A random time between `now` and `within_ms` later.
-fn soon(random: &mut Random, now: Instant, within_ms: u32) -> Instant {
+fn random_time(random: &mut Random, now: Instant, within_ms: u32) -> Instant {
     let within_us = u64::from(within_ms) * 1_000;
     Instant(now.0.saturating_add(random.draw() % (within_us + 1)))
 }

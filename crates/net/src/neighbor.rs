@@ -192,10 +192,10 @@ impl<A: Address> Neighbors<A> {
             e.used = now;
             return Lookup::Found(e.mac);
         }
-        self.lookup_slowly(ip, now)
+        self.lookup_slow(ip, now)
     }
 
-    fn lookup_slowly(&mut self, ip: A, now: Instant) -> Lookup {
+    fn lookup_slow(&mut self, ip: A, now: Instant) -> Lookup {
         let found = self.find(ip).ok();
         let Some((at, e)) = found.and_then(|at| Some((at, self.entries.get_mut(at)?))) else {
             self.insert(Entry {
@@ -242,14 +242,14 @@ impl<A: Address> Neighbors<A> {
     /// by broadcast. A claim that was not sent to us only updates an existing entry.
     /// Returns whether waiting packets can be sent.
     pub fn learn(&mut self, ip: A, mac: MacAddr, to_us: bool, now: Instant) -> bool {
-        self.take_claim(ip, mac, to_us, to_us, now)
+        self.process_claim(ip, mac, to_us, to_us, now)
     }
 
     /// `ip` has sent us a request with its hardware address `mac`, which does not prove
     /// that it receives our packets (RFC 4861 section 7.2.3). Returns whether waiting
     /// packets can be sent.
     pub fn asked_by(&mut self, ip: A, mac: MacAddr, now: Instant) -> bool {
-        self.take_claim(ip, mac, true, false, now)
+        self.process_claim(ip, mac, true, false, now)
     }
 
     /// An advertisement of `ip` (RFC 4861 section 7.2.5), with its hardware address if it
@@ -294,7 +294,7 @@ impl<A: Address> Neighbors<A> {
 
     /// Processes the claim that `ip` is at `mac`. `create` says whether to add an entry
     /// if there is none; `confirms`, whether the claim makes a requested entry reachable.
-    fn take_claim(
+    fn process_claim(
         &mut self,
         ip: A,
         mac: MacAddr,

@@ -148,17 +148,17 @@ impl Routers {
         addresses: &mut Addresses,
         now: Instant,
     ) -> bool {
-        let mut changed = self.take_router(from, advert.lifetime, now);
-        self.take_advice(advert, options.mtu);
+        let mut changed = self.update_router(from, advert.lifetime, now);
+        self.update_parameters(advert, options.mtu);
         for prefix in options.prefixes.iter().flatten() {
             if prefix.prefix.is_unicast_link_local() || prefix.prefix.is_multicast() {
                 continue;
             }
             if prefix.on_link {
-                changed |= self.take_network(prefix, now);
+                changed |= self.update_prefix(prefix, now);
             }
             if prefix.autonomous {
-                changed |= self.take_autonomous(prefix, addresses, now);
+                changed |= self.update_autonomous(prefix, addresses, now);
             }
         }
         changed
@@ -230,7 +230,7 @@ impl Routers {
         ends.min().filter(|due| *due != NEVER)
     }
 
-    fn take_router(&mut self, from: Ipv6Addr, lifetime: u16, now: Instant) -> bool {
+    fn update_router(&mut self, from: Ipv6Addr, lifetime: u16, now: Instant) -> bool {
         let before = self.default_router();
         let until = now.after_ms(u64::from(lifetime) * 1000);
         if lifetime == 0 {
@@ -251,7 +251,7 @@ impl Routers {
         self.default_router() != before
     }
 
-    fn take_advice(&mut self, advert: &Advert, mtu: Option<u32>) {
+    fn update_parameters(&mut self, advert: &Advert, mtu: Option<u32>) {
         const HOUR_MS: u32 = 3_600_000;
         let advice = &mut self.advice;
         if advert.hop_limit != 0 {
@@ -271,7 +271,7 @@ impl Routers {
         }
     }
 
-    fn take_network(&mut self, prefix: &PrefixInfo, now: Instant) -> bool {
+    fn update_prefix(&mut self, prefix: &PrefixInfo, now: Instant) -> bool {
         let whole = Cidr {
             address: prefix.prefix.into(),
             prefix_len: prefix.len,
@@ -301,7 +301,7 @@ impl Routers {
     }
 
     /// RFC 4862 section 5.5.3.
-    fn take_autonomous(
+    fn update_autonomous(
         &mut self,
         prefix: &PrefixInfo,
         addresses: &mut Addresses,

@@ -25,7 +25,7 @@ impl Reassembler<Ipv6Header> {
         bytes: &[u8],
         now: Instant,
     ) -> Result<Option<Whole<Ipv6Header>>, DropReason> {
-        if fragment.offset == 0 && !holds_all_headers(fragment.next_header, bytes) {
+        if fragment.offset == 0 && !contains_all_headers(fragment.next_header, bytes) {
             return Err(DropReason::FragmentHeaders);
         }
         let key = Key {
@@ -56,7 +56,7 @@ impl Reassembler<Ipv6Header> {
 
 /// Whether the first fragment contains all headers (RFC 7112), including eight bytes of
 /// the upper-layer header, which filters and ICMP errors use.
-fn holds_all_headers(next_header: u8, bytes: &[u8]) -> bool {
+fn contains_all_headers(next_header: u8, bytes: &[u8]) -> bool {
     const LOOKED_AT: usize = 8;
     walk(next_header, bytes)
         .is_ok_and(|upper| upper.fragment.is_none() && bytes.len() >= upper.at + LOOKED_AT)
