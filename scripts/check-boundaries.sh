@@ -17,6 +17,7 @@ ALLOWED=(
   "stack    wire tcp net hostif frames"
   "engine   wire tcp net ring hostif frames ports stack"
   "sockets  hostif ring"
+  "link     hostif ring"
   "programs"
   "posix    sockets hostif"
   "preload  posix sockets hostif programs"
@@ -52,7 +53,7 @@ fi
 
 # Unsafe code stands in few places. Beside those, a type may be declared fit for
 # shared memory, which `ring` asks for.
-for crate in tcp net bus hostif programs posix; do
+for crate in tcp net bus hostif link programs posix; do
   if grep -rnE '\bunsafe (\{|fn|impl)' "crates/$crate/src" --include='*.rs' | grep -v 'unsafe impl Shared for'; then
     complain "crates/$crate has unsafe code (above)"
   fi

@@ -7,6 +7,7 @@ use crate::fault::FaultOrder;
 use crate::measure::args::MeasureArguments;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use longshore_engine::Congestion;
+use longshore_hostif::attach::SessionOptions;
 use longshore_ports::InterfaceName;
 use longshore_ports::tap::{MAX_MTU, MIN_MTU};
 use serde::{Deserialize, Serialize};
@@ -62,6 +63,15 @@ pub(crate) enum Command {
     /// A small program that experiments run.
     #[command(name = "__program", hide = true)]
     SmallProgram(SmallProgramArguments),
+    /// The host's end of a link, started by `run`.
+    #[command(name = "__link-agent", hide = true)]
+    LinkAgent(LinkAgentArguments),
+    /// Takes links for an engine, started by `engine`.
+    #[command(name = "__link-server", hide = true)]
+    LinkServer(LinkEndArguments),
+    /// The engine's end of a link, started by `__link-server`.
+    #[command(name = "__link-proxy", hide = true)]
+    LinkProxy(LinkEndArguments),
     /// Manual pages and completions, for installing
     #[command(name = "__documents", hide = true)]
     Documents(DocumentsArguments),
@@ -102,6 +112,8 @@ Examples:
       engine lives in a network namespace that nothing else is in.
   longshore run --engine /run/longshore/engine.sock -- memcached
       On an engine that serves many programs.
+  longshore run --engine link:nic.example:4077 --link-key /etc/longshore/link.key -- nginx
+      On an engine of another machine, which was started with --link tcp:0.0.0.0:4077.
 
 Which connections go where: sockets that are bound to the engine's address or to the wildcard,
 and connections to networks that the engine reaches, are Longshore's. Everything else stays with
@@ -126,9 +138,14 @@ pub(crate) struct RunArguments {
     /// packet:NAME, an interface beside the kernel (one named tun... is waited for)
     #[arg(long, value_name = "KIND:NAME", conflicts_with = "engine")]
     pub(crate) port: Option<PortName>,
-    /// Use the engine that listens at this socket instead of a private one
-    #[arg(long, value_name = "SOCKET")]
-    pub(crate) engine: Option<PathBuf>,
+    /// Use the engine that listens at this socket instead of a private one; or, as
+    /// link:HOST:PORT or link:unix:PATH, one on another machine, that was started with --link
+    #[arg(long, value_name = "SOCKET|link:PLACE")]
+    pub(crate) engine: Option<EngineName>,
+    /// The file with the key of the link to the engine, 64 hexadecimal digits, which both ends
+    /// have
+    #[arg(long, value_name = "FILE", requires = "engine")]
+    pub(crate) link_key: Option<PathBuf>,
     /// The engine's address and prefix length; repeatable: one of IPv4, any of IPv6; or dhcp, for
     /// one of IPv4 from a server, or slaac, for those of IPv6 that routers advertise. By default
     /// a free 10.77.N.2/24 and, where the kernel has IPv6, fd4c:6f6e:6773:N::2/64
@@ -222,6 +239,7 @@ Examples:
   longshore engine --example-config > engine.toml
   longshore engine --config engine.toml
   longshore run --engine /run/longshore/engine.sock -- nginx -g 'daemon off;'
+  longshore engine --config engine.toml --link tcp:0.0.0.0:4077 --link-key /etc/longshore/link.key
 
 Signals:
   TERM, INT, QUIT  take no new programs, wait for those there are to end, at most as long as
@@ -240,6 +258,14 @@ pub(crate) struct EngineArguments {
     /// The configuration
     #[arg(long, value_name = "FILE", required_unless_present = "example_config")]
     pub(crate) config: Option<PathBuf>,
+    /// Let programs of other machines use the engine, by links that come in here: tcp:ADDR:PORT,
+    /// or unix:PATH. Needs --link-key
+    #[arg(long, value_name = "PLACE", requires = "link_key")]
+    pub(crate) link: Option<longshore_link::Place>,
+    /// The file with the key of links, 64 hexadecimal digits, which both ends have; whoever has
+    /// it may use the engine as the user that it runs as
+    #[arg(long, value_name = "FILE", requires = "link")]
+    pub(crate) link_key: Option<PathBuf>,
     /// Keep all privileges: else the engine gives up capabilities, files and system calls that it
     /// does not need once it has opened its port. As `sandbox = false` in the configuration
     #[arg(long)]
@@ -268,6 +294,37 @@ pub(crate) struct ShowArguments {
     /// Only this engine: its pid or its launcher's, its socket or its directory; may be repeated
     #[arg(long, value_name = "ENGINE")]
     pub(crate) engine: Vec<PathBuf>,
+}
+
+/// What the host's end of a link is to do.
+#[derive(Debug, Args)]
+pub(crate) struct LinkAgentArguments {
+    /// Where the engine's end is
+    #[arg(long)]
+    pub(crate) place: longshore_link::Place,
+    /// The file with the key
+    #[arg(long)]
+    pub(crate) key: PathBuf,
+    /// Where programs attach
+    #[arg(long)]
+    pub(crate) socket: PathBuf,
+    /// The congestion control of new sockets
+    #[arg(long, value_parser = congestion)]
+    pub(crate) congestion: Option<Congestion>,
+    /// Whether what is bound to the wildcard is bound on the kernel, too
+    #[arg(long)]
+    pub(crate) kernel_too: Option<YesNo>,
+}
+
+/// What the engine's end of links is to do.
+#[derive(Debug, Args)]
+pub(crate) struct LinkEndArguments {
+    /// The engine's socket
+    #[arg(long)]
+    pub(crate) engine: PathBuf,
+    /// The file with the key
+    #[arg(long)]
+    pub(crate) key: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -325,14 +382,45 @@ impl RunArguments {
     }
 
     /// What is wanted of the session.
-    pub(crate) fn session(&self) -> longshore_hostif::attach::SessionOptions {
-        let place = |wanted: Congestion| {
-            let place = Congestion::ALL.iter().position(|c| *c == wanted);
-            place.and_then(|place| u8::try_from(place).ok())
-        };
-        longshore_hostif::attach::SessionOptions {
-            congestion: self.congestion.and_then(place),
-            kernel_too: self.kernel_too.map(|answer| answer == YesNo::Yes),
+    pub(crate) fn session(&self) -> SessionOptions {
+        session_options(self.congestion, self.kernel_too)
+    }
+}
+
+impl LinkAgentArguments {
+    /// What is wanted of the session.
+    pub(crate) fn session(&self) -> SessionOptions {
+        session_options(self.congestion, self.kernel_too)
+    }
+}
+
+fn session_options(congestion: Option<Congestion>, kernel_too: Option<YesNo>) -> SessionOptions {
+    let place = |wanted: Congestion| {
+        let place = Congestion::ALL.iter().position(|c| *c == wanted);
+        place.and_then(|place| u8::try_from(place).ok())
+    };
+    SessionOptions {
+        congestion: congestion.and_then(place),
+        kernel_too: kernel_too.map(|answer| answer == YesNo::Yes),
+    }
+}
+
+/// An engine that is there already.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum EngineName {
+    /// On this machine, at this socket.
+    Socket(PathBuf),
+    /// At the other end of a link.
+    Link(longshore_link::Place),
+}
+
+impl FromStr for EngineName {
+    type Err = longshore_link::BadPlace;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.strip_prefix("link:") {
+            Some(place) => place.parse().map(Self::Link),
+            None => Ok(Self::Socket(text.into())),
         }
     }
 }

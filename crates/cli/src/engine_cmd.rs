@@ -5,6 +5,7 @@ use crate::args::{EngineArguments, LoopbackOwner};
 use crate::config::{Config, EXAMPLE};
 use crate::errors::{Error, system};
 use crate::last_stat::LastStat;
+use crate::link;
 use crate::log::say;
 use crate::network::{Opened, Wanted, interface_number};
 use crate::operator::{Operator, TAKEN};
@@ -98,11 +99,16 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
     let dir = RuntimeDir::create()?;
     let last = LastStat::open()?;
     let prepared = prepare(&config, &dir)?;
+    // Processes of their own, which the sandbox would not let it start.
+    let links = match (&arguments.link, &arguments.link_key) {
+        (Some(place), Some(key)) => Some(link::start_server(place, key, &config.socket, &signals)?),
+        _ => None,
+    };
     let mut sandbox = match is_confined {
         true => Sandbox::enter(&needs(&config, &dir))?,
         false => Sandbox::off(),
     };
-    let (_link, port) = (prepared.link, prepared.config.port_name.clone());
+    let (_control_link, port) = (prepared.link, prepared.config.port_name.clone());
     let mut engine = Engine::at(prepared.listeners, prepared.config)?;
     set_up(&mut engine, &config)?;
     let socket = config.socket.clone();
@@ -128,6 +134,9 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
         port,
         socket.display()
     ));
+    if let Some(place) = arguments.link.as_ref().filter(|_| links.is_some()) {
+        say(&format!("links come in at {place}"));
+    }
     engine.run()?;
     last.write(&engine);
     say(&format!("engine {} has ended", std::process::id()));

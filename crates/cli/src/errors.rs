@@ -8,6 +8,7 @@ use crate::sandbox::SandboxError;
 use longshore_engine::control::ControlError;
 use longshore_engine::{EngineError, ListenError};
 use longshore_hostif::attach::{AttachError, Refusal};
+use longshore_link::{AgentError, BadKey, HandshakeError, PlaceError, ProxyError};
 use longshore_measure::crossing::CrossingError;
 use longshore_measure::experiment::ExperimentError;
 use longshore_ports::capture::CaptureError;
@@ -51,6 +52,21 @@ pub(crate) enum Error {
     Config(#[from] ConfigError),
     #[error("the limit {key} {why}")]
     Limit { key: &'static str, why: String },
+    #[error("a link needs a key, the one that the engine has: --link-key FILE")]
+    LinkKeyMissing,
+    #[error(transparent)]
+    LinkKey(#[from] BadKey),
+    #[error(transparent)]
+    LinkPlace(#[from] PlaceError),
+    #[error("the link to {place} cannot be: {source}")]
+    LinkHandshake {
+        place: String,
+        source: HandshakeError,
+    },
+    #[error(transparent)]
+    LinkAgent(#[from] AgentError),
+    #[error("the link has ended: {0}")]
+    LinkProxy(#[from] ProxyError),
     #[error("no free network of 10.77.0.0/16 is left on this machine")]
     NoFreeNetwork,
     #[error("the device {name} exists, and its network is not known")]

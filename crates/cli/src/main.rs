@@ -20,6 +20,7 @@ mod glossary;
 mod identity;
 mod last_stat;
 mod limits;
+mod link;
 mod log;
 mod loss;
 mod measure;
@@ -62,6 +63,9 @@ fn main() -> ExitCode {
                 .map_err(system(program.name.clone()))
         }
         Command::Documents(documents) => documents::write(documents).map(|()| 0),
+        Command::LinkAgent(agent) => link::agent(agent).map(|()| 0),
+        Command::LinkServer(server) => link::serve(server).map(|()| 0),
+        Command::LinkProxy(proxy) => link::proxy(proxy).map(|()| 0),
         Command::PrivateEngine => private::main().map(|()| 0),
     };
     match done {

@@ -28,7 +28,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 use serde::{Deserialize, Serialize};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
@@ -64,7 +64,7 @@ pub(crate) struct Order {
 
 /// What came of it.
 #[derive(Debug, Serialize, Deserialize)]
-enum Answer {
+pub(crate) enum Answer {
     Ready {
         networks: Vec<Network>,
         port: String,
@@ -101,12 +101,24 @@ fn tunables(before: Option<OsString>) -> OsString {
     all
 }
 
-/// Starts the engine's process and gives it its order. In a process group of
-/// its own, so that the terminal's signals leave it alone. `signals` are those
-/// that the launcher has blocked.
+/// Starts the engine's process and gives it its order.
 pub(crate) fn start(
     order: &Order,
     listeners: &[OwnedFd],
+    signals: &Signals,
+) -> Result<(Child, OwnedFd), Error> {
+    let (child, ours) = start_helper(&[OsStr::new("__engine")], signals)?;
+    let borrowed: Vec<BorrowedFd<'_>> = listeners.iter().map(AsFd::as_fd).collect();
+    // An engine that has ended already is noticed when its answer is missing.
+    let _ = tell(&ours, order, &borrowed);
+    Ok((child, ours))
+}
+
+/// Starts this program once more, with these arguments and a channel to it on its standard
+/// input. In a process group of its own, so that the terminal's signals leave it alone.
+/// `signals` are those that the launcher has blocked.
+pub(crate) fn start_helper(
+    arguments: &[&OsStr],
     signals: &Signals,
 ) -> Result<(Child, OwnedFd), Error> {
     let fail = |errno: Errno| system("start the engine")(errno);
@@ -120,16 +132,13 @@ pub(crate) fn start(
     let program = std::env::current_exe().map_err(system("find this program's own file"))?;
     let mut command = Command::new(program);
     command
-        .arg("__engine")
+        .args(arguments)
         .stdin(Stdio::from(theirs))
         .stdout(Stdio::null())
         .process_group(0)
         .env(TUNABLES, tunables(std::env::var_os(TUNABLES)));
     signals.unblock_in(&mut command);
     let child = command.spawn().map_err(system("start the engine"))?;
-    let borrowed: Vec<BorrowedFd<'_>> = listeners.iter().map(AsFd::as_fd).collect();
-    // An engine that has ended already is noticed when its answer is missing.
-    let _ = tell(&ours, order, &borrowed);
     Ok((child, ours))
 }
 
@@ -161,7 +170,7 @@ pub(crate) fn session_is_open(channel: &OwnedFd) {
 }
 
 /// Sends a message, with descriptors beside it.
-fn tell<T: Serialize>(
+pub(crate) fn tell<T: Serialize>(
     channel: &OwnedFd,
     message: &T,
     fds: &[BorrowedFd<'_>],
@@ -195,14 +204,20 @@ fn hear<T: for<'a> Deserialize<'a>>(channel: &OwnedFd) -> std::io::Result<(T, Ve
     Ok((serde_json::from_slice(&bytes[..got.bytes])?, fds))
 }
 
+/// Takes what the standard input is, and leaves nothing there.
+pub(crate) fn take_stdin() -> Result<OwnedFd, Error> {
+    let stdin = std::io::stdin();
+    let taken = rustix::io::fcntl_dupfd_cloexec(&stdin, 3).map_err(system("take the order"))?;
+    let null = std::fs::File::open("/dev/null").map_err(system("open /dev/null"))?;
+    rustix::stdio::dup2_stdin(&null).map_err(system("close the standard input"))?;
+    Ok(taken)
+}
+
 /// The engine's process.
 pub(crate) fn main() -> Result<(), Error> {
     let _ = rustix::thread::set_name(c"longshore-eng");
     crate::limits::raise();
-    let stdin = std::io::stdin();
-    let channel = rustix::io::fcntl_dupfd_cloexec(&stdin, 3).map_err(system("take the order"))?;
-    let null = std::fs::File::open("/dev/null").map_err(system("open /dev/null"))?;
-    rustix::stdio::dup2_stdin(&null).map_err(system("close the standard input"))?;
+    let channel = take_stdin()?;
     let (order, listeners) = hear::<Order>(&channel).map_err(system(
         "take the order: `longshore __engine` is started by `longshore run`, not by hand",
     ))?;

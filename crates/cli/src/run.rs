@@ -2,7 +2,7 @@
 //! session, runs the program in it, and ends as the program ends.
 
 use crate::address::{Automatic, list};
-use crate::args::{EngineLoss, RunArguments};
+use crate::args::{EngineLoss, EngineName, RunArguments};
 use crate::awake::{self, Awake};
 use crate::config::geometry;
 use crate::errors::{ENGINE_LOST, Error, NOT_EXECUTABLE, OWN_FAILURE, SIGNAL_BASE, report, system};
@@ -15,8 +15,9 @@ use crate::private::{self, MOST_EXPOSED, Order, Started};
 use crate::runtime_dir::RuntimeDir;
 use crate::signals::{FORWARDED, Signal, Signals};
 use crate::warnings::Warnings;
-use crate::{expose, preload, program};
+use crate::{expose, link, preload, program};
 use longshore_hostif::attach;
+use longshore_link::Place;
 use rustix::process::{Pid, WaitOptions, WaitStatus, kill_process, wait};
 use std::io::IsTerminal;
 use std::net::IpAddr;
@@ -52,7 +53,11 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
         .then(|| Awake::hold(awake::open()))
         .transpose()?;
     let engine = match &arguments.engine {
-        Some(socket) => EngineInUse::Shared(socket.clone()),
+        Some(EngineName::Socket(socket)) => EngineInUse::Shared(socket.clone()),
+        Some(EngineName::Link(place)) => match start_link(arguments, place, &signals)? {
+            Ok(engine) => engine,
+            Err(signal) => return Ok(SIGNAL_BASE + signal.number as u8),
+        },
         None => match start_private(arguments, &signals)? {
             Ok(engine) => engine,
             Err(signal) => return Ok(SIGNAL_BASE + signal.number as u8),
@@ -188,6 +193,34 @@ fn start_private(
         if arguments.no_sandbox {
             say("it has no sandbox");
         }
+    }
+    Ok(Ok(EngineInUse::Private { pid, dir, started }))
+}
+
+/// Starts the host's end of a link, which is this run's engine to its programs, and waits until
+/// it is ready, or until a signal says that all is to end.
+fn start_link(
+    arguments: &RunArguments,
+    place: &Place,
+    signals: &Signals,
+) -> Result<Result<EngineInUse, Signal>, Error> {
+    let key = arguments.link_key.as_deref().ok_or(Error::LinkKeyMissing)?;
+    let dir = RuntimeDir::create()?;
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    let (child, channel) = link::start_agent(arguments, place, key, &dir.engine(), signals)?;
+    let pid = Pid::from_child(&child);
+    if let Some(signal) = interrupted(&channel, signals) {
+        let _ = kill_process(pid, rustix::process::Signal::TERM);
+        return Ok(Err(signal));
+    }
+    let started = private::answer(channel).map_err(|error| match error {
+        Error::EngineDied(_) => Error::EngineDied(last_words(pid)),
+        other => other,
+    })?;
+    dir.let_programs_in(rustix::process::geteuid().is_root())?;
+    if std::io::stderr().is_terminal() {
+        let networks = list(&started.networks);
+        say(&format!("engine at {networks}, by {}", started.port));
     }
     Ok(Ok(EngineInUse::Private { pid, dir, started }))
 }

@@ -103,7 +103,8 @@ impl RuntimeDir {
             (self.engine(), engine),
             (self.0.clone(), dir),
         ];
-        for (path, mode) in modes {
+        // The host's end of a link is no engine, and has no control socket.
+        for (path, mode) in modes.into_iter().filter(|(path, _)| path.exists()) {
             let mode = std::fs::Permissions::from_mode(mode);
             std::fs::set_permissions(&path, mode).map_err(|error| unusable(&path, error))?;
         }

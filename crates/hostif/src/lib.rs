@@ -32,7 +32,7 @@ pub use abi::{
     Stamp, StreamHalf, Versions, datagram_span, is_writable,
 };
 pub use adapter::AdapterChannel;
-pub use host::{HostChannel, HostSession, agent, warning};
+pub use host::{HostChannel, HostSession, StreamError, agent, warning};
 pub use longshore_ring::{Corrupt, NONE, SharedBytes};
 pub use meter::{Crossings, Meter};
 pub use transport::{Arena, ArenaError, Directory, PutError, ReleaseError, attach};

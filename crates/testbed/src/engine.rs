@@ -15,8 +15,9 @@ pub struct Engine<'l> {
 }
 
 impl<'l> Engine<'l> {
-    /// Starts one with the host's address; `more` is added to its configuration.
-    pub(crate) fn start(bed: &Testbed, host: Host<'l>, more: &str) -> Self {
+    /// Starts one with the host's address and these options; `more` is added to its
+    /// configuration.
+    pub(crate) fn start(bed: &Testbed, host: Host<'l>, more: &str, options: &[&str]) -> Self {
         let socket = bed.path(&format!("engine-{}.sock", host.ip()));
         let config = bed.file(
             &format!("engine-{}.toml", host.ip()),
@@ -34,6 +35,7 @@ impl<'l> Engine<'l> {
             .longshore()
             .args(["engine", "--config"])
             .arg(&config)
+            .args(options)
             .spawn();
         // Its socket exists a little before the engine is ready.
         crate::eventually("the engine serves", || {

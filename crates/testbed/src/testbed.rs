@@ -442,7 +442,13 @@ impl Host<'_> {
     /// A shared engine with this host's address. Longshore only.
     #[must_use]
     pub fn engine(&self, more: &str) -> Engine<'_> {
-        Engine::start(self.bed, self.clone(), more)
+        self.engine_with(more, &[])
+    }
+
+    /// The same with further options of `longshore engine`.
+    #[must_use]
+    pub fn engine_with(&self, more: &str, options: &[&str]) -> Engine<'_> {
+        Engine::start(self.bed, self.clone(), more, options)
     }
 
     /// The namespace in which it is: with Longshore, its engines.

@@ -236,6 +236,13 @@ impl Routes {
         self.narrow_paths.store(narrow, Ordering::Release);
     }
 
+    /// What the link takes of IPv4 and of IPv6, bytes.
+    pub fn mtu_of_link(&self) -> [u32; 2] {
+        self.link_mtu
+            .each_ref()
+            .map(|mtu| mtu.load(Ordering::Relaxed))
+    }
+
     /// The longest packet to `to` that the engine's link takes, bytes; what goes to the
     /// engine's own addresses uses no link.
     pub fn link_mtu(&self, to: IpAddr) -> usize {

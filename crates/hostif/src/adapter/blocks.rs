@@ -183,6 +183,13 @@ impl AdapterSession {
         }
     }
 
+    /// How many error reports are kept for the program of a socket.
+    pub fn set_error_reports(&self, id: SocketId, reports: u32) {
+        if let Some(block) = self.begun(id) {
+            self.write(&block.errors, reports);
+        }
+    }
+
     /// No error reports are kept for the program of a socket any more.
     pub fn forget_error_reports(&self, index: u32) {
         self.write(&self.arena.block(index).errors, 0);

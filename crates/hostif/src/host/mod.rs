@@ -7,7 +7,9 @@ pub mod agent;
 mod channel;
 mod coalesce;
 mod session;
+mod streams;
 pub mod warning;
 
 pub use channel::HostChannel;
 pub use session::HostSession;
+pub use streams::StreamError;

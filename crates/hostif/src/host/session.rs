@@ -4,16 +4,19 @@
 //! `sockets` has one for each session that it joined, and reaches blocks of sockets, waiters
 //! and what the engine says to all through it alone.
 
-use crate::abi::{MAILBOX_BYTES, Routes, SocketBlock};
-use crate::transport::Arena;
-use longshore_ring::{SharedLock, Waiter};
+use super::channel::HostChannel;
+use crate::abi::{Geometry, MAILBOX_BYTES, Routes, SocketBlock};
+use crate::transport::attach::Joined;
+use crate::transport::{Arena, ArenaError};
+use longshore_ring::{Doorbell, SharedLock, Waiter};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// The host's half of a session.
 #[derive(Debug)]
 pub struct HostSession {
-    arena: Arc<Arena>,
+    pub(super) arena: Arc<Arena>,
 }
 
 impl HostSession {
@@ -23,6 +26,30 @@ impl HostSession {
         Self {
             arena: arena.clone(),
         }
+    }
+
+    /// That of a session that this process has just joined, with its end of its channel and
+    /// what stays of the handshake: the connection, to be kept open, and the engine's doorbell.
+    ///
+    /// # Errors
+    /// [`ArenaError`] if the memory is no session's of a version that we speak.
+    pub fn open(joined: Joined) -> Result<(Self, HostChannel, OwnedFd, Doorbell), ArenaError> {
+        let arena = Arc::new(Arena::open(joined.arena, joined.geometry)?);
+        let channel = HostChannel::new(arena.clone(), joined.channel);
+        let doorbell = Doorbell::from_fd(joined.doorbell);
+        Ok((Self { arena }, channel, joined.connection, doorbell))
+    }
+
+    /// How many of each thing the session may have.
+    #[must_use]
+    pub fn geometry(&self) -> &Geometry {
+        self.arena.geometry()
+    }
+
+    /// The name by which the process of a channel claims waiters.
+    #[must_use]
+    pub fn name_of(&self, channel: u32) -> u32 {
+        self.arena.control(channel).pid.load(Ordering::Relaxed)
     }
 
     // ---- sockets ----

@@ -108,6 +108,48 @@ impl Request {
         }
     }
 
+    /// The same of another socket: of that which has another name where this goes.
+    #[must_use]
+    pub fn about(mut self, other: SocketId) -> Self {
+        match &mut self {
+            Self::Open { socket, .. }
+            | Self::Bind { socket, .. }
+            | Self::Listen { socket, .. }
+            | Self::Connect { socket, .. }
+            | Self::Edges { socket, .. }
+            | Self::Urgent { socket, .. }
+            | Self::Close { socket, .. }
+            | Self::Group { socket, .. }
+            | Self::SetOption { socket, .. }
+            | Self::Query { socket, .. }
+            | Self::Owner { socket, .. }
+            | Self::Subscribe { socket }
+            | Self::Unsubscribe { socket } => *socket = other,
+        }
+        self
+    }
+
+    /// The same, if it is answered, with another tag, and with another who sleeps for it.
+    #[must_use]
+    pub fn asked_as(mut self, other: u32, sleeper: Option<u16>) -> Self {
+        match &mut self {
+            Self::Bind { tag, waiter, .. }
+            | Self::Listen { tag, waiter, .. }
+            | Self::Connect { tag, waiter, .. }
+            | Self::Group { tag, waiter, .. }
+            | Self::Query { tag, waiter, .. }
+            | Self::Owner { tag, waiter, .. } => (*tag, *waiter) = (other, sleeper),
+            Self::Open { .. }
+            | Self::Edges { .. }
+            | Self::Urgent { .. }
+            | Self::Close { .. }
+            | Self::SetOption { .. }
+            | Self::Subscribe { .. }
+            | Self::Unsubscribe { .. } => {}
+        }
+        self
+    }
+
     /// The message that carries it.
     pub fn encode(&self) -> Message {
         let mut m = [0u64; 8];
@@ -276,6 +318,16 @@ impl Request {
 }
 
 impl Completion {
+    /// The same of another socket: of that which has another name where this goes.
+    #[must_use]
+    pub fn about(mut self, other: SocketId) -> Self {
+        match &mut self {
+            Self::Done { socket, .. } | Self::Edges { socket, .. } => *socket = other,
+            Self::More => {}
+        }
+        self
+    }
+
     /// The message that carries it.
     pub fn encode(&self) -> Message {
         let mut m = [0u64; 8];

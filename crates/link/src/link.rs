@@ -1,0 +1,187 @@
+//! One end of a link: what came over it and is not handled yet, and what is to go.
+
+use crate::carrier::{Carrier, HandshakeError};
+use crate::protocol::{BadFrame, Hello, Message, Parser, Refusal};
+use longshore_hostif::SocketId;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+/// Bytes that wait to go before nothing that can wait is added to them.
+const CONGESTED: usize = 512 * 1024;
+/// Bytes that are taken from the carrier at a time, about.
+const AT_ONCE: usize = 1024 * 1024;
+/// How long the other end may take for its greeting.
+const GREET_FOR: Duration = Duration::from_secs(15);
+
+/// Why a link is over.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// What carries it.
+    #[error(transparent)]
+    Carrier(#[from] HandshakeError),
+    /// What came means nothing.
+    #[error("the other end sent {0}")]
+    Frame(#[from] BadFrame),
+    /// What came cannot be.
+    #[error("the other end sent what cannot be: {0}")]
+    Claim(&'static str),
+    /// The engine's end serves us not, or no longer.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+/// One end of a link.
+pub struct Link {
+    carrier: Box<dyn Carrier>,
+    /// What came.
+    pub(crate) parser: Parser,
+    /// What is to go.
+    pub(crate) out: Outbox,
+    plain: Vec<u8>,
+}
+
+/// What is to go over a link.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    bytes: Vec<u8>,
+    sent: usize,
+    /// The carrier has more of it that did not go.
+    is_held_up: bool,
+}
+
+impl Outbox {
+    /// Adds a message.
+    pub(crate) fn put(&mut self, message: &Message<'_>) {
+        message.encode(&mut self.bytes);
+    }
+
+    /// Adds `len` bytes of a stream, which `fill` writes to their place, if it does.
+    pub(crate) fn put_payload<E>(
+        &mut self,
+        socket: SocketId,
+        at: u64,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let start = self.bytes.len();
+        self.put(&Message::Payload {
+            socket,
+            at,
+            bytes: &[],
+        });
+        let body = self.bytes.len();
+        self.bytes.resize(body + len, 0);
+        if let Err(e) = fill(&mut self.bytes[body..]) {
+            self.bytes.truncate(start);
+            return Err(e);
+        }
+        // The length is the lower half of the header's word.
+        let longer = (body - start - 8 + len) as u32;
+        self.bytes[start..start + 4].copy_from_slice(&longer.to_le_bytes());
+        Ok(())
+    }
+
+    /// Whether what can wait is to wait.
+    pub(crate) fn is_congested(&self) -> bool {
+        self.bytes.len() - self.sent >= CONGESTED
+    }
+
+    /// Whether something is still to go.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.len() == self.sent && !self.is_held_up
+    }
+}
+
+impl Link {
+    /// One end of a link that is carried by `carrier`.
+    #[must_use]
+    pub fn new(carrier: impl Carrier + 'static) -> Self {
+        Self {
+            carrier: Box::new(carrier),
+            parser: Parser::default(),
+            out: Outbox::default(),
+            plain: Vec::new(),
+        }
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.carrier.fd()
+    }
+
+    /// Takes what came, not all of it if it is much; whether there was any.
+    pub(crate) fn receive(&mut self) -> Result<bool, LinkError> {
+        let mut any = false;
+        while self.parser.len() < AT_ONCE {
+            self.plain.clear();
+            let more = self.carrier.receive(&mut self.plain);
+            self.parser.push(&self.plain);
+            if !more? {
+                break;
+            }
+            any = true;
+        }
+        Ok(any)
+    }
+
+    /// Sends what goes now.
+    pub(crate) fn send(&mut self) -> Result<(), LinkError> {
+        let out = &mut self.out;
+        out.is_held_up = !self.carrier.flush()?;
+        while !out.is_held_up && out.sent < out.bytes.len() {
+            out.sent += self.carrier.send(&out.bytes[out.sent..])?;
+            out.is_held_up = !self.carrier.flush()?;
+        }
+        if out.sent == out.bytes.len() {
+            out.bytes.clear();
+            out.sent = 0;
+        } else if out.sent >= CONGESTED {
+            out.bytes.drain(..out.sent);
+            out.sent = 0;
+        }
+        Ok(())
+    }
+
+    /// Waits for a message, for some time, and hands it to `take`: before anything else is
+    /// done on this link.
+    pub(crate) fn wait_for<T>(
+        &mut self,
+        take: impl Fn(Message<'_>) -> Option<Result<T, LinkError>>,
+    ) -> Result<T, LinkError> {
+        let until = Instant::now() + GREET_FOR;
+        loop {
+            self.send()?;
+            self.receive()?;
+            if let Some(message) = self.parser.peek()? {
+                let taken = take(message).ok_or(LinkError::Claim("a message out of turn"))?;
+                self.parser.take();
+                return taken;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(HandshakeError::Silent.into());
+            }
+            let left = Timespec::try_from(left).ok();
+            let mut fds = [PollFd::from_borrowed_fd(self.fd(), PollFlags::IN)];
+            let _ = poll(&mut fds, left.as_ref());
+        }
+    }
+
+    /// Waits for the greeting of the host's end, at the engine's.
+    ///
+    /// # Errors
+    /// [`LinkError`].
+    pub fn greeting(&mut self) -> Result<Hello, LinkError> {
+        self.wait_for(|message| match message {
+            Message::Hello(hello) => Some(Ok(hello)),
+            _ => None,
+        })
+    }
+
+    /// Tells the host's end why it is not served, or no longer; whether it hears of it is not
+    /// waited for.
+    pub fn refuse(&mut self, why: Refusal) {
+        self.out.put(&Message::Refused(why));
+        let _ = self.send();
+    }
+}

@@ -1,0 +1,548 @@
+//! The messages, and their bytes.
+
+use longshore_hostif::attach::SessionOptions;
+use longshore_hostif::{
+    Address, Agreed, CONGESTION_NAMES, Geometry, Loopback, MAILBOX_BYTES, MAX_ROUTES, Route,
+    SocketId, Versions,
+};
+use std::net::{IpAddr, Ipv6Addr};
+
+/// The version of the protocol. Both ends have the same.
+pub const VERSION: u16 = 1;
+/// Most bytes of a stream in one message.
+pub const PAYLOAD: usize = 64 * 1024;
+/// In the index of a socket that the engine's end has named.
+pub const ADAPTERS: u32 = 1 << 31;
+/// What a greeting begins with.
+const MAGIC: u64 = u64::from_le_bytes(*b"LONGLINK");
+
+/// Words of a descriptor.
+type Descriptor = [u64; 8];
+
+mod kind {
+    pub(super) const HELLO: u32 = 1;
+    pub(super) const WELCOME: u32 = 2;
+    pub(super) const REFUSED: u32 = 3;
+    pub(super) const DESCRIPTOR: u32 = 4;
+    pub(super) const PAYLOAD: u32 = 5;
+    pub(super) const ANSWER: u32 = 6;
+    pub(super) const ACCEPTED: u32 = 7;
+    pub(super) const WORDS: u32 = 8;
+    pub(super) const TABLE: u32 = 9;
+    pub(super) const GONE: u32 = 10;
+    pub(super) const BYE: u32 = 11;
+}
+
+/// A body is not what its kind has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BadMessage {
+    /// There is no such kind.
+    #[error("a message of unknown kind {0}")]
+    Kind(u32),
+    /// It is longer or shorter than its kind is.
+    #[error("a message of kind {0} with {1} bytes")]
+    Length(u32, usize),
+    /// A field has a value that cannot be.
+    #[error("a message of kind {0} with a bad {1}")]
+    Field(u32, &'static str),
+}
+
+/// What the host's end begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hello {
+    /// The version of the protocol that it speaks.
+    pub version: u16,
+    /// The version of the host/adapter interface's descriptors.
+    pub interface: u16,
+    /// What it wants of its session.
+    pub options: SessionOptions,
+}
+
+impl Hello {
+    /// That of this release.
+    #[must_use]
+    pub fn ours(options: SessionOptions) -> Self {
+        Self {
+            version: VERSION,
+            interface: Agreed::OURS.version,
+            options,
+        }
+    }
+
+    /// Whether this release can speak with who says it.
+    #[must_use]
+    pub fn is_understood(&self) -> bool {
+        let interface = Agreed {
+            version: self.interface,
+            ..Agreed::OURS
+        };
+        self.version == VERSION && Versions::OURS.include(&interface)
+    }
+}
+
+/// What the engine's end answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Welcome {
+    /// How much a session of the engine has.
+    pub geometry: Geometry,
+    /// What is bound to the wildcard is bound on the engine alone.
+    pub engine_alone: bool,
+}
+
+/// Why the engine's end serves nobody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[repr(u8)]
+pub enum Refusal {
+    /// It speaks another version.
+    #[error("it speaks another version of the link's protocol; use one release for both")]
+    Version = 1,
+    /// The engine gives no session.
+    #[error(
+        "its engine gives no session: it is ending, has no resources left, or does not serve this user"
+    )]
+    Engine = 2,
+    /// The session was over.
+    #[error("the session has ended")]
+    Over = 3,
+    /// What came over the link made no sense.
+    #[error("it did not understand what was sent")]
+    Protocol = 4,
+}
+
+impl Refusal {
+    fn from_raw(raw: u8) -> Option<Self> {
+        let all = [Self::Version, Self::Engine, Self::Over, Self::Protocol];
+        all.into_iter().find(|r| *r as u8 == raw)
+    }
+}
+
+/// A connection that a listener has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Accepted {
+    /// The listener.
+    pub listener: SocketId,
+    /// The connection, as the engine's end names it.
+    pub socket: SocketId,
+    /// Where its record stands in the listener's receive stream.
+    pub at: u64,
+    /// Its own address.
+    pub local: Address,
+    /// Its peer.
+    pub peer: Address,
+    /// Bytes that its send stream may hold.
+    pub send_limit: u32,
+}
+
+/// What the engine says of a socket beside descriptors.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Words {
+    /// Bytes that the send stream may hold; 0 leaves it to the host.
+    pub send_limit: u32,
+    /// Bytes that may be read before the engine is to be told; 0 leaves it to the host.
+    pub unsaid_limit: u32,
+    /// An error that is pending, an errno: 0 if there is none that is new.
+    pub errno: u32,
+    /// Error reports that the engine keeps.
+    pub reports: u32,
+    /// How far the send stream was sent, for TCP_NOTSENT_LOWAT.
+    pub sent: u64,
+    /// Connections wait to enter a listener's full queue.
+    pub waits: bool,
+}
+
+/// What the engine says to all programs of a session.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Table {
+    /// What it reaches.
+    pub routes: Vec<Route>,
+    /// Who has the loopback addresses.
+    pub loopback: Loopback,
+    /// What its link takes, of IPv4 and of IPv6, bytes.
+    pub link_mtu: [u32; 2],
+    /// Some path takes less.
+    pub has_narrow_paths: bool,
+    /// The congestion control that new sockets begin with.
+    pub congestion: u32,
+}
+
+/// A message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message<'a> {
+    /// The host's end greets.
+    Hello(Hello),
+    /// The engine's end greets.
+    Welcome(Welcome),
+    /// The engine's end serves nobody, or no longer.
+    Refused(Refusal),
+    /// A request, or a completion.
+    Descriptor(Descriptor),
+    /// Bytes of a socket's send stream, or of its receive stream.
+    Payload {
+        /// The socket.
+        socket: SocketId,
+        /// Where in the stream they belong: where the last that came of it ended.
+        at: u64,
+        /// The bytes.
+        bytes: &'a [u8],
+    },
+    /// A completion that answers a question, and the answer.
+    Answer(Descriptor, &'a [u8]),
+    /// A listener has a connection. Goes before the edge that tells of it.
+    Accepted(Accepted),
+    /// What the engine says of a socket.
+    Words(SocketId, Words),
+    /// What the engine says to all.
+    Table(Table),
+    /// The engine holds nothing any more of what a socket had sent that was closed.
+    Gone(SocketId),
+    /// The host's end has no programs any more.
+    Bye,
+}
+
+fn put_socket(to: &mut Vec<u8>, socket: SocketId) {
+    to.extend(socket.index.to_le_bytes());
+    to.extend(socket.generation.to_le_bytes());
+}
+
+fn put_words(to: &mut Vec<u8>, words: &[u64]) {
+    to.extend(words.iter().flat_map(|w| w.to_le_bytes()));
+}
+
+/// The fields of a body, taken from its beginning.
+struct Fields<'a> {
+    kind: u32,
+    len: usize,
+    rest: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], BadMessage> {
+        let (first, rest) = self
+            .rest
+            .split_first_chunk()
+            .ok_or(BadMessage::Length(self.kind, self.len))?;
+        self.rest = rest;
+        Ok(*first)
+    }
+
+    fn u8(&mut self) -> Result<u8, BadMessage> {
+        Ok(u8::from_le_bytes(self.array()?))
+    }
+
+    fn u16(&mut self) -> Result<u16, BadMessage> {
+        Ok(u16::from_le_bytes(self.array()?))
+    }
+
+    fn u32(&mut self) -> Result<u32, BadMessage> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    fn u64(&mut self) -> Result<u64, BadMessage> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    fn flag(&mut self, name: &'static str) -> Result<bool, BadMessage> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(BadMessage::Field(self.kind, name)),
+        }
+    }
+
+    fn words<const N: usize>(&mut self) -> Result<[u64; N], BadMessage> {
+        let mut words = [0; N];
+        for word in &mut words {
+            *word = self.u64()?;
+        }
+        Ok(words)
+    }
+
+    fn socket(&mut self) -> Result<SocketId, BadMessage> {
+        let (index, generation) = (self.u32()?, self.u32()?);
+        Ok(SocketId { index, generation })
+    }
+
+    fn all(&mut self, most: usize) -> Result<&'a [u8], BadMessage> {
+        if self.rest.len() > most {
+            return Err(BadMessage::Length(self.kind, self.len));
+        }
+        Ok(std::mem::take(&mut self.rest))
+    }
+
+    fn end(self) -> Result<(), BadMessage> {
+        match self.rest {
+            [] => Ok(()),
+            _ => Err(BadMessage::Length(self.kind, self.len)),
+        }
+    }
+
+    fn bad(&self, name: &'static str) -> BadMessage {
+        BadMessage::Field(self.kind, name)
+    }
+}
+
+impl Message<'_> {
+    fn kind(&self) -> u32 {
+        match self {
+            Self::Hello(_) => kind::HELLO,
+            Self::Welcome(_) => kind::WELCOME,
+            Self::Refused(_) => kind::REFUSED,
+            Self::Descriptor(_) => kind::DESCRIPTOR,
+            Self::Payload { .. } => kind::PAYLOAD,
+            Self::Answer(..) => kind::ANSWER,
+            Self::Accepted(_) => kind::ACCEPTED,
+            Self::Words(..) => kind::WORDS,
+            Self::Table(_) => kind::TABLE,
+            Self::Gone(_) => kind::GONE,
+            Self::Bye => kind::BYE,
+        }
+    }
+
+    /// Appends its frame to `to`.
+    pub fn encode(&self, to: &mut Vec<u8>) {
+        let start = to.len();
+        to.extend([0; 8]);
+        self.encode_body(to);
+        let len = (to.len() - start - 8) as u64;
+        let header = len | u64::from(self.kind()) << 32;
+        to[start..start + 8].copy_from_slice(&header.to_le_bytes());
+    }
+
+    fn encode_body(&self, to: &mut Vec<u8>) {
+        match self {
+            Self::Hello(hello) => hello.encode(to),
+            Self::Welcome(welcome) => welcome.encode(to),
+            Self::Refused(why) => to.push(*why as u8),
+            Self::Descriptor(words) => put_words(to, words),
+            Self::Payload { socket, at, bytes } => {
+                put_socket(to, *socket);
+                put_words(to, &[*at]);
+                to.extend_from_slice(bytes);
+            }
+            Self::Answer(words, bytes) => {
+                put_words(to, words);
+                to.extend_from_slice(bytes);
+            }
+            Self::Accepted(accepted) => accepted.encode(to),
+            Self::Words(socket, words) => {
+                put_socket(to, *socket);
+                words.encode(to);
+            }
+            Self::Table(table) => table.encode(to),
+            Self::Gone(socket) => put_socket(to, *socket),
+            Self::Bye => {}
+        }
+    }
+
+    /// Reads the body of a frame.
+    ///
+    /// # Errors
+    /// [`BadMessage`].
+    pub fn decode(kind: u32, body: &[u8]) -> Result<Message<'_>, BadMessage> {
+        let mut fields = Fields {
+            kind,
+            len: body.len(),
+            rest: body,
+        };
+        let message = match kind {
+            kind::HELLO => Message::Hello(Hello::decode(&mut fields)?),
+            kind::WELCOME => Message::Welcome(Welcome::decode(&mut fields)?),
+            kind::REFUSED => {
+                let why = Refusal::from_raw(fields.u8()?);
+                Message::Refused(why.ok_or(fields.bad("reason"))?)
+            }
+            kind::DESCRIPTOR => Message::Descriptor(fields.words()?),
+            kind::PAYLOAD => Message::Payload {
+                socket: fields.socket()?,
+                at: fields.u64()?,
+                bytes: fields.all(PAYLOAD)?,
+            },
+            kind::ANSWER => Message::Answer(fields.words()?, fields.all(MAILBOX_BYTES)?),
+            kind::ACCEPTED => Message::Accepted(Accepted::decode(&mut fields)?),
+            kind::WORDS => Message::Words(fields.socket()?, Words::decode(&mut fields)?),
+            kind::TABLE => Message::Table(Table::decode(&mut fields)?),
+            kind::GONE => Message::Gone(fields.socket()?),
+            kind::BYE => Message::Bye,
+            _ => return Err(BadMessage::Kind(kind)),
+        };
+        fields.end()?;
+        Ok(message)
+    }
+}
+
+impl Hello {
+    fn encode(&self, to: &mut Vec<u8>) {
+        put_words(to, &[MAGIC]);
+        to.extend(self.version.to_le_bytes());
+        to.extend(self.interface.to_le_bytes());
+        let kernel_too = self.options.kernel_too;
+        to.push(self.options.congestion.map_or(0, |place| place + 1));
+        to.push(kernel_too.map_or(0, |yes| 1 + u8::from(yes)));
+    }
+
+    fn decode(fields: &mut Fields<'_>) -> Result<Self, BadMessage> {
+        if fields.u64()? != MAGIC {
+            return Err(fields.bad("magic"));
+        }
+        let (version, interface) = (fields.u16()?, fields.u16()?);
+        let congestion = match fields.u8()? {
+            0 => None,
+            n if usize::from(n) <= CONGESTION_NAMES.len() => Some(n - 1),
+            _ => return Err(fields.bad("congestion control")),
+        };
+        let kernel_too = match fields.u8()? {
+            0 => None,
+            1 => Some(false),
+            2 => Some(true),
+            _ => return Err(fields.bad("owner of wildcards")),
+        };
+        Ok(Self {
+            version,
+            interface,
+            options: SessionOptions {
+                congestion,
+                kernel_too,
+            },
+        })
+    }
+}
+
+impl Welcome {
+    fn encode(&self, to: &mut Vec<u8>) {
+        let g = &self.geometry;
+        for n in [g.channels, g.waiters, g.sockets, g.snd_chunks, g.rcv_chunks] {
+            to.extend(n.to_le_bytes());
+        }
+        to.push(u8::from(self.engine_alone));
+    }
+
+    fn decode(fields: &mut Fields<'_>) -> Result<Self, BadMessage> {
+        let geometry = Geometry {
+            channels: fields.u32()?,
+            waiters: fields.u32()?,
+            sockets: fields.u32()?,
+            snd_chunks: fields.u32()?,
+            rcv_chunks: fields.u32()?,
+        };
+        if !geometry.is_valid() {
+            return Err(fields.bad("geometry"));
+        }
+        Ok(Self {
+            geometry,
+            engine_alone: fields.flag("flag")?,
+        })
+    }
+}
+
+impl Accepted {
+    fn encode(&self, to: &mut Vec<u8>) {
+        put_socket(to, self.listener);
+        put_socket(to, self.socket);
+        put_words(to, &[self.at]);
+        put_words(to, &self.local.0);
+        put_words(to, &self.peer.0);
+        to.extend(self.send_limit.to_le_bytes());
+    }
+
+    fn decode(fields: &mut Fields<'_>) -> Result<Self, BadMessage> {
+        Ok(Self {
+            listener: fields.socket()?,
+            socket: fields.socket()?,
+            at: fields.u64()?,
+            local: Address(fields.words()?),
+            peer: Address(fields.words()?),
+            send_limit: fields.u32()?,
+        })
+    }
+}
+
+impl Words {
+    fn encode(&self, to: &mut Vec<u8>) {
+        for word in [self.send_limit, self.unsaid_limit, self.errno, self.reports] {
+            to.extend(word.to_le_bytes());
+        }
+        put_words(to, &[self.sent]);
+        to.push(u8::from(self.waits));
+    }
+
+    fn decode(fields: &mut Fields<'_>) -> Result<Self, BadMessage> {
+        Ok(Self {
+            send_limit: fields.u32()?,
+            unsaid_limit: fields.u32()?,
+            errno: fields.u32()?,
+            reports: fields.u32()?,
+            sent: fields.u64()?,
+            waits: fields.flag("flag")?,
+        })
+    }
+}
+
+impl Table {
+    fn encode(&self, to: &mut Vec<u8>) {
+        to.push(u8::from(self.loopback == Loopback::Engine));
+        to.push(u8::from(self.has_narrow_paths));
+        for word in [self.link_mtu[0], self.link_mtu[1], self.congestion] {
+            to.extend(word.to_le_bytes());
+        }
+        let routes = &self.routes[..self.routes.len().min(MAX_ROUTES)];
+        to.push(routes.len() as u8);
+        for route in routes {
+            let address = match route.address {
+                IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+                IpAddr::V6(ip) => ip,
+            };
+            to.extend(address.octets());
+            to.push(route.prefix_len);
+            to.push(u8::from(route.address.is_ipv6()));
+            to.push(u8::from(route.local));
+            to.extend(route.scope.to_le_bytes());
+        }
+    }
+
+    fn decode(fields: &mut Fields<'_>) -> Result<Self, BadMessage> {
+        let loopback = match fields.flag("owner of loopback")? {
+            true => Loopback::Engine,
+            false => Loopback::Kernel,
+        };
+        let has_narrow_paths = fields.flag("flag")?;
+        let link_mtu = [fields.u32()?, fields.u32()?];
+        let congestion = fields.u32()?;
+        if congestion as usize >= CONGESTION_NAMES.len() {
+            return Err(fields.bad("congestion control"));
+        }
+        let count = usize::from(fields.u8()?);
+        if count > MAX_ROUTES {
+            return Err(fields.bad("count of routes"));
+        }
+        let routes: Result<_, _> = (0..count).map(|_| route(fields)).collect();
+        Ok(Self {
+            routes: routes?,
+            loopback,
+            link_mtu,
+            has_narrow_paths,
+            congestion,
+        })
+    }
+}
+
+fn route(fields: &mut Fields<'_>) -> Result<Route, BadMessage> {
+    let address = Ipv6Addr::from(fields.array::<16>()?);
+    let prefix_len = fields.u8()?;
+    let (address, longest) = match (fields.flag("family")?, address.to_ipv4_mapped()) {
+        (true, _) => (IpAddr::V6(address), 128),
+        (false, Some(ip)) => (IpAddr::V4(ip), 32),
+        (false, None) => return Err(fields.bad("address")),
+    };
+    if prefix_len > longest {
+        return Err(fields.bad("prefix"));
+    }
+    Ok(Route {
+        address,
+        prefix_len,
+        local: fields.flag("flag")?,
+        scope: fields.u32()?,
+    })
+}
+
+#[cfg(test)]
+mod tests;

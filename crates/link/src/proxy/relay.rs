@@ -1,0 +1,611 @@
+//! The sockets of a link at the engine's end: requests go to the engine, what it says comes
+//! back, and payload goes both ways.
+
+use super::ProxyError;
+use crate::link::{LinkError, Outbox};
+use crate::protocol::{ADAPTERS, Accepted, Message, PAYLOAD, Words};
+use longshore_hostif::{
+    ACCEPT_RECORD, AcceptRecord, Address, BlockFlags, Completion, EdgeFlags, Edges, HostChannel,
+    HostSession, PutError, Request, STREAM_MAX, SocketId, SocketKind,
+};
+use longshore_ring::Doorbell;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::Ordering;
+
+/// Questions that wait for their turn, at most: no host's end has more processes.
+const MOST_QUERIES: usize = 2048;
+/// Connections that are told of before their listeners, at which those are looked through that
+/// are none any more.
+const MOST_EARLY: usize = 1024;
+/// ENOBUFS: what is asked of a socket for which there was no block.
+const NO_BUFFERS: u16 = 105;
+/// ECONNRESET.
+const RESET: u16 = 104;
+
+/// What became of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Handled {
+    Done,
+    /// It is to be tried again: there is no room.
+    NoRoom,
+    /// It was the last.
+    Over,
+}
+
+/// A socket of the session.
+#[derive(Debug)]
+struct Mirror {
+    /// Its block here.
+    id: SocketId,
+    is_stream: bool,
+    is_listener: bool,
+    /// How far its send stream was written here.
+    written: u64,
+    /// How far its receive stream went over the link.
+    relayed: u64,
+    /// Where its edges are, and what is to be told.
+    edges: Edges,
+    is_due: bool,
+    /// What was told of it beside descriptors.
+    words: Words,
+}
+
+/// The sockets of a link at the engine's end.
+#[derive(Debug)]
+pub(super) struct Relay {
+    waiter: u32,
+    /// By the names that go over the link.
+    sockets: HashMap<SocketId, Mirror>,
+    /// The names of those with a block, by its index.
+    names: HashMap<u32, SocketId>,
+    /// Those of which the host's end is to be told.
+    due: VecDeque<SocketId>,
+    /// Closed ones that the engine still has, of which the host's end waits to hear.
+    closing: Vec<(SocketId, SocketId)>,
+    /// Questions: there is one mailbox.
+    queries: VecDeque<Request>,
+    asked: Option<(u32, SocketId)>,
+    /// Where the edges of connections are of which the listener's record was not read yet.
+    early: HashMap<SocketId, Edges>,
+}
+
+fn claim(what: &'static str) -> ProxyError {
+    LinkError::Claim(what).into()
+}
+
+/// Puts a request into the ring, if there is room.
+fn put(channel: &mut HostChannel, request: &Request) -> Result<Handled, ProxyError> {
+    match channel.put(request) {
+        Ok(()) => Ok(Handled::Done),
+        Err(PutError::Full) => Ok(Handled::NoRoom),
+        Err(PutError::Corrupt(_)) => Err(ProxyError::Broken),
+    }
+}
+
+impl Relay {
+    pub(super) fn new(waiter: u32) -> Self {
+        Self {
+            waiter,
+            sockets: HashMap::new(),
+            names: HashMap::new(),
+            due: VecDeque::new(),
+            closing: Vec::new(),
+            queries: VecDeque::new(),
+            asked: None,
+            early: HashMap::new(),
+        }
+    }
+
+    pub(super) fn is_closing_any(&self) -> bool {
+        !self.closing.is_empty()
+    }
+
+    // ---- from the host's end ----
+
+    /// Does what a message says. One for which there is no room changes nothing but what can
+    /// be changed again.
+    pub(super) fn handle(
+        &mut self,
+        message: Message<'_>,
+        host: &HostSession,
+        channel: &mut HostChannel,
+        out: &mut Outbox,
+    ) -> Result<Handled, ProxyError> {
+        match message {
+            Message::Payload { socket, at, bytes } => self.write(host, socket, at, bytes),
+            Message::Descriptor(words) => {
+                let request = Request::decode(&words).map_err(|_| claim("no request"))?;
+                self.request(request, host, channel, out)
+            }
+            Message::Bye => Ok(Handled::Over),
+            _ => Err(claim("a message that is the engine's end's")),
+        }
+    }
+
+    fn write(
+        &mut self,
+        host: &HostSession,
+        socket: SocketId,
+        at: u64,
+        bytes: &[u8],
+    ) -> Result<Handled, ProxyError> {
+        let Some(mirror) = self.sockets.get_mut(&socket) else {
+            // For want of a block; its requests are answered so.
+            return Ok(Handled::Done);
+        };
+        let end = at.checked_add(bytes.len() as u64);
+        let end = end.ok_or(claim("a place beyond all"))?;
+        // What found no room at first is written now.
+        if mirror.written < at || mirror.written > end {
+            return Err(claim("payload out of order"));
+        }
+        if end.saturating_sub(mirror.edges.snd_acked) > STREAM_MAX {
+            return Err(claim("more than a send stream holds"));
+        }
+        let rest = &bytes[(mirror.written - at) as usize..];
+        let written = host.append(mirror.id.index, rest)?;
+        mirror.written += written as u64;
+        if written == rest.len() {
+            Ok(Handled::Done)
+        } else {
+            Ok(Handled::NoRoom)
+        }
+    }
+
+    fn request(
+        &mut self,
+        request: Request,
+        host: &HostSession,
+        channel: &mut HostChannel,
+        out: &mut Outbox,
+    ) -> Result<Handled, ProxyError> {
+        let name = request.socket();
+        // The proxy is to be woken for the answer.
+        let request = match request.asked() {
+            Some((tag, _)) => request.asked_as(tag, u16::try_from(self.waiter).ok()),
+            None => request,
+        };
+        if let Request::Open { kind, flags, .. } = request {
+            if name.index & ADAPTERS != 0 || self.sockets.contains_key(&name) {
+                return Err(claim("a socket that there is"));
+            }
+            let Some(id) = host.open_block(channel.index(), kind, flags)? else {
+                Self::say_dead(name, NO_BUFFERS, out);
+                return Ok(Handled::Done);
+            };
+            let opened = put(channel, &request.about(id))?;
+            if opened == Handled::NoRoom {
+                host.give_unopened_back(channel.index(), id)?;
+                return Ok(opened);
+            }
+            self.enter(name, id, kind == SocketKind::Stream, host);
+            return Ok(Handled::Done);
+        }
+        let Some(mirror) = self.sockets.get_mut(&name) else {
+            if let Some((tag, _)) = request.asked() {
+                let none = answer(name, tag, NO_BUFFERS);
+                out.put(&Message::Descriptor(none.encode()));
+            }
+            if matches!(request, Request::Close { .. }) {
+                out.put(&Message::Gone(name));
+            }
+            return Ok(Handled::Done);
+        };
+        let id = mirror.id;
+        match request {
+            Request::Edges {
+                snd_edge,
+                rcv_consumed,
+                ..
+            }
+            | Request::Urgent {
+                snd_edge,
+                rcv_consumed,
+                ..
+            }
+            | Request::Close {
+                snd_edge,
+                rcv_consumed,
+                ..
+            } => {
+                if snd_edge > mirror.written || rcv_consumed > mirror.relayed {
+                    return Err(claim("an edge beyond what there is"));
+                }
+                host.note_consumed(id.index, rcv_consumed);
+            }
+            Request::Listen { .. } => mirror.is_listener = true,
+            Request::Query { tag, .. } => {
+                if self.asked.is_some() {
+                    if self.queries.len() >= MOST_QUERIES {
+                        return Err(claim("more questions than there are processes"));
+                    }
+                    self.queries.push_back(request);
+                    return Ok(Handled::Done);
+                }
+                let asked = put(channel, &request.about(id))?;
+                if asked == Handled::Done {
+                    self.asked = Some((tag, name));
+                }
+                return Ok(asked);
+            }
+            Request::Subscribe { .. } | Request::Unsubscribe { .. } | Request::Owner { .. } => {
+                return Err(claim("a request that is not for the engine"));
+            }
+            _ => {}
+        }
+        let done = put(channel, &request.about(id))?;
+        if done == Handled::Done && matches!(request, Request::Close { .. }) {
+            self.close(name, host, channel.index(), out);
+        }
+        Ok(done)
+    }
+
+    fn enter(&mut self, name: SocketId, id: SocketId, is_stream: bool, host: &HostSession) {
+        host.block(id.index).add_waiter(self.waiter);
+        self.names.insert(id.index, name);
+        let mirror = Mirror {
+            id,
+            is_stream,
+            is_listener: false,
+            written: 0,
+            relayed: 0,
+            edges: Edges::default(),
+            is_due: false,
+            words: Words::default(),
+        };
+        self.sockets.insert(name, mirror);
+    }
+
+    /// There is no such socket here: to the host's end it is dead.
+    fn say_dead(name: SocketId, errno: u16, out: &mut Outbox) {
+        let edges = Edges {
+            flags: EdgeFlags::DEAD,
+            errno,
+            ..Edges::default()
+        };
+        let dead = Completion::Edges {
+            socket: name,
+            edges,
+        };
+        out.put(&Message::Descriptor(dead.encode()));
+    }
+
+    /// A socket was closed. The host's end keeps its memory until the engine needs it no more.
+    fn close(&mut self, name: SocketId, host: &HostSession, channel: u32, out: &mut Outbox) {
+        let Some(mirror) = self.sockets.remove(&name) else {
+            return;
+        };
+        self.names.remove(&mirror.id.index);
+        host.set_held(channel, mirror.id.index, false);
+        if mirror.edges.snd_acked == mirror.written {
+            out.put(&Message::Gone(name));
+        } else {
+            self.closing.push((name, mirror.id));
+        }
+    }
+
+    /// Tells the host's end of closed sockets of which the engine has nothing any more.
+    pub(super) fn look_at_closing(&mut self, host: &HostSession, out: &mut Outbox) {
+        self.closing.retain(|(name, id)| {
+            let is_there = host.block(id.index).is(*id);
+            if !is_there {
+                out.put(&Message::Gone(*name));
+            }
+            is_there
+        });
+    }
+
+    /// Resets all connections: nobody is at the other end any more.
+    pub(super) fn reset_all(
+        &mut self,
+        host: &HostSession,
+        channel: &mut HostChannel,
+        doorbell: &Doorbell,
+    ) {
+        for (_, mirror) in self.sockets.drain() {
+            let reset = Request::Close {
+                socket: mirror.id,
+                snd_edge: mirror.written,
+                rcv_consumed: mirror.relayed,
+                linger: Some(0),
+            };
+            while channel.put(&reset) == Err(PutError::Full) {
+                channel.publish(doorbell, true);
+                // The engine may wait for room in the other ring.
+                while let Ok(Some(_)) = channel.get() {}
+                channel.release();
+                if host.is_closed() {
+                    return;
+                }
+                std::thread::yield_now();
+            }
+        }
+        channel.publish(doorbell, true);
+    }
+
+    // ---- from the engine ----
+
+    /// Takes what the engine has said; whether it has said anything.
+    pub(super) fn take_completions(
+        &mut self,
+        host: &HostSession,
+        channel: &mut HostChannel,
+        doorbell: &Doorbell,
+        out: &mut Outbox,
+    ) -> Result<bool, ProxyError> {
+        let (mut any, mut is_more) = (false, false);
+        while let Some(completion) = channel.get()? {
+            any = true;
+            match completion {
+                Some(Completion::Edges { socket, edges }) => {
+                    self.note_edges(host, socket, edges)?
+                }
+                Some(done @ Completion::Done { socket, tag, .. }) => {
+                    self.answered(host, channel.index(), done, socket, tag, out);
+                }
+                Some(Completion::More) => is_more = true,
+                None => {}
+            }
+        }
+        if any {
+            channel.release();
+        }
+        if is_more {
+            channel.ask_for_more(doorbell);
+        }
+        while self.asked.is_none()
+            && let Some(query) = self.queries.front().copied()
+        {
+            let name = query.socket();
+            let done = match (self.sockets.get(&name), query.asked()) {
+                (Some(mirror), Some((tag, _))) => {
+                    let put = put(channel, &query.about(mirror.id))?;
+                    if put == Handled::NoRoom {
+                        break;
+                    }
+                    self.asked = Some((tag, name));
+                    None
+                }
+                (_, asked) => asked.map(|(tag, _)| answer(name, tag, NO_BUFFERS)),
+            };
+            if let Some(done) = done {
+                out.put(&Message::Descriptor(done.encode()));
+            }
+            self.queries.pop_front();
+        }
+        Ok(any)
+    }
+
+    fn note_edges(
+        &mut self,
+        host: &HostSession,
+        socket: SocketId,
+        edges: Edges,
+    ) -> Result<(), ProxyError> {
+        let name = self.names.get(&socket.index).copied();
+        let mirror = name.and_then(|name| self.sockets.get_mut(&name));
+        let (Some(name), Some(mirror)) = (name, mirror.filter(|m| m.id == socket)) else {
+            self.note_early(host, socket, edges);
+            return Ok(());
+        };
+        host.acknowledge(socket.index, edges.snd_acked)?;
+        let old = mirror.edges;
+        // An error that was not told yet is not forgotten for what comes after it.
+        let unsaid = if mirror.is_due {
+            old.flags & EdgeFlags::SOFT_ERROR
+        } else {
+            EdgeFlags::empty()
+        };
+        mirror.edges = Edges {
+            rcv_edge: edges.rcv_edge.max(old.rcv_edge),
+            snd_acked: edges.snd_acked.max(old.snd_acked),
+            flags: edges.flags | unsaid,
+            errno: if edges.errno == 0 && mirror.is_due {
+                old.errno
+            } else {
+                edges.errno
+            },
+            rcv_urgent: edges.rcv_urgent.max(old.rcv_urgent),
+        };
+        self.note_due(name);
+        Ok(())
+    }
+
+    /// The engine tells of a socket that is not known: of a connection before the listener's
+    /// record of it was read, or of one that was just closed.
+    fn note_early(&mut self, host: &HostSession, socket: SocketId, edges: Edges) {
+        let is_there = |id: &SocketId| {
+            let block = host.get_block(id.index);
+            block.is_some_and(|b| b.is(*id) || b.next_generation() == id.generation)
+        };
+        if self.early.len() >= MOST_EARLY {
+            self.early.retain(|id, _| is_there(id));
+        }
+        if is_there(&socket) {
+            self.early.insert(socket, edges);
+        }
+    }
+
+    fn note_due(&mut self, name: SocketId) {
+        if let Some(mirror) = self.sockets.get_mut(&name)
+            && !mirror.is_due
+        {
+            mirror.is_due = true;
+            self.due.push_back(name);
+        }
+    }
+
+    /// Passes an answer on, with what is in the mailbox if it was a question.
+    fn answered(
+        &mut self,
+        host: &HostSession,
+        channel: u32,
+        done: Completion,
+        socket: SocketId,
+        tag: u32,
+        out: &mut Outbox,
+    ) {
+        let name = self.names.get(&socket.index).copied();
+        let done = done.about(name.unwrap_or(socket));
+        if self.asked.is_some_and(|(asked, _)| asked == tag) {
+            let name = self.asked.take().map(|(_, name)| name);
+            let len = match done {
+                Completion::Done {
+                    errno: 0, value, ..
+                } => value as usize,
+                _ => 0,
+            };
+            let mailbox = host.read_mailbox(channel);
+            let bytes = &mailbox[..len.min(mailbox.len())];
+            out.put(&Message::Answer(done.encode(), bytes));
+            // What was asked for may have been taken off a queue.
+            if let Some(name) = name {
+                self.look_at_words_of(name, host, out);
+            }
+        } else {
+            out.put(&Message::Descriptor(done.encode()));
+        }
+    }
+
+    /// Sends what the engine has delivered, and where the edges of sockets are, as long as
+    /// there is room.
+    pub(super) fn tell(&mut self, host: &HostSession, out: &mut Outbox) -> Result<(), ProxyError> {
+        while !out.is_congested()
+            && let Some(name) = self.due.pop_front()
+        {
+            self.look_at_words_of(name, host, out);
+            let Some(mirror) = self.sockets.get_mut(&name) else {
+                continue;
+            };
+            if mirror.is_listener {
+                self.tell_of_connections(name, host, out)?;
+                continue;
+            }
+            let left = mirror.edges.rcv_edge - mirror.relayed;
+            let len = left.min(PAYLOAD as u64) as usize;
+            if len != 0 {
+                let (at, index) = (mirror.relayed, mirror.id.index);
+                out.put_payload(name, at, len, |to| host.copy_received(index, at, to))?;
+                mirror.relayed += len as u64;
+            }
+            let mut edges = mirror.edges;
+            if mirror.relayed != edges.rcv_edge {
+                self.due.push_back(name);
+                if !mirror.is_stream {
+                    // Half a record is no news.
+                    continue;
+                }
+                edges.rcv_edge = mirror.relayed;
+                edges.flags -= EdgeFlags::PEER_FIN | EdgeFlags::DEAD | EdgeFlags::SOFT_ERROR;
+            } else {
+                mirror.is_due = false;
+                mirror.edges.flags -= EdgeFlags::SOFT_ERROR;
+            }
+            let told = Completion::Edges {
+                socket: name,
+                edges,
+            };
+            out.put(&Message::Descriptor(told.encode()));
+        }
+        Ok(())
+    }
+
+    /// A listener has connections, or something else is to be told of it.
+    fn tell_of_connections(
+        &mut self,
+        listener: SocketId,
+        host: &HostSession,
+        out: &mut Outbox,
+    ) -> Result<(), ProxyError> {
+        loop {
+            let Some(mirror) = self.sockets.get_mut(&listener) else {
+                return Ok(());
+            };
+            if mirror.relayed >= mirror.edges.rcv_edge {
+                mirror.is_due = false;
+                let told = Completion::Edges {
+                    socket: listener,
+                    edges: mirror.edges,
+                };
+                mirror.edges.flags -= EdgeFlags::SOFT_ERROR;
+                out.put(&Message::Descriptor(told.encode()));
+                return Ok(());
+            }
+            let mut record = [0; ACCEPT_RECORD];
+            let (at, index) = (mirror.relayed, mirror.id.index);
+            host.copy_received(index, at, &mut record)?;
+            mirror.relayed += ACCEPT_RECORD as u64;
+            let record = AcceptRecord::decode(&record);
+            let block = host.get_block(record.socket.index);
+            let block = block.ok_or(ProxyError::Broken)?;
+            let name = SocketId {
+                index: record.socket.index | ADAPTERS,
+                ..record.socket
+            };
+            out.put(&Message::Accepted(Accepted {
+                listener,
+                socket: name,
+                at,
+                local: record.local,
+                peer: record.peer,
+                send_limit: record.send_limit,
+            }));
+            if !block.begin_accepted(&record, host.block(index)) {
+                // The connection has ended meanwhile.
+                self.early.remove(&record.socket);
+                Self::say_dead(name, RESET, out);
+                continue;
+            }
+            host.note_used(record.socket.index);
+            self.enter(name, record.socket, true, host);
+            if let Some(edges) = self.early.remove(&record.socket) {
+                self.note_edges(host, record.socket, edges)?;
+            }
+        }
+    }
+
+    /// Tells the host's end of words of a socket that have changed.
+    fn look_at_words_of(&mut self, name: SocketId, host: &HostSession, out: &mut Outbox) {
+        let Some(mirror) = self.sockets.get_mut(&name) else {
+            return;
+        };
+        let block = host.block(mirror.id.index);
+        let word = |word: &std::sync::atomic::AtomicU32| word.load(Ordering::Acquire);
+        let errno = if word(&block.errno) == 0 {
+            0
+        } else {
+            block.take_errno()
+        };
+        let words = Words {
+            send_limit: word(&block.snd.limit),
+            unsaid_limit: word(&block.heed),
+            errno,
+            reports: word(&block.errors),
+            sent: block.snd.urgent_come.load(Ordering::Acquire),
+            waits: block.flags().contains(BlockFlags::HAS_LINE),
+        };
+        if words != mirror.words {
+            out.put(&Message::Words(name, words));
+            mirror.words = Words { errno: 0, ..words };
+        }
+    }
+
+    /// The same, of all sockets.
+    pub(super) fn look_at_all_words(&mut self, host: &HostSession, out: &mut Outbox) {
+        let names: Vec<SocketId> = self.sockets.keys().copied().collect();
+        for name in names {
+            self.look_at_words_of(name, host, out);
+        }
+    }
+}
+
+/// An answer that the engine is not asked for.
+fn answer(socket: SocketId, tag: u32, errno: u16) -> Completion {
+    Completion::Done {
+        socket,
+        tag,
+        errno,
+        value: 0,
+        address: Address::NONE,
+    }
+}
