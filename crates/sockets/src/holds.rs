@@ -23,6 +23,9 @@ const WATCHED: u64 = 4;
 /// No other process can have it: it was made or accepted here, and not handed
 /// on since.
 const ALONE: u64 = 8;
+/// It came from elsewhere, so that what was told of it on this channel may have been told to
+/// the image of the process before an `exec`.
+const ADOPTED: u64 = 16;
 
 const COUNT: u64 = 0xffff_ffff;
 
@@ -109,7 +112,7 @@ impl Host {
         if let Some(socket) = self.acquire(id) {
             return Some(socket);
         }
-        let socket = self.take_hold(id, 0)?;
+        let socket = self.take_hold(id, ADOPTED)?;
         socket.subscribe(Wake::Soon);
         Some(socket)
     }
@@ -132,6 +135,13 @@ impl Host {
             return None;
         }
         Some(socket)
+    }
+
+    /// Whether what this channel was told of the connections that wait at listener `id` was
+    /// told to this image of the process. If not, what is accepted is asked for again, at the
+    /// price of a request.
+    pub(crate) fn has_heard_of_waiting(&self, id: SocketId) -> bool {
+        self.marks[id.index as usize].load(Ordering::Relaxed) & ADOPTED == 0
     }
 
     /// How this process has socket `id`.

@@ -132,7 +132,8 @@ impl Socket {
                 continue;
             }
             let ours = record.subscriber.map(u32::from) == Some(host.own_channel());
-            let accepted = host.adopt_accepted(record.socket, ours);
+            let heard = ours && host.has_heard_of_waiting(self.id);
+            let accepted = host.adopt_accepted(record.socket, heard);
             block.rcv.done.store(next, Ordering::Release);
             block.rcv.told.fetch_max(next, Ordering::AcqRel);
             let request = edges(block, self.id, EdgeFlags::empty());

@@ -316,6 +316,93 @@ static void exec_without_fork(void) {
   }
 }
 
+/* Run as "exec_server": serves who waits at the listener named in EXEC_FD. */
+static void exec_server(void) {
+  if (!getenv("EXEC_FD"))
+    return;
+  int listener = atoi(getenv("EXEC_FD"));
+  for (int i = 0; i < 3; i++) {
+    char buf[4];
+    int fd = SYS(accept(listener, 0, 0));
+    receive_all(fd, buf, i == 2 ? 4 : i);
+    if (i < 2)
+      IS(read(fd, buf, 1), 0);
+    send_all(fd, "okay", 4);
+    SYS(close(fd));
+  }
+}
+
+/* A process that replaces itself when somebody has connected, as inetd and systemd do it:
+ * what has come on connections that nobody has accepted is told to who comes after. */
+static void exec_with_connections_that_wait(void) {
+  for (int how = 0; how < 2; how++) {
+    int listener = my_listener(8), far[3];
+    struct sockaddr_in a = name_of(listener);
+    for (int i = 0; i < 3; i++) {
+      far[i] = far_socket(SOCK_STREAM);
+      SYS(far_connect(far[i], a));
+    }
+    /* Nothing and one byte, both with the end behind them; and four bytes. */
+    SYS(shutdown(far[0], SHUT_WR));
+    send_all(far[1], "x", 1);
+    SYS(shutdown(far[1], SHUT_WR));
+    send_all(far[2], "exec", 4);
+    sleep_ms(50);
+    pid_t child = SYS(fork());
+    if (!child) {
+      /* How the image before the other looks, or that it does not. */
+      if (how == 1)
+        IS(ready(listener, POLLIN, 5000), POLLIN);
+      char number[16];
+      snprintf(number, sizeof number, "%d", listener);
+      setenv("EXEC_FD", number, 1);
+      execl("/proc/self/exe", "exec", "exec_server", (char *)0);
+      _exit(9);
+    }
+    SYS(close(listener));
+    for (int i = 0; i < 3; i++) {
+      char buf[4];
+      receive_all(far[i], buf, 4);
+      SYS(close(far[i]));
+    }
+    joined(child);
+  }
+}
+
+/* The same of one that has made the listener itself, so that it was told of them already. */
+static void exec_of_who_listens(void) {
+  int from_child[2];
+  SYS(pipe(from_child));
+  pid_t child = SYS(fork());
+  if (!child) {
+    int listener = my_listener(8);
+    struct sockaddr_in a = name_of(listener);
+    SYS(write(from_child[1], &a, sizeof a));
+    sleep_ms(500); /* in which all comes, and is not looked at */
+    char number[16];
+    snprintf(number, sizeof number, "%d", listener);
+    setenv("EXEC_FD", number, 1);
+    execl("/proc/self/exe", "exec", "exec_server", (char *)0);
+    _exit(9);
+  }
+  struct sockaddr_in a;
+  receive_all(from_child[0], &a, sizeof a);
+  int far[3];
+  for (int i = 0; i < 3; i++) {
+    far[i] = far_socket(SOCK_STREAM);
+    SYS(far_connect(far[i], a));
+    send_all(far[i], "exec", i == 2 ? 4 : i);
+    if (i < 2)
+      SYS(shutdown(far[i], SHUT_WR));
+  }
+  for (int i = 0; i < 3; i++) {
+    char buf[4];
+    receive_all(far[i], buf, 4);
+    SYS(close(far[i]));
+  }
+  joined(child);
+}
+
 static void exec_closes_what_is_marked(void) {
   EACH_PAIR(mine, far) {
     pid_t child = SYS(fork());
@@ -946,6 +1033,9 @@ const struct check CHECKS[] = {
     {"exec_child", exec_child},
     {"exec_keeps_it", exec_keeps_it},
     {"exec_without_fork", exec_without_fork},
+    {"exec_server", exec_server},
+    {"exec_with_connections_that_wait", exec_with_connections_that_wait},
+    {"exec_of_who_listens", exec_of_who_listens},
     {"exec_closes_what_is_marked", exec_closes_what_is_marked},
     {"another_program_gets_it_as_stdio", another_program_gets_it_as_stdio},
     {"exec_stdio", exec_stdio},
