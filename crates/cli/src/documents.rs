@@ -92,6 +92,8 @@ fn manual(command: &Command) -> std::io::Result<Vec<u8>> {
         "longshore-measure-predict",
         "longshore-measure-host",
         "longshore-measure-path",
+        "longshore-measure-sweep",
+        "longshore-measure-latency",
         "longshore-measure-all",
     ];
     let others: Vec<String> = others
@@ -203,6 +205,8 @@ mod tests {
             ("longshore-measure-predict", &["EXAMPLES", "EXIT STATUS"]),
             ("longshore-measure-host", &["EXIT STATUS"]),
             ("longshore-measure-path", &["EXIT STATUS"]),
+            ("longshore-measure-sweep", &["EXIT STATUS"]),
+            ("longshore-measure-latency", &["EXIT STATUS"]),
             ("longshore-measure-all", &["EXIT STATUS"]),
         ] {
             let page = read(&format!("man/man1/{command}.1"));

@@ -6,7 +6,7 @@
 
 use crate::flood;
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 /// What one call sends or receives in bulk.
@@ -32,9 +32,17 @@ pub fn run(name: &str, arguments: &[String]) -> io::Result<()> {
             .map_err(|e| io::Error::other(format!("{name}: {e}")))
     };
     match name {
-        "source" if arguments.len() > 1 => source(text(0)?, number(1)?.clamp(1, 1 << 30) as usize),
-        "source" => source(text(0)?, PIECE),
-        "sink" => sink(text(0)?),
+        "source" if arguments.len() > 1 => {
+            source(text(0)?, number(1)?.clamp(1, 1 << 30) as usize, false)
+        }
+        "source" => source(text(0)?, PIECE, false),
+        "source-touched" => source(text(0)?, PIECE, true),
+        "sink" => sink(text(0)?, false),
+        "sink-touched" => sink(text(0)?, true),
+        "datagram-echo" => {
+            answer_datagrams(&UdpSocket::bind(text(0)?)?);
+            Ok(())
+        }
         "native-source" => crate::native::source(text(0)?),
         "native-sink" => crate::native::sink(text(0)?),
         "pull" => pull(text(0)?, number(1)?),
@@ -55,24 +63,42 @@ pub fn run(name: &str, arguments: &[String]) -> io::Result<()> {
 }
 
 /// Sends without end, so many bytes with each call, to whoever connects to `at`, one at a
-/// time.
-fn source(at: &str, size: usize) -> io::Result<()> {
-    let piece = vec![b's'; size];
+/// time; writes them anew before, if they are to be touched.
+fn source(at: &str, size: usize, touches: bool) -> io::Result<()> {
+    let mut piece = vec![b's'; size];
     for stream in TcpListener::bind(at)?.incoming() {
         let mut stream = stream?;
-        while stream.write_all(&piece).is_ok() {}
+        while stream.write_all(&piece).is_ok() {
+            if touches {
+                piece.fill(b't');
+            }
+        }
     }
     Ok(())
 }
 
-/// Reads all that comes from whoever connects to `at`, and says how much it was.
-fn sink(at: &str) -> io::Result<()> {
+/// Sends each datagram back to where it came from, until the socket fails.
+pub(crate) fn answer_datagrams(socket: &UdpSocket) {
+    let mut piece = vec![0; 65_536];
+    while let Ok((len, from)) = socket.recv_from(&mut piece) {
+        let _ = socket.send_to(&piece[..len], from);
+    }
+}
+
+/// Reads all that comes from whoever connects to `at`, and says how much it was; looks at each
+/// word, if it is to be touched.
+fn sink(at: &str, touches: bool) -> io::Result<()> {
     let mut piece = vec![0; PIECE];
     for stream in TcpListener::bind(at)?.incoming() {
         let mut stream = stream?;
         let mut bytes = 0_u64;
         while let Ok(n @ 1..) = stream.read(&mut piece) {
             bytes += n as u64;
+            if touches {
+                let words = piece[..n].as_chunks::<8>().0.iter();
+                let sum = words.fold(0, |sum: u64, word| sum ^ u64::from_ne_bytes(*word));
+                std::hint::black_box(sum);
+            }
         }
         // Whoever only looked whether we are here does not wait for this.
         let _ = stream.write_all(&bytes.to_be_bytes());

@@ -72,7 +72,7 @@ fn all_experiments_are_listed_with_how_long_they_take() {
     scenario(|bed| {
         let end = bed.peer().longshore().arg("measure").run();
         assert!(end.status.success(), "{end:?}");
-        for experiment in ["bus", "predict", "host", "path", "all"] {
+        for experiment in ["bus", "predict", "host", "path", "sweep", "latency", "all"] {
             let line = end
                 .stdout
                 .lines()
@@ -251,5 +251,52 @@ fn all_is_a_page_that_can_be_resumed_and_claims() {
         );
         assert_eq!(std::fs::read_to_string(&table).expect("claims"), claims);
         assert!(run(&["--fresh"]).status.success());
+    });
+}
+
+/// Fig. 6 of 1999.
+#[test]
+fn the_latency_of_datagrams() {
+    scenario(|bed| {
+        let all = smallest(bed, "latency");
+        let sizes: Vec<f64> = rows(&all, "latency")
+            .iter()
+            .map(|r| figure(r, "size"))
+            .collect();
+        assert_eq!(sizes, [1.0, 1024.0, 8192.0]);
+        for row in rows(&all, "latency") {
+            assert!(figure(row, "Longshore") > 0.0 && figure(row, "kernel, loopback") > 0.0);
+        }
+        assert_eq!(all["sheets"]["latency"]["units"]["Longshore"], "us");
+        assert!(
+            all["left_out"].to_string().contains("message pipelining"),
+            "{all}"
+        );
+    });
+}
+
+/// Fig. 2 of 2001.
+#[test]
+fn bandwidth_by_the_largest_packet() {
+    scenario(|bed| {
+        let all = smallest(bed, "sweep");
+        let bandwidth = rows(&all, "bandwidth");
+        assert_eq!(bandwidth.len(), 2 * 6, "two sizes of packets, six ways");
+        for row in bandwidth {
+            assert!([1500, 9000].map(Value::from).contains(&row["MTU"]), "{row}");
+            for who in ["port cuts and sums", "engine cuts and sums"] {
+                assert!(figure(row, who) > 0.0, "{row}");
+            }
+        }
+        let touched = |row: &&Value| {
+            row["payload"]
+                .as_str()
+                .is_some_and(|p| p.contains("touched"))
+        };
+        assert_eq!(bandwidth.iter().filter(touched).count(), 2 * 3);
+        assert!(
+            all["left_out"].to_string().contains("page remapping"),
+            "{all}"
+        );
     });
 }

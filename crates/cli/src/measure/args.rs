@@ -24,6 +24,10 @@ pub(crate) enum Experiment {
     Host(ExperimentArguments),
     /// Instructions of each part of a packet's way, by callgrind, and the rates they allow (1989)
     Path(PathArguments),
+    /// Bandwidth by the largest packet, copied and in place, touched or not (1999, 2001)
+    Sweep(ExperimentArguments),
+    /// One-way latency of UDP by size (1999)
+    Latency(ExperimentArguments),
     /// All of them, as one page of HTML
     All(AllArguments),
 }
@@ -36,7 +40,9 @@ impl Experiment {
             "predict" => (3, None),
             "host" => (60, Some(15)),
             "path" => (25, Some(10)),
-            "all" => (120, Some(60)),
+            "sweep" => (170, Some(25)),
+            "latency" => (20, Some(3)),
+            "all" => (300, Some(80)),
             _ => return None,
         })
     }
@@ -75,7 +81,7 @@ pub(crate) struct AllArguments {
 }
 
 /// The experiments that `all` makes.
-pub(crate) const PARTS_OF_ALL: [&str; 3] = ["path", "bus", "host"];
+pub(crate) const PARTS_OF_ALL: [&str; 5] = ["path", "sweep", "latency", "bus", "host"];
 
 /// Of `path`.
 #[derive(Debug, Args)]

@@ -4,7 +4,9 @@
 pub mod bus;
 mod callgrind;
 pub mod host;
+pub mod latency;
 pub mod path;
+pub mod sweep;
 
 use crate::experiment::{Chart, Outcome};
 use std::time::Instant;
@@ -15,7 +17,9 @@ pub fn charts(outcome: &Outcome) -> Vec<Chart> {
     match &*outcome.experiment {
         bus::NAME => bus::charts(outcome),
         host::NAME => host::charts(outcome),
+        latency::NAME => latency::charts(outcome),
         path::NAME => path::charts(outcome),
+        sweep::NAME => sweep::charts(outcome),
         _ => Vec::new(),
     }
 }

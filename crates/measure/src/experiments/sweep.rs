@@ -1,0 +1,215 @@
+//! Bandwidth of one connection by the largest packet, as Fig. 2 of the papers of 1999 and 2001
+//! has it: with the payload copied or used in place, touched by the program or not, and with
+//! what touches bytes done by the port or by the engine.
+
+use crate::crossing::running::{Place, Running};
+use crate::crossing::web;
+use crate::experiment::{
+    Axis, Cell, Chart, ExperimentError, Kind, Outcome, Series, Sheet, Spread, progress, system,
+};
+use std::ffi::OsString;
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// Its name on the command line.
+pub const NAME: &str = "sweep";
+const PAPER: &str = "Chase, Gallatin, Yocum, End-System Optimizations for High-Speed TCP, IEEE \
+                     Communications Magazine, 2001; Gallatin, Chase, Yocum, Trapeze/IP, USENIX 1999";
+const PORT: u16 = 5001;
+/// Largest packets: the papers'.
+const MTUS: [u32; 6] = [1500, 4096, 9000, 16_384, 32_768, 57_344];
+
+/// A way of moving bulk.
+struct Way {
+    direction: &'static str,
+    name: &'static str,
+    /// The program on Longshore, and the kernel's at the far end.
+    programs: [&'static str; 2],
+    /// Whether the program is written for Longshore.
+    native: bool,
+}
+
+const fn way(
+    direction: &'static str,
+    name: &'static str,
+    programs: [&'static str; 2],
+    native: bool,
+) -> Way {
+    Way {
+        direction,
+        name,
+        programs,
+        native,
+    }
+}
+
+const WAYS: [Way; 6] = [
+    way("sending", "copied", ["source", "pull"], false),
+    way(
+        "sending",
+        "copied, touched",
+        ["source-touched", "pull"],
+        false,
+    ),
+    way(
+        "sending",
+        "in place, touched",
+        ["native-source", "pull"],
+        true,
+    ),
+    way("receiving", "copied", ["sink", "push"], false),
+    way(
+        "receiving",
+        "copied, touched",
+        ["sink-touched", "push"],
+        false,
+    ),
+    way("receiving", "in place", ["native-sink", "push"], true),
+];
+
+/// Who cuts packets and makes checksums: its column, and options of `longshore run`. Faults
+/// that never come make the engine do it, in one pass with the copy.
+const WHO: [(&str, &[&str]); 2] = [
+    ("port cuts and sums", &[]),
+    ("engine cuts and sums", &["--fault", "loss=0"]),
+];
+
+/// Measures all ways in turn. The process must be in a network namespace of its own, in which
+/// it may make devices.
+///
+/// # Errors
+/// [`ExperimentError`].
+pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError> {
+    let (runs, milliseconds) = if quick { (2, 60) } else { (3, 300) };
+    let mtus: Vec<u32> = MTUS
+        .into_iter()
+        .filter(|mtu| !quick || [1500, 9000].contains(mtu))
+        .collect();
+    let mut rates = vec![Vec::new(); mtus.len() * WAYS.len() * WHO.len()];
+    for run in 1..=runs {
+        let mut places = rates.iter_mut();
+        for mtu in &mtus {
+            progress(&format!("sweep: MTU {mtu}, run {run} of {runs}"));
+            for way in &WAYS {
+                for (_, options) in WHO {
+                    let rate = rate(longshore, *mtu, way, options, milliseconds)?;
+                    places.next().into_iter().for_each(|runs| runs.push(rate));
+                }
+            }
+        }
+    }
+    progress("");
+    let mut sheet = Sheet::new(
+        "bandwidth",
+        "Fig. 2: bandwidth of one connection by the largest packet, the kernel at the far end",
+        &format!("medians of {runs} runs in turn, least and most in brackets"),
+        &[
+            ("direction", ""),
+            ("payload", ""),
+            ("MTU", "bytes"),
+            (WHO[0].0, "Gb/s"),
+            (WHO[1].0, "Gb/s"),
+        ],
+    );
+    let mut places = rates.iter();
+    for mtu in &mtus {
+        for way in &WAYS {
+            let mut next = || Cell::from(places.next().and_then(|runs| Spread::of(runs)));
+            let (port, engine) = (next(), next());
+            sheet.row([
+                way.direction.into(),
+                way.name.into(),
+                Cell::Count((*mtu).into()),
+                port,
+                engine,
+            ]);
+        }
+    }
+    let mut outcome = Outcome::new(NAME, PAPER, quick);
+    outcome.sheets.push(sheet);
+    outcome.left_out.extend([
+        "zero-copy sockets by page remapping: POSIX calls copy here; `in place` is Longshore's \
+         own calls, which need no copy (`longshore measure host` has what exchanging pages costs)"
+            .to_owned(),
+        "checksum offload without segmentation offload: the port has both or none".to_owned(),
+        "wake-up suppression off: it cannot be turned off".to_owned(),
+    ]);
+    Ok(outcome)
+}
+
+/// Gb/s of one run.
+fn rate(
+    longshore: &Path,
+    mtu: u32,
+    way: &Way,
+    options: &[&str],
+    milliseconds: u32,
+) -> Result<f64, ExperimentError> {
+    let directory = tempfile::Builder::new()
+        .prefix("longshore-measure-")
+        .tempdir()
+        .map_err(system("make a directory"))?;
+    let place = Place {
+        longshore,
+        directory: directory.path(),
+        captures: false,
+    };
+    let mtu = mtu.to_string();
+    let usual = ["--addr", web::ADDRESS, "--mtu", &mtu];
+    let options: Vec<OsString> = usual.iter().chain(options).map(OsString::from).collect();
+    // The shim is for programs that know nothing of Longshore.
+    let without_shim = ["env", "-u", "LD_PRELOAD"].map(OsString::from);
+    let mut command: Vec<OsString> = if way.native {
+        without_shim.into()
+    } else {
+        Vec::new()
+    };
+    command.extend([longshore.into(), "__program".into(), way.programs[0].into()]);
+    command.push(format!("0.0.0.0:{PORT}").into());
+    let mut running = Running::quietly(&place, &options, &command)?;
+    let server = SocketAddr::from((web::SERVER.0, PORT));
+    running.wait_until(|| TcpStream::connect_timeout(&server, Duration::from_secs(1)).ok())?;
+    let said = Command::new(longshore)
+        .args([
+            "__program",
+            way.programs[1],
+            &server.to_string(),
+            &milliseconds.to_string(),
+        ])
+        .output()
+        .map_err(system("start longshore"))?;
+    let text = String::from_utf8_lossy(&said.stdout);
+    text.trim().parse().map_err(|_| ExperimentError::Program {
+        program: way.programs[1].to_owned(),
+        why: format!("{text}{}", String::from_utf8_lossy(&said.stderr)),
+    })
+}
+
+/// Fig. 2, a plot for each direction.
+#[must_use]
+pub fn charts(outcome: &Outcome) -> Vec<Chart> {
+    let Some(sheet) = outcome.sheet("bandwidth") else {
+        return Vec::new();
+    };
+    let line = |way: &Way, column: usize| {
+        let own = |row: &&Vec<Cell>| row[0] == way.direction.into() && row[1] == way.name.into();
+        let point = |row: &Vec<Cell>| Some((row[2].value()?, row[3 + column].value()?));
+        let points = sheet.rows.iter().filter(own).filter_map(point);
+        let who = if column == 0 { "port" } else { "engine" };
+        Series::new(&format!("{}; {who} sums", way.name), points.collect())
+    };
+    let chart = |direction: &str| Chart {
+        title: format!("TCP bandwidth, {direction} (Fig. 2)"),
+        x: Axis::doubling("MTU, bytes"),
+        y: Axis::linear("Gb/s"),
+        kind: Kind::Lines,
+        series: WAYS
+            .iter()
+            .filter(|way| way.direction == direction)
+            .flat_map(|way| [line(way, 0), line(way, 1)])
+            .collect(),
+    };
+    vec![chart("sending"), chart("receiving")]
+}
