@@ -5,7 +5,7 @@
 //! ([`Stack::check_turn`]).
 
 use super::Stack;
-use super::demux::Found;
+use super::demux::{Found, Waiting};
 use super::socket::{Connection, Kind, Socket};
 use super::sockets::Sockets;
 use longshore_hostif::NONE;
@@ -76,7 +76,10 @@ impl Stack {
         holds(is_right, NONE, "a flow belongs to no socket, or to two")?;
         let mut users = self.demux.tcp.users().chain(self.demux.udp.users());
         let gone = users.find(|key| self.sockets.get(*key).is_none());
-        holds(gone.is_none(), gone.unwrap_or(NONE), "it is bound and gone")
+        holds(gone.is_none(), gone.unwrap_or(NONE), "it is bound and gone")?;
+        let ends = |w: &Waiting| !w.record.expires().is_never() && w.alarm.is_sound();
+        let do_end = self.demux.all_waiting().all(ends);
+        holds(do_end, NONE, "no timer ends a TIME-WAIT")
     }
 
     /// Whether each session has as many sockets and chunks as its sockets say.

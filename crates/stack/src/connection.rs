@@ -264,10 +264,11 @@ impl Stack {
         } else if has_block {
             self.release_if_delivered(key);
         }
-        if events.contains(Events::TIME_WAIT) {
-            self.retire(key);
-        } else if events.contains(Events::CLOSED) {
+        // One turn may bring the FIN and a reset after it: then TIME-WAIT is over already.
+        if events.contains(Events::CLOSED) {
             self.disconnect(key);
+        } else if events.contains(Events::TIME_WAIT) {
+            self.retire(key);
         } else if is_done {
             self.forget(key);
         } else {

@@ -113,3 +113,10 @@ fn simulation_does_the_same_again() {
     }
     assert_ne!(run(1).trace, run(2).trace);
 }
+
+/// A FIN and a reset of the connection within one turn left a record in TIME-WAIT that no
+/// timer ended, and with it the port.
+#[test]
+fn simulation_of_a_fin_and_a_reset_in_one_turn_leaves_nothing() {
+    run(17_954_050_951_007_573);
+}
