@@ -29,7 +29,7 @@ const ALL_SHARES: u64 = 1_000;
 
 /// How long requests may wait whose program is at work on more, in microseconds: it says when
 /// it is done, or goes on without a word to the engine.
-const PATIENCE: u64 = 50;
+const LONGEST_DELAY: u64 = 50;
 
 /// Which requests are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,8 +116,15 @@ impl Engine {
         let Some(host) = self.stack.sessions.host_unshown_mut(session) else {
             return false;
         };
-        let patience = if self.intake.is_in_hurry { 0 } else { PATIENCE };
-        let due = host.requests_due(now, patience);
+        if !host.has_requests() {
+            return false;
+        }
+        let delay = if self.intake.is_in_hurry {
+            0
+        } else {
+            LONGEST_DELAY
+        };
+        let due = host.requests_due(now, delay);
         self.intake.are_soon_due |= due == Due::Soon;
         match which {
             Which::Due => due == Due::Now,

@@ -131,11 +131,11 @@ impl AdapterSession {
         any.load(Ordering::Relaxed) != 0
     }
 
-    /// When they are to be fetched, at `now`, where `patience` is how long those may wait
+    /// When they are to be fetched, at `now`, where `delay` is how long those may wait
     /// that are to be fetched soon, both in microseconds.
     #[inline]
     #[must_use]
-    pub fn requests_due(&mut self, now: u64, patience: u64) -> Due {
+    pub fn requests_due(&mut self, now: u64, delay: u64) -> Due {
         let pending = &self.arena.header().requests_pending;
         let pending = pending.any.load(Ordering::Relaxed);
         if Hurry::Now.is_in(pending) {
@@ -145,7 +145,7 @@ impl AdapterSession {
             return Due::Never;
         }
         let since = *self.channels.soon_since.get_or_insert(now);
-        if now.saturating_sub(since) < patience {
+        if now.saturating_sub(since) < delay {
             Due::Soon
         } else {
             Due::Now
