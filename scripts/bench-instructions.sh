@@ -23,7 +23,7 @@ report=$(mktemp)
 counts=$(mktemp)
 trap 'rm -f "$report" "$counts"' EXIT
 echo "bench-instructions: building and counting (two minutes)"
-cargo bench --quiet -p longshore-engine --features bench --bench instructions >"$report" 2>&1 ||
+cargo bench --quiet -p longshore-engine --features counted --bench instructions >"$report" 2>&1 ||
   { cat "$report" >&2; exit 1; }
 
 # A line for each part: name, count.

@@ -57,7 +57,7 @@ impl Sockets {
     /// The socket of this key, to be changed.
     #[inline]
     pub(crate) fn get_mut(&mut self, key: u32) -> Option<&mut Socket> {
-        #[cfg(all(any(test, feature = "testing"), not(feature = "bench")))]
+        #[cfg(all(any(test, feature = "testing"), not(feature = "counted")))]
         crate::testing::access(self.slab.get(key));
         self.slab.get_mut(key)
     }
