@@ -214,6 +214,9 @@ fn stem(name: &str) -> &str {
     plain.strip_suffix("64").unwrap_or(plain)
 }
 
+/// What the shim defines beside functions of libc: a sanitizer's library asks for it.
+const ANSWERED: &[&str] = &["__asan_default_options"];
+
 #[test]
 fn each_call_is_caught_under_all_its_names_or_left_for_a_reason() {
     let ours = ours();
@@ -237,7 +240,8 @@ fn each_call_is_caught_under_all_its_names_or_left_for_a_reason() {
         "neither caught nor left for a reason: {missing:?}"
     );
     let all = self::libc(true);
-    let unknown: Vec<_> = ours.iter().filter(|name| !all.contains(*name)).collect();
+    let is_unknown = |name: &&String| !all.contains(*name) && !ANSWERED.contains(&name.as_str());
+    let unknown: Vec<_> = ours.iter().filter(is_unknown).collect();
     assert!(unknown.is_empty(), "no function of libc: {unknown:?}");
 }
 
