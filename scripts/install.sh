@@ -17,7 +17,8 @@ FILES=(
   bin/longshore
   lib/longshore/liblongshore_preload.so
   lib/systemd/system/longshore.service
-  share/man/man1/longshore{,-run,-engine,-stat,-ss,-measure,-measure-bus,-measure-predict}.1
+  share/man/man1/longshore{,-run,-engine,-stat,-ss}.1
+  share/man/man1/longshore-measure{,-all,-bus,-host,-latency,-path,-predict,-sweep}.1
   share/bash-completion/completions/longshore
   share/zsh/site-functions/_longshore
   share/fish/vendor_completions.d/longshore.fish
