@@ -79,12 +79,14 @@ impl Stack {
             let Kind::Stream(c) = &mut socket.kind else {
                 continue;
             };
-            let slab = self.sessions.get(socket.session).map(|s| &s.host.receive);
-            if let Some(slab) = slab.filter(|_| c.tcb.is_denied_room()) {
-                if has_room(slab, &c.tcb, || true) {
+            let session = self.sessions.get(socket.session);
+            if let Some(session) = session.filter(|_| c.tcb.is_denied_room()) {
+                if has_room(&session.host.receive, &c.tcb, || true) {
                     c.tcb.grant_room();
                     self.sockets.touch(key);
                 } else {
+                    // What was read may have been said for later: now it gives room.
+                    session.host.hurry_requests();
                     self.sockets.denied_memory.push_back(key);
                 }
             }
