@@ -1,10 +1,11 @@
 //! The streams of a session's sockets for a host that is no program: one that relays what
 //! programs elsewhere write and read (`link`), in a process of its own and one thread.
 //!
-//! What programs themselves do with streams, with many threads and processes, is in `sockets`.
+//! What programs themselves do with streams, with many threads and processes, is in `sockets`,
+//! which gives chunks back as here.
 
 use super::session::HostSession;
-use crate::abi::{BlockFlags, CHUNK, OpenFlags, SocketId, SocketKind, SocketState};
+use crate::abi::{BlockFlags, CHUNK, OpenFlags, SocketBlock, SocketId, SocketKind, SocketState};
 use longshore_ring::{Corrupt, Reentered};
 use std::sync::atomic::Ordering;
 
@@ -132,25 +133,38 @@ impl HostSession {
         let block = self.get_block(index).ok_or(StreamError::Broken)?;
         let _lock = block.snd.lock_to_send()?;
         block.snd.done.fetch_max(acked, Ordering::AcqRel);
+        self.free_acknowledged(index, block)?;
+        Ok(())
+    }
+
+    /// Gives back the chunks of a send stream of which all is acknowledged; whether there were
+    /// any. `block` is that of `index`, and the caller has the lock of its send half.
+    ///
+    /// # Errors
+    /// [`Corrupt`] if the session's memory is not as it should be.
+    pub fn free_acknowledged(&self, index: u32, block: &SocketBlock) -> Result<bool, Corrupt> {
         let edge = block.snd.edge.load(Ordering::Relaxed);
-        let done = block.snd.done.load(Ordering::Relaxed).min(edge);
+        let done = block.snd.done.load(Ordering::Acquire).min(edge);
         let told = block.snd.told.load(Ordering::Relaxed);
-        let now = if done == edge {
+        let told_now = if done == edge {
             edge
         } else {
             done - done % CHUNK as u64
         };
-        if now <= told {
-            return Ok(());
+        if told_now <= told {
+            return Ok(false);
         }
-        block.snd.told.store(now, Ordering::Release);
-        let first = told - told % CHUNK as u64;
         let directory = self.arena.snd_directory(index);
-        for (number, _, _) in parts(first, (now - first) as usize) {
+        // The edge moves first: whoever takes over after our death must not
+        // free them a second time.
+        block.snd.told.store(told_now, Ordering::Release);
+        // The last goes first, so that those that follow each other in the memory are taken
+        // so again.
+        for number in (told / CHUNK as u64..told_now.div_ceil(CHUNK as u64)).rev() {
             let chunk = directory.entry(number).load(Ordering::Relaxed);
             self.arena.give_snd_chunk(chunk)?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Copies bytes of the receive stream of a socket, from `at` on. The engine has said that

@@ -88,29 +88,9 @@ impl Socket {
 
     /// Gives back the chunks of which all is acknowledged.
     pub(super) fn free_acked(&self, block: &SocketBlock) -> Result<(), SocketError> {
-        let edge = block.snd.edge.load(Ordering::Relaxed);
-        let done = block.snd.done.load(Ordering::Acquire).min(edge);
-        let told = block.snd.told.load(Ordering::Relaxed);
-        let told_now = if done == edge {
-            edge
-        } else {
-            done - done % CHUNK as u64
-        };
-        if told_now <= told {
-            return Ok(());
+        if self.host.session.free_acknowledged(self.id.index, block)? {
+            self.host.set_short(false);
         }
-        let arena = &self.host.arena;
-        let directory = arena.snd_directory(self.id.index);
-        // The edge moves first: whoever takes over after our death must not
-        // free them a second time.
-        block.snd.told.store(told_now, Ordering::Release);
-        // The last goes first, so that those that follow each other in the memory are taken
-        // so again.
-        for number in (told / CHUNK as u64..told_now.div_ceil(CHUNK as u64)).rev() {
-            let chunk = directory.entry(number).load(Ordering::Relaxed);
-            arena.give_snd_chunk(chunk)?;
-        }
-        self.host.set_short(false);
         Ok(())
     }
 
