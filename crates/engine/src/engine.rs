@@ -363,7 +363,9 @@ impl Engine {
             match self.stack.port_mut().recv_single(buffer) {
                 Ok(Some(meta)) => {
                     if count == 0 {
-                        self.take_requests_before_frames();
+                        // What programs asked before it came, where that can make a
+                        // difference to it.
+                        self.take_requests(Which::BeforeFrames);
                     }
                     count += 1;
                     let frame = self.receiver.buffer.frame(meta.len);

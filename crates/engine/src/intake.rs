@@ -101,15 +101,6 @@ impl Engine {
         self.stack.sessions.have_requests() && self.take_requests_of_all(which)
     }
 
-    /// What programs asked before a frame came is done before it is looked at, where that can
-    /// make a difference.
-    #[inline]
-    pub(crate) fn take_requests_before_frames(&mut self) {
-        if self.stack.sessions.have_requests() {
-            self.take_requests(Which::BeforeFrames);
-        }
-    }
-
     /// Whether requests of a session are to be taken now.
     fn are_due(&mut self, session: u32, which: Which) -> bool {
         let now = self.stack.now().0;
