@@ -24,7 +24,7 @@ use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 /// After this long, a program that is in the background is spoken of.
@@ -169,19 +169,11 @@ fn start_private(
         control: dir.control(),
         expose: exposed.iter().map(|e| (e.port, e.passes)).collect(),
     };
-    // Processes that outlive their parent become ours, so that signals still
-    // find them.
-    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    let (child, channel) = private::start(&order, &listeners, signals)?;
-    let pid = Pid::from_child(&child);
-    if let Some(signal) = interrupted(&channel, signals) {
-        let _ = kill_process(pid, rustix::process::Signal::TERM);
-        return Ok(Err(signal));
-    }
-    let started = private::answer(channel).map_err(|error| match error {
-        Error::EngineDied(_) => Error::EngineDied(last_words(pid)),
-        other => other,
-    })?;
+    let (pid, started) =
+        match await_engine(signals, || private::start(&order, &listeners, signals))? {
+            Ok(ready) => ready,
+            Err(signal) => return Ok(Err(signal)),
+        };
     dir.let_programs_in(order.others_may_join)?;
     if std::io::stderr().is_terminal() {
         announce(&started, own_namespace, &exposed, &arguments.gateway);
@@ -206,8 +198,29 @@ fn start_link(
 ) -> Result<Result<EngineInUse, Signal>, Error> {
     let key = arguments.link_key.as_deref().ok_or(Error::LinkKeyMissing)?;
     let dir = RuntimeDir::create()?;
+    let start = || link::start_agent(arguments, place, key, &dir.engine(), signals);
+    let (pid, started) = match await_engine(signals, start)? {
+        Ok(ready) => ready,
+        Err(signal) => return Ok(Err(signal)),
+    };
+    dir.let_programs_in(rustix::process::geteuid().is_root())?;
+    if std::io::stderr().is_terminal() {
+        let networks = list(&started.networks);
+        say(&format!("engine at {networks}, by {}", started.port));
+    }
+    Ok(Ok(EngineInUse::Private { pid, dir, started }))
+}
+
+/// Starts a process that programs attach to, and waits until it is ready, or until a signal
+/// says that all is to end.
+fn await_engine(
+    signals: &Signals,
+    start: impl FnOnce() -> Result<(Child, OwnedFd), Error>,
+) -> Result<Result<(Pid, Started), Signal>, Error> {
+    // Processes that outlive their parent become ours, so that signals still
+    // find them.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    let (child, channel) = link::start_agent(arguments, place, key, &dir.engine(), signals)?;
+    let (child, channel) = start()?;
     let pid = Pid::from_child(&child);
     if let Some(signal) = interrupted(&channel, signals) {
         let _ = kill_process(pid, rustix::process::Signal::TERM);
@@ -217,12 +230,7 @@ fn start_link(
         Error::EngineDied(_) => Error::EngineDied(last_words(pid)),
         other => other,
     })?;
-    dir.let_programs_in(rustix::process::geteuid().is_root())?;
-    if std::io::stderr().is_terminal() {
-        let networks = list(&started.networks);
-        say(&format!("engine at {networks}, by {}", started.port));
-    }
-    Ok(Ok(EngineInUse::Private { pid, dir, started }))
+    Ok(Ok((pid, started)))
 }
 
 /// Says where the engine is, and how it is reached.
