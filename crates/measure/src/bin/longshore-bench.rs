@@ -1,13 +1,13 @@
 //! `longshore-bench`: measures Longshore beside the kernel.
 
 use clap::Parser;
+use longshore_measure::experiment::progress;
 use longshore_measure::report::{self, Row, Run};
 use longshore_measure::scenarios::{self, Effort, Placement, Scenario};
 use longshore_measure::{
     Awake, Environment, Profile, ProfileError, impaired, plain_panics, programs,
 };
 use longshore_testbed::{Stack, Testbed};
-use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -283,15 +283,4 @@ fn measure(
     }
     progress("");
     row
-}
-
-/// Shows what goes on, in one line that is written over.
-fn progress(what: &str) {
-    let mut terminal = std::io::stderr();
-    if terminal.is_terminal() {
-        let _ = write!(terminal, "\r\x1b[K{what}");
-        let _ = terminal.flush();
-    } else if !what.is_empty() {
-        let _ = writeln!(terminal, "{what}");
-    }
 }

@@ -8,7 +8,7 @@
 use crate::crossing::error::{CrossingError, system};
 use crate::crossing::frames::Capture;
 use crate::crossing::replay::Replay;
-use crate::crossing::running::{Place, Running};
+use crate::crossing::running::{Place, Running, scratch_directory};
 use crate::crossing::{Adapter, Mode, Model, web};
 use crate::experiment::progress;
 use crate::installed;
@@ -261,10 +261,7 @@ fn with_each(
         if loads.is_empty() {
             continue;
         }
-        let directory = tempfile::Builder::new()
-            .prefix("longshore-measure-")
-            .tempdir()
-            .map_err(system("make a directory"))?;
+        let directory = scratch_directory()?;
         let command = match (server.command)(longshore, directory.path()) {
             Ok(command) => command,
             Err(error) => {

@@ -1,9 +1,9 @@
 //! Any program under Longshore: what it moved from its beginning to its end.
 
-use crate::crossing::error::{CrossingError, system};
+use crate::crossing::error::CrossingError;
 use crate::crossing::frames::Capture;
 use crate::crossing::replay::Replay;
-use crate::crossing::running::{Place, Running};
+use crate::crossing::running::{Place, Running, scratch_directory};
 use crate::crossing::{Adapter, Model, Moved};
 use longshore_bus::{Traffic, crossed};
 use serde::Serialize;
@@ -45,10 +45,7 @@ pub fn measure(
     order: &Order<'_>,
     model: &Model,
 ) -> Result<(Vec<Total>, ExitStatus), CrossingError> {
-    let directory = tempfile::Builder::new()
-        .prefix("longshore-measure-")
-        .tempdir()
-        .map_err(system("make a directory"))?;
+    let directory = scratch_directory()?;
     let place = Place {
         longshore: order.longshore,
         directory: directory.path(),

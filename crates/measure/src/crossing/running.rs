@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// How long a program may take to begin or to end.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -67,6 +68,17 @@ impl Counts {
             to_adapter: direction(&self.to_adapter, &before.to_adapter),
         }
     }
+}
+
+/// A directory for the files of a run, which goes with the value.
+///
+/// # Errors
+/// [`CrossingError::System`] if it cannot be made.
+pub(crate) fn scratch_directory() -> Result<TempDir, CrossingError> {
+    tempfile::Builder::new()
+        .prefix("longshore-measure-")
+        .tempdir()
+        .map_err(system("make a directory"))
 }
 
 /// The files of a run, in a directory that goes with it.

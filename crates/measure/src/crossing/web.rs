@@ -4,7 +4,7 @@ use crate::crossing::error::{CrossingError, system};
 use crate::crossing::frames::Capture;
 use crate::crossing::http::{Client, Mode};
 use crate::crossing::replay::Replay;
-use crate::crossing::running::{Counts, Place, Running};
+use crate::crossing::running::{Counts, Place, Running, scratch_directory};
 use crate::crossing::{Adapter, Model, Row};
 use crate::installed;
 use longshore_bus::{Traffic, crossed};
@@ -187,10 +187,7 @@ pub fn measure_with(
     plan: &Plan,
     model: &Model,
 ) -> Result<Vec<Fetch>, CrossingError> {
-    let directory = tempfile::Builder::new()
-        .prefix("longshore-measure-")
-        .tempdir()
-        .map_err(system("make a directory"))?;
+    let directory = scratch_directory()?;
     let place = Place {
         longshore,
         directory: directory.path(),

@@ -4,6 +4,7 @@
 //! what it has counted when such a function ends: so each call's counts stand by themselves,
 //! with all that it calls.
 
+use crate::crossing::running::scratch_directory;
 use crate::experiment::{ExperimentError, system};
 use crate::installed;
 use std::collections::BTreeMap;
@@ -22,10 +23,7 @@ pub(super) fn count(
     caches: bool,
 ) -> Result<Vec<Events>, ExperimentError> {
     let valgrind = installed::find("valgrind")?;
-    let directory = tempfile::Builder::new()
-        .prefix("longshore-measure-")
-        .tempdir()
-        .map_err(system("make a directory"))?;
+    let directory = scratch_directory()?;
     let file = directory.path().join("counts");
     let simulated = if caches { "yes" } else { "no" };
     let said = Command::new(valgrind)

@@ -2,7 +2,7 @@
 //! takes to send one there and have it back.
 
 use super::ns_each;
-use crate::crossing::running::{Place, Running};
+use crate::crossing::running::{Place, Running, scratch_directory};
 use crate::crossing::web;
 use crate::experiment::{
     Axis, Cell, Chart, ExperimentError, Kind, Outcome, Series, Sheet, Spread, progress, system,
@@ -42,10 +42,7 @@ pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError
     let mut kernels = ours.clone();
     for run in 1..=runs {
         progress(&format!("latency: run {run} of {runs}"));
-        let directory = tempfile::Builder::new()
-            .prefix("longshore-measure-")
-            .tempdir()
-            .map_err(system("make a directory"))?;
+        let directory = scratch_directory()?;
         let place = Place {
             longshore,
             directory: directory.path(),

@@ -2,7 +2,7 @@
 //! has it: with the payload copied or used in place, touched by the program or not, and with
 //! what touches bytes done by the port or by the engine.
 
-use crate::crossing::running::{Place, Running};
+use crate::crossing::running::{Place, Running, scratch_directory};
 use crate::crossing::web;
 use crate::experiment::{
     Axis, Cell, Chart, ExperimentError, Kind, Outcome, Series, Sheet, Spread, progress, system,
@@ -147,10 +147,7 @@ fn rate(
     options: &[&str],
     milliseconds: u32,
 ) -> Result<f64, ExperimentError> {
-    let directory = tempfile::Builder::new()
-        .prefix("longshore-measure-")
-        .tempdir()
-        .map_err(system("make a directory"))?;
+    let directory = scratch_directory()?;
     let place = Place {
         longshore,
         directory: directory.path(),

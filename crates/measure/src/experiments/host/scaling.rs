@@ -1,7 +1,7 @@
 //! How a web server's rate grows with processors, as Table 3 has it grow with their clock.
 
 use super::{Effort, keep_to};
-use crate::crossing::running::{Place, Running};
+use crate::crossing::running::{Place, Running, scratch_directory};
 use crate::crossing::web;
 use crate::experiment::{
     Axis, Cell, Chart, ExperimentError, Kind, Outcome, Series, Sheet, Spread, progress, system,
@@ -179,10 +179,7 @@ fn run(
     effort: Effort,
 ) -> Result<f64, ExperimentError> {
     keep_to(processors).map_err(system("keep to some processors"))?;
-    let directory = tempfile::Builder::new()
-        .prefix("longshore-measure-")
-        .tempdir()
-        .map_err(system("make a directory"))?;
+    let directory = scratch_directory()?;
     let place = Place {
         longshore,
         directory: directory.path(),
