@@ -5,6 +5,7 @@
 pub mod conformance;
 pub mod iperf3;
 mod ordinary;
+pub mod peer;
 mod scenario;
 
 pub use longshore_testbed::{

@@ -1,6 +1,7 @@
 //! When things go wrong: programs and engines that die, and what the survivors
 //! see. Longshore only; the kernel does not die alone.
 
+use longshore_e2e::peer::{connect, ends};
 use longshore_e2e::servers::{Nginx, PYTHON};
 use longshore_e2e::{
     Engine, Host, PATIENCE, Proc, Stack, Testbed, eventually, payload, run, run_uncounted, signal,
@@ -8,7 +9,7 @@ use longshore_e2e::{
 };
 use rustix::process::Signal;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 fn scenario(body: impl FnOnce(&Testbed) + Send + 'static) {
@@ -18,29 +19,6 @@ fn scenario(body: impl FnOnce(&Testbed) + Send + 'static) {
 /// Where the engine is killed before it can say what it has carried.
 fn uncounted(body: impl FnOnce(&Testbed) + Send + 'static) {
     run_uncounted(Stack::Longshore, Duration::from_secs(300), body);
-}
-
-fn connect(host: &Host<'_>, at: SocketAddr) -> TcpStream {
-    host.namespace().enter(|| {
-        let stream = TcpStream::connect_timeout(&at, PATIENCE).expect("connect");
-        stream.set_read_timeout(Some(PATIENCE)).expect("timeout");
-        stream
-    })
-}
-
-/// The connection ends: by a reset, or by the end of the stream.
-fn ends(mut stream: TcpStream) {
-    let mut bytes = [0; 65536];
-    let start = Instant::now();
-    loop {
-        match stream.read(&mut bytes) {
-            Ok(0) => return,
-            Ok(_) => {}
-            Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset => return,
-            Err(e) => panic!("the connection neither ends nor goes on: {e}"),
-        }
-        assert!(start.elapsed() < PATIENCE, "it does not end");
-    }
 }
 
 /// Asks the echo server something.

@@ -1,10 +1,11 @@
 //! Programs on one machine, their engine on another, with a link between them: two namespaces,
 //! and the kernel's TCP. That the engine has carried the traffic is seen by its own counters.
 
+use longshore_e2e::peer::{connect, ends};
 use longshore_e2e::servers::{Nginx, PYTHON};
 use longshore_e2e::{
-    Cmd, Engine, Host, PATIENCE, Proc, Stack, Testbed, eventually, iperf3, payload, run,
-    run_uncounted, signal,
+    Cmd, Engine, Host, Proc, Stack, Testbed, eventually, iperf3, payload, run, run_uncounted,
+    signal,
 };
 use rustix::process::Signal;
 use std::fmt::Write as _;
@@ -12,7 +13,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const KB: u64 = 1024;
 const MB: u64 = 1024 * KB;
@@ -80,29 +81,6 @@ fn fetch(bed: &Testbed, cmd: Cmd, url: &str) -> String {
         .arg(url)
         .check();
     payload::sha256_of_file(&output).expect("curl wrote a file")
-}
-
-fn connect(from: &Host<'_>, at: SocketAddr) -> TcpStream {
-    from.namespace().enter(|| {
-        let stream = TcpStream::connect_timeout(&at, PATIENCE).expect("connect");
-        stream.set_read_timeout(Some(PATIENCE)).expect("timeout");
-        stream
-    })
-}
-
-/// The connection ends: by a reset, or by the end of the stream.
-fn ends(mut stream: TcpStream) {
-    let start = Instant::now();
-    let mut bytes = [0; 4096];
-    loop {
-        match stream.read(&mut bytes) {
-            Ok(0) => return,
-            Ok(_) => {}
-            Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset => return,
-            Err(e) => panic!("the connection neither ends nor goes on: {e}"),
-        }
-        assert!(start.elapsed() < PATIENCE, "it does not end");
-    }
 }
 
 /// The engine has let go of all that came over links.
