@@ -1,6 +1,7 @@
 //! Whether this program is on Longshore, and its place in the session.
 
 use crate::address_space;
+use crate::calls::epoll::family;
 use crate::cancel;
 use crate::environment;
 use crate::fds::{self, Entry};
@@ -121,8 +122,8 @@ fn begin_anew() -> Option<&'static Host> {
     match cancel::held(|| room::within(take_place)) {
         // SAFETY: what has made this process has made it with one thread, which is here.
         Ok(joined) => room::within(|| unsafe {
-            host.begin_anew(joined, fds::counts().into_iter());
-            crate::calls::epoll::apart::in_child();
+            let parents = host.begin_anew(joined, fds::counts().into_iter());
+            family::in_child(parents);
         }),
         Err(e) => {
             say(
@@ -199,6 +200,7 @@ fn join() -> Mode {
     match joined {
         Ok(host) => {
             protect_page();
+            family::begin();
             own(host);
             MODE.store(READY, Ordering::Release);
             Mode::On(host)

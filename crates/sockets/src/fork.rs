@@ -13,6 +13,7 @@ use longshore_hostif::attach::{self, Joined};
 use longshore_hostif::{ChannelState, HostChannel, INTRODUCED, SocketId};
 use longshore_ring::{forget_thread_id, is_confined};
 use rustix::process::getppid;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
 /// The locks and the reservation, between `prepare` and what follows the fork.
@@ -131,7 +132,8 @@ impl Host {
 impl Host {
     /// In a child that was made without our knowing, which has found that out: it has its
     /// parent's memory, with the locks as they were. `joined` is its own place in the
-    /// session. `descriptors` says how many descriptors it has for each socket.
+    /// session. `descriptors` says how many descriptors it has for each socket. Gives the
+    /// eventfds on which its parent sleeps for its ready sets.
     ///
     /// # Safety
     /// The process has this thread alone, which is in no call on a socket.
@@ -139,7 +141,7 @@ impl Host {
         &'static self,
         joined: Joined,
         descriptors: impl Iterator<Item = (SocketId, u32)>,
-    ) {
+    ) -> Vec<OwnedFd> {
         forget_thread_id();
         // What the parent's threads had to sleep on is not ours.
         self.epoch.fetch_add(1, Ordering::Relaxed);
@@ -161,11 +163,7 @@ impl Host {
         if let Ok(mut untold) = self.untold.enter() {
             untold.clear();
         }
-        if let Ok(mut hub) = self.hub.enter() {
-            hub.leave_to_parent()
-                .into_iter()
-                .for_each(self.hooks.discard);
-        }
+        let left = self.hub.enter().map(|mut hub| hub.leave_to_parent());
         let pid = self.arena.control(channel).pid.load(Ordering::Relaxed);
         self.pid.store(pid, Ordering::Relaxed);
         self.is_abroad.store(pid != own_pid(), Ordering::Relaxed);
@@ -185,6 +183,7 @@ impl Host {
         }
         // What it was held for and has no descriptor of.
         self.drop_unused();
+        left.unwrap_or_default()
     }
 
     /// The same without a place in the session: its sockets fail.

@@ -28,6 +28,9 @@ scenarios! {
     /// Children made without fork(), exec, calls by number.
     fn children(bed) within 300 { conformance::run(bed, "children"); }
 
+    /// Epoll instances that children inherit, however they are made.
+    fn inherited(bed) within 300 { conformance::run(bed, "inherited"); }
+
     /// pthread_cancel.
     fn cancel(bed) within 300 { conformance::run(bed, "cancel"); }
 

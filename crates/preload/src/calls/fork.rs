@@ -96,6 +96,7 @@ pub extern "C-unwind" fn _Fork() -> pid_t {
 /// ([`state::attached`]), or is loaded anew. Whatever the child may do in its first steps
 /// is done in the parent.
 pub(crate) fn unhandled<T: Copy + Into<i64>>(make: impl FnOnce() -> T) -> T {
+    epoll::apart::before_fork();
     let reserved = state::attached_already().and_then(|host| {
         let channel = host.reserve_channel()?;
         Some((host, channel))

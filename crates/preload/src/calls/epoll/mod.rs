@@ -10,6 +10,7 @@
 
 pub(crate) mod apart;
 pub mod control;
+pub(crate) mod family;
 pub mod wait;
 
 use crate::calls::last_error;
@@ -116,6 +117,7 @@ impl Instance {
 
     /// Sees to it that the engine can wake who sleeps for the instance; says whether it can.
     fn prepare_bell(&self, host: &Host, set: &ReadySet) -> Result<bool, SocketError> {
+        family::look();
         let Some((bell, new)) = set.bell()? else {
             return Ok(false);
         };

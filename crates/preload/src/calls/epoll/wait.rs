@@ -1,7 +1,7 @@
 //! `epoll_wait` and its kin: what either half has, and one sleep for both.
 
 use super::apart::WaitTarget;
-use super::{Instance, instance, of_descriptor, prepare_bell, ready_set};
+use super::{Instance, family, instance, of_descriptor, prepare_bell, ready_set};
 use crate::calls::poll::{limit_of, longest_sleep};
 use crate::calls::{answer, last_error};
 use crate::cancel::{held, is_cancelled, point};
@@ -174,14 +174,17 @@ impl Waiting<'_> {
     fn take(&mut self, got: usize) -> Result<(), SocketError> {
         let first = self.found.count;
         let both = self.instance.has_both.load(Ordering::Relaxed);
+        let mut repeats = false;
         for i in first..first + got {
             let e = self.found.event(i);
             let (events, word) = (e.events, e.u64);
             if word == self.instance.bell_word() {
+                repeats = true;
                 continue;
             }
             if word == self.instance.connection_word() {
                 self.host.look_at_engine();
+                repeats = true;
                 continue;
             }
             if self.is_hollow(word)? {
@@ -194,6 +197,9 @@ impl Waiting<'_> {
         // What the kernel said to us alone is not left behind for the program.
         for i in self.found.count..first + got {
             self.found.place(i).put(NOTHING);
+        }
+        if repeats && self.instance.is_shared() {
+            family::repeat();
         }
         Ok(())
     }

@@ -1,0 +1,84 @@
+//! Epoll instances that a child has inherited which was made without our knowing, by a system
+//! call that nobody catches.
+//!
+//! Its parent still sleeps in the instance that the program made, with its eventfd in it
+//! (`apart.rs`), of which the kernel tells whoever asks first, and that may be the child. So
+//! the child raises a count that both have in memory of their own, and its parent goes apart
+//! before it sleeps again. What the child is told in its parent's place until then, it
+//! repeats: it rings the eventfds that it has inherited.
+//!
+//! Called by `state`, when a process joins and when a child finds out that it is one, and by
+//! those who sleep for an instance.
+
+use super::apart;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::{OnceLock, PoisonError, RwLock};
+use std::time::Duration;
+
+/// How long a child that was told in its parent's place leaves the processor to it.
+const STEP: Duration = Duration::from_micros(200);
+
+/// The children of this kind of the process that joined and of all who descend from it, in
+/// memory that they share. Null if there is none to be had.
+static CHILDREN: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
+/// Those of whom this process knows.
+static KNOWN: AtomicU32 = AtomicU32::new(0);
+/// The eventfds on which the parent of this process sleeps, if it is such a child.
+static PARENTS: OnceLock<RwLock<Vec<OwnedFd>>> = OnceLock::new();
+
+/// The process that joins begins to count.
+pub(crate) fn begin() {
+    let how = ProtFlags::READ | ProtFlags::WRITE;
+    let bytes = size_of::<AtomicU32>();
+    // SAFETY: new memory, in nobody's way, and never taken away.
+    let at = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, how, MapFlags::SHARED) };
+    if let Ok(at) = at {
+        CHILDREN.store(at.cast(), Ordering::Release);
+    }
+}
+
+fn children() -> Option<&'static AtomicU32> {
+    // SAFETY: null, or memory of `begin`, which is aligned to a page and begins as zeros.
+    unsafe { CHILDREN.load(Ordering::Acquire).as_ref() }
+}
+
+/// This process is such a child, and its parent sleeps on these.
+pub(crate) fn in_child(parents: Vec<OwnedFd>) {
+    if let Some(children) = children() {
+        let before = children.fetch_add(1, Ordering::SeqCst);
+        KNOWN.store(before.wrapping_add(1), Ordering::Relaxed);
+    }
+    apart::in_child();
+    let place = PARENTS.get_or_init(RwLock::default);
+    // A grandparent does not sleep where its grandchild is told.
+    *place.write().unwrap_or_else(PoisonError::into_inner) = parents;
+}
+
+/// If there has been another such child, all instances of this process are shared from now
+/// on.
+pub(super) fn look() {
+    let Some(children) = children() else {
+        return;
+    };
+    let now = children.load(Ordering::SeqCst);
+    if KNOWN.load(Ordering::Relaxed) != now {
+        KNOWN.store(now, Ordering::Relaxed);
+        apart::before_fork();
+    }
+}
+
+/// What woke this process may have been for its parent.
+pub(super) fn repeat() {
+    let Some(parents) = PARENTS.get() else {
+        return;
+    };
+    let parents = parents.read().unwrap_or_else(PoisonError::into_inner);
+    for bell in parents.iter() {
+        let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+    }
+    if !parents.is_empty() {
+        std::thread::sleep(STEP);
+    }
+}

@@ -1,0 +1,192 @@
+/* Epoll instances that a child inherits, however the child is made: by fork(), by libc's
+ * other functions, by number, or by a system call that nobody can catch. What it does with
+ * its copy its parent does not notice, and each of them is told what it waits for. */
+#include "check.h"
+#include <sched.h>
+
+pid_t _Fork(void);
+
+static int run_child(void *arg) {
+  ((void (*)(void))arg)();
+  _exit(0);
+}
+
+enum { BY_FORK, BY_VFORK, BY_NUMBER, BY__FORK, BY_CLONE, BEHIND_ITS_BACK, WAYS };
+static const char *const WAY[] = {"fork", "vfork", "SYS_clone", "_Fork", "clone", "a raw fork"};
+
+/* Makes a child that runs `run` and ends. A child of vfork may only close, execute and end. */
+static pid_t child_by(int way, void (*run)(void)) {
+  static char stack[1 << 18] __attribute__((aligned(16)));
+  pid_t child;
+  switch (way) {
+  case BY_FORK: child = fork(); break;
+  case BY_VFORK: child = vfork(); break;
+  case BY_NUMBER: child = (syscall)(SYS_clone, SIGCHLD, 0, 0, 0, 0); break;
+  case BY__FORK: child = _Fork(); break;
+  case BY_CLONE: return SYS(clone(run_child, stack + sizeof stack, SIGCHLD, run));
+  default: child = syscall(SYS_fork); break;
+  }
+  if (child == 0)
+    run_child(run);
+  return SYS(child);
+}
+
+/* Two connections, and an instance with both. */
+static int ep, mine[2], far[2];
+
+static void set_up(void) {
+  ep = SYS(epoll_create1(EPOLL_CLOEXEC));
+  for (int i = 0; i < 2; i++) {
+    pair(i, &mine[i], &far[i]);
+    nonblocking(mine[i]);
+    struct epoll_event e = {.events = EPOLLIN, .data.fd = mine[i]};
+    SYS(epoll_ctl(ep, EPOLL_CTL_ADD, mine[i], &e));
+  }
+  struct epoll_event e;
+  /* So that it has slept once. */
+  IS(epoll_wait(ep, &e, 1, 1), 0);
+}
+
+static void tear_down(void) {
+  SYS(close(ep));
+  for (int i = 0; i < 2; i++)
+    SYS(close(mine[i])), SYS(close(far[i]));
+}
+
+static void close_it(void) { SYS(close(ep)); }
+static void close_all(void) { SYS(close_range(3, ~0u, 0)); }
+static void exec_true(void) { execlp("true", "true", (char *)0), _exit(9); }
+static void look(void) {
+  struct epoll_event e;
+  IS(epoll_wait(ep, &e, 1, 0), 0);
+}
+static void wait_for_nothing(void) {
+  struct epoll_event e;
+  IS(epoll_wait(ep, &e, 1, 30), 0);
+  SYS(close(ep));
+}
+static void replace_it(void) {
+  SYS(close(ep));
+  ep = SYS(epoll_create1(0));
+  struct epoll_event e = {.events = EPOLLIN, .data.fd = mine[0]};
+  SYS(epoll_ctl(ep, EPOLL_CTL_ADD, mine[0], &e));
+  IS(epoll_wait(ep, &e, 1, 1), 0);
+}
+static void close_sockets(void) { SYS(close(mine[0])), SYS(close(mine[1])); }
+
+static const struct {
+  const char *name;
+  void (*run)(void);
+  int as_vfork; /* on the kernel, too */
+} DEEDS[] = {{"close", close_it, 0},      {"close_range", close_all, 0}, {"exec", exec_true, 1},
+             {"epoll_wait", look, 0},     {"sleep", wait_for_nothing, 0}, {"replace", replace_it, 0},
+             {"close the sockets", close_sockets, 0}};
+
+static void *told(void *seconds) {
+  struct epoll_event e = {0};
+  double start = now();
+  int got = epoll_wait(ep, &e, 1, 15000);
+  *(double *)seconds = now() - start;
+  return (void *)(intptr_t)(got == 1 ? e.data.fd : got == 0 ? 0 : -errno);
+}
+
+/* What the child does, its parent does not notice, whether it sleeps then or comes later. */
+static void childs_copy(void) {
+  for (int way = 0; way < WAYS; way++)
+    for (size_t deed = 0; deed < sizeof DEEDS / sizeof *DEEDS; deed++) {
+      if (way == BY_VFORK && !DEEDS[deed].as_vfork)
+        continue;
+      set_up();
+      for (int sleeps = 0; sleeps < 2; sleeps++) {
+        pthread_t sleeper;
+        double seconds;
+        if (sleeps) {
+          pthread_create(&sleeper, 0, told, &seconds);
+          sleep_ms(5);
+        }
+        joined(child_by(way, DEEDS[deed].run));
+        if (!sleeps) {
+          pthread_create(&sleeper, 0, told, &seconds);
+          sleep_ms(5);
+        }
+        send_all(far[sleeps], "x", 1);
+        void *fd;
+        pthread_join(sleeper, &fd);
+        if ((intptr_t)fd != mine[sleeps] || seconds > 5)
+          FAIL("%s in a child of %s: %d after %.1f s", DEEDS[deed].name, WAY[way],
+               (int)(intptr_t)fd, seconds);
+        char c;
+        receive_all(mine[sleeps], &c, 1);
+      }
+      tear_down();
+    }
+}
+
+static int report[2];
+enum { ROUNDS = 4 };
+
+/* Serves connection `own`; whoever is told of another's leaves it to that one. */
+static void serve(int own) {
+  for (int served = 0; served < ROUNDS;) {
+    struct epoll_event e;
+    IS(epoll_wait(ep, &e, 1, 15000), 1);
+    char c;
+    if (e.data.fd != mine[own] || read(mine[own], &c, 1) != 1) {
+      sched_yield();
+      continue;
+    }
+    served++;
+    send_all(report[1], &c, 1);
+  }
+}
+
+static void serve_second(void) { serve(1); }
+
+static void *serve_first(void *arg) {
+  (void)arg;
+  serve(0);
+  return 0;
+}
+
+/* Both sleep in the one instance, and each gets what is for it, whoever went to sleep last. */
+static void both_wait(void) {
+  for (int way = 0; way < WAYS; way++) {
+    if (way == BY_VFORK)
+      continue;
+    for (int first = 0; first < 2; first++) {
+      set_up();
+      SYS(pipe(report));
+      pthread_t parent;
+      if (first) {
+        /* It sleeps when the child is made. */
+        pthread_create(&parent, 0, serve_first, 0);
+        sleep_ms(5);
+      }
+      pid_t child = child_by(way, serve_second);
+      if (!first)
+        pthread_create(&parent, 0, serve_first, 0);
+      for (int round = 0; round < ROUNDS; round++)
+        for (int i = 1; i >= 0; i--) {
+          if (i == 1)
+            until_it_sleeps(child);
+          sleep_ms(2);
+          char sent = 'a' + i, got;
+          send_all(far[i], &sent, 1);
+          if (!ready(report[0], POLLIN, 5000))
+            FAIL("%s, round %d: nobody serves connection %d", WAY[way], round, i);
+          receive_all(report[0], &got, 1);
+          IS(got, sent);
+        }
+      joined(child);
+      pthread_join(parent, 0);
+      SYS(close(report[0])), SYS(close(report[1]));
+      tear_down();
+    }
+  }
+}
+
+const struct check CHECKS[] = {
+    {"childs_copy", childs_copy},
+    {"both_wait", both_wait},
+    {0, 0},
+};
