@@ -60,7 +60,8 @@ impl Socket {
         if block.state() != SocketState::Connected {
             return self.set_option(OptionName::Cork, u64::from(on));
         }
-        let flags = said_of_written(block, false);
+        // A cork that is put in pushes nothing.
+        let flags = said_of_written(block, on);
         self.host.tell_written(&edges(block, self.id, flags), 0)
     }
 

@@ -50,8 +50,11 @@ pub(super) fn coalesce(first: &Moved, then: &Request) -> Option<Request> {
             flags,
         } if socket == first.socket => {
             let writes = snd_edge > first.snd_edge;
-            // What was to go at once does not wait for what comes after it.
-            if flags.contains(EdgeFlags::MORE) && first.flags.contains(EdgeFlags::PUSH) {
+            // What was to go at once does not wait for what comes after it, and what is pushed
+            // in a cork stays so.
+            let waits = flags.contains(EdgeFlags::MORE)
+                || flags.contains(EdgeFlags::CORK) && !first.flags.contains(EdgeFlags::CORK);
+            if waits && first.flags.contains(EdgeFlags::PUSH) {
                 return None;
             }
             // What a half that was shut down has is settled.
@@ -159,9 +162,17 @@ mod tests {
         for then in [
             edges(20, 0, EdgeFlags::MORE),
             edges(10, 0, EdgeFlags::MORE | EdgeFlags::CORK),
+            edges(20, 0, EdgeFlags::PUSH | EdgeFlags::CORK),
         ] {
             assert_eq!(both(first, then), None);
         }
+        let corked = EdgeFlags::PUSH | EdgeFlags::CORK;
+        let then = edges(20, 0, EdgeFlags::MORE | EdgeFlags::CORK);
+        assert_eq!(both(edges(10, 0, corked), then), None);
+        assert_eq!(
+            both(edges(10, 0, corked), edges(20, 0, corked)),
+            Some(edges(20, 0, corked))
+        );
     }
 
     #[test]

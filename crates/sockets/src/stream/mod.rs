@@ -111,16 +111,18 @@ pub(crate) fn edges(block: &SocketBlock, socket: SocketId, flags: EdgeFlags) -> 
     }
 }
 
-/// What is said of what was written last: whether `more` follows at once, or the socket is
-/// corked (TCP_CORK).
+/// What is said of what was written last: whether `more` follows at once (MSG_MORE), and
+/// whether the socket is corked (TCP_CORK). The two are apart, for what was written without
+/// MSG_MORE is pushed when a cork is taken out, or passed by (TCP_NODELAY).
 pub(crate) fn said_of_written(block: &SocketBlock, more: bool) -> EdgeFlags {
-    if block.options.load(Ordering::Acquire) & host_bits::CORK != 0 {
-        EdgeFlags::MORE | EdgeFlags::CORK
-    } else if more {
+    let mut said = if more {
         EdgeFlags::MORE
     } else {
         EdgeFlags::PUSH
-    }
+    };
+    let options = block.options.load(Ordering::Acquire);
+    said.set(EdgeFlags::CORK, options & host_bits::CORK != 0);
+    said
 }
 
 /// Pieces that the bytes `from..to` of a stream lie in: chunk number, offset,
