@@ -4,6 +4,7 @@
 //!
 //! `longshore-bench __program NAME ARGUMENTS...` runs one, and so does `longshore __program`.
 
+use crate::experiments::characterize::payloads;
 use crate::flood;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
@@ -31,14 +32,16 @@ pub fn run(name: &str, arguments: &[String]) -> io::Result<()> {
             .parse::<u64>()
             .map_err(|e| io::Error::other(format!("{name}: {e}")))
     };
+    // What one call moves, if it is said.
+    let piece = || match arguments.len() {
+        0 | 1 => Ok(PIECE),
+        _ => Ok::<usize, io::Error>(number(1)?.clamp(1, 1 << 30) as usize),
+    };
     match name {
-        "source" if arguments.len() > 1 => {
-            source(text(0)?, number(1)?.clamp(1, 1 << 30) as usize, false)
-        }
-        "source" => source(text(0)?, PIECE, false),
-        "source-touched" => source(text(0)?, PIECE, true),
-        "sink" => sink(text(0)?, false),
-        "sink-touched" => sink(text(0)?, true),
+        "source" => source(text(0)?, piece()?, false),
+        "source-touched" => source(text(0)?, piece()?, true),
+        "sink" => sink(text(0)?, piece()?, false),
+        "sink-touched" => sink(text(0)?, piece()?, true),
         "datagram-echo" => {
             answer_datagrams(&UdpSocket::bind(text(0)?)?);
             Ok(())
@@ -51,6 +54,11 @@ pub fn run(name: &str, arguments: &[String]) -> io::Result<()> {
         "ping" => ping(text(0)?, number(1)?),
         "fill" => fill(text(0)?, number(1)?, text(2).ok()),
         "parts" => crate::experiments::path::parts::run(),
+        "payloads" => {
+            let sizes: Result<Vec<usize>, _> = arguments.iter().map(|size| size.parse()).collect();
+            payloads::run(&sizes.map_err(io::Error::other)?)
+        }
+        "payload-times" => payloads::time(text(0)?, number(1)? as usize, number(2)?),
         "mirror" => flood::mirror(text(0)?),
         "steady" => flood::steady(text(0)?, number(1)?, number(2)?),
         "flood" => flood::flood(
@@ -85,10 +93,10 @@ pub(crate) fn answer_datagrams(socket: &UdpSocket) {
     }
 }
 
-/// Reads all that comes from whoever connects to `at`, and says how much it was; looks at each
-/// word, if it is to be touched.
-fn sink(at: &str, touches: bool) -> io::Result<()> {
-    let mut piece = vec![0; PIECE];
+/// Reads all that comes from whoever connects to `at`, at most so many bytes with each call, and
+/// says how much it was; looks at each word, if it is to be touched.
+fn sink(at: &str, size: usize, touches: bool) -> io::Result<()> {
+    let mut piece = vec![0; size];
     for stream in TcpListener::bind(at)?.incoming() {
         let mut stream = stream?;
         let mut bytes = 0_u64;

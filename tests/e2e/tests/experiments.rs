@@ -72,7 +72,16 @@ fn all_experiments_are_listed_with_how_long_they_take() {
     scenario(|bed| {
         let end = bed.peer().longshore().arg("measure").run();
         assert!(end.status.success(), "{end:?}");
-        for experiment in ["bus", "predict", "host", "path", "sweep", "latency", "all"] {
+        for experiment in [
+            "bus",
+            "predict",
+            "host",
+            "path",
+            "sweep",
+            "latency",
+            "characterize",
+            "all",
+        ] {
             let line = end
                 .stdout
                 .lines()
@@ -298,5 +307,71 @@ fn bandwidth_by_the_largest_packet() {
             all["left_out"].to_string().contains("page remapping"),
             "{all}"
         );
+    });
+}
+
+/// The paper of 2003.
+#[test]
+fn payloads_by_their_size() {
+    scenario(|bed| {
+        let all = smallest(bed, "characterize");
+        let sizes = [64.0, 8192.0];
+        for direction in ["transmit", "receive"] {
+            let counts = rows(&all, direction);
+            assert_eq!([0, 1].map(|i| figure(&counts[i], "payload")), sizes);
+            for row in counts {
+                let [instructions, branches, misses, memory] = [
+                    "instructions",
+                    "branches",
+                    "D-cache misses",
+                    "memory accesses",
+                ]
+                .map(|column| figure(row, column));
+                assert!(branches < instructions && misses > 0.0, "{row}");
+                // A few thousand instructions, as in the paper, and each byte copied 32 at a time.
+                assert!((500.0..50_000.0).contains(&instructions), "{row}");
+                assert!(figure(row, "TLB misses") < instructions, "{row}");
+                // What misses the second level has missed the first.
+                let first = misses + figure(row, "I-cache misses");
+                assert!(memory <= first, "{row}");
+            }
+            for column in ["instructions", "D-cache misses"] {
+                assert!(figure(&counts[0], column) < figure(&counts[1], column));
+            }
+        }
+        assert_eq!(
+            figure(&rows(&all, "receive")[1], "2003: instructions"),
+            31_955.0
+        );
+        for row in rows(&all, "copies") {
+            let (lines, received) = (figure(row, "lines of payload"), figure(row, "receiving"));
+            assert_eq!(64.0 * lines, figure(row, "payload"));
+            // Payload comes from no cache.
+            assert!(lines <= received + 1.0, "{row}");
+            assert!((0.0..=100.0).contains(&figure(row, "share of receiving")));
+        }
+        for row in rows(&all, "scaling") {
+            for column in ["sending", "receiving"] {
+                assert!((37.5..=100.0).contains(&figure(row, column)), "{row}");
+            }
+        }
+        for row in rows(&all, "latency") {
+            let most = 100.0 / figure(row, "memory's time");
+            assert!((1.0..=most).contains(&figure(row, "here")), "{row}");
+        }
+        // Memory that becomes faster is never slower.
+        let rates = rows(&all, "frequency");
+        let fastest = rates.iter().filter(|row| figure(row, "clock") == 10.0);
+        assert!(fastest.clone().count() == 4);
+        for row in fastest {
+            assert!(figure(row, "pscale") >= figure(row, "mscale"), "{row}");
+        }
+        for row in rows(&all, "throughput") {
+            assert!(figure(row, "sending") > 0.0 && figure(row, "receiving") > 0.0);
+            assert!(figure(row, "sending: engine") > 0.0, "{row}");
+        }
+        for row in rows(&all, "times") {
+            assert!(figure(row, "sending, each instruction") > 0.0, "{row}");
+        }
     });
 }

@@ -28,6 +28,8 @@ pub(crate) enum Experiment {
     Sweep(ExperimentArguments),
     /// One-way latency of UDP by size (1999)
     Latency(ExperimentArguments),
+    /// Instructions, cache misses and time of payloads by size; faster clocks and memory (2003)
+    Characterize(ExperimentArguments),
     /// All of them, as one page of HTML
     All(AllArguments),
 }
@@ -42,6 +44,7 @@ impl Experiment {
             "path" => (25, Some(10)),
             "sweep" => (170, Some(25)),
             "latency" => (20, Some(3)),
+            "characterize" => (90, Some(10)),
             "all" => (300, Some(80)),
             _ => return None,
         })
@@ -81,7 +84,8 @@ pub(crate) struct AllArguments {
 }
 
 /// The experiments that `all` makes.
-pub(crate) const PARTS_OF_ALL: [&str; 5] = ["path", "sweep", "latency", "bus", "host"];
+pub(crate) const PARTS_OF_ALL: [&str; 6] =
+    ["path", "sweep", "latency", "characterize", "bus", "host"];
 
 /// Of `path`.
 #[derive(Debug, Args)]

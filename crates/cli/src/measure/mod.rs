@@ -21,7 +21,7 @@ use longshore_measure::crossing::{
     CrossingError, Prediction, Row, over_generations, plot, program, show,
 };
 use longshore_measure::experiment::{self, ExperimentError, Outcome, progress};
-use longshore_measure::experiments::{self, bus, host, latency, path, sweep};
+use longshore_measure::experiments::{self, bus, characterize, host, latency, path, sweep};
 use rustix::process::{Pid, kill_process};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -38,6 +38,9 @@ pub(crate) fn run(arguments: &MeasureArguments) -> Result<u8, Error> {
         Some(Experiment::Sweep(arguments)) => in_own_network(arguments, sweep::measure).map(|()| 0),
         Some(Experiment::Latency(arguments)) => {
             in_own_network(arguments, latency::measure).map(|()| 0)
+        }
+        Some(Experiment::Characterize(arguments)) => {
+            in_own_network(arguments, characterize::measure).map(|()| 0)
         }
         Some(Experiment::All(arguments)) => all::run(arguments),
         Some(Experiment::Path(arguments)) => {

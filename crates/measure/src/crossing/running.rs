@@ -302,11 +302,17 @@ impl<'a> Running<'a> {
     /// Nanoseconds of a processor that the program, with all its children and without its
     /// engine, has used so far.
     pub(crate) fn processor_ns(&self) -> u64 {
-        family(self.child.id())
-            .into_iter()
-            .filter(|pid| name_of(*pid) != ENGINE && *pid != self.child.id())
-            .map(used_ns)
-            .sum()
+        self.used_ns(|pid| name_of(pid) != ENGINE && pid != self.child.id())
+    }
+
+    /// Nanoseconds of a processor that its engine has used so far.
+    pub(crate) fn engine_ns(&self) -> u64 {
+        self.used_ns(|pid| name_of(pid) == ENGINE)
+    }
+
+    fn used_ns(&self, counts: impl Fn(u32) -> bool) -> u64 {
+        let family = family(self.child.id()).into_iter();
+        family.filter(|pid| counts(*pid)).map(used_ns).sum()
     }
 }
 

@@ -14,30 +14,45 @@ use std::process::Command;
 /// What was counted in a function, by callgrind's names of events: `Ir` is instructions.
 pub(super) type Events = BTreeMap<String, u64>;
 
-/// Counts in each call of functions `FUNCTION*` by `program arguments`, in the order of the
-/// calls. With `caches`, those of a processor are simulated.
-pub(super) fn count(
-    program: &Path,
-    arguments: &[&str],
-    function: &str,
-    caches: bool,
-) -> Result<Vec<Events>, ExperimentError> {
+/// What callgrind simulates besides instructions: its options.
+pub(super) type Simulated = &'static [&'static str];
+
+/// Nothing.
+pub(super) const NOTHING: Simulated = &[];
+
+/// Copies and fills are loops, in which callgrind counts an instruction for each 32 bytes: of
+/// those that processors repeat by themselves it counts one for each byte.
+const TUNABLES: &str = "glibc.cpu.x86_rep_movsb_threshold=1000000000:\
+                        glibc.cpu.x86_rep_stosb_threshold=1000000000";
+
+/// What is counted in a program.
+pub(super) struct Order<'a> {
+    pub(super) program: &'a Path,
+    pub(super) arguments: &'a [&'a str],
+    /// Functions in which it counts: how their names begin, with their module's.
+    pub(super) counted: &'a str,
+    /// At the end of these what was counted is written.
+    pub(super) ends: &'a str,
+    pub(super) simulated: Simulated,
+}
+
+/// Runs it; what was counted until each end, in their order.
+pub(super) fn count(order: &Order<'_>) -> Result<Vec<Events>, ExperimentError> {
     let valgrind = installed::find("valgrind")?;
     let directory = scratch_directory()?;
     let file = directory.path().join("counts");
-    let simulated = if caches { "yes" } else { "no" };
     let said = Command::new(valgrind)
+        .env("GLIBC_TUNABLES", TUNABLES)
         .arg("--tool=callgrind")
         .arg("--collect-atstart=no")
-        .arg(format!("--toggle-collect=*{function}*"))
+        .arg(format!("--toggle-collect=*{}*", order.counted))
         // Of two orders for the same pattern callgrind heeds one.
-        .arg(format!("--dump-after=longshore*{function}*"))
-        .arg(format!("--cache-sim={simulated}"))
-        .arg(format!("--branch-sim={simulated}"))
+        .arg(format!("--dump-after=longshore*{}*", order.ends))
+        .args(order.simulated)
         .arg("--combine-dumps=yes")
         .arg(format!("--callgrind-out-file={}", file.display()))
-        .arg(program)
-        .args(arguments)
+        .arg(order.program)
+        .args(order.arguments)
         .output()
         .map_err(system("start valgrind"))?;
     if !said.status.success() {

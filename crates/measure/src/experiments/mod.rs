@@ -3,6 +3,7 @@
 
 pub mod bus;
 mod callgrind;
+pub mod characterize;
 pub mod host;
 pub mod latency;
 pub mod path;
@@ -16,6 +17,7 @@ use std::time::Instant;
 pub fn charts(outcome: &Outcome) -> Vec<Chart> {
     match &*outcome.experiment {
         bus::NAME => bus::charts(outcome),
+        characterize::NAME => characterize::charts(outcome),
         host::NAME => host::charts(outcome),
         latency::NAME => latency::charts(outcome),
         path::NAME => path::charts(outcome),

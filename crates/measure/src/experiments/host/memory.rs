@@ -20,7 +20,7 @@ pub(super) struct Point {
 }
 
 /// The clock in GHz, by a chain of operations that take a cycle each.
-pub(super) fn frequency(effort: Effort) -> Option<Spread> {
+pub(in crate::experiments) fn frequency(effort: Effort) -> Option<Spread> {
     /// Three shifts and three additions without carry.
     const CYCLES: f64 = 6.0;
     let mut x = 0x9e37_79b9_7f4a_7c15_u64;
@@ -52,23 +52,30 @@ pub(super) fn sweep(effort: Effort) -> Vec<Point> {
     }
     sizes.sort_unstable();
     sizes.dedup();
-    let chain = |bytes: &u64| {
-        let lines = shuffled(bytes / LINE);
-        let mut at = 0;
-        // Once through all of it at least, if that takes no seconds.
-        let steps = u32::try_from(lines.len())
-            .unwrap_or(u32::MAX)
-            .clamp(200_000, 2_000_000);
-        let mut walk = |steps| ns_each(steps, || at = lines[at as usize][0]);
-        walk(steps);
-        let ns = effort.spread(|| walk(effort.times(steps)));
-        black_box(at);
-        Some(Point {
-            bytes: *bytes,
-            ns: ns?,
-        })
-    };
-    sizes.iter().filter_map(chain).collect()
+    sizes
+        .into_iter()
+        .filter_map(|bytes| walk(bytes, effort))
+        .collect()
+}
+
+/// How long a load takes where none hits a cache.
+pub(in crate::experiments) fn main_memory(effort: Effort) -> Option<Spread> {
+    walk(LARGEST, effort).map(|point| point.ns)
+}
+
+/// A walk through so many bytes.
+fn walk(bytes: u64, effort: Effort) -> Option<Point> {
+    let lines = shuffled(bytes / LINE);
+    let mut at = 0;
+    // Once through all of it at least, if that takes no seconds.
+    let steps = u32::try_from(lines.len())
+        .unwrap_or(u32::MAX)
+        .clamp(200_000, 2_000_000);
+    let mut walk = |steps| ns_each(steps, || at = lines[at as usize][0]);
+    walk(steps);
+    let ns = effort.spread(|| walk(effort.times(steps)));
+    black_box(at);
+    Some(Point { bytes, ns: ns? })
 }
 
 /// Lines each of which names the next, in one circle without order.

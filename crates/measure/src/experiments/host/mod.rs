@@ -6,7 +6,7 @@
 //! (a device is reached by waking another thread), `pages` exchanges of pages, `scaling`
 //! Table 3.
 
-mod memory;
+pub(super) mod memory;
 mod pages;
 mod scaling;
 mod wake;
@@ -31,7 +31,7 @@ pub(super) struct Effort {
 }
 
 impl Effort {
-    fn of(quick: bool) -> Self {
+    pub(super) fn of(quick: bool) -> Self {
         let (runs, shorter) = if quick { (3, 10) } else { (7, 1) };
         Effort { runs, shorter }
     }
@@ -89,7 +89,7 @@ pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError
 }
 
 /// The processors that this process may use.
-fn allowed() -> rustix::io::Result<Vec<usize>> {
+pub(super) fn allowed() -> rustix::io::Result<Vec<usize>> {
     let set = sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU)
         .filter(|cpu| set.is_set(*cpu))
@@ -97,7 +97,7 @@ fn allowed() -> rustix::io::Result<Vec<usize>> {
 }
 
 /// Keeps this thread, and what it starts, to these processors.
-fn keep_to(processors: &[usize]) -> rustix::io::Result<()> {
+pub(super) fn keep_to(processors: &[usize]) -> rustix::io::Result<()> {
     let mut set = CpuSet::new();
     processors.iter().for_each(|cpu| set.set(*cpu));
     sched_setaffinity(None, &set)

@@ -135,8 +135,13 @@ pub fn measure(longshore: &Path, quick: bool, mips: u32) -> Result<Outcome, Expe
 /// What was counted in each part. The parts run twice, and the second time counts: by then all
 /// that is done once has been done.
 fn counted(longshore: &Path) -> Result<BTreeMap<String, Events>, ExperimentError> {
-    let program = ["__program", "parts"];
-    let calls = callgrind::count(longshore, &program, "parts::counted_", false)?;
+    let calls = callgrind::count(&callgrind::Order {
+        program: longshore,
+        arguments: &["__program", "parts"],
+        counted: "parts::counted_",
+        ends: "parts::counted_",
+        simulated: callgrind::NOTHING,
+    })?;
     if calls.len() != 2 * parts::ORDER.len() {
         return Err(ExperimentError::Program {
             program: "callgrind".to_owned(),
