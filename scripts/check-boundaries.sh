@@ -17,7 +17,7 @@ ALLOWED=(
   "stack    wire tcp net hostif frames"
   "engine   wire tcp net ring hostif frames ports stack"
   "sockets  hostif ring"
-  "link     hostif ring"
+  "link     hostif ring bus"
   "programs"
   "posix    sockets hostif"
   "preload  posix sockets hostif programs"

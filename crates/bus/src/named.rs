@@ -1,5 +1,6 @@
 //! Buses by their names.
 
+use crate::fixed_rate::{self, FixedRate};
 use crate::transfer::{Access, Bus, Cycles};
 use crate::{Cxl, Generation, LANES, PciX, Pcie};
 use std::fmt;
@@ -14,6 +15,8 @@ pub enum AnyBus {
     Pcie(Pcie),
     /// `cxl`
     Cxl(Cxl),
+    /// `bandwidth=1Gb/s,latency=20us` and its like
+    FixedRate(FixedRate),
 }
 
 /// No bus has this name.
@@ -25,7 +28,8 @@ impl fmt::Display for UnknownBus {
         let names: Vec<String> = AnyBus::all().iter().map(ToString::to_string).collect();
         write!(
             f,
-            "no bus is called `{}`; there are {}",
+            "no bus is called `{}`; there are {}, and one of your own is written as \
+             bandwidth=1Gb/s,latency=20us",
             self.0,
             names.join(", ")
         )
@@ -35,7 +39,7 @@ impl fmt::Display for UnknownBus {
 impl std::error::Error for UnknownBus {}
 
 impl AnyBus {
-    /// All of them, the oldest first.
+    /// All that have names, the oldest first.
     #[must_use]
     pub fn all() -> Vec<AnyBus> {
         let mut all = vec![AnyBus::PciX(PciX::default())];
@@ -51,6 +55,7 @@ impl AnyBus {
             AnyBus::PciX(bus) => bus,
             AnyBus::Pcie(bus) => bus,
             AnyBus::Cxl(bus) => bus,
+            AnyBus::FixedRate(bus) => bus,
         }
     }
 }
@@ -63,6 +68,7 @@ impl fmt::Display for AnyBus {
                 write!(f, "pcie-gen{}x{}", link.generation.number(), link.lanes)
             }
             AnyBus::Cxl(_) => f.write_str("cxl"),
+            AnyBus::FixedRate(bus) => bus.fmt(f),
         }
     }
 }
@@ -71,10 +77,33 @@ impl FromStr for AnyBus {
     type Err = UnknownBus;
 
     fn from_str(name: &str) -> Result<Self, UnknownBus> {
+        let unknown = || UnknownBus(name.to_owned());
+        if name.contains('=') {
+            let bus = fixed(name).ok_or_else(unknown)?;
+            return Ok(AnyBus::FixedRate(bus));
+        }
         let mut all = AnyBus::all().into_iter();
-        all.find(|bus| bus.to_string() == name)
-            .ok_or_else(|| UnknownBus(name.to_owned()))
+        all.find(|bus| bus.to_string() == name).ok_or_else(unknown)
     }
+}
+
+/// A bus that is described by its numbers. One whose latency is not given has none.
+fn fixed(text: &str) -> Option<FixedRate> {
+    let (mut bandwidth, mut latency) = (None, None);
+    for part in text.split(',') {
+        let (slot, value) = match part.split_once('=')? {
+            ("bandwidth", value) => (&mut bandwidth, fixed_rate::rate(value)?),
+            ("latency", value) => (&mut latency, fixed_rate::nanoseconds(value)?),
+            _ => return None,
+        };
+        if slot.replace(value).is_some() {
+            return None;
+        }
+    }
+    Some(FixedRate {
+        bits_per_second: bandwidth?,
+        latency_ns: latency.unwrap_or(0),
+    })
 }
 
 impl Bus for AnyBus {
@@ -117,8 +146,36 @@ mod tests {
     }
 
     #[test]
+    fn a_bus_can_be_described_by_its_numbers() {
+        for text in [
+            "bandwidth=1Gb/s,latency=20us",
+            "bandwidth=2500Mb/s,latency=0ns",
+        ] {
+            let bus: AnyBus = text.parse().unwrap();
+            assert_eq!(bus.to_string(), text);
+        }
+        assert_eq!(
+            "latency=1500ns,bandwidth=1Mb/s".parse(),
+            Ok(AnyBus::FixedRate(FixedRate {
+                bits_per_second: 1_000_000,
+                latency_ns: 1500
+            }))
+        );
+    }
+
+    #[test]
     fn other_names_are_answered_with_those_there_are() {
-        for wrong in ["", "pcie", "pcie-gen2x8", "pcie-gen4x3", "PCIX"] {
+        for wrong in [
+            "",
+            "pcie",
+            "pcie-gen2x8",
+            "pcie-gen4x3",
+            "PCIX",
+            "latency=1us",
+            "bandwidth=0Gb/s",
+            "bandwidth=1Gb/s,bandwidth=2Gb/s",
+            "bandwidth=1Gb/s,width=8",
+        ] {
             let error = wrong.parse::<AnyBus>().unwrap_err().to_string();
             assert!(error.contains(&format!("`{wrong}`")), "{error}");
             for name in ["pcix", "pcie-gen3x1", "pcie-gen6x16", "cxl"] {

@@ -63,6 +63,9 @@ pub(crate) enum Command {
     /// A small program that experiments run.
     #[command(name = "__program", hide = true)]
     SmallProgram(SmallProgramArguments),
+    /// Both ends of a modelled bus, started by `run`.
+    #[command(name = "__bus", hide = true)]
+    Bus(BusArguments),
     /// The host's end of a link, started by `run`.
     #[command(name = "__link-agent", hide = true)]
     LinkAgent(LinkAgentArguments),
@@ -114,6 +117,10 @@ Examples:
       On an engine that serves many programs.
   longshore run --engine link:nic.example:4077 --link-key /etc/longshore/link.key -- nginx
       On an engine of another machine, which was started with --link tcp:0.0.0.0:4077.
+  longshore run --transport bus:pcie-gen4x8 -- nginx -g 'daemon off;'
+      As fast as it would be on an adapter at this bus; longshore stat says what limits it.
+  longshore run --transport bus:bandwidth=1Gb/s,latency=20us,adapter-latency=5us -- redis-server
+      The same with a bus of your own, and an adapter that takes 5 us for each request.
 
 Which connections go where: sockets that are bound to the engine's address or to the wildcard,
 and connections to networks that the engine reaches, are Longshore's. Everything else stays with
@@ -142,6 +149,15 @@ pub(crate) struct RunArguments {
     /// link:HOST:PORT or link:unix:PATH, one on another machine, that was started with --link
     #[arg(long, value_name = "SOCKET|link:PLACE")]
     pub(crate) engine: Option<EngineName>,
+    /// What carries requests and payload between PROGRAM and the engine: memory, which they share
+    /// (the default), or bus:MODEL, which takes as long as that bus with an adapter at it. MODEL
+    /// is pcix, pcie-gen3x1 to pcie-gen6x16, cxl, or bandwidth=RATE,latency=TIME, and after
+    /// commas, if wanted: adapter-latency=TIME for each request; forwarding=store (the default:
+    /// a request counts when all of its payload is read) or cut-through; in-flight=BYTES of reads
+    /// and of writes (256K); fetch=N descriptors at once (16). A bus that is faster than this
+    /// machine moves data between its processes changes little: `longshore stat` says so
+    #[arg(long, value_name = "memory|bus:MODEL", default_value = "memory")]
+    pub(crate) transport: Transport,
     /// The file with the key of the link to the engine, 64 hexadecimal digits, which both ends
     /// have
     #[arg(long, value_name = "FILE", requires = "engine")]
@@ -296,6 +312,36 @@ pub(crate) struct ShowArguments {
     pub(crate) engine: Vec<PathBuf>,
 }
 
+/// What a modelled bus is to do.
+#[derive(Debug, Args)]
+pub(crate) struct BusArguments {
+    /// The bus
+    #[arg(long)]
+    pub(crate) model: longshore_bus::BusModel,
+    /// The engine's socket
+    #[arg(long)]
+    pub(crate) engine: PathBuf,
+    /// Where programs attach
+    #[arg(long)]
+    pub(crate) socket: PathBuf,
+    /// Where it is written what the bus does
+    #[arg(long)]
+    pub(crate) report: PathBuf,
+    #[command(flatten)]
+    pub(crate) session: SessionArguments,
+}
+
+/// What programs want of their session.
+#[derive(Debug, Args)]
+pub(crate) struct SessionArguments {
+    /// The congestion control of new sockets
+    #[arg(long, value_parser = congestion)]
+    pub(crate) congestion: Option<Congestion>,
+    /// Whether what is bound to the wildcard is bound on the kernel, too
+    #[arg(long)]
+    pub(crate) kernel_too: Option<YesNo>,
+}
+
 /// What the host's end of a link is to do.
 #[derive(Debug, Args)]
 pub(crate) struct LinkAgentArguments {
@@ -308,12 +354,8 @@ pub(crate) struct LinkAgentArguments {
     /// Where programs attach
     #[arg(long)]
     pub(crate) socket: PathBuf,
-    /// The congestion control of new sockets
-    #[arg(long, value_parser = congestion)]
-    pub(crate) congestion: Option<Congestion>,
-    /// Whether what is bound to the wildcard is bound on the kernel, too
-    #[arg(long)]
-    pub(crate) kernel_too: Option<YesNo>,
+    #[command(flatten)]
+    pub(crate) session: SessionArguments,
 }
 
 /// What the engine's end of links is to do.
@@ -387,9 +429,9 @@ impl RunArguments {
     }
 }
 
-impl LinkAgentArguments {
+impl SessionArguments {
     /// What is wanted of the session.
-    pub(crate) fn session(&self) -> SessionOptions {
+    pub(crate) fn options(&self) -> SessionOptions {
         session_options(self.congestion, self.kernel_too)
     }
 }
@@ -402,6 +444,36 @@ fn session_options(congestion: Option<Congestion>, kernel_too: Option<YesNo>) ->
     SessionOptions {
         congestion: congestion.and_then(place),
         kernel_too: kernel_too.map(|answer| answer == YesNo::Yes),
+    }
+}
+
+/// What carries the host/adapter interface on this machine.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Transport {
+    /// Memory that the program shares with the engine.
+    Memory,
+    /// A modelled bus.
+    Bus(longshore_bus::BusModel),
+}
+
+/// No transport is written so.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BadTransport {
+    #[error("there is no transport `{0}`; write memory, or bus:MODEL, as bus:pcie-gen4x8")]
+    Kind(String),
+    #[error("{0}")]
+    Bus(#[from] longshore_bus::BadBusModel),
+}
+
+impl FromStr for Transport {
+    type Err = BadTransport;
+
+    fn from_str(text: &str) -> Result<Self, BadTransport> {
+        match (text, text.strip_prefix("bus:")) {
+            ("memory", _) => Ok(Self::Memory),
+            (_, Some(model)) => Ok(Self::Bus(model.parse()?)),
+            _ => Err(BadTransport::Kind(text.to_owned())),
+        }
     }
 }
 
@@ -584,6 +656,15 @@ mod tests {
                 "cannot be used with",
             ),
             ("longshore run --nonsense -- x", "--nonsense"),
+            (
+                "longshore run --transport pcie-gen4x8 -- x",
+                "bus:pcie-gen4x8",
+            ),
+            (
+                "longshore run --transport bus:pcie-gen9x8 -- x",
+                "pcie-gen6x16",
+            ),
+            ("longshore run --transport bus:cxl,fetch=0 -- x", "1 to 256"),
         ] {
             let error = run(line).unwrap_err();
             assert!(error.contains(says), "{line}: {error}");

@@ -38,6 +38,11 @@ impl Client {
         })
     }
 
+    /// The control socket.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     fn fail(&self, why: impl ToString) -> Error {
         Error::ControlAnswer {
             path: self.path.clone(),

@@ -54,6 +54,11 @@ pub(crate) enum Error {
     Limit { key: &'static str, why: String },
     #[error("a link needs a key, the one that the engine has: --link-key FILE")]
     LinkKeyMissing,
+    #[error(
+        "a link is a transport itself: --transport is for an engine of this machine; there are \
+         modelled buses where the engine of the link is, with run --engine SOCKET"
+    )]
+    TransportOfLink,
     #[error(transparent)]
     LinkKey(#[from] BadKey),
     #[error(transparent)]

@@ -7,7 +7,7 @@
 //! end that is killed has its sockets closed as a program's would be.
 
 use crate::address::Network;
-use crate::args::{LinkAgentArguments, LinkEndArguments, RunArguments, YesNo};
+use crate::args::{LinkAgentArguments, LinkEndArguments, RunArguments};
 use crate::errors::{Error, Report, system};
 use crate::log::say;
 use crate::private::{self, Answer, start_helper, take_stdin};
@@ -40,13 +40,7 @@ pub(crate) fn start_agent(
     option("--place", place.to_string().into());
     option("--key", key.into());
     option("--socket", socket.into());
-    if let Some(congestion) = arguments.congestion {
-        option("--congestion", congestion.name().into());
-    }
-    if let Some(answer) = arguments.kernel_too {
-        let answer = if answer == YesNo::Yes { "yes" } else { "no" };
-        option("--kernel-too", answer.into());
-    }
+    words.extend(crate::bus::session_options(arguments));
     let words: Vec<_> = words.iter().map(OsString::as_os_str).collect();
     start_helper(&words, signals)
 }
@@ -64,13 +58,8 @@ pub(crate) fn agent(arguments: &LinkAgentArguments) -> Result<(), Error> {
             return tell(&failed).map_err(system("answer the launcher"));
         }
     };
-    let own = agent.addresses().into_iter();
-    let networks = own.map(|(address, prefix_len)| Network {
-        address,
-        prefix_len,
-    });
     let ready = Answer::Ready {
-        networks: networks.collect(),
+        networks: networks_of(&agent),
         port: format!("the link to {}", arguments.place),
         sandbox_lacks: None,
     };
@@ -78,12 +67,26 @@ pub(crate) fn agent(arguments: &LinkAgentArguments) -> Result<(), Error> {
     Ok(agent.run(&channel)?)
 }
 
+/// The networks of the engine at the other end.
+pub(crate) fn networks_of(agent: &Agent) -> Vec<Network> {
+    let own = agent.addresses().into_iter();
+    own.map(|(address, prefix_len)| Network {
+        address,
+        prefix_len,
+    })
+    .collect()
+}
+
 fn prepare(arguments: &LinkAgentArguments) -> Result<Agent, Error> {
     let key = Key::read(&arguments.key)?;
     let fd = arguments.place.connect()?;
     let secured = establish(fd, Role::Host, &key, || arguments.place.to_string())?;
     let link = Link::new(secured);
-    Ok(Agent::begin(link, arguments.session(), &arguments.socket)?)
+    Ok(Agent::begin(
+        link,
+        arguments.session.options(),
+        &arguments.socket,
+    )?)
 }
 
 fn establish(

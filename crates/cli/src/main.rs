@@ -8,6 +8,7 @@
 mod address;
 mod args;
 mod awake;
+mod bus;
 mod config;
 mod control;
 mod documents;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
                 .map_err(system(program.name.clone()))
         }
         Command::Documents(documents) => documents::write(documents).map(|()| 0),
+        Command::Bus(arguments) => bus::serve(arguments).map(|()| 0),
         Command::LinkAgent(agent) => link::agent(agent).map(|()| 0),
         Command::LinkServer(server) => link::serve(server).map(|()| 0),
         Command::LinkProxy(proxy) => link::proxy(proxy).map(|()| 0),

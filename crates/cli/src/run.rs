@@ -2,7 +2,7 @@
 //! session, runs the program in it, and ends as the program ends.
 
 use crate::address::{Automatic, list};
-use crate::args::{EngineLoss, EngineName, RunArguments};
+use crate::args::{EngineLoss, EngineName, RunArguments, Transport};
 use crate::awake::{self, Awake};
 use crate::config::geometry;
 use crate::errors::{ENGINE_LOST, Error, NOT_EXECUTABLE, OWN_FAILURE, SIGNAL_BASE, report, system};
@@ -15,7 +15,8 @@ use crate::private::{self, MOST_EXPOSED, Order, Started};
 use crate::runtime_dir::RuntimeDir;
 use crate::signals::{FORWARDED, Signal, Signals};
 use crate::warnings::Warnings;
-use crate::{expose, link, preload, program};
+use crate::{bus, expose, link, preload, program};
+use longshore_bus::BusModel;
 use longshore_hostif::attach;
 use longshore_link::Place;
 use rustix::process::{Pid, WaitOptions, WaitStatus, kill_process, wait};
@@ -52,16 +53,9 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
         .awake
         .then(|| Awake::hold(awake::open()))
         .transpose()?;
-    let engine = match &arguments.engine {
-        Some(EngineName::Socket(socket)) => EngineInUse::Shared(socket.clone()),
-        Some(EngineName::Link(place)) => match start_link(arguments, place, &signals)? {
-            Ok(engine) => engine,
-            Err(signal) => return Ok(SIGNAL_BASE + signal.number as u8),
-        },
-        None => match start_private(arguments, &signals)? {
-            Ok(engine) => engine,
-            Err(signal) => return Ok(SIGNAL_BASE + signal.number as u8),
-        },
+    let engine = match find_engine(arguments, &signals)? {
+        Ok(engine) => engine,
+        Err(signal) => return Ok(SIGNAL_BASE + signal.number as u8),
     };
     let (session, token) = attach::new_session(&engine.socket(), arguments.session())?;
     engine.session_is_open();
@@ -110,6 +104,26 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
     ))
 }
 
+/// Finds or starts the engine that is wanted, and what leads to it; or a signal says that all
+/// is to end.
+fn find_engine(
+    arguments: &RunArguments,
+    signals: &Signals,
+) -> Result<Result<EngineInUse, Signal>, Error> {
+    let engine = match &arguments.engine {
+        Some(EngineName::Socket(socket)) => Ok(EngineInUse::Shared(socket.clone())),
+        Some(EngineName::Link(_)) if arguments.transport != Transport::Memory => {
+            return Err(Error::TransportOfLink);
+        }
+        Some(EngineName::Link(place)) => start_link(arguments, place, signals)?,
+        None => start_private(arguments, signals)?,
+    };
+    match (engine, &arguments.transport) {
+        (Ok(engine), Transport::Bus(model)) => start_bus(arguments, model, engine, signals),
+        (engine, _) => Ok(engine),
+    }
+}
+
 /// The engine of this run.
 enum EngineInUse {
     /// It serves others, too, and outlives us.
@@ -119,6 +133,11 @@ enum EngineInUse {
         pid: Pid,
         dir: RuntimeDir,
         started: Started,
+    },
+    /// It is behind a modelled bus, which is our child and ends with the session.
+    Behind {
+        bus: Box<EngineInUse>,
+        engine: Box<EngineInUse>,
     },
 }
 
@@ -211,6 +230,34 @@ fn start_link(
     Ok(Ok(EngineInUse::Private { pid, dir, started }))
 }
 
+/// Starts a modelled bus to an engine, and waits until it is ready, or until a signal says that
+/// all is to end.
+fn start_bus(
+    arguments: &RunArguments,
+    model: &BusModel,
+    engine: EngineInUse,
+    signals: &Signals,
+) -> Result<Result<EngineInUse, Signal>, Error> {
+    let dir = RuntimeDir::create()?;
+    let (socket, report) = (dir.engine(), dir.transport());
+    let places = (socket.as_path(), report.as_path());
+    let start = || bus::start(arguments, model, &engine.socket(), places, signals);
+    let (pid, started) = match await_engine(signals, start)? {
+        Ok(ready) => ready,
+        Err(signal) => return Ok(Err(signal)),
+    };
+    dir.let_programs_in(rustix::process::geteuid().is_root())?;
+    // The bus has opened its session there.
+    engine.session_is_open();
+    if std::io::stderr().is_terminal() {
+        say(&format!("behind {}", started.port));
+    }
+    Ok(Ok(EngineInUse::Behind {
+        bus: Box::new(EngineInUse::Private { pid, dir, started }),
+        engine: Box::new(engine),
+    }))
+}
+
 /// Starts a process that programs attach to, and waits until it is ready, or until a signal
 /// says that all is to end.
 fn await_engine(
@@ -295,19 +342,24 @@ impl EngineInUse {
         match self {
             EngineInUse::Shared(socket) => socket.clone(),
             EngineInUse::Private { dir, .. } => dir.engine(),
+            EngineInUse::Behind { bus, .. } => bus.socket(),
         }
     }
 
     fn session_is_open(&self) {
-        if let EngineInUse::Private { started, .. } = self {
-            private::session_is_open(&started.channel);
+        match self {
+            EngineInUse::Shared(_) => {}
+            EngineInUse::Private { started, .. } => private::session_is_open(&started.channel),
+            EngineInUse::Behind { bus, .. } => bus.session_is_open(),
         }
     }
 
-    fn pid(&self) -> Option<Pid> {
+    /// The processes that are our children.
+    fn pids(&self) -> Vec<Pid> {
         match self {
-            EngineInUse::Shared(_) => None,
-            EngineInUse::Private { pid, .. } => Some(*pid),
+            EngineInUse::Shared(_) => Vec::new(),
+            EngineInUse::Private { pid, .. } => vec![*pid],
+            EngineInUse::Behind { bus, engine } => [bus.pids(), engine.pids()].concat(),
         }
     }
 
@@ -323,7 +375,7 @@ impl EngineInUse {
         stays: bool,
     ) -> u8 {
         let mut vigil = Vigil {
-            engine: self.pid(),
+            engines: self.pids(),
             program: program.as_ref().map(|(pid, _)| *pid),
             session: program.map(|(_, session)| session),
             name: outcome.as_ref().err().cloned().unwrap_or_default(),
@@ -360,7 +412,8 @@ impl EngineInUse {
 
 /// What is waited for.
 struct Vigil {
-    engine: Option<Pid>,
+    /// The engine, and what leads to it, if they are ours.
+    engines: Vec<Pid>,
     program: Option<Pid>,
     /// The session's connection, held until the program and all that it left
     /// behind have ended: these may not have joined the session yet.
@@ -389,7 +442,7 @@ impl Vigil {
     }
 
     fn is_over(&self) -> bool {
-        self.program.is_none() && self.session.is_none() && self.engine.is_none()
+        self.program.is_none() && self.session.is_none() && self.engines.is_empty()
     }
 
     /// Sleeps until a signal comes, or it is time for a word.
@@ -427,7 +480,7 @@ impl Vigil {
         let pids = list.unwrap_or_default();
         let pids = pids.split_whitespace().filter_map(|pid| pid.parse().ok());
         pids.filter_map(Pid::from_raw)
-            .filter(|pid| Some(*pid) != self.engine)
+            .filter(|pid| !self.engines.contains(pid))
             .collect()
     }
 
@@ -451,12 +504,10 @@ impl Vigil {
             let _ = kill_process(*pid, number);
         }
         let ending = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
-        if orphans.is_empty()
-            && ending.contains(&signal.number)
-            && !signal.ignored
-            && let Some(engine) = self.engine
-        {
-            let _ = kill_process(engine, rustix::process::Signal::TERM);
+        if orphans.is_empty() && ending.contains(&signal.number) && !signal.ignored {
+            for engine in &self.engines {
+                let _ = kill_process(*engine, rustix::process::Signal::TERM);
+            }
         }
     }
 
@@ -469,7 +520,7 @@ impl Vigil {
                 Err(rustix::io::Errno::INTR) => {}
                 Err(_) => {
                     // No child is left at all.
-                    self.engine = None;
+                    self.engines.clear();
                     self.program = None;
                     self.session = None;
                     return;
@@ -486,8 +537,8 @@ impl Vigil {
             self.code = Some(exit_code(status));
             self.since = Instant::now();
             self.program = None;
-        } else if self.engine == Some(pid) {
-            self.engine = None;
+        } else if let Some(place) = self.engines.iter().position(|engine| *engine == pid) {
+            self.engines.remove(place);
             let failed = status.exit_status() != Some(0);
             if failed || self.program.is_some() {
                 eprintln!("longshore: the engine has ended{}", how(status));

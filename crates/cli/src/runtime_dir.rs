@@ -18,6 +18,9 @@ const ENGINE: &str = "engine";
 /// The name of the control socket.
 pub(crate) const CONTROL: &str = "control";
 
+/// The name of the file in which a transport says what it does.
+const TRANSPORT: &str = "transport";
+
 /// The directory of root's engines.
 const OF_ROOT: &str = "/run/longshore";
 
@@ -130,6 +133,10 @@ impl RuntimeDir {
 
     pub(crate) fn control(&self) -> PathBuf {
         self.0.join(CONTROL)
+    }
+
+    pub(crate) fn transport(&self) -> PathBuf {
+        self.0.join(TRANSPORT)
     }
 }
 
@@ -258,6 +265,15 @@ fn bases_of_others(runtime: &Path, shared: &Path) -> Vec<PathBuf> {
 pub(crate) fn control_sockets() -> Vec<PathBuf> {
     let all = bases().into_iter().flat_map(|base| entries(&base));
     all.map(|dir| dir.join(CONTROL))
+        .filter(|path| path.exists())
+        .collect()
+}
+
+/// The reports of all transports that this user may see.
+pub(crate) fn transport_reports() -> Vec<PathBuf> {
+    let all = bases().into_iter().flat_map(|base| entries(&base));
+    all.filter(|dir| !is_dead(dir))
+        .map(|dir| dir.join(TRANSPORT))
         .filter(|path| path.exists())
         .collect()
 }

@@ -1,19 +1,86 @@
 //! `longshore stat`: what engines have done, one block for each.
 
 use crate::args::ShowArguments;
+use crate::bus::{TransportStat, transports_of};
 use crate::control::ask_all;
 use crate::errors::{Error, system};
 use longshore_engine::control::{Counts, CrossingStat, StatReply};
+use serde::Serialize;
 use std::fmt::Write;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &ShowArguments) -> Result<(), Error> {
-    let replies = ask_all(arguments, |engine| engine.stat())?;
+    let replies = ask_all(arguments, |engine| {
+        Ok(Shown {
+            stat: engine.stat()?,
+            transports: transports_of(engine.path()),
+        })
+    })?;
     if arguments.json {
         return crate::print_json(&replies);
     }
-    let blocks: Vec<String> = replies.iter().map(block).collect();
+    let blocks: Vec<String> = replies.iter().map(Shown::block).collect();
     crate::print(&blocks.join("\n")).map_err(system("print"))
+}
+
+/// What is shown of an engine.
+#[derive(Debug, Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    stat: StatReply,
+    /// What carries the requests of its programs, where that is not memory.
+    transports: Vec<TransportStat>,
+}
+
+impl Shown {
+    fn block(&self) -> String {
+        let transports: String = self.transports.iter().map(transport).collect();
+        block(&self.stat) + &transports
+    }
+}
+
+/// A transport's part of its engine's block.
+fn transport(t: &TransportStat) -> String {
+    let share = |of: f64| format!("{:.1} %", of * 100.0);
+    let limit = match t.limit.as_str() {
+        "bus" => "the bus is taken all of the time, and is the limit",
+        "latency" => "something is always under way: the latency of the bus is the limit",
+        _ => "the bus waits for the programs and this machine: it is not the limit",
+    };
+    let rows = [
+        (
+            "to host",
+            t.bytes_to_host,
+            t.taken_to_host,
+            t.in_flight_to_host,
+        ),
+        (
+            "to adapter",
+            t.bytes_to_adapter,
+            t.taken_to_adapter,
+            t.in_flight_to_adapter,
+        ),
+    ];
+    let mut out = format!(
+        "\n  {:<22}{:>14}{:>18}{:>14}\n",
+        t.name, "taken", "bytes", "in flight"
+    );
+    for (name, bytes, taken, in_flight) in rows {
+        let _ = writeln!(
+            out,
+            "    {name:<20}{:>14}{bytes:>18}{in_flight:>14}",
+            share(taken)
+        );
+    }
+    let _ = writeln!(
+        out,
+        "    {} accesses, {} requests wait; this machine adds {:.1} us to a message",
+        t.accesses,
+        t.waiting,
+        t.late_ns as f64 / 1e3
+    );
+    let _ = writeln!(out, "    {limit}");
+    out
 }
 
 /// One engine's block.

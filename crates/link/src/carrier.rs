@@ -1,5 +1,6 @@
 //! What carries the bytes of a link.
 //!
+//! [`Plain`] is a stream socket, for two ends on one machine.
 //! [`Secured`] is a stream socket with the Noise protocol on it (NNpsk0: both ends have one
 //! key, and agree on new ones for each link): a stranger cannot begin a link, read what goes
 //! over it, change it or say it again.
@@ -33,6 +34,21 @@ pub trait Carrier {
     /// # Errors
     /// As [`Carrier::receive`].
     fn flush(&mut self) -> Result<bool, HandshakeError>;
+
+    /// Whether what did not go waits for room in [`Carrier::fd`].
+    fn wants_room(&self) -> bool {
+        true
+    }
+
+    /// Whether it takes what comes in, so that this is worth waiting for.
+    fn wants_input(&self) -> bool {
+        true
+    }
+
+    /// When something is to be received or sent that waits for its time alone.
+    fn next_at(&self) -> Option<Instant> {
+        None
+    }
 }
 
 /// Which end of a link this is.
@@ -76,6 +92,65 @@ const GREETING: usize = 32 + TAG;
 const READ: usize = 256 * 1024;
 /// How long the other end may take for its part of the handshake.
 const GREET_FOR: Duration = Duration::from_secs(5);
+
+/// A stream socket as it is, between two ends that were started together on one machine.
+#[derive(Debug)]
+pub struct Plain {
+    fd: OwnedFd,
+    is_held_up: bool,
+}
+
+impl Plain {
+    /// On a connected socket.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn new(fd: OwnedFd) -> Result<Self, HandshakeError> {
+        rustix::io::ioctl_fionbio(&fd, true)?;
+        Ok(Self {
+            fd,
+            is_held_up: false,
+        })
+    }
+}
+
+impl Carrier for Plain {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    fn receive(&mut self, to: &mut Vec<u8>) -> Result<bool, HandshakeError> {
+        read_some(&self.fd, to)
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Result<usize, HandshakeError> {
+        let flags = rustix::net::SendFlags::NOSIGNAL;
+        let sent = rustix::io::retry_on_intr(|| rustix::net::send(&self.fd, bytes, flags));
+        self.is_held_up = !matches!(sent, Ok(n) if n == bytes.len());
+        match sent {
+            Err(Errno::AGAIN) => Ok(0),
+            sent => Ok(sent?),
+        }
+    }
+
+    fn flush(&mut self) -> Result<bool, HandshakeError> {
+        Ok(!std::mem::take(&mut self.is_held_up))
+    }
+}
+
+/// Appends what a socket has, not more than is read at a time; whether there was any.
+fn read_some(fd: &OwnedFd, to: &mut Vec<u8>) -> Result<bool, HandshakeError> {
+    let start = to.len();
+    to.resize(start + READ, 0);
+    let got = rustix::io::retry_on_intr(|| rustix::io::read(fd, &mut to[start..]));
+    to.truncate(start + got.unwrap_or(0));
+    match got {
+        Ok(0) => Err(HandshakeError::Closed),
+        Ok(_) => Ok(true),
+        Err(Errno::AGAIN) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}
 
 /// A stream socket, authenticated and encrypted.
 #[derive(Debug)]
@@ -195,19 +270,9 @@ impl Carrier for Secured {
     }
 
     fn receive(&mut self, to: &mut Vec<u8>) -> Result<bool, HandshakeError> {
-        let start = self.incoming.len();
-        self.incoming.resize(start + READ, 0);
-        let got =
-            rustix::io::retry_on_intr(|| rustix::io::read(&self.fd, &mut self.incoming[start..]));
-        self.incoming.truncate(start + got.unwrap_or(0));
-        match got {
-            Ok(0) => return Err(HandshakeError::Closed),
-            Ok(_) => {}
-            Err(Errno::AGAIN) => return Ok(false),
-            Err(errno) => return Err(errno.into()),
-        }
+        let any = read_some(&self.fd, &mut self.incoming)?;
         self.decrypt(to)?;
-        Ok(true)
+        Ok(any)
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<usize, HandshakeError> {

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `protocol` | what goes over a link: messages, and taking them out of bytes |
 //! | `carrier` | what carries the bytes: a socket, authenticated and encrypted |
+//! | `bus` | a transfer engine between the two ends: a modelled bus instead of a link |
 //! | `place` | where the other end is, and the key that both have |
 //! | `link` | one end of a link: what came and what is to go |
 //! | `agent` | the host's end: programs attach to it by shared memory as they do to an engine |
@@ -17,9 +18,11 @@
 //! ([`Words`](protocol::Words), [`Table`](protocol::Table)).
 //!
 //! Programs, processes and channels are the agent's alone: to the engine, a link is one
-//! process. An end of a link is one process with one thread; `cli` starts both.
+//! process. An end of a link is one process with one thread; `cli` starts both. Over a modelled
+//! bus both ends are on one machine, as two threads of one process.
 
 mod agent;
+mod bus;
 mod carrier;
 mod link;
 mod place;
@@ -27,7 +30,8 @@ pub mod protocol;
 mod proxy;
 
 pub use agent::{Agent, AgentError};
-pub use carrier::{Carrier, HandshakeError, Role, Secured};
+pub use bus::{Modelled, Report, Usage};
+pub use carrier::{Carrier, HandshakeError, Plain, Role, Secured};
 pub use link::{Link, LinkError};
 pub use place::{BadKey, BadPlace, KEY_BYTES, Key, Listening, Place, PlaceError};
 pub use proxy::{Proxy, ProxyError};

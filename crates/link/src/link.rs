@@ -161,10 +161,33 @@ impl Link {
             if left.is_zero() {
                 return Err(HandshakeError::Silent.into());
             }
-            let left = Timespec::try_from(left).ok();
-            let mut fds = [PollFd::from_borrowed_fd(self.fd(), PollFlags::IN)];
-            let _ = poll(&mut fds, left.as_ref());
+            self.wait(PollFlags::IN, left);
         }
+    }
+
+    /// Sleeps until the carrier has something to receive or to send; for `most`, no longer.
+    pub(crate) fn wait(&self, mut wants: PollFlags, most: Duration) {
+        wants.set(PollFlags::OUT, self.wants_room());
+        let until = self.carrier.next_at();
+        let until = until.map_or(most, |at| at.saturating_duration_since(Instant::now()));
+        let timeout = Timespec::try_from(until.min(most)).ok();
+        let mut fds = [PollFd::from_borrowed_fd(self.fd(), wants)];
+        let _ = poll(&mut fds, timeout.as_ref());
+    }
+
+    /// Whether something is to go for which there is no room in the carrier's descriptor.
+    pub(crate) fn wants_room(&self) -> bool {
+        !self.out.is_empty() && self.carrier.wants_room()
+    }
+
+    /// Whether the carrier takes what comes in.
+    pub(crate) fn wants_input(&self) -> bool {
+        self.carrier.wants_input()
+    }
+
+    /// When something is to be received or sent that waits for its time alone.
+    pub(crate) fn next_at(&self) -> Option<Instant> {
+        self.carrier.next_at()
     }
 
     /// Waits for the greeting of the host's end, at the engine's.

@@ -252,7 +252,7 @@ impl Agent {
     }
 
     fn take_events(&mut self, timeout: Option<Duration>) -> Result<(), AgentError> {
-        let wants_room = !self.link.out.is_empty();
+        let wants_room = self.link.wants_room();
         if wants_room != self.watches_room {
             self.watches_room = wants_room;
             let mut flags = epoll::EventFlags::IN;

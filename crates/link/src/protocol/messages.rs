@@ -19,6 +19,33 @@ const MAGIC: u64 = u64::from_le_bytes(*b"LONGLINK");
 /// Words of a descriptor.
 type Descriptor = [u64; 8];
 
+/// What a message is to a bus that carries it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transfer {
+    /// So many bytes of a stream.
+    Payload(u64),
+    /// A descriptor, or what is written beside one: so many bytes.
+    Control(u64),
+    /// Nothing of the interface: the two ends agree on what each knows of its own.
+    Nothing,
+}
+
+impl Transfer {
+    /// What a frame is, by its kind and the bytes of its body.
+    #[must_use]
+    pub fn of(kind: u32, body: usize) -> Self {
+        let body = body as u64;
+        match kind {
+            kind::PAYLOAD => Self::Payload(body.saturating_sub(PAYLOAD_HEADER)),
+            kind::GONE | kind::REFUSED => Self::Nothing,
+            _ => Self::Control(body),
+        }
+    }
+}
+
+/// Bytes of a payload's body that say where it belongs.
+const PAYLOAD_HEADER: u64 = 16;
+
 mod kind {
     pub(super) const HELLO: u32 = 1;
     pub(super) const WELCOME: u32 = 2;

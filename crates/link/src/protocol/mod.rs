@@ -13,7 +13,7 @@ mod messages;
 mod parser;
 
 pub use messages::{
-    ADAPTERS, Accepted, BadMessage, Hello, Message, PAYLOAD, Refusal, Table, VERSION, Welcome,
-    Words,
+    ADAPTERS, Accepted, BadMessage, Hello, Message, PAYLOAD, Refusal, Table, Transfer, VERSION,
+    Welcome, Words,
 };
-pub use parser::{BadFrame, FRAME_HEADER, LONGEST_BODY, Parser};
+pub use parser::{BadFrame, FRAME_HEADER, LONGEST_BODY, Parser, first_frame};

@@ -73,17 +73,24 @@ impl Parser {
     }
 
     fn frame(&self) -> Result<Option<(u32, &[u8])>, BadFrame> {
-        let rest = self.bytes.get(self.taken..).unwrap_or_default();
-        let Some((header, rest)) = rest.split_first_chunk::<FRAME_HEADER>() else {
-            return Ok(None);
-        };
-        let word = u64::from_le_bytes(*header);
-        let (len, kind) = (word as u32, (word >> 32) as u32);
-        if len as usize > LONGEST_BODY {
-            return Err(BadFrame::TooLong(len));
-        }
-        Ok(rest.get(..len as usize).map(|body| (kind, body)))
+        first_frame(self.bytes.get(self.taken..).unwrap_or_default())
     }
+}
+
+/// The kind and the body of the frame that these bytes begin with, if all of it is there.
+///
+/// # Errors
+/// [`BadFrame::TooLong`].
+pub fn first_frame(bytes: &[u8]) -> Result<Option<(u32, &[u8])>, BadFrame> {
+    let Some((header, rest)) = bytes.split_first_chunk::<FRAME_HEADER>() else {
+        return Ok(None);
+    };
+    let word = u64::from_le_bytes(*header);
+    let (len, kind) = (word as u32, (word >> 32) as u32);
+    if len as usize > LONGEST_BODY {
+        return Err(BadFrame::TooLong(len));
+    }
+    Ok(rest.get(..len as usize).map(|body| (kind, body)))
 }
 
 #[cfg(test)]

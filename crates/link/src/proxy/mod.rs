@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 
 /// How long to wait before a request is tried again that found no room.
 const RETRY: Duration = Duration::from_millis(1);
+/// What is to happen so soon is not slept for.
+const IMMINENT: Duration = Duration::from_micros(20);
 /// How often to look whether what closed sockets had sent is done with.
 const CLOSING_EVERY: Duration = Duration::from_millis(10);
 /// How often words are looked at that the engine changes without waking anybody, while
@@ -278,6 +280,15 @@ impl Proxy {
     }
 
     fn sleep(&mut self) -> Result<(), ProxyError> {
+        let until_next = self
+            .link
+            .next_at()
+            .map(|at| at.saturating_duration_since(Instant::now()));
+        if until_next.is_some_and(|left| left < IMMINENT) {
+            // To sleep and to be woken takes as long.
+            std::thread::yield_now();
+            return Ok(());
+        }
         let session = &mut self.session;
         let waiter = session.host.waiter(session.waiter);
         waiter.declare(Sleep::Eventfd);
@@ -290,25 +301,32 @@ impl Proxy {
             self.waits.then_some(RETRY),
             self.relay.is_closing_any().then_some(CLOSING_EVERY),
             self.has_happened.then_some(until_words),
+            until_next.map(|left| left - IMMINENT),
         ];
         let timeout = timeouts.into_iter().flatten().min();
         let timeout = timeout.and_then(|t| Timespec::try_from(t).ok());
-        let out = &self.link.out;
         let mut wants = PollFlags::empty();
         // What nothing is done with is left where it is.
-        wants.set(PollFlags::IN, !self.waits && !out.is_congested());
-        wants.set(PollFlags::OUT, !out.is_empty());
+        let takes = !self.waits && !self.link.out.is_congested() && self.link.wants_input();
+        wants.set(PollFlags::IN, takes);
+        wants.set(PollFlags::OUT, self.link.wants_room());
         let mut fds = [
-            PollFd::from_borrowed_fd(self.link.fd(), wants),
             PollFd::new(&session.bell, PollFlags::IN),
             PollFd::new(&session.connection, PollFlags::RDHUP),
+            PollFd::from_borrowed_fd(self.link.fd(), wants),
         ];
-        match poll(&mut fds, timeout.as_ref()) {
+        // A descriptor whose other end is closed is always ready.
+        let watched = if wants.is_empty() && !self.waits {
+            2
+        } else {
+            3
+        };
+        match poll(&mut fds[..watched], timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
-        let rang = !fds[1].revents().is_empty();
-        let hung_up = !fds[2].revents().is_empty();
+        let rang = !fds[0].revents().is_empty();
+        let hung_up = !fds[1].revents().is_empty();
         waiter.cancel();
         if rang {
             // Not to be woken again for the same; the engine's wake-up is news in itself.
@@ -325,10 +343,9 @@ impl Proxy {
     /// Sends what is still to go.
     fn say_last_words(&mut self) {
         let until = Instant::now() + LAST_WORDS;
-        let at_a_time = Timespec::try_from(Duration::from_millis(100)).ok();
         while self.link.send().is_ok() && !self.link.out.is_empty() && Instant::now() < until {
-            let mut fds = [PollFd::from_borrowed_fd(self.link.fd(), PollFlags::OUT)];
-            let _ = poll(&mut fds, at_a_time.as_ref());
+            self.link
+                .wait(PollFlags::empty(), Duration::from_millis(100));
         }
     }
 }

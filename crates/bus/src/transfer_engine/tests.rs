@@ -1,0 +1,234 @@
+use super::*;
+
+/// 1 byte takes 8 ns, a read 20 us more, a write 10 us.
+fn slow() -> BusModel {
+    "bandwidth=1Gb/s,latency=20us".parse().unwrap()
+}
+
+/// When each thing arrives at the adapter, if nothing else is put.
+fn arrivals(engine: &mut TransferEngine<u32>) -> Vec<(u64, u32)> {
+    let mut all = Vec::new();
+    while let Some(at) = engine.next_event() {
+        while let Some((late, item)) = engine.poll_to_adapter(at) {
+            all.push((at - late, item));
+        }
+        while let Some((late, item)) = engine.poll_to_host(at) {
+            all.push((at - late, item));
+        }
+    }
+    assert!(engine.is_idle());
+    all
+}
+
+#[test]
+fn a_request_takes_a_doorbell_a_fetch_and_a_read() {
+    let mut engine = TransferEngine::new(slow());
+    engine.put_payload(0, 1000, 1);
+    engine.put_request(0, 2);
+    // Doorbell 10 us and 4 bytes; descriptor 20 us and 64 bytes; payload 20 us and 1,000.
+    let there = 10_032 + 20_512 + 28_000;
+    assert_eq!(arrivals(&mut engine), [(there, 1), (there, 2)]);
+    let load = engine.load();
+    assert_eq!((load.accesses, load.bytes), (3, [0, 1068]));
+    assert!((load.taken_ns[1] - 8544.0).abs() < 1e-6, "{load:?}");
+    assert!((load.busy_ns - there as f64).abs() < 1e-6, "{load:?}");
+    assert_eq!((load.waiting, load.in_flight), (0, [0, 0]));
+}
+
+#[test]
+fn writes_are_posted_and_in_order() {
+    let mut engine = TransferEngine::new(slow());
+    engine.post(0, 1000, 1);
+    engine.post(0, 64, 2);
+    engine.post(0, 0, 3);
+    // One waits for the bus, and none for the other's latency.
+    assert_eq!(
+        arrivals(&mut engine),
+        [(18_000, 1), (18_512, 2), (18_512, 3)]
+    );
+}
+
+#[test]
+fn descriptors_are_fetched_in_batches() {
+    let fetched = |fetch| {
+        let mut engine = TransferEngine::new(BusModel { fetch, ..slow() });
+        for item in 0..8 {
+            engine.put_request(0, item);
+        }
+        let last = arrivals(&mut engine).last().unwrap().0;
+        (engine.load().accesses, last)
+    };
+    assert_eq!(fetched(16), (2, 10_032 + 20_000 + 8 * 512));
+    assert_eq!(fetched(4), (3, 10_032 + 2 * (20_000 + 4 * 512)));
+    assert_eq!(fetched(1), (9, 10_032 + 8 * 20_512));
+}
+
+#[test]
+fn a_doorbell_is_written_only_to_an_adapter_that_does_not_fetch() {
+    let mut engine = TransferEngine::new(slow());
+    engine.put_request(0, 1);
+    // The first fetch goes on from 10,032 to 30,544.
+    engine.put_request(20_000, 2);
+    assert_eq!(arrivals(&mut engine), [(30_544, 1), (30_544 + 20_512, 2)]);
+    assert_eq!(engine.load().accesses, 3);
+    engine.put_request(100_000, 3);
+    assert_eq!(arrivals(&mut engine), [(130_544, 3)]);
+}
+
+#[test]
+fn what_may_be_in_flight_bounds_the_rate() {
+    let rate = |in_flight| {
+        let mut engine = TransferEngine::new(BusModel {
+            in_flight,
+            ..slow()
+        });
+        engine.put_payload(0, 1 << 20, 1);
+        engine.put_request(0, 2);
+        let began = 10_032 + 20_512;
+        (arrivals(&mut engine)[0].0 - began) as f64
+    };
+    // The bus's rate; and 2,048 bytes in each 20 us and the time they take.
+    let bytes = f64::from(1 << 20);
+    assert!((rate(256 * 1024) - 20_000.0 - bytes * 8.0).abs() < 10.0);
+    let one_by_one = bytes / 2048.0 * (20_000.0 + 2048.0 * 8.0);
+    assert!((rate(2048) - one_by_one).abs() < 600.0, "{}", rate(2048));
+}
+
+#[test]
+fn an_adapter_that_cuts_through_begins_with_the_first_piece() {
+    let first = |forwarding| {
+        let mut engine = TransferEngine::new(BusModel {
+            forwarding,
+            ..slow()
+        });
+        engine.put_payload(0, 64 * 1024, 1);
+        engine.put_request(0, 2);
+        engine.put_payload(0, 1000, 3);
+        engine.put_request(0, 4);
+        arrivals(&mut engine)
+    };
+    let (stored, cut) = (
+        first(Forwarding::StoreAndForward),
+        first(Forwarding::CutThrough),
+    );
+    assert_eq!(stored[0].0 - cut[0].0, (64 * 1024 - 2048) * 8);
+    assert_eq!(stored[3], cut[3]);
+}
+
+#[test]
+fn the_adapter_takes_its_time_for_each_request() {
+    let mut engine = TransferEngine::new(BusModel {
+        adapter_ns: 50_000,
+        ..slow()
+    });
+    for item in 0..3 {
+        engine.put_request(0, item);
+    }
+    let there = 10_032 + 20_000 + 3 * 512;
+    assert_eq!(
+        arrivals(&mut engine),
+        [
+            (there + 50_000, 0),
+            (there + 100_000, 1),
+            (there + 150_000, 2)
+        ]
+    );
+}
+
+#[test]
+fn more_is_not_posted_than_may_be_in_flight() {
+    let mut engine = TransferEngine::new(BusModel {
+        in_flight: 4096,
+        ..slow()
+    });
+    engine.post(0, 4000, 1);
+    assert!(engine.may_post());
+    engine.post(0, 4000, 2);
+    assert!(!engine.may_post());
+    assert_eq!(engine.poll_to_host(41_999), None);
+    assert_eq!(engine.poll_to_host(42_000), Some((0, 1)));
+    assert!(engine.may_post());
+}
+
+/// On PCI-X, both directions have half of the bus when both want all of it.
+#[test]
+fn a_shared_bus_is_shared() {
+    let alone = |both: bool| {
+        let mut engine = TransferEngine::new(BusModel::on("pcix".parse().unwrap()));
+        engine.put_payload(0, 1 << 20, 1);
+        engine.put_request(0, 2);
+        if both {
+            for item in 0..512 {
+                engine.post(2000, 2048, 10 + item);
+            }
+        }
+        let all = arrivals(&mut engine);
+        all.iter().find(|(_, item)| *item == 1).unwrap().0
+    };
+    let (alone, both) = (alone(false), alone(true));
+    assert!((both - alone) as f64 > 0.9 * alone as f64, "{alone} {both}");
+}
+
+/// Whatever is put whenever, all of it arrives, in order, and not before a round trip.
+#[test]
+fn everything_arrives_in_order() {
+    for seed in 1..200_u64 {
+        let mut random = seed;
+        let mut next = |below: u64| {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (random >> 33) % below
+        };
+        let all = AnyBusNames::ALL;
+        let mut model = BusModel::on(all[next(all.len() as u64) as usize].parse().unwrap());
+        model.fetch = 1 + next(20) as u32;
+        model.in_flight = PIECE + next(100_000);
+        model.adapter_ns = next(1000);
+        let mut engine = TransferEngine::new(model);
+        let (mut now, mut expected, mut got) = (0, Vec::new(), Vec::new());
+        for item in 0..300 {
+            now += next(3000);
+            match next(3) {
+                0 => engine.put_request(now, item),
+                1 => engine.put_payload(now, 1 + next(70_000), item),
+                _ if engine.may_post() => {
+                    engine.post(now, next(70_000), item);
+                    continue;
+                }
+                _ => continue,
+            }
+            expected.push(item);
+            while let Some((_, item)) = engine.poll_to_adapter(now) {
+                got.push(item);
+            }
+            let mut last = 0;
+            while let Some((_, item)) = engine.poll_to_host(now) {
+                assert!(item >= last);
+                last = item;
+            }
+        }
+        while let Some(at) = engine.next_event() {
+            now = now.max(at);
+            while let Some((_, item)) = engine.poll_to_adapter(now) {
+                got.push(item);
+            }
+            while engine.poll_to_host(now).is_some() {}
+        }
+        assert_eq!(got, expected, "seed {seed}");
+        assert!(engine.is_idle());
+    }
+}
+
+/// Buses of all kinds.
+struct AnyBusNames;
+
+impl AnyBusNames {
+    const ALL: [&'static str; 5] = [
+        "pcix",
+        "pcie-gen3x1",
+        "pcie-gen6x16",
+        "cxl",
+        "bandwidth=1Gb/s,latency=20us",
+    ];
+}

@@ -1,0 +1,302 @@
+//! A modelled bus between the two ends of a link: what one sends is at the other when the bus
+//! would have carried it.
+//!
+//! [`Modelled`] stands at the engine's end, which is the adapter: it gives each message to the
+//! transfer engine of the crate `bus`, on real time, and passes it on when that says so. So
+//! requests cost a doorbell, a fetch and reads, and what the adapter writes is posted.
+
+use crate::carrier::{Carrier, HandshakeError};
+use crate::protocol::{FRAME_HEADER, Transfer, first_frame};
+use longshore_bus::{BusModel, Load, TransferEngine};
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+/// Bytes that wait for the adapter before no more are taken from the host: the ring's and the
+/// streams' part in host memory.
+const WAITING: usize = 1024 * 1024;
+/// How often it is reported what the bus has done.
+const REPORT_EVERY: Duration = Duration::from_millis(100);
+/// How long shares are taken over, if something happens so long.
+const WINDOW: Duration = Duration::from_secs(1);
+/// A share of time from which on something counts as what limits the rate.
+const MOST: f64 = 0.9;
+
+/// Shares of a time, from 0 to 1.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Usage {
+    /// The bus was taken to the host.
+    pub to_host: f64,
+    /// The bus was taken to the adapter.
+    pub to_adapter: f64,
+    /// Anything was under way, or handled by the adapter.
+    pub busy: f64,
+}
+
+impl Usage {
+    fn between(before: &Load, after: &Load, time: Duration) -> Self {
+        let ns = (time.as_secs_f64() * 1e9).max(1.0);
+        let share = |before: f64, after: f64| ((after - before) / ns).clamp(0.0, 1.0);
+        Self {
+            to_host: share(before.taken_ns[0], after.taken_ns[0]),
+            to_adapter: share(before.taken_ns[1], after.taken_ns[1]),
+            busy: share(before.busy_ns, after.busy_ns),
+        }
+    }
+
+    /// What limits the rate: the bus if it is taken all of the time, its latency if something
+    /// is always under way, and the host else, whose programs and engine are not as fast as
+    /// this bus.
+    #[must_use]
+    pub fn limit(&self) -> &'static str {
+        if self.to_host.max(self.to_adapter) >= MOST {
+            "bus"
+        } else if self.busy >= MOST {
+            "latency"
+        } else {
+            "host"
+        }
+    }
+}
+
+/// What a modelled bus has done.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Report {
+    /// What it has carried, and what waits.
+    pub load: Load,
+    /// How much it was used of late: in a second, or since it began.
+    pub usage: Usage,
+    /// Nanoseconds by which messages were passed on later than they were there, on average: the
+    /// host's doing.
+    pub late_ns: u64,
+}
+
+/// Bytes that are taken off at their beginning.
+#[derive(Debug, Default)]
+struct Bytes {
+    all: Vec<u8>,
+    taken: usize,
+}
+
+impl Bytes {
+    fn rest(&self) -> &[u8] {
+        &self.all[self.taken..]
+    }
+
+    /// Takes `len` of the rest. Each byte is moved once at most on average.
+    fn take(&mut self, len: usize) {
+        self.taken += len;
+        if self.taken > self.all.len() / 2 {
+            self.all.drain(..self.taken);
+            self.taken = 0;
+        }
+    }
+}
+
+/// A carrier behind a modelled bus: this end is the adapter.
+pub struct Modelled<C> {
+    carrier: C,
+    /// Messages by their bytes: these stand in `incoming` and `outgoing`.
+    engine: TransferEngine<usize>,
+    began: Instant,
+    /// From the host: what was not passed on, and how much of it the transfer engine knows.
+    incoming: Bytes,
+    known: usize,
+    /// To the host: what was not sent, and how much of it may be.
+    outgoing: Bytes,
+    released: usize,
+    /// The carrier took less than there was.
+    is_held_up: bool,
+    /// The carrier has ended; said when all that came before has been passed on.
+    ended: Option<HandshakeError>,
+    /// Messages passed on, and by how much they were late.
+    passed: (u64, u64),
+    reporting: Option<Reporting>,
+}
+
+/// Who is told of the bus, and what was last.
+struct Reporting {
+    tell: Box<dyn FnMut(&Report)>,
+    at: Instant,
+    is_due: bool,
+    window: (Instant, Load),
+    usage: Usage,
+}
+
+impl<C: Carrier> Modelled<C> {
+    /// Puts a bus before `carrier`.
+    #[must_use]
+    pub fn new(carrier: C, model: BusModel) -> Self {
+        Self {
+            carrier,
+            engine: TransferEngine::new(model),
+            began: Instant::now(),
+            incoming: Bytes::default(),
+            known: 0,
+            outgoing: Bytes::default(),
+            released: 0,
+            is_held_up: false,
+            ended: None,
+            passed: (0, 0),
+            reporting: None,
+        }
+    }
+
+    /// Has `tell` called from time to time while anything happens.
+    #[must_use]
+    pub fn reporting_to(mut self, tell: impl FnMut(&Report) + 'static) -> Self {
+        let now = Instant::now();
+        self.reporting = Some(Reporting {
+            tell: Box::new(tell),
+            at: now,
+            is_due: true,
+            window: (now, Load::default()),
+            usage: Usage::default(),
+        });
+        self
+    }
+
+    fn now(&self) -> u64 {
+        self.began.elapsed().as_nanos() as u64
+    }
+
+    /// Gives the transfer engine the whole messages that the host has sent.
+    fn put_requests(&mut self) {
+        let now = self.now();
+        while self.known < self.incoming.rest().len() {
+            let rest = &self.incoming.rest()[self.known..];
+            let (transfer, len) = match first_frame(rest) {
+                Ok(Some((kind, body))) => {
+                    (Transfer::of(kind, body.len()), FRAME_HEADER + body.len())
+                }
+                Ok(None) => return,
+                // What means nothing is refused by who takes it.
+                Err(_) => (Transfer::Nothing, rest.len()),
+            };
+            self.known += len;
+            match transfer {
+                Transfer::Payload(bytes) => self.engine.put_payload(now, bytes, len),
+                _ => self.engine.put_request(now, len),
+            }
+        }
+    }
+
+    /// Lets go what has arrived in the host's memory.
+    fn release(&mut self) {
+        let now = self.now();
+        while let Some((late, len)) = self.engine.poll_to_host(now) {
+            self.note_passed(late);
+            self.released += len;
+        }
+    }
+
+    fn note_passed(&mut self, late: u64) {
+        self.passed.0 += 1;
+        self.passed.1 += late;
+        if let Some(reporting) = &mut self.reporting {
+            reporting.is_due = true;
+        }
+    }
+
+    fn report(&mut self) {
+        let Some(reporting) = &mut self.reporting else {
+            return;
+        };
+        let now = Instant::now();
+        if !reporting.is_due || now < reporting.at {
+            return;
+        }
+        reporting.is_due = false;
+        reporting.at = now + REPORT_EVERY;
+        let (load, (since, before)) = (self.engine.load(), &reporting.window);
+        let time = now.saturating_duration_since(*since);
+        if time >= WINDOW {
+            reporting.usage = Usage::between(before, &load, time);
+            reporting.window = (now, load);
+        } else if *before == Load::default() {
+            reporting.usage = Usage::between(before, &load, time);
+        }
+        let (count, late) = self.passed;
+        (reporting.tell)(&Report {
+            load,
+            usage: reporting.usage,
+            late_ns: late.checked_div(count).unwrap_or(0),
+        });
+    }
+}
+
+impl<C: Carrier> Carrier for Modelled<C> {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.carrier.fd()
+    }
+
+    fn receive(&mut self, to: &mut Vec<u8>) -> Result<bool, HandshakeError> {
+        self.report();
+        while self.wants_input() {
+            match self.carrier.receive(&mut self.incoming.all) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => self.ended = Some(error),
+            }
+        }
+        self.put_requests();
+        let (now, mut len) = (self.now(), 0);
+        while let Some((late, message)) = self.engine.poll_to_adapter(now) {
+            self.note_passed(late);
+            len += message;
+        }
+        to.extend_from_slice(&self.incoming.rest()[..len]);
+        self.incoming.take(len);
+        self.known -= len;
+        match self.ended {
+            Some(error) if len == 0 && self.engine.has_delivered_requests() => Err(error),
+            _ => Ok(len != 0),
+        }
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Result<usize, HandshakeError> {
+        let (now, mut taken) = (self.now(), 0);
+        while self.engine.may_post()
+            && let Ok(Some((kind, body))) = first_frame(&bytes[taken..])
+        {
+            let len = FRAME_HEADER + body.len();
+            let written = match Transfer::of(kind, body.len()) {
+                Transfer::Payload(bytes) | Transfer::Control(bytes) => bytes,
+                Transfer::Nothing => 0,
+            };
+            self.engine.post(now, written, len);
+            taken += len;
+        }
+        self.outgoing.all.extend_from_slice(&bytes[..taken]);
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> Result<bool, HandshakeError> {
+        self.release();
+        self.is_held_up = !self.carrier.flush()?;
+        while !self.is_held_up && self.released != 0 {
+            let sent = self.carrier.send(&self.outgoing.rest()[..self.released])?;
+            self.outgoing.take(sent);
+            self.released -= sent;
+            self.is_held_up = !self.carrier.flush()?;
+        }
+        Ok(self.outgoing.rest().is_empty() && !self.is_held_up)
+    }
+
+    fn wants_room(&self) -> bool {
+        self.is_held_up
+    }
+
+    fn wants_input(&self) -> bool {
+        self.ended.is_none() && self.incoming.rest().len() < WAITING
+    }
+
+    fn next_at(&self) -> Option<Instant> {
+        let event = self.engine.next_event();
+        let event = event.map(|ns| self.began + Duration::from_nanos(ns));
+        let report = self.reporting.as_ref().filter(|r| r.is_due).map(|r| r.at);
+        event.into_iter().chain(report).min()
+    }
+}
+
+#[cfg(test)]
+mod tests;
