@@ -59,7 +59,7 @@ pub(crate) fn nanoseconds(text: &str) -> Option<u64> {
 
 /// A value in the largest unit that leaves it whole.
 fn show(f: &mut fmt::Formatter<'_>, value: u64, units: &[(&str, u64)]) -> fmt::Result {
-    let largest = units.iter().find(|(_, scale)| value % scale == 0);
+    let largest = units.iter().find(|(_, scale)| value.is_multiple_of(*scale));
     let (unit, scale) = largest.copied().unwrap_or(("", 1));
     write!(f, "{}{unit}", value / scale)
 }

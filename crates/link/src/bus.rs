@@ -18,6 +18,8 @@ const WAITING: usize = 1024 * 1024;
 const REPORT_EVERY: Duration = Duration::from_millis(100);
 /// How long shares are taken over, if something happens so long.
 const WINDOW: Duration = Duration::from_secs(1);
+/// After nothing has happened for so long, they are taken anew.
+const PAUSE: Duration = Duration::from_millis(500);
 /// A share of time from which on something counts as what limits the rate.
 const MOST: f64 = 0.9;
 
@@ -63,7 +65,7 @@ impl Usage {
 pub struct Report {
     /// What it has carried, and what waits.
     pub load: Load,
-    /// How much it was used of late: in a second, or since it began.
+    /// How much it was used of late: in a second, or since something happens at all.
     pub usage: Usage,
     /// Nanoseconds by which messages were passed on later than they were there, on average: the
     /// host's doing.
@@ -118,8 +120,60 @@ struct Reporting {
     tell: Box<dyn FnMut(&Report)>,
     at: Instant,
     is_due: bool,
+    /// When something happened last.
+    active: Instant,
     window: (Instant, Load),
+    /// There is no whole window yet since the last pause.
+    is_fresh: bool,
     usage: Usage,
+}
+
+impl Reporting {
+    fn to(tell: impl FnMut(&Report) + 'static, now: Instant) -> Self {
+        Self {
+            tell: Box::new(tell),
+            at: now,
+            is_due: true,
+            active: now,
+            window: (now, Load::default()),
+            is_fresh: true,
+            usage: Usage::default(),
+        }
+    }
+
+    /// Something happens.
+    fn note(&mut self, now: Instant, load: impl FnOnce() -> Load) {
+        if now.saturating_duration_since(self.active) > PAUSE {
+            self.window = (now, load());
+            self.is_fresh = true;
+        }
+        self.active = now;
+        self.is_due = true;
+    }
+
+    /// Tells of it, if it is time to.
+    fn report(&mut self, now: Instant, load: impl FnOnce() -> Load, late_ns: u64) {
+        if !self.is_due || now < self.at {
+            return;
+        }
+        self.is_due = false;
+        self.at = now + REPORT_EVERY;
+        let (load, (since, before)) = (load(), &self.window);
+        let time = self.active.saturating_duration_since(*since);
+        let is_whole = time >= WINDOW;
+        if is_whole || self.is_fresh {
+            self.usage = Usage::between(before, &load, time);
+        }
+        if is_whole {
+            self.window = (self.active, load);
+            self.is_fresh = false;
+        }
+        (self.tell)(&Report {
+            load,
+            usage: self.usage,
+            late_ns,
+        });
+    }
 }
 
 impl<C: Carrier> Modelled<C> {
@@ -144,14 +198,7 @@ impl<C: Carrier> Modelled<C> {
     /// Has `tell` called from time to time while anything happens.
     #[must_use]
     pub fn reporting_to(mut self, tell: impl FnMut(&Report) + 'static) -> Self {
-        let now = Instant::now();
-        self.reporting = Some(Reporting {
-            tell: Box::new(tell),
-            at: now,
-            is_due: true,
-            window: (now, Load::default()),
-            usage: Usage::default(),
-        });
+        self.reporting = Some(Reporting::to(tell, Instant::now()));
         self
     }
 
@@ -161,6 +208,9 @@ impl<C: Carrier> Modelled<C> {
 
     /// Gives the transfer engine the whole messages that the host has sent.
     fn put_requests(&mut self) {
+        if self.known < self.incoming.rest().len() {
+            self.note();
+        }
         let now = self.now();
         while self.known < self.incoming.rest().len() {
             let rest = &self.incoming.rest()[self.known..];
@@ -192,35 +242,23 @@ impl<C: Carrier> Modelled<C> {
     fn note_passed(&mut self, late: u64) {
         self.passed.0 += 1;
         self.passed.1 += late;
+        self.note();
+    }
+
+    fn note(&mut self) {
+        let load = || self.engine.load();
         if let Some(reporting) = &mut self.reporting {
-            reporting.is_due = true;
+            reporting.note(Instant::now(), load);
         }
     }
 
     fn report(&mut self) {
-        let Some(reporting) = &mut self.reporting else {
-            return;
-        };
-        let now = Instant::now();
-        if !reporting.is_due || now < reporting.at {
-            return;
-        }
-        reporting.is_due = false;
-        reporting.at = now + REPORT_EVERY;
-        let (load, (since, before)) = (self.engine.load(), &reporting.window);
-        let time = now.saturating_duration_since(*since);
-        if time >= WINDOW {
-            reporting.usage = Usage::between(before, &load, time);
-            reporting.window = (now, load);
-        } else if *before == Load::default() {
-            reporting.usage = Usage::between(before, &load, time);
-        }
         let (count, late) = self.passed;
-        (reporting.tell)(&Report {
-            load,
-            usage: reporting.usage,
-            late_ns: late.checked_div(count).unwrap_or(0),
-        });
+        let late_ns = late.checked_div(count).unwrap_or(0);
+        let load = || self.engine.load();
+        if let Some(reporting) = &mut self.reporting {
+            reporting.report(Instant::now(), load, late_ns);
+        }
     }
 }
 
@@ -254,6 +292,7 @@ impl<C: Carrier> Carrier for Modelled<C> {
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<usize, HandshakeError> {
+        self.note();
         let (now, mut taken) = (self.now(), 0);
         while self.engine.may_post()
             && let Ok(Some((kind, body))) = first_frame(&bytes[taken..])

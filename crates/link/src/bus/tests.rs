@@ -97,27 +97,36 @@ fn what_means_nothing_is_passed_on_to_be_refused() {
     assert_eq!(receive(&mut adapter, 8), bytes);
 }
 
+/// Reports, and the shares in them, of a bus that is taken to the adapter all of the first half
+/// second, and half of the time from the tenth on.
 #[test]
 fn what_the_bus_does_is_reported() {
     use std::cell::RefCell;
     use std::rc::Rc;
-    let (mut host, adapter) = ends("bandwidth=1Gb/s,latency=1us");
     let reports = Rc::new(RefCell::new(Vec::new()));
-    let told = Rc::clone(&reports);
-    let mut adapter = adapter.reporting_to(move |report| told.borrow_mut().push(*report));
-    let bytes = payload(1, 10_000);
-    let began = Instant::now();
-    while began.elapsed() < Duration::from_millis(250) {
-        host.send(&bytes).unwrap();
-        receive(&mut adapter, bytes.len());
+    let (told, began) = (Rc::clone(&reports), Instant::now());
+    let mut reporting = Reporting::to(move |report| told.borrow_mut().push(*report), began);
+    let at = |ms| began + Duration::from_millis(ms);
+    let taken = |ms: f64| Load {
+        taken_ns: [0.0, ms * 1e6],
+        ..Load::default()
+    };
+    let mut passes = |ms, load: Load| {
+        reporting.note(at(ms), || load);
+        reporting.report(at(ms), || load, 7);
+    };
+    for ms in (0..=500).step_by(10) {
+        passes(ms, taken(ms as f64));
+    }
+    for ms in (0..=2500).step_by(10) {
+        passes(10_000 + ms, taken(500.0 + ms as f64 / 2.0));
     }
     let reports = reports.borrow();
-    assert!((2..=4).contains(&reports.len()), "{}", reports.len());
-    let last = reports.last().unwrap();
-    assert!(
-        last.load.bytes[1] > 10_000 && last.usage.to_adapter > 0.1,
-        "{last:?}"
-    );
+    assert_eq!(reports.len(), 6 + 26);
+    assert!(reports.iter().all(|report| report.late_ns == 7));
+    let shares: Vec<_> = reports.iter().map(|r| r.usage.to_adapter).collect();
+    assert!(shares[1..6].iter().all(|share| *share == 1.0), "{shares:?}");
+    assert!(shares[7..].iter().all(|share| *share == 0.5), "{shares:?}");
 }
 
 #[test]

@@ -1,0 +1,234 @@
+//! Unmodified programs whose engine is behind a modelled bus: what they send and get is whole,
+//! the bus has carried it, and it takes as long as the model says.
+
+use longshore_e2e::servers::{Nginx, sshd_config};
+use longshore_e2e::{Host, Stack, Testbed, eventually, iperf3, payload, run};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+const KB: u64 = 1024;
+const MB: u64 = 1024 * KB;
+
+/// A scenario with a host whose programs reach their engine over this bus.
+fn over(bus: &'static str, body: impl FnOnce(&Testbed, &Host<'_>) + Send + 'static) {
+    run(Stack::Longshore, Duration::from_secs(120), move |bed| {
+        let transport = format!("bus:{bus}");
+        let host = bed.host(0).option("--transport").option(&transport);
+        body(bed, &host);
+    });
+}
+
+/// The bus of the host's one engine, as `stat` shows it, once it has carried so many bytes to
+/// the host and to the adapter.
+fn carried(host: &Host<'_>, name: &str, least: [u64; 2]) -> serde_json::Value {
+    eventually("the bus has carried what it was to", || {
+        let bus = host.stat().first()?["transports"][0].clone();
+        assert_eq!(bus["name"], format!("bus:{name}"));
+        let bytes = ["bytes_to_host", "bytes_to_adapter"].map(|key| bus[key].as_u64());
+        let has = bytes[0] >= Some(least[0]) && bytes[1] >= Some(least[1]);
+        has.then_some(bus)
+    })
+}
+
+fn nginx_over(bus: &'static str) {
+    over(bus, move |bed, host| {
+        let peer = bed.peer();
+        let files =
+            [1, 64 * KB, 3 * MB].map(|size| (size, bed.payload(&format!("www/{size}"), size).1));
+        let nginx = Nginx {
+            workers: 2,
+            ..Nginx::default()
+        };
+        let nginx = host.cmd("nginx").arg("-c").arg(nginx.config(bed)).spawn();
+        peer.wait_for(host.at(80));
+        for (size, hash) in &files {
+            let output = bed.path(&format!("fetched-{size}"));
+            peer.cmd("curl")
+                .args(["-sSf", "--max-time", "100", "-o"])
+                .arg(&output)
+                .arg(format!("http://{}/{size}", host.ip()))
+                .check();
+            assert_eq!(
+                &payload::sha256_of_file(&output).expect("it came"),
+                hash,
+                "{size} bytes"
+            );
+        }
+        carried(host, bus, [100, 3 * MB]);
+        assert!(nginx.terminate().status.success());
+    });
+}
+
+#[test]
+fn nginx_over_pcie() {
+    nginx_over("pcie-gen4x8");
+}
+
+#[test]
+fn nginx_over_pcix_that_fetches_one_by_one() {
+    nginx_over("pcix,adapter-latency=10000ns,in-flight=4096,fetch=1");
+}
+
+#[test]
+fn redis_over_cxl() {
+    over("cxl", |bed, host| {
+        let peer = bed.peer();
+        let _redis = host
+            .cmd("redis-server")
+            .args(["--protected-mode", "no", "--save", ""])
+            .spawn();
+        peer.wait_for(host.at(6379));
+        let ip = host.ip().to_string();
+        let value = "x".repeat(100_000);
+        let cli = |args: &[&str]| peer.cmd("redis-cli").args(["-h", &ip]).args(args).check();
+        assert_eq!(cli(&["set", "key", &value]).trim(), "OK");
+        assert_eq!(cli(&["get", "key"]).trim(), value);
+        let report = peer
+            .cmd("redis-benchmark")
+            .args([
+                "-h", &ip, "-q", "-n", "1000", "-c", "10", "-t", "set,get", "-d", "500",
+            ])
+            .check();
+        assert!(report.contains("GET:"), "{report}");
+        carried(host, "cxl", [600_000, 600_000]);
+    });
+}
+
+#[test]
+fn iperf3_over_pcie_that_cuts_through() {
+    over("pcie-gen3x1,forwarding=cut-through", |bed, host| {
+        let peer = bed.peer();
+        let _server = host.cmd("iperf3").arg("-s").spawn();
+        peer.wait_for(host.at(5201));
+        iperf3::check(&peer, host.ip(), &["-t", "1", "--bidir"]);
+        carried(host, "pcie-gen3x1,forwarding=cut-through", [MB, MB]);
+    });
+}
+
+#[test]
+fn sshd_over_a_bus_of_ones_own() {
+    over("bandwidth=1Gb/s,latency=20us", |bed, host| {
+        let peer = bed.peer();
+        let (config, key) = sshd_config(bed, 2222);
+        let _server = host
+            .cmd("/usr/sbin/sshd")
+            .args(["-D", "-e", "-f"])
+            .arg(config)
+            .spawn();
+        peer.wait_for(host.at(2222));
+        let (file, hash) = bed.payload("sent", 2 * MB);
+        let there = bed.path("there");
+        let shell = format!("cat > {0}; sha256sum {0}", there.display());
+        let said = peer
+            .cmd("/bin/sh")
+            .arg("-ec")
+            .arg(format!(
+                "ssh -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o BatchMode=yes \
+                 -o LogLevel=ERROR -p 2222 -i {} root@{} '{shell}' < {}",
+                key.display(),
+                host.ip(),
+                file.display()
+            ))
+            .check();
+        assert!(said.starts_with(&hash), "{said}");
+        carried(host, "bandwidth=1Gb/s,latency=20us", [2 * MB, 100]);
+    });
+}
+
+/// Echoes a byte, sends as many bytes as it is asked for, or counts those that come.
+const SERVER: &str = r"
+import socket
+s = socket.create_server(('', 7))
+print('up', flush=True)
+while True:
+    c, peer = s.accept()
+    while word := c.recv(1):
+        if word == b'e':
+            c.sendall(word)
+            continue
+        size = int.from_bytes(c.recv(4), 'little')
+        if word == b's':
+            c.sendall(bytes(size))
+        else:
+            while size:
+                size -= len(c.recv(min(size, 65536)))
+            c.sendall(b'd')
+";
+
+/// A connection to [`SERVER`].
+fn served(bed: &Testbed, host: &Host<'_>, body: impl FnOnce(&mut TcpStream)) {
+    let program = bed.file("server.py", SERVER);
+    let server = host.cmd("python3").arg(program).spawn();
+    eventually("the server is up", || {
+        server.stdout().contains("up").then_some(())
+    });
+    let mut stream = longshore_e2e::peer::connect(&bed.peer(), host.at(7));
+    stream.set_nodelay(true).expect("no delay");
+    body(&mut stream);
+}
+
+fn ask(stream: &mut TcpStream, word: u8, size: u32) {
+    let mut request = vec![word];
+    request.extend(size.to_le_bytes());
+    stream.write_all(&request).expect("a request");
+}
+
+/// That `took` is what the model says, or up to a tenth more.
+fn assert_modelled(what: &str, took: Duration, model: Duration) {
+    let share = took.as_secs_f64() / model.as_secs_f64();
+    assert!(
+        (0.98..1.1).contains(&share),
+        "{what}: {took:?} instead of {model:?}"
+    );
+}
+
+/// 24 Mb/s for 3 MB are a second, in either direction.
+#[test]
+fn a_bus_is_as_fast_as_its_bandwidth() {
+    const BYTES: u32 = 3_000_000;
+    over("bandwidth=24Mb/s,latency=20us", |bed, host| {
+        served(bed, host, |stream| {
+            let (model, began) = (Duration::from_secs(1), Instant::now());
+            ask(stream, b's', BYTES);
+            let mut bytes = vec![0; BYTES as usize];
+            stream.read_exact(&mut bytes).expect("all of it");
+            assert_modelled("to the adapter", began.elapsed(), model);
+            let began = Instant::now();
+            ask(stream, b'r', BYTES);
+            stream.write_all(&bytes).expect("send");
+            stream.read_exact(&mut [0]).expect("done");
+            assert_modelled("to the host", began.elapsed(), model);
+            let bus = carried(
+                host,
+                "bandwidth=24Mb/s,latency=20us",
+                [BYTES.into(), BYTES.into()],
+            );
+            assert_eq!(bus["limit"], "bus", "{bus}");
+        });
+    });
+}
+
+/// A write to the host, which is half a read; a doorbell, which is the same; descriptors and
+/// payload, each a read: three reads' time in all.
+#[test]
+fn a_bus_is_as_slow_as_its_latency() {
+    over("bandwidth=1Gb/s,latency=60ms", |bed, host| {
+        served(bed, host, |stream| {
+            let trip = || {
+                let began = Instant::now();
+                stream.write_all(b"e").expect("send");
+                stream.read_exact(&mut [0]).expect("an answer");
+                began.elapsed()
+            };
+            let quickest = std::iter::repeat_with(trip).take(4).min();
+            assert_modelled(
+                "a round trip",
+                quickest.expect("four"),
+                Duration::from_millis(180),
+            );
+            let bus = carried(host, "bandwidth=1Gb/s,latency=60ms", [1, 1]);
+            assert_eq!(bus["limit"], "latency", "{bus}");
+        });
+    });
+}
