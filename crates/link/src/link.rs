@@ -121,7 +121,18 @@ impl Link {
             }
             any = true;
         }
+        // The other end closes when all that it sent is handled, so it has not done that.
+        if self.parser.len() >= AT_ONCE && self.has_hung_up() {
+            return Err(HandshakeError::Closed.into());
+        }
         Ok(any)
+    }
+
+    fn has_hung_up(&self) -> bool {
+        let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        let mut fds = [PollFd::from_borrowed_fd(self.fd(), PollFlags::RDHUP)];
+        let polled = poll(&mut fds, Some(&Timespec::default()));
+        polled.is_ok() && fds[0].revents().intersects(gone)
     }
 
     /// Sends what goes now.
@@ -206,5 +217,41 @@ impl Link {
     pub fn refuse(&mut self, why: Refusal) {
         self.out.put(&Message::Refused(why));
         let _ = self.send();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::carrier::Plain;
+    use crate::protocol::PAYLOAD;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    /// For which there is no room where it goes: it is not handled, and no more is taken.
+    #[test]
+    fn an_end_is_noticed_behind_much_that_waits() {
+        let flags = SocketFlags::CLOEXEC;
+        let (a, b) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+        let mut host = Link::new(Plain::new(a).unwrap());
+        let mut engine = Link::new(Plain::new(b).unwrap());
+        let socket = SocketId {
+            index: 3,
+            generation: 9,
+        };
+        let mut at = 0;
+        while engine.parser.len() < AT_ONCE {
+            let filled = host
+                .out
+                .put_payload(socket, at, PAYLOAD, |_| Ok::<(), ()>(()));
+            filled.unwrap();
+            at += PAYLOAD as u64;
+            host.send().unwrap();
+            engine.receive().unwrap();
+        }
+        assert!(!engine.receive().unwrap());
+        drop(host);
+        let ended = engine.receive();
+        let closed = matches!(ended, Err(LinkError::Carrier(HandshakeError::Closed)));
+        assert!(closed, "{ended:?}");
     }
 }
