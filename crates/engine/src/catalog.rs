@@ -4,7 +4,7 @@
 
 use crate::engine::Engine;
 use longshore_stack::EngineDrop;
-use longshore_stack::SOCKET_BYTES;
+use longshore_stack::{HALF_OPEN_BYTES, SOCKET_BYTES};
 use longshore_wire::WireError;
 use std::sync::atomic::Ordering;
 
@@ -155,6 +155,13 @@ pub(crate) const COUNTERS: &[Counter] = &[
     ),
     counter(
         "tcp",
+        "half_open",
+        "connections",
+        "connections in SYN-RECEIVED now, of all listeners",
+        |e| e.stack.half_open_count() as u64,
+    ),
+    counter(
+        "tcp",
         "time_wait",
         "connections",
         "connections in TIME-WAIT now",
@@ -232,9 +239,16 @@ pub(crate) const COUNTERS: &[Counter] = &[
     ),
     counter(
         "engine",
+        "half_open_bytes",
+        "bytes",
+        "what the engine's own memory of one half-open connection takes, tables left out",
+        |_| HALF_OPEN_BYTES as u64,
+    ),
+    counter(
+        "engine",
         "sockets",
         "sockets",
-        "sockets now, of all sessions, those in TIME-WAIT left out",
+        "sockets now, of all sessions, half-open connections and those in TIME-WAIT left out",
         |e| e.stack.socket_count() as u64,
     ),
     counter(

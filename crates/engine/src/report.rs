@@ -18,6 +18,8 @@ pub(crate) const BAD_DESCRIPTORS: &str = "bad_descriptors";
 /// Where [`SsReply::next`] begins to number connections in TIME-WAIT; no socket's key is as
 /// large.
 const WAITING: u32 = 1 << 31;
+/// Where it begins to number half-open connections: before those, and beyond sockets.
+const HALF_OPEN: u32 = 1 << 30;
 
 impl Engine {
     pub(crate) fn answer_control(&mut self) {
@@ -142,8 +144,8 @@ impl Engine {
             .collect()
     }
 
-    /// The sockets from the key `from` on, then those in TIME-WAIT, from
-    /// [`WAITING`] on. Those in TIME-WAIT are nobody's any more, and so for those who see
+    /// The sockets from the key `from` on, then half-open connections, from [`HALF_OPEN`] on,
+    /// then those in TIME-WAIT, from [`WAITING`] on. Those in TIME-WAIT are nobody's any more, and so for those who see
     /// all.
     fn ss(&self, asker: Asker, from: u32) -> SsReply {
         let mut reply = SsReply::default();
@@ -155,6 +157,25 @@ impl Engine {
             }
             if self.is_shown(asker, socket.session) {
                 reply.rows.push(self.row(&socket));
+            }
+        }
+        let first = from.saturating_sub(HALF_OPEN);
+        for (key, half) in self.stack.status_of_half_open(first) {
+            if is_full(&reply) {
+                reply.next = Some(HALF_OPEN + key);
+                return reply;
+            }
+            if self.is_shown(asker, half.session) {
+                reply.rows.push(SsRow {
+                    proto: "tcp".to_owned(),
+                    state: "SYN-RECV".to_owned(),
+                    local: half.local.to_string(),
+                    peer: half.peer.to_string(),
+                    timer: Some(("on".to_owned(), half.retransmitted_in / 1000)),
+                    timer_repeats: half.repeats.into(),
+                    session: half.session,
+                    ..SsRow::default()
+                });
             }
         }
         if !asker.sees_all() {

@@ -61,6 +61,7 @@ impl Stack {
             self.check_socket(key, socket)?;
         }
         self.check_tables()?;
+        self.check_half_open()?;
         self.check_sessions()
     }
 
@@ -72,6 +73,7 @@ impl Stack {
             _ => false,
         };
         let flows = self.sockets.iter().filter(|(_, s)| has_flow(s)).count();
+        let flows = flows + self.half_open.len();
         let is_right = self.demux.flows() == flows;
         holds(is_right, NONE, "a flow belongs to no socket, or to two")?;
         let mut users = self.demux.tcp.users().chain(self.demux.udp.users());
@@ -80,6 +82,29 @@ impl Stack {
         let ends = |w: &Waiting| !w.record.expires().is_never() && w.alarm.is_sound();
         let do_end = self.demux.all_waiting().all(ends);
         holds(do_end, NONE, "no timer ends a TIME-WAIT")
+    }
+
+    /// Whether each half-open connection is found, and is one of its listener's.
+    fn check_half_open(&self) -> Result<(), Violation> {
+        let mut of_listeners = 0;
+        for (_, socket) in self.sockets.iter() {
+            if let Kind::Listener(l) = &socket.kind {
+                of_listeners += l.half_open.len();
+            }
+        }
+        let is_right = of_listeners == self.half_open.len();
+        holds(is_right, NONE, "a half-open connection has no listener")?;
+        for (key, half) in self.half_open.iter() {
+            let is_found = self.demux.peek(&half.flow) == Some(Found::HalfOpen(key));
+            holds(
+                is_found,
+                half.listener,
+                "a half-open connection is not found",
+            )?;
+            let ends = half.alarm.is_sound() && !half.record.retransmit_at().is_never();
+            holds(ends, half.listener, "no timer ends a half-open connection")?;
+        }
+        Ok(())
     }
 
     /// Whether each session has as many sockets and chunks as its sockets say.
@@ -117,12 +142,12 @@ impl Stack {
                 holds(is_other, key, "its other end is none")
             }
             Kind::Listener(l) => {
-                for child in &l.children {
-                    let child = self.sockets.get(*child).map(|s| &s.kind);
-                    let is_its = matches!(child, Some(Kind::Stream(c)) if c.listener == Some(key));
+                for child in &l.half_open {
+                    let child = self.half_open.get(*child);
+                    let is_its = child.is_some_and(|half| half.listener == key);
                     holds(is_its, key, "a half-open connection is not its own")?;
                 }
-                let is_counted = l.listener.half_open() as usize == l.children.len();
+                let is_counted = l.listener.half_open() as usize == l.half_open.len();
                 holds(is_counted, key, "it miscounts its half-open connections")?;
                 let is_counted = l.listener.waiting() as usize == l.queue.len();
                 holds(is_counted, key, "it miscounts those that wait for accept")?;
@@ -145,13 +170,6 @@ impl Stack {
             let found = self.demux.peek(&c.flow);
             let is_found = found == Some(Found::Socket(key));
             holds(is_found, key, "its segments do not find it")?;
-        }
-        if let Some(listener) = c.listener
-            && !socket.has_block()
-        {
-            let listener = self.sockets.get(listener).map(|s| &s.kind);
-            let is_child = matches!(listener, Some(Kind::Listener(l)) if l.children.contains(&key));
-            holds(is_child, key, "its listener does not count it")?;
         }
         let is_told = c.told.rcv_edge <= c.tcb.rcv_edge();
         holds(is_told, key, "more was told than came")?;

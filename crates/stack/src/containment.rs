@@ -9,6 +9,7 @@
 
 use crate::Stack;
 use crate::demux::Demux;
+use crate::half_open::HalfOpens;
 use crate::slab::Slab;
 use crate::socket::{Kind, Socket};
 use crate::sockets::Sockets;
@@ -50,11 +51,13 @@ impl Stack {
         for key in &keys {
             // Its state may be what the panic is about.
             let _ = catch_unwind(AssertUnwindSafe(|| self.reset_peer(*key)));
+            let _ = catch_unwind(AssertUnwindSafe(|| self.reset_half_open(*key)));
         }
         let removed: Vec<Socket> = keys
             .iter()
             .filter_map(|k| self.sockets.remove(*k))
             .collect();
+        self.part_with_half_open(&keys);
         self.sessions.condemn(session);
         self.remake_derived();
         self.reset_other_ends(&keys);
@@ -77,7 +80,8 @@ impl Stack {
     fn remake_derived(&mut self) {
         self.sockets.remake_lists(self.now);
         self.sessions.remake_lists();
-        self.demux.remake(&self.sockets);
+        self.half_open.remake_timers(self.now);
+        self.demux.remake(&self.sockets, &self.half_open);
         self.unanswered
             .retain(|session| self.sessions.is_served(session));
     }
@@ -134,7 +138,7 @@ impl Sockets {
 
 impl Demux {
     /// Makes the tables anew from the sockets that there are.
-    fn remake(&mut self, sockets: &Sockets) {
+    fn remake(&mut self, sockets: &Sockets, half_open: &HalfOpens) {
         self.begin_anew(|key| sockets.get(key).is_some());
         for (key, socket) in sockets.iter() {
             if let (Some(local), Some(reuse)) = (socket.local, socket.holds_port) {
@@ -145,6 +149,9 @@ impl Demux {
                 Kind::Pair(p) => self.insert(p.flow, key),
                 _ => {}
             }
+        }
+        for (key, half) in half_open.iter() {
+            self.insert_half_open(half.flow, key);
         }
     }
 }

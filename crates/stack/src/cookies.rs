@@ -1,12 +1,12 @@
 //! SYN cookies: the engine's half of `tcp`'s `SynCookie`, for listeners whose queue of
 //! half-open connections is full.
 //!
-//! Called by `passive`. A SYN that is answered by a cookie leaves nothing behind; what
-//! comes back becomes a half-open connection, and is established by the same
-//! acknowledgment.
+//! Called by `passive`. A SYN that is answered by a cookie leaves nothing behind; the
+//! acknowledgment that brings the cookie back makes the connection.
 
 use crate::Stack;
 use crate::socket::{Kind, Options};
+use crate::tcp_input::Response;
 use longshore_tcp::{DropReason, Segment, SynCookie};
 use longshore_wire::tcp::TcpHeader;
 use std::net::SocketAddr;
@@ -37,39 +37,56 @@ impl Stack {
     }
 
     /// An acknowledgment has come that may carry a cookie; `reset` answers it if it does
-    /// not. Gives the half-open connection that it is for, or nothing if that must not
-    /// be established now.
+    /// not. If it does, and completes the handshake, it makes the connection at once: there
+    /// was no SYN-ACK to be retransmitted, so that nothing is deferred (TCP_DEFER_ACCEPT),
+    /// as in Linux.
     pub(crate) fn check_cookie(
         &mut self,
         listener: u32,
         (local, remote): Sides,
         segment: &Segment<'_>,
+        payload: &[u8],
         reset: &TcpHeader,
-    ) -> Option<u32> {
+    ) -> Response {
         let now = self.now;
         let hash = |numbers: [u32; 2]| self.demux.hash(("cookie", local, remote, numbers));
         let Some(cookie) = SynCookie::check(segment, &hash, now) else {
             self.counters.drop_tcp(DropReason::BadCookie);
             self.send_reset(local, remote, reset);
-            return None;
+            return Response::Nothing;
         };
-        let socket = self.sockets.get_mut(listener)?;
+        let Some(socket) = self.sockets.get(listener) else {
+            return Response::Nothing;
+        };
         let (options, session) = (socket.options, socket.session);
-        let Kind::Listener(l) = &mut socket.kind else {
-            return None;
+        let Kind::Listener(l) = &socket.kind else {
+            return Response::Nothing;
         };
         if !l.listener.may_establish() {
+            let resets = l.listener.aborts_on_overflow();
             self.counters.drop_tcp(DropReason::AcceptQueueFull);
-            if l.listener.aborts_on_overflow() {
+            if resets {
                 self.send_reset(local, remote, reset);
             }
-            return None;
+            return Response::Nothing;
         }
-        l.listener.on_half_open();
-        self.counters.cookies_taken += 1;
+        if !self.has_room_to_accept(session) {
+            return Response::Nothing;
+        }
         let mss = self.mss_to(remote);
         let offset = self.timestamp_offset(local, remote);
-        let tcb = cookie.open(&options.tcp_to(remote), mss, offset, now);
-        Some(self.enter_half_open(listener, session, options, (local, remote), tcb))
+        let mut tcb = cookie.open(&options.tcp_to(remote), mss, offset, now);
+        let disposition = tcb.on_segment(segment, now);
+        if !tcb.state().is_synchronized() {
+            // Nothing is kept: the peer's next acknowledgment has the cookie, too.
+            if let Some(reason) = disposition.drop {
+                self.counters.drop_tcp(reason);
+            }
+            return Response::of(&disposition);
+        }
+        self.counters.cookies_taken += 1;
+        let share = self.take_socket_share(session).flatten();
+        let made = self.enter_connection(listener, options, (local, remote), share, tcb);
+        self.handshake_done(made, &disposition, payload)
     }
 }

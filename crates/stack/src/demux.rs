@@ -46,8 +46,24 @@ pub(crate) struct Waiting {
 pub(crate) enum Found {
     /// The socket of this key.
     Socket(u32),
+    /// The half-open connection of this key.
+    HalfOpen(u32),
     /// A record in TIME-WAIT.
     TimeWait,
+}
+
+/// In a key of the tables of flows: it is one of a half-open connection. No socket has such
+/// a key, so that header prediction finds none.
+const IS_HALF_OPEN: u32 = 1 << 31;
+
+impl Found {
+    fn of(key: u32) -> Self {
+        if key & IS_HALF_OPEN == 0 {
+            Self::Socket(key)
+        } else {
+            Self::HalfOpen(key & !IS_HALF_OPEN)
+        }
+    }
 }
 
 /// The table.
@@ -155,7 +171,7 @@ impl Demux {
         }
         let (cached, key) = self.cached();
         if key != NO_KEY && flow.flow4() == Some(*cached.flow()) {
-            return Some(Found::Socket(key));
+            return Some(Found::of(key));
         }
         self.cache_misses += 1;
         let found = self.peek(flow);
@@ -168,7 +184,7 @@ impl Demux {
     /// The same for what is no segment of it.
     pub(crate) fn peek(&self, flow: &Flow) -> Option<Found> {
         if let Some(key) = self.key_of(flow) {
-            return Some(Found::Socket(key));
+            return Some(Found::of(key));
         }
         self.waiting.contains_key(flow).then_some(Found::TimeWait)
     }
@@ -215,6 +231,11 @@ impl Demux {
                 self.flows6.insert(flow, key);
             }
         }
+    }
+
+    /// The same for a half-open connection.
+    pub(crate) fn insert_half_open(&mut self, flow: Flow, key: u32) {
+        self.insert(flow, key | IS_HALF_OPEN);
     }
 
     pub(crate) fn remove(&mut self, flow: &Flow) {
@@ -314,7 +335,7 @@ impl Demux {
         }
     }
 
-    /// How many flows belong to sockets.
+    /// How many flows belong to sockets and to half-open connections.
     pub(crate) fn flows(&self) -> usize {
         self.flows4.len() + self.flows6.len()
     }

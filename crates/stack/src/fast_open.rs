@@ -71,12 +71,11 @@ impl Stack {
         queue
     }
 
-    /// A connection has been made for a SYN that was judged so.
+    /// A connection has been made for a SYN whose cookie is right.
     pub(crate) fn open_fast(
         &mut self,
         key: u32,
         listener: u32,
-        verdict: FastOpenVerdict,
         segment: &Segment<'_>,
         payload: &[u8],
     ) {
@@ -84,12 +83,6 @@ impl Stack {
         let Some(c) = self.connection_mut(key) else {
             return;
         };
-        if let Some(cookie) = verdict.give {
-            c.tcb.give_fast_open_cookie(cookie);
-        }
-        if !verdict.accept {
-            return;
-        }
         c.fast_open_of = Some(listener);
         let disposition = c.tcb.accept_fast_open(segment, now);
         self.counters.fast_opens += 1;

@@ -4,12 +4,14 @@ use crate::Stack;
 use crate::address_pair::Service;
 use crate::containment::AtWork;
 use crate::counters::EngineDrop;
+use crate::demux::{Flow, Found};
 use crate::errors::Reported;
 use crate::link::{HEADER_ROOM, LOWER_HEADERS, NextHop, OwnPacket, Transport, net_time};
 use longshore_frames::{RxChecksum, RxMeta};
 use longshore_net::DropReason;
 use longshore_net::icmp::{ErrorKind, may_answer_error, parse_error};
 use longshore_tcp::IcmpError as TcpIcmp;
+use longshore_wire::SeqNumber;
 use longshore_wire::arp::ArpPacket;
 use longshore_wire::checksum::verify_transport;
 use longshore_wire::ethernet::{self, EtherType, EthernetHeader};
@@ -288,6 +290,9 @@ impl Stack {
             protocol::TCP => {
                 let kind = told_to_tcp(error.kind);
                 let now = self.now;
+                if let Some((key, seq)) = self.half_open_of(local, remote, error.tcp_seq) {
+                    return self.error_for_half_open(key, kind, seq);
+                }
                 if let (Some(key), Some(seq)) = (self.connection_of(local, remote), error.tcp_seq)
                     && let Some(c) = self.connection_mut(key)
                     && c.tcb.is_in_flight(seq)
@@ -318,13 +323,16 @@ impl Stack {
     ) {
         let error = reported.error;
         let mut datagrams = None;
+        let mut half_open = None;
         let key = match error.protocol {
             protocol::TCP => {
                 let key = self.connection_of(local, remote);
                 let quoted = key
                     .and_then(|key| self.connection_mut(key))
                     .zip(error.tcp_seq);
-                if !quoted.is_some_and(|(c, seq)| c.tcb.is_in_flight(seq)) {
+                let is_quoted = quoted.is_some_and(|(c, seq)| c.tcb.is_in_flight(seq));
+                half_open = self.half_open_of(local, remote, error.tcp_seq);
+                if !is_quoted && half_open.is_none() {
                     return;
                 }
                 key
@@ -347,12 +355,16 @@ impl Stack {
         if reduced.is_some() {
             self.path_mtu_changed();
         }
-        if let (Some(mtu), Some(key)) = (reduced, key)
+        let headers = crate::address_pair::headers_of_segment(error.destination) as u16;
+        let mss = reduced.map(|mtu| mtu.saturating_sub(headers));
+        if let (Some(mss), Some(key)) = (mss, key)
             && let Some(c) = self.connection_mut(key)
         {
-            let headers = crate::address_pair::headers_of_segment(error.destination) as u16;
-            c.tcb.set_path_mss(mtu.saturating_sub(headers));
+            c.tcb.set_path_mss(mss);
             self.sockets.touch(key);
+        }
+        if let (Some(mss), Some((key, _))) = (mss, half_open) {
+            self.set_path_of_half_open(key, mss);
         }
         if let Some(key) = datagrams {
             self.datagram_error(key, reported);
@@ -455,10 +467,26 @@ impl Stack {
 
     /// The connection between two addresses, if there is one.
     pub(crate) fn connection_of(&self, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
-        match self.demux.peek(&crate::demux::Flow::new(local, remote))? {
-            crate::demux::Found::Socket(key) => Some(key),
-            crate::demux::Found::TimeWait => None,
+        match self.demux.peek(&Flow::new(local, remote))? {
+            Found::Socket(key) => Some(key),
+            Found::HalfOpen(_) | Found::TimeWait => None,
         }
+    }
+
+    /// The half-open connection between two addresses, if there is one and its SYN-ACK has
+    /// this sequence number.
+    fn half_open_of(
+        &self,
+        local: SocketAddr,
+        remote: SocketAddr,
+        seq: Option<SeqNumber>,
+    ) -> Option<(u32, SeqNumber)> {
+        let Some(Found::HalfOpen(key)) = self.demux.peek(&Flow::new(local, remote)) else {
+            return None;
+        };
+        let record = &self.half_open.get(key)?.record;
+        let seq = seq.filter(|seq| record.is_in_flight(*seq))?;
+        Some((key, seq))
     }
 }
 

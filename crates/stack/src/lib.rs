@@ -21,7 +21,7 @@
 //! | `sessions`, `session`, `account`, `turns` | whose sockets they are, which of them are looked at in a turn, how many there may be, and each user's share of a turn |
 //! | `fast_input` | packets in, as they nearly always are |
 //! | `input`, `input6`, `tcp_input`, `datagram` | packets in, whatever they are |
-//! | `passive`, `audience`, `fast_open`, `cookies` | connections that come in, and who is told of them |
+//! | `passive`, `half_open`, `cookies`, `fast_open`, `audience` | connections that come in, and who is told of them |
 //! | `answer_limit`, `syn_drop` | how much is answered to packets of no connection, and how many SYNs the port lets through |
 //! | `requests` | what programs ask |
 //! | `connection`, `orphans` | a connection's life, and what becomes of sockets that no process holds |
@@ -65,6 +65,7 @@ mod fast_input;
 mod fast_open;
 mod fast_output;
 mod groups;
+mod half_open;
 mod host;
 mod info;
 mod input;
@@ -104,6 +105,7 @@ pub use account::Account;
 pub use automatic::{Automatic, Missing};
 pub use check::Violation;
 pub use counters::{Counters, EngineDrop};
+pub use half_open::HALF_OPEN_BYTES;
 pub use host::{Defaults, Host};
 pub use link::Interface;
 pub use requests::{From, LateBind};
@@ -112,12 +114,13 @@ pub use secrets::Secrets;
 pub use session::Session;
 pub use sessions::Sessions;
 pub use settings::Settings;
-pub use status::{SOCKET_BYTES, SocketStatus, WaitStatus};
+pub use status::{HalfOpenStatus, SOCKET_BYTES, SocketStatus, WaitStatus};
 pub use turns::{Of, Spent};
 
 use answer_limit::AnswerLimit;
 use containment::AtWork;
 use demux::Demux;
+use half_open::HalfOpens;
 use link::Link;
 use longshore_frames::Port;
 use longshore_hostif::Loopback;
@@ -185,6 +188,7 @@ pub struct Stack {
     now: Instant,
     link: Link,
     sockets: Sockets,
+    half_open: HalfOpens,
     /// Who has them.
     pub sessions: Sessions,
     demux: Demux,
@@ -222,6 +226,7 @@ impl Stack {
             now,
             link,
             sockets: Sockets::new(now),
+            half_open: HalfOpens::new(now),
             sessions: Sessions::new(),
             demux: Demux::new(secrets, now),
             fragments: Fragments::new(),
@@ -346,8 +351,9 @@ impl Stack {
             self.sessions.at_work = AtWork::Socket(key);
             self.socket_timer(key);
         }
-        self.sessions.at_work = AtWork::Nobodys;
         self.sockets.due = due;
+        let any = self.retransmit_syn_acks() || any;
+        self.sessions.at_work = AtWork::Nobodys;
         self.demux.expire_waits(self.now);
         if self.link.neighbor_deadline().is_some_and(|t| t <= self.now) {
             let gave_up = self.link.poll_neighbors(self.now, &mut self.counters);
@@ -362,9 +368,10 @@ impl Stack {
     pub fn next_timeout(&self) -> Option<Instant> {
         let sockets = self.sockets.next_timeout();
         let waits = self.demux.next_timeout();
+        let half_open = self.half_open.next_timeout();
         let neighbors = self.link.neighbor_deadline();
         let syns = self.limits.syns.deadline();
-        let first = [sockets, waits, neighbors, syns]
+        let first = [sockets, waits, half_open, neighbors, syns]
             .into_iter()
             .flatten()
             .min();

@@ -1,23 +1,24 @@
 //! Connections that come in: from the SYN that finds a listener to the record in the
 //! listener's stream by which its host learns of the connection.
 //!
-//! Owns the steps between, for TCP and, from the record on, for a connection between two
-//! of our own. `tcp_input` calls it for a segment that no connection takes, and for those
-//! of a half-open one; `cookies` and `fast_open` when one is made without a half-open one
-//! before; `pair` to hand an end over.
+//! Owns the steps between, but for the time in which a connection is half-open
+//! (`half_open`), for TCP and, from the record on, for a connection between two of our own.
+//! `tcp_input` calls it for a segment that no connection takes; `half_open` and `cookies`
+//! when a handshake is complete; `pair` to hand an end over.
 
 use crate::Stack;
 use crate::access::Transport;
+use crate::account::SocketShare;
 use crate::containment::AtWork;
 use crate::cookies::Sides;
 use crate::counters::EngineDrop;
 use crate::memory_pressure::{FEW_CHUNKS, SPARE_CHUNKS};
 use crate::socket::{Connection, Kind, Options, Socket};
-use crate::tcp_input::as_family;
+use crate::tcp_input::{Response, as_family};
 use longshore_hostif::NONE;
 use longshore_hostif::adapter::Subscribers;
 use longshore_hostif::{ACCEPT_RECORD, AcceptRecord, EdgeFlags, SocketId};
-use longshore_tcp::{DropReason, ListenVerdict, Segment, State, Tcb, reset_for};
+use longshore_tcp::{Disposition, DropReason, ListenVerdict, Segment, Tcb, reset_for};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpFlags;
 use std::net::SocketAddr;
@@ -73,60 +74,63 @@ impl Stack {
                 self.counters.drop(EngineDrop::UserSockets);
             }
             ListenVerdict::CheckCookie(reset) => {
-                if let Some(made) = self.check_cookie(key, (local, remote), segment, &reset) {
-                    let response = self.segment_for(made, segment, payload);
-                    self.respond(response, local, remote, segment, payload);
-                }
+                let response = self.check_cookie(key, (local, remote), segment, payload, &reset);
+                self.respond(response, local, remote, segment, payload);
             }
             ListenVerdict::Accept => {
-                l.listener.on_half_open();
-                let (options, session) = (socket.options, socket.session);
-                let slab = self.sessions.get(session).map(|s| &s.host.receive);
-                let room = slab.is_some_and(|slab| slab.available() >= SPARE_CHUNKS);
-                let verdict = self.judge_fast_open(key, (local, remote), segment, room);
-                let made = self.half_open(key, session, options, local, remote, segment, iss_after);
-                self.open_fast(made, key, verdict, segment, payload);
+                self.accept_syn(key, (local, remote), segment, payload, iss_after);
             }
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "all of it is the SYN's")]
-    fn half_open(
+    /// A listener accepts a SYN: a handshake begins, or, with a Fast Open cookie, a
+    /// connection.
+    fn accept_syn(
         &mut self,
         listener: u32,
-        session: u32,
-        options: Options,
-        local: SocketAddr,
-        remote: SocketAddr,
+        (local, remote): Sides,
         segment: &Segment<'_>,
+        payload: &[u8],
         iss_after: Option<SeqNumber>,
-    ) -> u32 {
+    ) {
         let now = self.now;
+        let Some(socket) = self.sockets.get(listener) else {
+            return;
+        };
+        let (options, session) = (socket.options, socket.session);
+        let slab = self.sessions.get(session).map(|s| &s.host.receive);
+        let room = slab.is_some_and(|slab| slab.available() >= SPARE_CHUNKS);
+        let verdict = self.judge_fast_open(listener, (local, remote), segment, room);
         let mss = self.mss_to(remote);
         let iss = match iss_after {
             Some(after) => after.add(1),
-            None => self.demux.initial_sequence(local, remote, self.now),
+            None => self.demux.initial_sequence(local, remote, now),
         };
-        let tcb = Tcb::accept(
-            &options.tcp_to(remote),
-            segment,
-            mss,
-            iss,
-            self.timestamp_offset(local, remote),
-            now,
-        );
-        self.enter_half_open(listener, session, options, (local, remote), tcb)
+        let offset = self.timestamp_offset(local, remote);
+        let config = options.tcp_to(remote);
+        let mut tcb = Tcb::accept(&config, segment, mss, iss, offset, now);
+        if let Some(cookie) = verdict.give {
+            tcb.give_fast_open_cookie(cookie);
+        }
+        if !verdict.accept {
+            return self.begin_handshake(listener, &options, (local, remote), tcb);
+        }
+        let share = self.take_socket_share(session).flatten();
+        let made = self.enter_connection(listener, options, (local, remote), share, tcb);
+        self.open_fast(made, listener, segment, payload);
     }
 
-    /// A connection in SYN-RECEIVED is one of the engine's from now on.
-    pub(crate) fn enter_half_open(
+    /// A connection that came in through `listener` is one of the stack's sockets from now
+    /// on; its key.
+    pub(crate) fn enter_connection(
         &mut self,
         listener: u32,
-        session: u32,
         options: Options,
         (local, remote): Sides,
+        share: Option<SocketShare>,
         tcb: Tcb,
     ) -> u32 {
+        let session = self.sockets.get(listener).map_or(NONE, |s| s.session);
         let connection = Connection::new(tcb, local, remote, Some(listener));
         let flow = connection.flow;
         let id = SocketId {
@@ -135,74 +139,50 @@ impl Stack {
         };
         let mut socket = Socket::new(id, session, None, options, Kind::Stream(connection));
         socket.local = Some(local);
-        socket.share = self.take_socket_share(session).flatten();
+        socket.share = share;
         let key = self.sockets.insert(socket);
-        if let Some(Kind::Listener(l)) = self.sockets.get_mut(listener).map(|s| &mut s.kind) {
-            l.children.insert(key);
-        }
         self.demux.insert(flow, key);
         self.sockets.touch(key);
         key
     }
 
-    /// Whether a segment for a half-open connection has to be dropped, because
-    /// the connection must not be established now.
-    pub(crate) fn is_held_back(&mut self, key: u32, segment: &Segment<'_>) -> bool {
-        let Some(socket) = self.sockets.get(key) else {
-            return true;
-        };
-        let Kind::Stream(c) = &socket.kind else {
-            return false;
-        };
-        let (Some(listener), State::SynReceived) = (c.listener, c.tcb.state()) else {
-            return false;
-        };
-        if c.tcb.is_fast_opened() {
-            return false;
-        }
-        let flags = segment.header.flags;
-        if flags.intersects(TcpFlags::RST | TcpFlags::SYN) || !flags.contains(TcpFlags::ACK) {
-            return false;
-        }
-        let Some(l) = self.sockets.get(listener) else {
-            return true;
-        };
-        let Kind::Listener(l) = &l.kind else {
-            return true;
-        };
-        let bare = segment.payload_len == 0 && !flags.contains(TcpFlags::FIN);
-        let reason = if !l.listener.may_establish() {
-            Some(DropReason::AcceptQueueFull)
-        } else if bare && l.listener.defers_accept(c.tcb.handshake_repeats()) {
-            Some(DropReason::DeferAccept)
-        } else {
-            None
-        };
-        let resets = l.listener.aborts_on_overflow();
-        if let Some(reason) = reason {
+    /// The segment that ends a handshake was handled: its connection is handed over, and
+    /// what else it asks for is done.
+    pub(crate) fn handshake_done(
+        &mut self,
+        key: u32,
+        disposition: &Disposition,
+        payload: &[u8],
+    ) -> Response {
+        self.sessions.at_work = AtWork::Socket(key);
+        self.counters.unpredicted_data += u64::from(!payload.is_empty());
+        if let Some(reason) = disposition.drop {
             self.counters.drop_tcp(reason);
-            if resets && reason == DropReason::AcceptQueueFull {
-                self.abort(key);
-            }
-            return true;
         }
-        let session = socket.session;
-        // Its listener's stream may need one for the record of it.
-        let full = self
+        self.established(key);
+        self.finish_segment(key, disposition, payload)
+    }
+
+    /// Whether a session has memory for one connection more: its listener's stream may need
+    /// some for the record of it.
+    pub(crate) fn has_room_to_accept(&mut self, session: u32) -> bool {
+        let has_room = self
             .sessions
             .get(session)
-            .is_none_or(|s| s.host.receive.available() < FEW_CHUNKS + 1);
-        if full {
+            .is_some_and(|s| s.host.receive.available() > FEW_CHUNKS);
+        if !has_room {
             self.arena_is_full(session);
         }
-        full
+        has_room
     }
 
     /// A connection that came in is established: it gets a block, and its
     /// listener's host a record of it.
     pub(crate) fn established(&mut self, key: u32) {
         if self.hand_over(key).is_none() {
-            self.listener_lost(key);
+            if let Some(c) = self.connection_mut(key) {
+                c.listener = None;
+            }
             self.abort(key);
         }
     }
@@ -250,8 +230,7 @@ impl Stack {
         session.enter(id, key);
         l.rcv_edge += ACCEPT_RECORD as u64;
         l.queue.push_back(key);
-        l.children.remove(&key);
-        l.listener.on_established();
+        l.listener.on_waiting();
         let count = [&mut listener.meter.to_host, &mut session.host.meter.to_host];
         Socket::count_payload(count, pieces, ACCEPT_RECORD as u64);
         let socket = self.sockets.get_mut(key)?;
@@ -266,19 +245,5 @@ impl Stack {
         self.counters.passive_opens += 1;
         self.sockets.touch(listener_key);
         Some(())
-    }
-
-    /// A half-open connection is gone: its listener counts one less.
-    pub(crate) fn listener_lost(&mut self, key: u32) {
-        let Some(Kind::Stream(c)) = self.sockets.get_mut(key).map(|s| &mut s.kind) else {
-            return;
-        };
-        let Some(listener) = c.listener.take() else {
-            return;
-        };
-        if let Some(Kind::Listener(l)) = self.sockets.get_mut(listener).map(|s| &mut s.kind) {
-            l.children.remove(&key);
-            l.listener.on_half_open_gone();
-        }
     }
 }

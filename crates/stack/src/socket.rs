@@ -15,7 +15,7 @@ use longshore_hostif::{
 use longshore_tcp::{
     Config, Congestion, FastOpenQueue, FastOpenUse, Instant, Linger, Listener, Tcb,
 };
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 /// A socket.
@@ -140,7 +140,7 @@ pub(crate) struct Listening {
     /// Connections behind the records not yet read, oldest first.
     pub(crate) queue: VecDeque<u32>,
     /// Half-open connections.
-    pub(crate) children: BTreeSet<u32>,
+    pub(crate) half_open: Vec<u32>,
     /// Our own sockets that wait for room in the queue.
     pub(crate) line: Vec<u32>,
     pub(crate) audience: Audience,

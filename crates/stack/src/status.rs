@@ -37,6 +37,21 @@ pub struct SocketStatus<'a> {
     pub meter: &'a Meter,
 }
 
+/// A half-open connection.
+#[derive(Debug, Clone, Copy)]
+pub struct HalfOpenStatus {
+    /// The key of its listener's session.
+    pub session: u32,
+    /// Our end.
+    pub local: SocketAddr,
+    /// The other end.
+    pub peer: SocketAddr,
+    /// In how many microseconds the SYN-ACK is retransmitted.
+    pub retransmitted_in: u64,
+    /// How often it was.
+    pub repeats: u8,
+}
+
 /// A connection in TIME-WAIT.
 #[derive(Debug, Clone, Copy)]
 pub struct WaitStatus {
@@ -55,6 +70,27 @@ impl Stack {
         all.map(|(key, socket)| (key, self.status(socket)))
     }
 
+    /// The half-open connections with keys from this on, each with its key.
+    pub fn status_of_half_open(&self, from: u32) -> impl Iterator<Item = (u32, HalfOpenStatus)> {
+        let all = self.half_open.iter().filter(move |(key, _)| *key >= from);
+        all.filter_map(|(key, half)| {
+            let (local, peer) = half.flow.sides();
+            let status = HalfOpenStatus {
+                session: self.sockets.get(half.listener)?.session,
+                local,
+                peer,
+                retransmitted_in: half.record.retransmit_at().since(self.now),
+                repeats: half.record.repeats(),
+            };
+            Some((key, status))
+        })
+    }
+
+    /// How many half-open connections there are.
+    pub fn half_open_count(&self) -> usize {
+        self.half_open.len()
+    }
+
     /// The connections in TIME-WAIT.
     pub fn status_of_waits(&self) -> impl Iterator<Item = WaitStatus> {
         self.demux.all_waiting().map(|w| WaitStatus {
@@ -69,7 +105,7 @@ impl Stack {
         self.demux.waiting_count()
     }
 
-    /// How many sockets there are, those in TIME-WAIT left out.
+    /// How many sockets there are, half-open connections and those in TIME-WAIT left out.
     pub fn socket_count(&self) -> usize {
         self.sockets.len()
     }

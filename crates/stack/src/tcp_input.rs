@@ -9,7 +9,7 @@ use crate::input::IpPacket;
 use crate::link::NextHop;
 use crate::socket::{Kind, Socket};
 use longshore_hostif::NONE;
-use longshore_tcp::{DropReason, Ecn, Segment, State, TimeWaitVerdict, reset_for};
+use longshore_tcp::{Disposition, DropReason, Ecn, Segment, TimeWaitVerdict, reset_for};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpHeader;
 use std::net::SocketAddr;
@@ -22,6 +22,17 @@ pub(crate) enum Response {
     /// The connection is over, and this is the SYN of the next: it goes to the
     /// listener, and the new ISS after this number.
     Reopen(SeqNumber),
+}
+
+impl Response {
+    /// Of one that does not end what it is a segment of.
+    pub(crate) fn of(disposition: &Disposition) -> Self {
+        if disposition.reset {
+            Self::Reset
+        } else {
+            Self::Nothing
+        }
+    }
 }
 
 impl Stack {
@@ -52,6 +63,10 @@ impl Stack {
                 let response = self.segment_for(key, &segment, payload);
                 self.respond(response, local, remote, &segment, payload);
             }
+            Some(Found::HalfOpen(key)) => {
+                let response = self.segment_for_half_open(key, &segment, payload);
+                self.respond(response, local, remote, &segment, payload);
+            }
             Some(Found::TimeWait) => {
                 self.segment_in_time_wait(&flow, (local, remote), &segment, payload);
             }
@@ -67,9 +82,6 @@ impl Stack {
     ) -> Response {
         let now = self.now;
         self.sessions.at_work = AtWork::Socket(key);
-        if self.is_held_back(key, segment) {
-            return Response::Nothing;
-        }
         let Some(socket) = self.sockets.get_mut(key) else {
             return Response::Nothing;
         };
@@ -78,8 +90,7 @@ impl Stack {
         };
         let before = c.tcb.state();
         let fast_opened = c.tcb.is_fast_opened();
-        let was_half_open = before == State::SynReceived && c.listener.is_some() && !fast_opened;
-        if !payload.is_empty() && !was_half_open {
+        if !payload.is_empty() {
             self.see_to_room(key, segment.header.seq);
         }
         let Some(socket) = self.sockets.get_mut(key) else {
@@ -99,21 +110,35 @@ impl Stack {
             self.counters.unpredicted_data += has_data;
         }
         let (state, session) = (c.tcb.state(), socket.session);
-        let owes_dsack = c.tcb.owes_dsack();
         match disposition.drop {
             Some(DropReason::NoRoom) => self.arena_is_full(session),
             Some(reason) => self.counters.drop_tcp(reason),
             None => {}
         }
         if !before.is_synchronized() && state.is_synchronized() {
-            if was_half_open {
-                self.established(key);
-            } else if fast_opened {
+            if fast_opened {
                 self.fast_open_done(key);
             } else {
                 self.learn_fast_open(key);
             }
         }
+        let response = self.finish_segment(key, &disposition, payload);
+        if let Some(iss_after) = disposition.reopen {
+            self.forget(key);
+            return Response::Reopen(iss_after);
+        }
+        response
+    }
+
+    /// Keeps the payload of a segment that its connection has handled, and has what there is
+    /// to send seen to.
+    pub(crate) fn finish_segment(
+        &mut self,
+        key: u32,
+        disposition: &Disposition,
+        payload: &[u8],
+    ) -> Response {
+        let owes_dsack = self.connection_mut(key).is_some_and(|c| c.tcb.owes_dsack());
         if let Some(place) = disposition.place {
             let (skip, len) = (place.skip as usize, place.len as usize);
             if let Some(bytes) = payload.get(skip..skip + len) {
@@ -125,15 +150,7 @@ impl Stack {
             // What else there is to send is seen to at the end of the turn.
             let _ = self.transmit(key);
         }
-        if let Some(iss_after) = disposition.reopen {
-            self.forget(key);
-            return Response::Reopen(iss_after);
-        }
-        if disposition.reset {
-            Response::Reset
-        } else {
-            Response::Nothing
-        }
+        Response::of(disposition)
     }
 
     /// Does what a segment asks for beside what its connection sends.
@@ -225,18 +242,27 @@ impl Stack {
 
     /// Sends a segment without payload that belongs to no block.
     pub(crate) fn send_bare(&mut self, local: SocketAddr, remote: SocketAddr, header: &TcpHeader) {
-        let Some(addresses) = AddressPair::new(local.ip(), remote.ip()) else {
-            return;
-        };
+        if let Some(addresses) = AddressPair::new(local.ip(), remote.ip()) {
+            self.send_alone(&addresses, Service::DEFAULT, header);
+        }
+    }
+
+    /// The same for a connection that has no block yet.
+    pub(crate) fn send_alone(
+        &mut self,
+        addresses: &AddressPair,
+        service: Service,
+        header: &TcpHeader,
+    ) {
         let hop = self
             .link
-            .next_hop_between(&addresses, self.now, &mut self.counters);
+            .next_hop_between(addresses, self.now, &mut self.counters);
         if matches!(hop, NextHop::Unreachable | NextHop::NoRoute) {
             return self.counters.drop(EngineDrop::Unresolved);
         }
         let sent = self
             .link
-            .send_segment(&addresses, hop, Service::DEFAULT, header, &[], None);
+            .send_segment(addresses, hop, service, header, &[], None);
         if sent.is_err() {
             self.counters.drop(EngineDrop::PortRefused);
         }

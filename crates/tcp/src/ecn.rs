@@ -138,6 +138,17 @@ impl EcnState {
         }
     }
 
+    /// The flags that report the ECN field with which the peer's SYN arrived.
+    pub(crate) const fn handshake(&self) -> TcpFlags {
+        self.handshake
+    }
+
+    /// A SYN was handled before with this result.
+    pub(crate) fn resume_handshake(&mut self, variant: Variant, handshake: TcpFlags) {
+        self.variant = variant;
+        self.handshake = handshake;
+    }
+
     /// The counters of accurate feedback; all 0 without it.
     pub(crate) fn totals(&self) -> EcnTotals {
         if self.variant == Variant::Accurate {

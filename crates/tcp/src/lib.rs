@@ -17,9 +17,9 @@
 //!   poll_transmit ──> Transmit       take_events ──> Events       deadline
 //! ```
 //!
-//! Besides the `Tcb` there are [`Listener`] (the queues of a passive open), [`TimeWait`]
-//! (what is kept of a connection in TIME-WAIT) and [`reset_for`] (the answer to a segment
-//! that belongs to no connection).
+//! Besides the `Tcb` there are [`Listener`] (the queues of a passive open), [`HalfOpen`]
+//! and [`TimeWait`] (what is kept of a connection in SYN-RECEIVED and in TIME-WAIT) and
+//! [`reset_for`] (the answer to a segment that belongs to no connection).
 //!
 //! A `Tcb` is composed of parts, each a value type with its own state, methods and file.
 //! A handler is a method of the part whose state it changes; it takes the parts that it
@@ -53,7 +53,7 @@
 //! | `output/` | a departing segment: what to send, with which options |
 //! | `restore.rs`, `codec.rs` | saving a connection and restoring it in another process |
 //! | `check.rs` | invariants between two calls |
-//! | `listener.rs`, `syn_cookie.rs` | the queues behind `listen`, and SYN cookies, which need no queue |
+//! | `listener.rs`, `half_open.rs`, `syn_cookie.rs` | the queues behind `listen`, what one of them holds, and SYN cookies, which need no queue |
 //!
 //! `docs/rfc.md` lists which section of which RFC is implemented where, and the
 //! deviations.
@@ -83,6 +83,7 @@ mod events;
 mod fast_open;
 mod flags;
 mod flight;
+mod half_open;
 mod icmp;
 mod info;
 mod input;
@@ -128,6 +129,7 @@ pub use fast_open::{
     FastOpenCache, FastOpenFailure, FastOpenKey, FastOpenMode, FastOpenOutcome, FastOpenQueue,
     FastOpenUse, FastOpenVerdict,
 };
+pub use half_open::HalfOpen;
 pub use icmp::IcmpError;
 pub use info::{LINUX_TCP_INFO_LEN, TcpInfo};
 pub use input::Predicted;

@@ -2,7 +2,7 @@
 //! behind `listen`.
 //!
 //! Owns [`Listener`]. It holds no connections: the engine does, and notifies it of their
-//! transitions. A connection is first *half-open* (a `Tcb` in SYN-RECEIVED), then
+//! transitions. A connection is first *half-open* (a record of SYN-RECEIVED), then
 //! *waiting* (established, not accepted yet), then accepted.
 //!
 //! The backlog has Linux's meaning: the accept queue is full when more than `backlog`
@@ -44,7 +44,8 @@ pub struct Listener {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub enum ListenVerdict {
-    /// Create a connection with `Tcb::accept`, then call [`Listener::on_half_open`].
+    /// Create a connection with `Tcb::accept`. If it becomes half-open, call
+    /// [`Listener::on_half_open`].
     Accept,
     /// The queue is full: answer with a [`SynCookie`](crate::SynCookie).
     AnswerWithCookie,
@@ -194,13 +195,12 @@ impl Listener {
         self.half_open += 1;
     }
 
-    /// A half-open connection has become established and waits to be accepted.
-    pub fn on_established(&mut self) {
-        self.half_open = self.half_open.saturating_sub(1);
+    /// A connection waits to be accepted.
+    pub fn on_waiting(&mut self) {
         self.waiting += 1;
     }
 
-    /// A half-open connection has ended.
+    /// A half-open connection has become established, or has ended.
     pub fn on_half_open_gone(&mut self) {
         self.half_open = self.half_open.saturating_sub(1);
     }

@@ -273,7 +273,11 @@ fn a_flood_of_syns_harms_neither_connections_nor_clients() {
     let answer = world.receive(late, |_, payload| payload == b"welcome");
     assert!(answer.options.timestamps.is_some());
     let stat = world.stat();
-    assert!(stat.engine["sockets"] <= 128 + 8, "{:?}", stat.engine);
+    // They are no sockets, and take a tenth of the memory of one at most.
+    assert!(stat.engine["sockets"] <= 8, "{:?}", stat.engine);
+    assert!((100..=128).contains(&stat.tcp["half_open"]), "{stat:?}");
+    let [half_open, socket] = ["half_open_bytes", "connection_bytes"].map(|n| stat.engine[n]);
+    assert!(half_open <= 208 && 10 * half_open < socket, "{half_open}");
     // Those for which there was no time, because more waited behind them, have none.
     let unanswered = stat.drops.get("unsolicited_unanswered").unwrap_or(&0);
     assert!(
@@ -342,4 +346,21 @@ impl World {
             }
         }
     }
+}
+
+#[test]
+fn a_listener_that_closes_resets_those_that_are_half_open() {
+    let mut world = World::new();
+    let mut host = Host::new(&world.path.clone());
+    let listener = host.open(SocketKind::Stream);
+    host.bind(listener, "0.0.0.0:80".parse().unwrap()).unwrap();
+    assert_eq!(host.listen(listener), 0);
+    let client: Client = (Ipv4Addr::new(192, 0, 2, 1), 5000);
+    world.send(client, &syn(client), &[]);
+    let answer = world.receive(client, |h, _| h.flags == TcpFlags::SYN | TcpFlags::ACK);
+    assert_eq!(world.stat().tcp["half_open"], 1);
+    host.close(listener);
+    let reset = world.receive(client, |h, _| h.flags.contains(TcpFlags::RST));
+    assert_eq!(reset.seq, answer.seq.add(1));
+    assert_eq!(world.stat().tcp["half_open"], 0);
 }

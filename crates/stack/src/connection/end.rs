@@ -42,7 +42,6 @@ impl Stack {
 
     /// A connection is over.
     pub(super) fn disconnect(&mut self, key: u32) {
-        self.listener_lost_if_half_open(key);
         self.fast_open_done(key);
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
@@ -75,14 +74,6 @@ impl Stack {
             && let (Some(local), Some(reuse)) = (socket.local, socket.holds_port.take())
         {
             self.demux.tcp.let_go(local, reuse);
-        }
-    }
-
-    fn listener_lost_if_half_open(&mut self, key: u32) {
-        if self.sockets.get(key).is_some_and(|s| {
-            !s.has_block() && matches!(&s.kind, Kind::Stream(c) if c.listener.is_some())
-        }) {
-            self.listener_lost(key);
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::secrets::{KeyedHash, Purpose, Secrets};
 use longshore_wire::tcp4::Flow4;
 use std::hash::{BuildHasher, Hash, Hasher};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// A connection's four-tuple, IPv4 addresses as they are mapped into IPv6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +36,15 @@ impl Flow {
 
     pub(super) fn local_port(&self) -> u16 {
         (self.ports >> 16) as u16
+    }
+
+    /// Its two ends, ours first.
+    pub(crate) fn sides(&self) -> (SocketAddr, SocketAddr) {
+        let ip = |bits: u128| IpAddr::V6(Ipv6Addr::from_bits(bits)).to_canonical();
+        (
+            SocketAddr::new(ip(self.local), self.local_port()),
+            SocketAddr::new(ip(self.remote), self.ports as u16),
+        )
     }
 
     /// What segments of it have in their headers, if it is of IPv4.

@@ -169,7 +169,7 @@ impl Stack {
                     rcv_edge: 0,
                     rcv_consumed: 0,
                     queue: std::collections::VecDeque::new(),
-                    children: std::collections::BTreeSet::new(),
+                    half_open: Vec::new(),
                     line: Vec::new(),
                     audience: Audience::new(),
                     shut: false,
@@ -289,10 +289,10 @@ impl Stack {
             .map(|of| std::mem::replace(of, NONE))
             .collect();
         let line = std::mem::take(&mut l.line);
-        let children = std::mem::take(&mut l.children);
-        for child in queue.into_iter().chain(children) {
-            self.abort(child);
+        for waiting in queue {
+            self.abort(waiting);
         }
+        self.reset_half_open(key);
         line
     }
 

@@ -42,13 +42,23 @@ fn only_a_syn_begins_a_connection() {
 }
 
 #[test]
+fn a_connection_that_was_never_half_open_waits_like_others() {
+    let mut l = Listener::new(2);
+    l.on_half_open();
+    // As one between two sockets of the stack does.
+    l.on_waiting();
+    assert_eq!((l.half_open(), l.waiting()), (1, 1));
+}
+
+#[test]
 fn the_accept_queue_holds_one_more_than_the_backlog() {
     let mut l = Listener::new(2);
     for _ in 0..3 {
         assert_eq!(verdict(&l, TcpFlags::SYN), ListenVerdict::Accept);
         l.on_half_open();
         assert!(l.may_establish());
-        l.on_established();
+        l.on_half_open_gone();
+        l.on_waiting();
     }
     assert_eq!((l.half_open(), l.waiting()), (0, 3));
     assert!(!l.may_establish());
@@ -105,7 +115,8 @@ fn a_full_queue_is_answered_by_cookies() {
     )));
     // A full accept queue is for waiting, not for cookies.
     for _ in 0..9 {
-        l.on_established();
+        l.on_half_open_gone();
+        l.on_waiting();
     }
     let full = ListenVerdict::Drop(DropReason::AcceptQueueFull);
     assert_eq!(verdict_at(&mut l, TcpFlags::SYN, Instant(3)), full);

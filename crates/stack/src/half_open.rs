@@ -1,0 +1,337 @@
+//! Half-open connections: their SYNs were answered, and the answers are not acknowledged.
+//!
+//! Owns [`HalfOpens`], where each is a small record beside the sockets: a flood of SYNs
+//! fills a queue of these. A block and a socket are made when the handshake is complete.
+//! `passive` adds one for a SYN that a listener accepts; `tcp_input` and `input` bring
+//! segments and errors of them, [`handle_timeouts`](Stack::handle_timeouts) their timers. A
+//! listener has the keys of its own; its session's programs do not know of them.
+
+use crate::Stack;
+use crate::account::SocketShare;
+use crate::address_pair::AddressPair;
+use crate::containment::AtWork;
+use crate::cookies::Sides;
+use crate::demux::Flow;
+use crate::slab::Slab;
+use crate::socket::{Kind, Options, Socket};
+use crate::tcp_input::Response;
+use crate::timers::{Alarm, Wheel};
+use longshore_tcp::{DropReason, IcmpError, Instant, Segment, State, Tcb};
+use longshore_wire::SeqNumber;
+use longshore_wire::tcp::TcpFlags;
+
+/// A half-open connection.
+#[derive(Debug)]
+pub(crate) struct HalfOpen {
+    pub(crate) record: longshore_tcp::HalfOpen,
+    pub(crate) flow: Flow,
+    pub(crate) listener: u32,
+    /// Where the listener's list has it.
+    place: u32,
+    /// Counts it among the sockets of its user.
+    share: Option<SocketShare>,
+    pub(crate) alarm: Alarm,
+}
+
+/// All half-open connections, with their deadlines.
+pub(crate) struct HalfOpens {
+    slab: Slab<HalfOpen>,
+    wheel: Wheel<u32>,
+    /// Those whose deadlines are being looked at; kept for its memory.
+    due: Vec<u32>,
+}
+
+impl HalfOpens {
+    /// None yet; deadlines count from `now`.
+    pub(crate) fn new(now: Instant) -> Self {
+        Self {
+            slab: Slab::new(),
+            wheel: Wheel::new(now),
+            due: Vec::new(),
+        }
+    }
+
+    pub(crate) fn get(&self, key: u32) -> Option<&HalfOpen> {
+        self.slab.get(key)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &HalfOpen)> {
+        self.slab.iter()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    /// The first deadline, or one before it.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        self.wheel.next()
+    }
+
+    /// What was done for a connection has left it so, with this deadline.
+    fn keep(&mut self, key: u32, record: longshore_tcp::HalfOpen, deadline: Instant) {
+        if let Some(half) = self.slab.get_mut(key) {
+            half.record = record;
+            self.wheel.set(&mut half.alarm, key, deadline);
+        }
+    }
+
+    /// Whether the timer of a connection that the wheel has named has gone off.
+    fn is_due(&mut self, key: u32, now: Instant) -> bool {
+        let half = self.slab.get_mut(key);
+        half.is_some_and(|half| self.wheel.is_due(&mut half.alarm, key, now))
+    }
+
+    /// Sets all timers anew.
+    pub(crate) fn remake_timers(&mut self, now: Instant) {
+        self.wheel = Wheel::new(now);
+        for (key, half) in self.slab.iter_mut_with_keys() {
+            half.alarm = Alarm::OFF;
+            let deadline = half.record.retransmit_at();
+            self.wheel.set(&mut half.alarm, key, deadline);
+        }
+    }
+}
+
+impl Stack {
+    /// A listener has accepted a SYN, which `tcb` is to answer: that is done, and a record
+    /// of it kept.
+    pub(crate) fn begin_handshake(
+        &mut self,
+        listener: u32,
+        options: &Options,
+        (local, remote): Sides,
+        mut tcb: Tcb,
+    ) {
+        self.send_all_of(options, (local, remote), &mut tcb);
+        let deadline = tcb.deadline().unwrap_or(Instant::NEVER);
+        let Some(record) = tcb.half_open() else {
+            return;
+        };
+        let Some(socket) = self.sockets.get_mut(listener) else {
+            return;
+        };
+        let session = socket.session;
+        let Kind::Listener(l) = &mut socket.kind else {
+            return;
+        };
+        let flow = Flow::new(local, remote);
+        let key = self.half_open.slab.insert(HalfOpen {
+            record,
+            flow,
+            listener,
+            place: l.half_open.len() as u32,
+            share: None,
+            alarm: Alarm::OFF,
+        });
+        l.half_open.push(key);
+        l.listener.on_half_open();
+        let share = self.take_socket_share(session).flatten();
+        if let Some(half) = self.half_open.slab.get_mut(key) {
+            half.share = share;
+        }
+        self.half_open.keep(key, record, deadline);
+        self.demux.insert_half_open(flow, key);
+    }
+
+    /// A segment of a half-open connection.
+    pub(crate) fn segment_for_half_open(
+        &mut self,
+        key: u32,
+        segment: &Segment<'_>,
+        payload: &[u8],
+    ) -> Response {
+        if self.is_held_back(key, segment) {
+            return Response::Nothing;
+        }
+        let now = self.now;
+        let Some((options, sides, mut tcb)) = self.open_again(key) else {
+            return Response::Nothing;
+        };
+        let disposition = tcb.on_segment(segment, now);
+        if tcb.state().is_synchronized() {
+            let Some(half) = self.take_half_open(key) else {
+                return Response::Nothing;
+            };
+            let (listener, share) = (half.listener, half.share);
+            let made = self.enter_connection(listener, options, sides, share, tcb);
+            return self.handshake_done(made, &disposition, payload);
+        }
+        self.counters.unpredicted_data += u64::from(!payload.is_empty());
+        if let Some(reason) = disposition.drop {
+            self.counters.drop_tcp(reason);
+        }
+        self.put_back(key, &options, sides, tcb);
+        Response::of(&disposition)
+    }
+
+    /// An ICMP error about the SYN-ACK with sequence number `seq`.
+    pub(crate) fn error_for_half_open(&mut self, key: u32, kind: IcmpError, seq: SeqNumber) {
+        if let Some((options, sides, mut tcb)) = self.open_again(key) {
+            tcb.on_icmp(kind, seq, self.now);
+            self.put_back(key, &options, sides, tcb);
+        }
+    }
+
+    /// The path of a half-open connection takes segments of `mss` bytes.
+    pub(crate) fn set_path_of_half_open(&mut self, key: u32, mss: u16) {
+        if let Some((options, sides, mut tcb)) = self.open_again(key) {
+            tcb.set_path_mss(mss);
+            self.put_back(key, &options, sides, tcb);
+        }
+    }
+
+    /// Retransmits the SYN-ACKs that are due; says whether any was.
+    pub(crate) fn retransmit_syn_acks(&mut self) -> bool {
+        let now = self.now;
+        let mut due = std::mem::take(&mut self.half_open.due);
+        self.half_open.wheel.advance(now, &mut due);
+        let any = !due.is_empty();
+        for key in due.drain(..) {
+            if self.half_open.is_due(key, now)
+                && let Some((options, sides, mut tcb)) = self.open_again(key)
+            {
+                tcb.on_timer(now);
+                self.put_back(key, &options, sides, tcb);
+            }
+        }
+        self.half_open.due = due;
+        any
+    }
+
+    /// A listener is over, or listens no longer: half-open connections of it are reset, as
+    /// far as resets may be sent to who has not proved its address.
+    pub(crate) fn reset_half_open(&mut self, listener: u32) {
+        let Some(Kind::Listener(l)) = self.sockets.get_mut(listener).map(|s| &mut s.kind) else {
+            return;
+        };
+        // From the end, where none has to move up.
+        let keys: Vec<u32> = l.half_open.iter().rev().copied().collect();
+        for key in keys {
+            self.abort_half_open(key);
+        }
+    }
+
+    /// Resets a half-open connection.
+    pub(crate) fn abort_half_open(&mut self, key: u32) {
+        let Some((_, (local, remote), mut tcb)) = self.open_again(key) else {
+            return;
+        };
+        tcb.abort();
+        if let Some(reset) = tcb.poll_transmit(self.now, 0) {
+            let header = reset.header(local.port(), remote.port());
+            self.send_reset(local, remote, &header);
+        }
+        let _ = self.take_half_open(key);
+    }
+
+    /// Whether a segment for a half-open connection has to be dropped, because the
+    /// connection must not be established now.
+    fn is_held_back(&mut self, key: u32, segment: &Segment<'_>) -> bool {
+        let Some(half) = self.half_open.get(key) else {
+            return true;
+        };
+        let flags = segment.header.flags;
+        if flags.intersects(TcpFlags::RST | TcpFlags::SYN) || !flags.contains(TcpFlags::ACK) {
+            return false;
+        }
+        let Some(socket) = self.sockets.get(half.listener) else {
+            return true;
+        };
+        let Kind::Listener(l) = &socket.kind else {
+            return true;
+        };
+        let bare = segment.payload_len == 0 && !flags.contains(TcpFlags::FIN);
+        let reason = if !l.listener.may_establish() {
+            Some(DropReason::AcceptQueueFull)
+        } else if bare && l.listener.defers_accept(half.record.repeats()) {
+            Some(DropReason::DeferAccept)
+        } else {
+            None
+        };
+        let resets = l.listener.aborts_on_overflow();
+        if let Some(reason) = reason {
+            self.counters.drop_tcp(reason);
+            if resets && reason == DropReason::AcceptQueueFull {
+                self.abort_half_open(key);
+            }
+            return true;
+        }
+        let session = socket.session;
+        !self.has_room_to_accept(session)
+    }
+
+    /// The block of a half-open connection, with its listener's options. All that follows
+    /// is work for the listener.
+    fn open_again(&mut self, key: u32) -> Option<(Options, Sides, Tcb)> {
+        let half = self.half_open.get(key)?;
+        self.sessions.at_work = AtWork::Socket(half.listener);
+        let options = self.sockets.get(half.listener)?.options;
+        let sides = half.flow.sides();
+        let tcb = half.record.open(&options.tcp_to(sides.1));
+        Some((options, sides, tcb))
+    }
+
+    /// The block of a half-open connection is done with: what it sends is sent, and a
+    /// record of it kept, unless it is over.
+    fn put_back(&mut self, key: u32, options: &Options, sides: Sides, mut tcb: Tcb) {
+        self.send_all_of(options, sides, &mut tcb);
+        match tcb.half_open() {
+            Some(record) => {
+                let deadline = tcb.deadline().unwrap_or(Instant::NEVER);
+                self.half_open.keep(key, record, deadline);
+            }
+            None => {
+                debug_assert_eq!(tcb.state(), State::Closed, "a block is put away half-done");
+                let _ = self.take_half_open(key);
+            }
+        }
+    }
+
+    /// A half-open connection is one no longer: its record, which tables and its listener
+    /// do not know any more.
+    fn take_half_open(&mut self, key: u32) -> Option<HalfOpen> {
+        let half = self.half_open.slab.remove(key)?;
+        self.demux.remove(&half.flow);
+        let socket = self.sockets.get_mut(half.listener)?;
+        if let Kind::Listener(l) = &mut socket.kind {
+            l.listener.on_half_open_gone();
+            l.half_open.swap_remove(half.place as usize);
+            let moved = l.half_open.get(half.place as usize);
+            if let Some(moved) = moved.and_then(|moved| self.half_open.slab.get_mut(*moved)) {
+                moved.place = half.place;
+            }
+        }
+        Some(half)
+    }
+
+    /// Takes out the half-open connections of listeners that were among the sockets `gone`;
+    /// their peers hear it if they can.
+    pub(crate) fn part_with_half_open(&mut self, gone: &[u32]) {
+        let is_lost = |half: &HalfOpen| gone.contains(&half.listener);
+        let lost = self.half_open.iter().filter(|(_, half)| is_lost(half));
+        let lost: Vec<u32> = lost.map(|(key, _)| key).collect();
+        for key in lost {
+            self.half_open.slab.remove(key);
+        }
+    }
+
+    fn send_all_of(&mut self, options: &Options, (local, remote): Sides, tcb: &mut Tcb) {
+        let Some(addresses) = AddressPair::new(local.ip(), remote.ip()) else {
+            return;
+        };
+        let service = options.service(addresses.to()).without_ecn();
+        while let Some(segment) = tcb.poll_transmit(self.now, 0) {
+            let header = segment.header(local.port(), remote.port());
+            self.counters.retransmissions += u64::from(segment.retransmission);
+            let service = service.marked(segment.ecn as u8);
+            self.send_alone(&addresses, service, &header);
+        }
+    }
+}
+
+/// What the stack's own memory of one half-open connection takes, in bytes, tables left out.
+pub const HALF_OPEN_BYTES: usize = size_of::<Option<HalfOpen>>();
+
+// A flood fills a queue of these; a socket takes more than ten times as much.
+const _: () = assert!(HALF_OPEN_BYTES <= 208 && 10 * HALF_OPEN_BYTES < size_of::<Socket>());

@@ -1,0 +1,266 @@
+//! A block that is put away in a record after each step does what one that is kept does.
+
+use super::*;
+use crate::config::{EcnMode, Keepalive};
+use crate::icmp::IcmpError;
+use crate::segment::{Disposition, Ecn, Transmit};
+use crate::time::SECOND;
+use proptest::prelude::*;
+
+const ISS: u32 = u32::MAX - 3;
+const IRS: u32 = 7_000;
+const MSS: u16 = 1_400;
+const BEGAN: Instant = Instant(10_000_000);
+
+#[test]
+fn a_record_is_small() {
+    assert!(size_of::<HalfOpen>() <= 104, "{}", size_of::<HalfOpen>());
+}
+
+/// What happens to a half-open connection.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    /// A segment of the peer: flags, and its distance from the expected numbers.
+    Segment {
+        flags: u16,
+        seq: i32,
+        ack: i32,
+        payload: u32,
+        stamp: Option<i32>,
+        ecn: u8,
+    },
+    /// Time passes, in microseconds, and the timer goes off if it is due.
+    Time(u64),
+    /// The timer goes off.
+    Timeout,
+    /// The path takes no more than this.
+    PathMss(u16),
+    /// An ICMP error that quotes the SYN-ACK, or a number beside it.
+    Icmp(u32),
+}
+
+/// One of two that should do the same.
+struct Side {
+    tcb: Tcb,
+    /// It is put away after each step.
+    is_recorded: bool,
+}
+
+fn all_sent(tcb: &mut Tcb, now: Instant) -> Vec<Transmit> {
+    std::iter::from_fn(|| tcb.poll_transmit(now, 0)).collect()
+}
+
+impl Side {
+    fn take(&mut self, cfg: &Config, step: Step, now: Instant) -> (Disposition, Vec<Transmit>) {
+        let mut disposition = Disposition::default();
+        match step {
+            Step::Segment {
+                flags,
+                seq,
+                ack,
+                payload,
+                stamp,
+                ecn,
+            } => {
+                let timestamps = stamp.map(|val| Timestamps {
+                    val: 500u32.wrapping_add_signed(val),
+                    echo: 10_000,
+                });
+                let header = TcpHeader {
+                    src_port: 1,
+                    dst_port: 2,
+                    seq: SeqNumber(IRS.wrapping_add(1).wrapping_add_signed(seq)),
+                    ack: SeqNumber(ISS.wrapping_add(1).wrapping_add_signed(ack)),
+                    flags: TcpFlags(flags),
+                    window: 3_000,
+                    urgent: 0,
+                    options: TcpOptions {
+                        timestamps,
+                        ..TcpOptions::default()
+                    },
+                };
+                let segment = Segment {
+                    ecn: ecn_of(ecn),
+                    ..Segment::new(&header, payload)
+                };
+                disposition = self.tcb.on_segment(&segment, now);
+            }
+            Step::Time(_) | Step::Timeout => {
+                if self.tcb.deadline().is_some_and(|at| at <= now) {
+                    self.tcb.on_timer(now);
+                }
+            }
+            Step::PathMss(mss) => self.tcb.set_path_mss(mss),
+            Step::Icmp(off) => {
+                let seq = SeqNumber(ISS.wrapping_add(off));
+                if self.is_recorded && self.tcb.state() == State::SynReceived {
+                    let record = self.tcb.half_open().expect("it is half-open");
+                    assert_eq!(record.is_in_flight(seq), self.tcb.is_in_flight(seq));
+                }
+                self.tcb.on_icmp(IcmpError::HostUnreachable, seq, now);
+            }
+        }
+        let sent = all_sent(&mut self.tcb, now);
+        if self.is_recorded && self.tcb.state() == State::SynReceived {
+            let record = self.tcb.half_open().expect("it is half-open");
+            assert_eq!(record.repeats(), self.tcb.handshake_repeats());
+            self.tcb = record.open(cfg);
+        }
+        (disposition, sent)
+    }
+}
+
+fn ecn_of(bits: u8) -> Ecn {
+    match bits & 3 {
+        0 => Ecn::NotCapable,
+        1 => Ecn::Capable1,
+        2 => Ecn::Capable0,
+        _ => Ecn::Congested,
+    }
+}
+
+fn any_config() -> impl Strategy<Value = Config> {
+    let options = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+    let numbers = (0u8..6, prop_oneof![Just(0u32), 500u32..200_000], 0u8..4);
+    (options, numbers).prop_map(
+        |((scaling, stamps, sack, advised), (ecn, user, retries))| Config {
+            window_scaling: scaling,
+            timestamps: stamps,
+            sack,
+            user_timeout_option: advised,
+            user_timeout_ms: user,
+            synack_retries: retries,
+            ecn: EcnMode::from_number(ecn).expect("one of six"),
+            keepalive: Keepalive {
+                enabled: true,
+                ..Keepalive::default()
+            },
+            rcvbuf: 200_000,
+            rcvbuf_max: 2_000_000,
+            ..Config::default()
+        },
+    )
+}
+
+fn any_syn() -> impl Strategy<Value = (TcpHeader, u8)> {
+    let options = (
+        proptest::option::of(40u16..9_000),
+        proptest::option::of(0u8..20),
+        any::<bool>(),
+        any::<bool>(),
+        proptest::option::of(1u16..2_000),
+    );
+    let ecn = prop_oneof![Just(0u16), Just(0x0c0), Just(0x1c0), Just(0x040)];
+    (options, any::<u16>(), ecn, 0u8..4).prop_map(
+        |((mss, window_scale, sack_permitted, stamped, user_timeout), window, flags, ecn)| {
+            let header = TcpHeader {
+                src_port: 1,
+                dst_port: 2,
+                seq: SeqNumber(IRS),
+                ack: SeqNumber(0),
+                flags: TcpFlags(TcpFlags::SYN.0 | flags),
+                window,
+                urgent: 0,
+                options: TcpOptions {
+                    mss,
+                    window_scale,
+                    sack_permitted,
+                    timestamps: stamped.then_some(Timestamps { val: 500, echo: 0 }),
+                    user_timeout,
+                    ..TcpOptions::default()
+                },
+            };
+            (header, ecn)
+        },
+    )
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let off = || prop_oneof![4 => Just(0i32), 2 => -2i32..3, 1 => any::<i32>()];
+    let flags = prop_oneof![
+        2 => Just(TcpFlags::SYN.0),
+        2 => Just(TcpFlags::RST.0),
+        4 => Just(TcpFlags::ACK.0),
+        1 => Just(TcpFlags::ACK.0 | TcpFlags::SYN.0),
+        1 => Just(TcpFlags::ACK.0 | TcpFlags::FIN.0),
+        1 => any::<u16>().prop_map(|bits| bits & 0x1ff),
+    ];
+    let stamp = proptest::option::of(prop_oneof![3 => Just(0i32), 1 => -5i32..5]);
+    let payload = prop_oneof![3 => Just(0u32), 1 => 1u32..3_000];
+    let segment = (flags, off(), off(), payload, stamp, 0u8..4).prop_map(
+        |(flags, seq, ack, payload, stamp, ecn)| Step::Segment {
+            flags,
+            seq,
+            ack,
+            payload,
+            stamp,
+            ecn,
+        },
+    );
+    // A retransmitted SYN has the sequence number before the expected one.
+    let again = proptest::option::of(Just(0i32)).prop_map(|stamp| Step::Segment {
+        flags: TcpFlags::SYN.0,
+        seq: -1,
+        ack: 0,
+        payload: 0,
+        stamp,
+        ecn: 0,
+    });
+    prop_oneof![
+        4 => segment,
+        2 => again,
+        2 => (0u64..2 * SECOND).prop_map(Step::Time),
+        4 => Just(Step::Timeout),
+        1 => (40u16..=MSS).prop_map(Step::PathMss),
+        1 => (0u32..2).prop_map(Step::Icmp),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    /// Both say the same at each step; when the handshake is over, all that is saved of
+    /// them is the same.
+    #[test]
+    fn a_record_does_what_the_block_would(
+        cfg in any_config(),
+        (header, ecn) in any_syn(),
+        grants in any::<bool>(),
+        steps in proptest::collection::vec(any_step(), 1..12),
+    ) {
+        let syn = Segment { ecn: ecn_of(ecn), ..Segment::new(&header, 0) };
+        let mut tcb = Tcb::accept(&cfg, &syn, MSS, SeqNumber(ISS), 77, BEGAN);
+        prop_assert!(tcb.half_open().is_none(), "its SYN-ACK was not sent");
+        if grants {
+            tcb.give_fast_open_cookie(FastOpenCookie::new(&[7; 8]).expect("eight bytes"));
+        }
+        all_sent(&mut tcb, BEGAN);
+        let record = tcb.half_open().expect("it is half-open");
+        let mut kept = Side { tcb, is_recorded: false };
+        let mut recorded = Side { tcb: record.open(&cfg), is_recorded: true };
+        let mut now = BEGAN;
+        for step in steps {
+            if kept.tcb.state() != State::SynReceived {
+                break;
+            }
+            match step {
+                Step::Time(us) => now = now.after_us(us),
+                Step::Timeout => now = kept.tcb.deadline().map_or(now, |at| at.max(now)),
+                _ => {}
+            }
+            prop_assert_eq!(kept.tcb.deadline(), recorded.tcb.deadline());
+            let (of_kept, of_recorded) = (
+                kept.take(&cfg, step, now),
+                recorded.take(&cfg, step, now),
+            );
+            prop_assert_eq!(of_kept, of_recorded, "{:?}", step);
+            prop_assert_eq!(kept.tcb.state(), recorded.tcb.state());
+            prop_assert_eq!(kept.tcb.take_events(), recorded.tcb.take_events());
+        }
+        let is_over = kept.tcb.state().is_synchronized();
+        if is_over {
+            let (kept, recorded) = (kept.tcb.save(), recorded.tcb.save());
+            prop_assert!(kept == recorded, "{:?}\n{:?}", kept, recorded);
+        }
+    }
+}
