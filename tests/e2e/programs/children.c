@@ -279,6 +279,26 @@ static void close_on_exec_of_the_only_copy(void) {
   kill(child, SIGKILL);
 }
 
+/* exec that fails only when the kernel has looked at all of it. */
+static void execute_what_fails_late(void) {
+  char *none[] = {"none", 0}, *long_[] = {"long", malloc(1 << 20), 0};
+  memset(long_[1], 'x', (1 << 20) - 1);
+  long_[1][(1 << 20) - 1] = 0;
+  FAILS(execv("/bin/true", long_), E2BIG);
+  static const char *const files[] = {"#!/no/such/interpreter\n", "neither a script nor a program",
+                                      "\177ELF", ""};
+  static const int errors[] = {ENOENT, ENOEXEC, ENOEXEC, ENOEXEC};
+  for (int i = 0; i < 4; i++) {
+    char path[32];
+    int fd = SYS(syscall(SYS_memfd_create, "file", 0));
+    send_all(fd, files[i], strlen(files[i]));
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    FAILS(execv(path, none), errors[i]);
+    FAILS(fexecve(fd, none, environ), errors[i]);
+    SYS(close(fd));
+  }
+}
+
 /* exec that fails changes nothing. */
 static void exec_that_fails(void) {
   EACH_PAIR(mine, far) {
@@ -289,6 +309,7 @@ static void exec_that_fails(void) {
       FAILS(execv("/no/such/program", none), ENOENT);
       FAILS(execvp("no-such-program", none), ENOENT);
       FAILS(execl("/etc/passwd", "passwd", (char *)0), EACCES);
+      execute_what_fails_late();
       receive_all(mine, buf, 4);
       send_all(mine, buf, 4);
       _exit(0);
@@ -299,6 +320,56 @@ static void exec_that_fails(void) {
     send_all(far, "work", 4);
     receive_all(far, buf, 4);
     joined(child);
+  }
+}
+
+/* Children in a namespace of pids of their own that are not made by fork(): the engine knows
+ * them by other numbers than they do. */
+static void children_in_a_pid_namespace(void) {
+  enum { BY_SPAWN = WAYS, ALL };
+  static const int ways[] = {BY_SPAWN, BY__FORK, BY_CLONE, BY_CLONE_CALL, BEHIND_ITS_BACK};
+  enum { N = sizeof ways / sizeof *ways };
+  int mine[N], far[N], gate[2];
+  pid_t parents[N];
+  char buf[4];
+  SYS(pipe(gate));
+  for (int i = 0; i < N; i++)
+    pair(i % 2, &mine[i], &far[i]);
+  for (int i = 0; i < N; i++) {
+    if (!(parents[i] = SYS(fork()))) {
+      /* Once its first process has died, a namespace takes no others. */
+      SYS(unshare(CLONE_NEWPID));
+      pid_t child;
+      snprintf(number, sizeof number, "%d", mine[i]);
+      setenv("EXEC_FD", number, 1);
+      for (int j = 0; j < N; j++)
+        SYS(close(far[j]));
+      for (int j = i + 1; j < N; j++)
+        SYS(close(mine[j]));
+      if (ways[i] == BY_SPAWN)
+        OK(posix_spawn(&child, SELF, 0, 0, ARGS, environ) == 0);
+      else
+        child = child_by(ways[i], exec_child_);
+      /* Behind its back, what the parent closes before the child's first call is lost. */
+      if (ways[i] != BEHIND_ITS_BACK)
+        SYS(close(mine[i]));
+      send_all(gate[1], "r", 1);
+      joined(child);
+      _exit(0);
+    }
+    SYS(close(mine[i]));
+  }
+  for (int i = 0; i < N; i++)
+    receive_all(gate[0], buf, 1);
+  sleep_ms(300);
+  for (int i = 0; i < N; i++) {
+    if (recv(far[i], buf, 1, MSG_DONTWAIT) != -1)
+      FAIL("way %d: the connection has ended", ways[i]);
+    send_all(far[i], "work", 4);
+    receive_all(far[i], buf, 4);
+    IS(memcmp(buf, "work", 4), 0);
+    joined(parents[i]);
+    IS(read(far[i], buf, 1), 0);
   }
 }
 
@@ -396,6 +467,7 @@ const struct check CHECKS[] = {
     {"close_on_exec", close_on_exec},
     {"close_on_exec_of_the_only_copy", close_on_exec_of_the_only_copy},
     {"exec_that_fails", exec_that_fails},
+    {"children_in_a_pid_namespace", children_in_a_pid_namespace},
     {"socket_calls_by_number", socket_calls_by_number},
     {"at_no_offset", at_no_offset},
     {0, 0},
