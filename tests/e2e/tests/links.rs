@@ -459,6 +459,11 @@ fn strangers() {
         }
         ends(silent);
         assert_eq!(engine.stat_u64("sessions"), 0);
-        cmd(bed, &near, &far, "/bin/true").check();
+        // Who has the key gets through: it is told that nobody listens.
+        let nobody = format!("http://{}:9/", peer.ip());
+        let refused = cmd(bed, &near, &far, "curl").arg(nobody).run();
+        assert_eq!(refused.status.code(), Some(7), "{refused:?}");
+        assert_eq!(engine.stat()["tcp"]["active_opens"].as_u64(), Some(1));
+        is_empty(&engine);
     });
 }
