@@ -13,7 +13,7 @@ pub struct Missing {
 }
 
 /// Programs, and Debian's packages that have them.
-const PACKAGES: [(&str, &str); 8] = [
+const PACKAGES: [(&str, &str); 9] = [
     ("nginx", "nginx-light"),
     ("lighttpd", "lighttpd"),
     ("wrk", "wrk"),
@@ -22,6 +22,7 @@ const PACKAGES: [(&str, &str); 8] = [
     ("redis-benchmark", "redis-tools"),
     ("valgrind", "valgrind"),
     ("perf", "linux-perf"),
+    ("ip", "iproute2"),
 ];
 
 /// Finds a program in PATH, or where Debian and others have servers, which need not be in an

@@ -80,6 +80,7 @@ fn all_experiments_are_listed_with_how_long_they_take() {
             "sweep",
             "latency",
             "characterize",
+            "port",
             "all",
         ] {
             let line = end
@@ -281,6 +282,50 @@ fn the_latency_of_datagrams() {
             all["left_out"].to_string().contains("message pipelining"),
             "{all}"
         );
+    });
+}
+
+/// What ports give at best, beside both stacks.
+#[test]
+fn ports_by_themselves() {
+    scenario(|bed| {
+        let all = smallest(bed, "port");
+        let who = [
+            "Longshore on TAP",
+            "kernel, loopback",
+            "bare TAP",
+            "bare TAP, never asleep",
+            "bare packet socket",
+        ];
+        let directions = ["to the kernel", "from the kernel"];
+        for (sheet, column, names) in [
+            ("bulk", "direction", &directions[..]),
+            ("round trips", "message", &["1 byte"]),
+        ] {
+            assert_eq!(rows(&all, sheet).len(), names.len());
+            for name in names {
+                let row = row(&all, sheet, column, name);
+                for who in who {
+                    assert!(figure(row, who) > 0.0, "{who} of {row}");
+                    check_spread(&row[who]);
+                }
+            }
+        }
+        for row in rows(&all, "bulk") {
+            let share = 100.0 * figure(row, who[0]) / figure(row, who[2]);
+            assert!(
+                (figure(row, "Longshore of bare TAP") - share).abs() < 1.0,
+                "{row}"
+            );
+        }
+        // A message through memory costs no system call.
+        for row in rows(&all, "frames") {
+            assert!(
+                figure(row, "memory wire") > figure(row, "packet socket"),
+                "{row}"
+            );
+            assert!(figure(row, "TAP") > 0.0, "{row}");
+        }
     });
 }
 

@@ -30,7 +30,9 @@ pub(crate) enum Experiment {
     Latency(ExperimentArguments),
     /// Instructions, cache misses and time of payloads by size; faster clocks and memory (2003)
     Characterize(ExperimentArguments),
-    /// All of them, as one page of HTML
+    /// What a port itself can do, by a bare generator, beside Longshore and the kernel
+    Port(ExperimentArguments),
+    /// Those of the papers, as one page of HTML
     All(AllArguments),
 }
 
@@ -45,6 +47,7 @@ impl Experiment {
             "sweep" => (170, Some(25)),
             "latency" => (20, Some(3)),
             "characterize" => (90, Some(10)),
+            "port" => (80, Some(15)),
             "all" => (300, Some(80)),
             _ => return None,
         })

@@ -21,7 +21,7 @@ use longshore_measure::crossing::{
     CrossingError, Prediction, Row, over_generations, plot, program, show,
 };
 use longshore_measure::experiment::{self, ExperimentError, Outcome, progress};
-use longshore_measure::experiments::{self, bus, characterize, host, latency, path, sweep};
+use longshore_measure::experiments::{self, bus, characterize, host, latency, path, port, sweep};
 use rustix::process::{Pid, kill_process};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -42,6 +42,7 @@ pub(crate) fn run(arguments: &MeasureArguments) -> Result<u8, Error> {
         Some(Experiment::Characterize(arguments)) => {
             in_own_network(arguments, characterize::measure).map(|()| 0)
         }
+        Some(Experiment::Port(arguments)) => in_own_network(arguments, port::measure).map(|()| 0),
         Some(Experiment::All(arguments)) => all::run(arguments),
         Some(Experiment::Path(arguments)) => {
             let measure = |own: &Path, quick| path::measure(own, quick, arguments.mips);

@@ -7,6 +7,7 @@ pub mod characterize;
 pub mod host;
 pub mod latency;
 pub mod path;
+pub mod port;
 pub mod sweep;
 
 use crate::experiment::{Chart, Outcome};

@@ -1,0 +1,462 @@
+//! What a port itself can do: the same kernel programs against Longshore, against the kernel,
+//! and against a generator that does nothing but move frames (`generator`), in one run; and how
+//! many frames ports take (`rates`). Where Longshore stands against the second is what a user
+//! sees, and where against the third what is left to gain on this port.
+
+mod generator;
+mod rates;
+
+use crate::crossing::running::{Place, Running, scratch_directory};
+use crate::crossing::web;
+use crate::experiment::{Cell, ExperimentError, Outcome, Sheet, Spread, progress, system};
+use crate::installed;
+use generator::{ECHO, Generator, SINK, SOURCE, Wait};
+use longshore_ports::packet::{PacketConfig, PacketPort};
+use longshore_ports::tap::{Tap, TapConfig};
+use longshore_ports::{InterfaceName, LinkKind, Port};
+use std::ffi::OsString;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Its name on the command line.
+pub const NAME: &str = "port";
+const PAPER: &str = "none: the bounds that ports set to each stack";
+/// How long a server may take to begin, and a client longer than it was told to.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The congestion control of both sides: others are slower on such links.
+const CONGESTION: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+
+/// The generator's address on a TAP device, and the kernel's.
+const ON_TAP: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 77, 3, 2), Ipv4Addr::new(10, 77, 3, 1)];
+/// The same on a pair of veth interfaces.
+const ON_VETH: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 77, 4, 2), Ipv4Addr::new(10, 77, 4, 1)];
+const PREFIX: u8 = 24;
+
+/// What a kernel's program measures.
+struct Measurement {
+    name: &'static str,
+    unit: &'static str,
+    /// The kernel's program.
+    client: &'static str,
+    /// What serves it, and where.
+    server: &'static str,
+    port: u16,
+}
+
+const BULK: [Measurement; 2] = [
+    Measurement {
+        name: "to the kernel",
+        unit: "Gb/s",
+        client: "pull",
+        server: "source",
+        port: SOURCE,
+    },
+    Measurement {
+        name: "from the kernel",
+        unit: "Gb/s",
+        client: "push",
+        server: "sink",
+        port: SINK,
+    },
+];
+const ROUND_TRIP: Measurement = Measurement {
+    name: "1 byte",
+    unit: "us",
+    client: "ping",
+    server: "echo",
+    port: ECHO,
+};
+
+/// Who is at the other end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who {
+    Longshore,
+    Kernel,
+    BareTap(Wait),
+    BarePacket,
+}
+
+const LONGSHORE: &str = "Longshore on TAP";
+const TAP_SLEEPING: &str = "bare TAP";
+
+impl Who {
+    fn name(self) -> &'static str {
+        match self {
+            Who::Longshore => LONGSHORE,
+            Who::Kernel => "kernel, loopback",
+            Who::BareTap(Wait::Sleeping) => TAP_SLEEPING,
+            Who::BareTap(Wait::Looking) => "bare TAP, never asleep",
+            Who::BarePacket => "bare packet socket",
+        }
+    }
+}
+
+const ALL: [Who; 5] = [
+    Who::Longshore,
+    Who::Kernel,
+    Who::BareTap(Wait::Sleeping),
+    Who::BareTap(Wait::Looking),
+    Who::BarePacket,
+];
+
+/// How much is run.
+struct Effort {
+    runs: usize,
+    /// Of a transfer.
+    milliseconds: u64,
+    /// Of a measurement of frames.
+    frames: Duration,
+    round_trips: u64,
+}
+
+impl Effort {
+    fn of(quick: bool) -> Self {
+        let (runs, milliseconds, frames, round_trips) = match quick {
+            true => (2, 100, 50, 1_000),
+            false => (5, 1_000, 300, 20_000),
+        };
+        Effort {
+            runs,
+            milliseconds,
+            frames: Duration::from_millis(frames),
+            round_trips,
+        }
+    }
+}
+
+/// Measures all of them in turn. The process must be in a network namespace of its own, in
+/// which it may make devices.
+///
+/// # Errors
+/// [`ExperimentError`].
+pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError> {
+    let mut outcome = Outcome::new(NAME, PAPER, quick);
+    if std::fs::write(CONGESTION, "cubic").is_err() {
+        let why = "CUBIC on both sides: this kernel has none, or does not let it be chosen here";
+        outcome.left_out.push(why.to_owned());
+    }
+    make_pair()?;
+    let effort = Effort::of(quick);
+    let basis = format!(
+        "medians of {} runs in turn, least and most in brackets",
+        effort.runs
+    );
+    outcome.sheets.push(bulk(longshore, &effort, &basis)?);
+    outcome
+        .sheets
+        .push(round_trips(longshore, &effort, &basis)?);
+    outcome.sheets.push(frames(&effort, &basis)?);
+    Ok(outcome)
+}
+
+/// Runs a measurement against each of `who`, so many times in turn; what each gave.
+fn in_turn<const N: usize>(
+    longshore: &Path,
+    (what, amount): (&Measurement, u64),
+    who: [Who; N],
+    runs: usize,
+) -> Result<[Vec<f64>; N], ExperimentError> {
+    let mut figures = std::array::from_fn(|_| Vec::new());
+    for run in 1..=runs {
+        for (who, figures) in who.iter().zip(&mut figures) {
+            progress(&format!(
+                "port: {}, {}, run {run} of {runs}",
+                what.name,
+                who.name()
+            ));
+            figures.push(one(longshore, *who, what, amount)?);
+        }
+    }
+    progress("");
+    Ok(figures)
+}
+
+fn bulk(longshore: &Path, effort: &Effort, basis: &str) -> Result<Sheet, ExperimentError> {
+    let who = ALL.map(Who::name);
+    let mut columns = vec![("direction", "")];
+    columns.extend(who.map(|name| (name, BULK[0].unit)));
+    columns.push(("Longshore of bare TAP", "%"));
+    let mut sheet = Sheet::new(
+        "bulk",
+        "One stream between a port and a program of the kernel",
+        basis,
+        &columns,
+    );
+    for what in &BULK {
+        let figures = in_turn(longshore, (what, effort.milliseconds), ALL, effort.runs)?;
+        let spreads = figures.map(|runs| Spread::of(&runs));
+        let [ours, _, bare, ..] = spreads;
+        let share = ours.zip(bare).map(|(a, b)| 100.0 * a.median / b.median);
+        let cells = spreads.map(Cell::from);
+        let share = Cell::from(share.map(f64::round));
+        sheet.row([what.name.into()].into_iter().chain(cells).chain([share]));
+    }
+    Ok(sheet)
+}
+
+fn round_trips(longshore: &Path, effort: &Effort, basis: &str) -> Result<Sheet, ExperimentError> {
+    let mut columns = vec![("message", "")];
+    columns.extend(ALL.map(|who| (who.name(), ROUND_TRIP.unit)));
+    let mut sheet = Sheet::new(
+        "round trips",
+        "Round trip from a program of the kernel, each run's median",
+        basis,
+        &columns,
+    );
+    let what = (&ROUND_TRIP, effort.round_trips);
+    let figures = in_turn(longshore, what, ALL, effort.runs)?;
+    let cells = figures.map(|runs| Cell::from(Spread::of(&runs)));
+    sheet.row([ROUND_TRIP.name.into()].into_iter().chain(cells));
+    Ok(sheet)
+}
+
+fn frames(effort: &Effort, basis: &str) -> Result<Sheet, ExperimentError> {
+    let mut sheet = Sheet::new(
+        "frames",
+        "Finished frames that a port takes, for a station that is not there; through memory: in \
+         and out",
+        basis,
+        &[
+            ("size", "bytes"),
+            ("TAP", "frames/s"),
+            ("packet socket", "frames/s"),
+            ("memory wire", "frames/s"),
+        ],
+    );
+    for size in rates::SIZES {
+        let mut figures = [const { Vec::new() }; 3];
+        for run in 1..=effort.runs {
+            progress(&format!("port: frames of {size}, run {run}"));
+            let (mut tap, mut packet) = (tap()?, packet()?);
+            let failed = |error| port_failed(&error);
+            let rates = [
+                rates::sent(&mut tap, size, effort.frames).map_err(failed)?,
+                rates::sent(&mut packet, size, effort.frames).map_err(failed)?,
+                rates::through_memory(size, effort.frames).map_err(failed)?,
+            ];
+            figures
+                .iter_mut()
+                .zip(rates)
+                .for_each(|(f, rate)| f.push(rate));
+        }
+        progress("");
+        let cells = figures.map(|runs| Cell::from(Spread::of(&runs)));
+        sheet.row([Cell::Count(size as u64)].into_iter().chain(cells));
+    }
+    Ok(sheet)
+}
+
+/// One run: a program of the kernel against `who`.
+fn one(
+    longshore: &Path,
+    who: Who,
+    what: &Measurement,
+    amount: u64,
+) -> Result<f64, ExperimentError> {
+    match who {
+        Who::Longshore => {
+            let directory = scratch_directory()?;
+            let place = Place {
+                longshore,
+                directory: directory.path(),
+                captures: false,
+            };
+            let options = ["--addr", web::ADDRESS].map(OsString::from);
+            let at = format!("0.0.0.0:{}", what.port);
+            let words = ["__program", what.server, &at].map(OsString::from);
+            let command: Vec<OsString> = [longshore.into()].into_iter().chain(words).collect();
+            let mut running = Running::quietly(&place, &options, &command)?;
+            let server = SocketAddr::from((web::SERVER.0, what.port));
+            running.wait_until(|| reaches(server).then_some(()))?;
+            ask(longshore, what, server, amount)
+        }
+        Who::Kernel => {
+            let server = SocketAddr::from((Ipv4Addr::LOCALHOST, what.port));
+            let words = ["__program", what.server, &server.to_string()];
+            let _running = Ended(start(Command::new(longshore).args(words))?);
+            wait_for(server)?;
+            ask(longshore, what, server, amount)
+        }
+        Who::BareTap(wait) => {
+            let tap = tap()?;
+            with_generator(Box::new(tap), ON_TAP[0], wait, |address| {
+                ask(
+                    longshore,
+                    what,
+                    SocketAddr::from((address, what.port)),
+                    amount,
+                )
+            })
+        }
+        Who::BarePacket => {
+            let packet = packet()?;
+            with_generator(Box::new(packet), ON_VETH[0], Wait::Sleeping, |address| {
+                ask(
+                    longshore,
+                    what,
+                    SocketAddr::from((address, what.port)),
+                    amount,
+                )
+            })
+        }
+    }
+}
+
+/// Does `work` while a generator serves on the port.
+fn with_generator(
+    port: Box<dyn Port>,
+    address: Ipv4Addr,
+    wait: Wait,
+    work: impl FnOnce(Ipv4Addr) -> Result<f64, ExperimentError>,
+) -> Result<f64, ExperimentError> {
+    let LinkKind::Ethernet { mac } = port.capabilities().link else {
+        return Err(port_failed(&"it has no Ethernet header"));
+    };
+    let generator = Generator::new(port, mac, address).map_err(|error| port_failed(&error))?;
+    let end = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let serving = scope.spawn(|| generator.serve(wait, &end));
+        let result = work(address);
+        end.store(true, Ordering::Relaxed);
+        match serving.join() {
+            Ok(Ok(())) => result,
+            Ok(Err(error)) => Err(port_failed(&error)),
+            Err(_) => Err(port_failed(&"it panicked")),
+        }
+    })
+}
+
+/// A new TAP device with the kernel's address, which goes with the port.
+fn tap() -> Result<Tap, ExperimentError> {
+    let failed = |error: &dyn std::fmt::Display| port_failed(error);
+    let mut config = TapConfig::create("bare%d").map_err(|error| failed(&error))?;
+    config.kernel_addresses = vec![(IpAddr::V4(ON_TAP[1]), PREFIX)];
+    Tap::open(&config).map_err(|error| failed(&error))
+}
+
+/// A packet socket on the far end of the pair.
+fn packet() -> Result<PacketPort, ExperimentError> {
+    let failed = |error: &dyn std::fmt::Display| port_failed(error);
+    let config = PacketConfig {
+        name: InterfaceName::new(PAIR[1]).map_err(|error| failed(&error))?,
+        addresses: vec![(IpAddr::V4(ON_VETH[0]), PREFIX)],
+        addresses_come: false,
+        wait: false,
+    };
+    PacketPort::open(&config).map_err(|error| failed(&error))
+}
+
+/// The kernel's end of a pair of interfaces, and the packet socket's.
+const PAIR: [&str; 2] = ["near", "far"];
+
+/// Makes the pair, which goes with this process's namespace.
+fn make_pair() -> Result<(), ExperimentError> {
+    let ip = installed::find("ip")?;
+    let address = format!("{}/{PREFIX}", ON_VETH[1]);
+    let [near, far] = PAIR;
+    let all: [&[&str]; 4] = [
+        &["link", "add", near, "type", "veth", "peer", "name", far],
+        &["address", "add", &address, "dev", near],
+        &["link", "set", near, "up"],
+        &["link", "set", far, "up"],
+    ];
+    for words in all {
+        let said = Command::new(&ip).args(words).output();
+        let said = said.map_err(system("start ip"))?;
+        if !said.status.success() {
+            return Err(ExperimentError::Program {
+                program: format!("ip {}", words.join(" ")),
+                why: String::from_utf8_lossy(&said.stderr).trim().to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn port_failed(error: &dyn std::fmt::Display) -> ExperimentError {
+    ExperimentError::Program {
+        program: "the bare generator's port".to_owned(),
+        why: error.to_string(),
+    }
+}
+
+/// Whether somebody accepts connections there.
+fn reaches(server: SocketAddr) -> bool {
+    TcpStream::connect_timeout(&server, Duration::from_secs(1)).is_ok()
+}
+
+fn wait_for(server: SocketAddr) -> Result<(), ExperimentError> {
+    let deadline = Instant::now() + PATIENCE;
+    while !reaches(server) {
+        if Instant::now() > deadline {
+            return Err(ExperimentError::Program {
+                program: server.to_string(),
+                why: "nobody serves there".to_owned(),
+            });
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// A child that ends with this.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start(command: &mut Command) -> Result<Child, ExperimentError> {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(system("start longshore"))
+}
+
+/// What the kernel's program says of `server`: its first figure.
+fn ask(
+    longshore: &Path,
+    what: &Measurement,
+    server: SocketAddr,
+    amount: u64,
+) -> Result<f64, ExperimentError> {
+    let (server, amount) = (server.to_string(), amount.to_string());
+    let words = ["__program", what.client, &server, &amount];
+    let mut client = Ended(start(Command::new(longshore).args(words))?);
+    let failed = |why: String| ExperimentError::Program {
+        program: format!("{} {server}", what.client),
+        why,
+    };
+    let deadline = Instant::now() + 3 * PATIENCE;
+    while client.0.try_wait().map_err(system("wait"))?.is_none() {
+        if Instant::now() > deadline {
+            return Err(failed("it does not end".to_owned()));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let read = |from: &mut dyn std::io::Read| {
+        let mut text = String::new();
+        from.read_to_string(&mut text).map(|_| text)
+    };
+    let said = client
+        .0
+        .stdout
+        .as_mut()
+        .map_or(Ok(String::new()), |s| read(s));
+    let errors = client
+        .0
+        .stderr
+        .as_mut()
+        .map_or(Ok(String::new()), |s| read(s));
+    let said = said.map_err(system("read what it says"))?;
+    let first = said.split_whitespace().next().and_then(|w| w.parse().ok());
+    first.ok_or_else(|| failed(errors.unwrap_or_default().trim().to_owned()))
+}
