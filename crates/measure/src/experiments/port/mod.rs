@@ -26,13 +26,28 @@ pub const NAME: &str = "port";
 const PAPER: &str = "none: the bounds that ports set to each stack";
 /// How long a server may take to begin, and a client longer than it was told to.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The congestion control of both sides: others are slower on such links.
-const CONGESTION: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+/// A link to the kernel: its device, the kernel's address on it, and who is at its end.
+struct Link {
+    device: &'static str,
+    kernel: Ipv4Addr,
+    end: Ipv4Addr,
+}
 
-/// The generator's address on a TAP device, and the kernel's.
-const ON_TAP: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 77, 3, 2), Ipv4Addr::new(10, 77, 3, 1)];
-/// The same on a pair of veth interfaces.
-const ON_VETH: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 77, 4, 2), Ipv4Addr::new(10, 77, 4, 1)];
+const fn link(device: &'static str, net: u8) -> Link {
+    Link {
+        device,
+        kernel: Ipv4Addr::new(10, 77, net, 1),
+        end: Ipv4Addr::new(10, 77, net, 2),
+    }
+}
+
+/// The TAP device of Longshore's engine, which has `web::ADDRESS`.
+const OWN: Link = link("own", 0);
+/// The generator's.
+const BARE: Link = link("bare", 3);
+/// The kernel's end of a pair of interfaces, whose other end the packet socket has.
+const NEAR: Link = link("near", 4);
+const FAR: &str = "far";
 const PREFIX: u8 = 24;
 
 /// What a kernel's program measures.
@@ -134,11 +149,11 @@ impl Effort {
 /// [`ExperimentError`].
 pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError> {
     let mut outcome = Outcome::new(NAME, PAPER, quick);
-    if std::fs::write(CONGESTION, "cubic").is_err() {
-        let why = "CUBIC on both sides: this kernel has none, or does not let it be chosen here";
+    if !make_links()? {
+        let why = "CUBIC on both sides, beside which others are slower on such links: this \
+                   kernel has none";
         outcome.left_out.push(why.to_owned());
     }
-    make_pair()?;
     let effort = Effort::of(quick);
     let basis = format!(
         "medians of {} runs in turn, least and most in brackets",
@@ -264,7 +279,16 @@ fn one(
                 directory: directory.path(),
                 captures: false,
             };
-            let options = ["--addr", web::ADDRESS].map(OsString::from);
+            let port = format!("tap:{}", OWN.device);
+            let options = [
+                "--port",
+                &port,
+                "--addr",
+                web::ADDRESS,
+                "--congestion",
+                "cubic",
+            ]
+            .map(OsString::from);
             let at = format!("0.0.0.0:{}", what.port);
             let words = ["__program", what.server, &at].map(OsString::from);
             let command: Vec<OsString> = [longshore.into()].into_iter().chain(words).collect();
@@ -282,7 +306,7 @@ fn one(
         }
         Who::BareTap(wait) => {
             let tap = tap()?;
-            with_generator(Box::new(tap), ON_TAP[0], wait, |address| {
+            with_generator(Box::new(tap), BARE.end, wait, |address| {
                 ask(
                     longshore,
                     what,
@@ -293,7 +317,7 @@ fn one(
         }
         Who::BarePacket => {
             let packet = packet()?;
-            with_generator(Box::new(packet), ON_VETH[0], Wait::Sleeping, |address| {
+            with_generator(Box::new(packet), NEAR.end, Wait::Sleeping, |address| {
                 ask(
                     longshore,
                     what,
@@ -329,51 +353,61 @@ fn with_generator(
     })
 }
 
-/// A new TAP device with the kernel's address, which goes with the port.
+/// The generator's TAP device.
 fn tap() -> Result<Tap, ExperimentError> {
-    let failed = |error: &dyn std::fmt::Display| port_failed(error);
-    let mut config = TapConfig::create("bare%d").map_err(|error| failed(&error))?;
-    config.kernel_addresses = vec![(IpAddr::V4(ON_TAP[1]), PREFIX)];
-    Tap::open(&config).map_err(|error| failed(&error))
+    let config = TapConfig::attach(BARE.device).map_err(|error| port_failed(&error))?;
+    Tap::open(&config).map_err(|error| port_failed(&error))
 }
 
 /// A packet socket on the far end of the pair.
 fn packet() -> Result<PacketPort, ExperimentError> {
-    let failed = |error: &dyn std::fmt::Display| port_failed(error);
     let config = PacketConfig {
-        name: InterfaceName::new(PAIR[1]).map_err(|error| failed(&error))?,
-        addresses: vec![(IpAddr::V4(ON_VETH[0]), PREFIX)],
+        name: InterfaceName::new(FAR).map_err(|error| port_failed(&error))?,
+        addresses: vec![(IpAddr::V4(NEAR.end), PREFIX)],
         addresses_come: false,
         wait: false,
     };
-    PacketPort::open(&config).map_err(|error| failed(&error))
+    PacketPort::open(&config).map_err(|error| port_failed(&error))
 }
 
-/// The kernel's end of a pair of interfaces, and the packet socket's.
-const PAIR: [&str; 2] = ["near", "far"];
-
-/// Makes the pair, which goes with this process's namespace.
-fn make_pair() -> Result<(), ExperimentError> {
-    let ip = installed::find("ip")?;
-    let address = format!("{}/{PREFIX}", ON_VETH[1]);
-    let [near, far] = PAIR;
-    let all: [&[&str]; 4] = [
-        &["link", "add", near, "type", "veth", "peer", "name", far],
-        &["address", "add", &address, "dev", near],
-        &["link", "set", near, "up"],
-        &["link", "set", far, "up"],
-    ];
-    for words in all {
-        let said = Command::new(&ip).args(words).output();
-        let said = said.map_err(system("start ip"))?;
-        if !said.status.success() {
-            return Err(ExperimentError::Program {
-                program: format!("ip {}", words.join(" ")),
-                why: String::from_utf8_lossy(&said.stderr).trim().to_owned(),
-            });
+/// Makes the links, which go with this process's namespace; whether CUBIC is what connections
+/// over them use, and over the loopback.
+fn make_links() -> Result<bool, ExperimentError> {
+    ip(&format!(
+        "link add {} type veth peer name {FAR}",
+        NEAR.device
+    ))?;
+    ip(&format!("link set {FAR} up"))?;
+    let lock = "congctl lock cubic";
+    let loopback = "replace table local local 127.0.0.1 dev lo scope host src 127.0.0.1";
+    let is_cubic = ip(&format!("route {loopback} {lock}")).is_ok();
+    for Link { device, kernel, .. } in [OWN, BARE, NEAR] {
+        if device != NEAR.device {
+            ip(&format!("tuntap add dev {device} mode tap"))?;
+        }
+        ip(&format!("address add {kernel}/{PREFIX} dev {device}"))?;
+        ip(&format!("link set {device} up"))?;
+        if is_cubic {
+            let [a, b, c, _] = kernel.octets();
+            let route = format!("{a}.{b}.{c}.0/{PREFIX} dev {device} scope link src {kernel}");
+            ip(&format!("route replace {route} proto kernel {lock}"))?;
         }
     }
-    Ok(())
+    Ok(is_cubic)
+}
+
+/// Runs `ip` with these words.
+fn ip(words: &str) -> Result<(), ExperimentError> {
+    let mut command = Command::new(installed::find("ip")?);
+    let said = command.args(words.split_whitespace()).output();
+    let said = said.map_err(system("start ip"))?;
+    if said.status.success() {
+        return Ok(());
+    }
+    Err(ExperimentError::Program {
+        program: format!("ip {words}"),
+        why: String::from_utf8_lossy(&said.stderr).trim().to_owned(),
+    })
 }
 
 fn port_failed(error: &dyn std::fmt::Display) -> ExperimentError {
