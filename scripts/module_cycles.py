@@ -18,7 +18,7 @@ def code(text):
     """Without comments, strings and tests."""
     text = re.sub(r"//.*", "", text)
     text = re.sub(r'"(?:[^"\\]|\\.)*"', '""', text)
-    text = re.sub(r"^( *)#\[cfg\(test\)\]\n *mod \w+ \{.*?^\1\}", "", text, flags=re.S | re.M)
+    text = re.sub(r"^( *)#\[cfg\((?:all\()?test\b[^\]]*\]\n *mod \w+ \{.*?^\1\}", "", text, flags=re.S | re.M)
     # The attribute, further ones, and the declaration that they stand before.
     item = r"(?:#\[[^\]]*\]\s*)*(?:pub(?:\([a-z]+\))? )?(?:mod \w+|extern [^;]*|use [^;]*);"
     return re.sub(r"#\[cfg\((?:all\()?test\b[^\]]*\]\s*" + item, "", text)

@@ -5,6 +5,9 @@
 
 use rustix::io::Errno;
 
+/// The most pieces of a frame's payload in [`Port::send`](crate::Port::send).
+pub const MAX_PIECES: usize = 16;
+
 /// Why a port did not send or receive a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PortError {
@@ -20,8 +23,8 @@ pub enum PortError {
         /// The longest frame that this port accepts, in bytes.
         limit: usize,
     },
-    /// The payload has more than [`crate::MAX_PIECES`] pieces.
-    #[error("a frame in {pieces} pieces, at most {} are taken", crate::MAX_PIECES)]
+    /// The payload has more than [`MAX_PIECES`] pieces.
+    #[error("a frame in {pieces} pieces, at most {} are taken", MAX_PIECES)]
     TooManyPieces {
         /// Number of payload pieces.
         pieces: usize,

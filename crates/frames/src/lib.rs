@@ -11,9 +11,9 @@ mod payload;
 mod port;
 
 pub use counters::{Drops, PortCounters};
-pub use error::PortError;
+pub use error::{MAX_PIECES, PortError};
 pub use payload::in_place;
 pub use port::{
-    Capabilities, Gso, GsoKind, LinkKind, MAX_FRAME, MAX_PIECES, MAX_SYN_DROP, Port, RECV_ROOM,
-    RecvBuffer, RxChecksum, RxMeta, TxChecksum, TxFrame, TxGso,
+    Capabilities, Gso, GsoKind, LinkKind, MAX_FRAME, MAX_SYN_DROP, Port, RECV_ROOM, RecvBuffer,
+    RxChecksum, RxMeta, TxChecksum, TxFrame, TxGso,
 };

@@ -60,9 +60,6 @@ impl Default for RecvBuffer {
 /// power of this.
 pub const MAX_SYN_DROP: u8 = 16;
 
-/// The most pieces of a frame's payload in [`Port::send`].
-pub const MAX_PIECES: usize = 16;
-
 /// The link header in front of the IP header on a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkKind {
@@ -217,7 +214,7 @@ pub struct TxGso {
 pub struct TxFrame<'a> {
     /// All headers, link to transport, and any part of the payload.
     pub headers: &'a [u8],
-    /// The rest of the payload, in at most [`MAX_PIECES`] pieces.
+    /// The rest of the payload, in at most [`MAX_PIECES`](crate::MAX_PIECES) pieces.
     pub payload: &'a [IoSlice<'a>],
     /// Set if the port is to complete the transport checksum.
     pub checksum: Option<TxChecksum>,

@@ -10,10 +10,21 @@ pub(crate) use kernel::{wait, wait_unless_interrupted, wake_all};
 #[cfg(loom)]
 pub(crate) use model::{wait, wait as wait_unless_interrupted, wake_all};
 
+/// Why [`Waiter::sleep`](crate::Waiter::sleep) has returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Woken {
+    /// It was woken, or woke up spuriously: check again.
+    Yes,
+    /// The timeout has expired.
+    TimedOut,
+    /// A signal handler ran.
+    Interrupted,
+}
+
 #[cfg(not(loom))]
 mod kernel {
+    use super::Woken;
     use crate::sync::AtomicU32;
-    use crate::waiter::Woken;
     use rustix::io::Errno;
     use rustix::thread::futex;
     use std::time::Duration;
@@ -63,8 +74,8 @@ mod kernel {
 
 #[cfg(loom)]
 mod model {
+    use super::Woken;
     use crate::sync::{AtomicU32, Ordering};
-    use crate::waiter::Woken;
     use loom::sync::{Condvar, Mutex};
     use std::time::Duration;
 

@@ -32,6 +32,7 @@ pub use confined::{is_confined, set_confined};
 pub use doorbell::Doorbell;
 pub use eventfd_signaler::{EventfdSignaler, UntrustedEventfd};
 pub use freelist::{FreeList, NONE};
+pub use futex::Woken;
 #[cfg(loom)]
 pub use lock::die;
 pub use lock::{Locked, Offer, Reentered, SharedLock, forget_thread_id};
@@ -40,7 +41,7 @@ pub use section::{
     INFO_BYTES, Section, interruptible, past_call, poll_unless_interrupted, section,
 };
 pub use shm::{Room, Shared, SharedMemory, ShmError, Span};
-pub use waiter::{Sleep, Waiter, Woken};
+pub use waiter::{Sleep, Waiter};
 
 /// The other side wrote an invalid value: it is broken or hostile, and its session ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -10,7 +10,7 @@
 //! next check.
 
 use crate::Doorbell;
-use crate::futex;
+use crate::futex::{self, Woken};
 use crate::sync::{AtomicU32, Ordering, fence};
 use std::time::Duration;
 
@@ -26,17 +26,6 @@ pub enum Sleep {
     Futex = 1,
     /// In poll, select or epoll, on an eventfd that the waker also has.
     Eventfd = 2,
-}
-
-/// Why [`Waiter::sleep`] has returned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Woken {
-    /// It was woken, or woke up spuriously: check again.
-    Yes,
-    /// The timeout has expired.
-    TimedOut,
-    /// A signal handler ran.
-    Interrupted,
 }
 
 /// A word in shared memory on which one thread or poll set sleeps.

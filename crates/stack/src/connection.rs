@@ -8,50 +8,13 @@ use crate::access::Transport;
 use crate::counters::EngineDrop;
 use crate::demux::{Flow, Reuse};
 use crate::output::Sent;
+use crate::request_error::RequestError;
 use crate::returns::QUIET_US;
+use crate::socket::as_family;
 use crate::socket::{Connection, Kind, Socket};
-use crate::tcp_input::as_family;
 use longshore_hostif::{EdgeFlags, Edges};
 use longshore_tcp::{Error, Events, Instant, Tcb};
 use std::net::{IpAddr, SocketAddr};
-
-/// Why a request cannot be done; the host gets the errno.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RequestError {
-    NoSocket,
-    Invalid,
-    AddressInUse,
-    AddressNotAvailable,
-    NoPortLeft,
-    Unreachable,
-    AlreadyConnected,
-    BadEdge,
-    Family,
-    TooManyGroups,
-    /// The user has as many sockets as it may.
-    TooManySockets,
-    NotPermitted,
-    /// The rules of the configuration do not allow it.
-    Denied,
-}
-
-impl RequestError {
-    /// Linux's errno for it.
-    pub(crate) fn errno(self) -> u16 {
-        match self {
-            Self::NoSocket => 9,
-            Self::Invalid | Self::BadEdge => 22,
-            Self::Family => 97,
-            Self::AddressInUse => 98,
-            Self::AddressNotAvailable | Self::NoPortLeft => 99,
-            Self::Unreachable => 101,
-            Self::AlreadyConnected => 106,
-            Self::TooManyGroups | Self::TooManySockets => 105,
-            Self::NotPermitted => 13,
-            Self::Denied => 1,
-        }
-    }
-}
 
 impl Connection {
     /// Where its streams stand.

@@ -8,6 +8,7 @@
 //! fragments, TIME-WAIT) is not contained: [`Stack::contain_panic`] says so.
 
 use crate::Stack;
+use crate::at_work::AtWork;
 use crate::demux::Demux;
 use crate::half_open::HalfOpens;
 use crate::slab::Slab;
@@ -16,16 +17,6 @@ use crate::sockets::Sockets;
 use crate::timers::Alarm;
 use longshore_tcp::Instant;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-
-/// Whose work is being done. [`Sessions`](crate::Sessions) has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AtWork {
-    Nobodys,
-    /// That of the session of this key.
-    Session(u32),
-    /// That of the session of the socket of this key.
-    Socket(u32),
-}
 
 impl Stack {
     /// Does what is the work of the session of a socket.

@@ -4,12 +4,12 @@ mod outgoing;
 
 use crate::Stack;
 use crate::access::Transport;
-use crate::connection::RequestError;
-use crate::containment::AtWork;
+use crate::at_work::AtWork;
 use crate::counters::EngineDrop;
 use crate::input::IpPacket;
+use crate::request_error::RequestError;
+use crate::socket::as_family;
 use crate::socket::{Kind, Socket};
-use crate::tcp_input::as_family;
 use crate::turns::DATAGRAM;
 use longshore_hostif::adapter::ReceiveStream;
 use longshore_hostif::{Address, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, STAMP_BYTES, Stamp};

@@ -2,13 +2,14 @@
 //! error, which stands in the socket's block, and a queue of reports for those who ask
 //! for it (IP_RECVERR, IPV6_RECVERR).
 //!
-//! Owns [`ErrorQueue`]. `input` says which socket an error is about, `requests` takes
+//! `input` says which socket an error is about, `requests` takes
 //! reports out for the host.
 
 use crate::Stack;
-use crate::connection::RequestError;
-use crate::containment::AtWork;
+use crate::at_work::AtWork;
 use crate::counters::EngineDrop;
+use crate::error_queue::{ErrorQueue, Kept};
+use crate::request_error::RequestError;
 use crate::socket::{Kind, Options, Socket};
 use longshore_hostif::{ERROR_HEADER, ERROR_PAYLOAD, EdgeFlags, ErrorReport, PathMtu};
 use longshore_net::icmp::{ErrorKind, IcmpError};
@@ -17,48 +18,8 @@ use longshore_wire::udp;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
-/// Reports that a socket keeps; further ones are dropped until some are read.
-const MOST: usize = 16;
 /// The datagram is longer than may be.
 const EMSGSIZE: u16 = 90;
-
-/// A report with what it quotes.
-#[derive(Debug)]
-struct Kept {
-    report: ErrorReport,
-    len: u16,
-    payload: [u8; ERROR_PAYLOAD],
-}
-
-/// Reports, the oldest first; made with the first one, of which it keeps the room.
-#[derive(Debug)]
-pub(crate) struct ErrorQueue {
-    reports: VecDeque<Kept>,
-}
-
-impl ErrorQueue {
-    fn new() -> Box<Self> {
-        Box::new(Self {
-            reports: VecDeque::with_capacity(MOST),
-        })
-    }
-
-    /// Says whether there was room.
-    fn put(&mut self, report: ErrorReport, quoted: &[u8]) -> bool {
-        if self.reports.len() == MOST {
-            return false;
-        }
-        let len = quoted.len().min(ERROR_PAYLOAD);
-        let mut payload = [0; ERROR_PAYLOAD];
-        payload[..len].copy_from_slice(&quoted[..len]);
-        self.reports.push_back(Kept {
-            report,
-            len: len as u16,
-            payload,
-        });
-        true
-    }
-}
 
 /// An ICMP error with the message that brought it.
 #[derive(Debug, Clone, Copy)]

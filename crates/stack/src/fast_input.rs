@@ -9,7 +9,7 @@
 //! time and say why they drop what they drop.
 
 use crate::Stack;
-use crate::containment::AtWork;
+use crate::at_work::AtWork;
 use crate::demux::Flow;
 use crate::link::Link;
 use crate::memory_pressure::SPARE_CHUNKS;

@@ -152,8 +152,8 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::automatic::Automatic;
     use crate::link::Interface;
+    use crate::link::automatic::Automatic;
     use crate::secrets::Secrets;
     use longshore_frames::Port;
     use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};

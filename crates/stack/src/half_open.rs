@@ -9,7 +9,7 @@
 use crate::Stack;
 use crate::account::SocketShare;
 use crate::address_pair::AddressPair;
-use crate::containment::AtWork;
+use crate::at_work::AtWork;
 use crate::cookies::Sides;
 use crate::demux::Flow;
 use crate::slab::Slab;

@@ -1,6 +1,6 @@
 //! TCP_INFO: what a connection knows of itself, as Linux lays it out.
 
-use crate::pair::{PIECES_A_TURN, Pair};
+use crate::pair_end::{PIECES_A_TURN, Pair};
 use crate::socket::{Kind, Options};
 use longshore_tcp::{LINUX_TCP_INFO_LEN, State, TcpInfo};
 

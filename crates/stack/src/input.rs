@@ -2,7 +2,7 @@
 
 use crate::Stack;
 use crate::address_pair::Service;
-use crate::containment::AtWork;
+use crate::at_work::AtWork;
 use crate::counters::EngineDrop;
 use crate::demux::{Flow, Found};
 use crate::errors::Reported;

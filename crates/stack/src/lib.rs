@@ -17,26 +17,28 @@
 //!
 //! | file | what it has |
 //! | --- | --- |
-//! | `sockets`, `socket`, `slab`, `timers` | the sockets, and what is to be done for which |
+//! | `sockets`, `socket`, `told`, `slab`, `timers` | the sockets, and what is to be done for which |
 //! | `sessions`, `session`, `account`, `turns` | whose sockets they are, which of them are looked at in a turn, how many there may be, and each user's share of a turn |
 //! | `fast_input` | packets in, as they nearly always are |
 //! | `input`, `input6`, `tcp_input`, `datagram` | packets in, whatever they are |
 //! | `passive`, `half_open`, `cookies`, `fast_open`, `audience` | connections that come in, and who is told of them |
 //! | `answer_limit`, `syn_drop` | how much is answered to packets of no connection, and how many SYNs the port lets through |
-//! | `requests` | what programs ask |
+//! | `requests`, `request_error` | what programs ask, and why it is refused |
 //! | `connection`, `orphans` | a connection's life, and what becomes of sockets that no process holds |
-//! | `containment` | what becomes of a session whose work has led to a panic |
+//! | `at_work`, `containment` | whose work is done, and what becomes of a session whose work has led to a panic |
 //! | `settle` | what a turn has touched: sent and told, each user its share |
-//! | `pair` | connections between two of our own sockets |
+//! | `pair`, `pair_end` | connections between two of our own sockets |
 //! | `fast_output` | packets out, as they nearly always are |
-//! | `output`, `address_pair`, `link`, `link6`, `routing` | packets out: headers, routes, neighbors |
-//! | `automatic`, `link_return` | addresses from servers and routers; a link that has come back |
-//! | `errors` | ICMP errors, as programs hear of them |
+//! | `output`, `address_pair`, `link` | packets out: headers, routes, neighbors; addresses from servers and routers; a link that has come back |
+//! | `errors`, `error_queue` | ICMP errors, as programs hear of them |
 //! | `groups` | multicast and broadcasts |
 //! | `buffers`, `memory_pressure`, `returns` | how much a connection may hold, what if there is no more, and chunks of send streams that go back |
 //! | `demux` | the tables that find the socket of a packet |
 //! | `access`, `host`, `settings`, `published` | what the operator has chosen, and what programs read of it |
 //! | `counters`, `info`, `status` | what a run costs, and how sockets stand |
+//!
+//! Modules use each other in no circle (`scripts/check-boundaries.sh` sees to it): types stand
+//! below the handlers, which are methods of [`Stack`] and may call each other.
 //!
 //! Time, the key of its secrets and the settings of the machine are given to it.
 //! What the operator should be told is left in [`notices`](Stack::notices). The stack reads
@@ -48,8 +50,8 @@ mod access;
 mod account;
 mod address_pair;
 mod answer_limit;
+mod at_work;
 mod audience;
-mod automatic;
 #[cfg(feature = "bench")]
 pub mod bench;
 mod buffers;
@@ -60,6 +62,7 @@ mod cookies;
 mod counters;
 mod datagram;
 mod demux;
+mod error_queue;
 mod errors;
 mod fast_input;
 mod fast_open;
@@ -71,17 +74,16 @@ mod info;
 mod input;
 mod input6;
 mod link;
-mod link6;
-mod link_return;
 mod memory_pressure;
 mod orphans;
 mod output;
 mod pair;
+mod pair_end;
 mod passive;
 mod published;
+mod request_error;
 mod requests;
 mod returns;
-mod routing;
 mod secrets;
 mod session;
 mod sessions;
@@ -98,18 +100,19 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod told;
 mod turns;
 
 pub use access::{Access, BadRule, LowPorts, Rule, Rules, Transport};
 pub use account::Account;
-pub use automatic::{Automatic, Missing};
 pub use check::Violation;
 pub use counters::{Counters, EngineDrop};
 pub use half_open::HALF_OPEN_BYTES;
 pub use host::{Defaults, Host};
 pub use link::Interface;
+pub use link::automatic::{Automatic, Missing};
+pub use link::routing::AddressError;
 pub use requests::{From, LateBind};
-pub use routing::AddressError;
 pub use secrets::Secrets;
 pub use session::Session;
 pub use sessions::Sessions;
@@ -118,7 +121,7 @@ pub use status::{HalfOpenStatus, SOCKET_BYTES, SocketStatus, WaitStatus};
 pub use turns::{Of, Spent};
 
 use answer_limit::AnswerLimit;
-use containment::AtWork;
+use at_work::AtWork;
 use demux::Demux;
 use half_open::HalfOpens;
 use link::Link;

@@ -3,14 +3,18 @@
 //! Owns the port and everything that says where a packet goes; of IPv6, [`Link6`] has
 //! what IPv4 has no like of. `output` builds the packets.
 
-use crate::automatic::{Auto, Automatic};
+pub(crate) mod automatic;
+mod held;
+mod link_return;
+mod memberships;
+mod packets;
+pub(crate) mod routing;
+pub(crate) mod v6;
+
 use crate::counters::{Counters, EngineDrop};
-use crate::groups::Memberships;
-use crate::link_return::Announcing;
-use crate::link6::Link6;
-use crate::output::NO_CHECKSUM;
-use crate::routing::{AddressError, routes};
 use crate::secrets::Secrets;
+use automatic::{Auto, Automatic};
+use link_return::Announcing;
 use longshore_frames::{
     Capabilities, GsoKind, LinkKind, Port, PortError, TxChecksum, TxFrame, TxGso,
 };
@@ -25,9 +29,12 @@ use longshore_wire::checksum::Partial;
 use longshore_wire::ethernet::{self, EtherType, EthernetHeader, Wanted};
 use longshore_wire::ipv4::{self, Ipv4Header};
 use longshore_wire::{MacAddr, arp as arp_wire};
+use memberships::Memberships;
+use routing::{AddressError, routes};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr};
+use v6::Link6;
 
 /// Neighbours of one version of IP remembered at most.
 pub(crate) const NEIGHBORS: usize = 1024;
@@ -182,7 +189,7 @@ impl Link {
             wanted: Wanted::new(mac, EtherType::Ipv4),
             v4,
             own_v4,
-            routes: routes(v4, v6.as_ref(), gateways, ethernet)?,
+            routes: routes(v4, v6.iter().flat_map(Link6::on_link), gateways, ethernet)?,
             v6,
             neighbors: Neighbors::new(NEIGHBORS),
             pmtu: PathMtu::new(),
@@ -491,6 +498,22 @@ impl Link {
     }
 }
 
+/// In [`Transport::checksum_at`]: there is none to be made.
+pub(crate) const NO_CHECKSUM: usize = usize::MAX;
+
+impl<'a> Transport<'a> {
+    /// A payload that needs nothing before it and no checksum.
+    pub(crate) fn finished(payload: &'a [IoSlice<'a>]) -> Self {
+        Self {
+            protocol: 0,
+            header_len: 0,
+            checksum_at: NO_CHECKSUM,
+            payload,
+            gso: None,
+        }
+    }
+}
+
 impl Transport<'_> {
     /// Its length in bytes, header and payload.
     #[inline]
@@ -513,6 +536,5 @@ impl Transport<'_> {
     }
 }
 
-mod held;
 #[cfg(test)]
 mod tests;

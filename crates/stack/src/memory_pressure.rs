@@ -7,7 +7,7 @@
 //! loop calls once a turn.
 
 use crate::Stack;
-use crate::containment::AtWork;
+use crate::at_work::AtWork;
 use crate::socket::Kind;
 use longshore_hostif::CHUNK;
 use longshore_hostif::adapter::ReceiveSlab;

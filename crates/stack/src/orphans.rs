@@ -66,4 +66,22 @@ impl Stack {
             _ => true,
         })
     }
+
+    /// A process has a socket no longer. Connections that it was given and has not accepted
+    /// are told to the others that listen.
+    pub fn forget_subscriber(&mut self, key: u32, channel: u16) {
+        self.work_for(key, |stack| stack.forget_subscriber_of(key, channel));
+    }
+
+    fn forget_subscriber_of(&mut self, key: u32, channel: u16) {
+        let now = self.now;
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        socket.subscribers.remove(channel);
+        if let Kind::Listener(l) = &mut socket.kind {
+            l.audience.forget(channel, !l.queue.is_empty(), now);
+            self.sockets.touch(key);
+        }
+    }
 }

@@ -5,7 +5,8 @@ use crate::address_pair::{AddressPair, Service};
 use crate::counters::{Counters, EngineDrop};
 use crate::fast_output::Headers;
 use crate::link::{HEADER_ROOM, LOWER_HEADERS, Link, NextHop, Transport};
-use crate::socket::{Connection, Kind, Socket};
+use crate::request_error::RequestError;
+use crate::socket::{Connection, Kind, Options, Socket};
 use longshore_frames::in_place;
 use longshore_frames::{GsoKind, PortError};
 use longshore_hostif::Crossings;
@@ -15,7 +16,7 @@ use longshore_tcp::{Instant, State};
 use longshore_wire::ipv4::{Ipv4Header, protocol};
 use longshore_wire::tcp::{CHECKSUM_OFFSET, TcpHeader};
 use std::io::IoSlice;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::ops::Range;
 
 /// Segments that one connection may send in one turn, so that others get theirs.
@@ -31,22 +32,6 @@ pub(crate) enum Sent {
     /// The next hop is not known yet.
     Unresolved,
 }
-
-impl<'a> Transport<'a> {
-    /// A payload that needs nothing before it and no checksum.
-    pub(crate) fn finished(payload: &'a [IoSlice<'a>]) -> Self {
-        Self {
-            protocol: 0,
-            header_len: 0,
-            checksum_at: NO_CHECKSUM,
-            payload,
-            gso: None,
-        }
-    }
-}
-
-/// In [`Transport::checksum_at`]: there is none to be made.
-pub(crate) const NO_CHECKSUM: usize = usize::MAX;
 
 impl Link {
     /// The IP header of a TCP segment. Never to be fragmented (RFC 1191); the
@@ -97,6 +82,38 @@ impl Link {
 }
 
 impl Stack {
+    /// The address that a socket with these options means by `peer`, an IPv4 one if it
+    /// is that in disguise.
+    ///
+    /// # Errors
+    /// [`RequestError::Family`] for an IPv6 address on an IPv4 socket, and
+    /// [`RequestError::Unreachable`] for an IPv4 one on a socket of IPv6 only, as in
+    /// Linux.
+    pub(crate) fn meant(options: &Options, peer: SocketAddr) -> Result<SocketAddr, RequestError> {
+        let ip = peer.ip().to_canonical();
+        match ip {
+            IpAddr::V6(_) if !options.ipv6 => Err(RequestError::Family),
+            IpAddr::V4(_) if options.ipv6 && options.v6_only => Err(RequestError::Unreachable),
+            ip => Ok(SocketAddr::new(ip, peer.port())),
+        }
+    }
+
+    /// The ends of what goes from a socket bound to `local`, if it is, to `to`. `None`
+    /// if there is no way.
+    pub(crate) fn addresses_towards(
+        &self,
+        local: Option<SocketAddr>,
+        to: IpAddr,
+    ) -> Option<AddressPair> {
+        let bound = local.map(|l| l.ip().to_canonical());
+        let own = |ip: &IpAddr| !ip.is_unspecified() && !self.link.is_for_all(*ip);
+        let from = match bound.filter(own) {
+            Some(ip) => ip,
+            None => self.link.source_for(to)?,
+        };
+        AddressPair::new(from, to)
+    }
+
     /// Sends what a connection has to send, [`SEGMENTS_A_TURN`] segments at most.
     pub(crate) fn transmit(&mut self, key: u32) -> Sent {
         let now = self.now;

@@ -1,9 +1,9 @@
 //! Cut-through: a connection both of whose ends are this engine's own sockets.
 //!
 //! No packet is built and no TCP runs: what one end's host writes is copied to
-//! where the other end's host reads it, as far as there is room. It owns
-//! [`Pair`], one end of such a connection. A flag of the engine turns it off, so
-//! that tests can send the same bytes through TCP.
+//! where the other end's host reads it, as far as there is room. It owns the steps;
+//! [`Pair`], one end of such a connection, is `pair_end`'s. A flag of the engine turns it
+//! off, so that tests can send the same bytes through TCP.
 
 mod copy;
 mod deferral;
@@ -13,166 +13,16 @@ mod urgent;
 
 use crate::Stack;
 use crate::access::Transport;
-use crate::connection::RequestError;
 use crate::counters::EngineDrop;
-use crate::demux::Flow;
-use crate::socket::{Kind, Socket, Told};
+use crate::pair_end::{PIECES_A_TURN, Pair, RESET};
+use crate::request_error::RequestError;
+use crate::socket::{Kind, Socket};
 use longshore_hostif::NONE;
-use longshore_hostif::adapter::ReceiveStream;
-use longshore_hostif::{EdgeFlags, SocketId};
-use longshore_tcp::Instant;
+use longshore_hostif::SocketId;
 use std::net::SocketAddr;
 
-/// Bytes moved in one piece, and pieces moved in one turn for one end.
-pub(crate) const PIECE: u64 = 64 * 1024;
-pub(crate) const PIECES_A_TURN: usize = 4;
-
-/// How long a corked end holds back less than a full piece, in microseconds, as
-/// Linux does.
-const HOLD_US: u64 = 200_000;
 /// How long after it had no memory the other end is tried again, in microseconds.
 const AGAIN_US: u64 = 10_000;
-
-/// The errno of an end that was reset, and of one that was after it had seen the end of the
-/// other's stream, as Linux has them.
-pub(crate) const RESET: u16 = 104;
-const BROKEN_PIPE: u16 = 32;
-
-/// One end.
-#[derive(Debug)]
-pub(crate) struct Pair {
-    /// The other end's key; [`NONE`] once it is gone.
-    pub(crate) other: u32,
-    pub(crate) remote: SocketAddr,
-    pub(crate) flow: Flow,
-    pub(crate) rcv: ReceiveStream,
-    /// The listener in whose queue it waits.
-    pub(crate) listener: Option<u32>,
-    /// Not yet let in by the listener.
-    pub(crate) connecting: bool,
-    pub(crate) snd_edge: u64,
-    /// What of the send stream the other end has.
-    pub(crate) snd_moved: u64,
-    pub(crate) rcv_edge: u64,
-    pub(crate) rcv_consumed: u64,
-    /// What follows the last urgent byte written, and received; 0 if there was none.
-    snd_urgent: u64,
-    pub(crate) rcv_urgent: u64,
-    /// This end's host has not been told of `rcv_urgent`.
-    urgent_untold: bool,
-    /// This end has said that it sends no more.
-    pub(crate) shut: bool,
-    /// The other end has, and all it sent is here.
-    pub(crate) peer_fin: bool,
-    /// This end's host has shut its receiving half down.
-    pub(crate) shut_reading: bool,
-    /// It is to hear when the other end has all that was sent (SO_LINGER).
-    pub(crate) lingers: bool,
-    /// The last write said that more follows at once (MSG_MORE).
-    pub(crate) more_follows: bool,
-    /// TCP_CORK.
-    corked: bool,
-    /// When what is held back for those two goes all the same.
-    pub(crate) hold_until: Option<Instant>,
-    /// It is connected, and its listener is not told before there is something to
-    /// read (TCP_DEFER_ACCEPT), or before this time.
-    deferred_until: Option<Instant>,
-    /// The other end's session had no memory for what is to be moved, or its sender's pace
-    /// (SO_MAX_PACING_RATE) has it wait: when to try again.
-    again_at: Option<Instant>,
-    /// By that pace, what comes next may go from then on.
-    paced_until: Instant,
-    /// Why it is dead, an errno.
-    pub(crate) dead: Option<u16>,
-    pub(crate) told: Told,
-    /// When the host's chunks are taken back.
-    pub(crate) tell_by: Instant,
-}
-
-impl Pair {
-    fn new(other: u32, local: SocketAddr, remote: SocketAddr) -> Self {
-        Self {
-            other,
-            remote,
-            flow: Flow::new(local, remote),
-            rcv: ReceiveStream::EMPTY,
-            listener: None,
-            connecting: false,
-            snd_edge: 0,
-            snd_moved: 0,
-            rcv_edge: 0,
-            rcv_consumed: 0,
-            snd_urgent: 0,
-            rcv_urgent: 0,
-            urgent_untold: false,
-            shut: false,
-            peer_fin: false,
-            shut_reading: false,
-            lingers: false,
-            more_follows: false,
-            corked: false,
-            hold_until: None,
-            deferred_until: None,
-            again_at: None,
-            paced_until: Instant(0),
-            dead: None,
-            told: Told::default(),
-            tell_by: Instant::NEVER,
-        }
-    }
-
-    /// TCP_CORK was set, or taken out.
-    pub(crate) fn release_hold(&mut self, corked: bool) {
-        self.corked = corked;
-        if !corked {
-            self.hold_until = None;
-            self.more_follows = false;
-        }
-    }
-
-    /// Whether what there is to send waits for more: less than a full piece, by
-    /// TCP_CORK or MSG_MORE, for [`HOLD_US`] at most. Urgent data waits for nothing.
-    fn holds_back(&mut self, now: Instant) -> bool {
-        let little = self.snd_edge - self.snd_moved < PIECE && !self.shut && !self.is_urgent();
-        if !(little && (self.corked || self.more_follows)) {
-            self.hold_until = None;
-            return false;
-        }
-        now < *self.hold_until.get_or_insert(now.after_us(HOLD_US))
-    }
-
-    /// When it is to be looked at even if nothing happens.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
-        let quiet = (!self.tell_by.is_never()).then_some(self.tell_by);
-        let any = [self.hold_until, self.deferred_until, self.again_at, quiet];
-        any.into_iter().flatten().min()
-    }
-
-    /// Whether nothing that comes can be read any more, as both halves are shut down: it is
-    /// answered by a reset.
-    fn is_shut(&self) -> bool {
-        self.shut && self.shut_reading
-    }
-
-    /// The other end has reset the connection.
-    fn reset(&mut self) {
-        let errno = if self.peer_fin { BROKEN_PIPE } else { RESET };
-        self.dead.get_or_insert(errno);
-    }
-
-    /// The flags that its host should see.
-    pub(crate) fn flags(&self) -> EdgeFlags {
-        let mut flags = EdgeFlags::empty();
-        flags.set(EdgeFlags::CONNECTED, !self.connecting);
-        flags.set(EdgeFlags::PEER_FIN, self.peer_fin);
-        flags.set(
-            EdgeFlags::FIN_ACKED,
-            self.lingers && self.snd_moved == self.snd_edge,
-        );
-        flags.set(EdgeFlags::DEAD, self.dead.is_some());
-        flags
-    }
-}
 
 impl Stack {
     pub(crate) fn pair_mut(&mut self, key: u32) -> Option<&mut Pair> {

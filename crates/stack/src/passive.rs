@@ -9,12 +9,13 @@
 use crate::Stack;
 use crate::access::Transport;
 use crate::account::SocketShare;
-use crate::containment::AtWork;
+use crate::at_work::AtWork;
 use crate::cookies::Sides;
 use crate::counters::EngineDrop;
 use crate::memory_pressure::{FEW_CHUNKS, SPARE_CHUNKS};
+use crate::socket::as_family;
 use crate::socket::{Connection, Kind, Options, Socket};
-use crate::tcp_input::{Response, as_family};
+use crate::tcp_input::Response;
 use longshore_hostif::NONE;
 use longshore_hostif::adapter::Subscribers;
 use longshore_hostif::{ACCEPT_RECORD, AcceptRecord, EdgeFlags, SocketId};

@@ -8,8 +8,8 @@ mod edges;
 mod setup;
 
 use crate::Stack;
-use crate::connection::RequestError;
-use crate::containment::AtWork;
+use crate::at_work::AtWork;
+use crate::request_error::RequestError;
 use crate::socket::{Kind, Options, Socket};
 use longshore_hostif::{
     Address, Completion, EdgeFlags, OptionName, Query, Request, SendQueue, SocketId,

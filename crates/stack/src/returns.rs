@@ -7,7 +7,8 @@
 //! `connection`, whose timers say when; owns [`Returns`], which each session has.
 
 use crate::Stack;
-use crate::socket::{Kind, Socket, Told};
+use crate::socket::{Kind, Socket};
+use crate::told::Told;
 use longshore_tcp::Instant;
 
 /// How long the end of a send stream must have been quiet, in microseconds. After the same

@@ -8,7 +8,7 @@
 //! those that are not, and `publish` is what a turn ends with.
 
 use super::account::Account;
-use super::containment::AtWork;
+use super::at_work::AtWork;
 use super::session::Session;
 use super::slab::Slab;
 use longshore_hostif::adapter::AdapterSession;

@@ -9,7 +9,7 @@
 
 use crate::Stack;
 use crate::account::Account;
-use crate::containment::AtWork;
+use crate::at_work::AtWork;
 use crate::socket::Kind;
 use crate::turns::{Of, PIECE, SEGMENT};
 use std::sync::Arc;
@@ -140,7 +140,7 @@ impl Stack {
     /// What was sent since the engine began, in the units of [`Of::Output`].
     fn output(&self) -> u64 {
         let c = &self.counters;
-        let pieces = c.cut_through_bytes / crate::pair::PIECE;
+        let pieces = c.cut_through_bytes / crate::pair_end::PIECE;
         u64::from(SEGMENT) * c.segments_out + u64::from(PIECE) * pieces + c.datagram_output
     }
 

@@ -1,16 +1,18 @@
 //! What the engine knows of a socket: plain data, named by a key.
 
 use crate::account::SocketShare;
+use crate::address_pair::{DEFAULT_TTL, Service};
 use crate::audience::Audience;
 use crate::demux::{Flow, Reuse};
-use crate::errors::ErrorQueue;
+use crate::error_queue::ErrorQueue;
 use crate::fast_output::Headers;
-use crate::pair::Pair;
+use crate::pair_end::Pair;
 use crate::timers::Alarm;
+use crate::told::Told;
 use longshore_hostif::adapter::ReceiveStream;
 use longshore_hostif::adapter::Subscribers;
 use longshore_hostif::{
-    BlockFlags, Crossings, EdgeFlags, Meter, OpenFlags, OptionName, PathMtu, SocketId, SocketKind,
+    BlockFlags, Crossings, Meter, OpenFlags, OptionName, PathMtu, SocketId, SocketKind,
 };
 use longshore_tcp::{
     Config, Congestion, FastOpenQueue, FastOpenUse, Instant, Linger, Listener, Tcb,
@@ -90,16 +92,6 @@ pub(crate) struct Connection {
     pub(crate) retired: bool,
     /// Its host is to hear when the peer has acknowledged our FIN.
     pub(crate) lingers: bool,
-}
-
-/// What the host knows of a connection.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Told {
-    pub(crate) rcv_edge: u64,
-    pub(crate) snd_acked: u64,
-    /// How far its send stream's chunks were taken back, or it was tried.
-    pub(crate) returned: u64,
-    pub(crate) flags: EdgeFlags,
 }
 
 impl Connection {
@@ -207,8 +199,13 @@ pub(crate) struct Options {
     pub(crate) receive_errors6: bool,
 }
 
-/// The hop limit of what we send (RFC 1122 section 3.2.1.7; Linux's default).
-pub(crate) const DEFAULT_TTL: u8 = 64;
+/// An address as a socket of its family shows it.
+pub(crate) fn as_family(address: SocketAddr, v6: bool) -> SocketAddr {
+    match address {
+        SocketAddr::V4(a) if v6 => SocketAddr::new(a.ip().to_ipv6_mapped().into(), a.port()),
+        other => other,
+    }
+}
 
 impl Options {
     pub(crate) fn new(flags: OpenFlags) -> Self {
@@ -325,6 +322,20 @@ impl Options {
             O::WindowClamp => tcb.set_window_clamp(self.tcp.window_clamp),
             O::MaxSegment => tcb.set_max_segment(self.tcp.mss),
             _ => {}
+        }
+    }
+
+    /// What a connection's packets to `to` are to have.
+    #[inline]
+    pub(crate) fn service(&self, to: IpAddr) -> Service {
+        let (ttl, tos) = match to {
+            IpAddr::V4(_) => (self.ttl, self.tos),
+            IpAddr::V6(_) => (self.hops6, self.class6),
+        };
+        Service {
+            ttl,
+            tos,
+            dont_fragment: true,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::Stack;
 use crate::address_pair::{AddressPair, Service, headers_of_segment};
-use crate::containment::AtWork;
+use crate::at_work::AtWork;
 use crate::counters::EngineDrop;
 use crate::demux::{Flow, Found};
 use crate::input::IpPacket;
@@ -279,13 +279,5 @@ impl Stack {
         let headers = headers_of_segment(remote.ip());
         let mtu = self.link.mtu_to(remote.ip(), self.now);
         (mtu.saturating_sub(headers)).min(65_495) as u16
-    }
-}
-
-/// An address as a socket of its family shows it.
-pub(crate) fn as_family(address: SocketAddr, v6: bool) -> SocketAddr {
-    match address {
-        SocketAddr::V4(a) if v6 => SocketAddr::new(a.ip().to_ipv6_mapped().into(), a.port()),
-        other => other,
     }
 }

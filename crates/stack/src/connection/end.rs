@@ -1,7 +1,7 @@
 //! The end of a socket: retired to TIME-WAIT, disconnected, its block given back, forgotten.
 
 use crate::Stack;
-use crate::containment::AtWork;
+use crate::at_work::AtWork;
 use crate::demux::Waiting;
 use crate::socket::Kind;
 use crate::timers::Alarm;

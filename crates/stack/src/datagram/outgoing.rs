@@ -5,10 +5,10 @@
 
 use crate::Stack;
 use crate::access::Transport;
-use crate::address_pair::{AddressPair, Service};
+use crate::address_pair::{AddressPair, DEFAULT_TTL, Service};
 use crate::counters::EngineDrop;
 use crate::link::NextHop;
-use crate::socket::{DEFAULT_TTL, Kind, Socket};
+use crate::socket::{Kind, Socket};
 use longshore_frames::in_place;
 use longshore_hostif::SharedBytes;
 use longshore_hostif::adapter::{MAX_PIECES, SendStreams};

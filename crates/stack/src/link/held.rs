@@ -3,7 +3,7 @@
 //! section 2.3.2.2).
 //!
 //! What waits here is what nobody else keeps: datagrams, answers, resets. Connections keep
-//! their segments themselves until there is a way. `link` and `link6` call it.
+//! their segments themselves until there is a way. `link` and `v6` call it.
 
 use super::{Link, NextHop, Transport};
 use crate::counters::{Counters, EngineDrop};

@@ -1,10 +1,11 @@
 //! What one end's host wrote is copied to where the other end's host reads it, a piece at a
 //! time. `pair` calls it when an end is settled.
 
+use super::AGAIN_US;
 use super::pace::Pace;
-use super::{AGAIN_US, PIECE};
 use crate::Stack;
 use crate::counters::EngineDrop;
+use crate::pair_end::PIECE;
 use crate::slab::Slab;
 use crate::socket::{Kind, Socket};
 use longshore_frames::in_place;

@@ -4,8 +4,8 @@
 //! There is no window, and nothing that probes one: whoever sends waits until the other
 //! end's host says that it has read. So it has to say so before the room is used up.
 
-use super::Pair;
 use crate::Stack;
+use crate::pair_end::Pair;
 use crate::socket::{Kind, Options};
 
 /// Bytes that an end holds for its host at least, whatever its SO_RCVBUF: there

@@ -3,9 +3,9 @@
 
 use super::From;
 use crate::Stack;
-use crate::connection::RequestError;
 use crate::memory_pressure::grant_to_reader;
-use crate::pair::{Pair, RESET};
+use crate::pair_end::{Pair, RESET};
+use crate::request_error::RequestError;
 use crate::session::Session;
 use crate::socket::{Connection, Datagram, Kind, Listening};
 use longshore_hostif::adapter::ReceiveSlab;

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::address_pair::{AddressPair, Service};
-use crate::automatic::Automatic;
 use crate::link::Interface;
+use crate::link::automatic::Automatic;
 use crate::secrets::Secrets;
 use longshore_net::Cidr;
 use longshore_ports::Port;

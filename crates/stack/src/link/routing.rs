@@ -3,7 +3,6 @@
 //!
 //! `link` asks for them; what cannot be is an [`AddressError`].
 
-use crate::link6::Link6;
 use longshore_net::Cidr;
 use longshore_net::route::{Route, Routes};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -12,15 +11,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// of the same version of IP, which must be on the link.
 pub(crate) fn routes(
     v4: Option<Cidr>,
-    v6: Option<&Link6>,
+    v6: impl IntoIterator<Item = Cidr>,
     gateways: &[IpAddr],
     ethernet: bool,
 ) -> Result<Routes, AddressError> {
     let mut routes = Routes::new();
-    let own: Vec<Cidr> = v4
-        .into_iter()
-        .chain(v6.into_iter().flat_map(Link6::on_link))
-        .collect();
+    let own: Vec<Cidr> = v4.into_iter().chain(v6).collect();
     for cidr in &own {
         routes.add(Route {
             to: Cidr {

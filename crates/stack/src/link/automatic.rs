@@ -2,13 +2,14 @@
 //! advertise.
 //!
 //! Owns [`Auto`], the two state machines of `net` with what they have brought so far.
-//! `link` and `link6` hand in what comes for them and call [`Link::poll_automatic`] when
+//! `link` and `v6` hand in what comes for them and call [`Link::poll_automatic`] when
 //! it is time; what changes here changes the link's addresses and routes, and the engine
 //! tells its programs. [`Engine::acquire`] waits for the first address.
 
 use crate::counters::{Counters, EngineDrop};
+use crate::link::routing::{AddressError, everything, routes};
+use crate::link::v6::Link6;
 use crate::link::{Link, NextHop, net_time};
-use crate::routing::{AddressError, everything, routes};
 use crate::secrets::{Purpose, Secrets};
 use longshore_frames::{Capabilities, LinkKind};
 use longshore_net::address6::State;
@@ -335,7 +336,8 @@ impl Link {
         let Some(auto) = &mut self.auto else { return };
         auto.changed = true;
         // What was typed has been checked; what is not there any more does no harm.
-        let typed = routes(v4, self.v6.as_ref(), &auto.given, true);
+        let v6 = self.v6.iter().flat_map(Link6::on_link);
+        let typed = routes(v4, v6, &auto.given, true);
         let Ok(mut routes) = typed else { return };
         let mut add = |to: Cidr, next_hop: Option<IpAddr>, source: IpAddr| {
             if !routes.iter().any(|route| route.to == to) {

@@ -5,8 +5,8 @@
 //! `link` asks for the rest.
 
 use crate::counters::{Counters, EngineDrop};
+use crate::link::routing::AddressError;
 use crate::link::{Link, NEIGHBORS, NextHop, Transport, net_time};
-use crate::routing::AddressError;
 use crate::secrets::{Purpose, Secrets};
 use longshore_frames::{LinkKind, PortError};
 use longshore_net::address6::{Addresses, Event};

@@ -1,0 +1,187 @@
+//! The groups that programs have joined, and what is told to routers of them (IGMP here, MLD
+//! by `v6`).
+//!
+//! Owns [`Memberships`]; `groups` joins and leaves for sockets.
+
+use super::{Link, net_time};
+use crate::counters::{Counters, EngineDrop};
+use crate::secrets::{Purpose, Secrets};
+use longshore_frames::{LinkKind, TxFrame};
+use longshore_net::groups::Groups;
+use longshore_tcp::Instant;
+use longshore_wire::MacAddr;
+use longshore_wire::ethernet::{self, EtherType, EthernetHeader};
+use longshore_wire::igmp::{self, Version};
+use longshore_wire::ipv4::HEADER_LEN;
+use longshore_wire::ipv6::ALL_NODES;
+use longshore_wire::membership::Record;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// For how long an older router's version is spoken after its query, in microseconds
+/// (RFC 3376 section 8.12: twice its interval of 125 s, and the time for answers).
+const OLDER_ROUTER: u64 = 260_000_000;
+
+/// The groups that programs have joined.
+#[derive(Debug)]
+pub(crate) struct Memberships {
+    pub(crate) v4: Groups<Ipv4Addr>,
+    pub(crate) v6: Groups<Ipv6Addr>,
+    /// The oldest version that a router has asked in, and until when it counts.
+    older: (Version, Instant),
+}
+
+impl Memberships {
+    pub(crate) fn new(secrets: &Secrets) -> Self {
+        Self {
+            v4: Groups::new(secrets.number(Purpose::Groups4)),
+            v6: Groups::new(secrets.number(Purpose::Groups6)),
+            older: (Version::V3, Instant(0)),
+        }
+    }
+
+    /// When [`Link::poll_groups`] has something to do.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let (v4, v6) = (self.v4.deadline(), self.v6.deadline());
+        v4.into_iter().chain(v6).min().map(|at| Instant(at.0))
+    }
+
+    /// What is spoken to the routers of the link.
+    fn version(&self, now: Instant) -> Version {
+        match self.older {
+            (version, until) if now < until => version,
+            _ => Version::V3,
+        }
+    }
+
+    /// A router has asked in this version.
+    pub(crate) fn heard(&mut self, version: Version, now: Instant) {
+        if version < Version::V3 && version <= self.version(now) {
+            self.older = (version, Instant(now.0 + OLDER_ROUTER));
+        }
+    }
+}
+
+impl Link {
+    /// Whether `ip` is an address of more than one station: a group's, everybody's, or
+    /// that of all of our network.
+    pub(crate) fn is_for_all(&self, ip: IpAddr) -> bool {
+        match ip {
+            IpAddr::V4(ip) => self.own_v4.is_some() && (ip.is_multicast() || self.is_broadcast(ip)),
+            IpAddr::V6(ip) => self.v6.is_some() && ip.is_multicast(),
+        }
+    }
+
+    fn is_broadcast(&self, ip: Ipv4Addr) -> bool {
+        ip.is_broadcast() || self.v4.and_then(|c| c.broadcast()) == Some(ip)
+    }
+
+    /// Whether packets to an IPv4 address of more than one station are taken.
+    pub(crate) fn takes4(&self, ip: Ipv4Addr) -> bool {
+        self.own_v4.is_some()
+            && (self.is_broadcast(ip) || ip == igmp::ALL_SYSTEMS || self.groups.v4.contains(ip))
+    }
+
+    /// The same for the destination of a packet, of which nothing is known yet.
+    pub(crate) fn takes_group(&self, packet: &[u8]) -> bool {
+        let header = packet.first_chunk::<HEADER_LEN>();
+        header.is_some_and(|h| self.takes4(Ipv4Addr::new(h[16], h[17], h[18], h[19])))
+    }
+
+    /// Our address towards more than one station.
+    pub(crate) fn source_for_all(&self, to: IpAddr) -> Option<IpAddr> {
+        match to {
+            IpAddr::V4(_) => self.own_v4.map(IpAddr::V4),
+            IpAddr::V6(to) => self.source_for6(to).map(IpAddr::V6),
+        }
+    }
+
+    /// Where packets to more than one station go.
+    pub(crate) fn station_of_all(&self, to: Ipv4Addr) -> Option<MacAddr> {
+        if to.is_multicast() {
+            Some(MacAddr::of_group_v4(to))
+        } else {
+            self.is_broadcast(to).then_some(MacAddr::BROADCAST)
+        }
+    }
+
+    pub(crate) fn join_group(&mut self, group: IpAddr, now: Instant) -> bool {
+        let now = net_time(now);
+        let joined = match group {
+            IpAddr::V4(group) => self.groups.v4.join(group, now),
+            IpAddr::V6(group) => self.groups.v6.join(group, now),
+        };
+        self.show_groups();
+        joined
+    }
+
+    /// Has the port let through what is wanted.
+    fn show_groups(&mut self) {
+        let v4 = self.groups.v4.iter().map(IpAddr::V4);
+        let all: Vec<IpAddr> = v4.chain(self.groups.v6.iter().map(IpAddr::V6)).collect();
+        // A port that is gone says so when it is used.
+        let _ = self.port.set_groups(&all);
+    }
+
+    pub(crate) fn leave_group(&mut self, group: IpAddr, now: Instant) {
+        let now = net_time(now);
+        match group {
+            IpAddr::V4(group) => self.groups.v4.leave(group, now),
+            IpAddr::V6(group) => self.groups.v6.leave(group, now),
+        }
+        self.show_groups();
+    }
+
+    /// Tells routers what is due.
+    pub(crate) fn poll_groups(&mut self, now: Instant, counters: &mut Counters) {
+        let (mut v4, mut v6) = (Vec::new(), Vec::new());
+        let at = net_time(now);
+        self.groups
+            .v4
+            .poll(at, |group, record| v4.push((group, record)));
+        self.groups
+            .v6
+            .poll(at, |group, record| v6.push((group, record)));
+        for (group, record) in v4 {
+            // In the group of all stations everybody is (RFC 3376 section 6).
+            if group != igmp::ALL_SYSTEMS {
+                self.report_group4(group, record, now, counters);
+            }
+        }
+        for (group, record) in v6 {
+            // Nor are groups that do not leave the link's stations (RFC 3810 section 6).
+            if group != ALL_NODES && group.octets()[1] & 15 > 1 {
+                self.report_group6(group, record, counters);
+            }
+        }
+    }
+
+    fn report_group4(
+        &mut self,
+        group: Ipv4Addr,
+        record: Record,
+        now: Instant,
+        counters: &mut Counters,
+    ) {
+        let Some(from) = self.own_v4 else { return };
+        let version = self.groups.version(now);
+        let Some((packet, len)) = igmp::report(from, version, record, group) else {
+            return;
+        };
+        let mut frame = [0; ethernet::HEADER_LEN + igmp::PACKET_LEN];
+        let header = EthernetHeader {
+            destination: MacAddr::of_group_v4(igmp::destination(&packet)),
+            source: self.mac,
+            ether_type: EtherType::Ipv4,
+        };
+        header.emit(&mut frame);
+        frame[ethernet::HEADER_LEN..].copy_from_slice(&packet);
+        let begins = match self.capabilities.link {
+            LinkKind::Ip => ethernet::HEADER_LEN,
+            LinkKind::Ethernet { .. } => 0,
+        };
+        let frame = &frame[begins..ethernet::HEADER_LEN + len];
+        if self.port.send(&TxFrame::whole(frame)).is_err() {
+            counters.drop(EngineDrop::PortRefused);
+        }
+    }
+}

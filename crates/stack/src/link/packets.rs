@@ -1,0 +1,177 @@
+//! Packets between two addresses: what differs between IPv4 and IPv6, so that `output` and
+//! `datagram` need not know which it is.
+
+use super::{Link, NO_CHECKSUM, NextHop, Transport, v6};
+use crate::address_pair::{AddressPair, Service};
+use crate::counters::Counters;
+use longshore_frames::{GsoKind, PortError};
+use longshore_tcp::Instant;
+use longshore_wire::ipv4::{Ipv4Header, protocol};
+use longshore_wire::ipv6::Ipv6Header;
+use longshore_wire::tcp::{CHECKSUM_OFFSET, MAX_HEADER_LEN, TcpHeader};
+use longshore_wire::udp::UdpHeader;
+use std::io::IoSlice;
+use std::net::Ipv6Addr;
+
+/// Where the checksum stands in a UDP header.
+const UDP_CHECKSUM_AT: usize = 6;
+
+impl Link {
+    /// Where packets between these go; asks for the next hop if need be.
+    #[inline]
+    pub(crate) fn next_hop_between(
+        &mut self,
+        addresses: &AddressPair,
+        now: Instant,
+        counters: &mut Counters,
+    ) -> NextHop {
+        match *addresses {
+            AddressPair::V4 { to, .. } => self.next_hop_to(to, now, counters),
+            AddressPair::V6 { to, .. } => self.next_hop6(to, now, counters),
+        }
+    }
+
+    /// The longest TCP payload that may be handed to the port in one piece; 0 if each
+    /// segment has to be made here.
+    #[inline]
+    pub(crate) fn longest_payload(&self, addresses: &AddressPair, hop: NextHop) -> usize {
+        let (cuts, lower) = match addresses {
+            AddressPair::V4 { .. } => (self.capabilities.tso4, super::LOWER_HEADERS),
+            AddressPair::V6 { .. } => (self.capabilities.tso6, v6::LOWER_HEADERS),
+        };
+        if hop == NextHop::Local || !cuts {
+            return 0;
+        }
+        let by_port = self
+            .capabilities
+            .max_gso_bytes
+            .saturating_sub(lower + MAX_HEADER_LEN);
+        by_port.min(65_535 - addresses.header_len() - MAX_HEADER_LEN)
+    }
+
+    /// Sends a TCP segment; never to be fragmented (RFC 1191). `gso` is the payload of
+    /// each segment that the port is to cut it into.
+    #[inline]
+    pub(crate) fn send_segment(
+        &mut self,
+        addresses: &AddressPair,
+        hop: NextHop,
+        service: Service,
+        header: &TcpHeader,
+        payload: &[IoSlice<'_>],
+        gso: Option<u16>,
+    ) -> Result<(), PortError> {
+        match *addresses {
+            AddressPair::V4 { from, to } => {
+                let len: usize = payload.iter().map(|p| p.len()).sum();
+                let Service { ttl, tos, .. } = service;
+                let ip = self.tcp_packet(from, to, header.header_len(), len, ttl, tos);
+                self.send_tcp(&ip, hop, header, payload, gso)
+            }
+            AddressPair::V6 { from, to } => {
+                let mut buffer = [0u8; v6::HEADER_ROOM];
+                let transport = Transport {
+                    protocol: protocol::TCP,
+                    header_len: header.emit(&mut buffer[v6::LOWER_HEADERS..]),
+                    checksum_at: CHECKSUM_OFFSET,
+                    payload,
+                    gso: gso.map(|size| (GsoKind::Tcp6, size)),
+                };
+                let mut ip = ipv6_header(from, to, service, &transport);
+                ip.flow_label = flow_label(from, to, header.src_port, header.dst_port);
+                self.send_ipv6(&ip, hop, &mut buffer, &transport)
+            }
+        }
+    }
+
+    /// Sends a UDP datagram that fits the path, or a train of them that the port cuts.
+    pub(crate) fn send_udp(
+        &mut self,
+        addresses: &AddressPair,
+        hop: NextHop,
+        service: Service,
+        header: &UdpHeader,
+        payload: &[IoSlice<'_>],
+        gso: Option<u16>,
+    ) -> Result<(), PortError> {
+        let transport = Transport {
+            protocol: protocol::UDP,
+            header_len: longshore_wire::udp::HEADER_LEN,
+            checksum_at: UDP_CHECKSUM_AT,
+            payload,
+            gso: gso.map(|size| (GsoKind::Udp, size)),
+        };
+        match *addresses {
+            AddressPair::V4 { from, to } => {
+                let mut buffer = [0u8; super::HEADER_ROOM];
+                header.emit(&mut buffer[super::LOWER_HEADERS..]);
+                let ip = Ipv4Header {
+                    tos: service.tos,
+                    payload_len: transport.len() as u16,
+                    identification: self.next_identification(),
+                    dont_fragment: service.dont_fragment,
+                    more_fragments: false,
+                    fragment_offset: 0,
+                    ttl: service.ttl,
+                    protocol: protocol::UDP,
+                    source: from,
+                    destination: to,
+                };
+                self.send_ipv4(&ip, hop, &mut buffer, &transport)
+            }
+            AddressPair::V6 { from, to } => {
+                let mut buffer = [0u8; v6::HEADER_ROOM];
+                header.emit(&mut buffer[v6::LOWER_HEADERS..]);
+                let ip = ipv6_header(from, to, service, &transport);
+                self.send_ipv6(&ip, hop, &mut buffer, &transport)
+            }
+        }
+    }
+}
+
+fn ipv6_header(
+    source: Ipv6Addr,
+    destination: Ipv6Addr,
+    service: Service,
+    transport: &Transport<'_>,
+) -> Ipv6Header {
+    debug_assert!(transport.checksum_at != NO_CHECKSUM);
+    Ipv6Header {
+        traffic_class: service.tos,
+        flow_label: 0,
+        payload_len: transport.len() as u16,
+        next_header: transport.protocol,
+        hop_limit: service.ttl,
+        source,
+        destination,
+    }
+}
+
+/// A connection's flow label, the same for all of its packets (RFC 6437 section 3): its
+/// addresses and ports, mixed.
+fn flow_label(from: Ipv6Addr, to: Ipv6Addr, src_port: u16, dst_port: u16) -> u32 {
+    const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+    let both = from.to_bits() ^ to.to_bits().rotate_left(64);
+    let ports = u64::from(src_port) << 16 | u64::from(dst_port);
+    let mixed = ((both >> 64) as u64 ^ (both as u64).rotate_left(32) ^ ports).wrapping_mul(MIX);
+    // Zero says that there is none.
+    ((mixed >> 44) as u32).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_keeps_its_label() {
+        let (a, b) = (
+            Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1),
+            Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2),
+        );
+        let labels: std::collections::HashSet<u32> =
+            (0..1000).map(|port| flow_label(a, b, port, 80)).collect();
+        assert!(labels.len() > 990, "they differ");
+        assert!(labels.iter().all(|l| *l != 0 && *l < 1 << 20));
+        assert_eq!(flow_label(a, b, 7, 80), flow_label(a, b, 7, 80));
+    }
+}

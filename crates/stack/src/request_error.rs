@@ -1,0 +1,41 @@
+//! Why requests of programs are refused, and the errno that they get for it.
+//!
+//! Owns [`RequestError`]; `requests` answers with it what a handler has refused.
+
+/// Why a request cannot be done; the host gets the errno.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RequestError {
+    NoSocket,
+    Invalid,
+    AddressInUse,
+    AddressNotAvailable,
+    NoPortLeft,
+    Unreachable,
+    AlreadyConnected,
+    BadEdge,
+    Family,
+    TooManyGroups,
+    /// The user has as many sockets as it may.
+    TooManySockets,
+    NotPermitted,
+    /// The rules of the configuration do not allow it.
+    Denied,
+}
+
+impl RequestError {
+    /// Linux's errno for it.
+    pub(crate) fn errno(self) -> u16 {
+        match self {
+            Self::NoSocket => 9,
+            Self::Invalid | Self::BadEdge => 22,
+            Self::Family => 97,
+            Self::AddressInUse => 98,
+            Self::AddressNotAvailable | Self::NoPortLeft => 99,
+            Self::Unreachable => 101,
+            Self::AlreadyConnected => 106,
+            Self::TooManyGroups | Self::TooManySockets => 105,
+            Self::NotPermitted => 13,
+            Self::Denied => 1,
+        }
+    }
+}
