@@ -63,9 +63,26 @@ impl HalfOpens {
         self.slab.len()
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// The first deadline, or one before it.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        if self.is_empty() {
+            return None;
+        }
         self.wheel.next()
+    }
+
+    /// Adds one. The wheel stands still while there is none, and what it then still names
+    /// is gone.
+    fn insert(&mut self, half: HalfOpen, now: Instant) -> u32 {
+        if self.is_empty() {
+            self.wheel.advance(now, &mut self.due);
+            self.due.clear();
+        }
+        self.slab.insert(half)
     }
 
     /// What was done for a connection has left it so, with this deadline.
@@ -116,14 +133,15 @@ impl Stack {
             return;
         };
         let flow = Flow::new(local, remote);
-        let key = self.half_open.slab.insert(HalfOpen {
+        let half = HalfOpen {
             record,
             flow,
             listener,
             place: l.half_open.len() as u32,
             share: None,
             alarm: Alarm::OFF,
-        });
+        };
+        let key = self.half_open.insert(half, self.now);
         l.half_open.push(key);
         l.listener.on_half_open();
         let share = self.take_socket_share(session).flatten();
@@ -183,6 +201,9 @@ impl Stack {
 
     /// Retransmits the SYN-ACKs that are due; says whether any was.
     pub(crate) fn retransmit_syn_acks(&mut self) -> bool {
+        if self.half_open.is_empty() {
+            return false;
+        }
         let now = self.now;
         let mut due = std::mem::take(&mut self.half_open.due);
         self.half_open.wheel.advance(now, &mut due);

@@ -14,9 +14,9 @@ use super::slab::Slab;
 use longshore_hostif::adapter::AdapterSession;
 use std::sync::Arc;
 
-/// So many sessions are polled however little they ask: what an engine for a few programs has
-/// pays nothing for others.
-const KEPT: usize = 4;
+/// So many sessions are polled however little they ask, so that a program and one beside it
+/// need not ring. Each costs all others two dozen instructions a look.
+const KEPT: usize = 2;
 /// Turns in which nothing was asked or done for a session before it is parked: to look so
 /// often in vain costs as much as to be rung for once.
 const IDLE_TURNS: u64 = 256;
