@@ -18,7 +18,7 @@ LOOM := env RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test
 export PREFIX ?= /usr/local
 export DESTDIR ?=
 
-.PHONY: help ahead build install uninstall demo test deps toolchain lint unit doctest model-check loom miri boundaries docs e2e e2e-unserved soak bench bench-impaired bench-instructions check-instructions bench-instructions-keep fuzz lint-deps update-tools mutants clean packetdrill compat claims
+.PHONY: help ahead build install uninstall demo test deps toolchain lint unit doctest model-check loom miri boundaries docs e2e e2e-unserved soak bench bench-impaired bench-instructions check-instructions bench-instructions-keep fuzz lint-deps update-tools mutants clean packetdrill compat claims claims-times
 
 help: ## this list
 	@echo 'Longshore: TCP/IP beside the program instead of in the kernel.'
@@ -135,8 +135,14 @@ bench-instructions-keep: toolchain ## the same, and write the counts down for th
 # Counts alone: they repeat, whatever else the machine does.
 claims: build ## what the papers claim, held against counts of this build; fails if what held no longer does
 	@scripts/install-deps.sh measure
-	@$(TARGET)/release/longshore measure all --only path --only bus --fresh --out $(TARGET)/claims.html \
-		--claims docs/papers/claims.md
+	@$(TARGET)/release/longshore measure all --only path --only characterize --only bus --fresh \
+		--out $(TARGET)/claims.html --claims docs/papers/claims.md --plots docs/papers
+
+claims-times: build ## the same for claims of times, which need a quiet machine
+	@scripts/install-deps.sh measure
+	@$(TARGET)/release/longshore measure all --only sweep --only latency --only cpu --only host \
+		--fresh --out $(TARGET)/claims-times.html --claims docs/papers/claims.md \
+		--plots docs/papers
 
 packetdrill: build ## Google's packetdrill beside the kernel; PACKETDRILL=path of a checkout, or it is fetched
 	@scripts/install-deps.sh packetdrill

@@ -29,10 +29,12 @@ fn smallest(bed: &Testbed, experiment: &str) -> Value {
             assert!(unit.as_str().is_some_and(|u| !u.is_empty()), "{column}");
         }
         for row in rows(&all, name) {
-            row.as_object()
-                .expect("a row")
-                .values()
-                .for_each(check_spread);
+            for (column, cell) in row.as_object().expect("a row") {
+                check_spread(cell);
+                // No sample may have fallen into a part.
+                let least = cell["least"].as_f64();
+                assert!(PARTS.contains(&&**column) || least.is_none_or(|least| least > 0.0));
+            }
         }
     }
     all
@@ -45,7 +47,7 @@ fn check_spread(cell: &Value) {
             cell["least"].as_f64().unwrap(),
             cell["most"].as_f64().unwrap(),
         );
-        assert!(least <= median && median <= most && least > 0.0, "{cell}");
+        assert!(least <= median && median <= most && least >= 0.0, "{cell}");
         assert!(cell["runs"].as_u64() >= Some(1), "{cell}");
     }
 }
@@ -79,6 +81,7 @@ fn all_experiments_are_listed_with_how_long_they_take() {
             "path",
             "sweep",
             "latency",
+            "cpu",
             "characterize",
             "port",
             "all",
@@ -219,6 +222,8 @@ fn all_is_a_page_that_can_be_resumed_and_claims() {
                 .arg(&page)
                 .arg("--claims")
                 .arg(&table)
+                .arg("--plots")
+                .arg(&at)
                 .args(more)
                 .run()
         };
@@ -233,6 +238,8 @@ fn all_is_a_page_that_can_be_resumed_and_claims() {
         ] {
             assert!(html.contains(words), "{words}");
         }
+        let plot = std::fs::read_to_string(at.join("path.svg")).expect("a plot");
+        assert!(plot.contains("Instructions of a packet"), "{plot}");
         let claims = std::fs::read_to_string(&table).expect("claims");
         assert!(claims.contains("| 1989 | TCP output | 235 |"), "{claims}");
         // What is there is not measured again.
@@ -353,6 +360,63 @@ fn bandwidth_by_the_largest_packet() {
             "{all}"
         );
     });
+}
+
+/// What processor time goes to.
+const PARTS: [&str; 8] = [
+    "data access",
+    "wake-ups",
+    "memory",
+    "buffers",
+    "TCP/IP",
+    "driver",
+    "far end",
+    "other",
+];
+
+/// Fig. 3 of 2001.
+#[test]
+fn where_the_time_goes() {
+    scenario(|bed| {
+        let all = smallest(bed, "cpu");
+        let (shares, times) = (rows(&all, "shares"), rows(&all, "times"));
+        assert_eq!(shares.len(), 2, "{all}");
+        for (share, time) in shares.iter().zip(times) {
+            let sum = |row: &Value| PARTS.map(|part| spent(row, part)).iter().sum::<f64>();
+            assert!((sum(share) - 100.0).abs() < 0.1, "{share}");
+            let whole = figure(time, "all");
+            assert!(
+                whole > 0.0 && (sum(time) / whole - 1.0).abs() < 0.001,
+                "{time}"
+            );
+            // Payload is copied, and packets are made of it.
+            assert!(spent(share, "data access") > 0.0, "{share}");
+            assert!(spent(share, "TCP/IP") > 0.0, "{share}");
+            assert!(spent(share, "other") < 25.0, "{share}: {all}");
+        }
+        // Each sampled function is of the part that the table says.
+        let table = rows(&all, "table");
+        for row in rows(&all, "functions") {
+            let function = row["function"].as_str().expect("a name");
+            let rule = table.iter().find(|rule| {
+                let mut names = rule["pieces of names"].as_str().expect("names").split(' ');
+                rule["whose"] == row["whose"] && names.any(|name| function.contains(name))
+            });
+            let part = rule
+                .map_or(&Value::from("other"), |rule| &rule["part"])
+                .clone();
+            assert_eq!(part, row["part"], "{row}");
+        }
+        let first = &rows(&all, "packets")[0];
+        assert_eq!(figure(first, "of 1500's"), 100.0, "{first}");
+    });
+}
+
+/// A part's figure, which may be nothing.
+fn spent(row: &Value, part: &str) -> f64 {
+    row[part]["median"]
+        .as_f64()
+        .unwrap_or_else(|| panic!("{part} of {row}"))
 }
 
 /// The paper of 2003.

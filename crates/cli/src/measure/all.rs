@@ -5,7 +5,8 @@ use super::args::{AllArguments, PARTS_OF_ALL};
 use super::own_file;
 use crate::errors::{Error, system};
 use crate::log::say;
-use longshore_measure::experiment::{Outcome, claims, html, progress};
+use longshore_measure::experiment::{self, Outcome, claims, html, progress};
+use longshore_measure::experiments;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -43,6 +44,12 @@ pub(super) fn run(arguments: &AllArguments) -> Result<u8, Error> {
     };
     write(&arguments.out, &html::page(&outcomes)?)?;
     say(&format!("written to {}", arguments.out.display()));
+    if let Some(directory) = &arguments.plots {
+        for outcome in &outcomes {
+            let path = directory.join(format!("{}.svg", outcome.experiment));
+            experiment::draw(&path, &experiments::charts(outcome))?;
+        }
+    }
     let Some(path) = &arguments.claims else {
         return Ok(code);
     };

@@ -28,6 +28,8 @@ pub(crate) enum Experiment {
     Sweep(ExperimentArguments),
     /// One-way latency of UDP by size (1999)
     Latency(ExperimentArguments),
+    /// Where the processor's time goes, by perf and by the largest packet (1999, 2001)
+    Cpu(ExperimentArguments),
     /// Instructions, cache misses and time of payloads by size; faster clocks and memory (2003)
     Characterize(ExperimentArguments),
     /// What a port itself can do, by a bare generator, beside Longshore and the kernel
@@ -46,6 +48,7 @@ impl Experiment {
             "path" => (25, Some(10)),
             "sweep" => (170, Some(25)),
             "latency" => (20, Some(3)),
+            "cpu" => (60, Some(5)),
             "characterize" => (90, Some(10)),
             "port" => (80, Some(15)),
             "all" => (300, Some(80)),
@@ -80,6 +83,9 @@ pub(crate) struct AllArguments {
     /// Only this experiment; repeatable
     #[arg(long, value_name = "EXPERIMENT", value_parser = PARTS_OF_ALL)]
     pub(crate) only: Vec<String>,
+    /// Write each experiment's plots into a file EXPERIMENT.svg in this directory, too
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) plots: Option<PathBuf>,
     /// Write what the papers claim and what holds into this file, too; if a claim that holds in it
     /// no longer does, say so and leave it
     #[arg(long, value_name = "FILE.md")]
@@ -87,8 +93,15 @@ pub(crate) struct AllArguments {
 }
 
 /// The experiments that `all` makes.
-pub(crate) const PARTS_OF_ALL: [&str; 6] =
-    ["path", "sweep", "latency", "characterize", "bus", "host"];
+pub(crate) const PARTS_OF_ALL: [&str; 7] = [
+    "path",
+    "sweep",
+    "latency",
+    "cpu",
+    "characterize",
+    "bus",
+    "host",
+];
 
 /// Of `path`.
 #[derive(Debug, Args)]

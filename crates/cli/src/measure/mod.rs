@@ -21,7 +21,9 @@ use longshore_measure::crossing::{
     CrossingError, Prediction, Row, over_generations, plot, program, show,
 };
 use longshore_measure::experiment::{self, ExperimentError, Outcome, progress};
-use longshore_measure::experiments::{self, bus, characterize, host, latency, path, port, sweep};
+use longshore_measure::experiments::{
+    self, bus, characterize, cpu, host, latency, path, port, sweep,
+};
 use rustix::process::{Pid, kill_process};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -39,6 +41,7 @@ pub(crate) fn run(arguments: &MeasureArguments) -> Result<u8, Error> {
         Some(Experiment::Latency(arguments)) => {
             in_own_network(arguments, latency::measure).map(|()| 0)
         }
+        Some(Experiment::Cpu(arguments)) => in_own_network(arguments, cpu::measure).map(|()| 0),
         Some(Experiment::Characterize(arguments)) => {
             in_own_network(arguments, characterize::measure).map(|()| 0)
         }

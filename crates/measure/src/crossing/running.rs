@@ -299,6 +299,13 @@ impl<'a> Running<'a> {
         }
     }
 
+    /// The program's processes and its engine's.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        let mut all = family(self.child.id());
+        all.retain(|pid| *pid != self.child.id());
+        all
+    }
+
     /// Nanoseconds of a processor that the program, with all its children and without its
     /// engine, has used so far.
     pub(crate) fn processor_ns(&self) -> u64 {

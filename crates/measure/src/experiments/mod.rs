@@ -1,9 +1,11 @@
 //! The experiments of the papers, each with its figures beside theirs. Each has a function
 //! that measures, and one that says which plots its outcome makes.
 
+mod bulk;
 pub mod bus;
 mod callgrind;
 pub mod characterize;
+pub mod cpu;
 pub mod host;
 pub mod latency;
 pub mod path;
@@ -19,6 +21,7 @@ pub fn charts(outcome: &Outcome) -> Vec<Chart> {
     match &*outcome.experiment {
         bus::NAME => bus::charts(outcome),
         characterize::NAME => characterize::charts(outcome),
+        cpu::NAME => cpu::charts(outcome),
         host::NAME => host::charts(outcome),
         latency::NAME => latency::charts(outcome),
         path::NAME => path::charts(outcome),

@@ -2,22 +2,16 @@
 //! has it: with the payload copied or used in place, touched by the program or not, and with
 //! what touches bytes done by the port or by the engine.
 
-use crate::crossing::running::{Place, Running, scratch_directory};
-use crate::crossing::web;
+use super::bulk::{Bulk, ENGINE_CUTS};
 use crate::experiment::{
-    Axis, Cell, Chart, ExperimentError, Kind, Outcome, Series, Sheet, Spread, progress, system,
+    Axis, Cell, Chart, ExperimentError, Kind, Outcome, Series, Sheet, Spread, progress,
 };
-use std::ffi::OsString;
-use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
 
 /// Its name on the command line.
 pub const NAME: &str = "sweep";
 const PAPER: &str = "Chase, Gallatin, Yocum, End-System Optimizations for High-Speed TCP, IEEE \
                      Communications Magazine, 2001; Gallatin, Chase, Yocum, Trapeze/IP, USENIX 1999";
-const PORT: u16 = 5001;
 /// Largest packets: the papers'.
 const MTUS: [u32; 6] = [1500, 4096, 9000, 16_384, 32_768, 57_344];
 
@@ -69,11 +63,11 @@ const WAYS: [Way; 6] = [
     way("receiving", "in place", ["native-sink", "push"], true),
 ];
 
-/// Who cuts packets and makes checksums: its column, and options of `longshore run`. Faults
-/// that never come make the engine do it, in one pass with the copy.
+/// Who cuts packets and makes checksums: its column, and options of `longshore run`. The
+/// engine does it in one pass with the copy.
 const WHO: [(&str, &[&str]); 2] = [
     ("port cuts and sums", &[]),
-    ("engine cuts and sums", &["--fault", "loss=0"]),
+    ("engine cuts and sums", ENGINE_CUTS),
 ];
 
 /// Measures all ways in turn. The process must be in a network namespace of its own, in which
@@ -94,7 +88,16 @@ pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError
             progress(&format!("sweep: MTU {mtu}, run {run} of {runs}"));
             for way in &WAYS {
                 for (_, options) in WHO {
-                    let rate = rate(longshore, *mtu, way, options, milliseconds)?;
+                    let bulk = Bulk {
+                        longshore,
+                        programs: way.programs,
+                        native: way.native,
+                        size: None,
+                        mtu: *mtu,
+                        options,
+                        milliseconds,
+                    };
+                    let rate = bulk.with(|waiting| waiting.rate())?;
                     places.next().into_iter().for_each(|runs| runs.push(rate));
                 }
             }
@@ -128,7 +131,8 @@ pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError
         }
     }
     let mut outcome = Outcome::new(NAME, PAPER, quick);
-    outcome.sheets.push(sheet);
+    let gains = gains(&sheet);
+    outcome.sheets.extend([sheet, gains]);
     outcome.left_out.extend([
         "zero-copy sockets by page remapping: POSIX calls copy here; `in place` is Longshore's \
          own calls, which need no copy (`longshore measure host` has what exchanging pages costs)"
@@ -139,49 +143,59 @@ pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError
     Ok(outcome)
 }
 
-/// Gb/s of one run.
-fn rate(
-    longshore: &Path,
-    mtu: u32,
-    way: &Way,
-    options: &[&str],
-    milliseconds: u32,
-) -> Result<f64, ExperimentError> {
-    let directory = scratch_directory()?;
-    let place = Place {
-        longshore,
-        directory: directory.path(),
-        captures: false,
+/// One place in the table of bandwidths: direction, payload, MTU, and which of [`WHO`].
+type At = (&'static str, &'static str, u32, usize);
+
+/// What the papers say of two places in their figure: in words, and by how much the first is
+/// above the second.
+const GAINS: [(&str, At, At); 5] = [
+    (
+        "receiving, copied: MTU 9000 by 1500",
+        ("receiving", "copied", 9000, 1),
+        ("receiving", "copied", 1500, 1),
+    ),
+    (
+        "receiving, copied: MTU 32768 by 16384",
+        ("receiving", "copied", 32_768, 1),
+        ("receiving", "copied", 16_384, 1),
+    ),
+    (
+        "receiving, MTU 9000: in place, port sums by copied, engine sums",
+        ("receiving", "in place", 9000, 0),
+        ("receiving", "copied", 9000, 1),
+    ),
+    (
+        "sending, touched, MTU 9000: in place by copied",
+        ("sending", "in place, touched", 9000, 0),
+        ("sending", "copied, touched", 9000, 0),
+    ),
+    (
+        "sending, copied, MTU 9000: port sums by engine sums",
+        ("sending", "copied", 9000, 0),
+        ("sending", "copied", 9000, 1),
+    ),
+];
+
+/// How places of the table compare; those of short runs lack some.
+fn gains(bandwidth: &Sheet) -> Sheet {
+    let mut sheet = Sheet::new(
+        "gains",
+        "What larger packets, use in place, and offloading gain",
+        "computed from the medians above",
+        &[("what", ""), ("gain", "x")],
+    );
+    let figure = |(direction, payload, mtu, who): At| {
+        let own = |row: &&Vec<Cell>| {
+            row[..3] == [direction.into(), payload.into(), Cell::Count(mtu.into())]
+        };
+        bandwidth.rows.iter().find(own)?[3 + who].value()
     };
-    let mtu = mtu.to_string();
-    let usual = ["--addr", web::ADDRESS, "--mtu", &mtu];
-    let options: Vec<OsString> = usual.iter().chain(options).map(OsString::from).collect();
-    // The shim is for programs that know nothing of Longshore.
-    let without_shim = ["env", "-u", "LD_PRELOAD"].map(OsString::from);
-    let mut command: Vec<OsString> = if way.native {
-        without_shim.into()
-    } else {
-        Vec::new()
-    };
-    command.extend([longshore.into(), "__program".into(), way.programs[0].into()]);
-    command.push(format!("0.0.0.0:{PORT}").into());
-    let mut running = Running::quietly(&place, &options, &command)?;
-    let server = SocketAddr::from((web::SERVER.0, PORT));
-    running.wait_until(|| TcpStream::connect_timeout(&server, Duration::from_secs(1)).ok())?;
-    let said = Command::new(longshore)
-        .args([
-            "__program",
-            way.programs[1],
-            &server.to_string(),
-            &milliseconds.to_string(),
-        ])
-        .output()
-        .map_err(system("start longshore"))?;
-    let text = String::from_utf8_lossy(&said.stdout);
-    text.trim().parse().map_err(|_| ExperimentError::Program {
-        program: way.programs[1].to_owned(),
-        why: format!("{text}{}", String::from_utf8_lossy(&said.stderr)),
-    })
+    for (what, first, second) in GAINS {
+        if let Some((first, second)) = figure(first).zip(figure(second)) {
+            sheet.row([what.into(), (first / second).into()]);
+        }
+    }
+    sheet
 }
 
 /// Fig. 2, a plot for each direction.

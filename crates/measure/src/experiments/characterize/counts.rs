@@ -1,7 +1,7 @@
 //! What a payload takes, counted by callgrind: Tables 1 and 3.
 
 use super::paper::{self, LINES, Line, Taken};
-use super::payloads::{COUNTED, Direction};
+use super::payloads::{self, Direction};
 use crate::experiment::{Cell, ExperimentError, Sheet};
 use crate::experiments::callgrind::{self, Events, Simulated};
 use std::path::Path;
@@ -47,10 +47,9 @@ pub(super) fn count(
 ) -> Result<Vec<Counts>, ExperimentError> {
     let caches = counted(longshore, lines, CACHES)?;
     let tlbs = counted(longshore, lines, TLBS)?;
-    let all: Vec<Taken> = caches
-        .iter()
-        .zip(&tlbs)
-        .map(|(caches, tlbs)| taken(caches, tlbs))
+    let both = caches.iter().zip(&tlbs).zip(lines.iter().cycle());
+    let all: Vec<Taken> = both
+        .map(|((caches, tlbs), line)| taken(payloads::counted(line.size), caches, tlbs))
         .collect();
     let (transmit, receive) = all.split_at(lines.len());
     let pairs = transmit.iter().zip(receive).zip(lines);
@@ -88,12 +87,12 @@ fn counted(
     Ok(all.into_iter().skip(1).step_by(2).collect())
 }
 
-/// The mean of a payload.
+/// The mean of so many payloads.
 #[expect(clippy::cast_precision_loss, reason = "a mean of a few payloads")]
-fn taken(caches: &Events, tlbs: &Events) -> Taken {
+fn taken(payloads: usize, caches: &Events, tlbs: &Events) -> Taken {
     let sum = |events: &Events, names: &[&str]| {
         let sum: u64 = names.iter().filter_map(|name| events.get(*name)).sum();
-        sum as f64 / COUNTED as f64
+        sum as f64 / payloads as f64
     };
     Taken {
         instructions: sum(caches, &["Ir"]),
@@ -105,7 +104,7 @@ fn taken(caches: &Events, tlbs: &Events) -> Taken {
     }
 }
 
-const BASIS: &str = "means of 8 payloads, counted by callgrind with the paper's caches (32 KB for \
+const BASIS: &str = "means over 256 KB of payloads, counted by callgrind with the paper's caches (32 KB for \
                      instructions, 32 KB for data, 1 MB behind them) and TLBs simulated; \
                      instructions and branches are exact, misses the same to a few";
 

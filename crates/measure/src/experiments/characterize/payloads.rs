@@ -45,12 +45,18 @@ const FIRST: u32 = 101;
 const BATCH: usize = 16;
 /// Payloads before those that count.
 const WARM: usize = 16;
-/// Payloads over which a mean is taken.
-pub(super) const COUNTED: usize = 8;
+/// Bytes over which a mean is taken: several of the chunks that streams are made of, each of
+/// which costs something when it begins.
+const COUNTED: usize = 256 << 10;
 /// More than the caches hold that callgrind simulates, and than a processor's second level.
 const EVICTING: usize = 4 << 20;
 /// Turns after which something should have happened.
 const TURNS: u32 = 10_000;
+
+/// Payloads of a size over which a mean is taken.
+pub(super) fn counted(size: usize) -> usize {
+    COUNTED / size.clamp(1, COUNTED)
+}
 
 /// Which way payload goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -453,7 +459,7 @@ pub(crate) fn run(sizes: &[usize]) -> io::Result<()> {
         let mut connection = Connection::made()?;
         for size in sizes {
             let mut room = vec![b'm'; *size];
-            let all = connection.frames(direction, *size, WARM + COUNTED);
+            let all = connection.frames(direction, *size, WARM + counted(*size));
             evict();
             for (payload, frames) in all.iter().enumerate() {
                 if payload == WARM {

@@ -3,17 +3,14 @@
 use super::counts::Counts;
 use super::paper::Line;
 use super::payloads::Direction;
-use crate::crossing::running::{Place, Running, scratch_directory};
-use crate::crossing::web;
 use crate::experiment::{Cell, ExperimentError, Outcome, Sheet, Spread, progress, system};
+use crate::experiments::bulk::Bulk;
 use crate::experiments::host::{allowed, keep_to};
-use std::ffi::OsString;
-use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-const PORT: u16 = 5001;
+const MTU: u32 = 1500;
 /// The payload of Fig. 5.
 const OF_THREADS: usize = 1460;
 
@@ -283,49 +280,32 @@ fn moved(
     size: usize,
     effort: Effort,
 ) -> Result<Moved, ExperimentError> {
-    let (server, client) = match direction {
-        Direction::Transmit => ("source", "pull"),
-        Direction::Receive => ("sink", "push"),
-    };
-    let directory = scratch_directory()?;
-    let place = Place {
+    let bulk = Bulk {
         longshore,
-        directory: directory.path(),
-        captures: false,
+        programs: match direction {
+            Direction::Transmit => ["source", "pull"],
+            Direction::Receive => ["sink", "push"],
+        },
+        native: false,
+        size: Some(size),
+        mtu: MTU,
+        options: &[],
+        milliseconds: 2 * effort.milliseconds,
     };
-    let options = ["--addr", web::ADDRESS].map(OsString::from);
-    let words = [
-        "__program",
-        server,
-        &format!("0.0.0.0:{PORT}"),
-        &size.to_string(),
-    ]
-    .map(OsString::from);
-    let command: Vec<OsString> = [longshore.into()].into_iter().chain(words).collect();
-    let mut running = Running::quietly(&place, &options, &command)?;
-    let at = SocketAddr::from((web::SERVER.0, PORT));
-    running.wait_until(|| TcpStream::connect_timeout(&at, Duration::from_secs(1)).ok())?;
-    let used = || [running.processor_ns(), running.engine_ns()];
-    let (before, begin) = (used(), Instant::now());
-    let said = Command::new(longshore)
-        .args(["__program", client, &at.to_string()])
-        .arg((2 * effort.milliseconds).to_string())
-        .output()
-        .map_err(system("start longshore"))?;
-    let (after, took) = (used(), begin.elapsed());
-    let share = |which: usize| {
-        let ns = after[which].saturating_sub(before[which]);
-        100.0 * ns as f64 / took.as_nanos() as f64
-    };
-    let text = String::from_utf8_lossy(&said.stdout);
-    let rate = text.trim().parse().map_err(|_| ExperimentError::Program {
-        program: client.to_owned(),
-        why: format!("{text}{}", String::from_utf8_lossy(&said.stderr)),
-    })?;
-    Ok(Moved {
-        rate,
-        program: share(0),
-        engine: share(1),
+    bulk.with(|waiting| {
+        let used = || [waiting.running.processor_ns(), waiting.running.engine_ns()];
+        let (before, begin) = (used(), Instant::now());
+        let rate = waiting.rate()?;
+        let (after, took) = (used(), begin.elapsed());
+        let share = |which: usize| {
+            let ns = after[which].saturating_sub(before[which]);
+            100.0 * ns as f64 / took.as_nanos() as f64
+        };
+        Ok(Moved {
+            rate,
+            program: share(0),
+            engine: share(1),
+        })
     })
 }
 

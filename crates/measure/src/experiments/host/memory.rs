@@ -38,11 +38,7 @@ pub(in crate::experiments) fn frequency(effort: Effort) -> Option<Spread> {
 
 /// All working sets, each from a quarter of a page to the largest.
 pub(super) fn sweep(effort: Effort) -> Vec<Point> {
-    let largest = if effort.shorter > 1 {
-        LARGEST / 4
-    } else {
-        LARGEST
-    };
+    let largest = largest(effort);
     let mut sizes: Vec<u64> = (12..)
         .map(|power| 1 << power)
         .take_while(|s| *s <= largest)
@@ -60,7 +56,15 @@ pub(super) fn sweep(effort: Effort) -> Vec<Point> {
 
 /// How long a load takes where none hits a cache.
 pub(in crate::experiments) fn main_memory(effort: Effort) -> Option<Spread> {
-    walk(LARGEST, effort).map(|point| point.ns)
+    walk(largest(effort), effort).map(|point| point.ns)
+}
+
+/// The largest working set of a run.
+fn largest(effort: Effort) -> u64 {
+    match effort.shorter {
+        0 | 1 => LARGEST,
+        _ => LARGEST / 4,
+    }
 }
 
 /// A walk through so many bytes.

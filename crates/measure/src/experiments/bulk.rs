@@ -1,0 +1,93 @@
+//! Bulk over one connection between a program on Longshore and one of the kernel, for
+//! experiments that watch it: [`super::sweep`], [`super::cpu`] and [`super::characterize`].
+
+use crate::crossing::running::{Place, Running, scratch_directory};
+use crate::crossing::web;
+use crate::experiment::{ExperimentError, system};
+use std::ffi::OsString;
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+const PORT: u16 = 5001;
+/// Options by which the engine cuts packets and makes checksums, and not the port: faults that
+/// never come.
+pub(super) const ENGINE_CUTS: &[&str] = &["--fault", "loss=0"];
+
+/// Who moves what.
+pub(super) struct Bulk<'a> {
+    pub(super) longshore: &'a Path,
+    /// The program on Longshore, and the kernel's at the far end.
+    pub(super) programs: [&'static str; 2],
+    /// Whether the program is written for Longshore.
+    pub(super) native: bool,
+    /// Bytes of a call of the program, if it is not to choose.
+    pub(super) size: Option<usize>,
+    pub(super) mtu: u32,
+    /// More options of `longshore run`.
+    pub(super) options: &'a [&'a str],
+    pub(super) milliseconds: u32,
+}
+
+/// A [`Bulk`] whose program waits for its far end.
+pub(super) struct Waiting<'a> {
+    bulk: &'a Bulk<'a>,
+    pub(super) running: Running<'a>,
+}
+
+impl Bulk<'_> {
+    /// Starts the program, and gives it to `body`.
+    pub(super) fn with<T>(
+        &self,
+        body: impl FnOnce(&Waiting<'_>) -> Result<T, ExperimentError>,
+    ) -> Result<T, ExperimentError> {
+        let directory = scratch_directory()?;
+        let place = Place {
+            longshore: self.longshore,
+            directory: directory.path(),
+            captures: false,
+        };
+        let mtu = self.mtu.to_string();
+        let usual = ["--addr", web::ADDRESS, "--mtu", &mtu];
+        let options: Vec<OsString> = usual
+            .iter()
+            .chain(self.options)
+            .map(OsString::from)
+            .collect();
+        let mut command: Vec<OsString> = Vec::new();
+        if self.native {
+            // The shim is for programs that know nothing of Longshore.
+            command.extend(["env", "-u", "LD_PRELOAD"].map(OsString::from));
+        }
+        command.push(self.longshore.into());
+        command.extend(["__program", self.programs[0]].map(OsString::from));
+        command.push(format!("0.0.0.0:{PORT}").into());
+        command.extend(self.size.map(|size| size.to_string().into()));
+        let mut running = Running::quietly(&place, &options, &command)?;
+        let server = SocketAddr::from((web::SERVER.0, PORT));
+        running.wait_until(|| TcpStream::connect_timeout(&server, Duration::from_secs(1)).ok())?;
+        body(&Waiting {
+            bulk: self,
+            running,
+        })
+    }
+}
+
+impl Waiting<'_> {
+    /// Runs the far end; Gb/s.
+    pub(super) fn rate(&self) -> Result<f64, ExperimentError> {
+        let program = self.bulk.programs[1];
+        let server = SocketAddr::from((web::SERVER.0, PORT));
+        let said = Command::new(self.bulk.longshore)
+            .args(["__program", program, &server.to_string()])
+            .arg(self.bulk.milliseconds.to_string())
+            .output()
+            .map_err(system("start longshore"))?;
+        let text = String::from_utf8_lossy(&said.stdout);
+        text.trim().parse().map_err(|_| ExperimentError::Program {
+            program: program.to_owned(),
+            why: format!("{text}{}", String::from_utf8_lossy(&said.stderr)),
+        })
+    }
+}

@@ -1,0 +1,389 @@
+//! Where the processor's time goes, as Fig. 3 of 2001 and Fig. 5 of 1999 have it: in data, in
+//! wake-ups, memory, buffers, TCP/IP and the driver, by the largest packet.
+//!
+//! `samples` has perf sample program and engine while bulk moves; `symbols` is the table that
+//! says what a function is part of.
+
+mod samples;
+mod symbols;
+
+use super::bulk::{Bulk, ENGINE_CUTS};
+use crate::experiment::{
+    Axis, Cell, Chart, ExperimentError, Kind, Outcome, Series, Sheet, Spread, progress,
+};
+use samples::{Recording, Sampled};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+use symbols::{Owner, Part, RULES, part_of};
+
+/// Its name on the command line.
+pub const NAME: &str = "cpu";
+const PAPER: &str = "Chase, Gallatin, Yocum, End-System Optimizations for High-Speed TCP, IEEE \
+                     Communications Magazine, 2001; Gallatin, Chase, Yocum, Trapeze/IP, USENIX 1999";
+/// Functions that are shown for each part.
+const SHOWN: usize = 5;
+
+/// A configuration of Fig. 3.
+struct Configuration {
+    name: &'static str,
+    mtu: u32,
+    /// Whether the program is written for Longshore, and copies nothing.
+    in_place: bool,
+    /// Whether the port cuts packets and makes checksums, and not the engine.
+    by_port: bool,
+}
+
+const fn configuration(
+    name: &'static str,
+    mtu: u32,
+    in_place: bool,
+    by_port: bool,
+) -> Configuration {
+    Configuration {
+        name,
+        mtu,
+        in_place,
+        by_port,
+    }
+}
+
+/// The figure's six.
+const CONFIGURATIONS: [Configuration; 6] = [
+    configuration("1500", 1500, false, false),
+    configuration("9000", 9000, false, false),
+    configuration("32768", 32_768, false, false),
+    configuration("32768, in place", 32_768, true, false),
+    configuration("32768, offloaded", 32_768, false, true),
+    configuration("32768, in place, offloaded", 32_768, true, true),
+];
+
+/// Direction, its programs, and those for use in place.
+const DIRECTIONS: [(&str, [&str; 2], [&str; 2]); 2] = [
+    ("receiving", ["sink", "push"], ["native-sink", "push"]),
+    ("sending", ["source", "pull"], ["native-source", "pull"]),
+];
+
+/// What one run gave.
+struct Run {
+    gigabits: f64,
+    /// Microseconds of a processor for each MB: of program and engine.
+    micros: f64,
+    /// Percent of them in each part.
+    shares: [f64; Part::ALL.len()],
+    samples: Vec<Sampled>,
+}
+
+/// Samples all configurations in turn. The process must be in a network namespace of its own,
+/// in which it may make devices.
+///
+/// # Errors
+/// [`ExperimentError`]; without perf, or where it may not sample, there is nothing to show.
+pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError> {
+    let (runs, milliseconds) = if quick { (1, 150) } else { (3, 600) };
+    let directions = if quick { 1 } else { DIRECTIONS.len() };
+    let configurations: Vec<&Configuration> = CONFIGURATIONS
+        .iter()
+        .filter(|it| !quick || !it.in_place && !it.by_port && it.mtu < 30_000)
+        .collect();
+    let mut all: Vec<Vec<Run>> = Vec::new();
+    all.resize_with(directions * configurations.len(), Vec::new);
+    for run in 1..=runs {
+        let mut places = all.iter_mut();
+        for (direction, usual, in_place) in &DIRECTIONS[..directions] {
+            for it in &configurations {
+                progress(&format!(
+                    "cpu: {direction}, MTU {}, run {run} of {runs}",
+                    it.name
+                ));
+                let bulk = Bulk {
+                    longshore,
+                    programs: if it.in_place { *in_place } else { *usual },
+                    native: it.in_place,
+                    size: None,
+                    mtu: it.mtu,
+                    options: if it.by_port { &[] } else { ENGINE_CUTS },
+                    milliseconds,
+                };
+                let run = sample(&bulk)?;
+                if let Some(runs) = places.next() {
+                    runs.push(run);
+                }
+            }
+        }
+    }
+    progress("");
+    let mut outcome = Outcome::new(NAME, PAPER, quick);
+    let basis = format!("medians of {runs} runs in turn, least and most in brackets");
+    outcome.sheets.extend([
+        shares(&configurations, &all, &basis),
+        times(&configurations, &all, &basis),
+        packets(&configurations, &all),
+        functions(&all),
+        table(),
+    ]);
+    outcome.left_out.extend([
+        "the paper's 370 Mb/s, held by a slow sender: here as much moves as can, so that shares \
+         are of the time that program and engine had, and not of a processor"
+            .to_owned(),
+        "page remapping: `in place` is Longshore's own calls, which need no copy".to_owned(),
+    ]);
+    let kernel = all.iter().flatten().flat_map(|run| &run.samples);
+    if !kernel.clone().any(|sampled| sampled.owner == Owner::Kernel) {
+        outcome.left_out.push(
+            "time in the kernel: the sysctl kernel.perf_event_paranoid keeps it from this user"
+                .to_owned(),
+        );
+    }
+    Ok(outcome)
+}
+
+/// Moves bulk, and samples the program and its engine meanwhile.
+#[expect(clippy::cast_precision_loss, reason = "shares to show")]
+fn sample(bulk: &Bulk<'_>) -> Result<Run, ExperimentError> {
+    bulk.with(|waiting| {
+        let running = &waiting.running;
+        let used = || running.processor_ns() + running.engine_ns();
+        let recording = Recording::begin(&running.processes())?;
+        let (before, begin) = (used(), Instant::now());
+        let gigabits = waiting.rate()?;
+        let (ns, seconds) = (used().saturating_sub(before), begin.elapsed().as_secs_f64());
+        let samples = recording.end()?;
+        let mut counts = BTreeMap::new();
+        for sampled in &samples {
+            let part = part_of(sampled.owner, &sampled.function) as usize;
+            *counts.entry(part).or_insert(0) += sampled.count;
+        }
+        let sum: u64 = counts.values().sum();
+        let share = |part: Part| {
+            let count = counts.get(&(part as usize)).copied().unwrap_or(0);
+            100.0 * count as f64 / sum.max(1) as f64
+        };
+        let megabytes = gigabits * seconds * 1e3 / 8.0;
+        Ok(Run {
+            gigabits,
+            micros: ns as f64 / 1e3 / megabytes,
+            shares: Part::ALL.map(share),
+            samples,
+        })
+    })
+}
+
+/// The rows of a sheet: a direction and a configuration with its runs.
+fn rows<'a>(
+    configurations: &'a [&'a Configuration],
+    all: &'a [Vec<Run>],
+) -> impl Iterator<Item = (&'static str, &'a Configuration, &'a [Run])> {
+    let names = DIRECTIONS.iter().flat_map(move |(direction, ..)| {
+        let of_one = configurations.iter();
+        of_one.map(move |configuration| (*direction, *configuration))
+    });
+    let rows = names.zip(all);
+    rows.map(|((direction, configuration), runs)| (direction, configuration, &runs[..]))
+}
+
+fn spread(runs: &[Run], figure: impl Fn(&Run) -> f64) -> Cell {
+    let runs: Vec<f64> = runs.iter().map(figure).collect();
+    Spread::of(&runs).into()
+}
+
+/// A sheet with a column for each part.
+fn by_part(name: &str, title: &str, basis: &str, unit: &str, first: &[(&str, &str)]) -> Sheet {
+    let mut columns = vec![("configuration", "")];
+    columns.extend(first);
+    columns.extend(Part::ALL.map(|part| (part.name(), unit)));
+    Sheet::new(name, title, basis, &columns)
+}
+
+fn shares(configurations: &[&Configuration], all: &[Vec<Run>], basis: &str) -> Sheet {
+    let mut sheet = by_part(
+        "shares",
+        "Fig. 3: what of the time of program and engine goes where",
+        basis,
+        "%",
+        &[("bandwidth", "Gb/s")],
+    );
+    for (direction, configuration, runs) in rows(configurations, all) {
+        let mut cells = vec![
+            format!("{direction}, {}", configuration.name).into(),
+            spread(runs, |run| run.gigabits),
+        ];
+        cells.extend(Part::ALL.map(|part| spread(runs, |run| run.shares[part as usize])));
+        sheet.row(cells);
+    }
+    sheet
+}
+
+fn times(configurations: &[&Configuration], all: &[Vec<Run>], basis: &str) -> Sheet {
+    let mut sheet = by_part(
+        "times",
+        "The same as time: what each MB takes of a processor",
+        basis,
+        "us/MB",
+        &[("all", "us/MB")],
+    );
+    for (direction, configuration, runs) in rows(configurations, all) {
+        let mut cells = vec![
+            format!("{direction}, {}", configuration.name).into(),
+            spread(runs, |run| run.micros),
+        ];
+        cells.extend(
+            Part::ALL
+                .map(|part| spread(runs, |run| run.micros * run.shares[part as usize] / 100.0)),
+        );
+        sheet.row(cells);
+    }
+    sheet
+}
+
+/// What the paper says of its figure in words, and the same here.
+fn packets(configurations: &[&Configuration], all: &[Vec<Run>]) -> Sheet {
+    /// Handling packets: all but data and memory.
+    const HANDLING: [Part; 4] = [Part::WakeUps, Part::Buffers, Part::TcpIp, Part::Driver];
+    let mut sheet = Sheet::new(
+        "packets",
+        "Handling packets (wake-ups, buffers, TCP/IP, driver), which larger ones make cheaper",
+        "computed from the medians above",
+        &[
+            ("configuration", ""),
+            ("handling", "us/MB"),
+            ("of 1500's", "%"),
+            ("2001: of 1500's", "%"),
+            ("wake-ups of handling", "%"),
+            ("2001: wake-ups of handling", "%"),
+        ],
+    );
+    let mut first = None;
+    for (direction, configuration, runs) in rows(configurations, all) {
+        let median = |parts: &[Part]| {
+            let of = |run: &Run| {
+                let share: f64 = parts.iter().map(|part| run.shares[*part as usize]).sum();
+                run.micros * share / 100.0
+            };
+            let runs: Vec<f64> = runs.iter().map(of).collect();
+            Spread::of(&runs).map_or(0.0, |spread| spread.median)
+        };
+        let (handling, wake_ups) = (median(&HANDLING), median(&[Part::WakeUps]));
+        if configuration.mtu == 1500 {
+            first = Some(handling);
+        }
+        // 65 % of a processor at 1,500 bytes, 22 % at 8 KB, 10 % at 32 KB, at equal bandwidth.
+        let theirs = match (
+            configuration.mtu,
+            configuration.in_place || configuration.by_port,
+        ) {
+            (1500, _) => Some(100.0),
+            (9000, _) => Some(100.0 * 22.0 / 65.0),
+            (_, false) => Some(100.0 * 10.0 / 65.0),
+            _ => None,
+        };
+        sheet.row([
+            format!("{direction}, {}", configuration.name).into(),
+            handling.into(),
+            first.map(|first| 100.0 * handling / first).into(),
+            theirs.into(),
+            (100.0 * wake_ups / handling.max(f64::MIN_POSITIVE)).into(),
+            (configuration.mtu < 30_000).then_some(22.5).into(),
+        ]);
+    }
+    sheet
+}
+
+/// The functions with the most samples in each part, of all runs.
+#[expect(clippy::cast_precision_loss, reason = "a percentage to show")]
+fn functions(all: &[Vec<Run>]) -> Sheet {
+    let mut sheet = Sheet::new(
+        "functions",
+        "The functions with most of the samples of a part",
+        "all runs together",
+        &[
+            ("part", ""),
+            ("whose", ""),
+            ("function", ""),
+            ("of all", "%"),
+        ],
+    );
+    let mut counts: BTreeMap<(&str, bool), u64> = BTreeMap::new();
+    let mut sum = 0;
+    for sampled in all.iter().flatten().flat_map(|run| &run.samples) {
+        let of_kernel = sampled.owner == Owner::Kernel;
+        *counts.entry((&sampled.function, of_kernel)).or_default() += sampled.count;
+        sum += sampled.count;
+    }
+    for part in Part::ALL {
+        let owner = |of_kernel| {
+            if of_kernel {
+                Owner::Kernel
+            } else {
+                Owner::Program
+            }
+        };
+        let mut own: Vec<_> = counts
+            .iter()
+            .filter(|((function, of_kernel), _)| part_of(owner(*of_kernel), function) == part)
+            .collect();
+        own.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        for ((function, of_kernel), count) in own.into_iter().take(SHOWN) {
+            sheet.row([
+                part.name().into(),
+                if *of_kernel { "kernel" } else { "program" }.into(),
+                (*function).into(),
+                (100.0 * *count as f64 / sum as f64).into(),
+            ]);
+        }
+    }
+    sheet
+}
+
+/// By what functions are sorted.
+fn table() -> Sheet {
+    let mut sheet = Sheet::new(
+        "table",
+        "What a function is part of: the first line of which a piece is in its name",
+        "`far end` is the kernel's TCP/IP, which runs in the engine's system calls; `other` is the \
+         rest",
+        &[("part", ""), ("whose", ""), ("pieces of names", "")],
+    );
+    for rule in &RULES {
+        let owner = match rule.owner {
+            Owner::Kernel => "kernel",
+            Owner::Program => "program",
+        };
+        sheet.row([rule.part.name().into(), owner.into(), rule.names.into()]);
+    }
+    sheet
+}
+
+/// Fig. 3.
+#[must_use]
+pub fn charts(outcome: &Outcome) -> Vec<Chart> {
+    let chart = |sheet: &Sheet, title: &str, unit: &str| {
+        let names = sheet.rows.iter().map(|row| match &row[0] {
+            Cell::Text(name) => name.clone(),
+            _ => String::new(),
+        });
+        // Behind the configuration and the sum.
+        let series = (2..sheet.columns.len()).map(|column| {
+            let points = sheet.rows.iter().zip(0_u32..);
+            let points =
+                points.filter_map(|(row, group)| Some((f64::from(group), row[column].value()?)));
+            Series::new(&sheet.columns[column].name, points.collect())
+        });
+        Chart {
+            title: title.to_owned(),
+            x: Axis::linear(""),
+            y: Axis::linear(unit),
+            kind: Kind::Stacked(names.collect()),
+            series: series.collect(),
+        }
+    };
+    let shares = outcome.sheet("shares");
+    let times = outcome.sheet("times");
+    [
+        times.map(|sheet| chart(sheet, "Processor time of each MB (Fig. 3)", "us/MB")),
+        shares.map(|sheet| chart(sheet, "The same as shares", "%")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
