@@ -10,11 +10,12 @@ const STYLE: &str = "\
 --line:#3a3a3a;--mark:#4a3f12}svg{filter:invert(.91) hue-rotate(180deg)}}\
 body{background:var(--ground);color:var(--text);font:15px/1.5 system-ui,sans-serif;\
 max-width:70em;margin:auto;padding:1em}\
-h1,h2,h3{line-height:1.25}h2{margin-top:2.5em;border-top:1px solid var(--line);padding-top:1em}\
+h1,h2,h3{line-height:1.25}h3{margin-top:2em}figure{margin:1em 0}h2{margin-top:2.5em;border-top:1px solid var(--line);padding-top:1em}\
 .faint,figcaption{color:var(--faint)}.quick{background:var(--mark);padding:.5em 1em}\
 .wide{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:13px}\
 th,td{padding:.25em .8em;border-bottom:1px solid var(--line);text-align:left;vertical-align:bottom}\
-td.n,th.n{text-align:right;white-space:nowrap}svg{max-width:100%;height:auto}";
+td.n,th.n{text-align:right;white-space:nowrap}td:first-child{min-width:9em}\
+svg{max-width:100%;min-width:40em;height:auto}";
 
 /// A page with all of these.
 ///

@@ -28,6 +28,15 @@ impl Spread {
         })
     }
 
+    /// What figures of so many runs are, for a sheet.
+    #[must_use]
+    pub fn basis(runs: u32) -> String {
+        match runs {
+            1 => "one run".to_owned(),
+            _ => format!("medians of {runs} runs in turn, least and most in brackets"),
+        }
+    }
+
     /// The same in another unit.
     #[must_use]
     pub fn times(&self, factor: f64) -> Self {

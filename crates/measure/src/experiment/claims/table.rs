@@ -248,12 +248,7 @@ const TIMES: [Single; 9] = [
         paper: "2001",
         says: "data is touched no more without a copy and without checksums of the host, 32 KB",
         theirs: "24 to about 0 %",
-        here: [
-            "cpu",
-            "shares",
-            "receiving, 32768, in place, offloaded",
-            "data access",
-        ],
+        here: ["cpu", "shares", "receiving, 32768, both", "data access"],
         unit: "%",
         holds: Holds::AtMost(5.0),
         why: Some("a TAP's packets are copied by the system call that reads them, and once more"),

@@ -28,10 +28,7 @@ impl Effort {
     }
 
     fn basis(self) -> String {
-        format!(
-            "medians of {} runs in turn, least and most in brackets",
-            self.runs
-        )
+        Spread::basis(self.runs)
     }
 }
 

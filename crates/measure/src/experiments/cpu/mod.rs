@@ -55,7 +55,7 @@ const CONFIGURATIONS: [Configuration; 6] = [
     configuration("32768", 32_768, false, false),
     configuration("32768, in place", 32_768, true, false),
     configuration("32768, offloaded", 32_768, false, true),
-    configuration("32768, in place, offloaded", 32_768, true, true),
+    configuration("32768, both", 32_768, true, true),
 ];
 
 /// Direction, its programs, and those for use in place.
@@ -114,7 +114,7 @@ pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError
     }
     progress("");
     let mut outcome = Outcome::new(NAME, PAPER, quick);
-    let basis = format!("medians of {runs} runs in turn, least and most in brackets");
+    let basis = Spread::basis(runs);
     outcome.sheets.extend([
         shares(&configurations, &all, &basis),
         times(&configurations, &all, &basis),
@@ -354,36 +354,43 @@ fn table() -> Sheet {
     sheet
 }
 
-/// Fig. 3.
+/// Fig. 3, for each direction.
 #[must_use]
 pub fn charts(outcome: &Outcome) -> Vec<Chart> {
-    let chart = |sheet: &Sheet, title: &str, unit: &str| {
-        let names = sheet.rows.iter().map(|row| match &row[0] {
-            Cell::Text(name) => name.clone(),
-            _ => String::new(),
+    let chart = |sheet: &Sheet, direction: &str, title: &str, unit: &str| {
+        let own = sheet.rows.iter().filter_map(|row| match &row[0] {
+            Cell::Text(name) => Some((name.strip_prefix(direction)?.strip_prefix(", ")?, row)),
+            _ => None,
         });
+        let own: Vec<_> = own.collect();
         // Behind the configuration and the sum.
         let series = (2..sheet.columns.len()).map(|column| {
-            let points = sheet.rows.iter().zip(0_u32..);
-            let points =
-                points.filter_map(|(row, group)| Some((f64::from(group), row[column].value()?)));
+            let points = own
+                .iter()
+                .zip(0_u32..)
+                .filter_map(|((_, row), group)| Some((f64::from(group), row[column].value()?)));
             Series::new(&sheet.columns[column].name, points.collect())
         });
+        // What is done with packets of 32 KB has short names, for which there is room.
+        let names = own
+            .iter()
+            .map(|(name, _)| name.trim_start_matches("32768, ").to_owned());
         Chart {
-            title: title.to_owned(),
-            x: Axis::linear(""),
+            title: format!("{title}, {direction} (Fig. 3)"),
+            x: Axis::linear("MTU; on the right with 32,768"),
             y: Axis::linear(unit),
             kind: Kind::Stacked(names.collect()),
             series: series.collect(),
         }
     };
-    let shares = outcome.sheet("shares");
-    let times = outcome.sheet("times");
-    [
-        times.map(|sheet| chart(sheet, "Processor time of each MB (Fig. 3)", "us/MB")),
-        shares.map(|sheet| chart(sheet, "The same as shares", "%")),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    let all = DIRECTIONS.iter().flat_map(|(direction, ..)| {
+        [
+            ("times", "Processor time of each MB", "us/MB"),
+            ("shares", "Shares of processor time", "%"),
+        ]
+        .map(|(sheet, title, unit)| Some(chart(outcome.sheet(sheet)?, direction, title, unit)))
+    });
+    all.flatten()
+        .filter(|chart| chart.series.iter().any(|series| !series.points.is_empty()))
+        .collect()
 }
