@@ -7,7 +7,7 @@
 
 use crate::engine::Engine;
 use crate::session::{LONGEST_STALL, SHORTEST_STALL};
-use longshore_hostif::adapter::{Due, Next};
+use longshore_hostif::adapter::{Due, Immediate, Next};
 use longshore_hostif::{RING, Request, SocketId};
 use longshore_stack::From;
 use longshore_stack::Of;
@@ -335,8 +335,8 @@ impl Engine {
                 s.host.flag_channel(from.channel);
                 break;
             }
-            let message = match s.host.next_request(from.channel, room) {
-                Next::Request(message) => message,
+            let (message, immediate) = match s.host.next_request(from.channel, room) {
+                Next::Request(message, immediate) => (message, immediate),
                 Next::Nothing => break,
                 Next::NoRoom => {
                     self.stall(from);
@@ -350,7 +350,7 @@ impl Engine {
             taken += 1;
             self.intake.share.left -= 1;
             match Request::decode(&message) {
-                Ok(request) => self.do_request(from, &request),
+                Ok(request) => self.do_request(from, &request, &immediate),
                 Err(_) => self.stack.count_bad(from.session),
             }
         }
@@ -370,12 +370,12 @@ impl Engine {
     /// requests that may cost far more than others, as looking for a free port where hardly
     /// any is.
     #[inline]
-    fn do_request(&mut self, from: From, request: &Request) {
+    fn do_request(&mut self, from: From, request: &Request, immediate: &Immediate) {
         match *request {
             Request::Bind { local, .. } if !self.may_bind(from, local) => {
                 self.stack.refuse_bind(from, request);
             }
-            _ => self.stack.handle_request(from, request),
+            _ => self.stack.handle_request(from, request, immediate),
         }
         match *request {
             Request::Unsubscribe { socket } => self.note_transit(from.session, socket),

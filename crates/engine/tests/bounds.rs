@@ -226,6 +226,7 @@ fn who_sends_on_many_sockets_has_its_share_of_a_turn() {
             snd_edge: (CHUNK * CHUNKS) as u64,
             rcv_consumed: 0,
             flags: EdgeFlags::PUSH,
+            immediate: 0,
         });
     }
     wait_until("all are sent", || {

@@ -212,6 +212,7 @@ fn the_owners_signal_does_not_come_before_what_tells_of_the_urgent_byte() {
         snd_edge: 0,
         rcv_consumed: 0,
         flags: EdgeFlags::empty(),
+        immediate: 0,
     };
     host.channel.put(&edges).unwrap();
     let question = Request::Query {

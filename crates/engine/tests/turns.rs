@@ -204,6 +204,7 @@ fn write_chunks(host: &mut Host, socket: SocketId, to: SocketAddr) {
         snd_edge: EDGE,
         rcv_consumed: 0,
         flags: EdgeFlags::PUSH,
+        immediate: 0,
     });
 }
 

@@ -234,6 +234,19 @@ impl SharedMemory {
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(offset).cast(), count) }
     }
 
+    /// Copies the `len` bytes at `from` to `offset`. Panics if either lie outside.
+    #[inline]
+    pub fn copy(&self, from: usize, offset: usize, len: usize) {
+        assert!(from <= self.len && len <= self.len - from);
+        assert!(offset <= self.len && len <= self.len - offset);
+        // SAFETY: in bounds by the lines above. A race with the other side only changes the
+        // bytes that are copied.
+        unsafe {
+            let base = self.base.as_ptr();
+            std::ptr::copy(base.add(from), base.add(offset), len);
+        }
+    }
+
     /// Copies `from` to `offset`. Panics if it does not fit.
     #[inline]
     pub fn write(&self, offset: usize, from: &[u8]) {

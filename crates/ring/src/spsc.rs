@@ -3,8 +3,10 @@
 //!
 //! Indices count messages and wrap at 2^32; the capacity is a power of two. A producer
 //! stages messages and then publishes all of them with one store, so a batch costs one
-//! crossing; a producer that dies between the two has published nothing. Each side keeps
-//! a private copy of its own index and never reads it back from shared memory.
+//! crossing; a producer that dies between the two has published nothing. A message may take
+//! slots behind its own, for as many bytes ([`Producer::stage_long`],
+//! [`Consumer::take_more`]). Each side keeps a private copy of its own index and never reads
+//! it back from shared memory.
 //!
 //! In a ring whose consumer *claims* what it is about to read ([`Consumer::claiming`]), the
 //! producer may take its newest message back and put another in its place, as long as that is
@@ -52,10 +54,11 @@ impl Slot {
         std::array::from_fn(|i| self.words[i].load(Ordering::Relaxed))
     }
 
-    fn store(&self, message: &Message) {
+    /// Stores the first words; the others stay as they are.
+    fn store(&self, first: &[u64]) {
         #[cfg(loom)]
         self.access.with_mut(|_| ());
-        for (word, value) in self.words.iter().zip(message) {
+        for (word, value) in self.words.iter().zip(first) {
             word.store(*value, Ordering::Relaxed);
         }
     }
@@ -144,8 +147,8 @@ pub struct Producer {
     published: u32,
     head_seen: u32,
     takes_back: bool,
-    /// The newest message was published, can be taken back, and was not yet.
-    has_newest: bool,
+    /// Slots of the newest message, which was not taken back; 0 if there is none.
+    newest: u32,
 }
 
 impl Producer {
@@ -156,7 +159,7 @@ impl Producer {
             published: 0,
             head_seen: 0,
             takes_back: false,
-            has_newest: false,
+            newest: 0,
         }
     }
 
@@ -216,14 +219,39 @@ impl Producer {
         slots: &[Slot],
         message: &Message,
     ) -> Result<Result<(), Full>, Corrupt> {
+        let staged = self.stage_long(0, kept, ring, slots, message)?;
+        Ok(staged.map(|_| ()))
+    }
+
+    /// Stages a message that takes `more` slots behind its own, if `kept` slots remain free
+    /// after it; says which of `slots` is its own. Only the words `first` of that are written:
+    /// the rest is the caller's to write before it publishes, from there on and behind the last
+    /// slot from the first one on. In the place of one that was taken back there still is what
+    /// was written then.
+    ///
+    /// # Errors
+    /// As [`Producer::stage`].
+    pub fn stage_long(
+        &mut self,
+        more: u32,
+        kept: u32,
+        ring: &Indices,
+        slots: &[Slot],
+        first: &[u64],
+    ) -> Result<Result<usize, Full>, Corrupt> {
         let capacity = slots.len() as u32;
         let taken = self.tail.wrapping_sub(self.head_seen);
-        if taken.saturating_add(kept) >= capacity && self.room(ring, capacity)? <= kept {
+        let wanted = more.saturating_add(kept);
+        if taken.saturating_add(wanted) >= capacity && self.room(ring, capacity)? <= wanted {
             return Ok(Err(Full));
         }
-        slots[(self.tail & (capacity - 1)) as usize].store(message);
-        self.tail = self.tail.wrapping_add(1);
-        Ok(Ok(()))
+        let own = (self.tail & (capacity - 1)) as usize;
+        slots[own].store(first);
+        #[cfg(loom)]
+        (1..=more).for_each(|i| slots[(self.tail + i & (capacity - 1)) as usize].store(&[]));
+        self.newest = 1 + more;
+        self.tail = self.tail.wrapping_add(self.newest);
+        Ok(Ok(own))
     }
 
     /// Publishes all staged messages to the consumer; returns how many.
@@ -232,9 +260,9 @@ impl Producer {
         if staged != 0 {
             if self.takes_back {
                 ring.tail.0.swap(self.tail.into(), Ordering::AcqRel);
-                self.has_newest = true;
             } else {
                 ring.tail.0.store(self.tail.into(), Ordering::Release);
+                self.newest = 0;
             }
             self.published = self.tail;
         }
@@ -243,13 +271,14 @@ impl Producer {
 
     /// Takes the newest message back, so that another can be staged in its place: one that is
     /// staged, or was published and is not claimed, in a ring where both know of that. Says
-    /// whether it could. A producer that dies before it publishes the other has published
-    /// neither.
+    /// whether it could; those before it stay. A producer that dies before it publishes the
+    /// other has published neither.
     pub fn take_back(&mut self, ring: &Indices) -> bool {
+        let before = self.tail.wrapping_sub(self.newest);
         if self.tail == self.published {
-            let (newest, before) = (self.tail, self.tail.wrapping_sub(1));
+            let newest = self.tail;
             let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
-            let taken = self.has_newest
+            let taken = self.newest != 0
                 && ring
                     .tail
                     .0
@@ -259,10 +288,11 @@ impl Producer {
                 return false;
             }
             self.published = before;
-            self.has_newest = false;
         }
-        self.tail = self.tail.wrapping_sub(1);
-        true
+        let is_there = self.newest != 0;
+        self.newest = 0;
+        self.tail = before;
+        is_there
     }
 
     /// The number of the message that is staged next, modulo 2^32.
@@ -338,6 +368,20 @@ impl Consumer {
         let message = slots[(self.head & (capacity - 1)) as usize].load();
         self.head = self.head.wrapping_add(1);
         Ok(Some(message))
+    }
+
+    /// Passes over `count` slots behind the message that was taken last, which belong to it;
+    /// says which of `slots` is that message's own. `None` if the producer has published
+    /// fewer.
+    pub fn take_more(&mut self, count: u32, slots: &[Slot]) -> Option<usize> {
+        if count > self.tail_seen.wrapping_sub(self.head) {
+            return None;
+        }
+        let own = self.head.wrapping_sub(1) as usize & (slots.len() - 1);
+        #[cfg(loom)]
+        (1..=count as usize).for_each(|i| drop(slots[own + i & (slots.len() - 1)].load()));
+        self.head = self.head.wrapping_add(count);
+        Some(own)
     }
 
     /// Releases the slots of all messages taken to the producer.

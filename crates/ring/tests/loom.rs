@@ -49,8 +49,8 @@ fn messages_arrive_whole_and_in_order() {
     });
 }
 
-/// A message may be taken back and a larger one put in its place while the consumer claims:
-/// none is lost, none is read while it is written, and none comes twice.
+/// A message may be taken back and a larger one put in its place, that takes a slot more, while
+/// the consumer claims: none is lost, none is read while it is written, and none comes twice.
 #[test]
 fn what_is_put_in_the_place_of_a_message_arrives_once() {
     loom::model(|| {
@@ -66,7 +66,10 @@ fn what_is_put_in_the_place_of_a_message_arrives_once() {
                 if p.take_back(&other.0) {
                     sent.pop();
                 }
-                p.stage(&other.0, &other.1, &[number; 8]).unwrap().unwrap();
+                let more = u32::from(number == 3);
+                p.stage_long(more, 0, &other.0, &other.1, &[number; 8])
+                    .unwrap()
+                    .unwrap();
                 p.publish(&other.0);
                 sent.push(number);
             }
@@ -76,6 +79,8 @@ fn what_is_put_in_the_place_of_a_message_arrives_once() {
         let mut take = |got: &mut Vec<u64>| {
             while let Some(message) = c.take(&ring.0, &ring.1).unwrap() {
                 assert_eq!(message, [message[0]; 8]);
+                let more = u32::from(message[0] == 3);
+                assert!(c.take_more(more, &ring.1).is_some());
                 got.push(message[0]);
             }
         };

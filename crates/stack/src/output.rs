@@ -11,7 +11,7 @@ use longshore_frames::in_place;
 use longshore_frames::{GsoKind, PortError};
 use longshore_hostif::Crossings;
 use longshore_hostif::SharedBytes;
-use longshore_hostif::adapter::{MAX_PIECES, SendStreams};
+use longshore_hostif::adapter::{Immediate, MAX_PIECES, SendStreams};
 use longshore_tcp::{Instant, State};
 use longshore_wire::ipv4::{Ipv4Header, protocol};
 use longshore_wire::tcp::{CHECKSUM_OFFSET, TcpHeader};
@@ -154,6 +154,7 @@ impl Stack {
         let mut outlet = Outlet {
             source: session.map(|s| (&s.host.send, &mut s.host.meter.to_adapter)),
             index: socket.id.index,
+            immediate: &socket.immediate,
             crossings: &mut socket.meter.to_adapter,
             last: SharedBytes::EMPTY,
             c,
@@ -194,6 +195,7 @@ struct Outlet<'a> {
     /// has ended, and then no payload can be sent.
     source: Option<(&'a SendStreams, &'a mut Crossings)>,
     index: u32,
+    immediate: &'a Immediate,
     crossings: &'a mut Crossings,
     /// The last piece that was taken in this turn.
     last: SharedBytes<'a>,
@@ -293,6 +295,11 @@ impl<'a> Outlet<'a> {
     ) -> Result<usize, Sent> {
         let (streams, crossings) = self.source.as_mut().ok_or(Sent::All)?;
         let len = range.end - range.start;
+        if let Some(count) = streams.gather_immediate(self.immediate, &range, pieces) {
+            // It crossed with its descriptor.
+            self.crossings.payload(0, len);
+            return Ok(count);
+        }
         let Ok(count) = streams.gather(self.index, range, pieces) else {
             self.counters.drop(EngineDrop::BadStream);
             self.c.tcb.abort();

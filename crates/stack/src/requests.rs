@@ -11,6 +11,7 @@ use crate::Stack;
 use crate::at_work::AtWork;
 use crate::request_error::RequestError;
 use crate::socket::{Kind, Options, Socket};
+use longshore_hostif::adapter::Immediate;
 use longshore_hostif::{
     Address, Completion, EdgeFlags, OptionName, Query, Request, SendQueue, SocketId,
 };
@@ -77,10 +78,11 @@ impl Stack {
         (self.sockets.get(key)?.id == id).then_some(key)
     }
 
-    /// Does what a process asks. What makes no sense is counted as its session's fault.
-    pub fn handle_request(&mut self, from: From, request: &Request) {
+    /// Does what a process asks, with the immediate data that came with it. What makes no sense
+    /// is counted as its session's fault.
+    pub fn handle_request(&mut self, from: From, request: &Request, immediate: &Immediate) {
         self.sessions.at_work = AtWork::Session(from.session);
-        if self.serve(from, request).is_err() {
+        if self.serve(from, request, immediate).is_err() {
             self.count_bad(from.session);
         }
         self.sessions.at_work = AtWork::Nobodys;
@@ -99,7 +101,12 @@ impl Stack {
         }
     }
 
-    fn serve(&mut self, from: From, request: &Request) -> Result<(), RequestError> {
+    fn serve(
+        &mut self,
+        from: From,
+        request: &Request,
+        immediate: &Immediate,
+    ) -> Result<(), RequestError> {
         let id = request.socket();
         if let Request::Open { kind, flags, .. } = *request {
             return self.open(from, id, kind, flags);
@@ -142,6 +149,7 @@ impl Stack {
                 flags,
                 ..
             } => {
+                self.keep_immediate(key, immediate);
                 let moved = self.host_edges(key, Some(from.channel), snd_edge, rcv_consumed, flags);
                 if flags.intersects(EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR) {
                     self.tell_others(from, key);

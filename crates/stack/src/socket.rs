@@ -9,8 +9,7 @@ use crate::fast_output::Headers;
 use crate::pair_end::Pair;
 use crate::timers::Alarm;
 use crate::told::Told;
-use longshore_hostif::adapter::ReceiveStream;
-use longshore_hostif::adapter::Subscribers;
+use longshore_hostif::adapter::{Immediate, ReceiveStream, Subscribers};
 use longshore_hostif::{
     BlockFlags, Crossings, Meter, OpenFlags, OptionName, PathMtu, SocketId, SocketKind,
 };
@@ -37,6 +36,8 @@ pub(crate) struct Socket {
     pub(crate) holds_port: Option<Reuse>,
     pub(crate) kind: Kind,
     pub(crate) meter: Meter,
+    /// What was written last, if it came with its descriptor.
+    pub(crate) immediate: Immediate,
     /// Reports of errors that its program has not read (IP_RECVERR).
     pub(crate) errors: Option<Box<ErrorQueue>>,
     /// It is on the list of those to be looked at at the end of this turn.
@@ -395,6 +396,7 @@ impl Socket {
             holds_port: None,
             kind,
             meter: Meter::default(),
+            immediate: Immediate::default(),
             errors: None,
             dirty: false,
             orphan: false,

@@ -165,11 +165,11 @@ impl Near {
         stack.tell_rest(from);
         let (mut requests, mut frames) = (0, 0);
         while let Some(session) = stack.sessions.get_mut(self.session)
-            && let Next::Request(message) = session.host.next_request(self.channel, 8)
+            && let Next::Request(message, immediate) = session.host.next_request(self.channel, 8)
         {
             requests += 1;
             let request = Request::decode(&message).expect("the program makes sense");
-            stack.handle_request(from, &request);
+            stack.handle_request(from, &request, &immediate);
         }
         if requests != 0
             && let Some(session) = stack.sessions.get_mut(self.session)

@@ -151,6 +151,7 @@ impl Program {
             snd_edge,
             rcv_consumed,
             flags: EdgeFlags::empty(),
+            immediate: 0,
         });
     }
 
@@ -191,6 +192,7 @@ impl Program {
             snd_edge,
             rcv_consumed,
             flags: flags | EdgeFlags::PUSH,
+            immediate: 0,
         });
     }
 

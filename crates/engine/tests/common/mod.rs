@@ -312,6 +312,7 @@ impl Host {
             snd_edge,
             rcv_consumed: edge,
             flags: EdgeFlags::empty(),
+            immediate: 0,
         });
     }
 
@@ -346,6 +347,7 @@ impl Host {
             snd_edge: at,
             rcv_consumed,
             flags: flags | EdgeFlags::PUSH,
+            immediate: 0,
         });
     }
 

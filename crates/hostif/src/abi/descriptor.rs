@@ -2,7 +2,8 @@
 //! one message of 64 bytes.
 //!
 //! Word 0 is kind (8 bits), flags (8), waiter + 1 (16) and tag (32); word 1 is the
-//! socket's index and generation; words 2 to 7 depend on the kind. A kind,
+//! socket's index and generation; words 2 to 7 depend on the kind. What has immediate data
+//! (`immediate`) says how much in place of the tag. A kind,
 //! flag or value that does not exist is a [`BadDescriptor`].
 
 mod codec;
@@ -247,12 +248,14 @@ pub enum Request {
         waiter: Option<u16>,
         peer: Address,
     },
-    /// The streams' edges: SEND and RECV in one.
+    /// The streams' edges: SEND and RECV in one. The last `immediate` bytes before
+    /// `snd_edge` travel with it, [`MAX_IMMEDIATE`](crate::MAX_IMMEDIATE) at most.
     Edges {
         socket: SocketId,
         snd_edge: u64,
         rcv_consumed: u64,
         flags: EdgeFlags,
+        immediate: u16,
     },
     /// The streams' edges, and that the last byte of the send stream is urgent
     /// (MSG_OOB).

@@ -12,6 +12,7 @@ mod control;
 mod descriptor;
 mod error_report;
 pub(crate) mod handshake;
+mod immediate;
 pub mod inventory;
 mod layout;
 mod record;
@@ -29,6 +30,8 @@ pub use descriptor::{
     Request, SocketKind,
 };
 pub use error_report::{ERROR_HEADER, ERROR_PAYLOAD, ErrorReport};
+pub use immediate::MAX_IMMEDIATE;
+pub(crate) use immediate::{FIELD_WORDS, IMMEDIATE_AT, immediate_slots};
 pub use layout::{
     CHUNK, DESCRIPTOR_BYTES, DIRECTORY, Geometry, Header, Hurry, RECEIVE_BUFFER, RING, SEND_BUFFER,
     STREAM_MAX,

@@ -6,9 +6,9 @@
 //! on under the engine of the next, as long as that still speaks theirs.
 
 /// The newest version of layout and descriptors that this release speaks.
-pub const ABI_VERSION: u32 = 10;
+pub const ABI_VERSION: u32 = 11;
 /// The oldest one.
-pub const OLDEST_ABI_VERSION: u32 = 10;
+pub const OLDEST_ABI_VERSION: u32 = 11;
 
 bitflags::bitflags! {
     /// What a side has beyond its version, each a bit that both sides must have. None is

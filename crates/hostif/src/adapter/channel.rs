@@ -1,6 +1,6 @@
 //! The adapter's end of a channel: gets requests, puts completions.
 
-use crate::abi::{Completion, RING};
+use crate::abi::{Completion, RING, immediate_slots};
 use crate::transport::{Arena, PutError, staged};
 use longshore_ring::Corrupt;
 use longshore_ring::spsc::{Consumer, Message, Producer};
@@ -44,6 +44,13 @@ impl AdapterChannel {
     pub fn get(&mut self, arena: &Arena) -> Result<Option<Message>, Corrupt> {
         let ring = &arena.control(self.index).requests;
         self.requests.take(ring, arena.request_slots(self.index))
+    }
+
+    /// Takes the `len` bytes of immediate data of the request that was taken last; says in
+    /// which slot that is. `None` if its process has not published so many.
+    pub fn get_immediate(&mut self, arena: &Arena, len: u16) -> Option<usize> {
+        let slots = arena.request_slots(self.index);
+        self.requests.take_more(immediate_slots(len), slots)
     }
 
     /// Gives the room of all requests taken back to the host.

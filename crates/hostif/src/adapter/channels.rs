@@ -2,8 +2,9 @@
 
 use super::AdapterSession;
 use super::channel::AdapterChannel;
+use super::immediate::Immediate;
 use super::pending_edges::PendingEdges;
-use crate::abi::Hurry;
+use crate::abi::{DESCRIPTOR_BYTES, Hurry, Request, immediate_slots};
 use longshore_ring::spsc::Message;
 use std::sync::atomic::Ordering;
 
@@ -79,8 +80,9 @@ pub enum Due {
 /// What there is to be taken from a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// A request, as it is encoded ([`Request::decode`](crate::Request::decode)).
-    Request(Message),
+    /// A request, as it is encoded ([`Request::decode`]), and the immediate data that came
+    /// with it.
+    Request(Message, Immediate),
     /// No request.
     Nothing,
     /// Requests, but no room for what they would be answered: the process takes no answers.
@@ -105,6 +107,8 @@ impl AdapterSession {
 
     /// No process has `channel` any more.
     pub fn close_channel(&mut self, channel: u16) {
+        // Its rings are the next one's.
+        self.send.round += 1;
         if let Some(end) = self.channels.ends.get_mut(usize::from(channel)) {
             *end = None;
         }
@@ -215,7 +219,19 @@ impl AdapterSession {
         };
         let next = match end.channel.room(arena) {
             Ok(free) if free >= room + end.owed => match end.channel.get(arena) {
-                Ok(Some(message)) => return Next::Request(message),
+                Ok(Some(message)) => match Request::immediate_in(&message) {
+                    Some(0) | None => return Next::Request(message, Immediate::default()),
+                    Some(len) => match end.channel.get_immediate(arena, len) {
+                        Some(own) => {
+                            let bytes = immediate_slots(len) as usize * DESCRIPTOR_BYTES;
+                            self.meter.to_adapter.bytes += bytes as u64;
+                            let (edge, round) = (message[2], self.send.round);
+                            let immediate = Immediate::new(edge, len, (channel, own), round);
+                            return Next::Request(message, immediate);
+                        }
+                        None => Next::Broken,
+                    },
+                },
                 Ok(None) => Next::Nothing,
                 Err(_) => Next::Broken,
             },
@@ -254,6 +270,7 @@ impl AdapterSession {
             return true;
         }
         channels.taken_for = 0;
+        self.send.round += 1;
         for channel in channels.taken.drain(..) {
             if let Some(Some(end)) = channels.ends.get_mut(usize::from(channel)) {
                 end.channel.release(&self.arena);
@@ -286,7 +303,6 @@ impl AdapterSession {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::Request;
     use crate::adapter::session::small;
     use crate::host::HostChannel;
     use longshore_ring::Doorbell;
@@ -310,7 +326,10 @@ mod tests {
         let mut host = HostChannel::new(Arc::clone(&arena), 3);
         for _ in 0..2 {
             asks(&mut host);
-            assert_eq!(session.next_request(3, 8), Next::Request(request.encode()));
+            assert_eq!(
+                session.next_request(3, 8),
+                Next::Request(request.encode(), Immediate::default())
+            );
         }
         // One that counts from the beginning again takes back what was published.
         asks(&mut HostChannel::new(arena, 3));
@@ -322,6 +341,9 @@ mod tests {
         // The channel's next process begins anew.
         session.close_channel(3);
         session.open_channel(3);
-        assert_eq!(session.next_request(3, 8), Next::Request(request.encode()));
+        assert_eq!(
+            session.next_request(3, 8),
+            Next::Request(request.encode(), Immediate::default())
+        );
     }
 }

@@ -6,7 +6,7 @@
 //! | `channel`, `channels` | the ends of channels; getting requests |
 //! | `completions`, `subscribers`, `pending_edges` | putting completions, to whom, and those that found no room |
 //! | `wakeups`, `eventfds`, `owners` | waking those that sleep, signalling owners |
-//! | `send_streams`, `spans` | reading what hosts wrote |
+//! | `send_streams`, `spans`, `immediate` | reading what hosts wrote |
 //! | `receive_stream`, `receive_slab` | placing what arrived |
 //! | `blocks`, `header` | what is said in the blocks of sockets, and to all programs |
 //! | `words` | counting that |
@@ -19,6 +19,7 @@ mod channels;
 mod completions;
 mod eventfds;
 mod header;
+mod immediate;
 mod owners;
 mod pending_edges;
 mod receive_slab;
@@ -34,6 +35,7 @@ pub use channel::AdapterChannel;
 pub use channels::{Due, Next};
 pub use eventfds::Charge;
 pub use header::MemoryOf;
+pub use immediate::Immediate;
 pub use receive_slab::ReceiveSlab;
 pub use receive_stream::{NoChunk, Placed, ReceiveStream};
 pub use send_streams::{BadStream, MAX_PIECES, SendStreams};

@@ -20,13 +20,16 @@ pub struct BadStream;
 /// The send streams of a session's sockets, by the indices of their blocks. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct SendStreams {
-    arena: Arc<Arena>,
+    pub(super) arena: Arc<Arena>,
+    /// Counts how often places of requests were given back, from 1 on.
+    pub(super) round: u64,
 }
 
 impl SendStreams {
     pub(super) fn of(arena: &Arc<Arena>) -> Self {
         Self {
             arena: arena.clone(),
+            round: 1,
         }
     }
 

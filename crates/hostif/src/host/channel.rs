@@ -1,12 +1,16 @@
 //! The host's end of a channel: puts requests, gets completions.
 
 use super::coalesce::{Moved, coalesce};
-use crate::abi::{Completion, Hurry, Request};
+use crate::abi::{CHUNK, Completion, FIELD_WORDS, Hurry, RING, Request, immediate_slots};
 use crate::transport::{Arena, PutError, staged};
 use longshore_ring::spsc::{Consumer, Producer};
 use longshore_ring::{Corrupt, Doorbell, Waiter};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// Slots of the request ring that immediate data leaves free: it must not keep descriptors
+/// waiting.
+const KEPT_FREE: u32 = RING as u32 / 2;
 
 /// The host's end: puts requests, gets completions.
 #[derive(Debug)]
@@ -17,6 +21,28 @@ pub struct HostChannel {
     completions: Consumer,
     /// The newest request, if it is a move of edges.
     newest: Option<Moved>,
+}
+
+impl Moved {
+    /// Where in the memory the last `count` bytes before the edge lie, by chunks; `None` if
+    /// the directory does not say.
+    fn places(&self, arena: &Arena, count: u16) -> Option<[(usize, usize); 2]> {
+        let directory = arena.snd_directory(self.socket.index);
+        let start = self.snd_edge.checked_sub(count.into())?;
+        let within = (start % CHUNK as u64) as usize;
+        let first = usize::from(count).min(CHUNK - within);
+        let place = |number: u64, within, len| {
+            let chunk = directory.entry(number).load(Ordering::Relaxed);
+            Some((arena.snd_place(chunk, within, len)?, len))
+        };
+        let number = start / CHUNK as u64;
+        let rest = usize::from(count) - first;
+        let second = match rest {
+            0 => (0, 0),
+            _ => place(number + 1, 0, rest)?,
+        };
+        Some([place(number, within, first)?, second])
+    }
 }
 
 impl HostChannel {
@@ -39,20 +65,74 @@ impl HostChannel {
     /// Stages a request. It is on its way with the next `publish`. If it goes on where the
     /// newest left off, and the engine has not fetched that, it takes its place.
     ///
+    /// Immediate data is copied from the chunks of the send stream, which have to have it until
+    /// this returns: nobody else moves the stream's edge meanwhile. It stays behind where the
+    /// ring has little room.
+    ///
     /// # Errors
     /// [`PutError::Full`] if the engine has to catch up first.
     pub fn put(&mut self, request: &Request) -> Result<(), PutError> {
-        let ring = &self.arena.control(self.index).requests;
         let newest = self.newest.take();
-        let both = newest.and_then(|newest| coalesce(&newest, request));
-        let request = match &both {
-            Some(both) if self.requests.take_back(ring) => both,
-            _ => request,
+        let both = newest.and_then(|newest| {
+            let block = self.arena.get_block(newest.socket.index)?;
+            let acknowledged = block.snd.done.load(Ordering::Relaxed);
+            Some((newest, coalesce(&newest, request, acknowledged)?))
+        });
+        let (request, there) = match both {
+            Some((newest, both)) if self.take_back() => (both, newest.immediate),
+            _ => (*request, 0),
         };
+        if let Some(moved) = Moved::of(&request).filter(|moved| moved.immediate != 0)
+            && self.stage_with_data(&request, &moved, there)?
+        {
+            self.newest = Some(moved);
+            return Ok(());
+        }
+        let request = request.without_immediate();
+        let ring = &self.arena.control(self.index).requests;
         let slots = self.arena.request_slots(self.index);
         staged(self.requests.stage(ring, slots, &request.encode()))?;
-        self.newest = Moved::of(request);
+        self.newest = Moved::of(&request);
         Ok(())
+    }
+
+    /// Takes the newest request back, unless the engine has it.
+    fn take_back(&mut self) -> bool {
+        let ring = &self.arena.control(self.index).requests;
+        self.requests.take_back(ring)
+    }
+
+    /// Stages a move of edges with its immediate data, whose first `there` bytes already lie
+    /// where they belong; `false` if the ring has little room.
+    fn stage_with_data(
+        &mut self,
+        request: &Request,
+        moved: &Moved,
+        there: u16,
+    ) -> Result<bool, PutError> {
+        let arena = &self.arena;
+        let Some(sources) = moved.places(arena, moved.immediate.saturating_sub(there)) else {
+            return Ok(false);
+        };
+        let ring = &arena.control(self.index).requests;
+        let slots = arena.request_slots(self.index);
+        let (more, fields) = (immediate_slots(moved.immediate), request.encode());
+        let fields = &fields[..FIELD_WORDS];
+        let staged = self
+            .requests
+            .stage_long(more, KEPT_FREE, ring, slots, fields)?;
+        let Ok(own) = staged else {
+            return Ok(false);
+        };
+        let mut at = usize::from(there);
+        for (mut from, len) in sources {
+            for (to, part) in arena.immediate_places(self.index, own, at, len) {
+                arena.memory().copy(from, to, part);
+                from += part;
+            }
+            at += len;
+        }
+        Ok(true)
     }
 
     /// How many requests are staged.

@@ -4,15 +4,17 @@
 //!
 //! Owns [`coalesce`], which [`HostChannel`](super::HostChannel) calls.
 
-use crate::abi::{EdgeFlags, Request, SocketId};
+use crate::abi::{EdgeFlags, MAX_IMMEDIATE, Request, SocketId};
 
 /// A move of edges, to which more can be added.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Moved {
-    socket: SocketId,
-    snd_edge: u64,
+    pub(super) socket: SocketId,
+    pub(super) snd_edge: u64,
     rcv_consumed: u64,
     flags: EdgeFlags,
+    /// Bytes of immediate data that it has.
+    pub(super) immediate: u16,
 }
 
 impl Moved {
@@ -24,13 +26,33 @@ impl Moved {
                 snd_edge,
                 rcv_consumed,
                 flags,
+                immediate,
             } => Some(Self {
                 socket,
                 snd_edge,
                 rcv_consumed,
                 flags,
+                immediate,
             }),
             _ => None,
+        }
+    }
+
+    /// How much of what was written up to `edge` is immediate data of both, if `then` has
+    /// `immediate` bytes of it: what goes on in the ring where the first ends. What was
+    /// written in another way is not there, and then all is read where it lies.
+    fn immediate_with(&self, edge: u64, immediate: u16, acknowledged: u64) -> u16 {
+        if edge <= self.snd_edge {
+            return self.immediate;
+        }
+        let both = self.immediate.saturating_add(immediate);
+        let may_write = self.flags.intersects(SAID) && self.snd_edge > acknowledged;
+        let wrote = self.immediate != 0 || may_write;
+        let goes_on = immediate != 0 && edge - self.snd_edge == u64::from(immediate);
+        match (wrote, goes_on) {
+            (false, _) => immediate,
+            (true, true) if self.immediate != 0 && usize::from(both) <= MAX_IMMEDIATE => both,
+            (true, _) => 0,
         }
     }
 }
@@ -40,14 +62,16 @@ const SAID: EdgeFlags = EdgeFlags::PUSH
     .union(EdgeFlags::MORE)
     .union(EdgeFlags::CORK);
 
-/// One request that says what `first` and `then` say after each other, if there is one.
-pub(super) fn coalesce(first: &Moved, then: &Request) -> Option<Request> {
+/// One request that says what `first` and `then` say after each other, if there is one, where
+/// the send stream is known to be `acknowledged` so far.
+pub(super) fn coalesce(first: &Moved, then: &Request, acknowledged: u64) -> Option<Request> {
     match *then {
         Request::Edges {
             socket,
             snd_edge,
             rcv_consumed,
             flags,
+            immediate,
         } if socket == first.socket => {
             let writes = snd_edge > first.snd_edge;
             // What was to go at once does not wait for what comes after it, and what is pushed
@@ -68,6 +92,7 @@ pub(super) fn coalesce(first: &Moved, then: &Request) -> Option<Request> {
                 snd_edge: snd_edge.max(first.snd_edge),
                 rcv_consumed: rcv_consumed.max(first.rcv_consumed),
                 flags: said | (first.flags | flags).difference(SAID),
+                immediate: first.immediate_with(snd_edge, immediate, acknowledged),
             })
         }
         Request::Close {
@@ -75,7 +100,8 @@ pub(super) fn coalesce(first: &Moved, then: &Request) -> Option<Request> {
             snd_edge,
             rcv_consumed,
             linger,
-        } if socket == first.socket => {
+            // What it has as immediate data crosses with it, and not with the close.
+        } if socket == first.socket && first.immediate == 0 => {
             // Closing shuts down what was not, but does not do what else is asked.
             SAID.contains(first.flags).then_some(Request::Close {
                 socket,
@@ -103,11 +129,12 @@ mod tests {
             snd_edge,
             rcv_consumed,
             flags,
+            immediate: 0,
         }
     }
 
     fn both(first: Request, then: Request) -> Option<Request> {
-        coalesce(&Moved::of(&first).unwrap(), &then)
+        coalesce(&Moved::of(&first).unwrap(), &then, 5)
     }
 
     #[test]
@@ -157,6 +184,54 @@ mod tests {
     }
 
     #[test]
+    fn immediate_data_is_that_of_both_where_it_is_in_one_piece() {
+        use EdgeFlags as F;
+        let with = |snd_edge, immediate, flags| Request::Edges {
+            socket: SOCKET,
+            snd_edge,
+            rcv_consumed: 0,
+            flags,
+            immediate,
+        };
+        let of_both = |first: Request, then: Request| match both(first, then) {
+            Some(Request::Edges { immediate, .. }) => Some(immediate),
+            Some(_) => panic!("edges are edges"),
+            None => None,
+        };
+        let most = MAX_IMMEDIATE as u16;
+        let none = F::empty();
+        let first = with(110, 10, F::PUSH);
+        assert_eq!(of_both(first, with(130, 20, F::PUSH)), Some(30));
+        assert_eq!(of_both(first, with(131, 20, F::PUSH)), Some(0), "a gap");
+        assert_eq!(
+            of_both(first, with(110 + u64::from(most), most, F::PUSH)),
+            Some(0)
+        );
+        assert_eq!(of_both(first, with(110, 0, none)), Some(10), "it reads");
+        assert_eq!(of_both(first, with(110, 0, F::SHUT_WR)), Some(10));
+        assert_eq!(of_both(first, with(90, 5, F::PUSH)), Some(10), "an old one");
+        assert_eq!(of_both(first, with(9000, 0, F::PUSH)), Some(0), "much");
+        assert_eq!(
+            of_both(with(110, 0, F::PUSH), with(120, 10, F::PUSH)),
+            Some(0)
+        );
+        assert_eq!(
+            of_both(with(110, 0, none), with(120, 10, F::PUSH)),
+            Some(10)
+        );
+        let corked = F::MORE | F::CORK;
+        let (set, then) = (with(5, 0, corked), with(15, 10, corked));
+        assert_eq!(of_both(set, then), Some(10), "it wrote nothing");
+        let close = Request::Close {
+            socket: SOCKET,
+            snd_edge: 110,
+            rcv_consumed: 0,
+            linger: None,
+        };
+        assert_eq!(both(first, close), None);
+    }
+
+    #[test]
     fn what_goes_at_once_is_not_held_by_what_waits() {
         let first = edges(10, 0, EdgeFlags::PUSH);
         for then in [
@@ -192,6 +267,7 @@ mod tests {
             snd_edge: 20,
             rcv_consumed: 0,
             flags: EdgeFlags::PUSH,
+            immediate: 0,
         };
         assert_eq!(both(first, then), None);
         let late = edges(20, 0, EdgeFlags::PUSH);

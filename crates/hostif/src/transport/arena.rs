@@ -1,8 +1,8 @@
 //! A session's shared memory, by its parts.
 
 use crate::abi::{
-    Agreed, CHUNK, ChannelControl, DIRECTORY, DIRECTORY_GROUP, Features, Geometry, Header, MAGIC,
-    Offsets, RING, SocketBlock, Versions,
+    Agreed, CHUNK, ChannelControl, DIRECTORY, DIRECTORY_GROUP, Features, Geometry, Header,
+    IMMEDIATE_AT, MAGIC, Offsets, RING, SocketBlock, Versions,
 };
 use longshore_ring::spsc::Slot;
 use longshore_ring::{Corrupt, SharedMemory, ShmError, Waiter};
@@ -211,6 +211,24 @@ impl Arena {
             self.at.request_slots + channel as usize * RING * size_of::<Slot>(),
             RING,
         )
+    }
+
+    /// Where in the memory the `len` bytes at `at` of the immediate data lie whose descriptor is
+    /// in slot `own` of a channel's request ring: what is beyond its end is at its beginning.
+    #[inline]
+    pub(crate) fn immediate_places(
+        &self,
+        channel: u32,
+        own: usize,
+        at: usize,
+        len: usize,
+    ) -> [(usize, usize); 2] {
+        const BYTES: usize = RING * size_of::<Slot>();
+        assert!(channel < self.geometry.channels && len <= BYTES);
+        let ring = self.at.request_slots + channel as usize * BYTES;
+        let begin = (own * size_of::<Slot>() + IMMEDIATE_AT + at) % BYTES;
+        let first = len.min(BYTES - begin);
+        [(ring + begin, first), (ring, len - first)]
     }
 
     /// The slots of a channel's completion ring.

@@ -128,7 +128,7 @@ impl Agent {
                 break;
             }
             let message = match self.session.next_request(channel, room) {
-                Next::Request(message) => message,
+                Next::Request(message, _) => message,
                 Next::NoRoom => {
                     self.stalled.push(channel);
                     break;

@@ -108,6 +108,7 @@ pub(crate) fn edges(block: &SocketBlock, socket: SocketId, flags: EdgeFlags) -> 
         snd_edge: block.snd.edge.load(Ordering::Acquire),
         rcv_consumed: block.rcv.done.load(Ordering::Acquire),
         flags,
+        immediate: 0,
     }
 }
 

@@ -1,16 +1,20 @@
 //! Writing to a send stream: chunks are taken when the edge first enters them,
 //! and given back when all in them is acknowledged.
 
-use super::{edges, places, said_of_written, split};
+use super::{edges, host_bits, places, said_of_written, split};
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::host::Wake;
 use longshore_hostif::{
-    BlockFlags, CHUNK, EdgeFlags, Request, STREAM_MAX, SocketBlock, SocketState,
+    BlockFlags, CHUNK, EdgeFlags, MAX_IMMEDIATE, Request, STREAM_MAX, SocketBlock, SocketState,
 };
 use longshore_ring::Locked;
 use std::io::IoSlice;
 use std::sync::atomic::Ordering;
+
+/// Bytes that were written before and are not acknowledged, behind which nothing travels with
+/// its descriptor: what is sent in a long stream is better read where it lies, in few pieces.
+const MOST_AHEAD: u64 = 16 * 1024;
 
 /// What comes after bytes that are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -351,6 +355,28 @@ impl Reserved<'_> {
         self.finish(len, if more { After::More } else { After::Nothing })
     }
 
+    /// How much of what is reserved travels with its descriptor: all, if it is little and
+    /// nothing is likely to keep it from being sent at once, or nothing.
+    fn immediate(&self) -> u16 {
+        let block = self.block;
+        let written_before = self
+            .edge
+            .saturating_sub(block.snd.done.load(Ordering::Relaxed));
+        let may_wait_for_ack = !block.flags().contains(BlockFlags::DATAGRAM)
+            && block.options.load(Ordering::Relaxed) & host_bits::NO_DELAY == 0;
+        // Where Nagle's algorithm holds it: what was written just before goes with it.
+        let most = if may_wait_for_ack {
+            MAX_IMMEDIATE as u64
+        } else {
+            MOST_AHEAD
+        };
+        if self.len <= MAX_IMMEDIATE && written_before <= most {
+            self.len as u16
+        } else {
+            0
+        }
+    }
+
     pub(super) fn finish(mut self, len: usize, after: After) -> Result<(), SocketError> {
         self.len = len.min(self.len);
         if self.len == 0 {
@@ -360,7 +386,14 @@ impl Reserved<'_> {
         self.block.snd.edge.store(edge, Ordering::Release);
         let flags = said_of_written(self.block, after == After::More);
         let mut request = edges(self.block, self.socket.id, flags);
-        if let Request::Edges { rcv_consumed, .. } = request {
+        let mut is_immediate = false;
+        if let Request::Edges {
+            rcv_consumed,
+            immediate,
+            ..
+        } = &mut request
+        {
+            let rcv_consumed = *rcv_consumed;
             self.block
                 .rcv
                 .told
@@ -371,12 +404,21 @@ impl Reserved<'_> {
                     snd_edge: edge,
                     rcv_consumed,
                 };
+            } else {
+                *immediate = self.immediate();
+                is_immediate = *immediate != 0;
             }
         }
         let (socket, len) = (self.socket, self.len as u64);
-        // The lock goes, and with it the chunks that were not needed.
-        drop(self);
-        socket.host.tell_written(&request, len)?;
+        if is_immediate {
+            // It is copied from the chunks, which stay the stream's as long as the lock is held.
+            socket.host.tell_written(&request, len)?;
+            drop(self);
+        } else {
+            // The lock goes, and with it the chunks that were not needed.
+            drop(self);
+            socket.host.tell_written(&request, len)?;
+        }
         if socket.is_within() {
             socket.host.note_under_way();
         }

@@ -11,7 +11,7 @@ use crate::link::NextHop;
 use crate::socket::{Kind, Socket};
 use longshore_frames::in_place;
 use longshore_hostif::SharedBytes;
-use longshore_hostif::adapter::{MAX_PIECES, SendStreams};
+use longshore_hostif::adapter::{Immediate, MAX_PIECES, SendStreams};
 use longshore_hostif::{DATAGRAM_HEADER, DatagramRecord, PathMtu, datagram_span};
 use longshore_wire::checksum::Partial;
 use longshore_wire::ipv4::protocol;
@@ -50,12 +50,20 @@ impl Stack {
             return Some(0);
         }
         let (index, options, local) = (socket.id.index, socket.options, socket.local);
+        let immediate = socket.immediate;
         let streams = self.sessions.get(socket.session)?.host.send.clone();
-        let (record, span) = next_record(&streams, index, at..edge)?;
+        let (record, span) = next_record(&streams, index, &immediate, at..edge)?;
         let start = at + DATAGRAM_HEADER as u64;
         let range = start..start + u64::from(record.len);
         let mut pieces = [SharedBytes::EMPTY; MAX_PIECES];
-        let count = streams.gather(index, range, &mut pieces).ok()?;
+        let came_along = streams
+            .gather_immediate(&immediate, &(at..at + span), &mut pieces)
+            .is_some();
+        let found = streams.gather_immediate(&immediate, &range, &mut pieces);
+        let count = match found {
+            Some(count) => count,
+            None => streams.gather(index, range, &mut pieces).ok()?,
+        };
         let payload = in_place(pieces.get(..count)?);
         if local.is_none() {
             self.bind_datagram(key).ok()?;
@@ -108,8 +116,12 @@ impl Stack {
             d.snd_done += span;
         }
         if let Some(s) = self.sessions.get_mut(socket.session) {
-            let counts = [&mut socket.meter.to_adapter, &mut s.host.meter.to_adapter];
-            Socket::count_payload(counts, count as u64 + 1, span);
+            if came_along {
+                socket.meter.to_adapter.payload(0, span);
+            } else {
+                let counts = [&mut socket.meter.to_adapter, &mut s.host.meter.to_adapter];
+                Socket::count_payload(counts, count as u64 + 1, span);
+            }
         }
         self.counters.datagrams_out += 1;
         Some(packets.min(MOST_SEGMENTS))
@@ -261,6 +273,7 @@ const fn most(addresses: &AddressPair) -> usize {
 fn next_record(
     streams: &SendStreams,
     index: u32,
+    immediate: &Immediate,
     part: Range<u64>,
 ) -> Option<(DatagramRecord, u64)> {
     let mut header = [0; DATAGRAM_HEADER];
@@ -268,7 +281,9 @@ fn next_record(
     if there < DATAGRAM_HEADER as u64 {
         return None;
     }
-    streams.copy_out(index, part.start, &mut header).ok()?;
+    if !streams.copy_immediate_out(immediate, part.start, &mut header) {
+        streams.copy_out(index, part.start, &mut header).ok()?;
+    }
     let record = DatagramRecord::decode(&header);
     let span = datagram_span(record.len);
     (record.len <= MOST_PAYLOAD && span <= there).then_some((record, span))

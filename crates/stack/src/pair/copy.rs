@@ -9,7 +9,7 @@ use crate::pair_end::PIECE;
 use crate::slab::Slab;
 use crate::socket::{Kind, Socket};
 use longshore_frames::in_place;
-use longshore_hostif::adapter::MAX_PIECES;
+use longshore_hostif::adapter::{Immediate, MAX_PIECES};
 use longshore_hostif::{NONE, SharedBytes};
 use longshore_tcp::Instant;
 use std::ops::Range;
@@ -24,6 +24,7 @@ impl Stack {
         let Kind::Pair(p) = &socket.kind else {
             return false;
         };
+        let immediate = socket.immediate;
         let (other, at, edge, index, session) = (
             p.other,
             p.snd_moved,
@@ -57,7 +58,7 @@ impl Stack {
             }
             len = len.min(pace.at_once());
         }
-        if !self.copy_across((session, index, at..at + len), other) {
+        if !self.copy_across((session, index, at..at + len), &immediate, other) {
             let again = self.now.after_us(AGAIN_US);
             self.move_later(key, again);
             return false;
@@ -90,14 +91,22 @@ impl Stack {
         self.sockets.arm(key);
     }
 
-    fn copy_across(&mut self, from: (u32, u32, Range<u64>), to: u32) -> bool {
+    fn copy_across(
+        &mut self,
+        from: (u32, u32, Range<u64>),
+        immediate: &Immediate,
+        to: u32,
+    ) -> bool {
         let (session, index, range) = from;
         let len = range.end - range.start;
         let Some(streams) = self.sessions.get(session).map(|s| s.host.send.clone()) else {
             return false;
         };
         let mut pieces = [SharedBytes::EMPTY; MAX_PIECES];
-        let Ok(count) = streams.gather(index, range, &mut pieces) else {
+        let found = streams.gather_immediate(immediate, &range, &mut pieces);
+        let came_along = found.is_some();
+        let found = found.ok_or(());
+        let Ok(count) = found.or_else(|()| streams.gather(index, range, &mut pieces)) else {
             self.counters.drop(EngineDrop::BadStream);
             return false;
         };
@@ -132,6 +141,10 @@ impl Stack {
             self.sessions.get_mut(session),
             sender_to(&mut self.sockets.slab, to),
         ) {
+            if came_along {
+                sender.meter.to_adapter.payload(0, len);
+                return true;
+            }
             let counts = [&mut sender.meter.to_adapter, &mut s.host.meter.to_adapter];
             Socket::count_payload(counts, count as u64, len);
         }

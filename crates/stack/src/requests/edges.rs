@@ -8,7 +8,7 @@ use crate::pair_end::{Pair, RESET};
 use crate::request_error::RequestError;
 use crate::session::Session;
 use crate::socket::{Connection, Datagram, Kind, Listening};
-use longshore_hostif::adapter::ReceiveSlab;
+use longshore_hostif::adapter::{Immediate, ReceiveSlab};
 use longshore_hostif::{EdgeFlags, STREAM_MAX};
 use longshore_tcp::Instant;
 
@@ -211,6 +211,23 @@ impl Stack {
         }
         self.sockets.touch(key);
         Ok(())
+    }
+
+    /// What came with a move of edges is looked for there, as far as it was not written before:
+    /// of that, its chunks may be another's by now.
+    #[inline]
+    pub(super) fn keep_immediate(&mut self, key: u32, immediate: &Immediate) {
+        if !immediate.is_empty()
+            && let Some(socket) = self.sockets.get_mut(key)
+        {
+            let before = match &socket.kind {
+                Kind::Stream(c) => c.tcb.snd_edge(),
+                Kind::Pair(p) => p.snd_edge,
+                Kind::Datagram(d) => d.snd_edge,
+                Kind::Listener(_) | Kind::Idle(_) => return,
+            };
+            socket.immediate = immediate.beyond(before);
+        }
     }
 
     /// What the host has written up to `edge` ends with an urgent byte.

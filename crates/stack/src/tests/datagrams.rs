@@ -132,6 +132,7 @@ impl Datagrams {
             snd_edge: self.written,
             rcv_consumed: self.read,
             flags: EdgeFlags::PUSH,
+            immediate: 0,
         })
     }
 

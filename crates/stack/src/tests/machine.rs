@@ -227,11 +227,11 @@ impl Machine {
         self.stack.tell_rest(from);
         let mut taken = 0;
         while let Some(session) = self.stack.sessions.get_mut(self.session)
-            && let Next::Request(message) = session.host.next_request(channel, 8)
+            && let Next::Request(message, immediate) = session.host.next_request(channel, 8)
         {
             taken += 1;
             let request = Request::decode(&message).expect("the program makes sense");
-            self.stack.handle_request(from, &request);
+            self.stack.handle_request(from, &request, &immediate);
         }
         if taken != 0
             && let Some(session) = self.stack.sessions.get_mut(self.session)

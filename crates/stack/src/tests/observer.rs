@@ -7,7 +7,8 @@
 
 use longshore_hostif::inventory::{Metered, Place, Sides, place_of};
 use longshore_hostif::{
-    Arena, Completion, Crossings, DESCRIPTOR_BYTES, RING, Request, SocketBlock, SocketId,
+    Arena, Completion, Crossings, DESCRIPTOR_BYTES, HostSession, RING, Request, SocketBlock,
+    SocketId,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,6 +21,9 @@ pub(super) struct Seen {
     /// Descriptors to the adapter, and to the host.
     pub(super) requests: u64,
     pub(super) completions: u64,
+    /// Slots behind those of requests, and the bytes of payload in both.
+    pub(super) data_slots: u64,
+    pub(super) immediate: u64,
     /// Batches of the latter, and words that were told beside them.
     pub(super) transfers: u64,
     /// Bytes of those words.
@@ -35,6 +39,9 @@ pub(super) struct Observer {
     before: Vec<u8>,
     now: Vec<u8>,
     pub(super) seen: Seen,
+    /// Where the first request slot is, and how many were seen, modulo 2^32.
+    first_slot: usize,
+    requested: u32,
     /// How far the streams of each socket reached, as its host said and as it was told.
     edges: BTreeMap<(u32, u32), (u64, u64)>,
     /// Words that crossed and were not counted, by the names of their parts and their own.
@@ -54,6 +61,11 @@ impl Observer {
             pages: (0..payload).step_by(PAGE).filter(is_used).collect(),
             before: vec![0; payload],
             now: vec![0; payload],
+            first_slot: (0..payload)
+                .step_by(DESCRIPTOR_BYTES)
+                .find(|at| place_of(arena.geometry(), *at).is_some_and(|p| p.part == "request"))
+                .unwrap(),
+            requested: HostSession::of(&arena).requested(0),
             arena,
             seen: Seen {
                 transfers: before.transfers,
@@ -94,8 +106,8 @@ impl Observer {
     }
 
     /// The message that is in a slot now.
-    fn message(&self, place: &Place) -> [u64; 8] {
-        let slot = &self.before[place.begins..place.begins + DESCRIPTOR_BYTES];
+    fn message(&self, begins: usize) -> [u64; 8] {
+        let slot = &self.before[begins..begins + DESCRIPTOR_BYTES];
         std::array::from_fn(|i| {
             let word: [u8; 8] = std::array::from_fn(|at| slot[i * 8 + at]);
             u64::from_ne_bytes(word)
@@ -118,19 +130,33 @@ impl Observer {
     pub(super) fn note_step(&mut self) {
         for place in self.written() {
             assert!(place.word.written.contains(Sides::HOST), "{place:?}");
-            if place.word.metered != Metered::Descriptor {
-                continue;
-            }
+        }
+    }
+
+    /// The stack has taken all requests that there are.
+    fn note_requests(&mut self) {
+        let published = HostSession::of(&self.arena).requested(0);
+        while self.requested != published {
+            let slot = self.requested as usize % RING;
+            let message = self.message(self.first_slot + slot * DESCRIPTOR_BYTES);
+            self.requested = self.requested.wrapping_add(1);
             self.seen.requests += 1;
-            match Request::decode(&self.message(&place)).unwrap() {
+            match Request::decode(&message).unwrap() {
                 Request::Edges {
-                    socket, snd_edge, ..
-                }
-                | Request::Close {
-                    socket, snd_edge, ..
+                    socket,
+                    snd_edge,
+                    immediate,
+                    ..
                 } => {
+                    let slots = immediate.saturating_sub(32).div_ceil(64);
+                    self.requested = self.requested.wrapping_add(slots.into());
+                    self.seen.data_slots += u64::from(slots);
+                    self.seen.immediate += u64::from(immediate);
                     self.reach(socket, snd_edge, 0);
                 }
+                Request::Close {
+                    socket, snd_edge, ..
+                } => self.reach(socket, snd_edge, 0),
                 _ => {}
             }
         }
@@ -139,7 +165,7 @@ impl Observer {
     fn note_completion(&mut self, place: &Place) {
         self.seen.completions += 1;
         if let Completion::Edges { socket, edges } =
-            Completion::decode(&self.message(place)).unwrap()
+            Completion::decode(&self.message(place.begins)).unwrap()
         {
             self.reach(socket, 0, edges.rcv_edge);
         }
@@ -148,6 +174,7 @@ impl Observer {
     /// The stack has had a turn.
     pub(super) fn note_turn(&mut self) {
         let all = self.written();
+        self.note_requests();
         // A block that is begun is written whole, at once.
         let begun: BTreeSet<usize> = all
             .iter()

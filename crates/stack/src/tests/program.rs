@@ -8,7 +8,7 @@ use super::datagrams::{self, Arrived, Datagrams};
 use super::streams::{append, copy_out, give_back};
 use longshore_hostif::{
     ACCEPT_RECORD, AcceptRecord, Arena, BlockFlags, Completion, EdgeFlags, Edges, HostChannel,
-    OpenFlags, Request, SocketId, SocketKind, SocketState,
+    MAX_IMMEDIATE, OpenFlags, Request, SocketId, SocketKind, SocketState,
 };
 use longshore_ring::Doorbell;
 use longshore_tcp::Instant;
@@ -370,6 +370,7 @@ impl Program {
                 snd_edge: 0,
                 rcv_consumed: self.accepted * record_len,
                 flags: EdgeFlags::empty(),
+                immediate: 0,
             });
             let index = record.socket.index;
             let block = self.arena.block(index);
@@ -503,8 +504,11 @@ impl Program {
         let in_flight = talk.written - talk.edges.snd_acked;
         let room = SEND_BUFFER.saturating_sub(in_flight);
         let len = room.min(talk.plan.out - talk.written).min(talk.plan.piece);
+        let before = talk.written;
         if len != 0 && self.write_bytes(talk, len) {
-            self.edges(talk, EdgeFlags::PUSH);
+            let written = (talk.written - before) as usize;
+            let immediate = if written <= MAX_IMMEDIATE { written } else { 0 };
+            self.edges_with(talk, EdgeFlags::PUSH, immediate as u16);
         }
         if talk.written == talk.plan.out && !talk.shut {
             talk.shut = true;
@@ -526,11 +530,16 @@ impl Program {
     }
 
     fn edges(&mut self, talk: &Talk, flags: EdgeFlags) {
+        self.edges_with(talk, flags, 0);
+    }
+
+    fn edges_with(&mut self, talk: &Talk, flags: EdgeFlags, immediate: u16) {
         self.put(Request::Edges {
             socket: talk.socket,
             snd_edge: talk.written,
             rcv_consumed: talk.read,
             flags,
+            immediate,
         });
     }
 

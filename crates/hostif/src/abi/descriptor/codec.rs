@@ -3,7 +3,7 @@
 use super::{
     BadDescriptor, Completion, EdgeFlags, Edges, OpenFlags, OptionName, Query, Request, SocketKind,
 };
-use crate::abi::{Address, SocketId};
+use crate::abi::{Address, MAX_IMMEDIATE, SocketId};
 use longshore_ring::spsc::Message;
 
 mod kind {
@@ -70,6 +70,16 @@ impl Fields<'_> {
 }
 
 impl Request {
+    /// How many bytes of immediate data a message says that it has, if it may have so many.
+    #[inline]
+    pub(crate) fn immediate_in(m: &Message) -> Option<u16> {
+        let f = Fields(m);
+        match f.kind() {
+            kind::EDGES => (f.tag() as usize <= MAX_IMMEDIATE).then_some(f.tag() as u16),
+            _ => Some(0),
+        }
+    }
+
     /// The socket it is about.
     pub fn socket(&self) -> SocketId {
         match *self {
@@ -125,6 +135,15 @@ impl Request {
             | Self::Owner { socket, .. }
             | Self::Subscribe { socket }
             | Self::Unsubscribe { socket } => *socket = other,
+        }
+        self
+    }
+
+    /// The same, if it has immediate data, without.
+    #[must_use]
+    pub fn without_immediate(mut self) -> Self {
+        if let Self::Edges { immediate, .. } = &mut self {
+            *immediate = 0;
         }
         self
     }
@@ -213,7 +232,10 @@ impl Request {
             Self::Subscribe { .. } => (kind::SUBSCRIBE, 0),
             Self::Unsubscribe { .. } => (kind::UNSUBSCRIBE, 0),
         };
-        let (tag, waiter) = self.asked().unwrap_or_default();
+        let (tag, waiter) = match *self {
+            Self::Edges { immediate, .. } => (immediate.into(), None),
+            _ => self.asked().unwrap_or_default(),
+        };
         m[0] = word0(kind, flags, waiter, tag);
         m[1] = word1(self.socket());
         m
@@ -262,6 +284,7 @@ impl Request {
                 snd_edge: m[2],
                 rcv_consumed: m[3],
                 flags: f.edge_flags(),
+                immediate: Self::immediate_in(m).ok_or(f.bad("immediate"))?,
             },
             kind::URGENT => Self::Urgent {
                 socket,

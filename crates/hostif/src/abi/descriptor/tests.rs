@@ -50,13 +50,14 @@ fn request() -> impl Strategy<Value = Request> {
                 peer,
             }
         }),
-        (socket(), any::<(u64, u64, u8)>()).prop_map(
-            |(socket, (snd_edge, rcv_consumed, flags))| {
+        (socket(), any::<(u64, u64, u8)>(), 0..=crate::MAX_IMMEDIATE).prop_map(
+            |(socket, (snd_edge, rcv_consumed, flags), immediate)| {
                 Request::Edges {
                     socket,
                     snd_edge,
                     rcv_consumed,
                     flags: EdgeFlags::from_bits_retain(flags),
+                    immediate: immediate as u16,
                 }
             }
         ),

@@ -220,6 +220,7 @@ impl Guest {
             snd_edge: snd,
             rcv_consumed: rcv,
             flags: EdgeFlags::PUSH,
+            immediate: 0,
         };
         self.put(&request, until)
     }

@@ -72,6 +72,7 @@ fn request(random: &mut Random, sockets: &[SocketId]) -> Request {
             snd_edge: edge,
             rcv_consumed: consumed,
             flags: EdgeFlags::from_bits_retain(random.next() as u8),
+            immediate: 0,
         },
         6 => Request::Urgent {
             socket,

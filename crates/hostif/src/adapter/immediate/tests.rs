@@ -1,0 +1,228 @@
+//! What is put with immediate data is what is taken, wherever in the ring it lies.
+
+use super::*;
+use crate::abi::{EdgeFlags, MAX_IMMEDIATE, OpenFlags, RING, Request, SocketId, SocketKind};
+use crate::adapter::session::small;
+use crate::adapter::{AdapterSession, MAX_PIECES, Next};
+use crate::host::{HostChannel, HostSession};
+use longshore_ring::Doorbell;
+use std::sync::Arc;
+
+const CHANNEL: u16 = 3;
+
+struct Both {
+    adapter: AdapterSession,
+    session: HostSession,
+    channel: HostChannel,
+    doorbell: Doorbell,
+    socket: SocketId,
+    edge: u64,
+}
+
+fn byte(at: u64) -> u8 {
+    (at * 7 % 251) as u8
+}
+
+impl Both {
+    fn new() -> Self {
+        let mut adapter = small();
+        adapter.open_channel(CHANNEL);
+        let session = HostSession::of(adapter.arena());
+        let channel = HostChannel::new(Arc::clone(adapter.arena()), CHANNEL.into());
+        let opened = session.open_block(CHANNEL.into(), SocketKind::Stream, OpenFlags::empty());
+        Self {
+            socket: opened.unwrap().unwrap(),
+            adapter,
+            session,
+            channel,
+            doorbell: Doorbell::new().unwrap(),
+            edge: 0,
+        }
+    }
+
+    /// Writes so many bytes, and says so with as much of it as immediate data.
+    fn write(&mut self, len: usize, immediate: usize) {
+        let bytes: Vec<u8> = (self.edge..self.edge + len as u64).map(byte).collect();
+        assert_eq!(self.session.append(self.socket.index, &bytes), Ok(len));
+        self.edge += len as u64;
+        self.say(immediate);
+    }
+
+    fn say(&mut self, immediate: usize) {
+        let edges = Request::Edges {
+            socket: self.socket,
+            snd_edge: self.edge,
+            rcv_consumed: 0,
+            flags: EdgeFlags::PUSH,
+            immediate: immediate as u16,
+        };
+        self.channel.put(&edges).unwrap();
+        self.channel.publish(&self.doorbell, false);
+    }
+
+    fn next(&mut self) -> Option<(Request, Immediate)> {
+        match self.adapter.next_request(CHANNEL, 8) {
+            Next::Request(message, immediate) => {
+                Some((Request::decode(&message).unwrap(), immediate))
+            }
+            Next::Nothing => None,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Takes the next request, which has just the last `len` bytes.
+    fn expect(&mut self, len: usize) -> Immediate {
+        let (request, immediate) = self.next().expect("it was put");
+        let Request::Edges {
+            snd_edge,
+            immediate: said,
+            ..
+        } = request
+        else {
+            panic!("{request:?}")
+        };
+        assert_eq!((snd_edge, usize::from(said)), (self.edge, len));
+        let from = self.edge - len as u64;
+        if len == 0 {
+            assert!(immediate.is_empty());
+            return immediate;
+        }
+        assert_eq!((immediate.start, immediate.end), (from, self.edge));
+        self.compare(&immediate, from..self.edge);
+        immediate
+    }
+
+    fn compare(&self, immediate: &Immediate, range: Range<u64>) {
+        let mut got = vec![0; (range.end - range.start) as usize];
+        let send = &self.adapter.send;
+        assert!(send.copy_immediate_out(immediate, range.start, &mut got));
+        assert!(got.into_iter().eq(range.map(byte)));
+    }
+
+    fn finds(&self, immediate: &Immediate, range: &Range<u64>) -> bool {
+        let mut out = [SharedBytes::EMPTY; MAX_PIECES];
+        let found = self
+            .adapter
+            .send
+            .gather_immediate(immediate, range, &mut out);
+        found.is_some()
+    }
+
+    fn give_back(&mut self) {
+        self.adapter.note_requests(CHANNEL, 1);
+        assert!(!self.adapter.release_requests(true));
+        self.session
+            .acknowledge(self.socket.index, self.edge)
+            .unwrap();
+    }
+}
+
+#[test]
+fn what_is_put_with_a_descriptor_is_taken_with_it() {
+    let mut both = Both::new();
+    // Some lie across the ring's end, some across the end of a chunk.
+    for round in 0..4 * RING / 10 {
+        let len = 1 + round * 37 % MAX_IMMEDIATE;
+        both.write(len, len);
+        let whole = both.expect(len);
+        // Parts of it, as segments have them, and what lies beyond an edge.
+        let (start, end) = (whole.start, whole.end);
+        both.compare(&whole, start + len as u64 / 2..end);
+        let rest = whole.beyond(start + len as u64 / 3);
+        both.compare(&rest, start + len as u64 / 3..end);
+        assert!(whole.beyond(end).is_empty() && whole.beyond(0) == whole);
+        for range in [start..end + 1, start.saturating_sub(1)..end + 1] {
+            assert!(!both.finds(&whole, &range));
+        }
+        assert!(both.finds(&whole, &(start..end)));
+        both.give_back();
+        assert!(!both.finds(&whole, &(start..end)));
+    }
+}
+
+#[test]
+fn writes_that_were_not_fetched_are_one() {
+    let mut both = Both::new();
+    both.write(700, 700);
+    both.write(20, 20);
+    both.say(0);
+    both.write(592, 592);
+    both.expect(1312);
+    assert_eq!(both.next(), None);
+    both.give_back();
+    // What is too much for one is read where it lies, and one that was fetched stays.
+    both.write(700, 700);
+    both.write(613, 613);
+    both.expect(0);
+    both.write(33, 33);
+    both.expect(33);
+    both.write(40, 40);
+    both.expect(40);
+}
+
+#[test]
+fn transfers_and_slots_are_metered() {
+    let mut both = Both::new();
+    both.write(64, 64);
+    both.expect(64);
+    both.give_back();
+    let crossed = both.adapter.meter.to_adapter;
+    assert_eq!(
+        (crossed.transfers, crossed.bytes, crossed.descriptors),
+        (1, 128, 1)
+    );
+}
+
+#[test]
+fn data_leaves_half_of_the_ring_to_descriptors() {
+    let mut both = Both::new();
+    let other = Request::Subscribe {
+        socket: both.socket,
+    };
+    let mut with_data = 0;
+    for _ in 0..40 {
+        both.write(MAX_IMMEDIATE, MAX_IMMEDIATE);
+        both.channel.put(&other).unwrap();
+        both.channel.publish(&both.doorbell, false);
+    }
+    while let Some((request, immediate)) = both.next() {
+        let is_write = matches!(request, Request::Edges { .. });
+        with_data += u32::from(is_write && !immediate.is_empty());
+    }
+    assert_eq!(with_data, 23);
+}
+
+#[test]
+fn the_data_of_a_process_that_is_gone_is_not_read() {
+    let mut both = Both::new();
+    both.write(100, 100);
+    let immediate = both.expect(100);
+    both.adapter.close_channel(CHANNEL);
+    let mut out = [0; 100];
+    let send = &both.adapter.send;
+    assert!(!send.copy_immediate_out(&immediate, 0, &mut out));
+}
+
+#[test]
+fn more_data_than_was_published_breaks_the_ring() {
+    let mut both = Both::new();
+    both.write(10, 10);
+    let slot = both
+        .adapter
+        .arena()
+        .immediate_places(CHANNEL.into(), 0, 0, 1)[0]
+        .0
+        - 28;
+    let memory = both.adapter.arena().memory();
+    memory.write(slot, &33u32.to_ne_bytes());
+    assert_eq!(both.adapter.next_request(CHANNEL, 8), Next::Broken);
+
+    let mut both = Both::new();
+    both.write(10, 10);
+    let memory = both.adapter.arena().memory();
+    memory.write(slot, &(MAX_IMMEDIATE as u32 + 1).to_ne_bytes());
+    let Next::Request(message, immediate) = both.adapter.next_request(CHANNEL, 8) else {
+        panic!("it is a descriptor, if a bad one")
+    };
+    assert!(Request::decode(&message).is_err() && immediate.is_empty());
+}
