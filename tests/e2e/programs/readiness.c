@@ -93,6 +93,30 @@ static void edge_out(void) {
   }
 }
 
+/* A write that takes less than it was given says that there is no room left: who does not
+ * ask once more for EAGAIN is told of room all the same. */
+static void edge_out_after_a_part(void) {
+  for (int how = 0; how < 4; how++)
+    EACH_PAIR(mine, far) {
+      static char big[32 << 20];
+      struct iovec v[] = {{big, 1 << 20}, {big, sizeof big - (1 << 20)}};
+      struct msghdr m = {.msg_iov = v, .msg_iovlen = 2};
+      nonblocking(mine);
+      int ep = epoll_with(mine, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET);
+      IS(says(ep, mine, 10000), EPOLLOUT);
+      ssize_t wrote = SYS(how == 0   ? write(mine, big, sizeof big)
+                          : how == 1 ? writev(mine, v, 2)
+                          : how == 2 ? sendmsg(mine, &m, 0)
+                                     : send(mine, big, sizeof big, MSG_MORE));
+      OK(wrote > 0 && wrote < (ssize_t)sizeof big);
+      static char sink[1 << 20];
+      for (ssize_t left = wrote; left > 0;)
+        left -= SYS(read(far, sink, sizeof sink));
+      IS(says(ep, mine, 5000), EPOLLOUT);
+      close(ep);
+    }
+}
+
 static void edge_tells_what_was_there_before(void) {
   EACH_PAIR(mine, far) {
     send_all(far, "early", 5);
@@ -917,6 +941,7 @@ const struct check CHECKS[] = {
     {"level_out", level_out},
     {"edge", edge},
     {"edge_out", edge_out},
+    {"edge_out_after_a_part", edge_out_after_a_part},
     {"edge_tells_what_was_there_before", edge_tells_what_was_there_before},
     {"edge_again_after_modify", edge_again_after_modify},
     {"oneshot", oneshot},

@@ -241,7 +241,19 @@ impl Socket {
             }
         }
         reserved.finish(written, after)?;
+        if written < total {
+            self.expect_room();
+        }
         Ok(written)
+    }
+
+    /// Less was written than was to be: whoever takes that for the end of the room, and waits
+    /// for EPOLLOUT with EPOLLET, is told when there is some.
+    fn expect_room(&self) {
+        let is_there = super::want_room(self.block());
+        if is_there && let Ok(mut hub) = self.host.hub.enter() {
+            hub.moved_by_us(&self.host.session, self.id.index);
+        }
     }
 }
 
