@@ -364,3 +364,26 @@ fn a_listener_that_closes_resets_those_that_are_half_open() {
     assert_eq!(reset.seq, answer.seq.add(1));
     assert_eq!(world.stat().tcp["half_open"], 0);
 }
+
+#[test]
+fn a_connection_between_own_sockets_leaves_half_open_ones_counted() {
+    let mut world = World::new();
+    let mut host = Host::new(&world.path.clone());
+    let listener = host.open(SocketKind::Stream);
+    host.bind(listener, "0.0.0.0:80".parse().unwrap()).unwrap();
+    assert_eq!(host.listen(listener), 0);
+    let client: Client = (Ipv4Addr::new(192, 0, 2, 1), 5000);
+    let first = syn(client);
+    world.send(client, &first, &[]);
+    let answer = world.receive(client, |h, _| h.flags == SYN | ACK);
+    let own = host.open(SocketKind::Stream);
+    assert_eq!(host.connect(own, "10.0.0.1:80".parse().unwrap()), 0);
+    host.accept(listener);
+    assert_eq!(world.stat().tcp["half_open"], 1);
+    world.send(client, &ack_of(&first, &answer), &[]);
+    let record = host.accept(listener);
+    assert_eq!(record.peer.get(), Some("192.0.2.1:5000".parse().unwrap()));
+    let stat = world.stat();
+    assert_eq!(stat.tcp["half_open"], 0);
+    assert_eq!(stat.engine["contained_panics"], 0, "all is counted right");
+}
