@@ -4,7 +4,9 @@
 # and beside those of the last time they were written down.
 # Counts, not times: they repeat, whatever else the machine does.
 #
-#   bench-instructions.sh            count, show, and fail if a part has become dearer
+#   bench-instructions.sh            count, show, and fail if a part has become dearer, or
+#                                    a turn beside a thousand sessions takes more than 1.2
+#                                    times what it takes with one
 #   bench-instructions.sh --keep     count, show, and write the counts down
 #
 # What is written down is crates/engine/benches/instructions.csv, a line for each
@@ -79,6 +81,12 @@ awk -F, -v comparable="$comparable" '
     for (name in kept)
       if (!(name in seen))
         faults = faults "  " name " was not counted\n"
+    # What is done for one session must not cost more for there being others.
+    for (name in seen) {
+      alone = name
+      if (sub(/_beside_a_thousand_sessions$/, "", alone) && n[name] > 1.2 * n[alone])
+        faults = faults sprintf("  %s: %d, more than 1.2 times the %d alone\n", name, n[name], n[alone])
+    }
     whole = n["whole_turn.data_segment"] - n["whole_turn.nothing"]
     if (whole > 0)
       printf "\na turn with a data segment beyond one without, copy and checksum included: %d\n", whole
