@@ -64,6 +64,13 @@ NEEDED=(
   "packetdrill bison                        bison"
   "packetdrill flex                         flex"
   "packetdrill chrt                         util-linux"
+  # make peers
+  "peers       ip                           iproute2"
+  "peers       pasta                        passt"
+  "peers       slirp4netns                  slirp4netns"
+  "peers       runsc                        runsc"
+  "peers       socat                        socat"
+  "peers       setpriv                      util-linux"
   # make compat
   "compat      gcc                          gcc"
   "compat      make                         make"
