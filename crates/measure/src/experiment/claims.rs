@@ -101,7 +101,8 @@ const HEAD: &str = "\
 
 `make claims` writes this from the JSON of the experiments, and fails if a claim that held no
 longer does. Counts of instructions and of transfers are exact; those of transfers are of the
-fetch in the middle.
+fetch in the middle. Rows of `sweep` and `cpu` compare times; `make claims-times` measures them, on
+a quiet machine.
 
 | paper | claim | there | here | | command |
 | --- | --- | --- | --- | --- | --- |
