@@ -36,6 +36,19 @@ impl<'a> SharedBytes<'a> {
         self.len != 0 && self.base.wrapping_add(self.len) == next.base
     }
 
+    /// These and those that follow them, as one.
+    ///
+    /// # Panics
+    /// If they do not.
+    #[must_use]
+    pub fn joined_with(&self, next: &Self) -> Self {
+        assert!(self.are_followed_by(next));
+        Self {
+            len: self.len + next.len,
+            ..*self
+        }
+    }
+
     /// The `len` bytes at `base`.
     ///
     /// # Safety

@@ -5,7 +5,8 @@
 //! both sides may use ([`FreeList`]), the words on which one side sleeps until the other
 //! wakes it ([`Waiter`]), a lock that survives the death of its holder ([`SharedLock`]),
 //! the eventfd that wakes the adapter ([`Doorbell`]), the signaller of the host's
-//! eventfds ([`EventfdSignaler`]), and the sections in which a thread runs no signal
+//! eventfds ([`EventfdSignaler`]), files that are sent from where the kernel has them
+//! ([`MappedFile`]), and the sections in which a thread runs no signal
 //! handler ([`Section`]).
 //!
 //! This crate does not know what the messages mean; `hostif` does. The other side may
@@ -20,6 +21,7 @@ mod eventfd_signaler;
 mod freelist;
 mod futex;
 mod lock;
+mod mapped_file;
 mod peer;
 mod section;
 mod shm;
@@ -36,7 +38,10 @@ pub use futex::Woken;
 #[cfg(loom)]
 pub use lock::die;
 pub use lock::{Locked, Offer, Reentered, SharedLock, forget_thread_id};
-pub use peer::{PeerCredentials, peer_credentials, peer_pidfd, refuse_descriptors};
+pub use mapped_file::MappedFile;
+pub use peer::{
+    PeerCredentials, accept_descriptors, peer_credentials, peer_pidfd, refuse_descriptors,
+};
 pub use section::{
     INFO_BYTES, Section, interruptible, past_call, poll_unless_interrupted, section,
 };

@@ -83,14 +83,27 @@ pub fn peer_pidfd(socket: impl AsFd) -> Result<OwnedFd, Errno> {
 /// # Errors
 /// The kernel's: NOPROTOOPT before Linux 6.16.
 pub fn refuse_descriptors(socket: impl AsFd) -> Result<(), Errno> {
-    let off: libc::c_int = 0;
+    pass_descriptors(socket, false)
+}
+
+/// From now on a process may send descriptors to this Unix socket, though the one that it was
+/// accepted from refuses them.
+///
+/// # Errors
+/// As [`refuse_descriptors`].
+pub fn accept_descriptors(socket: impl AsFd) -> Result<(), Errno> {
+    pass_descriptors(socket, true)
+}
+
+fn pass_descriptors(socket: impl AsFd, pass: bool) -> Result<(), Errno> {
+    let value = libc::c_int::from(pass);
     // SAFETY: a number and its length.
     let failed = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
             libc::SOL_SOCKET,
             SO_PASSRIGHTS,
-            (&raw const off).cast(),
+            (&raw const value).cast(),
             size_of::<libc::c_int>() as libc::socklen_t,
         )
     };

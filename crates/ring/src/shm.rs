@@ -2,7 +2,7 @@
 
 mod pages;
 
-use crate::SharedBytes;
+use crate::{MappedFile, SharedBytes};
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
@@ -278,6 +278,29 @@ impl SharedMemory {
         unsafe {
             std::ptr::copy_nonoverlapping(self.base.as_ptr().add(offset), to.as_mut_ptr(), to.len())
         }
+    }
+
+    /// Copies `len` bytes from `offset` to `at` of another memory. Panics if they lie outside
+    /// of either.
+    pub fn copy_to(&self, offset: usize, len: usize, to: &Self, at: usize) {
+        assert!(offset <= self.len && len <= self.len - offset);
+        assert!(at <= to.len && len <= to.len - at);
+        // SAFETY: in bounds by the lines above; they may be the same memory. A race with
+        // another side only changes the bytes that are copied.
+        unsafe {
+            let from = self.base.as_ptr().add(offset);
+            std::ptr::copy(from, to.base.as_ptr().add(at), len);
+        }
+    }
+
+    /// Reads `len` bytes of a file, from `at` on, to `offset` of memory that no other process
+    /// has; zeros where the file has none. Panics if they do not fit.
+    pub fn read_file(&self, file: &MappedFile, at: u64, offset: usize, len: usize) {
+        assert!(offset <= self.len && len <= self.len - offset);
+        // SAFETY: in bounds by the line above; nobody else has the memory, and what was given
+        // of it before is only read by copies.
+        let to = unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().add(offset), len) };
+        file.read(at, to);
     }
 
     /// The `len` bytes at `offset`, to be read in place. Panics if they lie outside.
