@@ -36,6 +36,10 @@ pub enum PortError {
         /// The error in it.
         reason: &'static str,
     },
+    /// The kernel could not read the payload; nothing was sent
+    /// ([`crate::Capabilities::passes_payload`]).
+    #[error("the payload of the frame cannot be read")]
+    Unreadable,
     /// The other end is gone, or the interface was taken down or removed.
     #[error("the port's other end is gone")]
     Down,

@@ -81,6 +81,10 @@ pub struct Capabilities {
     pub mtu: usize,
     /// The port completes transport checksums of sent frames ([`TxFrame::checksum`]).
     pub tx_checksum: bool,
+    /// The port gives payload of more than 512 bytes to the kernel without touching it, if the
+    /// checksum is left to it: the bytes may be such that an access would be a fault, and then
+    /// [`Port::send`] fails with [`PortError::Unreadable`].
+    pub passes_payload: bool,
     /// The port may deliver frames with a checksum that need not be verified
     /// ([`RxChecksum::Valid`], [`RxChecksum::Partial`]).
     pub rx_checksum: bool,
@@ -126,6 +130,7 @@ impl Capabilities {
     pub fn without_offloads(self) -> Self {
         Capabilities {
             tx_checksum: false,
+            passes_payload: false,
             rx_checksum: false,
             tso4: false,
             tso6: false,

@@ -50,6 +50,8 @@ pub enum CaptureError {
 /// A port whose frames are recorded.
 pub struct CapturePort<P, W: Write> {
     inner: P,
+    /// Its capabilities, as they are with capturing.
+    shown: Capabilities,
     /// `None` once writing has failed.
     writer: Option<PcapNgWriter<BufWriter<W>>>,
     failed: Option<PcapError>,
@@ -57,6 +59,14 @@ pub struct CapturePort<P, W: Write> {
     snap_len: usize,
     recorded: u64,
     scratch: Vec<u8>,
+}
+
+/// The capabilities with capturing: payload is looked at here.
+fn shown(under: &Capabilities) -> Capabilities {
+    Capabilities {
+        passes_payload: false,
+        ..*under
+    }
 }
 
 impl<P: fmt::Debug, W: Write> fmt::Debug for CapturePort<P, W> {
@@ -116,6 +126,7 @@ impl<P: Port, W: Write> CapturePort<P, W> {
             .write_pcapng_block(interface)
             .map_err(CaptureError::Write)?;
         Ok(CapturePort {
+            shown: shown(inner.capabilities()),
             inner,
             writer: Some(writer),
             failed: None,
@@ -168,7 +179,7 @@ impl<P: Port, W: Write> CapturePort<P, W> {
 
 impl<P: Port, W: Write + Send> Port for CapturePort<P, W> {
     fn capabilities(&self) -> &Capabilities {
-        self.inner.capabilities()
+        &self.shown
     }
 
     fn recv_scatter(&mut self, parts: &mut [IoSliceMut<'_>]) -> Result<Option<RxMeta>, PortError> {
@@ -240,7 +251,9 @@ impl<P: Port, W: Write + Send> Port for CapturePort<P, W> {
     }
 
     fn take_news(&mut self) -> bool {
-        self.inner.take_news()
+        let changed = self.inner.take_news();
+        self.shown = shown(self.inner.capabilities());
+        changed
     }
 
     fn link_has_returned(&mut self) -> bool {

@@ -50,6 +50,7 @@ mod tests {
         link: LinkKind::Ip,
         mtu: 1500,
         tx_checksum: true,
+        passes_payload: false,
         rx_checksum: true,
         tso4: true,
         tso6: true,

@@ -111,6 +111,7 @@ pub struct FaultPort<P> {
 fn shown(under: &Capabilities) -> Capabilities {
     Capabilities {
         tx_checksum: true,
+        passes_payload: false,
         rx_checksum: false,
         tso4: true,
         tso6: true,

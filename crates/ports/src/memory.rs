@@ -79,6 +79,7 @@ impl MemoryPort {
             link,
             mtu: config.mtu,
             tx_checksum: true,
+            passes_payload: false,
             rx_checksum: true,
             tso4: true,
             tso6: true,

@@ -221,6 +221,7 @@ impl PacketPort {
             Errno::INVAL => Err(PortError::BadOffload {
                 reason: "the kernel does not take this frame with this offload",
             }),
+            Errno::FAULT => Err(PortError::Unreadable),
             errno => Err(PortError::Os {
                 operation: "writing a frame",
                 errno,

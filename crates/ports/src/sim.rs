@@ -235,6 +235,7 @@ fn capabilities(config: &SimConfig, end: u8) -> Capabilities {
         link: LinkKind::Ethernet { mac: mac_of(end) },
         mtu: config.mtu,
         tx_checksum: true,
+        passes_payload: false,
         rx_checksum: false,
         tso4: true,
         tso6: true,

@@ -62,6 +62,7 @@ impl Tap {
             link: LinkKind::Ethernet { mac: opened.mac },
             mtu: opened.mtu,
             tx_checksum: offloads,
+            passes_payload: offloads,
             rx_checksum: offloads,
             tso4: has(sys::TUN_F_TSO4),
             tso6: has(sys::TUN_F_TSO6),
@@ -201,6 +202,7 @@ impl Port for Tap {
                 Err(Errno::INVAL) => Err(PortError::BadOffload {
                     reason: "the kernel does not take this frame with this offload",
                 }),
+                Err(Errno::FAULT) => Err(PortError::Unreadable),
                 Err(Errno::BADFD | Errno::NODEV) => Err(PortError::Down),
                 Err(errno) => Err(PortError::Os {
                     operation: "writing a frame",

@@ -177,6 +177,7 @@ impl Interface {
             link: self.link,
             mtu: self.mtu,
             tx_checksum: true,
+            passes_payload: true,
             rx_checksum: true,
             tso4: true,
             tso6: true,

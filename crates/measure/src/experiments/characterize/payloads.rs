@@ -106,6 +106,7 @@ impl Wire {
                 link: LinkKind::Ip,
                 mtu: MTU,
                 tx_checksum: true,
+                passes_payload: false,
                 rx_checksum: true,
                 tso4: true,
                 tso6: true,
