@@ -107,7 +107,10 @@ impl Engine {
     fn wants_maintenance(&self, key: u32, host: &AdapterSession) -> bool {
         let session = self.sessions.get(key);
         session.is_some_and(|s| {
-            !s.is_in_use() || s.may_have_reservations() || s.reclaim.is_wanted(host)
+            !s.is_in_use()
+                || s.may_have_reservations()
+                || s.reclaim.is_wanted(host)
+                || host.has_files()
         })
     }
 
@@ -181,6 +184,12 @@ impl Engine {
         let changes = |s: &Session| !s.is_in_use() || s.processes.is_forking();
         if self.sessions.iter().any(|(_, s)| changes(s)) {
             self.maintenance_at = Instant(self.stack.now().0 + SOON);
+        }
+        let now = self.stack.now();
+        for (_, half) in self.stack.sessions.iter_mut() {
+            for file in half.host.look_at_files(now.0) {
+                self.attach.disposal.take(file);
+            }
         }
         if let Some(at) = self.reclaim_memory() {
             self.maintenance_at = self.maintenance_at.min(at);

@@ -80,6 +80,95 @@ fn a_descriptor_that_is_slow_to_close_holds_up_nobody() {
     }
 }
 
+/// The answer to a file that is handed over.
+fn hand_over(connection: impl AsFd, fd: impl AsFd) -> rustix::io::Result<Message> {
+    send_with(&connection, &Message::File { ask: 7 }, fd)?;
+    Ok(receive(connection.as_fd()).unwrap().0)
+}
+
+/// A file that may be handed over.
+fn file() -> std::fs::File {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(&[7; 10_000]).unwrap();
+    file
+}
+
+#[test]
+fn a_file_is_taken_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, _wire) = sleepy(dir.path());
+    let mut innocent = Host::new(&engine.path);
+    let host = Host::new(&engine.path);
+    let refused = Ok(Message::Refused(Refusal::NoResources));
+    let (reader, _writer) = rustix::pipe::pipe().unwrap();
+    assert_eq!(hand_over(&host.connection, &reader), refused);
+    let directory = std::fs::File::open("/").unwrap();
+    assert_eq!(hand_over(&host.connection, &directory), refused);
+    send_as(
+        &Versions::OURS,
+        host.connection.as_fd(),
+        &Message::File { ask: 1 },
+        &[],
+    )
+    .unwrap();
+    assert_eq!(
+        receive(host.connection.as_fd()).unwrap().0,
+        Message::Refused(Refusal::NoResources)
+    );
+    // It is nobody's who has no session; one that is not accepted yet may not even send it.
+    let silent = hand_over(dial(&engine.path).unwrap(), file());
+    assert!(
+        silent == refused || silent == Err(rustix::io::Errno::PERM),
+        "{silent:?}"
+    );
+    let taken = Ok(Message::File { ask: 7 });
+    for _ in 0..32 {
+        assert_eq!(hand_over(&host.connection, file()), taken);
+    }
+    assert_eq!(hand_over(&host.connection, file()), refused);
+    // One that is slow to close holds up nobody but those who hand files over.
+    let (_listener, stream) = slow_to_close();
+    send_with(&host.connection, &Message::File { ask: 2 }, &stream).unwrap();
+    drop(stream);
+    let began = Instant::now();
+    let joined = Host::new(&engine.path);
+    let socket = innocent.open(longshore_hostif::SocketKind::Stream);
+    assert_eq!(innocent.connect(socket, "10.9.9.9:1".parse().unwrap()), 101);
+    assert!(
+        began.elapsed() < Duration::from_secs(8),
+        "{:?}",
+        began.elapsed()
+    );
+    drop(joined);
+}
+
+#[test]
+fn a_file_of_another_user_is_refused() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(dir.path(), open_to_all()).unwrap();
+    let (config, _other) = alone(dir.path());
+    let path = config.socket.clone();
+    let engine = run_with(config, |_| {
+        std::fs::set_permissions(&path, open_to_all()).unwrap();
+    });
+    let path = engine.path.clone();
+    let stranger = move || {
+        rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_534)).unwrap();
+        let host = Host::new(&path);
+        assert!(!host.arena.takes_files());
+        let answer = hand_over(&host.connection, file());
+        let refused = Ok(Message::Refused(Refusal::NoResources));
+        // Before Linux 6.16 the descriptor is closed unseen.
+        let cannot = Err(rustix::io::Errno::PERM);
+        assert!(answer == refused || answer == cannot, "{answer:?}");
+    };
+    std::thread::spawn(stranger).join().unwrap();
+    assert!(Host::new(&engine.path).arena.takes_files());
+}
+
 #[test]
 fn a_channel_cannot_be_claimed_for_somebody_elses_process() {
     if !rustix::process::geteuid().is_root() {
@@ -194,7 +283,11 @@ fn programs_of_other_releases_are_served_if_they_speak_our_version() {
         panic!("{answer:?}");
     };
     let arena = Arena::open(fds.swap_remove(0), geometry).unwrap();
-    assert_eq!(arena.agreed(), Agreed::OURS);
+    let agreed = Agreed {
+        features: Features::FILES,
+        ..Agreed::OURS
+    };
+    assert_eq!(arena.agreed(), agreed);
     let refused = Message::Refused(Refusal::Version);
     for message in [&wanted, &join] {
         let (_, answer, _) = ask(ours.newest + 1, ours.newest + 2, message);

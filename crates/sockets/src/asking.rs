@@ -116,6 +116,13 @@ impl Host {
         .map(drop)
     }
 
+    /// Hands a file over, of which ranges may be sent if the engine takes it.
+    pub(crate) fn offer_file(&self, file: BorrowedFd<'_>) {
+        let ask = mark();
+        let is_answer = |m: &Message| matches!(m, Message::File { ask: theirs } if *theirs == ask);
+        self.ask_with(&Message::File { ask }, &[file], is_answer);
+    }
+
     /// Asks, and waits for the answer. A signal handler that interrupts this thread while it
     /// does so gets none.
     fn ask(
@@ -123,9 +130,19 @@ impl Host {
         question: &Message,
         is_answer: impl Fn(&Message) -> bool,
     ) -> Option<(Message, Vec<OwnedFd>)> {
+        self.ask_with(question, &[], is_answer)
+    }
+
+    /// The same, with descriptors beside the question.
+    fn ask_with(
+        &self,
+        question: &Message,
+        fds: &[BorrowedFd<'_>],
+        is_answer: impl Fn(&Message) -> bool,
+    ) -> Option<(Message, Vec<OwnedFd>)> {
         // Held over system calls, but by a thread that waits for the engine alone.
         let _alone = self.session.asking(self.asks_by).lock().ok()?;
-        if attach::send(self.connection.as_fd(), question, &[]).is_err() {
+        if attach::send(self.connection.as_fd(), question, fds).is_err() {
             self.look_at_engine();
             return None;
         }

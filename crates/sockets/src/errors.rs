@@ -72,6 +72,12 @@ impl From<longshore_ring::Reentered> for SocketError {
     }
 }
 
+impl From<longshore_hostif::StreamError> for SocketError {
+    fn from(_: longshore_hostif::StreamError) -> Self {
+        Self::Broken
+    }
+}
+
 impl From<longshore_ring::Corrupt> for SocketError {
     fn from(_: longshore_ring::Corrupt) -> Self {
         Self::Broken

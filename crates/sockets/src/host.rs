@@ -12,6 +12,7 @@ use crate::hub::Hub;
 use crate::join::Hooks;
 use crate::news::News;
 use crate::patience::Patience;
+use crate::stream::SentFiles;
 use crate::turn::Turn;
 use longshore_hostif::attach::Token;
 use longshore_hostif::{
@@ -117,6 +118,8 @@ pub struct Host {
     /// Sockets of which the engine was not told all that was consumed.
     pub(crate) untold: Gate<Vec<SocketId>>,
     pub(crate) hub: Gate<Hub>,
+    /// Files that were sent and may be worth handing over.
+    pub(crate) sent_files: SentFiles,
     /// One query at a time: there is one mailbox.
     pub(crate) query: Gate<()>,
     /// Datagrams that were begun and not ended (MSG_MORE, UDP_CORK).

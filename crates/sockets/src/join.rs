@@ -7,6 +7,7 @@
 use crate::gate::Gate;
 use crate::host::{Host, Post, own_pid};
 use crate::hub::Hub;
+use crate::stream::SentFiles;
 use longshore_hostif::attach::{self, AttachError, Joined, Token};
 use longshore_hostif::{Arena, ArenaError, Geometry, HostChannel, HostSession};
 use longshore_ring::Doorbell;
@@ -112,6 +113,7 @@ impl Host {
             uses: zeroed(sockets),
             marks: zeroed(sockets),
             untold: Gate::new(Vec::new()),
+            sent_files: SentFiles::new(),
             hub: Gate::new(Hub::default()),
             query: Gate::new(()),
             unfinished: Gate::default(),

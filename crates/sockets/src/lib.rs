@@ -55,5 +55,7 @@ pub use readiness::Ready;
 pub use ready_set::{EDGE, ONE_SHOT, ReadySet, Report};
 pub use sleeper::Sleeper;
 pub use socket::Half;
-pub use stream::{MOST_PREPARED, Peeked, Prepared, Reserved, host_bits, more_bits};
+pub use stream::{
+    Appended, MOST_PREPARED, Peeked, Prepared, Reserved, SharedFile, host_bits, more_bits,
+};
 pub use wait::{Also, BLIND_SLEEP, LONGEST_SLEEP, LOOKS_VARIABLE, SPIN_VARIABLE};

@@ -11,7 +11,7 @@ use longshore_frames::in_place;
 use longshore_frames::{GsoKind, PortError};
 use longshore_hostif::Crossings;
 use longshore_hostif::SharedBytes;
-use longshore_hostif::adapter::{Immediate, MAX_PIECES, SendStreams};
+use longshore_hostif::adapter::{Immediate, MAX_PIECES, SendStreams, Use};
 use longshore_tcp::{Instant, State};
 use longshore_wire::ipv4::{Ipv4Header, protocol};
 use longshore_wire::tcp::{CHECKSUM_OFFSET, TcpHeader};
@@ -150,6 +150,10 @@ impl Stack {
             .link
             .longest_payload(&addresses, hop)
             .max(usize::from(c.tcb.mss()));
+        let used = match hop {
+            NextHop::Neighbor(_) if self.link.capabilities.passes_payload => Use::Pass,
+            _ => Use::Read,
+        };
         let session = self.sessions.get_unshown_mut(socket.session);
         let mut outlet = Outlet {
             source: session.map(|s| (&s.host.send, &mut s.host.meter.to_adapter)),
@@ -157,6 +161,7 @@ impl Stack {
             immediate: &socket.immediate,
             crossings: &mut socket.meter.to_adapter,
             last: SharedBytes::EMPTY,
+            used,
             c,
             local,
             addresses,
@@ -199,6 +204,8 @@ struct Outlet<'a> {
     crossings: &'a mut Crossings,
     /// The last piece that was taken in this turn.
     last: SharedBytes<'a>,
+    /// What is done with the payload.
+    used: Use,
     local: SocketAddr,
     addresses: AddressPair,
     hop: NextHop,
@@ -229,25 +236,30 @@ impl<'a> Outlet<'a> {
         {
             segments += 1;
             let len = u64::from(segment.payload_len);
-            let mut pieces = [SharedBytes::EMPTY; MAX_PIECES];
-            let count = if len == 0 {
-                0
-            } else {
-                self.gather(
-                    segment.payload_start..segment.payload_start + len,
-                    &mut pieces,
-                )?
+            let sent = loop {
+                let mut pieces = [SharedBytes::EMPTY; MAX_PIECES];
+                let count = if len == 0 {
+                    0
+                } else {
+                    self.gather(
+                        segment.payload_start..segment.payload_start + len,
+                        &mut pieces,
+                    )?
+                };
+                let headers = Headers::keep(
+                    &mut self.c.headers,
+                    self.link,
+                    addresses,
+                    self.hop,
+                    self.service.ttl,
+                    self.service.tos,
+                );
+                let pieces = in_place(pieces.get(..count).unwrap_or_default());
+                let sent = self.link.send_plain(headers, &segment, pieces);
+                if sent.is_ok() || !self.is_to_be_read(sent) {
+                    break sent;
+                }
             };
-            let headers = Headers::keep(
-                &mut self.c.headers,
-                self.link,
-                addresses,
-                self.hop,
-                self.service.ttl,
-                self.service.tos,
-            );
-            let pieces = in_place(pieces.get(..count).unwrap_or_default());
-            let sent = self.link.send_plain(headers, &segment, pieces);
             self.counters.segments_out += 1;
             self.note(sent)?;
         }
@@ -264,20 +276,25 @@ impl<'a> Outlet<'a> {
                 .ok_or(Sent::All)?;
             let len = segment.payload_len();
             let header = segment.header(self.local.port(), self.c.remote.port());
-            let mut pieces = [SharedBytes::EMPTY; MAX_PIECES];
-            let count = if len == 0 {
-                0
-            } else {
-                self.gather(segment.payload.clone(), &mut pieces)?
+            let sent = loop {
+                let mut pieces = [SharedBytes::EMPTY; MAX_PIECES];
+                let count = if len == 0 {
+                    0
+                } else {
+                    self.gather(segment.payload.clone(), &mut pieces)?
+                };
+                let sent = self.link.send_segment(
+                    &self.addresses,
+                    self.hop,
+                    self.service.marked(segment.ecn as u8),
+                    &header,
+                    in_place(pieces.get(..count).unwrap_or_default()),
+                    (len > usize::from(segment.mss)).then_some(segment.mss),
+                );
+                if sent.is_ok() || !self.is_to_be_read(sent) {
+                    break sent;
+                }
             };
-            let sent = self.link.send_segment(
-                &self.addresses,
-                self.hop,
-                self.service.marked(segment.ecn as u8),
-                &header,
-                in_place(pieces.get(..count).unwrap_or_default()),
-                (len > usize::from(segment.mss)).then_some(segment.mss),
-            );
             self.counters.segments_out += 1;
             self.counters.retransmissions += u64::from(segment.retransmission);
             self.note(sent)?;
@@ -300,7 +317,7 @@ impl<'a> Outlet<'a> {
             self.crossings.payload(0, len);
             return Ok(count);
         }
-        let Ok(count) = streams.gather(self.index, range, pieces) else {
+        let Ok(count) = streams.gather(self.index, range, self.used, pieces) else {
             self.counters.drop(EngineDrop::BadStream);
             self.c.tcb.abort();
             return Err(Sent::More);
@@ -315,6 +332,14 @@ impl<'a> Outlet<'a> {
             self.last = *last;
         }
         Ok(count)
+    }
+
+    /// Whether the payload of a segment is a file's that has become shorter: it is read from
+    /// now on, and the segment sent once more.
+    #[cold]
+    fn is_to_be_read(&mut self, sent: Result<(), PortError>) -> bool {
+        let is_unreadable = sent == Err(PortError::Unreadable);
+        is_unreadable && std::mem::replace(&mut self.used, Use::Read) == Use::Pass
     }
 
     /// What the port said of a segment. A full one takes more in the next turn.

@@ -61,6 +61,23 @@ impl Engine {
                 };
                 connection.answer(&answer, &raises);
             }
+            Event::File(file, ask, connection) => {
+                let now = self.stack.now().0;
+                let lent = match self.session_of(&connection) {
+                    Some((_, half)) => half.host.lend_file(*file, now),
+                    None => Err(*file),
+                };
+                match lent {
+                    Ok(()) => {
+                        self.maintain_soon();
+                        connection.answer(&Message::File { ask }, &[]);
+                    }
+                    Err(file) => {
+                        self.attach.disposal.take(file);
+                        connection.answer(&Message::Refused(Refusal::NoResources), &[]);
+                    }
+                }
+            }
             Event::Gone(connection) => {
                 let mut sessions = self.sessions.iter_mut();
                 if let Some((_, s)) = sessions.find(|(_, s)| s.launcher == Some(connection)) {

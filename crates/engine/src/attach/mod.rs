@@ -5,11 +5,13 @@
 //! that a program does to its connection holds up packets; `usage` counts what each user
 //! has. What is to be decided about sessions goes to the engine's loop as an [`Event`], over
 //! a queue of bounded length, and the loop answers on the [`Connection`] itself, which never
-//! blocks. The engine takes no descriptors from programs: closing one may last as long as
-//! its owner likes.
+//! blocks. The engine takes no descriptors from programs but files, from those users who can
+//! harm it anyway, and a thread of its own sees to these (`files`): closing one may last as
+//! long as its owner likes.
 
 mod disposal;
 mod events;
+mod files;
 mod server;
 mod usage;
 
@@ -20,6 +22,7 @@ pub use usage::UserLimits;
 pub(crate) use usage::{Share, User};
 
 use crate::session::Session;
+use longshore_hostif::adapter::OfferedFile;
 use longshore_hostif::agent::Peer;
 use longshore_hostif::attach::{Message, SessionOptions, Token, send};
 use longshore_hostif::{SocketId, Versions};
@@ -95,6 +98,8 @@ pub(crate) enum Event {
     Eventfd(u32, u64, Arc<Connection>),
     /// It wants so many signals for the owner of a socket; the mark comes back.
     Owner(SocketId, u32, u64, Arc<Connection>),
+    /// It has handed over a file; the mark comes back.
+    File(Box<OfferedFile>, u64, Arc<Connection>),
     /// The connection of this number, which had asked for a session, is closed.
     Gone(u64),
     /// The session of this number is to end: its user's take more memory than they may.

@@ -1,6 +1,7 @@
 //! The thread that attaches programs: it accepts connections, reads what comes over them
 //! with bounds on number, time and size, and makes new sessions.
 
+use super::files::OfferedFiles;
 use super::usage::{Limits, Users, count};
 use super::{Connection, Disposal, Dispose, Event, Inbox};
 use crate::session::Session;
@@ -8,10 +9,12 @@ use crate::spare::Spare;
 use longshore_hostif::adapter::AdapterSession;
 use longshore_hostif::agent::Peer;
 use longshore_hostif::attach::{
-    AttachError, Message, Refusal, Token, receive_from_program, turn_away,
+    AttachError, Message, Refusal, Token, receive_from_program, receive_with_files, turn_away,
 };
-use longshore_hostif::{Geometry, Versions};
-use longshore_ring::{Doorbell, EventfdSignaler, peer_credentials, peer_pidfd, refuse_descriptors};
+use longshore_hostif::{Features, Geometry, Versions};
+use longshore_ring::{
+    Doorbell, EventfdSignaler, accept_descriptors, peer_credentials, peer_pidfd, refuse_descriptors,
+};
 use longshore_stack::Session as Half;
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::fs::FileType;
@@ -108,6 +111,14 @@ impl Policy {
     /// whoever it is then.
     fn may_open(&self, uid: u32) -> bool {
         !self.private || uid == 0 || uid == rustix::process::geteuid().as_raw()
+    }
+}
+
+impl Policy {
+    /// Whether programs of this user may hand files over. A file whose pages are not there
+    /// holds the engine up until a disk answers: whoever can harm the engine anyway may do so.
+    fn takes_files_of(&self, uid: u32) -> bool {
+        uid == 0 || uid == rustix::process::geteuid().as_raw()
     }
 }
 
@@ -215,6 +226,13 @@ impl Server {
         let (send, events) = sync_channel(QUEUE);
         let bell = Arc::new(Doorbell::new().map_err(of_io).map_err(fail)?);
         let terms = policy.terms.clone();
+        let queue = Queue {
+            events: send,
+            bell: bell.clone(),
+        };
+        let files = OfferedFiles::start(queue.clone())
+            .map_err(of_io)
+            .map_err(fail)?;
         let mut thread = Thread {
             epoll,
             listener,
@@ -226,10 +244,8 @@ impl Server {
             next: 0,
             memory_at: Instant::now(),
             spare: Spare::new(),
-            queue: Queue {
-                events: send,
-                bell: bell.clone(),
-            },
+            files,
+            queue,
         };
         std::thread::Builder::new()
             .name("attach".to_owned())
@@ -258,17 +274,18 @@ impl Server {
     }
 }
 
-/// The thread's end of the queue of events.
-struct Queue {
+/// The threads' end of the queue of events.
+#[derive(Clone)]
+pub(super) struct Queue {
     events: SyncSender<Event>,
     bell: Arc<Doorbell>,
 }
 
 /// The loop has ended.
-struct Ended;
+pub(super) struct Ended;
 
 impl Queue {
-    fn put(&self, event: Event) -> Result<(), Ended> {
+    pub(super) fn put(&self, event: Event) -> Result<(), Ended> {
         self.events.send(event).map_err(|_| Ended)?;
         self.bell.ring();
         Ok(())
@@ -290,6 +307,7 @@ struct Thread {
     /// When memory is looked at next.
     memory_at: Instant,
     spare: Spare,
+    files: OfferedFiles,
     queue: Queue,
 }
 
@@ -383,6 +401,10 @@ impl Thread {
         let Some(share) = user.take_connection() else {
             return turn_away(fd, Refusal::NoResources);
         };
+        if self.policy.takes_files_of(peer.uid) {
+            // Where they are not refused, they are accepted already.
+            let _ = accept_descriptors(&fd);
+        }
         let number = self.next;
         self.next += 1;
         let mark = epoll::EventData::new_u64(number);
@@ -410,9 +432,14 @@ impl Thread {
         let Some(connection) = self.connections.get(&number).cloned() else {
             return Ok(());
         };
-        let received = receive_from_program(connection.fd.as_fd(), &Versions::OURS);
+        let fd = connection.fd.as_fd();
+        let received = if self.policy.takes_files_of(connection.user.uid) {
+            receive_with_files(fd, &Versions::OURS)
+        } else {
+            receive_from_program(fd, &Versions::OURS).map(|(m, theirs)| (m, theirs, Vec::new()))
+        };
         let heard = match received {
-            Ok((message, theirs)) => self.hear(&connection, message, theirs)?,
+            Ok((message, theirs, fds)) => self.hear(&connection, message, theirs, fds)?,
             Err(AttachError::Broken(Errno::AGAIN)) => Ok(()),
             Err(AttachError::Refused(why)) => {
                 connection.answer(&Message::Refused(why), &[]);
@@ -434,8 +461,16 @@ impl Thread {
         connection: &Arc<Connection>,
         message: Message,
         theirs: Versions,
+        fds: Vec<OwnedFd>,
     ) -> Result<Result<(), Over>, Ended> {
         let ours = connection.clone();
+        let fds = match message {
+            Message::File { .. } => fds,
+            _ => {
+                self.close(fds);
+                Vec::new()
+            }
+        };
         let event = match message {
             Message::NewSession(wanted) => match self.new_session(connection, &theirs) {
                 Ok(session) => Event::New(Box::new(session), wanted, ours),
@@ -454,12 +489,23 @@ impl Thread {
                 signals,
                 ask,
             } => Event::Owner(socket, signals, ask, ours),
+            Message::File { ask } => {
+                self.close(self.files.offer((fds, ask, ours)));
+                return Ok(Ok(()));
+            }
             Message::Session(_) | Message::Welcome(..) | Message::Refused(_) | Message::Known => {
                 return Ok(Err(Over));
             }
         };
         self.queue.put(event)?;
         Ok(Ok(()))
+    }
+
+    /// Closes what a program has sent and nobody wants.
+    fn close(&self, fds: Vec<OwnedFd>) {
+        if !fds.is_empty() {
+            self.disposal.take(fds);
+        }
     }
 
     /// Makes a session, which the loop has yet to take in.
@@ -479,7 +525,12 @@ impl Thread {
         }
         let geometry = self.policy.terms.get(|(_, geometry)| *geometry);
         let signaler = self.policy.signaler.clone();
-        let agreed = Versions::OURS.agree(theirs).ok_or(Refusal::Version)?;
+        let mut agreed = Versions::OURS.agree(theirs).ok_or(Refusal::Version)?;
+        let takes_files = self.policy.takes_files_of(user.uid);
+        agreed.features.set(
+            Features::FILES,
+            takes_files && agreed.features.contains(Features::FILES),
+        );
         let host = AdapterSession::create_for(geometry, agreed, signaler);
         let host = host.map_err(|_| Refusal::NoResources)?;
         let doorbell = Doorbell::new().map_err(|_| Refusal::NoResources)?;

@@ -183,6 +183,12 @@ pub enum Message {
     Child(Token, u32),
     /// The engine knows who claims the channel.
     Known,
+    /// A program hands over a file, whose descriptor is beside this, to send ranges of it. The
+    /// same comes back once the engine has it among the session's files.
+    File {
+        /// The program's mark of what it asks, which comes back.
+        ask: u64,
+    },
     /// No.
     Refused(Refusal),
 }
@@ -246,6 +252,10 @@ impl Message {
                 8
             }
             Self::Known => 9,
+            Self::File { ask } => {
+                w[3] = *ask;
+                10
+            }
         };
         w[1] = kind | versions.encode();
         let mut bytes = [0; MESSAGE_BYTES];
@@ -324,6 +334,7 @@ impl Message {
                 u32::try_from(w[4]).map_err(|_| AttachError::NotAnEngine)?,
             ),
             9 => Self::Known,
+            10 => Self::File { ask: w[3] },
             _ => return Err(AttachError::NotAnEngine),
         };
         Ok((message, theirs))

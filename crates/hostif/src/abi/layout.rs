@@ -2,7 +2,7 @@
 //! [`ABI_VERSION`](super::ABI_VERSION).
 
 use super::inventory::{Metered, Sides, Word, of, word, words};
-use super::{ChannelControl, Routes, SocketBlock, StreamHalf};
+use super::{ChannelControl, FILES, Routes, SharedFile, SocketBlock, StreamHalf};
 use longshore_ring::spsc::Slot;
 use longshore_ring::{FreeList, Shared, Waiter};
 use std::mem::offset_of;
@@ -121,6 +121,8 @@ pub struct Header {
     pub(crate) cold_snd_chunks: FreeList,
     /// Which destinations are the engine's. Written once, by the engine.
     pub routes: Routes,
+    /// The files that the engine has been handed.
+    pub(crate) files: [SharedFile; FILES],
 }
 
 /// One bit for each channel: it has published requests since the engine looked.
@@ -183,6 +185,7 @@ impl Header {
         warm_snd_chunks: word(BOTH, BOTH, Metered::Nowhere),
         cold_snd_chunks: word(BOTH, BOTH, Metered::Nowhere),
         routes: of(Routes::WORDS),
+        files: word(BOTH, BOTH, Metered::Nowhere),
     });
 }
 

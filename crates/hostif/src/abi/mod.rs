@@ -11,6 +11,7 @@ mod block;
 mod control;
 mod descriptor;
 mod error_report;
+mod file_range;
 pub(crate) mod handshake;
 mod immediate;
 pub mod inventory;
@@ -30,6 +31,11 @@ pub use descriptor::{
     Request, SocketKind,
 };
 pub use error_report::{ERROR_HEADER, ERROR_PAYLOAD, ErrorReport};
+pub(crate) use file_range::{
+    FILES, FileRange, MOST_CHUNKS, RANGE_BYTES, SharedFile, first_range, place_of_range,
+    with_ranges,
+};
+pub use file_range::{FileId, LEAST_RANGE, chunk_of};
 pub use immediate::MAX_IMMEDIATE;
 pub(crate) use immediate::{FIELD_WORDS, IMMEDIATE_AT, immediate_slots};
 pub use layout::{

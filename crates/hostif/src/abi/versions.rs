@@ -11,10 +11,12 @@ pub const ABI_VERSION: u32 = 11;
 pub const OLDEST_ABI_VERSION: u32 = 11;
 
 bitflags::bitflags! {
-    /// What a side has beyond its version, each a bit that both sides must have. None is
-    /// defined yet: bits that a side does not know are those of a later release.
+    /// What a side has beyond its version, each a bit that both sides must have. Bits that a
+    /// side does not know are those of a later release.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub struct Features: u16 {
+        /// Programs may hand files over, and send ranges of them.
+        const FILES = 1;
         const _ = !0;
     }
 }
@@ -40,10 +42,10 @@ pub struct Agreed {
 }
 
 impl Agreed {
-    /// What two sides of this release speak.
+    /// What two sides of this release speak, without what an adapter may refuse.
     pub const OURS: Self = Self {
         version: Versions::OURS.newest,
-        features: Versions::OURS.features,
+        features: Features::empty(),
     };
 }
 
@@ -52,7 +54,7 @@ impl Versions {
     pub const OURS: Self = Self {
         oldest: OLDEST_ABI_VERSION as u16,
         newest: ABI_VERSION as u16,
-        features: Features::empty(),
+        features: Features::FILES,
     };
 
     /// What both sides speak: the newest version that both have, and all features that both

@@ -6,7 +6,7 @@
 //! | `channel`, `channels` | the ends of channels; getting requests |
 //! | `completions`, `subscribers`, `pending_edges` | putting completions, to whom, and those that found no room |
 //! | `wakeups`, `eventfds`, `owners` | waking those that sleep, signalling owners |
-//! | `send_streams`, `spans`, `immediate` | reading what hosts wrote |
+//! | `send_streams`, `spans`, `immediate`, `files` | reading what hosts wrote, and the files that they have handed over |
 //! | `receive_stream`, `receive_slab` | placing what arrived |
 //! | `blocks`, `header` | what is said in the blocks of sockets, and to all programs |
 //! | `words` | counting that |
@@ -18,6 +18,7 @@ mod channel;
 mod channels;
 mod completions;
 mod eventfds;
+mod files;
 mod header;
 mod immediate;
 mod owners;
@@ -34,10 +35,11 @@ mod words;
 pub use channel::AdapterChannel;
 pub use channels::{Due, Next};
 pub use eventfds::Charge;
+pub use files::{FileError, OfferedFile};
 pub use header::MemoryOf;
 pub use immediate::Immediate;
 pub use receive_slab::ReceiveSlab;
 pub use receive_stream::{NoChunk, Placed, ReceiveStream};
-pub use send_streams::{BadStream, MAX_PIECES, SendStreams};
+pub use send_streams::{BadStream, MAX_PIECES, SendStreams, Use};
 pub use session::AdapterSession;
 pub use subscribers::Subscribers;

@@ -2,10 +2,11 @@
 //!
 //! A send stream's directory is the host's, so each entry that is read from it is checked.
 
+use super::files::Files;
 use super::spans::spans;
-use crate::abi::CHUNK;
+use crate::abi::{CHUNK, FileRange, LEAST_RANGE, chunk_of};
 use crate::transport::Arena;
-use longshore_ring::SharedBytes;
+use longshore_ring::{MappedFile, SharedBytes};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,12 +18,32 @@ pub const MAX_PIECES: usize = 3;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadStream;
 
+/// What is done with the bytes that are gathered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// They are copied, summed or looked at.
+    Read,
+    /// They are given to the kernel and not touched. It may fail with EFAULT, as a file may
+    /// have become shorter: then they are gathered again, to be read.
+    Pass,
+}
+
 /// The send streams of a session's sockets, by the indices of their blocks. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct SendStreams {
     pub(super) arena: Arc<Arena>,
     /// Counts how often places of requests were given back, from 1 on.
     pub(super) round: u64,
+    /// The files of which they may have ranges, if there are any.
+    pub(super) files: Option<Arc<Files>>,
+}
+
+/// Where a part of a stream lies.
+enum Part {
+    /// In the memory, at a place there, and so many bytes.
+    Memory(usize, usize),
+    /// In a file, from an offset on.
+    File(FileRange, usize),
 }
 
 impl SendStreams {
@@ -30,11 +51,13 @@ impl SendStreams {
         Self {
             arena: arena.clone(),
             round: 1,
+            files: None,
         }
     }
 
-    /// Finds the bytes `range` of the send stream of socket `index`, which are read in place.
-    /// Says how many of `out` are filled.
+    /// Finds the bytes `range` of the send stream of socket `index`, which are used in place.
+    /// Says how many of `out` are filled. What lies in files and is to be read is copied to
+    /// memory that the next call uses again.
     ///
     /// # Errors
     /// [`BadStream`].
@@ -43,6 +66,7 @@ impl SendStreams {
         &'a self,
         index: u32,
         range: Range<u64>,
+        used: Use,
         out: &mut [SharedBytes<'a>; MAX_PIECES],
     ) -> Result<usize, BadStream> {
         let directory = self.arena.snd_directory(index);
@@ -54,36 +78,129 @@ impl SendStreams {
         if len <= CHUNK - within {
             let number = range.start / CHUNK as u64;
             let chunk = directory.entry(number).load(Ordering::Acquire);
-            let place = self.arena.snd_place(chunk, within, len).ok_or(BadStream)?;
-            out[0] = self.arena.memory().shared(place, len);
-            return Ok(1);
+            if let Some(place) = self.arena.snd_place(chunk, within, len) {
+                out[0] = self.arena.memory().shared(place, len);
+                return Ok(1);
+            }
         }
-        self.gather_chunks(index, range, out)
+        self.gather_parts(index, range, used, out)
     }
 
     #[inline(never)]
-    fn gather_chunks<'a>(
+    fn gather_parts<'a>(
         &'a self,
         index: u32,
         range: Range<u64>,
+        used: Use,
         out: &mut [SharedBytes<'a>; MAX_PIECES],
     ) -> Result<usize, BadStream> {
-        let (directory, memory) = (self.arena.snd_directory(index), self.arena.memory());
-        let mut count = 0;
-        // Where the last piece begins and ends.
-        let (mut from, mut end) = (0, 0);
-        for (number, within, len) in spans(range) {
-            let chunk = directory.entry(number).load(Ordering::Acquire);
-            let place = self.arena.snd_place(chunk, within, len).ok_or(BadStream)?;
-            // Chunks that follow each other in the memory, too, are one piece.
-            if count == 0 || place != end {
-                (from, count) = (place, count + 1);
+        let memory = self.arena.memory();
+        let len = (range.end - range.start) as usize;
+        let (mut count, mut in_files, mut too_many) = (0, false, false);
+        self.visit(index, range.clone(), |part| {
+            let bytes = match part {
+                Part::Memory(place, len) => memory.shared(place, len),
+                Part::File(range, len) => {
+                    in_files = true;
+                    let file = self.file(range.file)?;
+                    file.for_the_kernel(range.offset, len).ok_or(BadStream)?
+                }
+            };
+            // What follows in the memory, too, is one piece.
+            if let Some(last) = out[..count]
+                .last_mut()
+                .filter(|l| l.are_followed_by(&bytes))
+            {
+                *last = last.joined_with(&bytes);
+                return Ok(());
             }
-            end = place + len;
-            let slot = out.get_mut(count - 1).ok_or(BadStream)?;
-            *slot = memory.shared(from, end - from);
+            match out.get_mut(count) {
+                Some(slot) => (*slot, count) = (bytes, count + 1),
+                None => too_many = true,
+            }
+            Ok(())
+        })?;
+        // A port may copy what is short.
+        let can_be_passed = used == Use::Pass && !too_many && len >= LEAST_RANGE;
+        match (in_files, too_many) {
+            (false, true) => Err(BadStream),
+            (true, _) if !can_be_passed => {
+                out[0] = self.read_out(index, range)?;
+                Ok(1)
+            }
+            _ => Ok(count),
         }
-        Ok(count)
+    }
+
+    /// Copies bytes of which some are in files to memory of this side's own.
+    fn read_out(&self, index: u32, range: Range<u64>) -> Result<SharedBytes<'_>, BadStream> {
+        let scratch = &self.files.as_ref().ok_or(BadStream)?.scratch;
+        let total = (range.end - range.start) as usize;
+        if total > scratch.len() {
+            return Err(BadStream);
+        }
+        let mut at = 0;
+        self.visit(index, range, |part| {
+            match part {
+                Part::Memory(place, len) => {
+                    self.arena.memory().copy_to(place, len, scratch, at);
+                    at += len;
+                }
+                Part::File(range, len) => {
+                    scratch.read_file(self.file(range.file)?, range.offset, at, len);
+                    at += len;
+                }
+            }
+            Ok(())
+        })?;
+        Ok(scratch.shared(0, total))
+    }
+
+    fn file(&self, place: u32) -> Result<&MappedFile, BadStream> {
+        let files = self.files.as_ref().ok_or(BadStream)?;
+        files.get(place).ok_or(BadStream)
+    }
+
+    /// Calls `each` for the parts that bytes of a stream lie in, in order.
+    fn visit(
+        &self,
+        index: u32,
+        range: Range<u64>,
+        mut each: impl FnMut(Part) -> Result<(), BadStream>,
+    ) -> Result<(), BadStream> {
+        let directory = self.arena.snd_directory(index);
+        for (number, within, len) in spans(range) {
+            let entry = directory.entry(number).load(Ordering::Acquire);
+            let (mut at, end) = (within, within + len);
+            let memory = |from: usize, to: usize| {
+                let place = self.arena.snd_place(chunk_of(entry), from, to - from);
+                place
+                    .map(|place| Part::Memory(place, to - from))
+                    .ok_or(BadStream)
+            };
+            for range in self.arena.file_ranges(entry) {
+                let mut range = range.map_err(|_| BadStream)?;
+                let (from, to) = (range.from as usize, range.to as usize);
+                if to <= at {
+                    continue;
+                }
+                if from >= end {
+                    break;
+                }
+                if from > at {
+                    each(memory(at, from)?)?;
+                    at = from;
+                }
+                range.offset = range.offset.saturating_add((at - from) as u64);
+                let to = to.min(end);
+                each(Part::File(range, to - at))?;
+                at = to;
+            }
+            if at < end {
+                each(memory(at, end)?)?;
+            }
+        }
+        Ok(())
     }
 
     /// Copies bytes of a send stream out, from `at` on, as many as `to` takes.
@@ -91,17 +208,18 @@ impl SendStreams {
     /// # Errors
     /// [`BadStream`].
     pub fn copy_out(&self, index: u32, at: u64, to: &mut [u8]) -> Result<(), BadStream> {
-        let directory = self.arena.snd_directory(index);
         let mut done = 0;
-        for (number, within, len) in spans(at..at + to.len() as u64) {
-            let chunk = directory.entry(number).load(Ordering::Acquire);
-            let place = self.arena.snd_place(chunk, within, len).ok_or(BadStream)?;
-            self.arena
-                .memory()
-                .read(place, to.get_mut(done..done + len).ok_or(BadStream)?);
+        let end = at + to.len() as u64;
+        self.visit(index, at..end, |part| {
+            let (Part::Memory(_, len) | Part::File(_, len)) = part;
+            let to = to.get_mut(done..done + len).ok_or(BadStream)?;
+            match part {
+                Part::Memory(place, _) => self.arena.memory().read(place, to),
+                Part::File(range, _) => self.file(range.file)?.read(range.offset, to),
+            }
             done += len;
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }
 
@@ -121,17 +239,23 @@ mod tests {
         let chunks = Geometry::SMALL.snd_chunks;
         let mut out = [SharedBytes::EMPTY; MAX_PIECES];
         entry.store(chunks, Ordering::Relaxed);
-        assert_eq!(streams.gather(1, 0..10, &mut out), Err(BadStream));
+        assert_eq!(
+            streams.gather(1, 0..10, Use::Read, &mut out),
+            Err(BadStream)
+        );
         assert_eq!(streams.copy_out(1, 0, &mut [0; 10]), Err(BadStream));
         entry.store(chunks - 1, Ordering::Relaxed);
-        assert_eq!(streams.gather(1, 0..10, &mut out), Ok(1));
+        assert_eq!(streams.gather(1, 0..10, Use::Read, &mut out), Ok(1));
         let beyond = CHUNK as u64 - 5..CHUNK as u64 + 5;
         streams
             .arena
             .snd_directory(1)
             .entry(1)
             .store(chunks, Ordering::Relaxed);
-        assert_eq!(streams.gather(1, beyond, &mut out), Err(BadStream));
+        assert_eq!(
+            streams.gather(1, beyond, Use::Read, &mut out),
+            Err(BadStream)
+        );
     }
 
     #[test]
@@ -149,7 +273,7 @@ mod tests {
         let first = streams.arena.snd_place(3, 0, 2).unwrap();
         memory.write(first, b"yz");
         let mut out = [SharedBytes::EMPTY; MAX_PIECES];
-        let count = streams.gather(1, chunk - 3..2 * chunk + 2, &mut out);
+        let count = streams.gather(1, chunk - 3..2 * chunk + 2, Use::Read, &mut out);
         assert_eq!(count, Ok(3));
         assert_eq!(out.map(|p| p.len()), [3, CHUNK, 2]);
         let mut got = [0; 3];
@@ -166,10 +290,10 @@ mod tests {
                 .store(chunk, Ordering::Relaxed);
         }
         let mut joined = [SharedBytes::EMPTY; MAX_PIECES];
-        let count = streams.gather(2, chunk - 3..2 * chunk + 2, &mut joined);
+        let count = streams.gather(2, chunk - 3..2 * chunk + 2, Use::Read, &mut joined);
         assert_eq!((count, joined[0].len()), (Ok(1), CHUNK + 5));
         // A fourth piece has no room.
-        let far = streams.gather(1, chunk - 3..3 * chunk + 2, &mut out);
+        let far = streams.gather(1, chunk - 3..3 * chunk + 2, Use::Read, &mut out);
         assert_eq!(far, Err(BadStream));
     }
 

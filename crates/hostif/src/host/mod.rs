@@ -6,10 +6,12 @@
 pub mod agent;
 mod channel;
 mod coalesce;
+mod files;
 mod session;
 mod streams;
 pub mod warning;
 
 pub use channel::HostChannel;
+pub use files::HeldFile;
 pub use session::HostSession;
 pub use streams::StreamError;

@@ -1,8 +1,9 @@
 //! A session's shared memory, by its parts.
 
 use crate::abi::{
-    Agreed, CHUNK, ChannelControl, DIRECTORY, DIRECTORY_GROUP, Features, Geometry, Header,
-    IMMEDIATE_AT, MAGIC, Offsets, RING, SocketBlock, Versions,
+    Agreed, CHUNK, ChannelControl, DIRECTORY, DIRECTORY_GROUP, Features, FileRange, Geometry,
+    Header, IMMEDIATE_AT, MAGIC, MOST_CHUNKS, Offsets, RANGE_BYTES, RING, SocketBlock, Versions,
+    chunk_of, first_range,
 };
 use longshore_ring::spsc::Slot;
 use longshore_ring::{Corrupt, SharedMemory, ShmError, Waiter};
@@ -41,6 +42,10 @@ pub enum ReleaseError {
     #[error("the kernel takes no memory back: {0}")]
     Kernel(#[from] Errno),
 }
+
+/// What a program has written where a range of a file is to be is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BadRange;
 
 /// A socket's chunk directory: which chunk has which part of a stream.
 #[derive(Debug, Clone, Copy)]
@@ -286,12 +291,44 @@ impl Arena {
         }
     }
 
-    /// Gives a chunk of the send slab back.
+    /// Gives the chunk of the send slab back that an entry of a directory names.
     ///
     /// # Errors
     /// [`Corrupt`] if there is no such chunk.
-    pub fn give_snd_chunk(&self, chunk: u32) -> Result<(), Corrupt> {
+    pub fn give_snd_chunk(&self, entry: u32) -> Result<(), Corrupt> {
+        let chunk = chunk_of(entry);
         self.header().warm_snd_chunks.push(self.snd_links(), chunk)
+    }
+
+    /// Whether programs may hand files over.
+    #[must_use]
+    pub fn takes_files(&self) -> bool {
+        self.agreed.features.contains(Features::FILES) && self.geometry.snd_chunks <= MOST_CHUNKS
+    }
+
+    /// The ranges of files in the chunk that an entry of a send directory names, in order; an
+    /// error, the last, where there is none that can be.
+    pub(crate) fn file_ranges(
+        &self,
+        entry: u32,
+    ) -> impl Iterator<Item = Result<FileRange, BadRange>> {
+        let mut place = first_range(entry);
+        let mut end = 0;
+        std::iter::from_fn(move || {
+            let at = place.take()?;
+            let mut bytes = [0; RANGE_BYTES];
+            let Some(found) = self.snd_place(chunk_of(entry), at, RANGE_BYTES) else {
+                return Some(Err(BadRange));
+            };
+            self.memory.read(found, &mut bytes);
+            let range = FileRange::decode(&bytes);
+            if !range.can_be(at, end) {
+                return Some(Err(BadRange));
+            }
+            end = range.to as usize;
+            place = (range.next != 0).then_some(range.next as usize);
+            Some(Ok(range))
+        })
     }
 
     /// Whether a free chunk of the send slab takes memory.

@@ -5,8 +5,8 @@
 //! the token in its environment joins and gets the arena, the doorbell and a
 //! channel. The connection stays open: a child of `fork` inherits it, and both ask
 //! for eventfds over it, one after the other. Descriptors go from the engine to
-//! programs alone: closing one that a program had made could hold up the engine. The
-//! session ends when its launcher's connection is closed and its last process gone.
+//! programs; from programs come those of files alone ([`Message::File`]), where the engine takes
+//! them: closing one that a program had made could hold up the engine. The session ends when its launcher's connection is closed and its last process gone.
 
 #[cfg(test)]
 mod tests;
@@ -57,6 +57,19 @@ pub fn receive_from_program(
         0 => Err(AttachError::Broken(Errno::CONNRESET)),
         len => Message::decode_as(&bytes[..len], ours),
     }
+}
+
+/// The same, of a program that may hand files over: with the descriptors beside the message.
+///
+/// # Errors
+/// As [`receive`].
+pub fn receive_with_files(
+    connection: BorrowedFd<'_>,
+    ours: &Versions,
+) -> Result<(Message, Versions, Vec<OwnedFd>), AttachError> {
+    let (bytes, len, fds) = receive_bytes(connection, RecvFlags::DONTWAIT)?;
+    let (message, theirs) = Message::decode_as(&bytes[..len], ours)?;
+    Ok((message, theirs, fds))
 }
 
 /// Sends a message with descriptors beside it, never blocking for long.
@@ -129,6 +142,15 @@ fn receive_with(
     connection: BorrowedFd<'_>,
     flags: RecvFlags,
 ) -> Result<(Message, Vec<OwnedFd>), AttachError> {
+    let (bytes, len, fds) = receive_bytes(connection, flags)?;
+    Ok((Message::decode(&bytes[..len])?, fds))
+}
+
+/// The bytes of a message, how many there are, and the descriptors beside it.
+fn receive_bytes(
+    connection: BorrowedFd<'_>,
+    flags: RecvFlags,
+) -> Result<([u8; MESSAGE_BYTES], usize, Vec<OwnedFd>), AttachError> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut bytes = [0; MESSAGE_BYTES];
@@ -151,7 +173,7 @@ fn receive_with(
     if got.bytes == 0 {
         return Err(AttachError::Broken(Errno::CONNRESET));
     }
-    Ok((Message::decode(&bytes[..got.bytes])?, fds))
+    Ok((bytes, got.bytes, fds))
 }
 
 /// Connects to the engine's socket.

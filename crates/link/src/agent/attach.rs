@@ -154,6 +154,8 @@ impl Agent {
             Message::Child(token, channel) if token == self.attach.token => {
                 self.introduce(number, channel).map(|()| Message::Known)
             }
+            // A file is not over there.
+            Message::File { .. } => Err(Refusal::NoResources),
             Message::Join(_) | Message::Child(..) => Err(Refusal::UnknownSession),
             Message::Eventfd { waiter, ask } => {
                 let made = self.session.make_eventfd(waiter, || Some(None));

@@ -1,17 +1,24 @@
 //! `sendfile`: the file is read straight into memory of which the send stream is made.
 
+use crate::calls::syscall::kernel;
 use crate::calls::{Way, answer, errno, must_not_wait, patience, refused};
 use crate::cancel::held;
 use crate::user::Out;
 use crate::{fds, real, signals};
-use libc::{c_int, off_t, size_t, ssize_t};
-use longshore_hostif::CHUNK;
-use longshore_sockets::{MOST_PREPARED, Patience, Prepared, Socket, SocketError, is_confined};
-use rustix::io::Errno;
+use libc::{c_int, c_long, off_t, size_t, ssize_t};
+use longshore_hostif::{CHUNK, FileId};
+use longshore_sockets::{
+    Appended, MOST_PREPARED, Patience, Prepared, SharedFile, Socket, SocketError, is_confined,
+};
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use std::io::IoSliceMut;
 
 /// Most pieces of memory that what is read at a time lies in.
 const MOST_PIECES: usize = MOST_PREPARED / CHUNK + 1;
+
+/// Bytes of a page of the page cache.
+const PAGE: u64 = 4096;
 
 /// `sendfile(2)`.
 #[unsafe(no_mangle)]
@@ -79,8 +86,22 @@ fn send_file(
 ) -> Result<usize, SocketError> {
     let mut sent = 0;
     let mut patient = None;
+    let file = at.and_then(|at| share(socket, from, at, count));
     while sent < count {
-        let step = count - sent;
+        let mut step = count - sent;
+        if let (Some((file, end)), Some(at)) = (&file, &mut *at) {
+            let left = end.saturating_sub(*at as u64).min(step as u64) as usize;
+            match append_range(out, socket, (file, *at as u64, left), &mut patient) {
+                Ok(Appended::Bytes(n)) => {
+                    sent += n;
+                    *at += n as off_t;
+                    continue;
+                }
+                Ok(Appended::Copy(n)) => step = step.min(n),
+                Err(_) if sent != 0 => break,
+                Err(e) => return Err(e),
+            }
+        }
         let prepared = match socket.prepare(step) {
             Err(SocketError::WouldBlock) if !must_not_wait(out, 0) => {
                 let patience = *patient.get_or_insert_with(|| patience(socket, Way::Out));
@@ -106,6 +127,80 @@ fn send_file(
         }
     }
     Ok(sent)
+}
+
+/// The file, if ranges of it may be appended from `at` on, by a call for `count` bytes, and
+/// where in it they end: a regular one, of which all that is asked for is in the page cache, so that the engine does
+/// not wait for a disk.
+fn share(socket: &Socket, from: c_int, at: off_t, count: usize) -> Option<(SharedFile, u64)> {
+    if is_confined() || !socket.takes_files() {
+        return None;
+    }
+    let fd = crate::calls::borrow(from);
+    let stat = rustix::fs::fstat(fd).ok()?;
+    let is_regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    let mode = rustix::fs::fcntl_getfl(fd).ok()?;
+    let is_readable = mode & OFlags::ACCMODE != OFlags::WRONLY && !mode.contains(OFlags::PATH);
+    let left = stat.st_size.checked_sub(at)?;
+    let len = u64::try_from(left).ok()?.min(count as u64);
+    // One that is in no directory any more is let go of when the program closes it.
+    if !is_regular || !is_readable || len == 0 || stat.st_nlink == 0 || at < 0 {
+        return None;
+    }
+    let id = FileId {
+        device: stat.st_dev,
+        inode: stat.st_ino,
+    };
+    let file = socket.share_file(id, len, || {
+        let path = format!("/proc/self/fd/{from}");
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        rustix::fs::open(path, flags, Mode::empty()).ok()
+    })?;
+    let end = file.len().min(at as u64 + len);
+    is_resident(from, at as u64, len).then_some((file, end))
+}
+
+/// Whether these bytes of a file are in the page cache, as far as the kernel says so: to one
+/// that may not write to the file it says nothing, nor does it before Linux 6.5. Then a byte is
+/// looked at here and there, as a file is read in larger pieces than that.
+fn is_resident(fd: c_int, at: u64, len: u64) -> bool {
+    const CACHESTAT: c_long = 451;
+    let range = [at, len];
+    let mut found = [0u64; 5];
+    let pointers = [range.as_ptr().addr(), found.as_mut_ptr().addr()].map(|at| at as c_long);
+    let arguments = [fd.into(), pointers[0], pointers[1], 0, 0, 0];
+    // SAFETY: a range and room for the answer, as the kernel has them.
+    if unsafe { kernel(CACHESTAT, arguments) } == 0 {
+        let pages = (at + len).div_ceil(PAGE) - at / PAGE;
+        return found[0] >= pages;
+    }
+    let is_there = |at: u64| {
+        let mut byte = [0];
+        let mut to = [IoSliceMut::new(&mut byte)];
+        let file = crate::calls::borrow(fd);
+        preadv2(file, &mut to, at, ReadWriteFlags::NOWAIT).is_ok_and(|n| n == 1)
+    };
+    let mut looked_at = (at..at + len).step_by(CHUNK).chain(Some(at + len - 1));
+    looked_at.all(is_there)
+}
+
+/// Appends a range, waiting for room as long as the socket's calls do.
+fn append_range(
+    out: c_int,
+    socket: &Socket,
+    (file, at, left): (&SharedFile, u64, usize),
+    patient: &mut Option<Patience>,
+) -> Result<Appended, SocketError> {
+    if left == 0 {
+        return Ok(Appended::Copy(usize::MAX));
+    }
+    match socket.append_range(file, at, left) {
+        Err(SocketError::WouldBlock) if !must_not_wait(out, 0) => {
+            let patience = *patient.get_or_insert_with(|| patience(socket, Way::Out));
+            socket.wait(None, patience, || socket.append_range(file, at, left))
+        }
+        other => other,
+    }
 }
 
 /// Reads the file into what is prepared. At the end of the file that is less than all.

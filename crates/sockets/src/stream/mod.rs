@@ -1,12 +1,15 @@
 //! The two streams of a socket: bytes in shared chunks, and the edges that say
 //! how far they reach.
 
+mod file;
 mod peek_offset;
 mod prepare;
 mod recv;
 mod send;
 mod urgent;
 
+pub(crate) use file::SentFiles;
+pub use file::{Appended, SharedFile};
 pub use prepare::{MOST_PREPARED, Prepared};
 pub use recv::Peeked;
 pub use send::Reserved;

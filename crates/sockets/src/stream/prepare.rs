@@ -125,6 +125,12 @@ impl Prepared<'_> {
         let reserved = if within == self.within {
             // The stream's last chunk has room for the first bytes, unless all of it is done.
             let shares = within != 0 && block.snd.told.load(Ordering::Relaxed) != edge;
+            if shares {
+                socket
+                    .host
+                    .session
+                    .end_ranges(socket.id.index, number, within)?;
+            }
             let own = usize::from(shares)..(within + len).div_ceil(CHUNK);
             for place in own.clone() {
                 socket.set_chunk(number + place as u64, self.chunks[place]);

@@ -7,6 +7,7 @@ use crate::holds::Socket;
 use crate::host::Wake;
 use longshore_hostif::{
     BlockFlags, CHUNK, EdgeFlags, MAX_IMMEDIATE, Request, STREAM_MAX, SocketBlock, SocketState,
+    chunk_of,
 };
 use longshore_ring::Locked;
 use std::io::IoSlice;
@@ -177,6 +178,11 @@ impl Socket {
             number
         };
         let last = split(edge + len as u64 - 1).0;
+        if first != number {
+            self.host
+                .session
+                .end_ranges(self.id.index, number, within)?;
+        }
         let mut reserved = Reserved {
             socket: self,
             block,
@@ -354,7 +360,7 @@ impl Reserved<'_> {
         places(
             self.edge + at as u64,
             len,
-            move |number| directory.entry(number).load(Ordering::Relaxed),
+            move |number| chunk_of(directory.entry(number).load(Ordering::Relaxed)),
             |chunk, within, len| arena.snd_place(chunk, within, len),
         )
     }

@@ -11,7 +11,7 @@ use crate::link::NextHop;
 use crate::socket::{Kind, Socket};
 use longshore_frames::in_place;
 use longshore_hostif::SharedBytes;
-use longshore_hostif::adapter::{Immediate, MAX_PIECES, SendStreams};
+use longshore_hostif::adapter::{Immediate, MAX_PIECES, SendStreams, Use};
 use longshore_hostif::{DATAGRAM_HEADER, DatagramRecord, PathMtu, datagram_span};
 use longshore_wire::checksum::Partial;
 use longshore_wire::ipv4::protocol;
@@ -62,7 +62,7 @@ impl Stack {
         let found = streams.gather_immediate(&immediate, &range, &mut pieces);
         let count = match found {
             Some(count) => count,
-            None => streams.gather(index, range, &mut pieces).ok()?,
+            None => streams.gather(index, range, Use::Read, &mut pieces).ok()?,
         };
         let payload = in_place(pieces.get(..count)?);
         if local.is_none() {

@@ -9,7 +9,7 @@ use crate::pair_end::PIECE;
 use crate::slab::Slab;
 use crate::socket::{Kind, Socket};
 use longshore_frames::in_place;
-use longshore_hostif::adapter::{Immediate, MAX_PIECES};
+use longshore_hostif::adapter::{Immediate, MAX_PIECES, Use};
 use longshore_hostif::{NONE, SharedBytes};
 use longshore_tcp::Instant;
 use std::ops::Range;
@@ -106,7 +106,8 @@ impl Stack {
         let found = streams.gather_immediate(immediate, &range, &mut pieces);
         let came_along = found.is_some();
         let found = found.ok_or(());
-        let Ok(count) = found.or_else(|()| streams.gather(index, range, &mut pieces)) else {
+        let Ok(count) = found.or_else(|()| streams.gather(index, range, Use::Read, &mut pieces))
+        else {
             self.counters.drop(EngineDrop::BadStream);
             return false;
         };

@@ -1,0 +1,271 @@
+//! Ranges of files from the program that writes them to the pieces that are sent.
+
+use super::super::send_streams::{BadStream, MAX_PIECES, Use};
+use super::*;
+use crate::abi::{Agreed, Features, Geometry, LEAST_RANGE, RANGE_BYTES, place_of_range};
+use crate::host::HostSession;
+use crate::transport::Arena;
+use longshore_ring::{EventfdSignaler, SharedBytes};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use std::os::fd::AsFd;
+
+const INDEX: u32 = 1;
+
+fn session(features: Features) -> (AdapterSession, HostSession) {
+    let agreed = Agreed {
+        features,
+        ..Agreed::OURS
+    };
+    let arena = Arc::new(Arena::create_for(Geometry::SMALL, agreed).unwrap());
+    arena.header().sockets_end.store(8, Ordering::Relaxed);
+    let host = HostSession::of(&arena);
+    let signaler = Arc::new(EventfdSignaler::for_one());
+    (AdapterSession::new(arena, signaler), host)
+}
+
+fn file(bytes: &[u8]) -> (OwnedFd, FileId) {
+    let fd = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
+    rustix::io::pwrite(&fd, bytes, 0).unwrap();
+    let stat = fstat(&fd).unwrap();
+    let (device, inode) = (stat.st_dev, stat.st_ino);
+    (fd, FileId { device, inode })
+}
+
+fn lend(adapter: &mut AdapterSession, fd: &OwnedFd, now: u64) -> Result<(), OfferedFile> {
+    let file = OfferedFile::check(fd.as_fd().try_clone_to_owned().unwrap());
+    adapter.lend_file(file.unwrap(), now)
+}
+
+/// Content by which it shows where it belongs.
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i % 251) as u8).collect()
+}
+
+/// Gives the stream chunks, with `bytes` in them, as far as they go.
+fn write(adapter: &AdapterSession, bytes: &[u8]) {
+    for (number, bytes) in bytes.chunks(CHUNK).enumerate() {
+        let chunk = adapter.arena.take_snd_chunk().unwrap().unwrap();
+        let directory = adapter.arena.snd_directory(INDEX);
+        let place = adapter.arena.snd_place(chunk, 0, bytes.len()).unwrap();
+        directory
+            .entry(number as u64)
+            .store(chunk, Ordering::Relaxed);
+        adapter.arena.memory().write(place, bytes);
+    }
+}
+
+/// What is gathered, and in how many pieces. Pieces are only touched as the files are long
+/// enough here.
+fn gathered(
+    adapter: &AdapterSession,
+    range: std::ops::Range<u64>,
+    used: Use,
+) -> Result<(usize, Vec<u8>), BadStream> {
+    let mut pieces = [SharedBytes::EMPTY; MAX_PIECES];
+    let count = adapter.send.gather(INDEX, range, used, &mut pieces)?;
+    let mut all = Vec::new();
+    for piece in &pieces[..count] {
+        let from = all.len();
+        all.resize(from + piece.len(), 0);
+        piece.copy_to(&mut all[from..]);
+    }
+    Ok((count, all))
+}
+
+#[test]
+fn ranges_are_sent_between_other_bytes() {
+    let (mut adapter, host) = session(Features::FILES);
+    let content = pattern(200_000);
+    let (fd, id) = file(&content);
+    assert!(host.hold_file(id).is_none());
+    lend(&mut adapter, &fd, 0).unwrap();
+    let held = host.hold_file(id).unwrap();
+    assert_eq!(held.len(), 200_000);
+    let mut expected = vec![b'-'; 2 * CHUNK];
+    write(&adapter, &expected);
+    // Two in the first chunk, and one across its end.
+    for (from, len, offset) in [(3, 5000, 70), (5100, 9001, 0), (60_000, 20_000, 100_001)] {
+        expected[from..from + len].copy_from_slice(&content[offset..offset + len]);
+        let first = len.min(CHUNK - from);
+        let put = |number, within, len, offset: usize| {
+            host.write_range(INDEX, (number, within, len), &held, offset as u64)
+        };
+        assert_eq!(put(0, from, first, offset), Ok(true));
+        if first < len {
+            assert_eq!(put(1, 0, len - first, offset + first), Ok(true));
+        }
+    }
+    assert_eq!(
+        host.write_range(INDEX, (1, 40_000, LEAST_RANGE - 1), &held, 0),
+        Ok(false)
+    );
+    for used in [Use::Read, Use::Pass] {
+        for (from, to) in [
+            (0, 3),
+            (0, 65_536),
+            (4000, 9000),
+            (5003, 70_000),
+            (60_000, 80_000),
+        ] {
+            let (count, got) = gathered(&adapter, from..to, used).unwrap();
+            assert!(got == expected[from as usize..to as usize], "{from} {to}");
+            assert!(used == Use::Pass || count == 1, "{from} {to} {count}");
+        }
+    }
+    // What lies on in the file is one piece, though two chunks stand for it.
+    assert_eq!(gathered(&adapter, 60_000..80_000, Use::Pass).unwrap().0, 1);
+    assert_eq!(gathered(&adapter, 59_000..80_001, Use::Pass).unwrap().0, 3);
+    let mut copied = vec![0; 2 * CHUNK];
+    adapter.send.copy_out(INDEX, 0, &mut copied).unwrap();
+    assert!(copied == expected);
+    // A range that was written and not appended is no more once others are.
+    host.end_ranges(INDEX, 0, 20_000).unwrap();
+    let (_, got) = gathered(&adapter, 60_000..60_100, Use::Read).unwrap();
+    assert_ne!(got, expected[60_000..60_100]);
+    let (_, got) = gathered(&adapter, 5000..15_000, Use::Read).unwrap();
+    assert!(got == expected[5000..15_000]);
+    host.end_ranges(INDEX, 0, 3).unwrap();
+    let entry = adapter.arena.snd_directory(INDEX).entry(0);
+    let chunk = entry.load(Ordering::Relaxed);
+    assert_eq!(crate::abi::chunk_of(chunk), chunk);
+}
+
+#[test]
+fn what_a_file_has_no_more_is_read_as_zeros() {
+    let (mut adapter, host) = session(Features::FILES);
+    let (fd, id) = file(&[7; 30_000]);
+    lend(&mut adapter, &fd, 0).unwrap();
+    write(&adapter, &[b'-'; CHUNK]);
+    let held = host.hold_file(id).unwrap();
+    host.write_range(INDEX, (0, 0, 30_000), &held, 0).unwrap();
+    ftruncate(&fd, 10).unwrap();
+    let (_, got) = gathered(&adapter, 0..30_001, Use::Read).unwrap();
+    assert_eq!((&got[..10], &got[30_000..]), (&[7; 10][..], &b"-"[..]));
+    assert!(got[10..30_000].iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn a_file_is_let_go_of_when_no_stream_has_any_of_it() {
+    let (mut adapter, host) = session(Features::FILES);
+    let (fd, id) = file(&[7; 30_000]);
+    lend(&mut adapter, &fd, 1_000).unwrap();
+    write(&adapter, &[b'-'; CHUNK]);
+    let held = host.hold_file(id).unwrap();
+    host.write_range(INDEX, (0, 0, 30_000), &held, 0).unwrap();
+    let half = &adapter.arena.block(INDEX).snd;
+    half.edge.store(30_000, Ordering::Relaxed);
+    let gone = |adapter: &mut AdapterSession, now| adapter.look_at_files(now).len();
+    assert_eq!(gone(&mut adapter, 2_000), 0);
+    // It is held, then it is on its way, then neither.
+    assert_eq!(gone(&mut adapter, UNUSED_FOR * 2), 0);
+    drop(held);
+    assert_eq!(gone(&mut adapter, UNUSED_FOR * 3), 0);
+    assert!(host.hold_file(id).is_some());
+    let half = &adapter.arena.block(INDEX).snd;
+    half.told.store(30_000, Ordering::Relaxed);
+    assert_eq!(
+        gone(&mut adapter, UNUSED_FOR * 5),
+        0,
+        "it was used meanwhile"
+    );
+    assert_eq!(gone(&mut adapter, UNUSED_FOR * 6), 1);
+    assert!(host.hold_file(id).is_none() && !adapter.has_files());
+    // What says that there is a range of it is no stream any more.
+    let range = gathered(&adapter, 0..10, Use::Read);
+    assert_eq!(range, Err(BadStream));
+}
+
+#[test]
+fn what_is_no_file_or_one_too_many_is_refused() {
+    let (reader, _writer) = rustix::pipe::pipe().unwrap();
+    assert_eq!(OfferedFile::check(reader).unwrap_err(), FileError::Kind);
+    let empty = memfd_create("empty", MemfdFlags::CLOEXEC).unwrap();
+    assert_eq!(OfferedFile::check(empty).unwrap_err(), FileError::Kind);
+    let directory = std::fs::File::open("/").unwrap().into();
+    assert_eq!(OfferedFile::check(directory).unwrap_err(), FileError::Kind);
+    let device = std::fs::File::open("/dev/zero").unwrap().into();
+    assert_eq!(OfferedFile::check(device).unwrap_err(), FileError::Kind);
+    // It has a length, and pages that are made when they are looked at.
+    let strange = std::fs::File::open("/sys/kernel/notes").unwrap().into();
+    let refused = OfferedFile::check(strange).unwrap_err();
+    assert!(matches!(refused, FileError::FileSystem(_)), "{refused}");
+    let (mut adapter, host) = session(Features::FILES);
+    let files: Vec<_> = (0..=FILES).map(|_| file(b"x")).collect();
+    let lent = files
+        .iter()
+        .filter(|(fd, _)| lend(&mut adapter, fd, 0).is_ok());
+    assert_eq!(lent.count(), FILES);
+    assert!(!host.has_room_for_file());
+    let (mut without, host) = session(Features::empty());
+    assert!(!host.takes_files() && lend(&mut without, &files[0].0, 0).is_err());
+}
+
+#[test]
+fn forged_ranges_are_refused() {
+    let (mut adapter, host) = session(Features::FILES);
+    let (fd, id) = file(&pattern(100_000));
+    lend(&mut adapter, &fd, 0).unwrap();
+    write(&adapter, &[b'-'; CHUNK]);
+    let held = host.hold_file(id).unwrap();
+    host.write_range(INDEX, (0, 100, 20_000), &held, 0).unwrap();
+    let entry = adapter.arena.snd_directory(INDEX).entry(0);
+    let chunk = crate::abi::chunk_of(entry.load(Ordering::Relaxed));
+    let good = crate::abi::FileRange {
+        from: 100,
+        to: 20_100,
+        next: 0,
+        file: 0,
+        offset: 0,
+    };
+    let at = place_of_range(100);
+    let place = adapter.arena.snd_place(chunk, at, RANGE_BYTES).unwrap();
+    let forged = [
+        crate::abi::FileRange { file: 1, ..good },
+        crate::abi::FileRange {
+            file: u32::MAX,
+            ..good
+        },
+        crate::abi::FileRange {
+            to: u32::MAX,
+            ..good
+        },
+        crate::abi::FileRange {
+            from: 20_000,
+            ..good
+        },
+        crate::abi::FileRange {
+            offset: 90_000,
+            ..good
+        },
+        crate::abi::FileRange {
+            offset: u64::MAX,
+            ..good
+        },
+    ];
+    for range in forged {
+        adapter.arena.memory().write(place, &range.encode());
+        let got = gathered(&adapter, 0..65_536, Use::Pass);
+        assert_eq!(got, Err(BadStream), "{range:?}");
+    }
+    // One that goes on where it is: it ends with what is refused.
+    let next = at as u32;
+    let round = crate::abi::FileRange { next, ..good };
+    adapter.arena.memory().write(place, &round.encode());
+    assert_eq!(gathered(&adapter, 0..65_536, Use::Read), Err(BadStream));
+    adapter.arena.memory().write(place, &good.encode());
+    assert!(gathered(&adapter, 0..65_536, Use::Pass).is_ok());
+    // No such chunk, and a range at its very end.
+    for forged in [
+        u32::MAX,
+        1 << 31 | 3,
+        1 << 31 | 4095 << 19 | chunk,
+        1 << 31 | 77,
+    ] {
+        entry.store(forged, Ordering::Relaxed);
+        assert_eq!(
+            gathered(&adapter, 0..65_536, Use::Read),
+            Err(BadStream),
+            "{forged:#x}"
+        );
+    }
+}

@@ -1,0 +1,143 @@
+//! Ranges of files in send streams, on the host's side: which files the engine has, and the
+//! ranges that are written where the bytes would be.
+//!
+//! `sockets` appends ranges under the lock of the stream, and only up to an edge that it then
+//! publishes.
+
+use super::session::HostSession;
+use super::streams::StreamError;
+use crate::abi::{FILES, FileId, FileRange, LEAST_RANGE, chunk_of, place_of_range, with_ranges};
+use std::sync::atomic::Ordering;
+
+/// A file that the engine has, held: it stays until this is dropped.
+#[derive(Debug)]
+pub struct HeldFile<'a> {
+    session: &'a HostSession,
+    place: usize,
+    len: u64,
+}
+
+impl HeldFile<'_> {
+    /// Bytes of it that may be sent, from its beginning.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl Drop for HeldFile<'_> {
+    fn drop(&mut self) {
+        self.session.arena.header().files[self.place].release();
+    }
+}
+
+impl HostSession {
+    /// Whether the engine takes files.
+    #[must_use]
+    pub fn takes_files(&self) -> bool {
+        self.arena.takes_files()
+    }
+
+    /// Whether there is room for another one.
+    #[must_use]
+    pub fn has_room_for_file(&self) -> bool {
+        let files = &self.arena.header().files;
+        files.iter().any(|file| file.is_free())
+    }
+
+    /// Holds this file, if the engine has it.
+    #[must_use]
+    pub fn hold_file(&self, id: FileId) -> Option<HeldFile<'_>> {
+        let files = &self.arena.header().files;
+        let mut found = (0..FILES).filter_map(|place| Some((place, files[place].hold(id)?)));
+        let (place, len) = found.next()?;
+        Some(HeldFile {
+            session: self,
+            place,
+            len,
+        })
+    }
+
+    /// Writes that `len` bytes at `within` of chunk `number` of a send stream are those at
+    /// `offset` of a file. `false` if that is too short to be a range. The caller has the lock
+    /// of the stream, whose edge is not beyond these bytes.
+    ///
+    /// # Errors
+    /// [`StreamError`].
+    pub fn write_range(
+        &self,
+        index: u32,
+        (number, within, len): (u64, usize, usize),
+        file: &HeldFile<'_>,
+        offset: u64,
+    ) -> Result<bool, StreamError> {
+        if len < LEAST_RANGE {
+            return Ok(false);
+        }
+        let directory = self.arena.snd_directory(index);
+        let entry = directory.entry(number);
+        let now = entry.load(Ordering::Relaxed);
+        let chunk = chunk_of(now);
+        // Those of bytes that are not appended after all are written over.
+        let before = self.arena.file_ranges(now);
+        let before = before.take_while(|range| range.is_ok_and(|r| r.to as usize <= within));
+        let last = before.last().and_then(Result::ok);
+        let range = FileRange {
+            from: within as u32,
+            to: (within + len) as u32,
+            next: 0,
+            file: file.place as u32,
+            offset,
+        };
+        self.put_range(chunk, &range)?;
+        match last {
+            Some(last) => {
+                let next = place_of_range(within) as u32;
+                self.put_range(chunk, &FileRange { next, ..last })?;
+            }
+            None => entry.store(with_ranges(chunk, within), Ordering::Release),
+        }
+        Ok(true)
+    }
+
+    /// Forgets ranges of chunk `number` of a send stream beyond `within`, where its edge is:
+    /// one that has died may have written some and not moved the edge. The caller has the lock
+    /// of the stream.
+    ///
+    /// # Errors
+    /// [`StreamError`].
+    pub fn end_ranges(&self, index: u32, number: u64, within: usize) -> Result<(), StreamError> {
+        let directory = self.arena.snd_directory(index);
+        let entry = directory.entry(number);
+        let now = entry.load(Ordering::Relaxed);
+        if chunk_of(now) == now {
+            return Ok(());
+        }
+        let ranges = self.arena.file_ranges(now).map_while(Result::ok);
+        match ranges
+            .take_while(|range| range.to as usize <= within)
+            .last()
+        {
+            Some(last) => self.put_range(chunk_of(now), &FileRange { next: 0, ..last }),
+            None => {
+                entry.store(chunk_of(now), Ordering::Release);
+                Ok(())
+            }
+        }
+    }
+
+    fn put_range(&self, chunk: u32, range: &FileRange) -> Result<(), StreamError> {
+        let bytes = range.encode();
+        let at = place_of_range(range.from as usize);
+        let place = self.arena.snd_place(chunk, at, bytes.len());
+        let place = place.ok_or(StreamError::Broken)?;
+        self.arena.memory().write(place, &bytes);
+        Ok(())
+    }
+}

@@ -1,0 +1,148 @@
+//! Ranges of files that are sent without being read here: the engine has been handed the file,
+//! and sends its bytes from where the kernel has them.
+//!
+//! Called by `preload` for `sendfile`. What is too short for a range, or not in the page cache,
+//! the caller reads and appends as bytes ([`Socket::prepare`]).
+
+use super::send::After;
+use super::spans;
+use crate::errors::SocketError;
+use crate::holds::Socket;
+use longshore_hostif::{CHUNK, FileId, HeldFile, LEAST_RANGE, SocketState};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes of the shortest call that is worth a range: to look whether the file can be sent so
+/// costs as much as to copy some of it.
+const WORTH: u64 = 32 * 1024;
+/// Files that a process remembers to have sent.
+const REMEMBERED: usize = 64;
+
+/// A file of which ranges may be appended; the engine keeps it while this is there.
+#[derive(Debug)]
+pub struct SharedFile(HeldFile<'static>);
+
+impl SharedFile {
+    /// Bytes of it that may be appended, from its beginning.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// How appending a range went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Appended {
+    /// So many bytes are in the stream.
+    Bytes(usize),
+    /// The next bytes, so many at most, are to be copied: they are too few for a range.
+    Copy(usize),
+}
+
+/// Files that this process has sent: one that is sent for the first time is not worth handing
+/// over, and one that the engine does not take is not offered again soon.
+#[derive(Debug)]
+pub(crate) struct SentFiles([AtomicU64; REMEMBERED]);
+
+/// Set in what is remembered of a file that was offered.
+const OFFERED: u64 = 1;
+
+impl SentFiles {
+    pub(crate) fn new() -> Self {
+        Self([const { AtomicU64::new(0) }; REMEMBERED])
+    }
+
+    /// What is remembered in the place of a file, and what it is if it was this one.
+    fn place_of(&self, id: FileId) -> (&AtomicU64, u64) {
+        let name = (id.inode ^ id.device.rotate_left(32)) << 1;
+        (&self.0[(id.inode % REMEMBERED as u64) as usize], name)
+    }
+
+    /// The engine has taken a file. It is offered again once it has let go of it.
+    fn note_taken(&self, id: FileId) {
+        let (remembered, name) = self.place_of(id);
+        remembered.store(name, Ordering::Relaxed);
+    }
+
+    /// Whether a file was sent before, and not offered yet; it is now.
+    fn is_to_be_offered(&self, id: FileId) -> bool {
+        let (remembered, name) = self.place_of(id);
+        let seen = remembered.load(Ordering::Relaxed);
+        let is_known = seen & !OFFERED == name;
+        remembered.store(
+            if is_known { name | OFFERED } else { name },
+            Ordering::Relaxed,
+        );
+        is_known && seen & OFFERED == 0
+    }
+}
+
+impl Socket {
+    /// Whether ranges of files may be appended at all.
+    pub fn takes_files(&self) -> bool {
+        self.host.session.takes_files() && !self.is_within()
+    }
+
+    /// The file, if the engine has it and ranges of it may be appended to this stream by a call
+    /// for `len` bytes. `open` opens it once more, for reading, to be handed over: what the
+    /// program has open may have locks that its closing is to end.
+    pub fn share_file(
+        &self,
+        id: FileId,
+        len: u64,
+        open: impl FnOnce() -> Option<OwnedFd>,
+    ) -> Option<SharedFile> {
+        let host = self.host;
+        let is_for_this =
+            len >= WORTH && self.takes_files() && self.block().state() == SocketState::Connected;
+        if !is_for_this {
+            return None;
+        }
+        if let Some(file) = host.session.hold_file(id) {
+            return Some(SharedFile(file));
+        }
+        if !host.session.has_room_for_file() || !host.sent_files.is_to_be_offered(id) {
+            return None;
+        }
+        host.offer_file(open()?.as_fd());
+        let file = host.session.hold_file(id)?;
+        host.sent_files.note_taken(id);
+        Some(SharedFile(file))
+    }
+
+    /// Appends at most `max` bytes of a file, from `offset` on, as far as there is room for
+    /// them in the send stream; they are within the file's length.
+    ///
+    /// # Errors
+    /// As [`Socket::reserve`].
+    pub fn append_range(
+        &self,
+        file: &SharedFile,
+        offset: u64,
+        max: usize,
+    ) -> Result<Appended, SocketError> {
+        let reserved = self.reserve(max)?;
+        let (from, to) = (reserved.edge, reserved.edge + reserved.len() as u64);
+        let mut at = 0;
+        for (number, within, len) in spans(from, to) {
+            let here = offset + at as u64;
+            let session = &self.host.session;
+            if !session.write_range(self.id.index, (number, within, len), &file.0, here)? {
+                break;
+            }
+            at += len;
+        }
+        if at == 0 {
+            let first = CHUNK - (from % CHUNK as u64) as usize;
+            return Ok(Appended::Copy(first.min(LEAST_RANGE)));
+        }
+        reserved.finish(at, After::Nothing)?;
+        Ok(Appended::Bytes(at))
+    }
+}
