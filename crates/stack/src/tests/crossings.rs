@@ -54,3 +54,27 @@ fn all_that_crosses_in_the_life_of_connections_is_counted() {
     assert_eq!((report.whole, report.retransmissions), (6, 0));
     world.machines.iter().for_each(compare);
 }
+
+/// What a fetch costs does not depend on when it is made, or on what came before it.
+#[test]
+fn ten_equal_fetches_cross_equally() {
+    let crossings = |count: u64| {
+        let mut world = World::of(Scenario::fetches(count), 1, false);
+        assert_eq!(world.run_to_end().whole, 2 * count);
+        let meters = world.machines.each_ref().map(Machine::crossings);
+        let all = meters.iter().flat_map(|m| [m.to_adapter, m.to_host]);
+        all.map(|c| [c.transfers, c.bytes, c.descriptors].map(u64::cast_signed))
+            .collect::<Vec<_>>()
+    };
+    let sums: Vec<_> = (1..=11).map(crossings).collect();
+    let costs: Vec<Vec<[i64; 3]>> = sums
+        .windows(2)
+        .map(|both| {
+            let (before, after) = (both[0].iter(), both[1].iter());
+            let less = |(a, b): (&[i64; 3], &[i64; 3])| std::array::from_fn(|i| a[i] - b[i]);
+            after.zip(before).map(less).collect()
+        })
+        .collect();
+    assert_eq!(costs, vec![costs[0].clone(); 10]);
+    assert!(costs[0].iter().flatten().all(|cost| *cost > 0));
+}

@@ -92,6 +92,15 @@ impl Scenario {
         self.flood.is_some() && !(is_quiet && arrives)
     }
 
+    /// So many fetches of the same, each on a connection of its own and long after the last.
+    pub(super) fn fetches(count: u64) -> Self {
+        let mut scenario = Self::undisturbed();
+        let fetch = scenario.plans[0];
+        scenario.plans = (0..count).map(|_| fetch).collect();
+        scenario.begins = (0..count).map(|i| i * 1_000_000).collect();
+        scenario
+    }
+
     pub(super) fn of(seed: u64) -> Self {
         let mut n = Numbers::new(seed);
         let connections = 1 + n.below(5);
