@@ -121,8 +121,8 @@ fn it_answers_for_its_own_address_alone() {
     }
 }
 
-/// Two packets of 1,460 bytes fit a window of 2,000 times 8, eleven with what comes after
-/// them; a segment is longer, so none does before the window opens.
+/// A piece is longer than the first window, of 2,000 times 8 bytes, so none is sent before
+/// the window opens.
 #[test]
 fn a_source_sends_as_much_as_the_window_takes() {
     let (mut generator, mut far) = connected(SOURCE);
