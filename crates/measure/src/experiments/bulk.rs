@@ -11,6 +11,10 @@ use std::process::Command;
 use std::time::Duration;
 
 const PORT: u16 = 5001;
+/// What is to be said where [`ENGINE_CUTS`] is used.
+pub(super) const ENGINE_CUTS_BY: &str = "a port without offloading: one that makes faults, and is told to make none, stands in its \
+     place; it copies each frame that comes once more";
+
 /// Options by which the engine cuts packets and makes checksums, and not the port: faults that
 /// never come.
 pub(super) const ENGINE_CUTS: &[&str] = &["--fault", "loss=0"];

@@ -2,7 +2,7 @@
 //! has it: with the payload copied or used in place, touched by the program or not, and with
 //! what touches bytes done by the port or by the engine.
 
-use super::bulk::{Bulk, ENGINE_CUTS};
+use super::bulk::{Bulk, ENGINE_CUTS, ENGINE_CUTS_BY};
 use crate::experiment::{
     Axis, Cell, Chart, ExperimentError, Kind, Outcome, Series, Sheet, Spread, progress,
 };
@@ -137,6 +137,7 @@ pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError
         "zero-copy sockets by page remapping: POSIX calls copy here; `in place` is Longshore's \
          own calls, which need no copy (`longshore measure host` has what exchanging pages costs)"
             .to_owned(),
+        ENGINE_CUTS_BY.to_owned(),
         "checksum offload without segmentation offload: the port has both or none".to_owned(),
         "wake-up suppression off: it cannot be turned off".to_owned(),
     ]);

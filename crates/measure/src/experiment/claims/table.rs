@@ -215,7 +215,7 @@ const TIMES: [Single; 9] = [
         here: ["cpu", "packets", "receiving, 9000", "of 1500's"],
         unit: "%",
         holds: Holds::AtMost(34.0),
-        why: Some("segments of one connection that come together are handled together already"),
+        why: Some("most of what is left are wake-ups, which do not come with each packet"),
     },
     Single {
         paper: "2001",

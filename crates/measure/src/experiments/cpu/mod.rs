@@ -7,7 +7,7 @@
 mod samples;
 mod symbols;
 
-use super::bulk::{Bulk, ENGINE_CUTS};
+use super::bulk::{Bulk, ENGINE_CUTS, ENGINE_CUTS_BY};
 use crate::experiment::{
     Axis, Cell, Chart, ExperimentError, Kind, Outcome, Series, Sheet, Spread, progress,
 };
@@ -126,6 +126,7 @@ pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError
         "the paper's 370 Mb/s, held by a slow sender: here as much moves as can, so that shares \
          are of the time that program and engine had, and not of a processor"
             .to_owned(),
+        ENGINE_CUTS_BY.to_owned(),
         "page remapping: `in place` is Longshore's own calls, which need no copy".to_owned(),
     ]);
     let kernel = all.iter().flatten().flat_map(|run| &run.samples);
