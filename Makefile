@@ -18,7 +18,7 @@ LOOM := env RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test
 export PREFIX ?= /usr/local
 export DESTDIR ?=
 
-.PHONY: help ahead build install uninstall demo test deps toolchain lint unit doctest model-check loom miri boundaries docs e2e e2e-unserved soak bench bench-impaired peers bench-instructions check-instructions bench-instructions-keep fuzz lint-deps update-tools mutants clean packetdrill compat claims claims-times
+.PHONY: help ahead build install uninstall demo test deps toolchain lint unit doctest model-check loom miri boundaries docs e2e e2e-unserved soak bench bench-impaired peers bench-instructions check-instructions bench-instructions-keep fuzz lint-deps update-tools mutants clean packetdrill compat claims claims-times check-prediction
 
 help: ## this list
 	@echo 'Longshore: TCP/IP beside the program instead of in the kernel.'
@@ -147,6 +147,10 @@ claims-times: build ## the same for claims of times, which need a quiet machine
 	@$(TARGET)/release/longshore measure all --only sweep --only latency --only cpu --only host \
 		--fresh --out $(TARGET)/claims-times.html --claims docs/papers/claims.md \
 		--plots docs/papers
+
+check-prediction: build ## what is predicted of buses, held against the same work over modelled ones, within 10 %
+	@scripts/install-deps.sh measure
+	@$(TARGET)/release/longshore measure predict --check
 
 packetdrill: build ## Google's packetdrill beside the kernel; PACKETDRILL=path of a checkout, or it is fetched
 	@scripts/install-deps.sh packetdrill

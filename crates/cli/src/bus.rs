@@ -80,7 +80,7 @@ pub(crate) fn transports_of(control: &Path) -> Vec<TransportStat> {
         let text = std::fs::read(path).ok()?;
         serde_json::from_slice::<TransportStat>(&text).ok()
     };
-    let all = transport_reports().into_iter().filter_map(read);
+    let all = transport_reports(control).into_iter().filter_map(read);
     all.filter(|stat| control_socket_of(&stat.engine).is_ok_and(|of| of == control))
         .collect()
 }

@@ -269,9 +269,13 @@ pub(crate) fn control_sockets() -> Vec<PathBuf> {
         .collect()
 }
 
-/// The reports of all transports that this user may see.
-pub(crate) fn transport_reports() -> Vec<PathBuf> {
-    let all = bases().into_iter().flat_map(|base| entries(&base));
+/// The reports of all transports that this user may see: those beside the directory of the
+/// engine with this control socket among them.
+pub(crate) fn transport_reports(control: &Path) -> Vec<PathBuf> {
+    let beside = control.ancestors().nth(2).map(Path::to_owned);
+    let mut bases = bases();
+    bases.extend(beside.filter(|dir| !bases.contains(dir)));
+    let all = bases.into_iter().flat_map(|base| entries(&base));
     all.filter(|dir| !is_dead(dir))
         .map(|dir| dir.join(TRANSPORT))
         .filter(|path| path.exists())

@@ -153,14 +153,22 @@ Examples:
   longshore measure predict --bus pcie-gen4x8 --adapter-latency 2us
   longshore measure predict --bus cxl --adapter-latency 500ns --json
 
+  longshore measure predict --check
+      Whether it is right, to a tenth, where the bus can be had.
+
 Exit status:
-  0 if all is shown, 125 if something could not be measured, 2 if the command line is wrong.")]
+  0 if all is shown, 1 if --check found a difference of more than a tenth, 125 if something could
+  not be measured, 2 if the command line is wrong.")]
 pub(crate) struct PredictArguments {
     #[command(flatten)]
     pub(crate) model: ModelArguments,
     /// What the adapter adds to each fetch: a number with ns, us or ms
-    #[arg(long, value_name = "T", value_parser = duration)]
-    pub(crate) adapter_latency: Duration,
+    #[arg(long, value_name = "T", value_parser = duration, required_unless_present = "check")]
+    pub(crate) adapter_latency: Option<Duration>,
+    /// Instead, hold predictions for some slow buses against the same work over
+    /// `run --transport bus:`, for half a minute
+    #[arg(long, conflicts_with_all = ["adapter_latency", "bus", "plot"])]
+    pub(crate) check: bool,
     /// Print JSON: an array with an object for each size and mode
     #[arg(long)]
     pub(crate) json: bool,

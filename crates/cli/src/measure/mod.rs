@@ -18,7 +18,7 @@ use clap::CommandFactory;
 use longshore_measure::crossing::load::{self, LoadRow};
 use longshore_measure::crossing::web::{self, Plan, SIZES, WebServer};
 use longshore_measure::crossing::{
-    CrossingError, Prediction, Row, over_generations, plot, program, show,
+    self, CrossingError, Prediction, Row, over_generations, plot, program, show,
 };
 use longshore_measure::experiment::{self, ExperimentError, Outcome, progress};
 use longshore_measure::experiments::{
@@ -35,6 +35,7 @@ pub(crate) fn run(arguments: &MeasureArguments) -> Result<u8, Error> {
         None => list().map(|()| 0),
         Some(Experiment::Bus(bus)) if bus.program.is_empty() => of_nginx(bus).map(|()| 0),
         Some(Experiment::Bus(bus)) => of_program(bus),
+        Some(Experiment::Predict(arguments)) if arguments.check => check(arguments),
         Some(Experiment::Predict(arguments)) => predict(arguments).map(|()| 0),
         Some(Experiment::Host(arguments)) => in_own_network(arguments, host::measure).map(|()| 0),
         Some(Experiment::Sweep(arguments)) => in_own_network(arguments, sweep::measure).map(|()| 0),
@@ -213,6 +214,19 @@ impl serde::Serialize for BusRows {
     }
 }
 
+/// Holds predictions against modelled buses; the exit code.
+fn check(arguments: &PredictArguments) -> Result<u8, Error> {
+    // Before any thread is started.
+    namespace::enter_as_root()?;
+    let all = crossing::check::check(&own_file()?)?;
+    if arguments.json {
+        crate::print_json(&all)?;
+    } else {
+        crate::print(&crossing::check::table(&all)).map_err(system("print"))?;
+    }
+    Ok(u8::from(!all.iter().all(crossing::check::Checked::holds)))
+}
+
 /// Predicts what nginx would reach with an adapter on a bus.
 fn predict(arguments: &PredictArguments) -> Result<(), Error> {
     const FETCHES: u32 = 11;
@@ -221,16 +235,17 @@ fn predict(arguments: &PredictArguments) -> Result<(), Error> {
         fetches: FETCHES,
     };
     let model = arguments.model.model();
+    let adapter = arguments.adapter_latency.unwrap_or_default();
     // Before any thread is started.
     namespace::enter_as_root()?;
     let fetches = web::measure(&own_file()?, &plan, &model)?;
     if let Some(path) = &arguments.plot {
-        let charts = over_generations(&fetches, &model, arguments.adapter_latency);
+        let charts = over_generations(&fetches, &model, adapter);
         experiment::draw(path, &charts)?;
     }
     let all = fetches.iter();
     let all: Vec<_> = all
-        .map(|fetch| Prediction::of(fetch, &model, arguments.adapter_latency))
+        .map(|fetch| Prediction::of(fetch, &model, adapter))
         .collect();
     if arguments.json {
         return crate::print_json(&all);

@@ -5,10 +5,11 @@
 //! servers that other clients load ([`load`]), any other program
 //! ([`program`]), the frames of a run ([`frames`]) and conventional adapters that are shown
 //! them ([`Replay`]), the 2005 paper's figures ([`PAPER`]), what a bus and an
-//! adapter would reach ([`Prediction`]), and how all this is shown
+//! adapter would reach ([`Prediction`]) and whether the modelled bus agrees ([`check`]), and how all this is shown
 //! ([`show`], [`plot`]). `longshore measure` calls it. What crosses is counted by the engine; the models
 //! of buses and adapters are those of `bus`.
 
+pub mod check;
 mod error;
 pub mod frames;
 mod http;

@@ -343,6 +343,9 @@ impl Drop for Running<'_> {
 
 /// The first number under this key, at any depth.
 fn find(value: &Value, key: &str) -> Option<u64> {
+    if let Value::Array(all) = value {
+        return all.iter().find_map(|inner| find(inner, key));
+    }
     let Value::Object(map) = value else {
         return None;
     };

@@ -109,7 +109,7 @@ pub(crate) fn name(size: u64) -> String {
 }
 
 /// Bytes that no two pages have in common.
-fn content(size: u64) -> Vec<u8> {
+pub(crate) fn content(size: u64) -> Vec<u8> {
     (0..size).map(|i| ((i % 251) ^ (i >> 12)) as u8).collect()
 }
 
