@@ -681,9 +681,11 @@ fn whole_of_many(
     turn(&mut engine);
     let socket = host.accept(listener).socket;
     for i in 0..34 {
-        wire.send(&TxFrame::whole(&frame(&segment(seq), full)))
+        // What goes in descriptors has its memory by then, too.
+        let len = if i < 2 { 1 } else { full };
+        wire.send(&TxFrame::whole(&frame(&segment(seq), len)))
             .expect("room");
-        seq += full as u32;
+        seq += len as u32;
         turn(&mut engine);
         host.drain();
         // What came last lies there unread, if the next is to lie behind it.

@@ -26,11 +26,11 @@ pub use abi::{
     CONGESTION_NAMES, ChannelControl, ChannelState, Completion, DATAGRAM_HEADER, DESCRIPTOR_BYTES,
     DIRECTORY, DatagramRecord, ERROR_HEADER, ERROR_PAYLOAD, EdgeFlags, Edges, ErrorReport,
     Features, FileId, GROUP_BYTES, Geometry, Header, Hurry, INTRODUCED, LEAST_RANGE, Loopback,
-    MAILBOX_BYTES, MAX_IMMEDIATE, MAX_ROUTES, MAX_WAITERS, OLDEST_ABI_VERSION, OpenFlags,
-    OptionName, Owner, OwnersSignal, PathMtu, Query, RECEIVE_BUFFER, RING, Raised, Request, Route,
-    Routes, SEND_BUFFER, SEND_QUEUE, STAMP_BYTES, STREAM_MAX, SendQueue, Sending, SocketBlock,
-    SocketId, SocketKind, SocketState, Stamp, StreamHalf, Versions, chunk_of, datagram_span,
-    is_writable,
+    MAILBOX_BYTES, MAX_IMMEDIATE, MAX_ROUTES, MAX_WAITERS, MOST_DATA, OLDEST_ABI_VERSION,
+    OpenFlags, OptionName, Owner, OwnersSignal, PathMtu, Query, RECEIVE_BUFFER, RING, Raised,
+    Request, Route, Routes, SEND_BUFFER, SEND_QUEUE, STAMP_BYTES, STREAM_MAX, SendQueue, Sending,
+    SocketBlock, SocketId, SocketKind, SocketState, Stamp, StreamHalf, Versions, chunk_of,
+    datagram_span, is_writable,
 };
 pub use adapter::AdapterChannel;
 pub use host::{HeldFile, HostChannel, HostSession, StreamError, agent, warning};

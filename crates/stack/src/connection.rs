@@ -298,10 +298,8 @@ impl Stack {
             edges.errno = 0;
         }
         c.note_told(&edges, now);
-        socket.meter.to_host.descriptors += 1;
-        let id = socket.id;
         if let Some(s) = self.sessions.get_mut(socket.session) {
-            s.host.put_edges_to(&socket.subscribers, id, edges);
+            socket.tell(&mut s.host, edges);
         }
     }
 
@@ -325,8 +323,10 @@ impl Stack {
         if let Some(untold) = untold
             && let Some(s) = self.sessions.get_mut(socket.session)
         {
-            socket.meter.to_host.descriptors += 1;
-            s.host.put_edges_to(untold, socket.id, edges);
+            let placed = s.host.put_stream_to(&mut l.rcv, untold, socket.id, edges);
+            let to_host = &mut socket.meter.to_host;
+            to_host.descriptors += 1;
+            to_host.payload(placed.pieces.into(), placed.bytes);
         }
         self.sockets.arm(key);
     }
@@ -371,7 +371,7 @@ impl Stack {
         socket.note_told(self.now);
         socket.look_again(Instant::NEVER);
         if untold && let Some(s) = self.sessions.get_mut(socket.session) {
-            s.host.put_edges_to(&socket.subscribers, socket.id, edges);
+            socket.tell(&mut s.host, edges);
         }
         self.take_back_chunks(key);
     }

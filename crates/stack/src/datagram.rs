@@ -307,9 +307,8 @@ impl Stack {
         let unsaid = edges.snd_acked - d.told.snd_acked;
         if edges.rcv_edge > d.told.rcv_edge || unsaid >= quarter {
             socket.note_told(now);
-            socket.meter.to_host.descriptors += 1;
             if let Some(s) = self.sessions.get_mut(socket.session) {
-                s.host.put_edges_to(&socket.subscribers, socket.id, edges);
+                socket.tell(&mut s.host, edges);
             }
         }
         self.arm_quiet_datagram(key);

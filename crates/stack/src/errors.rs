@@ -136,11 +136,10 @@ impl Stack {
         let mut edges = socket.edges();
         edges.flags |= EdgeFlags::SOFT_ERROR;
         socket.note_told(self.now);
-        socket.meter.to_host.descriptors += 1;
         let kept = socket.kept_errors();
         if let Some(s) = self.sessions.get_mut(socket.session) {
             s.host.set_error(socket.id, errno.into(), kept);
-            s.host.put_edges_to(&socket.subscribers, socket.id, edges);
+            socket.tell(&mut s.host, edges);
         }
     }
 

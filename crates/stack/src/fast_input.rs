@@ -15,7 +15,8 @@ use crate::link::Link;
 use crate::memory_pressure::SPARE_CHUNKS;
 use crate::socket::{Kind, Socket};
 use longshore_frames::{LinkKind, RxChecksum, RxMeta};
-use longshore_hostif::NONE;
+use longshore_hostif::adapter::{ReceiveSlab, ReceiveStream};
+use longshore_hostif::{MOST_DATA, NONE};
 use longshore_net::input6::classify_from_wire;
 use longshore_wire::ethernet::{self, EtherType, Wanted};
 use longshore_wire::tcp;
@@ -57,6 +58,20 @@ impl Link {
         let (header, packet) = frame.split_first_chunk()?;
         wanted.is(header).then_some((*header, packet))
     }
+}
+
+/// Keeps little payload to go in a descriptor, if one process alone is to be told: whether it
+/// was kept.
+#[inline(never)]
+fn hold(
+    stream: &mut ReceiveStream,
+    several: bool,
+    edges: [u64; 3],
+    payload: &[u8],
+    slab: &mut ReceiveSlab,
+    index: u32,
+) -> bool {
+    !several && stream.hold(edges, payload, slab, index)
 }
 
 impl Stack {
@@ -189,7 +204,9 @@ impl Stack {
         let at = predicted.stream_offset();
         let gso_size = || meta.gso.map_or(0, |g| g.size);
         // What a receiver gets. The copy comes last, when no value has to outlive it.
-        if predicted.is_data_alone()
+        let is_short = payload.len() <= MOST_DATA;
+        if !is_short
+            && predicted.is_data_alone()
             && let Some(room) = c.rcv.room_in_latest(at, payload.len())
         {
             self.counters.predicted_data += 1;
@@ -214,11 +231,15 @@ impl Stack {
             let base = predicted.rcv_consumed();
             // Bytes that lie beyond the stream's edge are not there yet: the block has
             // not changed, and may still leave the segment to others.
-            let Ok(pieces) = c.rcv.place(base, at, payload, slab, index) else {
-                return false;
-            };
-            let count = [&mut socket.meter.to_host, &mut session.host.meter.to_host];
-            Socket::count_payload(count, pieces, payload.len() as u64);
+            let several = socket.subscribers.are_several();
+            let edges = [base, c.told.rcv_edge, at];
+            if !(is_short && hold(&mut c.rcv, several, edges, payload, slab, index)) {
+                let Ok(pieces) = c.rcv.place(base, at, payload, slab, index) else {
+                    return false;
+                };
+                let count = [&mut socket.meter.to_host, &mut session.host.meter.to_host];
+                Socket::count_payload(count, pieces, payload.len() as u64);
+            }
             self.counters.predicted_data += 1;
         }
         if !socket.dirty {

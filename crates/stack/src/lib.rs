@@ -26,7 +26,7 @@
 //! | `requests`, `request_error` | what programs ask, and why it is refused |
 //! | `connection`, `orphans` | a connection's life, and what becomes of sockets that no process holds |
 //! | `at_work`, `containment` | whose work is done, and what becomes of a session whose work has led to a panic |
-//! | `settle` | what a turn has touched: sent and told, each user its share |
+//! | `settle`, `telling` | what a turn has touched: sent and told, each user its share |
 //! | `pair`, `pair_end` | connections between two of our own sockets |
 //! | `fast_output` | packets out, as they nearly always are |
 //! | `output`, `address_pair`, `link` | packets out: headers, routes, neighbors; addresses from servers and routers; a link that has come back |
@@ -95,6 +95,7 @@ mod sockets;
 mod status;
 mod syn_drop;
 mod tcp_input;
+mod telling;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]

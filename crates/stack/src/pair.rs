@@ -276,9 +276,8 @@ impl Stack {
         }
         let is_urgent = std::mem::take(&mut p.urgent_untold);
         socket.note_told(self.now);
-        socket.meter.to_host.descriptors += 1;
         if let Some(s) = self.sessions.get_mut(socket.session) {
-            s.host.put_edges_to(&socket.subscribers, socket.id, edges);
+            socket.tell(&mut s.host, edges);
             if is_urgent {
                 // With what tells of it, so that a handler of SIGURG finds it.
                 s.host.note_urgent(socket.id, &edges);

@@ -223,7 +223,11 @@ impl Stack {
         let (base, at, listener_index) = (l.rcv_consumed, l.rcv_edge, listener.id.index);
         let record = record.encode();
         let slab = &mut session.host.receive;
-        let Ok(pieces) = l.rcv.place(base, at, &record, slab, listener_index) else {
+        let pieces = if l.rcv.hold([base, at, at], &record, slab, listener_index) {
+            None
+        } else if let Ok(pieces) = l.rcv.place(base, at, &record, slab, listener_index) {
+            Some(pieces)
+        } else {
             session.host.give_block_back(id);
             self.arena_is_full(session_key);
             return None;
@@ -232,8 +236,10 @@ impl Stack {
         l.rcv_edge += ACCEPT_RECORD as u64;
         l.queue.push_back(key);
         l.listener.on_waiting();
-        let count = [&mut listener.meter.to_host, &mut session.host.meter.to_host];
-        Socket::count_payload(count, pieces, ACCEPT_RECORD as u64);
+        if let Some(pieces) = pieces {
+            let count = [&mut listener.meter.to_host, &mut session.host.meter.to_host];
+            Socket::count_payload(count, pieces, ACCEPT_RECORD as u64);
+        }
         let socket = self.sockets.get_mut(key)?;
         socket.id = id;
         socket.subscribers = Subscribers::of_accepted(subscriber);

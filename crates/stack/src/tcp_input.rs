@@ -188,11 +188,14 @@ impl Stack {
         if socket.id.index == NONE {
             return;
         }
-        let base = c.tcb.rcv_consumed();
-        match c
-            .rcv
-            .place(base, at, bytes, &mut s.host.receive, socket.id.index)
+        let (base, index) = (c.tcb.rcv_consumed(), socket.id.index);
+        let slab = &mut s.host.receive;
+        if !socket.subscribers.are_several()
+            && c.rcv.hold([base, c.told.rcv_edge, at], bytes, slab, index)
         {
+            return;
+        }
+        match c.rcv.place(base, at, bytes, slab, index) {
             Ok(pieces) => {
                 let count = [&mut socket.meter.to_host, &mut s.host.meter.to_host];
                 Socket::count_payload(count, pieces, bytes.len() as u64);

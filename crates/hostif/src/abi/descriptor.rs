@@ -3,10 +3,14 @@
 //!
 //! Word 0 is kind (8 bits), flags (8), waiter + 1 (16) and tag (32); word 1 is the
 //! socket's index and generation; words 2 to 7 depend on the kind. What has immediate data
-//! (`immediate`) says how much in place of the tag. A kind,
+//! (`immediate`) says how much in place of the tag. [`Data`] has its fields elsewhere. A kind,
 //! flag or value that does not exist is a [`BadDescriptor`].
 
 mod codec;
+mod data;
+
+pub(crate) use data::Data;
+pub use data::MOST_DATA;
 
 use super::{Address, SocketId};
 

@@ -229,7 +229,7 @@ pub const PARTS: [Part; 13] = [
     plain(
         "receive chunk",
         CHUNK,
-        &whole(CHUNK, word(Sides::ADAPTER, Sides::HOST, Metered::Payload)),
+        &whole(CHUNK, word(BOTH, Sides::HOST, Metered::Payload)),
     ),
 ];
 

@@ -26,9 +26,10 @@ pub use block::{
     is_writable,
 };
 pub use control::{ChannelControl, ChannelState, INTRODUCED, MAILBOX_BYTES};
+pub(crate) use descriptor::Data;
 pub use descriptor::{
-    BadDescriptor, CONGESTION_NAMES, Completion, EdgeFlags, Edges, OpenFlags, OptionName, Query,
-    Request, SocketKind,
+    BadDescriptor, CONGESTION_NAMES, Completion, EdgeFlags, Edges, MOST_DATA, OpenFlags,
+    OptionName, Query, Request, SocketKind,
 };
 pub use error_report::{ERROR_HEADER, ERROR_PAYLOAD, ErrorReport};
 pub(crate) use file_range::{
@@ -50,6 +51,7 @@ pub use record::{
 pub(crate) use routes::ROUTE_BYTES;
 pub use routes::{Loopback, MAX_ROUTES, Owner, Route, Routes};
 
+pub(crate) use versions::DATA_SINCE;
 pub use versions::{ABI_VERSION, Agreed, Features, OLDEST_ABI_VERSION, Versions};
 
 /// A socket of a session: its place in the table of blocks, and which of the

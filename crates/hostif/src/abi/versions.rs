@@ -6,9 +6,11 @@
 //! on under the engine of the next, as long as that still speaks theirs.
 
 /// The newest version of layout and descriptors that this release speaks.
-pub const ABI_VERSION: u32 = 11;
+pub const ABI_VERSION: u32 = 12;
 /// The oldest one.
 pub const OLDEST_ABI_VERSION: u32 = 11;
+/// The first that has completions with payload ([`Data`](super::Data)).
+pub(crate) const DATA_SINCE: u16 = 12;
 
 bitflags::bitflags! {
     /// What a side has beyond its version, each a bit that both sides must have. Bits that a

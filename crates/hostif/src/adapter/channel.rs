@@ -1,6 +1,6 @@
 //! The adapter's end of a channel: gets requests, puts completions.
 
-use crate::abi::{Completion, RING, immediate_slots};
+use crate::abi::{Completion, Data, RING, immediate_slots};
 use crate::transport::{Arena, PutError, staged};
 use longshore_ring::Corrupt;
 use longshore_ring::spsc::{Consumer, Message, Producer};
@@ -90,6 +90,28 @@ impl AdapterChannel {
             arena.completion_slots(self.index),
             &completion.encode(),
         ))
+    }
+
+    /// Stages where edges are together with `payload`, in messages one behind the other, which
+    /// leaves room for answers. Says which number the last has.
+    ///
+    /// # Errors
+    /// [`PutError::Full`] if there is no room for all of it.
+    pub(super) fn put_data(
+        &mut self,
+        arena: &Arena,
+        data: &Data,
+        payload: &[u8],
+    ) -> Result<u32, PutError> {
+        let ring = &arena.control(self.index).completions;
+        let slots = arena.completion_slots(self.index);
+        let mut further = Data::messages(payload.len());
+        for message in data.encode(payload) {
+            further = further.saturating_sub(1);
+            let kept = KEPT_FOR_ANSWERS + further;
+            staged(self.completions.stage_leaving(kept, ring, slots, &message))?;
+        }
+        Ok(self.completions.next().wrapping_sub(1))
     }
 
     /// Notes it if the process has taken the word that there is more.

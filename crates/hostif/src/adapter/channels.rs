@@ -95,6 +95,7 @@ impl AdapterSession {
     /// A process has `channel` from now on, whose rings are empty. Nothing happens if there is
     /// no such channel.
     pub fn open_channel(&mut self, channel: u16) {
+        self.receive.begin_epoch(channel);
         if let Some(end) = self.channels.ends.get_mut(usize::from(channel)) {
             *end = Some(End {
                 channel: AdapterChannel::new(u32::from(channel)),
@@ -109,6 +110,7 @@ impl AdapterSession {
     pub fn close_channel(&mut self, channel: u16) {
         // Its rings are the next one's.
         self.send.round += 1;
+        self.receive.begin_epoch(channel);
         if let Some(end) = self.channels.ends.get_mut(usize::from(channel)) {
             *end = None;
         }

@@ -1,7 +1,7 @@
 //! Putting completions into channels, and publishing them in batches.
 
-use super::{AdapterSession, Subscribers};
-use crate::abi::{BlockFlags, Completion, EdgeFlags, Edges, SocketId};
+use super::{AdapterSession, Placed, ReceiveStream, Subscribers};
+use crate::abi::{BlockFlags, Completion, DATA_SINCE, EdgeFlags, Edges, SocketId};
 use crate::transport::PutError;
 use longshore_ring::Waiter;
 
@@ -65,6 +65,86 @@ impl AdapterSession {
                 self.words.note(size_of::<u32>());
             }
         }
+    }
+
+    /// The same for a socket whose receive stream is `stream`: what that holds goes with the
+    /// edges, if one process alone is to be told, and is placed otherwise. Says what was placed.
+    #[inline]
+    pub fn put_stream_to(
+        &mut self,
+        stream: &mut ReceiveStream,
+        to: &Subscribers,
+        socket: SocketId,
+        edges: Edges,
+    ) -> Placed {
+        if !stream.has_short() {
+            self.put_edges_to(to, socket, edges);
+            return Placed::default();
+        }
+        self.put_short_to(stream, to, socket, edges)
+    }
+
+    #[inline(never)]
+    fn put_short_to(
+        &mut self,
+        stream: &mut ReceiveStream,
+        to: &Subscribers,
+        socket: SocketId,
+        edges: Edges,
+    ) -> Placed {
+        if let Some(channel) = to.single()
+            && self.put_data(channel, stream, socket, &edges)
+        {
+            self.wakeups.note_socket(socket.index);
+            if !self.owners.is_empty() {
+                self.note_ready(socket, &edges);
+            }
+            return Placed::default();
+        }
+        let placed = if to.is_empty() {
+            Placed::default()
+        } else {
+            self.place_short(stream, to.single())
+        };
+        self.put_edges_to(to, socket, edges);
+        placed
+    }
+
+    /// Places what a stream holds, and what was told in a descriptor to another process than
+    /// `to`, the only one that is about to be told of its edges if there is just one. Says
+    /// what was placed.
+    pub fn place_short(&mut self, stream: &mut ReceiveStream, to: Option<u16>) -> Placed {
+        let placed = stream.reveal(to, &mut self.receive);
+        let (pieces, bytes) = (u64::from(placed.pieces), placed.bytes);
+        self.meter.to_host.payload(pieces, bytes);
+        placed
+    }
+
+    /// Stages where a socket's edges are together with what its stream holds, for one channel;
+    /// whether that can be told so, and there was room.
+    fn put_data(
+        &mut self,
+        channel: u16,
+        stream: &mut ReceiveStream,
+        socket: SocketId,
+        edges: &Edges,
+    ) -> bool {
+        let slab = &self.receive;
+        if self.arena.agreed().version < DATA_SINCE || slab.epochs.withholds(channel) {
+            return false;
+        }
+        let (Some(end), Some((data, payload))) =
+            (self.channels.end(channel), stream.data(socket, edges, slab))
+        else {
+            return false;
+        };
+        let Ok(number) = end.channel.put_data(&self.arena, &data, payload) else {
+            return false;
+        };
+        let told = self.receive.epochs.told(channel, number);
+        stream.note_told(told, &mut self.receive);
+        self.channels.stage(channel);
+        true
     }
 
     /// The next socket of which the process of `channel` is to be told, as there was no room

@@ -8,6 +8,7 @@
 //! | `wakeups`, `eventfds`, `owners` | waking those that sleep, signalling owners |
 //! | `send_streams`, `spans`, `immediate`, `files` | reading what hosts wrote, and the files that they have handed over |
 //! | `receive_stream`, `receive_slab` | placing what arrived |
+//! | `held_data` | what arrived and is told in descriptors |
 //! | `blocks`, `header` | what is said in the blocks of sockets, and to all programs |
 //! | `words` | counting that |
 //!
@@ -20,6 +21,7 @@ mod completions;
 mod eventfds;
 mod files;
 mod header;
+mod held_data;
 mod immediate;
 mod owners;
 mod pending_edges;

@@ -1,8 +1,10 @@
 //! The chunks of a session's receive slab, which are the adapter's.
 //!
 //! Owns the list of free ones, in private memory, and gives the memory of chunks back that
-//! have long been free. The receive streams of all sockets take chunks from it.
+//! have long been free. The receive streams of all sockets take chunks from it, and keep
+//! with it what they tell in descriptors.
 
+use super::held_data::{Epochs, HeldData, Told, Withheld};
 use crate::abi::CHUNK;
 use crate::transport::Arena;
 use longshore_ring::NONE;
@@ -28,10 +30,18 @@ pub struct ReceiveSlab {
     cold: usize,
     /// The fewest that were free since it was last looked at.
     fewest_free: usize,
+    /// What goes to the host in descriptors.
+    pub(super) held: HeldData,
+    pub(super) epochs: Epochs,
+    withheld: Withheld,
     /// In debug builds, the chunks' memory: what is given back is filled with [`POISON`].
     #[cfg(debug_assertions)]
     memory: Option<Span>,
 }
+
+/// Of the chunks to which a process may still write, so many are looked at for each that is
+/// taken.
+const LOOKS: usize = 4;
 
 /// What free chunks are full of in debug builds. Whoever sees it reads what no connection
 /// has received.
@@ -52,6 +62,9 @@ impl ReceiveSlab {
             available: chunks,
             cold: 0,
             fewest_free: 0,
+            held: HeldData::default(),
+            epochs: Epochs::new(arena.geometry().channels),
+            withheld: Withheld::default(),
             #[cfg(debug_assertions)]
             memory: arena
                 .rcv_place(0, 0, 0)
@@ -72,6 +85,9 @@ impl ReceiveSlab {
     }
 
     pub(super) fn take(&mut self) -> Option<u32> {
+        if !self.withheld.is_empty() {
+            self.look_at_withheld(LOOKS);
+        }
         let chunk = match self.free.pop() {
             Some(chunk) => {
                 let left = self.free.len();
@@ -96,6 +112,30 @@ impl ReceiveSlab {
         self.poison(chunk);
         self.free.push(chunk);
         self.available += 1;
+    }
+
+    /// A chunk that no stream has any more, and to which the process that was `told` may still
+    /// write.
+    pub(super) fn withhold(&mut self, chunk: u32, told: Told) {
+        self.withheld.insert(chunk, told, &mut self.epochs);
+    }
+
+    /// Gives back those of so many chunks to which nobody may write any more.
+    #[cold]
+    pub(super) fn look_at_withheld(&mut self, most: usize) {
+        for _ in 0..most {
+            let taken = self.withheld.take(&self.arena, &mut self.epochs, most);
+            let Some(chunk) = taken else { return };
+            self.give_back(chunk);
+        }
+    }
+
+    /// Another process has a channel from now on, or none: the one that had it writes no more.
+    pub(super) fn begin_epoch(&mut self, channel: u16) {
+        self.epochs.begin(channel);
+        if !self.withheld.is_empty() {
+            self.look_at_withheld(self.withheld.len() as usize);
+        }
     }
 
     #[cfg(debug_assertions)]
@@ -136,6 +176,9 @@ impl ReceiveSlab {
 
     /// From now on it is noted how many chunks stay free.
     pub fn note_free(&mut self) {
+        if !self.withheld.is_empty() {
+            self.look_at_withheld(self.withheld.len() as usize);
+        }
         self.fewest_free = self.free.len();
     }
 
@@ -170,9 +213,9 @@ impl ReceiveSlab {
         }
     }
 
-    /// Chunks in use.
+    /// Chunks that streams have.
     #[must_use]
     pub fn in_use(&self) -> u32 {
-        self.limit - self.available
+        self.limit - self.available - self.withheld.len()
     }
 }

@@ -3,10 +3,13 @@
 //! A receive stream's chunks are the adapter's: a list in private memory, mirrored to the
 //! directory that the host reads. Each socket of the engine owns a [`ReceiveStream`].
 
+mod short;
+
 use super::receive_slab::ReceiveSlab;
 use super::spans::spans;
 use crate::abi::{CHUNK, DIRECTORY, STREAM_MAX};
 use longshore_ring::{NONE, Room, Span};
+use short::Short;
 
 /// The receive slab has no chunk left, or the stream spans its directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +26,8 @@ pub struct ReceiveStream {
     latest: Option<Latest>,
     /// What [`ReceiveStream::room_in_latest`] gave room for and is not counted yet.
     placed: Placed,
+    /// The newest bytes, if they go to the host in a descriptor.
+    short: Option<Short>,
 }
 
 /// Where the bytes of a stream from `start` on go.
@@ -53,6 +58,7 @@ impl ReceiveStream {
             pieces: 0,
             bytes: 0,
         },
+        short: None,
     };
 
     /// Whether it holds no chunk.
@@ -71,7 +77,15 @@ impl ReceiveStream {
         }
     }
 
+    /// Whether there are bytes that go, or went, to the host in a descriptor.
+    #[inline]
+    #[must_use]
+    pub fn has_short(&self) -> bool {
+        self.short.is_some()
+    }
+
     /// The chunk that has number `number` of the stream, taken if need be.
+    #[inline]
     fn chunk(&mut self, number: u64, slab: &mut ReceiveSlab, index: u32) -> Result<u32, NoChunk> {
         if self.head == NONE {
             let chunk = slab.take().ok_or(NoChunk)?;
@@ -102,6 +116,7 @@ impl ReceiveStream {
 
     /// Makes sure that the chunk in which byte `base` lies is there, so that
     /// what comes out of order later finds the stream begun.
+    #[inline]
     fn begin(&mut self, base: u64, slab: &mut ReceiveSlab, index: u32) -> Result<(), NoChunk> {
         if self.head == NONE {
             self.chunk(base / CHUNK as u64, slab, index).map(|_| ())
@@ -208,7 +223,7 @@ impl ReceiveStream {
         let first_kept = consumed / CHUNK as u64;
         while self.head != NONE && (self.first < first_kept || all) {
             let chunk = self.head;
-            slab.give_back(chunk);
+            self.let_go(chunk, consumed, slab);
             if chunk == self.tail {
                 (self.head, self.tail) = (NONE, NONE);
                 self.latest = None;

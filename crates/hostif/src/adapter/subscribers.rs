@@ -121,6 +121,13 @@ impl Subscribers {
         self.count == 0 && self.others.is_none()
     }
 
+    /// Whether there is more than one.
+    #[inline]
+    #[must_use]
+    pub fn are_several(&self) -> bool {
+        self.count > 1 || self.others.is_some()
+    }
+
     /// The only one, if there is only one.
     #[must_use]
     pub fn single(&self) -> Option<u16> {

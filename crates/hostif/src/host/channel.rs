@@ -1,9 +1,11 @@
 //! The host's end of a channel: puts requests, gets completions.
 
 use super::coalesce::{Moved, coalesce};
-use crate::abi::{CHUNK, Completion, FIELD_WORDS, Hurry, RING, Request, immediate_slots};
+use crate::abi::{
+    CHUNK, Completion, Data, Edges, FIELD_WORDS, Hurry, RING, Request, immediate_slots,
+};
 use crate::transport::{Arena, PutError, staged};
-use longshore_ring::spsc::{Consumer, Producer};
+use longshore_ring::spsc::{Consumer, Message, Producer};
 use longshore_ring::{Corrupt, Doorbell, Waiter};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -205,16 +207,80 @@ impl HostChannel {
     }
 
     /// Takes the next completion. `Some(None)` is one that means nothing and
-    /// was passed over.
+    /// was passed over. Payload that came with edges is in its chunk when these are returned.
     ///
     /// # Errors
     /// [`Corrupt`] if the ring is broken.
     pub fn get(&mut self) -> Result<Option<Option<Completion>>, Corrupt> {
+        let Some(message) = self.next_message()? else {
+            return Ok(None);
+        };
+        if let Some((data, inside)) = Data::decode(&message) {
+            return self.take_data(&data, &inside).map(Some);
+        }
+        Ok(Some(Completion::decode(&message).ok()))
+    }
+
+    fn next_message(&mut self) -> Result<Option<Message>, Corrupt> {
         let ring = &self.arena.control(self.index).completions;
-        let message = self
-            .completions
-            .take(ring, self.arena.completion_slots(self.index))?;
-        Ok(message.map(|m| Completion::decode(&m).ok()))
+        let slots = self.arena.completion_slots(self.index);
+        self.completions.take(ring, slots)
+    }
+
+    /// Writes the payload of a completion, the first of which is `inside`, to the chunk where
+    /// it belongs. That is its own until the place of the completion was given back, whatever
+    /// has become of the socket.
+    #[inline(never)]
+    fn take_data(&mut self, data: &Data, inside: &[u8]) -> Result<Option<Completion>, Corrupt> {
+        let len = usize::from(data.len);
+        let Some(mut place) = self.arena.rcv_place(data.chunk, data.within(), len) else {
+            return Ok(None);
+        };
+        // Before the bytes are looked for: see `edges_of`.
+        let edges = self.edges_of(data);
+        let first = len.min(inside.len());
+        self.arena.memory().write(place, &inside[..first]);
+        place += first;
+        let mut left = len - first;
+        while left != 0 {
+            let Some(message) = self.next_message()? else {
+                return Ok(None);
+            };
+            let bytes = Data::further(&message);
+            let here = left.min(bytes.len());
+            self.arena.memory().write(place, &bytes[..here]);
+            (place, left) = (place + here, left - here);
+        }
+        Ok(edges.map(|edges| Completion::Edges {
+            socket: data.socket,
+            edges,
+        }))
+    }
+
+    /// The edges that `data` tells of. Of its send stream it has the lower half, which the
+    /// block makes whole, as fewer than 2^32 bytes are on their way at once. Where this is
+    /// taken late, another process may have written much since, which it could only after it
+    /// was told how far both streams reach by then: so the block is asked how far is written
+    /// first, and then whether anybody was told more.
+    fn edges_of(&self, data: &Data) -> Option<Edges> {
+        if data.socket.index >= self.arena.geometry().sockets {
+            return None;
+        }
+        let block = self.arena.block(data.socket.index);
+        let written = block.snd.edge.load(Ordering::Acquire);
+        let is_begun = block.generation.load(Ordering::Acquire) == data.socket.generation;
+        let is_news = block.rcv.edge.load(Ordering::Acquire) < data.rcv_edge;
+        Some(Edges {
+            rcv_edge: data.rcv_edge,
+            // Of one that nobody has accepted, nothing was written.
+            snd_acked: if is_begun && is_news {
+                data.acked(written)
+            } else {
+                0
+            },
+            flags: data.flags,
+            ..Edges::default()
+        })
     }
 
     /// Gives the room of all completions taken back to the engine.

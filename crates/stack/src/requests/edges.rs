@@ -133,10 +133,9 @@ impl Stack {
                 edges.flags |= EdgeFlags::SOFT_ERROR;
                 edges.errno = 0;
             }
-            if !s.host.put_edges(from.channel, socket.id, edges) {
+            if !socket.tell_one(&mut s.host, from.channel, edges) {
                 break;
             }
-            socket.meter.to_host.descriptors += 1;
             s.host.wake_for(index);
         }
     }
@@ -254,7 +253,7 @@ impl Stack {
             let edges = socket.edges();
             if let Some(s) = self.sessions.get_mut(socket.session) {
                 if edges.flags.contains(EdgeFlags::DEAD) {
-                    s.host.put_edges_to(&socket.subscribers, socket.id, edges);
+                    socket.tell(&mut s.host, edges);
                 }
                 if socket.errors.is_some() {
                     s.host.set_error(socket.id, 0, socket.kept_errors());
@@ -273,7 +272,7 @@ impl Stack {
             };
             if let Some(s) = self.sessions.get_mut(socket.session) {
                 socket.subscribers.add(channel);
-                s.host.put_edges(channel, socket.id, socket.edges());
+                socket.tell_one(&mut s.host, channel, socket.edges());
                 s.host.wake_for(socket.id.index);
                 socket.note_told(self.now);
             }
@@ -311,9 +310,12 @@ impl Stack {
             return;
         };
         socket.subscribers.add(from.channel);
-        session
-            .host
-            .put_edges(from.channel, socket.id, socket.edges());
+        let edges = socket.edges();
+        if socket.subscribers.single() == Some(from.channel) {
+            socket.tell(&mut session.host, edges);
+        } else {
+            socket.tell_one(&mut session.host, from.channel, edges);
+        }
         session.host.wake_for(socket.id.index);
         if socket.subscribers.single() == Some(from.channel) {
             socket.note_told(self.now);
@@ -332,9 +334,8 @@ impl Stack {
         }
         let edges = socket.edges();
         socket.note_told(self.now);
-        socket.meter.to_host.descriptors += 1;
         if let Some(s) = self.sessions.get_mut(from.session) {
-            s.host.put_edges_to(&socket.subscribers, socket.id, edges);
+            socket.tell(&mut s.host, edges);
         }
     }
 }

@@ -32,7 +32,9 @@ fn compare(machine: &Machine) {
     assert!(seen.immediate > 0 && seen.immediate < sent, "{seen:?}");
 
     assert_eq!(meter.to_host.descriptors, seen.completions);
-    let bytes = descriptors(seen.completions) + received + seen.bytes;
+    let placed = received - seen.in_completions;
+    assert!(seen.in_completions != 0 && placed != 0, "{seen:?}");
+    let bytes = descriptors(seen.completions) + placed + seen.bytes;
     assert_eq!(meter.to_host.bytes, bytes, "{seen:?}");
     // What is more than batches and words is pieces of payload: each frame at most two.
     let pieces = meter.to_host.transfers.checked_sub(seen.transfers);

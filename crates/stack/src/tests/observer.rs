@@ -24,6 +24,8 @@ pub(super) struct Seen {
     /// Slots behind those of requests, and the bytes of payload in both.
     pub(super) data_slots: u64,
     pub(super) immediate: u64,
+    /// Payload in the latter, bytes.
+    pub(super) in_completions: u64,
     /// Batches of the latter, and words that were told beside them.
     pub(super) transfers: u64,
     /// Bytes of those words.
@@ -38,6 +40,9 @@ pub(super) struct Observer {
     pages: Vec<usize>,
     before: Vec<u8>,
     now: Vec<u8>,
+    /// Where the rings of completions begin, and how many were published of each channel.
+    rings: usize,
+    published: BTreeMap<usize, u32>,
     pub(super) seen: Seen,
     /// Where the first request slot is, and how many were seen, modulo 2^32.
     first_slot: usize,
@@ -57,7 +62,13 @@ impl Observer {
             Some(place) if place.word.metered == Metered::Descriptor => place.index < RING,
             _ => true,
         };
+        let is_ring = |at: &usize| {
+            place_of(arena.geometry(), *at).is_some_and(|place| place.part == "completion")
+        };
+        let rings = (0..payload).step_by(PAGE).find(is_ring);
         let mut observer = Self {
+            rings: rings.expect("rings begin on pages of their own"),
+            published: BTreeMap::new(),
             pages: (0..payload).step_by(PAGE).filter(is_used).collect(),
             before: vec![0; payload],
             now: vec![0; payload],
@@ -106,8 +117,8 @@ impl Observer {
     }
 
     /// The message that is in a slot now.
-    fn message(&self, begins: usize) -> [u64; 8] {
-        let slot = &self.before[begins..begins + DESCRIPTOR_BYTES];
+    fn message(&self, slot: usize) -> [u64; 8] {
+        let slot = &self.before[slot..slot + DESCRIPTOR_BYTES];
         std::array::from_fn(|i| {
             let word: [u8; 8] = std::array::from_fn(|at| slot[i * 8 + at]);
             u64::from_ne_bytes(word)
@@ -162,13 +173,37 @@ impl Observer {
         }
     }
 
-    fn note_completion(&mut self, place: &Place) {
-        self.seen.completions += 1;
-        if let Completion::Edges { socket, edges } =
-            Completion::decode(&self.message(place.begins)).unwrap()
-        {
+    /// Completions were published: all from the last that was known on.
+    fn note_completions(&mut self, published: &Place) {
+        let word = self.before[published.begins..].first_chunk();
+        let end = u64::from_ne_bytes(*word.unwrap()) as u32;
+        let channel = published.index;
+        let mut at = self.published.insert(channel, end).unwrap_or(0);
+        while at != end {
+            let slot = channel * RING + at as usize % RING;
+            let message = self.message(self.rings + slot * DESCRIPTOR_BYTES);
+            let messages = self.note_completion(&message);
+            self.seen.completions += u64::from(messages);
+            at = at.wrapping_add(messages);
+        }
+    }
+
+    /// A completion; how many messages it takes, as the document has it.
+    fn note_completion(&mut self, message: &[u64; 8]) -> u32 {
+        if message[0] & 0xff == 68 {
+            let len = message[2] >> 32 & 0x7ff;
+            let socket = SocketId {
+                index: message[1] as u32,
+                generation: (message[1] >> 32) as u32,
+            };
+            self.seen.in_completions += len;
+            self.reach(socket, 0, message[0] >> 16);
+            return 1 + len.saturating_sub(40).div_ceil(64) as u32;
+        }
+        if let Completion::Edges { socket, edges } = Completion::decode(message).unwrap() {
             self.reach(socket, 0, edges.rcv_edge);
         }
+        1
     }
 
     /// The stack has had a turn.
@@ -190,13 +225,14 @@ impl Observer {
                 continue;
             }
             match word.metered {
-                Metered::Descriptor => self.note_completion(&place),
+                Metered::Descriptor => {}
                 Metered::Transfer => {
                     self.seen.transfers += 1;
                     self.seen.bytes += word.len as u64;
                 }
                 Metered::Along if word.name == "published" && word.written == Sides::ADAPTER => {
                     self.seen.transfers += 1;
+                    self.note_completions(&place);
                 }
                 Metered::Along => {}
                 Metered::Nowhere => {

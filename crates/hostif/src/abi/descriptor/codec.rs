@@ -6,23 +6,24 @@ use super::{
 use crate::abi::{Address, MAX_IMMEDIATE, SocketId};
 use longshore_ring::spsc::Message;
 
-mod kind {
-    pub(super) const OPEN: u8 = 1;
-    pub(super) const BIND: u8 = 2;
-    pub(super) const LISTEN: u8 = 3;
-    pub(super) const CONNECT: u8 = 4;
-    pub(super) const EDGES: u8 = 5;
-    pub(super) const CLOSE: u8 = 6;
-    pub(super) const SET_OPTION: u8 = 7;
-    pub(super) const QUERY: u8 = 8;
-    pub(super) const SUBSCRIBE: u8 = 9;
-    pub(super) const UNSUBSCRIBE: u8 = 10;
-    pub(super) const URGENT: u8 = 11;
-    pub(super) const OWNER: u8 = 12;
-    pub(super) const GROUP: u8 = 13;
-    pub(super) const DONE: u8 = 65;
-    pub(super) const EDGES_COMPLETION: u8 = 66;
-    pub(super) const MORE: u8 = 67;
+pub(super) mod kind {
+    pub(in crate::abi::descriptor) const OPEN: u8 = 1;
+    pub(in crate::abi::descriptor) const BIND: u8 = 2;
+    pub(in crate::abi::descriptor) const LISTEN: u8 = 3;
+    pub(in crate::abi::descriptor) const CONNECT: u8 = 4;
+    pub(in crate::abi::descriptor) const EDGES: u8 = 5;
+    pub(in crate::abi::descriptor) const CLOSE: u8 = 6;
+    pub(in crate::abi::descriptor) const SET_OPTION: u8 = 7;
+    pub(in crate::abi::descriptor) const QUERY: u8 = 8;
+    pub(in crate::abi::descriptor) const SUBSCRIBE: u8 = 9;
+    pub(in crate::abi::descriptor) const UNSUBSCRIBE: u8 = 10;
+    pub(in crate::abi::descriptor) const URGENT: u8 = 11;
+    pub(in crate::abi::descriptor) const OWNER: u8 = 12;
+    pub(in crate::abi::descriptor) const GROUP: u8 = 13;
+    pub(in crate::abi::descriptor) const DONE: u8 = 65;
+    pub(in crate::abi::descriptor) const EDGES_COMPLETION: u8 = 66;
+    pub(in crate::abi::descriptor) const MORE: u8 = 67;
+    pub(in crate::abi::descriptor) const DATA: u8 = 68;
 }
 
 fn word0(kind: u8, flags: u8, waiter: Option<u16>, tag: u32) -> u64 {
@@ -30,7 +31,7 @@ fn word0(kind: u8, flags: u8, waiter: Option<u16>, tag: u32) -> u64 {
     u64::from(kind) | u64::from(flags) << 8 | waiter << 16 | u64::from(tag) << 32
 }
 
-fn word1(socket: SocketId) -> u64 {
+pub(super) fn word1(socket: SocketId) -> u64 {
     u64::from(socket.index) | u64::from(socket.generation) << 32
 }
 

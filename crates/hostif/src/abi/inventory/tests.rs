@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::abi::handshake::{MESSAGE_BYTES, Message};
-use crate::abi::{BadDescriptor, BlockFlags, Completion, Request, SocketState};
+use crate::abi::{BadDescriptor, BlockFlags, Completion, Data, Request, SocketState};
 use crate::transport::Arena;
 use std::fmt::Debug;
 use std::sync::atomic::Ordering;
@@ -128,6 +128,7 @@ fn every_descriptor_is_documented() {
         Err(BadDescriptor::Kind(_)) => None,
         known => Some(known.unwrap()),
     };
+    let data = |kind| Data::decode(&[kind | 1 << 16, 0, 1 << 32, 0, 0, 0, 0, 0]);
     let completion = |kind| match Completion::decode(&message(kind)) {
         Err(BadDescriptor::Kind(_)) => None,
         known => Some(known.unwrap()),
@@ -139,7 +140,9 @@ fn every_descriptor_is_documented() {
         row.push(if is_answered { "Done" } else { "nothing" }.into());
     }
     assert_documented("Requests", &requests);
-    assert_documented("Completions", &kinds(completion));
+    let mut completions = kinds(completion);
+    completions.extend(kinds(|kind| Some(data(kind)?.0)));
+    assert_documented("Completions", &completions);
 }
 
 /// The second word of a message: its kind, and what its sender speaks.

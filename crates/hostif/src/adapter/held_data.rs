@@ -1,0 +1,232 @@
+//! Short stretches of receive streams that go to the host in a descriptor, kept here until
+//! they are there for certain.
+//!
+//! What is told so lies in the ring of one process, and is in the stream's chunk only when
+//! that process has taken it. It may be slow, or end before; and another process may have the
+//! socket by then. So the bytes are kept ([`HeldData`]) until they were taken or read, and
+//! are placed by the adapter if others are to be told. A process that takes them late writes
+//! the same bytes to the same chunk once more, so that chunk is nobody else's until it has
+//! ([`Withheld`]).
+//!
+//! A session's [`ReceiveSlab`](super::ReceiveSlab) owns one of each; its streams use them.
+
+use crate::abi::{MOST_DATA, RING};
+use crate::transport::Arena;
+use std::collections::VecDeque;
+
+/// Stretches that a session keeps at once. What is beyond them is placed.
+const MOST_HELD: usize = 1024;
+/// Of those that were told, so many are looked at for one that was taken.
+const LOOKS: usize = 8;
+
+/// What was told of by a descriptor: the last message of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Told {
+    pub(super) channel: u16,
+    /// Which of the processes that had the channel.
+    epoch: u32,
+    /// The message's number among the completions.
+    number: u32,
+}
+
+/// The processes that had each channel, and what they keep from being used.
+#[derive(Debug, Default)]
+pub(super) struct Epochs {
+    epochs: Vec<u32>,
+    withheld: Vec<u32>,
+}
+
+impl Epochs {
+    pub(super) fn new(channels: u32) -> Self {
+        Self {
+            epochs: vec![0; channels as usize],
+            withheld: vec![0; channels as usize],
+        }
+    }
+
+    fn of(&self, channel: u16) -> u32 {
+        self.epochs.get(usize::from(channel)).copied().unwrap_or(0)
+    }
+
+    /// Another process has a channel from now on, or none.
+    pub(super) fn begin(&mut self, channel: u16) {
+        if let Some(epoch) = self.epochs.get_mut(usize::from(channel)) {
+            *epoch = epoch.wrapping_add(1);
+        }
+    }
+
+    /// What the process of `channel` is told by message `number`.
+    pub(super) fn told(&self, channel: u16, number: u32) -> Told {
+        Told {
+            channel,
+            epoch: self.of(channel),
+            number,
+        }
+    }
+
+    /// Whether the process that was told so still has the channel.
+    pub(super) fn is_there(&self, told: &Told) -> bool {
+        self.of(told.channel) == told.epoch
+    }
+
+    /// Whether the process keeps chunks from being used: it is not told more in this way.
+    pub(super) fn withholds(&self, channel: u16) -> bool {
+        let withheld = self.withheld.get(usize::from(channel));
+        withheld.is_none_or(|count| *count != 0)
+    }
+
+    /// Whether the process has said that it is done with it.
+    pub(super) fn was_taken(&self, arena: &Arena, told: &Told) -> bool {
+        if !self.is_there(told) {
+            return false;
+        }
+        let done = arena.control(told.channel.into()).completions.given_back();
+        // Those that it is not done with are no more than the ring holds.
+        told.number.wrapping_sub(done) >= RING as u32
+    }
+
+    /// Whether the process may still write what it was told.
+    pub(super) fn may_write(&self, arena: &Arena, told: &Told) -> bool {
+        self.is_there(told) && !self.was_taken(arena, told)
+    }
+}
+
+/// A place among [`HeldData`], and which of those that had it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Hold {
+    at: u32,
+    use_count: u32,
+}
+
+#[derive(Debug)]
+struct Held {
+    bytes: Box<[u8; MOST_DATA]>,
+    use_count: u32,
+    told: Option<Told>,
+}
+
+/// The stretches that are kept.
+#[derive(Debug, Default)]
+pub(super) struct HeldData {
+    all: Vec<Held>,
+    free: Vec<u32>,
+    /// Where looking for those that were taken goes on.
+    next: usize,
+}
+
+impl HeldData {
+    /// A place for a stretch; `None` if all are in use.
+    pub(super) fn take(&mut self, arena: &Arena, epochs: &Epochs) -> Option<Hold> {
+        let at = match self.free.pop() {
+            Some(at) => at,
+            None if self.all.len() < MOST_HELD => {
+                self.all.push(Held {
+                    bytes: Box::new([0; MOST_DATA]),
+                    use_count: 0,
+                    told: None,
+                });
+                self.all.len() as u32 - 1
+            }
+            None => self.find_taken(arena, epochs)?,
+        };
+        let held = self.all.get_mut(at as usize)?;
+        held.use_count = held.use_count.wrapping_add(1);
+        held.told = None;
+        let use_count = held.use_count;
+        Some(Hold { at, use_count })
+    }
+
+    /// One that its process has taken: nobody needs it any more, though its stream has not
+    /// noticed.
+    fn find_taken(&mut self, arena: &Arena, epochs: &Epochs) -> Option<u32> {
+        for _ in 0..LOOKS {
+            let at = self.next % self.all.len();
+            self.next = at + 1;
+            let told = self.all[at].told.as_ref();
+            if told.is_some_and(|told| epochs.was_taken(arena, told)) {
+                return Some(at as u32);
+            }
+        }
+        None
+    }
+
+    fn get(&mut self, hold: Hold) -> Option<&mut Held> {
+        let held = self.all.get_mut(hold.at as usize);
+        held.filter(|held| held.use_count == hold.use_count)
+    }
+
+    /// Adds bytes behind the `len` that there are.
+    pub(super) fn append(&mut self, hold: Hold, len: usize, bytes: &[u8]) {
+        if let Some(held) = self.get(hold)
+            && let Some(room) = held.bytes.get_mut(len..len + bytes.len())
+        {
+            room.copy_from_slice(bytes);
+        }
+    }
+
+    /// The first `len` bytes of a stretch, if it is still kept.
+    pub(super) fn bytes(&self, hold: Hold, len: usize) -> Option<&[u8]> {
+        let held = self.all.get(hold.at as usize)?;
+        let is_its = held.use_count == hold.use_count;
+        is_its.then(|| held.bytes.get(..len))?
+    }
+
+    /// It was told so.
+    pub(super) fn note_told(&mut self, hold: Hold, told: Told) {
+        if let Some(held) = self.get(hold) {
+            held.told = Some(told);
+        }
+    }
+
+    /// It is not needed any more.
+    pub(super) fn give_back(&mut self, hold: Hold) {
+        if let Some(held) = self.get(hold) {
+            held.use_count = held.use_count.wrapping_add(1);
+            held.told = None;
+            self.free.push(hold.at);
+        }
+    }
+
+    /// How many are in use.
+    #[cfg(test)]
+    pub(super) fn in_use(&self) -> usize {
+        self.all.len() - self.free.len()
+    }
+}
+
+/// Chunks that no stream has and a process may still write to.
+#[derive(Debug, Default)]
+pub(super) struct Withheld(VecDeque<(u32, Told)>);
+
+impl Withheld {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        self.0.len() as u32
+    }
+
+    pub(super) fn insert(&mut self, chunk: u32, told: Told, epochs: &mut Epochs) {
+        self.0.push_back((chunk, told));
+        if let Some(count) = epochs.withheld.get_mut(usize::from(told.channel)) {
+            *count += 1;
+        }
+    }
+
+    /// Looks at the first `most`: one to which nobody may write any more.
+    pub(super) fn take(&mut self, arena: &Arena, epochs: &mut Epochs, most: usize) -> Option<u32> {
+        for _ in 0..most.min(self.0.len()) {
+            let (chunk, told) = self.0.pop_front()?;
+            if epochs.may_write(arena, &told) {
+                self.0.push_back((chunk, told));
+                continue;
+            }
+            if let Some(count) = epochs.withheld.get_mut(usize::from(told.channel)) {
+                *count -= 1;
+            }
+            return Some(chunk);
+        }
+        None
+    }
+}

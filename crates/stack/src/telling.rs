@@ -1,0 +1,67 @@
+//! Telling programs where their sockets' streams stand, and counting for each socket what
+//! crosses by that.
+//!
+//! All that is told of a stream goes through here: what its receive stream holds to be told
+//! in a descriptor counts as there only for the one process that takes it.
+
+use crate::socket::{Kind, Socket};
+use longshore_hostif::Edges;
+use longshore_hostif::adapter::{AdapterSession, ReceiveStream};
+
+impl Socket {
+    /// Tells all processes that have it where its streams stand.
+    #[inline]
+    pub(crate) fn tell(&mut self, host: &mut AdapterSession, edges: Edges) {
+        self.meter.to_host.descriptors += 1;
+        match self.kind.receive_stream_mut() {
+            Some(stream) if stream.has_short() => self.tell_short(host, edges),
+            _ => host.put_edges_to(&self.subscribers, self.id, edges),
+        }
+    }
+
+    #[inline(never)]
+    fn tell_short(&mut self, host: &mut AdapterSession, edges: Edges) {
+        if let Some(stream) = self.kind.receive_stream_mut() {
+            let placed = host.put_stream_to(stream, &self.subscribers, self.id, edges);
+            let to_host = &mut self.meter.to_host;
+            to_host.payload(placed.pieces.into(), placed.bytes);
+        }
+    }
+
+    /// Tells one of those processes; whether there was room.
+    pub(crate) fn tell_one(
+        &mut self,
+        host: &mut AdapterSession,
+        channel: u16,
+        edges: Edges,
+    ) -> bool {
+        self.place_short(host, Some(channel));
+        self.meter.to_host.descriptors += 1;
+        host.put_edges(channel, self.id, edges)
+    }
+
+    /// Places what its receive stream holds, and what others than `to` were told in a
+    /// descriptor.
+    pub(crate) fn place_short(&mut self, host: &mut AdapterSession, to: Option<u16>) {
+        let to = to.filter(|to| self.subscribers.single() == Some(*to));
+        if let Some(stream) = self.kind.receive_stream_mut() {
+            let placed = host.place_short(stream, to);
+            let to_host = &mut self.meter.to_host;
+            to_host.payload(placed.pieces.into(), placed.bytes);
+        }
+    }
+}
+
+impl Kind {
+    /// What it receives lies in.
+    #[inline]
+    fn receive_stream_mut(&mut self) -> Option<&mut ReceiveStream> {
+        match self {
+            Self::Stream(c) => Some(&mut c.rcv),
+            Self::Pair(p) => Some(&mut p.rcv),
+            Self::Listener(l) => Some(&mut l.rcv),
+            Self::Datagram(d) => d.rcv.as_mut(),
+            Self::Idle(_) => None,
+        }
+    }
+}
