@@ -6,6 +6,7 @@
 
 use crate::experiments::characterize::payloads;
 use crate::flood;
+use rustix::net::sockopt::set_tcp_congestion;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
@@ -138,6 +139,9 @@ fn pull(from: &str, milliseconds: u64) -> io::Result<()> {
 /// Writes to a [`sink`] for so many milliseconds; prints Gb/s, by what arrived.
 fn push(to: &str, milliseconds: u64) -> io::Result<()> {
     let mut stream = TcpStream::connect(to)?;
+    // The machine's default may be another. It fails where the route has chosen (congctl lock),
+    // which is CUBIC where scenarios make routes.
+    let _ = set_tcp_congestion(&stream, "cubic");
     let piece = vec![b'p'; PIECE];
     let start = Instant::now();
     while start.elapsed() < Duration::from_millis(milliseconds) {

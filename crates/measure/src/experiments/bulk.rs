@@ -53,7 +53,16 @@ impl Bulk<'_> {
             captures: false,
         };
         let mtu = self.mtu.to_string();
-        let usual = ["--addr", web::ADDRESS, "--mtu", &mtu];
+        // CUBIC on both sides, as the kernel's program chooses: the machine's default may be
+        // another.
+        let usual = [
+            "--congestion",
+            "cubic",
+            "--addr",
+            web::ADDRESS,
+            "--mtu",
+            &mtu,
+        ];
         let options: Vec<OsString> = usual
             .iter()
             .chain(self.options)
