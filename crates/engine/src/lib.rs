@@ -17,7 +17,7 @@
 //! | `attach/`, `listeners` | how programs come |
 //! | `kernel`, `sysctl`, `privilege` | the host's TCP settings, and what its kernel lets processes do |
 //! | `adjust` | settings that change while it runs |
-//! | `maintenance`, `teardown`, `sleep`, `spare` | letting in, clearing up, sleeping |
+//! | `maintenance`, `teardown`, `sleep`, `reserve_fd` | letting in, clearing up, sleeping |
 //! | `control`, `report`, `catalog` | what a run costs, made visible |
 
 mod acquire;
@@ -37,9 +37,9 @@ mod privilege;
 mod receive_policy;
 mod reclaim;
 mod report;
+mod reserve_fd;
 mod session;
 mod sleep;
-mod spare;
 mod sysctl;
 mod teardown;
 mod time;

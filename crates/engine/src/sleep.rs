@@ -30,7 +30,7 @@ pub(crate) enum Source {
     Deaths,
     Control,
     Orders,
-    PortNews,
+    PortLink,
 }
 
 impl Source {
@@ -42,7 +42,7 @@ impl Source {
             Self::Process(session, channel) => (4, u64::from(session) << 16 | u64::from(channel)),
             Self::Control => (5, 0),
             Self::Orders => (6, 0),
-            Self::PortNews => (7, 0),
+            Self::PortLink => (7, 0),
             Self::Deaths => (8, 0),
         };
         kind << 56 | value
@@ -58,7 +58,7 @@ impl Source {
             5 => Self::Control,
             6 => Self::Orders,
             8 => Self::Deaths,
-            _ => Self::PortNews,
+            _ => Self::PortLink,
         }
     }
 }
@@ -67,7 +67,7 @@ impl Source {
 /// his own keeps it for a time slice: then it is better to sleep, since who is woken
 /// comes before him, and who has given way comes after.
 #[derive(Debug, Default)]
-struct Crowd {
+struct Contention {
     gave_way: Option<Instant>,
     until: Instant,
     /// How long it was taken to last when it was met last.
@@ -79,12 +79,12 @@ struct Crowd {
 const KEPT: u64 = 1_000;
 /// How long the engine does not give way to such, if it is the first for a while: it may
 /// have been an interruption, of which a virtual machine has many.
-const CROWDED_FOR: u64 = 10_000;
+const CONTENDED_FOR: u64 = 10_000;
 /// And how long at the most, if it is twice as long with each that is met within as long as
 /// this: who has work all the time costs a time slice whenever he is given way to.
-const CROWDED_LONGEST: u64 = 100_000;
+const CONTENDED_LONGEST: u64 = 100_000;
 
-impl Crowd {
+impl Contention {
     /// The engine gives way.
     fn enter(&mut self, now: Instant) {
         self.gave_way = Some(now);
@@ -95,18 +95,18 @@ impl Crowd {
         if let Some(then) = self.gave_way.take()
             && now.since(then) >= KEPT
         {
-            let goes_on = now.0 < self.until.0.saturating_add(CROWDED_LONGEST);
+            let goes_on = now.0 < self.until.0.saturating_add(CONTENDED_LONGEST);
             self.length = match self.length {
-                0 => CROWDED_FOR,
-                last if goes_on => (2 * last).min(CROWDED_LONGEST),
-                _ => CROWDED_FOR,
+                0 => CONTENDED_FOR,
+                last if goes_on => (2 * last).min(CONTENDED_LONGEST),
+                _ => CONTENDED_FOR,
             };
             self.until = Instant(now.0 + self.length);
         }
     }
 
     /// Whether there are others who keep the processor.
-    fn is_dense(&self, now: Instant) -> bool {
+    fn is_contended(&self, now: Instant) -> bool {
         now < self.until
     }
 }
@@ -162,7 +162,7 @@ pub(crate) struct Sleeper {
     idle_since: Option<Instant>,
     /// When descriptors other than the port's were last looked at.
     looked_at: Instant,
-    crowd: Crowd,
+    crowd: Contention,
     /// What was found ready; empty between two looks.
     ready: Vec<Source>,
 }
@@ -193,14 +193,14 @@ impl Sleeper {
             spin: Spin::new(spin.as_micros() as u64),
             idle_since: None,
             looked_at: Instant(0),
-            crowd: Crowd::default(),
+            crowd: Contention::default(),
             ready: Vec::new(),
         };
         if let Some(fd) = port.fd() {
             sleeper.watch(fd, Source::Port)?;
         }
         if let Some(fd) = port.news_fd() {
-            sleeper.watch(fd, Source::PortNews)?;
+            sleeper.watch(fd, Source::PortLink)?;
         }
         sleeper.watch(sleeper.processes.as_fd(), Source::Deaths)?;
         sleeper.watch(inbox.fd(), Source::Attach)?;
@@ -296,7 +296,7 @@ impl Engine {
         }
         if worked && !self.has_done_all() {
             if self.receiver.receive_policy.gives_way()
-                && !self.sleeper.crowd.is_dense(self.stack.now())
+                && !self.sleeper.crowd.is_contended(self.stack.now())
             {
                 self.give_way();
             }
@@ -311,7 +311,7 @@ impl Engine {
         let spins = self.stack.now().since(since) < self.sleeper.spin.length;
         // A port without a descriptor wakes nobody.
         let wakes = self.stack.port().fd().is_some();
-        if spins && !(wakes && self.sleeper.crowd.is_dense(self.stack.now())) {
+        if spins && !(wakes && self.sleeper.crowd.is_contended(self.stack.now())) {
             self.give_way();
             return Ok(());
         }
@@ -320,7 +320,7 @@ impl Engine {
 
     /// Whether a turn that has just been is known to have left nothing for the next.
     fn has_done_all(&self) -> bool {
-        let is_crowded = self.sleeper.crowd.is_dense(self.stack.now());
+        let is_crowded = self.sleeper.crowd.is_contended(self.stack.now());
         self.receiver.receive_policy.has_seen_all(is_crowded)
             && self.teardowns.is_empty()
             && !self.stack.has_work_left()
@@ -330,7 +330,7 @@ impl Engine {
     /// Requests are soon due. Who is given way to and keeps the processor would keep them
     /// waiting for longer than they may.
     fn await_requests(&mut self) {
-        if self.sleeper.crowd.is_dense(self.stack.now()) {
+        if self.sleeper.crowd.is_contended(self.stack.now()) {
             self.intake.is_in_hurry = true;
         } else {
             self.give_way();
@@ -393,7 +393,7 @@ impl Engine {
         let any = !ready.is_empty();
         for source in ready.drain(..) {
             match source {
-                Source::PortNews => {
+                Source::PortLink => {
                     self.stack.handle_port_change();
                     if let Some(refusal) = self.stack.port_mut().take_refusal() {
                         (self.about.notice)(&refusal);
@@ -429,34 +429,34 @@ mod tests {
 
     #[test]
     fn who_keeps_the_processor_is_not_given_way_to() {
-        let mut crowd = Crowd::default();
+        let mut crowd = Contention::default();
         crowd.enter(Instant(5_000));
         crowd.leave(Instant(5_000 + KEPT - 1));
-        assert!(!crowd.is_dense(Instant(6_000)));
+        assert!(!crowd.is_contended(Instant(6_000)));
         crowd.enter(Instant(7_000));
         crowd.leave(Instant(7_000 + KEPT));
-        assert!(crowd.is_dense(Instant(8_000)));
+        assert!(crowd.is_contended(Instant(8_000)));
         // A long turn without giving way says nothing.
         crowd.leave(Instant(17_000));
-        assert!(!crowd.is_dense(Instant(8_000 + CROWDED_FOR)));
+        assert!(!crowd.is_contended(Instant(8_000 + CONTENDED_FOR)));
     }
 
     #[test]
     fn who_keeps_the_processor_again_and_again_is_avoided_for_longer() {
-        let mut crowd = Crowd::default();
+        let mut crowd = Contention::default();
         // How long the engine does not give way to who keeps the processor now.
         let mut meet = |at: u64| {
             crowd.enter(Instant(at - KEPT));
             crowd.leave(Instant(at));
-            let lasts = |length: &u64| crowd.is_dense(Instant(at + length));
+            let lasts = |length: &u64| crowd.is_contended(Instant(at + length));
             (0..).step_by(1_000).take_while(lasts).count() as u64 * 1_000
         };
         let mut at = 5_000;
         for expected in [10_000, 20_000, 40_000, 80_000, 100_000, 100_000] {
             assert_eq!(meet(at), expected);
-            at += expected + CROWDED_LONGEST - 1;
+            at += expected + CONTENDED_LONGEST - 1;
         }
-        assert_eq!(meet(at + 1), CROWDED_FOR, "none was met for long");
+        assert_eq!(meet(at + 1), CONTENDED_FOR, "none was met for long");
     }
 
     #[test]
@@ -487,7 +487,7 @@ mod tests {
             Source::Process(70_000, 255),
             Source::Control,
             Source::Orders,
-            Source::PortNews,
+            Source::PortLink,
             Source::Deaths,
         ];
         for s in all {

@@ -42,8 +42,11 @@ fn connected(host: &mut Host) -> (SocketId, AcceptRecord) {
     (socket, host.accept(listener))
 }
 
-fn heed(host: &Host, socket: SocketId) -> u32 {
-    host.arena.block(socket.index).heed.load(Ordering::Acquire)
+fn unreported_limit(host: &Host, socket: SocketId) -> u32 {
+    host.arena
+        .block(socket.index)
+        .unreported_limit
+        .load(Ordering::Acquire)
 }
 
 #[test]
@@ -54,11 +57,22 @@ fn a_host_is_to_say_what_it_has_read_before_the_room_is_used_up() {
     let (socket, accepted) = connected(&mut host);
     let accepted = accepted.socket;
     let usual = SEND_BUFFER * 5 / 16 / 4;
-    assert_eq!((heed(&host, socket), heed(&host, accepted)), (usual, usual));
-    host.set(socket, OptionName::SendBuffer, 8192);
-    host.wait("the option", |h| (heed(h, accepted) != usual).then_some(()));
     assert_eq!(
-        (heed(&host, socket), heed(&host, accepted)),
+        (
+            unreported_limit(&host, socket),
+            unreported_limit(&host, accepted)
+        ),
+        (usual, usual)
+    );
+    host.set(socket, OptionName::SendBuffer, 8192);
+    host.wait("the option", |h| {
+        (unreported_limit(h, accepted) != usual).then_some(())
+    });
+    assert_eq!(
+        (
+            unreported_limit(&host, socket),
+            unreported_limit(&host, accepted)
+        ),
         (usual, 8192 * 5 / 16 / 4)
     );
 
@@ -70,7 +84,7 @@ fn a_host_is_to_say_what_it_has_read_before_the_room_is_used_up() {
         h.edges(accepted).map(|e| e.rcv_edge).filter(|e| *e > 0)
     });
     assert_eq!(room, 8192 * 5 / 16);
-    let read = u64::from(heed(&host, accepted));
+    let read = u64::from(unreported_limit(&host, accepted));
     host.consume(accepted, read);
     host.wait("more", |h| {
         (h.edges(accepted)?.rcv_edge == room + read).then_some(())

@@ -550,9 +550,9 @@ fn a_host_is_to_say_sooner_what_it_has_read_of_a_small_buffer() {
     let dir = tempfile::tempdir().unwrap();
     let (a, b) = two(dir.path());
     let (mut server, mut client) = (Host::new(&a.path), Host::new(&b.path));
-    let heed = |host: &Host, socket: SocketId| {
+    let unreported_limit = |host: &Host, socket: SocketId| {
         let block = host.arena.block(socket.index);
-        block.heed.load(Ordering::Acquire)
+        block.unreported_limit.load(Ordering::Acquire)
     };
     let listener = listening(&mut server);
     server.set(listener, OptionName::ReceiveBuffer, 16_384);
@@ -562,11 +562,17 @@ fn a_host_is_to_say_sooner_what_it_has_read_of_a_small_buffer() {
     let accepted = server.accept(listener).socket;
     // The engine writes to its block when it has heard that it was accepted.
     server.tcp_info(accepted);
-    assert_eq!((heed(&client, socket), heed(&server, accepted)), (0, 4096));
+    assert_eq!(
+        (
+            unreported_limit(&client, socket),
+            unreported_limit(&server, accepted)
+        ),
+        (0, 4096)
+    );
     for (size, expected) in [(20_000, 5000), (1 << 20, 0)] {
         client.set(socket, OptionName::ReceiveBuffer, size);
         client.tcp_info(socket);
-        assert_eq!(heed(&client, socket), expected);
+        assert_eq!(unreported_limit(&client, socket), expected);
     }
 }
 

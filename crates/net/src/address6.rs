@@ -71,7 +71,7 @@ impl Entry {
 
 /// The parameters of a generated address, for generating another one in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Made {
+pub struct Generated {
     /// How many earlier ones were duplicates.
     pub attempt: u8,
     /// The length of its prefix, in bits.
@@ -114,7 +114,7 @@ impl Addresses {
     }
 
     /// As [`add`](Self::add), for a generated address.
-    pub fn add_made(&mut self, address: Ipv6Addr, made: &Made, at: Instant) -> bool {
+    pub fn add_made(&mut self, address: Ipv6Addr, made: &Generated, at: Instant) -> bool {
         let attempt = Some(made.attempt);
         self.insert(address, at, attempt, made.prefix_len, made.lifetimes)
     }
@@ -165,9 +165,9 @@ impl Addresses {
 
     /// The parameters of a generated address.
     #[must_use]
-    pub fn made(&self, ip: Ipv6Addr) -> Option<Made> {
+    pub fn made(&self, ip: Ipv6Addr) -> Option<Generated> {
         let e = self.entries.iter().find(|e| e.address == ip)?;
-        Some(Made {
+        Some(Generated {
             attempt: e.made?,
             prefix_len: e.prefix_len,
             lifetimes: e.lifetimes,
@@ -396,7 +396,7 @@ mod tests {
     #[test]
     fn what_we_made_has_an_end_and_keeps_its_place() {
         let mut a = Addresses::new();
-        let made = Made {
+        let made = Generated {
             attempt: 0,
             prefix_len: 64,
             lifetimes: Lifetimes {

@@ -97,7 +97,7 @@ pub struct Fragment<'a> {
 
 /// A reassembled datagram.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Whole<H> {
+pub struct Reassembled<H> {
     /// The header of its first fragment, adjusted for the whole datagram.
     pub header: H,
     /// Its payload.
@@ -152,7 +152,7 @@ impl Reassembler<Ipv4Header> {
         header: &Ipv4Header,
         payload: &[u8],
         now: Instant,
-    ) -> Result<Option<Whole<Ipv4Header>>, DropReason> {
+    ) -> Result<Option<Reassembled<Ipv4Header>>, DropReason> {
         let key = Key {
             source: header.source.into(),
             destination: header.destination.into(),
@@ -199,7 +199,7 @@ impl<H: Copy> Reassembler<H> {
         fragment: &Fragment<'_>,
         max: u32,
         now: Instant,
-    ) -> Result<Option<(Whole<H>, u8)>, DropReason> {
+    ) -> Result<Option<(Reassembled<H>, u8)>, DropReason> {
         let len = fragment.bytes.len();
         if len == 0 || (fragment.more && !len.is_multiple_of(8)) {
             return Err(DropReason::FragmentBadLength);
@@ -391,7 +391,7 @@ impl<H: Copy> Datagram<H> {
     }
 
     /// All fragments have arrived.
-    fn finish(self) -> Result<(Whole<H>, u8), DropReason> {
+    fn finish(self) -> Result<(Reassembled<H>, u8), DropReason> {
         const NOT_ECT: u8 = 0;
         const CE: u8 = 3;
         let ecn = match (self.ecn_seen >> NOT_ECT & 1, self.ecn_seen >> CE & 1) {
@@ -407,7 +407,7 @@ impl<H: Copy> Datagram<H> {
         for piece in &self.pieces {
             payload.extend_from_slice(&piece.bytes);
         }
-        Ok((Whole { header, payload }, ecn))
+        Ok((Reassembled { header, payload }, ecn))
     }
 }
 

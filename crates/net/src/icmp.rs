@@ -115,7 +115,7 @@ impl ErrorKind {
 /// The fields of an ICMP error in the numbering of its version of IP, for programs that
 /// ask for them (IP_RECVERR).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Told {
+pub struct ErrorFields {
     /// The message's type.
     pub kind: u8,
     /// Its code.
@@ -145,7 +145,7 @@ pub struct IcmpError {
     /// The packet's length from the IP header on, in bytes.
     pub original_len: u16,
     /// The message's own fields.
-    pub told: Told,
+    pub told: ErrorFields,
     /// Offset of the quoted UDP datagram's payload in the message's data; it may be
     /// beyond the end of the quotation.
     pub payload_at: usize,
@@ -169,14 +169,14 @@ pub fn parse_error(message: &Icmpv4, data: &[u8]) -> Option<IcmpError> {
         dst_port: 0,
         tcp_seq: None,
         original_len: ip.payload_len.saturating_add(header_len as u16),
-        told: Told::of(message)?,
+        told: ErrorFields::of(message)?,
         payload_at: header_len + longshore_wire::udp::HEADER_LEN,
     };
     error.read_transport(data.get(header_len..).unwrap_or_default())?;
     Some(error)
 }
 
-impl Told {
+impl ErrorFields {
     /// The fields of `message`, if it is an error.
     const fn of(message: &Icmpv4) -> Option<Self> {
         let (kind, code, info) = match *message {

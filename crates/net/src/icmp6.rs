@@ -1,6 +1,6 @@
 //! ICMP for IPv6: decoding of errors, and when an error may be sent.
 
-use crate::icmp::{ErrorKind, IcmpError, Told};
+use crate::icmp::{ErrorFields, ErrorKind, IcmpError};
 use core::net::IpAddr;
 use longshore_wire::icmpv6::Icmpv6;
 use longshore_wire::ipv6::{HEADER_LEN, Ipv6Header, walk};
@@ -61,7 +61,7 @@ const fn kind_of(message: &Icmpv6) -> Option<ErrorKind> {
 }
 
 /// The fields of `message`, if it is an error.
-const fn told_by(message: &Icmpv6) -> Option<Told> {
+const fn told_by(message: &Icmpv6) -> Option<ErrorFields> {
     let (kind, code, info) = match *message {
         Icmpv6::Unreachable { code } => (1, code, 0),
         Icmpv6::PacketTooBig { mtu } => (2, 0, mtu),
@@ -69,7 +69,7 @@ const fn told_by(message: &Icmpv6) -> Option<Told> {
         Icmpv6::ParameterProblem { code, pointer } => (4, code, pointer),
         _ => return None,
     };
-    Some(Told { kind, code, info })
+    Some(ErrorFields { kind, code, info })
 }
 
 /// Decodes `message`, with `data` after its header. `None` if it is not an error, or

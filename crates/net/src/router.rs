@@ -6,7 +6,7 @@
 //! [`address6`](crate::address6), which is told what to add and for how long. The engine
 //! passes advertisements in and follows the results of [`Routers::poll`].
 
-use crate::address6::{Addresses, Lifetimes, Made};
+use crate::address6::{Addresses, Generated, Lifetimes};
 use crate::random::Random;
 use crate::stable::Identifiers;
 use crate::{Cidr, Instant};
@@ -108,7 +108,7 @@ impl Routers {
 
     /// Adds [`link_local`](Self::link_local), with duplicate address detection at `at`.
     pub fn add_link_local(&self, addresses: &mut Addresses, at: Instant) {
-        let made = Made {
+        let made = Generated {
             attempt: 0,
             prefix_len: IDENTIFIER_LEN,
             lifetimes: Lifetimes::FOR_EVER,
@@ -186,7 +186,7 @@ impl Routers {
         let before = addresses.made(taken)?;
         let attempt = before.attempt + 1;
         let address = self.identifiers.address(taken, attempt);
-        let made = Made { attempt, ..before };
+        let made = Generated { attempt, ..before };
         let again = attempt < ATTEMPTS && addresses.add_made(address, &made, now);
         again.then_some(address)
     }
@@ -329,7 +329,7 @@ impl Routers {
         if !ours.is_empty() || prefix.valid == 0 {
             return false;
         }
-        let made = Made {
+        let made = Generated {
             attempt: 0,
             prefix_len: prefix.len,
             lifetimes: said,

@@ -32,7 +32,7 @@ pub struct FaultCounts {
 
 /// The faults of one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Fate {
+pub(crate) struct FrameFaults {
     pub(crate) lost: bool,
     pub(crate) duplicated: bool,
     /// The bit to flip, counted from the start of the frame.
@@ -59,7 +59,7 @@ impl Dice {
 
     /// Draws the faults of a frame of `len` bytes with a link header of `link` bytes, and
     /// counts them. Always draws the same number of random values.
-    pub(crate) fn roll(&mut self, len: usize, link: usize) -> Fate {
+    pub(crate) fn roll(&mut self, len: usize, link: usize) -> FrameFaults {
         let lost = self.random.chance(self.faults.loss);
         let duplicated = self.random.chance(self.faults.duplicate) && !lost;
         let corrupted = self.random.chance(self.faults.corrupt) && !lost && len > link;
@@ -70,7 +70,7 @@ impl Dice {
         self.counts.duplicated += u64::from(duplicated);
         self.counts.corrupted += u64::from(corrupted);
         self.counts.reordered += u64::from(late);
-        Fate {
+        FrameFaults {
             lost,
             duplicated,
             corrupt_bit: corrupted.then_some(8 * link + bit),
@@ -79,7 +79,7 @@ impl Dice {
     }
 }
 
-impl Fate {
+impl FrameFaults {
     /// Flips the bit, if one is to be flipped.
     pub(crate) fn corrupt(&self, frame: &mut [u8]) {
         if let Some(bit) = self.corrupt_bit

@@ -4,9 +4,9 @@
 //! The ports on top of an interface, `tap` and `packet`, use it. All unsafe code is in
 //! `sys`.
 
+mod link_events;
 mod name;
-mod news;
 pub(crate) mod sys;
 
+pub(crate) use link_events::{Link, LinkEvents};
 pub use name::{BadName, InterfaceName};
-pub(crate) use news::{Link, LinkNews};

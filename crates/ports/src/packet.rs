@@ -24,7 +24,7 @@ pub use config::{MIN_MTU, PacketConfig, PacketError};
 pub use filter::MAX_ADDRESSES;
 
 use crate::check::check;
-use crate::interface::{Link, LinkNews};
+use crate::interface::{Link, LinkEvents};
 use crate::vnet::{self, HEADER_LEN, MAX_DISCARDED};
 use crate::{
     Capabilities, InterfaceName, LinkKind, Port, PortCounters, PortError, RxMeta, TxFrame,
@@ -44,7 +44,7 @@ pub struct PacketPort {
     fd: OwnedFd,
     /// For ioctls about the interface.
     control: OwnedFd,
-    news: LinkNews,
+    news: LinkEvents,
     link: Link,
     name: InterfaceName,
     /// Held so that no other engine uses our addresses.

@@ -13,7 +13,7 @@ pub use config::{
 };
 
 use crate::check::check;
-use crate::interface::{Link, LinkNews, sys};
+use crate::interface::{Link, LinkEvents, sys};
 use crate::vnet::{self, HEADER_LEN, MAX_DISCARDED};
 use crate::{
     Capabilities, InterfaceName, LinkKind, Port, PortCounters, PortError, RecvBuffer, RxMeta,
@@ -40,7 +40,7 @@ pub struct Tap {
     index: i32,
     /// Notifications about the kernel's end, which may be taken down and up again; `None`
     /// if the system provides none.
-    news: Option<LinkNews>,
+    news: Option<LinkEvents>,
     link: Link,
     name: InterfaceName,
     capabilities: Capabilities,
@@ -217,7 +217,7 @@ impl Port for Tap {
     }
 
     fn news_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.news.as_ref().map(LinkNews::fd)
+        self.news.as_ref().map(LinkEvents::fd)
     }
 
     fn take_news(&mut self) -> bool {

@@ -28,21 +28,21 @@ const ATTEMPT: Timespec = Timespec {
 
 /// An eventfd that the engine made and rings.
 #[derive(Debug)]
-pub(crate) struct Bell(OwnedFd);
+pub(crate) struct WakeEventfd(OwnedFd);
 
-impl Bell {
+impl WakeEventfd {
     pub(crate) fn into_fd(self) -> OwnedFd {
         self.0
     }
 }
 
-impl AsFd for Bell {
+impl AsFd for WakeEventfd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 }
 
-impl AsRawFd for Bell {
+impl AsRawFd for WakeEventfd {
     fn as_raw_fd(&self) -> RawFd {
         self.0.as_raw_fd()
     }
@@ -58,7 +58,7 @@ fn mark() -> u64 {
 impl Host {
     /// Has the engine make the eventfd of a waiter. None under a filter of system calls, or
     /// if the engine has none to give.
-    pub(crate) fn make_bell(&self, waiter: u32) -> Option<Bell> {
+    pub(crate) fn make_bell(&self, waiter: u32) -> Option<WakeEventfd> {
         if is_confined() {
             return None;
         }
@@ -71,7 +71,7 @@ impl Host {
                 _ => false,
             });
             let fd = answer.and_then(|(_, fds)| fds.into_iter().next());
-            made = fd.map(|fd| Bell((self.hooks.keep)(fd)));
+            made = fd.map(|fd| WakeEventfd((self.hooks.keep)(fd)));
         });
         made
     }

@@ -3,8 +3,8 @@
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::host::Wake;
-use crate::patience::Patience;
 use crate::stream::{edges, host_bits};
+use crate::wait_limit::WaitLimit;
 use longshore_hostif::{Address, BlockFlags, EdgeFlags, Request, SocketState};
 use rustix::io::Errno;
 use std::net::SocketAddr;
@@ -106,13 +106,13 @@ impl Socket {
     /// # Errors
     /// As [`Socket::start_connect`], and why the connection was not made
     /// (ECONNREFUSED, ETIMEDOUT, EHOSTUNREACH).
-    pub fn connect(&self, peer: SocketAddr, patience: Patience) -> Result<(), SocketError> {
+    pub fn connect(&self, peer: SocketAddr, wait_limit: WaitLimit) -> Result<(), SocketError> {
         match self.start_connect(peer) {
             Err(SocketError::InProgress) => {}
             Err(SocketError::Refused(Errno::ALREADY)) => {}
             other => return other,
         }
-        match self.wait_connected(patience) {
+        match self.wait_connected(wait_limit) {
             Ok(()) => {
                 self.set_host_bits(host_bits::CONNECT_TOLD);
                 Ok(())
@@ -144,9 +144,9 @@ impl Socket {
     ///
     /// # Errors
     /// Why it was not made; [`SocketError::TimedOut`].
-    pub fn wait_connected(&self, patience: Patience) -> Result<(), SocketError> {
+    pub fn wait_connected(&self, wait_limit: WaitLimit) -> Result<(), SocketError> {
         let block = self.block();
-        self.wait(None, patience, || match block.state() {
+        self.wait(None, wait_limit, || match block.state() {
             SocketState::Connecting if self.host.is_gone() => Err(SocketError::EngineGone),
             SocketState::Connecting => Err(SocketError::WouldBlock),
             SocketState::Dead => match block.take_errno() {

@@ -237,7 +237,7 @@ impl Socket {
     /// Whether the engine has to be asked what the path to `to` takes. It knows that of
     /// the peer alone; of others it says afterwards that it was too much.
     fn may_be_narrow(&self, path_mtu: PathMtu, to: SocketAddr) -> bool {
-        path_mtu.heeds_path()
+        path_mtu.honors_path_mtu()
             && self.host.routes().has_narrow_paths()
             && self.block().peer().get() == Some(to)
             && self.host.routes().owner_of(to) == Owner::Engine

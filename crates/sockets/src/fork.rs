@@ -6,9 +6,9 @@
 //! finds out by the bell that is rung.
 
 use crate::departure::Unfinished;
-use crate::gate::Inside;
-use crate::host::{Host, Post, own_pid};
-use crate::hub::Hub;
+use crate::fork_lock::ForkGuard;
+use crate::host::{Dispatch, Host, own_pid};
+use crate::ready_sets::ReadySets;
 use longshore_hostif::attach::{self, Joined};
 use longshore_hostif::{ChannelState, HostChannel, INTRODUCED, SocketId};
 use longshore_ring::{forget_thread_id, is_confined};
@@ -23,10 +23,10 @@ pub struct Forking {
     channel: Option<u32>,
     /// Which of the channel's reservations it is.
     number: u32,
-    unfinished: Option<Inside<'static, Unfinished>>,
-    untold: Option<Inside<'static, Vec<SocketId>>>,
-    post: Option<Inside<'static, Post>>,
-    hub: Option<Inside<'static, Hub>>,
+    unfinished: Option<ForkGuard<'static, Unfinished>>,
+    unreported: Option<ForkGuard<'static, Vec<SocketId>>>,
+    dispatch: Option<ForkGuard<'static, Dispatch>>,
+    ready_sets: Option<ForkGuard<'static, ReadySets>>,
 }
 
 impl Host {
@@ -109,9 +109,9 @@ impl Host {
     pub fn before_fork(&'static self) -> Forking {
         let _ = self.settle();
         let unfinished = self.unfinished.enter().ok();
-        let untold = self.untold.enter().ok();
-        let post = self.stop_post();
-        let hub = self.hub.enter().ok();
+        let unreported = self.unreported.enter().ok();
+        let dispatch = self.stop_dispatch();
+        let ready_sets = self.ready_sets.enter().ok();
         let channel = self.reserve_channel();
         let number = channel.map_or(0, |c| {
             let control = self.arena.control(c);
@@ -122,9 +122,9 @@ impl Host {
             channel,
             number,
             unfinished,
-            untold,
-            post,
-            hub,
+            unreported,
+            dispatch,
+            ready_sets,
         }
     }
 }
@@ -146,24 +146,27 @@ impl Host {
         // What the parent's threads had to sleep on is not ours.
         self.epoch.fetch_add(1, Ordering::Relaxed);
         let channel = joined.channel;
-        let post = || {
+        let dispatch = || {
             let channel = HostChannel::new(self.arena.clone(), channel);
-            Post::new(channel, self.uses.len())
+            Dispatch::new(channel, self.uses.len())
         };
         // SAFETY: the caller's promise.
         unsafe {
-            self.untold.recover(Vec::new);
-            self.hub.recover(Hub::default);
+            self.unreported.recover(Vec::new);
+            self.ready_sets.recover(ReadySets::default);
             self.query.recover(|| ());
-            self.post.recover(post);
+            self.dispatch.recover(dispatch);
         }
-        if let Ok(mut post_now) = self.post.enter() {
-            *post_now = post();
+        if let Ok(mut dispatch_now) = self.dispatch.enter() {
+            *dispatch_now = dispatch();
         }
-        if let Ok(mut untold) = self.untold.enter() {
-            untold.clear();
+        if let Ok(mut unreported) = self.unreported.enter() {
+            unreported.clear();
         }
-        let left = self.hub.enter().map(|mut hub| hub.leave_to_parent());
+        let left = self
+            .ready_sets
+            .enter()
+            .map(|mut ready_sets| ready_sets.leave_to_parent());
         let pid = self.arena.control(channel).pid.load(Ordering::Relaxed);
         self.pid.store(pid, Ordering::Relaxed);
         self.is_abroad.store(pid != own_pid(), Ordering::Relaxed);
@@ -235,11 +238,12 @@ impl Forking {
         for id in parents {
             host.recount(id, 0);
         }
-        if let Some(untold) = &mut self.untold {
-            untold.clear();
+        if let Some(unreported) = &mut self.unreported {
+            unreported.clear();
         }
-        if let Some(hub) = &mut self.hub {
-            hub.leave_to_parent()
+        if let Some(ready_sets) = &mut self.ready_sets {
+            ready_sets
+                .leave_to_parent()
                 .into_iter()
                 .for_each(host.hooks.discard);
         }
@@ -267,15 +271,15 @@ impl Forking {
         for (id, count) in descriptors {
             host.recount(id, count);
         }
-        if let Some(post) = &mut self.post {
-            **post = Post::new(
+        if let Some(dispatch) = &mut self.dispatch {
+            **dispatch = Dispatch::new(
                 HostChannel::new(host.arena.clone(), channel),
                 host.uses.len(),
             );
             let control = host.arena.control(channel);
             control.pid.store(pid, Ordering::Release);
             let claimed = control.change_state(ChannelState::Reserved, ChannelState::Claimed);
-            post.channel.flag();
+            dispatch.channel.flag();
             if !claimed {
                 drop(self);
                 host.cut_off(

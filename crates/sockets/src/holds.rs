@@ -7,7 +7,7 @@
 
 use crate::errors::SocketError;
 use crate::host::{Host, Wake};
-use crate::news::Having;
+use crate::reported_edges::Having;
 use crate::stream::more_bits;
 use longshore_hostif::{
     BlockFlags, ChannelState, OpenFlags, Request, SocketBlock, SocketId, SocketKind, SocketState,
@@ -300,7 +300,7 @@ impl Host {
         if marks.load(Ordering::Relaxed) & LISTED == 0
             && marks.fetch_or(LISTED, Ordering::AcqRel) & LISTED == 0
         {
-            self.untold.enter()?.push(id);
+            self.unreported.enter()?.push(id);
         }
         Ok(())
     }
@@ -332,9 +332,9 @@ impl Host {
         }
         let marks = self.marks[id.index as usize].swap(0, Ordering::AcqRel);
         if marks & WATCHED != 0
-            && let Ok(mut hub) = self.hub.enter()
+            && let Ok(mut ready_sets) = self.ready_sets.enter()
         {
-            hub.forget(&self.session, id.index);
+            ready_sets.forget(&self.session, id.index);
         }
         let block = self.session.block(id.index);
         if block.more_bits().load(Ordering::Relaxed) & more_bits::UNFINISHED != 0

@@ -3,17 +3,18 @@
 //!
 //! Whoever is there drains the channel: completions move the edges of socket
 //! blocks, answer pending calls, and are told to the ready sets (`readiness`).
-//! Lock order: a socket's stream locks, the list of what is untold, the post, the hub.
+//! Lock order: a socket's stream locks, the list of what is unreported, the dispatch,
+//! the ready sets.
 
 use crate::departure::Unfinished;
 use crate::errors::SocketError;
-use crate::gate::{Gate, Inside};
-use crate::hub::Hub;
+use crate::fork_lock::{ForkGuard, ForkLock};
 use crate::join::Hooks;
-use crate::news::News;
-use crate::patience::Patience;
+use crate::ready_sets::ReadySets;
+use crate::reported_edges::ReportedEdges;
 use crate::stream::SentFiles;
 use crate::turn::Turn;
+use crate::wait_limit::WaitLimit;
 use longshore_hostif::attach::Token;
 use longshore_hostif::{
     Address, Arena, Completion, EdgeFlags, Edges, HostChannel, HostSession, Hurry, PutError,
@@ -38,7 +39,7 @@ pub(crate) struct Answer {
 
 /// What is done with the channel, under one lock.
 #[derive(Debug)]
-pub(crate) struct Post {
+pub(crate) struct Dispatch {
     pub(crate) channel: HostChannel,
     /// Requests were published that the engine need not have fetched, and must
     /// before we sleep.
@@ -47,18 +48,18 @@ pub(crate) struct Post {
     next_tag: u32,
     answers: HashMap<u32, Option<Answer>>,
     moved: Vec<u32>,
-    news: News,
+    news: ReportedEdges,
     /// Where connections stand that this process was given and nobody has accepted yet, by the
     /// indices of their blocks.
     pub(crate) early: HashMap<u32, (SocketId, Edges)>,
 }
 
-impl Post {
+impl Dispatch {
     /// Of a process that joined by `channel`, in a session of so many sockets.
     pub(crate) fn new(channel: HostChannel, sockets: usize) -> Self {
         Self {
             channel,
-            news: News::new(sockets),
+            news: ReportedEdges::new(sockets),
             owes_wake: false,
             turn: Turn::default(),
             next_tag: 1,
@@ -98,7 +99,7 @@ pub struct Host {
     /// Where the engine is, and the session.
     pub(crate) engine: PathBuf,
     pub(crate) token: Token,
-    pub(crate) post: Gate<Post>,
+    pub(crate) dispatch: ForkLock<Dispatch>,
     pub(crate) channel: AtomicU32,
     /// Its pid as the engine knows it, or what stands for it
     /// ([`INTRODUCED`](longshore_hostif::INTRODUCED)).
@@ -116,14 +117,14 @@ pub struct Host {
     /// The engine may leave requests lie until this process says that it has no more.
     pub(crate) holds: AtomicBool,
     /// Sockets of which the engine was not told all that was consumed.
-    pub(crate) untold: Gate<Vec<SocketId>>,
-    pub(crate) hub: Gate<Hub>,
+    pub(crate) unreported: ForkLock<Vec<SocketId>>,
+    pub(crate) ready_sets: ForkLock<ReadySets>,
     /// Files that were sent and may be worth handing over.
     pub(crate) sent_files: SentFiles,
     /// One query at a time: there is one mailbox.
-    pub(crate) query: Gate<()>,
+    pub(crate) query: ForkLock<()>,
     /// Datagrams that were begun and not ended (MSG_MORE, UDP_CORK).
-    pub(crate) unfinished: Gate<Unfinished>,
+    pub(crate) unfinished: ForkLock<Unfinished>,
     pub(crate) gone: AtomicBool,
     /// It has no channel: it is a child for which there was none.
     pub(crate) cut_off: AtomicBool,
@@ -204,12 +205,12 @@ impl Host {
         if hung_up {
             self.lose_engine();
         } else {
-            self.heed_end();
+            self.observe_end();
         }
     }
 
     /// Says so to all who wait for the engine, if it has ended in order.
-    pub(crate) fn heed_end(&self) {
+    pub(crate) fn observe_end(&self) {
         if self.session.is_closed() && !self.gone.load(Ordering::Relaxed) {
             self.lose_engine();
         }
@@ -227,8 +228,8 @@ impl Host {
         if !self.gone.swap(true, Ordering::AcqRel) {
             (self.hooks.log)(why);
         }
-        if let Ok(mut hub) = self.hub.enter() {
-            hub.all_moved(&self.session);
+        if let Ok(mut ready_sets) = self.ready_sets.enter() {
+            ready_sets.all_moved(&self.session);
         }
     }
 
@@ -254,20 +255,20 @@ impl Host {
 
     // ---- requests ----
 
-    fn put(&self, post: &mut Post, request: &Request) -> Result<(), SocketError> {
+    fn put(&self, dispatch: &mut Dispatch, request: &Request) -> Result<(), SocketError> {
         if self.is_cut_off() {
             return Err(SocketError::EngineGone);
         }
         let mut tries = 0u32;
         loop {
-            match post.channel.put(request) {
+            match dispatch.channel.put(request) {
                 Ok(()) => return Ok(()),
                 Err(PutError::Corrupt(_)) => return Err(SocketError::Broken),
                 Err(PutError::Full) => {}
             }
             // The engine may be waiting for room in the other ring.
-            post.channel.publish(&self.doorbell, true);
-            self.take_completions(post)?;
+            dispatch.channel.publish(&self.doorbell, true);
+            self.take_completions(dispatch)?;
             tries += 1;
             if tries.is_multiple_of(1000) {
                 self.look_at_engine();
@@ -287,28 +288,31 @@ impl Host {
         }
     }
 
-    fn publish(&self, post: &mut Post, wake: Wake) {
+    fn publish(&self, dispatch: &mut Dispatch, wake: Wake) {
         match wake {
             Wake::Now => {
-                post.channel.hurry(&self.doorbell);
-                post.owes_wake = false;
-                post.turn.held = 0;
+                dispatch.channel.hurry(&self.doorbell);
+                dispatch.owes_wake = false;
+                dispatch.turn.held = 0;
                 self.holds.store(false, Ordering::Relaxed);
             }
             Wake::Held => {
-                post.channel.publish_for(Hurry::Soon, &self.doorbell, true);
-                post.owes_wake = true;
+                dispatch
+                    .channel
+                    .publish_for(Hurry::Soon, &self.doorbell, true);
+                dispatch.owes_wake = true;
                 self.holds.store(true, Ordering::Relaxed);
             }
             Wake::Soon => {
-                post.channel
+                dispatch
+                    .channel
                     .publish_for(Hurry::First, &self.doorbell, false);
-                post.owes_wake = true;
+                dispatch.owes_wake = true;
             }
-            Wake::Never => post
+            Wake::Never => dispatch
                 .channel
                 .publish_for(Hurry::First, &self.doorbell, false),
-            Wake::Along => post
+            Wake::Along => dispatch
                 .channel
                 .publish_for(Hurry::Later, &self.doorbell, false),
         }
@@ -317,10 +321,10 @@ impl Host {
     /// Tells of so many bytes that were written, or of the end of a stream: the engine fetches
     /// it together with what follows before this process waits for something.
     pub(crate) fn tell_written(&self, request: &Request, bytes: u64) -> Result<(), SocketError> {
-        let mut post = self.post.enter()?;
-        self.put(&mut post, request)?;
-        let wake = post.turn.note(bytes);
-        self.publish(&mut post, wake);
+        let mut dispatch = self.dispatch.enter()?;
+        self.put(&mut dispatch, request)?;
+        let wake = dispatch.turn.note(bytes);
+        self.publish(&mut dispatch, wake);
         Ok(())
     }
 
@@ -328,18 +332,18 @@ impl Host {
     /// vain.
     pub fn end_turn(&self) {
         if self.holds.load(Ordering::Relaxed)
-            && let Some(mut post) = self.post.try_enter()
+            && let Some(mut dispatch) = self.dispatch.try_enter()
         {
-            post.turn.end();
-            self.publish(&mut post, Wake::Now);
+            dispatch.turn.end();
+            self.publish(&mut dispatch, Wake::Now);
         }
     }
 
     /// Sends a request that is not answered.
     pub(crate) fn tell(&self, request: &Request, wake: Wake) -> Result<(), SocketError> {
-        let mut post = self.post.enter()?;
-        self.put(&mut post, request)?;
-        self.publish(&mut post, wake);
+        let mut dispatch = self.dispatch.enter()?;
+        self.put(&mut dispatch, request)?;
+        self.publish(&mut dispatch, wake);
         Ok(())
     }
 
@@ -351,20 +355,20 @@ impl Host {
         request: &Request,
         given: Option<SocketId>,
     ) -> Result<(), SocketError> {
-        let mut post = self.post.enter()?;
-        let early = given.and_then(|socket| post.early.remove(&socket.index));
+        let mut dispatch = self.dispatch.enter()?;
+        let early = given.and_then(|socket| dispatch.early.remove(&socket.index));
         if let Some((socket, edges)) = early {
-            self.apply(&mut post, socket, &edges);
+            self.apply(&mut dispatch, socket, &edges);
         }
-        self.put(&mut post, request)?;
-        self.publish(&mut post, Wake::Never);
+        self.put(&mut dispatch, request)?;
+        self.publish(&mut dispatch, Wake::Never);
         Ok(())
     }
 
     /// Wakes the engine, if it sleeps, for what was published without that.
     pub(crate) fn wake_engine(&self) -> Result<(), SocketError> {
-        let mut post = self.post.enter()?;
-        self.publish(&mut post, Wake::Now);
+        let mut dispatch = self.dispatch.enter()?;
+        self.publish(&mut dispatch, Wake::Now);
         Ok(())
     }
 
@@ -374,11 +378,11 @@ impl Host {
         requests: impl Iterator<Item = Request>,
         wake: Wake,
     ) -> Result<(), SocketError> {
-        let mut post = self.post.enter()?;
+        let mut dispatch = self.dispatch.enter()?;
         for request in requests {
-            self.put(&mut post, &request)?;
+            self.put(&mut dispatch, &request)?;
         }
-        self.publish(&mut post, wake);
+        self.publish(&mut dispatch, wake);
         Ok(())
     }
 
@@ -390,18 +394,18 @@ impl Host {
     ) -> Result<Answer, SocketError> {
         let waiter = self.my_waiter().map(|w| w as u16);
         let tag = {
-            let mut post = self.post.enter()?;
-            post.next_tag = post.next_tag.wrapping_add(1);
-            let tag = post.next_tag;
-            self.put(&mut post, &request(tag, waiter))?;
-            post.answers.insert(tag, None);
-            self.publish(&mut post, Wake::Now);
+            let mut dispatch = self.dispatch.enter()?;
+            dispatch.next_tag = dispatch.next_tag.wrapping_add(1);
+            let tag = dispatch.next_tag;
+            self.put(&mut dispatch, &request(tag, waiter))?;
+            dispatch.answers.insert(tag, None);
+            self.publish(&mut dispatch, Wake::Now);
             tag
         };
-        let answer = self.wait_for(None, None, Patience::ENDLESS, || {
-            let mut post = self.post.enter()?;
-            if let Some(Some(answer)) = post.answers.get(&tag).copied() {
-                post.answers.remove(&tag);
+        let answer = self.wait_for(None, None, WaitLimit::ENDLESS, || {
+            let mut dispatch = self.dispatch.enter()?;
+            if let Some(Some(answer)) = dispatch.answers.get(&tag).copied() {
+                dispatch.answers.remove(&tag);
                 return Ok(Some(answer));
             }
             if self.is_gone() {
@@ -421,8 +425,8 @@ impl Host {
 
     /// Takes all completions, unless another thread is at it.
     pub fn drain_if_free(&self) {
-        if let Some(mut post) = self.post.try_enter() {
-            let _ = self.take_completions(&mut post);
+        if let Some(mut dispatch) = self.dispatch.try_enter() {
+            let _ = self.take_completions(&mut dispatch);
         }
     }
 
@@ -438,21 +442,21 @@ impl Host {
     /// Takes all completions. After a declaration to sleep it has to be this:
     /// another thread may have taken a completion and not yet applied it.
     pub(crate) fn drain(&self) -> Result<(), SocketError> {
-        let mut post = self.post.enter()?;
-        self.take_completions(&mut post)
+        let mut dispatch = self.dispatch.enter()?;
+        self.take_completions(&mut dispatch)
     }
 
-    fn take_completions(&self, post: &mut Post) -> Result<(), SocketError> {
+    fn take_completions(&self, dispatch: &mut Dispatch) -> Result<(), SocketError> {
         if self.is_cut_off() {
             return Ok(());
         }
         let (mut any, mut is_more) = (false, false);
-        while let Some(completion) = post.channel.get()? {
+        while let Some(completion) = dispatch.channel.get()? {
             any = true;
             match completion {
                 Some(Completion::Edges { socket, edges }) => {
-                    let news = self.apply(post, socket, &edges);
-                    post.moved.extend(news.then_some(socket.index));
+                    let news = self.apply(dispatch, socket, &edges);
+                    dispatch.moved.extend(news.then_some(socket.index));
                 }
                 Some(Completion::Done {
                     tag,
@@ -462,7 +466,7 @@ impl Host {
                     ..
                 }) => {
                     // A call that was given up has no entry.
-                    if let Some(entry) = post.answers.get_mut(&tag) {
+                    if let Some(entry) = dispatch.answers.get_mut(&tag) {
                         *entry = Some(Answer {
                             errno,
                             value,
@@ -474,33 +478,33 @@ impl Host {
                 None => {}
             }
         }
-        if !post.moved.is_empty() {
-            if let Ok(mut hub) = self.hub.enter() {
-                hub.moved(&post.moved);
+        if !dispatch.moved.is_empty() {
+            if let Ok(mut ready_sets) = self.ready_sets.enter() {
+                ready_sets.moved(&dispatch.moved);
             }
-            post.moved.clear();
+            dispatch.moved.clear();
         }
         // Not before all of it counts: others look at the ring to know whether it does.
         if any {
-            post.channel.release();
+            dispatch.channel.release();
         }
         if is_more {
-            post.channel.ask_for_more(&self.doorbell);
+            dispatch.channel.ask_for_more(&self.doorbell);
         }
         Ok(())
     }
 
     /// Moves a socket's edges; says whether that is news to this process.
-    fn apply(&self, post: &mut Post, socket: SocketId, edges: &Edges) -> bool {
+    fn apply(&self, dispatch: &mut Dispatch, socket: SocketId, edges: &Edges) -> bool {
         let Some(block) = self.session.get_block(socket.index) else {
             return false;
         };
         // Who accepts it begins the block, and only then looks here.
         if block.next_generation() == socket.generation {
-            post.early.insert(socket.index, (socket, *edges));
+            dispatch.early.insert(socket.index, (socket, *edges));
             return false;
         }
-        let news = &mut post.news;
+        let news = &mut dispatch.news;
         block.is(socket) && news.apply(socket, block, edges, self.having(socket))
     }
 
@@ -513,10 +517,10 @@ impl Host {
     /// # Errors
     /// [`SocketError::Broken`] or [`SocketError::Reentered`].
     pub fn settle(&self) -> Result<(), SocketError> {
-        let mut untold = self.untold.enter()?;
-        let mut post = self.post.enter()?;
-        let any = !untold.is_empty();
-        for id in untold.drain(..) {
+        let mut unreported = self.unreported.enter()?;
+        let mut dispatch = self.dispatch.enter()?;
+        let any = !unreported.is_empty();
+        for id in unreported.drain(..) {
             self.unlist(id);
             let block = self.session.block(id.index);
             if !block.is(id) {
@@ -526,19 +530,19 @@ impl Host {
             let unheard = done.saturating_sub(block.rcv.told.load(Ordering::Relaxed));
             if unheard != 0 {
                 let request = crate::stream::edges(block, id, EdgeFlags::empty());
-                self.put(&mut post, &request)?;
+                self.put(&mut dispatch, &request)?;
             }
             // The engine may have come to want it sooner since it was read.
             if unheard >= crate::stream::telling_threshold(block) {
                 block.rcv.told.fetch_max(done, Ordering::AcqRel);
-                post.owes_wake = true;
+                dispatch.owes_wake = true;
             }
         }
-        post.turn.end();
-        if post.owes_wake {
-            self.publish(&mut post, Wake::Now);
+        dispatch.turn.end();
+        if dispatch.owes_wake {
+            self.publish(&mut dispatch, Wake::Now);
         } else if any {
-            self.publish(&mut post, Wake::Along);
+            self.publish(&mut dispatch, Wake::Along);
         }
         Ok(())
     }
@@ -554,9 +558,9 @@ impl Host {
         all.len()
     }
 
-    /// The post, for fork.
-    pub(crate) fn stop_post(&'static self) -> Option<Inside<'static, Post>> {
-        self.post.enter().ok()
+    /// The lock on what is done with the channel, for fork.
+    pub(crate) fn stop_dispatch(&'static self) -> Option<ForkGuard<'static, Dispatch>> {
+        self.dispatch.enter().ok()
     }
 }
 

@@ -4,9 +4,9 @@
 //! `preload` joins when the program makes its first socket, so all of this is inside the
 //! time that a short-lived program takes: nothing here is done that can wait.
 
-use crate::gate::Gate;
-use crate::host::{Host, Post, own_pid};
-use crate::hub::Hub;
+use crate::fork_lock::ForkLock;
+use crate::host::{Dispatch, Host, own_pid};
+use crate::ready_sets::ReadySets;
 use crate::stream::SentFiles;
 use longshore_hostif::attach::{self, AttachError, Joined, Token};
 use longshore_hostif::{Arena, ArenaError, Geometry, HostChannel, HostSession};
@@ -102,7 +102,7 @@ impl Host {
             asks_by: joined.channel,
             engine: joined.engine,
             token: joined.token,
-            post: Gate::new(Post::new(channel, sockets)),
+            dispatch: ForkLock::new(Dispatch::new(channel, sockets)),
             channel: AtomicU32::new(joined.channel),
             pid: AtomicU32::new(pid),
             is_abroad: AtomicBool::new(pid != own_pid()),
@@ -112,11 +112,11 @@ impl Host {
             next_waiter: AtomicU32::new(first_waiter(joined.channel, &joined.geometry)),
             uses: zeroed(sockets),
             marks: zeroed(sockets),
-            untold: Gate::new(Vec::new()),
+            unreported: ForkLock::new(Vec::new()),
             sent_files: SentFiles::new(),
-            hub: Gate::new(Hub::default()),
-            query: Gate::new(()),
-            unfinished: Gate::default(),
+            ready_sets: ForkLock::new(ReadySets::default()),
+            query: ForkLock::new(()),
+            unfinished: ForkLock::default(),
             gone: AtomicBool::new(false),
             cut_off: AtomicBool::new(false),
             short: AtomicBool::new(false),

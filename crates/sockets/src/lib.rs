@@ -14,20 +14,19 @@ mod datagram;
 mod departure;
 mod errors;
 mod fork;
-mod gate;
+mod fork_lock;
 mod grow_only;
 mod holds;
 mod host;
-mod hub;
 mod join;
 mod listener;
 mod native;
-mod news;
 mod options;
-mod patience;
 mod places;
 mod readiness;
 mod ready_set;
+mod ready_sets;
+mod reported_edges;
 mod sleeper;
 mod socket;
 mod stream;
@@ -36,12 +35,13 @@ pub mod testing;
 mod turn;
 mod under_way;
 mod wait;
+mod wait_limit;
 
 pub use datagram::Received;
 pub use departure::{Departure, MOST_PAYLOAD, MOST_PAYLOAD_V6};
 pub use errors::SocketError;
 pub use fork::{Forking, Reservation};
-pub use gate::{Gate, Inside};
+pub use fork_lock::{ForkGuard, ForkLock};
 pub use grow_only::GrowOnly;
 pub use holds::Socket;
 pub use host::Host;
@@ -50,7 +50,6 @@ pub use longshore_ring::{
     Section, interruptible, is_confined, past_call, poll_unless_interrupted, section,
 };
 pub use native::{Datagram, Listener, Stream};
-pub use patience::{Patience, Signals, deadline_after};
 pub use readiness::Ready;
 pub use ready_set::{EDGE, ONE_SHOT, ReadySet, Report};
 pub use sleeper::Sleeper;
@@ -59,3 +58,4 @@ pub use stream::{
     Appended, MOST_PREPARED, Peeked, Prepared, Reserved, SharedFile, host_bits, more_bits,
 };
 pub use wait::{Also, BLIND_SLEEP, LONGEST_SLEEP, LOOKS_VARIABLE, SPIN_VARIABLE};
+pub use wait_limit::{Signals, WaitLimit, deadline_after};

@@ -182,13 +182,13 @@ mod tests {
         let stream = Stream::connect(host, listener.local().unwrap()).unwrap();
         stream.write_all(b"early").unwrap();
         let socket = listener.socket();
-        while !socket.has_connection() || host.post.enter().unwrap().early.is_empty() {
+        while !socket.has_connection() || host.dispatch.enter().unwrap().early.is_empty() {
             host.drain_if_free();
         }
         let (accepted, ..) = socket.accept_with(|| Ok(())).unwrap();
         let block = accepted.block();
         assert_eq!(block.rcv.held(), 5);
         assert_eq!(block.snd.limit.load(Ordering::Acquire), SEND_LIMIT);
-        assert!(host.post.enter().unwrap().early.is_empty());
+        assert!(host.dispatch.enter().unwrap().early.is_empty());
     }
 }

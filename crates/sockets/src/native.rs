@@ -6,9 +6,9 @@ use crate::departure::Departure;
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::host::Host;
-use crate::patience::Patience;
 use crate::socket::Half;
 use crate::stream::{Peeked, Reserved};
+use crate::wait_limit::WaitLimit;
 use longshore_hostif::{OpenFlags, SocketKind};
 use std::io::{IoSlice, IoSliceMut};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -32,7 +32,7 @@ impl Stream {
     /// Why there is no connection.
     pub fn connect(host: &'static Host, peer: SocketAddr) -> Result<Self, SocketError> {
         let socket = host.open(SocketKind::Stream, flags_for(peer), 0)?;
-        socket.connect(peer, Patience::ENDLESS)?;
+        socket.connect(peer, WaitLimit::ENDLESS)?;
         Ok(Self(socket))
     }
 
@@ -46,7 +46,7 @@ impl Stream {
     /// # Errors
     /// What ended the connection.
     pub fn write(&self, bytes: &[u8]) -> Result<usize, SocketError> {
-        self.0.wait(None, Patience::ENDLESS, || {
+        self.0.wait(None, WaitLimit::ENDLESS, || {
             self.0.send(&[IoSlice::new(bytes)], false)
         })
     }
@@ -68,7 +68,7 @@ impl Stream {
     /// # Errors
     /// What ended the connection.
     pub fn read(&self, to: &mut [u8]) -> Result<usize, SocketError> {
-        self.0.wait(None, Patience::ENDLESS, || {
+        self.0.wait(None, WaitLimit::ENDLESS, || {
             self.0.recv(&mut [IoSliceMut::new(to)], false)
         })
     }
@@ -78,7 +78,8 @@ impl Stream {
     /// # Errors
     /// As [`Stream::write`].
     pub fn reserve(&self, max: usize) -> Result<Reserved<'_>, SocketError> {
-        self.0.wait(None, Patience::ENDLESS, || self.0.reserve(max))
+        self.0
+            .wait(None, WaitLimit::ENDLESS, || self.0.reserve(max))
     }
 
     /// The bytes that have arrived, where they lie, waiting for some; none at
@@ -87,7 +88,7 @@ impl Stream {
     /// # Errors
     /// As [`Stream::read`].
     pub fn peek(&self) -> Result<Peeked<'_>, SocketError> {
-        self.0.wait(None, Patience::ENDLESS, || self.0.peek())
+        self.0.wait(None, WaitLimit::ENDLESS, || self.0.peek())
     }
 
     /// Ends the sending half: the peer reads to the end of what was written.
@@ -133,7 +134,7 @@ impl Listener {
     pub fn accept(&self) -> Result<(Stream, SocketAddr), SocketError> {
         let (socket, record, ()) = self
             .0
-            .wait(None, Patience::ENDLESS, || self.0.accept_with(|| Ok(())))?;
+            .wait(None, WaitLimit::ENDLESS, || self.0.accept_with(|| Ok(())))?;
         let peer = record.peer.get().ok_or(SocketError::Broken)?;
         Ok((Stream(socket), peer))
     }
@@ -172,7 +173,7 @@ impl Datagram {
     /// # Errors
     /// EMSGSIZE, EDESTADDRREQ.
     pub fn send(&self, bytes: &[u8], to: Option<SocketAddr>) -> Result<usize, SocketError> {
-        self.0.wait(None, Patience::ENDLESS, || {
+        self.0.wait(None, WaitLimit::ENDLESS, || {
             self.0
                 .send_datagram(&[IoSlice::new(bytes)], to, Departure::default())
         })
@@ -183,7 +184,7 @@ impl Datagram {
     /// # Errors
     /// What an ICMP message reported.
     pub fn recv(&self, to: &mut [u8]) -> Result<Received, SocketError> {
-        self.0.wait(None, Patience::ENDLESS, || {
+        self.0.wait(None, WaitLimit::ENDLESS, || {
             self.0.recv_datagram(&mut [IoSliceMut::new(to)], false)
         })
     }

@@ -80,9 +80,9 @@ impl Host {
             }
             place.wakers.fetch_sub(1, Ordering::SeqCst);
         }
-        if let Ok(hub) = self.hub.enter() {
-            for set in 0..hub.sets.len() as u32 {
-                hub.ring(&self.session, set);
+        if let Ok(ready_sets) = self.ready_sets.enter() {
+            for set in 0..ready_sets.sets.len() as u32 {
+                ready_sets.ring(&self.session, set);
             }
         }
     }

@@ -2,13 +2,13 @@
 //! instance.
 //!
 //! `harvest` looks at each socket on the set's ready list again and reports
-//! what it finds. All sets of a process stand in one [`Hub`].
+//! what it finds. All sets of a process stand in one [`ReadySets`].
 
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::host::Host;
-use crate::hub::{Hub, Interest, Set};
 use crate::readiness::{Ready, readiness, without_engine};
+use crate::ready_sets::{Interest, ReadySets, Set};
 use longshore_hostif::{OwnersSignal, Raised, SocketId};
 use longshore_ring::{NONE, Sleep, Waiter, is_confined};
 use rustix::io::Errno;
@@ -49,13 +49,13 @@ impl ReadySet {
     /// # Errors
     /// [`SocketError::Reentered`].
     pub fn new(host: &'static Host) -> Result<Self, SocketError> {
-        let mut hub = host.hub.enter()?;
+        let mut ready_sets = host.ready_sets.enter()?;
         let set = Set::default();
-        let free = hub.sets.iter().position(Option::is_none);
-        let index = free.unwrap_or(hub.sets.len());
+        let free = ready_sets.sets.iter().position(Option::is_none);
+        let index = free.unwrap_or(ready_sets.sets.len());
         match free {
-            Some(index) => hub.sets[index] = Some(set),
-            None => hub.sets.push(Some(set)),
+            Some(index) => ready_sets.sets[index] = Some(set),
+            None => ready_sets.sets.push(Some(set)),
         }
         Ok(Self {
             host,
@@ -78,19 +78,19 @@ impl ReadySet {
 
     /// Takes it away.
     pub fn close(self) {
-        let Ok(mut hub) = self.host.hub.enter() else {
+        let Ok(mut ready_sets) = self.host.ready_sets.enter() else {
             return;
         };
-        let keys: Vec<u32> = match hub.set(self.index) {
+        let keys: Vec<u32> = match ready_sets.set(self.index) {
             Ok(set) => set.by_key.values().copied().collect(),
             Err(_) => return,
         };
         for key in keys {
-            hub.remove(&self.host.session, key);
+            ready_sets.remove(&self.host.session, key);
         }
-        if let Some(set) = hub.sets[self.index as usize].take() {
+        if let Some(set) = ready_sets.sets[self.index as usize].take() {
             // They have left the set, and now its ready list too.
-            hub.free.extend(&set.ready);
+            ready_sets.free.extend(&set.ready);
             if let Some(waiter) = set.waiter {
                 self.host.free_waiter(waiter);
             }
@@ -105,8 +105,8 @@ impl ReadySet {
     /// # Errors
     /// [`SocketError::Reentered`], or if the set is gone.
     pub fn ring(&self) -> Result<(), SocketError> {
-        let mut hub = self.host.hub.enter()?;
-        if let Some(bell) = &hub.set(self.index)?.bell {
+        let mut ready_sets = self.host.ready_sets.enter()?;
+        if let Some(bell) = &ready_sets.set(self.index)?.bell {
             let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
         }
         Ok(())
@@ -117,8 +117,8 @@ impl ReadySet {
     /// # Errors
     /// As [`ReadySet::ring`].
     pub fn silence(&self) -> Result<(), SocketError> {
-        let mut hub = self.host.hub.enter()?;
-        if let Some(bell) = &hub.set(self.index)?.bell {
+        let mut ready_sets = self.host.ready_sets.enter()?;
+        if let Some(bell) = &ready_sets.set(self.index)?.bell {
             let _ = rustix::io::read(bell, &mut [0u8; 8]);
         }
         Ok(())
@@ -126,8 +126,8 @@ impl ReadySet {
 
     /// The eventfd on which its threads sleep, if it was made.
     pub fn bell_if_made(&self) -> Option<RawFd> {
-        let mut hub = self.host.hub.enter().ok()?;
-        let bell = hub.set(self.index).ok()?.bell.as_ref()?;
+        let mut ready_sets = self.host.ready_sets.enter().ok()?;
+        let bell = ready_sets.set(self.index).ok()?.bell.as_ref()?;
         Some(bell.as_raw_fd())
     }
 
@@ -139,8 +139,8 @@ impl ReadySet {
     /// # Errors
     /// [`SocketError::Reentered`], or if the set is gone.
     pub fn bell(&self) -> Result<Option<(RawFd, bool)>, SocketError> {
-        let mut hub = self.host.hub.enter()?;
-        let set = hub.set(self.index)?;
+        let mut ready_sets = self.host.ready_sets.enter()?;
+        let set = ready_sets.set(self.index)?;
         if set.waiter.is_some() {
             let bell = set.bell.as_ref().ok_or(SocketError::Broken)?;
             return Ok(Some((bell.as_raw_fd(), false)));
@@ -170,7 +170,7 @@ impl ReadySet {
         for socket in &sockets {
             self.host.session.block(socket.index).add_waiter(waiter);
         }
-        drop(hub);
+        drop(ready_sets);
         for socket in sockets {
             let block = self.host.session.block(socket.index);
             let generation = block.generation.load(Ordering::Acquire);
@@ -197,13 +197,13 @@ impl ReadySet {
     ) -> Result<(), SocketError> {
         let index = socket.id.index;
         let sleeps = {
-            let mut hub = self.host.hub.enter()?;
-            let set = hub.set(self.index)?;
+            let mut ready_sets = self.host.ready_sets.enter()?;
+            let set = ready_sets.set(self.index)?;
             if set.by_key.contains_key(&(fd, index)) {
                 return Err(SocketError::Refused(Errno::EXIST));
             }
             let (waiter, sleeps) = (set.waiter, set.sleepers != 0);
-            let key = hub.insert(Interest {
+            let key = ready_sets.insert(Interest {
                 id: socket.id,
                 fd,
                 events,
@@ -213,7 +213,7 @@ impl ReadySet {
                 queued: false,
                 disarmed: false,
             });
-            hub.set(self.index)?.by_key.insert((fd, index), key);
+            ready_sets.set(self.index)?.by_key.insert((fd, index), key);
             self.host.set_watched(index);
             if let Some(waiter) = waiter {
                 socket.block().add_waiter(waiter);
@@ -241,10 +241,10 @@ impl ReadySet {
         data: u64,
     ) -> Result<(), SocketError> {
         {
-            let mut hub = self.host.hub.enter()?;
-            let key = self.key(&mut hub, socket, fd)?;
+            let mut ready_sets = self.host.ready_sets.enter()?;
+            let key = self.key(&mut ready_sets, socket, fd)?;
             let key = key.ok_or(SocketError::Refused(Errno::NOENT))?;
-            if let Some(Some(interest)) = hub.interests.get_mut(key as usize) {
+            if let Some(Some(interest)) = ready_sets.interests.get_mut(key as usize) {
                 if (interest.events | events) & EXCLUSIVE != 0 {
                     return Err(SocketError::Refused(Errno::INVAL));
                 }
@@ -260,16 +260,21 @@ impl ReadySet {
     /// # Errors
     /// ENOENT if it is not in the set.
     pub fn remove(&self, socket: &Socket, fd: RawFd) -> Result<(), SocketError> {
-        let mut hub = self.host.hub.enter()?;
-        let key = self.key(&mut hub, socket, fd)?;
+        let mut ready_sets = self.host.ready_sets.enter()?;
+        let key = self.key(&mut ready_sets, socket, fd)?;
         let key = key.ok_or(SocketError::Refused(Errno::NOENT))?;
-        hub.remove(&self.host.session, key);
+        ready_sets.remove(&self.host.session, key);
         Ok(())
     }
 
     /// The interest in a socket under this descriptor, if there is one.
-    fn key(&self, hub: &mut Hub, socket: &Socket, fd: RawFd) -> Result<Option<u32>, SocketError> {
-        let by_key = &hub.set(self.index)?.by_key;
+    fn key(
+        &self,
+        ready_sets: &mut ReadySets,
+        socket: &Socket,
+        fd: RawFd,
+    ) -> Result<Option<u32>, SocketError> {
+        let by_key = &ready_sets.set(self.index)?.by_key;
         Ok(by_key.get(&(fd, socket.id.index)).copied())
     }
 
@@ -277,33 +282,37 @@ impl ReadySet {
     /// sleeps for it.
     fn look(&self, socket: &Socket, fd: RawFd) -> Result<(), SocketError> {
         let ready = socket.readiness().bits();
-        let mut hub = self.host.hub.enter()?;
-        let Some(key) = self.key(&mut hub, socket, fd)? else {
+        let mut ready_sets = self.host.ready_sets.enter()?;
+        let Some(key) = self.key(&mut ready_sets, socket, fd)? else {
             return Ok(());
         };
-        let wanted = hub.interests.get(key as usize).and_then(Option::as_ref);
+        let wanted = ready_sets
+            .interests
+            .get(key as usize)
+            .and_then(Option::as_ref);
         let always = (Ready::ERR | Ready::HUP).bits();
         if wanted.is_some_and(|i| ready & (i.events | always) != 0) {
-            hub.queue(key);
-            hub.ring(&self.host.session, self.index);
+            ready_sets.queue(key);
+            ready_sets.ring(&self.host.session, self.index);
         }
         Ok(())
     }
 
     /// Whether any socket is in it.
     pub fn is_empty(&self) -> bool {
-        self.host
-            .hub
-            .enter()
-            .is_ok_and(|mut hub| hub.set(self.index).is_ok_and(|s| s.by_key.is_empty()))
+        self.host.ready_sets.enter().is_ok_and(|mut ready_sets| {
+            ready_sets
+                .set(self.index)
+                .is_ok_and(|s| s.by_key.is_empty())
+        })
     }
 
     /// How often the owners of its sockets were signalled, all together.
     pub fn raised(&self, signal: OwnersSignal) -> Raised {
-        let Ok(mut hub) = self.host.hub.enter() else {
+        let Ok(mut ready_sets) = self.host.ready_sets.enter() else {
             return Raised::default();
         };
-        let keys = hub.set(self.index).map(|set| set.by_key.keys());
+        let keys = ready_sets.set(self.index).map(|set| set.by_key.keys());
         let indices = keys.into_iter().flatten().map(|(_, index)| *index);
         let each = indices.map(|index| self.host.session.block(index).raised(signal));
         each.fold(Raised::default(), Raised::add)
@@ -320,9 +329,9 @@ impl ReadySet {
         mut report: impl FnMut(Report),
     ) -> Result<usize, SocketError> {
         let gone = self.host.is_gone();
-        let mut hub = self.host.hub.enter()?;
-        let hub = &mut *hub;
-        let Some(Some(set)) = hub.sets.get_mut(self.index as usize) else {
+        let mut ready_sets = self.host.ready_sets.enter()?;
+        let ready_sets = &mut *ready_sets;
+        let Some(Some(set)) = ready_sets.sets.get_mut(self.index as usize) else {
             return Err(SocketError::Refused(Errno::BADF));
         };
         let mut found = 0;
@@ -333,9 +342,9 @@ impl ReadySet {
             let Some(key) = set.ready.pop_front() else {
                 break;
             };
-            let Some(Some(interest)) = hub.interests.get_mut(key as usize) else {
+            let Some(Some(interest)) = ready_sets.interests.get_mut(key as usize) else {
                 // It has left the set meanwhile.
-                hub.free.push(key);
+                ready_sets.free.push(key);
                 continue;
             };
             interest.queued = false;
@@ -370,16 +379,16 @@ impl ReadySet {
 
     /// Whether anything on the ready list is ready. Leaves it there.
     pub fn is_ready(&self) -> bool {
-        let Ok(mut hub) = self.host.hub.enter() else {
+        let Ok(mut ready_sets) = self.host.ready_sets.enter() else {
             return false;
         };
         let gone = self.host.is_gone();
-        let hub = &mut *hub;
-        let Some(Some(set)) = hub.sets.get_mut(self.index as usize) else {
+        let ready_sets = &mut *ready_sets;
+        let Some(Some(set)) = ready_sets.sets.get_mut(self.index as usize) else {
             return false;
         };
         set.ready.iter().any(|key| {
-            let Some(Some(interest)) = hub.interests.get(*key as usize) else {
+            let Some(Some(interest)) = ready_sets.interests.get(*key as usize) else {
                 return false;
             };
             let block = self.host.session.block(interest.id.index);
@@ -401,8 +410,8 @@ impl ReadySet {
     /// [`SocketError::Broken`], [`SocketError::Reentered`].
     pub fn declare(&self) -> Result<(), SocketError> {
         {
-            let mut hub = self.host.hub.enter()?;
-            let set = hub.set(self.index)?;
+            let mut ready_sets = self.host.ready_sets.enter()?;
+            let set = ready_sets.set(self.index)?;
             set.sleepers += 1;
             if let Some(waiter) = set.waiter {
                 self.host.session.waiter(waiter).declare(Sleep::Eventfd);
@@ -410,7 +419,7 @@ impl ReadySet {
         }
         self.host.settle()?;
         self.host.drain()?;
-        self.host.heed_end();
+        self.host.observe_end();
         Ok(())
     }
 
@@ -418,10 +427,12 @@ impl ReadySet {
     /// woken for what comes next, and for what is left.
     pub fn awake(&self) {
         let others = {
-            let Ok(mut hub) = self.host.hub.enter() else {
+            let Ok(mut ready_sets) = self.host.ready_sets.enter() else {
                 return;
             };
-            let Ok(set) = hub.set(self.index) else { return };
+            let Ok(set) = ready_sets.set(self.index) else {
+                return;
+            };
             set.sleepers = set.sleepers.saturating_sub(1);
             if let Some(waiter) = set.waiter {
                 let waiter = self.host.session.waiter(waiter);
@@ -436,9 +447,9 @@ impl ReadySet {
         if others
             && self.host.drain().is_ok()
             && self.is_ready()
-            && let Ok(hub) = self.host.hub.enter()
+            && let Ok(ready_sets) = self.host.ready_sets.enter()
         {
-            hub.ring(&self.host.session, self.index);
+            ready_sets.ring(&self.host.session, self.index);
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::errors::SocketError;
 use crate::holds::Socket;
-use crate::patience::Patience;
 use crate::stream::{edges, host_bits, more_bits};
 use crate::wait::Also;
+use crate::wait_limit::WaitLimit;
 use longshore_hostif::{Address, BlockFlags, EdgeFlags, Request, SocketState};
 use longshore_ring::Waiter;
 use rustix::io::Errno;
@@ -150,8 +150,8 @@ impl Socket {
     /// [`SocketError::Reentered`].
     pub fn take_places_of(&self, old: &Self) -> Result<(), SocketError> {
         self.host.set_watched(self.id.index);
-        let mut hub = self.host.hub.enter()?;
-        hub.replace(&self.host.session, old.id.index, self.id);
+        let mut ready_sets = self.host.ready_sets.enter()?;
+        ready_sets.replace(&self.host.session, old.id.index, self.id);
         Ok(())
     }
 
@@ -265,8 +265,8 @@ impl Socket {
     /// ready sets: something changed that the engine had no part in.
     pub(crate) fn wake_local(&self) {
         Waiter::fence();
-        if let Ok(mut hub) = self.host.hub.enter() {
-            hub.moved_by_us(&self.host.session, self.id.index);
+        if let Ok(mut ready_sets) = self.host.ready_sets.enter() {
+            ready_sets.moved_by_us(&self.host.session, self.id.index);
         }
         for index in self.block().waiters() {
             if let Some(waiter) = self.host.session.get_waiter(index)
@@ -284,15 +284,15 @@ impl Socket {
     ///
     /// # Errors
     /// That error; [`SocketError::TimedOut`], [`SocketError::Interrupted`] or
-    /// [`SocketError::Restarts`] by `patience`.
+    /// [`SocketError::Restarts`] by its limit.
     pub fn wait<T>(
         &self,
         also: Also<'_>,
-        patience: Patience,
+        wait_limit: WaitLimit,
         attempt: impl FnMut() -> Result<T, SocketError>,
     ) -> Result<T, SocketError> {
         self.host
-            .wait_for(Some(self.id.index), also, patience, or_not_yet(attempt))
+            .wait_for(Some(self.id.index), also, wait_limit, or_not_yet(attempt))
     }
 
     /// Looks for a short while whether `attempt` succeeds, giving way to others in

@@ -11,11 +11,11 @@
 //! same, it mends what a faulty or hostile engine leaves undone; tests turn it off
 //! ([`LOOKS_VARIABLE`]), so that a wake-up that is missing shows.
 
-use crate::asking::Bell;
+use crate::asking::WakeEventfd;
 use crate::errors::SocketError;
 use crate::host::Host;
-use crate::patience::{Patience, Signals};
 use crate::places::Place;
+use crate::wait_limit::{Signals, WaitLimit};
 use longshore_ring::{Sleep, Woken, is_confined, poll_unless_interrupted, section, set_confined};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -82,7 +82,7 @@ fn looks_again() -> bool {
 }
 
 thread_local! {
-    static MINE: RefCell<Option<Mine>> = const { RefCell::new(None) };
+    static THREAD_WAITER: RefCell<Option<ThreadWaiter>> = const { RefCell::new(None) };
     /// Waits that the thread has yet to do before it is no longer new.
     static NEW: Cell<u32> = const { Cell::new(NEW_FOR) };
     /// Spins in a row that were in vain.
@@ -90,15 +90,15 @@ thread_local! {
 }
 
 /// What a thread has to sleep on.
-struct Mine {
+struct ThreadWaiter {
     host: &'static Host,
     epoch: u32,
     index: u32,
-    bell: Option<Bell>,
+    bell: Option<WakeEventfd>,
     place: &'static Place,
 }
 
-impl Drop for Mine {
+impl Drop for ThreadWaiter {
     fn drop(&mut self) {
         self.place.leave();
         // After a fork the waiter is the parent's.
@@ -145,7 +145,7 @@ impl Host {
 
     /// This thread's waiter with its eventfd, for a sleep in the kernel's poll
     /// or select: the waiter's index and the descriptor.
-    pub(crate) fn my_bell(&'static self) -> Option<(u32, RawFd)> {
+    pub(crate) fn thread_eventfd(&'static self) -> Option<(u32, RawFd)> {
         self.mine(|mine| {
             if mine.bell.is_none() {
                 mine.bell = self.make_bell(mine.index);
@@ -162,7 +162,7 @@ impl Host {
     /// to hold, and the process: from now on it waits with read, write, poll and
     /// futex alone.
     pub fn confine(&'static self) {
-        let _ = self.my_bell();
+        let _ = self.thread_eventfd();
         set_confined(true);
     }
 
@@ -171,27 +171,28 @@ impl Host {
         set_confined(false);
     }
 
-    fn mine<T>(&'static self, with: impl FnOnce(&mut Mine) -> T) -> Option<T> {
-        MINE.try_with(|slot| {
-            let mut slot = slot.try_borrow_mut().ok()?;
-            let epoch = self.epoch.load(Ordering::Relaxed);
-            let fits = slot
-                .as_ref()
-                .is_some_and(|m| std::ptr::eq(m.host, self) && m.epoch == epoch);
-            if !fits {
-                let index = self.claim_waiter()?;
-                *slot = Some(Mine {
-                    host: self,
-                    epoch,
-                    index,
-                    bell: None,
-                    place: Place::take((self.hooks.thread)(), index),
-                });
-            }
-            slot.as_mut().map(with)
-        })
-        .ok()
-        .flatten()
+    fn mine<T>(&'static self, with: impl FnOnce(&mut ThreadWaiter) -> T) -> Option<T> {
+        THREAD_WAITER
+            .try_with(|slot| {
+                let mut slot = slot.try_borrow_mut().ok()?;
+                let epoch = self.epoch.load(Ordering::Relaxed);
+                let fits = slot
+                    .as_ref()
+                    .is_some_and(|m| std::ptr::eq(m.host, self) && m.epoch == epoch);
+                if !fits {
+                    let index = self.claim_waiter()?;
+                    *slot = Some(ThreadWaiter {
+                        host: self,
+                        epoch,
+                        index,
+                        bell: None,
+                        place: Place::take((self.hooks.thread)(), index),
+                    });
+                }
+                slot.as_mut().map(with)
+            })
+            .ok()
+            .flatten()
     }
 
     /// Looks again and again for a short while, giving way to others in
@@ -262,17 +263,21 @@ impl Host {
         &'static self,
         socket: Option<u32>,
         also: Also<'_>,
-        patience: Patience,
+        wait_limit: WaitLimit,
         mut attempt: impl FnMut() -> Result<Option<T>, SocketError>,
     ) -> Result<T, SocketError> {
-        if !patience.looked
+        if !wait_limit.looked
             && let Some(found) = self.look_awhile(&mut attempt)?
         {
             return Ok(found);
         }
         // Under a filter, poll may be allowed one descriptor alone.
         let with_bell = also.is_some() && !is_confined();
-        let mut bell = if with_bell { self.my_bell() } else { None };
+        let mut bell = if with_bell {
+            self.thread_eventfd()
+        } else {
+            None
+        };
         let mut on_word = bell.is_none() && also.is_none();
         let waiter = self.my_waiter();
         let listed = Listed::new(self, socket, waiter);
@@ -291,14 +296,14 @@ impl Host {
                 drop(listed);
                 return Ok(found);
             }
-            if patience.signals != Signals::Ignored && (self.hooks.is_cancelled)() {
+            if wait_limit.signals != Signals::Ignored && (self.hooks.is_cancelled)() {
                 return Err(SocketError::Interrupted);
             }
-            patience.check_signals()?;
+            wait_limit.check_signals()?;
             let longest = if on_word { SHORT_SLEEP } else { LONGEST_SLEEP };
-            let slept = self.sleep(waiter, bell.map(|(_, fd)| fd), also, longest, patience)?;
+            let slept = self.sleep(waiter, bell.map(|(_, fd)| fd), also, longest, wait_limit)?;
             if on_word && slept == Woken::TimedOut && !is_confined() {
-                (bell, on_word) = (self.my_bell(), false);
+                (bell, on_word) = (self.thread_eventfd(), false);
             }
         }
     }
@@ -309,9 +314,9 @@ impl Host {
         bell: Option<RawFd>,
         also: Also<'_>,
         longest: Duration,
-        patience: Patience,
+        wait_limit: WaitLimit,
     ) -> Result<Woken, SocketError> {
-        let left = patience.left();
+        let left = wait_limit.left();
         if left.is_some_and(|l| l.is_zero()) {
             return Err(SocketError::TimedOut);
         }
@@ -329,17 +334,17 @@ impl Host {
         let woken = match (waiter, also, bell) {
             (Some(w), None, None) => {
                 let waiter = self.session.waiter(w);
-                match patience.signals {
+                match wait_limit.signals {
                     Signals::Ignored => waiter.sleep(nap),
                     _ => waiter.sleep_unless_interrupted(nap),
                 }
             }
-            (_, also, bell) => self.sleep_in_poll(bell, also, nap, patience.signals),
+            (_, also, bell) => self.sleep_in_poll(bell, also, nap, wait_limit.signals),
         };
         match woken {
             // One that could not be postponed has run.
             Woken::Interrupted if section(|s| s.postponed()) == 0 => {
-                let ends = match patience.signals {
+                let ends = match wait_limit.signals {
                     Signals::Ignored => false,
                     Signals::Restart => !(self.hooks.restarts)(),
                     Signals::End => true,

@@ -2,7 +2,7 @@
 
 use longshore_hostif::{OptionName, SEND_BUFFER};
 use longshore_sockets::testing::Engine;
-use longshore_sockets::{Datagram, Departure, Host, MOST_PAYLOAD, Patience, Ready, SocketError};
+use longshore_sockets::{Datagram, Departure, Host, MOST_PAYLOAD, Ready, SocketError, WaitLimit};
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
@@ -46,7 +46,7 @@ fn what_does_not_fit_is_cut_off_and_said() {
     let mut buf = [0; 16];
     let peeked = b
         .socket()
-        .wait(None, Patience::ENDLESS, || {
+        .wait(None, WaitLimit::ENDLESS, || {
             b.socket()
                 .recv_datagram(&mut [IoSliceMut::new(&mut buf)], true)
         })
@@ -101,7 +101,7 @@ fn errors_come_back_to_connected_sockets() {
 fn a_sender_is_held_up_by_a_full_stream_alone() {
     let (engine, host, _directory) = engine();
     let ((a, _), (_b, to)) = (bound(host), bound(host));
-    engine.manners.is_deaf.store(true, Ordering::Relaxed);
+    engine.behavior.is_deaf.store(true, Ordering::Relaxed);
     let block = vec![0; 60_000];
     let send = || {
         a.socket()

@@ -133,7 +133,7 @@ fn room_is_an_edge_only_for_who_ran_out_of_it() {
     a.write_all(b"acknowledged at once").unwrap();
     assert_eq!(wait(host, &set, NEVER), []);
     engine
-        .manners
+        .behavior
         .holds_acknowledgments
         .store(true, Ordering::Relaxed);
     let block = vec![0; 100_000];
@@ -142,7 +142,7 @@ fn room_is_an_edge_only_for_who_ran_out_of_it() {
     }
     assert_eq!(wait(host, &set, NEVER), []);
     engine
-        .manners
+        .behavior
         .holds_acknowledgments
         .store(false, Ordering::Relaxed);
     let reader = std::thread::spawn(move || while b.read(&mut [0; 50_000]).unwrap_or(0) != 0 {});

@@ -3,7 +3,7 @@
 
 use longshore_hostif::CHUNK;
 use longshore_sockets::testing::{Engine, POISON};
-use longshore_sockets::{Datagram, Host, Patience, SocketError, Stream};
+use longshore_sockets::{Datagram, Host, SocketError, Stream, WaitLimit};
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
 
@@ -41,7 +41,7 @@ fn shows_nothing_else(stream: &Stream, expected: &[u8]) {
     let mut buf = vec![UNTOUCHED; expected.len() + 1000];
     loop {
         let seen = socket
-            .wait(None, Patience::ENDLESS, || {
+            .wait(None, WaitLimit::ENDLESS, || {
                 socket.recv(&mut [IoSliceMut::new(&mut buf)], true)
             })
             .unwrap();
@@ -100,7 +100,7 @@ fn a_datagram_shows_what_it_brought_and_nothing_else() {
         a.send(&sent, b.socket().local()).unwrap();
         for keep in [true, false] {
             let mut buf = vec![UNTOUCHED; len + 100];
-            let got = b.socket().wait(None, Patience::ENDLESS, || {
+            let got = b.socket().wait(None, WaitLimit::ENDLESS, || {
                 b.socket()
                     .recv_datagram(&mut [IoSliceMut::new(&mut buf)], keep)
             });

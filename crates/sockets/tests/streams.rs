@@ -2,7 +2,7 @@
 
 use longshore_hostif::{CHUNK, OptionName};
 use longshore_sockets::testing::{Engine, SILENT_PORT};
-use longshore_sockets::{Half, Host, LONGEST_SLEEP, Listener, Patience, SocketError, Stream};
+use longshore_sockets::{Half, Host, LONGEST_SLEEP, Listener, SocketError, Stream, WaitLimit};
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::Ordering;
@@ -89,7 +89,7 @@ fn a_writer_waits_for_room_and_a_nonblocking_one_is_told() {
     let host = engine.join();
     let (a, b) = Engine::pair(host);
     engine
-        .manners
+        .behavior
         .holds_acknowledgments
         .store(true, Ordering::Relaxed);
     a.socket()
@@ -99,15 +99,15 @@ fn a_writer_waits_for_room_and_a_nonblocking_one_is_told() {
     assert_eq!(a.socket().send(&[IoSlice::new(&data)], false), Ok(10_000));
     let more = a.socket().send(&[IoSlice::new(b"more")], false);
     assert_eq!(more, Err(SocketError::WouldBlock));
-    let patience = Patience::of_call(Some(Duration::from_millis(30)));
-    let waited = a.socket().wait(None, patience, || {
+    let wait_limit = WaitLimit::of_call(Some(Duration::from_millis(30)));
+    let waited = a.socket().wait(None, wait_limit, || {
         a.socket().send(&[IoSlice::new(b"x")], false)
     });
     assert_eq!(waited, Err(SocketError::TimedOut));
     let writer = std::thread::spawn(move || a.write(b"more").unwrap());
     std::thread::sleep(Duration::from_millis(20));
     engine
-        .manners
+        .behavior
         .holds_acknowledgments
         .store(false, Ordering::Relaxed);
     assert_eq!(writer.join().unwrap(), 4);
@@ -162,7 +162,7 @@ fn peeked_bytes_stay() {
     a.write_all(b"hello").unwrap();
     let mut buf = [0; 3];
     let peek = || b.socket().recv(&mut [IoSliceMut::new(&mut [0; 9])], true);
-    assert_eq!(b.socket().wait(None, Patience::ENDLESS, peek), Ok(5));
+    assert_eq!(b.socket().wait(None, WaitLimit::ENDLESS, peek), Ok(5));
     assert_eq!(b.read(&mut buf), Ok(3));
     assert_eq!(b.socket().readable_bytes(), 2);
     assert_eq!(b.socket().discard(10), Ok(2));
@@ -248,9 +248,9 @@ fn connecting_is_refused_is_under_way_and_times_out() {
         Err(SocketError::Refused(Errno::ALREADY))
     );
     assert_eq!(silent.peer(), Err(SocketError::Refused(Errno::NOTCONN)));
-    let patience = Patience::of_call(Some(Duration::from_millis(20)));
+    let wait_limit = WaitLimit::of_call(Some(Duration::from_millis(20)));
     assert_eq!(
-        silent.connect(Engine::address(SILENT_PORT), patience),
+        silent.connect(Engine::address(SILENT_PORT), wait_limit),
         Err(SocketError::InProgress)
     );
     let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
@@ -289,7 +289,7 @@ fn edges_that_were_left_out_come_later() {
     let (engine, _directory) = engine();
     let (a, b) = Engine::pair(engine.join());
     is_woken(|| {
-        engine.manners.loses.store(1, Ordering::Relaxed);
+        engine.behavior.loses.store(1, Ordering::Relaxed);
         a.write_all(b"lost").unwrap();
         let start = Instant::now();
         assert_eq!(b.read(&mut [0; 9]), Ok(4));
@@ -307,7 +307,7 @@ fn two_processes_share_a_connection() {
     drop(b);
     a.write_all(b"for the other").unwrap();
     let mut buf = [0; 20];
-    let got = shared.wait(None, Patience::ENDLESS, || {
+    let got = shared.wait(None, WaitLimit::ENDLESS, || {
         shared.recv(&mut [IoSliceMut::new(&mut buf)], false)
     });
     assert_eq!(got, Ok(13));
@@ -329,11 +329,11 @@ fn any_process_accepts_from_a_shared_listener() {
             listener.accept().unwrap().0.socket().clone()
         } else {
             let accept = || other.accept_with(|| Ok(()));
-            other.wait(None, Patience::ENDLESS, accept).unwrap().0
+            other.wait(None, WaitLimit::ENDLESS, accept).unwrap().0
         };
         let mut buf = [0; 9];
         let read = || socket.recv(&mut [IoSliceMut::new(&mut buf)], false);
-        assert_eq!(socket.wait(None, Patience::ENDLESS, read), Ok(2));
+        assert_eq!(socket.wait(None, WaitLimit::ENDLESS, read), Ok(2));
     }
 }
 
@@ -349,7 +349,7 @@ fn one_that_is_held_up_in_accept_holds_up_nobody_else() {
         // As long as the first is in a system call of its accept.
         let accepting = std::thread::spawn(move || {
             let accept = || other.accept_with(|| Ok(()));
-            other.wait(None, Patience::ENDLESS, accept).map(drop)
+            other.wait(None, WaitLimit::ENDLESS, accept).map(drop)
         });
         let deadline = Instant::now() + Duration::from_secs(60);
         while !accepting.is_finished() && Instant::now() < deadline {
@@ -364,7 +364,7 @@ fn one_that_is_held_up_in_accept_holds_up_nobody_else() {
         false => Err(SocketError::WouldBlock),
     };
     let socket = listener.socket();
-    socket.wait(None, Patience::ENDLESS, asks).unwrap();
+    socket.wait(None, WaitLimit::ENDLESS, asks).unwrap();
     let held_up = socket.accept_with(accepted_by_other).map(drop);
     assert_eq!(held_up, Err(SocketError::WouldBlock));
 }
@@ -381,7 +381,7 @@ fn connections_that_wait_are_not_bytes_to_read() {
         false => Err(SocketError::WouldBlock),
     };
     assert_eq!(
-        listener.socket().wait(None, Patience::ENDLESS, asks),
+        listener.socket().wait(None, WaitLimit::ENDLESS, asks),
         Ok(())
     );
     let not_connected = Err(SocketError::Refused(Errno::NOTCONN));
@@ -436,7 +436,7 @@ fn an_engine_that_ends_ends_all_waits() {
 fn a_full_request_ring_is_waited_for() {
     let (engine, _directory) = engine();
     let (a, b) = Engine::pair(engine.join());
-    engine.manners.is_deaf.store(true, Ordering::Relaxed);
+    engine.behavior.is_deaf.store(true, Ordering::Relaxed);
     let writer = std::thread::spawn(move || {
         for _ in 0..3000 {
             a.socket().set_option(OptionName::NoDelay, 1).unwrap();
@@ -445,7 +445,7 @@ fn a_full_request_ring_is_waited_for() {
     });
     std::thread::sleep(Duration::from_millis(50));
     assert!(!writer.is_finished());
-    engine.manners.is_deaf.store(false, Ordering::Relaxed);
+    engine.behavior.is_deaf.store(false, Ordering::Relaxed);
     writer.join().unwrap();
     assert_eq!(b.read(&mut [0; 20]), Ok(9));
 }

@@ -1,7 +1,7 @@
 //! Urgent data: where it stands apart from the rest of a stream, both ends on one engine.
 
 use longshore_sockets::testing::Engine;
-use longshore_sockets::{Patience, Ready, Socket, SocketError, Stream};
+use longshore_sockets::{Ready, Socket, SocketError, Stream, WaitLimit};
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
 
@@ -135,12 +135,15 @@ fn its_place_is_known_before_it_is_there() {
     let mut got = 0;
     while got < much.len() {
         let mut read = || b.socket().recv(&mut [IoSliceMut::new(&mut buf)], false);
-        got += b.socket().wait(None, Patience::ENDLESS, &mut read).unwrap();
+        got += b
+            .socket()
+            .wait(None, WaitLimit::ENDLESS, &mut read)
+            .unwrap();
     }
     assert_eq!(got, much.len());
     let late = || b.socket().recv_urgent(false);
     assert_eq!(
-        b.socket().wait(None, Patience::ENDLESS, late),
+        b.socket().wait(None, WaitLimit::ENDLESS, late),
         Ok(Some(b'x'))
     );
 }

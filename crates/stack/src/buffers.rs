@@ -15,7 +15,7 @@ impl Stack {
     /// smaller than the host takes it to be is to be told of a quarter of it, or the peer
     /// would find the window closed, and have to probe it, though all was read.
     #[cold]
-    pub(crate) fn heed_receive_buffer(&self, key: u32) {
+    pub(crate) fn apply_receive_buffer(&self, key: u32) {
         let Some(socket) = self.sockets.get(key) else {
             return;
         };
@@ -25,12 +25,14 @@ impl Stack {
         };
         if socket.has_block() {
             let size = c.tcb.rcvbuf();
-            let heed = if size < RECEIVE_BUFFER {
+            let unreported_limit = if size < RECEIVE_BUFFER {
                 (size / 4).max(1)
             } else {
                 0
             };
-            session.host.set_unsaid_limit(socket.id, heed);
+            session
+                .host
+                .set_unreported_limit(socket.id, unreported_limit);
         }
     }
 

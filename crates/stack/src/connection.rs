@@ -173,7 +173,7 @@ impl Stack {
         if bound.is_none() {
             self.hold_port(key);
         }
-        self.heed_receive_buffer(key);
+        self.apply_receive_buffer(key);
         self.sockets.touch(key);
         Ok(as_family(local, options.ipv6))
     }
@@ -217,7 +217,7 @@ impl Stack {
             }
         }
         if events.contains(Events::RCVBUF) {
-            self.heed_receive_buffer(key);
+            self.apply_receive_buffer(key);
         }
         if has_block && !orphan {
             if events.contains(Events::URGENT) {

@@ -13,8 +13,8 @@ pub(crate) mod v6;
 
 use crate::counters::{Counters, EngineDrop};
 use crate::secrets::Secrets;
-use automatic::{Auto, Automatic};
-use link_return::Announcing;
+use automatic::{Automatic, AutomaticState};
+use link_return::Announcements;
 use longshore_frames::{
     Capabilities, GsoKind, LinkKind, Port, PortError, TxChecksum, TxFrame, TxGso,
 };
@@ -115,13 +115,13 @@ pub(crate) struct Link {
     /// Of whom it was said last that what we send arrives, and when.
     pub(crate) confirmed: Option<(IpAddr, Instant)>,
     /// Stations are still to be told that we are here.
-    pub(crate) announcing: Announcing,
+    pub(crate) announcing: Announcements,
     /// Packets to ourselves, on their way in again.
     pub(crate) own: VecDeque<OwnPacket>,
     /// Whether 127.0.0.0/8 and ::1 are ours.
     pub(crate) loopback: bool,
     /// Where addresses come from that nobody has typed.
-    pub(crate) auto: Option<Box<Auto>>,
+    pub(crate) auto: Option<Box<AutomaticState>>,
     /// The groups that programs have joined.
     pub(crate) groups: Memberships,
 }
@@ -160,7 +160,7 @@ impl Link {
             [_, second, ..] => return Err(AddressError::SecondV4(second)),
         };
         let ethernet = capabilities.link != LinkKind::Ip;
-        let auto = Auto::new(automatic, &capabilities, v4, gateways, secrets, now)?;
+        let auto = AutomaticState::new(automatic, &capabilities, v4, gateways, secrets, now)?;
         let routers = auto.as_ref().and_then(|auto| auto.routers.as_ref());
         let v6 = match v6[..] {
             [] if routers.is_none() => None,
@@ -196,7 +196,7 @@ impl Link {
             identification: 1,
             gateways: gateways.to_vec(),
             confirmed: None,
-            announcing: Announcing::OFF,
+            announcing: Announcements::OFF,
             own: VecDeque::new(),
             loopback,
             auto,

@@ -73,7 +73,7 @@ impl Stack {
             self.enter_listener(key);
         }
         if to_itself {
-            self.heed_reading(key);
+            self.apply_reading(key);
         }
         self.sockets.touch(key);
         Ok(())
@@ -135,7 +135,7 @@ impl Stack {
             p.listener = None;
         }
         self.name_ends(key, other);
-        self.heed_reading(key);
+        self.apply_reading(key);
         self.sockets.touch(other);
         self.sockets.touch(key);
     }

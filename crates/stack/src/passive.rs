@@ -247,7 +247,7 @@ impl Stack {
             // The record says so.
             c.told.flags = EdgeFlags::CONNECTED;
         }
-        self.heed_receive_buffer(key);
+        self.apply_receive_buffer(key);
         self.hold_port(key);
         self.counters.passive_opens += 1;
         self.sockets.touch(listener_key);

@@ -237,7 +237,7 @@ impl Stack {
             Kind::Stream(c) => {
                 options.apply(name, &mut c.tcb, now);
                 if name == OptionName::ReceiveBuffer {
-                    self.heed_receive_buffer(key);
+                    self.apply_receive_buffer(key);
                 }
             }
             Kind::Listener(l) => {
@@ -245,7 +245,7 @@ impl Stack {
                 l.fast_open.set_limit(options.fast_open);
             }
             Kind::Pair(p) if name == OptionName::Cork => p.release_hold(options.tcp.cork),
-            Kind::Pair(_) if name == OptionName::SendBuffer => return self.heed_reading(key),
+            Kind::Pair(_) if name == OptionName::SendBuffer => return self.apply_reading(key),
             Kind::Pair(_) | Kind::Datagram(_) | Kind::Idle(_) => return,
         }
         self.sockets.touch(key);

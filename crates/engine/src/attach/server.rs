@@ -4,8 +4,8 @@
 use super::files::OfferedFiles;
 use super::usage::{Limits, Users, count};
 use super::{Connection, Disposal, Dispose, Event, Inbox};
+use crate::reserve_fd::ReserveFd;
 use crate::session::Session;
-use crate::spare::Spare;
 use longshore_hostif::adapter::AdapterSession;
 use longshore_hostif::agent::Peer;
 use longshore_hostif::attach::{
@@ -243,7 +243,7 @@ impl Server {
             unsettled: VecDeque::new(),
             next: 0,
             memory_at: Instant::now(),
-            spare: Spare::new(),
+            reserve_fd: ReserveFd::new(),
             files,
             queue,
         };
@@ -306,7 +306,7 @@ struct Thread {
     next: u64,
     /// When memory is looked at next.
     memory_at: Instant,
-    spare: Spare,
+    reserve_fd: ReserveFd,
     files: OfferedFiles,
     queue: Queue,
 }
@@ -382,7 +382,7 @@ impl Thread {
     fn accept(&mut self) {
         let turn_away = |fd: OwnedFd, why| turn_away(&fd, why);
         let full = |fd| turn_away(fd, Refusal::NoResources);
-        let Some(fd) = self.spare.accept(&self.listener, full) else {
+        let Some(fd) = self.reserve_fd.accept(&self.listener, full) else {
             return;
         };
         let Ok(peer) = peer_credentials(&fd) else {

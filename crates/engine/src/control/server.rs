@@ -3,7 +3,7 @@
 //! can make it hold.
 
 use super::{ControlReply, ControlRequest};
-use crate::spare::Spare;
+use crate::reserve_fd::ReserveFd;
 use longshore_ring::refuse_descriptors;
 use rustix::event::epoll;
 use rustix::fs::FileType;
@@ -86,7 +86,7 @@ pub struct ControlServer {
     clients: Vec<Option<Client>>,
     /// The listener is left alone while all places are taken.
     listening: bool,
-    spare: Spare,
+    reserve_fd: ReserveFd,
 }
 
 impl ControlServer {
@@ -123,7 +123,7 @@ impl ControlServer {
             path: path.to_owned(),
             clients: Vec::new(),
             listening: true,
-            spare: Spare::new(),
+            reserve_fd: ReserveFd::new(),
         })
     }
 
@@ -156,7 +156,7 @@ impl ControlServer {
 
     fn let_in(&mut self) {
         let without = |fd| turn_away(fd, "it has no file descriptor left");
-        let Some(fd) = self.spare.accept(&self.listener, without) else {
+        let Some(fd) = self.reserve_fd.accept(&self.listener, without) else {
             return;
         };
         let Ok(credentials) = socket_peercred(&fd) else {

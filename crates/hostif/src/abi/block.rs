@@ -181,7 +181,7 @@ pub struct SocketBlock {
     pub errors: AtomicU32,
     /// Bytes that may be consumed before the engine has to hear of it at once, as the
     /// engine says; 0 leaves it to the size of the receive buffer.
-    pub heed: AtomicU32,
+    pub unreported_limit: AtomicU32,
 }
 
 // SAFETY: atomics and `Shared` types alone.
@@ -252,7 +252,7 @@ impl SocketBlock {
         self.other_end.store(0, Ordering::Relaxed);
         self.linger.store(0, Ordering::Relaxed);
         self.errors.store(0, Ordering::Relaxed);
-        self.heed.store(0, Ordering::Relaxed);
+        self.unreported_limit.store(0, Ordering::Relaxed);
         self.snd.reset();
         self.rcv.reset();
         store(&self.local, Address::NONE);

@@ -155,7 +155,7 @@ impl PathMtu {
     }
 
     /// Whether what was learnt of the path counts, not the link's MTU alone.
-    pub fn heeds_path(self) -> bool {
+    pub fn honors_path_mtu(self) -> bool {
         matches!(self, Self::Dont | Self::Want | Self::Do)
     }
 }

@@ -146,9 +146,9 @@ impl AdapterSession {
 
     /// How many bytes a host may read before it has to say so at once; 0 leaves it to the
     /// host.
-    pub fn set_unsaid_limit(&self, id: SocketId, bytes: u32) {
+    pub fn set_unreported_limit(&self, id: SocketId, bytes: u32) {
         if let Some(block) = self.begun(id) {
-            self.write(&block.heed, bytes);
+            self.write(&block.unreported_limit, bytes);
         }
     }
 

@@ -245,7 +245,7 @@ impl Agent {
             // A larger buffer is room for whoever waits for some.
             session.wake_for(id.index);
         }
-        session.set_unsaid_limit(id, words.unsaid_limit);
+        session.set_unreported_limit(id, words.unreported_limit);
         session.set_error_reports(id, words.reports);
         if words.errno != 0 {
             session.set_error(id, words.errno, words.reports);
@@ -271,7 +271,7 @@ impl Agent {
         if words.send_limit != 0 {
             session.set_send_limit(index, words.send_limit);
         }
-        session.set_unsaid_limit(id, words.unsaid_limit);
+        session.set_unreported_limit(id, words.unreported_limit);
         session.set_error(id, words.errno, words.reports);
         if socket.edges.flags.contains(EdgeFlags::DEAD) {
             session.put_edges_to(&socket.subscribers, id, socket.edges);

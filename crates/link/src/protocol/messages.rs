@@ -166,7 +166,7 @@ pub struct Words {
     /// Bytes that the send stream may hold; 0 leaves it to the host.
     pub send_limit: u32,
     /// Bytes that may be read before the engine is to be told; 0 leaves it to the host.
-    pub unsaid_limit: u32,
+    pub unreported_limit: u32,
     /// An error that is pending, an errno: 0 if there is none that is new.
     pub errno: u32,
     /// Error reports that the engine keeps.
@@ -485,7 +485,12 @@ impl Accepted {
 
 impl Words {
     fn encode(&self, to: &mut Vec<u8>) {
-        for word in [self.send_limit, self.unsaid_limit, self.errno, self.reports] {
+        for word in [
+            self.send_limit,
+            self.unreported_limit,
+            self.errno,
+            self.reports,
+        ] {
             to.extend(word.to_le_bytes());
         }
         put_words(to, &[self.sent]);
@@ -495,7 +500,7 @@ impl Words {
     fn decode(fields: &mut Fields<'_>) -> Result<Self, BadMessage> {
         Ok(Self {
             send_limit: fields.u32()?,
-            unsaid_limit: fields.u32()?,
+            unreported_limit: fields.u32()?,
             errno: fields.u32()?,
             reports: fields.u32()?,
             sent: fields.u64()?,

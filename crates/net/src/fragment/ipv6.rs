@@ -1,6 +1,6 @@
 //! Reassembly of IPv6 packets (RFC 8200 section 4.5).
 
-use super::{Fragment, Key, Reassembler, Whole};
+use super::{Fragment, Key, Reassembled, Reassembler};
 use crate::{DropReason, Instant};
 use longshore_wire::ipv6::{FragmentHeader, Ipv6Header, walk};
 
@@ -24,7 +24,7 @@ impl Reassembler<Ipv6Header> {
         at: usize,
         bytes: &[u8],
         now: Instant,
-    ) -> Result<Option<Whole<Ipv6Header>>, DropReason> {
+    ) -> Result<Option<Reassembled<Ipv6Header>>, DropReason> {
         if fragment.offset == 0 && !contains_all_headers(fragment.next_header, bytes) {
             return Err(DropReason::FragmentHeaders);
         }

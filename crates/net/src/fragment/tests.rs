@@ -26,7 +26,7 @@ fn give(
     more: bool,
     bytes: &[u8],
     now: Instant,
-) -> Result<Option<Whole<Ipv4Header>>, DropReason> {
+) -> Result<Option<Reassembled<Ipv4Header>>, DropReason> {
     let header = Ipv4Header {
         fragment_offset: offset as u16,
         more_fragments: more,

@@ -3,7 +3,7 @@
 use super::filter::{self, MAX_ADDRESSES};
 use super::sys;
 use crate::interface::sys as interface;
-use crate::interface::{InterfaceName, LinkNews};
+use crate::interface::{InterfaceName, LinkEvents};
 use crate::{Capabilities, LinkKind};
 use rustix::io::Errno;
 use std::net::IpAddr;
@@ -196,7 +196,7 @@ impl Interface {
 pub(super) struct Opened {
     pub(super) fd: OwnedFd,
     pub(super) control: OwnedFd,
-    pub(super) news: LinkNews,
+    pub(super) news: LinkEvents,
     /// `None` if the interface does not exist yet.
     pub(super) interface: Option<Interface>,
     /// Reserves these addresses for us.
@@ -217,7 +217,7 @@ pub(super) fn open(config: &PacketConfig) -> Result<Opened, PacketError> {
     }
     let control = control_socket()?;
     // Subscribed before the lookup, so that no change is missed.
-    let news = LinkNews::subscribe().map_err(os("subscribe to news of interfaces"))?;
+    let news = LinkEvents::subscribe().map_err(os("subscribe to news of interfaces"))?;
     let interface = match Interface::find(control.as_fd(), &config.name) {
         Ok(interface) => Some(interface),
         Err(PacketError::NoSuchInterface { .. }) if config.wait => None,

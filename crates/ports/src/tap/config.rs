@@ -1,6 +1,6 @@
 //! Creating, finding and configuring TAP devices: all steps before the first frame.
 
-use crate::interface::{LinkNews, sys};
+use crate::interface::{LinkEvents, sys};
 use crate::vnet::HEADER_LEN;
 use crate::{BadName, InterfaceName};
 use rustix::io::Errno;
@@ -210,7 +210,7 @@ pub(super) struct Opened {
     pub(super) fd: OwnedFd,
     pub(super) control: OwnedFd,
     /// `None` if the system provides none.
-    pub(super) news: Option<LinkNews>,
+    pub(super) news: Option<LinkEvents>,
     pub(super) index: i32,
     /// `IFF_*`.
     pub(super) flags: i32,
@@ -241,7 +241,7 @@ pub(super) fn open(config: &TapConfig) -> Result<Opened, TapError> {
     let kernel_mac = sys::hardware_address(control.as_fd(), &name)
         .map_err(os(format!("read the hardware address of {name}")))?;
     // Our own changes up to here are not notifications.
-    let news = LinkNews::subscribe().ok();
+    let news = LinkEvents::subscribe().ok();
     let index = sys::index(control.as_fd(), &name).map_err(os(format!("find {name}")))?;
     let flags =
         sys::flags(control.as_fd(), &name).map_err(os(format!("read the flags of {name}")))?;

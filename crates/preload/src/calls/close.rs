@@ -5,7 +5,7 @@ use crate::cancel::held;
 use crate::fds::{self, Entry};
 use crate::real;
 use libc::{c_int, c_uint};
-use longshore_sockets::{Patience, Socket, SocketError};
+use longshore_sockets::{Socket, SocketError, WaitLimit};
 use std::time::Duration;
 
 /// Flags of `close_range` that do not close anything here and now.
@@ -54,8 +54,8 @@ fn linger(fd: c_int, socket: &Socket) {
     if socket.shutdown_to_linger().is_err() {
         return;
     }
-    let patience = Patience::of_call(Some(Duration::from_secs(u64::from(seconds))));
-    let _ = socket.wait(None, patience, || {
+    let wait_limit = WaitLimit::of_call(Some(Duration::from_secs(u64::from(seconds))));
+    let _ = socket.wait(None, wait_limit, || {
         if socket.is_end_acked() {
             Ok(())
         } else {

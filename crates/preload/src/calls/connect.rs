@@ -1,7 +1,7 @@
 //! `connect`.
 
 use crate::address::{self, Given};
-use crate::calls::{Way, answer, groups, must_not_wait, patience, refused, told, unless_kernels};
+use crate::calls::{Way, answer, groups, must_not_wait, refused, told, unless_kernels, wait_limit};
 use crate::cancel::point;
 use crate::fds::{self, Entry, Undecided};
 use crate::log::once;
@@ -142,7 +142,7 @@ fn connect_on(
     if socket.is_datagram() || must_not_wait(fd, flags) {
         socket.start_connect(peer)?;
     } else {
-        socket.connect(peer, patience(socket, Way::Out))?;
+        socket.connect(peer, wait_limit(socket, Way::Out))?;
     }
     Ok(0)
 }

@@ -55,7 +55,7 @@ use crate::fds;
 use crate::signals::{self, within};
 use crate::user::Out;
 use libc::{c_int, ssize_t};
-use longshore_sockets::{Patience, Socket, SocketError, host_bits, is_confined};
+use longshore_sockets::{Socket, SocketError, WaitLimit, host_bits, is_confined};
 use rustix::event::PollFlags;
 use rustix::fd::BorrowedFd;
 use rustix::fs::OFlags;
@@ -198,8 +198,8 @@ pub(crate) enum Way {
 }
 
 /// How long a call on `socket` may wait (SO_RCVTIMEO, SO_SNDTIMEO).
-pub(crate) fn patience(socket: &Socket, way: Way) -> Patience {
-    Patience::of_call(socket.time_limit(way == Way::Out))
+pub(crate) fn wait_limit(socket: &Socket, way: Way) -> WaitLimit {
+    WaitLimit::of_call(socket.time_limit(way == Way::Out))
 }
 
 /// Whom an attempt asks, of a socket beside which there may be one of the kernel's.
@@ -254,14 +254,14 @@ pub(crate) fn wait_for_either<T>(
         };
     }
     let also = (way == Way::In && socket.has_kernel_side()).then(|| (borrow(fd), PollFlags::IN));
-    let patience = Patience {
+    let wait_limit = WaitLimit {
         looked: looks,
-        ..patience(socket, way)
+        ..wait_limit(socket, way)
     };
     // The first sleep ends at once if the kernel's descriptor is readable. Who is not to sleep
     // for a signal's sake asks.
     let mut is_first = also.is_some();
-    let waited = socket.wait(also, patience, || {
+    let waited = socket.wait(also, wait_limit, || {
         let sleeps = std::mem::take(&mut is_first) && !signals::are_postponed();
         attempt(if sleeps { Asked::Engine } else { Asked::Both })
     });

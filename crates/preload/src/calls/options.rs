@@ -28,7 +28,7 @@ pub(crate) use longshore_posix::options::known::{MCAST_JOIN_GROUP, MCAST_LEAVE_G
 pub(crate) use longshore_posix::options::known::{RECEIVE_TIMEOUT, REUSE_ADDRESS, REUSE_PORT};
 use longshore_posix::options::known::{What, find};
 use longshore_posix::options::{AUTHENTICATION, SIGNATURE_EXT, known, per_datagram, refusal};
-use longshore_sockets::{Patience, Socket, SocketError, host_bits, more_bits};
+use longshore_sockets::{Socket, SocketError, WaitLimit, host_bits, more_bits};
 use std::time::Duration;
 
 /// Whether a socket with these options set has chosen an interface of the kernel's for
@@ -398,7 +398,7 @@ fn set_on_engine(fd: c_int, socket: &Socket, known: &Known) -> Result<(), Socket
     }
     if matches!(known.what, What::Cork) && socket.more_bits() & more_bits::CORKED == 0 {
         // With the cork out, what was held back goes.
-        return socket.wait(None, Patience::ENDLESS, || socket.finish_datagram());
+        return socket.wait(None, WaitLimit::ENDLESS, || socket.finish_datagram());
     }
     Ok(())
 }

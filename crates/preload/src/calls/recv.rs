@@ -4,7 +4,7 @@ use crate::address::Native;
 use crate::calls::error_queue::{self, Found};
 use crate::calls::gone::without_engine;
 use crate::calls::{
-    Asked, Way, answer, last_error, must_not_wait, patience, refused, wait_for_either,
+    Asked, Way, answer, last_error, must_not_wait, refused, wait_for_either, wait_limit,
     wait_unless_told,
 };
 use crate::cancel::{held, point};
@@ -364,8 +364,8 @@ fn peek_all(
     total: usize,
 ) -> Result<usize, SocketError> {
     if !must_not_wait(fd, flags) {
-        let patience = patience(socket, Way::In);
-        let waited = socket.wait(None, patience, || {
+        let wait_limit = wait_limit(socket, Way::In);
+        let waited = socket.wait(None, wait_limit, || {
             let peeked = socket.peek()?;
             let over = socket.readiness().contains(longshore_sockets::Ready::RDHUP);
             let behind = socket.peek_offset().unwrap_or(0) as usize;

@@ -3,7 +3,8 @@
 use crate::address::{self, Given};
 use crate::calls::fast_open::{self, First};
 use crate::calls::{
-    Way, groups, must_not_wait, options, patience, refused, told, unless_kernels, wait_unless_told,
+    Way, groups, must_not_wait, options, refused, told, unless_kernels, wait_limit,
+    wait_unless_told,
 };
 use crate::cancel::point;
 use crate::fds::{self, Entry, Undecided};
@@ -279,14 +280,14 @@ fn send_stream(
         Err(SocketError::WouldBlock) => 0,
         Err(SocketError::InProgress) if !must_not_wait(fd, flags) => {
             return socket
-                .wait_connected(patience(socket, Way::Out))
+                .wait_connected(wait_limit(socket, Way::Out))
                 .map(|()| 0);
         }
         Err(e) => return Err(e),
     };
     if socket.is_connecting() && sent != 0 && !must_not_wait(fd, flags) {
         // They went with the SYN (RFC 7413): whether there is a connection is told now.
-        match socket.wait_connected(patience(socket, Way::Out)) {
+        match socket.wait_connected(wait_limit(socket, Way::Out)) {
             Err(SocketError::TimedOut) => return Ok(sent),
             waited => waited?,
         }
@@ -303,9 +304,9 @@ fn send_stream(
         return send(parts);
     }
     IoSlice::advance_slices(&mut parts, sent);
-    let patience = patience(socket, Way::Out);
+    let wait_limit = wait_limit(socket, Way::Out);
     while sent < total {
-        match socket.wait(None, patience, || send(parts)) {
+        match socket.wait(None, wait_limit, || send(parts)) {
             Ok(n) => {
                 sent += n;
                 IoSlice::advance_slices(&mut parts, n);

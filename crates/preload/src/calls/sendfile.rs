@@ -1,14 +1,14 @@
 //! `sendfile`: the file is read straight into memory of which the send stream is made.
 
 use crate::calls::syscall::kernel;
-use crate::calls::{Way, answer, errno, must_not_wait, patience, refused};
+use crate::calls::{Way, answer, errno, must_not_wait, refused, wait_limit};
 use crate::cancel::held;
 use crate::user::Out;
 use crate::{fds, real, signals};
 use libc::{c_int, c_long, off_t, size_t, ssize_t};
 use longshore_hostif::{CHUNK, FileId};
 use longshore_sockets::{
-    Appended, MOST_PREPARED, Patience, Prepared, SharedFile, Socket, SocketError, is_confined,
+    Appended, MOST_PREPARED, Prepared, SharedFile, Socket, SocketError, WaitLimit, is_confined,
 };
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
@@ -104,8 +104,8 @@ fn send_file(
         }
         let prepared = match socket.prepare(step) {
             Err(SocketError::WouldBlock) if !must_not_wait(out, 0) => {
-                let patience = *patient.get_or_insert_with(|| patience(socket, Way::Out));
-                socket.wait(None, patience, || socket.prepare(step))
+                let wait_limit = *patient.get_or_insert_with(|| wait_limit(socket, Way::Out));
+                socket.wait(None, wait_limit, || socket.prepare(step))
             }
             other => other,
         };
@@ -189,15 +189,15 @@ fn append_range(
     out: c_int,
     socket: &Socket,
     (file, at, left): (&SharedFile, u64, usize),
-    patient: &mut Option<Patience>,
+    patient: &mut Option<WaitLimit>,
 ) -> Result<Appended, SocketError> {
     if left == 0 {
         return Ok(Appended::Copy(usize::MAX));
     }
     match socket.append_range(file, at, left) {
         Err(SocketError::WouldBlock) if !must_not_wait(out, 0) => {
-            let patience = *patient.get_or_insert_with(|| patience(socket, Way::Out));
-            socket.wait(None, patience, || socket.append_range(file, at, left))
+            let wait_limit = *patient.get_or_insert_with(|| wait_limit(socket, Way::Out));
+            socket.wait(None, wait_limit, || socket.append_range(file, at, left))
         }
         other => other,
     }
@@ -228,9 +228,9 @@ pub(crate) fn append(
     more: bool,
 ) -> Result<(), SocketError> {
     match prepared.append(len, more) {
-        Err(SocketError::WouldBlock) => {
-            socket.wait(None, Patience::of_call(None), || prepared.append(len, more))
-        }
+        Err(SocketError::WouldBlock) => socket.wait(None, WaitLimit::of_call(None), || {
+            prepared.append(len, more)
+        }),
         other => other,
     }
 }

@@ -71,11 +71,13 @@ fn split(at: u64) -> (u64, usize) {
 /// How much consumed data the engine may not know of before it is told at once: a
 /// quarter of the receive buffer, or less where the far end has less room than that.
 pub(crate) fn telling_threshold(block: &SocketBlock) -> u64 {
-    let heed = match block.heed.load(Ordering::Relaxed) {
+    let unreported_limit = match block.unreported_limit.load(Ordering::Relaxed) {
         0 => u64::MAX,
-        heed => heed.into(),
+        unreported_limit => unreported_limit.into(),
     };
-    (block.rcv_limit() / 4).min(heed).clamp(1, 128 * 1024)
+    (block.rcv_limit() / 4)
+        .min(unreported_limit)
+        .clamp(1, 128 * 1024)
 }
 
 /// Whether a writer would be told that it may write.
@@ -171,7 +173,7 @@ mod tests {
         let (writer, reader) = Engine::pair(host);
         writer.write_all(&[7; 1500]).unwrap();
         let block = reader.socket().block();
-        block.heed.store(1000, Ordering::Relaxed);
+        block.unreported_limit.store(1000, Ordering::Relaxed);
         // Each time the process is about to sleep after it has read so much.
         for (read, told) in [(400, 0), (400, 0), (400, 1200), (200, 1200)] {
             let mut buf = vec![0; read];
@@ -180,7 +182,7 @@ mod tests {
             assert_eq!(block.rcv.told.load(Ordering::Relaxed), told);
         }
         // What was little becomes much.
-        block.heed.store(100, Ordering::Relaxed);
+        block.unreported_limit.store(100, Ordering::Relaxed);
         host.list_untold(reader.socket().id()).unwrap();
         host.settle().unwrap();
         assert_eq!(block.rcv.told.load(Ordering::Relaxed), 1400);

@@ -257,8 +257,8 @@ impl Socket {
     /// for EPOLLOUT with EPOLLET, is told when there is some.
     fn expect_room(&self) {
         let is_there = super::want_room(self.block());
-        if is_there && let Ok(mut hub) = self.host.hub.enter() {
-            hub.moved_by_us(&self.host.session, self.id.index);
+        if is_there && let Ok(mut ready_sets) = self.host.ready_sets.enter() {
+            ready_sets.moved_by_us(&self.host.session, self.id.index);
         }
     }
 }

@@ -208,7 +208,7 @@ mod tests {
         let block = reader.socket().block();
         block.rcv.urgent_come.store(3, Ordering::Release);
         let _stream = block.rcv.lock.lock().unwrap();
-        let _channel = host.post.enter().unwrap();
+        let _channel = host.dispatch.enter().unwrap();
         assert_eq!(reader.socket().recv_urgent(true), Ok(Some(b'!')));
         assert_eq!(reader.socket().recv_urgent(false), Ok(Some(b'!')));
         assert!(reader.socket().recv_urgent(false).is_err(), "it was read");

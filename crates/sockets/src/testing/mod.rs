@@ -3,7 +3,7 @@
 //!
 //! It has no network. What is sent on one connection arrives on the other as
 //! soon as the thread gets to it; a datagram goes to the socket that has its
-//! port. [`Manners`] make it behave badly where a test wants that.
+//! port. [`Behavior`] make it behave badly where a test wants that.
 
 mod peers;
 mod session;
@@ -42,7 +42,7 @@ const GEOMETRY: Geometry = Geometry {
 
 /// How the engine behaves, to be changed while it runs.
 #[derive(Debug, Default)]
-pub struct Manners {
+pub struct Behavior {
     /// Acknowledges nothing of what is sent, though it arrives.
     pub holds_acknowledgments: AtomicBool,
     /// Does not look at requests.
@@ -71,7 +71,7 @@ pub struct Seen {
 pub struct Engine {
     path: PathBuf,
     /// How it behaves.
-    pub manners: Arc<Manners>,
+    pub behavior: Arc<Behavior>,
     /// What it has seen.
     pub seen: Arc<Mutex<Seen>>,
     stop: Arc<AtomicBool>,
@@ -109,8 +109,9 @@ impl Engine {
         // A wake-up that is missing is to show.
         crate::wait::NEVER_LOOKS.store(true, Ordering::Relaxed);
         let path = directory.join("engine.sock");
-        let (manners, seen, stop) = <(Arc<Manners>, Arc<Mutex<Seen>>, Arc<AtomicBool>)>::default();
-        let mut session = Session::open(&path, geometry, versions, manners.clone(), seen.clone())
+        let (behavior, seen, stop) =
+            <(Arc<Behavior>, Arc<Mutex<Seen>>, Arc<AtomicBool>)>::default();
+        let mut session = Session::open(&path, geometry, versions, behavior.clone(), seen.clone())
             .expect("make a session");
         let (stopped, dies) = (stop.clone(), Arc::<AtomicBool>::default());
         let died = dies.clone();
@@ -124,7 +125,7 @@ impl Engine {
         });
         Self {
             path,
-            manners,
+            behavior,
             seen,
             stop,
             dies,

@@ -47,7 +47,7 @@ pub(super) struct Peer {
     holds_back: bool,
     pub(super) orphan: bool,
     pub(super) resets: bool,
-    pub(super) untold: bool,
+    pub(super) unreported: bool,
 }
 
 impl Peer {
@@ -73,7 +73,7 @@ impl Peer {
             holds_back: false,
             orphan: false,
             resets: false,
-            untold: false,
+            unreported: false,
         }
     }
 
@@ -96,7 +96,7 @@ impl Peer {
     fn die(&mut self, errno: u16) {
         self.flags |= EdgeFlags::DEAD;
         self.errno = errno;
-        self.untold = true;
+        self.unreported = true;
     }
 }
 
@@ -131,7 +131,7 @@ impl Session {
         if let Kind::Stream { other: Some(other) } = self.peer(index).kind {
             let other = self.peer(other);
             other.rcv_urgent = other.rcv_urgent.max(snd_edge);
-            other.untold = true;
+            other.unreported = true;
         }
     }
 
@@ -163,7 +163,7 @@ impl Session {
         }
         let peer = self.peer(index);
         peer.rcv_edge += bytes.len() as u64;
-        peer.untold = true;
+        peer.unreported = true;
     }
 
     /// Copies out of a socket's send stream.
@@ -240,7 +240,7 @@ impl Session {
             other: Some(accepted),
         };
         peer.flags |= EdgeFlags::CONNECTED;
-        peer.untold = true;
+        peer.unreported = true;
     }
 
     /// Moves what one socket has sent to where it goes.
@@ -293,16 +293,16 @@ impl Session {
         if len != 0 {
             self.place(other, &bytes);
         }
-        let holds_back = self.manners.holds_acknowledgments.load(Ordering::Relaxed);
+        let holds_back = self.behavior.holds_acknowledgments.load(Ordering::Relaxed);
         let peer = self.peer(index);
-        peer.untold |= len != 0 || (peer.holds_back && !holds_back);
+        peer.unreported |= len != 0 || (peer.holds_back && !holds_back);
         peer.holds_back = holds_back;
         peer.moved += len as u64;
         if peer.snd_shut && peer.moved == peer.snd_edge && !peer.fin_sent {
             peer.fin_sent = true;
             let to = self.peer(other);
             to.flags |= EdgeFlags::PEER_FIN;
-            to.untold = true;
+            to.unreported = true;
         }
     }
 
@@ -333,7 +333,7 @@ impl Session {
             }
             let peer = self.peer(index);
             peer.moved += span;
-            peer.untold = true;
+            peer.unreported = true;
         }
     }
 

@@ -2,7 +2,7 @@
 //! told.
 
 use super::peers::{Kind, Peer, RECEIVE_WINDOW};
-use super::{ADDRESS, Manners, SILENT_PORT, Seen};
+use super::{ADDRESS, Behavior, SILENT_PORT, Seen};
 use longshore_hostif::attach::{AttachError, Message, Token, receive_from_program, send_as};
 use longshore_hostif::{
     AdapterChannel, Address, Agreed, Arena, ArenaError, BlockFlags, ChannelState, Completion,
@@ -36,7 +36,7 @@ const TURN: Timespec = Timespec {
 struct Process {
     channel: AdapterChannel,
     /// Sockets of which there was no room to tell.
-    untold: BTreeSet<u32>,
+    unreported: BTreeSet<u32>,
     pidfd: Option<OwnedFd>,
 }
 
@@ -44,12 +44,12 @@ pub(super) struct Session {
     pub(super) arena: Arc<Arena>,
     doorbell: Doorbell,
     door: OwnedFd,
-    visitors: Vec<OwnedFd>,
+    clients: Vec<OwnedFd>,
     processes: BTreeMap<u16, Process>,
     bells: HashMap<u32, Arc<Doorbell>>,
     pub(super) peers: BTreeMap<u32, Peer>,
     pub(super) rcv_free: Vec<u32>,
-    pub(super) manners: Arc<Manners>,
+    pub(super) behavior: Arc<Behavior>,
     pub(super) seen: Arc<Mutex<Seen>>,
     /// Sockets whose waiters are to be woken.
     touched: Vec<u32>,
@@ -64,7 +64,7 @@ impl Session {
         path: &Path,
         geometry: Geometry,
         versions: Versions,
-        manners: Arc<Manners>,
+        behavior: Arc<Behavior>,
         seen: Arc<Mutex<Seen>>,
     ) -> Result<Self, ArenaError> {
         let agreed = versions.agree(&Versions::OURS).unwrap_or(Agreed {
@@ -89,12 +89,12 @@ impl Session {
         Ok(Self {
             doorbell: Doorbell::new().expect("make a doorbell"),
             door,
-            visitors: Vec::new(),
+            clients: Vec::new(),
             processes: BTreeMap::new(),
             bells: HashMap::new(),
             peers: BTreeMap::new(),
             rcv_free: (0..geometry.rcv_chunks).rev().collect(),
-            manners,
+            behavior,
             seen,
             touched: Vec::new(),
             to_wake: Vec::new(),
@@ -108,7 +108,7 @@ impl Session {
     pub(super) fn turn(&mut self) {
         self.doorbell.clear();
         self.answer_door();
-        if !self.manners.is_deaf.load(Ordering::Relaxed) {
+        if !self.behavior.is_deaf.load(Ordering::Relaxed) {
             self.take_requests();
         }
         self.tear_down_the_dead();
@@ -126,7 +126,7 @@ impl Session {
     fn sleep(&mut self) {
         let engine = &self.arena.header().engine;
         engine.declare(Sleep::Eventfd);
-        let deaf = self.manners.is_deaf.load(Ordering::Relaxed);
+        let deaf = self.behavior.is_deaf.load(Ordering::Relaxed);
         let pending = !deaf
             && self
                 .processes
@@ -137,7 +137,7 @@ impl Session {
                 PollFd::new(&self.doorbell, PollFlags::IN),
                 PollFd::new(&self.door, PollFlags::IN),
             ];
-            fds.extend(self.visitors.iter().map(|v| PollFd::new(v, PollFlags::IN)));
+            fds.extend(self.clients.iter().map(|v| PollFd::new(v, PollFlags::IN)));
             let _ = poll(&mut fds, Some(&TURN));
         }
         engine.cancel();
@@ -145,17 +145,17 @@ impl Session {
 
     fn answer_door(&mut self) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        while let Ok(visitor) = accept_with(&self.door, flags) {
-            self.visitors.push(visitor);
+        while let Ok(client) = accept_with(&self.door, flags) {
+            self.clients.push(client);
         }
-        for at in 0..self.visitors.len() {
+        for at in 0..self.clients.len() {
             loop {
-                let visitor = self.visitors[at].as_fd();
-                let message = match receive_from_program(visitor, &self.versions) {
+                let client = self.clients[at].as_fd();
+                let message = match receive_from_program(client, &self.versions) {
                     Ok((message, _)) => message,
                     Err(AttachError::Refused(why)) => {
                         let refused = Message::Refused(why);
-                        let _ = send_as(&self.versions, visitor, &refused, &[]);
+                        let _ = send_as(&self.versions, client, &refused, &[]);
                         break;
                     }
                     Err(_) => break,
@@ -169,18 +169,18 @@ impl Session {
         }
     }
 
-    fn make_bell(&mut self, visitor: usize, waiter: u32, ask: u64) {
+    fn make_bell(&mut self, client: usize, waiter: u32, ask: u64) {
         let Ok(bell) = Doorbell::new() else { return };
         let answer = Message::Eventfd { waiter, ask };
-        let visitor = self.visitors[visitor].as_fd();
-        let _ = send_as(&self.versions, visitor, &answer, &[bell.as_fd()]);
+        let client = self.clients[client].as_fd();
+        let _ = send_as(&self.versions, client, &answer, &[bell.as_fd()]);
         bell.ring();
         self.bells.insert(waiter, Arc::new(bell));
     }
 
-    fn admit(&mut self, visitor: usize) {
-        let visitor = self.visitors[visitor].as_fd();
-        let pid = socket_peercred(visitor).map_or(0, |c| c.pid.as_raw_nonzero().get() as u32);
+    fn admit(&mut self, client: usize) {
+        let client = self.clients[client].as_fd();
+        let pid = socket_peercred(client).map_or(0, |c| c.pid.as_raw_nonzero().get() as u32);
         // A new image of a process keeps its channel; in tests, several hosts
         // share one process.
         let own = rustix::process::getpid().as_raw_nonzero().get() as u32;
@@ -206,7 +206,7 @@ impl Session {
         let welcome = Message::Welcome(u32::from(channel), *self.arena.geometry());
         let _ = send_as(
             &self.versions,
-            visitor,
+            client,
             &welcome,
             &[self.arena.as_fd(), self.doorbell.as_fd()],
         );
@@ -319,7 +319,7 @@ impl Session {
                 if !peer.subscribers.contains(&channel) {
                     peer.subscribers.push(channel);
                 }
-                peer.untold = true;
+                peer.unreported = true;
             }
             Request::Unsubscribe { .. } => {
                 let peer = self.peer(socket.index);
@@ -420,7 +420,7 @@ impl Session {
         let Some(peer) = self.peers.get_mut(&index) else {
             return;
         };
-        if !std::mem::take(&mut peer.untold) {
+        if !std::mem::take(&mut peer.unreported) {
             return;
         }
         let edges = peer.edges();
@@ -434,7 +434,7 @@ impl Session {
         };
         for channel in peer.subscribers.clone() {
             let lose = self
-                .manners
+                .behavior
                 .loses
                 .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |n| n.checked_sub(1))
                 .is_ok();
@@ -442,7 +442,7 @@ impl Session {
                 continue;
             };
             if lose || p.channel.put(&self.arena, &completion).is_err() {
-                p.untold.insert(index);
+                p.unreported.insert(index);
                 p.channel.say_more(&self.arena).expect("room for it");
             }
         }
@@ -455,7 +455,7 @@ impl Session {
             return;
         };
         p.channel.look_for_room(&self.arena);
-        while let Some(index) = p.untold.pop_first() {
+        while let Some(index) = p.unreported.pop_first() {
             let Some(peer) = self.peers.get(&index) else {
                 continue;
             };
@@ -464,7 +464,7 @@ impl Session {
                 edges: peer.edges(),
             };
             if p.channel.put(&self.arena, &edges).is_err() {
-                p.untold.insert(index);
+                p.unreported.insert(index);
                 p.channel.say_more(&self.arena).expect("room for it");
                 break;
             }
@@ -534,7 +534,7 @@ impl Session {
     }
 
     pub(super) fn window(&self) -> u64 {
-        match self.manners.window.load(Ordering::Relaxed) {
+        match self.behavior.window.load(Ordering::Relaxed) {
             0 => RECEIVE_WINDOW,
             window => u64::from(window),
         }
@@ -552,7 +552,7 @@ fn process(channel: u16, pid: u32) -> Process {
     let pidfd = Pid::from_raw(pid as i32).and_then(|p| pidfd_open(p, PidfdFlags::empty()).ok());
     Process {
         channel: AdapterChannel::new(channel.into()),
-        untold: BTreeSet::new(),
+        unreported: BTreeSet::new(),
         pidfd,
     }
 }

@@ -205,7 +205,7 @@ impl Stack {
     fn mtu_for(&self, hop: NextHop, addresses: &AddressPair, path_mtu: PathMtu) -> usize {
         match hop {
             NextHop::Local => usize::from(u16::MAX),
-            _ if path_mtu.heeds_path() => self.link.mtu_to(addresses.to(), self.now),
+            _ if path_mtu.honors_path_mtu() => self.link.mtu_to(addresses.to(), self.now),
             _ => self.link.link_mtu(addresses.to()),
         }
     }

@@ -1,7 +1,7 @@
 //! Addresses and routers that nobody has typed: from a DHCP server, and from what routers
 //! advertise.
 //!
-//! Owns [`Auto`], the two state machines of `net` with what they have brought so far.
+//! Owns [`AutomaticState`], the two state machines of `net` with what they have brought so far.
 //! `link` and `v6` hand in what comes for them and call [`Link::poll_automatic`] when
 //! it is time; what changes here changes the link's addresses and routes, and the engine
 //! tells its programs. [`Engine::acquire`] waits for the first address.
@@ -49,7 +49,7 @@ pub enum Missing {
 }
 
 /// Where addresses come from, and what has come.
-pub(crate) struct Auto {
+pub(crate) struct AutomaticState {
     pub(crate) dhcp: Option<Client>,
     lease: Option<Lease>,
     pub(crate) routers: Option<Routers>,
@@ -59,7 +59,7 @@ pub(crate) struct Auto {
     changed: bool,
 }
 
-impl Auto {
+impl AutomaticState {
     pub(crate) fn new(
         automatic: &Automatic,
         capabilities: &Capabilities,

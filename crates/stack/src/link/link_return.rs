@@ -21,13 +21,13 @@ const EVERY: u64 = 2_000_000;
 
 /// Announcements still to be made.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Announcing {
+pub(crate) struct Announcements {
     left: u8,
     due: Instant,
 }
 
-impl Announcing {
-    pub(crate) const OFF: Announcing = Announcing {
+impl Announcements {
+    pub(crate) const OFF: Announcements = Announcements {
         left: 0,
         due: Instant::NEVER,
     };
@@ -63,7 +63,7 @@ impl Link {
         }
         self.groups.v4.tell_again(at);
         self.groups.v6.tell_again(at);
-        self.announcing = Announcing {
+        self.announcing = Announcements {
             left: ANNOUNCEMENTS,
             due: now,
         };
@@ -74,7 +74,7 @@ impl Link {
         if self.announcing.left == 0 || now < self.announcing.due {
             return;
         }
-        self.announcing = Announcing {
+        self.announcing = Announcements {
             left: self.announcing.left - 1,
             due: Instant(now.0.saturating_add(EVERY)),
         };

@@ -34,7 +34,7 @@ impl Stack {
     /// The ends of `key`'s connection are there, or the buffer of one is another: the
     /// host of each is to say what it has read when that is a quarter of the room, so
     /// that the other end never waits for what has been read.
-    pub(crate) fn heed_reading(&mut self, key: u32) {
+    pub(crate) fn apply_reading(&mut self, key: u32) {
         let Some(Kind::Pair(p)) = self.sockets.get(key).map(|s| &s.kind) else {
             return;
         };
@@ -46,8 +46,10 @@ impl Stack {
             if reader.has_block()
                 && let Some(session) = self.sessions.get(reader.session)
             {
-                let heed = whole_room(&reader.options, &sender.options) / 4;
-                session.host.set_unsaid_limit(reader.id, heed.max(1) as u32);
+                let unreported_limit = whole_room(&reader.options, &sender.options) / 4;
+                session
+                    .host
+                    .set_unreported_limit(reader.id, unreported_limit.max(1) as u32);
             }
         }
     }

@@ -259,7 +259,7 @@ impl Stack {
                     s.host.set_error(socket.id, 0, socket.kept_errors());
                 }
             }
-            self.heed_receive_buffer(key);
+            self.apply_receive_buffer(key);
         }
     }
 

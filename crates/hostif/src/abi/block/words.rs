@@ -38,7 +38,7 @@ impl SocketBlock {
         peer: SHARED,
         linger: BEGUN,
         errors: TOLD,
-        heed: TOLD,
+        unreported_limit: TOLD,
     });
 }
 

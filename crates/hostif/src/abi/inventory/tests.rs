@@ -184,7 +184,10 @@ fn a_place_is_that_of_what_lies_there() {
     );
     assert_eq!(named(at(&block.snd.edge)), ("socket block", 3, "edge"));
     assert_eq!(named(at(&block.rcv.limit)), ("socket block", 3, "limit"));
-    assert_eq!(named(at(&block.heed) + 3), ("socket block", 3, "heed"));
+    assert_eq!(
+        named(at(&block.unreported_limit) + 3),
+        ("socket block", 3, "unreported_limit")
+    );
     let header = arena.header();
     assert_eq!(named(at(&header.closed)), ("header", 0, "closed"));
     assert_eq!(named(at(&header.engine)), ("header", 0, "engine"));

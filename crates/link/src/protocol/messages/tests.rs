@@ -47,7 +47,7 @@ fn routes() -> Vec<Route> {
 fn each_message_comes_back() {
     let words = Words {
         send_limit: 1,
-        unsaid_limit: 2,
+        unreported_limit: 2,
         errno: 3,
         reports: 4,
         sent: 5 << 32,

@@ -272,7 +272,7 @@ impl Relay {
         };
         let words = Words {
             send_limit: word(&block.snd.limit),
-            unsaid_limit: word(&block.heed),
+            unreported_limit: word(&block.unreported_limit),
             errno,
             reports: word(&block.errors),
             sent: block.snd.urgent_come.load(Ordering::Acquire),

@@ -34,7 +34,7 @@ fn reassembler() -> Reassembler<Ipv6Header> {
     Reassembler::new(Limits::for_ipv6())
 }
 
-type Got = Result<Option<Whole<Ipv6Header>>, DropReason>;
+type Got = Result<Option<Reassembled<Ipv6Header>>, DropReason>;
 
 fn add(r: &mut Reassembler<Ipv6Header>, offset: u16, more: bool, bytes: &[u8]) -> Got {
     r.add_v6(&header(0), &part(offset, more), 0, bytes, T)

@@ -20,7 +20,7 @@ use crate::user::Out;
 use crate::{real, state};
 use apart::Apart;
 use libc::{c_int, epoll_event};
-use longshore_sockets::{Gate, Host, ReadySet, Socket, SocketError};
+use longshore_sockets::{ForkLock, Host, ReadySet, Socket, SocketError};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
@@ -65,7 +65,7 @@ struct Instance {
     has_nested: AtomicBool,
     has_both: AtomicBool,
     rounds: AtomicU32,
-    lists: Gate<Lists>,
+    lists: ForkLock<Lists>,
     apart: Apart,
 }
 
@@ -213,7 +213,7 @@ fn enter(epfd: c_int) {
                 has_nested: AtomicBool::new(false),
                 has_both: AtomicBool::new(false),
                 rounds: AtomicU32::new(0),
-                lists: Gate::new(Lists::default()),
+                lists: ForkLock::new(Lists::default()),
                 apart: Apart::new(),
             }));
             let put = place.compare_exchange(

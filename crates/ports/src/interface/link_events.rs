@@ -72,11 +72,11 @@ fn parse(message: &[u8]) -> Option<(i32, i32)> {
 
 /// A subscription to notifications about all interfaces of this network namespace.
 #[derive(Debug)]
-pub(crate) struct LinkNews {
+pub(crate) struct LinkEvents {
     fd: OwnedFd,
 }
 
-impl LinkNews {
+impl LinkEvents {
     /// Subscribes. No privilege is needed.
     pub(crate) fn subscribe() -> Result<Self, Errno> {
         let fd = socket_with(
@@ -87,7 +87,7 @@ impl LinkNews {
             None,
         )?;
         bind(&fd, &SocketAddrNetlink::new(0, LINK_GROUP))?;
-        Ok(LinkNews { fd })
+        Ok(LinkEvents { fd })
     }
 
     /// Reads pending messages; returns whether there were any. Those about the interface
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_quiet_network_has_no_news() {
-        let news = LinkNews::subscribe().unwrap();
+        let news = LinkEvents::subscribe().unwrap();
         let mut link = Link::new(1, Some(1));
         while news.drain(None, &mut link) {}
         assert!(!news.drain(None, &mut link));

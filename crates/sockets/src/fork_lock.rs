@@ -10,15 +10,15 @@ use std::ops::{Deref, DerefMut};
 
 /// A value behind a lock.
 #[derive(Debug, Default)]
-pub struct Gate<T> {
+pub struct ForkLock<T> {
     lock: SharedLock,
     value: UnsafeCell<T>,
 }
 
 // SAFETY: the value is only reached by who holds the lock.
-unsafe impl<T: Send> Sync for Gate<T> {}
+unsafe impl<T: Send> Sync for ForkLock<T> {}
 
-impl<T> Gate<T> {
+impl<T> ForkLock<T> {
     /// The value, with nobody inside.
     pub fn new(value: T) -> Self {
         Self {
@@ -32,8 +32,8 @@ impl<T> Gate<T> {
     /// # Errors
     /// [`Reentered`] if a signal handler interrupted this very thread while it
     /// was inside.
-    pub fn enter(&self) -> Result<Inside<'_, T>, Reentered> {
-        Ok(Inside {
+    pub fn enter(&self) -> Result<ForkGuard<'_, T>, Reentered> {
+        Ok(ForkGuard {
             _lock: self.lock.lock()?,
             value: &self.value,
         })
@@ -52,8 +52,8 @@ impl<T> Gate<T> {
     }
 
     /// Takes the lock if it is free.
-    pub fn try_enter(&self) -> Option<Inside<'_, T>> {
-        Some(Inside {
+    pub fn try_enter(&self) -> Option<ForkGuard<'_, T>> {
+        Some(ForkGuard {
             _lock: self.lock.try_lock()?,
             value: &self.value,
         })
@@ -62,12 +62,12 @@ impl<T> Gate<T> {
 
 /// The value, locked until this goes.
 #[derive(Debug)]
-pub struct Inside<'a, T> {
+pub struct ForkGuard<'a, T> {
     _lock: Locked<'a>,
     value: &'a UnsafeCell<T>,
 }
 
-impl<T> Deref for Inside<'_, T> {
+impl<T> Deref for ForkGuard<'_, T> {
     type Target = T;
     fn deref(&self) -> &T {
         // SAFETY: the lock is ours, so nobody else has a reference.
@@ -75,7 +75,7 @@ impl<T> Deref for Inside<'_, T> {
     }
 }
 
-impl<T> DerefMut for Inside<'_, T> {
+impl<T> DerefMut for ForkGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as above, and we are borrowed mutably.
         unsafe { &mut *self.value.get() }

@@ -31,7 +31,7 @@ impl Shared {
         self.arena.block(1)
     }
 
-    fn told(&self, process: &mut News, edges: Edges) -> bool {
+    fn told(&self, process: &mut ReportedEdges, edges: Edges) -> bool {
         process.apply(self.id, self.block(), &edges, Having::Shared)
     }
 }
@@ -49,7 +49,7 @@ fn edges(rcv_edge: u64, flags: EdgeFlags) -> Edges {
 #[test]
 fn what_one_process_applied_is_news_to_the_next() {
     let shared = Shared::new(SocketState::Connected);
-    let (mut first, mut second) = (News::new(64), News::new(64));
+    let (mut first, mut second) = (ReportedEdges::new(64), ReportedEdges::new(64));
     for (rcv_edge, flags) in [(10, EdgeFlags::empty()), (20, EdgeFlags::PEER_FIN)] {
         assert!(shared.told(&mut first, edges(rcv_edge, flags)));
         assert!(shared.told(&mut second, edges(rcv_edge, flags)));
@@ -61,7 +61,7 @@ fn what_one_process_applied_is_news_to_the_next() {
 #[test]
 fn what_another_process_has_read_already_is_no_news() {
     let shared = Shared::new(SocketState::Connected);
-    let (mut first, mut second) = (News::new(64), News::new(64));
+    let (mut first, mut second) = (ReportedEdges::new(64), ReportedEdges::new(64));
     assert!(shared.told(&mut first, edges(10, EdgeFlags::empty())));
     shared.block().rcv.done.store(10, Ordering::Relaxed);
     assert!(!shared.told(&mut second, edges(10, EdgeFlags::empty())));
@@ -70,7 +70,7 @@ fn what_another_process_has_read_already_is_no_news() {
 #[test]
 fn a_death_is_told_to_all() {
     let shared = Shared::new(SocketState::Connected);
-    let (mut first, mut second) = (News::new(64), News::new(64));
+    let (mut first, mut second) = (ReportedEdges::new(64), ReportedEdges::new(64));
     let dead = Edges {
         errno: 104,
         ..edges(0, EdgeFlags::DEAD)
@@ -84,7 +84,7 @@ fn a_death_is_told_to_all() {
 #[test]
 fn a_new_socket_in_the_same_place_begins_anew() {
     let shared = Shared::new(SocketState::Connected);
-    let mut process = News::new(64);
+    let mut process = ReportedEdges::new(64);
     assert!(shared.told(&mut process, edges(50, EdgeFlags::PEER_FIN)));
     let block = shared.block();
     let id = SocketId {
@@ -104,14 +104,14 @@ fn who_does_not_have_it_leaves_the_wish_for_room() {
         snd_acked: 1 << 20,
         ..edges(0, EdgeFlags::empty())
     };
-    assert!(!News::new(64).apply(shared.id, block, &acked, Having::Not));
-    assert!(News::new(64).apply(shared.id, block, &acked, Having::Alone));
+    assert!(!ReportedEdges::new(64).apply(shared.id, block, &acked, Having::Not));
+    assert!(ReportedEdges::new(64).apply(shared.id, block, &acked, Having::Alone));
 }
 
 #[test]
 fn a_half_that_another_process_shut_is_news_once() {
     let shared = Shared::new(SocketState::Connected);
-    let mut process = News::new(64);
+    let mut process = ReportedEdges::new(64);
     let nothing = edges(0, EdgeFlags::empty());
     assert!(!shared.told(&mut process, nothing));
     shared.block().set_flags(BlockFlags::SHUT_RD);

@@ -11,13 +11,13 @@ use std::os::fd::OwnedFd;
 
 /// The descriptor; none if there was none to hold back.
 #[derive(Debug)]
-pub(crate) struct Spare(Option<OwnedFd>);
+pub(crate) struct ReserveFd(Option<OwnedFd>);
 
-impl Spare {
+impl ReserveFd {
     pub(crate) fn new() -> Self {
-        let mut spare = Self(None);
-        spare.refill();
-        spare
+        let mut reserve_fd = Self(None);
+        reserve_fd.refill();
+        reserve_fd
     }
 
     /// An eventfd, as it is no name in any directory.

@@ -29,12 +29,12 @@ pub(crate) enum Having {
 /// What this process was told of each socket: three words for each, which take
 /// no memory until the socket's first completion.
 #[derive(Debug)]
-pub(crate) struct News {
+pub(crate) struct ReportedEdges {
     /// Generation and flags; edge of the receive stream; of what is acknowledged.
     told: Vec<[u64; 3]>,
 }
 
-impl News {
+impl ReportedEdges {
     /// For a session of this many sockets.
     pub(crate) fn new(sockets: usize) -> Self {
         Self {

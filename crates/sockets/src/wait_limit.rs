@@ -1,5 +1,5 @@
-//! How long a call waits, and what handlers of signals mean for it. Made by who makes the
-//! call, and heeded by `wait`.
+//! How long a call waits, and what handlers of signals mean for it. Made by what makes the
+//! call, and obeyed by `wait`.
 
 use crate::errors::SocketError;
 use longshore_ring::section;
@@ -19,7 +19,7 @@ pub enum Signals {
 
 /// How long a call may wait, and whether a signal handler ends it.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Patience {
+pub struct WaitLimit {
     /// When to give up; never, if there is none.
     pub deadline: Option<Instant>,
     /// What handlers do to it.
@@ -29,7 +29,7 @@ pub struct Patience {
     pub looked: bool,
 }
 
-impl Patience {
+impl WaitLimit {
     /// As long as it takes, whatever signals come.
     pub const ENDLESS: Self = Self {
         deadline: None,

@@ -4,7 +4,7 @@
 //! What happens to a socket puts its interests on the ready lists of their
 //! sets. A list may name too many, never too few: who reports looks again.
 
-use crate::asking::Bell;
+use crate::asking::WakeEventfd;
 use crate::errors::SocketError;
 use longshore_hostif::{HostSession, SocketId};
 use longshore_ring::{NONE, Waiter};
@@ -33,14 +33,14 @@ pub(crate) struct Set {
     pub(crate) ready: VecDeque<u32>,
     pub(crate) by_key: HashMap<(RawFd, u32), u32>,
     pub(crate) waiter: Option<u32>,
-    pub(crate) bell: Option<Bell>,
+    pub(crate) bell: Option<WakeEventfd>,
     /// Threads that sleep for it.
     pub(crate) sleepers: u32,
 }
 
 /// All ready sets of a process.
 #[derive(Debug, Default)]
-pub(crate) struct Hub {
+pub(crate) struct ReadySets {
     pub(crate) sets: Vec<Option<Set>>,
     pub(crate) interests: Vec<Option<Interest>>,
     pub(crate) free: Vec<u32>,
@@ -48,7 +48,7 @@ pub(crate) struct Hub {
     pub(crate) heads: Vec<u32>,
 }
 
-impl Hub {
+impl ReadySets {
     pub(crate) fn of_socket(&self, index: u32) -> u32 {
         self.heads.get(index as usize).copied().unwrap_or(NONE)
     }
@@ -199,7 +199,7 @@ impl Hub {
         let mut left = Vec::new();
         for set in self.sets.iter_mut().flatten() {
             (set.waiter, set.sleepers) = (None, 0);
-            left.extend(set.bell.take().map(Bell::into_fd));
+            left.extend(set.bell.take().map(WakeEventfd::into_fd));
         }
         left
     }
