@@ -18,8 +18,13 @@ export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/miri"
 # The first time, Miri builds its own standard library from source.
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
+# Places of a ring are written as words and read as bytes. Miri stops with a bug of its own
+# where it remembers older values of such memory for threads that may see them; hostif's tests
+# run in one thread, and loom has the ring's orders.
+declare -A FLAGS=([ring]='' [hostif]=-Zmiri-disable-weak-memory-emulation)
 test_crate() {
-  PROPTEST_CASES=${CASES[$1]} cargo "+$NIGHTLY" miri test -p "longshore-$1" --lib "${@:2}" 2>&1
+  MIRIFLAGS="$MIRIFLAGS ${FLAGS[$1]}" PROPTEST_CASES=${CASES[$1]} \
+    cargo "+$NIGHTLY" miri test -p "longshore-$1" --lib "${@:2}" 2>&1
 }
 # Miri runs on one processor: the second crate is tested beside the first.
 test_crate ring "$@" >"$logs/ring" &
