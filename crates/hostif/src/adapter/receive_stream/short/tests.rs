@@ -240,6 +240,7 @@ fn what_a_dead_process_was_told_is_there_for_the_next() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "it takes a minute there, and nothing is unsafe")]
 fn a_ring_without_room_has_it_placed() {
     let mut both = Both::new();
     let other = SocketId {
@@ -305,6 +306,7 @@ fn acknowledgments_beside_payload_are_whole() {
 
 /// Of many connections that keep what they were told, those that were taken make room.
 #[test]
+#[cfg_attr(miri, ignore = "it takes a minute there, and nothing is unsafe")]
 fn the_number_that_is_kept_is_bounded() {
     let geometry = Geometry {
         sockets: 4096,
