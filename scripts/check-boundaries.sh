@@ -67,7 +67,7 @@ ARENA_USERS=(
   crates/sockets/src/holds.rs
   crates/sockets/src/host.rs
   crates/sockets/src/join.rs
-  crates/sockets/src/news.rs
+  crates/sockets/src/reported_edges.rs
   crates/sockets/src/stream/mod.rs
   crates/sockets/src/stream/recv.rs
   crates/sockets/src/stream/send.rs
