@@ -130,10 +130,10 @@ fn send_file(
 }
 
 /// The file, if ranges of it may be appended from `at` on, by a call for `count` bytes, and
-/// where in it they end: a regular one, of which all that is asked for is in the page cache, so that the engine does
-/// not wait for a disk.
+/// where in it they end: a regular one, of which all that is asked for is in the page cache, so
+/// that the engine does not wait for a disk.
 fn share(socket: &Socket, from: c_int, at: off_t, count: usize) -> Option<(SharedFile, u64)> {
-    if is_confined() || !socket.takes_files() {
+    if is_confined() || !socket.takes_files(count as u64) {
         return None;
     }
     let fd = crate::calls::borrow(from);

@@ -84,9 +84,13 @@ impl SentFiles {
 }
 
 impl Socket {
-    /// Whether ranges of files may be appended at all.
-    pub fn takes_files(&self) -> bool {
-        self.host.session.takes_files() && !self.is_within()
+    /// Whether ranges of files may be appended by a call for `len` bytes. It takes no system
+    /// call, unlike what else is to be known of the file.
+    pub fn takes_files(&self, len: u64) -> bool {
+        len >= WORTH
+            && self.host.session.takes_files()
+            && !self.is_within()
+            && self.block().state() == SocketState::Connected
     }
 
     /// The file, if the engine has it and ranges of it may be appended to this stream by a call
@@ -98,12 +102,10 @@ impl Socket {
         len: u64,
         open: impl FnOnce() -> Option<OwnedFd>,
     ) -> Option<SharedFile> {
-        let host = self.host;
-        let is_for_this =
-            len >= WORTH && self.takes_files() && self.block().state() == SocketState::Connected;
-        if !is_for_this {
+        if !self.takes_files(len) {
             return None;
         }
+        let host = self.host;
         if let Some(file) = host.session.hold_file(id) {
             return Some(SharedFile(file));
         }
