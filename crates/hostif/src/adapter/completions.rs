@@ -54,16 +54,23 @@ impl AdapterSession {
         to.for_each(|channel| {
             self.put_edges(channel, socket, edges);
         });
-        self.wakeups.note_socket(socket.index);
-        if !self.owners.is_empty() {
-            self.note_ready(socket, &edges);
-        }
+        self.note_edges(socket, &edges);
         if edges.flags.contains(EdgeFlags::DEAD) {
             let block = self.begun(socket);
             let before = block.map(|block| block.set_flags(BlockFlags::FAILED));
             if before.is_some_and(|before| !before.contains(BlockFlags::FAILED)) {
                 self.words.note(size_of::<u32>());
             }
+        }
+    }
+
+    /// Those that wait for a socket are to be woken, and its owner to be told, for where its
+    /// edges are now.
+    #[inline]
+    fn note_edges(&mut self, socket: SocketId, edges: &Edges) {
+        self.wakeups.note_socket(socket.index);
+        if !self.owners.is_empty() {
+            self.note_ready(socket, edges);
         }
     }
 
@@ -95,10 +102,7 @@ impl AdapterSession {
         if let Some(channel) = to.single()
             && self.put_data(channel, stream, socket, &edges)
         {
-            self.wakeups.note_socket(socket.index);
-            if !self.owners.is_empty() {
-                self.note_ready(socket, &edges);
-            }
+            self.note_edges(socket, &edges);
             return Placed::default();
         }
         let placed = if to.is_empty() {
