@@ -85,13 +85,13 @@ fn send_file(
     count: usize,
 ) -> Result<usize, SocketError> {
     let mut sent = 0;
-    let mut patient = None;
+    let mut limit = None;
     let file = at.and_then(|at| share(socket, from, at, count));
     while sent < count {
         let mut step = count - sent;
         if let (Some((file, end)), Some(at)) = (&file, &mut *at) {
             let left = end.saturating_sub(*at as u64).min(step as u64) as usize;
-            match append_range(out, socket, (file, *at as u64, left), &mut patient) {
+            match append_range(out, socket, (file, *at as u64, left), &mut limit) {
                 Ok(Appended::Bytes(n)) => {
                     sent += n;
                     *at += n as off_t;
@@ -102,13 +102,7 @@ fn send_file(
                 Err(e) => return Err(e),
             }
         }
-        let prepared = match socket.prepare(step) {
-            Err(SocketError::WouldBlock) if !must_not_wait(out, 0) => {
-                let wait_limit = *patient.get_or_insert_with(|| wait_limit(socket, Way::Out));
-                socket.wait(None, wait_limit, || socket.prepare(step))
-            }
-            other => other,
-        };
+        let prepared = with_room(out, socket, &mut limit, || socket.prepare(step));
         let mut prepared = match prepared {
             Ok(prepared) => prepared,
             Err(_) if sent != 0 => break,
@@ -184,20 +178,31 @@ fn is_resident(fd: c_int, at: u64, len: u64) -> bool {
     looked_at.all(is_there)
 }
 
-/// Appends a range, waiting for room as long as the socket's calls do.
+/// Appends a range, if any is left of the file that may be appended.
 fn append_range(
     out: c_int,
     socket: &Socket,
     (file, at, left): (&SharedFile, u64, usize),
-    patient: &mut Option<WaitLimit>,
+    limit: &mut Option<WaitLimit>,
 ) -> Result<Appended, SocketError> {
     if left == 0 {
         return Ok(Appended::Copy(usize::MAX));
     }
-    match socket.append_range(file, at, left) {
+    with_room(out, socket, limit, || socket.append_range(file, at, left))
+}
+
+/// Tries, and waits for room in the send stream as long as the socket's calls do: a call of
+/// `sendfile` has one `limit`, from its first wait on.
+fn with_room<T>(
+    out: c_int,
+    socket: &Socket,
+    limit: &mut Option<WaitLimit>,
+    mut attempt: impl FnMut() -> Result<T, SocketError>,
+) -> Result<T, SocketError> {
+    match attempt() {
         Err(SocketError::WouldBlock) if !must_not_wait(out, 0) => {
-            let wait_limit = *patient.get_or_insert_with(|| wait_limit(socket, Way::Out));
-            socket.wait(None, wait_limit, || socket.append_range(file, at, left))
+            let limit = *limit.get_or_insert_with(|| wait_limit(socket, Way::Out));
+            socket.wait(None, limit, attempt)
         }
         other => other,
     }
