@@ -237,14 +237,7 @@ impl SharedMemory {
     /// Copies the `len` bytes at `from` to `offset`. Panics if either lie outside.
     #[inline]
     pub fn copy(&self, from: usize, offset: usize, len: usize) {
-        assert!(from <= self.len && len <= self.len - from);
-        assert!(offset <= self.len && len <= self.len - offset);
-        // SAFETY: in bounds by the lines above. A race with the other side only changes the
-        // bytes that are copied.
-        unsafe {
-            let base = self.base.as_ptr();
-            std::ptr::copy(base.add(from), base.add(offset), len);
-        }
+        self.copy_to(from, len, self, offset);
     }
 
     /// Copies `from` to `offset`. Panics if it does not fit.
@@ -282,6 +275,7 @@ impl SharedMemory {
 
     /// Copies `len` bytes from `offset` to `at` of another memory. Panics if they lie outside
     /// of either.
+    #[inline]
     pub fn copy_to(&self, offset: usize, len: usize, to: &Self, at: usize) {
         assert!(offset <= self.len && len <= self.len - offset);
         assert!(at <= to.len && len <= to.len - at);
