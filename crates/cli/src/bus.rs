@@ -5,17 +5,16 @@
 //! and the adapter's, which is a program of the engine; between them stands the model. From
 //! time to time it leaves beside its socket what the bus does, which `longshore stat` shows.
 
-use crate::args::{BusArguments, RunArguments, SessionArguments, YesNo};
-use crate::errors::{Error, Report, system};
+use crate::args::{BusArguments, RunArguments};
+use crate::errors::{Error, system};
+use crate::link::{serve_programs, start_host_end};
 use crate::log::say;
-use crate::private::{self, Answer, start_helper, take_stdin};
 use crate::runtime_dir::{control_socket_of, transport_reports};
 use crate::signals::Signals;
 use longshore_bus::BusModel;
 use longshore_link::{Agent, AgentError, Link, Modelled, Plain, Proxy, ProxyError};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use serde::{Deserialize, Serialize};
-use std::ffi::OsString;
 use std::num::NonZero;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
@@ -94,60 +93,34 @@ pub(crate) fn start(
     signals: &Signals,
 ) -> Result<(Child, OwnedFd), Error> {
     let engine = std::path::absolute(engine).map_err(system("find the engine"))?;
-    let mut words: Vec<OsString> = vec!["__bus".into()];
-    let mut option = |name: &str, value: OsString| words.extend([name.into(), value]);
-    option("--model", model.to_string().into());
-    option("--engine", engine.into());
-    option("--socket", socket.into());
-    option("--report", report.into());
-    words.extend(session_options(arguments));
-    let words: Vec<_> = words.iter().map(OsString::as_os_str).collect();
-    start_helper(&words, signals)
-}
-
-/// The options of [`SessionArguments`] that say what `run` was told.
-pub(crate) fn session_options(arguments: &RunArguments) -> Vec<OsString> {
-    let mut words: Vec<OsString> = Vec::new();
-    if let Some(congestion) = arguments.congestion {
-        words.extend(["--congestion".into(), congestion.name().into()]);
-    }
-    if let Some(answer) = arguments.kernel_too {
-        let answer = if answer == YesNo::Yes { "yes" } else { "no" };
-        words.extend(["--kernel-too".into(), answer.into()]);
-    }
-    words
+    let options = [
+        ("--model", model.to_string().into()),
+        ("--engine", engine.into()),
+        ("--socket", socket.into()),
+        ("--report", report.into()),
+    ];
+    start_host_end("__bus", options, arguments, signals)
 }
 
 /// The modelled bus: serves the programs of its launcher until there are none.
 pub(crate) fn serve(arguments: &BusArguments) -> Result<(), Error> {
     let _ = rustix::thread::set_name(c"longshore-bus");
-    crate::limits::raise();
-    let channel = take_stdin()?;
-    let tell = |answer: &Answer| private::tell(&channel, answer, &[]);
-    let (agent, adapter) = match prepare(arguments, &arguments.session) {
-        Ok(both) => both,
-        Err(error) => {
-            let failed = Answer::Failed(Report::from(&error));
-            return tell(&failed).map_err(system("answer the launcher"));
-        }
+    let mut adapter = None;
+    let prepare = || {
+        let (agent, thread) = prepare(arguments)?;
+        adapter = Some(thread);
+        Ok(agent)
     };
-    let ready = Answer::Ready {
-        networks: crate::link::networks_of(&agent),
-        port: format!("the bus {}", arguments.model),
-        sandbox_lacks: None,
-    };
-    tell(&ready).map_err(system("answer the launcher"))?;
-    let served = agent.run(&channel);
+    let served = serve_programs(format!("the bus {}", arguments.model), prepare);
     // Its end of the link is closed now; what programs have sent last is carried.
-    let _ = adapter.join();
-    Ok(served?)
+    if let Some(adapter) = adapter {
+        let _ = adapter.join();
+    }
+    served
 }
 
 /// Both ends, connected: the adapter's runs.
-fn prepare(
-    arguments: &BusArguments,
-    session: &SessionArguments,
-) -> Result<(Agent, JoinHandle<()>), Error> {
+fn prepare(arguments: &BusArguments) -> Result<(Agent, JoinHandle<()>), Error> {
     let (host, adapter) = socketpair(
         AddressFamily::UNIX,
         SocketType::STREAM,
@@ -166,7 +139,7 @@ fn prepare(
     let builder = std::thread::Builder::new().name("longshore-adapt".to_owned());
     let thread = builder.spawn(run).map_err(system("start the bus"))?;
     let link = Link::new(Plain::new(host).map_err(|e| AgentError::Link(e.into()))?);
-    let agent = Agent::begin(link, session.options(), &arguments.socket)?;
+    let agent = Agent::begin(link, arguments.session.options(), &arguments.socket)?;
     Ok((agent, thread))
 }
 

@@ -7,7 +7,7 @@
 //! end that is killed has its sockets closed as a program's would be.
 
 use crate::address::Network;
-use crate::args::{LinkAgentArguments, LinkEndArguments, RunArguments};
+use crate::args::{LinkAgentArguments, LinkEndArguments, RunArguments, YesNo};
 use crate::errors::{Error, Report, system};
 use crate::log::say;
 use crate::private::{self, Answer, start_helper, take_stdin};
@@ -35,12 +35,34 @@ pub(crate) fn start_agent(
     socket: &Path,
     signals: &Signals,
 ) -> Result<(Child, OwnedFd), Error> {
-    let mut words: Vec<OsString> = vec!["__link-agent".into()];
+    let options = [
+        ("--place", place.to_string().into()),
+        ("--key", key.into()),
+        ("--socket", socket.into()),
+    ];
+    start_host_end("__link-agent", options, arguments, signals)
+}
+
+/// Starts what programs attach to as to an engine, by a hidden command with these options and
+/// those of [`SessionArguments`](crate::args::SessionArguments) that say what `run` was told.
+pub(crate) fn start_host_end<const N: usize>(
+    command: &str,
+    options: [(&str, OsString); N],
+    arguments: &RunArguments,
+    signals: &Signals,
+) -> Result<(Child, OwnedFd), Error> {
+    let mut words: Vec<OsString> = vec![command.into()];
     let mut option = |name: &str, value: OsString| words.extend([name.into(), value]);
-    option("--place", place.to_string().into());
-    option("--key", key.into());
-    option("--socket", socket.into());
-    words.extend(crate::bus::session_options(arguments));
+    for (name, value) in options {
+        option(name, value);
+    }
+    if let Some(congestion) = arguments.congestion {
+        option("--congestion", congestion.name().into());
+    }
+    if let Some(answer) = arguments.kernel_too {
+        let answer = if answer == YesNo::Yes { "yes" } else { "no" };
+        option("--kernel-too", answer.into());
+    }
     let words: Vec<_> = words.iter().map(OsString::as_os_str).collect();
     start_helper(&words, signals)
 }
@@ -48,27 +70,36 @@ pub(crate) fn start_agent(
 /// The host's end of a link: serves the programs of its launcher until there are none.
 pub(crate) fn agent(arguments: &LinkAgentArguments) -> Result<(), Error> {
     let _ = rustix::thread::set_name(c"longshore-link");
+    serve_programs(format!("the link to {}", arguments.place), || {
+        prepare(arguments)
+    })
+}
+
+/// Tells the launcher that programs can attach, by what `port` says, or why they cannot; and
+/// serves them until there are none.
+pub(crate) fn serve_programs(
+    port: String,
+    prepare: impl FnOnce() -> Result<Agent, Error>,
+) -> Result<(), Error> {
     crate::limits::raise();
     let channel = take_stdin()?;
-    let tell = |answer: &Answer| private::tell(&channel, answer, &[]);
-    let agent = match prepare(arguments) {
+    let tell = |answer: &Answer| {
+        private::tell(&channel, answer, &[]).map_err(system("answer the launcher"))
+    };
+    let agent = match prepare() {
         Ok(agent) => agent,
-        Err(error) => {
-            let failed = Answer::Failed(Report::from(&error));
-            return tell(&failed).map_err(system("answer the launcher"));
-        }
+        Err(error) => return tell(&Answer::Failed(Report::from(&error))),
     };
-    let ready = Answer::Ready {
+    tell(&Answer::Ready {
         networks: networks_of(&agent),
-        port: format!("the link to {}", arguments.place),
+        port,
         sandbox_lacks: None,
-    };
-    tell(&ready).map_err(system("answer the launcher"))?;
+    })?;
     Ok(agent.run(&channel)?)
 }
 
 /// The networks of the engine at the other end.
-pub(crate) fn networks_of(agent: &Agent) -> Vec<Network> {
+fn networks_of(agent: &Agent) -> Vec<Network> {
     let own = agent.addresses().into_iter();
     own.map(|(address, prefix_len)| Network {
         address,
