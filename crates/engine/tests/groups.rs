@@ -238,9 +238,7 @@ fn nobody_answers_what_was_for_all() {
     let mut host = Host::new(&engine.path);
     let socket = bound(&mut host, "0.0.0.0:7");
     assert_eq!(group(&mut host, socket, GROUP.into(), true), 0);
-    let listener = host.open(SocketKind::Stream);
-    host.bind(listener, "0.0.0.0:80".parse().unwrap()).unwrap();
-    assert_eq!(host.listen(listener), 0);
+    host.listening("0.0.0.0:80");
     // No port unreachable, no reset, no SYN-ACK: the next answer is that to the query.
     wire.datagram(GROUP, 99, b"nobody");
     wire.datagram(Ipv4Addr::BROADCAST, 99, b"nobody");

@@ -30,13 +30,6 @@ fn wait_for_all(arenas: &[&Arena]) {
     }
 }
 
-fn listening(host: &mut Host, at: &str) -> SocketId {
-    let listener = host.open(SocketKind::Stream);
-    host.bind(listener, at.parse().unwrap()).unwrap();
-    assert_eq!(host.listen(listener), 0);
-    listener
-}
-
 /// A client and a server with an engine each.
 struct Joined {
     client: Host,
@@ -56,7 +49,7 @@ impl Joined {
         let mut server = Host::new(&engines.0.path);
         Self {
             client: Host::new(&engines.1.path),
-            listener: listening(&mut server, "0.0.0.0:80"),
+            listener: server.listening("0.0.0.0:80"),
             server,
             _engines: engines,
             _dir: dir,
@@ -112,7 +105,7 @@ fn an_end_of_a_connection_within_the_engine_that_is_quiet_holds_no_chunk() {
     let dir = tempfile::tempdir().unwrap();
     let (engine, _wire) = sleepy(dir.path());
     let mut host = Host::new(&engine.path);
-    let listener = listening(&mut host, "10.0.0.1:80");
+    let listener = host.listening("10.0.0.1:80");
     let socket = host.open(SocketKind::Stream);
     assert_eq!(host.connect(socket, "10.0.0.1:80".parse().unwrap()), 0);
     let accepted = host.accept(listener).socket;

@@ -29,12 +29,7 @@ fn two(dir: &Path) -> (Running, Running) {
 
 /// A listener on port 80 of all addresses.
 fn listening(server: &mut Host) -> SocketId {
-    let listener = server.open(SocketKind::Stream);
-    server
-        .bind(listener, "0.0.0.0:80".parse().unwrap())
-        .unwrap();
-    assert_eq!(server.listen(listener), 0);
-    listener
+    server.listening("0.0.0.0:80")
 }
 
 /// A connection of the client to a new listener: the client's socket, and what is accepted.

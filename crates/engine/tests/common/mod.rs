@@ -192,6 +192,14 @@ impl Host {
         self.answer(self.tag).0
     }
 
+    /// A new listener at `local`.
+    pub(crate) fn listening(&mut self, local: &str) -> SocketId {
+        let listener = self.open(SocketKind::Stream);
+        self.bind(listener, local.parse().unwrap()).unwrap();
+        assert_eq!(self.listen(listener), 0);
+        listener
+    }
+
     /// Sets a datagram socket's peer.
     pub(crate) fn connect_datagram(&mut self, socket: SocketId, peer: SocketAddr) {
         self.tag += 1;

@@ -3,7 +3,6 @@
 use super::{SYN, config, nobody, packet, syn};
 use crate::common::{Host, PATIENCE};
 use longshore_engine::Engine;
-use longshore_hostif::SocketKind;
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ports::{Capabilities, Port, PortCounters, PortError, RxMeta, TxFrame};
 use std::io::IoSliceMut;
@@ -63,9 +62,7 @@ fn what_cannot_be_read_is_dropped_at_the_port() {
     let mut engine = Engine::new(config(port, path.clone(), None)).unwrap();
     let host = std::thread::spawn(move || {
         let mut host = Host::new(&path);
-        let listener = host.open(SocketKind::Stream);
-        host.bind(listener, "0.0.0.0:80".parse().unwrap()).unwrap();
-        assert_eq!(host.listen(listener), 0);
+        host.listening("0.0.0.0:80");
         host
     });
     while !host.is_finished() {

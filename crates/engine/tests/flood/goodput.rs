@@ -7,7 +7,7 @@
 use super::{ACK, Client, SYN, ack_of, config, nobody, packet, syn};
 use crate::common::Host;
 use longshore_engine::Engine;
-use longshore_hostif::{EdgeFlags, SocketId, SocketKind};
+use longshore_hostif::{EdgeFlags, SocketId};
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ports::{Port, TxFrame};
 use longshore_wire::SeqNumber;
@@ -105,9 +105,7 @@ impl Bench {
         let mut engine = Engine::new(config(port, path.clone(), None)).unwrap();
         let program = std::thread::spawn(move || {
             let mut host = Host::new(&path);
-            let listener = host.open(SocketKind::Stream);
-            host.bind(listener, "0.0.0.0:80".parse().unwrap()).unwrap();
-            assert_eq!(host.listen(listener), 0);
+            let listener = host.listening("0.0.0.0:80");
             (host, listener)
         });
         while !program.is_finished() {

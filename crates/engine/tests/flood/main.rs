@@ -244,9 +244,7 @@ fn nobody(i: u32) -> Client {
 fn a_flood_of_syns_harms_neither_connections_nor_clients() {
     let mut world = World::new();
     let mut host = Host::new(&world.path.clone());
-    let listener = host.open(SocketKind::Stream);
-    host.bind(listener, "0.0.0.0:80".parse().unwrap()).unwrap();
-    assert_eq!(host.listen(listener), 0);
+    let listener = host.listening("0.0.0.0:80");
 
     let early: Client = (Ipv4Addr::new(192, 0, 2, 1), 5000);
     let mut early_last = world.connects(early);
@@ -309,9 +307,7 @@ fn a_flood_of_syns_harms_neither_connections_nor_clients() {
 fn a_full_accept_queue_lets_clients_wait() {
     let mut world = World::new();
     let mut host = Host::new(&world.path.clone());
-    let listener = host.open(SocketKind::Stream);
-    host.bind(listener, "0.0.0.0:80".parse().unwrap()).unwrap();
-    assert_eq!(host.listen(listener), 0);
+    let listener = host.listening("0.0.0.0:80");
     // One more than the backlog of 128 fit. The last one waits.
     let client = |i: u16| (Ipv4Addr::new(192, 0, 2, 1), 5000 + i);
     for i in 0..129 {
@@ -352,9 +348,7 @@ impl World {
 fn a_listener_that_closes_resets_those_that_are_half_open() {
     let mut world = World::new();
     let mut host = Host::new(&world.path.clone());
-    let listener = host.open(SocketKind::Stream);
-    host.bind(listener, "0.0.0.0:80".parse().unwrap()).unwrap();
-    assert_eq!(host.listen(listener), 0);
+    let listener = host.listening("0.0.0.0:80");
     let client: Client = (Ipv4Addr::new(192, 0, 2, 1), 5000);
     world.send(client, &syn(client), &[]);
     let answer = world.receive(client, |h, _| h.flags == TcpFlags::SYN | TcpFlags::ACK);
@@ -369,9 +363,7 @@ fn a_listener_that_closes_resets_those_that_are_half_open() {
 fn a_connection_between_own_sockets_leaves_half_open_ones_counted() {
     let mut world = World::new();
     let mut host = Host::new(&world.path.clone());
-    let listener = host.open(SocketKind::Stream);
-    host.bind(listener, "0.0.0.0:80".parse().unwrap()).unwrap();
-    assert_eq!(host.listen(listener), 0);
+    let listener = host.listening("0.0.0.0:80");
     let client: Client = (Ipv4Addr::new(192, 0, 2, 1), 5000);
     let first = syn(client);
     world.send(client, &first, &[]);
