@@ -48,7 +48,7 @@ impl Stack {
             .iter()
             .filter_map(|k| self.sockets.remove(*k))
             .collect();
-        self.part_with_half_open(&keys);
+        self.part_with_half_open();
         self.sessions.condemn(session);
         self.remake_derived();
         self.reset_other_ends(&keys);

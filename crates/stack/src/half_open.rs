@@ -125,11 +125,11 @@ impl Stack {
         let Some(record) = tcb.half_open() else {
             return;
         };
-        let Some(socket) = self.sockets.get_mut(listener) else {
+        let Some(session) = self.sockets.get(listener).map(|s| s.session) else {
             return;
         };
-        let session = socket.session;
-        let Kind::Listener(l) = &mut socket.kind else {
+        let share = self.take_socket_share(session).flatten();
+        let Some(Kind::Listener(l)) = self.sockets.get_mut(listener).map(|s| &mut s.kind) else {
             return;
         };
         let flow = Flow::new(local, remote);
@@ -138,16 +138,12 @@ impl Stack {
             flow,
             listener,
             place: l.half_open.len() as u32,
-            share: None,
+            share,
             alarm: Alarm::OFF,
         };
         let key = self.half_open.insert(half, self.now);
         l.half_open.push(key);
         l.listener.on_half_open();
-        let share = self.take_socket_share(session).flatten();
-        if let Some(half) = self.half_open.slab.get_mut(key) {
-            half.share = share;
-        }
         self.half_open.keep(key, record, deadline);
         self.demux.insert_half_open(flow, key);
     }
@@ -326,10 +322,9 @@ impl Stack {
         Some(half)
     }
 
-    /// Takes out the half-open connections of listeners that were among the sockets `gone`;
-    /// their peers hear it if they can.
-    pub(crate) fn part_with_half_open(&mut self, gone: &[u32]) {
-        let is_lost = |half: &HalfOpen| gone.contains(&half.listener);
+    /// Takes out the half-open connections whose listeners were taken out just now.
+    pub(crate) fn part_with_half_open(&mut self) {
+        let is_lost = |half: &HalfOpen| self.sockets.get(half.listener).is_none();
         let lost = self.half_open.iter().filter(|(_, half)| is_lost(half));
         let lost: Vec<u32> = lost.map(|(key, _)| key).collect();
         for key in lost {
