@@ -145,8 +145,8 @@ impl Engine {
     }
 
     /// The sockets from the key `from` on, then half-open connections, from [`HALF_OPEN`] on,
-    /// then those in TIME-WAIT, from [`WAITING`] on. Those in TIME-WAIT are nobody's any more, and so for those who see
-    /// all.
+    /// then those in TIME-WAIT, from [`WAITING`] on. Those in TIME-WAIT are nobody's any more,
+    /// and so for those who see all.
     fn ss(&self, asker: Asker, from: u32) -> SsReply {
         let mut reply = SsReply::default();
         let is_full = |reply: &SsReply| reply.rows.len() as u32 == ROWS_AT_ONCE;

@@ -2,7 +2,7 @@
 //! with bounds on number, time and size, and makes new sessions.
 
 use super::files::OfferedFiles;
-use super::usage::{Limits, Users, count};
+use super::usage::{Limits, Users, count, is_trusted};
 use super::{Connection, Disposal, Dispose, Event, Inbox};
 use crate::reserve_fd::ReserveFd;
 use crate::session::Session;
@@ -110,15 +110,13 @@ impl Policy {
     /// A private engine is its user's. Whom it has given the session's token may join as
     /// whoever it is then.
     fn may_open(&self, uid: u32) -> bool {
-        !self.private || uid == 0 || uid == rustix::process::geteuid().as_raw()
+        !self.private || is_trusted(uid)
     }
-}
 
-impl Policy {
     /// Whether programs of this user may hand files over. A file whose pages are not there
     /// holds the engine up until a disk answers: whoever can harm the engine anyway may do so.
-    fn takes_files_of(&self, uid: u32) -> bool {
-        uid == 0 || uid == rustix::process::geteuid().as_raw()
+    fn takes_files_of(uid: u32) -> bool {
+        is_trusted(uid)
     }
 }
 
@@ -401,7 +399,7 @@ impl Thread {
         let Some(share) = user.take_connection() else {
             return turn_away(fd, Refusal::NoResources);
         };
-        if self.policy.takes_files_of(peer.uid) {
+        if Policy::takes_files_of(peer.uid) {
             // Where they are not refused, they are accepted already.
             let _ = accept_descriptors(&fd);
         }
@@ -433,7 +431,7 @@ impl Thread {
             return Ok(());
         };
         let fd = connection.fd.as_fd();
-        let received = if self.policy.takes_files_of(connection.user.uid) {
+        let received = if Policy::takes_files_of(connection.user.uid) {
             receive_with_files(fd, &Versions::OURS)
         } else {
             receive_from_program(fd, &Versions::OURS).map(|(m, theirs)| (m, theirs, Vec::new()))
@@ -526,11 +524,9 @@ impl Thread {
         let geometry = self.policy.terms.get(|(_, geometry)| *geometry);
         let signaler = self.policy.signaler.clone();
         let mut agreed = Versions::OURS.agree(theirs).ok_or(Refusal::Version)?;
-        let takes_files = self.policy.takes_files_of(user.uid);
-        agreed.features.set(
-            Features::FILES,
-            takes_files && agreed.features.contains(Features::FILES),
-        );
+        if !Policy::takes_files_of(user.uid) {
+            agreed.features.remove(Features::FILES);
+        }
         let host = AdapterSession::create_for(geometry, agreed, signaler);
         let host = host.map_err(|_| Refusal::NoResources)?;
         let doorbell = Doorbell::new().map_err(|_| Refusal::NoResources)?;

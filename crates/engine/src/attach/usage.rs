@@ -10,6 +10,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// Whether this user is root, or the one that the engine runs as.
+pub(super) fn is_trusted(uid: u32) -> bool {
+    uid == 0 || uid == rustix::process::geteuid().as_raw()
+}
+
 /// How much a user may have at once.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
@@ -244,8 +249,7 @@ impl Users {
             return user.clone();
         }
         known.retain(|_, user| Arc::strong_count(user) > 1);
-        let is_trusted = uid == 0 || uid == rustix::process::geteuid().as_raw();
-        let limits = if is_trusted {
+        let limits = if is_trusted(uid) {
             Limits::NONE
         } else {
             *self.limits.lock().unwrap_or_else(PoisonError::into_inner)
