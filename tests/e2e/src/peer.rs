@@ -1,6 +1,7 @@
-//! A peer in the test itself: a connection from a host of the testbed, and its end.
+//! What peers do in tests: connections from a host of the testbed to the test itself, their
+//! end, and files that are fetched.
 
-use longshore_testbed::{Host, PATIENCE};
+use longshore_testbed::{Cmd, Host, PATIENCE, Testbed, payload};
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Instant;
@@ -15,6 +16,22 @@ pub fn connect(host: &Host<'_>, at: SocketAddr) -> TcpStream {
         stream.set_read_timeout(Some(PATIENCE)).expect("timeout");
         stream
     })
+}
+
+/// Fetches a URL with this curl, within 200 s; the SHA-256 of what came.
+///
+/// # Panics
+/// If it does not come, or is not written.
+pub fn fetch(bed: &Testbed, curl: Cmd, url: &str) -> String {
+    let name = url.replace('/', "_");
+    let output = bed.path(&format!("fetched-{name}-{:?}", std::thread::current().id()));
+    curl.args(["-sSf", "--max-time", "200", "-o"])
+        .arg(&output)
+        .arg(url)
+        .check();
+    let hash = payload::sha256_of_file(&output).expect("curl wrote a file");
+    std::fs::remove_file(output).expect("remove it");
+    hash
 }
 
 /// The connection ends: by a reset, or by the end of the stream.

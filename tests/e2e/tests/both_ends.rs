@@ -1,5 +1,6 @@
 //! Both ends on the stack under test: on two hosts, and on one.
 
+use longshore_e2e::peer::fetch;
 use longshore_e2e::servers::{Nginx, haproxy_config};
 use longshore_e2e::{iperf3, payload, scenarios};
 
@@ -15,13 +16,8 @@ scenarios! {
         let _nginx = server.cmd("nginx").arg("-c").arg(Nginx::default().config(bed)).spawn();
         bed.peer().wait_for(server.at(80));
         for (name, hash) in [("small", small), ("large", large)] {
-            client
-                .cmd("curl")
-                .args(["-sSf", "--max-time", "200", "-o"])
-                .arg(bed.path(name))
-                .arg(format!("http://{}/{name}", server.ip()))
-                .check();
-            assert_eq!(payload::sha256_of_file(&bed.path(name)).expect("a file"), hash);
+            let url = format!("http://{}/{name}", server.ip());
+            assert_eq!(fetch(bed, client.cmd("curl"), &url), hash);
         }
     }
 

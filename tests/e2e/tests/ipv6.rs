@@ -1,7 +1,7 @@
 //! Unmodified programs over IPv6, and over both versions at once.
 
 use longshore_e2e::servers::{Nginx, PYTHON};
-use longshore_e2e::{Host, Stack, Testbed, iperf3, payload, scenarios};
+use longshore_e2e::{Host, Stack, Testbed, iperf3, payload, peer, scenarios};
 use std::net::SocketAddr;
 
 const KB: u64 = 1024;
@@ -12,13 +12,8 @@ const BOTH: &str = "80; listen [::]:80 ipv6only=on";
 
 /// Fetches a file by IPv4 (`-4`) or IPv6 (`-6`); gives the SHA-256 of what came.
 fn fetch(bed: &Testbed, from: &Host<'_>, version: &str, at: SocketAddr, file: &str) -> String {
-    let output = bed.path(&format!("got{version}-{}", at.port()));
-    from.cmd("curl")
-        .args([version, "-sSf", "--max-time", "200", "-o"])
-        .arg(&output)
-        .arg(format!("http://{at}/{file}"))
-        .check();
-    payload::sha256_of_file(&output).expect("curl wrote a file")
+    let curl = from.cmd("curl").arg(version);
+    peer::fetch(bed, curl, &format!("http://{at}/{file}"))
 }
 
 /// To it, from it, several at once, datagrams.

@@ -1,11 +1,10 @@
 //! Programs on one machine, their engine on another, with a link between them: two namespaces,
 //! and the kernel's TCP. That the engine has carried the traffic is seen by its own counters.
 
-use longshore_e2e::peer::{connect, ends};
+use longshore_e2e::peer::{connect, ends, fetch};
 use longshore_e2e::servers::{Nginx, PYTHON};
 use longshore_e2e::{
-    Cmd, Engine, Host, Proc, Stack, Testbed, eventually, iperf3, payload, run, run_uncounted,
-    signal,
+    Cmd, Engine, Host, Proc, Stack, Testbed, eventually, iperf3, run, run_uncounted, signal,
 };
 use rustix::process::Signal;
 use std::fmt::Write as _;
@@ -70,17 +69,6 @@ fn cmd_with(programs: &Host<'_>, engine: &Host<'_>, key: &PathBuf, program: &str
         .arg(key)
         .arg("--")
         .arg(program)
-}
-
-/// Fetches a URL with the host's curl, gives the SHA-256 of what came.
-fn fetch(bed: &Testbed, cmd: Cmd, url: &str) -> String {
-    let name = url.replace('/', "_");
-    let output = bed.path(&format!("fetched-{name}-{:?}", std::thread::current().id()));
-    cmd.args(["-sSf", "--max-time", "200", "-o"])
-        .arg(&output)
-        .arg(url)
-        .check();
-    payload::sha256_of_file(&output).expect("curl wrote a file")
 }
 
 /// The engine has let go of all that came over links.

@@ -1,5 +1,6 @@
 //! Unmodified servers on the stack under test, clients on the kernel.
 
+use longshore_e2e::peer::fetch;
 use longshore_e2e::servers::{Nginx, PYTHON, haproxy_config, sshd_config};
 use longshore_e2e::{
     Host, PATIENCE, Proc, Testbed, eventually, iperf3, payload, scenarios, signal, soak,
@@ -11,20 +12,6 @@ use std::time::Duration;
 
 const KB: u64 = 1024;
 const MB: u64 = 1024 * KB;
-
-/// Fetches a URL with the host's curl, gives the SHA-256 of what came.
-fn fetch(bed: &Testbed, from: &Host<'_>, url: &str) -> String {
-    let output = bed.path(&format!("fetched-{}", url.replace('/', "_")));
-    from.cmd("curl")
-        .args(["--silent", "--show-error", "--fail", "--max-time", "200"])
-        .arg("--output")
-        .arg(&output)
-        .arg(url)
-        .check();
-    let hash = payload::sha256_of_file(&output).expect("curl wrote a file");
-    std::fs::remove_file(output).expect("remove it");
-    hash
-}
 
 fn start_nginx(host: &Host<'_>, peer: &Host<'_>, bed: &Testbed, nginx: &Nginx<'_>) -> Proc {
     let proc = host.cmd("nginx").arg("-c").arg(nginx.config(bed)).spawn();
@@ -63,14 +50,14 @@ scenarios! {
             .collect();
         let mut nginx = start_nginx(&host, &peer, bed, &Nginx::default());
         for (size, hash) in &files {
-            assert_eq!(&fetch(bed, &peer, &format!("http://{}/{size}", host.ip())), hash, "{size} bytes");
+            assert_eq!(&fetch(bed, peer.cmd("curl"), &format!("http://{}/{size}", host.ip())), hash, "{size} bytes");
         }
         let big = bed.payload("www/big", 8 * MB).1;
         std::thread::scope(|scope| {
             let fetches: Vec<_> = (0..8)
                 .map(|i| {
                     let url = format!("http://{}/big?{i}", host.ip());
-                    scope.spawn(move || fetch(bed, &bed.peer(), &url))
+                    scope.spawn(move || fetch(bed, bed.peer().cmd("curl"), &url))
                 })
                 .collect();
             for one in fetches {
@@ -90,7 +77,7 @@ scenarios! {
         let nginx = Nginx { daemon: true, workers: 2, ..Nginx::default() };
         let launched = start_nginx(&host, &peer, bed, &nginx);
         for _ in 0..10 {
-            assert_eq!(fetch(bed, &peer, &format!("http://{}/file", host.ip())), hash);
+            assert_eq!(fetch(bed, peer.cmd("curl"), &format!("http://{}/file", host.ip())), hash);
         }
         signal(read_pid(bed, &nginx), Signal::QUIT);
         assert!(launched.wait().status.success());
@@ -241,8 +228,8 @@ scenarios! {
         let mut proxy = host.cmd("haproxy").args(["-db", "-f"]).arg(config).spawn();
         peer.wait_for(host.at(80));
         for _ in 0..5 {
-            assert_eq!(fetch(bed, &peer, &format!("http://{}/1k", host.ip())), small);
-            assert_eq!(fetch(bed, &peer, &format!("http://{}/1m", host.ip())), large);
+            assert_eq!(fetch(bed, peer.cmd("curl"), &format!("http://{}/1k", host.ip())), small);
+            assert_eq!(fetch(bed, peer.cmd("curl"), &format!("http://{}/1m", host.ip())), large);
         }
         let report = peer
             .cmd("wrk")
@@ -266,8 +253,8 @@ scenarios! {
             .spawn();
         peer.wait_for(host.at(8000));
         for _ in 0..3 {
-            assert_eq!(fetch(bed, &peer, &format!("http://{}/1k", host.at(8000))), small);
-            assert_eq!(fetch(bed, &peer, &format!("http://{}/8m", host.at(8000))), large);
+            assert_eq!(fetch(bed, peer.cmd("curl"), &format!("http://{}/1k", host.at(8000))), small);
+            assert_eq!(fetch(bed, peer.cmd("curl"), &format!("http://{}/8m", host.at(8000))), large);
         }
         server.assert_running();
     }
@@ -298,8 +285,8 @@ scenarios! {
             .spawn();
         peer.wait_for(host.at(80));
         for _ in 0..6 {
-            assert_eq!(fetch(bed, &peer, &format!("http://{}/1k", host.at(80))), small);
-            assert_eq!(fetch(bed, &peer, &format!("http://{}/8m", host.at(80))), large);
+            assert_eq!(fetch(bed, peer.cmd("curl"), &format!("http://{}/1k", host.at(80))), small);
+            assert_eq!(fetch(bed, peer.cmd("curl"), &format!("http://{}/8m", host.at(80))), large);
         }
         let url = format!("http://{}/1k", host.at(80));
         let report = peer.cmd("wrk").args(["--timeout", "60s", "-t2", "-c16", "-d1s", &url]).check();

@@ -1,8 +1,9 @@
 //! Unmodified programs whose engine is behind a modelled bus: what they send and get is whole,
 //! the bus has carried it, and it takes as long as the model says.
 
+use longshore_e2e::peer::{connect, fetch};
 use longshore_e2e::servers::{Nginx, sshd_config};
-use longshore_e2e::{Host, Stack, Testbed, eventually, iperf3, payload, run};
+use longshore_e2e::{Host, Stack, Testbed, eventually, iperf3, run};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -43,17 +44,9 @@ fn nginx_over(bus: &'static str) {
         let nginx = host.cmd("nginx").arg("-c").arg(nginx.config(bed)).spawn();
         peer.wait_for(host.at(80));
         for (size, hash) in &files {
-            let output = bed.path(&format!("fetched-{size}"));
-            peer.cmd("curl")
-                .args(["-sSf", "--max-time", "100", "-o"])
-                .arg(&output)
-                .arg(format!("http://{}/{size}", host.ip()))
-                .check();
-            assert_eq!(
-                &payload::sha256_of_file(&output).expect("it came"),
-                hash,
-                "{size} bytes"
-            );
+            let url = format!("http://{}/{size}", host.ip());
+            let curl = peer.cmd("curl").patience(Duration::from_secs(100));
+            assert_eq!(&fetch(bed, curl, &url), hash, "{size} bytes");
         }
         carried(host, bus, [100, 3 * MB]);
         assert!(nginx.terminate().status.success());
@@ -163,7 +156,7 @@ fn served(bed: &Testbed, host: &Host<'_>, body: impl FnOnce(&mut TcpStream)) {
     eventually("the server is up", || {
         server.stdout().contains("up").then_some(())
     });
-    let mut stream = longshore_e2e::peer::connect(&bed.peer(), host.at(7));
+    let mut stream = connect(&bed.peer(), host.at(7));
     stream.set_nodelay(true).expect("no delay");
     body(&mut stream);
 }
