@@ -69,7 +69,7 @@ pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError
     let mut sheet = Sheet::new(
         "latency",
         "Fig. 6: one-way latency of UDP, half of a round trip",
-        &format!("medians of {runs} runs in turn, least and most in brackets"),
+        &Spread::basis(runs),
         &[
             ("size", "bytes"),
             ("Longshore", "us"),

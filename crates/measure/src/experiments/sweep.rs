@@ -107,7 +107,7 @@ pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError
     let mut sheet = Sheet::new(
         "bandwidth",
         "Fig. 2: bandwidth of one connection by the largest packet, the kernel at the far end",
-        &format!("medians of {runs} runs in turn, least and most in brackets"),
+        &Spread::basis(runs),
         &[
             ("direction", ""),
             ("payload", ""),

@@ -119,7 +119,7 @@ const ALL: [Who; 5] = [
 
 /// How much is run.
 struct Effort {
-    runs: usize,
+    runs: u32,
     /// Of a transfer.
     milliseconds: u64,
     /// Of a measurement of frames.
@@ -155,10 +155,7 @@ pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError
         outcome.left_out.push(why.to_owned());
     }
     let effort = Effort::of(quick);
-    let basis = format!(
-        "medians of {} runs in turn, least and most in brackets",
-        effort.runs
-    );
+    let basis = Spread::basis(effort.runs);
     outcome.sheets.push(bulk(longshore, &effort, &basis)?);
     outcome
         .sheets
@@ -172,7 +169,7 @@ fn in_turn<const N: usize>(
     longshore: &Path,
     (what, amount): (&Measurement, u64),
     who: [Who; N],
-    runs: usize,
+    runs: u32,
 ) -> Result<[Vec<f64>; N], ExperimentError> {
     let mut figures = std::array::from_fn(|_| Vec::new());
     for run in 1..=runs {
