@@ -31,4 +31,6 @@ pub use offloading::{Counted, Signals, crossed};
 pub use pcie::{Generation, LANES, Pcie};
 pub use pcix::PciX;
 pub use transfer::{Access, Bus, Cycles, Tally, Traffic};
-pub use transfer_engine::{BadBusModel, BusModel, Forwarding, Load, PIECE, TransferEngine};
+pub use transfer_engine::{
+    BadBusModel, BusModel, DOORBELL, Forwarding, Load, PIECE, TransferEngine,
+};

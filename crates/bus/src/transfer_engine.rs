@@ -7,7 +7,7 @@
 //!
 //! To the adapter, a request is a descriptor in the host's memory, and the payload that it
 //! names:
-//! - If the adapter does not fetch already, the host writes its doorbell: posted, 4 bytes.
+//! - If the adapter does not fetch already, the host writes its doorbell: posted, [`DOORBELL`] bytes.
 //! - The adapter reads descriptors, so many at once as it fetches in a batch: a round trip.
 //! - Then it reads their payload, in reads of at most [`PIECE`] bytes, of which so many are
 //!   begun as may be in flight; meanwhile it fetches the next descriptors.
@@ -29,9 +29,10 @@ use std::collections::VecDeque;
 
 /// Bytes of a read of payload, at most.
 pub const PIECE: u64 = 2048;
-/// Bytes of a descriptor, and of a doorbell.
+/// Bytes of a doorbell.
+pub const DOORBELL: u64 = 4;
+/// Bytes of a descriptor.
 const DESCRIPTOR: u64 = 64;
-const DOORBELL: u64 = 4;
 
 /// Something that the host has put into its ring.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use crate::crossing::show::size_name;
 use crate::crossing::web::Fetch;
 use crate::crossing::{Mode, Model};
 use crate::experiment::{Axis, Chart, Kind, Series};
-use longshore_bus::{Access, AnyBus, Bus, Traffic, crossed};
+use longshore_bus::{Access, AnyBus, Bus, DOORBELL, Traffic, crossed};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -100,9 +100,6 @@ impl Prediction {
         }
     }
 }
-
-/// Bytes of a doorbell.
-const DOORBELL: u64 = 4;
 
 /// The generations of buses that are set beside each other.
 const GENERATIONS: [&str; 6] = [
