@@ -150,21 +150,16 @@ fn sample(bulk: &Bulk<'_>) -> Result<Run, ExperimentError> {
         let gigabits = waiting.rate()?;
         let (ns, seconds) = (used().saturating_sub(before), begin.elapsed().as_secs_f64());
         let samples = recording.end()?;
-        let mut counts = BTreeMap::new();
+        let mut counts = [0; Part::ALL.len()];
         for sampled in &samples {
-            let part = part_of(sampled.owner, &sampled.function) as usize;
-            *counts.entry(part).or_insert(0) += sampled.count;
+            counts[part_of(sampled.owner, &sampled.function) as usize] += sampled.count;
         }
-        let sum: u64 = counts.values().sum();
-        let share = |part: Part| {
-            let count = counts.get(&(part as usize)).copied().unwrap_or(0);
-            100.0 * count as f64 / sum.max(1) as f64
-        };
+        let sum: u64 = counts.iter().sum();
         let megabytes = gigabits * seconds * 1e3 / 8.0;
         Ok(Run {
             gigabits,
             micros: ns as f64 / 1e3 / megabytes,
-            shares: Part::ALL.map(share),
+            shares: counts.map(|count| 100.0 * count as f64 / sum.max(1) as f64),
             samples,
         })
     })
@@ -304,30 +299,23 @@ fn functions(all: &[Vec<Run>]) -> Sheet {
             ("of all", "%"),
         ],
     );
-    let mut counts: BTreeMap<(&str, bool), u64> = BTreeMap::new();
+    let mut counts: BTreeMap<(&str, Owner), u64> = BTreeMap::new();
     let mut sum = 0;
     for sampled in all.iter().flatten().flat_map(|run| &run.samples) {
-        let of_kernel = sampled.owner == Owner::Kernel;
-        *counts.entry((&sampled.function, of_kernel)).or_default() += sampled.count;
+        let place = (&*sampled.function, sampled.owner);
+        *counts.entry(place).or_default() += sampled.count;
         sum += sampled.count;
     }
     for part in Part::ALL {
-        let owner = |of_kernel| {
-            if of_kernel {
-                Owner::Kernel
-            } else {
-                Owner::Program
-            }
-        };
         let mut own: Vec<_> = counts
             .iter()
-            .filter(|((function, of_kernel), _)| part_of(owner(*of_kernel), function) == part)
+            .filter(|((function, owner), _)| part_of(*owner, function) == part)
             .collect();
         own.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-        for ((function, of_kernel), count) in own.into_iter().take(SHOWN) {
+        for ((function, owner), count) in own.into_iter().take(SHOWN) {
             sheet.row([
                 part.name().into(),
-                if *of_kernel { "kernel" } else { "program" }.into(),
+                owner.name().into(),
                 (*function).into(),
                 (100.0 * *count as f64 / sum as f64).into(),
             ]);
@@ -346,11 +334,11 @@ fn table() -> Sheet {
         &[("part", ""), ("whose", ""), ("pieces of names", "")],
     );
     for rule in &RULES {
-        let owner = match rule.owner {
-            Owner::Kernel => "kernel",
-            Owner::Program => "program",
-        };
-        sheet.row([rule.part.name().into(), owner.into(), rule.names.into()]);
+        sheet.row([
+            rule.part.name().into(),
+            rule.owner.name().into(),
+            rule.names.into(),
+        ]);
     }
     sheet
 }

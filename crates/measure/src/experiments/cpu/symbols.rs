@@ -40,10 +40,19 @@ impl Part {
 }
 
 /// Whose function it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Owner {
-    Kernel,
     Program,
+    Kernel,
+}
+
+impl Owner {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Owner::Program => "program",
+            Owner::Kernel => "kernel",
+        }
+    }
 }
 
 /// Names of a part, of which the first that fits counts.
