@@ -27,16 +27,13 @@ const TLBS: Simulated = &[
 /// What payloads of a size take.
 pub(super) struct Counts {
     pub(super) line: &'static Line,
-    transmit: Taken,
-    receive: Taken,
+    /// By direction.
+    taken: [Taken; 2],
 }
 
 impl Counts {
     pub(super) fn of(&self, direction: Direction) -> &Taken {
-        match direction {
-            Direction::Transmit => &self.transmit,
-            Direction::Receive => &self.receive,
-        }
+        &self.taken[direction as usize]
     }
 }
 
@@ -56,8 +53,7 @@ pub(super) fn count(
     Ok(pairs
         .map(|((transmit, receive), line)| Counts {
             line,
-            transmit: *transmit,
-            receive: *receive,
+            taken: [*transmit, *receive],
         })
         .collect())
 }

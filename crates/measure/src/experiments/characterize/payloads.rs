@@ -66,6 +66,7 @@ pub(super) enum Direction {
 }
 
 impl Direction {
+    /// Both, in the order of their numbers.
     pub(super) const BOTH: [Direction; 2] = [Direction::Transmit, Direction::Receive];
 
     pub(super) fn word(self) -> &'static str {
