@@ -17,7 +17,7 @@ use crate::report;
 use longshore_bus::{AnyBus, Cxl, Driver, Signals};
 use serde::Serialize;
 use std::ffi::OsString;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -193,8 +193,7 @@ fn over<T>(
     let transport = format!("bus:{bus},in-flight=8M");
     let options = ["--addr", web::ADDRESS, "--transport", &transport].map(OsString::from);
     let mut running = Running::quietly(&place, &options, &command)?;
-    let at = SocketAddr::from(SERVER);
-    running.wait_until(|| TcpStream::connect_timeout(&at, Duration::from_secs(1)).ok())?;
+    running.wait_until_served(SocketAddr::from(SERVER))?;
     measure(&running)
 }
 

@@ -277,7 +277,7 @@ fn with_each(
         let options = web::OPTIONS.map(OsString::from);
         let mut running = Running::quietly(&place, &options, &command)?;
         let at = SocketAddr::from((web::SERVER.0, server.port));
-        running.wait_until(|| TcpStream::connect_timeout(&at, PATIENCE).ok())?;
+        running.wait_until_served(at)?;
         for load in loads {
             progress(&format!("{}, {} at once", load.name, load.connections));
             if let Err(error) = each(&running, at, load) {

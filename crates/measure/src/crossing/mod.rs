@@ -10,6 +10,7 @@
 //! of buses and adapters are those of `bus`.
 
 pub mod check;
+pub(crate) mod child;
 mod error;
 pub mod frames;
 mod http;

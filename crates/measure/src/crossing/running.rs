@@ -1,22 +1,19 @@
 //! A program under `longshore run`, and what its engine has counted.
 
+use crate::crossing::child::{self, PATIENCE, PAUSE};
 use crate::crossing::error::{CrossingError, system};
 use longshore_bus::Counted;
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::ffi::OsString;
 use std::fs::File;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tempfile::TempDir;
 
-/// How long a program may take to begin or to end.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Between two looks at something that is waited for.
-const PAUSE: Duration = Duration::from_millis(5);
 /// Says where engines have their sockets.
 const ENGINES: &str = "LONGSHORE_RUNTIME_DIR";
 /// The engine's process, by the kernel's name for it.
@@ -251,24 +248,9 @@ impl<'a> Running<'a> {
         ))
     }
 
-    /// Waits until `ready` has an answer; fails if the program ends first.
-    pub(crate) fn wait_until<T>(
-        &mut self,
-        mut ready: impl FnMut() -> Option<T>,
-    ) -> Result<T, CrossingError> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            if let Some(found) = ready() {
-                return Ok(found);
-            }
-            if let Ok(Some(status)) = self.child.try_wait() {
-                return Err(self.failed(&format!("it ended too soon, with {status}")));
-            }
-            if Instant::now() > deadline {
-                return Err(self.failed("it did not begin to serve"));
-            }
-            sleep(PAUSE);
-        }
+    /// Waits until its program serves there; fails if it ends first.
+    pub(crate) fn wait_until_served(&mut self, server: SocketAddr) -> Result<(), CrossingError> {
+        child::wait_until_served(&mut self.child, server).map_err(|how| self.failed(&how))
     }
 
     fn failed(&self, how: &str) -> CrossingError {
@@ -325,19 +307,7 @@ impl<'a> Running<'a> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) else {
-            return;
-        };
-        let deadline = Instant::now() + PATIENCE;
-        let _ = kill_process(pid, Signal::TERM);
-        while let Ok(None) = self.child.try_wait() {
-            if Instant::now() > deadline {
-                let _ = self.child.kill();
-                let _ = self.child.wait();
-                return;
-            }
-            sleep(PAUSE);
-        }
+        child::end(&mut self.child);
     }
 }
 
@@ -412,7 +382,7 @@ mod tests {
     fn a_process_uses_its_processor() {
         let before = used_ns(std::process::id());
         let start = Instant::now();
-        while start.elapsed() < Duration::from_millis(20) {
+        while start.elapsed() < std::time::Duration::from_millis(20) {
             std::hint::spin_loop();
         }
         // Where it shares its processor, it had less of it.

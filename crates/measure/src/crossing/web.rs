@@ -10,9 +10,8 @@ use crate::installed;
 use longshore_bus::{Traffic, crossed};
 use serde::Serialize;
 use std::ffi::OsString;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
-use std::time::Duration;
 
 /// Bytes of the files.
 pub const SIZES: [u64; 3] = [1 << 10, 64 << 10, 512 << 10];
@@ -199,8 +198,7 @@ pub fn measure_with(
     };
     let options = OPTIONS.map(OsString::from);
     let mut running = Running::quietly(&place, &options, &command)?;
-    let at = SocketAddr::from(SERVER);
-    running.wait_until(|| TcpStream::connect_timeout(&at, Duration::from_secs(1)).ok())?;
+    running.wait_until_served(SocketAddr::from(SERVER))?;
     let mut capture = Capture::open(&place.capture())?;
     let mtu = running.settled()?.mtu;
     let mut replay = Replay::new(model.bus, model.driver, mtu);

@@ -1,14 +1,14 @@
 //! Bulk over one connection between a program on Longshore and one of the kernel, for
 //! experiments that watch it: [`super::sweep`], [`super::cpu`] and [`super::characterize`].
 
+use super::beside::Beside;
 use crate::crossing::running::{Place, Running, scratch_directory};
 use crate::crossing::web;
-use crate::experiment::{ExperimentError, system};
+use crate::experiment::ExperimentError;
+use crate::programs;
 use std::ffi::OsString;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
 
 const PORT: u16 = 5001;
 /// What is to be said where [`ENGINE_CUTS`] is used.
@@ -74,12 +74,11 @@ impl Bulk<'_> {
             command.extend(["env", "-u", "LD_PRELOAD"].map(OsString::from));
         }
         command.push(self.longshore.into());
-        command.extend(["__program", self.programs[0]].map(OsString::from));
+        command.extend([programs::WORD, self.programs[0]].map(OsString::from));
         command.push(format!("0.0.0.0:{PORT}").into());
         command.extend(self.size.map(|size| size.to_string().into()));
         let mut running = Running::quietly(&place, &options, &command)?;
-        let server = SocketAddr::from((web::SERVER.0, PORT));
-        running.wait_until(|| TcpStream::connect_timeout(&server, Duration::from_secs(1)).ok())?;
+        running.wait_until_served(SocketAddr::from((web::SERVER.0, PORT)))?;
         body(&Waiting {
             bulk: self,
             running,
@@ -90,17 +89,9 @@ impl Bulk<'_> {
 impl Waiting<'_> {
     /// Runs the far end; Gb/s.
     pub(super) fn rate(&self) -> Result<f64, ExperimentError> {
-        let program = self.bulk.programs[1];
         let server = SocketAddr::from((web::SERVER.0, PORT));
-        let said = Command::new(self.bulk.longshore)
-            .args(["__program", program, &server.to_string()])
-            .arg(self.bulk.milliseconds.to_string())
-            .output()
-            .map_err(system("start longshore"))?;
-        let text = String::from_utf8_lossy(&said.stdout);
-        text.trim().parse().map_err(|_| ExperimentError::Program {
-            program: program.to_owned(),
-            why: format!("{text}{}", String::from_utf8_lossy(&said.stderr)),
-        })
+        let milliseconds = self.bulk.milliseconds.to_string();
+        let words = [self.bulk.programs[1], &server.to_string(), &milliseconds];
+        Beside::program(self.bulk.longshore, &words)?.figure()
     }
 }

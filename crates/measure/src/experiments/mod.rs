@@ -1,6 +1,7 @@
 //! The experiments of the papers, each with its figures beside theirs. Each has a function
 //! that measures, and one that says which plots its outcome makes.
 
+mod beside;
 mod bulk;
 pub mod bus;
 mod callgrind;

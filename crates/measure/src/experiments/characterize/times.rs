@@ -4,10 +4,10 @@ use super::counts::Counts;
 use super::paper::Line;
 use super::payloads::Direction;
 use crate::experiment::{Cell, ExperimentError, Outcome, Sheet, Spread, progress, system};
+use crate::experiments::beside::Beside;
 use crate::experiments::bulk::Bulk;
 use crate::experiments::host::{allowed, keep_to};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 const MTU: u32 = 1500;
@@ -32,33 +32,16 @@ impl Effort {
     }
 }
 
-/// Starts payloads on the processors of this thread.
+/// Starts payloads on the processors of this thread; their figure is the nanoseconds of one.
 fn start(
     longshore: &Path,
     direction: Direction,
     size: usize,
     effort: Effort,
-) -> Result<Child, ExperimentError> {
-    Command::new(longshore)
-        .args(["__program", "payload-times", direction.word()])
-        .args([size.to_string(), effort.milliseconds.to_string()])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(system("start longshore"))
-}
-
-/// Nanoseconds that a payload took.
-fn ended(child: Child) -> Result<f64, ExperimentError> {
-    let said = child
-        .wait_with_output()
-        .map_err(system("wait for longshore"))?;
-    let text = String::from_utf8_lossy(&said.stdout);
-    text.trim().parse().map_err(|_| ExperimentError::Program {
-        program: "payload-times".to_owned(),
-        why: format!("{text}{}", String::from_utf8_lossy(&said.stderr)),
-    })
+) -> Result<Beside, ExperimentError> {
+    let (size, milliseconds) = (size.to_string(), effort.milliseconds.to_string());
+    let words = ["payload-times", direction.word(), &size, &milliseconds];
+    Beside::program(longshore, &words)
 }
 
 /// Fig. 2b as far as it can be had without a counter of cycles.
@@ -76,8 +59,7 @@ pub(super) fn per_instruction(
         ));
         for (counts, runs) in counts.iter().zip(&mut runs) {
             for (direction, runs) in Direction::BOTH.into_iter().zip(runs) {
-                let child = start(longshore, direction, counts.line.size, effort)?;
-                runs.push(ended(child)?);
+                runs.push(start(longshore, direction, counts.line.size, effort)?.figure()?);
             }
         }
     }
@@ -210,7 +192,7 @@ fn together(
         keep_to(&[*processor]).map_err(system("be on one processor"))?;
         children.push(start(longshore, direction, OF_THREADS, effort)?);
     }
-    let times: Result<Vec<f64>, _> = children.into_iter().map(ended).collect();
+    let times: Result<Vec<f64>, _> = children.into_iter().map(Beside::figure).collect();
     Ok(times?.iter().map(|ns| 1e9 / ns).sum())
 }
 

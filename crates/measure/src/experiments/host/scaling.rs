@@ -6,16 +6,15 @@ use crate::crossing::web;
 use crate::experiment::{
     Axis, Cell, Chart, ExperimentError, Kind, Outcome, Series, Sheet, Spread, progress, system,
 };
+use crate::experiments::beside::Beside;
 use crate::installed;
 use std::ffi::OsString;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 /// Bytes of the file that is asked for.
 const FILE: u64 = 1 << 10;
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Whose TCP/IP it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,17 +159,6 @@ pub(super) fn chart(sheet: &Sheet) -> Chart {
     }
 }
 
-/// A server of the kernel's; ended when dropped.
-struct Bare(Child);
-
-impl Drop for Bare {
-    fn drop(&mut self) {
-        let pid = rustix::process::Pid::from_child(&self.0);
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        let _ = self.0.wait();
-    }
-}
-
 /// Requests each second.
 fn run(
     longshore: &Path,
@@ -191,29 +179,13 @@ fn run(
             let options = ["--addr", web::ADDRESS].map(OsString::from);
             let mut nginx = Running::quietly(&place, &options, &command)?;
             let server = SocketAddr::from(web::SERVER);
-            nginx.wait_until(|| TcpStream::connect_timeout(&server, PATIENCE).ok())?;
+            nginx.wait_until_served(server)?;
             wrk(server, effort)
         }
         Stack::Kernel => {
-            let child = Command::new(&command[0])
-                .args(&command[1..])
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .map_err(system("start nginx"))?;
-            let _nginx = Bare(child);
+            let mut nginx = Beside::server(Command::new(&command[0]).args(&command[1..]))?;
             let server = SocketAddr::from(([127, 0, 0, 1], web::SERVER.1));
-            let begin = Instant::now();
-            while TcpStream::connect_timeout(&server, PATIENCE).is_err() {
-                if begin.elapsed() > PATIENCE {
-                    return Err(ExperimentError::Program {
-                        program: "nginx".to_owned(),
-                        why: "it did not begin to serve".to_owned(),
-                    });
-                }
-                std::thread::sleep(Duration::from_millis(5));
-            }
+            nginx.wait_until_served(server)?;
             wrk(server, effort)
         }
     }

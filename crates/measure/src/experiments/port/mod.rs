@@ -9,23 +9,22 @@ mod rates;
 use crate::crossing::running::{Place, Running, scratch_directory};
 use crate::crossing::web;
 use crate::experiment::{Cell, ExperimentError, Outcome, Sheet, Spread, progress, system};
-use crate::installed;
+use crate::experiments::beside::Beside;
+use crate::{installed, programs};
 use generator::{ECHO, Generator, SINK, SOURCE, Wait};
 use longshore_ports::packet::{PacketConfig, PacketPort};
 use longshore_ports::tap::{Tap, TapConfig};
 use longshore_ports::{InterfaceName, LinkKind, Port};
 use std::ffi::OsString;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Its name on the command line.
 pub const NAME: &str = "port";
 const PAPER: &str = "none: the bounds that ports set to each stack";
-/// How long a server may take to begin, and a client longer than it was told to.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// A link to the kernel: its device, the kernel's address on it, and who is at its end.
 struct Link {
     device: &'static str,
@@ -268,6 +267,11 @@ fn one(
     what: &Measurement,
     amount: u64,
 ) -> Result<f64, ExperimentError> {
+    // What the kernel's program says of the server there: its first figure.
+    let ask = |address: Ipv4Addr| {
+        let server = SocketAddr::from((address, what.port)).to_string();
+        Beside::program(longshore, &[what.client, &server, &amount.to_string()])?.figure()
+    };
     match who {
         Who::Longshore => {
             let directory = scratch_directory()?;
@@ -287,42 +291,21 @@ fn one(
             ]
             .map(OsString::from);
             let at = format!("0.0.0.0:{}", what.port);
-            let words = ["__program", what.server, &at].map(OsString::from);
+            let words = [programs::WORD, what.server, &at].map(OsString::from);
             let command: Vec<OsString> = [longshore.into()].into_iter().chain(words).collect();
             let mut running = Running::quietly(&place, &options, &command)?;
-            let server = SocketAddr::from((web::SERVER.0, what.port));
-            running.wait_until(|| reaches(server).then_some(()))?;
-            ask(longshore, what, server, amount)
+            running.wait_until_served(SocketAddr::from((web::SERVER.0, what.port)))?;
+            ask(web::SERVER.0.into())
         }
         Who::Kernel => {
             let server = SocketAddr::from((Ipv4Addr::LOCALHOST, what.port));
-            let words = ["__program", what.server, &server.to_string()];
-            let _running = Ended(start(Command::new(longshore).args(words))?);
-            wait_for(server)?;
-            ask(longshore, what, server, amount)
+            let words = [programs::WORD, what.server, &server.to_string()];
+            let mut running = Beside::server(Command::new(longshore).args(words))?;
+            running.wait_until_served(server)?;
+            ask(Ipv4Addr::LOCALHOST)
         }
-        Who::BareTap(wait) => {
-            let tap = tap()?;
-            with_generator(Box::new(tap), BARE.end, wait, |address| {
-                ask(
-                    longshore,
-                    what,
-                    SocketAddr::from((address, what.port)),
-                    amount,
-                )
-            })
-        }
-        Who::BarePacket => {
-            let packet = packet()?;
-            with_generator(Box::new(packet), NEAR.end, Wait::Sleeping, |address| {
-                ask(
-                    longshore,
-                    what,
-                    SocketAddr::from((address, what.port)),
-                    amount,
-                )
-            })
-        }
+        Who::BareTap(wait) => with_generator(Box::new(tap()?), BARE.end, wait, ask),
+        Who::BarePacket => with_generator(Box::new(packet()?), NEAR.end, Wait::Sleeping, ask),
     }
 }
 
@@ -412,82 +395,4 @@ fn port_failed(error: &dyn std::fmt::Display) -> ExperimentError {
         program: "the bare generator's port".to_owned(),
         why: error.to_string(),
     }
-}
-
-/// Whether somebody accepts connections there.
-fn reaches(server: SocketAddr) -> bool {
-    TcpStream::connect_timeout(&server, Duration::from_secs(1)).is_ok()
-}
-
-fn wait_for(server: SocketAddr) -> Result<(), ExperimentError> {
-    let deadline = Instant::now() + PATIENCE;
-    while !reaches(server) {
-        if Instant::now() > deadline {
-            return Err(ExperimentError::Program {
-                program: server.to_string(),
-                why: "nobody serves there".to_owned(),
-            });
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    Ok(())
-}
-
-/// A child that ends with this.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn start(command: &mut Command) -> Result<Child, ExperimentError> {
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(system("start longshore"))
-}
-
-/// What the kernel's program says of `server`: its first figure.
-fn ask(
-    longshore: &Path,
-    what: &Measurement,
-    server: SocketAddr,
-    amount: u64,
-) -> Result<f64, ExperimentError> {
-    let (server, amount) = (server.to_string(), amount.to_string());
-    let words = ["__program", what.client, &server, &amount];
-    let mut client = Ended(start(Command::new(longshore).args(words))?);
-    let failed = |why: String| ExperimentError::Program {
-        program: format!("{} {server}", what.client),
-        why,
-    };
-    let deadline = Instant::now() + 3 * PATIENCE;
-    while client.0.try_wait().map_err(system("wait"))?.is_none() {
-        if Instant::now() > deadline {
-            return Err(failed("it does not end".to_owned()));
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    let read = |from: &mut dyn std::io::Read| {
-        let mut text = String::new();
-        from.read_to_string(&mut text).map(|_| text)
-    };
-    let said = client
-        .0
-        .stdout
-        .as_mut()
-        .map_or(Ok(String::new()), |s| read(s));
-    let errors = client
-        .0
-        .stderr
-        .as_mut()
-        .map_or(Ok(String::new()), |s| read(s));
-    let said = said.map_err(system("read what it says"))?;
-    let first = said.split_whitespace().next().and_then(|w| w.parse().ok());
-    first.ok_or_else(|| failed(errors.unwrap_or_default().trim().to_owned()))
 }
