@@ -227,10 +227,7 @@ impl<T> TransferEngine<T> {
     pub fn load(&self) -> Load {
         Load {
             waiting: self.ring.len(),
-            in_flight: [
-                self.reading.iter().map(|(_, bytes)| bytes).sum(),
-                self.posted(),
-            ],
+            in_flight: [self.being_read(), self.posted()],
             ..self.bus.load
         }
     }
@@ -263,9 +260,7 @@ impl<T> TransferEngine<T> {
             }
             self.begin_reads(at);
         }
-        while self.reading.front().is_some_and(|(at, _)| *at <= now) {
-            self.reading.pop_front();
-        }
+        self.end_reads(now);
     }
 
     fn begin_fetch(&mut self, at: f64) {
@@ -292,12 +287,22 @@ impl<T> TransferEngine<T> {
         self.ring.is_empty()
     }
 
-    /// Begins reads of payload, as many as may be in flight, and passes on what needs none.
-    fn begin_reads(&mut self, at: f64) {
+    /// Bytes of reads under way.
+    fn being_read(&self) -> u64 {
+        self.reading.iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// What was read by `at` is under way no more.
+    fn end_reads(&mut self, at: f64) {
         while self.reading.front().is_some_and(|(done, _)| *done <= at) {
             self.reading.pop_front();
         }
-        let mut in_flight: u64 = self.reading.iter().map(|(_, bytes)| bytes).sum();
+    }
+
+    /// Begins reads of payload, as many as may be in flight, and passes on what needs none.
+    fn begin_reads(&mut self, at: f64) {
+        self.end_reads(at);
+        let mut in_flight = self.being_read();
         while let Some(read) = self.reads.front_mut() {
             while read.unread != 0 {
                 let bytes = read.unread.min(PIECE);
