@@ -233,12 +233,19 @@ impl Sheet {
     /// Pairs of two columns' figures, for a plot; rows that lack one are left out.
     #[must_use]
     pub fn points(&self, x: &str, y: &str) -> Vec<(f64, f64)> {
+        self.points_of(&[], x, y)
+    }
+
+    /// The same of the rows that begin with these cells.
+    #[must_use]
+    pub fn points_of(&self, first: &[Cell], x: &str, y: &str) -> Vec<(f64, f64)> {
         let place = |name: &str| self.columns.iter().position(|c| c.name == name);
         let (Some(x), Some(y)) = (place(x), place(y)) else {
             return Vec::new();
         };
         let pair = |row: &Vec<Cell>| Some((row[x].value()?, row[y].value()?));
-        self.rows.iter().filter_map(pair).collect()
+        let own = self.rows.iter().filter(|row| row.starts_with(first));
+        own.filter_map(pair).collect()
     }
 }
 

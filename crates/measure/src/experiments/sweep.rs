@@ -206,11 +206,10 @@ pub fn charts(outcome: &Outcome) -> Vec<Chart> {
         return Vec::new();
     };
     let line = |way: &Way, column: usize| {
-        let own = |row: &&Vec<Cell>| row[0] == way.direction.into() && row[1] == way.name.into();
-        let point = |row: &Vec<Cell>| Some((row[2].value()?, row[3 + column].value()?));
-        let points = sheet.rows.iter().filter(own).filter_map(point);
+        let first = [way.direction.into(), way.name.into()];
+        let points = sheet.points_of(&first, "MTU", WHO[column].0);
         let who = if column == 0 { "port" } else { "engine" };
-        Series::new(&format!("{}; {who} sums", way.name), points.collect())
+        Series::new(&format!("{}; {who} sums", way.name), points)
     };
     let chart = |direction: &str| Chart {
         title: format!("TCP bandwidth, {direction} (Fig. 2)"),

@@ -151,10 +151,9 @@ pub(super) fn charts(outcome: &Outcome) -> Vec<Chart> {
     }
     if let Some(sheet) = outcome.sheet("latency") {
         let sizes = SIZES.iter().map(|size| {
-            let own = |row: &&Vec<Cell>| row[0] == Cell::Count(*size as u64);
-            let points = sheet.rows.iter().filter(own);
-            let points = points.filter_map(|row| Some((row[1].value()?, row[2].value()?)));
-            Series::new(&size.to_string(), points.collect())
+            let first = [Cell::Count(*size as u64)];
+            let points = sheet.points_of(&first, "memory's time", "here");
+            Series::new(&size.to_string(), points)
         });
         charts.push(Chart {
             title: "Receiving with faster memory (Fig. 4)".to_owned(),
@@ -170,12 +169,9 @@ pub(super) fn charts(outcome: &Outcome) -> Vec<Chart> {
 fn frequency(sheet: &Sheet, direction: Direction) -> Chart {
     let lines = [1460, 4096, 8192].into_iter().flat_map(|size| {
         ["mscale", "pscale"].map(|scale| {
-            let column = if scale == "mscale" { 3 } else { 4 };
-            let own =
-                |row: &&Vec<Cell>| row[0] == direction.word().into() && row[1] == Cell::Count(size);
-            let points = sheet.rows.iter().filter(own);
-            let points = points.filter_map(|row| Some((row[2].value()?, row[column].value()?)));
-            Series::new(&format!("{size}_{scale}"), points.collect())
+            let first = [direction.word().into(), Cell::Count(size)];
+            let points = sheet.points_of(&first, "clock", scale);
+            Series::new(&format!("{size}_{scale}"), points)
         })
     });
     Chart {
