@@ -164,7 +164,7 @@ struct Connection {
 }
 
 /// A frame of the peer in `room`: a header, and as much payload as there is room.
-fn write_frame(room: &mut [u8], seq: u32, ack: u32, flags: TcpFlags, syn: bool) {
+fn write_frame(room: &mut [u8], seq: u32, ack: u32, flags: TcpFlags) {
     let options = TcpOptions {
         timestamps: Some(Timestamps { val: 10, echo: 0 }),
         ..TcpOptions::default()
@@ -177,7 +177,7 @@ fn write_frame(room: &mut [u8], seq: u32, ack: u32, flags: TcpFlags, syn: bool) 
         flags,
         window: u16::MAX,
         urgent: 0,
-        options: if syn {
+        options: if flags.contains(TcpFlags::SYN) {
             TcpOptions {
                 mss: Some(1460),
                 window_scale: Some(10),
@@ -251,7 +251,7 @@ fn end_of_payloads() {
 /// Connects to the listener as its peer, in turns from [`BEGIN_US`] on.
 fn accept(engine: &mut Engine, listener: &Listener, sent: &AtomicU32) -> io::Result<Socket> {
     let mut frame = vec![0; HEADERS + 8];
-    write_frame(&mut frame, FIRST.wrapping_sub(1), 0, TcpFlags::SYN, true);
+    write_frame(&mut frame, FIRST.wrapping_sub(1), 0, TcpFlags::SYN);
     for at_us in (BEGIN_US..BEGIN_US + HANDSHAKE_US).step_by(STEP_US as usize) {
         engine.turn_of(at_us).map_err(io::Error::other)?;
         let end = sent.load(Ordering::Relaxed);
@@ -259,7 +259,7 @@ fn accept(engine: &mut Engine, listener: &Listener, sent: &AtomicU32) -> io::Res
             take(engine, &frame);
         } else if end != 0 {
             frame.truncate(HEADERS);
-            write_frame(&mut frame, FIRST, end, TcpFlags::ACK, false);
+            write_frame(&mut frame, FIRST, end, TcpFlags::ACK);
             take(engine, &frame);
         }
         match listener.socket().accept_with(|| Ok(())) {
@@ -359,7 +359,7 @@ impl Connection {
             let left = end.0.wrapping_sub(acked.0);
             acked = acked.add(left.min(2 * FULL as u32));
             let mut frame = vec![0; HEADERS];
-            write_frame(&mut frame, self.seq, acked.0, TcpFlags::ACK, false);
+            write_frame(&mut frame, self.seq, acked.0, TcpFlags::ACK);
             frames.push(frame);
         }
         let begin = Instant::now();
@@ -408,7 +408,7 @@ impl Connection {
                     0 => TcpFlags::ACK | TcpFlags::PSH,
                     _ => TcpFlags::ACK,
                 };
-                write_frame(&mut frames[at..], self.seq, ack, flags, false);
+                write_frame(&mut frames[at..], self.seq, ack, flags);
                 self.seq = self.seq.wrapping_add(len as u32);
             }
             frames
