@@ -165,17 +165,17 @@ fn sample(bulk: &Bulk<'_>) -> Result<Run, ExperimentError> {
     })
 }
 
-/// The rows of a sheet: a direction and a configuration with its runs.
+/// The rows of a sheet: a name, and a configuration with its runs.
 fn rows<'a>(
     configurations: &'a [&'a Configuration],
     all: &'a [Vec<Run>],
-) -> impl Iterator<Item = (&'static str, &'a Configuration, &'a [Run])> {
-    let names = DIRECTIONS.iter().flat_map(move |(direction, ..)| {
+) -> impl Iterator<Item = (String, &'a Configuration, &'a [Run])> {
+    let each = DIRECTIONS.iter().flat_map(move |(direction, ..)| {
         let of_one = configurations.iter();
-        of_one.map(move |configuration| (*direction, *configuration))
+        of_one.map(move |it| (format!("{direction}, {}", it.name), *it))
     });
-    let rows = names.zip(all);
-    rows.map(|((direction, configuration), runs)| (direction, configuration, &runs[..]))
+    let rows = each.zip(all);
+    rows.map(|((name, configuration), runs)| (name, configuration, &runs[..]))
 }
 
 fn spread(runs: &[Run], figure: impl Fn(&Run) -> f64) -> Cell {
@@ -199,11 +199,8 @@ fn shares(configurations: &[&Configuration], all: &[Vec<Run>], basis: &str) -> S
         "%",
         &[("bandwidth", "Gb/s")],
     );
-    for (direction, configuration, runs) in rows(configurations, all) {
-        let mut cells = vec![
-            format!("{direction}, {}", configuration.name).into(),
-            spread(runs, |run| run.gigabits),
-        ];
+    for (name, _, runs) in rows(configurations, all) {
+        let mut cells = vec![name.into(), spread(runs, |run| run.gigabits)];
         cells.extend(Part::ALL.map(|part| spread(runs, |run| run.shares[part as usize])));
         sheet.row(cells);
     }
@@ -218,11 +215,8 @@ fn times(configurations: &[&Configuration], all: &[Vec<Run>], basis: &str) -> Sh
         "us/MB",
         &[("all", "us/MB")],
     );
-    for (direction, configuration, runs) in rows(configurations, all) {
-        let mut cells = vec![
-            format!("{direction}, {}", configuration.name).into(),
-            spread(runs, |run| run.micros),
-        ];
+    for (name, _, runs) in rows(configurations, all) {
+        let mut cells = vec![name.into(), spread(runs, |run| run.micros)];
         cells.extend(
             Part::ALL
                 .map(|part| spread(runs, |run| run.micros * run.shares[part as usize] / 100.0)),
@@ -250,7 +244,7 @@ fn packets(configurations: &[&Configuration], all: &[Vec<Run>]) -> Sheet {
         ],
     );
     let mut first = None;
-    for (direction, configuration, runs) in rows(configurations, all) {
+    for (name, configuration, runs) in rows(configurations, all) {
         let median = |parts: &[Part]| {
             let of = |run: &Run| {
                 let share: f64 = parts.iter().map(|part| run.shares[*part as usize]).sum();
@@ -274,7 +268,7 @@ fn packets(configurations: &[&Configuration], all: &[Vec<Run>]) -> Sheet {
             _ => None,
         };
         sheet.row([
-            format!("{direction}, {}", configuration.name).into(),
+            name.into(),
             handling.into(),
             first.map(|first| 100.0 * handling / first).into(),
             theirs.into(),
