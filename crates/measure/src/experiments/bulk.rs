@@ -73,9 +73,8 @@ impl Bulk<'_> {
             // The shim is for programs that know nothing of Longshore.
             command.extend(["env", "-u", "LD_PRELOAD"].map(OsString::from));
         }
-        command.push(self.longshore.into());
-        command.extend([programs::WORD, self.programs[0]].map(OsString::from));
-        command.push(format!("0.0.0.0:{PORT}").into());
+        let at = format!("0.0.0.0:{PORT}");
+        command.extend(programs::command(self.longshore, &[self.programs[0], &at]));
         command.extend(self.size.map(|size| size.to_string().into()));
         let mut running = Running::quietly(&place, &options, &command)?;
         running.wait_until_served(SocketAddr::from((web::SERVER.0, PORT)))?;

@@ -8,6 +8,7 @@ mod round_trip;
 mod servers;
 
 use crate::Crossings;
+use crate::programs;
 use crate::report::{Better, Target};
 use longshore_testbed::{Host, Testbed};
 use std::path::PathBuf;
@@ -114,7 +115,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
 
 /// This program, to run one of [`crate::programs`].
 fn program(host: &Host<'_>, name: &str) -> longshore_testbed::Cmd {
-    host.cmd(me()).arg("__program").arg(name)
+    host.cmd(me()).arg(programs::WORD).arg(name)
 }
 
 /// One of the native ones, which do without the POSIX shim.
@@ -122,7 +123,7 @@ fn without_shim(host: &Host<'_>, name: &str) -> longshore_testbed::Cmd {
     host.cmd("env")
         .args(["-u", "LD_PRELOAD"])
         .arg(me())
-        .arg("__program")
+        .arg(programs::WORD)
         .arg(name)
 }
 

@@ -291,8 +291,7 @@ fn one(
             ]
             .map(OsString::from);
             let at = format!("0.0.0.0:{}", what.port);
-            let words = [programs::WORD, what.server, &at].map(OsString::from);
-            let command: Vec<OsString> = [longshore.into()].into_iter().chain(words).collect();
+            let command = programs::command(longshore, &[what.server, &at]);
             let mut running = Running::quietly(&place, &options, &command)?;
             running.wait_until_served(SocketAddr::from((web::SERVER.0, what.port)))?;
             ask(web::SERVER.0.into())
