@@ -10,7 +10,7 @@ mod table;
 
 pub use table::table;
 
-use crate::programs;
+use crate::installed;
 use crate::relay::Relay;
 use crate::report::{Better, Row, Target};
 use longshore_ports::Faults;
@@ -303,7 +303,7 @@ fn host(end: End, address: Ipv4Addr) -> (Namespace, Tap) {
     (namespace, tap)
 }
 
-/// One of [`programs`] on an end.
+/// One of [`crate::programs`] on an end.
 fn program(namespace: &Namespace, end: End, address: Ipv4Addr, words: &[String]) -> Command {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", namespace.name()]);
@@ -315,7 +315,7 @@ fn program(namespace: &Namespace, end: End, address: Ipv4Addr, words: &[String])
     }
     command
         .arg(std::env::current_exe().expect("a program has a path"))
-        .arg(programs::WORD)
+        .arg(installed::WORD)
         .args(words)
         .stdin(Stdio::null());
     command

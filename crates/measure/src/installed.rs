@@ -1,6 +1,17 @@
-//! Programs that experiments run: where they are, and which package brings them.
+//! Programs that experiments run: where they are, and which package brings them; and how
+//! those of this crate's own are called.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// The word after which this program runs one of [`crate::programs`].
+pub const WORD: &str = "__program";
+
+/// The command line by which `longshore` does: `words` are the program's name and arguments.
+pub(crate) fn own(longshore: &Path, words: &[&str]) -> Vec<OsString> {
+    let words = [WORD].iter().chain(words).map(OsString::from);
+    [longshore.into()].into_iter().chain(words).collect()
+}
 
 /// A program that an experiment needs is not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -7,23 +7,12 @@
 use crate::experiments::characterize::payloads;
 use crate::flood;
 use rustix::net::sockopt::set_tcp_congestion;
-use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// What one call sends or receives in bulk.
 const PIECE: usize = 128 * 1024;
-
-/// The word after which this program runs one of them.
-pub const WORD: &str = "__program";
-
-/// The command line by which `longshore` runs one: its name and its arguments are `words`.
-pub(crate) fn command(longshore: &Path, words: &[&str]) -> Vec<OsString> {
-    let words = [WORD].iter().chain(words).map(OsString::from);
-    [longshore.into()].into_iter().chain(words).collect()
-}
 
 /// Runs the program of this name.
 ///

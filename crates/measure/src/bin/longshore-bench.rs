@@ -5,7 +5,7 @@ use longshore_measure::experiment::progress;
 use longshore_measure::report::{self, Row, Run};
 use longshore_measure::scenarios::{self, Effort, Placement, Scenario};
 use longshore_measure::{
-    Awake, Environment, Profile, ProfileError, impaired, plain_panics, programs,
+    Awake, Environment, Profile, ProfileError, impaired, installed, plain_panics, programs,
 };
 use longshore_testbed::{Stack, Testbed};
 use std::path::PathBuf;
@@ -62,7 +62,7 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().collect();
-    if words.get(1).is_some_and(|word| word == programs::WORD) {
+    if words.get(1).is_some_and(|word| word == installed::WORD) {
         let name = words.get(2).map_or("", String::as_str);
         return match programs::run(name, words.get(3..).unwrap_or_default()) {
             Ok(()) => ExitCode::SUCCESS,

@@ -11,7 +11,7 @@ use crate::crossing::replay::Replay;
 use crate::crossing::running::{Place, Running, scratch_directory};
 use crate::crossing::{Adapter, Mode, Model, web};
 use crate::experiment::progress;
-use crate::{installed, programs};
+use crate::installed;
 use longshore_bus::{Tally, Traffic, crossed};
 use serde::Serialize;
 use std::ffi::OsString;
@@ -158,7 +158,7 @@ const SERVERS: [Server; 3] = [
     Server {
         program: "echo",
         port: 7,
-        command: |longshore, _| Ok(programs::command(longshore, &["echo", "0.0.0.0:7"])),
+        command: |longshore, _| Ok(installed::own(longshore, &["echo", "0.0.0.0:7"])),
         loads: &[Load {
             name: "echo",
             size: ECHO as u64,

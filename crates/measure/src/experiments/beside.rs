@@ -3,7 +3,7 @@
 
 use crate::crossing::child::{self, PATIENCE};
 use crate::experiment::{ExperimentError, system};
-use crate::programs;
+use crate::installed;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::Read;
 use std::net::SocketAddr;
@@ -32,7 +32,7 @@ impl Beside {
     /// processors of this thread.
     pub(super) fn program(longshore: &Path, words: &[&str]) -> Result<Self, ExperimentError> {
         let mut command = Command::new(longshore);
-        command.arg(programs::WORD).args(words);
+        command.arg(installed::WORD).args(words);
         Self::spawn(
             words.join(" "),
             command.stdout(Stdio::piped()).stderr(Stdio::piped()),

@@ -5,7 +5,7 @@ use super::beside::Beside;
 use crate::crossing::running::{Place, Running, scratch_directory};
 use crate::crossing::web;
 use crate::experiment::ExperimentError;
-use crate::programs;
+use crate::installed;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -74,7 +74,7 @@ impl Bulk<'_> {
             command.extend(["env", "-u", "LD_PRELOAD"].map(OsString::from));
         }
         let at = format!("0.0.0.0:{PORT}");
-        command.extend(programs::command(self.longshore, &[self.programs[0], &at]));
+        command.extend(installed::own(self.longshore, &[self.programs[0], &at]));
         command.extend(self.size.map(|size| size.to_string().into()));
         let mut running = Running::quietly(&place, &options, &command)?;
         running.wait_until_served(SocketAddr::from((web::SERVER.0, PORT)))?;

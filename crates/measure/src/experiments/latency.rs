@@ -7,7 +7,7 @@ use crate::crossing::web;
 use crate::experiment::{
     Axis, Cell, Chart, ExperimentError, Kind, Outcome, Series, Sheet, Spread, progress, system,
 };
-use crate::programs;
+use crate::installed;
 use std::ffi::OsString;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
@@ -50,7 +50,7 @@ pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError
             captures: false,
         };
         let options = ["--addr", web::ADDRESS].map(OsString::from);
-        let command = programs::command(longshore, &["datagram-echo", "0.0.0.0:7"]);
+        let command = installed::own(longshore, &["datagram-echo", "0.0.0.0:7"]);
         let server = Running::quietly(&place, &options, &command)?;
         one_way(
             SocketAddr::from((web::SERVER.0, PORT)),
@@ -62,7 +62,7 @@ pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError
         let socket = UdpSocket::bind("127.0.0.1:0").map_err(system("make a socket"))?;
         let at = socket.local_addr().map_err(system("make a socket"))?;
         // It ends with this process.
-        std::thread::spawn(move || programs::answer_datagrams(&socket));
+        std::thread::spawn(move || crate::programs::answer_datagrams(&socket));
         one_way(at, &sizes, times, &mut kernels)?;
     }
     progress("");

@@ -8,7 +8,7 @@ mod round_trip;
 mod servers;
 
 use crate::Crossings;
-use crate::programs;
+use crate::installed;
 use crate::report::{Better, Target};
 use longshore_testbed::{Host, Testbed};
 use std::path::PathBuf;
@@ -115,7 +115,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
 
 /// This program, to run one of [`crate::programs`].
 fn program(host: &Host<'_>, name: &str) -> longshore_testbed::Cmd {
-    host.cmd(me()).arg(programs::WORD).arg(name)
+    host.cmd(me()).arg(installed::WORD).arg(name)
 }
 
 /// One of the native ones, which do without the POSIX shim.
@@ -123,7 +123,7 @@ fn without_shim(host: &Host<'_>, name: &str) -> longshore_testbed::Cmd {
     host.cmd("env")
         .args(["-u", "LD_PRELOAD"])
         .arg(me())
-        .arg(programs::WORD)
+        .arg(installed::WORD)
         .arg(name)
 }
 

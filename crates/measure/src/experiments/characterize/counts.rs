@@ -4,7 +4,7 @@ use super::paper::{self, LINES, Line, Taken};
 use super::payloads::{self, Direction};
 use crate::experiment::{Cell, ExperimentError, Sheet};
 use crate::experiments::callgrind::{self, Events, Simulated};
-use crate::programs;
+use crate::installed;
 use std::path::Path;
 
 /// Bytes of a cache line.
@@ -66,7 +66,7 @@ fn counted(
     simulated: Simulated,
 ) -> Result<Vec<Events>, ExperimentError> {
     let sizes: Vec<String> = lines.iter().map(|line| line.size.to_string()).collect();
-    let mut arguments = vec![programs::WORD, "payloads"];
+    let mut arguments = vec![installed::WORD, "payloads"];
     arguments.extend(sizes.iter().map(String::as_str));
     let all = callgrind::count(&callgrind::Order {
         program: longshore,

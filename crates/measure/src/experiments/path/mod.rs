@@ -12,7 +12,7 @@ use super::ns_each;
 use crate::experiment::{
     Axis, Cell, Chart, ExperimentError, Kind, Outcome, Series, Sheet, Spread, progress,
 };
-use crate::programs;
+use crate::installed;
 use longshore_wire::checksum::Partial;
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -138,7 +138,7 @@ pub fn measure(longshore: &Path, quick: bool, mips: u32) -> Result<Outcome, Expe
 fn counted(longshore: &Path) -> Result<BTreeMap<String, Events>, ExperimentError> {
     let calls = callgrind::count(&callgrind::Order {
         program: longshore,
-        arguments: &[programs::WORD, "parts"],
+        arguments: &[installed::WORD, "parts"],
         counted: "parts::counted_",
         ends: "parts::counted_",
         simulated: callgrind::NOTHING,

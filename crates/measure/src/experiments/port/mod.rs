@@ -10,7 +10,7 @@ use crate::crossing::running::{Place, Running, scratch_directory};
 use crate::crossing::web;
 use crate::experiment::{Cell, ExperimentError, Outcome, Sheet, Spread, progress, system};
 use crate::experiments::beside::Beside;
-use crate::{installed, programs};
+use crate::installed;
 use generator::{ECHO, Generator, SINK, SOURCE, Wait};
 use longshore_ports::packet::{PacketConfig, PacketPort};
 use longshore_ports::tap::{Tap, TapConfig};
@@ -291,14 +291,14 @@ fn one(
             ]
             .map(OsString::from);
             let at = format!("0.0.0.0:{}", what.port);
-            let command = programs::command(longshore, &[what.server, &at]);
+            let command = installed::own(longshore, &[what.server, &at]);
             let mut running = Running::quietly(&place, &options, &command)?;
             running.wait_until_served(SocketAddr::from((web::SERVER.0, what.port)))?;
             ask(web::SERVER.0.into())
         }
         Who::Kernel => {
             let server = SocketAddr::from((Ipv4Addr::LOCALHOST, what.port));
-            let words = [programs::WORD, what.server, &server.to_string()];
+            let words = [installed::WORD, what.server, &server.to_string()];
             let mut running = Beside::server(Command::new(longshore).args(words))?;
             running.wait_until_served(server)?;
             ask(Ipv4Addr::LOCALHOST)
