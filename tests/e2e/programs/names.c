@@ -156,6 +156,15 @@ static void nobody_answers(void) {
   TAKES(IS(getnameinfo(A(a), name, sizeof name, 0, 0, NI_NAMEREQD), EAI_AGAIN), 0, 1);
 }
 
+/* How many descriptors are open. The lowest free number says less: the kernel's accept has
+ * one from when it begins to wait. */
+static int open_descriptors(void) {
+  int count = 0;
+  for (int fd = 0; fd < 1024; fd++)
+    count += fcntl(fd, F_GETFD) != -1;
+  return count;
+}
+
 /* The program's own view of its resolver is as it was. */
 static void nothing_is_left(void) {
   with_a_nameserver();
@@ -164,11 +173,10 @@ static void nothing_is_left(void) {
   is_found("host.test"); /* libc keeps what it has read for it */
   IS(_res.nscount, 1);
   OK(same(before, _res.nsaddr_list[0]));
-  int first = SYS(dup(0));
-  SYS(close(first));
+  int open = open_descriptors();
   for (int i = 0; i < 100; i++)
     is_found("host.test");
-  IS(SYS(dup(0)), first);
+  IS(open_descriptors(), open);
   OK(same(before, _res.nsaddr_list[0]));
 }
 
