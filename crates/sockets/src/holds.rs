@@ -354,7 +354,8 @@ impl Host {
         let request = if marks & ALONE == 0 && lives_on {
             Request::Unsubscribe { socket: id }
         } else {
-            block.set_flags(BlockFlags::CLOSED);
+            block.close();
+            self.await_raised(id);
             Request::Close {
                 socket: id,
                 snd_edge: block.snd.edge.load(Ordering::Acquire),

@@ -8,7 +8,7 @@
 
 use crate::holds::Socket;
 use crate::host::Host;
-use longshore_hostif::{BlockFlags, SocketState};
+use longshore_hostif::{BlockFlags, SocketId, SocketState};
 use longshore_ring::is_confined;
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -17,6 +17,9 @@ use std::time::{Duration, Instant};
 /// How long what is under way is waited for: an engine that has the processor takes a few
 /// microseconds.
 const LONGEST: Duration = Duration::from_millis(20);
+/// How long a signal that is being raised is waited for: it comes as soon as the engine has
+/// the processor, if that is not held up for good.
+const LONGEST_RAISED: Duration = Duration::from_secs(1);
 /// Looks that only give way, before those with a pause.
 const LOOKS: u32 = 100;
 const PAUSE: Duration = Duration::from_micros(20);
@@ -27,8 +30,8 @@ thread_local! {
     static IN_VAIN: Cell<(u32, u64)> = const { Cell::new((u32::MAX, 0)) };
 }
 
-/// Gives the engine the processor until `is_over`; says whether it came to be.
-fn wait_until(is_over: impl Fn() -> bool) -> bool {
+/// Gives the engine the processor until `is_over`, for `longest`; says whether it came to be.
+fn wait_until(longest: Duration, is_over: impl Fn() -> bool) -> bool {
     let began = Instant::now();
     for look in 0.. {
         if is_over() {
@@ -36,7 +39,7 @@ fn wait_until(is_over: impl Fn() -> bool) -> bool {
         }
         if look < LOOKS {
             rustix::thread::sched_yield();
-        } else if began.elapsed() < LONGEST {
+        } else if began.elapsed() < longest {
             std::thread::sleep(PAUSE);
         } else {
             break;
@@ -62,7 +65,7 @@ impl Host {
             return false;
         }
         self.end_turn();
-        if !wait_until(|| has_handled(number)) {
+        if !wait_until(LONGEST, || has_handled(number)) {
             // Once is enough.
             let _ = self.under_way.compare_exchange(
                 number,
@@ -75,6 +78,15 @@ impl Host {
         }
         self.catch_up();
         true
+    }
+
+    /// A socket is closed: waits for a signal to its owner that was begun before, so that
+    /// none comes after `close` has returned.
+    pub(crate) fn await_raised(&self, id: SocketId) {
+        let block = self.session.block(id.index);
+        if block.is_raising() && !is_confined() {
+            wait_until(LONGEST_RAISED, || !block.is_raising() || self.is_gone());
+        }
     }
 }
 
@@ -119,7 +131,7 @@ impl Socket {
             return false;
         }
         self.host.end_turn();
-        let has_come = wait_until(|| {
+        let has_come = wait_until(LONGEST, || {
             self.host.catch_up();
             self.coming() != Some(edge)
         });

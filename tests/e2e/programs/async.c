@@ -179,6 +179,28 @@ static void no_longer(void) {
   }
 }
 
+/* Once the last descriptor is closed, nothing that happens to the socket is the owner's
+ * business: he may have no handler left, or wait for something else. */
+static void none_once_closed(void) {
+  for (int i = 0; i < 100; i++) {
+    EACH_PAIR(mine, far) {
+      catch_io(SA_RESTART);
+      tells_of(mine);
+      int another = SYS(dup(mine));
+      SYS(close(mine));
+      signalled = 0;
+      send_all(far, "x", 1);
+      is_signalled();
+      SYS(close(another));
+      signalled = 0;
+      SYS(close(far));
+      sleep_ms(1);
+      IS(signalled, 0);
+      mine = far = -1;
+    }
+  }
+}
+
 static void in_the_parent_of_who_reads(void) {
   EACH_PAIR(mine, far) {
     catch_io(SA_RESTART);
@@ -282,6 +304,7 @@ const struct check CHECKS[] = {
     {"for_room", for_room},
     {"for_datagrams", for_datagrams},
     {"no_longer", no_longer},
+    {"none_once_closed", none_once_closed},
     {"in_the_parent_of_who_reads", in_the_parent_of_who_reads},
     {"a_wait_is_interrupted", a_wait_is_interrupted},
     {"only_a_wait_lets_it_through", only_a_wait_lets_it_through},

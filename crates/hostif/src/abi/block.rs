@@ -2,7 +2,8 @@
 //! the session. The engine initialises it for an accepted connection, marks it when the
 //! connection has failed, writes the pending error of one that lives on, says when it is
 //! to hear what was read and what it signals to the owner, and reads nothing of it but the
-//! waiters, and how full the send stream is for an owner who wants to hear of room.
+//! waiters, and for an owner whether the socket is closed and, if he wants to hear of room,
+//! how full the send stream is.
 
 mod copied;
 mod half;
@@ -14,7 +15,7 @@ pub use sending::Sending;
 
 use super::{AcceptRecord, Address, RECEIVE_BUFFER, SEND_BUFFER, SocketId};
 use longshore_ring::Shared;
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Waiters that a block can list; more are covered by waking all of the session.
 pub const MAX_WAITERS: usize = 8;
@@ -326,7 +327,7 @@ impl SocketBlock {
     }
 
     /// Raises a signal to its owner by `raise`, and counts it: who waits there does not
-    /// learn of all of them from the kernel.
+    /// learn of all of them from the kernel. A socket that is closed raises none.
     ///
     /// # Errors
     /// What `raise` says.
@@ -337,13 +338,32 @@ impl SocketBlock {
     ) -> Result<(), E> {
         let count = &self.signals[signal as usize];
         count.fetch_add(1, Ordering::AcqRel);
-        let raised = raise();
-        if raised.is_ok() {
+        // As in `close`: one of the two sees the other.
+        fence(Ordering::SeqCst);
+        let raised = if self.flags().contains(BlockFlags::CLOSED) {
+            None
+        } else {
+            Some(raise())
+        };
+        if matches!(raised, Some(Ok(()))) {
             count.fetch_add(1, Ordering::AcqRel);
         } else {
             count.fetch_sub(1, Ordering::AcqRel);
         }
-        raised
+        raised.unwrap_or(Ok(()))
+    }
+
+    /// No process has it any more. Once [`SocketBlock::is_raising`] says no after this, none
+    /// of its signals comes any more.
+    pub fn close(&self) {
+        self.set_flags(BlockFlags::CLOSED);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Whether a signal to its owner is just being raised.
+    pub fn is_raising(&self) -> bool {
+        let is_odd = |count: &AtomicU16| count.load(Ordering::Acquire) & 1 == 1;
+        self.signals.iter().any(is_odd)
     }
 
     /// How often its owner was signalled.
@@ -521,6 +541,24 @@ mod tests {
         assert!(!b.raised(signal).is_after(&during.unwrap_err()));
         let other = b.raised(OwnersSignal::Urgent);
         assert_eq!(other, Raised::default());
+    }
+
+    #[test]
+    fn a_socket_that_is_closed_raises_nothing() {
+        let b = block();
+        let signal = OwnersSignal::Ready;
+        let raised = b.raise(signal, || {
+            // While one is under way, whoever closes it waits.
+            b.close();
+            assert!(b.is_raising());
+            Ok::<(), ()>(())
+        });
+        assert_eq!(raised, Ok(()));
+        assert!(!b.is_raising());
+        let before = b.raised(signal);
+        let again = b.raise(signal, || -> Result<(), ()> { panic!("it is closed") });
+        assert_eq!((again, b.raised(signal)), (Ok(()), before));
+        assert!(!b.is_raising());
     }
 
     #[test]
