@@ -49,6 +49,10 @@ const PORTS: u32 = 1000 << 16 | 80;
 const BEGIN_US: u64 = 3_600_000_000;
 /// From one turn to the next.
 const STEP_US: u64 = 100;
+/// From one look over the sessions to the next, and more.
+const MAINTENANCE_US: u64 = 1_100_000;
+/// Sockets of each session that asks for nothing.
+const IDLE_SOCKETS: usize = 60;
 const US: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const US6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
@@ -573,7 +577,7 @@ fn whole(waiting: bool, payload: usize, unread: bool) -> Box<Whole> {
     whole_of(Version::V4, waiting, payload, unread)
 }
 
-/// The same beside so many sessions that ask for nothing.
+/// The same beside so many sessions that ask for nothing, though they have sockets.
 fn whole_beside(idle: usize, waiting: bool) -> Box<Whole> {
     whole_of_many(idle, Version::V4, waiting, FULL, true)
 }
@@ -632,7 +636,15 @@ fn whole_of_many(
         host.bind(listener, local.parse().expect("an address"))
             .expect("bound");
         assert_eq!(host.listen(listener), 0);
-        let idle: Vec<Host> = (0..idle).map(|_| Host::new(&path)).collect();
+        let idle: Vec<Host> = (0..idle)
+            .map(|_| {
+                let mut host = Host::new(&path);
+                for _ in 0..IDLE_SOCKETS {
+                    host.open(SocketKind::Datagram);
+                }
+                host
+            })
+            .collect();
         (host, listener, idle)
     });
     while !program.is_finished() {
@@ -766,6 +778,29 @@ fn whole_turn(mut whole: Box<Whole>) -> Box<Whole> {
     whole
 }
 
+/// An engine whose next turn looks over its sessions.
+fn due(mut whole: Box<Whole>) -> Box<Whole> {
+    // What it is for the first time, it does now.
+    for _ in 0..4 {
+        whole.at_us += MAINTENANCE_US;
+        whole.engine.turn_of(whole.at_us).expect("a turn");
+    }
+    whole.at_us += MAINTENANCE_US;
+    whole
+}
+
+// A turn in which nothing was asked and the sessions are looked over: those that have done
+// something of late.
+#[library_benchmark]
+#[bench::nothing(due(whole(false, FULL, true)))]
+#[bench::nothing_beside_a_thousand_sessions(due(whole_beside(1_000, false)))]
+fn maintenance(mut whole: Box<Whole>) -> Box<Whole> {
+    let at_us = whole.at_us;
+    let _ = black_box(whole.engine.turn_of(at_us));
+    black_box((&whole.host, &whole.wire));
+    whole
+}
+
 library_benchmark_group!(
     name = parts,
     benchmarks = [
@@ -784,6 +819,7 @@ library_benchmark_group!(
         stream_place,
         frame_to_stream,
         whole_turn,
+        maintenance,
         nothing
     ]
 );

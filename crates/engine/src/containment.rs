@@ -34,8 +34,11 @@ impl Engine {
             resume_unwind(panic)
         };
         // Whoever was being looked over may not have been.
-        for (_, s) in self.sessions.iter_mut() {
-            s.wants_care = true;
+        for key in self.stack.sessions.keys() {
+            if let Some(s) = self.sessions.get_mut(key) {
+                s.has_changed = true;
+            }
+            self.look_over_now(key);
         }
         self.stack.notices.push(Notice::Panic { session });
         self.end_session(session);

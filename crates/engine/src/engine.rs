@@ -13,6 +13,7 @@ use crate::control::{ControlError, ControlServer};
 use crate::intake::{Intake, Which};
 use crate::kernel::Kernel;
 use crate::listeners::Listeners;
+use crate::maintenance::Maintenance;
 use crate::receive_policy::ReceivePolicy;
 use crate::session::Sessions;
 use crate::sleep::Sleeper;
@@ -119,10 +120,7 @@ pub struct Engine {
     pub(crate) receiver: Receiver,
     pub(crate) lifetime: Lifetime,
     pub(crate) about: About,
-    /// When sessions are looked over again.
-    pub(crate) maintenance_at: Instant,
-    /// Some that are parked want to be looked after then.
-    pub(crate) parked_want_maintenance: bool,
+    pub(crate) maintenance: Maintenance,
     /// What crossed in sessions that have ended.
     pub(crate) past_meter: longshore_hostif::Meter,
 }
@@ -233,8 +231,7 @@ impl Engine {
                 sandbox: String::new(),
                 may_be_held_up,
             },
-            maintenance_at: now,
-            parked_want_maintenance: false,
+            maintenance: Maintenance::new(now),
             past_meter: longshore_hostif::Meter::default(),
         })
     }
@@ -330,7 +327,7 @@ impl Engine {
             worked |= self.receive()?;
         }
         worked |= self.stack.handle_timeouts();
-        if self.maintenance_at <= now {
+        if self.maintenance.at <= now {
             self.maintain();
         }
         self.stack.relieve_memory_pressure();

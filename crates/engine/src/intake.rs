@@ -320,10 +320,13 @@ impl Engine {
     }
 
     /// Takes all that a process published before it died or became another program,
-    /// however much that is. Answers that find no room have nobody to read them.
-    pub(crate) fn take_last(&mut self, session: u32, channel: u16) {
-        self.intake.share.left = RING as u32 + 1;
+    /// however much that is; says how many requests. Answers that find no room have nobody to
+    /// read them.
+    pub(crate) fn take_last(&mut self, session: u32, channel: u16) -> u32 {
+        let most = RING as u32 + 1;
+        self.intake.share.left = most;
         self.take_some(From { session, channel }, RING as u32, 0);
+        most - self.intake.share.left
     }
 
     /// Takes at most `most` requests of one channel, while there is room for `room`

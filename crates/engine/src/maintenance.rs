@@ -1,5 +1,10 @@
 //! Maintenance: noticing that sessions and processes are gone, ending sessions, and
 //! ending the engine.
+//!
+//! Owns [`Maintenance`]: which sessions are looked over, and when. Those are the sessions
+//! that are polled and those that have said that something is to be seen to; the others cost
+//! nothing, however many there are. The loop calls [`Engine::maintain`], which looks over a
+//! few in each turn until it is through.
 
 use crate::engine::Engine;
 use crate::session::Session;
@@ -16,13 +21,41 @@ const MAINTENANCE_INTERVAL: u64 = 1_000_000;
 const SOON: u64 = 100_000;
 /// How often the sockets of a session that is about to end are looked at, in microseconds.
 const DRAINING_INTERVAL: u64 = 1_000_000;
+/// Sessions that are looked over in one turn.
+const LOOKED_OVER: usize = 16;
 /// Ends of processes that are seen to before an address counts as in use.
 const DEATHS_FOR_A_BIND: usize = 64;
+/// Requests that are taken from processes that have ended before the ends of others wait.
+const REQUESTS_OF_THE_DEAD: u32 = 256;
 /// Sessions that are considered for being parked in one turn.
 const CONSIDERED: usize = 2;
 /// How long a session whose programs are gone may go on delivering, in
 /// microseconds.
 const DELIVERY_TIME: u64 = 60_000_000;
+
+/// Which sessions are looked over, and when.
+#[derive(Debug)]
+pub(crate) struct Maintenance {
+    /// When it goes on.
+    pub(crate) at: Instant,
+    /// Sessions that are looked over next time though they may be parked, each once.
+    listed: Vec<u32>,
+    /// Those that are still to be looked over this time.
+    rest: Vec<u32>,
+    /// When the first of those that were wants to be looked over again.
+    next: Instant,
+}
+
+impl Maintenance {
+    pub(crate) const fn new(now: Instant) -> Self {
+        Self {
+            at: now,
+            listed: Vec::new(),
+            rest: Vec::new(),
+            next: Instant::NEVER,
+        }
+    }
+}
 
 impl Engine {
     /// A session, and its sockets in the stack.
@@ -44,24 +77,30 @@ impl Engine {
         }
     }
 
-    /// Sees to the ends of so many processes at most, of those that the kernel tells of.
+    /// Sees to the ends of so many processes at most, of those that the kernel tells of, and
+    /// of fewer if they have left much to be done: it tells of the others again.
     pub(crate) fn take_deaths(&mut self, most: usize) {
+        let mut left = REQUESTS_OF_THE_DEAD;
         for (session, channel) in self.sleeper.deaths(most) {
-            self.process_died(session, channel);
+            left = left.saturating_sub(self.process_died(session, channel));
+            if left == 0 {
+                break;
+            }
         }
     }
 
-    pub(crate) fn process_died(&mut self, session: u32, channel: u16) {
+    /// A process has ended; how many requests it has left.
+    pub(crate) fn process_died(&mut self, session: u32, channel: u16) -> u32 {
         // What it published before it died still counts.
         self.take_requests_in(session);
-        self.take_last(session, channel);
+        let taken = self.take_last(session, channel);
         if let Some(s) = self.sessions.get(session)
             && let Some(fd) = s.processes.pidfd(channel)
         {
             self.sleeper.unwatch(fd);
         }
         let Some((s, half)) = self.session_mut(session) else {
-            return;
+            return taken;
         };
         let serial = s.serial;
         if let Some(held) = s.take_dead(half, channel) {
@@ -73,7 +112,8 @@ impl Engine {
                 aborts: false,
             });
         }
-        self.maintenance_at = self.stack.now();
+        self.look_over_now(session);
+        taken
     }
 
     /// Looks for processes that have ended, before the kernel's word of it is come upon
@@ -88,14 +128,15 @@ impl Engine {
         }
         self.take_deaths(DEATHS_FOR_A_BIND);
         // Those that nobody watches, and children that ended before they were known.
-        self.maintain();
+        self.look_over(session);
     }
 
     /// Whether `maintain` has anything to wait for.
     pub(crate) fn needs_maintenance(&self) -> bool {
         self.lifetime.draining
             || self.stack.has_fragments()
-            || self.parked_want_maintenance
+            || !self.maintenance.rest.is_empty()
+            || !self.maintenance.listed.is_empty()
             || self
                 .stack
                 .sessions
@@ -106,12 +147,7 @@ impl Engine {
     /// Whether a session is to be looked after from time to time, whatever is asked or done.
     fn wants_maintenance(&self, key: u32, host: &AdapterSession) -> bool {
         let session = self.sessions.get(key);
-        session.is_some_and(|s| {
-            !s.is_in_use()
-                || s.may_have_reservations()
-                || s.reclaim.is_wanted(host)
-                || host.has_files()
-        })
+        session.is_some_and(|s| s.wants_care() || s.reclaim.is_wanted(host) || host.has_files())
     }
 
     /// Parks sessions that are idle, if more are polled than a few.
@@ -131,72 +167,130 @@ impl Engine {
         // Nobody rings for a reservation.
         let may_be = session.is_some_and(|s| s.is_in_use() && !s.may_have_reservations());
         if may_be && self.stack.sessions.park(key) {
-            let half = self.stack.sessions.get(key);
-            let wants = half.is_some_and(|half| self.wants_maintenance(key, &half.host));
-            self.parked_want_maintenance |= wants;
+            self.list_if_wanted(key);
         }
     }
 
     /// Something has changed that is to be looked after, but not at once.
     pub(crate) fn maintain_soon(&mut self) {
-        self.maintenance_at = self.maintenance_at.min(Instant(self.stack.now().0 + SOON));
+        let soon = self.stack.now().after_us(SOON);
+        self.maintenance.at = self.maintenance.at.min(soon);
     }
 
-    /// Ends sessions that nobody uses any more.
+    /// Something has changed in a session that is to be looked after at once.
+    pub(crate) fn look_over_now(&mut self, session: u32) {
+        self.list(session);
+        self.maintenance.at = self.stack.now();
+    }
+
+    /// A session is looked over next time.
+    fn list(&mut self, key: u32) {
+        if let Some(s) = self.sessions.get_mut(key)
+            && !std::mem::replace(&mut s.is_listed, true)
+        {
+            self.maintenance.listed.push(key);
+        }
+    }
+
+    fn list_if_wanted(&mut self, key: u32) {
+        let half = self.stack.sessions.get(key);
+        if half.is_some_and(|half| self.wants_maintenance(key, &half.host)) {
+            self.list(key);
+        }
+    }
+
+    /// Looks over some of the sessions that it is time for, and ends those that nobody uses
+    /// any more; goes on with the others in the next turn.
     pub(crate) fn maintain(&mut self) {
-        self.maintenance_at = Instant(self.stack.now().0 + MAINTENANCE_INTERVAL);
-        self.stack.expire_fragments();
-        let wanting = self.sessions.iter_mut();
-        let wanting: Vec<u32> = wanting
-            .filter_map(|(key, s)| s.takes_care().then_some(key))
-            .collect();
-        for key in wanting {
-            let gone: Vec<u16> = match self.sessions.get(key) {
-                Some(s) => s.processes.ended_unwatched(),
-                None => continue,
+        if self.maintenance.rest.is_empty() {
+            self.stack.expire_fragments();
+            self.maintenance.next = self.stack.now().after_us(MAINTENANCE_INTERVAL);
+            self.choose_sessions();
+        }
+        for _ in 0..LOOKED_OVER {
+            let Some(key) = self.maintenance.rest.pop() else {
+                break;
             };
-            for channel in gone {
-                self.process_died(key, channel);
-            }
-            let now = self.stack.now();
-            let Some((s, half)) = self.session_mut(key) else {
-                continue;
-            };
-            let held = s.processes.drop_stale_reservations(now.0);
-            let lost = s.lost_in_transit(half, now);
-            let (unused, serial) = (!s.is_in_use(), s.serial);
-            for key in lost {
-                self.stack.close_unheld(key);
-            }
-            if !held.is_empty() {
-                self.tear_down(Teardown {
-                    session: key,
-                    serial,
-                    channel: None,
-                    held,
-                    aborts: false,
-                });
-            }
-            if unused {
-                self.wind_up(key);
+            let next = self.look_over(key);
+            self.maintenance.next = self.maintenance.next.min(next);
+        }
+        if self.maintenance.rest.is_empty() {
+            self.maintenance.at = self.maintenance.next;
+        }
+    }
+
+    /// Those that are polled, and those that have asked for it.
+    fn choose_sessions(&mut self) {
+        let mut all = std::mem::take(&mut self.maintenance.rest);
+        let polled = self.stack.sessions.polled().iter().copied();
+        let is_listed = |key| self.sessions.get(key).is_some_and(|s| s.is_listed);
+        all.extend(polled.filter(|key| !is_listed(*key)));
+        for key in self.maintenance.listed.drain(..) {
+            if let Some(s) = self.sessions.get_mut(key) {
+                s.is_listed = false;
+                all.push(key);
             }
         }
-        let changes = |s: &Session| !s.is_in_use() || s.processes.is_forking();
-        if self.sessions.iter().any(|(_, s)| changes(s)) {
-            self.maintenance_at = Instant(self.stack.now().0 + SOON);
+        self.maintenance.rest = all;
+    }
+
+    /// Looks a session over; says when it wants to be looked over again at the latest.
+    fn look_over(&mut self, key: u32) -> Instant {
+        if self.sessions.get_mut(key).is_some_and(Session::takes_care) {
+            self.take_care(key);
         }
         let now = self.stack.now();
-        for (_, half) in self.stack.sessions.iter_mut() {
-            for file in half.host.look_at_files(now.0) {
-                self.attach.disposal.take(file);
-            }
+        let (Some(s), Some(host)) = (
+            self.sessions.get_mut(key),
+            self.stack.sessions.host_unshown_mut(key),
+        ) else {
+            return Instant::NEVER;
+        };
+        for file in host.look_at_files(now.0) {
+            self.attach.disposal.take(file);
         }
-        if let Some(at) = self.reclaim_memory() {
-            self.maintenance_at = self.maintenance_at.min(at);
+        let reclaims_at = s.reclaim.go_on(host, now).unwrap_or(Instant::NEVER);
+        let is_changing = !s.is_in_use() || s.processes.is_forking();
+        self.list_if_wanted(key);
+        if is_changing {
+            reclaims_at.min(now.after_us(SOON))
+        } else {
+            reclaims_at
         }
-        let wants = |key, half: &Half| half.is_parked && self.wants_maintenance(key, &half.host);
-        let mut all = self.stack.sessions.iter();
-        self.parked_want_maintenance = all.any(|(key, half)| wants(key, half));
+    }
+
+    /// Sees to what has changed in a session: processes that have ended, reservations that
+    /// nobody has come for, sockets that were lost on their way, nobody who uses it.
+    fn take_care(&mut self, key: u32) {
+        let gone: Vec<u16> = match self.sessions.get(key) {
+            Some(s) => s.processes.ended_unwatched(),
+            None => return,
+        };
+        for channel in gone {
+            self.process_died(key, channel);
+        }
+        let now = self.stack.now();
+        let Some((s, half)) = self.session_mut(key) else {
+            return;
+        };
+        let held = s.processes.drop_stale_reservations(now.0);
+        let lost = s.lost_in_transit(half, now);
+        let (unused, serial) = (!s.is_in_use(), s.serial);
+        for key in lost {
+            self.stack.close_unheld(key);
+        }
+        if !held.is_empty() {
+            self.tear_down(Teardown {
+                session: key,
+                serial,
+                channel: None,
+                held,
+                aborts: false,
+            });
+        }
+        if unused {
+            self.wind_up(key);
+        }
     }
 
     /// A session without processes: its sockets are closed, and it ends when
@@ -261,7 +355,7 @@ impl Engine {
         for pidfd in s.take_all(half) {
             self.sleeper.unwatch(pidfd.as_fd());
         }
-        self.maintenance_at = now;
+        self.look_over_now(session);
     }
 
     /// Whether there is nothing left to serve. Asked each turn: sockets are only looked at

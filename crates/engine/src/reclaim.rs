@@ -5,7 +5,6 @@
 //! wanted for [`LOOKS`] looks are not. Owns [`Reclaim`], which each session has; called by
 //! the engine's maintenance, never for a packet, and it does a bounded part at a time.
 
-use crate::engine::Engine;
 use longshore_hostif::adapter::AdapterSession;
 use longshore_tcp::Instant;
 
@@ -42,7 +41,7 @@ impl Reclaim {
     }
 
     /// Looks, or does a part of the work; says when to come again.
-    fn go_on(&mut self, host: &mut AdapterSession, now: Instant) -> Option<Instant> {
+    pub(crate) fn go_on(&mut self, host: &mut AdapterSession, now: Instant) -> Option<Instant> {
         if !self.is_wanted(host) {
             *self = Self {
                 refused: self.refused,
@@ -96,19 +95,5 @@ impl Reclaim {
                 false
             }
         }
-    }
-}
-
-impl Engine {
-    /// Does what is due of it for all sessions; says when it is to be called again at the
-    /// latest.
-    pub(crate) fn reclaim_memory(&mut self) -> Option<Instant> {
-        let now = self.stack.now();
-        let halves = self.stack.sessions.iter_mut();
-        let due = halves.filter_map(|(key, half)| {
-            let session = self.sessions.get_mut(key)?;
-            session.reclaim.go_on(&mut half.host, now)
-        });
-        due.min()
     }
 }

@@ -371,7 +371,7 @@ impl Engine {
     /// How long there is nothing to do, by the clock.
     fn next_deadline(&self) -> Option<Duration> {
         let now = self.clock.now();
-        let maintenance = Some(self.maintenance_at).filter(|_| self.needs_maintenance());
+        let maintenance = Some(self.maintenance.at).filter(|_| self.needs_maintenance());
         [
             self.stack.next_timeout(),
             Some(self.intake.stalled_until).filter(|at| *at != Instant::NEVER),

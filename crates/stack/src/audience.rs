@@ -5,7 +5,8 @@
 //! connection and process. So only those are told that have accepted before, and the others
 //! when a connection was left waiting for [`PATIENCE_US`], as those may be busy. If there is
 //! but one of them, the connection itself is its from the beginning, and it need not ask for
-//! that.
+//! that. Where many are to be told, some are in each turn, and those that sleep are woken when
+//! all were: others wait for no more than that.
 //!
 //! Each listener owns an [`Audience`]; `connection` asks it whom to tell, `passive` whose a
 //! connection is, and `requests` says who has accepted.
@@ -20,6 +21,9 @@ const PATIENCE_US: u64 = 2_000;
 /// not fetched: it is at once.
 const FETCH_US: u64 = 100;
 
+/// So many are told at once, and of more as many in each turn.
+const AT_ONCE: usize = 32;
+
 /// Who has accepted of those that have a listener, and what was told to whom.
 #[derive(Debug)]
 pub(crate) struct Audience {
@@ -33,6 +37,10 @@ pub(crate) struct Audience {
     fetches: bool,
     /// A process that connections were given to has the listener no longer.
     lost: bool,
+    /// Those of many that are still to be told.
+    rest: Vec<u16>,
+    /// Those to be told when they were, as another connection has come meanwhile.
+    again: Vec<u16>,
 }
 
 impl Audience {
@@ -44,6 +52,8 @@ impl Audience {
             tell_all_at: Instant::NEVER,
             fetches: false,
             lost: false,
+            rest: Vec::new(),
+            again: Vec::new(),
         }
     }
 
@@ -101,18 +111,31 @@ impl Audience {
         self.lost
     }
 
-    /// Who of `all` is to be told now that the listener's stream reaches to `edge`.
+    /// Who of `all` is to be told at once now that the listener's stream reaches to `edge`. Of
+    /// many, nobody is: [`take_some`](Self::take_some) has them.
     pub(crate) fn take_untold<'a>(
         &'a mut self,
         all: &'a Subscribers,
         edge: u64,
         now: Instant,
     ) -> Option<&'a Subscribers> {
+        let tells_all = self.note_edge(all, edge, now)?;
+        let whom = if tells_all { all } else { &self.acceptors };
+        if whom.len() > AT_ONCE {
+            let many = whom.iter().collect();
+            self.tell_many(many);
+            return None;
+        }
+        Some(if tells_all { all } else { &self.acceptors })
+    }
+
+    /// Whether all are to be told, or those that have accepted; nobody, if they were.
+    fn note_edge(&mut self, all: &Subscribers, edge: u64, now: Instant) -> Option<bool> {
         if self.acceptors.is_empty() || self.tell_all_at <= now {
             self.tell_all_at = Instant::NEVER;
             let is_untold = edge > self.told_all;
             (self.told, self.told_all) = (edge, edge);
-            return is_untold.then_some(all);
+            return is_untold.then_some(true);
         }
         if edge <= self.told {
             return None;
@@ -121,7 +144,31 @@ impl Audience {
         if self.tell_all_at.is_never() && all.single().is_none() {
             self.tell_all_at = now.after_us(PATIENCE_US);
         }
-        Some(&self.acceptors)
+        Some(false)
+    }
+
+    fn tell_many(&mut self, many: Vec<u16>) {
+        if self.rest.is_empty() {
+            self.rest = many;
+        } else if self.again.len() < many.len() {
+            self.again = many;
+        }
+    }
+
+    /// Whether some of many are still to be told.
+    pub(crate) fn tells_many(&self) -> bool {
+        !self.rest.is_empty()
+    }
+
+    /// Some of many that are to be told in this turn, and whether they are the last: then
+    /// those that sleep are to be woken.
+    pub(crate) fn take_some(&mut self) -> (Vec<u16>, bool) {
+        let some = self.rest.split_off(self.rest.len().saturating_sub(AT_ONCE));
+        let are_last = self.rest.is_empty();
+        if are_last {
+            std::mem::swap(&mut self.rest, &mut self.again);
+        }
+        (some, are_last)
     }
 
     /// When there is something to be told though nothing happens.
@@ -202,6 +249,30 @@ mod tests {
         audience.forget(2, true, Instant(30));
         assert!(audience.has_lost_one());
         assert_eq!(told(&mut audience, &all, 64, 30), [1, 3]);
+    }
+
+    #[test]
+    fn of_many_some_are_told_in_a_turn_and_each_of_the_last_connection() {
+        let (mut audience, mut all) = (Audience::new(), Subscribers::NONE);
+        let many = 8 * AT_ONCE as u16;
+        (0..many).for_each(|channel| all.add(channel));
+        assert_eq!(told(&mut audience, &all, 64, 10), [0; 0]);
+        let (mut heard, mut rounds) = (std::collections::BTreeMap::new(), 0);
+        let (mut turns, mut edge) = (0, 64);
+        while audience.tells_many() {
+            let (some, are_last) = audience.take_some();
+            assert!(some.len() <= AT_ONCE);
+            heard.extend(some.into_iter().map(|channel| (channel, edge)));
+            rounds += u32::from(are_last);
+            turns += 1;
+            if turns == 3 {
+                edge = 128;
+                assert_eq!(told(&mut audience, &all, edge, 20), [0; 0]);
+            }
+        }
+        assert_eq!((turns, rounds), (16, 2));
+        assert_eq!(heard.len(), usize::from(many));
+        assert!(heard.values().all(|edge| *edge == 128));
     }
 
     #[test]

@@ -84,25 +84,25 @@ impl Stack {
         holds(do_end, NONE, "no timer ends a TIME-WAIT")
     }
 
-    /// Whether each half-open connection is found, and is one of its listener's.
+    /// Whether each half-open connection is found, and its listener there unless it is given up.
     fn check_half_open(&self) -> Result<(), Violation> {
-        let mut of_listeners = 0;
-        for (_, socket) in self.sockets.iter() {
-            if let Kind::Listener(l) = &socket.kind {
-                of_listeners += l.half_open.len();
-            }
-        }
-        let is_right = of_listeners == self.half_open.len();
-        holds(is_right, NONE, "a half-open connection has no listener")?;
         for (key, half) in self.half_open.iter() {
+            let listener = self.half_open.listener_of(half);
+            let name = listener.unwrap_or(NONE);
             let is_found = self.demux.peek(&half.flow) == Some(Found::HalfOpen(key));
-            holds(
-                is_found,
-                half.listener,
-                "a half-open connection is not found",
-            )?;
+            holds(is_found, name, "a half-open connection is not found")?;
+            let listens = |key| {
+                let socket = self.sockets.get(key);
+                socket.is_some_and(|s| matches!(s.kind, Kind::Listener(_)))
+            };
+            let is_right = listener.map_or_else(|| self.half_open.are_given_up(), listens);
+            holds(is_right, name, "a half-open connection has no listener")?;
             let ends = half.alarm.is_sound() && !half.record.retransmit_at().is_never();
-            holds(ends, half.listener, "no timer ends a half-open connection")?;
+            holds(
+                ends || listener.is_none(),
+                name,
+                "no timer ends a half-open connection",
+            )?;
         }
         Ok(())
     }
@@ -142,12 +142,17 @@ impl Stack {
                 holds(is_other, key, "its other end is none")
             }
             Kind::Listener(l) => {
-                for child in &l.half_open {
+                let half_open = self.half_open.in_queue(l.half_open);
+                for child in half_open {
                     let child = self.half_open.get(*child);
-                    let is_its = child.is_some_and(|half| half.listener == key);
-                    holds(is_its, key, "a half-open connection is not its own")?;
+                    let its = child.and_then(|half| self.half_open.listener_of(half));
+                    holds(
+                        its == Some(key),
+                        key,
+                        "a half-open connection is not its own",
+                    )?;
                 }
-                let is_counted = l.listener.half_open() as usize == l.half_open.len();
+                let is_counted = l.listener.half_open() as usize == half_open.len();
                 holds(is_counted, key, "it miscounts its half-open connections")?;
                 let is_counted = l.listener.waiting() as usize == l.queue.len();
                 holds(is_counted, key, "it miscounts those that wait for accept")?;

@@ -328,7 +328,39 @@ impl Stack {
             to_host.descriptors += 1;
             to_host.payload(placed.pieces.into(), placed.bytes);
         }
+        if l.audience.tells_many() {
+            self.tell_some(key);
+        }
         self.sockets.arm(key);
+    }
+
+    /// Tells some of the many processes that have a listener of its connections. The others
+    /// have their turn.
+    #[cold]
+    fn tell_some(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let (id, edges) = (socket.id, socket.edges());
+        let Some(s) = self.sessions.get_mut(socket.session) else {
+            return;
+        };
+        socket.place_short(&mut s.host, None);
+        let Kind::Listener(l) = &mut socket.kind else {
+            return;
+        };
+        let (some, are_last) = l.audience.take_some();
+        // Some may have it no longer.
+        for channel in some.into_iter().filter(|c| socket.subscribers.contains(*c)) {
+            socket.meter.to_host.descriptors += 1;
+            s.host.put_edges(channel, id, edges);
+        }
+        if are_last {
+            s.host.note_edges(id, &edges);
+        }
+        if l.audience.tells_many() {
+            self.sockets.touch(key);
+        }
     }
 
     /// The wheel has named a socket.

@@ -42,13 +42,12 @@ impl Stack {
         for key in &keys {
             // Its state may be what the panic is about.
             let _ = catch_unwind(AssertUnwindSafe(|| self.reset_peer(*key)));
-            let _ = catch_unwind(AssertUnwindSafe(|| self.reset_half_open(*key)));
+            self.give_up_half_open(*key);
         }
         let removed: Vec<Socket> = keys
             .iter()
             .filter_map(|k| self.sockets.remove(*k))
             .collect();
-        self.part_with_half_open();
         self.sessions.condemn(session);
         self.remake_derived();
         self.reset_other_ends(&keys);

@@ -4,7 +4,9 @@
 //! fills a queue of these. A block and a socket are made when the handshake is complete.
 //! `passive` adds one for a SYN that a listener accepts; `tcp_input` and `input` bring
 //! segments and errors of them, [`handle_timeouts`](Stack::handle_timeouts) their timers. A
-//! listener has the keys of its own; its session's programs do not know of them.
+//! listener has the key of its queue; its session's programs do not know of them. The queue
+//! of a listener that is over is given up, and its connections are reset some in each turn
+//! ([`settle`](Stack::settle)): there may be thousands.
 
 use crate::Stack;
 use crate::account::SocketShare;
@@ -19,23 +21,38 @@ use crate::timers::{Alarm, Wheel};
 use longshore_tcp::{DropReason, IcmpError, Instant, Segment, State, Tcb};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpFlags;
+use std::collections::VecDeque;
 
 /// A half-open connection.
 #[derive(Debug)]
 pub(crate) struct HalfOpen {
     pub(crate) record: longshore_tcp::HalfOpen,
     pub(crate) flow: Flow,
-    pub(crate) listener: u32,
-    /// Where the listener's list has it.
+    /// The queue that it is in, and where.
+    queue: u32,
     place: u32,
     /// Counts it among the sockets of its user.
     share: Option<SocketShare>,
     pub(crate) alarm: Alarm,
 }
 
+/// Half-open connections that are reset in one turn once their listener is over.
+const RESETS_A_TURN: usize = 64;
+
+/// The half-open connections of one listener.
+#[derive(Debug)]
+struct Queue {
+    /// None once it is over, and they are to be reset.
+    listener: Option<u32>,
+    keys: Vec<u32>,
+}
+
 /// All half-open connections, with their deadlines.
 pub(crate) struct HalfOpens {
     slab: Slab<HalfOpen>,
+    queues: Slab<Queue>,
+    /// Queues whose listeners are over.
+    given_up: VecDeque<u32>,
     wheel: Wheel<u32>,
     /// Those whose deadlines are being looked at; kept for its memory.
     due: Vec<u32>,
@@ -46,9 +63,77 @@ impl HalfOpens {
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             slab: Slab::new(),
+            queues: Slab::new(),
+            given_up: VecDeque::new(),
             wheel: Wheel::new(now),
             due: Vec::new(),
         }
+    }
+
+    /// An empty queue for this listener; its key.
+    pub(crate) fn begin_queue(&mut self, listener: u32) -> u32 {
+        let keys = Vec::new();
+        self.queues.insert(Queue {
+            listener: Some(listener),
+            keys,
+        })
+    }
+
+    /// The connections in a queue.
+    pub(crate) fn in_queue(&self, queue: u32) -> &[u32] {
+        self.queues.get(queue).map_or(&[], |queue| &queue.keys)
+    }
+
+    /// The listener of a half-open connection, unless it is over.
+    pub(crate) fn listener_of(&self, half: &HalfOpen) -> Option<u32> {
+        self.queues.get(half.queue)?.listener
+    }
+
+    /// Whether the listener of a half-open connection is over.
+    pub(crate) fn is_given_up(&self, key: u32) -> bool {
+        let half = self.slab.get(key);
+        half.is_some_and(|half| self.listener_of(half).is_none())
+    }
+
+    /// Whether some are to be reset as their listeners are over.
+    #[inline]
+    pub(crate) fn are_given_up(&self) -> bool {
+        !self.given_up.is_empty()
+    }
+
+    /// The listener of a queue is over.
+    fn give_up(&mut self, queue: u32) {
+        if let Some(q) = self.queues.get_mut(queue)
+            && q.listener.take().is_some()
+        {
+            self.given_up.push_back(queue);
+        }
+    }
+
+    /// One of those that are to be reset.
+    fn next_given_up(&mut self) -> Option<u32> {
+        while let Some(queue) = self.given_up.front().copied() {
+            // From the end, where none has to move up.
+            if let Some(last) = self.queues.get(queue).and_then(|q| q.keys.last()) {
+                return Some(*last);
+            }
+            self.queues.remove(queue);
+            self.given_up.pop_front();
+        }
+        None
+    }
+
+    /// Takes one out, of the table and of its queue.
+    fn remove(&mut self, key: u32) -> Option<HalfOpen> {
+        let half = self.slab.remove(key)?;
+        let keys = &mut self.queues.get_mut(half.queue)?.keys;
+        keys.swap_remove(half.place as usize);
+        if let Some(moved) = keys.get(half.place as usize)
+            && let Some(moved) = self.slab.get_mut(*moved)
+        {
+            moved.place = half.place;
+        }
+        Some(half)
     }
 
     pub(crate) fn get(&self, key: u32) -> Option<&HalfOpen> {
@@ -77,12 +162,16 @@ impl HalfOpens {
 
     /// Adds one. The wheel stands still while there is none, and what it then still names
     /// is gone.
-    fn insert(&mut self, half: HalfOpen, now: Instant) -> u32 {
+    fn insert(&mut self, half: HalfOpen, now: Instant) -> Option<u32> {
         if self.is_empty() {
             self.wheel.advance(now, &mut self.due);
             self.due.clear();
         }
-        self.slab.insert(half)
+        let keys = &mut self.queues.get_mut(half.queue)?.keys;
+        let place = keys.len() as u32;
+        let key = self.slab.insert(HalfOpen { place, ..half });
+        keys.push(key);
+        Some(key)
     }
 
     /// What was done for a connection has left it so, with this deadline.
@@ -136,13 +225,14 @@ impl Stack {
         let half = HalfOpen {
             record,
             flow,
-            listener,
-            place: l.half_open.len() as u32,
+            queue: l.half_open,
+            place: 0,
             share,
             alarm: Alarm::OFF,
         };
-        let key = self.half_open.insert(half, self.now);
-        l.half_open.push(key);
+        let Some(key) = self.half_open.insert(half, self.now) else {
+            return;
+        };
         l.listener.on_half_open();
         self.half_open.keep(key, record, deadline);
         self.demux.insert_half_open(flow, key);
@@ -164,10 +254,10 @@ impl Stack {
         };
         let disposition = tcb.on_segment(segment, now);
         if tcb.state().is_synchronized() {
-            let Some(half) = self.take_half_open(key) else {
+            let Some((half, Some(listener))) = self.take_half_open(key) else {
                 return Response::Nothing;
             };
-            let (listener, share) = (half.listener, half.share);
+            let share = half.share;
             let made = self.enter_connection(listener, options, sides, share, tcb);
             return self.handshake_done(made, &disposition, payload);
         }
@@ -216,24 +306,42 @@ impl Stack {
         any
     }
 
-    /// A listener is over, or listens no longer: half-open connections of it are reset, as
-    /// far as resets may be sent to who has not proved its address.
-    pub(crate) fn reset_half_open(&mut self, listener: u32) {
-        let Some(Kind::Listener(l)) = self.sockets.get_mut(listener).map(|s| &mut s.kind) else {
-            return;
-        };
-        // From the end, where none has to move up.
-        let keys: Vec<u32> = l.half_open.iter().rev().copied().collect();
-        for key in keys {
+    /// A listener is over: its half-open connections are reset, as far as resets may be sent
+    /// to who has not proved its address.
+    pub(crate) fn give_up_half_open(&mut self, listener: u32) {
+        if let Some(Kind::Listener(l)) = self.sockets.get(listener).map(|s| &s.kind) {
+            self.half_open.give_up(l.half_open);
+        }
+    }
+
+    /// A listener listens no longer, and may do so again.
+    pub(crate) fn renew_half_open(&mut self, listener: u32) {
+        self.give_up_half_open(listener);
+        if let Some(Kind::Listener(l)) = self.sockets.get_mut(listener).map(|s| &mut s.kind) {
+            l.half_open = self.half_open.begin_queue(listener);
+            l.listener.on_half_open_given_up();
+        }
+    }
+
+    /// Resets some of those whose listeners are over.
+    #[inline(never)]
+    pub(crate) fn reset_some_half_open(&mut self) {
+        for _ in 0..RESETS_A_TURN {
+            let Some(key) = self.half_open.next_given_up() else {
+                break;
+            };
             self.abort_half_open(key);
         }
     }
 
     /// Resets a half-open connection.
     pub(crate) fn abort_half_open(&mut self, key: u32) {
-        let Some((_, (local, remote), mut tcb)) = self.open_again(key) else {
+        let Some(half) = self.half_open.get(key) else {
             return;
         };
+        let (local, remote) = half.flow.sides();
+        // What the listener has set is of no account to a reset.
+        let mut tcb = half.record.open(&longshore_tcp::Config::default());
         tcb.abort();
         if let Some(reset) = tcb.poll_transmit(self.now, 0) {
             let header = reset.header(local.port(), remote.port());
@@ -252,7 +360,8 @@ impl Stack {
         if flags.intersects(TcpFlags::RST | TcpFlags::SYN) || !flags.contains(TcpFlags::ACK) {
             return false;
         }
-        let Some(socket) = self.sockets.get(half.listener) else {
+        let listener = self.half_open.listener_of(half);
+        let Some(socket) = listener.and_then(|key| self.sockets.get(key)) else {
             return true;
         };
         let Kind::Listener(l) = &socket.kind else {
@@ -270,6 +379,7 @@ impl Stack {
         if let Some(reason) = reason {
             self.counters.drop_tcp(reason);
             if resets && reason == DropReason::AcceptQueueFull {
+                self.sessions.at_work = listener.map_or(AtWork::Nobodys, AtWork::Socket);
                 self.abort_half_open(key);
             }
             return true;
@@ -282,8 +392,9 @@ impl Stack {
     /// is work for the listener.
     fn open_again(&mut self, key: u32) -> Option<(Options, Sides, Tcb)> {
         let half = self.half_open.get(key)?;
-        self.sessions.at_work = AtWork::Socket(half.listener);
-        let options = self.sockets.get(half.listener)?.options;
+        let listener = self.half_open.listener_of(half)?;
+        self.sessions.at_work = AtWork::Socket(listener);
+        let options = self.sockets.get(listener)?.options;
         let sides = half.flow.sides();
         let tcb = half.record.open(&options.tcp_to(sides.1));
         Some((options, sides, tcb))
@@ -305,31 +416,17 @@ impl Stack {
         }
     }
 
-    /// A half-open connection is one no longer: its record, which tables and its listener
-    /// do not know any more.
-    fn take_half_open(&mut self, key: u32) -> Option<HalfOpen> {
-        let half = self.half_open.slab.remove(key)?;
+    /// A half-open connection is one no longer: its record, which tables and its queue do not
+    /// know any more, and its listener, unless that is over.
+    pub(crate) fn take_half_open(&mut self, key: u32) -> Option<(HalfOpen, Option<u32>)> {
+        let half = self.half_open.remove(key)?;
         self.demux.remove(&half.flow);
-        let socket = self.sockets.get_mut(half.listener)?;
-        if let Kind::Listener(l) = &mut socket.kind {
+        let listener = self.half_open.listener_of(&half);
+        let socket = listener.and_then(|key| self.sockets.get_mut(key));
+        if let Some(Kind::Listener(l)) = socket.map(|s| &mut s.kind) {
             l.listener.on_half_open_gone();
-            l.half_open.swap_remove(half.place as usize);
-            let moved = l.half_open.get(half.place as usize);
-            if let Some(moved) = moved.and_then(|moved| self.half_open.slab.get_mut(*moved)) {
-                moved.place = half.place;
-            }
         }
-        Some(half)
-    }
-
-    /// Takes out the half-open connections whose listeners were taken out just now.
-    pub(crate) fn part_with_half_open(&mut self) {
-        let is_lost = |half: &HalfOpen| self.sockets.get(half.listener).is_none();
-        let lost = self.half_open.iter().filter(|(_, half)| is_lost(half));
-        let lost: Vec<u32> = lost.map(|(key, _)| key).collect();
-        for key in lost {
-            self.half_open.slab.remove(key);
-        }
+        Some((half, listener))
     }
 
     fn send_all_of(&mut self, options: &Options, (local, remote): Sides, tcb: &mut Tcb) {

@@ -312,7 +312,10 @@ impl Stack {
     #[inline]
     #[must_use]
     pub fn has_work_left(&self) -> bool {
-        self.sockets.have_work_left() || !self.link.own.is_empty() || self.has_late_binds()
+        self.sockets.have_work_left()
+            || self.half_open.are_given_up()
+            || !self.link.own.is_empty()
+            || self.has_late_binds()
     }
 
     /// Takes the packets that were sent to addresses of its own; says how many.

@@ -125,11 +125,6 @@ impl Sessions {
         self.slab.iter()
     }
 
-    /// All of them, to be looked over: what is put to one so is not published.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Session)> {
-        self.slab.iter_mut_with_keys()
-    }
-
     /// The keys of all.
     pub fn keys(&self) -> Vec<u32> {
         self.slab.keys()

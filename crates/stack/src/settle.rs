@@ -26,6 +26,10 @@ impl Stack {
             self.settle_touched();
             self.sessions.at_work = AtWork::Nobodys;
         }
+        if self.half_open.are_given_up() {
+            self.reset_some_half_open();
+            return true;
+        }
         any
     }
 

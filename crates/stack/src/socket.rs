@@ -132,8 +132,8 @@ pub(crate) struct Listening {
     pub(crate) rcv_consumed: u64,
     /// Connections behind the records not yet read, oldest first.
     pub(crate) queue: VecDeque<u32>,
-    /// Half-open connections.
-    pub(crate) half_open: Vec<u32>,
+    /// The queue of its half-open connections.
+    pub(crate) half_open: u32,
     /// Our own sockets that wait for room in the queue.
     pub(crate) line: Vec<u32>,
     pub(crate) audience: Audience,

@@ -75,8 +75,9 @@ impl Stack {
         let all = self.half_open.iter().filter(move |(key, _)| *key >= from);
         all.filter_map(|(key, half)| {
             let (local, peer) = half.flow.sides();
+            let listener = self.half_open.listener_of(half)?;
             let status = HalfOpenStatus {
-                session: self.sockets.get(half.listener)?.session,
+                session: self.sockets.get(listener)?.session,
                 local,
                 peer,
                 retransmitted_in: half.record.retransmit_at().since(self.now),

@@ -63,6 +63,11 @@ impl Stack {
                 let response = self.segment_for(key, &segment, payload);
                 self.respond(response, local, remote, &segment, payload);
             }
+            Some(Found::HalfOpen(key)) if self.half_open.is_given_up(key) => {
+                // It was to be reset, and is as if it had been.
+                let _ = self.take_half_open(key);
+                self.segment_for_listener((local, remote), &segment, payload, None);
+            }
             Some(Found::HalfOpen(key)) => {
                 let response = self.segment_for_half_open(key, &segment, payload);
                 self.respond(response, local, remote, &segment, payload);

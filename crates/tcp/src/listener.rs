@@ -205,6 +205,11 @@ impl Listener {
         self.half_open = self.half_open.saturating_sub(1);
     }
 
+    /// All half-open connections are given up.
+    pub fn on_half_open_given_up(&mut self) {
+        self.half_open = 0;
+    }
+
     /// A waiting connection was accepted, or has ended before.
     pub fn on_accepted(&mut self) {
         self.waiting = self.waiting.saturating_sub(1);

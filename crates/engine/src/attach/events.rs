@@ -79,18 +79,18 @@ impl Engine {
                 }
             }
             Event::Gone(connection) => {
-                let mut sessions = self.sessions.iter_mut();
-                if let Some((_, s)) = sessions.find(|(_, s)| s.launcher == Some(connection)) {
+                let is_its = |s: &Session| s.launcher == Some(connection);
+                if let Some(key) = self.sessions.find(is_its)
+                    && let Some(s) = self.sessions.get_mut(key)
+                {
                     s.launcher = None;
                     s.launched = false;
-                    s.wants_care = true;
-                    self.maintenance_at = self.stack.now();
+                    s.has_changed = true;
+                    self.look_over_now(key);
                 }
             }
             Event::Overdrawn(serial) => {
-                let found = self.sessions.iter().find(|(_, s)| s.serial == serial);
-                let key = found.map(|(key, _)| key);
-                if let Some(key) = key {
+                if let Some(key) = self.sessions.find(|s| s.serial == serial) {
                     self.end_session(key);
                 }
             }
@@ -127,9 +127,8 @@ impl Engine {
     }
 
     fn key_of_token(&self, token: Token) -> Result<u32, Refusal> {
-        let mut sessions = self.sessions.iter();
-        let found = sessions.find(|(_, s)| s.token == token && !s.is_over);
-        found.map(|(key, _)| key).ok_or(Refusal::UnknownSession)
+        let found = self.sessions.find(|s| s.token == token && !s.is_over);
+        found.ok_or(Refusal::UnknownSession)
     }
 
     fn join(

@@ -50,7 +50,9 @@ pub(crate) struct Session {
     /// When what it has left to deliver is given up, once nobody uses it.
     pub(crate) ends_by: Option<Instant>,
     /// Its processes, or its launcher, are not all that they were: it is to be looked over.
-    pub(crate) wants_care: bool,
+    pub(crate) has_changed: bool,
+    /// It is on the list of those that are looked over next time.
+    pub(crate) is_listed: bool,
     /// It ends, whoever still uses it.
     pub(crate) is_over: bool,
     /// When its sockets are closed once more, while it is about to end.
@@ -80,7 +82,8 @@ impl Session {
             user: None,
             share: None,
             ends_by: None,
-            wants_care: false,
+            has_changed: false,
+            is_listed: false,
             is_over: false,
             wound_at: Instant(0),
             stalled: Vec::new(),
@@ -134,7 +137,7 @@ impl Session {
     /// is not free yet. `None` if there was no such process.
     pub(crate) fn take_dead(&mut self, half: &mut Half, channel: u16) -> Option<Vec<u32>> {
         let Ended { name, held } = self.processes.take_ended(channel)?;
-        self.wants_care = true;
+        self.has_changed = true;
         half.host.close_channel(channel);
         half.host.free_waiters_of(name);
         if self.is_in_use() {
@@ -176,7 +179,14 @@ impl Session {
     /// Whether there is something to be seen to: processes that may have ended, channels
     /// that are reserved, or nobody who uses it. It is said once.
     pub(crate) fn takes_care(&mut self) -> bool {
-        std::mem::take(&mut self.wants_care)
+        let wants_care = self.wants_care();
+        self.has_changed = false;
+        wants_care
+    }
+
+    /// The same, without its being said.
+    pub(crate) fn wants_care(&self) -> bool {
+        self.has_changed
             || self.processes.has_unwatched()
             || !self.is_in_use()
             || self.may_have_reservations()

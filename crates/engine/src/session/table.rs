@@ -35,8 +35,9 @@ impl Sessions {
         all.filter_map(|(key, s)| Some((key as u32, s.as_ref()?)))
     }
 
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Session)> {
-        let all = self.0.iter_mut().enumerate();
-        all.filter_map(|(key, s)| Some((key as u32, s.as_mut()?)))
+    /// The key of the session that this says.
+    pub(crate) fn find(&self, is_it: impl Fn(&Session) -> bool) -> Option<u32> {
+        let found = self.iter().find(|(_, s)| is_it(s));
+        found.map(|(key, _)| key)
     }
 }

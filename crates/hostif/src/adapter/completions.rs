@@ -67,7 +67,7 @@ impl AdapterSession {
     /// Those that wait for a socket are to be woken, and its owner to be told, for where its
     /// edges are now.
     #[inline]
-    fn note_edges(&mut self, socket: SocketId, edges: &Edges) {
+    pub fn note_edges(&mut self, socket: SocketId, edges: &Edges) {
         self.wakeups.note_socket(socket.index);
         if !self.owners.is_empty() {
             self.note_ready(socket, edges);

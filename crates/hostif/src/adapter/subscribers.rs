@@ -84,7 +84,17 @@ impl Subscribers {
     /// Whether a channel is among them.
     #[must_use]
     pub fn contains(&self, channel: u16) -> bool {
-        self.iter().any(|c| c == channel)
+        let word = |words: &[u64; WORDS]| words.get(usize::from(channel) / 64).copied();
+        let others = self.others.as_deref().and_then(word).unwrap_or(0);
+        self.inside().contains(&channel) || others & 1 << (channel % 64) != 0
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        let words = self.others.iter().flat_map(|words| words.iter());
+        let others: u32 = words.map(|word| word.count_ones()).sum();
+        usize::from(self.count) + others as usize
     }
 
     /// Calls `tell` with each, of which there is one as a rule.
@@ -157,6 +167,7 @@ mod tests {
             assert!(s.contains(channel));
             s.remove(channel);
             assert!(!s.contains(channel));
+            assert_eq!(s.len(), s.iter().count());
         }
         assert_eq!(s.iter().collect::<Vec<_>>(), [last]);
         s.remove(last);

@@ -169,7 +169,7 @@ impl Stack {
                     rcv_edge: 0,
                     rcv_consumed: 0,
                     queue: std::collections::VecDeque::new(),
-                    half_open: Vec::new(),
+                    half_open: self.half_open.begin_queue(key),
                     line: Vec::new(),
                     audience: Audience::new(),
                     shut: false,
@@ -257,6 +257,7 @@ impl Stack {
             Kind::Pair(_) => self.close_pair(key, linger == longshore_tcp::Linger::Reset),
             Kind::Listener(_) => {
                 let line = self.reset_waiting(key);
+                self.give_up_half_open(key);
                 self.forget(key);
                 self.next_in_line(line);
             }
@@ -275,8 +276,7 @@ impl Stack {
         }
     }
 
-    /// Resets the connections that wait for a listener's host, and those that are half
-    /// open; gives our own sockets that stand in line before it.
+    /// Resets the connections that wait for a listener's host; gives our own sockets that stand in line before it.
     fn reset_waiting(&mut self, key: u32) -> Vec<u32> {
         let Some(Kind::Listener(l)) = self.sockets.get_mut(key).map(|s| &mut s.kind) else {
             return Vec::new();
@@ -292,7 +292,6 @@ impl Stack {
         for waiting in queue {
             self.abort(waiting);
         }
-        self.reset_half_open(key);
         line
     }
 
@@ -308,6 +307,7 @@ impl Stack {
         l.shut = true;
         self.demux.tcp.stop_listening(local.port(), key);
         let line = self.reset_waiting(key);
+        self.renew_half_open(key);
         self.mark_line(key);
         self.next_in_line(line);
     }

@@ -39,7 +39,7 @@ const BURST: usize = 64;
 const MAINTENANCE_US: u64 = 1_000_000;
 
 /// A machine with settings of nobody's, where it is always the same time of day.
-struct Alone;
+pub(super) struct Alone;
 
 impl Host for Alone {
     fn defaults(&mut self, _now: Instant) -> Option<Defaults> {
@@ -213,7 +213,7 @@ impl Machine {
         if let Some(observer) = &mut self.observer {
             observer.note_turn();
         }
-        worked | !self.stack.sockets.dirty.is_empty()
+        worked | self.stack.has_work_left()
     }
 
     fn take_requests(&mut self) -> bool {
