@@ -267,7 +267,6 @@ impl Forking {
         let pid = host.name_for_engine(channel, own_pid());
         host.pid.store(pid, Ordering::Relaxed);
         host.channel.store(channel, Ordering::Relaxed);
-        host.under_way.store(0, Ordering::Relaxed);
         for (id, count) in descriptors {
             host.recount(id, count);
         }

@@ -112,8 +112,6 @@ pub struct Host {
     pub(crate) next_waiter: AtomicU32,
     pub(crate) uses: &'static [AtomicU64],
     pub(crate) marks: &'static [AtomicU64],
-    /// Up to which request this process has sent something to an own socket of the engine.
-    pub(crate) under_way: AtomicU32,
     /// The engine may leave requests lie until this process says that it has no more.
     pub(crate) holds: AtomicBool,
     /// Sockets of which the engine was not told all that was consumed.

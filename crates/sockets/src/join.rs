@@ -106,7 +106,6 @@ impl Host {
             channel: AtomicU32::new(joined.channel),
             pid: AtomicU32::new(pid),
             is_abroad: AtomicBool::new(pid != own_pid()),
-            under_way: AtomicU32::new(0),
             holds: AtomicBool::new(false),
             epoch: AtomicU32::new(0),
             next_waiter: AtomicU32::new(first_waiter(joined.channel, &joined.geometry)),

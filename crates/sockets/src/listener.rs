@@ -88,7 +88,7 @@ impl Socket {
             self.host.catch_up();
         }
         if !self.has_connection() {
-            self.host.await_own();
+            self.host.await_under_way();
         }
         if !self.has_connection() {
             return Err(self.no_connection());

@@ -3,14 +3,15 @@
 //! passed it on first, for which a call that would find nothing gives it a moment.
 //!
 //! Nobody waits who has nothing to wait for: of a connection within the engine each end
-//! sees how far the other has written, and for the rest a process knows what it has sent to
-//! an address of the engine itself, and whether the engine has handled it.
+//! sees how far the other has written, and for the rest each process says in its channel what
+//! it has sent to an address of the engine, of which the engine says whether it has handled it.
 
 use crate::holds::Socket;
 use crate::host::Host;
 use longshore_hostif::{BlockFlags, SocketId, SocketState};
 use longshore_ring::is_confined;
 use std::cell::Cell;
+use std::iter;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -51,30 +52,32 @@ fn wait_until(longest: Duration, is_over: impl Fn() -> bool) -> bool {
 impl Host {
     /// What was published last goes to another socket of the engine.
     pub(crate) fn note_under_way(&self) {
-        let requested = self.session.requested(self.own_channel());
-        self.under_way.store(requested, Ordering::Release);
+        self.session.note_under_way(self.own_channel());
     }
 
-    /// Waits until the engine has passed on what this process has sent to others of its
-    /// sockets, if it has not; whether there was anything to wait for.
-    pub fn await_own(&self) -> bool {
-        let channel = self.own_channel();
-        let has_handled = |number| self.session.has_handled(channel, number);
-        let number = self.under_way.load(Ordering::Acquire);
-        if has_handled(number) || is_confined() || self.is_gone() {
+    /// Waits until the engine has passed on what the processes of this session have sent to
+    /// others of its sockets by now, if it has not; whether there was anything to wait for.
+    /// Of what comes from another session of the engine, nothing is known here.
+    #[inline]
+    pub fn await_under_way(&self) -> bool {
+        let mut all = self.session.under_way();
+        all.next().is_some_and(|first| self.await_each(first, all))
+    }
+
+    #[cold]
+    fn await_each(&self, first: (u32, u32), others: impl Iterator<Item = (u32, u32)>) -> bool {
+        if is_confined() || self.is_gone() {
             return false;
         }
         self.end_turn();
-        if !wait_until(LONGEST, || has_handled(number)) {
-            // Once is enough.
-            let _ = self.under_way.compare_exchange(
-                number,
-                self.session
-                    .requested(channel)
-                    .wrapping_sub(longshore_hostif::RING as u32),
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            );
+        self.session.hurry_all(&self.doorbell);
+        let began = Instant::now();
+        for (channel, number) in iter::once(first).chain(others) {
+            let has_come = || self.session.has_handled(channel, number);
+            if !wait_until(LONGEST.saturating_sub(began.elapsed()), has_come) {
+                // Once is enough.
+                self.session.forget_under_way(channel, number);
+            }
         }
         self.catch_up();
         true
@@ -121,7 +124,7 @@ impl Socket {
     /// it is worth looking again.
     pub fn await_coming(&self) -> bool {
         if self.is_datagram() || self.is_listening() {
-            return self.host.await_own();
+            return self.host.await_under_way();
         }
         let Some(edge) = self.coming() else {
             return false;

@@ -236,6 +236,119 @@ static void a_stopped_splice_to_a_pipe_holds_nobody_up(void) {
   }
 }
 
+/* --- what one process does, another one sees at once ----------------------- */
+
+enum { TRIES = 300, ROUNDS = 5 };
+
+/* Looks that do not wait. */
+static int by_recv(int fd, int ep) {
+  char c;
+  (void)ep;
+  return recv(fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) >= 0;
+}
+static int by_poll(int fd, int ep) {
+  (void)ep;
+  return ready(fd, POLLIN, 0) != 0;
+}
+static int by_epoll(int fd, int ep) {
+  struct epoll_event e;
+  (void)fd;
+  return SYS(epoll_wait(ep, &e, 1, 0));
+}
+static int by_accept(int fd, int ep) {
+  (void)ep;
+  int got = accept4(fd, 0, 0, SOCK_NONBLOCK);
+  return got >= 0 ? (close(got), 1) : 0;
+}
+typedef int look(int fd, int ep);
+
+/* A child does `act`, says so by a pipe, and this process looks at `fd`. Says how many of
+ * TRIES looks came too early. A connection is accepted, and all else read, after each. */
+static int late_looks(int fd, look *looks, void (*act)(int from, struct sockaddr_in to), int from,
+                      struct sockaddr_in to) {
+  int up[2], down[2], late = 0, ep = epoll_with(fd, EPOLLIN);
+  SYS(pipe(up)), SYS(pipe(down));
+  pid_t child = SYS(fork());
+  char c;
+  if (!child) {
+    SYS(close(down[1]));
+    while (read(down[0], &c, 1) == 1) {
+      act(from, to);
+      send_all(up[1], "d", 1);
+    }
+    _exit(0);
+  }
+  SYS(close(down[0]));
+  for (int i = 0; i < TRIES; i++) {
+    send_all(down[1], "g", 1);
+    receive_all(up[0], &c, 1);
+    int sees = looks(fd, ep);
+    late += !sees;
+    if (looks != by_accept)
+      IS(recv(fd, &c, 1, 0), 1);
+    else if (!sees) {
+      IS(ready(fd, POLLIN, 5000), POLLIN);
+      SYS(close(SYS(accept(fd, 0, 0))));
+    }
+  }
+  SYS(close(down[1])), SYS(close(up[0])), SYS(close(up[1])), SYS(close(ep));
+  joined(child);
+  return late;
+}
+
+/* None does, but for the few that a processor which others want holds up for longer than is
+ * waited for. */
+static void none_is_late(int fd, look *looks, void (*act)(int from, struct sockaddr_in to),
+                         int from, struct sockaddr_in to) {
+  int late, rounds = 0;
+  while ((late = late_looks(fd, looks, act, from, to)) != 0)
+    if (++rounds == ROUNDS)
+      FAIL("%d of %d were late", late, TRIES);
+}
+
+static void sends(int from, struct sockaddr_in to) {
+  (void)to;
+  send_all(from, "x", 1);
+}
+static void sends_to(int from, struct sockaddr_in to) { IS(sendto(from, "x", 1, 0, A(to)), 1); }
+static void connects(int from, struct sockaddr_in to) {
+  (void)from;
+  int fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  SYS(connect(fd, A(to)));
+  SYS(close(fd));
+}
+
+static look *const LOOKS[] = {by_recv, by_poll, by_epoll};
+enum { WAYS = sizeof LOOKS / sizeof *LOOKS };
+
+static void bytes_of_another_process_are_seen_at_once(void) {
+  if (far_in_kernel())
+    return;
+  EACH_PAIR(mine, far)
+    for (int way = 0; way < WAYS; way++)
+      none_is_late(mine, LOOKS[way], sends, far, (struct sockaddr_in){0});
+}
+
+static void datagrams_of_another_process_are_seen_at_once(void) {
+  if (far_in_kernel())
+    return;
+  int udp = SYS(socket(AF_INET, SOCK_DGRAM, 0)), from = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  struct sockaddr_in any = address(my_ip(), 0);
+  SYS(bind(udp, A(any)));
+  for (int way = 0; way < WAYS; way++)
+    none_is_late(udp, LOOKS[way], sends_to, from, name_of(udp));
+  SYS(close(udp)), SYS(close(from));
+}
+
+static void connections_of_another_process_are_seen_at_once(void) {
+  if (far_in_kernel())
+    return;
+  int listener = my_listener(8);
+  SYS(fcntl(listener, F_SETFL, O_NONBLOCK));
+  none_is_late(listener, by_accept, connects, -1, name_of(listener));
+  SYS(close(listener));
+}
+
 const struct check CHECKS[] = {
     {"a_stopped_sendfile_holds_nobody_up", a_stopped_sendfile_holds_nobody_up},
     {"a_stopped_splice_holds_nobody_up", a_stopped_splice_holds_nobody_up},
@@ -246,5 +359,10 @@ const struct check CHECKS[] = {
     {"all_see_room", all_see_room},
     {"all_see_a_shutdown_by_one", all_see_a_shutdown_by_one},
     {"a_reader_is_woken_by_anothers_shutdown", a_reader_is_woken_by_anothers_shutdown},
+    {"bytes_of_another_process_are_seen_at_once", bytes_of_another_process_are_seen_at_once},
+    {"datagrams_of_another_process_are_seen_at_once",
+     datagrams_of_another_process_are_seen_at_once},
+    {"connections_of_another_process_are_seen_at_once",
+     connections_of_another_process_are_seen_at_once},
     {0, 0},
 };

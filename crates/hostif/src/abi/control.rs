@@ -43,7 +43,9 @@ pub struct ChannelControl {
     /// Held by the thread that asks the engine something over the connection by which this
     /// channel's process joined, or one of its children.
     pub asking: SharedLock,
-    _reserved: [AtomicU32; 9],
+    /// Up to which request its process has sent something to an own socket of the engine.
+    under_way: AtomicU32,
+    _reserved: [AtomicU32; 8],
     pub(crate) requests: Indices,
     pub(crate) completions: Indices,
     /// Where the engine puts answers that do not fit a descriptor. One
@@ -63,6 +65,7 @@ impl ChannelControl {
         reservations: word(Sides::HOST, Sides::AGENT, Metered::Inside),
         child: PROCESSES,
         asking: hosts(),
+        under_way: hosts(),
         _reserved: unused(),
         requests: of(&const { claimed_indices(Sides::HOST, Sides::ADAPTER) }),
         completions: of(&const { indices(Sides::ADAPTER, Sides::HOST) }),
@@ -143,6 +146,26 @@ impl ChannelControl {
             >= 0
     }
 
+    /// The last of its requests, all that are published, sends something to an own socket of
+    /// the engine.
+    pub(crate) fn note_under_way(&self) {
+        self.under_way.store(self.requested(), Ordering::Release);
+    }
+
+    /// The last request of which that was said, if the engine has not handled it.
+    pub(crate) fn under_way(&self) -> Option<u32> {
+        let number = self.under_way.load(Ordering::Acquire);
+        (!self.has_handled(number)).then_some(number)
+    }
+
+    /// Nobody waits any more for what was said of this request.
+    pub(crate) fn forget_under_way(&self, number: u32) {
+        let handled = self.requests.given_back();
+        let _ =
+            self.under_way
+                .compare_exchange(number, handled, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
     /// Whether there are completions that the process has not taken and applied.
     pub fn has_completions(&self) -> bool {
         !self.completions.are_even()
@@ -152,6 +175,7 @@ impl ChannelControl {
     pub fn reset(&self) {
         self.requests.reset();
         self.completions.reset();
+        self.under_way.store(0, Ordering::Relaxed);
         self.settled.store(0, Ordering::Release);
     }
 

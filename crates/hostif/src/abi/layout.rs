@@ -111,6 +111,9 @@ pub struct Header {
     /// Counts the reservations of channels: the engine has to look for those that are never
     /// taken.
     pub reservations: AtomicU32,
+    /// Channels of which [`ChannelControl`] may say that something is under way to an own
+    /// socket of the engine: a bit for each number of a channel, modulo 64.
+    pub(crate) under_way: AtomicU64,
     /// The engine sleeps here; the host rings its doorbell if it does.
     pub engine: Waiter,
     /// Free socket blocks.
@@ -180,6 +183,7 @@ impl Header {
         sockets_end: word(Sides::HOST, Sides::HOST, Metered::Inside),
         requests_pending: of(RequestsPending::WORDS),
         reservations: word(Sides::HOST, Sides::AGENT, Metered::Inside),
+        under_way: word(Sides::HOST, Sides::HOST, Metered::Inside),
         engine: word(BOTH, BOTH, Metered::Along),
         free_sockets: word(BOTH, BOTH, Metered::Nowhere),
         warm_snd_chunks: word(BOTH, BOTH, Metered::Nowhere),

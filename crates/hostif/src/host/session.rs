@@ -5,7 +5,7 @@
 //! and what the engine says to all through it alone.
 
 use super::channel::HostChannel;
-use crate::abi::{Geometry, MAILBOX_BYTES, Routes, SocketBlock};
+use crate::abi::{Geometry, Hurry, MAILBOX_BYTES, Routes, SocketBlock};
 use crate::transport::attach::Joined;
 use crate::transport::{Arena, ArenaError};
 use longshore_ring::{Doorbell, SharedLock, Waiter};
@@ -169,6 +169,63 @@ impl HostSession {
         self.arena.control(channel).has_handled(number)
     }
 
+    /// What was published last in a channel goes to another socket of the engine: a process
+    /// that looks there in vain waits until it is handled.
+    pub fn note_under_way(&self, channel: u32) {
+        self.arena.control(channel).note_under_way();
+        let under_way = &self.arena.header().under_way;
+        under_way.fetch_or(1 << (channel % 64), Ordering::AcqRel);
+    }
+
+    /// The channels from which something is under way to a socket of the engine, each with the
+    /// number of the last such request that the engine has not handled. One load if there
+    /// is nothing.
+    pub fn under_way(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let mut bits = self.arena.header().under_way.load(Ordering::Acquire);
+        let next = move || {
+            let bit = bits & bits.wrapping_neg();
+            bits &= !bit;
+            (bit != 0).then_some(bit)
+        };
+        std::iter::from_fn(next).flat_map(|bit| {
+            self.clear_if_handled(bit);
+            self.under_way_of(bit)
+        })
+    }
+
+    /// Those of one bit.
+    fn under_way_of(&self, bit: u64) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let channels = (bit.trailing_zeros()..self.geometry().channels).step_by(64);
+        channels.filter_map(|channel| Some((channel, self.arena.control(channel).under_way()?)))
+    }
+
+    fn clear_if_handled(&self, bit: u64) {
+        if self.under_way_of(bit).next().is_some() {
+            return;
+        }
+        // Whoever says so now sets the bit after this, or is seen by the second look.
+        let under_way = &self.arena.header().under_way;
+        under_way.fetch_and(!bit, Ordering::AcqRel);
+        if self.under_way_of(bit).next().is_some() {
+            under_way.fetch_or(bit, Ordering::AcqRel);
+        }
+    }
+
+    /// What was under way does not come: nobody is to wait for it again.
+    pub fn forget_under_way(&self, channel: u32, number: u32) {
+        self.arena.control(channel).forget_under_way(number);
+    }
+
+    /// Has the engine fetch now what any process has published for later; wakes it if it
+    /// sleeps.
+    pub fn hurry_all(&self, doorbell: &Doorbell) {
+        let header = self.arena.header();
+        let pending = &header.requests_pending.any;
+        pending.fetch_or(Hurry::Now as u32, Ordering::AcqRel);
+        Waiter::fence();
+        header.engine.wake(Some(doorbell));
+    }
+
     /// Whether there are completions in a channel that its process has not applied.
     #[inline]
     #[must_use]
@@ -208,7 +265,49 @@ impl HostSession {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::Geometry;
+    use crate::abi::{Request, SocketId};
+
+    #[test]
+    fn what_is_under_way_is_known_until_it_is_handled_or_given_up() {
+        let geometry = Geometry {
+            channels: 128,
+            ..Geometry::SMALL
+        };
+        let arena = Arc::new(Arena::create(geometry).unwrap());
+        let session = HostSession::of(&arena);
+        let doorbell = Doorbell::new().unwrap();
+        let all = || session.under_way().collect::<Vec<_>>();
+        let mut ends = [3, 67, 5].map(|index| {
+            let adapter = crate::AdapterChannel::new(index);
+            (HostChannel::new(arena.clone(), index), adapter)
+        });
+        let request = Request::Subscribe {
+            socket: SocketId {
+                index: 0,
+                generation: 1,
+            },
+        };
+        for (host, _) in &mut ends {
+            host.put(&request).unwrap();
+            host.publish(&doorbell, false);
+            session.note_under_way(host.index());
+        }
+        assert_eq!(all(), [(3, 1), (67, 1), (5, 1)]);
+        let (host, adapter) = &mut ends[0];
+        assert!(adapter.get(&arena).unwrap().is_some());
+        adapter.release(&arena);
+        assert_eq!(all(), [(67, 1), (5, 1)]);
+        session.forget_under_way(67, 0);
+        session.forget_under_way(67, 1);
+        assert_eq!(all(), [(5, 1)]);
+        assert_eq!(arena.header().under_way.load(Ordering::Relaxed), 1 << 5);
+        host.put(&request).unwrap();
+        host.publish(&doorbell, false);
+        session.note_under_way(3);
+        assert_eq!(all(), [(3, 2), (5, 1)]);
+        arena.control(5).reset();
+        assert_eq!(all(), [(3, 2)]);
+    }
 
     #[test]
     fn each_waiter_has_one_owner_and_is_claimed_again_when_it_is_free() {

@@ -182,7 +182,7 @@ impl<'a> Lists<'a> {
     /// Waits for what is on its way to ours from other sockets of the engine; whether there
     /// was anything.
     fn await_coming(&self, host: &Host) -> bool {
-        let mut any = host.await_own();
+        let mut any = host.await_under_way();
         for (_, one) in &self.ours {
             if let Ours::Socket(socket) = one {
                 any |= socket.await_coming();

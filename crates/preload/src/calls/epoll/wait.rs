@@ -252,7 +252,7 @@ impl Waiting<'_> {
         }
         if limit == Some(Duration::ZERO) {
             self.host.settle()?;
-            if self.host.await_own() && self.harvest()? != 0 {
+            if self.host.await_under_way() && self.harvest()? != 0 {
                 return Ok(self.found.count);
             }
             self.ask_kernel(usize::MAX, 0)?;
