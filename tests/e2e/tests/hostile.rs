@@ -8,7 +8,7 @@
 //! (`LONGSHORE_SEED`); `LONGSHORE_ATTACKS` names some of the attacks, and in a soak run
 //! `LONGSHORE_MINUTES` says how long they go on.
 
-use longshore_e2e::{Engine, Host, Proc, Stack, Testbed, eventually, run, soak};
+use longshore_e2e::{Cmd, Engine, Host, Proc, Stack, Testbed, eventually, run, soak};
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
@@ -32,11 +32,13 @@ struct Ping {
 }
 
 /// A window of pings: the 99th percentile of the time to a reply, and the most, in
-/// microseconds.
+/// microseconds; and the former without the time in which the engine and both ends of the
+/// ping waited for a processor.
 #[derive(Debug, Clone, Copy)]
 struct Window {
     p99: u64,
     most: u64,
+    own: u64,
 }
 
 impl Ping {
@@ -54,6 +56,7 @@ impl Ping {
             Window {
                 p99: numbers[1],
                 most: numbers[2],
+                own: numbers[3],
             }
         });
         let new = new.collect();
@@ -144,9 +147,11 @@ impl Arena<'_> {
                 let windows = ping.windows();
                 (!windows.is_empty()).then_some(windows)
             });
+            let middle = |of: fn(&Window) -> u64| median(windows.iter().map(of).collect());
             Window {
-                p99: median(windows.iter().map(|w| w.p99).collect()),
+                p99: middle(|w| w.p99),
                 most: windows.iter().map(|w| w.most).max().unwrap_or(0),
+                own: middle(|w| w.own),
             }
         };
         self.pings.iter_mut().map(noticed).collect()
@@ -181,26 +186,39 @@ impl Arena<'_> {
         })
     }
 
-    /// Until nothing is left of whoever has gone.
+    /// Until nothing is left of whoever has gone. That may take a while: a channel that was
+    /// reserved for a child is kept for the child for 10 s, and what was written and not yet
+    /// delivered is for 60 s.
     fn quiet(&self, before: Held) {
         let began = Instant::now();
+        let mut is_long = false;
         loop {
             let now = held(&self.engine);
             let same = |h: Held| (h.sessions, h.sockets);
             if same(now) == same(before) && now.descriptors <= before.descriptors + FEW {
+                eprintln!("nothing is left {:.1?} after", began.elapsed());
                 return;
+            }
+            if began.elapsed() > Duration::from_secs(15) && !is_long {
+                is_long = true;
+                eprintln!("what is left for long: {}", self.left(now, before));
             }
             assert!(
                 began.elapsed() < Duration::from_secs(100),
-                "something is left: {now:?}, before {before:?}\n{}",
-                self.host
-                    .longshore()
-                    .args(["ss", "--engine"])
-                    .arg(self.engine.socket())
-                    .check()
+                "something is left: {}",
+                self.left(now, before)
             );
             std::thread::sleep(Duration::from_millis(100));
         }
+    }
+}
+
+impl Arena<'_> {
+    /// What is there now, and was not before.
+    fn left(&self, now: Held, before: Held) -> String {
+        let ss = self.host.longshore().args(["ss", "--engine"]);
+        let sockets = ss.arg(self.engine.socket()).check();
+        format!("{now:?}, before {before:?}\n{sockets}")
     }
 }
 
@@ -224,9 +242,12 @@ fn attacks(bed: &Testbed) -> Vec<String> {
     all.lines().filter(is_wanted).map(str::to_owned).collect()
 }
 
-/// How often an attack is tried again that has made the innocent wait for too long, each
-/// time after a busy neighbour: the machine may have been busy with something else.
-const AGAIN: usize = 3;
+/// How often an attack is tried that has made the innocent wait for too long, each time after
+/// a busy neighbour: the machine may have been busy with something else. If it always is, the
+/// last ones are judged without the time for which others ran instead: the kernel says how
+/// long that was for each ping, and it is not the engine that shares out the processors.
+const TRIES: usize = 6;
+const TRIES_AS_THEY_ARE: usize = 3;
 
 impl Arena<'_> {
     /// All attacks, one after the other; what the innocent noticed, and of which attacks too
@@ -235,12 +256,16 @@ impl Arena<'_> {
         let (mut table, mut bad) = (String::new(), Vec::new());
         let mut busy = self.busy();
         for name in names {
-            let is_good = (0..AGAIN).any(|again| {
+            let is_good = (0..TRIES).any(|again| {
                 if again != 0 {
                     busy = self.busy();
                 }
                 let noticed = self.attack(name);
-                self.compare(name, &noticed, &busy, &mut table)
+                let waited: fn(&Window) -> u64 = match again {
+                    ..TRIES_AS_THEY_ARE => |w| w.p99,
+                    _ => |w| w.own,
+                };
+                self.compare(name, waited, &noticed, &busy, &mut table)
             });
             if !is_good {
                 bad.push(name.clone());
@@ -250,17 +275,25 @@ impl Arena<'_> {
     }
 
     /// Whether what the innocent noticed is no worse than what they do beside a busy one.
-    fn compare(&self, name: &str, seen: &[Window], busy: &[Window], table: &mut String) -> bool {
+    fn compare(
+        &self,
+        name: &str,
+        waited: fn(&Window) -> u64,
+        seen: &[Window],
+        busy: &[Window],
+        table: &mut String,
+    ) -> bool {
         let mut is_good = true;
         for ((ping, w), busy) in self.pings.iter().zip(seen).zip(busy) {
-            let is_bad = w.p99 > FLOOR.max(2 * busy.p99);
+            let is_bad = waited(w) > FLOOR.max(2 * busy.p99);
             is_good &= !is_bad;
             let _ = writeln!(
                 table,
-                "{name:>10} {:>18}: p99 {:>7} us, most {:>7} us; beside a busy one {:>7} us, \
-                 {:>7} us{}",
+                "{name:>10} {:>18}: p99 {:>7} us, {:>7} us its own, most {:>7} us; \
+                 beside a busy one {:>7} us, {:>7} us{}",
                 ping.name,
                 w.p99,
+                w.own,
                 w.most,
                 busy.p99,
                 busy.most,
@@ -282,8 +315,10 @@ fn attacked(bed: &Testbed, length: Duration) {
     eventually("the echo listens", || {
         echo.stdout().contains("listens").then_some(())
     });
-    let inside = engine.cmd(HOSTILE).args(["ping", &at]).spawn();
-    let outside = bed.peer().cmd(HOSTILE).args(["ping", &at]).spawn();
+    let parts = [engine.pid(), echo.program_pid("hostile")].map(|pid| pid.to_string());
+    let ping_at = |cmd: Cmd| cmd.args(["ping", &at]).args(&parts).spawn();
+    let inside = ping_at(engine.cmd(HOSTILE));
+    let outside = ping_at(bed.peer().cmd(HOSTILE));
     let pings = vec![
         ping("within the engine", inside),
         ping("over the wire", outside),

@@ -36,8 +36,10 @@ impl Attack<'_> {
 /// One round of an attack.
 pub(crate) type Round = fn(&mut Attack<'_>);
 
-/// All of them.
+/// All of them. What the first ones leave is there the longest: the engine keeps reservations
+/// for 10 s, which pass while the others go on.
 pub(crate) const ALL: &[(&str, Round)] = &[
+    ("claim", crowds::claim),
     ("scribble", memory::scribble),
     ("aim", memory::aim),
     ("hammer", memory::hammer),
@@ -48,7 +50,6 @@ pub(crate) const ALL: &[(&str, Round)] = &[
     ("stall", wakes::stall),
     ("sleepers", wakes::sleepers),
     ("bells", wakes::bells),
-    ("claim", crowds::claim),
     ("crowd", crowds::crowd),
     ("processes", crowds::processes),
     ("sockets", crowds::sockets),

@@ -1,8 +1,10 @@
 //! Programs that keep to the rules, under `longshore run`: an echo, a ping that measures how
 //! long it waits, and one that is merely busy.
 
+use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 /// Bytes of a ping.
@@ -27,37 +29,77 @@ pub(crate) fn echo(port: &str) {
     }
 }
 
+/// What the kernel says of how long threads could have run and did not, for others did.
+struct Waits(Vec<File>);
+
+impl Waits {
+    /// Of all threads that these processes have now. Of none where the kernel does not say.
+    fn of(pids: &[u32]) -> Self {
+        let tasks = pids
+            .iter()
+            .filter_map(|pid| std::fs::read_dir(format!("/proc/{pid}/task")).ok());
+        let files = tasks
+            .flatten()
+            .filter_map(|task| File::open(task.ok()?.path().join("schedstat")).ok());
+        Self(files.collect())
+    }
+
+    /// All that there was so far.
+    fn so_far(&self) -> Duration {
+        let of_one = |file: &File| {
+            let mut text = [0; 64];
+            let len = file.read_at(&mut text, 0).ok()?;
+            let text = std::str::from_utf8(&text[..len]).ok()?;
+            text.split(' ').nth(1)?.parse::<u64>().ok()
+        };
+        Duration::from_nanos(self.0.iter().filter_map(of_one).sum())
+    }
+}
+
+/// The 50th and 99th percentile, and the most.
+fn percentiles(window: &mut [Duration]) -> [u128; 3] {
+    window.sort_unstable();
+    [50, 99, 100].map(|percent| window[WINDOW * percent / 100 - 1].as_micros())
+}
+
 /// Prints, for each window of pings, the 50th and 99th percentile and the most of how long
-/// replies took, in microseconds. A ping that is due before the last is answered leaves then.
-pub(crate) fn ping(address: &str) {
+/// replies took, in microseconds, and the 99th percentile once more without the time in
+/// which this process and the others that have a part in the reply waited for a processor. A
+/// ping that is due before the last is answered leaves then.
+pub(crate) fn ping(address: &str, parts: &[&str]) {
+    let mut pids = vec![std::process::id()];
+    pids.extend(parts.iter().map(|pid| pid.parse::<u32>().expect("a pid")));
     let mut stream = TcpStream::connect(address).expect("connect");
     stream.set_nodelay(true).expect("no delay");
     stream.set_read_timeout(Some(LOST)).expect("a timeout");
     let mut due = Instant::now();
     let mut number = 0u64;
-    let mut window = Vec::with_capacity(WINDOW);
     loop {
-        if let Some(wait) = due.checked_duration_since(Instant::now()) {
-            std::thread::sleep(wait);
+        let waits = Waits::of(&pids);
+        let (mut window, mut own) = (Vec::new(), Vec::new());
+        while window.len() < WINDOW {
+            if let Some(wait) = due.checked_duration_since(Instant::now()) {
+                std::thread::sleep(wait);
+            }
+            number += 1;
+            let mut bytes = [0xa5; LEN];
+            bytes[..8].copy_from_slice(&number.to_le_bytes());
+            let waited = waits.so_far();
+            let began = Instant::now();
+            stream.write_all(&bytes).expect("a ping leaves");
+            let mut reply = [0; LEN];
+            stream
+                .read_exact(&mut reply)
+                .expect("each ping is answered");
+            assert_eq!(reply, bytes, "an answer to another ping");
+            let took = began.elapsed();
+            window.push(took);
+            own.push(took.saturating_sub(waits.so_far() - waited));
+            due = Instant::now().max(due + EVERY);
         }
-        number += 1;
-        let mut bytes = [0xa5; LEN];
-        bytes[..8].copy_from_slice(&number.to_le_bytes());
-        let began = Instant::now();
-        stream.write_all(&bytes).expect("a ping leaves");
-        let mut reply = [0; LEN];
-        stream
-            .read_exact(&mut reply)
-            .expect("each ping is answered");
-        assert_eq!(reply, bytes, "an answer to another ping");
-        window.push(began.elapsed().as_micros());
-        due = Instant::now().max(due + EVERY);
-        if window.len() == WINDOW {
-            window.sort_unstable();
-            let at = |percent: usize| window[WINDOW * percent / 100 - 1];
-            println!("{} {} {}", at(50), at(99), at(100));
-            window.clear();
-        }
+        let [median, p99, most] = percentiles(&mut window);
+        let [_, own, _] = percentiles(&mut own);
+        println!("{median} {p99} {most} {own}");
     }
 }
 

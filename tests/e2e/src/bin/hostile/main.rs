@@ -6,7 +6,8 @@
 //! hostile attack SOCKET NAME SEED SECONDS   one attack, as user 65534
 //! hostile list                              the names of all attacks
 //! hostile echo PORT                         answers each 64 bytes by the same
-//! hostile ping ADDRESS                      a ping each millisecond, for ever
+//! hostile ping ADDRESS PID...               a ping each millisecond, for ever, in which
+//!                                           these processes have a part
 //! hostile bulk ADDRESS PORT                 sends to itself as fast as it can
 //! ```
 //!
@@ -40,7 +41,7 @@ fn main() -> ExitCode {
             attacks::run(*attack, Path::new(socket), seed, until);
         }
         ["echo", port] => innocent::echo(port),
-        ["ping", address] => innocent::ping(address),
+        ["ping", address, ref parts @ ..] => innocent::ping(address, parts),
         ["bulk", address, port] => innocent::bulk(address, port),
         _ => return usage(),
     }
