@@ -211,6 +211,13 @@ pub(crate) const COUNTERS: &[Counter] = &[
     ),
     counter(
         "engine",
+        "lent_bytes",
+        "bytes",
+        "bytes of those that were not copied: one program reads them where the other wrote them",
+        |e| e.stack.counters.lent_bytes,
+    ),
+    counter(
+        "engine",
         "edges_put_off",
         "times",
         "news of a socket that waited, since its process had not taken those before (sessions that there are)",

@@ -6,6 +6,7 @@
 
 use super::Stack;
 use super::demux::{Found, Waiting};
+use super::pair_end::Pair;
 use super::socket::{Connection, Kind, Socket};
 use super::sockets::Sockets;
 use longshore_hostif::NONE;
@@ -136,11 +137,7 @@ impl Stack {
         }
         match &socket.kind {
             Kind::Stream(c) => self.check_connection(key, socket, c),
-            Kind::Pair(p) if p.dead.is_none() && !p.connecting && p.other != key => {
-                let other = self.sockets.get(p.other).map(|s| &s.kind);
-                let is_other = p.other == NONE || matches!(other, Some(Kind::Pair(_)));
-                holds(is_other, key, "its other end is none")
-            }
+            Kind::Pair(p) => self.check_pair(key, socket, p),
             Kind::Listener(l) => {
                 let half_open = self.half_open.in_queue(l.half_open);
                 for child in half_open {
@@ -162,8 +159,34 @@ impl Stack {
                 holds(d.rcv_consumed <= d.rcv_edge, key, "more read than came")?;
                 holds(d.snd_done <= d.snd_edge, key, "more sent than written")
             }
-            Kind::Pair(_) | Kind::Idle(_) => Ok(()),
+            Kind::Idle(_) => Ok(()),
         }
+    }
+
+    fn check_pair(&self, key: u32, socket: &Socket, p: &Pair) -> Result<(), Violation> {
+        let is_moved = p.snd_done <= p.snd_moved && p.snd_moved <= p.snd_edge;
+        holds(is_moved, key, "more is done with than moved, or written")?;
+        holds(p.rcv_consumed <= p.rcv_edge, key, "more read than came")?;
+        if p.other == key {
+            return holds(!p.is_lent(), key, "it lends to itself");
+        }
+        let other = self.sockets.get(p.other);
+        if p.dead.is_none() && !p.connecting {
+            let is_other =
+                p.other == NONE || other.is_some_and(|o| matches!(o.kind, Kind::Pair(_)));
+            holds(is_other, key, "its other end is none")?;
+        }
+        if !p.is_lent() || socket.orphan {
+            return Ok(());
+        }
+        let lends = other.is_some_and(|o| match &o.kind {
+            Kind::Pair(q) => {
+                let kept = p.rcv_consumed.max(p.lent_from);
+                q.other == key && o.session == socket.session && o.has_block() && q.snd_done <= kept
+            }
+            _ => false,
+        });
+        holds(lends, key, "it reads in chunks that nobody keeps for it")
     }
 
     fn check_connection(&self, key: u32, socket: &Socket, c: &Connection) -> Result<(), Violation> {

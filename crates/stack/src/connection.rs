@@ -60,7 +60,7 @@ impl Socket {
             Kind::Stream(c) => c.edges(),
             Kind::Pair(p) => Edges {
                 rcv_edge: p.rcv_edge,
-                snd_acked: p.snd_moved,
+                snd_acked: p.snd_done,
                 flags: p.flags(),
                 errno: p.dead.unwrap_or(0),
                 rcv_urgent: p.rcv_urgent,

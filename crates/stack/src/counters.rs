@@ -103,6 +103,8 @@ pub struct Counters {
     pub sleeps: u64,
     /// Bytes passed between two of its own sockets without a packet.
     pub cut_through_bytes: u64,
+    /// Of those, bytes that were read where they had been written.
+    pub lent_bytes: u64,
     /// Turns in which requests waited, since their session, or its user, had had its share.
     pub request_waits: u64,
     /// Sockets that waited with what they had to send.
@@ -143,6 +145,7 @@ impl Counters {
             turns: 0,
             sleeps: 0,
             cut_through_bytes: 0,
+            lent_bytes: 0,
             request_waits: 0,
             output_waits: 0,
             wakeup_waits: 0,

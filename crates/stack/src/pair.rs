@@ -1,12 +1,14 @@
 //! Cut-through: a connection both of whose ends are this engine's own sockets.
 //!
 //! No packet is built and no TCP runs: what one end's host writes is copied to
-//! where the other end's host reads it, as far as there is room. It owns the steps;
+//! where the other end's host reads it, as far as there is room, or, if it is much and both
+//! are of one session, is read where it was written. It owns the steps;
 //! [`Pair`], one end of such a connection, is `pair_end`'s. A flag of the engine turns it
 //! off, so that tests can send the same bytes through TCP.
 
 mod copy;
 mod deferral;
+mod loan;
 mod pace;
 mod room;
 mod urgent;
@@ -186,6 +188,7 @@ impl Stack {
             .pair_mut(key)
             .is_some_and(|p| p.snd_moved < p.snd_edge && p.holds_back(now))
         {
+            self.note_done(key);
             self.tell_pair(key);
             return self.sockets.arm(key);
         }
@@ -193,6 +196,7 @@ impl Stack {
             moved += 1;
         }
         self.end_unread(key);
+        self.note_done(key);
         self.pass_on_end(key);
         if moved == PIECES_A_TURN {
             self.sockets.touch(key);
@@ -285,8 +289,8 @@ impl Stack {
         }
     }
 
-    /// An end that no process holds goes when all it sent has been read or can
-    /// never be.
+    /// An end that no process holds goes when the other end has all it sent, and reads
+    /// nothing in its chunks any more, or never will.
     fn end_pair(&mut self, key: u32) {
         let Some(socket) = self.sockets.get(key) else {
             return;
@@ -298,6 +302,9 @@ impl Stack {
         let other = p.other;
         let other_reads = matches!(self.sockets.get(other).map(|s| &s.kind), Some(Kind::Pair(q)) if q.dead.is_none());
         if p.snd_moved < p.snd_edge && p.dead.is_none() && other_reads {
+            return;
+        }
+        if self.has_lent(key) {
             return;
         }
         self.pass_on_end(key);

@@ -38,6 +38,11 @@ pub(crate) struct Pair {
     pub(crate) snd_edge: u64,
     /// What of the send stream the other end has.
     pub(crate) snd_moved: u64,
+    /// What of it is done with: its chunks are the host's. What is lent is, once it was read.
+    pub(crate) snd_done: u64,
+    /// What it receives lies from here on in the other end's send chunks, up to `rcv_edge`;
+    /// [`u64::MAX`] if nothing does.
+    pub(crate) lent_from: u64,
     pub(crate) rcv_edge: u64,
     pub(crate) rcv_consumed: u64,
     /// What follows the last urgent byte written, and received; 0 if there was none.
@@ -62,6 +67,9 @@ pub(crate) struct Pair {
     /// It is connected, and its listener is not told before there is something to
     /// read (TCP_DEFER_ACCEPT), or before this time.
     pub(crate) deferred_until: Option<Instant>,
+    /// It has been: its host may have written ranges of files, as it was not told that its
+    /// other end is a socket of the same engine.
+    pub(crate) was_deferred: bool,
     /// The other end's session had no memory for what is to be moved, or its sender's pace
     /// (SO_MAX_PACING_RATE) has it wait: when to try again.
     pub(crate) again_at: Option<Instant>,
@@ -85,6 +93,8 @@ impl Pair {
             connecting: false,
             snd_edge: 0,
             snd_moved: 0,
+            snd_done: 0,
+            lent_from: u64::MAX,
             rcv_edge: 0,
             rcv_consumed: 0,
             snd_urgent: 0,
@@ -98,6 +108,7 @@ impl Pair {
             corked: false,
             hold_until: None,
             deferred_until: None,
+            was_deferred: false,
             again_at: None,
             paced_until: Instant(0),
             dead: None,

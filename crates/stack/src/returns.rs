@@ -55,7 +55,7 @@ impl Socket {
     fn finished(&mut self) -> Option<(&mut Told, u64)> {
         let (told, done, edge) = match &mut self.kind {
             Kind::Stream(c) => (&mut c.told, c.tcb.snd_acked(), c.tcb.snd_edge()),
-            Kind::Pair(p) => (&mut p.told, p.snd_moved, p.snd_edge),
+            Kind::Pair(p) => (&mut p.told, p.snd_done, p.snd_edge),
             Kind::Datagram(d) => (&mut d.told, d.snd_done, d.snd_edge),
             Kind::Listener(_) | Kind::Idle(_) => return None,
         };
@@ -108,7 +108,7 @@ impl Stack {
         if !p.tell_by.is_never() {
             return;
         }
-        p.tell_by = p.told.returns_at(p.snd_moved, p.snd_edge, now);
+        p.tell_by = p.told.returns_at(p.snd_done, p.snd_edge, now);
         if !p.tell_by.is_never() {
             self.sockets.arm(key);
         }

@@ -88,6 +88,7 @@ fn check_happened(all: &Report, seeds: u64) {
         (all.returns, seeds / 10),
         (all.leases, seeds / 10),
         (all.panics, seeds / 20),
+        (all.lent, 10_000 * seeds),
     ];
     assert!(happened.iter().all(|(n, least)| n > least), "{all:#?}");
 }

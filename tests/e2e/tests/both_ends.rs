@@ -2,7 +2,8 @@
 
 use longshore_e2e::peer::fetch;
 use longshore_e2e::servers::{Nginx, haproxy_config};
-use longshore_e2e::{iperf3, payload, scenarios};
+use longshore_e2e::{Stack, iperf3, payload, run, scenarios};
+use std::time::Duration;
 
 const KB: u64 = 1024;
 const MB: u64 = 1024 * KB;
@@ -96,4 +97,31 @@ scenarios! {
             iperf3::check(&client, server.ip(), extra);
         }
     }
+}
+
+/// iperf3 with both ends on one host: nearly nothing is copied by the engine, and of what the
+/// programs copy nothing crosses.
+#[test]
+fn what_iperf3_sends_on_one_host_is_lent() {
+    run(Stack::Longshore, Duration::from_secs(300), |bed| {
+        let host = bed.host(0);
+        let script = format!(
+            "iperf3 -s > /dev/null & server=$!; \
+             for i in $(seq 100); do iperf3 -c {ip} -n 1K > /dev/null && break; sleep 0.1; done; \
+             iperf3 -c {ip} -n 500M > /dev/null; iperf3 -c {ip} -n 500M -R > /dev/null; \
+             {longshore} stat --json; kill $server",
+            ip = host.ip(),
+            longshore = longshore_testbed::longshore().display(),
+        );
+        let said = host.sh(&script).check();
+        let stat: serde_json::Value = serde_json::from_str(&said).expect("its statistics");
+        let count = |path: &str| stat[0].pointer(path).and_then(serde_json::Value::as_u64);
+        let all = count("/engine/cut_through_bytes").expect("a count");
+        let lent = count("/engine/lent_bytes").expect("a count");
+        assert!(all >= 900 * MB && lent > all / 10 * 9, "{lent} of {all}");
+        for way in ["to_adapter", "to_host"] {
+            let crossed = count(&format!("/crossings/{way}/bytes")).expect("a count");
+            assert!(crossed < all / 5, "{crossed} of {all} {way}, {lent} lent");
+        }
+    });
 }

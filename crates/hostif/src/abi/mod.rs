@@ -16,6 +16,7 @@ pub(crate) mod handshake;
 mod immediate;
 pub mod inventory;
 mod layout;
+mod lent_chunk;
 mod record;
 mod routes;
 mod versions;
@@ -44,6 +45,7 @@ pub use layout::{
     STREAM_MAX,
 };
 pub(crate) use layout::{DIRECTORY_GROUP, MAGIC, Offsets};
+pub(crate) use lent_chunk::{lent_chunk, lent_entry};
 pub use record::{
     ACCEPT_RECORD, AcceptRecord, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, PathMtu, SEND_QUEUE,
     STAMP_BYTES, SendQueue, Stamp, datagram_span,

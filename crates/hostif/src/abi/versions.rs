@@ -19,6 +19,8 @@ bitflags::bitflags! {
     pub struct Features: u16 {
         /// Programs may hand files over, and send ranges of them.
         const FILES = 1;
+        /// What one socket of a session sends to another, that may read where it was written.
+        const LENT_CHUNKS = 2;
         const _ = !0;
     }
 }
@@ -47,7 +49,7 @@ impl Agreed {
     /// What two sides of this release speak, without what an adapter may refuse.
     pub const OURS: Self = Self {
         version: Versions::OURS.newest,
-        features: Features::empty(),
+        features: Features::LENT_CHUNKS,
     };
 }
 
@@ -56,7 +58,7 @@ impl Versions {
     pub const OURS: Self = Self {
         oldest: OLDEST_ABI_VERSION as u16,
         newest: ABI_VERSION as u16,
-        features: Features::FILES,
+        features: Features::FILES.union(Features::LENT_CHUNKS),
     };
 
     /// What both sides speak: the newest version that both have, and all features that both

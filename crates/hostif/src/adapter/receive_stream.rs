@@ -3,11 +3,13 @@
 //! A receive stream's chunks are the adapter's: a list in private memory, mirrored to the
 //! directory that the host reads. Each socket of the engine owns a [`ReceiveStream`].
 
+mod lend;
 mod short;
 
 use super::receive_slab::ReceiveSlab;
 use super::spans::spans;
 use crate::abi::{CHUNK, DIRECTORY, STREAM_MAX};
+pub use lend::NotLent;
 use longshore_ring::{NONE, Room, Span};
 use short::Short;
 

@@ -179,8 +179,8 @@ impl HostSession {
         let directory = self.arena.rcv_directory(index);
         let mut done = 0;
         for (number, within, len) in parts(at, to.len()) {
-            let chunk = directory.entry(number).load(Ordering::Acquire);
-            let place = self.arena.rcv_place(chunk, within, len);
+            let entry = directory.entry(number).load(Ordering::Acquire);
+            let place = self.arena.received_place(entry, within, len);
             let place = place.ok_or(StreamError::Broken)?;
             self.arena.memory().read(place, &mut to[done..done + len]);
             done += len;

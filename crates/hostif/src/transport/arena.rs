@@ -3,7 +3,7 @@
 use crate::abi::{
     Agreed, CHUNK, ChannelControl, DIRECTORY, DIRECTORY_GROUP, Features, FileRange, Geometry,
     Header, IMMEDIATE_AT, MAGIC, MOST_CHUNKS, Offsets, RANGE_BYTES, RING, SocketBlock, Versions,
-    chunk_of, first_range,
+    chunk_of, first_range, lent_chunk,
 };
 use longshore_ring::spsc::Slot;
 use longshore_ring::{Corrupt, SharedMemory, ShmError, Waiter};
@@ -426,6 +426,21 @@ impl Arena {
     pub fn rcv_place(&self, chunk: u32, at: usize, len: usize) -> Option<usize> {
         (chunk < self.geometry.rcv_chunks && at <= CHUNK && len <= CHUNK - at)
             .then(|| self.at.rcv_slab + chunk as usize * CHUNK + at)
+    }
+
+    /// Where the adapter may have the host read of a send slab instead.
+    #[must_use]
+    pub(crate) fn lends_chunks(&self) -> bool {
+        self.agreed.features.contains(Features::LENT_CHUNKS)
+    }
+
+    /// Where `len` bytes at `at` lie in the chunk that an entry of a receive directory names.
+    #[inline]
+    pub fn received_place(&self, entry: u32, at: usize, len: usize) -> Option<usize> {
+        match lent_chunk(entry) {
+            None => self.rcv_place(entry, at, len),
+            Some(chunk) => self.snd_place(chunk, at, len),
+        }
     }
 
     /// The memory, to read and write at places got from `snd_place` and

@@ -160,7 +160,7 @@ impl Socket {
             at,
             len,
             move |number| directory.entry(number).load(Ordering::Acquire),
-            |chunk, within, len| arena.rcv_place(chunk, within, len),
+            |entry, within, len| arena.received_place(entry, within, len),
         )
     }
 

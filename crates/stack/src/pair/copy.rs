@@ -2,6 +2,7 @@
 //! time. `pair` calls it when an end is settled.
 
 use super::AGAIN_US;
+use super::loan::Loan;
 use super::pace::Pace;
 use crate::Stack;
 use crate::counters::EngineDrop;
@@ -58,7 +59,15 @@ impl Stack {
             }
             len = len.min(pace.at_once());
         }
-        if !self.copy_across((session, index, at..at + len), &immediate, other) {
+        let is_moved = match self.lend(key, &(at..at + len), other) {
+            Loan::Made => true,
+            Loan::Copy(most) => {
+                len = most;
+                self.copy_across((session, index, at..at + len), &immediate, other)
+            }
+            Loan::Impossible => false,
+        };
+        if !is_moved {
             let again = self.now.after_us(AGAIN_US);
             self.move_later(key, again);
             return false;

@@ -19,6 +19,7 @@ impl Stack {
             .deferred_until
             .get_or_insert(now.after_us(u64::from(seconds) * 1_000_000));
         p.connecting = false;
+        p.was_deferred = true;
         if now >= until {
             return false;
         }

@@ -72,11 +72,12 @@ impl Connection {
 
 impl Pair {
     fn take_edges(&mut self, said: &Said, slab: &mut ReceiveSlab) -> Result<(), RequestError> {
-        said.check(self.rcv_edge, self.snd_moved)?;
+        said.check(self.rcv_edge, self.snd_done)?;
         if said.rcv_consumed > self.rcv_consumed {
             self.rcv_consumed = said.rcv_consumed;
             let all = said.rcv_consumed == self.rcv_edge;
             self.rcv.consume(said.rcv_consumed, all, slab);
+            self.end_loan();
         }
         if !self.shut {
             self.snd_edge = self.snd_edge.max(said.snd_edge);

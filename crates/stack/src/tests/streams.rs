@@ -59,8 +59,8 @@ pub(super) fn copy_out(arena: &Arena, index: u32, at: u64, to: &mut [u8]) {
     while !rest.is_empty() {
         let here = rest.len().min(CHUNK - at as usize % CHUNK);
         let (now, later) = rest.split_at_mut(here);
-        let chunk = directory.entry(at / CHUNK as u64).load(Ordering::Acquire);
-        let place = arena.rcv_place(chunk, at as usize % CHUNK, here);
+        let entry = directory.entry(at / CHUNK as u64).load(Ordering::Acquire);
+        let place = arena.received_place(entry, at as usize % CHUNK, here);
         arena.memory().read(place.unwrap(), now);
         at += here as u64;
         rest = later;

@@ -29,6 +29,8 @@ pub(super) struct Scenario {
     plans: Vec<Plan>,
     /// When each begins, in microseconds.
     begins: Vec<u64>,
+    /// The server's program connects to itself: its plans as a client, and when.
+    own: Vec<(Plan, u64)>,
     /// What datagrams either end sends.
     datagrams: Option<datagrams::Plan>,
     /// The client's machine has its IPv4 address from a DHCP server.
@@ -72,6 +74,7 @@ impl Scenario {
             },
             plans: vec![plan(100, 1_000), plan(150_000, 10), plan(10, 150_000)],
             begins: vec![0, 1_000, 2_000],
+            own: Vec::new(),
             datagrams: None,
             dhcp: false,
             flood: None,
@@ -152,8 +155,23 @@ impl Scenario {
             cut,
             death,
             panic: (n.below(6) == 0).then(|| (n.below(2) as usize, n.below(800) as u32)),
+            own: own(&mut n),
         }
     }
+}
+
+/// Connections of a program to itself, often with much under way.
+fn own(n: &mut Numbers) -> Vec<(Plan, u64)> {
+    let connections = n.pick(&[0, 0, 1, 3]);
+    let plan = |n: &mut Numbers| Plan {
+        out: 1 + n.below(400_000),
+        back: n.below(400_000),
+        piece: n.pick(&[5_000, 70_000, 100_000]),
+        pause_us: n.pick(&[0, 0, 1_000]),
+    };
+    (0..connections)
+        .map(|_| (plan(n), n.below(300_000)))
+        .collect()
 }
 
 fn direction(n: &mut Numbers) -> Direction {
@@ -198,6 +216,8 @@ pub(super) struct Report {
     pub(super) leases: u64,
     /// Panics that ended a session alone.
     pub(super) panics: u64,
+    /// Bytes that were read where they had been written.
+    pub(super) lent: u64,
 }
 
 impl Report {
@@ -216,6 +236,7 @@ impl Report {
         self.returns += other.returns;
         self.leases += other.leases;
         self.panics += other.panics;
+        self.lent += other.lent;
     }
 
     fn of(machine: &Machine) -> Self {
@@ -239,6 +260,7 @@ impl Report {
             cookies_taken: counters.cookies_taken,
             returns: machine.returns,
             panics: counters.contained_panics,
+            lent: counters.lent_bytes,
             leases: machine.dhcp_server.as_ref().map_or(0, |s| s.granted),
         }
     }
@@ -295,13 +317,19 @@ impl World {
             let at = now.after_us(*begin);
             machines[0].program.connect(number as u16, *plan, to, at);
         }
+        let first_own = scenario.plans.len();
+        for (number, (plan, begin)) in (first_own..).zip(&scenario.own) {
+            let at = now.after_us(*begin);
+            machines[1].program.connect(number as u16, *plan, to, at);
+        }
         let mirrored = |plan: &Plan| Plan {
             out: plan.back,
             back: plan.out,
             ..*plan
         };
         let local: SocketAddr = "[::]:80".parse().unwrap();
-        let plans = scenario.plans.iter().map(mirrored).collect();
+        let own = scenario.own.iter().map(|(plan, _)| plan);
+        let plans = scenario.plans.iter().chain(own).map(mirrored).collect();
         machines[1].program.listen(local, plans);
         if let Some((which, left)) = scenario.panic {
             machines[which].panic_after(left);
@@ -461,6 +489,10 @@ impl World {
                 server.contains(&(number, Outcome::Whole)),
                 "connection {number}, server: {server:?}"
             );
+        }
+        for number in (self.scenario.plans.len() as u16..).take(self.scenario.own.len()) {
+            let ends = server.iter().filter(|of| **of == (number, Outcome::Whole));
+            assert_eq!(ends.count(), 2, "own connection {number}: {server:?}");
         }
     }
 }

@@ -1,0 +1,116 @@
+//! What one end's host wrote is read by the other end's where it lies, if it is much and both
+//! are of one session, and so have the same memory: nothing is copied.
+//!
+//! Both streams count the same bytes, so these lie in both at the same offset of a chunk with
+//! the same number: the receive directory gets the send directory's entry. The chunks stay the
+//! sender's, and are not done with before they were read; an end that no process holds stays
+//! so long. `copy` asks before it copies.
+
+use crate::Stack;
+use crate::counters::EngineDrop;
+use crate::pair_end::Pair;
+use crate::socket::Kind;
+use longshore_hostif::CHUNK;
+use std::ops::Range;
+
+/// Bytes of the least that is lent where nothing is: of less the copy costs little, and its
+/// sender has its chunks back at once.
+const LEAST: u64 = 32 * 1024;
+
+/// What came of an attempt to lend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Loan {
+    /// The bytes are lent.
+    Made,
+    /// So many bytes of them at most are to be copied.
+    Copy(u64),
+    /// They cannot be moved, as their host has written what cannot be.
+    Impossible,
+}
+
+impl Pair {
+    /// Whether its host reads in the other end's chunks.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.lent_from != u64::MAX
+    }
+
+    /// Of what the other end has sent up to `moved`, so much is done with.
+    pub(crate) fn done_of(&self, moved: u64) -> u64 {
+        moved.min(self.rcv_consumed.max(self.lent_from))
+    }
+
+    /// Its host has read: if all, what comes next may be copied again.
+    pub(crate) fn end_loan(&mut self) {
+        if self.rcv_consumed == self.rcv_edge {
+            self.lent_from = u64::MAX;
+        }
+    }
+}
+
+impl Stack {
+    /// Has the host of `to` read `range` of what `key` sends where it was written, if that is
+    /// possible and worth it.
+    pub(super) fn lend(&mut self, key: u32, range: &Range<u64>, to: u32) -> Loan {
+        let len = range.end - range.start;
+        let copy = Loan::Copy(len);
+        let (Some(sender), Some(receiver)) = (self.sockets.get(key), self.sockets.get(to)) else {
+            return copy;
+        };
+        let (from, session) = (sender.id.index, sender.session);
+        let (Kind::Pair(p), Kind::Pair(q)) = (&sender.kind, &receiver.kind) else {
+            return copy;
+        };
+        let are_one = receiver.session == session && key != to;
+        if !are_one || p.was_deferred || (len < LEAST && !q.is_lent()) {
+            return copy;
+        }
+        let Some(s) = self.sessions.get_mut(session) else {
+            return copy;
+        };
+        let source = (&s.host.send, from);
+        let lent = q
+            .rcv
+            .lend(range, source, &mut s.host.receive, receiver.id.index);
+        match lent {
+            Ok(()) => {
+                if let Some(q) = self.pair_mut(to) {
+                    q.lent_from = q.lent_from.min(range.start);
+                }
+                self.counters.lent_bytes += len;
+                Loan::Made
+            }
+            Err(_) if q.is_lent() => {
+                self.counters.drop(EngineDrop::BadStream);
+                Loan::Impossible
+            }
+            // The next chunk may be lent, if nothing is copied there.
+            Err(_) => {
+                let to_its_end = CHUNK as u64 - range.start % CHUNK as u64;
+                Loan::Copy(len.min(to_its_end))
+            }
+        }
+    }
+
+    /// Notes how much of what `key` has sent is done with.
+    pub(super) fn note_done(&mut self, key: u32) {
+        let Some(p) = self.pair_mut(key) else { return };
+        let (other, moved) = (p.other, p.snd_moved);
+        let done = match self.pair_mut(other) {
+            Some(q) if other != key => q.done_of(moved),
+            _ => moved,
+        };
+        if let Some(p) = self.pair_mut(key) {
+            p.snd_done = p.snd_done.max(done);
+        }
+    }
+
+    /// Whether somebody reads in the chunks of `key`.
+    pub(super) fn has_lent(&self, key: u32) -> bool {
+        let socket = self.sockets.get(key).map(|s| &s.kind);
+        let Some(Kind::Pair(p)) = socket else {
+            return false;
+        };
+        let other = self.sockets.get(p.other).filter(|_| p.other != key);
+        other.is_some_and(|s| matches!(&s.kind, Kind::Pair(q) if q.is_lent() && !s.orphan))
+    }
+}
