@@ -2,7 +2,7 @@
 //! giving them back at the end. How they are found out is the stack's
 //! (`stack/automatic`); `cli` calls this, and the loop when it ends.
 
-use crate::engine::{Engine, EngineError};
+use crate::{Engine, EngineError};
 use longshore_net::Cidr;
 use longshore_stack::Missing;
 use std::net::IpAddr;

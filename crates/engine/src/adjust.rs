@@ -5,11 +5,11 @@
 //! Orders wait in a channel, and the engine takes them when it next looks at its
 //! descriptors.
 
-use crate::attach::UserLimits;
+use crate::UserLimits;
 use crate::control::{ControlReply, ControlRequest};
-use crate::engine::{Engine, EngineError};
 use crate::kernel::Kernel;
 use crate::sysctl::HostSettings;
+use crate::{Engine, EngineError};
 use longshore_hostif::Geometry;
 use longshore_stack::Access;
 use longshore_tcp::{Congestion, EcnMode};

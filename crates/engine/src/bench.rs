@@ -3,7 +3,7 @@
 
 pub use longshore_stack::bench::{Lookup, Timers};
 
-use crate::engine::{Engine, EngineError};
+use crate::{Engine, EngineError};
 use longshore_hostif::adapter::{AdapterSession, ReceiveStream};
 use longshore_ports::RxMeta;
 use longshore_tcp::Instant;

@@ -2,7 +2,7 @@
 //! what it counts. `report` makes the answers to `longshore stat` of it, and the glossary
 //! (docs/glossary.md) is held to it by a test.
 
-use crate::engine::Engine;
+use crate::Engine;
 use longshore_stack::EngineDrop;
 use longshore_stack::{HALF_OPEN_BYTES, SOCKET_BYTES};
 use longshore_wire::WireError;

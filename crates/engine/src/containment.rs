@@ -6,7 +6,7 @@
 //!
 //! [`Stack::contain_panic`]: longshore_stack::Stack::contain_panic
 
-use crate::engine::{Engine, EngineError};
+use crate::{Engine, EngineError};
 use longshore_stack::Notice;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -5,7 +5,7 @@
 //! Owns [`Intake`]; the loop calls [`Engine::take_requests`], and each request is done by
 //! [`Stack::serve`].
 
-use crate::engine::Engine;
+use crate::Engine;
 use crate::session::{LONGEST_STALL, SHORTEST_STALL};
 use longshore_hostif::adapter::{Due, Immediate, Next};
 use longshore_hostif::{RING, Request, SocketId};

@@ -8,27 +8,34 @@
 //!
 //! | file | what it has |
 //! | --- | --- |
-//! | `engine` | the loop and what touches the machine |
+//! | `config`, `error` | how it is set up, and why it cannot be or go on |
+//! | `turn` | the loop |
 //! | `receive_policy` | when the port is read |
 //! | `intake` | when whose requests are taken |
 //! | `acquire` | addresses that are waited for |
 //! | `reclaim` | memory that is used no more goes back |
 //! | `session/` | programs: their processes and launchers |
-//! | `attach/`, `listeners` | how programs come |
+//! | `attach/`, `attach_events`, `listeners` | how programs come |
+//! | `users` | what each user has of it |
 //! | `kernel`, `sysctl`, `privilege` | the host's TCP settings, and what its kernel lets processes do |
 //! | `adjust` | settings that change while it runs |
 //! | `maintenance`, `teardown`, `sleep`, `reserve_fd` | letting in, clearing up, sleeping |
 //! | `control`, `report`, `catalog` | what a run costs, made visible |
+//!
+//! [`Engine`] is composed of the parts that these files own; handlers are methods of it in the
+//! file that they are about, and modules use each other in no circle.
 
 mod acquire;
 mod adjust;
 mod attach;
+mod attach_events;
 #[cfg(feature = "bench")]
 pub mod bench;
 mod catalog;
+mod config;
 mod containment;
 pub mod control;
-mod engine;
+mod error;
 mod intake;
 mod kernel;
 mod listeners;
@@ -43,14 +50,227 @@ mod sleep;
 mod sysctl;
 mod teardown;
 mod time;
+mod turn;
+mod users;
 
 pub use adjust::{Adjustable, Handle};
-pub use attach::{ListenError, UserLimits};
+pub use attach::ListenError;
 pub use catalog::{CounterInfo, counters};
-pub use engine::{Config, Engine, EngineError};
+pub use config::Config;
+pub use error::EngineError;
 pub use listeners::Listeners;
 pub use longshore_stack::{
     Access, AddressError, Automatic, BadRule, EngineDrop, LowPorts, Rule, Rules, Transport,
 };
 pub use longshore_tcp::Congestion;
 pub use sysctl::HostSettings;
+pub use users::UserLimits;
+
+use adjust::Orders;
+use attach::{Policy, Server, Terms};
+use control::ControlServer;
+use intake::Intake;
+use kernel::Kernel;
+use longshore_ports::RecvBuffer;
+use longshore_ring::EventfdSignaler;
+use longshore_stack::{Interface, Secrets, Settings, Stack};
+use longshore_tcp::{EcnMode, Instant};
+use maintenance::Maintenance;
+use receive_policy::ReceivePolicy;
+use session::Sessions;
+use sleep::Sleeper;
+use std::sync::Arc;
+use std::time::Duration;
+use teardown::Teardowns;
+use time::Clock;
+
+/// The engine.
+pub struct Engine {
+    pub(crate) stack: Stack,
+    /// Who uses it, by the stack's keys of sessions.
+    pub(crate) sessions: Sessions,
+    /// What ended processes held and is not yet let go of.
+    pub(crate) teardowns: Teardowns,
+    pub(crate) clock: Clock,
+    /// Attaches programs.
+    pub(crate) attach: Server,
+    pub(crate) sleeper: Sleeper,
+    pub(crate) orders: Orders,
+    pub(crate) control: Option<ControlServer>,
+    pub(crate) intake: Intake,
+    pub(crate) receiver: Receiver,
+    pub(crate) lifetime: Lifetime,
+    pub(crate) about: About,
+    pub(crate) maintenance: Maintenance,
+    /// What crossed in sessions that have ended.
+    pub(crate) past_meter: longshore_hostif::Meter,
+}
+
+/// Taking frames from the port.
+#[derive(Default)]
+pub(crate) struct Receiver {
+    buffer: RecvBuffer,
+    pub(crate) receive_policy: ReceivePolicy,
+}
+
+/// When an engine ends.
+pub(crate) struct Lifetime {
+    /// With its last session.
+    pub(crate) private: bool,
+    pub(crate) had_session: bool,
+    /// Set when no new sessions are let in.
+    pub(crate) draining: bool,
+    /// How long connections may go on after it was told to stop.
+    pub(crate) grace: Duration,
+    /// When it ends whatever goes on, once it is `draining`.
+    pub(crate) drain_by: Instant,
+}
+
+/// What an engine says of itself.
+pub(crate) struct About {
+    /// Says something to the operator.
+    pub(crate) notice: fn(&str),
+    /// What its port is called.
+    pub(crate) port_name: String,
+    /// What keeps it from doing more than it needs, in words.
+    pub(crate) sandbox: String,
+    /// What wakes programs that sleep in poll may be held up.
+    may_be_held_up: bool,
+}
+
+impl Engine {
+    /// Makes an engine and lets programs attach.
+    ///
+    /// # Errors
+    /// [`EngineError`]: the socket's path is taken, descriptors ran out, or the
+    /// addresses cannot be.
+    pub fn new(config: Config) -> Result<Self, EngineError> {
+        let listeners = Listeners::bind(&config.socket, config.control.as_deref())?;
+        Self::at(listeners, config)
+    }
+
+    /// The same with sockets that are bound already: what that needed may have been given
+    /// up since.
+    ///
+    /// # Errors
+    /// As [`Engine::new`].
+    pub fn at(listeners: Listeners, config: Config) -> Result<Self, EngineError> {
+        let clock = Clock::new();
+        let now = clock.now();
+        let secrets = secrets_of_the_kernel().map_err(EngineError::Random)?;
+        let settings = Settings::new(
+            Box::new(Kernel(None)),
+            config.loopback,
+            config.scope,
+            config.cut_through,
+        );
+        let interface = Interface {
+            port: config.port,
+            addresses: &config.addresses,
+            gateways: &config.gateways,
+            automatic: &config.automatic,
+        };
+        let stack = Stack::new(interface, settings, &secrets, now)?;
+        let signaler = Arc::new(if config.private {
+            EventfdSignaler::for_one()
+        } else {
+            EventfdSignaler::for_many()
+        });
+        let may_be_held_up = signaler.may_block();
+        let policy = Policy {
+            terms: Terms::new(config.users, config.geometry),
+            private: config.private,
+            others_may_join: config.others_may_join,
+            signaler,
+        };
+        let Listeners { attach, control } = listeners;
+        let attach = Server::start(attach, policy)?;
+        let orders = Orders::new()?;
+        let (port, control_server) = (stack.port(), control.as_ref());
+        let sleeper = Sleeper::new(port, &attach.inbox, control_server, &orders, config.spin)?;
+        Ok(Self {
+            stack,
+            sessions: Sessions::default(),
+            teardowns: Teardowns::default(),
+            clock,
+            attach,
+            sleeper,
+            orders,
+            control,
+            intake: Intake::default(),
+            receiver: Receiver::default(),
+            lifetime: Lifetime {
+                private: config.private,
+                had_session: false,
+                draining: false,
+                grace: config.grace,
+                drain_by: Instant::NEVER,
+            },
+            about: About {
+                notice: |_| (),
+                port_name: config.port_name,
+                sandbox: String::new(),
+                may_be_held_up,
+            },
+            maintenance: Maintenance::new(now),
+            past_meter: longshore_hostif::Meter::default(),
+        })
+    }
+
+    /// Whether a hostile program can hold it up: it serves one alone, or the kernel has no
+    /// AIO.
+    pub fn may_be_held_up(&self) -> bool {
+        self.about.may_be_held_up
+    }
+
+    /// Whether programs cannot even send it descriptors, which it would have to close.
+    pub fn refuses_descriptors(&self) -> bool {
+        self.attach.refuses_descriptors
+    }
+
+    /// From now on, what the operator should know is said so, each thing once for each
+    /// session.
+    pub fn on_notice(&mut self, notice: fn(&str)) {
+        self.about.notice = notice;
+    }
+
+    /// What its process has given up, for those who ask.
+    pub fn set_sandbox(&mut self, words: &str) {
+        words.clone_into(&mut self.about.sandbox);
+    }
+
+    /// From now on, the sessions of each ordinary user who comes may have this much together.
+    pub fn limit_users(&mut self, limits: UserLimits) {
+        self.attach.users.set_limits(limits);
+    }
+
+    /// From now on, new sockets start from the host's settings.
+    pub fn follow(&mut self, settings: HostSettings) {
+        self.stack.settings.host = Box::new(Kernel(Some(settings)));
+    }
+
+    /// From now on, new sockets use ECN as net.ipv4.tcp_ecn would say with this number,
+    /// whatever the host's own says: accurate ECN is more than many kernels have.
+    ///
+    /// # Errors
+    /// [`EngineError::Ecn`] if there is no such mode.
+    pub fn set_ecn(&mut self, number: u8) -> Result<(), EngineError> {
+        let mode = EcnMode::from_number(number).ok_or(EngineError::Ecn(number))?;
+        self.stack.settings.ecn = Some(mode);
+        Ok(())
+    }
+
+    /// From now on, connections of new sockets tell their peers of the time that
+    /// TCP_USER_TIMEOUT sets, and go by what those tell of theirs where it is not set (RFC
+    /// 5482). Off at first, as Linux does neither.
+    pub fn set_user_timeout_option(&mut self, on: bool) {
+        self.stack.settings.user_timeout_option = on;
+    }
+}
+
+/// Secrets that nobody else knows.
+fn secrets_of_the_kernel() -> Result<Secrets, rustix::io::Errno> {
+    let mut key = [0; 16];
+    rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty())?;
+    Ok(Secrets::new(key))
+}

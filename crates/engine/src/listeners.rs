@@ -5,9 +5,9 @@
 //! [`Engine::at`](crate::Engine::at) takes them; nobody can connect before that but to the
 //! control socket, where questions wait for the engine's first turn.
 
+use crate::EngineError;
 use crate::attach::Listener;
 use crate::control::ControlServer;
-use crate::engine::EngineError;
 use std::path::Path;
 
 /// Sockets that are bound.

@@ -6,7 +6,7 @@
 //! nothing, however many there are. The loop calls [`Engine::maintain`], which looks over a
 //! few in each turn until it is through.
 
-use crate::engine::Engine;
+use crate::Engine;
 use crate::session::Session;
 use crate::sleep::Source;
 use crate::teardown::Teardown;

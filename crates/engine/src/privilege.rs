@@ -5,7 +5,7 @@
 //! of /proc. The rule is Linux's, CAP_NET_BIND_SERVICE, as the process has it at that time,
 //! so that a program that has given its privileges away has not got them here either.
 
-use crate::engine::Engine;
+use crate::Engine;
 use longshore_hostif::Address;
 use longshore_stack::From;
 use longshore_stack::LowPorts;

@@ -1,11 +1,11 @@
 //! Answers to `longshore stat` and `longshore ss`, made when they are asked for.
 
+use crate::Engine;
 use crate::catalog::COUNTERS;
 use crate::control::{
     Asker, ControlReply, ControlRequest, Counts, CrossingsStat, PortStat, ROWS_AT_ONCE,
     SessionStat, SsReply, SsRow, StatReply, TcpStat, TrafficStat,
 };
-use crate::engine::Engine;
 use crate::session::Session;
 use longshore_hostif::Loopback;
 use longshore_stack::{Session as Half, SocketStatus, Transport};

@@ -9,7 +9,7 @@
 use crate::adjust::Orders;
 use crate::attach::Inbox;
 use crate::control::ControlServer;
-use crate::engine::{Engine, EngineError};
+use crate::{Engine, EngineError};
 use longshore_frames::Port;
 use longshore_stack::Session;
 use longshore_tcp::Instant;

@@ -5,7 +5,7 @@
 //! nobody has come for a reservation, and when a session is; the loop goes on with them each
 //! turn until all are done. The channel of the process belongs to nobody else before.
 
-use crate::engine::Engine;
+use crate::Engine;
 use std::collections::VecDeque;
 
 /// Sockets that are looked at in one turn.

@@ -14,10 +14,24 @@ pub struct Engine<'l> {
     process: Option<Proc>,
 }
 
+impl Host<'_> {
+    /// A shared engine with this host's address. Longshore only.
+    #[must_use]
+    pub fn engine(&self, more: &str) -> Engine<'_> {
+        self.engine_with(more, &[])
+    }
+
+    /// The same with further options of `longshore engine`.
+    #[must_use]
+    pub fn engine_with(&self, more: &str, options: &[&str]) -> Engine<'_> {
+        Engine::start(self.bed, self.clone(), more, options)
+    }
+}
+
 impl<'l> Engine<'l> {
     /// Starts one with the host's address and these options; `more` is added to its
     /// configuration.
-    pub(crate) fn start(bed: &Testbed, host: Host<'l>, more: &str, options: &[&str]) -> Self {
+    fn start(bed: &Testbed, host: Host<'l>, more: &str, options: &[&str]) -> Self {
         let socket = bed.path(&format!("engine-{}.sock", host.ip()));
         let config = bed.file(
             &format!("engine-{}.toml", host.ip()),

@@ -20,6 +20,7 @@
 
 mod child;
 mod engine;
+mod host;
 mod netns;
 pub mod payload;
 mod process;
@@ -31,9 +32,10 @@ mod wait;
 
 pub use child::with_default_signals;
 pub use engine::Engine;
+pub use host::Host;
 pub use netns::Namespace;
 pub use process::{Cmd, Finished, Proc, signal};
 pub use product::{Stack, longshore};
 pub use skip::{in_own_namespace, skip};
-pub use testbed::{Host, Testbed};
+pub use testbed::Testbed;
 pub use wait::{PATIENCE, eventually};

@@ -2,7 +2,7 @@
 //! thread of their own: a strange file system may hold it up for as long as it likes, and then
 //! no more files are taken.
 
-use super::server::Queue;
+use super::queue::Queue;
 use super::{Connection, Event};
 use longshore_hostif::adapter::OfferedFile;
 use longshore_hostif::attach::{Message, Refusal};

@@ -2,7 +2,7 @@
 //! join them.
 //!
 //! `server` has the listener and the connections, in a thread of its own, so that nothing
-//! that a program does to its connection holds up packets; `usage` counts what each user
+//! that a program does to its connection holds up packets; `users` counts what each user
 //! has. What is to be decided about sessions goes to the engine's loop as an [`Event`], over
 //! a queue of bounded length, and the loop answers on the [`Connection`] itself, which never
 //! blocks. The engine takes no descriptors from programs but files, from those users who can
@@ -10,31 +10,25 @@
 //! long as its owner likes.
 
 mod disposal;
-mod events;
 mod files;
+mod queue;
 mod server;
-mod usage;
 
 use disposal::{Disposal, Dispose};
+pub(crate) use queue::Inbox;
 pub use server::ListenError;
 pub(crate) use server::{Listener, Policy, Server, Terms};
-pub use usage::UserLimits;
-pub(crate) use usage::{Share, User};
 
 use crate::session::Session;
+use crate::users::{Share, User};
 use longshore_hostif::adapter::OfferedFile;
 use longshore_hostif::agent::Peer;
 use longshore_hostif::attach::{Message, SessionOptions, Token, send};
 use longshore_hostif::{SocketId, Versions};
-use longshore_ring::Doorbell;
 use longshore_stack::Session as Half;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Receiver;
-
-/// Events that the loop takes between two turns.
-const AT_ONCE: usize = 16;
 
 /// A session, by its place in the engine's table and its number, which no other ever has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,60 +98,4 @@ pub(crate) enum Event {
     Gone(u64),
     /// The session of this number is to end: its user's take more memory than they may.
     Overdrawn(u64),
-}
-
-/// The loop's end of the queue of events.
-#[derive(Debug)]
-pub(crate) struct Inbox {
-    events: Receiver<Event>,
-    /// Rung when there are some.
-    bell: Arc<Doorbell>,
-}
-
-impl Inbox {
-    /// Readable when there may be events.
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.bell.as_ref().as_fd()
-    }
-
-    /// Takes some of the events that there are; the others are taken the next time.
-    pub(crate) fn take(&self) -> Vec<Event> {
-        self.bell.clear();
-        let events: Vec<Event> = self.events.try_iter().take(AT_ONCE).collect();
-        if events.len() == AT_ONCE {
-            self.bell.ring();
-        }
-        events
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
-    /// However many programs ask at once, the loop takes some of them between two turns, and
-    /// is told that there are more.
-    #[test]
-    fn the_loop_takes_some_events_at_a_time() {
-        let (queue, events) = std::sync::mpsc::channel();
-        let bell = Arc::new(Doorbell::new().unwrap());
-        let inbox = Inbox {
-            events,
-            bell: bell.clone(),
-        };
-        for number in 0..20 {
-            queue.send(Event::Gone(number)).unwrap();
-        }
-        bell.ring();
-        let rings = || {
-            let mut fds = [PollFd::from_borrowed_fd(inbox.fd(), PollFlags::IN)];
-            poll(&mut fds, Some(&Timespec::default())).unwrap() == 1
-        };
-        assert!(rings());
-        assert_eq!(inbox.take().len(), 16);
-        assert!(rings());
-        assert_eq!(inbox.take().len(), 4);
-        assert!(!rings());
-    }
 }

@@ -2,10 +2,11 @@
 //! with bounds on number, time and size, and makes new sessions.
 
 use super::files::OfferedFiles;
-use super::usage::{Limits, Users, count, is_trusted};
-use super::{Connection, Disposal, Dispose, Event, Inbox};
+use super::queue::{Ended, Inbox, Queue, queue};
+use super::{Connection, Disposal, Dispose, Event};
 use crate::reserve_fd::ReserveFd;
 use crate::session::Session;
+use crate::users::{Limits, Users, count, is_trusted};
 use longshore_hostif::adapter::AdapterSession;
 use longshore_hostif::agent::Peer;
 use longshore_hostif::attach::{
@@ -28,7 +29,6 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -38,8 +38,6 @@ const MOST_CONNECTIONS: u32 = 4096;
 const SILENT_FOR: Duration = Duration::from_secs(10);
 /// How often the memory of users' sessions is looked at, while there are any.
 const MEMORY_EVERY: Duration = Duration::from_secs(1);
-/// Events that wait for the loop; this thread waits when there are more.
-const QUEUE: usize = 256;
 /// Descriptors looked at in one call.
 const READY: usize = 64;
 /// Marks of what is no connection in the epoll instance.
@@ -221,13 +219,8 @@ impl Server {
         let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(1 << 20);
         let users = Arc::new(Users::new(Limits::of_one(MOST_CONNECTIONS, descriptors)));
         let disposal = Disposal::start().map_err(of_io).map_err(fail)?;
-        let (send, events) = sync_channel(QUEUE);
-        let bell = Arc::new(Doorbell::new().map_err(of_io).map_err(fail)?);
+        let (queue, inbox) = queue().map_err(of_io).map_err(fail)?;
         let terms = policy.terms.clone();
-        let queue = Queue {
-            events: send,
-            bell: bell.clone(),
-        };
         let files = OfferedFiles::start(queue.clone())
             .map_err(of_io)
             .map_err(fail)?;
@@ -253,7 +246,7 @@ impl Server {
         Ok(Self {
             _place: place,
             stop,
-            inbox: Inbox { events, bell },
+            inbox,
             users,
             disposal,
             terms,
@@ -269,24 +262,6 @@ impl Server {
     /// From now on programs of these users may attach, and new sessions have this much.
     pub(crate) fn set_terms(&self, users: Vec<u32>, geometry: Geometry) {
         self.terms.get(|terms| *terms = (users, geometry));
-    }
-}
-
-/// The threads' end of the queue of events.
-#[derive(Clone)]
-pub(super) struct Queue {
-    events: SyncSender<Event>,
-    bell: Arc<Doorbell>,
-}
-
-/// The loop has ended.
-pub(super) struct Ended;
-
-impl Queue {
-    pub(super) fn put(&self, event: Event) -> Result<(), Ended> {
-        self.events.send(event).map_err(|_| Ended)?;
-        self.bell.ring();
-        Ok(())
     }
 }
 

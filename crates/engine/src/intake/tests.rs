@@ -1,7 +1,7 @@
 //! What of the time of a turn goes to requests that take long.
 
 use super::*;
-use crate::engine::Config;
+use crate::Config;
 use longshore_hostif::attach::{join, new_session};
 use longshore_hostif::{Arena, Geometry, HostChannel, Loopback, SocketId};
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};

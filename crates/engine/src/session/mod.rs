@@ -9,8 +9,8 @@ mod table;
 
 pub(crate) use table::Sessions;
 
-use crate::attach::{Share, User};
 use crate::reclaim::Reclaim;
+use crate::users::{Share, User};
 use longshore_hostif::SocketId;
 use longshore_hostif::adapter::{AdapterSession, Charge};
 use longshore_hostif::agent::{Admitted, Ended, InTransit, Peer, Processes};

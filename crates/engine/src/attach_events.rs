@@ -1,7 +1,7 @@
 //! What the loop does with the events of the thread that attaches programs.
 
-use super::{Connection, Event, Membership};
-use crate::engine::Engine;
+use crate::Engine;
+use crate::attach::{Connection, Event, Membership};
 use crate::session::Session;
 use crate::sleep::Source;
 use longshore_hostif::Versions;

@@ -1,0 +1,142 @@
+//! The loop: one turn after the other over packets, requests, timers and what comes of them,
+//! and a rest between two.
+//!
+//! [`Engine::turn`] is the loop's body, and its list of stages is the design of this crate;
+//! [`Engine::run`] repeats it.
+
+use crate::intake::Which;
+use crate::{Engine, EngineError};
+use longshore_stack::Notice;
+use longshore_tcp::Instant;
+use std::time::Duration;
+
+impl Engine {
+    /// Serves until it is told to stop, or, for a private engine, until its
+    /// programs are gone.
+    ///
+    /// # Errors
+    /// [`EngineError`] if the port or the event loop fails.
+    pub fn run(&mut self) -> Result<(), EngineError> {
+        loop {
+            let worked = self.turn()?;
+            // The turn may have ended the last session: nobody would wake it for that.
+            if self.is_finished() {
+                break;
+            }
+            self.contained(|engine| engine.rest(worked).map(|()| true))?;
+        }
+        self.say_goodbye();
+        self.give_back();
+        Ok(())
+    }
+
+    /// One turn of the loop; says whether there was anything to do.
+    ///
+    /// # Errors
+    /// [`EngineError::Port`] if the port is gone.
+    pub fn turn(&mut self) -> Result<bool, EngineError> {
+        let now = self.clock.now();
+        self.contained(|engine| engine.turn_at(now))
+    }
+
+    /// A turn, with the time of it.
+    pub(crate) fn turn_at(&mut self, now: Instant) -> Result<bool, EngineError> {
+        self.stack.begin_turn(now);
+        // What programs asked before a packet came is done before it is taken: an
+        // option, say, for which the engine was not woken.
+        if self.intake.stalled_until <= now {
+            self.retry_stalled();
+        }
+        let mut worked = self.take_requests(Which::Due);
+        if self.receiver.receive_policy.is_due(worked) {
+            worked |= self.receive()?;
+        }
+        worked |= self.stack.handle_timeouts();
+        if self.maintenance.at <= now {
+            self.maintain();
+        }
+        self.stack.relieve_memory_pressure();
+        if !self.teardowns.is_empty() {
+            worked |= self.continue_teardowns();
+        }
+        worked |= self.stack.settle();
+        if self.stack.has_late_binds() {
+            self.bind_late();
+            worked = true;
+        }
+        self.stack.answer_questions();
+        self.stack.publish();
+        self.park_idle();
+        if !self.stack.notices.is_empty() {
+            self.tell_notices();
+        }
+        self.stack.port_mut().flush().map_err(EngineError::Port)?;
+        Ok(worked)
+    }
+
+    fn receive(&mut self) -> Result<bool, EngineError> {
+        let most = self.receiver.receive_policy.most();
+        let (mut count, mut found_end) = (0, false);
+        let result = loop {
+            if count == most {
+                break Ok(());
+            }
+            let buffer = &mut self.receiver.buffer;
+            match self.stack.port_mut().recv_single(buffer) {
+                Ok(Some(meta)) => {
+                    if count == 0 {
+                        // What programs asked before it came, where that can make a
+                        // difference to it.
+                        self.take_requests(Which::BeforeFrames);
+                    }
+                    count += 1;
+                    let frame = self.receiver.buffer.frame(meta.len);
+                    self.stack.frame_in(frame, &meta);
+                }
+                Ok(None) => {
+                    found_end = true;
+                    break Ok(());
+                }
+                Err(e) => break Err(EngineError::Port(e)),
+            }
+        };
+        let receive_policy = &mut self.receiver.receive_policy;
+        receive_policy.reached_end(found_end);
+        receive_policy.took(count);
+        // A turn that takes one frame leaves others for the next, which is no sign.
+        let may_have_more = count == most && most > 1;
+        self.stack.looked_at_port(count, may_have_more);
+        count += self.stack.take_own_packets();
+        result.map(|()| count != 0)
+    }
+
+    /// Tells the operator what the stack has noticed.
+    #[cold]
+    fn tell_notices(&mut self) {
+        for notice in self.stack.notices.drain(..) {
+            match notice {
+                Notice::SynFlood => (self.about.notice)(
+                    "more SYNs come than can be read: all but some are dropped at the port until \
+                     there are fewer (`syns_dropped_at_port` in `longshore stat`)",
+                ),
+                Notice::Panic { session } => (self.about.notice)(&format!(
+                    "session {session} was ended: its work met a bug of this engine, which has \
+                     said where (`contained_panics` in `longshore stat`); its connections were \
+                     reset, the other sessions go on"
+                )),
+                Notice::ArenaFull { session } => (self.about.notice)(&format!(
+                    "session {session} has no memory left for what it receives: its programs \
+                     have to read, or to use an engine with more (`session.receive_mib` in its \
+                     configuration)"
+                )),
+            }
+        }
+    }
+
+    /// Stops letting sessions in, and ends when those there are have ended, at
+    /// the latest after `grace`.
+    pub fn drain(&mut self, grace: Duration) {
+        self.lifetime.draining = true;
+        self.lifetime.drain_by = Instant(self.stack.now().0 + grace.as_micros() as u64);
+    }
+}
