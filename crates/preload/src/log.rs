@@ -126,6 +126,7 @@ pub(crate) enum Once {
     Congestion,
     Signal,
     Ring,
+    OwnWaits,
 }
 
 /// Says something once.

@@ -40,6 +40,9 @@ scenarios! {
     /// One connection, several processes that wait for it.
     fn shared(bed) within 300 { conformance::run(bed, "shared"); }
 
+    /// Waits by system calls of the program's own.
+    fn own_waits(bed) within 300 { conformance::run(bed, "own_waits"); }
+
     /// getsockopt, setsockopt.
     fn options(bed) within 300 { conformance::run(bed, "options"); }
 

@@ -11,6 +11,7 @@
 pub(crate) mod apart;
 pub mod control;
 pub(crate) mod family;
+mod own_waits;
 pub mod wait;
 
 use crate::calls::last_error;
@@ -203,6 +204,7 @@ pub(crate) fn prepare_all(host: &Host) {
 
 /// Finds a place for a new instance.
 fn enter(epfd: c_int) {
+    own_waits::refuse();
     for (number, place) in INSTANCES.iter().enumerate() {
         if place.load(Ordering::Acquire).is_null() {
             let new = Box::into_raw(Box::new(Instance {
