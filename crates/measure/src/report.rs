@@ -97,6 +97,15 @@ pub fn number(value: f64) -> String {
     }
 }
 
+/// A whole number with a comma for each thousand.
+#[must_use]
+pub fn grouped(value: u64) -> String {
+    match value {
+        0..1000 => value.to_string(),
+        _ => format!("{},{:03}", grouped(value / 1000), value % 1000),
+    }
+}
+
 /// A table with a heading; all columns but the first `text` are numbers.
 #[must_use]
 pub fn table(heading: &[&str], text: usize) -> Table {
@@ -228,6 +237,14 @@ mod tests {
         let cost = row(Better::Lower, &[0.5], &[], Target::Value(1.0));
         assert_eq!((cost.ratio(), cost.met()), (None, Some(true)));
         assert_eq!(row(Better::Lower, &[], &[], Target::Value(1.0)).met(), None);
+    }
+
+    #[test]
+    fn thousands_are_told_apart() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(36_900), "36,900");
+        assert_eq!(grouped(1_002_003), "1,002,003");
     }
 
     #[test]

@@ -5,9 +5,10 @@ use super::args::{AllArguments, PARTS_OF_ALL};
 use super::own_file;
 use crate::errors::{Error, system};
 use crate::log::say;
-use longshore_measure::experiment::{self, Outcome, claims, html, progress};
+use longshore_measure::experiment::html::{self, LeftOut};
+use longshore_measure::experiment::{self, Outcome, claims, progress};
 use longshore_measure::experiments;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// A claim that held does not hold any more.
@@ -20,9 +21,15 @@ pub(super) fn run(arguments: &AllArguments) -> Result<u8, Error> {
     let results = Path::new(&results);
     std::fs::create_dir_all(results)
         .map_err(system(format!("make the directory {}", results.display())))?;
+    if let Some(directory) = &arguments.plots {
+        std::fs::create_dir_all(directory).map_err(system(format!(
+            "make the directory {}",
+            directory.display()
+        )))?;
+    }
     let wanted =
         |name: &&&str| arguments.only.is_empty() || arguments.only.contains(&(**name).into());
-    let (mut outcomes, mut code) = (Vec::new(), 0);
+    let (mut outcomes, mut left_out, mut code) = (Vec::new(), Vec::new(), 0);
     for name in PARTS_OF_ALL.iter().filter(wanted) {
         let kept = results.join(format!("{name}.json"));
         let there =
@@ -32,17 +39,22 @@ pub(super) fn run(arguments: &AllArguments) -> Result<u8, Error> {
         }
         match there.map_or_else(
             || measure(name, &kept, arguments),
-            |outcome| Ok(Some(outcome)),
+            |outcome| Ok(Ok(outcome)),
         )? {
-            Some(outcome) => outcomes.push(outcome),
-            None => code = crate::errors::OWN_FAILURE,
+            Ok(outcome) => outcomes.push(outcome),
+            Err(why) => {
+                say(&format!("{name} is left out: {why}"));
+                let experiment = (*name).to_owned();
+                left_out.push(LeftOut { experiment, why });
+                code = crate::errors::OWN_FAILURE;
+            }
         }
     }
     progress("");
     let write = |path: &Path, text: &str| {
         std::fs::write(path, text).map_err(system(format!("write {}", path.display())))
     };
-    write(&arguments.out, &html::page(&outcomes)?)?;
+    write(&arguments.out, &html::page(&outcomes, &left_out)?)?;
     say(&format!("written to {}", arguments.out.display()));
     if let Some(directory) = &arguments.plots {
         for outcome in &outcomes {
@@ -55,6 +67,9 @@ pub(super) fn run(arguments: &AllArguments) -> Result<u8, Error> {
     };
     let before = std::fs::read_to_string(path).unwrap_or_default();
     let written = claims::write(&outcomes, &before);
+    for claim in &written.changed {
+        say(&format!("differs: {claim}"));
+    }
     for claim in &written.lost {
         say(&format!("does not hold any more: {claim}"));
     }
@@ -77,8 +92,12 @@ fn fits(outcome: &Outcome, arguments: &AllArguments, name: &str) -> bool {
     effort && outcome.machine == longshore_measure::Environment::here()
 }
 
-/// Makes an experiment; none if it fails, which it says itself.
-fn measure(name: &str, kept: &Path, arguments: &AllArguments) -> Result<Option<Outcome>, Error> {
+/// Makes an experiment; if it fails, why.
+fn measure(
+    name: &str,
+    kept: &Path,
+    arguments: &AllArguments,
+) -> Result<Result<Outcome, String>, Error> {
     let mut command = Command::new(own_file()?);
     command
         .args(["measure", name, "--csv", "--outcome"])
@@ -86,13 +105,22 @@ fn measure(name: &str, kept: &Path, arguments: &AllArguments) -> Result<Option<O
     if arguments.quick && name != "bus" {
         command.arg("--quick");
     }
+    let failure = failure_beside(kept);
+    let _ = std::fs::remove_file(&failure);
     let status = command
         .stdout(Stdio::null())
         .status()
         .map_err(system("start longshore"))?;
     if !status.success() {
-        say(&format!("{name} is left out: it ended with {status}"));
-        return Ok(None);
+        let said = std::fs::read_to_string(failure);
+        return Ok(Err(
+            said.unwrap_or_else(|_| format!("it ended with {status}"))
+        ));
     }
-    Ok(read(kept))
+    Ok(read(kept).ok_or_else(|| "what it gave cannot be read".to_owned()))
+}
+
+/// The file in which an experiment says why it failed, beside that for what it would have given.
+pub(super) fn failure_beside(kept: &Path) -> PathBuf {
+    kept.with_extension("failure")
 }

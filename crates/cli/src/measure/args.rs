@@ -5,7 +5,7 @@ use longshore_bus::{AnyBus, Driver, Ring, Signals};
 use longshore_measure::crossing::Model;
 use longshore_measure::experiments::path::PAPER_MIPS;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 #[derive(Debug, Args)]
@@ -34,11 +34,31 @@ pub(crate) enum Experiment {
     Characterize(ExperimentArguments),
     /// What a port itself can do, by a bare generator, beside Longshore and the kernel
     Port(ExperimentArguments),
-    /// Those of the papers, as one page of HTML
+    /// All but `predict`, as one page of HTML
     All(AllArguments),
 }
 
 impl Experiment {
+    /// The files for its whole outcome and for its plots, if any are wanted.
+    pub(crate) fn files(&self) -> Option<(Option<&Path>, Option<&Path>)> {
+        let (outcome, plot) = match self {
+            Experiment::Bus(bus) => (&bus.outcome, &bus.plot),
+            Experiment::Predict(predict) => (&None, &predict.plot),
+            Experiment::Path(path) => (
+                &path.experiment.output.outcome,
+                &path.experiment.output.plot,
+            ),
+            Experiment::Host(usual)
+            | Experiment::Sweep(usual)
+            | Experiment::Latency(usual)
+            | Experiment::Cpu(usual)
+            | Experiment::Characterize(usual)
+            | Experiment::Port(usual) => (&usual.output.outcome, &usual.output.plot),
+            Experiment::All(_) => return None,
+        };
+        Some((outcome.as_deref(), plot.as_deref()))
+    }
+
     /// How long it takes on two processors, in seconds: for the record, and by `--quick`.
     pub(crate) fn seconds(name: &str) -> Option<(u32, Option<u32>)> {
         Some(match name {
@@ -51,7 +71,7 @@ impl Experiment {
             "cpu" => (60, Some(5)),
             "characterize" => (90, Some(10)),
             "port" => (80, Some(15)),
-            "all" => (300, Some(80)),
+            "all" => (390, Some(100)),
             _ => return None,
         })
     }
@@ -93,7 +113,7 @@ pub(crate) struct AllArguments {
 }
 
 /// The experiments that `all` makes.
-pub(crate) const PARTS_OF_ALL: [&str; 7] = [
+pub(crate) const PARTS_OF_ALL: [&str; 8] = [
     "path",
     "sweep",
     "latency",
@@ -101,6 +121,7 @@ pub(crate) const PARTS_OF_ALL: [&str; 7] = [
     "characterize",
     "bus",
     "host",
+    "port",
 ];
 
 /// Of `path`.

@@ -25,12 +25,38 @@ use longshore_measure::experiments::{
     self, bus, characterize, cpu, host, latency, path, port, sweep,
 };
 use rustix::process::{Pid, kill_process};
+use std::fs::OpenOptions;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 /// Runs the command; the exit code.
 pub(crate) fn run(arguments: &MeasureArguments) -> Result<u8, Error> {
+    let files = arguments.experiment.as_ref().and_then(Experiment::files);
+    let (outcome, plot) = files.unwrap_or_default();
+    // What is measured for minutes is not to be lost for this.
+    if let Some(plot) = plot {
+        check_writable(plot)?;
+    }
+    let result = experiment(arguments);
+    if let (Err(error), Some(path)) = (&result, outcome) {
+        let path = all::failure_beside(path);
+        let hint = error.hint().map(|hint| format!("; {hint}"));
+        let why = format!("{error}{}", hint.unwrap_or_default());
+        std::fs::write(&path, why).map_err(system(format!("write {}", path.display())))?;
+    }
+    result
+}
+
+/// Fails if this file cannot be written; it is there afterwards.
+fn check_writable(path: &Path) -> Result<(), Error> {
+    let opened = OpenOptions::new().create(true).append(true).open(path);
+    opened
+        .map(drop)
+        .map_err(system(format!("write {}", path.display())))
+}
+
+fn experiment(arguments: &MeasureArguments) -> Result<u8, Error> {
     match &arguments.experiment {
         None => list().map(|()| 0),
         Some(Experiment::Bus(bus)) if bus.program.is_empty() => of_nginx(bus).map(|()| 0),

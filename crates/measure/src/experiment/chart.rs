@@ -10,7 +10,7 @@ const SIZE: (u32, u32) = (900, 420);
 /// Of these, what names series, on the right.
 const LEGEND: u32 = 210;
 /// Colors that are told apart by those who see colors otherwise, too (Okabe and Ito).
-const COLORS: [RGBColor; 8] = [
+const COLORS: [RGBColor; 9] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
     RGBColor(0, 158, 115),
@@ -19,6 +19,7 @@ const COLORS: [RGBColor; 8] = [
     RGBColor(204, 121, 167),
     RGBColor(110, 110, 110),
     RGBColor(240, 228, 66),
+    RGBColor(30, 30, 30),
 ];
 
 /// A plot.

@@ -45,55 +45,97 @@ struct Place {
 pub struct Written {
     /// The table.
     pub table: String,
-    /// Claims that held in the table before, and do not hold any more.
+    /// Claims that held in the table before, and do not hold any more, or have no figure though
+    /// their experiment was made.
     pub lost: Vec<String>,
+    /// All lines that are others than before: the claim, what stood there, what stands there.
+    pub changed: Vec<String>,
 }
 
 /// Makes the table of all claims, after one that stood before.
 #[must_use]
 pub fn write(outcomes: &[Outcome], before: &str) -> Written {
-    let mut table = String::from(HEAD);
-    let mut lost = Vec::new();
+    let mut written = Written {
+        table: String::from(HEAD),
+        lost: Vec::new(),
+        changed: Vec::new(),
+    };
     for claim in &table::claims() {
+        let name = format!("{}: {}", claim.paper, claim.says);
         let begin = format!("| {} | {} | {} |", claim.paper, claim.says, claim.theirs);
-        let stood = before.lines().find(|line| line.starts_with(&begin));
+        let stood = before.lines().find_map(|line| line.strip_prefix(&begin));
+        let held = stood.is_some_and(|line| line.contains("| holds |"));
         let Some(figure) = figure(claim, outcomes) else {
+            // Short runs lack some figures.
+            let is_made = |o: &Outcome| o.experiment == claim.here.experiment && !o.quick;
+            if held && outcomes.iter().any(is_made) {
+                written.lost.push(format!("{name} (no figure here)"));
+            }
             if let Some(line) = stood {
-                let _ = writeln!(table, "{line}");
+                let _ = writeln!(written.table, "{begin}{line}");
             }
             continue;
         };
-        let holds = match claim.holds {
+        let line = claim.judged(figure);
+        if !claim.is_held_by(figure) && held {
+            let here = shown(figure);
+            let there = &claim.theirs;
+            written
+                .lost
+                .push(format!("{name} ({there} there, {here} here)"));
+        }
+        if let Some(stood) = stood.filter(|stood| *stood != line) {
+            let (was, is) = (verdict(stood), verdict(&line));
+            written.changed.push(format!("{name}: was {was}; is {is}"));
+        } else if stood.is_none() {
+            written
+                .changed
+                .push(format!("{name}: is new: {}", verdict(&line)));
+        }
+        let _ = writeln!(written.table, "{begin}{line}");
+    }
+    written
+}
+
+/// What a line says of here, without its command.
+fn verdict(line: &str) -> String {
+    let cells: Vec<&str> = line.split('|').map(str::trim).take(2).collect();
+    cells.join(", ")
+}
+
+/// A figure: all digits of large ones, which are counts.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a figure to show"
+)]
+fn shown(figure: f64) -> String {
+    match figure {
+        n if n >= 1000.0 || n >= 0.0 && n.fract() == 0.0 => report::grouped(n.round() as u64),
+        n => report::number(n),
+    }
+}
+
+impl Claim {
+    fn is_held_by(&self, figure: f64) -> bool {
+        match self.holds {
             Holds::AtMost(most) => figure <= most,
             Holds::AtLeast(least) => figure >= least,
-        };
-        let verdict = match claim.why {
-            _ if holds => "holds".to_owned(),
+        }
+    }
+
+    /// Its line in the table behind the paper's figure.
+    fn judged(&self, figure: f64) -> String {
+        let verdict = match self.why {
+            _ if self.is_held_by(figure) => "holds".to_owned(),
             Some(why) => format!("does not hold: {why}"),
             None => "does not hold".to_owned(),
         };
-        let unit = if claim.unit.is_empty() {
-            String::new()
-        } else {
-            format!(" {}", claim.unit)
-        };
-        let here = match figure.fract() == 0.0 && figure < 1e6 {
-            true => format!("{figure}"),
-            false => report::number(figure),
-        };
-        let _ = writeln!(
-            table,
-            "{begin} {here}{unit} | {verdict} | `longshore measure {}` |",
-            claim.here.experiment
-        );
-        if !holds && stood.is_some_and(|line| line.contains("| holds |")) {
-            lost.push(format!(
-                "{}: {} ({} there, {here} here)",
-                claim.paper, claim.says, claim.theirs
-            ));
-        }
+        let here = format!("{} {}", shown(figure), self.unit);
+        let experiment = self.here.experiment;
+        let here = here.trim_end();
+        format!(" {here} | {verdict} | `longshore measure {experiment}` |")
     }
-    Written { table, lost }
 }
 
 const HEAD: &str = "\
@@ -156,8 +198,16 @@ mod tests {
             good.table
         );
         assert!(good.lost.is_empty());
+        assert_eq!(
+            good.changed,
+            ["1989: IP input: is new: 40 instructions, holds"]
+        );
         let worse = write(&[outcome(58)], &good.table);
         assert_eq!(worse.lost, ["1989: IP input (57 there, 58 here)"]);
+        assert_eq!(
+            worse.changed,
+            ["1989: IP input: was 40 instructions, holds; is 58 instructions, does not hold"]
+        );
         // What did not hold before is no news.
         assert!(write(&[outcome(60)], &worse.table).lost.is_empty());
         assert!(worse.table.contains("does not hold"));
@@ -166,8 +216,34 @@ mod tests {
     #[test]
     fn without_its_experiment_a_claim_keeps_its_line() {
         let good = write(&[outcome(40)], "");
-        assert_eq!(write(&[], &good.table), good);
+        let again = write(&[], &good.table);
+        assert_eq!(again.table, good.table);
+        assert!(again.lost.is_empty() && again.changed.is_empty());
         assert!(!write(&[], "").table.contains("IP input"));
+    }
+
+    #[test]
+    fn a_figure_that_is_gone_is_lost_but_in_short_runs() {
+        let good = write(&[outcome(40)], "");
+        let mut without = Outcome::new("path", "1989", false);
+        let lost = write(std::slice::from_ref(&without), &good.table).lost;
+        assert_eq!(lost, ["1989: IP input (no figure here)"]);
+        without.quick = true;
+        assert!(write(&[without], &good.table).lost.is_empty());
+    }
+
+    #[test]
+    fn counts_keep_their_digits() {
+        for (figure, text) in [
+            (20_213.5, "20,214"),
+            (524_655.0, "524,655"),
+            (7.0, "7"),
+            (0.0, "0"),
+            (46.04, "46.0"),
+            (0.872, "0.87"),
+        ] {
+            assert_eq!(shown(figure), text);
+        }
     }
 
     #[test]

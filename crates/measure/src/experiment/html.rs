@@ -15,13 +15,25 @@ h1,h2,h3{line-height:1.25}h3{margin-top:2em}figure{margin:1em 0}h2{margin-top:2.
 .wide{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:13px}\
 th,td{padding:.25em .8em;border-bottom:1px solid var(--line);text-align:left;vertical-align:bottom}\
 td.n,th.n{text-align:right;white-space:nowrap}td:first-child{min-width:9em}\
-svg{max-width:100%;min-width:40em;height:auto}";
+svg{max-width:100%;min-width:40em;height:auto}\
+@media print{:root{--ground:#fff;--text:#000;--faint:#444;--line:#bbb;--mark:#eee}\
+body{font-size:10px;max-width:none}svg{filter:none;min-width:0}table{font-size:8px}\
+.wide{overflow:visible}figure,tr,li{break-inside:avoid}h2,h3,thead{break-after:avoid}}";
+
+/// An experiment that could not be made, and why not.
+#[derive(Debug, Clone)]
+pub struct LeftOut {
+    /// Its name on the command line.
+    pub experiment: String,
+    /// In words.
+    pub why: String,
+}
 
 /// A page with all of these.
 ///
 /// # Errors
 /// [`ExperimentError::Plot`].
-pub fn page(outcomes: &[Outcome]) -> Result<String, ExperimentError> {
+pub fn page(outcomes: &[Outcome], left_out: &[LeftOut]) -> Result<String, ExperimentError> {
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
@@ -32,7 +44,8 @@ pub fn page(outcomes: &[Outcome]) -> Result<String, ExperimentError> {
         let machine = &first.machine;
         let _ = writeln!(
             page,
-            "<p>{}, {} processors, Linux {}. The kernel's ends use {}.</p>",
+            "<p>Longshore {} on {}, {} processors, Linux {}. The kernel's ends use {}.</p>",
+            env!("CARGO_PKG_VERSION"),
             text(&machine.processor),
             machine.processors,
             text(&machine.kernel),
@@ -52,6 +65,14 @@ pub fn page(outcomes: &[Outcome]) -> Result<String, ExperimentError> {
         );
     }
     page.push_str("</ul>\n");
+    if !left_out.is_empty() {
+        page.push_str("<p>Left out, since they could not be measured here:</p>\n<ul>\n");
+        for LeftOut { experiment, why } in left_out {
+            let (name, why) = (text(experiment), text(why));
+            let _ = writeln!(page, "<li>{name}: {why}</li>");
+        }
+        page.push_str("</ul>\n");
+    }
     for outcome in outcomes {
         section(&mut page, outcome)?;
     }
@@ -72,8 +93,12 @@ fn section(page: &mut String, outcome: &Outcome) -> Result<(), ExperimentError> 
         );
     }
     for chart in charts(outcome) {
+        let title = text(&chart.title);
         let drawing = chart::render(&[chart])?;
-        let _ = writeln!(page, "<figure class=\"wide\">{drawing}</figure>");
+        let _ = writeln!(
+            page,
+            "<figure class=\"wide\" role=\"img\" aria-label=\"{title}\">{drawing}</figure>"
+        );
     }
     for sheet in &outcome.sheets {
         table(page, sheet);
@@ -95,8 +120,9 @@ fn table(page: &mut String, sheet: &Sheet) {
         text(&sheet.title),
         text(&sheet.basis)
     );
-    for column in &sheet.columns {
-        let class = if column.unit.is_empty() {
+    for (at, column) in sheet.columns.iter().enumerate() {
+        let is_words = |row: &Vec<Cell>| matches!(row[at], Cell::Text(_));
+        let class = if column.unit.is_empty() || sheet.rows.iter().any(is_words) {
             ""
         } else {
             " class=\"n\""
@@ -126,18 +152,37 @@ fn table(page: &mut String, sheet: &Sheet) {
     page.push_str("</tbody></table></div>\n");
 }
 
-/// Text as HTML has it.
+/// Text as HTML has it; what stands between backticks is code.
 fn text(plain: &str) -> String {
-    plain
+    let plain = plain
         .replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
-        .replace('"', "&quot;")
+        .replace('"', "&quot;");
+    if !plain.matches('`').count().is_multiple_of(2) {
+        return plain;
+    }
+    let mut html = String::with_capacity(plain.len());
+    for (at, piece) in plain.split('`').enumerate() {
+        match at % 2 {
+            0 => html.push_str(piece),
+            _ => {
+                let _ = write!(html, "<code>{piece}</code>");
+            }
+        }
+    }
+    html
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_odd_backtick_is_no_code() {
+        assert_eq!(text("a ` b"), "a ` b");
+        assert_eq!(text("`a` < `b`"), "<code>a</code> &lt; <code>b</code>");
+    }
 
     #[test]
     fn a_page_has_all_and_needs_nothing_else() {
@@ -146,7 +191,15 @@ mod tests {
         let mut outcome = Outcome::new("host", "2005", true);
         outcome.sheets.push(sheet);
         outcome.left_out.push("no device".to_owned());
-        let page = page(&[outcome.clone(), Outcome::new("path", "1989", false)]).unwrap();
+        outcome
+            .left_out
+            .push("see `longshore measure bus`".to_owned());
+        let failed = LeftOut {
+            experiment: "cpu".to_owned(),
+            why: "perf is not installed".to_owned(),
+        };
+        let outcomes = [outcome, Outcome::new("path", "1989", false)];
+        let page = page(&outcomes, &[failed]).unwrap();
         for words in [
             "A &lt;sheet&gt;",
             "a &amp; b",
@@ -154,6 +207,9 @@ mod tests {
             "no device",
             "--quick",
             "id=\"path\"",
+            "<li>cpu: perf is not installed</li>",
+            "<code>longshore measure bus</code>",
+            "@media print",
         ] {
             assert!(page.contains(words), "{words}: {page}");
         }

@@ -26,6 +26,7 @@ pub fn charts(outcome: &Outcome) -> Vec<Chart> {
         host::NAME => host::charts(outcome),
         latency::NAME => latency::charts(outcome),
         path::NAME => path::charts(outcome),
+        port::NAME => port::charts(outcome),
         sweep::NAME => sweep::charts(outcome),
         _ => Vec::new(),
     }

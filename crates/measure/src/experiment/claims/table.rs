@@ -1,6 +1,7 @@
 //! The claims, those that differ by a few words and a figure as tables.
 
 use super::{Claim, Holds, Place};
+use crate::report::grouped;
 
 /// All of them, by paper.
 pub(super) fn claims() -> Vec<Claim> {
@@ -12,14 +13,6 @@ pub(super) fn claims() -> Vec<Claim> {
     all.extend(RATIOS.iter().map(Single::claim));
     all.extend(CROSSINGS.iter().map(Crossing::claim));
     all
-}
-
-/// A figure with a point for each thousand.
-fn thousands(figure: u32) -> String {
-    match figure {
-        0..1000 => figure.to_string(),
-        _ => format!("{},{:03}", figure / 1000, figure % 1000),
-    }
 }
 
 // ---- 1989: instructions ----
@@ -315,7 +308,7 @@ impl Payload {
         Claim {
             paper: "2003",
             says: format!("{direction} {size}: {}", self.column),
-            theirs: thousands(self.theirs),
+            theirs: grouped(self.theirs.into()),
             here: Place {
                 experiment: "characterize",
                 sheet,
@@ -446,7 +439,7 @@ impl Crossing {
         Claim {
             paper: "2005",
             says,
-            theirs: thousands(self.theirs),
+            theirs: grouped(self.theirs.into()),
             here: Place {
                 experiment: "bus",
                 sheet: "fetches",

@@ -11,7 +11,7 @@ use super::bulk::{Bulk, ENGINE_CUTS, ENGINE_CUTS_BY};
 use crate::experiment::{
     Axis, Cell, Chart, ExperimentError, Kind, Outcome, Series, Sheet, Spread, progress,
 };
-use samples::{Recording, Sampled};
+use samples::{PERIOD_NS, Recording, Sampled};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
@@ -69,9 +69,41 @@ struct Run {
     gigabits: f64,
     /// Microseconds of a processor for each MB: of program and engine.
     micros: f64,
-    /// Percent of them in each part.
+    /// Percent of them in each part, 100 together.
     shares: [f64; Part::ALL.len()],
     samples: Vec<Sampled>,
+}
+
+/// Runs of a configuration, in the order of the processor time that they took for each MB.
+/// Parts of a run add up, and medians of parts do not: so all figures of a row are of the run
+/// in the middle.
+struct Runs(Vec<Run>);
+
+impl Runs {
+    fn of(mut runs: Vec<Run>) -> Self {
+        runs.sort_by(|a, b| a.micros.total_cmp(&b.micros));
+        Runs(runs)
+    }
+
+    /// A figure of the run in the middle, with the least and the most of all runs.
+    fn spread(&self, figure: impl Fn(&Run) -> f64) -> Option<Spread> {
+        let figures: Vec<f64> = self.0.iter().map(figure).collect();
+        let middle = *figures.get(figures.len().checked_sub(1)? / 2)?;
+        Spread::of(&figures).map(|spread| Spread {
+            median: middle,
+            ..spread
+        })
+    }
+
+    fn basis(runs: u32) -> String {
+        match runs {
+            1 => Spread::basis(1),
+            _ => format!(
+                "each row is the run in the middle by processor time, of {runs} in turn; least \
+                 and most in brackets"
+            ),
+        }
+    }
 }
 
 /// Samples all configurations in turn. The process must be in a network namespace of its own,
@@ -114,7 +146,8 @@ pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError
     }
     progress("");
     let mut outcome = Outcome::new(NAME, PAPER, quick);
-    let basis = Spread::basis(runs);
+    let basis = Runs::basis(runs);
+    let all: Vec<Runs> = all.into_iter().map(Runs::of).collect();
     outcome.sheets.extend([
         shares(&configurations, &all, &basis),
         times(&configurations, &all, &basis),
@@ -129,10 +162,10 @@ pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError
         ENGINE_CUTS_BY.to_owned(),
         "page remapping: `in place` is Longshore's own calls, which need no copy".to_owned(),
     ]);
-    let kernel = all.iter().flatten().flat_map(|run| &run.samples);
-    if !kernel.clone().any(|sampled| sampled.owner == Owner::Kernel) {
+    if !samples_of(&all).any(|sampled| sampled.owner == Owner::Kernel) {
         outcome.left_out.push(
-            "time in the kernel: the sysctl kernel.perf_event_paranoid keeps it from this user"
+            "parts of the time in the kernel, which is `unknown`: the sysctl \
+             kernel.perf_event_paranoid keeps its samples from this user"
                 .to_owned(),
         );
     }
@@ -140,7 +173,7 @@ pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError
 }
 
 /// Moves bulk, and samples the program and its engine meanwhile.
-#[expect(clippy::cast_precision_loss, reason = "shares to show")]
+#[expect(clippy::cast_precision_loss, reason = "times to show")]
 fn sample(bulk: &Bulk<'_>) -> Result<Run, ExperimentError> {
     bulk.with(|waiting| {
         let running = &waiting.running;
@@ -150,37 +183,47 @@ fn sample(bulk: &Bulk<'_>) -> Result<Run, ExperimentError> {
         let gigabits = waiting.rate()?;
         let (ns, seconds) = (used().saturating_sub(before), begin.elapsed().as_secs_f64());
         let samples = recording.end()?;
-        let mut counts = [0; Part::ALL.len()];
-        for sampled in &samples {
-            counts[part_of(sampled.owner, &sampled.function) as usize] += sampled.count;
-        }
-        let sum: u64 = counts.iter().sum();
         let megabytes = gigabits * seconds * 1e3 / 8.0;
         Ok(Run {
             gigabits,
             micros: ns as f64 / 1e3 / megabytes,
-            shares: counts.map(|count| 100.0 * count as f64 / sum.max(1) as f64),
+            shares: shares_of(&samples, ns),
             samples,
         })
     })
 }
 
+/// Percent of `ns` nanoseconds of processor time in each part. What the samples do not account
+/// for is unknown: with it the parts are 100 % together.
+#[expect(clippy::cast_precision_loss, reason = "shares to show")]
+fn shares_of(samples: &[Sampled], ns: u64) -> [f64; Part::ALL.len()] {
+    let mut in_part = [0; Part::ALL.len()];
+    for sampled in samples {
+        in_part[part_of(sampled.owner, &sampled.function) as usize] += sampled.count * PERIOD_NS;
+    }
+    let sampled: u64 = in_part.iter().sum();
+    in_part[Part::Unknown as usize] += ns.saturating_sub(sampled);
+    let all = ns.max(sampled).max(1) as f64;
+    in_part.map(|part| 100.0 * part as f64 / all)
+}
+
+fn samples_of(all: &[Runs]) -> impl Iterator<Item = &Sampled> {
+    all.iter()
+        .flat_map(|runs| &runs.0)
+        .flat_map(|run| &run.samples)
+}
+
 /// The rows of a sheet: a name, and a configuration with its runs.
 fn rows<'a>(
     configurations: &'a [&'a Configuration],
-    all: &'a [Vec<Run>],
-) -> impl Iterator<Item = (String, &'a Configuration, &'a [Run])> {
+    all: &'a [Runs],
+) -> impl Iterator<Item = (String, &'a Configuration, &'a Runs)> {
     let each = DIRECTIONS.iter().flat_map(move |(direction, ..)| {
         let of_one = configurations.iter();
         of_one.map(move |it| (format!("{direction}, {}", it.name), *it))
     });
     let rows = each.zip(all);
-    rows.map(|((name, configuration), runs)| (name, configuration, &runs[..]))
-}
-
-fn spread(runs: &[Run], figure: impl Fn(&Run) -> f64) -> Cell {
-    let runs: Vec<f64> = runs.iter().map(figure).collect();
-    Spread::of(&runs).into()
+    rows.map(|((name, configuration), runs)| (name, configuration, runs))
 }
 
 /// A sheet with a column for each part.
@@ -191,7 +234,7 @@ fn by_part(name: &str, title: &str, basis: &str, unit: &str, first: &[(&str, &st
     Sheet::new(name, title, basis, &columns)
 }
 
-fn shares(configurations: &[&Configuration], all: &[Vec<Run>], basis: &str) -> Sheet {
+fn shares(configurations: &[&Configuration], all: &[Runs], basis: &str) -> Sheet {
     let mut sheet = by_part(
         "shares",
         "Fig. 3: what of the time of program and engine goes where",
@@ -200,14 +243,14 @@ fn shares(configurations: &[&Configuration], all: &[Vec<Run>], basis: &str) -> S
         &[("bandwidth", "Gb/s")],
     );
     for (name, _, runs) in rows(configurations, all) {
-        let mut cells = vec![name.into(), spread(runs, |run| run.gigabits)];
-        cells.extend(Part::ALL.map(|part| spread(runs, |run| run.shares[part as usize])));
+        let mut cells = vec![name.into(), runs.spread(|run| run.gigabits).into()];
+        cells.extend(Part::ALL.map(|part| runs.spread(|run| run.shares[part as usize]).into()));
         sheet.row(cells);
     }
     sheet
 }
 
-fn times(configurations: &[&Configuration], all: &[Vec<Run>], basis: &str) -> Sheet {
+fn times(configurations: &[&Configuration], all: &[Runs], basis: &str) -> Sheet {
     let mut sheet = by_part(
         "times",
         "The same as time: what each MB takes of a processor",
@@ -216,24 +259,24 @@ fn times(configurations: &[&Configuration], all: &[Vec<Run>], basis: &str) -> Sh
         &[("all", "us/MB")],
     );
     for (name, _, runs) in rows(configurations, all) {
-        let mut cells = vec![name.into(), spread(runs, |run| run.micros)];
-        cells.extend(
-            Part::ALL
-                .map(|part| spread(runs, |run| run.micros * run.shares[part as usize] / 100.0)),
-        );
+        let mut cells = vec![name.into(), runs.spread(|run| run.micros).into()];
+        cells.extend(Part::ALL.map(|part| {
+            let micros = |run: &Run| run.micros * run.shares[part as usize] / 100.0;
+            runs.spread(micros).into()
+        }));
         sheet.row(cells);
     }
     sheet
 }
 
 /// What the paper says of its figure in words, and the same here.
-fn packets(configurations: &[&Configuration], all: &[Vec<Run>]) -> Sheet {
+fn packets(configurations: &[&Configuration], all: &[Runs]) -> Sheet {
     /// Handling packets: all but data and memory.
     const HANDLING: [Part; 4] = [Part::WakeUps, Part::Buffers, Part::TcpIp, Part::Driver];
     let mut sheet = Sheet::new(
         "packets",
         "Handling packets (wake-ups, buffers, TCP/IP, driver), which larger ones make cheaper",
-        "computed from the medians above",
+        "computed from the table above",
         &[
             ("configuration", ""),
             ("handling", "us/MB"),
@@ -250,8 +293,7 @@ fn packets(configurations: &[&Configuration], all: &[Vec<Run>]) -> Sheet {
                 let share: f64 = parts.iter().map(|part| run.shares[*part as usize]).sum();
                 run.micros * share / 100.0
             };
-            let runs: Vec<f64> = runs.iter().map(of).collect();
-            Spread::of(&runs).map_or(0.0, |spread| spread.median)
+            runs.spread(of).map_or(0.0, |spread| spread.median)
         };
         let (handling, wake_ups) = (median(&HANDLING), median(&[Part::WakeUps]));
         if configuration.mtu == 1500 {
@@ -281,7 +323,7 @@ fn packets(configurations: &[&Configuration], all: &[Vec<Run>]) -> Sheet {
 
 /// The functions with the most samples in each part, of all runs.
 #[expect(clippy::cast_precision_loss, reason = "a percentage to show")]
-fn functions(all: &[Vec<Run>]) -> Sheet {
+fn functions(all: &[Runs]) -> Sheet {
     let mut sheet = Sheet::new(
         "functions",
         "The functions with most of the samples of a part",
@@ -295,7 +337,7 @@ fn functions(all: &[Vec<Run>]) -> Sheet {
     );
     let mut counts: BTreeMap<(&str, Owner), u64> = BTreeMap::new();
     let mut sum = 0;
-    for sampled in all.iter().flatten().flat_map(|run| &run.samples) {
+    for sampled in samples_of(all) {
         let place = (&*sampled.function, sampled.owner);
         *counts.entry(place).or_default() += sampled.count;
         sum += sampled.count;
@@ -323,8 +365,8 @@ fn table() -> Sheet {
     let mut sheet = Sheet::new(
         "table",
         "What a function is part of: the first line of which a piece is in its name",
-        "`far end` is the kernel's TCP/IP, which runs in the engine's system calls; `other` is the \
-         rest",
+        "`far end` is the kernel's TCP/IP, which runs in the engine's system calls; `other` has a \
+         name that no line has, and `unknown` none, or was not sampled",
         &[("part", ""), ("whose", ""), ("pieces of names", "")],
     );
     for rule in &RULES {
@@ -376,4 +418,63 @@ pub fn charts(outcome: &Outcome) -> Vec<Chart> {
     all.flatten()
         .filter(|chart| chart.series.iter().any(|series| !series.points.is_empty()))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sampled(count: u64, owner: Owner, function: &str) -> Sampled {
+        Sampled {
+            count,
+            owner,
+            function: function.to_owned(),
+        }
+    }
+
+    #[test]
+    fn shares_add_up_whatever_was_sampled() {
+        let samples = [
+            sampled(30, Owner::Program, "longshore_tcp::tcb::Tcb"),
+            sampled(10, Owner::Kernel, "copy_user_generic"),
+            sampled(5, Owner::Program, "0x00007f0000001234"),
+        ];
+        let taken = 45 * PERIOD_NS;
+        for (ns, tcp_ip, unknown) in [
+            (taken, 100.0 * 30.0 / 45.0, 100.0 * 5.0 / 45.0),
+            // Half of the time was not sampled.
+            (2 * taken, 100.0 * 15.0 / 45.0, 100.0 * 25.0 / 45.0),
+            // The samples are all there is.
+            (taken / 2, 100.0 * 30.0 / 45.0, 100.0 * 5.0 / 45.0),
+        ] {
+            let shares = shares_of(&samples, ns);
+            assert!((shares.iter().sum::<f64>() - 100.0).abs() < 1e-9);
+            assert!((shares[Part::TcpIp as usize] - tcp_ip).abs() < 1e-9);
+            assert!((shares[Part::Unknown as usize] - unknown).abs() < 1e-9);
+        }
+        assert_eq!(shares_of(&[], 7)[Part::Unknown as usize], 100.0);
+    }
+
+    #[test]
+    fn a_row_is_of_one_run() {
+        let run = |micros, data: f64| {
+            let mut shares = [0.0; Part::ALL.len()];
+            shares[Part::Data as usize] = data;
+            shares[Part::TcpIp as usize] = 100.0 - data;
+            Run {
+                gigabits: 1.0,
+                micros,
+                shares,
+                samples: Vec::new(),
+            }
+        };
+        let runs = Runs::of(vec![run(9.0, 70.0), run(5.0, 10.0), run(7.0, 90.0)]);
+        let share = |part: Part| runs.spread(|run| run.shares[part as usize]).unwrap();
+        assert_eq!(share(Part::Data).median + share(Part::TcpIp).median, 100.0);
+        assert_eq!(
+            (share(Part::Data).least, share(Part::Data).median),
+            (10.0, 90.0)
+        );
+        assert!(Runs::of(Vec::new()).spread(|run| run.micros).is_none());
+    }
 }

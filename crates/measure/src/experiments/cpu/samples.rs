@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 /// Nanoseconds of processor time from one sample to the next: no part of the usual timers'.
 /// With a frequency perf would begin with far longer ones.
-const PERIOD: &str = "199500";
+pub(super) const PERIOD_NS: u64 = 199_500;
 /// How long perf may take to begin.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -73,7 +73,8 @@ impl Recording {
         );
         let mut child = Command::new(&perf)
             .args(["record", "--quiet", "--event", "cpu-clock"])
-            .args(["--count", PERIOD, "--delay", "-1", "--control", &control])
+            .args(["--count", &PERIOD_NS.to_string()])
+            .args(["--delay", "-1", "--control", &control])
             .args(["--pid", &pids.join(","), "--output"])
             .arg(at("data"))
             .stdin(Stdio::null())

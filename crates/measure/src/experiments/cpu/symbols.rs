@@ -1,6 +1,7 @@
 //! Which part of the work a function is: by its name, and whether it is the kernel's.
 
-/// Parts of the work, as Fig. 3 of 2001 has them; `far` is not Longshore's.
+/// Parts of the work, as Fig. 3 of 2001 has them; `Far` is not Longshore's, and `Unknown` has no
+/// name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     Data,
@@ -11,10 +12,11 @@ pub(super) enum Part {
     Driver,
     Far,
     Other,
+    Unknown,
 }
 
 impl Part {
-    pub(super) const ALL: [Part; 8] = [
+    pub(super) const ALL: [Part; 9] = [
         Part::Data,
         Part::WakeUps,
         Part::Memory,
@@ -23,6 +25,7 @@ impl Part {
         Part::Driver,
         Part::Far,
         Part::Other,
+        Part::Unknown,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -35,6 +38,7 @@ impl Part {
             Part::Driver => "driver",
             Part::Far => "far end",
             Part::Other => "other",
+            Part::Unknown => "unknown",
         }
     }
 }
@@ -98,7 +102,12 @@ pub(super) const RULES: [Rule; 13] = [
          rw_verify import_iovec import_single iovec __x64_sys_pread fput security_file \
          fsnotify eth_type_trans sys_readv sys_writev do_iter do_readv do_writev",
     ),
-    rule(Part::Far, Owner::Kernel, "softirq"),
+    // Before wake-ups, of which these have words in their names.
+    rule(
+        Part::Far,
+        Owner::Kernel,
+        "softirq tcp_schedule tcp_rearm tcp_write_timer tcp_delack tcp_rcv tcp_pacing",
+    ),
     rule(
         Part::WakeUps,
         Owner::Kernel,
@@ -150,6 +159,10 @@ pub(super) const RULES: [Rule; 13] = [
 
 /// The part that a function belongs to.
 pub(super) fn part_of(owner: Owner, name: &str) -> Part {
+    // Where perf finds no name it has the address.
+    if name.starts_with("0x") || name == "[unknown]" {
+        return Part::Unknown;
+    }
     let fits = |rule: &&Rule| {
         rule.owner == owner && rule.names.split(' ').any(|piece| name.contains(piece))
     };
@@ -171,6 +184,10 @@ mod tests {
             (Owner::Kernel, "try_to_wake_up", Part::WakeUps),
             (Owner::Kernel, "handle_softirqs", Part::Far),
             (Owner::Kernel, "tcp_v4_rcv", Part::Far),
+            (Owner::Kernel, "tcp_schedule_loss_probe.part.0", Part::Far),
+            (Owner::Kernel, "schedule_timeout", Part::WakeUps),
+            (Owner::Kernel, "0xffffffff9ac01234", Part::Unknown),
+            (Owner::Program, "[unknown]", Part::Unknown),
             (Owner::Kernel, "clear_page_erms", Part::Memory),
             (Owner::Kernel, "an_unknown_one", Part::Other),
             (Owner::Program, "__memmove_avx_unaligned_erms", Part::Data),

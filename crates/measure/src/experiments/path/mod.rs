@@ -171,7 +171,7 @@ fn parts_sheet(counts: &BTreeMap<String, Events>) -> Result<Sheet, ExperimentErr
             ("part", ""),
             ("instructions", "number"),
             ("1989", "number"),
-            ("paper says", "words"),
+            ("paper says", ""),
         ],
     );
     for (name, function, words, number) in PARTS {

@@ -8,7 +8,9 @@ mod rates;
 
 use crate::crossing::running::{Place, Running, scratch_directory};
 use crate::crossing::web;
-use crate::experiment::{Cell, ExperimentError, Outcome, Sheet, Spread, progress, system};
+use crate::experiment::{
+    Axis, Cell, Chart, ExperimentError, Kind, Outcome, Series, Sheet, Spread, progress, system,
+};
 use crate::experiments::beside::Beside;
 use crate::installed;
 use generator::{ECHO, Generator, SINK, SOURCE, Wait};
@@ -93,6 +95,8 @@ enum Who {
     BarePacket,
 }
 
+/// The unit of rates of frames.
+const FRAMES: &str = "frames/s";
 const LONGSHORE: &str = "Longshore on TAP";
 const TAP_SLEEPING: &str = "bare TAP";
 
@@ -232,9 +236,9 @@ fn frames(effort: &Effort, basis: &str) -> Result<Sheet, ExperimentError> {
         basis,
         &[
             ("size", "bytes"),
-            ("TAP", "frames/s"),
-            ("packet socket", "frames/s"),
-            ("memory wire", "frames/s"),
+            ("TAP", FRAMES),
+            ("packet socket", FRAMES),
+            ("memory wire", FRAMES),
         ],
     );
     for size in rates::SIZES {
@@ -258,6 +262,40 @@ fn frames(effort: &Effort, basis: &str) -> Result<Sheet, ExperimentError> {
         sheet.row([Cell::Count(size as u64)].into_iter().chain(cells));
     }
     Ok(sheet)
+}
+
+/// The rates of each, and the frames that ports take.
+#[must_use]
+pub fn charts(outcome: &Outcome) -> Vec<Chart> {
+    let of = |name: &str, title: &str, unit: &str| {
+        let sheet = outcome.sheet(name)?;
+        let groups = sheet.rows.iter().map(|row| match &row[0] {
+            Cell::Text(text) => text.clone(),
+            other => other.value().map_or_else(String::new, |v| v.to_string()),
+        });
+        let columns = sheet.columns.iter().enumerate();
+        let columns = columns.filter(|(at, column)| *at != 0 && column.unit == unit);
+        let series = columns.map(|(at, column)| {
+            let rows = sheet.rows.iter().zip(0_u32..);
+            let points = rows.filter_map(|(row, x)| Some((f64::from(x), row[at].value()?)));
+            Series::new(&column.name, points.collect())
+        });
+        Some(Chart {
+            title: title.to_owned(),
+            x: Axis::linear(&sheet.columns[0].name),
+            y: Axis::linear(unit),
+            kind: Kind::Bars(groups.collect()),
+            series: series.collect(),
+        })
+    };
+    [
+        of("bulk", "One stream", BULK[0].unit),
+        of("round trips", "Round trip", ROUND_TRIP.unit),
+        of("frames", "Frames by their bytes", FRAMES),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// One run: a program of the kernel against `who`.
