@@ -12,7 +12,8 @@
 //! - Then it reads their payload, in reads of at most [`PIECE`] bytes, of which so many are
 //!   begun as may be in flight; meanwhile it fetches the next descriptors.
 //! - A request is handled when all of its payload is there (store and forward) or the first
-//!   piece of it (cut through), and takes the adapter its latency; one after the other.
+//!   piece of it (cut through), and takes the adapter its latency; one after the other. An
+//!   adaptive adapter cuts through what comes alone, and reads the rest in one piece each.
 //!
 //! To the host, payload and descriptors are posted writes: they go in order and nobody waits
 //! for them, unless as many bytes are under way as may be in flight.
@@ -49,6 +50,8 @@ struct Request<T> {
 #[derive(Debug)]
 struct Reading<T> {
     unread: u64,
+    /// Whether it is handled when its first piece is there: not known before it is begun.
+    cuts_through: Option<bool>,
     /// When the first piece is there, if that was asked for; and the last that was.
     first: Option<f64>,
     last: f64,
@@ -278,6 +281,7 @@ impl<T> TransferEngine<T> {
             count -= request.descriptors;
             self.reads.push_back(Reading {
                 unread: request.payload,
+                cuts_through: None,
                 first: None,
                 last: at,
                 item: request.item,
@@ -303,9 +307,25 @@ impl<T> TransferEngine<T> {
     fn begin_reads(&mut self, at: f64) {
         self.end_reads(at);
         let mut in_flight = self.being_read();
-        while let Some(read) = self.reads.front_mut() {
+        loop {
+            let others = self.reads.iter().skip(1).any(|read| read.unread != 0);
+            let is_loaded = others || in_flight != 0 || self.ring.iter().any(|r| r.payload != 0);
+            let Some(read) = self.reads.front_mut() else {
+                return;
+            };
+            let cuts_through = *read
+                .cuts_through
+                .get_or_insert(match self.model.forwarding {
+                    Forwarding::StoreAndForward => false,
+                    Forwarding::CutThrough => true,
+                    Forwarding::Adaptive => !is_loaded,
+                });
+            let most = match (self.model.forwarding, cuts_through) {
+                (Forwarding::Adaptive, false) => self.model.in_flight,
+                _ => PIECE,
+            };
             while read.unread != 0 {
-                let bytes = read.unread.min(PIECE);
+                let bytes = read.unread.min(most);
                 if in_flight != 0 && in_flight + bytes > self.model.in_flight {
                     return;
                 }
@@ -329,8 +349,8 @@ impl<T> TransferEngine<T> {
 
     /// All reads of a request have begun: when the adapter has handled it is known.
     fn hand_to_adapter(&mut self, read: Reading<T>) {
-        let there = match (self.model.forwarding, read.first) {
-            (Forwarding::CutThrough, Some(first)) => first,
+        let there = match (read.cuts_through, read.first) {
+            (Some(true), Some(first)) => first,
             _ => read.last,
         };
         let begins = self.adapter_free.max(there);

@@ -147,7 +147,8 @@ pub(crate) struct RunArguments {
     /// (the default), or bus:MODEL, which takes as long as that bus with an adapter at it. MODEL
     /// is pcix, pcie-gen3x1 to pcie-gen6x16, cxl, or bandwidth=RATE,latency=TIME, and after
     /// commas, if wanted: adapter-latency=TIME for each request; forwarding=store (the default:
-    /// a request counts when all of its payload is read) or cut-through; in-flight=BYTES of reads
+    /// a request counts when all of its payload is read), cut-through (when the first 2 KiB are) or
+    /// adaptive (cut-through for what comes alone, else store); in-flight=BYTES of reads
     /// and of writes (256K); fetch=N descriptors at once (16). A bus that is faster than this
     /// machine moves data between its processes changes little: `longshore stat` says so
     #[arg(long, value_name = "memory|bus:MODEL", default_value = "memory")]

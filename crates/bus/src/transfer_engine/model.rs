@@ -13,13 +13,27 @@ pub enum Forwarding {
     StoreAndForward,
     /// When the first piece of it is there; the others follow as the bus carries them.
     CutThrough,
+    /// Cut through while no other payload waits or is under way; otherwise payload is read whole,
+    /// stored and forwarded (Gallatin, Chase and Yocum, Trapeze/IP, 1999, section 2: adaptive
+    /// message pipelining).
+    Adaptive,
 }
 
 impl Forwarding {
-    fn name(self) -> &'static str {
+    /// All of them.
+    pub const ALL: [Forwarding; 3] = [
+        Forwarding::StoreAndForward,
+        Forwarding::CutThrough,
+        Forwarding::Adaptive,
+    ];
+
+    /// As it is written in a model.
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Forwarding::StoreAndForward => "store",
             Forwarding::CutThrough => "cut-through",
+            Forwarding::Adaptive => "adaptive",
         }
     }
 }
@@ -93,7 +107,7 @@ impl fmt::Display for BadBusModel {
             BadBusModel::Setting(setting) => write!(
                 f,
                 "a modelled bus has no setting `{setting}`; there are adapter-latency=2us, \
-                 forwarding=store|cut-through, in-flight=256K and fetch=16"
+                 forwarding=store|cut-through|adaptive, in-flight=256K and fetch=16"
             ),
             BadBusModel::Value(setting, value, may_be) => {
                 write!(f, "{setting} cannot be `{value}`; write {may_be}")
@@ -136,10 +150,9 @@ impl FromStr for BusModel {
                     model.adapter_ns = ns.ok_or_else(|| bad("adapter-latency", "500ns or 2us"))?;
                 }
                 "forwarding" => {
-                    let all = [Forwarding::StoreAndForward, Forwarding::CutThrough];
-                    let found = all.into_iter().find(|f| f.name() == value);
-                    model.forwarding =
-                        found.ok_or_else(|| bad("forwarding", "store or cut-through"))?;
+                    let found = Forwarding::ALL.into_iter().find(|f| f.name() == value);
+                    let may_be = "store, cut-through or adaptive";
+                    model.forwarding = found.ok_or_else(|| bad("forwarding", may_be))?;
                 }
                 "in-flight" => {
                     let found = bytes(value).filter(|n| (PIECE..=1 << 30).contains(n));
@@ -166,6 +179,7 @@ mod tests {
             "pcix",
             "pcie-gen4x8,adapter-latency=2000ns,forwarding=cut-through,in-flight=65536,fetch=1",
             "bandwidth=1Gb/s,latency=20us,fetch=4",
+            "pcix,forwarding=adaptive",
         ] {
             assert_eq!(text.parse::<BusModel>().unwrap().to_string(), text);
         }
@@ -181,7 +195,7 @@ mod tests {
             ("latency=1us", "bandwidth=1Gb/s,latency=20us"),
             ("pcix,speed=1", "adapter-latency=2us"),
             ("pcix,adapter-latency=2", "500ns"),
-            ("pcix,forwarding=late", "store or cut-through"),
+            ("pcix,forwarding=late", "store, cut-through or adaptive"),
             ("pcix,in-flight=1K", "2K to 1024M"),
             ("pcix,in-flight=99999999999999999999M", "2K to 1024M"),
             ("pcix,fetch=0", "1 to 256"),

@@ -232,3 +232,40 @@ impl AnyBusNames {
         "bandwidth=1Gb/s,latency=20us",
     ];
 }
+
+/// Alone, a message is handled with its first piece; behind another it is read whole.
+#[test]
+fn an_adaptive_adapter_cuts_through_what_comes_alone() {
+    let arrived = |forwarding, messages: u32| {
+        let mut engine = TransferEngine::new(BusModel {
+            forwarding,
+            ..slow()
+        });
+        for item in 0..messages {
+            engine.put_payload(0, 8192, 2 * item);
+            engine.put_request(0, 2 * item + 1);
+        }
+        let all = arrivals(&mut engine);
+        (all, engine.load().accesses)
+    };
+    let [store, cut, adaptive] = Forwarding::ALL;
+    assert_eq!(arrived(adaptive, 1), arrived(cut, 1));
+    let [(alone, _), (stored, _)] = [arrived(adaptive, 1), arrived(store, 1)];
+    // Three of four pieces follow, 8 ns a byte.
+    assert_eq!(stored[0].0 - alone[0].0, 3 * 2048 * 8);
+    // Of several, all are read in one access each.
+    let (loaded, accesses) = arrived(adaptive, 4);
+    let (whole, in_pieces) = arrived(store, 4);
+    assert_eq!(loaded, whole);
+    assert_eq!((accesses, in_pieces), (2 + 4, 2 + 16));
+    // Once it is quiet again, so is it.
+    let mut engine = TransferEngine::new(BusModel {
+        forwarding: adaptive,
+        ..slow()
+    });
+    for at in [0, 1_000_000] {
+        engine.put_payload(at, 8192, 0);
+        engine.put_request(at, 1);
+        assert_eq!(arrivals(&mut engine)[0].0 - at, alone[0].0);
+    }
+}

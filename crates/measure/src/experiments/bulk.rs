@@ -4,12 +4,16 @@
 use super::beside::Beside;
 use crate::crossing::running::{Place, Running, scratch_directory};
 use crate::crossing::web;
-use crate::experiment::ExperimentError;
+use crate::experiment::{ExperimentError, progress};
 use crate::installed;
+use longshore_sockets::SPIN_VARIABLE;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::Path;
 
+/// The papers of [`super::sweep`] and [`super::cpu`].
+pub(super) const PAPERS: &str = "Chase, Gallatin, Yocum, End-System Optimizations for High-Speed TCP, IEEE \
+     Communications Magazine, 2001; Gallatin, Chase, Yocum, Trapeze/IP, USENIX 1999";
 const PORT: u16 = 5001;
 /// What is to be said where [`ENGINE_CUTS`] is used.
 pub(super) const ENGINE_CUTS_BY: &str = "a port without offloading: one that makes faults, and is told to make none, stands in its \
@@ -31,6 +35,9 @@ pub(super) struct Bulk<'a> {
     pub(super) mtu: u32,
     /// More options of `longshore run`.
     pub(super) options: &'a [&'a str],
+    /// Whether the program sleeps at once where it has to wait, so that it is woken for all that
+    /// comes, and does not look for a while.
+    pub(super) sleeps: bool,
     pub(super) milliseconds: u32,
 }
 
@@ -69,6 +76,9 @@ impl Bulk<'_> {
             .map(OsString::from)
             .collect();
         let mut command: Vec<OsString> = Vec::new();
+        if self.sleeps {
+            command.extend(["env".to_owned(), format!("{SPIN_VARIABLE}=0")].map(OsString::from));
+        }
         if self.native {
             // The shim is for programs that know nothing of Longshore.
             command.extend(["env", "-u", "LD_PRELOAD"].map(OsString::from));
@@ -83,6 +93,26 @@ impl Bulk<'_> {
             running,
         })
     }
+}
+
+/// Does `body` with each of these, whose names are shown meanwhile, so many times in turn; what
+/// each gave.
+pub(super) fn in_turn<T>(
+    experiment: &str,
+    runs: u32,
+    bulks: &[(String, Bulk<'_>)],
+    mut body: impl FnMut(&Waiting<'_>) -> Result<T, ExperimentError>,
+) -> Result<Vec<Vec<T>>, ExperimentError> {
+    let mut all: Vec<Vec<T>> = Vec::new();
+    all.resize_with(bulks.len(), Vec::new);
+    for run in 1..=runs {
+        for ((name, bulk), gave) in bulks.iter().zip(&mut all) {
+            progress(&format!("{experiment}: {name}, run {run} of {runs}"));
+            gave.push(bulk.with(&mut body)?);
+        }
+    }
+    progress("");
+    Ok(all)
 }
 
 impl Waiting<'_> {

@@ -1,5 +1,8 @@
 //! The latency of datagrams by their size, as Fig. 6 of the 1999 paper has it: half of what it
-//! takes to send one there and have it back.
+//! takes to send one there and have it back. Over memory, and with message pipelining on and off
+//! over a modelled bus; `pipelining` has what that bus does under load.
+
+mod pipelining;
 
 use super::ns_each;
 use crate::crossing::running::{Place, Running, scratch_directory};
@@ -8,6 +11,7 @@ use crate::experiment::{
     Axis, Cell, Chart, ExperimentError, Kind, Outcome, Series, Sheet, Spread, progress, system,
 };
 use crate::installed;
+use longshore_bus::Forwarding;
 use std::ffi::OsString;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
@@ -22,6 +26,33 @@ const PORT: u16 = 7;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often the server may not be there yet.
 const TRIES: u32 = 1000;
+
+/// Who answers: a column.
+#[derive(Debug, Clone, Copy)]
+enum Who {
+    Longshore,
+    Kernel,
+    /// Longshore behind the modelled bus.
+    Bus(Forwarding),
+}
+
+const ALL: [Who; 5] = [
+    Who::Longshore,
+    Who::Kernel,
+    Who::Bus(Forwarding::StoreAndForward),
+    Who::Bus(Forwarding::CutThrough),
+    Who::Bus(Forwarding::Adaptive),
+];
+
+impl Who {
+    fn name(self) -> String {
+        match self {
+            Who::Longshore => "Longshore".to_owned(),
+            Who::Kernel => "kernel, loopback".to_owned(),
+            Who::Bus(forwarding) => format!("on the bus: {}", forwarding.name()),
+        }
+    }
+}
 
 /// Bytes of datagrams: the figure's.
 fn sizes(quick: bool) -> Vec<usize> {
@@ -39,59 +70,77 @@ pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError
     let mut outcome = Outcome::new(NAME, PAPER, quick);
     let (runs, times) = if quick { (2, 200) } else { (5, 4_000) };
     let sizes = sizes(quick);
-    let mut ours = vec![Vec::new(); sizes.len()];
-    let mut kernels = ours.clone();
+    let mut figures = vec![vec![Vec::new(); sizes.len()]; ALL.len()];
     for run in 1..=runs {
         progress(&format!("latency: run {run} of {runs}"));
-        let directory = scratch_directory()?;
-        let place = Place {
-            longshore,
-            directory: directory.path(),
-            captures: false,
-        };
-        let options = ["--addr", web::ADDRESS].map(OsString::from);
-        let command = installed::own(longshore, &["datagram-echo", "0.0.0.0:7"]);
-        let server = Running::quietly(&place, &options, &command)?;
-        one_way(
-            SocketAddr::from((web::SERVER.0, PORT)),
-            &sizes,
-            times,
-            &mut ours,
-        )?;
-        drop(server);
-        let socket = UdpSocket::bind("127.0.0.1:0").map_err(system("make a socket"))?;
-        let at = socket.local_addr().map_err(system("make a socket"))?;
-        // It ends with this process.
-        std::thread::spawn(move || crate::programs::answer_datagrams(&socket));
-        one_way(at, &sizes, times, &mut kernels)?;
+        for (who, figures) in ALL.into_iter().zip(&mut figures) {
+            one_run(longshore, who, &sizes, times, figures)?;
+        }
     }
     progress("");
+    let names = ALL.map(Who::name);
+    let mut columns = vec![("size", "bytes")];
+    columns.extend(names.iter().map(|name| (&**name, "us")));
     let mut sheet = Sheet::new(
         "latency",
-        "Fig. 6: one-way latency of UDP, half of a round trip",
+        &format!(
+            "Fig. 6: one-way latency of UDP, half of a round trip; the bus is {}",
+            pipelining::BUS
+        ),
         &Spread::basis(runs),
-        &[
-            ("size", "bytes"),
-            ("Longshore", "us"),
-            ("kernel, loopback", "us"),
-        ],
+        &columns,
     );
-    for ((size, ours), kernel) in sizes.iter().zip(&ours).zip(&kernels) {
-        sheet.row([
-            Cell::Count(*size as u64),
-            Spread::of(ours).into(),
-            Spread::of(kernel).into(),
-        ]);
+    for (at, size) in sizes.iter().enumerate() {
+        let each = figures.iter().map(|runs| Spread::of(&runs[at]).into());
+        let size = [Cell::Count(*size as u64)];
+        sheet.row(size.into_iter().chain(each));
     }
     outcome.sheets.push(sheet);
+    outcome.sheets.push(pipelining::under_load()?);
     outcome.left_out.extend([
-        "adaptive message pipelining on and off: no transport here overlaps transfers on a bus \
-         with those on a wire"
+        "message pipelining of what is received: a modelled bus posts writes to the host, and \
+         each is there when all of it is"
             .to_owned(),
         "with and without checksums: where a datagram stays on the machine nobody makes them"
             .to_owned(),
     ]);
     Ok(outcome)
+}
+
+/// Has `who` answer, and adds what each size takes.
+fn one_run(
+    longshore: &Path,
+    who: Who,
+    sizes: &[usize],
+    times: u32,
+    figures: &mut [Vec<f64>],
+) -> Result<(), ExperimentError> {
+    let mut options = vec!["--addr".to_owned(), web::ADDRESS.to_owned()];
+    match who {
+        Who::Kernel => {
+            let socket = UdpSocket::bind("127.0.0.1:0").map_err(system("make a socket"))?;
+            let at = socket.local_addr().map_err(system("make a socket"))?;
+            // It ends with this process.
+            std::thread::spawn(move || crate::programs::answer_datagrams(&socket));
+            return one_way(at, sizes, times, figures);
+        }
+        Who::Longshore => {}
+        Who::Bus(forwarding) => {
+            let model = pipelining::model(forwarding)?;
+            options.extend(["--transport".to_owned(), format!("bus:{model}")]);
+        }
+    }
+    let directory = scratch_directory()?;
+    let place = Place {
+        longshore,
+        directory: directory.path(),
+        captures: false,
+    };
+    let options: Vec<OsString> = options.into_iter().map(OsString::from).collect();
+    let command = installed::own(longshore, &["datagram-echo", "0.0.0.0:7"]);
+    let _server = Running::quietly(&place, &options, &command)?;
+    let server = SocketAddr::from((web::SERVER.0, PORT));
+    one_way(server, sizes, times, figures)
 }
 
 /// Adds the microseconds of one way for each size.
@@ -134,17 +183,34 @@ fn one_way(
     Ok(())
 }
 
-/// Fig. 6.
+/// Fig. 6, and what the bus does under load.
 #[must_use]
 pub fn charts(outcome: &Outcome) -> Vec<Chart> {
-    let chart = |sheet: &Sheet| Chart {
-        title: "One-way latency of UDP (Fig. 6)".to_owned(),
-        x: Axis::linear("bytes"),
-        y: Axis::linear("us"),
-        kind: Kind::Lines,
-        series: ["Longshore", "kernel, loopback"]
-            .map(|stack| Series::new(stack, sheet.points("size", stack)))
-            .into(),
+    let chart = |sheet: &Sheet, title: &str, x: Axis| {
+        let (first, rest) = sheet.columns.split_first()?;
+        let times = rest.iter().filter(|column| column.unit == "us");
+        let series = times.map(|column| {
+            let points = sheet.points(&first.name, &column.name);
+            Series::new(&column.name, points)
+        });
+        Some(Chart {
+            title: title.to_owned(),
+            x,
+            y: Axis::linear("us"),
+            kind: Kind::Lines,
+            series: series.collect(),
+        })
     };
-    outcome.sheet("latency").map(chart).into_iter().collect()
+    let latency = outcome.sheet("latency").and_then(|sheet| {
+        chart(
+            sheet,
+            "One-way latency of UDP (Fig. 6)",
+            Axis::linear("bytes"),
+        )
+    });
+    let load = outcome.sheet("load").and_then(|sheet| {
+        let x = Axis::linear("messages of 8 KB at once");
+        chart(sheet, "To the adapter, under load", x)
+    });
+    latency.into_iter().chain(load).collect()
 }

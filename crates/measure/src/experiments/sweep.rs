@@ -1,17 +1,16 @@
 //! Bandwidth of one connection by the largest packet, as Fig. 2 of the papers of 1999 and 2001
 //! has it: with the payload copied or used in place, touched by the program or not, and with
-//! what touches bytes done by the port or by the engine.
+//! what touches bytes done by the port or by the engine. `wake_ups` has the same with their
+//! suppression on and off.
 
-use super::bulk::{Bulk, ENGINE_CUTS, ENGINE_CUTS_BY};
-use crate::experiment::{
-    Axis, Cell, Chart, ExperimentError, Kind, Outcome, Series, Sheet, Spread, progress,
-};
+mod wake_ups;
+
+use super::bulk::{self, Bulk, ENGINE_CUTS, ENGINE_CUTS_BY, PAPERS};
+use crate::experiment::{Axis, Cell, Chart, ExperimentError, Kind, Outcome, Series, Sheet, Spread};
 use std::path::Path;
 
 /// Its name on the command line.
 pub const NAME: &str = "sweep";
-const PAPER: &str = "Chase, Gallatin, Yocum, End-System Optimizations for High-Speed TCP, IEEE \
-                     Communications Magazine, 2001; Gallatin, Chase, Yocum, Trapeze/IP, USENIX 1999";
 /// Largest packets: the papers'.
 const MTUS: [u32; 6] = [1500, 4096, 9000, 16_384, 32_768, 57_344];
 
@@ -81,29 +80,26 @@ pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError
         .into_iter()
         .filter(|mtu| !quick || [1500, 9000].contains(mtu))
         .collect();
-    let mut rates = vec![Vec::new(); mtus.len() * WAYS.len() * WHO.len()];
-    for run in 1..=runs {
-        let mut places = rates.iter_mut();
-        for mtu in &mtus {
-            progress(&format!("sweep: MTU {mtu}, run {run} of {runs}"));
-            for way in &WAYS {
-                for (_, options) in WHO {
-                    let bulk = Bulk {
-                        longshore,
-                        programs: way.programs,
-                        native: way.native,
-                        size: None,
-                        mtu: *mtu,
-                        options,
-                        milliseconds,
-                    };
-                    let rate = bulk.with(|waiting| waiting.rate())?;
-                    places.next().into_iter().for_each(|runs| runs.push(rate));
-                }
+    let mut bulks = Vec::new();
+    for mtu in &mtus {
+        for way in &WAYS {
+            for (who, options) in WHO {
+                let bulk = Bulk {
+                    longshore,
+                    programs: way.programs,
+                    native: way.native,
+                    size: None,
+                    mtu: *mtu,
+                    options,
+                    sleeps: false,
+                    milliseconds,
+                };
+                let name = format!("MTU {mtu}, {}, {}, {who}", way.direction, way.name);
+                bulks.push((name, bulk));
             }
         }
     }
-    progress("");
+    let rates = bulk::in_turn(NAME, runs, &bulks, |waiting| waiting.rate())?;
     let mut sheet = Sheet::new(
         "bandwidth",
         "Fig. 2: bandwidth of one connection by the largest packet, the kernel at the far end",
@@ -130,16 +126,19 @@ pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError
             ]);
         }
     }
-    let mut outcome = Outcome::new(NAME, PAPER, quick);
+    let mut outcome = Outcome::new(NAME, PAPERS, quick);
     let gains = gains(&sheet);
-    outcome.sheets.extend([sheet, gains]);
+    let wake_ups = wake_ups::measure(longshore, quick, (runs, milliseconds))?;
+    outcome.sheets.extend([sheet, gains, wake_ups]);
     outcome.left_out.extend([
         "zero-copy sockets by page remapping: POSIX calls copy here; `in place` is Longshore's \
          own calls, which need no copy (`longshore measure host` has what exchanging pages costs)"
             .to_owned(),
         ENGINE_CUTS_BY.to_owned(),
         "checksum offload without segmentation offload: the port has both or none".to_owned(),
-        "wake-up suppression off: it cannot be turned off".to_owned(),
+        "the engine's own wake-ups with suppression off: it looks for a while before it sleeps, \
+         whatever programs do"
+            .to_owned(),
     ]);
     Ok(outcome)
 }
@@ -222,5 +221,7 @@ pub fn charts(outcome: &Outcome) -> Vec<Chart> {
             .flat_map(|way| [line(way, 0), line(way, 1)])
             .collect(),
     };
-    vec![chart("sending"), chart("receiving")]
+    let mut charts = vec![chart("sending"), chart("receiving")];
+    charts.extend(wake_ups::chart(outcome));
+    charts
 }

@@ -269,6 +269,7 @@ fn moved(
         size: Some(size),
         mtu: MTU,
         options: &[],
+        sleeps: false,
         milliseconds: 2 * effort.milliseconds,
     };
     bulk.with(|waiting| {

@@ -7,10 +7,8 @@
 mod samples;
 mod symbols;
 
-use super::bulk::{Bulk, ENGINE_CUTS, ENGINE_CUTS_BY};
-use crate::experiment::{
-    Axis, Cell, Chart, ExperimentError, Kind, Outcome, Series, Sheet, Spread, progress,
-};
+use super::bulk::{self, Bulk, ENGINE_CUTS, ENGINE_CUTS_BY, PAPERS, Waiting};
+use crate::experiment::{Axis, Cell, Chart, ExperimentError, Kind, Outcome, Series, Sheet, Spread};
 use samples::{PERIOD_NS, Recording, Sampled};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,8 +17,6 @@ use symbols::{Owner, Part, RULES, part_of};
 
 /// Its name on the command line.
 pub const NAME: &str = "cpu";
-const PAPER: &str = "Chase, Gallatin, Yocum, End-System Optimizations for High-Speed TCP, IEEE \
-                     Communications Magazine, 2001; Gallatin, Chase, Yocum, Trapeze/IP, USENIX 1999";
 /// Functions that are shown for each part.
 const SHOWN: usize = 5;
 
@@ -118,36 +114,26 @@ pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError
         .iter()
         .filter(|it| !quick || !it.in_place && !it.by_port && it.mtu < 30_000)
         .collect();
-    let mut all: Vec<Vec<Run>> = Vec::new();
-    all.resize_with(directions * configurations.len(), Vec::new);
-    for run in 1..=runs {
-        let mut places = all.iter_mut();
-        for (direction, usual, in_place) in &DIRECTIONS[..directions] {
-            for it in &configurations {
-                progress(&format!(
-                    "cpu: {direction}, MTU {}, run {run} of {runs}",
-                    it.name
-                ));
-                let bulk = Bulk {
-                    longshore,
-                    programs: if it.in_place { *in_place } else { *usual },
-                    native: it.in_place,
-                    size: None,
-                    mtu: it.mtu,
-                    options: if it.by_port { &[] } else { ENGINE_CUTS },
-                    milliseconds,
-                };
-                let run = sample(&bulk)?;
-                if let Some(runs) = places.next() {
-                    runs.push(run);
-                }
-            }
+    let mut bulks = Vec::new();
+    for (direction, usual, in_place) in &DIRECTIONS[..directions] {
+        for it in &configurations {
+            let bulk = Bulk {
+                longshore,
+                programs: if it.in_place { *in_place } else { *usual },
+                native: it.in_place,
+                size: None,
+                mtu: it.mtu,
+                options: if it.by_port { &[] } else { ENGINE_CUTS },
+                sleeps: false,
+                milliseconds,
+            };
+            bulks.push((format!("{direction}, MTU {}", it.name), bulk));
         }
     }
-    progress("");
-    let mut outcome = Outcome::new(NAME, PAPER, quick);
-    let basis = Runs::basis(runs);
+    let all = bulk::in_turn(NAME, runs, &bulks, sample)?;
     let all: Vec<Runs> = all.into_iter().map(Runs::of).collect();
+    let mut outcome = Outcome::new(NAME, PAPERS, quick);
+    let basis = Runs::basis(runs);
     outcome.sheets.extend([
         shares(&configurations, &all, &basis),
         times(&configurations, &all, &basis),
@@ -174,22 +160,20 @@ pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError
 
 /// Moves bulk, and samples the program and its engine meanwhile.
 #[expect(clippy::cast_precision_loss, reason = "times to show")]
-fn sample(bulk: &Bulk<'_>) -> Result<Run, ExperimentError> {
-    bulk.with(|waiting| {
-        let running = &waiting.running;
-        let used = || running.processor_ns() + running.engine_ns();
-        let recording = Recording::begin(&running.processes())?;
-        let (before, begin) = (used(), Instant::now());
-        let gigabits = waiting.rate()?;
-        let (ns, seconds) = (used().saturating_sub(before), begin.elapsed().as_secs_f64());
-        let samples = recording.end()?;
-        let megabytes = gigabits * seconds * 1e3 / 8.0;
-        Ok(Run {
-            gigabits,
-            micros: ns as f64 / 1e3 / megabytes,
-            shares: shares_of(&samples, ns),
-            samples,
-        })
+fn sample(waiting: &Waiting<'_>) -> Result<Run, ExperimentError> {
+    let running = &waiting.running;
+    let used = || running.processor_ns() + running.engine_ns();
+    let recording = Recording::begin(&running.processes())?;
+    let (before, begin) = (used(), Instant::now());
+    let gigabits = waiting.rate()?;
+    let (ns, seconds) = (used().saturating_sub(before), begin.elapsed().as_secs_f64());
+    let samples = recording.end()?;
+    let megabytes = gigabits * seconds * 1e3 / 8.0;
+    Ok(Run {
+        gigabits,
+        micros: ns as f64 / 1e3 / megabytes,
+        shares: shares_of(&samples, ns),
+        samples,
     })
 }
 
