@@ -133,6 +133,38 @@ fn whoever_stands_before_a_full_queue_is_let_in_by_who_looks_whether_there_is_a_
     assert!(!has_line(&host));
 }
 
+/// The engine may name another socket as it named one that has left the line.
+#[test]
+fn who_has_left_the_line_lets_nobody_else_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, _wire) = sleepy(dir.path());
+    let mut host = Host::new(&engine.path);
+    let full = listening(&mut host, 1);
+    let other = listening_at(&mut host, "10.0.0.1:81", 8);
+    for _ in 0..2 {
+        let client = host.open(SocketKind::Stream);
+        assert_eq!(host.connect(client, LISTENER.parse().unwrap()), 0);
+    }
+    let client = host.open(SocketKind::Stream);
+    let last = host.open(SocketKind::Stream);
+    host.start_connect(last, LISTENER.parse().unwrap());
+    host.wait("a line", |h| {
+        let flags = h.arena.block(full.index).flags();
+        flags.contains(BlockFlags::HAS_LINE).then_some(())
+    });
+    host.close(last);
+    // The engine is done with it.
+    for _ in 0..2 {
+        host.tcp_info(full);
+    }
+    // What stands in the other queue now has its name.
+    assert_eq!(host.connect(client, "10.0.0.1:81".parse().unwrap()), 0);
+    host.accept(full);
+    host.accept(other);
+    host.tcp_info(full);
+    assert!(!host.has_record(other), "one connection came");
+}
+
 #[test]
 fn a_connection_for_whose_record_there_is_no_memory_is_refused_and_costs_nothing() {
     const ANOTHER: &str = "10.0.0.1:81";

@@ -79,6 +79,32 @@ fn a_reset_is_marked_in_the_block() {
     assert!(failed(&server));
 }
 
+/// A program has accepted a connection and closed it before it says that it has accepted it:
+/// the engine may name another socket as it named that one.
+#[test]
+fn a_listener_that_ends_resets_those_that_wait_for_it_and_nobody_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = two(dir.path());
+    let (mut server, mut other) = (Host::new(&a.path), Host::new(&a.path));
+    let mut client = Host::new(&b.path);
+    let far = client.listening("0.0.0.0:81");
+    let listener = listening(&mut server);
+    let [first, second] = [(); 2].map(|()| {
+        let socket = client.open(SocketKind::Stream);
+        assert_eq!(client.connect(socket, "10.0.0.1:80".parse().unwrap()), 0);
+        socket
+    });
+    let accepted = server.accept_silently(listener).socket;
+    server.close_with(accepted, Some(0));
+    client.wait_flag(first, EdgeFlags::DEAD);
+    let innocent = other.open(SocketKind::Stream);
+    assert_eq!(other.connect(innocent, "10.0.0.2:81".parse().unwrap()), 0);
+    let its_far = client.accept(far).socket;
+    server.close(listener);
+    client.wait_flag(second, EdgeFlags::DEAD);
+    converse((&mut other, innocent), (&mut client, its_far));
+}
+
 /// The states of the connections of the engine whose control socket is at `path`.
 fn states(path: &Path) -> Vec<String> {
     let mut control = BufReader::new(UnixStream::connect(path).unwrap());

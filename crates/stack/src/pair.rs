@@ -90,7 +90,9 @@ impl Stack {
         let (Kind::Pair(p), Some(client)) = (&socket.kind, socket.local) else {
             return;
         };
-        let (Some(listener), server) = (p.listener, p.remote) else {
+        // One that stood in a line may be gone, and its key another's.
+        let is_to_enter = p.connecting || p.deferred_until.is_some();
+        let (Some(listener), true, server) = (p.listener, is_to_enter, p.remote) else {
             return;
         };
         let Some(l) = self.sockets.get_mut(listener) else {

@@ -130,8 +130,10 @@ pub(crate) struct Listening {
     /// How far it reaches, and how far the host has read it.
     pub(crate) rcv_edge: u64,
     pub(crate) rcv_consumed: u64,
-    /// Connections behind the records not yet read, oldest first.
-    pub(crate) queue: VecDeque<u32>,
+    /// Connections behind the records not yet read, oldest first. Not by their keys: a host
+    /// may close one before it says that it has accepted it, and its key is another
+    /// socket's then.
+    pub(crate) queue: VecDeque<SocketId>,
     /// The queue of its half-open connections.
     pub(crate) half_open: u32,
     /// Our own sockets that wait for room in the queue.

@@ -246,6 +246,14 @@ impl Host {
     }
 
     pub(crate) fn accept(&mut self, listener: SocketId) -> AcceptRecord {
+        let record = self.accept_silently(listener);
+        let at = self.read.get(&listener.index).copied().unwrap_or(0);
+        self.consume(listener, at + ACCEPT_RECORD as u64);
+        record
+    }
+
+    /// The same, and the engine does not hear of it.
+    pub(crate) fn accept_silently(&mut self, listener: SocketId) -> AcceptRecord {
         let at = self.read.get(&listener.index).copied().unwrap_or(0);
         let end = at + ACCEPT_RECORD as u64;
         self.wait("a connection to accept", |h| {
@@ -257,7 +265,6 @@ impl Host {
         let block = self.arena.block(record.socket.index);
         let begun = block.begin_accepted(&record, self.arena.block(listener.index));
         assert!(begun, "the connection is gone");
-        self.consume(listener, end);
         self.arena
             .set_held(self.channel.index(), record.socket.index, true);
         if record.subscriber != Some(self.channel.index() as u16) {

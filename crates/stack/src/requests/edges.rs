@@ -9,7 +9,7 @@ use crate::request_error::RequestError;
 use crate::session::Session;
 use crate::socket::{Connection, Datagram, Kind, Listening};
 use longshore_hostif::adapter::{Immediate, ReceiveSlab};
-use longshore_hostif::{EdgeFlags, STREAM_MAX};
+use longshore_hostif::{EdgeFlags, STREAM_MAX, SocketId};
 use longshore_tcp::Instant;
 
 /// What the host says of its side of a socket's streams.
@@ -158,9 +158,10 @@ impl Stack {
             flags,
         };
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        let session_key = socket.session;
         let session = self
             .sessions
-            .get_mut(socket.session)
+            .get_mut(session_key)
             .ok_or(RequestError::NoSocket)?;
         let corked = flags.contains(EdgeFlags::CORK);
         let says = flags.intersects(EdgeFlags::PUSH | EdgeFlags::MORE);
@@ -197,6 +198,9 @@ impl Stack {
                 if l.rcv_consumed == l.rcv_edge {
                     l.audience.note_empty();
                 }
+                let accepted = accepted.into_iter();
+                let accepted = accepted.filter_map(|id| self.unaccepted(session_key, id));
+                let accepted: Vec<u32> = accepted.collect();
                 if let Some(channel) = channel.filter(|_| is_lost) {
                     self.adopt_lost(&accepted, channel);
                 }
@@ -284,7 +288,7 @@ impl Stack {
         l: &mut Listening,
         consumed: u64,
         session: &mut Session,
-    ) -> Result<Vec<u32>, RequestError> {
+    ) -> Result<Vec<SocketId>, RequestError> {
         const RECORD: u64 = longshore_hostif::ACCEPT_RECORD as u64;
         if consumed > l.rcv_edge || !consumed.is_multiple_of(RECORD) {
             return Err(RequestError::BadEdge);
@@ -293,7 +297,7 @@ impl Stack {
             return Ok(Vec::new());
         }
         let read = ((consumed - l.rcv_consumed) / RECORD) as usize;
-        let accepted: Vec<u32> = l.queue.drain(..read.min(l.queue.len())).collect();
+        let accepted: Vec<SocketId> = l.queue.drain(..read.min(l.queue.len())).collect();
         accepted.iter().for_each(|_| l.listener.on_accepted());
         l.rcv_consumed = consumed;
         // While there are many, the last chunk stays, and the host need not be told of another.

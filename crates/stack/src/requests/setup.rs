@@ -278,19 +278,25 @@ impl Stack {
 
     /// Resets the connections that wait for a listener's host; gives our own sockets that stand in line before it.
     fn reset_waiting(&mut self, key: u32) -> Vec<u32> {
-        let Some(Kind::Listener(l)) = self.sockets.get_mut(key).map(|s| &mut s.kind) else {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return Vec::new();
+        };
+        let (Kind::Listener(l), session) = (&mut socket.kind, socket.session) else {
             return Vec::new();
         };
         // Their records stay in the listener's stream, where its host finds that they name
         // nothing any more.
-        let queue: Vec<u32> = l
-            .queue
-            .iter_mut()
-            .map(|of| std::mem::replace(of, NONE))
-            .collect();
+        let nothing = SocketId {
+            index: NONE,
+            generation: 0,
+        };
+        let queue = l.queue.iter_mut();
+        let queue: Vec<SocketId> = queue.map(|of| std::mem::replace(of, nothing)).collect();
         let line = std::mem::take(&mut l.line);
         for waiting in queue {
-            self.abort(waiting);
+            if let Some(waiting) = self.unaccepted(session, waiting) {
+                self.abort(waiting);
+            }
         }
         line
     }
