@@ -41,7 +41,8 @@ Examples:
     longshore stat
 
 Exit status:
-  0 if all went well, 2 if the command line is wrong, 125 if Longshore failed; `run` ends with
+  0 if all went well, 2 if the command line is wrong, 125 if Longshore failed; `run` ends with 125
+  for both, with 124 if the engine was lost, with 127 or 126 if there is no such program, else with
   the exit code of its program")]
 pub(crate) struct Arguments {
     #[command(subcommand)]

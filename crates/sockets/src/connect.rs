@@ -93,7 +93,10 @@ impl Socket {
 
     /// The first call after the connection was made is told so; the others that
     /// it is made already.
-    fn note_connected(&self) -> Result<(), SocketError> {
+    ///
+    /// # Errors
+    /// EISCONN.
+    pub fn note_connected(&self) -> Result<(), SocketError> {
         if self.host_bits() & host_bits::CONNECT_TOLD != 0 {
             return Err(SocketError::Refused(Errno::ISCONN));
         }

@@ -151,6 +151,30 @@ static void sendto_that_does_not_wait(void) {
   }
 }
 
+/* A call that did not wait has not told that the connection is made: the next one that would
+ * connect does, and then sends. */
+static void the_first_one_after_the_handshake_sends(void) {
+  struct sockaddr_in there;
+  int listener = far_fast_listener(&there);
+  for (int round = 0; round < 3; round++) {
+    int fd = stream();
+    SYS(fcntl(fd, F_SETFL, O_NONBLOCK));
+    ssize_t sent = sendto(fd, "request", 7, MSG_FASTOPEN, A(there));
+    OK(sent == 7 || errno == EINPROGRESS);
+    int far = far_accept(listener);
+    IS(ready(fd, POLLOUT, 5000), POLLOUT);
+    send_all(far, "x", 1);
+    char c;
+    IS(ready(fd, POLLIN, 5000), POLLIN);
+    IS(recv(fd, &c, 1, 0), 1);
+    IS(sendto(fd, "request", 7, MSG_FASTOPEN, A(there)), 7);
+    FAILS(sendto(fd, "request", 7, MSG_FASTOPEN, A(there)), EISCONN);
+    char got[14];
+    receive_all(far, got, sent == 7 ? 14 : 7);
+    SYS(close(fd)), SYS(close(far));
+  }
+}
+
 static void nobody_listens(void) {
   int fd = far_listener(1);
   struct sockaddr_in gone = far_name(fd);
@@ -236,6 +260,7 @@ const struct check CHECKS[] = {
     {"more_than_a_syn_takes", more_than_a_syn_takes},
     {"a_write_past_the_syn_waits", a_write_past_the_syn_waits},
     {"sendto_that_does_not_wait", sendto_that_does_not_wait},
+    {"the_first_one_after_the_handshake_sends", the_first_one_after_the_handshake_sends},
     {"nobody_listens", nobody_listens},
     {"who_is_connected_does_not_open", who_is_connected_does_not_open},
     {"a_listener_that_does_not_know_of_it", a_listener_that_does_not_know_of_it},
