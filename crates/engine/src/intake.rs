@@ -7,7 +7,7 @@
 
 use crate::Engine;
 use crate::session::{LONGEST_STALL, SHORTEST_STALL};
-use longshore_hostif::adapter::{Due, Immediate, Next};
+use longshore_hostif::adapter::{Delays, Due, Immediate, Next};
 use longshore_hostif::{RING, Request, SocketId};
 use longshore_stack::From;
 use longshore_stack::Of;
@@ -31,6 +31,11 @@ const ALL_SHARES: u64 = 1_000;
 /// it is done, or goes on without a word to the engine.
 const LONGEST_DELAY: u64 = 50;
 
+/// How long those may wait that their program holds back itself (TCP_CORK, MSG_MORE), in
+/// microseconds: so long that a program which goes on is not overtaken, and short beside the
+/// 200 ms for which TCP_CORK holds what is less than a segment.
+const LONGEST_HELD_BACK: u64 = 2_000;
+
 /// Which requests are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
@@ -49,8 +54,10 @@ pub(crate) struct Intake {
     share: Share,
     /// A request of this turn may have taken long.
     slow_request: bool,
-    /// Some are soon due.
+    /// Some are soon due, for which the engine stays awake.
     pub(crate) are_soon_due: bool,
+    /// When those are due that are held back.
+    pub(crate) held_back_until: Instant,
     /// They are due now: the processor is wanted by others.
     pub(crate) is_in_hurry: bool,
     /// Which of the sessions that are polled is served first.
@@ -67,6 +74,7 @@ impl Default for Intake {
             share: Share::default(),
             slow_request: false,
             are_soon_due: false,
+            held_back_until: Instant::NEVER,
             is_in_hurry: false,
             first_session: 0,
             stalled: Vec::new(),
@@ -98,6 +106,7 @@ impl Engine {
     #[inline]
     pub(crate) fn take_requests(&mut self, which: Which) -> bool {
         self.intake.are_soon_due = false;
+        self.intake.held_back_until = Instant::NEVER;
         self.stack.sessions.have_requests() && self.take_requests_of_all(which)
     }
 
@@ -110,13 +119,21 @@ impl Engine {
         if !host.has_requests() {
             return false;
         }
-        let delay = if self.intake.is_in_hurry {
+        let soon = if self.intake.is_in_hurry {
             0
         } else {
             LONGEST_DELAY
         };
-        let due = host.requests_due(now, delay);
-        self.intake.are_soon_due |= due == Due::Soon;
+        let held_back = LONGEST_HELD_BACK;
+        let due = host.requests_due(now, Delays { soon, held_back });
+        match due {
+            Due::Soon => self.intake.are_soon_due = true,
+            Due::At(until) => {
+                let until = Instant(until).min(self.intake.held_back_until);
+                self.intake.held_back_until = until;
+            }
+            Due::Now | Due::Never => {}
+        }
         match which {
             Which::Due => due == Due::Now,
             Which::BeforeFrames => due == Due::Now || host.has_requests_before_frames(),

@@ -78,6 +78,9 @@ pub(crate) enum Wake {
     /// Now, if it sleeps; one that is awake fetches it when this process has no more to say
     /// for now, or after a short time.
     Held,
+    /// The same of what the program itself holds back (TCP_CORK, MSG_MORE), and after a longer
+    /// time.
+    HeldBack,
     /// Before this process sleeps, or a packet comes.
     Soon,
     /// Not at all; it is fetched before a packet comes.
@@ -294,10 +297,12 @@ impl Host {
                 dispatch.turn.held = 0;
                 self.holds.store(false, Ordering::Relaxed);
             }
-            Wake::Held => {
-                dispatch
-                    .channel
-                    .publish_for(Hurry::Soon, &self.doorbell, true);
+            Wake::Held | Wake::HeldBack => {
+                let hurry = match wake {
+                    Wake::HeldBack => Hurry::HeldBack,
+                    _ => Hurry::Soon,
+                };
+                dispatch.channel.publish_for(hurry, &self.doorbell, true);
                 dispatch.owes_wake = true;
                 self.holds.store(true, Ordering::Relaxed);
             }
@@ -316,12 +321,16 @@ impl Host {
         }
     }
 
-    /// Tells of so many bytes that were written, or of the end of a stream: the engine fetches
-    /// it together with what follows before this process waits for something.
-    pub(crate) fn tell_written(&self, request: &Request, bytes: u64) -> Result<(), SocketError> {
+    /// Tells of so many bytes that were copied to a stream, of a range of a file that was
+    /// appended, or of the end of a stream: the engine fetches it together with what follows
+    /// before this process waits for something.
+    pub(crate) fn tell_written(&self, request: &Request, copied: u64) -> Result<(), SocketError> {
         let mut dispatch = self.dispatch.enter()?;
         self.put(&mut dispatch, request)?;
-        let wake = dispatch.turn.note(bytes);
+        let held_back = EdgeFlags::MORE | EdgeFlags::CORK;
+        let is_held_back =
+            matches!(request, Request::Edges { flags, .. } if flags.intersects(held_back));
+        let wake = dispatch.turn.note(copied, is_held_back);
         self.publish(&mut dispatch, wake);
         Ok(())
     }

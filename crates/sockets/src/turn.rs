@@ -1,7 +1,8 @@
 //! When the engine is to fetch what this process writes: all that it writes in one *turn*, from
 //! one wait to the next, at once, so that it crosses in one batch, and what belongs to one
-//! socket in one descriptor. Unless it is much, for which the engine need not wait; or the
-//! process writes once in each turn, for which a wait would gain nothing.
+//! socket in one descriptor. Unless it is much that was copied, so that the engine works on it
+//! while this process copies more; or the process writes once in each turn, for which a wait
+//! would gain nothing. What the program itself holds back waits longest.
 //!
 //! Owns [`Turn`], which `host` notes each write in.
 
@@ -17,17 +18,22 @@ pub(crate) struct Turn {
     writes: u32,
     /// And how often in the last turn in which it wrote at all.
     writes_before: u32,
-    /// Bytes that the engine was not told to fetch.
+    /// Bytes that were copied and that the engine was not told to fetch.
     pub(crate) held: u64,
 }
 
 impl Turn {
-    /// So many bytes more; when they are to be fetched.
-    pub(crate) fn note(&mut self, bytes: u64) -> Wake {
+    /// Something was written, for which so many bytes were copied, and which the program holds
+    /// back or not; when it is to be fetched.
+    pub(crate) fn note(&mut self, copied: u64, is_held_back: bool) -> Wake {
         self.writes = self.writes.saturating_add(1);
-        self.held += bytes;
+        self.held += copied;
         let is_all = self.writes == 1 && self.writes_before == 1;
-        if is_all || self.held >= MUCH {
+        if self.held >= MUCH {
+            Wake::Now
+        } else if is_held_back {
+            Wake::HeldBack
+        } else if is_all {
             Wake::Now
         } else {
             Wake::Held
@@ -49,23 +55,35 @@ mod tests {
     #[test]
     fn who_writes_once_between_waits_is_not_waited_for() {
         let mut turn = Turn::default();
-        assert_eq!(turn.note(1), Wake::Held, "nothing is known of it");
+        assert_eq!(turn.note(1, false), Wake::Held, "nothing is known of it");
         for _ in 0..3 {
             turn.end();
             turn.end();
-            assert_eq!(turn.note(1), Wake::Now);
+            assert_eq!(turn.note(1, false), Wake::Now);
         }
-        assert_eq!(turn.note(1), Wake::Held, "it writes twice");
+        assert_eq!(turn.note(1, false), Wake::Held, "it writes twice");
         turn.end();
-        assert_eq!(turn.note(1), Wake::Held);
+        assert_eq!(turn.note(1, false), Wake::Held);
         turn.end();
-        assert_eq!(turn.note(1), Wake::Now);
+        assert_eq!(turn.note(1, false), Wake::Now);
+    }
+
+    #[test]
+    fn what_the_program_holds_back_waits_unless_it_is_much() {
+        let mut turn = Turn::default();
+        for _ in 0..3 {
+            assert_eq!(turn.note(1, true), Wake::HeldBack);
+            turn.end();
+        }
+        assert_eq!(turn.note(MUCH - 4, true), Wake::HeldBack);
+        assert_eq!(turn.note(0, false), Wake::Held, "it lets go");
+        assert_eq!(turn.note(1, true), Wake::Now);
     }
 
     #[test]
     fn much_is_not_waited_with() {
         let mut turn = Turn::default();
-        assert_eq!(turn.note(MUCH - 1), Wake::Held);
-        assert_eq!(turn.note(1), Wake::Now);
+        assert_eq!(turn.note(MUCH - 1, false), Wake::Held);
+        assert_eq!(turn.note(1, false), Wake::Now);
     }
 }

@@ -67,6 +67,7 @@ mod errors;
 mod fast_input;
 mod fast_open;
 mod fast_output;
+mod fetched;
 mod groups;
 mod half_open;
 mod host;

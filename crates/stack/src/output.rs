@@ -4,6 +4,7 @@ use crate::Stack;
 use crate::address_pair::{AddressPair, Service};
 use crate::counters::{Counters, EngineDrop};
 use crate::fast_output::Headers;
+use crate::fetched::Fetch;
 use crate::link::{HEADER_ROOM, LOWER_HEADERS, Link, NextHop, Transport};
 use crate::request_error::RequestError;
 use crate::socket::{Connection, Kind, Options, Socket};
@@ -160,7 +161,6 @@ impl Stack {
             index: socket.id.index,
             immediate: &socket.immediate,
             crossings: &mut socket.meter.to_adapter,
-            last: SharedBytes::EMPTY,
             used,
             c,
             local,
@@ -202,8 +202,6 @@ struct Outlet<'a> {
     index: u32,
     immediate: &'a Immediate,
     crossings: &'a mut Crossings,
-    /// The last piece that was taken in this turn.
-    last: SharedBytes<'a>,
     /// What is done with the payload.
     used: Use,
     local: SocketAddr,
@@ -302,8 +300,7 @@ impl<'a> Outlet<'a> {
         Ok(())
     }
 
-    /// The pieces of a payload, counted as taken from the host; says how many. What goes on in
-    /// the memory where the last segment ended is moved with it.
+    /// The pieces of a payload, counted as taken from the host; says how many.
     #[inline]
     fn gather(
         &mut self,
@@ -311,25 +308,29 @@ impl<'a> Outlet<'a> {
         pieces: &mut [SharedBytes<'a>; MAX_PIECES],
     ) -> Result<usize, Sent> {
         let (streams, crossings) = self.source.as_mut().ok_or(Sent::All)?;
-        let len = range.end - range.start;
-        if let Some(count) = streams.gather_immediate(self.immediate, &range, pieces) {
-            // It crossed with its descriptor.
-            self.crossings.payload(0, len);
-            return Ok(count);
-        }
-        let Ok(count) = streams.gather(self.index, range, self.used, pieces) else {
+        let streams: &'a SendStreams = streams;
+        let (index, immediate) = (self.index, self.immediate);
+        let Ok((count, at_hand)) =
+            streams.gather_with(immediate, index, range.clone(), self.used, pieces)
+        else {
             self.counters.drop(EngineDrop::BadStream);
             self.c.tcb.abort();
             return Err(Sent::More);
         };
-        let found = pieces.get(..count).unwrap_or_default();
-        let goes_on = found
-            .first()
-            .is_some_and(|first| self.last.are_followed_by(first));
-        let moves = count as u64 - u64::from(goes_on);
-        Socket::count_payload([self.crossings, crossings], moves, len);
-        if let Some(last) = found.last() {
-            self.last = *last;
+        // What crossed with its descriptor was counted with that.
+        self.crossings.payload(0, at_hand);
+        let from = range.start + at_hand;
+        if from == range.end {
+            self.c.fetched.skip(from);
+            return Ok(count);
+        }
+        let mut end = self.c.tcb.snd_edge();
+        if streams.has_immediate(immediate) && immediate.start() > from {
+            end = end.min(immediate.start());
+        }
+        let fetch = self.c.fetched.send(streams, index, &(from..range.end), end);
+        if fetch != Fetch::default() {
+            Socket::count_payload([self.crossings, crossings], fetch.transfers, fetch.bytes);
         }
         Ok(count)
     }

@@ -6,6 +6,7 @@ use crate::audience::Audience;
 use crate::demux::{Flow, Reuse};
 use crate::error_queue::ErrorQueue;
 use crate::fast_output::Headers;
+use crate::fetched::Fetched;
 use crate::pair_end::Pair;
 use crate::timers::Alarm;
 use crate::told::Told;
@@ -75,6 +76,8 @@ pub(crate) struct Connection {
     pub(crate) remote: SocketAddr,
     /// What its segments have in common, once some were sent.
     pub(crate) headers: Option<Headers>,
+    /// What of its send stream was fetched.
+    pub(crate) fetched: Fetched,
     /// What the receive stream lies in.
     pub(crate) rcv: ReceiveStream,
     /// The listener that it came through, until it is accepted.
@@ -107,6 +110,7 @@ impl Connection {
             flow: Flow::new(local, remote),
             remote,
             headers: None,
+            fetched: Fetched::default(),
             rcv: ReceiveStream::EMPTY,
             listener,
             fast_open_of: None,

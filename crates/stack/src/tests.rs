@@ -18,6 +18,7 @@ mod numbers;
 mod observer;
 mod plug;
 mod program;
+mod responses;
 mod streams;
 mod world;
 

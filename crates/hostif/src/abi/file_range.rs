@@ -16,8 +16,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Files that a session may have handed over at a time.
 pub(crate) const FILES: usize = 32;
-/// Bytes of the shortest range: less is copied.
-pub const LEAST_RANGE: usize = 4096;
+/// Bytes of the shortest range: less is copied. It has room for what stands for it.
+pub const LEAST_RANGE: usize = 64;
+/// And of the shortest of a session of a version before [`SHORT_RANGES_SINCE`].
+///
+/// [`SHORT_RANGES_SINCE`]: super::versions::SHORT_RANGES_SINCE
+pub(crate) const LEAST_LONG_RANGE: usize = 4096;
 /// Bytes of an encoded [`FileRange`].
 pub(crate) const RANGE_BYTES: usize = 24;
 /// A range lies at the first multiple of this in what it stands for.
@@ -31,6 +35,7 @@ const FIRST_SHIFT: u32 = 19;
 const CHUNK_MASK: u32 = (1 << FIRST_SHIFT) - 1;
 
 const _: () = assert!(CHUNK / ALIGNMENT == 1 << (31 - FIRST_SHIFT));
+const _: () = assert!(ALIGNMENT - 1 + RANGE_BYTES <= LEAST_RANGE);
 
 /// Chunks that a slab may have for its entries to say where ranges are.
 pub(crate) const MOST_CHUNKS: u32 = CHUNK_MASK + 1;
@@ -250,7 +255,7 @@ mod tests {
             next: 4992,
             ..range
         }));
-        assert!(!can_be(FileRange { to: 4195, ..range }));
+        assert!(!can_be(FileRange { to: 163, ..range }));
         assert!(!can_be(FileRange {
             to: CHUNK as u32 + 1,
             ..range

@@ -151,6 +151,9 @@ pub enum Hurry {
     Soon = 4,
     /// With whatever else is fetched.
     Later = 8,
+    /// In a while, or with others: what was written is held back by its program, which goes on
+    /// writing or lets go of it (TCP_CORK, MSG_MORE).
+    HeldBack = 16,
 }
 
 impl Hurry {

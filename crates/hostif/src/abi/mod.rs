@@ -34,8 +34,8 @@ pub use descriptor::{
 };
 pub use error_report::{ERROR_HEADER, ERROR_PAYLOAD, ErrorReport};
 pub(crate) use file_range::{
-    FILES, FileRange, MOST_CHUNKS, RANGE_BYTES, SharedFile, first_range, place_of_range,
-    with_ranges,
+    FILES, FileRange, LEAST_LONG_RANGE, MOST_CHUNKS, RANGE_BYTES, SharedFile, first_range,
+    place_of_range, with_ranges,
 };
 pub use file_range::{FileId, LEAST_RANGE, chunk_of};
 pub use immediate::MAX_IMMEDIATE;
@@ -53,8 +53,8 @@ pub use record::{
 pub(crate) use routes::ROUTE_BYTES;
 pub use routes::{Loopback, MAX_ROUTES, Owner, Route, Routes};
 
-pub(crate) use versions::DATA_SINCE;
 pub use versions::{ABI_VERSION, Agreed, Features, OLDEST_ABI_VERSION, Versions};
+pub(crate) use versions::{DATA_SINCE, HELD_BACK_SINCE, SHORT_RANGES_SINCE};
 
 /// A socket of a session: its place in the table of blocks, and which of the
 /// sockets that had this place it is.

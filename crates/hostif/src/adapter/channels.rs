@@ -37,6 +37,8 @@ pub(super) struct Channels {
     taken_for: u8,
     /// Since when there are requests that are to be fetched soon, in the engine's microseconds.
     soon_since: Option<u64>,
+    /// And since when there are some that are held back.
+    held_since: Option<u64>,
     /// Moves of edges that were put off, since a process had not taken those before.
     pub(super) put_off: u64,
 }
@@ -49,6 +51,7 @@ impl Channels {
             taken: Vec::new(),
             taken_for: 0,
             soon_since: None,
+            held_since: None,
             put_off: 0,
         }
     }
@@ -73,8 +76,19 @@ pub enum Due {
     Now,
     /// In a while: their program is at work on more, or about to say that there is no more.
     Soon,
+    /// Then, in the engine's microseconds: their program holds them back, and says when no more.
+    At(u64),
     /// With others, or before a frame, if there are any at all.
     Never,
+}
+
+/// How long requests may wait, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delays {
+    /// Those that are to be fetched soon.
+    pub soon: u64,
+    /// Those that are held back.
+    pub held_back: u64,
 }
 
 /// What there is to be taken from a channel.
@@ -137,25 +151,31 @@ impl AdapterSession {
         any.load(Ordering::Relaxed) != 0
     }
 
-    /// When they are to be fetched, at `now`, where `delay` is how long those may wait
-    /// that are to be fetched soon, both in microseconds.
+    /// When they are to be fetched, at `now`, in the engine's microseconds.
     #[inline]
     #[must_use]
-    pub fn requests_due(&mut self, now: u64, delay: u64) -> Due {
+    pub fn requests_due(&mut self, now: u64, delays: Delays) -> Due {
         let pending = &self.arena.header().requests_pending;
         let pending = pending.any.load(Ordering::Relaxed);
         if Hurry::Now.is_in(pending) {
             return Due::Now;
         }
-        if !Hurry::Soon.is_in(pending) {
-            return Due::Never;
+        let is_soon = Hurry::Soon.is_in(pending);
+        if is_soon {
+            let since = *self.channels.soon_since.get_or_insert(now);
+            if now.saturating_sub(since) >= delays.soon {
+                return Due::Now;
+            }
         }
-        let since = *self.channels.soon_since.get_or_insert(now);
-        if now.saturating_sub(since) < delay {
-            Due::Soon
-        } else {
-            Due::Now
+        if Hurry::HeldBack.is_in(pending) {
+            let since = *self.channels.held_since.get_or_insert(now);
+            return match since.saturating_add(delays.held_back) {
+                until if until <= now => Due::Now,
+                _ if is_soon => Due::Soon,
+                until => Due::At(until),
+            };
         }
+        if is_soon { Due::Soon } else { Due::Never }
     }
 
     /// Whether some are to be fetched before any frame that has come is looked at.
@@ -172,7 +192,9 @@ impl AdapterSession {
     pub fn still_has_requests(&self) -> bool {
         let pending = &self.arena.header().requests_pending;
         let pending = pending.any.load(Ordering::SeqCst);
-        Hurry::Now.is_in(pending) || Hurry::Soon.is_in(pending)
+        // Of those that are held back it is known since when, once they were seen.
+        let is_unseen = Hurry::HeldBack.is_in(pending) && self.channels.held_since.is_none();
+        Hurry::Now.is_in(pending) || Hurry::Soon.is_in(pending) || is_unseen
     }
 
     /// Those that wait for others wait no longer; whether there are requests at all.
@@ -188,6 +210,7 @@ impl AdapterSession {
     /// All channels that are flagged are about to be looked at.
     pub fn begin_requests(&mut self) {
         self.channels.soon_since = None;
+        self.channels.held_since = None;
         let any = &self.arena.header().requests_pending.any;
         any.store(0, Ordering::SeqCst);
     }

@@ -4,7 +4,7 @@
 //! Owns [`Immediate`]. `channels` makes one with each request; the stack keeps that of the last
 //! write of a socket, and asks for it before it looks at the chunks.
 
-use super::SendStreams;
+use super::{BadStream, SendStreams, Use};
 use crate::transport::Arena;
 use longshore_ring::SharedBytes;
 use std::ops::Range;
@@ -54,6 +54,21 @@ impl Immediate {
         self
     }
 
+    /// Where it begins in the stream.
+    #[inline]
+    #[must_use]
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// How far it has the stream, where it has the beginning of `range`.
+    #[inline]
+    fn reaches(&self, range: &Range<u64>) -> Option<u64> {
+        (self.start..self.end)
+            .contains(&range.start)
+            .then(|| range.end.min(self.end))
+    }
+
     /// Finds `range` of the stream in it; says how many of `out` are filled.
     #[inline]
     fn gather<'a>(
@@ -62,7 +77,7 @@ impl Immediate {
         range: &Range<u64>,
         out: &mut [SharedBytes<'a>],
     ) -> Option<usize> {
-        if range.start < self.start || range.end > self.end {
+        if self.reaches(range)? != range.end {
             return None;
         }
         let at = usize::from(self.at) + (range.start - self.start) as usize;
@@ -90,6 +105,57 @@ impl SendStreams {
             return None;
         }
         immediate.gather(&self.arena, range, out)
+    }
+
+    /// Finds the bytes `range` of a send stream, the first of them in immediate data that came
+    /// for it, as far as they are there and its place was not given back, and the others as
+    /// [`gather`](Self::gather) does. Says how many of `out` are filled, and how many bytes of
+    /// them are immediate data.
+    ///
+    /// # Errors
+    /// [`BadStream`].
+    #[inline]
+    pub fn gather_with<'a>(
+        &'a self,
+        immediate: &Immediate,
+        index: u32,
+        range: Range<u64>,
+        used: Use,
+        out: &mut [SharedBytes<'a>],
+    ) -> Result<(usize, u64), BadStream> {
+        if immediate.round == self.round
+            && let Some(to) = immediate.reaches(&range)
+            && let Some(count) = self.gather_behind(immediate, to, index, &range, used, out)
+        {
+            return Ok((count, to - range.start));
+        }
+        Ok((self.gather(index, range, used, out)?, 0))
+    }
+
+    #[inline]
+    fn gather_behind<'a>(
+        &'a self,
+        immediate: &Immediate,
+        to: u64,
+        index: u32,
+        range: &Range<u64>,
+        used: Use,
+        out: &mut [SharedBytes<'a>],
+    ) -> Option<usize> {
+        let count = immediate.gather(&self.arena, &(range.start..to), out)?;
+        if to == range.end {
+            return Some(count);
+        }
+        // With more pieces than there is room for, all are taken from where they lie.
+        let rest = self.gather(index, to..range.end, used, out.get_mut(count..)?);
+        Some(count + rest.ok()?)
+    }
+
+    /// Whether the place of immediate data was not given back.
+    #[inline]
+    #[must_use]
+    pub fn has_immediate(&self, immediate: &Immediate) -> bool {
+        immediate.round == self.round
     }
 
     /// Copies bytes of a send stream, from `at` on, out of immediate data, if all of them are

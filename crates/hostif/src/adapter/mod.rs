@@ -35,7 +35,7 @@ mod wakeups;
 mod words;
 
 pub use channel::AdapterChannel;
-pub use channels::{Due, Next};
+pub use channels::{Delays, Due, Next};
 pub use eventfds::Charge;
 pub use files::{FileError, OfferedFile};
 pub use header::MemoryOf;

@@ -4,7 +4,7 @@
 
 use super::files::Files;
 use super::spans::spans;
-use crate::abi::{CHUNK, FileRange, LEAST_RANGE, chunk_of};
+use crate::abi::{CHUNK, FileRange, chunk_of};
 use crate::transport::Arena;
 use longshore_ring::{MappedFile, SharedBytes};
 use std::ops::Range;
@@ -13,6 +13,9 @@ use std::sync::atomic::Ordering;
 
 /// Most pieces that 64 KiB of a send stream lie in.
 pub const MAX_PIECES: usize = 3;
+
+/// Bytes of files that are given to the kernel where they are; less is read.
+const LEAST_PASSED: usize = 4096;
 
 /// The send stream does not hold what its host said that it does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +70,7 @@ impl SendStreams {
         index: u32,
         range: Range<u64>,
         used: Use,
-        out: &mut [SharedBytes<'a>; MAX_PIECES],
+        out: &mut [SharedBytes<'a>],
     ) -> Result<usize, BadStream> {
         let directory = self.arena.snd_directory(index);
         // A packet nearly always lies in one chunk.
@@ -78,8 +81,10 @@ impl SendStreams {
         if len <= CHUNK - within {
             let number = range.start / CHUNK as u64;
             let chunk = directory.entry(number).load(Ordering::Acquire);
-            if let Some(place) = self.arena.snd_place(chunk, within, len) {
-                out[0] = self.arena.memory().shared(place, len);
+            if let Some(place) = self.arena.snd_place(chunk, within, len)
+                && let Some(slot) = out.first_mut()
+            {
+                *slot = self.arena.memory().shared(place, len);
                 return Ok(1);
             }
         }
@@ -92,7 +97,7 @@ impl SendStreams {
         index: u32,
         range: Range<u64>,
         used: Use,
-        out: &mut [SharedBytes<'a>; MAX_PIECES],
+        out: &mut [SharedBytes<'a>],
     ) -> Result<usize, BadStream> {
         let memory = self.arena.memory();
         let len = (range.end - range.start) as usize;
@@ -121,11 +126,12 @@ impl SendStreams {
             Ok(())
         })?;
         // A port may copy what is short.
-        let can_be_passed = used == Use::Pass && !too_many && len >= LEAST_RANGE;
+        let can_be_passed = used == Use::Pass && !too_many && len >= LEAST_PASSED;
         match (in_files, too_many) {
             (false, true) => Err(BadStream),
             (true, _) if !can_be_passed => {
-                out[0] = self.read_out(index, range)?;
+                let bytes = self.read_out(index, range)?;
+                *out.first_mut().ok_or(BadStream)? = bytes;
                 Ok(1)
             }
             _ => Ok(count),
@@ -201,6 +207,31 @@ impl SendStreams {
             }
         }
         Ok(())
+    }
+
+    /// How many bytes of a send stream from `range.start` on, not beyond `range.end`, lie one
+    /// behind the other, in the memory or in a file: as far as they are one transfer.
+    ///
+    /// # Errors
+    /// [`BadStream`].
+    pub fn extent(&self, index: u32, range: Range<u64>) -> Result<u64, BadStream> {
+        let mut extent = 0;
+        // Where its next byte would be: in which file, if in one, and at which place there.
+        let mut next = None;
+        self.visit(index, range, |part| {
+            let (file, at, len) = match part {
+                Part::Memory(place, len) => (None, place as u64, len as u64),
+                Part::File(range, len) => (Some(range.file), range.offset, len as u64),
+            };
+            if extent == 0 || next == Some((file, at)) {
+                extent += len;
+                next = Some((file, at + len));
+            } else {
+                next = None;
+            }
+            Ok(())
+        })?;
+        Ok(extent)
     }
 
     /// Copies bytes of a send stream out, from `at` on, as many as `to` takes.

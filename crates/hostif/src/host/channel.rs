@@ -2,7 +2,8 @@
 
 use super::coalesce::{Moved, coalesce};
 use crate::abi::{
-    CHUNK, Completion, Data, Edges, FIELD_WORDS, Hurry, RING, Request, immediate_slots,
+    CHUNK, Completion, Data, Edges, FIELD_WORDS, HELD_BACK_SINCE, Hurry, RING, Request, chunk_of,
+    immediate_slots,
 };
 use crate::transport::{Arena, PutError, staged};
 use longshore_ring::spsc::{Consumer, Message, Producer};
@@ -34,7 +35,7 @@ impl Moved {
         let within = (start % CHUNK as u64) as usize;
         let first = usize::from(count).min(CHUNK - within);
         let place = |number: u64, within, len| {
-            let chunk = directory.entry(number).load(Ordering::Relaxed);
+            let chunk = chunk_of(directory.entry(number).load(Ordering::Relaxed));
             Some((arena.snd_place(chunk, within, len)?, len))
         };
         let number = start / CHUNK as u64;
@@ -155,10 +156,12 @@ impl HostChannel {
             .requests
             .publish(&self.arena.control(self.index).requests)
             != 0;
-        if any {
-            self.flag_for(hurry);
-        }
-        self.ring(doorbell, any, wake);
+        let hurry = match hurry {
+            Hurry::HeldBack if self.arena.agreed().version < HELD_BACK_SINCE => Hurry::Soon,
+            hurry => hurry,
+        };
+        let is_known = any && self.flag_for(hurry);
+        self.ring(doorbell, any, wake && !is_known);
     }
 
     /// Has the engine fetch now what was published for later, unless it has; wakes it if it
@@ -199,11 +202,13 @@ impl HostChannel {
         self.flag_for(Hurry::Now);
     }
 
-    fn flag_for(&self, hurry: Hurry) {
+    /// Says whether the engine need not be woken: it was, for others that are held back.
+    fn flag_for(&self, hurry: Hurry) -> bool {
         let pending = &self.arena.header().requests_pending;
         pending.channels[self.index as usize / 64]
             .fetch_or(1 << (self.index % 64), Ordering::AcqRel);
-        pending.any.fetch_or(hurry as u32, Ordering::AcqRel);
+        let before = pending.any.fetch_or(hurry as u32, Ordering::AcqRel);
+        hurry == Hurry::HeldBack && hurry.is_in(before)
     }
 
     /// Takes the next completion. `Some(None)` is one that means nothing and

@@ -1,6 +1,7 @@
 //! Two requests of one socket that follow each other, said as one: what a program writes and
 //! reads in several calls, and that it closes the socket then, takes one descriptor as long as
-//! the adapter has not fetched the first.
+//! the adapter has not fetched the first. What crosses with its descriptor keeps it, if more
+//! follows that is read where it lies: the header of a response, before a file.
 //!
 //! Owns [`coalesce`], which [`HostChannel`](super::HostChannel) calls.
 
@@ -79,6 +80,10 @@ pub(super) fn coalesce(first: &Moved, then: &Request, acknowledged: u64) -> Opti
             let waits = flags.contains(EdgeFlags::MORE)
                 || flags.contains(EdgeFlags::CORK) && !first.flags.contains(EdgeFlags::CORK);
             if waits && first.flags.contains(EdgeFlags::PUSH) {
+                return None;
+            }
+            // What crosses with its descriptor need not be read where it lies for what follows.
+            if writes && first.immediate != 0 && immediate == 0 {
                 return None;
             }
             // What a half that was shut down has is settled.
@@ -210,7 +215,7 @@ mod tests {
         assert_eq!(of_both(first, with(110, 0, none)), Some(10), "it reads");
         assert_eq!(of_both(first, with(110, 0, F::SHUT_WR)), Some(10));
         assert_eq!(of_both(first, with(90, 5, F::PUSH)), Some(10), "an old one");
-        assert_eq!(of_both(first, with(9000, 0, F::PUSH)), Some(0), "much");
+        assert_eq!(of_both(first, with(9000, 0, F::PUSH)), None, "much follows");
         assert_eq!(
             of_both(with(110, 0, F::PUSH), with(120, 10, F::PUSH)),
             Some(0)

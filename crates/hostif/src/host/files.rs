@@ -6,7 +6,10 @@
 
 use super::session::HostSession;
 use super::streams::StreamError;
-use crate::abi::{FILES, FileId, FileRange, LEAST_RANGE, chunk_of, place_of_range, with_ranges};
+use crate::abi::{
+    FILES, FileId, FileRange, LEAST_LONG_RANGE, LEAST_RANGE, SHORT_RANGES_SINCE, chunk_of,
+    place_of_range, with_ranges,
+};
 use std::sync::atomic::Ordering;
 
 /// A file that the engine has, held: it stays until this is dropped.
@@ -44,6 +47,16 @@ impl HostSession {
         self.arena.takes_files()
     }
 
+    /// Bytes of the shortest range.
+    #[must_use]
+    pub fn least_range(&self) -> usize {
+        if self.arena.agreed().version < SHORT_RANGES_SINCE {
+            LEAST_LONG_RANGE
+        } else {
+            LEAST_RANGE
+        }
+    }
+
     /// Whether there is room for another one.
     #[must_use]
     pub fn has_room_for_file(&self) -> bool {
@@ -77,7 +90,7 @@ impl HostSession {
         file: &HeldFile<'_>,
         offset: u64,
     ) -> Result<bool, StreamError> {
-        if len < LEAST_RANGE {
+        if len < self.least_range() {
             return Ok(false);
         }
         let directory = self.arena.snd_directory(index);

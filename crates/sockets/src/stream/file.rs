@@ -4,11 +4,10 @@
 //! Called by `preload` for `sendfile`. What is too short for a range, or not in the page cache,
 //! the caller reads and appends as bytes ([`Socket::prepare`]).
 
-use super::send::After;
 use super::spans;
 use crate::errors::SocketError;
 use crate::holds::Socket;
-use longshore_hostif::{CHUNK, FileId, HeldFile, LEAST_RANGE, SocketState};
+use longshore_hostif::{CHUNK, FileId, HeldFile, SocketState};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -146,9 +145,9 @@ impl Socket {
         }
         if at == 0 {
             let first = CHUNK - (from % CHUNK as u64) as usize;
-            return Ok(Appended::Copy(first.min(LEAST_RANGE)));
+            return Ok(Appended::Copy(first.min(self.host.session.least_range())));
         }
-        reserved.finish(at, After::Nothing)?;
+        reserved.finish_range(at)?;
         Ok(Appended::Bytes(at))
     }
 }

@@ -395,7 +395,16 @@ impl Reserved<'_> {
         }
     }
 
-    pub(super) fn finish(mut self, len: usize, after: After) -> Result<(), SocketError> {
+    pub(super) fn finish(self, len: usize, after: After) -> Result<(), SocketError> {
+        self.finish_with(len, after, true)
+    }
+
+    /// The same where what stands in the chunks is ranges of files, and no bytes.
+    pub(super) fn finish_range(self, len: usize) -> Result<(), SocketError> {
+        self.finish_with(len, After::Nothing, false)
+    }
+
+    fn finish_with(mut self, len: usize, after: After, is_copied: bool) -> Result<(), SocketError> {
         self.len = len.min(self.len);
         if self.len == 0 {
             return Ok(());
@@ -423,19 +432,19 @@ impl Reserved<'_> {
                     rcv_consumed,
                 };
             } else {
-                *immediate = self.immediate();
+                *immediate = if is_copied { self.immediate() } else { 0 };
                 is_immediate = *immediate != 0;
             }
         }
-        let (socket, len) = (self.socket, self.len as u64);
+        let (socket, copied) = (self.socket, if is_copied { self.len as u64 } else { 0 });
         if is_immediate {
             // It is copied from the chunks, which stay the stream's as long as the lock is held.
-            socket.host.tell_written(&request, len)?;
+            socket.host.tell_written(&request, copied)?;
             drop(self);
         } else {
             // The lock goes, and with it the chunks that were not needed.
             drop(self);
-            socket.host.tell_written(&request, len)?;
+            socket.host.tell_written(&request, copied)?;
         }
         if socket.is_within() {
             socket.host.note_under_way();

@@ -3,6 +3,7 @@
 //! that crosses is counted, and nobody writes what is not its to write.
 
 use super::machine::Machine;
+use super::responses::Response;
 use super::world::{Scenario, World};
 use longshore_hostif::DESCRIPTOR_BYTES;
 use std::collections::BTreeSet;
@@ -57,26 +58,65 @@ fn all_that_crosses_in_the_life_of_connections_is_counted() {
     world.machines.iter().for_each(compare);
 }
 
-/// What a fetch costs does not depend on when it is made, or on what came before it.
-#[test]
-fn ten_equal_fetches_cross_equally() {
+/// What each of ten fetches takes more than those before it, of the machines and in both
+/// directions: transfers, bytes, descriptors.
+fn costs(of: impl Fn(u64) -> Scenario, whole: impl Fn(u64) -> u64) -> Vec<Vec<[i64; 3]>> {
     let crossings = |count: u64| {
-        let mut world = World::of(Scenario::fetches(count), 1, false);
-        assert_eq!(world.run_to_end().whole, 2 * count);
+        let mut world = World::of(of(count), 1, false);
+        assert_eq!(world.run_to_end().whole, whole(count));
         let meters = world.machines.each_ref().map(Machine::crossings);
         let all = meters.iter().flat_map(|m| [m.to_adapter, m.to_host]);
         all.map(|c| [c.transfers, c.bytes, c.descriptors].map(u64::cast_signed))
             .collect::<Vec<_>>()
     };
     let sums: Vec<_> = (1..=11).map(crossings).collect();
-    let costs: Vec<Vec<[i64; 3]>> = sums
-        .windows(2)
+    sums.windows(2)
         .map(|both| {
             let (before, after) = (both[0].iter(), both[1].iter());
             let less = |(a, b): (&[i64; 3], &[i64; 3])| std::array::from_fn(|i| a[i] - b[i]);
             after.zip(before).map(less).collect()
         })
-        .collect();
+        .collect()
+}
+
+/// What a fetch costs does not depend on when it is made, or on what came before it.
+#[test]
+fn ten_equal_fetches_cross_equally() {
+    let costs = costs(Scenario::fetches, |count| 2 * count);
     assert_eq!(costs, vec![costs[0].clone(); 10]);
     assert!(costs[0].iter().flatten().all(|cost| *cost > 0));
+}
+
+/// A web server's response crosses in as few transfers as its pieces are, whatever time passes
+/// between the calls by which it is written.
+#[test]
+fn ten_responses_of_a_web_server_cross_equally() {
+    const HEADER: u64 = 240;
+    // With a connection for each: one transfer more, that it was accepted.
+    let sizes = [(1 << 10, 1), (64 << 10, 2), (512 << 10, 9)];
+    for ((size, transfers), keeps) in sizes.into_iter().flat_map(|s| [(s, false), (s, true)]) {
+        for pause_us in [0, 30, 400] {
+            let response = Response {
+                header: HEADER,
+                size,
+                keeps,
+                pause_us,
+            };
+            let whole = |count| if keeps { 2 } else { 2 * count };
+            let costs = costs(|count| Scenario::responses(count, response), whole);
+            let to_adapter: Vec<[i64; 3]> = costs.iter().map(|cost| cost[2]).collect();
+            let expected = transfers + i64::from(!keeps);
+            assert!(
+                to_adapter.iter().all(|cost| cost[0] == expected),
+                "{response:?} {to_adapter:?}"
+            );
+            let payload = (HEADER + size).cast_signed();
+            assert!(
+                to_adapter
+                    .iter()
+                    .all(|cost| (payload..payload + 640).contains(&cost[1])),
+                "{response:?} {to_adapter:?}"
+            );
+        }
+    }
 }

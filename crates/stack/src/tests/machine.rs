@@ -5,6 +5,7 @@ use super::dhcp_server::DhcpServer;
 use super::observer::Observer;
 use super::plug::{Link, Plug};
 use super::program::Program;
+use super::responses::Response;
 use crate::host::{Defaults, Host};
 use crate::link::automatic::Automatic;
 use crate::requests::From;
@@ -13,9 +14,9 @@ use crate::session::Session;
 use crate::testing::{self, Wanted};
 use crate::{Interface, Settings, Stack};
 use longshore_frames::{RecvBuffer, RxChecksum, RxMeta, TxFrame};
-use longshore_hostif::adapter::{AdapterSession, Next};
+use longshore_hostif::adapter::{AdapterSession, Delays, Due, Next, OfferedFile};
 use longshore_hostif::agent::{Peer, Processes};
-use longshore_hostif::{Arena, Geometry, Loopback, Meter, Request};
+use longshore_hostif::{Agreed, Arena, Features, Geometry, Loopback, Meter, Request};
 use longshore_net::Cidr;
 use longshore_ports::sim::SimPort;
 use longshore_ring::EventfdSignaler;
@@ -35,6 +36,11 @@ const GEOMETRY: Geometry = Geometry {
 };
 /// Frames and requests taken in a turn.
 const BURST: usize = 64;
+/// How long requests wait, as the engine has it.
+const DELAYS: Delays = Delays {
+    soon: 50,
+    held_back: 2_000,
+};
 /// How often fragments that did not come together are looked for, in microseconds.
 const MAINTENANCE_US: u64 = 1_000_000;
 
@@ -81,6 +87,8 @@ pub(super) struct Machine {
     trace: DefaultHasher,
     /// Sees what the stack and the program write to what they share, if anybody does.
     pub(super) observer: Option<Observer>,
+    /// When requests are due that wait.
+    requests_at: Option<Instant>,
 }
 
 impl Machine {
@@ -106,7 +114,11 @@ impl Machine {
         };
         let settings = Settings::new(Box::new(Alone), Loopback::Kernel, 0, true);
         let mut stack = Stack::new(interface, settings, &secrets, now).unwrap();
-        let arena = Arc::new(Arena::create(GEOMETRY).unwrap());
+        let agreed = Agreed {
+            features: Features::FILES,
+            ..Agreed::OURS
+        };
+        let arena = Arc::new(Arena::create_for(GEOMETRY, agreed).unwrap());
         let signaler = Arc::new(EventfdSignaler::for_one());
         let mut host = AdapterSession::new(arena.clone(), signaler);
         let mut processes = Processes::of(&host, 0);
@@ -134,7 +146,17 @@ impl Machine {
             frames: 0,
             trace: DefaultHasher::new(),
             observer: None,
+            requests_at: None,
         }
+    }
+
+    /// Its program answers with a file, which the stack has.
+    pub(super) fn lend(&mut self, response: &Response) {
+        let (fd, id) = response.file();
+        let session = self.stack.sessions.get_mut(self.session).unwrap();
+        let file = OfferedFile::check(fd).unwrap();
+        assert!(session.host.lend_file(file, 0).is_ok());
+        self.program.file = Some(id);
     }
 
     /// From now on it is seen what crosses.
@@ -196,7 +218,7 @@ impl Machine {
 
     fn turn_through(&mut self, now: Instant, is_cut: bool) -> bool {
         self.stack.begin_turn(now);
-        let mut worked = self.take_requests();
+        let mut worked = self.take_due_requests(now);
         worked |= self.receive_brought();
         worked |= self.receive(is_cut);
         worked |= self.stack.take_own_packets() != 0;
@@ -216,10 +238,36 @@ impl Machine {
         worked | self.stack.has_work_left()
     }
 
+    /// Takes requests if they are due.
+    fn take_due_requests(&mut self, now: Instant) -> bool {
+        self.requests_at = None;
+        let Some(session) = self.stack.sessions.get_mut(self.session) else {
+            return false;
+        };
+        match session.host.requests_due(now.0, DELAYS) {
+            Due::Now => return self.take_requests(),
+            Due::Soon => self.requests_at = Some(now.after_us(1)),
+            Due::At(until) => self.requests_at = Some(Instant(until)),
+            Due::Never => {}
+        }
+        false
+    }
+
+    /// Takes those that are to be taken before a frame.
+    fn take_requests_before_frames(&mut self) {
+        let session = self.stack.sessions.get(self.session);
+        if session.is_some_and(|s| s.host.has_requests_before_frames()) {
+            self.take_requests();
+        }
+    }
+
     fn take_requests(&mut self) -> bool {
         let Some(channel) = self.channel else {
             return false;
         };
+        if let Some(session) = self.stack.sessions.get_mut(self.session) {
+            session.host.begin_requests();
+        }
         let from = From {
             session: self.session,
             channel,
@@ -285,6 +333,9 @@ impl Machine {
                 continue;
             }
             self.frames += 1;
+            if count == 0 {
+                self.take_requests_before_frames();
+            }
             let frame = self.buffer.frame(meta.len);
             self.trace.write(frame);
             self.trace.write_u64(self.stack.now.0);
@@ -345,7 +396,12 @@ impl Machine {
             .next_timeout()
             .filter(|_| self.has_begun && self.is_alive());
         let fragments = self.stack.has_fragments().then_some(self.maintenance_at);
-        let all = [self.stack.next_timeout(), program, fragments];
+        let all = [
+            self.stack.next_timeout(),
+            program,
+            fragments,
+            self.requests_at,
+        ];
         all.into_iter().flatten().min()
     }
 

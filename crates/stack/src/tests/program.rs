@@ -5,16 +5,18 @@
 //! end of a connection.
 
 use super::datagrams::{self, Arrived, Datagrams};
+use super::responses::Response;
 use super::streams::{append, copy_out, give_back};
 use longshore_hostif::{
-    ACCEPT_RECORD, AcceptRecord, Arena, BlockFlags, Completion, EdgeFlags, Edges, HostChannel,
-    MAX_IMMEDIATE, OpenFlags, Request, SocketId, SocketKind, SocketState,
+    ACCEPT_RECORD, AcceptRecord, Arena, BlockFlags, Completion, EdgeFlags, Edges, FileId,
+    HostChannel, Hurry, MAX_IMMEDIATE, OpenFlags, Request, SocketId, SocketKind, SocketState,
 };
 use longshore_ring::Doorbell;
 use longshore_tcp::Instant;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Bytes written and not acknowledged, at most.
 const SEND_BUFFER: u64 = 100_000;
@@ -39,6 +41,8 @@ pub(super) struct Plan {
     pub(super) piece: u64,
     /// How long the reader pauses after each piece, in microseconds.
     pub(super) pause_us: u64,
+    /// How the server answers, if it does so as a web server.
+    pub(super) response: Option<Response>,
 }
 
 /// Byte `at` of what the client, or else the server, of connection `number` writes.
@@ -58,22 +62,26 @@ enum Phase {
 
 /// One end of a connection.
 #[derive(Debug)]
-struct Talk {
+pub(super) struct Talk {
     number: u16,
-    plan: Plan,
+    pub(super) plan: Plan,
     /// Where to, if it is the client.
     to: Option<SocketAddr>,
     phase: Phase,
-    socket: SocketId,
+    pub(super) socket: SocketId,
     tag: u32,
     tries: u32,
     edges: Edges,
-    written: u64,
-    read: u64,
+    pub(super) written: u64,
+    pub(super) read: u64,
     read_at: Instant,
     /// When the stack has said something of it last.
     heard_at: Instant,
-    shut: bool,
+    pub(super) shut: bool,
+    /// Calls that the server has made to answer the request that it is at.
+    pub(super) calls: u32,
+    /// When it makes the next.
+    pub(super) call_at: Instant,
     /// The number of the first chunk of its send stream that it has.
     first_chunk: u64,
     error: Option<u16>,
@@ -107,6 +115,10 @@ pub(super) struct Program {
     plans: Vec<Plan>,
     send_chunks: u32,
     is_served: bool,
+    /// When what it asks in this step is to be fetched.
+    pub(super) hurry: Hurry,
+    /// The file that it answers with.
+    pub(super) file: Option<FileId>,
 }
 
 const NO_SOCKET: SocketId = SocketId {
@@ -133,7 +145,15 @@ impl Program {
             plans: Vec::new(),
             send_chunks,
             is_served: false,
+            hurry: Hurry::Now,
+            file: None,
         }
+    }
+
+    /// It is about to sleep.
+    pub(super) fn settle(&mut self) {
+        self.channel.hurry(&self.doorbell);
+        self.is_served = true;
     }
 
     pub(super) fn arena(&self) -> &Arc<Arena> {
@@ -247,6 +267,8 @@ impl Program {
             read_at: Instant(0),
             heard_at: Instant(0),
             shut: false,
+            calls: 0,
+            call_at: Instant(0),
             first_chunk: 0,
             error: None,
         });
@@ -286,6 +308,7 @@ impl Program {
         let due = self.talks.iter().filter_map(|talk| match talk.phase {
             Phase::Idle(at) => Some(at),
             Phase::Open if talk.edges.rcv_edge > talk.read => Some(talk.read_at),
+            Phase::Open if talk.calls != 0 => Some(talk.call_at),
             Phase::Open => Some(talk.heard_at.after_us(SILENCE_US)),
             _ => None,
         });
@@ -314,7 +337,8 @@ impl Program {
             self.put(request);
         }
         let asked = self.channel.staged() != 0;
-        self.channel.publish(&self.doorbell, true);
+        let hurry = std::mem::replace(&mut self.hurry, Hurry::Now);
+        self.channel.publish_for(hurry, &self.doorbell, true);
         asked || self.is_served
     }
 
@@ -339,6 +363,8 @@ impl Program {
                     let mut talks = self.talks.iter_mut();
                     if let Some(talk) = talks.find(|t| t.socket == socket) {
                         talk.take_edges(&edges);
+                        let half = &self.arena.block(socket.index).snd;
+                        half.done.fetch_max(edges.snd_acked, Ordering::AcqRel);
                         talk.heard_at = now;
                     }
                 }
@@ -365,6 +391,9 @@ impl Program {
             );
             let record = AcceptRecord::decode(&record);
             self.accepted += 1;
+            if self.file.is_some() {
+                self.hurry = Hurry::First;
+            }
             self.put(Request::Edges {
                 socket: listener,
                 snd_edge: 0,
@@ -395,6 +424,8 @@ impl Program {
                 read_at: now,
                 heard_at: now,
                 shut: false,
+                calls: 0,
+                call_at: Instant(0),
                 first_chunk: 0,
                 error: None,
             });
@@ -462,7 +493,7 @@ impl Program {
             return self.close(talk);
         }
         if talk.number != u16::MAX {
-            self.write(talk);
+            self.write(talk, now);
         }
         if talk.heard_at.after_us(SILENCE_US) <= now {
             talk.error = Some(110);
@@ -488,6 +519,9 @@ impl Program {
             let expected = match at {
                 // The first byte of a client's names the connection.
                 0 if talk.to.is_none() => talk.number as u8,
+                _ if let Some(response) = talk.plan.response.filter(|_| talk.to.is_some()) => {
+                    response.byte(at)
+                }
                 _ => byte(talk.number, talk.to.is_none(), at),
             };
             assert_eq!(*got, expected, "byte {at} of connection {}", talk.number);
@@ -495,12 +529,22 @@ impl Program {
         talk.read += part.len() as u64;
         assert!(talk.read <= talk.plan.back, "more than was written");
         talk.read_at = now.after_us(talk.plan.pause_us);
-        self.edges(talk, EdgeFlags::empty());
+        // What a server has read it tells with its answer.
+        if talk.to.is_some() || talk.plan.response.is_none() {
+            self.edges(talk, EdgeFlags::empty());
+        }
     }
 
-    fn write(&mut self, talk: &mut Talk) {
+    fn write(&mut self, talk: &mut Talk, now: Instant) {
         let (index, acknowledged) = (talk.socket.index, talk.edges.snd_acked);
         talk.first_chunk = give_back(&self.arena, index, talk.first_chunk, acknowledged);
+        if let Some(response) = talk.plan.response {
+            return if talk.to.is_some() {
+                self.ask(talk, &response);
+            } else {
+                self.answer(talk, &response, now);
+            };
+        }
         let in_flight = talk.written - talk.edges.snd_acked;
         let room = SEND_BUFFER.saturating_sub(in_flight);
         let len = room.min(talk.plan.out - talk.written).min(talk.plan.piece);
@@ -517,7 +561,7 @@ impl Program {
     }
 
     /// Writes so many bytes of what there is to write; `false` if there was no memory.
-    fn write_bytes(&mut self, talk: &mut Talk, len: u64) -> bool {
+    pub(super) fn write_bytes(&mut self, talk: &mut Talk, len: u64) -> bool {
         let at = talk.written;
         let mut bytes: Vec<u8> = (at..at + len)
             .map(|o| byte(talk.number, talk.to.is_some(), o))
@@ -525,15 +569,19 @@ impl Program {
         if at == 0 && talk.to.is_some() {
             bytes[0] = talk.number as u8;
         }
-        talk.written = append(&self.arena, talk.socket.index, at, &bytes);
+        self.write_these(talk, &bytes);
         talk.written != at
+    }
+
+    pub(super) fn write_these(&self, talk: &mut Talk, bytes: &[u8]) {
+        talk.written = append(&self.arena, talk.socket.index, talk.written, bytes);
     }
 
     fn edges(&mut self, talk: &Talk, flags: EdgeFlags) {
         self.edges_with(talk, flags, 0);
     }
 
-    fn edges_with(&mut self, talk: &Talk, flags: EdgeFlags, immediate: u16) {
+    pub(super) fn edges_with(&mut self, talk: &Talk, flags: EdgeFlags, immediate: u16) {
         self.put(Request::Edges {
             socket: talk.socket,
             snd_edge: talk.written,
@@ -543,7 +591,7 @@ impl Program {
         });
     }
 
-    fn close(&mut self, talk: &mut Talk) {
+    pub(super) fn close(&mut self, talk: &mut Talk) {
         let socket = std::mem::replace(&mut talk.socket, NO_SOCKET);
         talk.phase = Phase::Over;
         self.leave(socket);

@@ -2,7 +2,7 @@
 //! it: chunks of send streams taken, filled and given back, receive streams copied out.
 //! `program` and `datagrams` call it.
 
-use longshore_hostif::{Arena, CHUNK};
+use longshore_hostif::{Arena, CHUNK, HeldFile, HostSession, chunk_of};
 use std::sync::atomic::Ordering;
 
 /// Writes `bytes` to the send stream of socket `index`, which reaches to `from`, as far as
@@ -24,11 +24,44 @@ pub(super) fn append(arena: &Arena, index: u32, from: u64, bytes: &[u8]) -> u64 
         }
         let within = (at % CHUNK as u64) as usize;
         let (now, later) = rest.split_at(rest.len().min(CHUNK - within));
-        let chunk = directory.entry(number).load(Ordering::Acquire);
+        let chunk = chunk_of(directory.entry(number).load(Ordering::Acquire));
         let place = arena.snd_place(chunk, within, now.len());
         arena.memory().write(place.unwrap(), now);
         at += now.len() as u64;
         rest = later;
+    }
+    half.edge.store(at, Ordering::Release);
+    drop(lock);
+    at
+}
+
+/// Appends a file that has these bytes, by ranges, or as bytes where little is left of a chunk;
+/// says how far the stream reaches now.
+pub(super) fn append_file(
+    arena: &Arena,
+    host: &HostSession,
+    index: u32,
+    from: u64,
+    (file, content): (&HeldFile<'_>, &[u8]),
+) -> u64 {
+    let directory = arena.snd_directory(index);
+    let half = &arena.block(index).snd;
+    let lock = half.lock_to_send().unwrap();
+    let (mut at, mut done) = (from, 0);
+    while done < content.len() {
+        let (number, within) = (at / CHUNK as u64, (at % CHUNK as u64) as usize);
+        if within == 0 {
+            let chunk = arena.take_snd_chunk().unwrap().expect("there is memory");
+            directory.entry(number).store(chunk, Ordering::Release);
+        }
+        let len = (content.len() - done).min(CHUNK - within);
+        let span = (number, within, len);
+        if !host.write_range(index, span, file, done as u64).unwrap() {
+            let chunk = chunk_of(directory.entry(number).load(Ordering::Acquire));
+            let place = arena.snd_place(chunk, within, len).unwrap();
+            arena.memory().write(place, &content[done..done + len]);
+        }
+        (at, done) = (at + len as u64, done + len);
     }
     half.edge.store(at, Ordering::Release);
     drop(lock);
@@ -46,7 +79,7 @@ pub(super) fn give_back(arena: &Arena, index: u32, first: u64, acknowledged: u64
     half.told.fetch_max(to * chunk, Ordering::AcqRel);
     let directory = arena.snd_directory(index);
     for number in from..to {
-        let chunk = directory.entry(number).load(Ordering::Acquire);
+        let chunk = chunk_of(directory.entry(number).load(Ordering::Acquire));
         arena.give_snd_chunk(chunk).unwrap();
     }
     from.max(to)

@@ -6,6 +6,7 @@ use super::flood::Flood;
 use super::machine::Machine;
 use super::numbers::Numbers;
 use super::program::{Outcome, Plan};
+use super::responses::Response;
 use crate::socket::Kind;
 use longshore_ports::Faults;
 use longshore_ports::sim::{Direction, SimClock, SimConfig, wire};
@@ -57,6 +58,7 @@ impl Scenario {
             back,
             piece: 10_000,
             pause_us: 0,
+            response: None,
         };
         let direction = Direction {
             delay: Duration::from_micros(100),
@@ -104,6 +106,24 @@ impl Scenario {
         scenario
     }
 
+    /// So many fetches of a file from a web server: each on a connection of its own, or all on
+    /// one.
+    pub(super) fn responses(count: u64, response: Response) -> Self {
+        let mut scenario = Self::undisturbed();
+        let talks = if response.keeps { 1 } else { count };
+        let fetches = count / talks;
+        let plan = Plan {
+            out: Response::requests(fetches),
+            back: fetches * response.len(),
+            piece: 100_000,
+            pause_us: 0,
+            response: Some(response),
+        };
+        scenario.plans = vec![plan; talks as usize];
+        scenario.begins = (0..talks).map(|i| i * 1_000_000).collect();
+        scenario
+    }
+
     pub(super) fn of(seed: u64) -> Self {
         let mut n = Numbers::new(seed);
         let connections = 1 + n.below(5);
@@ -113,6 +133,7 @@ impl Scenario {
             back: n.below(largest),
             piece: n.pick(&[1_000, 10_000, 100_000]),
             pause_us: n.pick(&[0, 0, 0, 1_000, 20_000]),
+            response: None,
         };
         let plans: Vec<Plan> = (0..connections).map(|_| plan(&mut n)).collect();
         let begins = plans.iter().map(|_| n.below(300_000)).collect();
@@ -168,6 +189,7 @@ fn own(n: &mut Numbers) -> Vec<(Plan, u64)> {
         back: n.below(400_000),
         piece: n.pick(&[5_000, 70_000, 100_000]),
         pause_us: n.pick(&[0, 0, 1_000]),
+        response: None,
     };
     (0..connections)
         .map(|_| (plan(n), n.below(300_000)))
@@ -331,6 +353,9 @@ impl World {
         let own = scenario.own.iter().map(|(plan, _)| plan);
         let plans = scenario.plans.iter().chain(own).map(mirrored).collect();
         machines[1].program.listen(local, plans);
+        if let Some(response) = scenario.plans.first().and_then(|plan| plan.response) {
+            machines[1].lend(&response);
+        }
         if let Some((which, left)) = scenario.panic {
             machines[which].panic_after(left);
         }
