@@ -5,6 +5,7 @@ mod common;
 
 use common::engines::{Running, alone, run, stat};
 use common::{Host, PATIENCE};
+use longshore_hostif::attach::{SessionOptions, new_session};
 use longshore_hostif::{Geometry, Query, Request, SocketId, SocketKind};
 use longshore_ports::Port;
 use std::net::SocketAddr;
@@ -110,22 +111,25 @@ fn what_can_wait_does_not_wait_for_ever_in_a_parked_session() {
     }
 }
 
-/// A user's processes that end leave nothing behind, though their session is parked.
+/// Launchers that end leave nothing behind, though their sessions are parked.
 #[test]
-fn parked_sessions_end_with_their_programs() {
+fn parked_sessions_end_with_their_launchers() {
     const MANY: usize = 20;
     let dir = tempfile::tempdir().unwrap();
     let (engine, control, _wire) = engine(dir.path(), LITTLE);
     let mut busy = Host::new(&engine.path);
-    let idle: Vec<Host> = (0..MANY).map(|_| Host::new(&engine.path)).collect();
+    // Without a process: that of the test would go on.
+    let launch = |_| new_session(&engine.path, SessionOptions::default()).unwrap();
+    let launchers: Vec<_> = (0..MANY).map(launch).collect();
     wait_until_parked(&mut busy, &control, MANY as u64 - 3);
     assert_eq!(stat(&control).sessions.len(), MANY + 1);
-    drop(idle);
+    drop(launchers);
     let began = Instant::now();
-    while parked(&control) != 0 {
+    while stat(&control).sessions.len() != 1 {
         assert!(began.elapsed() < PATIENCE);
         std::thread::sleep(Duration::from_millis(10));
     }
+    assert_eq!(parked(&control), 0);
 }
 
 /// The mean time of some exchanges.
