@@ -284,7 +284,7 @@ fn programs_of_other_releases_are_served_if_they_speak_our_version() {
     };
     let arena = Arena::open(fds.swap_remove(0), geometry).unwrap();
     let agreed = Agreed {
-        features: Features::FILES,
+        features: Versions::OURS.features,
         ..Agreed::OURS
     };
     assert_eq!(arena.agreed(), agreed);

@@ -177,12 +177,16 @@ fn a_connection_for_whose_record_there_is_no_memory_is_refused_and_costs_nothing
     let engine = run(config);
     let (mut host, mut neighbour) = (Host::new(&engine.path), Host::new(&engine.path));
     let (socket, accepted) = connected(&mut host);
-    // What nobody reads has all chunks.
+    // What nobody reads has all chunks. It comes in pieces too short to be lent.
     let data = vec![7; CHUNKS as usize * CHUNK];
-    host.send(socket, &data, EdgeFlags::empty());
-    host.wait("the data", |h| {
-        (h.edges(accepted.socket)?.rcv_edge == data.len() as u64).then_some(())
-    });
+    let mut sent = 0;
+    for piece in data.chunks(CHUNK / 4) {
+        host.send(socket, piece, EdgeFlags::empty());
+        sent += piece.len() as u64;
+        host.wait("the data", |h| {
+            (h.edges(accepted.socket)?.rcv_edge == sent).then_some(())
+        });
+    }
     let listener = listening_at(&mut host, ANOTHER, 8);
     let refused = |host: &mut Host| {
         let socket = host.open(SocketKind::Stream);
@@ -307,13 +311,14 @@ fn memory_that_nobody_wants_any_more_goes_back_to_the_system() {
     let mut host = Host::new(&engine.path);
     let (socket, accepted) = connected(&mut host);
     let before = taken(&host);
-    let chunks = 2 * CHUNK;
+    // Too short to be lent, so that it is in chunks of both slabs.
+    let piece = CHUNK / 4;
     let mut first = 0;
     for round in 0..2u8 {
-        for at in 0..4u8 {
-            let data = vec![round * 4 + at; chunks];
+        for at in 0..32u8 {
+            let data = vec![round * 32 + at; piece];
             host.send(socket, &data, EdgeFlags::empty());
-            assert!(host.receive(accepted.socket, chunks) == data);
+            assert!(host.receive(accepted.socket, piece) == data);
         }
         // In use until it is acknowledged: of the receive slab, and of the send slab.
         assert!(taken(&host) >= before + 8 * CHUNK as u64);

@@ -8,7 +8,8 @@
 use crate::SharedBytes;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io::{Error, ErrorKind};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
 /// A file that is mapped for reading, until this is dropped.
@@ -63,16 +64,32 @@ impl MappedFile {
 
     /// Reads the bytes at `at`, zeros where the file has none or cannot be read.
     pub fn read(&self, at: u64, to: &mut [u8]) {
+        // SAFETY: a slice, which nobody else has.
+        unsafe { self.read_to(at, to.as_mut_ptr(), to.len()) }
+    }
+
+    /// The same for memory that others may have as well.
+    ///
+    /// # Safety
+    /// `len` bytes are mapped at `to`, writable, and nobody has a reference to them.
+    pub(crate) unsafe fn read_to(&self, at: u64, to: *mut u8, len: usize) {
         let mut done = 0;
-        while done < to.len() {
-            match rustix::io::pread(&self.fd, &mut to[done..], at.saturating_add(done as u64)) {
+        while done < len {
+            let Ok(from) = libc::off_t::try_from(at.saturating_add(done as u64)) else {
+                break;
+            };
+            // SAFETY: the rest of what the caller speaks of; the kernel writes there.
+            let read =
+                unsafe { libc::pread(self.fd.as_raw_fd(), to.add(done).cast(), len - done, from) };
+            match usize::try_from(read) {
                 Ok(0) => break,
                 Ok(n) => done += n,
-                Err(Errno::INTR) => {}
+                Err(_) if Error::last_os_error().kind() == ErrorKind::Interrupted => {}
                 Err(_) => break,
             }
         }
-        to[done..].fill(0);
+        // SAFETY: as above.
+        unsafe { to.add(done).write_bytes(0, len - done) };
     }
 }
 

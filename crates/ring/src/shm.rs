@@ -287,14 +287,13 @@ impl SharedMemory {
         }
     }
 
-    /// Reads `len` bytes of a file, from `at` on, to `offset` of memory that no other process
-    /// has; zeros where the file has none. Panics if they do not fit.
+    /// Reads `len` bytes of a file, from `at` on, to `offset`; zeros where the file has none.
+    /// Panics if they do not fit.
     pub fn read_file(&self, file: &MappedFile, at: u64, offset: usize, len: usize) {
         assert!(offset <= self.len && len <= self.len - offset);
-        // SAFETY: in bounds by the line above; nobody else has the memory, and what was given
-        // of it before is only read by copies.
-        let to = unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().add(offset), len) };
-        file.read(at, to);
+        // SAFETY: in bounds by the line above. A race with the other side only changes the
+        // bytes that it reads, and this side reads them by copies.
+        unsafe { file.read_to(at, self.base.as_ptr().add(offset), len) };
     }
 
     /// The `len` bytes at `offset`, to be read in place. Panics if they lie outside.

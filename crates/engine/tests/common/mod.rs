@@ -306,14 +306,14 @@ impl Host {
         for (i, byte) in to.iter_mut().enumerate() {
             let o = at + i as u64;
             let number = o / CHUNK as u64;
-            let chunk = self
+            let entry = self
                 .arena
                 .rcv_directory(socket.index)
                 .entry(number)
                 .load(Ordering::Acquire);
             let place = self
                 .arena
-                .rcv_place(chunk, (o % CHUNK as u64) as usize, 1)
+                .received_place(entry, (o % CHUNK as u64) as usize, 1)
                 .unwrap();
             self.arena.memory().read(place, std::slice::from_mut(byte));
         }

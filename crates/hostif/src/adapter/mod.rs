@@ -42,6 +42,6 @@ pub use header::MemoryOf;
 pub use immediate::Immediate;
 pub use receive_slab::ReceiveSlab;
 pub use receive_stream::{NoChunk, NotLent, Placed, ReceiveStream};
-pub use send_streams::{BadStream, MAX_PIECES, SendStreams, Use};
+pub use send_streams::{BadStream, MAX_PIECES, NotMoved, SendStreams, Use};
 pub use session::AdapterSession;
 pub use subscribers::Subscribers;

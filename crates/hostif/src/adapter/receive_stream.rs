@@ -10,8 +10,9 @@ use super::receive_slab::ReceiveSlab;
 use super::spans::spans;
 use crate::abi::{CHUNK, DIRECTORY, STREAM_MAX};
 pub use lend::NotLent;
-use longshore_ring::{NONE, Room, Span};
+use longshore_ring::{NONE, Room, SharedMemory, Span};
 use short::Short;
+use std::ops::Range;
 
 /// The receive slab has no chunk left, or the stream spans its directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -185,20 +186,35 @@ impl ReceiveStream {
         slab: &mut ReceiveSlab,
         index: u32,
     ) -> Result<u64, NoChunk> {
-        if at.saturating_sub(base) + bytes.len() as u64 > STREAM_MAX {
+        let put = |memory: &SharedMemory, place, done: usize, len| {
+            memory.write(place, &bytes[done..done + len]);
+        };
+        self.place_by(base, at..at + bytes.len() as u64, slab, index, put)
+    }
+
+    /// Has `put` fill the room for bytes `range` of the stream: it is given the memory, a place
+    /// there, how many bytes there are before these, and how many go there.
+    pub(super) fn place_by(
+        &mut self,
+        base: u64,
+        Range { start: at, end }: Range<u64>,
+        slab: &mut ReceiveSlab,
+        index: u32,
+        put: impl Fn(&SharedMemory, usize, usize, usize),
+    ) -> Result<u64, NoChunk> {
+        if end.saturating_sub(base) > STREAM_MAX {
             return Err(NoChunk);
         }
         self.begin(base, slab, index)?;
-        if bytes.is_empty() {
+        if at == end {
             return Ok(0);
         }
-        let end = at + bytes.len() as u64;
         self.chunk((end - 1) / CHUNK as u64, slab, index)?;
         let (mut done, mut pieces) = (0, 0);
         for (number, within, len) in spans(at..end) {
             let chunk = self.chunk(number, slab, index)?;
             let place = slab.arena.rcv_place(chunk, within, len).ok_or(NoChunk)?;
-            slab.arena.memory().write(place, &bytes[done..done + len]);
+            put(slab.arena.memory(), place, done, len);
             done += len;
             pieces += 1;
             if at + done as u64 == end {

@@ -35,6 +35,7 @@ impl Moved {
         let within = (start % CHUNK as u64) as usize;
         let first = usize::from(count).min(CHUNK - within);
         let place = |number: u64, within, len| {
+            // There may be a range of a file before these bytes.
             let chunk = chunk_of(directory.entry(number).load(Ordering::Relaxed));
             Some((arena.snd_place(chunk, within, len)?, len))
         };

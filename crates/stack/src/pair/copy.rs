@@ -10,7 +10,7 @@ use crate::pair_end::PIECE;
 use crate::slab::Slab;
 use crate::socket::{Kind, Socket};
 use longshore_frames::in_place;
-use longshore_hostif::adapter::{Immediate, MAX_PIECES, Use};
+use longshore_hostif::adapter::{BadStream, Immediate, MAX_PIECES, NotMoved, SendStreams, Use};
 use longshore_hostif::{NONE, SharedBytes};
 use longshore_tcp::Instant;
 use std::ops::Range;
@@ -111,6 +111,9 @@ impl Stack {
         let Some(streams) = self.sessions.get(session).map(|s| s.host.send.clone()) else {
             return false;
         };
+        if streams.has_files() && immediate.is_empty() {
+            return self.move_across((session, index, range), &streams, to);
+        }
         let mut pieces = [SharedBytes::EMPTY; MAX_PIECES];
         let found = streams.gather_immediate(immediate, &range, &mut pieces);
         let came_along = found.is_some();
@@ -157,6 +160,54 @@ impl Stack {
             }
             let counts = [&mut sender.meter.to_adapter, &mut s.host.meter.to_adapter];
             Socket::count_payload(counts, count as u64, len);
+        }
+        true
+    }
+}
+
+impl Stack {
+    /// The same, where some of the bytes may be in files: they are read straight to where the
+    /// other end's host reads them.
+    #[cold]
+    fn move_across(
+        &mut self,
+        (session, index, range): (u32, u32, Range<u64>),
+        streams: &SendStreams,
+        to: u32,
+    ) -> bool {
+        let len = range.end - range.start;
+        let Some(receiver) = self.sockets.get_mut(to) else {
+            return false;
+        };
+        let Some(s) = self.sessions.get_mut(receiver.session) else {
+            return false;
+        };
+        let Kind::Pair(q) = &mut receiver.kind else {
+            return false;
+        };
+        let held = q.rcv_consumed..q.rcv_edge;
+        let slab = &mut s.host.receive;
+        let moved = streams.move_to((index, range), &mut q.rcv, held, slab, receiver.id.index);
+        let pieces = match moved {
+            Ok(pieces) => pieces,
+            Err(NotMoved::Bad(BadStream)) => {
+                self.counters.drop(EngineDrop::BadStream);
+                return false;
+            }
+            Err(NotMoved::NoChunk(_)) => {
+                let session = receiver.session;
+                self.arena_is_full(session);
+                return false;
+            }
+        };
+        let counts = [&mut receiver.meter.to_host, &mut s.host.meter.to_host];
+        Socket::count_payload(counts, pieces, len);
+        if let (Some(s), Some(sender)) = (
+            self.sessions.get_mut(session),
+            sender_to(&mut self.sockets.slab, to),
+        ) {
+            let counts = [&mut sender.meter.to_adapter, &mut s.host.meter.to_adapter];
+            Socket::count_payload(counts, pieces, len);
         }
         true
     }

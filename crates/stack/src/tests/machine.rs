@@ -16,7 +16,7 @@ use crate::{Interface, Settings, Stack};
 use longshore_frames::{RecvBuffer, RxChecksum, RxMeta, TxFrame};
 use longshore_hostif::adapter::{AdapterSession, Delays, Due, Next, OfferedFile};
 use longshore_hostif::agent::{Peer, Processes};
-use longshore_hostif::{Agreed, Arena, Features, Geometry, Loopback, Meter, Request};
+use longshore_hostif::{Agreed, Arena, Geometry, Loopback, Meter, Request, Versions};
 use longshore_net::Cidr;
 use longshore_ports::sim::SimPort;
 use longshore_ring::EventfdSignaler;
@@ -115,7 +115,7 @@ impl Machine {
         let settings = Settings::new(Box::new(Alone), Loopback::Kernel, 0, true);
         let mut stack = Stack::new(interface, settings, &secrets, now).unwrap();
         let agreed = Agreed {
-            features: Features::FILES,
+            features: Versions::OURS.features,
             ..Agreed::OURS
         };
         let arena = Arc::new(Arena::create_for(GEOMETRY, agreed).unwrap());

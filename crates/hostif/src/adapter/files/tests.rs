@@ -3,6 +3,7 @@
 use super::super::send_streams::{BadStream, MAX_PIECES, Use};
 use super::*;
 use crate::abi::{Agreed, Features, Geometry, LEAST_RANGE, RANGE_BYTES, place_of_range};
+use crate::adapter::{NotMoved, ReceiveStream};
 use crate::host::HostSession;
 use crate::transport::Arena;
 use longshore_ring::{EventfdSignaler, SharedBytes};
@@ -128,6 +129,55 @@ fn ranges_are_sent_between_other_bytes() {
     let entry = adapter.arena.snd_directory(INDEX).entry(0);
     let chunk = entry.load(Ordering::Relaxed);
     assert_eq!(crate::abi::chunk_of(chunk), chunk);
+}
+
+/// They are not read to other memory before, and zeros stand for what a file has no more.
+#[test]
+fn ranges_are_moved_to_another_session() {
+    let (mut adapter, host) = session(Features::FILES);
+    let (fd, id) = file(&pattern(100_000));
+    lend(&mut adapter, &fd, 0).unwrap();
+    let mut expected = vec![b'-'; 2 * CHUNK];
+    write(&adapter, &expected);
+    let held = host.hold_file(id).unwrap();
+    for (number, from, to) in [(0, 50_000, CHUNK), (1, 0, 40_000)] {
+        let at = number as usize * CHUNK + from - 50_000;
+        let put = host.write_range(INDEX, (number, from, to - from), &held, 1_000 + at as u64);
+        assert_eq!(put, Ok(true));
+    }
+    let whole = pattern(100_000);
+    expected[50_000..CHUNK + 40_000].copy_from_slice(&whole[1_000..CHUNK - 9_000]);
+    ftruncate(&fd, 51_000).unwrap();
+    expected[100_000..CHUNK + 40_000].fill(0);
+    let (mut other, reader) = session(Features::FILES);
+    let mut stream = ReceiveStream::EMPTY;
+    // Where the bytes go lies otherwise in its chunks.
+    let slab = &mut other.receive;
+    stream.place(0, 0, b"before", slab, 3).unwrap();
+    let end = 2 * CHUNK as u64;
+    let moved = adapter
+        .send
+        .move_to((INDEX, 0..end), &mut stream, 0..6, slab, 3);
+    assert_eq!(moved, Ok(6));
+    let mut got = vec![0; 2 * CHUNK];
+    reader.copy_received(3, 6, &mut got).unwrap();
+    assert!(got == expected);
+    let mut scratch = vec![1; SCRATCH];
+    adapter
+        .send
+        .files
+        .as_ref()
+        .unwrap()
+        .scratch
+        .read(0, &mut scratch);
+    assert!(scratch.iter().all(|byte| *byte == 0));
+    let entry = adapter.arena.snd_directory(INDEX).entry(1);
+    entry.store(u32::MAX >> 1, Ordering::Relaxed);
+    let slab = &mut other.receive;
+    let moved = adapter
+        .send
+        .move_to((INDEX, 0..end), &mut stream, 0..6, slab, 3);
+    assert_eq!(moved, Err(NotMoved::Bad(BadStream)));
 }
 
 #[test]
