@@ -8,6 +8,7 @@
 //! | `wakeups`, `eventfds`, `owners` | waking those that sleep, signalling owners |
 //! | `send_streams`, `spans`, `immediate`, `files` | reading what hosts wrote, and the files that they have handed over |
 //! | `receive_stream`, `receive_slab` | placing what arrived |
+//! | `moving` | from one's send stream to another's receive stream |
 //! | `held_data` | what arrived and is told in descriptors |
 //! | `blocks`, `header` | what is said in the blocks of sockets, and to all programs |
 //! | `words` | counting that |
@@ -23,6 +24,7 @@ mod files;
 mod header;
 mod held_data;
 mod immediate;
+mod moving;
 mod owners;
 mod pending_edges;
 mod receive_slab;
@@ -40,8 +42,9 @@ pub use eventfds::Charge;
 pub use files::{FileError, OfferedFile};
 pub use header::MemoryOf;
 pub use immediate::Immediate;
+pub use moving::NotMoved;
 pub use receive_slab::ReceiveSlab;
 pub use receive_stream::{NoChunk, NotLent, Placed, ReceiveStream};
-pub use send_streams::{BadStream, MAX_PIECES, NotMoved, SendStreams, Use};
+pub use send_streams::{BadStream, MAX_PIECES, SendStreams, Use};
 pub use session::AdapterSession;
 pub use subscribers::Subscribers;

@@ -3,8 +3,6 @@
 //! A send stream's directory is the host's, so each entry that is read from it is checked.
 
 use super::files::Files;
-use super::receive_slab::ReceiveSlab;
-use super::receive_stream::{NoChunk, ReceiveStream};
 use super::spans::spans;
 use crate::abi::{CHUNK, FileRange, chunk_of};
 use crate::transport::Arena;
@@ -44,7 +42,7 @@ pub struct SendStreams {
 }
 
 /// Where a part of a stream lies.
-enum Part {
+pub(super) enum Part {
     /// In the memory, at a place there, and so many bytes.
     Memory(usize, usize),
     /// In a file, from an offset on.
@@ -164,13 +162,13 @@ impl SendStreams {
         Ok(scratch.shared(0, total))
     }
 
-    fn file(&self, place: u32) -> Result<&MappedFile, BadStream> {
+    pub(super) fn file(&self, place: u32) -> Result<&MappedFile, BadStream> {
         let files = self.files.as_ref().ok_or(BadStream)?;
         files.get(place).ok_or(BadStream)
     }
 
     /// Calls `each` for the parts that bytes of a stream lie in, in order.
-    fn visit(
+    pub(super) fn visit(
         &self,
         index: u32,
         range: Range<u64>,
@@ -253,72 +251,6 @@ impl SendStreams {
             done += len;
             Ok(())
         })
-    }
-}
-
-/// Why bytes were not moved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NotMoved {
-    /// There are none such.
-    Bad(BadStream),
-    /// There is no room for them.
-    NoChunk(NoChunk),
-}
-
-impl SendStreams {
-    /// Whether ranges of files may be among the bytes.
-    #[inline]
-    #[must_use]
-    pub fn has_files(&self) -> bool {
-        self.files.is_some()
-    }
-
-    /// Copies bytes `range` of the send stream of socket `from` to the end of `to`, the receive
-    /// stream of socket `index`, which holds what lies between `held.start` and `held.end`: each
-    /// once, those of files from where the kernel has them. Says in how many pieces.
-    ///
-    /// # Errors
-    /// [`NotMoved`]; then some may be there, beyond the end.
-    pub fn move_to(
-        &self,
-        (from, range): (u32, Range<u64>),
-        to: &mut ReceiveStream,
-        held: Range<u64>,
-        slab: &mut ReceiveSlab,
-        index: u32,
-    ) -> Result<u64, NotMoved> {
-        let (base, mut at) = (held.start, held.end);
-        let (mut pieces, mut full) = (0, None);
-        let seen = self.visit(from, range, |part| {
-            let (Part::Memory(_, len) | Part::File(_, len)) = part;
-            let room = at..at + len as u64;
-            at = room.end;
-            let placed = match part {
-                Part::Memory(from, _) => {
-                    let source = self.arena.memory();
-                    to.place_by(base, room, slab, index, |memory, place, done, len| {
-                        source.copy_to(from + done, len, memory, place);
-                    })
-                }
-                Part::File(range, _) => {
-                    let file = self.file(range.file)?;
-                    to.place_by(base, room, slab, index, |memory, place, done, len| {
-                        let offset = range.offset.saturating_add(done as u64);
-                        memory.read_file(file, offset, place, len);
-                    })
-                }
-            };
-            pieces += placed.map_err(|none| {
-                full = Some(none);
-                BadStream
-            })?;
-            Ok(())
-        });
-        match (full, seen) {
-            (Some(none), _) => Err(NotMoved::NoChunk(none)),
-            (None, Err(bad)) => Err(NotMoved::Bad(bad)),
-            (None, Ok(())) => Ok(pieces),
-        }
     }
 }
 

@@ -1,0 +1,73 @@
+//! Bytes that go from a send stream of one socket to the receive stream of another on the
+//! same engine, each copied once; called for connections whose both ends are here.
+
+use super::receive_slab::ReceiveSlab;
+use super::receive_stream::{NoChunk, ReceiveStream};
+use super::send_streams::{BadStream, Part, SendStreams};
+use std::ops::Range;
+
+/// Why bytes were not moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotMoved {
+    /// There are none such.
+    Bad(BadStream),
+    /// There is no room for them.
+    NoChunk(NoChunk),
+}
+
+impl SendStreams {
+    /// Whether ranges of files may be among the bytes.
+    #[inline]
+    #[must_use]
+    pub fn has_files(&self) -> bool {
+        self.files.is_some()
+    }
+
+    /// Copies bytes `range` of the send stream of socket `from` to the end of `to`, the receive
+    /// stream of socket `index`, which holds what lies between `held.start` and `held.end`: each
+    /// once, those of files from where the kernel has them. Says in how many pieces.
+    ///
+    /// # Errors
+    /// [`NotMoved`]; then some may be there, beyond the end.
+    pub fn move_to(
+        &self,
+        (from, range): (u32, Range<u64>),
+        to: &mut ReceiveStream,
+        held: Range<u64>,
+        slab: &mut ReceiveSlab,
+        index: u32,
+    ) -> Result<u64, NotMoved> {
+        let (base, mut at) = (held.start, held.end);
+        let (mut pieces, mut full) = (0, None);
+        let seen = self.visit(from, range, |part| {
+            let (Part::Memory(_, len) | Part::File(_, len)) = part;
+            let room = at..at + len as u64;
+            at = room.end;
+            let placed = match part {
+                Part::Memory(from, _) => {
+                    let source = self.arena.memory();
+                    to.place_by(base, room, slab, index, |memory, place, done, len| {
+                        source.copy_to(from + done, len, memory, place);
+                    })
+                }
+                Part::File(range, _) => {
+                    let file = self.file(range.file)?;
+                    to.place_by(base, room, slab, index, |memory, place, done, len| {
+                        let offset = range.offset.saturating_add(done as u64);
+                        memory.read_file(file, offset, place, len);
+                    })
+                }
+            };
+            pieces += placed.map_err(|none| {
+                full = Some(none);
+                BadStream
+            })?;
+            Ok(())
+        });
+        match (full, seen) {
+            (Some(none), _) => Err(NotMoved::NoChunk(none)),
+            (None, Err(bad)) => Err(NotMoved::Bad(bad)),
+            (None, Ok(())) => Ok(pieces),
+        }
+    }
+}
