@@ -2,7 +2,9 @@
 //! field of their JSON and no word of their tables is missing there.
 
 use crate::ss::details;
-use longshore_engine::control::{CrossingStat, SessionStat, SsReply, SsRow, StatReply, TcpStat};
+use longshore_engine::control::{
+    ClassesStat, CrossingStat, SessionStat, SsReply, SsRow, StatReply, TcpStat,
+};
 use serde_json::Value;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -79,6 +81,10 @@ fn keys(value: &Value, into: &mut Vec<String>) {
 fn full_row() -> SsRow {
     let crossing = CrossingStat {
         transfers: 1,
+        classes: ClassesStat {
+            immediate: 1,
+            ..Default::default()
+        },
         ..Default::default()
     };
     let mut row = SsRow {

@@ -4,7 +4,7 @@
 use crate::args::ShowArguments;
 use crate::control::ask_all;
 use crate::errors::{Error, system};
-use longshore_engine::control::{CrossingStat, SsRow, TcpStat};
+use longshore_engine::control::{ClassesStat, CrossingStat, SsRow, TcpStat};
 use std::fmt::Write;
 
 /// Runs the command.
@@ -101,9 +101,25 @@ pub(crate) fn details(row: &SsRow) -> String {
             )
         })
     };
-    words.extend(crossing("to_engine", &row.crossings.to_adapter));
-    words.extend(crossing("to_program", &row.crossings.to_host));
+    let (to_engine, to_program) = (&row.crossings.to_adapter, &row.crossings.to_host);
+    words.extend(crossing("to_engine", to_engine));
+    words.extend(classes("to_engine_by", &to_engine.classes));
+    words.extend(crossing("to_program", to_program));
+    words.extend(classes("to_program_by", &to_program.classes));
     words.join(" ")
+}
+
+/// What crossed by its class, those left out of which nothing did.
+fn classes(name: &str, c: &ClassesStat) -> Option<String> {
+    let moved = c.named().into_iter();
+    let mut parts: Vec<String> = moved
+        .filter(|(_, moved)| moved.transfers != 0)
+        .map(|(class, moved)| format!("{class}={}/{}B", moved.transfers, moved.bytes))
+        .collect();
+    if c.immediate != 0 {
+        parts.push(format!("immediate={}B", c.immediate));
+    }
+    (!parts.is_empty()).then(|| format!("{name}:{}", parts.join(",")))
 }
 
 /// A time until a timer runs out, in the units of `ss -o`: minutes and seconds, seconds
@@ -167,6 +183,7 @@ fn tcp_words(words: &mut Vec<String>, t: &TcpStat) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use longshore_engine::control::MovedStat;
 
     #[test]
     fn rows_read_like_those_of_ss() {
@@ -214,8 +231,24 @@ mod tests {
             bytes: 4096,
             descriptors: 2,
             wakeups: 1,
+            classes: ClassesStat {
+                descriptor: MovedStat {
+                    transfers: 1,
+                    bytes: 128,
+                },
+                payload: MovedStat {
+                    transfers: 2,
+                    bytes: 3968,
+                },
+                immediate: 30,
+                ..ClassesStat::default()
+            },
         };
-        assert_eq!(details(&row), "to_engine:3/4096B/2d/1w");
+        assert_eq!(
+            details(&row),
+            "to_engine:3/4096B/2d/1w \
+             to_engine_by:descriptor=1/128B,payload=2/3968B,immediate=30B"
+        );
     }
 
     #[test]

@@ -129,12 +129,6 @@ pub(crate) fn block(s: &StatReply) -> String {
         "  {:<22}{:>14}{:>18}{:>14}{:>14}",
         "crossings", "transfers", "bytes", "descriptors", "wake-ups"
     ));
-    let crossing = |name: &str, c: &CrossingStat| {
-        format!(
-            "    {name:<20}{:>14}{:>18}{:>14}{:>14}",
-            c.transfers, c.bytes, c.descriptors, c.wakeups
-        )
-    };
     line(crossing("program to engine", &s.crossings.to_adapter));
     line(crossing("engine to program", &s.crossings.to_host));
     for (title, counts) in [("tcp", &s.tcp), ("ip", &s.net), ("engine", &s.engine)] {
@@ -146,6 +140,28 @@ pub(crate) fn block(s: &StatReply) -> String {
         section(&mut out, "drops", &s.drops);
     }
     sessions(&mut out, s);
+    out
+}
+
+/// A row of what crossed in one direction, and one for each class that did.
+fn crossing(name: &str, c: &CrossingStat) -> String {
+    let mut out = format!(
+        "    {name:<20}{:>14}{:>18}{:>14}{:>14}",
+        c.transfers, c.bytes, c.descriptors, c.wakeups
+    );
+    for (class, moved) in c.classes.named() {
+        if moved.transfers != 0 {
+            let _ = write!(
+                out,
+                "\n      {class:<18}{:>14}{:>18}",
+                moved.transfers, moved.bytes
+            );
+        }
+    }
+    if c.classes.immediate != 0 {
+        let bytes = c.classes.immediate;
+        let _ = write!(out, "\n      {:<32}{bytes:>18}", "payload in descriptors");
+    }
     out
 }
 
@@ -181,6 +197,27 @@ fn sessions(out: &mut String, s: &StatReply) {
             of(x.sockets, x.sockets_max),
             of(x.snd_chunks, x.snd_chunks_max),
             of(x.rcv_chunks, x.rcv_chunks_max)
+        );
+    }
+    for x in &s.sessions {
+        let _ = writeln!(
+            out,
+            "\n  {:<22}{:>14}{:>18}{:>14}{:>14}",
+            format!("session {}", x.id),
+            "transfers",
+            "bytes",
+            "descriptors",
+            "wake-ups"
+        );
+        let _ = writeln!(
+            out,
+            "{}",
+            crossing("program to engine", &x.crossings.to_adapter)
+        );
+        let _ = writeln!(
+            out,
+            "{}",
+            crossing("engine to program", &x.crossings.to_host)
         );
     }
 }

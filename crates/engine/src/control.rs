@@ -9,6 +9,7 @@ mod server;
 
 pub use server::{Asker, ControlError, ControlServer};
 
+use longshore_hostif::Moved;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -134,17 +135,84 @@ pub struct CrossingStat {
     pub bytes: u64,
     /// Descriptors.
     pub descriptors: u64,
-    /// Times the other side was woken.
+    /// Times the other side was woken: an engine by its doorbell.
     pub wakeups: u64,
+    /// Of the transfers and bytes, those of each class.
+    pub classes: ClassesStat,
+}
+
+/// What crossed in one direction, by what it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClassesStat {
+    /// Descriptors, with the slots of immediate data behind them.
+    pub descriptor: MovedStat,
+    /// Payload, but for what crossed as immediate data.
+    pub payload: MovedStat,
+    /// Words of blocks, directories, mailboxes and the header.
+    pub control: MovedStat,
+    /// Bytes of payload that crossed as immediate data, in descriptors and their slots.
+    pub immediate: u64,
+}
+
+/// Moves of one class.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MovedStat {
+    /// Moves of contiguous bytes.
+    pub transfers: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+}
+
+impl From<Moved> for MovedStat {
+    fn from(moved: Moved) -> Self {
+        MovedStat {
+            transfers: moved.transfers,
+            bytes: moved.bytes,
+        }
+    }
+}
+
+impl ClassesStat {
+    /// The classes, each by its name.
+    #[must_use]
+    pub fn named(&self) -> [(&'static str, MovedStat); 3] {
+        [
+            ("descriptor", self.descriptor),
+            ("payload", self.payload),
+            ("control", self.control),
+        ]
+    }
+}
+
+impl MovedStat {
+    fn add(&mut self, other: &MovedStat) {
+        self.transfers += other.transfers;
+        self.bytes += other.bytes;
+    }
+}
+
+impl From<&longshore_hostif::Crossings> for ClassesStat {
+    fn from(c: &longshore_hostif::Crossings) -> Self {
+        ClassesStat {
+            descriptor: c.descriptors.moved().into(),
+            payload: c.payload.into(),
+            control: c.control.into(),
+            immediate: c.descriptors.immediate,
+        }
+    }
 }
 
 impl From<&longshore_hostif::Crossings> for CrossingStat {
     fn from(c: &longshore_hostif::Crossings) -> Self {
+        let all = c.moved();
         CrossingStat {
-            transfers: c.transfers,
-            bytes: c.bytes,
-            descriptors: c.descriptors,
+            transfers: all.transfers,
+            bytes: all.bytes,
+            descriptors: c.descriptors.count,
             wakeups: c.wakeups,
+            classes: c.into(),
         }
     }
 }
@@ -165,6 +233,11 @@ impl CrossingStat {
         self.bytes += other.bytes;
         self.descriptors += other.descriptors;
         self.wakeups += other.wakeups;
+        let (classes, others) = (&mut self.classes, &other.classes);
+        classes.descriptor.add(&others.descriptor);
+        classes.payload.add(&others.payload);
+        classes.control.add(&others.control);
+        classes.immediate += others.immediate;
     }
 }
 

@@ -377,7 +377,7 @@ impl Engine {
         if taken != 0
             && let Some(s) = self.stack.sessions.get_mut(from.session)
         {
-            s.host.note_requests(from.channel, taken);
+            s.host.note_requests(from.channel);
             if let Some(s) = self.sessions.get_mut(from.session) {
                 s.stalled_for = SHORTEST_STALL;
             }

@@ -202,7 +202,7 @@ impl Engine {
         reply
     }
 
-    fn row(&self, socket: &SocketStatus<'_>) -> SsRow {
+    fn row(&self, socket: &SocketStatus) -> SsRow {
         let text = |a: Option<SocketAddr>| a.map_or("*:*".to_owned(), |a| a.to_string());
         let session = self.sessions.get(socket.session);
         let holders = |index| session.map(|s| s.processes.holders(index));
@@ -225,7 +225,7 @@ impl Engine {
             session: socket.session,
             pids: socket.block.and_then(holders).unwrap_or_default(),
             tcp: socket.tcp.as_ref().map(tcp_stat),
-            crossings: CrossingsStat::from(socket.meter),
+            crossings: CrossingsStat::from(&socket.meter),
         }
     }
 }

@@ -405,7 +405,7 @@ impl Engine {
                 // its programs say of how often they rang it could be anything.
                 Source::Doorbell(session) => {
                     if let Some(s) = self.stack.sessions.get_mut(session) {
-                        s.host.meter.to_adapter.wakeups += 1;
+                        s.host.note_doorbell();
                     }
                     let turn = self.stack.counters.turns;
                     self.stack.sessions.poll(session, turn);

@@ -35,5 +35,5 @@ pub use abi::{
 pub use adapter::AdapterChannel;
 pub use host::{HeldFile, HostChannel, HostSession, StreamError, agent, warning};
 pub use longshore_ring::{Corrupt, NONE, SharedBytes};
-pub use meter::{Crossings, Meter};
+pub use meter::{Crossings, Descriptors, Meter, Moved};
 pub use transport::{Arena, ArenaError, Directory, PutError, ReleaseError, attach};

@@ -1,43 +1,100 @@
-//! The meter: what crossed between host and adapter. Always on; the cost is
-//! an addition or two for each crossing.
+//! The meter: what crossed between host and adapter, by its class. Always on; the cost is an
+//! addition or two for each crossing.
+//!
+//! The adapter's half counts, for it alone knows what it has fetched and put: nothing is taken
+//! from what a program says that it did.
 
-/// What crossed in one direction.
+use crate::DESCRIPTOR_BYTES;
+
+/// Moves of contiguous bytes, and how many these are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Crossings {
-    /// Moves of contiguous bytes: a published batch of descriptors is one, each
-    /// piece of payload is one.
+pub struct Moved {
+    /// Moves.
     pub transfers: u64,
-    /// Bytes moved, descriptors included.
+    /// Bytes.
     pub bytes: u64,
-    /// Descriptors.
-    pub descriptors: u64,
-    /// Times the other side was woken from its sleep.
-    pub wakeups: u64,
 }
 
-impl Crossings {
-    /// Counts a published batch of descriptors.
+impl Moved {
+    /// Counts `transfers` more, of `bytes` in all.
     #[inline]
-    pub fn batch(&mut self, descriptors: u32) {
-        if descriptors != 0 {
-            self.transfers += 1;
-            self.descriptors += u64::from(descriptors);
-            self.bytes += u64::from(descriptors) * crate::DESCRIPTOR_BYTES as u64;
-        }
-    }
-
-    /// Counts payload moved in `pieces` of `bytes` in all.
-    #[inline]
-    pub fn payload(&mut self, pieces: u64, bytes: u64) {
-        self.transfers += pieces;
+    pub fn count(&mut self, transfers: u64, bytes: u64) {
+        self.transfers += transfers;
         self.bytes += bytes;
     }
 
     /// Adds another count to this one.
     pub fn add(&mut self, other: &Self) {
+        self.count(other.transfers, other.bytes);
+    }
+}
+
+/// Descriptors that crossed, and what is in their rings beside them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Descriptors {
+    /// Moves: a batch is one, or two where it goes on at the ring's beginning.
+    pub transfers: u64,
+    /// Descriptors.
+    pub count: u64,
+    /// Slots of immediate data behind them.
+    pub slots: u64,
+    /// Bytes of payload in both.
+    pub immediate: u64,
+}
+
+impl Descriptors {
+    /// As moves of bytes.
+    #[must_use]
+    pub fn moved(&self) -> Moved {
+        Moved {
+            transfers: self.transfers,
+            bytes: (self.count + self.slots) * DESCRIPTOR_BYTES as u64,
+        }
+    }
+
+    /// Adds another count to this one.
+    pub fn add(&mut self, other: &Self) {
         self.transfers += other.transfers;
-        self.bytes += other.bytes;
-        self.descriptors += other.descriptors;
+        self.count += other.count;
+        self.slots += other.slots;
+        self.immediate += other.immediate;
+    }
+}
+
+/// What crossed in one direction.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Crossings {
+    /// Descriptors, with immediate data.
+    pub descriptors: Descriptors,
+    /// Payload that crossed apart from descriptors; each contiguous piece is a move.
+    pub payload: Moved,
+    /// Other words: of blocks, directories, mailboxes and the header.
+    pub control: Moved,
+    /// Times the other side was woken from its sleep: by the doorbell, if it is the adapter.
+    pub wakeups: u64,
+}
+
+impl Crossings {
+    /// Counts payload moved in `pieces` of `bytes` in all.
+    #[inline]
+    pub fn payload(&mut self, pieces: u64, bytes: u64) {
+        self.payload.count(pieces, bytes);
+    }
+
+    /// All moves. Waking somebody moves nothing through the memory, and is not among them.
+    #[must_use]
+    pub fn moved(&self) -> Moved {
+        let mut all = self.descriptors.moved();
+        all.add(&self.payload);
+        all.add(&self.control);
+        all
+    }
+
+    /// Adds another count to this one.
+    pub fn add(&mut self, other: &Self) {
+        self.descriptors.add(&other.descriptors);
+        self.payload.add(&other.payload);
+        self.control.add(&other.control);
         self.wakeups += other.wakeups;
     }
 }
@@ -64,20 +121,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_batch_is_no_crossing() {
+    fn all_moves_are_those_of_all_classes() {
         let mut c = Crossings::default();
-        c.batch(0);
-        assert_eq!(c, Crossings::default());
-        c.batch(3);
+        assert_eq!(c.moved(), Moved::default());
+        (c.descriptors.transfers, c.descriptors.count) = (1, 3);
+        c.descriptors.slots = 2;
+        c.descriptors.immediate = 100;
         c.payload(2, 5000);
-        assert_eq!(
-            c,
-            Crossings {
-                transfers: 3,
-                bytes: 5192,
-                descriptors: 3,
-                wakeups: 0
-            }
-        );
+        c.control.count(1, 8);
+        c.wakeups = 7;
+        let all = Moved {
+            transfers: 4,
+            bytes: 5 * 64 + 5008,
+        };
+        assert_eq!(c.moved(), all);
+        let once = c;
+        c.add(&once);
+        assert_eq!((c.moved().transfers, c.moved().bytes), (8, 2 * all.bytes));
+        assert_eq!((c.descriptors.immediate, c.wakeups), (200, 14));
     }
 }

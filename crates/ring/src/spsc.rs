@@ -306,7 +306,16 @@ impl Producer {
         self.head_seen.wrapping_sub(number).cast_signed() > 0
     }
 
+    /// Whether the message that was staged last, of one slot, is not contiguous with one before
+    /// it of the same batch: it is the first, or the ring goes on at its beginning. `capacity`
+    /// is that of the ring.
+    #[inline]
+    pub fn begins_move(&self, capacity: u32) -> bool {
+        self.staged() == 1 || self.tail.wrapping_sub(1) & (capacity - 1) == 0
+    }
+
     /// The number of staged messages that are not published yet.
+    #[inline]
     pub fn staged(&self) -> u32 {
         self.tail.wrapping_sub(self.published)
     }
@@ -318,6 +327,8 @@ pub struct Consumer {
     head: u32,
     released: u32,
     tail_seen: u32,
+    /// Where it was when it saw that.
+    head_then: u32,
     claims: bool,
 }
 
@@ -328,6 +339,7 @@ impl Consumer {
             head: 0,
             released: 0,
             tail_seen: 0,
+            head_then: 0,
             claims: false,
         }
     }
@@ -361,6 +373,7 @@ impl Consumer {
                 });
             }
             self.tail_seen = tail;
+            self.head_then = self.head;
             if tail == self.head {
                 return Ok(None);
             }
@@ -368,6 +381,15 @@ impl Consumer {
         let message = slots[(self.head & (capacity - 1)) as usize].load();
         self.head = self.head.wrapping_add(1);
         Ok(Some(message))
+    }
+
+    /// Whether the message that was taken last, with `more` slots behind its own, is not
+    /// contiguous with the one before it, as far as both were seen at once: it is the first of
+    /// those, or the ring goes on at its beginning. `capacity` is that of the ring.
+    #[inline]
+    pub fn begins_move(&self, more: u32, capacity: u32) -> bool {
+        let taken = self.head.wrapping_sub(1 + more);
+        taken == self.head_then || taken & (capacity - 1) == 0
     }
 
     /// Passes over `count` slots behind the message that was taken last, which belong to it;

@@ -261,7 +261,10 @@ impl Stack {
         if landed.pieces != 0
             && let Some(session) = self.sessions.get_unshown_mut(socket.session)
         {
-            let count = [&mut socket.meter.to_host, &mut session.host.meter.to_host];
+            let count = [
+                &mut socket.payload.to_host,
+                &mut session.host.meter.to_host.payload,
+            ];
             Socket::count_payload(count, u64::from(landed.pieces), landed.bytes);
         }
     }
@@ -324,9 +327,8 @@ impl Stack {
             && let Some(s) = self.sessions.get_mut(socket.session)
         {
             let placed = s.host.put_stream_to(&mut l.rcv, untold, socket.id, edges);
-            let to_host = &mut socket.meter.to_host;
-            to_host.descriptors += 1;
-            to_host.payload(placed.pieces.into(), placed.bytes);
+            let to_host = &mut socket.payload.to_host;
+            to_host.count(placed.pieces.into(), placed.bytes);
         }
         if l.audience.tells_many() {
             self.tell_some(key);
@@ -352,7 +354,6 @@ impl Stack {
         let (some, are_last) = l.audience.take_some();
         // Some may have it no longer.
         for channel in some.into_iter().filter(|c| socket.subscribers.contains(*c)) {
-            socket.meter.to_host.descriptors += 1;
             s.host.put_edges(channel, id, edges);
         }
         if are_last {

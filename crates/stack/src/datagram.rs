@@ -207,7 +207,10 @@ impl Stack {
             return self.arena_is_full(session);
         };
         d.rcv_edge += span;
-        let count = [&mut socket.meter.to_host, &mut s.host.meter.to_host];
+        let count = [
+            &mut socket.payload.to_host,
+            &mut s.host.meter.to_host.payload,
+        ];
         Socket::count_payload(count, a + b, (begins + payload.len()) as u64);
         self.sockets.touch(key);
     }

@@ -237,7 +237,10 @@ impl Stack {
                 let Ok(pieces) = c.rcv.place(base, at, payload, slab, index) else {
                     return false;
                 };
-                let count = [&mut socket.meter.to_host, &mut session.host.meter.to_host];
+                let count = [
+                    &mut socket.payload.to_host,
+                    &mut session.host.meter.to_host.payload,
+                ];
                 Socket::count_payload(count, pieces, payload.len() as u64);
             }
             self.counters.predicted_data += 1;

@@ -10,7 +10,7 @@ use crate::request_error::RequestError;
 use crate::socket::{Connection, Kind, Options, Socket};
 use longshore_frames::in_place;
 use longshore_frames::{GsoKind, PortError};
-use longshore_hostif::Crossings;
+use longshore_hostif::Moved;
 use longshore_hostif::SharedBytes;
 use longshore_hostif::adapter::{Immediate, MAX_PIECES, SendStreams, Use};
 use longshore_tcp::{Instant, State};
@@ -157,10 +157,10 @@ impl Stack {
         };
         let session = self.sessions.get_unshown_mut(socket.session);
         let mut outlet = Outlet {
-            source: session.map(|s| (&s.host.send, &mut s.host.meter.to_adapter)),
+            source: session.map(|s| (&s.host.send, &mut s.host.meter.to_adapter.payload)),
             index: socket.id.index,
             immediate: &socket.immediate,
-            crossings: &mut socket.meter.to_adapter,
+            moved: &mut socket.payload.to_adapter,
             used,
             c,
             local,
@@ -198,10 +198,10 @@ struct Outlet<'a> {
     c: &'a mut Connection,
     /// The send streams of its session, and what the session counts; none once the session
     /// has ended, and then no payload can be sent.
-    source: Option<(&'a SendStreams, &'a mut Crossings)>,
+    source: Option<(&'a SendStreams, &'a mut Moved)>,
     index: u32,
     immediate: &'a Immediate,
-    crossings: &'a mut Crossings,
+    moved: &'a mut Moved,
     /// What is done with the payload.
     used: Use,
     local: SocketAddr,
@@ -307,7 +307,7 @@ impl<'a> Outlet<'a> {
         range: Range<u64>,
         pieces: &mut [SharedBytes<'a>; MAX_PIECES],
     ) -> Result<usize, Sent> {
-        let (streams, crossings) = self.source.as_mut().ok_or(Sent::All)?;
+        let (streams, moved) = self.source.as_mut().ok_or(Sent::All)?;
         let streams: &'a SendStreams = streams;
         let (index, immediate) = (self.index, self.immediate);
         let Ok((count, at_hand)) =
@@ -318,7 +318,6 @@ impl<'a> Outlet<'a> {
             return Err(Sent::More);
         };
         // What crossed with its descriptor was counted with that.
-        self.crossings.payload(0, at_hand);
         let from = range.start + at_hand;
         if from == range.end {
             self.c.fetched.skip(from);
@@ -330,7 +329,7 @@ impl<'a> Outlet<'a> {
         }
         let fetch = self.c.fetched.send(streams, index, &(from..range.end), end);
         if fetch != Fetch::default() {
-            Socket::count_payload([self.crossings, crossings], fetch.transfers, fetch.bytes);
+            Socket::count_payload([self.moved, moved], fetch.transfers, fetch.bytes);
         }
         Ok(count)
     }

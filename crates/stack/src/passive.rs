@@ -245,7 +245,10 @@ impl Stack {
         l.queue.push_back(id);
         l.listener.on_waiting();
         if let Some(pieces) = pieces {
-            let count = [&mut listener.meter.to_host, &mut session.host.meter.to_host];
+            let count = [
+                &mut listener.payload.to_host,
+                &mut session.host.meter.to_host.payload,
+            ];
             Socket::count_payload(count, pieces, ACCEPT_RECORD as u64);
         }
         let socket = self.sockets.get_mut(key)?;

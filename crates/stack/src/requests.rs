@@ -364,7 +364,7 @@ impl Stack {
                     address,
                 },
             );
-            s.host.wake_later(waiter);
+            s.host.wake_later(waiter, request.socket());
         }
     }
 

@@ -82,6 +82,7 @@ impl Session {
             Some(place) if *place == 0 && !self.is_condemned => {
                 *place = key + 1;
                 self.sockets += 1;
+                self.host.begin_meter(id);
                 true
             }
             _ => false,
@@ -96,6 +97,7 @@ impl Session {
             *place = 0;
             self.sockets -= 1;
             self.host.forget_owner(id.index);
+            self.host.end_meter(id.index);
         }
     }
 

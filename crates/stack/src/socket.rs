@@ -11,9 +11,7 @@ use crate::pair_end::Pair;
 use crate::timers::Alarm;
 use crate::told::Told;
 use longshore_hostif::adapter::{Immediate, ReceiveStream, Subscribers};
-use longshore_hostif::{
-    BlockFlags, Crossings, Meter, OpenFlags, OptionName, PathMtu, SocketId, SocketKind,
-};
+use longshore_hostif::{BlockFlags, Moved, OpenFlags, OptionName, PathMtu, SocketId, SocketKind};
 use longshore_tcp::{
     Config, Congestion, FastOpenQueue, FastOpenUse, Instant, Linger, Listener, Tcb,
 };
@@ -36,7 +34,7 @@ pub(crate) struct Socket {
     /// it as this says.
     pub(crate) holds_port: Option<Reuse>,
     pub(crate) kind: Kind,
-    pub(crate) meter: Meter,
+    pub(crate) payload: PayloadMoved,
     /// What was written last, if it came with its descriptor.
     pub(crate) immediate: Immediate,
     /// Reports of errors that its program has not read (IP_RECVERR).
@@ -47,6 +45,13 @@ pub(crate) struct Socket {
     pub(crate) orphan: bool,
     /// When it has to be looked at again.
     pub(crate) alarm: Alarm,
+}
+
+/// Payload that has crossed for a socket apart from descriptors.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct PayloadMoved {
+    pub(crate) to_adapter: Moved,
+    pub(crate) to_host: Moved,
 }
 
 /// What it is.
@@ -401,7 +406,7 @@ impl Socket {
             local: None,
             holds_port: None,
             kind,
-            meter: Meter::default(),
+            payload: PayloadMoved::default(),
             immediate: Immediate::default(),
             errors: None,
             dirty: false,
@@ -416,9 +421,9 @@ impl Socket {
     }
 
     /// Counts payload in one direction, for the socket and for its session.
-    pub(crate) fn count_payload(crossings: [&mut Crossings; 2], pieces: u64, bytes: u64) {
-        for c in crossings {
-            c.payload(pieces, bytes);
+    pub(crate) fn count_payload(moved: [&mut Moved; 2], pieces: u64, bytes: u64) {
+        for moved in moved {
+            moved.count(pieces, bytes);
         }
     }
 }

@@ -12,7 +12,7 @@ pub const SOCKET_BYTES: usize = size_of::<Socket>();
 
 /// How a socket stands.
 #[derive(Debug)]
-pub struct SocketStatus<'a> {
+pub struct SocketStatus {
     /// The key of its session.
     pub session: u32,
     /// The index of its block, if it has one.
@@ -34,7 +34,7 @@ pub struct SocketStatus<'a> {
     /// Of a TCP connection, what its block says.
     pub tcp: Option<TcpInfo>,
     /// What has crossed for it.
-    pub meter: &'a Meter,
+    pub meter: Meter,
 }
 
 /// A half-open connection.
@@ -65,7 +65,7 @@ pub struct WaitStatus {
 
 impl Stack {
     /// The sockets with keys from this on, each with its key.
-    pub fn status_of_sockets(&self, from: u32) -> impl Iterator<Item = (u32, SocketStatus<'_>)> {
+    pub fn status_of_sockets(&self, from: u32) -> impl Iterator<Item = (u32, SocketStatus)> {
         let all = self.sockets.iter().filter(move |(key, _)| *key >= from);
         all.map(|(key, socket)| (key, self.status(socket)))
     }
@@ -121,7 +121,20 @@ impl Stack {
         self.limits.syns.dropped()
     }
 
-    fn status<'a>(&self, socket: &'a Socket) -> SocketStatus<'a> {
+    /// What has crossed for a socket: what its session knows of it, its payload and the
+    /// entries of its directory.
+    fn meter(&self, socket: &Socket) -> Meter {
+        let session = self.sessions.get(socket.session);
+        let mut meter = session.map_or(Meter::default(), |s| s.host.crossings_of(socket.id));
+        meter.to_adapter.payload = socket.payload.to_adapter;
+        meter.to_host.payload = socket.payload.to_host;
+        if let Some(stream) = socket.kind.receive_stream() {
+            meter.to_host.control.add(&stream.entries_written());
+        }
+        meter
+    }
+
+    fn status(&self, socket: &Socket) -> SocketStatus {
         let mut status = SocketStatus {
             session: socket.session,
             block: socket.has_block().then_some(socket.id.index),
@@ -133,7 +146,7 @@ impl Stack {
             send_q: 0,
             timer: None,
             tcp: None,
-            meter: &socket.meter,
+            meter: self.meter(socket),
         };
         match &socket.kind {
             Kind::Stream(c) => {

@@ -202,7 +202,10 @@ impl Stack {
         }
         match c.rcv.place(base, at, bytes, slab, index) {
             Ok(pieces) => {
-                let count = [&mut socket.meter.to_host, &mut s.host.meter.to_host];
+                let count = [
+                    &mut socket.payload.to_host,
+                    &mut s.host.meter.to_host.payload,
+                ];
                 Socket::count_payload(count, pieces, bytes.len() as u64);
             }
             // It was made sure that there is room; if there is none all the

@@ -1,5 +1,5 @@
-//! Telling programs where their sockets' streams stand, and counting for each socket what
-//! crosses by that.
+//! Telling programs where their sockets' streams stand, and counting for each socket the
+//! payload that crosses by that.
 //!
 //! All that is told of a stream goes through here: what its receive stream holds to be told
 //! in a descriptor counts as there only for the one process that takes it.
@@ -12,7 +12,6 @@ impl Socket {
     /// Tells all processes that have it where its streams stand.
     #[inline]
     pub(crate) fn tell(&mut self, host: &mut AdapterSession, edges: Edges) {
-        self.meter.to_host.descriptors += 1;
         match self.kind.receive_stream_mut() {
             Some(stream) if stream.has_short() => self.tell_short(host, edges),
             _ => host.put_edges_to(&self.subscribers, self.id, edges),
@@ -23,8 +22,8 @@ impl Socket {
     fn tell_short(&mut self, host: &mut AdapterSession, edges: Edges) {
         if let Some(stream) = self.kind.receive_stream_mut() {
             let placed = host.put_stream_to(stream, &self.subscribers, self.id, edges);
-            let to_host = &mut self.meter.to_host;
-            to_host.payload(placed.pieces.into(), placed.bytes);
+            let to_host = &mut self.payload.to_host;
+            to_host.count(placed.pieces.into(), placed.bytes);
         }
     }
 
@@ -36,7 +35,6 @@ impl Socket {
         edges: Edges,
     ) -> bool {
         self.place_short(host, Some(channel));
-        self.meter.to_host.descriptors += 1;
         host.put_edges(channel, self.id, edges)
     }
 
@@ -46,14 +44,25 @@ impl Socket {
         let to = to.filter(|to| self.subscribers.single() == Some(*to));
         if let Some(stream) = self.kind.receive_stream_mut() {
             let placed = host.place_short(stream, to);
-            let to_host = &mut self.meter.to_host;
-            to_host.payload(placed.pieces.into(), placed.bytes);
+            let to_host = &mut self.payload.to_host;
+            to_host.count(placed.pieces.into(), placed.bytes);
         }
     }
 }
 
 impl Kind {
     /// What it receives lies in.
+    pub(crate) fn receive_stream(&self) -> Option<&ReceiveStream> {
+        match self {
+            Self::Stream(c) => Some(&c.rcv),
+            Self::Pair(p) => Some(&p.rcv),
+            Self::Listener(l) => Some(&l.rcv),
+            Self::Datagram(d) => d.rcv.as_ref(),
+            Self::Idle(_) => None,
+        }
+    }
+
+    /// The same, to be told of.
     #[inline]
     fn receive_stream_mut(&mut self) -> Option<&mut ReceiveStream> {
         match self {

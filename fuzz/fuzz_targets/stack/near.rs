@@ -174,7 +174,7 @@ impl Near {
         if requests != 0
             && let Some(session) = stack.sessions.get_mut(self.session)
         {
-            session.host.note_requests(self.channel, requests);
+            session.host.note_requests(self.channel);
         }
         while let Some(meta) = stack
             .port_mut()

@@ -37,7 +37,7 @@ impl AdapterSession {
     pub fn begin_block(&self, flags: BlockFlags, accepted: &AcceptRecord) {
         let block = self.arena.block(accepted.socket.index);
         block.begin_connected(flags, accepted);
-        self.words.note(size_of::<SocketBlock>());
+        self.note_word(accepted.socket.index, size_of::<SocketBlock>());
     }
 
     /// The block of a socket, if its host has begun it: that of a connection which was not
@@ -53,13 +53,13 @@ impl AdapterSession {
         match self.begun(id) {
             Some(block) if block.is_in_use() => {
                 block.set_state(SocketState::Free);
-                self.words.note(WORD);
+                self.note_word(id.index, WORD);
             }
             Some(_) => {}
             None => {
                 self.arena.block(id.index).skip(id.generation);
                 // State and generation are side by side.
-                self.words.note(2 * WORD);
+                self.note_word(id.index, 2 * WORD);
             }
         }
         let free = &self.arena.header().free_sockets;
@@ -124,14 +124,14 @@ impl AdapterSession {
 
     /// How many bytes a send stream may hold, from now on.
     pub fn set_send_limit(&self, index: u32, bytes: u32) {
-        self.write(&self.arena.block(index).snd.limit, bytes);
+        self.write(index, &self.arena.block(index).snd.limit, bytes);
     }
 
-    /// Writes a word that another is to be, and counts it.
-    fn write(&self, word: &AtomicU32, value: u32) {
+    /// Writes a word of block `index` that another is to be, and counts it.
+    fn write(&self, index: u32, word: &AtomicU32, value: u32) {
         if word.load(Ordering::Relaxed) != value {
             word.store(value, Ordering::Release);
-            self.words.note(WORD);
+            self.note_word(index, WORD);
         }
     }
 
@@ -140,7 +140,7 @@ impl AdapterSession {
         let limit = &self.arena.block(index).snd.limit;
         let was = limit.compare_exchange(0, bytes, Ordering::AcqRel, Ordering::Relaxed);
         if was.is_ok() {
-            self.words.note(WORD);
+            self.note_word(index, WORD);
         }
     }
 
@@ -148,7 +148,7 @@ impl AdapterSession {
     /// host.
     pub fn set_unreported_limit(&self, id: SocketId, bytes: u32) {
         if let Some(block) = self.begun(id) {
-            self.write(&block.unreported_limit, bytes);
+            self.write(id.index, &block.unreported_limit, bytes);
         }
     }
 
@@ -164,35 +164,35 @@ impl AdapterSession {
         } else {
             block.clear_flags(BlockFlags::HAS_LINE);
         }
-        self.words.note(WORD);
+        self.note_word(index, WORD);
     }
 
     /// Says which socket of this session is at the other end of a connection within the
     /// engine.
     pub fn set_other_end(&self, index: u32, other: u32) {
         self.arena.block(index).set_other_end(other);
-        self.words.note(WORD);
+        self.note_word(index, WORD);
     }
 
     /// The pending error of a socket, an errno (0 for none), and how many error reports are
     /// kept for its program.
     pub fn set_error(&self, id: SocketId, errno: u32, reports: u32) {
         if let Some(block) = self.begun(id) {
-            self.write(&block.errors, reports);
-            self.write(&block.errno, errno);
+            self.write(id.index, &block.errors, reports);
+            self.write(id.index, &block.errno, errno);
         }
     }
 
     /// How many error reports are kept for the program of a socket.
     pub fn set_error_reports(&self, id: SocketId, reports: u32) {
         if let Some(block) = self.begun(id) {
-            self.write(&block.errors, reports);
+            self.write(id.index, &block.errors, reports);
         }
     }
 
     /// No error reports are kept for the program of a socket any more.
     pub fn forget_error_reports(&self, index: u32) {
-        self.write(&self.arena.block(index).errors, 0);
+        self.write(index, &self.arena.block(index).errors, 0);
     }
 
     /// Whether the program of a socket has an error to take.
@@ -209,7 +209,7 @@ impl AdapterSession {
             return false;
         };
         if block.sent_noted() != sent {
-            self.words.note(size_of::<u64>());
+            self.note_word(id.index, size_of::<u64>());
         }
         block.note_sent(edge, sent, low_water)
     }

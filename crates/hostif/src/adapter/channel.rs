@@ -1,6 +1,7 @@
 //! The adapter's end of a channel: gets requests, puts completions.
 
 use crate::abi::{Completion, Data, RING, immediate_slots};
+use crate::meter::Descriptors;
 use crate::transport::{Arena, PutError, staged};
 use longshore_ring::Corrupt;
 use longshore_ring::spsc::{Consumer, Message, Producer};
@@ -53,6 +54,21 @@ impl AdapterChannel {
         self.requests.take_more(immediate_slots(len), slots)
     }
 
+    /// Moves of contiguous bytes that the request which was taken last takes, with so many slots
+    /// behind its own, beyond those of the requests before it.
+    #[inline]
+    pub(super) fn moves_of_taken(&self, own: Option<usize>, slots: u32) -> u64 {
+        // Those behind it may go on at the ring's beginning.
+        let wraps = own.is_some_and(|own| own + slots as usize >= RING);
+        u64::from(self.requests.begins_move(slots, RING as u32)) + u64::from(wraps)
+    }
+
+    /// Whether the completion that was staged last begins a move of contiguous bytes.
+    #[inline]
+    pub(super) fn begins_move(&self) -> bool {
+        self.completions.begins_move(RING as u32)
+    }
+
     /// Gives the room of all requests taken back to the host.
     pub fn release(&mut self, arena: &Arena) {
         self.requests.release(&arena.control(self.index).requests);
@@ -93,7 +109,7 @@ impl AdapterChannel {
     }
 
     /// Stages where edges are together with `payload`, in messages one behind the other, which
-    /// leaves room for answers. Says which number the last has.
+    /// leaves room for answers. Says which number the last has, and counts all of them.
     ///
     /// # Errors
     /// [`PutError::Full`] if there is no room for all of it.
@@ -102,16 +118,23 @@ impl AdapterChannel {
         arena: &Arena,
         data: &Data,
         payload: &[u8],
-    ) -> Result<u32, PutError> {
+    ) -> Result<(u32, Descriptors), PutError> {
         let ring = &arena.control(self.index).completions;
         let slots = arena.completion_slots(self.index);
         let mut further = Data::messages(payload.len());
+        let mut crossed = Descriptors {
+            count: 1,
+            slots: further.saturating_sub(1).into(),
+            immediate: payload.len() as u64,
+            ..Descriptors::default()
+        };
         for message in data.encode(payload) {
             further = further.saturating_sub(1);
             let kept = KEPT_FOR_ANSWERS + further;
             staged(self.completions.stage_leaving(kept, ring, slots, &message))?;
+            crossed.transfers += u64::from(self.completions.begins_move(RING as u32));
         }
-        Ok(self.completions.next().wrapping_sub(1))
+        Ok((self.completions.next().wrapping_sub(1), crossed))
     }
 
     /// Notes it if the process has taken the word that there is more.

@@ -4,7 +4,8 @@ use super::AdapterSession;
 use super::channel::AdapterChannel;
 use super::immediate::Immediate;
 use super::pending_edges::PendingEdges;
-use crate::abi::{DESCRIPTOR_BYTES, Hurry, Request, immediate_slots};
+use crate::abi::{Hurry, Request, immediate_slots};
+use crate::meter::Descriptors;
 use longshore_ring::spsc::Message;
 use std::sync::atomic::Ordering;
 
@@ -245,11 +246,16 @@ impl AdapterSession {
         let next = match end.channel.room(arena) {
             Ok(free) if free >= room + end.owed => match end.channel.get(arena) {
                 Ok(Some(message)) => match Request::immediate_in(&message) {
-                    Some(0) | None => return Next::Request(message, Immediate::default()),
+                    Some(0) | None => {
+                        let transfers = end.channel.moves_of_taken(None, 0);
+                        self.count_request(&message, transfers, 0);
+                        return Next::Request(message, Immediate::default());
+                    }
                     Some(len) => match end.channel.get_immediate(arena, len) {
                         Some(own) => {
-                            let bytes = immediate_slots(len) as usize * DESCRIPTOR_BYTES;
-                            self.meter.to_adapter.bytes += bytes as u64;
+                            let slots = immediate_slots(len);
+                            let transfers = end.channel.moves_of_taken(Some(own), slots);
+                            self.count_request(&message, transfers, len);
                             let (edge, round) = (message[2], self.send.round);
                             let immediate = Immediate::new(edge, len, (channel, own), round);
                             return Next::Request(message, immediate);
@@ -272,13 +278,39 @@ impl AdapterSession {
         next
     }
 
-    /// So many requests of a channel were taken.
-    pub fn note_requests(&mut self, channel: u16, taken: u32) {
+    /// Counts a request that was taken with `len` bytes of immediate data, by as many transfers.
+    #[inline]
+    fn count_request(&mut self, message: &Message, transfers: u64, len: u16) {
+        let crossed = Descriptors {
+            transfers,
+            count: 1,
+            slots: immediate_slots(len).into(),
+            immediate: len.into(),
+        };
+        self.meter.to_adapter.descriptors.add(&crossed);
+        let socket = Request::socket_in(message);
+        if Request::opens(message) {
+            self.by_socket.begin_if_free(socket);
+        }
+        let doorbells = std::mem::take(&mut self.doorbells);
+        if let Some(row) = self.by_socket.of(socket) {
+            row.to_adapter.add(&crossed);
+            row.doorbells += doorbells;
+        }
+    }
+
+    /// A program has rung the doorbell, by which the adapter woke.
+    pub fn note_doorbell(&mut self) {
+        self.meter.to_adapter.wakeups += 1;
+        self.doorbells += 1;
+    }
+
+    /// Requests of a channel were taken.
+    pub fn note_requests(&mut self, channel: u16) {
         let list = &mut self.channels.taken;
         if !list.contains(&channel) {
             list.push(channel);
         }
-        self.meter.to_adapter.batch(taken);
     }
 
     /// Gives the places of requests that were taken back to the hosts, which know by this

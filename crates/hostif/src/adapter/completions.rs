@@ -13,8 +13,27 @@ impl AdapterSession {
             return;
         };
         match end.channel.put(&self.arena, answer) {
-            Ok(()) => self.channels.stage(channel),
+            Ok(()) => {
+                let begins = end.channel.begins_move();
+                if let Completion::Done { socket, .. } = answer {
+                    self.count_completion(*socket, begins);
+                }
+                self.channels.stage(channel);
+            }
             Err(_) => self.bad_descriptors += 1,
+        }
+    }
+
+    /// Counts a completion of one slot that was staged; whether it begins a move.
+    #[inline]
+    fn count_completion(&mut self, socket: SocketId, begins: bool) {
+        let transfers = u64::from(begins);
+        let session = &mut self.meter.to_host.descriptors;
+        session.transfers += transfers;
+        session.count += 1;
+        if let Some(row) = self.by_socket.of(socket) {
+            row.to_host.transfers += transfers;
+            row.to_host.count += 1;
         }
     }
 
@@ -28,10 +47,12 @@ impl AdapterSession {
         };
         let completion = Completion::Edges { socket, edges };
         let mut put = end.channel.put(&self.arena, &completion);
+        let mut begins = end.channel.begins_move();
         let is_full = put == Err(PutError::Full);
         if is_full {
             end.pending.insert(socket.index, sockets as usize);
             let more = end.channel.say_more(&self.arena);
+            begins = end.channel.begins_move();
             self.channels.put_off += 1;
             match more {
                 Ok(true) => put = Ok(()),
@@ -40,7 +61,10 @@ impl AdapterSession {
             }
         }
         match put {
-            Ok(()) => self.channels.stage(channel),
+            Ok(()) => {
+                self.count_completion(socket, begins);
+                self.channels.stage(channel);
+            }
             // The process broke its own ring; it hears no more of us.
             Err(_) => self.bad_descriptors += 1,
         }
@@ -59,7 +83,7 @@ impl AdapterSession {
             let block = self.begun(socket);
             let before = block.map(|block| block.set_flags(BlockFlags::FAILED));
             if before.is_some_and(|before| !before.contains(BlockFlags::FAILED)) {
-                self.words.note(size_of::<u32>());
+                self.note_word(socket.index, size_of::<u32>());
             }
         }
     }
@@ -142,9 +166,13 @@ impl AdapterSession {
         else {
             return false;
         };
-        let Ok(number) = end.channel.put_data(&self.arena, &data, payload) else {
+        let Ok((number, crossed)) = end.channel.put_data(&self.arena, &data, payload) else {
             return false;
         };
+        self.meter.to_host.descriptors.add(&crossed);
+        if let Some(row) = self.by_socket.of(socket) {
+            row.to_host.add(&crossed);
+        }
         let told = self.receive.epochs.told(channel, number);
         stream.note_told(told, &mut self.receive);
         self.channels.stage(channel);
@@ -184,8 +212,7 @@ impl AdapterSession {
         let channels = &mut self.channels;
         for channel in channels.staged.drain(..) {
             if let Some(Some(end)) = channels.ends.get_mut(usize::from(channel)) {
-                let published = end.channel.publish(&self.arena);
-                self.meter.to_host.batch(published);
+                end.channel.publish(&self.arena);
             }
         }
         if self.owners.has_due() {

@@ -12,6 +12,7 @@
 //! | `held_data` | what arrived and is told in descriptors |
 //! | `blocks`, `header` | what is said in the blocks of sockets, and to all programs |
 //! | `words` | counting that |
+//! | `socket_meters` | what crossed for each socket |
 //!
 //! `engine` calls it, from one thread.
 
@@ -31,6 +32,7 @@ mod receive_slab;
 mod receive_stream;
 mod send_streams;
 mod session;
+mod socket_meters;
 mod spans;
 mod subscribers;
 mod wakeups;

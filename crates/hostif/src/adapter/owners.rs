@@ -178,7 +178,7 @@ impl AdapterSession {
         if edges.rcv_edge >= edges.rcv_urgent {
             let come = &self.arena.block(socket.index).rcv.urgent_come;
             come.fetch_max(edges.rcv_urgent, Ordering::AcqRel);
-            self.words.note(size_of::<u64>());
+            self.note_word(socket.index, size_of::<u64>());
         }
         self.owners.due.push((socket, OwnersSignal::Urgent));
     }
@@ -219,7 +219,7 @@ impl AdapterSession {
             };
             let block = self.arena.block(socket.index);
             if let Some(pair) = pair {
-                self.words.note(size_of::<u16>());
+                self.note_word(socket.index, size_of::<u16>());
                 let raised = block.raise(signal, || pair.raise());
                 self.bad_descriptors += u64::from(raised.is_err());
             }

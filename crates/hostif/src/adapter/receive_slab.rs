@@ -203,14 +203,17 @@ impl ReceiveSlab {
         self.entries_written
     }
 
-    /// Says in the directory of socket `index` which chunk has part `number` of its stream.
-    pub(super) fn enter(&mut self, index: u32, number: u64, chunk: u32) {
+    /// Says in the directory of socket `index` which chunk has part `number` of its stream;
+    /// how many entries were written for that.
+    pub(super) fn enter(&mut self, index: u32, number: u64, chunk: u32) -> u64 {
         let entry = self.arena.rcv_directory(index).entry(number);
         // A stream that is empty again and again often has the chunk again that it had.
-        if entry.load(Ordering::Relaxed) != chunk {
+        let is_other = entry.load(Ordering::Relaxed) != chunk;
+        if is_other {
             entry.store(chunk, Ordering::Release);
             self.entries_written += 1;
         }
+        is_other.into()
     }
 
     /// Chunks that streams have.

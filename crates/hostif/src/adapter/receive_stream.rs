@@ -8,7 +8,9 @@ mod short;
 
 use super::receive_slab::ReceiveSlab;
 use super::spans::spans;
+use super::words::ENTRY;
 use crate::abi::{CHUNK, DIRECTORY, STREAM_MAX};
+use crate::meter::Moved;
 pub use lend::NotLent;
 use longshore_ring::{NONE, Room, SharedMemory, Span};
 use short::Short;
@@ -29,6 +31,8 @@ pub struct ReceiveStream {
     latest: Option<Latest>,
     /// What [`ReceiveStream::room_in_latest`] gave room for and is not counted yet.
     placed: Placed,
+    /// Entries of its directory that were written.
+    entries: u64,
     /// The newest bytes, if they go to the host in a descriptor.
     short: Option<Short>,
 }
@@ -61,6 +65,7 @@ impl ReceiveStream {
             pieces: 0,
             bytes: 0,
         },
+        entries: 0,
         short: None,
     };
 
@@ -80,6 +85,15 @@ impl ReceiveStream {
         }
     }
 
+    /// What was written to its directory.
+    #[must_use]
+    pub fn entries_written(&self) -> Moved {
+        Moved {
+            transfers: self.entries,
+            bytes: self.entries * ENTRY,
+        }
+    }
+
     /// Whether there are bytes that go, or went, to the host in a descriptor.
     #[inline]
     #[must_use]
@@ -94,7 +108,7 @@ impl ReceiveStream {
             let chunk = slab.take().ok_or(NoChunk)?;
             (self.head, self.tail) = (chunk, chunk);
             (self.first, self.last) = (number, number);
-            slab.enter(index, number, chunk);
+            self.entries += slab.enter(index, number, chunk);
             return Ok(chunk);
         }
         if number < self.first || number - self.first >= DIRECTORY as u64 {
@@ -105,7 +119,7 @@ impl ReceiveStream {
             slab.links[self.tail as usize] = chunk;
             self.tail = chunk;
             self.last += 1;
-            slab.enter(index, self.last, chunk);
+            self.entries += slab.enter(index, self.last, chunk);
         }
         if number == self.last {
             return Ok(self.tail);

@@ -5,6 +5,7 @@ use super::eventfds::Eventfds;
 use super::owners::Owners;
 use super::receive_slab::ReceiveSlab;
 use super::send_streams::SendStreams;
+use super::socket_meters::SocketMeters;
 use super::wakeups::Wakeups;
 use super::words::Words;
 use crate::abi::{Agreed, Geometry};
@@ -33,6 +34,9 @@ pub struct AdapterSession {
     /// Descriptors, payload and wake-ups that crossed. [`crossings`](Self::crossings) has all.
     pub meter: Meter,
     pub(super) words: Words,
+    pub(super) by_socket: SocketMeters,
+    /// Times that the doorbell rang since a request was taken.
+    pub(super) doorbells: u64,
     /// Descriptors that meant nothing or asked for what is not theirs.
     pub bad_descriptors: u64,
     pub(super) channels: Channels,
@@ -73,6 +77,8 @@ impl AdapterSession {
             receive: ReceiveSlab::of(&arena),
             meter: Meter::default(),
             words: Words::default(),
+            by_socket: SocketMeters::new(geometry.sockets),
+            doorbells: 0,
             bad_descriptors: 0,
             channels: Channels::new(geometry.channels),
             wakeups: Wakeups::new(Eventfds::new(signaler, geometry.waiters)),

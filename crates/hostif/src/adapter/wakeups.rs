@@ -2,6 +2,7 @@
 
 use super::AdapterSession;
 use super::eventfds::Eventfds;
+use crate::abi::SocketId;
 use crate::transport::Arena;
 use longshore_ring::Sleep;
 use std::sync::atomic::Ordering;
@@ -10,8 +11,8 @@ use std::sync::atomic::Ordering;
 #[derive(Debug)]
 pub(super) struct Wakeups {
     pub(super) eventfds: Eventfds,
-    /// Waiters to wake after the next publication.
-    waiters: Vec<u32>,
+    /// Waiters to wake after the next publication, each with the socket that it was found by.
+    waiters: Vec<(u32, u32)>,
     /// Sockets whose waiters to wake after it.
     sockets: Vec<u32>,
     /// All waiters are to be woken, from this one on.
@@ -51,7 +52,8 @@ impl Wakeups {
         let mut everybody = false;
         for index in self.sockets.drain(..) {
             let block = arena.block(index);
-            self.waiters.extend(block.waiters());
+            self.waiters
+                .extend(block.waiters().map(|waiter| (waiter, index)));
             everybody |= block.unlisted_waiters.load(Ordering::Relaxed) != 0;
         }
         if everybody {
@@ -67,9 +69,11 @@ impl AdapterSession {
         self.wakeups.note_socket(index);
     }
 
-    /// Notes that `waiter` is to be woken after the next publication.
-    pub fn wake_later(&mut self, waiter: Option<u16>) {
-        self.wakeups.waiters.extend(waiter.map(u32::from));
+    /// Notes that `waiter`, which waits for an answer about `socket`, is to be woken after the
+    /// next publication.
+    pub fn wake_later(&mut self, waiter: Option<u16>, socket: SocketId) {
+        let waiter = waiter.map(|waiter| (u32::from(waiter), socket.index));
+        self.wakeups.waiters.extend(waiter);
     }
 
     /// Notes that all that sleep are to be woken after the next publication.
@@ -90,11 +94,15 @@ impl AdapterSession {
         let mut waiters = std::mem::take(&mut self.wakeups.waiters);
         if waiters.len() > most {
             waiters.sort_unstable();
-            waiters.dedup();
+            waiters.dedup_by_key(|(waiter, _)| *waiter);
         }
         let some = waiters.len().min(most);
-        for waiter in waiters.drain(..some) {
-            self.wake_one(waiter);
+        for (waiter, index) in waiters.drain(..some) {
+            if self.wake_one(waiter)
+                && let Some(row) = self.by_socket.by_index_mut(index)
+            {
+                row.wakeups += 1;
+            }
         }
         self.wakeups.waiters = waiters;
         let everybody = self.wakeups.everybody_from;
@@ -110,17 +118,19 @@ impl AdapterSession {
         some + to.saturating_sub(from) as usize
     }
 
-    fn wake_one(&mut self, waiter: u32) {
+    /// Wakes a waiter if it sleeps; whether it did.
+    fn wake_one(&mut self, waiter: u32) -> bool {
         let Some(word) = self.arena.waiters().get(waiter as usize) else {
             self.bad_descriptors += 1;
-            return;
+            return false;
         };
         match word.take() {
-            None => return,
+            None => return false,
             Some(Sleep::Eventfd) => self.wakeups.eventfds.ring(waiter),
             Some(Sleep::Futex) => word.wake_futex(),
         }
         self.meter.to_host.wakeups += 1;
+        true
     }
 
     /// Wakes all that sleep at once: they look for themselves what happened.

@@ -5,24 +5,22 @@
 //! write such a word needs no more.
 
 use super::AdapterSession;
-use crate::meter::Meter;
+use crate::meter::{Meter, Moved};
 use std::cell::Cell;
 
 /// Bytes of an entry of a chunk directory.
-const ENTRY: u64 = size_of::<u32>() as u64;
+pub(super) const ENTRY: u64 = size_of::<u32>() as u64;
 
 /// Words that were written.
 #[derive(Debug, Default)]
-pub(super) struct Words {
-    transfers: Cell<u64>,
-    bytes: Cell<u64>,
-}
+pub(super) struct Words(Cell<Moved>);
 
 impl Words {
     /// So many bytes side by side are written.
     pub(super) fn note(&self, bytes: usize) {
-        self.transfers.set(self.transfers.get() + 1);
-        self.bytes.set(self.bytes.get() + bytes as u64);
+        let mut words = self.0.get();
+        words.count(1, bytes as u64);
+        self.0.set(words);
     }
 }
 
@@ -31,10 +29,17 @@ impl AdapterSession {
     #[must_use]
     pub fn crossings(&self) -> Meter {
         let mut all = self.meter;
-        let (words, entries) = (&self.words, self.receive.entries_written());
-        all.to_host
-            .payload(words.transfers.get(), words.bytes.get());
-        all.to_host.payload(entries, entries * ENTRY);
+        let entries = self.receive.entries_written();
+        all.to_host.control.add(&self.words.0.get());
+        all.to_host.control.count(entries, entries * ENTRY);
         all
+    }
+
+    /// So many bytes side by side are written for the socket of block `index`.
+    pub(super) fn note_word(&self, index: u32, bytes: usize) {
+        self.words.note(bytes);
+        if let Some(row) = self.by_socket.by_index(index) {
+            row.note_word(bytes);
+        }
     }
 }

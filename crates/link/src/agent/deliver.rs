@@ -117,7 +117,7 @@ impl Agent {
                     address,
                 };
                 self.session.put_answer(asked.channel, &done);
-                self.session.wake_later(asked.waiter);
+                self.session.wake_later(asked.waiter, asked.socket);
                 Ok(())
             }
             Completion::Edges { socket, edges } => self.move_edges(socket, edges),

@@ -145,7 +145,7 @@ impl Agent {
             }
         }
         if taken != 0 {
-            self.session.note_requests(channel, taken);
+            self.session.note_requests(channel);
         }
     }
 
@@ -231,7 +231,7 @@ impl Agent {
                 address: Address::NONE,
             };
             self.session.put_answer(channel, &done);
-            self.session.wake_later(waiter);
+            self.session.wake_later(waiter, request.socket());
         }
     }
 

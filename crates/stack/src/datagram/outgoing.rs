@@ -115,13 +115,14 @@ impl Stack {
         if let Kind::Datagram(d) = &mut socket.kind {
             d.snd_done += span;
         }
-        if let Some(s) = self.sessions.get_mut(socket.session) {
-            if came_along {
-                socket.meter.to_adapter.payload(0, span);
-            } else {
-                let counts = [&mut socket.meter.to_adapter, &mut s.host.meter.to_adapter];
-                Socket::count_payload(counts, count as u64 + 1, span);
-            }
+        if let Some(s) = self.sessions.get_mut(socket.session)
+            && !came_along
+        {
+            let counts = [
+                &mut socket.payload.to_adapter,
+                &mut s.host.meter.to_adapter.payload,
+            ];
+            Socket::count_payload(counts, count as u64 + 1, span);
         }
         self.counters.datagrams_out += 1;
         Some(packets.min(MOST_SEGMENTS))

@@ -148,17 +148,22 @@ impl Stack {
             }
             at += piece.len() as u64;
         }
-        let counts = [&mut receiver.meter.to_host, &mut s.host.meter.to_host];
+        let counts = [
+            &mut receiver.payload.to_host,
+            &mut s.host.meter.to_host.payload,
+        ];
         Socket::count_payload(counts, count as u64, len);
         if let (Some(s), Some(sender)) = (
             self.sessions.get_mut(session),
             sender_to(&mut self.sockets.slab, to),
         ) {
             if came_along {
-                sender.meter.to_adapter.payload(0, len);
                 return true;
             }
-            let counts = [&mut sender.meter.to_adapter, &mut s.host.meter.to_adapter];
+            let counts = [
+                &mut sender.payload.to_adapter,
+                &mut s.host.meter.to_adapter.payload,
+            ];
             Socket::count_payload(counts, count as u64, len);
         }
         true
@@ -200,13 +205,19 @@ impl Stack {
                 return false;
             }
         };
-        let counts = [&mut receiver.meter.to_host, &mut s.host.meter.to_host];
+        let counts = [
+            &mut receiver.payload.to_host,
+            &mut s.host.meter.to_host.payload,
+        ];
         Socket::count_payload(counts, pieces, len);
         if let (Some(s), Some(sender)) = (
             self.sessions.get_mut(session),
             sender_to(&mut self.sockets.slab, to),
         ) {
-            let counts = [&mut sender.meter.to_adapter, &mut s.host.meter.to_adapter];
+            let counts = [
+                &mut sender.payload.to_adapter,
+                &mut s.host.meter.to_adapter.payload,
+            ];
             Socket::count_payload(counts, pieces, len);
         }
         true

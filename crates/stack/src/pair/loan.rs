@@ -64,7 +64,12 @@ impl Stack {
         if !are_one || p.was_deferred || (len < LEAST && !q.is_lent()) {
             return copy;
         }
-        let Some(s) = self.sessions.get_mut(session) else {
+        let was_lent = q.is_lent();
+        let (Some(s), Some(receiver)) = (self.sessions.get_mut(session), self.sockets.get_mut(to))
+        else {
+            return copy;
+        };
+        let Kind::Pair(q) = &mut receiver.kind else {
             return copy;
         };
         let source = (&s.host.send, from);
@@ -79,7 +84,7 @@ impl Stack {
                 self.counters.lent_bytes += len;
                 Loan::Made
             }
-            Err(_) if q.is_lent() => {
+            Err(_) if was_lent => {
                 self.counters.drop(EngineDrop::BadStream);
                 Loan::Impossible
             }

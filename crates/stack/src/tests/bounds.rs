@@ -170,7 +170,7 @@ impl Bench {
     fn told(&self) -> (u64, u64) {
         let session = self.stack.sessions.get(self.session).unwrap();
         let to_host = session.host.crossings().to_host;
-        (to_host.descriptors, to_host.wakeups)
+        (to_host.descriptors.count, to_host.wakeups)
     }
 }
 

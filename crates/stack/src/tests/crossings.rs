@@ -5,7 +5,7 @@
 use super::machine::Machine;
 use super::responses::Response;
 use super::world::{Scenario, World};
-use longshore_hostif::DESCRIPTOR_BYTES;
+use longshore_hostif::Moved;
 use std::collections::BTreeSet;
 
 /// What the inventory of the interface says is not counted, as far as a connection's life
@@ -24,26 +24,24 @@ fn compare(machine: &Machine) {
     let observer = machine.observer.as_ref().unwrap();
     let (meter, seen) = (machine.crossings(), observer.seen);
     let (sent, received) = observer.payload();
-    let descriptors = |count: u64| count * DESCRIPTOR_BYTES as u64;
 
-    assert_eq!(meter.to_adapter.descriptors, seen.requests);
-    let in_ring = descriptors(seen.requests + seen.data_slots);
+    let (to_adapter, immediate) = (meter.to_adapter, seen.to_adapter.immediate);
+    assert_eq!(to_adapter.descriptors, seen.to_adapter);
     // Nothing held up what came with its descriptor, so none of it was read a second time.
-    assert_eq!(meter.to_adapter.bytes, in_ring + sent - seen.immediate);
-    assert!(seen.immediate > 0 && seen.immediate < sent, "{seen:?}");
+    assert_eq!(to_adapter.payload.bytes, sent - immediate);
+    assert!(immediate > 0 && immediate < sent, "{seen:?}");
+    assert_eq!(to_adapter.control, Moved::default());
 
-    assert_eq!(meter.to_host.descriptors, seen.completions);
-    let placed = received - seen.in_completions;
-    assert!(seen.in_completions != 0 && placed != 0, "{seen:?}");
-    let bytes = descriptors(seen.completions) + placed + seen.bytes;
-    assert_eq!(meter.to_host.bytes, bytes, "{seen:?}");
-    // What is more than batches and words is pieces of payload: each frame at most two.
-    let pieces = meter.to_host.transfers.checked_sub(seen.transfers);
-    let frames = machine.frames();
-    assert!(
-        pieces.is_some_and(|p| (1..=2 * frames).contains(&p)),
-        "{meter:?} {seen:?}"
-    );
+    let (to_host, immediate) = (meter.to_host, seen.to_host.immediate);
+    assert_eq!(to_host.descriptors, seen.to_host);
+    assert_eq!(to_host.payload.bytes, received - immediate);
+    assert!(immediate > 0 && immediate < received, "{seen:?}");
+    assert_eq!(to_host.control, seen.control);
+    // Each frame is at most two pieces of payload.
+    let (pieces, frames) = (to_host.payload.transfers, machine.frames());
+    assert!((1..=2 * frames).contains(&pieces), "{meter:?} {seen:?}");
+    // Programs that are simulated do not sleep.
+    assert_eq!([to_adapter.wakeups, to_host.wakeups], [0; 2]);
 
     let may_be: BTreeSet<_> = UNCOUNTED.into_iter().collect();
     let others: Vec<_> = observer.uncounted.difference(&may_be).collect();
@@ -66,8 +64,11 @@ fn costs(of: impl Fn(u64) -> Scenario, whole: impl Fn(u64) -> u64) -> Vec<Vec<[i
         assert_eq!(world.run_to_end().whole, whole(count));
         let meters = world.machines.each_ref().map(Machine::crossings);
         let all = meters.iter().flat_map(|m| [m.to_adapter, m.to_host]);
-        all.map(|c| [c.transfers, c.bytes, c.descriptors].map(u64::cast_signed))
-            .collect::<Vec<_>>()
+        all.map(|c| {
+            let moved = c.moved();
+            [moved.transfers, moved.bytes, c.descriptors.count].map(u64::cast_signed)
+        })
+        .collect::<Vec<_>>()
     };
     let sums: Vec<_> = (1..=11).map(crossings).collect();
     sums.windows(2)

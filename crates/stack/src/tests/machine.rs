@@ -16,7 +16,7 @@ use crate::{Interface, Settings, Stack};
 use longshore_frames::{RecvBuffer, RxChecksum, RxMeta, TxFrame};
 use longshore_hostif::adapter::{AdapterSession, Delays, Due, Next, OfferedFile};
 use longshore_hostif::agent::{Peer, Processes};
-use longshore_hostif::{Agreed, Arena, Geometry, Loopback, Meter, Request, Versions};
+use longshore_hostif::{Agreed, Arena, Crossings, Geometry, Loopback, Meter, Request, Versions};
 use longshore_net::Cidr;
 use longshore_ports::sim::SimPort;
 use longshore_ring::EventfdSignaler;
@@ -184,6 +184,37 @@ impl Machine {
         session.host.crossings()
     }
 
+    /// Each socket has the descriptors that were seen to be about it, and all together have no
+    /// more than the session.
+    fn compare_sockets(&self) {
+        let (Some(observer), Some(session)) =
+            (&self.observer, self.stack.sessions.get(self.session))
+        else {
+            return;
+        };
+        let mut all = Meter::default();
+        for (_, socket) in self.stack.status_of_sockets(0) {
+            all.add(&socket.meter);
+        }
+        for (_, socket) in self.stack.sockets.iter().filter(|(_, s)| s.has_block()) {
+            let counted = session.host.crossings_of(socket.id);
+            let seen = observer.of_socket(socket.id);
+            assert_eq!(counted.to_adapter.descriptors, seen.to_adapter);
+            assert_eq!(counted.to_host.descriptors, seen.to_host);
+        }
+        let crossed = session.host.crossings();
+        for (all, crossed) in [
+            (all.to_adapter, crossed.to_adapter),
+            (all.to_host, crossed.to_host),
+        ] {
+            let of = |c: &Crossings| [c.descriptors.moved(), c.payload, c.control];
+            for (some, whole) in of(&all).into_iter().zip(of(&crossed)) {
+                assert!(some.transfers <= whole.transfers && some.bytes <= whole.bytes);
+            }
+            assert!(all.wakeups <= crossed.wakeups);
+        }
+    }
+
     /// One turn of the loop; frames of a wire that is cut are lost. Says whether anything
     /// was to be done.
     pub(super) fn turn(&mut self, now: Instant, is_cut: bool) -> bool {
@@ -234,6 +265,7 @@ impl Machine {
         self.stack.port_mut().flush().unwrap();
         if let Some(observer) = &mut self.observer {
             observer.note_turn();
+            self.compare_sockets();
         }
         worked | self.stack.has_work_left()
     }
@@ -284,7 +316,7 @@ impl Machine {
         if taken != 0
             && let Some(session) = self.stack.sessions.get_mut(self.session)
         {
-            session.host.note_requests(channel, taken);
+            session.host.note_requests(channel);
         }
         taken != 0
     }

@@ -7,8 +7,8 @@
 
 use longshore_hostif::inventory::{Metered, Place, Sides, place_of};
 use longshore_hostif::{
-    Arena, Completion, Crossings, DESCRIPTOR_BYTES, HostSession, RING, Request, SocketBlock,
-    SocketId,
+    Arena, Completion, Crossings, DESCRIPTOR_BYTES, Descriptors, HostSession, Moved, RING, Request,
+    SocketBlock, SocketId,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,17 +19,32 @@ const PAGE: usize = 4096;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     /// Descriptors to the adapter, and to the host.
-    pub(super) requests: u64,
-    pub(super) completions: u64,
-    /// Slots behind those of requests, and the bytes of payload in both.
-    pub(super) data_slots: u64,
-    pub(super) immediate: u64,
-    /// Payload in the latter, bytes.
-    pub(super) in_completions: u64,
-    /// Batches of the latter, and words that were told beside them.
-    pub(super) transfers: u64,
-    /// Bytes of those words.
-    pub(super) bytes: u64,
+    pub(super) to_adapter: Descriptors,
+    pub(super) to_host: Descriptors,
+    /// Words that were told beside the latter.
+    pub(super) control: Moved,
+}
+
+impl Seen {
+    /// What of the descriptors was some socket's.
+    fn add_descriptors(&mut self, other: &Self) {
+        self.to_adapter.add(&other.to_adapter);
+        self.to_host.add(&other.to_host);
+    }
+}
+
+/// A descriptor in slot `at` of its ring, with so many slots and bytes of payload behind its
+/// own, of a batch that begins in slot `first`.
+fn descriptor(at: u32, first: u32, slots: u32, immediate: u64) -> Descriptors {
+    // What goes on at the ring's beginning is another piece.
+    let begins =
+        (at..=at + slots).filter(|slot| *slot == first || slot.is_multiple_of(RING as u32));
+    Descriptors {
+        transfers: begins.count() as u64,
+        count: 1,
+        slots: slots.into(),
+        immediate,
+    }
 }
 
 /// Sees what is written to the memory of a session.
@@ -49,6 +64,8 @@ pub(super) struct Observer {
     requested: u32,
     /// How far the streams of each socket reached, as its host said and as it was told.
     edges: BTreeMap<(u32, u32), (u64, u64)>,
+    /// What of the descriptors was about each socket.
+    by_socket: BTreeMap<(u32, u32), Seen>,
     /// Words that crossed and were not counted, by the names of their parts and their own.
     pub(super) uncounted: BTreeSet<(&'static str, &'static str)>,
 }
@@ -79,11 +96,11 @@ impl Observer {
             requested: HostSession::of(&arena).requested(0),
             arena,
             seen: Seen {
-                transfers: before.transfers,
-                bytes: before.bytes,
+                control: before.control,
                 ..Seen::default()
             },
             edges: BTreeMap::new(),
+            by_socket: BTreeMap::new(),
             uncounted: BTreeSet::new(),
         };
         observer.read();
@@ -144,32 +161,55 @@ impl Observer {
         }
     }
 
+    /// Descriptors were seen that are about a socket.
+    fn note_descriptors(&mut self, socket: SocketId, seen: &Seen) {
+        self.seen.add_descriptors(seen);
+        let name = (socket.index, socket.generation);
+        self.by_socket
+            .entry(name)
+            .or_default()
+            .add_descriptors(seen);
+    }
+
+    /// The descriptors that were about a socket.
+    pub(super) fn of_socket(&self, socket: SocketId) -> Seen {
+        let seen = self.by_socket.get(&(socket.index, socket.generation));
+        seen.copied().unwrap_or_default()
+    }
+
     /// The stack has taken all requests that there are.
     fn note_requests(&mut self) {
         let published = HostSession::of(&self.arena).requested(0);
+        let first = self.requested;
         while self.requested != published {
-            let slot = self.requested as usize % RING;
+            let at = self.requested;
+            let slot = at as usize % RING;
             let message = self.message(self.first_slot + slot * DESCRIPTOR_BYTES);
-            self.requested = self.requested.wrapping_add(1);
-            self.seen.requests += 1;
-            match Request::decode(&message).unwrap() {
+            let request = Request::decode(&message).unwrap();
+            let (slots, immediate) = match request {
                 Request::Edges {
                     socket,
                     snd_edge,
                     immediate,
                     ..
                 } => {
-                    let slots = immediate.saturating_sub(32).div_ceil(64);
-                    self.requested = self.requested.wrapping_add(slots.into());
-                    self.seen.data_slots += u64::from(slots);
-                    self.seen.immediate += u64::from(immediate);
                     self.reach(socket, snd_edge, 0);
+                    (immediate.saturating_sub(32).div_ceil(64).into(), immediate)
                 }
                 Request::Close {
                     socket, snd_edge, ..
-                } => self.reach(socket, snd_edge, 0),
-                _ => {}
-            }
+                } => {
+                    self.reach(socket, snd_edge, 0);
+                    (0, 0)
+                }
+                _ => (0, 0),
+            };
+            self.requested = at.wrapping_add(1 + slots);
+            let seen = Seen {
+                to_adapter: descriptor(at, first, slots, immediate.into()),
+                ..Seen::default()
+            };
+            self.note_descriptors(request.socket(), &seen);
         }
     }
 
@@ -178,32 +218,41 @@ impl Observer {
         let word = self.before[published.begins..].first_chunk();
         let end = u64::from_ne_bytes(*word.unwrap()) as u32;
         let channel = published.index;
-        let mut at = self.published.insert(channel, end).unwrap_or(0);
+        let first = self.published.insert(channel, end).unwrap_or(0);
+        let mut at = first;
         while at != end {
             let slot = channel * RING + at as usize % RING;
             let message = self.message(self.rings + slot * DESCRIPTOR_BYTES);
-            let messages = self.note_completion(&message);
-            self.seen.completions += u64::from(messages);
-            at = at.wrapping_add(messages);
+            let (slots, len) = self.note_completion(&message);
+            let socket = SocketId {
+                index: message[1] as u32,
+                generation: (message[1] >> 32) as u32,
+            };
+            let seen = Seen {
+                to_host: descriptor(at, first, slots, len),
+                ..Seen::default()
+            };
+            self.note_descriptors(socket, &seen);
+            at = at.wrapping_add(1 + slots);
         }
     }
 
-    /// A completion; how many messages it takes, as the document has it.
-    fn note_completion(&mut self, message: &[u64; 8]) -> u32 {
+    /// A completion; how many slots it takes behind its own and how many bytes of payload are
+    /// in it, as the document has it.
+    fn note_completion(&mut self, message: &[u64; 8]) -> (u32, u64) {
         if message[0] & 0xff == 68 {
             let len = message[2] >> 32 & 0x7ff;
             let socket = SocketId {
                 index: message[1] as u32,
                 generation: (message[1] >> 32) as u32,
             };
-            self.seen.in_completions += len;
             self.reach(socket, 0, message[0] >> 16);
-            return 1 + len.saturating_sub(40).div_ceil(64) as u32;
+            return (len.saturating_sub(40).div_ceil(64) as u32, len);
         }
         if let Completion::Edges { socket, edges } = Completion::decode(message).unwrap() {
             self.reach(socket, 0, edges.rcv_edge);
         }
-        1
+        (0, 0)
     }
 
     /// The stack has had a turn.
@@ -216,8 +265,9 @@ impl Observer {
             .filter(|place| (place.part, place.word.name) == ("socket block", "generation"))
             .map(|place| place.index)
             .collect();
-        self.seen.transfers += begun.len() as u64;
-        self.seen.bytes += (begun.len() * size_of::<SocketBlock>()) as u64;
+        let blocks = begun.len();
+        let bytes = (blocks * size_of::<SocketBlock>()) as u64;
+        self.seen.control.count(blocks as u64, bytes);
         for place in all {
             let word = place.word;
             assert!(word.written.contains(Sides::ADAPTER), "{place:?}");
@@ -227,11 +277,9 @@ impl Observer {
             match word.metered {
                 Metered::Descriptor => {}
                 Metered::Transfer => {
-                    self.seen.transfers += 1;
-                    self.seen.bytes += word.len as u64;
+                    self.seen.control.count(1, word.len as u64);
                 }
                 Metered::Along if word.name == "published" && word.written == Sides::ADAPTER => {
-                    self.seen.transfers += 1;
                     self.note_completions(&place);
                 }
                 Metered::Along => {}

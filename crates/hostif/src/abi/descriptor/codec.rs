@@ -81,6 +81,18 @@ impl Request {
         }
     }
 
+    /// The socket that a message says it is about.
+    #[inline]
+    pub(crate) fn socket_in(m: &Message) -> SocketId {
+        Fields(m).socket()
+    }
+
+    /// Whether a message says that it opens its socket.
+    #[inline]
+    pub(crate) fn opens(m: &Message) -> bool {
+        Fields(m).kind() == kind::OPEN
+    }
+
     /// The socket it is about.
     pub fn socket(&self) -> SocketId {
         match *self {

@@ -5,6 +5,7 @@ use crate::abi::{EdgeFlags, MAX_IMMEDIATE, OpenFlags, RING, Request, SocketId, S
 use crate::adapter::session::small;
 use crate::adapter::{AdapterSession, MAX_PIECES, Next};
 use crate::host::{HostChannel, HostSession};
+use crate::meter::Descriptors;
 use longshore_ring::Doorbell;
 use std::sync::Arc;
 
@@ -109,7 +110,7 @@ impl Both {
     }
 
     fn give_back(&mut self) {
-        self.adapter.note_requests(CHANNEL, 1);
+        self.adapter.note_requests(CHANNEL);
         assert!(!self.adapter.release_requests(true));
         self.session
             .acknowledge(self.socket.index, self.edge)
@@ -170,9 +171,33 @@ fn transfers_and_slots_are_metered() {
     both.give_back();
     let crossed = both.adapter.meter.to_adapter;
     assert_eq!(
-        (crossed.transfers, crossed.bytes, crossed.descriptors),
-        (1, 128, 1)
+        (crossed.descriptors, crossed.moved().transfers),
+        (
+            Descriptors {
+                transfers: 1,
+                count: 1,
+                slots: 1,
+                immediate: 64
+            },
+            1
+        )
     );
+}
+
+/// A batch that goes on at the ring's beginning lies in two places.
+#[test]
+fn what_goes_on_at_the_beginning_of_the_ring_is_two_transfers() {
+    let mut both = Both::new();
+    let slots = 21;
+    let fill = RING / slots;
+    for round in 0..=fill {
+        let before = both.adapter.meter.to_adapter.descriptors.transfers;
+        both.write(MAX_IMMEDIATE, MAX_IMMEDIATE);
+        both.expect(MAX_IMMEDIATE);
+        both.give_back();
+        let transfers = both.adapter.meter.to_adapter.descriptors.transfers - before;
+        assert_eq!(transfers, if round == fill { 2 } else { 1 });
+    }
 }
 
 #[test]

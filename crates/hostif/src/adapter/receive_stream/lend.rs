@@ -23,7 +23,7 @@ impl ReceiveStream {
     /// # Errors
     /// [`NotLent`]; then nothing has changed.
     pub fn lend(
-        &self,
+        &mut self,
         range: &Range<u64>,
         (streams, from): (&SendStreams, u32),
         slab: &mut ReceiveSlab,
@@ -45,7 +45,7 @@ impl ReceiveStream {
             *found.get_mut(slot).ok_or(NotLent)? = chunk(number).ok_or(NotLent)?;
         }
         for ((number, ..), chunk) in spans(range.clone()).zip(found) {
-            slab.enter(index, number, lent_entry(chunk));
+            self.entries += slab.enter(index, number, lent_entry(chunk));
         }
         Ok(())
     }
@@ -83,7 +83,7 @@ mod tests {
         let (mut adapter, host, [from, to]) = session(Agreed::OURS);
         let bytes: Vec<u8> = (0..2 * CHUNK).map(|i| (i % 251) as u8).collect();
         host.append(from.index, &bytes).unwrap();
-        let stream = ReceiveStream::EMPTY;
+        let mut stream = ReceiveStream::EMPTY;
         let entries = adapter.receive.entries_written();
         for range in [100..CHUNK as u64 + 9, CHUNK as u64 + 9..2 * CHUNK as u64] {
             let source = (&adapter.send, from.index);
@@ -106,7 +106,7 @@ mod tests {
         let slab = &mut adapter.receive;
         stream.place(0, 0, &[1; 10], slab, to.index).unwrap();
         let source = (&adapter.send, from.index);
-        let lend = |range, slab: &mut _| stream.lend(&range, source, slab, to.index);
+        let mut lend = |range, slab: &mut _| stream.lend(&range, source, slab, to.index);
         let chunk = CHUNK as u64;
         assert_eq!(lend(10..chunk + 1, slab), Err(NotLent));
         assert_eq!(lend(10..11, slab), Err(NotLent));
@@ -118,7 +118,7 @@ mod tests {
         let (mut adapter, _, [from, to]) = session(Agreed::OURS);
         let arena = adapter.arena().clone();
         let entry = arena.snd_directory(from.index).entry(0);
-        let stream = ReceiveStream::EMPTY;
+        let mut stream = ReceiveStream::EMPTY;
         let chunks = Geometry::SMALL.snd_chunks;
         for forged in [chunks, lent_entry(0), u32::MAX, with_ranges(1, 0)] {
             entry.store(forged, Ordering::Relaxed);
@@ -140,7 +140,7 @@ mod tests {
         };
         let (mut old, host, [from, to]) = session(without);
         host.append(from.index, &[1; 10]).unwrap();
-        let stream = ReceiveStream::EMPTY;
+        let mut stream = ReceiveStream::EMPTY;
         let source = (&old.send, from.index);
         let lent = stream.lend(&(0..10), source, &mut old.receive, to.index);
         assert_eq!(lent, Err(NotLent));

@@ -104,7 +104,7 @@ fn what_is_told_to_one_process_crosses_once_with_its_descriptor() {
         assert!(both.arrive(0, &bytes));
         both.edges.flags = EdgeFlags::CONNECTED;
         assert_eq!(both.tell(&[FIRST]), Placed::default());
-        let meter = both.adapter.meter.to_host;
+        let meter = both.adapter.meter.to_host.moved();
         let messages = 1 + len.saturating_sub(40).div_ceil(64) as u64;
         assert_eq!((meter.transfers, meter.bytes), (1, 64 * messages));
         assert_eq!(both.take(0, true), Some(both.edges));
@@ -112,6 +112,23 @@ fn what_is_told_to_one_process_crosses_once_with_its_descriptor() {
         both.consume(len as u64, true);
         assert_eq!(both.adapter.receive.in_use(), 0);
         assert_eq!(both.adapter.receive.held.in_use(), 0);
+    }
+}
+
+/// What goes on at the ring's beginning lies in two places.
+#[test]
+fn a_completion_across_the_end_of_the_ring_is_two_transfers() {
+    let mut both = Both::new();
+    let slots = 1 + (MOST_DATA - 40).div_ceil(64);
+    let fill = RING / slots;
+    for round in 0..=fill {
+        let before = both.adapter.meter.to_host.moved().transfers;
+        assert!(both.arrive(both.edges.rcv_edge, &[1; MOST_DATA]));
+        both.tell(&[FIRST]);
+        let transfers = both.adapter.meter.to_host.moved().transfers - before;
+        assert_eq!(transfers, if round == fill { 2 } else { 1 });
+        both.take(0, true);
+        both.consume(both.edges.rcv_edge, true);
     }
 }
 
