@@ -18,7 +18,7 @@ LOOM := env RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test
 export PREFIX ?= /usr/local
 export DESTDIR ?=
 
-.PHONY: help ahead build install uninstall demo test deps toolchain lint unit doctest model-check loom miri boundaries docs e2e e2e-unserved soak bench bench-impaired peers bench-instructions check-instructions bench-instructions-keep fuzz lint-deps update-tools mutants clean packetdrill compat claims claims-times check-prediction
+.PHONY: help ahead build install uninstall demo test deps toolchain lint unit doctest model-check loom miri boundaries docs e2e e2e-unserved soak bench bench-impaired peers bench-instructions check-instructions bench-instructions-keep fuzz lint-deps update-tools mutants clean packetdrill compat claims claims-times papers check-prediction
 
 help: ## this list
 	@echo 'Longshore: TCP/IP beside the program instead of in the kernel.'
@@ -147,6 +147,11 @@ claims-times: build ## the same for claims of times, which need a quiet machine
 	@$(TARGET)/release/longshore measure all --only sweep --only latency --only cpu --only host \
 		--fresh --out $(TARGET)/claims-times.html --claims docs/papers/claims.md \
 		--plots docs/papers
+
+papers: build ## all experiments of the papers: claims and plots of docs/papers, and a page; 8 minutes, a quiet machine
+	@scripts/install-deps.sh measure
+	@$(TARGET)/release/longshore measure all --fresh --out $(TARGET)/papers.html \
+		--claims docs/papers/claims.md --plots docs/papers
 
 check-prediction: build ## what is predicted of buses, held against the same work over modelled ones, within 10 %
 	@scripts/install-deps.sh measure

@@ -268,6 +268,16 @@ fn all_is_a_page_that_can_be_resumed_and_claims() {
             "{end:?}"
         );
         assert_eq!(std::fs::read_to_string(&table).expect("claims"), claims);
+        // What was measured before this program was built is measured again.
+        let file = std::fs::File::options().write(true).open(&result);
+        let long_ago = std::time::SystemTime::UNIX_EPOCH;
+        file.and_then(|file| file.set_modified(long_ago))
+            .expect("a time");
+        let end = run(&[]);
+        assert!(
+            end.status.success() && !end.stderr.contains("is there already"),
+            "{end:?}"
+        );
         assert!(run(&["--fresh"]).status.success());
     });
 }

@@ -32,8 +32,9 @@ pub(super) fn run(arguments: &AllArguments) -> Result<u8, Error> {
     let (mut outcomes, mut left_out, mut code) = (Vec::new(), Vec::new(), 0);
     for name in PARTS_OF_ALL.iter().filter(wanted) {
         let kept = results.join(format!("{name}.json"));
-        let there =
-            read(&kept).filter(|outcome| !arguments.fresh && fits(outcome, arguments, name));
+        let there = read(&kept).filter(|outcome| {
+            !arguments.fresh && is_of_this_build(&kept) && fits(outcome, arguments, name)
+        });
         if there.is_some() {
             progress(&format!("{name}: is there already"));
         }
@@ -83,6 +84,13 @@ pub(super) fn run(arguments: &AllArguments) -> Result<u8, Error> {
 /// What an experiment gave earlier, if all of it is there.
 fn read(path: &Path) -> Option<Outcome> {
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+}
+
+/// Whether it was written after this program was built.
+fn is_of_this_build(kept: &Path) -> bool {
+    let changed = |path: &Path| std::fs::metadata(path)?.modified();
+    let built = own_file().ok().and_then(|own| changed(&own).ok());
+    built.is_none_or(|built| changed(kept).is_ok_and(|kept| kept >= built))
 }
 
 /// Whether it is what would be measured now.

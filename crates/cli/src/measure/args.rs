@@ -66,12 +66,12 @@ impl Experiment {
             "predict" => (3, None),
             "host" => (60, Some(15)),
             "path" => (25, Some(10)),
-            "sweep" => (170, Some(25)),
-            "latency" => (20, Some(3)),
+            "sweep" => (200, Some(30)),
+            "latency" => (50, Some(5)),
             "cpu" => (60, Some(5)),
             "characterize" => (90, Some(10)),
             "port" => (80, Some(15)),
-            "all" => (390, Some(100)),
+            "all" => (470, Some(110)),
             _ => return None,
         })
     }
@@ -81,7 +81,8 @@ impl Experiment {
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 What an experiment gives is kept in the directory FILE.results as soon as it ends, so that an
-interrupted run goes on where it was. What is there already is not measured again.
+interrupted run goes on where it was. What is there already is not measured again, unless this
+program was built since.
 
 Exit status:
   0 if all is written, 1 if a claim that held no longer does, 125 if something could not be
