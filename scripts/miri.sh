@@ -22,6 +22,12 @@ trap 'rm -rf "$logs"' EXIT
 # where it remembers older values of such memory for threads that may see them; hostif's tests
 # run in one thread, and loom has the ring's orders.
 declare -A FLAGS=([ring]='' [hostif]=-Zmiri-disable-weak-memory-emulation)
+# Half of hostif's time went to tests of values that are made into messages and back: they
+# touch no shared memory, and the crate has no unsafe code of its own (check-boundaries.sh).
+VALUES=(abi::address:: abi::descriptor:: abi::error_report:: abi::inventory::tests::every_
+  abi::record:: adapter::pending_edges:: host::warning::)
+skips=()
+for values in "${VALUES[@]}"; do skips+=(--skip "$values"); done
 test_crate() {
   MIRIFLAGS="$MIRIFLAGS ${FLAGS[$1]}" PROPTEST_CASES=${CASES[$1]} \
     cargo "+$NIGHTLY" miri test -p "longshore-$1" --lib "${@:2}" 2>&1
@@ -29,8 +35,9 @@ test_crate() {
 # Miri runs on one processor: the second crate is tested beside the first.
 test_crate ring "$@" >"$logs/ring" &
 ring=$! status=0
-test_crate hostif "$@" | tee "$logs/hostif" || status=$?
+test_crate hostif "$@" -- "${skips[@]}" | tee "$logs/hostif" || status=$?
 wait "$ring" || status=$?
 cat "$logs/ring"
 sed -n 's/^test \(.*\) \.\.\. ignored, \(.*\)/miri: not run: \1: \2/p' "$logs/ring" "$logs/hostif"
+printf 'miri: not run: %s*: values, which touch no shared memory\n' "${VALUES[@]}"
 exit "$status"
