@@ -7,6 +7,9 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+/// The smallest MTU that IPv6 has (RFC 8200 section 5).
+pub(crate) const LEAST_MTU_V6: usize = 1280;
+
 /// An address and the length of its network's prefix, as `10.77.0.2/24` or
 /// `fd00::2/64`: a host's. A network of two addresses is a link between two hosts (RFC 3021,
 /// RFC 6164), and one of a single address has no others at all.

@@ -1,23 +1,19 @@
 //! The command line.
 
-mod values;
-
-pub(crate) use values::{
-    EngineLoss, EngineName, LoopbackOwner, PortName, Sysctl, Transport, YesNo, congestion,
-};
-
 use crate::address::AddressOrder;
-use crate::config::SessionLimits;
 use crate::expose::order::{Expose, ExposeOrder};
 use crate::fault::FaultOrder;
 use crate::measure::args::MeasureArguments;
+use crate::session_limits::SessionLimits;
+use crate::values::{
+    EngineLoss, EngineName, LoopbackOwner, PortName, Sysctl, Transport, YesNo, congestion, mtu,
+};
 use clap::{Args, Parser, Subcommand};
 use longshore_engine::Congestion;
 use longshore_hostif::attach::SessionOptions;
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use values::mtu;
 
 /// Runs unmodified programs on a TCP/IP stack of their own, beside them and not
 /// in the kernel.

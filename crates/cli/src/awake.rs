@@ -1,6 +1,5 @@
 //! `--awake`: the processors are held out of deep idle while this lives.
 
-use crate::errors::Error;
 use crate::log::say;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -23,11 +22,10 @@ pub(crate) struct Awake(#[expect(dead_code, reason = "held open")] File);
 
 impl Awake {
     /// Asks that no idle state with a wake-up time be entered, by the device of that name.
-    pub(crate) fn hold(device: std::io::Result<File>) -> Result<Self, Error> {
-        let mut file = device.map_err(Error::Awake)?;
+    pub(crate) fn hold(device: std::io::Result<File>) -> std::io::Result<Self> {
+        let mut file = device?;
         let microseconds = 0i32;
-        file.write_all(&microseconds.to_ne_bytes())
-            .map_err(Error::Awake)?;
+        file.write_all(&microseconds.to_ne_bytes())?;
         let driver = std::fs::read_to_string(DRIVER);
         if driver.is_ok_and(|name| is_none(&name)) {
             say(&format!(

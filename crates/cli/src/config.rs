@@ -1,15 +1,15 @@
 //! The configuration of `longshore engine`: TOML, checked in full before
 //! anything is started.
 
-use crate::address::{AddressOrder, Automatic, Network, list};
-use crate::args::{LoopbackOwner, PortName, Sysctl};
-use crate::network::LEAST_MTU_V6;
+use crate::address::{AddressOrder, Automatic, LEAST_MTU_V6, Network, list};
 use crate::sandbox::Files;
+use crate::session_limits::{SessionLimits, geometry};
+use crate::values::{LoopbackOwner, PortName, Sysctl, congestion};
 use longshore_engine::{Access, Congestion, LowPorts, Rule, Rules, UserLimits};
-use longshore_hostif::{CHUNK, DIRECTORY, Geometry};
+use longshore_hostif::Geometry;
 use longshore_ports::tap::{MAX_MTU, MIN_MTU};
 use serde::de::{self, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer};
 use std::fmt::{self, Display};
 use std::marker::PhantomData;
 use std::net::IpAddr;
@@ -207,28 +207,6 @@ impl AccessLists {
     }
 }
 
-/// What each session may have.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct SessionLimits {
-    pub(crate) processes: u32,
-    pub(crate) sockets: u32,
-    pub(crate) send_mib: u32,
-    pub(crate) receive_mib: u32,
-}
-
-impl Default for SessionLimits {
-    fn default() -> Self {
-        let mib = |chunks: u32| ((u64::from(chunks) * CHUNK as u64) >> 20) as u32;
-        SessionLimits {
-            processes: Geometry::DEFAULT.channels,
-            sockets: Geometry::DEFAULT.sockets,
-            send_mib: mib(Geometry::DEFAULT.snd_chunks),
-            receive_mib: mib(Geometry::DEFAULT.rcv_chunks),
-        }
-    }
-}
-
 fn default_socket() -> PathBuf {
     PathBuf::from("/run/longshore/engine.sock")
 }
@@ -309,7 +287,7 @@ impl Config {
         if let Some(ecn) = file.ecn.filter(|ecn| *ecn > 5) {
             return Err(value("ecn", format!("{ecn} is not from 0 to 5")));
         }
-        let congestion = file.congestion.as_deref().map(crate::args::congestion);
+        let congestion = file.congestion.as_deref().map(congestion);
         let congestion = congestion
             .transpose()
             .map_err(|why| value("congestion", why))?;
@@ -377,35 +355,6 @@ fn check_addresses(
         return Err(("gateway", why));
     }
     Ok(())
-}
-
-/// MiB for data received, at least: the engine keeps what the largest window could bring
-/// free before it takes anything, and that is half of this.
-const LEAST_RECEIVE: u32 = 2 * ((DIRECTORY * CHUNK) >> 20) as u32;
-
-/// Rounds limits up to what the arena's layout takes.
-pub(crate) fn geometry(limits: &SessionLimits) -> Result<Geometry, (&'static str, String)> {
-    let within = |key, value: u32, least: u32, most: u32| match value {
-        v if v < least => Err((key, format!("must be at least {least}"))),
-        v if v > most => Err((key, format!("{v} is more than {most}"))),
-        v => Ok(v),
-    };
-    let chunks = |mib: u32| mib * ((1 << 20) / CHUNK as u32);
-    let most_mib = (1 << 20) / chunks(1);
-    let geometry = Geometry {
-        channels: within("session.processes", limits.processes, 1, 1024)?.next_multiple_of(64),
-        waiters: Geometry::DEFAULT.waiters,
-        sockets: within("session.sockets", limits.sockets, 1, 1 << 20)?.next_multiple_of(64),
-        snd_chunks: chunks(within("session.send_mib", limits.send_mib, 1, most_mib)?),
-        rcv_chunks: chunks(within(
-            "session.receive_mib",
-            limits.receive_mib,
-            LEAST_RECEIVE,
-            most_mib,
-        )?),
-    };
-    debug_assert!(geometry.is_valid(), "{geometry:?}");
-    Ok(geometry)
 }
 
 fn uid_of(user: &User, files: &Files) -> Result<u32, String> {

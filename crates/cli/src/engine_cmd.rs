@@ -1,7 +1,7 @@
 //! `longshore engine`: one engine for many programs, in the foreground.
 
 use crate::address::{Network, list};
-use crate::args::{EngineArguments, LoopbackOwner};
+use crate::args::EngineArguments;
 use crate::config::{Config, EXAMPLE};
 use crate::errors::{Error, system};
 use crate::last_stat::LastStat;
@@ -13,6 +13,7 @@ use crate::reload::Reload;
 use crate::runtime_dir::{CONTROL, RuntimeDir};
 use crate::sandbox::{Files, Needs, Sandbox};
 use crate::signals::Signals;
+use crate::values::LoopbackOwner;
 use longshore_engine::{Engine, Listeners};
 use longshore_hostif::Geometry;
 use std::net::IpAddr;

@@ -7,11 +7,12 @@
 //! end that is killed has its sockets closed as a program's would be.
 
 use crate::address::Network;
-use crate::args::{LinkAgentArguments, LinkEndArguments, RunArguments, YesNo};
+use crate::args::{LinkAgentArguments, LinkEndArguments, RunArguments};
 use crate::errors::{Error, Report, system};
+use crate::helper::{self, Answer, start_helper, take_stdin};
 use crate::log::say;
-use crate::private::{self, Answer, start_helper, take_stdin};
 use crate::signals::Signals;
+use crate::values::YesNo;
 use longshore_link::{Agent, HandshakeError, Key, Link, Place, Proxy, Role, Secured};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -84,7 +85,7 @@ pub(crate) fn serve_programs(
     crate::limits::raise();
     let channel = take_stdin()?;
     let tell = |answer: &Answer| {
-        private::tell(&channel, answer, &[]).map_err(system("answer the launcher"))
+        helper::tell(&channel, answer, &[]).map_err(system("answer the launcher"))
     };
     let agent = match prepare() {
         Ok(agent) => agent,

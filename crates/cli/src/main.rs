@@ -18,6 +18,7 @@ mod expose;
 mod fault;
 #[cfg(test)]
 mod glossary;
+mod helper;
 mod identity;
 mod last_stat;
 mod limits;
@@ -36,9 +37,11 @@ mod reload;
 mod run;
 mod runtime_dir;
 mod sandbox;
+mod session_limits;
 mod signals;
 mod ss;
 mod stat;
+mod values;
 mod warnings;
 
 use args::{Arguments, Command};
@@ -57,7 +60,7 @@ fn main() -> ExitCode {
         Command::Engine(engine) => engine_cmd::run(engine).map(|()| 0),
         Command::Stat(show) => stat::run(show).map(|()| 0),
         Command::Ss(show) => ss::run(show).map(|()| 0),
-        Command::Measure(experiment) => measure::run(experiment),
+        Command::Measure(experiment) => measure::run(experiment, &Arguments::command()),
         Command::SmallProgram(program) => {
             longshore_measure::programs::run(&program.name, &program.arguments)
                 .map(|()| 0)

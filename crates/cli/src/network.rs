@@ -2,12 +2,13 @@
 //! and recorded if asked for.
 
 use crate::address::{
-    Automatic, Network, free_networks, link_local_beside, list, parse_routes, parse_routes6,
+    Automatic, LEAST_MTU_V6, Network, free_networks, link_local_beside, list, parse_routes,
+    parse_routes6,
 };
-use crate::args::PortName;
 use crate::errors::Error;
 use crate::fault::FaultOrder;
 use crate::namespace::may_configure;
+use crate::values::PortName;
 use longshore_ports::capture::CapturePort;
 use longshore_ports::fault::FaultPort;
 use longshore_ports::packet::{PacketConfig, PacketPort};
@@ -22,8 +23,6 @@ const PATTERN: &str = "longshore%d";
 /// Names that tunnels are given: such an interface may be made by the program
 /// itself.
 const AWAITED: &str = "tun";
-/// The smallest MTU that IPv6 has (RFC 8200 section 5).
-pub(crate) const LEAST_MTU_V6: usize = 1280;
 /// How many networks are tried that were free a moment ago.
 const TRIES: usize = 8;
 

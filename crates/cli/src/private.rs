@@ -3,44 +3,34 @@
 //!
 //! It is this same program, started with a hidden command. Over a socket on its
 //! standard input it gets one message, [`Order`], with the listening sockets of
-//! `--expose` beside it, and answers with one, [`Answer`]. Later the launcher
+//! `--expose` beside it, and answers with one, [`Answer`] (`helper`). Later the launcher
 //! says that its session is open; if the launcher ends before that, so does the
 //! engine, and otherwise it ends with the session.
 
 use crate::address::Network;
-use crate::args::{LoopbackOwner, Sysctl};
-use crate::config::{SessionLimits, geometry};
 use crate::errors::{Error, Report, system};
 use crate::expose::datagrams::DatagramRelay;
 use crate::expose::order::Passes;
 use crate::expose::{Leads, Relay};
+use crate::helper::{Answer, hear, start_helper, take_stdin, tell};
 use crate::last_stat::LastStat;
 use crate::log::say;
 use crate::network::{Wanted, interface_number};
 use crate::operator::{Operator, TAKEN};
 use crate::sandbox::{Needs, Sandbox};
+use crate::session_limits::{SessionLimits, geometry};
 use crate::signals::Signals;
+use crate::values::{LoopbackOwner, Sysctl};
 use crate::{engine_cmd, namespace};
 use longshore_engine::{Engine, Handle, Listeners};
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
-};
+use rustix::net::SendFlags;
 use serde::{Deserialize, Serialize};
-use std::ffi::{OsStr, OsString};
-use std::io::{IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
+use std::ffi::OsStr;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-
-/// The most ports that can be exposed.
-pub(crate) const MOST_EXPOSED: usize = 250;
-/// The longest message, in bytes.
-const LONGEST: usize = 64 * 1024;
+use std::process::Child;
 
 /// What engine is wanted.
 #[derive(Debug, Serialize, Deserialize)]
@@ -62,45 +52,6 @@ pub(crate) struct Order {
     pub(crate) expose: Vec<(u16, Passes)>,
 }
 
-/// What came of it.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Answer {
-    Ready {
-        networks: Vec<Network>,
-        port: String,
-        sandbox_lacks: Option<String>,
-    },
-    Failed(Report),
-}
-
-/// An engine that is ready.
-#[derive(Debug)]
-pub(crate) struct Started {
-    /// The channel to it.
-    pub(crate) channel: OwnedFd,
-    pub(crate) networks: Vec<Network>,
-    pub(crate) port: String,
-    /// What the kernel does not have of its sandbox.
-    pub(crate) sandbox_lacks: Option<String>,
-}
-
-/// What glibc takes settings from.
-const TUNABLES: &str = "GLIBC_TUNABLES";
-/// glibc registers each thread for restartable sequences (rseq(2)), and then the kernel
-/// writes at each switch to the thread where it runs. The engine has none; it is switched to
-/// twice in a round trip if it shares a processor with the program and the peer.
-const NO_SEQUENCES: &str = "glibc.pthread.rseq=0";
-
-/// The engine's settings of glibc: those that were there, and none of its sequences.
-fn tunables(before: Option<OsString>) -> OsString {
-    let mut all = before.unwrap_or_default();
-    if !all.is_empty() {
-        all.push(":");
-    }
-    all.push(NO_SEQUENCES);
-    all
-}
-
 /// Starts the engine's process and gives it its order.
 pub(crate) fn start(
     order: &Order,
@@ -114,103 +65,10 @@ pub(crate) fn start(
     Ok((child, ours))
 }
 
-/// Starts this program once more, with these arguments and a channel to it on its standard
-/// input. In a process group of its own, so that the terminal's signals leave it alone.
-/// `signals` are those that the launcher has blocked.
-pub(crate) fn start_helper(
-    arguments: &[&OsStr],
-    signals: &Signals,
-) -> Result<(Child, OwnedFd), Error> {
-    let fail = |errno: Errno| system("start the engine")(errno);
-    let (ours, theirs) = socketpair(
-        AddressFamily::UNIX,
-        SocketType::SEQPACKET,
-        SocketFlags::CLOEXEC,
-        None,
-    )
-    .map_err(fail)?;
-    let program = std::env::current_exe().map_err(system("find this program's own file"))?;
-    let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .stdin(Stdio::from(theirs))
-        .stdout(Stdio::null())
-        .process_group(0)
-        .env(TUNABLES, tunables(std::env::var_os(TUNABLES)));
-    signals.unblock_in(&mut command);
-    let child = command.spawn().map_err(system("start the engine"))?;
-    Ok((child, ours))
-}
-
-/// Takes the engine's answer, which must be there.
-pub(crate) fn answer(channel: OwnedFd) -> Result<Started, Error> {
-    match hear::<Answer>(&channel) {
-        Ok((
-            Answer::Ready {
-                networks,
-                port,
-                sandbox_lacks,
-            },
-            _,
-        )) => Ok(Started {
-            channel,
-            networks,
-            port,
-            sandbox_lacks,
-        }),
-        Ok((Answer::Failed(report), _)) => Err(Error::Reported(report)),
-        Err(_) => Err(Error::EngineDied(String::new())),
-    }
-}
-
 /// Tells the engine that its session is open.
 pub(crate) fn session_is_open(channel: &OwnedFd) {
     // An engine that is gone is noticed elsewhere.
     let _ = rustix::net::send(channel, b"session", SendFlags::NOSIGNAL);
-}
-
-/// Sends a message, with descriptors beside it.
-pub(crate) fn tell<T: Serialize>(
-    channel: &OwnedFd,
-    message: &T,
-    fds: &[BorrowedFd<'_>],
-) -> std::io::Result<()> {
-    let bytes = serde_json::to_vec(message)?;
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_EXPOSED))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    if !fds.is_empty() {
-        control.push(SendAncillaryMessage::ScmRights(fds));
-    }
-    let parts = [IoSlice::new(&bytes)];
-    rustix::io::retry_on_intr(|| sendmsg(channel, &parts, &mut control, SendFlags::NOSIGNAL))?;
-    Ok(())
-}
-
-/// Receives a message, and descriptors.
-fn hear<T: for<'a> Deserialize<'a>>(channel: &OwnedFd) -> std::io::Result<(T, Vec<OwnedFd>)> {
-    let mut bytes = vec![0; LONGEST];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_EXPOSED))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let got = rustix::io::retry_on_intr(|| {
-        let mut parts = [IoSliceMut::new(&mut bytes)];
-        recvmsg(channel, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)
-    })?;
-    let mut fds = Vec::new();
-    for message in control.drain() {
-        if let RecvAncillaryMessage::ScmRights(rights) = message {
-            fds.extend(rights);
-        }
-    }
-    Ok((serde_json::from_slice(&bytes[..got.bytes])?, fds))
-}
-
-/// Takes what the standard input is, and leaves nothing there.
-pub(crate) fn take_stdin() -> Result<OwnedFd, Error> {
-    let stdin = std::io::stdin();
-    let taken = rustix::io::fcntl_dupfd_cloexec(&stdin, 3).map_err(system("take the order"))?;
-    let null = std::fs::File::open("/dev/null").map_err(system("open /dev/null"))?;
-    rustix::stdio::dup2_stdin(&null).map_err(system("close the standard input"))?;
-    Ok(taken)
 }
 
 /// The engine's process.
@@ -375,17 +233,4 @@ fn watch(channel: OwnedFd, engine: Handle) -> Result<(), Error> {
         .spawn(wait)
         .map_err(system("watch the launcher"))?;
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn settings_of_glibc_that_were_there_stay() {
-        assert_eq!(tunables(None), NO_SEQUENCES);
-        let before = OsString::from("glibc.malloc.check=1");
-        let all = "glibc.malloc.check=1:glibc.pthread.rseq=0";
-        assert_eq!(tunables(Some(before)), all);
-    }
 }

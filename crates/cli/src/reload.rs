@@ -151,7 +151,7 @@ pub(crate) struct Reload {
 impl Reload {
     /// Holds the processors awake, if the configuration wants that.
     pub(crate) fn new(files: Files, config: Config) -> Result<Self, Error> {
-        let hold = || Awake::hold(files.latency());
+        let hold = || Awake::hold(files.latency()).map_err(Error::Awake);
         let awake = config.awake.then(hold).transpose()?;
         Ok(Reload {
             files,
@@ -203,7 +203,7 @@ impl Reload {
 
     fn hold(&mut self, awake: bool) {
         if awake != self.awake.is_some() {
-            let hold = || Awake::hold(self.files.latency());
+            let hold = || Awake::hold(self.files.latency()).map_err(Error::Awake);
             match awake.then(hold).transpose() {
                 Ok(held) => self.awake = held,
                 Err(error) => report(&error),

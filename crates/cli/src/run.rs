@@ -2,18 +2,20 @@
 //! session, runs the program in it, and ends as the program ends.
 
 use crate::address::{Automatic, list};
-use crate::args::{EngineLoss, EngineName, RunArguments, Transport};
+use crate::args::RunArguments;
 use crate::awake::{self, Awake};
-use crate::config::geometry;
 use crate::errors::{ENGINE_LOST, Error, NOT_EXECUTABLE, OWN_FAILURE, SIGNAL_BASE, report, system};
 use crate::expose::order::Expose;
+use crate::helper::{self, MOST_DESCRIPTORS, Started};
 use crate::log::say;
 use crate::loss::Loss;
 use crate::namespace::may_configure;
 use crate::network::{Wanted, choose_networks};
-use crate::private::{self, MOST_EXPOSED, Order, Started};
+use crate::private::{self, Order};
 use crate::runtime_dir::RuntimeDir;
+use crate::session_limits::geometry;
 use crate::signals::{FORWARDED, Signal, Signals};
+use crate::values::{EngineLoss, EngineName, Transport};
 use crate::warnings::Warnings;
 use crate::{bus, expose, link, preload, program};
 use longshore_bus::BusModel;
@@ -52,7 +54,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
     let _awake = arguments
         .awake
         .then(|| Awake::hold(awake::open()))
-        .transpose()?;
+        .transpose()
+        .map_err(Error::Awake)?;
     let engine = match find_engine(arguments, &signals)? {
         Ok(engine) => engine,
         Err(signal) => return Ok(SIGNAL_BASE + signal.number as u8),
@@ -148,7 +151,7 @@ fn start_private(
     signals: &Signals,
 ) -> Result<Result<EngineInUse, Signal>, Error> {
     let exposed = arguments.exposed();
-    if exposed.len() > MOST_EXPOSED {
+    if exposed.len() > MOST_DESCRIPTORS {
         return Err(Error::TooManyExposed(exposed.len()));
     }
     let listeners: Vec<OwnedFd> = exposed
@@ -273,7 +276,7 @@ fn await_engine(
         let _ = kill_process(pid, rustix::process::Signal::TERM);
         return Ok(Err(signal));
     }
-    let started = private::answer(channel).map_err(|error| match error {
+    let started = helper::answer(channel).map_err(|error| match error {
         Error::EngineDied(_) => Error::EngineDied(last_words(pid)),
         other => other,
     })?;

@@ -5,7 +5,6 @@
 mod all;
 pub(crate) mod args;
 
-use crate::args::Arguments;
 use crate::errors::{Error, OWN_FAILURE, SIGNAL_BASE, system};
 use crate::log::say;
 use crate::namespace;
@@ -14,7 +13,6 @@ use args::{
     BusArguments, Experiment, ExperimentArguments, MeasureArguments, OutputArguments,
     PredictArguments,
 };
-use clap::CommandFactory;
 use longshore_measure::crossing::load::{self, LoadRow};
 use longshore_measure::crossing::web::{self, Plan, SIZES, WebServer};
 use longshore_measure::crossing::{
@@ -30,15 +28,15 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
-/// Runs the command; the exit code.
-pub(crate) fn run(arguments: &MeasureArguments) -> Result<u8, Error> {
+/// Runs the command, which is one of `program`'s; the exit code.
+pub(crate) fn run(arguments: &MeasureArguments, program: &clap::Command) -> Result<u8, Error> {
     let files = arguments.experiment.as_ref().and_then(Experiment::files);
     let (outcome, plot) = files.unwrap_or_default();
     // What is measured for minutes is not to be lost for this.
     if let Some(plot) = plot {
         check_writable(plot)?;
     }
-    let result = experiment(arguments);
+    let result = experiment(arguments, program);
     if let (Err(error), Some(path)) = (&result, outcome) {
         let path = all::failure_beside(path);
         let hint = error.hint().map(|hint| format!("; {hint}"));
@@ -56,9 +54,9 @@ fn check_writable(path: &Path) -> Result<(), Error> {
         .map_err(system(format!("write {}", path.display())))
 }
 
-fn experiment(arguments: &MeasureArguments) -> Result<u8, Error> {
+fn experiment(arguments: &MeasureArguments, program: &clap::Command) -> Result<u8, Error> {
     match &arguments.experiment {
-        None => list().map(|()| 0),
+        None => list(program).map(|()| 0),
         Some(Experiment::Bus(bus)) if bus.program.is_empty() => of_nginx(bus).map(|()| 0),
         Some(Experiment::Bus(bus)) => of_program(bus),
         Some(Experiment::Predict(arguments)) if arguments.check => check(arguments),
@@ -116,9 +114,8 @@ fn show_outcome(outcome: &Outcome, output: &OutputArguments) -> Result<(), Error
 }
 
 /// Says which experiments there are.
-fn list() -> Result<(), Error> {
-    let command = Arguments::command();
-    let measure = command.find_subcommand("measure");
+fn list(program: &clap::Command) -> Result<(), Error> {
+    let measure = program.find_subcommand("measure");
     let experiments = measure.into_iter().flat_map(clap::Command::get_subcommands);
     let lines = experiments.filter(|e| !e.is_hide_set()).map(|experiment| {
         let about = experiment.get_about().map(ToString::to_string);
@@ -332,6 +329,8 @@ fn code(status: ExitStatus) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::Arguments;
+    use clap::CommandFactory;
 
     #[test]
     fn of_each_experiment_it_is_known_how_long_it_takes() {
