@@ -56,12 +56,24 @@ impl Host {
     }
 
     /// Waits until the engine has passed on what the processes of this session have sent to
-    /// others of its sockets by now, if it has not; whether there was anything to wait for.
-    /// Of what comes from another session of the engine, nothing is known here.
+    /// others of its sockets by now, if it has not; whether it is worth looking again: what was
+    /// passed on since the last look is, too. Of what comes from another session of the engine,
+    /// nothing is known here.
     #[inline]
     pub fn await_under_way(&self) -> bool {
+        self.session.has_under_way() && self.await_noted()
+    }
+
+    #[cold]
+    fn await_noted(&self) -> bool {
         let mut all = self.session.under_way();
-        all.next().is_some_and(|first| self.await_each(first, all))
+        match all.next() {
+            Some(first) => self.await_each(first, all),
+            None => {
+                self.catch_up();
+                true
+            }
+        }
     }
 
     #[cold]

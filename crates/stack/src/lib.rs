@@ -389,7 +389,7 @@ impl Stack {
     /// Programs see what this turn has done, and are woken for it.
     #[inline]
     pub fn publish(&mut self) {
-        let none_under_way = self.link.own.is_empty();
+        let none_under_way = self.link.own.is_empty() && !self.sockets.are_yet_to_tell;
         let turn = self.counters.turns;
         self.counters.wakeup_waits += self.sessions.publish(turn, none_under_way);
         #[cfg(debug_assertions)]

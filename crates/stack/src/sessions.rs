@@ -206,8 +206,8 @@ impl Sessions {
         }
     }
 
-    /// Shows programs what was done for them, `none_under_way` unless packets from one socket
-    /// of the stack to another are; in how many sessions others are still to be woken. Those
+    /// Shows programs what was done for them, `none_under_way` unless something from one socket
+    /// of the stack to another is; in how many sessions others are still to be woken. Those
     /// have their turn again.
     #[inline]
     pub(super) fn publish(&mut self, turn: u64, none_under_way: bool) -> u64 {

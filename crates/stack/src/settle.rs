@@ -35,6 +35,7 @@ impl Stack {
 
     #[inline(never)]
     fn settle_touched(&mut self) {
+        self.sockets.are_yet_to_tell = false;
         if self.sockets.dirty.len() > FEW || !self.sockets.waiting_sessions.is_empty() {
             return self.settle_by_shares();
         }

@@ -18,6 +18,8 @@ pub(crate) struct Sockets {
     pub(crate) dirty: Vec<u32>,
     /// Sessions whose sockets have their turn again.
     pub(crate) waiting_sessions: VecDeque<u32>,
+    /// One of them has got something of its other end in this turn, and tells of it in the next.
+    pub(crate) are_yet_to_tell: bool,
     /// Connections that were denied memory for what they receive.
     pub(crate) denied_memory: VecDeque<u32>,
     /// Those that wait for their next hop.
@@ -35,6 +37,7 @@ impl Sockets {
             slab: Slab::new(),
             dirty: Vec::new(),
             waiting_sessions: VecDeque::new(),
+            are_yet_to_tell: false,
             denied_memory: VecDeque::new(),
             unresolved: Vec::new(),
             wheel: Wheel::new(now),

@@ -177,6 +177,14 @@ impl HostSession {
         under_way.fetch_or(1 << (channel % 64), Ordering::AcqRel);
     }
 
+    /// Whether anything was said to be under way to a socket of the engine that was not found
+    /// to be handled since.
+    #[inline]
+    #[must_use]
+    pub fn has_under_way(&self) -> bool {
+        self.arena.header().under_way.load(Ordering::Acquire) != 0
+    }
+
     /// The channels from which something is under way to a socket of the engine, each with the
     /// number of the last such request that the engine has not handled. One load if there
     /// is nothing.

@@ -89,6 +89,7 @@ impl Stack {
         }
         self.counters.cut_through_bytes += len;
         self.sockets.touch(other);
+        self.sockets.are_yet_to_tell = true;
         true
     }
 
