@@ -225,13 +225,13 @@ impl<T> TransferEngine<T> {
         self.has_delivered_requests() && self.to_host.is_empty()
     }
 
-    /// How much the bus has been used, and what waits.
+    /// How much the bus has been used until `now`, and what waits.
     #[must_use]
-    pub fn load(&self) -> Load {
+    pub fn load(&self, now: u64) -> Load {
         Load {
             waiting: self.ring.len(),
             in_flight: [self.being_read(), self.posted()],
-            ..self.bus.load
+            ..self.bus.load(time(now))
         }
     }
 

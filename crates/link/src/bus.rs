@@ -8,6 +8,7 @@
 use crate::carrier::{Carrier, HandshakeError};
 use crate::protocol::{FRAME_HEADER, Transfer, first_frame};
 use longshore_bus::{BusModel, Load, TransferEngine};
+use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
@@ -122,10 +123,8 @@ struct Reporting {
     is_due: bool,
     /// When something happened last.
     active: Instant,
-    window: (Instant, Load),
-    /// There is no whole window yet since the last pause.
-    is_fresh: bool,
-    usage: Usage,
+    /// What it had done at each report of the window, the oldest first.
+    window: VecDeque<(Instant, Load)>,
 }
 
 impl Reporting {
@@ -135,42 +134,39 @@ impl Reporting {
             at: now,
             is_due: true,
             active: now,
-            window: (now, Load::default()),
-            is_fresh: true,
-            usage: Usage::default(),
+            window: VecDeque::from([(now, Load::default())]),
         }
     }
 
     /// Something happens.
-    fn note(&mut self, now: Instant, load: impl FnOnce() -> Load) {
+    fn note(&mut self, now: Instant, load: impl FnOnce(Instant) -> Load) {
         if now.saturating_duration_since(self.active) > PAUSE {
-            self.window = (now, load());
-            self.is_fresh = true;
+            self.window.clear();
+            self.window.push_back((now, load(now)));
         }
         self.active = now;
         self.is_due = true;
     }
 
     /// Tells of it, if it is time to.
-    fn report(&mut self, now: Instant, load: impl FnOnce() -> Load, late_ns: u64) {
+    fn report(&mut self, now: Instant, load: impl FnOnce(Instant) -> Load, late_ns: u64) {
         if !self.is_due || now < self.at {
             return;
         }
         self.is_due = false;
         self.at = now + REPORT_EVERY;
-        let (load, (since, before)) = (load(), &self.window);
-        let time = self.active.saturating_duration_since(*since);
-        let is_whole = time >= WINDOW;
-        if is_whole || self.is_fresh {
-            self.usage = Usage::between(before, &load, time);
+        let load = load(self.active);
+        self.window.push_back((self.active, load));
+        while let Some((since, _)) = self.window.get(1)
+            && self.active.saturating_duration_since(*since) >= WINDOW
+        {
+            self.window.pop_front();
         }
-        if is_whole {
-            self.window = (self.active, load);
-            self.is_fresh = false;
-        }
+        let (since, before) = self.window[0];
+        let time = self.active.saturating_duration_since(since);
         (self.tell)(&Report {
             load,
-            usage: self.usage,
+            usage: Usage::between(&before, &load, time),
             late_ns,
         });
     }
@@ -203,7 +199,7 @@ impl<C: Carrier> Modelled<C> {
     }
 
     fn now(&self) -> u64 {
-        self.began.elapsed().as_nanos() as u64
+        nanoseconds(self.began, Instant::now())
     }
 
     /// Gives the transfer engine the whole messages that the host has sent.
@@ -246,7 +242,7 @@ impl<C: Carrier> Modelled<C> {
     }
 
     fn note(&mut self) {
-        let load = || self.engine.load();
+        let load = |now| self.engine.load(nanoseconds(self.began, now));
         if let Some(reporting) = &mut self.reporting {
             reporting.note(Instant::now(), load);
         }
@@ -255,11 +251,15 @@ impl<C: Carrier> Modelled<C> {
     fn report(&mut self) {
         let (count, late) = self.passed;
         let late_ns = late.checked_div(count).unwrap_or(0);
-        let load = || self.engine.load();
+        let load = |now| self.engine.load(nanoseconds(self.began, now));
         if let Some(reporting) = &mut self.reporting {
             reporting.report(Instant::now(), load, late_ns);
         }
     }
+}
+
+fn nanoseconds(from: Instant, to: Instant) -> u64 {
+    to.saturating_duration_since(from).as_nanos() as u64
 }
 
 impl<C: Carrier> Carrier for Modelled<C> {

@@ -11,7 +11,7 @@ pub(super) struct BusTime {
     free: [f64; 2],
     /// Until when it is known to be busy.
     busy_until: f64,
-    pub(super) load: Load,
+    load: Load,
 }
 
 impl BusTime {
@@ -57,6 +57,17 @@ impl BusTime {
         let done = end + (self.bus.latency_ns(access, bytes) - alone).max(0.0);
         self.note_busy(at, done);
         done
+    }
+
+    /// What it has done until `now`: accesses and bytes from their beginning, time as it passes.
+    pub(super) fn load(&self, now: f64) -> Load {
+        let mut load = self.load;
+        // What was begun goes on without a pause.
+        for (taken, free) in load.taken_ns.iter_mut().zip(self.free) {
+            *taken -= (free - now).max(0.0);
+        }
+        load.busy_ns -= (self.busy_until - now).max(0.0);
+        load
     }
 
     /// Something is under way in this time.

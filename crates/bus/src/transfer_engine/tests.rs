@@ -28,11 +28,27 @@ fn a_request_takes_a_doorbell_a_fetch_and_a_read() {
     // Doorbell 10 us and 4 bytes; descriptor 20 us and 64 bytes; payload 20 us and 1,000.
     let there = 10_032 + 20_512 + 28_000;
     assert_eq!(arrivals(&mut engine), [(there, 1), (there, 2)]);
-    let load = engine.load();
+    let load = engine.load(there);
     assert_eq!((load.accesses, load.bytes), (3, [0, 1068]));
     assert!((load.taken_ns[1] - 8544.0).abs() < 1e-6, "{load:?}");
     assert!((load.busy_ns - there as f64).abs() < 1e-6, "{load:?}");
     assert_eq!((load.waiting, load.in_flight), (0, [0, 0]));
+}
+
+#[test]
+fn time_is_taken_as_it_passes() {
+    let mut engine = TransferEngine::new(slow());
+    engine.post(1000, 1000, 1);
+    // The bus is taken until 9,000, and the write under way until 19,000.
+    for (now, taken, busy) in [
+        (1000, 0.0, 0.0),
+        (5000, 4000.0, 4000.0),
+        (10_000, 8000.0, 9000.0),
+        (50_000, 8000.0, 18_000.0),
+    ] {
+        let load = engine.load(now);
+        assert_eq!((load.taken_ns[0], load.busy_ns), (taken, busy), "at {now}");
+    }
 }
 
 #[test]
@@ -56,7 +72,7 @@ fn descriptors_are_fetched_in_batches() {
             engine.put_request(0, item);
         }
         let last = arrivals(&mut engine).last().unwrap().0;
-        (engine.load().accesses, last)
+        (engine.load(u64::MAX).accesses, last)
     };
     assert_eq!(fetched(16), (2, 10_032 + 20_000 + 8 * 512));
     assert_eq!(fetched(4), (3, 10_032 + 2 * (20_000 + 4 * 512)));
@@ -70,7 +86,7 @@ fn a_doorbell_is_written_only_to_an_adapter_that_does_not_fetch() {
     // The first fetch goes on from 10,032 to 30,544.
     engine.put_request(20_000, 2);
     assert_eq!(arrivals(&mut engine), [(30_544, 1), (30_544 + 20_512, 2)]);
-    assert_eq!(engine.load().accesses, 3);
+    assert_eq!(engine.load(u64::MAX).accesses, 3);
     engine.put_request(100_000, 3);
     assert_eq!(arrivals(&mut engine), [(130_544, 3)]);
 }
@@ -246,7 +262,7 @@ fn an_adaptive_adapter_cuts_through_what_comes_alone() {
             engine.put_request(0, 2 * item + 1);
         }
         let all = arrivals(&mut engine);
-        (all, engine.load().accesses)
+        (all, engine.load(u64::MAX).accesses)
     };
     let [store, cut, adaptive] = Forwarding::ALL;
     assert_eq!(arrived(adaptive, 1), arrived(cut, 1));

@@ -97,6 +97,36 @@ fn what_means_nothing_is_passed_on_to_be_refused() {
     assert_eq!(receive(&mut adapter, 8), bytes);
 }
 
+/// The shares of a bus that does nothing from 500 to 900 ms: of the second before each report.
+#[test]
+fn shares_are_those_of_the_last_second() {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+    let last = Rc::new(RefCell::new(0.0));
+    let (told, began) = (Rc::clone(&last), Instant::now());
+    let mut reporting = Reporting::to(
+        move |report| *told.borrow_mut() = report.usage.to_host,
+        began,
+    );
+    let mut share = |ms: u32| {
+        let at = began + Duration::from_millis(ms.into());
+        let load = |_| Load {
+            taken_ns: [f64::from(ms.min(500) + ms.saturating_sub(900)) * 1e6, 0.0],
+            ..Load::default()
+        };
+        reporting.note(at, load);
+        reporting.report(at, load, 0);
+        *last.borrow()
+    };
+    let shares: Vec<_> = (0..=500)
+        .step_by(50)
+        .chain((900..=1950).step_by(50))
+        .map(|ms| (ms, share(ms)))
+        .collect();
+    assert!(shares.contains(&(1400, 0.6)), "{shares:?}");
+    assert_eq!(shares.last(), Some(&(1950, 1.0)), "{shares:?}");
+}
+
 /// Reports, and the shares in them, of a bus that is taken to the adapter all of the first half
 /// second, and half of the time from the tenth on.
 #[test]
@@ -112,8 +142,8 @@ fn what_the_bus_does_is_reported() {
         ..Load::default()
     };
     let mut passes = |ms, load: Load| {
-        reporting.note(at(ms), || load);
-        reporting.report(at(ms), || load, 7);
+        reporting.note(at(ms), |_| load);
+        reporting.report(at(ms), |_| load, 7);
     };
     for ms in (0..=500).step_by(10) {
         passes(ms, taken(ms as f64));

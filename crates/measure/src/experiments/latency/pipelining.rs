@@ -32,15 +32,16 @@ fn handed_over(model: BusModel, messages: u64) -> (f64, u64) {
         engine.put_payload(0, MESSAGE, false);
         engine.put_request(0, true);
     }
-    let mut sum = 0;
+    let (mut sum, mut last) = (0, 0);
     while let Some(now) = engine.next_event() {
+        last = now;
         while let Some((late, is_request)) = engine.poll_to_adapter(now) {
             sum += if is_request { now - late } else { 0 };
         }
     }
     #[expect(clippy::cast_precision_loss, reason = "a time to show")]
     let mean = sum as f64 / messages as f64;
-    (mean, engine.load().accesses)
+    (mean, engine.load(last).accesses)
 }
 
 /// The sheet: times and accesses by how many messages there are.
