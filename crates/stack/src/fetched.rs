@@ -5,8 +5,8 @@
 //!
 //! Owns [`Fetched`], which a connection keeps; `output` notes there what it sends.
 
-use longshore_hostif::CHUNK;
 use longshore_hostif::adapter::SendStreams;
+use longshore_hostif::{CHUNK, Moved};
 use std::ops::Range;
 
 /// Bytes fetched ahead at most: what the adapter keeps for a connection that sends.
@@ -19,13 +19,6 @@ pub(crate) struct Fetched {
     to: u64,
 }
 
-/// What was fetched.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Fetch {
-    pub(crate) transfers: u64,
-    pub(crate) bytes: u64,
-}
-
 impl Fetched {
     /// `range` of the stream of socket `index` is sent, for which at most what lies below
     /// `end` is fetched; says what is.
@@ -36,40 +29,39 @@ impl Fetched {
         index: u32,
         range: &Range<u64>,
         end: u64,
-    ) -> Fetch {
+    ) -> Moved {
         let is_new = range.start >= self.sent;
         if is_new && range.end <= self.to {
             self.sent = range.end;
-            return Fetch::default();
+            return Moved::default();
         }
         self.fetch(streams, index, range, end)
     }
 
     /// What is sent once more is not kept, and fetched as far as it is needed.
     #[inline(never)]
-    fn fetch(&mut self, streams: &SendStreams, index: u32, range: &Range<u64>, end: u64) -> Fetch {
+    fn fetch(&mut self, streams: &SendStreams, index: u32, range: &Range<u64>, end: u64) -> Moved {
         let is_new = range.start >= self.sent;
         let (mut at, end) = if is_new {
             (self.to.max(range.start), end.max(range.end))
         } else {
             (range.start, range.end)
         };
-        let mut fetch = Fetch::default();
+        let mut fetched = Moved::default();
         while at < range.end {
             let most = end.min(at + MOST_AT_ONCE);
             // What is not there was found to be so when it was gathered.
             let Ok(bytes @ 1..) = streams.extent(index, at..most) else {
                 break;
             };
-            fetch.transfers += 1;
-            fetch.bytes += bytes;
+            fetched.count(1, bytes);
             at += bytes;
         }
         if is_new {
             self.to = at;
         }
         self.sent = self.sent.max(range.end);
-        fetch
+        fetched
     }
 
     /// The stream was sent up to there by what came with its descriptor.

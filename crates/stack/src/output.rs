@@ -4,15 +4,13 @@ use crate::Stack;
 use crate::address_pair::{AddressPair, Service};
 use crate::counters::{Counters, EngineDrop};
 use crate::fast_output::Headers;
-use crate::fetched::Fetch;
 use crate::link::{HEADER_ROOM, LOWER_HEADERS, Link, NextHop, Transport};
 use crate::request_error::RequestError;
 use crate::socket::{Connection, Kind, Options, Socket};
 use longshore_frames::in_place;
 use longshore_frames::{GsoKind, PortError};
-use longshore_hostif::Moved;
-use longshore_hostif::SharedBytes;
 use longshore_hostif::adapter::{Immediate, MAX_PIECES, SendStreams, Use};
+use longshore_hostif::{Moved, SharedBytes};
 use longshore_tcp::{Instant, State};
 use longshore_wire::ipv4::{Ipv4Header, protocol};
 use longshore_wire::tcp::{CHECKSUM_OFFSET, TcpHeader};
@@ -327,9 +325,9 @@ impl<'a> Outlet<'a> {
         if streams.has_immediate(immediate) && immediate.start() > from {
             end = end.min(immediate.start());
         }
-        let fetch = self.c.fetched.send(streams, index, &(from..range.end), end);
-        if fetch != Fetch::default() {
-            Socket::count_payload([self.moved, moved], fetch.transfers, fetch.bytes);
+        let fetched = self.c.fetched.send(streams, index, &(from..range.end), end);
+        if fetched != Moved::default() {
+            Socket::count_payload([self.moved, moved], fetched.transfers, fetched.bytes);
         }
         Ok(count)
     }

@@ -316,8 +316,7 @@ impl AdapterSession {
     /// Gives the places of requests that were taken back to the hosts, which know by this
     /// that whatever they led to can be seen. `is_done` unless packets from one socket of the
     /// engine to another are under way, or one is yet to tell what it has got of another, for
-    /// which it waits a little. Says whether places are
-    /// still to be given back.
+    /// which it waits a little. Says whether places are still to be given back.
     pub fn release_requests(&mut self, is_done: bool) -> bool {
         let channels = &mut self.channels;
         if channels.taken.is_empty() {

@@ -2,8 +2,19 @@
 
 use super::{AdapterSession, Placed, ReceiveStream, Subscribers};
 use crate::abi::{BlockFlags, Completion, DATA_SINCE, EdgeFlags, Edges, SocketId};
+use crate::meter::Descriptors;
 use crate::transport::PutError;
 use longshore_ring::Waiter;
+
+/// A descriptor without immediate data, which begins a move or goes with the one before.
+#[inline]
+fn one(begins: bool) -> Descriptors {
+    Descriptors {
+        transfers: begins.into(),
+        count: 1,
+        ..Descriptors::default()
+    }
+}
 
 impl AdapterSession {
     /// Stages an answer for one channel. There is room for it, unless the process does
@@ -16,7 +27,7 @@ impl AdapterSession {
             Ok(()) => {
                 let begins = end.channel.begins_move();
                 if let Completion::Done { socket, .. } = answer {
-                    self.count_completion(*socket, begins);
+                    self.count_completion(*socket, &one(begins));
                 }
                 self.channels.stage(channel);
             }
@@ -24,16 +35,12 @@ impl AdapterSession {
         }
     }
 
-    /// Counts a completion of one slot that was staged; whether it begins a move.
+    /// Counts what was staged about a socket.
     #[inline]
-    fn count_completion(&mut self, socket: SocketId, begins: bool) {
-        let transfers = u64::from(begins);
-        let session = &mut self.meter.to_host.descriptors;
-        session.transfers += transfers;
-        session.count += 1;
+    fn count_completion(&mut self, socket: SocketId, crossed: &Descriptors) {
+        self.meter.to_host.descriptors.add(crossed);
         if let Some(row) = self.by_socket.of(socket) {
-            row.to_host.transfers += transfers;
-            row.to_host.count += 1;
+            row.to_host.add(crossed);
         }
     }
 
@@ -62,7 +69,7 @@ impl AdapterSession {
         }
         match put {
             Ok(()) => {
-                self.count_completion(socket, begins);
+                self.count_completion(socket, &one(begins));
                 self.channels.stage(channel);
             }
             // The process broke its own ring; it hears no more of us.
@@ -169,10 +176,7 @@ impl AdapterSession {
         let Ok((number, crossed)) = end.channel.put_data(&self.arena, &data, payload) else {
             return false;
         };
-        self.meter.to_host.descriptors.add(&crossed);
-        if let Some(row) = self.by_socket.of(socket) {
-            row.to_host.add(&crossed);
-        }
+        self.count_completion(socket, &crossed);
         let told = self.receive.epochs.told(channel, number);
         stream.note_told(told, &mut self.receive);
         self.channels.stage(channel);

@@ -6,11 +6,12 @@ use super::loan::Loan;
 use super::pace::Pace;
 use crate::Stack;
 use crate::counters::EngineDrop;
-use crate::pair_end::PIECE;
-use crate::slab::Slab;
+use crate::pair_end::{PIECE, Pair};
 use crate::socket::{Kind, Socket};
 use longshore_frames::in_place;
-use longshore_hostif::adapter::{BadStream, Immediate, MAX_PIECES, NotMoved, SendStreams, Use};
+use longshore_hostif::adapter::{
+    BadStream, Immediate, MAX_PIECES, NotMoved, ReceiveSlab, SendStreams, Use,
+};
 use longshore_hostif::{NONE, SharedBytes};
 use longshore_tcp::Instant;
 use std::ops::Range;
@@ -101,29 +102,17 @@ impl Stack {
         self.sockets.arm(key);
     }
 
+    /// Copies bytes to where the host of `to` reads, and counts them; says whether it could.
     fn copy_across(
         &mut self,
-        from: (u32, u32, Range<u64>),
+        (session, index, range): (u32, u32, Range<u64>),
         immediate: &Immediate,
         to: u32,
     ) -> bool {
-        let (session, index, range) = from;
         let len = range.end - range.start;
         let Some(streams) = self.sessions.get(session).map(|s| s.host.send.clone()) else {
             return false;
         };
-        if streams.has_files() && immediate.is_empty() {
-            return self.move_across((session, index, range), &streams, to);
-        }
-        let mut pieces = [SharedBytes::EMPTY; MAX_PIECES];
-        let found = streams.gather_immediate(immediate, &range, &mut pieces);
-        let came_along = found.is_some();
-        let found = found.ok_or(());
-        let Ok(count) = found.or_else(|()| streams.gather(index, range, Use::Read, &mut pieces))
-        else {
-            self.counters.drop(EngineDrop::BadStream);
-            return false;
-        };
         let Some(receiver) = self.sockets.get_mut(to) else {
             return false;
         };
@@ -133,69 +122,16 @@ impl Stack {
         let Kind::Pair(q) = &mut receiver.kind else {
             return false;
         };
-        let mut at = q.rcv_edge;
-        for piece in in_place(pieces.get(..count).unwrap_or_default()) {
-            let placed = q.rcv.place(
-                q.rcv_consumed,
-                at,
-                piece,
-                &mut s.host.receive,
-                receiver.id.index,
-            );
-            if placed.is_err() {
-                let session = receiver.session;
-                self.arena_is_full(session);
-                return false;
-            }
-            at += piece.len() as u64;
-        }
-        let counts = [
-            &mut receiver.payload.to_host,
-            &mut s.host.meter.to_host.payload,
-        ];
-        Socket::count_payload(counts, count as u64, len);
-        if let (Some(s), Some(sender)) = (
-            self.sessions.get_mut(session),
-            sender_to(&mut self.sockets.slab, to),
+        let sender = q.other;
+        let end = (q, receiver.id.index);
+        let copied = match copy(
+            &streams,
+            (index, range),
+            immediate,
+            end,
+            &mut s.host.receive,
         ) {
-            if came_along {
-                return true;
-            }
-            let counts = [
-                &mut sender.payload.to_adapter,
-                &mut s.host.meter.to_adapter.payload,
-            ];
-            Socket::count_payload(counts, count as u64, len);
-        }
-        true
-    }
-}
-
-impl Stack {
-    /// The same, where some of the bytes may be in files: they are read straight to where the
-    /// other end's host reads them.
-    #[cold]
-    fn move_across(
-        &mut self,
-        (session, index, range): (u32, u32, Range<u64>),
-        streams: &SendStreams,
-        to: u32,
-    ) -> bool {
-        let len = range.end - range.start;
-        let Some(receiver) = self.sockets.get_mut(to) else {
-            return false;
-        };
-        let Some(s) = self.sessions.get_mut(receiver.session) else {
-            return false;
-        };
-        let Kind::Pair(q) = &mut receiver.kind else {
-            return false;
-        };
-        let held = q.rcv_consumed..q.rcv_edge;
-        let slab = &mut s.host.receive;
-        let moved = streams.move_to((index, range), &mut q.rcv, held, slab, receiver.id.index);
-        let pieces = match moved {
-            Ok(pieces) => pieces,
+            Ok(copied) => copied,
             Err(NotMoved::Bad(BadStream)) => {
                 self.counters.drop(EngineDrop::BadStream);
                 return false;
@@ -210,26 +146,62 @@ impl Stack {
             &mut receiver.payload.to_host,
             &mut s.host.meter.to_host.payload,
         ];
-        Socket::count_payload(counts, pieces, len);
-        if let (Some(s), Some(sender)) = (
-            self.sessions.get_mut(session),
-            sender_to(&mut self.sockets.slab, to),
-        ) {
+        Socket::count_payload(counts, copied.pieces, len);
+        if !copied.came_along
+            && let Some(s) = self.sessions.get_mut(session)
+            && let Some(sender) = self.sockets.get_mut(sender)
+        {
             let counts = [
                 &mut sender.payload.to_adapter,
                 &mut s.host.meter.to_adapter.payload,
             ];
-            Socket::count_payload(counts, pieces, len);
+            Socket::count_payload(counts, copied.pieces, len);
         }
         true
     }
 }
 
-/// The end that sends to `to`.
-fn sender_to(sockets: &mut Slab<Socket>, to: u32) -> Option<&mut Socket> {
-    let Kind::Pair(q) = &sockets.get(to)?.kind else {
-        return None;
+/// Bytes that were copied.
+struct Copied {
+    pieces: u64,
+    /// They had crossed with a descriptor.
+    came_along: bool,
+}
+
+/// Copies bytes `range` of the send stream of socket `from` to the end of what `to`, whose socket
+/// has an index, has received: those of files straight from where the kernel has them.
+fn copy(
+    streams: &SendStreams,
+    (from, range): (u32, Range<u64>),
+    immediate: &Immediate,
+    (to, index): (&mut Pair, u32),
+    slab: &mut ReceiveSlab,
+) -> Result<Copied, NotMoved> {
+    if streams.has_files() && immediate.is_empty() {
+        let held = to.rcv_consumed..to.rcv_edge;
+        let pieces = streams.move_to((from, range), &mut to.rcv, held, slab, index)?;
+        return Ok(Copied {
+            pieces,
+            came_along: false,
+        });
+    }
+    let mut pieces = [SharedBytes::EMPTY; MAX_PIECES];
+    let found = streams.gather_immediate(immediate, &range, &mut pieces);
+    let count = match found {
+        Some(count) => count,
+        None => streams
+            .gather(from, range, Use::Read, &mut pieces)
+            .map_err(NotMoved::Bad)?,
     };
-    let sender = q.other;
-    sockets.get_mut(sender)
+    let mut at = to.rcv_edge;
+    for piece in in_place(pieces.get(..count).unwrap_or_default()) {
+        to.rcv
+            .place(to.rcv_consumed, at, piece, slab, index)
+            .map_err(NotMoved::NoChunk)?;
+        at += piece.len() as u64;
+    }
+    Ok(Copied {
+        pieces: count as u64,
+        came_along: found.is_some(),
+    })
 }

@@ -73,14 +73,10 @@ impl Stack {
             return copy;
         };
         let source = (&s.host.send, from);
-        let lent = q
-            .rcv
-            .lend(range, source, &mut s.host.receive, receiver.id.index);
-        match lent {
+        let slab = &mut s.host.receive;
+        match q.rcv.lend(range, source, slab, receiver.id.index) {
             Ok(()) => {
-                if let Some(q) = self.pair_mut(to) {
-                    q.lent_from = q.lent_from.min(range.start);
-                }
+                q.lent_from = q.lent_from.min(range.start);
                 self.counters.lent_bytes += len;
                 Loan::Made
             }

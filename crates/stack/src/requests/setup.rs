@@ -276,7 +276,8 @@ impl Stack {
         }
     }
 
-    /// Resets the connections that wait for a listener's host; gives our own sockets that stand in line before it.
+    /// Resets the connections that wait for a listener's host; gives our own sockets that stand
+    /// in line before it.
     fn reset_waiting(&mut self, key: u32) -> Vec<u32> {
         let Some(socket) = self.sockets.get_mut(key) else {
             return Vec::new();
