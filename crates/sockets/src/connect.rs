@@ -1,5 +1,6 @@
 //! Making connections.
 
+use crate::cancel::CancelOutcome;
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::host::Wake;
@@ -71,17 +72,49 @@ impl Socket {
     }
 
     /// Ends an attempt to connect, as Linux does when either half is shut down: who waits
-    /// for it is told that it was reset. Says whether there was one.
-    pub(crate) fn give_up_connecting(&self) -> Result<bool, SocketError> {
+    /// for it is told so by `errno`. Says whether there was one.
+    pub(crate) fn give_up_connecting(&self, errno: Errno) -> Result<bool, SocketError> {
         let block = self.block();
         if !block.change_state(SocketState::Connecting, SocketState::Dead) {
             return Ok(false);
         }
-        self.set_error(Errno::CONNRESET.raw_os_error());
+        self.set_error(errno.raw_os_error());
         let both = EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR;
         self.host.tell(&edges(block, self.id, both), Wake::Now)?;
         self.wake_local();
         Ok(true)
+    }
+
+    /// Ends an attempt to connect, unless the peer has answered it: the adapter decides. Who
+    /// waits for it is told that it was cancelled, and it may be repeated.
+    ///
+    /// # Errors
+    /// [`SocketError::EngineGone`], [`SocketError::Reentered`].
+    pub fn cancel_connect(&self) -> Result<CancelOutcome, SocketError> {
+        self.host.catch_up();
+        if !self.is_connecting() {
+            return Ok(CancelOutcome::NotFound);
+        }
+        if !self.host.session.can_cancel() {
+            let ended = self.give_up_connecting(Errno::CANCELED)?;
+            return Ok(if ended {
+                CancelOutcome::Cancelled
+            } else {
+                CancelOutcome::NotFound
+            });
+        }
+        let socket = self.id;
+        let answer = self.host.call(|tag, waiter| Request::Cancel {
+            socket,
+            tag,
+            waiter,
+        });
+        match answer {
+            Ok(_) => Ok(CancelOutcome::Cancelled),
+            Err(SocketError::Refused(Errno::ALREADY)) => Ok(CancelOutcome::UnderWay),
+            Err(SocketError::Refused(Errno::NOENT)) => Ok(CancelOutcome::NotFound),
+            Err(e) => Err(e),
+        }
     }
 
     fn was_never_connected(&self) -> bool {

@@ -21,6 +21,9 @@ pub enum SocketError {
     /// A connection is being made; readiness for writing says when it is there.
     #[error("the connection is being made")]
     InProgress,
+    /// Another thread has cancelled the call ([`Canceller`](crate::Canceller)).
+    #[error("cancelled")]
+    Cancelled,
     /// The sending half is closed, by this side or by the peer's reset.
     #[error("the connection cannot be written to any more")]
     BrokenPipe,
@@ -52,6 +55,7 @@ impl SocketError {
             Self::Interrupted | Self::Restarts => Errno::INTR,
             Self::InProgress => Errno::INPROGRESS,
             Self::BrokenPipe => Errno::PIPE,
+            Self::Cancelled => Errno::CANCELED,
             Self::Refused(errno) | Self::Failed(errno) => errno,
             Self::EngineGone => Errno::NETDOWN,
             Self::NoSocket => Errno::NFILE,

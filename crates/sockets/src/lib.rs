@@ -9,6 +9,7 @@
 //! shim `preload` uses the parts.
 
 mod asking;
+mod cancel;
 mod connect;
 mod datagram;
 mod departure;
@@ -37,6 +38,7 @@ mod under_way;
 mod wait;
 mod wait_limit;
 
+pub use cancel::{CancelOutcome, Canceller};
 pub use datagram::Received;
 pub use departure::{Departure, MOST_PAYLOAD, MOST_PAYLOAD_V6};
 pub use errors::SocketError;

@@ -2,6 +2,7 @@
 //! memory itself.
 
 use crate::Received;
+use crate::cancel::Canceller;
 use crate::departure::Departure;
 use crate::errors::SocketError;
 use crate::holds::Socket;
@@ -9,7 +10,7 @@ use crate::host::Host;
 use crate::socket::Half;
 use crate::stream::{Peeked, Reserved};
 use crate::wait_limit::WaitLimit;
-use longshore_hostif::{OpenFlags, SocketKind};
+use longshore_hostif::{AcceptRecord, OpenFlags, SocketKind};
 use std::io::{IoSlice, IoSliceMut};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -36,9 +37,53 @@ impl Stream {
         Ok(Self(socket))
     }
 
+    /// The same, unless another thread cancels it.
+    ///
+    /// # Errors
+    /// As [`Stream::connect`]; [`SocketError::Cancelled`].
+    pub fn connect_unless_cancelled(
+        host: &'static Host,
+        peer: SocketAddr,
+        canceller: &Canceller,
+    ) -> Result<Self, SocketError> {
+        let socket = host.open(SocketKind::Stream, flags_for(peer), 0)?;
+        socket.connect_unless_cancelled(canceller, peer, WaitLimit::ENDLESS)?;
+        Ok(Self(socket))
+    }
+
     /// The socket, for calls that do not block and for options.
     pub fn socket(&self) -> &Socket {
         &self.0
+    }
+
+    /// As [`Stream::write`], unless another thread cancels it while it waits for room.
+    ///
+    /// # Errors
+    /// As [`Stream::write`]; [`SocketError::Cancelled`]: nothing was written.
+    pub fn write_unless_cancelled(
+        &self,
+        bytes: &[u8],
+        canceller: &Canceller,
+    ) -> Result<usize, SocketError> {
+        self.0
+            .wait_unless_cancelled(canceller, WaitLimit::ENDLESS, || {
+                self.0.send(&[IoSlice::new(bytes)], false)
+            })
+    }
+
+    /// As [`Stream::read`], unless another thread cancels it while it waits.
+    ///
+    /// # Errors
+    /// As [`Stream::read`]; [`SocketError::Cancelled`]: nothing was read.
+    pub fn read_unless_cancelled(
+        &self,
+        to: &mut [u8],
+        canceller: &Canceller,
+    ) -> Result<usize, SocketError> {
+        self.0
+            .wait_unless_cancelled(canceller, WaitLimit::ENDLESS, || {
+                self.0.recv(&mut [IoSliceMut::new(to)], false)
+            })
     }
 
     /// Writes some of `bytes`, at least one, waiting for room.
@@ -132,9 +177,31 @@ impl Listener {
     /// # Errors
     /// [`SocketError::EngineGone`].
     pub fn accept(&self) -> Result<(Stream, SocketAddr), SocketError> {
-        let (socket, record, ()) = self
-            .0
-            .wait(None, WaitLimit::ENDLESS, || self.0.accept_with(|| Ok(())))?;
+        Self::accepted(
+            self.0
+                .wait(None, WaitLimit::ENDLESS, || self.0.accept_with(|| Ok(())))?,
+        )
+    }
+
+    /// The same, unless another thread cancels it while it waits.
+    ///
+    /// # Errors
+    /// As [`Listener::accept`]; [`SocketError::Cancelled`]: none was accepted.
+    pub fn accept_unless_cancelled(
+        &self,
+        canceller: &Canceller,
+    ) -> Result<(Stream, SocketAddr), SocketError> {
+        Self::accepted(
+            self.0
+                .wait_unless_cancelled(canceller, WaitLimit::ENDLESS, || {
+                    self.0.accept_with(|| Ok(()))
+                })?,
+        )
+    }
+
+    fn accepted(
+        (socket, record, ()): (Socket, AcceptRecord, ()),
+    ) -> Result<(Stream, SocketAddr), SocketError> {
         let peer = record.peer.get().ok_or(SocketError::Broken)?;
         Ok((Stream(socket), peer))
     }

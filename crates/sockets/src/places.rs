@@ -73,17 +73,29 @@ impl Host {
     ///
     /// [`Hooks::thread`]: crate::Hooks::thread
     pub fn wake_thread(&self, thread: usize) {
-        for place in PLACES.iter() {
-            place.wakers.fetch_add(1, Ordering::SeqCst);
-            if place.thread.load(Ordering::SeqCst) == thread {
-                self.wake_at(place);
-            }
-            place.wakers.fetch_sub(1, Ordering::SeqCst);
-        }
+        self.wake_where(|place| place.thread.load(Ordering::SeqCst) == thread);
         if let Ok(ready_sets) = self.ready_sets.enter() {
             for set in 0..ready_sets.sets.len() as u32 {
                 ready_sets.ring(&self.session, set);
             }
+        }
+    }
+
+    /// Wakes the thread of this process that sleeps on a waiter, if one does.
+    pub(crate) fn wake_waiter(&self, waiter: u32) {
+        self.wake_where(|place| {
+            place.thread.load(Ordering::SeqCst) != NOBODY
+                && place.waiter.load(Ordering::Relaxed) == waiter
+        });
+    }
+
+    fn wake_where(&self, is_meant: impl Fn(&Place) -> bool) {
+        for place in PLACES.iter() {
+            place.wakers.fetch_add(1, Ordering::SeqCst);
+            if is_meant(place) {
+                self.wake_at(place);
+            }
+            place.wakers.fetch_sub(1, Ordering::SeqCst);
         }
     }
 

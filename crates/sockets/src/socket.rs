@@ -203,7 +203,7 @@ impl Socket {
             SocketState::Listening => return self.stop_listening(half),
             SocketState::Connecting => {
                 self.host.drain_if_free();
-                if self.give_up_connecting()? {
+                if self.give_up_connecting(Errno::CONNRESET)? {
                     return Ok(());
                 }
             }

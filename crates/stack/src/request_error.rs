@@ -12,6 +12,10 @@ pub(crate) enum RequestError {
     NoPortLeft,
     Unreachable,
     AlreadyConnected,
+    /// It has gone too far to be cancelled.
+    UnderWay,
+    /// There is nothing to cancel.
+    NotUnderWay,
     BadEdge,
     Family,
     TooManyGroups,
@@ -33,6 +37,8 @@ impl RequestError {
             Self::AddressNotAvailable | Self::NoPortLeft => 99,
             Self::Unreachable => 101,
             Self::AlreadyConnected => 106,
+            Self::UnderWay => 114,
+            Self::NotUnderWay => 2,
             Self::TooManyGroups | Self::TooManySockets => 105,
             Self::NotPermitted => 13,
             Self::Denied => 1,

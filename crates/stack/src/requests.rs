@@ -143,6 +143,10 @@ impl Stack {
                 let room = self.syn_room(key);
                 self.answer(from, request, begun.map(|local| (room, local.into())));
             }
+            Request::Cancel { .. } => {
+                let cancelled = self.cancel_connecting(key);
+                self.answer(from, request, cancelled.map(|()| NOTHING));
+            }
             Request::Edges {
                 snd_edge,
                 rcv_consumed,

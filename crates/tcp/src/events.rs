@@ -86,6 +86,9 @@ pub enum Error {
     /// We reset it (`abort`, or `close` with unread data).
     #[error("aborted by this side")]
     Aborted,
+    /// Its program has cancelled the attempt ([`Tcb::cancel_opening`](crate::Tcb)).
+    #[error("cancelled by this side")]
+    Cancelled,
 }
 
 saved_enum!(Error {
@@ -102,6 +105,7 @@ saved_enum!(Error {
     Prohibited = 10,
     Aborted = 11,
     NotUnderstood = 12,
+    Cancelled = 13,
 });
 
 impl Error {
@@ -122,6 +126,7 @@ impl Error {
             Error::Prohibited => 13,
             Error::NotUnderstood => 71,
             Error::Aborted => 103,
+            Error::Cancelled => 125,
         }
     }
 }

@@ -75,7 +75,7 @@ impl Tcb {
         if self.snd.fin() || !self.state.may_write() {
             return;
         }
-        if self.abort_opening() {
+        if self.abort_opening(Error::Reset) {
             return;
         }
         self.release_syn();
@@ -93,7 +93,7 @@ impl Tcb {
     /// on may still be read; but once the sending half is closed too, arriving data is
     /// answered by a reset. In SYN-SENT it ends the attempt.
     pub fn shutdown_recv(&mut self) {
-        if self.abort_opening() {
+        if self.abort_opening(Error::Reset) {
             return;
         }
         self.flags |= Flags::RCV_SHUT;
@@ -102,12 +102,25 @@ impl Tcb {
 
     /// In SYN-SENT, unless the user was told that the connection is established: ends the
     /// attempt.
-    fn abort_opening(&mut self) -> bool {
+    fn abort_opening(&mut self, error: Error) -> bool {
         let opening = self.state == State::SynSent && !self.fast_open.is_early_connected();
         if opening {
-            self.die(Some(Error::Reset), Events::empty());
+            self.die(Some(error), Events::empty());
         }
         opening
+    }
+
+    /// Whether the handshake is not done.
+    #[must_use]
+    pub fn is_opening(&self) -> bool {
+        matches!(self.state, State::SynSent | State::SynReceived)
+    }
+
+    /// Ends an attempt to connect whose SYN was not answered; whether it did.
+    pub fn cancel_opening(&mut self) -> bool {
+        let cancelled = self.abort_opening(Error::Cancelled);
+        self.debug_check();
+        cancelled
     }
 
     /// Whether [`close`](Tcb::close) would reset the connection, so that written data

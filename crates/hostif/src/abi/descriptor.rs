@@ -252,6 +252,14 @@ pub enum Request {
         waiter: Option<u16>,
         peer: Address,
     },
+    /// End an attempt to connect. Answered: 0 if it was ended, which [`Completion::Edges`] with
+    /// `DEAD` and ECANCELED has told before; EALREADY if the peer has answered it; ENOENT if
+    /// none is under way.
+    Cancel {
+        socket: SocketId,
+        tag: u32,
+        waiter: Option<u16>,
+    },
     /// The streams' edges: SEND and RECV in one. The last `immediate` bytes before
     /// `snd_edge` travel with it, [`MAX_IMMEDIATE`](crate::MAX_IMMEDIATE) at most.
     Edges {

@@ -6,7 +6,7 @@
 //! on under the engine of the next, as long as that still speaks theirs.
 
 /// The newest version of layout and descriptors that this release speaks.
-pub const ABI_VERSION: u32 = 13;
+pub const ABI_VERSION: u32 = 14;
 /// The oldest one.
 pub const OLDEST_ABI_VERSION: u32 = 11;
 /// The first that has completions with payload ([`Data`](super::Data)).
@@ -15,6 +15,10 @@ pub(crate) const DATA_SINCE: u16 = 12;
 pub(crate) const HELD_BACK_SINCE: u16 = 13;
 /// The first that has ranges of files of less than 4 KiB.
 pub(crate) const SHORT_RANGES_SINCE: u16 = 13;
+/// The first in which an attempt to connect can be cancelled ([`Request::Cancel`]).
+///
+/// [`Request::Cancel`]: super::Request::Cancel
+pub(crate) const CANCEL_SINCE: u16 = 14;
 
 bitflags::bitflags! {
     /// What a side has beyond its version, each a bit that both sides must have. Bits that a

@@ -5,7 +5,7 @@
 //! and what the engine says to all through it alone.
 
 use super::channel::HostChannel;
-use crate::abi::{Geometry, Hurry, MAILBOX_BYTES, Routes, SocketBlock};
+use crate::abi::{CANCEL_SINCE, Geometry, Hurry, MAILBOX_BYTES, Routes, SocketBlock};
 use crate::transport::attach::Joined;
 use crate::transport::{Arena, ArenaError};
 use longshore_ring::{Doorbell, SharedLock, Waiter};
@@ -26,6 +26,12 @@ impl HostSession {
         Self {
             arena: arena.clone(),
         }
+    }
+
+    /// Whether an attempt to connect can be cancelled ([`Request::Cancel`](crate::Request)).
+    #[must_use]
+    pub fn can_cancel(&self) -> bool {
+        self.arena.agreed().version >= CANCEL_SINCE
     }
 
     /// That of a session that this process has just joined, with its end of its channel and

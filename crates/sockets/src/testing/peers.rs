@@ -93,7 +93,7 @@ impl Peer {
         self.errno = 0;
     }
 
-    fn die(&mut self, errno: u16) {
+    pub(super) fn die(&mut self, errno: u16) {
         self.flags |= EdgeFlags::DEAD;
         self.errno = errno;
         self.unreported = true;

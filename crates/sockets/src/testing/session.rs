@@ -24,7 +24,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 pub(super) const TOKEN: Token = Token([7; 16]);
+const ENOENT: u16 = 2;
 const EISCONN: u16 = 106;
+const ECANCELED: u16 = 125;
 /// The first of the ports that are given out.
 const FIRST_PORT: u16 = 40_000;
 /// How long a turn without work lasts.
@@ -310,6 +312,10 @@ impl Session {
                 let len = control.write_mailbox(&info) as u64;
                 self.done(channel, socket, tag, waiter, Ok((len, Address::NONE)));
             }
+            Request::Cancel { tag, waiter, .. } => {
+                let answer = self.cancel(socket.index);
+                self.done(channel, socket, tag, waiter, answer);
+            }
             // Its wire has no groups.
             Request::Group { tag, waiter, .. } | Request::Owner { tag, waiter, .. } => {
                 self.done(channel, socket, tag, waiter, Ok((0, Address::NONE)));
@@ -388,6 +394,18 @@ impl Session {
             self.meet(index, local, to);
         }
         Ok((0, local.into()))
+    }
+
+    /// Ends an attempt to connect that nobody has answered, and tells of it first.
+    fn cancel(&mut self, index: u32) -> Result<(u64, Address), u16> {
+        let peer = self.peer(index);
+        if peer.remote.is_none() || !matches!(peer.kind, Kind::Idle) {
+            return Err(ENOENT);
+        }
+        peer.remote = None;
+        peer.die(ECANCELED);
+        self.tell(index);
+        Ok((0, Address::NONE))
     }
 
     fn done(

@@ -95,6 +95,18 @@ impl Pair {
     }
 }
 
+impl Pair {
+    /// Ends an attempt to connect; whether there was one.
+    pub(super) fn cancel_connecting(&mut self) -> bool {
+        let opening = self.connecting && self.dead.is_none();
+        if opening {
+            self.dead = Some(longshore_tcp::Error::Cancelled.errno());
+            self.listener = None;
+        }
+        opening
+    }
+}
+
 impl Datagram {
     fn take_edges(&mut self, said: &Said, slab: &mut ReceiveSlab) -> Result<(), RequestError> {
         said.check(self.rcv_edge, self.snd_done)?;

@@ -225,6 +225,24 @@ impl Stack {
         }
     }
 
+    /// Ends an attempt to connect, and tells its processes so before it is answered: the next
+    /// attempt of the same socket begins after that.
+    pub(super) fn cancel_connecting(&mut self, key: u32) -> Result<(), RequestError> {
+        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        let (cancelled, opens) = match &mut socket.kind {
+            Kind::Stream(c) => (c.tcb.cancel_opening(), c.tcb.is_opening()),
+            Kind::Pair(p) => (p.cancel_connecting(), false),
+            _ => (false, false),
+        };
+        match (cancelled, opens, &socket.kind) {
+            (true, _, Kind::Pair(_)) => self.settle_pair(key),
+            (true, ..) => self.settle_connection(key),
+            (false, true, _) => return Err(RequestError::UnderWay),
+            (false, false, _) => return Err(RequestError::NotUnderWay),
+        }
+        Ok(())
+    }
+
     /// What a SYN that waits for its data can take of them; 0 if none waits.
     pub(super) fn syn_room(&self, key: u32) -> u64 {
         match self.sockets.get(key).map(|s| &s.kind) {

@@ -20,6 +20,7 @@ pub(super) mod kind {
     pub(in crate::abi::descriptor) const URGENT: u8 = 11;
     pub(in crate::abi::descriptor) const OWNER: u8 = 12;
     pub(in crate::abi::descriptor) const GROUP: u8 = 13;
+    pub(in crate::abi::descriptor) const CANCEL: u8 = 14;
     pub(in crate::abi::descriptor) const DONE: u8 = 65;
     pub(in crate::abi::descriptor) const EDGES_COMPLETION: u8 = 66;
     pub(in crate::abi::descriptor) const MORE: u8 = 67;
@@ -107,6 +108,7 @@ impl Request {
             | Self::SetOption { socket, .. }
             | Self::Query { socket, .. }
             | Self::Owner { socket, .. }
+            | Self::Cancel { socket, .. }
             | Self::Subscribe { socket }
             | Self::Unsubscribe { socket } => socket,
         }
@@ -120,7 +122,8 @@ impl Request {
             | Self::Connect { tag, waiter, .. }
             | Self::Group { tag, waiter, .. }
             | Self::Query { tag, waiter, .. }
-            | Self::Owner { tag, waiter, .. } => Some((tag, waiter)),
+            | Self::Owner { tag, waiter, .. }
+            | Self::Cancel { tag, waiter, .. } => Some((tag, waiter)),
             Self::Open { .. }
             | Self::Edges { .. }
             | Self::Urgent { .. }
@@ -146,6 +149,7 @@ impl Request {
             | Self::SetOption { socket, .. }
             | Self::Query { socket, .. }
             | Self::Owner { socket, .. }
+            | Self::Cancel { socket, .. }
             | Self::Subscribe { socket }
             | Self::Unsubscribe { socket } => *socket = other,
         }
@@ -170,7 +174,8 @@ impl Request {
             | Self::Connect { tag, waiter, .. }
             | Self::Group { tag, waiter, .. }
             | Self::Query { tag, waiter, .. }
-            | Self::Owner { tag, waiter, .. } => (*tag, *waiter) = (other, sleeper),
+            | Self::Owner { tag, waiter, .. }
+            | Self::Cancel { tag, waiter, .. } => (*tag, *waiter) = (other, sleeper),
             Self::Open { .. }
             | Self::Edges { .. }
             | Self::Urgent { .. }
@@ -242,6 +247,7 @@ impl Request {
                 (kind::QUERY, 0)
             }
             Self::Owner { .. } => (kind::OWNER, 0),
+            Self::Cancel { .. } => (kind::CANCEL, 0),
             Self::Subscribe { .. } => (kind::SUBSCRIBE, 0),
             Self::Unsubscribe { .. } => (kind::UNSUBSCRIBE, 0),
         };
@@ -342,6 +348,11 @@ impl Request {
                 query: Query::from_raw(m[2]).ok_or(f.bad("query"))?,
             },
             kind::OWNER => Self::Owner {
+                socket,
+                tag,
+                waiter,
+            },
+            kind::CANCEL => Self::Cancel {
                 socket,
                 tag,
                 waiter,

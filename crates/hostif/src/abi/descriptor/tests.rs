@@ -108,6 +108,11 @@ fn request() -> impl Strategy<Value = Request> {
                 join
             }
         ),
+        (socket(), any::<u32>(), waiter()).prop_map(|(socket, tag, waiter)| Request::Cancel {
+            socket,
+            tag,
+            waiter,
+        }),
         socket().prop_map(|socket| Request::Subscribe { socket }),
         socket().prop_map(|socket| Request::Unsubscribe { socket }),
     ]

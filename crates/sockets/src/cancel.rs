@@ -1,0 +1,183 @@
+//! Calls that wait, and that another thread may cancel, as io_uring's requests are.
+//!
+//! Owns who is first, the call or its cancellation: a call that waits looks only after it has
+//! said so, and is cancelled only between two looks. `native` makes such calls, and programs
+//! that use [`Socket`] alone. What waits to send, to receive or to accept waits here, and ends
+//! here; an attempt to connect is the adapter's, which is asked.
+
+use crate::errors::SocketError;
+use crate::holds::Socket;
+use crate::host::Host;
+use crate::wait_limit::WaitLimit;
+use rustix::io::Errno;
+use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What became of a call that was to be cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CancelOutcome {
+    /// It ends with [`SocketError::Cancelled`], and has done nothing.
+    Cancelled,
+    /// It is just being done: it ends by itself, by its success or, if it could do nothing, with
+    /// [`SocketError::Cancelled`].
+    UnderWay,
+    /// There is none, or it is done.
+    NotFound,
+}
+
+impl CancelOutcome {
+    /// The errno that io_uring gives for it, 0 for the first.
+    #[must_use]
+    pub fn errno(self) -> i32 {
+        match self {
+            Self::Cancelled => 0,
+            Self::UnderWay => Errno::ALREADY.raw_os_error(),
+            Self::NotFound => Errno::NOENT.raw_os_error(),
+        }
+    }
+}
+
+/// By which one thread cancels a call of another. It may be used again, for one call at a time.
+#[derive(Debug, Default)]
+pub struct Canceller(Mutex<Call>);
+
+#[derive(Debug, Default)]
+enum Call {
+    #[default]
+    None,
+    /// It has found nothing to do, and sleeps on this waiter, or is about to.
+    Waits(&'static Host, Option<u32>),
+    /// It looks, and whatever it finds it does.
+    Looks {
+        cancelled: bool,
+    },
+    Connects(Socket),
+    Cancelled,
+}
+
+/// A call while it lasts.
+struct UnderWay<'a>(&'a Canceller);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        *self.0.call() = Call::None;
+    }
+}
+
+impl Canceller {
+    /// One without a call.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Cancels the call that was begun with this, if one is under way.
+    ///
+    /// # Errors
+    /// Of an attempt to connect: [`SocketError::EngineGone`], [`SocketError::Reentered`].
+    pub fn cancel(&self) -> Result<CancelOutcome, SocketError> {
+        let mut call = self.call();
+        match &mut *call {
+            Call::None | Call::Cancelled => Ok(CancelOutcome::NotFound),
+            Call::Looks { cancelled } => {
+                *cancelled = true;
+                Ok(CancelOutcome::UnderWay)
+            }
+            &mut Call::Waits(host, waiter) => {
+                *call = Call::Cancelled;
+                if let Some(waiter) = waiter {
+                    host.wake_waiter(waiter);
+                }
+                Ok(CancelOutcome::Cancelled)
+            }
+            Call::Connects(socket) => {
+                let socket = socket.clone();
+                drop(call);
+                socket.cancel_connect()
+            }
+        }
+    }
+
+    fn call(&self) -> MutexGuard<'_, Call> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(&self, begun: Call) -> Result<UnderWay<'_>, SocketError> {
+        let mut call = self.call();
+        if !matches!(*call, Call::None) {
+            return Err(SocketError::Refused(Errno::BUSY));
+        }
+        *call = begun;
+        Ok(UnderWay(self))
+    }
+}
+
+impl UnderWay<'_> {
+    /// One look of a call on `host`, of a thread that sleeps on `waiter`, unless it was
+    /// cancelled.
+    fn look<T>(
+        &self,
+        (host, waiter): (&'static Host, Option<u32>),
+        attempt: impl FnOnce() -> Result<T, SocketError>,
+    ) -> Result<T, SocketError> {
+        {
+            let mut call = self.0.call();
+            if matches!(*call, Call::Cancelled) {
+                return Err(SocketError::Cancelled);
+            }
+            *call = Call::Looks { cancelled: false };
+        }
+        let found = attempt();
+        if found.as_ref().err() == Some(&SocketError::WouldBlock) {
+            let mut call = self.0.call();
+            if let Call::Looks { cancelled: true } = *call {
+                return Err(SocketError::Cancelled);
+            }
+            *call = Call::Waits(host, waiter);
+        }
+        found
+    }
+
+    fn is_cancelled(&self) -> bool {
+        matches!(*self.0.call(), Call::Cancelled)
+    }
+}
+
+impl Socket {
+    /// As [`Socket::wait`], unless another thread cancels it.
+    ///
+    /// # Errors
+    /// As [`Socket::wait`]; [`SocketError::Cancelled`]; EBUSY if another call has `canceller`.
+    pub fn wait_unless_cancelled<T>(
+        &self,
+        canceller: &Canceller,
+        wait_limit: WaitLimit,
+        mut attempt: impl FnMut() -> Result<T, SocketError>,
+    ) -> Result<T, SocketError> {
+        let sleeper = (self.host, self.host.my_waiter());
+        let call = canceller.begin(Call::Waits(sleeper.0, sleeper.1))?;
+        let found = self.wait(None, wait_limit, || call.look(sleeper, &mut attempt));
+        match found {
+            // Its time ran out, or a signal came, in that moment.
+            Err(_) if call.is_cancelled() => Err(SocketError::Cancelled),
+            found => found,
+        }
+    }
+
+    /// As [`Socket::connect`], unless another thread cancels it.
+    ///
+    /// # Errors
+    /// As [`Socket::connect`]; [`SocketError::Cancelled`]; EBUSY if another call has `canceller`.
+    pub fn connect_unless_cancelled(
+        &self,
+        canceller: &Canceller,
+        peer: SocketAddr,
+        wait_limit: WaitLimit,
+    ) -> Result<(), SocketError> {
+        let _call = canceller.begin(Call::Connects(self.clone()))?;
+        match self.connect(peer, wait_limit) {
+            Err(SocketError::Failed(Errno::CANCELED)) => Err(SocketError::Cancelled),
+            connected => connected,
+        }
+    }
+}
