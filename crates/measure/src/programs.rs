@@ -35,6 +35,11 @@ pub fn run(name: &str, arguments: &[String]) -> io::Result<()> {
         0 | 1 => Ok(PIECE),
         _ => Ok::<usize, io::Error>(number(1)?.clamp(1, 1 << 30) as usize),
     };
+    // Over how many connections at once, if it is said.
+    let streams = || match arguments.len() {
+        0..=2 => Ok(1),
+        _ => number(2),
+    };
     match name {
         "source" => source(text(0)?, piece()?, false),
         "source-touched" => source(text(0)?, piece()?, true),
@@ -46,8 +51,8 @@ pub fn run(name: &str, arguments: &[String]) -> io::Result<()> {
         }
         "native-source" => crate::native::source(text(0)?),
         "native-sink" => crate::native::sink(text(0)?),
-        "pull" => pull(text(0)?, number(1)?),
-        "push" => push(text(0)?, number(1)?),
+        "pull" => in_streams(streams()?, || pull(text(0)?, number(1)?)),
+        "push" => in_streams(streams()?, || push(text(0)?, number(1)?)),
         "echo" => echo(text(0)?),
         "ping" => ping(text(0)?, number(1)?),
         "fill" => fill(text(0)?, number(1)?, text(2).ok()),
@@ -68,19 +73,26 @@ pub fn run(name: &str, arguments: &[String]) -> io::Result<()> {
     }
 }
 
-/// Sends without end, so many bytes with each call, to whoever connects to `at`, one at a
-/// time; writes them anew before, if they are to be touched.
-fn source(at: &str, size: usize, touches: bool) -> io::Result<()> {
-    let mut piece = vec![b's'; size];
+/// Serves each connection to `at` in a thread of its own.
+fn serve_each(at: &str, serve: impl Fn(TcpStream) + Copy + Send + 'static) -> io::Result<()> {
     for stream in TcpListener::bind(at)?.incoming() {
-        let mut stream = stream?;
+        let stream = stream?;
+        std::thread::spawn(move || serve(stream));
+    }
+    Ok(())
+}
+
+/// Sends without end, so many bytes with each call, to whoever connects to `at`; writes them
+/// anew before, if they are to be touched.
+fn source(at: &str, size: usize, touches: bool) -> io::Result<()> {
+    serve_each(at, move |mut stream| {
+        let mut piece = vec![b's'; size];
         while stream.write_all(&piece).is_ok() {
             if touches {
                 piece.fill(b't');
             }
         }
-    }
-    Ok(())
+    })
 }
 
 /// Sends each datagram back to where it came from, until the socket fails.
@@ -94,9 +106,8 @@ pub(crate) fn answer_datagrams(socket: &UdpSocket) {
 /// Reads all that comes from whoever connects to `at`, at most so many bytes with each call, and
 /// says how much it was; looks at each word, if it is to be touched.
 fn sink(at: &str, size: usize, touches: bool) -> io::Result<()> {
-    let mut piece = vec![0; size];
-    for stream in TcpListener::bind(at)?.incoming() {
-        let mut stream = stream?;
+    serve_each(at, move |mut stream| {
+        let mut piece = vec![0; size];
         let mut bytes = 0_u64;
         while let Ok(n @ 1..) = stream.read(&mut piece) {
             bytes += n as u64;
@@ -108,12 +119,30 @@ fn sink(at: &str, size: usize, touches: bool) -> io::Result<()> {
         }
         // Whoever only looked whether we are here does not wait for this.
         let _ = stream.write_all(&bytes.to_be_bytes());
+    })
+}
+
+/// Does `one` in so many threads at once, and prints the sum of the Gb/s that they give; one
+/// alone is done without a thread.
+fn in_streams(count: u64, one: impl Fn() -> io::Result<f64> + Sync) -> io::Result<()> {
+    if count == 1 {
+        println!("{}", one()?);
+        return Ok(());
     }
+    let rates: io::Result<Vec<f64>> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..count).map(|_| scope.spawn(&one)).collect();
+        let ended = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+            let lost = |_| Err(io::Error::other("a stream's thread panicked"));
+            thread.join().unwrap_or_else(lost)
+        };
+        all.into_iter().map(ended).collect()
+    });
+    println!("{}", rates?.iter().sum::<f64>());
     Ok(())
 }
 
-/// Reads from a [`source`] for so many milliseconds; prints Gb/s.
-fn pull(from: &str, milliseconds: u64) -> io::Result<()> {
+/// Reads from a [`source`] for so many milliseconds; gives Gb/s.
+fn pull(from: &str, milliseconds: u64) -> io::Result<f64> {
     let mut stream = TcpStream::connect(from)?;
     let mut piece = vec![0; PIECE];
     let mut read_for = |limit: Duration| -> io::Result<f64> {
@@ -129,12 +158,11 @@ fn pull(from: &str, milliseconds: u64) -> io::Result<()> {
     };
     // The start of a connection is not what is measured.
     read_for(Duration::from_millis(milliseconds / 5))?;
-    println!("{}", read_for(Duration::from_millis(milliseconds))?);
-    Ok(())
+    read_for(Duration::from_millis(milliseconds))
 }
 
-/// Writes to a [`sink`] for so many milliseconds; prints Gb/s, by what arrived.
-fn push(to: &str, milliseconds: u64) -> io::Result<()> {
+/// Writes to a [`sink`] for so many milliseconds; gives Gb/s, by what arrived.
+fn push(to: &str, milliseconds: u64) -> io::Result<f64> {
     let mut stream = TcpStream::connect(to)?;
     // The machine's default may be another. It fails where the route has chosen (congctl lock),
     // which is CUBIC where scenarios make routes.
@@ -147,8 +175,7 @@ fn push(to: &str, milliseconds: u64) -> io::Result<()> {
     stream.shutdown(Shutdown::Write)?;
     let mut count = [0; 8];
     stream.read_exact(&mut count)?;
-    println!("{}", gigabits(u64::from_be_bytes(count), start.elapsed()));
-    Ok(())
+    Ok(gigabits(u64::from_be_bytes(count), start.elapsed()))
 }
 
 /// Sends back what comes to whoever connects to `at`, one at a time.

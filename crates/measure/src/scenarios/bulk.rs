@@ -1,5 +1,5 @@
-//! Bulk over one connection, with the kernel at the far end: in large pieces, and in
-//! small ones, where the cost of a call shows.
+//! Bulk with the kernel at the far end: over one connection and over several, in large
+//! pieces, and in small ones, where the cost of a call shows.
 
 use super::{Effort, Placement, Sample, Scenario, counted, first_number, program, without_shim};
 use crate::report::{Better, Target};
@@ -16,6 +16,8 @@ struct Bulk {
     native: Option<&'static str>,
     /// Bytes in each call of the program under test, if it is not to choose.
     size: Option<&'static str>,
+    /// Connections at once.
+    streams: &'static str,
     target: Option<Target>,
 }
 
@@ -25,6 +27,7 @@ pub(super) fn all() -> Vec<Box<dyn Scenario>> {
         programs: ("source", "pull"),
         native: None,
         size: None,
+        streams: "1",
         target: Some(Target::Ratio(0.8)),
     };
     let back = Bulk {
@@ -44,11 +47,25 @@ pub(super) fn all() -> Vec<Box<dyn Scenario>> {
         target: Some(Target::Ratio(1.0)),
         ..back
     };
+    let eight_out = Bulk {
+        name: "8 streams to the kernel, POSIX",
+        streams: "8",
+        target: None,
+        ..out
+    };
+    let eight_back = Bulk {
+        name: "8 streams from the kernel, POSIX",
+        streams: "8",
+        target: None,
+        ..back
+    };
     let mut all: Vec<Box<dyn Scenario>> = vec![
         Box::new(out),
         Box::new(back),
         Box::new(native_out),
         Box::new(native_back),
+        Box::new(eight_out),
+        Box::new(eight_back),
     ];
     for (name, size) in [
         ("sends of 64 bytes", "64"),
@@ -96,7 +113,7 @@ impl Scenario for Bulk {
         let (said, crossings) = counted(bed, || {
             program(&peer, self.programs.1)
                 .arg(host.at(PORT).to_string())
-                .arg(effort.pick("700", "2000"))
+                .args([effort.pick("700", "2000"), self.streams])
                 .check()
         });
         Sample {
