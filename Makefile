@@ -18,7 +18,7 @@ LOOM := env RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test
 export PREFIX ?= /usr/local
 export DESTDIR ?=
 
-.PHONY: help ahead build install uninstall demo test deps toolchain lint unit doctest model-check loom miri boundaries docs e2e e2e-unserved soak bench bench-impaired peers bench-instructions check-instructions bench-instructions-keep fuzz lint-deps update-tools mutants clean packetdrill compat claims claims-times papers check-prediction
+.PHONY: help ahead build install uninstall demo test deps toolchain lint unit doctest model-check loom miri boundaries docs e2e e2e-unserved soak bench bench-tables bench-impaired peers bench-instructions check-instructions bench-instructions-keep fuzz lint-deps update-tools mutants clean packetdrill compat claims claims-times papers check-prediction
 
 help: ## this list
 	@echo 'Longshore: TCP/IP beside the program instead of in the kernel.'
@@ -117,6 +117,10 @@ soak: deps ## the long versions: 1 GB, 1000 kills, SOAK_MINUTES=60 each of simul
 bench: deps ## Longshore beside the kernel; BENCH="--quick bulk" to choose
 	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT) -p longshore-measure
 	@$(TARGET)/release/longshore-bench $(BENCH)
+
+bench-tables: deps ## the tables of README.md and docs/performance.md measured anew, some 7 minutes, as root
+	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT) -p longshore-measure
+	@$(TARGET)/release/longshore-bench --quick --repeats 5 --markdown
 
 peers: build ## Longshore beside pasta, slirp4netns and gVisor, as root; ROUNDS=3
 	@scripts/install-deps.sh peers

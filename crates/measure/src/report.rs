@@ -1,5 +1,7 @@
 //! Figures: medians, tables, files.
 
+pub mod markdown;
+
 use crate::{Crossings, Environment};
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use serde::Serialize;

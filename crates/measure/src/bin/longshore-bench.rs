@@ -52,6 +52,9 @@ struct Arguments {
     /// time goes: by process, and by function
     #[arg(long)]
     profile: bool,
+    /// Write the tables as the documents have them: all rows, and the ratios for the README
+    #[arg(long, conflicts_with = "profile")]
+    markdown: bool,
     /// Name the measurements and end
     #[arg(long)]
     list: bool,
@@ -173,7 +176,11 @@ fn bad_paths(arguments: &Arguments, words: &[String]) -> ExitCode {
 
 /// Shows the table and writes the figures to a file; false if that failed.
 fn show(rows: &[Row], arguments: &Arguments, words: &[String]) -> bool {
-    println!("{}", report::rows(rows));
+    if arguments.markdown {
+        println!("{}", report::markdown::tables(rows));
+    } else {
+        println!("{}", report::rows(rows));
+    }
     let run = Run {
         command: words.join(" "),
         time: Run::now(),
