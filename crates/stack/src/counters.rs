@@ -21,6 +21,8 @@ longshore_wire::drop_reasons! {
     NoUdpSocket = "no_udp_socket",
     /// The UDP socket's buffer is full.
     UdpBufferFull = "udp_buffer_full",
+    /// An ICMP error about nothing that a socket has sent, or has in flight.
+    IcmpAboutNothing = "icmp_about_nothing_sent",
     /// The socket keeps as many error reports as it may.
     ErrorQueueFull = "error_queue_full",
     /// A datagram was to be cut into more than the 128 that there may be.

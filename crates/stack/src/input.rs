@@ -9,7 +9,7 @@ use crate::errors::Reported;
 use crate::link::{HEADER_ROOM, LOWER_HEADERS, NextHop, OwnPacket, Transport, net_time};
 use longshore_frames::{RxChecksum, RxMeta};
 use longshore_net::DropReason;
-use longshore_net::icmp::{ErrorKind, may_answer_error, parse_error};
+use longshore_net::icmp::{ErrorKind, IcmpError, may_answer_error, parse_error};
 use longshore_tcp::IcmpError as TcpIcmp;
 use longshore_wire::SeqNumber;
 use longshore_wire::arp::ArpPacket;
@@ -263,25 +263,33 @@ impl Stack {
                 self.send_icmp(ip, &reply, data);
             }
             _ if icmp.is_error() => {
-                if let Some(error) = parse_error(&icmp, data) {
-                    self.icmp_error(&Reported {
-                        error: &error,
-                        offender: ip.source.into(),
-                        data,
-                    });
-                }
+                let error = parse_error(&icmp, data);
+                self.icmp_error(error.as_ref(), ip.source.into(), data);
             }
             _ => {}
         }
     }
 
-    /// An ICMP error about something that we sent.
-    pub(crate) fn icmp_error(&mut self, reported: &Reported<'_>) {
+    /// An ICMP error from `offender`, with what stands behind its header. Who does not know
+    /// what we sent is not believed (RFC 5927 section 4.1).
+    pub(crate) fn icmp_error(&mut self, error: Option<&IcmpError>, offender: IpAddr, data: &[u8]) {
+        let reported = error.map(|error| Reported {
+            error,
+            offender,
+            data,
+        });
+        if !reported.is_some_and(|reported| self.is_about_ours(&reported)) {
+            self.counters.drop(EngineDrop::IcmpAboutNothing);
+        }
+    }
+
+    /// Tells whom an error is about; whether it is about something that we sent.
+    fn is_about_ours(&mut self, reported: &Reported<'_>) -> bool {
         let error = reported.error;
         let local = SocketAddr::new(error.source, error.src_port);
         let remote = SocketAddr::new(error.destination, error.dst_port);
         if !self.link.is_local(error.source) {
-            return;
+            return false;
         }
         if let ErrorKind::FragmentationNeeded { mtu } = error.kind {
             return self.path_mtu_reported(reported, mtu, local, remote);
@@ -291,7 +299,8 @@ impl Stack {
                 let kind = told_to_tcp(error.kind);
                 let now = self.now;
                 if let Some((key, seq)) = self.half_open_of(local, remote, error.tcp_seq) {
-                    return self.error_for_half_open(key, kind, seq);
+                    self.error_for_half_open(key, kind, seq);
+                    return true;
                 }
                 if let (Some(key), Some(seq)) = (self.connection_of(local, remote), error.tcp_seq)
                     && let Some(c) = self.connection_mut(key)
@@ -301,26 +310,31 @@ impl Stack {
                     let alive = c.tcb.state().is_synchronized();
                     self.sockets.touch(key);
                     self.connection_error(key, reported, alive);
+                    return true;
                 }
+                false
             }
             protocol::UDP => {
-                if let Some(key) = self.datagram_socket(local, remote, 0) {
+                let key = self.datagram_socket(local, remote, 0);
+                if let Some(key) = key {
                     self.datagram_error(key, reported);
                 }
+                key.is_some()
             }
-            _ => {}
+            _ => false,
         }
     }
 
-    /// RFC 1191: the path takes less than we sent. Believed only for a
-    /// connection that has the quoted segment in flight.
+    /// RFC 1191: the path takes less than we sent. Believed only for a connection that has
+    /// the quoted segment in flight, and for a socket that may have sent the datagram;
+    /// whether it is.
     fn path_mtu_reported(
         &mut self,
         reported: &Reported<'_>,
         mtu: u16,
         local: SocketAddr,
         remote: SocketAddr,
-    ) {
+    ) -> bool {
         let error = reported.error;
         let mut datagrams = None;
         let mut half_open = None;
@@ -333,26 +347,28 @@ impl Stack {
                 let is_quoted = quoted.is_some_and(|(c, seq)| c.tcb.is_in_flight(seq));
                 half_open = self.half_open_of(local, remote, error.tcp_seq);
                 if !is_quoted && half_open.is_none() {
-                    return;
+                    return false;
                 }
                 key
             }
             protocol::UDP => {
                 datagrams = self.datagram_socket(local, remote, 0);
                 if datagrams.is_none() {
-                    return;
+                    return false;
                 }
                 None
             }
-            _ => return,
+            _ => return false,
         };
         let (now, to) = (self.now, error.destination);
         let present = self.link.mtu_to(to, now);
+        let had_none = self.link.pmtu.is_empty();
         let reduced = self
             .link
             .pmtu
             .reduce(to, mtu, error.original_len, present, net_time(now));
-        if reduced.is_some() {
+        // They know no more than that there are any.
+        if had_none && reduced.is_some() {
             self.path_mtu_changed();
         }
         let headers = crate::address_pair::headers_of_segment(error.destination) as u16;
@@ -369,6 +385,7 @@ impl Stack {
         if let Some(key) = datagrams {
             self.datagram_error(key, reported);
         }
+        true
     }
 
     /// Reports an error about a packet to its sender (RFC 1122 section 3.2.2), within

@@ -4,7 +4,6 @@
 use crate::Stack;
 use crate::address_pair::Service;
 use crate::counters::EngineDrop;
-use crate::errors::Reported;
 use crate::input::IpPacket;
 use crate::link::{NextHop, net_time};
 use longshore_frames::RxChecksum;
@@ -274,13 +273,8 @@ impl Stack {
                     .answer_multicast_query(ip, (group, max_response), now, counters);
             }
             _ if icmp.is_error() => {
-                if let Some(error) = parse_error(&icmp, data) {
-                    self.icmp_error(&Reported {
-                        error: &error,
-                        offender: ip.source.into(),
-                        data,
-                    });
-                }
+                let error = parse_error(&icmp, data);
+                self.icmp_error(error.as_ref(), ip.source.into(), data);
             }
             _ => {}
         }

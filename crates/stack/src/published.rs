@@ -47,7 +47,7 @@ impl Stack {
         self.publish_mtu(session);
     }
 
-    /// Programs are told what links and paths take: those that refuse to have datagrams
+    /// The first narrow path was found. Programs are told: those that refuse to have datagrams
     /// cut look there (IP_MTU_DISCOVER).
     pub(crate) fn path_mtu_changed(&self) {
         for (_, session) in self.sessions.iter() {

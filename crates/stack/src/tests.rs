@@ -19,6 +19,8 @@ mod observer;
 mod plug;
 mod program;
 mod responses;
+mod single;
+mod strangers;
 mod streams;
 mod world;
 

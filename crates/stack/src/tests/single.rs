@@ -1,0 +1,258 @@
+//! One stack with one session, and the other end of its wire in the hands of the test, which
+//! sends what no stack would. `bounds` and `strangers` use it.
+
+use super::machine::Alone;
+use crate::link::automatic::Automatic;
+use crate::requests::From;
+use crate::secrets::Secrets;
+use crate::session::Session;
+use crate::{Interface, Settings, Stack};
+use longshore_frames::{Port, RxChecksum, RxMeta};
+use longshore_hostif::adapter::{AdapterSession, Immediate};
+use longshore_hostif::{
+    Arena, BlockFlags, Completion, Crossings, Geometry, HostChannel, Loopback, OpenFlags, Request,
+    SocketId, SocketKind, SocketState,
+};
+use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
+use longshore_ring::{Doorbell, EventfdSignaler};
+use longshore_tcp::Instant;
+use longshore_wire::SeqNumber;
+use longshore_wire::checksum::Partial;
+use longshore_wire::ipv4::{HEADER_LEN, Ipv4Header, protocol};
+use longshore_wire::tcp::{CHECKSUM_OFFSET, TcpFlags, TcpHeader, TcpOptions};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+pub(super) const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+/// The most half-open connections that a listener has.
+pub(super) const HALF_OPEN: usize = 4_096;
+/// The first sequence number of each client.
+pub(super) const ISN: SeqNumber = SeqNumber(7);
+/// Where the first client is; the others follow.
+pub(super) const FIRST_PORT: u16 = 1_024;
+
+/// A stack with one session, and the other end of its wire.
+pub(super) struct Single {
+    pub(super) stack: Stack,
+    pub(super) arena: Arc<Arena>,
+    session: u32,
+    /// What process 0 hears by.
+    heard: HostChannel,
+    doorbell: Doorbell,
+    wire: MemoryPort,
+    pub(super) now: Instant,
+}
+
+impl Single {
+    /// A session of so many processes.
+    pub(super) fn new(geometry: Geometry, processes: u16) -> Self {
+        let now = Instant(1_000_000);
+        let (port, wire) = pair(&MemoryConfig {
+            ethernet: false,
+            offloads: false,
+            depth: 10_000,
+            ..MemoryConfig::default()
+        });
+        let interface = Interface {
+            port: Box::new(port),
+            addresses: &["10.0.0.1/24".parse().unwrap()],
+            gateways: &[],
+            automatic: &Automatic::default(),
+        };
+        let settings = Settings::new(Box::new(Alone), Loopback::Kernel, 0, true);
+        let mut stack = Stack::new(interface, settings, &Secrets::from_seed(1), now).unwrap();
+        let arena = Arc::new(Arena::create(geometry).unwrap());
+        let mut host = AdapterSession::new(arena.clone(), Arc::new(EventfdSignaler::for_one()));
+        (0..processes).for_each(|channel| host.open_channel(channel));
+        let session = stack.open_session(Session::new(host, 0), None);
+        Self {
+            stack,
+            heard: HostChannel::new(arena.clone(), 0),
+            doorbell: Doorbell::new().unwrap(),
+            arena,
+            session,
+            wire,
+            now,
+        }
+    }
+
+    pub(super) fn ask(&mut self, channel: u16, request: &Request) {
+        let from = From {
+            session: self.session,
+            channel,
+        };
+        self.stack
+            .handle_request(from, request, &Immediate::default());
+    }
+
+    /// A socket of process 0 at this port.
+    pub(super) fn bind(&mut self, kind: SocketKind, port: u16) -> SocketId {
+        let free = &self.arena.header().free_sockets;
+        let index = free.pop(self.arena.socket_links()).unwrap().unwrap();
+        let block = self.arena.block(index);
+        let generation = block.begin(SocketState::Open, BlockFlags::empty());
+        let socket = SocketId { index, generation };
+        let flags = OpenFlags::empty();
+        self.ask(
+            0,
+            &Request::Open {
+                socket,
+                kind,
+                flags,
+            },
+        );
+        self.ask(
+            0,
+            &Request::Bind {
+                socket,
+                tag: 1,
+                waiter: None,
+                local: SocketAddr::new(SERVER.into(), port).into(),
+            },
+        );
+        socket
+    }
+
+    /// A listener of process 0 at port 80.
+    pub(super) fn listen(&mut self) -> SocketId {
+        let socket = self.bind(SocketKind::Stream, 80);
+        self.ask(
+            0,
+            &Request::Listen {
+                socket,
+                tag: 1,
+                waiter: None,
+                backlog: HALF_OPEN as u32,
+            },
+        );
+        socket
+    }
+
+    /// A turn, so many microseconds after the last.
+    pub(super) fn turn_after(&mut self, us: u64) {
+        self.now = self.now.after_us(us);
+        self.stack.begin_turn(self.now);
+        self.stack.handle_timeouts();
+        self.stack.relieve_memory_pressure();
+        self.stack.settle();
+        self.stack.answer_questions();
+        self.stack.publish();
+        self.stack.check().unwrap();
+    }
+
+    /// Process 0 hears what it was told.
+    pub(super) fn hear(&mut self) {
+        let mut is_more = false;
+        while let Some(completion) = self.heard.get().unwrap() {
+            is_more |= matches!(completion, Some(Completion::More));
+        }
+        self.heard.release();
+        if is_more {
+            self.heard.ask_for_more(&self.doorbell);
+        }
+    }
+
+    pub(super) fn turn(&mut self) {
+        self.turn_after(10);
+    }
+
+    /// A packet comes.
+    pub(super) fn packet(&mut self, protocol: u8, payload: &[u8]) {
+        let ip = Ipv4Header {
+            tos: 0,
+            payload_len: payload.len() as u16,
+            identification: 0,
+            dont_fragment: true,
+            more_fragments: false,
+            fragment_offset: 0,
+            ttl: 64,
+            protocol,
+            source: CLIENT,
+            destination: SERVER,
+        };
+        let mut packet = vec![0; HEADER_LEN];
+        ip.emit(&mut packet);
+        packet.extend(payload);
+        let meta = RxMeta {
+            len: packet.len(),
+            checksum: RxChecksum::Unknown,
+            gso: None,
+        };
+        self.stack.frame_in(&packet, &meta);
+    }
+
+    /// A segment with this payload comes.
+    pub(super) fn segment(&mut self, header: &TcpHeader, payload: &[u8]) {
+        let mut segment = vec![0; header.header_len()];
+        header.emit(&mut segment);
+        segment.extend(payload);
+        let len = segment.len() as u32;
+        let pseudo = Partial::of_pseudo_v4(CLIENT, SERVER, protocol::TCP, len);
+        let sum = pseudo.plus(Partial::of(&segment)).finish();
+        segment[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].copy_from_slice(&sum.to_be_bytes());
+        self.packet(protocol::TCP, &segment);
+    }
+
+    /// A segment of client `number` comes, a SYN or what follows it.
+    pub(super) fn bring(&mut self, number: u16, flags: TcpFlags, ack: SeqNumber) {
+        let seq = ISN.add(u32::from(!flags.contains(TcpFlags::SYN)));
+        self.segment(&header(number, flags, seq, ack), &[]);
+    }
+
+    /// Client `number` connects; what it sends next.
+    pub(super) fn connect(&mut self, number: u16) -> TcpHeader {
+        self.bring(number, TcpFlags::SYN, SeqNumber(0));
+        let ack = self.answered().expect("a SYN-ACK").add(1);
+        self.bring(number, TcpFlags::ACK, ack);
+        header(number, TcpFlags::ACK, ISN.add(1), ack)
+    }
+
+    /// The headers of the segments that were sent.
+    pub(super) fn sent(&mut self) -> Vec<TcpHeader> {
+        let (mut frame, mut all) = (vec![0; 2_000], Vec::new());
+        while let Some(meta) = self.wire.recv(&mut frame).unwrap() {
+            let (header, _) = TcpHeader::parse(&frame[HEADER_LEN..meta.len]).unwrap();
+            all.push(header);
+        }
+        all
+    }
+
+    /// The sequence number of the SYN-ACK that was sent last, if that was the last of all.
+    pub(super) fn answered(&mut self) -> Option<SeqNumber> {
+        let last = self.sent().pop()?;
+        last.flags.contains(TcpFlags::SYN).then_some(last.seq)
+    }
+
+    /// What has crossed to the host.
+    pub(super) fn to_host(&self) -> Crossings {
+        let session = self.stack.sessions.get(self.session).unwrap();
+        session.host.crossings().to_host
+    }
+
+    /// Chunks of the session's receive slab that are free.
+    pub(super) fn free_chunks(&self) -> u32 {
+        let session = self.stack.sessions.get(self.session).unwrap();
+        session.host.receive.available()
+    }
+
+    /// How often this was a reason to drop something.
+    pub(super) fn dropped(&self, name: &str) -> u64 {
+        let found = self.stack.counters.drops().find(|(n, _)| *n == name);
+        found.map_or(0, |(_, count)| count)
+    }
+}
+
+/// The header of a segment of client `number` to port 80.
+pub(super) fn header(number: u16, flags: TcpFlags, seq: SeqNumber, ack: SeqNumber) -> TcpHeader {
+    TcpHeader {
+        src_port: FIRST_PORT + number,
+        dst_port: 80,
+        seq,
+        ack,
+        flags,
+        window: 60_000,
+        urgent: 0,
+        options: TcpOptions::default(),
+    }
+}
