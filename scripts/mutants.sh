@@ -12,14 +12,15 @@
 # The code is copied to a temporary directory and changed there; results are kept in
 # target/mutants. A mutant is tried by the tests of its own crate. All of them take days of
 # one processor; a crate's share is a matter of 5 to 30 s for each mutant:
-#   wire, net, hostif: about 1,000 each; ring: 260; sockets: 1,400; engine and stack: 3,400; tcp: 4,300
+#   wire, net, hostif, link: about 1,000 each; ring: 260; bus: 520; sockets: 1,400;
+#   engine and stack: 3,400; tcp: 4,300
 # so one run is for a crate, a file, or a shard. It ends with what was caught, and fails if a
 # mutant survives that is not in tests/mutants/survivors.txt, or if one is in it that does not.
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 . "$(dirname "$0")/env.sh"
 
-CRATES=(wire ring net hostif sockets tcp stack engine)
+CRATES=(wire ring bus net hostif link sockets tcp stack engine)
 OUT=${CARGO_TARGET_DIR:-target}/mutants
 survivors=tests/mutants/survivors.txt
 

@@ -348,6 +348,22 @@ mod tests {
         }
     }
 
+    /// One that was held up once, and is fast, is measured once.
+    #[test]
+    #[cfg_attr(miri, ignore = "it has no Linux AIO")]
+    fn a_fast_eventfd_is_not_suspect_for_long() {
+        let Ok(submitter) = Submitter::new() else {
+            return;
+        };
+        let (_own, eventfd) = eventfd();
+        eventfd.is_suspect.store(true, Ordering::Relaxed);
+        while eventfd.signal_timed(&submitter) >= SLOW_SIGNAL {
+            assert!(eventfd.is_suspect.load(Ordering::Relaxed) && eventfd.is_slow());
+            eventfd.strikes.store(0, Ordering::Relaxed);
+        }
+        assert!(!eventfd.is_suspect.load(Ordering::Relaxed) && !eventfd.is_slow());
+    }
+
     /// Who is preempted while it signals has not been held up by the eventfd.
     #[test]
     #[cfg_attr(miri, ignore = "it has no Linux AIO")]

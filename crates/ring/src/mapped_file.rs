@@ -151,4 +151,16 @@ mod tests {
         mapped.read(1 << 40, &mut got);
         assert_eq!(got, [0; 8]);
     }
+
+    /// Into shared memory, and nothing beside it.
+    #[test]
+    fn a_file_is_read_into_shared_memory() {
+        let (_fd, file) = file(b"0123456789");
+        let memory = crate::SharedMemory::create("test", 4096).unwrap();
+        memory.write(100, &[b'.'; 12]);
+        memory.read_file(&file, 6, 101, 10);
+        let mut got = [0; 12];
+        memory.read(100, &mut got);
+        assert_eq!(&got, b".6789\0\0\0\0\0\0.");
+    }
 }

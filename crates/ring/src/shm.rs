@@ -430,4 +430,14 @@ mod tests {
             Err(ShmError::NotOurs { expected: 16384 })
         ));
     }
+
+    #[test]
+    fn bytes_are_copied_though_their_places_overlap() {
+        let memory = SharedMemory::create("test", 4096).unwrap();
+        memory.write(4080, b"0123456789abcdef");
+        memory.copy(4084, 4080, 12);
+        let mut got = [0; 16];
+        memory.read(4080, &mut got);
+        assert_eq!(&got, b"456789abcdefcdef");
+    }
 }

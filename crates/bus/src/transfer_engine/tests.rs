@@ -166,6 +166,30 @@ fn more_is_not_posted_than_may_be_in_flight() {
     assert!(engine.may_post());
 }
 
+#[test]
+fn what_waits_and_what_is_under_way_is_in_the_load() {
+    let mut engine = TransferEngine::new(BusModel {
+        in_flight: 4096,
+        fetch: 2,
+        ..slow()
+    });
+    for item in 0..3 {
+        engine.put_payload(0, 3000, 2 * item);
+        engine.put_request(0, 2 * item + 1);
+    }
+    engine.post(0, 700, 9);
+    assert_eq!(engine.load(0).waiting, 6);
+    assert_eq!(engine.load(0).in_flight, [0, 700]);
+    // Two of the descriptors are there, and one piece of what they name is read at a time.
+    let fetched = 10_032 + 20_000 + 2 * 512;
+    assert_eq!(engine.poll_to_adapter(fetched), None);
+    assert_eq!(engine.load(fetched).waiting, 2);
+    assert_eq!(engine.load(fetched).in_flight, [3000, 700]);
+    arrivals(&mut engine);
+    let load = engine.load(u64::MAX);
+    assert_eq!((load.waiting, load.in_flight), (0, [0, 0]));
+}
+
 /// On PCI-X, both directions have half of the bus when both want all of it.
 #[test]
 fn a_shared_bus_is_shared() {
@@ -274,6 +298,16 @@ fn an_adaptive_adapter_cuts_through_what_comes_alone() {
     let (whole, in_pieces) = arrived(store, 4);
     assert_eq!(loaded, whole);
     assert_eq!((accesses, in_pieces), (2 + 4, 2 + 16));
+    // Requests that have no payload are no load: they wait in the ring behind it.
+    let mut engine = TransferEngine::new(BusModel {
+        forwarding: adaptive,
+        fetch: 1,
+        ..slow()
+    });
+    engine.put_payload(0, 8192, 0);
+    engine.put_request(0, 1);
+    engine.put_request(0, 2);
+    assert_eq!(arrivals(&mut engine)[0], alone[0]);
     // Once it is quiet again, so is it.
     let mut engine = TransferEngine::new(BusModel {
         forwarding: adaptive,

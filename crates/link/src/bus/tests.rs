@@ -159,6 +159,33 @@ fn what_the_bus_does_is_reported() {
     assert!(shares[7..].iter().all(|share| *share == 0.5), "{shares:?}");
 }
 
+/// What passes over the bus is told of, with what it took.
+#[test]
+fn who_wants_to_know_is_told_of_what_passes() {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+    let (mut host, adapter) = ends("bandwidth=1Gb/s,latency=5ms");
+    let last = Rc::new(RefCell::new(Report::default()));
+    let told = Rc::clone(&last);
+    let mut adapter = adapter.reporting_to(move |report| *told.borrow_mut() = *report);
+    let bytes = payload(1, 1000);
+    host.send(&bytes).unwrap();
+    receive(&mut adapter, bytes.len());
+    // It is due after what was told of the beginning.
+    let due = adapter.next_at().unwrap();
+    while Instant::now() < due {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(adapter.receive(&mut Vec::new()), Ok(false));
+    let report = *last.borrow();
+    // A doorbell, a descriptor, and the payload.
+    assert_eq!(report.load.accesses, 3);
+    assert!(report.load.busy_ns >= 12.5e6, "{report:?}");
+    // How large that share is depends on when it was looked.
+    assert!(report.usage.busy > 0.0, "{report:?}");
+    assert!(adapter.next_at().is_none());
+}
+
 #[test]
 fn the_limit_is_what_is_used_all_of_the_time() {
     let limit = |to_host, to_adapter, busy| {

@@ -119,6 +119,55 @@ fn a_long_message_takes_slots_behind_its_own() {
     }
 }
 
+/// A batch is one move, or two where the ring goes on at its beginning; as the consumer has
+/// it, of what it saw at once, and a long message is where its first slot is.
+#[test]
+fn each_contiguous_piece_of_a_batch_is_one_move() {
+    let (ring, slots) = (Indices::new(), slots(8));
+    let (mut p, mut c) = (Producer::new(), Consumer::new());
+    let mut batch = |count: u64| {
+        let (mut staged, mut taken) = (Vec::new(), Vec::new());
+        for i in 0..count {
+            p.stage(&ring, &slots, &message(i)).unwrap().unwrap();
+            staged.push(p.begins_move(8));
+        }
+        p.publish(&ring);
+        while c.take(&ring, &slots).unwrap().is_some() {
+            taken.push(c.begins_move(0, 8));
+        }
+        c.release(&ring);
+        assert_eq!(staged, taken);
+        taken
+    };
+    let (first, later) = (true, false);
+    assert_eq!(batch(3), [first, later, later]);
+    assert_eq!(batch(4), [first, later, later, later]);
+    // From slot 7 over the end.
+    assert_eq!(batch(3), [first, first, later]);
+    assert_eq!(batch(1), [first]);
+
+    // From slot 3: one of a single slot, one with two behind it.
+    p.stage(&ring, &slots, &message(1)).unwrap().unwrap();
+    p.stage_long(2, 0, &ring, &slots, &message(2)[..4])
+        .unwrap()
+        .unwrap();
+    p.publish(&ring);
+    assert!(c.take(&ring, &slots).unwrap().is_some() && c.begins_move(0, 8));
+    assert!(c.take(&ring, &slots).unwrap().is_some());
+    assert_eq!(c.take_more(2, &slots), Some(4));
+    assert!(!c.begins_move(2, 8));
+    // From slot 7, which is the last, and one that begins there.
+    p.stage(&ring, &slots, &message(3)).unwrap().unwrap();
+    p.stage_long(1, 0, &ring, &slots, &message(4)[..4])
+        .unwrap()
+        .unwrap();
+    p.publish(&ring);
+    assert!(c.take(&ring, &slots).unwrap().is_some() && c.begins_move(0, 8));
+    assert!(c.take(&ring, &slots).unwrap().is_some());
+    assert_eq!(c.take_more(1, &slots), Some(0));
+    assert!(c.begins_move(1, 8), "its first slot is the ring's");
+}
+
 /// Whatever the consumer makes of the word that both write, the producer goes on from what
 /// it knows itself.
 #[test]
