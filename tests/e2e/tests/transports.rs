@@ -167,13 +167,42 @@ fn ask(stream: &mut TcpStream, word: u8, size: u32) {
     stream.write_all(&request).expect("a request");
 }
 
-/// That `took` is what the model says, or up to a tenth more.
-fn assert_modelled(what: &str, took: Duration, model: Duration) {
+/// How often what has to be as fast as the model is tried.
+const TRIES: usize = 6;
+
+/// Whether `took` is what the model says, or up to a tenth more. Less is wrong at any time;
+/// more may be the doing of others, who have the processors now and then.
+fn is_modelled(what: &str, took: Duration, model: Duration) -> bool {
     let share = took.as_secs_f64() / model.as_secs_f64();
-    assert!(
-        (0.98..1.1).contains(&share),
-        "{what}: {took:?} instead of {model:?}"
-    );
+    assert!(share >= 0.98, "{what}: {took:?} instead of {model:?}");
+    let is = share < 1.1;
+    if !is {
+        eprintln!("{what}: {took:?} instead of {model:?}");
+    }
+    is
+}
+
+/// How long something of this machine has waited for a processor since it was started, if the
+/// kernel says so.
+fn waited_for_processors() -> Option<Duration> {
+    let said = std::fs::read_to_string("/proc/pressure/cpu").ok()?;
+    let total = said.lines().next()?.rsplit_once("total=")?.1;
+    Some(Duration::from_micros(total.parse().ok()?))
+}
+
+/// Tries what others may hold up, until they have not. Where nobody does, it is so at once.
+fn is_so_unless_held_up(mut attempt: impl FnMut() -> bool) {
+    for _ in 0..TRIES {
+        let (began, before) = (Instant::now(), waited_for_processors());
+        if attempt() {
+            return;
+        }
+        if let (Some(before), Some(after)) = (before, waited_for_processors()) {
+            let share = (after - before).as_secs_f64() / began.elapsed().as_secs_f64();
+            assert!(share > 0.1, "nobody was in the way: {share}");
+        }
+    }
+    panic!("it is never as modelled");
 }
 
 /// 3 MB are a second at 24 Mb/s, in either direction. The second direction takes two, so that
@@ -184,20 +213,26 @@ fn a_bus_is_as_fast_as_its_bandwidth() {
     const BYTES: u32 = 3_000_000;
     over(BUS, |bed, host| {
         served(bed, host, |stream| {
-            let (model, began) = (Duration::from_secs(1), Instant::now());
-            ask(stream, b's', BYTES);
             let mut bytes = vec![0; 2 * BYTES as usize];
-            stream
-                .read_exact(&mut bytes[..BYTES as usize])
-                .expect("all of it");
-            assert_modelled("to the adapter", began.elapsed(), model);
-            let began = Instant::now();
-            ask(stream, b'r', 2 * BYTES);
-            stream.write_all(&bytes).expect("send");
-            stream.read_exact(&mut [0]).expect("done");
-            assert_modelled("to the host", began.elapsed(), 2 * model);
-            let bus = carried(host, BUS, [(2 * BYTES).into(), BYTES.into()]);
-            assert_eq!(bus["limit"], "bus", "{bus}");
+            let mut transfers = 0;
+            is_so_unless_held_up(|| {
+                transfers += 1;
+                let (model, began) = (Duration::from_secs(1), Instant::now());
+                ask(stream, b's', BYTES);
+                stream
+                    .read_exact(&mut bytes[..BYTES as usize])
+                    .expect("all of it");
+                let is_fast = is_modelled("to the adapter", began.elapsed(), model);
+                let began = Instant::now();
+                ask(stream, b'r', 2 * BYTES);
+                stream.write_all(&bytes).expect("send");
+                stream.read_exact(&mut [0]).expect("done");
+                let is_fast = is_modelled("to the host", began.elapsed(), 2 * model) && is_fast;
+                let each = transfers * u64::from(BYTES);
+                let bus = carried(host, BUS, [2 * each, each]);
+                eprintln!("{bus}");
+                is_fast && bus["limit"] == "bus"
+            });
         });
     });
 }
@@ -214,21 +249,21 @@ fn a_bus_is_as_slow_as_its_latency() {
                 stream.read_exact(&mut [0]).expect("an answer");
                 began.elapsed()
             };
-            // More than the second that the bus's share is taken over.
-            let quickest = std::iter::repeat_with(&mut trip).take(8).min();
-            assert_modelled(
-                "a round trip",
-                quickest.expect("eight"),
-                Duration::from_millis(180),
-            );
-            // It is asked while there are more, or the share has the time since the last.
-            let bus = std::thread::scope(|scope| {
-                let trips = scope.spawn(move || (0..4).map(|_| trip()).max());
-                let bus = carried(host, "bandwidth=1Gb/s,latency=60ms", [1, 1]);
-                trips.join().expect("no panic");
-                bus
+            is_so_unless_held_up(|| {
+                // More than the second that the bus's share is taken over.
+                let quickest = std::iter::repeat_with(&mut trip).take(8).min();
+                let quickest = quickest.expect("eight");
+                let is_fast = is_modelled("a round trip", quickest, Duration::from_millis(180));
+                // It is asked while there are more, or the share has the time since the last.
+                let bus = std::thread::scope(|scope| {
+                    let trips = scope.spawn(|| (0..4).map(|_| trip()).max());
+                    let bus = carried(host, "bandwidth=1Gb/s,latency=60ms", [1, 1]);
+                    trips.join().expect("no panic");
+                    bus
+                });
+                eprintln!("{bus}");
+                is_fast && bus["limit"] == "latency"
             });
-            assert_eq!(bus["limit"], "latency", "{bus}");
         });
     });
 }

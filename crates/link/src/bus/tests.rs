@@ -60,9 +60,9 @@ fn what_the_adapter_writes_is_posted() {
     let bytes = [payload(1, 1000), payload(2, 1000)].concat();
     let began = Instant::now();
     assert_eq!(adapter.send(&bytes).unwrap(), bytes.len());
-    assert_eq!(adapter.flush(), Ok(false));
-    assert!(!adapter.wants_room());
-    while adapter.flush() == Ok(false) {}
+    while adapter.flush() == Ok(false) {
+        assert!(!adapter.wants_room());
+    }
     let took = began.elapsed();
     assert!(took >= Duration::from_millis(10), "{took:?}");
     assert_eq!(receive(&mut host, bytes.len()), bytes);
