@@ -9,6 +9,7 @@
 //! names:
 //! - If the adapter does not fetch already, the host writes its doorbell: posted, [`DOORBELL`] bytes.
 //! - The adapter reads descriptors, so many at once as it fetches in a batch: a round trip.
+//!   Immediate data lies in slots behind its descriptor, and is read as more descriptors are.
 //! - Then it reads their payload, in reads of at most [`PIECE`] bytes, of which so many are
 //!   begun as may be in flight; meanwhile it fetches the next descriptors.
 //! - A request is handled when all of its payload is there (store and forward) or the first
@@ -38,8 +39,8 @@ const DESCRIPTOR: u64 = 64;
 /// Something that the host has put into its ring.
 #[derive(Debug)]
 struct Request<T> {
-    /// Descriptors that are fetched for it: 0 if its descriptor was fetched with what stands
-    /// before it.
+    /// Descriptors and slots of immediate data that are still to be fetched for it: 0 if its
+    /// descriptor is fetched with what stands before it.
     descriptors: u32,
     /// Bytes of payload that are read for it.
     payload: u64,
@@ -145,6 +146,13 @@ impl<T> TransferEngine<T> {
         // The descriptor is what the adapter hears of it by.
         let descriptors = u32::from(!std::mem::replace(&mut self.is_run_open, true));
         self.put(now, descriptors, bytes, item);
+    }
+
+    /// At `now`, the host has written payload into the ring, in `slots` behind the descriptor of
+    /// the request that follows.
+    pub fn put_immediate(&mut self, now: u64, slots: u32, item: T) {
+        let descriptors = u32::from(!std::mem::replace(&mut self.is_run_open, true));
+        self.put(now, descriptors + slots, 0, item);
     }
 
     fn put(&mut self, now: u64, descriptors: u32, payload: u64, item: T) {
@@ -286,6 +294,10 @@ impl<T> TransferEngine<T> {
                 last: at,
                 item: request.item,
             });
+        }
+        // Of what is longer than a batch the rest comes with the next.
+        if let Some(request) = self.ring.front_mut() {
+            request.descriptors -= count.min(request.descriptors);
         }
         self.begin_reads(at);
         self.ring.is_empty()

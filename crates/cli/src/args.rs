@@ -146,7 +146,7 @@ pub(crate) struct RunArguments {
     /// commas, if wanted: adapter-latency=TIME for each request; forwarding=store (the default:
     /// a request counts when all of its payload is read), cut-through (when the first 2 KiB are) or
     /// adaptive (cut-through for what comes alone, else store); in-flight=BYTES of reads
-    /// and of writes (256K); fetch=N descriptors at once (16). A bus that is faster than this
+    /// and of writes (256K); fetch=N descriptors at once (32). A bus that is faster than this
     /// machine moves data between its processes changes little: `longshore stat` says so
     #[arg(long, value_name = "memory|bus:MODEL", default_value = "memory")]
     pub(crate) transport: Transport,

@@ -30,7 +30,7 @@ pub use abi::{
     OpenFlags, OptionName, Owner, OwnersSignal, PathMtu, Query, RECEIVE_BUFFER, RING, Raised,
     Request, Route, Routes, SEND_BUFFER, SEND_QUEUE, STAMP_BYTES, STREAM_MAX, SendQueue, Sending,
     SocketBlock, SocketId, SocketKind, SocketState, Stamp, StreamHalf, Versions, chunk_of,
-    datagram_span, is_writable,
+    datagram_span, immediate_slots, is_writable,
 };
 pub use adapter::AdapterChannel;
 pub use host::{HeldFile, HostChannel, HostSession, StreamError, agent, warning};

@@ -6,8 +6,9 @@
 //! requests cost a doorbell, a fetch and reads, and what the adapter writes is posted.
 
 use crate::carrier::{Carrier, HandshakeError};
-use crate::protocol::{FRAME_HEADER, Transfer, first_frame};
+use crate::protocol::{FRAME_HEADER, Message, Transfer, first_frame};
 use longshore_bus::{BusModel, Load, TransferEngine};
+use longshore_hostif::{MAX_IMMEDIATE, Request, immediate_slots};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -93,6 +94,38 @@ impl Bytes {
             self.taken = 0;
         }
     }
+}
+
+/// Where payload lies in the host's memory.
+enum Place {
+    /// In so many slots of the ring behind its descriptor.
+    Ring(u32),
+    /// In chunks of its stream.
+    Chunks,
+}
+
+/// Where `bytes` of payload lie whose message `rest` follows: in the ring if the next one is the
+/// request that has them as its immediate data, all of them and no others. `None` if that has not
+/// come.
+fn place_of(bytes: u64, rest: &[u8]) -> Option<Place> {
+    let len = u16::try_from(bytes).ok();
+    let Some(len) = len.filter(|len| usize::from(*len) <= MAX_IMMEDIATE) else {
+        return Some(Place::Chunks);
+    };
+    let (kind, body) = match first_frame(rest) {
+        Ok(frame) => frame?,
+        Err(_) => return Some(Place::Chunks),
+    };
+    let request = match Message::decode(kind, body) {
+        Ok(Message::Descriptor(words)) => Request::decode(&words).ok(),
+        _ => None,
+    };
+    Some(match request {
+        Some(Request::Edges { immediate, .. }) if immediate == len => {
+            Place::Ring(immediate_slots(len))
+        }
+        _ => Place::Chunks,
+    })
 }
 
 /// A carrier behind a modelled bus: this end is the adapter.
@@ -218,11 +251,15 @@ impl<C: Carrier> Modelled<C> {
                 // What means nothing is refused by who takes it.
                 Err(_) => (Transfer::Nothing, rest.len()),
             };
-            self.known += len;
             match transfer {
-                Transfer::Payload(bytes) => self.engine.put_payload(now, bytes, len),
+                Transfer::Payload(bytes) => match place_of(bytes, &rest[len..]) {
+                    Some(Place::Ring(slots)) => self.engine.put_immediate(now, slots, len),
+                    None if self.ended.is_none() => return,
+                    Some(Place::Chunks) | None => self.engine.put_payload(now, bytes, len),
+                },
                 _ => self.engine.put_request(now, len),
             }
+            self.known += len;
         }
     }
 

@@ -54,8 +54,8 @@ pub struct BusModel {
 }
 
 impl BusModel {
-    /// An adapter that takes no time, stores and forwards, has 256 KiB in flight and fetches 16
-    /// descriptors at once.
+    /// An adapter that takes no time, stores and forwards, has 256 KiB in flight and fetches 32
+    /// descriptors at once, so that a request is one fetch with its immediate data.
     #[must_use]
     pub fn on(bus: AnyBus) -> Self {
         Self {
@@ -63,7 +63,7 @@ impl BusModel {
             adapter_ns: 0,
             forwarding: Forwarding::default(),
             in_flight: 256 * 1024,
-            fetch: 16,
+            fetch: 32,
         }
     }
 }
@@ -107,7 +107,7 @@ impl fmt::Display for BadBusModel {
             BadBusModel::Setting(setting) => write!(
                 f,
                 "a modelled bus has no setting `{setting}`; there are adapter-latency=2us, \
-                 forwarding=store|cut-through|adaptive, in-flight=256K and fetch=16"
+                 forwarding=store|cut-through|adaptive, in-flight=256K and fetch=32"
             ),
             BadBusModel::Value(setting, value, may_be) => {
                 write!(f, "{setting} cannot be `{value}`; write {may_be}")

@@ -80,6 +80,23 @@ fn descriptors_are_fetched_in_batches() {
 }
 
 #[test]
+fn immediate_data_is_fetched_with_its_descriptor() {
+    let arrived = |fetch| {
+        let mut engine = TransferEngine::new(BusModel { fetch, ..slow() });
+        engine.put_immediate(0, 20, 1);
+        engine.put_request(0, 2);
+        engine.put_request(0, 3);
+        let all = arrivals(&mut engine);
+        (all, engine.load(u64::MAX).accesses)
+    };
+    // 22 slots in one round trip; or in three, of which the third ends the first request.
+    let whole = 10_032 + 20_000 + 22 * 512;
+    assert_eq!(arrived(32), ([1, 2, 3].map(|i| (whole, i)).to_vec(), 2));
+    let parts = whole + 2 * 20_000;
+    assert_eq!(arrived(8), ([1, 2, 3].map(|i| (parts, i)).to_vec(), 4));
+}
+
+#[test]
 fn a_doorbell_is_written_only_to_an_adapter_that_does_not_fetch() {
     let mut engine = TransferEngine::new(slow());
     engine.put_request(0, 1);
@@ -229,9 +246,10 @@ fn everything_arrives_in_order() {
         let (mut now, mut expected, mut got) = (0, Vec::new(), Vec::new());
         for item in 0..300 {
             now += next(3000);
-            match next(3) {
+            match next(4) {
                 0 => engine.put_request(now, item),
                 1 => engine.put_payload(now, 1 + next(70_000), item),
+                2 => engine.put_immediate(now, next(21) as u32, item),
                 _ if engine.may_post() => {
                     engine.post(now, next(70_000), item);
                     continue;

@@ -19,7 +19,8 @@ const MOST_SLOTS: usize = 20;
 pub const MAX_IMMEDIATE: usize = IN_OWN_SLOT + MOST_SLOTS * DESCRIPTOR_BYTES;
 
 /// Slots that so many bytes of immediate data take behind the descriptor's own.
-pub(crate) fn immediate_slots(len: u16) -> u32 {
+#[must_use]
+pub fn immediate_slots(len: u16) -> u32 {
     let beyond = usize::from(len).saturating_sub(IN_OWN_SLOT);
     beyond.div_ceil(DESCRIPTOR_BYTES) as u32
 }

@@ -38,8 +38,8 @@ pub(crate) use file_range::{
     place_of_range, with_ranges,
 };
 pub use file_range::{FileId, LEAST_RANGE, chunk_of};
-pub use immediate::MAX_IMMEDIATE;
-pub(crate) use immediate::{FIELD_WORDS, IMMEDIATE_AT, immediate_slots};
+pub(crate) use immediate::{FIELD_WORDS, IMMEDIATE_AT};
+pub use immediate::{MAX_IMMEDIATE, immediate_slots};
 pub use layout::{
     CHUNK, DESCRIPTOR_BYTES, DIRECTORY, Geometry, Header, Hurry, RECEIVE_BUFFER, RING, SEND_BUFFER,
     STREAM_MAX,

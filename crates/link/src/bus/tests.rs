@@ -1,7 +1,7 @@
 use super::*;
 use crate::carrier::Plain;
 use crate::protocol::{LONGEST_BODY, Message};
-use longshore_hostif::SocketId;
+use longshore_hostif::{EdgeFlags, SocketId};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 const SOCKET: SocketId = SocketId {
@@ -52,6 +52,42 @@ fn what_the_host_sends_takes_as_long_as_the_bus_does() {
     // A doorbell, a fetch, and a read.
     assert!(began.elapsed() >= Duration::from_millis(50));
     assert!(adapter.engine.is_idle() && adapter.next_at().is_none());
+}
+
+/// Immediate data is there with its descriptor; what is not all of it is read apart.
+#[test]
+fn immediate_data_takes_one_round_trip() {
+    let took = |immediate: u16| {
+        let (mut host, mut adapter) = ends("bandwidth=1Gb/s,latency=20ms");
+        let mut bytes = Vec::new();
+        let (socket, body) = (SOCKET, &[7; 1000][..]);
+        Message::Payload {
+            socket,
+            at: 0,
+            bytes: body,
+        }
+        .encode(&mut bytes);
+        let payload = bytes.len();
+        let request = Request::Edges {
+            socket,
+            snd_edge: 1000,
+            rcv_consumed: 0,
+            flags: EdgeFlags::empty(),
+            immediate,
+        };
+        Message::Descriptor(request.encode()).encode(&mut bytes);
+        // Before its descriptor has come, nothing is known of the payload.
+        host.send(&bytes[..payload]).unwrap();
+        assert_eq!(adapter.receive(&mut Vec::new()), Ok(false));
+        assert_eq!(adapter.next_at(), None);
+        host.send(&bytes[payload..]).unwrap();
+        assert_eq!(receive(&mut adapter, bytes.len()), bytes);
+        let load = adapter.engine.load(u64::MAX);
+        (load.accesses, load.bytes[1])
+    };
+    // The doorbell and the fetch, of 17 slots.
+    assert_eq!(took(1000), (2, 4 + 17 * 64));
+    assert_eq!(took(500), (3, 4 + 64 + 1000));
 }
 
 #[test]
