@@ -16,6 +16,7 @@ mod flood;
 mod machine;
 mod numbers;
 mod observer;
+mod packets;
 mod plug;
 mod program;
 mod responses;

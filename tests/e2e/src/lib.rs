@@ -4,6 +4,7 @@
 
 pub mod conformance;
 pub mod iperf3;
+mod mounts;
 mod ordinary;
 pub mod peer;
 mod scenario;
@@ -12,5 +13,6 @@ pub use longshore_testbed::{
     Cmd, Engine, Finished, Host, Namespace, PATIENCE, Proc, Stack, Testbed, eventually, longshore,
     payload, servers, signal,
 };
+pub use mounts::with_mounts;
 pub use ordinary::as_ordinary_user;
 pub use scenario::{run, run_uncounted, soak};

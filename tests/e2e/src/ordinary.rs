@@ -1,5 +1,6 @@
 //! Programs of an ordinary user, on a machine on which that user may open the TUN device.
 
+use crate::mounts::in_own_mounts;
 use longshore_testbed::{Cmd, Testbed};
 
 /// `longshore` with these arguments as an ordinary user with nothing of its own, after root
@@ -15,9 +16,7 @@ pub fn as_ordinary_user(bed: &Testbed, before: &str, arguments: &str) -> Cmd {
          {before}; exec setpriv --reuid 65534 --regid 65534 --clear-groups -- {} {arguments}",
         copied.join("longshore").display()
     );
-    bed.peer()
-        .cmd("unshare")
-        .args(["--mount", "--", "/bin/sh", "-ec", &script])
+    in_own_mounts(bed, &script)
         // The testbed's directory for engines is root's.
         .env("LONGSHORE_RUNTIME_DIR", "")
         .env("XDG_RUNTIME_DIR", "/nonexistent")

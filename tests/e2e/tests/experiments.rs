@@ -1,7 +1,7 @@
 //! `longshore measure`'s experiments of the papers: shapes, units, and what must be so whatever
 //! the machine does.
 
-use longshore_e2e::{Finished, Stack, Testbed, as_ordinary_user, run_uncounted};
+use longshore_e2e::{Finished, Stack, Testbed, as_ordinary_user, run_uncounted, with_mounts};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -325,21 +325,16 @@ fn what_cannot_be_measured_is_left_out_and_said() {
     scenario(|bed| {
         let at = bed.directory("without");
         let page = at.join("all.html");
-        let script = format!(
+        let before = format!(
             "mount -t tmpfs none {at}/programs; \
              for p in /usr/bin/*; do case $p in */valgrind) ;; *) ln -s $p {at}/programs;; esac; \
-             done; PATH={at}/programs exec {} measure all --quick --only path --only latency \
-             --out {}",
-            longshore_e2e::longshore().display(),
-            page.display(),
+             done; export PATH={at}/programs",
             at = at.display(),
         );
+        let all = "measure all --quick --only path --only latency --out";
+        let arguments = format!("{all} {}", page.display());
         std::fs::create_dir(at.join("programs")).expect("a directory");
-        let end = bed
-            .peer()
-            .cmd("unshare")
-            .args(["--mount", "--", "/bin/sh", "-ec", &script])
-            .run();
+        let end = with_mounts(bed, &before, &arguments).run();
         assert_eq!(end.status.code(), Some(125), "{end:?}");
         let html = std::fs::read_to_string(&page).expect("a page");
         for words in [

@@ -1,6 +1,6 @@
 //! `longshore measure`: what it prints, and that its columns fit each other.
 
-use longshore_e2e::{Finished, Stack, Testbed, as_ordinary_user, run_uncounted};
+use longshore_e2e::{Finished, Stack, Testbed, as_ordinary_user, run_uncounted, with_mounts};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -202,15 +202,7 @@ fn what_cannot_be_measured_is_said() {
             "{end:?}"
         );
         // A mount hides where nginx is.
-        let script = format!(
-            "mount -t tmpfs none /usr/sbin; exec {} measure bus",
-            longshore_e2e::longshore().display()
-        );
-        let end = bed
-            .peer()
-            .cmd("unshare")
-            .args(["--mount", "--", "/bin/sh", "-ec", &script])
-            .run();
+        let end = with_mounts(bed, "mount -t tmpfs none /usr/sbin", "measure bus").run();
         assert_eq!(end.status.code(), Some(125), "{end:?}");
         for words in ["nginx is not installed", "nginx-light"] {
             assert!(end.stderr.contains(words), "{words}: {end:?}");

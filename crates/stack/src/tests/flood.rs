@@ -2,12 +2,10 @@
 //! from far away.
 
 use super::numbers::Numbers;
+use super::packets::segment;
 use longshore_tcp::Instant;
-use longshore_wire::checksum::Partial;
 use longshore_wire::ethernet::{self, EtherType, EthernetHeader};
-use longshore_wire::ipv4::{self, Ipv4Header, protocol};
-use longshore_wire::ipv6::{self, Ipv6Header};
-use longshore_wire::tcp::{CHECKSUM_OFFSET, HEADER_LEN, TcpFlags, TcpHeader, TcpOptions};
+use longshore_wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
 use longshore_wire::{MacAddr, SeqNumber};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -57,9 +55,6 @@ impl Flood {
                 ..TcpOptions::default()
             },
         };
-        let mut segment = vec![0; HEADER_LEN + 40];
-        let len = header.emit(&mut segment);
-        segment.truncate(len);
         let octet = host as u8;
         let (source, destination): (IpAddr, IpAddr) = if self.ipv6 {
             let net = if is_near { 0xfd00 } else { 0x2001 };
@@ -73,56 +68,17 @@ impl Flood {
             let source = Ipv4Addr::new(net[0], net[1], net[2], octet);
             (source.into(), Ipv4Addr::new(10, 0, 0, 2).into())
         };
-        let pseudo = Partial::of_pseudo(source, destination, protocol::TCP, len as u32);
-        let sum = pseudo.unwrap().plus(Partial::of(&segment)).finish();
-        segment[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].copy_from_slice(&sum.to_be_bytes());
-        framed(to, (source, destination), &segment)
+        let mut frame = vec![0; ethernet::HEADER_LEN];
+        let link = EthernetHeader {
+            destination: to,
+            source: MacAddr([2, 0xff, 0, 0, 0, 1]),
+            ether_type: match self.ipv6 {
+                true => EtherType::Ipv6,
+                false => EtherType::Ipv4,
+            },
+        };
+        link.emit(&mut frame);
+        frame.extend(segment((source, destination), &header, &[]));
+        frame
     }
-}
-
-fn framed(to: MacAddr, between: (IpAddr, IpAddr), segment: &[u8]) -> Vec<u8> {
-    let mut frame = vec![0; ethernet::HEADER_LEN];
-    let mut header = EthernetHeader {
-        destination: to,
-        source: MacAddr([2, 0xff, 0, 0, 0, 1]),
-        ether_type: EtherType::Ipv4,
-    };
-    let mut ip_header;
-    match between {
-        (IpAddr::V4(source), IpAddr::V4(destination)) => {
-            ip_header = vec![0; ipv4::HEADER_LEN];
-            let ip = Ipv4Header {
-                tos: 0,
-                payload_len: segment.len() as u16,
-                identification: 0,
-                dont_fragment: true,
-                more_fragments: false,
-                fragment_offset: 0,
-                ttl: 64,
-                protocol: protocol::TCP,
-                source,
-                destination,
-            };
-            ip.emit(&mut ip_header);
-        }
-        (IpAddr::V6(source), IpAddr::V6(destination)) => {
-            header.ether_type = EtherType::Ipv6;
-            ip_header = vec![0; ipv6::HEADER_LEN];
-            let ip = Ipv6Header {
-                traffic_class: 0,
-                flow_label: 0,
-                payload_len: segment.len() as u16,
-                next_header: protocol::TCP,
-                hop_limit: 64,
-                source,
-                destination,
-            };
-            ip.emit(&mut ip_header);
-        }
-        _ => unreachable!("both addresses are of one version"),
-    }
-    header.emit(&mut frame);
-    frame.extend(ip_header);
-    frame.extend_from_slice(segment);
-    frame
 }

@@ -2,6 +2,7 @@
 //! sends what no stack would. `bounds` and `strangers` use it.
 
 use super::machine::Alone;
+use super::packets;
 use crate::link::automatic::Automatic;
 use crate::requests::From;
 use crate::secrets::Secrets;
@@ -17,9 +18,8 @@ use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ring::{Doorbell, EventfdSignaler};
 use longshore_tcp::Instant;
 use longshore_wire::SeqNumber;
-use longshore_wire::checksum::Partial;
-use longshore_wire::ipv4::{HEADER_LEN, Ipv4Header, protocol};
-use longshore_wire::tcp::{CHECKSUM_OFFSET, TcpFlags, TcpHeader, TcpOptions};
+use longshore_wire::ipv4::HEADER_LEN;
+use longshore_wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -159,39 +159,23 @@ impl Single {
 
     /// A packet comes.
     pub(super) fn packet(&mut self, protocol: u8, payload: &[u8]) {
-        let ip = Ipv4Header {
-            tos: 0,
-            payload_len: payload.len() as u16,
-            identification: 0,
-            dont_fragment: true,
-            more_fragments: false,
-            fragment_offset: 0,
-            ttl: 64,
-            protocol,
-            source: CLIENT,
-            destination: SERVER,
-        };
-        let mut packet = vec![0; HEADER_LEN];
-        ip.emit(&mut packet);
-        packet.extend(payload);
+        let packet = packets::packet((CLIENT.into(), SERVER.into()), protocol, payload);
+        self.frame_in(&packet);
+    }
+
+    fn frame_in(&mut self, packet: &[u8]) {
         let meta = RxMeta {
             len: packet.len(),
             checksum: RxChecksum::Unknown,
             gso: None,
         };
-        self.stack.frame_in(&packet, &meta);
+        self.stack.frame_in(packet, &meta);
     }
 
     /// A segment with this payload comes.
     pub(super) fn segment(&mut self, header: &TcpHeader, payload: &[u8]) {
-        let mut segment = vec![0; header.header_len()];
-        header.emit(&mut segment);
-        segment.extend(payload);
-        let len = segment.len() as u32;
-        let pseudo = Partial::of_pseudo_v4(CLIENT, SERVER, protocol::TCP, len);
-        let sum = pseudo.plus(Partial::of(&segment)).finish();
-        segment[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].copy_from_slice(&sum.to_be_bytes());
-        self.packet(protocol::TCP, &segment);
+        let between = (CLIENT.into(), SERVER.into());
+        self.frame_in(&packets::segment(between, header, payload));
     }
 
     /// A segment of client `number` comes, a SYN or what follows it.

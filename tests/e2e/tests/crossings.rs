@@ -1,0 +1,135 @@
+//! What crosses is counted for each connection, and is as little as the README says.
+
+use longshore_e2e::peer::connect;
+use longshore_e2e::servers::Nginx;
+use longshore_e2e::{Engine, Stack, Testbed, run_uncounted};
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// It is Longshore's engine that is asked.
+fn scenario(body: impl FnOnce(&Testbed) + Send + 'static) {
+    run_uncounted(Stack::Longshore, Duration::from_secs(120), body);
+}
+
+/// Answers each byte after so long that the engine sleeps when it does.
+const SLOW_ECHO: &str = "import socket, sys, threading, time\n\
+    def serve(s):\n\
+    \x20   while data := s.recv(1):\n\
+    \x20       time.sleep(0.05); s.send(data)\n\
+    listener = socket.create_server(('', 7))\n\
+    while True: threading.Thread(target=serve, args=[listener.accept()[0]], daemon=True).start()";
+const TRIPS: usize = 10;
+
+/// What `ss` shows of connections, each with what crossed for it.
+fn connections(bed: &Testbed, engine: &Engine<'_>) -> Vec<Value> {
+    let socket = engine.socket().to_str().expect("UTF-8");
+    let ss = bed.peer().longshore();
+    let said = ss.args(["ss", "--json", "--engine", socket]).check();
+    let all: Value = serde_json::from_str(&said).expect("JSON");
+    let rows = all[0]["sockets"].as_array().expect("a list").iter();
+    rows.filter(|row| row["state"] == "ESTAB")
+        .cloned()
+        .collect()
+}
+
+/// What crossed for the only session.
+fn session(engine: &Engine<'_>) -> Value {
+    let stat = engine.stat();
+    let sessions = stat["sessions"].as_array().expect("a list");
+    assert_eq!(sessions.len(), 1, "{stat}");
+    sessions[0]["crossings"].clone()
+}
+
+fn count(crossings: &Value, way: &str, what: &str) -> u64 {
+    let count = crossings[way][what].as_u64();
+    count.unwrap_or_else(|| panic!("{way} {what} of {crossings}"))
+}
+
+/// Each connection has doorbells and wake-ups of its own, and all that crossed for connections
+/// is among what crossed for their session.
+#[test]
+fn each_connection_has_its_doorbells_and_wake_ups() {
+    scenario(|bed| {
+        let (host, peer) = (bed.host(0), bed.peer());
+        let engine = host.engine("");
+        let _echo = engine.cmd("python3").args(["-c", SLOW_ECHO]).spawn();
+        peer.wait_for(host.at(7));
+        let mut streams = [0, 1].map(|_| connect(&peer, host.at(7)));
+        for _ in 0..TRIPS {
+            for stream in &mut streams {
+                stream.write_all(b"x").expect("a request");
+                stream.read_exact(&mut [0]).expect("an answer");
+            }
+        }
+        // They only grow, and the session is asked last.
+        let rows = connections(bed, &engine);
+        let session = session(&engine);
+        assert_eq!(rows.len(), streams.len(), "{rows:?}");
+        for way in ["to_adapter", "to_host"] {
+            for what in ["wakeups", "descriptors", "transfers", "bytes"] {
+                let of_each = rows.iter().map(|row| count(&row["crossings"], way, what));
+                let of_each: Vec<u64> = of_each.collect();
+                assert!(of_each.iter().all(|n| *n > 0), "{way} {what}: {of_each:?}");
+                let (sum, all) = (of_each.iter().sum::<u64>(), count(&session, way, what));
+                assert!(sum <= all, "{way} {what}: {of_each:?} of {all}");
+            }
+        }
+    });
+}
+
+/// Reads a response of nginx with 1 KB.
+fn read_response(stream: &mut TcpStream) {
+    let mut response = Vec::new();
+    let whole = |response: &[u8]| {
+        let end = response.windows(4).position(|four| four == b"\r\n\r\n");
+        end.is_some_and(|head| response.len() == head + 4 + 1024)
+    };
+    while !whole(&response) {
+        let mut part = [0; 2048];
+        let len = stream.read(&mut part).expect("a response");
+        assert!(len != 0, "{}", String::from_utf8_lossy(&response));
+        response.extend_from_slice(&part[..len]);
+    }
+}
+
+/// 1 KB on a connection that is kept takes two transfers each way at most, whatever else the
+/// machine does, and payload crosses with descriptors alone.
+#[test]
+fn a_small_response_takes_few_transfers() {
+    const REQUESTS: u64 = 50;
+    scenario(|bed| {
+        let (host, peer) = (bed.host(0), bed.peer());
+        let engine = host.engine("");
+        let _ = bed.payload("www/1k", 1024);
+        let config = Nginx::default().config(bed);
+        let _nginx = engine.cmd("nginx").arg("-c").arg(config).spawn();
+        peer.wait_for(host.at(80));
+        let fetch = |stream: &mut TcpStream| {
+            let request = b"GET /1k HTTP/1.1\r\nHost: x\r\n\r\n";
+            stream.write_all(request).expect("a request");
+            read_response(stream);
+        };
+        // What comes before the worker has accepted anything is told to its master, too.
+        fetch(&mut connect(&peer, host.at(80)));
+        let mut stream = connect(&peer, host.at(80));
+        fetch(&mut stream);
+        let before = session(&engine);
+        (0..REQUESTS).for_each(|_| fetch(&mut stream));
+        let after = session(&engine);
+        for (way, least) in [("to_adapter", 1024), ("to_host", 20)] {
+            let more = |what| count(&after, way, what) - count(&before, way, what);
+            let (transfers, bytes) = (more("transfers"), more("bytes"));
+            assert!(transfers <= 2 * REQUESTS, "{way}: {transfers}");
+            assert!(bytes > least * REQUESTS, "{way}: {bytes}");
+        }
+        // What crossed for the connection is what crossed for the session.
+        let rows = connections(bed, &engine);
+        let [row] = &rows[..] else {
+            panic!("{rows:?}");
+        };
+        let sent = count(&row["crossings"], "to_adapter", "bytes");
+        assert!(sent > 1024 * REQUESTS, "{row}");
+    });
+}
