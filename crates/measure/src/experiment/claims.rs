@@ -52,6 +52,38 @@ pub struct Written {
     pub changed: Vec<String>,
 }
 
+/// A claim, beside what was measured.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Judged {
+    /// The paper's year.
+    pub paper: &'static str,
+    /// What it claims.
+    pub says: String,
+    /// Its figure.
+    pub theirs: String,
+    /// The figure here, with its unit.
+    pub here: String,
+    /// Whether it holds, and why not.
+    pub verdict: String,
+}
+
+/// The claims whose experiments were made.
+#[must_use]
+pub fn judge(outcomes: &[Outcome]) -> Vec<Judged> {
+    let all = table::claims().into_iter();
+    let judged = all.filter_map(|claim| {
+        let figure = figure(&claim, outcomes)?;
+        Some(Judged {
+            here: claim.here(figure),
+            verdict: claim.verdict(figure),
+            paper: claim.paper,
+            says: claim.says,
+            theirs: claim.theirs,
+        })
+    });
+    judged.collect()
+}
+
 /// Makes the table of all claims, after one that stood before.
 #[must_use]
 pub fn write(outcomes: &[Outcome], before: &str) -> Written {
@@ -124,16 +156,24 @@ impl Claim {
         }
     }
 
-    /// Its line in the table behind the paper's figure.
-    fn judged(&self, figure: f64) -> String {
-        let verdict = match self.why {
+    fn verdict(&self, figure: f64) -> String {
+        match self.why {
             _ if self.is_held_by(figure) => "holds".to_owned(),
             Some(why) => format!("does not hold: {why}"),
             None => "does not hold".to_owned(),
-        };
+        }
+    }
+
+    /// The figure here, as it is shown.
+    fn here(&self, figure: f64) -> String {
         let here = format!("{} {}", shown(figure), self.unit);
+        here.trim_end().to_owned()
+    }
+
+    /// Its line in the table behind the paper's figure.
+    fn judged(&self, figure: f64) -> String {
+        let (here, verdict) = (self.here(figure), self.verdict(figure));
         let experiment = self.here.experiment;
-        let here = here.trim_end();
         format!(" {here} | {verdict} | `longshore measure {experiment}` |")
     }
 }
@@ -211,6 +251,18 @@ mod tests {
         // What did not hold before is no news.
         assert!(write(&[outcome(60)], &worse.table).lost.is_empty());
         assert!(worse.table.contains("does not hold"));
+    }
+
+    #[test]
+    fn claims_are_judged_by_what_was_measured() {
+        let judged = judge(&[outcome(58)]);
+        let [claim] = &judged[..] else {
+            panic!("{judged:?}");
+        };
+        assert_eq!((claim.paper, &*claim.says), ("1989", "IP input"));
+        assert_eq!((&*claim.theirs, &*claim.here), ("57", "58 instructions"));
+        assert_eq!(claim.verdict, "does not hold");
+        assert_eq!(judge(&[]), []);
     }
 
     #[test]

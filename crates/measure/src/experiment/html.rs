@@ -1,6 +1,7 @@
 //! The report: all outcomes on one page that needs nothing else.
 
-use super::{Cell, ExperimentError, Outcome, Sheet, chart, show};
+use super::date::Date;
+use super::{Cell, ExperimentError, Outcome, Sheet, chart, claims, show};
 use crate::experiments::charts;
 use std::fmt::Write as _;
 
@@ -44,12 +45,13 @@ pub fn page(outcomes: &[Outcome], left_out: &[LeftOut]) -> Result<String, Experi
         let machine = &first.machine;
         let _ = writeln!(
             page,
-            "<p>Longshore {} on {}, {} processors, Linux {}. The kernel's ends use {}.</p>",
+            "<p>Longshore {} on {}, {} processors, Linux {}. The kernel's ends use {}.{}</p>",
             env!("CARGO_PKG_VERSION"),
             text(&machine.processor),
             machine.processors,
             text(&machine.kernel),
-            text(&machine.congestion_control)
+            text(&machine.congestion_control),
+            measured(outcomes)
         );
     }
     page.push_str(
@@ -64,6 +66,10 @@ pub fn page(outcomes: &[Outcome], left_out: &[LeftOut]) -> Result<String, Experi
             text(&outcome.paper)
         );
     }
+    let claims = claims_of(outcomes);
+    if !claims.rows.is_empty() {
+        page.push_str("<li><a href=\"#claims\">claims</a>: what holds of the papers</li>\n");
+    }
     page.push_str("</ul>\n");
     if !left_out.is_empty() {
         page.push_str("<p>Left out, since they could not be measured here:</p>\n<ul>\n");
@@ -76,8 +82,42 @@ pub fn page(outcomes: &[Outcome], left_out: &[LeftOut]) -> Result<String, Experi
     for outcome in outcomes {
         section(&mut page, outcome)?;
     }
+    if !claims.rows.is_empty() {
+        page.push_str("<h2 id=\"claims\">claims</h2>\n");
+        table(&mut page, &claims);
+    }
     page.push_str("</body></html>\n");
     Ok(page)
+}
+
+/// When the figures were measured: the first and the last, where they are not of one minute.
+fn measured(outcomes: &[Outcome]) -> String {
+    let times = || outcomes.iter().map(|o| o.measured).filter(|at| *at != 0);
+    let (Some(first), Some(last)) = (times().min(), times().max()) else {
+        return String::new();
+    };
+    let (first, last) = (Date(first).to_string(), Date(last).to_string());
+    if first == last {
+        format!(" Measured {first}.")
+    } else {
+        format!(" Measured {first} to {last}.")
+    }
+}
+
+/// The claims that these outcomes decide.
+fn claims_of(outcomes: &[Outcome]) -> Sheet {
+    let columns = ["paper", "claim", "there", "here", "verdict"].map(|name| (name, ""));
+    let mut sheet = Sheet::new(
+        "claims",
+        "What the papers claim, and what holds here",
+        "from the figures on this page",
+        &columns,
+    );
+    for claim in claims::judge(outcomes) {
+        let paper = claim.paper.to_owned();
+        sheet.row([paper, claim.says, claim.theirs, claim.here, claim.verdict].map(Cell::Text));
+    }
+    sheet
 }
 
 fn section(page: &mut String, outcome: &Outcome) -> Result<(), ExperimentError> {
@@ -198,7 +238,13 @@ mod tests {
             experiment: "cpu".to_owned(),
             why: "perf is not installed".to_owned(),
         };
-        let outcomes = [outcome, Outcome::new("path", "1989", false)];
+        outcome.measured = 1_798_761_599;
+        let mut path = Outcome::new("path", "1989", false);
+        path.measured = 1_798_761_600;
+        let mut parts = Sheet::new("parts", "", "", &[("part", ""), ("instructions", "number")]);
+        parts.row([Cell::from("IP input"), Cell::Count(40)]);
+        path.sheets.push(parts);
+        let outcomes = [outcome, path];
         let page = page(&outcomes, &[failed]).unwrap();
         for words in [
             "A &lt;sheet&gt;",
@@ -210,6 +256,8 @@ mod tests {
             "<li>cpu: perf is not installed</li>",
             "<code>longshore measure bus</code>",
             "@media print",
+            "Measured 2026-12-31 23:59 UTC to 2027-01-01 00:00 UTC.",
+            "<td>IP input</td><td>57</td><td>40 instructions</td><td>holds</td>",
         ] {
             assert!(page.contains(words), "{words}: {page}");
         }

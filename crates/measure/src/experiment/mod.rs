@@ -6,6 +6,7 @@
 
 pub mod chart;
 pub mod claims;
+mod date;
 pub mod html;
 mod show;
 mod spread;
@@ -13,7 +14,7 @@ mod spread;
 pub use chart::{Axis, Chart, Kind, Scale, Series};
 pub use spread::Spread;
 
-use crate::Environment;
+use crate::{Environment, report};
 use serde::{Deserialize, Serialize};
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -73,6 +74,9 @@ pub struct Outcome {
     pub paper: String,
     /// Short runs, for a look and not for the record.
     pub quick: bool,
+    /// When it was begun, in seconds since 1970.
+    #[serde(default)]
+    pub measured: u64,
     /// The machine.
     pub machine: Environment,
     /// The figures.
@@ -89,6 +93,7 @@ impl Outcome {
             experiment: experiment.to_owned(),
             paper: paper.to_owned(),
             quick,
+            measured: report::Run::now(),
             machine: Environment::here(),
             sheets: Vec::new(),
             left_out: Vec::new(),
