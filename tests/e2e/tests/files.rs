@@ -109,12 +109,25 @@ def ends(s):
     # What cannot be read is refused, and what is no file.
     reader, writer = os.pipe()
     os.write(writer, b"p" * 50_000)
-    for fd in (reader, os.open(fd_of("ends"), os.O_WRONLY), os.open(fd_of("ends"), os.O_PATH)):
+    refused(s, reader, os.open(fd_of("ends"), os.O_WRONLY), os.open(fd_of("ends"), os.O_PATH))
+
+def refused(s, *fds):
+    for fd in fds:
         try:
             os.sendfile(s.fileno(), fd, 0, 50_000)
             raise SystemExit("it cannot be read")
         except OSError:
             pass
+
+def anothers(s):
+    "The kernel does not tell everybody what of a file is in its memory: not this user."
+    path = make("anothers", 200_000)
+    fd, *others = (os.open(path, how) for how in (os.O_RDONLY, os.O_WRONLY, os.O_PATH))
+    os.seteuid(65534)
+    for _ in range(4):
+        send(s, fd, 0, 200_000)
+        refused(s, *others)
+    os.seteuid(0)
 
 def fd_of(name):
     return os.path.join(directory, name)
@@ -232,6 +245,8 @@ elif name == "ends":
     check(read(100_000), file[100_000:])
     s.sendall(b"k")
     check(all_of_it(), file[:60_000])
+elif name == "anothers":
+    check(all_of_it(), content(name, 200_000) * 4)
 elif name == "replaced":
     old, new = content(name, 300_000), content("new", 300_000)
     known(old)
@@ -263,7 +278,7 @@ scenarios! {
     /// Ranges of all lengths, between other bytes, at the end of a file and over holes.
     fn ranges_arrive_in_their_places(bed) within 300 {
         let (mut server, _) = start(bed);
-        for case in ["whole", "parts", "holes", "ends", "replaced", "whole"] {
+        for case in ["whole", "parts", "holes", "ends", "anothers", "replaced", "whole"] {
             ask(bed, case);
         }
         server.assert_running();

@@ -13,6 +13,7 @@ use longshore_sockets::{
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use std::io::IoSliceMut;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Most pieces of memory that what is read at a time lies in.
 const MOST_PIECES: usize = MOST_PREPARED / CHUNK + 1;
@@ -133,12 +134,13 @@ fn share(socket: &Socket, from: c_int, at: off_t, count: usize) -> Option<(Share
     let fd = crate::calls::borrow(from);
     let stat = rustix::fs::fstat(fd).ok()?;
     let is_regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    let mode = rustix::fs::fcntl_getfl(fd).ok()?;
-    let is_readable = mode & OFlags::ACCMODE != OFlags::WRONLY && !mode.contains(OFlags::PATH);
     let left = stat.st_size.checked_sub(at)?;
     let len = u64::try_from(left).ok()?.min(count as u64);
     // One that is in no directory any more is let go of when the program closes it.
-    if !is_regular || !is_readable || len == 0 || stat.st_nlink == 0 || at < 0 {
+    if !is_regular || len == 0 || stat.st_nlink == 0 || at < 0 {
+        return None;
+    }
+    if !is_readable_at_once(from, at as u64, len) {
         return None;
     }
     let id = FileId {
@@ -151,22 +153,47 @@ fn share(socket: &Socket, from: c_int, at: off_t, count: usize) -> Option<(Share
         rustix::fs::open(path, flags, Mode::empty()).ok()
     })?;
     let end = file.len().min(at as u64 + len);
-    is_resident(from, at as u64, len).then_some((file, end))
+    Some((file, end))
 }
 
-/// Whether these bytes of a file are in the page cache, as far as the kernel says so: to one
-/// that may not write to the file it says nothing, nor does it before Linux 6.5. Then a byte is
-/// looked at here and there, as a file is read in larger pieces than that.
-fn is_resident(fd: c_int, at: u64, len: u64) -> bool {
-    const CACHESTAT: c_long = 451;
-    let range = [at, len];
-    let mut found = [0u64; 5];
-    let pointers = [range.as_ptr().addr(), found.as_mut_ptr().addr()].map(|at| at as c_long);
-    let arguments = [fd.into(), pointers[0], pointers[1], 0, 0, 0];
-    // SAFETY: a range and room for the answer, as the kernel has them.
-    if unsafe { kernel(CACHESTAT, arguments) } == 0 {
-        let pages = (at + len).div_ceil(PAGE) - at / PAGE;
-        return found[0] >= pages;
+/// Calls of `sendfile` by this process that do not ask for the page cache's state yet, as it
+/// was refused.
+static NOT_ASKED: Pause = Pause(AtomicU32::new(0));
+
+/// A server whose files are another's, as a worker of nginx, is refused each time; one with
+/// files of both kinds asks often enough.
+const NOT_ASKED_FOR: u32 = 256;
+
+/// How often something is left out.
+struct Pause(AtomicU32);
+
+impl Pause {
+    /// Whether it is left out this time.
+    fn passes(&self) -> bool {
+        let less = |left: u32| left.checked_sub(1);
+        self.0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less)
+            .is_ok()
+    }
+
+    fn begin(&self) {
+        self.0.store(NOT_ASKED_FOR, Ordering::Relaxed);
+    }
+}
+
+/// Whether the descriptor may be read from, and these bytes of its file are in the page cache,
+/// as far as the kernel says so: to one that may not write to the file it says nothing, nor
+/// does it before Linux 6.5. Then a byte is read here and there, as a file is read in larger
+/// pieces than that.
+fn is_readable_at_once(fd: c_int, at: u64, len: u64) -> bool {
+    if !NOT_ASKED.passes() {
+        match pages_resident(fd, at, len) {
+            Some(found) => {
+                let pages = (at + len).div_ceil(PAGE) - at / PAGE;
+                return found >= pages && is_readable(fd);
+            }
+            None => NOT_ASKED.begin(),
+        }
     }
     let is_there = |at: u64| {
         let mut byte = [0];
@@ -176,6 +203,23 @@ fn is_resident(fd: c_int, at: u64, len: u64) -> bool {
     };
     let mut looked_at = (at..at + len).step_by(CHUNK).chain(Some(at + len - 1));
     looked_at.all(is_there)
+}
+
+/// How many pages of a range of a file are in the page cache, if the kernel says so.
+fn pages_resident(fd: c_int, at: u64, len: u64) -> Option<u64> {
+    const CACHESTAT: c_long = 451;
+    let range = [at, len];
+    let mut found = [0u64; 5];
+    let pointers = [range.as_ptr().addr(), found.as_mut_ptr().addr()].map(|at| at as c_long);
+    let arguments = [fd.into(), pointers[0], pointers[1], 0, 0, 0];
+    // SAFETY: a range and room for the answer, as the kernel has them.
+    (unsafe { kernel(CACHESTAT, arguments) } == 0).then_some(found[0])
+}
+
+/// Whether the descriptor was opened for reading.
+fn is_readable(fd: c_int) -> bool {
+    rustix::fs::fcntl_getfl(crate::calls::borrow(fd))
+        .is_ok_and(|mode| mode & OFlags::ACCMODE != OFlags::WRONLY && !mode.contains(OFlags::PATH))
 }
 
 /// Appends a range, if any is left of the file that may be appended.
@@ -272,4 +316,19 @@ fn read_file(
         }
     }
     Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_refused_is_asked_for_again_later() {
+        let pause = Pause(AtomicU32::new(0));
+        assert!(!pause.passes());
+        pause.begin();
+        let passed = (0..1_000).take_while(|_| pause.passes()).count();
+        assert_eq!(passed, NOT_ASKED_FOR as usize);
+        assert!(!pause.passes());
+    }
 }
