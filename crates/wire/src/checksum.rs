@@ -120,6 +120,15 @@ impl Partial {
         Self(fold32(fold32(self.0) + fold32(other.0)))
     }
 
+    /// Whether this sum and that of another piece, which begins at an even offset, are of
+    /// bytes that include a correct checksum. Not all of the bytes are zero.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn is_correct_with(self, other: Self) -> bool {
+        // All ones, folded, is a multiple of 65,535. No sum exceeds 2^40.
+        (self.0 + other.0).is_multiple_of(0xffff)
+    }
+
     /// Adds another piece, which begins at an odd offset.
     #[inline]
     #[must_use]
@@ -220,8 +229,27 @@ mod dispatch {
         }
     }
 
+    /// What is longer than the vector code sums in one piece.
+    #[cfg(target_arch = "x86_64")]
+    #[cold]
+    fn sum_long(bytes: &[u8]) -> u64 {
+        bytes.chunks(super::x86::LONGEST).map(sum).sum()
+    }
+
+    /// The same for copying.
+    #[cfg(target_arch = "x86_64")]
+    #[cold]
+    fn copy_and_sum_long(to: &mut [u8], from: &[u8]) -> u64 {
+        let to = to.chunks_mut(super::x86::LONGEST);
+        let pieces = to.zip(from.chunks(super::x86::LONGEST));
+        pieces.map(|(to, from)| copy_and_sum(to, from)).sum()
+    }
+
+    #[inline]
     pub(super) fn sum(bytes: &[u8]) -> u64 {
         match level() {
+            #[cfg(target_arch = "x86_64")]
+            _ if bytes.len() > super::x86::LONGEST => sum_long(bytes),
             // SAFETY: `detect` found that the processor has AVX-512BW.
             #[cfg(target_arch = "x86_64")]
             AVX512 => unsafe { super::x86::sum_avx512(bytes) },
@@ -234,6 +262,8 @@ mod dispatch {
 
     pub(super) fn copy_and_sum(to: &mut [u8], from: &[u8]) -> u64 {
         match level() {
+            #[cfg(target_arch = "x86_64")]
+            _ if from.len() > super::x86::LONGEST => copy_and_sum_long(to, from),
             // SAFETY: `detect` found that the processor has AVX-512BW.
             #[cfg(target_arch = "x86_64")]
             AVX512 => unsafe { super::x86::copy_and_sum_avx512(to, from) },

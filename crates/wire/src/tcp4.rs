@@ -53,7 +53,7 @@ impl Addresses4 {
     #[must_use]
     pub fn verify(self, segment: &[u8]) -> bool {
         let pseudo = self.pseudo(segment.len() as u16);
-        pseudo.plus(Partial::of(segment)).finish() == 0
+        pseudo.is_correct_with(Partial::of(segment))
     }
 }
 

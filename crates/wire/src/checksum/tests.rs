@@ -102,8 +102,16 @@ fn the_pseudo_headers_are_what_they_stand_for() {
 }
 
 #[test]
-fn long_runs_of_ones_do_not_overflow() {
-    let bytes = vec![0xff; 1 << 20];
-    assert!(same(Partial::of(&bytes).finish(), 0));
-    assert!(same(Partial(scalar::sum(&bytes)).finish(), 0));
+fn nothing_overflows_in_long_runs() {
+    for byte in [0, 0x7f, 0x80, 0xff] {
+        for len in [128 << 10, (128 << 10) + 1, 1 << 20] {
+            let bytes = vec![byte; len];
+            let expected = by_definition(&bytes);
+            assert!(same(Partial::of(&bytes).finish(), expected));
+            assert!(same(Partial(scalar::sum(&bytes)).finish(), expected));
+            let mut copy = vec![!byte; len];
+            assert!(same(Partial::of_copy(&mut copy, &bytes).finish(), expected));
+            assert_eq!(copy, bytes);
+        }
+    }
 }

@@ -1,150 +1,161 @@
-//! Summing with AVX2 and AVX-512: 32-bit words are widened to 64-bit lanes and
-//! added, so no carry is lost over any length that memory can hold.
+//! Summing with AVX2 and AVX-512: 16-bit words, made signed by flipping their highest bits
+//! (that is, less 32,768 each), are added by pairs to 32-bit lanes in one operation, and
+//! what each lacks is added at the end. Lanes have room for [`LONGEST`] bytes.
 
 use core::arch::x86_64::*;
 
-/// The total of all lanes of all sums, each folded first so that no carry is lost.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-fn total512(acc: &[[__m512i; 2]; 2]) -> u64 {
-    let low = _mm512_set1_epi64(0xffff_ffff);
-    let mut all = _mm512_setzero_si512();
-    for pair in acc {
-        for v in pair {
-            all = _mm512_add_epi64(all, _mm512_and_si512(*v, low));
-            all = _mm512_add_epi64(all, _mm512_srli_epi64::<32>(*v));
-        }
-    }
-    _mm512_reduce_add_epi64(all) as u64
+/// The most bytes that are summed in one piece: so many words less 32,768 each do not
+/// overflow 32 bits, whatever they are. It is even, so that pieces of it can be added.
+pub(super) const LONGEST: usize = 128 << 10;
+
+/// What a vector of so many bytes lacks of its sum: 32,768 for each two of them.
+const fn lacking(len: usize) -> i64 {
+    16_384 * len as i64
 }
 
-/// The total of all lanes of all sums, each folded first so that no carry is lost.
+/// A vector of 32 bytes from `n` on leaves the last `n` of another.
+static LAST: [[u8; 32]; 2] = [[0; 32], [0xff; 32]];
+
+/// The words of `v` less 32,768, added by pairs to the lanes of `acc`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn add512(acc: __m512i, v: __m512i) -> __m512i {
+    let signed = _mm512_xor_si512(v, _mm512_set1_epi16(i16::MIN));
+    _mm512_add_epi32(acc, _mm512_madd_epi16(signed, _mm512_set1_epi16(1)))
+}
+
+/// The words of `v` less 32,768, added by pairs to the lanes of `acc`.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn total256(acc: &[[__m256i; 2]; 4]) -> u64 {
-    let low = _mm256_set1_epi64x(0xffff_ffff);
-    let mut all = _mm256_setzero_si256();
-    for pair in acc {
-        for v in pair {
-            all = _mm256_add_epi64(all, _mm256_and_si256(*v, low));
-            all = _mm256_add_epi64(all, _mm256_srli_epi64::<32>(*v));
-        }
-    }
-    let half = _mm_add_epi64(
+fn add256(acc: __m256i, v: __m256i) -> __m256i {
+    let signed = _mm256_xor_si256(v, _mm256_set1_epi16(i16::MIN));
+    _mm256_add_epi32(acc, _mm256_madd_epi16(signed, _mm256_set1_epi16(1)))
+}
+
+/// The 32 bytes of `bytes` from `at` on, which are there.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load256(bytes: &[u8], at: usize) -> __m256i {
+    debug_assert!(at + 32 <= bytes.len());
+    // SAFETY: the bytes are there, unaligned load.
+    unsafe { _mm256_loadu_si256(bytes.as_ptr().add(at).cast()) }
+}
+
+/// The words of the 64 bytes of `bytes` from `at` on, which are there, are added.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn add64([a, b]: [__m256i; 2], bytes: &[u8], at: usize) -> [__m256i; 2] {
+    [
+        add256(a, load256(bytes, at)),
+        add256(b, load256(bytes, at + 32)),
+    ]
+}
+
+/// The total of all lanes.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn total512([a, b]: [__m512i; 2]) -> i64 {
+    _mm512_reduce_add_epi32(_mm512_add_epi32(a, b)).into()
+}
+
+/// The total of all lanes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn total256([a, b]: [__m256i; 2]) -> i64 {
+    let all = _mm256_add_epi32(a, b);
+    let (low, high) = (
         _mm256_castsi256_si128(all),
         _mm256_extracti128_si256::<1>(all),
     );
-    _mm_cvtsi128_si64(half) as u64 + _mm_extract_epi64::<1>(half) as u64
+    let four = _mm_add_epi32(low, high);
+    let two = _mm_add_epi32(four, _mm_unpackhi_epi64(four, four));
+    let one = _mm_add_epi32(two, _mm_shuffle_epi32::<1>(two));
+    _mm_cvtsi128_si32(one).into()
 }
 
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-fn add512(acc: [__m512i; 2], v: __m512i, low: __m512i) -> [__m512i; 2] {
-    [
-        _mm512_add_epi64(acc[0], _mm512_and_si512(v, low)),
-        _mm512_add_epi64(acc[1], _mm512_srli_epi64::<32>(v)),
-    ]
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-fn add256(acc: [__m256i; 2], v: __m256i, low: __m256i) -> [__m256i; 2] {
-    [
-        _mm256_add_epi64(acc[0], _mm256_and_si256(v, low)),
-        _mm256_add_epi64(acc[1], _mm256_srli_epi64::<32>(v)),
-    ]
-}
-
-/// The sum of `bytes`.
+/// The sum of `bytes`, [`LONGEST`] at most.
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn sum_avx512(bytes: &[u8]) -> u64 {
-    let low = _mm512_set1_epi64(0xffff_ffff);
-    let mut acc = [[_mm512_setzero_si512(); 2]; 2];
+    let mut acc = [_mm512_setzero_si512(); 2];
     let mut blocks = bytes.chunks_exact(128);
     for block in &mut blocks {
-        // SAFETY: 128 bytes are there, unaligned loads.
-        let (a, b) = unsafe {
-            (
-                _mm512_loadu_si512(block.as_ptr().cast()),
-                _mm512_loadu_si512(block.as_ptr().add(64).cast()),
-            )
-        };
-        acc[0] = add512(acc[0], a, low);
-        acc[1] = add512(acc[1], b, low);
+        for (i, acc) in acc.iter_mut().enumerate() {
+            // SAFETY: 128 bytes are there, `i` is at most 1, unaligned load.
+            let v = unsafe { _mm512_loadu_si512(block.as_ptr().add(64 * i).cast()) };
+            *acc = add512(*acc, v);
+        }
     }
-    total512(&acc) + super::scalar::sum(blocks.remainder())
+    let rest = blocks.remainder();
+    let total = total512(acc) + lacking(bytes.len() - rest.len());
+    total as u64 + super::scalar::sum(rest)
 }
 
-/// The sum of `bytes`.
+/// The sum of `bytes`, [`LONGEST`] at most.
 #[target_feature(enable = "avx2")]
 pub(super) fn sum_avx2(bytes: &[u8]) -> u64 {
-    let low = _mm256_set1_epi64x(0xffff_ffff);
-    let mut acc = [[_mm256_setzero_si256(); 2]; 4];
+    let Some(at_last) = (bytes.len() & !1).checked_sub(32) else {
+        return super::scalar::sum(bytes);
+    };
+    let mut acc = [_mm256_setzero_si256(); 2];
     let mut blocks = bytes.chunks_exact(128);
     for block in &mut blocks {
-        for (i, acc) in acc.iter_mut().enumerate() {
-            // SAFETY: 128 bytes are there, `i` is at most 3, unaligned load.
-            let v = unsafe { _mm256_loadu_si256(block.as_ptr().add(32 * i).cast()) };
-            *acc = add256(*acc, v, low);
-        }
+        acc = add64(add64(acc, block, 0), block, 64);
     }
-    let mut rest = blocks.remainder().chunks_exact(32);
-    for block in &mut rest {
-        // SAFETY: 32 bytes are there, unaligned load.
-        let v = unsafe { _mm256_loadu_si256(block.as_ptr().cast()) };
-        acc[0] = add256(acc[0], v, low);
+    let mut rest = blocks.remainder();
+    if let Some((block, further)) = rest.split_at_checked(64) {
+        acc = add64(acc, block, 0);
+        rest = further;
     }
-    total256(&acc) + super::scalar::sum(rest.remainder())
+    let [mut a, mut b] = acc;
+    if let Some((block, further)) = rest.split_at_checked(32) {
+        a = add256(a, load256(block, 0));
+        rest = further;
+    }
+    // The words that are left lie at the end of a vector that has some of those before.
+    let left = rest.len() & !1;
+    let last = _mm256_and_si256(load256(bytes, at_last), load256(LAST.as_flattened(), left));
+    b = add256(b, last);
+    let total = total256([a, b]) + lacking(bytes.len() - rest.len() + 32);
+    let odd = rest.get(left).copied().unwrap_or(0);
+    total as u64 + u64::from(odd)
 }
 
-/// Copies `from` to `to`, which is as long, and sums it.
+/// Copies `from` to `to`, which is as long, [`LONGEST`] at most, and sums it.
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn copy_and_sum_avx512(to: &mut [u8], from: &[u8]) -> u64 {
-    let low = _mm512_set1_epi64(0xffff_ffff);
-    let mut acc = [[_mm512_setzero_si512(); 2]; 2];
-    let (mut reads, mut writes) = (from.chunks_exact(128), to.chunks_exact_mut(128));
-    for (read, write) in (&mut reads).zip(&mut writes) {
-        // SAFETY: 128 bytes are there on both sides, unaligned.
-        let (a, b) = unsafe {
-            let a = _mm512_loadu_si512(read.as_ptr().cast());
-            let b = _mm512_loadu_si512(read.as_ptr().add(64).cast());
-            _mm512_storeu_si512(write.as_mut_ptr().cast(), a);
-            _mm512_storeu_si512(write.as_mut_ptr().add(64).cast(), b);
-            (a, b)
-        };
-        acc[0] = add512(acc[0], a, low);
-        acc[1] = add512(acc[1], b, low);
-    }
-    total512(&acc) + super::scalar::copy_and_sum(writes.into_remainder(), reads.remainder())
-}
-
-/// Copies `from` to `to`, which is as long, and sums it.
-#[target_feature(enable = "avx2")]
-pub(super) fn copy_and_sum_avx2(to: &mut [u8], from: &[u8]) -> u64 {
-    let low = _mm256_set1_epi64x(0xffff_ffff);
-    let mut acc = [[_mm256_setzero_si256(); 2]; 4];
+    let mut acc = [_mm512_setzero_si512(); 2];
     let (mut reads, mut writes) = (from.chunks_exact(128), to.chunks_exact_mut(128));
     for (read, write) in (&mut reads).zip(&mut writes) {
         for (i, acc) in acc.iter_mut().enumerate() {
-            // SAFETY: 128 bytes are there on both sides, `i` is at most 3, unaligned.
+            // SAFETY: 128 bytes are there on both sides, `i` is at most 1, unaligned.
             let v = unsafe {
-                let v = _mm256_loadu_si256(read.as_ptr().add(32 * i).cast());
-                _mm256_storeu_si256(write.as_mut_ptr().add(32 * i).cast(), v);
+                let v = _mm512_loadu_si512(read.as_ptr().add(64 * i).cast());
+                _mm512_storeu_si512(write.as_mut_ptr().add(64 * i).cast(), v);
                 v
             };
-            *acc = add256(*acc, v, low);
+            *acc = add512(*acc, v);
         }
     }
-    let mut reads = reads.remainder().chunks_exact(32);
-    let mut writes = writes.into_remainder().chunks_exact_mut(32);
+    let rest = reads.remainder();
+    let total = total512(acc) + lacking(from.len() - rest.len());
+    total as u64 + super::scalar::copy_and_sum(writes.into_remainder(), rest)
+}
+
+/// Copies `from` to `to`, which is as long, [`LONGEST`] at most, and sums it.
+#[target_feature(enable = "avx2")]
+pub(super) fn copy_and_sum_avx2(to: &mut [u8], from: &[u8]) -> u64 {
+    let mut acc = [_mm256_setzero_si256(); 2];
+    let (mut reads, mut writes) = (from.chunks_exact(64), to.chunks_exact_mut(64));
     for (read, write) in (&mut reads).zip(&mut writes) {
-        // SAFETY: 32 bytes are there on both sides, unaligned.
-        let v = unsafe {
-            let v = _mm256_loadu_si256(read.as_ptr().cast());
-            _mm256_storeu_si256(write.as_mut_ptr().cast(), v);
-            v
-        };
-        acc[0] = add256(acc[0], v, low);
+        let [a, b] = [load256(read, 0), load256(read, 32)];
+        // SAFETY: 64 bytes are there, unaligned stores.
+        unsafe {
+            _mm256_storeu_si256(write.as_mut_ptr().cast(), a);
+            _mm256_storeu_si256(write.as_mut_ptr().add(32).cast(), b);
+        }
+        acc = [add256(acc[0], a), add256(acc[1], b)];
     }
-    total256(&acc) + super::scalar::copy_and_sum(writes.into_remainder(), reads.remainder())
+    let rest = reads.remainder();
+    let total = total256(acc) + lacking(from.len() - rest.len());
+    total as u64 + super::scalar::copy_and_sum(writes.into_remainder(), rest)
 }
