@@ -10,11 +10,19 @@ use crate::demux::{Flow, Reuse};
 use crate::output::Sent;
 use crate::request_error::RequestError;
 use crate::returns::QUIET_US;
+use crate::sessions::Sessions;
 use crate::socket::as_family;
 use crate::socket::{Connection, Kind, Socket};
 use longshore_hostif::{EdgeFlags, Edges};
 use longshore_tcp::{Error, Events, Instant, Tcb};
 use std::net::{IpAddr, SocketAddr};
+
+/// What is seen to beside telling the host where the streams stand.
+const MORE_THAN_EDGES: Events = Events::URGENT
+    .union(Events::SND_ACKED)
+    .union(Events::RCVBUF)
+    .union(Events::CLOSED)
+    .union(Events::TIME_WAIT);
 
 impl Connection {
     /// Where its streams stand.
@@ -93,6 +101,60 @@ impl Socket {
                 d.told.snd_acked = edges.snd_acked;
             }
             Kind::Listener(_) | Kind::Idle(_) => {}
+        }
+    }
+}
+
+impl Socket {
+    /// Counts the payload that the common path has placed.
+    #[inline]
+    pub(crate) fn count_landed(&mut self, sessions: &mut Sessions) {
+        let Kind::Stream(c) = &mut self.kind else {
+            return;
+        };
+        let landed = c.rcv.take_placed();
+        if landed.pieces != 0
+            && let Some(session) = sessions.get_unshown_mut(self.session)
+        {
+            let count = [
+                &mut self.payload.to_host,
+                &mut session.host.meter.to_host.payload,
+            ];
+            Self::count_payload(count, u64::from(landed.pieces), landed.bytes);
+        }
+    }
+
+    /// Tells the host of a connection what it may be waiting for. Acknowledgments are told
+    /// when a quarter of the buffer has become free, or `also` has it (it has become larger,
+    /// or there is urgent data); fewer wait for something to ride on.
+    #[inline]
+    fn report(&mut self, sessions: &mut Sessions, now: Instant, also: bool) {
+        let quarter = u64::from(self.options.send_buffer / 4);
+        let Kind::Stream(c) = &mut self.kind else {
+            return;
+        };
+        let mut edges = c.edges();
+        let lowat = self.options.not_sent_lowat;
+        let has_sent = lowat != 0 && {
+            let s = sessions.get(self.session);
+            let (edge, sent) = (c.tcb.snd_edge(), c.tcb.snd_sent());
+            s.is_some_and(|s| s.host.note_sent(self.id, edge, sent, lowat))
+        };
+        let also = also || has_sent;
+        let news = edges.rcv_edge > c.told.rcv_edge || edges.flags != c.told.flags || also;
+        let unacknowledged = edges.snd_acked - c.told.snd_acked;
+        if !news && unacknowledged < quarter {
+            if unacknowledged != 0 && edges.snd_acked == c.tcb.snd_edge() && c.tell_by.is_never() {
+                c.tell_by = now.after_us(QUIET_US);
+            }
+            return;
+        }
+        if edges.flags == c.told.flags && !edges.flags.contains(EdgeFlags::DEAD) {
+            edges.errno = 0;
+        }
+        c.note_told(&edges, now);
+        if let Some(s) = sessions.get_mut(self.session) {
+            self.tell(&mut s.host, edges);
         }
     }
 }
@@ -187,14 +249,51 @@ impl Stack {
         own.find(|own| own.is_ipv4() == ip.is_ipv4()).unwrap_or(ip)
     }
 
-    /// Sends what a connection has to send, and tells its host what there is to tell.
-    pub(crate) fn settle_connection(&mut self, key: u32) {
-        self.count_landed(key);
+    /// Sends what a connection has to send, and tells its host what there is to tell; whether
+    /// the socket is a connection.
+    #[inline]
+    pub(crate) fn settle_connection(&mut self, key: u32) -> bool {
+        let now = self.now;
+        let Some((socket, _)) = self.sockets.get_with_wheel(key) else {
+            return true;
+        };
+        let Kind::Stream(c) = &socket.kind else {
+            return false;
+        };
+        if c.tcb.may_have_to_send() {
+            self.send_from(key);
+        }
+        let Some((socket, wheel)) = self.sockets.get_with_wheel(key) else {
+            return true;
+        };
+        socket.count_landed(&mut self.sessions);
+        let Kind::Stream(c) = &mut socket.kind else {
+            return true;
+        };
+        c.tcb.note_send_buffer(socket.options.send_buffer, now);
+        let events = c.tcb.take_events();
+        if events.intersects(MORE_THAN_EDGES) || socket.orphan || !socket.has_block() {
+            self.settle_events(key, events);
+        } else {
+            socket.report(&mut self.sessions, now, false);
+            socket.arm(wheel, key);
+        }
+        true
+    }
+
+    #[inline(never)]
+    fn send_from(&mut self, key: u32) {
         match self.transmit(key) {
             Sent::All => {}
             Sent::More => self.sockets.touch(key),
             Sent::Unresolved => self.sockets.unresolved.push(key),
         }
+    }
+
+    /// Does what there is to do for a connection to which this has happened, or whose program
+    /// has closed it or not accepted it yet.
+    #[inline(never)]
+    fn settle_events(&mut self, key: u32, events: Events) {
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
         };
@@ -202,8 +301,6 @@ impl Stack {
         let Kind::Stream(c) = &mut socket.kind else {
             return;
         };
-        c.tcb.note_send_buffer(socket.options.send_buffer, self.now);
-        let events = c.tcb.take_events();
         // Over before its program closed it: no event is to come.
         let is_done = orphan && c.retired;
         // What makes a report worth its while beside the edges themselves.
@@ -223,7 +320,9 @@ impl Stack {
             if events.contains(Events::URGENT) {
                 self.urge(key);
             }
-            self.report(key, also);
+            if let Some(socket) = self.sockets.get_mut(key) {
+                socket.report(&mut self.sessions, self.now, also);
+            }
         } else if has_block {
             self.release_if_delivered(key);
         }
@@ -246,63 +345,6 @@ impl Stack {
             && let Some(session) = self.sessions.get_mut(socket.session)
         {
             session.host.note_urgent(socket.id, &socket.edges());
-        }
-    }
-
-    /// Counts the payload that the common path has placed.
-    pub(crate) fn count_landed(&mut self, key: u32) {
-        let Some(socket) = self.sockets.get_mut(key) else {
-            return;
-        };
-        let Kind::Stream(c) = &mut socket.kind else {
-            return;
-        };
-        let landed = c.rcv.take_placed();
-        if landed.pieces != 0
-            && let Some(session) = self.sessions.get_unshown_mut(socket.session)
-        {
-            let count = [
-                &mut socket.payload.to_host,
-                &mut session.host.meter.to_host.payload,
-            ];
-            Socket::count_payload(count, u64::from(landed.pieces), landed.bytes);
-        }
-    }
-
-    /// Tells the host what it may be waiting for. Acknowledgments are told when
-    /// a quarter of the buffer has become free, or `also` has it (it has become larger,
-    /// or there is urgent data); fewer wait for something to ride on.
-    fn report(&mut self, key: u32, also: bool) {
-        let now = self.now;
-        let Some(socket) = self.sockets.get_mut(key) else {
-            return;
-        };
-        let quarter = u64::from(socket.options.send_buffer / 4);
-        let Kind::Stream(c) = &mut socket.kind else {
-            return;
-        };
-        let mut edges = c.edges();
-        let lowat = socket.options.not_sent_lowat;
-        let has_sent = lowat != 0 && {
-            let s = self.sessions.get(socket.session);
-            let (edge, sent) = (c.tcb.snd_edge(), c.tcb.snd_sent());
-            s.is_some_and(|s| s.host.note_sent(socket.id, edge, sent, lowat))
-        };
-        let also = also || has_sent;
-        let news = edges.rcv_edge > c.told.rcv_edge || edges.flags != c.told.flags || also;
-        let unacknowledged = edges.snd_acked - c.told.snd_acked;
-        if !news && unacknowledged < quarter {
-            if unacknowledged != 0 && edges.snd_acked == c.tcb.snd_edge() && c.tell_by.is_never() {
-                c.tell_by = now.after_us(QUIET_US);
-            }
-            return;
-        }
-        if edges.flags == c.told.flags && !edges.flags.contains(EdgeFlags::DEAD) {
-            edges.errno = 0;
-        }
-        c.note_told(&edges, now);
-        if let Some(s) = self.sessions.get_mut(socket.session) {
-            socket.tell(&mut s.host, edges);
         }
     }
 

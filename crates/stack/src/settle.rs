@@ -56,16 +56,21 @@ impl Stack {
 
     fn settle_one(&mut self, key: u32) {
         self.sessions.at_work = AtWork::Socket(key);
-        let Some(socket) = self.sockets.get_mut(key) else {
-            return;
-        };
-        socket.dirty = false;
-        match &socket.kind {
-            Kind::Stream(_) => self.settle_connection(key),
-            Kind::Pair(_) => self.settle_pair(key),
-            Kind::Listener(_) => self.settle_listener(key),
-            Kind::Datagram(_) => self.settle_datagram(key),
-            Kind::Idle(_) => {}
+        if let Some(socket) = self.sockets.slab.get_mut(key) {
+            socket.dirty = false;
+        }
+        if !self.settle_connection(key) {
+            self.settle_other(key);
+        }
+    }
+
+    #[inline(never)]
+    fn settle_other(&mut self, key: u32) {
+        match self.sockets.get_mut(key).map(|socket| &socket.kind) {
+            Some(Kind::Pair(_)) => self.settle_pair(key),
+            Some(Kind::Listener(_)) => self.settle_listener(key),
+            Some(Kind::Datagram(_)) => self.settle_datagram(key),
+            Some(Kind::Stream(_) | Kind::Idle(_)) | None => {}
         }
     }
 

@@ -65,6 +65,14 @@ impl Sockets {
         self.slab.get_mut(key)
     }
 
+    /// The same, with the wheel for its deadline.
+    #[inline]
+    pub(crate) fn get_with_wheel(&mut self, key: u32) -> Option<(&mut Socket, &mut Wheel<u32>)> {
+        #[cfg(all(any(test, feature = "testing"), not(feature = "counted")))]
+        crate::testing::access(self.slab.get(key));
+        Some((self.slab.get_mut(key)?, &mut self.wheel))
+    }
+
     /// Adds a socket; its key.
     pub(crate) fn insert(&mut self, socket: Socket) -> u32 {
         self.slab.insert(socket)
@@ -101,18 +109,7 @@ impl Sockets {
         let Some(socket) = self.slab.get_mut(key) else {
             return;
         };
-        let deadline = match &socket.kind {
-            Kind::Stream(c) if c.retired => Some(c.tell_by),
-            Kind::Stream(c) => Some(c.tcb.deadline().unwrap_or(Instant::NEVER).min(c.tell_by)),
-            Kind::Datagram(d) => d.tell_by,
-            Kind::Pair(p) => p.deadline(),
-            Kind::Listener(l) => Some(l.audience.deadline()),
-            Kind::Idle(_) => None,
-        };
-        match deadline.filter(|d| !d.is_never()) {
-            Some(deadline) => self.wheel.set(&mut socket.alarm, key, deadline),
-            None => socket.alarm.clear(),
-        }
+        socket.arm(&mut self.wheel, key);
     }
 
     /// Takes the keys of those whose deadline may have passed.
@@ -131,6 +128,25 @@ impl Sockets {
     pub(crate) fn retry_unresolved(&mut self) {
         for key in std::mem::take(&mut self.unresolved) {
             self.touch(key);
+        }
+    }
+}
+
+impl Socket {
+    /// Sees to it that the wheel names the socket, by its key, when it has a deadline.
+    #[inline]
+    pub(crate) fn arm(&mut self, wheel: &mut Wheel<u32>, key: u32) {
+        let deadline = match &self.kind {
+            Kind::Stream(c) if c.retired => Some(c.tell_by),
+            Kind::Stream(c) => Some(c.tcb.deadline().unwrap_or(Instant::NEVER).min(c.tell_by)),
+            Kind::Datagram(d) => d.tell_by,
+            Kind::Pair(p) => p.deadline(),
+            Kind::Listener(l) => Some(l.audience.deadline()),
+            Kind::Idle(_) => None,
+        };
+        match deadline.filter(|d| !d.is_never()) {
+            Some(deadline) => wheel.set(&mut self.alarm, key, deadline),
+            None => self.alarm.clear(),
         }
     }
 }

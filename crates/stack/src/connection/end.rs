@@ -112,10 +112,10 @@ impl Stack {
     /// Gives the block of a socket that no process holds back to its session,
     /// with the chunks that its send stream still has.
     pub(crate) fn release_block(&mut self, key: u32) {
-        self.count_landed(key);
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
         };
+        socket.count_landed(&mut self.sessions);
         if !socket.has_block() {
             return;
         }
