@@ -1,6 +1,6 @@
 //! The adapter's end of a channel: gets requests, puts completions.
 
-use crate::abi::{Completion, Data, RING, immediate_slots};
+use crate::abi::{Completion, Data, Edges, RING, SocketId, immediate_slots};
 use crate::meter::Descriptors;
 use crate::transport::{Arena, PutError, staged};
 use longshore_ring::Corrupt;
@@ -99,13 +99,29 @@ impl AdapterChannel {
             Completion::Edges { .. } => KEPT_FOR_ANSWERS,
             Completion::More => 0,
         };
+        self.stage(arena, kept, &completion.encode())
+    }
+
+    /// The same for where edges are.
+    ///
+    /// # Errors
+    /// As [`AdapterChannel::put`].
+    #[inline]
+    pub(super) fn put_edges(
+        &mut self,
+        arena: &Arena,
+        socket: SocketId,
+        edges: &Edges,
+    ) -> Result<(), PutError> {
+        let message = Completion::edges_message(socket, edges);
+        self.stage(arena, KEPT_FOR_ANSWERS, &message)
+    }
+
+    #[inline]
+    fn stage(&mut self, arena: &Arena, kept: u32, message: &Message) -> Result<(), PutError> {
         let ring = &arena.control(self.index).completions;
-        staged(self.completions.stage_leaving(
-            kept,
-            ring,
-            arena.completion_slots(self.index),
-            &completion.encode(),
-        ))
+        let slots = arena.completion_slots(self.index);
+        staged(self.completions.stage_leaving(kept, ring, slots, message))
     }
 
     /// Stages where edges are together with `payload`, in messages one behind the other, which

@@ -17,6 +17,8 @@ const MOST_TURNS: u8 = 2;
 #[derive(Debug)]
 pub(super) struct End {
     pub(super) channel: AdapterChannel,
+    /// It is among those with staged completions.
+    pub(super) is_staged: bool,
     /// Its process broke its rings: nothing is taken from it any more.
     is_broken: bool,
     /// Sockets whose edges found no room in its ring.
@@ -63,8 +65,11 @@ impl Channels {
     }
 
     /// Something is staged for a channel.
+    #[inline]
     pub(super) fn stage(&mut self, channel: u16) {
-        if !self.staged.contains(&channel) {
+        if let Some(Some(end)) = self.ends.get_mut(usize::from(channel))
+            && !std::mem::replace(&mut end.is_staged, true)
+        {
             self.staged.push(channel);
         }
     }
@@ -114,6 +119,7 @@ impl AdapterSession {
         if let Some(end) = self.channels.ends.get_mut(usize::from(channel)) {
             *end = Some(End {
                 channel: AdapterChannel::new(u32::from(channel)),
+                is_staged: false,
                 is_broken: false,
                 pending: PendingEdges::default(),
                 owed: 0,

@@ -48,12 +48,16 @@ impl AdapterSession {
     /// was none the socket is noted, and the process told that there is more: it lets us
     /// know when it has made room, and is told then where they are by that time.
     pub fn put_edges(&mut self, channel: u16, socket: SocketId, edges: Edges) -> bool {
+        self.stage_edges(channel, socket, &edges)
+    }
+
+    #[inline]
+    fn stage_edges(&mut self, channel: u16, socket: SocketId, edges: &Edges) -> bool {
         let sockets = self.arena.geometry().sockets;
         let Some(end) = self.channels.end(channel) else {
             return true;
         };
-        let completion = Completion::Edges { socket, edges };
-        let mut put = end.channel.put(&self.arena, &completion);
+        let mut put = end.channel.put_edges(&self.arena, socket, edges);
         let mut begins = end.channel.begins_move();
         let is_full = put == Err(PutError::Full);
         if is_full {
@@ -83,7 +87,7 @@ impl AdapterSession {
     /// that only writes has no cause to look at what it is told.
     pub fn put_edges_to(&mut self, to: &Subscribers, socket: SocketId, edges: Edges) {
         to.for_each(|channel| {
-            self.put_edges(channel, socket, edges);
+            self.stage_edges(channel, socket, &edges);
         });
         self.note_edges(socket, &edges);
         if edges.flags.contains(EdgeFlags::DEAD) {
@@ -214,11 +218,13 @@ impl AdapterSession {
     #[inline(never)]
     fn publish_staged(&mut self) -> bool {
         let channels = &mut self.channels;
-        for channel in channels.staged.drain(..) {
-            if let Some(Some(end)) = channels.ends.get_mut(usize::from(channel)) {
+        for channel in &channels.staged {
+            if let Some(Some(end)) = channels.ends.get_mut(usize::from(*channel)) {
+                end.is_staged = false;
                 end.channel.publish(&self.arena);
             }
         }
+        channels.staged.clear();
         if self.owners.has_due() {
             // Before the wake-ups: a call that a signal is to interrupt still sleeps.
             self.signal_owners();

@@ -50,12 +50,13 @@ impl Wakeups {
     /// Finds those that wait for the sockets that were noted.
     pub(super) fn find_waiters(&mut self, arena: &Arena) {
         let mut everybody = false;
-        for index in self.sockets.drain(..) {
-            let block = arena.block(index);
+        for index in &self.sockets {
+            let block = arena.block(*index);
             self.waiters
-                .extend(block.waiters().map(|waiter| (waiter, index)));
+                .extend(block.waiters().map(|waiter| (waiter, *index)));
             everybody |= block.unlisted_waiters.load(Ordering::Relaxed) != 0;
         }
+        self.sockets.clear();
         if everybody {
             self.everybody_from = Some(0);
         }

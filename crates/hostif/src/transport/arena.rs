@@ -174,11 +174,11 @@ impl Arena {
     }
 
     /// A channel's control block.
+    #[inline]
     pub fn control(&self, channel: u32) -> &ChannelControl {
-        &self
-            .memory
-            .array::<ChannelControl>(self.at.controls, self.geometry.channels as usize)
-            [channel as usize]
+        assert!(channel < self.geometry.channels);
+        let at = channel as usize * size_of::<ChannelControl>();
+        self.memory.at(self.at.controls + at)
     }
 
     /// A channel's bitmap of the sockets its process holds.
@@ -237,6 +237,7 @@ impl Arena {
     }
 
     /// The slots of a channel's completion ring.
+    #[inline]
     pub(crate) fn completion_slots(&self, channel: u32) -> &[Slot] {
         assert!(channel < self.geometry.channels);
         self.memory.array(

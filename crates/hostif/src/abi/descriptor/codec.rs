@@ -392,17 +392,25 @@ impl Completion {
                 m[3] = value;
                 m[4..7].copy_from_slice(&address.0);
             }
-            Self::Edges { socket, edges } => {
-                m[0] = word0(kind::EDGES_COMPLETION, edges.flags.bits(), None, 0);
-                m[1] = word1(socket);
-                m[2] = edges.rcv_edge;
-                m[3] = edges.snd_acked;
-                m[4] = u64::from(edges.errno);
-                m[5] = edges.rcv_urgent;
-            }
+            Self::Edges { socket, edges } => return Self::edges_message(socket, &edges),
             Self::More => m[0] = word0(kind::MORE, 0, None, 0),
         }
         m
+    }
+
+    /// The message that carries where a socket's edges are.
+    #[inline]
+    pub(crate) fn edges_message(socket: SocketId, edges: &Edges) -> Message {
+        [
+            word0(kind::EDGES_COMPLETION, edges.flags.bits(), None, 0),
+            word1(socket),
+            edges.rcv_edge,
+            edges.snd_acked,
+            u64::from(edges.errno),
+            edges.rcv_urgent,
+            0,
+            0,
+        ]
     }
 
     /// Reads a message.
