@@ -26,7 +26,7 @@ const MORE_THAN_EDGES: Events = Events::URGENT
 
 impl Connection {
     /// Where its streams stand.
-    #[inline]
+    #[inline(always)]
     fn edges(&self) -> Edges {
         let mut flags = EdgeFlags::empty();
         flags.set(EdgeFlags::CONNECTED, self.tcb.is_open_to_user());
@@ -254,7 +254,7 @@ impl Stack {
     #[inline]
     pub(crate) fn settle_connection(&mut self, key: u32) -> bool {
         let now = self.now;
-        let Some((socket, _)) = self.sockets.get_with_wheel(key) else {
+        let Some(socket) = self.sockets.slab.get_mut(key) else {
             return true;
         };
         let Kind::Stream(c) = &socket.kind else {
