@@ -165,6 +165,33 @@ fn who_has_left_the_line_lets_nobody_else_in() {
     assert!(!host.has_record(other), "one connection came");
 }
 
+/// The key of a socket that is gone is the next one's. A listener that got that of another was
+/// given the connections whose accepting the other had deferred (TCP_DEFER_ACCEPT).
+#[test]
+fn a_deferred_connection_is_reset_with_its_listener_and_enters_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, _wire) = sleepy(dir.path());
+    let mut host = Host::new(&engine.path);
+    let listener = listening(&mut host, 8);
+    host.set(listener, OptionName::DeferAccept, 60);
+    let socket = host.open(SocketKind::Stream);
+    assert_eq!(host.connect(socket, LISTENER.parse().unwrap()), 0);
+    host.close(listener);
+    let other = listening_at(&mut host, "10.0.0.1:81", 8);
+    host.send(socket, b"for port 80", EdgeFlags::PUSH);
+    let edges = host.wait_flag(socket, EdgeFlags::DEAD);
+    assert_eq!(edges.errno, 104, "reset");
+    assert!(!host.has_record(other));
+    // It takes those that are its own.
+    let own = host.open(SocketKind::Stream);
+    assert_eq!(host.connect(own, "10.0.0.1:81".parse().unwrap()), 0);
+    assert_eq!(
+        host.accept(other).peer.get().unwrap().ip().to_string(),
+        "10.0.0.1"
+    );
+    assert!(!host.has_record(other));
+}
+
 #[test]
 fn a_connection_for_whose_record_there_is_no_memory_is_refused_and_costs_nothing() {
     const ANOTHER: &str = "10.0.0.1:81";

@@ -99,7 +99,9 @@ impl Stack {
             return self.refuse(key);
         };
         let (options, session) = (l.options, l.session);
-        if !matches!(&l.kind, Kind::Listener(l) if !l.shut) {
+        // A listener that is gone while its connections are deferred may have left its key to
+        // another.
+        if !matches!(&l.kind, Kind::Listener(l) if !l.shut) || !l.is_at(server) {
             return self.refuse(key);
         }
         if options.defer_accept_s != 0 && self.defer(key, options.defer_accept_s) {

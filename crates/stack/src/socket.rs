@@ -420,6 +420,15 @@ impl Socket {
         self.id.index != longshore_hostif::NONE
     }
 
+    /// Whether what is sent to `address` is for it, by what it is bound to.
+    pub(crate) fn is_at(&self, address: SocketAddr) -> bool {
+        self.local.is_some_and(|local| {
+            let ip = local.ip().to_canonical();
+            let for_all = ip.is_unspecified() || ip == address.ip().to_canonical();
+            for_all && local.port() == address.port()
+        })
+    }
+
     /// Counts payload in one direction, for the socket and for its session.
     pub(crate) fn count_payload(moved: [&mut Moved; 2], pieces: u64, bytes: u64) {
         for moved in moved {
