@@ -374,6 +374,31 @@ mod tests {
         assert_eq!(traffic.send.bytes - only_frames.send.bytes, 4 * 8);
     }
 
+    /// In both directions a driver that polls writes a doorbell for 32 frames.
+    #[test]
+    fn a_driver_that_polls_rings_for_many_frames() {
+        let bus = PciX::default();
+        let with_doorbells = |driver: Driver| {
+            let mut adapter = ConventionalAdapter::new(driver);
+            for _ in 0..64 {
+                adapter.send(&bus, &[64]);
+                adapter.receive(&bus, 64);
+            }
+            adapter.traffic().send.transfers
+        };
+        let none = |ring: Ring| Ring {
+            per_doorbell: 0,
+            ..ring
+        };
+        let polling = Driver::polling();
+        let silent = Driver {
+            transmit: none(polling.transmit),
+            receive: none(polling.receive),
+            ..polling
+        };
+        assert_eq!(with_doorbells(polling) - with_doorbells(silent), 2 * 2);
+    }
+
     #[test]
     fn small_frames_stand_in_their_descriptor() {
         let driver = Driver {

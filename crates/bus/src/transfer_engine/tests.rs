@@ -207,6 +207,21 @@ fn what_waits_and_what_is_under_way_is_in_the_load() {
     assert_eq!((load.waiting, load.in_flight), (0, [0, 0]));
 }
 
+/// Reads that are just as much as may be in flight are begun at once.
+#[test]
+fn all_that_may_be_in_flight_is() {
+    let mut engine = TransferEngine::new(BusModel {
+        in_flight: 2 * PIECE,
+        ..slow()
+    });
+    engine.put_payload(0, 3 * PIECE, 1);
+    engine.put_request(0, 2);
+    // The doorbell and the descriptor.
+    let fetched = 10_032 + 20_512;
+    assert_eq!(engine.poll_to_adapter(fetched), None);
+    assert_eq!(engine.load(fetched).in_flight[0], 2 * PIECE);
+}
+
 /// On PCI-X, both directions have half of the bus when both want all of it.
 #[test]
 fn a_shared_bus_is_shared() {
