@@ -7,7 +7,7 @@ use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use longshore_hostif::{OpenFlags, SocketKind};
 use longshore_sockets::testing::Engine;
-use longshore_sockets::{Half, Host, Socket, SocketError};
+use longshore_sockets::{Half, Host, Sending, Socket, SocketError};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::OnceLock;
 
@@ -144,7 +144,7 @@ fn one(
         Call::SendUrgent(slot, len) => {
             if let Some(s) = &mut slots[index(slot)] {
                 let bytes: Vec<u8> = (s.sent..).take(len.into()).map(pattern).collect();
-                s.sent += s.socket.send_urgent(&[IoSlice::new(&bytes)])? as u64;
+                s.sent += s.socket.send_with(&[IoSlice::new(&bytes)], Sending::URGENT)? as u64;
             }
         }
         Call::RecvUrgent(slot, keep) => {

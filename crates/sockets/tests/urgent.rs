@@ -1,14 +1,16 @@
 //! Urgent data: where it stands apart from the rest of a stream, both ends on one engine.
 
 use longshore_sockets::testing::Engine;
-use longshore_sockets::{Ready, Socket, SocketError, Stream, WaitLimit};
+use longshore_sockets::{Ready, Sending, Socket, SocketError, Stream, WaitLimit};
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
 
 const NONE: Result<Option<u8>, SocketError> = Err(SocketError::Refused(Errno::INVAL));
 
 fn urgent(to: &Stream, bytes: &[u8]) {
-    let sent = to.socket().send_urgent(&[IoSlice::new(bytes)]);
+    let sent = to
+        .socket()
+        .send_with(&[IoSlice::new(bytes)], Sending::URGENT);
     assert_eq!(sent, Ok(bytes.len()));
 }
 

@@ -46,6 +46,9 @@ longshore_wire::drop_reasons! {
     TooLong = "too_long_to_be_whole",
     /// The port did not take it.
     PortRefused = "port_refused",
+    /// The end of a record (MSG_EOR): as many as are kept of a connection are not
+    /// acknowledged, and segments may have bytes from both its sides.
+    RecordEndsFull = "too_many_record_ends",
     /// The program's send stream does not hold what it said.
     BadStream = "bad_send_stream",
     /// The rules of the configuration (`[access]`) do not let this peer reach this port, or

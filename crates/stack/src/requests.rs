@@ -158,6 +158,9 @@ impl Stack {
                 if flags.intersects(EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR) {
                     self.tell_others(from, key);
                 }
+                if flags.contains(EdgeFlags::RECORD_END) {
+                    self.host_record_end(key, snd_edge);
+                }
                 return moved;
             }
             Request::Urgent {

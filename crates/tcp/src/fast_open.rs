@@ -206,15 +206,22 @@ impl FastOpen {
         }
     }
 
-    /// Selects the data that is sent with the first SYN; returns where it ends.
-    pub(crate) fn data_on_syn(&mut self, snd: &SendSide, cfg: &Config, state: State) -> Pos {
+    /// Selects the data that is sent with the first SYN, at most what was `written`; returns
+    /// where it ends.
+    pub(crate) fn data_on_syn(
+        &mut self,
+        snd: &SendSide,
+        written: Pos,
+        cfg: &Config,
+        state: State,
+    ) -> Pos {
         let f = &*self;
         let carries =
             matches!(f.role, Role::SendsCookie | Role::SendsWithoutCookie) && !f.fell_back;
         if state != State::SynSent || !carries {
             return 0;
         }
-        let len = snd.edge().min(Pos::from(self.most_on_syn(snd, cfg))).max(0);
+        let len = written.min(Pos::from(self.most_on_syn(snd, cfg))).max(0);
         self.sent = len as u16;
         len
     }

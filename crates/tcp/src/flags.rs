@@ -61,6 +61,10 @@ bitflags::bitflags! {
         /// There is no memory for payload: none is accepted, and the window is advertised
         /// as 0.
         const NO_ROOM = 1 << 26;
+        /// Ends of records are kept (MSG_EOR), at which segments end.
+        const RECORD_ENDS = 1 << 27;
+        /// Our FIN was sent without data.
+        const FIN_ALONE = 1 << 28;
     }
 }
 

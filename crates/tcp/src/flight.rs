@@ -6,6 +6,7 @@
 //! data then counts as lost.
 
 mod plpmtu;
+mod record_ends;
 mod recovery;
 #[allow(
     clippy::indexing_slicing,
@@ -21,6 +22,7 @@ use crate::pos::{NO_POS, Pos};
 use crate::snd::SendSide;
 use crate::time::Instant;
 use crate::violation::{Violation, require};
+use record_ends::RecordEnds;
 use scoreboard::{Scoreboard, granularity};
 
 /// The purpose of the running timer.
@@ -75,6 +77,7 @@ pub(crate) struct Flight {
     /// The search for the path's MTU.
     pub(crate) mtu: MtuSearch,
     pub(crate) scoreboard: Scoreboard,
+    pub(crate) record_ends: RecordEnds,
 }
 
 impl Flight {
@@ -88,6 +91,7 @@ impl Flight {
             recovery: Recovery::new(),
             mtu: MtuSearch::new(path_mss),
             scoreboard: Scoreboard::new(),
+            record_ends: RecordEnds::new(),
         }
     }
     /// New data up to `end`, which follows everything sent before, is sent.

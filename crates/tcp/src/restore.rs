@@ -59,7 +59,9 @@ const FORGOTTEN: Flags = Flags::DSACK
     .union(Flags::WINDOW_LIMITED)
     .union(Flags::WAITING)
     .union(Flags::BUFFER_LIMITED)
-    .union(Flags::TIMEOUT_RECOVERY);
+    .union(Flags::TIMEOUT_RECOVERY)
+    .union(Flags::RECORD_ENDS)
+    .union(Flags::FIN_ALONE);
 
 /// Length of what follows the timers: congestion window and threshold, and the size that
 /// the interface takes.

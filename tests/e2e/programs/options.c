@@ -472,6 +472,36 @@ static void message_more(void) {
   }
 }
 
+/* TCP segments with data that a socket has sent. */
+static uint64_t segments_sent(int fd) {
+  char info[512] = {0};
+  socklen_t n = sizeof info;
+  SYS(getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &n));
+  return field(info, 156, 4);
+}
+
+/* MSG_EOR: what follows shares no segment with what it ends, also if both wait. */
+static void records_share_no_segment(void) {
+  EACH_PAIR(mine, far) {
+    char buf[8];
+    uint64_t before = segments_sent(mine);
+    set(mine, IPPROTO_TCP, TCP_CORK, 1);
+    IS(send(mine, "ab", 2, MSG_EOR), 2);
+    IS(send(mine, "cd", 2, MSG_EOR | MSG_MORE), 2);
+    struct iovec part = {"ef", 2};
+    struct mmsghdr one = {.msg_hdr = {.msg_iov = &part, .msg_iovlen = 1, .msg_flags = MSG_EOR}};
+    IS(sendmmsg(mine, &one, 1, 0), 1);
+    IS(send(mine, "g", 1, 0), 1);
+    IS(send(mine, "h", 1, 0), 1);
+    set(mine, IPPROTO_TCP, TCP_CORK, 0);
+    receive_all(far, buf, 8);
+    OK(memcmp(buf, "abcdefgh", 8) == 0);
+    /* Between two sockets of one engine there are no segments. */
+    if (far_in_kernel())
+      IS(segments_sent(mine) - before, 4);
+  }
+}
+
 static void low_water_mark(void) {
   EACH_PAIR(mine, far) {
     IS(option(mine, SOL_SOCKET, SO_RCVLOWAT), 1);
@@ -610,6 +640,7 @@ const struct check CHECKS[] = {
     {"accepted_inherits", accepted_inherits},
     {"cork_holds_back", cork_holds_back},
     {"message_more", message_more},
+    {"records_share_no_segment", records_share_no_segment},
     {"low_water_mark", low_water_mark},
     {"deferred_accept", deferred_accept},
     {"deferred_accept_has_an_end", deferred_accept_has_an_end},

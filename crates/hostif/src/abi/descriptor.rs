@@ -83,6 +83,9 @@ bitflags::bitflags! {
         /// To the adapter, beside `PUSH` or `MORE`: less than a full segment waits until it is
         /// said without this (TCP_CORK).
         const CORK = 32;
+        /// To the adapter: what follows `snd_edge` goes into no segment with what lies before
+        /// it (MSG_EOR). An adapter that does not know this does not keep them apart.
+        const RECORD_END = 64;
     }
 }
 

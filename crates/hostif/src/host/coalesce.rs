@@ -86,8 +86,15 @@ pub(super) fn coalesce(first: &Moved, then: &Request, acknowledged: u64) -> Opti
             if writes && first.immediate != 0 && immediate == 0 {
                 return None;
             }
-            // What a half that was shut down has is settled.
-            if writes && first.flags.contains(EdgeFlags::SHUT_WR) {
+            // What a half that was shut down has is settled, and where a record ends is told.
+            if writes
+                && first
+                    .flags
+                    .intersects(EdgeFlags::SHUT_WR | EdgeFlags::RECORD_END)
+            {
+                return None;
+            }
+            if snd_edge < first.snd_edge && flags.contains(EdgeFlags::RECORD_END) {
                 return None;
             }
             let is_said = writes || flags.intersects(SAID);
@@ -140,6 +147,21 @@ mod tests {
 
     fn both(first: Request, then: Request) -> Option<Request> {
         coalesce(&Moved::of(&first).unwrap(), &then, 5)
+    }
+
+    #[test]
+    fn where_a_record_ends_is_not_lost() {
+        use EdgeFlags as F;
+        let ends = F::PUSH | F::RECORD_END;
+        let record = edges(20, 7, ends);
+        assert_eq!(both(edges(10, 7, F::PUSH), record), Some(record));
+        assert_eq!(
+            both(record, edges(20, 9, F::empty())),
+            Some(edges(20, 9, ends))
+        );
+        assert_eq!(both(record, edges(30, 7, F::PUSH)), None);
+        assert_eq!(both(edges(30, 7, F::PUSH), record), None, "told late");
+        assert_eq!(both(record, record), Some(record));
     }
 
     #[test]

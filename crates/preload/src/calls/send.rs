@@ -13,7 +13,7 @@ use crate::user::In;
 use crate::{decide, real, state, vectors};
 use libc::{c_int, c_void, size_t, sockaddr, socklen_t, ssize_t};
 use longshore_hostif::Owner;
-use longshore_sockets::{Departure, Socket, SocketError, host_bits};
+use longshore_sockets::{Departure, Sending, Socket, SocketError, host_bits};
 use std::io::IoSlice;
 use std::net::SocketAddr;
 
@@ -254,6 +254,15 @@ fn guard_result(work: impl FnOnce() -> Result<usize, SocketError>) -> Result<usi
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(Err(SocketError::Broken))
 }
 
+/// What flags of a call say of the bytes that it sends.
+fn sending(flags: c_int) -> Sending {
+    let mut sending = Sending::empty();
+    sending.set(Sending::MORE, flags & libc::MSG_MORE != 0);
+    sending.set(Sending::URGENT, flags & libc::MSG_OOB != 0);
+    sending.set(Sending::RECORD_END, flags & libc::MSG_EOR != 0);
+    sending
+}
+
 /// Sends all, if the descriptor blocks; what there is room for, if not.
 fn send_stream(
     fd: c_int,
@@ -261,11 +270,8 @@ fn send_stream(
     mut parts: &mut [IoSlice<'_>],
     flags: c_int,
 ) -> Result<usize, SocketError> {
-    let send = |parts: &[IoSlice<'_>]| match flags & (libc::MSG_OOB | libc::MSG_MORE) {
-        0 => socket.send(parts, false),
-        libc::MSG_MORE => socket.send(parts, true),
-        _ => socket.send_urgent(parts),
-    };
+    let sending = sending(flags);
+    let send = |parts: &[IoSlice<'_>]| socket.send_with(parts, sending);
     let total: usize = parts.iter().map(|p| p.len()).sum();
     if socket.is_early() && !must_not_wait(fd, flags) {
         socket.write_past_syn();

@@ -12,7 +12,7 @@ pub(crate) use file::SentFiles;
 pub use file::{Appended, SharedFile};
 pub use prepare::{MOST_PREPARED, Prepared};
 pub use recv::Peeked;
-pub use send::Reserved;
+pub use send::{Reserved, Sending};
 pub(crate) use urgent::{is_urgent, move_mark, stands_at_mark};
 
 use crate::errors::SocketError;

@@ -6,7 +6,7 @@
 //! written meanwhile, the chunks become the stream's as they are; only what belongs in the
 //! stream's own last chunk is copied.
 
-use super::send::{After, Reserved};
+use super::send::{Reserved, Sending};
 use super::{spans, split, want_room};
 use crate::errors::SocketError;
 use crate::holds::Socket;
@@ -160,7 +160,7 @@ impl Prepared<'_> {
             reserved
         };
         self.len = 0;
-        reserved.finish(len, if more { After::More } else { After::Nothing })
+        reserved.finish(len, Sending::more(more))
     }
 
     /// Copies the first `len` bytes.

@@ -17,14 +17,23 @@ use std::sync::atomic::Ordering;
 /// its descriptor: what is sent in a long stream is better read where it lies, in few pieces.
 const MOST_AHEAD: u64 = 16 * 1024;
 
-/// What comes after bytes that are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum After {
-    Nothing,
-    /// More, at once: they wait for it.
-    More,
-    /// The last of them is urgent.
-    Urgent,
+bitflags::bitflags! {
+    /// What is said of bytes that are written.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct Sending: u8 {
+        /// More follows at once: they wait for it (MSG_MORE).
+        const MORE = 1;
+        /// The last of them is urgent (MSG_OOB).
+        const URGENT = 2;
+        /// They end a record: no segment has them and what follows (MSG_EOR).
+        const RECORD_END = 4;
+    }
+}
+
+impl Sending {
+    pub(super) fn more(more: bool) -> Self {
+        if more { Self::MORE } else { Self::empty() }
+    }
 }
 
 /// Room at the end of a send stream, to be filled in place and then committed.
@@ -220,18 +229,19 @@ impl Socket {
     /// # Errors
     /// As [`Socket::reserve`].
     pub fn send(&self, parts: &[IoSlice<'_>], more: bool) -> Result<usize, SocketError> {
-        self.write(parts, if more { After::More } else { After::Nothing })
+        self.send_with(parts, Sending::more(more))
     }
 
-    /// The same; the last byte of what fits is urgent (MSG_OOB).
+    /// The same; what `sending` says is said of what fits, but that a record ends if all
+    /// does alone.
     ///
     /// # Errors
     /// As [`Socket::reserve`].
-    pub fn send_urgent(&self, parts: &[IoSlice<'_>]) -> Result<usize, SocketError> {
-        self.write(parts, After::Urgent)
-    }
-
-    fn write(&self, parts: &[IoSlice<'_>], after: After) -> Result<usize, SocketError> {
+    pub fn send_with(
+        &self,
+        parts: &[IoSlice<'_>],
+        mut sending: Sending,
+    ) -> Result<usize, SocketError> {
         let total: usize = parts.iter().map(|p| p.len()).sum();
         if total == 0 {
             return self.send_nothing();
@@ -246,7 +256,10 @@ impl Socket {
                 break;
             }
         }
-        reserved.finish(written, after)?;
+        if written < total {
+            sending -= Sending::RECORD_END;
+        }
+        reserved.finish(written, sending)?;
         if written < total {
             self.expect_room();
         }
@@ -370,7 +383,7 @@ impl Reserved<'_> {
     /// # Errors
     /// [`SocketError::EngineGone`], [`SocketError::Broken`].
     pub fn commit(self, len: usize, more: bool) -> Result<(), SocketError> {
-        self.finish(len, if more { After::More } else { After::Nothing })
+        self.finish(len, Sending::more(more))
     }
 
     /// How much of what is reserved travels with its descriptor: all, if it is little and
@@ -395,23 +408,30 @@ impl Reserved<'_> {
         }
     }
 
-    pub(super) fn finish(self, len: usize, after: After) -> Result<(), SocketError> {
-        self.finish_with(len, after, true)
+    pub(super) fn finish(self, len: usize, sending: Sending) -> Result<(), SocketError> {
+        self.finish_with(len, sending, true)
     }
 
     /// The same where what stands in the chunks is ranges of files, and no bytes.
     pub(super) fn finish_range(self, len: usize) -> Result<(), SocketError> {
-        self.finish_with(len, After::Nothing, false)
+        self.finish_with(len, Sending::empty(), false)
     }
 
-    fn finish_with(mut self, len: usize, after: After, is_copied: bool) -> Result<(), SocketError> {
+    fn finish_with(
+        mut self,
+        len: usize,
+        sending: Sending,
+        is_copied: bool,
+    ) -> Result<(), SocketError> {
         self.len = len.min(self.len);
         if self.len == 0 {
             return Ok(());
         }
         let edge = self.edge + self.len as u64;
         self.block.snd.edge.store(edge, Ordering::Release);
-        let flags = said_of_written(self.block, after == After::More);
+        let ends_record = sending.contains(Sending::RECORD_END);
+        let mut flags = said_of_written(self.block, sending.contains(Sending::MORE));
+        flags.set(EdgeFlags::RECORD_END, ends_record);
         let mut request = edges(self.block, self.socket.id, flags);
         let mut is_immediate = false;
         if let Request::Edges {
@@ -425,12 +445,17 @@ impl Reserved<'_> {
                 .rcv
                 .told
                 .fetch_max(rcv_consumed, Ordering::AcqRel);
-            if after == After::Urgent {
-                request = Request::Urgent {
+            if sending.contains(Sending::URGENT) {
+                let urgent = Request::Urgent {
                     socket: self.socket.id,
                     snd_edge: edge,
                     rcv_consumed,
                 };
+                if ends_record {
+                    self.socket.host.tell(&urgent, Wake::Never)?;
+                } else {
+                    request = urgent;
+                }
             } else {
                 *immediate = if is_copied { self.immediate() } else { 0 };
                 is_immediate = *immediate != 0;

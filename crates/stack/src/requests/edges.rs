@@ -3,6 +3,7 @@
 
 use super::From;
 use crate::Stack;
+use crate::counters::EngineDrop;
 use crate::memory_pressure::grant_to_reader;
 use crate::pair_end::{Pair, RESET};
 use crate::request_error::RequestError;
@@ -252,6 +253,17 @@ impl Stack {
             Some(Kind::Stream(c)) => c.tcb.set_snd_urgent(edge),
             Some(Kind::Pair(p)) => p.set_snd_urgent(edge),
             _ => {}
+        }
+    }
+
+    /// What the host has written up to `edge` ends with a record. Between two of our own no
+    /// segments are, and nothing is to be kept apart.
+    #[cold]
+    pub(super) fn host_record_end(&mut self, key: u32, edge: u64) {
+        if let Some(Kind::Stream(c)) = self.sockets.get_mut(key).map(|s| &mut s.kind)
+            && !c.tcb.end_record(edge)
+        {
+            self.counters.drop(EngineDrop::RecordEndsFull);
         }
     }
 

@@ -3,7 +3,7 @@
 //! Owns [`Tcb::poll_full_packets`] and [`Tcb::poll_plain`], which the engine calls in this order
 //! before [`poll_transmit`](Tcb::poll_transmit). The conditions are that nothing is
 //! retransmitted or probed, no SACK block is owed, the handshake is complete, neither
-//! pacing nor ECN is on, and nothing is urgent. A segment then consists of sequence
+//! pacing nor ECN is on, nothing is urgent, and no record ends. A segment then consists of sequence
 //! numbers, flags and timestamps, in a header of known layout. The same functions as on
 //! the slow path decide what to send and update the state, so that both paths send the
 //! same.
@@ -23,6 +23,7 @@ const NOT_PLAIN: Flags = Flags::SYN_DUE
     .union(Flags::DSACK)
     .union(Flags::SLOW_OUTPUT)
     .union(Flags::URGENT)
+    .union(Flags::RECORD_ENDS)
     .union(Flags::USER_TIMEOUT_DUE);
 
 /// Conditions that `poll_full_packets` does not handle.

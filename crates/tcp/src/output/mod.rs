@@ -92,6 +92,9 @@ impl Tcb {
         if self.flags.contains(Flags::URGENT) {
             self.snd.end_urgent_mode(&mut self.flags);
         }
+        if self.flags.contains(Flags::RECORD_ENDS) {
+            self.forget_record_ends();
+        }
         if self.congestion.pacer.must_wait(now) {
             self.wait_for_pacing();
         } else if (self.state.may_transmit_data() || self.is_fast_opened())
@@ -156,12 +159,24 @@ impl Tcb {
             self.flight.recovery.probe.forget();
             return None;
         };
+        let start = start.max(self.last_boundary(end));
         self.flight.recovery.probe.on_sent(start, end, true);
         Some(self.emit_retransmission(start, end, now))
     }
 
+    /// The last boundary of segments before `end` that a retransmission keeps, as Linux does:
+    /// the end of a record, or of the data before a FIN that was sent alone.
+    fn last_boundary(&self, end: Pos) -> Pos {
+        if self.flags.contains(Flags::FIN_ALONE) && end > self.snd.edge() {
+            return self.snd.edge();
+        }
+        let record = self.flight.record_ends.before(end.min(self.snd.edge()));
+        record.unwrap_or(Pos::MIN)
+    }
+
     fn poll_new(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
-        if self.flight.mtu.is_due(now) {
+        // A probe is longer than a segment: it would have bytes of several records.
+        if self.flight.mtu.is_due(now) && !self.flags.contains(Flags::RECORD_ENDS) {
             let extra = self.extra_len_due();
             match self
                 .flight
@@ -267,6 +282,7 @@ impl Tcb {
     #[inline(always)]
     fn note_data_sent(&mut self, start: Pos, now: Instant) {
         if start >= self.snd.edge() {
+            self.flags |= Flags::FIN_ALONE;
             return;
         }
         self.note_payload_sent(now);
@@ -290,7 +306,10 @@ impl Tcb {
         if again && data_end > start {
             if self.fast_open.ends_syn_data(self.flags, data_end) {
                 flags |= TcpFlags::PSH;
-            } else if data_end != self.snd.push() && self.flight.is_lost_from(&self.snd, end) {
+            } else if data_end != self.snd.push()
+                && !self.ends_record(data_end)
+                && self.flight.is_lost_from(&self.snd, end)
+            {
                 // PSH within a hole has no use: the receiver waits for the rest.
                 flags = flags & !TcpFlags::PSH;
             }
@@ -313,7 +332,7 @@ impl Tcb {
         // RFC 9293 section 3.9.1.2: PSH is set on the last segment of what was written,
         // unless more is announced (MSG_MORE); and, as in Linux, on the last packet of
         // every batch, which ends the receiver's wait for more packets to merge (GRO).
-        let written = data_end == self.snd.push();
+        let written = data_end == self.snd.push() || self.ends_record(data_end);
         let batch = data_end - start > i64::from(self.snd.mss());
         if data_end > start && (written || batch) {
             flags |= TcpFlags::PSH;
@@ -417,7 +436,10 @@ impl Tcb {
         let mut options = self.syn_options(now);
         let mut data = 0;
         if first {
-            data = self.fast_open.data_on_syn(&self.snd, &self.cfg, self.state);
+            let written = self.within_record(0, self.snd.edge());
+            data = self
+                .fast_open
+                .data_on_syn(&self.snd, written, &self.cfg, self.state);
             self.snd.advance(data);
             if data > 0 {
                 self.flight.scoreboard.send(data, now, 0);

@@ -33,7 +33,8 @@ impl Tcb {
         let (start, end) = self.flight.next_retransmission(&self.snd)?;
         let mss = self.packet_payload();
         let forced = self.flight.recovery.forced;
-        let mut len = (end - start).min(max_payload as i64);
+        let len = (end - start).min(max_payload as i64);
+        let mut len = self.within_record(start, len);
         if forced {
             len = len.min(mss);
         } else {
@@ -110,8 +111,8 @@ impl Tcb {
     #[inline(always)]
     fn choose_new(&mut self, start: Pos, max_payload: i64, now: Instant) -> Option<(Pos, Pos)> {
         let window = self.snd.wnd_edge() - start;
-        let available = self.snd.edge() - start;
-        if available == 0 {
+        let written = self.snd.edge() - start;
+        if written == 0 {
             // No FIN before the handshake is complete, though data may be sent (RFC
             // 7413).
             if self.state.is_opening() {
@@ -121,6 +122,7 @@ impl Tcb {
             // Linux we ignore the congestion window for it.
             return (window > 0).then_some((start, start + 1));
         }
+        let available = self.within_record(start, written);
         let mss = self.packet_payload();
         let mut room = self.flight.congestion_room(&self.snd, &self.congestion);
         if self.flight.recovery.probe.due {
@@ -145,8 +147,11 @@ impl Tcb {
             let ends_stream = len == available;
             // A segment cut short by the congestion window or by its maximum size waits
             // for a full packet; one cut short by the user or the peer's window is
-            // subject to Nagle's algorithm and silly window avoidance.
-            let small_ok = if ends_stream {
+            // subject to Nagle's algorithm and silly window avoidance. Nothing is added to
+            // a record that another one follows.
+            let small_ok = if ends_stream && available < written {
+                true
+            } else if ends_stream {
                 self.snd
                     .may_send_small(&self.outcome, &self.cfg, self.flags, start + len, false)
             } else if len == window && whole == 0 {

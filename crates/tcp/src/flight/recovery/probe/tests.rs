@@ -163,6 +163,30 @@ fn a_lost_fin_is_probed_for() {
     assert_eq!(info(&s).total_rto, 0);
 }
 
+/// As in Linux: a FIN that went alone is repeated alone, and one that went with data with it.
+#[test]
+fn a_fin_that_went_alone_is_probed_for_alone() {
+    for alone in [true, false] {
+        let mut s = flight_of(true, 20_000);
+        let _ = s.arrives(ACK, 0, 20_000, 0);
+        if alone {
+            s.writes(20_700);
+            assert_eq!(s.sent_one().payload, 20_000..20_700);
+            s.tcb.shutdown_send();
+            assert!(s.sent_one().payload.is_empty());
+        } else {
+            s.tcb.set_snd_edge(20_700, false);
+            s.silent();
+            s.tcb.shutdown_send();
+            assert_eq!(s.sent_one().payload, 20_000..20_700);
+        }
+        s.until_timer();
+        let t = s.sent_one();
+        assert!(t.flags.contains(crate::script::FIN) && t.retransmission);
+        assert_eq!(t.payload.is_empty(), alone, "{t:?}");
+    }
+}
+
 /// The peer has taken back part of its window (or data went with a SYN before it was
 /// known): what lies beyond is not sent again.
 #[test]
