@@ -1,6 +1,6 @@
 //! Unmodified servers on the stack under test, clients on the kernel.
 
-use longshore_e2e::peer::fetch;
+use longshore_e2e::peer::{connect, ends, fetch};
 use longshore_e2e::servers::{Nginx, PYTHON, haproxy_config, sshd_config};
 use longshore_e2e::{
     Host, PATIENCE, Proc, Testbed, eventually, iperf3, payload, scenarios, signal, soak,
@@ -17,6 +17,14 @@ fn start_nginx(host: &Host<'_>, peer: &Host<'_>, bed: &Testbed, nginx: &Nginx<'_
     let proc = host.cmd("nginx").arg("-c").arg(nginx.config(bed)).spawn();
     peer.wait_for(host.at(80));
     proc
+}
+
+/// The processes that this one has begun and that live.
+fn children(pid: i32) -> Vec<i32> {
+    let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let list = list.expect("it lives");
+    let pids = list.split_whitespace().map(str::parse);
+    pids.map(|pid| pid.expect("a pid")).collect()
 }
 
 fn read_pid(bed: &Testbed, nginx: &Nginx<'_>) -> i32 {
@@ -146,6 +154,46 @@ scenarios! {
         fetching.wait().check();
         assert_eq!(payload::sha256_of_file(&to).expect("a file"), hash);
         assert!(launched.wait().status.success());
+    }
+
+    /// Workers are killed, and then all of nginx: the connections that they had end, and those who
+    /// come in their place serve on the same port.
+    fn nginx_killed(bed) within 300 {
+        let (host, peer) = (bed.host(0), bed.peer());
+        let (_, hash) = bed.payload("www/file", 300 * KB);
+        let nginx = Nginx { workers: 2, ..Nginx::default() };
+        let launched = start_nginx(&host, &peer, bed, &nginx);
+        let master = read_pid(bed, &nginx);
+        let served = || fetch(bed, peer.cmd("curl"), &format!("http://{}/file", host.ip()));
+        // Whoever has an answer has a worker; who has none may wait for the next one.
+        let answered = || {
+            let mut held = connect(&peer, host.at(80));
+            held.write_all(b"GET /file HTTP/1.1\r\nHost: here\r\n\r\n").expect("a request");
+            held.read_exact(&mut [0; 1000]).expect("an answer");
+            held
+        };
+        assert_eq!(served(), hash);
+        let held = answered();
+        let workers = children(master);
+        assert_eq!(workers.len(), 2);
+        workers.iter().for_each(|worker| signal(*worker, Signal::KILL));
+        ends(held);
+        for _ in 0..5 {
+            assert_eq!(served(), hash);
+        }
+        let held = answered();
+        let workers = children(master);
+        signal(master, Signal::KILL);
+        workers.iter().for_each(|worker| signal(*worker, Signal::KILL));
+        ends(held);
+        assert!(!launched.wait().status.success());
+        let again = start_nginx(&host, &peer, bed, &nginx);
+        assert_eq!(served(), hash);
+        let other = eventually("another master writes its pid", || {
+            Some(read_pid(bed, &nginx)).filter(|pid| *pid != master)
+        });
+        signal(other, Signal::QUIT);
+        assert!(again.wait().status.success());
     }
 
     /// A body sent up arrives whole (nginx answers with what it got).

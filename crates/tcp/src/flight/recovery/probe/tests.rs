@@ -169,6 +169,7 @@ fn a_fin_that_went_alone_is_probed_for_alone() {
     for alone in [true, false] {
         let mut s = flight_of(true, 20_000);
         let _ = s.arrives(ACK, 0, 20_000, 0);
+        s.events();
         if alone {
             s.writes(20_700);
             assert_eq!(s.sent_one().payload, 20_000..20_700);
