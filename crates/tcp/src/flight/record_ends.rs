@@ -17,6 +17,10 @@ const MOST: usize = 4096;
 
 /// Ends of records that are not acknowledged, ascending. Nearly all connections have none.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::box_collection,
+    reason = "each connection has one word of this, not four"
+)]
 pub(crate) struct RecordEnds(Option<Box<VecDeque<Pos>>>);
 
 impl RecordEnds {
