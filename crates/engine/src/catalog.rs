@@ -218,6 +218,13 @@ pub(crate) const COUNTERS: &[Counter] = &[
     ),
     counter(
         "engine",
+        "forwarded_bytes",
+        "bytes",
+        "bytes that one connection has received and another sends where they lie, untouched by programs",
+        |e| e.stack.counters.forwarded_bytes,
+    ),
+    counter(
+        "engine",
         "edges_put_off",
         "times",
         "news of a socket that waited, since its process had not taken those before (sessions that there are)",

@@ -370,7 +370,7 @@ impl Host {
         }
     }
 
-    fn is_held_elsewhere(&self, index: u32) -> bool {
+    pub(crate) fn is_held_elsewhere(&self, index: u32) -> bool {
         let own = self.own_channel();
         (0..self.arena.geometry().channels).any(|c| {
             c != own

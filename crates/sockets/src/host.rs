@@ -335,6 +335,22 @@ impl Host {
         Ok(())
     }
 
+    /// Tells that what one socket has received is sent by another, for which so many bytes were
+    /// copied. `moves` moves their edges: no other request of this process comes between.
+    pub(crate) fn tell_forwarded(
+        &self,
+        request: &Request,
+        copied: u64,
+        moves: impl FnOnce(),
+    ) -> Result<(), SocketError> {
+        let mut dispatch = self.dispatch.enter()?;
+        moves();
+        self.put(&mut dispatch, request)?;
+        let wake = dispatch.turn.note(copied, false);
+        self.publish(&mut dispatch, wake);
+        Ok(())
+    }
+
     /// This process has no more to say for now, but may not sleep: it looks for something in
     /// vain.
     pub fn end_turn(&self) {

@@ -57,7 +57,8 @@ pub use ready_set::{EDGE, ONE_SHOT, ReadySet, Report};
 pub use sleeper::Sleeper;
 pub use socket::Half;
 pub use stream::{
-    Appended, MOST_PREPARED, Peeked, Prepared, Reserved, Sending, SharedFile, host_bits, more_bits,
+    Appended, Forwarded, MOST_PREPARED, NotForwarded, Peeked, Prepared, Reserved, Sending,
+    SharedFile, host_bits, more_bits,
 };
 pub use wait::{Also, BLIND_SLEEP, LONGEST_SLEEP, LOOKS_VARIABLE, SPIN_VARIABLE};
 pub use wait_limit::{Signals, WaitLimit, deadline_after};

@@ -8,7 +8,7 @@ use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::host::Host;
 use crate::socket::Half;
-use crate::stream::{Peeked, Reserved};
+use crate::stream::{Forwarded, Peeked, Reserved};
 use crate::wait_limit::WaitLimit;
 use longshore_hostif::{AcceptRecord, OpenFlags, SocketKind};
 use std::io::{IoSlice, IoSliceMut};
@@ -134,6 +134,24 @@ impl Stream {
     /// As [`Stream::read`].
     pub fn peek(&self) -> Result<Peeked<'_>, SocketError> {
         self.0.wait(None, WaitLimit::ENDLESS, || self.0.peek())
+    }
+
+    /// Moves at most `max` bytes that have arrived to the end of `to`'s send stream, waiting for
+    /// some and for room: without copying them if that is possible. 0 at the end of the stream.
+    /// Nobody else may read this stream meanwhile.
+    ///
+    /// # Errors
+    /// As [`Stream::read`], and as [`Stream::write`] of `to`.
+    pub fn forward(&self, to: &Self, max: usize) -> Result<usize, SocketError> {
+        if max == 0 || self.peek()?.is_empty() {
+            return Ok(0);
+        }
+        to.0.wait(None, WaitLimit::ENDLESS, || {
+            match self.0.forward(&to.0, max, false)? {
+                Forwarded::Bytes(moved) => Ok(moved),
+                Forwarded::Copy(_) => self.0.copy_to(&to.0, max, false),
+            }
+        })
     }
 
     /// Ends the sending half: the peer reads to the end of what was written.

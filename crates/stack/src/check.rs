@@ -117,7 +117,8 @@ impl Stack {
             *chunks += socket.receive_stream().map_or(0, ReceiveStream::chunks);
         }
         for (key, session) in self.sessions.iter() {
-            let (sockets, chunks) = of_sessions.remove(&key).unwrap_or_default();
+            let (sockets, mut chunks) = of_sessions.remove(&key).unwrap_or_default();
+            chunks += session.forwards.remaining_chunks();
             let is_right = session.sockets() == sockets;
             holds(is_right, NONE, "a session miscounts its sockets")?;
             if session.is_condemned() {

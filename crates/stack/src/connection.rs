@@ -303,15 +303,20 @@ impl Stack {
         };
         // Over before its program closed it: no event is to come.
         let is_done = orphan && c.retired;
+        let mut sent_for_others = None;
         // What makes a report worth its while beside the edges themselves.
         let mut also = events.contains(Events::URGENT);
         if events.contains(Events::SND_ACKED) {
             self.link.confirm(c.remote.ip(), self.now);
+            sent_for_others = socket.forwarding.is_some().then(|| c.tcb.snd_acked());
             let size = socket.options.send_buffer;
             let wanted = c.tcb.snd_buffer_wanted(size);
             if wanted > u64::from(size) {
                 also |= self.tune_send_buffer(key, wanted);
             }
+        }
+        if let Some(acked) = sent_for_others {
+            self.forwarded(key, acked);
         }
         if events.contains(Events::RCVBUF) {
             self.apply_receive_buffer(key);

@@ -110,6 +110,8 @@ pub struct Counters {
     pub cut_through_bytes: u64,
     /// Of those, bytes that were read where they had been written.
     pub lent_bytes: u64,
+    /// Bytes that one socket has received and another sends where they lie.
+    pub forwarded_bytes: u64,
     /// Turns in which requests waited, since their session, or its user, had had its share.
     pub request_waits: u64,
     /// Sockets that waited with what they had to send.
@@ -151,6 +153,7 @@ impl Counters {
             sleeps: 0,
             cut_through_bytes: 0,
             lent_bytes: 0,
+            forwarded_bytes: 0,
             request_waits: 0,
             output_waits: 0,
             wakeup_waits: 0,

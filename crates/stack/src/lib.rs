@@ -68,6 +68,7 @@ mod fast_input;
 mod fast_open;
 mod fast_output;
 mod fetched;
+mod forward;
 mod groups;
 mod half_open;
 mod host;

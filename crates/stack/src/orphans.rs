@@ -49,6 +49,9 @@ impl Stack {
             return;
         }
         if let Some((snd, rcv)) = s.host.edges_noted(socket.id) {
+            // Nobody keeps the bytes of others that it was about to send.
+            let told = socket.snd_edge().min(snd);
+            let snd = s.host.send.first_forwarded(socket.id.index, told..snd);
             let _ = self.host_edges(key, None, snd, rcv, EdgeFlags::PUSH);
         }
     }

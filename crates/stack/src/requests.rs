@@ -9,6 +9,7 @@ mod setup;
 
 use crate::Stack;
 use crate::at_work::AtWork;
+use crate::forward::Received;
 use crate::request_error::RequestError;
 use crate::socket::{Kind, Options, Socket};
 use longshore_hostif::adapter::Immediate;
@@ -173,6 +174,21 @@ impl Stack {
                 flags.set(EdgeFlags::CORK, options.is_some_and(|o| o.tcp.cork));
                 self.host_edges(key, Some(from.channel), snd_edge, rcv_consumed, flags)?;
                 self.host_urgent(key, snd_edge);
+            }
+            Request::Forward {
+                snd_edge,
+                rcv_consumed,
+                flags,
+                source,
+                from: begin,
+                to,
+                ..
+            } => {
+                let received = Received {
+                    source,
+                    range: begin..to,
+                };
+                return self.forward(from, key, &received, (snd_edge, rcv_consumed, flags));
             }
             Request::Close {
                 snd_edge,

@@ -2,6 +2,7 @@
 //! sockets here. Who its processes are is not known here; the engine has that.
 
 use crate::account::{Account, SocketShare};
+use crate::forward::Forwards;
 use crate::returns::Returns;
 use crate::turns::Of;
 use longshore_hostif::SocketId;
@@ -34,6 +35,7 @@ pub struct Session {
     /// It was said that its receive slab is full.
     pub(super) was_full: bool,
     pub(super) returns: Returns,
+    pub(super) forwards: Forwards,
     /// It is on the list of those to be published.
     pub(super) is_touched: bool,
     /// Its programs ring when they publish requests: it is not polled.
@@ -57,6 +59,7 @@ impl Session {
             postponed: VecDeque::new(),
             was_full: false,
             returns: Returns::default(),
+            forwards: Forwards::default(),
             is_touched: false,
             is_parked: false,
             is_condemned: false,

@@ -7,6 +7,7 @@ use crate::demux::{Flow, Reuse};
 use crate::error_queue::ErrorQueue;
 use crate::fast_output::Headers;
 use crate::fetched::Fetched;
+use crate::forward::Forwarding;
 use crate::pair_end::Pair;
 use crate::timers::Alarm;
 use crate::told::Told;
@@ -39,6 +40,8 @@ pub(crate) struct Socket {
     pub(crate) immediate: Immediate,
     /// Reports of errors that its program has not read (IP_RECVERR).
     pub(crate) errors: Option<Box<ErrorQueue>>,
+    /// What of others it sends, or others of it, if there was any.
+    pub(crate) forwarding: Option<Box<Forwarding>>,
     /// It is on the list of those to be looked at at the end of this turn.
     pub(crate) dirty: bool,
     /// No process holds it any more.
@@ -409,6 +412,7 @@ impl Socket {
             payload: PayloadMoved::default(),
             immediate: Immediate::default(),
             errors: None,
+            forwarding: None,
             dirty: false,
             orphan: false,
             alarm: Alarm::OFF,

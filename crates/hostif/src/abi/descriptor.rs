@@ -279,6 +279,18 @@ pub enum Request {
         snd_edge: u64,
         rcv_consumed: u64,
     },
+    /// The streams' edges, as `Edges` has them; what `snd_edge` adds ends with what `source`
+    /// has received from `from` up to `to` ([`FORWARDS`](crate::Features::FORWARDS)), which
+    /// its host has consumed by that. The adapter keeps those bytes until they are acknowledged.
+    Forward {
+        socket: SocketId,
+        snd_edge: u64,
+        rcv_consumed: u64,
+        flags: EdgeFlags,
+        source: SocketId,
+        from: u64,
+        to: u64,
+    },
     /// No process holds the socket any more.
     Close {
         socket: SocketId,

@@ -7,6 +7,10 @@
 //! ([`with_ranges`]), and each range where the next one. So ranges are ordered and given back
 //! as the bytes of the stream are.
 //!
+//! A stretch may also come from the receive stream of another connection of the session, which
+//! has it in one of its chunks: then a range names that chunk in place of a file
+//! ([`FileRange::received`]). How long that chunk stays is said by the request `Forward`.
+//!
 //! Files are those that the engine has been handed ([`SharedFile`]). A program holds one while
 //! it appends ranges of it, up to the edge; the engine lets go of a file that nobody holds and
 //! that no stream has a range of.
@@ -22,10 +26,16 @@ pub const LEAST_RANGE: usize = 64;
 ///
 /// [`SHORT_RANGES_SINCE`]: super::versions::SHORT_RANGES_SINCE
 pub(crate) const LEAST_LONG_RANGE: usize = 4096;
+/// Bytes of what one socket has received that another sends where it lies, at least: less is
+/// copied.
+pub const LEAST_FORWARD: u64 = 4096;
 /// Bytes of an encoded [`FileRange`].
 pub(crate) const RANGE_BYTES: usize = 24;
 /// A range lies at the first multiple of this in what it stands for.
 const ALIGNMENT: usize = 16;
+
+/// In place of a file: the bytes lie in a chunk that another socket has received.
+const RECEIVED: u32 = u32::MAX;
 
 /// In an entry of a directory: the chunk has ranges.
 const HAS_RANGES: u32 = 1 << 31;
@@ -85,6 +95,25 @@ pub(crate) struct FileRange {
 }
 
 impl FileRange {
+    /// The range `from..to` of a chunk that stands for what lies at `within` of the chunk that
+    /// `entry` of a receive directory names.
+    pub(crate) fn of_received((from, to): (usize, usize), entry: u32, within: usize) -> Self {
+        Self {
+            from: from as u32,
+            to: to as u32,
+            next: 0,
+            file: RECEIVED,
+            offset: u64::from(entry) << 32 | within as u64,
+        }
+    }
+
+    /// The entry of a receive directory that names the chunk in which its bytes lie, and where
+    /// they do there, if they are another socket's and no file's.
+    pub(crate) fn received(&self) -> Option<(u32, usize)> {
+        let is_received = self.file == RECEIVED;
+        is_received.then_some(((self.offset >> 32) as u32, self.offset as u32 as usize))
+    }
+
     pub(crate) fn encode(&self) -> [u8; RANGE_BYTES] {
         let mut bytes = [0; RANGE_BYTES];
         let words = [self.from, self.to, self.next, self.file];

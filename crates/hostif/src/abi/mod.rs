@@ -37,7 +37,7 @@ pub(crate) use file_range::{
     FILES, FileRange, LEAST_LONG_RANGE, MOST_CHUNKS, RANGE_BYTES, SharedFile, first_range,
     place_of_range, with_ranges,
 };
-pub use file_range::{FileId, LEAST_RANGE, chunk_of};
+pub use file_range::{FileId, LEAST_FORWARD, LEAST_RANGE, chunk_of};
 pub(crate) use immediate::{FIELD_WORDS, IMMEDIATE_AT};
 pub use immediate::{MAX_IMMEDIATE, immediate_slots};
 pub use layout::{

@@ -29,6 +29,8 @@ bitflags::bitflags! {
         const FILES = 1;
         /// What one socket of a session sends to another, that may read where it was written.
         const LENT_CHUNKS = 2;
+        /// What one socket of a session has received, another may send where it lies.
+        const FORWARDS = 4;
         const _ = !0;
     }
 }
@@ -66,7 +68,9 @@ impl Versions {
     pub const OURS: Self = Self {
         oldest: OLDEST_ABI_VERSION as u16,
         newest: ABI_VERSION as u16,
-        features: Features::FILES.union(Features::LENT_CHUNKS),
+        features: Features::FILES
+            .union(Features::LENT_CHUNKS)
+            .union(Features::FORWARDS),
     };
 
     /// What both sides speak: the newest version that both have, and all features that both

@@ -143,6 +143,20 @@ impl AdapterSession {
         Ok(())
     }
 
+    /// What its sockets have received may be in their send streams from now on; whether its
+    /// programs may have it so.
+    #[must_use]
+    pub fn begin_forwards(&mut self) -> bool {
+        if !self.arena.takes_forwards() {
+            return false;
+        }
+        if self.send.scratch.is_none() {
+            let scratch = SharedMemory::create("longshore-forward", SCRATCH);
+            self.send.scratch = scratch.ok().map(Arc::new);
+        }
+        self.send.scratch.is_some()
+    }
+
     /// Whether it has files, which are to be looked at from time to time.
     #[must_use]
     pub fn has_files(&self) -> bool {

@@ -6,7 +6,7 @@ use super::files::Files;
 use super::spans::spans;
 use crate::abi::{CHUNK, FileRange, chunk_of};
 use crate::transport::Arena;
-use longshore_ring::{MappedFile, SharedBytes};
+use longshore_ring::{MappedFile, SharedBytes, SharedMemory};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -39,6 +39,9 @@ pub struct SendStreams {
     pub(super) round: u64,
     /// The files of which they may have ranges, if there are any.
     pub(super) files: Option<Arc<Files>>,
+    /// Where bytes are put together that lie in too many pieces, if some may: those that other
+    /// sockets have received.
+    pub(super) scratch: Option<Arc<SharedMemory>>,
 }
 
 /// Where a part of a stream lies.
@@ -55,6 +58,7 @@ impl SendStreams {
             arena: arena.clone(),
             round: 1,
             files: None,
+            scratch: None,
         }
     }
 
@@ -128,8 +132,8 @@ impl SendStreams {
         // A port may copy what is short.
         let can_be_passed = used == Use::Pass && !too_many && len >= LEAST_PASSED;
         match (in_files, too_many) {
-            (false, true) => Err(BadStream),
-            (true, _) if !can_be_passed => {
+            (false, true) if self.scratch.is_none() => Err(BadStream),
+            (in_files, too_many) if too_many || in_files && !can_be_passed => {
                 let bytes = self.read_out(index, range)?;
                 *out.first_mut().ok_or(BadStream)? = bytes;
                 Ok(1)
@@ -138,9 +142,10 @@ impl SendStreams {
         }
     }
 
-    /// Copies bytes of which some are in files to memory of this side's own.
+    /// Copies bytes to memory of this side's own, as some are in files, or all in many pieces.
     fn read_out(&self, index: u32, range: Range<u64>) -> Result<SharedBytes<'_>, BadStream> {
-        let scratch = &self.files.as_ref().ok_or(BadStream)?.scratch;
+        let of_files = self.files.as_ref().map(|files| &files.scratch);
+        let scratch = of_files.or(self.scratch.as_ref()).ok_or(BadStream)?;
         let total = (range.end - range.start) as usize;
         if total > scratch.len() {
             return Err(BadStream);
@@ -199,7 +204,14 @@ impl SendStreams {
                 }
                 range.offset = range.offset.saturating_add((at - from) as u64);
                 let to = to.min(end);
-                each(Part::File(range, to - at))?;
+                let received = range.received().filter(|_| self.arena.takes_forwards());
+                each(match received {
+                    None => Part::File(range, to - at),
+                    Some((entry, within)) => {
+                        let place = self.arena.received_place(entry, within, to - at);
+                        Part::Memory(place.ok_or(BadStream)?, to - at)
+                    }
+                })?;
                 at = to;
             }
             if at < end {
@@ -232,6 +244,24 @@ impl SendStreams {
             Ok(())
         })?;
         Ok(extent)
+    }
+
+    /// Where in `range` of a send stream the first bytes lie that another socket has received,
+    /// or its end: so far it can be sent though nobody has said whose they are.
+    #[must_use]
+    pub fn first_forwarded(&self, index: u32, range: Range<u64>) -> u64 {
+        let directory = self.arena.snd_directory(index);
+        for (number, within, len) in spans(range.clone()) {
+            let entry = directory.entry(number).load(Ordering::Acquire);
+            let ranges = self.arena.file_ranges(entry).map_while(Result::ok);
+            let mut received = ranges.filter(|range| range.received().is_some());
+            let found = received.find(|range| range.to as usize > within);
+            if let Some(found) = found.filter(|found| (found.from as usize) < within + len) {
+                let at = number * CHUNK as u64 + u64::from(found.from);
+                return at.max(range.start);
+            }
+        }
+        range.end
     }
 
     /// Copies bytes of a send stream out, from `at` on, as many as `to` takes.

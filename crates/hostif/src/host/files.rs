@@ -5,10 +5,10 @@
 //! publishes.
 
 use super::session::HostSession;
-use super::streams::StreamError;
+use super::streams::{StreamError, parts};
 use crate::abi::{
     FILES, FileId, FileRange, LEAST_LONG_RANGE, LEAST_RANGE, SHORT_RANGES_SINCE, chunk_of,
-    place_of_range, with_ranges,
+    lent_chunk, place_of_range, with_ranges,
 };
 use std::sync::atomic::Ordering;
 
@@ -93,6 +93,74 @@ impl HostSession {
         if len < self.least_range() {
             return Ok(false);
         }
+        let range = FileRange {
+            from: within as u32,
+            to: (within + len) as u32,
+            next: 0,
+            file: file.place as u32,
+            offset,
+        };
+        self.add_range(index, number, &range)?;
+        Ok(true)
+    }
+
+    /// Whether what one socket of the session has received may be sent by another where it lies.
+    #[must_use]
+    pub fn takes_forwards(&self) -> bool {
+        self.arena.takes_forwards()
+    }
+
+    /// Writes that `len` bytes of the send stream of socket `index` from `at` on are those that
+    /// socket `source` has received from `from` on; says how many of them were copied, as they
+    /// are too few in one place; `None`, and nothing is written, if the source was lent some of
+    /// them. The caller has the locks of both halves, and the send
+    /// stream, whose edge is not beyond these bytes, has chunks for them.
+    ///
+    /// # Errors
+    /// [`StreamError`].
+    pub fn write_forwarded(
+        &self,
+        (index, at): (u32, u64),
+        (source, from): (u32, u64),
+        len: usize,
+    ) -> Result<Option<usize>, StreamError> {
+        let (sent, received) = (
+            self.arena.snd_directory(index),
+            self.arena.rcv_directory(source),
+        );
+        let is_lent = |(number, ..): (u64, usize, usize)| {
+            let entry = received.entry(number).load(Ordering::Acquire);
+            lent_chunk(entry).is_some()
+        };
+        if parts(from, len).any(is_lent) {
+            return Ok(None);
+        }
+        let memory = self.arena.memory();
+        let (mut done, mut copied) = (0, 0);
+        for (number, mut within, here) in parts(at, len) {
+            for (its, there, piece) in parts(from + done as u64, here) {
+                let entry = received.entry(its).load(Ordering::Acquire);
+                let found = self.arena.received_place(entry, there, piece);
+                let found = found.ok_or(StreamError::Broken)?;
+                if piece >= LEAST_RANGE {
+                    let range = FileRange::of_received((within, within + piece), entry, there);
+                    self.add_range(index, number, &range)?;
+                } else {
+                    let chunk = chunk_of(sent.entry(number).load(Ordering::Relaxed));
+                    let place = self.arena.snd_place(chunk, within, piece);
+                    memory.copy_to(found, piece, memory, place.ok_or(StreamError::Broken)?);
+                    copied += piece;
+                }
+                within += piece;
+                done += piece;
+            }
+        }
+        Ok(Some(copied))
+    }
+
+    /// Appends a range to those of chunk `number` of a send stream.
+    fn add_range(&self, index: u32, number: u64, range: &FileRange) -> Result<(), StreamError> {
+        let within = range.from as usize;
         let directory = self.arena.snd_directory(index);
         let entry = directory.entry(number);
         let now = entry.load(Ordering::Relaxed);
@@ -101,14 +169,7 @@ impl HostSession {
         let before = self.arena.file_ranges(now);
         let before = before.take_while(|range| range.is_ok_and(|r| r.to as usize <= within));
         let last = before.last().and_then(Result::ok);
-        let range = FileRange {
-            from: within as u32,
-            to: (within + len) as u32,
-            next: 0,
-            file: file.place as u32,
-            offset,
-        };
-        self.put_range(chunk, &range)?;
+        self.put_range(chunk, range)?;
         match last {
             Some(last) => {
                 let next = place_of_range(within) as u32;
@@ -116,7 +177,7 @@ impl HostSession {
             }
             None => entry.store(with_ranges(chunk, within), Ordering::Release),
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Forgets ranges of chunk `number` of a send stream beyond `within`, where its edge is:

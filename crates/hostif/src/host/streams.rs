@@ -30,7 +30,7 @@ impl From<Reentered> for StreamError {
 }
 
 /// The parts of `len` bytes from `at` on, by chunks: number, place within it, length.
-fn parts(at: u64, len: usize) -> impl Iterator<Item = (u64, usize, usize)> {
+pub(super) fn parts(at: u64, len: usize) -> impl Iterator<Item = (u64, usize, usize)> {
     let end = at + len as u64;
     let mut at = at;
     std::iter::from_fn(move || {

@@ -429,6 +429,11 @@ impl Arena {
             .then(|| self.at.rcv_slab + chunk as usize * CHUNK + at)
     }
 
+    /// Whether what one socket has received may be named in another's send stream.
+    pub(crate) fn takes_forwards(&self) -> bool {
+        self.agreed.features.contains(Features::FORWARDS) && self.geometry.snd_chunks <= MOST_CHUNKS
+    }
+
     /// Where the adapter may have the host read of a send slab instead.
     #[must_use]
     pub(crate) fn lends_chunks(&self) -> bool {

@@ -190,6 +190,8 @@ impl Agent {
             return Some(());
         }
         match request {
+            // Its bytes travel.
+            Request::Forward { .. } => return None,
             Request::Subscribe { .. } => {
                 socket.subscribers.add(channel);
                 self.session.put_edges(channel, id, socket.edges);

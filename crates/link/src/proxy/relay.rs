@@ -229,7 +229,10 @@ impl Relay {
                 }
                 return Ok(asked);
             }
-            Request::Subscribe { .. } | Request::Unsubscribe { .. } | Request::Owner { .. } => {
+            Request::Forward { .. }
+            | Request::Subscribe { .. }
+            | Request::Unsubscribe { .. }
+            | Request::Owner { .. } => {
                 return Err(claim("a request that is not for the engine"));
             }
             _ => {}

@@ -2,6 +2,7 @@
 //! how far they reach.
 
 mod file;
+mod forward;
 mod peek_offset;
 mod prepare;
 mod recv;
@@ -10,6 +11,7 @@ mod urgent;
 
 pub(crate) use file::SentFiles;
 pub use file::{Appended, SharedFile};
+pub use forward::{Forwarded, NotForwarded};
 pub use prepare::{MOST_PREPARED, Prepared};
 pub use recv::Peeked;
 pub use send::{Reserved, Sending};

@@ -14,10 +14,10 @@ use std::sync::atomic::Ordering;
 /// then consumed. Nobody else reads the stream meanwhile.
 #[derive(Debug)]
 pub struct Peeked<'a> {
-    socket: &'a Socket,
-    block: &'static SocketBlock,
+    pub(super) socket: &'a Socket,
+    pub(super) block: &'static SocketBlock,
     lock: Locked<'static>,
-    from: u64,
+    pub(super) from: u64,
     len: usize,
 }
 

@@ -6,7 +6,7 @@ use super::{ADDRESS, Behavior, SILENT_PORT, Seen};
 use longshore_hostif::attach::{AttachError, Message, Token, receive_from_program, send_as};
 use longshore_hostif::{
     AdapterChannel, Address, Agreed, Arena, ArenaError, BlockFlags, ChannelState, Completion,
-    EdgeFlags, Geometry, Loopback, Request, Route, SocketId, SocketKind, Versions,
+    EdgeFlags, Features, Geometry, Loopback, Request, Route, SocketId, SocketKind, Versions,
 };
 use longshore_ring::{Doorbell, Sleep, Waiter};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -69,10 +69,11 @@ impl Session {
         behavior: Arc<Behavior>,
         seen: Arc<Mutex<Seen>>,
     ) -> Result<Self, ArenaError> {
-        let agreed = versions.agree(&Versions::OURS).unwrap_or(Agreed {
+        let mut agreed = versions.agree(&Versions::OURS).unwrap_or(Agreed {
             version: versions.newest,
             features: versions.features,
         });
+        agreed.features.remove(Features::FORWARDS);
         let arena = Arc::new(Arena::create_for(geometry, agreed)?);
         let own = ADDRESS.parse().expect("an address");
         let route = |prefix_len, local| Route {
@@ -331,7 +332,8 @@ impl Session {
                 let peer = self.peer(socket.index);
                 peer.subscribers.retain(|c| *c != channel);
             }
-            Request::Open { .. } => {}
+            // It is not among what it speaks.
+            Request::Open { .. } | Request::Forward { .. } => {}
         }
     }
 

@@ -43,6 +43,7 @@ impl Stack {
     /// A connection is over.
     pub(super) fn disconnect(&mut self, key: u32) {
         self.fast_open_done(key);
+        self.forwarded(key, u64::MAX);
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
         };
@@ -119,6 +120,12 @@ impl Stack {
         if !socket.has_block() {
             return;
         }
+        if socket.forwarding.is_some() {
+            self.end_forwarding(key);
+        }
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
         let Some(s) = self.sessions.get_mut(socket.session) else {
             return;
         };

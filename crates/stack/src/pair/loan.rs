@@ -102,6 +102,14 @@ impl Stack {
         };
         if let Some(p) = self.pair_mut(key) {
             p.snd_done = p.snd_done.max(done);
+            let done = p.snd_done;
+            if self
+                .sockets
+                .get(key)
+                .is_some_and(|s| s.forwarding.is_some())
+            {
+                self.forwarded(key, done);
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use crate::memory_pressure::grant_to_reader;
 use crate::pair_end::{Pair, RESET};
 use crate::request_error::RequestError;
 use crate::session::Session;
-use crate::socket::{Connection, Datagram, Kind, Listening};
+use crate::socket::{Connection, Datagram, Kind, Listening, Socket};
 use longshore_hostif::adapter::{Immediate, ReceiveSlab};
 use longshore_hostif::{EdgeFlags, STREAM_MAX, SocketId};
 use longshore_tcp::Instant;
@@ -123,6 +123,18 @@ impl Datagram {
     }
 }
 
+impl Socket {
+    /// How far its host has written, as far as is known here.
+    pub(crate) fn snd_edge(&self) -> u64 {
+        match &self.kind {
+            Kind::Stream(c) => c.tcb.snd_edge(),
+            Kind::Pair(p) => p.snd_edge,
+            Kind::Datagram(d) => d.snd_edge,
+            Kind::Listener(_) | Kind::Idle(_) => 0,
+        }
+    }
+}
+
 impl Stack {
     /// Tells a process that may have room again of the sockets for which it had none: no
     /// more than there is room for, each where its edges are by now.
@@ -181,6 +193,10 @@ impl Stack {
         if says && corked != socket.options.tcp.cork {
             socket.cork(corked);
         }
+        let said = Said {
+            rcv_consumed: socket.held_back(&mut session.forwards, rcv_consumed),
+            ..said
+        };
         let slab = &mut session.host.receive;
         match &mut socket.kind {
             Kind::Stream(c) => c.take_edges(&said, slab, now)?,
@@ -237,13 +253,7 @@ impl Stack {
         if !immediate.is_empty()
             && let Some(socket) = self.sockets.get_mut(key)
         {
-            let before = match &socket.kind {
-                Kind::Stream(c) => c.tcb.snd_edge(),
-                Kind::Pair(p) => p.snd_edge,
-                Kind::Datagram(d) => d.snd_edge,
-                Kind::Listener(_) | Kind::Idle(_) => return,
-            };
-            socket.immediate = immediate.beyond(before);
+            socket.immediate = immediate.beyond(socket.snd_edge());
         }
     }
 

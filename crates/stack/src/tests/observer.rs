@@ -196,7 +196,10 @@ impl Observer {
                     self.reach(socket, snd_edge, 0);
                     (immediate.saturating_sub(32).div_ceil(64).into(), immediate)
                 }
-                Request::Close {
+                Request::Forward {
+                    socket, snd_edge, ..
+                }
+                | Request::Close {
                     socket, snd_edge, ..
                 } => {
                     self.reach(socket, snd_edge, 0);

@@ -21,6 +21,7 @@ pub(super) mod kind {
     pub(in crate::abi::descriptor) const OWNER: u8 = 12;
     pub(in crate::abi::descriptor) const GROUP: u8 = 13;
     pub(in crate::abi::descriptor) const CANCEL: u8 = 14;
+    pub(in crate::abi::descriptor) const FORWARD: u8 = 15;
     pub(in crate::abi::descriptor) const DONE: u8 = 65;
     pub(in crate::abi::descriptor) const EDGES_COMPLETION: u8 = 66;
     pub(in crate::abi::descriptor) const MORE: u8 = 67;
@@ -104,6 +105,7 @@ impl Request {
             | Self::Edges { socket, .. }
             | Self::Urgent { socket, .. }
             | Self::Close { socket, .. }
+            | Self::Forward { socket, .. }
             | Self::Group { socket, .. }
             | Self::SetOption { socket, .. }
             | Self::Query { socket, .. }
@@ -128,6 +130,7 @@ impl Request {
             | Self::Edges { .. }
             | Self::Urgent { .. }
             | Self::Close { .. }
+            | Self::Forward { .. }
             | Self::SetOption { .. }
             | Self::Subscribe { .. }
             | Self::Unsubscribe { .. } => None,
@@ -145,6 +148,7 @@ impl Request {
             | Self::Edges { socket, .. }
             | Self::Urgent { socket, .. }
             | Self::Close { socket, .. }
+            | Self::Forward { socket, .. }
             | Self::Group { socket, .. }
             | Self::SetOption { socket, .. }
             | Self::Query { socket, .. }
@@ -180,6 +184,7 @@ impl Request {
             | Self::Edges { .. }
             | Self::Urgent { .. }
             | Self::Close { .. }
+            | Self::Forward { .. }
             | Self::SetOption { .. }
             | Self::Subscribe { .. }
             | Self::Unsubscribe { .. } => {}
@@ -223,6 +228,18 @@ impl Request {
             } => {
                 m[2..4].copy_from_slice(&[snd_edge, rcv_consumed]);
                 (kind::URGENT, 0)
+            }
+            Self::Forward {
+                snd_edge,
+                rcv_consumed,
+                flags,
+                source,
+                from,
+                to,
+                ..
+            } => {
+                m[2..7].copy_from_slice(&[snd_edge, rcv_consumed, word1(source), from, to]);
+                (kind::FORWARD, flags.bits())
             }
             Self::Close {
                 snd_edge,
@@ -309,6 +326,18 @@ impl Request {
                 socket,
                 snd_edge: m[2],
                 rcv_consumed: m[3],
+            },
+            kind::FORWARD => Self::Forward {
+                socket,
+                snd_edge: m[2],
+                rcv_consumed: m[3],
+                flags: f.edge_flags(),
+                source: SocketId {
+                    index: m[4] as u32,
+                    generation: (m[4] >> 32) as u32,
+                },
+                from: m[5],
+                to: m[6],
             },
             kind::CLOSE => {
                 let linger = match m[4] {

@@ -70,6 +70,23 @@ fn request() -> impl Strategy<Value = Request> {
         }),
         (
             socket(),
+            any::<(u64, u64, u8)>(),
+            socket(),
+            any::<(u64, u64)>()
+        )
+            .prop_map(
+                |(socket, (snd_edge, rcv_consumed, flags), source, (from, to))| Request::Forward {
+                    socket,
+                    snd_edge,
+                    rcv_consumed,
+                    flags: EdgeFlags::from_bits_retain(flags),
+                    source,
+                    from,
+                    to,
+                }
+            ),
+        (
+            socket(),
             any::<(u64, u64)>(),
             proptest::option::of(any::<u32>())
         )

@@ -319,3 +319,56 @@ fn forged_ranges_are_refused() {
         );
     }
 }
+
+/// What another socket has received is found where it lies, in any number of pieces, and what
+/// is too short for that is copied; where the first of it lies is known.
+#[test]
+fn what_another_has_received_is_read_where_it_lies() {
+    const SOURCE: u32 = 2;
+    let (mut adapter, host) = session(Features::FORWARDS);
+    assert!(host.takes_forwards());
+    let bytes = pattern(2 * CHUNK);
+    let mut stream = ReceiveStream::EMPTY;
+    let placed = stream.place(0, 0, &bytes, &mut adapter.receive, SOURCE);
+    assert!(placed.is_ok());
+    write(&adapter, &vec![0xee; 2 * CHUNK]);
+    let all = |adapter: &AdapterSession| {
+        let mut got = vec![0; CHUNK + 100];
+        adapter.send.copy_out(INDEX, 10, &mut got).unwrap();
+        got
+    };
+    // At another place of the chunks, and across the ends of both.
+    let from = CHUNK as u64 - 1000;
+    let copied = host.write_forwarded((INDEX, 10), (SOURCE, from), CHUNK + 100);
+    assert_eq!(copied, Ok(Some(0)));
+    assert!(all(&adapter) == bytes[CHUNK - 1000..2 * CHUNK - 900]);
+    assert_eq!(adapter.send.first_forwarded(INDEX, 0..50), 10);
+    assert_eq!(adapter.send.first_forwarded(INDEX, 20..50), 20);
+    assert_eq!(adapter.send.first_forwarded(INDEX, 0..10), 10);
+    // A few bytes before the end of a chunk.
+    let (at, from) = (CHUNK as u64 - 20, 5);
+    host.end_ranges(INDEX, 0, 0).unwrap();
+    let copied = host.write_forwarded((INDEX, at), (SOURCE, from), 5000);
+    assert_eq!(copied, Ok(Some(20)));
+    let mut got = vec![0; 5000];
+    adapter.send.copy_out(INDEX, at, &mut got).unwrap();
+    assert!(got == bytes[5..5005]);
+    // More pieces than a segment may have are put together.
+    host.end_ranges(INDEX, 0, 0).unwrap();
+    for piece in 0..8u64 {
+        let (to, from) = (piece * 5000, (7 - piece) * 9000);
+        let copied = host.write_forwarded((INDEX, to), (SOURCE, from), 5000);
+        assert_eq!(copied, Ok(Some(0)));
+    }
+    assert_eq!(gathered(&adapter, 0..40_000, Use::Pass), Err(BadStream));
+    assert!(adapter.begin_forwards());
+    let (count, got) = gathered(&adapter, 0..40_000, Use::Pass).unwrap();
+    assert_eq!(count, 1);
+    for (piece, got) in got.chunks(5000).enumerate() {
+        let from = (7 - piece) * 9000;
+        assert!(*got == bytes[from..from + 5000], "piece {piece}");
+    }
+    stream.consume(0, true, &mut adapter.receive);
+    let (mut without, host) = session(Features::empty());
+    assert!(!without.begin_forwards() && !host.takes_forwards());
+}
