@@ -4,7 +4,7 @@
 
 use super::files::Files;
 use super::spans::spans;
-use crate::abi::{CHUNK, FileRange, chunk_of};
+use crate::abi::{CHUNK, DIRECTORY, FileRange, chunk_of};
 use crate::transport::Arena;
 use longshore_ring::{MappedFile, SharedBytes, SharedMemory};
 use std::ops::Range;
@@ -251,7 +251,8 @@ impl SendStreams {
     #[must_use]
     pub fn first_forwarded(&self, index: u32, range: Range<u64>) -> u64 {
         let directory = self.arena.snd_directory(index);
-        for (number, within, len) in spans(range.clone()) {
+        // A host may say of any edge that it has written so far.
+        for (number, within, len) in spans(range.clone()).take(DIRECTORY + 1) {
             let entry = directory.entry(number).load(Ordering::Acquire);
             let ranges = self.arena.file_ranges(entry).map_while(Result::ok);
             let mut received = ranges.filter(|range| range.received().is_some());

@@ -345,6 +345,8 @@ fn what_another_has_received_is_read_where_it_lies() {
     assert_eq!(adapter.send.first_forwarded(INDEX, 0..50), 10);
     assert_eq!(adapter.send.first_forwarded(INDEX, 20..50), 20);
     assert_eq!(adapter.send.first_forwarded(INDEX, 0..10), 10);
+    let none = CHUNK as u64 * 4;
+    assert_eq!(adapter.send.first_forwarded(5, none..u64::MAX), u64::MAX);
     // A few bytes before the end of a chunk.
     let (at, from) = (CHUNK as u64 - 20, 5);
     host.end_ranges(INDEX, 0, 0).unwrap();
