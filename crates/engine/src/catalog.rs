@@ -281,6 +281,13 @@ pub(crate) const COUNTERS: &[Counter] = &[
     ),
     counter(
         "engine",
+        "below_low_water",
+        "tellings",
+        "times that nobody was woken for bytes that are fewer than their program waits for (SO_RCVLOWAT)",
+        |e| e.stack.counters.below_low_water,
+    ),
+    counter(
+        "engine",
         "wakeup_waits",
         "turns",
         "turns in which a session had its share of sleepers woken, and others of its own waited",

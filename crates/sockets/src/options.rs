@@ -131,10 +131,18 @@ impl Socket {
         self.block().linger.load(Ordering::Relaxed).checked_sub(1)
     }
 
-    /// Sets how many bytes make it readable (SO_RCVLOWAT).
-    pub fn set_low_water(&self, bytes: u32) {
+    /// Sets how many bytes make it readable (SO_RCVLOWAT). For fewer the adapter wakes nobody
+    /// (interface version 14); who looks sees them all the same.
+    ///
+    /// # Errors
+    /// As [`Socket::set_option`].
+    pub fn set_low_water(&self, bytes: u32) -> Result<(), SocketError> {
         self.block().rcv.low_water.store(bytes, Ordering::Relaxed);
         self.wake_local();
+        if self.is_datagram() || !self.host.session.heeds_low_water() {
+            return Ok(());
+        }
+        self.set_option(OptionName::ReceiveLowWater, bytes.into())
     }
 
     /// How many bytes make it readable; at least 1.

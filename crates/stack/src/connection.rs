@@ -7,6 +7,7 @@ use crate::Stack;
 use crate::access::Transport;
 use crate::counters::EngineDrop;
 use crate::demux::{Flow, Reuse};
+use crate::low_water::Marks;
 use crate::output::Sent;
 use crate::request_error::RequestError;
 use crate::returns::QUIET_US;
@@ -129,33 +130,58 @@ impl Socket {
     /// or there is urgent data); fewer wait for something to ride on.
     #[inline]
     fn report(&mut self, sessions: &mut Sessions, now: Instant, also: bool) {
+        self.report_by::<false>(sessions, now, also);
+    }
+
+    /// The same for a socket with a low-water mark in one of its streams; whether it was told
+    /// of less than it waits for, and so nobody is woken.
+    #[inline(never)]
+    fn report_by_lowat(&mut self, sessions: &mut Sessions, now: Instant, also: bool) -> bool {
+        self.report_by::<true>(sessions, now, also)
+    }
+
+    #[inline(always)]
+    fn report_by<const LOWAT: bool>(
+        &mut self,
+        sessions: &mut Sessions,
+        now: Instant,
+        also: bool,
+    ) -> bool {
         let quarter = u64::from(self.options.send_buffer / 4);
         let Kind::Stream(c) = &mut self.kind else {
-            return;
+            return false;
         };
         let mut edges = c.edges();
-        let lowat = self.options.not_sent_lowat;
-        let has_sent = lowat != 0 && {
+        let (told, written) = (c.told, c.tcb.snd_edge());
+        let has_sent = LOWAT && {
             let s = sessions.get(self.session);
-            let (edge, sent) = (c.tcb.snd_edge(), c.tcb.snd_sent());
-            s.is_some_and(|s| s.host.note_sent(self.id, edge, sent, lowat))
+            let marks = Marks::of(&self.options, c.tcb.rcvbuf());
+            s.is_some_and(|s| marks.has_sent(s, self.id, written, c.tcb.snd_sent()))
         };
         let also = also || has_sent;
-        let news = edges.rcv_edge > c.told.rcv_edge || edges.flags != c.told.flags || also;
-        let unacknowledged = edges.snd_acked - c.told.snd_acked;
+        let news = edges.rcv_edge > told.rcv_edge || edges.flags != told.flags || also;
+        let unacknowledged = edges.snd_acked - told.snd_acked;
         if !news && unacknowledged < quarter {
-            if unacknowledged != 0 && edges.snd_acked == c.tcb.snd_edge() && c.tell_by.is_never() {
+            if unacknowledged != 0 && edges.snd_acked == written && c.tell_by.is_never() {
                 c.tell_by = now.after_us(QUIET_US);
             }
-            return;
+            return false;
         }
-        if edges.flags == c.told.flags && !edges.flags.contains(EdgeFlags::DEAD) {
+        if edges.flags == told.flags && !edges.flags.contains(EdgeFlags::DEAD) {
             edges.errno = 0;
         }
+        let is_awaited = also || (LOWAT && c.tcb.is_denied_room());
+        let marks = Marks::of(&self.options, c.tcb.rcvbuf());
         c.note_told(&edges, now);
-        if let Some(s) = sessions.get_mut(self.session) {
-            self.tell(&mut s.host, edges);
+        let Some(s) = sessions.get_mut(self.session) else {
+            return false;
+        };
+        if LOWAT && !is_awaited && marks.is_too_little(s, self.id, (&told, written), &edges) {
+            s.host.without_waking(|host| self.tell(host, edges));
+            return true;
         }
+        self.tell(&mut s.host, edges);
+        false
     }
 }
 
@@ -272,7 +298,8 @@ impl Stack {
         };
         c.tcb.note_send_buffer(socket.options.send_buffer, now);
         let events = c.tcb.take_events();
-        if events.intersects(MORE_THAN_EDGES) || socket.orphan || !socket.has_block() {
+        let is_plain = socket.has_block() && !socket.orphan && !socket.options.has_lowat;
+        if events.intersects(MORE_THAN_EDGES) || !is_plain {
             self.settle_events(key, events);
         } else {
             socket.report(&mut self.sessions, now, false);
@@ -291,7 +318,7 @@ impl Stack {
     }
 
     /// Does what there is to do for a connection to which this has happened, or whose program
-    /// has closed it or not accepted it yet.
+    /// has closed it or not accepted it yet, or waits for so much.
     #[inline(never)]
     fn settle_events(&mut self, key: u32, events: Events) {
         let Some(socket) = self.sockets.get_mut(key) else {
@@ -326,7 +353,12 @@ impl Stack {
                 self.urge(key);
             }
             if let Some(socket) = self.sockets.get_mut(key) {
-                socket.report(&mut self.sessions, self.now, also);
+                if socket.options.has_lowat {
+                    let is_below = socket.report_by_lowat(&mut self.sessions, self.now, also);
+                    self.counters.below_low_water += u64::from(is_below);
+                } else {
+                    socket.report(&mut self.sessions, self.now, also);
+                }
             }
         } else if has_block {
             self.release_if_delivered(key);

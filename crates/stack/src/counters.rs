@@ -116,6 +116,8 @@ pub struct Counters {
     pub request_waits: u64,
     /// Sockets that waited with what they had to send.
     pub output_waits: u64,
+    /// Times that nobody was woken for bytes that are fewer than their program waits for.
+    pub below_low_water: u64,
     /// Turns in which sleepers waited.
     pub wakeup_waits: u64,
     /// Times that a channel was left alone because its process takes no answers.
@@ -156,6 +158,7 @@ impl Counters {
             forwarded_bytes: 0,
             request_waits: 0,
             output_waits: 0,
+            below_low_water: 0,
             wakeup_waits: 0,
             stalled_channels: 0,
             broken_channels: 0,

@@ -76,6 +76,7 @@ mod info;
 mod input;
 mod input6;
 mod link;
+mod low_water;
 mod memory_pressure;
 mod orphans;
 mod output;

@@ -16,6 +16,7 @@ mod urgent;
 use crate::Stack;
 use crate::access::Transport;
 use crate::counters::EngineDrop;
+use crate::low_water::Marks;
 use crate::pair_end::{PIECES_A_TURN, Pair, RESET};
 use crate::request_error::RequestError;
 use crate::socket::{Kind, Socket};
@@ -268,11 +269,11 @@ impl Stack {
         let Kind::Pair(p) = &mut socket.kind else {
             return;
         };
-        let lowat = socket.options.not_sent_lowat;
-        let has_sent = lowat != 0 && {
+        let marks = Marks::of(&socket.options, socket.options.receive_buffer);
+        let (told, written) = (p.told, p.snd_edge);
+        let has_sent = marks.exist() && {
             let s = self.sessions.get(socket.session);
-            let (edge, sent) = (p.snd_edge, p.snd_moved);
-            s.is_some_and(|s| s.host.note_sent(socket.id, edge, sent, lowat))
+            s.is_some_and(|s| marks.has_sent(s, socket.id, written, p.snd_moved))
         };
         let news = edges.rcv_edge > p.told.rcv_edge
             || edges.flags != p.told.flags
@@ -285,7 +286,13 @@ impl Stack {
         let is_urgent = std::mem::take(&mut p.urgent_untold);
         socket.note_told(self.now);
         if let Some(s) = self.sessions.get_mut(socket.session) {
-            socket.tell(&mut s.host, edges);
+            let is_awaited = is_urgent || has_sent || !marks.exist();
+            if !is_awaited && marks.is_too_little(s, socket.id, (&told, written), &edges) {
+                self.counters.below_low_water += 1;
+                s.host.without_waking(|host| socket.tell(host, edges));
+            } else {
+                socket.tell(&mut s.host, edges);
+            }
             if is_urgent {
                 // With what tells of it, so that a handler of SIGURG finds it.
                 s.host.note_urgent(socket.id, &edges);

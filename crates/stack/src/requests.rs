@@ -245,6 +245,13 @@ impl Stack {
         };
         socket.options.set(name, value);
         let options = socket.options;
+        if name == OptionName::ReceiveLowWater
+            && socket.has_block()
+            && let Some(s) = self.sessions.get_mut(socket.session)
+        {
+            // What was too little may be enough.
+            s.host.wake_for(socket.id.index);
+        }
         if name == OptionName::SendBuffer
             && socket.has_block()
             && let Some(s) = self.sessions.get(socket.session)

@@ -192,6 +192,10 @@ pub(crate) struct Options {
     pub(crate) send_most: u32,
     /// TCP_NOTSENT_LOWAT; 0 for none.
     pub(crate) not_sent_lowat: u32,
+    /// SO_RCVLOWAT; 0 for none.
+    pub(crate) receive_lowat: u32,
+    /// It has one of the two.
+    pub(crate) has_lowat: bool,
     /// The program has set it, so it is not tuned.
     pub(crate) send_fixed: bool,
     pub(crate) receive_buffer: u32,
@@ -239,6 +243,8 @@ impl Options {
             send_buffer: longshore_hostif::SEND_BUFFER,
             send_most: longshore_hostif::STREAM_MAX as u32,
             not_sent_lowat: 0,
+            receive_lowat: 0,
+            has_lowat: false,
             send_fixed: false,
             receive_buffer: longshore_hostif::RECEIVE_BUFFER,
             tos: 0,
@@ -282,6 +288,7 @@ impl Options {
                 self.send_fixed = true;
             }
             O::NotSentLowat => self.not_sent_lowat = number,
+            O::ReceiveLowWater => self.receive_lowat = if number > 1 { number } else { 0 },
             O::DeferAccept => self.defer_accept_s = number,
             O::QuickAck => self.tcp.quickack = on,
             O::MaxSegment => self.tcp.mss = number.min(65_495) as u16,
@@ -316,6 +323,7 @@ impl Options {
             O::FastOpen => self.fast_open = number,
             O::FastOpenConnect => self.fast_open_connect = on,
         }
+        self.has_lowat = self.not_sent_lowat | self.receive_lowat != 0;
     }
 
     /// Brings a connection's options up to date after [`Options::set`].

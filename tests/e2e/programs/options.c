@@ -508,8 +508,18 @@ static void low_water_mark(void) {
     set(mine, SOL_SOCKET, SO_RCVLOWAT, 10);
     send_all(far, "12345", 5);
     IS(ready(mine, POLLIN, 50), 0);
+    char buf[16];
+    IS(recv(mine, buf, 16, MSG_PEEK | MSG_DONTWAIT), 5); /* who looks sees it */
     send_all(far, "67890", 5);
     IS(ready(mine, POLLIN, 10000), POLLIN);
+    receive_all(mine, buf, 10);
+    send_all(far, "12345", 5);
+    IS(ready(mine, POLLIN, 50), 0);
+    set(mine, SOL_SOCKET, SO_RCVLOWAT, 5);
+    IS(ready(mine, POLLIN, 10000), POLLIN);
+    set(mine, SOL_SOCKET, SO_RCVLOWAT, 10);
+    SYS(shutdown(far, SHUT_WR));
+    IS(ready(mine, POLLIN, 10000), POLLIN); /* the end is enough */
   }
 }
 

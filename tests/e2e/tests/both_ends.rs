@@ -125,3 +125,65 @@ fn what_iperf3_sends_on_one_host_is_lent() {
         }
     });
 }
+
+/// Who waits for a whole message is woken once for each, by the engine, which knows how long
+/// they are (SO_RCVLOWAT).
+#[test]
+fn who_waits_for_a_whole_message_is_woken_once_for_each() {
+    const MESSAGES: u64 = 40;
+    const PIECES: u64 = 5;
+    const PROGRAM: &str = "
+import select, socket, sys, threading, time
+ip, mark, messages, pieces = sys.argv[1], *map(int, sys.argv[2:])
+listener = socket.create_server((ip, 7000))
+near = socket.create_connection((ip, 7000))
+far, _ = listener.accept()
+if mark > 1: far.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, mark)
+def send():
+    for _ in range(messages * pieces):
+        near.send(bytes(100)); time.sleep(0.005)
+sender = threading.Thread(target=send)
+sender.start()
+read = 0
+poll = select.poll()
+poll.register(far, select.POLLIN)
+while read < messages * pieces * 100:
+    poll.poll()
+    read += len(far.recv(100 * pieces))
+sender.join()
+";
+    run(Stack::Longshore, Duration::from_secs(300), |bed| {
+        let host = bed.host(0);
+        let program = bed.path("program.py");
+        std::fs::write(&program, PROGRAM).expect("a file");
+        let stat = format!("{} stat --json", longshore_testbed::longshore().display());
+        let python = |mark: u64| {
+            let (program, ip) = (program.display(), host.ip());
+            format!("python3 {program} {ip} {mark} {MESSAGES} {PIECES}")
+        };
+        let (less, whole) = (python(1), python(100 * PIECES));
+        let said = host
+            .sh(&format!("{stat}; {less}; {stat}; {whole}; {stat}"))
+            .check();
+        let stats = serde_json::Deserializer::from_str(&said).into_iter::<serde_json::Value>();
+        let stats: Vec<_> = stats.collect::<Result<_, _>>().expect("its statistics");
+        let count = |path: &str| -> Vec<u64> {
+            let count = |stat: &serde_json::Value| stat[0].pointer(path)?.as_u64();
+            let counts: Option<Vec<u64>> = stats.iter().map(count).collect();
+            counts
+                .expect("a count")
+                .windows(2)
+                .map(|w| w[1] - w[0])
+                .collect()
+        };
+        let [little, woken] = ["/engine/below_low_water", "/crossings/to_host/wakeups"].map(count);
+        assert_eq!(little[0], 0, "without a mark");
+        assert!(little[1] >= MESSAGES * (PIECES - 1) / 2, "{little:?}");
+        // A few are of the program's beginning and its end.
+        assert!(
+            woken[1] <= MESSAGES + 10 && woken[0] > woken[1] * 3 / 2,
+            "{woken:?}"
+        );
+        eprintln!("wake-ups without a mark and with one: {woken:?}");
+    });
+}

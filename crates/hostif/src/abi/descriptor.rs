@@ -138,6 +138,8 @@ pub enum OptionName {
     PathMtu6 = 33,
     /// TCP_NOTSENT_LOWAT, bytes; 0 for none.
     NotSentLowat = 34,
+    /// SO_RCVLOWAT of a stream, bytes: for fewer, nobody is woken (interface version 14).
+    ReceiveLowWater = 35,
 }
 
 /// The names that [`OptionName::Congestion`] may have (TCP_CONGESTION), each in the bytes
@@ -147,7 +149,7 @@ pub const CONGESTION_NAMES: [&str; 4] = ["reno", "cubic", "dctcp", "bbr"];
 impl OptionName {
     fn from_raw(raw: u16) -> Option<Self> {
         use OptionName::*;
-        const ALL: [OptionName; 34] = [
+        const ALL: [OptionName; 35] = [
             NoDelay,
             Cork,
             KeepAlive,
@@ -182,6 +184,7 @@ impl OptionName {
             PathMtu,
             PathMtu6,
             NotSentLowat,
+            ReceiveLowWater,
         ];
         ALL.get(usize::from(raw).checked_sub(1)?).copied()
     }

@@ -54,7 +54,9 @@ pub(crate) use routes::ROUTE_BYTES;
 pub use routes::{Loopback, MAX_ROUTES, Owner, Route, Routes};
 
 pub use versions::{ABI_VERSION, Agreed, Features, OLDEST_ABI_VERSION, Versions};
-pub(crate) use versions::{CANCEL_SINCE, DATA_SINCE, HELD_BACK_SINCE, SHORT_RANGES_SINCE};
+pub(crate) use versions::{
+    CANCEL_SINCE, DATA_SINCE, HELD_BACK_SINCE, LOW_WATER_SINCE, SHORT_RANGES_SINCE,
+};
 
 /// A socket of a session: its place in the table of blocks, and which of the
 /// sockets that had this place it is.

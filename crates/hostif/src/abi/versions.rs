@@ -19,6 +19,9 @@ pub(crate) const SHORT_RANGES_SINCE: u16 = 13;
 ///
 /// [`Request::Cancel`]: super::Request::Cancel
 pub(crate) const CANCEL_SINCE: u16 = 14;
+/// The first in which the adapter knows how much a program waits for
+/// ([`OptionName::ReceiveLowWater`](super::OptionName)).
+pub(crate) const LOW_WATER_SINCE: u16 = 14;
 
 bitflags::bitflags! {
     /// What a side has beyond its version, each a bit that both sides must have. Bits that a

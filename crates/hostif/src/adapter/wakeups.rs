@@ -70,6 +70,14 @@ impl AdapterSession {
         self.wakeups.note_socket(index);
     }
 
+    /// Does what tells of a socket, and wakes nobody for that: those that wait for it wait for
+    /// more.
+    pub fn without_waking(&mut self, tell: impl FnOnce(&mut Self)) {
+        let noted = self.wakeups.sockets.len();
+        tell(self);
+        self.wakeups.sockets.truncate(noted);
+    }
+
     /// Notes that `waiter`, which waits for an answer about `socket`, is to be woken after the
     /// next publication.
     pub fn wake_later(&mut self, waiter: Option<u16>, socket: SocketId) {

@@ -5,7 +5,9 @@
 //! and what the engine says to all through it alone.
 
 use super::channel::HostChannel;
-use crate::abi::{CANCEL_SINCE, Geometry, Hurry, MAILBOX_BYTES, Routes, SocketBlock};
+use crate::abi::{
+    CANCEL_SINCE, Geometry, Hurry, LOW_WATER_SINCE, MAILBOX_BYTES, Routes, SocketBlock,
+};
 use crate::transport::attach::Joined;
 use crate::transport::{Arena, ArenaError};
 use longshore_ring::{Doorbell, SharedLock, Waiter};
@@ -32,6 +34,12 @@ impl HostSession {
     #[must_use]
     pub fn can_cancel(&self) -> bool {
         self.arena.agreed().version >= CANCEL_SINCE
+    }
+
+    /// Whether the adapter takes how much a program waits for.
+    #[must_use]
+    pub fn heeds_low_water(&self) -> bool {
+        self.arena.agreed().version >= LOW_WATER_SINCE
     }
 
     /// That of a session that this process has just joined, with its end of its channel and

@@ -206,6 +206,11 @@ impl Agent {
                 self.session.set_owner(id, edges);
                 self.answer(channel, &request, 0);
             }
+            // What comes over the link is told whether it is enough or not.
+            Request::SetOption {
+                name: OptionName::ReceiveLowWater,
+                ..
+            } => {}
             Request::SetOption { name, value, .. } => {
                 if name == OptionName::NotSentLowat {
                     socket.low_water = u32::try_from(value).unwrap_or(u32::MAX);

@@ -93,7 +93,8 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
             None
         }
         What::LowWater => {
-            socket.set_low_water(value.max(1) as u32);
+            // One that cannot be told goes on waking for less.
+            let _ = socket.set_low_water(value.max(1) as u32);
             None
         }
         What::PeekOffset => {

@@ -1,0 +1,153 @@
+//! What a program waits for is told to the engine: for less than that it wakes nobody, but who
+//! looks sees it.
+
+mod common;
+
+use common::Host;
+use common::engines::{config, run};
+use longshore_hostif::{EdgeFlags, Loopback, OptionName, SocketId, SocketKind};
+use longshore_ports::memory::{MemoryConfig, pair};
+use longshore_ring::Sleep;
+use std::sync::atomic::Ordering;
+
+const LISTENER: &str = "10.0.0.1:80";
+/// The waiter of one that waits to read.
+const WAITER: u32 = 5;
+const MARK: usize = 1000;
+
+/// A program with a connection to itself, whose accepted end somebody waits for.
+struct Waiting {
+    host: Host,
+    writes: SocketId,
+    reads: SocketId,
+    sent: u64,
+}
+
+impl Waiting {
+    fn new(mut host: Host) -> Self {
+        let listener = host.listening(LISTENER);
+        let writes = host.open(SocketKind::Stream);
+        assert_eq!(host.connect(writes, LISTENER.parse().unwrap()), 0);
+        let reads = host.accept(listener).socket;
+        host.arena
+            .header()
+            .waiters_end
+            .store(WAITER + 1, Ordering::Release);
+        host.arena.block(reads.index).add_waiter(WAITER);
+        Self {
+            host,
+            writes,
+            reads,
+            sent: 0,
+        }
+    }
+
+    fn sleep(&self) {
+        self.host.arena.waiters()[WAITER as usize].declare(Sleep::Futex);
+    }
+
+    fn sleeps(&self) -> bool {
+        self.host.arena.waiters()[WAITER as usize].is_declared()
+    }
+
+    fn wakes(&mut self) {
+        self.host.wait("a wake-up", |h| {
+            let waiter = &h.arena.waiters()[WAITER as usize];
+            (!waiter.is_declared()).then_some(())
+        });
+    }
+
+    /// Sends so much, and waits until it is told of and who is to be woken for it is awake.
+    fn send(&mut self, len: usize) {
+        self.host
+            .send(self.writes, &vec![7; len], EdgeFlags::empty());
+        self.sent += len as u64;
+        let (reads, sent) = (self.reads, self.sent);
+        self.host.wait("what was sent", |h| {
+            (h.edges(reads)?.rcv_edge == sent).then_some(())
+        });
+        for _ in 0..2 {
+            self.host.tcp_info(reads);
+        }
+    }
+
+    /// Reads all, which the engine is not told.
+    fn read(&self) {
+        let half = &self.host.arena.block(self.reads.index).rcv;
+        half.done.store(self.sent, Ordering::Release);
+    }
+}
+
+#[test]
+fn nobody_is_woken_for_less_than_he_waits_for() {
+    for cut_through in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let (wire, _other) = pair(&MemoryConfig::default());
+        let wire = Box::new(wire);
+        let config = config(
+            dir.path(),
+            "10.0.0.1/24",
+            wire,
+            Loopback::Kernel,
+            cut_through,
+        );
+        let engine = run(config);
+        let mut it = Waiting::new(Host::new(&engine.path));
+        it.sleep();
+        it.send(MARK / 10);
+        it.wakes();
+        it.read();
+
+        it.host
+            .set(it.reads, OptionName::ReceiveLowWater, MARK as u64);
+        it.host.tcp_info(it.reads);
+        for _ in 0..3 {
+            it.sleep();
+            it.send(MARK / 2);
+            assert!(it.sleeps(), "half of it came");
+            it.send(MARK / 2);
+            it.wakes();
+            it.read();
+        }
+        it.sleep();
+        it.send(MARK / 2);
+        assert!(it.sleeps());
+        it.host
+            .set(it.reads, OptionName::ReceiveLowWater, MARK as u64 / 2);
+        it.wakes();
+        it.host
+            .set(it.reads, OptionName::ReceiveLowWater, MARK as u64);
+        it.host.tcp_info(it.reads);
+        it.sleep();
+        it.host.send(it.writes, &[], EdgeFlags::SHUT_WR);
+        it.wakes();
+    }
+}
+
+#[test]
+fn half_of_the_buffer_is_enough_whatever_is_waited_for() {
+    const BUFFER: u64 = 64 * 1024;
+    for cut_through in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let (wire, _other) = pair(&MemoryConfig::default());
+        let wire = Box::new(wire);
+        let config = config(
+            dir.path(),
+            "10.0.0.1/24",
+            wire,
+            Loopback::Kernel,
+            cut_through,
+        );
+        let engine = run(config);
+        let mut it = Waiting::new(Host::new(&engine.path));
+        it.host.set(it.reads, OptionName::ReceiveBuffer, BUFFER);
+        it.host
+            .set(it.reads, OptionName::ReceiveLowWater, u64::from(u32::MAX));
+        it.host.tcp_info(it.reads);
+        it.sleep();
+        it.send(BUFFER as usize / 2 - 1);
+        assert!(it.sleeps());
+        it.send(1);
+        it.wakes();
+    }
+}

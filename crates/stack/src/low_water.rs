@@ -1,0 +1,64 @@
+//! What programs wait for, by the low-water marks of their streams: that so much was sent
+//! (TCP_NOTSENT_LOWAT), or that so much has come (SO_RCVLOWAT). For less nobody is woken,
+//! though all is told: who looks sees it.
+//!
+//! Owns [`Marks`], of which `connection` and `pair` ask, for sockets that have one, whether
+//! what they tell is what is waited for.
+
+use crate::memory_pressure::FEW_CHUNKS;
+use crate::session::Session;
+use crate::socket::Options;
+use crate::told::Told;
+use longshore_hostif::{Edges, SocketId, is_writable};
+
+/// The marks of a socket, in bytes; 0 for none.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Marks {
+    not_sent: u32,
+    receive: u32,
+    send_buffer: u32,
+}
+
+impl Marks {
+    /// Those of a socket whose receive buffer has so many bytes. More than half of it is not
+    /// waited for, since the peer may send no more than that.
+    #[inline]
+    pub(crate) fn of(options: &Options, receive_buffer: u32) -> Self {
+        Self {
+            not_sent: options.not_sent_lowat,
+            receive: options.receive_lowat.min(receive_buffer / 2),
+            send_buffer: options.send_buffer,
+        }
+    }
+
+    /// Whether there is one.
+    #[inline]
+    pub(crate) fn exist(&self) -> bool {
+        self.not_sent | self.receive != 0
+    }
+
+    /// Notes for the program that its stream, written up to `written`, was sent up to `sent`;
+    /// whether it waits for that.
+    pub(crate) fn has_sent(&self, s: &Session, id: SocketId, written: u64, sent: u64) -> bool {
+        self.not_sent != 0 && s.host.note_sent(id, written, sent, self.not_sent)
+    }
+
+    /// Whether `edges` are less than the program waits for, to which `told` was told before,
+    /// and which has written up to `written`: too little has come, and nobody waits for room.
+    /// While memory is short, nothing is: what is there is to be read.
+    pub(crate) fn is_too_little(
+        &self,
+        s: &Session,
+        id: SocketId,
+        (told, written): (&Told, u64),
+        edges: &Edges,
+    ) -> bool {
+        if self.receive == 0 || edges.flags != told.flags {
+            return false;
+        }
+        let was_writable = is_writable(written - told.snd_acked, self.send_buffer.into());
+        let read = s.host.edges_noted(id).map_or(0, |(_, read)| read);
+        let unread = edges.rcv_edge.saturating_sub(read);
+        unread < self.receive.into() && was_writable && s.host.receive.available() > FEW_CHUNKS
+    }
+}
