@@ -6,121 +6,22 @@
 //! received them opens then. What its host has read meanwhile is kept here. If that connection
 //! is closed first, its chunks stay here without it.
 //!
-//! Owns [`Forwards`], which each session has, and [`Forwarding`], which a socket has that takes
-//! part. Called by `requests`, and by `connection` and `pair` when something is acknowledged or
-//! a socket ends.
+//! Works on what `forwards` owns. Called by `requests`, and by `connection` and `pair` when
+//! something is acknowledged or a socket ends.
 
 use crate::Stack;
+use crate::forwards::{Forwards, Received};
 use crate::request_error::RequestError;
 use crate::requests::From;
 use crate::socket::{Kind, Socket};
 use longshore_hostif::adapter::ReceiveStream;
-use longshore_hostif::{EdgeFlags, LEAST_FORWARD, SocketId};
-use std::collections::{BTreeMap, VecDeque};
-use std::ops::Range;
-
-/// What a request says of the connection whose bytes are sent.
-#[derive(Debug, Clone)]
-pub(crate) struct Received {
-    /// Which it is.
-    pub(crate) source: SocketId,
-    /// Bytes of its receive stream.
-    pub(crate) range: Range<u64>,
-}
-
-/// A range that another socket sends, and whether that is done with it.
-#[derive(Debug)]
-struct Sent {
-    range: Range<u64>,
-    is_done: bool,
-}
-
-/// A connection of whose receive stream others send ranges.
-#[derive(Debug)]
-struct Source {
-    /// Its key, as long as its program has it.
-    key: Option<u32>,
-    /// Its chunks, after that.
-    remains: Option<ReceiveStream>,
-    /// In order; the first is not done.
-    ranges: VecDeque<Sent>,
-    /// How far its host has read.
-    consumed: u64,
-}
-
-/// The connections of a session of whose receive streams others send ranges.
-#[derive(Debug, Default)]
-pub(crate) struct Forwards {
-    names: u64,
-    sources: BTreeMap<u64, Source>,
-}
-
-/// Part of a send stream that is another's receive stream.
-#[derive(Debug)]
-struct Part {
-    /// Where it ends.
-    end: u64,
-    source: u64,
-    /// Where it begins there.
-    from: u64,
-}
-
-/// What of others a socket sends, and what others send of it.
-#[derive(Debug, Default)]
-pub(crate) struct Forwarding {
-    source: Option<u64>,
-    parts: VecDeque<Part>,
-}
-
-impl Forwards {
-    /// The host of a source has read up to there: how far it counts.
-    fn held_back(&mut self, source: u64, consumed: u64) -> u64 {
-        let Some(source) = self.sources.get_mut(&source) else {
-            return consumed;
-        };
-        source.consumed = source.consumed.max(consumed);
-        let first = source.ranges.front().map(|sent| sent.range.start);
-        first.map_or(source.consumed, |first| first.min(source.consumed))
-    }
-
-    /// The range of a source that begins at `from` is done with. If more is read by that, its
-    /// key and how far; if nothing of it is needed any more, its chunks.
-    fn end(&mut self, name: u64, from: u64) -> (Option<(u32, u64)>, Option<ReceiveStream>) {
-        let Some(source) = self.sources.get_mut(&name) else {
-            return (None, None);
-        };
-        if let Ok(at) = source
-            .ranges
-            .binary_search_by_key(&from, |sent| sent.range.start)
-        {
-            source.ranges[at].is_done = true;
-        }
-        let before = source.ranges.len();
-        while source.ranges.pop_front_if(|sent| sent.is_done).is_some() {}
-        let moved = source.ranges.len() != before;
-        let read = source
-            .key
-            .filter(|_| moved)
-            .map(|key| (key, source.consumed));
-        if source.ranges.is_empty() && source.key.is_none() {
-            let gone = self.sources.remove(&name);
-            return (None, gone.and_then(|gone| gone.remains));
-        }
-        (read, None)
-    }
-
-    /// Chunks of connections that are closed.
-    pub(crate) fn remaining_chunks(&self) -> u64 {
-        let remains = self.sources.values().filter_map(|s| s.remains.as_ref());
-        remains.map(ReceiveStream::chunks).sum()
-    }
-}
+use longshore_hostif::{EdgeFlags, LEAST_FORWARD};
 
 impl Socket {
     /// Its host has read up to there: how far that counts, as others still send of it.
     #[inline]
     pub(crate) fn held_back(&self, forwards: &mut Forwards, consumed: u64) -> u64 {
-        match self.forwarding.as_ref().and_then(|f| f.source) {
+        match self.forwarding.as_ref().and_then(|f| f.source()) {
             Some(source) => forwards.held_back(source, consumed),
             None => consumed,
         }
@@ -155,7 +56,10 @@ impl Stack {
         });
         match entered {
             Ok(()) => self.counters.forwarded_bytes += received.range.end - received.range.start,
-            Err(_) => self.reset_sender(sink),
+            Err(_) => {
+                self.reset_sender(sink);
+                self.forwarded(sink, u64::MAX);
+            }
         }
         entered
     }
@@ -204,32 +108,13 @@ impl Stack {
             return Err(RequestError::Invalid);
         }
         let forwarding = socket.forwarding.get_or_insert_default();
-        let forwards = &mut s.forwards;
-        let name = *forwarding.source.get_or_insert_with(|| {
-            forwards.names += 1;
-            forwards.names
-        });
-        let source = forwards.sources.entry(name).or_insert_with(|| Source {
-            key: Some(key),
-            remains: None,
-            ranges: VecDeque::new(),
-            consumed,
-        });
-        // What was read before may be gone.
-        if range.start < source.consumed {
-            return Err(RequestError::BadEdge);
-        }
-        source.ranges.push_back(Sent {
-            range: range.clone(),
-            is_done: false,
-        });
+        let name = s
+            .forwards
+            .enter(forwarding, (key, consumed), range.clone())
+            .ok_or(RequestError::BadEdge)?;
         if let Some(sink) = self.sockets.get_mut(sink) {
-            let parts = &mut sink.forwarding.get_or_insert_default().parts;
-            parts.push_back(Part {
-                end: snd_edge,
-                source: name,
-                from: range.start,
-            });
+            let forwarding = sink.forwarding.get_or_insert_default();
+            forwarding.push(snd_edge, name, range.start);
         }
         Ok(key)
     }
@@ -258,13 +143,13 @@ impl Stack {
         let Some(forwarding) = &mut socket.forwarding else {
             return false;
         };
-        let Some(part) = forwarding.parts.pop_front_if(|part| part.end <= done) else {
+        let Some((source, from)) = forwarding.pop(done) else {
             return false;
         };
         let Some(s) = self.sessions.get_mut(session) else {
             return false;
         };
-        let (read, remains) = s.forwards.end(part.source, part.from);
+        let (read, remains) = s.forwards.end(source, from);
         if let Some(mut remains) = remains {
             remains.consume(0, true, &mut s.host.receive);
         }
@@ -290,25 +175,19 @@ impl Stack {
         let Some(forwarding) = &mut socket.forwarding else {
             return;
         };
-        let Some(name) = forwarding.source.take() else {
+        let Some(name) = forwarding.leave() else {
             return;
         };
         let Some(s) = self.sessions.get_mut(socket.session) else {
             return;
         };
-        let Some(source) = s.forwards.sources.get_mut(&name) else {
+        let kind = &mut socket.kind;
+        let left = s.forwards.leave(name, || {
+            let stream = kind.receive_stream_mut()?;
+            Some(std::mem::replace(stream, ReceiveStream::EMPTY))
+        });
+        let Some(consumed) = left else {
             return;
-        };
-        let consumed = source.consumed;
-        if source.ranges.is_empty() {
-            s.forwards.sources.remove(&name);
-            return;
-        }
-        source.key = None;
-        source.remains = match &mut socket.kind {
-            Kind::Stream(c) => Some(std::mem::replace(&mut c.rcv, ReceiveStream::EMPTY)),
-            Kind::Pair(p) => Some(std::mem::replace(&mut p.rcv, ReceiveStream::EMPTY)),
-            _ => None,
         };
         let _ = self.host_edges(key, None, 0, consumed, EdgeFlags::empty());
     }

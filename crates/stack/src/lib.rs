@@ -69,6 +69,7 @@ mod fast_open;
 mod fast_output;
 mod fetched;
 mod forward;
+mod forwards;
 mod groups;
 mod half_open;
 mod host;

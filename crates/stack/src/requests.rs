@@ -9,7 +9,7 @@ mod setup;
 
 use crate::Stack;
 use crate::at_work::AtWork;
-use crate::forward::Received;
+use crate::forwards::Received;
 use crate::request_error::RequestError;
 use crate::socket::{Kind, Options, Socket};
 use longshore_hostif::adapter::Immediate;

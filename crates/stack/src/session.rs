@@ -2,7 +2,7 @@
 //! sockets here. Who its processes are is not known here; the engine has that.
 
 use crate::account::{Account, SocketShare};
-use crate::forward::Forwards;
+use crate::forwards::Forwards;
 use crate::returns::Returns;
 use crate::turns::Of;
 use longshore_hostif::SocketId;

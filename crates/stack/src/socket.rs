@@ -7,7 +7,7 @@ use crate::demux::{Flow, Reuse};
 use crate::error_queue::ErrorQueue;
 use crate::fast_output::Headers;
 use crate::fetched::Fetched;
-use crate::forward::Forwarding;
+use crate::forwards::Forwarding;
 use crate::pair_end::Pair;
 use crate::timers::Alarm;
 use crate::told::Told;

@@ -64,7 +64,7 @@ impl Kind {
 
     /// The same, to be told of.
     #[inline]
-    fn receive_stream_mut(&mut self) -> Option<&mut ReceiveStream> {
+    pub(crate) fn receive_stream_mut(&mut self) -> Option<&mut ReceiveStream> {
         match self {
             Self::Stream(c) => Some(&mut c.rcv),
             Self::Pair(p) => Some(&mut p.rcv),

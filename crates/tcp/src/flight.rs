@@ -7,7 +7,7 @@
 
 mod plpmtu;
 mod record_ends;
-mod recovery;
+pub(crate) mod recovery;
 #[allow(
     clippy::indexing_slicing,
     reason = "indices are the table's own, found by position; nothing of the wire is one"
@@ -22,7 +22,7 @@ use crate::pos::{NO_POS, Pos};
 use crate::snd::SendSide;
 use crate::time::Instant;
 use crate::violation::{Violation, require};
-use record_ends::RecordEnds;
+pub(crate) use record_ends::RecordEnds;
 use scoreboard::{Scoreboard, granularity};
 
 /// The purpose of the running timer.

@@ -99,6 +99,7 @@ mod ranges;
 mod rcv;
 mod reassembly;
 mod receive_buffer;
+mod records;
 mod reset;
 mod restore;
 mod rtt;

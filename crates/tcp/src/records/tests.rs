@@ -6,6 +6,7 @@
 )]
 
 use super::*;
+use crate::flight::RecordEnds;
 use crate::flight::recovery::tests::{flight_of, sacks};
 use crate::script::{ACK, FIN, PSH, Script};
 
@@ -163,9 +164,9 @@ fn so_many_are_kept_and_no_more() {
     let mut s = Script::established();
     s.window = 1;
     let _ = s.arrives(ACK, 0, 0, 0);
-    s.records(1..=MOST as u64);
-    s.writes(MOST as u64 + 1);
-    assert!(!s.tcb.end_record(MOST as u64 + 1));
+    s.records(1..=RecordEnds::MOST as u64);
+    s.writes(RecordEnds::MOST as u64 + 1);
+    assert!(!s.tcb.end_record(RecordEnds::MOST as u64 + 1));
     assert!(s.tcb.end_record(7), "known already");
 }
 
