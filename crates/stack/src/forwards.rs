@@ -174,6 +174,12 @@ impl Forwards {
         (read, None)
     }
 
+    /// Ranges that are not done with.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.sources.values().map(|s| s.ranges.len()).sum()
+    }
+
     /// Chunks of connections that are closed.
     pub(crate) fn remaining_chunks(&self) -> u64 {
         let remains = self.sources.values().filter_map(|s| s.remains.as_ref());

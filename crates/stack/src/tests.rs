@@ -13,6 +13,7 @@ mod crossings;
 mod datagrams;
 mod dhcp_server;
 mod flood;
+mod forwards;
 mod machine;
 mod numbers;
 mod observer;

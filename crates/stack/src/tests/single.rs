@@ -11,8 +11,8 @@ use crate::{Interface, Settings, Stack};
 use longshore_frames::{Port, RxChecksum, RxMeta};
 use longshore_hostif::adapter::{AdapterSession, Immediate};
 use longshore_hostif::{
-    Arena, BlockFlags, Completion, Crossings, Geometry, HostChannel, Loopback, OpenFlags, Request,
-    SocketId, SocketKind, SocketState,
+    Agreed, Arena, BlockFlags, Completion, Crossings, Features, Geometry, HostChannel, Loopback,
+    OpenFlags, Request, SocketId, SocketKind, SocketState,
 };
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ring::{Doorbell, EventfdSignaler};
@@ -62,7 +62,11 @@ impl Single {
         };
         let settings = Settings::new(Box::new(Alone), Loopback::Kernel, 0, true);
         let mut stack = Stack::new(interface, settings, &Secrets::from_seed(1), now).unwrap();
-        let arena = Arc::new(Arena::create(geometry).unwrap());
+        let agreed = Agreed {
+            features: Features::LENT_CHUNKS | Features::FORWARDS,
+            ..Agreed::OURS
+        };
+        let arena = Arc::new(Arena::create_for(geometry, agreed).unwrap());
         let mut host = AdapterSession::new(arena.clone(), Arc::new(EventfdSignaler::for_one()));
         (0..processes).for_each(|channel| host.open_channel(channel));
         let session = stack.open_session(Session::new(host, 0), None);

@@ -28,7 +28,7 @@ const CHALLENGE_US: u64 = 500_000;
 const MTU: u16 = 600;
 
 /// The program's end of the connection that came in as number `which`, from 0.
-fn accepted(single: &mut Single, listener: SocketId, which: u64) -> SocketId {
+pub(super) fn accepted(single: &mut Single, listener: SocketId, which: u64) -> SocketId {
     single.hear();
     let mut record = [0; ACCEPT_RECORD];
     let at = which * ACCEPT_RECORD as u64;
