@@ -128,9 +128,13 @@ pub extern "C-unwind" fn sendmmsg(
     for i in 0..count.min(vectors::MOST as c_uint) {
         let one = msgs.add(i as usize);
         // Each may say for itself that it ends a record, which sendmsg does not look for.
-        let ends_record = one.get().map_or(0, |m| m.msg_hdr.msg_flags & libc::MSG_EOR);
         // A message is the first part of it.
-        let sent = sendmsg(fd, one.cast().as_in(), flags | ends_record);
+        let msg: In<'_, msghdr> = one.cast().as_in();
+        let ends_record = match vectors::check(msg, size_of::<msghdr>()) {
+            Ok(()) => msg.get().map_or(0, |m| m.msg_flags & libc::MSG_EOR),
+            Err(_) => 0,
+        };
+        let sent = sendmsg(fd, msg, flags | ends_record);
         if sent < 0 {
             // What went before counts; the error comes again.
             return if i == 0 { -1 } else { i as c_int };

@@ -32,16 +32,19 @@ proptest! {
         prop_assert!(same(Partial(scalar::copy_and_sum(&mut copy, bytes)).finish(), expected));
         #[cfg(target_arch = "x86_64")]
         {
-            let mut copy = vec![0; bytes.len()];
             if std::is_x86_feature_detected!("avx2") {
+                let mut copy = vec![0; bytes.len()];
                 // SAFETY: the processor has AVX2.
                 let (s, c) = unsafe { (x86::sum_avx2(bytes), x86::copy_and_sum_avx2(&mut copy, bytes)) };
                 prop_assert!(same(Partial(s).finish(), expected) && same(Partial(c).finish(), expected));
+                prop_assert_eq!(&copy, bytes);
             }
             if std::is_x86_feature_detected!("avx512bw") {
+                let mut copy = vec![0; bytes.len()];
                 // SAFETY: the processor has AVX-512BW.
                 let (s, c) = unsafe { (x86::sum_avx512(bytes), x86::copy_and_sum_avx512(&mut copy, bytes)) };
                 prop_assert!(same(Partial(s).finish(), expected) && same(Partial(c).finish(), expected));
+                prop_assert_eq!(&copy, bytes);
             }
         }
     }

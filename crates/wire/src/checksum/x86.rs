@@ -87,7 +87,7 @@ pub(super) fn sum_avx512(bytes: &[u8]) -> u64 {
     }
     let rest = blocks.remainder();
     let total = total512(acc) + lacking(bytes.len() - rest.len());
-    total as u64 + super::scalar::sum(rest)
+    total as u64 + sum_avx2(rest)
 }
 
 /// The sum of `bytes`, [`LONGEST`] at most.
@@ -137,25 +137,36 @@ pub(super) fn copy_and_sum_avx512(to: &mut [u8], from: &[u8]) -> u64 {
         }
     }
     let rest = reads.remainder();
+    writes.into_remainder().copy_from_slice(rest);
     let total = total512(acc) + lacking(from.len() - rest.len());
-    total as u64 + super::scalar::copy_and_sum(writes.into_remainder(), rest)
+    total as u64 + sum_avx2(rest)
+}
+
+/// The words of the 64 bytes of `from` from `at` on, which are there, are copied to the same place
+/// of `to`, which is as long, and added.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn copy64([a, b]: [__m256i; 2], to: &mut [u8], from: &[u8], at: usize) -> [__m256i; 2] {
+    debug_assert!(at + 64 <= to.len());
+    let [v, w] = [load256(from, at), load256(from, at + 32)];
+    // SAFETY: the bytes are there, unaligned stores.
+    unsafe {
+        _mm256_storeu_si256(to.as_mut_ptr().add(at).cast(), v);
+        _mm256_storeu_si256(to.as_mut_ptr().add(at + 32).cast(), w);
+    }
+    [add256(a, v), add256(b, w)]
 }
 
 /// Copies `from` to `to`, which is as long, [`LONGEST`] at most, and sums it.
 #[target_feature(enable = "avx2")]
 pub(super) fn copy_and_sum_avx2(to: &mut [u8], from: &[u8]) -> u64 {
     let mut acc = [_mm256_setzero_si256(); 2];
-    let (mut reads, mut writes) = (from.chunks_exact(64), to.chunks_exact_mut(64));
+    let (mut reads, mut writes) = (from.chunks_exact(128), to.chunks_exact_mut(128));
     for (read, write) in (&mut reads).zip(&mut writes) {
-        let [a, b] = [load256(read, 0), load256(read, 32)];
-        // SAFETY: 64 bytes are there, unaligned stores.
-        unsafe {
-            _mm256_storeu_si256(write.as_mut_ptr().cast(), a);
-            _mm256_storeu_si256(write.as_mut_ptr().add(32).cast(), b);
-        }
-        acc = [add256(acc[0], a), add256(acc[1], b)];
+        acc = copy64(copy64(acc, write, read, 0), write, read, 64);
     }
     let rest = reads.remainder();
+    writes.into_remainder().copy_from_slice(rest);
     let total = total256(acc) + lacking(from.len() - rest.len());
-    total as u64 + super::scalar::copy_and_sum(writes.into_remainder(), rest)
+    total as u64 + sum_avx2(rest)
 }
