@@ -93,15 +93,21 @@ pub(super) fn sum_avx512(bytes: &[u8]) -> u64 {
 /// The sum of `bytes`, [`LONGEST`] at most.
 #[target_feature(enable = "avx2")]
 pub(super) fn sum_avx2(bytes: &[u8]) -> u64 {
-    let Some(at_last) = (bytes.len() & !1).checked_sub(32) else {
+    if bytes.len() < 32 {
         return super::scalar::sum(bytes);
-    };
+    }
     let mut acc = [_mm256_setzero_si256(); 2];
     let mut blocks = bytes.chunks_exact(128);
     for block in &mut blocks {
         acc = add64(add64(acc, block, 0), block, 64);
     }
-    let mut rest = blocks.remainder();
+    sum_rest256(acc, bytes, blocks.remainder())
+}
+
+/// The sum of `bytes`, 32 at least, of which `rest`, fewer than 128 at their end, are not in `acc`.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn sum_rest256(mut acc: [__m256i; 2], bytes: &[u8], mut rest: &[u8]) -> u64 {
     if let Some((block, further)) = rest.split_at_checked(64) {
         acc = add64(acc, block, 0);
         rest = further;
@@ -113,8 +119,11 @@ pub(super) fn sum_avx2(bytes: &[u8]) -> u64 {
     }
     // The words that are left lie at the end of a vector that has some of those before.
     let left = rest.len() & !1;
-    let last = _mm256_and_si256(load256(bytes, at_last), load256(LAST.as_flattened(), left));
-    b = add256(b, last);
+    let last = load256(bytes, (bytes.len() & !1) - 32);
+    b = add256(
+        b,
+        _mm256_and_si256(last, load256(LAST.as_flattened(), left)),
+    );
     let total = total256([a, b]) + lacking(bytes.len() - rest.len() + 32);
     let odd = rest.get(left).copied().unwrap_or(0);
     total as u64 + u64::from(odd)
@@ -160,6 +169,9 @@ fn copy64([a, b]: [__m256i; 2], to: &mut [u8], from: &[u8], at: usize) -> [__m25
 /// Copies `from` to `to`, which is as long, [`LONGEST`] at most, and sums it.
 #[target_feature(enable = "avx2")]
 pub(super) fn copy_and_sum_avx2(to: &mut [u8], from: &[u8]) -> u64 {
+    if from.len() < 32 {
+        return super::scalar::copy_and_sum(to, from);
+    }
     let mut acc = [_mm256_setzero_si256(); 2];
     let (mut reads, mut writes) = (from.chunks_exact(128), to.chunks_exact_mut(128));
     for (read, write) in (&mut reads).zip(&mut writes) {
@@ -167,6 +179,5 @@ pub(super) fn copy_and_sum_avx2(to: &mut [u8], from: &[u8]) -> u64 {
     }
     let rest = reads.remainder();
     writes.into_remainder().copy_from_slice(rest);
-    let total = total256(acc) + lacking(from.len() - rest.len());
-    total as u64 + sum_avx2(rest)
+    sum_rest256(acc, from, rest)
 }
