@@ -1,6 +1,5 @@
 //! The report: all outcomes on one page that needs nothing else.
 
-use super::date::Date;
 use super::{Cell, ExperimentError, Outcome, Sheet, chart, claims, show};
 use crate::experiments::charts;
 use std::fmt::Write as _;
@@ -96,11 +95,21 @@ fn measured(outcomes: &[Outcome]) -> String {
     let (Some(first), Some(last)) = (times().min(), times().max()) else {
         return String::new();
     };
-    let (first, last) = (Date(first).to_string(), Date(last).to_string());
+    let (first, last) = (minute(first), minute(last));
     if first == last {
         format!(" Measured {first}.")
     } else {
         format!(" Measured {first} to {last}.")
+    }
+}
+
+/// A time in seconds since 1970, to the minute.
+fn minute(seconds: u64) -> String {
+    let time = i64::try_from(seconds).map(jiff::Timestamp::from_second);
+    match time {
+        Ok(Ok(time)) => time.strftime("%Y-%m-%d %H:%M UTC").to_string(),
+        // A file that somebody has changed.
+        Ok(Err(_)) | Err(_) => "at no time".to_owned(),
     }
 }
 
@@ -222,6 +231,13 @@ mod tests {
     fn an_odd_backtick_is_no_code() {
         assert_eq!(text("a ` b"), "a ` b");
         assert_eq!(text("`a` < `b`"), "<code>a</code> &lt; <code>b</code>");
+    }
+
+    #[test]
+    fn times_are_dates_to_the_minute() {
+        assert_eq!(minute(951_868_799), "2000-02-29 23:59 UTC");
+        assert_eq!(minute(u64::MAX), "at no time");
+        assert_eq!(minute(1 << 62), "at no time");
     }
 
     #[test]

@@ -6,7 +6,6 @@
 
 pub mod chart;
 pub mod claims;
-mod date;
 pub mod html;
 mod show;
 mod spread;
