@@ -366,6 +366,7 @@ impl AdapterSession {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::abi::EdgeFlags;
     use crate::adapter::session::small;
     use crate::host::HostChannel;
     use longshore_ring::Doorbell;
@@ -408,5 +409,44 @@ mod tests {
             session.next_request(3, 8),
             Next::Request(request.encode(), Immediate::default())
         );
+    }
+
+    /// The engine is woken for a request that its host takes back in that moment, finds nothing
+    /// and sleeps again: it is woken for what takes its place, though that could wait by itself.
+    #[test]
+    fn what_takes_the_place_of_an_urgent_request_is_urgent() {
+        let mut session = small();
+        session.open_channel(3);
+        let (arena, doorbell) = (Arc::clone(session.arena()), Doorbell::new().unwrap());
+        let edges = |rcv_consumed| Request::Edges {
+            socket: crate::abi::SocketId {
+                index: 1,
+                generation: 1,
+            },
+            snd_edge: 0,
+            rcv_consumed,
+            flags: EdgeFlags::empty(),
+            immediate: 0,
+        };
+        let mut host = HostChannel::new(Arc::clone(&arena), 3);
+        for is_urgent in [true, false] {
+            host.put(&edges(10)).unwrap();
+            host.publish_for(Hurry::Later, &doorbell, false);
+            if is_urgent {
+                host.hurry(&doorbell);
+            }
+            host.put(&edges(20)).unwrap();
+            session.begin_requests();
+            assert_eq!(session.flagged(0), 1 << 3);
+            assert_eq!(session.next_request(3, 8), Next::Nothing);
+            session.declare_asleep();
+            assert!(!session.still_has_requests());
+            host.publish_for(Hurry::Later, &doorbell, false);
+            assert_eq!(arena.header().engine.is_declared(), !is_urgent);
+            assert_eq!(session.still_has_requests(), is_urgent);
+            let taken = Next::Request(edges(20).encode(), Immediate::default());
+            assert_eq!(session.next_request(3, 8), taken);
+            session.declare_awake();
+        }
     }
 }

@@ -24,6 +24,11 @@ pub struct HostChannel {
     completions: Consumer,
     /// The newest request, if it is a move of edges.
     newest: Option<Moved>,
+    /// The engine was woken for the newest request, if it slept.
+    was_woken: bool,
+    /// It was so for one that was taken back, and may have slept again since, as it found
+    /// nothing: it is woken for the next.
+    owes_wake: bool,
 }
 
 impl Moved {
@@ -58,6 +63,8 @@ impl HostChannel {
             requests: Producer::taking_back(),
             completions: Consumer::new(),
             newest: None,
+            was_woken: false,
+            owes_wake: false,
         }
     }
 
@@ -83,9 +90,13 @@ impl HostChannel {
             Some((newest, coalesce(&newest, request, acknowledged)?))
         });
         let (request, there) = match both {
-            Some((newest, both)) if self.take_back() => (both, newest.immediate),
+            Some((newest, both)) if self.take_back() => {
+                self.owes_wake |= self.was_woken;
+                (both, newest.immediate)
+            }
             _ => (*request, 0),
         };
+        self.was_woken = false;
         if let Some(moved) = Moved::of(&request).filter(|moved| moved.immediate != 0)
             && self.stage_with_data(&request, &moved, there)?
         {
@@ -161,6 +172,13 @@ impl HostChannel {
             Hurry::HeldBack if self.arena.agreed().version < HELD_BACK_SINCE => Hurry::Soon,
             hurry => hurry,
         };
+        let owes_wake = any && std::mem::take(&mut self.owes_wake);
+        let (hurry, wake) = if owes_wake && !wake {
+            (Hurry::Now, true)
+        } else {
+            (hurry, wake)
+        };
+        self.was_woken |= wake;
         let is_known = any && self.flag_for(hurry);
         self.ring(doorbell, any, wake && !is_known);
     }
@@ -169,7 +187,9 @@ impl HostChannel {
     /// sleeps.
     pub fn hurry(&mut self, doorbell: &Doorbell) {
         let ring = &self.arena.control(self.index).requests;
+        self.was_woken = true;
         if self.requests.publish(ring) != 0 {
+            self.owes_wake = false;
             self.flag();
         } else if ring.is_claimed() {
             return;
