@@ -4,7 +4,7 @@
 mod common;
 
 use common::Host;
-use common::engines::{config, run};
+use common::engines::start;
 use longshore_hostif::{EdgeFlags, Loopback, OptionName, SocketId, SocketKind};
 use longshore_ports::memory::{MemoryConfig, pair};
 use longshore_ring::Sleep;
@@ -78,21 +78,20 @@ impl Waiting {
     }
 }
 
-#[test]
-fn nobody_is_woken_for_less_than_he_waits_for() {
+/// Such a program on an engine of its own, whose two ends talk by either way.
+fn with_and_without_cut_through(test: impl Fn(&mut Waiting)) {
     for cut_through in [true, false] {
         let dir = tempfile::tempdir().unwrap();
         let (wire, _other) = pair(&MemoryConfig::default());
-        let wire = Box::new(wire);
-        let config = config(
-            dir.path(),
-            "10.0.0.1/24",
-            wire,
-            Loopback::Kernel,
-            cut_through,
-        );
-        let engine = run(config);
-        let mut it = Waiting::new(Host::new(&engine.path));
+        let (wire, loopback) = (Box::new(wire), Loopback::Kernel);
+        let engine = start(dir.path(), "10.0.0.1/24", wire, loopback, cut_through);
+        test(&mut Waiting::new(Host::new(&engine.path)));
+    }
+}
+
+#[test]
+fn nobody_is_woken_for_less_than_he_waits_for() {
+    with_and_without_cut_through(|it| {
         it.sleep();
         it.send(MARK / 10);
         it.wakes();
@@ -121,25 +120,13 @@ fn nobody_is_woken_for_less_than_he_waits_for() {
         it.sleep();
         it.host.send(it.writes, &[], EdgeFlags::SHUT_WR);
         it.wakes();
-    }
+    });
 }
 
 #[test]
 fn half_of_the_buffer_is_enough_whatever_is_waited_for() {
     const BUFFER: u64 = 64 * 1024;
-    for cut_through in [true, false] {
-        let dir = tempfile::tempdir().unwrap();
-        let (wire, _other) = pair(&MemoryConfig::default());
-        let wire = Box::new(wire);
-        let config = config(
-            dir.path(),
-            "10.0.0.1/24",
-            wire,
-            Loopback::Kernel,
-            cut_through,
-        );
-        let engine = run(config);
-        let mut it = Waiting::new(Host::new(&engine.path));
+    with_and_without_cut_through(|it| {
         it.host.set(it.reads, OptionName::ReceiveBuffer, BUFFER);
         it.host
             .set(it.reads, OptionName::ReceiveLowWater, u64::from(u32::MAX));
@@ -149,5 +136,5 @@ fn half_of_the_buffer_is_enough_whatever_is_waited_for() {
         assert!(it.sleeps());
         it.send(1);
         it.wakes();
-    }
+    });
 }

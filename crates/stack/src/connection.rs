@@ -298,7 +298,7 @@ impl Stack {
         };
         c.tcb.note_send_buffer(socket.options.send_buffer, now);
         let events = c.tcb.take_events();
-        let is_plain = socket.has_block() && !socket.orphan && !socket.options.has_lowat;
+        let is_plain = socket.has_block() && !socket.orphan && !socket.options.have_lowat();
         if events.intersects(MORE_THAN_EDGES) || !is_plain {
             self.settle_events(key, events);
         } else {
@@ -353,7 +353,7 @@ impl Stack {
                 self.urge(key);
             }
             if let Some(socket) = self.sockets.get_mut(key) {
-                if socket.options.has_lowat {
+                if socket.options.have_lowat() {
                     let is_below = socket.report_by_lowat(&mut self.sessions, self.now, also);
                     self.counters.below_low_water += u64::from(is_below);
                 } else {
@@ -433,7 +433,7 @@ impl Stack {
         let (some, are_last) = l.audience.take_some();
         // Some may have it no longer.
         for channel in some.into_iter().filter(|c| socket.subscribers.contains(*c)) {
-            s.host.put_edges(channel, id, edges);
+            s.host.put_edges(channel, id, &edges);
         }
         if are_last {
             s.host.note_edges(id, &edges);

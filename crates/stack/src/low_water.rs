@@ -19,6 +19,14 @@ pub(crate) struct Marks {
     send_buffer: u32,
 }
 
+impl Options {
+    /// Whether there is a mark.
+    #[inline]
+    pub(crate) fn have_lowat(&self) -> bool {
+        self.not_sent_lowat | self.receive_lowat != 0
+    }
+}
+
 impl Marks {
     /// Those of a socket whose receive buffer has so many bytes. More than half of it is not
     /// waited for, since the peer may send no more than that.
@@ -29,12 +37,6 @@ impl Marks {
             receive: options.receive_lowat.min(receive_buffer / 2),
             send_buffer: options.send_buffer,
         }
-    }
-
-    /// Whether there is one.
-    #[inline]
-    pub(crate) fn exist(&self) -> bool {
-        self.not_sent | self.receive != 0
     }
 
     /// Notes for the program that its stream, written up to `written`, was sent up to `sent`;

@@ -271,7 +271,8 @@ impl Stack {
         };
         let marks = Marks::of(&socket.options, socket.options.receive_buffer);
         let (told, written) = (p.told, p.snd_edge);
-        let has_sent = marks.exist() && {
+        let has_lowat = socket.options.have_lowat();
+        let has_sent = has_lowat && {
             let s = self.sessions.get(socket.session);
             s.is_some_and(|s| marks.has_sent(s, socket.id, written, p.snd_moved))
         };
@@ -286,7 +287,7 @@ impl Stack {
         let is_urgent = std::mem::take(&mut p.urgent_untold);
         socket.note_told(self.now);
         if let Some(s) = self.sessions.get_mut(socket.session) {
-            let is_awaited = is_urgent || has_sent || !marks.exist();
+            let is_awaited = is_urgent || has_sent || !has_lowat;
             if !is_awaited && marks.is_too_little(s, socket.id, (&told, written), &edges) {
                 self.counters.below_low_water += 1;
                 s.host.without_waking(|host| socket.tell(host, edges));

@@ -194,8 +194,6 @@ pub(crate) struct Options {
     pub(crate) not_sent_lowat: u32,
     /// SO_RCVLOWAT; 0 for none.
     pub(crate) receive_lowat: u32,
-    /// It has one of the two.
-    pub(crate) has_lowat: bool,
     /// The program has set it, so it is not tuned.
     pub(crate) send_fixed: bool,
     pub(crate) receive_buffer: u32,
@@ -244,7 +242,6 @@ impl Options {
             send_most: longshore_hostif::STREAM_MAX as u32,
             not_sent_lowat: 0,
             receive_lowat: 0,
-            has_lowat: false,
             send_fixed: false,
             receive_buffer: longshore_hostif::RECEIVE_BUFFER,
             tos: 0,
@@ -323,7 +320,6 @@ impl Options {
             O::FastOpen => self.fast_open = number,
             O::FastOpenConnect => self.fast_open_connect = on,
         }
-        self.has_lowat = self.not_sent_lowat | self.receive_lowat != 0;
     }
 
     /// Brings a connection's options up to date after [`Options::set`].

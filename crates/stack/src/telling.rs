@@ -35,7 +35,7 @@ impl Socket {
         edges: Edges,
     ) -> bool {
         self.place_short(host, Some(channel));
-        host.put_edges(channel, self.id, edges)
+        host.put_edges(channel, self.id, &edges)
     }
 
     /// Places what its receive stream holds, and what others than `to` were told in a

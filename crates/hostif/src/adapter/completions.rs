@@ -47,12 +47,8 @@ impl AdapterSession {
     /// Stages where a socket's edges are for one channel; whether there was room. If there
     /// was none the socket is noted, and the process told that there is more: it lets us
     /// know when it has made room, and is told then where they are by that time.
-    pub fn put_edges(&mut self, channel: u16, socket: SocketId, edges: Edges) -> bool {
-        self.stage_edges(channel, socket, &edges)
-    }
-
     #[inline]
-    fn stage_edges(&mut self, channel: u16, socket: SocketId, edges: &Edges) -> bool {
+    pub fn put_edges(&mut self, channel: u16, socket: SocketId, edges: &Edges) -> bool {
         let sockets = self.arena.geometry().sockets;
         let Some(end) = self.channels.end(channel) else {
             return true;
@@ -87,7 +83,7 @@ impl AdapterSession {
     /// that only writes has no cause to look at what it is told.
     pub fn put_edges_to(&mut self, to: &Subscribers, socket: SocketId, edges: Edges) {
         to.for_each(|channel| {
-            self.stage_edges(channel, socket, &edges);
+            self.put_edges(channel, socket, &edges);
         });
         self.note_edges(socket, &edges);
         if edges.flags.contains(EdgeFlags::DEAD) {

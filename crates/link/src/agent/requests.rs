@@ -194,7 +194,7 @@ impl Agent {
             Request::Forward { .. } => return None,
             Request::Subscribe { .. } => {
                 socket.subscribers.add(channel);
-                self.session.put_edges(channel, id, socket.edges);
+                self.session.put_edges(channel, id, &socket.edges);
                 self.session.wake_for(id.index);
             }
             Request::Unsubscribe { .. } => {
@@ -352,7 +352,7 @@ impl Agent {
                 edges.flags |= EdgeFlags::SOFT_ERROR;
                 edges.errno = 0;
             }
-            if !self.session.put_edges(channel, socket.id, edges) {
+            if !self.session.put_edges(channel, socket.id, &edges) {
                 break;
             }
             self.session.wake_for(index);

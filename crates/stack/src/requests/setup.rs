@@ -90,7 +90,7 @@ impl Stack {
                 errno: RequestError::TooManySockets.errno(),
                 ..Edges::default()
             };
-            s.host.put_edges(from.channel, id, edges);
+            s.host.put_edges(from.channel, id, &edges);
             s.host.wake_for(id.index);
         }
     }

@@ -3,6 +3,7 @@
 //! for ever. It has no effect on the connections of others, costs a bounded part of memory
 //! and of what is sent, and is counted by its reason.
 
+use super::packets::header_v4;
 use super::single::{CLIENT, FIRST_PORT, SERVER, Single};
 use crate::memory_pressure::{FEW_CHUNKS, SPARE_CHUNKS};
 use longshore_hostif::{
@@ -10,7 +11,7 @@ use longshore_hostif::{
 };
 use longshore_wire::SeqNumber;
 use longshore_wire::icmpv4::{self, Icmpv4, unreachable};
-use longshore_wire::ipv4::{HEADER_LEN, Ipv4Header, protocol};
+use longshore_wire::ipv4::protocol;
 use longshore_wire::tcp::{TcpFlags, TcpHeader};
 use std::net::Ipv4Addr;
 
@@ -116,29 +117,15 @@ fn forged_segments_are_challenged_now_and_then_and_counted() {
 /// An error of a router about a packet of ours of `protocol` to `to`, of which it quotes
 /// these first bytes.
 fn too_big(single: &mut Single, protocol: u8, to: Ipv4Addr, quoted: [u8; 8]) {
-    let ip = Ipv4Header {
-        tos: 0,
-        payload_len: 1_400,
-        identification: 0,
-        dont_fragment: true,
-        more_fragments: false,
-        fragment_offset: 0,
-        ttl: 64,
-        protocol,
-        source: SERVER,
-        destination: to,
-    };
     let error = Icmpv4::Unreachable {
         code: unreachable::FRAGMENTATION_NEEDED,
         next_hop_mtu: MTU,
     };
-    let mut data = vec![0; HEADER_LEN];
-    ip.emit(&mut data);
-    data.extend(quoted);
     let mut message = vec![0; icmpv4::HEADER_LEN];
-    message.extend(data);
+    message.extend(header_v4(SERVER, to, protocol, 1_400));
+    message.extend(quoted);
     error.emit(&mut message);
-    single.packet(longshore_wire::ipv4::protocol::ICMP, &message);
+    single.packet(protocol::ICMP, &message);
 }
 
 /// The ports and the sequence number of a segment of ours.

@@ -265,13 +265,13 @@ fn a_ring_without_room_has_it_placed() {
         generation: 1,
     };
     for _ in 0..RING {
-        both.adapter.put_edges(FIRST, other, Edges::default());
+        both.adapter.put_edges(FIRST, other, &Edges::default());
     }
     assert!(both.arrive(0, b"abc"));
     assert_eq!(both.tell(&[FIRST]).bytes, 3);
     both.take(0, true);
     assert_eq!(both.adapter.next_pending(FIRST), Some(both.id.index));
-    both.adapter.put_edges(FIRST, both.id, both.edges);
+    both.adapter.put_edges(FIRST, both.id, &both.edges);
     both.adapter.publish();
     assert_eq!(both.take(0, true), Some(both.edges));
     assert_eq!(both.read(0, 3), b"abc");
