@@ -7,13 +7,19 @@
 use super::{Better, Row, Target, median, number};
 use std::fmt::Write as _;
 
-/// A line of the short table: what it says, and the rows (name and placement) whose ratios it
-/// shows, or whose figures, where the kernel has nothing to be compared with.
-type Line = (&'static str, &'static [(&'static str, &'static str)]);
+/// A line of the short table: what it says, how the processors idled, and the rows (name and
+/// placement) whose ratios it shows, or whose figures, where the kernel has nothing to be
+/// compared with.
+type Line = (
+    &'static str,
+    &'static str,
+    &'static [(&'static str, &'static str)],
+);
 
-const SHORT: [Line; 11] = [
+const SHORT: [Line; 12] = [
     (
         "bulk, one stream, MTU 1500, POSIX calls: to the kernel / from it",
+        "halt",
         &[
             ("bulk to the kernel, POSIX", "free"),
             ("bulk from the kernel, POSIX", "free"),
@@ -21,6 +27,7 @@ const SHORT: [Line; 11] = [
     ),
     (
         "the same by the native calls",
+        "halt",
         &[
             ("bulk to the kernel, native", "free"),
             ("bulk from the kernel, native", "free"),
@@ -28,6 +35,7 @@ const SHORT: [Line; 11] = [
     ),
     (
         "the same with 8 streams, POSIX calls",
+        "halt",
         &[
             ("8 streams to the kernel, POSIX", "free"),
             ("8 streams from the kernel, POSIX", "free"),
@@ -35,6 +43,7 @@ const SHORT: [Line; 11] = [
     ),
     (
         "one stream of small sends: 64 bytes / 1 KB / 16 KB each",
+        "halt",
         &[
             ("sends of 64 bytes", "free"),
             ("sends of 1 KB", "free"),
@@ -43,6 +52,15 @@ const SHORT: [Line; 11] = [
     ),
     (
         "round trip of 1 byte (smaller is better): two cores / same core",
+        "halt",
+        &[
+            ("round trip of 1 byte", "two cores"),
+            ("round trip of 1 byte", "same core"),
+        ],
+    ),
+    (
+        "the same while no processor sleeps",
+        "awake",
         &[
             ("round trip of 1 byte", "two cores"),
             ("round trip of 1 byte", "same core"),
@@ -50,6 +68,7 @@ const SHORT: [Line; 11] = [
     ),
     (
         "nginx, 1 KB, requests a second: keep-alive / a connection each",
+        "halt",
         &[
             ("nginx 1 KB, keep-alive", "free"),
             ("nginx 1 KB, close", "free"),
@@ -57,6 +76,7 @@ const SHORT: [Line; 11] = [
     ),
     (
         "nginx, keep-alive, 64 KB / 512 KB",
+        "halt",
         &[
             ("nginx 64 KB, keep-alive", "free"),
             ("nginx 512 KB, keep-alive", "free"),
@@ -64,18 +84,22 @@ const SHORT: [Line; 11] = [
     ),
     (
         "redis GET, requests a second: one by one / 16 at once",
+        "halt",
         &[("redis GET", "free"), ("redis GET, pipeline of 16", "free")],
     ),
     (
         "goodput left beside all SYNs that one thread can send, of the kernel's",
+        "halt",
         &[("goodput beside a flood without limit", "free")],
     ),
     (
         "processor taken by an idle engine and program, 10,000 connections open",
+        "halt",
         &[("idle, 10,000 connections", "free")],
     ),
     (
         "memory of an idle connection, both sides, before / after a request",
+        "halt",
         &[
             ("memory of an idle connection", "free"),
             ("memory of a connection after a request", "free"),
@@ -119,11 +143,11 @@ fn long(rows: &[Row]) -> String {
 /// The lines of [`SHORT`] of which there is anything.
 fn short(rows: &[Row]) -> String {
     let mut text = String::from("| Longshore divided by the kernel | |\n| --- | --- |\n");
-    for (name, parts) in SHORT {
+    for (name, idle, parts) in SHORT {
         let figure = |(name, placement): &(&str, &str)| {
             let row = rows
                 .iter()
-                .find(|r| r.name == *name && r.placement == *placement && r.idle == "halt")?;
+                .find(|r| r.name == *name && r.placement == *placement && r.idle == idle)?;
             match row.ratio() {
                 Some(ratio) => Some(in_short(ratio)),
                 None => Some(format!("{} {}", number(median(&row.longshore)?), row.unit)),
@@ -241,14 +265,35 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_line_shows_the_rows_of_its_idle_mode() {
+        let of = |placement, longshore: f64, idle| Row {
+            idle,
+            ..row("round trip of 1 byte", placement, &[longshore], &[10.0])
+        };
+        let both = [
+            of("two cores", 5.0, "halt"),
+            of("two cores", 12.0, "awake"),
+            of("same core", 11.0, "awake"),
+        ];
+        let text = short(&both);
+        let lines: Vec<&str> = text.lines().skip(2).collect();
+        assert_eq!(
+            lines,
+            ["| the same while no processor sleeps | 1.20 / 1.10 |"]
+        );
+    }
+
     /// A row whose name has been changed would be missing without a word.
     #[test]
     fn the_short_table_names_rows_that_are_measured() {
         let all = crate::scenarios::all();
-        for (line, parts) in SHORT {
+        for (line, idle, parts) in SHORT {
             for (name, placement) in parts {
                 let is_there = all.iter().any(|s| {
-                    s.name() == *name && s.placements().iter().any(|p| p.name() == *placement)
+                    s.name() == *name
+                        && s.placements().iter().any(|p| p.name() == *placement)
+                        && (idle == "halt" || s.depends_on_idle())
                 });
                 assert!(is_there, "{line}: {name}, {placement}");
             }
