@@ -94,7 +94,7 @@ impl Stack {
     /// What others keep for a socket that was taken out.
     fn part_with(&mut self, socket: Socket) {
         match socket.kind {
-            Kind::Listener(l) => self.next_in_line(l.line),
+            Kind::Listener(l) => self.give_up_line(socket.session, l.queue),
             Kind::Datagram(d) => {
                 for group in d.groups {
                     self.link.leave_group(group, self.now);

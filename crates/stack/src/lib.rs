@@ -21,7 +21,7 @@
 //! | `sessions`, `session`, `account`, `turns` | whose sockets they are, which of them are looked at in a turn, how many there may be, and each user's share of a turn |
 //! | `fast_input` | packets in, as they nearly always are |
 //! | `input`, `input6`, `tcp_input`, `datagram` | packets in, whatever they are |
-//! | `passive`, `half_open`, `cookies`, `fast_open`, `audience` | connections that come in, and who is told of them |
+//! | `passive`, `half_open`, `accept_queue`, `unaccepted`, `cookies`, `fast_open`, `audience` | connections that come in, and who is told of them |
 //! | `answer_limit`, `syn_drop` | how much is answered to packets of no connection, and how many SYNs the port lets through |
 //! | `requests`, `request_error` | what programs ask, and why it is refused |
 //! | `connection`, `orphans` | a connection's life, and what becomes of sockets that no process holds |
@@ -46,6 +46,7 @@
 
 #![forbid(unsafe_code)]
 
+mod accept_queue;
 mod access;
 mod account;
 mod address_pair;
@@ -107,6 +108,7 @@ mod tests;
 mod timers;
 mod told;
 mod turns;
+mod unaccepted;
 
 pub use access::{Access, BadRule, LowPorts, Rule, Rules, Transport};
 pub use account::Account;
@@ -141,6 +143,7 @@ use requests::Unanswered;
 use sockets::Sockets;
 use std::net::IpAddr;
 use syn_drop::SynDrop;
+use unaccepted::GivenUp;
 
 /// Packets that are put together of fragments.
 pub(crate) struct Fragments {
@@ -197,6 +200,7 @@ pub struct Stack {
     link: Link,
     sockets: Sockets,
     half_open: HalfOpens,
+    given_up: GivenUp,
     /// Who has them.
     pub sessions: Sessions,
     demux: Demux,
@@ -235,6 +239,7 @@ impl Stack {
             link,
             sockets: Sockets::new(now),
             half_open: HalfOpens::new(now),
+            given_up: GivenUp::default(),
             sessions: Sessions::new(),
             demux: Demux::new(secrets, now),
             fragments: Fragments::new(),
@@ -318,6 +323,7 @@ impl Stack {
     pub fn has_work_left(&self) -> bool {
         self.sockets.have_work_left()
             || self.half_open.are_given_up()
+            || self.given_up.are_any()
             || !self.link.own.is_empty()
             || self.has_late_binds()
     }
@@ -415,6 +421,7 @@ impl Stack {
     pub fn close_session(&mut self, key: u32) -> Option<Session> {
         let mut session = self.sessions.remove(key)?;
         session.host.mark_closed();
+        self.given_up.forget_session(key);
         self.release_postponed(std::mem::take(&mut session.postponed));
         Some(session)
     }

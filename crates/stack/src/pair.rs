@@ -84,7 +84,7 @@ impl Stack {
 
     /// Lets a connecting end through its listener, or puts it in the line of
     /// those that wait for room in the accept queue.
-    fn enter_listener(&mut self, key: u32) {
+    pub(crate) fn enter_listener(&mut self, key: u32) {
         let Some(socket) = self.sockets.get(key) else {
             return;
         };
@@ -113,7 +113,7 @@ impl Stack {
             return self.refuse(key);
         };
         if !listening.listener.may_establish() {
-            listening.line.push(key);
+            listening.queue.stand_in_line(key);
             return self.mark_line(listener);
         }
         let mut pair = Pair::new(key, server, client);
@@ -167,13 +167,6 @@ impl Stack {
             p.listener = None;
         }
         self.sockets.touch(key);
-    }
-
-    /// A listener has room again, or is gone: those in line try once more.
-    pub(crate) fn next_in_line(&mut self, line: Vec<u32>) {
-        for key in line {
-            self.enter_listener(key);
-        }
     }
 
     /// Moves what can be moved and tells both hosts what is new.

@@ -188,14 +188,6 @@ impl Stack {
         }
     }
 
-    /// The key of a connection that waits, or has waited, for a listener of this session, if
-    /// it is still there.
-    pub(crate) fn unaccepted(&self, session: u32, id: SocketId) -> Option<u32> {
-        let key = self.sessions.get(session)?.key(id.index)?;
-        let socket = self.sockets.get(key)?;
-        (socket.id == id).then_some(key)
-    }
-
     /// Gives a connection a block and its listener's host a record of it; `None` if there
     /// is no room for either, which is counted.
     pub(crate) fn hand_over(&mut self, key: u32) -> Option<()> {
@@ -242,7 +234,7 @@ impl Stack {
         };
         session.enter(id, key);
         l.rcv_edge += ACCEPT_RECORD as u64;
-        l.queue.push_back(id);
+        l.queue.push(id);
         l.listener.on_waiting();
         if let Some(pieces) = pieces {
             let count = [

@@ -21,8 +21,12 @@ impl Stack {
     /// Looks at every socket that this turn has touched; says whether there were any.
     #[inline]
     pub fn settle(&mut self) -> bool {
-        let any = self.sockets.have_work_left();
-        if any {
+        let were_given_up = self.given_up.are_any();
+        if were_given_up {
+            self.reset_some_waiting();
+        }
+        let are_touched = self.sockets.have_work_left();
+        if are_touched {
             self.settle_touched();
             self.sessions.at_work = AtWork::Nobodys;
         }
@@ -30,7 +34,7 @@ impl Stack {
             self.reset_some_half_open();
             return true;
         }
-        any
+        are_touched || were_given_up
     }
 
     #[inline(never)]

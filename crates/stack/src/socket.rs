@@ -1,5 +1,6 @@
 //! What the engine knows of a socket: plain data, named by a key.
 
+use crate::accept_queue::AcceptQueue;
 use crate::account::SocketShare;
 use crate::address_pair::{DEFAULT_TTL, Service};
 use crate::audience::Audience;
@@ -16,7 +17,6 @@ use longshore_hostif::{BlockFlags, Moved, OpenFlags, OptionName, PathMtu, Socket
 use longshore_tcp::{
     Config, Congestion, FastOpenQueue, FastOpenUse, Instant, Linger, Listener, Tcb,
 };
-use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 /// A socket.
@@ -142,14 +142,9 @@ pub(crate) struct Listening {
     /// How far it reaches, and how far the host has read it.
     pub(crate) rcv_edge: u64,
     pub(crate) rcv_consumed: u64,
-    /// Connections behind the records not yet read, oldest first. Not by their keys: a host
-    /// may close one before it says that it has accepted it, and its key is another
-    /// socket's then.
-    pub(crate) queue: VecDeque<SocketId>,
+    pub(crate) queue: AcceptQueue,
     /// The queue of its half-open connections.
     pub(crate) half_open: u32,
-    /// Our own sockets that wait for room in the queue.
-    pub(crate) line: Vec<u32>,
     pub(crate) audience: Audience,
     /// It was shut down, and refuses what comes until it is told to listen again.
     pub(crate) shut: bool,

@@ -64,7 +64,7 @@ impl Stack {
             return;
         };
         let host = &session.host;
-        host.mark_waiting(socket.id.index, !l.line.is_empty());
+        host.mark_waiting(socket.id.index, l.queue.has_line());
         // What its host has accepted and said for later.
         host.hurry_requests();
     }

@@ -215,11 +215,7 @@ impl Stack {
             }
             Kind::Listener(l) => {
                 let accepted = Self::records_read(l, rcv_consumed, session)?;
-                let line = if accepted.is_empty() {
-                    Vec::new()
-                } else {
-                    std::mem::take(&mut l.line)
-                };
+                let has_line = l.queue.has_line();
                 let is_lost = l.audience.has_lost_one();
                 if let Some(channel) = channel.filter(|_| !accepted.is_empty()) {
                     l.audience.note_acceptor(channel);
@@ -234,9 +230,8 @@ impl Stack {
                     self.adopt_lost(&accepted, channel);
                 }
                 self.accepted(accepted);
-                if !line.is_empty() {
-                    self.mark_line(key);
-                    self.next_in_line(line);
+                if has_line {
+                    self.let_in(key);
                 }
                 return Ok(());
             }
@@ -331,8 +326,9 @@ impl Stack {
             return Ok(Vec::new());
         }
         let read = ((consumed - l.rcv_consumed) / RECORD) as usize;
-        let accepted: Vec<SocketId> = l.queue.drain(..read.min(l.queue.len())).collect();
-        accepted.iter().for_each(|_| l.listener.on_accepted());
+        let read = read.min(l.queue.len());
+        (0..read).for_each(|_| l.listener.on_accepted());
+        let accepted = l.queue.take(read);
         l.rcv_consumed = consumed;
         // While there are many, the last chunk stays, and the host need not be told of another.
         let slab = &mut session.host.receive;

@@ -2,6 +2,7 @@
 
 use super::From;
 use crate::Stack;
+use crate::accept_queue::AcceptQueue;
 use crate::access::Transport;
 use crate::account::SocketShare;
 use crate::audience::Audience;
@@ -10,7 +11,6 @@ use crate::demux::Found;
 use crate::output::Sent;
 use crate::request_error::RequestError;
 use crate::socket::{Kind, Listening, Options, Socket};
-use longshore_hostif::NONE;
 use longshore_hostif::adapter::ReceiveStream;
 use longshore_hostif::{Address, EdgeFlags, Edges, OpenFlags, SocketId, SocketKind};
 use longshore_tcp::Listener;
@@ -168,9 +168,8 @@ impl Stack {
                     rcv: ReceiveStream::EMPTY,
                     rcv_edge: 0,
                     rcv_consumed: 0,
-                    queue: std::collections::VecDeque::new(),
+                    queue: AcceptQueue::default(),
                     half_open: self.half_open.begin_queue(key),
-                    line: Vec::new(),
                     audience: Audience::new(),
                     shut: false,
                 });
@@ -275,10 +274,9 @@ impl Stack {
             }
             Kind::Pair(_) => self.close_pair(key, linger == longshore_tcp::Linger::Reset),
             Kind::Listener(_) => {
-                let line = self.reset_waiting(key);
+                self.give_up_waiting(key);
                 self.give_up_half_open(key);
                 self.forget(key);
-                self.next_in_line(line);
             }
             Kind::Datagram(d) => {
                 // What comes now is nobody's, and the port is free again, though what was
@@ -295,32 +293,6 @@ impl Stack {
         }
     }
 
-    /// Resets the connections that wait for a listener's host; gives our own sockets that stand
-    /// in line before it.
-    fn reset_waiting(&mut self, key: u32) -> Vec<u32> {
-        let Some(socket) = self.sockets.get_mut(key) else {
-            return Vec::new();
-        };
-        let (Kind::Listener(l), session) = (&mut socket.kind, socket.session) else {
-            return Vec::new();
-        };
-        // Their records stay in the listener's stream, where its host finds that they name
-        // nothing any more.
-        let nothing = SocketId {
-            index: NONE,
-            generation: 0,
-        };
-        let queue = l.queue.iter_mut();
-        let queue: Vec<SocketId> = queue.map(|of| std::mem::replace(of, nothing)).collect();
-        let line = std::mem::take(&mut l.line);
-        for waiting in queue {
-            if let Some(waiting) = self.unaccepted(session, waiting) {
-                self.abort(waiting);
-            }
-        }
-        line
-    }
-
     /// A listener was shut down (SHUT_RD): what waits for it is reset, and what comes is
     /// refused, until it is told to listen again. It stays bound.
     pub(super) fn stop_listening(&mut self, key: u32) {
@@ -332,10 +304,9 @@ impl Stack {
         };
         l.shut = true;
         self.demux.tcp.stop_listening(local.port(), key);
-        let line = self.reset_waiting(key);
+        self.give_up_waiting(key);
         self.renew_half_open(key);
         self.mark_line(key);
-        self.next_in_line(line);
     }
 
     /// Resets a connection.

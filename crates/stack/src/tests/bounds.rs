@@ -1,12 +1,16 @@
 //! What one turn does is bounded, however much there is to be done: for many half-open
-//! connections whose listener is closed, and for many processes that have one listener. All
+//! connections whose listener is closed, for many that nobody has accepted, and for many processes that have one listener. All
 //! of it is done in the turns that follow, and another session's turn is among them.
 
-use super::single::{HALF_OPEN, Single};
-use longshore_hostif::{ACCEPT_RECORD, Completion, Geometry, HostChannel, Request};
+use super::single::{HALF_OPEN, SERVER, Single, header};
+use crate::socket::Kind;
+use longshore_hostif::{
+    ACCEPT_RECORD, Completion, EdgeFlags, Geometry, HostChannel, Request, SocketId, SocketKind,
+};
 use longshore_ring::Sleep;
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpFlags;
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 const PROCESSES: u16 = 256;
@@ -32,15 +36,7 @@ fn the_half_open_connections_of_a_closed_listener_are_reset_some_in_each_turn() 
     }
     assert_eq!(single.stack.half_open_count(), HALF_OPEN);
     single.answered();
-    single.ask(
-        0,
-        &Request::Close {
-            socket: listener,
-            snd_edge: 0,
-            rcv_consumed: 0,
-            linger: None,
-        },
-    );
+    single.close(listener);
     let mut turns = 0;
     while single.stack.has_work_left() {
         let before = single.stack.half_open_count();
@@ -109,4 +105,147 @@ fn of_many_processes_that_have_a_listener_some_are_told_and_woken_in_each_turn()
         }
         assert_eq!(edge, ACCEPT_RECORD as u64, "process {channel}");
     }
+}
+
+/// Room for a deep accept queue.
+const MANY_SOCKETS: Geometry = Geometry {
+    channels: 64,
+    sockets: 4_096,
+    ..GEOMETRY
+};
+const WAITING: u16 = 1_000;
+/// Resets of connections that nobody accepts, in one turn.
+const UNACCEPTED: usize = 64;
+
+/// Ends a listener with a deep accept queue as `end` does: some connections are reset in each
+/// turn, and other clients' turns are among them.
+fn the_accept_queue_is_reset_in_parts(end: impl FnOnce(&mut Single, SocketId)) {
+    let mut single = Single::new(MANY_SOCKETS, 1);
+    let listener = single.listen();
+    for client in 0..WAITING {
+        single.connect(client);
+    }
+    single.turn();
+    single.hear();
+    assert!(single.sent().is_empty());
+    end(&mut single, listener);
+    let (mut turns, mut reset) = (0, 0);
+    loop {
+        if turns == 1 {
+            single.segment(
+                &header(WAITING, TcpFlags::ACK, SeqNumber(1), SeqNumber(1)),
+                &[],
+            );
+            assert_eq!(single.sent().len(), 1, "another is answered meanwhile");
+        }
+        let is_left = single.stack.has_work_left();
+        single.turn();
+        let sent = single.sent();
+        assert!(sent.iter().all(|s| s.flags.contains(TcpFlags::RST)));
+        assert!(sent.len() <= UNACCEPTED, "{} in one turn", sent.len());
+        reset += sent.len();
+        turns += 1;
+        if !is_left {
+            break;
+        }
+    }
+    assert_eq!(reset, usize::from(WAITING));
+    assert!(turns > usize::from(WAITING) / UNACCEPTED);
+    // All that had blocks have given them back, but for the listener's, if it is there.
+    let names = single.stack.sockets.len();
+    assert!(names <= 1, "{names} sockets are left");
+}
+
+#[test]
+fn the_accept_queue_of_a_closed_listener_is_reset_in_parts() {
+    the_accept_queue_is_reset_in_parts(|single, socket| {
+        single.close(socket);
+    });
+}
+
+#[test]
+fn the_accept_queue_of_a_listener_that_is_shut_down_is_reset_in_parts() {
+    the_accept_queue_is_reset_in_parts(|single, socket| {
+        shut_down(single, socket);
+    });
+}
+
+fn shut_down(single: &mut Single, socket: SocketId) {
+    single.edges(socket, 0, EdgeFlags::SHUT_RD);
+}
+
+#[test]
+fn a_listener_that_listens_again_hands_out_none_that_was_reset() {
+    let mut single = Single::new(MANY_SOCKETS, 1);
+    let listener = single.listen();
+    (0..100).for_each(|client| _ = single.connect(client));
+    shut_down(&mut single, listener);
+    single.turn();
+    single.listen_at(listener, HALF_OPEN as u32);
+    let kept = single.connect(200);
+    // The host reads the records of those that are reset, some before that has happened.
+    single.edges(listener, 101 * ACCEPT_RECORD as u64, EdgeFlags::empty());
+    for _ in 0..5 {
+        single.turn();
+    }
+    assert_eq!(single.stack.sockets.len(), 2, "the listener and the last");
+    single.sent();
+    single.segment(&kept, b"here");
+    single.turn_after(100_000);
+    let answer = single.sent().pop().expect("it is acknowledged");
+    assert!(!answer.flags.contains(TcpFlags::RST));
+}
+
+/// How many of our own connecting sockets were refused.
+fn refused(single: &Single) -> usize {
+    let is_refused = |kind: &Kind| matches!(kind, Kind::Pair(p) if p.dead.is_some());
+    let sockets = single.stack.sockets.iter();
+    sockets.filter(|(_, s)| is_refused(&s.kind)).count()
+}
+
+#[test]
+fn our_own_sockets_in_line_enter_as_there_is_room_and_are_refused_in_parts() {
+    let mut single = Single::new(MANY_SOCKETS, 1);
+    let listener = single.listen();
+    let room = 4;
+    single.listen_at(listener, room);
+    // A queue takes one more than its backlog.
+    let entered = room as usize + 1;
+    for number in 0..WAITING {
+        let socket = single.bind(SocketKind::Stream, 2_000 + number);
+        single.ask(
+            0,
+            &Request::Connect {
+                socket,
+                tag: 1,
+                waiter: None,
+                peer: SocketAddr::new(SERVER.into(), 80).into(),
+            },
+        );
+        single.hear();
+    }
+    single.turn();
+    let all = 1 + usize::from(WAITING);
+    assert_eq!(single.stack.sockets.len(), all + entered);
+    // Two are accepted: two of those in line enter.
+    single.edges(listener, 2 * ACCEPT_RECORD as u64, EdgeFlags::empty());
+    single.turn();
+    assert_eq!(single.stack.sockets.len(), all + entered + 2);
+
+    single.close(listener);
+    let mut turns = 0;
+    while single.stack.has_work_left() {
+        let before = refused(&single);
+        single.turn();
+        single.hear();
+        let done = refused(&single) - before;
+        assert!(done <= UNACCEPTED, "{done} in one turn");
+        turns += 1;
+    }
+    assert!(turns > usize::from(WAITING) / UNACCEPTED);
+    assert_eq!(
+        refused(&single),
+        usize::from(WAITING) - 2,
+        "all but those accepted"
+    );
 }

@@ -11,8 +11,8 @@ use crate::{Interface, Settings, Stack};
 use longshore_frames::{Port, RxChecksum, RxMeta};
 use longshore_hostif::adapter::{AdapterSession, Immediate};
 use longshore_hostif::{
-    Agreed, Arena, BlockFlags, Completion, Crossings, Features, Geometry, HostChannel, Loopback,
-    OpenFlags, Request, SocketId, SocketKind, SocketState,
+    Agreed, Arena, BlockFlags, Completion, Crossings, EdgeFlags, Features, Geometry, HostChannel,
+    Loopback, OpenFlags, Request, SocketId, SocketKind, SocketState,
 };
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ring::{Doorbell, EventfdSignaler};
@@ -121,16 +121,45 @@ impl Single {
     /// A listener of process 0 at port 80.
     pub(super) fn listen(&mut self) -> SocketId {
         let socket = self.bind(SocketKind::Stream, 80);
+        self.listen_at(socket, HALF_OPEN as u32);
+        socket
+    }
+
+    /// Process 0 calls `listen` on this socket.
+    pub(super) fn listen_at(&mut self, socket: SocketId, backlog: u32) {
+        let (tag, waiter) = (1, None);
         self.ask(
             0,
             &Request::Listen {
                 socket,
-                tag: 1,
-                waiter: None,
-                backlog: HALF_OPEN as u32,
+                tag,
+                waiter,
+                backlog,
             },
         );
-        socket
+    }
+
+    /// Process 0 closes this socket, on which nothing was written or read.
+    pub(super) fn close(&mut self, socket: SocketId) {
+        let close = Request::Close {
+            socket,
+            snd_edge: 0,
+            rcv_consumed: 0,
+            linger: None,
+        };
+        self.ask(0, &close);
+    }
+
+    /// Process 0 has read so far of this socket, on which nothing was written.
+    pub(super) fn edges(&mut self, socket: SocketId, rcv_consumed: u64, flags: EdgeFlags) {
+        let edges = Request::Edges {
+            socket,
+            snd_edge: 0,
+            rcv_consumed,
+            flags,
+            immediate: 0,
+        };
+        self.ask(0, &edges);
     }
 
     /// A turn, so many microseconds after the last.

@@ -1,0 +1,85 @@
+//! The connections that wait to be accepted from one listener, which owns its queue.
+//!
+//! `passive` and `pair` put them in, requests take them out; `unaccepted` has what becomes
+//! of them when the listener is over.
+
+use longshore_hostif::SocketId;
+use std::collections::VecDeque;
+
+/// Those that wait for a listener's host, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct AcceptQueue {
+    /// Records that the host has not read of connections that were reset when the listener
+    /// was shut down. They stand before those of all others.
+    reset: usize,
+    /// Connections behind the records not yet read. Not by their keys: a host may close one
+    /// before it says that it has accepted it, and its key is another socket's then.
+    waiting: VecDeque<SocketId>,
+    /// Our own sockets that wait for room in the queue, by their keys, which may be others'
+    /// by now.
+    line: VecDeque<u32>,
+}
+
+impl AcceptQueue {
+    /// How many records the host has not read.
+    pub(crate) fn len(&self) -> usize {
+        self.reset + self.waiting.len()
+    }
+
+    /// Whether the host has read all records.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A connection for which there is a record from now on.
+    pub(crate) fn push(&mut self, id: SocketId) {
+        self.waiting.push_back(id);
+    }
+
+    /// The host has read so many records, of which there are no more than it has: the
+    /// connections that they were of, those that were reset left out.
+    pub(crate) fn take(&mut self, records: usize) -> Vec<SocketId> {
+        let reset = records.min(self.reset);
+        self.reset -= reset;
+        let read = (records - reset).min(self.waiting.len());
+        self.waiting.drain(..read).collect()
+    }
+
+    /// One of our own sockets waits for room.
+    pub(crate) fn stand_in_line(&mut self, key: u32) {
+        self.line.push_back(key);
+    }
+
+    /// Whether any of our own sockets waits for room.
+    pub(crate) fn has_line(&self) -> bool {
+        !self.line.is_empty()
+    }
+
+    /// The first that waits for room waits no longer.
+    pub(crate) fn leave_line(&mut self) -> Option<u32> {
+        self.line.pop_front()
+    }
+
+    /// Gives up all that wait, here and in line. The host may still read their records, where
+    /// it finds that they name nothing any more.
+    pub(crate) fn give_up(&mut self) -> Self {
+        let reset = self.len();
+        std::mem::replace(
+            self,
+            Self {
+                reset,
+                ..Self::default()
+            },
+        )
+    }
+
+    /// The oldest of those that wait waits no longer.
+    pub(crate) fn pop(&mut self) -> Option<SocketId> {
+        self.waiting.pop_front()
+    }
+
+    /// Forgets all that have records, and keeps those in line.
+    pub(crate) fn forget_waiting(&mut self) {
+        self.waiting = VecDeque::new();
+    }
+}
