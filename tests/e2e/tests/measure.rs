@@ -106,6 +106,26 @@ fn an_ordinary_user_sees_tables_with_the_papers_figures() {
     });
 }
 
+/// A short run has fewer loads, and each of its rows says what it is.
+#[test]
+fn short_runs_are_marked() {
+    scenario(|bed| {
+        let measure = |how: &str| {
+            bed.peer()
+                .longshore()
+                .args(["measure", "bus", "--quick", how])
+                .run()
+        };
+        let all = rows(&measure("--json"));
+        assert!(all.iter().all(|row| row["quick"] == true), "{all:?}");
+        let mut workloads: Vec<&str> = all.iter().filter_map(|r| r["workload"].as_str()).collect();
+        workloads.dedup();
+        assert_eq!(workloads, ["nginx", "redis GET", "echo"]);
+        let csv = measure("--csv");
+        assert!(csv.stdout.starts_with("# Short runs"), "{csv:?}");
+    });
+}
+
 /// Without a size, other servers and clients are measured, too.
 #[test]
 fn loads_are_means_of_requests() {

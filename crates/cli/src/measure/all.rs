@@ -33,7 +33,7 @@ pub(super) fn run(arguments: &AllArguments) -> Result<u8, Error> {
     for name in PARTS_OF_ALL.iter().filter(wanted) {
         let kept = results.join(format!("{name}.json"));
         let there = read(&kept).filter(|outcome| {
-            !arguments.fresh && is_of_this_build(&kept) && fits(outcome, arguments, name)
+            !arguments.fresh && is_of_this_build(&kept) && fits(outcome, arguments)
         });
         if there.is_some() {
             progress(&format!("{name}: is there already"));
@@ -94,10 +94,8 @@ fn is_of_this_build(kept: &Path) -> bool {
 }
 
 /// Whether it is what would be measured now.
-fn fits(outcome: &Outcome, arguments: &AllArguments, name: &str) -> bool {
-    // `bus` has no short runs.
-    let effort = outcome.quick == arguments.quick || name == "bus";
-    effort && outcome.machine == longshore_measure::Environment::here()
+fn fits(outcome: &Outcome, arguments: &AllArguments) -> bool {
+    outcome.quick == arguments.quick && outcome.machine == longshore_measure::Environment::here()
 }
 
 /// Makes an experiment; if it fails, why.
@@ -110,7 +108,7 @@ fn measure(
     command
         .args(["measure", name, "--csv", "--outcome"])
         .arg(kept);
-    if arguments.quick && name != "bus" {
+    if arguments.quick {
         command.arg("--quick");
     }
     let failure = failure_beside(kept);

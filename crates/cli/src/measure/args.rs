@@ -62,7 +62,7 @@ impl Experiment {
     /// How long it takes on two processors, in seconds: for the record, and by `--quick`.
     pub(crate) fn seconds(name: &str) -> Option<(u32, Option<u32>)> {
         Some(match name {
-            "bus" => (20, None),
+            "bus" => (20, Some(7)),
             "predict" => (3, None),
             "host" => (60, Some(15)),
             "path" => (25, Some(10)),
@@ -189,11 +189,14 @@ pub(crate) struct PredictArguments {
     pub(crate) adapter_latency: Option<Duration>,
     /// Instead, hold predictions for some slow buses against the same work over
     /// `run --transport bus:`, for half a minute
-    #[arg(long, conflicts_with_all = ["adapter_latency", "bus", "plot"])]
+    #[arg(long, conflicts_with_all = ["adapter_latency", "bus", "plot", "csv"])]
     pub(crate) check: bool,
     /// Print JSON: an array with an object for each size and mode
-    #[arg(long)]
+    #[arg(long, conflicts_with = "csv")]
     pub(crate) json: bool,
+    /// Print CSV
+    #[arg(long)]
+    pub(crate) csv: bool,
     /// Draw latency and rate over generations of buses into this file, too, as SVG
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) plot: Option<PathBuf>,
@@ -257,9 +260,13 @@ pub(crate) struct BusArguments {
     /// Only files of so many KB: 1, 64 or 512; repeatable
     #[arg(long, value_name = "KB", value_parser = size, conflicts_with = "program")]
     pub(crate) size: Vec<u64>,
-    /// Fetches of each file, of which the middle one is shown
-    #[arg(long, value_name = "N", default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "program")]
-    pub(crate) fetches: u32,
+    /// Fetches of each file, of which the middle one is shown; 11, or 3 with --quick
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "program")]
+    pub(crate) fetches: Option<u32>,
+    /// Few fetches, and of the loads only redis, one request at a time, and the echo: for a look;
+    /// what is printed says so
+    #[arg(long, conflicts_with = "program")]
+    pub(crate) quick: bool,
     #[command(flatten)]
     pub(crate) network: NetworkArguments,
     /// A program and its arguments, instead of nginx

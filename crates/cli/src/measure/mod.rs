@@ -18,7 +18,7 @@ use longshore_measure::crossing::web::{self, Plan, SIZES, WebServer};
 use longshore_measure::crossing::{
     self, CrossingError, Prediction, Row, over_generations, plot, program, show,
 };
-use longshore_measure::experiment::{self, ExperimentError, Outcome, progress};
+use longshore_measure::experiment::{self, ExperimentError, Outcome, QUICK, progress};
 use longshore_measure::experiments::{
     self, bus, characterize, cpu, host, latency, path, port, sweep,
 };
@@ -151,15 +151,19 @@ fn own_file() -> Result<PathBuf, Error> {
     std::env::current_exe().map_err(system("find this program's own file"))
 }
 
+/// Fetches of each file, of which the one in the middle counts.
+const FETCHES: u32 = 11;
+
 /// Measures nginx.
 fn of_nginx(arguments: &BusArguments) -> Result<(), Error> {
     let sizes = match arguments.size.as_slice() {
         [] => SIZES.to_vec(),
         some => some.to_vec(),
     };
+    let quick = arguments.quick;
     let plan = Plan {
         sizes,
-        fetches: arguments.fetches,
+        fetches: arguments.fetches.unwrap_or(if quick { 3 } else { FETCHES }),
     };
     let model = arguments.model.model();
     // Before any thread is started.
@@ -170,7 +174,9 @@ fn of_nginx(arguments: &BusArguments) -> Result<(), Error> {
     let (mut loads, mut missing) = (Vec::new(), Vec::new());
     // Who chooses files wants these and nothing else.
     if arguments.size.is_empty() {
-        (loads, missing) = load::measure(&longshore, &model)?;
+        (loads, missing) = load::measure(&longshore, quick, &model)?;
+    }
+    if arguments.size.is_empty() && !quick {
         progress("bus: lighttpd");
         match web::measure_with(WebServer::Lighttpd, &longshore, &plan, &model) {
             Ok(more) => fetches.extend(more),
@@ -190,7 +196,9 @@ fn of_nginx(arguments: &BusArguments) -> Result<(), Error> {
         .flat_map(|fetch| fetch.rows(&model))
         .collect();
     if let Some(path) = &arguments.outcome {
-        keep(&bus::outcome(&rows, &loads, &model.bus, missing), path)?;
+        let mut outcome = bus::outcome(&rows, &loads, &model.bus, quick);
+        outcome.left_out = missing;
+        keep(&outcome, path)?;
     }
     if let Some(path) = &arguments.plot {
         let of_nginx = rows.iter().filter(|row| row.workload == WebServer::Nginx);
@@ -198,15 +206,20 @@ fn of_nginx(arguments: &BusArguments) -> Result<(), Error> {
         plot::draw(path, &of_nginx, &model.bus.to_string())?;
     }
     if arguments.json {
-        return crate::print_json(&BusRows { rows, loads });
+        return crate::print_json(&BusRows { rows, loads, quick });
     }
     let text = match arguments.csv {
+        true if quick => format!("# {QUICK}\n{}", show::csv(&rows, &loads)),
         true => show::csv(&rows, &loads),
         false => {
             let (of_nginx, others): (Vec<Row>, Vec<Row>) = rows
                 .into_iter()
                 .partition(|row| row.workload == WebServer::Nginx);
-            let mut text = show::tables(&of_nginx, &model.bus);
+            let mut text = match quick {
+                true => format!("{QUICK}\n\n"),
+                false => String::new(),
+            };
+            text += &show::tables(&of_nginx, &model.bus);
             text += &show::tables(&others, &model.bus);
             if !loads.is_empty() {
                 text += &show::load_table(&loads, &model.bus);
@@ -221,17 +234,28 @@ fn of_nginx(arguments: &BusArguments) -> Result<(), Error> {
 struct BusRows {
     rows: Vec<Row>,
     loads: Vec<LoadRow>,
+    quick: bool,
+}
+
+/// A row, and whether it is for a look only.
+#[derive(serde::Serialize)]
+struct Marked<'a, R> {
+    #[serde(flatten)]
+    row: &'a R,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    quick: bool,
 }
 
 impl serde::Serialize for BusRows {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeSeq;
         let mut all = serializer.serialize_seq(Some(self.rows.len() + self.loads.len()))?;
+        let quick = self.quick;
         for row in &self.rows {
-            all.serialize_element(row)?;
+            all.serialize_element(&Marked { row, quick })?;
         }
         for row in &self.loads {
-            all.serialize_element(row)?;
+            all.serialize_element(&Marked { row, quick })?;
         }
         all.end()
     }
@@ -252,7 +276,6 @@ fn check(arguments: &PredictArguments) -> Result<u8, Error> {
 
 /// Predicts what nginx would reach with an adapter on a bus.
 fn predict(arguments: &PredictArguments) -> Result<(), Error> {
-    const FETCHES: u32 = 11;
     let plan = Plan {
         sizes: SIZES.to_vec(),
         fetches: FETCHES,
@@ -273,7 +296,11 @@ fn predict(arguments: &PredictArguments) -> Result<(), Error> {
     if arguments.json {
         return crate::print_json(&all);
     }
-    crate::print(&show::predictions(&all, &model.bus)).map_err(system("print"))
+    let text = match arguments.csv {
+        true => show::predictions_csv(&all),
+        false => show::predictions(&all, &model.bus),
+    };
+    crate::print(&text).map_err(system("print"))
 }
 
 /// Measures a program of the user's; the exit code.

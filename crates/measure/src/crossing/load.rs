@@ -83,6 +83,13 @@ struct Load {
     run: fn(SocketAddr) -> Result<u64, CrossingError>,
 }
 
+impl Load {
+    /// Whether it is made by short runs, too.
+    fn is_quick(&self) -> bool {
+        ["redis GET", "echo"].contains(&self.name)
+    }
+}
+
 /// A server, and the clients that load it.
 struct Server {
     program: &'static str,
@@ -169,25 +176,23 @@ const SERVERS: [Server; 3] = [
     },
 ];
 
-/// Loads each server with each client that is installed; the rows, and what is left out. This
-/// process must be in a network namespace of its own, in which it may make devices.
+/// Loads each server with each client that is installed, or, if it is to be `quick`, with a
+/// few of them; the rows, and what is left out. This process must be in a network namespace of
+/// its own, in which it may make devices.
 ///
 /// # Errors
 /// [`CrossingError`].
 pub fn measure(
     longshore: &Path,
+    quick: bool,
     model: &Model,
 ) -> Result<(Vec<LoadRow>, Vec<String>), CrossingError> {
     let mut rows = Vec::new();
-    let left_out = with_each(
-        longshore,
-        true,
-        |_| true,
-        |running, at, load| {
-            rows.extend(one(running, model, at, load)?);
-            Ok(())
-        },
-    )?;
+    let wanted = |load: &Load| !quick || load.is_quick();
+    let left_out = with_each(longshore, true, wanted, |running, at, load| {
+        rows.extend(one(running, model, at, load)?);
+        Ok(())
+    })?;
     Ok((rows, left_out))
 }
 
@@ -206,14 +211,13 @@ pub struct Watched {
     pub predicted: u64,
 }
 
-/// Loads servers as [`measure`] does, and asks the engine about the segments that came. Two
-/// of the loads, if it is to be `quick`.
+/// Loads servers as [`measure`] does, and asks the engine about the segments that came.
 ///
 /// # Errors
 /// [`CrossingError`].
 pub fn watch(longshore: &Path, quick: bool) -> Result<(Vec<Watched>, Vec<String>), CrossingError> {
     let mut all = Vec::new();
-    let wanted = |load: &Load| !quick || ["redis GET", "echo"].contains(&load.name);
+    let wanted = |load: &Load| !quick || load.is_quick();
     let left_out = with_each(longshore, false, wanted, |running, at, load| {
         const NAMES: [&str; 3] = ["segments_in", "connection_cache_hits", "unpredicted"];
         let counters = || running.counters(NAMES);

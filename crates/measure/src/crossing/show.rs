@@ -18,6 +18,18 @@ const FIGURES: [Figure; 4] = [
     ("round trips", |moved| moved.round_trips),
 ];
 
+/// A figure of a prediction, and the name that it has in CSV and, with spaces, in the table.
+type Predicted = (&'static str, fn(&Prediction) -> f64);
+
+const PREDICTED: [Predicted; 6] = [
+    ("host_us", |p| p.host_us),
+    ("bus_us", |p| p.bus_us),
+    ("round_trips_us", |p| p.round_trips_us),
+    ("adapter_us", |p| p.adapter_us),
+    ("latency_us", |p| p.latency_us),
+    ("fetches_per_second", |p| p.fetches_per_second),
+];
+
 /// The name of a size in bytes.
 #[must_use]
 pub fn size_name(size: u64) -> String {
@@ -212,39 +224,43 @@ fn moved_values(both: [Moved; 2]) -> String {
 /// What is predicted of each fetch on a bus.
 #[must_use]
 pub fn predictions(predictions: &[Prediction], bus: &AnyBus) -> String {
-    let heading = [
-        "file",
-        "connection",
-        "latency is",
-        "throughput is",
-        "host us",
-        "bus us",
-        "round trips us",
-        "adapter us",
-        "latency us",
-        "fetches/s",
-    ];
+    let figures = PREDICTED.map(|(name, _)| name.replace('_', " ").replace(" per second", "/s"));
+    let names = ["file", "connection", "latency is", "throughput is"].map(str::to_owned);
+    let heading: Vec<String> = names.into_iter().chain(figures).collect();
+    let heading: Vec<&str> = heading.iter().map(String::as_str).collect();
     let mut table = report::table(&heading, 4);
     for one in predictions {
-        let figures = [
-            one.host_us,
-            one.bus_us,
-            one.round_trips_us,
-            one.adapter_us,
-            one.latency_us,
-            one.fetches_per_second,
-        ];
         let names = [
             size_name(one.size),
             one.mode.name().to_owned(),
             one.latency_bottleneck.name().to_owned(),
             one.throughput_bottleneck.name().to_owned(),
         ];
-        table.add_row(names.into_iter().chain(figures.map(report::number)));
+        let figures = PREDICTED.map(|(_, figure)| report::number(figure(one)));
+        table.add_row(names.into_iter().chain(figures));
     }
     format!(
         "What a fetch would take with an adapter on {bus}, and what most of it, or the limit, is\n{table}\n"
     )
+}
+
+/// The predictions with a heading, comma-separated.
+#[must_use]
+pub fn predictions_csv(predictions: &[Prediction]) -> String {
+    let figures = PREDICTED.map(|(name, _)| format!(",{name}")).concat();
+    let mut text = format!("size,mode,latency_bottleneck,throughput_bottleneck{figures}\n");
+    for one in predictions {
+        let (latency, throughput) = (one.latency_bottleneck, one.throughput_bottleneck);
+        let (mode, latency, throughput) = (one.mode.name(), latency.name(), throughput.name());
+        let figures = PREDICTED.map(|(_, figure)| format!(",{}", figure(one)));
+        let _ = writeln!(
+            text,
+            "{},{mode},{latency},{throughput}{}",
+            one.size,
+            figures.concat()
+        );
+    }
+    text
 }
 
 /// What the tables say, for people who read them for the first time.
@@ -327,6 +343,7 @@ pub fn load_table(loads: &[LoadRow], bus: &AnyBus) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::crossing::Part;
 
     fn row(adapter: Adapter, mode: Mode, transfers: u64) -> Row {
         let moved = Moved {
@@ -379,6 +396,34 @@ mod tests {
         assert!(other.contains("538") && !other.contains("119"), "{other}");
         let kept = tables(&rows(Mode::KeepAlive), &"pcix".parse().unwrap());
         assert!(!kept.contains("paper"), "{kept}");
+    }
+
+    #[test]
+    fn predictions_have_the_same_figures_as_csv_and_as_a_table() {
+        let one = Prediction {
+            size: 65_536,
+            mode: Mode::Close,
+            host_us: 5.0,
+            bus_us: 62.5,
+            round_trips_us: 1.5,
+            adapter_us: 2.0,
+            latency_us: 71.0,
+            latency_bottleneck: Part::Bus,
+            fetches_per_second: 16_000.0,
+            throughput_bottleneck: Part::Bus,
+        };
+        let csv = predictions_csv(std::slice::from_ref(&one));
+        assert_eq!(
+            csv,
+            "size,mode,latency_bottleneck,throughput_bottleneck,host_us,bus_us,round_trips_us,\
+             adapter_us,latency_us,fetches_per_second\n\
+             65536,close,bus,bus,5,62.5,1.5,2,71,16000\n"
+        );
+        let table = predictions(&[one], &"pcix".parse().unwrap());
+        let table = table.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in ["round trips us", "fetches/s", "62.5", "64 KB"] {
+            assert!(table.contains(part), "{part}: {table}");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod show;
 mod spread;
 
 pub use chart::{Axis, Chart, Kind, Scale, Series};
+pub use show::QUICK;
 pub use spread::Spread;
 
 use crate::{Environment, report};

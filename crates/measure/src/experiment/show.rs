@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
 /// What short runs are marked with.
-const QUICK: &str = "Short runs (--quick): for a look, not for the record.";
+pub const QUICK: &str = "Short runs (--quick): for a look, not for the record.";
 
 impl Outcome {
     /// Tables, and what was left out.

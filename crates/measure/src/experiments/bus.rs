@@ -21,11 +21,10 @@ const FIGURES: [(&str, &str); 8] = [
     ("send round trips", "number"),
 ];
 
-/// Rows as sheets.
+/// Rows as sheets of `outcome`.
 #[must_use]
-pub fn outcome(rows: &[Row], loads: &[LoadRow], bus: &AnyBus, left_out: Vec<String>) -> Outcome {
-    let mut outcome = Outcome::new(NAME, PAPER, false);
-    outcome.left_out = left_out;
+pub fn outcome(rows: &[Row], loads: &[LoadRow], bus: &AnyBus, quick: bool) -> Outcome {
+    let mut outcome = Outcome::new(NAME, PAPER, quick);
     let title = format!("Tables 4 and 5: what one fetch moves, on {bus}");
     let columns: Vec<_> = [("fetch", "")].into_iter().chain(FIGURES).collect();
     let basis = "exact counts of the fetch in the middle";
