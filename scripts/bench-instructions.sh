@@ -17,6 +17,23 @@ set -euo pipefail
 # shellcheck source=scripts/env.sh
 . "$(dirname "$0")/env.sh"
 kept=crates/engine/benches/instructions.csv
+document=docs/instructions.md
+
+# The document with the counts that are written down in its table, whose last column names them.
+shown_counts() {
+  awk '
+    function with_commas(n) {
+      return n < 1000 ? n : sprintf("%d,%03d", n / 1000, n % 1000)
+    }
+    FILENAME == ARGV[1] { split($0, part, ","); kept["`" part[1] "`"] = part[2]; next }
+    /^\| / {
+      cells = split($0, cell, " [|] ?")
+      name = cell[cells - 1]
+      if (name in kept) sub(/ \| [0-9,]+ \| /, " | " with_commas(kept[name]) " | ")
+    }
+    { print }
+  ' "$kept" "$document"
+}
 
 # The runner must be of the library's version.
 scripts/tools.sh gungraun-runner
@@ -46,7 +63,14 @@ fi
 
 if [ "${1:-}" = --keep ]; then
   awk -F, -v OFS=, '{ print $1, $2, 3 }' "$counts" >"$kept"
-  echo "bench-instructions: written to $kept"
+  shown_counts >"$report"
+  cat "$report" >"$document"
+  echo "bench-instructions: written to $kept and $document"
+fi
+if ! shown_counts | diff "$document" - >"$report"; then
+  cat "$report" >&2
+  echo "bench-instructions: $document has other counts than $kept: make bench-instructions-keep" >&2
+  exit 1
 fi
 
 awk -F, -v comparable="$comparable" '
