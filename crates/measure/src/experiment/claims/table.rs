@@ -223,7 +223,7 @@ const TIMES: [Single; 9] = [
     },
     Single {
         paper: "2001",
-        says: "of the time for wake-ups, buffers, TCP/IP and driver, interrupts are a fifth to a quarter, packets of 1,500 bytes",
+        says: "of the time for wake-ups, buffers, TCP/IP and driver, interrupts (wake-ups here) are a fifth or more, packets of 1,500 bytes",
         theirs: "20 to 25 %",
         here: ["cpu", "packets", "receiving, 1500", "wake-ups of handling"],
         unit: "%",
