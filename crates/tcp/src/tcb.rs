@@ -292,7 +292,8 @@ impl Tcb {
 
     // ---- Used throughout the crate. ----
 
-    /// Ends the connection: stops all timers, moves to CLOSED and records the reason.
+    /// Ends the connection: stops all timers, moves to CLOSED and records the reason. What came
+    /// out of order will never be in order: its room may be used for something else.
     pub(crate) fn die(&mut self, error: Option<Error>, also: Events) {
         self.state = State::Closed;
         self.predict = UNPREDICTABLE;
@@ -301,6 +302,7 @@ impl Tcb {
         let keep = Flags::RST_DUE | Flags::RST_ACK;
         self.flags &= keep | !Flags::OWED;
         self.acks.clear_duplicates();
+        self.reassembly = Reassembly::new();
         self.outcome.events |= Events::CLOSED | also;
         if error.is_some() {
             self.outcome.set_error(error);

@@ -269,6 +269,30 @@ impl ReceiveStream {
             self.latest = None;
         }
     }
+
+    /// The stream ends at `end`, of which the host has consumed up to `consumed`, and no more
+    /// is placed: gives back the chunks in which there is nothing to read.
+    pub fn end_at(&mut self, end: u64, consumed: u64, slab: &mut ReceiveSlab) {
+        if consumed == end {
+            return self.consume(consumed, true, slab);
+        }
+        let last_kept = (end - 1) / CHUNK as u64;
+        if self.head == NONE || self.last <= last_kept {
+            return;
+        }
+        let mut kept = self.head;
+        for _ in self.first..last_kept {
+            kept = slab.links[kept as usize];
+        }
+        let mut next = slab.links[kept as usize];
+        while next != NONE {
+            let chunk = next;
+            next = slab.links[chunk as usize];
+            self.let_go(chunk, consumed, slab);
+        }
+        slab.links[kept as usize] = NONE;
+        (self.tail, self.last, self.latest) = (kept, last_kept, None);
+    }
 }
 
 #[cfg(test)]

@@ -55,6 +55,11 @@ impl Stack {
             let flow = c.flow;
             self.demux.remove(&flow);
         }
+        if let Some(s) = self.sessions.get_mut(socket.session) {
+            // What lies behind a hole is never read.
+            let (end, consumed) = (c.tcb.rcv_edge(), c.tcb.rcv_consumed());
+            c.rcv.end_at(end, consumed, &mut s.host.receive);
+        }
         self.let_port_go(key);
         self.after_end(key);
     }
@@ -174,7 +179,9 @@ impl Stack {
                 }
             }
             Kind::Pair(p) => {
-                self.demux.remove(&p.flow);
+                if let Some(flow) = &p.flow {
+                    self.demux.remove(flow);
+                }
                 if let Some(local) = socket.local {
                     self.demux.tcp.release(local.port(), key);
                 }

@@ -261,6 +261,56 @@ fn who_leaves_holes_leaves_memory_to_others() {
     assert!(free + FEW_CHUNKS >= GEOMETRY.rcv_chunks, "{free}");
 }
 
+/// What lies behind a hole when the peer resets is never read: its memory is free at once,
+/// whether a program has accepted the connection or not, and what came before is still there.
+#[test]
+fn a_reset_frees_what_lies_behind_a_hole() {
+    const PIECE: [u8; 1_000] = [7; 1_000];
+    let mut single = Single::new(GEOMETRY, 1);
+    let listener = single.listen();
+    single.turn();
+    let peers: Vec<TcpHeader> = (0..3).map(|n| single.connect(n)).collect();
+    single.turn();
+    let free = single.free_chunks();
+    let read = accepted(&mut single, listener, 1);
+    for (n, peer) in peers.iter().enumerate() {
+        // The second's is read, and of the third nothing comes in order.
+        let first = if n < 2 { PIECE.as_slice() } else { &[] };
+        single.segment(peer, first);
+        let mut later = peer.clone();
+        for at in [first.len() + 1_000, 20_000, 40_000, 50_000] {
+            later.seq = peer.seq.add(at as u32);
+            single.segment(&later, &PIECE);
+        }
+    }
+    single.turn();
+    writes(&mut single, read, &[], PIECE.len() as u64);
+    single.turn();
+    let mut later = peers[1].clone();
+    later.seq = peers[1].seq.add(CHUNK as u32 - 500);
+    single.segment(&later, &PIECE);
+    assert_eq!(single.free_chunks(), free - 4);
+    for peer in &peers {
+        let mut reset = peer.clone();
+        reset.flags = TcpFlags::RST;
+        if reset.src_port < FIRST_PORT + 2 {
+            reset.seq = peer.seq.add(PIECE.len() as u32);
+        }
+        single.segment(&reset, &[]);
+    }
+    single.turn();
+    single.hear();
+    // The first's is not read yet.
+    assert_eq!(single.free_chunks(), free - 1);
+    let first = accepted(&mut single, listener, 0);
+    let mut got = [0; PIECE.len()];
+    super::streams::copy_out(&single.arena, first.index, 0, &mut got);
+    assert_eq!(got, PIECE);
+    writes(&mut single, first, &[], PIECE.len() as u64);
+    single.turn();
+    assert_eq!(single.free_chunks(), free);
+}
+
 /// A peer that keeps its window closed, and answers each probe, is not given up as long as
 /// the program has it. Once that has closed, a few probes more are answered for nothing.
 #[test]

@@ -56,6 +56,43 @@ fn bytes_out_of_order_lie_where_they_belong() {
     assert!(stream.is_empty() && slab.in_use() == 0);
 }
 
+#[test]
+fn a_stream_that_has_ended_keeps_what_is_to_be_read() {
+    const CHUNK_LEN: u64 = CHUNK as u64;
+    let arena = Arc::new(Arena::create(SMALL).unwrap());
+    let data = pattern(2 * CHUNK + 100);
+    // The end, and the chunks that are left of one that has six, for who has read nothing or
+    // all but one byte.
+    let ends = [
+        (1, 1, 1),
+        (CHUNK_LEN, 1, 1),
+        (CHUNK_LEN + 1, 2, 1),
+        (2 * CHUNK_LEN + 100, 3, 1),
+    ];
+    for (end, whole, rest) in ends {
+        for (consumed, left) in [(0, whole), (end - 1, rest), (end, 0)] {
+            let (mut slab, mut stream) = (ReceiveSlab::limited(&arena, 8), ReceiveStream::EMPTY);
+            stream.place(0, 0, &data, &mut slab, 5).unwrap();
+            stream
+                .place(0, 6 * CHUNK_LEN - 50, &data[..50], &mut slab, 5)
+                .unwrap();
+            stream.consume(consumed, false, &mut slab);
+            stream.end_at(end, consumed, &mut slab);
+            assert_eq!(
+                (stream.chunks(), slab.in_use()),
+                (left, left as u32),
+                "{end}"
+            );
+            assert_eq!(
+                read_back(&arena, 5, consumed..end),
+                data[consumed as usize..end as usize]
+            );
+            stream.consume(end, true, &mut slab);
+            assert!(stream.is_empty() && slab.in_use() == 0);
+        }
+    }
+}
+
 /// In debug builds, so that no test can take what is there by chance for what was received.
 #[test]
 #[cfg(debug_assertions)]
