@@ -70,7 +70,7 @@ impl Stack {
     fn check_tables(&self) -> Result<(), Violation> {
         let has_flow = |s: &Socket| match &s.kind {
             Kind::Stream(c) => !c.retired,
-            Kind::Pair(_) => true,
+            Kind::Pair(p) => p.flow.is_some(),
             _ => false,
         };
         let flows = self.sockets.iter().filter(|(_, s)| has_flow(s)).count();
@@ -168,6 +168,12 @@ impl Stack {
         let is_moved = p.snd_done <= p.snd_moved && p.snd_moved <= p.snd_edge;
         holds(is_moved, key, "more is done with than moved, or written")?;
         holds(p.rcv_consumed <= p.rcv_edge, key, "more read than came")?;
+        let is_found = |flow| self.demux.peek(flow) == Some(Found::Socket(key));
+        holds(
+            p.flow.as_ref().is_none_or(is_found),
+            key,
+            "its connection is another's",
+        )?;
         if p.other == key {
             return holds(!p.is_lent(), key, "it lends to itself");
         }

@@ -11,6 +11,7 @@ use crate::Stack;
 use crate::at_work::AtWork;
 use crate::demux::Demux;
 use crate::half_open::HalfOpens;
+use crate::pair_end::Pair;
 use crate::slab::Slab;
 use crate::socket::{Kind, Socket};
 use crate::sockets::Sockets;
@@ -136,7 +137,9 @@ impl Demux {
             }
             match &socket.kind {
                 Kind::Stream(c) if !c.retired => self.insert(c.flow, key),
-                Kind::Pair(p) => self.insert(p.flow, key),
+                Kind::Pair(Pair {
+                    flow: Some(flow), ..
+                }) => self.insert(*flow, key),
                 _ => {}
             }
         }

@@ -16,6 +16,7 @@ mod urgent;
 use crate::Stack;
 use crate::access::Transport;
 use crate::counters::EngineDrop;
+use crate::demux::Flow;
 use crate::low_water::Marks;
 use crate::pair_end::{PIECES_A_TURN, Pair, RESET};
 use crate::request_error::RequestError;
@@ -52,7 +53,7 @@ impl Stack {
         }
         let listener = self.demux.tcp.find(remote, true, spread);
         let listener = listener.filter(|_| reached);
-        let mut pair = Pair::new(NONE, local, remote);
+        let mut pair = Pair::new(NONE, remote);
         pair.connecting = true;
         pair.corked = self.sockets.get(key).is_some_and(|s| s.options.tcp.cork);
         let to_itself = listener.is_none() && local == remote;
@@ -66,11 +67,13 @@ impl Stack {
             pair.dead = Some(111);
         }
         pair.listener = listener;
-        let flow = pair.flow;
+        let is_open = listener.is_some() || to_itself;
+        let flow = is_open.then(|| Flow::new(local, remote));
+        pair.flow = flow;
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         socket.kind = Kind::Pair(pair);
         socket.local = Some(local);
-        if listener.is_some() || to_itself {
+        if let Some(flow) = flow {
             self.demux.insert(flow, key);
             self.counters.active_opens += 1;
             self.enter_listener(key);
@@ -116,10 +119,14 @@ impl Stack {
             listening.queue.stand_in_line(key);
             return self.mark_line(listener);
         }
-        let mut pair = Pair::new(key, server, client);
+        let flow = Flow::new(server, client);
+        if self.demux.is_taken(&flow) {
+            return self.refuse(key);
+        }
+        let mut pair = Pair::new(key, client);
+        pair.flow = Some(flow);
         pair.listener = Some(listener);
         pair.corked = options.tcp.cork;
-        let flow = pair.flow;
         let id = SocketId {
             index: NONE,
             generation: 0,
@@ -165,6 +172,9 @@ impl Stack {
             // Refused, or reset if it was connected already.
             p.dead = Some(if p.connecting { 111 } else { RESET });
             p.listener = None;
+            if let Some(flow) = p.flow.take() {
+                self.demux.remove(&flow);
+            }
         }
         self.sockets.touch(key);
     }

@@ -29,7 +29,8 @@ pub(crate) struct Pair {
     /// The other end's key; [`NONE`] once it is gone.
     pub(crate) other: u32,
     pub(crate) remote: SocketAddr,
-    pub(crate) flow: Flow,
+    /// Its place in the table of connections, if it has one: who is refused at once has none.
+    pub(crate) flow: Option<Flow>,
     pub(crate) rcv: ReceiveStream,
     /// The listener in whose queue it waits.
     pub(crate) listener: Option<u32>,
@@ -83,11 +84,11 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    pub(crate) fn new(other: u32, local: SocketAddr, remote: SocketAddr) -> Self {
+    pub(crate) fn new(other: u32, remote: SocketAddr) -> Self {
         Self {
             other,
             remote,
-            flow: Flow::new(local, remote),
+            flow: None,
             rcv: ReceiveStream::EMPTY,
             listener: None,
             connecting: false,

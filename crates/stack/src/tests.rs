@@ -20,6 +20,7 @@ mod observer;
 mod packets;
 mod plug;
 mod program;
+mod refused;
 mod responses;
 mod single;
 mod strangers;

@@ -7,7 +7,6 @@ use crate::access::Transport;
 use crate::account::SocketShare;
 use crate::audience::Audience;
 use crate::counters::EngineDrop;
-use crate::demux::Found;
 use crate::output::Sent;
 use crate::request_error::RequestError;
 use crate::socket::{Kind, Listening, Options, Socket};
@@ -204,14 +203,13 @@ impl Stack {
             return Ok(local);
         }
         let peer = peer.get().ok_or(RequestError::Invalid)?;
-        match &socket.kind {
+        match &mut socket.kind {
             Kind::Idle(SocketKind::Stream) => self.open_connection(key, peer),
             // A connection that failed or is over may be tried again on the same
             // socket, from the same address if it was bound.
             Kind::Stream(c) if c.retired => self.open_connection(key, peer),
             Kind::Pair(p) if p.dead.is_some() => {
-                let flow = p.flow;
-                if self.demux.peek(&flow) == Some(Found::Socket(key)) {
+                if let Some(flow) = p.flow.take() {
                     self.demux.remove(&flow);
                 }
                 self.open_connection(key, peer)

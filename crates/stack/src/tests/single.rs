@@ -90,8 +90,8 @@ impl Single {
             .handle_request(from, request, &Immediate::default());
     }
 
-    /// A socket of process 0 at this port.
-    pub(super) fn bind(&mut self, kind: SocketKind, port: u16) -> SocketId {
+    /// A socket of process 0.
+    pub(super) fn open(&mut self, kind: SocketKind) -> SocketId {
         let free = &self.arena.header().free_sockets;
         let index = free.pop(self.arena.socket_links()).unwrap().unwrap();
         let block = self.arena.block(index);
@@ -106,6 +106,11 @@ impl Single {
                 flags,
             },
         );
+        socket
+    }
+
+    /// Binds a socket of process 0 to this port.
+    pub(super) fn bind_to(&mut self, socket: SocketId, port: u16) {
         self.ask(
             0,
             &Request::Bind {
@@ -115,6 +120,12 @@ impl Single {
                 local: SocketAddr::new(SERVER.into(), port).into(),
             },
         );
+    }
+
+    /// A socket of process 0 at this port.
+    pub(super) fn bind(&mut self, kind: SocketKind, port: u16) -> SocketId {
+        let socket = self.open(kind);
+        self.bind_to(socket, port);
         socket
     }
 
