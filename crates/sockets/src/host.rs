@@ -425,7 +425,7 @@ impl Host {
             self.publish(&mut dispatch, Wake::Now);
             tag
         };
-        let answer = self.wait_for(None, None, WaitLimit::ENDLESS, || {
+        let answer = self.wait_for(None, None, WaitLimit::ENDLESS, |_| {
             let mut dispatch = self.dispatch.enter()?;
             if let Some(Some(answer)) = dispatch.answers.get(&tag).copied() {
                 dispatch.answers.remove(&tag);

@@ -60,5 +60,5 @@ pub use stream::{
     Appended, Forwarded, MOST_PREPARED, NotForwarded, Peeked, Prepared, Reserved, Sending,
     SharedFile, host_bits, more_bits,
 };
-pub use wait::{Also, BLIND_SLEEP, LONGEST_SLEEP, LOOKS_VARIABLE, SPIN_VARIABLE};
+pub use wait::{Also, BLIND_SLEEP, LONGEST_SLEEP, LOOKS_VARIABLE, Look, SPIN_VARIABLE};
 pub use wait_limit::{Signals, WaitLimit, deadline_after};

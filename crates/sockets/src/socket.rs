@@ -3,7 +3,7 @@
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::stream::{edges, host_bits, more_bits};
-use crate::wait::Also;
+use crate::wait::{Also, Look};
 use crate::wait_limit::WaitLimit;
 use longshore_hostif::{Address, BlockFlags, EdgeFlags, Request, SocketState};
 use longshore_ring::Waiter;
@@ -289,10 +289,26 @@ impl Socket {
         &self,
         also: Also<'_>,
         wait_limit: WaitLimit,
-        attempt: impl FnMut() -> Result<T, SocketError>,
+        mut attempt: impl FnMut() -> Result<T, SocketError>,
     ) -> Result<T, SocketError> {
-        self.host
-            .wait_for(Some(self.id.index), also, wait_limit, or_not_yet(attempt))
+        self.wait_by_looks(also, wait_limit, |_| attempt())
+    }
+
+    /// The same for an attempt that is told whether the thread was woken for it: the adapter
+    /// does that when it has a reason.
+    ///
+    /// # Errors
+    /// As [`Socket::wait`].
+    pub fn wait_by_looks<T>(
+        &self,
+        also: Also<'_>,
+        wait_limit: WaitLimit,
+        mut attempt: impl FnMut(Look) -> Result<T, SocketError>,
+    ) -> Result<T, SocketError> {
+        let index = Some(self.id.index);
+        self.host.wait_for(index, also, wait_limit, |look| {
+            or_not_yet(|| attempt(look))()
+        })
     }
 
     /// Looks for a short while whether `attempt` succeeds, giving way to others in

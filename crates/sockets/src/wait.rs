@@ -111,6 +111,15 @@ impl Drop for ThreadWaiter {
     }
 }
 
+/// Why a thread that waits looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// It looks by itself.
+    ByItself,
+    /// It slept, and was woken.
+    Woken,
+}
+
 /// What else, beside the engine, may end a wait: a kernel descriptor.
 pub type Also<'a> = Option<(BorrowedFd<'a>, PollFlags)>;
 
@@ -258,16 +267,17 @@ impl Host {
 
     /// Waits until `attempt` gives something, woken by what happens to the
     /// socket of index `socket` (or by an answer sent to this thread's waiter),
-    /// or by the kernel descriptor `also`.
+    /// or by the kernel descriptor `also`. The attempt is told what it is for.
     pub(crate) fn wait_for<T>(
         &'static self,
         socket: Option<u32>,
         also: Also<'_>,
         wait_limit: WaitLimit,
-        mut attempt: impl FnMut() -> Result<Option<T>, SocketError>,
+        mut attempt: impl FnMut(Look) -> Result<Option<T>, SocketError>,
     ) -> Result<T, SocketError> {
+        let mut look = Look::ByItself;
         if !wait_limit.looked
-            && let Some(found) = self.look_awhile(&mut attempt)?
+            && let Some(found) = self.look_awhile(|| attempt(look))?
         {
             return Ok(found);
         }
@@ -292,7 +302,7 @@ impl Host {
             }
             self.settle()?;
             self.drain()?;
-            if let Some(found) = attempt()? {
+            if let Some(found) = attempt(look)? {
                 drop(listed);
                 return Ok(found);
             }
@@ -302,6 +312,10 @@ impl Host {
             wait_limit.check_signals()?;
             let longest = if on_word { SHORT_SLEEP } else { LONGEST_SLEEP };
             let slept = self.sleep(waiter, bell.map(|(_, fd)| fd), also, longest, wait_limit)?;
+            look = match slept {
+                Woken::Yes => Look::Woken,
+                _ => Look::ByItself,
+            };
             if on_word && slept == Woken::TimedOut && !is_confined() {
                 (bell, on_word) = (self.thread_eventfd(), false);
             }

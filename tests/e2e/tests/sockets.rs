@@ -46,6 +46,9 @@ scenarios! {
     /// getsockopt, setsockopt.
     fn options(bed) within 300 { conformance::run(bed, "options"); }
 
+    /// SO_RCVLOWAT, and MSG_WAITALL beside it.
+    fn low_water(bed) within 300 { conformance::run(bed, "low_water"); }
+
     /// UDP.
     fn datagram(bed) within 300 { conformance::run(bed, "datagram"); }
 

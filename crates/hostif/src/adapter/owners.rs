@@ -98,6 +98,18 @@ impl Owners {
     pub(super) fn has_due(&self) -> bool {
         !self.due.is_empty()
     }
+
+    /// How many signals are due.
+    #[inline]
+    pub(super) fn due(&self) -> usize {
+        self.due.len()
+    }
+
+    /// Only the first so many signals are due.
+    #[inline]
+    pub(super) fn take_back(&mut self, first: usize) {
+        self.due.truncate(first);
+    }
 }
 
 impl AdapterSession {

@@ -70,12 +70,13 @@ impl AdapterSession {
         self.wakeups.note_socket(index);
     }
 
-    /// Does what tells of a socket, and wakes nobody for that: those that wait for it wait for
-    /// more.
+    /// Does what tells of a socket, and wakes nobody for that, nor signals its owner: those that
+    /// wait for it wait for more.
     pub fn without_waking(&mut self, tell: impl FnOnce(&mut Self)) {
-        let noted = self.wakeups.sockets.len();
+        let (noted, due) = (self.wakeups.sockets.len(), self.owners.due());
         tell(self);
         self.wakeups.sockets.truncate(noted);
+        self.owners.take_back(due);
     }
 
     /// Notes that `waiter`, which waits for an answer about `socket`, is to be woken after the

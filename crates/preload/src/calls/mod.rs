@@ -25,6 +25,7 @@ pub mod ioctl;
 pub mod limits;
 pub mod listen;
 mod lost;
+mod low_water;
 pub mod memory;
 pub mod names;
 pub mod offset;

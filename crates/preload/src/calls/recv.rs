@@ -3,10 +3,8 @@
 use crate::address::Native;
 use crate::calls::error_queue::{self, Found};
 use crate::calls::gone::without_engine;
-use crate::calls::{
-    Asked, Way, answer, last_error, must_not_wait, refused, wait_for_either, wait_limit,
-    wait_unless_told,
-};
+use crate::calls::low_water::{self, Wanted};
+use crate::calls::{Asked, Way, answer, last_error, refused, wait_for_either, wait_unless_told};
 use crate::cancel::{held, point};
 use crate::owner::Interruption;
 use crate::user::{In, Out};
@@ -245,14 +243,11 @@ pub(crate) fn recv_stream(
     if discards(flags) {
         return discard_stream(fd, socket, total, flags);
     }
-    if flags & libc::MSG_WAITALL == 0 {
+    let Some(wanted) = Wanted::of(socket, flags, total) else {
         return wait_to_read(fd, socket, flags, || socket.recv(parts, keep));
-    }
-    if keep {
-        return peek_all(fd, socket, parts, flags, total);
-    }
-    all_of(socket, total, |got| {
-        let n = wait_to_read(fd, socket, flags, || socket.recv(parts, false))?;
+    };
+    low_water::receive(fd, socket, flags, wanted, |got| {
+        let n = socket.recv(parts, keep)?;
         if got + n < total {
             IoSliceMut::advance_slices(&mut parts, n);
         }
@@ -320,69 +315,11 @@ fn discard_stream(
     total: usize,
     flags: c_int,
 ) -> Result<usize, SocketError> {
-    let piece =
-        |got: usize| wait_unless_told(fd, socket, flags, Way::In, || socket.discard(total - got));
-    if flags & libc::MSG_WAITALL != 0 {
-        all_of(socket, total, piece)
-    } else if total == 0 {
-        Ok(0)
-    } else {
-        piece(0)
-    }
-}
-
-/// Goes on receiving until `total` bytes are there, or there is no more, or urgent
-/// data: an error counts only if it is the first thing that happens.
-fn all_of(
-    socket: &Socket,
-    total: usize,
-    mut piece: impl FnMut(usize) -> Result<usize, SocketError>,
-) -> Result<usize, SocketError> {
-    let mut got = 0;
-    while got < total {
-        match piece(got) {
-            Ok(0) => break,
-            Ok(n) => {
-                got += n;
-                if socket.at_mark() {
-                    break;
-                }
-            }
-            Err(_) if got != 0 => break,
-            Err(e) => return Err(e),
+    match Wanted::of(socket, flags, total) {
+        Some(wanted) => {
+            low_water::receive(fd, socket, flags, wanted, |got| socket.discard(total - got))
         }
+        None if total == 0 => Ok(0),
+        None => wait_unless_told(fd, socket, flags, Way::In, || socket.discard(total)),
     }
-    Ok(got)
-}
-
-/// MSG_PEEK with MSG_WAITALL: waits until all is there, and leaves it.
-fn peek_all(
-    fd: c_int,
-    socket: &Socket,
-    parts: &mut [IoSliceMut<'_>],
-    flags: c_int,
-    total: usize,
-) -> Result<usize, SocketError> {
-    if !must_not_wait(fd, flags) {
-        let wait_limit = wait_limit(socket, Way::In);
-        let waited = socket.wait(None, wait_limit, || {
-            let peeked = socket.peek()?;
-            let over = socket.readiness().contains(longshore_sockets::Ready::RDHUP);
-            let behind = socket.peek_offset().unwrap_or(0) as usize;
-            let is_all = peeked.len() >= total.saturating_add(behind) || peeked.stops_at_mark();
-            if !is_all && !peeked.is_empty() && !over {
-                return Err(SocketError::WouldBlock);
-            }
-            Ok(())
-        });
-        match waited {
-            Err(SocketError::TimedOut) | Ok(()) => {}
-            // What is there is given all the same.
-            Err(e @ (SocketError::Interrupted | SocketError::Restarts)) => {
-                return socket.recv(parts, true).map_err(|_| e);
-            }
-            Err(e) => return Err(e),
-        }
-    }
-    socket.recv(parts, true)
 }

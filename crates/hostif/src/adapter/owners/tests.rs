@@ -54,6 +54,26 @@ fn owners_that_are_asked_for_and_not_set_are_few() {
     assert_eq!(made(&mut session, most), 1);
 }
 
+/// Bytes that nobody is to be woken for are no reason for SIGIO: what reaches the mark is.
+#[test]
+#[cfg_attr(miri, ignore = "it has no pairs of sockets")]
+fn the_owner_hears_of_what_is_waited_for() {
+    let mut session = session(64);
+    assert_eq!(session.make_owner(socket(0), 2, |_| Some(None)).len(), 2);
+    session.set_owner(socket(0), Edges::default());
+    let edges = |rcv_edge| Edges {
+        rcv_edge,
+        ..Edges::default()
+    };
+    session.without_waking(|session| session.note_edges(socket(0), &edges(5)));
+    assert_eq!(session.owners.due, []);
+    session.note_edges(socket(0), &edges(10));
+    let ready = (socket(0), OwnersSignal::Ready);
+    assert_eq!(session.owners.due, [ready]);
+    session.without_waking(|session| session.note_edges(socket(0), &edges(12)));
+    assert_eq!(session.owners.due, [ready], "what was due before stays");
+}
+
 #[test]
 #[cfg_attr(miri, ignore = "it has no pairs of sockets")]
 fn a_session_has_so_many_sockets_with_an_owner() {
