@@ -51,7 +51,10 @@ enum Call {
     Looks {
         cancelled: bool,
     },
-    Connects(Socket),
+    /// It is to connect, and the adapter has not been asked to.
+    Connects,
+    /// The adapter has been asked to.
+    Connecting(Socket),
     Cancelled,
 }
 
@@ -90,7 +93,11 @@ impl Canceller {
                 }
                 Ok(CancelOutcome::Cancelled)
             }
-            Call::Connects(socket) => {
+            Call::Connects => {
+                *call = Call::Cancelled;
+                Ok(CancelOutcome::Cancelled)
+            }
+            Call::Connecting(socket) => {
                 let socket = socket.clone();
                 drop(call);
                 socket.cancel_connect()
@@ -141,6 +148,17 @@ impl UnderWay<'_> {
     fn is_cancelled(&self) -> bool {
         matches!(*self.0.call(), Call::Cancelled)
     }
+
+    /// The adapter is about to be asked to connect `socket`: from now on it is asked to cancel
+    /// that, too, and hears of that later.
+    fn ask(&self, socket: &Socket) -> Result<(), SocketError> {
+        let mut call = self.0.call();
+        if matches!(*call, Call::Cancelled) {
+            return Err(SocketError::Cancelled);
+        }
+        *call = Call::Connecting(socket.clone());
+        Ok(())
+    }
 }
 
 impl Socket {
@@ -174,10 +192,68 @@ impl Socket {
         peer: SocketAddr,
         wait_limit: WaitLimit,
     ) -> Result<(), SocketError> {
-        let _call = canceller.begin(Call::Connects(self.clone()))?;
-        match self.connect(peer, wait_limit) {
+        let call = canceller.begin(Call::Connects)?;
+        self.connect_for(&call, peer, wait_limit)
+    }
+
+    fn connect_for(
+        &self,
+        call: &UnderWay<'_>,
+        peer: SocketAddr,
+        wait_limit: WaitLimit,
+    ) -> Result<(), SocketError> {
+        let mut begun = self.start_connect_if(peer, || call.ask(self));
+        if begun == Err(SocketError::Refused(Errno::ALREADY)) {
+            // Another call has asked, and this one waits with it.
+            begun = call.ask(self).and(begun);
+        }
+        match self.finish_connect(begun, wait_limit) {
             Err(SocketError::Failed(Errno::CANCELED)) => Err(SocketError::Cancelled),
+            _ if call.is_cancelled() => Err(SocketError::Cancelled),
             connected => connected,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Engine, SILENT_PORT};
+    use longshore_hostif::{OpenFlags, SocketKind, SocketState};
+
+    /// A call that is cancelled before the adapter has heard of it asks for nothing.
+    #[test]
+    fn an_attempt_that_was_not_asked_for_is_cancelled() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = Engine::start(directory.path());
+        let host = engine.join();
+        let silent = Engine::address(SILENT_PORT);
+        let canceller = Canceller::new();
+        for kind in [SocketKind::Stream, SocketKind::Datagram] {
+            let socket = host.open(kind, OpenFlags::empty(), 0).unwrap();
+            let call = canceller.begin(Call::Connects).unwrap();
+            assert_eq!(canceller.cancel(), Ok(CancelOutcome::Cancelled));
+            assert_eq!(canceller.cancel(), Ok(CancelOutcome::NotFound));
+            let connected = socket.connect_for(&call, silent, WaitLimit::ENDLESS);
+            assert_eq!(connected, Err(SocketError::Cancelled));
+            assert_eq!(socket.block().state(), SocketState::Open);
+            // It has no address, as it would if the adapter had been asked.
+            assert!(
+                !socket
+                    .block()
+                    .flags()
+                    .contains(longshore_hostif::BlockFlags::BOUND)
+            );
+        }
+        // One that waits for another's attempt hears of it, too.
+        let socket = host
+            .open(SocketKind::Stream, OpenFlags::empty(), 0)
+            .unwrap();
+        assert_eq!(socket.start_connect(silent), Err(SocketError::InProgress));
+        let call = canceller.begin(Call::Connects).unwrap();
+        assert_eq!(canceller.cancel(), Ok(CancelOutcome::Cancelled));
+        let connected = socket.connect_for(&call, silent, WaitLimit::ENDLESS);
+        assert_eq!(connected, Err(SocketError::Cancelled));
+        assert!(socket.is_connecting(), "the other call's is under way");
     }
 }

@@ -19,10 +19,20 @@ impl Socket {
     /// [`SocketError::InProgress`] if it is on its way now; EALREADY and EISCONN
     /// if it was before; the engine's reason if it cannot be.
     pub fn start_connect(&self, peer: SocketAddr) -> Result<(), SocketError> {
+        self.start_connect_if(peer, || Ok(()))
+    }
+
+    /// The same, unless `may_ask` fails, which is called just before the engine is asked:
+    /// nothing else is asked of it in between.
+    pub(crate) fn start_connect_if(
+        &self,
+        peer: SocketAddr,
+        may_ask: impl FnOnce() -> Result<(), SocketError>,
+    ) -> Result<(), SocketError> {
         let block = self.block();
         self.host.catch_up();
         if self.is_datagram() {
-            return self.connect_datagram(Address::from(peer));
+            return self.connect_datagram(Address::from(peer), may_ask);
         }
         match block.state() {
             SocketState::Open => {}
@@ -46,11 +56,14 @@ impl Socket {
         }
         let (socket, peer) = (self.id, Address::from(peer));
         block.set_peer(peer);
-        let answer = self.host.call(|tag, waiter| Request::Connect {
-            socket,
-            tag,
-            waiter,
-            peer,
+        let answer = self.host.call_if(|tag, waiter| {
+            may_ask()?;
+            Ok(Request::Connect {
+                socket,
+                tag,
+                waiter,
+                peer,
+            })
         });
         match answer {
             Ok(answer) => {
@@ -143,7 +156,17 @@ impl Socket {
     /// As [`Socket::start_connect`], and why the connection was not made
     /// (ECONNREFUSED, ETIMEDOUT, EHOSTUNREACH).
     pub fn connect(&self, peer: SocketAddr, wait_limit: WaitLimit) -> Result<(), SocketError> {
-        match self.start_connect(peer) {
+        let begun = self.start_connect(peer);
+        self.finish_connect(begun, wait_limit)
+    }
+
+    /// Waits until what has `begun` is made or has failed.
+    pub(crate) fn finish_connect(
+        &self,
+        begun: Result<(), SocketError>,
+        wait_limit: WaitLimit,
+    ) -> Result<(), SocketError> {
+        match begun {
             Err(SocketError::InProgress) => {}
             Err(SocketError::Refused(Errno::ALREADY)) => {}
             other => return other,
@@ -198,13 +221,20 @@ impl Socket {
     }
 
     /// Sets a datagram socket's peer; [`Address::NONE`] takes it away.
-    pub(crate) fn connect_datagram(&self, peer: Address) -> Result<(), SocketError> {
+    pub(crate) fn connect_datagram(
+        &self,
+        peer: Address,
+        may_ask: impl FnOnce() -> Result<(), SocketError>,
+    ) -> Result<(), SocketError> {
         let socket = self.id;
-        let answer = self.host.call(|tag, waiter| Request::Connect {
-            socket,
-            tag,
-            waiter,
-            peer,
+        let answer = self.host.call_if(|tag, waiter| {
+            may_ask()?;
+            Ok(Request::Connect {
+                socket,
+                tag,
+                waiter,
+                peer,
+            })
         })?;
         let block = self.block();
         if peer != Address::NONE {
@@ -220,6 +250,6 @@ impl Socket {
     /// # Errors
     /// The engine's.
     pub fn disconnect_datagram(&self) -> Result<(), SocketError> {
-        self.connect_datagram(Address::NONE)
+        self.connect_datagram(Address::NONE, || Ok(()))
     }
 }

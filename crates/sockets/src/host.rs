@@ -415,12 +415,21 @@ impl Host {
         &'static self,
         request: impl FnOnce(u32, Option<u16>) -> Request,
     ) -> Result<Answer, SocketError> {
+        self.call_if(|tag, waiter| Ok(request(tag, waiter)))
+    }
+
+    /// The same of a request that may not be wanted any more when it is to be put: nobody puts
+    /// another between that question and it.
+    pub(crate) fn call_if(
+        &'static self,
+        request: impl FnOnce(u32, Option<u16>) -> Result<Request, SocketError>,
+    ) -> Result<Answer, SocketError> {
         let waiter = self.my_waiter().map(|w| w as u16);
         let tag = {
             let mut dispatch = self.dispatch.enter()?;
             dispatch.next_tag = dispatch.next_tag.wrapping_add(1);
             let tag = dispatch.next_tag;
-            self.put(&mut dispatch, &request(tag, waiter))?;
+            self.put(&mut dispatch, &request(tag, waiter)?)?;
             dispatch.answers.insert(tag, None);
             self.publish(&mut dispatch, Wake::Now);
             tag
