@@ -4,11 +4,35 @@
 //! memory there is for it, and the host when to say what it has read, if the buffer is
 //! smaller than usual. The send buffer follows the congestion window, as Linux has
 //! it, unless the program has set it: the host may write twice what may be in flight
-//! ([`longshore_tcp::Tcb::snd_buffer_wanted`]), within what net.ipv4.tcp_wmem allows.
+//! ([`longshore_tcp::Tcb::snd_buffer_wanted`]), within what net.ipv4.tcp_wmem allows. It shrinks
+//! only where several fill theirs on short paths ([`bulk_senders`](crate::bulk_senders)).
 
 use crate::Stack;
-use crate::socket::Kind;
+use crate::bulk_senders::BulkSenders;
+use crate::socket::{Connection, Kind};
 use longshore_hostif::RECEIVE_BUFFER;
+use longshore_tcp::Instant;
+
+impl Connection {
+    /// The bytes that its send buffer is to hold, which has `size` now: less only if it is one
+    /// of several bulk senders on short paths, which share what the caches hold.
+    #[inline]
+    pub(crate) fn send_buffer_wanted(
+        &mut self,
+        size: u32,
+        senders: &mut BulkSenders,
+        now: Instant,
+    ) -> u64 {
+        let held = self.tcb.snd_edge() - self.tcb.snd_acked();
+        let is_short = self.tcb.is_path_short();
+        let share = senders.note(&mut self.bulk_sender, if is_short { held } else { 0 }, now);
+        let least = match is_short && BulkSenders::are_like(held) {
+            true => share.min(size),
+            false => size,
+        };
+        self.tcb.snd_buffer_wanted(size, share).max(least.into())
+    }
+}
 
 impl Stack {
     /// The receive buffer of a connection has been made, set, or tuned: one that is
@@ -36,7 +60,7 @@ impl Stack {
         }
     }
 
-    /// The send buffer grows to the bytes that are `wanted`. Says whether it did, which
+    /// The send buffer is to hold the bytes that are `wanted`. Says whether it has grown, which
     /// whoever waits for room has to hear.
     #[inline(never)]
     pub(crate) fn tune_send_buffer(&mut self, key: u32, wanted: u64) -> bool {
@@ -46,8 +70,10 @@ impl Stack {
         let (most, size) = (socket.options.send_most, socket.options.send_buffer);
         let wanted = wanted.min(u64::from(most)) as u32;
         // In steps, so that hardly an acknowledgment is news for that alone.
+        let (grows, shrinks) = (wanted > size, wanted < size - size / 4);
         let worth = wanted > size.saturating_add(size / 4) || wanted == most;
-        if socket.options.send_fixed || wanted <= size || !worth || !socket.has_block() {
+        let is_news = (grows && worth) || shrinks;
+        if socket.options.send_fixed || !is_news || !socket.has_block() {
             return false;
         }
         let Some(session) = self.sessions.get(socket.session) else {
@@ -55,6 +81,6 @@ impl Stack {
         };
         socket.options.send_buffer = wanted;
         session.host.set_send_limit(socket.id.index, wanted);
-        true
+        grows
     }
 }

@@ -337,8 +337,8 @@ impl Stack {
             self.link.confirm(c.remote.ip(), self.now);
             sent_for_others = socket.forwarding.is_some().then(|| c.tcb.snd_acked());
             let size = socket.options.send_buffer;
-            let wanted = c.tcb.snd_buffer_wanted(size);
-            if wanted > u64::from(size) {
+            let wanted = c.send_buffer_wanted(size, &mut self.bulk_senders, self.now);
+            if wanted != u64::from(size) {
                 also |= self.tune_send_buffer(key, wanted);
             }
         }

@@ -56,6 +56,7 @@ mod audience;
 #[cfg(feature = "bench")]
 pub mod bench;
 mod buffers;
+mod bulk_senders;
 mod check;
 mod connection;
 mod containment;
@@ -129,6 +130,7 @@ pub use turns::{Of, Spent};
 
 use answer_limit::AnswerLimit;
 use at_work::AtWork;
+use bulk_senders::BulkSenders;
 use demux::Demux;
 use half_open::HalfOpens;
 use link::Link;
@@ -219,6 +221,7 @@ pub struct Stack {
     pub notices: Vec<Notice>,
     /// A datagram that is put together, to be cut in another way.
     whole: Vec<u8>,
+    bulk_senders: BulkSenders,
 }
 
 impl Stack {
@@ -251,6 +254,7 @@ impl Stack {
             next_tick: now,
             notices: Vec::new(),
             whole: Vec::new(),
+            bulk_senders: BulkSenders::default(),
         })
     }
 

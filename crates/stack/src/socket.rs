@@ -4,6 +4,7 @@ use crate::accept_queue::AcceptQueue;
 use crate::account::SocketShare;
 use crate::address_pair::{DEFAULT_TTL, Service};
 use crate::audience::Audience;
+use crate::bulk_senders::Seen;
 use crate::demux::{Flow, Reuse};
 use crate::error_queue::ErrorQueue;
 use crate::fast_output::Headers;
@@ -98,6 +99,8 @@ pub(crate) struct Connection {
     /// When the host is to be told of acknowledgments that nobody waits for, and its chunks
     /// are taken back.
     pub(crate) tell_by: Instant,
+    /// When it was last seen to fill its send buffer on a short path.
+    pub(crate) bulk_sender: Seen,
     /// Its next hop does not answer.
     pub(crate) unreachable: bool,
     /// It lives on as a record in TIME-WAIT.
@@ -124,6 +127,7 @@ impl Connection {
             fast_open_of: None,
             told: Told::default(),
             tell_by: Instant::NEVER,
+            bulk_sender: Seen::NEVER,
             unreachable: false,
             retired: false,
             lingers: false,

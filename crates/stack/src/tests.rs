@@ -9,6 +9,7 @@
 //! more of them, `LONGSHORE_MINUTES=n` new ones for that long (`make soak`).
 
 mod bounds;
+mod bulk;
 mod crossings;
 mod datagrams;
 mod dhcp_server;

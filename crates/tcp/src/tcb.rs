@@ -96,11 +96,6 @@ const _: () = {
     assert!(offset_of!(Tcb, timers) <= 512);
 };
 
-/// The send buffer of a bulk sender on a short path, in bytes: what a program can write
-/// in one go while the engine, on another processor, sends what was written before. With
-/// less, the two wait for each other: a file of 1 GB on a path of 50 us took 0.45 s with
-/// half of this and 0.34 s with this; with twice as much, it took 0.37 s.
-const SHORT_PATH_BUFFER: u64 = 2 << 20;
 /// The congestion window, in bytes, from which on a connection counts as a bulk sender.
 const BULK_WINDOW: u64 = 128 << 10;
 
@@ -259,23 +254,29 @@ impl Tcb {
     /// The size in bytes that the send stream needs to keep the path full, given its
     /// present size: twice what may be in flight, as Linux tunes SO_SNDBUF.
     ///
-    /// On a path shorter than a millisecond a large window is mostly a queue of our own
-    /// making, and a buffer of many megabytes no longer fits the caches. There a bulk
-    /// sender gets 2 MiB at once, and the buffer grows beyond that only as long as its
-    /// content does not make the round trip longer.
+    /// On a short path ([`is_path_short`](Self::is_path_short)) a large window is mostly a
+    /// queue of our own making, and a buffer of many megabytes no longer fits the caches.
+    /// There a bulk sender gets its `share` of them at once, and the buffer grows beyond that
+    /// only as long as its content does not make the round trip longer.
     #[must_use]
-    pub fn snd_buffer_wanted(&self, size: u32) -> u64 {
+    pub fn snd_buffer_wanted(&self, size: u32, share: u32) -> u64 {
         let cwnd = u64::from(self.congestion.controller.cwnd());
         let min_rtt = self.snd.rtt.min_rtt_or(0);
         let in_flight = match self.snd.rtt.srtt() {
             Some(srtt) if min_rtt < MS => {
                 let unqueued = cwnd.min(u64::from(size)) * min_rtt / srtt.max(min_rtt).max(1);
                 let is_bulk = cwnd >= BULK_WINDOW;
-                unqueued.max(if is_bulk { SHORT_PATH_BUFFER / 2 } else { 0 })
+                unqueued.max(if is_bulk { u64::from(share) / 2 } else { 0 })
             }
             _ => cwnd,
         };
         2 * in_flight.max(10 * u64::from(self.snd.mss()))
+    }
+
+    /// Whether the path is shorter than a millisecond, by the least round trip that was seen.
+    #[must_use]
+    pub fn is_path_short(&self) -> bool {
+        self.snd.rtt.min_rtt_or(MS) < MS
     }
 
     /// Returns and clears the events since the last call.
