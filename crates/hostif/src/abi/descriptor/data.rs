@@ -120,10 +120,18 @@ impl Data {
 }
 
 fn put(bytes: &[u8], words: &mut [u64]) {
-    for (word, bytes) in words.iter_mut().zip(bytes.chunks(8)) {
-        let mut whole = [0; 8];
-        whole[..bytes.len()].copy_from_slice(bytes);
-        *word = u64::from_ne_bytes(whole);
+    let (whole, rest) = bytes.as_chunks();
+    let mut words = words.iter_mut();
+    for (bytes, word) in whole.iter().zip(words.by_ref()) {
+        *word = u64::from_ne_bytes(*bytes);
+    }
+    if let Some(word) = words.next() {
+        // A loop over so few is shorter than a call that copies them.
+        *word = rest
+            .iter()
+            .rev()
+            .fold(0, |word, byte| word << 8 | u64::from(*byte))
+            .to_le();
     }
 }
 
