@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::address::AddressOrder;
+use crate::batching::BatchingOrder;
 use crate::expose::order::{Expose, ExposeOrder};
 use crate::fault::FaultOrder;
 use crate::measure::args::MeasureArguments;
@@ -186,6 +187,18 @@ pub(crate) struct RunArguments {
     /// (100 s to an hour) where it is not set; Linux does neither
     #[arg(long, conflicts_with = "engine")]
     pub(crate) user_timeout_option: bool,
+    /// When requests and completions cross between PROGRAM and the engine: adaptive, when they are
+    /// of use (the default), or fixed:N,TIME, when N wait or the first of them has waited for TIME,
+    /// as fixed:10,10ms in the paper of 2005, which each round trip then waits for twice. Not with
+    /// --transport bus:MODEL, whose adapter fetches by the model
+    #[arg(
+        long,
+        value_name = "adaptive|fixed:N,TIME",
+        default_value_t,
+        conflicts_with = "engine",
+        hide_default_value = true
+    )]
+    pub(crate) batching: BatchingOrder,
     /// Processes of PROGRAM and its children at most; by default 256
     #[arg(long, value_name = "N", conflicts_with = "engine")]
     pub(crate) max_processes: Option<u32>,
@@ -253,7 +266,7 @@ Signals:
   TERM, INT, QUIT  take no new programs, wait for those there are to end, at most as long as
                    `drain_seconds` says, and end; at a second of these, end at once
   HUP              read the configuration again. Changes of sysctl, ecn, congestion,
-                   user_timeout_option, kernel_too, users, drain_seconds, awake, access, user
+                   user_timeout_option, kernel_too, batching, users, drain_seconds, awake, access, user
                    and session hold from then on, for what begins then; the log says which of the others need a
                    restart. A configuration that is not right is refused as a whole
   USR1             write to the log what `longshore stat` shows

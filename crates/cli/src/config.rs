@@ -2,6 +2,7 @@
 //! anything is started.
 
 use crate::address::{AddressOrder, Automatic, LEAST_MTU_V6, Network, list};
+use crate::batching::BatchingOrder;
 use crate::sandbox::Files;
 use crate::session_limits::{SessionLimits, geometry};
 use crate::values::{LoopbackOwner, PortName, Sysctl, congestion};
@@ -111,6 +112,8 @@ struct File {
     user_timeout_option: bool,
     #[serde(default = "default_true")]
     kernel_too: bool,
+    #[serde(default)]
+    batching: BatchingOrder,
     #[serde(default)]
     users: Vec<User>,
     #[serde(default = "default_drain")]
@@ -234,6 +237,7 @@ pub(crate) struct Config {
     pub(crate) congestion: Option<Congestion>,
     pub(crate) user_timeout_option: bool,
     pub(crate) kernel_too: bool,
+    pub(crate) batching: BatchingOrder,
     pub(crate) users: Vec<u32>,
     pub(crate) drain: Duration,
     pub(crate) capture: Option<PathBuf>,
@@ -314,6 +318,7 @@ impl Config {
             congestion,
             user_timeout_option: file.user_timeout_option,
             kernel_too: file.kernel_too,
+            batching: file.batching,
             drain: Duration::from_secs(file.drain_seconds),
             capture: file.capture,
             awake: file.awake,

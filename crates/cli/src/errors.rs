@@ -59,6 +59,11 @@ pub(crate) enum Error {
          modelled buses where the engine of the link is, with run --engine SOCKET"
     )]
     TransportOfLink,
+    #[error(
+        "--batching is for memory that programs share with their engine: the adapter at a modelled \
+         bus fetches as its model says (fetch=N)"
+    )]
+    BatchingOnBus,
     #[error(transparent)]
     LinkKey(#[from] BadKey),
     #[error(transparent)]

@@ -8,6 +8,7 @@
 mod address;
 mod args;
 mod awake;
+mod batching;
 mod bus;
 mod config;
 mod control;

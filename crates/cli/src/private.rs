@@ -8,6 +8,7 @@
 //! engine, and otherwise it ends with the session.
 
 use crate::address::Network;
+use crate::batching::BatchingOrder;
 use crate::errors::{Error, Report, system};
 use crate::expose::datagrams::DatagramRelay;
 use crate::expose::order::Passes;
@@ -40,6 +41,7 @@ pub(crate) struct Order {
     pub(crate) sysctl: Sysctl,
     pub(crate) ecn: Option<u8>,
     pub(crate) user_timeout_option: bool,
+    pub(crate) batching: BatchingOrder,
     pub(crate) limits: SessionLimits,
     /// Programs of other users may join: root's may become theirs.
     pub(crate) others_may_join: bool,
@@ -137,6 +139,7 @@ fn prepare(order: &Order, listeners: Vec<OwnedFd>, channel: &OwnedFd) -> Result<
         engine.set_ecn(ecn)?;
     }
     engine.set_user_timeout_option(order.user_timeout_option);
+    engine.set_batching(order.batching.fixed());
     engine.on_notice(say);
     // An address may be long in coming, and the launcher gone before.
     let launcher = channel

@@ -22,7 +22,7 @@ struct Key {
 }
 
 /// All keys, in the order of the example.
-const KEYS: [Key; 19] = [
+const KEYS: [Key; 20] = [
     waits("port", |c| String::from(c.port.clone())),
     waits("address", |c| match (list(&c.addresses), c.automatic) {
         (typed, found) if typed.is_empty() => format!("{found:?}"),
@@ -40,6 +40,7 @@ const KEYS: [Key; 19] = [
     }),
     live("user_timeout_option", |c| c.user_timeout_option.to_string()),
     live("kernel_too", |c| c.kernel_too.to_string()),
+    live("batching", |c| c.batching.to_string()),
     live("users", |c| match joined(&c.users) {
         none if c.users.is_empty() => format!("everybody ({none})"),
         some => some,
@@ -117,6 +118,7 @@ impl Config {
         self.congestion = new.congestion;
         self.user_timeout_option = new.user_timeout_option;
         self.kernel_too = new.kernel_too;
+        self.batching = new.batching;
         self.users = new.users;
         self.drain = new.drain;
         self.awake = new.awake;
@@ -137,6 +139,7 @@ impl Config {
             congestion: self.congestion,
             user_timeout_option: self.user_timeout_option,
             kernel_too: self.kernel_too,
+            batching: self.batching.fixed(),
         })
     }
 }

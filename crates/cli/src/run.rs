@@ -4,6 +4,7 @@
 use crate::address::{Automatic, list};
 use crate::args::RunArguments;
 use crate::awake::{self, Awake};
+use crate::batching::BatchingOrder;
 use crate::errors::{ENGINE_LOST, Error, NOT_EXECUTABLE, OWN_FAILURE, SIGNAL_BASE, report, system};
 use crate::expose::order::Expose;
 use crate::helper::{self, MOST_DESCRIPTORS, Started};
@@ -113,6 +114,10 @@ fn find_engine(
     arguments: &RunArguments,
     signals: &Signals,
 ) -> Result<Result<EngineInUse, Signal>, Error> {
+    let is_fixed = arguments.batching != BatchingOrder::Adaptive;
+    if is_fixed && arguments.transport != Transport::Memory {
+        return Err(Error::BatchingOnBus);
+    }
     let engine = match &arguments.engine {
         Some(EngineName::Socket(socket)) => Ok(EngineInUse::Shared(socket.clone())),
         Some(EngineName::Link(_)) if arguments.transport != Transport::Memory => {
@@ -183,6 +188,7 @@ fn start_private(
         sysctl: arguments.sysctl.unwrap_or_default(),
         ecn: arguments.ecn,
         user_timeout_option: arguments.user_timeout_option,
+        batching: arguments.batching,
         limits,
         others_may_join: rustix::process::geteuid().is_root(),
         own_namespace,

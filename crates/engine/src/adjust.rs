@@ -11,6 +11,7 @@ use crate::kernel::Kernel;
 use crate::sysctl::HostSettings;
 use crate::{Engine, EngineError};
 use longshore_hostif::Geometry;
+use longshore_hostif::adapter::Batching;
 use longshore_stack::Access;
 use longshore_tcp::{Congestion, EcnMode};
 use rustix::io::Errno;
@@ -47,6 +48,8 @@ pub struct Adjustable {
     /// What programs bind to the wildcard is bound on the kernel, too, unless the launcher
     /// of a session has said which it wants.
     pub kernel_too: bool,
+    /// How descriptors of sessions that begin then are batched; none for as they are of use.
+    pub batching: Option<Batching>,
 }
 
 impl Adjustable {
@@ -147,6 +150,7 @@ impl Engine {
         self.stack.publish_congestion();
         self.stack.settings.user_timeout_option = settings.user_timeout_option;
         self.stack.settings.kernel_too = settings.kernel_too;
+        self.set_batching(settings.batching);
     }
 
     pub(crate) fn take_orders(&mut self) {

@@ -59,6 +59,7 @@ pub use catalog::{CounterInfo, counters};
 pub use config::Config;
 pub use error::EngineError;
 pub use listeners::Listeners;
+pub use longshore_hostif::adapter::{Batching, LONGEST_BATCHING, MOST_BATCHED};
 pub use longshore_stack::{
     Access, AddressError, Automatic, BadRule, EngineDrop, LowPorts, Rule, Rules, Transport,
 };
@@ -258,6 +259,12 @@ impl Engine {
         let mode = EcnMode::from_number(number).ok_or(EngineError::Ecn(number))?;
         self.stack.settings.ecn = Some(mode);
         Ok(())
+    }
+
+    /// From now on, descriptors of new sessions cross in batches of this kind; without it they
+    /// do when they are of use.
+    pub fn set_batching(&mut self, batching: Option<Batching>) {
+        self.stack.settings.batching = batching;
     }
 
     /// From now on, connections of new sockets tell their peers of the time that

@@ -376,6 +376,7 @@ impl Engine {
             self.stack.next_timeout(),
             Some(self.intake.stalled_until).filter(|at| *at != Instant::NEVER),
             Some(self.intake.held_back_until).filter(|at| *at != Instant::NEVER),
+            Some(self.stack.sessions.held_until()).filter(|at| *at != Instant::NEVER),
             maintenance,
         ]
         .into_iter()

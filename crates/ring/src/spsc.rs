@@ -414,6 +414,34 @@ impl Consumer {
         }
     }
 
+    /// How many published messages were not taken yet, `most` if there are more, where
+    /// `behind` says of a message how many slots belong to it. None of them is claimed: the
+    /// producer may take its newest one back while it is looked at. What no ring can hold
+    /// counts as `most`, for [`take`](Self::take) to refuse.
+    pub fn waiting(
+        &self,
+        ring: &Indices,
+        slots: &[Slot],
+        most: u32,
+        behind: impl Fn(&Message) -> u32,
+    ) -> u32 {
+        let capacity = slots.len() as u32;
+        let mut left = ring.published().wrapping_sub(self.head);
+        if left > capacity {
+            return most;
+        }
+        let (mut at, mut count) = (self.head, 0);
+        while left != 0 && count < most {
+            let slot = &slots[(at & (capacity - 1)) as usize];
+            let message = std::array::from_fn(|i| slot.words[i].load(Ordering::Relaxed));
+            let taken = behind(&message).saturating_add(1).min(left);
+            at = at.wrapping_add(taken);
+            left -= taken;
+            count += 1;
+        }
+        count
+    }
+
     /// Whether the producer has published messages that were not taken yet.
     pub fn pending(&self, ring: &Indices) -> bool {
         self.head != self.tail_seen || ring.published() != self.head

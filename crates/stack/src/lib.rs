@@ -404,7 +404,7 @@ impl Stack {
     pub fn publish(&mut self) {
         let none_under_way = self.link.own.is_empty() && !self.sockets.are_yet_to_tell;
         let turn = self.counters.turns;
-        self.counters.wakeup_waits += self.sessions.publish(turn, none_under_way);
+        self.counters.wakeup_waits += self.sessions.publish(turn, self.now, none_under_way);
         #[cfg(debug_assertions)]
         self.check_turn();
     }
@@ -412,7 +412,10 @@ impl Stack {
     /// A session begins: its programs learn where their connections go, with which congestion
     /// control their sockets begin, and whether the wildcard is to be bound on the kernel,
     /// too, where their launcher has said so. Its key.
-    pub fn open_session(&mut self, session: Session, kernel_too: Option<bool>) -> u32 {
+    pub fn open_session(&mut self, mut session: Session, kernel_too: Option<bool>) -> u32 {
+        if let Some(batching) = self.settings.batching {
+            session.host.set_batching(batching);
+        }
         self.publish_routes(&session);
         let usual = self.settings.default_congestion(self.now);
         published::publish_congestion_to(&session, usual);

@@ -12,6 +12,7 @@ use super::at_work::AtWork;
 use super::session::Session;
 use super::slab::Slab;
 use longshore_hostif::adapter::AdapterSession;
+use longshore_tcp::Instant;
 use std::sync::Arc;
 
 /// So many sessions are polled however little they ask, so that a program and one beside it
@@ -32,6 +33,8 @@ pub struct Sessions {
     polled: Vec<u32>,
     /// Which of these is considered next for being parked.
     considered: usize,
+    /// When completions are to be published that wait for others, with fixed batching.
+    held_until: Instant,
     /// Whose work is being done.
     pub(super) at_work: AtWork,
 }
@@ -44,8 +47,14 @@ impl Sessions {
             left: Vec::new(),
             polled: Vec::new(),
             considered: 0,
+            held_until: Instant::NEVER,
             at_work: AtWork::Nobodys,
         }
+    }
+
+    /// When completions are to be published that wait for others; never without fixed batching.
+    pub fn held_until(&self) -> Instant {
+        self.held_until
     }
 
     /// The session of this key.
@@ -210,16 +219,17 @@ impl Sessions {
     /// of the stack to another is; in how many sessions others are still to be woken. Those
     /// have their turn again.
     #[inline]
-    pub(super) fn publish(&mut self, turn: u64, none_under_way: bool) -> u64 {
+    pub(super) fn publish(&mut self, turn: u64, now: Instant, none_under_way: bool) -> u64 {
         if self.touched.is_empty() {
             return 0;
         }
-        self.publish_touched(turn, none_under_way)
+        self.publish_touched(turn, now, none_under_way)
     }
 
     #[inline(never)]
-    fn publish_touched(&mut self, turn: u64, none_under_way: bool) -> u64 {
+    fn publish_touched(&mut self, turn: u64, now: Instant, none_under_way: bool) -> u64 {
         let mut waits = 0;
+        self.held_until = Instant::NEVER;
         for i in 0..self.touched.len() {
             let key = self.touched.get(i).copied();
             let Some((key, session)) = key.and_then(|key| Some((key, self.slab.get_mut(key)?)))
@@ -227,9 +237,14 @@ impl Sessions {
                 continue;
             };
             self.at_work = AtWork::Session(key);
+            session.active_in = turn;
+            if let Some(until) = session.host.completions_held_until(now.0) {
+                self.held_until = self.held_until.min(Instant(until));
+                self.left.push(key);
+                continue;
+            }
             let owes_wakeups = session.publish(turn);
             let is_unreleased = session.host.release_requests(none_under_way);
-            session.active_in = turn;
             session.is_touched = owes_wakeups || is_unreleased;
             if session.is_touched {
                 waits += u64::from(owes_wakeups);

@@ -3,6 +3,7 @@
 use super::host::Host;
 use crate::access::Access;
 use longshore_hostif::Loopback;
+use longshore_hostif::adapter::Batching;
 use longshore_tcp::{Congestion, EcnMode, Instant};
 
 /// What new sockets begin with, what programs and peers may reach, and how the stack deals
@@ -18,6 +19,8 @@ pub struct Settings {
     pub user_timeout_option: bool,
     /// Sessions bind the wildcard on the kernel, too, if their launchers have not said.
     pub kernel_too: bool,
+    /// Descriptors of new sessions cross in batches of this kind, if not as they are of use.
+    pub batching: Option<Batching>,
     /// Who may reach what.
     pub access: Access,
     /// Who has 127.0.0.0/8 and ::1.
@@ -38,6 +41,7 @@ impl Settings {
             congestion: None,
             user_timeout_option: false,
             kernel_too: true,
+            batching: None,
             access: Access::default(),
             loopback,
             scope,

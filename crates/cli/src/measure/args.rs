@@ -1,5 +1,6 @@
 //! The command line of `longshore measure`.
 
+use crate::batching::BatchingOrder;
 use clap::{Args, Subcommand};
 use longshore_bus::{AnyBus, Driver, Ring, Signals};
 use longshore_measure::crossing::Model;
@@ -257,6 +258,15 @@ pub(crate) struct BusArguments {
     /// Write the whole outcome into this file, for `all`.
     #[arg(long, hide = true, conflicts_with = "program")]
     pub(crate) outcome: Option<PathBuf>,
+    /// When descriptors cross, as for `longshore run`: fixed:10,10ms is the paper's batching. With
+    /// fixed batching files are fetched and nothing else is measured
+    #[arg(
+        long,
+        value_name = "adaptive|fixed:N,TIME",
+        default_value_t,
+        hide_default_value = true
+    )]
+    pub(crate) batching: BatchingOrder,
     /// Only files of so many KB: 1, 64 or 512; repeatable
     #[arg(long, value_name = "KB", value_parser = size, conflicts_with = "program")]
     pub(crate) size: Vec<u64>,

@@ -5,6 +5,7 @@
 mod all;
 pub(crate) mod args;
 
+use crate::batching::BatchingOrder;
 use crate::errors::{Error, OWN_FAILURE, SIGNAL_BASE, system};
 use crate::log::say;
 use crate::namespace;
@@ -161,9 +162,12 @@ fn of_nginx(arguments: &BusArguments) -> Result<(), Error> {
         some => some.to_vec(),
     };
     let quick = arguments.quick;
+    let is_fixed = arguments.batching != BatchingOrder::Adaptive;
     let plan = Plan {
         sizes,
         fetches: arguments.fetches.unwrap_or(if quick { 3 } else { FETCHES }),
+        batching: Some(arguments.batching.into()).filter(|_| is_fixed),
+        settles_in: 3 * arguments.batching.longest(),
     };
     let model = arguments.model.model();
     // Before any thread is started.
@@ -172,11 +176,13 @@ fn of_nginx(arguments: &BusArguments) -> Result<(), Error> {
     progress("bus: nginx");
     let mut fetches = web::measure(&longshore, &plan, &model)?;
     let (mut loads, mut missing) = (Vec::new(), Vec::new());
-    // Who chooses files wants these and nothing else.
-    if arguments.size.is_empty() {
+    // Who chooses files wants these and nothing else; with fixed batching whatever goes one by
+    // one takes as long as its timers do.
+    let has_more = arguments.size.is_empty() && !is_fixed;
+    if has_more {
         (loads, missing) = load::measure(&longshore, quick, &model)?;
     }
-    if arguments.size.is_empty() && !quick {
+    if has_more && !quick {
         progress("bus: lighttpd");
         match web::measure_with(WebServer::Lighttpd, &longshore, &plan, &model) {
             Ok(more) => fetches.extend(more),
@@ -279,6 +285,7 @@ fn predict(arguments: &PredictArguments) -> Result<(), Error> {
     let plan = Plan {
         sizes: SIZES.to_vec(),
         fetches: FETCHES,
+        ..Plan::default()
     };
     let model = arguments.model.model();
     let adapter = arguments.adapter_latency.unwrap_or_default();
@@ -308,7 +315,8 @@ fn of_program(arguments: &BusArguments) -> Result<u8, Error> {
     let model = arguments.model.model();
     // `longshore run` passes them on, and ends when its program has ended.
     let signals = Signals::block(&FORWARDED).map_err(system("block signals"))?;
-    let (longshore, options) = (own_file()?, arguments.network.options());
+    let (longshore, mut options) = (own_file()?, arguments.network.options());
+    options.extend(["--batching".into(), String::from(arguments.batching).into()]);
     let order = program::Order {
         longshore: &longshore,
         options: &options,

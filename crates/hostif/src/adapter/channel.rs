@@ -1,6 +1,6 @@
 //! The adapter's end of a channel: gets requests, puts completions.
 
-use crate::abi::{Completion, Data, Edges, RING, SocketId, immediate_slots};
+use crate::abi::{Completion, Data, Edges, RING, Request, SocketId, immediate_slots};
 use crate::meter::Descriptors;
 use crate::transport::{Arena, PutError, staged};
 use longshore_ring::Corrupt;
@@ -77,6 +77,15 @@ impl AdapterChannel {
     /// Whether requests wait.
     pub fn pending(&self, arena: &Arena) -> bool {
         self.requests.pending(&arena.control(self.index).requests)
+    }
+
+    /// How many requests wait, with their immediate data or without, `most` if there are more;
+    /// nothing is claimed, and the process may still change them.
+    pub(super) fn waiting(&self, arena: &Arena, most: u32) -> u32 {
+        let ring = &arena.control(self.index).requests;
+        let slots = arena.request_slots(self.index);
+        let behind = |m: &Message| Request::immediate_in(m).map_or(0, immediate_slots);
+        self.requests.waiting(ring, slots, most, behind)
     }
 
     /// How many completions fit.

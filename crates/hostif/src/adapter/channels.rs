@@ -97,6 +97,13 @@ pub struct Delays {
     pub held_back: u64,
 }
 
+/// Whether some of the requests that are `pending` are to be fetched though no others are.
+#[inline]
+pub(super) fn is_any_wanted(pending: u32) -> bool {
+    let wanted = [Hurry::Now, Hurry::Soon, Hurry::HeldBack];
+    wanted.iter().any(|hurry| hurry.is_in(pending))
+}
+
 /// What there is to be taken from a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
@@ -162,6 +169,11 @@ impl AdapterSession {
     #[inline]
     #[must_use]
     pub fn requests_due(&mut self, now: u64, delays: Delays) -> Due {
+        if self.batches.is_some()
+            && let Some(due) = self.batch_due(now)
+        {
+            return due;
+        }
         let pending = &self.arena.header().requests_pending;
         let pending = pending.any.load(Ordering::Relaxed);
         if Hurry::Now.is_in(pending) {
@@ -190,13 +202,18 @@ impl AdapterSession {
     #[must_use]
     pub fn has_requests_before_frames(&self) -> bool {
         let pending = &self.arena.header().requests_pending;
-        Hurry::First.is_in(pending.any.load(Ordering::Relaxed))
+        let pending = pending.any.load(Ordering::Relaxed);
+        // Of a batch none is taken before the others.
+        Hurry::First.is_in(pending) && !(self.batches.is_some() && is_any_wanted(pending))
     }
 
     /// Whether there are requests that wait for nothing else, as is asked before a sleep:
     /// ordered after [`declare_asleep`](Self::declare_asleep).
     #[must_use]
     pub fn still_has_requests(&self) -> bool {
+        if let Some(has_some) = self.has_new_batch() {
+            return has_some;
+        }
         let pending = &self.arena.header().requests_pending;
         let pending = pending.any.load(Ordering::SeqCst);
         // Of those that are held back it is known since when, once they were seen.
@@ -218,6 +235,7 @@ impl AdapterSession {
     pub fn begin_requests(&mut self) {
         self.channels.soon_since = None;
         self.channels.held_since = None;
+        self.begin_batch();
         let any = &self.arena.header().requests_pending.any;
         any.store(0, Ordering::SeqCst);
     }

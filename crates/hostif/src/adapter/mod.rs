@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `session` | [`AdapterSession`], which the rest are parts of |
 //! | `channel`, `channels` | the ends of channels; getting requests |
+//! | `batching` | fixed batching, if it is chosen |
 //! | `completions`, `subscribers`, `pending_edges` | putting completions, to whom, and those that found no room |
 //! | `wakeups`, `eventfds`, `owners` | waking those that sleep, signalling owners |
 //! | `send_streams`, `spans`, `immediate`, `files` | reading what hosts wrote, and the files that they have handed over |
@@ -16,6 +17,7 @@
 //!
 //! `engine` calls it, from one thread.
 
+mod batching;
 mod blocks;
 mod channel;
 mod channels;
@@ -38,6 +40,7 @@ mod subscribers;
 mod wakeups;
 mod words;
 
+pub use batching::{Batching, LONGEST_BATCHING, MOST_BATCHED};
 pub use channel::AdapterChannel;
 pub use channels::{Delays, Due, Next};
 pub use eventfds::Charge;

@@ -1,5 +1,6 @@
 //! The adapter's half of one session.
 
+use super::batching::Batches;
 use super::channels::Channels;
 use super::eventfds::Eventfds;
 use super::owners::Owners;
@@ -40,6 +41,8 @@ pub struct AdapterSession {
     /// Descriptors that meant nothing or asked for what is not theirs.
     pub bad_descriptors: u64,
     pub(super) channels: Channels,
+    /// Kept with fixed batching.
+    pub(super) batches: Option<Box<Batches>>,
     pub(super) wakeups: Wakeups,
     pub(super) owners: Owners,
 }
@@ -81,6 +84,7 @@ impl AdapterSession {
             doorbells: 0,
             bad_descriptors: 0,
             channels: Channels::new(geometry.channels),
+            batches: None,
             wakeups: Wakeups::new(Eventfds::new(signaler, geometry.waiters)),
             owners: Owners::default(),
             arena,

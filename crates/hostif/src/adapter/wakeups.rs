@@ -95,7 +95,7 @@ impl AdapterSession {
     #[inline]
     #[must_use]
     pub fn owes_wakeups(&self) -> bool {
-        self.wakeups.owes_any()
+        self.wakeups.owes_any() && !self.holds_completions()
     }
 
     /// Looks at so many of those that are to be woken, and wakes those that sleep; the others

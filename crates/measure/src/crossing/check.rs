@@ -93,6 +93,7 @@ pub fn check(longshore: &Path) -> Result<Vec<Checked>, CrossingError> {
     let plan = Plan {
         sizes: web::SIZES.to_vec(),
         fetches: ALONE,
+        ..Plan::default()
     };
     let mut fetches = web::measure(longshore, &plan, &on(AnyBus::Cxl(Cxl)))?;
     fetches.retain(|fetch| fetch.mode == Mode::KeepAlive);

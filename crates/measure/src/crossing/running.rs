@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Says where engines have their sockets.
@@ -126,6 +126,8 @@ pub(crate) struct Running<'a> {
     place: &'a Place<'a>,
     program: String,
     child: Child,
+    /// For how long nothing is counted once all has crossed.
+    pub(crate) settles_in: Duration,
 }
 
 impl<'a> Running<'a> {
@@ -172,6 +174,7 @@ impl<'a> Running<'a> {
             place,
             program: name.unwrap_or_default().into_owned(),
             child,
+            settles_in: PAUSE,
         })
     }
 
@@ -220,7 +223,7 @@ impl<'a> Running<'a> {
         let deadline = Instant::now() + PATIENCE;
         let mut last = self.counts()?;
         loop {
-            sleep(PAUSE);
+            sleep(self.settles_in);
             let now = self.counts()?;
             if now == last || Instant::now() > deadline {
                 return Ok(now);

@@ -12,6 +12,7 @@ use serde::Serialize;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
 /// Bytes of the files.
 pub const SIZES: [u64; 3] = [1 << 10, 64 << 10, 512 << 10];
@@ -47,12 +48,17 @@ impl WebServer {
 }
 
 /// What is asked for, and how often.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Plan {
     /// Bytes of the files, of those in [`SIZES`].
     pub sizes: Vec<u64>,
     /// Fetches of each, of which the middle one is shown.
     pub fetches: u32,
+    /// When descriptors cross, as `longshore run --batching` has it; by default when they are of
+    /// use.
+    pub batching: Option<String>,
+    /// For how long nothing is counted once all has crossed, at least.
+    pub settles_in: Duration,
 }
 
 /// A fetch.
@@ -196,8 +202,12 @@ pub fn measure_with(
         WebServer::Nginx => prepare(place.directory, &plan.sizes)?,
         WebServer::Lighttpd => prepare_lighttpd(place.directory, &plan.sizes)?,
     };
-    let options = OPTIONS.map(OsString::from);
+    let mut options = OPTIONS.map(OsString::from).to_vec();
+    if let Some(batching) = &plan.batching {
+        options.extend(["--batching".into(), batching.into()]);
+    }
     let mut running = Running::quietly(&place, &options, &command)?;
+    running.settles_in = running.settles_in.max(plan.settles_in);
     running.wait_until_served(SocketAddr::from(SERVER))?;
     let mut capture = Capture::open(&place.capture())?;
     let mtu = running.settled()?.mtu;
