@@ -39,6 +39,19 @@ const OWN_SOCKETS: usize = 2;
 /// Turns without a frame and with work, one after the other.
 const MOST_TURNS: usize = 10_000;
 
+/// Bytes of a write are fewer than this.
+const LONGEST: u16 = 8_000;
+
+/// How many bytes of a write of the length that `len` says travel with its request: none, all, or
+/// about half, by the rest of it.
+fn immediate_of(len: u16) -> usize {
+    match len / LONGEST % 3 {
+        0 => 0,
+        1 => usize::MAX,
+        _ => usize::from(len % LONGEST) / 2,
+    }
+}
+
 /// A machine with nobody's settings, where it is always the same time of day.
 struct Alone;
 
@@ -301,17 +314,18 @@ impl Near {
                 self.connections.push(socket);
             }
             Step::Send(who, len) => {
-                let len = len % 8_000;
+                let (len, immediate) = (len % LONGEST, immediate_of(len));
                 let record = DatagramRecord::new(len.into(), Address::from(peer(who)));
                 let mut bytes = record.encode().to_vec();
                 bytes.resize(datagram_span(len.into()) as usize, b'd');
                 self.program
-                    .write(self.datagrams, &bytes, EdgeFlags::empty());
+                    .write(self.datagrams, &bytes, immediate, EdgeFlags::empty());
             }
             Step::Write(which, len) => {
                 if let Some(socket) = self.connection(which) {
-                    let bytes = vec![b'w'; usize::from(len) % 8_000];
-                    self.program.write(socket, &bytes, EdgeFlags::empty());
+                    let bytes = vec![b'w'; usize::from(len % LONGEST)];
+                    self.program
+                        .write(socket, &bytes, immediate_of(len), EdgeFlags::empty());
                 }
             }
             Step::Read(which) => {
@@ -322,7 +336,7 @@ impl Near {
             }
             Step::Shutdown(which) => {
                 if let Some(socket) = self.connection(which) {
-                    self.program.write(socket, &[], EdgeFlags::SHUT_WR);
+                    self.program.write(socket, &[], 0, EdgeFlags::SHUT_WR);
                 }
             }
             Step::Close(which) => {

@@ -4,7 +4,7 @@
 
 use longshore_hostif::{
     ACCEPT_RECORD, AcceptRecord, Arena, BlockFlags, CHUNK, Completion, EdgeFlags, Edges,
-    HostChannel, OpenFlags, Request, SocketId, SocketKind, SocketState,
+    HostChannel, MAX_IMMEDIATE, OpenFlags, Request, SocketId, SocketKind, SocketState,
 };
 use longshore_ring::Doorbell;
 use std::collections::HashMap;
@@ -155,8 +155,15 @@ impl Program {
         });
     }
 
-    /// Writes, unless too much is on its way.
-    pub(crate) fn write(&mut self, socket: SocketId, bytes: &[u8], flags: EdgeFlags) {
+    /// Writes, unless too much is on its way; the last `immediate` bytes, as many of them as can,
+    /// travel with the request.
+    pub(crate) fn write(
+        &mut self,
+        socket: SocketId,
+        bytes: &[u8],
+        immediate: usize,
+        flags: EdgeFlags,
+    ) {
         self.take_back(socket);
         let Some(streams) = self.streams.get_mut(&socket) else {
             return;
@@ -192,7 +199,7 @@ impl Program {
             snd_edge,
             rcv_consumed,
             flags: flags | EdgeFlags::PUSH,
-            immediate: 0,
+            immediate: immediate.min(bytes.len()).min(MAX_IMMEDIATE) as u16,
         });
     }
 
