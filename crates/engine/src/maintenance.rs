@@ -103,13 +103,19 @@ impl Engine {
             return taken;
         };
         let serial = s.serial;
-        if let Some(held) = s.take_dead(half, channel) {
+        if let Some(ended) = s.take_dead(half, channel) {
+            // The last one: whatever it had taken and not yet marked, too.
+            let (blocks, held) = if s.is_in_use() {
+                (0, ended.held)
+            } else {
+                (half.blocks(), Vec::new())
+            };
             self.tear_down(Teardown {
-                session,
-                serial,
                 channel: Some(channel),
+                waiters: Some((ended.name, 0)),
+                blocks: 0..blocks,
                 held,
-                aborts: false,
+                ..Teardown::of(session, serial)
             });
         }
         self.look_over_now(session);
@@ -281,11 +287,8 @@ impl Engine {
         }
         if !held.is_empty() {
             self.tear_down(Teardown {
-                session: key,
-                serial,
-                channel: None,
                 held,
-                aborts: false,
+                ..Teardown::of(key, serial)
             });
         }
         if unused {
@@ -313,12 +316,10 @@ impl Engine {
         }
         s.wound_at = Instant(now.0 + DRAINING_INTERVAL);
         let teardown = Teardown {
-            session,
-            serial: s.serial,
-            channel: None,
-            held: half.indices(),
+            blocks: 0..half.blocks(),
             // Nobody is left to hear it, or nothing to say it on.
             aborts: now >= ends || !is_attached,
+            ..Teardown::of(session, s.serial)
         };
         self.tear_down(teardown);
         if self

@@ -6,12 +6,18 @@
 //! turn until all are done. The channel of the process belongs to nobody else before.
 
 use crate::Engine;
+use longshore_stack::Session as Half;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Sockets that are looked at in one turn.
 const A_TURN: usize = 64;
+/// So many blocks, of which few are sockets, or waiters, of which few are the process's, take
+/// as long to be looked at as one socket.
+const BLOCKS: u32 = 1_024;
+const WAITERS: usize = 16;
 
-/// The sockets of one process that has ended.
+/// What one process that has ended had.
 #[derive(Debug)]
 pub(crate) struct Teardown {
     pub(crate) session: u32,
@@ -20,10 +26,58 @@ pub(crate) struct Teardown {
     /// The channel of the process, which is free when all is done; none for those that no
     /// process had.
     pub(crate) channel: Option<u16>,
-    /// Blocks by their indices.
+    /// The name under which it claimed waiters, which are to be free, and the first of them
+    /// that was not looked at.
+    pub(crate) waiters: Option<(u32, usize)>,
+    /// Blocks of which those that are sockets were held, too.
+    pub(crate) blocks: Range<u32>,
+    /// Blocks of sockets by their indices.
     pub(crate) held: Vec<u32>,
     /// What was written is not delivered any more.
     pub(crate) aborts: bool,
+}
+
+impl Teardown {
+    /// Of nothing yet, in the session of this number.
+    pub(crate) const fn of(session: u32, serial: u64) -> Self {
+        Self {
+            session,
+            serial,
+            channel: None,
+            waiters: None,
+            blocks: 0..0,
+            held: Vec::new(),
+            aborts: false,
+        }
+    }
+
+    /// Finds sockets among the blocks, as far as there is time.
+    fn find_held(&mut self, half: &Half, budget: &mut usize) {
+        while *budget != 0 && self.held.is_empty() && !self.blocks.is_empty() {
+            *budget -= 1;
+            let to = self
+                .blocks
+                .end
+                .min(self.blocks.start.saturating_add(BLOCKS));
+            self.held = half.sockets_among(self.blocks.start..to);
+            self.blocks.start = to;
+        }
+    }
+
+    /// Frees waiters, as far as there is time.
+    fn free_waiters(&mut self, half: &mut Half, budget: &mut usize) {
+        while *budget != 0
+            && let Some((name, from)) = self.waiters
+        {
+            *budget -= 1;
+            let next = half.host.free_some_waiters_of(name, from, WAITERS);
+            self.waiters = next.map(|next| (name, next));
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.held.is_empty() && self.blocks.is_empty() && self.waiters.is_none()
+    }
 }
 
 /// All that are under way, the oldest first.
@@ -79,19 +133,27 @@ impl Engine {
 
     /// Does some of it; whether there is more.
     fn tear_down_some(&mut self, teardown: &mut Teardown, budget: &mut usize) -> bool {
-        while *budget != 0
-            && let Some(index) = teardown.held.pop()
-        {
-            *budget -= 1;
-            self.tear_down_socket(teardown, index);
+        let serial = teardown.serial;
+        let session = self.sessions.get(teardown.session);
+        if session.is_none_or(|s| s.serial != serial) {
+            return false;
         }
-        if !teardown.held.is_empty() {
-            return true;
+        while !teardown.is_done() {
+            if *budget == 0 {
+                return true;
+            }
+            if let Some(index) = teardown.held.pop() {
+                *budget -= 1;
+                self.tear_down_socket(teardown, index);
+            } else if let Some(half) = self.stack.sessions.get_mut(teardown.session) {
+                teardown.free_waiters(half, budget);
+                teardown.find_held(half, budget);
+            } else {
+                break;
+            }
         }
-        if let Some(s) = self.sessions.get(teardown.session)
-            && s.serial == teardown.serial
-            && let Some(channel) = teardown.channel
-        {
+        let session = self.sessions.get(teardown.session);
+        if let (Some(s), Some(channel)) = (session, teardown.channel) {
             s.processes.free_channel(channel);
         }
         false

@@ -9,6 +9,7 @@ use longshore_hostif::SocketId;
 use longshore_hostif::adapter::AdapterSession;
 use longshore_tcp::Congestion;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Threads and poll sets of one session that are woken in one turn.
@@ -126,11 +127,19 @@ impl Session {
         self.is_condemned
     }
 
-    /// The blocks of all its sockets.
-    pub fn indices(&self) -> Vec<u32> {
-        let all = self.by_index.iter().enumerate();
-        all.filter(|(_, place)| **place != 0)
-            .map(|(index, _)| index as u32)
+    /// Blocks that there are, those that are no sockets among them.
+    pub fn blocks(&self) -> u32 {
+        self.by_index.len() as u32
+    }
+
+    /// Those of these blocks that are sockets.
+    pub fn sockets_among(&self, blocks: Range<u32>) -> Vec<u32> {
+        let places = blocks.start as usize..blocks.end as usize;
+        let places = self.by_index.get(places).into_iter().flatten();
+        blocks
+            .zip(places)
+            .filter(|(_, place)| **place != 0)
+            .map(|(index, _)| index)
             .collect()
     }
 

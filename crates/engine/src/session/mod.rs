@@ -133,18 +133,14 @@ impl Session {
         adopted
     }
 
-    /// The process of `channel` is gone: the blocks of the sockets that it held. The channel
-    /// is not free yet. `None` if there was no such process.
-    pub(crate) fn take_dead(&mut self, half: &mut Half, channel: u16) -> Option<Vec<u32>> {
-        let Ended { name, held } = self.processes.take_ended(channel)?;
+    /// The process of `channel` is gone: what it was, and the blocks of the sockets that it
+    /// held. The channel is not free yet, nor are its waiters. `None` if there was no such
+    /// process.
+    pub(crate) fn take_dead(&mut self, half: &mut Half, channel: u16) -> Option<Ended> {
+        let ended = self.processes.take_ended(channel)?;
         self.has_changed = true;
         half.host.close_channel(channel);
-        half.host.free_waiters_of(name);
-        if self.is_in_use() {
-            return Some(held);
-        }
-        // The last one: whatever it had taken and not yet marked, too.
-        Some(half.indices())
+        Some(ended)
     }
 
     /// All processes are let go of: what told of their ends.

@@ -152,12 +152,53 @@ impl AdapterSession {
 
     /// Frees the waiters of the process of this name, which is gone.
     pub fn free_waiters_of(&mut self, name: u32) {
-        for (i, waiter) in self.arena.claimed_waiters().iter().enumerate() {
+        let _ = self.free_some_waiters_of(name, 0, usize::MAX);
+    }
+
+    /// The same, of so many waiters from this one on; where to go on, if there are more.
+    #[must_use]
+    pub fn free_some_waiters_of(&mut self, name: u32, from: usize, most: usize) -> Option<usize> {
+        let waiters = self.arena.claimed_waiters();
+        let to = from.saturating_add(most);
+        let some = waiters.iter().enumerate().take(to).skip(from);
+        for (i, waiter) in some {
             if waiter.owner.load(Ordering::Relaxed) == name {
                 self.wakeups.eventfds.forget(i as u32);
                 waiter.cancel();
                 waiter.owner.store(0, Ordering::Release);
             }
         }
+        (to < waiters.len()).then_some(to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::session::small;
+    use crate::HostSession;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn the_waiters_of_a_process_are_freed_in_parts_and_no_others() {
+        let mut adapter = small();
+        let arena = adapter.arena().clone();
+        let host = HostSession::of(adapter.arena());
+        let (gone, other) = (7, 8);
+        let names = [gone, other, gone, other, gone];
+        for name in names {
+            host.claim_waiter(name, 0).unwrap();
+        }
+        let owners = || {
+            let claimed = arena.claimed_waiters().iter();
+            let owners = claimed.map(|w| w.owner.load(Ordering::Relaxed));
+            owners.collect::<Vec<_>>()
+        };
+        assert_eq!(adapter.free_some_waiters_of(gone, 0, 2), Some(2));
+        assert_eq!(owners(), [0, other, gone, other, gone]);
+        assert_eq!(adapter.free_some_waiters_of(gone, 2, 2), Some(4));
+        assert_eq!(adapter.free_some_waiters_of(gone, 4, 2), None);
+        assert_eq!(owners(), [0, other, 0, other, 0]);
+        adapter.free_waiters_of(other);
+        assert_eq!(owners(), [0; 5]);
     }
 }

@@ -406,7 +406,7 @@ impl Machine {
         };
         session.host.close_channel(channel);
         session.host.free_waiters_of(ended.name);
-        for index in session.indices() {
+        for index in session.sockets_among(0..session.blocks()) {
             let key = self.stack.socket_of(self.session, index);
             let key = key.expect("its session knows it");
             self.stack.forget_subscriber(key, channel);
