@@ -310,8 +310,8 @@ pub(crate) const COUNTERS: &[Counter] = &[
     counter(
         "engine",
         "contained_panics",
-        "sessions",
-        "sessions that were ended since their work met a bug of the engine",
+        "panics",
+        "bugs of the engine that were met: each ended a session, or a half-open connection",
         |e| e.stack.counters.contained_panics,
     ),
     counter(

@@ -1,13 +1,12 @@
 //! A panic that comes out of one session's work ends that session, and the engine goes on.
 //!
-//! The stack takes the session's sockets out ([`Stack::contain_panic`]); here the session is
-//! ended, so that its programs find their engine gone, and the operator is told. What panics
+//! The stack takes the session's sockets out ([`Stack::contain_panic`]), or forgets a half-open
+//! connection and ends no session; here a session is ended, so that its programs find their engine gone, and the operator is told. What panics
 //! in nobody's work, or while this is done, ends the engine as it would without.
 //!
 //! [`Stack::contain_panic`]: longshore_stack::Stack::contain_panic
 
 use crate::{Engine, EngineError};
-use longshore_stack::Notice;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -30,7 +29,7 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn contain(&mut self, panic: Box<dyn Any + Send>) {
-        let Some(session) = self.stack.contain_panic() else {
+        let Some(sessions) = self.stack.contain_panic() else {
             resume_unwind(panic)
         };
         // Whoever was being looked over may not have been.
@@ -40,7 +39,8 @@ impl Engine {
             }
             self.look_over_now(key);
         }
-        self.stack.notices.push(Notice::Panic { session });
-        self.end_session(session);
+        for session in sessions {
+            self.end_session(session);
+        }
     }
 }

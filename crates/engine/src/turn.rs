@@ -124,6 +124,11 @@ impl Engine {
                      said where (`contained_panics` in `longshore stat`); its connections were \
                      reset, the other sessions go on"
                 )),
+                Notice::PanicAtHalfOpen => (self.about.notice)(
+                    "a connection that was not established is forgotten: it met a bug of this \
+                     engine, which has said where (`contained_panics` in `longshore stat`); all \
+                     sessions go on",
+                ),
                 Notice::ArenaFull { session } => (self.about.notice)(&format!(
                     "session {session} has no memory left for what it receives: its programs \
                      have to read, or to use an engine with more (`session.receive_mib` in its \

@@ -5,11 +5,12 @@ mod common;
 
 use common::Host;
 use common::engines::{alone, stat};
-use longshore_engine::Engine;
+use longshore_engine::{Config, Engine, Handle};
 use longshore_hostif::{AcceptRecord, EdgeFlags, Request, SocketId, SocketKind};
-use longshore_stack::testing::panic_in;
+use longshore_stack::testing::{panic_again_in, panic_in};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
 
 const LISTENER: &str = "10.0.0.1:80";
 /// The first session of an engine.
@@ -21,6 +22,22 @@ fn connect(from: &mut Host, to: &mut Host, listener: SocketId) -> (SocketId, Acc
     (socket, to.accept(listener))
 }
 
+/// Starts an engine, in whose thread this is done first; it goes on until it is stopped.
+fn start(config: Config, first: impl FnOnce() + Send + 'static) -> (Handle, JoinHandle<()>) {
+    let mut engine = Engine::new(config).unwrap();
+    let stopper = engine.handle();
+    let thread = std::thread::spawn(move || {
+        first();
+        engine.run().unwrap();
+    });
+    (stopper, thread)
+}
+
+/// Whether the engine has ended the session of this program.
+fn has_ended(host: &Host) -> bool {
+    host.arena.header().closed.load(Ordering::Acquire) != 0
+}
+
 /// A panic at this access to a socket of the first session.
 fn panics_at(access: u32) {
     let dir = tempfile::tempdir().unwrap();
@@ -28,12 +45,7 @@ fn panics_at(access: u32) {
     let control = dir.path().join("control");
     config.control = Some(control.clone());
     let path = config.socket.clone();
-    let mut engine = Engine::new(config).unwrap();
-    let stopper = engine.handle();
-    let thread = std::thread::spawn(move || {
-        panic_in(FIRST, access);
-        engine.run().unwrap();
-    });
+    let (stopper, thread) = start(config, move || panic_in(FIRST, access));
     let mut ill = Host::new(&path);
     let mut well = Host::new(&path);
     let listener = well.open(SocketKind::Stream);
@@ -45,7 +57,6 @@ fn panics_at(access: u32) {
 
     // It connects to the other session as long as it is served.
     let mut accepted = Vec::new();
-    let has_ended = |h: &Host| h.arena.header().closed.load(Ordering::Acquire) != 0;
     for tag in 5_000.. {
         if has_ended(&ill) {
             break;
@@ -84,5 +95,62 @@ fn panics_at(access: u32) {
 fn a_panic_in_one_sessions_work_ends_that_session_alone() {
     for access in [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89] {
         panics_at(access);
+    }
+}
+
+/// From this access on, every one to a socket of the first session leads to a panic. The second
+/// has connections to it, so it may be at work at the other end of one.
+fn panics_at_both_ends(access: u32) {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut config, _wire) = alone(dir.path());
+    let control = dir.path().join("control");
+    config.control = Some(control.clone());
+    let path = config.socket.clone();
+    let (stopper, thread) = start(config, move || panic_again_in(FIRST, access, 1_000));
+    let mut ill = Host::new(&path);
+    let mut other = Host::new(&path);
+    let mut third = Host::new(&path);
+    // What the first asks for takes fewer accesses than are let through.
+    let listener = ill.open(SocketKind::Stream);
+    ill.bind(listener, LISTENER.parse().unwrap()).unwrap();
+    assert_eq!(ill.listen(listener), 0);
+    // From now on the other is at work.
+    while !has_ended(&ill) && !has_ended(&other) {
+        let socket = other.open(SocketKind::Stream);
+        other.put(Request::Connect {
+            socket,
+            tag: 5_000,
+            waiter: None,
+            peer: LISTENER.parse::<SocketAddr>().unwrap().into(),
+        });
+        let ends = |h: &mut Host| has_ended(h) || h.done_with(5_000).is_some();
+        other.wait("an answer, or the end", |h| {
+            (ends(h) || has_ended(&ill)).then_some(())
+        });
+    }
+    let ended = u64::from(has_ended(&ill)) + u64::from(has_ended(&other));
+    third.wait("the end of the first session", |_| {
+        has_ended(&ill).then_some(())
+    });
+    // The engine goes on for those who had nothing to do with it.
+    let listener = third.open(SocketKind::Stream);
+    third
+        .bind(listener, "10.0.0.1:81".parse().unwrap())
+        .unwrap();
+    assert_eq!(third.listen(listener), 0);
+    let client = third.open(SocketKind::Stream);
+    assert_eq!(third.connect(client, "10.0.0.1:81".parse().unwrap()), 0);
+    let accepted = third.accept(listener).socket;
+    third.send(client, b"served", EdgeFlags::PUSH);
+    assert_eq!(third.receive(accepted, 6), b"served");
+    assert!(stat(&control).engine["contained_panics"] >= ended);
+    stopper.stop();
+    thread.join().unwrap();
+}
+
+#[test]
+fn a_panic_at_the_other_end_of_a_connection_ends_those_two_sessions_at_most() {
+    for access in 8..40 {
+        panics_at_both_ends(access);
     }
 }

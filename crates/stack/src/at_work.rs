@@ -10,4 +10,6 @@ pub(crate) enum AtWork {
     Session(u32),
     /// That of the session of the socket of this key.
     Socket(u32),
+    /// That for a half-open connection of this key, whose listener may be over.
+    HalfOpen(u32),
 }

@@ -124,7 +124,8 @@ pub struct Counters {
     pub stalled_channels: u64,
     /// Channels of processes that broke their rings.
     pub broken_channels: u64,
-    /// Sessions that were ended since their work led to a panic.
+    /// Sessions, and half-open connections whose listener was over, that were ended since the
+    /// work for them led to a panic.
     pub contained_panics: u64,
 }
 

@@ -125,7 +125,11 @@ impl HalfOpens {
 
     /// Takes one out, of the table and of its queue.
     fn remove(&mut self, key: u32) -> Option<HalfOpen> {
+        #[cfg(all(any(test, feature = "testing"), not(feature = "counted")))]
+        crate::testing::half_open_goes();
         let half = self.slab.remove(key)?;
+        #[cfg(all(any(test, feature = "testing"), not(feature = "counted")))]
+        crate::testing::half_open_goes();
         let keys = &mut self.queues.get_mut(half.queue)?.keys;
         keys.swap_remove(half.place as usize);
         if let Some(moved) = keys.get(half.place as usize)
@@ -188,13 +192,23 @@ impl HalfOpens {
         half.is_some_and(|half| self.wheel.is_due(&mut half.alarm, key, now))
     }
 
-    /// Sets all timers anew.
-    pub(crate) fn remake_timers(&mut self, now: Instant) {
+    /// Makes queues and timers anew from the connections that there are, `without` one of them.
+    pub(crate) fn remake(&mut self, now: Instant, without: Option<u32>) {
+        if let Some(key) = without {
+            self.slab.remove(key);
+        }
         self.wheel = Wheel::new(now);
+        for (_, queue) in self.queues.iter_mut_with_keys() {
+            queue.keys.clear();
+        }
         for (key, half) in self.slab.iter_mut_with_keys() {
             half.alarm = Alarm::OFF;
             let deadline = half.record.retransmit_at();
             self.wheel.set(&mut half.alarm, key, deadline);
+            if let Some(queue) = self.queues.get_mut(half.queue) {
+                half.place = queue.keys.len() as u32;
+                queue.keys.push(key);
+            }
         }
     }
 }
@@ -295,6 +309,7 @@ impl Stack {
         self.half_open.wheel.advance(now, &mut due);
         let any = !due.is_empty();
         for key in due.drain(..) {
+            self.sessions.at_work = AtWork::HalfOpen(key);
             if self.half_open.is_due(key, now)
                 && let Some((options, sides, mut tcb)) = self.open_again(key)
             {
@@ -330,8 +345,10 @@ impl Stack {
             let Some(key) = self.half_open.next_given_up() else {
                 break;
             };
+            self.sessions.at_work = AtWork::HalfOpen(key);
             self.abort_half_open(key);
         }
+        self.sessions.at_work = AtWork::Nobodys;
     }
 
     /// Resets a half-open connection.

@@ -193,6 +193,8 @@ pub enum Notice {
         /// The session's key.
         session: u32,
     },
+    /// A panic came out of the work for a half-open connection, which is forgotten.
+    PanicAtHalfOpen,
 }
 
 /// The stack.

@@ -7,20 +7,50 @@ use std::cell::Cell;
 #[derive(Debug)]
 pub struct Wanted;
 
+/// Panics that are to come.
+#[derive(Debug, Clone, Copy)]
+struct Plan {
+    at: At,
+    /// So many accesses are still let through, and so many after them panic.
+    left: u32,
+    times: u32,
+}
+
+/// What the accesses are to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    /// The sockets of this session.
+    Session(u32),
+    /// The table of half-open connections, of which one is taken out.
+    HalfOpen,
+}
+
 thread_local! {
-    /// The session, and how many accesses to its sockets are still let through.
-    static NEXT: Cell<Option<(u32, u32)>> = const { Cell::new(None) };
+    static NEXT: Cell<Option<Plan>> = const { Cell::new(None) };
 }
 
 /// In this thread, the access to a socket of `session` after `accesses` others panics, once.
 pub fn panic_in(session: u32, accesses: u32) {
-    NEXT.set(Some((session, accesses)));
+    panic_again_in(session, accesses, 1);
+}
+
+/// The same so many times, one after the other.
+pub fn panic_again_in(session: u32, accesses: u32, times: u32) {
+    let (at, left) = (At::Session(session), accesses);
+    NEXT.set(Some(Plan { at, left, times }));
+}
+
+/// In this thread, it panics once when half-open connections are taken out of their table,
+/// after so many steps of that: each takes two.
+pub fn panic_in_half_open(steps: u32) {
+    let (at, left, times) = (At::HalfOpen, steps, 1);
+    NEXT.set(Some(Plan { at, left, times }));
 }
 
 /// Nothing panics any more; how many accesses would have been let through until then, if one
 /// would have.
 pub fn panic_no_more() -> Option<u32> {
-    NEXT.take().map(|(_, left)| left)
+    NEXT.take().map(|plan| plan.left)
 }
 
 /// A socket is about to be changed.
@@ -29,14 +59,35 @@ pub fn panic_no_more() -> Option<u32> {
     allow(dead_code, reason = "what is counted is what the product does")
 )]
 pub(crate) fn access(socket: Option<&Socket>) {
-    let Some((session, left)) = NEXT.get() else {
+    if let Some(socket) = socket {
+        step(At::Session(socket.session));
+    }
+}
+
+/// A half-open connection is about to be taken out of its table, or of its queue.
+#[cfg_attr(
+    feature = "counted",
+    allow(dead_code, reason = "what is counted is what the product does")
+)]
+pub(crate) fn half_open_goes() {
+    step(At::HalfOpen);
+}
+
+fn step(at: At) {
+    let Some(plan) = NEXT.get().filter(|plan| plan.at == at) else {
         return;
     };
-    if socket.is_none_or(|s| s.session != session) {
-        return;
-    }
-    NEXT.set(left.checked_sub(1).map(|left| (session, left)));
-    if left == 0 {
+    let next = if plan.left != 0 {
+        Some(Plan {
+            left: plan.left - 1,
+            ..plan
+        })
+    } else {
+        let times = plan.times - 1;
+        (times != 0).then_some(Plan { times, ..plan })
+    };
+    NEXT.set(next);
+    if plan.left == 0 {
         // Without a word to the operator of the test.
         std::panic::resume_unwind(Box::new(Wanted));
     }

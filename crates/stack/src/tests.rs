@@ -10,6 +10,7 @@
 
 mod bounds;
 mod bulk;
+mod containment;
 mod crossings;
 mod datagrams;
 mod dhcp_server;

@@ -238,7 +238,7 @@ impl Machine {
             Err(panic) if !panic.is::<Wanted>() => resume_unwind(panic),
             Err(_) => {
                 let ended = self.stack.contain_panic();
-                assert_eq!(ended, Some(self.session), "a panic in nobody's work");
+                assert_eq!(ended, Some(vec![self.session]), "a panic in nobody's work");
                 assert_eq!(self.stack.sockets.len(), 0);
                 self.stack.check().unwrap();
                 self.channel = None;
