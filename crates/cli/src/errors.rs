@@ -9,6 +9,7 @@ use longshore_engine::control::ControlError;
 use longshore_engine::{EngineError, ListenError};
 use longshore_hostif::attach::{AttachError, Refusal};
 use longshore_link::{AgentError, BadKey, HandshakeError, PlaceError, ProxyError};
+use longshore_measure::chart::ChartError;
 use longshore_measure::crossing::CrossingError;
 use longshore_measure::experiment::ExperimentError;
 use longshore_ports::capture::CaptureError;
@@ -130,6 +131,8 @@ pub(crate) enum Error {
     Measure(#[from] CrossingError),
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
+    #[error(transparent)]
+    Plot(#[from] ChartError),
     #[error("no engine is running")]
     NoEngine,
     #[error("the engine at {path} does not answer: {why}")]

@@ -2,7 +2,7 @@
 //! shows what the flood takes from who is connected already. [`crate::programs`] runs
 //! them, for the scenario of the same name.
 
-use crate::programs::gigabits;
+use crate::report::gigabits;
 use longshore_wire::SeqNumber;
 use longshore_wire::checksum::Partial;
 use longshore_wire::ipv4::{self, Ipv4Header, protocol};

@@ -6,18 +6,20 @@
 //! ([`Crossings`]), where the time went ([`Profile`]), what crossings would cost on a bus and
 //! what other adapters would have moved ([`crossing`]), the papers' experiments
 //! ([`experiments`]) and what each of them gives ([`experiment`]), and how it all is shown
-//! ([`report`]). The programs `longshore-bench` and `longshore-demo` are made of it, and the
+//! ([`report`], [`chart`], [`html`]). The programs `longshore-bench` and `longshore-demo` are made of it, and the
 //! command `longshore measure`.
 //!
 //! A figure is a median of runs that took turns on the two stacks, since the
 //! machine may be shared and its speed may change from minute to minute.
 
+pub mod chart;
 pub mod crossing;
 mod crossings;
 mod environment;
 pub mod experiment;
 pub mod experiments;
 mod flood;
+pub mod html;
 pub mod impaired;
 pub mod installed;
 mod native;

@@ -6,6 +6,7 @@
 
 use crate::experiments::characterize::payloads;
 use crate::flood;
+use crate::report::gigabits;
 use rustix::net::sockopt::set_tcp_congestion;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
@@ -265,9 +266,4 @@ fn answer_len(answer: &[u8]) -> Option<usize> {
         wanted.then(|| value.trim().parse::<usize>().ok()).flatten()
     })?;
     Some(header + body)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a rate to show")]
-pub(crate) fn gigabits(bytes: u64, took: Duration) -> f64 {
-    bytes as f64 * 8.0 / 1e9 / took.as_secs_f64()
 }

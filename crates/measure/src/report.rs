@@ -5,9 +5,9 @@ pub mod markdown;
 use crate::{Crossings, Environment};
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use serde::Serialize;
-use std::io;
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Whether more is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -202,6 +202,23 @@ impl Run<'_> {
         SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_secs())
+    }
+}
+
+/// So many bytes in that time, as Gb/s.
+#[expect(clippy::cast_precision_loss, reason = "a rate to show")]
+pub(crate) fn gigabits(bytes: u64, took: Duration) -> f64 {
+    bytes as f64 * 8.0 / 1e9 / took.as_secs_f64()
+}
+
+/// Shows on stderr what goes on, in one line that is written over; ends it if nothing does.
+pub fn progress(what: &str) {
+    let mut terminal = io::stderr();
+    if terminal.is_terminal() {
+        let _ = write!(terminal, "\r\x1b[K{what}");
+        let _ = terminal.flush();
+    } else if !what.is_empty() {
+        let _ = writeln!(terminal, "{what}");
     }
 }
 

@@ -5,9 +5,10 @@ use super::args::{AllArguments, PARTS_OF_ALL};
 use super::own_file;
 use crate::errors::{Error, system};
 use crate::log::say;
-use longshore_measure::experiment::html::{self, LeftOut};
-use longshore_measure::experiment::{self, Outcome, claims, progress};
+use longshore_measure::chart;
+use longshore_measure::experiment::{Outcome, claims, progress};
 use longshore_measure::experiments;
+use longshore_measure::html::{self, LeftOut};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -60,7 +61,7 @@ pub(super) fn run(arguments: &AllArguments) -> Result<u8, Error> {
     if let Some(directory) = &arguments.plots {
         for outcome in &outcomes {
             let path = directory.join(format!("{}.svg", outcome.experiment));
-            experiment::draw(&path, &experiments::charts(outcome))?;
+            chart::draw(&path, &experiments::charts(outcome))?;
         }
     }
     let Some(path) = &arguments.claims else {

@@ -14,12 +14,13 @@ use args::{
     BusArguments, Experiment, ExperimentArguments, MeasureArguments, OutputArguments,
     PredictArguments,
 };
+use longshore_measure::chart;
 use longshore_measure::crossing::load::{self, LoadRow};
 use longshore_measure::crossing::web::{self, Plan, SIZES, WebServer};
 use longshore_measure::crossing::{
     self, CrossingError, Prediction, Row, over_generations, plot, program, show,
 };
-use longshore_measure::experiment::{self, ExperimentError, Outcome, QUICK, progress};
+use longshore_measure::experiment::{ExperimentError, Outcome, QUICK, progress};
 use longshore_measure::experiments::{
     self, bus, characterize, cpu, host, latency, path, port, sweep,
 };
@@ -99,7 +100,7 @@ fn in_own_network(
 
 fn show_outcome(outcome: &Outcome, output: &OutputArguments) -> Result<(), Error> {
     if let Some(path) = &output.plot {
-        experiment::draw(path, &experiments::charts(outcome))?;
+        chart::draw(path, &experiments::charts(outcome))?;
     }
     if let Some(path) = &output.outcome {
         keep(outcome, path)?;
@@ -294,7 +295,7 @@ fn predict(arguments: &PredictArguments) -> Result<(), Error> {
     let fetches = web::measure(&own_file()?, &plan, &model)?;
     if let Some(path) = &arguments.plot {
         let charts = over_generations(&fetches, &model, adapter);
-        experiment::draw(path, &charts)?;
+        chart::draw(path, &charts)?;
     }
     let all = fetches.iter();
     let all: Vec<_> = all

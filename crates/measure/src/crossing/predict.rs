@@ -5,10 +5,10 @@
 //! after the other. Of many fetches at once the round trips overlap, and so do the parts:
 //! there can be as many as the slowest part lets through.
 
+use crate::chart::{Axis, Chart, Kind, Series};
 use crate::crossing::show::size_name;
 use crate::crossing::web::Fetch;
 use crate::crossing::{Mode, Model};
-use crate::experiment::{Axis, Chart, Kind, Series};
 use longshore_bus::{Access, AnyBus, Bus, DOORBELL, Traffic, crossed};
 use serde::Serialize;
 use std::time::Duration;

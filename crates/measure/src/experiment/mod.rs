@@ -2,22 +2,19 @@
 //!
 //! What it owns: an experiment's [`Outcome`] with its [`Sheet`]s, from which everything that is
 //! shown is made: tables, CSV and JSON (`show`) and plots
-//! ([`chart`]). The experiments themselves are in [`crate::experiments`].
+//! ([`crate::chart`]). The experiments themselves are in [`crate::experiments`].
 
-pub mod chart;
 pub mod claims;
-pub mod html;
-mod show;
+pub(crate) mod show;
 mod spread;
 
-pub use chart::{Axis, Chart, Kind, Scale, Series};
+pub use crate::chart::{Axis, Chart, Kind, Scale, Series};
+pub use crate::report::progress;
 pub use show::QUICK;
 pub use spread::Spread;
 
 use crate::{Environment, report};
 use serde::{Deserialize, Serialize};
-use std::io::{IsTerminal, Write};
-use std::path::Path;
 
 /// Why an experiment could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -42,13 +39,8 @@ pub enum ExperimentError {
         source: std::io::Error,
     },
     /// A plot cannot be drawn.
-    #[error("cannot draw {what}: {why}")]
-    Plot {
-        /// The plot or its file.
-        what: String,
-        /// Why not.
-        why: String,
-    },
+    #[error(transparent)]
+    Plot(#[from] crate::chart::ChartError),
     /// A run of a program under Longshore failed.
     #[error(transparent)]
     Crossing(#[from] crate::crossing::CrossingError),
@@ -251,28 +243,5 @@ impl Sheet {
         let pair = |row: &Vec<Cell>| Some((row[x].value()?, row[y].value()?));
         let own = self.rows.iter().filter(|row| row.starts_with(first));
         own.filter_map(pair).collect()
-    }
-}
-
-/// Writes plots into an SVG file, one below the other.
-///
-/// # Errors
-/// [`ExperimentError::Plot`].
-pub fn draw(path: &Path, charts: &[Chart]) -> Result<(), ExperimentError> {
-    let drawing = chart::render(charts)?;
-    std::fs::write(path, drawing).map_err(|error| ExperimentError::Plot {
-        what: path.display().to_string(),
-        why: error.to_string(),
-    })
-}
-
-/// Shows on stderr what goes on, in one line that is written over; ends it if nothing does.
-pub fn progress(what: &str) {
-    let mut terminal = std::io::stderr();
-    if terminal.is_terminal() {
-        let _ = write!(terminal, "\r\x1b[K{what}");
-        let _ = terminal.flush();
-    } else if !what.is_empty() {
-        let _ = writeln!(terminal, "{what}");
     }
 }

@@ -105,7 +105,7 @@ fn table(sheet: &Sheet) -> comfy_table::Table {
 }
 
 /// A cell for people.
-pub(super) fn cell(cell: &Cell) -> String {
+pub(crate) fn cell(cell: &Cell) -> String {
     match cell {
         Cell::Count(count) => count.to_string(),
         Cell::Number(number) => report::number(*number),

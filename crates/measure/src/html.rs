@@ -1,6 +1,7 @@
 //! The report: all outcomes on one page that needs nothing else.
 
-use super::{Cell, ExperimentError, Outcome, Sheet, chart, claims, show};
+use crate::chart;
+use crate::experiment::{Cell, ExperimentError, Outcome, Sheet, claims, show};
 use crate::experiments::charts;
 use std::fmt::Write as _;
 

@@ -1,9 +1,9 @@
 //! Plots as papers have them: lines over an axis, and groups of bars.
 
-use super::ExperimentError;
 use plotters::coord::Shift;
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
+use std::path::Path;
 
 /// Pixels of one plot.
 const SIZE: (u32, u32) = (900, 420);
@@ -21,6 +21,16 @@ const COLORS: [RGBColor; 9] = [
     RGBColor(240, 228, 66),
     RGBColor(30, 30, 30),
 ];
+
+/// A plot cannot be drawn.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot draw {what}: {why}")]
+pub struct ChartError {
+    /// The plot or its file.
+    pub what: String,
+    /// Why not.
+    pub why: String,
+}
 
 /// A plot.
 #[derive(Debug, Clone)]
@@ -155,11 +165,23 @@ impl Series {
 type Failure<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
+/// Writes plots into an SVG file, one below the other.
+///
+/// # Errors
+/// [`ChartError`].
+pub fn draw(path: &Path, charts: &[Chart]) -> Result<(), ChartError> {
+    let drawing = render(charts)?;
+    std::fs::write(path, drawing).map_err(|error| ChartError {
+        what: path.display().to_string(),
+        why: error.to_string(),
+    })
+}
+
 /// Plots as one SVG document, one below the other.
 ///
 /// # Errors
-/// [`ExperimentError::Plot`].
-pub fn render(charts: &[Chart]) -> Result<String, ExperimentError> {
+/// [`ChartError`].
+pub fn render(charts: &[Chart]) -> Result<String, ChartError> {
     let mut drawing = String::new();
     let rows = charts.len().max(1);
     let height = SIZE.1 * u32::try_from(rows).unwrap_or(1);
@@ -171,7 +193,7 @@ pub fn render(charts: &[Chart]) -> Result<String, ExperimentError> {
         }
         root.present()
     };
-    draw().map_err(|error| ExperimentError::Plot {
+    draw().map_err(|error| ChartError {
         what: "a plot".to_owned(),
         why: error.to_string(),
     })?;
