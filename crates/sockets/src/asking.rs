@@ -9,13 +9,14 @@
 
 use crate::errors::SocketError;
 use crate::host::Host;
+use crate::wake_eventfd::WakeEventfd;
 use longshore_hostif::attach::{self, AttachError, Message};
 use longshore_hostif::{Request, SocketId};
 use longshore_ring::is_confined;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::time::Timespec;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Times that a thread waits for an answer, a tenth of a second each: the engine answers at
@@ -25,28 +26,6 @@ const ATTEMPT: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
 };
-
-/// An eventfd that the engine made and rings.
-#[derive(Debug)]
-pub(crate) struct WakeEventfd(OwnedFd);
-
-impl WakeEventfd {
-    pub(crate) fn into_fd(self) -> OwnedFd {
-        self.0
-    }
-}
-
-impl AsFd for WakeEventfd {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
-impl AsRawFd for WakeEventfd {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
-    }
-}
 
 /// A mark that no other question of this session's processes has.
 fn mark() -> u64 {
@@ -71,7 +50,7 @@ impl Host {
                 _ => false,
             });
             let fd = answer.and_then(|(_, fds)| fds.into_iter().next());
-            made = fd.map(|fd| WakeEventfd((self.hooks.keep)(fd)));
+            made = fd.map(|fd| WakeEventfd::new((self.hooks.keep)(fd)));
         });
         made
     }

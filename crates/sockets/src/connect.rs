@@ -1,10 +1,10 @@
 //! Making connections.
 
+use crate::block_words::{edges, host_bits};
 use crate::cancel::CancelOutcome;
 use crate::errors::SocketError;
 use crate::holds::Socket;
-use crate::host::Wake;
-use crate::stream::{edges, host_bits};
+use crate::turn::Wake;
 use crate::wait_limit::WaitLimit;
 use longshore_hostif::{Address, BlockFlags, EdgeFlags, Request, SocketState};
 use rustix::io::Errno;

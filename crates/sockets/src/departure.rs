@@ -4,17 +4,17 @@
 //! All that a datagram needs is settled when it is sent and stands in its record: what
 //! the program changes afterwards, its peer among it, is for later ones.
 
+use crate::block_words::more_bits;
 use crate::errors::SocketError;
 use crate::holds::Socket;
-use crate::stream::more_bits;
+use crate::unfinished::Begun;
+use longshore_hostif::Owner;
 use longshore_hostif::{
     Address, BlockFlags, DATAGRAM_HEADER, DatagramRecord, PathMtu, Sending, datagram_span,
 };
-use longshore_hostif::{Owner, SocketId};
 use rustix::io::Errno;
-use std::collections::HashMap;
 use std::io::IoSlice;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Most payload of a datagram over IPv4.
 pub const MOST_PAYLOAD: usize = 65_507;
@@ -40,16 +40,6 @@ pub struct Departure {
     pub class: Option<u8>,
     /// Whether it is refused if its path does not take it whole (IPV6_DONTFRAG).
     pub whole: Option<bool>,
-}
-
-/// Datagrams that calls of this process have begun, and another is to end.
-pub(crate) type Unfinished = HashMap<SocketId, Begun>;
-
-/// A datagram that more is to be added to. Where it goes, and how, was said first.
-#[derive(Debug)]
-pub(crate) struct Begun {
-    record: DatagramRecord,
-    bytes: Vec<u8>,
 }
 
 impl Socket {
@@ -185,7 +175,7 @@ impl Socket {
             return Err(SocketError::Refused(Errno::DESTADDRREQ));
         };
         if !block.flags().contains(BlockFlags::BOUND) {
-            self.bind(crate::native::any_address(self.is_v6()))?;
+            self.bind(any_address(self.is_v6()))?;
         }
         let ip = to.ip().to_canonical();
         let sending = block.sending(ip.is_ipv6());
@@ -304,5 +294,14 @@ fn hops_to(ip: IpAddr, sending: &Sending) -> Option<u8> {
         Some(sending.group_hops)
     } else {
         sending.hops
+    }
+}
+
+/// The wildcard address of a family, with port 0.
+fn any_address(v6: bool) -> SocketAddr {
+    if v6 {
+        SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))
+    } else {
+        SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))
     }
 }

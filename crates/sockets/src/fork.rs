@@ -5,10 +5,10 @@
 //! them. The child claims the channel and has the same sockets; the engine
 //! finds out by the bell that is rung.
 
-use crate::departure::Unfinished;
 use crate::fork_lock::ForkGuard;
 use crate::host::{Dispatch, Host, own_pid};
 use crate::ready_sets::ReadySets;
+use crate::unfinished::Unfinished;
 use longshore_hostif::attach::{self, Joined};
 use longshore_hostif::{ChannelState, HostChannel, INTRODUCED, SocketId};
 use longshore_ring::{forget_thread_id, is_confined};

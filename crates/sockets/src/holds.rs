@@ -5,10 +5,11 @@
 //! what a process that died held; with the last the socket is closed, or left
 //! to the other processes that hold it.
 
+use crate::block_words::more_bits;
 use crate::errors::SocketError;
-use crate::host::{Host, Wake};
+use crate::host::Host;
 use crate::reported_edges::Having;
-use crate::stream::more_bits;
+use crate::turn::Wake;
 use longshore_hostif::{
     BlockFlags, ChannelState, OpenFlags, Request, SocketBlock, SocketId, SocketKind, SocketState,
 };

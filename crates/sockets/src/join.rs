@@ -5,50 +5,16 @@
 //! time that a short-lived program takes: nothing here is done that can wait.
 
 use crate::fork_lock::ForkLock;
+use crate::hooks::Hooks;
 use crate::host::{Dispatch, Host, own_pid};
 use crate::ready_sets::ReadySets;
-use crate::stream::SentFiles;
+use crate::sent_files::SentFiles;
 use longshore_hostif::attach::{self, AttachError, Joined, Token};
 use longshore_hostif::{Arena, ArenaError, Geometry, HostChannel, HostSession};
 use longshore_ring::Doorbell;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-
-/// What the host library needs of the program it lives in.
-#[derive(Debug, Clone, Copy)]
-pub struct Hooks {
-    /// Takes a descriptor of ours to where the program does not get at it.
-    pub keep: fn(OwnedFd) -> OwnedFd,
-    /// Does what gets descriptors from the engine, where it may have as many as it needs.
-    pub with_room: fn(&mut dyn FnMut()),
-    /// Closes a descriptor that was kept.
-    pub discard: fn(OwnedFd),
-    /// Whether a call goes on that was interrupted by a signal handler which was not
-    /// postponed ([`Section`](crate::Section)): by SA_RESTART.
-    pub restarts: fn() -> bool,
-    /// Whether this thread is to end, by `pthread_cancel`: then it does not sleep.
-    pub is_cancelled: fn() -> bool,
-    /// A name of this thread, by which [`Host::wake_thread`] finds it; not 0.
-    pub thread: fn() -> usize,
-    /// Says something to who runs the program.
-    pub log: fn(&str),
-}
-
-impl Default for Hooks {
-    fn default() -> Self {
-        Self {
-            keep: |fd| fd,
-            with_room: |work| work(),
-            discard: drop,
-            restarts: || true,
-            is_cancelled: || false,
-            thread: || 1,
-            log: |text| eprintln!("longshore: {text}"),
-        }
-    }
-}
 
 /// Why a process could not join its session.
 #[derive(Debug, thiserror::Error)]

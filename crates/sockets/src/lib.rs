@@ -6,9 +6,11 @@
 //! [`Socket::wait`], which does), sets of sockets to wait for ([`ReadySet`]) and
 //! what happens to all of them at a fork. [`Stream`], [`Listener`] and
 //! [`Datagram`] put them together for programs written for Longshore; the POSIX
-//! shim `preload` uses the parts.
+//! shim `preload` uses the parts. Modules use each other in no circle: what a process keeps
+//! stands below [`Host`], and all that is done with a socket above [`Socket`].
 
 mod asking;
+mod block_words;
 mod cancel;
 mod connect;
 mod datagram;
@@ -18,6 +20,7 @@ mod fork;
 mod fork_lock;
 mod grow_only;
 mod holds;
+mod hooks;
 mod host;
 mod join;
 mod listener;
@@ -28,6 +31,7 @@ mod readiness;
 mod ready_set;
 mod ready_sets;
 mod reported_edges;
+mod sent_files;
 mod sleeper;
 mod socket;
 mod stream;
@@ -35,9 +39,12 @@ mod stream;
 pub mod testing;
 mod turn;
 mod under_way;
+mod unfinished;
 mod wait;
 mod wait_limit;
+mod wake_eventfd;
 
+pub use block_words::{host_bits, more_bits};
 pub use cancel::{CancelOutcome, Canceller};
 pub use datagram::Received;
 pub use departure::{Departure, MOST_PAYLOAD, MOST_PAYLOAD_V6};
@@ -46,8 +53,9 @@ pub use fork::{Forking, Reservation};
 pub use fork_lock::{ForkGuard, ForkLock};
 pub use grow_only::GrowOnly;
 pub use holds::Socket;
+pub use hooks::Hooks;
 pub use host::Host;
-pub use join::{Hooks, JoinError};
+pub use join::JoinError;
 pub use longshore_ring::{
     Section, interruptible, is_confined, past_call, poll_unless_interrupted, section,
 };
@@ -58,7 +66,7 @@ pub use sleeper::Sleeper;
 pub use socket::Half;
 pub use stream::{
     Appended, Forwarded, MOST_PREPARED, NotForwarded, Peeked, Prepared, Reserved, Sending,
-    SharedFile, host_bits, more_bits,
+    SharedFile,
 };
 pub use wait::{Also, BLIND_SLEEP, LONGEST_SLEEP, LOOKS_VARIABLE, Look, SPIN_VARIABLE};
 pub use wait_limit::{Signals, WaitLimit, deadline_after};

@@ -1,11 +1,11 @@
 //! Listening, and accepting what the engine has put on the listener's stream.
 
+use crate::block_words::edges;
+use crate::block_words::host_bits;
 use crate::errors::SocketError;
 use crate::holds::Socket;
-use crate::host::Wake;
 use crate::socket::Half;
-use crate::stream::edges;
-use crate::stream::host_bits;
+use crate::turn::Wake;
 use longshore_hostif::{ACCEPT_RECORD, AcceptRecord, BlockFlags, EdgeFlags, Request, SocketState};
 use longshore_ring::Waiter;
 use rustix::io::Errno;

@@ -12,7 +12,7 @@ use crate::stream::{Forwarded, Peeked, Reserved};
 use crate::wait_limit::WaitLimit;
 use longshore_hostif::{AcceptRecord, OpenFlags, SocketKind};
 use std::io::{IoSlice, IoSliceMut};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 
 fn flags_for(address: SocketAddr) -> OpenFlags {
     if address.is_ipv6() {
@@ -272,14 +272,5 @@ impl Datagram {
         self.0.wait(None, WaitLimit::ENDLESS, || {
             self.0.recv_datagram(&mut [IoSliceMut::new(to)], false)
         })
-    }
-}
-
-/// The wildcard address of a family, with port 0.
-pub(crate) fn any_address(v6: bool) -> SocketAddr {
-    if v6 {
-        SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))
-    } else {
-        SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))
     }
 }

@@ -1,9 +1,9 @@
 //! Options that the engine or the host library has to know of.
 
+use crate::block_words::{edges, host_bits, said_of_written};
 use crate::errors::SocketError;
 use crate::holds::Socket;
-use crate::host::Wake;
-use crate::stream::{edges, host_bits, said_of_written};
+use crate::turn::Wake;
 use longshore_hostif::{
     BlockFlags, ErrorReport, MAILBOX_BYTES, OptionName, Query, Request, SEND_QUEUE, STREAM_MAX,
     SendQueue, SocketState,

@@ -1,7 +1,7 @@
 //! Readiness: what a socket can do now.
 
+use crate::block_words::{has_room, is_urgent, stands_at_mark, want_room};
 use crate::holds::Socket;
-use crate::stream::{has_room, is_urgent, stands_at_mark, want_room};
 use longshore_hostif::{BlockFlags, HostSession, SocketState};
 use std::sync::atomic::Ordering;
 

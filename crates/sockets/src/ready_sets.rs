@@ -4,8 +4,8 @@
 //! What happens to a socket puts its interests on the ready lists of their
 //! sets. A list may name too many, never too few: who reports looks again.
 
-use crate::asking::WakeEventfd;
 use crate::errors::SocketError;
+use crate::wake_eventfd::WakeEventfd;
 use longshore_hostif::{HostSession, SocketId};
 use longshore_ring::{NONE, Waiter};
 use rustix::io::Errno;

@@ -8,7 +8,7 @@
 //! keeps beside the block what it was told itself. `host` asks here for each
 //! completion it takes, under the lock of the channel.
 
-use crate::stream::{has_room, move_mark, take_room_wanted};
+use crate::block_words::{has_room, move_mark, take_room_wanted};
 use longshore_hostif::{BlockFlags, EdgeFlags, Edges, SocketBlock, SocketId, SocketState};
 use std::sync::atomic::Ordering;
 

@@ -1,8 +1,8 @@
 //! What all sockets have: addresses, binding, shutting down, waiting.
 
+use crate::block_words::{edges, host_bits, more_bits};
 use crate::errors::SocketError;
 use crate::holds::Socket;
-use crate::stream::{edges, host_bits, more_bits};
 use crate::wait::{Also, Look};
 use crate::wait_limit::WaitLimit;
 use longshore_hostif::{Address, BlockFlags, EdgeFlags, Request, SocketState};

@@ -4,12 +4,30 @@
 //! while this process copies more; or the process writes once in each turn, for which a wait
 //! would gain nothing. What the program itself holds back waits longest.
 //!
-//! Owns [`Turn`], which `host` notes each write in.
-
-use crate::host::Wake;
+//! Owns [`Turn`], which `host` notes each write in, and [`Wake`], by which a request says when
+//! it is to be fetched.
 
 /// Bytes that wait for the end of the turn at most.
 const MUCH: u64 = 128 * 1024;
+
+/// Whether a request is worth waking the engine for, and when it is to be fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wake {
+    /// Now.
+    Now,
+    /// Now, if it sleeps; one that is awake fetches it when this process has no more to say
+    /// for now, or after a short time.
+    Held,
+    /// The same of what the program itself holds back (TCP_CORK, MSG_MORE), and after a longer
+    /// time.
+    HeldBack,
+    /// Before this process sleeps, or a packet comes.
+    Soon,
+    /// Not at all; it is fetched before a packet comes.
+    Never,
+    /// Not at all; it is fetched with others.
+    Along,
+}
 
 /// What this process has written since it last waited.
 #[derive(Debug, Default)]

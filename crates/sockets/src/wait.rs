@@ -11,11 +11,11 @@
 //! same, it mends what a faulty or hostile engine leaves undone; tests turn it off
 //! ([`LOOKS_VARIABLE`]), so that a wake-up that is missing shows.
 
-use crate::asking::WakeEventfd;
 use crate::errors::SocketError;
 use crate::host::Host;
 use crate::places::Place;
 use crate::wait_limit::{Signals, WaitLimit};
+use crate::wake_eventfd::WakeEventfd;
 use longshore_ring::{Sleep, Woken, is_confined, poll_unless_interrupted, section, set_confined};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;

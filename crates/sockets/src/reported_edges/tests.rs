@@ -99,7 +99,7 @@ fn who_does_not_have_it_leaves_the_wish_for_room() {
     let shared = Shared::new(SocketState::Connected);
     let block = shared.block();
     block.snd.edge.store(1 << 20, Ordering::Relaxed);
-    crate::stream::want_room(block);
+    crate::block_words::want_room(block);
     let acked = Edges {
         snd_acked: 1 << 20,
         ..edges(0, EdgeFlags::empty())

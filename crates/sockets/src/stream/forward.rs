@@ -4,7 +4,7 @@
 //!
 //! Called by [`Stream::forward`](crate::Stream::forward).
 
-use super::said_of_written;
+use crate::block_words::said_of_written;
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use longshore_hostif::{LEAST_FORWARD, Request, SocketState};

@@ -7,7 +7,8 @@
 //! stream's own last chunk is copied.
 
 use super::send::{Reserved, Sending};
-use super::{spans, split, want_room};
+use super::{spans, split};
+use crate::block_words::want_room;
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use longshore_hostif::{BlockFlags, CHUNK, STREAM_MAX};

@@ -1,10 +1,11 @@
 //! Reading from a receive stream: what lies between what is consumed and the
 //! edge, in chunks that the engine placed it in.
 
-use super::{edges, places, telling_threshold};
+use super::places;
+use crate::block_words::{edges, telling_threshold};
 use crate::errors::SocketError;
 use crate::holds::Socket;
-use crate::host::Wake;
+use crate::turn::Wake;
 use longshore_hostif::{BlockFlags, EdgeFlags, STREAM_MAX, SocketBlock, SocketState};
 use longshore_ring::Locked;
 use std::io::IoSliceMut;

@@ -1,10 +1,11 @@
 //! Writing to a send stream: chunks are taken when the edge first enters them,
 //! and given back when all in them is acknowledged.
 
-use super::{edges, host_bits, places, said_of_written, split};
+use super::{places, split};
+use crate::block_words::{edges, host_bits, said_of_written};
 use crate::errors::SocketError;
 use crate::holds::Socket;
-use crate::host::Wake;
+use crate::turn::Wake;
 use longshore_hostif::{
     BlockFlags, CHUNK, EdgeFlags, MAX_IMMEDIATE, Request, STREAM_MAX, SocketBlock, SocketState,
     chunk_of,
@@ -79,7 +80,7 @@ impl Socket {
                 if block.change_state(SocketState::Early, SocketState::Connecting) =>
             {
                 // That it is made is to be told anew.
-                let told = super::host_bits::CONNECT_TOLD;
+                let told = crate::block_words::host_bits::CONNECT_TOLD;
                 block.options.fetch_and(!told, Ordering::AcqRel);
                 Ok(block.syn_room.load(Ordering::Acquire).max(1) as usize)
             }
@@ -138,7 +139,7 @@ impl Socket {
         };
         let mut free = room();
         if free == 0 {
-            if super::want_room(block) {
+            if crate::block_words::want_room(block) {
                 self.free_acked(block)?;
                 free = room();
             }
@@ -158,7 +159,7 @@ impl Socket {
         // A record may pass the limit, if there was room for its beginning.
         let fits = |held: u64| held < block.snd_limit() && held + len as u64 <= STREAM_MAX;
         if !fits(block.snd.held()) {
-            super::want_room(block);
+            crate::block_words::want_room(block);
             self.free_acked(block)?;
             if !fits(block.snd.held()) {
                 return Err(SocketError::WouldBlock);
@@ -216,7 +217,7 @@ impl Socket {
             reserved.len = reached.saturating_sub(edge) as usize;
             self.host.set_short(true);
             if reserved.len == 0 {
-                super::want_room(block);
+                crate::block_words::want_room(block);
                 return Err(SocketError::WouldBlock);
             }
         }
@@ -269,7 +270,7 @@ impl Socket {
     /// Less was written than was to be: whoever takes that for the end of the room, and waits
     /// for EPOLLOUT with EPOLLET, is told when there is some.
     fn expect_room(&self) {
-        let is_there = super::want_room(self.block());
+        let is_there = crate::block_words::want_room(self.block());
         if is_there && let Ok(mut ready_sets) = self.host.ready_sets.enter() {
             ready_sets.moved_by_us(&self.host.session, self.id.index);
         }

@@ -6,61 +6,12 @@
 //! which the engine tells and which only moves forward), how far the program has read
 //! (`rcv.done`), and whether it has read the byte apart (`rcv.urgent_read`).
 
+use crate::block_words::{ahead, ahead_of, is_at_mark, is_inline, stands_at_mark};
 use crate::errors::SocketError;
 use crate::holds::Socket;
-use longshore_hostif::{BlockFlags, OwnersSignal, Raised, SocketBlock, SocketState};
+use longshore_hostif::{BlockFlags, OwnersSignal, Raised, SocketState};
 use rustix::io::Errno;
 use std::sync::atomic::Ordering;
-
-/// The position of the urgent byte, if the program has not read past it, and how many
-/// bytes of the stream come before it.
-fn ahead(block: &SocketBlock) -> Option<(u64, u64)> {
-    ahead_of(block, block.rcv.urgent.load(Ordering::Acquire))
-}
-
-/// The same for the urgent byte before `urgent`.
-fn ahead_of(block: &SocketBlock, urgent: u64) -> Option<(u64, u64)> {
-    let mark = urgent.checked_sub(1)?;
-    let before = mark.checked_sub(block.rcv.done.load(Ordering::Acquire))?;
-    Some((mark, before))
-}
-
-fn is_at_mark(block: &SocketBlock) -> bool {
-    ahead(block).is_some_and(|(_, before)| before == 0)
-}
-
-fn is_inline(block: &SocketBlock) -> bool {
-    block.flags().contains(BlockFlags::URGENT_INLINE)
-}
-
-/// Whether the program stands before an urgent byte that is not for those who read in
-/// order.
-pub(crate) fn stands_at_mark(block: &SocketBlock) -> bool {
-    is_at_mark(block) && !is_inline(block)
-}
-
-/// Whether there is an urgent byte to be read (POLLPRI).
-pub(crate) fn is_urgent(block: &SocketBlock) -> bool {
-    let read = block.rcv.urgent_read.load(Ordering::Acquire);
-    ahead(block)
-        .is_some_and(|(mark, _)| block.rcv.edge.load(Ordering::Acquire) > mark && read <= mark)
-}
-
-/// The engine has told of an urgent byte before `urgent`.
-#[cold]
-pub(crate) fn move_mark(block: &SocketBlock, urgent: u64) {
-    let before = block.rcv.urgent.fetch_max(urgent, Ordering::AcqRel);
-    if before >= urgent || before == 0 || is_inline(block) {
-        return;
-    }
-    // Who stood at the last mark does not come upon its byte now that it is an ordinary
-    // one.
-    let old = before - 1;
-    if block.rcv.edge.load(Ordering::Acquire) > old {
-        let done = &block.rcv.done;
-        let _ = done.compare_exchange(old, before, Ordering::AcqRel, Ordering::Relaxed);
-    }
-}
 
 impl Socket {
     /// Where reading in order goes on, and how many bytes there are, for who has read up

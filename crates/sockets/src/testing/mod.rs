@@ -5,11 +5,10 @@
 //! soon as the thread gets to it; a datagram goes to the socket that has its
 //! port. [`Behavior`] make it behave badly where a test wants that.
 
-mod peers;
 mod session;
 
+use crate::hooks::Hooks;
 use crate::host::Host;
-use crate::join::Hooks;
 use crate::native::{Listener, Stream};
 use longshore_hostif::attach::Token;
 use longshore_hostif::{Geometry, OptionName, Versions};

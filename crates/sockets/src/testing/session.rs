@@ -1,14 +1,17 @@
 //! The session of the tests' engine: who is in it, what they ask, what they are
 //! told.
 
-use super::peers::{Kind, Peer, RECEIVE_WINDOW};
-use super::{ADDRESS, Behavior, SILENT_PORT, Seen};
+mod peers;
+mod requests;
+
+use super::{ADDRESS, Behavior, Seen};
 use longshore_hostif::attach::{AttachError, Message, Token, receive_from_program, send_as};
 use longshore_hostif::{
     AdapterChannel, Address, Agreed, Arena, ArenaError, BlockFlags, ChannelState, Completion,
-    EdgeFlags, Features, Geometry, Loopback, Request, Route, SocketId, SocketKind, Versions,
+    EdgeFlags, Features, Geometry, Loopback, Request, Route, SocketId, Versions,
 };
 use longshore_ring::{Doorbell, Sleep, Waiter};
+use peers::{Peer, RECEIVE_WINDOW};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
@@ -17,16 +20,12 @@ use rustix::net::{
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::time::Timespec;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 pub(super) const TOKEN: Token = Token([7; 16]);
-const ENOENT: u16 = 2;
-const EISCONN: u16 = 106;
-const ECANCELED: u16 = 125;
 /// The first of the ports that are given out.
 const FIRST_PORT: u16 = 40_000;
 /// How long a turn without work lasts.
@@ -49,8 +48,8 @@ pub(super) struct Session {
     clients: Vec<OwnedFd>,
     processes: BTreeMap<u16, Process>,
     bells: HashMap<u32, Arc<Doorbell>>,
-    pub(super) peers: BTreeMap<u32, Peer>,
-    pub(super) rcv_free: Vec<u32>,
+    peers: BTreeMap<u32, Peer>,
+    rcv_free: Vec<u32>,
     pub(super) behavior: Arc<Behavior>,
     pub(super) seen: Arc<Mutex<Seen>>,
     /// Sockets whose waiters are to be woken.
@@ -241,173 +240,6 @@ impl Session {
                 }
             }
         }
-    }
-
-    fn serve(&mut self, channel: u16, request: &Request) {
-        let socket = request.socket();
-        if let Request::Open { kind, .. } = *request {
-            self.peers
-                .insert(socket.index, Peer::new(socket, kind, channel));
-            return;
-        }
-        let missing = self.peers.get(&socket.index).is_none_or(|p| p.id != socket);
-        if missing {
-            return;
-        }
-        match *request {
-            Request::Bind {
-                tag, waiter, local, ..
-            } => {
-                let answer = self.bind(socket.index, local);
-                self.done(channel, socket, tag, waiter, answer);
-            }
-            Request::Listen { tag, waiter, .. } => {
-                self.peer(socket.index).kind = Kind::Listener;
-                self.done(channel, socket, tag, waiter, Ok((0, Address::NONE)));
-            }
-            Request::Connect {
-                tag, waiter, peer, ..
-            } => {
-                let answer = self.connect(socket.index, peer);
-                self.done(channel, socket, tag, waiter, answer);
-            }
-            Request::Edges {
-                snd_edge,
-                rcv_consumed,
-                flags,
-                ..
-            } => self.edges(socket.index, snd_edge, rcv_consumed, flags),
-            Request::Urgent {
-                snd_edge,
-                rcv_consumed,
-                ..
-            } => {
-                self.edges(socket.index, snd_edge, rcv_consumed, EdgeFlags::PUSH);
-                self.urgent(socket.index, snd_edge);
-            }
-            Request::Close {
-                snd_edge,
-                rcv_consumed,
-                linger,
-                ..
-            } => {
-                let resets = linger == Some(0);
-                let end = if resets {
-                    EdgeFlags::empty()
-                } else {
-                    EdgeFlags::SHUT_WR
-                };
-                self.edges(socket.index, snd_edge, rcv_consumed, end);
-                let peer = self.peer(socket.index);
-                peer.orphan = true;
-                peer.resets = resets;
-                self.refuse_waiting(socket.index);
-            }
-            Request::SetOption { name, value, .. } => {
-                let mut seen = self.seen.lock().expect("not poisoned");
-                seen.options.push((socket.index, name, value));
-            }
-            Request::Query { tag, waiter, .. } => {
-                let info: Vec<u8> = (0..104).collect();
-                let control = self.arena.control(u32::from(channel));
-                let len = control.write_mailbox(&info) as u64;
-                self.done(channel, socket, tag, waiter, Ok((len, Address::NONE)));
-            }
-            Request::Cancel { tag, waiter, .. } => {
-                let answer = self.cancel(socket.index);
-                self.done(channel, socket, tag, waiter, answer);
-            }
-            // Its wire has no groups.
-            Request::Group { tag, waiter, .. } | Request::Owner { tag, waiter, .. } => {
-                self.done(channel, socket, tag, waiter, Ok((0, Address::NONE)));
-            }
-            Request::Subscribe { .. } => {
-                let peer = self.peer(socket.index);
-                if !peer.subscribers.contains(&channel) {
-                    peer.subscribers.push(channel);
-                }
-                peer.unreported = true;
-            }
-            Request::Unsubscribe { .. } => {
-                let peer = self.peer(socket.index);
-                peer.subscribers.retain(|c| *c != channel);
-            }
-            // It is not among what it speaks.
-            Request::Open { .. } | Request::Forward { .. } => {}
-        }
-    }
-
-    pub(super) fn peer(&mut self, index: u32) -> &mut Peer {
-        self.peers.get_mut(&index).expect("looked up before")
-    }
-
-    fn bind(&mut self, index: u32, local: Address) -> Result<(u64, Address), u16> {
-        let mut local = local.get().ok_or(22u16)?;
-        let kind = self.peer(index).protocol;
-        if local.port() == 0 {
-            local.set_port(self.pick_port(kind));
-        } else if self.by_port(kind, local.port()).is_some() {
-            return Err(98);
-        }
-        self.peer(index).local = Some(local);
-        Ok((0, local.into()))
-    }
-
-    /// The next port that nobody has, of those that are given out.
-    fn pick_port(&mut self, kind: SocketKind) -> u16 {
-        loop {
-            self.next_port = self.next_port.checked_add(1).unwrap_or(FIRST_PORT);
-            if self.by_port(kind, self.next_port).is_none() {
-                return self.next_port;
-            }
-        }
-    }
-
-    pub(super) fn by_port(&self, kind: SocketKind, port: u16) -> Option<u32> {
-        let found = self.peers.iter().find(|(_, p)| {
-            p.protocol == kind
-                && !p.orphan
-                && !matches!(p.kind, Kind::Stream { .. })
-                && p.local.is_some_and(|l| l.port() == port)
-        });
-        found.map(|(index, _)| *index)
-    }
-
-    fn connect(&mut self, index: u32, to: Address) -> Result<(u64, Address), u16> {
-        let to = match to.get() {
-            Some(to) => to,
-            None => {
-                self.peer(index).remote = None;
-                return Ok((0, Address::NONE));
-            }
-        };
-        if matches!(self.peer(index).kind, Kind::Stream { .. }) {
-            return Err(EISCONN);
-        }
-        self.peer(index).revive();
-        if self.peer(index).local.is_none() {
-            let any = SocketAddr::new(ADDRESS.parse().expect("an address"), 0);
-            self.bind(index, any.into())?;
-        }
-        let peer = self.peer(index);
-        peer.remote = Some(to);
-        let local = peer.local.expect("bound above");
-        if peer.protocol == SocketKind::Stream && to.port() != SILENT_PORT {
-            self.meet(index, local, to);
-        }
-        Ok((0, local.into()))
-    }
-
-    /// Ends an attempt to connect that nobody has answered, and tells of it first.
-    fn cancel(&mut self, index: u32) -> Result<(u64, Address), u16> {
-        let peer = self.peer(index);
-        if peer.remote.is_none() || !matches!(peer.kind, Kind::Idle) {
-            return Err(ENOENT);
-        }
-        peer.remote = None;
-        peer.die(ECANCELED);
-        self.tell(index);
-        Ok((0, Address::NONE))
     }
 
     fn done(

@@ -1,7 +1,7 @@
 //! The sockets of the tests' engine, and how bytes get from one to the other.
 
-use super::session::Session;
-use super::{POISON, SEND_LIMIT};
+use super::super::{POISON, SEND_LIMIT};
+use super::Session;
 use longshore_hostif::{
     ACCEPT_RECORD, AcceptRecord, CHUNK, DATAGRAM_HEADER, DatagramRecord, EdgeFlags, Edges,
     SocketId, SocketKind, SocketState, datagram_span,

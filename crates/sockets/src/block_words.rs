@@ -1,0 +1,194 @@
+//! What the words of a socket's block say of its streams, whichever thread or process asks:
+//! whether there is room, how much need not be told, where the urgent byte is, and the bits
+//! that hosts keep there for themselves.
+//!
+//! Called by all that reads or writes streams, and by `host` for what the engine has told.
+
+use longshore_hostif::{BlockFlags, EdgeFlags, Request, SocketBlock, SocketId, is_writable};
+use std::sync::atomic::Ordering;
+
+/// Bits that the host keeps in a block's `options`.
+pub mod host_bits {
+    /// Somebody waits for room in the send stream.
+    pub const WANTS_ROOM: u32 = 1;
+    /// A kernel socket stands beside: what comes there is the program's too.
+    pub const KERNEL_TOO: u32 = 2;
+    /// The program was told that its connection is made.
+    pub const CONNECT_TOLD: u32 = 4;
+    /// The kernel socket has a receive timeout that the program did not set.
+    pub const OUR_TIMEOUT: u32 = 8;
+    /// The program wants its calls not to wait (O_NONBLOCK). Only kept for those
+    /// that cannot ask the kernel.
+    pub const NONBLOCKING: u32 = 16;
+    /// TCP_NODELAY is on.
+    pub const NO_DELAY: u32 = 32;
+    /// TCP_CORK is on.
+    pub const CORK: u32 = 64;
+    /// From this bit on: options that the program has set.
+    pub const OPTIONS_SHIFT: u32 = 7;
+}
+
+/// Bits that the host keeps in the lower half of a block's `more_bits`; the upper half is
+/// SO_PEEK_OFF's.
+pub mod more_bits {
+    /// UDP_CORK is on.
+    pub const CORKED: u64 = 1;
+    /// A datagram was begun that is not sent yet.
+    pub const UNFINISHED: u64 = 2;
+    /// SO_TIMESTAMP is on.
+    pub const TIMESTAMP: u64 = 4;
+    /// SO_TIMESTAMPNS is on.
+    pub const TIMESTAMP_NS: u64 = 8;
+    /// SO_RXQ_OVFL is on.
+    pub const DROPS: u64 = 16;
+    /// IP_RECVORIGDSTADDR is on.
+    pub const DESTINATION: u64 = 32;
+    /// IPV6_RECVORIGDSTADDR is on.
+    pub const DESTINATION6: u64 = 64;
+    /// TCP_INQ is on.
+    pub const LEFT: u64 = 128;
+    /// SO_ZEROCOPY is on.
+    pub const ZERO_COPY: u64 = 256;
+}
+
+/// How much consumed data the engine may not know of before it is told at once: a
+/// quarter of the receive buffer, or less where the far end has less room than that.
+pub(crate) fn telling_threshold(block: &SocketBlock) -> u64 {
+    let unreported_limit = match block.unreported_limit.load(Ordering::Relaxed) {
+        0 => u64::MAX,
+        unreported_limit => unreported_limit.into(),
+    };
+    (block.rcv_limit() / 4)
+        .min(unreported_limit)
+        .clamp(1, 128 * 1024)
+}
+
+/// Whether a writer would be told that it may write.
+pub(crate) fn has_room(block: &SocketBlock) -> bool {
+    is_writable(block.snd.held(), block.snd_limit()) && passes_lowat(block)
+}
+
+/// Whether less than TCP_NOTSENT_LOWAT was written and not sent, of a connection.
+fn passes_lowat(block: &SocketBlock) -> bool {
+    block.flags().contains(BlockFlags::DATAGRAM) || block.room_before_lowat() != 0
+}
+
+/// If somebody waits for room and there is now, takes the wish; says whether.
+pub(crate) fn take_room_wanted(block: &SocketBlock) -> bool {
+    use host_bits::WANTS_ROOM;
+    block.options.load(Ordering::Acquire) & WANTS_ROOM != 0
+        && has_room(block)
+        && block.options.fetch_and(!WANTS_ROOM, Ordering::AcqRel) & WANTS_ROOM != 0
+}
+
+/// Notes that somebody waits for room; says whether there is some after all.
+pub(crate) fn want_room(block: &SocketBlock) -> bool {
+    block
+        .options
+        .fetch_or(host_bits::WANTS_ROOM, Ordering::SeqCst);
+    has_room(block)
+}
+
+/// A move of a socket's edges.
+pub(crate) fn edges(block: &SocketBlock, socket: SocketId, flags: EdgeFlags) -> Request {
+    Request::Edges {
+        socket,
+        snd_edge: block.snd.edge.load(Ordering::Acquire),
+        rcv_consumed: block.rcv.done.load(Ordering::Acquire),
+        flags,
+        immediate: 0,
+    }
+}
+
+/// What is said of what was written last: whether `more` follows at once (MSG_MORE), and
+/// whether the socket is corked (TCP_CORK). The two are apart, for what was written without
+/// MSG_MORE is pushed when a cork is taken out, or passed by (TCP_NODELAY).
+pub(crate) fn said_of_written(block: &SocketBlock, more: bool) -> EdgeFlags {
+    let mut said = if more {
+        EdgeFlags::MORE
+    } else {
+        EdgeFlags::PUSH
+    };
+    let options = block.options.load(Ordering::Acquire);
+    said.set(EdgeFlags::CORK, options & host_bits::CORK != 0);
+    said
+}
+
+/// The position of the urgent byte, if the program has not read past it, and how many
+/// bytes of the stream come before it.
+pub(crate) fn ahead(block: &SocketBlock) -> Option<(u64, u64)> {
+    ahead_of(block, block.rcv.urgent.load(Ordering::Acquire))
+}
+
+/// The same for the urgent byte before `urgent`.
+pub(crate) fn ahead_of(block: &SocketBlock, urgent: u64) -> Option<(u64, u64)> {
+    let mark = urgent.checked_sub(1)?;
+    let before = mark.checked_sub(block.rcv.done.load(Ordering::Acquire))?;
+    Some((mark, before))
+}
+
+pub(crate) fn is_at_mark(block: &SocketBlock) -> bool {
+    ahead(block).is_some_and(|(_, before)| before == 0)
+}
+
+pub(crate) fn is_inline(block: &SocketBlock) -> bool {
+    block.flags().contains(BlockFlags::URGENT_INLINE)
+}
+
+/// Whether the program stands before an urgent byte that is not for those who read in
+/// order.
+pub(crate) fn stands_at_mark(block: &SocketBlock) -> bool {
+    is_at_mark(block) && !is_inline(block)
+}
+
+/// Whether there is an urgent byte to be read (POLLPRI).
+pub(crate) fn is_urgent(block: &SocketBlock) -> bool {
+    let read = block.rcv.urgent_read.load(Ordering::Acquire);
+    ahead(block)
+        .is_some_and(|(mark, _)| block.rcv.edge.load(Ordering::Acquire) > mark && read <= mark)
+}
+
+/// The engine has told of an urgent byte before `urgent`.
+#[cold]
+pub(crate) fn move_mark(block: &SocketBlock, urgent: u64) {
+    let before = block.rcv.urgent.fetch_max(urgent, Ordering::AcqRel);
+    if before >= urgent || before == 0 || is_inline(block) {
+        return;
+    }
+    // Who stood at the last mark does not come upon its byte now that it is an ordinary
+    // one.
+    let old = before - 1;
+    if block.rcv.edge.load(Ordering::Acquire) > old {
+        let done = &block.rcv.done;
+        let _ = done.compare_exchange(old, before, Ordering::AcqRel, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Engine;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn little_that_is_read_adds_up_until_the_engine_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = Engine::start(directory.path());
+        let host = engine.join();
+        let (writer, reader) = Engine::pair(host);
+        writer.write_all(&[7; 1500]).unwrap();
+        let block = reader.socket().block();
+        block.unreported_limit.store(1000, Ordering::Relaxed);
+        // Each time the process is about to sleep after it has read so much.
+        for (read, told) in [(400, 0), (400, 0), (400, 1200), (200, 1200)] {
+            let mut buf = vec![0; read];
+            assert_eq!(reader.read(&mut buf).unwrap(), read);
+            host.settle().unwrap();
+            assert_eq!(block.rcv.told.load(Ordering::Relaxed), told);
+        }
+        // What was little becomes much.
+        block.unreported_limit.store(100, Ordering::Relaxed);
+        host.list_untold(reader.socket().id()).unwrap();
+        host.settle().unwrap();
+        assert_eq!(block.rcv.told.load(Ordering::Relaxed), 1400);
+    }
+}

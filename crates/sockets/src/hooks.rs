@@ -1,0 +1,38 @@
+//! What the host library needs of the program that it lives in, which hands it over when it
+//! joins: whoever has such needs of its own (the shim) gives other functions than the usual.
+
+use std::os::fd::OwnedFd;
+
+/// What the host library needs of the program it lives in.
+#[derive(Debug, Clone, Copy)]
+pub struct Hooks {
+    /// Takes a descriptor of ours to where the program does not get at it.
+    pub keep: fn(OwnedFd) -> OwnedFd,
+    /// Does what gets descriptors from the engine, where it may have as many as it needs.
+    pub with_room: fn(&mut dyn FnMut()),
+    /// Closes a descriptor that was kept.
+    pub discard: fn(OwnedFd),
+    /// Whether a call goes on that was interrupted by a signal handler which was not
+    /// postponed ([`Section`](crate::Section)): by SA_RESTART.
+    pub restarts: fn() -> bool,
+    /// Whether this thread is to end, by `pthread_cancel`: then it does not sleep.
+    pub is_cancelled: fn() -> bool,
+    /// A name of this thread, by which [`Host::wake_thread`](crate::Host::wake_thread) finds it; not 0.
+    pub thread: fn() -> usize,
+    /// Says something to who runs the program.
+    pub log: fn(&str),
+}
+
+impl Default for Hooks {
+    fn default() -> Self {
+        Self {
+            keep: |fd| fd,
+            with_room: |work| work(),
+            discard: drop,
+            restarts: || true,
+            is_cancelled: || false,
+            thread: || 1,
+            log: |text| eprintln!("longshore: {text}"),
+        }
+    }
+}
