@@ -268,11 +268,14 @@ impl Engine {
     /// Sees to what has changed in a session: processes that have ended, reservations that
     /// nobody has come for, sockets that were lost on their way, nobody who uses it.
     fn take_care(&mut self, key: u32) {
-        let gone: Vec<u16> = match self.sessions.get(key) {
-            Some(s) => s.processes.ended_unwatched(),
+        let unwatched = match self.sessions.get_mut(key) {
+            Some(s) => s.processes.ask_after_unwatched(),
             None => return,
         };
-        for channel in gone {
+        for channel in unwatched.watched {
+            self.watch_process(key, channel);
+        }
+        for channel in unwatched.ended {
             self.process_died(key, channel);
         }
         let now = self.stack.now();

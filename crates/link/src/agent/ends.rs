@@ -162,7 +162,11 @@ impl Agent {
         }
         self.care_at = now + CARE_EVERY;
         self.take_claims();
-        for channel in self.processes.ended_unwatched() {
+        let unwatched = self.processes.ask_after_unwatched();
+        for channel in unwatched.watched {
+            self.watch_process(channel);
+        }
+        for channel in unwatched.ended {
             self.process_ended(channel);
         }
         let us = self.now();

@@ -31,13 +31,30 @@ pub(super) fn watch(pid: u32) -> Result<OwnedFd, Errno> {
     pidfd_open(pid.ok_or(Errno::INVAL)?, PidfdFlags::empty())
 }
 
-/// Whether a process is known to have ended, though its parent may not have waited for it
-/// yet.
-pub(super) fn has_ended(pid: u32) -> bool {
+/// Whether a process lives, as far as the kernel says so.
+#[derive(Debug)]
+pub(super) enum Life {
+    /// It has ended, though its parent may not have waited for it yet.
+    Over,
+    /// It lives, and this tells of its end.
+    Watched(OwnedFd),
+    /// It may live.
+    Unknown,
+}
+
+/// Asks the kernel of a process.
+pub(super) fn lives(pid: u32) -> Life {
     match watch(pid) {
-        Ok(fd) => tells_of_an_end(&fd),
-        Err(e) => matches!(e, Errno::SRCH | Errno::INVAL),
+        Ok(fd) if tells_of_an_end(&fd) => Life::Over,
+        Ok(fd) => Life::Watched(fd),
+        Err(Errno::SRCH | Errno::INVAL) => Life::Over,
+        Err(_) => Life::Unknown,
     }
+}
+
+/// Whether a process is known to have ended.
+pub(super) fn has_ended(pid: u32) -> bool {
+    matches!(lives(pid), Life::Over)
 }
 
 /// Whether the process of this descriptor has ended.

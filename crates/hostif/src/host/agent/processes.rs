@@ -4,7 +4,7 @@
 //! Owns [`Processes`]. What it is told by the session's memory are claims: who claims a channel
 //! is checked with the kernel.
 
-use super::process::{Peer, has_ended, users_of, watch};
+use super::process::{Life, Peer, has_ended, lives, users_of, watch};
 use crate::abi::{ChannelState, INTRODUCED};
 use crate::adapter::AdapterSession;
 use crate::transport::Arena;
@@ -58,6 +58,15 @@ pub struct Ended {
     pub name: u32,
     /// The blocks of the sockets that it held.
     pub held: Vec<u32>,
+}
+
+/// What the kernel says of processes that nothing has told of, by their channels.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Unwatched {
+    /// Those that have ended.
+    pub ended: Vec<u16>,
+    /// Those of which [`Processes::pidfd`] tells from now on.
+    pub watched: Vec<u16>,
 }
 
 /// The processes of a session, by their channels.
@@ -293,14 +302,27 @@ impl Processes {
         self.has_new_reservation
     }
 
-    /// Channels of processes that have ended without a descriptor to tell of it: for
-    /// those that have none the kernel has to be asked.
-    #[must_use]
-    pub fn ended_unwatched(&self) -> Vec<u16> {
-        let all = self.all.iter().zip(0..);
-        let ended = |p: &Process| p.pidfd.is_none() && has_ended(p.pid);
-        all.filter_map(|(p, channel)| p.as_ref().filter(|p| ended(p)).map(|_| channel))
-            .collect()
+    /// Asks the kernel of those processes that have nothing which tells of their ends. Of those
+    /// that live it may give that now: descriptors may have been scarce when they came.
+    pub fn ask_after_unwatched(&mut self) -> Unwatched {
+        let mut found = Unwatched::default();
+        if !std::mem::take(&mut self.has_unwatched) {
+            return found;
+        }
+        for (process, channel) in self.all.iter_mut().zip(0..) {
+            let Some(process) = process.as_mut().filter(|p| p.pidfd.is_none()) else {
+                continue;
+            };
+            match lives(process.pid) {
+                Life::Over => found.ended.push(channel),
+                Life::Watched(pidfd) => {
+                    process.pidfd = Some(pidfd);
+                    found.watched.push(channel);
+                }
+                Life::Unknown => self.has_unwatched = true,
+            }
+        }
+        found
     }
 
     /// Channels that a child has claimed and nobody has seen yet.

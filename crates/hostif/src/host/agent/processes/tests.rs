@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::abi::{BlockFlags, Geometry, SocketState};
+use rustix::event::{PollFd, PollFlags, poll};
 
 fn processes() -> Processes {
     let uid = rustix::process::geteuid().as_raw();
@@ -242,6 +243,29 @@ fn a_new_image_of_a_process_has_its_channel() {
     let unseen = [processes.admit(peer(0)), processes.admit(peer(0))];
     assert_ne!(unseen[0].unwrap().channel, unseen[1].unwrap().channel);
     assert!(processes.has_unwatched());
+}
+
+/// As if there had been no descriptor for them when they came.
+#[test]
+fn processes_that_nothing_tells_of_are_asked_after_once() {
+    let mut processes = processes();
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    let [lives, ends] = [std::process::id(), child.id()].map(|pid| {
+        let pidfd = None;
+        processes.admit(Peer { pid, pidfd }).unwrap().channel
+    });
+    assert!(processes.has_unwatched());
+    let fd = watch(child.id()).unwrap();
+    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+    poll(&mut fds, None).unwrap();
+    let found = processes.ask_after_unwatched();
+    let (ended, watched) = (vec![ends], vec![lives]);
+    assert_eq!(found, Unwatched { ended, watched });
+    assert!(processes.pidfd(lives).is_some() && processes.pidfd(ends).is_none());
+    // From now on there is nobody to be asked after.
+    assert!(!processes.has_unwatched());
+    assert_eq!(processes.ask_after_unwatched(), Unwatched::default());
+    child.wait().unwrap();
 }
 
 /// Whoever claims a channel and is never heard of keeps it, and the processes, no longer than
