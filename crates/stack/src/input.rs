@@ -4,26 +4,17 @@ use crate::Stack;
 use crate::address_pair::Service;
 use crate::at_work::AtWork;
 use crate::counters::EngineDrop;
-use crate::demux::{Flow, Found};
-use crate::errors::Reported;
 use crate::link::{HEADER_ROOM, LOWER_HEADERS, NextHop, OwnPacket, Transport, net_time};
 use longshore_frames::{RxChecksum, RxMeta};
 use longshore_net::DropReason;
-use longshore_net::icmp::{ErrorKind, IcmpError, may_answer_error, parse_error};
-use longshore_tcp::IcmpError as TcpIcmp;
-use longshore_wire::SeqNumber;
 use longshore_wire::arp::ArpPacket;
 use longshore_wire::checksum::verify_transport;
 use longshore_wire::ethernet::{self, EtherType, EthernetHeader};
-use longshore_wire::icmpv4::{self, Icmpv4, unreachable};
-use longshore_wire::ipv4::{self, Ipv4Header, protocol};
+use longshore_wire::icmpv4::{Icmpv4, unreachable};
+use longshore_wire::ipv4::{Ipv4Header, protocol};
 use longshore_wire::udp::UdpHeader;
 use std::io::IoSlice;
-use std::net::{IpAddr, SocketAddr};
-
-/// Bytes of a packet that an ICMP error quotes behind the IP header (RFC 1812
-/// section 4.3.2.3 allows 576 in all; Linux does the same).
-const QUOTED: usize = 576 - 2 * ipv4::HEADER_LEN - icmpv4::HEADER_LEN;
+use std::net::IpAddr;
 
 /// What the transports ask of the packet that they came in.
 pub(crate) trait IpPacket {
@@ -245,170 +236,6 @@ impl Stack {
         }
     }
 
-    fn icmp_in(&mut self, ip: &Ipv4Header, message: &[u8], broadcast: bool) {
-        let icmp = match Icmpv4::parse(message) {
-            Ok(icmp) => icmp,
-            Err(e) => return self.counters.drop_wire(e),
-        };
-        let data = message.get(icmpv4::HEADER_LEN..).unwrap_or_default();
-        match icmp {
-            Icmpv4::EchoRequest {
-                identifier,
-                sequence,
-            } if !broadcast && self.may_answer_unsolicited() => {
-                let reply = Icmpv4::EchoReply {
-                    identifier,
-                    sequence,
-                };
-                self.send_icmp(ip, &reply, data);
-            }
-            _ if icmp.is_error() => {
-                let error = parse_error(&icmp, data);
-                self.icmp_error(error.as_ref(), ip.source.into(), data);
-            }
-            _ => {}
-        }
-    }
-
-    /// An ICMP error from `offender`, with what stands behind its header. Who does not know
-    /// what we sent is not believed (RFC 5927 section 4.1).
-    pub(crate) fn icmp_error(&mut self, error: Option<&IcmpError>, offender: IpAddr, data: &[u8]) {
-        let reported = error.map(|error| Reported {
-            error,
-            offender,
-            data,
-        });
-        if !reported.is_some_and(|reported| self.is_about_ours(&reported)) {
-            self.counters.drop(EngineDrop::IcmpAboutNothing);
-        }
-    }
-
-    /// Tells whom an error is about; whether it is about something that we sent.
-    fn is_about_ours(&mut self, reported: &Reported<'_>) -> bool {
-        let error = reported.error;
-        let local = SocketAddr::new(error.source, error.src_port);
-        let remote = SocketAddr::new(error.destination, error.dst_port);
-        if !self.link.is_local(error.source) {
-            return false;
-        }
-        if let ErrorKind::FragmentationNeeded { mtu } = error.kind {
-            return self.path_mtu_reported(reported, mtu, local, remote);
-        }
-        match error.protocol {
-            protocol::TCP => {
-                let kind = told_to_tcp(error.kind);
-                let now = self.now;
-                if let Some((key, seq)) = self.half_open_of(local, remote, error.tcp_seq) {
-                    self.error_for_half_open(key, kind, seq);
-                    return true;
-                }
-                if let (Some(key), Some(seq)) = (self.connection_of(local, remote), error.tcp_seq)
-                    && let Some(c) = self.connection_mut(key)
-                    && c.tcb.is_in_flight(seq)
-                {
-                    c.tcb.on_icmp(kind, seq, now);
-                    let alive = c.tcb.state().is_synchronized();
-                    self.sockets.touch(key);
-                    self.connection_error(key, reported, alive);
-                    return true;
-                }
-                false
-            }
-            protocol::UDP => {
-                let key = self.datagram_socket(local, remote, 0);
-                if let Some(key) = key {
-                    self.datagram_error(key, reported);
-                }
-                key.is_some()
-            }
-            _ => false,
-        }
-    }
-
-    /// RFC 1191: the path takes less than we sent. Believed only for a connection that has
-    /// the quoted segment in flight, and for a socket that may have sent the datagram;
-    /// whether it is.
-    fn path_mtu_reported(
-        &mut self,
-        reported: &Reported<'_>,
-        mtu: u16,
-        local: SocketAddr,
-        remote: SocketAddr,
-    ) -> bool {
-        let error = reported.error;
-        let mut datagrams = None;
-        let mut half_open = None;
-        let key = match error.protocol {
-            protocol::TCP => {
-                let key = self.connection_of(local, remote);
-                let quoted = key
-                    .and_then(|key| self.connection_mut(key))
-                    .zip(error.tcp_seq);
-                let is_quoted = quoted.is_some_and(|(c, seq)| c.tcb.is_in_flight(seq));
-                half_open = self.half_open_of(local, remote, error.tcp_seq);
-                if !is_quoted && half_open.is_none() {
-                    return false;
-                }
-                key
-            }
-            protocol::UDP => {
-                datagrams = self.datagram_socket(local, remote, 0);
-                if datagrams.is_none() {
-                    return false;
-                }
-                None
-            }
-            _ => return false,
-        };
-        let (now, to) = (self.now, error.destination);
-        let present = self.link.mtu_to(to, now);
-        let had_none = self.link.pmtu.is_empty();
-        let reduced = self
-            .link
-            .pmtu
-            .reduce(to, mtu, error.original_len, present, net_time(now));
-        // They know no more than that there are any.
-        if had_none && reduced.is_some() {
-            self.path_mtu_changed();
-        }
-        let headers = crate::address_pair::headers_of_segment(error.destination) as u16;
-        let mss = reduced.map(|mtu| mtu.saturating_sub(headers));
-        if let (Some(mss), Some(key)) = (mss, key)
-            && let Some(c) = self.connection_mut(key)
-        {
-            c.tcb.set_path_mss(mss);
-            self.sockets.touch(key);
-        }
-        if let (Some(mss), Some((key, _))) = (mss, half_open) {
-            self.set_path_of_half_open(key, mss);
-        }
-        if let Some(key) = datagrams {
-            self.datagram_error(key, reported);
-        }
-        true
-    }
-
-    /// Reports an error about a packet to its sender (RFC 1122 section 3.2.2), within
-    /// the limit that keeps us from being used as an amplifier.
-    pub(crate) fn send_error(
-        &mut self,
-        ip: &Ipv4Header,
-        payload: &[u8],
-        message: &Icmpv4,
-        broadcast: bool,
-    ) {
-        if !may_answer_error(ip, broadcast, false) || !self.limits.icmp.allow(net_time(self.now)) {
-            return;
-        }
-        let quoted = payload.get(..QUOTED.min(payload.len())).unwrap_or_default();
-        let mut original = vec![0; ipv4::HEADER_LEN + quoted.len()];
-        ip.emit(&mut original);
-        if let Some(place) = original.get_mut(ipv4::HEADER_LEN..) {
-            place.copy_from_slice(quoted);
-        }
-        self.send_icmp(ip, message, &original);
-    }
-
     /// Forgets packets that did not come together in time, and tells those who sent
     /// their first fragments (RFC 1122 section 3.3.2, RFC 8200 section 4.5).
     pub fn expire_fragments(&mut self) {
@@ -432,15 +259,6 @@ impl Stack {
                 self.reassembly_failed6(&ip, &first);
             }
         }
-    }
-
-    /// Sends an ICMP message back to where `ip` came from.
-    fn send_icmp(&mut self, ip: &Ipv4Header, icmp: &Icmpv4, data: &[u8]) {
-        let mut message = vec![0; icmpv4::HEADER_LEN + data.len()];
-        message[icmpv4::HEADER_LEN..].copy_from_slice(data);
-        icmp.emit(&mut message);
-        let addresses = (ip.destination, ip.source);
-        self.send_whole(addresses, Service::DEFAULT, protocol::ICMP, &message);
     }
 
     /// Sends a finished transport message in one packet, or in fragments if it
@@ -481,51 +299,6 @@ impl Stack {
             }
         }
     }
-
-    /// The connection between two addresses, if there is one.
-    pub(crate) fn connection_of(&self, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
-        match self.demux.peek(&Flow::new(local, remote))? {
-            Found::Socket(key) => Some(key),
-            Found::HalfOpen(_) | Found::TimeWait => None,
-        }
-    }
-
-    /// The half-open connection between two addresses, if there is one and its SYN-ACK has
-    /// this sequence number.
-    fn half_open_of(
-        &self,
-        local: SocketAddr,
-        remote: SocketAddr,
-        seq: Option<SeqNumber>,
-    ) -> Option<(u32, SeqNumber)> {
-        let Some(Found::HalfOpen(key)) = self.demux.peek(&Flow::new(local, remote)) else {
-            return None;
-        };
-        let record = &self.half_open.get(key)?.record;
-        let seq = seq.filter(|seq| record.is_in_flight(*seq))?;
-        Some((key, seq))
-    }
-}
-
-/// What an ICMP error is to a connection: each has the errno that Linux gives for it.
-fn told_to_tcp(kind: ErrorKind) -> TcpIcmp {
-    match kind {
-        ErrorKind::NetUnreachable | ErrorKind::NetUnknown | ErrorKind::NetProhibited => {
-            TcpIcmp::NetUnreachable
-        }
-        ErrorKind::PortUnreachable => TcpIcmp::PortUnreachable,
-        ErrorKind::ProtocolUnreachable => TcpIcmp::ProtocolUnreachable,
-        ErrorKind::ParameterProblem | ErrorKind::NextHeaderUnknown => TcpIcmp::NotUnderstood,
-        ErrorKind::SourceRouteFailed => TcpIcmp::SourceRouteFailed,
-        ErrorKind::HostUnknown => TcpIcmp::HostUnknown,
-        ErrorKind::HostIsolated => TcpIcmp::HostIsolated,
-        ErrorKind::Prohibited => TcpIcmp::Prohibited,
-        ErrorKind::HostUnreachable
-        | ErrorKind::HostProhibited
-        | ErrorKind::FragmentationNeeded { .. }
-        | ErrorKind::TimeExceeded
-        | ErrorKind::ReassemblyTimeExceeded => TcpIcmp::HostUnreachable,
-    }
 }
 
 /// Whether a packet says that it is one of IPv6.
@@ -552,31 +325,3 @@ impl crate::link::Link {
 }
 
 const _: () = assert!(LOWER_HEADERS == 34);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_connection_and_a_datagram_socket_get_the_same_errno() {
-        for kind in [
-            ErrorKind::NetUnreachable,
-            ErrorKind::HostUnreachable,
-            ErrorKind::ProtocolUnreachable,
-            ErrorKind::PortUnreachable,
-            ErrorKind::SourceRouteFailed,
-            ErrorKind::NetUnknown,
-            ErrorKind::HostUnknown,
-            ErrorKind::HostIsolated,
-            ErrorKind::NetProhibited,
-            ErrorKind::HostProhibited,
-            ErrorKind::Prohibited,
-            ErrorKind::TimeExceeded,
-            ErrorKind::ReassemblyTimeExceeded,
-            ErrorKind::ParameterProblem,
-            ErrorKind::NextHeaderUnknown,
-        ] {
-            assert_eq!(told_to_tcp(kind).error().errno(), kind.errno(), "{kind:?}");
-        }
-    }
-}

@@ -20,7 +20,7 @@
 //! | `sockets`, `socket`, `told`, `slab`, `timers` | the sockets, and what is to be done for which |
 //! | `sessions`, `session`, `account`, `turns` | whose sockets they are, which of them are looked at in a turn, how many there may be, and each user's share of a turn |
 //! | `fast_input` | packets in, as they nearly always are |
-//! | `input`, `input6`, `tcp_input`, `datagram` | packets in, whatever they are |
+//! | `input`, `input6`, `icmp`, `tcp_input`, `datagram` | packets in, whatever they are |
 //! | `passive`, `half_open`, `accept_queue`, `unaccepted`, `cookies`, `fast_open`, `audience` | connections that come in, and who is told of them |
 //! | `answer_limit`, `syn_drop` | how much is answered to packets of no connection, and how many SYNs the port lets through |
 //! | `requests`, `request_error` | what programs ask, and why it is refused |
@@ -75,6 +75,7 @@ mod forwards;
 mod groups;
 mod half_open;
 mod host;
+mod icmp;
 mod info;
 mod input;
 mod input6;

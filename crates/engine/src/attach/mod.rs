@@ -1,7 +1,7 @@
 //! Attaching programs: the Unix socket at which launchers ask for sessions and programs
 //! join them.
 //!
-//! `server` has the listener and the connections, in a thread of its own, so that nothing
+//! `listener` is the socket; `server` has it and the connections, in a thread of its own, so that nothing
 //! that a program does to its connection holds up packets; `users` counts what each user
 //! has. What is to be decided about sessions goes to the engine's loop as an [`Event`], over
 //! a queue of bounded length, and the loop answers on the [`Connection`] itself, which never
@@ -11,13 +11,15 @@
 
 mod disposal;
 mod files;
+mod listener;
 mod queue;
 mod server;
 
 use disposal::{Disposal, Dispose};
+pub use listener::ListenError;
+pub(crate) use listener::Listener;
 pub(crate) use queue::Inbox;
-pub use server::ListenError;
-pub(crate) use server::{Listener, Policy, Server, Terms};
+pub(crate) use server::{Policy, Server, Terms};
 
 use crate::session::Session;
 use crate::users::{Share, User};

@@ -2,6 +2,7 @@
 //! with bounds on number, time and size, and makes new sessions.
 
 use super::files::OfferedFiles;
+use super::listener::{ListenError, Listener, Place};
 use super::queue::{Ended, Inbox, Queue, queue};
 use super::{Connection, Disposal, Dispose, Event};
 use crate::reserve_fd::ReserveFd;
@@ -18,16 +19,12 @@ use longshore_ring::{
 };
 use longshore_stack::Session as Half;
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
-use rustix::fs::FileType;
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
-};
+use rustix::net::listen;
 use rustix::process::{Pid, PidfdFlags, Resource, getrlimit, pidfd_open};
 use std::collections::{HashMap, VecDeque};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -43,31 +40,6 @@ const READY: usize = 64;
 /// Marks of what is no connection in the epoll instance.
 const LISTENER: u64 = u64::MAX;
 const STOP: u64 = u64::MAX - 1;
-
-/// Why programs cannot be attached.
-#[derive(Debug, thiserror::Error)]
-pub enum ListenError {
-    /// Another engine answers at this path.
-    #[error("another engine is serving {path}; stop it or choose another path")]
-    InUse {
-        /// The path.
-        path: PathBuf,
-    },
-    /// Something else is there, which is not to be lost.
-    #[error("{path} is there already, and is no socket")]
-    NoSocket {
-        /// The path.
-        path: PathBuf,
-    },
-    /// The kernel refused.
-    #[error("cannot listen at {path}: {source}")]
-    Listen {
-        /// The path.
-        path: PathBuf,
-        /// The kernel's reason.
-        source: Errno,
-    },
-}
 
 /// Who may attach, and how much each session can have: what may be changed while the
 /// engine runs.
@@ -118,32 +90,6 @@ impl Policy {
     }
 }
 
-/// The socket at which programs attach, bound and not yet served.
-#[derive(Debug)]
-pub(crate) struct Listener {
-    place: Place,
-    fd: OwnedFd,
-}
-
-/// Where a socket is; it is removed when this is dropped.
-#[derive(Debug)]
-struct Place(PathBuf);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = rustix::fs::unlink(&self.0);
-    }
-}
-
-impl Listener {
-    /// Binds a socket to `path`. One that nobody answers at is replaced.
-    pub(crate) fn bind(path: &Path) -> Result<Self, ListenError> {
-        let fd = listener_at(path)?;
-        let place = Place(path.to_owned());
-        Ok(Self { place, fd })
-    }
-}
-
 /// The socket, and a hold on the thread that serves it.
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -162,37 +108,6 @@ impl Drop for Server {
         // Not waited for: a program may hold it up.
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
     }
-}
-
-/// Listens at `path`. A socket that nobody answers at is replaced.
-fn listener_at(path: &Path) -> Result<OwnedFd, ListenError> {
-    let fail = |source| ListenError::Listen {
-        path: path.to_owned(),
-        source,
-    };
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let listener =
-        socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(fail)?;
-    let address = SocketAddrUnix::new(path).map_err(fail)?;
-    match bind(&listener, &address) {
-        Err(Errno::ADDRINUSE) if longshore_hostif::attach::dial(path).is_ok() => {
-            return Err(ListenError::InUse {
-                path: path.to_owned(),
-            });
-        }
-        Err(Errno::ADDRINUSE) => {
-            let there = rustix::fs::lstat(path).map_err(fail)?;
-            if !FileType::from_raw_mode(there.st_mode).is_socket() {
-                return Err(ListenError::NoSocket {
-                    path: path.to_owned(),
-                });
-            }
-            rustix::fs::unlink(path).map_err(fail)?;
-            bind(&listener, &address).map_err(fail)?;
-        }
-        other => other.map_err(fail)?,
-    }
-    Ok(listener)
 }
 
 impl Server {
@@ -529,30 +444,4 @@ fn peer_of(connection: &Connection) -> Peer {
     };
     let pidfd = peer_pidfd(connection.fd.as_fd()).ok().or_else(by_pid);
     Peer { pid, pidfd }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_socket_that_nobody_answers_at_is_replaced_and_nothing_else() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("engine");
-        let open = || {
-            let listener = listener_at(&path)?;
-            listen(&listener, 1).unwrap();
-            Ok::<_, ListenError>(listener)
-        };
-        let first = open().unwrap();
-        assert!(matches!(open(), Err(ListenError::InUse { .. })));
-        // As if its engine had been killed.
-        drop(first);
-        drop(open().unwrap());
-        std::fs::remove_file(&path).unwrap();
-        std::fs::write(&path, "precious").unwrap();
-        let error = open().unwrap_err();
-        assert!(matches!(error, ListenError::NoSocket { .. }), "{error}");
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
-    }
 }

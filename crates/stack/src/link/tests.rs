@@ -1,8 +1,10 @@
 //! Addresses, routes and neighbours, by the clock of the test.
 
 use super::*;
+use crate::counters::Counters;
 use longshore_ports::RxMeta;
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
+use longshore_wire::arp::{ArpPacket, Operation};
 use std::net::Ipv6Addr;
 
 const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
@@ -132,7 +134,7 @@ fn is_asked_again(told: bool) -> bool {
     let mut hop = |link: &mut Link, now| link.next_hop_to(PEER, now, &mut counters);
     assert_eq!(hop(&mut link, at(0)), NextHop::Resolving);
     let answer = ArpPacket {
-        operation: arp_wire::Operation::Reply,
+        operation: Operation::Reply,
         sender_mac: PEER_MAC,
         sender_ip: PEER,
         target_mac: link.mac,
@@ -210,7 +212,7 @@ fn when_the_link_returns_it_is_told_of_us_and_neighbours_are_asked() {
         NextHop::Resolving
     );
     let answer = ArpPacket {
-        operation: arp_wire::Operation::Reply,
+        operation: Operation::Reply,
         sender_mac: PEER_MAC,
         sender_ip: PEER,
         target_mac: link.mac,
