@@ -22,6 +22,7 @@ ALLOWED=(
   "posix    sockets hostif"
   "preload  posix sockets hostif programs"
   "script   wire"
+  "testbed  wire"
 )
 failed=0
 complain() { echo "check-boundaries: $*" >&2; failed=1; }

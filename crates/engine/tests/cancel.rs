@@ -4,11 +4,11 @@
 mod common;
 
 use common::engines::start;
-use common::packets::ipv4;
 use common::{Host, PATIENCE};
 use longshore_hostif::{EdgeFlags, Loopback, Request, SocketId, SocketKind};
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ports::{Port, TxFrame};
+use longshore_testbed::packets::ipv4;
 use longshore_wire::checksum::Partial;
 use longshore_wire::ipv4::{HEADER_LEN, protocol};
 use longshore_wire::tcp::{CHECKSUM_OFFSET, TcpFlags, TcpHeader, TcpOptions};

@@ -4,7 +4,6 @@
 mod common;
 
 use common::engines::{Running, start};
-use common::packets::ipv4;
 use common::{Host, PATIENCE};
 use longshore_hostif::{
     Address, DatagramRecord, EdgeFlags, ErrorReport, Loopback, OptionName, Query, SocketId,
@@ -12,6 +11,7 @@ use longshore_hostif::{
 };
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ports::{Port, TxFrame};
+use longshore_testbed::packets::ipv4;
 use longshore_wire::checksum::Partial;
 use longshore_wire::icmpv4::{self, Icmpv4};
 use longshore_wire::ipv4::{HEADER_LEN, protocol};

@@ -4,13 +4,13 @@
 mod common;
 
 use common::engines::{Running, start};
-use common::packets::ipv4;
 use common::{Host, PATIENCE};
 use longshore_hostif::{
     Address, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, Loopback, Request, SocketId, SocketKind,
 };
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ports::{Port, TxFrame};
+use longshore_testbed::packets::ipv4;
 use longshore_wire::checksum::Partial;
 use longshore_wire::ethernet::{EtherType, EthernetHeader, HEADER_LEN as LINK};
 use longshore_wire::icmpv6::{self, Icmpv6};

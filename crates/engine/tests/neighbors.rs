@@ -4,11 +4,11 @@
 mod common;
 
 use common::engines::{Running, start};
-use common::packets::ipv4;
 use common::{Host, PATIENCE};
 use longshore_hostif::{DatagramRecord, EdgeFlags, Loopback, SocketId, SocketKind};
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ports::{Port, TxFrame};
+use longshore_testbed::packets::ipv4;
 use longshore_wire::MacAddr;
 use longshore_wire::arp::{self, ArpPacket};
 use longshore_wire::ethernet::{self, EtherType, EthernetHeader};

@@ -19,7 +19,6 @@ mod forwards;
 mod machine;
 mod numbers;
 mod observer;
-mod packets;
 mod plug;
 mod program;
 mod refused;

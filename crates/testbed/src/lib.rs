@@ -1,7 +1,8 @@
 //! The testbed in which programs meet over TCP/IP: for the end-to-end tests
 //! and for the measurements. It owns network namespaces, the processes in them
 //! and their files, and nothing of the product: it starts the built `longshore`
-//! as a user would.
+//! as a user would. Of packet formats alone it makes use, for tests that write packets
+//! themselves ([`packets`]).
 //!
 //! A *scenario* is what real programs do to each other over the network. It takes
 //! the *stack under test* as an argument, and the [`Testbed`] gives it the same
@@ -22,6 +23,7 @@ mod child;
 mod engine;
 mod host;
 mod netns;
+pub mod packets;
 pub mod payload;
 mod process;
 mod product;

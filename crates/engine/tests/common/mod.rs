@@ -4,7 +4,6 @@
 
 pub(crate) mod engines;
 pub(crate) mod far;
-pub(crate) mod packets;
 
 use longshore_hostif::attach::{Joined, Token, join, new_session};
 use longshore_hostif::{

@@ -8,13 +8,13 @@ mod duplicates;
 mod early;
 mod goodput;
 
-use common::packets::ipv4;
 use common::{Host, PATIENCE};
 use longshore_engine::control::{ControlReply, StatReply};
 use longshore_engine::{Config, Engine, Handle};
 use longshore_hostif::{EdgeFlags, Geometry, Loopback, SocketKind};
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ports::{Port, TxFrame};
+use longshore_testbed::packets::ipv4;
 use longshore_wire::SeqNumber;
 use longshore_wire::checksum::Partial;
 use longshore_wire::ipv4::{Ipv4Header, protocol};

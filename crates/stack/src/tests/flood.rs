@@ -2,8 +2,8 @@
 //! from far away.
 
 use super::numbers::Numbers;
-use super::packets::segment;
 use longshore_tcp::Instant;
+use longshore_testbed::packets::segment;
 use longshore_wire::ethernet::{self, EtherType, EthernetHeader};
 use longshore_wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
 use longshore_wire::{MacAddr, SeqNumber};

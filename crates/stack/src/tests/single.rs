@@ -2,7 +2,6 @@
 //! sends what no stack would. `bounds` and `strangers` use it.
 
 use super::machine::Alone;
-use super::packets;
 use crate::link::automatic::Automatic;
 use crate::requests::From;
 use crate::secrets::Secrets;
@@ -17,6 +16,7 @@ use longshore_hostif::{
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ring::{Doorbell, EventfdSignaler};
 use longshore_tcp::Instant;
+use longshore_testbed::packets;
 use longshore_wire::SeqNumber;
 use longshore_wire::ipv4::HEADER_LEN;
 use longshore_wire::tcp::{TcpFlags, TcpHeader, TcpOptions};

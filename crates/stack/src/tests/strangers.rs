@@ -3,12 +3,12 @@
 //! for ever. It has no effect on the connections of others, costs a bounded part of memory
 //! and of what is sent, and is counted by its reason.
 
-use super::packets::header_v4;
 use super::single::{CLIENT, FIRST_PORT, SERVER, Single};
 use crate::memory_pressure::{FEW_CHUNKS, SPARE_CHUNKS};
 use longshore_hostif::{
     ACCEPT_RECORD, AcceptRecord, CHUNK, EdgeFlags, Geometry, Request, SocketId, SocketKind,
 };
+use longshore_testbed::packets::{HOPS, header_v4};
 use longshore_wire::SeqNumber;
 use longshore_wire::icmpv4::{self, Icmpv4, unreachable};
 use longshore_wire::ipv4::protocol;
@@ -104,7 +104,7 @@ fn forged_segments_are_challenged_now_and_then_and_counted() {
             single.turn_after(100);
             challenges += single.sent().len() as u64;
         }
-        assert_eq!(single.dropped(reason), MANY.into(), "{reason}");
+        assert_eq!(single.dropped(reason), u64::from(MANY), "{reason}");
     }
     let most = 1 + single.now.since(began) / CHALLENGE_US;
     assert!((1..=most).contains(&challenges), "{challenges} of {most}");
@@ -122,7 +122,7 @@ fn too_big(single: &mut Single, protocol: u8, to: Ipv4Addr, quoted: [u8; 8]) {
         next_hop_mtu: MTU,
     };
     let mut message = vec![0; icmpv4::HEADER_LEN];
-    message.extend(header_v4(SERVER, to, protocol, 1_400));
+    message.extend(header_v4((SERVER, to), protocol, HOPS, 1_400));
     message.extend(quoted);
     error.emit(&mut message);
     single.packet(protocol::ICMP, &message);
