@@ -1,6 +1,6 @@
 //! Socket addresses as C has them.
 
-use crate::calls::refused;
+use crate::results::refused;
 use crate::user::{In, Out, Zero};
 use crate::vectors;
 use libc::{c_int, sockaddr, sockaddr_in, sockaddr_in6, sockaddr_storage, socklen_t};

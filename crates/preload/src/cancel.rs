@@ -6,21 +6,21 @@
 //! own system calls are made without libc's wrappers, or with cancellation `held` off.
 //! A call that POSIX has as a cancellation point acts on a request at its `point`, in the
 //! frame that C has called and that has nothing to drop: when it begins, and when it was
-//! woken from its sleep for it with nothing done yet. `pthread_cancel` is ours so that it
-//! can do this waking; libc would leave a thread that sleeps in our futex asleep.
+//! woken from its sleep for it with nothing done yet. `pthread_cancel` is ours (`calls::cancel`)
+//! so that it can do this waking; libc would leave a thread that sleeps in our futex asleep.
 //!
 //! As long as no thread of the process was ever cancelled, this costs a load for each call.
 
-use crate::calls::{Returned, errno};
+use crate::results::{Returned, errno, set_errno};
 use crate::user::Out;
-use crate::{real, signals, state};
+use crate::{real, signals};
 use libc::{c_int, pthread_t};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
 const ENABLE: c_int = 0;
 const DISABLE: c_int = 1;
 const DEFERRED: c_int = 0;
-const ASYNCHRONOUS: c_int = 1;
+pub(crate) const ASYNCHRONOUS: c_int = 1;
 
 unsafe extern "C" {
     safe fn pthread_setcancelstate(state: c_int, old: Out<'_, c_int>) -> c_int;
@@ -132,7 +132,7 @@ fn point_in_use<T: Returned>(mut call: impl FnMut() -> T) -> T {
             let errno = errno();
             // A thread that was cancelled meanwhile ends here.
             real::pthread_setcanceltype(kind, Out::null());
-            crate::calls::set_errno(errno);
+            set_errno(errno);
         }
         if !was_left {
             return result;
@@ -140,32 +140,20 @@ fn point_in_use<T: Returned>(mut call: impl FnMut() -> T) -> T {
     }
 }
 
-/// `pthread_cancel(3)`.
-#[unsafe(no_mangle)]
-pub extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
-    if state::is_off() {
-        return real::pthread_cancel(thread);
-    }
-    let at = NEXT.fetch_add(1, Ordering::Relaxed) % CANCELLED.len();
+/// Some thread is about to be cancelled, or may be.
+pub(crate) fn note_use() {
     IN_USE.store(true, Ordering::SeqCst);
-    // If it is this thread, it may end here.
-    let result = real::pthread_cancel(thread);
-    if result == 0 {
-        CANCELLED[at].store(thread as usize, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        if let Some(host) = state::attached() {
-            host.wake_thread(thread as usize);
-        }
-    }
-    result
 }
 
-/// `pthread_setcanceltype(3)`.
-#[unsafe(no_mangle)]
-pub extern "C-unwind" fn pthread_setcanceltype(kind: c_int, old: Out<'_, c_int>) -> c_int {
-    if kind == ASYNCHRONOUS {
-        ASYNCHRONOUSLY.store(true, Ordering::Relaxed);
-        IN_USE.store(true, Ordering::SeqCst);
-    }
-    real::pthread_setcanceltype(kind, old)
+/// Some thread may be cancelled at any instruction.
+pub(crate) fn note_asynchronous() {
+    ASYNCHRONOUSLY.store(true, Ordering::Relaxed);
+    note_use();
+}
+
+/// A thread was cancelled.
+pub(crate) fn note_cancelled(thread: pthread_t) {
+    let at = NEXT.fetch_add(1, Ordering::Relaxed) % CANCELLED.len();
+    CANCELLED[at].store(thread as usize, Ordering::SeqCst);
+    fence(Ordering::SeqCst);
 }

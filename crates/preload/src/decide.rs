@@ -1,9 +1,10 @@
 //! Whose a socket is. Settled when it is bound, connected or sent from, by the
 //! address and by the routes that the engine has told.
 
-use crate::calls::{borrow, epoll, options, refused};
+use crate::calls::{epoll, options};
 use crate::fds::{self, Entry, Undecided};
 use crate::log::{Level, once, say};
+use crate::results::{borrow, refused};
 use crate::user::In;
 use crate::{owner, state};
 use longshore_hostif::{OpenFlags, Owner, SocketId, SocketKind, SocketState};
@@ -21,6 +22,22 @@ pub(crate) fn inode(fd: RawFd) -> u64 {
 /// to Linux.
 pub(crate) fn owner_of(host: &Host, to: SocketAddr) -> Owner {
     host.routes().owner_of(effective(to))
+}
+
+/// Who carries what a datagram socket with these options set sends to `to`.
+pub(crate) fn owner_of_datagram(
+    fd: RawFd,
+    host: &Host,
+    set: u32,
+    v6: bool,
+    to: SocketAddr,
+) -> Owner {
+    let by_kernel = to.ip().to_canonical().is_multicast() && options::groups_by_kernel(fd, set, v6);
+    if by_kernel {
+        Owner::Kernel
+    } else {
+        owner_of(host, to)
+    }
 }
 
 /// The address that is really meant: loopback for the wildcard, IPv4 for a

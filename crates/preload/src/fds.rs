@@ -66,7 +66,7 @@ pub(crate) fn engine(fd: RawFd) -> Option<Socket> {
 /// # Errors
 /// EBADF if it is closed by now.
 pub(crate) fn engine_or_closed(fd: RawFd) -> Result<Socket, SocketError> {
-    engine(fd).ok_or(crate::calls::refused(libc::EBADF))
+    engine(fd).ok_or(crate::results::refused(libc::EBADF))
 }
 
 /// One more than the highest number that is of interest.
@@ -83,7 +83,7 @@ pub(crate) fn all() -> impl Iterator<Item = (RawFd, Entry)> {
 /// `keeps` says of a descriptor.
 pub(crate) fn closed_by_exec(keeps: impl Fn(RawFd) -> bool) -> Vec<SocketId> {
     TABLE.closed_if(|fd| {
-        let flags = rustix::io::fcntl_getfd(crate::calls::borrow(fd));
+        let flags = rustix::io::fcntl_getfd(crate::results::borrow(fd));
         flags.is_ok_and(|f| f.contains(rustix::io::FdFlags::CLOEXEC)) && !keeps(fd)
     })
 }

@@ -15,13 +15,16 @@
 mod address;
 mod address_space;
 pub mod calls;
-pub mod cancel;
+mod cancel;
 mod decide;
 mod environment;
 mod fds;
+#[cfg(target_arch = "x86_64")]
+mod kernel;
 mod log;
 mod owner;
 mod real;
+mod results;
 mod room;
 pub mod sanitizers;
 mod signals;

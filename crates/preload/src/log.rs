@@ -104,7 +104,7 @@ fn put(level: Level, kind: u8, text: Arguments<'_>) {
         return;
     }
     line.bytes[line.len] = b'\n';
-    let _ = rustix::io::write(crate::calls::borrow(2), &line.bytes[..=line.len]);
+    let _ = rustix::io::write(crate::results::borrow(2), &line.bytes[..=line.len]);
 }
 
 /// Whether this is the first time for `what`, one of 64 things.

@@ -150,7 +150,7 @@ fn tell(fd: RawFd, socket: &Socket) {
 /// (F_SETSIG) goes the number of the descriptor (`si_fd`), which the kernel takes from the
 /// socket that raises it: none is better than one with another number.
 fn wants_io(fd: RawFd) -> bool {
-    let flags = rustix::fs::fcntl_getfl(crate::calls::borrow(fd));
+    let flags = rustix::fs::fcntl_getfl(crate::results::borrow(fd));
     if !flags.is_ok_and(|flags| flags.bits() & libc::O_ASYNC as u32 != 0) {
         return false;
     }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Stands in for a function that this libc does not have.
 unsafe extern "C" fn missing() -> ssize_t {
-    crate::calls::set_errno(libc::ENOSYS);
+    crate::results::set_errno(libc::ENOSYS);
     -1
 }
 

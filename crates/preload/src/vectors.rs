@@ -6,7 +6,7 @@
 //! page at zero, with what is small enough to be an offset from a null pointer,
 //! and all that is not the program's half of the address space.
 
-use crate::calls::refused;
+use crate::results::refused;
 use crate::user::{In, Out, Pointer};
 use libc::{c_void, iovec};
 use longshore_sockets::SocketError;

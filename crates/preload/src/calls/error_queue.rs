@@ -4,7 +4,7 @@
 
 use crate::address::Native;
 use crate::calls::control::Filling;
-use crate::calls::recvmsg::name_of;
+use crate::calls::message::name_of;
 use crate::calls::{last_error, refused};
 use crate::cancel::held;
 use crate::real;

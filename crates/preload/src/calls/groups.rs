@@ -4,13 +4,13 @@
 //! A group is joined, and sent to, on the engine's link, unless the program names an
 //! interface of the kernel's.
 
-use crate::calls::options::{MCAST_JOIN_GROUP, MCAST_LEAVE_GROUP};
-use crate::calls::{borrow, options, refused};
+use crate::calls::{borrow, refused};
 use crate::fds::{self, Entry};
 use crate::user::In;
 use crate::{decide, real, state};
 use libc::{c_int, c_void, socklen_t};
 use longshore_hostif::Owner;
+use longshore_posix::options::known::{MCAST_JOIN_GROUP, MCAST_LEAVE_GROUP};
 use longshore_sockets::{Host, Socket, SocketError};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -178,16 +178,6 @@ fn engines(fd: c_int, entry: Entry) -> Result<Socket, SocketError> {
             Ok(socket)
         }
         _ => fds::engine(fd).ok_or(refused(libc::EBADF)),
-    }
-}
-
-/// Who carries what a datagram socket with these options set sends to `to`.
-pub(crate) fn owner_of(fd: c_int, host: &Host, set: u32, v6: bool, to: SocketAddr) -> Owner {
-    let by_kernel = to.ip().to_canonical().is_multicast() && options::groups_by_kernel(fd, set, v6);
-    if by_kernel {
-        Owner::Kernel
-    } else {
-        decide::owner_of(host, to)
     }
 }
 

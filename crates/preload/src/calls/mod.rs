@@ -7,6 +7,7 @@
 pub mod accept;
 pub mod aliases;
 pub mod bind;
+pub mod cancel;
 pub mod close;
 pub mod connect;
 mod control;
@@ -27,6 +28,7 @@ pub mod listen;
 mod lost;
 mod low_water;
 pub mod memory;
+mod message;
 pub mod names;
 pub mod offset;
 pub mod options;
@@ -50,50 +52,17 @@ pub mod splice;
 pub mod stdio;
 #[cfg(target_arch = "x86_64")]
 pub mod syscall;
+mod timeouts;
 mod variadic;
 
 use crate::fds;
+pub(crate) use crate::results::{Returned, borrow, errno, last_error, refused, set_errno};
 use crate::signals::{self, within};
-use crate::user::Out;
-use libc::{c_int, ssize_t};
+use libc::c_int;
 use longshore_sockets::{Socket, SocketError, WaitLimit, host_bits, is_confined};
 use rustix::event::PollFlags;
-use rustix::fd::BorrowedFd;
 use rustix::fs::OFlags;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-
-unsafe extern "C" {
-    safe fn __errno_location<'a>() -> Out<'a, c_int>;
-}
-
-/// Sets errno.
-pub(crate) fn set_errno(errno: c_int) {
-    __errno_location().put(errno);
-}
-
-/// This thread's errno.
-pub(crate) fn errno() -> c_int {
-    __errno_location().get().unwrap_or(0)
-}
-
-/// What C functions return, -1 being an error.
-pub(crate) trait Returned: Copy + PartialEq {
-    /// -1.
-    const FAILED: Self;
-
-    /// Whether it says that the call has failed.
-    fn has_failed(self) -> bool {
-        self == Self::FAILED
-    }
-}
-
-impl Returned for c_int {
-    const FAILED: Self = -1;
-}
-
-impl Returned for ssize_t {
-    const FAILED: Self = -1;
-}
 
 /// Does the work of a call; an error becomes errno, a panic EIO.
 pub(crate) fn answer<T: Returned>(work: impl FnOnce() -> Result<T, SocketError>) -> T {
@@ -140,19 +109,6 @@ pub(crate) fn unless_kernels<T: Returned>(work: impl FnOnce() -> Option<T>) -> O
             Some(T::FAILED)
         })
     })
-}
-
-/// An errno that Linux gives.
-pub(crate) fn refused(errno: c_int) -> SocketError {
-    SocketError::Refused(rustix::io::Errno::from_raw_os_error(errno))
-}
-
-/// The descriptor, for calls on the kernel socket behind it.
-pub(crate) fn borrow(fd: c_int) -> BorrowedFd<'static> {
-    // SAFETY: the program's descriptor, which the program keeps open while it
-    // calls us; if it does not, the call on it fails as it should. -1 is not a
-    // descriptor that can be borrowed.
-    unsafe { BorrowedFd::borrow_raw(if fd < 0 { libc::AT_FDCWD } else { fd }) }
 }
 
 /// Whether a call on `fd` must not wait.
@@ -272,14 +228,5 @@ pub(crate) fn wait_for_either<T>(
             other => other,
         },
         waited => waited,
-    }
-}
-
-/// The errno that libc's own function has left, as an error.
-pub(crate) fn last_error() -> SocketError {
-    match errno() {
-        libc::EAGAIN => SocketError::WouldBlock,
-        libc::EINTR => SocketError::Interrupted,
-        errno => refused(errno),
     }
 }

@@ -24,7 +24,6 @@ use longshore_hostif::{OptionName, Owner};
 pub(crate) use longshore_posix::options::known::{
     CLASS, CLASS6, HOPS, HOPS6, Known, PACKET_INFO, PACKET_INFO6,
 };
-pub(crate) use longshore_posix::options::known::{MCAST_JOIN_GROUP, MCAST_LEAVE_GROUP};
 pub(crate) use longshore_posix::options::known::{RECEIVE_TIMEOUT, REUSE_ADDRESS, REUSE_PORT};
 use longshore_posix::options::known::{What, find};
 use longshore_posix::options::{AUTHENTICATION, SIGNATURE_EXT, known, per_datagram, refusal};

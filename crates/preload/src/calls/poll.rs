@@ -5,6 +5,7 @@
 //! the engine stand beside them while the thread sleeps.
 
 use crate::calls::epoll::{self, apart::WaitTarget};
+use crate::calls::timeouts::{limit_of, longest_sleep};
 use crate::calls::{answer, last_error, refused};
 use crate::cancel::{held, is_cancelled, point};
 use crate::fds::{self, Entry};
@@ -13,10 +14,7 @@ use crate::user::{In, Out};
 use crate::{real, signals, state, vectors};
 use libc::{c_int, nfds_t, pollfd, sigset_t, timespec};
 use longshore_hostif::{OwnersSignal, Raised};
-use longshore_sockets::{
-    BLIND_SLEEP, Host, LONGEST_SLEEP, Ready, ReadySet, Socket, SocketError, deadline_after,
-    is_confined,
-};
+use longshore_sockets::{Host, Ready, ReadySet, Socket, SocketError, deadline_after, is_confined};
 use std::ops::Add;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
@@ -68,18 +66,6 @@ fn check_length(list: &[pollfd]) -> Result<(), SocketError> {
         return Err(refused(libc::EINVAL));
     }
     Ok(())
-}
-
-/// How long a call with this timeout waits at most, for ever without one; `None` if the
-/// kernel refuses it.
-pub(crate) fn limit_of(timeout: Option<&timespec>) -> Option<Option<Duration>> {
-    let Some(t) = timeout else {
-        return Some(None);
-    };
-    let seconds = u64::try_from(t.tv_sec).ok()?;
-    let nanos = u32::try_from(t.tv_nsec).ok();
-    let nanos = nanos.filter(|n| *n < 1_000_000_000)?;
-    Some(Some(Duration::new(seconds, nanos)))
 }
 
 /// The list, if there is anything of ours in it.
@@ -373,24 +359,6 @@ fn sleep(
         if found != 0 || deadline.is_some_and(|d| d <= Instant::now()) {
             return Ok(found);
         }
-    }
-}
-
-/// How long one sleep in the kernel may last, of the time that is left: not long
-/// where nobody wakes us, or nothing tells us that the engine has died.
-pub(crate) fn longest_sleep(
-    host: &'static Host,
-    heard: bool,
-) -> impl Fn(Option<Duration>) -> Option<Duration> {
-    move |left| {
-        let longest = if !heard || host.is_short() {
-            BLIND_SLEEP
-        } else if is_confined() {
-            LONGEST_SLEEP
-        } else {
-            return left;
-        };
-        Some(left.map_or(longest, |l| l.min(longest)))
     }
 }
 

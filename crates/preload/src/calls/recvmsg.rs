@@ -3,16 +3,17 @@
 use crate::address::Native;
 use crate::calls::control::{passed, tell, tell_left};
 use crate::calls::error_queue;
-use crate::calls::poll::limit_of;
+use crate::calls::message::{iov_of, name_of};
 use crate::calls::recv::{
     Got, kernels_datagram, length_to_say, next_datagram, recv_datagram, recv_stream, stream_flags,
 };
+use crate::calls::timeouts::limit_of;
 use crate::calls::{answer, refused};
 use crate::cancel::{held, point};
 use crate::signals::within;
 use crate::user::{In, Out};
 use crate::{decide, fds, real, state, vectors};
-use libc::{c_int, c_uint, iovec, mmsghdr, msghdr, sockaddr, ssize_t, timespec};
+use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t, timespec};
 use longshore_sockets::{Socket, SocketError};
 use std::time::Instant;
 
@@ -61,18 +62,6 @@ fn decide_is_inet(fd: c_int) -> bool {
     rustix::net::sockopt::socket_domain(crate::calls::borrow(fd)).is_ok_and(|d| {
         d == rustix::net::AddressFamily::INET || d == rustix::net::AddressFamily::INET6
     })
-}
-
-/// Where the name goes.
-pub(crate) fn name_of<'a>(m: &msghdr) -> Out<'a, sockaddr> {
-    // SAFETY: of a message that C has passed, which promises as much for its parts.
-    unsafe { Out::new(m.msg_name.cast()) }
-}
-
-/// The list of buffers.
-pub(crate) fn iov_of<'a>(m: &msghdr) -> In<'a, iovec> {
-    // SAFETY: as above.
-    unsafe { In::new(m.msg_iov) }
 }
 
 pub(crate) fn recv_message(

@@ -1,6 +1,7 @@
 //! `select`, `pselect`: the sets become a list for `poll`, and its answer sets.
 
-use crate::calls::poll::{is_ours, limit_of, wait};
+use crate::calls::poll::{is_ours, wait};
+use crate::calls::timeouts::limit_of;
 use crate::calls::{answer, refused};
 use crate::cancel::point;
 use crate::user::{In, Out};

@@ -152,7 +152,7 @@ pub(crate) fn sender(fd: c_int, to: To) -> Result<Sender, SocketError> {
             };
             let by_kernel = to.is_some_and(|to| {
                 let set = options::set_by_program(&socket);
-                groups::owner_of(fd, host, set, socket.is_v6(), to) == Owner::Kernel
+                decide::owner_of_datagram(fd, host, set, socket.is_v6(), to) == Owner::Kernel
             });
             if !by_kernel && let Some(to) = to {
                 groups::check_broadcast(fd, host, to)?;
@@ -166,7 +166,7 @@ pub(crate) fn sender(fd: c_int, to: To) -> Result<Sender, SocketError> {
         }
         Entry::Undecided(undecided) if !undecided.stream => match to {
             To::Address(to)
-                if groups::owner_of(fd, host, undecided.options, undecided.v6, to)
+                if decide::owner_of_datagram(fd, host, undecided.options, undecided.v6, to)
                     == Owner::Engine =>
             {
                 groups::check_broadcast(fd, host, to)?;

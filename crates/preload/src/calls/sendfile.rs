@@ -1,8 +1,8 @@
 //! `sendfile`: the file is read straight into memory of which the send stream is made.
 
-use crate::calls::syscall::kernel;
 use crate::calls::{Way, answer, errno, must_not_wait, refused, wait_limit};
 use crate::cancel::held;
+use crate::kernel::kernel;
 use crate::user::Out;
 use crate::{fds, real, signals};
 use libc::{c_int, c_long, off_t, size_t, ssize_t};

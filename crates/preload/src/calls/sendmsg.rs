@@ -2,7 +2,7 @@
 
 use crate::calls::control::{asked, passed};
 use crate::calls::fast_open::{self, First};
-use crate::calls::recvmsg::{iov_of, name_of};
+use crate::calls::message::{iov_of, name_of};
 use crate::calls::send::{Sender, destination, send_parts, sender, without_bytes};
 use crate::calls::{told, unless_kernels};
 use crate::cancel::{held, point};

@@ -9,9 +9,9 @@
 //! handler runs as at the end of a system call. A handler that was installed by a system call
 //! of the program's own is not ours, and runs when it comes.
 
-use crate::calls::syscall::kernel;
-use crate::calls::{errno, set_errno};
+use crate::kernel::kernel;
 use crate::real;
+use crate::results::{errno, set_errno};
 use crate::signals::{SET_BYTES, action, set_of};
 use crate::user::{In, Out};
 use libc::{c_int, c_long, c_void, siginfo_t};

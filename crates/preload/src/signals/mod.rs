@@ -4,8 +4,8 @@
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod handlers;
 
-use crate::calls::errno;
 use crate::real;
+use crate::results::errno;
 use crate::user::{In, Out, Zero};
 use libc::{c_int, sigset_t};
 use longshore_sockets::{SocketError, interruptible, is_confined, section};
@@ -86,7 +86,7 @@ pub(crate) unsafe fn kernel_call(
     match unsafe { interruptible(number, arguments) } {
         failed @ ..0 if failed == -(libc::EINTR as isize) => Err(SocketError::Interrupted),
         failed @ ..0 if failed == -(libc::EAGAIN as isize) => Err(SocketError::WouldBlock),
-        failed @ ..0 => Err(crate::calls::refused(-failed as c_int)),
+        failed @ ..0 => Err(crate::results::refused(-failed as c_int)),
         result => Ok(result as usize),
     }
 }

@@ -7,7 +7,7 @@
 //! nothing to programs that are executed later, which have other code there, or are refused the
 //! same. Called when the program makes its first epoll instance, before it can wait in it.
 
-use crate::calls::syscall::kernel;
+use crate::kernel::kernel;
 use crate::log::once;
 use libc::{c_int, c_long, c_uint, c_void, dl_phdr_info, seccomp_data, sock_filter, sock_fprog};
 use longshore_sockets::is_confined;

@@ -2,7 +2,7 @@
 
 use super::apart::WaitTarget;
 use super::{Instance, family, instance, of_descriptor, prepare_bell, ready_set};
-use crate::calls::poll::{limit_of, longest_sleep};
+use crate::calls::timeouts::{limit_of, longest_sleep};
 use crate::calls::{answer, last_error};
 use crate::cancel::{held, is_cancelled, point};
 use crate::owner::Interruption;

@@ -1,0 +1,35 @@
+//! How long calls that wait for several descriptors wait, and how long they sleep at a time.
+
+use libc::timespec;
+use longshore_sockets::{BLIND_SLEEP, Host, LONGEST_SLEEP, is_confined};
+use std::time::Duration;
+
+/// How long a call with this timeout waits at most, for ever without one; `None` if the
+/// kernel refuses it.
+pub(crate) fn limit_of(timeout: Option<&timespec>) -> Option<Option<Duration>> {
+    let Some(t) = timeout else {
+        return Some(None);
+    };
+    let seconds = u64::try_from(t.tv_sec).ok()?;
+    let nanos = u32::try_from(t.tv_nsec).ok();
+    let nanos = nanos.filter(|n| *n < 1_000_000_000)?;
+    Some(Some(Duration::new(seconds, nanos)))
+}
+
+/// How long one sleep in the kernel may last, of the time that is left: not long
+/// where nobody wakes us, or nothing tells us that the engine has died.
+pub(crate) fn longest_sleep(
+    host: &'static Host,
+    heard: bool,
+) -> impl Fn(Option<Duration>) -> Option<Duration> {
+    move |left| {
+        let longest = if !heard || host.is_short() {
+            BLIND_SLEEP
+        } else if is_confined() {
+            LONGEST_SLEEP
+        } else {
+            return left;
+        };
+        Some(left.map_or(longest, |l| l.min(longest)))
+    }
+}
