@@ -283,7 +283,7 @@ pub(crate) const COUNTERS: &[Counter] = &[
         "engine",
         "below_low_water",
         "tellings",
-        "times that nobody was woken for bytes that are fewer than their program waits for (SO_RCVLOWAT)",
+        "times that nobody was woken for bytes that are fewer than their program waits for (SO_RCVLOWAT), or only a piece of a message",
         |e| e.stack.counters.below_low_water,
     ),
     counter(

@@ -5,7 +5,9 @@ mod common;
 
 use common::Host;
 use common::engines::start;
-use longshore_hostif::{EdgeFlags, Loopback, OptionName, SocketId, SocketKind};
+use longshore_hostif::{
+    Delimiter, EdgeFlags, LengthPrefix, Loopback, MessageRule, OptionName, SocketId, SocketKind,
+};
 use longshore_ports::memory::{MemoryConfig, pair};
 use longshore_ring::Sleep;
 use std::sync::atomic::Ordering;
@@ -59,9 +61,12 @@ impl Waiting {
 
     /// Sends so much, and waits until it is told of and who is to be woken for it is awake.
     fn send(&mut self, len: usize) {
-        self.host
-            .send(self.writes, &vec![7; len], EdgeFlags::empty());
-        self.sent += len as u64;
+        self.send_bytes(&vec![7; len]);
+    }
+
+    fn send_bytes(&mut self, bytes: &[u8]) {
+        self.host.send(self.writes, bytes, EdgeFlags::empty());
+        self.sent += bytes.len() as u64;
         let (reads, sent) = (self.reads, self.sent);
         self.host.wait("what was sent", |h| {
             (h.edges(reads)?.rcv_edge == sent).then_some(())
@@ -135,6 +140,86 @@ fn half_of_the_buffer_is_enough_whatever_is_waited_for() {
         it.send(BUFFER as usize / 2 - 1);
         assert!(it.sleeps());
         it.send(1);
+        it.wakes();
+    });
+}
+
+/// Such a program whose two ends exchange packets.
+fn with_packets(test: impl FnOnce(&mut Waiting)) {
+    let dir = tempfile::tempdir().unwrap();
+    let (wire, _other) = pair(&MemoryConfig::default());
+    let (wire, loopback) = (Box::new(wire), Loopback::Kernel);
+    let engine = start(dir.path(), "10.0.0.1/24", wire, loopback, false);
+    test(&mut Waiting::new(Host::new(&engine.path)));
+}
+
+/// Messages that are sent.
+const MESSAGES: usize = 20;
+
+/// How often the program is woken for messages that come in pieces, of which it reads each when
+/// it is.
+fn wake_ups(it: &mut Waiting, pieces: &[&[u8]]) -> usize {
+    let mut woken = 0;
+    it.sleep();
+    for _ in 0..MESSAGES {
+        for piece in pieces {
+            it.send_bytes(piece);
+            if !it.sleeps() {
+                woken += 1;
+                it.read();
+                it.sleep();
+            }
+        }
+    }
+    woken
+}
+
+#[test]
+fn a_program_that_says_how_messages_end_is_woken_once_for_each() {
+    let long = [&[0, 1, 44][..], &[b'x'; 300]].concat();
+    let pieces: &[&[u8]] = &[&long[..2], &long[2..40], &long[40..302], &long[302..]];
+    let prefix = MessageRule::Length(LengthPrefix {
+        offset: 1,
+        width: 2,
+        is_little_endian: false,
+        adjustment: 0,
+        maximum: 1000,
+    });
+    let blank = MessageRule::Delimiter(Delimiter::new(b"\r\n\r\n").unwrap());
+    let lines: &[&[u8]] = &[b"GET / HTTP/1.1\r\n", b"a: b\r\n\r", b"\n"];
+    for (rule, pieces) in [(prefix, pieces), (blank, lines)] {
+        with_packets(|it| {
+            assert_eq!(wake_ups(it, pieces), MESSAGES * pieces.len());
+            it.host
+                .set(it.reads, OptionName::ReceiveMessages, rule.encode());
+            it.host.tcp_info(it.reads);
+            assert_eq!(wake_ups(it, pieces), MESSAGES);
+            it.host.set(it.reads, OptionName::ReceiveMessages, 0);
+            it.host.tcp_info(it.reads);
+            assert_eq!(wake_ups(it, pieces), MESSAGES * pieces.len());
+        });
+    }
+}
+
+#[test]
+fn the_end_and_a_full_buffer_wake_though_no_message_is_whole() {
+    const BUFFER: u64 = 64 * 1024;
+    let rule = MessageRule::Delimiter(Delimiter::new(b"\n").unwrap());
+    with_packets(|it| {
+        it.host.set(it.reads, OptionName::ReceiveBuffer, BUFFER);
+        it.host
+            .set(it.reads, OptionName::ReceiveMessages, rule.encode());
+        it.host.tcp_info(it.reads);
+        it.sleep();
+        it.send(BUFFER as usize / 2 - 1);
+        assert!(it.sleeps());
+        it.send(1);
+        it.wakes();
+        it.read();
+        it.sleep();
+        it.send(10);
+        assert!(it.sleeps());
+        it.host.send(it.writes, &[], EdgeFlags::SHUT_WR);
         it.wakes();
     });
 }

@@ -5,8 +5,8 @@ use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::turn::Wake;
 use longshore_hostif::{
-    BlockFlags, ErrorReport, MAILBOX_BYTES, OptionName, Query, Request, SEND_QUEUE, STREAM_MAX,
-    SendQueue, SocketState,
+    BlockFlags, ErrorReport, MAILBOX_BYTES, MessageRule, OptionName, Query, Request, SEND_QUEUE,
+    STREAM_MAX, SendQueue, SocketState,
 };
 use rustix::io::Errno;
 use std::io::IoSliceMut;
@@ -143,6 +143,23 @@ impl Socket {
             return Ok(());
         }
         self.set_option(OptionName::ReceiveLowWater, bytes.into())
+    }
+
+    /// Tells the adapter how the messages of this connection end, from what was read so far on;
+    /// `None` for no messages. It wakes nobody for a piece of one then, unless that is half of
+    /// the receive buffer, or the stream ends, fails or has urgent data; who looks sees all that
+    /// has come. Whoever waits for what does not end so changes the rule first. Without effect
+    /// before interface version 15, over a link, and between two sockets of one engine that
+    /// exchange no packets.
+    ///
+    /// # Errors
+    /// As [`Socket::set_option`].
+    pub fn set_messages(&self, rule: Option<MessageRule>) -> Result<(), SocketError> {
+        if self.is_datagram() || !self.host.session.heeds_messages() {
+            return Ok(());
+        }
+        let value = rule.map_or(0, |rule| rule.encode());
+        self.set_option(OptionName::ReceiveMessages, value)
     }
 
     /// How many bytes make it readable; at least 1.

@@ -176,7 +176,13 @@ impl Socket {
         let Some(s) = sessions.get_mut(self.session) else {
             return false;
         };
-        if LOWAT && !is_awaited && marks.is_too_little(s, self.id, (&told, written), &edges) {
+        let is_too_little = LOWAT && {
+            let messages = self.messages.as_deref_mut();
+            let messages = messages.map(|messages| (messages, &c.rcv));
+            let before = (&told, written);
+            marks.is_too_little(s, self.id, before, &edges, messages)
+        };
+        if is_too_little && !is_awaited {
             s.host.without_waking(|host| self.tell(host, edges));
             return true;
         }

@@ -82,6 +82,7 @@ mod input6;
 mod link;
 mod low_water;
 mod memory_pressure;
+mod messages;
 mod orphans;
 mod output;
 mod pair;

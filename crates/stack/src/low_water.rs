@@ -1,14 +1,16 @@
 //! What programs wait for, by the low-water marks of their streams: that so much was sent
-//! (TCP_NOTSENT_LOWAT), or that so much has come (SO_RCVLOWAT). For less nobody is woken,
+//! (TCP_NOTSENT_LOWAT), or that so much has come (SO_RCVLOWAT), or a whole message (`messages`). For less nobody is woken,
 //! though all is told: who looks sees it.
 //!
 //! Owns [`Marks`], of which `connection` and `pair` ask, for sockets that have one, whether
 //! what they tell is what is waited for.
 
 use crate::memory_pressure::FEW_CHUNKS;
+use crate::messages::Messages;
 use crate::session::Session;
 use crate::socket::Options;
 use crate::told::Told;
+use longshore_hostif::adapter::ReceiveStream;
 use longshore_hostif::{Edges, SocketId, is_writable};
 
 /// The marks of a socket, in bytes; 0 for none.
@@ -16,6 +18,8 @@ use longshore_hostif::{Edges, SocketId, is_writable};
 pub(crate) struct Marks {
     not_sent: u32,
     receive: u32,
+    /// More is not waited for.
+    most: u32,
     send_buffer: u32,
 }
 
@@ -35,6 +39,7 @@ impl Marks {
         Self {
             not_sent: options.not_sent_lowat,
             receive: options.receive_lowat.min(receive_buffer / 2),
+            most: receive_buffer / 2,
             send_buffer: options.send_buffer,
         }
     }
@@ -46,21 +51,33 @@ impl Marks {
     }
 
     /// Whether `edges` are less than the program waits for, to which `told` was told before,
-    /// and which has written up to `written`: too little has come, and nobody waits for room.
-    /// While memory is short, nothing is: what is there is to be read.
+    /// and which has written up to `written`: too little has come, or no whole message, and
+    /// nobody waits for room. While memory is short, nothing is: what is there is to be read.
     pub(crate) fn is_too_little(
         &self,
         s: &Session,
         id: SocketId,
         (told, written): (&Told, u64),
         edges: &Edges,
+        messages: Option<(&mut Messages, &ReceiveStream)>,
     ) -> bool {
-        if self.receive == 0 || edges.flags != told.flags {
+        if self.receive == 0 {
             return false;
         }
-        let was_writable = is_writable(written - told.snd_acked, self.send_buffer.into());
         let read = s.host.edges_noted(id).map_or(0, |(_, read)| read);
         let unread = edges.rcv_edge.saturating_sub(read);
-        unread < self.receive.into() && was_writable && s.host.receive.available() > FEW_CHUNKS
+        // Each byte is looked at when it comes, though nobody may wait for it.
+        let is_piece = messages.is_some_and(|(messages, stream)| {
+            let slab = &s.host.receive;
+            messages.are_incomplete([read, edges.rcv_edge], |at, to| {
+                stream.copy_out(at, to, slab)
+            })
+        });
+        let is_less = unread < self.receive.into() || is_piece && unread < self.most.into();
+        let was_writable = is_writable(written - told.snd_acked, self.send_buffer.into());
+        is_less
+            && edges.flags == told.flags
+            && was_writable
+            && s.host.receive.available() > FEW_CHUNKS
     }
 }

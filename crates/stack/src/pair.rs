@@ -291,7 +291,7 @@ impl Stack {
         socket.note_told(self.now);
         if let Some(s) = self.sessions.get_mut(socket.session) {
             let is_awaited = is_urgent || has_sent || !has_lowat;
-            if !is_awaited && marks.is_too_little(s, socket.id, (&told, written), &edges) {
+            if !is_awaited && marks.is_too_little(s, socket.id, (&told, written), &edges, None) {
                 self.counters.below_low_water += 1;
                 s.host.without_waking(|host| socket.tell(host, edges));
             } else {

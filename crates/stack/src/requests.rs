@@ -10,11 +10,12 @@ mod setup;
 use crate::Stack;
 use crate::at_work::AtWork;
 use crate::forwards::Received;
+use crate::messages::Messages;
 use crate::request_error::RequestError;
 use crate::socket::{Kind, Options, Socket};
 use longshore_hostif::adapter::Immediate;
 use longshore_hostif::{
-    Address, Completion, EdgeFlags, OptionName, Query, Request, SendQueue, SocketId,
+    Address, Completion, EdgeFlags, MessageRule, OptionName, Query, Request, SendQueue, SocketId,
 };
 use std::collections::VecDeque;
 
@@ -244,9 +245,24 @@ impl Stack {
             return;
         };
         socket.options.set(name, value);
+        if name == OptionName::ReceiveMessages {
+            let host = self.sessions.get(socket.session).map(|s| &s.host);
+            // From where its program has read on.
+            let noted = host.and_then(|host| host.edges_noted(socket.id));
+            let begin = |rule| Box::new(Messages::new(rule, noted.map_or(0, |(_, read)| read)));
+            socket.messages = MessageRule::decode(value).map(begin);
+            if socket.messages.is_none() && socket.options.receive_lowat == 1 {
+                socket.options.receive_lowat = 0;
+            }
+        }
+        if socket.messages.is_some() {
+            socket.options.receive_lowat = socket.options.receive_lowat.max(1);
+        }
         let options = socket.options;
-        if name == OptionName::ReceiveLowWater
-            && socket.has_block()
+        if matches!(
+            name,
+            OptionName::ReceiveLowWater | OptionName::ReceiveMessages
+        ) && socket.has_block()
             && let Some(s) = self.sessions.get_mut(socket.session)
         {
             // What was too little may be enough.

@@ -10,6 +10,7 @@ use crate::error_queue::ErrorQueue;
 use crate::fast_output::Headers;
 use crate::fetched::Fetched;
 use crate::forwards::Forwarding;
+use crate::messages::Messages;
 use crate::pair_end::Pair;
 use crate::timers::Alarm;
 use crate::told::Told;
@@ -41,6 +42,8 @@ pub(crate) struct Socket {
     pub(crate) immediate: Immediate,
     /// Reports of errors that its program has not read (IP_RECVERR).
     pub(crate) errors: Option<Box<ErrorQueue>>,
+    /// How its messages end, if its program has told.
+    pub(crate) messages: Option<Box<Messages>>,
     /// What of others it sends, or others of it, if there was any.
     pub(crate) forwarding: Option<Box<Forwarding>>,
     /// It is on the list of those to be looked at at the end of this turn.
@@ -285,6 +288,8 @@ impl Options {
             }
             O::NotSentLowat => self.not_sent_lowat = number,
             O::ReceiveLowWater => self.receive_lowat = if number > 1 { number } else { 0 },
+            // Kept with the socket: here is only that there is something to ask for.
+            O::ReceiveMessages => self.receive_lowat = self.receive_lowat.max(1),
             O::DeferAccept => self.defer_accept_s = number,
             O::QuickAck => self.tcp.quickack = on,
             O::MaxSegment => self.tcp.mss = number.min(65_495) as u16,
@@ -415,6 +420,7 @@ impl Socket {
             payload: PayloadMoved::default(),
             immediate: Immediate::default(),
             errors: None,
+            messages: None,
             forwarding: None,
             dirty: false,
             orphan: false,

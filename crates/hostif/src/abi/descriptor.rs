@@ -140,6 +140,9 @@ pub enum OptionName {
     NotSentLowat = 34,
     /// SO_RCVLOWAT of a stream, bytes: for fewer, nobody is woken (interface version 14).
     ReceiveLowWater = 35,
+    /// How the messages of a connection end ([`MessageRule`](crate::MessageRule)), 0 for none: for
+    /// a piece of one nobody is woken (interface version 15).
+    ReceiveMessages = 36,
 }
 
 /// The names that [`OptionName::Congestion`] may have (TCP_CONGESTION), each in the bytes
@@ -149,7 +152,7 @@ pub const CONGESTION_NAMES: [&str; 4] = ["reno", "cubic", "dctcp", "bbr"];
 impl OptionName {
     fn from_raw(raw: u16) -> Option<Self> {
         use OptionName::*;
-        const ALL: [OptionName; 35] = [
+        const ALL: [OptionName; 36] = [
             NoDelay,
             Cork,
             KeepAlive,
@@ -185,6 +188,7 @@ impl OptionName {
             PathMtu6,
             NotSentLowat,
             ReceiveLowWater,
+            ReceiveMessages,
         ];
         ALL.get(usize::from(raw).checked_sub(1)?).copied()
     }

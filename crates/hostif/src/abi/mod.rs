@@ -17,6 +17,7 @@ mod immediate;
 pub mod inventory;
 mod layout;
 mod lent_chunk;
+mod message_rule;
 mod record;
 mod routes;
 mod versions;
@@ -46,6 +47,7 @@ pub use layout::{
 };
 pub(crate) use layout::{DIRECTORY_GROUP, MAGIC, Offsets};
 pub(crate) use lent_chunk::{lent_chunk, lent_entry};
+pub use message_rule::{Delimiter, LONGEST_DELIMITER, LengthPrefix, MessageRule, WIDEST_LENGTH};
 pub use record::{
     ACCEPT_RECORD, AcceptRecord, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, PathMtu, SEND_QUEUE,
     STAMP_BYTES, SendQueue, Stamp, datagram_span,
@@ -55,7 +57,7 @@ pub use routes::{Loopback, MAX_ROUTES, Owner, Route, Routes};
 
 pub use versions::{ABI_VERSION, Agreed, Features, OLDEST_ABI_VERSION, Versions};
 pub(crate) use versions::{
-    CANCEL_SINCE, DATA_SINCE, HELD_BACK_SINCE, LOW_WATER_SINCE, SHORT_RANGES_SINCE,
+    CANCEL_SINCE, DATA_SINCE, HELD_BACK_SINCE, LOW_WATER_SINCE, MESSAGES_SINCE, SHORT_RANGES_SINCE,
 };
 
 /// A socket of a session: its place in the table of blocks, and which of the

@@ -6,7 +6,7 @@
 //! on under the engine of the next, as long as that still speaks theirs.
 
 /// The newest version of layout and descriptors that this release speaks.
-pub const ABI_VERSION: u32 = 14;
+pub const ABI_VERSION: u32 = 15;
 /// The oldest one.
 pub const OLDEST_ABI_VERSION: u32 = 11;
 /// The first that has completions with payload ([`Data`](super::Data)).
@@ -22,6 +22,9 @@ pub(crate) const CANCEL_SINCE: u16 = 14;
 /// The first in which the adapter knows how much a program waits for
 /// ([`OptionName::ReceiveLowWater`](super::OptionName)).
 pub(crate) const LOW_WATER_SINCE: u16 = 14;
+/// The first in which the adapter knows how a program's messages end
+/// ([`OptionName::ReceiveMessages`](super::OptionName)).
+pub(crate) const MESSAGES_SINCE: u16 = 15;
 
 bitflags::bitflags! {
     /// What a side has beyond its version, each a bit that both sides must have. Bits that a

@@ -249,6 +249,37 @@ impl ReceiveStream {
         });
     }
 
+    /// Copies bytes of the stream from `at` on, as many as `to` takes, of those that are told or
+    /// about to be: from its chunks, and what goes to the host in a descriptor from where it is
+    /// kept. `false` if it does not have all of them.
+    #[must_use]
+    pub fn copy_out(&self, at: u64, to: &mut [u8], slab: &ReceiveSlab) -> bool {
+        let mut done = 0;
+        for (number, within, len) in spans(at..at + to.len() as u64) {
+            let chunk = self.chunk_there(number, slab);
+            let place = chunk.and_then(|chunk| slab.arena.rcv_place(chunk, within, len));
+            let (Some(place), Some(to)) = (place, to.get_mut(done..done + len)) else {
+                return false;
+            };
+            slab.arena.memory().read(place, to);
+            done += len;
+        }
+        self.copy_short(at, to, slab);
+        true
+    }
+
+    /// The chunk that has number `number` of the stream, if it holds that.
+    fn chunk_there(&self, number: u64, slab: &ReceiveSlab) -> Option<u32> {
+        if self.head == NONE || !(self.first..=self.last).contains(&number) {
+            return None;
+        }
+        let mut chunk = self.head;
+        for _ in self.first..number {
+            chunk = *slab.links.get(chunk as usize)?;
+        }
+        Some(chunk)
+    }
+
     /// Gives back the chunks that lie wholly before `consumed`, and the last
     /// too if `all` of what it holds is consumed.
     pub fn consume(&mut self, consumed: u64, all: bool, slab: &mut ReceiveSlab) {

@@ -6,7 +6,8 @@
 
 use super::channel::HostChannel;
 use crate::abi::{
-    CANCEL_SINCE, Geometry, Hurry, LOW_WATER_SINCE, MAILBOX_BYTES, Routes, SocketBlock,
+    CANCEL_SINCE, Geometry, Hurry, LOW_WATER_SINCE, MAILBOX_BYTES, MESSAGES_SINCE, Routes,
+    SocketBlock,
 };
 use crate::transport::attach::Joined;
 use crate::transport::{Arena, ArenaError};
@@ -40,6 +41,12 @@ impl HostSession {
     #[must_use]
     pub fn heeds_low_water(&self) -> bool {
         self.arena.agreed().version >= LOW_WATER_SINCE
+    }
+
+    /// Whether the adapter takes how a program's messages end.
+    #[must_use]
+    pub fn heeds_messages(&self) -> bool {
+        self.arena.agreed().version >= MESSAGES_SINCE
     }
 
     /// That of a session that this process has just joined, with its end of its channel and

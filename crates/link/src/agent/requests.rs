@@ -208,7 +208,7 @@ impl Agent {
             }
             // What comes over the link is told whether it is enough or not.
             Request::SetOption {
-                name: OptionName::ReceiveLowWater,
+                name: OptionName::ReceiveLowWater | OptionName::ReceiveMessages,
                 ..
             } => {}
             Request::SetOption { name, value, .. } => {

@@ -193,6 +193,27 @@ impl ReceiveStream {
         placed
     }
 
+    /// Copies what is kept of the last stretch over what its chunk has there, in `to`, which lies
+    /// at `at` of the stream.
+    pub(super) fn copy_short(&self, at: u64, to: &mut [u8], slab: &ReceiveSlab) {
+        let Some(short) = &self.short else { return };
+        let (State::Held(hold) | State::Told(hold, _)) = short.state else {
+            return;
+        };
+        // Once it was taken, its chunk has it.
+        let Some(bytes) = slab.held.bytes(hold, short.len.into()) else {
+            return;
+        };
+        let (from, end) = (at.max(short.from), short.end().min(at + to.len() as u64));
+        if from < end {
+            let [from_at, end_at] = [from, end].map(|place| (place - at) as usize);
+            let [first, last] = [from, end].map(|place| (place - short.from) as usize);
+            if let (Some(to), Some(bytes)) = (to.get_mut(from_at..end_at), bytes.get(first..last)) {
+                to.copy_from_slice(bytes);
+            }
+        }
+    }
+
     /// A chunk leaves the stream, of which the host has consumed up to `consumed`.
     pub(super) fn let_go(&mut self, chunk: u32, consumed: u64, slab: &mut ReceiveSlab) {
         let Some(short) = self.short.take_if(|short| short.chunk == chunk) else {

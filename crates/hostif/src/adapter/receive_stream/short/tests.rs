@@ -366,3 +366,44 @@ fn the_number_that_is_kept_is_bounded() {
     assert_eq!(adapter.receive.in_use(), 0);
     assert_eq!(adapter.receive.available(), 4096);
 }
+
+/// Wherever it is kept: in chunks, before it is told, and while the process may not have taken it.
+#[test]
+fn the_adapter_reads_what_it_tells() {
+    let mut both = Both::new();
+    let copied = |both: &Both, at: u64, len: usize| {
+        let mut to = vec![0; len];
+        let found = both.stream.copy_out(at, &mut to, &both.adapter.receive);
+        found.then_some(to)
+    };
+    let whole: Vec<u8> = (0..CHUNK + 300).map(|i| (i % 251) as u8).collect();
+    assert!(!both.arrive(0, &whole[..CHUNK + 100]));
+    both.tell(&[FIRST]);
+    both.take(0, true);
+    assert!(both.arrive(0, &whole[CHUNK + 100..]));
+    let (at, across) = (CHUNK as u64 - 50, &whole[CHUNK - 50..]);
+    for part in [across.len(), 140, 160] {
+        assert_eq!(
+            copied(&both, at, part).as_deref(),
+            Some(&across[..part]),
+            "it is held"
+        );
+    }
+    both.tell(&[FIRST]);
+    assert_eq!(
+        copied(&both, at, 350).as_deref(),
+        Some(across),
+        "it was told"
+    );
+    assert_eq!(
+        copied(&both, CHUNK as u64 + 150, 150).as_deref(),
+        Some(&whole[CHUNK + 150..])
+    );
+    both.consume(CHUNK as u64 + 50, false);
+    assert_eq!(copied(&both, at, 350), None, "some of it is gone");
+    assert_eq!(
+        copied(&both, 2 * CHUNK as u64, 1),
+        None,
+        "nothing has come there"
+    );
+}

@@ -1,0 +1,216 @@
+//! The messages of a connection whose program has told how they end ([`MessageRule`]): where the
+//! last whole one ends. For a piece of a message nobody is woken.
+//!
+//! Owns [`Messages`], which `low_water` asks when more has come. What was looked at is not
+//! looked at again, so each byte costs once, however it comes; and what is not whole by half of
+//! the receive buffer is waited for no longer (`low_water`), so a peer that never ends a message
+//! takes no more than any other.
+
+use longshore_hostif::{Delimiter, LengthPrefix, MessageRule};
+
+/// Bytes that are looked through at a time.
+const WINDOW: usize = 1024;
+/// Bytes up to the end of a length, at most.
+const LONGEST_HEADER: usize = 255 + 8;
+
+/// Where the messages of a receive stream end.
+#[derive(Debug)]
+pub(crate) struct Messages {
+    rule: MessageRule,
+    /// Where the last whole one ends.
+    whole: u64,
+    /// Where the next one begins whose length is not known; for a delimiter, how far was looked.
+    at: u64,
+    /// What came is no message by the rule: nothing is waited for any more.
+    is_lost: bool,
+}
+
+impl Messages {
+    /// Those from `at` of the stream on.
+    pub(crate) fn new(rule: MessageRule, at: u64) -> Self {
+        Self {
+            rule,
+            whole: at,
+            at,
+            is_lost: false,
+        }
+    }
+
+    /// Whether there is no whole message in the stream, which reaches to `edge` and of which the
+    /// program has read up to `read`. `get` gives bytes from a place on; whether it could.
+    pub(crate) fn are_incomplete(
+        &mut self,
+        [read, edge]: [u64; 2],
+        get: impl FnMut(u64, &mut [u8]) -> bool,
+    ) -> bool {
+        if !self.is_lost {
+            match self.rule {
+                MessageRule::Length(prefix) => self.follow(&prefix, edge, get),
+                MessageRule::Delimiter(delimiter) => self.search(&delimiter, [read, edge], get),
+            }
+        }
+        !self.is_lost && self.whole <= read
+    }
+
+    /// Goes from one length to the next.
+    fn follow(
+        &mut self,
+        prefix: &LengthPrefix,
+        edge: u64,
+        mut get: impl FnMut(u64, &mut [u8]) -> bool,
+    ) {
+        let mut buffer = [0; LONGEST_HEADER];
+        let Some(header) = buffer.get_mut(..prefix.header()) else {
+            return;
+        };
+        while self.at <= edge {
+            self.whole = self.at;
+            if edge - self.at < header.len() as u64 {
+                return;
+            }
+            let found = get(self.at, header);
+            let length = prefix.length_of(header).filter(|_| found);
+            match length.and_then(|length| self.at.checked_add(length)) {
+                Some(next) => self.at = next,
+                None => {
+                    self.is_lost = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Looks for the last delimiter in what has come.
+    fn search(
+        &mut self,
+        delimiter: &Delimiter,
+        [read, edge]: [u64; 2],
+        mut get: impl FnMut(u64, &mut [u8]) -> bool,
+    ) {
+        let bytes = delimiter.bytes();
+        // What the program has read may be gone.
+        self.at = self.at.max(read);
+        let mut buffer = [0; WINDOW];
+        while edge.saturating_sub(self.at) >= bytes.len() as u64 {
+            let len = (edge - self.at).min(WINDOW as u64) as usize;
+            let window = &mut buffer[..len];
+            if !get(self.at, window) {
+                self.is_lost = true;
+                return;
+            }
+            let found = window.windows(bytes.len()).rposition(|part| part == bytes);
+            if let Some(found) = found {
+                self.whole = self.at + (found + bytes.len()) as u64;
+            }
+            // The next one may have begun.
+            self.at = (self.at + (len + 1 - bytes.len()) as u64).max(self.whole);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is told of a stream that comes in these pieces and is read up to `read`.
+    fn told(rule: MessageRule, pieces: &[&[u8]], read: u64) -> Vec<bool> {
+        let (mut messages, mut stream) = (Messages::new(rule, 0), Vec::new());
+        let mut looked_at = 0;
+        let mut told = Vec::new();
+        for piece in pieces {
+            stream.extend_from_slice(piece);
+            told.push(
+                !messages.are_incomplete([read, stream.len() as u64], |at, to| {
+                    looked_at += to.len();
+                    let found = stream.get(at as usize..at as usize + to.len());
+                    found.is_some_and(|found| {
+                        to.copy_from_slice(found);
+                        true
+                    })
+                }),
+            );
+        }
+        if let MessageRule::Delimiter(delimiter) = rule {
+            let most =
+                stream.len() + (pieces.len() + stream.len() / WINDOW) * delimiter.bytes().len();
+            assert!(looked_at <= most, "{looked_at} of {}", stream.len());
+        }
+        told
+    }
+
+    fn delimiter(bytes: &[u8]) -> MessageRule {
+        MessageRule::Delimiter(Delimiter::new(bytes).unwrap())
+    }
+
+    fn length(adjustment: i16, maximum: u32) -> MessageRule {
+        MessageRule::Length(LengthPrefix {
+            offset: 1,
+            width: 2,
+            is_little_endian: false,
+            adjustment,
+            maximum,
+        })
+    }
+
+    #[test]
+    fn a_delimiter_is_found_however_it_comes() {
+        let blank = delimiter(b"\r\n\r\n");
+        let pieces: &[&[u8]] = &[b"GET / HTTP/1.1\r\n", b"a: b\r", b"\n\r", b"\n", b"GET"];
+        assert_eq!(told(blank, pieces, 0), [false, false, false, true, true]);
+        assert_eq!(told(blank, pieces, 25), [false; 5], "that was read");
+        let byte_by_byte: Vec<&[u8]> = b"ab\r\n\r\n".chunks(1).collect();
+        assert_eq!(
+            told(blank, &byte_by_byte, 0),
+            [false, false, false, false, false, true]
+        );
+        // At every place of a window.
+        for before in WINDOW - 8..WINDOW + 8 {
+            let mut whole = vec![b'x'; before];
+            whole.extend_from_slice(b"\r\n\r\n");
+            assert_eq!(
+                told(blank, &[&whole], 0),
+                [true],
+                "{before} bytes before it"
+            );
+            assert_eq!(told(blank, &[&whole[..before + 3]], 0), [false]);
+        }
+    }
+
+    #[test]
+    fn who_never_ends_a_message_has_each_byte_looked_at_once() {
+        let pieces = vec![&[b'\r'; 100][..]; 200];
+        assert!(
+            told(delimiter(b"\r\n"), &pieces, 0)
+                .iter()
+                .all(|whole| !whole)
+        );
+    }
+
+    #[test]
+    fn a_message_is_as_long_as_it_says() {
+        let pieces: &[&[u8]] = &[b"a\0", b"\x03xy", b"z", b"b\0\x01", b"xc"];
+        assert_eq!(
+            told(length(0, 10), pieces, 0),
+            [false, false, true, true, true]
+        );
+        assert_eq!(
+            told(length(0, 10), pieces, 6),
+            [false, false, false, false, true]
+        );
+        // Of no bytes, one behind the other.
+        assert_eq!(
+            told(length(0, 10), &[b"a\0\0b\0\0", b"c\0"], 6),
+            [false, false]
+        );
+        assert_eq!(
+            told(length(-3, 10), &[b"a\0\x03", b"b\0\x04"], 3),
+            [false, false]
+        );
+    }
+
+    #[test]
+    fn what_is_no_message_is_not_waited_for() {
+        assert_eq!(told(length(0, 10), &[b"a\0\x0b", b"x"], 0), [true, true]);
+        assert_eq!(told(length(-4, 10), &[b"a\0\x03"], 0), [true]);
+    }
+}
