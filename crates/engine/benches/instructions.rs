@@ -14,6 +14,9 @@ mod common;
 
 use common::Host;
 use gungraun::{library_benchmark, library_benchmark_group, main};
+use longshore_engine::bench::segments::{
+    Ends, FULL, MSS, PEER, PORTS, US, bytes_of, data_header, header, ip_header, packet,
+};
 use longshore_engine::bench::{Lookup, Placing, Timers};
 use longshore_engine::{Config, Engine};
 use longshore_hostif::adapter::AdapterSession;
@@ -23,28 +26,22 @@ use longshore_net::template::Ipv4Template;
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ports::{Port, RxChecksum, RxMeta, TxFrame};
 use longshore_ring::EventfdSignaler;
-use longshore_tcp::{Config as TcpConfig, Instant, Segment, Tcb, Transmit};
-use longshore_wire::SeqNumber;
+use longshore_tcp::Instant;
 use longshore_wire::checksum::Partial;
 use longshore_wire::ethernet::{EtherType, EthernetHeader};
-use longshore_wire::ipv4::{Ipv4Header, protocol};
+use longshore_wire::ipv4::protocol;
 use longshore_wire::ipv6::{self, Ipv6Header};
 use longshore_wire::tcp::{PLAIN_LEN, TcpFlags, TcpHeader, TcpOptions, Timestamps};
 use longshore_wire::tcp4::{CachedHeaders4, Flow4, Tcp4};
 use longshore_wire::tcp6::CachedHeaders6;
 use longshore_wire::{MacAddr, arp};
 use std::hint::black_box;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-const MSS: u16 = 1460;
-/// Payload of a full segment with timestamps.
-const FULL: usize = 1448;
 /// The same over IPv6.
 const FULL_OF_IPV6: usize = 1428;
-/// The first word of a header: from port 1000 to 80.
-const PORTS: u32 = 1000 << 16 | 80;
 /// When the engine's time begins to be the benchmark's: later than the clock can be by then.
 const BEGIN_US: u64 = 3_600_000_000;
 /// From one turn to the next.
@@ -55,8 +52,6 @@ const MAINTENANCE_US: u64 = 1_100_000;
 const LOOKS: usize = 4;
 /// Sockets of each session that asks for nothing.
 const IDLE_SOCKETS: usize = 60;
-const US: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const US6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
 const PEER6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
 const OUR_MAC: MacAddr = MacAddr([2, b'L', b'S', 0, 0, 1]);
@@ -64,89 +59,28 @@ const PEER_MAC: MacAddr = MacAddr([2, b'L', b'S', 0, 0, 2]);
 
 // ---- TCP alone ----
 
-/// Two ends, connected, the first with `ahead` bytes written; `warm` full
-/// segments have gone from it to the second and were acknowledged.
-struct Ends {
-    near: Tcb,
-    far: Tcb,
-    now: Instant,
-    written: u64,
+fn connected() -> Ends {
+    Ends::connected().expect("a connection")
 }
 
-fn header(t: &Transmit) -> TcpHeader {
-    t.header(1000, 80)
-}
-
-impl Ends {
-    fn connected() -> Self {
-        let config = TcpConfig {
-            nodelay: true,
-            ..TcpConfig::default()
-        };
-        let mut now = Instant(1_000_000);
-        let mut near = Tcb::connect(&config, MSS, SeqNumber(100), 5, now);
-        let syn = near.poll_transmit(now, 0).expect("a SYN");
-        let syn = header(&syn);
-        let mut far = Tcb::accept(&config, &Segment::new(&syn, 0), MSS, SeqNumber(900), 7, now);
-        now = Instant(now.0 + 100);
-        let answer = header(&far.poll_transmit(now, 0).expect("a SYN-ACK"));
-        let _ = near.on_segment(&Segment::new(&answer, 0), now);
-        let ack = header(&near.poll_transmit(now, 0).expect("an ACK"));
-        let _ = far.on_segment(&Segment::new(&ack, 0), now);
-        let mut ends = Self {
-            near,
-            far,
-            now,
-            written: 0,
-        };
-        for _ in 0..64 {
-            let data = ends.send();
-            ends.receive(&data);
-            ends.acknowledge();
-        }
-        ends
-    }
-
-    fn send(&mut self) -> TcpHeader {
-        self.now = Instant(self.now.0 + 50);
-        self.written += FULL as u64;
-        self.near.set_snd_edge(self.written, true);
-        header(&self.near.poll_transmit(self.now, FULL).expect("data"))
-    }
-
-    fn receive(&mut self, data: &TcpHeader) {
-        let _ = self
-            .far
-            .on_segment(&Segment::new(data, FULL as u32), self.now);
-        let edge = self.far.rcv_edge();
-        self.far.set_rcv_consumed(edge, self.now);
-    }
-
-    fn acknowledge(&mut self) {
-        while let Some(ack) = self.far.poll_transmit(self.now, 0) {
-            let _ = self
-                .near
-                .on_segment(&Segment::new(&header(&ack), 0), self.now);
-        }
-        let _ = self.near.take_events();
-        let _ = self.far.take_events();
-    }
+fn sent(ends: &mut Ends) -> TcpHeader {
+    ends.send().expect("data")
 }
 
 fn with_data_on_its_way() -> Box<(Ends, Vec<u8>)> {
-    let mut ends = Ends::connected();
+    let mut ends = connected();
     // The second of two: the first is acknowledged with it.
-    let first = ends.send();
+    let first = sent(&mut ends);
     ends.receive(&first);
-    let data = bytes_of(&ends.send());
+    let data = bytes_of(&sent(&mut ends));
     assert!(ends.far.predicts(&data, FULL as u32).is_some());
     Box::new((ends, data))
 }
 
 fn with_ack_on_its_way() -> Box<(Ends, Vec<u8>)> {
-    let mut ends = Ends::connected();
+    let mut ends = connected();
     for _ in 0..2 {
-        let data = ends.send();
+        let data = sent(&mut ends);
         ends.receive(&data);
     }
     let mut ack = None;
@@ -154,7 +88,7 @@ fn with_ack_on_its_way() -> Box<(Ends, Vec<u8>)> {
         ack = Some(header(&a));
     }
     let ack = ack.unwrap_or_else(|| {
-        let data = ends.send();
+        let data = sent(&mut ends);
         ends.receive(&data);
         header(&ends.far.poll_transmit(ends.now, 0).expect("an ACK"))
     });
@@ -165,8 +99,8 @@ fn with_ack_on_its_way() -> Box<(Ends, Vec<u8>)> {
 
 /// Of the first of three segments that are in flight.
 fn with_first_ack_on_its_way() -> Box<(Ends, Vec<u8>)> {
-    let mut ends = Ends::connected();
-    let sent: Vec<_> = (0..3).map(|_| ends.send()).collect();
+    let mut ends = connected();
+    let sent: Vec<_> = (0..3).map(|_| sent(&mut ends)).collect();
     ends.receive(&sent[0]);
     ends.far.on_timer(Instant(ends.now.0 + 50_000));
     let ack = header(&ends.far.poll_transmit(ends.now, 0).expect("an ACK"));
@@ -177,20 +111,12 @@ fn with_first_ack_on_its_way() -> Box<(Ends, Vec<u8>)> {
 
 /// With a segment in flight before it, or nothing.
 fn with_data_written(in_flight: bool) -> Box<(Ends, [u8; PLAIN_LEN])> {
-    let mut ends = Ends::connected();
+    let mut ends = connected();
     if in_flight {
-        ends.send();
+        sent(&mut ends);
     }
-    ends.written += FULL as u64;
-    ends.near.set_snd_edge(ends.written, true);
+    ends.write();
     Box::new((ends, [0; PLAIN_LEN]))
-}
-
-/// A header as it lies in a packet.
-fn bytes_of(header: &TcpHeader) -> Vec<u8> {
-    let mut bytes = vec![0; header.header_len()];
-    header.emit(&mut bytes);
-    bytes
 }
 
 // Header bytes to state: what the engine does between demultiplexing and placing.
@@ -225,9 +151,9 @@ fn was_taken(mut ends: Box<(Ends, Vec<u8>)>) {
 }
 
 fn with_ack_owed() -> Box<(Ends, [u8; PLAIN_LEN])> {
-    let mut ends = Ends::connected();
+    let mut ends = connected();
     for _ in 0..2 {
-        let data = ends.send();
+        let data = sent(&mut ends);
         ends.receive(&data);
     }
     std::mem::swap(&mut ends.near, &mut ends.far);
@@ -255,44 +181,6 @@ fn was_written(all: Box<(Ends, [u8; PLAIN_LEN])>) {
 }
 
 // ---- headers ----
-
-fn packet() -> Vec<u8> {
-    let mut bytes = vec![0; 1500];
-    ip_header(1480).emit(&mut bytes);
-    data_header(1, 1).emit(&mut bytes[20..]);
-    bytes
-}
-
-fn ip_header(payload_len: u16) -> Ipv4Header {
-    Ipv4Header {
-        tos: 0,
-        payload_len,
-        identification: 7,
-        dont_fragment: true,
-        more_fragments: false,
-        fragment_offset: 0,
-        ttl: 64,
-        protocol: protocol::TCP,
-        source: PEER,
-        destination: US,
-    }
-}
-
-fn data_header(seq: u32, ack: u32) -> TcpHeader {
-    TcpHeader {
-        src_port: 1000,
-        dst_port: 80,
-        seq: SeqNumber(seq),
-        ack: SeqNumber(ack),
-        flags: TcpFlags::ACK | TcpFlags::PSH,
-        window: 500,
-        urgent: 0,
-        options: TcpOptions {
-            timestamps: Some(Timestamps { val: 10, echo: 0 }),
-            ..TcpOptions::default()
-        },
-    }
-}
 
 /// A packet, and where its flow and the length of its segment are put.
 fn with_room() -> Box<(Vec<u8>, Flow4, usize)> {

@@ -1,6 +1,8 @@
 //! The engine's inner parts, one call each, for the benchmark that counts their
 //! instructions and for `longshore measure path` (`--features bench`). Nothing else uses it.
 
+pub mod segments;
+
 pub use longshore_stack::bench::{Lookup, Timers};
 
 use crate::{Engine, EngineError};

@@ -5,27 +5,19 @@
 //! what was counted. `crates/engine/benches/instructions.rs` counts more of them for those who
 //! change the code.
 
+use longshore_engine::bench::segments::{Ends, FULL, MSS, PORTS, bytes_of, ip_header, packet};
 use longshore_engine::bench::{Lookup, Placing, Timers};
 use longshore_hostif::Geometry;
 use longshore_hostif::adapter::AdapterSession;
 use longshore_net::template::Ipv4Template;
 use longshore_ring::EventfdSignaler;
-use longshore_tcp::{Config, Instant, Segment, Tcb, Transmit};
-use longshore_wire::SeqNumber;
+use longshore_tcp::{Instant, Tcb};
 use longshore_wire::checksum::Partial;
-use longshore_wire::ipv4::{Ipv4Header, protocol};
-use longshore_wire::tcp::{PLAIN_LEN, TcpFlags, TcpHeader, TcpOptions, Timestamps};
+use longshore_wire::tcp::PLAIN_LEN;
 use longshore_wire::tcp4::{CachedHeaders4, Flow4, Tcp4};
 use std::hint::black_box;
 use std::io;
-use std::net::Ipv4Addr;
 use std::sync::Arc;
-
-const MSS: u16 = 1460;
-/// Payload of a full segment with timestamps.
-const FULL: usize = 1448;
-/// The first word of a header: from port 1000 to 80.
-const PORTS: u32 = 1000 << 16 | 80;
 
 /// The parts in the order in which a round calls them. Their functions have names alike, but
 /// those with the same code may be one.
@@ -46,84 +38,6 @@ pub(super) const ORDER: [&str; 15] = [
     "checksum",
     "copy_and_checksum",
 ];
-
-/// Two ends of a connection that has carried data from the first to the second.
-pub(in crate::experiments) struct Ends {
-    near: Tcb,
-    far: Tcb,
-    now: Instant,
-    written: u64,
-}
-
-fn header(transmit: &Transmit) -> TcpHeader {
-    transmit.header(1000, 80)
-}
-
-/// A header as it lies in a packet.
-fn bytes_of(header: &TcpHeader) -> Vec<u8> {
-    let mut bytes = vec![0; header.header_len()];
-    header.emit(&mut bytes);
-    bytes
-}
-
-impl Ends {
-    fn connected() -> Option<Self> {
-        let config = Config {
-            nodelay: true,
-            ..Config::default()
-        };
-        let now = Instant(1_000_000);
-        let mut near = Tcb::connect(&config, MSS, SeqNumber(100), 5, now);
-        let syn = header(&near.poll_transmit(now, 0)?);
-        let mut far = Tcb::accept(&config, &Segment::new(&syn, 0), MSS, SeqNumber(900), 7, now);
-        let now = Instant(now.0 + 100);
-        let answer = header(&far.poll_transmit(now, 0)?);
-        let _ = near.on_segment(&Segment::new(&answer, 0), now);
-        let ack = header(&near.poll_transmit(now, 0)?);
-        let _ = far.on_segment(&Segment::new(&ack, 0), now);
-        let mut ends = Ends {
-            near,
-            far,
-            now,
-            written: 0,
-        };
-        for _ in 0..64 {
-            let data = ends.send()?;
-            ends.receive(&data);
-            ends.acknowledge();
-        }
-        Some(ends)
-    }
-
-    fn write(&mut self) {
-        self.written += FULL as u64;
-        self.near.set_snd_edge(self.written, true);
-    }
-
-    fn send(&mut self) -> Option<TcpHeader> {
-        self.now = Instant(self.now.0 + 50);
-        self.write();
-        Some(header(&self.near.poll_transmit(self.now, FULL)?))
-    }
-
-    fn receive(&mut self, data: &TcpHeader) {
-        let _ = self
-            .far
-            .on_segment(&Segment::new(data, FULL as u32), self.now);
-        let edge = self.far.rcv_edge();
-        self.far.set_rcv_consumed(edge, self.now);
-    }
-
-    fn acknowledge(&mut self) {
-        while let Some(ack) = self.far.poll_transmit(self.now, 0) {
-            let _ = self
-                .near
-                .on_segment(&Segment::new(&header(&ack), 0), self.now);
-        }
-        let _ = self.near.take_events();
-        let _ = self.far.take_events();
-    }
-}
 
 #[inline(never)]
 fn counted_tcp_input_data(end: &mut Tcb, segment: &[u8], now: Instant) {
@@ -210,41 +124,6 @@ fn counted_copy_and_checksum(to: &mut [u8], from: &[u8]) -> Partial {
     Partial::of_copy(to, from)
 }
 
-fn ip_header() -> Ipv4Header {
-    Ipv4Header {
-        tos: 0,
-        payload_len: 1480,
-        identification: 7,
-        dont_fragment: true,
-        more_fragments: false,
-        fragment_offset: 0,
-        ttl: 64,
-        protocol: protocol::TCP,
-        source: Ipv4Addr::new(10, 0, 0, 2),
-        destination: Ipv4Addr::new(10, 0, 0, 1),
-    }
-}
-
-fn packet() -> Vec<u8> {
-    let mut bytes = vec![0; 1500];
-    ip_header().emit(&mut bytes);
-    let header = TcpHeader {
-        src_port: 1000,
-        dst_port: 80,
-        seq: SeqNumber(1),
-        ack: SeqNumber(1),
-        flags: TcpFlags::ACK | TcpFlags::PSH,
-        window: 500,
-        urgent: 0,
-        options: TcpOptions {
-            timestamps: Some(Timestamps { val: 10, echo: 0 }),
-            ..TcpOptions::default()
-        },
-    };
-    header.emit(&mut bytes[20..]);
-    bytes
-}
-
 /// A receive stream of the engine's, in a session of its own.
 pub(in crate::experiments) fn stream() -> Option<Placing> {
     let geometry = Geometry {
@@ -306,7 +185,7 @@ fn below_tcp() -> Result<(), &'static str> {
     let again = counted_ip_input_cached(black_box(&packet), &mut cached);
     check(again == Some(len), "IP input of the next packet")?;
     let header = packet.first_chunk_mut().ok_or("a packet")?;
-    counted_ip_output(&Ipv4Template::new(&ip_header()), header);
+    counted_ip_output(&Ipv4Template::new(&ip_header(0)), header);
     let mut table = Lookup::with_connections(10_000);
     let flow = table.flow_at_once(4711);
     counted_connection_lookup(&mut table, &flow).ok_or("finding a connection")?;
