@@ -16,7 +16,7 @@ mod urgent;
 use crate::Stack;
 use crate::access::Transport;
 use crate::counters::EngineDrop;
-use crate::demux::Flow;
+use crate::demux::{Flow, Found};
 use crate::low_water::Marks;
 use crate::pair_end::{PIECES_A_TURN, Pair, RESET};
 use crate::request_error::RequestError;
@@ -120,6 +120,7 @@ impl Stack {
             return self.mark_line(listener);
         }
         let flow = Flow::new(server, client);
+        self.take_place_of_dead(&flow);
         if self.demux.is_taken(&flow) {
             return self.refuse(key);
         }
@@ -152,6 +153,18 @@ impl Stack {
         self.apply_reading(key);
         self.sockets.touch(other);
         self.sockets.touch(key);
+    }
+
+    /// An end that was reset, and that its host has not closed yet, has no use for its place in
+    /// the table: a client that was bound to its port may connect from there again.
+    fn take_place_of_dead(&mut self, flow: &Flow) {
+        if let Some(Found::Socket(key)) = self.demux.peek(flow)
+            && let Some(p) = self.pair_mut(key)
+            && p.dead.is_some()
+            && p.flow.take().is_some()
+        {
+            self.demux.remove(flow);
+        }
     }
 
     /// Says in the block of each end which socket the other is, if they are of one session:

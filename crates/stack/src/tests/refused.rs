@@ -149,3 +149,29 @@ fn the_next_attempt_may_be_impossible() {
     close(&mut single, refused);
     assert_eq!(single.stack.sockets.len(), 0);
 }
+
+/// The other end of the first connection was reset, and its program has not closed it.
+#[test]
+fn a_client_that_has_reset_its_connection_makes_another_from_its_port() {
+    let mut single = Single::new(GEOMETRY, 1);
+    single.listen();
+    let first = client(&mut single);
+    connect(&mut single, first, 80);
+    single.ask(
+        0,
+        &Request::Close {
+            socket: first,
+            snd_edge: 0,
+            rcv_consumed: 0,
+            linger: Some(0),
+        },
+    );
+    single.turn();
+    assert_eq!(single.stack.sockets.len(), 2, "the listener and that end");
+    let again = client(&mut single);
+    connect(&mut single, again, 80);
+    assert!(connected(&single).is_some());
+    assert_eq!(single.stack.sockets.len(), 4);
+    single.turn();
+    assert!(connected(&single).is_some());
+}
