@@ -8,8 +8,9 @@ use crate::experiments::characterize::payloads;
 use crate::flood;
 use crate::report::gigabits;
 use rustix::net::sockopt::set_tcp_congestion;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 /// What one call sends or receives in bulk.
@@ -162,12 +163,23 @@ fn pull(from: &str, milliseconds: u64) -> io::Result<f64> {
     read_for(Duration::from_millis(milliseconds))
 }
 
+/// Connects, with CUBIC from the first segment: the machine's default may be another, and one
+/// that begins with BBR is paced for good, whatever it is told later.
+fn connect_with_cubic(to: SocketAddr) -> io::Result<TcpStream> {
+    let family = match to {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // This fails where there is none.
+    let _ = set_tcp_congestion(&socket, "cubic");
+    connect(&socket, &to)?;
+    Ok(socket.into())
+}
+
 /// Writes to a [`sink`] for so many milliseconds; gives Gb/s, by what arrived.
 fn push(to: &str, milliseconds: u64) -> io::Result<f64> {
-    let mut stream = TcpStream::connect(to)?;
-    // The machine's default may be another. It fails where the route has chosen (congctl lock),
-    // which is CUBIC where scenarios make routes.
-    let _ = set_tcp_congestion(&stream, "cubic");
+    let mut stream = connect_with_cubic(to.parse().map_err(io::Error::other)?)?;
     let piece = vec![b'p'; PIECE];
     let start = Instant::now();
     while start.elapsed() < Duration::from_millis(milliseconds) {

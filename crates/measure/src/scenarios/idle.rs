@@ -8,6 +8,11 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 const MANY: u64 = 10_000;
+/// Longer than an engine waits before it gives memory back that it no longer uses (three looks,
+/// one in a second).
+const SETTLED: Duration = Duration::from_secs(5);
+/// And after this it is measured as it is.
+const NEVER_SETTLED: Duration = Duration::from_secs(30);
 
 pub(super) fn all() -> Vec<Box<dyn Scenario>> {
     vec![
@@ -96,7 +101,10 @@ impl Scenario for Idle {
         let server = host.cmd("nginx").arg("-c").arg(nginx.config(bed)).spawn();
         peer.wait_for(host.at(80));
         std::thread::sleep(Duration::from_millis(500));
-        let memory_before = memory(&server);
+        let memory_before = match self.measured {
+            Measured::Memory => settled_memory(&server),
+            Measured::Time => 0.0,
+        };
         let _far = (self.connections > 0).then(|| {
             let far = program(&peer, "fill")
                 .arg(host.at(80).to_string())
@@ -108,13 +116,15 @@ impl Scenario for Idle {
             });
             far
         });
-        std::thread::sleep(Duration::from_secs(2));
         let value = match self.measured {
             Measured::Memory => {
-                (memory(&server) - memory_before)
+                (settled_memory(&server) - memory_before)
                     / f64::from(u32::try_from(self.connections).expect("few"))
             }
-            Measured::Time => processor_share(&server, Duration::from_secs(effort.pick(2, 5))),
+            Measured::Time => {
+                std::thread::sleep(Duration::from_secs(2));
+                processor_share(&server, Duration::from_secs(effort.pick(2, 5)))
+            }
         };
         Sample {
             value,
@@ -141,6 +151,22 @@ fn processor_share(server: &Proc, over: Duration) -> f64 {
     std::thread::sleep(over);
     // A tick is 10 ms on all Linux systems that show this file.
     (ticks() - before) / start.elapsed().as_secs_f64()
+}
+
+/// Bytes that the family has in memory when it has become no less for [`SETTLED`]: what a
+/// connection keeps, and not what the number of those that were served at the same time has
+/// left to be given back.
+fn settled_memory(server: &Proc) -> f64 {
+    let (began, mut since) = (Instant::now(), Instant::now());
+    let mut least = memory(server);
+    while since.elapsed() < SETTLED && began.elapsed() < NEVER_SETTLED {
+        std::thread::sleep(Duration::from_millis(500));
+        let now = memory(server);
+        if now < 0.999 * least {
+            (least, since) = (now, Instant::now());
+        }
+    }
+    memory(server)
 }
 
 /// Bytes that the family has in memory, shared pages counted once.
