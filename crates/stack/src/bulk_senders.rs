@@ -3,8 +3,8 @@
 //!
 //! A program is quicker than the engine, so it keeps the buffer of each of its streams full, and
 //! the engine comes to a byte when as many have been written as all these buffers hold. If that
-//! is more than the caches hold, each byte comes from memory: eight streams of 2 MiB each cost the
-//! engine 1.27 times as much for a byte as eight of 1 MiB.
+//! is more than the caches hold, each byte comes from memory: with eight streams of 2 MiB each a byte
+//! costs the engine 1.3 times as much as with eight of 768 KiB.
 //!
 //! Owns [`BulkSenders`], which counts them; [`buffers`](crate::buffers) asks it at each
 //! acknowledgment. Who is one is seen anew in each period, so that nobody has to say that he no
@@ -13,14 +13,16 @@
 use longshore_tcp::Instant;
 
 /// Bytes that the buffers of all of them may hold together.
-const TOGETHER: u32 = 8 << 20;
+const TOGETHER: u32 = 4 << 20;
 /// And one of them at the most: what a program can write in one go while the engine, on another
 /// processor, sends what was written before. With less, the two wait for each other: a file
 /// of 1 GB on a path of 50 us took 0.45 s with half of this and 0.34 s with this; with twice as
 /// much, it took 0.37 s.
 const MOST: u32 = 2 << 20;
-/// And at the least, however many there are. Who holds no more than this is none of them.
-const LEAST: u32 = 512 << 10;
+/// And at the least, however many there are.
+const LEAST: u32 = 768 << 10;
+/// Who holds no more than this is none of them.
+const LITTLE: u64 = LEAST as u64 / 2;
 /// The length of a period, in microseconds: some time slices of the scheduler.
 const PERIOD: u64 = 16_384;
 
@@ -50,7 +52,7 @@ impl BulkSenders {
     /// Whether somebody who holds so many bytes for his peer is one of them.
     #[inline]
     pub(crate) fn are_like(held: u64) -> bool {
-        held > LEAST.into()
+        held > LITTLE
     }
 
     /// A connection on a short path holds so many bytes for its peer; the share of one of them.
@@ -75,7 +77,7 @@ impl BulkSenders {
 mod tests {
     use super::*;
 
-    const MUCH: u64 = LEAST as u64 + 1;
+    const MUCH: u64 = LITTLE + 1;
 
     /// What the last of so many streams with so much in their buffers gets in a period.
     fn share(senders: &mut BulkSenders, streams: &mut [Seen], held: u64, period: u64) -> u32 {
@@ -89,17 +91,17 @@ mod tests {
         let mut streams = [Seen::NEVER; 40];
         let mut senders = BulkSenders::default();
         assert_eq!(share(&mut senders, &mut streams[..1], MUCH, 7), MOST);
-        assert_eq!(share(&mut senders, &mut streams[..4], MUCH, 8), MOST);
+        assert_eq!(share(&mut senders, &mut streams[..2], MUCH, 8), MOST);
         for _ in 0..3 {
-            let eight = share(&mut senders, &mut streams[..8], MUCH, 9);
-            assert_eq!(eight, 1 << 20, "each counts once in a period");
+            let four = share(&mut senders, &mut streams[..4], MUCH, 9);
+            assert_eq!(four, 1 << 20, "each counts once in a period");
         }
         assert_eq!(share(&mut senders, &mut streams, MUCH, 10), LEAST);
     }
 
     #[test]
     fn who_has_ceased_has_no_share() {
-        let mut streams = [Seen::NEVER; 8];
+        let mut streams = [Seen::NEVER; 4];
         let mut senders = BulkSenders::default();
         share(&mut senders, &mut streams, MUCH, 1);
         let one = &mut streams[..1];
@@ -114,6 +116,6 @@ mod tests {
     fn who_holds_little_takes_nothing_from_others() {
         let mut streams = [Seen::NEVER; 40];
         let mut senders = BulkSenders::default();
-        assert_eq!(share(&mut senders, &mut streams, LEAST.into(), 1), MOST);
+        assert_eq!(share(&mut senders, &mut streams, LITTLE, 1), MOST);
     }
 }

@@ -80,13 +80,13 @@ fn bulk_senders_on_short_paths_share_what_the_caches_hold() {
     let mut sizes = acknowledged(&mut single, &mut streams);
     assert_eq!(sizes.pop(), Some(SIZE), "its program has set it");
     // Sizes change in steps: what is not much more than the share stays.
-    let share = (8 << 20) / 9;
+    let share = 768 << 10;
     assert!(sizes.iter().all(|s| s - s / 4 <= share), "{sizes:?}");
 }
 
 #[test]
-fn a_bulk_sender_that_is_alone_keeps_its_send_buffer() {
+fn few_bulk_senders_keep_their_send_buffers() {
     let mut single = Single::new(GEOMETRY, 1);
-    let mut streams = filled(&mut single, 3);
-    assert_eq!(acknowledged(&mut single, &mut streams), [SIZE; 3]);
+    let mut streams = filled(&mut single, 2);
+    assert_eq!(acknowledged(&mut single, &mut streams), [SIZE; 2]);
 }
