@@ -2,7 +2,7 @@
 //! duplicated.
 
 use crate::log::once;
-use crate::state;
+use crate::{pipes, state};
 use longshore_hostif::SocketId;
 use longshore_posix::descriptors::{Descriptors, MOST};
 pub(crate) use longshore_posix::descriptors::{Entry, Undecided};
@@ -122,6 +122,7 @@ pub(crate) fn duplicate(from: RawFd, to: RawFd) {
 pub(crate) fn give_up(fd: RawFd, entry: Entry) {
     match entry {
         Entry::Engine(id) => {
+            pipes::leave_socket(id);
             if let Some(host) = state::attached() {
                 drop(Socket::from_use(host, id));
             }

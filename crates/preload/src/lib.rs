@@ -23,6 +23,7 @@ mod fds;
 mod kernel;
 mod log;
 mod owner;
+mod pipes;
 mod real;
 mod results;
 mod room;

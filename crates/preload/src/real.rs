@@ -126,6 +126,10 @@ plain! {
     prlimit(pid: pid_t, resource: c_uint, new: In<'_, libc::rlimit>, old: Out<'_, libc::rlimit>) -> c_int;
     getifaddrs(list: Out<'_, *mut libc::ifaddrs>) -> c_int;
     sendfile(out: c_int, from: c_int, offset: Out<'_, off_t>, count: size_t) -> ssize_t;
+    pipe(ends: Out<'_, c_int>) -> c_int;
+    pipe2(ends: Out<'_, c_int>, flags: c_int) -> c_int;
+    tee(from: c_int, to: c_int, len: size_t, flags: c_uint) -> ssize_t;
+    vmsplice(fd: c_int, iov: In<'_, iovec>, count: size_t, flags: c_uint) -> ssize_t;
     splice(from: c_int, from_at: Out<'_, i64>, to: c_int, to_at: Out<'_, i64>, len: size_t, flags: c_uint) -> ssize_t;
     getaddrinfo(node: Text<'_>, service: Text<'_>, hints: In<'_, addrinfo>, found: Out<'_, *mut addrinfo>) -> c_int;
     getnameinfo(addr: In<'_, sockaddr>, len: socklen_t, node: Out<'_, c_char>, node_len: socklen_t, service: Out<'_, c_char>, service_len: socklen_t, flags: c_int) -> c_int;

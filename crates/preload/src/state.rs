@@ -6,7 +6,7 @@ use crate::cancel;
 use crate::environment;
 use crate::fds::{self, Entry};
 use crate::log::{Level, say};
-use crate::room;
+use crate::{pipes, room};
 use longshore_hostif::attach::{self, AttachError, Joined, Token};
 use longshore_sockets::{Hooks, Host, JoinError};
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
@@ -124,6 +124,7 @@ fn begin_anew() -> Option<&'static Host> {
         Ok(joined) => room::within(|| unsafe {
             let parents = host.begin_anew(joined, fds::counts().into_iter());
             family::in_child(parents);
+            pipes::begin_anew();
         }),
         Err(e) => {
             say(
@@ -189,6 +190,7 @@ fn join() -> Mode {
         restarts: crate::signals::restarts,
         is_cancelled: cancel::is_cancelled,
         thread: cancel::thread,
+        give_back: pipes::leave_socket,
         log: |text| say(Level::Error, format_args!("{text}")),
     };
     let open = || {

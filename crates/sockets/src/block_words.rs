@@ -4,7 +4,7 @@
 //!
 //! Called by all that reads or writes streams, and by `host` for what the engine has told.
 
-use longshore_hostif::{BlockFlags, EdgeFlags, Request, SocketBlock, SocketId, is_writable};
+use longshore_hostif::{BlockFlags, EdgeFlags, SocketBlock, is_writable};
 use std::sync::atomic::Ordering;
 
 /// Bits that the host keeps in a block's `options`.
@@ -87,17 +87,6 @@ pub(crate) fn want_room(block: &SocketBlock) -> bool {
         .options
         .fetch_or(host_bits::WANTS_ROOM, Ordering::SeqCst);
     has_room(block)
-}
-
-/// A move of a socket's edges.
-pub(crate) fn edges(block: &SocketBlock, socket: SocketId, flags: EdgeFlags) -> Request {
-    Request::Edges {
-        socket,
-        snd_edge: block.snd.edge.load(Ordering::Acquire),
-        rcv_consumed: block.rcv.done.load(Ordering::Acquire),
-        flags,
-        immediate: 0,
-    }
 }
 
 /// What is said of what was written last: whether `more` follows at once (MSG_MORE), and

@@ -1,6 +1,6 @@
 //! Making connections.
 
-use crate::block_words::{edges, host_bits};
+use crate::block_words::host_bits;
 use crate::cancel::CancelOutcome;
 use crate::errors::SocketError;
 use crate::holds::Socket;
@@ -93,7 +93,8 @@ impl Socket {
         }
         self.set_error(errno.raw_os_error());
         let both = EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR;
-        self.host.tell(&edges(block, self.id, both), Wake::Now)?;
+        let request = self.host.edges(block, self.id, both);
+        self.host.tell(&request, Wake::Now)?;
         self.wake_local();
         Ok(true)
     }

@@ -13,6 +13,7 @@ use longshore_hostif::attach::{self, Joined};
 use longshore_hostif::{ChannelState, HostChannel, INTRODUCED, SocketId};
 use longshore_ring::{forget_thread_id, is_confined};
 use rustix::process::getppid;
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
@@ -27,14 +28,16 @@ pub struct Forking {
     unreported: Option<ForkGuard<'static, Vec<SocketId>>>,
     dispatch: Option<ForkGuard<'static, Dispatch>>,
     ready_sets: Option<ForkGuard<'static, ReadySets>>,
+    kept: Option<ForkGuard<'static, BTreeMap<u32, u64>>>,
 }
 
 impl Host {
     /// Reserves a channel with a copy of what this process holds.
-    pub fn reserve_channel(&self) -> Option<u32> {
+    pub fn reserve_channel(&'static self) -> Option<u32> {
         if self.is_gone() {
             return None;
         }
+        self.await_forwards();
         self.share_all();
         let own = self.own_channel();
         let arena = &self.arena;
@@ -108,10 +111,12 @@ impl Host {
     /// Before the fork.
     pub fn before_fork(&'static self) -> Forking {
         let _ = self.settle();
+        self.await_forwards();
         let unfinished = self.unfinished.enter().ok();
         let unreported = self.unreported.enter().ok();
         let dispatch = self.stop_dispatch();
         let ready_sets = self.ready_sets.enter().ok();
+        let kept = self.kept.enter().ok();
         let channel = self.reserve_channel();
         let number = channel.map_or(0, |c| {
             let control = self.arena.control(c);
@@ -125,6 +130,7 @@ impl Host {
             unreported,
             dispatch,
             ready_sets,
+            kept,
         }
     }
 }
@@ -155,6 +161,7 @@ impl Host {
             self.unreported.recover(Vec::new);
             self.ready_sets.recover(ReadySets::default);
             self.query.recover(|| ());
+            self.kept.recover(Default::default);
             self.dispatch.recover(dispatch);
         }
         if let Ok(mut dispatch_now) = self.dispatch.enter() {
@@ -162,6 +169,9 @@ impl Host {
         }
         if let Ok(mut unreported) = self.unreported.enter() {
             unreported.clear();
+        }
+        if let Ok(mut kept) = self.kept.enter() {
+            kept.clear();
         }
         let left = self
             .ready_sets
@@ -247,7 +257,10 @@ impl Forking {
                 .into_iter()
                 .for_each(host.hooks.discard);
         }
-        // What the parent has begun, it ends.
+        // What the parent has begun, it ends, and what it keeps is its own.
+        if let Some(kept) = &mut self.kept {
+            kept.clear();
+        }
         if let Some(unfinished) = &mut self.unfinished {
             unfinished.clear();
         }

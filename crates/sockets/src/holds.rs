@@ -24,6 +24,8 @@ const WATCHED: u64 = 4;
 /// No other process can have it: it was made or accepted here, and not handed
 /// on since.
 const ALONE: u64 = 8;
+/// Some of what it has received was read and is kept where it lies.
+const KEEPS: u64 = 32;
 /// It came from elsewhere, so that what was told of it on this channel may have been told to
 /// the image of the process before an `exec`.
 const ADOPTED: u64 = 16;
@@ -306,6 +308,21 @@ impl Host {
         Ok(())
     }
 
+    /// Whether some of what a socket has received was read and is kept.
+    #[inline]
+    pub(crate) fn keeps(&self, index: u32) -> bool {
+        self.marks[index as usize].load(Ordering::Relaxed) & KEEPS != 0
+    }
+
+    pub(crate) fn set_keeps(&self, index: u32, keeps: bool) {
+        let marks = &self.marks[index as usize];
+        if keeps {
+            marks.fetch_or(KEEPS, Ordering::AcqRel);
+        } else {
+            marks.fetch_and(!KEEPS, Ordering::AcqRel);
+        }
+    }
+
     pub(crate) fn set_watched(&self, index: u32) {
         self.marks[index as usize].fetch_or(WATCHED, Ordering::AcqRel);
     }
@@ -332,6 +349,11 @@ impl Host {
             return;
         }
         let marks = self.marks[id.index as usize].swap(0, Ordering::AcqRel);
+        if marks & KEEPS != 0
+            && let Ok(mut kept) = self.kept.enter()
+        {
+            kept.remove(&id.index);
+        }
         if marks & WATCHED != 0
             && let Ok(mut ready_sets) = self.ready_sets.enter()
         {
@@ -423,6 +445,7 @@ impl Socket {
     /// A descriptor of it is about to be passed to a process, perhaps another:
     /// until it arrives, the socket stays open without anybody's holding it.
     pub fn send_off(&self) {
+        self.host.await_forwards();
         self.share();
         self.block().in_transit.fetch_add(1, Ordering::AcqRel);
     }

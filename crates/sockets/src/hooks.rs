@@ -1,6 +1,7 @@
 //! What the host library needs of the program that it lives in, which hands it over when it
 //! joins: whoever has such needs of its own (the shim) gives other functions than the usual.
 
+use longshore_hostif::SocketId;
 use std::os::fd::OwnedFd;
 
 /// What the host library needs of the program it lives in.
@@ -19,6 +20,10 @@ pub struct Hooks {
     pub is_cancelled: fn() -> bool,
     /// A name of this thread, by which [`Host::wake_thread`](crate::Host::wake_thread) finds it; not 0.
     pub thread: fn() -> usize,
+    /// So much was read of a socket beyond what is kept of it
+    /// ([`Socket::keep`](crate::Socket::keep)) that its peer would find no room: what is kept
+    /// is to be given back.
+    pub give_back: fn(SocketId),
     /// Says something to who runs the program.
     pub log: fn(&str),
 }
@@ -32,6 +37,7 @@ impl Default for Hooks {
             restarts: || true,
             is_cancelled: || false,
             thread: || 1,
+            give_back: |_| {},
             log: |text| eprintln!("longshore: {text}"),
         }
     }

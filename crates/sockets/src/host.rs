@@ -14,11 +14,14 @@ use crate::sent_files::SentFiles;
 use crate::turn::Turn;
 use crate::unfinished::Unfinished;
 use longshore_hostif::attach::Token;
-use longshore_hostif::{Address, Arena, Edges, HostChannel, HostSession, Routes, SocketId};
+use longshore_hostif::{
+    Address, Arena, EdgeFlags, Edges, HostChannel, HostSession, Request, Routes, SocketBlock,
+    SocketId,
+};
 use longshore_ring::Doorbell;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -96,6 +99,12 @@ pub struct Host {
     /// Sockets of which the engine was not told all that was consumed.
     pub(crate) unreported: ForkLock<Vec<SocketId>>,
     pub(crate) ready_sets: ForkLock<ReadySets>,
+    /// Where what was read and is kept where it lies begins in each stream, by the indices of
+    /// the sockets.
+    pub(crate) kept: ForkLock<BTreeMap<u32, u64>>,
+    /// Which socket was the last to send what another has received: its generation, and in the
+    /// lower half its index; 0 if the engine has taken that.
+    pub(crate) forwarded_to: AtomicU64,
     /// Files that were sent and may be worth handing over.
     pub(crate) sent_files: SentFiles,
     /// One query at a time: there is one mailbox.
@@ -228,6 +237,34 @@ impl Host {
     /// Whether the session was short of send memory lately.
     pub fn is_short(&self) -> bool {
         self.short.load(Ordering::Relaxed)
+    }
+
+    /// How far the engine is to be told that a stream was read: not beyond what is kept.
+    #[inline]
+    pub(crate) fn told_read(&self, block: &SocketBlock, id: SocketId) -> u64 {
+        // What is kept is noted before it counts as read.
+        let done = block.rcv.done.load(Ordering::Acquire);
+        if self.keeps(id.index) {
+            self.kept_from(id.index).map_or(done, |from| from.min(done))
+        } else {
+            done
+        }
+    }
+
+    #[cold]
+    pub(crate) fn kept_from(&self, index: u32) -> Option<u64> {
+        self.kept.enter().ok()?.get(&index).copied()
+    }
+
+    /// A move of a socket's edges.
+    pub(crate) fn edges(&self, block: &SocketBlock, socket: SocketId, flags: EdgeFlags) -> Request {
+        Request::Edges {
+            socket,
+            snd_edge: block.snd.edge.load(Ordering::Acquire),
+            rcv_consumed: self.told_read(block, socket),
+            flags,
+            immediate: 0,
+        }
     }
 
     /// Chunks of the send slab that nobody has, found by taking them all.

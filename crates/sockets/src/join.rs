@@ -78,6 +78,8 @@ impl Host {
             uses: zeroed(sockets),
             marks: zeroed(sockets),
             unreported: ForkLock::new(Vec::new()),
+            kept: ForkLock::default(),
+            forwarded_to: AtomicU64::new(0),
             sent_files: SentFiles::new(),
             ready_sets: ForkLock::new(ReadySets::default()),
             query: ForkLock::new(()),

@@ -1,6 +1,5 @@
 //! Listening, and accepting what the engine has put on the listener's stream.
 
-use crate::block_words::edges;
 use crate::block_words::host_bits;
 use crate::errors::SocketError;
 use crate::holds::Socket;
@@ -55,7 +54,7 @@ impl Socket {
             let reached = block.rcv.edge.load(Ordering::Acquire);
             block.rcv.done.fetch_max(reached, Ordering::AcqRel);
         }
-        let request = edges(block, self.id, EdgeFlags::SHUT_RD);
+        let request = self.host.edges(block, self.id, EdgeFlags::SHUT_RD);
         self.host.tell(&request, Wake::Now)?;
         self.wake_local();
         Ok(())
@@ -136,7 +135,7 @@ impl Socket {
             let accepted = host.adopt_accepted(record.socket, heard);
             block.rcv.done.store(next, Ordering::Release);
             block.rcv.told.fetch_max(next, Ordering::AcqRel);
-            let request = edges(block, self.id, EdgeFlags::empty());
+            let request = host.edges(block, self.id, EdgeFlags::empty());
             // The engine counts who waits, but need not know it now, unless somebody
             // waits for this. It looks at what is published after it has marked the line.
             let _ = host.tell_accepted(&request, ours.then_some(record.socket));

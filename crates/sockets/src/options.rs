@@ -1,6 +1,6 @@
 //! Options that the engine or the host library has to know of.
 
-use crate::block_words::{edges, host_bits, said_of_written};
+use crate::block_words::{host_bits, said_of_written};
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::turn::Wake;
@@ -62,7 +62,8 @@ impl Socket {
         }
         // A cork that is put in pushes nothing.
         let flags = said_of_written(block, on);
-        self.host.tell_written(&edges(block, self.id, flags), 0)
+        let request = self.host.edges(block, self.id, flags);
+        self.host.tell_written(&request, 0)
     }
 
     /// Sets several at once.

@@ -1,6 +1,6 @@
 //! What all sockets have: addresses, binding, shutting down, waiting.
 
-use crate::block_words::{edges, host_bits, more_bits};
+use crate::block_words::{host_bits, more_bits};
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::wait::{Also, Look};
@@ -253,7 +253,8 @@ impl Socket {
         } else {
             block.set_flags(mark);
         }
-        self.host.tell_written(&edges(block, self.id, flags), 0)?;
+        let request = self.host.edges(block, self.id, flags);
+        self.host.tell_written(&request, 0)?;
         if self.is_within() {
             self.host.note_under_way();
         }

@@ -90,7 +90,8 @@ impl Nginx<'_> {
     }
 }
 
-/// HAProxy in TCP-friendly HTTP mode in front of `backends`.
+/// HAProxy in TCP-friendly HTTP mode in front of `backends`, to which it passes bodies on by
+/// `splice`.
 ///
 /// # Panics
 /// If it cannot be written.
@@ -98,6 +99,7 @@ impl Nginx<'_> {
 pub fn haproxy_config(bed: &Testbed, port: u16, backends: &[String]) -> PathBuf {
     let mut text = format!(
         "global\n  maxconn 1000\n  stats socket {} level admin\ndefaults\n  mode http\n  \
+         option splice-request\n  option splice-response\n  \
          timeout connect 60s\n  timeout client 120s\n  timeout server 120s\n\
          frontend in\n  bind :{port}\n  default_backend out\nbackend out\n  balance roundrobin\n",
         bed.path("haproxy.sock").display()

@@ -1,11 +1,11 @@
 //! What crosses is counted for each connection, and is as little as the README says.
 
-use longshore_e2e::peer::connect;
-use longshore_e2e::servers::Nginx;
+use longshore_e2e::peer::{connect, fetch};
+use longshore_e2e::servers::{Nginx, haproxy_config};
 use longshore_e2e::{Engine, Stack, Testbed, run_uncounted};
 use serde_json::Value;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// It is Longshore's engine that is asked.
@@ -131,5 +131,46 @@ fn a_small_response_takes_few_transfers() {
         };
         let sent = count(&row["crossings"], "to_adapter", "bytes");
         assert!(sent > 1024 * REQUESTS, "{row}");
+    });
+}
+
+/// A proxy that passes bodies on by `splice` has them sent where they were received.
+#[test]
+fn haproxy_passes_bodies_on_by_reference() {
+    const KB: u64 = 1024;
+    const FETCHES: u64 = 5;
+    scenario(|bed| {
+        let (host, peer) = (bed.host(0), bed.peer());
+        let engine = host.engine("");
+        let files = [("64k", 64 * KB), ("1m", KB * KB)];
+        let files =
+            files.map(|(name, len)| (name, len, bed.payload(&format!("www/{name}"), len).1));
+        let nginx = Nginx {
+            listen: "8001",
+            ..Nginx::default()
+        };
+        let _backend = peer.cmd("nginx").arg("-c").arg(nginx.config(bed)).spawn();
+        peer.wait_for(SocketAddr::from(([127, 0, 0, 1], 8001)));
+        let config = haproxy_config(bed, 80, &[peer.at(8001).to_string()]);
+        let _proxy = engine
+            .cmd("haproxy")
+            .args(["-db", "-f"])
+            .arg(config)
+            .spawn();
+        peer.wait_for(host.at(80));
+        let before = engine.stat_u64("forwarded_bytes");
+        for _ in 0..FETCHES {
+            for (name, _, hash) in &files {
+                let url = format!("http://{}/{name}", host.ip());
+                assert_eq!(fetch(bed, peer.cmd("curl"), &url), *hash);
+            }
+        }
+        // What comes in small pieces is copied.
+        let all = FETCHES * files.iter().map(|(_, len, _)| len).sum::<u64>();
+        let forwarded = engine.stat_u64("forwarded_bytes") - before;
+        assert!(
+            forwarded <= all && forwarded >= all / 2,
+            "{forwarded} of {all}"
+        );
     });
 }

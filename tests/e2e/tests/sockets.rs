@@ -7,6 +7,9 @@ scenarios! {
     /// Bytes over a connection, and how it ends.
     fn stream(bed) within 300 { conformance::run(bed, "stream"); }
 
+    /// splice from one connection to another.
+    fn splice(bed) within 300 { conformance::run(bed, "splice"); }
+
     /// How connections begin and end.
     fn endings(bed) within 300 { conformance::run(bed, "endings"); }
 

@@ -3,7 +3,7 @@
 use crate::calls::must_not_wait;
 use crate::cancel::held;
 use crate::fds::{self, Entry};
-use crate::real;
+use crate::{pipes, real};
 use libc::{c_int, c_uint};
 use longshore_sockets::{Socket, SocketError, WaitLimit};
 use std::time::Duration;
@@ -17,7 +17,10 @@ const CLOSE_RANGE_CLOEXEC: c_int = 1 << 2;
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn close(fd: c_int) -> c_int {
     match fds::get(fd) {
-        Entry::Kernel => real::close(fd),
+        Entry::Kernel => {
+            pipes::leave(fd);
+            real::close(fd)
+        }
         Entry::Kept => 0,
         Entry::Engine(_) => held(|| crate::calls::guard(|| close_socket(fd))),
         Entry::Undecided(_) | Entry::Epoll(_) => held(|| {
@@ -73,6 +76,9 @@ pub extern "C-unwind" fn __close(fd: c_int) -> c_int {
 /// `close_range(2)`, around our own descriptors.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    if flags & CLOSE_RANGE_CLOEXEC == 0 {
+        pipes::leave_range(first, last);
+    }
     let none_of_ours = first >= fds::end() as c_uint;
     if none_of_ours || first > last || flags & CLOSE_RANGE_CLOEXEC != 0 {
         return real::close_range(first, last, flags);

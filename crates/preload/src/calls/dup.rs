@@ -3,13 +3,14 @@
 use crate::calls::{guard, set_errno, stdio};
 use crate::fds::{self, Entry};
 use crate::log::once;
-use crate::real;
+use crate::{pipes, real};
 use libc::c_int;
 use rustix::process::{Resource, getrlimit};
 
 /// `dup(2)`.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn dup(fd: c_int) -> c_int {
+    pipes::leave(fd);
     let new = real::dup(fd);
     if new >= 0 && !fds::is_kernels(fd) {
         return guard(|| {
@@ -34,6 +35,8 @@ pub extern "C-unwind" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
 }
 
 fn onto(from: c_int, to: c_int, real: impl FnOnce() -> c_int) -> c_int {
+    pipes::leave(from);
+    pipes::leave(to);
     if (fds::is_kernels(from) && fds::is_kernels(to)) || from == to {
         return real();
     }

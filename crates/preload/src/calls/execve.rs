@@ -7,7 +7,7 @@ use crate::calls::variadic::variadic;
 use crate::calls::{errno, lost, set_errno};
 use crate::environment::{self, Carried};
 use crate::user::{Opaque, Strings, Text, word};
-use crate::{fds, real, state};
+use crate::{fds, pipes, real, state};
 use libc::{FILE, c_int, c_long};
 use longshore_hostif::SocketId;
 use longshore_sockets::Host;
@@ -77,6 +77,7 @@ pub(crate) fn can_find(file: Text<'_>, stays: bool) -> bool {
 /// child that was made without our knowing: what it holds is in its name, and the new image
 /// lets go of it.
 fn before(succeeds: bool) -> Left {
+    pipes::leave_all();
     let mut left = Left {
         host: state::attached_already(),
         sockets: Vec::new(),

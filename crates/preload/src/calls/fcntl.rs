@@ -6,7 +6,7 @@
 
 use crate::calls::{guard, note_nonblocking};
 use crate::owner::{self, F_SETOWN_EX, F_SETSIG};
-use crate::{fds, real};
+use crate::{fds, pipes, real};
 use libc::c_int;
 
 /// `fcntl(2)`.
@@ -15,6 +15,9 @@ use libc::c_int;
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn fcntl(fd: c_int, cmd: c_int, arg: usize) -> c_int {
+    if matches!(cmd, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
+        pipes::leave(fd);
+    }
     // SAFETY: the caller's promise.
     let result = unsafe { real::fcntl(fd, cmd, arg) };
     let duplicated = matches!(cmd, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) && result >= 0;

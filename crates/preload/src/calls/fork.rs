@@ -6,22 +6,26 @@
 
 use crate::calls::{epoll, errno, set_errno};
 use crate::signals::Held;
-use crate::{fds, real, state};
+use crate::{fds, pipes, real, state};
 use libc::{c_int, c_long, c_void, pid_t};
 use longshore_sockets::{Forking, Reservation};
 use std::cell::{Cell, RefCell};
 
 thread_local! {
     static FORKING: RefCell<Option<(Forking, Held)>> = const { RefCell::new(None) };
+    /// Nothing is left in pipes until the fork is over.
+    static PIPES: RefCell<Option<pipes::Stopped>> = const { RefCell::new(None) };
     /// What this thread's last fork has reserved for its child.
     static RESERVED: Cell<Option<Reservation>> = const { Cell::new(None) };
 }
 
 extern "C" fn before() {
     epoll::apart::before_fork();
+    let pipes = pipes::before_fork();
     if let Some(host) = state::attached() {
         let held = Held::all();
         let forking = host.before_fork();
+        let _ = PIPES.try_with(|p| p.replace(pipes));
         let _ = FORKING.try_with(|f| f.replace(Some((forking, held))));
     }
 }
@@ -34,6 +38,7 @@ extern "C" fn in_parent() {
     if let Some((forking, held)) = forking() {
         let reserved = forking.in_parent();
         let _ = RESERVED.try_with(|r| r.set(reserved));
+        drop(PIPES.try_with(RefCell::take));
         drop(held);
     }
 }
@@ -42,6 +47,7 @@ extern "C" fn in_child() {
     epoll::apart::in_child();
     if let Some((forking, held)) = forking() {
         state::own(forking.in_child(fds::counts().into_iter()));
+        drop(PIPES.try_with(RefCell::take));
         drop(held);
     }
 }
@@ -97,13 +103,19 @@ pub extern "C-unwind" fn _Fork() -> pid_t {
 /// is done in the parent.
 pub(crate) fn unhandled<T: Copy + Into<i64>>(make: impl FnOnce() -> T) -> T {
     epoll::apart::before_fork();
+    pipes::leave_all();
     let reserved = state::attached_already().and_then(|host| {
         let channel = host.reserve_channel()?;
         Some((host, channel))
     });
     let child = make();
+    let child_pid: i64 = child.into();
+    if child_pid > 0 {
+        // What another thread has made and used meanwhile.
+        pipes::leave_all();
+    }
     if let Some((host, channel)) = reserved {
-        match child.into() {
+        match child_pid {
             // This is the child, and the reservation its parent's.
             0 => {}
             pid @ 1.. => host.give_reservation(channel, pid as u32),

@@ -32,6 +32,7 @@ mod message;
 pub mod names;
 pub mod offset;
 pub mod options;
+pub mod pipe;
 pub mod poll;
 pub mod recv;
 pub mod recvmsg;

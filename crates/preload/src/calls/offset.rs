@@ -5,7 +5,7 @@ use crate::calls::recvmsg::recvmsg;
 use crate::calls::sendmsg::sendmsg;
 use crate::calls::set_errno;
 use crate::user::{In, Out, Zero};
-use crate::{fds, real};
+use crate::{fds, pipes, real};
 use libc::{c_int, iovec, msghdr, off_t, ssize_t};
 
 /// Not at an offset, but where the descriptor is.
@@ -72,7 +72,10 @@ pub extern "C-unwind" fn pwritev2(
     flags: c_int,
 ) -> ssize_t {
     match message(fd, iov, count, at, flags) {
-        None => real::pwritev2(fd, iov, count, at, flags),
+        None => {
+            pipes::leave(fd);
+            real::pwritev2(fd, iov, count, at, flags)
+        }
         Some(Ok((message, flags))) => sendmsg(fd, In::from(&message), flags),
         Some(Err(errno)) => {
             set_errno(errno);

@@ -8,7 +8,7 @@ use crate::calls::{answer, refused, told};
 use crate::cancel::point;
 use crate::signals::within;
 use crate::user::{In, Out, Zero};
-use crate::{fds, real, vectors};
+use crate::{fds, pipes, real, vectors};
 use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 use longshore_sockets::Departure;
 
@@ -32,6 +32,7 @@ pub extern "C-unwind" fn write(fd: c_int, buf: In<'_, c_void>, len: size_t) -> s
     if fds::is_engines(fd) {
         send(fd, buf, len, 0)
     } else {
+        pipes::leave(fd);
         real::write(fd, buf, len)
     }
 }
@@ -71,6 +72,7 @@ pub extern "C-unwind" fn writev(fd: c_int, iov: In<'_, iovec>, count: c_int) -> 
     if fds::is_engines(fd) {
         point(|| within(|| write_vector(fd, iov, count)))
     } else {
+        pipes::leave(fd);
         real::writev(fd, iov, count)
     }
 }

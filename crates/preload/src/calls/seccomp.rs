@@ -13,7 +13,7 @@ use crate::calls::{epoll, note_nonblocking};
 use crate::fds::{self, Entry};
 use crate::state::{self, Mode};
 use crate::user::In;
-use crate::{real, signals, vectors};
+use crate::{pipes, real, signals, vectors};
 use libc::{c_int, c_uint, c_ulong, seccomp_data, sock_filter, sock_fprog};
 use rustix::fs::OFlags;
 use std::mem::offset_of;
@@ -137,6 +137,7 @@ pub(crate) fn filtered<T>(
             note_nonblocking(fd, flags.is_ok_and(|f| f.contains(OFlags::NONBLOCK)));
         }
     }
+    pipes::leave_all();
     epoll::prepare_all(host);
     signals::remember();
     host.confine();

@@ -4,7 +4,7 @@ use crate::calls::{Way, answer, errno, must_not_wait, refused, wait_limit};
 use crate::cancel::held;
 use crate::kernel::kernel;
 use crate::user::Out;
-use crate::{fds, real, signals};
+use crate::{fds, pipes, real, signals};
 use libc::{c_int, c_long, off_t, size_t, ssize_t};
 use longshore_hostif::{CHUNK, FileId};
 use longshore_sockets::{
@@ -30,6 +30,7 @@ pub extern "C-unwind" fn sendfile(
     count: size_t,
 ) -> ssize_t {
     if !fds::is_engines(from) && !fds::is_engines(out) {
+        pipes::leave(out);
         return real::sendfile(out, from, offset, count);
     }
     // It is no cancellation point.

@@ -7,7 +7,7 @@ use crate::calls::send::{Sender, destination, send_parts, sender, without_bytes}
 use crate::calls::{told, unless_kernels};
 use crate::cancel::{held, point};
 use crate::user::{In, Out};
-use crate::{fds, real, vectors};
+use crate::{fds, pipes, real, vectors};
 use libc::{c_int, c_uint, mmsghdr, msghdr, sockaddr_storage, socklen_t, ssize_t};
 use longshore_sockets::{Departure, Socket, SocketError};
 
@@ -107,7 +107,14 @@ fn send_off(msg: In<'_, msghdr>) -> Vec<Socket> {
     if msg.get().is_none_or(|m| m.msg_controllen == 0) || crate::state::attached().is_none() {
         return Vec::new();
     }
-    let leaving: Vec<Socket> = passed(msg).into_iter().filter_map(fds::engine).collect();
+    let passed = passed(msg);
+    for fd in &passed {
+        pipes::leave(*fd);
+    }
+    let leaving: Vec<Socket> = passed.into_iter().filter_map(fds::engine).collect();
+    for socket in &leaving {
+        pipes::leave_socket(socket.id());
+    }
     leaving.iter().for_each(Socket::send_off);
     leaving
 }

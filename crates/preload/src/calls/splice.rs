@@ -1,15 +1,20 @@
-//! `splice` between a pipe and a stream. The stream is nobody's while the pipe is read or
-//! written: who does that may be held up.
+//! `splice` between a pipe and a stream. What it takes out of a stream it leaves in the pipe
+//! where it lies, if it may (`pipes`), and copies it otherwise. The stream is nobody's while the
+//! pipe is read or written: who does that may be held up.
 
+use crate::calls::pipe::prepare;
 use crate::calls::sendfile::append;
 use crate::calls::{Way, answer, must_not_wait, refused, wait_unless_told};
 use crate::cancel::point;
+use crate::pipes::{self, Put};
 use crate::signals::{self, within};
 use crate::user::Out;
+
 use crate::{fds, real};
 use libc::{c_int, c_uint, size_t, ssize_t};
 use longshore_sockets::{Socket, SocketError, is_confined, poll_unless_interrupted};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::time::Timespec;
 use std::io::IoSliceMut;
@@ -31,6 +36,9 @@ pub extern "C-unwind" fn splice(
         let offsets = (!from_at.is_null(), !to_at.is_null());
         point(|| within(|| splice_ours(from, to, offsets, len, flags)))
     } else {
+        // Elsewhere the pages of a pipe may stay for any time.
+        pipes::leave(from);
+        pipes::leave(to);
         real::splice(from, from_at, to, to_at, len, flags)
     }
 }
@@ -44,36 +52,46 @@ fn splice_ours(
     flags: c_uint,
 ) -> ssize_t {
     let (source, sink) = (fds::engine(from), fds::engine(to));
-    let no_wait = if flags & libc::SPLICE_F_NONBLOCK != 0 {
-        libc::MSG_DONTWAIT
-    } else {
-        0
-    };
     let work = || match (&source, &sink) {
         // One end has to be a pipe, and a socket has no offset.
         (Some(_), Some(_)) => Err(refused(libc::EINVAL)),
         (Some(_), _) if offsets.0 => Err(refused(libc::ESPIPE)),
         (_, Some(_)) if offsets.1 => Err(refused(libc::ESPIPE)),
-        (Some(s), None) => {
-            is_pipe(to)?;
-            out_of(from, s, to, len, no_wait)
-        }
+        (Some(s), None) => out_of(from, s, Pipe::of(to, flags)?, len),
         (None, Some(s)) => {
-            is_pipe(from)?;
             let more = flags & libc::SPLICE_F_MORE != 0;
-            into(to, s, from, len, no_wait, more)
+            into(to, s, Pipe::of(from, flags)?, len, more)
         }
         (None, None) => Err(refused(libc::EBADF)),
     };
     answer(|| work().map(|n| n as ssize_t))
 }
 
-fn is_pipe(fd: c_int) -> Result<(), SocketError> {
-    let stat = rustix::fs::fstat(crate::calls::borrow(fd)).map_err(SocketError::Refused)?;
-    if rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Fifo {
-        Ok(())
-    } else {
-        Err(refused(libc::EINVAL))
+/// The pipe of a call.
+#[derive(Clone, Copy)]
+struct Pipe {
+    fd: c_int,
+    inode: u64,
+    /// The call does not wait for it. Whether it waits for the socket is the socket's own
+    /// (O_NONBLOCK).
+    no_wait: bool,
+}
+
+impl Pipe {
+    fn of(fd: c_int, flags: c_uint) -> Result<Self, SocketError> {
+        let stat = rustix::fs::fstat(crate::calls::borrow(fd)).map_err(SocketError::Refused)?;
+        if rustix::fs::FileType::from_raw_mode(stat.st_mode) != rustix::fs::FileType::Fifo {
+            return Err(refused(libc::EINVAL));
+        }
+        let is_nonblocking = || {
+            let flags = rustix::fs::fcntl_getfl(crate::calls::borrow(fd));
+            flags.is_ok_and(|f| f.contains(OFlags::NONBLOCK))
+        };
+        Ok(Self {
+            fd,
+            inode: stat.st_ino,
+            no_wait: flags & libc::SPLICE_F_NONBLOCK != 0 || is_nonblocking(),
+        })
     }
 }
 
@@ -97,18 +115,16 @@ fn wait_for_pipe(fd: c_int, events: PollFlags) -> Result<(), SocketError> {
 }
 
 /// From the receive stream to the pipe.
-fn out_of(
-    fd: c_int,
-    socket: &Socket,
-    pipe: c_int,
-    len: usize,
-    flags: c_int,
-) -> Result<usize, SocketError> {
-    if flags != 0 && !pipe_is_ready(pipe, PollFlags::OUT) {
-        return Err(SocketError::WouldBlock);
+fn out_of(fd: c_int, socket: &Socket, pipe: Pipe, len: usize) -> Result<usize, SocketError> {
+    let may_refer = pipes::takes(pipe.fd, pipe.inode);
+    if may_refer {
+        prepare();
     }
     loop {
-        let held = wait_unless_told(fd, socket, flags, Way::In, || {
+        if pipe.no_wait && !pipe_is_ready(pipe.fd, PollFlags::OUT) {
+            return Err(SocketError::WouldBlock);
+        }
+        let held = wait_unless_told(fd, socket, 0, Way::In, || {
             // Linux does not pass over an urgent byte here: that is left to `recv`.
             match socket.peek() {
                 Ok(peeked) if !peeked.is_empty() && socket.at_mark() => Ok(None),
@@ -117,27 +133,37 @@ fn out_of(
             }
         })?;
         let held = match held {
-            None if must_not_wait(fd, flags) => return Err(SocketError::WouldBlock),
+            None if must_not_wait(fd, 0) => return Err(SocketError::WouldBlock),
             None | Some(0) => return Ok(0),
             Some(held) => held,
         };
-        if !is_confined() {
-            wait_for_pipe(pipe, PollFlags::OUT)?;
+        if !pipe.no_wait && !is_confined() {
+            wait_for_pipe(pipe.fd, PollFlags::OUT)?;
         }
-        if pipe_is_ready(pipe, PollFlags::ERR) {
+        if pipe_is_ready(pipe.fd, PollFlags::ERR) {
             signals::broken_pipe();
             return Err(refused(libc::EPIPE));
         }
-        let mut bytes = vec![0; pipe_room(pipe, held.min(len).min(MOST_OUT))];
-        match socket.recv(&mut [IoSliceMut::new(&mut bytes)], false) {
+        let moved = match may_refer.then(|| pipes::put(pipe.fd, socket, len)) {
+            Some(Ok(Put::Bytes(n))) => Ok(n),
+            Some(Ok(Put::Full)) => continue,
+            Some(Err(e)) => Err(e),
+            None | Some(Ok(Put::Copy)) => copy_out(socket, pipe, held.min(len)),
+        };
+        match moved {
             // Somebody else has read it.
-            Err(SocketError::WouldBlock) if !must_not_wait(fd, flags) => {}
-            got => {
-                let got = got?;
-                return write_all(pipe, &bytes[..got]).map(|()| got);
-            }
+            Err(SocketError::WouldBlock) if !must_not_wait(fd, 0) => {}
+            moved => return moved,
         }
     }
+}
+
+/// Copies at most `most` bytes from the receive stream to the pipe.
+fn copy_out(socket: &Socket, pipe: Pipe, most: usize) -> Result<usize, SocketError> {
+    let mut bytes = vec![0; pipe_room(pipe.fd, most.min(MOST_OUT))];
+    let got = socket.recv(&mut [IoSliceMut::new(&mut bytes)], false)?;
+    write_all(pipe.fd, &bytes[..got])?;
+    Ok(got)
 }
 
 /// Writes all of it: it is the stream's no more. Others may have filled the pipe since there
@@ -166,17 +192,23 @@ fn pipe_room(pipe: c_int, len: usize) -> usize {
 fn into(
     fd: c_int,
     socket: &Socket,
-    pipe: c_int,
+    pipe: Pipe,
     len: usize,
-    flags: c_int,
     more: bool,
 ) -> Result<usize, SocketError> {
-    if flags != 0 && !pipe_is_ready(pipe, PollFlags::IN) {
+    let place = (pipe.fd, pipe.inode);
+    let sent = wait_unless_told(fd, socket, 0, Way::Out, || {
+        pipes::send(place, socket, len, more)
+    })?;
+    if let Some(sent) = sent {
+        return Ok(sent);
+    }
+    if pipe.no_wait && !pipe_is_ready(pipe.fd, PollFlags::IN) {
         return Err(SocketError::WouldBlock);
     }
     // Wait for the pipe first, so that the stream is not held up by it.
-    let source = crate::calls::borrow(pipe);
-    wait_for_pipe(pipe, PollFlags::IN)?;
+    let source = crate::calls::borrow(pipe.fd);
+    wait_for_pipe(pipe.fd, PollFlags::IN)?;
     let held = rustix::io::ioctl_fionread(source).unwrap_or(0) as usize;
     if held == 0 {
         // The end of the pipe.
@@ -186,7 +218,7 @@ fn into(
         };
     }
     let most = len.min(held);
-    let mut prepared = wait_unless_told(fd, socket, flags, Way::Out, || socket.prepare(most))?;
+    let mut prepared = wait_unless_told(fd, socket, 0, Way::Out, || socket.prepare(most))?;
     let mut moved = 0;
     for piece in prepared.pieces() {
         let piece = piece?;

@@ -7,8 +7,8 @@
 use crate::calls::variadic::variadic;
 use crate::calls::{close, rw};
 use crate::fds::{self, Entry};
-use crate::real;
 use crate::user::{Format, In, Opaque, Out, Text, VaList, Variable};
+use crate::{pipes, real};
 use libc::{FILE, c_char, c_int, c_void, size_t, ssize_t};
 use longshore_sockets::GrowOnly;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
@@ -140,6 +140,7 @@ pub extern "C-unwind" fn fdopen(fd: c_int, mode: Text<'_>) -> Opaque<FILE> {
     if is_socket(fd) && !mode.is_null() {
         return make(fd, mode);
     }
+    pipes::leave(fd);
     real::fdopen(fd, mode)
 }
 

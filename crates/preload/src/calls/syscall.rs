@@ -4,7 +4,7 @@
 
 use crate::calls::{
     accept, bind, close, connect, dup, epoll, execve, fcntl, fork, ioctl, listen, names, offset,
-    options, poll, recv, recvmsg, rw, seccomp, select, send, sendfile, sendmsg, set_errno,
+    options, pipe, poll, recv, recvmsg, rw, seccomp, select, send, sendfile, sendmsg, set_errno,
     shutdown, sigaction, socket, splice,
 };
 use crate::cancel::held;
@@ -219,6 +219,10 @@ unsafe fn socket_call(number: c_long, arguments: [c_long; 6]) -> Option<c_long> 
         libc::SYS_recvmsg => call!(recvmsg::recvmsg: a, b, c),
         libc::SYS_recvmmsg => call!(recvmsg::recvmmsg: a, b, c, d, e),
         libc::SYS_sendfile => call!(sendfile::sendfile: a, b, c, d),
+        libc::SYS_pipe => call!(pipe::pipe: a),
+        libc::SYS_pipe2 => call!(pipe::pipe2: a, b),
+        libc::SYS_tee => call!(pipe::tee: a, b, c, d),
+        libc::SYS_vmsplice => call!(pipe::vmsplice: a, b, c, d),
         libc::SYS_splice => call!(splice::splice: a, b, c, d, e, f),
         libc::SYS_poll => call!(poll::poll: a, b, c),
         libc::SYS_ppoll => call!(poll::ppoll: a, b, c, d),

@@ -5,7 +5,7 @@
 //! pending calls, and are told to the ready sets.
 
 use super::{Answer, Dispatch, Host};
-use crate::block_words::{edges, telling_threshold};
+use crate::block_words::telling_threshold;
 use crate::errors::SocketError;
 use crate::turn::Wake;
 use crate::wait_limit::WaitLimit;
@@ -107,6 +107,10 @@ impl Host {
         let mut dispatch = self.dispatch.enter()?;
         moves();
         self.put(&mut dispatch, request)?;
+        if let Request::Forward { socket, .. } = request {
+            let to = u64::from(socket.generation) << 32 | u64::from(socket.index);
+            self.forwarded_to.store(to, Ordering::Relaxed);
+        }
         let wake = dispatch.turn.note(copied, false);
         self.publish(&mut dispatch, wake);
         Ok(())
@@ -319,10 +323,10 @@ impl Host {
             if !block.is(id) {
                 continue;
             }
-            let done = block.rcv.done.load(Ordering::Acquire);
+            let done = self.told_read(block, id);
             let unheard = done.saturating_sub(block.rcv.told.load(Ordering::Relaxed));
             if unheard != 0 {
-                let request = edges(block, id, EdgeFlags::empty());
+                let request = self.edges(block, id, EdgeFlags::empty());
                 self.put(&mut dispatch, &request)?;
             }
             // The engine may have come to want it sooner since it was read.

@@ -4,10 +4,12 @@
 //!
 //! Called by [`Stream::forward`](crate::Stream::forward).
 
+use super::Reserved;
 use crate::block_words::said_of_written;
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use longshore_hostif::{LEAST_FORWARD, Request, SocketState};
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 /// Why bytes have to be copied.
@@ -23,6 +25,8 @@ pub enum NotForwarded {
     Short,
     /// They lie in what their sender has lent.
     Lent,
+    /// What came before them was read and is kept where it lies.
+    Kept,
 }
 
 /// How forwarding went.
@@ -36,7 +40,7 @@ pub enum Forwarded {
 
 impl Socket {
     /// Whether what `self` receives may be sent by `to` where it lies.
-    fn check_forward(&self, to: &Self) -> Result<(), NotForwarded> {
+    pub(super) fn check_forward(&self, to: &Self) -> Result<(), NotForwarded> {
         let host = self.host;
         let is_one = std::ptr::eq(host, to.host) && self.id != to.id;
         if !is_one || !host.session.takes_forwards() {
@@ -62,6 +66,9 @@ impl Socket {
         if let Err(why) = self.check_forward(to) {
             return Ok(Forwarded::Copy(why));
         }
+        if self.host.keeps(self.id.index) {
+            return Ok(Forwarded::Copy(NotForwarded::Kept));
+        }
         let peeked = self.look(max.max(1), false)?;
         let len = peeked.len().min(max);
         if len == 0 {
@@ -81,18 +88,35 @@ impl Socket {
         let Some(copied) = written else {
             return Ok(Forwarded::Copy(NotForwarded::Lent));
         };
-        let (edge, done) = (reserved.edge + len as u64, peeked.from + len as u64);
         reserved.len = len;
-        let said = said_of_written(to.block(), more);
-        let rcv_consumed = to.block().rcv.done.load(Ordering::Acquire);
+        let range = peeked.from..peeked.from + len as u64;
+        self.tell_forwarded(&range, (to, &reserved), (copied, more), || {
+            peeked.block.rcv.done.store(range.end, Ordering::Release);
+        })?;
+        drop((reserved, peeked));
+        self.note_consumed(len);
+        Ok(Forwarded::Bytes(len))
+    }
+
+    /// Tells the engine that what is `reserved` of the send stream of `to` is what `self` has
+    /// received in `range`; `copied` bytes of it are copied. `read` notes that they were read.
+    pub(super) fn tell_forwarded(
+        &self,
+        range: &Range<u64>,
+        (to, reserved): (&Self, &Reserved<'_>),
+        (copied, more): (usize, bool),
+        read: impl FnOnce(),
+    ) -> Result<(), SocketError> {
+        let edge = reserved.edge + reserved.len() as u64;
+        let rcv_consumed = self.host.told_read(to.block(), to.id);
         let request = Request::Forward {
             socket: to.id,
             snd_edge: edge,
             rcv_consumed,
-            flags: said,
+            flags: said_of_written(to.block(), more),
             source: self.id,
-            from: peeked.from,
-            to: done,
+            from: range.start,
+            to: range.end,
         };
         to.block()
             .rcv
@@ -100,12 +124,10 @@ impl Socket {
             .fetch_max(rcv_consumed, Ordering::AcqRel);
         self.host.tell_forwarded(&request, copied as u64, || {
             reserved.block.snd.edge.store(edge, Ordering::Release);
-            peeked.block.rcv.done.store(done, Ordering::Release);
-            peeked.block.rcv.told.fetch_max(done, Ordering::AcqRel);
-        })?;
-        drop((reserved, peeked));
-        self.note_consumed(len);
-        Ok(Forwarded::Bytes(len))
+            read();
+            let told = &self.block().rcv.told;
+            told.fetch_max(range.end, Ordering::AcqRel);
+        })
     }
 
     /// The same by a copy, for what cannot be moved otherwise; how many bytes.

@@ -3,6 +3,7 @@
 
 mod file;
 mod forward;
+mod kept;
 mod peek_offset;
 mod prepare;
 mod recv;
@@ -11,6 +12,7 @@ mod urgent;
 
 pub use file::{Appended, SharedFile};
 pub use forward::{Forwarded, NotForwarded};
+pub use kept::KeptBytes;
 pub use prepare::{MOST_PREPARED, Prepared};
 pub use recv::Peeked;
 pub use send::{Reserved, Sending};

@@ -2,7 +2,7 @@
 //! edge, in chunks that the engine placed it in.
 
 use super::places;
-use crate::block_words::{edges, telling_threshold};
+use crate::block_words::telling_threshold;
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::turn::Wake;
@@ -287,10 +287,12 @@ impl Peeked<'_> {
         let done = self.from + len;
         block.rcv.done.store(done, Ordering::Release);
         drop(self.lock);
+        socket.limit_kept(done);
+        let done = socket.host.told_read(block, socket.id);
         let told = block.rcv.told.load(Ordering::Relaxed);
         if done.saturating_sub(told) >= telling_threshold(block) {
             block.rcv.told.fetch_max(done, Ordering::AcqRel);
-            let request = edges(block, socket.id, EdgeFlags::empty());
+            let request = socket.host.edges(block, socket.id, EdgeFlags::empty());
             return match socket.host.tell(&request, Wake::Now) {
                 // The bytes are read all the same.
                 Err(SocketError::EngineGone) => Ok(()),

@@ -2,7 +2,7 @@
 //! and given back when all in them is acknowledged.
 
 use super::{places, split};
-use crate::block_words::{edges, host_bits, said_of_written};
+use crate::block_words::{host_bits, said_of_written};
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::turn::Wake;
@@ -96,8 +96,8 @@ impl Socket {
         if !was_early {
             return Ok(0);
         }
-        self.host
-            .tell(&edges(self.block(), self.id, EdgeFlags::PUSH), Wake::Now)?;
+        let request = self.host.edges(self.block(), self.id, EdgeFlags::PUSH);
+        self.host.tell(&request, Wake::Now)?;
         Err(SocketError::InProgress)
     }
 
@@ -433,7 +433,8 @@ impl Reserved<'_> {
         let ends_record = sending.contains(Sending::RECORD_END);
         let mut flags = said_of_written(self.block, sending.contains(Sending::MORE));
         flags.set(EdgeFlags::RECORD_END, ends_record);
-        let mut request = edges(self.block, self.socket.id, flags);
+        let host = self.socket.host;
+        let mut request = host.edges(self.block, self.socket.id, flags);
         let mut is_immediate = false;
         if let Request::Edges {
             rcv_consumed,

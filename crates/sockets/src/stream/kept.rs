@@ -1,0 +1,231 @@
+//! Bytes that a program has taken out of a receive stream and not copied: they stay where they
+//! lie, as what `splice` leaves in a pipe does, until they are sent by another connection or
+//! given back. To everybody who reads the stream they are read; the engine is told of them only
+//! then, and so leaves their memory alone.
+//!
+//! Owns [`KeptBytes`], of which a socket has one at a time, and what a process knows of them.
+//! Called by the shim's `splice`; `stream` asks [`Host::told_read`] whenever it tells the engine
+//! how far a stream was read.
+
+use super::forward::{Forwarded, NotForwarded};
+use crate::block_words::{telling_threshold, want_room};
+use crate::errors::SocketError;
+use crate::holds::Socket;
+use crate::host::Host;
+use crate::turn::Wake;
+use longshore_hostif::{EdgeFlags, LEAST_FORWARD, Query, Request, SocketId, SocketState};
+use std::sync::atomic::Ordering;
+
+/// Part of the receive buffer that may be kept, with what was read behind it: with more, the
+/// window of the far end would be shut while the program waits for what comes next.
+const MOST_KEPT: u64 = 2;
+
+/// Bytes of a receive stream that were read and are kept. Not dropped, but sent or given back.
+#[derive(Debug)]
+pub struct KeptBytes {
+    socket: SocketId,
+    from: u64,
+    to: u64,
+}
+
+impl KeptBytes {
+    /// The socket that has received them.
+    pub fn socket(&self) -> SocketId {
+        self.socket
+    }
+
+    /// How many they are.
+    pub fn len(&self) -> usize {
+        (self.to - self.from) as usize
+    }
+
+    /// Whether there are none any more.
+    pub fn is_empty(&self) -> bool {
+        self.from == self.to
+    }
+}
+
+impl Host {
+    /// Waits until the engine has taken what was forwarded. Another process that has the sockets
+    /// asks over a channel of its own, at which the engine may look first: what it reads of the
+    /// one, or writes to the other, comes behind.
+    pub(crate) fn await_forwards(&'static self) {
+        let to = self.forwarded_to.swap(0, Ordering::Relaxed);
+        if to == 0 || self.is_gone() {
+            return;
+        }
+        let socket = SocketId {
+            index: to as u32,
+            generation: (to >> 32) as u32,
+        };
+        // There is one mailbox, though nobody reads this answer.
+        if let Ok(_alone) = self.query.enter() {
+            let _ = self.call(|tag, waiter| Request::Query {
+                socket,
+                tag,
+                waiter,
+                query: Query::SendQueue,
+            });
+        }
+    }
+}
+
+impl Socket {
+    /// Whether bytes of its receive stream may be kept, and sent by another connection later.
+    pub fn may_keep(&self) -> bool {
+        self.host.session.takes_forwards()
+            && !self.is_within()
+            && self.block().state() == SocketState::Connected
+            && !self.host.is_held_elsewhere(self.id.index)
+    }
+
+    /// Takes bytes that have arrived, at most `max`, out of the stream where they lie. `put` is
+    /// given each piece, and says how much of it is taken: with less than all it ends. They are
+    /// added to `kept`, if they follow what is there. `None` if they are to be copied.
+    ///
+    /// # Errors
+    /// As [`Socket::peek`], and what `put` fails with before anything was taken.
+    pub fn keep(
+        &self,
+        kept: &mut Option<KeptBytes>,
+        max: usize,
+        mut put: impl FnMut(&[u8]) -> Result<usize, SocketError>,
+    ) -> Result<Option<usize>, SocketError> {
+        let peeked = self.look(1, false)?;
+        let (from, before) = (peeked.from, kept.as_ref().map_or(0, KeptBytes::len));
+        let follows = match kept {
+            Some(kept) => kept.socket == self.id && kept.to == from,
+            None => !self.host.keeps(self.id.index),
+        };
+        let room = (self.block().rcv_limit() / MOST_KEPT) as usize;
+        let len = peeked.len().min(max).min(room.saturating_sub(before));
+        if !follows || len == 0 || ((before + len) as u64) < LEAST_FORWARD {
+            return Ok(None);
+        }
+        let mut taken = 0;
+        for piece in peeked.pieces(0, len) {
+            let piece = piece?;
+            match put(piece) {
+                Ok(n) => {
+                    taken += n;
+                    if n < piece.len() {
+                        break;
+                    }
+                }
+                Err(_) if taken != 0 => break,
+                Err(e) => return Err(e),
+            }
+        }
+        if taken == 0 {
+            return Ok(Some(0));
+        }
+        if kept.is_none() {
+            self.host.kept.enter()?.insert(self.id.index, from);
+            self.host.set_keeps(self.id.index, true);
+        }
+        let to = from + taken as u64;
+        peeked.block.rcv.done.store(to, Ordering::Release);
+        drop(peeked);
+        let all = kept.get_or_insert(KeptBytes {
+            socket: self.id,
+            from,
+            to,
+        });
+        all.to = to;
+        self.note_consumed(taken);
+        Ok(Some(taken))
+    }
+
+    /// Gives the memory of the first `len` bytes back, which were copied or are not wanted.
+    ///
+    /// # Errors
+    /// [`SocketError::Broken`], [`SocketError::Reentered`].
+    pub fn give_back(&self, kept: &mut KeptBytes, len: usize) -> Result<(), SocketError> {
+        self.note_not_kept(kept, len)?;
+        let block = self.block();
+        let read = self.host.told_read(block, self.id);
+        let told = block.rcv.told.load(Ordering::Relaxed);
+        if read.saturating_sub(told) >= telling_threshold(block) {
+            block.rcv.told.fetch_max(read, Ordering::AcqRel);
+            let request = self.host.edges(block, self.id, EdgeFlags::empty());
+            return match self.host.tell(&request, Wake::Now) {
+                // They were read all the same.
+                Err(SocketError::EngineGone) => Ok(()),
+                other => other,
+            };
+        }
+        self.host.list_untold(self.id)
+    }
+
+    /// The stream was read up to `done`: what is kept is given back if that is too far beyond.
+    #[inline]
+    pub(super) fn limit_kept(&self, done: u64) {
+        let most = self.block().rcv_limit() / MOST_KEPT;
+        if self.host.keeps(self.id.index)
+            && self
+                .host
+                .kept_from(self.id.index)
+                .is_some_and(|from| done.saturating_sub(from) > most)
+        {
+            (self.host.hooks.give_back)(self.id);
+        }
+    }
+
+    /// The first `len` bytes are not kept any more.
+    fn note_not_kept(&self, kept: &mut KeptBytes, len: usize) -> Result<(), SocketError> {
+        kept.from += len.min(kept.len()) as u64;
+        let mut all = self.host.kept.enter()?;
+        if kept.is_empty() {
+            all.remove(&self.id.index);
+            self.host.set_keeps(self.id.index, false);
+        } else {
+            all.insert(self.id.index, kept.from);
+        }
+        Ok(())
+    }
+
+    /// Has `to` send at most `max` of what was kept of this stream, from its front, as
+    /// [`Socket::forward`] does; `take_out` takes so many out of where they were seen before
+    /// they are sent.
+    ///
+    /// # Errors
+    /// As [`Socket::reserve`] of `to`; what `take_out` fails with.
+    pub fn forward_kept(
+        &self,
+        kept: &mut KeptBytes,
+        (to, max, more): (&Self, usize, bool),
+        take_out: impl FnOnce(usize) -> Result<(), SocketError>,
+    ) -> Result<Forwarded, SocketError> {
+        if let Err(why) = self.check_forward(to) {
+            return Ok(Forwarded::Copy(why));
+        }
+        let len = kept.len().min(max);
+        if (len as u64) < LEAST_FORWARD {
+            return Ok(Forwarded::Copy(NotForwarded::Short));
+        }
+        let mut reserved = to.reserve(len)?;
+        if (reserved.len() as u64) < LEAST_FORWARD {
+            drop(reserved);
+            // There is more as soon as it counts as writable.
+            return if want_room(to.block()) {
+                Ok(Forwarded::Copy(NotForwarded::Short))
+            } else {
+                Err(SocketError::WouldBlock)
+            };
+        }
+        let len = reserved.len();
+        let sink = (to.id.index, reserved.edge);
+        let source = (self.id.index, kept.from);
+        let Some(copied) = self.host.session.write_forwarded(sink, source, len)? else {
+            return Ok(Forwarded::Copy(NotForwarded::Lent));
+        };
+        take_out(len)?;
+        reserved.len = len;
+        let range = kept.from..kept.from + len as u64;
+        self.tell_forwarded(&range, (to, &reserved), (copied, more), || {})?;
+        drop(reserved);
+        self.note_not_kept(kept, len)?;
+        self.host.list_untold(self.id)?;
+        Ok(Forwarded::Bytes(len))
+    }
+}
