@@ -9,6 +9,7 @@
 mod copy;
 mod deferral;
 mod loan;
+mod orphan;
 mod pace;
 mod room;
 mod urgent;
@@ -222,6 +223,9 @@ impl Stack {
         if moved == PIECES_A_TURN {
             self.sockets.touch(key);
         }
+        if moved != 0 {
+            self.note_read(key);
+        }
         self.tell_pair(key);
         self.arm_quiet_pair(key);
         self.end_pair(key);
@@ -330,7 +334,10 @@ impl Stack {
         let other = p.other;
         let other_reads = matches!(self.sockets.get(other).map(|s| &s.kind), Some(Kind::Pair(q)) if q.dead.is_none());
         if p.snd_moved < p.snd_edge && p.dead.is_none() && other_reads {
-            return;
+            if !self.is_given_up(key) {
+                return;
+            }
+            self.reset_pair(key);
         }
         if self.has_lent(key) {
             return;

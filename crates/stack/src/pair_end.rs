@@ -76,6 +76,8 @@ pub(crate) struct Pair {
     pub(crate) again_at: Option<Instant>,
     /// By that pace, what comes next may go from then on.
     pub(crate) paced_until: Instant,
+    /// No process holds it, and the other end does not read: when it waits no longer.
+    pub(crate) given_up_at: Option<Instant>,
     /// Why it is dead, an errno.
     pub(crate) dead: Option<u16>,
     pub(crate) told: Told,
@@ -111,6 +113,7 @@ impl Pair {
             deferred_until: None,
             was_deferred: false,
             again_at: None,
+            given_up_at: None,
             paced_until: Instant(0),
             dead: None,
             told: Told::default(),
@@ -141,7 +144,13 @@ impl Pair {
     /// When it is to be looked at even if nothing happens.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let quiet = (!self.tell_by.is_never()).then_some(self.tell_by);
-        let any = [self.hold_until, self.deferred_until, self.again_at, quiet];
+        let any = [
+            self.hold_until,
+            self.deferred_until,
+            self.again_at,
+            self.given_up_at,
+            quiet,
+        ];
         any.into_iter().flatten().min()
     }
 

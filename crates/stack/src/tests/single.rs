@@ -18,7 +18,7 @@ use longshore_ring::{Doorbell, EventfdSignaler};
 use longshore_tcp::Instant;
 use longshore_testbed::packets;
 use longshore_wire::SeqNumber;
-use longshore_wire::ipv4::HEADER_LEN;
+use longshore_wire::ipv4::{HEADER_LEN, protocol};
 use longshore_wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -31,6 +31,12 @@ pub(super) const HALF_OPEN: usize = 4_096;
 pub(super) const ISN: SeqNumber = SeqNumber(7);
 /// Where the first client is; the others follow.
 pub(super) const FIRST_PORT: u16 = 1_024;
+
+/// A segment that was sent.
+pub(super) struct Sent {
+    pub(super) header: TcpHeader,
+    pub(super) payload: Vec<u8>,
+}
 
 /// A stack with one session, and the other end of its wire.
 pub(super) struct Single {
@@ -79,6 +85,23 @@ impl Single {
             wire,
             now,
         }
+    }
+
+    /// A session of another program, with one process.
+    pub(super) fn add_session(
+        &mut self,
+        geometry: Geometry,
+        features: Features,
+    ) -> (u32, Arc<Arena>) {
+        let agreed = Agreed {
+            features,
+            ..Agreed::OURS
+        };
+        let arena = Arc::new(Arena::create_for(geometry, agreed).unwrap());
+        let mut host = AdapterSession::new(arena.clone(), Arc::new(EventfdSignaler::for_one()));
+        host.open_channel(0);
+        let session = self.stack.open_session(Session::new(host, 0), None);
+        (session, arena)
     }
 
     pub(super) fn ask(&mut self, channel: u16, request: &Request) {
@@ -246,10 +269,29 @@ impl Single {
         all
     }
 
+    /// The segments that were sent, with their payload.
+    pub(super) fn sent_with_payload(&mut self) -> Vec<Sent> {
+        let (mut frame, mut all) = (vec![0; 2_000], Vec::new());
+        while let Some(meta) = self.wire.recv(&mut frame).unwrap() {
+            if frame[9] != protocol::TCP {
+                continue;
+            }
+            let segment = &frame[HEADER_LEN..meta.len];
+            let (header, len) = TcpHeader::parse(segment).unwrap();
+            let payload = segment[len..].to_vec();
+            all.push(Sent { header, payload });
+        }
+        all
+    }
+
     /// The sequence number of the SYN-ACK that was sent last, if that was the last of all.
     pub(super) fn answered(&mut self) -> Option<SeqNumber> {
         let last = self.sent().pop()?;
         last.flags.contains(TcpFlags::SYN).then_some(last.seq)
+    }
+
+    pub(super) fn session(&self) -> u32 {
+        self.session
     }
 
     /// What has crossed to the host.

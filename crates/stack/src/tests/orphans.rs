@@ -1,0 +1,104 @@
+//! What a program has left to send when it ends waits for the other program to read, if that is
+//! on the same stack, too; but not for ever.
+
+use super::single::{SERVER, Single};
+use super::strangers::accepted;
+use super::streams::append;
+use crate::pair_end::RESET;
+use crate::requests::From;
+use longshore_hostif::adapter::Immediate;
+use longshore_hostif::{
+    BlockFlags, EdgeFlags, Features, Geometry, OpenFlags, Request, SocketId, SocketKind,
+    SocketState,
+};
+use std::net::SocketAddr;
+
+const GEOMETRY: Geometry = Geometry {
+    channels: 64,
+    waiters: 8,
+    sockets: 64,
+    snd_chunks: 16,
+    rcv_chunks: 512,
+};
+const MINUTE_US: u64 = 60_000_000;
+
+/// The program has read so much of what this socket received, and minutes pass; how it stands
+/// then.
+fn read(single: &mut Single, socket: SocketId, rcv_consumed: u64, minutes: u64) -> Option<u16> {
+    single.ask(
+        0,
+        &Request::Edges {
+            socket,
+            snd_edge: 0,
+            rcv_consumed,
+            flags: EdgeFlags::empty(),
+            immediate: 0,
+        },
+    );
+    for _ in 0..minutes {
+        single.turn_after(MINUTE_US);
+    }
+    let key = single.stack.key_of(single.session(), socket).unwrap();
+    single.stack.pair_mut(key).unwrap().dead
+}
+
+#[test]
+fn what_nobody_reads_is_given_up_after_its_program() {
+    let mut single = Single::new(GEOMETRY, 1);
+    let listener = single.listen();
+    // Of another program, whose memory the first cannot read.
+    let (session, arena) = single.add_session(GEOMETRY, Features::empty());
+    let (from, none) = (
+        From {
+            session,
+            channel: 0,
+        },
+        Immediate::default(),
+    );
+    let index = arena
+        .header()
+        .free_sockets
+        .pop(arena.socket_links())
+        .unwrap()
+        .unwrap();
+    let generation = arena
+        .block(index)
+        .begin(SocketState::Open, BlockFlags::empty());
+    let socket = SocketId { index, generation };
+    let open = Request::Open {
+        socket,
+        kind: SocketKind::Stream,
+        flags: OpenFlags::empty(),
+    };
+    let connect = Request::Connect {
+        socket,
+        tag: 1,
+        waiter: None,
+        peer: SocketAddr::new(SERVER.into(), 80).into(),
+    };
+    for request in [open, connect] {
+        single.stack.handle_request(from, &request, &none);
+    }
+    single.turn();
+    let reader = accepted(&mut single, listener, 0);
+    let close = Request::Close {
+        socket,
+        snd_edge: append(&arena, index, 0, &[7; 900_000]),
+        rcv_consumed: 0,
+        linger: None,
+    };
+    single.stack.handle_request(from, &close, &none);
+    single.turn();
+    // Something is read now and then.
+    for rcv_consumed in [1, 100_000, 200_000] {
+        assert_eq!(read(&mut single, reader, rcv_consumed, 3), None);
+    }
+    assert_eq!(single.stack.sockets.len(), 3);
+    // Nothing is.
+    assert_eq!(read(&mut single, reader, 200_000, 2), Some(RESET));
+    assert_eq!(
+        single.stack.sockets.len(),
+        2,
+        "the listener's and the reader"
+    );
+}
