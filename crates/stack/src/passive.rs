@@ -61,7 +61,10 @@ impl Stack {
         }
         match l.listener.on_segment(segment, self.now) {
             ListenVerdict::Drop(reason) => self.counters.drop_tcp(reason),
-            ListenVerdict::Reset(reset) => self.send_reset(local, remote, &reset),
+            ListenVerdict::Reset(reset) => {
+                self.counters.drop_tcp(DropReason::ListenNoSyn);
+                self.send_reset(local, remote, &reset);
+            }
             ListenVerdict::AnswerWithCookie => {
                 let options = socket.options;
                 self.answer_with_cookie((local, remote), &options, segment);

@@ -114,6 +114,45 @@ fn forged_segments_are_challenged_now_and_then_and_counted() {
     assert_eq!(answer.ack, next.seq.add(11));
 }
 
+/// FINs to no connection, to a listener, and to a connection beside its window: none closes
+/// anything or is remembered, and each is counted.
+#[test]
+fn floods_of_fins_close_nothing_and_leave_nothing() {
+    let mut single = Single::new(GEOMETRY, 1);
+    single.listen();
+    single.turn();
+    let next = single.connect(0);
+    single.turn();
+    single.sent();
+    let (sockets, free) = (single.stack.sockets.len(), single.free_chunks());
+    let before: u64 = single.stack.counters.drops().map(|(_, n)| n).sum();
+    let mut answers = [0_u64; 3];
+    for n in 0..MANY {
+        let mut fins = [next.clone(), next.clone(), next.clone()];
+        fins[0].src_port = FIRST_PORT + 1 + (n % 1_000) as u16;
+        fins[1].dst_port = 4_000;
+        fins[2].seq = next.seq.add(70_000 + n);
+        for (fin, answers) in fins.iter_mut().zip(&mut answers) {
+            fin.flags = TcpFlags::FIN | TcpFlags::ACK;
+            single.segment(fin, &[]);
+            single.turn_after(100);
+            *answers += single.sent().len() as u64;
+        }
+    }
+    // One each at the most (RFC 9293 sections 3.5.2 and 3.10.7.4), and no larger.
+    assert!(answers.iter().all(|n| *n <= MANY.into()), "{answers:?}");
+    let after: u64 = single.stack.counters.drops().map(|(_, n)| n).sum();
+    assert_eq!(after - before, 3 * u64::from(MANY));
+    assert_eq!(single.stack.sockets.len(), sockets);
+    assert_eq!(single.stack.half_open_count(), 0);
+    assert_eq!(single.stack.demux.waiting_count(), 0);
+    assert_eq!(single.free_chunks(), free);
+    single.segment(&next, b"still there");
+    single.turn_after(CHALLENGE_US);
+    let answer = single.sent().pop().expect("an acknowledgment");
+    assert_eq!(answer.ack, next.seq.add(11));
+}
+
 /// An error of a router about a packet of ours of `protocol` to `to`, of which it quotes
 /// these first bytes.
 fn too_big(single: &mut Single, protocol: u8, to: Ipv4Addr, quoted: [u8; 8]) {
