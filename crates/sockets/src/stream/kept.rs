@@ -210,6 +210,7 @@ impl Socket {
             return if want_room(to.block()) {
                 Ok(Forwarded::Copy(NotForwarded::Short))
             } else {
+                self.host.end_turn();
                 Err(SocketError::WouldBlock)
             };
         }

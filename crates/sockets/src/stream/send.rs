@@ -144,6 +144,9 @@ impl Socket {
                 free = room();
             }
             if free == 0 {
+                // What was told for later may be what makes room: of ranges little is copied,
+                // by which a turn would end.
+                self.host.end_turn();
                 return Err(SocketError::WouldBlock);
             }
         }
