@@ -8,10 +8,8 @@
 
 use longshore_hostif::{Delimiter, LengthPrefix, MessageRule};
 
-/// Bytes that are looked through at a time.
+/// Bytes that are looked through at a time; more than stand before the end of a length.
 const WINDOW: usize = 1024;
-/// Bytes up to the end of a length, at most.
-const LONGEST_HEADER: usize = 255 + 8;
 
 /// Where the messages of a receive stream end.
 #[derive(Debug)]
@@ -59,17 +57,23 @@ impl Messages {
         edge: u64,
         mut get: impl FnMut(u64, &mut [u8]) -> bool,
     ) {
-        let mut buffer = [0; LONGEST_HEADER];
-        let Some(header) = buffer.get_mut(..prefix.header()) else {
-            return;
-        };
+        let mut buffer = [0; WINDOW];
+        let mut window = 0..0;
         while self.at <= edge {
             self.whole = self.at;
-            if edge - self.at < header.len() as u64 {
+            let end = self.at.saturating_add(prefix.header() as u64);
+            if end > edge {
                 return;
             }
-            let found = get(self.at, header);
-            let length = prefix.length_of(header).filter(|_| found);
+            if end > window.end {
+                // Messages may be shorter than it takes to find where they lie.
+                window = self.at..edge.min(self.at.saturating_add(WINDOW as u64));
+                let part = buffer.get_mut(..(window.end - window.start) as usize);
+                self.is_lost = !part.is_some_and(|part| get(window.start, part));
+            }
+            let [from, to] = [self.at, end].map(|place| (place - window.start) as usize);
+            let header = buffer.get(from..to).filter(|_| !self.is_lost);
+            let length = header.and_then(|header| prefix.length_of(header));
             match length.and_then(|length| self.at.checked_add(length)) {
                 Some(next) => self.at = next,
                 None => {
@@ -206,6 +210,20 @@ mod tests {
             told(length(-3, 10), &[b"a\0\x03", b"b\0\x04"], 3),
             [false, false]
         );
+    }
+
+    /// To find a place in the stream takes longer than to read a length.
+    #[test]
+    fn short_messages_are_looked_for_together() {
+        let stream = b"a\0\x01x".repeat(10_000);
+        let mut messages = Messages::new(length(0, 10), 0);
+        let mut times = 0;
+        let whole = !messages.are_incomplete([39_996, 40_000], |at, to| {
+            times += 1;
+            to.copy_from_slice(&stream[at as usize..at as usize + to.len()]);
+            true
+        });
+        assert!(whole && times <= 40, "{times}");
     }
 
     #[test]
