@@ -17,8 +17,9 @@ use longshore_sockets::{
     ForkGuard, ForkLock, Forwarded, Host, KeptBytes, NotForwarded, Socket, SocketError, is_confined,
 };
 use rustix::fs::fstat;
-use rustix::io::{Errno, ioctl_fionread};
+use rustix::io::{Errno, ReadWriteFlags, ioctl_fionread, preadv2};
 use rustix::pipe::{IoSliceRaw, SpliceFlags, splice, vmsplice};
+use std::io::IoSliceMut;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{LazyLock, OnceLock};
@@ -36,6 +37,9 @@ static END: AtomicI32 = AtomicI32::new(0);
 static REFERENCES: LazyLock<ForkLock<Vec<Reference>>> = LazyLock::new(ForkLock::default);
 /// Whether anything does.
 static ANY: AtomicBool = AtomicBool::new(false);
+
+/// The place in a file without places.
+const HERE: u64 = u64::MAX;
 
 /// Where bytes go that nobody wants.
 static NOWHERE: OnceLock<Option<OwnedFd>> = OnceLock::new();
@@ -210,17 +214,23 @@ fn throw_away(reader: c_int, len: usize) -> Result<(), SocketError> {
     Ok(())
 }
 
-/// Reads `len` bytes of a pipe that has them.
+/// Reads `len` bytes of a pipe that has them, or fewer if another thread reads them meanwhile: it
+/// does not wait for others.
 fn read_out(reader: c_int, len: usize) -> Result<Vec<u8>, SocketError> {
     let (mut bytes, mut read) = (vec![0; len], 0);
+    let mut flags = ReadWriteFlags::NOWAIT;
     while read < len {
-        match rustix::io::read(borrow(reader), &mut bytes[read..]) {
-            Ok(0) => return Err(SocketError::Broken),
+        let mut part = [IoSliceMut::new(&mut bytes[read..])];
+        match preadv2(borrow(reader), &mut part, HERE, flags) {
+            Ok(0) | Err(Errno::AGAIN) => break,
             Ok(n) => read += n,
             Err(Errno::INTR) => {}
+            // Linux before 6.4.
+            Err(Errno::OPNOTSUPP) if !flags.is_empty() => flags = ReadWriteFlags::empty(),
             Err(e) => return Err(SocketError::Refused(e)),
         }
     }
+    bytes.truncate(read);
     Ok(bytes)
 }
 

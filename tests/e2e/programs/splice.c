@@ -455,6 +455,30 @@ static void a_thread_waits_for_it(void) {
     }
 }
 
+/* One thread reads what was left in the pipe while another writes to it. */
+static void it_is_read_and_written_at_once(void) {
+  enum { TIMES = 100 };
+  EACH_PROXY(p) {
+    close(p.pipe[0]), close(p.pipe[1]);
+    for (int i = 0; i < TIMES; i++) {
+      SYS(pipe(p.pipe));
+      arrive(&p, 0, SOME);
+      put(&p, SOME - 1);
+      pthread_t thread;
+      OK(pthread_create(&thread, 0, read_out, p.pipe) == 0);
+      if (i % 2)
+        sched_yield();
+      /* What is written comes before or behind what the other has read, never twice. */
+      IS(write(p.pipe[1], "", 1), 1);
+      pthread_join(thread, 0);
+      IS(in_pipe(&p), 0);
+      receive_all(p.from, got, 1);
+      close(p.pipe[0]), close(p.pipe[1]);
+    }
+    p.pipe[0] = p.pipe[1] = -1;
+  }
+}
+
 static void the_pipe_is_full(void) {
   EACH_PROXY(p) {
     arrive(&p, 0, 3 * SOME);
@@ -557,6 +581,7 @@ const struct check CHECKS[] = {
     {"a_child_goes_on", a_child_goes_on},
     {"the_proxy_is_killed", the_proxy_is_killed},
     {"a_thread_waits_for_it", a_thread_waits_for_it},
+    {"it_is_read_and_written_at_once", it_is_read_and_written_at_once},
     {"the_pipe_is_full", the_pipe_is_full},
     {"who_waits_for_what", who_waits_for_what},
     {"buffers_are_small", buffers_are_small},
