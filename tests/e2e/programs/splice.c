@@ -505,6 +505,24 @@ static void the_pipe_is_full(void) {
   }
 }
 
+/* What is left of a page that was read in part takes a place in the pipe. */
+static void a_page_is_read_in_part(void) {
+  EACH_PROXY(p) {
+    arrive(&p, 0, 3 * SOME);
+    put(&p, SOME);
+    receive_all(p.pipe[0], got, 4000);
+    size_t in = SOME - 4000;
+    nonblocking(p.from);
+    alarm(10);
+    for (ssize_t n; (n = splice(p.from, 0, p.pipe[1], 0, SOME, SPLICE_F_NONBLOCK)) > 0;)
+      in += n;
+    OK(errno == EAGAIN);
+    IS(in_pipe(&p), in);
+    pass(&p, 4000, in);
+    alarm(0);
+  }
+}
+
 static void nothing_catches(int signal) { (void)signal; }
 
 /* SPLICE_F_NONBLOCK is about the pipe, and O_NONBLOCK about its own descriptor. */
@@ -583,6 +601,7 @@ const struct check CHECKS[] = {
     {"a_thread_waits_for_it", a_thread_waits_for_it},
     {"it_is_read_and_written_at_once", it_is_read_and_written_at_once},
     {"the_pipe_is_full", the_pipe_is_full},
+    {"a_page_is_read_in_part", a_page_is_read_in_part},
     {"who_waits_for_what", who_waits_for_what},
     {"buffers_are_small", buffers_are_small},
     {0, 0},
