@@ -75,7 +75,7 @@ fn word(inode: u64, other: c_int) -> u64 {
 
 fn made(fd: c_int) -> Option<(u64, c_int)> {
     let word = MADE.get(usize::try_from(fd).ok()?)?.load(Ordering::Relaxed);
-    (word != 0).then_some((word >> 32, (word as u32 - 1) as c_int))
+    (word != 0).then(|| (word >> 32, (word as u32 - 1) as c_int))
 }
 
 fn is_pipe(fd: c_int, inode: u64) -> bool {
