@@ -39,7 +39,7 @@ static REFERENCES: LazyLock<ForkLock<Vec<Reference>>> = LazyLock::new(ForkLock::
 static ANY: AtomicBool = AtomicBool::new(false);
 
 /// The place in a file without places.
-pub(crate) const HERE: u64 = u64::MAX;
+const HERE: u64 = u64::MAX;
 
 /// Where bytes go that nobody wants.
 static NOWHERE: OnceLock<Option<OwnedFd>> = OnceLock::new();

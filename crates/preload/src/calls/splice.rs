@@ -1,6 +1,6 @@
 //! `splice` between a pipe and a stream. What it takes out of a stream it leaves in the pipe
-//! where it lies, if it may (`pipes`), and copies it otherwise. The stream is nobody's while a
-//! pipe is waited for.
+//! where it lies, if it may (`pipes`), and copies it otherwise. The stream is nobody's while the
+//! pipe is read or written: who does that may be held up.
 
 use crate::calls::pipe::prepare;
 use crate::calls::sendfile::append;
@@ -15,10 +15,9 @@ use libc::{c_int, c_uint, size_t, ssize_t};
 use longshore_sockets::{Socket, SocketError, is_confined, poll_unless_interrupted};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::OFlags;
-use rustix::io::{Errno, ReadWriteFlags};
+use rustix::io::Errno;
 use rustix::time::Timespec;
-use std::io::IoSlice;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io::IoSliceMut;
 
 /// Most bytes that go to a pipe at a time: what one holds unless it is told otherwise.
 const MOST_OUT: usize = 64 * 1024;
@@ -161,43 +160,50 @@ fn out_of(fd: c_int, socket: &Socket, pipe: Pipe, len: usize) -> Result<usize, S
     }
 }
 
-/// Copies at most `most` bytes from the receive stream to the pipe.
+/// Copies at most `most` bytes from the receive stream to the pipe, which can be written to.
 fn copy_out(socket: &Socket, pipe: Pipe, most: usize) -> Result<usize, SocketError> {
-    socket.recv_by(most.min(MOST_OUT), |piece| {
-        match write_now(pipe.fd, piece) {
-            Ok(0) | Err(Errno::AGAIN) => Err(SocketError::WouldBlock),
-            Ok(n) => Ok(n),
-            Err(e) => Err(SocketError::Refused(e)),
-        }
-    })
-}
-
-/// Writes what the pipe has room for. That cannot be told by how many bytes are in it: a page that
-/// was read in part has room for none. Whoever waited for more might be the pipe's only reader.
-fn write_now(pipe: c_int, bytes: &[u8]) -> Result<usize, Errno> {
-    static TAKES_NOWAIT: AtomicBool = AtomicBool::new(true);
-    if !is_confined() && TAKES_NOWAIT.load(Ordering::Relaxed) {
-        let part = [IoSlice::new(bytes)];
-        let fd = crate::calls::borrow(pipe);
-        match rustix::io::pwritev2(fd, &part, pipes::HERE, ReadWriteFlags::NOWAIT) {
-            // Linux before 6.4.
-            Err(Errno::OPNOTSUPP) => TAKES_NOWAIT.store(false, Ordering::Relaxed),
-            Err(Errno::INTR) => return Ok(0),
-            written => return written,
-        }
-    }
+    let mut bytes = vec![0; most.min(MOST_OUT)];
     let mut done = 0;
-    // A pipe that can be written to has room for a page.
-    while done < bytes.len() && pipe_is_ready(pipe, PollFlags::OUT) {
-        let page = &bytes[done..bytes.len().min(done + PAGE)];
-        match rustix::io::write(crate::calls::borrow(pipe), page) {
-            Ok(n) => done += n,
-            Err(Errno::INTR) => {}
+    while done < bytes.len() && (done == 0 || pipe_is_ready(pipe.fd, PollFlags::OUT)) {
+        let end = bytes.len().min(done + room(pipe.fd));
+        match socket.recv(&mut [IoSliceMut::new(&mut bytes[done..end])], false) {
+            Ok(got) => {
+                write_all(pipe.fd, &bytes[done..done + got])?;
+                done += got;
+                if got == 0 || socket.at_mark() {
+                    break;
+                }
+            }
             Err(_) if done != 0 => break,
             Err(e) => return Err(e),
         }
     }
     Ok(done)
+}
+
+/// How much a pipe that can be written to takes without waiting for its reader, who may be the
+/// caller. If there is anything in it, that cannot be told by how much it is: of a page that was
+/// read in part nothing is free. There is one page then.
+fn room(pipe: c_int) -> usize {
+    let pipe = crate::calls::borrow(pipe);
+    match rustix::io::ioctl_fionread(pipe) {
+        Ok(0) => rustix::pipe::fcntl_getpipe_size(pipe).unwrap_or(PAGE),
+        _ => PAGE,
+    }
+}
+
+/// Writes all of it: it is the stream's no more. Others may have filled the pipe since there
+/// was room, and then this waits for its reader.
+fn write_all(pipe: c_int, mut bytes: &[u8]) -> Result<(), SocketError> {
+    while !bytes.is_empty() {
+        match rustix::io::write(crate::calls::borrow(pipe), bytes) {
+            Ok(n) => bytes = &bytes[n..],
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => drop(wait_for_pipe(pipe, PollFlags::OUT)),
+            Err(e) => return Err(SocketError::Refused(e)),
+        }
+    }
+    Ok(())
 }
 
 /// From the pipe to the send stream.

@@ -211,37 +211,6 @@ impl Socket {
         Ok(read)
     }
 
-    /// Receives at most `max` bytes by `put`, which is given each piece where it lies and says how
-    /// much of it is taken: with less than all it ends, and what is not taken stays. 0 is the end
-    /// of the stream. The stream is nobody else's meanwhile, so `put` must not wait.
-    ///
-    /// # Errors
-    /// As [`Socket::peek`], and what `put` fails with before anything was taken.
-    pub fn recv_by(
-        &self,
-        max: usize,
-        mut put: impl FnMut(&[u8]) -> Result<usize, SocketError>,
-    ) -> Result<usize, SocketError> {
-        let peeked = self.look(max.max(1), false)?;
-        let mut taken = 0;
-        for piece in peeked.pieces(0, peeked.len().min(max)) {
-            let piece = piece?;
-            match put(piece) {
-                Ok(n) => {
-                    taken += n;
-                    if n < piece.len() {
-                        break;
-                    }
-                }
-                Err(_) if taken != 0 => break,
-                Err(e) => return Err(e),
-            }
-        }
-        peeked.consume(taken)?;
-        self.note_consumed(taken);
-        Ok(taken)
-    }
-
     /// Throws at most `max` bytes of the receive stream away, as MSG_TRUNC does;
     /// returns how many.
     ///
