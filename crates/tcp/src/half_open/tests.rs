@@ -119,6 +119,34 @@ fn ecn_of(bits: u8) -> Ecn {
     }
 }
 
+/// Nothing but a SYN has arrived, so what comes with its number again repeats no data of which our
+/// acknowledgment was lost: its stamp counts for nothing.
+#[test]
+fn a_duplicate_in_the_handshake_changes_no_stamp() {
+    let cfg = Config::default();
+    let stamps = |val| TcpOptions {
+        timestamps: Some(Timestamps { val, echo: 0 }),
+        ..TcpOptions::default()
+    };
+    let header = |flags, seq, val| TcpHeader {
+        src_port: 1,
+        dst_port: 2,
+        seq: SeqNumber(seq),
+        ack: SeqNumber(ISS.wrapping_add(1)),
+        flags,
+        window: 3_000,
+        urgent: 0,
+        options: stamps(val),
+    };
+    let syn = header(TcpFlags::SYN, IRS, 500);
+    let mut tcb = Tcb::accept(&cfg, &Segment::new(&syn, 0), MSS, SeqNumber(ISS), 77, BEGAN);
+    all_sent(&mut tcb, BEGAN);
+    let duplicate = header(TcpFlags::ACK, IRS, 501);
+    let dropped = tcb.on_segment(&Segment::new(&duplicate, 0), BEGAN.after_us(1));
+    assert_eq!(dropped.drop, Some(crate::DropReason::Duplicate));
+    assert_eq!((tcb.stamps.recent(), tcb.stamps.recent_at()), (500, BEGAN));
+}
+
 fn any_config() -> impl Strategy<Value = Config> {
     let options = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
     let numbers = (0u8..6, prop_oneof![Just(0u32), 500u32..200_000], 0u8..4);

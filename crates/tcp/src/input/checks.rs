@@ -112,11 +112,13 @@ impl Tcb {
         };
         self.reassembly
             .note_duplicate(&self.snd, &self.rcv, &mut self.flags, a);
-        if reason == DropReason::Duplicate && self.is_plausible(a) {
+        let may_repeat = reason == DropReason::Duplicate && self.state.is_synchronized();
+        if may_repeat && self.is_plausible(a) {
             // RFC 7323 section 5.3 takes TS.Recent from acceptable segments only (R2
             // before R3). But a retransmission of data that has arrived means that our
             // acknowledgment was lost; if the answer to it echoed the old timestamp, the
-            // peer would measure the whole outage as a round trip.
+            // peer would measure the whole outage as a round trip. Before the handshake is
+            // over, nothing but a SYN has arrived.
             self.reassembly.follow_paws_floor(&self.rcv, &self.stamps);
             self.note_timestamp(a);
         }
