@@ -4,6 +4,7 @@ use crate::block_words::host_bits;
 use crate::cancel::CancelOutcome;
 use crate::errors::SocketError;
 use crate::holds::Socket;
+use crate::host::Answer;
 use crate::turn::Wake;
 use crate::wait_limit::WaitLimit;
 use longshore_hostif::{Address, BlockFlags, EdgeFlags, Request, SocketState};
@@ -54,18 +55,9 @@ impl Socket {
         if !block.change_state(SocketState::Open, SocketState::Connecting) {
             return Err(SocketError::Refused(Errno::ALREADY));
         }
-        let (socket, peer) = (self.id, Address::from(peer));
+        let peer = Address::from(peer);
         block.set_peer(peer);
-        let answer = self.host.call_if(|tag, waiter| {
-            may_ask()?;
-            Ok(Request::Connect {
-                socket,
-                tag,
-                waiter,
-                peer,
-            })
-        });
-        match answer {
+        match self.ask_to_connect(peer, may_ask) {
             Ok(answer) => {
                 block.set_local(answer.address);
                 block.set_flags(BlockFlags::BOUND);
@@ -82,6 +74,24 @@ impl Socket {
                 Err(e)
             }
         }
+    }
+
+    /// Asks the engine to connect, unless `may_ask` fails, and waits for what it says.
+    fn ask_to_connect(
+        &self,
+        peer: Address,
+        may_ask: impl FnOnce() -> Result<(), SocketError>,
+    ) -> Result<Answer, SocketError> {
+        let socket = self.id;
+        self.host.call_if(|tag, waiter| {
+            may_ask()?;
+            Ok(Request::Connect {
+                socket,
+                tag,
+                waiter,
+                peer,
+            })
+        })
     }
 
     /// Ends an attempt to connect, as Linux does when either half is shut down: who waits
@@ -227,16 +237,7 @@ impl Socket {
         peer: Address,
         may_ask: impl FnOnce() -> Result<(), SocketError>,
     ) -> Result<(), SocketError> {
-        let socket = self.id;
-        let answer = self.host.call_if(|tag, waiter| {
-            may_ask()?;
-            Ok(Request::Connect {
-                socket,
-                tag,
-                waiter,
-                peer,
-            })
-        })?;
+        let answer = self.ask_to_connect(peer, may_ask)?;
         let block = self.block();
         if peer != Address::NONE {
             block.set_local(answer.address);

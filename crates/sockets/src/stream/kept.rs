@@ -8,12 +8,11 @@
 //! how far a stream was read.
 
 use super::forward::{Forwarded, NotForwarded};
-use crate::block_words::{telling_threshold, want_room};
+use crate::block_words::want_room;
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::host::Host;
-use crate::turn::Wake;
-use longshore_hostif::{EdgeFlags, LEAST_FORWARD, Query, Request, SocketId, SocketState};
+use longshore_hostif::{LEAST_FORWARD, Query, Request, SocketId, SocketState};
 use std::sync::atomic::Ordering;
 
 /// Part of the receive buffer that may be kept, with what was read behind it: with more, the
@@ -142,19 +141,7 @@ impl Socket {
     /// [`SocketError::Broken`], [`SocketError::Reentered`].
     pub fn give_back(&self, kept: &mut KeptBytes, len: usize) -> Result<(), SocketError> {
         self.note_not_kept(kept, len)?;
-        let block = self.block();
-        let read = self.host.told_read(block, self.id);
-        let told = block.rcv.told.load(Ordering::Relaxed);
-        if read.saturating_sub(told) >= telling_threshold(block) {
-            block.rcv.told.fetch_max(read, Ordering::AcqRel);
-            let request = self.host.edges(block, self.id, EdgeFlags::empty());
-            return match self.host.tell(&request, Wake::Now) {
-                // They were read all the same.
-                Err(SocketError::EngineGone) => Ok(()),
-                other => other,
-            };
-        }
-        self.host.list_untold(self.id)
+        self.note_read()
     }
 
     /// The stream was read up to `done`: what is kept is given back if that is too far beyond.

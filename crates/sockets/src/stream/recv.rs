@@ -283,22 +283,32 @@ impl Peeked<'_> {
         if len == 0 {
             return Ok(());
         }
-        let (socket, block) = (self.socket, self.block);
+        let socket = self.socket;
         let done = self.from + len;
-        block.rcv.done.store(done, Ordering::Release);
+        self.block.rcv.done.store(done, Ordering::Release);
         drop(self.lock);
         socket.limit_kept(done);
-        let done = socket.host.told_read(block, socket.id);
+        socket.note_read()
+    }
+}
+
+impl Socket {
+    /// More was read, or what was kept is kept no longer: the engine is told at once if that is
+    /// much, and otherwise later.
+    #[inline]
+    pub(super) fn note_read(&self) -> Result<(), SocketError> {
+        let block = self.block();
+        let read = self.host.told_read(block, self.id);
         let told = block.rcv.told.load(Ordering::Relaxed);
-        if done.saturating_sub(told) >= telling_threshold(block) {
-            block.rcv.told.fetch_max(done, Ordering::AcqRel);
-            let request = socket.host.edges(block, socket.id, EdgeFlags::empty());
-            return match socket.host.tell(&request, Wake::Now) {
+        if read.saturating_sub(told) >= telling_threshold(block) {
+            block.rcv.told.fetch_max(read, Ordering::AcqRel);
+            let request = self.host.edges(block, self.id, EdgeFlags::empty());
+            return match self.host.tell(&request, Wake::Now) {
                 // The bytes are read all the same.
                 Err(SocketError::EngineGone) => Ok(()),
                 other => other,
             };
         }
-        socket.host.list_untold(socket.id)
+        self.host.list_untold(self.id)
     }
 }
