@@ -11,16 +11,20 @@
 //! [`leave_all`]), or to the socket ([`leave_socket`]), bytes of the pipe's own take the place
 //! of the pages. Called by `splice`, and by all calls that are such a happening.
 
+use crate::results::borrow;
 use libc::{c_int, c_uint};
 use longshore_hostif::SocketId;
 use longshore_sockets::{
-    ForkGuard, ForkLock, Forwarded, Host, KeptBytes, NotForwarded, Socket, SocketError, is_confined,
+    ForkGuard, ForkLock, Forwarded, Host, KeptBytes, NotForwarded, Socket, SocketError,
+    is_confined, poll_unless_interrupted,
 };
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::fstat;
 use rustix::io::{Errno, ReadWriteFlags, ioctl_fionread, preadv2};
 use rustix::pipe::{IoSliceRaw, SpliceFlags, splice, vmsplice};
+use rustix::time::Timespec;
 use std::io::IoSliceMut;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{LazyLock, OnceLock};
 
@@ -184,15 +188,8 @@ pub(crate) fn prepare(open: impl FnOnce() -> Option<OwnedFd>) {
     NOWHERE.get_or_init(open);
 }
 
-/// A descriptor of a pipe, or what was one.
-fn borrow(fd: c_int) -> BorrowedFd<'static> {
-    // SAFETY: it was a descriptor of a pipe, so it is not -1; if the program closes it meanwhile,
-    // a call on it fails as it should.
-    unsafe { BorrowedFd::borrow_raw(fd) }
-}
-
 /// Bytes in a pipe.
-fn held_in(fd: c_int) -> usize {
+pub(crate) fn held_in(fd: c_int) -> usize {
     ioctl_fionread(borrow(fd)).map_or(0, |held| held as usize)
 }
 
@@ -234,6 +231,39 @@ fn read_out(reader: c_int, len: usize) -> Result<Vec<u8>, SocketError> {
     Ok(bytes)
 }
 
+/// Writes all of it: it is nobody's otherwise. Others may have filled the pipe since there was
+/// room, and then this waits for its reader.
+pub(crate) fn write_all(writer: c_int, mut bytes: &[u8]) -> Result<(), SocketError> {
+    while !bytes.is_empty() {
+        match rustix::io::write(borrow(writer), bytes) {
+            Ok(n) => bytes = &bytes[n..],
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => drop(wait_until(writer, PollFlags::OUT)),
+            Err(e) => return Err(SocketError::Refused(e)),
+        }
+    }
+    Ok(())
+}
+
+/// Whether a pipe can be read or written at once.
+pub(crate) fn is_ready(fd: c_int, events: PollFlags) -> bool {
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let fd = borrow(fd);
+    poll(&mut [PollFd::new(&fd, events)], Some(&at_once)).is_ok_and(|n| n != 0)
+}
+
+/// Waits until a pipe can be read or written; a handler ends that.
+pub(crate) fn wait_until(fd: c_int, events: PollFlags) -> Result<(), SocketError> {
+    let fd = borrow(fd);
+    match poll_unless_interrupted(&mut [PollFd::new(&fd, events)], None) {
+        Err(Errno::INTR) => Err(SocketError::Restarts),
+        _ => Ok(()),
+    }
+}
+
 /// Puts the pages of a piece of memory into a pipe; says how many bytes it has room for.
 fn put_pages(writer: c_int, piece: &[u8]) -> Result<usize, SocketError> {
     let parts = [IoSliceRaw::from_slice(piece)];
@@ -257,15 +287,8 @@ fn replace(all: &mut Vec<Reference>, which: impl Fn(&Reference) -> bool) {
         } = reference.pipe;
         // What nobody can read any more is gone.
         if is_pipe(reader, inode) && is_pipe(writer, inode) {
-            let copied = read_out(reader, held_in(reader)).and_then(|bytes| {
-                let mut rest = &bytes[..];
-                while !rest.is_empty() {
-                    let n =
-                        rustix::io::write(borrow(writer), rest).map_err(SocketError::Refused)?;
-                    rest = &rest[n..];
-                }
-                Ok(())
-            });
+            let copied =
+                read_out(reader, held_in(reader)).and_then(|bytes| write_all(writer, &bytes));
             debug_assert!(copied.is_ok(), "{copied:?}");
         }
         let len = reference.kept.len();

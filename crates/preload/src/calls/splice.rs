@@ -12,11 +12,10 @@ use crate::user::Out;
 
 use crate::{fds, real};
 use libc::{c_int, c_uint, size_t, ssize_t};
-use longshore_sockets::{Socket, SocketError, is_confined, poll_unless_interrupted};
-use rustix::event::{PollFd, PollFlags, poll};
+use longshore_sockets::{Socket, SocketError, is_confined};
+use rustix::event::PollFlags;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use rustix::time::Timespec;
 use std::io::IoSliceMut;
 
 /// Most bytes that go to a pipe at a time: what one holds unless it is told otherwise.
@@ -97,25 +96,6 @@ impl Pipe {
     }
 }
 
-/// Whether the pipe can be read or written at once.
-fn pipe_is_ready(fd: c_int, events: PollFlags) -> bool {
-    let at_once = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    let fd = crate::calls::borrow(fd);
-    poll(&mut [PollFd::new(&fd, events)], Some(&at_once)).is_ok_and(|n| n != 0)
-}
-
-/// Waits until the pipe can be read or written; a handler ends that.
-fn wait_for_pipe(fd: c_int, events: PollFlags) -> Result<(), SocketError> {
-    let fd = crate::calls::borrow(fd);
-    match poll_unless_interrupted(&mut [PollFd::new(&fd, events)], None) {
-        Err(Errno::INTR) => Err(SocketError::Restarts),
-        _ => Ok(()),
-    }
-}
-
 /// From the receive stream to the pipe.
 fn out_of(fd: c_int, socket: &Socket, pipe: Pipe, len: usize) -> Result<usize, SocketError> {
     let may_refer = pipes::takes(pipe.fd, pipe.inode);
@@ -123,7 +103,7 @@ fn out_of(fd: c_int, socket: &Socket, pipe: Pipe, len: usize) -> Result<usize, S
         prepare();
     }
     loop {
-        if pipe.no_wait && !pipe_is_ready(pipe.fd, PollFlags::OUT) {
+        if pipe.no_wait && !pipes::is_ready(pipe.fd, PollFlags::OUT) {
             return Err(SocketError::WouldBlock);
         }
         let held = wait_unless_told(fd, socket, 0, Way::In, || {
@@ -140,9 +120,9 @@ fn out_of(fd: c_int, socket: &Socket, pipe: Pipe, len: usize) -> Result<usize, S
             Some(held) => held,
         };
         if !pipe.no_wait && !is_confined() {
-            wait_for_pipe(pipe.fd, PollFlags::OUT)?;
+            pipes::wait_until(pipe.fd, PollFlags::OUT)?;
         }
-        if pipe_is_ready(pipe.fd, PollFlags::ERR) {
+        if pipes::is_ready(pipe.fd, PollFlags::ERR) {
             signals::broken_pipe();
             return Err(refused(libc::EPIPE));
         }
@@ -164,11 +144,11 @@ fn out_of(fd: c_int, socket: &Socket, pipe: Pipe, len: usize) -> Result<usize, S
 fn copy_out(socket: &Socket, pipe: Pipe, most: usize) -> Result<usize, SocketError> {
     let mut bytes = vec![0; most.min(MOST_OUT)];
     let mut done = 0;
-    while done < bytes.len() && (done == 0 || pipe_is_ready(pipe.fd, PollFlags::OUT)) {
+    while done < bytes.len() && (done == 0 || pipes::is_ready(pipe.fd, PollFlags::OUT)) {
         let end = bytes.len().min(done + room(pipe.fd));
         match socket.recv(&mut [IoSliceMut::new(&mut bytes[done..end])], false) {
             Ok(got) => {
-                write_all(pipe.fd, &bytes[done..done + got])?;
+                pipes::write_all(pipe.fd, &bytes[done..done + got])?;
                 done += got;
                 if got == 0 || socket.at_mark() {
                     break;
@@ -185,25 +165,10 @@ fn copy_out(socket: &Socket, pipe: Pipe, most: usize) -> Result<usize, SocketErr
 /// caller. If there is anything in it, that cannot be told by how much it is: of a page that was
 /// read in part nothing is free. There is one page then.
 fn room(pipe: c_int) -> usize {
-    let pipe = crate::calls::borrow(pipe);
-    match rustix::io::ioctl_fionread(pipe) {
-        Ok(0) => rustix::pipe::fcntl_getpipe_size(pipe).unwrap_or(PAGE),
+    match pipes::held_in(pipe) {
+        0 => rustix::pipe::fcntl_getpipe_size(crate::calls::borrow(pipe)).unwrap_or(PAGE),
         _ => PAGE,
     }
-}
-
-/// Writes all of it: it is the stream's no more. Others may have filled the pipe since there
-/// was room, and then this waits for its reader.
-fn write_all(pipe: c_int, mut bytes: &[u8]) -> Result<(), SocketError> {
-    while !bytes.is_empty() {
-        match rustix::io::write(crate::calls::borrow(pipe), bytes) {
-            Ok(n) => bytes = &bytes[n..],
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => drop(wait_for_pipe(pipe, PollFlags::OUT)),
-            Err(e) => return Err(SocketError::Refused(e)),
-        }
-    }
-    Ok(())
 }
 
 /// From the pipe to the send stream.
@@ -221,13 +186,13 @@ fn into(
     if let Some(sent) = sent {
         return Ok(sent);
     }
-    if pipe.no_wait && !pipe_is_ready(pipe.fd, PollFlags::IN) {
+    if pipe.no_wait && !pipes::is_ready(pipe.fd, PollFlags::IN) {
         return Err(SocketError::WouldBlock);
     }
     // Wait for the pipe first, so that the stream is not held up by it.
     let source = crate::calls::borrow(pipe.fd);
-    wait_for_pipe(pipe.fd, PollFlags::IN)?;
-    let held = rustix::io::ioctl_fionread(source).unwrap_or(0) as usize;
+    pipes::wait_until(pipe.fd, PollFlags::IN)?;
+    let held = pipes::held_in(pipe.fd);
     if held == 0 {
         // The end of the pipe.
         return match rustix::io::read(source, &mut [0u8; 0]) {
