@@ -304,7 +304,7 @@ impl Stack {
         };
         c.tcb.note_send_buffer(socket.options.send_buffer, now);
         let events = c.tcb.take_events();
-        let is_plain = socket.has_block() && !socket.orphan && !socket.options.have_lowat();
+        let is_plain = socket.has_block() && !socket.orphan && !socket.has_marks();
         if events.intersects(MORE_THAN_EDGES) || !is_plain {
             self.settle_events(key, events);
         } else {
@@ -359,7 +359,7 @@ impl Stack {
                 self.urge(key);
             }
             if let Some(socket) = self.sockets.get_mut(key) {
-                if socket.options.have_lowat() {
+                if socket.has_marks() {
                     let is_below = socket.report_by_lowat(&mut self.sessions, self.now, also);
                     self.counters.below_low_water += u64::from(is_below);
                 } else {

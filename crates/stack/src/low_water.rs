@@ -1,6 +1,6 @@
 //! What programs wait for, by the low-water marks of their streams: that so much was sent
-//! (TCP_NOTSENT_LOWAT), or that so much has come (SO_RCVLOWAT), or a whole message (`messages`). For less nobody is woken,
-//! though all is told: who looks sees it.
+//! (TCP_NOTSENT_LOWAT), or that so much has come (SO_RCVLOWAT), or a whole message (`messages`).
+//! For less nobody is woken, though all is told: who looks sees it.
 //!
 //! Owns [`Marks`], of which `connection` and `pair` ask, for sockets that have one, whether
 //! what they tell is what is waited for.
@@ -8,7 +8,7 @@
 use crate::memory_pressure::FEW_CHUNKS;
 use crate::messages::Messages;
 use crate::session::Session;
-use crate::socket::Options;
+use crate::socket::{Options, Socket};
 use crate::told::Told;
 use longshore_hostif::adapter::ReceiveStream;
 use longshore_hostif::{Edges, SocketId, is_writable};
@@ -28,6 +28,14 @@ impl Options {
     #[inline]
     pub(crate) fn have_lowat(&self) -> bool {
         self.not_sent_lowat | self.receive_lowat != 0
+    }
+}
+
+impl Socket {
+    /// Whether the program waits for something of its stream, by a mark or by whole messages.
+    #[inline]
+    pub(crate) fn has_marks(&self) -> bool {
+        self.options.have_lowat() || self.messages.is_some()
     }
 }
 
@@ -61,7 +69,7 @@ impl Marks {
         edges: &Edges,
         messages: Option<(&mut Messages, &ReceiveStream)>,
     ) -> bool {
-        if self.receive == 0 {
+        if self.receive == 0 && messages.is_none() {
             return false;
         }
         let read = s.host.edges_noted(id).map_or(0, |(_, read)| read);

@@ -251,12 +251,6 @@ impl Stack {
             let noted = host.and_then(|host| host.edges_noted(socket.id));
             let begin = |rule| Box::new(Messages::new(rule, noted.map_or(0, |(_, read)| read)));
             socket.messages = MessageRule::decode(value).map(begin);
-            if socket.messages.is_none() && socket.options.receive_lowat == 1 {
-                socket.options.receive_lowat = 0;
-            }
-        }
-        if socket.messages.is_some() {
-            socket.options.receive_lowat = socket.options.receive_lowat.max(1);
         }
         let options = socket.options;
         if matches!(

@@ -308,12 +308,11 @@ impl ReceiveStream {
             return self.consume(consumed, true, slab);
         }
         let last_kept = (end - 1) / CHUNK as u64;
-        if self.head == NONE || self.last <= last_kept {
+        let Some(kept) = self.chunk_there(last_kept, slab) else {
             return;
-        }
-        let mut kept = self.head;
-        for _ in self.first..last_kept {
-            kept = slab.links[kept as usize];
+        };
+        if kept == self.tail {
+            return;
         }
         let mut next = slab.links[kept as usize];
         while next != NONE {
