@@ -1,5 +1,6 @@
 //! `--batching`: when descriptors cross between programs and the engine.
 
+use crate::values::number_and_unit;
 use longshore_engine::{Batching, LONGEST_BATCHING, MOST_BATCHED};
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display};
@@ -48,12 +49,14 @@ pub(crate) enum BadBatching {
 
 /// A time in microseconds.
 fn microseconds(text: &str) -> Option<u64> {
-    let units = [("us", 1), ("ms", 1_000), ("s", 1_000_000)];
-    let found = units
-        .iter()
-        .find_map(|(unit, each)| Some((text.strip_suffix(unit)?, *each)));
-    let (number, each) = found?;
-    number.parse::<u64>().ok()?.checked_mul(each)
+    let (number, unit) = number_and_unit(text)?;
+    let each = match unit {
+        "us" => 1,
+        "ms" => 1_000,
+        "s" => 1_000_000,
+        _ => return None,
+    };
+    number.checked_mul(each)
 }
 
 impl FromStr for BatchingOrder {

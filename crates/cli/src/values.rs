@@ -179,6 +179,12 @@ pub(crate) fn congestion(text: &str) -> Result<Congestion, String> {
     })
 }
 
+/// A number, and the unit that stands behind it.
+pub(crate) fn number_and_unit(text: &str) -> Option<(u64, &str)> {
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
+    Some((number.parse().ok()?, unit))
+}
+
 pub(super) fn mtu(text: &str) -> Result<usize, String> {
     let range = format!("the MTU is a number from {MIN_MTU} to {MAX_MTU}");
     match text.parse() {

@@ -1,6 +1,7 @@
 //! The command line of `longshore measure`.
 
 use crate::batching::BatchingOrder;
+use crate::values::number_and_unit;
 use clap::{Args, Subcommand};
 use longshore_bus::{AnyBus, Driver, Ring, Signals};
 use longshore_measure::crossing::Model;
@@ -206,9 +207,7 @@ pub(crate) struct PredictArguments {
 /// A time with its unit.
 fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is no time: write it as 500ns, 2us or 1ms");
-    let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
-    let (number, unit) = text.split_at(digits);
-    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let (number, unit) = number_and_unit(text).ok_or_else(wrong)?;
     match unit {
         "ns" => Ok(Duration::from_nanos(number)),
         "us" => Ok(Duration::from_micros(number)),

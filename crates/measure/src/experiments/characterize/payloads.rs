@@ -6,6 +6,7 @@
 //! `longshore __program payloads` runs them under callgrind, which counts in the functions
 //! `counted_...`; `payload-times` measures how long they take.
 
+use longshore_engine::bench::segments::{US, ip_header};
 use longshore_engine::{Automatic, Config, Engine};
 use longshore_hostif::attach::new_session;
 use longshore_hostif::{Geometry, Loopback};
@@ -14,18 +15,15 @@ use longshore_ports::{
 };
 use longshore_sockets::{Hooks, Host, Listener, Socket, SocketError};
 use longshore_wire::SeqNumber;
-use longshore_wire::ipv4::{self, Ipv4Header, protocol};
+use longshore_wire::ipv4;
 use longshore_wire::tcp::{TcpFlags, TcpHeader, TcpOptions, Timestamps};
 use std::hint::black_box;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-const US: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const PORT: u16 = 80;
 const PEERS_PORT: u16 = 1000;
 const MTU: usize = 1500;
@@ -188,19 +186,7 @@ fn write_frame(room: &mut [u8], seq: u32, ack: u32, flags: TcpFlags) {
             options
         },
     };
-    let ip = Ipv4Header {
-        tos: 0,
-        payload_len: (room.len() - ipv4::HEADER_LEN) as u16,
-        identification: 7,
-        dont_fragment: true,
-        more_fragments: false,
-        fragment_offset: 0,
-        ttl: 64,
-        protocol: protocol::TCP,
-        source: PEER,
-        destination: US,
-    };
-    ip.emit(room);
+    ip_header((room.len() - ipv4::HEADER_LEN) as u16).emit(room);
     header.emit(&mut room[ipv4::HEADER_LEN..]);
 }
 
