@@ -121,7 +121,7 @@ impl Stack {
             return self.mark_line(listener);
         }
         let flow = Flow::new(server, client);
-        self.take_place_of_dead(&flow);
+        self.take_place_of_single(&flow);
         if self.demux.is_taken(&flow) {
             return self.refuse(key);
         }
@@ -156,12 +156,13 @@ impl Stack {
         self.sockets.touch(key);
     }
 
-    /// An end that was reset, and that its host has not closed yet, has no use for its place in
-    /// the table: a client that was bound to its port may connect from there again.
-    fn take_place_of_dead(&mut self, flow: &Flow) {
+    /// An end that was reset, or whose other end is gone, and that its host has not closed yet,
+    /// has no use for its place in the table: nothing comes for it any more, and a client may
+    /// connect from that port again, to which it was bound or which it was given.
+    fn take_place_of_single(&mut self, flow: &Flow) {
         if let Some(Found::Socket(key)) = self.demux.peek(flow)
             && let Some(p) = self.pair_mut(key)
-            && p.dead.is_some()
+            && (p.dead.is_some() || p.has_lost_other())
             && p.flow.take().is_some()
         {
             self.demux.remove(flow);
@@ -234,10 +235,8 @@ impl Stack {
     /// What is written to an end that is gone is answered by a reset.
     fn end_unread(&mut self, key: u32) {
         if let Some(p) = self.pair_mut(key)
-            && p.other == NONE
+            && p.has_lost_other()
             && p.snd_moved < p.snd_edge
-            && !p.connecting
-            && p.deferred_until.is_none()
         {
             p.reset();
         }

@@ -5,6 +5,7 @@
 use crate::demux::Flow;
 use crate::told::Told;
 use longshore_hostif::EdgeFlags;
+use longshore_hostif::NONE;
 use longshore_hostif::adapter::ReceiveStream;
 use longshore_tcp::Instant;
 use std::net::SocketAddr;
@@ -86,6 +87,11 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
+    /// Whether there was another end, and it is gone.
+    pub(crate) fn has_lost_other(&self) -> bool {
+        self.other == NONE && !self.connecting && self.deferred_until.is_none()
+    }
+
     pub(crate) fn new(other: u32, remote: SocketAddr) -> Self {
         Self {
             other,

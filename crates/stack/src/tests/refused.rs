@@ -150,9 +150,16 @@ fn the_next_attempt_may_be_impossible() {
     assert_eq!(single.stack.sockets.len(), 0);
 }
 
-/// The other end of the first connection was reset, and its program has not closed it.
+/// The other end of the first connection was reset, or has come to its end, and its program has
+/// not closed it.
 #[test]
-fn a_client_that_has_reset_its_connection_makes_another_from_its_port() {
+fn a_client_that_has_ended_its_connection_makes_another_from_its_port() {
+    for linger in [Some(0), None] {
+        makes_another(linger);
+    }
+}
+
+fn makes_another(linger: Option<u32>) {
     let mut single = Single::new(GEOMETRY, 1);
     single.listen();
     let first = client(&mut single);
@@ -163,7 +170,7 @@ fn a_client_that_has_reset_its_connection_makes_another_from_its_port() {
             socket: first,
             snd_edge: 0,
             rcv_consumed: 0,
-            linger: Some(0),
+            linger,
         },
     );
     single.turn();
