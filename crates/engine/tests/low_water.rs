@@ -26,8 +26,16 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn new(mut host: Host) -> Self {
+    fn new(host: Host) -> Self {
+        Self::accepted_by(host, None)
+    }
+
+    /// The same, if its listener was told how messages end.
+    fn accepted_by(mut host: Host, rule: Option<MessageRule>) -> Self {
         let listener = host.listening(LISTENER);
+        if let Some(rule) = rule {
+            host.set(listener, OptionName::ReceiveMessages, rule.encode());
+        }
         let writes = host.open(SocketKind::Stream);
         assert_eq!(host.connect(writes, LISTENER.parse().unwrap()), 0);
         let reads = host.accept(listener).socket;
@@ -146,11 +154,16 @@ fn half_of_the_buffer_is_enough_whatever_is_waited_for() {
 
 /// Such a program whose two ends exchange packets.
 fn with_packets(test: impl FnOnce(&mut Waiting)) {
+    with_packets_and(None, test);
+}
+
+/// The same, if its listener was told how messages end.
+fn with_packets_and(rule: Option<MessageRule>, test: impl FnOnce(&mut Waiting)) {
     let dir = tempfile::tempdir().unwrap();
     let (wire, _other) = pair(&MemoryConfig::default());
     let (wire, loopback) = (Box::new(wire), Loopback::Kernel);
     let engine = start(dir.path(), "10.0.0.1/24", wire, loopback, false);
-    test(&mut Waiting::new(Host::new(&engine.path)));
+    test(&mut Waiting::accepted_by(Host::new(&engine.path), rule));
 }
 
 /// Messages that are sent.
@@ -199,6 +212,18 @@ fn a_program_that_says_how_messages_end_is_woken_once_for_each() {
             assert_eq!(wake_ups(it, pieces), MESSAGES * pieces.len());
         });
     }
+}
+
+#[test]
+fn an_accepted_connection_has_the_rule_of_its_listener() {
+    let blank = MessageRule::Delimiter(Delimiter::new(b"\r\n\r\n").unwrap());
+    let lines: &[&[u8]] = &[b"GET / HTTP/1.1\r\n", b"a: b\r\n\r", b"\n"];
+    with_packets_and(Some(blank), |it| {
+        assert_eq!(wake_ups(it, lines), MESSAGES);
+        it.host.set(it.reads, OptionName::ReceiveMessages, 0);
+        it.host.tcp_info(it.reads);
+        assert_eq!(wake_ups(it, lines), MESSAGES * lines.len());
+    });
 }
 
 #[test]

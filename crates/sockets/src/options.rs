@@ -149,7 +149,8 @@ impl Socket {
     /// Tells the adapter how the messages of this connection end, from what was read so far on;
     /// `None` for no messages. It wakes nobody for a piece of one then, unless that is half of
     /// the receive buffer, or the stream ends, fails or has urgent data; who looks sees all that
-    /// has come. Whoever waits for what does not end so changes the rule first. Without effect
+    /// has come. Whoever waits for what does not end so changes the rule first. The connections
+    /// that a listener accepts have its rule, from their first byte on. Without effect
     /// before interface version 15, over a link, and between two sockets of one engine that
     /// exchange no packets.
     ///

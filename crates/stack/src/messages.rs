@@ -34,6 +34,11 @@ impl Messages {
         }
     }
 
+    /// Those of a connection that came in through the listener that these were told of.
+    pub(crate) fn of_accepted(&self) -> Self {
+        Self::new(self.rule, 0)
+    }
+
     /// Whether there is no whole message in the stream, which reaches to `edge` and of which the
     /// program has read up to `read`. `get` gives bytes from a place on; whether it could.
     pub(crate) fn are_incomplete(

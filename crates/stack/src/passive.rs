@@ -223,6 +223,8 @@ impl Stack {
         if is_pair {
             session.host.begin_block(options.block_flags(), &record);
         }
+        let messages = listener.messages.as_deref().filter(|_| !is_pair);
+        let messages = messages.map(|messages| Box::new(messages.of_accepted()));
         let (base, at, listener_index) = (l.rcv_consumed, l.rcv_edge, listener.id.index);
         let record = record.encode();
         let slab = &mut session.host.receive;
@@ -249,6 +251,7 @@ impl Stack {
         let socket = self.sockets.get_mut(key)?;
         socket.id = id;
         socket.subscribers = Subscribers::of_accepted(subscriber);
+        socket.messages = messages;
         if let Kind::Stream(c) = &mut socket.kind {
             // The record says so.
             c.told.flags = EdgeFlags::CONNECTED;

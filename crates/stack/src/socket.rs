@@ -42,7 +42,8 @@ pub(crate) struct Socket {
     pub(crate) immediate: Immediate,
     /// Reports of errors that its program has not read (IP_RECVERR).
     pub(crate) errors: Option<Box<ErrorQueue>>,
-    /// How its messages end, if its program has told.
+    /// How its messages end, or those of the connections that a listener accepts, if its
+    /// program has told.
     pub(crate) messages: Option<Box<Messages>>,
     /// What of others it sends, or others of it, if there was any.
     pub(crate) forwarding: Option<Box<Forwarding>>,
