@@ -6,7 +6,7 @@ use crate::abi::{
     chunk_of, first_range, lent_chunk,
 };
 use longshore_ring::spsc::Slot;
-use longshore_ring::{Corrupt, SharedMemory, ShmError, Waiter};
+use longshore_ring::{Corrupt, SharedArray, SharedMemory, ShmError, Waiter};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -76,6 +76,30 @@ pub struct Arena {
     geometry: Geometry,
     agreed: Agreed,
     at: Offsets,
+    parts: Parts,
+}
+
+/// The parts that are touched for each descriptor.
+#[derive(Debug)]
+struct Parts {
+    header: SharedArray<Header>,
+    controls: SharedArray<ChannelControl>,
+    request_slots: SharedArray<[Slot; RING]>,
+    completion_slots: SharedArray<[Slot; RING]>,
+    blocks: SharedArray<SocketBlock>,
+}
+
+impl Parts {
+    fn of(memory: &SharedMemory, geometry: &Geometry, at: &Offsets) -> Self {
+        let (channels, sockets) = (geometry.channels as usize, geometry.sockets as usize);
+        Self {
+            header: memory.keep(0, 1),
+            controls: memory.keep(at.controls, channels),
+            request_slots: memory.keep(at.request_slots, channels),
+            completion_slots: memory.keep(at.completion_slots, channels),
+            blocks: memory.keep(at.blocks, sockets),
+        }
+    }
 }
 
 impl Arena {
@@ -98,6 +122,7 @@ impl Arena {
         let at = Offsets::of(&geometry);
         let memory = SharedMemory::create("longshore", at.end)?;
         let arena = Self {
+            parts: Parts::of(&memory, &geometry, &at),
             memory,
             geometry,
             agreed,
@@ -136,6 +161,7 @@ impl Arena {
         let at = Offsets::of(&geometry);
         let memory = SharedMemory::open(fd, at.end)?;
         let mut arena = Self {
+            parts: Parts::of(&memory, &geometry, &at),
             memory,
             geometry,
             agreed: Agreed::OURS,
@@ -169,16 +195,15 @@ impl Arena {
     }
 
     /// Its first page.
+    #[inline]
     pub fn header(&self) -> &Header {
-        self.memory.at(0)
+        &self.parts.header[0]
     }
 
     /// A channel's control block.
     #[inline]
     pub fn control(&self, channel: u32) -> &ChannelControl {
-        assert!(channel < self.geometry.channels);
-        let at = channel as usize * size_of::<ChannelControl>();
-        self.memory.at(self.at.controls + at)
+        &self.parts.controls[channel as usize]
     }
 
     /// A channel's bitmap of the sockets its process holds.
@@ -210,12 +235,9 @@ impl Arena {
     }
 
     /// The slots of a channel's request ring.
-    pub(crate) fn request_slots(&self, channel: u32) -> &[Slot] {
-        assert!(channel < self.geometry.channels);
-        self.memory.array(
-            self.at.request_slots + channel as usize * RING * size_of::<Slot>(),
-            RING,
-        )
+    #[inline]
+    pub(crate) fn request_slots(&self, channel: u32) -> &[Slot; RING] {
+        &self.parts.request_slots[channel as usize]
     }
 
     /// Where in the memory the `len` bytes at `at` of the immediate data lie whose descriptor is
@@ -238,12 +260,8 @@ impl Arena {
 
     /// The slots of a channel's completion ring.
     #[inline]
-    pub(crate) fn completion_slots(&self, channel: u32) -> &[Slot] {
-        assert!(channel < self.geometry.channels);
-        self.memory.array(
-            self.at.completion_slots + channel as usize * RING * size_of::<Slot>(),
-            RING,
-        )
+    pub(crate) fn completion_slots(&self, channel: u32) -> &[Slot; RING] {
+        &self.parts.completion_slots[channel as usize]
     }
 
     /// All waiters.
@@ -262,10 +280,7 @@ impl Arena {
     /// A socket's block, if there is one of this index.
     #[inline]
     pub fn get_block(&self, index: u32) -> Option<&SocketBlock> {
-        (index < self.geometry.sockets).then(|| {
-            self.memory
-                .at(self.at.blocks + index as usize * size_of::<SocketBlock>())
-        })
+        self.parts.blocks.get(index as usize)
     }
 
     /// A socket's block.
