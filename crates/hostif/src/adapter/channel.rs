@@ -189,6 +189,7 @@ impl AdapterChannel {
 
     /// Shows the process what is staged; returns how many. Waking its waiters
     /// is for the caller, after [`Waiter::fence`](longshore_ring::Waiter::fence).
+    #[inline]
     pub fn publish(&mut self, arena: &Arena) -> u32 {
         self.completions
             .publish(&arena.control(self.index).completions)

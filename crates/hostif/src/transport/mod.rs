@@ -25,6 +25,7 @@ pub enum PutError {
     Corrupt(#[from] Corrupt),
 }
 
+#[inline]
 pub(crate) fn staged(result: Result<Result<(), Full>, Corrupt>) -> Result<(), PutError> {
     result?.map_err(|Full| PutError::Full)
 }
