@@ -65,6 +65,11 @@ pub(crate) enum Error {
          bus fetches as its model says (fetch=N)"
     )]
     BatchingOnBus,
+    #[error(
+        "--immediate-data is for memory that programs share with their engine: links and modelled \
+         buses carry payload in their own way"
+    )]
+    ImmediateDataElsewhere,
     #[error(transparent)]
     LinkKey(#[from] BadKey),
     #[error(transparent)]

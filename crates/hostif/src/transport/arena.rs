@@ -444,6 +444,12 @@ impl Arena {
             .then(|| self.at.rcv_slab + chunk as usize * CHUNK + at)
     }
 
+    /// Whether payload may cross with its descriptor.
+    #[must_use]
+    pub fn takes_immediate_data(&self) -> bool {
+        self.agreed.features.contains(Features::IMMEDIATE_DATA)
+    }
+
     /// Whether what one socket has received may be named in another's send stream.
     pub(crate) fn takes_forwards(&self) -> bool {
         self.agreed.features.contains(Features::FORWARDS) && self.geometry.snd_chunks <= MOST_CHUNKS

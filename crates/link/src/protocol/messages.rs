@@ -429,6 +429,7 @@ impl Hello {
             options: SessionOptions {
                 congestion,
                 kernel_too,
+                ..SessionOptions::default()
             },
         })
     }
