@@ -1,9 +1,9 @@
 //! A session's shared memory, by its parts.
 
 use crate::abi::{
-    Agreed, CHUNK, ChannelControl, DIRECTORY, DIRECTORY_GROUP, Features, FileRange, Geometry,
-    Header, IMMEDIATE_AT, MAGIC, MOST_CHUNKS, Offsets, RANGE_BYTES, RING, SocketBlock, Versions,
-    chunk_of, first_range, lent_chunk,
+    Agreed, CHUNK, ChannelControl, DATA_AT, DIRECTORY, DIRECTORY_GROUP, Features, FileRange,
+    Geometry, Header, IMMEDIATE_AT, MAGIC, MOST_CHUNKS, Offsets, RANGE_BYTES, RING, SocketBlock,
+    Versions, chunk_of, first_range, lent_chunk,
 };
 use longshore_ring::spsc::Slot;
 use longshore_ring::{Corrupt, SharedArray, SharedMemory, ShmError, Waiter};
@@ -250,10 +250,31 @@ impl Arena {
         at: usize,
         len: usize,
     ) -> [(usize, usize); 2] {
+        let begin = own * size_of::<Slot>() + IMMEDIATE_AT + at;
+        self.places_in_ring(self.at.request_slots, channel, begin, len)
+    }
+
+    /// The same of the `len` bytes of payload of the completion in slot `own` of a channel's
+    /// completion ring.
+    #[inline]
+    pub(crate) fn data_places(&self, channel: u32, own: usize, len: usize) -> [(usize, usize); 2] {
+        let begin = own * size_of::<Slot>() + DATA_AT;
+        self.places_in_ring(self.at.completion_slots, channel, begin, len)
+    }
+
+    /// Where `len` bytes at `begin` of a channel's ring lie, of those from `rings` on.
+    #[inline]
+    fn places_in_ring(
+        &self,
+        rings: usize,
+        channel: u32,
+        begin: usize,
+        len: usize,
+    ) -> [(usize, usize); 2] {
         const BYTES: usize = RING * size_of::<Slot>();
         assert!(channel < self.geometry.channels && len <= BYTES);
-        let ring = self.at.request_slots + channel as usize * BYTES;
-        let begin = (own * size_of::<Slot>() + IMMEDIATE_AT + at) % BYTES;
+        let ring = rings + channel as usize * BYTES;
+        let begin = begin % BYTES;
         let first = len.min(BYTES - begin);
         [(ring + begin, first), (ring, len - first)]
     }

@@ -26,6 +26,6 @@ pub enum PutError {
 }
 
 #[inline]
-pub(crate) fn staged(result: Result<Result<(), Full>, Corrupt>) -> Result<(), PutError> {
+pub(crate) fn staged<T>(result: Result<Result<T, Full>, Corrupt>) -> Result<T, PutError> {
     result?.map_err(|Full| PutError::Full)
 }
