@@ -59,12 +59,16 @@ impl Both {
     }
 
     fn tell(&mut self, to: &[u16]) -> Placed {
+        let placed = self.stage(to);
+        self.adapter.publish();
+        placed
+    }
+
+    fn stage(&mut self, to: &[u16]) -> Placed {
         let mut all = Subscribers::NONE;
         to.iter().for_each(|channel| all.add(*channel));
         let (stream, id, edges) = (&mut self.stream, self.id, self.edges);
-        let placed = self.adapter.put_stream_to(stream, &all, id, edges);
-        self.adapter.publish();
-        placed
+        self.adapter.put_stream_to(stream, &all, id, edges)
     }
 
     /// The process of the first or the second channel takes what there is, and says so if
@@ -132,6 +136,40 @@ fn a_completion_across_the_end_of_the_ring_is_two_transfers() {
         assert_eq!(transfers, if round == fill { 2 } else { 1 });
         both.take(0, true);
         both.consume(both.edges.rcv_edge, true);
+    }
+}
+
+/// A completion whose last slot is the ring's first is two transfers as well; one that begins
+/// there is a transfer of its own, though others of its batch come before it.
+#[test]
+fn the_first_slot_of_the_ring_is_contiguous_with_nothing_before_it() {
+    for (last, transfers) in [(vec![1; 41], 2), (vec![1; 40], 1)] {
+        let mut both = Both::new();
+        for _ in 1..RING {
+            assert!(both.arrive(both.edges.rcv_edge, b"x"));
+            both.tell(&[FIRST]);
+            both.take(0, true);
+            both.consume(both.edges.rcv_edge, true);
+        }
+        let before = both.adapter.meter.to_host.moved().transfers;
+        assert!(both.arrive(both.edges.rcv_edge, &last));
+        both.stage(&[FIRST]);
+        let staged = both.adapter.meter.to_host.moved().transfers;
+        assert_eq!(staged - before, transfers);
+        // In the same batch, the edges of another socket.
+        let other = both
+            .host
+            .open_block(0, SocketKind::Stream, OpenFlags::empty());
+        let (mut stream, id) = (ReceiveStream::EMPTY, other.unwrap().unwrap());
+        let (slab, to) = (&mut both.adapter.receive, Subscribers::one(FIRST));
+        assert!(stream.hold([0, 0, 0], b"y", slab, id.index));
+        let edges = Edges {
+            rcv_edge: 1,
+            ..Edges::default()
+        };
+        both.adapter.put_stream_to(&mut stream, &to, id, edges);
+        let both_staged = both.adapter.meter.to_host.moved().transfers;
+        assert_eq!(both_staged - staged, 2 - transfers);
     }
 }
 
