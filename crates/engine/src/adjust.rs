@@ -12,9 +12,10 @@ use crate::sysctl::HostSettings;
 use crate::{Engine, EngineError};
 use longshore_hostif::Geometry;
 use longshore_hostif::adapter::Batching;
-use longshore_stack::Access;
+use longshore_stack::{Access, TimedRule};
 use longshore_tcp::{Congestion, EcnMode};
 use rustix::io::Errno;
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -50,6 +51,9 @@ pub struct Adjustable {
     pub kernel_too: bool,
     /// How descriptors of sessions that begin then are batched; none for as they are of use.
     pub batching: Option<Batching>,
+    /// How the messages of connections end that are accepted at these ports from then on, if
+    /// their programs do not say.
+    pub messages: BTreeMap<u16, TimedRule>,
 }
 
 impl Adjustable {
@@ -151,6 +155,7 @@ impl Engine {
         self.stack.settings.user_timeout_option = settings.user_timeout_option;
         self.stack.settings.kernel_too = settings.kernel_too;
         self.set_batching(settings.batching);
+        self.set_messages(settings.messages);
     }
 
     pub(crate) fn take_orders(&mut self) {

@@ -60,8 +60,12 @@ pub use config::Config;
 pub use error::EngineError;
 pub use listeners::Listeners;
 pub use longshore_hostif::adapter::{Batching, LONGEST_BATCHING, MOST_BATCHED};
+pub use longshore_hostif::{
+    Delimiter, LONGEST_DELIMITER, LengthPrefix, MessageRule, WIDEST_LENGTH,
+};
 pub use longshore_stack::{
-    Access, AddressError, Automatic, BadRule, EngineDrop, LowPorts, Rule, Rules, Transport,
+    Access, AddressError, Automatic, BadRule, EngineDrop, LowPorts, Rule, Rules, TimedRule,
+    Transport,
 };
 pub use longshore_tcp::Congestion;
 pub use sysctl::HostSettings;
@@ -80,6 +84,7 @@ use maintenance::Maintenance;
 use receive_policy::ReceivePolicy;
 use session::Sessions;
 use sleep::Sleeper;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use teardown::Teardowns;
@@ -265,6 +270,12 @@ impl Engine {
     /// do when they are of use.
     pub fn set_batching(&mut self, batching: Option<Batching>) {
         self.stack.settings.batching = batching;
+    }
+
+    /// From now on, the messages of connections that are accepted at these ports end so, if
+    /// their programs do not say otherwise; nobody is woken for a piece of one.
+    pub fn set_messages(&mut self, messages: BTreeMap<u16, TimedRule>) {
+        self.stack.settings.messages = messages;
     }
 
     /// From now on, connections of new sockets tell their peers of the time that

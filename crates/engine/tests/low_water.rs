@@ -4,13 +4,16 @@
 mod common;
 
 use common::Host;
-use common::engines::start;
+use common::engines::{alone, run_with, start};
+use longshore_engine::TimedRule;
 use longshore_hostif::{
     Delimiter, EdgeFlags, LengthPrefix, Loopback, MessageRule, OptionName, SocketId, SocketKind,
 };
 use longshore_ports::memory::{MemoryConfig, pair};
 use longshore_ring::Sleep;
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 const LISTENER: &str = "10.0.0.1:80";
 /// The waiter of one that waits to read.
@@ -27,14 +30,14 @@ struct Waiting {
 
 impl Waiting {
     fn new(host: Host) -> Self {
-        Self::accepted_by(host, None)
+        Self::accepted_by(host, &[])
     }
 
-    /// The same, if its listener was told how messages end.
-    fn accepted_by(mut host: Host, rule: Option<MessageRule>) -> Self {
+    /// The same, if its listener was told this.
+    fn accepted_by(mut host: Host, options: &[(OptionName, u64)]) -> Self {
         let listener = host.listening(LISTENER);
-        if let Some(rule) = rule {
-            host.set(listener, OptionName::ReceiveMessages, rule.encode());
+        for (name, value) in options {
+            host.set(listener, *name, *value);
         }
         let writes = host.open(SocketKind::Stream);
         assert_eq!(host.connect(writes, LISTENER.parse().unwrap()), 0);
@@ -154,16 +157,21 @@ fn half_of_the_buffer_is_enough_whatever_is_waited_for() {
 
 /// Such a program whose two ends exchange packets.
 fn with_packets(test: impl FnOnce(&mut Waiting)) {
-    with_packets_and(None, test);
+    with_packets_and(&[], BTreeMap::new(), test);
 }
 
-/// The same, if its listener was told how messages end.
-fn with_packets_and(rule: Option<MessageRule>, test: impl FnOnce(&mut Waiting)) {
+/// The same, if its listener was told this, or its engine that of ports. The engine sleeps when
+/// it has nothing to do.
+fn with_packets_and(
+    options: &[(OptionName, u64)],
+    messages: BTreeMap<u16, TimedRule>,
+    test: impl FnOnce(&mut Waiting),
+) {
     let dir = tempfile::tempdir().unwrap();
-    let (wire, _other) = pair(&MemoryConfig::default());
-    let (wire, loopback) = (Box::new(wire), Loopback::Kernel);
-    let engine = start(dir.path(), "10.0.0.1/24", wire, loopback, false);
-    test(&mut Waiting::accepted_by(Host::new(&engine.path), rule));
+    let (mut config, _other) = alone(dir.path());
+    config.cut_through = false;
+    let engine = run_with(config, |engine| engine.set_messages(messages));
+    test(&mut Waiting::accepted_by(Host::new(&engine.path), options));
 }
 
 /// Messages that are sent.
@@ -214,16 +222,74 @@ fn a_program_that_says_how_messages_end_is_woken_once_for_each() {
     }
 }
 
+/// A request of HTTP ends with a blank line.
+fn blank_line() -> MessageRule {
+    MessageRule::Delimiter(Delimiter::new(b"\r\n\r\n").unwrap())
+}
+
+/// What a listener is told.
+type Told = Vec<(OptionName, u64)>;
+
+/// For so long its end is waited for.
+const WITHIN: Duration = Duration::from_millis(300);
+
+/// How the listener of a program can have that rule: it has told itself, or the engine was, which
+/// the last of them is not of its port.
+fn told_of_requests(within_ms: u32) -> [(Told, BTreeMap<u16, TimedRule>); 3] {
+    let rule = blank_line();
+    let said = vec![
+        (OptionName::ReceiveMessages, rule.encode()),
+        (OptionName::ReceiveMessagesWithin, within_ms.into()),
+    ];
+    let timed = TimedRule { rule, within_ms };
+    let of_port = |port| BTreeMap::from([(port, timed)]);
+    [
+        (said, BTreeMap::new()),
+        (Vec::new(), of_port(80)),
+        (Vec::new(), of_port(81)),
+    ]
+}
+
 #[test]
-fn an_accepted_connection_has_the_rule_of_its_listener() {
-    let blank = MessageRule::Delimiter(Delimiter::new(b"\r\n\r\n").unwrap());
+fn an_accepted_connection_has_the_rule_of_its_listener_or_of_its_port() {
     let lines: &[&[u8]] = &[b"GET / HTTP/1.1\r\n", b"a: b\r\n\r", b"\n"];
-    with_packets_and(Some(blank), |it| {
-        assert_eq!(wake_ups(it, lines), MESSAGES);
-        it.host.set(it.reads, OptionName::ReceiveMessages, 0);
-        it.host.tcp_info(it.reads);
+    let [own, of_port, of_another] = told_of_requests(0);
+    for (options, messages) in [own, of_port] {
+        with_packets_and(&options, messages, |it| {
+            assert_eq!(wake_ups(it, lines), MESSAGES);
+            it.host.set(it.reads, OptionName::ReceiveMessages, 0);
+            it.host.tcp_info(it.reads);
+            assert_eq!(wake_ups(it, lines), MESSAGES * lines.len());
+        });
+    }
+    with_packets_and(&[], of_another.1, |it| {
         assert_eq!(wake_ups(it, lines), MESSAGES * lines.len());
     });
+}
+
+#[test]
+fn a_piece_wakes_when_its_time_is_over_and_what_was_read_by_then_does_not() {
+    let [own, of_port, _] = told_of_requests(WITHIN.as_millis() as u32);
+    for (options, messages) in [own, of_port] {
+        with_packets_and(&options, messages, |it| {
+            for _ in 0..2 {
+                let since = Instant::now();
+                it.sleep();
+                it.send_bytes(b"GET /");
+                it.wakes();
+                assert!(since.elapsed() >= WITHIN, "{:?}", since.elapsed());
+            }
+            it.read();
+            let since = Instant::now();
+            it.sleep();
+            it.send_bytes(b" HTTP/1.1\r\n");
+            it.read();
+            if since.elapsed() < WITHIN {
+                std::thread::sleep(2 * WITHIN);
+                assert!(it.sleeps(), "it has read that");
+            }
+        });
+    }
 }
 
 #[test]

@@ -148,7 +148,9 @@ impl Socket {
 
     /// Tells the adapter how the messages of this connection end, from what was read so far on;
     /// `None` for no messages. It wakes nobody for a piece of one then, unless that is half of
-    /// the receive buffer, or the stream ends, fails or has urgent data; who looks sees all that
+    /// the receive buffer, or `within` is over since its first bytes came (rounded up to
+    /// milliseconds, 49 days at most; interface version 16, and for ever without it), or the
+    /// stream ends, fails or has urgent data; who looks sees all that
     /// has come. Whoever waits for what does not end so changes the rule first. The connections
     /// that a listener accepts have its rule, from their first byte on. Without effect
     /// before interface version 15, over a link, and between two sockets of one engine that
@@ -156,12 +158,26 @@ impl Socket {
     ///
     /// # Errors
     /// As [`Socket::set_option`].
-    pub fn set_messages(&self, rule: Option<MessageRule>) -> Result<(), SocketError> {
-        if self.is_datagram() || !self.host.session.heeds_messages() {
+    pub fn set_messages(
+        &self,
+        rule: Option<MessageRule>,
+        within: Option<Duration>,
+    ) -> Result<(), SocketError> {
+        let session = &self.host.session;
+        // Nobody may wait for longer than he has said.
+        let is_kept = within.is_none() || session.heeds_time_for_messages();
+        if self.is_datagram() || !session.heeds_messages() || !is_kept {
             return Ok(());
         }
         let value = rule.map_or(0, |rule| rule.encode());
-        self.set_option(OptionName::ReceiveMessages, value)
+        let milliseconds = within.map(|within| within.as_micros().div_ceil(1000).max(1));
+        let milliseconds = milliseconds.map(|m| u64::from(u32::try_from(m).unwrap_or(u32::MAX)));
+        let within = milliseconds.map(|m| (OptionName::ReceiveMessagesWithin, m));
+        self.set_options(
+            [(OptionName::ReceiveMessages, value)]
+                .into_iter()
+                .chain(within),
+        )
     }
 
     /// How many bytes make it readable; at least 1.

@@ -8,6 +8,7 @@ use crate::access::Transport;
 use crate::counters::EngineDrop;
 use crate::demux::{Flow, Reuse};
 use crate::low_water::Marks;
+use crate::messages::Messages;
 use crate::output::Sent;
 use crate::request_error::RequestError;
 use crate::returns::QUIET_US;
@@ -91,7 +92,11 @@ impl Socket {
     pub(crate) fn note_told(&mut self, now: Instant) {
         let edges = self.edges();
         match &mut self.kind {
-            Kind::Stream(c) => c.note_told(&edges, now),
+            Kind::Stream(c) => {
+                c.note_told(&edges, now);
+                let piece_due = self.messages.as_deref().map(Messages::piece_due);
+                c.tell_by = c.tell_by.min(piece_due.unwrap_or(Instant::NEVER));
+            }
             Kind::Pair(p) => {
                 p.told.rcv_edge = edges.rcv_edge;
                 p.told.snd_acked = edges.snd_acked;
@@ -182,7 +187,16 @@ impl Socket {
             let before = (&told, written);
             marks.is_too_little(s, self.id, before, &edges, messages)
         };
-        if is_too_little && !is_awaited {
+        let is_put_off = is_too_little && !is_awaited;
+        if LOWAT && let Some(messages) = self.messages.as_deref_mut() {
+            if is_put_off {
+                messages.put_off(now);
+            } else {
+                messages.note_woken();
+            }
+            c.tell_by = c.tell_by.min(messages.piece_due());
+        }
+        if is_put_off {
             s.host.without_waking(|host| self.tell(host, edges));
             return true;
         }
@@ -405,7 +419,6 @@ impl Stack {
         if l.audience.is_late(now) && session.is_some_and(|s| s.host.hurry_requests()) {
             l.audience.put_off(now);
         }
-        let has_accepted = l.has_accepted();
         let untold = l
             .audience
             .take_untold(&socket.subscribers, edges.rcv_edge, now);
@@ -418,9 +431,6 @@ impl Stack {
         }
         if l.audience.tells_many() {
             self.tell_some(key);
-        }
-        if has_accepted {
-            self.take_accepted(key);
         }
         self.sockets.arm(key);
     }
@@ -483,6 +493,7 @@ impl Stack {
     /// Nothing has happened at a socket for a while: its host is told of what nobody waits
     /// for, and chunks that nobody needs are taken back.
     fn tell_quietly(&mut self, key: u32) {
+        let now = self.now;
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
         };
@@ -490,8 +501,22 @@ impl Stack {
         let untold = socket.told().is_some_and(|told| {
             edges.snd_acked != told.snd_acked || edges.rcv_edge != told.rcv_edge
         });
-        socket.note_told(self.now);
-        socket.look_again(Instant::NEVER);
+        let is_late = socket
+            .messages
+            .as_deref()
+            .is_some_and(|m| m.piece_due() <= now);
+        if let Some(messages) = socket.messages.as_deref_mut().filter(|_| is_late) {
+            messages.note_woken();
+        }
+        socket.note_told(now);
+        let piece_due = socket.messages.as_deref().map(Messages::piece_due);
+        socket.look_again(piece_due.unwrap_or(Instant::NEVER));
+        if is_late && let Some(s) = self.sessions.get_mut(socket.session) {
+            let read = s.host.edges_noted(socket.id).map_or(0, |(_, read)| read);
+            if read < edges.rcv_edge {
+                s.host.wake_after_all(socket.id);
+            }
+        }
         if untold && let Some(s) = self.sessions.get_mut(socket.session) {
             socket.tell(&mut s.host, edges);
         }

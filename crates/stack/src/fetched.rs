@@ -5,7 +5,7 @@
 //!
 //! Owns [`Fetched`], which a connection keeps; `output` notes there what it sends.
 
-use longshore_hostif::adapter::{Extent, SendStreams};
+use longshore_hostif::adapter::SendStreams;
 use longshore_hostif::{CHUNK, Moved};
 use std::ops::Range;
 
@@ -51,14 +51,11 @@ impl Fetched {
         while at < range.end {
             let most = end.min(at + MOST_AT_ONCE);
             // What is not there was found to be so when it was gathered.
-            match streams.extent(index, at..most) {
-                Ok(Extent::Fetched(bytes @ 1..)) => {
-                    fetched.count(1, bytes);
-                    at += bytes;
-                }
-                Ok(Extent::AtHand(bytes)) => at += bytes,
-                Ok(Extent::Fetched(0)) | Err(_) => break,
-            }
+            let Ok(bytes @ 1..) = streams.extent(index, at..most) else {
+                break;
+            };
+            fetched.count(1, bytes);
+            at += bytes;
         }
         if is_new {
             self.to = at;

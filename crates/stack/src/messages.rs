@@ -4,39 +4,77 @@
 //! Owns [`Messages`], which `low_water` asks when more has come. What was looked at is not
 //! looked at again, so each byte costs once, however it comes; and what is not whole by half of
 //! the receive buffer is waited for no longer (`low_water`), so a peer that never ends a message
-//! takes no more than any other.
+//! takes no more than any other. With a time limit nobody waits for longer than that either.
 
 use longshore_hostif::{Delimiter, LengthPrefix, MessageRule};
+use longshore_tcp::Instant;
 
 /// Bytes that are looked through at a time; more than stand before the end of a length.
 const WINDOW: usize = 1024;
 
+/// How messages end, and for how long their end is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimedRule {
+    /// How they end.
+    pub rule: MessageRule,
+    /// After so many milliseconds whoever waits is woken for a piece; 0 for never.
+    pub within_ms: u32,
+}
+
 /// Where the messages of a receive stream end.
 #[derive(Debug)]
 pub(crate) struct Messages {
-    rule: MessageRule,
+    timed: TimedRule,
     /// Where the last whole one ends.
     whole: u64,
     /// Where the next one begins whose length is not known; for a delimiter, how far was looked.
     at: u64,
     /// What came is no message by the rule: nothing is waited for any more.
     is_lost: bool,
+    /// When those who wait are woken for the piece that is there.
+    piece_due: Instant,
 }
 
 impl Messages {
     /// Those from `at` of the stream on.
-    pub(crate) fn new(rule: MessageRule, at: u64) -> Self {
+    pub(crate) fn new(timed: TimedRule, at: u64) -> Self {
         Self {
-            rule,
+            timed,
             whole: at,
             at,
             is_lost: false,
+            piece_due: Instant::NEVER,
         }
     }
 
-    /// Those of a connection that came in through the listener that these were told of.
-    pub(crate) fn of_accepted(&self) -> Self {
-        Self::new(self.rule, 0)
+    /// How they end.
+    pub(crate) fn timed(&self) -> TimedRule {
+        self.timed
+    }
+
+    /// Their ends are waited for so many milliseconds, 0 for ever. Whoever waits is woken by
+    /// that.
+    pub(crate) fn set_within(&mut self, milliseconds: u32) {
+        self.timed.within_ms = milliseconds;
+        self.piece_due = Instant::NEVER;
+    }
+
+    /// When those who wait are to be woken for the piece that is there.
+    #[inline]
+    pub(crate) fn piece_due(&self) -> Instant {
+        self.piece_due
+    }
+
+    /// What was told now wakes nobody, as it is a piece.
+    pub(crate) fn put_off(&mut self, now: Instant) {
+        if self.timed.within_ms != 0 && self.piece_due.is_never() {
+            self.piece_due = now.after_us(u64::from(self.timed.within_ms) * 1000);
+        }
+    }
+
+    /// All who wait are woken now.
+    pub(crate) fn note_woken(&mut self) {
+        self.piece_due = Instant::NEVER;
     }
 
     /// Whether there is no whole message in the stream, which reaches to `edge` and of which the
@@ -47,7 +85,7 @@ impl Messages {
         get: impl FnMut(u64, &mut [u8]) -> bool,
     ) -> bool {
         if !self.is_lost {
-            match self.rule {
+            match self.timed.rule {
                 MessageRule::Length(prefix) => self.follow(&prefix, edge, get),
                 MessageRule::Delimiter(delimiter) => self.search(&delimiter, [read, edge], get),
             }
@@ -121,9 +159,13 @@ impl Messages {
 mod tests {
     use super::*;
 
+    fn untimed(rule: MessageRule) -> TimedRule {
+        TimedRule { rule, within_ms: 0 }
+    }
+
     /// What is told of a stream that comes in these pieces and is read up to `read`.
     fn told(rule: MessageRule, pieces: &[&[u8]], read: u64) -> Vec<bool> {
-        let (mut messages, mut stream) = (Messages::new(rule, 0), Vec::new());
+        let (mut messages, mut stream) = (Messages::new(untimed(rule), 0), Vec::new());
         let mut looked_at = 0;
         let mut told = Vec::new();
         for piece in pieces {
@@ -221,7 +263,7 @@ mod tests {
     #[test]
     fn short_messages_are_looked_for_together() {
         let stream = b"a\0\x01x".repeat(10_000);
-        let mut messages = Messages::new(length(0, 10), 0);
+        let mut messages = Messages::new(untimed(length(0, 10)), 0);
         let mut times = 0;
         let whole = !messages.are_incomplete([39_996, 40_000], |at, to| {
             times += 1;
@@ -235,5 +277,21 @@ mod tests {
     fn what_is_no_message_is_not_waited_for() {
         assert_eq!(told(length(0, 10), &[b"a\0\x0b", b"x"], 0), [true, true]);
         assert_eq!(told(length(-4, 10), &[b"a\0\x03"], 0), [true]);
+    }
+
+    #[test]
+    fn the_first_piece_says_how_long_the_rest_of_it_is_waited_for() {
+        let rule = delimiter(b"\n");
+        let mut messages = Messages::new(TimedRule { rule, within_ms: 2 }, 0);
+        messages.put_off(Instant(100));
+        messages.put_off(Instant(1000));
+        assert_eq!(messages.piece_due(), Instant(2100));
+        messages.note_woken();
+        assert!(messages.piece_due().is_never());
+        messages.put_off(Instant(5000));
+        assert_eq!(messages.piece_due(), Instant(7000));
+        messages.set_within(0);
+        messages.put_off(Instant(6000));
+        assert!(messages.piece_due().is_never());
     }
 }

@@ -13,6 +13,7 @@ use crate::at_work::AtWork;
 use crate::cookies::Sides;
 use crate::counters::EngineDrop;
 use crate::memory_pressure::{FEW_CHUNKS, SPARE_CHUNKS};
+use crate::messages::Messages;
 use crate::socket::as_family;
 use crate::socket::{Connection, Kind, Options, Socket};
 use crate::tcp_input::Response;
@@ -201,6 +202,7 @@ impl Stack {
             _ => return None,
         };
         let (session_key, options) = (socket.session, socket.options);
+        let port = socket.local?.port();
         let [local, peer] = [socket.local?, remote].map(|a| as_family(a, options.ipv6).into());
         let (is_own, now) = (self.link.is_local(remote.ip().to_canonical()), self.now);
         let listener = self.sockets.get_mut(listener_key)?;
@@ -223,8 +225,12 @@ impl Stack {
         if is_pair {
             session.host.begin_block(options.block_flags(), &record);
         }
-        let messages = listener.messages.as_deref().filter(|_| !is_pair);
-        let messages = messages.map(|messages| Box::new(messages.of_accepted()));
+        let rule = match listener.messages.as_deref() {
+            Some(messages) => Some(messages.timed()),
+            None => self.settings.messages.get(&port).copied(),
+        };
+        let messages = rule.filter(|_| !is_pair);
+        let messages = messages.map(|rule| Box::new(Messages::new(rule, 0)));
         let (base, at, listener_index) = (l.rcv_consumed, l.rcv_edge, listener.id.index);
         let record = record.encode();
         let slab = &mut session.host.receive;

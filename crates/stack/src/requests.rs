@@ -10,7 +10,7 @@ mod setup;
 use crate::Stack;
 use crate::at_work::AtWork;
 use crate::forwards::Received;
-use crate::messages::Messages;
+use crate::messages::{Messages, TimedRule};
 use crate::request_error::RequestError;
 use crate::socket::{Kind, Options, Socket};
 use longshore_hostif::adapter::Immediate;
@@ -249,13 +249,23 @@ impl Stack {
             let host = self.sessions.get(socket.session).map(|s| &s.host);
             // From where its program has read on.
             let noted = host.and_then(|host| host.edges_noted(socket.id));
-            let begin = |rule| Box::new(Messages::new(rule, noted.map_or(0, |(_, read)| read)));
+            let begin = |rule| {
+                let rule = TimedRule { rule, within_ms: 0 };
+                Box::new(Messages::new(rule, noted.map_or(0, |(_, read)| read)))
+            };
             socket.messages = MessageRule::decode(value).map(begin);
+        }
+        if name == OptionName::ReceiveMessagesWithin
+            && let Some(messages) = &mut socket.messages
+        {
+            messages.set_within(u32::try_from(value).unwrap_or(u32::MAX));
         }
         let options = socket.options;
         if matches!(
             name,
-            OptionName::ReceiveLowWater | OptionName::ReceiveMessages
+            OptionName::ReceiveLowWater
+                | OptionName::ReceiveMessages
+                | OptionName::ReceiveMessagesWithin
         ) && socket.has_block()
             && let Some(s) = self.sessions.get_mut(socket.session)
         {

@@ -2,9 +2,11 @@
 
 use super::host::Host;
 use crate::access::Access;
+use crate::messages::TimedRule;
 use longshore_hostif::Loopback;
 use longshore_hostif::adapter::Batching;
 use longshore_tcp::{Congestion, EcnMode, Instant};
+use std::collections::BTreeMap;
 
 /// What new sockets begin with, what programs and peers may reach, and how the stack deals
 /// with its own addresses.
@@ -21,6 +23,9 @@ pub struct Settings {
     pub kernel_too: bool,
     /// Descriptors of new sessions cross in batches of this kind, if not as they are of use.
     pub batching: Option<Batching>,
+    /// How the messages of connections end that come to these ports, if their programs do not
+    /// say.
+    pub messages: BTreeMap<u16, TimedRule>,
     /// Who may reach what.
     pub access: Access,
     /// Who has 127.0.0.0/8 and ::1.
@@ -42,6 +47,7 @@ impl Settings {
             user_timeout_option: false,
             kernel_too: true,
             batching: None,
+            messages: BTreeMap::new(),
             access: Access::default(),
             loopback,
             scope,

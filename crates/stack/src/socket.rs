@@ -290,7 +290,7 @@ impl Options {
             O::NotSentLowat => self.not_sent_lowat = number,
             O::ReceiveLowWater => self.receive_lowat = if number > 1 { number } else { 0 },
             // Kept with the socket.
-            O::ReceiveMessages => {}
+            O::ReceiveMessages | O::ReceiveMessagesWithin => {}
             O::DeferAccept => self.defer_accept_s = number,
             O::QuickAck => self.tcp.quickack = on,
             O::MaxSegment => self.tcp.mss = number.min(65_495) as u16,

@@ -9,8 +9,7 @@
 mod codec;
 mod data;
 
-pub(crate) use data::{DATA_AT, Data};
-
+pub(crate) use data::Data;
 pub use data::MOST_DATA;
 
 use super::{Address, SocketId};
@@ -144,6 +143,9 @@ pub enum OptionName {
     /// How the messages of a connection end ([`MessageRule`](crate::MessageRule)), 0 for none: for
     /// a piece of one nobody is woken (interface version 15).
     ReceiveMessages = 36,
+    /// After how many milliseconds a piece of a message is enough all the same, 0 for never
+    /// (interface version 16).
+    ReceiveMessagesWithin = 37,
 }
 
 /// The names that [`OptionName::Congestion`] may have (TCP_CONGESTION), each in the bytes
@@ -153,7 +155,7 @@ pub const CONGESTION_NAMES: [&str; 4] = ["reno", "cubic", "dctcp", "bbr"];
 impl OptionName {
     fn from_raw(raw: u16) -> Option<Self> {
         use OptionName::*;
-        const ALL: [OptionName; 36] = [
+        const ALL: [OptionName; 37] = [
             NoDelay,
             Cork,
             KeepAlive,
@@ -190,6 +192,7 @@ impl OptionName {
             NotSentLowat,
             ReceiveLowWater,
             ReceiveMessages,
+            ReceiveMessagesWithin,
         ];
         ALL.get(usize::from(raw).checked_sub(1)?).copied()
     }

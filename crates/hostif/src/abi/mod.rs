@@ -28,11 +28,11 @@ pub use block::{
     is_writable,
 };
 pub use control::{ChannelControl, ChannelState, INTRODUCED, MAILBOX_BYTES};
+pub(crate) use descriptor::Data;
 pub use descriptor::{
     BadDescriptor, CONGESTION_NAMES, Completion, EdgeFlags, Edges, MOST_DATA, OpenFlags,
     OptionName, Query, Request, SocketKind,
 };
-pub(crate) use descriptor::{DATA_AT, Data};
 pub use error_report::{ERROR_HEADER, ERROR_PAYLOAD, ErrorReport};
 pub(crate) use file_range::{
     FILES, FileRange, LEAST_LONG_RANGE, MOST_CHUNKS, RANGE_BYTES, SharedFile, first_range,
@@ -57,7 +57,8 @@ pub use routes::{Loopback, MAX_ROUTES, Owner, Route, Routes};
 
 pub use versions::{ABI_VERSION, Agreed, Features, OLDEST_ABI_VERSION, Versions};
 pub(crate) use versions::{
-    CANCEL_SINCE, DATA_SINCE, HELD_BACK_SINCE, LOW_WATER_SINCE, MESSAGES_SINCE, SHORT_RANGES_SINCE,
+    CANCEL_SINCE, DATA_SINCE, HELD_BACK_SINCE, LOW_WATER_SINCE, MESSAGES_SINCE,
+    MESSAGES_WITHIN_SINCE, SHORT_RANGES_SINCE,
 };
 
 /// A socket of a session: its place in the table of blocks, and which of the

@@ -6,7 +6,7 @@
 //! on under the engine of the next, as long as that still speaks theirs.
 
 /// The newest version of layout and descriptors that this release speaks.
-pub const ABI_VERSION: u32 = 15;
+pub const ABI_VERSION: u32 = 16;
 /// The oldest one.
 pub const OLDEST_ABI_VERSION: u32 = 11;
 /// The first that has completions with payload ([`Data`](super::Data)).
@@ -25,6 +25,9 @@ pub(crate) const LOW_WATER_SINCE: u16 = 14;
 /// The first in which the adapter knows how a program's messages end
 /// ([`OptionName::ReceiveMessages`](super::OptionName)).
 pub(crate) const MESSAGES_SINCE: u16 = 15;
+/// The first in which it knows for how long a program waits for the end of one
+/// ([`OptionName::ReceiveMessagesWithin`](super::OptionName)).
+pub(crate) const MESSAGES_WITHIN_SINCE: u16 = 16;
 
 bitflags::bitflags! {
     /// What a side has beyond its version, each a bit that both sides must have. Bits that a
@@ -37,8 +40,6 @@ bitflags::bitflags! {
         const LENT_CHUNKS = 2;
         /// What one socket of a session has received, another may send where it lies.
         const FORWARDS = 4;
-        /// Payload may cross with its descriptor, in both directions.
-        const IMMEDIATE_DATA = 8;
         const _ = !0;
     }
 }
@@ -67,7 +68,7 @@ impl Agreed {
     /// What two sides of this release speak, without what an adapter may refuse.
     pub const OURS: Self = Self {
         version: Versions::OURS.newest,
-        features: Features::LENT_CHUNKS.union(Features::IMMEDIATE_DATA),
+        features: Features::LENT_CHUNKS,
     };
 }
 
@@ -78,8 +79,7 @@ impl Versions {
         newest: ABI_VERSION as u16,
         features: Features::FILES
             .union(Features::LENT_CHUNKS)
-            .union(Features::FORWARDS)
-            .union(Features::IMMEDIATE_DATA),
+            .union(Features::FORWARDS),
     };
 
     /// What both sides speak: the newest version that both have, and all features that both

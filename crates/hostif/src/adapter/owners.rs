@@ -105,6 +105,14 @@ impl Owners {
         self.due.len()
     }
 
+    /// The owner of a socket is to hear that it is ready, if it wants that.
+    pub(super) fn note_due(&mut self, socket: SocketId) {
+        let owner = self.set.get(&socket.index);
+        if owner.is_some_and(|owner| owner.ready.is_some()) {
+            self.due.push((socket, OwnersSignal::Ready));
+        }
+    }
+
     /// Only the first so many signals are due.
     #[inline]
     pub(super) fn take_back(&mut self, first: usize) {
@@ -212,8 +220,8 @@ impl AdapterSession {
         let before = std::mem::replace(&mut owner.snd_limit, limit);
         let has_room = is_writable(edges.snd_acked, limit) && !is_writable(told.snd_acked, before);
         let news = edges.rcv_edge > told.rcv_edge || edges.flags != told.flags || has_room;
-        if news && owner.ready.is_some() {
-            self.owners.due.push((socket, OwnersSignal::Ready));
+        if news {
+            self.owners.note_due(socket);
         }
     }
 

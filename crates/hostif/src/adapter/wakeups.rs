@@ -2,7 +2,7 @@
 
 use super::AdapterSession;
 use super::eventfds::Eventfds;
-use crate::abi::{SocketBlock, SocketId};
+use crate::abi::SocketId;
 use crate::transport::Arena;
 use longshore_ring::Sleep;
 use std::sync::atomic::Ordering;
@@ -48,23 +48,18 @@ impl Wakeups {
     }
 
     /// Finds those that wait for the sockets that were noted.
-    #[inline]
     pub(super) fn find_waiters(&mut self, arena: &Arena) {
+        let mut everybody = false;
         for index in &self.sockets {
             let block = arena.block(*index);
-            if block.has_waiters() {
-                Self::note_waiters(&mut self.waiters, *index, block);
-                if block.unlisted_waiters.load(Ordering::Relaxed) != 0 {
-                    self.everybody_from = Some(0);
-                }
-            }
+            self.waiters
+                .extend(block.waiters().map(|waiter| (waiter, *index)));
+            everybody |= block.unlisted_waiters.load(Ordering::Relaxed) != 0;
         }
         self.sockets.clear();
-    }
-
-    #[inline(never)]
-    fn note_waiters(waiters: &mut Vec<(u32, u32)>, index: u32, block: &SocketBlock) {
-        waiters.extend(block.waiters().map(|waiter| (waiter, index)));
+        if everybody {
+            self.everybody_from = Some(0);
+        }
     }
 }
 
@@ -82,6 +77,13 @@ impl AdapterSession {
         tell(self);
         self.wakeups.sockets.truncate(noted);
         self.owners.take_back(due);
+    }
+
+    /// Those that wait for a socket are woken after the next publication, and its owner is
+    /// signalled, for what was told [`without_waking`](Self::without_waking).
+    pub fn wake_after_all(&mut self, socket: SocketId) {
+        self.wakeups.note_socket(socket.index);
+        self.owners.note_due(socket);
     }
 
     /// Notes that `waiter`, which waits for an answer about `socket`, is to be woken after the

@@ -6,8 +6,8 @@
 
 use super::channel::HostChannel;
 use crate::abi::{
-    CANCEL_SINCE, Geometry, Hurry, LOW_WATER_SINCE, MAILBOX_BYTES, MESSAGES_SINCE, Routes,
-    SocketBlock,
+    CANCEL_SINCE, Geometry, Hurry, LOW_WATER_SINCE, MAILBOX_BYTES, MESSAGES_SINCE,
+    MESSAGES_WITHIN_SINCE, Routes, SocketBlock,
 };
 use crate::transport::attach::Joined;
 use crate::transport::{Arena, ArenaError};
@@ -47,6 +47,12 @@ impl HostSession {
     #[must_use]
     pub fn heeds_messages(&self) -> bool {
         self.arena.agreed().version >= MESSAGES_SINCE
+    }
+
+    /// Whether the adapter takes how long a program waits for the end of one.
+    #[must_use]
+    pub fn heeds_time_for_messages(&self) -> bool {
+        self.arena.agreed().version >= MESSAGES_WITHIN_SINCE
     }
 
     /// That of a session that this process has just joined, with its end of its channel and

@@ -25,7 +25,6 @@ pub enum PutError {
     Corrupt(#[from] Corrupt),
 }
 
-#[inline]
-pub(crate) fn staged<T>(result: Result<Result<T, Full>, Corrupt>) -> Result<T, PutError> {
+pub(crate) fn staged(result: Result<Result<(), Full>, Corrupt>) -> Result<(), PutError> {
     result?.map_err(|Full| PutError::Full)
 }

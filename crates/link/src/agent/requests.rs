@@ -208,7 +208,10 @@ impl Agent {
             }
             // What comes over the link is told whether it is enough or not.
             Request::SetOption {
-                name: OptionName::ReceiveLowWater | OptionName::ReceiveMessages,
+                name:
+                    OptionName::ReceiveLowWater
+                    | OptionName::ReceiveMessages
+                    | OptionName::ReceiveMessagesWithin,
                 ..
             } => {}
             Request::SetOption { name, value, .. } => {

@@ -429,7 +429,6 @@ impl Hello {
             options: SessionOptions {
                 congestion,
                 kernel_too,
-                ..SessionOptions::default()
             },
         })
     }

@@ -405,8 +405,7 @@ impl Reserved<'_> {
         } else {
             MOST_AHEAD
         };
-        let may_cross = self.len <= MAX_IMMEDIATE && self.socket.host.arena.takes_immediate_data();
-        if may_cross && written_before <= most {
+        if self.len <= MAX_IMMEDIATE && written_before <= most {
             self.len as u16
         } else {
             0
