@@ -5,6 +5,7 @@ use crate::batching::BatchingOrder;
 use crate::expose::order::{Expose, ExposeOrder};
 use crate::fault::FaultOrder;
 use crate::measure::args::MeasureArguments;
+use crate::messages::MessageOrder;
 use crate::session_limits::SessionLimits;
 use crate::values::{
     EngineLoss, EngineName, LoopbackOwner, PortName, Sysctl, Transport, YesNo, congestion, mtu,
@@ -199,10 +200,15 @@ pub(crate) struct RunArguments {
         hide_default_value = true
     )]
     pub(crate) batching: BatchingOrder,
-    /// Whether little payload crosses with its descriptor, yes (the default), or all by itself.
-    /// Not over a bus or a link
-    #[arg(long, value_name = "yes|no")]
-    pub(crate) immediate_data: Option<YesNo>,
+    /// Wake PROGRAM once for each message of the connections that it accepts at PORT, and not for
+    /// pieces of one; repeatable. RULE is delimiter:BYTES (with \r, \n, \t, \\ and \xNN), as
+    /// '80=delimiter:\r\n\r\n', or length:WIDTH@OFFSET, for a length of so many bytes at that offset
+    /// (0 without it) which says how many follow it; after commas le (the least significant byte
+    /// first), adjust:N (so many more follow) and max:N (what is longer is no message). A piece
+    /// wakes all the same when TIME is over (100ms), and when half of the receive buffer is full;
+    /// whoever looks without sleeping sees it. Not with --transport bus:MODEL
+    #[arg(long, value_name = "PORT=RULE[,TIME]", conflicts_with = "engine")]
+    pub(crate) messages: Vec<MessageOrder>,
     /// Processes of PROGRAM and its children at most; by default 256
     #[arg(long, value_name = "N", conflicts_with = "engine")]
     pub(crate) max_processes: Option<u32>,
@@ -270,7 +276,7 @@ Signals:
   TERM, INT, QUIT  take no new programs, wait for those there are to end, at most as long as
                    `drain_seconds` says, and end; at a second of these, end at once
   HUP              read the configuration again. Changes of sysctl, ecn, congestion,
-                   user_timeout_option, kernel_too, batching, users, drain_seconds, awake, access, user
+                   user_timeout_option, kernel_too, batching, messages, users, drain_seconds, awake, access, user
                    and session hold from then on, for what begins then; the log says which of the others need a
                    restart. A configuration that is not right is refused as a whole
   USR1             write to the log what `longshore stat` shows
@@ -405,10 +411,7 @@ impl RunArguments {
 
     /// What is wanted of the session.
     pub(crate) fn session(&self) -> SessionOptions {
-        SessionOptions {
-            without_immediate_data: self.immediate_data == Some(YesNo::No),
-            ..session_options(self.congestion, self.kernel_too)
-        }
+        session_options(self.congestion, self.kernel_too)
     }
 }
 
@@ -427,7 +430,6 @@ fn session_options(congestion: Option<Congestion>, kernel_too: Option<YesNo>) ->
     SessionOptions {
         congestion: congestion.and_then(place),
         kernel_too: kernel_too.map(|answer| answer == YesNo::Yes),
-        ..SessionOptions::default()
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::address::{AddressOrder, Automatic, LEAST_MTU_V6, Network, list};
 use crate::batching::BatchingOrder;
+use crate::messages::MessageOrder;
 use crate::sandbox::Files;
 use crate::session_limits::{SessionLimits, geometry};
 use crate::values::{LoopbackOwner, PortName, Sysctl, congestion};
@@ -114,6 +115,8 @@ struct File {
     kernel_too: bool,
     #[serde(default)]
     batching: BatchingOrder,
+    #[serde(default)]
+    messages: Vec<MessageOrder>,
     #[serde(default)]
     users: Vec<User>,
     #[serde(default = "default_drain")]
@@ -238,6 +241,7 @@ pub(crate) struct Config {
     pub(crate) user_timeout_option: bool,
     pub(crate) kernel_too: bool,
     pub(crate) batching: BatchingOrder,
+    pub(crate) messages: Vec<MessageOrder>,
     pub(crate) users: Vec<u32>,
     pub(crate) drain: Duration,
     pub(crate) capture: Option<PathBuf>,
@@ -291,6 +295,7 @@ impl Config {
         if let Some(ecn) = file.ecn.filter(|ecn| *ecn > 5) {
             return Err(value("ecn", format!("{ecn} is not from 0 to 5")));
         }
+        MessageOrder::by_port(&file.messages).map_err(|why| value("messages", why.to_string()))?;
         let congestion = file.congestion.as_deref().map(congestion);
         let congestion = congestion
             .transpose()
@@ -319,6 +324,7 @@ impl Config {
             user_timeout_option: file.user_timeout_option,
             kernel_too: file.kernel_too,
             batching: file.batching,
+            messages: file.messages,
             drain: Duration::from_secs(file.drain_seconds),
             capture: file.capture,
             awake: file.awake,

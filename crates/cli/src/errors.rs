@@ -4,6 +4,7 @@
 use crate::address::{BadAddress, Network};
 use crate::config::ConfigError;
 use crate::log::say;
+use crate::messages::BadMessages;
 use crate::sandbox::SandboxError;
 use longshore_engine::control::ControlError;
 use longshore_engine::{EngineError, ListenError};
@@ -66,10 +67,12 @@ pub(crate) enum Error {
     )]
     BatchingOnBus,
     #[error(
-        "--immediate-data is for memory that programs share with their engine: links and modelled \
-         buses carry payload in their own way"
+        "--messages is for memory that programs share with their engine: the adapter at a modelled \
+         bus tells of all that comes"
     )]
-    ImmediateDataElsewhere,
+    MessagesOnBus,
+    #[error(transparent)]
+    Messages(#[from] BadMessages),
     #[error(transparent)]
     LinkKey(#[from] BadKey),
     #[error(transparent)]

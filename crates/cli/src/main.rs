@@ -27,6 +27,7 @@ mod link;
 mod log;
 mod loss;
 mod measure;
+mod messages;
 mod namespace;
 mod network;
 mod operator;

@@ -16,6 +16,7 @@ use crate::expose::{Leads, Relay};
 use crate::helper::{Answer, hear, start_helper, take_stdin, tell};
 use crate::last_stat::LastStat;
 use crate::log::say;
+use crate::messages::MessageOrder;
 use crate::network::{Wanted, interface_number};
 use crate::operator::{Operator, TAKEN};
 use crate::sandbox::{Needs, Sandbox};
@@ -42,6 +43,7 @@ pub(crate) struct Order {
     pub(crate) ecn: Option<u8>,
     pub(crate) user_timeout_option: bool,
     pub(crate) batching: BatchingOrder,
+    pub(crate) messages: Vec<MessageOrder>,
     pub(crate) limits: SessionLimits,
     /// Programs of other users may join: root's may become theirs.
     pub(crate) others_may_join: bool,
@@ -140,6 +142,7 @@ fn prepare(order: &Order, listeners: Vec<OwnedFd>, channel: &OwnedFd) -> Result<
     }
     engine.set_user_timeout_option(order.user_timeout_option);
     engine.set_batching(order.batching.fixed());
+    engine.set_messages(MessageOrder::by_port(&order.messages)?);
     engine.on_notice(say);
     // An address may be long in coming, and the launcher gone before.
     let launcher = channel

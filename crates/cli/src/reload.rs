@@ -8,6 +8,7 @@ use crate::awake::Awake;
 use crate::config::Config;
 use crate::errors::{Error, report};
 use crate::log::say;
+use crate::messages::MessageOrder;
 use crate::sandbox::Files;
 use longshore_engine::{Adjustable, Congestion, Handle};
 use std::fmt::Display;
@@ -22,7 +23,7 @@ struct Key {
 }
 
 /// All keys, in the order of the example.
-const KEYS: [Key; 20] = [
+const KEYS: [Key; 21] = [
     waits("port", |c| String::from(c.port.clone())),
     waits("address", |c| match (list(&c.addresses), c.automatic) {
         (typed, found) if typed.is_empty() => format!("{found:?}"),
@@ -41,6 +42,7 @@ const KEYS: [Key; 20] = [
     live("user_timeout_option", |c| c.user_timeout_option.to_string()),
     live("kernel_too", |c| c.kernel_too.to_string()),
     live("batching", |c| c.batching.to_string()),
+    live("messages", |c| joined(&c.messages)),
     live("users", |c| match joined(&c.users) {
         none if c.users.is_empty() => format!("everybody ({none})"),
         some => some,
@@ -119,6 +121,7 @@ impl Config {
         self.user_timeout_option = new.user_timeout_option;
         self.kernel_too = new.kernel_too;
         self.batching = new.batching;
+        self.messages = new.messages;
         self.users = new.users;
         self.drain = new.drain;
         self.awake = new.awake;
@@ -140,6 +143,7 @@ impl Config {
             user_timeout_option: self.user_timeout_option,
             kernel_too: self.kernel_too,
             batching: self.batching.fixed(),
+            messages: MessageOrder::by_port(&self.messages)?,
         })
     }
 }

@@ -12,6 +12,7 @@ use crate::expose::order::Expose;
 use crate::helper::{self, MOST_DESCRIPTORS, Started};
 use crate::log::say;
 use crate::loss::Loss;
+use crate::messages::MessageOrder;
 use crate::namespace::may_configure;
 use crate::network::{Wanted, choose_networks};
 use crate::private::{self, Order};
@@ -118,10 +119,10 @@ fn find_engine(
     if is_fixed && arguments.transport != Transport::Memory {
         return Err(Error::BatchingOnBus);
     }
-    let is_link = matches!(arguments.engine, Some(EngineName::Link(_)));
-    if arguments.immediate_data.is_some() && (is_link || arguments.transport != Transport::Memory) {
-        return Err(Error::ImmediateDataElsewhere);
+    if !arguments.messages.is_empty() && arguments.transport != Transport::Memory {
+        return Err(Error::MessagesOnBus);
     }
+    MessageOrder::by_port(&arguments.messages)?;
     let engine = match &arguments.engine {
         Some(EngineName::Socket(socket)) => Ok(EngineInUse::Shared(socket.clone())),
         Some(EngineName::Link(_)) if arguments.transport != Transport::Memory => {
@@ -193,6 +194,7 @@ fn start_private(
         ecn: arguments.ecn,
         user_timeout_option: arguments.user_timeout_option,
         batching: arguments.batching,
+        messages: arguments.messages.clone(),
         limits,
         others_may_join: rustix::process::geteuid().is_root(),
         own_namespace,

@@ -48,7 +48,6 @@ impl Slot {
         }
     }
 
-    #[inline]
     fn load(&self) -> Message {
         #[cfg(loom)]
         self.access.with(|_| ());
@@ -56,7 +55,6 @@ impl Slot {
     }
 
     /// Stores the first words; the others stay as they are.
-    #[inline]
     fn store(&self, first: &[u64]) {
         #[cfg(loom)]
         self.access.with_mut(|_| ());
@@ -200,7 +198,6 @@ impl Producer {
     /// `Ok(Err(Full))` if there is no room.
     ///
     /// [`publish`]: Self::publish
-    #[inline]
     pub fn stage(
         &mut self,
         ring: &Indices,
@@ -215,7 +212,6 @@ impl Producer {
     ///
     /// # Errors
     /// As [`Producer::stage`].
-    #[inline]
     pub fn stage_leaving(
         &mut self,
         kept: u32,
@@ -235,7 +231,6 @@ impl Producer {
     ///
     /// # Errors
     /// As [`Producer::stage`].
-    #[inline]
     pub fn stage_long(
         &mut self,
         more: u32,
@@ -260,7 +255,6 @@ impl Producer {
     }
 
     /// Publishes all staged messages to the consumer; returns how many.
-    #[inline]
     pub fn publish(&mut self, ring: &Indices) -> u32 {
         let staged = self.tail.wrapping_sub(self.published);
         if staged != 0 {
@@ -413,7 +407,6 @@ impl Consumer {
     }
 
     /// Releases the slots of all messages taken to the producer.
-    #[inline]
     pub fn release(&mut self, ring: &Indices) {
         if self.head != self.released {
             ring.head.0.store(self.head, Ordering::Release);
@@ -450,7 +443,6 @@ impl Consumer {
     }
 
     /// Whether the producer has published messages that were not taken yet.
-    #[inline]
     pub fn pending(&self, ring: &Indices) -> bool {
         self.head != self.tail_seen || ring.published() != self.head
     }

@@ -70,7 +70,7 @@ pub(super) fn look() {
 }
 
 /// What woke this process may have been for its parent.
-pub(crate) fn repeat() {
+pub(super) fn repeat() {
     let Some(parents) = PARENTS.get() else {
         return;
     };
