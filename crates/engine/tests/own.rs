@@ -342,16 +342,33 @@ fn memory_that_nobody_wants_any_more_goes_back_to_the_system() {
     let piece = CHUNK / 4;
     let mut first = 0;
     for round in 0..2u8 {
-        for at in 0..32u8 {
-            let data = vec![round * 32 + at; piece];
-            host.send(socket, &data, EdgeFlags::empty());
-            assert!(host.receive(accepted.socket, piece) == data);
+        // Each by itself, as what waits to be sent together is long enough to be lent.
+        for at in 0..8u8 {
+            host.send(socket, &vec![round * 8 + at; piece], EdgeFlags::empty());
+            let end = (u64::from(round * 8 + at) + 1) * piece as u64;
+            host.wait("what was sent", |h| {
+                (h.edges(accepted.socket)?.rcv_edge == end).then_some(())
+            });
         }
-        // In use until it is acknowledged: of the receive slab, and of the send slab.
-        assert!(taken(&host) >= before + 8 * CHUNK as u64);
+        // The receiver's chunks are in use until they are read. The sender's come back as they
+        // are acknowledged, and are used again: as many more as this were in use at once.
+        let sending: Vec<u32> = (0..8)
+            .map(|_| host.arena.take_snd_chunk().unwrap().unwrap())
+            .collect();
+        for chunk in &sending {
+            let place = host.arena.snd_place(*chunk, 0, CHUNK).unwrap();
+            host.arena.memory().write(place, &[round; CHUNK]);
+        }
+        assert!(taken(&host) >= before + 10 * CHUNK as u64);
+        for chunk in sending {
+            host.arena.give_snd_chunk(chunk).unwrap();
+        }
+        for at in 0..8u8 {
+            assert!(host.receive(accepted.socket, piece) == vec![round * 8 + at; piece]);
+        }
         host.wait("what was sent", |h| {
             let acked = h.edges(socket)?.snd_acked;
-            (acked == u64::from(round + 1) * 8 * CHUNK as u64).then_some(())
+            (acked == u64::from(round + 1) * 2 * CHUNK as u64).then_some(())
         });
         first = host.reclaim(socket, first);
         host.wait("the memory", |h| {
