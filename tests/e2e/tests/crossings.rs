@@ -190,6 +190,52 @@ fn a_server_is_woken_once_for_a_request_in_pieces() {
     });
 }
 
+/// With fixed batching the descriptors of many connections cross in few transfers, and each round
+/// trip waits for that, both ways.
+#[test]
+fn fixed_batching_has_descriptors_wait_for_each_other() {
+    const CLIENTS: usize = 20;
+    const ROUNDS: u32 = 5;
+    const WAIT: Duration = Duration::from_millis(50);
+    scenario(|bed| {
+        let order = format!("fixed:256,{}ms", WAIT.as_millis());
+        let host = bed.host(0).option("--batching").option(&order);
+        let peer = bed.peer();
+        let _ = bed.payload("www/1k", 1024);
+        let config = Nginx::default().config(bed);
+        let _nginx = host.cmd("nginx").arg("-c").arg(config).spawn();
+        peer.wait_for(host.at(80));
+        let mut streams: Vec<_> = (0..CLIENTS).map(|_| connect(&peer, host.at(80))).collect();
+        let mut fetch_all = || {
+            let request = b"GET /1k HTTP/1.1\r\nHost: x\r\n\r\n";
+            for stream in &mut streams {
+                stream.write_all(request).expect("a request");
+            }
+            streams.iter_mut().for_each(read_response);
+        };
+        let transfers = || {
+            let stat = host.stat();
+            ["to_host", "to_adapter"].map(|way| {
+                let path = format!("/crossings/{way}/classes/descriptor/transfers");
+                let transfers = stat
+                    .iter()
+                    .find_map(|engine| engine.pointer(&path)?.as_u64());
+                transfers.unwrap_or_else(|| panic!("{path} of {stat:?}"))
+            })
+        };
+        fetch_all();
+        let (before, since) = (transfers(), Instant::now());
+        (0..ROUNDS).for_each(|_| fetch_all());
+        let (took, after) = (since.elapsed(), transfers());
+        eprintln!("{ROUNDS} rounds of {CLIENTS} took {took:?}, {before:?} to {after:?}");
+        assert!(took >= ROUNDS * WAIT, "{took:?}");
+        for (before, after) in before.into_iter().zip(after) {
+            let each = (after - before) / u64::from(ROUNDS);
+            assert!((1..CLIENTS as u64 / 2).contains(&each), "{each} a round");
+        }
+    });
+}
+
 /// A proxy that passes bodies on by `splice` has them sent where they were received.
 #[test]
 fn haproxy_passes_bodies_on_by_reference() {
