@@ -105,6 +105,7 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
         (Some(place), Some(key)) => Some(link::start_server(place, key, &config.socket, &signals)?),
         _ => None,
     };
+    crate::limits::permit_priority();
     let mut sandbox = match is_confined {
         true => Sandbox::enter(&needs(&config, &dir))?,
         false => Sandbox::off(),

@@ -1,10 +1,16 @@
-//! How many file descriptors an engine may have.
+//! How many file descriptors an engine may have, and what precedence.
 //!
-//! It needs some for each process of its programs. The limit that it inherits is meant for
-//! programs that use select(2), for which descriptors above 1023 are useless; the engine
-//! does not.
+//! It needs some descriptors for each process of its programs. The limit that it inherits is
+//! meant for programs that use select(2), for which descriptors above 1023 are useless; the
+//! engine does not.
+//!
+//! It raises its scheduling priority at times, which takes a privilege that it gives up before
+//! it serves, or this limit.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// The limit of a process that may have any nice value: 20 less the least, which is -20.
+const ANY_PRIORITY: u64 = 40;
 
 /// Lets this process have as many descriptors as it is permitted.
 pub(crate) fn raise() {
@@ -17,6 +23,18 @@ pub(crate) fn raise() {
     let _ = setrlimit(Resource::Nofile, raised);
 }
 
+/// Lets this process raise its priority without a privilege, as far as it is permitted.
+pub(crate) fn permit_priority() {
+    let both = |most| Rlimit {
+        current: most,
+        maximum: most,
+    };
+    // Who has not CAP_SYS_RESOURCE may have what its limit has left; less is no reason to end.
+    if setrlimit(Resource::Nice, both(Some(ANY_PRIORITY))).is_err() {
+        let _ = setrlimit(Resource::Nice, both(getrlimit(Resource::Nice).maximum));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -26,5 +44,11 @@ mod tests {
         raise();
         let limit = getrlimit(Resource::Nofile);
         assert_eq!(limit.current, limit.maximum);
+        permit_priority();
+        let limit = getrlimit(Resource::Nice);
+        assert_eq!(limit.current, limit.maximum);
+        let all = rustix::thread::capabilities(None).unwrap().effective;
+        let is_privileged = all.contains(rustix::thread::CapabilitySet::SYS_RESOURCE);
+        assert!(!is_privileged || limit.current == Some(ANY_PRIORITY));
     }
 }

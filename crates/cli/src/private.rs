@@ -79,6 +79,7 @@ pub(crate) fn session_is_open(channel: &OwnedFd) {
 pub(crate) fn main() -> Result<(), Error> {
     let _ = rustix::thread::set_name(c"longshore-eng");
     crate::limits::raise();
+    crate::limits::permit_priority();
     let channel = take_stdin()?;
     let (order, listeners) = hear::<Order>(&channel).map_err(system(
         "take the order: `longshore __engine` is started by `longshore run`, not by hand",

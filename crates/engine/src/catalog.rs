@@ -197,6 +197,13 @@ pub(crate) const COUNTERS: &[Counter] = &[
     ),
     counter(
         "engine",
+        "precedence",
+        "times",
+        "times that the event loop was kept from its processor and raised its priority for 100 ms",
+        |e| e.stack.counters.precedence,
+    ),
+    counter(
+        "engine",
         "sessions_parked",
         "sessions",
         "sessions whose programs have asked for nothing of late, and ring when they do",

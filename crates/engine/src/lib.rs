@@ -40,6 +40,7 @@ mod intake;
 mod kernel;
 mod listeners;
 mod maintenance;
+mod precedence;
 mod privilege;
 mod receive_policy;
 mod reclaim;

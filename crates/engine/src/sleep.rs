@@ -9,6 +9,7 @@
 use crate::adjust::Orders;
 use crate::attach::Inbox;
 use crate::control::ControlServer;
+use crate::precedence::Precedence;
 use crate::{Engine, EngineError};
 use longshore_frames::Port;
 use longshore_stack::Session;
@@ -90,11 +91,12 @@ impl Contention {
         self.gave_way = Some(now);
     }
 
-    /// The engine has had a turn.
-    fn leave(&mut self, now: Instant) {
-        if let Some(then) = self.gave_way.take()
-            && now.since(then) >= KEPT
-        {
+    /// The engine has had a turn; says whether who was given way to before it kept the
+    /// processor.
+    fn leave(&mut self, now: Instant) -> bool {
+        let gave_way = self.gave_way.take();
+        let was_kept = gave_way.is_some_and(|then| now.since(then) >= KEPT);
+        if was_kept {
             let goes_on = now.0 < self.until.0.saturating_add(CONTENDED_LONGEST);
             self.length = match self.length {
                 0 => CONTENDED_FOR,
@@ -103,6 +105,7 @@ impl Contention {
             };
             self.until = Instant(now.0 + self.length);
         }
+        was_kept
     }
 
     /// Whether there are others who keep the processor.
@@ -163,6 +166,7 @@ pub(crate) struct Sleeper {
     /// When descriptors other than the port's were last looked at.
     looked_at: Instant,
     crowd: Contention,
+    pub(crate) precedence: Precedence,
     /// What was found ready; empty between two looks.
     ready: Vec<Source>,
 }
@@ -194,6 +198,7 @@ impl Sleeper {
             idle_since: None,
             looked_at: Instant(0),
             crowd: Contention::default(),
+            precedence: Precedence::of_this_thread(),
             ready: Vec::new(),
         };
         if let Some(fd) = port.fd() {
@@ -280,7 +285,9 @@ impl Engine {
     /// Between two turns: looks at the other descriptors from time to time,
     /// spins while there may be more to do, sleeps when there is not.
     pub(crate) fn rest(&mut self, worked: bool) -> Result<(), EngineError> {
-        self.sleeper.crowd.leave(self.stack.now());
+        let now = self.stack.now();
+        let was_kept = self.sleeper.crowd.leave(now);
+        self.stack.counters.precedence += u64::from(self.sleeper.precedence.turn(now, was_kept));
         // What it finds may be work for a turn, before any sleep.
         let every = match self.stack.sessions.parked() {
             0 => LOOK_EVERY,
@@ -361,6 +368,7 @@ impl Engine {
         let began = self.stack.now();
         let result = self.look(timeout);
         self.sleeper.spin.slept(self.stack.now().since(began));
+        self.sleeper.precedence.slept(self.stack.now());
         for (_, session) in self.stack.sessions.iter_polled() {
             session.host.declare_awake();
         }
@@ -369,7 +377,7 @@ impl Engine {
     }
 
     /// How long there is nothing to do, by the clock.
-    fn next_deadline(&self) -> Option<Duration> {
+    pub(crate) fn next_deadline(&self) -> Option<Duration> {
         let now = self.clock.now();
         let maintenance = Some(self.maintenance.at).filter(|_| self.needs_maintenance());
         [
@@ -377,6 +385,7 @@ impl Engine {
             Some(self.intake.stalled_until).filter(|at| *at != Instant::NEVER),
             Some(self.intake.held_back_until).filter(|at| *at != Instant::NEVER),
             Some(self.stack.sessions.held_until()).filter(|at| *at != Instant::NEVER),
+            Some(self.sleeper.precedence.until()).filter(|at| *at != Instant::NEVER),
             maintenance,
         ]
         .into_iter()

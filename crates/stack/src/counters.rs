@@ -106,6 +106,8 @@ pub struct Counters {
     pub turns: u64,
     /// Sleeps of the loop.
     pub sleeps: u64,
+    /// Times that the loop was kept from its processor and raised its priority.
+    pub precedence: u64,
     /// Bytes passed between two of its own sockets without a packet.
     pub cut_through_bytes: u64,
     /// Of those, bytes that were read where they had been written.
@@ -154,6 +156,7 @@ impl Counters {
             datagram_output: 0,
             turns: 0,
             sleeps: 0,
+            precedence: 0,
             cut_through_bytes: 0,
             lent_bytes: 0,
             forwarded_bytes: 0,

@@ -135,6 +135,11 @@ fn engine_rules(relays: bool) -> Result<Rules, seccompiler::Error> {
     }
     // Its limits are asked for, and not changed.
     allow(libc::SYS_prlimit64, vec![null(2)])?;
+    // The priority of its own thread (`who` is 0).
+    allow(
+        libc::SYS_setpriority,
+        vec![is(0, libc::PRIO_PROCESS as u64), is(1, 0)],
+    )?;
     // Signals to itself, and whether another process is there.
     allow(libc::SYS_tgkill, vec![is(0, u64::from(std::process::id()))])?;
     allow(libc::SYS_kill, vec![is(1, 0)])?;

@@ -122,7 +122,7 @@ fn makes_socket(family: AddressFamily, kind: SocketType) {
 
 #[test]
 fn what_an_engine_does_is_permitted() {
-    let all: [(&str, fn()); 8] = [
+    let all: [(&str, fn()); 9] = [
         ("files are read", || {
             std::fs::read_to_string("/proc/self/status").unwrap();
         }),
@@ -142,6 +142,9 @@ fn what_an_engine_does_is_permitted() {
         ("a panic", || {
             std::panic::catch_unwind(|| panic!("on purpose")).unwrap_err();
         }),
+        ("its own priority", || {
+            let _ = rustix::process::setpriority_process(None, 0);
+        }),
         ("its limits", || {
             rustix::process::getrlimit(rustix::process::Resource::Nofile);
         }),
@@ -153,7 +156,7 @@ fn what_an_engine_does_is_permitted() {
 
 #[test]
 fn a_forbidden_call_ends_the_process() {
-    let all: [(&str, fn()); 15] = [
+    let all: [(&str, fn()); 16] = [
         ("a file is written", || drop(File::create("/dev/null"))),
         ("Unix sockets", || {
             makes_socket(AddressFamily::UNIX, SocketType::STREAM);
@@ -163,6 +166,9 @@ fn a_forbidden_call_ends_the_process() {
         }),
         ("netlink", || {
             makes_socket(AddressFamily::NETLINK, SocketType::RAW);
+        }),
+        ("another's priority", || {
+            let _ = rustix::process::setpriority_process(rustix::process::getppid(), 0);
         }),
         ("a signal", || {
             let _ = rustix::process::kill_current_process_group(rustix::process::Signal::CONT);

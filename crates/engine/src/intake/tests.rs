@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// An engine that the test turns, where it answers, and the other end of its wire.
-fn engine(dir: &Path) -> (Engine, PathBuf, MemoryPort) {
+pub(crate) fn engine(dir: &Path) -> (Engine, PathBuf, MemoryPort) {
     let (port, wire) = pair(&MemoryConfig::default());
     let socket = dir.join("engine.sock");
     let config = Config {
