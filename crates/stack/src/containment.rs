@@ -7,12 +7,13 @@
 //! session had in memory goes with the session. The other end of a connection between two of
 //! our own may be another session's: should it lead to a panic in its turn when it is reset, that
 //! session is ended, too. Of half-open connections the one alone is forgotten that was about to
-//! be reset or to be answered again. A panic in what is nobody's work (the link, fragments,
+//! be reset or to be answered again. What is made anew may meet a panic in its turn: then the
+//! session, or the half-open connection, is taken out at which it did, and all is made once more.
+//! A panic in what is nobody's work (the link, fragments,
 //! TIME-WAIT) is not contained: [`Stack::contain_panic`] says so.
 
 use crate::at_work::AtWork;
 use crate::demux::Demux;
-use crate::half_open::HalfOpens;
 use crate::pair_end::Pair;
 use crate::slab::Slab;
 use crate::socket::{Kind, Socket};
@@ -21,6 +22,17 @@ use crate::timers::Alarm;
 use crate::{Notice, Stack};
 use longshore_tcp::Instant;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What was taken out since a panic was caught.
+#[derive(Default)]
+struct Gone {
+    /// Sessions, whose sockets are gone.
+    sessions: Vec<u32>,
+    /// The keys that their sockets had, of those that the others have not heard of.
+    keys: Vec<u32>,
+    /// The sockets.
+    sockets: Vec<Socket>,
+}
 
 impl Stack {
     /// Does what is the work of the session of a socket.
@@ -33,30 +45,50 @@ impl Stack {
     /// A panic was caught that came out of a method of this stack. The sessions to be ended:
     /// that whose work it was, and those whose sockets its end has led to a panic, too. They
     /// have no sockets any more, and their peers were reset. None are to be ended for a
-    /// half-open connection. `None` if it was nobody's work, and the stack cannot go on.
+    /// half-open connection. `None` if it was nobody's work, or such a panic came of its end: the
+    /// stack cannot go on.
     pub fn contain_panic(&mut self) -> Option<Vec<u32>> {
+        let mut gone = Gone::default();
+        self.take_out_at_work(&mut gone)?;
+        loop {
+            self.remake_derived(&mut gone)?;
+            let keys = std::mem::take(&mut gone.keys);
+            let lost = self.reset_other_ends(&keys);
+            if lost.is_empty() {
+                break;
+            }
+            for session in lost {
+                self.take_out(session, &mut gone);
+            }
+        }
+        for socket in gone.sockets {
+            let session = socket.session;
+            if catch_unwind(AssertUnwindSafe(|| self.part_with(socket))).is_err() {
+                // It is gone all the same: what others keep for it is less than it was.
+                self.note_panic(session);
+            }
+        }
+        Some(gone.sessions)
+    }
+
+    /// Takes out what the panic was about whose work was being done.
+    fn take_out_at_work(&mut self, gone: &mut Gone) -> Option<()> {
         let session = match std::mem::replace(&mut self.sessions.at_work, AtWork::Nobodys) {
             AtWork::Nobodys => return None,
             AtWork::HalfOpen(key) => {
-                self.counters.contained_panics += 1;
                 self.forget_half_open(key);
-                self.notices.push(Notice::PanicAtHalfOpen);
-                return Some(Vec::new());
+                return Some(());
             }
             AtWork::Session(session) => session,
             AtWork::Socket(key) => self.sockets.get(key)?.session,
         };
         self.sessions.get(session)?;
-        let (mut ended, mut to_end) = (Vec::new(), vec![session]);
-        while let Some(session) = to_end.pop() {
-            if !ended.contains(&session) {
-                ended.push(session);
-                self.counters.contained_panics += 1;
-                self.notices.push(Notice::Panic { session });
-                self.take_out(session, &mut to_end);
-            }
-        }
-        Some(ended)
+        (!gone.sessions.contains(&session)).then(|| self.take_out(session, gone))
+    }
+
+    fn note_panic(&mut self, session: u32) {
+        self.counters.contained_panics += 1;
+        self.notices.push(Notice::Panic { session });
     }
 
     /// Forgets a half-open connection, whatever its state.
@@ -67,29 +99,29 @@ impl Stack {
         if let Some(Kind::Listener(l)) = listener.map(|s| &mut s.kind) {
             l.listener.on_half_open_gone();
         }
-        self.remake_derived(Some(key));
+        self.half_open.drop_unlisted(key);
+        self.counters.contained_panics += 1;
+        self.notices.push(Notice::PanicAtHalfOpen);
     }
 
-    /// Takes out all sockets of a session, and adds those sessions to `to_end` for whose
-    /// sockets it cannot be done what follows from that.
-    fn take_out(&mut self, session: u32, to_end: &mut Vec<u32>) {
+    /// Takes out all sockets of a session, if that was not done before.
+    fn take_out(&mut self, session: u32, gone: &mut Gone) {
+        if gone.sessions.contains(&session) {
+            return;
+        }
+        gone.sessions.push(session);
+        self.note_panic(session);
         let all = self.sockets.iter().filter(|(_, s)| s.session == session);
         let keys: Vec<u32> = all.map(|(key, _)| key).collect();
         for key in &keys {
             // Its state may be what the panic is about.
             let _ = catch_unwind(AssertUnwindSafe(|| self.reset_peer(*key)));
-            self.give_up_half_open(*key);
+            let _ = catch_unwind(AssertUnwindSafe(|| self.give_up_half_open(*key)));
         }
-        let removed: Vec<Socket> = keys
-            .iter()
-            .filter_map(|k| self.sockets.remove(*k))
-            .collect();
+        let removed = keys.iter().filter_map(|k| self.sockets.remove(*k));
+        gone.sockets.extend(removed);
+        gone.keys.extend(keys);
         self.sessions.condemn(session);
-        self.remake_derived(None);
-        self.reset_other_ends(&keys, to_end);
-        for socket in removed {
-            self.part_with(socket);
-        }
     }
 
     /// The peer of a connection hears that it is over.
@@ -100,19 +132,53 @@ impl Stack {
         }
     }
 
-    /// Makes anew what is known of sockets outside of them. All of them are looked at in the
-    /// next turn.
-    fn remake_derived(&mut self, without: Option<u32>) {
-        self.sockets.remake_lists(self.now);
+    /// Makes anew what is known of sockets outside of them. Whatever that meets a panic at is
+    /// taken out as well, and it is done once more; `None` if that is nobody's.
+    fn remake_derived(&mut self, gone: &mut Gone) -> Option<()> {
+        while catch_unwind(AssertUnwindSafe(|| self.remake())).is_err() {
+            self.take_out_at_work(gone)?;
+        }
+        Some(())
+    }
+
+    /// Makes tables, lists and timers from the sockets and half-open connections that there are,
+    /// and says of each that it is at work. All of them are looked at in the next turn.
+    fn remake(&mut self) {
+        let (sockets, half_open) = (self.sockets.slab.keys(), self.half_open.keys());
+        self.sockets.begin_lists_anew(self.now);
+        for key in &sockets {
+            self.sessions.at_work = AtWork::Socket(*key);
+            self.sockets.list_anew(*key);
+        }
+        self.sessions.at_work = AtWork::Nobodys;
         self.sessions.remake_lists();
-        self.half_open.remake(self.now, without);
-        self.demux.remake(&self.sockets, &self.half_open);
+        self.half_open.begin_lists_anew(self.now);
+        for key in &half_open {
+            self.sessions.at_work = AtWork::HalfOpen(*key);
+            self.half_open.list_anew(*key);
+        }
+        self.sessions.at_work = AtWork::Nobodys;
+        self.demux.begin_anew(|key| self.sockets.get(key).is_some());
+        for key in sockets {
+            self.sessions.at_work = AtWork::Socket(key);
+            if let Some(socket) = self.sockets.get(key) {
+                self.demux.enter_anew(key, socket);
+            }
+        }
+        for key in half_open {
+            self.sessions.at_work = AtWork::HalfOpen(key);
+            if let Some(half) = self.half_open.get(key) {
+                self.demux.insert_half_open(half.flow, key);
+            }
+        }
+        self.sessions.at_work = AtWork::Nobodys;
         self.unanswered
             .retain(|session| self.sessions.is_served(session));
     }
 
-    /// Sockets of other sessions whose other ends were among `gone` are reset.
-    fn reset_other_ends(&mut self, gone: &[u32], to_end: &mut Vec<u32>) {
+    /// Sockets of other sessions whose other ends were among `gone` are reset. The sessions for
+    /// whose sockets that cannot be done.
+    fn reset_other_ends(&mut self, gone: &[u32]) -> Vec<u32> {
         let has_lost = |s: &Socket| match &s.kind {
             Kind::Pair(p) => {
                 gone.contains(&p.other) || p.listener.is_some_and(|l| gone.contains(&l))
@@ -121,16 +187,20 @@ impl Stack {
         };
         let lost = self.sockets.iter().filter(|(_, s)| has_lost(s));
         let lost: Vec<_> = lost.map(|(key, s)| (key, s.session)).collect();
+        let mut to_end = Vec::new();
         for (key, session) in lost {
             // What both ends did may be what the panic is about.
             if catch_unwind(AssertUnwindSafe(|| self.lose_other_end(key))).is_err() {
                 to_end.push(session);
             }
         }
+        to_end
     }
 
     /// What others keep for a socket that was taken out.
     fn part_with(&mut self, socket: Socket) {
+        #[cfg(all(any(test, feature = "testing"), not(feature = "counted")))]
+        crate::testing::parts_with(&socket);
         match socket.kind {
             Kind::Listener(l) => self.give_up_line(socket.session, l.queue),
             Kind::Datagram(d) => {
@@ -144,44 +214,44 @@ impl Stack {
 }
 
 impl Sockets {
-    /// All sockets are on the list of the turn, and their timers set anew.
-    fn remake_lists(&mut self, now: Instant) {
+    /// Lists and timers without any socket, which is put there by
+    /// [`list_anew`](Self::list_anew).
+    fn begin_lists_anew(&mut self, now: Instant) {
         *self = Self {
             slab: std::mem::replace(&mut self.slab, Slab::new()),
             ..Self::new(now)
         };
-        let is_denied = |s: &Socket| matches!(&s.kind, Kind::Stream(c) if c.tcb.is_denied_room());
-        let denied = self.slab.iter().filter(|(_, s)| is_denied(s));
-        self.denied_memory = denied.map(|(key, _)| key).collect();
-        for key in self.slab.keys() {
-            if let Some(socket) = self.slab.get_mut(key) {
-                socket.alarm = Alarm::OFF;
-                socket.dirty = true;
-                self.dirty.push(key);
-            }
-            self.arm(key);
+    }
+
+    /// A socket is on the list of the turn, and its timer set.
+    fn list_anew(&mut self, key: u32) {
+        let Some(socket) = self.slab.get_mut(key) else {
+            return;
+        };
+        #[cfg(all(any(test, feature = "testing"), not(feature = "counted")))]
+        crate::testing::lists_anew(socket);
+        if matches!(&socket.kind, Kind::Stream(c) if c.tcb.is_denied_room()) {
+            self.denied_memory.push_back(key);
         }
+        socket.alarm = Alarm::OFF;
+        socket.dirty = true;
+        socket.arm(&mut self.wheel, key);
+        self.dirty.push(key);
     }
 }
 
 impl Demux {
-    /// Makes the tables anew from the sockets that there are.
-    fn remake(&mut self, sockets: &Sockets, half_open: &HalfOpens) {
-        self.begin_anew(|key| sockets.get(key).is_some());
-        for (key, socket) in sockets.iter() {
-            if let (Some(local), Some(reuse)) = (socket.local, socket.holds_port) {
-                self.tcp.hold(local, reuse);
-            }
-            match &socket.kind {
-                Kind::Stream(c) if !c.retired => self.insert(c.flow, key),
-                Kind::Pair(Pair {
-                    flow: Some(flow), ..
-                }) => self.insert(*flow, key),
-                _ => {}
-            }
+    /// Enters a socket in tables that were made anew.
+    fn enter_anew(&mut self, key: u32, socket: &Socket) {
+        if let (Some(local), Some(reuse)) = (socket.local, socket.holds_port) {
+            self.tcp.hold(local, reuse);
         }
-        for (key, half) in half_open.iter() {
-            self.insert_half_open(half.flow, key);
+        match &socket.kind {
+            Kind::Stream(c) if !c.retired => self.insert(c.flow, key),
+            Kind::Pair(Pair {
+                flow: Some(flow), ..
+            }) => self.insert(*flow, key),
+            _ => {}
         }
     }
 }

@@ -192,23 +192,39 @@ impl HalfOpens {
         half.is_some_and(|half| self.wheel.is_due(&mut half.alarm, key, now))
     }
 
-    /// Makes queues and timers anew from the connections that there are, `without` one of them.
-    pub(crate) fn remake(&mut self, now: Instant, without: Option<u32>) {
-        if let Some(key) = without {
-            self.slab.remove(key);
-        }
+    /// The keys of all.
+    pub(crate) fn keys(&self) -> Vec<u32> {
+        self.slab.keys()
+    }
+
+    /// Takes a connection out of the table, though queues and timers still name it: they are
+    /// made anew.
+    pub(crate) fn drop_unlisted(&mut self, key: u32) {
+        self.slab.remove(key);
+    }
+
+    /// Queues and timers without any connection, which is put there by
+    /// [`list_anew`](Self::list_anew).
+    pub(crate) fn begin_lists_anew(&mut self, now: Instant) {
         self.wheel = Wheel::new(now);
         for (_, queue) in self.queues.iter_mut_with_keys() {
             queue.keys.clear();
         }
-        for (key, half) in self.slab.iter_mut_with_keys() {
-            half.alarm = Alarm::OFF;
-            let deadline = half.record.retransmit_at();
-            self.wheel.set(&mut half.alarm, key, deadline);
-            if let Some(queue) = self.queues.get_mut(half.queue) {
-                half.place = queue.keys.len() as u32;
-                queue.keys.push(key);
-            }
+    }
+
+    /// A connection is in its queue, and its timer set.
+    pub(crate) fn list_anew(&mut self, key: u32) {
+        let Some(half) = self.slab.get_mut(key) else {
+            return;
+        };
+        #[cfg(all(any(test, feature = "testing"), not(feature = "counted")))]
+        crate::testing::lists_half_open_anew();
+        half.alarm = Alarm::OFF;
+        let deadline = half.record.retransmit_at();
+        self.wheel.set(&mut half.alarm, key, deadline);
+        if let Some(queue) = self.queues.get_mut(half.queue) {
+            half.place = queue.keys.len() as u32;
+            queue.keys.push(key);
         }
     }
 }

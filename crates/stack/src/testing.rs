@@ -23,6 +23,12 @@ enum At {
     Session(u32),
     /// The table of half-open connections, of which one is taken out.
     HalfOpen,
+    /// The sockets of this session, as lists and timers are made anew.
+    Listed(u32),
+    /// Half-open connections, at the same.
+    HalfOpenListed,
+    /// The sockets of this session, as others let go of what they kept for them.
+    Parted(u32),
 }
 
 thread_local! {
@@ -44,6 +50,26 @@ pub fn panic_again_in(session: u32, accesses: u32, times: u32) {
 /// after so many steps of that: each takes two.
 pub fn panic_in_half_open(steps: u32) {
     let (at, left, times) = (At::HalfOpen, steps, 1);
+    NEXT.set(Some(Plan { at, left, times }));
+}
+
+/// In this thread, it panics once when the lists and timers of a session's sockets are made anew
+/// after a panic, after so many of them.
+pub fn panic_as_it_is_listed(session: u32, sockets: u32) {
+    let (at, left, times) = (At::Listed(session), sockets, 1);
+    NEXT.set(Some(Plan { at, left, times }));
+}
+
+/// The same of half-open connections.
+pub fn panic_as_half_open_is_listed(connections: u32) {
+    let (at, left, times) = (At::HalfOpenListed, connections, 1);
+    NEXT.set(Some(Plan { at, left, times }));
+}
+
+/// In this thread, it panics once when a session's sockets were taken out and others let go of
+/// what they kept for them, after so many of them.
+pub fn panic_as_it_parts(session: u32, sockets: u32) {
+    let (at, left, times) = (At::Parted(session), sockets, 1);
     NEXT.set(Some(Plan { at, left, times }));
 }
 
@@ -71,6 +97,33 @@ pub(crate) fn access(socket: Option<&Socket>) {
 )]
 pub(crate) fn half_open_goes() {
     step(At::HalfOpen);
+}
+
+/// A socket is about to be put on the lists anew.
+#[cfg_attr(
+    feature = "counted",
+    allow(dead_code, reason = "what is counted is what the product does")
+)]
+pub(crate) fn lists_anew(socket: &Socket) {
+    step(At::Listed(socket.session));
+}
+
+/// A half-open connection is about to be put on the lists anew.
+#[cfg_attr(
+    feature = "counted",
+    allow(dead_code, reason = "what is counted is what the product does")
+)]
+pub(crate) fn lists_half_open_anew() {
+    step(At::HalfOpenListed);
+}
+
+/// A socket was taken out, and others are about to let go of what they kept for it.
+#[cfg_attr(
+    feature = "counted",
+    allow(dead_code, reason = "what is counted is what the product does")
+)]
+pub(crate) fn parts_with(socket: &Socket) {
+    step(At::Parted(socket.session));
 }
 
 fn step(at: At) {

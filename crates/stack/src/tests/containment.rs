@@ -1,11 +1,20 @@
 //! A panic in the work for a half-open connection ends no session: that connection alone is
-//! forgotten, whatever the panic has left half done.
+//! forgotten, whatever the panic has left half done. One that comes while a session is taken out
+//! for the panic before it ends what it is about, and no more.
 
-use super::single::{Single, header};
-use crate::testing::{Wanted, panic_in_half_open, panic_no_more};
-use longshore_hostif::Geometry;
+use super::single::{SERVER, Single, header};
+use crate::at_work::AtWork;
+use crate::requests::From;
+use crate::testing::{
+    Wanted, panic_as_half_open_is_listed, panic_as_it_is_listed, panic_as_it_parts,
+    panic_in_half_open, panic_no_more,
+};
+use longshore_hostif::adapter::Immediate;
+use longshore_hostif::{Arena, BlockFlags, Features, SocketState};
+use longshore_hostif::{Geometry, OpenFlags, Request, SocketId, SocketKind};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpFlags;
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 const GEOMETRY: Geometry = Geometry {
@@ -65,5 +74,124 @@ fn a_panic_while_half_open_connections_are_reset_ends_no_session() {
             answer.ack,
             header(400, TcpFlags::ACK, next.seq.add(6), next.ack).seq
         );
+    }
+}
+
+const SOCKETS: u16 = 5;
+
+/// A session of another program, with [`SOCKETS`] that are bound from this port on.
+fn other_session(single: &mut Single, port: u16) -> u32 {
+    let (session, arena) = single.add_session(GEOMETRY, Features::empty());
+    for i in 0..SOCKETS {
+        let socket = open(single, session, &arena);
+        let bind = Request::Bind {
+            socket,
+            tag: 1,
+            waiter: None,
+            local: SocketAddr::new(SERVER.into(), port + i).into(),
+        };
+        ask(single, session, &bind);
+    }
+    session
+}
+
+fn ask(single: &mut Single, session: u32, request: &Request) {
+    let from = From {
+        session,
+        channel: 0,
+    };
+    let stack = &mut single.stack;
+    stack.handle_request(from, request, &Immediate::default());
+}
+
+fn open(single: &mut Single, session: u32, arena: &Arena) -> SocketId {
+    let free = &arena.header().free_sockets;
+    let index = free.pop(arena.socket_links()).unwrap().unwrap();
+    let generation = arena
+        .block(index)
+        .begin(SocketState::Open, BlockFlags::empty());
+    let socket = SocketId { index, generation };
+    let open = Request::Open {
+        socket,
+        kind: SocketKind::Datagram,
+        flags: OpenFlags::empty(),
+    };
+    ask(single, session, &open);
+    socket
+}
+
+/// A panic in the work for a session, and another while that is contained; which sessions end.
+fn contained(single: &mut Single, session: u32, wanted: impl FnOnce()) -> Vec<u32> {
+    wanted();
+    single.stack.sessions.at_work = AtWork::Session(session);
+    let contained = catch_unwind(AssertUnwindSafe(|| single.stack.contain_panic()));
+    assert_eq!(panic_no_more(), None, "it has come to that");
+    let ended = contained
+        .expect("it is contained")
+        .expect("it is somebody's");
+    single.stack.check().unwrap();
+    ended
+}
+
+/// The first session goes on, with connections that it had and new ones.
+fn goes_on(single: &mut Single, number: u16, had: &longshore_wire::tcp::TcpHeader) {
+    for client in [had.clone(), single.connect(number)] {
+        single.sent();
+        single.segment(&client, b"served");
+        single.turn_after(100_000);
+        let answer = single.sent().pop().expect("it is acknowledged");
+        assert_eq!(answer.ack, client.seq.add(6));
+    }
+}
+
+#[test]
+fn a_panic_as_lists_are_made_anew_ends_the_session_that_it_is_about_as_well() {
+    for at in 0..u32::from(SOCKETS) {
+        let mut single = Single::new(GEOMETRY, 1);
+        single.listen();
+        let had = single.connect(7);
+        let ill = other_session(&mut single, 2_000);
+        let next = other_session(&mut single, 3_000);
+        let well = other_session(&mut single, 4_000);
+        let ended = contained(&mut single, ill, || panic_as_it_is_listed(next, at));
+        assert_eq!(ended, [ill, next]);
+        assert_eq!(single.stack.counters.contained_panics, 2);
+        let of_well = single
+            .stack
+            .sockets
+            .iter()
+            .filter(|(_, s)| s.session == well);
+        assert_eq!(of_well.count(), usize::from(SOCKETS));
+        goes_on(&mut single, 8, &had);
+    }
+}
+
+#[test]
+fn a_panic_as_half_open_connections_are_listed_anew_ends_no_other_session() {
+    for at in 0..5 {
+        let mut single = Single::new(GEOMETRY, 1);
+        single.listen();
+        let had = single.connect(7);
+        (300..305).for_each(|n| single.bring(n, TcpFlags::SYN, SeqNumber(0)));
+        let ill = other_session(&mut single, 2_000);
+        let ended = contained(&mut single, ill, || panic_as_half_open_is_listed(at));
+        assert_eq!(ended, [ill]);
+        assert_eq!(single.stack.counters.contained_panics, 2);
+        assert_eq!(single.stack.half_open_count(), 4, "one is forgotten");
+        goes_on(&mut single, 8, &had);
+    }
+}
+
+#[test]
+fn a_panic_as_others_let_go_of_a_session_that_has_ended_ends_none_of_them() {
+    for at in 0..u32::from(SOCKETS) {
+        let mut single = Single::new(GEOMETRY, 1);
+        single.listen();
+        let had = single.connect(7);
+        let ill = other_session(&mut single, 2_000);
+        let ended = contained(&mut single, ill, || panic_as_it_parts(ill, at));
+        assert_eq!(ended, [ill]);
+        assert_eq!(single.stack.counters.contained_panics, 2);
+        goes_on(&mut single, 8, &had);
     }
 }
