@@ -234,7 +234,7 @@ pub const MCAST_JOIN_GROUP: c_int = 42;
 /// As [`MCAST_JOIN_GROUP`].
 pub const MCAST_LEAVE_GROUP: c_int = 45;
 /// `IPV6_MULTICAST_ALL` of linux/in6.h.
-const IPV6_MULTICAST_ALL: c_int = 29;
+pub const IPV6_MULTICAST_ALL: c_int = 29;
 /// What is set here names an interface of the kernel's.
 pub const GROUP_INTERFACE: Known = Known {
     level: IP,

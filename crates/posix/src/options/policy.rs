@@ -126,7 +126,11 @@ fn of_ipv6(stream: bool, name: c_int) -> Option<c_int> {
         libc::IPV6_RECVPKTINFO | libc::IPV6_RECVHOPLIMIT | libc::IPV6_RECVTCLASS if stream => None,
         libc::IPV6_ADD_MEMBERSHIP | libc::IPV6_DROP_MEMBERSHIP => None,
         known::MCAST_JOIN_GROUP | known::MCAST_LEAVE_GROUP => None,
-        libc::IPV6_MULTICAST_IF | libc::IPV6_MULTICAST_HOPS | libc::IPV6_MULTICAST_LOOP => None,
+        // Of datagram sockets: the kernel says so, or keeps what a stream has no use for.
+        libc::IPV6_MULTICAST_IF
+        | libc::IPV6_MULTICAST_HOPS
+        | libc::IPV6_MULTICAST_LOOP
+        | known::IPV6_MULTICAST_ALL => None,
         libc::IPV6_TRANSPARENT => Some(libc::EPERM),
         _ => Some(libc::ENOPROTOOPT),
     }
