@@ -1,5 +1,7 @@
 //! What goes to the host in descriptors: who sees it, and whose memory it is meanwhile.
 
+mod any_order;
+
 use crate::abi::{
     BlockFlags, CHUNK, Completion, EdgeFlags, Edges, Geometry, MOST_DATA, OpenFlags, RING,
     SocketId, SocketKind, SocketState,

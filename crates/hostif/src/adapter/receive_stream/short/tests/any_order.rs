@@ -1,0 +1,128 @@
+//! Bytes arrive, are told to one of two processes or to both, taken and read in any order: each
+//! process reads what was sent, and in the end all memory is free.
+
+use super::{Both, FIRST, SECOND};
+use crate::abi::{CHUNK, Edges, MOST_DATA};
+use proptest::prelude::*;
+use std::sync::atomic::Ordering;
+
+/// Bytes that may wait to be read.
+const WINDOW: u64 = 2 * CHUNK as u64;
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Arrive(usize),
+    Tell(&'static [u16]),
+    Take { which: usize, done: bool },
+    Read(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let len = prop_oneof![1..100usize, 1..=2 * MOST_DATA, 10_000..=CHUNK];
+    let whom = prop_oneof![
+        4 => Just(&[FIRST][..]),
+        1 => Just(&[SECOND][..]),
+        1 => Just(&[FIRST, SECOND][..])
+    ];
+    prop_oneof![
+        3 => len.prop_map(Step::Arrive),
+        3 => whom.prop_map(Step::Tell),
+        3 => (0..2usize, any::<bool>()).prop_map(|(which, done)| Step::Take { which, done }),
+        2 => (1..=WINDOW).prop_map(Step::Read),
+    ]
+}
+
+/// What the stream has at this place.
+fn sent(at: u64) -> u8 {
+    (at % 251) as u8
+}
+
+/// The two sides, and how far the stream was told and read.
+struct Run {
+    both: Both,
+    told: u64,
+    read: u64,
+}
+
+impl Run {
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Arrive(len) => self.arrive(len),
+            Step::Tell(whom) => {
+                self.both.tell(whom);
+                self.told = self.both.edges.rcv_edge;
+            }
+            Step::Take { which, done } => {
+                self.both.take(which, done);
+                if done {
+                    self.both.adapter.receive.note_free();
+                }
+            }
+            Step::Read(most) => self.read(most),
+        }
+    }
+
+    fn arrive(&mut self, len: usize) {
+        let (at, both) = (self.both.edges.rcv_edge, &mut self.both);
+        if at + len as u64 - self.read > WINDOW {
+            return;
+        }
+        let bytes: Vec<u8> = (at..at + len as u64).map(sent).collect();
+        let (slab, index) = (&mut both.adapter.receive, both.id.index);
+        let places = [self.read, self.told, at];
+        if !both.stream.hold(places, &bytes, slab, index) {
+            let placed = both.stream.place(self.read, at, &bytes, slab, index);
+            placed.expect("memory for a window");
+        }
+        both.edges.rcv_edge += len as u64;
+    }
+
+    /// Whoever has taken what the other was not told of reads it as well.
+    fn read(&mut self, most: u64) {
+        let both = &mut self.both;
+        let block = both.host.get_block(both.id.index).expect("a block");
+        let edge = block.rcv.edge.load(Ordering::Acquire);
+        let len = (edge - self.read).min(most);
+        let got = both.read(self.read, len as usize);
+        let expected = (self.read..self.read + len).map(sent);
+        assert!(expected.eq(got), "{len} bytes from {}", self.read);
+        self.read += len;
+        both.consume(self.read, self.read == both.edges.rcv_edge);
+    }
+
+    /// Both are told of all, and take it.
+    fn end(&mut self) {
+        self.step(Step::Tell(&[FIRST, SECOND]));
+        for (which, channel) in [FIRST, SECOND].into_iter().enumerate() {
+            self.both.take(which, true);
+            // There may have been no room.
+            if self.both.adapter.next_pending(channel).is_some() {
+                let (id, edges): (_, Edges) = (self.both.id, self.both.edges);
+                assert!(self.both.adapter.put_edges(channel, id, &edges));
+                self.both.adapter.publish();
+                self.both.take(which, true);
+            }
+        }
+        self.read(u64::MAX);
+        self.both.adapter.receive.note_free();
+    }
+}
+
+proptest! {
+    #[test]
+    #[cfg_attr(miri, ignore = "it takes minutes there, and nothing is unsafe")]
+    fn each_process_reads_what_was_sent(steps in proptest::collection::vec(step(), 1..80)) {
+        let mut run = Run { both: Both::new(), told: 0, read: 0 };
+        let all = run.both.adapter.receive.available();
+        for step in steps {
+            run.step(step);
+        }
+        run.end();
+        prop_assert_eq!(run.read, run.both.edges.rcv_edge);
+        // The last stretch is let go with the next bytes, or the socket.
+        run.both.consume(run.read, true);
+        prop_assert_eq!(run.both.adapter.receive.in_use(), 0);
+        prop_assert_eq!(run.both.adapter.receive.available(), all);
+        prop_assert_eq!(run.both.adapter.receive.held.in_use(), 0);
+    }
+}
