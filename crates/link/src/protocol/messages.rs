@@ -1,21 +1,16 @@
-//! The messages, and their bytes.
+//! The messages, and their bytes; those that the two ends begin with are in `greeting`.
 
-use longshore_hostif::attach::SessionOptions;
+use super::fields::{BadMessage, Fields, put_socket, put_words};
+use super::greeting::{Hello, Refusal, Welcome};
 use longshore_hostif::{
-    Address, Agreed, CONGESTION_NAMES, Geometry, Loopback, MAILBOX_BYTES, MAX_ROUTES, Route,
-    SocketId, Versions,
+    Address, CONGESTION_NAMES, Loopback, MAILBOX_BYTES, MAX_ROUTES, Route, SocketId,
 };
 use std::net::{IpAddr, Ipv6Addr};
 
-/// The version of the protocol. Both ends have the same.
-pub const VERSION: u16 = 1;
 /// Most bytes of a stream in one message.
 pub const PAYLOAD: usize = 64 * 1024;
 /// In the index of a socket that the engine's end has named.
 pub const ADAPTERS: u32 = 1 << 31;
-/// What a greeting begins with.
-const MAGIC: u64 = u64::from_le_bytes(*b"LONGLINK");
-
 /// Words of a descriptor.
 type Descriptor = [u64; 8];
 
@@ -58,89 +53,6 @@ mod kind {
     pub(super) const TABLE: u32 = 9;
     pub(super) const GONE: u32 = 10;
     pub(super) const BYE: u32 = 11;
-}
-
-/// A body is not what its kind has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum BadMessage {
-    /// There is no such kind.
-    #[error("a message of unknown kind {0}")]
-    Kind(u32),
-    /// It is longer or shorter than its kind is.
-    #[error("a message of kind {0} with {1} bytes")]
-    Length(u32, usize),
-    /// A field has a value that cannot be.
-    #[error("a message of kind {0} with a bad {1}")]
-    Field(u32, &'static str),
-}
-
-/// What the host's end begins with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hello {
-    /// The version of the protocol that it speaks.
-    pub version: u16,
-    /// The version of the host/adapter interface's descriptors.
-    pub interface: u16,
-    /// What it wants of its session.
-    pub options: SessionOptions,
-}
-
-impl Hello {
-    /// That of this release.
-    #[must_use]
-    pub fn ours(options: SessionOptions) -> Self {
-        Self {
-            version: VERSION,
-            interface: Agreed::OURS.version,
-            options,
-        }
-    }
-
-    /// Whether this release can speak with who says it.
-    #[must_use]
-    pub fn is_understood(&self) -> bool {
-        let interface = Agreed {
-            version: self.interface,
-            ..Agreed::OURS
-        };
-        self.version == VERSION && Versions::OURS.include(&interface)
-    }
-}
-
-/// What the engine's end answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Welcome {
-    /// How much a session of the engine has.
-    pub geometry: Geometry,
-    /// What is bound to the wildcard is bound on the engine alone.
-    pub engine_alone: bool,
-}
-
-/// Why the engine's end serves nobody.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[repr(u8)]
-pub enum Refusal {
-    /// It speaks another version.
-    #[error("it speaks another version of the link's protocol; use one release for both")]
-    Version = 1,
-    /// The engine gives no session.
-    #[error(
-        "its engine gives no session: it is ending, has no resources left, or does not serve this user"
-    )]
-    Engine = 2,
-    /// The session was over.
-    #[error("the session has ended")]
-    Over = 3,
-    /// What came over the link made no sense.
-    #[error("it did not understand what was sent")]
-    Protocol = 4,
-}
-
-impl Refusal {
-    fn from_raw(raw: u8) -> Option<Self> {
-        let all = [Self::Version, Self::Engine, Self::Over, Self::Protocol];
-        all.into_iter().find(|r| *r as u8 == raw)
-    }
 }
 
 /// A connection that a listener has.
@@ -224,88 +136,6 @@ pub enum Message<'a> {
     Gone(SocketId),
     /// The host's end has no programs any more.
     Bye,
-}
-
-fn put_socket(to: &mut Vec<u8>, socket: SocketId) {
-    to.extend(socket.index.to_le_bytes());
-    to.extend(socket.generation.to_le_bytes());
-}
-
-fn put_words(to: &mut Vec<u8>, words: &[u64]) {
-    to.extend(words.iter().flat_map(|w| w.to_le_bytes()));
-}
-
-/// The fields of a body, taken from its beginning.
-struct Fields<'a> {
-    kind: u32,
-    len: usize,
-    rest: &'a [u8],
-}
-
-impl<'a> Fields<'a> {
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], BadMessage> {
-        let (first, rest) = self
-            .rest
-            .split_first_chunk()
-            .ok_or(BadMessage::Length(self.kind, self.len))?;
-        self.rest = rest;
-        Ok(*first)
-    }
-
-    fn u8(&mut self) -> Result<u8, BadMessage> {
-        Ok(u8::from_le_bytes(self.array()?))
-    }
-
-    fn u16(&mut self) -> Result<u16, BadMessage> {
-        Ok(u16::from_le_bytes(self.array()?))
-    }
-
-    fn u32(&mut self) -> Result<u32, BadMessage> {
-        Ok(u32::from_le_bytes(self.array()?))
-    }
-
-    fn u64(&mut self) -> Result<u64, BadMessage> {
-        Ok(u64::from_le_bytes(self.array()?))
-    }
-
-    fn flag(&mut self, name: &'static str) -> Result<bool, BadMessage> {
-        match self.u8()? {
-            0 => Ok(false),
-            1 => Ok(true),
-            _ => Err(BadMessage::Field(self.kind, name)),
-        }
-    }
-
-    fn words<const N: usize>(&mut self) -> Result<[u64; N], BadMessage> {
-        let mut words = [0; N];
-        for word in &mut words {
-            *word = self.u64()?;
-        }
-        Ok(words)
-    }
-
-    fn socket(&mut self) -> Result<SocketId, BadMessage> {
-        let (index, generation) = (self.u32()?, self.u32()?);
-        Ok(SocketId { index, generation })
-    }
-
-    fn all(&mut self, most: usize) -> Result<&'a [u8], BadMessage> {
-        if self.rest.len() > most {
-            return Err(BadMessage::Length(self.kind, self.len));
-        }
-        Ok(std::mem::take(&mut self.rest))
-    }
-
-    fn end(self) -> Result<(), BadMessage> {
-        match self.rest {
-            [] => Ok(()),
-            _ => Err(BadMessage::Length(self.kind, self.len)),
-        }
-    }
-
-    fn bad(&self, name: &'static str) -> BadMessage {
-        BadMessage::Field(self.kind, name)
-    }
 }
 
 impl Message<'_> {
@@ -394,70 +224,6 @@ impl Message<'_> {
         };
         fields.end()?;
         Ok(message)
-    }
-}
-
-impl Hello {
-    fn encode(&self, to: &mut Vec<u8>) {
-        put_words(to, &[MAGIC]);
-        to.extend(self.version.to_le_bytes());
-        to.extend(self.interface.to_le_bytes());
-        let kernel_too = self.options.kernel_too;
-        to.push(self.options.congestion.map_or(0, |place| place + 1));
-        to.push(kernel_too.map_or(0, |yes| 1 + u8::from(yes)));
-    }
-
-    fn decode(fields: &mut Fields<'_>) -> Result<Self, BadMessage> {
-        if fields.u64()? != MAGIC {
-            return Err(fields.bad("magic"));
-        }
-        let (version, interface) = (fields.u16()?, fields.u16()?);
-        let congestion = match fields.u8()? {
-            0 => None,
-            n if usize::from(n) <= CONGESTION_NAMES.len() => Some(n - 1),
-            _ => return Err(fields.bad("congestion control")),
-        };
-        let kernel_too = match fields.u8()? {
-            0 => None,
-            1 => Some(false),
-            2 => Some(true),
-            _ => return Err(fields.bad("owner of wildcards")),
-        };
-        Ok(Self {
-            version,
-            interface,
-            options: SessionOptions {
-                congestion,
-                kernel_too,
-            },
-        })
-    }
-}
-
-impl Welcome {
-    fn encode(&self, to: &mut Vec<u8>) {
-        let g = &self.geometry;
-        for n in [g.channels, g.waiters, g.sockets, g.snd_chunks, g.rcv_chunks] {
-            to.extend(n.to_le_bytes());
-        }
-        to.push(u8::from(self.engine_alone));
-    }
-
-    fn decode(fields: &mut Fields<'_>) -> Result<Self, BadMessage> {
-        let geometry = Geometry {
-            channels: fields.u32()?,
-            waiters: fields.u32()?,
-            sockets: fields.u32()?,
-            snd_chunks: fields.u32()?,
-            rcv_chunks: fields.u32()?,
-        };
-        if !geometry.is_valid() {
-            return Err(fields.bad("geometry"));
-        }
-        Ok(Self {
-            geometry,
-            engine_alone: fields.flag("flag")?,
-        })
     }
 }
 

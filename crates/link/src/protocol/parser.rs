@@ -1,6 +1,7 @@
 //! Takes frames out of the bytes that come over a link.
 
-use super::messages::{BadMessage, Message, PAYLOAD};
+use super::fields::BadMessage;
+use super::messages::{Message, PAYLOAD};
 
 /// Bytes of a frame's header.
 pub const FRAME_HEADER: usize = 8;

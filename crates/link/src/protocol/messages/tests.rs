@@ -1,5 +1,7 @@
 use super::*;
-use crate::protocol::Parser;
+use crate::protocol::{Parser, VERSION};
+use longshore_hostif::attach::SessionOptions;
+use longshore_hostif::{Geometry, Versions};
 use proptest::prelude::*;
 
 const SOCKET: SocketId = SocketId {
