@@ -190,6 +190,43 @@ fn a_server_is_woken_once_for_a_request_in_pieces() {
     });
 }
 
+/// The same is said of one program's messages by an option of its launcher: here each has its
+/// length before it.
+#[test]
+fn a_program_is_woken_once_for_what_says_how_long_it_is() {
+    const MESSAGES: u64 = 10;
+    scenario(|bed| {
+        let rule = "7=length:2@1,max:1000,500ms";
+        let host = bed.host(0).option("--messages").option(rule);
+        let peer = bed.peer();
+        let _echo = host.cmd("python3").args(["-c", SLOW_ECHO]).spawn();
+        peer.wait_for(host.at(7));
+        let below = || {
+            let stat = host.stat();
+            let below = |engine: &Value| engine.pointer("/engine/below_low_water")?.as_u64();
+            stat.iter().find_map(below).expect("a count")
+        };
+        let before = below();
+        let mut stream = connect(&peer, host.at(7));
+        stream.set_nodelay(true).expect("TCP_NODELAY");
+        let message = [b'm', 0, 1, b'x'];
+        for _ in 0..MESSAGES {
+            for byte in message {
+                stream.write_all(&[byte]).expect("a piece");
+                sleep(Duration::from_millis(5));
+            }
+            let mut echo = [0; 4];
+            stream.read_exact(&mut echo).expect("an echo");
+            assert_eq!(echo, message);
+        }
+        // Pieces may come together.
+        let most = MESSAGES * 3;
+        let pieces = below() - before;
+        eprintln!("{pieces} of {most} pieces have woken nobody");
+        assert!((most / 3..=most).contains(&pieces), "{pieces} of {most}");
+    });
+}
+
 /// With fixed batching the descriptors of many connections cross in few transfers, and each round
 /// trip waits for that, both ways.
 #[test]
