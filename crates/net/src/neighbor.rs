@@ -17,10 +17,12 @@
 //!
 //! A neighbour in Stale, Delay or Probe stays in use.
 
+mod address;
 mod held;
 
 use crate::Instant;
-use core::net::{Ipv4Addr, Ipv6Addr};
+pub use address::Address;
+use core::net::Ipv4Addr;
 use held::Held;
 use longshore_wire::MacAddr;
 use std::collections::VecDeque;
@@ -36,34 +38,6 @@ const TRIES: u8 = 3;
 const DELAY_MS: u64 = 5_000;
 /// How long no request is sent for a neighbour that did not answer.
 const FAILED_MS: u64 = 3_000;
-
-/// An address that can be resolved.
-pub trait Address: Copy + Ord {
-    /// How long an answer is valid, in milliseconds.
-    const REACHABLE_MS: u64;
-
-    /// Whether it can be the address of one station.
-    fn may_be_neighbor(self) -> bool;
-}
-
-impl Address for Ipv4Addr {
-    /// RFC 1122 section 2.3.2.1: on the order of a minute.
-    const REACHABLE_MS: u64 = 60_000;
-
-    fn may_be_neighbor(self) -> bool {
-        crate::input::may_be_source(self)
-    }
-}
-
-impl Address for Ipv6Addr {
-    /// RFC 4861's REACHABLE_TIME without randomisation: every answer restarts it, so
-    /// neighbours do not get in step.
-    const REACHABLE_MS: u64 = 30_000;
-
-    fn may_be_neighbor(self) -> bool {
-        crate::input6::may_be_source(self)
-    }
-}
 
 /// The state of a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
