@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Modules that use each other in a circle.
 
-    module_cycles.py CRATE...     the folder of each; CRATE=MODULE,... names the modules of
-                                  its root that are known to be in one circle, and no others
+    module_cycles.py CRATE...     the folder of each
 
 Among the modules of one folder (and whatever is in folders of theirs), an edge goes from
 the one whose code names an item to the one that has it. What the crate's root re-exports
@@ -130,23 +129,14 @@ def circles(graph):
 def main():
     failed = False
     for argument in sys.argv[1:]:
-        argument, _, known = argument.partition("=")
-        known = sorted(known.split(",")) if known else []
-        found = []
         for folder, graph in sorted(edges(modules(Path(argument) / "src")).items()):
             for group in circles(graph):
-                if not folder and group == known:
-                    found = group
-                    continue
                 place = f"{argument} {folder}".strip()
                 among = {m: sorted(graph[m] & set(group)) for m in group}
                 print(f"{place}: modules use each other in a circle:")
                 for module, others in among.items():
                     print(f"    {module} -> {', '.join(others)}")
                 failed = True
-        if found != known:
-            print(f"{argument}: these are no circle any more, as they were: {', '.join(known)}")
-            failed = True
     sys.exit(failed)
 
 

@@ -209,6 +209,10 @@ pub(crate) struct RunArguments {
     /// whoever looks without sleeping sees it. Not with --transport bus:MODEL
     #[arg(long, value_name = "PORT=RULE[,TIME]", conflicts_with = "engine")]
     pub(crate) messages: Vec<MessageOrder>,
+    /// Whether little payload crosses with its descriptor, yes (the default), or all by itself.
+    /// Not over a bus or a link
+    #[arg(long, value_name = "yes|no")]
+    pub(crate) immediate_data: Option<YesNo>,
     /// Processes of PROGRAM and its children at most; by default 256
     #[arg(long, value_name = "N", conflicts_with = "engine")]
     pub(crate) max_processes: Option<u32>,
@@ -411,7 +415,10 @@ impl RunArguments {
 
     /// What is wanted of the session.
     pub(crate) fn session(&self) -> SessionOptions {
-        session_options(self.congestion, self.kernel_too)
+        SessionOptions {
+            without_immediate_data: self.immediate_data == Some(YesNo::No),
+            ..session_options(self.congestion, self.kernel_too)
+        }
     }
 }
 
@@ -430,6 +437,7 @@ fn session_options(congestion: Option<Congestion>, kernel_too: Option<YesNo>) ->
     SessionOptions {
         congestion: congestion.and_then(place),
         kernel_too: kernel_too.map(|answer| answer == YesNo::Yes),
+        ..SessionOptions::default()
     }
 }
 

@@ -73,6 +73,11 @@ pub(crate) enum Error {
     MessagesOnBus,
     #[error(transparent)]
     Messages(#[from] BadMessages),
+    #[error(
+        "--immediate-data is for memory that programs share with their engine: links and modelled \
+         buses carry payload in their own way"
+    )]
+    ImmediateDataElsewhere,
     #[error(transparent)]
     LinkKey(#[from] BadKey),
     #[error(transparent)]

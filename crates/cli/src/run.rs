@@ -123,6 +123,10 @@ fn find_engine(
         return Err(Error::MessagesOnBus);
     }
     MessageOrder::by_port(&arguments.messages)?;
+    let is_link = matches!(arguments.engine, Some(EngineName::Link(_)));
+    if arguments.immediate_data.is_some() && (is_link || arguments.transport != Transport::Memory) {
+        return Err(Error::ImmediateDataElsewhere);
+    }
     let engine = match &arguments.engine {
         Some(EngineName::Socket(socket)) => Ok(EngineInUse::Shared(socket.clone())),
         Some(EngineName::Link(_)) if arguments.transport != Transport::Memory => {

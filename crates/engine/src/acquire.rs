@@ -2,6 +2,7 @@
 //! giving them back at the end. How they are found out is the stack's
 //! (`stack/automatic`); `cli` calls this, and the loop when it ends.
 
+use crate::maintenance::Prospect;
 use crate::{Engine, EngineError};
 use longshore_net::Cidr;
 use longshore_stack::Missing;
@@ -24,7 +25,7 @@ impl Engine {
         let mut slow = Some(slow);
         while let Some(missing) = self.stack.missing_addresses() {
             let waited = begin.elapsed();
-            if self.is_finished() {
+            if self.prospect() == Prospect::IsOver {
                 return Ok(());
             }
             if waited >= patience {

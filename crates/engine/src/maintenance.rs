@@ -11,7 +11,7 @@ use crate::session::Session;
 use crate::sleep::Source;
 use crate::teardown::Teardown;
 use longshore_hostif::adapter::AdapterSession;
-use longshore_stack::Session as Half;
+use longshore_stack::{Session as Half, Undelivered};
 use longshore_tcp::Instant;
 use std::os::fd::AsFd;
 
@@ -55,6 +55,17 @@ impl Maintenance {
             next: Instant::NEVER,
         }
     }
+}
+
+/// What is ahead of an engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Prospect {
+    /// There is something to serve, or may be.
+    GoesOn,
+    /// That is to be looked for further, without a rest.
+    Unknown,
+    /// There is nothing left to serve.
+    IsOver,
 }
 
 impl Engine {
@@ -362,16 +373,30 @@ impl Engine {
         self.look_over_now(session);
     }
 
-    /// Whether there is nothing left to serve. Asked each turn: sockets are only looked at
-    /// when no program has any.
-    pub(crate) fn is_finished(&self) -> bool {
+    /// Whether there is anything left to serve. Asked each turn: sockets are only looked at
+    /// when no program has any, and some of them each time.
+    pub(crate) fn prospect(&mut self) -> Prospect {
         let may_end =
             self.lifetime.draining || (self.lifetime.private && self.lifetime.had_session);
-        // What cannot be sent need not be waited for.
-        may_end
-            && ((self.stack.sessions.is_empty()
-                && (!self.stack.port().is_attached() || self.stack.is_quiet()))
-                || (self.lifetime.draining && self.stack.now() >= self.lifetime.drain_by))
+        if !may_end {
+            return Prospect::GoesOn;
+        }
+        if self.lifetime.draining && self.stack.now() >= self.lifetime.drain_by {
+            return Prospect::IsOver;
+        }
+        if !self.stack.sessions.is_empty() {
+            self.stack.look_for_undelivered_anew();
+            return Prospect::GoesOn;
+        }
+        if !self.stack.port().is_attached() {
+            // What cannot be sent need not be waited for.
+            return Prospect::IsOver;
+        }
+        match self.stack.look_for_undelivered() {
+            Undelivered::Some => Prospect::GoesOn,
+            Undelivered::Unknown => Prospect::Unknown,
+            Undelivered::None => Prospect::IsOver,
+        }
     }
 
     /// Tells all programs that the engine is gone.

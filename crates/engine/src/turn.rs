@@ -5,6 +5,7 @@
 //! [`Engine::run`] repeats it.
 
 use crate::intake::Which;
+use crate::maintenance::Prospect;
 use crate::{Engine, EngineError};
 use longshore_stack::Notice;
 use longshore_tcp::Instant;
@@ -20,10 +21,11 @@ impl Engine {
         loop {
             let worked = self.turn()?;
             // The turn may have ended the last session: nobody would wake it for that.
-            if self.is_finished() {
-                break;
-            }
-            self.contained(|engine| engine.rest(worked).map(|()| true))?;
+            match self.prospect() {
+                Prospect::GoesOn => self.contained(|engine| engine.rest(worked).map(|()| true))?,
+                Prospect::Unknown => continue,
+                Prospect::IsOver => break,
+            };
         }
         self.say_goodbye();
         self.give_back();

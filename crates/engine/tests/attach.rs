@@ -143,6 +143,20 @@ fn a_file_is_taken_and_nothing_else() {
 }
 
 #[test]
+fn a_launcher_may_want_all_payload_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let (config, _other) = alone(dir.path());
+    let engine = run_with(config, |_| {});
+    let options = SessionOptions {
+        without_immediate_data: true,
+        ..SessionOptions::default()
+    };
+    let (_launcher, token) = new_session(&engine.path, options).unwrap();
+    assert!(!Host::join(&engine.path, token).arena.takes_immediate_data());
+    assert!(Host::new(&engine.path).arena.takes_immediate_data());
+}
+
+#[test]
 fn a_file_of_another_user_is_refused() {
     if !rustix::process::geteuid().is_root() {
         return;

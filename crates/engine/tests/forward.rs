@@ -3,7 +3,8 @@
 
 mod common;
 
-use common::engines::{Running, bytes, config, run, stat};
+use common::engines::{Running, bytes, config, run, sockets, stat};
+use longshore_engine::control::CrossingStat;
 use longshore_hostif::Loopback;
 use longshore_hostif::attach::new_session;
 use longshore_ports::memory::{MemoryConfig, pair};
@@ -373,4 +374,64 @@ fn what_cannot_be_passed_on_by_reference_says_why() {
     assert_eq!(way.source.forward(&within, data.len()).unwrap(), data.len());
     assert!(read_all(&end, data.len()) == data);
     assert_eq!(world.forwarded(), 0);
+}
+
+/// What the meter has of payload in one direction: in all, and what of it came with descriptors.
+fn payload(crossed: &CrossingStat) -> (u64, u64) {
+    let immediate = crossed.classes.immediate;
+    (crossed.classes.payload.bytes + immediate, immediate)
+}
+
+/// What is passed on by reference has not crossed: the meter has what the program has read and
+/// written itself, for the connections and for all of the session.
+#[test]
+fn the_meter_has_what_a_program_has_touched() {
+    const HEADER: usize = 300;
+    const LEN: usize = 2_000_000;
+    let world = World::new(&MemoryConfig::default());
+    let way = world.way();
+    let of_session = || {
+        let crossings = stat(&world.control).sessions[0].crossings;
+        [crossings.to_host, crossings.to_adapter].map(|c| payload(&c).0)
+    };
+    let before = of_session();
+    let sent = bytes(HEADER + LEN, 3);
+    std::thread::scope(|s| {
+        s.spawn(|| way.sender.write_all(&sent).unwrap());
+        s.spawn(|| {
+            let header = read_all(&way.source, HEADER);
+            way.sink.write_all(&header).unwrap();
+            pass(&way.source, &way.sink, LEN);
+        });
+        assert!(read_all(&way.receiver, sent.len()) == sent);
+    });
+    let touched = sent.len() as u64 - world.forwarded();
+    assert!(touched < LEN as u64 / 10, "{touched} were copied");
+    let rows = sockets(&world.control);
+    let row = |of: &Stream| {
+        let local = of.socket().local().unwrap().to_string();
+        rows.iter()
+            .find(|row| row.local == local && row.state == "ESTAB")
+            .unwrap()
+    };
+    let (source, sink) = (row(&way.source).crossings, row(&way.sink).crossings);
+    let ((to_host, immediate), (to_adapter, _)) =
+        (payload(&source.to_host), payload(&sink.to_adapter));
+    // What came with a descriptor has crossed, whatever was done with it then.
+    assert!(
+        to_host >= touched && to_host - immediate <= touched,
+        "{to_host} of {touched}, {immediate} with descriptors"
+    );
+    let was_repeated = stat(&world.control).tcp["retransmissions"] != 0;
+    assert!(
+        to_adapter == touched || was_repeated && to_adapter > touched,
+        "{to_adapter} of {touched}"
+    );
+    let after = of_session();
+    assert_eq!(
+        [after[0] - before[0], after[1] - before[1]],
+        [to_host, to_adapter]
+    );
+    let pieces = source.to_host.classes.payload;
+    assert!(pieces.transfers <= pieces.bytes, "{pieces:?}");
 }

@@ -27,6 +27,26 @@ impl Moved {
     pub fn add(&mut self, other: &Self) {
         self.count(other.transfers, other.bytes);
     }
+
+    /// Takes a count out of this one that was added to it before.
+    pub fn take_out(&mut self, other: &Self) {
+        self.transfers = self.transfers.saturating_sub(other.transfers);
+        self.bytes = self.bytes.saturating_sub(other.bytes);
+    }
+
+    /// `bytes` of it, or all if it has fewer, with their share of the transfers: what remains
+    /// without them has one at least, if it is anything.
+    #[must_use]
+    pub fn share(&self, bytes: u64) -> Self {
+        if bytes >= self.bytes {
+            return *self;
+        }
+        let transfers = u128::from(self.transfers) * u128::from(bytes) / u128::from(self.bytes);
+        Self {
+            transfers: transfers as u64,
+            bytes,
+        }
+    }
 }
 
 /// Descriptors that crossed, and what is in their rings beside them.
@@ -119,6 +139,27 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shares_are_all_of_it_in_the_end() {
+        let moved = |transfers, bytes| Moved { transfers, bytes };
+        assert_eq!(moved(10, 1000).share(99), moved(0, 99));
+        assert_eq!(moved(10, 1000).share(550), moved(5, 550));
+        assert_eq!(moved(10, 1000).share(1001), moved(10, 1000));
+        assert_eq!(Moved::default().share(5), Moved::default());
+        let most = moved(u64::MAX, u64::MAX);
+        assert_eq!(most.share(u64::MAX - 1), moved(u64::MAX - 1, u64::MAX - 1));
+        let mut left = moved(7, 900);
+        for bytes in [300, 1, 598] {
+            let share = left.share(bytes);
+            left.take_out(&share);
+        }
+        // One byte is a transfer.
+        assert_eq!(left, moved(1, 1));
+        let share = left.share(1);
+        left.take_out(&share);
+        assert_eq!(left, Moved::default());
+    }
 
     #[test]
     fn all_moves_are_those_of_all_classes() {

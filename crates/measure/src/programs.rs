@@ -59,9 +59,9 @@ pub fn run(name: &str, arguments: &[String]) -> io::Result<()> {
         "ping" => ping(text(0)?, number(1)?),
         "fill" => fill(text(0)?, number(1)?, text(2).ok()),
         "parts" => crate::experiments::path::parts::run(),
-        "payloads" => {
+        "payloads" | "payloads-apart" => {
             let sizes: Result<Vec<usize>, _> = arguments.iter().map(|size| size.parse()).collect();
-            payloads::run(&sizes.map_err(io::Error::other)?)
+            payloads::run(&sizes.map_err(io::Error::other)?, name == "payloads")
         }
         "payload-times" => payloads::time(text(0)?, number(1)? as usize, number(2)?),
         "mirror" => flood::mirror(text(0)?),

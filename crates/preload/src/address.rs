@@ -71,7 +71,7 @@ impl Native {
         let mut addr = addr;
         if let SocketAddr::V6(addr) = &mut addr
             && addr.ip().is_unicast_link_local()
-            && let Some(host) = crate::state::attached()
+            && let Some(host) = crate::place::attached()
         {
             addr.set_scope_id(host.routes().scope_for(IpAddr::V6(*addr.ip())));
         }

@@ -1,12 +1,12 @@
 //! Whose a socket is. Settled when it is bound, connected or sent from, by the
 //! address and by the routes that the engine has told.
 
-use crate::calls::{epoll, options};
 use crate::fds::{self, Entry, Undecided};
+use crate::lifecycle::give_up;
 use crate::log::{Level, once, say};
 use crate::results::{borrow, refused};
 use crate::user::In;
-use crate::{owner, state};
+use crate::{epoll, options, owner, place};
 use longshore_hostif::{OpenFlags, Owner, SocketId, SocketKind, SocketState};
 use longshore_sockets::{Host, Socket, SocketError, host_bits};
 use rustix::fs::fstat;
@@ -55,7 +55,7 @@ pub(crate) fn effective(to: SocketAddr) -> SocketAddr {
 
 /// Makes an undecided socket the engine's, with the options that it has.
 pub(crate) fn to_engine(fd: RawFd, undecided: Undecided) -> Result<Socket, SocketError> {
-    let host = state::attached().ok_or(refused(libc::ENETDOWN))?;
+    let host = place::attached().ok_or(refused(libc::ENETDOWN))?;
     let kind = if undecided.stream {
         SocketKind::Stream
     } else {
@@ -124,7 +124,7 @@ pub(crate) fn undo(undecided: Undecided, id: SocketId) {
     for (fd, entry) in fds::all() {
         if entry == Entry::Engine(id) {
             let before = fds::put(fd, Entry::Undecided(undecided));
-            fds::give_up(fd, before);
+            give_up(fd, before);
         }
     }
 }
@@ -147,7 +147,7 @@ pub(crate) fn renew(fd: RawFd, old: &Socket) -> Result<(), SocketError> {
     new.set_host_bits(undecided.options << host_bits::OPTIONS_SHIFT);
     options::give_switches(fd, old);
     options::replay(fd, &new, undecided.options)?;
-    options::hand_on(old, &new)?;
+    options::congestion::hand_on(old, &new)?;
     if matches!(
         old.state(),
         SocketState::Connected | SocketState::Connecting | SocketState::Early
@@ -159,7 +159,7 @@ pub(crate) fn renew(fd: RawFd, old: &Socket) -> Result<(), SocketError> {
     for (other, entry) in fds::all() {
         if entry == Entry::Engine(old.id()) {
             fds::put(other, Entry::Engine(new.clone().into_use()));
-            fds::give_up(other, entry);
+            give_up(other, entry);
         }
     }
     old.abandon();
@@ -180,7 +180,7 @@ pub(crate) fn to_kernel(id: SocketId) {
     for (fd, entry) in fds::all() {
         if entry == Entry::Engine(id) {
             let before = fds::put(fd, Entry::Kernel);
-            fds::give_up(fd, before);
+            give_up(fd, before);
         }
     }
 }
@@ -191,7 +191,7 @@ pub(crate) fn leave(fd: RawFd, why: SocketAddr) {
         Level::Debug,
         format_args!("{why} is the kernel's: so is descriptor {fd}"),
     );
-    fds::give_up(fd, fds::put(fd, Entry::Kernel));
+    give_up(fd, fds::put(fd, Entry::Kernel));
 }
 
 /// Says that a port could not be had from the kernel too.

@@ -1,8 +1,8 @@
-//! This program's table of descriptors, and what follows when one is closed, replaced or
-//! duplicated.
+//! This program's table of descriptors. What follows when one is closed, replaced or duplicated
+//! is in `lifecycle`.
 
 use crate::log::once;
-use crate::{pipes, state};
+use crate::place;
 use longshore_hostif::SocketId;
 use longshore_posix::descriptors::{Descriptors, MOST};
 pub(crate) use longshore_posix::descriptors::{Entry, Undecided};
@@ -58,7 +58,7 @@ pub(crate) fn update(fd: RawFd, from: Undecided, to: Entry) -> bool {
 #[inline]
 pub(crate) fn engine(fd: RawFd) -> Option<Socket> {
     let id = TABLE.engines(fd)?;
-    state::attached()?.acquire(id)
+    place::attached()?.acquire(id)
 }
 
 /// The same, in a call on what was the engine's socket when it began.
@@ -67,6 +67,12 @@ pub(crate) fn engine(fd: RawFd) -> Option<Socket> {
 /// EBADF if it is closed by now.
 pub(crate) fn engine_or_closed(fd: RawFd) -> Result<Socket, SocketError> {
     engine(fd).ok_or(crate::results::refused(libc::EBADF))
+}
+
+/// Notes that an undecided socket has more than one descriptor; what both are then, or
+/// `None` if `fd` is no undecided socket.
+pub(crate) fn duplicate_undecided(fd: RawFd) -> Option<Entry> {
+    TABLE.duplicate_undecided(fd)
 }
 
 /// One more than the highest number that is of interest.
@@ -91,44 +97,4 @@ pub(crate) fn closed_by_exec(keeps: impl Fn(RawFd) -> bool) -> Vec<SocketId> {
 /// How many descriptors each of the engine's sockets has.
 pub(crate) fn counts() -> HashMap<SocketId, u32> {
     TABLE.counts()
-}
-
-/// Notes that `to` is a duplicate of `from` from now on, and gives up what `to`
-/// was.
-pub(crate) fn duplicate(from: RawFd, to: RawFd) {
-    let entry = match get(from) {
-        Entry::Engine(id) => match engine(from) {
-            Some(socket) => {
-                let _ = socket.into_use();
-                Entry::Engine(id)
-            }
-            None => Entry::Kernel,
-        },
-        Entry::Undecided(_) => TABLE.duplicate_undecided(from).unwrap_or(Entry::Kernel),
-        Entry::Epoll(number) => {
-            crate::calls::epoll::another_descriptor(number);
-            Entry::Epoll(number)
-        }
-        Entry::Kept | Entry::Kernel => Entry::Kernel,
-    };
-    let before = put(to, entry);
-    if matches!(entry, Entry::Engine(_)) && !has_room_for(to) {
-        give_up(to, entry);
-    }
-    give_up(to, before);
-}
-
-/// Lets go of what a descriptor was that is closed or replaced.
-pub(crate) fn give_up(fd: RawFd, entry: Entry) {
-    match entry {
-        Entry::Engine(id) => {
-            pipes::leave_socket(id);
-            if let Some(host) = state::attached() {
-                drop(Socket::from_use(host, id));
-            }
-        }
-        Entry::Epoll(number) => crate::calls::epoll::one_descriptor_less(number),
-        Entry::Undecided(_) => crate::calls::epoll::forget_undecided(fd),
-        Entry::Kernel | Entry::Kept => {}
-    }
 }

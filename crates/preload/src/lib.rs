@@ -9,6 +9,10 @@
 //! until then, and for its number and flags ever after, a kernel socket stands
 //! behind the descriptor.
 //!
+//! What the process keeps lies below the calls, and calls none of them: its place in the
+//! session (`place`, which `state` takes), the descriptors and what follows when they change
+//! (`lifecycle`), its epoll instances (`epoll`), the options of its sockets (`options`).
+//!
 //! Without `LONGSHORE_ENGINE` and `LONGSHORE_SESSION` in the environment it
 //! does nothing.
 
@@ -18,12 +22,16 @@ pub mod calls;
 mod cancel;
 mod decide;
 mod environment;
+mod epoll;
 mod fds;
 #[cfg(target_arch = "x86_64")]
 mod kernel;
+mod lifecycle;
 mod log;
+mod options;
 mod owner;
 mod pipes;
+mod place;
 mod real;
 mod results;
 mod room;

@@ -7,11 +7,12 @@
 //! they lie from [`BELOW`] on. Called by `state`, when the process joins, and whenever the
 //! engine gives it a descriptor.
 
+use crate::cancel::held;
 use crate::fds::{self, Entry};
 use longshore_sockets::is_confined;
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// Where they go if not above the limit.
@@ -97,4 +98,12 @@ fn low(fd: &OwnedFd) -> Option<OwnedFd> {
     fcntl_dupfd_cloexec(fd, BELOW)
         .or_else(|_| below_limit())
         .ok()
+}
+
+/// Closes a descriptor that was kept.
+pub(crate) fn discard(fd: OwnedFd) {
+    let raw = fd.into_raw_fd();
+    fds::put(raw, Entry::Kernel);
+    // SAFETY: it was owned a line ago.
+    held(|| drop(unsafe { OwnedFd::from_raw_fd(raw) }));
 }

@@ -1,18 +1,17 @@
-//! Whether this program is on Longshore, and its place in the session.
+//! Whether this program is on Longshore, and how it takes its place in the session.
 
 use crate::address_space;
-use crate::calls::epoll::family;
 use crate::cancel;
 use crate::environment;
-use crate::fds::{self, Entry};
+use crate::epoll::family;
+use crate::fds;
 use crate::log::{Level, say};
-use crate::{pipes, room};
+use crate::{pipes, place, room};
 use longshore_hostif::attach::{self, AttachError, Joined, Token};
 use longshore_sockets::{Hooks, Host, JoinError};
-use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 const UNKNOWN: u8 = 0;
 const OFF: u8 = 1;
@@ -20,43 +19,6 @@ const READY: u8 = 2;
 const FAILED: u8 = 3;
 
 static MODE: AtomicU8 = AtomicU8::new(UNKNOWN);
-/// The same as in [`PAGE`], in all children too.
-static HOST: Leaked = Leaked::none();
-static PAGE: OwnPage = OwnPage {
-    host: Leaked::none(),
-    rest: [const { AtomicU8::new(0) }; PAGE_BYTES - size_of::<usize>()],
-};
-const PAGE_BYTES: usize = 4096;
-
-/// A page of memory that the kernel empties in each child of this process: so a child that
-/// was made without our knowing finds out at its first call, at no cost for the others.
-#[repr(C, align(4096))]
-struct OwnPage {
-    host: Leaked,
-    rest: [AtomicU8; PAGE_BYTES - size_of::<usize>()],
-}
-
-/// A place for the host, which is never freed; zeros are none.
-#[repr(transparent)]
-struct Leaked(AtomicPtr<Host>);
-
-impl Leaked {
-    const fn none() -> Self {
-        Self(AtomicPtr::new(std::ptr::null_mut()))
-    }
-
-    #[inline]
-    fn get(&self) -> Option<&'static Host> {
-        // SAFETY: null, or of `set`.
-        unsafe { self.0.load(Ordering::Acquire).as_ref() }
-    }
-
-    fn set(&self, host: &'static Host) {
-        let host = std::ptr::from_ref(host).cast_mut();
-        self.0.store(host, Ordering::Release);
-    }
-}
-
 static JOINING: Mutex<()> = Mutex::new(());
 
 /// What becomes of a new inet socket.
@@ -70,60 +32,20 @@ pub(crate) enum Mode {
     Failed,
 }
 
-/// The place in the session, if it was taken already.
-#[inline]
-pub(crate) fn attached() -> Option<&'static Host> {
-    match PAGE.host.get() {
-        None if MODE.load(Ordering::Relaxed) == READY => begin_anew(),
-        host => host,
-    }
-}
-
-/// The same for who may not find out that this process is a child: it is, if there is none.
-pub(crate) fn attached_already() -> Option<&'static Host> {
-    PAGE.host.get()
-}
-
-/// Whether this process is a child that was made without our knowing, and has not found out.
-pub(crate) fn is_unknown_child() -> bool {
-    MODE.load(Ordering::Relaxed) == READY && attached_already().is_none()
-}
-
-/// This process has its place in the session.
-pub(crate) fn own(host: &'static Host) {
-    HOST.set(host);
-    PAGE.host.set(host);
-}
-
-/// Has the kernel empty the page in children.
-fn protect_page() {
-    let page = &raw const PAGE;
-    // SAFETY: a page of our own with nothing but what may be zero in it.
-    let done = unsafe { libc::madvise(page.cast_mut().cast(), PAGE_BYTES, libc::MADV_WIPEONFORK) };
-    if done != 0 {
-        say(
-            Level::Debug,
-            format_args!("children made by clone(2) share the sockets of their parent"),
-        );
-    }
-}
-
 /// This process is a child that was made by a system call of which we do not know, and
 /// makes its first call on a socket: it takes a place of its own in the session.
-#[cold]
-fn begin_anew() -> Option<&'static Host> {
+fn begin_anew(inherited: &'static Host) -> Option<&'static Host> {
     static BEGUN: AtomicU32 = AtomicU32::new(0);
     let me = std::process::id();
     if BEGUN.swap(me, Ordering::Relaxed) == me {
         // What is called from here is not for sockets of the engine.
         return None;
     }
-    let host = HOST.get()?;
     match cancel::held(|| room::within(take_place)) {
         // SAFETY: what has made this process has made it with one thread, which is here.
         Ok(joined) => room::within(|| unsafe {
-            let parents = host.begin_anew(joined, fds::counts().into_iter());
-            family::in_child(parents);
+            let bells = inherited.begin_anew(joined, fds::counts().into_iter());
+            family::in_child(bells);
             pipes::begin_anew();
         }),
         Err(e) => {
@@ -131,11 +53,11 @@ fn begin_anew() -> Option<&'static Host> {
                 Level::Error,
                 format_args!("no place in the session for a child: {e}"),
             );
-            host.fail_in_child("the sockets of this process fail from now on");
+            inherited.fail_in_child("the sockets of this process fail from now on");
         }
     }
-    own(host);
-    Some(host)
+    place::own(inherited);
+    Some(inherited)
 }
 
 fn take_place() -> Result<Joined, JoinError> {
@@ -164,7 +86,7 @@ fn asked_for() -> bool {
 
 /// Joins the session if that was not tried before.
 pub(crate) fn mode() -> Mode {
-    if let Some(host) = attached() {
+    if let Some(host) = place::attached() {
         return Mode::On(host);
     }
     match MODE.load(Ordering::Acquire) {
@@ -177,7 +99,7 @@ pub(crate) fn mode() -> Mode {
 
 fn join() -> Mode {
     let _alone = JOINING.lock().unwrap_or_else(|e| e.into_inner());
-    if let Some(host) = attached() {
+    if let Some(host) = place::attached() {
         return Mode::On(host);
     }
     if MODE.load(Ordering::Acquire) == FAILED {
@@ -185,7 +107,7 @@ fn join() -> Mode {
     }
     let hooks = Hooks {
         keep: room::keep,
-        discard,
+        discard: room::discard,
         with_room: |work| room::within(work),
         restarts: crate::signals::restarts,
         is_cancelled: cancel::is_cancelled,
@@ -201,9 +123,15 @@ fn join() -> Mode {
     let joined = cancel::held(|| room::within(open));
     match joined {
         Ok(host) => {
-            protect_page();
+            if !place::protect_page() {
+                say(
+                    Level::Debug,
+                    format_args!("children made by clone(2) share the sockets of their parent"),
+                );
+            }
             family::begin();
-            own(host);
+            place::own(host);
+            place::children_begin_by(begin_anew);
             MODE.store(READY, Ordering::Release);
             Mode::On(host)
         }
@@ -219,12 +147,4 @@ fn join() -> Mode {
             Mode::Failed
         }
     }
-}
-
-/// Closes a descriptor that was kept.
-pub(crate) fn discard(fd: OwnedFd) {
-    let raw = fd.into_raw_fd();
-    fds::put(raw, Entry::Kernel);
-    // SAFETY: it was owned a line ago.
-    cancel::held(|| drop(unsafe { OwnedFd::from_raw_fd(raw) }));
 }

@@ -45,7 +45,7 @@ pub use peer::{
 pub use section::{
     INFO_BYTES, Section, interruptible, past_call, poll_unless_interrupted, section,
 };
-pub use shm::{Room, Shared, SharedMemory, ShmError, Span};
+pub use shm::{Room, Shared, SharedArray, SharedMemory, ShmError, Span};
 pub use waiter::{Sleep, Waiter};
 
 /// The other side wrote an invalid value: it is broken or hostile, and its session ends.

@@ -1,6 +1,9 @@
 //! A memfd mapped by both sides.
 
+mod array;
 mod pages;
+
+pub use array::SharedArray;
 
 use crate::{MappedFile, SharedBytes};
 use std::marker::PhantomData;
@@ -23,6 +26,8 @@ unsafe impl Shared for AtomicU32 {}
 unsafe impl Shared for AtomicU64 {}
 // SAFETY: as above.
 unsafe impl Shared for std::sync::atomic::AtomicU16 {}
+// SAFETY: `Shared` types alone, side by side.
+unsafe impl<T: Shared, const N: usize> Shared for [T; N] {}
 // SAFETY: an array of atomics.
 unsafe impl Shared for crate::spsc::Slot {}
 // SAFETY: two atomics.
@@ -62,13 +67,14 @@ pub enum ShmError {
     },
 }
 
-/// A shared mapping. It stays mapped until it, and every [`Span`] of it, is dropped.
+/// A shared mapping. It stays mapped until it, and every [`Span`] and [`SharedArray`] of it, is
+/// dropped.
 #[derive(Debug)]
 pub struct SharedMemory {
     base: NonNull<u8>,
     len: usize,
     fd: OwnedFd,
-    /// Unmaps the memory when dropped; shared with its spans.
+    /// Unmaps the memory when dropped; shared with its spans and arrays.
     mapping: Arc<Mapping>,
 }
 
@@ -92,7 +98,7 @@ unsafe impl Sync for Mapping {}
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, every reference into it borrows its
-        // `SharedMemory`, and every span keeps this value alive.
+        // `SharedMemory`, and every span and array keeps this value alive.
         unsafe { pages::unmap(self.base, self.len) };
     }
 }

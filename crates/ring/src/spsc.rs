@@ -48,6 +48,7 @@ impl Slot {
         }
     }
 
+    #[inline]
     fn load(&self) -> Message {
         #[cfg(loom)]
         self.access.with(|_| ());
@@ -55,6 +56,7 @@ impl Slot {
     }
 
     /// Stores the first words; the others stay as they are.
+    #[inline]
     fn store(&self, first: &[u64]) {
         #[cfg(loom)]
         self.access.with_mut(|_| ());
@@ -198,6 +200,7 @@ impl Producer {
     /// `Ok(Err(Full))` if there is no room.
     ///
     /// [`publish`]: Self::publish
+    #[inline]
     pub fn stage(
         &mut self,
         ring: &Indices,
@@ -212,6 +215,7 @@ impl Producer {
     ///
     /// # Errors
     /// As [`Producer::stage`].
+    #[inline]
     pub fn stage_leaving(
         &mut self,
         kept: u32,
@@ -231,6 +235,7 @@ impl Producer {
     ///
     /// # Errors
     /// As [`Producer::stage`].
+    #[inline]
     pub fn stage_long(
         &mut self,
         more: u32,
@@ -255,6 +260,7 @@ impl Producer {
     }
 
     /// Publishes all staged messages to the consumer; returns how many.
+    #[inline]
     pub fn publish(&mut self, ring: &Indices) -> u32 {
         let staged = self.tail.wrapping_sub(self.published);
         if staged != 0 {
@@ -407,6 +413,7 @@ impl Consumer {
     }
 
     /// Releases the slots of all messages taken to the producer.
+    #[inline]
     pub fn release(&mut self, ring: &Indices) {
         if self.head != self.released {
             ring.head.0.store(self.head, Ordering::Release);
@@ -443,6 +450,7 @@ impl Consumer {
     }
 
     /// Whether the producer has published messages that were not taken yet.
+    #[inline]
     pub fn pending(&self, ring: &Indices) -> bool {
         self.head != self.tail_seen || ring.published() != self.head
     }

@@ -74,6 +74,7 @@ impl Waiter {
     }
 
     /// The waker's fence, between publishing and checking waiters.
+    #[inline]
     pub fn fence() {
         fence(Ordering::SeqCst);
     }

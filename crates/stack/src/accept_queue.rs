@@ -12,18 +12,31 @@ pub(crate) struct AcceptQueue {
     /// Records that the host has not read of connections that were reset when the listener
     /// was shut down. They stand before those of all others.
     reset: usize,
-    /// Connections behind the records not yet read. Not by their keys: a host may close one
-    /// before it says that it has accepted it, and its key is another socket's then.
+    /// Connections behind the records not yet read, and before them those of `read`. Not by
+    /// their keys: a host may close one before it says that it has accepted it, and its key is
+    /// another socket's then.
     waiting: VecDeque<SocketId>,
+    /// How many of them the host has accepted, and who is to be given them.
+    read: VecDeque<Read>,
+    /// How many that are, all together.
+    accepted: usize,
     /// Our own sockets that wait for room in the queue, by their keys, which may be others'
     /// by now.
     line: VecDeque<u32>,
 }
 
+/// Connections that the host has accepted, one after the other.
+#[derive(Debug)]
+struct Read {
+    count: usize,
+    /// The process that has read of them, where it may have to be told of some.
+    by: Option<u16>,
+}
+
 impl AcceptQueue {
     /// How many records the host has not read.
     pub(crate) fn len(&self) -> usize {
-        self.reset + self.waiting.len()
+        self.reset + self.waiting.len() - self.accepted
     }
 
     /// Whether the host has read all records.
@@ -36,13 +49,36 @@ impl AcceptQueue {
         self.waiting.push_back(id);
     }
 
-    /// The host has read so many records, of which there are no more than it has: the
-    /// connections that they were of, those that were reset left out.
-    pub(crate) fn take(&mut self, records: usize) -> Vec<SocketId> {
+    /// The host has read so many records, of which there are no more than it has: `by` is who
+    /// has, if that is to be given the connections. Whether there are connections behind them.
+    pub(crate) fn note_read(&mut self, records: usize, by: Option<u16>) -> bool {
         let reset = records.min(self.reset);
         self.reset -= reset;
-        let read = (records - reset).min(self.waiting.len());
-        self.waiting.drain(..read).collect()
+        let count = (records - reset).min(self.waiting.len() - self.accepted);
+        self.accepted += count;
+        match self.read.back_mut() {
+            Some(last) if last.by == by => last.count += count,
+            _ if count != 0 => self.read.push_back(Read { count, by }),
+            _ => {}
+        }
+        count != 0
+    }
+
+    /// Whether connections that the host has accepted are still in the queue.
+    pub(crate) fn has_accepted(&self) -> bool {
+        self.accepted != 0
+    }
+
+    /// The oldest of those that the host has accepted, and the process that is to be given it.
+    pub(crate) fn pop_accepted(&mut self) -> Option<(SocketId, Option<u16>)> {
+        let read = self.read.front_mut()?;
+        let by = read.by;
+        read.count -= 1;
+        if read.count == 0 {
+            self.read.pop_front();
+        }
+        self.accepted -= 1;
+        Some((self.waiting.pop_front()?, by))
     }
 
     /// One of our own sockets waits for room.
@@ -73,13 +109,16 @@ impl AcceptQueue {
         )
     }
 
-    /// The oldest of those that wait waits no longer.
+    /// The oldest of those that wait waits no longer; none that was accepted is before it.
     pub(crate) fn pop(&mut self) -> Option<SocketId> {
         self.waiting.pop_front()
     }
 
     /// Forgets all that have records, and keeps those in line.
     pub(crate) fn forget_waiting(&mut self) {
-        self.waiting = VecDeque::new();
+        *self = Self {
+            line: std::mem::take(&mut self.line),
+            ..Self::default()
+        };
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! Owns [`Fetched`], which a connection keeps; `output` notes there what it sends.
 
-use longshore_hostif::adapter::SendStreams;
+use longshore_hostif::adapter::{Extent, SendStreams};
 use longshore_hostif::{CHUNK, Moved};
 use std::ops::Range;
 
@@ -51,11 +51,14 @@ impl Fetched {
         while at < range.end {
             let most = end.min(at + MOST_AT_ONCE);
             // What is not there was found to be so when it was gathered.
-            let Ok(bytes @ 1..) = streams.extent(index, at..most) else {
-                break;
-            };
-            fetched.count(1, bytes);
-            at += bytes;
+            match streams.extent(index, at..most) {
+                Ok(Extent::Fetched(bytes @ 1..)) => {
+                    fetched.count(1, bytes);
+                    at += bytes;
+                }
+                Ok(Extent::AtHand(bytes)) => at += bytes,
+                Ok(Extent::Fetched(0)) | Err(_) => break,
+            }
         }
         if is_new {
             self.to = at;

@@ -55,13 +55,34 @@ impl Stack {
             self.host_edges(source, Some(from.channel), 0, received.range.end, none)
         });
         match entered {
-            Ok(()) => self.counters.forwarded_bytes += received.range.end - received.range.start,
+            Ok(()) => self.count_forwarded(from.session, (sink, snd_edge), received),
             Err(_) => {
                 self.reset_sender(sink);
                 self.forwarded(sink, u64::MAX);
             }
         }
         entered
+    }
+
+    /// Counts what was forwarded, as far as it lies where it was received: no program has
+    /// touched that, so it has not crossed.
+    fn count_forwarded(&mut self, session: u32, (sink, end): (u32, u64), received: &Received) {
+        let len = received.range.end - received.range.start;
+        let source = self.key_of(session, received.source);
+        let (Some(sink), Some(s)) = (self.sockets.get(sink), self.sessions.get_mut(session)) else {
+            return;
+        };
+        let range = end.saturating_sub(len)..end;
+        let Ok(forwarded) = s.host.send.received(sink.id.index, range) else {
+            return;
+        };
+        self.counters.forwarded_bytes += forwarded;
+        if let Some(source) = source.and_then(|key| self.sockets.get_mut(key)) {
+            let to_host = &mut source.payload.to_host;
+            let not_crossed = to_host.share(forwarded);
+            to_host.take_out(&not_crossed);
+            s.host.meter.to_host.payload.take_out(&not_crossed);
+        }
     }
 
     /// What was forwarded to `sink` may be over already: other requests have told of its edge

@@ -21,7 +21,7 @@
 //! | `sessions`, `session`, `account`, `turns` | whose sockets they are, which of them are looked at in a turn, how many there may be, and each user's share of a turn |
 //! | `fast_input` | packets in, as they nearly always are |
 //! | `input`, `input6`, `icmp`, `tcp_input`, `datagram` | packets in, whatever they are |
-//! | `passive`, `half_open`, `accept_queue`, `unaccepted`, `cookies`, `fast_open`, `audience` | connections that come in, and who is told of them |
+//! | `passive`, `half_open`, `accept_queue`, `accepted`, `unaccepted`, `cookies`, `fast_open`, `audience` | connections that come in, and who is told of them |
 //! | `answer_limit`, `syn_drop` | how much is answered to packets of no connection, and how many SYNs the port lets through |
 //! | `requests`, `request_error` | what programs ask, and why it is refused |
 //! | `connection`, `orphans` | a connection's life, and what becomes of sockets that no process holds |
@@ -47,6 +47,7 @@
 #![forbid(unsafe_code)]
 
 mod accept_queue;
+mod accepted;
 mod access;
 mod account;
 mod address_pair;
@@ -123,6 +124,7 @@ pub use link::Interface;
 pub use link::automatic::{Automatic, Missing};
 pub use link::routing::AddressError;
 pub use messages::TimedRule;
+pub use orphans::Undelivered;
 pub use requests::{From, LateBind};
 pub use secrets::Secrets;
 pub use session::Session;
@@ -208,6 +210,8 @@ pub struct Stack {
     sockets: Sockets,
     half_open: HalfOpens,
     given_up: GivenUp,
+    /// No socket with a key below this has anything to deliver, where no session is left.
+    delivered_below: u32,
     /// Who has them.
     pub sessions: Sessions,
     demux: Demux,
@@ -248,6 +252,7 @@ impl Stack {
             sockets: Sockets::new(now),
             half_open: HalfOpens::new(now),
             given_up: GivenUp::default(),
+            delivered_below: 0,
             sessions: Sessions::new(),
             demux: Demux::new(secrets, now),
             fragments: Fragments::new(),

@@ -5,9 +5,34 @@
 //! a socket was lost on its way between two, and when a session ends.
 
 use crate::Stack;
-use crate::socket::Kind;
+use crate::socket::{Connection, Kind, Socket};
 use longshore_hostif::EdgeFlags;
 use longshore_tcp::{Linger, State};
+
+/// Sockets that are looked at, at a time, for what they have to deliver.
+const A_TURN: u32 = 64;
+
+/// Whether anything is still to be delivered that programs have left behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Undelivered {
+    /// Something is.
+    Some,
+    /// Nothing was found yet, and not all sockets were looked at.
+    Unknown,
+    /// Nothing is.
+    None,
+}
+
+impl Socket {
+    /// Whether it is a connection that has not yet delivered all that was written, with the end.
+    fn has_undelivered(&self) -> bool {
+        let is_delivered = |c: &Connection| {
+            let state = c.tcb.state();
+            self.orphan && matches!(state, State::FinWait2 | State::TimeWait | State::Closed)
+        };
+        matches!(&self.kind, Kind::Stream(c) if !is_delivered(c))
+    }
+}
 
 impl Stack {
     /// The socket in a block of a session, if there is one.
@@ -56,18 +81,26 @@ impl Stack {
         }
     }
 
-    /// Whether no socket that nobody has any more still has something to deliver.
-    pub fn is_quiet(&self) -> bool {
-        self.sockets.iter().all(|(_, s)| match &s.kind {
-            Kind::Stream(c) => {
-                s.orphan
-                    && matches!(
-                        c.tcb.state(),
-                        State::FinWait2 | State::TimeWait | State::Closed
-                    )
+    /// Whether a socket that nobody has any more still has something to deliver. To be asked when
+    /// no session is left, so that a socket that has nothing will have nothing: those that were
+    /// found to be so are not looked at again, and of the others some are at each call.
+    pub fn look_for_undelivered(&mut self) -> Undelivered {
+        for _ in 0..A_TURN {
+            if self.delivered_below == self.sockets.end() {
+                return Undelivered::None;
             }
-            _ => true,
-        })
+            let socket = self.sockets.get(self.delivered_below);
+            if socket.is_some_and(Socket::has_undelivered) {
+                return Undelivered::Some;
+            }
+            self.delivered_below += 1;
+        }
+        Undelivered::Unknown
+    }
+
+    /// There is a session again: what has nothing to deliver may have something yet.
+    pub fn look_for_undelivered_anew(&mut self) {
+        self.delivered_below = 0;
     }
 
     /// A process has a socket no longer. Connections that it was given and has not accepted

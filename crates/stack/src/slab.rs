@@ -57,6 +57,11 @@ impl<T> Slab<T> {
         self.entries.len() - self.free.len()
     }
 
+    /// One more than the largest key that was ever given.
+    pub(crate) fn end(&self) -> u32 {
+        self.entries.len() as u32
+    }
+
     /// All entries with their keys.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.entries

@@ -88,6 +88,11 @@ impl Sockets {
         self.slab.iter()
     }
 
+    /// One more than the largest key that any has had.
+    pub(crate) fn end(&self) -> u32 {
+        self.slab.end()
+    }
+
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.slab.len()

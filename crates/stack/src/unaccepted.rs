@@ -6,13 +6,11 @@
 
 use crate::Stack;
 use crate::accept_queue::AcceptQueue;
+use crate::accepted::AT_ONCE;
 use crate::at_work::AtWork;
 use crate::socket::Kind;
 use longshore_hostif::SocketId;
 use std::collections::VecDeque;
-
-/// Connections that are reset or refused in one turn.
-const A_TURN: usize = 64;
 
 /// The queues of listeners that are over, each with the listener's session.
 #[derive(Debug, Default)]
@@ -20,6 +18,8 @@ pub(crate) struct GivenUp(VecDeque<(u32, AcceptQueue)>);
 
 /// What is to be done for one that was given up.
 enum Next {
+    /// The host has accepted the connection of this session, and this process is given it.
+    Accepted(u32, SocketId, Option<u16>),
     /// The connection of this session is reset.
     Reset(u32, SocketId),
     /// The socket of this key tries again, and is refused if nobody listens there.
@@ -42,6 +42,9 @@ impl GivenUp {
 
     fn next(&mut self) -> Option<Next> {
         while let Some((session, queue)) = self.0.front_mut() {
+            if let Some((id, by)) = queue.pop_accepted() {
+                return Some(Next::Accepted(*session, id, by));
+            }
             if let Some(id) = queue.pop() {
                 return Some(Next::Reset(*session, id));
             }
@@ -76,9 +79,15 @@ impl Stack {
     /// Resets some of those whose listeners are over.
     #[inline(never)]
     pub(crate) fn reset_some_waiting(&mut self) {
-        for _ in 0..A_TURN {
+        for _ in 0..AT_ONCE {
             match self.given_up.next() {
                 None => break,
+                Some(Next::Accepted(session, id, by)) => {
+                    if let Some(key) = self.unaccepted(session, id) {
+                        self.sessions.at_work = AtWork::Socket(key);
+                        self.accepted(key, by);
+                    }
+                }
                 Some(Next::Reset(session, id)) => {
                     if let Some(key) = self.unaccepted(session, id) {
                         self.sessions.at_work = AtWork::Socket(key);
@@ -102,14 +111,29 @@ impl Stack {
         (socket.id == id).then_some(key)
     }
 
-    /// A listener has room again: as many of those in line as it has room for enter.
+    /// If a listener has room again, some of those in line enter, no more than it has room for.
+    /// The rest has its turn.
     pub(crate) fn let_in(&mut self, listener: u32) {
+        let mut left = AT_ONCE;
+        let mut has_line = false;
         while let Some(Kind::Listener(l)) = self.sockets.get_mut(listener).map(|s| &mut s.kind)
-            && l.listener.may_establish()
-            && let Some(first) = l.queue.leave_line()
+            && l.queue.has_line()
         {
-            self.enter_listener(first);
+            has_line = true;
+            if !l.listener.may_establish() {
+                break;
+            }
+            if left == 0 {
+                self.sockets.touch(listener);
+                break;
+            }
+            left -= 1;
+            if let Some(first) = l.queue.leave_line() {
+                self.enter_listener(first);
+            }
         }
-        self.mark_line(listener);
+        if has_line {
+            self.mark_line(listener);
+        }
     }
 }

@@ -210,9 +210,9 @@ impl Listener {
         self.half_open = 0;
     }
 
-    /// A waiting connection was accepted, or has ended before.
-    pub fn on_accepted(&mut self) {
-        self.waiting = self.waiting.saturating_sub(1);
+    /// So many waiting connections were accepted.
+    pub fn on_accepted(&mut self, count: u32) {
+        self.waiting = self.waiting.saturating_sub(count);
     }
 }
 

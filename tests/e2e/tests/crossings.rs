@@ -297,7 +297,15 @@ fn haproxy_passes_bodies_on_by_reference() {
             .arg(config)
             .spawn();
         peer.wait_for(host.at(80));
-        let before = engine.stat_u64("forwarded_bytes");
+        let payload = || {
+            let stat = engine.stat();
+            ["to_adapter", "to_host"].map(|way| {
+                let classes = &stat["crossings"][way]["classes"];
+                let bytes = classes["payload"]["bytes"].as_u64().unwrap();
+                bytes + classes["immediate"].as_u64().unwrap()
+            })
+        };
+        let (before, payload_before) = (engine.stat_u64("forwarded_bytes"), payload());
         for _ in 0..FETCHES {
             for (name, _, hash) in &files {
                 let url = format!("http://{}/{name}", host.ip());
@@ -311,5 +319,11 @@ fn haproxy_passes_bodies_on_by_reference() {
             forwarded <= all && forwarded >= all / 2,
             "{forwarded} of {all}"
         );
+        // The program has got the headers and what was copied, and the meter has no more.
+        let payload = payload();
+        for (now, before) in payload.into_iter().zip(payload_before) {
+            let touched = all - forwarded + all / 20;
+            assert!(now - before <= touched, "{} of {touched}", now - before);
+        }
     });
 }

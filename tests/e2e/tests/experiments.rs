@@ -84,6 +84,7 @@ fn all_experiments_are_listed_with_how_long_they_take() {
             "latency",
             "cpu",
             "characterize",
+            "immediate",
             "port",
             "all",
         ] {
@@ -492,6 +493,39 @@ fn spent(row: &Value, part: &str) -> f64 {
     row[part]["median"]
         .as_f64()
         .unwrap_or_else(|| panic!("{part} of {row}"))
+}
+
+/// Payload with its descriptor, and apart.
+#[test]
+fn immediate_data_and_without() {
+    scenario(|bed| {
+        let all = smallest(bed, "immediate");
+        for row in rows(&all, "crossings") {
+            for (way, transfers) in [("with", 1.0), ("apart", 2.0)] {
+                for direction in ["to the host", "to the adapter"] {
+                    // Now and then the two ends of an exchange do not keep time.
+                    let moved = figure(row, &format!("{way}: {direction}"));
+                    assert!((moved - transfers).abs() < 0.5, "{way}, {direction}: {row}");
+                }
+            }
+            assert!(figure(row, "with: moved") <= figure(row, "apart: moved") + 64.0);
+        }
+        for row in rows(&all, "cycles") {
+            for bus in ["pcix", "pcie-gen3x8", "pcie-gen5x8", "cxl"] {
+                let [with, apart] =
+                    ["with", "apart"].map(|way| figure(row, &format!("{way}: {bus}")));
+                assert!(with < apart, "{bus}: {row}");
+            }
+        }
+        for row in rows(&all, "instructions") {
+            for direction in ["sending", "receiving"] {
+                let [with, apart] =
+                    ["with", "apart"].map(|way| figure(row, &format!("{way}: {direction}")));
+                assert!((0.8..1.5).contains(&(with / apart)), "{direction}: {row}");
+            }
+        }
+        assert!(rows(&all, "pays").len() > 6, "{all}");
+    });
 }
 
 /// The paper of 2003.

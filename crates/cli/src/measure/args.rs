@@ -34,6 +34,8 @@ pub(crate) enum Experiment {
     Cpu(ExperimentArguments),
     /// Instructions, cache misses and time of payloads by size; faster clocks and memory (2003)
     Characterize(ExperimentArguments),
+    /// What it saves that little payload crosses with its descriptor, by the bytes of a message
+    Immediate(ExperimentArguments),
     /// What a port itself can do, by a bare generator, beside Longshore and the kernel
     Port(ExperimentArguments),
     /// All but `predict`, as one page of HTML
@@ -55,6 +57,7 @@ impl Experiment {
             | Experiment::Latency(usual)
             | Experiment::Cpu(usual)
             | Experiment::Characterize(usual)
+            | Experiment::Immediate(usual)
             | Experiment::Port(usual) => (&usual.output.outcome, &usual.output.plot),
             Experiment::All(_) => return None,
         };
@@ -72,6 +75,7 @@ impl Experiment {
             "latency" => (50, Some(5)),
             "cpu" => (60, Some(5)),
             "characterize" => (90, Some(10)),
+            "immediate" => (10, Some(5)),
             "port" => (80, Some(15)),
             "all" => (470, Some(110)),
             _ => return None,
@@ -116,13 +120,14 @@ pub(crate) struct AllArguments {
 }
 
 /// The experiments that `all` makes.
-pub(crate) const PARTS_OF_ALL: [&str; 8] = [
+pub(crate) const PARTS_OF_ALL: [&str; 9] = [
     "path",
     "sweep",
     "latency",
     "cpu",
     "characterize",
     "bus",
+    "immediate",
     "host",
     "port",
 ];

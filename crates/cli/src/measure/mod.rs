@@ -22,7 +22,7 @@ use longshore_measure::crossing::{
 };
 use longshore_measure::experiment::{ExperimentError, Outcome, QUICK, progress};
 use longshore_measure::experiments::{
-    self, bus, characterize, cpu, host, latency, path, port, sweep,
+    self, bus, characterize, cpu, host, immediate, latency, path, port, sweep,
 };
 use rustix::process::{Pid, kill_process};
 use std::fs::OpenOptions;
@@ -71,6 +71,9 @@ fn experiment(arguments: &MeasureArguments, program: &clap::Command) -> Result<u
         Some(Experiment::Cpu(arguments)) => in_own_network(arguments, cpu::measure).map(|()| 0),
         Some(Experiment::Characterize(arguments)) => {
             in_own_network(arguments, characterize::measure).map(|()| 0)
+        }
+        Some(Experiment::Immediate(arguments)) => {
+            in_own_network(arguments, immediate::measure).map(|()| 0)
         }
         Some(Experiment::Port(arguments)) => in_own_network(arguments, port::measure).map(|()| 0),
         Some(Experiment::All(arguments)) => all::run(arguments),

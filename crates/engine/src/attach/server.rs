@@ -11,7 +11,8 @@ use crate::users::{Limits, Users, count, is_trusted};
 use longshore_hostif::adapter::AdapterSession;
 use longshore_hostif::agent::Peer;
 use longshore_hostif::attach::{
-    AttachError, Message, Refusal, Token, receive_from_program, receive_with_files, turn_away,
+    AttachError, Message, Refusal, SessionOptions, Token, receive_from_program, receive_with_files,
+    turn_away,
 };
 use longshore_hostif::{Features, Geometry, Versions};
 use longshore_ring::{
@@ -360,7 +361,7 @@ impl Thread {
             }
         };
         let event = match message {
-            Message::NewSession(wanted) => match self.new_session(connection, &theirs) {
+            Message::NewSession(wanted) => match self.new_session(connection, &theirs, wanted) {
                 Ok(session) => Event::New(Box::new(session), wanted, ours),
                 Err(why) => {
                     connection.answer(&Message::Refused(why), &[]);
@@ -401,6 +402,7 @@ impl Thread {
         &self,
         connection: &Arc<Connection>,
         theirs: &Versions,
+        wanted: SessionOptions,
     ) -> Result<(Session, Half), Refusal> {
         static SERIAL: AtomicU64 = AtomicU64::new(1);
         let user = &connection.user;
@@ -416,6 +418,9 @@ impl Thread {
         let mut agreed = Versions::OURS.agree(theirs).ok_or(Refusal::Version)?;
         if !Policy::takes_files_of(user.uid) {
             agreed.features.remove(Features::FILES);
+        }
+        if wanted.without_immediate_data {
+            agreed.features.remove(Features::IMMEDIATE_DATA);
         }
         let host = AdapterSession::create_for(geometry, agreed, signaler);
         let host = host.map_err(|_| Refusal::NoResources)?;

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 use super::Host;
-use longshore_engine::control::{ControlReply, StatReply};
+use longshore_engine::control::{ControlReply, SsRow, StatReply};
 use longshore_engine::{Config, Engine, Handle};
 use longshore_hostif::{EdgeFlags, Geometry, Loopback, SocketId};
 use longshore_ports::Port;
@@ -124,14 +124,26 @@ pub(crate) fn sleepy(dir: &Path) -> (Running, impl Port) {
 
 /// What an engine says of itself at its control socket.
 pub(crate) fn stat(control: &Path) -> Box<StatReply> {
-    let mut stream = UnixStream::connect(control).unwrap();
-    stream.write_all(b"{\"cmd\":\"stat\"}\n").unwrap();
-    let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line).unwrap();
-    match serde_json::from_str(&line).unwrap() {
+    match ask(control, "{\"cmd\":\"stat\"}\n") {
         ControlReply::Stat(stat) => stat,
         other => panic!("{other:?}"),
     }
+}
+
+/// Its sockets, as far as one answer has room for them.
+pub(crate) fn sockets(control: &Path) -> Vec<SsRow> {
+    match ask(control, "{\"cmd\":\"ss\",\"from\":0}\n") {
+        ControlReply::Ss(reply) => reply.rows,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn ask(control: &Path, what: &str) -> ControlReply {
+    let mut stream = UnixStream::connect(control).unwrap();
+    stream.write_all(what.as_bytes()).unwrap();
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    serde_json::from_str(&line).unwrap()
 }
 
 /// Two engines on one wire, with these addresses each.

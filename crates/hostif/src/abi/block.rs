@@ -458,6 +458,14 @@ impl SocketBlock {
         })
     }
 
+    /// Whether any waiter waits for this socket, listed or not.
+    #[inline]
+    pub fn has_waiters(&self) -> bool {
+        let listed = self.waiters.iter().map(|word| word.load(Ordering::Relaxed));
+        let unlisted = self.unlisted_waiters.load(Ordering::Relaxed);
+        listed.fold(u64::from(unlisted), |any, word| any | word) != 0
+    }
+
     /// The waiters listed. What is not an index of a waiter is for the reader
     /// to leave out.
     #[inline]

@@ -9,7 +9,8 @@
 mod codec;
 mod data;
 
-pub(crate) use data::Data;
+pub(crate) use data::{DATA_AT, Data};
+
 pub use data::MOST_DATA;
 
 use super::{Address, SocketId};

@@ -112,6 +112,9 @@ pub struct SessionOptions {
     /// Whether what is bound to the wildcard is bound on the kernel, too; none for the
     /// engine's choice.
     pub kernel_too: Option<bool>,
+    /// All payload is to cross by itself, none with a descriptor
+    /// ([`IMMEDIATE_DATA`](crate::Features::IMMEDIATE_DATA)).
+    pub without_immediate_data: bool,
 }
 
 impl SessionOptions {
@@ -122,7 +125,7 @@ impl SessionOptions {
             Some(false) => 1,
             Some(true) => 2,
         };
-        congestion | kernel_too << 8
+        congestion | kernel_too << 8 | u64::from(self.without_immediate_data) << 16
     }
 
     fn decode(word: u64) -> Result<Self, AttachError> {
@@ -131,15 +134,21 @@ impl SessionOptions {
             n if n as usize <= crate::CONGESTION_NAMES.len() => Some(n as u8 - 1),
             _ => return Err(AttachError::NotAnEngine),
         };
-        let kernel_too = match word >> 8 {
+        let kernel_too = match word >> 8 & 0xff {
             0 => None,
             1 => Some(false),
             2 => Some(true),
             _ => return Err(AttachError::NotAnEngine),
         };
+        let without_immediate_data = match word >> 16 {
+            0 => false,
+            1 => true,
+            _ => return Err(AttachError::NotAnEngine),
+        };
         Ok(SessionOptions {
             congestion,
             kernel_too,
+            without_immediate_data,
         })
     }
 }

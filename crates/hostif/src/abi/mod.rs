@@ -28,11 +28,11 @@ pub use block::{
     is_writable,
 };
 pub use control::{ChannelControl, ChannelState, INTRODUCED, MAILBOX_BYTES};
-pub(crate) use descriptor::Data;
 pub use descriptor::{
     BadDescriptor, CONGESTION_NAMES, Completion, EdgeFlags, Edges, MOST_DATA, OpenFlags,
     OptionName, Query, Request, SocketKind,
 };
+pub(crate) use descriptor::{DATA_AT, Data};
 pub use error_report::{ERROR_HEADER, ERROR_PAYLOAD, ErrorReport};
 pub(crate) use file_range::{
     FILES, FileRange, LEAST_LONG_RANGE, MOST_CHUNKS, RANGE_BYTES, SharedFile, first_range,

@@ -40,6 +40,8 @@ bitflags::bitflags! {
         const LENT_CHUNKS = 2;
         /// What one socket of a session has received, another may send where it lies.
         const FORWARDS = 4;
+        /// Payload may cross with its descriptor, in both directions.
+        const IMMEDIATE_DATA = 8;
         const _ = !0;
     }
 }
@@ -68,7 +70,7 @@ impl Agreed {
     /// What two sides of this release speak, without what an adapter may refuse.
     pub const OURS: Self = Self {
         version: Versions::OURS.newest,
-        features: Features::LENT_CHUNKS,
+        features: Features::LENT_CHUNKS.union(Features::IMMEDIATE_DATA),
     };
 }
 
@@ -79,7 +81,8 @@ impl Versions {
         newest: ABI_VERSION as u16,
         features: Features::FILES
             .union(Features::LENT_CHUNKS)
-            .union(Features::FORWARDS),
+            .union(Features::FORWARDS)
+            .union(Features::IMMEDIATE_DATA),
     };
 
     /// What both sides speak: the newest version that both have, and all features that both

@@ -146,19 +146,27 @@ impl AdapterChannel {
     ) -> Result<(u32, Descriptors), PutError> {
         let ring = &arena.control(self.index).completions;
         let slots = arena.completion_slots(self.index);
-        let mut further = Data::messages(payload.len());
-        let mut crossed = Descriptors {
-            count: 1,
-            slots: further.saturating_sub(1).into(),
-            immediate: payload.len() as u64,
-            ..Descriptors::default()
-        };
-        for message in data.encode(payload) {
-            further = further.saturating_sub(1);
-            let kept = KEPT_FOR_ANSWERS + further;
-            staged(self.completions.stage_leaving(kept, ring, slots, &message))?;
-            crossed.transfers += u64::from(self.completions.begins_move(RING as u32));
+        let more = Data::messages(payload.len()).saturating_sub(1);
+        let is_first = self.completions.staged() == 0;
+        let kept = KEPT_FOR_ANSWERS;
+        let result = self
+            .completions
+            .stage_long(more, kept, ring, slots, &data.fields());
+        let own = staged(result)?;
+        let mut rest = payload;
+        for (to, len) in arena.data_places(self.index, own, payload.len()) {
+            let (here, behind) = rest.split_at(len.min(rest.len()));
+            arena.memory().write(to, here);
+            rest = behind;
         }
+        // One contiguous move more where it begins a batch or the ring, or goes on at that.
+        let goes_on_at_the_beginning = own + more as usize >= RING;
+        let crossed = Descriptors {
+            count: 1,
+            slots: more.into(),
+            immediate: payload.len() as u64,
+            transfers: u64::from(is_first || own == 0) + u64::from(goes_on_at_the_beginning),
+        };
         Ok((self.completions.next().wrapping_sub(1), crossed))
     }
 
@@ -189,6 +197,7 @@ impl AdapterChannel {
 
     /// Shows the process what is staged; returns how many. Waking its waiters
     /// is for the caller, after [`Waiter::fence`](longshore_ring::Waiter::fence).
+    #[inline]
     pub fn publish(&mut self, arena: &Arena) -> u32 {
         self.completions
             .publish(&arena.control(self.index).completions)

@@ -341,11 +341,14 @@ impl AdapterSession {
     /// that whatever they led to can be seen. `is_done` unless packets from one socket of the
     /// engine to another are under way, or one is yet to tell what it has got of another, for
     /// which it waits a little. Says whether places are still to be given back.
+    #[inline]
     pub fn release_requests(&mut self, is_done: bool) -> bool {
+        !self.channels.taken.is_empty() && self.release_taken(is_done)
+    }
+
+    #[inline(never)]
+    fn release_taken(&mut self, is_done: bool) -> bool {
         let channels = &mut self.channels;
-        if channels.taken.is_empty() {
-            return false;
-        }
         if !is_done && channels.taken_for < MOST_TURNS {
             channels.taken_for += 1;
             return true;

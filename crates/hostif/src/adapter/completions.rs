@@ -82,9 +82,12 @@ impl AdapterSession {
     /// that wait for it are to be woken. That it is dead is said in its block, too: a program
     /// that only writes has no cause to look at what it is told.
     pub fn put_edges_to(&mut self, to: &Subscribers, socket: SocketId, edges: Edges) {
-        to.for_each(|channel| {
-            self.put_edges(channel, socket, &edges);
-        });
+        match to.single() {
+            Some(channel) => {
+                self.put_edges(channel, socket, &edges);
+            }
+            None => self.put_edges_to_several(to, socket, &edges),
+        }
         self.note_edges(socket, &edges);
         if edges.flags.contains(EdgeFlags::DEAD) {
             let block = self.begun(socket);
@@ -92,6 +95,13 @@ impl AdapterSession {
             if before.is_some_and(|before| !before.contains(BlockFlags::FAILED)) {
                 self.note_word(socket.index, size_of::<u32>());
             }
+        }
+    }
+
+    #[inline(never)]
+    fn put_edges_to_several(&mut self, to: &Subscribers, socket: SocketId, edges: &Edges) {
+        for channel in to.iter() {
+            self.put_edges(channel, socket, edges);
         }
     }
 
@@ -211,7 +221,7 @@ impl AdapterSession {
         self.publish_staged()
     }
 
-    #[inline(never)]
+    #[inline]
     fn publish_staged(&mut self) -> bool {
         let channels = &mut self.channels;
         for channel in &channels.staged {

@@ -115,8 +115,11 @@ pub(super) struct HeldData {
 }
 
 impl HeldData {
-    /// A place for a stretch; `None` if all are in use.
+    /// A place for a stretch; `None` if all are in use, or the host does not take any.
     pub(super) fn take(&mut self, arena: &Arena, epochs: &Epochs) -> Option<Hold> {
+        if !arena.takes_immediate_data() {
+            return None;
+        }
         let at = match self.free.pop() {
             Some(at) => at,
             None if self.all.len() < MOST_HELD => {

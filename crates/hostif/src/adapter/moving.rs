@@ -40,11 +40,11 @@ impl SendStreams {
         let (base, mut at) = (held.start, held.end);
         let (mut pieces, mut full) = (0, None);
         let seen = self.visit(from, range, |part| {
-            let (Part::Memory(_, len) | Part::File(_, len)) = part;
+            let (Part::Memory(_, len) | Part::Received(_, len) | Part::File(_, len)) = part;
             let room = at..at + len as u64;
             at = room.end;
             let placed = match part {
-                Part::Memory(from, _) => {
+                Part::Memory(from, _) | Part::Received(from, _) => {
                     let source = self.arena.memory();
                     to.place_by(base, room, slab, index, |memory, place, done, len| {
                         source.copy_to(from + done, len, memory, place);

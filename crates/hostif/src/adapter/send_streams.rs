@@ -44,10 +44,21 @@ pub struct SendStreams {
     pub(super) scratch: Option<Arc<SharedMemory>>,
 }
 
+/// Bytes of a send stream that lie one behind the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// So many are fetched together: programs have written them, or they are a file's.
+    Fetched(u64),
+    /// So many are nothing that a program has touched: the adapter has received them itself.
+    AtHand(u64),
+}
+
 /// Where a part of a stream lies.
 pub(super) enum Part {
     /// In the memory, at a place there, and so many bytes.
     Memory(usize, usize),
+    /// There, too, where another socket of the session has received them.
+    Received(usize, usize),
     /// In a file, from an offset on.
     File(FileRange, usize),
 }
@@ -108,7 +119,7 @@ impl SendStreams {
         let (mut count, mut in_files, mut too_many) = (0, false, false);
         self.visit(index, range.clone(), |part| {
             let bytes = match part {
-                Part::Memory(place, len) => memory.shared(place, len),
+                Part::Memory(place, len) | Part::Received(place, len) => memory.shared(place, len),
                 Part::File(range, len) => {
                     in_files = true;
                     let file = self.file(range.file)?;
@@ -153,7 +164,7 @@ impl SendStreams {
         let mut at = 0;
         self.visit(index, range, |part| {
             match part {
-                Part::Memory(place, len) => {
+                Part::Memory(place, len) | Part::Received(place, len) => {
                     self.arena.memory().copy_to(place, len, scratch, at);
                     at += len;
                 }
@@ -209,7 +220,7 @@ impl SendStreams {
                     None => Part::File(range, to - at),
                     Some((entry, within)) => {
                         let place = self.arena.received_place(entry, within, to - at);
-                        Part::Memory(place.ok_or(BadStream)?, to - at)
+                        Part::Received(place.ok_or(BadStream)?, to - at)
                     }
                 })?;
                 at = to;
@@ -221,29 +232,49 @@ impl SendStreams {
         Ok(())
     }
 
-    /// How many bytes of a send stream from `range.start` on, not beyond `range.end`, lie one
-    /// behind the other, in the memory or in a file: as far as they are one transfer.
+    /// How the bytes of a send stream from `range.start` on, not beyond `range.end`, are
+    /// fetched.
     ///
     /// # Errors
     /// [`BadStream`].
-    pub fn extent(&self, index: u32, range: Range<u64>) -> Result<u64, BadStream> {
-        let mut extent = 0;
+    pub fn extent(&self, index: u32, range: Range<u64>) -> Result<Extent, BadStream> {
+        let (mut extent, mut crosses) = (0, true);
         // Where its next byte would be: in which file, if in one, and at which place there.
         let mut next = None;
         self.visit(index, range, |part| {
-            let (file, at, len) = match part {
-                Part::Memory(place, len) => (None, place as u64, len as u64),
-                Part::File(range, len) => (Some(range.file), range.offset, len as u64),
+            let (is_received, file, at, len) = match part {
+                Part::Memory(place, len) => (false, None, place as u64, len as u64),
+                Part::Received(place, len) => (true, None, place as u64, len as u64),
+                Part::File(range, len) => (false, Some(range.file), range.offset, len as u64),
             };
-            if extent == 0 || next == Some((file, at)) {
+            if extent == 0 || next == Some((is_received, file, at)) {
                 extent += len;
-                next = Some((file, at + len));
+                crosses = !is_received;
+                next = Some((is_received, file, at + len));
             } else {
                 next = None;
             }
             Ok(())
         })?;
-        Ok(extent)
+        Ok(match crosses {
+            true => Extent::Fetched(extent),
+            false => Extent::AtHand(extent),
+        })
+    }
+
+    /// How many bytes of `range` of a send stream lie where another socket has received them.
+    ///
+    /// # Errors
+    /// [`BadStream`].
+    pub fn received(&self, index: u32, range: Range<u64>) -> Result<u64, BadStream> {
+        let mut received = 0;
+        self.visit(index, range, |part| {
+            if let Part::Received(_, len) = part {
+                received += len as u64;
+            }
+            Ok(())
+        })?;
+        Ok(received)
     }
 
     /// Where in `range` of a send stream the first bytes lie that another socket has received,
@@ -273,10 +304,12 @@ impl SendStreams {
         let mut done = 0;
         let end = at + to.len() as u64;
         self.visit(index, at..end, |part| {
-            let (Part::Memory(_, len) | Part::File(_, len)) = part;
+            let (Part::Memory(_, len) | Part::Received(_, len) | Part::File(_, len)) = part;
             let to = to.get_mut(done..done + len).ok_or(BadStream)?;
             match part {
-                Part::Memory(place, _) => self.arena.memory().read(place, to),
+                Part::Memory(place, _) | Part::Received(place, _) => {
+                    self.arena.memory().read(place, to);
+                }
                 Part::File(range, _) => self.file(range.file)?.read(range.offset, to),
             }
             done += len;

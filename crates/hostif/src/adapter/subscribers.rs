@@ -97,17 +97,6 @@ impl Subscribers {
         usize::from(self.count) + others as usize
     }
 
-    /// Calls `tell` with each, of which there is one as a rule.
-    #[inline]
-    pub fn for_each(&self, mut tell: impl FnMut(u16)) {
-        for channel in self.inside() {
-            tell(*channel);
-        }
-        if self.others.is_some() {
-            self.others().for_each(tell);
-        }
-    }
-
     fn others(&self) -> impl Iterator<Item = u16> + '_ {
         let words = self
             .others
@@ -119,7 +108,7 @@ impl Subscribers {
         })
     }
 
-    /// All of them.
+    /// All of them, of which there is one as a rule.
     pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
         self.inside().iter().copied().chain(self.others())
     }
@@ -139,6 +128,7 @@ impl Subscribers {
     }
 
     /// The only one, if there is only one.
+    #[inline]
     #[must_use]
     pub fn single(&self) -> Option<u16> {
         (self.count == 1 && self.others.is_none()).then(|| self.channels[0])

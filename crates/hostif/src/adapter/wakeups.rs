@@ -2,7 +2,7 @@
 
 use super::AdapterSession;
 use super::eventfds::Eventfds;
-use crate::abi::SocketId;
+use crate::abi::{SocketBlock, SocketId};
 use crate::transport::Arena;
 use longshore_ring::Sleep;
 use std::sync::atomic::Ordering;
@@ -48,18 +48,23 @@ impl Wakeups {
     }
 
     /// Finds those that wait for the sockets that were noted.
+    #[inline]
     pub(super) fn find_waiters(&mut self, arena: &Arena) {
-        let mut everybody = false;
         for index in &self.sockets {
             let block = arena.block(*index);
-            self.waiters
-                .extend(block.waiters().map(|waiter| (waiter, *index)));
-            everybody |= block.unlisted_waiters.load(Ordering::Relaxed) != 0;
+            if block.has_waiters() {
+                Self::note_waiters(&mut self.waiters, *index, block);
+                if block.unlisted_waiters.load(Ordering::Relaxed) != 0 {
+                    self.everybody_from = Some(0);
+                }
+            }
         }
         self.sockets.clear();
-        if everybody {
-            self.everybody_from = Some(0);
-        }
+    }
+
+    #[inline(never)]
+    fn note_waiters(waiters: &mut Vec<(u32, u32)>, index: u32, block: &SocketBlock) {
+        waiters.extend(block.waiters().map(|waiter| (waiter, index)));
     }
 }
 

@@ -241,8 +241,8 @@ impl HostChannel {
         let Some(message) = self.next_message()? else {
             return Ok(None);
         };
-        if let Some((data, inside)) = Data::decode(&message) {
-            return self.take_data(&data, &inside).map(Some);
+        if let Some(data) = Data::decode(&message) {
+            return Ok(Some(self.take_data(&data)));
         }
         Ok(Some(Completion::decode(&message).ok()))
     }
@@ -253,34 +253,25 @@ impl HostChannel {
         self.completions.take(ring, slots)
     }
 
-    /// Writes the payload of a completion, the first of which is `inside`, to the chunk where
-    /// it belongs. That is its own until the place of the completion was given back, whatever
-    /// has become of the socket.
+    /// Writes the payload of the completion that was taken last to the chunk where it belongs.
+    /// That is its own until the place of the completion was given back, whatever has become of
+    /// the socket.
     #[inline(never)]
-    fn take_data(&mut self, data: &Data, inside: &[u8]) -> Result<Option<Completion>, Corrupt> {
+    fn take_data(&mut self, data: &Data) -> Option<Completion> {
         let len = usize::from(data.len);
-        let Some(mut place) = self.arena.rcv_place(data.chunk, data.within(), len) else {
-            return Ok(None);
-        };
+        let slots = self.arena.completion_slots(self.index);
+        let own = self.completions.take_more(Data::messages(len) - 1, slots)?;
+        let mut place = self.arena.rcv_place(data.chunk, data.within(), len)?;
         // Before the bytes are looked for: see `edges_of`.
-        let edges = self.edges_of(data);
-        let first = len.min(inside.len());
-        self.arena.memory().write(place, &inside[..first]);
-        place += first;
-        let mut left = len - first;
-        while left != 0 {
-            let Some(message) = self.next_message()? else {
-                return Ok(None);
-            };
-            let bytes = Data::further(&message);
-            let here = left.min(bytes.len());
-            self.arena.memory().write(place, &bytes[..here]);
-            (place, left) = (place + here, left - here);
+        let edges = self.edges_of(data)?;
+        for (from, part) in self.arena.data_places(self.index, own, len) {
+            self.arena.memory().copy(from, place, part);
+            place += part;
         }
-        Ok(edges.map(|edges| Completion::Edges {
+        Some(Completion::Edges {
             socket: data.socket,
             edges,
-        }))
+        })
     }
 
     /// The edges that `data` tells of. Of its send stream it has the lower half, which the

@@ -1,12 +1,12 @@
 //! A session's shared memory, by its parts.
 
 use crate::abi::{
-    Agreed, CHUNK, ChannelControl, DIRECTORY, DIRECTORY_GROUP, Features, FileRange, Geometry,
-    Header, IMMEDIATE_AT, MAGIC, MOST_CHUNKS, Offsets, RANGE_BYTES, RING, SocketBlock, Versions,
-    chunk_of, first_range, lent_chunk,
+    Agreed, CHUNK, ChannelControl, DATA_AT, DIRECTORY, DIRECTORY_GROUP, Features, FileRange,
+    Geometry, Header, IMMEDIATE_AT, MAGIC, MOST_CHUNKS, Offsets, RANGE_BYTES, RING, SocketBlock,
+    Versions, chunk_of, first_range, lent_chunk,
 };
 use longshore_ring::spsc::Slot;
-use longshore_ring::{Corrupt, SharedMemory, ShmError, Waiter};
+use longshore_ring::{Corrupt, SharedArray, SharedMemory, ShmError, Waiter};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -76,6 +76,30 @@ pub struct Arena {
     geometry: Geometry,
     agreed: Agreed,
     at: Offsets,
+    parts: Parts,
+}
+
+/// The parts that are touched for each descriptor.
+#[derive(Debug)]
+struct Parts {
+    header: SharedArray<Header>,
+    controls: SharedArray<ChannelControl>,
+    request_slots: SharedArray<[Slot; RING]>,
+    completion_slots: SharedArray<[Slot; RING]>,
+    blocks: SharedArray<SocketBlock>,
+}
+
+impl Parts {
+    fn of(memory: &SharedMemory, geometry: &Geometry, at: &Offsets) -> Self {
+        let (channels, sockets) = (geometry.channels as usize, geometry.sockets as usize);
+        Self {
+            header: memory.keep(0, 1),
+            controls: memory.keep(at.controls, channels),
+            request_slots: memory.keep(at.request_slots, channels),
+            completion_slots: memory.keep(at.completion_slots, channels),
+            blocks: memory.keep(at.blocks, sockets),
+        }
+    }
 }
 
 impl Arena {
@@ -98,6 +122,7 @@ impl Arena {
         let at = Offsets::of(&geometry);
         let memory = SharedMemory::create("longshore", at.end)?;
         let arena = Self {
+            parts: Parts::of(&memory, &geometry, &at),
             memory,
             geometry,
             agreed,
@@ -136,6 +161,7 @@ impl Arena {
         let at = Offsets::of(&geometry);
         let memory = SharedMemory::open(fd, at.end)?;
         let mut arena = Self {
+            parts: Parts::of(&memory, &geometry, &at),
             memory,
             geometry,
             agreed: Agreed::OURS,
@@ -169,16 +195,15 @@ impl Arena {
     }
 
     /// Its first page.
+    #[inline]
     pub fn header(&self) -> &Header {
-        self.memory.at(0)
+        &self.parts.header[0]
     }
 
     /// A channel's control block.
     #[inline]
     pub fn control(&self, channel: u32) -> &ChannelControl {
-        assert!(channel < self.geometry.channels);
-        let at = channel as usize * size_of::<ChannelControl>();
-        self.memory.at(self.at.controls + at)
+        &self.parts.controls[channel as usize]
     }
 
     /// A channel's bitmap of the sockets its process holds.
@@ -210,12 +235,9 @@ impl Arena {
     }
 
     /// The slots of a channel's request ring.
-    pub(crate) fn request_slots(&self, channel: u32) -> &[Slot] {
-        assert!(channel < self.geometry.channels);
-        self.memory.array(
-            self.at.request_slots + channel as usize * RING * size_of::<Slot>(),
-            RING,
-        )
+    #[inline]
+    pub(crate) fn request_slots(&self, channel: u32) -> &[Slot; RING] {
+        &self.parts.request_slots[channel as usize]
     }
 
     /// Where in the memory the `len` bytes at `at` of the immediate data lie whose descriptor is
@@ -228,22 +250,39 @@ impl Arena {
         at: usize,
         len: usize,
     ) -> [(usize, usize); 2] {
+        let begin = own * size_of::<Slot>() + IMMEDIATE_AT + at;
+        self.places_in_ring(self.at.request_slots, channel, begin, len)
+    }
+
+    /// The same of the `len` bytes of payload of the completion in slot `own` of a channel's
+    /// completion ring.
+    #[inline]
+    pub(crate) fn data_places(&self, channel: u32, own: usize, len: usize) -> [(usize, usize); 2] {
+        let begin = own * size_of::<Slot>() + DATA_AT;
+        self.places_in_ring(self.at.completion_slots, channel, begin, len)
+    }
+
+    /// Where `len` bytes at `begin` of a channel's ring lie, of those from `rings` on.
+    #[inline]
+    fn places_in_ring(
+        &self,
+        rings: usize,
+        channel: u32,
+        begin: usize,
+        len: usize,
+    ) -> [(usize, usize); 2] {
         const BYTES: usize = RING * size_of::<Slot>();
         assert!(channel < self.geometry.channels && len <= BYTES);
-        let ring = self.at.request_slots + channel as usize * BYTES;
-        let begin = (own * size_of::<Slot>() + IMMEDIATE_AT + at) % BYTES;
+        let ring = rings + channel as usize * BYTES;
+        let begin = begin % BYTES;
         let first = len.min(BYTES - begin);
         [(ring + begin, first), (ring, len - first)]
     }
 
     /// The slots of a channel's completion ring.
     #[inline]
-    pub(crate) fn completion_slots(&self, channel: u32) -> &[Slot] {
-        assert!(channel < self.geometry.channels);
-        self.memory.array(
-            self.at.completion_slots + channel as usize * RING * size_of::<Slot>(),
-            RING,
-        )
+    pub(crate) fn completion_slots(&self, channel: u32) -> &[Slot; RING] {
+        &self.parts.completion_slots[channel as usize]
     }
 
     /// All waiters.
@@ -262,10 +301,7 @@ impl Arena {
     /// A socket's block, if there is one of this index.
     #[inline]
     pub fn get_block(&self, index: u32) -> Option<&SocketBlock> {
-        (index < self.geometry.sockets).then(|| {
-            self.memory
-                .at(self.at.blocks + index as usize * size_of::<SocketBlock>())
-        })
+        self.parts.blocks.get(index as usize)
     }
 
     /// A socket's block.
@@ -427,6 +463,12 @@ impl Arena {
     pub fn rcv_place(&self, chunk: u32, at: usize, len: usize) -> Option<usize> {
         (chunk < self.geometry.rcv_chunks && at <= CHUNK && len <= CHUNK - at)
             .then(|| self.at.rcv_slab + chunk as usize * CHUNK + at)
+    }
+
+    /// Whether payload may cross with its descriptor.
+    #[must_use]
+    pub fn takes_immediate_data(&self) -> bool {
+        self.agreed.features.contains(Features::IMMEDIATE_DATA)
     }
 
     /// Whether what one socket has received may be named in another's send stream.

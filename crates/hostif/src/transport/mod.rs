@@ -25,6 +25,7 @@ pub enum PutError {
     Corrupt(#[from] Corrupt),
 }
 
-pub(crate) fn staged(result: Result<Result<(), Full>, Corrupt>) -> Result<(), PutError> {
+#[inline]
+pub(crate) fn staged<T>(result: Result<Result<T, Full>, Corrupt>) -> Result<T, PutError> {
     result?.map_err(|Full| PutError::Full)
 }

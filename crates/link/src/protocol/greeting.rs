@@ -111,6 +111,7 @@ impl Hello {
             options: SessionOptions {
                 congestion,
                 kernel_too,
+                ..SessionOptions::default()
             },
         })
     }

@@ -8,6 +8,7 @@ mod callgrind;
 pub mod characterize;
 pub mod cpu;
 pub mod host;
+pub mod immediate;
 pub mod latency;
 pub mod path;
 pub mod port;
@@ -24,6 +25,7 @@ pub fn charts(outcome: &Outcome) -> Vec<Chart> {
         characterize::NAME => characterize::charts(outcome),
         cpu::NAME => cpu::charts(outcome),
         host::NAME => host::charts(outcome),
+        immediate::NAME => immediate::charts(outcome),
         latency::NAME => latency::charts(outcome),
         path::NAME => path::charts(outcome),
         port::NAME => port::charts(outcome),

@@ -4,13 +4,12 @@ use crate::address::Native;
 use crate::calls::close::close;
 use crate::calls::gone::without_engine;
 use crate::calls::{
-    Asked, Way, answer, borrow, last_error, must_not_wait, note_nonblocking, options,
-    wait_for_either,
+    Asked, Way, answer, borrow, last_error, must_not_wait, note_nonblocking, wait_for_either,
 };
 use crate::cancel::{held, point};
 use crate::fds::{self, Entry};
 use crate::user::Out;
-use crate::{decide, real};
+use crate::{decide, lifecycle, options, real};
 use libc::{c_int, sockaddr, socklen_t};
 use longshore_sockets::{Socket, SocketError};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -89,7 +88,7 @@ fn accept_from_kernel(
     }
     // The number may have been something of ours that was closed behind our
     // back.
-    fds::give_up(accepted, fds::put(accepted, Entry::Kernel));
+    lifecycle::give_up(accepted, fds::put(accepted, Entry::Kernel));
     Ok(accepted)
 }
 
@@ -126,7 +125,7 @@ fn accept_from_engine(
     options::inherit(fd, listener, backing, &socket);
     let peer = record.peer.get().ok_or(SocketError::Broken)?;
     let before = fds::put(backing, Entry::Engine(socket.into_use()));
-    fds::give_up(backing, before);
+    lifecycle::give_up(backing, before);
     if flags & libc::SOCK_NONBLOCK != 0 {
         note_nonblocking(backing, true);
     }

@@ -4,7 +4,7 @@ use crate::address::{self, Given, Native};
 use crate::calls::{answer, guard, last_error, refused};
 use crate::fds::{self, Entry, Undecided};
 use crate::user::In;
-use crate::{decide, real, state};
+use crate::{decide, place, real};
 use libc::{c_int, sockaddr, socklen_t};
 use longshore_hostif::Owner;
 use longshore_sockets::{Socket, SocketError, host_bits};
@@ -21,7 +21,7 @@ pub extern "C-unwind" fn bind(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t)
             let Given::Inet(local) = address::read(addr, len) else {
                 return plain();
             };
-            let Some(host) = state::attached() else {
+            let Some(host) = place::attached() else {
                 return plain();
             };
             if local.is_ipv6() != undecided.v6 {

@@ -3,7 +3,7 @@
 
 use crate::cancel::{ASYNCHRONOUS, note_asynchronous, note_cancelled, note_use};
 use crate::user::Out;
-use crate::{real, state};
+use crate::{place, real, state};
 use libc::{c_int, pthread_t};
 
 /// `pthread_cancel(3)`.
@@ -17,7 +17,7 @@ pub extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
     let result = real::pthread_cancel(thread);
     if result == 0 {
         note_cancelled(thread);
-        if let Some(host) = state::attached() {
+        if let Some(host) = place::attached() {
             host.wake_thread(thread as usize);
         }
     }

@@ -3,7 +3,7 @@
 use crate::calls::must_not_wait;
 use crate::cancel::held;
 use crate::fds::{self, Entry};
-use crate::{pipes, real};
+use crate::{lifecycle, pipes, real};
 use libc::{c_int, c_uint};
 use longshore_sockets::{Socket, SocketError, WaitLimit};
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub extern "C-unwind" fn close(fd: c_int) -> c_int {
             crate::calls::guard(|| {
                 let before = fds::put(fd, Entry::Kernel);
                 let result = real::close(fd);
-                fds::give_up(fd, before);
+                lifecycle::give_up(fd, before);
                 result
             })
         }),
@@ -41,7 +41,7 @@ fn close_socket(fd: c_int) -> c_int {
     // From here on the number may be another's.
     let before = fds::put(fd, Entry::Kernel);
     let result = real::close(fd);
-    fds::give_up(fd, before);
+    lifecycle::give_up(fd, before);
     result
 }
 

@@ -7,7 +7,7 @@ use crate::fds::{self, Entry, Undecided};
 use crate::log::once;
 use crate::signals::kernel_call;
 use crate::user::In;
-use crate::{decide, real, state, vectors};
+use crate::{decide, place, real, vectors};
 use libc::{c_int, sockaddr, socklen_t};
 use longshore_hostif::{Owner, SocketState};
 use longshore_sockets::{Socket, SocketError, host_bits};
@@ -32,7 +32,7 @@ pub(crate) fn connect_as(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t, flag
     }
     let done = || {
         unless_kernels(|| {
-            let host = state::attached()?;
+            let host = place::attached()?;
             let given = address::read(addr, len);
             match (fds::get(fd), given) {
                 (Entry::Undecided(undecided), Given::Inet(peer)) => {

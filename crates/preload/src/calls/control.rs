@@ -4,7 +4,8 @@
 //! sockets.
 
 use crate::address::Native;
-use crate::calls::{options, refused};
+use crate::calls::refused;
+use crate::options;
 use crate::user::{In, Out};
 use libc::{c_int, cmsghdr, in_pktinfo, in6_pktinfo, msghdr, sockaddr_in, sockaddr_in6};
 use longshore_hostif::Stamp;

@@ -3,7 +3,7 @@
 use crate::calls::{guard, set_errno, stdio};
 use crate::fds::{self, Entry};
 use crate::log::once;
-use crate::{pipes, real};
+use crate::{lifecycle, pipes, real};
 use libc::c_int;
 use rustix::process::{Resource, getrlimit};
 
@@ -14,7 +14,7 @@ pub extern "C-unwind" fn dup(fd: c_int) -> c_int {
     let new = real::dup(fd);
     if new >= 0 && !fds::is_kernels(fd) {
         return guard(|| {
-            fds::duplicate(fd, new);
+            lifecycle::duplicate(fd, new);
             stdio::take_place_of(new);
             new
         });
@@ -58,7 +58,7 @@ fn onto(from: c_int, to: c_int, real: impl FnOnce() -> c_int) -> c_int {
         stdio::before_duplicate(from, to);
         let new = real();
         if new >= 0 {
-            fds::duplicate(from, new);
+            lifecycle::duplicate(from, new);
             stdio::take_place_of(new);
         }
         new

@@ -7,7 +7,7 @@ use crate::calls::variadic::variadic;
 use crate::calls::{errno, lost, set_errno};
 use crate::environment::{self, Carried};
 use crate::user::{Opaque, Strings, Text, word};
-use crate::{fds, pipes, real, state};
+use crate::{fds, pipes, place, real, state};
 use libc::{FILE, c_int, c_long};
 use longshore_hostif::SocketId;
 use longshore_sockets::Host;
@@ -79,12 +79,12 @@ pub(crate) fn can_find(file: Text<'_>, stays: bool) -> bool {
 fn before(succeeds: bool) -> Left {
     pipes::leave_all();
     let mut left = Left {
-        host: state::attached_already(),
+        host: place::attached_already(),
         sockets: Vec::new(),
         holds: false,
     };
     let Some(host) = left.host else {
-        left.holds = state::is_unknown_child();
+        left.holds = place::is_unknown_child();
         return left;
     };
     for id in fds::closed_by_exec(|_| false) {

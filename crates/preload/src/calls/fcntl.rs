@@ -6,7 +6,7 @@
 
 use crate::calls::{guard, note_nonblocking};
 use crate::owner::{self, F_SETOWN_EX, F_SETSIG};
-use crate::{fds, pipes, real};
+use crate::{fds, lifecycle, pipes, real};
 use libc::c_int;
 
 /// `fcntl(2)`.
@@ -23,7 +23,7 @@ pub unsafe extern "C-unwind" fn fcntl(fd: c_int, cmd: c_int, arg: usize) -> c_in
     let duplicated = matches!(cmd, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) && result >= 0;
     if duplicated && !fds::is_kernels(fd) {
         return guard(|| {
-            fds::duplicate(fd, result);
+            lifecycle::duplicate(fd, result);
             result
         });
     }

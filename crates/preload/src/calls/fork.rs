@@ -4,9 +4,9 @@
 //! No signal handler runs while the locks of the process are held for the fork: it would
 //! find none of its sockets in order. On either side signals come when they are free.
 
-use crate::calls::{epoll, errno, set_errno};
+use crate::calls::{errno, set_errno};
 use crate::signals::Held;
-use crate::{fds, pipes, real, state};
+use crate::{epoll, fds, pipes, place, real};
 use libc::{c_int, c_long, c_void, pid_t};
 use longshore_sockets::{Forking, Reservation};
 use std::cell::{Cell, RefCell};
@@ -22,7 +22,7 @@ thread_local! {
 extern "C" fn before() {
     epoll::apart::before_fork();
     let pipes = pipes::before_fork();
-    if let Some(host) = state::attached() {
+    if let Some(host) = place::attached() {
         let held = Held::all();
         let forking = host.before_fork();
         let _ = PIPES.try_with(|p| p.replace(pipes));
@@ -46,7 +46,7 @@ extern "C" fn in_parent() {
 extern "C" fn in_child() {
     epoll::apart::in_child();
     if let Some((forking, held)) = forking() {
-        state::own(forking.in_child(fds::counts().into_iter()));
+        place::own(forking.in_child(fds::counts().into_iter()));
         drop(PIPES.try_with(RefCell::take));
         drop(held);
     }
@@ -104,7 +104,7 @@ pub extern "C-unwind" fn _Fork() -> pid_t {
 pub(crate) fn unhandled<T: Copy + Into<i64>>(make: impl FnOnce() -> T) -> T {
     epoll::apart::before_fork();
     pipes::leave_all();
-    let reserved = state::attached_already().and_then(|host| {
+    let reserved = place::attached_already().and_then(|host| {
         let channel = host.reserve_channel()?;
         Some((host, channel))
     });

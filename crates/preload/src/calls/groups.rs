@@ -7,7 +7,7 @@
 use crate::calls::{borrow, refused};
 use crate::fds::{self, Entry};
 use crate::user::In;
-use crate::{decide, real, state};
+use crate::{decide, place, real};
 use libc::{c_int, c_void, socklen_t};
 use longshore_hostif::Owner;
 use longshore_posix::options::known::{MCAST_JOIN_GROUP, MCAST_LEAVE_GROUP};
@@ -146,7 +146,7 @@ pub(crate) fn set(
     let len = len as usize;
     let bytes = value.cast::<u8>().slice(len.min(LONGEST));
     let wish = Wish::read(level, name, bytes)?;
-    let host = state::attached()?;
+    let host = place::attached()?;
     let (group, interface, join) = match wish {
         Wish::Join(group, interface) => (group, interface, true),
         Wish::Leave(group, interface) => (group, interface, false),

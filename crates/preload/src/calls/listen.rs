@@ -1,10 +1,10 @@
 //! `listen`.
 
 use crate::calls::bind::bind_on_engine;
-use crate::calls::{answer, borrow, last_error, options};
+use crate::calls::{answer, borrow, last_error};
 use crate::fds::{self, Entry};
 use crate::signals::within;
-use crate::{decide, real};
+use crate::{decide, options, real};
 use libc::c_int;
 use longshore_sockets::{Socket, SocketError, host_bits};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};

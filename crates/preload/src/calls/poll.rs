@@ -4,14 +4,14 @@
 //! in a list for the kernel, in which the thread's eventfd and the connection to
 //! the engine stand beside them while the thread sleeps.
 
-use crate::calls::epoll::{self, apart::WaitTarget};
 use crate::calls::timeouts::{limit_of, longest_sleep};
 use crate::calls::{answer, last_error, refused};
 use crate::cancel::{held, is_cancelled, point};
+use crate::epoll::{self, apart::WaitTarget};
 use crate::fds::{self, Entry};
 use crate::owner::Interruption;
 use crate::user::{In, Out};
-use crate::{real, signals, state, vectors};
+use crate::{place, real, signals, vectors};
 use libc::{c_int, nfds_t, pollfd, sigset_t, timespec};
 use longshore_hostif::{OwnersSignal, Raised};
 use longshore_sockets::{Host, Ready, ReadySet, Socket, SocketError, deadline_after, is_confined};
@@ -73,7 +73,7 @@ fn with_ours<'a>(
     list: Out<'a, pollfd>,
     count: nfds_t,
 ) -> Option<(&'static Host, &'a mut [pollfd])> {
-    let host = state::attached()?;
+    let host = place::attached()?;
     let bytes = usize::try_from(count)
         .ok()?
         .checked_mul(size_of::<pollfd>())?;

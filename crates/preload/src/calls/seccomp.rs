@@ -9,11 +9,11 @@
 //! permitted before the filter is asked: they change nothing but the process's own memory
 //! and what it shares already.
 
-use crate::calls::{epoll, note_nonblocking};
+use crate::calls::note_nonblocking;
 use crate::fds::{self, Entry};
 use crate::state::{self, Mode};
 use crate::user::In;
-use crate::{pipes, real, signals, vectors};
+use crate::{epoll, pipes, real, signals, vectors};
 use libc::{c_int, c_uint, c_ulong, seccomp_data, sock_filter, sock_fprog};
 use rustix::fs::OFlags;
 use std::mem::offset_of;

@@ -5,7 +5,7 @@ use crate::calls::timeouts::limit_of;
 use crate::calls::{answer, refused};
 use crate::cancel::point;
 use crate::user::{In, Out};
-use crate::{real, state, vectors};
+use crate::{place, real, vectors};
 use libc::{c_int, fd_set, pollfd, sigset_t, timespec, timeval};
 use longshore_sockets::{Host, SocketError};
 use std::time::{Duration, Instant};
@@ -87,7 +87,7 @@ fn list(sets: &Sets<'_>, count: usize) -> Option<Vec<pollfd>> {
 
 /// The same, with who serves them.
 fn with_ours(sets: &Sets<'_>, count: c_int) -> Option<(&'static Host, Vec<pollfd>)> {
-    let host = state::attached()?;
+    let host = place::attached()?;
     let list = list(sets, count.max(0) as usize)?;
     Some((host, list))
 }

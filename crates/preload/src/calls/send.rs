@@ -3,14 +3,13 @@
 use crate::address::{self, Given};
 use crate::calls::fast_open::{self, First};
 use crate::calls::{
-    Way, groups, must_not_wait, options, refused, told, unless_kernels, wait_limit,
-    wait_unless_told,
+    Way, groups, must_not_wait, refused, told, unless_kernels, wait_limit, wait_unless_told,
 };
 use crate::cancel::point;
 use crate::fds::{self, Entry, Undecided};
 use crate::signals::{self, within};
 use crate::user::In;
-use crate::{decide, real, state, vectors};
+use crate::{decide, options, place, real, vectors};
 use libc::{c_int, c_void, size_t, sockaddr, socklen_t, ssize_t};
 use longshore_hostif::Owner;
 use longshore_sockets::{Departure, Sending, Socket, SocketError, host_bits};
@@ -136,7 +135,7 @@ pub(crate) enum Sender {
 /// Who sends from `fd` to `to`. Decides about a new datagram socket if it has
 /// to.
 pub(crate) fn sender(fd: c_int, to: To) -> Result<Sender, SocketError> {
-    let Some(host) = state::attached() else {
+    let Some(host) = place::attached() else {
         return Ok(Sender::Kernel);
     };
     match fds::get(fd) {

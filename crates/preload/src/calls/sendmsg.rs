@@ -104,7 +104,7 @@ fn send_passing(msg: In<'_, msghdr>, plain: impl FnOnce() -> ssize_t) -> Option<
 /// Sends the engine's sockets off that leave with a message on a Unix socket.
 /// This comes before the message: who receives it counts them as arrived.
 fn send_off(msg: In<'_, msghdr>) -> Vec<Socket> {
-    if msg.get().is_none_or(|m| m.msg_controllen == 0) || crate::state::attached().is_none() {
+    if msg.get().is_none_or(|m| m.msg_controllen == 0) || crate::place::attached().is_none() {
         return Vec::new();
     }
     let passed = passed(msg);
@@ -128,7 +128,7 @@ pub extern "C-unwind" fn sendmmsg(
     flags: c_int,
 ) -> c_int {
     let passes = || msgs.get().is_some_and(|m| m.msg_hdr.msg_controllen != 0);
-    let kernels = fds::is_kernels(fd) && (crate::state::attached().is_none() || !passes());
+    let kernels = fds::is_kernels(fd) && (crate::place::attached().is_none() || !passes());
     if msgs.is_null() || count == 0 || kernels {
         return real::sendmmsg(fd, msgs, count, flags);
     }

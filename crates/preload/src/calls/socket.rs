@@ -2,6 +2,7 @@
 
 use crate::calls::{guard, set_errno};
 use crate::fds::{self, Entry, Undecided};
+use crate::lifecycle;
 use crate::real;
 use crate::state::{self, Mode};
 use libc::c_int;
@@ -61,7 +62,7 @@ pub extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> 
                 let stream =
                     kind & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) == libc::SOCK_STREAM;
                 let before = fds::put(fd, Entry::Undecided(undecided(domain, stream)));
-                fds::give_up(fd, before);
+                lifecycle::give_up(fd, before);
             }
             fd
         }

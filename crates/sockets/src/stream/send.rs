@@ -405,7 +405,8 @@ impl Reserved<'_> {
         } else {
             MOST_AHEAD
         };
-        if self.len <= MAX_IMMEDIATE && written_before <= most {
+        let may_cross = self.len <= MAX_IMMEDIATE && self.socket.host.arena.takes_immediate_data();
+        if may_cross && written_before <= most {
             self.len as u16
         } else {
             0

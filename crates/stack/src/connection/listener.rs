@@ -19,6 +19,7 @@ impl Stack {
         if l.audience.is_late(now) && session.is_some_and(|s| s.host.hurry_requests()) {
             l.audience.put_off(now);
         }
+        let has_accepted = l.has_accepted();
         let untold = l
             .audience
             .take_untold(&socket.subscribers, edges.rcv_edge, now);
@@ -31,6 +32,9 @@ impl Stack {
         }
         if l.audience.tells_many() {
             self.tell_some(key);
+        }
+        if has_accepted {
+            self.take_accepted(key);
         }
         self.sockets.arm(key);
     }

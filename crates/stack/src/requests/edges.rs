@@ -7,10 +7,9 @@ use crate::counters::EngineDrop;
 use crate::memory_pressure::grant_to_reader;
 use crate::pair_end::{Pair, RESET};
 use crate::request_error::RequestError;
-use crate::session::Session;
-use crate::socket::{Connection, Datagram, Kind, Listening, Socket};
+use crate::socket::{Connection, Datagram, Kind, Socket};
 use longshore_hostif::adapter::{Immediate, ReceiveSlab};
-use longshore_hostif::{EdgeFlags, STREAM_MAX, SocketId};
+use longshore_hostif::{EdgeFlags, STREAM_MAX};
 use longshore_tcp::Instant;
 
 /// What the host says of its side of a socket's streams.
@@ -214,25 +213,8 @@ impl Stack {
                 return self.host_edges(key, channel, snd_edge, rcv_consumed, none);
             }
             Kind::Listener(l) => {
-                let accepted = Self::records_read(l, rcv_consumed, session)?;
-                let has_line = l.queue.has_line();
-                let is_lost = l.audience.has_lost_one();
-                if let Some(channel) = channel.filter(|_| !accepted.is_empty()) {
-                    l.audience.note_acceptor(channel);
-                }
-                if l.rcv_consumed == l.rcv_edge {
-                    l.audience.note_empty();
-                }
-                let accepted = accepted.into_iter();
-                let accepted = accepted.filter_map(|id| self.unaccepted(session_key, id));
-                let accepted: Vec<u32> = accepted.collect();
-                if let Some(channel) = channel.filter(|_| is_lost) {
-                    self.adopt_lost(&accepted, channel);
-                }
-                self.accepted(accepted);
-                if has_line {
-                    self.let_in(key);
-                }
+                l.take_records_read(rcv_consumed, channel, &mut session.host.receive)?;
+                self.take_accepted(key);
                 return Ok(());
             }
             Kind::Idle(_) => return Err(RequestError::Invalid),
@@ -270,71 +252,6 @@ impl Stack {
         {
             self.counters.drop(EngineDrop::RecordEndsFull);
         }
-    }
-
-    /// The program has these connections: they are no listener's any more.
-    fn accepted(&mut self, connections: Vec<u32>) {
-        for key in connections {
-            let Some(socket) = self.sockets.get_mut(key) else {
-                continue;
-            };
-            match &mut socket.kind {
-                Kind::Stream(c) => c.listener = None,
-                Kind::Pair(p) => p.listener = None,
-                _ => {}
-            }
-            // What could not be said in a block that was not begun.
-            let edges = socket.edges();
-            if let Some(s) = self.sessions.get_mut(socket.session) {
-                if edges.flags.contains(EdgeFlags::DEAD) {
-                    socket.tell(&mut s.host, edges);
-                }
-                if socket.errors.is_some() {
-                    s.host.set_error(socket.id, 0, socket.kept_errors());
-                }
-            }
-            self.apply_receive_buffer(key);
-        }
-    }
-
-    /// The process of `channel` has accepted these, of which some were given to one that is
-    /// gone, whose channel it may have itself: those are its own without its asking.
-    fn adopt_lost(&mut self, connections: &[u32], channel: u16) {
-        for key in connections {
-            let Some(socket) = self.sockets.get_mut(*key) else {
-                continue;
-            };
-            if let Some(s) = self.sessions.get_mut(socket.session) {
-                socket.subscribers.add(channel);
-                socket.tell_one(&mut s.host, channel, socket.edges());
-                s.host.wake_for(socket.id.index);
-                socket.note_told(self.now);
-            }
-        }
-    }
-
-    fn records_read(
-        l: &mut Listening,
-        consumed: u64,
-        session: &mut Session,
-    ) -> Result<Vec<SocketId>, RequestError> {
-        const RECORD: u64 = longshore_hostif::ACCEPT_RECORD as u64;
-        if consumed > l.rcv_edge || !consumed.is_multiple_of(RECORD) {
-            return Err(RequestError::BadEdge);
-        }
-        if consumed <= l.rcv_consumed {
-            return Ok(Vec::new());
-        }
-        let read = ((consumed - l.rcv_consumed) / RECORD) as usize;
-        let read = read.min(l.queue.len());
-        (0..read).for_each(|_| l.listener.on_accepted());
-        let accepted = l.queue.take(read);
-        l.rcv_consumed = consumed;
-        // While there are many, the last chunk stays, and the host need not be told of another.
-        let slab = &mut session.host.receive;
-        let all = consumed == l.rcv_edge && !slab.is_nearly_empty();
-        l.rcv.consume(consumed, all, slab);
-        Ok(accepted)
     }
 
     pub(super) fn subscribe(&mut self, from: From, key: u32) {

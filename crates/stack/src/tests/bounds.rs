@@ -2,8 +2,10 @@
 //! connections whose listener is closed, for many that nobody has accepted, and for many processes that have one listener. All
 //! of it is done in the turns that follow, and another session's turn is among them.
 
-use super::single::{HALF_OPEN, SERVER, Single, header};
+use super::single::{FIRST_PORT, HALF_OPEN, ISN, SERVER, Single, header};
+use crate::Undelivered;
 use crate::socket::Kind;
+use crate::testing;
 use longshore_hostif::{
     ACCEPT_RECORD, Completion, EdgeFlags, Geometry, HostChannel, Request, SocketId, SocketKind,
 };
@@ -194,6 +196,144 @@ fn a_listener_that_listens_again_hands_out_none_that_was_reset() {
     single.turn_after(100_000);
     let answer = single.sent().pop().expect("it is acknowledged");
     assert!(!answer.flags.contains(TcpFlags::RST));
+}
+
+/// Steps that a turn may take for connections that were accepted: each is looked up with its
+/// listener, and changed.
+const ACCEPTED: u32 = 64 * 4;
+
+/// How often sockets are looked up while `work` is done.
+fn steps(work: impl FnOnce()) -> u32 {
+    let many = u32::MAX;
+    testing::panic_in(0, many);
+    work();
+    many - testing::panic_no_more().expect("nobody has that many")
+}
+
+/// A host that has said at once that it has accepted [`WAITING`] connections.
+fn accepts_many() -> (Single, SocketId) {
+    let mut single = Single::new(MANY_SOCKETS, 1);
+    let listener = single.listen();
+    for client in 0..WAITING {
+        single.connect(client);
+    }
+    single.turn();
+    single.hear();
+    single.sent();
+    let all = u64::from(WAITING) * ACCEPT_RECORD as u64;
+    let taken = steps(|| single.edges(listener, all, EdgeFlags::empty()));
+    assert!(taken <= ACCEPTED, "{taken} steps for one request");
+    (single, listener)
+}
+
+/// How many connections a listener still has.
+fn unaccepted(single: &Single) -> usize {
+    let waits = |kind: &Kind| matches!(kind, Kind::Stream(c) if c.listener.is_some());
+    let sockets = single.stack.sockets.iter();
+    sockets.filter(|(_, s)| waits(&s.kind)).count()
+}
+
+/// Turns until nothing is left to be done, each with a bounded number of steps.
+fn turns_in_parts(single: &mut Single) -> usize {
+    let mut turns = 0;
+    while single.stack.has_work_left() {
+        let before = unaccepted(single);
+        let taken = steps(|| single.turn());
+        assert!(taken <= ACCEPTED, "{taken} steps in one turn");
+        let done = before - unaccepted(single);
+        assert!(done <= UNACCEPTED, "{done} in one turn");
+        turns += 1;
+    }
+    turns
+}
+
+#[test]
+fn what_a_host_has_accepted_at_once_is_its_own_in_parts() {
+    let (mut single, listener) = accepts_many();
+    assert!(unaccepted(&single) >= usize::from(WAITING) - UNACCEPTED);
+    let turns = turns_in_parts(&mut single);
+    assert!(turns + 1 >= usize::from(WAITING) / UNACCEPTED);
+    assert_eq!(unaccepted(&single), 0);
+    single.close(listener);
+    turns_in_parts(&mut single);
+    assert!(single.sent().is_empty(), "none is reset");
+    assert_eq!(single.stack.sockets.len(), usize::from(WAITING));
+}
+
+#[test]
+fn what_a_host_has_accepted_stays_its_own_when_it_closes_the_listener_next() {
+    let (mut single, listener) = accepts_many();
+    single.connect(WAITING);
+    single.sent();
+    single.close(listener);
+    turns_in_parts(&mut single);
+    let reset = single.sent();
+    assert_eq!(reset.len(), 1, "the one that was not accepted");
+    assert!(reset[0].flags.contains(TcpFlags::RST));
+    assert_eq!(unaccepted(&single), 0);
+    assert_eq!(single.stack.sockets.len(), usize::from(WAITING));
+}
+
+/// What [`Undelivered`] is found to be at last, and in how many looks, each at some sockets.
+fn looks(single: &mut Single) -> (Undelivered, usize) {
+    let mut looks = 0;
+    loop {
+        let before = single.stack.delivered_below;
+        let found = single.stack.look_for_undelivered();
+        let looked_at = single.stack.delivered_below - before;
+        assert!(looked_at as usize <= UNACCEPTED, "{looked_at} at once");
+        looks += 1;
+        if found != Undelivered::Unknown {
+            return (found, looks);
+        }
+    }
+}
+
+#[test]
+fn what_programs_have_left_to_deliver_is_looked_for_in_parts() {
+    let (mut single, listener) = accepts_many();
+    turns_in_parts(&mut single);
+    let accepted = single
+        .stack
+        .sockets
+        .iter()
+        .filter(|(_, s)| s.id != listener);
+    let accepted: Vec<SocketId> = accepted.map(|(_, s)| s.id).collect();
+    assert_eq!(looks(&mut single), (Undelivered::Some, 1));
+    accepted.iter().for_each(|socket| single.close(*socket));
+    single.close(listener);
+    single.turn();
+    assert_eq!(looks(&mut single), (Undelivered::Some, 1));
+    let fins = single.sent();
+    assert_eq!(fins.len(), accepted.len());
+    let mut acks = fins.iter().map(|fin| {
+        assert!(fin.flags.contains(TcpFlags::FIN));
+        header(
+            fin.dst_port - FIRST_PORT,
+            TcpFlags::ACK,
+            ISN.add(1),
+            fin.seq.add(1),
+        )
+    });
+    let last = acks.next_back().unwrap();
+    acks.for_each(|ack| single.segment(&ack, &[]));
+    single.turn();
+    let parts = accepted.len() / UNACCEPTED;
+    let (found, looks_for_it) = looks(&mut single);
+    assert_eq!(found, Undelivered::Some);
+    assert!(looks_for_it >= parts, "{looks_for_it} looks");
+    assert_eq!(
+        looks(&mut single),
+        (Undelivered::Some, 1),
+        "none is looked at again"
+    );
+    single.segment(&last, &[]);
+    single.turn();
+    assert_eq!(looks(&mut single), (Undelivered::None, 1));
+    single.stack.look_for_undelivered_anew();
+    let (found, looks) = looks(&mut single);
+    assert_eq!(found, Undelivered::None);
+    assert!(looks >= parts);
 }
 
 /// How many of our own connecting sockets were refused.

@@ -64,7 +64,7 @@ fn the_accept_queue_holds_one_more_than_the_backlog() {
     assert!(!l.may_establish());
     let full = ListenVerdict::Drop(DropReason::AcceptQueueFull);
     assert_eq!(verdict(&l, TcpFlags::SYN), full);
-    l.on_accepted();
+    l.on_accepted(1);
     assert_eq!(verdict(&l, TcpFlags::SYN), ListenVerdict::Accept);
     l.set_backlog(1);
     assert_eq!(verdict(&l, TcpFlags::SYN), full);
@@ -148,7 +148,7 @@ fn deferring_is_counted_in_repetitions() {
 #[test]
 fn counting_too_often_does_no_harm() {
     let mut l = Listener::new(1);
-    l.on_accepted();
+    l.on_accepted(1);
     l.on_half_open_gone();
     assert_eq!((l.half_open(), l.waiting(), l.backlog()), (0, 0, 1));
 }

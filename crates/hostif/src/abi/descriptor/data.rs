@@ -10,8 +10,10 @@ use super::{EdgeFlags, SocketId};
 use crate::abi::CHUNK;
 use longshore_ring::spsc::Message;
 
+/// Where in the first message the payload begins.
+pub(crate) const DATA_AT: usize = 24;
 /// Bytes of payload beside the fields.
-const INSIDE: usize = 40;
+const INSIDE: usize = FURTHER - DATA_AT;
 /// Bytes of each further message.
 const FURTHER: usize = size_of::<Message>();
 /// Further messages that there can be.
@@ -71,27 +73,19 @@ impl Data {
         written.saturating_sub(unacked.into())
     }
 
-    /// The messages that carry it with its `payload`, of which there are `len` bytes.
-    pub(crate) fn encode<'a>(&self, payload: &'a [u8]) -> impl Iterator<Item = Message> + 'a {
-        let (inside, further) = payload.split_at(payload.len().min(INSIDE));
-        let mut first = [0; 8];
-        first[0] = u64::from(kind::DATA) | u64::from(self.flags.bits()) << 8 | self.rcv_edge << 16;
-        first[1] = word1(self.socket);
+    /// The words of its first message before the payload.
+    pub(crate) fn fields(&self) -> [u64; DATA_AT / 8] {
         let len = u64::from(self.len) << u32::BITS;
         let chunk = u64::from(self.chunk) << (u32::BITS + LEN_BITS);
-        first[2] = u64::from(self.snd_acked) | len | chunk;
-        put(inside, &mut first[3..]);
-        let further = further.chunks(FURTHER).map(|bytes| {
-            let mut message = [0; 8];
-            put(bytes, &mut message);
-            message
-        });
-        std::iter::once(first).chain(further)
+        [
+            u64::from(kind::DATA) | u64::from(self.flags.bits()) << 8 | self.rcv_edge << 16,
+            word1(self.socket),
+            u64::from(self.snd_acked) | len | chunk,
+        ]
     }
 
-    /// Reads its first message, and the payload in that; `None` if it is none, or one that
-    /// cannot be.
-    pub(crate) fn decode(m: &Message) -> Option<(Self, [u8; INSIDE])> {
+    /// Reads its first message; `None` if it is none, or one that cannot be.
+    pub(crate) fn decode(m: &Message) -> Option<Self> {
         if m[0] as u8 != kind::DATA {
             return None;
         }
@@ -106,38 +100,7 @@ impl Data {
             len: (m[2] >> u32::BITS) as u16 & ((1 << LEN_BITS) - 1),
             chunk: (m[2] >> (u32::BITS + LEN_BITS)) as u32,
         };
-        let mut inside = [0; INSIDE];
-        get(&m[3..], &mut inside);
-        data.fits().then_some((data, inside))
-    }
-
-    /// The payload in a further message.
-    pub(crate) fn further(m: &Message) -> [u8; FURTHER] {
-        let mut bytes = [0; FURTHER];
-        get(m, &mut bytes);
-        bytes
-    }
-}
-
-fn put(bytes: &[u8], words: &mut [u64]) {
-    let (whole, rest) = bytes.as_chunks();
-    let mut words = words.iter_mut();
-    for (bytes, word) in whole.iter().zip(words.by_ref()) {
-        *word = u64::from_ne_bytes(*bytes);
-    }
-    if let Some(word) = words.next() {
-        // A loop over so few is shorter than a call that copies them.
-        *word = rest
-            .iter()
-            .rev()
-            .fold(0, |word, byte| word << 8 | u64::from(*byte))
-            .to_le();
-    }
-}
-
-fn get(words: &[u64], bytes: &mut [u8]) {
-    for (bytes, word) in bytes.chunks_exact_mut(8).zip(words) {
-        bytes.copy_from_slice(&word.to_ne_bytes());
+        data.fits().then_some(data)
     }
 }
 
@@ -162,37 +125,27 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_carried_is_what_was_put(
+        fn what_is_read_is_what_was_written(
             index: u32, generation: u32, flags: u8, snd_acked: u32,
             end in 1u64..1 << EDGE_BITS, chunk in 0u32..1 << CHUNK_BITS,
-            payload in proptest::collection::vec(any::<u8>(), 1..=MOST_DATA),
+            len in 1..=MOST_DATA,
         ) {
             let data = Data {
                 socket: SocketId { index, generation },
                 flags: EdgeFlags::from_bits_retain(flags),
                 rcv_edge: end,
                 snd_acked,
-                len: payload.len() as u16,
+                len: len as u16,
                 chunk,
             };
-            let mut messages = data.encode(&payload);
-            let first = messages.next().unwrap();
-            let decoded = Data::decode(&first);
-            prop_assert_eq!(decoded.map(|(data, _)| data), data.fits().then_some(data));
-            let mut got = decoded.map_or_else(|| first[3..].iter()
-                .flat_map(|w| w.to_ne_bytes()).collect(), |(_, inside)| inside.to_vec());
-            let mut count = 1;
-            for message in messages {
-                got.extend(Data::further(&message));
-                count += 1;
-            }
-            prop_assert_eq!(count, Data::messages(payload.len()));
-            prop_assert_eq!(&got[..payload.len()], &payload[..]);
+            let mut first = [0; 8];
+            first[..DATA_AT / 8].copy_from_slice(&data.fields());
+            prop_assert_eq!(Data::decode(&first), data.fits().then_some(data));
         }
 
         #[test]
         fn any_message_is_survived(message: [u64; 8]) {
-            if let Some((data, _)) = Data::decode(&message) {
+            if let Some(data) = Data::decode(&message) {
                 prop_assert!(data.within() + usize::from(data.len) <= CHUNK);
             }
         }

@@ -11,10 +11,12 @@ fn messages_come_back() {
         Message::NewSession(SessionOptions {
             congestion: Some(2),
             kernel_too: Some(true),
+            without_immediate_data: true,
         }),
         Message::NewSession(SessionOptions {
             congestion: None,
             kernel_too: Some(false),
+            without_immediate_data: false,
         }),
         Message::Session(Token([7; 16])),
         Message::Join(Token([9; 16])),

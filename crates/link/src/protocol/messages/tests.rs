@@ -75,6 +75,7 @@ fn each_message_comes_back() {
     let options = SessionOptions {
         congestion: Some(2),
         kernel_too: Some(true),
+        ..SessionOptions::default()
     };
     for message in [
         Message::Hello(Hello::ours(SessionOptions::default())),

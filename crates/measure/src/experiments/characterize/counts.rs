@@ -7,6 +7,10 @@ use crate::experiments::callgrind::{self, Events, Simulated};
 use crate::installed;
 use std::path::Path;
 
+/// The program in which payloads cross with their descriptors, where they are short enough, and
+/// that in which all cross apart.
+const WITH: &str = "payloads";
+const APART: &str = "payloads-apart";
 /// Bytes of a cache line.
 const LINE: usize = 64;
 /// Caches like those of the paper's processor, a Pentium M.
@@ -43,8 +47,9 @@ pub(super) fn count(
     longshore: &Path,
     lines: &[&'static Line],
 ) -> Result<Vec<Counts>, ExperimentError> {
-    let caches = counted(longshore, lines, CACHES)?;
-    let tlbs = counted(longshore, lines, TLBS)?;
+    let sizes: Vec<usize> = lines.iter().map(|line| line.size).collect();
+    let caches = counted(longshore, WITH, &sizes, CACHES)?;
+    let tlbs = counted(longshore, WITH, &sizes, TLBS)?;
     let both = caches.iter().zip(&tlbs).zip(lines.iter().cycle());
     let all: Vec<Taken> = both
         .map(|((caches, tlbs), line)| taken(payloads::counted(line.size), caches, tlbs))
@@ -59,14 +64,36 @@ pub(super) fn count(
         .collect())
 }
 
+/// Instructions of payloads of these sizes in each direction, where they cross with their
+/// descriptors or apart.
+#[expect(clippy::cast_precision_loss, reason = "a mean of a few payloads")]
+pub(in crate::experiments) fn instructions(
+    longshore: &Path,
+    sizes: &[usize],
+    with_descriptors: bool,
+) -> Result<Vec<[f64; 2]>, ExperimentError> {
+    let program = if with_descriptors { WITH } else { APART };
+    let events = counted(longshore, program, sizes, callgrind::NOTHING)?;
+    let mean = |(events, size): (&Events, &usize)| {
+        events.get("Ir").copied().unwrap_or_default() as f64 / payloads::counted(*size) as f64
+    };
+    let means: Vec<f64> = events.iter().zip(sizes.iter().cycle()).map(mean).collect();
+    let (transmit, receive) = means.split_at(sizes.len());
+    let pairs = transmit.iter().zip(receive);
+    Ok(pairs
+        .map(|(transmit, receive)| [*transmit, *receive])
+        .collect())
+}
+
 /// What was counted for each direction and size, those payloads left out that warm up.
 fn counted(
     longshore: &Path,
-    lines: &[&Line],
+    program: &str,
+    sizes: &[usize],
     simulated: Simulated,
 ) -> Result<Vec<Events>, ExperimentError> {
-    let sizes: Vec<String> = lines.iter().map(|line| line.size.to_string()).collect();
-    let mut arguments = vec![installed::WORD, "payloads"];
+    let sizes: Vec<String> = sizes.iter().map(ToString::to_string).collect();
+    let mut arguments = vec![installed::WORD, program];
     arguments.extend(sizes.iter().map(String::as_str));
     let all = callgrind::count(&callgrind::Order {
         program: longshore,
@@ -75,7 +102,7 @@ fn counted(
         ends: "payloads::end_of_payloads",
         simulated,
     })?;
-    if all.len() != 2 * Direction::BOTH.len() * lines.len() {
+    if all.len() != 2 * Direction::BOTH.len() * sizes.len() {
         return Err(ExperimentError::Program {
             program: "callgrind".to_owned(),
             why: format!("it saw {} ends of payloads", all.len()),

@@ -10,6 +10,8 @@ pub(crate) mod payloads;
 mod projections;
 mod times;
 
+pub(super) use counts::instructions;
+
 use super::host::{self, memory};
 use crate::experiment::{Axis, Chart, ExperimentError, Kind, Outcome, Series, progress};
 use payloads::Direction;

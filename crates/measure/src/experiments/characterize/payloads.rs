@@ -8,7 +8,7 @@
 
 use longshore_engine::bench::segments::{US, ip_header};
 use longshore_engine::{Automatic, Config, Engine};
-use longshore_hostif::attach::new_session;
+use longshore_hostif::attach::{SessionOptions, new_session};
 use longshore_hostif::{Geometry, Loopback};
 use longshore_ports::{
     Capabilities, LinkKind, Port, PortCounters, PortError, RxChecksum, RxMeta, TxFrame,
@@ -258,7 +258,7 @@ fn accept(engine: &mut Engine, listener: &Listener, sent: &AtomicU32) -> io::Res
 }
 
 impl Connection {
-    fn made() -> io::Result<Self> {
+    fn made(options: SessionOptions) -> io::Result<Self> {
         let directory = tempfile::tempdir()?;
         let path = directory.path().join("engine");
         let sent = Arc::new(AtomicU32::new(0));
@@ -282,8 +282,7 @@ impl Connection {
         })
         .map_err(io::Error::other)?;
         let program = std::thread::spawn(move || -> io::Result<_> {
-            let (session, token) =
-                new_session(&path, Default::default()).map_err(io::Error::other)?;
+            let (session, token) = new_session(&path, options).map_err(io::Error::other)?;
             let host = Host::join(&path, token, Hooks::default()).map_err(io::Error::other)?;
             let listener = Listener::bind(host, (US, PORT).into(), 16);
             Ok((session, host, listener.map_err(io::Error::other)?))
@@ -439,12 +438,17 @@ fn evict() {
 }
 
 /// Sends and receives payloads of each size, those that do not count before those that do.
+/// They cross with their descriptors, where they are short enough, or all apart.
 ///
 /// # Errors
 /// If payload does not arrive.
-pub(crate) fn run(sizes: &[usize]) -> io::Result<()> {
+pub(crate) fn run(sizes: &[usize], with_descriptors: bool) -> io::Result<()> {
+    let options = SessionOptions {
+        without_immediate_data: !with_descriptors,
+        ..SessionOptions::default()
+    };
     for direction in Direction::BOTH {
-        let mut connection = Connection::made()?;
+        let mut connection = Connection::made(options)?;
         for size in sizes {
             let mut room = vec![b'm'; *size];
             let all = connection.frames(direction, *size, WARM + counted(*size));
@@ -469,7 +473,7 @@ pub(crate) fn time(direction: &str, size: usize, milliseconds: u64) -> io::Resul
     /// Payloads of a run.
     const RUN: usize = 64;
     let direction = Direction::of(direction)?;
-    let mut connection = Connection::made()?;
+    let mut connection = Connection::made(SessionOptions::default())?;
     let mut room = vec![b'm'; size];
     let limit = Duration::from_millis(milliseconds);
     let (start, mut payloads) = (Instant::now(), 0_u64);
@@ -489,6 +493,7 @@ pub(crate) fn time(direction: &str, size: usize, milliseconds: u64) -> io::Resul
 mod tests {
     #[test]
     fn payloads_of_all_sizes_arrive() {
-        super::run(&[64, 1460, 65_536]).unwrap();
+        super::run(&[64, 1460, 65_536], true).unwrap();
+        super::run(&[64, 1460], false).unwrap();
     }
 }

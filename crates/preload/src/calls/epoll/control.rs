@@ -1,13 +1,14 @@
 //! `epoll_create`, `epoll_ctl`: what is registered, and with which half.
 
-use super::{BESIDE, Instance, Registered, WAITING, enter, of_descriptor};
+use super::own_waits;
 use crate::calls::{answer, guard, refused, set_errno};
+use crate::epoll::{self, BESIDE, Instance, Registered, of_descriptor};
 use crate::fds::{self, Entry};
+use crate::lifecycle::give_up;
 use crate::user::Out;
 use crate::{real, state};
 use libc::{c_int, epoll_event};
 use longshore_sockets::{Socket, SocketError};
-use std::sync::atomic::Ordering;
 
 /// `epoll_create1(2)`.
 #[unsafe(no_mangle)]
@@ -15,7 +16,10 @@ pub extern "C-unwind" fn epoll_create1(flags: c_int) -> c_int {
     let epfd = real::epoll_create1(flags);
     if epfd >= 0 && !state::is_off() {
         return guard(|| {
-            enter(epfd);
+            own_waits::refuse();
+            if let Some(number) = epoll::enter(epfd) {
+                give_up(epfd, fds::put(epfd, Entry::Epoll(number)));
+            }
             epfd
         });
     }
@@ -69,15 +73,14 @@ pub extern "C-unwind" fn epoll_ctl(
         Entry::Undecided(_) => {
             let result = plain();
             if result == 0 {
-                note_undecided(instance, op, registered);
+                instance.note_undecided(op, registered);
             }
             result
         }
         Entry::Epoll(inner) => {
             let result = plain();
             if result == 0 {
-                note_nested(
-                    instance,
+                instance.note_nested(
                     op,
                     Registered {
                         inner,
@@ -92,7 +95,7 @@ pub extern "C-unwind" fn epoll_ctl(
             -1
         }
         Entry::Kernel => {
-            instance.has_kernels.store(true, Ordering::Relaxed);
+            instance.note_kernels();
             plain()
         }
     })
@@ -134,7 +137,7 @@ fn control_socket(
         _ => return Err(refused(libc::EINVAL)),
     }
     if socket.has_kernel_side() {
-        instance.has_both.store(true, Ordering::Relaxed);
+        instance.note_both();
         let mut event = epoll_event {
             events: r.events & BESIDE,
             u64: r.data,
@@ -146,31 +149,4 @@ fn control_socket(
         }
     }
     Ok(())
-}
-
-fn replace(list: &mut Vec<Registered>, op: c_int, r: Registered) {
-    list.retain(|other| other.fd != r.fd);
-    if op != libc::EPOLL_CTL_DEL {
-        list.push(r);
-    }
-}
-
-fn note_undecided(instance: &Instance, op: c_int, r: Registered) {
-    instance.has_kernels.store(true, Ordering::Relaxed);
-    if let Ok(mut lists) = instance.lists.enter() {
-        let before = lists.undecided.len() as u32;
-        replace(&mut lists.undecided, op, r);
-        let now = lists.undecided.len() as u32;
-        WAITING.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
-    }
-}
-
-fn note_nested(instance: &Instance, op: c_int, r: Registered) {
-    instance.has_kernels.store(true, Ordering::Relaxed);
-    if let Ok(mut lists) = instance.lists.enter() {
-        replace(&mut lists.nested, op, r);
-        instance
-            .has_nested
-            .store(!lists.nested.is_empty(), Ordering::Relaxed);
-    }
 }

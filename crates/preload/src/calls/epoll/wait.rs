@@ -1,18 +1,19 @@
 //! `epoll_wait` and its kin: what either half has, and one sleep for both.
 
-use super::apart::WaitTarget;
-use super::{Instance, family, instance, of_descriptor, prepare_bell, ready_set};
 use crate::calls::timeouts::{limit_of, longest_sleep};
 use crate::calls::{answer, last_error};
 use crate::cancel::{held, is_cancelled, point};
+use crate::epoll::apart::WaitTarget;
+use crate::epoll::{
+    Instance, Registered, family, instance, of_descriptor, prepare_bell, ready_set,
+};
 use crate::owner::Interruption;
 use crate::signals::{self, within};
 use crate::user::{In, Out};
-use crate::{real, state, vectors};
+use crate::{place, real, vectors};
 use libc::{c_int, epoll_event, sigset_t, timespec};
 use longshore_hostif::{OwnersSignal, Raised};
 use longshore_sockets::{Host, ReadySet, SocketError, deadline_after, is_confined};
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// One in so many rounds the kernel's half comes first.
@@ -79,35 +80,31 @@ impl Waiting<'_> {
     fn harvest(&mut self) -> Result<usize, SocketError> {
         let before = self.found.count;
         if let Some(set) = &self.set {
-            let (found, both) = (
-                &mut self.found,
-                self.instance.has_both.load(Ordering::Relaxed),
-            );
+            let (found, both) = (&mut self.found, self.instance.has_both());
             set.harvest(found.room(), |r| {
                 if !(both && found.merge(r.events, r.data)) {
                     found.push(r.events, r.data);
                 }
             })?;
         }
-        if self.instance.has_nested.load(Ordering::Relaxed) {
+        if self.instance.has_nested() {
             self.harvest_nested()?;
         }
         Ok(self.found.count - before)
     }
 
     fn harvest_nested(&mut self) -> Result<(), SocketError> {
-        let lists = self.instance.lists.enter()?;
-        for r in &lists.nested {
-            if ready_set(r.inner).is_some_and(|s| s.is_ready())
-                && !self.found.merge(libc::EPOLLIN as u32, r.data)
-            {
-                self.found.push(
-                    r.events & (libc::EPOLLIN | libc::EPOLLRDNORM) as u32,
-                    r.data,
-                );
+        let found = &mut self.found;
+        self.instance.with_nested(|nested| {
+            for r in nested {
+                if ready_set(r.inner).is_some_and(|s| s.is_ready())
+                    && !found.merge(libc::EPOLLIN as u32, r.data)
+                {
+                    let readable = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
+                    found.push(r.events & readable, r.data);
+                }
             }
-        }
-        Ok(())
+        })
     }
 
     /// Asks the kernel's half for what fits, and waits for at most `timeout`
@@ -173,7 +170,7 @@ impl Waiting<'_> {
     /// those that are there already.
     fn take(&mut self, got: usize) -> Result<(), SocketError> {
         let first = self.found.count;
-        let both = self.instance.has_both.load(Ordering::Relaxed);
+        let both = self.instance.has_both();
         let mut repeats = false;
         for i in first..first + got {
             let e = self.found.event(i);
@@ -207,18 +204,18 @@ impl Waiting<'_> {
     /// Whether an event only says that the bell of a nested instance has rung,
     /// for something that is not there any more. Silences the bell.
     fn is_hollow(&self, word: u64) -> Result<bool, SocketError> {
-        if !self.instance.has_nested.load(Ordering::Relaxed) {
+        if !self.instance.has_nested() {
             return Ok(false);
         }
-        let lists = self.instance.lists.enter()?;
-        let Some(r) = lists.nested.iter().find(|r| r.data == word) else {
+        let find = |nested: &[Registered]| nested.iter().find(|r| r.data == word).map(|r| r.inner);
+        let Some(inner) = self.instance.with_nested(find)? else {
             return Ok(false);
         };
-        let (Some(set), Some(inner)) = (ready_set(r.inner), instance(r.inner)) else {
+        let (Some(set), Some(inner)) = (ready_set(inner), instance(inner)) else {
             return Ok(false);
         };
         let mut fd = libc::pollfd {
-            fd: inner.epfd.load(Ordering::Relaxed),
+            fd: inner.epfd(),
             events: libc::POLLIN,
             revents: 0,
         };
@@ -235,15 +232,10 @@ impl Waiting<'_> {
         Ok(false)
     }
 
-    fn has_kernels(&self) -> bool {
-        self.instance.has_kernels.load(Ordering::Relaxed)
-            || self.instance.has_both.load(Ordering::Relaxed)
-    }
-
     fn run(&mut self, limit: Option<Duration>) -> Result<usize, SocketError> {
         self.host.catch_up();
-        let round = self.instance.rounds.fetch_add(1, Ordering::Relaxed);
-        if self.has_kernels() && round.is_multiple_of(KERNEL_FIRST) {
+        let round = self.instance.next_round();
+        if self.instance.has_kernels() && round.is_multiple_of(KERNEL_FIRST) {
             self.ask_kernel(self.found.most.div_ceil(2), 0)?;
         }
         self.harvest()?;
@@ -261,7 +253,7 @@ impl Waiting<'_> {
         let interruption = Interruption::begin(|s| self.raised(s));
         self.host.settle()?;
         let host = self.host;
-        let concerns_us = self.set.is_some() || self.instance.has_nested.load(Ordering::Relaxed);
+        let concerns_us = self.set.is_some() || self.instance.has_nested();
         if concerns_us
             && host
                 .spin(|| Ok(Some(self.harvest()?).filter(|n| *n != 0)))?
@@ -275,11 +267,11 @@ impl Waiting<'_> {
     /// How often the owners of all its sockets were signalled, all together.
     fn raised(&self, signal: OwnersSignal) -> Raised {
         let own = self.set.map_or(Raised::default(), |set| set.raised(signal));
-        let Ok(lists) = self.instance.lists.enter() else {
-            return own;
-        };
-        let nested = lists.nested.iter().filter_map(|r| ready_set(r.inner));
-        nested.fold(own, |sum, set| sum + set.raised(signal))
+        let nested = self.instance.with_nested(|nested| {
+            let sets = nested.iter().filter_map(|r| ready_set(r.inner));
+            sets.fold(own, |sum, set| sum + set.raised(signal))
+        });
+        nested.unwrap_or(own)
     }
 
     fn sleep(
@@ -335,11 +327,9 @@ impl Waiting<'_> {
             heard &= self.instance.prepare_bell(self.host, &set)?;
             sets.push(set);
         }
-        if self.instance.has_nested.load(Ordering::Relaxed) {
-            let nested: Vec<u32> = {
-                let lists = self.instance.lists.enter()?;
-                lists.nested.iter().map(|r| r.inner).collect()
-            };
+        if self.instance.has_nested() {
+            let numbers = |nested: &[Registered]| nested.iter().map(|r| r.inner).collect();
+            let nested: Vec<u32> = self.instance.with_nested(numbers)?;
             for number in &nested {
                 heard &= prepare_bell(*number)?;
                 sets.extend(ready_set(*number));
@@ -374,7 +364,7 @@ fn wait(
     let Some(instance) = of_descriptor(epfd) else {
         return plain();
     };
-    let host = state::attached();
+    let host = place::attached();
     let (set, nested) = within(|| (instance.set(), instance.has_nested_sets()));
     let concerns_us = set.is_some() || nested;
     // Who sleeps there may still be given a socket of the engine by another thread, and is
@@ -406,7 +396,7 @@ fn wait(
             let deadline = deadline_after(limit.filter(|_| sleeps));
             let got = plain();
             let set = instance.set();
-            match state::attached() {
+            match place::attached() {
                 // Another thread has made a socket of the engine's of one that is in
                 // here, and rung: that was not for the program.
                 Some(host) if got > 0 && (set.is_some() || instance.has_nested_sets()) => {

@@ -4,7 +4,7 @@
 use crate::calls::refused;
 use crate::fds::{self, Entry};
 use crate::user::{In, Text};
-use crate::{state, vectors};
+use crate::{lifecycle, place, vectors};
 use libc::{SOL_SOCKET, c_int, c_void, socklen_t};
 use longshore_sockets::SocketError;
 use std::ffi::CStr;
@@ -34,7 +34,7 @@ pub(super) fn choose(
     value: In<'_, c_void>,
     len: socklen_t,
 ) -> Result<(), SocketError> {
-    let Some(host) = state::attached() else {
+    let Some(host) = place::attached() else {
         return Ok(());
     };
     let index = index_of(name, value, len);
@@ -43,7 +43,7 @@ pub(super) fn choose(
     }
     match entry {
         Entry::Undecided(_) => {
-            fds::give_up(fd, fds::put(fd, Entry::Kernel));
+            lifecycle::give_up(fd, fds::put(fd, Entry::Kernel));
             Ok(())
         }
         _ => Err(refused(libc::ENODEV)),

@@ -1,13 +1,15 @@
 //! `getsockopt`: what the engine knows, and else what the kernel socket has.
 
-use super::{What, congestion, has_connection, has_switch, int, known, read_back};
+use super::has_connection;
 use crate::calls::answer;
 use crate::fds::{self, Entry};
+use crate::options::{congestion, has_switch, int, read_back};
 use crate::signals::within;
 use crate::user::Out;
 use crate::{real, vectors};
 use libc::{IPPROTO_IP as IP, IPPROTO_IPV6 as IP6, IPPROTO_TCP as TCP};
 use libc::{SOL_SOCKET, c_int, c_void, socklen_t};
+use longshore_posix::options::known::{self, What};
 use longshore_sockets::{Socket, host_bits};
 
 /// The option, with its level, that asks for the path's MTU, in the version of IP that the

@@ -3,8 +3,8 @@
 mod any_order;
 
 use crate::abi::{
-    BlockFlags, CHUNK, Completion, EdgeFlags, Edges, Geometry, MOST_DATA, OpenFlags, RING,
-    SocketId, SocketKind, SocketState,
+    Agreed, BlockFlags, CHUNK, Completion, EdgeFlags, Edges, Features, Geometry, MOST_DATA,
+    OpenFlags, RING, SocketId, SocketKind, SocketState,
 };
 use crate::adapter::session::small;
 use crate::adapter::{AdapterSession, Placed, ReceiveStream, Subscribers};
@@ -27,7 +27,10 @@ struct Both {
 
 impl Both {
     fn new() -> Self {
-        let mut adapter = small();
+        Self::of(small())
+    }
+
+    fn of(mut adapter: AdapterSession) -> Self {
         let arena = Arc::clone(adapter.arena());
         let host = HostSession::of(&arena);
         let opened = host.open_block(0, SocketKind::Stream, OpenFlags::empty());
@@ -359,6 +362,19 @@ fn acknowledgments_beside_payload_are_whole() {
     block.rcv.edge.store(100, Ordering::Release);
     block.snd.edge.store(written * 2, Ordering::Release);
     assert_eq!(both.take(0, true).unwrap().snd_acked, 0);
+}
+
+/// A launcher may want all payload apart.
+#[test]
+fn a_session_without_immediate_data_gets_none() {
+    let mut agreed = Agreed::OURS;
+    agreed.features.remove(Features::IMMEDIATE_DATA);
+    let signaler = Arc::new(longshore_ring::EventfdSignaler::for_one());
+    let adapter = AdapterSession::create_for(Geometry::SMALL, agreed, signaler).unwrap();
+    let mut both = Both::of(adapter);
+    assert!(!both.arrive(0, b"abc"));
+    assert_eq!(both.tell(&[FIRST]), Placed::default());
+    assert_eq!(both.take(0, true).map(|edges| edges.rcv_edge), Some(3));
 }
 
 /// Of many connections that keep what they were told, those that were taken make room.

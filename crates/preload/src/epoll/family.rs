@@ -70,7 +70,7 @@ pub(super) fn look() {
 }
 
 /// What woke this process may have been for its parent.
-pub(super) fn repeat() {
+pub(crate) fn repeat() {
     let Some(parents) = PARENTS.get() else {
         return;
     };

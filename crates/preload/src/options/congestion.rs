@@ -5,11 +5,11 @@
 //! socket gets the same choice where the kernel has it, for connections that stay there.
 
 use super::{give_behind, note_set};
-use crate::calls::refused;
 use crate::fds::{self, Entry};
 use crate::log::once;
+use crate::results::refused;
 use crate::user::{In, Out};
-use crate::{state, vectors};
+use crate::{place, vectors};
 use libc::{c_int, c_void, socklen_t};
 use longshore_hostif::{CONGESTION_NAMES, OptionName};
 use longshore_posix::options::known::{CONGESTION, Known};
@@ -25,7 +25,7 @@ const LONGEST: usize = 16;
 const _: () = assert!(CONGESTION_NAMES.len() < 1 << (u32::BITS - SHIFT));
 
 /// Reads what a program gives as a name; the place of the algorithm.
-pub(super) fn read(value: In<'_, c_void>, len: socklen_t) -> Result<usize, SocketError> {
+pub(crate) fn read(value: In<'_, c_void>, len: socklen_t) -> Result<usize, SocketError> {
     let len = (len as usize).min(LONGEST - 1);
     if len == 0 {
         return Err(refused(libc::EINVAL));
@@ -40,7 +40,7 @@ pub(super) fn read(value: In<'_, c_void>, len: socklen_t) -> Result<usize, Socke
 }
 
 /// Chooses the algorithm in this place.
-pub(super) fn set(
+pub(crate) fn set(
     fd: RawFd,
     entry: Entry,
     socket: Option<&Socket>,
@@ -78,7 +78,7 @@ pub(super) fn set(
 }
 
 /// What was chosen on an undecided socket with these options.
-pub(super) fn chosen(options: u32) -> Option<(OptionName, u64)> {
+pub(crate) fn chosen(options: u32) -> Option<(OptionName, u64)> {
     let place = (options >> SHIFT).checked_sub(1)?;
     let name = CONGESTION_NAMES.get(place as usize)?;
     Some((OptionName::Congestion, word(name)))
@@ -94,7 +94,7 @@ fn word(name: &str) -> u64 {
 }
 
 /// A name as programs get it.
-pub(super) fn padded(name: &str) -> [u8; LONGEST] {
+pub(crate) fn padded(name: &str) -> [u8; LONGEST] {
     let mut bytes = [0; LONGEST];
     for (to, from) in bytes.iter_mut().zip(name.bytes()) {
         *to = from;
@@ -104,14 +104,14 @@ pub(super) fn padded(name: &str) -> [u8; LONGEST] {
 
 /// What a socket that is still undecided will have on the engine; `None` if the kernel is to
 /// answer, as to pointers that lead nowhere.
-pub(super) fn before_decided(
+pub(crate) fn before_decided(
     options: u32,
     value: Out<'_, c_void>,
     len: Out<'_, socklen_t>,
 ) -> Option<c_int> {
     let place = match (options >> SHIFT).checked_sub(1) {
         Some(chosen) => chosen,
-        None => state::attached()?.congestion(),
+        None => place::attached()?.congestion(),
     };
     let name = CONGESTION_NAMES.get(place as usize)?;
     vectors::check(len, size_of::<socklen_t>()).ok()?;

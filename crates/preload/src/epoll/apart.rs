@@ -11,7 +11,7 @@
 
 use super::{Instance, instance, instances, kernel_add, ready_set};
 use crate::user::Out;
-use crate::{real, room, state};
+use crate::{place, real, room};
 use libc::epoll_event;
 use longshore_sockets::{Host, SocketError, is_confined};
 use rustix::event::epoll;
@@ -55,7 +55,7 @@ impl Apart {
         let own = self.own.swap(-1, Ordering::AcqRel);
         if own >= 0 {
             // SAFETY: made here, and by the swap in nobody else's hands.
-            state::discard(unsafe { OwnedFd::from_raw_fd(own) });
+            room::discard(unsafe { OwnedFd::from_raw_fd(own) });
         }
     }
 }
@@ -78,7 +78,7 @@ impl WaitTarget {
     }
 
     /// Whether that is not the instance that the program made.
-    pub(super) fn is_own(&self) -> bool {
+    pub(crate) fn is_own(&self) -> bool {
         self.own.is_some()
     }
 }
@@ -98,12 +98,12 @@ pub(crate) fn wait_target(number: u32) -> Option<WaitTarget> {
 
 impl Instance {
     /// Whether another process may have it.
-    pub(super) fn is_shared(&self) -> bool {
+    pub(crate) fn is_shared(&self) -> bool {
         self.apart.is_shared.load(Ordering::SeqCst)
     }
 
     /// The word by which the program's instance is known in this process's own.
-    pub(super) fn program_word(&self) -> u64 {
+    pub(crate) fn program_word(&self) -> u64 {
         self.bell_word() + 2
     }
 
@@ -113,7 +113,7 @@ impl Instance {
 
     /// What this thread is to sleep on. A fork waits until those that sleep in the program's
     /// instance have left it.
-    pub(super) fn wait_target(&'static self) -> WaitTarget {
+    pub(crate) fn wait_target(&'static self) -> WaitTarget {
         let own = self.own();
         if own.is_none() {
             self.apart.inside.fetch_add(1, Ordering::SeqCst);
@@ -152,7 +152,7 @@ impl Instance {
             None => Ok(()),
         });
         if let Err(e) = entered {
-            state::discard(own);
+            room::discard(own);
             return Err(e);
         }
         let own = own.into_raw_fd();
@@ -162,7 +162,7 @@ impl Instance {
 
     /// Sees to it that the engine can wake who sleeps here for instances that are in this
     /// one; says whether it can. The bells of those that are shared are not in them.
-    pub(super) fn hear_nested(&self, host: &Host, nested: &[u32]) -> Result<bool, SocketError> {
+    pub(crate) fn hear_nested(&self, host: &Host, nested: &[u32]) -> Result<bool, SocketError> {
         let mut heard = true;
         for number in nested {
             let shared = instance(*number).is_some_and(Instance::is_shared);
@@ -212,7 +212,7 @@ impl Instance {
 
     /// Takes what wakes this process out of the program's instance.
     fn take_ours_out(&self) {
-        let Some(host) = state::attached_already() else {
+        let Some(host) = place::attached_already() else {
             return;
         };
         let bell = self.set().and_then(|set| set.bell_if_made());

@@ -1,0 +1,400 @@
+//! Epoll instances: what the shim keeps beside those of the kernel.
+//!
+//! An instance has two halves. The kernel's has the kernel's descriptors,
+//! and the eventfd on which the engine wakes us; the engine's is a ready set.
+//! What is registered for a socket that nobody has decided about goes to the
+//! kernel, and moves when the socket becomes the engine's.
+//!
+//! An instance that a `fork` has handed on is slept on in another way, since what wakes one
+//! process there would be taken by another (`apart.rs`). The calls are in `calls/epoll`.
+
+pub(crate) mod apart;
+pub(crate) mod family;
+
+use crate::fds::{self, Entry};
+use crate::log::once;
+use crate::results::last_error;
+use crate::user::Out;
+use crate::{place, real};
+use apart::Apart;
+use libc::{c_int, epoll_event};
+use longshore_sockets::{ForkLock, Host, ReadySet, Socket, SocketError};
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
+
+/// Epoll instances that we look after; more stay the kernel's alone.
+const MOST: usize = 4096;
+/// What is asked of the kernel for a socket that is the engine's too.
+pub(crate) const BESIDE: u32 =
+    (libc::EPOLLIN | libc::EPOLLRDNORM | libc::EPOLLET | libc::EPOLLONESHOT | libc::EPOLLEXCLUSIVE)
+        as u32;
+
+static INSTANCES: [AtomicPtr<Instance>; MOST] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST];
+/// Registrations of undecided sockets in all instances.
+static WAITING: AtomicU32 = AtomicU32::new(0);
+
+/// A registration that is not in the ready set.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Registered {
+    pub(crate) fd: RawFd,
+    pub(crate) events: u32,
+    pub(crate) data: u64,
+    /// For an epoll instance in another: its number.
+    pub(crate) inner: u32,
+}
+
+#[derive(Debug, Default)]
+struct Lists {
+    undecided: Vec<Registered>,
+    nested: Vec<Registered>,
+}
+
+/// An epoll instance. Its place is used again when it is closed, and stays
+/// allocated.
+#[derive(Debug)]
+pub(crate) struct Instance {
+    epfd: AtomicI32,
+    /// Descriptors that stand for it; 0 if the place is free.
+    descriptors: AtomicU32,
+    /// The ready set's number plus 1, 0 if there is none.
+    set: AtomicU32,
+    has_kernels: AtomicBool,
+    has_nested: AtomicBool,
+    has_both: AtomicBool,
+    rounds: AtomicU32,
+    lists: ForkLock<Lists>,
+    apart: Apart,
+}
+
+impl Instance {
+    /// The word by which the eventfd is told from what the program registers:
+    /// no program has our address.
+    pub(crate) fn bell_word(&self) -> u64 {
+        std::ptr::from_ref(self) as u64
+    }
+
+    /// The same for the connection to the engine.
+    pub(crate) fn connection_word(&self) -> u64 {
+        self.bell_word() + 1
+    }
+
+    pub(crate) fn set(&self) -> Option<ReadySet> {
+        let number = self.set.load(Ordering::Acquire).checked_sub(1)?;
+        Some(ReadySet::of(place::attached()?, number))
+    }
+
+    /// The kernel's instance.
+    pub(crate) fn epfd(&self) -> RawFd {
+        self.epfd.load(Ordering::Relaxed)
+    }
+
+    /// Which time it is that the instance is waited for, counted round and round.
+    pub(crate) fn next_round(&self) -> u32 {
+        self.rounds.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether the kernel's half has something of the program's.
+    pub(crate) fn has_kernels(&self) -> bool {
+        self.has_kernels.load(Ordering::Relaxed) || self.has_both()
+    }
+
+    /// The kernel's half has something of the program's.
+    pub(crate) fn note_kernels(&self) {
+        self.has_kernels.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a socket stands in both halves.
+    pub(crate) fn has_both(&self) -> bool {
+        self.has_both.load(Ordering::Relaxed)
+    }
+
+    /// A socket stands in both halves.
+    pub(crate) fn note_both(&self) {
+        self.has_both.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether there are instances in this one.
+    pub(crate) fn has_nested(&self) -> bool {
+        self.has_nested.load(Ordering::Relaxed)
+    }
+
+    /// Whether any instance in this one has a ready set.
+    pub(crate) fn has_nested_sets(&self) -> bool {
+        self.has_nested()
+            && self
+                .with_nested(|nested| nested.iter().any(|r| ready_set(r.inner).is_some()))
+                .unwrap_or(false)
+    }
+
+    /// Looks at the instances that are in this one.
+    ///
+    /// # Errors
+    /// If a signal handler has interrupted this thread while it was looking.
+    pub(crate) fn with_nested<T>(
+        &self,
+        look: impl FnOnce(&[Registered]) -> T,
+    ) -> Result<T, SocketError> {
+        Ok(look(&self.lists.enter()?.nested))
+    }
+
+    /// Notes what `epoll_ctl` did with an instance that is in this one.
+    pub(crate) fn note_nested(&self, op: c_int, r: Registered) {
+        self.note_kernels();
+        if let Ok(mut lists) = self.lists.enter() {
+            replace(&mut lists.nested, op, r);
+            self.has_nested
+                .store(!lists.nested.is_empty(), Ordering::Relaxed);
+        }
+    }
+
+    /// Notes what `epoll_ctl` did with a socket that nobody has decided about.
+    pub(crate) fn note_undecided(&self, op: c_int, r: Registered) {
+        self.note_kernels();
+        if let Ok(mut lists) = self.lists.enter() {
+            let before = lists.undecided.len() as u32;
+            replace(&mut lists.undecided, op, r);
+            let now = lists.undecided.len() as u32;
+            WAITING.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
+        }
+    }
+
+    /// The ready set, made if there is none.
+    pub(crate) fn make_set(&self, host: &'static Host) -> Result<ReadySet, SocketError> {
+        let set = {
+            let _lists = self.lists.enter()?;
+            if let Some(set) = self.set() {
+                return Ok(set);
+            }
+            let set = ReadySet::new(host)?;
+            self.set.store(set.number() + 1, Ordering::Release);
+            set
+        };
+        // Who sleeps in the kernel already does so without a bell of ours.
+        self.prepare_bell(host, &set)?;
+        if let Some(bell) = set.bell_if_made().filter(|_| self.is_shared()) {
+            self.wake_in_kernel(bell)?;
+        }
+        set.ring()?;
+        Ok(set)
+    }
+
+    /// Sees to it that the engine can wake who sleeps for the instance; says whether it can.
+    pub(crate) fn prepare_bell(&self, host: &Host, set: &ReadySet) -> Result<bool, SocketError> {
+        family::look();
+        let Some((bell, new)) = set.bell()? else {
+            return Ok(false);
+        };
+        if self.is_shared() {
+            let own = self.prepare_apart(host, Some((bell, new)))?;
+            return Ok(own.is_some());
+        }
+        if new {
+            self.enter_ours(host, self.epfd.load(Ordering::Relaxed), bell)?;
+        }
+        Ok(true)
+    }
+
+    /// Enters in the kernel's instance `epfd` what wakes those who sleep there: the bell, and
+    /// the connection to the engine, for its end alone, as answers to questions come over it,
+    /// too.
+    fn enter_ours(&self, host: &Host, epfd: RawFd, bell: RawFd) -> Result<(), SocketError> {
+        let edge = libc::EPOLLET as u32;
+        let connection = host.connection().as_raw_fd();
+        let heard = edge | libc::EPOLLIN as u32;
+        kernel_add(epfd, bell, heard, self.bell_word())?;
+        kernel_add(epfd, connection, edge, self.connection_word())
+    }
+}
+
+fn replace(list: &mut Vec<Registered>, op: c_int, r: Registered) {
+    list.retain(|other| other.fd != r.fd);
+    if op != libc::EPOLL_CTL_DEL {
+        list.push(r);
+    }
+}
+
+/// Enters a descriptor in an instance of the kernel's, if it is not there already.
+fn kernel_add(epfd: RawFd, fd: RawFd, events: u32, word: u64) -> Result<(), SocketError> {
+    let mut event = epoll_event { events, u64: word };
+    if real::epoll_ctl(epfd, libc::EPOLL_CTL_ADD, fd, Out::from(&mut event)) != 0 {
+        let error = last_error();
+        if error.errno() != libc::EEXIST {
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// The instance of this number.
+pub(crate) fn instance(number: u32) -> Option<&'static Instance> {
+    let at = INSTANCES.get(number as usize)?.load(Ordering::Acquire);
+    // SAFETY: null, or an instance that was leaked.
+    unsafe { at.as_ref() }
+}
+
+fn instances() -> impl Iterator<Item = &'static Instance> {
+    (0..MOST as u32)
+        .map_while(instance)
+        .filter(|i| i.descriptors.load(Ordering::Relaxed) != 0)
+}
+
+/// The instance behind a descriptor.
+pub(crate) fn of_descriptor(fd: c_int) -> Option<&'static Instance> {
+    match fds::get(fd) {
+        Entry::Epoll(number) => instance(number),
+        _ => None,
+    }
+}
+
+/// The ready set of an instance, if it has one.
+pub(crate) fn ready_set(number: u32) -> Option<ReadySet> {
+    instance(number)?.set()
+}
+
+/// Makes an instance ready to be slept on from outside: in poll, in select, or
+/// in another instance. Says whether who sleeps there is woken.
+pub(crate) fn prepare_bell(number: u32) -> Result<bool, SocketError> {
+    match (place::attached(), instance(number)) {
+        (Some(host), Some(instance)) => match instance.set() {
+            Some(set) => instance.prepare_bell(host, &set),
+            None => Ok(true),
+        },
+        _ => Ok(true),
+    }
+}
+
+/// Makes all instances ready to be slept on, while that can still be done.
+pub(crate) fn prepare_all(host: &Host) {
+    for instance in instances() {
+        if let Some(set) = instance.set() {
+            let _ = instance.prepare_bell(host, &set);
+        }
+    }
+}
+
+/// Finds a place for a new instance, for which one descriptor stands; its number. `None`, which
+/// is said once, if there are as many as there can be.
+pub(crate) fn enter(epfd: c_int) -> Option<u32> {
+    for (number, place) in INSTANCES.iter().enumerate() {
+        if place.load(Ordering::Acquire).is_null() {
+            let new = Box::into_raw(Box::new(Instance {
+                epfd: AtomicI32::new(epfd),
+                descriptors: AtomicU32::new(0),
+                set: AtomicU32::new(0),
+                has_kernels: AtomicBool::new(false),
+                has_nested: AtomicBool::new(false),
+                has_both: AtomicBool::new(false),
+                rounds: AtomicU32::new(0),
+                lists: ForkLock::new(Lists::default()),
+                apart: Apart::new(),
+            }));
+            let put = place.compare_exchange(
+                std::ptr::null_mut(),
+                new,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            );
+            if put.is_err() {
+                // SAFETY: it was made above, and nobody else has it.
+                drop(unsafe { Box::from_raw(new) });
+            }
+        }
+        let Some(instance) = instance(number as u32) else {
+            continue;
+        };
+        let free = instance
+            .descriptors
+            .compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed);
+        if free.is_ok() {
+            instance.epfd.store(epfd, Ordering::Relaxed);
+            for flag in [
+                &instance.has_kernels,
+                &instance.has_nested,
+                &instance.has_both,
+            ] {
+                flag.store(false, Ordering::Relaxed);
+            }
+            instance.apart.begin();
+            return Some(number as u32);
+        }
+    }
+    once!(
+        Warn,
+        Resource,
+        "more than {MOST} epoll instances: the others cannot have sockets of the engine"
+    );
+    None
+}
+
+/// Another descriptor stands for an instance.
+pub(crate) fn another_descriptor(number: u32) {
+    if let Some(instance) = instance(number) {
+        instance.descriptors.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// A descriptor of an instance was closed; with the last it is gone.
+pub(crate) fn one_descriptor_less(number: u32) {
+    let Some(instance) = instance(number) else {
+        return;
+    };
+    if instance.descriptors.load(Ordering::Acquire) == 1 {
+        instance.apart.end();
+        if let Some(set) = instance.set() {
+            instance.set.store(0, Ordering::Release);
+            set.close();
+        }
+        if let Ok(mut lists) = instance.lists.enter() {
+            WAITING.fetch_sub(lists.undecided.len() as u32, Ordering::Relaxed);
+            *lists = Lists::default();
+        }
+    }
+    instance.descriptors.fetch_sub(1, Ordering::AcqRel);
+}
+
+/// An undecided socket was closed: the kernel has dropped it.
+pub(crate) fn forget_undecided(fd: RawFd) {
+    if WAITING.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    for instance in instances() {
+        if let Ok(mut lists) = instance.lists.enter() {
+            let before = lists.undecided.len();
+            lists.undecided.retain(|r| r.fd != fd);
+            let gone = before - lists.undecided.len();
+            WAITING.fetch_sub(gone as u32, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A socket became the engine's: what was registered for it moves.
+pub(crate) fn to_engine(fd: RawFd, socket: &Socket) {
+    if WAITING.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    for instance in instances() {
+        let found = instance.lists.enter().ok().and_then(|mut lists| {
+            let at = lists.undecided.iter().position(|r| r.fd == fd)?;
+            WAITING.fetch_sub(1, Ordering::Relaxed);
+            Some(lists.undecided.swap_remove(at))
+        });
+        if let Some(r) = found
+            && let Ok(set) = instance.make_set(socket.host())
+        {
+            let epfd = instance.epfd.load(Ordering::Relaxed);
+            let mut event = epoll_event {
+                events: r.events & BESIDE,
+                u64: r.data,
+            };
+            let op = if socket.has_kernel_side() {
+                instance.has_both.store(true, Ordering::Relaxed);
+                libc::EPOLL_CTL_MOD
+            } else {
+                libc::EPOLL_CTL_DEL
+            };
+            real::epoll_ctl(epfd, op, fd, Out::from(&mut event));
+            let _ = set.add(socket, fd, r.events, r.data);
+        }
+    }
+}

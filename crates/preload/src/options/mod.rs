@@ -1,0 +1,277 @@
+//! The options of a socket: what the program has set, what is kept of it beside the kernel
+//! socket, and how the engine is told.
+//!
+//! The kernel socket behind the descriptor keeps the values. What the engine has to know is
+//! read back from there and sent on, at once or when the socket becomes its. The switches of a
+//! connection are kept beside it instead, which saves the calls. Called by `setsockopt` and
+//! `getsockopt`, by `decide` when a socket becomes the engine's, and by `accept`.
+
+pub(crate) mod congestion;
+
+use crate::fds::{self, Entry, Undecided};
+use crate::real;
+use crate::user::{In, Out};
+use libc::{IPPROTO_IPV6 as IP6, c_int, c_void, socklen_t};
+use longshore_hostif::OptionName;
+use longshore_hostif::OptionName as O;
+use longshore_posix::options::known::What;
+pub(crate) use longshore_posix::options::known::{
+    CLASS, CLASS6, HOPS, HOPS6, Known, PACKET_INFO, PACKET_INFO6,
+};
+pub(crate) use longshore_posix::options::known::{RECEIVE_TIMEOUT, REUSE_ADDRESS, REUSE_PORT};
+use longshore_posix::options::{known, per_datagram};
+use longshore_sockets::{Socket, SocketError, WaitLimit, host_bits, more_bits};
+use std::time::Duration;
+
+/// Whether a socket with these options set has chosen an interface of the kernel's for
+/// what goes to groups.
+pub(crate) fn groups_by_kernel(fd: c_int, set: u32, v6: bool) -> bool {
+    let known = if v6 {
+        known::GROUP_INTERFACE6
+    } else {
+        known::GROUP_INTERFACE
+    };
+    let mut bytes = [0; 16];
+    set & 1 << known.bit != 0 && read_back(fd, &known, &mut bytes).is_some_and(|_| int(&bytes) != 0)
+}
+
+/// The options that the program has set on a socket of the engine.
+pub(crate) fn set_by_program(socket: &Socket) -> u32 {
+    socket.host_bits() >> host_bits::OPTIONS_SHIFT
+}
+
+/// The bytes that the kernel socket has for an option.
+pub(crate) fn read_back(fd: c_int, known: &Known, to: &mut [u8; 16]) -> Option<usize> {
+    let mut len = to.len() as socklen_t;
+    let value = Out::from(&mut to[..]).cast::<c_void>();
+    let result = real::getsockopt(fd, known.level, known.name, value, Out::from(&mut len));
+    (result == 0).then_some(len as usize)
+}
+
+pub(crate) fn int(bytes: &[u8; 16]) -> i32 {
+    i32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+}
+
+/// A `timeval`; zero is no limit.
+fn time(bytes: &[u8; 16]) -> Option<Duration> {
+    let [seconds, micros] = [0, 8].map(|at| {
+        let word: [u8; 8] = std::array::from_fn(|i| bytes[at + i]);
+        u64::try_from(i64::from_ne_bytes(word)).unwrap_or(0)
+    });
+    let time = Duration::from_secs(seconds).saturating_add(Duration::from_micros(micros));
+    (!time.is_zero()).then_some(time)
+}
+
+/// What the engine is to be told of an option that the kernel socket has; also
+/// sets what is kept on our side.
+fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)> {
+    let mut bytes = [0; 16];
+    let len = read_back(fd, known, &mut bytes)?;
+    let value = int(&bytes);
+    match known.what {
+        What::Number(O::GroupAll) if (known.level == IP6) != socket.is_v6() => None,
+        What::Number(name) => Some((name, u64::try_from(value).ok()?)),
+        What::Switch(name, kept) => {
+            keep_switch(socket, kept, value != 0);
+            Some((name, u64::from(value != 0)))
+        }
+        // The kernel has not what is asked for here; see `congestion`.
+        What::Name => None,
+        What::Rate(name) => Some((name, rate(&bytes, len))),
+        What::Linger => {
+            let seconds = i32::from_ne_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
+            let seconds = seconds.clamp(0, i32::from(u16::MAX)) as u16;
+            socket.set_linger((value != 0).then_some(seconds));
+            None
+        }
+        What::LowWater => {
+            // One that cannot be told goes on waking for less.
+            let _ = socket.set_low_water(value.max(1) as u32);
+            None
+        }
+        What::PeekOffset => {
+            socket.set_peek_offset(u32::try_from(value).ok());
+            None
+        }
+        What::Segment => {
+            socket.set_segment(value.clamp(0, 65_535) as u16);
+            None
+        }
+        What::Leaves(what) => per_datagram::leave_with(socket, known.level == IP6, what, value),
+        What::Cork => {
+            if value != 0 {
+                socket.set_more_bits(more_bits::CORKED);
+            } else {
+                socket.clear_more_bits(more_bits::CORKED);
+            }
+            None
+        }
+        What::Asks(kept) => per_datagram::ask(socket, kept, value != 0),
+        What::NotSent => {
+            let bytes = value.cast_unsigned();
+            // All ones, or nothing, is none.
+            let bytes = if bytes == u32::MAX { 0 } else { bytes };
+            socket.set_not_sent_lowat(bytes);
+            Some((O::NotSentLowat, bytes.into()))
+        }
+        What::TimeLimit { sending } => {
+            socket.set_time_limit(sending, time(&bytes));
+            None
+        }
+        What::Told => {
+            if value == 0 {
+                socket.clear_host_bits(1 << (known.bit + host_bits::OPTIONS_SHIFT));
+            }
+            None
+        }
+        What::UrgentInline => {
+            socket.set_urgent_inline(value != 0);
+            None
+        }
+        What::Asked => None,
+    }
+}
+
+/// Notes whether a switch is on.
+pub(crate) fn keep_switch(socket: &Socket, kept: u32, on: bool) {
+    if on {
+        socket.set_host_bits(kept);
+    } else {
+        socket.clear_host_bits(kept);
+    }
+}
+
+/// Whether a switch is on.
+pub(crate) fn has_switch(socket: &Socket, kept: u32) -> bool {
+    socket.host_bits() & kept != 0
+}
+
+/// Gives the kernel socket behind one of the engine's the switches that are kept beside
+/// it, before it is asked for all that the program has set.
+pub(crate) fn give_switches(fd: c_int, socket: &Socket) {
+    for known in known::all(!socket.is_datagram()) {
+        if let What::Switch(_, kept) = known.what {
+            let on = i32::from(has_switch(socket, kept));
+            give_behind(fd, known, &on.to_ne_bytes());
+        }
+    }
+}
+
+/// Sets an option of a kernel socket behind one of the engine's to what is known to be
+/// one of its values; says whether it was taken.
+pub(crate) fn give_behind(fd: c_int, known: &Known, bytes: &[u8]) -> bool {
+    let (value, len) = (In::from(bytes).cast(), bytes.len() as socklen_t);
+    real::setsockopt(fd, known.level, known.name, value, len) == 0
+}
+
+/// A rate as the kernel gives it, in as many bytes as its kind of machine has.
+fn rate(bytes: &[u8; 16], len: usize) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = *bytes;
+    match len {
+        8 => u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+        _ => match u32::from_ne_bytes([a, b, c, d]) {
+            u32::MAX => u64::MAX,
+            rate => u64::from(rate),
+        },
+    }
+}
+
+/// Tells the engine of all options that were set before a socket became its.
+pub(crate) fn replay(fd: c_int, socket: &Socket, set: u32) -> Result<(), SocketError> {
+    if set == 0 {
+        return Ok(());
+    }
+    let stream = !socket.is_datagram();
+    let options = known::all(stream)
+        .filter(|k| set & 1 << k.bit != 0)
+        .filter_map(|k| carry(fd, k, socket));
+    socket.set_options(options.chain(congestion::chosen(set)))
+}
+
+/// Gives the kernel socket of an accepted connection what its listener has. On
+/// the engine the connection has it already.
+pub(crate) fn inherit(listener_fd: c_int, listener: &Socket, fd: c_int, socket: &Socket) {
+    let set = set_by_program(listener);
+    if set == 0 {
+        return;
+    }
+    let mut have = 0;
+    for known in known::all(true).filter(|k| k.inherited && set & 1 << k.bit != 0) {
+        if matches!(known.what, What::Name) {
+            have |= 1 << known.bit;
+            continue;
+        }
+        if let What::Switch(_, kept) = known.what {
+            keep_switch(socket, kept, has_switch(listener, kept));
+            have |= 1 << known.bit;
+            continue;
+        }
+        let mut bytes = [0; 16];
+        let Some(len) = read_back(listener_fd, known, &mut bytes) else {
+            continue;
+        };
+        if matches!(known.what, What::Number(O::ReceiveBuffer | O::SendBuffer)) {
+            // What is read is twice what was set.
+            let set = int(&bytes) / 2;
+            bytes[..4].copy_from_slice(&set.to_ne_bytes());
+        }
+        give_behind(fd, known, &bytes[..len.min(bytes.len())]);
+        if matches!(
+            known.what,
+            What::UrgentInline | What::NotSent | What::PeekOffset | What::Asks(_)
+        ) {
+            // The engine has it already, or need not.
+            carry(fd, known, socket);
+        }
+        have |= 1 << known.bit;
+    }
+    if have != 0 {
+        socket.set_host_bits(have << host_bits::OPTIONS_SHIFT);
+    }
+}
+
+/// Notes that the program has set an option.
+pub(crate) fn note_set(socket: &Socket, known: &Known) {
+    socket.set_host_bits(1 << (known.bit + host_bits::OPTIONS_SHIFT));
+}
+
+pub(crate) fn remember(fd: c_int, mut undecided: Undecided, known: &Known) {
+    loop {
+        let with = Undecided {
+            options: undecided.options | 1 << known.bit,
+            ..undecided
+        };
+        if fds::update(fd, undecided, Entry::Undecided(with)) {
+            return;
+        }
+        match fds::get(fd) {
+            Entry::Undecided(now) => undecided = now,
+            _ => return,
+        }
+    }
+}
+
+pub(crate) fn set_on_engine(fd: c_int, socket: &Socket, known: &Known) -> Result<(), SocketError> {
+    note_set(socket, known);
+    if known.bit == RECEIVE_TIMEOUT.bit {
+        socket.clear_host_bits(host_bits::OUR_TIMEOUT);
+    }
+    if let What::Asks(kept) = known.what {
+        // With one of them, the kernel changes the other.
+        let other =
+            |k: &&Known| matches!(k.what, What::Asks(o) if o == per_datagram::other_time(kept));
+        known::all(!socket.is_datagram())
+            .filter(other)
+            .for_each(|k| {
+                carry(fd, k, socket);
+            });
+    }
+    if let Some((name, value)) = carry(fd, known, socket) {
+        socket.set_option(name, value)?;
+    }
+    if matches!(known.what, What::Cork) && socket.more_bits() & more_bits::CORKED == 0 {
+        // With the cork out, what was held back goes.
+        return socket.wait(None, WaitLimit::ENDLESS, || socket.finish_datagram());
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! This process's place in the session, where everybody asks for it. What takes it, and what a
+//! child does that has none of its own yet, is in `state`, which says so here.
+
+use longshore_sockets::Host;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+
+/// The same as in [`PAGE`], in all children too.
+static HOST: Leaked = Leaked::none();
+static PAGE: OwnPage = OwnPage {
+    host: Leaked::none(),
+    rest: [const { AtomicU8::new(0) }; PAGE_BYTES - size_of::<usize>()],
+};
+const PAGE_BYTES: usize = 4096;
+/// How a child takes a place of its own that has inherited one: set once a place was taken.
+static BEGIN_ANEW: OnceLock<BeginAnew> = OnceLock::new();
+
+/// Takes a place of its own for a child that has its parent's, if it can.
+pub(crate) type BeginAnew = fn(inherited: &'static Host) -> Option<&'static Host>;
+
+/// A page of memory that the kernel empties in each child of this process: so a child that
+/// was made without our knowing finds out at its first call, at no cost for the others.
+#[repr(C, align(4096))]
+struct OwnPage {
+    host: Leaked,
+    rest: [AtomicU8; PAGE_BYTES - size_of::<usize>()],
+}
+
+/// A place for the host, which is never freed; zeros are none.
+#[repr(transparent)]
+struct Leaked(AtomicPtr<Host>);
+
+impl Leaked {
+    const fn none() -> Self {
+        Self(AtomicPtr::new(std::ptr::null_mut()))
+    }
+
+    #[inline]
+    fn get(&self) -> Option<&'static Host> {
+        // SAFETY: null, or of `set`.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+
+    fn set(&self, host: &'static Host) {
+        let host = std::ptr::from_ref(host).cast_mut();
+        self.0.store(host, Ordering::Release);
+    }
+}
+
+/// The place in the session, if it was taken already.
+#[inline]
+pub(crate) fn attached() -> Option<&'static Host> {
+    match PAGE.host.get() {
+        None => begin_anew(),
+        host => host,
+    }
+}
+
+/// The same for who may not find out that this process is a child: it is, if there is none.
+pub(crate) fn attached_already() -> Option<&'static Host> {
+    PAGE.host.get()
+}
+
+/// Whether this process is a child that was made without our knowing, and has not found out.
+pub(crate) fn is_unknown_child() -> bool {
+    BEGIN_ANEW.get().is_some() && attached_already().is_none()
+}
+
+/// This process has its place in the session.
+pub(crate) fn own(host: &'static Host) {
+    HOST.set(host);
+    PAGE.host.set(host);
+}
+
+/// The first place was taken: children that inherit it are to begin anew in this way.
+pub(crate) fn children_begin_by(begin: BeginAnew) {
+    let _ = BEGIN_ANEW.set(begin);
+}
+
+#[cold]
+fn begin_anew() -> Option<&'static Host> {
+    let begin = BEGIN_ANEW.get()?;
+    begin(HOST.get()?)
+}
+
+/// Has the kernel empty the page in children; says whether it will.
+pub(crate) fn protect_page() -> bool {
+    let page = &raw const PAGE;
+    // SAFETY: a page of our own with nothing but what may be zero in it.
+    let done = unsafe { libc::madvise(page.cast_mut().cast(), PAGE_BYTES, libc::MADV_WIPEONFORK) };
+    done == 0
+}
