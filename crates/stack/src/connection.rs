@@ -229,7 +229,7 @@ impl Stack {
             self.counters.drop(EngineDrop::AccessDenied);
             return Err(RequestError::Denied);
         }
-        if remote.port() == 0 || to.is_multicast() || self.link.is_for_all(to) {
+        if to.is_multicast() || self.link.is_for_all(to) {
             return Err(RequestError::Unreachable);
         }
         // There must be a way even if the address is chosen.

@@ -44,6 +44,15 @@ static void refused(void) {
   SYS(connect(fd, A(b)));
 }
 
+/* Nobody can listen there, but the host is asked. */
+static void port_zero_is_refused(void) {
+  struct sockaddr_in a = nobody();
+  a.sin_port = 0;
+  int fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  FAILS(connect(fd, A(a)), ECONNREFUSED);
+  IS(option(fd, SOL_SOCKET, SO_ERROR), 0);
+}
+
 static void refused_without_waiting(void) {
   struct sockaddr_in a = nobody();
   int fd = SYS(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
@@ -557,6 +566,7 @@ const struct check CHECKS[] = {
     {"names_agree", names_agree},
     {"unbound_names", unbound_names},
     {"refused", refused},
+    {"port_zero_is_refused", port_zero_is_refused},
     {"refused_without_waiting", refused_without_waiting},
     {"connects_without_waiting", connects_without_waiting},
     {"connect_twice", connect_twice},
