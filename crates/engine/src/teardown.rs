@@ -178,8 +178,10 @@ impl Engine {
         if stack.is_orphan(key) {
             return;
         }
-        let is_anybodys =
-            s.is_in_use() && (s.processes.is_held(index) || s.note_transit(key, index, now));
+        let is_anybodys = s.is_in_use()
+            && (s.processes.is_held(index)
+                || s.note_transit(key, index, now)
+                || stack.is_unread(key));
         if !is_anybodys {
             stack.close_unheld(key);
         }

@@ -7,8 +7,8 @@ use common::Host;
 use common::engines::alone;
 use longshore_engine::Engine;
 use longshore_hostif::{
-    CHUNK, ChannelState, DATAGRAM_HEADER, DatagramRecord, EdgeFlags, Geometry, HostChannel,
-    OptionName, Request, SocketId, SocketKind,
+    ACCEPT_RECORD, CHUNK, ChannelState, DATAGRAM_HEADER, DatagramRecord, EdgeFlags, Geometry,
+    HostChannel, OptionName, Request, SocketId, SocketKind,
 };
 use longshore_ports::Port;
 use std::net::SocketAddr;
@@ -179,6 +179,46 @@ fn a_dead_processs_sockets_are_closed_some_in_a_turn() {
     assert_eq!(sockets(&world.engine), SOCKETS);
     let turns = each_turn(&mut world.engine, SOCKETS, sockets);
     assert!(turns.iter().all(|n| *n <= 64), "{turns:?}");
+}
+
+/// A child that was made behind the program's back holds what its parent has closed: its block
+/// may be a connection's that nobody has accepted.
+#[test]
+fn what_nobody_has_accepted_is_no_dead_processs() {
+    for is_read in [false, true] {
+        let mut world = turned(GEOMETRY, move |mut host| {
+            let member = Member::new(&mut host, 1);
+            let at = "10.0.0.1:7000".parse().unwrap();
+            let listener = host.listening("10.0.0.1:7000");
+            let client = host.open(SocketKind::Stream);
+            assert_eq!(host.connect(client, at), 0);
+            host.wait("its record", |host| host.has_record(listener).then_some(()));
+            for socket in [listener, client] {
+                let own = host.channel.index();
+                host.arena.set_held(own, socket.index, true);
+            }
+            for index in 0..GEOMETRY.sockets {
+                let is_stale = ![listener.index, client.index].contains(&index);
+                host.arena.set_held(1, index, is_stale);
+            }
+            if is_read {
+                // And does not say so before it ends.
+                let done = &host.arena.block(listener.index).rcv.done;
+                done.store(ACCEPT_RECORD as u64, Ordering::Release);
+            }
+            (host, member)
+        });
+        let (_host, member) = &mut world.program;
+        member.dies();
+        let sockets = |engine: &Engine| engine.statistics().engine["sockets"];
+        assert_eq!(sockets(&world.engine), 3);
+        let (began, control) = (Instant::now(), world.program.0.arena.control(1));
+        while control.state() != ChannelState::Free {
+            assert!(began.elapsed() < common::PATIENCE);
+            world.engine.turn_and_rest(REST).unwrap();
+        }
+        assert_eq!(sockets(&world.engine), 3 - u64::from(is_read));
+    }
 }
 
 /// Chunks that a program writes to each of its sockets, and where its stream ends then.

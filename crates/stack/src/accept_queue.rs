@@ -81,6 +81,13 @@ impl AcceptQueue {
         Some((self.waiting.pop_front()?, by))
     }
 
+    /// Whether this connection waits, and stands behind so many records that the host has read
+    /// besides those it has said.
+    pub(crate) fn is_unread(&self, id: SocketId, read: usize) -> bool {
+        let read = self.accepted + read.saturating_sub(self.reset);
+        self.waiting.iter().skip(read).any(|waiting| *waiting == id)
+    }
+
     /// One of our own sockets waits for room.
     pub(crate) fn stand_in_line(&mut self, key: u32) {
         self.line.push_back(key);

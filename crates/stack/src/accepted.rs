@@ -81,6 +81,31 @@ impl Stack {
         self.let_in(listener);
     }
 
+    /// Whether no process can hold a connection, as nobody has read its record in the stream of
+    /// its listener: who held the socket of its block held one that had it before.
+    #[must_use]
+    pub fn is_unread(&self, key: u32) -> bool {
+        let Some(socket) = self.sockets.get(key) else {
+            return false;
+        };
+        let listener = match &socket.kind {
+            Kind::Stream(c) => c.listener,
+            Kind::Pair(p) => p.listener,
+            _ => None,
+        };
+        let Some(listener) = listener.and_then(|key| self.sockets.get(key)) else {
+            return false;
+        };
+        let (Kind::Listener(l), Some(s)) = (&listener.kind, self.sessions.get(listener.session))
+        else {
+            return false;
+        };
+        // One that has ended may not have said that it has read it.
+        let noted = s.host.edges_noted(listener.id).map_or(0, |(_, read)| read);
+        let read = noted.saturating_sub(l.rcv_consumed) / ACCEPT_RECORD as u64;
+        l.queue.is_unread(socket.id, read as usize)
+    }
+
     /// The program has a connection: it is no listener's any more. The process of `by` is given
     /// it: the one that it was given to may be gone, whose channel `by` may be itself.
     pub(crate) fn accepted(&mut self, key: u32, by: Option<u16>) {

@@ -105,11 +105,13 @@ scenarios! {
 fn what_iperf3_sends_on_one_host_is_lent() {
     run(Stack::Longshore, Duration::from_secs(300), |bed| {
         let host = bed.host(0);
+        // Between two tests the server closes its listener for a moment.
         let script = format!(
-            "iperf3 -s > /dev/null & server=$!; \
-             for i in $(seq 100); do iperf3 -c {ip} -n 1K > /dev/null && break; sleep 0.1; done; \
-             iperf3 -c {ip} -n 500M > /dev/null; iperf3 -c {ip} -n 500M -R > /dev/null; \
-             {longshore} stat --json; kill $server",
+            "iperf3 -s > /dev/null & server=$!; trap 'kill $server' EXIT; \
+             send() {{ for i in $(seq 100); do \
+                 iperf3 -c {ip} -n \"$@\" > /dev/null && return; sleep 0.1; done; return 1; }}; \
+             send 1K; send 500M; send 500M -R; \
+             {longshore} stat --json",
             ip = host.ip(),
             longshore = longshore_testbed::longshore().display(),
         );
