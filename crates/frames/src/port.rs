@@ -19,7 +19,7 @@ pub const RECV_ROOM: usize = MAX_FRAME + 1;
 /// The buffer of [`Port::recv_single`]: room for any frame, and before it for a driver's
 /// header, so that both are read in one piece.
 #[derive(Debug)]
-pub struct RecvBuffer(Box<[u8]>);
+pub struct RecvBuffer(Box<[u8; HEADROOM + RECV_ROOM]>);
 
 /// The room before the frame, in bytes: the longest virtio-net header.
 const HEADROOM: usize = 12;
@@ -27,7 +27,7 @@ const HEADROOM: usize = 12;
 impl RecvBuffer {
     /// An empty buffer.
     pub fn new() -> Self {
-        Self(vec![0; HEADROOM + RECV_ROOM].into())
+        Self(Box::new([0; HEADROOM + RECV_ROOM]))
     }
 
     /// The room for a frame, [`RECV_ROOM`] bytes.

@@ -53,6 +53,16 @@ impl Connection {
         }
     }
 
+    /// When there is something to do for it: a timer of its own, or that what its program was
+    /// not told of for a while is told.
+    #[inline(always)]
+    pub(crate) fn deadline(&self) -> Instant {
+        match self.tcb.deadline() {
+            Some(deadline) if !self.retired => deadline.min(self.tell_by),
+            _ => self.tell_by,
+        }
+    }
+
     /// The host has just been told of these.
     #[inline]
     fn note_told(&mut self, edges: &Edges, now: Instant) {
@@ -132,10 +142,16 @@ impl Socket {
     }
 
     /// Tells the host of a connection what it may be waiting for. Acknowledgments are told
-    /// when a quarter of the buffer has become free, or `also` has it (it has become larger,
-    /// or there is urgent data); fewer wait for something to ride on.
-    #[inline]
-    fn report(&mut self, sessions: &mut Sessions, now: Instant, also: bool) {
+    /// when a quarter of the buffer has become free; fewer wait for something to ride on.
+    #[inline(always)]
+    fn report(&mut self, sessions: &mut Sessions, now: Instant) {
+        self.report_by::<false>(sessions, now, false);
+    }
+
+    /// The same, in any case if `also` has it (the send buffer has become larger, or there is
+    /// urgent data).
+    #[inline(never)]
+    fn report_also(&mut self, sessions: &mut Sessions, now: Instant, also: bool) {
         self.report_by::<false>(sessions, now, also);
     }
 
@@ -296,26 +312,22 @@ impl Stack {
         own.find(|own| own.is_ipv4() == ip.is_ipv4()).unwrap_or(ip)
     }
 
-    /// Sends what a connection has to send, and tells its host what there is to tell; whether
-    /// the socket is a connection.
-    #[inline]
-    pub(crate) fn settle_connection(&mut self, key: u32) -> bool {
+    /// Sends what a connection has to send, and tells its host what there is to tell.
+    #[inline(never)]
+    pub(crate) fn settle_connection(&mut self, key: u32) {
         let now = self.now;
-        let Some(socket) = self.sockets.slab.get_mut(key) else {
-            return true;
-        };
-        let Kind::Stream(c) = &socket.kind else {
-            return false;
+        let Some(c) = self.connection_mut(key) else {
+            return;
         };
         if c.tcb.may_have_to_send() {
             self.send_from(key);
         }
         let Some((socket, wheel)) = self.sockets.get_with_wheel(key) else {
-            return true;
+            return;
         };
         socket.count_landed(&mut self.sessions);
         let Kind::Stream(c) = &mut socket.kind else {
-            return true;
+            return;
         };
         c.tcb.note_send_buffer(socket.options.send_buffer, now);
         let events = c.tcb.take_events();
@@ -323,10 +335,11 @@ impl Stack {
         if events.intersects(MORE_THAN_EDGES) || !is_plain {
             self.settle_events(key, events);
         } else {
-            socket.report(&mut self.sessions, now, false);
-            socket.arm(wheel, key);
+            socket.report(&mut self.sessions, now);
+            if let Kind::Stream(c) = &socket.kind {
+                wheel.set_or_clear(&mut socket.alarm, key, c.deadline());
+            }
         }
-        true
     }
 
     #[inline(never)]
@@ -378,7 +391,7 @@ impl Stack {
                     let is_below = socket.report_by_lowat(&mut self.sessions, self.now, also);
                     self.counters.below_low_water += u64::from(is_below);
                 } else {
-                    socket.report(&mut self.sessions, self.now, also);
+                    socket.report_also(&mut self.sessions, self.now, also);
                 }
             }
         } else if has_block {

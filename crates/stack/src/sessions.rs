@@ -64,7 +64,7 @@ impl Sessions {
     }
 
     /// The session of this key, to be changed; it is published at the end of the turn.
-    #[inline]
+    #[inline(always)]
     pub fn get_mut(&mut self, key: u32) -> Option<&mut Session> {
         let session = self.slab.get_mut(key)?;
         if !session.is_touched {

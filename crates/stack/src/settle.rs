@@ -58,12 +58,16 @@ impl Stack {
         }
     }
 
+    #[inline(never)]
     fn settle_one(&mut self, key: u32) {
         self.sessions.at_work = AtWork::Socket(key);
-        if let Some(socket) = self.sockets.slab.get_mut(key) {
-            socket.dirty = false;
-        }
-        if !self.settle_connection(key) {
+        let Some(socket) = self.sockets.slab.get_mut(key) else {
+            return;
+        };
+        socket.dirty = false;
+        if matches!(socket.kind, Kind::Stream(_)) {
+            self.settle_connection(key);
+        } else {
             self.settle_other(key);
         }
     }

@@ -142,16 +142,12 @@ impl Socket {
     #[inline]
     pub(crate) fn arm(&mut self, wheel: &mut Wheel<u32>, key: u32) {
         let deadline = match &self.kind {
-            Kind::Stream(c) if c.retired => Some(c.tell_by),
-            Kind::Stream(c) => Some(c.tcb.deadline().unwrap_or(Instant::NEVER).min(c.tell_by)),
-            Kind::Datagram(d) => d.tell_by,
-            Kind::Pair(p) => p.deadline(),
-            Kind::Listener(l) => Some(l.audience.deadline()),
-            Kind::Idle(_) => None,
+            Kind::Stream(c) => c.deadline(),
+            Kind::Datagram(d) => d.tell_by.unwrap_or(Instant::NEVER),
+            Kind::Pair(p) => p.deadline().unwrap_or(Instant::NEVER),
+            Kind::Listener(l) => l.audience.deadline(),
+            Kind::Idle(_) => Instant::NEVER,
         };
-        match deadline.filter(|d| !d.is_never()) {
-            Some(deadline) => wheel.set(&mut self.alarm, key, deadline),
-            None => self.alarm.clear(),
-        }
+        wheel.set_or_clear(&mut self.alarm, key, deadline);
     }
 }

@@ -10,7 +10,7 @@ use longshore_hostif::adapter::{AdapterSession, ReceiveStream};
 
 impl Socket {
     /// Tells all processes that have it where its streams stand.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn tell(&mut self, host: &mut AdapterSession, edges: Edges) {
         match self.kind.receive_stream_mut() {
             Some(stream) if stream.has_short() => self.tell_short(host, edges),

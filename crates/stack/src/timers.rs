@@ -68,11 +68,21 @@ impl<T: Copy> Wheel<T> {
     }
 
     /// Sets the alarm of `name`, whatever it was set to before.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn set(&mut self, alarm: &mut Alarm, name: T, deadline: Instant) {
         alarm.deadline = deadline;
         if deadline < alarm.entered {
             alarm.entered = self.enter(name, deadline);
+        }
+    }
+
+    /// The same, or clears it if that is [`Instant::NEVER`].
+    #[inline(always)]
+    pub(crate) fn set_or_clear(&mut self, alarm: &mut Alarm, name: T, deadline: Instant) {
+        if deadline.is_never() {
+            alarm.clear();
+        } else {
+            self.set(alarm, name, deadline);
         }
     }
 

@@ -229,13 +229,13 @@ impl SendSide {
     /// The end of the acknowledged data, at most the end of the written data.
     #[inline(always)]
     pub(crate) fn acked(&self) -> u64 {
-        self.una.clamp(0, self.edge) as u64
+        self.una.min(self.edge).max(0) as u64
     }
 
     /// The end of the data that was sent at least once, at most the end of the written
     /// data.
     pub(crate) fn sent(&self) -> u64 {
-        self.nxt.clamp(0, self.edge) as u64
+        self.nxt.min(self.edge).max(0) as u64
     }
 
     /// Whether the peer has acknowledged the user's FIN.

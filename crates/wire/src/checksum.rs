@@ -232,6 +232,7 @@ mod dispatch {
     /// What is longer than the vector code sums in one piece.
     #[cfg(target_arch = "x86_64")]
     #[cold]
+    #[inline(never)]
     fn sum_long(bytes: &[u8]) -> u64 {
         bytes.chunks(super::x86::LONGEST).map(sum).sum()
     }

@@ -49,33 +49,53 @@ impl AdapterSession {
     /// know when it has made room, and is told then where they are by that time.
     #[inline]
     pub fn put_edges(&mut self, channel: u16, socket: SocketId, edges: &Edges) -> bool {
-        let sockets = self.arena.geometry().sockets;
         let Some(end) = self.channels.end(channel) else {
             return true;
         };
-        let mut put = end.channel.put_edges(&self.arena, socket, edges);
-        let mut begins = end.channel.begins_move();
-        let is_full = put == Err(PutError::Full);
-        if is_full {
-            end.pending.insert(socket.index, sockets as usize);
-            let more = end.channel.say_more(&self.arena);
-            begins = end.channel.begins_move();
-            self.channels.put_off += 1;
-            match more {
-                Ok(true) => put = Ok(()),
-                Ok(false) => return false,
-                Err(e) => put = Err(e),
-            }
-        }
-        match put {
+        match end.channel.put_edges(&self.arena, socket, edges) {
             Ok(()) => {
-                self.count_completion(socket, &one(begins));
-                self.channels.stage(channel);
+                self.note_put(channel, socket);
+                true
+            }
+            Err(PutError::Full) => {
+                self.tell_later(channel, socket);
+                false
             }
             // The process broke its own ring; it hears no more of us.
+            Err(PutError::Corrupt(_)) => {
+                self.bad_descriptors += 1;
+                true
+            }
+        }
+    }
+
+    /// A descriptor about a socket was staged for a channel.
+    #[inline(always)]
+    fn note_put(&mut self, channel: u16, socket: SocketId) {
+        if let Some(end) = self.channels.end(channel) {
+            let begins = end.channel.begins_move();
+            if !std::mem::replace(&mut end.is_staged, true) {
+                self.channels.staged.push(channel);
+            }
+            self.count_completion(socket, &one(begins));
+        }
+    }
+
+    /// There was no room to tell a channel of a socket: it is told that there is more.
+    #[cold]
+    fn tell_later(&mut self, channel: u16, socket: SocketId) {
+        let sockets = self.arena.geometry().sockets;
+        let Some(end) = self.channels.end(channel) else {
+            return;
+        };
+        end.pending.insert(socket.index, sockets as usize);
+        let more = end.channel.say_more(&self.arena);
+        self.channels.put_off += 1;
+        match more {
+            Ok(true) => self.note_put(channel, socket),
+            Ok(false) => {}
             Err(_) => self.bad_descriptors += 1,
         }
-        !is_full
     }
 
     /// Stages where `socket`'s edges are for all who subscribed to it, and notes that those

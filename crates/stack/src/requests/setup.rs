@@ -233,7 +233,7 @@ impl Stack {
         };
         match (cancelled, opens, &socket.kind) {
             (true, _, Kind::Pair(_)) => self.settle_pair(key),
-            (true, ..) => _ = self.settle_connection(key),
+            (true, ..) => self.settle_connection(key),
             (false, true, _) => return Err(RequestError::UnderWay),
             (false, false, _) => return Err(RequestError::NotUnderWay),
         }
