@@ -18,7 +18,7 @@ FILES=(
   lib/longshore/liblongshore_preload.so
   lib/systemd/system/longshore.service
   share/man/man1/longshore{,-run,-engine,-stat,-ss}.1
-  share/man/man1/longshore-measure{,-all,-bus,-characterize,-cpu,-host,-latency,-path,-port,-predict,-sweep}.1
+  share/man/man1/longshore-measure{,-all,-bus,-characterize,-cpu,-host,-immediate,-latency,-path,-port,-predict,-sweep}.1
   share/bash-completion/completions/longshore
   share/zsh/site-functions/_longshore
   share/fish/vendor_completions.d/longshore.fish

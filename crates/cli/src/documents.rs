@@ -94,6 +94,10 @@ fn manual(command: &Command) -> std::io::Result<Vec<u8>> {
         "longshore-measure-path",
         "longshore-measure-sweep",
         "longshore-measure-latency",
+        "longshore-measure-cpu",
+        "longshore-measure-characterize",
+        "longshore-measure-immediate",
+        "longshore-measure-port",
         "longshore-measure-all",
     ];
     let others: Vec<String> = others

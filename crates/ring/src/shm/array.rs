@@ -4,7 +4,7 @@
 //! layouts of `hostif` make these when memory is mapped.
 
 use super::{Mapping, Shared, SharedMemory};
-use std::ops::Deref;
+use std::ops::Index;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -33,15 +33,27 @@ impl SharedMemory {
     }
 }
 
-impl<T: Shared> Deref for SharedArray<T> {
-    type Target = [T];
-
+impl<T: Shared> SharedArray<T> {
+    /// The value of this index, if there is one. No reference is made to the others: the whole
+    /// may be megabytes.
     #[inline]
-    fn deref(&self) -> &[T] {
+    pub fn get(&self, index: usize) -> Option<&T> {
         // SAFETY: `SharedMemory::keep` has checked bounds and alignment, and the memory is
         // mapped as long as this is there; `Shared` types are valid for every bit pattern and
         // are changed through atomics alone.
-        unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.len) }
+        (index < self.len).then(|| unsafe { self.first.add(index).as_ref() })
+    }
+}
+
+impl<T: Shared> Index<usize> for SharedArray<T> {
+    type Output = T;
+
+    /// The value of this index. Panics if there is none.
+    #[inline]
+    fn index(&self, index: usize) -> &T {
+        let len = self.len;
+        self.get(index)
+            .unwrap_or_else(|| panic!("{index} of {len} values"))
     }
 }
 
@@ -58,7 +70,6 @@ mod tests {
             .at::<AtomicU32>(4096 + 12)
             .store(7, Ordering::Relaxed);
         drop(memory);
-        assert_eq!(pairs.len(), 3);
         assert_eq!(pairs[1][1].load(Ordering::Relaxed), 7);
         pairs[2][1].store(8, Ordering::Relaxed);
         assert!(pairs.get(3).is_none());
