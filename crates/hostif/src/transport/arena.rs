@@ -84,8 +84,6 @@ pub struct Arena {
 struct Parts {
     header: SharedArray<Header>,
     controls: SharedArray<ChannelControl>,
-    request_slots: SharedArray<[Slot; RING]>,
-    completion_slots: SharedArray<[Slot; RING]>,
     blocks: SharedArray<SocketBlock>,
 }
 
@@ -95,8 +93,6 @@ impl Parts {
         Self {
             header: memory.keep(0, 1),
             controls: memory.keep(at.controls, channels),
-            request_slots: memory.keep(at.request_slots, channels),
-            completion_slots: memory.keep(at.completion_slots, channels),
             blocks: memory.keep(at.blocks, sockets),
         }
     }
@@ -236,8 +232,12 @@ impl Arena {
 
     /// The slots of a channel's request ring.
     #[inline]
-    pub(crate) fn request_slots(&self, channel: u32) -> &[Slot; RING] {
-        &self.parts.request_slots[channel as usize]
+    pub(crate) fn request_slots(&self, channel: u32) -> &[Slot] {
+        assert!(channel < self.geometry.channels);
+        self.memory.array(
+            self.at.request_slots + channel as usize * RING * size_of::<Slot>(),
+            RING,
+        )
     }
 
     /// Where in the memory the `len` bytes at `at` of the immediate data lie whose descriptor is
@@ -281,8 +281,12 @@ impl Arena {
 
     /// The slots of a channel's completion ring.
     #[inline]
-    pub(crate) fn completion_slots(&self, channel: u32) -> &[Slot; RING] {
-        &self.parts.completion_slots[channel as usize]
+    pub(crate) fn completion_slots(&self, channel: u32) -> &[Slot] {
+        assert!(channel < self.geometry.channels);
+        self.memory.array(
+            self.at.completion_slots + channel as usize * RING * size_of::<Slot>(),
+            RING,
+        )
     }
 
     /// All waiters.

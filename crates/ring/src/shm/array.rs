@@ -25,8 +25,11 @@ unsafe impl<T: Shared> Sync for SharedArray<T> {}
 impl SharedMemory {
     /// The `count` of `T` from `offset` bytes on, to be kept. Panics as [`at`](Self::at) does.
     pub fn keep<T: Shared>(&self, offset: usize, count: usize) -> SharedArray<T> {
+        let _checked = self.array::<T>(offset, count);
         SharedArray {
-            first: NonNull::from(self.array::<T>(offset, count)).cast(),
+            // SAFETY: in bounds by the line above. Not by that reference: what is found by its
+            // pointer would be held against it each time.
+            first: unsafe { self.base.add(offset) }.cast(),
             len: count,
             _mapping: self.mapping.clone(),
         }
