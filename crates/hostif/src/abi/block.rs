@@ -8,28 +8,20 @@
 mod copied;
 mod half;
 mod sending;
+mod signals;
+mod waiters;
 mod words;
 
 pub use half::{StreamHalf, is_writable};
 pub use sending::Sending;
+pub use signals::{OwnersSignal, Raised};
 
 use super::{AcceptRecord, Address, RECEIVE_BUFFER, SEND_BUFFER, SocketId};
 use longshore_ring::Shared;
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 /// Waiters that a block can list; more are covered by waking all of the session.
 pub const MAX_WAITERS: usize = 8;
-/// Bits of the name of one, a word has four of them: most blocks list none, which two loads
-/// show.
-const NAME_BITS: u32 = 16;
-const NAME: u64 = (1 << NAME_BITS) - 1;
-
-/// Where `name` stands in a word of waiters' names, 0 for a free place.
-fn place_of(word: u64, name: u16) -> Option<u32> {
-    let mut places = (0..u64::BITS).step_by(NAME_BITS as usize);
-    places.find(|shift| word >> shift & NAME == u64::from(name))
-}
-
 /// Where a socket is in its life, as the host sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
@@ -103,43 +95,6 @@ bitflags::bitflags! {
         /// No process has it any more: the engine is about to hear of it, and gives the
         /// block back as it is.
         const CLOSED = 8192;
-    }
-}
-
-/// What the owner of a socket is told by a signal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(usize)]
-pub enum OwnersSignal {
-    /// Urgent data has come: SIGURG.
-    Urgent = 0,
-    /// Something can be done: SIGIO, if it is wanted (O_ASYNC).
-    Ready = 1,
-}
-
-/// How often signals were raised, modulo 65,536: twice the number, so that one that is
-/// just being raised is known by an odd count.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Raised {
-    /// With those that were begun.
-    pub begun: u16,
-    /// Without those that are not done.
-    pub done: u16,
-}
-
-impl Raised {
-    /// Whether any was raised since `before`, one that was then under way not counted.
-    pub fn is_after(&self, before: &Self) -> bool {
-        self.done.wrapping_sub(before.begun).cast_signed() > 0
-    }
-}
-
-impl std::ops::Add for Raised {
-    type Output = Self;
-    fn add(self, other: Self) -> Self {
-        Self {
-            begun: self.begun.wrapping_add(other.begun),
-            done: self.done.wrapping_add(other.done),
-        }
     }
 }
 
@@ -326,55 +281,6 @@ impl SocketBlock {
             || self.has_copied()
     }
 
-    /// Raises a signal to its owner by `raise`, and counts it: who waits there does not
-    /// learn of all of them from the kernel. A socket that is closed raises none.
-    ///
-    /// # Errors
-    /// What `raise` says.
-    pub fn raise<E>(
-        &self,
-        signal: OwnersSignal,
-        raise: impl FnOnce() -> Result<(), E>,
-    ) -> Result<(), E> {
-        let count = &self.signals[signal as usize];
-        count.fetch_add(1, Ordering::AcqRel);
-        // As in `close`: one of the two sees the other.
-        fence(Ordering::SeqCst);
-        let raised = if self.flags().contains(BlockFlags::CLOSED) {
-            None
-        } else {
-            Some(raise())
-        };
-        if matches!(raised, Some(Ok(()))) {
-            count.fetch_add(1, Ordering::AcqRel);
-        } else {
-            count.fetch_sub(1, Ordering::AcqRel);
-        }
-        raised.unwrap_or(Ok(()))
-    }
-
-    /// No process has it any more. Once [`SocketBlock::is_raising`] says no after this, none
-    /// of its signals comes any more.
-    pub fn close(&self) {
-        self.set_flags(BlockFlags::CLOSED);
-        fence(Ordering::SeqCst);
-    }
-
-    /// Whether a signal to its owner is just being raised.
-    pub fn is_raising(&self) -> bool {
-        let is_odd = |count: &AtomicU16| count.load(Ordering::Acquire) & 1 == 1;
-        self.signals.iter().any(is_odd)
-    }
-
-    /// How often its owner was signalled.
-    pub fn raised(&self, signal: OwnersSignal) -> Raised {
-        let count = self.signals[signal as usize].load(Ordering::Acquire);
-        Raised {
-            begun: count.wrapping_add(count & 1),
-            done: count & !1,
-        }
-    }
-
     /// Its local address, if it has one.
     pub fn local(&self) -> Address {
         load(&self.local)
@@ -424,65 +330,6 @@ impl SocketBlock {
     pub fn rcv_limit(&self) -> u64 {
         self.rcv.limit_or(RECEIVE_BUFFER)
     }
-
-    /// Lists `waiter` as one to be woken for this socket.
-    pub fn add_waiter(&self, waiter: u32) {
-        let name = waiter as u16 + 1;
-        let has_it = |word: &AtomicU64| place_of(word.load(Ordering::Acquire), name).is_some();
-        if self.waiters.iter().any(has_it) {
-            return;
-        }
-        let enter = |word: u64| Some(word | u64::from(name) << place_of(word, 0)?);
-        if !self.change_waiters(enter) {
-            self.unlisted_waiters.fetch_add(1, Ordering::AcqRel);
-        }
-    }
-
-    /// Takes `waiter` off the list again.
-    pub fn remove_waiter(&self, waiter: u32) {
-        let name = waiter as u16 + 1;
-        let leave = |word: u64| Some(word & !(NAME << place_of(word, name)?));
-        if !self.change_waiters(leave) {
-            let _ = self
-                .unlisted_waiters
-                .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |n| n.checked_sub(1));
-        }
-    }
-
-    /// Changes the first word of waiters that `change` has something for; whether there was
-    /// one.
-    fn change_waiters(&self, change: impl Fn(u64) -> Option<u64>) -> bool {
-        self.waiters.iter().any(|word| {
-            word.fetch_update(Ordering::AcqRel, Ordering::Acquire, &change)
-                .is_ok()
-        })
-    }
-
-    /// Whether any waiter waits for this socket, listed or not.
-    #[inline]
-    pub fn has_waiters(&self) -> bool {
-        let listed = self.waiters.iter().map(|word| word.load(Ordering::Relaxed));
-        let unlisted = self.unlisted_waiters.load(Ordering::Relaxed);
-        listed.fold(u64::from(unlisted), |any, word| any | word) != 0
-    }
-
-    /// The waiters listed. What is not an index of a waiter is for the reader
-    /// to leave out.
-    #[inline]
-    pub fn waiters(&self) -> impl Iterator<Item = u32> + '_ {
-        self.waiters.iter().flat_map(|word| {
-            let mut rest = word.load(Ordering::Relaxed);
-            std::iter::from_fn(move || {
-                if rest == 0 {
-                    return None;
-                }
-                let shift = rest.trailing_zeros() / NAME_BITS * NAME_BITS;
-                let name = rest >> shift & NAME;
-                rest &= !(NAME << shift);
-                Some(name as u32 - 1)
-            })
-        })
-    }
 }
 
 #[cfg(test)]
@@ -490,7 +337,7 @@ mod tests {
     use super::*;
 
     /// Blocks are only ever made of zeroed memory.
-    struct InMemory(longshore_ring::SharedMemory);
+    pub(super) struct InMemory(longshore_ring::SharedMemory);
 
     impl std::ops::Deref for InMemory {
         type Target = SocketBlock;
@@ -500,7 +347,7 @@ mod tests {
         }
     }
 
-    fn block() -> InMemory {
+    pub(super) fn block() -> InMemory {
         let block = InMemory(longshore_ring::SharedMemory::create("block", 4096).unwrap());
         block.begin(SocketState::Open, BlockFlags::empty());
         block
@@ -516,57 +363,6 @@ mod tests {
         assert!(b.is(id));
         b.begin(SocketState::Open, BlockFlags::empty());
         assert!(!b.is(id));
-    }
-
-    #[test]
-    fn waiters_are_listed_once_and_counted_past_the_eighth() {
-        let b = block();
-        b.add_waiter(3);
-        b.add_waiter(3);
-        assert_eq!(b.waiters().collect::<Vec<_>>(), [3]);
-        for w in 10..20 {
-            b.add_waiter(w);
-        }
-        assert_eq!(b.waiters().count(), 8);
-        assert_eq!(b.unlisted_waiters.load(Ordering::Relaxed), 3);
-        b.remove_waiter(3);
-        b.remove_waiter(19);
-        assert_eq!(b.unlisted_waiters.load(Ordering::Relaxed), 2);
-    }
-
-    #[test]
-    fn a_signal_that_is_being_raised_counts_for_who_looked_before() {
-        let b = block();
-        let signal = OwnersSignal::Ready;
-        let before = b.raised(signal);
-        let during = b.raise(signal, || {
-            assert!(!b.raised(signal).is_after(&before));
-            Err(b.raised(signal))
-        });
-        assert!(!b.raised(signal).is_after(&before), "it has failed");
-        assert_eq!(b.raise(signal, || Ok::<(), ()>(())), Ok(()));
-        assert!(b.raised(signal).is_after(&before));
-        assert!(!b.raised(signal).is_after(&during.unwrap_err()));
-        let other = b.raised(OwnersSignal::Urgent);
-        assert_eq!(other, Raised::default());
-    }
-
-    #[test]
-    fn a_socket_that_is_closed_raises_nothing() {
-        let b = block();
-        let signal = OwnersSignal::Ready;
-        let raised = b.raise(signal, || {
-            // While one is under way, whoever closes it waits.
-            b.close();
-            assert!(b.is_raising());
-            Ok::<(), ()>(())
-        });
-        assert_eq!(raised, Ok(()));
-        assert!(!b.is_raising());
-        let before = b.raised(signal);
-        let again = b.raise(signal, || -> Result<(), ()> { panic!("it is closed") });
-        assert_eq!((again, b.raised(signal)), (Ok(()), before));
-        assert!(!b.is_raising());
     }
 
     #[test]

@@ -1,4 +1,11 @@
 //! A session's shared memory, by its parts.
+//!
+//! Owns [`Arena`], which both halves of the shared-memory transport map, and the chunk
+//! directories of streams. `free_chunks.rs` has the lists of chunks that no stream has.
+
+mod free_chunks;
+
+pub use free_chunks::ReleaseError;
 
 use crate::abi::{
     Agreed, CHUNK, ChannelControl, DATA_AT, DIRECTORY, DIRECTORY_GROUP, Features, FileRange,
@@ -6,8 +13,7 @@ use crate::abi::{
     Versions, chunk_of, first_range, lent_chunk,
 };
 use longshore_ring::spsc::Slot;
-use longshore_ring::{Corrupt, SharedArray, SharedMemory, ShmError, Waiter};
-use rustix::io::Errno;
+use longshore_ring::{SharedArray, SharedMemory, ShmError, Waiter};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -30,17 +36,6 @@ pub enum ArenaError {
         /// The newest of ours.
         ours: u16,
     },
-}
-
-/// Why the memory of a free chunk could not be given back.
-#[derive(Debug, thiserror::Error)]
-pub enum ReleaseError {
-    /// The list of them is broken.
-    #[error(transparent)]
-    Corrupt(#[from] Corrupt),
-    /// The kernel refused.
-    #[error("the kernel takes no memory back: {0}")]
-    Kernel(#[from] Errno),
 }
 
 /// What a program has written where a range of a file is to be is none.
@@ -320,27 +315,6 @@ impl Arena {
             .array(self.at.socket_links, self.geometry.sockets as usize)
     }
 
-    /// Takes a free chunk of the send slab, one that takes memory already if there is one.
-    ///
-    /// # Errors
-    /// [`Corrupt`] if a list of them is broken.
-    pub fn take_snd_chunk(&self) -> Result<Option<u32>, Corrupt> {
-        let header = self.header();
-        match header.warm_snd_chunks.pop(self.snd_links())? {
-            Some(chunk) => Ok(Some(chunk)),
-            None => header.cold_snd_chunks.pop(self.snd_links()),
-        }
-    }
-
-    /// Gives the chunk of the send slab back that an entry of a directory names.
-    ///
-    /// # Errors
-    /// [`Corrupt`] if there is no such chunk.
-    pub fn give_snd_chunk(&self, entry: u32) -> Result<(), Corrupt> {
-        let chunk = chunk_of(entry);
-        self.header().warm_snd_chunks.push(self.snd_links(), chunk)
-    }
-
     /// Whether programs may hand files over.
     #[must_use]
     pub fn takes_files(&self) -> bool {
@@ -370,65 +344,6 @@ impl Arena {
             place = (range.next != 0).then_some(range.next as usize);
             Some(Ok(range))
         })
-    }
-
-    /// Whether a free chunk of the send slab takes memory.
-    pub fn has_warm_snd_chunk(&self) -> bool {
-        !self.header().warm_snd_chunks.is_empty()
-    }
-
-    /// Free chunks of the send slab that take memory, and that take none.
-    pub fn free_snd_chunks(&self) -> (u32, u32) {
-        let (header, links) = (self.header(), self.snd_links());
-        (
-            header.warm_snd_chunks.count(links),
-            header.cold_snd_chunks.count(links),
-        )
-    }
-
-    /// Free chunks of the send slab that take memory, `most` if there are more.
-    pub fn warm_snd_chunks(&self, most: u32) -> u32 {
-        let list = &self.header().warm_snd_chunks;
-        list.count_up_to(self.snd_links(), most)
-    }
-
-    /// Gives the memory of a free chunk of the send slab back to the system; the engine does
-    /// this. Says whether there was one that took some.
-    ///
-    /// # Errors
-    /// [`ReleaseError`].
-    pub fn cool_snd_chunk(&self) -> Result<bool, ReleaseError> {
-        let header = self.header();
-        let Some(chunk) = header.warm_snd_chunks.pop(self.snd_links())? else {
-            return Ok(false);
-        };
-        let released = match self.snd_place(chunk, 0, CHUNK) {
-            Some(place) => self.memory.release(place, CHUNK).map_err(Into::into),
-            None => Ok(()),
-        };
-        let list = match released {
-            Ok(()) => &header.cold_snd_chunks,
-            Err(_) => &header.warm_snd_chunks,
-        };
-        list.push(self.snd_links(), chunk)?;
-        released.map(|()| true)
-    }
-
-    /// Gives the memory of a chunk of the receive slab that nobody has back to the system.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn cool_rcv_chunk(&self, chunk: u32) -> Result<(), Errno> {
-        match self.rcv_place(chunk, 0, CHUNK) {
-            Some(place) => self.memory.release(place, CHUNK),
-            None => Ok(()),
-        }
-    }
-
-    /// The links of the stacks of free send chunks.
-    fn snd_links(&self) -> &[AtomicU32] {
-        self.memory
-            .array(self.at.snd_links, self.geometry.snd_chunks as usize)
     }
 
     /// The chunk directory of a socket's send stream.
@@ -510,92 +425,4 @@ impl AsFd for Arena {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    #[cfg_attr(miri, ignore = "no memory is mapped twice there")]
-    fn both_sides_see_the_same_parts() {
-        let engine = Arena::create(Geometry::SMALL).unwrap();
-        let host = Arena::open(
-            engine.as_fd().try_clone_to_owned().unwrap(),
-            Geometry::SMALL,
-        )
-        .unwrap();
-        engine
-            .snd_directory(63)
-            .entry(255)
-            .store(9, Ordering::Release);
-        assert_eq!(
-            host.snd_directory(63)
-                .entry(2 * 256 - 1)
-                .load(Ordering::Acquire),
-            9
-        );
-        let popped = host.header().free_sockets.pop(host.socket_links()).unwrap();
-        assert_eq!(popped, Some(0));
-        assert!(!host.set_held(63, 63, true));
-        assert!(engine.holds(63, 63) && !engine.holds(62, 63));
-        assert!(engine.set_held(63, 63, false));
-    }
-
-    #[test]
-    #[cfg_attr(
-        miri,
-        ignore = "32,768 addresses take it minutes, and none of them is used"
-    )]
-    fn every_entry_of_every_directory_is_another_word() {
-        let arena = Arena::create(Geometry::SMALL).unwrap();
-        let sockets = 0..Geometry::SMALL.sockets;
-        let entry = |receive: bool, socket: u32, number: u64| {
-            let directory = if receive {
-                arena.rcv_directory(socket)
-            } else {
-                arena.snd_directory(socket)
-            };
-            std::ptr::from_ref(directory.entry(number)) as usize
-        };
-        let mut all: Vec<usize> = [false, true]
-            .into_iter()
-            .flat_map(|receive| sockets.clone().map(move |socket| (receive, socket)))
-            .flat_map(|(receive, socket)| (0..256).map(move |n| entry(receive, socket, n)))
-            .collect();
-        let count = all.len();
-        all.sort_unstable();
-        all.dedup();
-        assert_eq!(all.len(), count);
-        // The first chunks of all sockets lie close together.
-        let span = entry(false, 63, 0) - entry(false, 0, 0);
-        assert_eq!(span, 63 * DIRECTORY_GROUP * size_of::<AtomicU32>());
-    }
-
-    #[test]
-    fn more_waiters_than_there_are_cannot_be_claimed() {
-        let arena = Arena::create(Geometry::SMALL).unwrap();
-        assert!(arena.claimed_waiters().is_empty());
-        arena.header().waiters_end.store(3, Ordering::Relaxed);
-        assert_eq!(arena.claimed_waiters().len(), 3);
-        arena
-            .header()
-            .waiters_end
-            .store(u32::MAX, Ordering::Relaxed);
-        assert_eq!(
-            arena.claimed_waiters().len(),
-            Geometry::SMALL.waiters as usize
-        );
-    }
-
-    #[test]
-    fn places_outside_a_chunk_do_not_exist() {
-        let arena = Arena::create(Geometry::SMALL).unwrap();
-        assert!(arena.snd_place(3, CHUNK, 0).is_some());
-        assert!(arena.snd_place(3, CHUNK - 1, 2).is_none());
-        assert!(arena.snd_place(4, 0, 1).is_none());
-        assert!(arena.rcv_place(3, CHUNK, 0).is_some());
-        assert!(arena.rcv_place(3, CHUNK - 1, 2).is_none());
-        assert!(arena.rcv_place(3, CHUNK + 1, 0).is_none());
-        assert!(arena.rcv_place(4, 0, 1).is_none());
-        assert!(arena.rcv_place(u32::MAX, usize::MAX, usize::MAX).is_none());
-        assert!(arena.get_block(64).is_none());
-    }
-}
+mod tests;
