@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::config::Config;
+use crate::config::EcnMode;
+use crate::congestion::Congestion;
 use crate::script::{ACK, FIN, IRS, ISS, MSS, SYN, Script, plain};
 use crate::tcb::Tcb;
 use crate::time::Instant;

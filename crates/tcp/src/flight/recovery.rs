@@ -7,7 +7,10 @@
 //! | file | contents |
 //! | --- | --- |
 //! | `rack.rs` | loss detection by time, with SACK (RFC 8985) |
-//! | this file | loss detection without SACK (RFC 5681, RFC 6582); the phases of recovery, what is sent next (RFC 6675, RFC 6298) |
+//! | this file | the phases of recovery; what an acknowledgment means in each; what is sent next (RFC 6675) |
+//! | `fast.rs` | loss detection without SACK, fast recovery (RFC 5681, RFC 6582) |
+//! | `timeout.rs` | recovery after the retransmission timer (RFC 5681, RFC 2018) |
+//! | `uncongested.rs` | retransmission of what no congestion took: too long, or refused |
 //! | `prr.rs` | the rate of sending in recovery (RFC 9937) |
 //! | `probe.rs` | the tail loss probe (RFC 8985 section 7) |
 //! | `stamps.rs` | the timestamps of retransmissions |
@@ -19,11 +22,14 @@
 //! from this: SACKed data leaves the pipe before anything is considered lost. Without
 //! SACK, each duplicate acknowledgment counts as one SACKed segment.
 
+mod fast;
 mod probe;
 mod prr;
 mod rack;
 mod spurious;
 mod stamps;
+mod timeout;
+mod uncongested;
 
 pub(crate) use rack::Delivery;
 
@@ -237,171 +243,6 @@ impl Flight {
         counted_before
     }
 
-    /// Marks lost data; returns the number of newly lost bytes.
-    fn detect_loss(&mut self, snd: &SendSide, now: Instant) -> u64 {
-        if snd.in_flight() == 0 {
-            return 0;
-        }
-        if snd.sack() {
-            return self.detect_loss_by_time(snd, now);
-        }
-        // RFC 5681 section 3.2.
-        if self.recovery.is_open() && self.recovery.dup_acks >= DUP_THRESH {
-            return self.mark_first_segment_lost(snd);
-        }
-        0
-    }
-
-    /// Marks the first unacknowledged segment as lost.
-    fn mark_first_segment_lost(&mut self, snd: &SendSide) -> u64 {
-        let una = snd.una();
-        let end = (una + i64::from(snd.mss())).min(snd.nxt());
-        self.scoreboard.mark_lost_within(una, una, end)
-    }
-
-    /// Starts recovery of a loss, found by an acknowledgment that delivered this much.
-    fn repair(&mut self, snd: &SendSide, congestion: &mut CongestionState, delivered: u32) {
-        if self.mtu_probe_alone_is_lost(snd) {
-            // RFC 4821 section 7.6.2: the loss of a probe is no sign of congestion.
-            self.enter_mtu_recovery(snd, congestion);
-        } else {
-            self.enter_fast_recovery(snd, congestion, delivered);
-        }
-    }
-
-    /// RFC 6675 section 5 step 4, RFC 6582 section 3.2 step 2.
-    fn enter_fast_recovery(
-        &mut self,
-        snd: &SendSide,
-        congestion: &mut CongestionState,
-        delivered: u32,
-    ) {
-        self.save_for_undo(snd, congestion);
-        self.forget_mtu_probe();
-        let window = congestion.window_in_use(snd, self.recovery.is_fast());
-        congestion.controller.on_loss(window);
-        self.start_reduction(snd, delivered);
-        let nxt = snd.nxt();
-        let r = &mut self.recovery;
-        r.phase = Phase::Fast;
-        r.recover = nxt;
-        r.rescued = false;
-        r.forced = true;
-        r.probe.forget();
-        self.stop_timing(congestion);
-        self.reduce_proportionally(snd, congestion, delivered, false);
-    }
-
-    fn on_ack_in_recovery(
-        &mut self,
-        snd: &SendSide,
-        congestion: &mut CongestionState,
-        report: AckReport,
-        now: Instant,
-    ) {
-        if snd.una() >= self.recovery.recover {
-            self.leave_recovery(snd, congestion);
-            // Data sent since then may be lost too, which starts a new recovery.
-            if self.scoreboard.lost() + self.detect_loss(snd, now) > 0 {
-                self.enter_fast_recovery(snd, congestion, self.delivered(snd, report));
-            }
-            return;
-        }
-        let sack = snd.sack();
-        let mut newly_lost = self.detect_loss(snd, now);
-        if report.acked > 0 && !sack {
-            // RFC 6582 section 3.2 step 3: a partial acknowledgment means that the
-            // next segment is lost as well.
-            newly_lost = self.mark_first_segment_lost(snd);
-            self.recovery.forced |= newly_lost > 0;
-        }
-        // RFC 9937: the ACK is safe if SND.UNA advances and nothing more is lost.
-        let safe = report.acked > 0 && (newly_lost == 0 || !sack);
-        self.reduce_proportionally(snd, congestion, self.delivered(snd, report), safe);
-    }
-
-    /// Bytes that an acknowledgment delivers (DeliveredData of RFC 9937). Without SACK, a
-    /// duplicate acknowledgment counts as one segment.
-    fn delivered(&self, snd: &SendSide, report: AckReport) -> u32 {
-        let more = report.duplicate && !snd.sack();
-        let bytes = report.delivered + if more { u64::from(snd.mss()) } else { 0 };
-        bytes.min(1 << 30) as u32
-    }
-
-    /// Everything outstanding when the loss was detected is acknowledged: the window is
-    /// set to the threshold (RFC 9937, as in RFC 5681 and RFC 6582).
-    fn leave_recovery(&mut self, snd: &SendSide, congestion: &mut CongestionState) {
-        if self.recovery.phase == Phase::Fast {
-            congestion
-                .controller
-                .set_cwnd(congestion.controller.ssthresh());
-        }
-        self.reopen();
-        self.scoreboard.shrink(snd.nxt());
-        self.recovery.rack.on_recovered();
-    }
-
-    /// Returns to the open phase.
-    fn reopen(&mut self) {
-        let r = &mut self.recovery;
-        r.phase = Phase::Open;
-        r.forced = false;
-        r.dup_acks = 0;
-        r.dup_bytes = 0;
-        r.undo.end_frto();
-    }
-
-    /// The retransmission timer has expired `retries` times in a row.
-    ///
-    /// RFC 5681 section 3.1: the threshold is lowered once, the window to one segment.
-    /// RFC 2018 section 8: the receiver may have discarded SACKed data; SACKs are kept
-    /// until that is evident (the first hole is SACKed) or until a second timeout.
-    pub(crate) fn enter_loss(
-        &mut self,
-        snd: &SendSide,
-        congestion: &mut CongestionState,
-        retries: u8,
-        now: Instant,
-    ) {
-        let window = congestion.window_in_use(snd, self.recovery.is_fast());
-        let first = self.recovery.phase != Phase::Loss || retries <= 1;
-        let una = snd.una();
-        if retries > 1 || self.scoreboard.is_reneged(una) {
-            self.scoreboard.forget_sacked(una);
-        }
-        self.forget_mtu_probe();
-        self.start_frto(snd, congestion, first);
-        congestion.controller.on_timeout(window, first);
-        self.mark_lost_on_timeout(snd, now);
-        let nxt = snd.nxt();
-        let r = &mut self.recovery;
-        r.phase = Phase::Loss;
-        r.recover = nxt;
-        r.dup_acks = 0;
-        r.dup_bytes = 0;
-        r.rescued = true;
-        r.forced = true;
-        r.probe.forget();
-    }
-
-    /// After a timeout the window grows as in slow start (RFC 5681 section 3.1).
-    fn on_ack_in_loss(
-        &mut self,
-        snd: &SendSide,
-        congestion: &mut CongestionState,
-        report: AckReport,
-        now: Instant,
-    ) {
-        self.detect_loss(snd, now);
-        if snd.una() >= self.recovery.recover {
-            self.leave_recovery(snd, congestion);
-            if self.scoreboard.lost() > 0 {
-                return self.enter_fast_recovery(snd, congestion, self.delivered(snd, report));
-            }
-        }
-        self.grow(snd, congestion, report, now);
-    }
-
     /// Grows the congestion window for newly acknowledged bytes, if the window was the
     /// limit (RFC 9438 section 5.8, RFC 7661). Bytes that SACK or duplicates reported
     /// earlier left the network then and do not count again; an acknowledgment that
@@ -421,51 +262,6 @@ impl Flight {
         if bytes > 0 && report.window_used && !report.congested {
             congestion.grow_window(snd, self.recovery.rack.latest_rtt(), bytes, now);
         }
-    }
-
-    /// The path's MTU has decreased: segments in flight are too large.
-    pub(crate) fn retransmit_for_smaller_mss(
-        &mut self,
-        snd: &SendSide,
-        congestion: &mut CongestionState,
-    ) {
-        self.scoreboard.mark_lost(snd.una(), |_| true);
-        self.forget_mtu_probe();
-        if self.recovery.is_open() {
-            self.enter_mtu_recovery(snd, congestion);
-        }
-    }
-
-    /// A closed window has opened. What a timeout retransmitted meanwhile served as a
-    /// window probe (RFC 9293 section 3.8.6.1) and was refused: it is retransmitted at
-    /// once.
-    pub(crate) fn retransmit_into_open_window(&mut self, snd: &SendSide) {
-        if self.recovery.phase == Phase::Loss {
-            self.scoreboard.mark_lost(snd.una(), |_| true);
-            self.recovery.forced = true;
-        }
-    }
-
-    /// The server did not accept data on the SYN (RFC 7413); that is not a loss.
-    pub(crate) fn retransmit_refused_data(
-        &mut self,
-        snd: &SendSide,
-        congestion: &mut CongestionState,
-    ) {
-        self.scoreboard.mark_lost(snd.una(), |_| true);
-        self.enter_mtu_recovery(snd, congestion);
-    }
-
-    /// The lost data was too long, or not accepted yet; the window is not reduced.
-    fn enter_mtu_recovery(&mut self, snd: &SendSide, congestion: &mut CongestionState) {
-        let nxt = snd.nxt();
-        let r = &mut self.recovery;
-        r.phase = Phase::Mtu;
-        r.recover = nxt;
-        r.rescued = true;
-        r.forced = true;
-        r.probe.forget();
-        self.stop_timing(congestion);
     }
 
     /// The next range to retransmit, if any: RFC 6675 section 4, NextSeg rules (1) and

@@ -1,0 +1,55 @@
+//! Retransmission of data that was lost for another reason than congestion: it was longer than
+//! the path carries, the peer's window was closed, or the peer took no data on the SYN. The
+//! congestion window is not reduced for it.
+
+use super::Phase;
+use crate::congestion::CongestionState;
+use crate::flight::Flight;
+use crate::snd::SendSide;
+
+impl Flight {
+    /// The path's MTU has decreased: segments in flight are too large.
+    pub(crate) fn retransmit_for_smaller_mss(
+        &mut self,
+        snd: &SendSide,
+        congestion: &mut CongestionState,
+    ) {
+        self.scoreboard.mark_lost(snd.una(), |_| true);
+        self.forget_mtu_probe();
+        if self.recovery.is_open() {
+            self.enter_mtu_recovery(snd, congestion);
+        }
+    }
+
+    /// A closed window has opened. What a timeout retransmitted meanwhile served as a
+    /// window probe (RFC 9293 section 3.8.6.1) and was refused: it is retransmitted at
+    /// once.
+    pub(crate) fn retransmit_into_open_window(&mut self, snd: &SendSide) {
+        if self.recovery.phase == Phase::Loss {
+            self.scoreboard.mark_lost(snd.una(), |_| true);
+            self.recovery.forced = true;
+        }
+    }
+
+    /// The server did not accept data on the SYN (RFC 7413); that is not a loss.
+    pub(crate) fn retransmit_refused_data(
+        &mut self,
+        snd: &SendSide,
+        congestion: &mut CongestionState,
+    ) {
+        self.scoreboard.mark_lost(snd.una(), |_| true);
+        self.enter_mtu_recovery(snd, congestion);
+    }
+
+    /// The lost data was too long, or not accepted yet; the window is not reduced.
+    pub(super) fn enter_mtu_recovery(&mut self, snd: &SendSide, congestion: &mut CongestionState) {
+        let nxt = snd.nxt();
+        let r = &mut self.recovery;
+        r.phase = Phase::Mtu;
+        r.recover = nxt;
+        r.rescued = true;
+        r.forced = true;
+        r.probe.forget();
+        self.stop_timing(congestion);
+    }
+}
