@@ -6,154 +6,26 @@
 //! engine has declared itself. Those of sessions that are parked always do, and so a busy
 //! engine looks for doorbells now and then, too.
 
+mod contention;
+mod source;
+mod spin;
+
+pub(crate) use source::Source;
+
 use crate::adjust::Orders;
 use crate::attach::Inbox;
 use crate::control::ControlServer;
 use crate::precedence::Precedence;
 use crate::{Engine, EngineError};
+use contention::Contention;
 use longshore_frames::Port;
 use longshore_stack::Session;
 use longshore_tcp::Instant;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
+use spin::Spin;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
-
-/// What an event is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Source {
-    Port,
-    Attach,
-    Doorbell(u32),
-    /// The process of a channel has ended.
-    Process(u32, u16),
-    /// Processes have.
-    Deaths,
-    Control,
-    Orders,
-    PortLink,
-}
-
-impl Source {
-    fn encode(self) -> u64 {
-        let (kind, value): (u64, u64) = match self {
-            Self::Port => (0, 0),
-            Self::Attach => (1, 0),
-            Self::Doorbell(session) => (3, u64::from(session)),
-            Self::Process(session, channel) => (4, u64::from(session) << 16 | u64::from(channel)),
-            Self::Control => (5, 0),
-            Self::Orders => (6, 0),
-            Self::PortLink => (7, 0),
-            Self::Deaths => (8, 0),
-        };
-        kind << 56 | value
-    }
-
-    fn decode(raw: u64) -> Self {
-        let value = raw & ((1 << 56) - 1);
-        match raw >> 56 {
-            0 => Self::Port,
-            1 => Self::Attach,
-            3 => Self::Doorbell(value as u32),
-            4 => Self::Process((value >> 16) as u32, value as u16),
-            5 => Self::Control,
-            6 => Self::Orders,
-            8 => Self::Deaths,
-            _ => Self::PortLink,
-        }
-    }
-}
-
-/// What others do with the processor when the engine gives way. One who has work of
-/// his own keeps it for a time slice: then it is better to sleep, since who is woken
-/// comes before him, and who has given way comes after.
-#[derive(Debug, Default)]
-struct Contention {
-    gave_way: Option<Instant>,
-    until: Instant,
-    /// How long it was taken to last when it was met last.
-    length: u64,
-}
-
-/// As long as this, in microseconds, the processor is kept by none who passes
-/// something on.
-const KEPT: u64 = 1_000;
-/// How long the engine does not give way to such, if it is the first for a while: it may
-/// have been an interruption, of which a virtual machine has many.
-const CONTENDED_FOR: u64 = 10_000;
-/// And how long at the most, if it is twice as long with each that is met within as long as
-/// this: who has work all the time costs a time slice whenever he is given way to.
-const CONTENDED_LONGEST: u64 = 100_000;
-
-impl Contention {
-    /// The engine gives way.
-    fn enter(&mut self, now: Instant) {
-        self.gave_way = Some(now);
-    }
-
-    /// The engine has had a turn; says whether who was given way to before it kept the
-    /// processor.
-    fn leave(&mut self, now: Instant) -> bool {
-        let gave_way = self.gave_way.take();
-        let was_kept = gave_way.is_some_and(|then| now.since(then) >= KEPT);
-        if was_kept {
-            let goes_on = now.0 < self.until.0.saturating_add(CONTENDED_LONGEST);
-            self.length = match self.length {
-                0 => CONTENDED_FOR,
-                last if goes_on => (2 * last).min(CONTENDED_LONGEST),
-                _ => CONTENDED_FOR,
-            };
-            self.until = Instant(now.0 + self.length);
-        }
-        was_kept
-    }
-
-    /// Whether there are others who keep the processor.
-    fn is_contended(&self, now: Instant) -> bool {
-        now < self.until
-    }
-}
-
-/// How long to look for more work before sleeping: longer for a process that has just
-/// joined, whose requests come one after the other, until a long sleep shows that they
-/// have ceased. Not longer for whoever is merely busy: an engine that looks keeps a
-/// processor that programs could have.
-#[derive(Debug)]
-struct Spin {
-    /// Microseconds as a rule; 0 if there is to be none at all.
-    usual: u64,
-    /// Microseconds now.
-    length: u64,
-}
-
-/// The longest that the engine looks for more work, in microseconds: about as long as a
-/// processor that has gone to sleep in a virtual machine takes to be woken and to wake
-/// another in turn.
-const LONGEST_SPIN: u64 = 100;
-
-impl Spin {
-    fn new(usual: u64) -> Self {
-        Self {
-            usual,
-            length: usual,
-        }
-    }
-
-    /// Requests will come soon.
-    fn lengthen(&mut self) {
-        if self.usual != 0 {
-            self.length = self.usual.max(LONGEST_SPIN);
-        }
-    }
-
-    /// The engine has slept for so many microseconds.
-    fn slept(&mut self, length: u64) {
-        if length >= LONGEST_SPIN {
-            self.length = (self.length / 2).max(self.usual);
-        }
-    }
-}
-
 /// The event loop's descriptors and habits.
 pub(crate) struct Sleeper {
     epoll: OwnedFd,
@@ -431,78 +303,5 @@ impl Engine {
         }
         self.sleeper.ready = ready;
         Ok(any)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_keeps_the_processor_is_not_given_way_to() {
-        let mut crowd = Contention::default();
-        crowd.enter(Instant(5_000));
-        crowd.leave(Instant(5_000 + KEPT - 1));
-        assert!(!crowd.is_contended(Instant(6_000)));
-        crowd.enter(Instant(7_000));
-        crowd.leave(Instant(7_000 + KEPT));
-        assert!(crowd.is_contended(Instant(8_000)));
-        // A long turn without giving way says nothing.
-        crowd.leave(Instant(17_000));
-        assert!(!crowd.is_contended(Instant(8_000 + CONTENDED_FOR)));
-    }
-
-    #[test]
-    fn who_keeps_the_processor_again_and_again_is_avoided_for_longer() {
-        let mut crowd = Contention::default();
-        // How long the engine does not give way to who keeps the processor now.
-        let mut meet = |at: u64| {
-            crowd.enter(Instant(at - KEPT));
-            crowd.leave(Instant(at));
-            let lasts = |length: &u64| crowd.is_contended(Instant(at + length));
-            (0..).step_by(1_000).take_while(lasts).count() as u64 * 1_000
-        };
-        let mut at = 5_000;
-        for expected in [10_000, 20_000, 40_000, 80_000, 100_000, 100_000] {
-            assert_eq!(meet(at), expected);
-            at += expected + CONTENDED_LONGEST - 1;
-        }
-        assert_eq!(meet(at + 1), CONTENDED_FOR, "none was met for long");
-    }
-
-    #[test]
-    fn who_expects_requests_looks_longer_until_they_cease() {
-        let mut spin = Spin::new(20);
-        spin.slept(1);
-        assert_eq!(spin.length, 20, "busy is not expecting");
-        spin.lengthen();
-        spin.slept(LONGEST_SPIN - 1);
-        assert_eq!(spin.length, LONGEST_SPIN);
-        for expected in [50, 25, 20, 20] {
-            spin.slept(LONGEST_SPIN);
-            assert_eq!(spin.length, expected);
-        }
-        // None at all stays none; more than the longest stays as it is.
-        let (mut none, mut more) = (Spin::new(0), Spin::new(500));
-        none.lengthen();
-        more.lengthen();
-        assert_eq!((none.length, more.length), (0, 500));
-    }
-
-    #[test]
-    fn sources_come_back() {
-        let all = [
-            Source::Port,
-            Source::Attach,
-            Source::Doorbell(3),
-            Source::Process(70_000, 255),
-            Source::Control,
-            Source::Orders,
-            Source::PortLink,
-            Source::Deaths,
-        ];
-        for s in all {
-            assert_eq!(Source::decode(s.encode()), s);
-        }
     }
 }
