@@ -1,6 +1,7 @@
 //! The two streams of a socket: bytes in shared chunks, and the edges that say
 //! how far they reach.
 
+mod commit;
 mod file;
 mod forward;
 mod kept;
@@ -8,6 +9,7 @@ mod peek_offset;
 mod prepare;
 mod recv;
 mod send;
+mod sending;
 mod urgent;
 
 pub use file::{Appended, SharedFile};
@@ -15,7 +17,8 @@ pub use forward::{Forwarded, NotForwarded};
 pub use kept::KeptBytes;
 pub use prepare::{MOST_PREPARED, Prepared};
 pub use recv::Peeked;
-pub use send::{Reserved, Sending};
+pub use send::Reserved;
+pub use sending::Sending;
 
 use crate::errors::SocketError;
 use longshore_hostif::CHUNK;

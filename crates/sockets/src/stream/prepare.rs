@@ -6,7 +6,8 @@
 //! written meanwhile, the chunks become the stream's as they are; only what belongs in the
 //! stream's own last chunk is copied.
 
-use super::send::{Reserved, Sending};
+use super::send::Reserved;
+use super::sending::Sending;
 use super::{spans, split};
 use crate::block_words::want_room;
 use crate::errors::SocketError;

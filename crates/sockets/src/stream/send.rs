@@ -1,41 +1,17 @@
 //! Writing to a send stream: chunks are taken when the edge first enters them,
 //! and given back when all in them is acknowledged.
 
+use super::sending::Sending;
 use super::{places, split};
-use crate::block_words::{host_bits, said_of_written};
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::turn::Wake;
 use longshore_hostif::{
-    BlockFlags, CHUNK, EdgeFlags, MAX_IMMEDIATE, Request, STREAM_MAX, SocketBlock, SocketState,
-    chunk_of,
+    BlockFlags, CHUNK, EdgeFlags, STREAM_MAX, SocketBlock, SocketState, chunk_of,
 };
 use longshore_ring::Locked;
 use std::io::IoSlice;
 use std::sync::atomic::Ordering;
-
-/// Bytes that were written before and are not acknowledged, behind which nothing travels with
-/// its descriptor: what is sent in a long stream is better read where it lies, in few pieces.
-const MOST_AHEAD: u64 = 16 * 1024;
-
-bitflags::bitflags! {
-    /// What is said of bytes that are written.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-    pub struct Sending: u8 {
-        /// More follows at once: they wait for it (MSG_MORE).
-        const MORE = 1;
-        /// The last of them is urgent (MSG_OOB).
-        const URGENT = 2;
-        /// They end a record: no segment has them and what follows (MSG_EOR).
-        const RECORD_END = 4;
-    }
-}
-
-impl Sending {
-    pub(super) fn more(more: bool) -> Self {
-        if more { Self::MORE } else { Self::empty() }
-    }
-}
 
 /// Room at the end of a send stream, to be filled in place and then committed.
 /// Nobody else writes to the stream meanwhile.
@@ -99,6 +75,11 @@ impl Socket {
         let request = self.host.edges(self.block(), self.id, EdgeFlags::PUSH);
         self.host.tell(&request, Wake::Now)?;
         Err(SocketError::InProgress)
+    }
+
+    /// Whether payload may cross with its descriptor.
+    pub(super) fn takes_immediate_data(&self) -> bool {
+        self.host.arena.takes_immediate_data()
     }
 
     /// Gives back the chunks of which all is acknowledged.
@@ -380,107 +361,6 @@ impl Reserved<'_> {
             move |number| chunk_of(directory.entry(number).load(Ordering::Relaxed)),
             |chunk, within, len| arena.snd_place(chunk, within, len),
         )
-    }
-
-    /// Sends the first `len` bytes; the rest of the reservation lapses.
-    ///
-    /// # Errors
-    /// [`SocketError::EngineGone`], [`SocketError::Broken`].
-    pub fn commit(self, len: usize, more: bool) -> Result<(), SocketError> {
-        self.finish(len, Sending::more(more))
-    }
-
-    /// How much of what is reserved travels with its descriptor: all, if it is little and
-    /// nothing is likely to keep it from being sent at once, or nothing.
-    fn immediate(&self) -> u16 {
-        let block = self.block;
-        let written_before = self
-            .edge
-            .saturating_sub(block.snd.done.load(Ordering::Relaxed));
-        let may_wait_for_ack = !block.flags().contains(BlockFlags::DATAGRAM)
-            && block.options.load(Ordering::Relaxed) & host_bits::NO_DELAY == 0;
-        // Where Nagle's algorithm holds it: what was written just before goes with it.
-        let most = if may_wait_for_ack {
-            MAX_IMMEDIATE as u64
-        } else {
-            MOST_AHEAD
-        };
-        let may_cross = self.len <= MAX_IMMEDIATE && self.socket.host.arena.takes_immediate_data();
-        if may_cross && written_before <= most {
-            self.len as u16
-        } else {
-            0
-        }
-    }
-
-    pub(super) fn finish(self, len: usize, sending: Sending) -> Result<(), SocketError> {
-        self.finish_with(len, sending, true)
-    }
-
-    /// The same where what stands in the chunks is ranges of files, and no bytes.
-    pub(super) fn finish_range(self, len: usize) -> Result<(), SocketError> {
-        self.finish_with(len, Sending::empty(), false)
-    }
-
-    fn finish_with(
-        mut self,
-        len: usize,
-        sending: Sending,
-        is_copied: bool,
-    ) -> Result<(), SocketError> {
-        self.len = len.min(self.len);
-        if self.len == 0 {
-            return Ok(());
-        }
-        let edge = self.edge + self.len as u64;
-        self.block.snd.edge.store(edge, Ordering::Release);
-        let ends_record = sending.contains(Sending::RECORD_END);
-        let mut flags = said_of_written(self.block, sending.contains(Sending::MORE));
-        flags.set(EdgeFlags::RECORD_END, ends_record);
-        let host = self.socket.host;
-        let mut request = host.edges(self.block, self.socket.id, flags);
-        let mut is_immediate = false;
-        if let Request::Edges {
-            rcv_consumed,
-            immediate,
-            ..
-        } = &mut request
-        {
-            let rcv_consumed = *rcv_consumed;
-            self.block
-                .rcv
-                .told
-                .fetch_max(rcv_consumed, Ordering::AcqRel);
-            if sending.contains(Sending::URGENT) {
-                let urgent = Request::Urgent {
-                    socket: self.socket.id,
-                    snd_edge: edge,
-                    rcv_consumed,
-                };
-                if ends_record {
-                    self.socket.host.tell(&urgent, Wake::Never)?;
-                } else {
-                    request = urgent;
-                }
-            } else {
-                *immediate = if is_copied { self.immediate() } else { 0 };
-                is_immediate = *immediate != 0;
-            }
-        }
-        let (socket, copied) = (self.socket, if is_copied { self.len as u64 } else { 0 });
-        if is_immediate {
-            // It is copied from the chunks, which stay the stream's as long as the lock is held.
-            socket.host.tell_written(&request, copied)?;
-            drop(self);
-        } else {
-            // The lock goes, and with it the chunks that were not needed.
-            drop(self);
-            socket.host.tell_written(&request, copied)?;
-        }
-        if socket.is_within() {
-            socket.host.note_under_way();
-        }
-        Ok(())
     }
 }
 
