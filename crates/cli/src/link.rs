@@ -45,7 +45,7 @@ pub(crate) fn start_agent(
 }
 
 /// Starts what programs attach to as to an engine, by a hidden command with these options and
-/// those of [`SessionArguments`](crate::args::SessionArguments) that say what `run` was told.
+/// those of `SessionArguments` that say what `run` was told.
 pub(crate) fn start_host_end<const N: usize>(
     command: &str,
     options: [(&str, OsString); N],
