@@ -119,6 +119,15 @@ impl Stack {
         for (key, session) in self.sessions.iter() {
             let (sockets, mut chunks) = of_sessions.remove(&key).unwrap_or_default();
             chunks += session.forwards.remaining_chunks();
+            for (name, source) in session.forwards.keys() {
+                let socket = self.sockets.get(source);
+                let own = socket.and_then(|s| s.forwarding.as_ref()?.source());
+                holds(
+                    own == Some(name),
+                    source,
+                    "others send of what is not its own",
+                )?;
+            }
             let is_right = session.sockets() == sockets;
             holds(is_right, NONE, "a session miscounts its sockets")?;
             if session.is_condemned() {
@@ -183,7 +192,7 @@ impl Stack {
                 p.other == NONE || other.is_some_and(|o| matches!(o.kind, Kind::Pair(_)));
             holds(is_other, key, "its other end is none")?;
         }
-        if !p.is_lent() || socket.orphan {
+        if !p.is_lent() || (socket.orphan && !self.is_lent_on(key)) {
             return Ok(());
         }
         let lends = other.is_some_and(|o| match &o.kind {

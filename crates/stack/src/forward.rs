@@ -22,13 +22,16 @@ impl Socket {
     #[inline]
     pub(crate) fn held_back(&self, forwards: &mut Forwards, consumed: u64) -> u64 {
         match self.forwarding.as_ref().and_then(|f| f.source()) {
-            Some(source) => forwards.held_back(source, consumed),
-            None => consumed,
+            // More than has come is refused, and not kept.
+            Some(source) if self.received().is_some_and(|(_, edge)| consumed <= edge) => {
+                forwards.held_back(source, consumed)
+            }
+            _ => consumed,
         }
     }
 
     /// How far its receive stream reaches, and how far it counts as read.
-    fn received(&self) -> Option<(u64, u64)> {
+    pub(crate) fn received(&self) -> Option<(u64, u64)> {
         match &self.kind {
             Kind::Stream(c) => Some((c.tcb.rcv_consumed(), c.tcb.rcv_edge())),
             Kind::Pair(p) => Some((p.rcv_consumed, p.rcv_edge)),
@@ -73,13 +76,11 @@ impl Stack {
             return;
         };
         let range = end.saturating_sub(len)..end;
-        let Ok(forwarded) = s.host.send.received(sink.id.index, range) else {
-            return;
-        };
-        self.counters.forwarded_bytes += forwarded;
+        let forwarded = s.host.send.forwarded(sink.id.index, range);
+        self.counters.forwarded_bytes += forwarded.all;
         if let Some(source) = source.and_then(|key| self.sockets.get_mut(key)) {
             let to_host = &mut source.payload.to_host;
-            let not_crossed = to_host.share(forwarded);
+            let not_crossed = to_host.share(forwarded.placed);
             to_host.take_out(&not_crossed);
             s.host.meter.to_host.payload.take_out(&not_crossed);
         }
@@ -121,10 +122,8 @@ impl Stack {
             .get_mut(session)
             .ok_or(RequestError::NoSocket)?;
         let (consumed, edge) = socket.received().ok_or(RequestError::Invalid)?;
-        // What is lent to it already, its sender keeps until it is read.
-        let is_lent = matches!(&socket.kind, Kind::Pair(p) if range.end > p.lent_from);
         let len = range.end.saturating_sub(range.start);
-        let is_possible = len >= LEAST_FORWARD && range.end <= edge && !is_lent && !socket.orphan;
+        let is_possible = len >= LEAST_FORWARD && range.end <= edge && !socket.orphan;
         if !is_possible || !s.host.begin_forwards() {
             return Err(RequestError::Invalid);
         }
@@ -138,6 +137,29 @@ impl Stack {
             forwarding.push(snd_edge, name, range.start);
         }
         Ok(key)
+    }
+
+    /// Whether others send of what `key` was lent: that lies where it does only as long as both
+    /// ends of its connection are there.
+    pub(crate) fn is_lent_on(&self, key: u32) -> bool {
+        self.sockets.get(key).is_some_and(|socket| {
+            let is_lent = matches!(&socket.kind, Kind::Pair(p) if p.is_lent());
+            let source = socket.forwarding.as_ref().and_then(|f| f.source());
+            let session = self.sessions.get(socket.session);
+            is_lent && source.is_some_and(|name| session.is_some_and(|s| s.forwards.is_sent(name)))
+        })
+    }
+
+    /// How far the host of a connection between two of our own has read.
+    pub(crate) fn read_by_host(&self, key: u32) -> u64 {
+        let Some(socket) = self.sockets.get(key) else {
+            return 0;
+        };
+        let counted = socket.received().map_or(0, |(consumed, _)| consumed);
+        let source = socket.forwarding.as_ref().and_then(|f| f.source());
+        let session = self.sessions.get(socket.session);
+        let read = source.and_then(|name| session?.forwards.consumed(name));
+        read.unwrap_or(counted).max(counted)
     }
 
     fn reset_sender(&mut self, key: u32) {

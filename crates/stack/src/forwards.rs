@@ -144,6 +144,17 @@ impl Forwards {
         first.map_or(source.consumed, |first| first.min(source.consumed))
     }
 
+    /// Whether others send of a source.
+    pub(crate) fn is_sent(&self, source: u64) -> bool {
+        let source = self.sources.get(&source);
+        source.is_some_and(|source| !source.ranges.is_empty())
+    }
+
+    /// How far its host has read.
+    pub(crate) fn consumed(&self, source: u64) -> Option<u64> {
+        self.sources.get(&source).map(|source| source.consumed)
+    }
+
     /// The range of a source that begins at `from` is done with. If more is read by that, its
     /// key and how far; if nothing of it is needed any more, its chunks.
     pub(crate) fn end(
@@ -172,6 +183,13 @@ impl Forwards {
             return (None, gone.and_then(|gone| gone.remains));
         }
         (read, None)
+    }
+
+    /// What the connections are called of which others send, and their keys, of those whose
+    /// programs have them.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (u64, u32)> {
+        let keys = self.sources.iter();
+        keys.filter_map(|(name, source)| Some((*name, source.key?)))
     }
 
     /// Ranges that are not done with.

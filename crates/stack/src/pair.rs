@@ -338,7 +338,7 @@ impl Stack {
             }
             self.reset_pair(key);
         }
-        if self.has_lent(key) {
+        if self.has_lent(key) || self.is_lent_on(key) {
             return;
         }
         self.pass_on_end(key);
@@ -354,8 +354,9 @@ impl Stack {
     /// other end is reset, as TCP would have it. What it has room for of what was sent
     /// before, it gets.
     pub(crate) fn close_pair(&mut self, key: u32, reset: bool) {
+        let read = self.read_by_host(key);
         let Some(p) = self.pair_mut(key) else { return };
-        let resets = reset || p.rcv_edge > p.rcv_consumed;
+        let resets = reset || p.rcv_edge > read;
         let other = p.other;
         if resets {
             // As much as an end holds unread, which is little.

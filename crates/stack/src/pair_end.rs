@@ -45,6 +45,8 @@ pub(crate) struct Pair {
     /// What it receives lies from here on in the other end's send chunks, up to `rcv_edge`;
     /// [`u64::MAX`] if nothing does.
     pub(crate) lent_from: u64,
+    /// Of that, it has chunks of its own with what lies before this.
+    pub(crate) kept_to: u64,
     pub(crate) rcv_edge: u64,
     pub(crate) rcv_consumed: u64,
     /// What follows the last urgent byte written, and received; 0 if there was none.
@@ -104,6 +106,7 @@ impl Pair {
             snd_moved: 0,
             snd_done: 0,
             lent_from: u64::MAX,
+            kept_to: 0,
             rcv_edge: 0,
             rcv_consumed: 0,
             snd_urgent: 0,

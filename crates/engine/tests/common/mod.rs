@@ -4,6 +4,7 @@
 
 pub(crate) mod engines;
 pub(crate) mod far;
+pub(crate) mod proxy;
 
 use longshore_hostif::attach::{Joined, Token, join, new_session};
 use longshore_hostif::{

@@ -42,6 +42,8 @@ bitflags::bitflags! {
         const FORWARDS = 4;
         /// Payload may cross with its descriptor, in both directions.
         const IMMEDIATE_DATA = 8;
+        /// The same where both ends of a connection are of the session, and of what is lent.
+        const FORWARDS_WITHIN = 16;
         const _ = !0;
     }
 }
@@ -82,7 +84,8 @@ impl Versions {
         features: Features::FILES
             .union(Features::LENT_CHUNKS)
             .union(Features::FORWARDS)
-            .union(Features::IMMEDIATE_DATA),
+            .union(Features::IMMEDIATE_DATA)
+            .union(Features::FORWARDS_WITHIN),
     };
 
     /// What both sides speak: the newest version that both have, and all features that both

@@ -4,7 +4,7 @@
 
 use super::files::Files;
 use super::spans::spans;
-use crate::abi::{CHUNK, DIRECTORY, FileRange, chunk_of};
+use crate::abi::{CHUNK, DIRECTORY, FileRange, chunk_of, lent_chunk};
 use crate::transport::Arena;
 use longshore_ring::{MappedFile, SharedBytes, SharedMemory};
 use std::ops::Range;
@@ -53,11 +53,21 @@ pub enum Extent {
     AtHand(u64),
 }
 
+/// Bytes of a send stream that another socket has received.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ForwardedBytes {
+    /// All of them.
+    pub all: u64,
+    /// Those that the adapter has placed there: the others were lent to it.
+    pub placed: u64,
+}
+
 /// Where a part of a stream lies.
 pub(super) enum Part {
     /// In the memory, at a place there, and so many bytes.
     Memory(usize, usize),
-    /// There, too, where another socket of the session has received them.
+    /// There, too, where another socket of the session has received them, which was not lent
+    /// them.
     Received(usize, usize),
     /// In a file, from an offset on.
     File(FileRange, usize),
@@ -220,7 +230,12 @@ impl SendStreams {
                     None => Part::File(range, to - at),
                     Some((entry, within)) => {
                         let place = self.arena.received_place(entry, within, to - at);
-                        Part::Received(place.ok_or(BadStream)?, to - at)
+                        let place = place.ok_or(BadStream)?;
+                        match lent_chunk(entry) {
+                            None => Part::Received(place, to - at),
+                            // A program has written them, and they are yet to be fetched.
+                            Some(_) => Part::Memory(place, to - at),
+                        }
                     }
                 })?;
                 at = to;
@@ -263,18 +278,26 @@ impl SendStreams {
     }
 
     /// How many bytes of `range` of a send stream lie where another socket has received them.
-    ///
-    /// # Errors
-    /// [`BadStream`].
-    pub fn received(&self, index: u32, range: Range<u64>) -> Result<u64, BadStream> {
-        let mut received = 0;
-        self.visit(index, range, |part| {
-            if let Part::Received(_, len) = part {
-                received += len as u64;
+    #[must_use]
+    pub fn forwarded(&self, index: u32, range: Range<u64>) -> ForwardedBytes {
+        let directory = self.arena.snd_directory(index);
+        let mut found = ForwardedBytes::default();
+        for (number, within, len) in spans(range).take(DIRECTORY + 1) {
+            let entry = directory.entry(number).load(Ordering::Acquire);
+            for range in self.arena.file_ranges(entry).map_while(Result::ok) {
+                let from = within.max(range.from as usize);
+                let to = (within + len).min(range.to as usize);
+                if let Some((entry, _)) = range.received()
+                    && from < to
+                {
+                    found.all += (to - from) as u64;
+                    if lent_chunk(entry).is_none() {
+                        found.placed += (to - from) as u64;
+                    }
+                }
             }
-            Ok(())
-        })?;
-        Ok(received)
+        }
+        found
     }
 
     /// Where in `range` of a send stream the first bytes lie that another socket has received,

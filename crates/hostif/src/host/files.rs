@@ -110,10 +110,16 @@ impl HostSession {
         self.arena.takes_forwards()
     }
 
+    /// Whether one of them may have its other end in the session.
+    #[must_use]
+    pub fn takes_forwards_within(&self) -> bool {
+        self.arena.takes_forwards_within()
+    }
+
     /// Writes that `len` bytes of the send stream of socket `index` from `at` on are those that
     /// socket `source` has received from `from` on; says how many of them were copied, as they
     /// are too few in one place; `None`, and nothing is written, if the source was lent some of
-    /// them. The caller has the locks of both halves, and the send
+    /// them and the adapter does not take that. The caller has the locks of both halves, and the send
     /// stream, whose edge is not beyond these bytes, has chunks for them.
     ///
     /// # Errors
@@ -132,7 +138,7 @@ impl HostSession {
             let entry = received.entry(number).load(Ordering::Acquire);
             lent_chunk(entry).is_some()
         };
-        if parts(from, len).any(is_lent) {
+        if !self.takes_forwards_within() && parts(from, len).any(is_lent) {
             return Ok(None);
         }
         let memory = self.arena.memory();

@@ -395,6 +395,11 @@ impl Arena {
         self.agreed.features.contains(Features::FORWARDS) && self.geometry.snd_chunks <= MOST_CHUNKS
     }
 
+    /// Whether that may be what it was lent, and either may have its other end in the session.
+    pub(crate) fn takes_forwards_within(&self) -> bool {
+        self.takes_forwards() && self.agreed.features.contains(Features::FORWARDS_WITHIN)
+    }
+
     /// Where the adapter may have the host read of a send slab instead.
     #[must_use]
     pub(crate) fn lends_chunks(&self) -> bool {

@@ -17,13 +17,14 @@ use std::sync::atomic::Ordering;
 pub enum NotForwarded {
     /// The engine does not speak of it, or the sockets are of different sessions, or one.
     Unsupported,
-    /// One of them is no connection that is made, or both of its ends are this engine's.
+    /// One of them is no connection that is made, or one within the session, and the engine
+    /// does not speak of that.
     Kind,
     /// Another process has one of them, too, and its requests come over another channel.
     Shared,
     /// They are too few.
     Short,
-    /// They lie in what their sender has lent.
+    /// They lie in what their sender has lent, and the engine does not speak of that.
     Lent,
     /// What came before them was read and is kept where it lies.
     Kept,
@@ -47,7 +48,8 @@ impl Socket {
             return Err(NotForwarded::Unsupported);
         }
         for socket in [self, to] {
-            if socket.is_within() || socket.block().state() != SocketState::Connected {
+            let is_possible = !socket.is_within() || host.session.takes_forwards_within();
+            if !is_possible || socket.block().state() != SocketState::Connected {
                 return Err(NotForwarded::Kind);
             }
             if host.is_held_elsewhere(socket.id.index) {
@@ -127,7 +129,11 @@ impl Socket {
             read();
             let told = &self.block().rcv.told;
             told.fetch_max(range.end, Ordering::AcqRel);
-        })
+        })?;
+        if to.is_within() {
+            self.host.note_under_way();
+        }
+        Ok(())
     }
 
     /// The same by a copy, for what cannot be moved otherwise; how many bytes.

@@ -15,9 +15,11 @@ use crate::host::Host;
 use longshore_hostif::{LEAST_FORWARD, Query, Request, SocketId, SocketState};
 use std::sync::atomic::Ordering;
 
-/// Part of the receive buffer that may be kept, with what was read behind it: with more, the
-/// window of the far end would be shut while the program waits for what comes next.
+/// Part of what the engine holds for it that may be kept, with what was read behind it: with
+/// more, the window of the far end would be shut while the program waits for what comes next.
 const MOST_KEPT: u64 = 2;
+/// What the engine holds, in units of what it is to be told of at once, if it has said that.
+const HELD: u64 = 4;
 
 /// Bytes of a receive stream that were read and are kept. Not dropped, but sent or given back.
 #[derive(Debug)]
@@ -72,8 +74,9 @@ impl Host {
 impl Socket {
     /// Whether bytes of its receive stream may be kept, and sent by another connection later.
     pub fn may_keep(&self) -> bool {
-        self.host.session.takes_forwards()
-            && !self.is_within()
+        let session = &self.host.session;
+        session.takes_forwards()
+            && (!self.is_within() || session.takes_forwards_within())
             && self.block().state() == SocketState::Connected
             && !self.host.is_held_elsewhere(self.id.index)
     }
@@ -96,7 +99,7 @@ impl Socket {
             Some(kept) => kept.socket == self.id && kept.to == from,
             None => !self.host.keeps(self.id.index),
         };
-        let room = (self.block().rcv_limit() / MOST_KEPT) as usize;
+        let room = self.most_kept() as usize;
         let len = peeked.len().min(max).min(room.saturating_sub(before));
         if !follows || len == 0 || ((before + len) as u64) < LEAST_FORWARD {
             return Ok(None);
@@ -147,7 +150,7 @@ impl Socket {
     /// The stream was read up to `done`: what is kept is given back if that is too far beyond.
     #[inline]
     pub(super) fn limit_kept(&self, done: u64) {
-        let most = self.block().rcv_limit() / MOST_KEPT;
+        let most = self.most_kept();
         if self.host.keeps(self.id.index)
             && self
                 .host
@@ -156,6 +159,16 @@ impl Socket {
         {
             (self.host.hooks.give_back)(self.id);
         }
+    }
+
+    /// Bytes that may be kept.
+    fn most_kept(&self) -> u64 {
+        let block = self.block();
+        let limit = match block.unreported_limit.load(Ordering::Relaxed) {
+            0 => block.rcv_limit(),
+            part => block.rcv_limit().min(u64::from(part) * HELD),
+        };
+        limit / MOST_KEPT
     }
 
     /// The first `len` bytes are not kept any more.

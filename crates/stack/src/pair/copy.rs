@@ -94,6 +94,20 @@ impl Stack {
         true
     }
 
+    /// How much of `range` of what is sent to `to` lies where another socket has received it.
+    fn received_part(&self, session: u32, index: u32, range: &Range<u64>, to: u32) -> u64 {
+        let sender = match self.sockets.get(to).map(|s| &s.kind) {
+            Some(Kind::Pair(q)) => self.sockets.get(q.other),
+            _ => None,
+        };
+        match (sender, self.sessions.get(session)) {
+            (Some(sender), Some(s)) if sender.forwarding.is_some() => {
+                s.host.send.forwarded(index, range.clone()).placed
+            }
+            _ => 0,
+        }
+    }
+
     #[cold]
     fn move_later(&mut self, key: u32, again: Instant) {
         if let Some(p) = self.pair_mut(key) {
@@ -110,6 +124,8 @@ impl Stack {
         to: u32,
     ) -> bool {
         let len = range.end - range.start;
+        // What no program has touched is not fetched.
+        let received = self.received_part(session, index, &range, to);
         let Some(streams) = self.sessions.get(session).map(|s| s.host.send.clone()) else {
             return false;
         };
@@ -155,7 +171,10 @@ impl Stack {
                 &mut sender.payload.to_adapter,
                 &mut s.host.meter.to_adapter.payload,
             ];
-            Socket::count_payload(counts, copied.pieces, len);
+            match len - received {
+                0 => {}
+                fetched => Socket::count_payload(counts, copied.pieces, fetched),
+            }
         }
         true
     }

@@ -9,7 +9,7 @@
 use crate::Stack;
 use crate::counters::EngineDrop;
 use crate::pair_end::Pair;
-use crate::socket::Kind;
+use crate::socket::{Kind, Socket};
 use longshore_hostif::CHUNK;
 use std::ops::Range;
 
@@ -61,6 +61,9 @@ impl Stack {
             return copy;
         };
         let are_one = receiver.session == session && key != to;
+        if are_one && sender.forwarding.is_some() {
+            return self.end_lending(to, len);
+        }
         if !are_one || p.was_deferred || (len < LEAST && !q.is_lent()) {
             return copy;
         }
@@ -92,23 +95,51 @@ impl Stack {
         }
     }
 
+    /// What is sent to `to` may lie where another socket has received it, and cannot be lent on:
+    /// so that it can be copied, what was lent to it lies in chunks of its own from now on.
+    fn end_lending(&mut self, to: u32, len: u64) -> Loan {
+        let Some(receiver) = self.sockets.get_mut(to) else {
+            return Loan::Copy(len);
+        };
+        let Kind::Pair(q) = &mut receiver.kind else {
+            return Loan::Copy(len);
+        };
+        let lent = q.lent_from.max(q.rcv_consumed).max(q.kept_to)..q.rcv_edge;
+        let Some(s) = self.sessions.get_mut(receiver.session) else {
+            return Loan::Copy(len);
+        };
+        if lent.is_empty() {
+            return Loan::Copy(len);
+        }
+        let kept = q
+            .rcv
+            .keep_lent(&lent, &mut s.host.receive, receiver.id.index);
+        if kept.is_err() {
+            let session = receiver.session;
+            self.arena_is_full(session);
+            return Loan::Impossible;
+        }
+        q.kept_to = lent.end;
+        Loan::Copy(len)
+    }
+
     /// Notes how much of what `key` has sent is done with.
     pub(super) fn note_done(&mut self, key: u32) {
         let Some(p) = self.pair_mut(key) else { return };
-        let (other, moved) = (p.other, p.snd_moved);
+        let (other, moved, is_dead) = (p.other, p.snd_moved, p.dead.is_some());
         let done = match self.pair_mut(other) {
             Some(q) if other != key => q.done_of(moved),
             _ => moved,
         };
         if let Some(p) = self.pair_mut(key) {
             p.snd_done = p.snd_done.max(done);
-            let done = p.snd_done;
             if self
                 .sockets
                 .get(key)
                 .is_some_and(|s| s.forwarding.is_some())
             {
-                self.forwarded(key, done);
+                // It is never lent, so nobody needs what was moved.
+                self.forwarded(key, if is_dead { u64::MAX } else { moved });
             }
         }
     }
@@ -120,6 +151,7 @@ impl Stack {
             return false;
         };
         let other = self.sockets.get(p.other).filter(|_| p.other != key);
-        other.is_some_and(|s| matches!(&s.kind, Kind::Pair(q) if q.is_lent() && !s.orphan))
+        let is_read = |s: &Socket| !s.orphan || self.is_lent_on(p.other);
+        other.is_some_and(|s| matches!(&s.kind, Kind::Pair(q) if q.is_lent() && is_read(s)))
     }
 }

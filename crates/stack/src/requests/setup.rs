@@ -252,7 +252,9 @@ impl Stack {
     /// delivered, unless it lingers for no time at all.
     pub(crate) fn close(&mut self, key: u32, linger: longshore_tcp::Linger) {
         let now = self.now;
-        self.leave_received(key);
+        if !self.is_lent_on(key) {
+            self.leave_received(key);
+        }
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
         };

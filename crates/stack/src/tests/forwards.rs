@@ -1,11 +1,12 @@
-//! Requests to forward that no host half of ours makes: nothing is kept of those that are
-//! refused.
+//! Requests to forward that no host half of ours makes, of which nothing is kept if they are
+//! refused; and what else is said of a connection that takes part.
 
 use super::single::Single;
 use super::strangers::accepted;
 use crate::memory_pressure::SPARE_CHUNKS;
-use longshore_hostif::{EdgeFlags, Geometry, LEAST_FORWARD, Request, SocketKind};
+use longshore_hostif::{EdgeFlags, Geometry, HostSession, LEAST_FORWARD, Request, SocketKind};
 use longshore_wire::tcp::TcpFlags;
+use std::sync::atomic::Ordering;
 
 const GEOMETRY: Geometry = Geometry {
     channels: 64,
@@ -50,4 +51,49 @@ fn what_is_refused_is_not_kept() {
     let kept = single.stack.sessions.iter().map(|(_, s)| s.forwards.len());
     assert_eq!(kept.sum::<usize>(), 0);
     assert_eq!(single.stack.counters.forwarded_bytes, 0);
+}
+
+/// A program that says it has read what never came has its bytes back as any other has.
+#[test]
+fn who_has_read_too_much_is_not_believed_later() {
+    let mut single = Single::new(GEOMETRY, 1);
+    let listener = single.listen();
+    let mut from = single.connect(0);
+    let mut to = single.connect(1);
+    single.turn();
+    let [source, sink] = [0, 1].map(|which| accepted(&mut single, listener, which));
+    from.flags = TcpFlags::ACK | TcpFlags::PSH;
+    for _ in 0..LEAST_FORWARD as usize / SEGMENT {
+        single.segment(&from, &[7; SEGMENT]);
+        from.seq = from.seq.add(SEGMENT as u32);
+    }
+    single.turn();
+    let chunk = single.arena.take_snd_chunk().unwrap().unwrap();
+    let entry = single.arena.snd_directory(sink.index).entry(0);
+    entry.store(chunk, Ordering::Release);
+    let host = HostSession::of(&single.arena);
+    let places = ((sink.index, 0), (source.index, 0));
+    let written = host.write_forwarded(places.0, places.1, LEAST_FORWARD as usize);
+    assert_eq!(written.unwrap(), Some(0));
+    single.ask(
+        0,
+        &Request::Forward {
+            socket: sink,
+            snd_edge: LEAST_FORWARD,
+            rcv_consumed: 0,
+            flags: EdgeFlags::PUSH,
+            source,
+            from: 0,
+            to: LEAST_FORWARD,
+        },
+    );
+    single.edges(source, u64::MAX, EdgeFlags::empty());
+    single.turn();
+    let key = single.stack.socket_of(single.session(), source.index);
+    let read = |single: &Single| single.stack.sockets.get(key.unwrap())?.received();
+    assert_eq!(read(&single), Some((0, LEAST_FORWARD)));
+    to.ack = to.ack.add(LEAST_FORWARD as u32);
+    single.segment(&to, &[]);
+    single.turn();
+    assert_eq!(read(&single), Some((LEAST_FORWARD, LEAST_FORWARD)));
 }

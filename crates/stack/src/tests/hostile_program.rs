@@ -11,10 +11,12 @@ use super::single::{FIRST_PORT, ISN, SERVER, Sent, Single, header};
 use super::strangers::accepted;
 use super::streams;
 use crate::requests::From;
+use crate::socket::Kind;
 use longshore_hostif::adapter::{AdapterSession, Immediate, Next, OfferedFile};
 use longshore_hostif::{
     Address, Arena, BlockFlags, CHUNK, EdgeFlags, Features, FileId, Geometry, HostChannel,
-    HostSession, OpenFlags, OptionName, Query, Request, SocketId, SocketKind, SocketState,
+    HostSession, LEAST_FORWARD, OpenFlags, OptionName, Query, Request, SocketId, SocketKind,
+    SocketState,
 };
 use longshore_ring::Doorbell;
 use longshore_wire::SeqNumber;
@@ -49,11 +51,14 @@ struct Hostile {
     numbers: Numbers,
     file: (std::fs::File, FileId),
     sockets: Vec<SocketId>,
+    /// Of those, one that is connected to its own listener at first.
+    within: Option<SocketId>,
 }
 
 impl Hostile {
     fn new(single: &mut Single, seed: u64) -> Self {
-        let features = Features::FILES | Features::LENT_CHUNKS | Features::FORWARDS;
+        let forwards = Features::FORWARDS | Features::FORWARDS_WITHIN;
+        let features = Features::FILES | Features::LENT_CHUNKS | forwards;
         let (session, arena) = single.add_session(GEOMETRY, features);
         let content = Response {
             header: 0,
@@ -73,6 +78,7 @@ impl Hostile {
             numbers: Numbers::new(seed),
             file: (kept.into(), id),
             sockets: Vec::new(),
+            within: None,
         }
     }
 
@@ -282,6 +288,73 @@ impl Hostile {
         );
     }
 
+    /// Has one of its connections send what another, or it itself, has received and nobody has
+    /// read, as a program does that keeps to the rules; where that is written it has not taken.
+    fn forward(&mut self, single: &mut Single) {
+        let keys = (0..64).filter_map(|index| single.stack.socket_of(self.session, index));
+        let keys: Vec<u32> = keys.collect();
+        if keys.is_empty() {
+            return;
+        }
+        let [source, sink] = [(); 2].map(|()| self.numbers.pick(&keys));
+        let read = single.stack.read_by_host(source);
+        let socket = |key| single.stack.sockets.get(key);
+        let (Some(source), Some(sink)) = (socket(source), socket(sink)) else {
+            return;
+        };
+        let (source_id, sink_id, sent) = (source.id, sink.id, sink.snd_edge());
+        let edge = source.received().map_or(0, |(_, edge)| edge);
+        let len = edge.saturating_sub(read).min(100_000);
+        if len < LEAST_FORWARD || len + sent > 1 << 40 {
+            return;
+        }
+        for number in sent / CHUNK as u64..=(sent + len) / CHUNK as u64 {
+            let chunk = self.numbers.below(64) as u32;
+            let entry = self.arena.snd_directory(sink_id.index).entry(number);
+            entry.store(chunk, Ordering::Release);
+        }
+        let host = HostSession::of(&self.arena);
+        let places = ((sink_id.index, sent), (source_id.index, read));
+        let _ = host.write_forwarded(places.0, places.1, len as usize);
+        self.ask(
+            single,
+            &Request::Forward {
+                socket: sink_id,
+                snd_edge: sent + len,
+                rcv_consumed: 0,
+                flags: EdgeFlags::PUSH,
+                source: source_id,
+                from: read,
+                to: read + len,
+            },
+        );
+    }
+
+    /// Writes to a connection of its own what it can be lent.
+    fn lend(&mut self, single: &mut Single) {
+        let Some(socket) = self.within else { return };
+        let key = single.stack.socket_of(self.session, socket.index);
+        let sent = key.and_then(|key| Some(single.stack.sockets.get(key)?.snd_edge()));
+        let Some(sent) = sent.filter(|sent| *sent < 1 << 40) else {
+            return;
+        };
+        let len = 40_000;
+        for number in sent / CHUNK as u64..=(sent + len) / CHUNK as u64 {
+            let entry = self.arena.snd_directory(socket.index).entry(number);
+            entry.store(self.numbers.below(64) as u32, Ordering::Release);
+        }
+        self.ask(
+            single,
+            &Request::Edges {
+                socket,
+                snd_edge: sent + len,
+                rcv_consumed: 0,
+                flags: EdgeFlags::PUSH,
+                immediate: 0,
+            },
+        );
+    }
+
     /// Overwrites a word or a few bytes of what it shares, mostly where the stack looks.
     fn scribble(&mut self) {
         let base = std::ptr::from_ref(self.arena.header()).addr();
@@ -371,7 +444,9 @@ impl Hostile {
     }
 
     fn step(&mut self, single: &mut Single) {
-        match self.numbers.below(12) {
+        match self.numbers.below(15) {
+            12 | 13 => self.forward(single),
+            14 => self.lend(single),
             0 => self.open(single),
             1 | 2 => self.write(single),
             3..6 => {
@@ -461,11 +536,13 @@ impl Innocent {
     fn look(&mut self, sent: &[Sent]) {
         let first = self.next.ack;
         for segment in sent {
-            let ours = segment.payload.iter().filter(|b| **b == OURS).count();
             if segment.header.src_port != 80 || segment.header.dst_port != self.next.src_port {
-                assert_eq!(ours, 0, "{:?}", segment.header);
+                // A byte by itself is one of those that the other has strewn about.
+                let mut runs = segment.payload.windows(8);
+                assert!(!runs.any(|run| run == [OURS; 8]), "{:?}", segment.header);
                 continue;
             }
+            let ours = segment.payload.iter().filter(|b| **b == OURS).count();
             assert_eq!(ours, segment.payload.len());
             assert!(!segment.header.flags.contains(TcpFlags::RST));
             if segment.header.seq == self.next.ack {
@@ -476,7 +553,8 @@ impl Innocent {
     }
 }
 
-fn run(seed: u64) {
+/// What of its bytes were passed on by reference, and lent.
+fn run(seed: u64) -> [u64; 2] {
     let mut single = Single::new(GEOMETRY, 1);
     let mut innocent = Innocent::new(&mut single);
     single.sent();
@@ -500,6 +578,23 @@ fn run(seed: u64) {
         },
     ] {
         hostile.ask(&mut single, &request);
+    }
+    let stream = |socket: &&SocketId| {
+        let key = single.stack.socket_of(hostile.session, socket.index);
+        let kind = key.and_then(|key| Some(&single.stack.sockets.get(key)?.kind));
+        matches!(kind, Some(Kind::Idle(SocketKind::Stream)))
+    };
+    hostile.within = hostile.sockets.iter().skip(1).find(stream).copied();
+    if let Some(socket) = hostile.within {
+        hostile.ask(
+            &mut single,
+            &Request::Connect {
+                socket,
+                tag: 1,
+                waiter: None,
+                peer: SocketAddr::new(SERVER.into(), PORT).into(),
+            },
+        );
     }
     let mut peers: Vec<longshore_wire::tcp::TcpHeader> = Vec::new();
     for step in 0..STEPS {
@@ -539,6 +634,8 @@ fn run(seed: u64) {
     assert_eq!(single.stack.half_open_count(), 0);
     assert!(single.stack.close_session(hostile.session).is_some());
     single.turn();
+    let counters = &single.stack.counters;
+    [counters.forwarded_bytes, counters.lent_bytes]
 }
 
 /// The hostile program's peers acknowledge what comes, and reset nothing.
@@ -566,8 +663,15 @@ fn answer(sent: &[Sent], innocent: u16, peers: &mut Vec<longshore_wire::tcp::Tcp
 
 #[test]
 fn a_program_that_keeps_to_nothing_harms_itself_alone() {
+    let mut passed_on = [0; 2];
     for seed in 0..SEEDS {
         println!("seed {seed}");
-        run(seed);
+        for (all, of_seed) in passed_on.iter_mut().zip(run(seed)) {
+            *all += of_seed;
+        }
     }
+    assert!(
+        passed_on.iter().all(|bytes| *bytes > 100_000),
+        "{passed_on:?}"
+    );
 }

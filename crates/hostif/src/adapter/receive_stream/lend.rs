@@ -1,7 +1,7 @@
 //! Bytes of a receive stream that stay where another socket of the session has written them.
 
-use super::ReceiveStream;
-use crate::abi::{chunk_of, lent_entry};
+use super::{NoChunk, ReceiveStream};
+use crate::abi::{chunk_of, lent_chunk, lent_entry};
 use crate::adapter::receive_slab::ReceiveSlab;
 use crate::adapter::send_streams::SendStreams;
 use crate::adapter::spans::spans;
@@ -46,6 +46,46 @@ impl ReceiveStream {
         }
         for ((number, ..), chunk) in spans(range.clone()).zip(found) {
             self.entries += slab.enter(index, number, lent_entry(chunk));
+        }
+        Ok(())
+    }
+
+    /// Copies bytes `range` of it, which are lent and not consumed, to chunks of its own, so
+    /// that what follows can be placed there. What the host has found before stays where it was:
+    /// the caller sees to it that it is not done with before it was consumed.
+    ///
+    /// # Errors
+    /// [`NoChunk`]; what was copied before that is found in its own chunks.
+    pub fn keep_lent(
+        &mut self,
+        range: &Range<u64>,
+        slab: &mut ReceiveSlab,
+        index: u32,
+    ) -> Result<(), NoChunk> {
+        let arena = slab.arena.clone();
+        for (number, within, len) in spans(range.clone()) {
+            if self.reaches(number) {
+                continue;
+            }
+            let follows = self.head == NONE || self.last + 1 == number;
+            let entry = arena.rcv_directory(index).entry(number);
+            let lent = lent_chunk(entry.load(Ordering::Acquire));
+            // The host may have written over its directory.
+            let from = lent.and_then(|chunk| arena.snd_place(chunk, within, len));
+            let from = from.filter(|_| follows).ok_or(NoChunk)?;
+            let chunk = slab.take().ok_or(NoChunk)?;
+            let Some(to) = arena.rcv_place(chunk, within, len) else {
+                slab.give_back(chunk);
+                return Err(NoChunk);
+            };
+            arena.memory().copy_to(from, len, arena.memory(), to);
+            if self.head == NONE {
+                (self.head, self.first) = (chunk, number);
+            } else {
+                slab.links[self.tail as usize] = chunk;
+            }
+            (self.tail, self.last, self.latest) = (chunk, number, None);
+            self.entries += slab.enter(index, number, chunk);
         }
         Ok(())
     }
@@ -95,6 +135,51 @@ mod tests {
         let mut got = vec![0; 2 * CHUNK - 100];
         host.copy_received(to.index, 100, &mut got).unwrap();
         assert!(got == bytes[100..]);
+    }
+
+    /// What was lent is kept, and goes on in the same chunk.
+    #[test]
+    fn what_was_lent_is_kept_where_more_can_be_placed() {
+        let (mut adapter, host, [from, to]) = session(Agreed::OURS);
+        let bytes: Vec<u8> = (0..2 * CHUNK).map(|i| (i % 251) as u8).collect();
+        host.append(from.index, &bytes).unwrap();
+        let mut stream = ReceiveStream::EMPTY;
+        let slab = &mut adapter.receive;
+        let chunk = CHUNK as u64;
+        let lent = 0..chunk + 9;
+        let source = (&adapter.send, from.index);
+        assert_eq!(stream.lend(&lent, source, slab, to.index), Ok(()));
+        // The first 50 bytes are consumed.
+        assert_eq!(stream.keep_lent(&(50..lent.end), slab, to.index), Ok(()));
+        assert_eq!((stream.chunks(), slab.in_use()), (2, 2));
+        let more = &bytes[lent.end as usize..];
+        stream.place(50, lent.end, more, slab, to.index).unwrap();
+        let mut got = vec![0; 2 * CHUNK - 50];
+        host.copy_received(to.index, 50, &mut got).unwrap();
+        assert!(got == bytes[50..]);
+        stream.consume(2 * chunk, true, &mut adapter.receive);
+        assert_eq!(adapter.receive.in_use(), 0);
+    }
+
+    #[test]
+    fn what_a_host_has_written_over_is_not_kept() {
+        let (mut adapter, host, [from, to]) = session(Agreed::OURS);
+        host.append(from.index, &vec![1; 2 * CHUNK]).unwrap();
+        let mut stream = ReceiveStream::EMPTY;
+        let source = (&adapter.send, from.index);
+        let slab = &mut adapter.receive;
+        let all = 0..2 * CHUNK as u64;
+        assert_eq!(stream.lend(&all, source, slab, to.index), Ok(()));
+        let arena = adapter.arena().clone();
+        let entry = arena.rcv_directory(to.index).entry(1);
+        for forged in [0, lent_entry(Geometry::SMALL.snd_chunks)] {
+            entry.store(forged, Ordering::Relaxed);
+            let kept = stream.keep_lent(&all, &mut adapter.receive, to.index);
+            assert_eq!(kept, Err(NoChunk));
+            assert_eq!(stream.chunks(), u64::from(adapter.receive.in_use()));
+        }
+        stream.consume(0, true, &mut adapter.receive);
+        assert_eq!(adapter.receive.in_use(), 0);
     }
 
     /// Where a stream has a chunk of its own, the host finds its bytes there.
