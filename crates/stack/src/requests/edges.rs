@@ -79,7 +79,9 @@ impl Pair {
             self.rcv.consume(said.rcv_consumed, all, slab);
             self.end_loan();
         }
-        if !self.shut {
+        // Who has read says neither, and nothing of what was written before.
+        let says = said.flags.intersects(EdgeFlags::PUSH | EdgeFlags::MORE);
+        if !self.shut && (says || said.snd_edge > self.snd_edge) {
             self.snd_edge = self.snd_edge.max(said.snd_edge);
             self.more_follows = said.flags.contains(EdgeFlags::MORE);
         }

@@ -1,11 +1,14 @@
 //! Requests to forward that no host half of ours makes, of which nothing is kept if they are
 //! refused; and what else is said of a connection that takes part.
 
-use super::single::Single;
+use super::single::{SERVER, Single};
 use super::strangers::accepted;
+use super::streams;
 use crate::memory_pressure::SPARE_CHUNKS;
+use crate::socket::Kind;
 use longshore_hostif::{EdgeFlags, Geometry, HostSession, LEAST_FORWARD, Request, SocketKind};
 use longshore_wire::tcp::TcpFlags;
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 const GEOMETRY: Geometry = Geometry {
@@ -51,6 +54,51 @@ fn what_is_refused_is_not_kept() {
     let kept = single.stack.sessions.iter().map(|(_, s)| s.forwards.len());
     assert_eq!(kept.sum::<usize>(), 0);
     assert_eq!(single.stack.counters.forwarded_bytes, 0);
+}
+
+/// Who reads says nothing of what it has written.
+#[test]
+fn what_is_held_back_stays_so_when_its_host_reads() {
+    let mut single = Single::new(GEOMETRY, 1);
+    single.listen();
+    let socket = single.open(SocketKind::Stream);
+    single.ask(
+        0,
+        &Request::Connect {
+            socket,
+            tag: 1,
+            waiter: None,
+            peer: SocketAddr::new(SERVER.into(), 80).into(),
+        },
+    );
+    single.turn();
+    let written = streams::append(&single.arena, socket.index, 0, &[7; 100]);
+    let said = |snd_edge, flags| Request::Edges {
+        socket,
+        snd_edge,
+        rcv_consumed: 0,
+        flags,
+        immediate: 0,
+    };
+    let moved = |single: &Single| {
+        let key = single.stack.socket_of(single.session(), socket.index);
+        match key.and_then(|key| Some(&single.stack.sockets.get(key)?.kind)) {
+            Some(Kind::Pair(p)) => p.snd_moved,
+            other => panic!("{other:?}"),
+        }
+    };
+    single.ask(0, &said(written, EdgeFlags::MORE));
+    single.turn();
+    assert_eq!(moved(&single), 0);
+    for snd_edge in [written, 0] {
+        single.ask(0, &said(snd_edge, EdgeFlags::empty()));
+        single.turn();
+        assert_eq!(moved(&single), 0);
+    }
+    // TCP_NODELAY, or a write without MSG_MORE that another process has told of already.
+    single.ask(0, &said(written, EdgeFlags::PUSH));
+    single.turn();
+    assert_eq!(moved(&single), written);
 }
 
 /// A program that says it has read what never came has its bytes back as any other has.
