@@ -12,51 +12,30 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use common::Host;
+#[path = "instructions/whole.rs"]
+mod whole;
+
 use gungraun::{library_benchmark, library_benchmark_group, main};
 use longshore_engine::bench::segments::{
-    Ends, FULL, MSS, PEER, PORTS, US, bytes_of, data_header, header, ip_header, packet,
+    Ends, FULL, PEER, PORTS, bytes_of, data_header, header, ip_header, packet,
 };
 use longshore_engine::bench::{Lookup, Placing, Timers};
-use longshore_engine::{Config, Engine};
 use longshore_hostif::adapter::AdapterSession;
-use longshore_hostif::{EdgeFlags, Geometry, Loopback, OpenFlags, SocketId, SocketKind};
-use longshore_net::ndp;
 use longshore_net::template::Ipv4Template;
-use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
-use longshore_ports::{Port, RxChecksum, RxMeta, TxFrame};
+use longshore_ports::{RxChecksum, RxMeta};
 use longshore_ring::EventfdSignaler;
 use longshore_tcp::Instant;
-use longshore_wire::checksum::Partial;
-use longshore_wire::ethernet::{EtherType, EthernetHeader};
-use longshore_wire::ipv4::protocol;
-use longshore_wire::ipv6::{self, Ipv6Header};
-use longshore_wire::tcp::{PLAIN_LEN, TcpFlags, TcpHeader, TcpOptions, Timestamps};
+use longshore_wire::tcp::{PLAIN_LEN, TcpHeader};
 use longshore_wire::tcp4::{CachedHeaders4, Flow4, Tcp4};
 use longshore_wire::tcp6::CachedHeaders6;
-use longshore_wire::{MacAddr, arp};
 use std::hint::black_box;
-use std::net::Ipv6Addr;
 use std::sync::Arc;
-use std::time::Duration;
+use whole::{FULL_OF_IPV6, SMALL, Version, Whole, frame, whole, whole_beside, whole_of};
 
-/// The same over IPv6.
-const FULL_OF_IPV6: usize = 1428;
-/// When the engine's time begins to be the benchmark's: later than the clock can be by then.
-const BEGIN_US: u64 = 3_600_000_000;
-/// From one turn to the next.
-const STEP_US: u64 = 100;
 /// From one look over the sessions to the next, and more.
 const MAINTENANCE_US: u64 = 1_100_000;
 /// Looks over a session of which one, always the same in turn, gives memory back.
 const LOOKS: usize = 4;
-/// Sockets of each session that asks for nothing.
-const IDLE_SOCKETS: usize = 60;
-const US6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
-const PEER6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
-const OUR_MAC: MacAddr = MacAddr([2, b'L', b'S', 0, 0, 1]);
-const PEER_MAC: MacAddr = MacAddr([2, b'L', b'S', 0, 0, 2]);
-
 // ---- TCP alone ----
 
 fn connected() -> Ends {
@@ -325,14 +304,6 @@ fn timer_clear(mut timers: Box<Timers>) -> Box<Timers> {
     timers
 }
 
-const SMALL: Geometry = Geometry {
-    channels: 64,
-    waiters: 64,
-    sockets: 64,
-    snd_chunks: 64,
-    rcv_chunks: 512,
-};
-
 fn placing(len: usize) -> Box<(Placing, Vec<u8>)> {
     let session = AdapterSession::create(SMALL, Arc::new(EventfdSignaler::for_one()));
     let placing = Placing::new(session.expect("a session"));
@@ -357,269 +328,6 @@ fn nothing(mut it: Box<u64>) -> Box<u64> {
 }
 
 // ---- a whole packet, from the Ethernet header to the host's stream ----
-
-struct Whole {
-    engine: Engine,
-    host: Host,
-    wire: MemoryPort,
-    /// The next frame of the peer.
-    next: Vec<u8>,
-    /// When the next turn is, in microseconds.
-    at_us: u64,
-    _dir: tempfile::TempDir,
-    _socket: SocketId,
-    _idle: Vec<Host>,
-}
-
-/// The version of IP that the whole packet is of.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Version {
-    V4,
-    V6,
-}
-
-/// Where the segment begins in a frame.
-fn segment_at(version: Version) -> usize {
-    match version {
-        Version::V4 => 34,
-        Version::V6 => 54,
-    }
-}
-
-/// An Ethernet header from the peer to us, and room for more behind it.
-fn ethernet(ether_type: EtherType, room: usize) -> Vec<u8> {
-    let mut frame = vec![0; 14 + room];
-    EthernetHeader {
-        destination: OUR_MAC,
-        source: PEER_MAC,
-        ether_type,
-    }
-    .emit(&mut frame);
-    frame
-}
-
-fn ip6_header(payload_len: u16, next_header: u8, hop_limit: u8) -> Ipv6Header {
-    Ipv6Header {
-        traffic_class: 0,
-        flow_label: 0xabcde,
-        payload_len,
-        next_header,
-        hop_limit,
-        source: PEER6,
-        destination: US6,
-    }
-}
-
-fn frame(version: Version, header: &TcpHeader, payload: usize) -> Vec<u8> {
-    let len = header.header_len() + payload;
-    let at = segment_at(version);
-    let (mut frame, pseudo) = match version {
-        Version::V4 => {
-            let mut frame = ethernet(EtherType::Ipv4, 20 + len);
-            ip_header(len as u16).emit(&mut frame[14..]);
-            let pseudo = Partial::of_pseudo_v4(PEER, US, protocol::TCP, len as u32);
-            (frame, pseudo)
-        }
-        Version::V6 => {
-            let mut frame = ethernet(EtherType::Ipv6, 40 + len);
-            ip6_header(len as u16, protocol::TCP, 64).emit(&mut frame[14..]);
-            let pseudo = Partial::of_pseudo_v6(PEER6, US6, protocol::TCP, len as u32);
-            (frame, pseudo)
-        }
-    };
-    header.emit(&mut frame[at..]);
-    let sum = pseudo.plus(Partial::of(&frame[at..])).finish();
-    frame[at + 16..at + 18].copy_from_slice(&sum.to_be_bytes());
-    frame
-}
-
-/// A frame by which the engine learns where the peer is.
-fn introduction(version: Version) -> Vec<u8> {
-    match version {
-        Version::V4 => {
-            let mut bytes = ethernet(EtherType::Arp, arp::PACKET_LEN);
-            arp::ArpPacket {
-                operation: arp::Operation::Reply,
-                sender_mac: PEER_MAC,
-                sender_ip: PEER,
-                target_mac: OUR_MAC,
-                target_ip: US,
-            }
-            .emit(&mut bytes[14..]);
-            bytes
-        }
-        Version::V6 => {
-            let message = ndp::probe(PEER6, US6, Some(PEER_MAC));
-            let len = message.bytes().len();
-            let mut bytes = ethernet(EtherType::Ipv6, 40 + len);
-            let header = ip6_header(len as u16, ipv6::next_header::ICMPV6, ndp::HOP_LIMIT);
-            header.emit(&mut bytes[14..]);
-            bytes[54..].copy_from_slice(message.bytes());
-            bytes
-        }
-    }
-}
-
-/// An engine with one accepted connection, which has taken some segments; the
-/// next one, with `payload` bytes, waits on the wire, if `waiting`. The stream is
-/// empty, or has `unread` bytes.
-fn whole(waiting: bool, payload: usize, unread: bool) -> Box<Whole> {
-    whole_of(Version::V4, waiting, payload, unread)
-}
-
-/// The same beside so many sessions that ask for nothing, though they have sockets.
-fn whole_beside(idle: usize, waiting: bool) -> Box<Whole> {
-    whole_of_many(idle, Version::V4, waiting, FULL, true)
-}
-
-fn whole_of(version: Version, waiting: bool, payload: usize, unread: bool) -> Box<Whole> {
-    whole_of_many(0, version, waiting, payload, unread)
-}
-
-fn whole_of_many(
-    idle: usize,
-    version: Version,
-    waiting: bool,
-    payload: usize,
-    unread: bool,
-) -> Box<Whole> {
-    let (address, local) = match version {
-        Version::V4 => ("10.0.0.1/24", "10.0.0.1:80"),
-        Version::V6 => ("fd00::1/64", "[fd00::1]:80"),
-    };
-    let full = match version {
-        Version::V4 => FULL,
-        Version::V6 => FULL_OF_IPV6,
-    };
-    let at = segment_at(version);
-    let frame = |header: &TcpHeader, payload| frame(version, header, payload);
-    let dir = tempfile::tempdir().expect("a directory");
-    let path = dir.path().join("engine");
-    let (port, mut wire) = pair(&MemoryConfig {
-        offloads: false,
-        ..MemoryConfig::default()
-    });
-    let mut engine = Engine::new(Config {
-        port: Box::new(port),
-        port_name: "memory".to_owned(),
-        addresses: vec![address.parse().expect("an address")],
-        gateways: Vec::new(),
-        automatic: longshore_engine::Automatic::default(),
-        scope: 0,
-        loopback: Loopback::Kernel,
-        cut_through: true,
-        socket: path.clone(),
-        control: None,
-        geometry: SMALL,
-        private: false,
-        others_may_join: true,
-        users: Vec::new(),
-        spin: Duration::ZERO,
-        grace: Duration::ZERO,
-    })
-    .expect("an engine");
-    let program = std::thread::spawn(move || {
-        let mut host = Host::new(&path);
-        let mut flags = OpenFlags::REUSE_ADDRESS;
-        flags.set(OpenFlags::IPV6, version == Version::V6);
-        let listener = host.open_with(SocketKind::Stream, flags);
-        host.bind(listener, local.parse().expect("an address"))
-            .expect("bound");
-        assert_eq!(host.listen(listener), 0);
-        let idle: Vec<Host> = (0..idle)
-            .map(|_| {
-                let mut host = Host::new(&path);
-                for _ in 0..IDLE_SOCKETS {
-                    host.open(SocketKind::Datagram);
-                }
-                host
-            })
-            .collect();
-        (host, listener, idle)
-    });
-    while !program.is_finished() {
-        engine
-            .turn_and_rest(Duration::from_millis(1))
-            .expect("a turn");
-    }
-    let (mut host, listener, idle) = program.join().expect("a program");
-    // From here on the engine's time is the benchmark's, and what is due is the same each
-    // time. The first of these turns does all that came due before.
-    let mut at_us = BEGIN_US;
-    let mut turn = |engine: &mut Engine| {
-        engine.turn_of(at_us).expect("a turn");
-        at_us += STEP_US;
-    };
-    turn(&mut engine);
-    // Those that ask for nothing are looked at in vain for a while.
-    (0..2 * idle.len()).for_each(|_| turn(&mut engine));
-    let introduction = introduction(version);
-    wire.send(&TxFrame::whole(&introduction)).expect("room");
-    let mut syn = data_header(100, 0);
-    syn.flags = TcpFlags::SYN;
-    syn.options = TcpOptions {
-        mss: Some(MSS),
-        window_scale: Some(7),
-        sack_permitted: true,
-        timestamps: Some(Timestamps { val: 10, echo: 0 }),
-        ..TcpOptions::default()
-    };
-    wire.send(&TxFrame::whole(&frame(&syn, 0))).expect("room");
-    turn(&mut engine);
-    let mut answer = vec![0; 70_000];
-    let iss = loop {
-        let meta = wire.recv(&mut answer).expect("a frame").expect("a SYN-ACK");
-        if let Ok((h, _)) = TcpHeader::parse(answer[..meta.len].get(at..).unwrap_or_default())
-            && h.flags.contains(TcpFlags::SYN | TcpFlags::ACK)
-        {
-            break h.seq;
-        }
-    };
-    let mut seq = 101;
-    let segment = |seq: u32| data_header(seq, iss.add(1).0);
-    let mut ack = segment(seq);
-    ack.flags = TcpFlags::ACK;
-    wire.send(&TxFrame::whole(&frame(&ack, 0))).expect("room");
-    turn(&mut engine);
-    let socket = host.accept(listener).socket;
-    for i in 0..34 {
-        // What goes in descriptors has its memory by then, too.
-        let len = if i < 2 { 1 } else { full };
-        wire.send(&TxFrame::whole(&frame(&segment(seq), len)))
-            .expect("room");
-        seq += len as u32;
-        turn(&mut engine);
-        host.drain();
-        // What came last lies there unread, if the next is to lie behind it.
-        if i == 33 && unread {
-            break;
-        }
-        let edge = host.edges(socket).map_or(0, |e| e.rcv_edge);
-        host.consume(socket, edge);
-        turn(&mut engine);
-        while wire.recv(&mut answer).expect("a frame").is_some() {}
-    }
-    host.send(socket, b"x", EdgeFlags::PUSH);
-    turn(&mut engine);
-    while wire.recv(&mut answer).expect("a frame").is_some() {}
-    // Whatever is still to be done is done before it is counted.
-    turn(&mut engine);
-    turn(&mut engine);
-    let next = frame(&segment(seq), payload);
-    if waiting {
-        wire.send(&TxFrame::whole(&next)).expect("room");
-    }
-    Box::new(Whole {
-        engine,
-        host,
-        wire,
-        next,
-        at_us,
-        _dir: dir,
-        _socket: socket,
-        _idle: idle,
-    })
-}
 
 fn in_hand(payload: usize, unread: bool, checksum: RxChecksum) -> Box<(Whole, RxMeta)> {
     in_hand_of(Version::V4, payload, unread, checksum)

@@ -24,14 +24,19 @@ mod orphans;
 mod plug;
 mod program;
 mod refused;
+mod report;
 mod responses;
+mod scenario;
 mod single;
 mod strangers;
 mod streams;
+mod talk;
 mod world;
 
+use report::Report;
+use scenario::Scenario;
 use std::time::{Duration, Instant, SystemTime};
-use world::{Report, Scenario, World};
+use world::World;
 
 /// Seeds that each test runs when nobody says how many.
 const SEEDS: u64 = 1_000;

@@ -4,7 +4,8 @@
 
 use super::machine::Machine;
 use super::responses::Response;
-use super::world::{Scenario, World};
+use super::scenario::Scenario;
+use super::world::World;
 use longshore_hostif::Moved;
 use std::collections::BTreeSet;
 

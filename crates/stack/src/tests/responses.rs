@@ -4,8 +4,9 @@
 //!
 //! Owns [`Response`]; `program` calls it where a plan has one.
 
-use super::program::{Program, Talk};
+use super::program::Program;
 use super::streams::append_file;
+use super::talk::Talk;
 use longshore_hostif::{EdgeFlags, FileId, HeldFile, HostSession, Hurry};
 use longshore_tcp::Instant;
 use std::os::fd::OwnedFd;
