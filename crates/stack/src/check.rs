@@ -119,6 +119,11 @@ impl Stack {
         for (key, session) in self.sessions.iter() {
             let (sockets, mut chunks) = of_sessions.remove(&key).unwrap_or_default();
             chunks += session.forwards.remaining_chunks();
+            let is_right = session.sockets() == sockets;
+            holds(is_right, NONE, "a session miscounts its sockets")?;
+            if session.is_condemned() {
+                continue;
+            }
             for (name, source) in session.forwards.keys() {
                 let socket = self.sockets.get(source);
                 let own = socket.and_then(|s| s.forwarding.as_ref()?.source());
@@ -127,11 +132,6 @@ impl Stack {
                     source,
                     "others send of what is not its own",
                 )?;
-            }
-            let is_right = session.sockets() == sockets;
-            holds(is_right, NONE, "a session miscounts its sockets")?;
-            if session.is_condemned() {
-                continue;
             }
             let in_use = u64::from(session.host.receive.in_use());
             holds(in_use == chunks, NONE, "chunks are in use in no stream")?;

@@ -1,7 +1,8 @@
-//! Two whole stacks with their programs on a simulated wire, in virtual time: connections and
-//! datagrams, fragments, addresses from a DHCP server, floods of SYNs, links that go down and
-//! come back. Whatever the wire does and whoever dies, every byte arrives once and in its
-//! place or the connection says that it has failed, and nothing is left of it in the end.
+//! Two whole stacks with their programs on a simulated wire, in virtual time: connections, also
+//! such as a proxy passes on, and datagrams, fragments, addresses from a DHCP server, floods of
+//! SYNs, links that go down and come back. Whatever the wire does and whoever dies, every byte
+//! arrives once and in its place or the connection says that it has failed, and nothing is left
+//! of it in the end.
 //!
 //! A seed is a whole run: it gives the scenario, the secrets of the stacks and what the wire
 //! does to each frame. One that fails is printed with its scenario and fails again with
@@ -24,6 +25,7 @@ mod orphans;
 mod plug;
 mod program;
 mod refused;
+mod relay;
 mod report;
 mod responses;
 mod scenario;
@@ -103,6 +105,7 @@ fn check_happened(all: &Report, seeds: u64) {
         (all.leases, seeds / 10),
         (all.panics, seeds / 20),
         (all.lent, 10_000 * seeds),
+        (all.forwarded, 10_000 * seeds),
     ];
     assert!(happened.iter().all(|(n, least)| n > least), "{all:#?}");
 }

@@ -5,6 +5,7 @@
 //! it does on one connection.
 
 use super::datagrams::{self, Arrived, Datagrams};
+use super::relay::Relay;
 use super::streams::copy_out;
 use super::talk::{Outcome, Plan, Talk};
 use longshore_hostif::{
@@ -31,6 +32,9 @@ pub(super) struct Program {
     accepted: u64,
     listens: bool,
     talks: Vec<Talk>,
+    /// Where to the connections with these numbers are passed on.
+    pub(super) onward: BTreeMap<u16, SocketAddr>,
+    pub(super) relays: Vec<Relay>,
     datagrams: Option<Datagrams>,
     arrived: Arrived,
     pub(super) answers: BTreeMap<u32, u16>,
@@ -56,6 +60,8 @@ impl Program {
             accepted: 0,
             listens: false,
             talks: Vec::new(),
+            onward: BTreeMap::new(),
+            relays: Vec::new(),
             datagrams: None,
             arrived: Arrived::default(),
             answers: BTreeMap::new(),
@@ -131,6 +137,16 @@ impl Program {
         self.channel.publish(&self.doorbell, true);
     }
 
+    /// The first connection with this number that comes is passed on to `to`.
+    pub(super) fn pass_on_to(&mut self, number: u16, to: SocketAddr) {
+        self.onward.insert(number, to);
+    }
+
+    /// Whether nothing that it passes on is under way.
+    pub(super) fn has_passed_all_on(&self) -> bool {
+        self.relays.iter().all(Relay::is_over)
+    }
+
     /// Whether it has no datagram left to send.
     pub(super) fn has_sent_all(&self) -> bool {
         self.datagrams.as_ref().is_none_or(Datagrams::is_done)
@@ -200,7 +216,8 @@ impl Program {
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         let due = self.talks.iter().filter_map(Talk::next_timeout);
         let datagrams = self.datagrams.as_ref().and_then(Datagrams::next_timeout);
-        due.chain(datagrams).min()
+        let relays = self.relays.iter().filter_map(Relay::next_timeout);
+        due.chain(datagrams).chain(relays).min()
     }
 
     /// Takes what the stack has said, and goes on; says whether it has asked for anything.
@@ -216,7 +233,16 @@ impl Program {
             self.go_on(talk, now);
         }
         talks.append(&mut self.talks);
+        talks.retain(|talk| !talk.is_passed_on());
         self.talks = talks;
+        let mut relays = std::mem::take(&mut self.relays);
+        for relay in &mut relays {
+            if self.channel.staged() as usize >= AT_ONCE {
+                break;
+            }
+            self.relay(relay, now);
+        }
+        self.relays = relays;
         if let Some(datagrams) = &mut self.datagrams
             && let Some(request) = datagrams.step(&self.arena, now)
         {
@@ -247,6 +273,12 @@ impl Program {
                     datagrams.take_edges(&edges);
                 }
                 Completion::Edges { socket, edges } => {
+                    for relay in &mut self.relays {
+                        if relay.take_edges(socket, &edges, now) {
+                            let half = &self.arena.block(socket.index).snd;
+                            half.done.fetch_max(edges.snd_acked, Ordering::AcqRel);
+                        }
+                    }
                     let mut talks = self.talks.iter_mut();
                     if let Some(talk) = talks.find(|t| t.socket == socket) {
                         talk.take_edges(&edges, now);

@@ -29,6 +29,8 @@ pub(super) struct Report {
     pub(super) panics: u64,
     /// Bytes that were read where they had been written.
     pub(super) lent: u64,
+    /// Bytes that were sent where they had been received.
+    pub(super) forwarded: u64,
 }
 
 impl Report {
@@ -48,6 +50,7 @@ impl Report {
         self.leases += other.leases;
         self.panics += other.panics;
         self.lent += other.lent;
+        self.forwarded += other.forwarded;
     }
 
     pub(super) fn of(machine: &Machine) -> Self {
@@ -72,6 +75,7 @@ impl Report {
             returns: machine.returns,
             panics: counters.contained_panics,
             lent: counters.lent_bytes,
+            forwarded: counters.forwarded_bytes,
             leases: machine.dhcp_server.as_ref().map_or(0, |s| s.granted),
         }
     }

@@ -20,6 +20,9 @@ pub(super) struct Scenario {
     pub(super) begins: Vec<u64>,
     /// The server's program connects to itself: its plans as a client, and when.
     pub(super) own: Vec<(Plan, u64)>,
+    /// Connections that the server's program passes on, by their numbers, and the machine that
+    /// it passes them on to.
+    pub(super) onward: Vec<(u16, usize)>,
     /// What datagrams either end sends.
     pub(super) datagrams: Option<datagrams::Plan>,
     /// The client's machine has its IPv4 address from a DHCP server.
@@ -65,6 +68,7 @@ impl Scenario {
             plans: vec![plan(100, 1_000), plan(150_000, 10), plan(10, 150_000)],
             begins: vec![0, 1_000, 2_000],
             own: Vec::new(),
+            onward: Vec::new(),
             datagrams: None,
             dhcp: false,
             flood: None,
@@ -152,19 +156,26 @@ impl Scenario {
             let down = n.below(1_000_000);
             (n.below(2) as usize, down, down + n.below(2_000_000))
         });
+        let dhcp = n.below(4) == 0;
+        let panic = (n.below(6) == 0).then(|| (n.below(2) as usize, n.below(800) as u32));
+        let own = own(&mut n);
+        let all = (plans.len() + own.len()) as u16;
+        let onward = (0..all).map(|number| (number, n.below(8) as usize));
+        let onward = onward.filter(|(_, machine)| *machine < 2).collect();
         Self {
             ipv6,
             wire,
             plans,
             begins,
             datagrams,
-            dhcp: n.below(4) == 0,
+            dhcp,
             flood,
             unplugged,
             cut,
             death,
-            panic: (n.below(6) == 0).then(|| (n.below(2) as usize, n.below(800) as u32)),
-            own: own(&mut n),
+            panic,
+            own,
+            onward,
         }
     }
 }

@@ -2,7 +2,8 @@
 //! it: chunks of send streams taken, filled and given back, receive streams copied out.
 //! `program` and `datagrams` call it.
 
-use longshore_hostif::{Arena, CHUNK, HeldFile, HostSession, chunk_of};
+use longshore_hostif::{Arena, CHUNK, HeldFile, HostSession, LEAST_FORWARD, chunk_of};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Writes `bytes` to the send stream of socket `index`, which reaches to `from`, as far as
@@ -66,6 +67,46 @@ pub(super) fn append_file(
     half.edge.store(at, Ordering::Release);
     drop(lock);
     at
+}
+
+/// Has the send stream of socket `index`, which reaches to `at`, go on with what `source` names,
+/// a socket and how far of its receive stream comes before: `len` bytes, or as far as there is
+/// memory for the chunks; says how far it reaches now.
+pub(super) fn forward(
+    arena: &Arc<Arena>,
+    (index, at): (u32, u64),
+    source: (u32, u64),
+    len: u64,
+) -> u64 {
+    let directory = arena.snd_directory(index);
+    let half = &arena.block(index).snd;
+    let lock = half.lock_to_send().unwrap();
+    let mut has_none = half.unreturned().is_empty();
+    let (mut end, mut taken) = (at, None);
+    while end < at + len {
+        let number = end / CHUNK as u64;
+        if std::mem::take(&mut has_none) || end.is_multiple_of(CHUNK as u64) {
+            let Some(chunk) = arena.take_snd_chunk().unwrap() else {
+                break;
+            };
+            directory.entry(number).store(chunk, Ordering::Release);
+            taken = Some(chunk);
+        }
+        end = ((number + 1) * CHUNK as u64).min(at + len);
+    }
+    if end - at < LEAST_FORWARD {
+        // No other was taken, or there would be more.
+        if let Some(chunk) = taken {
+            arena.give_snd_chunk(chunk).unwrap();
+        }
+        return at;
+    }
+    let host = HostSession::of(arena);
+    let written = host.write_forwarded((index, at), source, (end - at) as usize);
+    assert!(written.unwrap().is_some());
+    half.edge.store(end, Ordering::Release);
+    drop(lock);
+    end
 }
 
 /// Gives the chunks of a send stream back all of whose bytes were acknowledged, from chunk

@@ -4,6 +4,7 @@
 //! Owns [`Talk`]; `program` steps it whenever the machine runs.
 
 use super::program::Program;
+use super::relay::Relay;
 use super::responses::Response;
 use super::streams::{append, copy_out, give_back};
 use longshore_hostif::{EdgeFlags, Edges, MAX_IMMEDIATE, Request, SocketId, SocketKind};
@@ -11,20 +12,20 @@ use longshore_tcp::Instant;
 use std::net::SocketAddr;
 
 /// Bytes written and not acknowledged, at most.
-const SEND_BUFFER: u64 = 100_000;
+pub(super) const SEND_BUFFER: u64 = 100_000;
 
 /// After a connection could not be opened, when it is tried again, in microseconds.
-const RETRY_US: u64 = 500_000;
+pub(super) const RETRY_US: u64 = 500_000;
 
 /// How often.
-const TRIES: u32 = 40;
+pub(super) const TRIES: u32 = 40;
 
 /// A connection on which nothing has happened for so long is given up, in microseconds: the
 /// reset of a peer that is gone may be lost, and a segment that came late may pass for the
 /// end of a handshake with a cookie.
-const SILENCE_US: u64 = 900_000_000;
+pub(super) const SILENCE_US: u64 = 900_000_000;
 
-const NO_SOCKET: SocketId = SocketId {
+pub(super) const NO_SOCKET: SocketId = SocketId {
     index: longshore_ring::NONE,
     generation: 0,
 };
@@ -56,6 +57,8 @@ enum Phase {
     Connecting,
     Open,
     Over,
+    /// It is passed on, and is a talk no more.
+    PassedOn,
 }
 
 /// One end of a connection.
@@ -140,6 +143,11 @@ impl Talk {
         self.number
     }
 
+    /// Whether its connection is one that is passed on.
+    pub(super) fn is_passed_on(&self) -> bool {
+        self.phase == Phase::PassedOn
+    }
+
     /// How it ended.
     pub(super) fn outcome(&self) -> Outcome {
         let is_whole = self.read == self.plan.back && self.written == self.plan.out;
@@ -181,7 +189,7 @@ impl Program {
     pub(super) fn go_on(&mut self, talk: &mut Talk, now: Instant) {
         match talk.phase {
             Phase::Idle(at) if at <= now => self.begin(talk, now),
-            Phase::Idle(_) | Phase::Over => {}
+            Phase::Idle(_) | Phase::Over | Phase::PassedOn => {}
             Phase::Connecting => {
                 if let Some(errno) = self.answers.remove(&talk.tag)
                     && errno != 0
@@ -233,6 +241,9 @@ impl Program {
 
     fn talk(&mut self, talk: &mut Talk, now: Instant) {
         self.read(talk, now);
+        if talk.is_passed_on() {
+            return;
+        }
         let flags = talk.edges.flags;
         if flags.contains(EdgeFlags::DEAD) {
             talk.error = Some(talk.edges.errno);
@@ -259,6 +270,11 @@ impl Program {
         copy_out(self.arena(), talk.socket.index, talk.read, &mut part);
         if talk.number == u16::MAX {
             talk.number = u16::from(part[0]);
+            if let Some(to) = self.onward.remove(&talk.number) {
+                talk.phase = Phase::PassedOn;
+                let relay = Relay::new((talk.socket, talk.edges), to, now);
+                return self.relays.push(relay);
+            }
             talk.plan = self.plans[usize::from(talk.number)];
         }
         for (at, got) in (talk.read..).zip(&part) {
