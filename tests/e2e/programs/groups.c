@@ -1,5 +1,6 @@
 /* What goes to more than one station: IPv4 broadcasts, and groups of both versions. */
 #include "check.h"
+#include <ifaddrs.h>
 #include <net/if.h>
 
 #define GROUP "239.77.1.2"
@@ -177,6 +178,51 @@ static void sent_to_a_group(void) {
   SYS(connect(fd, A(to)));
   IS(send(fd, "again", 5, 0), 5);
   hears(far, "again");
+}
+
+static void the_interface_that_was_chosen_is_told(void) {
+  struct in_addr mine = address(my_ip(), 0).sin_addr, any = {0}, told;
+  struct ip_mreq request = {.imr_interface = mine};
+  int fds[] = {udp(), udp()};
+  struct sockaddr_in at = address(my_ip(), 0);
+  SYS(bind(fds[1], A(at)));
+  for (int i = 0; i < 2; i++) {
+    socklen_t n = sizeof told;
+    my_interface(fds[i]);
+    SYS(getsockopt(fds[i], IPPROTO_IP, IP_MULTICAST_IF, &told, &n));
+    IS(told.s_addr, mine.s_addr);
+    SYS(setsockopt(fds[i], IPPROTO_IP, IP_MULTICAST_IF, &any, sizeof any));
+    SYS(getsockopt(fds[i], IPPROTO_IP, IP_MULTICAST_IF, &told, &n));
+    IS(told.s_addr, 0);
+    SYS(setsockopt(fds[i], IPPROTO_IP, IP_MULTICAST_IF, &request, sizeof request));
+    SYS(getsockopt(fds[i], IPPROTO_IP, IP_MULTICAST_IF, &told, &n));
+    IS(told.s_addr, mine.s_addr);
+  }
+  /* Datagrams go there all the same. */
+  int far = far_member(&at);
+  struct sockaddr_in to = in_group(at);
+  IS(sendto(fds[0], "hello", 5, 0, A(to)), 5);
+  hears(far, "hello");
+}
+
+static void the_ipv6_interface_that_was_chosen_is_told(void) {
+  /* The interface that has my address. */
+  struct ifaddrs *all, *one;
+  struct in6_addr mine;
+  int index = 0, fd = SYS(socket(AF_INET6, SOCK_DGRAM, 0));
+  OK(inet_pton(AF_INET6, getenv("ADDR6"), &mine) == 1);
+  SYS(getifaddrs(&all));
+  for (one = all; one; one = one->ifa_next) {
+    struct sockaddr_in6 *a = (void *)one->ifa_addr;
+    if (a && a->sin6_family == AF_INET6 && !memcmp(&a->sin6_addr, &mine, sizeof mine))
+      index = if_nametoindex(one->ifa_name);
+  }
+  freeifaddrs(all);
+  OK(index > 0);
+  set(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, index);
+  IS(option(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF), index);
+  set(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, 0);
+  IS(option(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF), 0);
 }
 
 static void hops(void) {
@@ -362,6 +408,8 @@ const struct check CHECKS[] = {
     {"all_who_share_a_port_hear", all_who_share_a_port_hear},
     {"bound_to_the_group", bound_to_the_group},
     {"sent_to_a_group", sent_to_a_group},
+    {"the_interface_that_was_chosen_is_told", the_interface_that_was_chosen_is_told},
+    {"the_ipv6_interface_that_was_chosen_is_told", the_ipv6_interface_that_was_chosen_is_told},
     {"hops", hops},
     {"what_is_sent_comes_back", what_is_sent_comes_back},
     {"the_group_is_told_beside_the_datagram", the_group_is_told_beside_the_datagram},

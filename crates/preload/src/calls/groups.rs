@@ -16,6 +16,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Where the group stands in a `group_req`.
 const GROUP_AT: usize = 8;
+/// The index of the loopback interface in each namespace.
+const LOOPBACK: u32 = 1;
 
 /// Which interface the program names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,10 +154,7 @@ pub(crate) fn set(
         Wish::Leave(group, interface) => (group, interface, false),
         Wish::Send(interface) => {
             return interface.is_engines(host).then(|| {
-                // The kernel has no such interface, so it keeps none.
-                let none = [0u8; 4];
-                let len = none.len() as socklen_t;
-                real::setsockopt(fd, level, name, In::from(&none).cast(), len);
+                keep(fd, (level, name), bytes);
                 Ok(())
             });
         }
@@ -166,6 +165,30 @@ pub(crate) fn set(
     }
     let socket = engines(fd, entry);
     Some(socket.and_then(|socket| socket.change_group(group, join)))
+}
+
+/// The interface of the engine's that `bytes` name is kept by the kernel's socket, which
+/// says it again when it is asked: an address beside an interface is not looked for, and the
+/// loopback interface is there always; an index is kept if the kernel has such an interface.
+fn keep(fd: c_int, (level, name): (c_int, c_int), bytes: &[u8]) {
+    let tell = |value: &[u8]| {
+        let len = value.len() as socklen_t;
+        real::setsockopt(fd, level, name, In::from(value).cast(), len) == 0
+    };
+    let address_at = if bytes.len() < 8 { 0 } else { 4 };
+    let is_kept = match ipv4(bytes, address_at) {
+        Some(ip) if level == libc::IPPROTO_IP && !ip.is_unspecified() => {
+            let mut request = [0; 12];
+            request[4..8].copy_from_slice(&ip.octets());
+            request[8..].copy_from_slice(&LOOPBACK.to_ne_bytes());
+            tell(&request)
+        }
+        _ => level == libc::IPPROTO_IPV6 && tell(bytes),
+    };
+    if !is_kept {
+        // Nor does it keep another from before.
+        tell(&[0; 4]);
+    }
 }
 
 /// The engine's socket behind `fd`, which becomes the engine's if nothing has been said
