@@ -49,6 +49,10 @@ pub mod more_bits {
     pub const LEFT: u64 = 128;
     /// SO_ZEROCOPY is on.
     pub const ZERO_COPY: u64 = 256;
+    /// IP_RECVERR or IPV6_RECVERR was set.
+    pub const ASKS_FOR_ERRORS: u64 = 512;
+    /// Of what was sent to an address of the engine, one was not refused, and none since.
+    pub const IS_TAKEN: u64 = 1024;
 }
 
 /// How much consumed data the engine may not know of before it is told at once: a

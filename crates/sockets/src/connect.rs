@@ -1,6 +1,6 @@
 //! Making connections.
 
-use crate::block_words::host_bits;
+use crate::block_words::{host_bits, more_bits};
 use crate::cancel::CancelOutcome;
 use crate::errors::SocketError;
 use crate::holds::Socket;
@@ -244,6 +244,7 @@ impl Socket {
             block.set_flags(BlockFlags::BOUND);
         }
         block.set_peer(peer);
+        self.clear_more_bits(more_bits::IS_TAKEN);
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! Datagrams that come: records of header and payload in the receive stream. How they
 //! leave is in `departure`.
 
+use crate::block_words::more_bits;
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::stream::Peeked;
@@ -156,7 +157,10 @@ impl Socket {
         }
         match block.take_errno() {
             0 => Ok(()),
-            errno => Err(SocketError::failed(errno)),
+            errno => {
+                self.clear_more_bits(more_bits::IS_TAKEN);
+                Err(SocketError::failed(errno))
+            }
         }
     }
 

@@ -61,7 +61,9 @@ impl Socket {
             return self.add(parts, to, departure, false);
         }
         let record = self.record(len, to, departure)?;
-        self.write_record(&record, parts)?;
+        if self.write_record(&record, parts)? {
+            self.await_refusal();
+        }
         Ok(len)
     }
 
@@ -133,7 +135,8 @@ impl Socket {
             ..begun.record
         };
         self.check_whole(&record)?;
-        self.write_record(&record, &[IoSlice::new(&begun.bytes)])
+        self.write_record(&record, &[IoSlice::new(&begun.bytes)])?;
+        Ok(())
     }
 
     /// Sends what was begun, if something was: the cork is out (UDP_CORK).
@@ -243,11 +246,12 @@ impl Socket {
         place.ok_or(SocketError::Refused(foreign))
     }
 
+    /// Says whether it goes to an address of the engine.
     fn write_record(
         &self,
         record: &DatagramRecord,
         parts: &[IoSlice<'_>],
-    ) -> Result<(), SocketError> {
+    ) -> Result<bool, SocketError> {
         let span = datagram_span(record.len) as usize;
         let mut reserved = self.reserve_record(span)?;
         reserved.write_at(0, &record.encode())?;
@@ -257,13 +261,15 @@ impl Socket {
             at += part.len();
         }
         reserved.commit(span, false)?;
-        if let Some(to) = record.peer.get().or_else(|| self.block().peer().get()) {
-            let (routes, ip) = (self.host.routes(), to.ip().to_canonical());
-            if ip.is_loopback() || routes.own_place(ip).is_some() {
-                self.host.note_under_way();
-            }
+        let Some(to) = record.peer.get().or_else(|| self.block().peer().get()) else {
+            return Ok(false);
+        };
+        let (routes, ip) = (self.host.routes(), to.ip().to_canonical());
+        let is_own = ip.is_loopback() || routes.own_place(ip).is_some();
+        if is_own {
+            self.host.note_under_way();
         }
-        Ok(())
+        Ok(is_own)
     }
 
     /// Changes what its datagrams of one version of IP leave with, from the next one on.

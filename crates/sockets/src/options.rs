@@ -1,6 +1,6 @@
 //! Options that the engine or the host library has to know of.
 
-use crate::block_words::{host_bits, said_of_written};
+use crate::block_words::{host_bits, more_bits, said_of_written};
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::turn::Wake;
@@ -93,6 +93,9 @@ impl Socket {
         match name {
             OptionName::SendBuffer => block.snd.limit.store(limit, Ordering::Relaxed),
             OptionName::ReceiveBuffer => block.rcv.limit.store(limit, Ordering::Relaxed),
+            OptionName::ReceiveErrors | OptionName::ReceiveErrors6 if value != 0 => {
+                self.set_more_bits(more_bits::ASKS_FOR_ERRORS);
+            }
             _ => {}
         }
     }

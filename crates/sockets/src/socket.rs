@@ -110,7 +110,11 @@ impl Socket {
         if self.host.is_gone() && self.block().state() != SocketState::Dead {
             return Errno::NETDOWN.raw_os_error() as u32;
         }
-        self.block().take_errno()
+        let errno = self.block().take_errno();
+        if errno != 0 {
+            self.clear_more_bits(more_bits::IS_TAKEN);
+        }
+        errno
     }
 
     /// Notes that a send with MSG_ZEROCOPY is done with its bytes, which are copied; if

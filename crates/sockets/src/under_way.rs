@@ -6,6 +6,7 @@
 //! sees how far the other has written, and for the rest each process says in its channel what
 //! it has sent to an address of the engine, of which the engine says whether it has handled it.
 
+use crate::block_words::more_bits;
 use crate::holds::Socket;
 use crate::host::Host;
 use longshore_hostif::{BlockFlags, SocketId, SocketState};
@@ -95,6 +96,20 @@ impl Host {
         true
     }
 
+    /// Waits until the engine has handled all that this process has published.
+    #[cold]
+    fn await_own(&self) {
+        if is_confined() || self.is_gone() {
+            return;
+        }
+        self.end_turn();
+        self.session.hurry_all(&self.doorbell);
+        let channel = self.own_channel();
+        let number = self.session.requested(channel);
+        wait_until(LONGEST, || self.session.has_handled(channel, number));
+        self.catch_up();
+    }
+
     /// A socket is closed: waits for a signal to its owner that was begun before, so that
     /// none comes after `close` has returned.
     pub(crate) fn await_raised(&self, id: SocketId) {
@@ -106,6 +121,20 @@ impl Host {
 }
 
 impl Socket {
+    /// A datagram has left to an address of the engine. On Linux a refusal is there when the
+    /// call that has sent it returns, and so it is here for who hears of refusals, until one
+    /// was taken: of a peer that is there each next datagram is not waited for.
+    pub(crate) fn await_refusal(&self) {
+        let bits = self.more_bits();
+        let asks = bits & more_bits::ASKS_FOR_ERRORS != 0;
+        if bits & more_bits::IS_TAKEN == 0 && (asks || self.block().peer().get().is_some()) {
+            self.host.await_own();
+            if !self.block().has_error() {
+                self.set_more_bits(more_bits::IS_TAKEN);
+            }
+        }
+    }
+
     /// Whether this is an end of a connection within the engine.
     pub(crate) fn is_within(&self) -> bool {
         self.block().other_end().is_some()

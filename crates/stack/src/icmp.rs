@@ -175,7 +175,8 @@ impl Stack {
         message: &Icmpv4,
         broadcast: bool,
     ) {
-        if !may_answer_error(ip, broadcast, false) || !self.limits.icmp.allow(net_time(self.now)) {
+        let is_own = self.link.is_ours(ip.source);
+        if !may_answer_error(ip, broadcast, false) || !self.may_send_error(is_own) {
             return;
         }
         let quoted = payload.get(..QUOTED.min(payload.len())).unwrap_or_default();
@@ -185,6 +186,12 @@ impl Stack {
             place.copy_from_slice(quoted);
         }
         self.send_icmp(ip, message, &original);
+    }
+
+    /// Whether one more error may be sent now; what goes to our own programs has no limit, as
+    /// over Linux's loopback.
+    pub(crate) fn may_send_error(&mut self, is_own: bool) -> bool {
+        is_own || self.limits.icmp.allow(net_time(self.now))
     }
 
     /// Sends an ICMP message back to where `ip` came from.

@@ -292,7 +292,7 @@ impl Stack {
         let ip = &packet.header;
         let is_error = self.carries_error(packet);
         if !may_answer_error(ip, packet.link_group, is_error, to_group_too)
-            || !self.limits.icmp.allow(net_time(self.now))
+            || !self.may_send_error(self.link.is_ours6(ip.source))
         {
             return;
         }

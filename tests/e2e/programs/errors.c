@@ -240,6 +240,64 @@ static void set_before_anything_else(void) {
   is_refusal(next_report(fd, 64), gone);
 }
 
+/* A socket that has sent to a port of its own address that nobody has; connected to it, or
+ * asking for errors. Linux has the refusal there when the call returns, however many there
+ * were. */
+static int refused_at_home(int connected) {
+  static struct sockaddr_in gone;
+  if (!gone.sin_port) {
+    int taken = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+    struct sockaddr_in a = address(my_ip(), 0);
+    SYS(bind(taken, A(a)));
+    gone = name_of(taken);
+    SYS(close(taken));
+  }
+  int fd = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  if (connected)
+    SYS(connect(fd, A(gone)));
+  else
+    set(fd, IPPROTO_IP, IP_RECVERR, 1);
+  IS(sendto(fd, "hello?", 6, 0, connected ? 0 : (void *)&gone, connected ? 0 : sizeof gone), 6);
+  return fd;
+}
+
+static void a_refusal_is_there_when_send_returns(void) {
+  for (int i = 0; i < 100; i++) {
+    int fd = refused_at_home(i & 1);
+    IS(option(fd, SOL_SOCKET, SO_ERROR), ECONNREFUSED);
+    SYS(close(fd));
+    fd = refused_at_home(i & 1);
+    IS(ready(fd, POLLOUT, 0), POLLOUT | POLLERR);
+    SYS(close(fd));
+    fd = refused_at_home(i & 1);
+    char c;
+    FAILS(recv(fd, &c, 1, MSG_DONTWAIT), ECONNREFUSED);
+    SYS(close(fd));
+  }
+  int fd = refused_at_home(1);
+  for (int i = 0; i < 10; i++) {
+    FAILS(send(fd, "again", 5, 0), ECONNREFUSED);
+    IS(send(fd, "again", 5, 0), 5);
+  }
+}
+
+static void a_refusal_is_there_after_others_were_taken(void) {
+  int peer = SYS(socket(AF_INET, SOCK_DGRAM, 0)), fd = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  struct sockaddr_in a = address(my_ip(), 0);
+  SYS(bind(peer, A(a)));
+  struct sockaddr_in there = name_of(peer);
+  SYS(connect(fd, A(there)));
+  for (int i = 0; i < 10; i++)
+    IS(send(fd, "hello", 5, 0), 5);
+  SYS(close(peer));
+  IS(send(fd, "hello?", 6, 0), 6);
+  OK(ready(fd, POLLIN, 10000) & POLLERR);
+  for (int i = 0; i < 10; i++) {
+    FAILS(send(fd, "again", 5, 0), ECONNREFUSED);
+    IS(send(fd, "again", 5, 0), 5);
+  }
+}
+
 static void *waits(void *fd) {
   char c;
   FAILS(recv(*(int *)fd, &c, 1, 0), ECONNREFUSED);
@@ -446,6 +504,8 @@ const struct check CHECKS[] = {
     {"switching_it_off_empties_the_queue", switching_it_off_empties_the_queue},
     {"told_by_epoll", told_by_epoll},
     {"set_before_anything_else", set_before_anything_else},
+    {"a_refusal_is_there_when_send_returns", a_refusal_is_there_when_send_returns},
+    {"a_refusal_is_there_after_others_were_taken", a_refusal_is_there_after_others_were_taken},
     {"who_waits_is_told", who_waits_is_told},
     {"ipv6", ipv6},
     {"ipv4_on_a_socket_of_ipv6", ipv4_on_a_socket_of_ipv6},
