@@ -33,7 +33,7 @@ pub struct FaultConfig {
 /// A frame held back until this many others have passed.
 #[derive(Debug)]
 struct Held {
-    frame: StoredFrame,
+    frame: Box<StoredFrame>,
     passes: u64,
 }
 

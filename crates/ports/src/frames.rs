@@ -51,6 +51,14 @@ impl StoredFrame {
         self.gso = None;
     }
 
+    /// Fills the beginning of `buffer`. `None` if it is too short.
+    #[inline]
+    pub(crate) fn copy_to(&self, buffer: &mut [u8]) -> Option<RxMeta> {
+        let room = buffer.get_mut(..self.bytes.len())?;
+        room.copy_from_slice(&self.bytes);
+        Some(self.meta())
+    }
+
     /// Fills `parts` in order. `None` if they are too short.
     pub(crate) fn scatter(&self, parts: &mut [IoSliceMut<'_>]) -> Option<RxMeta> {
         let mut rest = self.bytes.as_slice();
@@ -59,19 +67,25 @@ impl StoredFrame {
             part[..now.len()].copy_from_slice(now);
             rest = later;
         }
-        rest.is_empty().then_some(RxMeta {
+        rest.is_empty().then(|| self.meta())
+    }
+
+    #[inline]
+    fn meta(&self) -> RxMeta {
+        RxMeta {
             len: self.bytes.len(),
             checksum: self.checksum,
             gso: self.gso,
-        })
+        }
     }
 }
 
-/// A queue of frames.
+/// A queue of frames. Each is moved three times on its way, and so lies in a box.
 #[derive(Debug, Default)]
 pub(crate) struct FrameQueue {
-    waiting: VecDeque<StoredFrame>,
-    free: Vec<StoredFrame>,
+    waiting: VecDeque<Box<StoredFrame>>,
+    #[expect(clippy::vec_box, reason = "the same boxes are used again")]
+    free: Vec<Box<StoredFrame>>,
 }
 
 /// Buffers kept for reuse by one queue; further ones are freed.
@@ -83,26 +97,27 @@ impl FrameQueue {
     }
 
     /// A frame to fill, reused if possible.
-    pub(crate) fn take_empty(&mut self) -> StoredFrame {
-        self.free.pop().unwrap_or_else(StoredFrame::empty)
+    pub(crate) fn take_empty(&mut self) -> Box<StoredFrame> {
+        let boxed = || Box::new(StoredFrame::empty());
+        self.free.pop().unwrap_or_else(boxed)
     }
 
     /// Returns a frame's buffer for reuse.
-    pub(crate) fn recycle(&mut self, frame: StoredFrame) {
+    pub(crate) fn recycle(&mut self, frame: Box<StoredFrame>) {
         if self.free.len() < KEPT {
             self.free.push(frame);
         }
     }
 
-    pub(crate) fn push(&mut self, frame: StoredFrame) {
+    pub(crate) fn push(&mut self, frame: Box<StoredFrame>) {
         self.waiting.push_back(frame);
     }
 
-    pub(crate) fn pop(&mut self) -> Option<StoredFrame> {
+    pub(crate) fn pop(&mut self) -> Option<Box<StoredFrame>> {
         self.waiting.pop_front()
     }
 
     pub(crate) fn front(&self) -> Option<&StoredFrame> {
-        self.waiting.front()
+        self.waiting.front().map(|frame| &**frame)
     }
 }

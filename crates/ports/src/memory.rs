@@ -2,11 +2,12 @@
 //! system calls. For tests and benchmarks of all layers above.
 
 use std::io::IoSliceMut;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::check::check;
-use crate::frames::FrameQueue;
-use crate::{Capabilities, LinkKind, Port, PortCounters, PortError, RxMeta, TxFrame};
+use crate::frames::{FrameQueue, StoredFrame};
+use crate::{Capabilities, LinkKind, Port, PortCounters, PortError, RecvBuffer, RxMeta, TxFrame};
 
 /// The parameters of a memory wire.
 #[derive(Debug, Clone, Copy)]
@@ -44,32 +45,44 @@ pub struct MemoryPort {
     capabilities: Capabilities,
     counters: PortCounters,
     depth: usize,
-    incoming: Arc<Mutex<FrameQueue>>,
-    outgoing: Arc<Mutex<FrameQueue>>,
+    incoming: Arc<Lane>,
+    outgoing: Arc<Lane>,
+}
+
+/// One direction of a wire.
+#[derive(Debug, Default)]
+struct Lane {
+    frames: Mutex<FrameQueue>,
+    /// How many frames there are, changed under the lock: a look that finds none takes no lock.
+    waiting: AtomicUsize,
+}
+
+impl Lane {
+    fn lock(&self) -> MutexGuard<'_, FrameQueue> {
+        // A queue is consistent between any two statements, so a panic does no harm.
+        self.frames.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_waiting(&self, frames: &FrameQueue) {
+        self.waiting.store(frames.len(), Ordering::Release);
+    }
+
+    fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Acquire)
+    }
 }
 
 /// A wire's two ends.
 pub fn pair(config: &MemoryConfig) -> (MemoryPort, MemoryPort) {
-    let one = Arc::new(Mutex::new(FrameQueue::default()));
-    let two = Arc::new(Mutex::new(FrameQueue::default()));
+    let (one, two) = (Arc::<Lane>::default(), Arc::<Lane>::default());
     (
         MemoryPort::new(config, 1, one.clone(), two.clone()),
         MemoryPort::new(config, 2, two, one),
     )
 }
 
-fn lock(queue: &Mutex<FrameQueue>) -> MutexGuard<'_, FrameQueue> {
-    // A queue is consistent between any two statements, so a panic does no harm.
-    queue.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl MemoryPort {
-    fn new(
-        config: &MemoryConfig,
-        end: u8,
-        incoming: Arc<Mutex<FrameQueue>>,
-        outgoing: Arc<Mutex<FrameQueue>>,
-    ) -> Self {
+    fn new(config: &MemoryConfig, end: u8, incoming: Arc<Lane>, outgoing: Arc<Lane>) -> Self {
         let link = if config.ethernet {
             LinkKind::Ethernet { mac: mac_of(end) }
         } else {
@@ -102,11 +115,37 @@ impl MemoryPort {
 
     /// Frames that wait to be received at this end.
     pub fn waiting(&self) -> usize {
-        lock(&self.incoming).len()
+        self.incoming.waiting()
     }
 
     fn other_end_is_gone(&self) -> bool {
         Arc::strong_count(&self.incoming) == 1
+    }
+
+    /// Receives the first frame for which `copy` has room.
+    #[inline]
+    fn recv_by(
+        &mut self,
+        mut copy: impl FnMut(&StoredFrame) -> Option<RxMeta>,
+    ) -> Result<Option<RxMeta>, PortError> {
+        while self.incoming.waiting() != 0 {
+            let mut frames = self.incoming.lock();
+            let Some(frame) = frames.pop() else {
+                break;
+            };
+            self.incoming.note_waiting(&frames);
+            let got = copy(&frame);
+            frames.recycle(frame);
+            if let Some(meta) = got {
+                self.counters.received(meta.len, meta.gso.is_some());
+                return Ok(Some(meta));
+            }
+            self.counters.drops.rx_truncated += 1;
+        }
+        if self.other_end_is_gone() {
+            return Err(PortError::Down);
+        }
+        Ok(None)
     }
 }
 
@@ -116,21 +155,11 @@ impl Port for MemoryPort {
     }
 
     fn recv_scatter(&mut self, parts: &mut [IoSliceMut<'_>]) -> Result<Option<RxMeta>, PortError> {
-        let mut queue = lock(&self.incoming);
-        while let Some(frame) = queue.pop() {
-            let got = frame.scatter(parts);
-            queue.recycle(frame);
-            if let Some(meta) = got {
-                self.counters.received(meta.len, meta.gso.is_some());
-                return Ok(Some(meta));
-            }
-            self.counters.drops.rx_truncated += 1;
-        }
-        drop(queue);
-        if self.other_end_is_gone() {
-            return Err(PortError::Down);
-        }
-        Ok(None)
+        self.recv_by(|frame| frame.scatter(parts))
+    }
+
+    fn recv_single(&mut self, buffer: &mut RecvBuffer) -> Result<Option<RxMeta>, PortError> {
+        self.recv_by(|frame| frame.copy_to(buffer.room()))
     }
 
     fn send(&mut self, frame: &TxFrame<'_>) -> Result<(), PortError> {
@@ -138,7 +167,7 @@ impl Port for MemoryPort {
         if self.other_end_is_gone() {
             return Err(PortError::Down);
         }
-        let mut queue = lock(&self.outgoing);
+        let mut queue = self.outgoing.lock();
         if queue.len() >= self.depth {
             self.counters.tx_full += 1;
             return Err(PortError::Full);
@@ -146,6 +175,7 @@ impl Port for MemoryPort {
         let mut stored = queue.take_empty();
         stored.copy_tx(frame);
         queue.push(stored);
+        self.outgoing.note_waiting(&queue);
         self.counters.sent(len, frame.gso.is_some());
         Ok(())
     }
@@ -243,6 +273,29 @@ mod tests {
             Err(PortError::TooLong { .. })
         ));
         a.send(&TxFrame::whole(&[0; 1514])).unwrap();
+    }
+
+    #[test]
+    fn frames_come_to_a_buffer_for_one_as_they_come_to_parts() {
+        let (mut a, mut b) = pair(&MemoryConfig::default());
+        let mut buffer = RecvBuffer::new();
+        assert_eq!(b.recv_single(&mut buffer), Ok(None));
+        for len in [60, 1514] {
+            a.send(&TxFrame::whole(&vec![len as u8; len])).unwrap();
+        }
+        assert_eq!(b.waiting(), 2);
+        for len in [60, 1514] {
+            let meta = b.recv_single(&mut buffer).unwrap().unwrap();
+            assert_eq!((meta.len, meta.checksum), (len, RxChecksum::Unknown));
+            assert_eq!(buffer.frame(meta.len), vec![len as u8; len]);
+        }
+        assert_eq!((b.waiting(), b.counters().rx_bytes), (0, 1574));
+        // What is longer than the room for it is dropped and counted, and the next received.
+        for len in [100, 60] {
+            a.send(&TxFrame::whole(&vec![1; len])).unwrap();
+        }
+        assert_eq!(b.recv(&mut [0; 60]).unwrap().unwrap().len, 60);
+        assert_eq!(b.counters().drops.rx_truncated, 1);
     }
 
     #[test]

@@ -75,7 +75,7 @@ struct Lane {
     /// When the last in-order frame arrives.
     last_arrival: u64,
     /// Ordered by arrival time, then by order of sending.
-    flying: BTreeMap<(u64, u64), StoredFrame>,
+    flying: BTreeMap<(u64, u64), Box<StoredFrame>>,
     sent: u64,
     buffers: FrameQueue,
     /// Frames dropped before the wire.

@@ -217,7 +217,11 @@ impl Socket {
             s.host.without_waking(|host| self.tell(host, edges));
             return true;
         }
-        self.tell(&mut s.host, edges);
+        if c.rcv.has_short() {
+            self.tell_short(&mut s.host, edges);
+        } else {
+            s.host.put_edges_to(&self.subscribers, self.id, edges);
+        }
         false
     }
 }
@@ -312,16 +316,10 @@ impl Stack {
         own.find(|own| own.is_ipv4() == ip.is_ipv4()).unwrap_or(ip)
     }
 
-    /// Sends what a connection has to send, and tells its host what there is to tell.
+    /// Tells the host of a connection, which has sent what it had to, what there is to tell.
     #[inline(never)]
-    pub(crate) fn settle_connection(&mut self, key: u32) {
+    pub(crate) fn settle_sent(&mut self, key: u32) {
         let now = self.now;
-        let Some(c) = self.connection_mut(key) else {
-            return;
-        };
-        if c.tcb.may_have_to_send() {
-            self.send_from(key);
-        }
         let Some((socket, wheel)) = self.sockets.get_with_wheel(key) else {
             return;
         };
@@ -342,8 +340,9 @@ impl Stack {
         }
     }
 
+    /// Sends what a connection has to send.
     #[inline(never)]
-    fn send_from(&mut self, key: u32) {
+    pub(crate) fn send_from(&mut self, key: u32) {
         match self.transmit(key) {
             Sent::All => {}
             Sent::More => self.sockets.touch(key),

@@ -65,11 +65,13 @@ impl Stack {
             return;
         };
         socket.dirty = false;
-        if matches!(socket.kind, Kind::Stream(_)) {
-            self.settle_connection(key);
-        } else {
-            self.settle_other(key);
+        let Kind::Stream(c) = &socket.kind else {
+            return self.settle_other(key);
+        };
+        if c.tcb.may_have_to_send() {
+            self.send_from(key);
         }
+        self.settle_sent(key);
     }
 
     #[inline(never)]

@@ -19,7 +19,7 @@ impl Socket {
     }
 
     #[inline(never)]
-    fn tell_short(&mut self, host: &mut AdapterSession, edges: Edges) {
+    pub(crate) fn tell_short(&mut self, host: &mut AdapterSession, edges: Edges) {
         if let Some(stream) = self.kind.receive_stream_mut() {
             let placed = host.put_stream_to(stream, &self.subscribers, self.id, edges);
             let to_host = &mut self.payload.to_host;

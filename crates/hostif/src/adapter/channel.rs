@@ -126,7 +126,7 @@ impl AdapterChannel {
         self.stage(arena, KEPT_FOR_ANSWERS, &message)
     }
 
-    #[inline]
+    #[inline(always)]
     fn stage(&mut self, arena: &Arena, kept: u32, message: &Message) -> Result<(), PutError> {
         let ring = &arena.control(self.index).completions;
         let slots = arena.completion_slots(self.index);

@@ -47,14 +47,23 @@ impl AdapterSession {
     /// Stages where a socket's edges are for one channel; whether there was room. If there
     /// was none the socket is noted, and the process told that there is more: it lets us
     /// know when it has made room, and is told then where they are by that time.
-    #[inline]
+    #[inline(never)]
     pub fn put_edges(&mut self, channel: u16, socket: SocketId, edges: &Edges) -> bool {
+        self.stage_edges(channel, socket, edges)
+    }
+
+    /// The same in place, for the one process that has most sockets: the call and its registers
+    /// are 20 of the 140 instructions of telling it.
+    #[inline(always)]
+    fn stage_edges(&mut self, channel: u16, socket: SocketId, edges: &Edges) -> bool {
         let Some(end) = self.channels.end(channel) else {
             return true;
         };
         match end.channel.put_edges(&self.arena, socket, edges) {
             Ok(()) => {
-                self.note_put(channel, socket);
+                let begins = end.channel.begins_move();
+                self.channels.stage(channel);
+                self.count_completion(socket, &one(begins));
                 true
             }
             Err(PutError::Full) => {
@@ -69,18 +78,6 @@ impl AdapterSession {
         }
     }
 
-    /// A descriptor about a socket was staged for a channel.
-    #[inline(always)]
-    fn note_put(&mut self, channel: u16, socket: SocketId) {
-        if let Some(end) = self.channels.end(channel) {
-            let begins = end.channel.begins_move();
-            if !std::mem::replace(&mut end.is_staged, true) {
-                self.channels.staged.push(channel);
-            }
-            self.count_completion(socket, &one(begins));
-        }
-    }
-
     /// There was no room to tell a channel of a socket: it is told that there is more.
     #[cold]
     fn tell_later(&mut self, channel: u16, socket: SocketId) {
@@ -90,9 +87,13 @@ impl AdapterSession {
         };
         end.pending.insert(socket.index, sockets as usize);
         let more = end.channel.say_more(&self.arena);
+        let begins = end.channel.begins_move();
         self.channels.put_off += 1;
         match more {
-            Ok(true) => self.note_put(channel, socket),
+            Ok(true) => {
+                self.channels.stage(channel);
+                self.count_completion(socket, &one(begins));
+            }
             Ok(false) => {}
             Err(_) => self.bad_descriptors += 1,
         }
@@ -104,17 +105,22 @@ impl AdapterSession {
     pub fn put_edges_to(&mut self, to: &Subscribers, socket: SocketId, edges: Edges) {
         match to.single() {
             Some(channel) => {
-                self.put_edges(channel, socket, &edges);
+                self.stage_edges(channel, socket, &edges);
             }
             None => self.put_edges_to_several(to, socket, &edges),
         }
         self.note_edges(socket, &edges);
         if edges.flags.contains(EdgeFlags::DEAD) {
-            let block = self.begun(socket);
-            let before = block.map(|block| block.set_flags(BlockFlags::FAILED));
-            if before.is_some_and(|before| !before.contains(BlockFlags::FAILED)) {
-                self.note_word(socket.index, size_of::<u32>());
-            }
+            self.note_dead(socket);
+        }
+    }
+
+    #[cold]
+    fn note_dead(&mut self, socket: SocketId) {
+        let block = self.begun(socket);
+        let before = block.map(|block| block.set_flags(BlockFlags::FAILED));
+        if before.is_some_and(|before| !before.contains(BlockFlags::FAILED)) {
+            self.note_word(socket.index, size_of::<u32>());
         }
     }
 

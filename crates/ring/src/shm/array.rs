@@ -54,10 +54,18 @@ impl<T: Shared> Index<usize> for SharedArray<T> {
     /// The value of this index. Panics if there is none.
     #[inline]
     fn index(&self, index: usize) -> &T {
-        let len = self.len;
-        self.get(index)
-            .unwrap_or_else(|| panic!("{index} of {len} values"))
+        match self.get(index) {
+            Some(value) => value,
+            None => out_of_range(index, self.len),
+        }
     }
+}
+
+/// By itself: a message in place has both numbers written to memory at each access.
+#[cold]
+#[inline(never)]
+fn out_of_range(index: usize, len: usize) -> ! {
+    panic!("{index} of {len} values")
 }
 
 #[cfg(all(test, not(loom)))]

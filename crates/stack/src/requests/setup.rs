@@ -233,7 +233,10 @@ impl Stack {
         };
         match (cancelled, opens, &socket.kind) {
             (true, _, Kind::Pair(_)) => self.settle_pair(key),
-            (true, ..) => self.settle_connection(key),
+            (true, ..) => {
+                self.send_from(key);
+                self.settle_sent(key);
+            }
             (false, true, _) => return Err(RequestError::UnderWay),
             (false, false, _) => return Err(RequestError::NotUnderWay),
         }
