@@ -1,6 +1,7 @@
 //! The configuration of `longshore engine`: TOML, checked in full before
 //! anything is started.
 
+use crate::accept_on_data::AcceptOrder;
 use crate::address::{AddressOrder, Automatic, LEAST_MTU_V6, Network, list};
 use crate::batching::BatchingOrder;
 use crate::messages::MessageOrder;
@@ -117,6 +118,8 @@ struct File {
     batching: BatchingOrder,
     #[serde(default)]
     messages: Vec<MessageOrder>,
+    #[serde(default)]
+    accept_on_data: Vec<AcceptOrder>,
     #[serde(default)]
     users: Vec<User>,
     #[serde(default = "default_drain")]
@@ -242,6 +245,7 @@ pub(crate) struct Config {
     pub(crate) kernel_too: bool,
     pub(crate) batching: BatchingOrder,
     pub(crate) messages: Vec<MessageOrder>,
+    pub(crate) accept_on_data: Vec<AcceptOrder>,
     pub(crate) users: Vec<u32>,
     pub(crate) drain: Duration,
     pub(crate) capture: Option<PathBuf>,
@@ -296,6 +300,8 @@ impl Config {
             return Err(value("ecn", format!("{ecn} is not from 0 to 5")));
         }
         MessageOrder::by_port(&file.messages).map_err(|why| value("messages", why.to_string()))?;
+        AcceptOrder::by_port(&file.accept_on_data)
+            .map_err(|why| value("accept_on_data", why.to_string()))?;
         let congestion = file.congestion.as_deref().map(congestion);
         let congestion = congestion
             .transpose()
@@ -325,6 +331,7 @@ impl Config {
             kernel_too: file.kernel_too,
             batching: file.batching,
             messages: file.messages,
+            accept_on_data: file.accept_on_data,
             drain: Duration::from_secs(file.drain_seconds),
             capture: file.capture,
             awake: file.awake,

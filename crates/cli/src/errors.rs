@@ -1,6 +1,7 @@
 //! Every error that a user of the program can meet: what failed, what to do
 //! about it, and the exit code.
 
+use crate::accept_on_data::BadAccept;
 use crate::address::{BadAddress, Network};
 use crate::config::ConfigError;
 use crate::log::say;
@@ -73,6 +74,8 @@ pub(crate) enum Error {
     MessagesOnBus,
     #[error(transparent)]
     Messages(#[from] BadMessages),
+    #[error(transparent)]
+    AcceptOnData(#[from] BadAccept),
     #[error(
         "--immediate-data is for memory that programs share with their engine: links and modelled \
          buses carry payload in their own way"

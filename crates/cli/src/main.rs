@@ -5,6 +5,7 @@
 //! exit codes, and what a user reads. Each command has a file; `errors` has all
 //! that can go wrong for a user.
 
+mod accept_on_data;
 mod address;
 mod args;
 mod awake;

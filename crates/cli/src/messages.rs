@@ -119,16 +119,15 @@ fn length(text: &str) -> Result<LengthPrefix, BadMessages> {
     })
 }
 
-/// A time in milliseconds.
-fn milliseconds(text: &str) -> Result<u32, BadMessages> {
+/// A time in milliseconds, a minute at most.
+pub(crate) fn milliseconds(text: &str) -> Option<u32> {
     let milliseconds = match number_and_unit(text) {
         Some((number, "ms")) => Some(number),
         Some((number, "s")) => number.checked_mul(1000),
         _ => None,
     };
     let milliseconds = milliseconds.and_then(|m| u32::try_from(m).ok());
-    let milliseconds = milliseconds.filter(|m| (1..=LONGEST).contains(m));
-    milliseconds.ok_or_else(|| BadMessages::Time(text.to_owned()))
+    milliseconds.filter(|m| (1..=LONGEST).contains(m))
 }
 
 impl FromStr for MessageOrder {
@@ -162,7 +161,9 @@ impl FromStr for MessageOrder {
             }
             _ => return Err(bad()),
         };
-        let within_ms = parts.next().map_or(Ok(WITHIN), milliseconds)?;
+        let time =
+            |text: &str| milliseconds(text).ok_or_else(|| BadMessages::Time(text.to_owned()));
+        let within_ms = parts.next().map_or(Ok(WITHIN), time)?;
         let timed = TimedRule { rule, within_ms };
         match parts.next() {
             Some(_) => Err(bad()),

@@ -7,6 +7,7 @@
 //! says that its session is open; if the launcher ends before that, so does the
 //! engine, and otherwise it ends with the session.
 
+use crate::accept_on_data::AcceptOrder;
 use crate::address::Network;
 use crate::batching::BatchingOrder;
 use crate::errors::{Error, Report, system};
@@ -44,6 +45,7 @@ pub(crate) struct Order {
     pub(crate) user_timeout_option: bool,
     pub(crate) batching: BatchingOrder,
     pub(crate) messages: Vec<MessageOrder>,
+    pub(crate) accept_on_data: Vec<AcceptOrder>,
     pub(crate) limits: SessionLimits,
     /// Programs of other users may join: root's may become theirs.
     pub(crate) others_may_join: bool,
@@ -144,6 +146,7 @@ fn prepare(order: &Order, listeners: Vec<OwnedFd>, channel: &OwnedFd) -> Result<
     engine.set_user_timeout_option(order.user_timeout_option);
     engine.set_batching(order.batching.fixed());
     engine.set_messages(MessageOrder::by_port(&order.messages)?);
+    engine.set_accept_on_data(AcceptOrder::by_port(&order.accept_on_data)?);
     engine.on_notice(say);
     // An address may be long in coming, and the launcher gone before.
     let launcher = channel

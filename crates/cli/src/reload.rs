@@ -3,6 +3,7 @@
 //!
 //! Owned by `operator`, which calls it at SIGHUP.
 
+use crate::accept_on_data::AcceptOrder;
 use crate::address::list;
 use crate::awake::Awake;
 use crate::config::Config;
@@ -23,7 +24,7 @@ struct Key {
 }
 
 /// All keys, in the order of the example.
-const KEYS: [Key; 21] = [
+const KEYS: [Key; 22] = [
     waits("port", |c| String::from(c.port.clone())),
     waits("address", |c| match (list(&c.addresses), c.automatic) {
         (typed, found) if typed.is_empty() => format!("{found:?}"),
@@ -43,6 +44,7 @@ const KEYS: [Key; 21] = [
     live("kernel_too", |c| c.kernel_too.to_string()),
     live("batching", |c| c.batching.to_string()),
     live("messages", |c| joined(&c.messages)),
+    live("accept_on_data", |c| joined(&c.accept_on_data)),
     live("users", |c| match joined(&c.users) {
         none if c.users.is_empty() => format!("everybody ({none})"),
         some => some,
@@ -122,6 +124,7 @@ impl Config {
         self.kernel_too = new.kernel_too;
         self.batching = new.batching;
         self.messages = new.messages;
+        self.accept_on_data = new.accept_on_data;
         self.users = new.users;
         self.drain = new.drain;
         self.awake = new.awake;
@@ -144,6 +147,7 @@ impl Config {
             kernel_too: self.kernel_too,
             batching: self.batching.fixed(),
             messages: MessageOrder::by_port(&self.messages)?,
+            accept_on_data: AcceptOrder::by_port(&self.accept_on_data)?,
         })
     }
 }

@@ -3,6 +3,7 @@
 
 mod vigil;
 
+use crate::accept_on_data::AcceptOrder;
 use crate::address::{Automatic, list};
 use crate::args::RunArguments;
 use crate::awake::{self, Awake};
@@ -123,6 +124,7 @@ fn find_engine(
         return Err(Error::MessagesOnBus);
     }
     MessageOrder::by_port(&arguments.messages)?;
+    AcceptOrder::by_port(&arguments.accept_on_data)?;
     let is_link = matches!(arguments.engine, Some(EngineName::Link(_)));
     if arguments.immediate_data.is_some() && (is_link || arguments.transport != Transport::Memory) {
         return Err(Error::ImmediateDataElsewhere);
@@ -199,6 +201,7 @@ fn start_private(
         user_timeout_option: arguments.user_timeout_option,
         batching: arguments.batching,
         messages: arguments.messages.clone(),
+        accept_on_data: arguments.accept_on_data.clone(),
         limits,
         others_may_join: rustix::process::geteuid().is_root(),
         own_namespace,

@@ -54,6 +54,9 @@ pub struct Adjustable {
     /// How the messages of connections end that are accepted at these ports from then on, if
     /// their programs do not say.
     pub messages: BTreeMap<u16, TimedRule>,
+    /// For how many milliseconds connections to these ports wait for data from then on, before
+    /// they are handed to their listeners all the same.
+    pub accept_on_data: BTreeMap<u16, u32>,
 }
 
 impl Adjustable {
@@ -156,6 +159,7 @@ impl Engine {
         self.stack.settings.kernel_too = settings.kernel_too;
         self.set_batching(settings.batching);
         self.set_messages(settings.messages);
+        self.set_accept_on_data(settings.accept_on_data);
     }
 
     pub(crate) fn take_orders(&mut self) {

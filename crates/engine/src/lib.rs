@@ -279,6 +279,12 @@ impl Engine {
         self.stack.settings.messages = messages;
     }
 
+    /// From now on, connections to these ports wait for data, for so many milliseconds at most,
+    /// before their listeners are told of them, if their programs do not say otherwise.
+    pub fn set_accept_on_data(&mut self, by_port: BTreeMap<u16, u32>) {
+        self.stack.settings.accept_on_data = by_port;
+    }
+
     /// From now on, connections of new sockets tell their peers of the time that
     /// TCP_USER_TIMEOUT sets, and go by what those tell of theirs where it is not set (RFC
     /// 5482). Off at first, as Linux does neither.

@@ -183,6 +183,23 @@ impl Socket {
         )
     }
 
+    /// Has the connections of this listener wait for data before it is told of them, for `within`
+    /// at most (rounded up to milliseconds, a minute at most); `None` to be told at once. So the
+    /// record of a connection crosses with the first data of it. Unlike TCP_DEFER_ACCEPT, which
+    /// comes before this, it counts in milliseconds, and has nothing sent again. Without effect
+    /// before interface version 17, and over a link.
+    ///
+    /// # Errors
+    /// As [`Socket::set_option`].
+    pub fn set_accept_on_data(&self, within: Option<Duration>) -> Result<(), SocketError> {
+        if self.is_datagram() || !self.host.session.heeds_accept_on_data() {
+            return Ok(());
+        }
+        let milliseconds = within.map_or(0, |within| within.as_micros().div_ceil(1000).max(1));
+        let value = u64::try_from(milliseconds).unwrap_or(u64::MAX);
+        self.set_option(OptionName::AcceptOnData, value)
+    }
+
     /// How many bytes make it readable; at least 1.
     pub fn low_water(&self) -> u64 {
         u64::from(self.block().rcv.low_water.load(Ordering::Relaxed)).max(1)

@@ -88,6 +88,11 @@ impl Audience {
         self.acceptors.add(channel);
     }
 
+    /// Whether anybody has accepted who has the listener.
+    pub(crate) fn has_acceptor(&self) -> bool {
+        !self.acceptors.is_empty()
+    }
+
     /// No connection waits any more.
     pub(crate) fn note_empty(&mut self) {
         self.tell_all_at = Instant::NEVER;

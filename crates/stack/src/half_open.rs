@@ -8,6 +8,10 @@
 //! of a listener that is over is given up, and its connections are reset some in each turn
 //! ([`settle`](Stack::settle)): there may be thousands.
 
+mod on_data;
+
+use on_data::OnData;
+
 use crate::Stack;
 use crate::account::SocketShare;
 use crate::address_pair::AddressPair;
@@ -33,7 +37,15 @@ pub(crate) struct HalfOpen {
     place: u32,
     /// Counts it among the sockets of its user.
     share: Option<SocketShare>,
+    on_data: OnData,
     pub(crate) alarm: Alarm,
+}
+
+impl HalfOpen {
+    /// When there is something to do for it though nothing comes.
+    fn deadline(&self) -> Instant {
+        self.on_data.until().unwrap_or(self.record.retransmit_at())
+    }
 }
 
 /// Half-open connections that are reset in one turn once their listener is over.
@@ -178,10 +190,11 @@ impl HalfOpens {
         Some(key)
     }
 
-    /// What was done for a connection has left it so, with this deadline.
-    fn keep(&mut self, key: u32, record: longshore_tcp::HalfOpen, deadline: Instant) {
+    /// What was done for a connection has left it so.
+    fn keep(&mut self, key: u32, record: longshore_tcp::HalfOpen) {
         if let Some(half) = self.slab.get_mut(key) {
             half.record = record;
+            let deadline = half.deadline();
             self.wheel.set(&mut half.alarm, key, deadline);
         }
     }
@@ -220,7 +233,7 @@ impl HalfOpens {
         #[cfg(all(any(test, feature = "testing"), not(feature = "counted")))]
         crate::testing::lists_half_open_anew();
         half.alarm = Alarm::OFF;
-        let deadline = half.record.retransmit_at();
+        let deadline = half.deadline();
         self.wheel.set(&mut half.alarm, key, deadline);
         if let Some(queue) = self.queues.get_mut(half.queue) {
             half.place = queue.keys.len() as u32;
@@ -240,7 +253,6 @@ impl Stack {
         mut tcb: Tcb,
     ) {
         self.send_all_of(options, (local, remote), &mut tcb);
-        let deadline = tcb.deadline().unwrap_or(Instant::NEVER);
         let Some(record) = tcb.half_open() else {
             return;
         };
@@ -258,13 +270,14 @@ impl Stack {
             queue: l.half_open,
             place: 0,
             share,
+            on_data: OnData::NotYet,
             alarm: Alarm::OFF,
         };
         let Some(key) = self.half_open.insert(half, self.now) else {
             return;
         };
         l.listener.on_half_open();
-        self.half_open.keep(key, record, deadline);
+        self.half_open.keep(key, record);
         self.demux.insert_half_open(flow, key);
     }
 
@@ -275,14 +288,27 @@ impl Stack {
         segment: &Segment<'_>,
         payload: &[u8],
     ) -> Response {
-        if self.is_held_back(key, segment) {
+        if let Some(connection) = self.end_hold_before(key, segment) {
+            return self.segment_for(connection, segment, payload);
+        }
+        if self.is_held_back(key, segment) || self.is_held_for_data(key, segment) {
             return Response::Nothing;
         }
-        let now = self.now;
+        self.advance(key, segment, payload, self.now)
+    }
+
+    /// A half-open connection goes on by a segment that came at `at`.
+    fn advance(
+        &mut self,
+        key: u32,
+        segment: &Segment<'_>,
+        payload: &[u8],
+        at: Instant,
+    ) -> Response {
         let Some((options, sides, mut tcb)) = self.open_again(key) else {
             return Response::Nothing;
         };
-        let disposition = tcb.on_segment(segment, now);
+        let disposition = tcb.on_segment(segment, at);
         if tcb.state().is_synchronized() {
             let Some((half, Some(listener))) = self.take_half_open(key) else {
                 return Response::Nothing;
@@ -326,9 +352,10 @@ impl Stack {
         let any = !due.is_empty();
         for key in due.drain(..) {
             self.sessions.at_work = AtWork::HalfOpen(key);
-            if self.half_open.is_due(key, now)
-                && let Some((options, sides, mut tcb)) = self.open_again(key)
-            {
+            if !self.half_open.is_due(key, now) || self.end_hold(key) {
+                continue;
+            }
+            if let Some((options, sides, mut tcb)) = self.open_again(key) {
                 tcb.on_timer(now);
                 self.put_back(key, &options, sides, tcb);
             }
@@ -438,10 +465,7 @@ impl Stack {
     fn put_back(&mut self, key: u32, options: &Options, sides: Sides, mut tcb: Tcb) {
         self.send_all_of(options, sides, &mut tcb);
         match tcb.half_open() {
-            Some(record) => {
-                let deadline = tcb.deadline().unwrap_or(Instant::NEVER);
-                self.half_open.keep(key, record, deadline);
-            }
+            Some(record) => self.half_open.keep(key, record),
             None => {
                 debug_assert_eq!(tcb.state(), State::Closed, "a block is put away half-done");
                 let _ = self.take_half_open(key);

@@ -109,7 +109,11 @@ impl Stack {
         if !matches!(&l.kind, Kind::Listener(l) if !l.shut) || !l.is_at(server) {
             return self.refuse(key);
         }
-        if options.defer_accept_s != 0 && self.defer(key, options.defer_accept_s) {
+        let until_data_us = match options.defer_accept_s {
+            0 => 1000 * u64::from(self.accepts_on_data(server.port(), &options)),
+            seconds => 1_000_000 * u64::from(seconds),
+        };
+        if until_data_us != 0 && self.defer(key, until_data_us) {
             return;
         }
         let Some(Kind::Listener(listening)) = self.sockets.get_mut(listener).map(|l| &mut l.kind)

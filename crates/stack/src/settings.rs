@@ -26,6 +26,9 @@ pub struct Settings {
     /// How the messages of connections end that come to these ports, if their programs do not
     /// say.
     pub messages: BTreeMap<u16, TimedRule>,
+    /// For how many milliseconds connections to these ports wait for data before they are handed
+    /// to their listeners all the same, if their programs do not say; none waits at others.
+    pub accept_on_data: BTreeMap<u16, u32>,
     /// Who may reach what.
     pub access: Access,
     /// Who has 127.0.0.0/8 and ::1.
@@ -48,6 +51,7 @@ impl Settings {
             kernel_too: true,
             batching: None,
             messages: BTreeMap::new(),
+            accept_on_data: BTreeMap::new(),
             access: Access::default(),
             loopback,
             scope,

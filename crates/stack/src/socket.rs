@@ -184,6 +184,9 @@ pub(crate) struct Options {
     pub(crate) ipv6: bool,
     pub(crate) v6_only: bool,
     pub(crate) defer_accept_s: u32,
+    /// Milliseconds for which connections wait for data before they are handed over; 0 if they
+    /// do not.
+    pub(crate) accept_on_data_ms: u16,
     /// TCP_FASTOPEN: connections that may be open by a cookie alone.
     pub(crate) fast_open: u32,
     /// TCP_FASTOPEN_CONNECT.
@@ -238,6 +241,7 @@ impl Options {
             ipv6: flags.contains(OpenFlags::IPV6),
             v6_only: flags.contains(OpenFlags::V6ONLY),
             defer_accept_s: 0,
+            accept_on_data_ms: 0,
             fast_open: 0,
             fast_open_connect: false,
             fast_open_use: FastOpenUse::default(),
@@ -292,6 +296,7 @@ impl Options {
             // Kept with the socket.
             O::ReceiveMessages | O::ReceiveMessagesWithin => {}
             O::DeferAccept => self.defer_accept_s = number,
+            O::AcceptOnData => self.accept_on_data_ms = number.min(60_000) as u16,
             O::QuickAck => self.tcp.quickack = on,
             O::MaxSegment => self.tcp.mss = number.min(65_495) as u16,
             O::Congestion => {

@@ -21,6 +21,7 @@ mod hostile_program;
 mod machine;
 mod numbers;
 mod observer;
+mod on_data;
 mod orphans;
 mod plug;
 mod program;

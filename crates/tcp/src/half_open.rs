@@ -117,6 +117,19 @@ impl HalfOpen {
         seq == self.iss
     }
 
+    /// Whether a segment acknowledges the SYN-ACK and says no more: its sequence and
+    /// acknowledgment numbers are those of the third segment of a handshake (RFC 9293, section
+    /// 3.5), and it has neither payload nor another flag.
+    #[must_use]
+    pub fn is_only_completed_by(&self, segment: &Segment<'_>) -> bool {
+        let header = segment.header;
+        let others = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST | TcpFlags::URG;
+        header.flags.contains(TcpFlags::ACK)
+            && !header.flags.intersects(others)
+            && segment.payload_len == 0
+            && (header.seq, header.ack) == (self.irs.add(1), self.iss.add(1))
+    }
+
     /// The block in SYN-RECEIVED that the record has replaced. `cfg` is what the listener's
     /// connections have now.
     #[must_use]

@@ -227,6 +227,57 @@ fn a_program_is_woken_once_for_what_says_how_long_it_is() {
     });
 }
 
+/// Says whether there was something to read when it accepted.
+const ACCEPTOR: &str = "import socket\n\
+    listener = socket.create_server(('', 7))\n\
+    while True:\n\
+    \x20   s = listener.accept()[0]\n\
+    \x20   try: s.recv(9, socket.MSG_DONTWAIT); s.send(b'y')\n\
+    \x20   except BlockingIOError: s.send(b'n')\n\
+    \x20   s.close()";
+
+/// A listener whose port accepts on data is told of a connection when that says something, or when
+/// the time is over; by an option of the launcher and by the configuration of an engine.
+#[test]
+fn a_listener_is_told_of_connections_that_have_data() {
+    const WITHIN: Duration = Duration::from_secs(3);
+    scenario(|bed| {
+        let (host, peer) = (bed.host(0), bed.peer());
+        let ask = |speaks: bool| {
+            let since = Instant::now();
+            let mut stream = connect(&peer, host.at(7));
+            if speaks {
+                sleep(Duration::from_millis(100));
+                stream.write_all(b"x").expect("a request");
+            }
+            let mut answer = [0];
+            stream.read_exact(&mut answer).expect("an answer");
+            (answer[0], since.elapsed())
+        };
+        let engine = host.engine(&format!("accept_on_data = ['7,{}s']", WITHIN.as_secs()));
+        let _acceptor = engine.cmd("python3").args(["-c", ACCEPTOR]).spawn();
+        peer.wait_for(host.at(7));
+        for _ in 0..3 {
+            assert_eq!(ask(true).0, b'y');
+        }
+        let (answer, after) = ask(false);
+        assert_eq!(answer, b'n');
+        assert!(after >= WITHIN, "{after:?}");
+    });
+    scenario(|bed| {
+        let (host, peer) = (bed.host(0), bed.peer());
+        let host = host.option("--accept-on-data").option("7,3s");
+        let _acceptor = host.cmd("python3").args(["-c", ACCEPTOR]).spawn();
+        peer.wait_for(host.at(7));
+        let mut stream = connect(&peer, host.at(7));
+        sleep(Duration::from_millis(100));
+        stream.write_all(b"x").expect("a request");
+        let mut answer = [0];
+        stream.read_exact(&mut answer).expect("an answer");
+        assert_eq!(answer, [b'y']);
+    });
+}
+
 /// With fixed batching the descriptors of many connections cross in few transfers, and each round
 /// trip waits for that, both ways.
 #[test]

@@ -97,7 +97,7 @@ fn an_ordinary_user_sees_tables_with_the_papers_figures() {
         let end = as_ordinary_user(bed, ":", "measure bus --size 64 --fetches 3").run();
         assert!(end.status.success(), "{end:?}");
         for words in [
-            "One fetch of 64 KB, a connection for each request, on pcix",
+            "One fetch of 64 KB, a connection for each request, accepted with it, on pcix",
             "69474",
             "66319",
         ] {

@@ -1,6 +1,7 @@
 //! The options of `longshore run`.
 
 use super::helpers::session_options;
+use crate::accept_on_data::AcceptOrder;
 use crate::address::AddressOrder;
 use crate::batching::BatchingOrder;
 use crate::expose::order::{Expose, ExposeOrder};
@@ -136,6 +137,10 @@ pub(crate) struct RunArguments {
     /// whoever looks without sleeping sees it. Not with --transport bus:MODEL
     #[arg(long, value_name = "PORT=RULE[,TIME]", conflicts_with = "engine")]
     pub(crate) messages: Vec<MessageOrder>,
+    /// Tell PROGRAM of the connections to PORT when they have data, with the first of it, or when
+    /// TIME is over (100ms); repeatable. For servers whose clients speak first
+    #[arg(long, value_name = "PORT[,TIME]", conflicts_with = "engine")]
+    pub(crate) accept_on_data: Vec<AcceptOrder>,
     /// Whether little payload crosses with its descriptor, yes (the default), or all by itself.
     /// Not over a bus or a link
     #[arg(long, value_name = "yes|no")]

@@ -147,6 +147,9 @@ pub enum OptionName {
     /// After how many milliseconds a piece of a message is enough all the same, 0 for never
     /// (interface version 16).
     ReceiveMessagesWithin = 37,
+    /// For how many milliseconds a listener's connections wait for data before it is told of them
+    /// all the same, 60,000 at most; 0 if they do not (interface version 17).
+    AcceptOnData = 38,
 }
 
 /// The names that [`OptionName::Congestion`] may have (TCP_CONGESTION), each in the bytes
@@ -156,7 +159,7 @@ pub const CONGESTION_NAMES: [&str; 4] = ["reno", "cubic", "dctcp", "bbr"];
 impl OptionName {
     fn from_raw(raw: u16) -> Option<Self> {
         use OptionName::*;
-        const ALL: [OptionName; 37] = [
+        const ALL: [OptionName; 38] = [
             NoDelay,
             Cork,
             KeepAlive,
@@ -194,6 +197,7 @@ impl OptionName {
             ReceiveLowWater,
             ReceiveMessages,
             ReceiveMessagesWithin,
+            AcceptOnData,
         ];
         ALL.get(usize::from(raw).checked_sub(1)?).copied()
     }

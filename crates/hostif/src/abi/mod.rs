@@ -57,8 +57,8 @@ pub use routes::{Loopback, MAX_ROUTES, Owner, Route, Routes};
 
 pub use versions::{ABI_VERSION, Agreed, Features, OLDEST_ABI_VERSION, Versions};
 pub(crate) use versions::{
-    CANCEL_SINCE, DATA_SINCE, HELD_BACK_SINCE, LOW_WATER_SINCE, MESSAGES_SINCE,
-    MESSAGES_WITHIN_SINCE, SHORT_RANGES_SINCE,
+    ACCEPT_ON_DATA_SINCE, CANCEL_SINCE, DATA_SINCE, HELD_BACK_SINCE, LOW_WATER_SINCE,
+    MESSAGES_SINCE, MESSAGES_WITHIN_SINCE, SHORT_RANGES_SINCE,
 };
 
 /// A socket of a session: its place in the table of blocks, and which of the

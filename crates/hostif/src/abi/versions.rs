@@ -6,7 +6,7 @@
 //! on under the engine of the next, as long as that still speaks theirs.
 
 /// The newest version of layout and descriptors that this release speaks.
-pub const ABI_VERSION: u32 = 16;
+pub const ABI_VERSION: u32 = 17;
 /// The oldest one.
 pub const OLDEST_ABI_VERSION: u32 = 11;
 /// The first that has completions with payload ([`Data`](super::Data)).
@@ -28,6 +28,9 @@ pub(crate) const MESSAGES_SINCE: u16 = 15;
 /// The first in which it knows for how long a program waits for the end of one
 /// ([`OptionName::ReceiveMessagesWithin`](super::OptionName)).
 pub(crate) const MESSAGES_WITHIN_SINCE: u16 = 16;
+/// The first whose listeners are told of connections that have data
+/// ([`OptionName::AcceptOnData`](super::OptionName)).
+pub(crate) const ACCEPT_ON_DATA_SINCE: u16 = 17;
 
 bitflags::bitflags! {
     /// What a side has beyond its version, each a bit that both sides must have. Bits that a

@@ -6,8 +6,8 @@
 
 use super::channel::HostChannel;
 use crate::abi::{
-    CANCEL_SINCE, Geometry, Hurry, LOW_WATER_SINCE, MAILBOX_BYTES, MESSAGES_SINCE,
-    MESSAGES_WITHIN_SINCE, Routes, SocketBlock,
+    ACCEPT_ON_DATA_SINCE, CANCEL_SINCE, Geometry, Hurry, LOW_WATER_SINCE, MAILBOX_BYTES,
+    MESSAGES_SINCE, MESSAGES_WITHIN_SINCE, Routes, SocketBlock,
 };
 use crate::transport::attach::Joined;
 use crate::transport::{Arena, ArenaError};
@@ -53,6 +53,13 @@ impl HostSession {
     #[must_use]
     pub fn heeds_time_for_messages(&self) -> bool {
         self.arena.agreed().version >= MESSAGES_WITHIN_SINCE
+    }
+
+    /// Whether the adapter tells a listener of its connections when they have data, if it is
+    /// asked to.
+    #[must_use]
+    pub fn heeds_accept_on_data(&self) -> bool {
+        self.arena.agreed().version >= ACCEPT_ON_DATA_SINCE
     }
 
     /// That of a session that this process has just joined, with its end of its channel and

@@ -211,7 +211,8 @@ impl Agent {
                 name:
                     OptionName::ReceiveLowWater
                     | OptionName::ReceiveMessages
-                    | OptionName::ReceiveMessagesWithin,
+                    | OptionName::ReceiveMessagesWithin
+                    | OptionName::AcceptOnData,
                 ..
             } => {}
             Request::SetOption { name, value, .. } => {

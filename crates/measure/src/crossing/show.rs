@@ -75,7 +75,7 @@ pub fn tables(rows: &[Row], bus: &AnyBus) -> String {
                 continue;
             };
             let about = match mode {
-                Mode::Close => "a connection for each request",
+                Mode::Close => "a connection for each request, accepted with it",
                 Mode::KeepAlive => "on a connection that is kept",
             };
             let by = match longshore.workload {

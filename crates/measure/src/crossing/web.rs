@@ -20,8 +20,16 @@ pub const SIZES: [u64; 3] = [1 << 10, 64 << 10, 512 << 10];
 pub(crate) const ADDRESS: &str = "10.77.0.2/24";
 pub(crate) const SERVER: ([u8; 4], u16) = ([10, 77, 0, 2], 80);
 /// Of the engine: no faults, but it cuts what it sends, so that what is recorded is what a wire
-/// would carry.
-pub(crate) const OPTIONS: [&str; 4] = ["--addr", ADDRESS, "--fault", "loss=0"];
+/// would carry. A connection that comes is told of with its request, so that what crosses does not
+/// depend on how soon the client asks.
+pub(crate) const OPTIONS: [&str; 6] = [
+    "--addr",
+    ADDRESS,
+    "--fault",
+    "loss=0",
+    "--accept-on-data",
+    "80,2s",
+];
 /// Fetches that are made before any is counted: neighbors and routes are looked up, files
 /// are read from the disk.
 const BEFORE: u32 = 2;

@@ -20,13 +20,22 @@ impl Stack {
             l.audience.put_off(now);
         }
         let has_accepted = l.has_accepted();
+        // Who has never accepted may never look, as a server's master that forks workers: what
+        // only its ring has would keep the place of every later record.
+        let may_look = l.audience.has_acceptor();
         let untold = l
             .audience
             .take_untold(&socket.subscribers, edges.rcv_edge, now);
         if let Some(untold) = untold
             && let Some(s) = self.sessions.get_mut(socket.session)
         {
-            let placed = s.host.put_stream_to(&mut l.rcv, untold, socket.id, edges);
+            let placed = if may_look {
+                s.host.put_stream_to(&mut l.rcv, untold, socket.id, edges)
+            } else {
+                let placed = s.host.place_short(&mut l.rcv, None);
+                s.host.put_edges_to(untold, socket.id, edges);
+                placed
+            };
             let to_host = &mut socket.payload.to_host;
             to_host.count(placed.pieces.into(), placed.bytes);
         }

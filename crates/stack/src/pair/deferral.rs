@@ -1,13 +1,13 @@
-//! TCP_DEFER_ACCEPT between two of our own: a connection whose listener is not
-//! told before there is something to read. `pair` calls it when an end goes to its
+//! TCP_DEFER_ACCEPT, and accepting on data, between two of our own: a connection whose listener
+//! is not told before there is something to read. `pair` calls it when an end goes to its
 //! listener, and when it is settled.
 
 use crate::Stack;
 
 impl Stack {
     /// Lets a connecting end wait, connected, until it has something to say or the
-    /// time is up. Says whether it does.
-    pub(super) fn defer(&mut self, key: u32, seconds: u32) -> bool {
+    /// time, in microseconds, is up. Says whether it does.
+    pub(super) fn defer(&mut self, key: u32, within_us: u64) -> bool {
         let now = self.now;
         let Some(p) = self.pair_mut(key) else {
             return false;
@@ -15,9 +15,7 @@ impl Stack {
         if p.snd_edge != 0 || p.shut {
             return false;
         }
-        let until = *p
-            .deferred_until
-            .get_or_insert(now.after_us(u64::from(seconds) * 1_000_000));
+        let until = *p.deferred_until.get_or_insert(now.after_us(within_us));
         p.connecting = false;
         p.was_deferred = true;
         if now >= until {

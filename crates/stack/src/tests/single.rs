@@ -51,8 +51,13 @@ pub(super) struct Single {
 }
 
 impl Single {
-    /// A session of so many processes.
+    /// A session of so many processes, whose payload crosses apart from descriptors.
     pub(super) fn new(geometry: Geometry, processes: u16) -> Self {
+        Self::with_features(geometry, processes, Features::empty())
+    }
+
+    /// The same with these features besides.
+    pub(super) fn with_features(geometry: Geometry, processes: u16, more: Features) -> Self {
         let now = Instant(1_000_000);
         let (port, wire) = pair(&MemoryConfig {
             ethernet: false,
@@ -69,7 +74,7 @@ impl Single {
         let settings = Settings::new(Box::new(Alone), Loopback::Kernel, 0, true);
         let mut stack = Stack::new(interface, settings, &Secrets::from_seed(1), now).unwrap();
         let agreed = Agreed {
-            features: Features::LENT_CHUNKS | Features::FORWARDS,
+            features: Features::LENT_CHUNKS | Features::FORWARDS | more,
             ..Agreed::OURS
         };
         let arena = Arc::new(Arena::create_for(geometry, agreed).unwrap());
