@@ -1,14 +1,19 @@
 //! A panic that comes out of one session's work ends that session, and the engine goes on.
 //!
 //! The stack takes the session's sockets out ([`Stack::contain_panic`]), or forgets a half-open
-//! connection and ends no session; here a session is ended, so that its programs find their engine gone, and the operator is told. What panics
-//! in nobody's work, or while this is done, ends the engine as it would without.
+//! connection and ends no session; here a session is ended, so that its programs find their
+//! engine gone, and the operator is told. The end of a session may meet a panic in its turn: it
+//! is tried once more, and what is left then goes with the session. What panics in nobody's work
+//! ends the engine as it would without.
 //!
 //! [`Stack::contain_panic`]: longshore_stack::Stack::contain_panic
 
 use crate::{Engine, EngineError};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+/// How often it is tried to end a session.
+const ATTEMPTS: u32 = 2;
 
 impl Engine {
     /// Does `work`, and contains a panic that comes out of it.
@@ -26,6 +31,16 @@ impl Engine {
         }
     }
 
+    /// Ends a session whose state may be what a panic was about.
+    fn end_in_spite_of_panics(&mut self, session: u32) {
+        for _ in 0..ATTEMPTS {
+            if catch_unwind(AssertUnwindSafe(|| self.end_session(session))).is_ok() {
+                return;
+            }
+            self.stack.note_panic(session);
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn contain(&mut self, panic: Box<dyn Any + Send>) {
@@ -40,7 +55,7 @@ impl Engine {
             self.look_over_now(key);
         }
         for session in sessions {
-            self.end_session(session);
+            self.end_in_spite_of_panics(session);
         }
     }
 }

@@ -362,15 +362,16 @@ impl Engine {
     #[cold]
     pub(crate) fn end_session(&mut self, session: u32) {
         let now = self.stack.now();
+        // First of all: what is left of it goes, should the rest meet a panic.
+        self.look_over_now(session);
         let Some((s, half)) = self.session_mut(session) else {
             return;
         };
-        s.end(half);
         s.ends_by = Some(now);
+        s.end(half);
         for pidfd in s.take_all(half) {
             self.sleeper.unwatch(pidfd.as_fd());
         }
-        self.look_over_now(session);
     }
 
     /// Whether there is anything left to serve. Asked each turn: sockets are only looked at

@@ -7,7 +7,7 @@ use common::Host;
 use common::engines::{alone, stat};
 use longshore_engine::{Config, Engine, Handle};
 use longshore_hostif::{AcceptRecord, EdgeFlags, Request, SocketId, SocketKind};
-use longshore_stack::testing::{panic_again_in, panic_in};
+use longshore_stack::testing::{panic_again_in, panic_in_and_as_it_ends};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -38,14 +38,16 @@ fn has_ended(host: &Host) -> bool {
     host.arena.header().closed.load(Ordering::Acquire) != 0
 }
 
-/// A panic at this access to a socket of the first session.
-fn panics_at(access: u32) {
+/// A panic at this access to a socket of the first session, and so many when it ends for it.
+fn panics_at(access: u32, as_it_ends: u32) {
     let dir = tempfile::tempdir().unwrap();
     let (mut config, _wire) = alone(dir.path());
     let control = dir.path().join("control");
     config.control = Some(control.clone());
     let path = config.socket.clone();
-    let (stopper, thread) = start(config, move || panic_in(FIRST, access));
+    let (stopper, thread) = start(config, move || {
+        panic_in_and_as_it_ends(FIRST, access, as_it_ends);
+    });
     let mut ill = Host::new(&path);
     let mut well = Host::new(&path);
     let listener = well.open(SocketKind::Stream);
@@ -86,7 +88,11 @@ fn panics_at(access: u32) {
     let mut third = Host::new(&path);
     let (client, _) = connect(&mut third, &mut well, listener);
     third.send(client, b"new", EdgeFlags::PUSH);
-    assert_eq!(stat(&control).engine["contained_panics"], 1);
+    let panics = u64::from(1 + as_it_ends);
+    assert_eq!(stat(&control).engine["contained_panics"], panics);
+    ill.wait("the session to be gone", |_| {
+        (stat(&control).sessions.len() == 2).then_some(())
+    });
     stopper.stop();
     thread.join().unwrap();
 }
@@ -94,7 +100,14 @@ fn panics_at(access: u32) {
 #[test]
 fn a_panic_in_one_sessions_work_ends_that_session_alone() {
     for access in [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89] {
-        panics_at(access);
+        panics_at(access, 0);
+    }
+}
+
+#[test]
+fn a_session_ends_though_its_end_panics_too() {
+    for as_it_ends in [1, 2] {
+        panics_at(3, as_it_ends);
     }
 }
 

@@ -86,7 +86,8 @@ impl Stack {
         (!gone.sessions.contains(&session)).then(|| self.take_out(session, gone))
     }
 
-    fn note_panic(&mut self, session: u32) {
+    /// Counts a panic that was contained, in the work for a session, and tells the operator.
+    pub fn note_panic(&mut self, session: u32) {
         self.counters.contained_panics += 1;
         self.notices.push(Notice::Panic { session });
     }

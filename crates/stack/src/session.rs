@@ -68,6 +68,15 @@ impl Session {
         }
     }
 
+    /// Its programs find their engine gone: it says so, and wakes those that sleep in the turns
+    /// that come. It can be done again, should a panic have left it half done.
+    pub fn end(&mut self) {
+        self.host.mark_closed();
+        #[cfg(all(any(test, feature = "testing"), not(feature = "counted")))]
+        crate::testing::session_ends();
+        self.host.wake_everybody_later();
+    }
+
     /// Sockets that it has here, with a block.
     pub fn sockets(&self) -> usize {
         self.sockets

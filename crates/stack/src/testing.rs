@@ -14,6 +14,8 @@ struct Plan {
     /// So many accesses are still let through, and so many after them panic.
     left: u32,
     times: u32,
+    /// The end of a session panics after that, so often.
+    then_ends: u32,
 }
 
 /// What the accesses are to.
@@ -29,6 +31,19 @@ enum At {
     HalfOpenListed,
     /// The sockets of this session, as others let go of what they kept for them.
     Parted(u32),
+    /// A session that ends for a panic.
+    Ended,
+}
+
+impl Plan {
+    fn new(at: At, left: u32, times: u32) -> Self {
+        Self {
+            at,
+            left,
+            times,
+            then_ends: 0,
+        }
+    }
 }
 
 thread_local! {
@@ -43,34 +58,42 @@ pub fn panic_in(session: u32, accesses: u32) {
 /// The same so many times, one after the other.
 pub fn panic_again_in(session: u32, accesses: u32, times: u32) {
     let (at, left) = (At::Session(session), accesses);
-    NEXT.set(Some(Plan { at, left, times }));
+    NEXT.set(Some(Plan::new(at, left, times)));
+}
+
+/// The same once, and so many panics more when the session ends for it.
+pub fn panic_in_and_as_it_ends(session: u32, accesses: u32, ends: u32) {
+    NEXT.set(Some(Plan {
+        then_ends: ends,
+        ..Plan::new(At::Session(session), accesses, 1)
+    }));
 }
 
 /// In this thread, it panics once when half-open connections are taken out of their table,
 /// after so many steps of that: each takes two.
 pub fn panic_in_half_open(steps: u32) {
     let (at, left, times) = (At::HalfOpen, steps, 1);
-    NEXT.set(Some(Plan { at, left, times }));
+    NEXT.set(Some(Plan::new(at, left, times)));
 }
 
 /// In this thread, it panics once when the lists and timers of a session's sockets are made anew
 /// after a panic, after so many of them.
 pub fn panic_as_it_is_listed(session: u32, sockets: u32) {
     let (at, left, times) = (At::Listed(session), sockets, 1);
-    NEXT.set(Some(Plan { at, left, times }));
+    NEXT.set(Some(Plan::new(at, left, times)));
 }
 
 /// The same of half-open connections.
 pub fn panic_as_half_open_is_listed(connections: u32) {
     let (at, left, times) = (At::HalfOpenListed, connections, 1);
-    NEXT.set(Some(Plan { at, left, times }));
+    NEXT.set(Some(Plan::new(at, left, times)));
 }
 
 /// In this thread, it panics once when a session's sockets were taken out and others let go of
 /// what they kept for them, after so many of them.
 pub fn panic_as_it_parts(session: u32, sockets: u32) {
     let (at, left, times) = (At::Parted(session), sockets, 1);
-    NEXT.set(Some(Plan { at, left, times }));
+    NEXT.set(Some(Plan::new(at, left, times)));
 }
 
 /// Nothing panics any more; how many accesses would have been let through until then, if one
@@ -126,6 +149,15 @@ pub(crate) fn parts_with(socket: &Socket) {
     step(At::Parted(socket.session));
 }
 
+/// A session is about to end for a panic.
+#[cfg_attr(
+    feature = "counted",
+    allow(dead_code, reason = "what is counted is what the product does")
+)]
+pub(crate) fn session_ends() {
+    step(At::Ended);
+}
+
 fn step(at: At) {
     let Some(plan) = NEXT.get().filter(|plan| plan.at == at) else {
         return;
@@ -137,7 +169,8 @@ fn step(at: At) {
         })
     } else {
         let times = plan.times - 1;
-        (times != 0).then_some(Plan { times, ..plan })
+        let ends = || (plan.then_ends != 0).then(|| Plan::new(At::Ended, 0, plan.then_ends));
+        (times != 0).then_some(Plan { times, ..plan }).or_else(ends)
     };
     NEXT.set(next);
     if plan.left == 0 {

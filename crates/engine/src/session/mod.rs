@@ -192,8 +192,7 @@ impl Session {
     pub(crate) fn end(&mut self, half: &mut Half) {
         self.is_over = true;
         self.launched = false;
-        half.host.mark_closed();
-        half.host.wake_everybody_later();
+        half.end();
     }
 
     /// Whether anybody may still use it: a launcher, a process, or a child that
