@@ -243,7 +243,7 @@ impl Stack {
         let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
         let (options, bound) = (socket.options, socket.local);
         let remote = Self::meant(&options, peer)?;
-        let remote = SocketAddr::new(self.who_is(remote.ip()), remote.port());
+        let remote = SocketAddr::new(self.own_for_wildcard(remote.ip()), remote.port());
         let to = remote.ip();
         if !self.settings.access.may_connect(Transport::Tcp, remote) {
             self.counters.drop(EngineDrop::AccessDenied);
@@ -252,24 +252,7 @@ impl Stack {
         if to.is_multicast() || self.link.is_for_all(to) {
             return Err(RequestError::Unreachable);
         }
-        // There must be a way even if the address is chosen.
-        let source = self.link.source_for(to).ok_or(RequestError::Unreachable)?;
-        let ip = match bound.map(|b| b.ip().to_canonical()) {
-            Some(ip) if !ip.is_unspecified() => ip,
-            _ => source,
-        };
-        if ip.is_ipv4() != to.is_ipv4() {
-            return Err(RequestError::Unreachable);
-        }
-        let port = match bound {
-            Some(bound) => bound.port(),
-            None => {
-                let seed = ("port", ip, remote, key, self.now.0);
-                let port = self.demux.pick_port(seed, ip, remote);
-                port.ok_or(RequestError::NoPortLeft)?
-            }
-        };
-        let local = SocketAddr::new(ip, port);
+        let local = self.local_for(key, bound, remote)?;
         let flow = Flow::new(local, remote);
         if self.demux.is_taken(&flow) {
             return Err(if bound.is_some() {
@@ -307,8 +290,38 @@ impl Stack {
         Ok(as_family(local, options.ipv6))
     }
 
-    /// Who is meant by `ip`: connecting to the wildcard means to oneself, as in Linux.
-    fn who_is(&self, ip: IpAddr) -> IpAddr {
+    /// The address from which a socket connects to `remote`: what it is `bound` to, or else one
+    /// that is chosen.
+    fn local_for(
+        &mut self,
+        key: u32,
+        bound: Option<SocketAddr>,
+        remote: SocketAddr,
+    ) -> Result<SocketAddr, RequestError> {
+        let to = remote.ip();
+        // There must be a way even if the address is chosen.
+        let source = self.link.source_for(to).ok_or(RequestError::Unreachable)?;
+        let ip = match bound.map(|b| b.ip().to_canonical()) {
+            Some(ip) if !ip.is_unspecified() => ip,
+            _ => source,
+        };
+        if ip.is_ipv4() != to.is_ipv4() {
+            return Err(RequestError::Unreachable);
+        }
+        let port = match bound {
+            Some(bound) => bound.port(),
+            None => {
+                let seed = ("port", ip, remote, key, self.now.0);
+                let port = self.demux.pick_port(seed, ip, remote);
+                port.ok_or(RequestError::NoPortLeft)?
+            }
+        };
+        Ok(SocketAddr::new(ip, port))
+    }
+
+    /// The address that `ip` stands for: connecting to the wildcard means to oneself, as in
+    /// Linux.
+    fn own_for_wildcard(&self, ip: IpAddr) -> IpAddr {
         if !ip.is_unspecified() {
             return ip;
         }

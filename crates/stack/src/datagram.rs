@@ -13,12 +13,16 @@ use crate::socket::{Kind, Socket};
 use crate::turns::DATAGRAM;
 use longshore_hostif::adapter::ReceiveStream;
 use longshore_hostif::{Address, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, STAMP_BYTES, Stamp};
+use longshore_wire::WireError;
 use longshore_wire::dhcp;
 use longshore_wire::udp::{self, UdpHeader};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Datagrams that one socket may send in one turn.
 const DATAGRAMS_A_TURN: u32 = 64;
+
+/// Most bytes of a record that come before the payload.
+const MOST_HEAD: usize = DATAGRAM_HEADER + GROUP_BYTES + STAMP_BYTES;
 
 /// What a datagram's packet says of it beside its bytes.
 #[derive(Debug, Clone, Copy)]
@@ -31,26 +35,62 @@ pub(crate) struct Envelope {
     class: u8,
 }
 
+/// The header of a datagram, or of a train of them, and what follows it.
+fn split_header(bytes: &[u8], gso: u16) -> Result<(UdpHeader, &[u8]), WireError> {
+    let header = match UdpHeader::parse(bytes) {
+        Ok(header) => header,
+        // A train's length field counts one datagram or all of them.
+        Err(_) if gso != 0 && bytes.len() > udp::HEADER_LEN => UdpHeader {
+            src_port: u16::from_be_bytes([bytes[0], bytes[1]]),
+            dst_port: u16::from_be_bytes([bytes[2], bytes[3]]),
+            payload_len: (bytes.len() - udp::HEADER_LEN) as u16,
+            checksum: 0,
+        },
+        Err(e) => return Err(e),
+    };
+    let end = if gso != 0 {
+        bytes.len()
+    } else {
+        udp::HEADER_LEN + usize::from(header.payload_len)
+    };
+    let payload = bytes.get(udp::HEADER_LEN..end).unwrap_or_default();
+    Ok((header, payload))
+}
+
+/// The bytes of a record that come before the payload, as many as there can be. `dropped` is how
+/// many datagrams the socket has lost, for a record with a stamp.
+fn head_of(
+    record: &DatagramRecord,
+    to: IpAddr,
+    arrived_ns: impl FnOnce() -> u64,
+    dropped: u64,
+) -> [u8; MOST_HEAD] {
+    let mut bytes = [0; MOST_HEAD];
+    bytes[..DATAGRAM_HEADER].copy_from_slice(&record.encode());
+    if record.to_group {
+        let to = match to {
+            IpAddr::V4(to) => to.to_ipv6_mapped(),
+            IpAddr::V6(to) => to,
+        };
+        bytes[DATAGRAM_HEADER..][..GROUP_BYTES].copy_from_slice(&to.octets());
+    }
+    if record.stamped {
+        let stamp = Stamp {
+            arrived_ns: arrived_ns(),
+            dropped: dropped as u32,
+        };
+        bytes[record.stamp_at()..][..STAMP_BYTES].copy_from_slice(&stamp.encode());
+    }
+    bytes
+}
+
 impl Stack {
     /// A UDP datagram, or a train of them, whose checksum is right.
     pub(crate) fn udp_in<P: IpPacket>(&mut self, ip: &P, bytes: &[u8], gso: u16, broadcast: bool) {
-        let header = match UdpHeader::parse(bytes) {
-            Ok(header) => header,
-            // A train's length field counts one datagram or all of them.
-            Err(_) if gso != 0 && bytes.len() > udp::HEADER_LEN => UdpHeader {
-                src_port: u16::from_be_bytes([bytes[0], bytes[1]]),
-                dst_port: u16::from_be_bytes([bytes[2], bytes[3]]),
-                payload_len: (bytes.len() - udp::HEADER_LEN) as u16,
-                checksum: 0,
-            },
+        let (header, payload) = match split_header(bytes, gso) {
+            Ok(parts) => parts,
             Err(e) => return self.counters.drop_wire(e),
         };
-        let end = if gso != 0 {
-            bytes.len()
-        } else {
-            udp::HEADER_LEN + usize::from(header.payload_len)
-        };
-        let payload = bytes.get(udp::HEADER_LEN..end).unwrap_or_default();
         let local = SocketAddr::new(ip.destination(), header.dst_port);
         let remote = SocketAddr::new(ip.source(), header.src_port);
         let envelope = Envelope {
@@ -64,22 +104,7 @@ impl Stack {
             return self.link.take_dhcp(payload, self.now, &mut self.counters);
         }
         if ip.is_for_all(self) {
-            let part = if gso == 0 {
-                payload.len()
-            } else {
-                usize::from(gso)
-            };
-            let mut any = false;
-            for part in payload.chunks(part.max(1)) {
-                any |= self.deliver_to_all(&envelope, part);
-            }
-            if payload.is_empty() {
-                any = self.deliver_to_all(&envelope, payload);
-            }
-            if !any {
-                self.counters.drop(EngineDrop::NoUdpSocket);
-            }
-            return;
+            return self.deliver_train_to_all(&envelope, payload, gso);
         }
         let spread = self.demux.hash((local, remote));
         let Some(key) = self.datagram_socket(local, remote, spread) else {
@@ -101,6 +126,25 @@ impl Stack {
             for part in payload.chunks(usize::from(gso)) {
                 self.deliver(key, &envelope, part, 0);
             }
+        }
+    }
+
+    /// A datagram, or a train of them, to a group or to everybody on the link.
+    fn deliver_train_to_all(&mut self, envelope: &Envelope, payload: &[u8], gso: u16) {
+        let part = if gso == 0 {
+            payload.len()
+        } else {
+            usize::from(gso)
+        };
+        let mut any = false;
+        for part in payload.chunks(part.max(1)) {
+            any |= self.deliver_to_all(envelope, part);
+        }
+        if payload.is_empty() {
+            any = self.deliver_to_all(envelope, payload);
+        }
+        if !any {
+            self.counters.drop(EngineDrop::NoUdpSocket);
         }
     }
 
@@ -180,22 +224,8 @@ impl Stack {
             d.overruns += 1;
             return self.counters.drop(EngineDrop::UdpBufferFull);
         }
-        let mut bytes = [0; DATAGRAM_HEADER + GROUP_BYTES + STAMP_BYTES];
-        bytes[..DATAGRAM_HEADER].copy_from_slice(&record.encode());
-        if to_group {
-            let to = match to {
-                IpAddr::V4(to) => to.to_ipv6_mapped(),
-                IpAddr::V6(to) => to,
-            };
-            bytes[DATAGRAM_HEADER..][..GROUP_BYTES].copy_from_slice(&to.octets());
-        }
-        if record.stamped {
-            let stamp = Stamp {
-                arrived_ns: self.settings.host.time_of_day_ns(),
-                dropped: d.overruns as u32,
-            };
-            bytes[record.stamp_at()..][..STAMP_BYTES].copy_from_slice(&stamp.encode());
-        }
+        let clock = || self.settings.host.time_of_day_ns();
+        let bytes = head_of(&record, to, clock, d.overruns);
         let rcv = d.rcv.get_or_insert(ReceiveStream::EMPTY);
         let (base, at, index) = (d.rcv_consumed, d.rcv_edge, socket.id.index);
         let mut place = |at, bytes: &[u8]| rcv.place(base, at, bytes, &mut s.host.receive, index);

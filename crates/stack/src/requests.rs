@@ -5,18 +5,16 @@
 //! nobody but its sender.
 
 mod edges;
+mod options;
 mod setup;
 
 use crate::Stack;
 use crate::at_work::AtWork;
 use crate::forwards::Received;
-use crate::messages::{Messages, TimedRule};
 use crate::request_error::RequestError;
 use crate::socket::{Kind, Options, Socket};
 use longshore_hostif::adapter::Immediate;
-use longshore_hostif::{
-    Address, Completion, EdgeFlags, MessageRule, OptionName, Query, Request, SendQueue, SocketId,
-};
+use longshore_hostif::{Address, Completion, EdgeFlags, Query, Request, SendQueue, SocketId};
 use std::collections::VecDeque;
 
 /// Which session, channel and socket a request came from.
@@ -114,28 +112,12 @@ impl Stack {
             return self.open(from, id, kind, flags);
         }
         let Some(key) = self.key_of(from.session, id) else {
-            // Late words of a socket that is gone are no fault; but whoever
-            // waits for an answer gets one.
-            let why = match self.sessions.account_of(from.session) {
-                Some(account) if account.is_out_of_sockets() => RequestError::TooManySockets,
-                _ => RequestError::NoSocket,
-            };
-            self.answer(from, request, Err(why));
+            self.refuse_unknown(from, request);
             return Ok(());
         };
         match *request {
             Request::Open { .. } => {}
-            Request::Bind { local, .. } => match self.bind(key, local) {
-                Err(RequestError::AddressInUse) => {
-                    self.owe(from);
-                    self.unanswered.late_binds.push(LateBind {
-                        from,
-                        request: *request,
-                        local,
-                    });
-                }
-                bound => self.answer(from, request, bound.map(|local| (0, local.into()))),
-            },
+            Request::Bind { local, .. } => self.bind_or_wait(from, request, key, local),
             Request::Listen { backlog, .. } => {
                 let listens = self.listen(key, backlog);
                 self.answer(from, request, listens.map(|()| NOTHING));
@@ -156,26 +138,13 @@ impl Stack {
                 ..
             } => {
                 self.keep_immediate(key, immediate);
-                let moved = self.host_edges(key, Some(from.channel), snd_edge, rcv_consumed, flags);
-                if flags.intersects(EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR) {
-                    self.tell_others(from, key);
-                }
-                if flags.contains(EdgeFlags::RECORD_END) {
-                    self.host_record_end(key, snd_edge);
-                }
-                return moved;
+                return self.move_edges(from, key, snd_edge, rcv_consumed, flags);
             }
             Request::Urgent {
                 snd_edge,
                 rcv_consumed,
                 ..
-            } => {
-                let options = self.sockets.get(key).map(|socket| &socket.options);
-                let mut flags = EdgeFlags::PUSH;
-                flags.set(EdgeFlags::CORK, options.is_some_and(|o| o.tcp.cork));
-                self.host_edges(key, Some(from.channel), snd_edge, rcv_consumed, flags)?;
-                self.host_urgent(key, snd_edge);
-            }
+            } => return self.write_urgent(from, key, snd_edge, rcv_consumed),
             Request::Forward {
                 snd_edge,
                 rcv_consumed,
@@ -198,13 +167,8 @@ impl Stack {
                 ..
             } => {
                 // What was written and read last comes with the close.
-                let moved = self.host_edges(
-                    key,
-                    Some(from.channel),
-                    snd_edge,
-                    rcv_consumed,
-                    EdgeFlags::empty(),
-                );
+                let (channel, none) = (Some(from.channel), EdgeFlags::empty());
+                let moved = self.host_edges(key, channel, snd_edge, rcv_consumed, none);
                 self.close(key, Options::linger(linger));
                 return moved;
             }
@@ -213,14 +177,7 @@ impl Stack {
                 self.answer(from, request, changed.map(|()| NOTHING));
             }
             Request::SetOption { name, value, .. } => self.set_option(key, name, value),
-            Request::Query { query, .. } => {
-                self.owe(from);
-                self.unanswered.questions.push_back(Question {
-                    from,
-                    request: *request,
-                    query,
-                });
-            }
+            Request::Query { query, .. } => self.answer_at_end_of_turn(from, request, query),
             Request::Owner { .. } => {
                 self.set_owner(from.session, id, key);
                 self.answer(from, request, Ok(NOTHING));
@@ -231,74 +188,84 @@ impl Stack {
         Ok(())
     }
 
+    /// Late words of a socket that is gone are no fault; but a thread that waits for an answer
+    /// gets one.
+    #[cold]
+    fn refuse_unknown(&mut self, from: From, request: &Request) {
+        let why = match self.sessions.account_of(from.session) {
+            Some(account) if account.is_out_of_sockets() => RequestError::TooManySockets,
+            _ => RequestError::NoSocket,
+        };
+        self.answer(from, request, Err(why));
+    }
+
+    /// Binds a socket and answers; later, if the address is in use.
+    fn bind_or_wait(&mut self, from: From, request: &Request, key: u32, local: Address) {
+        match self.bind(key, local) {
+            Err(RequestError::AddressInUse) => {
+                self.owe(from);
+                self.unanswered.late_binds.push(LateBind {
+                    from,
+                    request: *request,
+                    local,
+                });
+            }
+            bound => self.answer(from, request, bound.map(|local| (0, local.into()))),
+        }
+    }
+
+    /// Takes where the host's edges are, and what goes with that.
+    #[inline(always)]
+    fn move_edges(
+        &mut self,
+        from: From,
+        key: u32,
+        snd_edge: u64,
+        rcv_consumed: u64,
+        flags: EdgeFlags,
+    ) -> Result<(), RequestError> {
+        let moved = self.host_edges(key, Some(from.channel), snd_edge, rcv_consumed, flags);
+        if flags.intersects(EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR) {
+            self.tell_others(from, key);
+        }
+        if flags.contains(EdgeFlags::RECORD_END) {
+            self.host_record_end(key, snd_edge);
+        }
+        moved
+    }
+
+    /// Takes bytes of which the last is urgent.
+    fn write_urgent(
+        &mut self,
+        from: From,
+        key: u32,
+        snd_edge: u64,
+        rcv_consumed: u64,
+    ) -> Result<(), RequestError> {
+        let options = self.sockets.get(key).map(|socket| &socket.options);
+        let mut flags = EdgeFlags::PUSH;
+        flags.set(EdgeFlags::CORK, options.is_some_and(|o| o.tcp.cork));
+        self.host_edges(key, Some(from.channel), snd_edge, rcv_consumed, flags)?;
+        self.host_urgent(key, snd_edge);
+        Ok(())
+    }
+
+    /// A question is answered when this turn has done all that comes before it.
+    fn answer_at_end_of_turn(&mut self, from: From, request: &Request, query: Query) {
+        self.owe(from);
+        self.unanswered.questions.push_back(Question {
+            from,
+            request: *request,
+            query,
+        });
+    }
+
     /// The owner of a socket gets signals from now on, or none any more.
     fn set_owner(&mut self, session: u32, socket: SocketId, key: u32) {
         let told = self.sockets.get(key).map(Socket::edges);
         if let Some(s) = self.sessions.get_mut(session) {
             s.host.set_owner(socket, told.unwrap_or_default());
         }
-    }
-
-    fn set_option(&mut self, key: u32, name: OptionName, value: u64) {
-        let now = self.now;
-        let Some(socket) = self.sockets.get_mut(key) else {
-            return;
-        };
-        socket.options.set(name, value);
-        if name == OptionName::ReceiveMessages {
-            let host = self.sessions.get(socket.session).map(|s| &s.host);
-            // From where its program has read on.
-            let noted = host.and_then(|host| host.edges_noted(socket.id));
-            let begin = |rule| {
-                let rule = TimedRule { rule, within_ms: 0 };
-                Box::new(Messages::new(rule, noted.map_or(0, |(_, read)| read)))
-            };
-            socket.messages = MessageRule::decode(value).map(begin);
-        }
-        if name == OptionName::ReceiveMessagesWithin
-            && let Some(messages) = &mut socket.messages
-        {
-            messages.set_within(u32::try_from(value).unwrap_or(u32::MAX));
-        }
-        let options = socket.options;
-        if matches!(
-            name,
-            OptionName::ReceiveLowWater
-                | OptionName::ReceiveMessages
-                | OptionName::ReceiveMessagesWithin
-        ) && socket.has_block()
-            && let Some(s) = self.sessions.get_mut(socket.session)
-        {
-            // What was too little may be enough.
-            s.host.wake_for(socket.id.index);
-        }
-        if name == OptionName::SendBuffer
-            && socket.has_block()
-            && let Some(s) = self.sessions.get(socket.session)
-        {
-            // Tuning may have overtaken the host's own note of it.
-            s.host.set_send_limit(socket.id.index, options.send_buffer);
-        }
-        if matches!(name, OptionName::ReceiveErrors | OptionName::ReceiveErrors6) && value == 0 {
-            self.forget_errors(key);
-            return;
-        }
-        match &mut socket.kind {
-            Kind::Stream(c) => {
-                options.apply(name, &mut c.tcb, now);
-                if name == OptionName::ReceiveBuffer {
-                    self.apply_receive_buffer(key);
-                }
-            }
-            Kind::Listener(l) => {
-                l.listener.set_defer_accept(options.defer_accept_s);
-                l.fast_open.set_limit(options.fast_open);
-            }
-            Kind::Pair(p) if name == OptionName::Cork => p.release_hold(options.tcp.cork),
-            Kind::Pair(_) if name == OptionName::SendBuffer => return self.apply_reading(key),
-            Kind::Pair(_) | Kind::Datagram(_) | Kind::Idle(_) => return,
-        }
-        self.sockets.touch(key);
     }
 
     /// Whether there are requests to bind to addresses that were in use.

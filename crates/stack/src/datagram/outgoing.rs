@@ -40,7 +40,6 @@ impl Stack {
     /// Sends the next datagram of a socket's stream; says how many packets that were. None
     /// if there is none, or it has to wait for its next hop; `None` if the stream is bad.
     pub(super) fn send_next(&mut self, key: u32) -> Option<u32> {
-        let now = self.now;
         let socket = self.sockets.get(key)?;
         let Kind::Datagram(d) = &socket.kind else {
             return Some(0);
@@ -86,25 +85,8 @@ impl Stack {
         }
         let addresses = addresses.filter(|_| packets <= MOST_SEGMENTS);
         let sent = addresses.zip(remote).map(|(addresses, remote)| {
-            let hop = self
-                .link
-                .next_hop_between(&addresses, now, &mut self.counters);
             let ports = (local.port(), remote.port());
-            let chosen = self.chosen(&record, addresses.to());
-            if self.link.is_for_all(addresses.to()) {
-                if self.comes_back(&addresses, record.looped) {
-                    self.send_datagram(NextHop::Local, &addresses, chosen, ports, payload);
-                }
-                // Without a hop it stays with us.
-                if chosen.service.ttl == 0 {
-                    return;
-                }
-            }
-            if self.is_too_long(hop, &addresses, chosen, record.len as usize) {
-                self.counters.drop(EngineDrop::TooLong);
-                return self.tell_too_long(key);
-            }
-            self.send_datagram(hop, &addresses, chosen, ports, payload);
+            self.send_record(key, &record, &addresses, ports, payload);
         });
         if denied {
             self.counters.drop(EngineDrop::AccessDenied);
@@ -126,6 +108,35 @@ impl Stack {
         }
         self.counters.datagrams_out += 1;
         Some(packets.min(MOST_SEGMENTS))
+    }
+
+    /// Sends the payload of a record between these addresses and ports, where they lead.
+    fn send_record(
+        &mut self,
+        key: u32,
+        record: &DatagramRecord,
+        addresses: &AddressPair,
+        ports: (u16, u16),
+        payload: &[IoSlice<'_>],
+    ) {
+        let hop = self
+            .link
+            .next_hop_between(addresses, self.now, &mut self.counters);
+        let chosen = self.chosen(record, addresses.to());
+        if self.link.is_for_all(addresses.to()) {
+            if self.comes_back(addresses, record.looped) {
+                self.send_datagram(NextHop::Local, addresses, chosen, ports, payload);
+            }
+            // Without a hop it stays with us.
+            if chosen.service.ttl == 0 {
+                return;
+            }
+        }
+        if self.is_too_long(hop, addresses, chosen, record.len as usize) {
+            self.counters.drop(EngineDrop::TooLong);
+            return self.tell_too_long(key);
+        }
+        self.send_datagram(hop, addresses, chosen, ports, payload);
     }
 
     /// What the sender of a datagram to `to` has chosen, or left to us.
