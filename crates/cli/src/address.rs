@@ -75,8 +75,8 @@ impl Network {
         self.host_mask().count_ones() <= 1
     }
 
-    /// Whether a router with this address can be on the link: who is alone in his network
-    /// has his routers outside of it.
+    /// Whether a router with this address can be on the link: a host that is alone in its
+    /// network has its routers outside of it.
     pub(crate) fn reaches(self, router: IpAddr) -> bool {
         let alike = self.address.is_ipv4() == router.is_ipv4();
         self.contains(router) || (self.is_single() && alike)

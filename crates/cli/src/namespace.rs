@@ -32,8 +32,8 @@ pub(crate) fn enter_own() -> Result<(), Error> {
 }
 
 /// Moves this process, which must have one thread only, into a network namespace of its own
-/// in which it may make devices: who may not do that here becomes root of a user namespace
-/// that has no other user.
+/// in which it may make devices: a user who may not do that here becomes root of a user
+/// namespace that has no other user.
 pub(crate) fn enter_as_root() -> Result<(), Error> {
     const CAP_SYS_ADMIN: u64 = 21;
     if has(CAP_SYS_ADMIN) && may_configure() {

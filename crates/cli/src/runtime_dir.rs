@@ -114,7 +114,8 @@ impl RuntimeDir {
         Ok(())
     }
 
-    /// Lets everybody ask an engine that serves all users; it tells each of his own.
+    /// Lets everybody ask an engine that serves all users; it tells each user of
+    /// that user's own.
     pub(crate) fn let_everybody_ask(&self) -> Result<(), Error> {
         for (path, mode) in [(self.control(), 0o666), (self.0.clone(), 0o711)] {
             let mode = std::fs::Permissions::from_mode(mode);

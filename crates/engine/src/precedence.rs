@@ -5,9 +5,9 @@
 //! any process. So an engine that was kept from its processor for a time slice raises its
 //! scheduling priority (nice(2)) for a while, if it may.
 //!
-//! It is not raised for good: who has a higher priority than the program on the same processor
-//! does not give way to it by one `sched_yield`, so that a round trip on one processor takes
-//! half as long again.
+//! It is not raised for good: a thread that has a higher priority than the program on the same
+//! processor does not give way to it by one `sched_yield`, so that a round trip on one processor
+//! takes half as long again.
 //!
 //! Owns [`Precedence`], which `sleep` tells of each turn and of each sleep.
 

@@ -1,8 +1,8 @@
 //! A descriptor held back for when there are none left.
 //!
 //! Without one, a connection to the engine's sockets could be neither taken nor refused:
-//! who asks would wait without end, and the engine be woken for it again and again. The
-//! `session` door and the `control` server have one each.
+//! a program that asks would wait without end, and the engine be woken for it again and again.
+//! The `attach` server and the `control` server have one each.
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;

@@ -206,8 +206,8 @@ impl Engine {
             && self.stack.port().fd().is_some()
     }
 
-    /// Requests are soon due. Who is given way to and keeps the processor would keep them
-    /// waiting for longer than they may.
+    /// Requests are soon due. A thread that is given way to and keeps the processor would keep
+    /// them waiting for longer than they may.
     fn await_requests(&mut self) {
         if self.sleeper.crowd.is_contended(self.stack.now()) {
             self.intake.is_in_hurry = true;

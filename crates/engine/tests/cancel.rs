@@ -1,4 +1,4 @@
-//! Attempts to connect that are cancelled: who is first, the peer's answer or the program, and
+//! Attempts to connect that are cancelled: whether the peer's answer or the program is first, and
 //! what each of them hears. The far end of the wire is the test's own.
 
 mod common;

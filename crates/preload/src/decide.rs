@@ -18,13 +18,14 @@ pub(crate) fn inode(fd: RawFd) -> u64 {
     fstat(borrow(fd)).map_or(0, |s| s.st_ino)
 }
 
-/// Who carries what goes to `to`. The wildcard means this machine, as it does
-/// to Linux.
+/// Whether the kernel or the engine carries what goes to `to`. The wildcard means this machine, as
+/// it does to Linux.
 pub(crate) fn owner_of(host: &Host, to: SocketAddr) -> Owner {
     host.routes().owner_of(effective(to))
 }
 
-/// Who carries what a datagram socket with these options set sends to `to`.
+/// Whether the kernel or the engine carries what a datagram socket with these options set
+/// sends to `to`.
 pub(crate) fn owner_of_datagram(
     fd: RawFd,
     host: &Host,

@@ -1,4 +1,4 @@
-//! Who owns a socket (F_SETOWN and its kin), and so gets SIGURG, and SIGIO if he wants it
+//! The owner of a socket (F_SETOWN and its kin), who gets SIGURG, and SIGIO if it is wanted
 //! (O_ASYNC).
 //!
 //! The kernel keeps the owner of the socket behind the descriptor, but never sees data
@@ -146,7 +146,7 @@ fn tell(fd: RawFd, socket: &Socket) {
     let _ = host.owner_is_set(id);
 }
 
-/// Whether the owner of the socket behind `fd` wants SIGIO. With a signal of his own
+/// Whether the owner of the socket behind `fd` wants SIGIO. With another signal
 /// (F_SETSIG) goes the number of the descriptor (`si_fd`), which the kernel takes from the
 /// socket that raises it: none is better than one with another number.
 fn wants_io(fd: RawFd) -> bool {

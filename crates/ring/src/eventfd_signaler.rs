@@ -13,9 +13,9 @@
 //! The kernel visits each of them before a signal returns, without rescheduling. An
 //! eventfd that was slow to signal is from then on signalled by a separate thread, which
 //! sleeps for a multiple of the time that it took, until the eventfd has been fast
-//! several times in a row. What counts is the thread's processor time: who is woken often
-//! preempts who wakes, and then the signal returns milliseconds later at no fault of the
-//! eventfd.
+//! several times in a row. What counts is the thread's processor time: a thread that is woken
+//! often preempts the one that wakes it, and then the signal returns milliseconds later at no
+//! fault of the eventfd.
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, memfd_create};

@@ -198,8 +198,8 @@ mod tests {
         assert_eq!(list.pop(&next).unwrap(), None);
     }
 
-    /// Who was held up between reading the head and changing it must not take the head for
-    /// the one that he read, though the same index is on top again: its link may be another.
+    /// A thread that was held up between reading the head and changing it must not take the head
+    /// for the one that it read, though the same index is on top again: its link may be another.
     #[test]
     fn a_head_that_was_popped_and_pushed_back_is_another() {
         let (list, next) = (FreeList::new(), links(3));

@@ -1,6 +1,6 @@
 //! A list that only grows: what is in it stays for ever, so that it can be looked through
-//! without a lock, in handlers of signals and after a fork, too. Who is through with an entry
-//! marks it as free, by atomics of its own, and it is used again.
+//! without a lock, in handlers of signals and after a fork, too. A thread that is through with an
+//! entry marks it as free, by atomics of its own, and it is used again.
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 

@@ -219,8 +219,8 @@ impl Host {
         }
     }
 
-    /// Notes that the session is short of send memory: who waits for it looks
-    /// again by himself.
+    /// Notes that the session is short of send memory: a thread that waits for it
+    /// looks again by itself.
     pub(crate) fn set_short(&self, short: bool) {
         if self.short.load(Ordering::Relaxed) == short {
             return;

@@ -136,7 +136,8 @@ impl Socket {
     }
 
     /// Sets how many bytes make it readable (SO_RCVLOWAT). For fewer the adapter wakes nobody
-    /// (interface version 14); who looks sees them all the same.
+    /// (interface version 14); a call that looks sees them all
+    /// the same.
     ///
     /// # Errors
     /// As [`Socket::set_option`].
@@ -153,9 +154,9 @@ impl Socket {
     /// `None` for no messages. It wakes nobody for a piece of one then, unless that is half of
     /// the receive buffer, or `within` is over since its first bytes came (rounded up to
     /// milliseconds, 49 days at most; interface version 16, and for ever without it), or the
-    /// stream ends, fails or has urgent data; who looks sees all that
-    /// has come. Whoever waits for what does not end so changes the rule first. The connections
-    /// that a listener accepts have its rule, from their first byte on. Without effect
+    /// stream ends, fails or has urgent data; a call that looks sees
+    /// all that has come. A program that waits for what does not end so changes the rule first. The
+    /// connections that a listener accepts have its rule, from their first byte on. Without effect
     /// before interface version 15, over a link, and between two sockets of one engine that
     /// exchange no packets.
     ///
@@ -167,7 +168,7 @@ impl Socket {
         within: Option<Duration>,
     ) -> Result<(), SocketError> {
         let session = &self.host.session;
-        // Nobody may wait for longer than he has said.
+        // No piece may wait for longer than was said.
         let is_kept = within.is_none() || session.heeds_time_for_messages();
         if self.is_datagram() || !session.heeds_messages() || !is_kept {
             return Ok(());

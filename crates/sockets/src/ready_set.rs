@@ -134,7 +134,7 @@ impl ReadySet {
     /// The eventfd on which its threads sleep, made if it is not there yet, and
     /// whether it was made now. After a fork the child gets one of its own. `None` without a waiter or a descriptor, of which
     /// there may be one the next time, or under a filter of system calls if nothing was
-    /// prepared: nobody wakes who sleeps for the set, and he must not sleep for long.
+    /// prepared: a thread that sleeps for the set is not woken, and must not sleep for long.
     ///
     /// # Errors
     /// [`SocketError::Reentered`], or if the set is gone.

@@ -2,7 +2,8 @@
 //! and which of them may be ready.
 //!
 //! What happens to a socket puts its interests on the ready lists of their
-//! sets. A list may name too many, never too few: who reports looks again.
+//! sets. A list may name too many, never too few: `ready_set` looks again
+//! before it reports one.
 
 use crate::errors::SocketError;
 use crate::wake_eventfd::WakeEventfd;

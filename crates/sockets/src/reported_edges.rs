@@ -66,7 +66,7 @@ impl ReportedEdges {
         told[1] = told[1].max(edges.rcv_edge);
         told[2] = told[2].max(edges.snd_acked);
 
-        // Before the edge: who reads up to that must know where to stop.
+        // Before the edge: a thread that reads up to that must know where to stop.
         if edges.rcv_urgent != 0 {
             move_mark(block, edges.rcv_urgent);
         }
@@ -94,8 +94,8 @@ impl ReportedEdges {
     }
 }
 
-/// The far end has acknowledged more: whether somebody waits for the room. Only
-/// who has the socket may take the wish for room; with others about, it cannot
+/// The far end has acknowledged more: whether somebody waits for the room. Only the
+/// process that has the socket may take the wish for room; with others about, it cannot
 /// be told whose it was.
 fn acknowledge(block: &SocketBlock, edges: &Edges, news: bool, having: Having) -> bool {
     let acked = edges.snd_acked.min(block.snd.edge.load(Ordering::Acquire));

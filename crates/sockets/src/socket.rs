@@ -277,8 +277,8 @@ impl Socket {
             if let Some(waiter) = self.host.session.get_waiter(index)
                 && waiter.is_declared()
             {
-                // Who sleeps in poll looks by itself; who sleeps in futex does
-                // not.
+                // A thread that sleeps in poll looks by itself; one that sleeps in futex
+                // does not.
                 waiter.wake_futex();
             }
         }

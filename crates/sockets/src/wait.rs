@@ -40,8 +40,8 @@ pub const LOOKS_VARIABLE: &str = "LONGSHORE_LOOKS";
 pub const BLIND_SLEEP: Duration = Duration::from_millis(5);
 /// Times that a thread looks again, giving way in between, before it sleeps.
 const SPINS: u32 = 12;
-/// And how long at the least while the thread is new: who gives way to nobody is through
-/// with those in no time, and a processor that has gone to sleep takes as long as this to
+/// And how long at the least while the thread is new: a thread that gives way to no other is
+/// through with those in no time, and a processor that has gone to sleep takes as long as this to
 /// be woken. A program that makes one request is over sooner for it; one that serves leaves
 /// the processor to others.
 const AWAKE_FOR: Duration = Duration::from_micros(50);
@@ -49,9 +49,9 @@ const AWAKE_FOR: Duration = Duration::from_micros(50);
 const NEW_FOR: u32 = 16;
 /// Sleeps in a row that spinning did not prevent, after which it is given up
 /// but for one time in as many.
-const PATIENCE: u32 = 16;
-/// Who keeps the processor as long as this when we give way has work of his own: it is
-/// better to sleep, since who is woken comes before him, and who gave way comes after.
+const FAILED_SPINS: u32 = 16;
+/// A thread that keeps the processor as long as this when we give way has work of its own: it is
+/// better to sleep, since a thread that is woken comes before it, and one that gave way after.
 const KEPT: Duration = Duration::from_millis(1);
 
 /// The environment variable that sets how often to look before sleeping.
@@ -214,7 +214,7 @@ impl Host {
             return Ok(None);
         }
         let in_vain = IN_VAIN.try_with(Cell::get).unwrap_or(0);
-        if in_vain >= PATIENCE && !in_vain.is_multiple_of(PATIENCE) {
+        if in_vain >= FAILED_SPINS && !in_vain.is_multiple_of(FAILED_SPINS) {
             let _ = IN_VAIN.try_with(|c| c.set(in_vain.wrapping_add(1)));
             return Ok(None);
         }
@@ -231,7 +231,7 @@ impl Host {
                 return Ok(None);
             }
             if began.elapsed() >= KEPT {
-                let _ = IN_VAIN.try_with(|c| c.set(PATIENCE + 1));
+                let _ = IN_VAIN.try_with(|c| c.set(FAILED_SPINS + 1));
                 return Ok(found);
             }
             if found.is_some() {

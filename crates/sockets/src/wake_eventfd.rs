@@ -1,5 +1,5 @@
 //! An eventfd that wakes a thread or a poll set of this process. `asking` has the engine make
-//! it; who sleeps on it keeps it.
+//! it; the thread or set that sleeps on it keeps it.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 

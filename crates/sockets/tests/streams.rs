@@ -13,7 +13,8 @@ fn engine() -> (Engine, tempfile::TempDir) {
     (Engine::start(directory.path()), directory)
 }
 
-/// Who is woken is awake soon; who is not looks for himself after [`LONGEST_SLEEP`].
+/// A thread that is woken is awake soon; one that is not looks by itself after
+/// [`LONGEST_SLEEP`].
 /// `round` gives the time from the call that wakes to the one that was awake. A busy
 /// machine may hold up one round or another, but not all.
 fn is_woken(mut round: impl FnMut() -> Duration) {

@@ -82,7 +82,8 @@ impl Stack {
     }
 
     /// Whether no process can hold a connection, as nobody has read its record in the stream of
-    /// its listener: who held the socket of its block held one that had it before.
+    /// its listener: a process that held the socket of its block held one that had it
+    /// before.
     #[must_use]
     pub fn is_unread(&self, key: u32) -> bool {
         let Some(socket) = self.sockets.get(key) else {

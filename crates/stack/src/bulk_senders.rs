@@ -7,8 +7,8 @@
 //! costs the engine 1.3 times as much as with eight of 768 KiB.
 //!
 //! Owns [`BulkSenders`], which counts them; [`buffers`](crate::buffers) asks it at each
-//! acknowledgment. Who is one is seen anew in each period, so that nobody has to say that he no
-//! longer is.
+//! acknowledgment. Which senders count is seen anew in each period, so that none has to be
+//! taken off.
 
 use longshore_tcp::Instant;
 
@@ -21,7 +21,7 @@ const TOGETHER: u32 = 4 << 20;
 const MOST: u32 = 2 << 20;
 /// And at the least, however many there are.
 const LEAST: u32 = 768 << 10;
-/// Who holds no more than this is none of them.
+/// A sender that holds no more than this is none of them.
 const LITTLE: u64 = LEAST as u64 / 2;
 /// The length of a period, in microseconds: some time slices of the scheduler.
 const PERIOD: u64 = 16_384;
@@ -49,7 +49,7 @@ pub(crate) struct BulkSenders {
 }
 
 impl BulkSenders {
-    /// Whether somebody who holds so many bytes for his peer is one of them.
+    /// Whether a sender that holds so many bytes for its peer is one of them.
     #[inline]
     pub(crate) fn are_like(held: u64) -> bool {
         held > LITTLE

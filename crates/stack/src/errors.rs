@@ -103,8 +103,8 @@ impl Stack {
         }
     }
 
-    /// An error about a segment of a connection. Who has asked for errors is told at once
-    /// if it lives on, and finds a report if it was not made, as in Linux.
+    /// An error about a segment of a connection. A program that has asked for errors is
+    /// told at once if it lives on, and finds a report if it was not made, as in Linux.
     pub(crate) fn connection_error(&mut self, key: u32, reported: &Reported<'_>, lives: bool) {
         self.sessions.at_work = AtWork::Socket(key);
         let to = reported.error.destination;

@@ -48,8 +48,8 @@ impl Stack {
         }
     }
 
-    /// An ICMP error from `offender`, with what stands behind its header. Who does not know
-    /// what we sent is not believed (RFC 5927 section 4.1).
+    /// An ICMP error from `offender`, with what stands behind its header. A sender that does not
+    /// know what we sent is not believed (RFC 5927 section 4.1).
     pub(crate) fn icmp_error(&mut self, error: Option<&IcmpError>, offender: IpAddr, data: &[u8]) {
         let reported = error.map(|error| Reported {
             error,

@@ -1,6 +1,6 @@
 //! What programs wait for, by the low-water marks of their streams: that so much was sent
 //! (TCP_NOTSENT_LOWAT), or that so much has come (SO_RCVLOWAT), or a whole message (`messages`).
-//! For less nobody is woken, though all is told: who looks sees it.
+//! For less no thread is woken, though all is told: a call that looks sees it.
 //!
 //! Owns [`Marks`], of which `connection` and `pair` ask, for sockets that have one, whether
 //! what they tell is what is waited for.

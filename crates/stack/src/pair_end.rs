@@ -30,7 +30,8 @@ pub(crate) struct Pair {
     /// The other end's key; [`NONE`] once it is gone.
     pub(crate) other: u32,
     pub(crate) remote: SocketAddr,
-    /// Its place in the table of connections, if it has one: who is refused at once has none.
+    /// Its place in the table of connections, if it has one: an end that is refused at once has
+    /// none.
     pub(crate) flow: Option<Flow>,
     pub(crate) rcv: ReceiveStream,
     /// The listener in whose queue it waits.

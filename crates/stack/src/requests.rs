@@ -188,7 +188,7 @@ impl Stack {
         Ok(())
     }
 
-    /// Late words of a socket that is gone are no fault; but a thread that waits for an answer
+    /// A late request for a socket that is gone is no fault; but a thread that waits for an answer
     /// gets one.
     #[cold]
     fn refuse_unknown(&mut self, from: From, request: &Request) {

@@ -1,9 +1,9 @@
 //! The socket block: the host's side of one socket, shared by all processes of
 //! the session. The engine initialises it for an accepted connection, marks it when the
 //! connection has failed, writes the pending error of one that lives on, says when it is
-//! to hear what was read and what it signals to the owner, and reads nothing of it but the
-//! waiters, and for an owner whether the socket is closed and, if he wants to hear of room,
-//! how full the send stream is.
+//! to be told what was read, and counts the signals that it raises for the owner. It reads nothing
+//! of it but the waiters; and, for a socket with an owner, whether it is closed and, if the owner
+//! is to be signalled about room, how full the send stream is.
 
 mod copied;
 mod half;

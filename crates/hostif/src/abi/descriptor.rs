@@ -381,8 +381,9 @@ pub enum Completion {
     },
     /// The socket's edges.
     Edges { socket: SocketId, edges: Edges },
-    /// There was no room for the edges of more sockets. Who takes this makes the engine
-    /// look at the channel again ([`HostChannel::ask_for_more`](crate::HostChannel::ask_for_more)).
+    /// There was no room for the edges of more sockets. The host that takes this makes the
+    /// engine look at the channel again
+    /// ([`HostChannel::ask_for_more`](crate::HostChannel::ask_for_more)).
     More,
 }
 

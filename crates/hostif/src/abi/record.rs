@@ -67,7 +67,8 @@ impl SendQueue {
 /// A connection that waits to be accepted: one record of a listener's stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AcceptRecord {
-    /// The connection's socket. Who takes the record off its stream begins the block
+    /// The connection's socket. The process that takes the record off its stream
+    /// begins the block
     /// ([`begin_accepted`](super::SocketBlock::begin_accepted)).
     pub socket: SocketId,
     /// Its local address.

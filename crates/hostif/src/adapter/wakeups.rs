@@ -1,4 +1,4 @@
-//! Who is to be woken, and waking those that sleep and nobody else.
+//! The threads that are to be woken, and waking those of them that sleep.
 
 use super::AdapterSession;
 use super::eventfds::Eventfds;

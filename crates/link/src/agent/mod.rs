@@ -39,14 +39,14 @@ use std::time::{Duration, Instant};
 
 /// Bytes of a chunk of a stream.
 const CHUNK_BYTES: u64 = CHUNK as u64;
-/// Who are woken in one turn.
+/// Threads that are woken in one turn.
 const WOKEN_A_TURN: usize = 256;
 /// How often processes are looked at that nothing tells of, while there may be some.
 const CARE_EVERY: Duration = Duration::from_millis(100);
 /// How long to wait before a channel is looked at again whose process takes no answers.
 const STALLED_FOR: Duration = Duration::from_millis(1);
 /// How long what programs had sent last may take over the link when they are gone.
-const LAST_WORDS: Duration = Duration::from_secs(60);
+const DELIVERY_LIMIT: Duration = Duration::from_secs(60);
 /// Marks of what is watched: connections have their numbers.
 const LINK: u64 = u64::MAX;
 const LISTENER: u64 = u64::MAX - 1;
@@ -69,7 +69,7 @@ pub enum AgentError {
     System(&'static str, Errno),
 }
 
-/// Who has asked what the engine is to answer.
+/// The process and the request that the engine is to answer.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     channel: u16,
@@ -311,7 +311,7 @@ impl Agent {
     /// Says that nothing follows, and waits until that and all before it has gone.
     fn say_goodbye(&mut self) -> Result<(), AgentError> {
         self.link.out.put(&Message::Bye);
-        let until = Instant::now() + LAST_WORDS;
+        let until = Instant::now() + DELIVERY_LIMIT;
         loop {
             self.link.send()?;
             let left = until.saturating_duration_since(Instant::now());

@@ -27,7 +27,7 @@ const CLOSING_EVERY: Duration = Duration::from_millis(10);
 /// anything happens.
 const WORDS_EVERY: Duration = Duration::from_millis(50);
 /// How long what is still to go may take once the session is over.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+const DELIVERY_LIMIT: Duration = Duration::from_secs(5);
 
 /// Why the engine's end is over.
 #[derive(Debug, thiserror::Error)]
@@ -342,7 +342,7 @@ impl Proxy {
 
     /// Sends what is still to go.
     fn say_last_words(&mut self) {
-        let until = Instant::now() + LAST_WORDS;
+        let until = Instant::now() + DELIVERY_LIMIT;
         while self.link.send().is_ok() && !self.link.out.is_empty() && Instant::now() < until {
             self.link
                 .wait(PollFlags::empty(), Duration::from_millis(100));

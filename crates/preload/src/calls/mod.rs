@@ -216,8 +216,8 @@ pub(crate) fn wait_for_either<T>(
         looked: looks,
         ..wait_limit(socket, way)
     };
-    // The first sleep ends at once if the kernel's descriptor is readable. Who is not to sleep
-    // for a signal's sake asks.
+    // The first sleep ends at once if the kernel's descriptor is readable. A call that is
+    // not to sleep for a signal's sake asks.
     let mut is_first = also.is_some();
     let waited = socket.wait(also, wait_limit, || {
         let sleeps = std::mem::take(&mut is_first) && !signals::are_postponed();

@@ -99,7 +99,7 @@ fn set(fd: c_int, level: c_int, name: c_int, value: In<'_, c_void>, len: socklen
 }
 
 /// Whether an option would have the engine sign segments and check their signatures,
-/// which it does not: who asks for that must not be told that it is done. A key for a
+/// which it does not: a program that asks for that must not be told that it is done. A key for a
 /// peer of the kernel's is for the kernel, as long as the socket may become its.
 fn signs(entry: Entry, name: c_int, value: In<'_, c_void>, len: socklen_t) -> bool {
     if name != libc::TCP_MD5SIG && name != SIGNATURE_EXT && !AUTHENTICATION.contains(&name) {

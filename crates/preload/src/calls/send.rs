@@ -132,8 +132,8 @@ pub(crate) enum Sender {
     Engine(Socket, Option<SocketAddr>),
 }
 
-/// Who sends from `fd` to `to`. Decides about a new datagram socket if it has
-/// to.
+/// What sends from `fd` to `to`: the kernel or the engine. Decides about a new datagram socket if
+/// it has to.
 pub(crate) fn sender(fd: c_int, to: To) -> Result<Sender, SocketError> {
     let Some(host) = place::attached() else {
         return Ok(Sender::Kernel);

@@ -88,7 +88,7 @@ fn is_fault_of_bytes(m: &msghdr, e: &SocketError) -> bool {
 }
 
 /// Sends a message that takes sockets of the engine along; `None` if it has none. It is
-/// no cancellation point then: who is cancelled would not know whether they have left.
+/// no cancellation point then: a thread that is cancelled would not know whether they have left.
 fn send_passing(msg: In<'_, msghdr>, plain: impl FnOnce() -> ssize_t) -> Option<ssize_t> {
     let leaving = send_off(msg);
     if leaving.is_empty() {
@@ -102,7 +102,7 @@ fn send_passing(msg: In<'_, msghdr>, plain: impl FnOnce() -> ssize_t) -> Option<
 }
 
 /// Sends the engine's sockets off that leave with a message on a Unix socket.
-/// This comes before the message: who receives it counts them as arrived.
+/// This comes before the message: the process that receives it counts them as arrived.
 fn send_off(msg: In<'_, msghdr>) -> Vec<Socket> {
     if msg.get().is_none_or(|m| m.msg_controllen == 0) || crate::place::attached().is_none() {
         return Vec::new();

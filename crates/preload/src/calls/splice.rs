@@ -1,6 +1,6 @@
 //! `splice` between a pipe and a stream. What it takes out of a stream it leaves in the pipe
 //! where it lies, if it may (`pipes`), and copies it otherwise. The stream is nobody's while the
-//! pipe is read or written: who does that may be held up.
+//! pipe is read or written: the thread that does that may be held up.
 
 use crate::calls::pipe::prepare;
 use crate::calls::sendfile::append;

@@ -9,7 +9,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Null, or a C string, for as long as the call lasts. The kernel may be asked about one
-/// that is somewhere else; who looks at it himself does so after that.
+/// that is somewhere else; a call that looks at it itself does so after that.
 #[repr(transparent)]
 #[derive(Debug, Clone, Copy)]
 pub struct Text<'a>(*const c_char, PhantomData<&'a CStr>);

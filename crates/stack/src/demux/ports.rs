@@ -1,4 +1,5 @@
-//! The bound ports of one protocol: who may share one, who is found, which is free.
+//! The bound ports of one protocol: which sockets may share one, which is found, which port is
+//! free.
 
 use super::held::HeldPorts;
 use super::port_set::PortSet;

@@ -215,7 +215,7 @@ fn not_everybody_can_share_one_port() {
     assert!(ports.bind(at, 5_000, BOTH, false, 0));
 }
 
-/// RFC 6056: who has seen a port knows nothing of the next.
+/// RFC 6056: an observer that has seen a port knows nothing of the next.
 #[test]
 fn ports_are_spread_over_the_range() {
     let ports = self::ports(1);

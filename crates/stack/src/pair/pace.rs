@@ -30,7 +30,7 @@ impl Pace {
     }
 
     /// When the next bytes may go after `len` of them have at `now`, which were allowed to
-    /// from `since` on. Who comes late by less than a slice loses nothing by it.
+    /// from `since` on. Bytes that are late by less than a slice cost no time.
     pub(super) fn after(self, len: u64, since: Instant, now: Instant) -> Instant {
         let late = now.since(since);
         let takes = u128::from(len) * 1_000_000 / u128::from(self.0);

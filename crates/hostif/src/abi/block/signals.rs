@@ -44,8 +44,8 @@ impl std::ops::Add for Raised {
 }
 
 impl SocketBlock {
-    /// Raises a signal to its owner by `raise`, and counts it: who waits there does not
-    /// learn of all of them from the kernel. A socket that is closed raises none.
+    /// Raises a signal to its owner by `raise`, and counts it: a thread that waits for one does
+    /// not learn of all of them from the kernel. A socket that is closed raises none.
     ///
     /// # Errors
     /// What `raise` says.

@@ -130,7 +130,7 @@ fn refuse_from(code: Range<usize>) -> bool {
         // SAFETY: the filter is there for as long as the call takes.
         unsafe { kernel(libc::SYS_seccomp, arguments) }
     };
-    // Who may not do it with all privileges of others may if he gives up getting more.
+    // A process that may not do it as it is may once it has given up getting more privileges.
     let refused = -c_long::from(libc::EACCES);
     let result = match set() {
         no if no == refused && rustix::thread::set_no_new_privs(true).is_ok() => set(),
