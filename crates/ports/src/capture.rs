@@ -8,7 +8,6 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{BufWriter, IoSliceMut, Write};
-use std::net::IpAddr;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -19,6 +18,7 @@ use pcap_file::pcapng::blocks::interface_description::{
 };
 use pcap_file::{DataLink, PcapError};
 
+use crate::pass_on::pass_on_to;
 use crate::segment::finish_checksum;
 use crate::{
     Capabilities, LinkKind, MAX_FRAME, Port, PortCounters, PortError, RxChecksum, RxMeta, TxFrame,
@@ -226,38 +226,12 @@ impl<P: Port, W: Write + Send> Port for CapturePort<P, W> {
         self.inner.flush()
     }
 
-    fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
-        self.inner.fd()
-    }
-
-    fn news_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
-        self.inner.news_fd()
-    }
-
-    fn is_attached(&self) -> bool {
-        self.inner.is_attached()
-    }
-
-    fn set_addresses(&mut self, addresses: &[(IpAddr, u8)], dhcp: bool) -> Result<(), PortError> {
-        self.inner.set_addresses(addresses, dhcp)
-    }
-
-    fn drop_syns(&mut self, shift: u8) -> Result<bool, PortError> {
-        self.inner.drop_syns(shift)
-    }
-
-    fn set_groups(&mut self, groups: &[IpAddr]) -> Result<(), PortError> {
-        self.inner.set_groups(groups)
-    }
+    pass_on_to!(inner);
 
     fn take_news(&mut self) -> bool {
         let changed = self.inner.take_news();
         self.shown = shown(self.inner.capabilities());
         changed
-    }
-
-    fn link_has_returned(&mut self) -> bool {
-        self.inner.link_has_returned()
     }
 
     fn counters(&self) -> &PortCounters {

@@ -6,11 +6,11 @@
 //! bit.
 
 use std::io::IoSliceMut;
-use std::net::IpAddr;
 
 use crate::check::check;
 use crate::frames::{FrameQueue, StoredFrame};
 use crate::impair::Dice;
+use crate::pass_on::pass_on_to;
 use crate::segment::Segmenter;
 use crate::{
     Capabilities, FaultCounts, Faults, Port, PortCounters, PortError, RECV_ROOM, RxMeta, TxFrame,
@@ -237,38 +237,12 @@ impl<P: Port> Port for FaultPort<P> {
         self.inner.flush()
     }
 
-    fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
-        self.inner.fd()
-    }
-
-    fn news_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
-        self.inner.news_fd()
-    }
-
-    fn is_attached(&self) -> bool {
-        self.inner.is_attached()
-    }
-
-    fn set_addresses(&mut self, addresses: &[(IpAddr, u8)], dhcp: bool) -> Result<(), PortError> {
-        self.inner.set_addresses(addresses, dhcp)
-    }
-
-    fn drop_syns(&mut self, shift: u8) -> Result<bool, PortError> {
-        self.inner.drop_syns(shift)
-    }
-
-    fn set_groups(&mut self, groups: &[IpAddr]) -> Result<(), PortError> {
-        self.inner.set_groups(groups)
-    }
+    pass_on_to!(inner);
 
     fn take_news(&mut self) -> bool {
         let changed = self.inner.take_news();
         self.capabilities = shown(self.inner.capabilities());
         changed
-    }
-
-    fn link_has_returned(&mut self) -> bool {
-        self.inner.link_has_returned()
     }
 
     fn counters(&self) -> &PortCounters {

@@ -19,6 +19,7 @@ mod impair;
 mod interface;
 pub mod memory;
 pub mod packet;
+mod pass_on;
 mod random;
 pub mod segment;
 pub mod sim;
