@@ -114,8 +114,8 @@ mod tests {
         // 65 bytes are two lines, a doorbell two messages, and ownership comes before data.
         let read = Cxl.cycles(Access::AdapterRead, 65);
         assert_eq!((read.to_host, read.to_adapter), (34, 170));
-        let bell = Cxl.cycles(Access::HostWrite, 4);
-        assert_eq!((bell.to_host, bell.to_adapter), (17, 17));
+        let doorbell = Cxl.cycles(Access::HostWrite, 4);
+        assert_eq!((doorbell.to_host, doorbell.to_adapter), (17, 17));
         let write = Cxl.cycles(Access::AdapterWrite, 64);
         assert_eq!((write.to_host, write.to_adapter), (102, 17));
     }

@@ -7,7 +7,7 @@ use longshore_hostif::attach::Refusal;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
-use support::{DoorOnly, TOKEN, harmless_library, longshore, run_on};
+use support::{AttachServer, TOKEN, harmless_library, longshore, run_on};
 
 fn code(command: &mut Command) -> (i32, String) {
     let Output { status, stderr, .. } = command.output().unwrap();
@@ -16,7 +16,7 @@ fn code(command: &mut Command) -> (i32, String) {
 
 #[test]
 fn the_exit_code_is_the_programs() {
-    let engine = DoorOnly::open(None);
+    let engine = AttachServer::open(None);
     for (script, expected) in [
         ("exit 0", 0),
         ("exit 7", 7),
@@ -33,7 +33,7 @@ fn the_exit_code_is_the_programs() {
 
 #[test]
 fn programs_that_cannot_be_run() {
-    let engine = DoorOnly::open(None);
+    let engine = AttachServer::open(None);
     let dir = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str, mode: u32| {
         use std::os::unix::fs::PermissionsExt;
@@ -62,7 +62,7 @@ fn programs_that_cannot_be_run() {
 #[test]
 fn scripts_without_a_first_line_are_the_shells() {
     use std::os::unix::fs::PermissionsExt;
-    let engine = DoorOnly::open(None);
+    let engine = AttachServer::open(None);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("script");
     std::fs::write(&path, "exit 9\n").unwrap();
@@ -79,7 +79,7 @@ fn failures_of_our_own_are_125_with_a_hint() {
     assert!(stderr.contains("cannot reach the engine"), "{stderr}");
     assert!(stderr.contains("hint: is the engine running?"), "{stderr}");
 
-    let draining = DoorOnly::open(Some(Refusal::Draining));
+    let draining = AttachServer::open(Some(Refusal::Draining));
     let (got, stderr) = code(&mut run_on(&draining.path, &["true"]));
     assert_eq!(got, 125);
     assert!(stderr.contains("shutting down"), "{stderr}");
@@ -100,7 +100,7 @@ fn failures_of_our_own_are_125_with_a_hint() {
 
 #[test]
 fn the_program_gets_its_environment_and_its_streams() {
-    let engine = DoorOnly::open(None);
+    let engine = AttachServer::open(None);
     let script = "read line; echo $line; echo $LD_PRELOAD; echo $LONGSHORE_ENGINE; \
                   echo $LONGSHORE_SESSION; echo $0";
     let mut child = run_on(&engine.path, &["sh", "-c", script])
@@ -124,7 +124,7 @@ fn the_program_gets_its_environment_and_its_streams() {
 
 #[test]
 fn the_session_is_held_while_the_program_runs() {
-    let engine = DoorOnly::open(None);
+    let engine = AttachServer::open(None);
     let mut child = run_on(&engine.path, &["cat"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -149,7 +149,7 @@ fn the_session_is_held_while_the_program_runs() {
 
 #[test]
 fn signals_are_passed_on() {
-    let engine = DoorOnly::open(None);
+    let engine = AttachServer::open(None);
     for (signal, number) in [
         ("INT", 2),
         ("TERM", 15),
@@ -191,7 +191,7 @@ fn ignoring(command: &mut Command, signal: i32) -> &mut Command {
 /// Under nohup a program stays when the terminal goes, and so does its launcher.
 #[test]
 fn what_nohup_ignores_ends_nothing() {
-    let engine = DoorOnly::open(None);
+    let engine = AttachServer::open(None);
     let script = "kill -HUP $$; echo ready; read line; exit 3";
     let mut command = run_on(&engine.path, &["sh", "-c", script]);
     let mut child = ignoring(&mut command, libc::SIGHUP)
@@ -214,7 +214,7 @@ fn what_nohup_ignores_ends_nothing() {
 /// program finds it ignored.
 #[test]
 fn an_ignored_sigchld_hides_no_exit_code() {
-    let engine = DoorOnly::open(None);
+    let engine = AttachServer::open(None);
     let mut command = run_on(&engine.path, &["sh", "-c", "exit 7"]);
     let (got, stderr) = code(ignoring(&mut command, libc::SIGCHLD));
     assert_eq!(got, 7, "{stderr}");
@@ -239,7 +239,7 @@ fn an_ignored_sigchld_hides_no_exit_code() {
 #[test]
 fn programs_that_the_library_cannot_enter_are_warned_of() {
     use std::os::unix::fs::PermissionsExt;
-    let engine = DoorOnly::open(None);
+    let engine = AttachServer::open(None);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("true");
     std::fs::copy("/bin/true", &path).unwrap();

@@ -5,7 +5,7 @@
 use crate::maintenance::Prospect;
 use crate::{Engine, EngineError};
 use longshore_net::Cidr;
-use longshore_stack::Missing;
+use longshore_stack::MissingAddress;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ impl Engine {
         &mut self,
         notice: Duration,
         patience: Duration,
-        slow: impl FnOnce(Missing),
+        slow: impl FnOnce(MissingAddress),
     ) -> Result<(), EngineError> {
         let begin = std::time::Instant::now();
         let mut slow = Some(slow);

@@ -115,8 +115,8 @@ impl Engine {
         let choice = wanted.congestion.map(usize::from);
         half.congestion = choice.and_then(|place| Congestion::ALL.get(place).copied());
         let key = self.stack.open_session(half, wanted.kernel_too);
-        let bell = session.doorbell.as_fd();
-        if self.sleeper.watch(bell, Source::Doorbell(key)).is_err() {
+        let doorbell = session.doorbell.as_fd();
+        if self.sleeper.watch(doorbell, Source::Doorbell(key)).is_err() {
             self.stack.close_session(key);
             return Err(Refusal::NoResources);
         }

@@ -28,7 +28,7 @@ pub enum EngineError {
     Address(#[from] AddressError),
     /// Nobody has given it an address.
     #[error("{0}")]
-    NoAddress(longshore_stack::Missing),
+    NoAddress(longshore_stack::MissingAddress),
     /// ECN is off, or in one of five modes.
     #[error("the mode {0} of ECN is not from 0 to 5")]
     Ecn(u8),

@@ -27,7 +27,7 @@ const TRUST: u8 = 16;
 /// again, and after each further one twice as many, up to so many: a read in vain is then
 /// lost among them. On the peer's own processor it is too early now and then, too, when the
 /// scheduler leaves the engine to itself.
-const MOST_DOUBTS: u8 = 64;
+const MOST_YIELDS: u8 = 64;
 
 /// What is known of the frames that come.
 #[derive(Debug, Default)]
@@ -45,12 +45,12 @@ pub(crate) struct ReceivePolicy {
     /// The last look found the end of what was there.
     at_end: bool,
     /// The turn after this one follows at once.
-    hastens: bool,
+    follows_at_once: bool,
     /// Answers to be followed by giving way, before it is tried again to read at once.
-    doubts: u8,
+    yields_left: u8,
     /// How many those were after the last read that came too early; 0 as long as what is
     /// read at once finds the next frame.
-    doubted: u8,
+    yields: u8,
 }
 
 impl ReceivePolicy {
@@ -78,12 +78,12 @@ impl ReceivePolicy {
 
     /// This turn took so many.
     pub(crate) fn took(&mut self, count: usize) {
-        if std::mem::take(&mut self.hastens) {
-            self.doubted = match count {
-                0 => (2 * self.doubted).clamp(1, MOST_DOUBTS),
+        if std::mem::take(&mut self.follows_at_once) {
+            self.yields = match count {
+                0 => (2 * self.yields).clamp(1, MOST_YIELDS),
                 _ => 0,
             };
-            self.doubts = self.doubted;
+            self.yields_left = self.yields;
         }
         if count == 0 {
             self.found = false;
@@ -110,10 +110,10 @@ impl ReceivePolicy {
             return false;
         }
         if self.passed_over {
-            self.hastens = self.doubts == 0;
-            self.doubts = self.doubts.saturating_sub(1);
+            self.follows_at_once = self.yields_left == 0;
+            self.yields_left = self.yields_left.saturating_sub(1);
         }
-        self.found || (self.passed_over && !self.hastens)
+        self.found || (self.passed_over && !self.follows_at_once)
     }
 
     /// The last look found no more.
@@ -187,9 +187,9 @@ mod tests {
             receive_policy.rests();
             gave_way
         };
-        for doubts in [1, 2, 4, 8, 16, 32, 64, 64] {
+        for yields_left in [1, 2, 4, 8, 16, 32, 64, 64] {
             assert!(!answer(false));
-            for _ in 0..doubts {
+            for _ in 0..yields_left {
                 assert!(answer(false));
             }
         }

@@ -37,7 +37,7 @@ pub(crate) struct Sleeper {
     idle_since: Option<Instant>,
     /// When descriptors other than the port's were last looked at.
     looked_at: Instant,
-    crowd: Contention,
+    contention: Contention,
     pub(crate) precedence: Precedence,
     /// What was found ready; empty between two looks.
     ready: Vec<Source>,
@@ -69,7 +69,7 @@ impl Sleeper {
             spin: Spin::new(spin.as_micros() as u64),
             idle_since: None,
             looked_at: Instant(0),
-            crowd: Contention::default(),
+            contention: Contention::default(),
             precedence: Precedence::of_this_thread(),
             ready: Vec::new(),
         };
@@ -158,7 +158,7 @@ impl Engine {
     /// spins while there may be more to do, sleeps when there is not.
     pub(crate) fn rest(&mut self, worked: bool) -> Result<(), EngineError> {
         let now = self.stack.now();
-        let was_kept = self.sleeper.crowd.leave(now);
+        let was_kept = self.sleeper.contention.leave(now);
         self.stack.counters.precedence += u64::from(self.sleeper.precedence.turn(now, was_kept));
         // What it finds may be work for a turn, before any sleep.
         let every = match self.stack.sessions.parked() {
@@ -175,7 +175,7 @@ impl Engine {
         }
         if worked && !self.has_done_all() {
             if self.receiver.receive_policy.gives_way()
-                && !self.sleeper.crowd.is_contended(self.stack.now())
+                && !self.sleeper.contention.is_contended(self.stack.now())
             {
                 self.give_way();
             }
@@ -190,7 +190,7 @@ impl Engine {
         let spins = self.stack.now().since(since) < self.sleeper.spin.length;
         // A port without a descriptor wakes nobody.
         let wakes = self.stack.port().fd().is_some();
-        if spins && !(wakes && self.sleeper.crowd.is_contended(self.stack.now())) {
+        if spins && !(wakes && self.sleeper.contention.is_contended(self.stack.now())) {
             self.give_way();
             return Ok(());
         }
@@ -199,8 +199,8 @@ impl Engine {
 
     /// Whether a turn that has just been is known to have left nothing for the next.
     fn has_done_all(&self) -> bool {
-        let is_crowded = self.sleeper.crowd.is_contended(self.stack.now());
-        self.receiver.receive_policy.has_seen_all(is_crowded)
+        let is_contended = self.sleeper.contention.is_contended(self.stack.now());
+        self.receiver.receive_policy.has_seen_all(is_contended)
             && self.teardowns.is_empty()
             && !self.stack.has_work_left()
             && self.stack.port().fd().is_some()
@@ -209,7 +209,7 @@ impl Engine {
     /// Requests are soon due. A thread that is given way to and keeps the processor would keep
     /// them waiting for longer than they may.
     fn await_requests(&mut self) {
-        if self.sleeper.crowd.is_contended(self.stack.now()) {
+        if self.sleeper.contention.is_contended(self.stack.now()) {
             self.intake.is_in_hurry = true;
         } else {
             self.give_way();
@@ -217,7 +217,7 @@ impl Engine {
     }
 
     fn give_way(&mut self) {
-        self.sleeper.crowd.enter(self.stack.now());
+        self.sleeper.contention.enter(self.stack.now());
         std::thread::yield_now();
     }
 

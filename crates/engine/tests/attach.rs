@@ -169,7 +169,7 @@ fn a_file_of_another_user_is_refused() {
         std::fs::set_permissions(&path, open_to_all()).unwrap();
     });
     let path = engine.path.clone();
-    let stranger = move || {
+    let outsider = move || {
         rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_534)).unwrap();
         let host = Host::new(&path);
         assert!(!host.arena.takes_files());
@@ -179,7 +179,7 @@ fn a_file_of_another_user_is_refused() {
         let cannot = Err(rustix::io::Errno::PERM);
         assert!(answer == refused || answer == cannot, "{answer:?}");
     };
-    std::thread::spawn(stranger).join().unwrap();
+    std::thread::spawn(outsider).join().unwrap();
     assert!(Host::new(&engine.path).arena.takes_files());
 }
 

@@ -114,9 +114,9 @@ fn whoever_stands_before_a_full_queue_is_let_in_by_who_looks_whether_there_is_a_
     let (engine, _wire) = sleepy(dir.path());
     let mut host = Host::new(&engine.path);
     let listener = listening(&mut host, 1);
-    let has_line = |h: &Host| {
+    let has_entering = |h: &Host| {
         let flags = h.arena.block(listener.index).flags();
-        flags.contains(BlockFlags::HAS_LINE)
+        flags.contains(BlockFlags::HAS_ENTERING)
     };
     let mut clients = Vec::new();
     for _ in 0..2 {
@@ -124,13 +124,13 @@ fn whoever_stands_before_a_full_queue_is_let_in_by_who_looks_whether_there_is_a_
         assert_eq!(host.connect(client, LISTENER.parse().unwrap()), 0);
         clients.push(client);
     }
-    assert!(!has_line(&host), "there was room for them");
+    assert!(!has_entering(&host), "there was room for them");
     let last = host.open(SocketKind::Stream);
     host.start_connect(last, LISTENER.parse().unwrap());
-    host.wait("a line", |h| has_line(h).then_some(()));
+    host.wait("a line", |h| has_entering(h).then_some(()));
     host.accept(listener);
     host.wait_flag(last, EdgeFlags::CONNECTED);
-    assert!(!has_line(&host));
+    assert!(!has_entering(&host));
 }
 
 /// The engine may name another socket as it named one that has left the line.
@@ -150,7 +150,7 @@ fn who_has_left_the_line_lets_nobody_else_in() {
     host.start_connect(last, LISTENER.parse().unwrap());
     host.wait("a line", |h| {
         let flags = h.arena.block(full.index).flags();
-        flags.contains(BlockFlags::HAS_LINE).then_some(())
+        flags.contains(BlockFlags::HAS_ENTERING).then_some(())
     });
     host.close(last);
     // The engine is done with it.

@@ -2,7 +2,7 @@
 //!
 //! [`Plain`] is a stream socket, for two ends on one machine.
 //! [`Secured`] is a stream socket with the Noise protocol on it (NNpsk0: both ends have one
-//! key, and agree on new ones for each link): a stranger cannot begin a link, read what goes
+//! key, and agree on new ones for each link): a host without the key cannot begin a link, read what goes
 //! over it, change it or say it again.
 
 use crate::place::Key;

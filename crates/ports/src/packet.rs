@@ -68,7 +68,7 @@ pub struct PacketPort {
     /// Why the interface could not be used when it was last checked, and whether that has
     /// not been reported yet.
     refused: Option<PacketError>,
-    untold: bool,
+    is_unreported: bool,
 }
 
 impl PacketPort {
@@ -100,7 +100,7 @@ impl PacketPort {
             counters: PortCounters::default(),
             idle_calls: 0,
             refused: None,
-            untold: false,
+            is_unreported: false,
         };
         if opened.interface.is_some() {
             port.attach(interface).map_err(|errno| PacketError::Os {
@@ -165,7 +165,7 @@ impl PacketPort {
         });
         if lasting != self.refused.as_ref() {
             self.refused = lasting.cloned();
-            self.untold = self.refused.is_some();
+            self.is_unreported = self.refused.is_some();
         }
     }
 
@@ -365,8 +365,8 @@ impl Port for PacketPort {
     }
 
     fn take_refusal(&mut self) -> Option<String> {
-        let untold = std::mem::take(&mut self.untold);
-        let refused = self.refused.as_ref().filter(|_| untold)?;
+        let is_unreported = std::mem::take(&mut self.is_unreported);
+        let refused = self.refused.as_ref().filter(|_| is_unreported)?;
         Some(format!(
             "{refused}: nothing is sent or received there until that is changed"
         ))

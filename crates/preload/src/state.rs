@@ -44,8 +44,8 @@ fn begin_anew(inherited: &'static Host) -> Option<&'static Host> {
     match cancel::held(|| room::within(take_place)) {
         // SAFETY: what has made this process has made it with one thread, which is here.
         Ok(joined) => room::within(|| unsafe {
-            let bells = inherited.begin_anew(joined, fds::counts().into_iter());
-            family::in_child(bells);
+            let wake_fds = inherited.begin_anew(joined, fds::counts().into_iter());
+            family::in_child(wake_fds);
             pipes::begin_anew();
         }),
         Err(e) => {

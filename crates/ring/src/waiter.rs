@@ -100,18 +100,18 @@ impl Waiter {
     }
 
     /// Wakes its owner if it sleeps or is parked; returns whether it did. Call it after
-    /// [`Waiter::fence`]. `bell` is the eventfd of this waiter, if it has one.
-    pub fn wake(&self, bell: Option<&Doorbell>) -> bool {
-        if let Some(bell) = bell
-            && self.wake_parked(bell)
+    /// [`Waiter::fence`]. `doorbell` is the eventfd of this waiter, if it has one.
+    pub fn wake(&self, doorbell: Option<&Doorbell>) -> bool {
+        if let Some(doorbell) = doorbell
+            && self.wake_parked(doorbell)
         {
             return true;
         }
         match self.take() {
             None => false,
             Some(Sleep::Eventfd) => {
-                if let Some(bell) = bell {
-                    bell.ring();
+                if let Some(doorbell) = doorbell {
+                    doorbell.ring();
                 }
                 true
             }
@@ -124,10 +124,10 @@ impl Waiter {
 
     /// For events that can wait until the owner's next check: wakes it only if it is
     /// parked.
-    pub fn wake_parked(&self, bell: &Doorbell) -> bool {
+    pub fn wake_parked(&self, doorbell: &Doorbell) -> bool {
         let is_parked = self.sleeping.load(Ordering::Relaxed) == PARKED;
         if is_parked {
-            bell.ring();
+            doorbell.ring();
         }
         is_parked
     }
@@ -172,20 +172,23 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "it reads an eventfd")]
     fn one_that_is_parked_is_rung_for_until_it_has_looked() {
-        let (w, bell) = (Waiter::new(), Doorbell::new().unwrap());
+        let (w, doorbell) = (Waiter::new(), Doorbell::new().unwrap());
         let rung = || {
             let mut count = [0; 8];
-            rustix::io::read(&bell, &mut count).map_or(0, |_| u64::from_ne_bytes(count))
+            rustix::io::read(&doorbell, &mut count).map_or(0, |_| u64::from_ne_bytes(count))
         };
-        assert!(!w.wake_parked(&bell));
+        assert!(!w.wake_parked(&doorbell));
         w.declare(Sleep::Eventfd);
-        assert!(!w.wake_parked(&bell), "what can wait waits for a sleeper");
+        assert!(
+            !w.wake_parked(&doorbell),
+            "what can wait waits for a sleeper"
+        );
         w.park();
         assert_eq!(w.take(), None, "nobody takes it");
-        assert!(w.wake_parked(&bell) && w.wake(Some(&bell)) && w.is_declared());
+        assert!(w.wake_parked(&doorbell) && w.wake(Some(&doorbell)) && w.is_declared());
         assert_eq!(rung(), 2);
         w.cancel();
-        assert!(!w.wake_parked(&bell) && !w.wake(Some(&bell)));
+        assert!(!w.wake_parked(&doorbell) && !w.wake(Some(&doorbell)));
         assert_eq!(rung(), 0);
     }
 

@@ -97,7 +97,7 @@ struct Shared {
     indices: Indices,
     slots: [Slot; 2],
     waiter: Waiter,
-    bell: Doorbell,
+    doorbell: Doorbell,
 }
 
 impl Shared {
@@ -106,7 +106,7 @@ impl Shared {
             indices: Indices::new(),
             slots: [Slot::new(), Slot::new()],
             waiter: Waiter::new(),
-            bell: Doorbell::new().unwrap(),
+            doorbell: Doorbell::new().unwrap(),
         })
     }
 
@@ -118,7 +118,7 @@ impl Shared {
             staged.unwrap().unwrap();
             p.publish(&self.indices);
             Waiter::fence();
-            self.waiter.wake(Some(&self.bell));
+            self.waiter.wake(Some(&self.doorbell));
         }
     }
 
@@ -130,7 +130,7 @@ impl Shared {
         staged.unwrap().unwrap();
         p.publish(&self.indices);
         Waiter::fence();
-        self.waiter.wake_parked(&self.bell);
+        self.waiter.wake_parked(&self.doorbell);
     }
 
     /// Receives this many messages and is parked in between. `sleeps`: before that it was about to
@@ -151,8 +151,8 @@ impl Shared {
             }
             self.waiter.park();
             if !c.pending(&self.indices) {
-                self.bell.wait();
-                self.bell.clear();
+                self.doorbell.wait();
+                self.doorbell.clear();
             }
             self.waiter.cancel();
         }
@@ -179,8 +179,8 @@ impl Shared {
                     self.waiter.sleep(None);
                 }
                 Sleep::Eventfd => {
-                    self.bell.wait();
-                    self.bell.clear();
+                    self.doorbell.wait();
+                    self.doorbell.clear();
                     self.waiter.cancel();
                 }
             }
@@ -280,10 +280,10 @@ fn a_sleeper_is_woken_once() {
         let others: Vec<_> = (0..2)
             .map(|_| {
                 let shared = shared.clone();
-                thread::spawn(move || u32::from(shared.waiter.wake(Some(&shared.bell))))
+                thread::spawn(move || u32::from(shared.waiter.wake(Some(&shared.doorbell))))
             })
             .collect();
-        shared.bell.wait();
+        shared.doorbell.wait();
         let woken: u32 = others.into_iter().map(|t| t.join().unwrap()).sum();
         assert_eq!(woken, 1);
     });

@@ -37,7 +37,7 @@ fn mark() -> u64 {
 impl Host {
     /// Has the engine make the eventfd of a waiter. None under a filter of system calls, or
     /// if the engine has none to give.
-    pub(crate) fn make_bell(&self, waiter: u32) -> Option<WakeEventfd> {
+    pub(crate) fn make_wake_fd(&self, waiter: u32) -> Option<WakeEventfd> {
         if is_confined() {
             return None;
         }

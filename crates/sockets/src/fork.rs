@@ -3,7 +3,7 @@
 //! The forking thread reserves a channel for the child, with a copy of what the
 //! parent holds, and takes all locks of the process; then both sides let go of
 //! them. The child claims the channel and has the same sockets; the engine
-//! finds out by the bell that is rung.
+//! finds out by the eventfd that is written to.
 
 use crate::fork_lock::ForkGuard;
 use crate::host::{Dispatch, Host, own_pid};

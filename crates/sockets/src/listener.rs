@@ -94,7 +94,7 @@ impl Socket {
         }
         let prepared = prepare()?;
         let (accepted, record) = self.take_connection()?;
-        if block.flags().contains(BlockFlags::HAS_LINE) {
+        if block.flags().contains(BlockFlags::HAS_ENTERING) {
             let _ = self.host.wake_engine();
         }
         let accepted = accepted.ok_or(SocketError::Refused(Errno::CONNABORTED))?;

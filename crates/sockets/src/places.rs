@@ -19,7 +19,7 @@ const NO_BELL: RawFd = -1;
 pub(crate) struct Place {
     thread: AtomicUsize,
     waiter: AtomicU32,
-    bell: AtomicI32,
+    wake_fd: AtomicI32,
     /// Threads that are about to wake this one: until they have, neither its waiter nor
     /// its eventfd becomes another's.
     wakers: AtomicU32,
@@ -38,19 +38,19 @@ impl Place {
             PLACES.push(Self {
                 thread: AtomicUsize::new(usize::MAX),
                 waiter: AtomicU32::new(waiter),
-                bell: AtomicI32::new(NO_BELL),
+                wake_fd: AtomicI32::new(NO_BELL),
                 wakers: AtomicU32::new(0),
             })
         });
         place.waiter.store(waiter, Ordering::Relaxed);
-        place.bell.store(NO_BELL, Ordering::Relaxed);
+        place.wake_fd.store(NO_BELL, Ordering::Relaxed);
         place.thread.store(thread, Ordering::SeqCst);
         place
     }
 
     /// The thread has an eventfd for its waiter.
-    pub(crate) fn has_bell(&self, bell: RawFd) {
-        self.bell.store(bell, Ordering::Release);
+    pub(crate) fn has_bell(&self, wake_fd: RawFd) {
+        self.wake_fd.store(wake_fd, Ordering::Release);
     }
 
     /// The thread gives its waiter and its eventfd back.
@@ -108,11 +108,11 @@ impl Host {
         match waiter.take() {
             Some(Sleep::Futex) => waiter.wake_futex(),
             Some(Sleep::Eventfd) => {
-                let bell = place.bell.load(Ordering::Acquire);
-                if bell != NO_BELL {
+                let wake_fd = place.wake_fd.load(Ordering::Acquire);
+                if wake_fd != NO_BELL {
                     // SAFETY: its owner keeps it open while there are wakers.
-                    let bell = unsafe { BorrowedFd::borrow_raw(bell) };
-                    let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+                    let wake_fd = unsafe { BorrowedFd::borrow_raw(wake_fd) };
+                    let _ = rustix::io::write(wake_fd, &1u64.to_ne_bytes());
                 }
             }
             None => {}

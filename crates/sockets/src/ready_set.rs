@@ -94,8 +94,8 @@ impl ReadySet {
             if let Some(waiter) = set.waiter {
                 self.host.free_waiter(waiter);
             }
-            if let Some(bell) = set.bell {
-                (self.host.hooks.discard)(bell.into_fd());
+            if let Some(wake_fd) = set.wake_fd {
+                (self.host.hooks.discard)(wake_fd.into_fd());
             }
         }
     }
@@ -106,8 +106,8 @@ impl ReadySet {
     /// [`SocketError::Reentered`], or if the set is gone.
     pub fn ring(&self) -> Result<(), SocketError> {
         let mut ready_sets = self.host.ready_sets.enter()?;
-        if let Some(bell) = &ready_sets.set(self.index)?.bell {
-            let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+        if let Some(wake_fd) = &ready_sets.set(self.index)?.wake_fd {
+            let _ = rustix::io::write(wake_fd, &1u64.to_ne_bytes());
         }
         Ok(())
     }
@@ -118,17 +118,17 @@ impl ReadySet {
     /// As [`ReadySet::ring`].
     pub fn silence(&self) -> Result<(), SocketError> {
         let mut ready_sets = self.host.ready_sets.enter()?;
-        if let Some(bell) = &ready_sets.set(self.index)?.bell {
-            let _ = rustix::io::read(bell, &mut [0u8; 8]);
+        if let Some(wake_fd) = &ready_sets.set(self.index)?.wake_fd {
+            let _ = rustix::io::read(wake_fd, &mut [0u8; 8]);
         }
         Ok(())
     }
 
     /// The eventfd on which its threads sleep, if it was made.
-    pub fn bell_if_made(&self) -> Option<RawFd> {
+    pub fn wake_fd_if_made(&self) -> Option<RawFd> {
         let mut ready_sets = self.host.ready_sets.enter().ok()?;
-        let bell = ready_sets.set(self.index).ok()?.bell.as_ref()?;
-        Some(bell.as_raw_fd())
+        let wake_fd = ready_sets.set(self.index).ok()?.wake_fd.as_ref()?;
+        Some(wake_fd.as_raw_fd())
     }
 
     /// The eventfd on which its threads sleep, made if it is not there yet, and
@@ -138,12 +138,12 @@ impl ReadySet {
     ///
     /// # Errors
     /// [`SocketError::Reentered`], or if the set is gone.
-    pub fn bell(&self) -> Result<Option<(RawFd, bool)>, SocketError> {
+    pub fn wake_fd(&self) -> Result<Option<(RawFd, bool)>, SocketError> {
         let mut ready_sets = self.host.ready_sets.enter()?;
         let set = ready_sets.set(self.index)?;
         if set.waiter.is_some() {
-            let bell = set.bell.as_ref().ok_or(SocketError::Broken)?;
-            return Ok(Some((bell.as_raw_fd(), false)));
+            let wake_fd = set.wake_fd.as_ref().ok_or(SocketError::Broken)?;
+            return Ok(Some((wake_fd.as_raw_fd(), false)));
         }
         if is_confined() {
             return Ok(None);
@@ -151,12 +151,12 @@ impl ReadySet {
         let Some(waiter) = self.host.claim_waiter() else {
             return Ok(None);
         };
-        let Some(bell) = self.host.make_bell(waiter) else {
+        let Some(wake_fd) = self.host.make_wake_fd(waiter) else {
             self.host.free_waiter(waiter);
             return Ok(None);
         };
-        let fd = bell.as_raw_fd();
-        (set.bell, set.waiter) = (Some(bell), Some(waiter));
+        let fd = wake_fd.as_raw_fd();
+        (set.wake_fd, set.waiter) = (Some(wake_fd), Some(waiter));
         let sockets: Vec<SocketId> = set
             .by_key
             .keys()

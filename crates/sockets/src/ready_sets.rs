@@ -34,7 +34,7 @@ pub(crate) struct Set {
     pub(crate) ready: VecDeque<u32>,
     pub(crate) by_key: HashMap<(RawFd, u32), u32>,
     pub(crate) waiter: Option<u32>,
-    pub(crate) bell: Option<WakeEventfd>,
+    pub(crate) wake_fd: Option<WakeEventfd>,
     /// Threads that sleep for it.
     pub(crate) sleepers: u32,
 }
@@ -106,11 +106,11 @@ impl ReadySets {
     /// Wakes a thread that sleeps for a set.
     pub(crate) fn ring(&self, session: &HostSession, set: u32) {
         if let Some(Some(set)) = self.sets.get(set as usize)
-            && let (Some(waiter), Some(bell)) = (set.waiter, &set.bell)
+            && let (Some(waiter), Some(wake_fd)) = (set.waiter, &set.wake_fd)
         {
             Waiter::fence();
             if session.waiter(waiter).take().is_some() {
-                let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+                let _ = rustix::io::write(wake_fd, &1u64.to_ne_bytes());
             }
         }
     }
@@ -200,7 +200,7 @@ impl ReadySets {
         let mut left = Vec::new();
         for set in self.sets.iter_mut().flatten() {
             (set.waiter, set.sleepers) = (None, 0);
-            left.extend(set.bell.take().map(WakeEventfd::into_fd));
+            left.extend(set.wake_fd.take().map(WakeEventfd::into_fd));
         }
         left
     }

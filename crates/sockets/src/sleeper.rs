@@ -32,8 +32,8 @@ impl Sleeper {
     /// The eventfd to sleep on. `None` if there is no waiter or no descriptor
     /// left: then nobody wakes this thread, and it must not sleep for long
     /// ([`BLIND_SLEEP`](crate::BLIND_SLEEP)).
-    pub fn bell(&self) -> Option<RawFd> {
-        self.mine.map(|(_, bell)| bell)
+    pub fn wake_fd(&self) -> Option<RawFd> {
+        self.mine.map(|(_, wake_fd)| wake_fd)
     }
 
     /// From now on, what happens to `socket` wakes this thread.
@@ -59,14 +59,14 @@ impl Sleeper {
 
     /// Says that it is awake again, and silences the eventfd if it `rang`.
     pub fn awake(&self, rang: bool) {
-        let Some((waiter, bell)) = self.mine else {
+        let Some((waiter, wake_fd)) = self.mine else {
             return;
         };
         self.host.session.waiter(waiter).cancel();
         if rang {
             // SAFETY: the eventfd is this thread's, which keeps it open.
-            let bell = unsafe { BorrowedFd::borrow_raw(bell) };
-            let _ = rustix::io::read(bell, &mut [0u8; 8]);
+            let wake_fd = unsafe { BorrowedFd::borrow_raw(wake_fd) };
+            let _ = rustix::io::read(wake_fd, &mut [0u8; 8]);
         }
     }
 }

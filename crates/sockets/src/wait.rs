@@ -94,7 +94,7 @@ struct ThreadWaiter {
     host: &'static Host,
     epoch: u32,
     index: u32,
-    bell: Option<WakeEventfd>,
+    wake_fd: Option<WakeEventfd>,
     place: &'static Place,
 }
 
@@ -105,8 +105,8 @@ impl Drop for ThreadWaiter {
         if self.epoch == self.host.epoch.load(Ordering::Relaxed) {
             self.host.free_waiter(self.index);
         }
-        if let Some(bell) = self.bell.take() {
-            (self.host.hooks.discard)(bell.into_fd());
+        if let Some(wake_fd) = self.wake_fd.take() {
+            (self.host.hooks.discard)(wake_fd.into_fd());
         }
     }
 }
@@ -156,13 +156,13 @@ impl Host {
     /// or select: the waiter's index and the descriptor.
     pub(crate) fn thread_eventfd(&'static self) -> Option<(u32, RawFd)> {
         self.mine(|mine| {
-            if mine.bell.is_none() {
-                mine.bell = self.make_bell(mine.index);
-                if let Some(bell) = &mine.bell {
-                    mine.place.has_bell(bell.as_raw_fd());
+            if mine.wake_fd.is_none() {
+                mine.wake_fd = self.make_wake_fd(mine.index);
+                if let Some(wake_fd) = &mine.wake_fd {
+                    mine.place.has_bell(wake_fd.as_raw_fd());
                 }
             }
-            mine.bell.as_ref().map(|b| (mine.index, b.as_raw_fd()))
+            mine.wake_fd.as_ref().map(|b| (mine.index, b.as_raw_fd()))
         })
         .flatten()
     }
@@ -194,7 +194,7 @@ impl Host {
                         host: self,
                         epoch,
                         index,
-                        bell: None,
+                        wake_fd: None,
                         place: Place::take((self.hooks.thread)(), index),
                     });
                 }
@@ -283,17 +283,17 @@ impl Host {
         }
         // Under a filter, poll may be allowed one descriptor alone.
         let with_bell = also.is_some() && !is_confined();
-        let mut bell = if with_bell {
+        let mut wake_fd = if with_bell {
             self.thread_eventfd()
         } else {
             None
         };
-        let mut on_word = bell.is_none() && also.is_none();
+        let mut on_word = wake_fd.is_none() && also.is_none();
         let waiter = self.my_waiter();
         let listed = Listed::new(self, socket, waiter);
         loop {
             if let Some(w) = waiter {
-                let how = if bell.is_some() {
+                let how = if wake_fd.is_some() {
                     Sleep::Eventfd
                 } else {
                     Sleep::Futex
@@ -311,13 +311,13 @@ impl Host {
             }
             wait_limit.check_signals()?;
             let longest = if on_word { SHORT_SLEEP } else { LONGEST_SLEEP };
-            let slept = self.sleep(waiter, bell.map(|(_, fd)| fd), also, longest, wait_limit)?;
+            let slept = self.sleep(waiter, wake_fd.map(|(_, fd)| fd), also, longest, wait_limit)?;
             look = match slept {
                 Woken::Yes => Look::Woken,
                 _ => Look::ByItself,
             };
             if on_word && slept == Woken::TimedOut && !is_confined() {
-                (bell, on_word) = (self.thread_eventfd(), false);
+                (wake_fd, on_word) = (self.thread_eventfd(), false);
             }
         }
     }
@@ -325,7 +325,7 @@ impl Host {
     fn sleep(
         &'static self,
         waiter: Option<u32>,
-        bell: Option<RawFd>,
+        wake_fd: Option<RawFd>,
         also: Also<'_>,
         longest: Duration,
         wait_limit: WaitLimit,
@@ -334,7 +334,7 @@ impl Host {
         if left.is_some_and(|l| l.is_zero()) {
             return Err(SocketError::TimedOut);
         }
-        let unheard = waiter.is_none() || (also.is_some() && bell.is_none());
+        let unheard = waiter.is_none() || (also.is_some() && wake_fd.is_none());
         let blind = unheard || self.is_short();
         let longest = if blind {
             Some(BLIND_SLEEP)
@@ -345,7 +345,7 @@ impl Host {
             (Some(left), Some(longest)) => Some(left.min(longest)),
             (left, longest) => left.or(longest),
         };
-        let woken = match (waiter, also, bell) {
+        let woken = match (waiter, also, wake_fd) {
             (Some(w), None, None) => {
                 let waiter = self.session.waiter(w);
                 match wait_limit.signals {
@@ -353,7 +353,7 @@ impl Host {
                     _ => waiter.sleep_unless_interrupted(nap),
                 }
             }
-            (_, also, bell) => self.sleep_in_poll(bell, also, nap, wait_limit.signals),
+            (_, also, wake_fd) => self.sleep_in_poll(wake_fd, also, nap, wait_limit.signals),
         };
         match woken {
             // One that could not be postponed has run.
@@ -376,14 +376,14 @@ impl Host {
     /// Sleeps on an eventfd, and for what else is waited for, and for the engine's death.
     fn sleep_in_poll(
         &self,
-        bell: Option<RawFd>,
+        wake_fd: Option<RawFd>,
         also: Also<'_>,
         nap: Option<Duration>,
         signals: Signals,
     ) -> Woken {
         // Under a filter, poll may be allowed one descriptor alone.
         let connection = (!is_confined()).then(|| self.connection());
-        let (woken, has_hung_up) = sleep_on(bell, also, connection, nap, signals);
+        let (woken, has_hung_up) = sleep_on(wake_fd, also, connection, nap, signals);
         if has_hung_up {
             self.look_at_engine();
         }
@@ -392,17 +392,17 @@ impl Host {
 }
 
 fn sleep_on(
-    bell: Option<RawFd>,
+    wake_fd: Option<RawFd>,
     also: Also<'_>,
     connection: Option<BorrowedFd<'_>>,
     nap: Option<Duration>,
     signals: Signals,
 ) -> (Woken, bool) {
     // SAFETY: the eventfd is this thread's, which keeps it open.
-    let bell = bell.map(|fd| unsafe { BorrowedFd::borrow_raw(fd) });
+    let wake_fd = wake_fd.map(|fd| unsafe { BorrowedFd::borrow_raw(fd) });
     let mut fds = Vec::with_capacity(3);
-    if let Some(bell) = &bell {
-        fds.push(PollFd::new(bell, PollFlags::IN));
+    if let Some(wake_fd) = &wake_fd {
+        fds.push(PollFd::new(wake_fd, PollFlags::IN));
     }
     if let Some((fd, events)) = &also {
         fds.push(PollFd::new(fd, *events));
@@ -419,8 +419,8 @@ fn sleep_on(
         _ => poll_unless_interrupted(&mut fds, time),
     };
     let has_hung_up = connection.is_some() && fds.last().is_some_and(|p| !p.revents().is_empty());
-    if let Some(bell) = bell {
-        let _ = rustix::io::read(bell, &mut [0u8; 8]);
+    if let Some(wake_fd) = wake_fd {
+        let _ = rustix::io::read(wake_fd, &mut [0u8; 8]);
     }
     let woken = match result {
         Err(Errno::INTR) => Woken::Interrupted,

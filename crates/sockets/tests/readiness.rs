@@ -22,7 +22,7 @@ fn engine() -> (Engine, &'static Host, tempfile::TempDir) {
 /// Sleeps on the set as epoll does; the data words of what is ready. Who was not woken
 /// for what is there at the end of `limit` has slept through it.
 fn wait(host: &'static Host, set: &ReadySet, limit: Duration) -> Vec<(u64, u32)> {
-    let (bell, _) = set.bell().unwrap().unwrap();
+    let (wake_fd, _) = set.wake_fd().unwrap().unwrap();
     let deadline = Instant::now() + limit;
     loop {
         set.declare().unwrap();
@@ -38,7 +38,7 @@ fn wait(host: &'static Host, set: &ReadySet, limit: Duration) -> Vec<(u64, u32)>
             return found;
         }
         // SAFETY: the set's eventfd, which it keeps open.
-        let fd = unsafe { BorrowedFd::borrow_raw(bell) };
+        let fd = unsafe { BorrowedFd::borrow_raw(wake_fd) };
         let time = Timespec {
             tv_sec: left.as_secs() as i64,
             tv_nsec: i64::from(left.subsec_nanos()),

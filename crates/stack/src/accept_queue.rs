@@ -89,17 +89,17 @@ impl AcceptQueue {
     }
 
     /// One of our own sockets waits for room.
-    pub(crate) fn stand_in_line(&mut self, key: u32) {
+    pub(crate) fn push_entering(&mut self, key: u32) {
         self.line.push_back(key);
     }
 
     /// Whether any of our own sockets waits for room.
-    pub(crate) fn has_line(&self) -> bool {
+    pub(crate) fn has_entering(&self) -> bool {
         !self.line.is_empty()
     }
 
     /// The first that waits for room waits no longer.
-    pub(crate) fn leave_line(&mut self) -> Option<u32> {
+    pub(crate) fn pop_entering(&mut self) -> Option<u32> {
         self.line.pop_front()
     }
 

@@ -53,7 +53,7 @@ impl Listening {
     /// Whether connections are still in the queue that the host has accepted, or some of those
     /// in line have room.
     pub(crate) fn has_accepted(&self) -> bool {
-        self.queue.has_accepted() || (self.queue.has_line() && self.listener.may_establish())
+        self.queue.has_accepted() || (self.queue.has_entering() && self.listener.may_establish())
     }
 }
 

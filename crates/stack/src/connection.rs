@@ -242,7 +242,7 @@ impl Stack {
     ) -> Result<SocketAddr, RequestError> {
         let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
         let (options, bound) = (socket.options, socket.local);
-        let remote = Self::meant(&options, peer)?;
+        let remote = Self::destination(&options, peer)?;
         let remote = SocketAddr::new(self.own_for_wildcard(remote.ip()), remote.port());
         let to = remote.ip();
         if !self.settings.access.may_connect(Transport::Tcp, remote) {

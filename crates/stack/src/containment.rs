@@ -203,7 +203,7 @@ impl Stack {
         #[cfg(all(any(test, feature = "testing"), not(feature = "counted")))]
         crate::testing::parts_with(&socket);
         match socket.kind {
-            Kind::Listener(l) => self.give_up_line(socket.session, l.queue),
+            Kind::Listener(l) => self.give_up_entering(socket.session, l.queue),
             Kind::Datagram(d) => {
                 for group in d.groups {
                     self.link.leave_group(group, self.now);

@@ -253,7 +253,7 @@ impl Stack {
     ) -> Result<SocketAddr, RequestError> {
         let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
         let (v6, bound) = (socket.options.ipv6, socket.local);
-        let peer = Self::meant(&socket.options, peer)?;
+        let peer = Self::destination(&socket.options, peer)?;
         if !self.settings.access.may_connect(Transport::Udp, peer) {
             self.counters.drop(EngineDrop::AccessDenied);
             return Err(RequestError::Denied);

@@ -121,7 +121,7 @@ pub use counters::{Counters, EngineDrop};
 pub use half_open::HALF_OPEN_BYTES;
 pub use host::{Defaults, Host};
 pub use link::Interface;
-pub use link::automatic::{Automatic, Missing};
+pub use link::automatic::{Automatic, MissingAddress};
 pub use link::routing::AddressError;
 pub use messages::TimedRule;
 pub use orphans::Undelivered;
@@ -297,7 +297,7 @@ impl Stack {
     }
 
     /// What is still to be found out before the first program can run.
-    pub fn missing_addresses(&self) -> Option<Missing> {
+    pub fn missing_addresses(&self) -> Option<MissingAddress> {
         self.link.missing()
     }
 

@@ -81,14 +81,17 @@ impl Link {
 }
 
 impl Stack {
-    /// The address that a socket with these options means by `peer`, an IPv4 one if it
-    /// is that in disguise.
+    /// The destination of a socket with these options that names `peer`: an IPv4 address, if
+    /// it is one mapped to IPv6.
     ///
     /// # Errors
     /// [`RequestError::Family`] for an IPv6 address on an IPv4 socket, and
     /// [`RequestError::Unreachable`] for an IPv4 one on a socket of IPv6 only, as in
     /// Linux.
-    pub(crate) fn meant(options: &Options, peer: SocketAddr) -> Result<SocketAddr, RequestError> {
+    pub(crate) fn destination(
+        options: &Options,
+        peer: SocketAddr,
+    ) -> Result<SocketAddr, RequestError> {
         let ip = peer.ip().to_canonical();
         match ip {
             IpAddr::V6(_) if !options.ipv6 => Err(RequestError::Family),

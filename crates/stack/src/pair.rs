@@ -121,8 +121,8 @@ impl Stack {
             return self.refuse(key);
         };
         if !listening.listener.may_establish() {
-            listening.queue.stand_in_line(key);
-            return self.mark_line(listener);
+            listening.queue.push_entering(key);
+            return self.mark_entering(listener);
         }
         let flow = Flow::new(server, client);
         self.take_place_of_single(&flow);

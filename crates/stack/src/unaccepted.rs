@@ -48,7 +48,7 @@ impl GivenUp {
             if let Some(id) = queue.pop() {
                 return Some(Next::Reset(*session, id));
             }
-            if let Some(key) = queue.leave_line() {
+            if let Some(key) = queue.pop_entering() {
                 return Some(Next::Refuse(key));
             }
             self.0.pop_front();
@@ -71,7 +71,7 @@ impl Stack {
 
     /// A listener was taken out with all sockets of its session: those of others that stand in
     /// line before it are refused.
-    pub(crate) fn give_up_line(&mut self, session: u32, queue: AcceptQueue) {
+    pub(crate) fn give_up_entering(&mut self, session: u32, queue: AcceptQueue) {
         self.given_up.0.push_back((session, queue));
         self.given_up.forget_session(session);
     }
@@ -115,11 +115,11 @@ impl Stack {
     /// The rest has its turn.
     pub(crate) fn let_in(&mut self, listener: u32) {
         let mut left = AT_ONCE;
-        let mut has_line = false;
+        let mut has_entering = false;
         while let Some(Kind::Listener(l)) = self.sockets.get_mut(listener).map(|s| &mut s.kind)
-            && l.queue.has_line()
+            && l.queue.has_entering()
         {
-            has_line = true;
+            has_entering = true;
             if !l.listener.may_establish() {
                 break;
             }
@@ -128,12 +128,12 @@ impl Stack {
                 break;
             }
             left -= 1;
-            if let Some(first) = l.queue.leave_line() {
+            if let Some(first) = l.queue.pop_entering() {
                 self.enter_listener(first);
             }
         }
-        if has_line {
-            self.mark_line(listener);
+        if has_entering {
+            self.mark_entering(listener);
         }
     }
 }

@@ -16,8 +16,8 @@ use std::thread;
 /// The token that the engine gives out.
 pub(crate) const TOKEN: Token = Token([0xab; 16]);
 
-/// An engine of which only the door is real.
-pub(crate) struct DoorOnly {
+/// An engine of which only the socket where launchers attach is real.
+pub(crate) struct AttachServer {
     /// Where it listens.
     pub(crate) path: PathBuf,
     /// Says so each time that a launcher's connection is closed.
@@ -25,8 +25,8 @@ pub(crate) struct DoorOnly {
     _dir: tempfile::TempDir,
 }
 
-impl DoorOnly {
-    /// Opens its door; `refusal` is what launchers are told, if not yes.
+impl AttachServer {
+    /// Opens that socket; `refusal` is what launchers are told, if not yes.
     pub(crate) fn open(refusal: Option<Refusal>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("engine");
@@ -36,14 +36,14 @@ impl DoorOnly {
         listen(&listener, 16).unwrap();
         let (tell, closed) = channel();
         thread::spawn(move || {
-            while let Ok(visitor) = accept_with(&listener, SocketFlags::CLOEXEC) {
-                serve(&visitor, refusal);
+            while let Ok(launcher) = accept_with(&listener, SocketFlags::CLOEXEC) {
+                serve(&launcher, refusal);
                 if tell.send(()).is_err() {
                     return;
                 }
             }
         });
-        DoorOnly {
+        AttachServer {
             path,
             closed,
             _dir: dir,

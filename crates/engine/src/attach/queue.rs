@@ -18,19 +18,19 @@ const AT_ONCE: usize = 16;
 /// Both ends of an empty queue.
 pub(super) fn queue() -> std::io::Result<(Queue, Inbox)> {
     let (send, events) = sync_channel(MOST_WAITING);
-    let bell = Arc::new(Doorbell::new()?);
+    let doorbell = Arc::new(Doorbell::new()?);
     let queue = Queue {
         events: send,
-        bell: bell.clone(),
+        doorbell: doorbell.clone(),
     };
-    Ok((queue, Inbox { events, bell }))
+    Ok((queue, Inbox { events, doorbell }))
 }
 
 /// The threads' end of the queue of events.
 #[derive(Debug, Clone)]
 pub(super) struct Queue {
     events: SyncSender<Event>,
-    bell: Arc<Doorbell>,
+    doorbell: Arc<Doorbell>,
 }
 
 /// The loop has ended.
@@ -39,7 +39,7 @@ pub(super) struct Ended;
 impl Queue {
     pub(super) fn put(&self, event: Event) -> Result<(), Ended> {
         self.events.send(event).map_err(|_| Ended)?;
-        self.bell.ring();
+        self.doorbell.ring();
         Ok(())
     }
 }
@@ -49,21 +49,21 @@ impl Queue {
 pub(crate) struct Inbox {
     events: Receiver<Event>,
     /// Rung when there are some.
-    bell: Arc<Doorbell>,
+    doorbell: Arc<Doorbell>,
 }
 
 impl Inbox {
     /// Readable when there may be events.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.bell.as_ref().as_fd()
+        self.doorbell.as_ref().as_fd()
     }
 
     /// Takes some of the events that there are; the others are taken the next time.
     pub(crate) fn take(&self) -> Vec<Event> {
-        self.bell.clear();
+        self.doorbell.clear();
         let events: Vec<Event> = self.events.try_iter().take(AT_ONCE).collect();
         if events.len() == AT_ONCE {
-            self.bell.ring();
+            self.doorbell.ring();
         }
         events
     }

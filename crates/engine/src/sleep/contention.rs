@@ -64,26 +64,26 @@ mod tests {
 
     #[test]
     fn the_engine_does_not_give_way_to_a_thread_that_keeps_the_processor() {
-        let mut crowd = Contention::default();
-        crowd.enter(Instant(5_000));
-        crowd.leave(Instant(5_000 + KEPT - 1));
-        assert!(!crowd.is_contended(Instant(6_000)));
-        crowd.enter(Instant(7_000));
-        crowd.leave(Instant(7_000 + KEPT));
-        assert!(crowd.is_contended(Instant(8_000)));
+        let mut contention = Contention::default();
+        contention.enter(Instant(5_000));
+        contention.leave(Instant(5_000 + KEPT - 1));
+        assert!(!contention.is_contended(Instant(6_000)));
+        contention.enter(Instant(7_000));
+        contention.leave(Instant(7_000 + KEPT));
+        assert!(contention.is_contended(Instant(8_000)));
         // A long turn without giving way says nothing.
-        crowd.leave(Instant(17_000));
-        assert!(!crowd.is_contended(Instant(8_000 + CONTENDED_FOR)));
+        contention.leave(Instant(17_000));
+        assert!(!contention.is_contended(Instant(8_000 + CONTENDED_FOR)));
     }
 
     #[test]
     fn a_thread_that_keeps_the_processor_again_and_again_is_avoided_for_longer() {
-        let mut crowd = Contention::default();
+        let mut contention = Contention::default();
         // How long the engine does not give way to the thread that keeps the processor now.
         let mut meet = |at: u64| {
-            crowd.enter(Instant(at - KEPT));
-            crowd.leave(Instant(at));
-            let lasts = |length: &u64| crowd.is_contended(Instant(at + length));
+            contention.enter(Instant(at - KEPT));
+            contention.leave(Instant(at));
+            let lasts = |length: &u64| contention.is_contended(Instant(at + length));
             (0..).step_by(1_000).take_while(lasts).count() as u64 * 1_000
         };
         let mut at = 5_000;

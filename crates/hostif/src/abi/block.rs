@@ -87,9 +87,9 @@ bitflags::bitflags! {
         const PORT_GIVEN = 512;
         /// Its address was bound, and not the wildcard.
         const ADDRESS_GIVEN = 1024;
-        /// Connections stand in line before a listener's full queue: the engine wants to
-        /// hear at once of those that are accepted.
-        const HAS_LINE = 2048;
+        /// Own sockets of the engine wait to enter a listener's full queue: the engine is to be
+        /// told at once of those that are accepted.
+        const HAS_ENTERING = 2048;
         /// The peer has acknowledged the end of the sending half.
         const FIN_ACKED = 4096;
         /// No process has it any more: the engine is about to hear of it, and gives the

@@ -156,13 +156,13 @@ impl AdapterSession {
     /// what it has accepted.
     pub fn mark_waiting(&self, index: u32, waits: bool) {
         let block = self.arena.block(index);
-        if block.flags().contains(BlockFlags::HAS_LINE) == waits {
+        if block.flags().contains(BlockFlags::HAS_ENTERING) == waits {
             return;
         }
         if waits {
-            block.set_flags(BlockFlags::HAS_LINE);
+            block.set_flags(BlockFlags::HAS_ENTERING);
         } else {
-            block.clear_flags(BlockFlags::HAS_LINE);
+            block.clear_flags(BlockFlags::HAS_ENTERING);
         }
         self.note_word(index, WORD);
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 fn requests_and_completions_cross() {
     let arena = Arc::new(Arena::create(Geometry::SMALL).unwrap());
     let (mut host, mut adapter) = (HostChannel::new(arena.clone(), 3), AdapterChannel::new(3));
-    let bell = Doorbell::new().unwrap();
+    let doorbell = Doorbell::new().unwrap();
     let socket = SocketId {
         index: 1,
         generation: 2,
@@ -17,7 +17,7 @@ fn requests_and_completions_cross() {
     let request = Request::Subscribe { socket };
     host.put(&request).unwrap();
     assert_eq!(adapter.get(&arena).unwrap(), None);
-    host.publish(&bell, true);
+    host.publish(&doorbell, true);
     let got = adapter.get(&arena).unwrap().unwrap();
     assert_eq!(Request::decode(&got), Ok(request));
     let edges = crate::Edges {
@@ -43,7 +43,7 @@ fn requests_and_completions_cross() {
 fn a_full_ring_says_so_and_empties_again() {
     let arena = Arc::new(Arena::create(Geometry::SMALL).unwrap());
     let (mut host, mut adapter) = (HostChannel::new(arena.clone(), 0), AdapterChannel::new(0));
-    let bell = Doorbell::new().unwrap();
+    let doorbell = Doorbell::new().unwrap();
     let request = Request::Subscribe {
         socket: SocketId {
             index: 1,
@@ -54,7 +54,7 @@ fn a_full_ring_says_so_and_empties_again() {
         host.put(&request).unwrap();
     }
     assert_eq!(host.put(&request), Err(PutError::Full));
-    host.publish(&bell, false);
+    host.publish(&doorbell, false);
     while adapter.get(&arena).unwrap().is_some() {}
     adapter.release(&arena);
     assert_eq!(host.put(&request), Ok(()));

@@ -81,7 +81,7 @@ fn another_key_is_refused_by_both_ends() {
 }
 
 #[test]
-fn a_stranger_gets_no_answer() {
+fn a_host_without_the_key_gets_no_answer() {
     let (a, b) = sockets();
     let engine = thread::spawn(move || Secured::establish(b, Role::Engine, &key('a')));
     rustix::io::write(&a, &[0x5a; 1000]).unwrap();
@@ -89,7 +89,7 @@ fn a_stranger_gets_no_answer() {
         engine.join().unwrap().unwrap_err(),
         HandshakeError::NotAuthentic
     );
-    // What it is closed with is a reset: the stranger's words were not all read.
+    // What it is closed with is a reset: not all that it sent was read.
     let got = rustix::io::read(&a, &mut [0; 16]);
     assert!(matches!(got, Ok(0) | Err(Errno::CONNRESET)), "{got:?}");
 }

@@ -75,7 +75,7 @@ struct Session {
     _launcher: OwnedFd,
     /// What the proxy sleeps on.
     waiter: u32,
-    bell: OwnedFd,
+    wake_fd: OwnedFd,
 }
 
 /// The engine's end of a link.
@@ -106,7 +106,7 @@ impl Session {
             &[],
         )?;
         let (_, fds) = attach::receive(connection.as_fd())?;
-        let bell = fds.into_iter().next().ok_or(ProxyError::EngineGone)?;
+        let wake_fd = fds.into_iter().next().ok_or(ProxyError::EngineGone)?;
         Ok(Self {
             host,
             channel,
@@ -114,7 +114,7 @@ impl Session {
             connection,
             _launcher: launcher,
             waiter,
-            bell,
+            wake_fd,
         })
     }
 
@@ -311,7 +311,7 @@ impl Proxy {
         wants.set(PollFlags::IN, takes);
         wants.set(PollFlags::OUT, self.link.wants_room());
         let mut fds = [
-            PollFd::new(&session.bell, PollFlags::IN),
+            PollFd::new(&session.wake_fd, PollFlags::IN),
             PollFd::new(&session.connection, PollFlags::RDHUP),
             PollFd::from_borrowed_fd(self.link.fd(), wants),
         ];
@@ -331,7 +331,7 @@ impl Proxy {
         if rang {
             // Not to be woken again for the same; the engine's wake-up is news in itself.
             let mut count = [0; 8];
-            let _ = rustix::io::read(&session.bell, &mut count);
+            let _ = rustix::io::read(&session.wake_fd, &mut count);
             self.has_happened = true;
         }
         if hung_up {

@@ -203,7 +203,7 @@ fn nonsense_is_not_learnt() {
 }
 
 #[test]
-fn strangers_do_not_push_out_who_is_used() {
+fn unused_neighbors_do_not_push_out_one_that_is_used() {
     let mut n = knowing();
     n.lookup(A, at(1));
     for i in 3..250 {

@@ -211,7 +211,7 @@ impl<'a> Lists<'a> {
     }
 
     /// Asks the kernel again about epoll instances of which it says that they are ready:
-    /// it may be for their bell alone, which has rung for what is not there any more.
+    /// it may be for their eventfd alone, written to for what is not there any more.
     fn silence_hollow(&mut self) -> Result<(), SocketError> {
         for (i, one) in &self.ours {
             let Ours::Set(_, set) = one else { continue };
@@ -305,7 +305,7 @@ fn sleep(
 ) -> Result<usize, SocketError> {
     let deadline = deadline_after(limit);
     let sleeper = host.sleeper();
-    let hears = sleeper.bell().is_some();
+    let hears = sleeper.wake_fd().is_some();
     for (_, one) in &lists.ours {
         if let Ours::Socket(socket) = one {
             sleeper.list(socket);
@@ -313,8 +313,8 @@ fn sleep(
     }
     let count = lists.list.len();
     // The connection only for its end: answers to questions come over it, too.
-    let bell = (sleeper.bell().unwrap_or(-1), libc::POLLIN);
-    for (fd, events) in [bell, (host.connection().as_raw_fd(), 0)] {
+    let wake_fd = (sleeper.wake_fd().unwrap_or(-1), libc::POLLIN);
+    for (fd, events) in [wake_fd, (host.connection().as_raw_fd(), 0)] {
         lists.kernel.push(pollfd {
             fd,
             events,

@@ -91,7 +91,7 @@ impl Drop for WaitTarget {
     }
 }
 
-/// What to sleep on for an instance whose bell is prepared.
+/// What to sleep on for an instance whose eventfd is prepared.
 pub(crate) fn wait_target(number: u32) -> Option<WaitTarget> {
     instance(number).map(Instance::wait_target)
 }
@@ -104,7 +104,7 @@ impl Instance {
 
     /// The word by which the program's instance is known in this process's own.
     pub(crate) fn program_word(&self) -> u64 {
-        self.bell_word() + 2
+        self.wake_fd_word() + 2
     }
 
     fn own(&self) -> Option<RawFd> {
@@ -121,22 +121,22 @@ impl Instance {
         WaitTarget {
             instance: self,
             own,
-            // A fork that did not wait for this thread has taken the bell away.
+            // A fork that did not wait for this thread has taken the eventfd away.
             is_heard: own.is_some() || !self.is_shared(),
         }
     }
 
-    /// Sees to it that this process can sleep apart, woken by `bell`, which may be new;
+    /// Sees to it that this process can sleep apart, woken by `wake_fd`, which may be new;
     /// says whether it can, and on what.
     pub(super) fn prepare_apart(
         &self,
         host: &Host,
-        bell: Option<(RawFd, bool)>,
+        wake_fd: Option<(RawFd, bool)>,
     ) -> Result<Option<RawFd>, SocketError> {
         let _alone = self.lists.enter()?;
         if let Some(own) = self.own() {
-            if let Some((bell, true)) = bell {
-                self.enter_ours(host, own, bell)?;
+            if let Some((wake_fd, true)) = wake_fd {
+                self.enter_ours(host, own, wake_fd)?;
             }
             return Ok(Some(own));
         }
@@ -147,8 +147,8 @@ impl Instance {
         let programs = self.epfd.load(Ordering::Relaxed);
         let readable = libc::EPOLLIN as u32;
         let entered = kernel_add(own.as_raw_fd(), programs, readable, self.program_word());
-        let entered = entered.and_then(|()| match bell {
-            Some((bell, _)) => self.enter_ours(host, own.as_raw_fd(), bell),
+        let entered = entered.and_then(|()| match wake_fd {
+            Some((wake_fd, _)) => self.enter_ours(host, own.as_raw_fd(), wake_fd),
             None => Ok(()),
         });
         if let Err(e) = entered {
@@ -161,7 +161,7 @@ impl Instance {
     }
 
     /// Sees to it that the engine can wake who sleeps here for instances that are in this
-    /// one; says whether it can. The bells of those that are shared are not in them.
+    /// one; says whether it can. The eventfds of those that are shared are not in them.
     pub(crate) fn hear_nested(&self, host: &Host, nested: &[u32]) -> Result<bool, SocketError> {
         let mut heard = true;
         for number in nested {
@@ -170,14 +170,14 @@ impl Instance {
                 continue;
             };
             let own_bell = match self.set() {
-                Some(set) => set.bell()?,
+                Some(set) => set.wake_fd()?,
                 None => None,
             };
             let own = self.prepare_apart(host, own_bell)?;
-            match (own, inner.bell()?) {
-                (Some(own), Some((bell, _))) => {
+            match (own, inner.wake_fd()?) {
+                (Some(own), Some((wake_fd, _))) => {
                     let edge = (libc::EPOLLIN | libc::EPOLLET) as u32;
-                    kernel_add(own, bell, edge, self.bell_word())?;
+                    kernel_add(own, wake_fd, edge, self.wake_fd_word())?;
                 }
                 _ => heard = false,
             }
@@ -185,14 +185,14 @@ impl Instance {
         Ok(heard)
     }
 
-    /// Wakes a thread that sleeps in the program's instance, where the bell is not.
-    pub(super) fn wake_in_kernel(&self, bell: RawFd) -> Result<(), SocketError> {
+    /// Wakes a thread that sleeps in the program's instance, where the eventfd is not.
+    pub(super) fn wake_in_kernel(&self, wake_fd: RawFd) -> Result<(), SocketError> {
         let once = (libc::EPOLLIN | libc::EPOLLET | libc::EPOLLONESHOT) as u32;
         kernel_add(
             self.epfd.load(Ordering::Relaxed),
-            bell,
+            wake_fd,
             once,
-            self.bell_word(),
+            self.wake_fd_word(),
         )
     }
 
@@ -215,10 +215,10 @@ impl Instance {
         let Some(host) = place::attached_already() else {
             return;
         };
-        let bell = self.set().and_then(|set| set.bell_if_made());
-        let Some(bell) = bell else { return };
+        let wake_fd = self.set().and_then(|set| set.wake_fd_if_made());
+        let Some(wake_fd) = wake_fd else { return };
         let epfd = self.epfd.load(Ordering::Relaxed);
-        for fd in [bell, host.connection().as_raw_fd()] {
+        for fd in [wake_fd, host.connection().as_raw_fd()] {
             let mut nothing = epoll_event { events: 0, u64: 0 };
             real::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, fd, Out::from(&mut nothing));
         }

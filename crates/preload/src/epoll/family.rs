@@ -75,8 +75,8 @@ pub(crate) fn repeat() {
         return;
     };
     let parents = parents.read().unwrap_or_else(PoisonError::into_inner);
-    for bell in parents.iter() {
-        let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+    for wake_fd in parents.iter() {
+        let _ = rustix::io::write(wake_fd, &1u64.to_ne_bytes());
     }
     if !parents.is_empty() {
         std::thread::sleep(STEP);

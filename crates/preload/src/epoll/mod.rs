@@ -70,13 +70,13 @@ pub(crate) struct Instance {
 impl Instance {
     /// The word by which the eventfd is told from what the program registers:
     /// no program has our address.
-    pub(crate) fn bell_word(&self) -> u64 {
+    pub(crate) fn wake_fd_word(&self) -> u64 {
         std::ptr::from_ref(self) as u64
     }
 
     /// The same for the connection to the engine.
     pub(crate) fn connection_word(&self) -> u64 {
-        self.bell_word() + 1
+        self.wake_fd_word() + 1
     }
 
     pub(crate) fn set(&self) -> Option<ReadySet> {
@@ -170,10 +170,10 @@ impl Instance {
             self.set.store(set.number() + 1, Ordering::Release);
             set
         };
-        // Who sleeps in the kernel already does so without a bell of ours.
+        // A thread that sleeps in the kernel already does so without an eventfd of ours.
         self.prepare_bell(host, &set)?;
-        if let Some(bell) = set.bell_if_made().filter(|_| self.is_shared()) {
-            self.wake_in_kernel(bell)?;
+        if let Some(wake_fd) = set.wake_fd_if_made().filter(|_| self.is_shared()) {
+            self.wake_in_kernel(wake_fd)?;
         }
         set.ring()?;
         Ok(set)
@@ -182,27 +182,27 @@ impl Instance {
     /// Sees to it that the engine can wake who sleeps for the instance; says whether it can.
     pub(crate) fn prepare_bell(&self, host: &Host, set: &ReadySet) -> Result<bool, SocketError> {
         family::look();
-        let Some((bell, new)) = set.bell()? else {
+        let Some((wake_fd, new)) = set.wake_fd()? else {
             return Ok(false);
         };
         if self.is_shared() {
-            let own = self.prepare_apart(host, Some((bell, new)))?;
+            let own = self.prepare_apart(host, Some((wake_fd, new)))?;
             return Ok(own.is_some());
         }
         if new {
-            self.enter_ours(host, self.epfd.load(Ordering::Relaxed), bell)?;
+            self.enter_ours(host, self.epfd.load(Ordering::Relaxed), wake_fd)?;
         }
         Ok(true)
     }
 
-    /// Enters in the kernel's instance `epfd` what wakes those who sleep there: the bell, and
+    /// Enters in the kernel's instance `epfd` what wakes the threads that sleep there: the eventfd, and
     /// the connection to the engine, for its end alone, as answers to questions come over it,
     /// too.
-    fn enter_ours(&self, host: &Host, epfd: RawFd, bell: RawFd) -> Result<(), SocketError> {
+    fn enter_ours(&self, host: &Host, epfd: RawFd, wake_fd: RawFd) -> Result<(), SocketError> {
         let edge = libc::EPOLLET as u32;
         let connection = host.connection().as_raw_fd();
         let heard = edge | libc::EPOLLIN as u32;
-        kernel_add(epfd, bell, heard, self.bell_word())?;
+        kernel_add(epfd, wake_fd, heard, self.wake_fd_word())?;
         kernel_add(epfd, connection, edge, self.connection_word())
     }
 }

@@ -47,7 +47,7 @@ pub(super) struct Session {
     door: OwnedFd,
     clients: Vec<OwnedFd>,
     processes: BTreeMap<u16, Process>,
-    bells: HashMap<u32, Arc<Doorbell>>,
+    wake_fds: HashMap<u32, Arc<Doorbell>>,
     peers: BTreeMap<u32, Peer>,
     rcv_free: Vec<u32>,
     pub(super) behavior: Arc<Behavior>,
@@ -93,7 +93,7 @@ impl Session {
             door,
             clients: Vec::new(),
             processes: BTreeMap::new(),
-            bells: HashMap::new(),
+            wake_fds: HashMap::new(),
             peers: BTreeMap::new(),
             rcv_free: (0..geometry.rcv_chunks).rev().collect(),
             behavior,
@@ -164,20 +164,20 @@ impl Session {
                 };
                 match message {
                     Message::Join(TOKEN) => self.admit(at),
-                    Message::Eventfd { waiter, ask } => self.make_bell(at, waiter, ask),
+                    Message::Eventfd { waiter, ask } => self.make_wake_fd(at, waiter, ask),
                     _ => {}
                 }
             }
         }
     }
 
-    fn make_bell(&mut self, client: usize, waiter: u32, ask: u64) {
-        let Ok(bell) = Doorbell::new() else { return };
+    fn make_wake_fd(&mut self, client: usize, waiter: u32, ask: u64) {
+        let Ok(wake_fd) = Doorbell::new() else { return };
         let answer = Message::Eventfd { waiter, ask };
         let client = self.clients[client].as_fd();
-        let _ = send_as(&self.versions, client, &answer, &[bell.as_fd()]);
-        bell.ring();
-        self.bells.insert(waiter, Arc::new(bell));
+        let _ = send_as(&self.versions, client, &answer, &[wake_fd.as_fd()]);
+        wake_fd.ring();
+        self.wake_fds.insert(waiter, Arc::new(wake_fd));
     }
 
     fn admit(&mut self, client: usize) {
@@ -337,7 +337,7 @@ impl Session {
             }
         }
         for waiter in self.to_wake.drain(..) {
-            self.arena.waiters()[waiter as usize].wake(self.bells.get(&waiter).map(Arc::as_ref));
+            self.arena.waiters()[waiter as usize].wake(self.wake_fds.get(&waiter).map(Arc::as_ref));
         }
     }
 

@@ -70,7 +70,7 @@ impl Stack {
         let local = self.own_or(record.own, self.sockets.get(key)?.local?);
         // Each names its peer; of memory that was never written one could send without end.
         let remote = record.peer.get()?;
-        let remote = Self::meant(&options, remote).ok();
+        let remote = Self::destination(&options, remote).ok();
         let denied = remote.is_some_and(|r| !self.settings.access.may_connect(Transport::Udp, r));
         let allowed = remote.filter(|_| !denied);
         let addresses = allowed.and_then(|r| self.addresses_towards(Some(local), r.ip()));

@@ -39,7 +39,7 @@ pub struct Automatic {
 
 /// What has not been found out in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Missing {
+pub enum MissingAddress {
     /// No DHCP server has given an address.
     #[error("no DHCP server has given an address")]
     Dhcp,
@@ -139,10 +139,10 @@ impl Link {
     }
 
     /// What is still to be found out before the first program can run.
-    pub(crate) fn missing(&self) -> Option<Missing> {
+    pub(crate) fn missing(&self) -> Option<MissingAddress> {
         let auto = self.auto.as_ref()?;
         if auto.dhcp.is_some() && self.own_v4.is_none() {
-            return Some(Missing::Dhcp);
+            return Some(MissingAddress::Dhcp);
         }
         let made = |(cidr, state): (Cidr, State)| match (cidr.address, state) {
             (IpAddr::V6(ip), State::Optimistic | State::Preferred) => {
@@ -152,7 +152,7 @@ impl Link {
             _ => false,
         };
         let mut own = self.v6.iter().flat_map(|v6| v6.addresses.iter());
-        (auto.routers.is_some() && !own.any(made)).then_some(Missing::Router)
+        (auto.routers.is_some() && !own.any(made)).then_some(MissingAddress::Router)
     }
 
     /// A DHCP server has sent this.

@@ -54,8 +54,8 @@ impl Stack {
         }
     }
 
-    /// Says in a listener's block whether anybody stands in line before its full queue.
-    pub(crate) fn mark_line(&self, listener: u32) {
+    /// Says in a listener's block whether own sockets wait to enter its full queue.
+    pub(crate) fn mark_entering(&self, listener: u32) {
         let Some(socket) = self.sockets.get(listener) else {
             return;
         };
@@ -64,7 +64,7 @@ impl Stack {
             return;
         };
         let host = &session.host;
-        host.mark_waiting(socket.id.index, l.queue.has_line());
+        host.mark_waiting(socket.id.index, l.queue.has_entering());
         // What its host has accepted and said for later.
         host.hurry_requests();
     }

@@ -14,13 +14,13 @@ use longshore_tcp::Instant;
 
 /// What the host says of its side of a socket's streams.
 #[derive(Debug, Clone, Copy)]
-struct Said {
+struct ClaimedEdges {
     snd_edge: u64,
     rcv_consumed: u64,
     flags: EdgeFlags,
 }
 
-impl Said {
+impl ClaimedEdges {
     /// Whether it can be, where `rcv_edge` is how far there is something to read, and
     /// `snd_done` how far what was written is done with.
     fn check(&self, rcv_edge: u64, snd_done: u64) -> Result<(), RequestError> {
@@ -37,12 +37,12 @@ impl Said {
 impl Connection {
     fn take_edges(
         &mut self,
-        said: &Said,
+        claimed: &ClaimedEdges,
         slab: &mut ReceiveSlab,
         now: Instant,
     ) -> Result<(), RequestError> {
-        said.check(self.tcb.rcv_edge(), self.tcb.snd_acked())?;
-        let (consumed, tcb) = (said.rcv_consumed, &mut self.tcb);
+        claimed.check(self.tcb.rcv_edge(), self.tcb.snd_acked())?;
+        let (consumed, tcb) = (claimed.rcv_consumed, &mut self.tcb);
         if consumed > tcb.rcv_consumed() {
             tcb.set_rcv_room(slab.room_to_grow());
             tcb.set_rcv_consumed(consumed, now);
@@ -52,18 +52,18 @@ impl Connection {
                 grant_to_reader(slab, tcb);
             }
         }
-        if said.snd_edge > tcb.snd_edge() && !tcb.send_shut() {
-            tcb.set_snd_edge(said.snd_edge, !said.flags.contains(EdgeFlags::MORE));
+        if claimed.snd_edge > tcb.snd_edge() && !tcb.send_shut() {
+            tcb.set_snd_edge(claimed.snd_edge, !claimed.flags.contains(EdgeFlags::MORE));
         }
-        if said.flags.contains(EdgeFlags::PUSH) && said.snd_edge == 0 {
+        if claimed.flags.contains(EdgeFlags::PUSH) && claimed.snd_edge == 0 {
             // Nothing was written, and a SYN that waits for data goes without.
             tcb.release_syn();
         }
-        if said.flags.contains(EdgeFlags::SHUT_WR) {
+        if claimed.flags.contains(EdgeFlags::SHUT_WR) {
             tcb.shutdown_send();
-            self.lingers |= said.flags.contains(EdgeFlags::LINGERS);
+            self.lingers |= claimed.flags.contains(EdgeFlags::LINGERS);
         }
-        if said.flags.contains(EdgeFlags::SHUT_RD) {
+        if claimed.flags.contains(EdgeFlags::SHUT_RD) {
             tcb.shutdown_recv();
         }
         Ok(())
@@ -71,23 +71,27 @@ impl Connection {
 }
 
 impl Pair {
-    fn take_edges(&mut self, said: &Said, slab: &mut ReceiveSlab) -> Result<(), RequestError> {
-        said.check(self.rcv_edge, self.snd_done)?;
-        if said.rcv_consumed > self.rcv_consumed {
-            self.rcv_consumed = said.rcv_consumed;
-            let all = said.rcv_consumed == self.rcv_edge;
-            self.rcv.consume(said.rcv_consumed, all, slab);
+    fn take_edges(
+        &mut self,
+        claimed: &ClaimedEdges,
+        slab: &mut ReceiveSlab,
+    ) -> Result<(), RequestError> {
+        claimed.check(self.rcv_edge, self.snd_done)?;
+        if claimed.rcv_consumed > self.rcv_consumed {
+            self.rcv_consumed = claimed.rcv_consumed;
+            let all = claimed.rcv_consumed == self.rcv_edge;
+            self.rcv.consume(claimed.rcv_consumed, all, slab);
             self.end_loan();
         }
         // Who has read says neither, and nothing of what was written before.
-        let says = said.flags.intersects(EdgeFlags::PUSH | EdgeFlags::MORE);
-        if !self.shut && (says || said.snd_edge > self.snd_edge) {
-            self.snd_edge = self.snd_edge.max(said.snd_edge);
-            self.more_follows = said.flags.contains(EdgeFlags::MORE);
+        let says = claimed.flags.intersects(EdgeFlags::PUSH | EdgeFlags::MORE);
+        if !self.shut && (says || claimed.snd_edge > self.snd_edge) {
+            self.snd_edge = self.snd_edge.max(claimed.snd_edge);
+            self.more_follows = claimed.flags.contains(EdgeFlags::MORE);
         }
-        self.shut |= said.flags.contains(EdgeFlags::SHUT_WR);
-        self.lingers |= said.flags.contains(EdgeFlags::LINGERS);
-        self.shut_reading |= said.flags.contains(EdgeFlags::SHUT_RD);
+        self.shut |= claimed.flags.contains(EdgeFlags::SHUT_WR);
+        self.lingers |= claimed.flags.contains(EdgeFlags::LINGERS);
+        self.shut_reading |= claimed.flags.contains(EdgeFlags::SHUT_RD);
         if self.connecting && (self.shut || self.shut_reading) {
             // As Linux has it, the attempt ends.
             self.dead.get_or_insert(RESET);
@@ -110,16 +114,20 @@ impl Pair {
 }
 
 impl Datagram {
-    fn take_edges(&mut self, said: &Said, slab: &mut ReceiveSlab) -> Result<(), RequestError> {
-        said.check(self.rcv_edge, self.snd_done)?;
-        if said.rcv_consumed > self.rcv_consumed {
-            self.rcv_consumed = said.rcv_consumed;
-            let all = said.rcv_consumed == self.rcv_edge;
+    fn take_edges(
+        &mut self,
+        claimed: &ClaimedEdges,
+        slab: &mut ReceiveSlab,
+    ) -> Result<(), RequestError> {
+        claimed.check(self.rcv_edge, self.snd_done)?;
+        if claimed.rcv_consumed > self.rcv_consumed {
+            self.rcv_consumed = claimed.rcv_consumed;
+            let all = claimed.rcv_consumed == self.rcv_edge;
             if let Some(rcv) = &mut self.rcv {
-                rcv.consume(said.rcv_consumed, all, slab);
+                rcv.consume(claimed.rcv_consumed, all, slab);
             }
         }
-        self.snd_edge = self.snd_edge.max(said.snd_edge);
+        self.snd_edge = self.snd_edge.max(claimed.snd_edge);
         Ok(())
     }
 }
@@ -178,7 +186,7 @@ impl Stack {
         flags: EdgeFlags,
     ) -> Result<(), RequestError> {
         let now = self.now;
-        let said = Said {
+        let claimed = ClaimedEdges {
             snd_edge,
             rcv_consumed,
             flags,
@@ -194,16 +202,16 @@ impl Stack {
         if says && corked != socket.options.tcp.cork {
             socket.cork(corked);
         }
-        let said = Said {
+        let claimed = ClaimedEdges {
             rcv_consumed: socket.held_back(&mut session.forwards, rcv_consumed),
-            ..said
+            ..claimed
         };
         let slab = &mut session.host.receive;
         match &mut socket.kind {
-            Kind::Stream(c) => c.take_edges(&said, slab, now)?,
-            Kind::Datagram(d) => d.take_edges(&said, slab)?,
+            Kind::Stream(c) => c.take_edges(&claimed, slab, now)?,
+            Kind::Datagram(d) => d.take_edges(&claimed, slab)?,
             Kind::Pair(p) => {
-                p.take_edges(&said, slab)?;
+                p.take_edges(&claimed, slab)?;
                 let other = p.other;
                 self.sockets.touch(key);
                 self.sockets.touch(other);
@@ -302,12 +310,12 @@ mod tests {
     #[test]
     fn edges_that_cannot_be_are_refused() {
         let check = |rcv_consumed, snd_edge| {
-            let said = Said {
+            let claimed = ClaimedEdges {
                 snd_edge,
                 rcv_consumed,
                 flags: EdgeFlags::empty(),
             };
-            said.check(1000, 500).is_ok()
+            claimed.check(1000, 500).is_ok()
         };
         assert!(check(1000, 500) && check(0, 0));
         assert!(!check(1001, 500), "more was read than had come");

@@ -110,7 +110,7 @@ impl Stack {
         let (reuse, v6_only) = (socket.options.reuse, socket.options.v6_only);
         let user = self.sessions.get(socket.session).map_or(0, |s| s.uid);
         if !local.ip().is_unspecified() {
-            local = Self::meant(&socket.options, local).map_err(|_| RequestError::Invalid)?;
+            local = Self::destination(&socket.options, local).map_err(|_| RequestError::Invalid)?;
             let to_all = kind == SocketKind::Datagram && self.link.is_for_all(local.ip());
             if !to_all && !self.is_local(local.ip()) {
                 return Err(RequestError::AddressNotAvailable);
@@ -309,7 +309,7 @@ impl Stack {
         self.demux.tcp.stop_listening(local.port(), key);
         self.give_up_waiting(key);
         self.renew_half_open(key);
-        self.mark_line(key);
+        self.mark_entering(key);
     }
 
     /// Resets a connection.

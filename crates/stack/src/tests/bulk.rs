@@ -1,7 +1,7 @@
 //! Several streams that fill their send buffers on a short path share what the caches hold.
 
+use super::off_path::accepted;
 use super::single::Single;
-use super::strangers::accepted;
 use super::streams::append;
 use crate::memory_pressure::SPARE_CHUNKS;
 use crate::socket::Kind;

@@ -1,8 +1,8 @@
 //! Requests to forward that no host half of ours makes, of which nothing is kept if they are
 //! refused; and what else is said of a connection that takes part.
 
+use super::off_path::accepted;
 use super::single::{SERVER, Single};
-use super::strangers::accepted;
 use super::streams;
 use crate::memory_pressure::SPARE_CHUNKS;
 use crate::socket::Kind;

@@ -6,9 +6,9 @@
 
 use super::numbers::Numbers;
 
+use super::off_path::accepted;
 use super::responses::Response;
 use super::single::{FIRST_PORT, ISN, SERVER, Sent, Single, header};
-use super::strangers::accepted;
 use super::streams;
 use crate::requests::From;
 use crate::socket::Kind;

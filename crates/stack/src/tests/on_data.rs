@@ -1,8 +1,8 @@
 //! A listener that is told of connections when they have data: with the first of it, or when a
 //! time is over.
 
+use super::off_path::accepted;
 use super::single::{FIRST_PORT, ISN, Single, header};
-use super::strangers::accepted;
 use crate::memory_pressure::SPARE_CHUNKS;
 use longshore_hostif::{
     ACCEPT_RECORD, EdgeFlags, Features, Geometry, HostChannel, OptionName, Request, SocketId,

@@ -1,8 +1,8 @@
 //! What a program has left to send when it ends waits for the other program to read, if that is
 //! on the same stack, too; but not for ever.
 
+use super::off_path::accepted;
 use super::single::{SERVER, Single};
-use super::strangers::accepted;
 use super::streams::append;
 use crate::pair_end::RESET;
 use crate::requests::From;

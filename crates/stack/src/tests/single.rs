@@ -1,5 +1,5 @@
 //! One stack with one session, and the other end of its wire in the hands of the test, which
-//! sends what no stack would. `bounds` and `strangers` use it.
+//! sends what no stack would. `bounds` and `off_path` use it.
 
 use super::machine::Alone;
 use crate::link::automatic::Automatic;

@@ -276,7 +276,7 @@ impl Relay {
             errno,
             reports: word(&block.errors),
             sent: block.snd.urgent_come.load(Ordering::Acquire),
-            waits: block.flags().contains(BlockFlags::HAS_LINE),
+            waits: block.flags().contains(BlockFlags::HAS_ENTERING),
         };
         if words != mirror.words {
             out.put(&Message::Words(name, words));

@@ -175,7 +175,7 @@ impl Waiting<'_> {
         for i in first..first + got {
             let e = self.found.event(i);
             let (events, word) = (e.events, e.u64);
-            if word == self.instance.bell_word() {
+            if word == self.instance.wake_fd_word() {
                 repeats = true;
                 continue;
             }
@@ -201,8 +201,8 @@ impl Waiting<'_> {
         Ok(())
     }
 
-    /// Whether an event only says that the bell of a nested instance has rung,
-    /// for something that is not there any more. Silences the bell.
+    /// Whether an event only says that the eventfd of a nested instance was written
+    /// to, for something that is not there any more. Reads the eventfd.
     fn is_hollow(&self, word: u64) -> Result<bool, SocketError> {
         if !self.instance.has_nested() {
             return Ok(false);

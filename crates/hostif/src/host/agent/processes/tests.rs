@@ -93,7 +93,7 @@ fn a_channel_claimed_for_a_child_that_has_another_becomes_a_reservation() {
 }
 
 /// The engine has found a claim alone, and nobody makes a reservation of which it could tell
-/// by the count: it keeps its house all the same until what is held for the child is let go of.
+/// by the count: it is looked after all the same until what is held for the child is let go of.
 #[test]
 fn what_a_quick_childs_parent_holds_for_it_goes_when_the_child_has_it_or_has_died() {
     for dies in [false, true] {
@@ -111,7 +111,10 @@ fn what_a_quick_childs_parent_holds_for_it_goes_when_the_child_has_it_or_has_die
         control.set_state(ChannelState::Claimed);
         assert!(processes.drop_stale_reservations(0).is_empty());
         assert_eq!(processes.adopt(3), None);
-        assert!(processes.may_have_reservations(), "the house is to be kept");
+        assert!(
+            processes.may_have_reservations(),
+            "it is to be looked after"
+        );
         // The child may be about to take hold of what is in it.
         assert!(processes.drop_stale_reservations(1000).is_empty());
         if dies {

@@ -190,8 +190,8 @@ fn strange_frames_are_passed_over() {
     for len in [14, 20, 34, 40, 60] {
         far.send(&TxFrame::whole(&vec![0x45; len])).unwrap();
     }
-    let stranger = header(SINK, TcpFlags::ACK, SeqNumber(5), SeqNumber(5));
-    say(&mut far, &stranger, b"who?");
+    let unknown = header(SINK, TcpFlags::ACK, SeqNumber(5), SeqNumber(5));
+    say(&mut far, &unknown, b"who?");
     let nowhere = header(1, TcpFlags::SYN, SeqNumber(5), SeqNumber(5));
     say(&mut far, &nowhere, b"");
     generator.turn().unwrap();

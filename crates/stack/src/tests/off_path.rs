@@ -1,7 +1,7 @@
-//! What strangers on the wire send that no stack would: to end a connection or to enter it
-//! (RFC 5961), to make its segments small, to take the memory of others, or to be remembered
-//! for ever. It has no effect on the connections of others, costs a bounded part of memory
-//! and of what is sent, and is counted by its reason.
+//! What hosts send that have no part in a connection, and that no stack would: to end it or to
+//! enter it (RFC 5961), to make its segments small, to take the memory of others, or to be
+//! remembered for ever. It has no effect on the connections of others, costs a bounded part of
+//! memory and of what is sent, and is counted by its reason.
 
 use super::single::{CLIENT, FIRST_PORT, SERVER, Single};
 use crate::memory_pressure::{FEW_CHUNKS, SPARE_CHUNKS};
