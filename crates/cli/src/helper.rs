@@ -94,7 +94,7 @@ pub(crate) fn start_helper(
 
 /// Takes the engine's answer, which must be there.
 pub(crate) fn answer(channel: OwnedFd) -> Result<Started, Error> {
-    match hear::<Answer>(&channel) {
+    match receive::<Answer>(&channel) {
         Ok((
             Answer::Ready {
                 networks,
@@ -131,7 +131,7 @@ pub(crate) fn tell<T: Serialize>(
 }
 
 /// Receives a message, and descriptors.
-pub(crate) fn hear<T: for<'a> Deserialize<'a>>(
+pub(crate) fn receive<T: for<'a> Deserialize<'a>>(
     channel: &OwnedFd,
 ) -> std::io::Result<(T, Vec<OwnedFd>)> {
     let mut bytes = vec![0; LONGEST];

@@ -14,7 +14,7 @@ use crate::errors::{Error, Report, system};
 use crate::expose::datagrams::DatagramRelay;
 use crate::expose::order::Passes;
 use crate::expose::{Leads, Relay};
-use crate::helper::{Answer, hear, start_helper, take_stdin, tell};
+use crate::helper::{Answer, receive, start_helper, take_stdin, tell};
 use crate::last_stat::LastStat;
 use crate::log::say;
 use crate::messages::MessageOrder;
@@ -83,7 +83,7 @@ pub(crate) fn main() -> Result<(), Error> {
     crate::limits::raise();
     crate::limits::permit_priority();
     let channel = take_stdin()?;
-    let (order, listeners) = hear::<Order>(&channel).map_err(system(
+    let (order, listeners) = receive::<Order>(&channel).map_err(system(
         "take the order: `longshore __engine` is started by `longshore run`, not by hand",
     ))?;
     let last = LastStat::open()?;

@@ -35,7 +35,7 @@ impl Engine {
                 }
             }
             Event::Child(token, channel, peer, connection) => {
-                let answer = match self.introduce(token, channel, peer) {
+                let answer = match self.register_child(token, channel, peer) {
                     Ok(()) => Message::Known,
                     Err(why) => Message::Refused(why),
                 };
@@ -151,7 +151,7 @@ impl Engine {
             self.take_last(key, channel);
         }
         let (session, half) = self.session_mut(key).ok_or(Refusal::UnknownSession)?;
-        let channel = session.admit(half, peer).ok_or(Refusal::NoChannel)?;
+        let channel = session.attach(half, peer).ok_or(Refusal::NoChannel)?;
         let serial = session.serial;
         connection.join(Membership { key, serial });
         let welcome = Message::Welcome(u32::from(channel), *half.host.geometry());
@@ -165,10 +165,10 @@ impl Engine {
         Ok(())
     }
 
-    fn introduce(&mut self, token: Token, channel: u32, peer: Peer) -> Result<(), Refusal> {
+    fn register_child(&mut self, token: Token, channel: u32, peer: Peer) -> Result<(), Refusal> {
         let key = self.key_of_token(token)?;
         let s = self.sessions.get_mut(key).ok_or(Refusal::UnknownSession)?;
-        if !s.processes.introduce(channel, peer) {
+        if !s.processes.register_child(channel, peer) {
             return Err(Refusal::NoChannel);
         }
         // It may have claimed its channel before we have heard of it.

@@ -318,11 +318,11 @@ impl Engine {
         if let Some((s, half)) = self.session_mut(from.session)
             && !half.host.is_open(from.channel)
         {
-            let adopted = s.adopt(half, from.channel);
+            let is_taken = s.take_claimed(half, from.channel);
             let has_reservation = s.processes.has_new_reservation();
             // Who claims it was asked of the kernel, which takes its time.
             self.spend_time();
-            if !adopted {
+            if !is_taken {
                 if has_reservation {
                     self.maintain_soon();
                 }

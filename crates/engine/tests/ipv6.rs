@@ -385,7 +385,7 @@ impl Far {
     }
 
     /// Asks the engine where it is, which tells it where this end is.
-    fn introduce(&mut self) -> bool {
+    fn advertise(&mut self) -> bool {
         let solicit = Icmpv6::NeighborSolicit { target: US };
         self.send_icmp(FAR, solicited_node(US), &solicit, &self.at_source());
         self.expect_icmp("answer", |ip, m, behind| match m {
@@ -439,9 +439,9 @@ fn the_engine_asks_for_its_addresses_and_tells_its_groups() {
     assert!(claimed.contains(&US) && claimed.iter().any(|ip| ip.is_unicast_link_local()));
     // While it asks, which takes a second, it lets others' knowledge stand; once it is
     // sure, it overrides it.
-    let is_sure = far.introduce();
+    let is_sure = far.advertise();
     assert!(!is_sure || start.elapsed() >= Duration::from_secs(1));
-    while !far.introduce() {
+    while !far.advertise() {
         assert!(start.elapsed() < PATIENCE, "it is never sure");
     }
 }
@@ -477,7 +477,7 @@ fn an_address_that_another_has_is_given_up() {
 fn echoes_come_back_whole_and_in_pieces() {
     let dir = tempfile::tempdir().unwrap();
     let (_engine, mut far) = Far::of_engine(dir.path());
-    far.introduce();
+    far.advertise();
     let request = Icmpv6::EchoRequest {
         identifier: 7,
         sequence: 1,
@@ -534,7 +534,7 @@ fn echoes_come_back_whole_and_in_pieces() {
 fn what_cannot_be_taken_is_answered_by_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let (_engine, mut far) = Far::of_engine(dir.path());
-    far.introduce();
+    far.advertise();
     let send = |far: &mut Far, next_header: u8, payload: &[u8]| {
         let header = Ipv6Header {
             next_header,
@@ -617,7 +617,7 @@ fn what_cannot_be_taken_is_answered_by_an_error() {
 fn a_smaller_path_is_heard_of() {
     let dir = tempfile::tempdir().unwrap();
     let (engine, mut far) = Far::of_engine(dir.path());
-    far.introduce();
+    far.advertise();
     let mut host = Host::new(&engine.path);
     let socket = v6(&mut host, SocketKind::Datagram, OpenFlags::empty());
     host.bind(socket, at("[::]:0")).unwrap();

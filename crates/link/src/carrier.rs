@@ -2,8 +2,8 @@
 //!
 //! [`Plain`] is a stream socket, for two ends on one machine.
 //! [`Secured`] is a stream socket with the Noise protocol on it (NNpsk0: both ends have one
-//! key, and agree on new ones for each link): a host without the key cannot begin a link, read what goes
-//! over it, change it or say it again.
+//! key, and agree on new ones for each link): a host without the key cannot begin a link, read
+//! what goes over it, change it or repeat it.
 
 use crate::place::Key;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

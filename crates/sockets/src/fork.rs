@@ -10,7 +10,7 @@ use crate::host::{Dispatch, Host, own_pid};
 use crate::ready_sets::ReadySets;
 use crate::unfinished::Unfinished;
 use longshore_hostif::attach::{self, Joined};
-use longshore_hostif::{ChannelState, HostChannel, INTRODUCED, SocketId};
+use longshore_hostif::{ChannelState, HostChannel, REGISTERED, SocketId};
 use longshore_ring::{forget_thread_id, is_confined};
 use rustix::process::getppid;
 use std::collections::BTreeMap;
@@ -81,7 +81,7 @@ impl Host {
     /// Claims a reserved channel for a child that libc made without us: it holds
     /// what is in it until the child's own shim takes over, or it ends.
     pub fn give_reservation(&self, channel: u32, child: u32) {
-        if self.is_abroad.load(Ordering::Relaxed) {
+        if self.has_other_pids.load(Ordering::Relaxed) {
             // The engine could not know it by this pid. It keeps the reservation for a
             // while, in which the child joins by itself.
             return;
@@ -99,11 +99,11 @@ impl Host {
     /// pid, if that is the same for the engine. If not, the engine finds out who it is by a
     /// connection that it makes.
     fn name_for_engine(&self, channel: u32, pid: u32) -> u32 {
-        if !self.is_abroad.load(Ordering::Relaxed) || is_confined() {
+        if !self.has_other_pids.load(Ordering::Relaxed) || is_confined() {
             return pid;
         }
         match attach::claim(&self.engine, self.token, channel) {
-            Ok(()) => INTRODUCED | channel,
+            Ok(()) => REGISTERED | channel,
             Err(_) => pid,
         }
     }
@@ -179,7 +179,8 @@ impl Host {
             .map(|mut ready_sets| ready_sets.leave_to_parent());
         let pid = self.arena.control(channel).pid.load(Ordering::Relaxed);
         self.pid.store(pid, Ordering::Relaxed);
-        self.is_abroad.store(pid != own_pid(), Ordering::Relaxed);
+        self.has_other_pids
+            .store(pid != own_pid(), Ordering::Relaxed);
         self.channel.store(channel, Ordering::Relaxed);
         for word in self.uses {
             if word.load(Ordering::Relaxed) != 0 {
@@ -219,7 +220,7 @@ impl Reservation {
     /// Says which child that is, so that the engine finds out if it dies before it has
     /// taken the channel.
     pub fn is_for(self, child: u32) {
-        if self.host.is_abroad.load(Ordering::Relaxed) {
+        if self.host.has_other_pids.load(Ordering::Relaxed) {
             return;
         }
         let control = self.host.arena.control(self.channel);
@@ -275,7 +276,7 @@ impl Forking {
         // The parent may have had its children begin a namespace of pids (unshare, setns),
         // from which it cannot be seen.
         if getppid().is_none() {
-            host.is_abroad.store(true, Ordering::Relaxed);
+            host.has_other_pids.store(true, Ordering::Relaxed);
         }
         let pid = host.name_for_engine(channel, own_pid());
         host.pid.store(pid, Ordering::Relaxed);

@@ -84,11 +84,11 @@ pub struct Host {
     pub(crate) dispatch: ForkLock<Dispatch>,
     pub(crate) channel: AtomicU32,
     /// Its pid as the engine knows it, or what stands for it
-    /// ([`INTRODUCED`](longshore_hostif::INTRODUCED)).
+    /// ([`REGISTERED`](longshore_hostif::REGISTERED)).
     pub(crate) pid: AtomicU32,
     /// Pids mean something else to the engine: it is in another namespace. So it stays
     /// for all who descend from this process.
-    pub(crate) is_abroad: AtomicBool,
+    pub(crate) has_other_pids: AtomicBool,
     /// Counts the forks between us and the process that joined.
     pub(crate) epoch: AtomicU32,
     pub(crate) next_waiter: AtomicU32,

@@ -71,7 +71,7 @@ impl Host {
             dispatch: ForkLock::new(Dispatch::new(channel, sockets)),
             channel: AtomicU32::new(joined.channel),
             pid: AtomicU32::new(pid),
-            is_abroad: AtomicBool::new(pid != own_pid()),
+            has_other_pids: AtomicBool::new(pid != own_pid()),
             holds: AtomicBool::new(false),
             epoch: AtomicU32::new(0),
             next_waiter: AtomicU32::new(first_waiter(joined.channel, &joined.geometry)),

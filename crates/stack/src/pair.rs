@@ -301,13 +301,13 @@ impl Stack {
         };
         let news = edges.rcv_edge > p.told.rcv_edge
             || edges.flags != p.told.flags
-            || p.urgent_untold
+            || p.urgent_is_unreported
             || has_sent;
         let unsaid = edges.snd_acked - p.told.snd_acked;
         if !news && unsaid < quarter {
             return;
         }
-        let is_urgent = std::mem::take(&mut p.urgent_untold);
+        let is_urgent = std::mem::take(&mut p.urgent_is_unreported);
         socket.note_told(self.now);
         if let Some(s) = self.sessions.get_mut(socket.session) {
             let is_awaited = is_urgent || has_sent || !has_lowat;

@@ -54,7 +54,7 @@ pub(crate) struct Pair {
     pub(crate) snd_urgent: u64,
     pub(crate) rcv_urgent: u64,
     /// This end's host has not been told of `rcv_urgent`.
-    pub(crate) urgent_untold: bool,
+    pub(crate) urgent_is_unreported: bool,
     /// This end has said that it sends no more.
     pub(crate) shut: bool,
     /// The other end has, and all it sent is here.
@@ -112,7 +112,7 @@ impl Pair {
             rcv_consumed: 0,
             snd_urgent: 0,
             rcv_urgent: 0,
-            urgent_untold: false,
+            urgent_is_unreported: false,
             shut: false,
             peer_fin: false,
             shut_reading: false,

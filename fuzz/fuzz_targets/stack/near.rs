@@ -110,8 +110,8 @@ impl Near {
             pid: 1,
             pidfd: None,
         };
-        let admitted = Processes::of(&host, 0).admit(peer);
-        let channel = admitted.expect("a channel").channel;
+        let attached = Processes::of(&host, 0).attach(peer);
+        let channel = attached.expect("a channel").channel;
         host.open_channel(channel);
         let session = stack.open_session(Session::new(host, 0), None);
         let mut program = Program::new(arena, channel);

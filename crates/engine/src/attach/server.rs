@@ -328,7 +328,7 @@ impl Thread {
             receive_from_program(fd, &Versions::OURS).map(|(m, theirs)| (m, theirs, Vec::new()))
         };
         let heard = match received {
-            Ok((message, theirs, fds)) => self.hear(&connection, message, theirs, fds)?,
+            Ok((message, theirs, fds)) => self.handle_message(&connection, message, theirs, fds)?,
             Err(AttachError::Broken(Errno::AGAIN)) => Ok(()),
             Err(AttachError::Refused(why)) => {
                 connection.answer(&Message::Refused(why), &[]);
@@ -345,7 +345,7 @@ impl Thread {
         Ok(())
     }
 
-    fn hear(
+    fn handle_message(
         &self,
         connection: &Arc<Connection>,
         message: Message,

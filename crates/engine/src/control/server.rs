@@ -253,7 +253,7 @@ fn turn_away(fd: OwnedFd, why: &str) {
         written: 0,
     };
     client.answer.push(b'\n');
-    let _ = client.hear();
+    let _ = client.receive();
     client.say();
 }
 
@@ -262,7 +262,7 @@ impl Client {
     /// it is gone.
     fn attend(&mut self, answer: &mut dyn FnMut(Asker, ControlRequest) -> ControlReply) -> bool {
         if self.answer.is_empty() {
-            let Some(end) = (match self.hear() {
+            let Some(end) = (match self.receive() {
                 Ok(end) => end,
                 Err(()) => return false,
             }) else {
@@ -284,7 +284,7 @@ impl Client {
     }
 
     /// Reads what is there; the end of the first line, if there is a whole one.
-    fn hear(&mut self) -> Result<Option<usize>, ()> {
+    fn receive(&mut self) -> Result<Option<usize>, ()> {
         let whole = |q: &[u8]| q.iter().position(|b| *b == b'\n');
         if let Some(end) = whole(&self.question) {
             return Ok(Some(end));

@@ -13,7 +13,7 @@ use crate::reclaim::Reclaim;
 use crate::users::{Share, User};
 use longshore_hostif::SocketId;
 use longshore_hostif::adapter::{AdapterSession, Charge};
-use longshore_hostif::agent::{Admitted, Ended, InTransit, Peer, Processes};
+use longshore_hostif::agent::{Attached, Ended, InTransit, Peer, Processes};
 use longshore_hostif::attach::Token;
 use longshore_ring::Doorbell;
 use longshore_stack::Session as Half;
@@ -115,8 +115,8 @@ impl Session {
     }
 
     /// Gives a process that joins a channel with empty rings.
-    pub(crate) fn admit(&mut self, half: &mut Half, peer: Peer) -> Option<u16> {
-        let Admitted { channel, replaces } = self.processes.admit(peer)?;
+    pub(crate) fn attach(&mut self, half: &mut Half, peer: Peer) -> Option<u16> {
+        let Attached { channel, replaces } = self.processes.attach(peer)?;
         if let Some(name) = replaces {
             half.host.free_waiters_of(name);
         }
@@ -125,12 +125,12 @@ impl Session {
     }
 
     /// Takes on a process that has claimed `channel`; whether there is one.
-    pub(crate) fn adopt(&mut self, half: &mut Half, channel: u16) -> bool {
-        let adopted = !self.is_over && self.processes.adopt(channel).is_some();
-        if adopted {
+    pub(crate) fn take_claimed(&mut self, half: &mut Half, channel: u16) -> bool {
+        let is_taken = !self.is_over && self.processes.take_claimed(channel).is_some();
+        if is_taken {
             half.host.open_channel(channel);
         }
-        adopted
+        is_taken
     }
 
     /// The process of `channel` is gone: what it was, and the blocks of the sockets that it

@@ -31,7 +31,7 @@ pub enum ChannelState {
 pub struct ChannelControl {
     state: AtomicU32,
     /// The process that has it; while reserved, the parent. A child that the engine
-    /// cannot know by its pid has [`INTRODUCED`] and the channel's number here.
+    /// cannot know by its pid has [`REGISTERED`] and the channel's number here.
     pub pid: AtomicU32,
     /// Whether its process has taken hold of all that it inherited through `exec`.
     settled: AtomicU32,
@@ -82,7 +82,7 @@ const PROCESSES: Word = {
 /// In [`ChannelControl::pid`]: the child lives in another namespace of pids than the
 /// engine, which knows it by the descriptor of
 /// [`Message::Child`](crate::attach::Message::Child).
-pub const INTRODUCED: u32 = 1 << 31;
+pub const REGISTERED: u32 = 1 << 31;
 
 impl ChannelControl {
     /// Who has it.

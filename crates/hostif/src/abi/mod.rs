@@ -27,7 +27,7 @@ pub use block::{
     BlockFlags, MAX_WAITERS, OwnersSignal, Raised, Sending, SocketBlock, SocketState, StreamHalf,
     is_writable,
 };
-pub use control::{ChannelControl, ChannelState, INTRODUCED, MAILBOX_BYTES};
+pub use control::{ChannelControl, ChannelState, MAILBOX_BYTES, REGISTERED};
 pub use descriptor::{
     BadDescriptor, CONGESTION_NAMES, Completion, EdgeFlags, Edges, MOST_DATA, OpenFlags,
     OptionName, Query, Request, SocketKind,

@@ -151,9 +151,9 @@ impl Agent {
                 self.join(number, theirs);
                 return Ok(());
             }
-            Message::Child(token, channel) if token == self.attach.token => {
-                self.introduce(number, channel).map(|()| Message::Known)
-            }
+            Message::Child(token, channel) if token == self.attach.token => self
+                .register_child(number, channel)
+                .map(|()| Message::Known),
             // A file is not over there.
             Message::File { .. } => Err(Refusal::NoResources),
             Message::Join(_) | Message::Child(..) => Err(Refusal::UnknownSession),
@@ -226,7 +226,7 @@ impl Agent {
         if let Some(channel) = known {
             self.take_last_requests(channel);
         }
-        let admitted = self.processes.admit(peer).ok_or(Refusal::NoChannel)?;
+        let admitted = self.processes.attach(peer).ok_or(Refusal::NoChannel)?;
         if let Some(name) = admitted.replaces {
             self.session.free_waiters_of(name);
         }
@@ -237,9 +237,9 @@ impl Agent {
         Ok(admitted.channel)
     }
 
-    fn introduce(&mut self, number: u64, channel: u32) -> Result<(), Refusal> {
+    fn register_child(&mut self, number: u64, channel: u32) -> Result<(), Refusal> {
         let peer = self.attach.peer(number).ok_or(Refusal::NoResources)?;
-        if !self.processes.introduce(channel, peer) {
+        if !self.processes.register_child(channel, peer) {
             return Err(Refusal::NoChannel);
         }
         // It may have claimed its channel before we have heard of it.

@@ -85,7 +85,7 @@ pub struct Agent {
     /// The link is watched for room, too.
     watches_room: bool,
     /// Who has started this has said something, or ended.
-    hears_of_starter: bool,
+    starter_has_ended: bool,
     attach: Attach,
     session: AdapterSession,
     /// Programs ring it when the agent sleeps.
@@ -140,7 +140,7 @@ impl Agent {
             link,
             epoll,
             watches_room: false,
-            hears_of_starter: false,
+            starter_has_ended: false,
             attach,
             session,
             doorbell,
@@ -213,7 +213,7 @@ impl Agent {
         } else {
             self.take_events(Some(Duration::ZERO))?;
         }
-        if std::mem::take(&mut self.hears_of_starter) {
+        if std::mem::take(&mut self.starter_has_ended) {
             let _ = epoll::delete(&self.epoll, starter);
             self.attach.starter_speaks();
         }
@@ -271,7 +271,7 @@ impl Agent {
         for event in ready.iter() {
             match event.data.u64() {
                 LINK => {}
-                STARTER => self.hears_of_starter = true,
+                STARTER => self.starter_has_ended = true,
                 DOORBELL => self.doorbell.clear(),
                 LISTENER => self.accept_connection(),
                 mark if mark >= PROCESS => self.process_ended((mark - PROCESS) as u16),

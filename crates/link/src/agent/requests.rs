@@ -97,7 +97,7 @@ impl Agent {
     }
 
     fn adopt(&mut self, channel: u16) -> bool {
-        let is_adopted = self.processes.adopt(channel).is_some();
+        let is_adopted = self.processes.take_claimed(channel).is_some();
         if is_adopted {
             self.session.open_channel(channel);
             self.watch_process(channel);

@@ -63,7 +63,7 @@ impl World {
         }
     }
 
-    fn hear(&mut self, kind: Kind) {
+    fn receive(&mut self, kind: Kind) {
         let reply = self.reply(kind);
         self.client.handle_reply(&reply, self.now);
     }
@@ -83,9 +83,9 @@ impl World {
     fn acknowledged() -> Self {
         let mut w = Self::new();
         assert_eq!(w.next_message().1.kind, 1);
-        w.hear(Kind::Offer);
+        w.receive(Kind::Offer);
         assert_eq!(w.next_message().1.kind, 3);
-        w.hear(Kind::Ack);
+        w.receive(Kind::Ack);
         w
     }
 
@@ -140,11 +140,11 @@ fn an_address_is_asked_for_checked_and_announced() {
     let any = Ipv4Addr::UNSPECIFIED;
     assert_eq!((discover.from, discover.in_use), (any, any));
     assert_eq!(discover.to, Ipv4Addr::BROADCAST);
-    w.hear(Kind::Offer);
+    w.receive(Kind::Offer);
     let (waited, request) = w.next_message();
     assert_eq!((waited, request.kind, request.in_use), (0, 3, any));
     assert!(request.options.contains(&50) && request.options.contains(&54));
-    w.hear(Kind::Ack);
+    w.receive(Kind::Ack);
     assert_eq!(w.client.address(), Some(OURS));
     assert_eq!(w.next(), (0, vec![Action::Probe(OURS)]));
     assert_eq!(w.next(), (200, vec![Action::Probe(OURS)]));
@@ -176,14 +176,14 @@ fn questions_are_repeated_ever_more_rarely() {
 fn an_offer_that_is_not_kept_is_given_up() {
     let mut w = World::new();
     w.next_message();
-    w.hear(Kind::Offer);
+    w.receive(Kind::Offer);
     let kinds: Vec<u8> = (0..5).map(|_| w.next_message().1.kind).collect();
     assert_eq!(kinds, [3, 3, 3, 3, 1]);
     // And one that is refused.
-    w.hear(Kind::Offer);
+    w.receive(Kind::Offer);
     assert_eq!(w.next_message().1.kind, 3);
     let xid = w.client.xid;
-    w.hear(Kind::Nak);
+    w.receive(Kind::Nak);
     assert_eq!(w.next_message().1.kind, 1);
     assert_ne!(w.client.xid, xid);
 }
@@ -265,7 +265,7 @@ fn a_lease_is_renewed_in_time() {
     assert!(!renew.options.contains(&50) && !renew.options.contains(&54));
     let asked = w.now;
     w.now = w.now.after_ms(500);
-    w.hear(Kind::Ack);
+    w.receive(Kind::Ack);
     assert_eq!(w.actions(), [], "nothing has changed");
     let (_, again) = w.next_message();
     assert_eq!((again.kind, again.to), (3, SERVER));
@@ -311,7 +311,7 @@ fn a_lease_that_nobody_renews_ends() {
 fn a_refusal_takes_the_address_at_once() {
     let mut w = World::bound();
     w.next_message();
-    w.hear(Kind::Nak);
+    w.receive(Kind::Nak);
     let (waited, actions) = w.next();
     assert_eq!(waited, 0);
     assert!(matches!(actions[..], [Action::Lost, Action::Send(_)]));
@@ -417,7 +417,7 @@ fn a_link_that_returns_is_asked_whether_the_lease_holds() {
     );
     assert_ne!(w.client.xid, xid);
     let asked = w.now;
-    w.hear(Kind::Ack);
+    w.receive(Kind::Ack);
     assert_eq!(w.next(), (0, vec![Action::Announce(OURS)]));
     assert_eq!(w.next(), (2000, vec![Action::Announce(OURS)]));
     // Its time counts from that request.
@@ -430,7 +430,7 @@ fn where_the_link_is_another_the_address_is_lost() {
     let mut w = World::bound();
     w.client.link_returned(w.now);
     w.next_message();
-    w.hear(Kind::Nak);
+    w.receive(Kind::Nak);
     let actions = w.actions();
     let [Action::Lost, Action::Send(message)] = actions[..] else {
         panic!("{actions:?}");

@@ -26,7 +26,7 @@ impl World {
         }
     }
 
-    fn hear(&mut self, from: Ipv6Addr, lifetime: u16, prefixes: &[PrefixInfo], s: u64) -> bool {
+    fn receive(&mut self, from: Ipv6Addr, lifetime: u16, prefixes: &[PrefixInfo], s: u64) -> bool {
         let mut options = NdpOptions::default();
         options.prefixes[..prefixes.len()]
             .copy_from_slice(&prefixes.iter().map(|p| Some(*p)).collect::<Vec<_>>());
@@ -69,18 +69,21 @@ fn prefix(valid: u32, preferred: u32) -> PrefixInfo {
 #[test]
 fn one_advertisement_gives_an_address_a_network_and_a_router() {
     let mut w = World::new();
-    assert!(w.hear(R1, 1800, &[prefix(HOUR, HOUR)], 0));
+    assert!(w.receive(R1, 1800, &[prefix(HOUR, HOUR)], 0));
     let [own] = w.own()[..] else { panic!() };
     assert_eq!(own.segments()[..4], P.segments()[..4]);
     assert_eq!(w.routers.default_router(), Some(R1));
     let networks: Vec<_> = w.routers.networks().collect();
     assert_eq!(networks.len(), 1);
     assert_eq!(networks[0].to_string(), "fd00:0:0:1::/64");
-    assert!(!w.hear(R1, 1800, &[prefix(HOUR, HOUR)], 60), "nothing new");
+    assert!(
+        !w.receive(R1, 1800, &[prefix(HOUR, HOUR)], 60),
+        "nothing new"
+    );
     assert_eq!(w.own(), [own]);
     // The same machine on the same network makes the same.
     let mut again = World::new();
-    again.hear(R2, 0, &[prefix(60, 60)], 0);
+    again.receive(R2, 0, &[prefix(60, 60)], 0);
     assert_eq!(again.own(), [own]);
     assert_eq!(again.routers.default_router(), None, "no default router");
 }
@@ -92,14 +95,14 @@ fn each_flag_has_its_own_meaning() {
         autonomous: false,
         ..prefix(HOUR, HOUR)
     };
-    w.hear(R1, 0, &[on_link], 0);
+    w.receive(R1, 0, &[on_link], 0);
     assert_eq!((w.own().len(), w.routers.networks().count()), (0, 1));
     let mut w = World::new();
     let autonomous = PrefixInfo {
         on_link: false,
         ..prefix(HOUR, HOUR)
     };
-    w.hear(R1, 0, &[autonomous], 0);
+    w.receive(R1, 0, &[autonomous], 0);
     assert_eq!((w.own().len(), w.routers.networks().count()), (1, 0));
 }
 
@@ -130,7 +133,7 @@ fn prefixes_that_cannot_be_are_passed_over() {
         },
     ];
     assert!(odd.len() <= MAX_PREFIXES);
-    assert!(!w.hear(R1, 0, &odd, 0));
+    assert!(!w.receive(R1, 0, &odd, 0));
     assert_eq!((w.own().len(), w.routers.networks().count()), (0, 0));
 }
 
@@ -138,30 +141,30 @@ fn prefixes_that_cannot_be_are_passed_over() {
 #[test]
 fn a_forged_advertisement_takes_no_address_away_at_once() {
     let mut w = World::new();
-    w.hear(R1, 0, &[prefix(5 * HOUR, HOUR)], 0);
+    w.receive(R1, 0, &[prefix(5 * HOUR, HOUR)], 0);
     let own = w.own()[0];
     let valid = |w: &World| w.addresses.made(own).unwrap().lifetimes.valid;
-    w.hear(R1, 0, &[prefix(1, 1)], 10);
+    w.receive(R1, 0, &[prefix(1, 1)], 10);
     assert_eq!(valid(&w), at(7210), "two hours, not a second");
     let preferred = w.addresses.made(own).unwrap().lifetimes.preferred;
     assert_eq!(preferred, at(11), "but no longer preferred");
-    w.hear(R1, 0, &[prefix(1, 1)], 3610);
+    w.receive(R1, 0, &[prefix(1, 1)], 3610);
     assert_eq!(
         valid(&w),
         at(7210),
         "less than two hours are left as they are"
     );
-    w.hear(R1, 0, &[prefix(HOUR, HOUR)], 7000);
+    w.receive(R1, 0, &[prefix(HOUR, HOUR)], 7000);
     assert_eq!(valid(&w), at(10_600), "longer than what is left");
-    w.hear(R1, 0, &[prefix(u32::MAX, u32::MAX)], 7000);
+    w.receive(R1, 0, &[prefix(u32::MAX, u32::MAX)], 7000);
     assert_eq!(valid(&w), NEVER);
 }
 
 #[test]
 fn everything_ends_with_its_time() {
     let mut w = World::new();
-    w.hear(R1, 100, &[prefix(300, 200)], 0);
-    w.hear(R2, 50, &[], 0);
+    w.receive(R1, 100, &[prefix(300, 200)], 0);
+    w.receive(R2, 50, &[], 0);
     assert_eq!(w.routers.deadline(), Some(at(50)));
     let quiet = Due {
         solicit: false,
@@ -185,9 +188,9 @@ fn everything_ends_with_its_time() {
     w.pass(300);
     assert!(w.own().is_empty());
     // A router that advertises a lifetime of 0.
-    assert!(w.hear(R1, 100, &[prefix(300, 200)], 400));
+    assert!(w.receive(R1, 100, &[prefix(300, 200)], 400));
     assert_eq!(w.own().len(), 1);
-    assert!(w.hear(
+    assert!(w.receive(
         R1,
         0,
         &[PrefixInfo {
@@ -203,14 +206,14 @@ fn everything_ends_with_its_time() {
 #[test]
 fn a_router_that_does_not_answer_makes_way() {
     let mut w = World::new();
-    w.hear(R1, 100, &[], 0);
+    w.receive(R1, 100, &[], 0);
     assert!(!w.routers.unreachable(R1), "there is no other");
-    w.hear(R2, 100, &[], 0);
+    w.receive(R2, 100, &[], 0);
     assert!(!w.routers.unreachable(R2), "it is not in use");
     assert!(w.routers.unreachable(R1));
     assert_eq!(w.routers.default_router(), Some(R2));
     for i in 0..20 {
-        w.hear(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 1, i), 100, &[], 0);
+        w.receive(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 1, i), 100, &[], 0);
     }
     assert_eq!(w.routers.routers.len(), MOST_ROUTERS);
 }
@@ -233,9 +236,9 @@ fn routers_are_asked_for_ever_more_rarely() {
         "{waits:?}"
     );
     assert!(waits[13] >= 3240 && waits[13] <= 3960, "{waits:?}");
-    w.hear(R1, 0, &[prefix(HOUR, HOUR)], now.0 / 1_000_000);
+    w.receive(R1, 0, &[prefix(HOUR, HOUR)], now.0 / 1_000_000);
     assert!(w.routers.solicitation.is_some(), "no default router");
-    w.hear(R1, 1800, &[], now.0 / 1_000_000);
+    w.receive(R1, 1800, &[], now.0 / 1_000_000);
     assert_eq!(w.routers.solicitation, None);
     w.routers.ask_again(now);
     assert!(w.routers.poll(now).solicit);
@@ -282,7 +285,7 @@ fn advice_is_taken_if_it_makes_sense() {
 #[test]
 fn an_address_that_another_has_is_replaced_a_few_times() {
     let mut w = World::new();
-    w.hear(R1, 0, &[prefix(HOUR, HOUR)], 0);
+    w.receive(R1, 0, &[prefix(HOUR, HOUR)], 0);
     let mut tried = vec![w.own()[0]];
     loop {
         let taken = tried[tried.len() - 1];
@@ -296,7 +299,7 @@ fn an_address_that_another_has_is_replaced_a_few_times() {
     assert!(w.own().is_empty());
     tried.dedup();
     assert_eq!(tried.len(), 3);
-    w.hear(R1, 0, &[prefix(HOUR, HOUR)], 2);
+    w.receive(R1, 0, &[prefix(HOUR, HOUR)], 2);
     assert!(w.own().is_empty(), "not from the beginning");
     assert_eq!(w.routers.replace(R1, &mut w.addresses, at(1)), None);
 }

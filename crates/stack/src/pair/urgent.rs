@@ -12,7 +12,7 @@ impl Stack {
             && urgent > q.rcv_urgent
         {
             q.rcv_urgent = urgent;
-            q.urgent_untold = true;
+            q.urgent_is_unreported = true;
             self.sockets.touch(other);
         }
     }

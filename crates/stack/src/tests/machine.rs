@@ -126,7 +126,7 @@ impl Machine {
             pid: 1,
             pidfd: None,
         };
-        let channel = processes.admit(peer).unwrap().channel;
+        let channel = processes.attach(peer).unwrap().channel;
         host.open_channel(channel);
         let session = stack.open_session(Session::new(host, 0), None);
         Self {

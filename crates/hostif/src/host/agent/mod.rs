@@ -14,5 +14,5 @@ mod processes;
 mod transit;
 
 pub use process::Peer;
-pub use processes::{Admitted, Ended, Processes, Unwatched};
+pub use processes::{Attached, Ended, Processes, Unwatched};
 pub use transit::{InTransit, Lost};

@@ -5,7 +5,7 @@
 //! is checked with the kernel.
 
 use super::process::{Life, Peer, has_ended, lives, users_of, watch};
-use crate::abi::{ChannelState, INTRODUCED};
+use crate::abi::{ChannelState, REGISTERED};
 use crate::adapter::AdapterSession;
 use crate::transport::Arena;
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ const DROPPED_AT_ONCE: usize = 8;
 #[derive(Debug)]
 struct Process {
     pid: u32,
-    /// What stands for it in the arena: its pid, or that it was introduced.
+    /// What stands for it in the arena: its pid, or that it was registered.
     name: u32,
     /// Readable when the process is dead. `None` if the kernel would not say.
     pidfd: Option<OwnedFd>,
@@ -43,7 +43,7 @@ struct Reservation {
 
 /// A process that has joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Admitted {
+pub struct Attached {
     /// Its channel, whose rings are empty.
     pub channel: u16,
     /// The name of the program image before it in the same process, if there was one: its
@@ -77,7 +77,7 @@ pub struct Processes {
     /// The user to whom the session belongs.
     uid: u32,
     /// Children that their pid does not tell of, by the channel that they claim.
-    introduced: HashMap<u16, Peer>,
+    registered: HashMap<u16, Peer>,
     /// Channels that were reserved at the last look.
     reservations: Vec<Reservation>,
     /// Reservations that the session's programs had made at the last look.
@@ -104,7 +104,7 @@ impl Processes {
             all: (0..arena.geometry().channels).map(|_| None).collect(),
             arena,
             uid,
-            introduced: HashMap::new(),
+            registered: HashMap::new(),
             reservations: Vec::new(),
             seen_reservations: 0,
             has_new_reservation: false,
@@ -179,7 +179,7 @@ impl Processes {
 
     /// Gives a process that joins a channel with empty rings: the one it had,
     /// if it is a new image of a known process, or a free one.
-    pub fn admit(&mut self, peer: Peer) -> Option<Admitted> {
+    pub fn attach(&mut self, peer: Peer) -> Option<Attached> {
         let pid = peer.pid;
         let known = self.channel_of(pid).map(usize::from);
         let channel = match known {
@@ -189,7 +189,7 @@ impl Processes {
         let control = self.arena.control(channel as u32);
         control.reset();
         let name = if pid == 0 {
-            INTRODUCED | channel as u32
+            REGISTERED | channel as u32
         } else {
             pid
         };
@@ -204,14 +204,14 @@ impl Processes {
         self.has_unwatched |= pidfd.is_none();
         self.all[channel] = Some(Process { pid, name, pidfd });
         let channel = channel as u16;
-        Some(Admitted { channel, replaces })
+        Some(Attached { channel, replaces })
     }
 
     /// Whoever claims `channel` is this process; says whether there is such a channel.
-    pub fn introduce(&mut self, channel: u32, peer: Peer) -> bool {
+    pub fn register_child(&mut self, channel: u32, peer: Peer) -> bool {
         match u16::try_from(channel) {
             Ok(channel) if usize::from(channel) < self.all.len() => {
-                self.introduced.insert(channel, peer);
+                self.registered.insert(channel, peer);
                 true
             }
             _ => {
@@ -233,17 +233,17 @@ impl Processes {
     }
 
     /// The process that claims `channel` under `name`: its pid, and what tells of its
-    /// death. `None` if it has not been introduced as it should be.
+    /// death. `None` if it has not been registered as it should be.
     fn claimant(&mut self, channel: u16, name: u32) -> Option<(u32, Option<OwnedFd>)> {
-        if name & INTRODUCED == 0 {
+        if name & REGISTERED == 0 {
             // The descriptor first: so it is of the process that is looked at.
             let pidfd = watch(name).ok();
             return self.may_be_ours(name).then_some((name, pidfd));
         }
-        if name != INTRODUCED | u32::from(channel) {
+        if name != REGISTERED | u32::from(channel) {
             return None;
         }
-        let peer = self.introduced.remove(&channel)?;
+        let peer = self.registered.remove(&channel)?;
         Some((peer.pid, peer.pidfd))
     }
 
@@ -266,14 +266,14 @@ impl Processes {
     /// parent did; its pid. `None` if the channel is not claimed, or if the child was
     /// quicker than its parent and has another: then this one holds what is in
     /// it for a while as a reservation does, until the child has found it.
-    pub fn adopt(&mut self, channel: u16) -> Option<u32> {
+    pub fn take_claimed(&mut self, channel: u16) -> Option<u32> {
         let control = self.arena.control(u32::from(channel));
         if self.get(channel).is_some() || control.state() != ChannelState::Claimed {
             return None;
         }
         let name = control.pid.load(Ordering::Acquire);
         let Some((pid, pidfd)) = self.claimant(channel, name) else {
-            if name & INTRODUCED == 0 {
+            if name & REGISTERED == 0 {
                 self.bad_claims += 1;
                 self.foreign_claims += 1;
                 let control = self.arena.control(u32::from(channel));

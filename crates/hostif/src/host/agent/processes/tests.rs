@@ -83,12 +83,12 @@ fn one_after_the_other_is_not_one_for_long() {
 fn a_channel_claimed_for_a_child_that_has_another_becomes_a_reservation() {
     let mut processes = processes();
     let own = std::process::id();
-    assert!(processes.admit(peer(own)).is_some());
+    assert!(processes.attach(peer(own)).is_some());
     reserve(&processes, 3);
     let control = processes.arena.control(3);
     control.pid.store(own, Ordering::Release);
     control.set_state(ChannelState::Claimed);
-    assert_eq!(processes.adopt(3), None);
+    assert_eq!(processes.take_claimed(3), None);
     assert_eq!(processes.arena.control(3).state(), ChannelState::Reserved);
 }
 
@@ -101,7 +101,7 @@ fn what_a_quick_childs_parent_holds_for_it_goes_when_the_child_has_it_or_has_die
         let mut child = std::process::Command::new("sleep");
         let mut child = child.arg("60").spawn().expect("sleep");
         let joined = processes
-            .admit(peer(child.id()))
+            .attach(peer(child.id()))
             .expect("a channel")
             .channel;
         reserve(&processes, 3);
@@ -110,7 +110,7 @@ fn what_a_quick_childs_parent_holds_for_it_goes_when_the_child_has_it_or_has_die
         control.pid.store(child.id(), Ordering::Release);
         control.set_state(ChannelState::Claimed);
         assert!(processes.drop_stale_reservations(0).is_empty());
-        assert_eq!(processes.adopt(3), None);
+        assert_eq!(processes.take_claimed(3), None);
         assert!(
             processes.may_have_reservations(),
             "it is to be looked after"
@@ -133,7 +133,7 @@ fn what_a_quick_childs_parent_holds_for_it_goes_when_the_child_has_it_or_has_die
         assert_eq!(processes.arena.control(3).state(), ChannelState::Free);
         assert!(!processes.may_have_reservations());
         // Another program in the place of this one has to settle again.
-        processes.admit(peer(child.id()));
+        processes.attach(peer(child.id()));
         assert!(!processes.arena.control(u32::from(joined)).is_settled());
         let _ = child.kill();
         child.wait().expect("its end");
@@ -149,8 +149,8 @@ fn a_child_that_joins_gets_the_channel_that_was_claimed_for_it() {
     control.pid.store(own, Ordering::Release);
     control.set_state(ChannelState::Claimed);
     processes.arena.set_held(3, 5, true);
-    assert_eq!(processes.adopt(3), Some(own));
-    assert_eq!(processes.admit(peer(own)).map(|a| a.channel), Some(3));
+    assert_eq!(processes.take_claimed(3), Some(own));
+    assert_eq!(processes.attach(peer(own)).map(|a| a.channel), Some(3));
     assert!(processes.arena.holds(3, 5));
 }
 
@@ -194,7 +194,7 @@ fn a_channel_is_not_claimed_for_a_process_of_others() {
     let control = processes.arena.control(3);
     control.pid.store(1, Ordering::Release);
     control.set_state(ChannelState::Claimed);
-    assert_eq!(processes.adopt(3), None);
+    assert_eq!(processes.take_claimed(3), None);
     assert_eq!(processes.foreign_claims(), 1);
     assert_eq!(processes.arena.control(3).state(), ChannelState::Reserved);
 }
@@ -210,23 +210,23 @@ fn a_child_is_known_by_the_descriptor_that_introduces_it() {
         assert!(control.change_state(ChannelState::Reserved, ChannelState::Claimed));
     };
     let own = std::process::id();
-    claim(&processes, 3, INTRODUCED | 3);
-    assert_eq!(processes.adopt(3), None, "nobody has introduced it");
-    processes.introduce(3, peer(own));
-    assert_eq!(processes.adopt(3), Some(own));
+    claim(&processes, 3, REGISTERED | 3);
+    assert_eq!(processes.take_claimed(3), None, "nobody has registered it");
+    processes.register_child(3, peer(own));
+    assert_eq!(processes.take_claimed(3), Some(own));
     // Under another channel's number.
-    claim(&processes, 4, INTRODUCED | 5);
-    processes.introduce(4, peer(own));
-    assert_eq!(processes.adopt(4), None);
+    claim(&processes, 4, REGISTERED | 5);
+    processes.register_child(4, peer(own));
+    assert_eq!(processes.take_claimed(4), None);
     let before = processes.bad_claims();
     for channel in [64, u32::MAX] {
-        assert!(!processes.introduce(channel, peer(own)));
+        assert!(!processes.register_child(channel, peer(own)));
     }
     assert_eq!(processes.bad_claims(), before + 2);
 
     // Its waiters go with it, under the name that it has.
     let ended = processes.take_ended(3).expect("it was there");
-    assert_eq!(ended.name, INTRODUCED | 3);
+    assert_eq!(ended.name, REGISTERED | 3);
     assert_eq!(processes.take_ended(3), None);
 }
 
@@ -235,15 +235,15 @@ fn a_child_is_known_by_the_descriptor_that_introduces_it() {
 fn a_new_image_of_a_process_has_its_channel() {
     let mut processes = processes();
     let own = std::process::id();
-    let first = processes.admit(peer(own)).expect("a channel");
+    let first = processes.attach(peer(own)).expect("a channel");
     assert_eq!(first.replaces, None);
     let channel = first.channel;
-    let second = processes.admit(peer(own));
+    let second = processes.attach(peer(own));
     let replaces = Some(own);
-    assert_eq!(second, Some(Admitted { channel, replaces }));
+    assert_eq!(second, Some(Attached { channel, replaces }));
     assert_eq!(processes.living(), 1);
     // Two that cannot be seen are two.
-    let unseen = [processes.admit(peer(0)), processes.admit(peer(0))];
+    let unseen = [processes.attach(peer(0)), processes.attach(peer(0))];
     assert_ne!(unseen[0].unwrap().channel, unseen[1].unwrap().channel);
     assert!(processes.has_unwatched());
 }
@@ -255,7 +255,7 @@ fn processes_that_nothing_tells_of_are_asked_after_once() {
     let mut child = std::process::Command::new("true").spawn().unwrap();
     let [lives, ends] = [std::process::id(), child.id()].map(|pid| {
         let pidfd = None;
-        processes.admit(Peer { pid, pidfd }).unwrap().channel
+        processes.attach(Peer { pid, pidfd }).unwrap().channel
     });
     assert!(processes.has_unwatched());
     let fd = watch(child.id()).unwrap();
@@ -276,7 +276,7 @@ fn processes_that_nothing_tells_of_are_asked_after_once() {
 #[test]
 fn a_claim_that_nobody_makes_good_is_given_up() {
     let mut processes = processes();
-    for (channel, name) in [(3, INTRODUCED | 3), (4, 1)] {
+    for (channel, name) in [(3, REGISTERED | 3), (4, 1)] {
         reserve(&processes, channel);
         let control = processes.arena.control(channel);
         control.pid.store(name, Ordering::Release);
