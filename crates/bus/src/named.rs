@@ -1,4 +1,6 @@
 //! Buses by their names.
+//!
+//! Owns [`AnyBus`]; command lines and configurations choose a bus by it.
 
 use crate::fixed_rate::{self, FixedRate};
 use crate::transfer::{Access, Bus, Cycles};

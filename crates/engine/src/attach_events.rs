@@ -1,4 +1,8 @@
 //! What the loop does with the events of the thread that attaches programs.
+//!
+//! That thread (`attach`) talks to programs and queues what they want; here sessions and channels
+//! are made, children registered and eventfds given out. `sleep` calls it when the queue's
+//! doorbell has rung.
 
 use crate::Engine;
 use crate::attach::{Connection, Event, Membership};

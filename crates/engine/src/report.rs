@@ -1,4 +1,7 @@
 //! Answers to `longshore stat` and `longshore ss`, made when they are asked for.
+//!
+//! Gathers them from the stack, the port and the sessions into the types of `control`. `sleep`
+//! calls it when a request has come over the control socket.
 
 use crate::Engine;
 use crate::catalog::COUNTERS;

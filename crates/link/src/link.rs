@@ -1,4 +1,7 @@
 //! One end of a link: what came over it and is not handled yet, and what is to go.
+//!
+//! Owns [`Link`], which the agent at the host's end and the proxy at the engine's each have one of,
+//! over a [`Carrier`] of their choice.
 
 use crate::carrier::{Carrier, HandshakeError};
 use crate::protocol::{BadFrame, Hello, Message, Parser, Refusal};

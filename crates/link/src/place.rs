@@ -1,4 +1,6 @@
 //! Where the other end of a link is, and the key that both ends have.
+//!
+//! Owns [`Place`], as `--engine` and `--link` name it, and connects to it or listens there.
 
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,

@@ -1,4 +1,6 @@
 //! An address and the length of its network's prefix, as in `10.0.0.1/24`.
+//!
+//! Owns [`Cidr`], by which addresses and routes are configured everywhere.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr};

@@ -1,4 +1,7 @@
 //! ICMP for IPv6: decoding of errors, and when an error may be sent.
+//!
+//! Pure functions; the stack calls them for messages that `input6` has let through, and before it
+//! answers a packet by an error.
 
 use crate::icmp::{ErrorFields, ErrorKind, IcmpError};
 use core::net::IpAddr;

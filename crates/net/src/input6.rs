@@ -1,4 +1,6 @@
 //! Validation of received IPv6 packets: whether a packet is for us.
+//!
+//! Pure functions that the stack calls for each packet before it looks at what is inside.
 
 use crate::DropReason;
 use core::net::Ipv6Addr;

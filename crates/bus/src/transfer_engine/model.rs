@@ -1,4 +1,7 @@
 //! What a transfer engine goes by, and how it is written.
+//!
+//! Owns [`BusModel`], which `--transport bus:MODEL` is parsed into and a transfer engine is made
+//! of.
 
 use super::PIECE;
 use crate::{AnyBus, UnknownBus, fixed_rate};

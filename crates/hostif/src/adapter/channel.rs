@@ -1,4 +1,7 @@
 //! The adapter's end of a channel: gets requests, puts completions.
+//!
+//! Owns [`AdapterChannel`], the indices and the private copies of one channel's two rings.
+//! `channels` has one for each process of a session and calls it.
 
 use crate::abi::{Completion, Data, Edges, RING, Request, SocketId, immediate_slots};
 use crate::meter::Descriptors;

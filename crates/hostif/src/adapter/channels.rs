@@ -1,4 +1,7 @@
 //! The ends of the channels of a session's processes, and getting their requests.
+//!
+//! Owns [`Channels`], a part of [`AdapterSession`]. The engine's intake takes requests from here;
+//! `completions` puts into the ends what goes back.
 
 use super::AdapterSession;
 use super::channel::AdapterChannel;

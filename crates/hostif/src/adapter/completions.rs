@@ -1,4 +1,7 @@
 //! Putting completions into channels, and publishing them in batches.
+//!
+//! Methods of [`AdapterSession`] that the stack calls as it settles its sockets; the loop publishes
+//! at the end of a turn.
 
 use super::{AdapterSession, Placed, ReceiveStream, Subscribers};
 use crate::abi::{BlockFlags, Completion, DATA_SINCE, EdgeFlags, Edges, SocketId};

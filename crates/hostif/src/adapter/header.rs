@@ -1,4 +1,7 @@
 //! What the adapter says to all programs of a session, and reads of what they share.
+//!
+//! Methods of [`AdapterSession`] over the first page of the session's memory; the engine calls them
+//! when a session begins and ends, and when its routes change.
 
 use super::AdapterSession;
 use crate::abi::{Loopback, ROUTE_BYTES, Route};

@@ -1,4 +1,7 @@
 //! The threads that are to be woken, and waking those of them that sleep.
+//!
+//! Owns [`Wakeups`], a part of [`AdapterSession`]: which sockets something has happened to. The
+//! loop has the threads that wait for them found and woken after it has published.
 
 use super::AdapterSession;
 use super::eventfds::Eventfds;

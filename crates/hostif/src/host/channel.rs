@@ -1,4 +1,7 @@
 //! The host's end of a channel: puts requests, gets completions.
+//!
+//! Owns [`HostChannel`], which the host library has one of for each process, behind its lock;
+//! requests that say the same of a socket are joined before they are published (`coalesce`).
 
 use super::coalesce::{Moved, coalesce};
 use crate::abi::{

@@ -1,4 +1,7 @@
 //! Processes that end, and closing what nobody has any more.
+//!
+//! Methods of [`Agent`]; its loop calls them when a pidfd says that a process has ended, and from
+//! time to time for those of which nothing tells.
 
 use super::{Agent, CARE_EVERY};
 use crate::protocol::Message;

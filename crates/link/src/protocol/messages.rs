@@ -1,4 +1,7 @@
 //! The messages, and their bytes; those that the two ends begin with are in `greeting`.
+//!
+//! Owns [`Message`]; the agent and the proxy put them into a [`Link`](crate::link::Link)'s outbox
+//! and take them from its parser.
 
 use super::fields::{BadMessage, Fields, put_socket, put_words};
 use super::greeting::{Hello, Refusal, Welcome};

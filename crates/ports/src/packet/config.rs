@@ -1,4 +1,7 @@
 //! Opening a packet port: all steps before the first frame.
+//!
+//! Owns [`PacketConfig`] and [`PacketError`]; `PacketPort::open` calls it, and again when the
+//! interface has come back.
 
 use super::filter::{self, MAX_ADDRESSES};
 use super::sys;

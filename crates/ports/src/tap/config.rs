@@ -1,4 +1,6 @@
 //! Creating, finding and configuring TAP devices: all steps before the first frame.
+//!
+//! Owns [`TapConfig`] and [`TapError`]; `TapPort::open` calls it.
 
 use crate::interface::{LinkEvents, sys};
 use crate::vnet::HEADER_LEN;

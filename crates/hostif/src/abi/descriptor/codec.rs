@@ -1,4 +1,7 @@
 //! Descriptors to messages and back.
+//!
+//! The one place that knows which word of a message has what: both halves and the link encode and
+//! decode by it. What cannot be is a [`BadDescriptor`].
 
 use super::{
     BadDescriptor, Completion, EdgeFlags, Edges, OpenFlags, OptionName, Query, Request, SocketKind,

@@ -1,4 +1,7 @@
 //! Bytes of a receive stream that stay where another socket of the session has written them.
+//!
+//! Methods of [`ReceiveStream`], called for connections within the engine, whose bytes need not be
+//! copied.
 
 use super::{NoChunk, ReceiveStream};
 use crate::abi::{chunk_of, lent_chunk, lent_entry};
