@@ -16,7 +16,7 @@ type Line = (
     &'static [(&'static str, &'static str)],
 );
 
-const SHORT: [Line; 12] = [
+const SHORT: [Line; 13] = [
     (
         "bulk, one stream, MTU 1500, POSIX calls: to the kernel / from it",
         "halt",
@@ -86,6 +86,11 @@ const SHORT: [Line; 12] = [
         "redis GET, requests a second: one by one / 16 at once",
         "halt",
         &[("redis GET", "free"), ("redis GET, pipeline of 16", "free")],
+    ),
+    (
+        "HAProxy before nginx, 64 KB, with their client on one host",
+        "halt",
+        &[("HAProxy before nginx, 64 KB, one host", "free")],
     ),
     (
         "goodput left beside all SYNs that one thread can send, of the kernel's",
