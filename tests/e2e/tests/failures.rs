@@ -154,6 +154,54 @@ fn killed_engine() {
     });
 }
 
+/// The engine is killed while a program passes on by reference what it receives: it is told,
+/// whether it waits for room or for what comes next.
+#[test]
+fn killed_engine_of_a_proxy() {
+    const MUCH: usize = 500_000;
+    scenario(|bed| {
+        let (host, peer) = (bed.host(0), bed.peer());
+        let engine = host.engine("");
+        let sinks = peer
+            .cmd(PYTHON)
+            .args(["-c", SINKS, &MUCH.to_string()])
+            .spawn();
+        let relay = bed.file("relay.py", RELAY);
+        let program = engine
+            .cmd_with(&["--on-engine-loss", "stay"], PYTHON)
+            .arg(relay)
+            .arg(peer.ip().to_string())
+            .spawn();
+        let bytes = vec![b'x'; MUCH];
+        peer.wait_for(peer.at(9));
+        peer.wait_for(peer.at(10));
+        eventually("it listens", || {
+            program.stdout().contains("listens").then_some(())
+        });
+        // The first to a sink that reads nothing, the second to one that reads all.
+        let mut stalled = connect(&peer, host.at(8));
+        let a_while = Some(Duration::from_secs(1));
+        stalled.set_write_timeout(a_while).expect("timeout");
+        while stalled.write(&bytes).is_ok() {}
+        let mut waiting = connect(&peer, host.at(8));
+        waiting.write_all(&bytes).expect("send");
+        eventually("all has arrived", || {
+            sinks.stdout().contains("all").then_some(())
+        });
+        eventually("much is passed on by reference", || {
+            (engine.stat_u64("forwarded_bytes") > MUCH as u64 / 2).then_some(())
+        });
+        std::thread::sleep(Duration::from_millis(300));
+        engine.kill();
+        let end = program.wait();
+        assert!(end.took < PATIENCE / 2, "{end:?}");
+        for which in ["9", "10"] {
+            let told = format!("{which}: ended");
+            assert!(end.stdout.contains(&told), "{which}: {end:?}");
+        }
+    });
+}
+
 /// Servers of four kinds on an engine, each started with these options of `longshore run`.
 fn servers(bed: &Testbed, engine: &Engine<'_>, options: &[&str]) -> [Proc; 4] {
     let host = bed.host(0);
@@ -458,6 +506,46 @@ listener = socket.create_server(("0.0.0.0", int(sys.argv[1])))
 while True:
     threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
 "#;
+
+/// Passes what comes over its first connection on to port 9 of the host that it is told, and what
+/// comes over the second to port 10.
+const RELAY: &str = "
+import os, socket, sys, threading
+
+def relay(source, port):
+    sink = socket.create_connection((sys.argv[1], port))
+    out, into = os.pipe()
+    try:
+        while True:
+            kept = os.splice(source.fileno(), into, 65536)
+            if kept == 0:
+                break
+            while kept:
+                kept -= os.splice(out, sink.fileno(), kept)
+    except OSError as error:
+        print(f'{port}: ended {error}', flush=True)
+
+listener = socket.create_server(('', 8))
+print('listens', flush=True)
+threads = [threading.Thread(target=relay, args=[listener.accept()[0], port]) for port in (9, 10)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+";
+
+/// Takes a connection at port 9 of which it reads nothing, and one at 10 of which it reads so much.
+const SINKS: &str = "
+import socket, sys, time
+listeners = [socket.create_server(('', port)) for port in (9, 10)]
+left = int(sys.argv[1])
+while left == int(sys.argv[1]):
+    stream = listeners[1].accept()[0]
+    while left and (got := len(stream.recv(65536))):
+        left -= got
+print('all', flush=True)
+time.sleep(1000)
+";
 
 /// A thread in each kind of waiting call; says how each ended.
 const ORPHAN: &str = r#"
