@@ -10,8 +10,10 @@ pub struct Counted {
     pub transfers: u64,
     /// Bytes moved, descriptors included.
     pub bytes: u64,
-    /// Descriptors.
-    pub descriptors: u64,
+    /// Of the transfers, those of descriptors: each a batch.
+    pub batches: u64,
+    /// And those of payload: each a contiguous piece.
+    pub pieces: u64,
     /// Times the other side was woken.
     pub wakeups: u64,
 }
@@ -25,9 +27,27 @@ pub struct Signals {
     pub interrupt_bytes: u64,
 }
 
+impl Counted {
+    /// Round trips of an adapter that reads this: each batch of descriptors is waited for, and
+    /// then the payload that it names, whose pieces are asked for together. Other words it reads
+    /// beside them. The most that the sums can take: of more pieces than batches, each batch may
+    /// have named some.
+    #[must_use]
+    pub fn round_trips(&self) -> u64 {
+        self.batches + self.pieces.min(self.batches)
+    }
+
+    /// How many of these depend on each other where all was asked for by one batch: that, and its
+    /// payload.
+    #[must_use]
+    pub fn dependent_round_trips(&self) -> u64 {
+        self.round_trips().min(1 + u64::from(self.pieces != 0))
+    }
+}
+
 /// What the counted crossings take on `bus`. The counts are sums, so the cycles are the most
-/// that such sums can take. So are the round trips: a batch of descriptors is waited for, and
-/// then the payload that it names; what is written to the host nobody waits for.
+/// that such sums can take. The round trips are those of [`Counted::round_trips`]; what is
+/// written to the host nobody waits for.
 #[must_use]
 pub fn crossed(
     bus: &dyn Bus,
@@ -41,12 +61,9 @@ pub fn crossed(
     } = *to_host;
     traffic.sums(bus, Access::AdapterWrite, transfers, bytes, 0);
     let Counted {
-        transfers,
-        bytes,
-        descriptors,
-        ..
+        transfers, bytes, ..
     } = *to_adapter;
-    let round_trips = transfers.min(2 * descriptors);
+    let round_trips = to_adapter.round_trips();
     traffic.sums(bus, Access::AdapterRead, transfers, bytes, round_trips);
     for (access, wakeups, bytes) in [
         (
@@ -75,13 +92,15 @@ mod tests {
     const TO_HOST: Counted = Counted {
         transfers: 3,
         bytes: 244,
-        descriptors: 2,
+        batches: 2,
+        pieces: 0,
         wakeups: 1,
     };
     const TO_ADAPTER: Counted = Counted {
         transfers: 20,
         bytes: 524_847,
-        descriptors: 4,
+        batches: 3,
+        pieces: 17,
         wakeups: 2,
     };
 
@@ -92,10 +111,29 @@ mod tests {
         assert_eq!((traffic.receive.transfers, traffic.receive.bytes), (3, 244));
         assert_eq!(
             (traffic.receive.round_trips, traffic.send.round_trips),
-            (0, 8)
+            (0, 6)
         );
         assert_eq!(traffic.receive.cycles, 12 + (244 + 21) / 8);
         assert_eq!(traffic.send.cycles, 80 + (524_847 + 140) / 8);
+    }
+
+    #[test]
+    fn a_batch_is_waited_for_and_its_payload_after_it() {
+        let read = |batches, pieces| Counted {
+            batches,
+            pieces,
+            ..Counted::default()
+        };
+        for (counted, all, dependent) in [
+            (read(0, 0), 0, 0),
+            (read(1, 0), 1, 1),
+            (read(2, 0), 2, 1),
+            (read(1, 8), 2, 2),
+            (read(3, 1), 4, 2),
+        ] {
+            assert_eq!(counted.round_trips(), all, "{counted:?}");
+            assert_eq!(counted.dependent_round_trips(), dependent, "{counted:?}");
+        }
     }
 
     #[test]

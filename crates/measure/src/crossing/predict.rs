@@ -9,7 +9,7 @@ use crate::chart::{Axis, Chart, Kind, Series};
 use crate::crossing::show::size_name;
 use crate::crossing::web::Fetch;
 use crate::crossing::{Mode, Model};
-use longshore_bus::{Access, AnyBus, Bus, DOORBELL, Traffic, crossed};
+use longshore_bus::{Access, AnyBus, Bus, Counted, DOORBELL, Traffic, crossed};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ impl Prediction {
         let host_us = fetch.host_ns as f64 / 1e3;
         let adapter_us = adapter.as_secs_f64() * 1e6;
         let bus_us = traffic.seconds(&model.bus) * 1e6;
-        let round_trips_us = waits_us(&traffic, &model.bus);
+        let round_trips_us = waits_us(&traffic, to_adapter, &model.bus);
         let overlapping = [
             (Part::Host, host_us),
             (Part::Bus, bus_us),
@@ -153,18 +153,18 @@ pub fn over_generations(fetches: &[Fetch], model: &Model, adapter: Duration) -> 
 /// What a fetch alone waits for beside the time in which its data move: a doorbell, reads, and
 /// the last write to the host.
 ///
-/// Of the reads, those that depend on each other count: a batch of descriptors, and their
-/// payload. The host waits for neither: where these take longer than the host does, all that it
+/// Of the reads, those that depend on each other count, by the meter's classes: a batch of
+/// descriptors, and their payload, if any crossed apart from them. The host waits for neither: where these take longer than the host does, all that it
 /// asks for is in the first batch, and where they do not, they are of no account.
-fn waits_us(traffic: &Traffic, bus: &dyn Bus) -> f64 {
+fn waits_us(traffic: &Traffic, to_adapter: &Counted, bus: &dyn Bus) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a duration to show")]
-    let round_trips = (traffic.send.round_trips + traffic.receive.round_trips).min(2) as f64;
+    let round_trips = to_adapter.dependent_round_trips() as f64;
     let write = if traffic.receive.transfers == 0 {
         0.0
     } else {
         bus.latency_ns(Access::AdapterWrite, 1)
     };
-    let doorbell = match traffic.send.round_trips {
+    let doorbell = match to_adapter.batches {
         0 => 0.0,
         _ => bus.latency_ns(Access::HostWrite, DOORBELL),
     };
@@ -180,13 +180,14 @@ fn longest(parts: impl IntoIterator<Item = (Part, f64)>) -> (Part, f64) {
 mod tests {
     use super::*;
     use crate::crossing::Counts;
-    use longshore_bus::{Counted, Driver, Signals};
+    use longshore_bus::{Driver, Signals};
 
     fn predict(bus: &str, host_ns: u64, adapter: Duration) -> Prediction {
         let counted = |transfers, bytes| Counted {
             transfers,
             bytes,
-            descriptors: 2,
+            batches: 2,
+            pieces: transfers - 2,
             wakeups: 1,
         };
         let fetch = Fetch {

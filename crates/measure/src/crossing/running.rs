@@ -39,7 +39,8 @@ impl Counts {
             Some(Counted {
                 transfers: counts["transfers"].as_u64()?,
                 bytes: counts["bytes"].as_u64()?,
-                descriptors: counts["descriptors"].as_u64()?,
+                batches: counts["classes"]["descriptor"]["transfers"].as_u64()?,
+                pieces: counts["classes"]["payload"]["transfers"].as_u64()?,
                 wakeups: counts["wakeups"].as_u64()?,
             })
         };
@@ -56,7 +57,8 @@ impl Counts {
         let direction = |now: &Counted, then: &Counted| Counted {
             transfers: now.transfers.saturating_sub(then.transfers),
             bytes: now.bytes.saturating_sub(then.bytes),
-            descriptors: now.descriptors.saturating_sub(then.descriptors),
+            batches: now.batches.saturating_sub(then.batches),
+            pieces: now.pieces.saturating_sub(then.pieces),
             wakeups: now.wakeups.saturating_sub(then.wakeups),
         };
         Counts {
@@ -362,7 +364,14 @@ mod tests {
     #[test]
     fn counts_are_read_and_subtracted() {
         let stat = |n: u64| {
-            let direction = |n: u64| serde_json::json!({"transfers": n, "bytes": 64 * n, "descriptors": n, "wakeups": 1});
+            let direction = |n: u64| {
+                let classes = serde_json::json!({
+                    "descriptor": {"transfers": n - 1}, "payload": {"transfers": 1}
+                });
+                serde_json::json!({
+                    "transfers": n, "bytes": 64 * n, "wakeups": 1, "classes": classes
+                })
+            };
             serde_json::json!({
                 "port": {"mtu": 1500},
                 "crossings": {"to_host": direction(n), "to_adapter": direction(2 * n)}
@@ -378,6 +387,7 @@ mod tests {
             (1500, 7, 896)
         );
         assert_eq!(since.to_host.wakeups, 0);
+        assert_eq!((since.to_adapter.batches, since.to_adapter.pieces), (14, 0));
         assert_eq!(Counts::of(&Value::Null), None);
     }
 
