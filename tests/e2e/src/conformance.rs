@@ -110,7 +110,12 @@ pub fn compile(bed: &Testbed, name: &str) -> PathBuf {
     compile_with(bed, name, &[])
 }
 
-fn compile_with(bed: &Testbed, name: &str, flags: &[&str]) -> PathBuf {
+/// The same with these flags, too.
+///
+/// # Panics
+/// If it does not compile.
+#[must_use]
+pub fn compile_with(bed: &Testbed, name: &str, flags: &[&str]) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("programs")
         .join(format!("{name}.c"));

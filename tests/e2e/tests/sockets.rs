@@ -1,7 +1,31 @@
 //! The socket API, call by call: what a C program sees on Linux it sees on
 //! Longshore, whoever is at the far end.
 
+use longshore_e2e::servers::PYTHON;
 use longshore_e2e::{conformance, scenarios};
+
+/// Has a socket reach itself through a library that is loaded with RTLD_DEEPBIND, and
+/// binds one through functions that libc itself is asked for; libc's others are as they are.
+const PASSING_BY: &str = r#"
+import ctypes, os, socket, struct, sys
+library, ip = sys.argv[1:]
+for mode in os.RTLD_DEEPBIND, 0:
+    loaded = ctypes.CDLL(library, mode=os.RTLD_NOW | mode)
+    why = loaded.reaches_itself(ip.encode())
+    assert why == 0, os.strerror(why)
+for libc in ctypes.CDLL("libc.so.6", use_errno=True), ctypes.CDLL(None, use_errno=True):
+    fd = libc.socket(socket.AF_INET, socket.SOCK_STREAM, 0)
+    address = struct.pack("=HH4s8x", socket.AF_INET, 0, socket.inet_aton(ip))
+    assert libc.bind(fd, address, 16) == 0, os.strerror(ctypes.get_errno())
+    assert libc.close(fd) == 0
+    assert libc.getpid() == os.getpid()
+    try:
+        libc.no_such_function
+        sys.exit("found")
+    except AttributeError as e:
+        assert "no_such_function" in str(e), e
+print("bound")
+"#;
 
 scenarios! {
     /// Bytes over a connection, and how it ends.
@@ -92,6 +116,15 @@ scenarios! {
 
     /// libc's resolver.
     fn names(bed) within 300 { conformance::run(bed, "names"); }
+
+    /// Libraries that look past what was preloaded.
+    fn passing_by(bed) within 300 {
+        let library = conformance::compile_with(bed, "passing_by", &["-shared", "-fPIC"]);
+        let host = bed.host(0).with_its_engine();
+        let script = bed.file("passing_by.py", PASSING_BY);
+        let python = host.cmd(PYTHON).arg(script).arg(library);
+        assert_eq!(python.arg(host.ip().to_string()).check(), "bound\n");
+    }
 
     /// Beside kernel and Unix sockets.
     fn mixing(bed) within 300 { conformance::run(bed, "mixing"); }

@@ -3,10 +3,10 @@
 
 use super::Host;
 use longshore_engine::control::{ControlReply, SsRow, StatReply};
-use longshore_engine::{Config, Engine, Handle};
+use longshore_engine::{Config, Engine, EngineError, Handle};
 use longshore_hostif::{EdgeFlags, Geometry, Loopback, SocketId};
-use longshore_ports::Port;
 use longshore_ports::memory::{MemoryConfig, pair};
+use longshore_ports::{Port, PortError};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -87,7 +87,11 @@ pub(crate) fn run_with(config: Config, set: impl FnOnce(&mut Engine)) -> Running
     let mut engine = Engine::new(config).unwrap();
     set(&mut engine);
     let stopper = engine.handle();
-    let thread = std::thread::spawn(move || engine.run().unwrap());
+    let thread = std::thread::spawn(move || match engine.run() {
+        // The other end of its wire may be dropped before it.
+        Ok(()) | Err(EngineError::Port(PortError::Down)) => {}
+        Err(e) => panic!("{e}"),
+    });
     Running {
         path,
         stopper,

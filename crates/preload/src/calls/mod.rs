@@ -12,6 +12,8 @@ pub mod close;
 pub mod connect;
 mod control;
 pub mod dup;
+#[cfg(target_arch = "x86_64")]
+pub mod dynamic;
 pub mod epoll;
 mod error_queue;
 pub mod exec;
