@@ -12,7 +12,10 @@ use crate::socket::as_family;
 use crate::socket::{Kind, Socket};
 use crate::turns::DATAGRAM;
 use longshore_hostif::adapter::ReceiveStream;
-use longshore_hostif::{Address, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, STAMP_BYTES, Stamp};
+use longshore_hostif::{
+    Address, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, STAMP_BYTES, Stamp, loopback_at,
+    loopback_place,
+};
 use longshore_wire::WireError;
 use longshore_wire::dhcp;
 use longshore_wire::udp::{self, UdpHeader};
@@ -174,15 +177,21 @@ impl Stack {
         }
     }
 
-    /// The place of one of our addresses among all, counted from 1; 0 for others.
+    /// The place of one of our addresses in a record; 0 for others.
     fn place_of(&self, own: IpAddr) -> u8 {
+        if own.is_loopback() {
+            return loopback_place(own).unwrap_or(0);
+        }
         let at = self.link.addresses().position(|c| c.address == own);
         at.and_then(|at| u8::try_from(at + 1).ok()).unwrap_or(0)
     }
 
-    /// Our address at `place`, counted from 1, with the port of `local`; `local` if
-    /// there is none.
+    /// Our address at `place` of a record, with the port of `local`; `local` if there is
+    /// none.
     fn own_or(&self, place: u8, local: SocketAddr) -> SocketAddr {
+        if let Some(own) = loopback_at(place).filter(|_| self.link.loopback) {
+            return SocketAddr::new(own, local.port());
+        }
         let before = usize::from(place).checked_sub(1);
         let own = before.and_then(|before| self.link.addresses().nth(before));
         own.map_or(local, |c| SocketAddr::new(c.address, local.port()))

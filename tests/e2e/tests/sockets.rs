@@ -27,6 +27,30 @@ for libc in ctypes.CDLL("libc.so.6", use_errno=True), ctypes.CDLL(None, use_errn
 print("bound")
 "#;
 
+/// A server at the wildcard answers from the address that it was asked at.
+const ASKED_AT_LOOPBACK: &str = r#"
+import socket, struct, sys
+for family, wildcard, asks in (socket.AF_INET, "0.0.0.0", (0, 8, 8)), (socket.AF_INET6, "::", (41, 49, 50)):
+    level, option, kind = asks
+    server = socket.socket(family, socket.SOCK_DGRAM)
+    server.setsockopt(level, option, 1)
+    server.bind((wildcard, 0))
+    for ip in sys.argv[1:]:
+        if (":" in ip) != (family == socket.AF_INET6):
+            continue
+        client = socket.socket(family, socket.SOCK_DGRAM)
+        for end in client, server:
+            end.settimeout(20)
+        client.sendto(b"?", (ip, server.getsockname()[1]))
+        _, [(got_level, got_kind, info)], _, asker = server.recvmsg(10, 100)
+        assert (got_level, got_kind) == (level, kind)
+        at = slice(8, 12) if level == 0 else slice(0, 16)
+        asked = socket.inet_ntop(family, info[at])
+        place = struct.unpack_from("=i", info, 0 if level == 0 else 16)[0]
+        server.sendmsg([b"!"], [(level, kind, info)], 0, asker)
+        print(asked, socket.if_indextoname(place), client.recvfrom(10)[1][0])
+"#;
+
 scenarios! {
     /// Bytes over a connection, and how it ends.
     fn stream(bed) within 300 { conformance::run(bed, "stream"); }
@@ -124,6 +148,15 @@ scenarios! {
         let script = bed.file("passing_by.py", PASSING_BY);
         let python = host.cmd(PYTHON).arg(script).arg(library);
         assert_eq!(python.arg(host.ip().to_string()).check(), "bound\n");
+    }
+
+    /// What a datagram says of the loopback address that it came to, and answers from there.
+    fn asked_at_loopback(bed) within 300 {
+        let host = bed.host(0).option("--loopback").option("engine");
+        let script = bed.file("asked_at_loopback.py", ASKED_AT_LOOPBACK);
+        let python = host.cmd(PYTHON).arg(script).args(["127.0.0.1", "::1"]);
+        let said = "127.0.0.1 lo 127.0.0.1\n::1 lo ::1\n";
+        assert_eq!(python.check(), said);
     }
 
     /// Beside kernel and Unix sockets.

@@ -50,7 +50,7 @@ pub(crate) use lent_chunk::{lent_chunk, lent_entry};
 pub use message_rule::{Delimiter, LONGEST_DELIMITER, LengthPrefix, MessageRule, WIDEST_LENGTH};
 pub use record::{
     ACCEPT_RECORD, AcceptRecord, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, PathMtu, SEND_QUEUE,
-    STAMP_BYTES, SendQueue, Stamp, datagram_span,
+    STAMP_BYTES, SendQueue, Stamp, datagram_span, loopback_at, loopback_place,
 };
 pub(crate) use routes::ROUTE_BYTES;
 pub use routes::{Loopback, MAX_ROUTES, Owner, Route, Routes};

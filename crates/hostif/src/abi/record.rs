@@ -2,6 +2,7 @@
 //! mailbox says of a send stream.
 
 use super::{Address, SocketId};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Bytes of an accept record.
 pub const ACCEPT_RECORD: usize = 64;
@@ -22,6 +23,25 @@ const STAMPED: u64 = 1 << 23;
 /// Bytes of the address of a group that a datagram was sent to: one of IPv6, or one of
 /// IPv4 as it is mapped into that.
 pub const GROUP_BYTES: usize = 16;
+
+/// The places of the loopback addresses of IPv4 and of IPv6, which are no routes, in a
+/// datagram's record. 127.0.0.1 alone has one of all those of IPv4.
+const LOOPBACK_PLACES: [(u8, IpAddr); 2] = [
+    (254, IpAddr::V4(Ipv4Addr::LOCALHOST)),
+    (255, IpAddr::V6(Ipv6Addr::LOCALHOST)),
+];
+
+/// The place of a loopback address, if it has one.
+pub fn loopback_place(ip: IpAddr) -> Option<u8> {
+    let found = LOOPBACK_PLACES.iter().find(|(_, own)| *own == ip);
+    found.map(|(place, _)| *place)
+}
+
+/// The loopback address at a place, if it is one's.
+pub fn loopback_at(place: u8) -> Option<IpAddr> {
+    let found = LOOPBACK_PLACES.iter().find(|(at, _)| *at == place);
+    found.map(|(_, ip)| *ip)
+}
 
 fn words<const N: usize>(bytes: &[u8]) -> [u64; N] {
     std::array::from_fn(|i| {
@@ -198,7 +218,8 @@ pub struct DatagramRecord {
     /// Bytes of payload, at most 65,535 (17 bits cross).
     pub len: u32,
     /// Which of the engine's own addresses it came to, or is to leave from: its
-    /// place among the local routes plus 1; 0 if it is none of them, or any.
+    /// place among the local routes plus 1, or that of a loopback address
+    /// ([`loopback_place`]); 0 if it is none of them, or any.
     pub own: u8,
     /// If not 0: the payload is a train of datagrams of this size each (the
     /// last may be shorter), as UDP_SEGMENT and UDP_GRO have it.

@@ -3,12 +3,15 @@
 
 use super::Address;
 use super::inventory::{Metered, Sides, Word, word, words};
+use super::record::{loopback_at, loopback_place};
 use longshore_ring::Shared;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// Most routes an engine can tell its programs of.
 pub const MAX_ROUTES: usize = 32;
+/// The number of the loopback interface in each network namespace.
+const LOOPBACK_INTERFACE: u32 = 1;
 /// The bits of the table's first word that count its entries.
 const COUNT_BITS: u32 = 8;
 const COUNT: u32 = (1 << COUNT_BITS) - 1;
@@ -199,17 +202,30 @@ impl Routes {
         })
     }
 
-    /// The engine's own address at this place, counted from 1 ([`DatagramRecord`]'s
-    /// `own`), with its scope.
+    /// The engine's own address at this place ([`DatagramRecord`]'s `own`), with its scope;
+    /// with the loopback interface's number if it is a loopback address.
     ///
     /// [`DatagramRecord`]: crate::DatagramRecord
     pub fn own_address(&self, place: u8) -> Option<Route> {
+        if let Some(address) = loopback_at(place) {
+            return (self.loopback() == Loopback::Engine).then_some(Route {
+                address,
+                prefix_len: if address.is_ipv4() { 32 } else { 128 },
+                local: true,
+                scope: LOOPBACK_INTERFACE,
+            });
+        }
         let before = usize::from(place).checked_sub(1)?;
         self.iter().filter(|r| r.local).nth(before)
     }
 
-    /// The place of one of the engine's own addresses, counted from 1.
+    /// The place of one of the engine's own addresses.
     pub fn own_place(&self, ip: IpAddr) -> Option<u8> {
+        if self.loopback() == Loopback::Engine
+            && let Some(place) = loopback_place(ip)
+        {
+            return Some(place);
+        }
         let at = self
             .iter()
             .filter(|r| r.local)
@@ -333,6 +349,7 @@ impl Routes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::{Ipv4Addr, Ipv6Addr};
 
     fn table(loopback: Loopback) -> Box<Routes> {
         let routes = Box::new(Routes {
@@ -467,6 +484,20 @@ mod tests {
                 assert_eq!(seen, of(first.octets()[1]));
             }
         });
+    }
+
+    #[test]
+    fn loopback_addresses_have_places_where_they_are_the_engines() {
+        let own: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+        for ip in own {
+            let t = table(Loopback::Engine);
+            let place = t.own_place(ip).unwrap();
+            let found = t.own_address(place).unwrap();
+            assert_eq!((found.address, found.scope), (ip, LOOPBACK_INTERFACE));
+            let kernels = table(Loopback::Kernel);
+            assert_eq!(kernels.own_place(ip), None);
+            assert_eq!(kernels.own_address(place), None);
+        }
     }
 
     #[test]
