@@ -92,6 +92,39 @@ fn what_is_put_in_the_place_of_a_message_arrives_once() {
     });
 }
 
+/// A message with slots behind its own, as one with payload has, goes on where the ring begins:
+/// the consumer has read all of them before the producer writes to any again, and none before
+/// they are written.
+#[test]
+fn a_message_of_several_slots_arrives_whole_where_the_ring_begins_anew() {
+    const MORE: [u32; 3] = [0, 1, 1];
+    loom::model(|| {
+        let ring = Arc::new((Indices::new(), [Slot::new(), Slot::new()]));
+        let other = ring.clone();
+        let producer = thread::spawn(move || {
+            let (mut p, mut sent) = (Producer::new(), 0);
+            while let Some(more) = MORE.get(sent) {
+                let words = [sent as u64; 8];
+                let staged = p.stage_long(*more, 0, &other.0, &other.1, &words);
+                sent += usize::from(staged.unwrap().is_ok());
+                p.publish(&other.0);
+                thread::yield_now();
+            }
+        });
+        let (mut c, mut got) = (Consumer::new(), 0);
+        while got < MORE.len() {
+            while let Some(message) = c.take(&ring.0, &ring.1).unwrap() {
+                assert_eq!(message, [got as u64; 8]);
+                assert!(c.take_more(MORE[got], &ring.1).is_some());
+                got += 1;
+            }
+            c.release(&ring.0);
+            thread::yield_now();
+        }
+        producer.join().unwrap();
+    });
+}
+
 /// A ring, the word on which its consumer sleeps, and the eventfd on which it may.
 struct Shared {
     indices: Indices,
