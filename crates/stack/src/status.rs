@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 pub const SOCKET_BYTES: usize = size_of::<Socket>();
 /// With its block, its part of the tables and what a server like nginx has of a connection, some
 /// 1,100 bytes, it is to stay below a page, before a request and after it.
-const _: () = assert!(SOCKET_BYTES <= 2_944);
+const _: () = assert!(SOCKET_BYTES <= 2_880);
 
 /// How a socket stands.
 #[derive(Debug)]

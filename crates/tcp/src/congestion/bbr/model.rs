@@ -36,8 +36,8 @@ pub(super) struct Model {
     probe_min_at: Instant,
     /// BBR.next_round_delivered.
     round_end: u64,
-    /// Bytes lost and delivered in this round.
-    lost: u64,
+    /// Bytes lost in this round, `u32::MAX` if more, and delivered.
+    lost: u32,
     delivered: u64,
     /// BBR.extra_acked: the maximum in the current and in the previous period of rounds.
     extra: [u32; 2],
@@ -112,13 +112,14 @@ impl Model {
 
     /// BBRIsInflightTooHigh, over the round: more than one byte in fifty is lost.
     pub(super) const fn is_loss_high(&self) -> bool {
-        self.lost * LOSS_DENOMINATOR > self.lost + self.delivered
+        let lost = self.lost as u64;
+        lost * LOSS_DENOMINATOR > lost + self.delivered
     }
 
     /// Adds a sample and returns whether it begins a round. `probing`: losses do not
     /// lower the short-term bounds.
     pub(super) fn take(&mut self, s: &RateSample, probing: bool, w: &Window) -> bool {
-        self.lost += u64::from(s.lost);
+        self.lost = self.lost.saturating_add(s.lost);
         self.delivered += u64::from(s.newly);
         let round = s.rate != 0 && s.prior >= self.round_end;
         if s.rate != 0 {
