@@ -198,7 +198,12 @@ impl Engine {
         self.intake.share.left = BATCH_OF_A_SESSION.min(user_has);
         self.intake.share.until = None;
         let before = self.intake.share.left;
-        for i in (first..words).chain(0..first) {
+        let half = self.stack.sessions.get(session);
+        let mut flagged = half.map_or(0, |s| s.host.flagged_words());
+        while flagged != 0 {
+            let ahead = flagged >> first << first;
+            let i = if ahead != 0 { ahead } else { flagged }.trailing_zeros() as usize;
+            flagged &= !(1 << i);
             let s = self.stack.sessions.get(session);
             let Some(mut word) = s.map(|s| s.host.flagged(i)) else {
                 break;

@@ -72,13 +72,13 @@ impl Headers {
         }
     }
 
-    /// Brings `kept` up to date: segments from `local` to `remote` go this `way`, with
-    /// this hop limit and type of service.
+    /// Brings `kept` up to date: segments of the `flow`, which is from one address to the other,
+    /// go by this `hop`, with this hop limit and type of service.
     #[inline]
     pub(crate) fn keep<'a>(
         kept: &'a mut Option<Self>,
         link: &Link,
-        (local, remote): (SocketAddrV4, SocketAddrV4),
+        flow: impl FnOnce() -> (SocketAddrV4, SocketAddrV4),
         hop: NextHop,
         ttl: u8,
         tos: u8,
@@ -89,7 +89,10 @@ impl Headers {
         if !good {
             *kept = None;
         }
-        kept.get_or_insert_with(|| Self::new(link, local, remote, hop, ttl, tos))
+        kept.get_or_insert_with(|| {
+            let (local, remote) = flow();
+            Self::new(link, local, remote, hop, ttl, tos)
+        })
     }
 }
 
@@ -201,7 +204,7 @@ mod tests {
         };
         let payload: Vec<_> = payload.iter().map(|p| IoSlice::new(p)).collect();
         let mut kept = None;
-        let headers = *Headers::keep(&mut kept, &link, (LOCAL, REMOTE), hop, 63, 2);
+        let headers = *Headers::keep(&mut kept, &link, || (LOCAL, REMOTE), hop, 63, 2);
         assert_eq!(kept, Some(headers));
         link.send_plain(&headers, &segment, &payload).unwrap();
 
@@ -265,12 +268,12 @@ mod tests {
         let link = link(port);
         let mut kept = None;
         let ways = [1, 2].map(|n| NextHop::Neighbor(MacAddr([2, 0, 0, 0, 0, n])));
-        let one = *Headers::keep(&mut kept, &link, (LOCAL, REMOTE), ways[0], 64, 0);
-        let same = *Headers::keep(&mut kept, &link, (LOCAL, REMOTE), ways[0], 64, 0);
+        let one = *Headers::keep(&mut kept, &link, || (LOCAL, REMOTE), ways[0], 64, 0);
+        let same = *Headers::keep(&mut kept, &link, || (LOCAL, REMOTE), ways[0], 64, 0);
         assert_eq!(one, same);
-        let other = *Headers::keep(&mut kept, &link, (LOCAL, REMOTE), ways[1], 64, 0);
+        let other = *Headers::keep(&mut kept, &link, || (LOCAL, REMOTE), ways[1], 64, 0);
         assert_ne!(one.ethernet, other.ethernet);
-        let marked = *Headers::keep(&mut kept, &link, (LOCAL, REMOTE), ways[1], 64, 8);
+        let marked = *Headers::keep(&mut kept, &link, || (LOCAL, REMOTE), ways[1], 64, 8);
         assert_ne!(other.ip, marked.ip);
     }
 }

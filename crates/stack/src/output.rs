@@ -129,16 +129,16 @@ impl Stack {
         if !c.tcb.may_have_to_send() {
             return Sent::All;
         }
-        let Some(local) = socket.local else {
+        let Some(local) = &socket.local else {
             return Sent::All;
         };
-        let Some(addresses) = AddressPair::new(local.ip(), c.remote.ip()) else {
+        let Some(addresses) = &AddressPair::new(local.ip(), c.remote.ip()) else {
             return Sent::All;
         };
         let service = options.service(addresses.to()).without_ecn();
         let hop = match self
             .link
-            .next_hop_between(&addresses, now, &mut self.counters)
+            .next_hop_between(addresses, now, &mut self.counters)
         {
             hop @ (NextHop::Neighbor(_) | NextHop::Local) => hop,
             // What is taken from the block counts as sent, so nothing is taken.
@@ -150,7 +150,7 @@ impl Stack {
         };
         let longest = self
             .link
-            .longest_payload(&addresses, hop)
+            .longest_payload(addresses, hop)
             .max(usize::from(c.tcb.mss()));
         let used = match hop {
             NextHop::Neighbor(_) if self.link.capabilities.passes_payload => Use::Pass,
@@ -205,8 +205,8 @@ struct Outlet<'a> {
     moved: &'a mut Moved,
     /// What is done with the payload.
     used: Use,
-    local: SocketAddr,
-    addresses: AddressPair,
+    local: &'a SocketAddr,
+    addresses: &'a AddressPair,
     hop: NextHop,
     service: Service,
     /// Payload of one segment at most, bytes.
@@ -225,10 +225,6 @@ impl<'a> Outlet<'a> {
         else {
             return Ok(0);
         };
-        let addresses = (
-            SocketAddrV4::new(from, self.local.port()),
-            SocketAddrV4::new(to, self.c.remote.port()),
-        );
         let mut segments = 0;
         while segments < SEGMENTS_A_TURN
             && let Some(segment) = self.c.tcb.poll_plain(self.now, self.longest)
@@ -245,10 +241,17 @@ impl<'a> Outlet<'a> {
                         &mut pieces,
                     )?
                 };
+                let ports = (self.local.port(), self.c.remote.port());
+                let flow = || {
+                    (
+                        SocketAddrV4::new(*from, ports.0),
+                        SocketAddrV4::new(*to, ports.1),
+                    )
+                };
                 let headers = Headers::keep(
                     &mut self.c.headers,
                     self.link,
-                    addresses,
+                    flow,
                     self.hop,
                     self.service.ttl,
                     self.service.tos,
@@ -261,6 +264,10 @@ impl<'a> Outlet<'a> {
             };
             self.counters.segments_out += 1;
             self.note(sent)?;
+            // To poll for what is not there, in both ways, takes ten times as much.
+            if !self.c.tcb.may_have_to_send() {
+                return Err(Sent::All);
+            }
         }
         Ok(segments)
     }
@@ -283,7 +290,7 @@ impl<'a> Outlet<'a> {
                     self.gather(segment.payload.clone(), &mut pieces)?
                 };
                 let sent = self.link.send_segment(
-                    &self.addresses,
+                    self.addresses,
                     self.hop,
                     self.service.marked(segment.ecn as u8),
                     &header,

@@ -160,6 +160,17 @@ impl AdapterSession {
         self.channels.ends.len() / 64
     }
 
+    /// A bit for each of these words in which a channel is flagged, of those that were when
+    /// [`begin_requests`](Self::begin_requests) was called.
+    #[must_use]
+    pub fn flagged_words(&self) -> u32 {
+        let words = &self.arena.header().requests_pending.channels;
+        let words = words.iter().take(self.channel_words()).rev();
+        words.fold(0, |bits, word| {
+            bits << 1 | u32::from(word.load(Ordering::Relaxed) != 0)
+        })
+    }
+
     /// Whether any process may have published requests.
     #[inline]
     #[must_use]
@@ -240,7 +251,8 @@ impl AdapterSession {
         self.channels.held_since = None;
         self.begin_batch();
         let any = &self.arena.header().requests_pending.any;
-        any.store(0, Ordering::SeqCst);
+        // Read, too: what was flagged before any of the flags in it is seen from here on.
+        any.swap(0, Ordering::SeqCst);
     }
 
     /// Takes the flags of 64 channels, `word` times 64 and those that follow: a bit is set for
