@@ -96,7 +96,7 @@ pub(crate) enum Error {
     LinkProxy(#[from] ProxyError),
     #[error("no free network of 10.77.0.0/16 is left on this machine")]
     NoFreeNetwork,
-    #[error("the device {name} exists, and its network is not known")]
+    #[error("the network of the device {name} is not known")]
     AddressNeeded { name: String },
     #[error("the gateway {gateway} is not another host of {networks}")]
     Gateway { gateway: IpAddr, networks: String },

@@ -11,7 +11,7 @@ use crate::namespace::may_configure;
 use crate::values::PortName;
 use longshore_ports::capture::CapturePort;
 use longshore_ports::fault::FaultPort;
-use longshore_ports::packet::{PacketConfig, PacketPort};
+use longshore_ports::packet::{PacketConfig, PacketError, PacketPort};
 use longshore_ports::tap::{Tap, TapConfig, TapError, interface_addresses, is_up};
 use longshore_ports::{InterfaceName, Port};
 use serde::{Deserialize, Serialize};
@@ -157,6 +157,10 @@ impl Wanted {
 
     /// A packet port on an interface, which stays as it is.
     fn beside_the_kernel(&self, name: InterfaceName) -> Result<(PacketPort, Vec<Network>), Error> {
+        let awaited = name.to_string().starts_with(AWAITED);
+        if !awaited && is_up(&name)?.is_none() {
+            return Err(PacketError::NoSuchInterface { name }.into());
+        }
         if self.networks.is_empty() && !self.automatic.any() {
             return Err(Error::AddressNeeded {
                 name: name.to_string(),
@@ -174,7 +178,7 @@ impl Wanted {
             name,
             addresses: networks.iter().map(|n| (n.address, n.prefix_len)).collect(),
             addresses_come: self.automatic.any(),
-            wait: name.to_string().starts_with(AWAITED),
+            wait: awaited,
         })?;
         if !port.is_attached() {
             eprintln!("longshore: there is no interface {name} yet; waiting for it");

@@ -112,6 +112,15 @@ fn errors_say_what_to_do() {
             "/bin/true",
         ]);
         failed(&end, &["dummy0"]);
+        // An interface that is not there, with an address and without.
+        for addr in [&["--addr", "10.77.0.2/24"][..], &[]] {
+            let head = ["run", "--port", "packet:nosuch0"];
+            let args: Vec<&str> = [&head[..], addr, &["--", "/bin/true"]].concat();
+            failed(&run(&args), &["there is no interface nosuch0", "ip link"]);
+        }
+        // One whose network nobody has said.
+        let end = run(&["run", "--port", "packet:dummy0", "--", "/bin/true"]);
+        failed(&end, &["the network of the device dummy0", "--addr"]);
         // An engine that is not there.
         let end = run(&["run", "--engine", "/no/such/engine.sock", "--", "/bin/true"]);
         failed(&end, &["/no/such/engine.sock"]);
