@@ -81,6 +81,11 @@ pub(crate) enum Error {
          buses carry payload in their own way"
     )]
     ImmediateDataElsewhere,
+    #[error(
+        "--zero-copy is for memory that programs share with their engine: what comes over links \
+         and modelled buses is copied"
+    )]
+    ZeroCopyElsewhere,
     #[error(transparent)]
     LinkKey(#[from] BadKey),
     #[error(transparent)]

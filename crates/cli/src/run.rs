@@ -25,6 +25,7 @@ use crate::warnings::Warnings;
 use crate::{bus, expose, link, preload, program};
 use longshore_bus::BusModel;
 use longshore_hostif::attach;
+use longshore_hostif::zero_copy::{ZERO_COPY_VARIABLE, ZeroCopy};
 use longshore_link::Place;
 use rustix::process::{Pid, WaitOptions, kill_process};
 use std::io::IsTerminal;
@@ -76,7 +77,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
             &engine.socket(),
             token,
         ))
-        .envs([warnings.variable()]);
+        .envs([warnings.variable()])
+        .env(ZERO_COPY_VARIABLE, arguments.zero_copy.name());
     signals.unblock_in(&mut command);
     program::die_with_us(&mut command);
     let child = command
@@ -128,6 +130,10 @@ fn find_engine(
     let is_link = matches!(arguments.engine, Some(EngineName::Link(_)));
     if arguments.immediate_data.is_some() && (is_link || arguments.transport != Transport::Memory) {
         return Err(Error::ImmediateDataElsewhere);
+    }
+    let is_memory = !is_link && arguments.transport == Transport::Memory;
+    if arguments.zero_copy != ZeroCopy::Never && !is_memory {
+        return Err(Error::ZeroCopyElsewhere);
     }
     let engine = match &arguments.engine {
         Some(EngineName::Socket(socket)) => Ok(EngineInUse::Shared(socket.clone())),

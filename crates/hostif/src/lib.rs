@@ -34,7 +34,7 @@ pub use abi::{
     datagram_span, immediate_slots, is_writable, loopback_at, loopback_place,
 };
 pub use adapter::AdapterChannel;
-pub use host::{HeldFile, HostChannel, HostSession, StreamError, agent, warning};
+pub use host::{HeldFile, HostChannel, HostSession, StreamError, agent, warning, zero_copy};
 pub use longshore_ring::{Corrupt, NONE, SharedBytes};
 pub use meter::{Crossings, Descriptors, Meter, Moved};
 pub use transport::{Arena, ArenaError, Directory, PutError, ReleaseError, attach};

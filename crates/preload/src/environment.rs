@@ -11,6 +11,7 @@ use crate::user::{Strings, Text};
 use libc::{c_char, c_void};
 use longshore_hostif::attach::{ENGINE_VARIABLE, SESSION_VARIABLE};
 use longshore_hostif::warning::{Destination, WARNINGS_VARIABLE};
+use longshore_hostif::zero_copy::{ZERO_COPY_VARIABLE, ZeroCopy};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::ffi::{CStr, CString, OsString};
 use std::slice;
@@ -36,9 +37,12 @@ pub(crate) struct Remembered {
     pub(crate) session: String,
     /// Where the launcher hears what there is to say, if there is one.
     pub(crate) warnings: Option<Destination>,
+    /// Whether what it receives is shown to it where it lies.
+    pub(crate) zero_copy: ZeroCopy,
     engine_entry: CString,
     session_entry: CString,
     warnings_entry: Option<CString>,
+    zero_copy_entry: Option<CString>,
     preload_entry: CString,
     /// The path of this library, as the loader was given it.
     library: CString,
@@ -66,6 +70,7 @@ fn read() -> Option<Remembered> {
     let engine = std::env::var_os(ENGINE_VARIABLE).filter(|engine| !engine.is_empty())?;
     let session = std::env::var(SESSION_VARIABLE).ok()?;
     let warnings = std::env::var(WARNINGS_VARIABLE).ok();
+    let zero_copy = std::env::var(ZERO_COPY_VARIABLE).ok();
     let preloaded = std::env::var_os(PRELOAD_VARIABLE).unwrap_or_default();
     // `longshore run` puts it first.
     let library = preloaded.as_bytes().split(|b| b" :".contains(b)).next();
@@ -79,6 +84,12 @@ fn read() -> Option<Remembered> {
             .as_ref()
             .map(|value| entry(WARNINGS_VARIABLE, value.as_bytes())),
         warnings: warnings.and_then(|value| Destination::decode(&value)),
+        zero_copy_entry: zero_copy
+            .as_ref()
+            .map(|value| entry(ZERO_COPY_VARIABLE, value.as_bytes())),
+        zero_copy: zero_copy
+            .and_then(|value| value.parse().ok())
+            .unwrap_or_default(),
         preload_entry: entry(PRELOAD_VARIABLE, preloaded.as_bytes()),
         library: CString::new(library.unwrap_or_default()).unwrap_or_default(),
         engine,
@@ -187,8 +198,8 @@ impl<'a> Carried<'a> {
         // What LD_PRELOAD becomes.
         let joined =
             ours.preload_entry.as_bytes().len() + preload.map_or(0, |p| p.count_bytes()) + 2;
-        // Five of ours, and the null.
-        let mut block = Block::new(list.iter().count() + 6, joined)?;
+        // Six of ours, and the null.
+        let mut block = Block::new(list.iter().count() + 7, joined)?;
         let (strings, text) = block.parts();
         let loaded = match preload.filter(|p| !p.is_empty()) {
             _ if !lacks.library => None,
@@ -218,7 +229,12 @@ impl Lacks {
             let rest = entry.to_bytes().strip_prefix(name.as_bytes());
             rest.is_some_and(|rest| rest.starts_with(b"="))
         };
-        let names = [ENGINE_VARIABLE, SESSION_VARIABLE, WARNINGS_VARIABLE];
+        let names = [
+            ENGINE_VARIABLE,
+            SESSION_VARIABLE,
+            WARNINGS_VARIABLE,
+            ZERO_COPY_VARIABLE,
+        ];
         self.library && is(PRELOAD_VARIABLE) || self.names && names.into_iter().any(is)
     }
 }
@@ -227,7 +243,9 @@ impl Remembered {
     /// The variables that name the session.
     fn names(&self) -> impl Iterator<Item = &CStr> {
         let both = [&self.engine_entry, &self.session_entry].into_iter();
-        both.chain(&self.warnings_entry).map(CString::as_c_str)
+        let others = [&self.warnings_entry, &self.zero_copy_entry];
+        let others = others.into_iter().flatten();
+        both.chain(others).map(CString::as_c_str)
     }
 
     /// LD_PRELOAD with this library before what else is preloaded.

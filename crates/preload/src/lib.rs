@@ -30,6 +30,7 @@ mod lifecycle;
 mod log;
 mod options;
 mod owner;
+mod page_exchange;
 mod pipes;
 mod place;
 mod real;

@@ -6,7 +6,7 @@ use crate::environment;
 use crate::epoll::family;
 use crate::fds;
 use crate::log::{Level, say};
-use crate::{pipes, place, room};
+use crate::{page_exchange, pipes, place, room};
 use longshore_hostif::attach::{self, AttachError, Joined, Token};
 use longshore_sockets::{Hooks, Host, JoinError};
 use std::path::Path;
@@ -47,6 +47,7 @@ fn begin_anew(inherited: &'static Host) -> Option<&'static Host> {
             let wake_fds = inherited.begin_anew(joined, fds::counts().into_iter());
             family::in_child(wake_fds);
             pipes::begin_anew();
+            page_exchange::begin_anew();
         }),
         Err(e) => {
             say(
@@ -112,7 +113,10 @@ fn join() -> Mode {
         restarts: crate::signals::restarts,
         is_cancelled: cancel::is_cancelled,
         thread: cancel::thread,
-        give_back: pipes::leave_socket,
+        give_back: |id| {
+            pipes::leave_socket(id);
+            page_exchange::leave_socket(id);
+        },
         log: |text| say(Level::Error, format_args!("{text}")),
     };
     let open = || {

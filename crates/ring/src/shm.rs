@@ -323,6 +323,17 @@ impl SharedMemory {
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(offset), len) }
     }
 
+    /// Where `bytes` lie, which are of this memory. Panics if they are not.
+    #[must_use]
+    pub fn offset_of(&self, bytes: &[u8]) -> usize {
+        let offset = bytes
+            .as_ptr()
+            .addr()
+            .wrapping_sub(self.base.as_ptr().addr());
+        assert!(offset <= self.len && bytes.len() <= self.len - offset);
+        offset
+    }
+
     /// The `len` bytes at `offset`, to be filled by the kernel or by a copy.
     /// Panics if they lie outside.
     ///

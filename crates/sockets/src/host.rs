@@ -144,6 +144,16 @@ impl Host {
         self.connection.as_fd()
     }
 
+    /// The file that is the memory shared with the engine.
+    pub fn shared_file(&self) -> BorrowedFd<'_> {
+        self.arena.as_fd()
+    }
+
+    /// Where in that file a piece of a stream lies ([`Socket::keep`](crate::Socket::keep)).
+    pub fn offset_in_shared_file(&self, piece: &[u8]) -> u64 {
+        self.arena.memory().offset_of(piece) as u64
+    }
+
     /// The numbers of the descriptors that it keeps open.
     pub fn descriptors(&self) -> [RawFd; 3] {
         [

@@ -11,7 +11,15 @@ use std::time::Duration;
 /// # Panics
 /// If a check fails that should pass.
 pub fn run(bed: &Testbed, program: &str) {
-    run_built(bed, program, &[]);
+    run_checks(bed, program, (&[], &[]));
+}
+
+/// The same on a host that runs programs with these options (`longshore run`).
+///
+/// # Panics
+/// If a check fails that should pass.
+pub fn run_with(bed: &Testbed, program: &str, options: &[&str]) {
+    run_checks(bed, program, (&[], options));
 }
 
 /// The same of a program that is compiled with these flags, too.
@@ -19,12 +27,16 @@ pub fn run(bed: &Testbed, program: &str) {
 /// # Panics
 /// If a check fails that should pass.
 pub fn run_built(bed: &Testbed, program: &str, flags: &[&str]) {
+    run_checks(bed, program, (flags, &[]));
+}
+
+fn run_checks(bed: &Testbed, program: &str, (flags, options): (&[&str], &[&str])) {
     let binary = compile_with(bed, program, flags);
     let checks = list(&binary);
     assert!(!checks.is_empty(), "{program} has no checks");
     let mut wrong = Vec::new();
     for far in ["kernel", "self"] {
-        let report = run_all(bed, &binary, &checks, far);
+        let report = run_all(bed, (&binary, options), &checks, far);
         for check in &checks {
             let passed = report.lines().any(|l| l == format!("PASS {check}"));
             if passed {
@@ -60,9 +72,17 @@ pub fn run_built(bed: &Testbed, program: &str, flags: &[&str]) {
 
 /// Every check is a process of its own, all of them children of one shell, and
 /// so of one session.
-fn run_all(bed: &Testbed, binary: &Path, checks: &[String], far: &str) -> String {
+fn run_all(
+    bed: &Testbed,
+    (binary, options): (&Path, &[&str]),
+    checks: &[String],
+    far: &str,
+) -> String {
     // A check is both ends in one process, one of them on the kernel.
     let (host, peer) = (bed.host(0).with_its_engine(), bed.peer());
+    let host = options
+        .iter()
+        .fold(host, |host, option| host.option(option));
     // With the kernel under test, its own loopback is the far end.
     let (far_ip, far_ip6) = match (far, bed.stack()) {
         ("kernel", Stack::Longshore) => (peer.ip(), peer.ip6()),

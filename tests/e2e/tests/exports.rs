@@ -302,6 +302,8 @@ fn what_takes_descriptors_is_known() {
         "splice",
         "tee",
         "vmsplice",
+        "madvise",
+        "mremap",
         "copy_file_range",
         "fdopen",
         "fileno",

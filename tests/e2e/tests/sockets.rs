@@ -58,6 +58,16 @@ scenarios! {
     /// splice from one connection to another.
     fn splice(bed) within 300 { conformance::run(bed, "splice"); }
 
+    /// Receiving into whole pages, which the program sees where they were placed.
+    fn zero_copy(bed) within 300 {
+        conformance::run_with(bed, "zero_copy", &["--zero-copy", "always"]);
+    }
+
+    /// The same calls as ever, where pages are exchanged if that pays.
+    fn zero_copy_auto(bed) within 300 {
+        conformance::run_with(bed, "stream", &["--zero-copy", "auto"]);
+    }
+
     /// How connections begin and end.
     fn endings(bed) within 300 { conformance::run(bed, "endings"); }
 

@@ -14,6 +14,7 @@ use crate::values::{
 use clap::Args;
 use longshore_engine::Congestion;
 use longshore_hostif::attach::SessionOptions;
+use longshore_hostif::zero_copy::ZeroCopy;
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -145,6 +146,17 @@ pub(crate) struct RunArguments {
     /// Not over a bus or a link
     #[arg(long, value_name = "yes|no")]
     pub(crate) immediate_data: Option<YesNo>,
+    /// Whether PROGRAM sees what it receives where the engine has placed it, instead of having it
+    /// copied: always, where a call receives whole pages into memory that begins with a page;
+    /// auto, where that is cheaper, by a measurement when so much is first received; or never (the
+    /// default). It needs Linux 6.11. Not over a bus or a link
+    #[arg(
+        long,
+        value_name = "always|auto|never",
+        default_value = "never",
+        hide_default_value = true
+    )]
+    pub(crate) zero_copy: ZeroCopy,
     /// Processes of PROGRAM and its children at most; by default 256
     #[arg(long, value_name = "N", conflicts_with = "engine")]
     pub(crate) max_processes: Option<u32>,

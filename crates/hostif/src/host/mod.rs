@@ -10,6 +10,7 @@ mod files;
 mod session;
 mod streams;
 pub mod warning;
+pub mod zero_copy;
 
 pub use channel::HostChannel;
 pub use files::HeldFile;

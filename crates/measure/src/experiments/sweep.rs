@@ -131,7 +131,7 @@ pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError
     let wake_ups = wake_ups::measure(longshore, quick, (runs, milliseconds))?;
     outcome.sheets.extend([sheet, gains, wake_ups]);
     outcome.left_out.extend([
-        "zero-copy sockets by page remapping: POSIX calls copy here; `in place` is Longshore's \
+        "POSIX calls with page remapping (`longshore run --zero-copy`): `in place` is Longshore's \
          own calls, which need no copy (`longshore measure host` has what exchanging pages costs)"
             .to_owned(),
         ENGINE_CUTS_BY.to_owned(),

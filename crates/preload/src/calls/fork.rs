@@ -6,26 +6,28 @@
 
 use crate::calls::{errno, set_errno};
 use crate::signals::Held;
-use crate::{epoll, fds, pipes, place, real};
+use crate::{epoll, fds, page_exchange, pipes, place, real};
 use libc::{c_int, c_long, c_void, pid_t};
 use longshore_sockets::{Forking, Reservation};
 use std::cell::{Cell, RefCell};
 
+type Stopped = (Option<pipes::Stopped>, Option<page_exchange::Stopped>);
+
 thread_local! {
     static FORKING: RefCell<Option<(Forking, Held)>> = const { RefCell::new(None) };
-    /// Nothing is left in pipes until the fork is over.
-    static PIPES: RefCell<Option<pipes::Stopped>> = const { RefCell::new(None) };
+    /// Nothing is left in pipes, or shown where it lies, until the fork is over.
+    static STOPPED: RefCell<Stopped> = const { RefCell::new((None, None)) };
     /// What this thread's last fork has reserved for its child.
     static RESERVED: Cell<Option<Reservation>> = const { Cell::new(None) };
 }
 
 extern "C" fn before() {
     epoll::apart::before_fork();
-    let pipes = pipes::before_fork();
+    let stopped = (pipes::before_fork(), page_exchange::before_fork());
     if let Some(host) = place::attached() {
         let held = Held::all();
         let forking = host.before_fork();
-        let _ = PIPES.try_with(|p| p.replace(pipes));
+        let _ = STOPPED.try_with(|s| s.replace(stopped));
         let _ = FORKING.try_with(|f| f.replace(Some((forking, held))));
     }
 }
@@ -38,7 +40,7 @@ extern "C" fn in_parent() {
     if let Some((forking, held)) = forking() {
         let reserved = forking.in_parent();
         let _ = RESERVED.try_with(|r| r.set(reserved));
-        drop(PIPES.try_with(RefCell::take));
+        drop(STOPPED.try_with(RefCell::take));
         drop(held);
     }
 }
@@ -47,7 +49,7 @@ extern "C" fn in_child() {
     epoll::apart::in_child();
     if let Some((forking, held)) = forking() {
         place::own(forking.in_child(fds::counts().into_iter()));
-        drop(PIPES.try_with(RefCell::take));
+        drop(STOPPED.try_with(RefCell::take));
         drop(held);
     }
 }
@@ -104,6 +106,7 @@ pub extern "C-unwind" fn _Fork() -> pid_t {
 pub(crate) fn unhandled<T: Copy + Into<i64>>(make: impl FnOnce() -> T) -> T {
     epoll::apart::before_fork();
     pipes::leave_all();
+    page_exchange::leave_all();
     let reserved = place::attached_already().and_then(|host| {
         let channel = host.reserve_channel()?;
         Some((host, channel))
@@ -113,6 +116,7 @@ pub(crate) fn unhandled<T: Copy + Into<i64>>(make: impl FnOnce() -> T) -> T {
     if child_pid > 0 {
         // What another thread has made and used meanwhile.
         pipes::leave_all();
+        page_exchange::leave_all();
     }
     if let Some((host, channel)) = reserved {
         match child_pid {

@@ -1,11 +1,16 @@
-//! `mlockall`, which would otherwise fill the arena.
+//! `mlockall`, which would otherwise fill the arena; `madvise` and `mremap`, which treat
+//! buffers that show what was received where it lies ([`page_exchange`]) as other memory.
 //!
 //! The arena is some gigabytes of address space of which only the pages in use
 //! have memory behind them. Locking all that a program maps would put memory
 //! behind all of it, at once.
 
-use crate::real;
-use libc::c_int;
+use crate::kernel::kernel;
+use crate::results::set_errno;
+use crate::user::{Out, Pointer};
+use crate::{page_exchange, real};
+use libc::{c_int, c_long, c_void, size_t};
+use std::ops::Range;
 
 /// `mlockall(2)`, with each page locked when it is first touched and not
 /// before. What was locked is never paged out, as promised; what is touched for
@@ -18,4 +23,68 @@ pub extern "C-unwind" fn mlockall(flags: c_int) -> c_int {
         flags
     };
     real::mlockall(flags)
+}
+
+/// The addresses of so many bytes, in whole pages.
+fn pages(at: Out<'_, c_void>, len: size_t) -> Range<usize> {
+    const PAGE: usize = 4096;
+    let start = at.address();
+    start..start.saturating_add(len.next_multiple_of(PAGE))
+}
+
+/// What the kernel says, as libc would; allocators call these, so without libc, which may
+/// allocate to find its own functions.
+fn done(result: c_long) -> c_long {
+    if (-4095..0).contains(&result) {
+        set_errno(-result as c_int);
+        return -1;
+    }
+    result
+}
+
+/// `madvise(2)`.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn madvise(at: Out<'_, c_void>, len: size_t, advice: c_int) -> c_int {
+    let empties = matches!(
+        advice,
+        libc::MADV_DONTNEED | libc::MADV_DONTNEED_LOCKED | libc::MADV_FREE
+    );
+    if empties && page_exchange::is_used() && at.address().is_multiple_of(4096) {
+        page_exchange::empty(&pages(at, len));
+    }
+    let arguments = [
+        at.address() as c_long,
+        len as c_long,
+        advice.into(),
+        0,
+        0,
+        0,
+    ];
+    // SAFETY: C's call.
+    done(unsafe { kernel(libc::SYS_madvise, arguments) }) as c_int
+}
+
+/// `mremap(2)`. It takes its last argument as a variadic one; on this architecture that comes
+/// in the same place.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn mremap(
+    at: Out<'_, c_void>,
+    len: size_t,
+    new_len: size_t,
+    flags: c_int,
+    to: Out<'_, c_void>,
+) -> *mut c_void {
+    if page_exchange::is_used() && at.address().is_multiple_of(4096) {
+        page_exchange::make_plain(&pages(at, len));
+    }
+    let arguments = [
+        at.address() as c_long,
+        len as c_long,
+        new_len as c_long,
+        flags.into(),
+        to.address() as c_long,
+        0,
+    ];
+    // SAFETY: C's call.
+    done(unsafe { kernel(libc::SYS_mremap, arguments) }) as *mut c_void
 }

@@ -2,7 +2,7 @@
 //! with them but `splice`.
 
 use crate::user::{In, Out};
-use crate::{cancel, pipes, real, room, state};
+use crate::{cancel, page_exchange, pipes, real, room, state};
 use libc::{c_int, c_uint, iovec, size_t, ssize_t};
 use rustix::fs::{Mode, OFlags, open};
 
@@ -56,6 +56,8 @@ pub extern "C-unwind" fn vmsplice(
     flags: c_uint,
 ) -> ssize_t {
     pipes::leave(fd);
+    // The pipe may have the pages for longer than the program's memory shows them.
+    page_exchange::leave_all();
     real::vmsplice(fd, iov, count, flags)
 }
 

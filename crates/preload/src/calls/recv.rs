@@ -8,7 +8,7 @@ use crate::calls::{Asked, Way, answer, last_error, refused, wait_for_either, wai
 use crate::cancel::{held, point};
 use crate::owner::Interruption;
 use crate::user::{In, Out};
-use crate::{fds, real, vectors};
+use crate::{fds, page_exchange, real, vectors};
 use libc::{c_int, c_void, size_t, sockaddr, socklen_t, ssize_t};
 use longshore_sockets::{Received, Socket, SocketError};
 use std::cell::Cell;
@@ -244,10 +244,12 @@ pub(crate) fn recv_stream(
         return discard_stream(fd, socket, total, flags);
     }
     let Some(wanted) = Wanted::of(socket, flags, total) else {
-        return wait_to_read(fd, socket, flags, || socket.recv(parts, keep));
+        return wait_to_read(fd, socket, flags, || {
+            page_exchange::receive(socket, parts, keep)
+        });
     };
     low_water::receive(fd, socket, flags, wanted, |got| {
-        let n = socket.recv(parts, keep)?;
+        let n = page_exchange::receive(socket, parts, keep)?;
         if got + n < total {
             IoSliceMut::advance_slices(&mut parts, n);
         }

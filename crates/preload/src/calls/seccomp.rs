@@ -13,7 +13,7 @@ use crate::calls::note_nonblocking;
 use crate::fds::{self, Entry};
 use crate::state::{self, Mode};
 use crate::user::In;
-use crate::{epoll, pipes, real, signals, vectors};
+use crate::{epoll, page_exchange, pipes, real, signals, vectors};
 use libc::{c_int, c_uint, c_ulong, seccomp_data, sock_filter, sock_fprog};
 use rustix::fs::OFlags;
 use std::mem::offset_of;
@@ -138,6 +138,7 @@ pub(crate) fn filtered<T>(
         }
     }
     pipes::leave_all();
+    page_exchange::leave_all();
     epoll::prepare_all(host);
     signals::remember();
     host.confine();

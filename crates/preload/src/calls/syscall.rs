@@ -3,9 +3,9 @@
 //! it would pass the shim by.
 
 use crate::calls::{
-    accept, bind, close, connect, dup, epoll, execve, fcntl, fork, ioctl, listen, names, offset,
-    options, pipe, poll, recv, recvmsg, rw, seccomp, select, send, sendfile, sendmsg, set_errno,
-    shutdown, sigaction, socket, splice,
+    accept, bind, close, connect, dup, epoll, execve, fcntl, fork, ioctl, listen, memory, names,
+    offset, options, pipe, poll, recv, recvmsg, rw, seccomp, select, send, sendfile, sendmsg,
+    set_errno, shutdown, sigaction, socket, splice,
 };
 use crate::cancel::held;
 use crate::kernel::kernel;
@@ -224,6 +224,8 @@ unsafe fn socket_call(number: c_long, arguments: [c_long; 6]) -> Option<c_long> 
         libc::SYS_tee => call!(pipe::tee: a, b, c, d),
         libc::SYS_vmsplice => call!(pipe::vmsplice: a, b, c, d),
         libc::SYS_splice => call!(splice::splice: a, b, c, d, e, f),
+        libc::SYS_madvise => call!(memory::madvise: a, b, c),
+        libc::SYS_mremap => call!(memory::mremap: a, b, c, d, e),
         libc::SYS_poll => call!(poll::poll: a, b, c),
         libc::SYS_ppoll => call!(poll::ppoll: a, b, c, d),
         libc::SYS_select => call!(select::select: a, b, c, d, e),

@@ -35,6 +35,16 @@ impl KeptBytes {
         self.socket
     }
 
+    /// Where they begin in the stream.
+    pub fn begin(&self) -> u64 {
+        self.from
+    }
+
+    /// Where they end.
+    pub fn end(&self) -> u64 {
+        self.to
+    }
+
     /// How many they are.
     pub fn len(&self) -> usize {
         (self.to - self.from) as usize

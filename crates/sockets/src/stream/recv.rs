@@ -177,6 +177,16 @@ impl Socket {
         self.block().rcv.edge.load(Ordering::Acquire)
     }
 
+    /// Bytes that the receive stream has room for: what is read and kept takes some of it.
+    pub fn receive_buffer(&self) -> u64 {
+        self.block().rcv_limit()
+    }
+
+    /// How many bytes of the receive stream were read, since it began.
+    pub fn read_position(&self) -> u64 {
+        self.block().rcv.done.load(Ordering::Relaxed)
+    }
+
     /// Bytes that were written and are not acknowledged yet, as far as we were told
     /// ([`Socket::send_queue`] asks).
     pub fn unacked_bytes(&self) -> usize {

@@ -1,0 +1,46 @@
+//! Whether what a program receives is shown to it where it lies instead of copied: what
+//! `longshore run --zero-copy` says, and how the shim hears of it.
+
+use std::str::FromStr;
+
+/// The environment variable by which the launcher tells the shim: `always` or `auto`.
+pub const ZERO_COPY_VARIABLE: &str = "LONGSHORE_ZERO_COPY";
+
+/// When pages take the place of copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ZeroCopy {
+    /// Never: all is copied.
+    #[default]
+    Never,
+    /// Where it was measured to be cheaper, when the process first receives so much at once.
+    Auto,
+    /// Wherever it can be.
+    Always,
+}
+
+impl ZeroCopy {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Never => "never",
+            Self::Auto => "auto",
+            Self::Always => "always",
+        }
+    }
+}
+
+/// A word that is none of `always`, `auto` and `never`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("write always, auto or never")]
+pub struct NoZeroCopy;
+
+impl FromStr for ZeroCopy {
+    type Err = NoZeroCopy;
+
+    fn from_str(word: &str) -> Result<Self, NoZeroCopy> {
+        let all = [Self::Never, Self::Auto, Self::Always];
+        let found = all.into_iter().find(|mode| mode.name() == word);
+        found.ok_or(NoZeroCopy)
+    }
+}

@@ -1,0 +1,117 @@
+//! From how many bytes on exchanging pages is cheaper than copying, measured in this process:
+//! with its threads, of which each processor that runs one has to forget what was mapped.
+
+use super::{PAGE, map};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use std::hint::black_box;
+use std::os::fd::AsFd;
+use std::ptr;
+use std::time::{Duration, Instant};
+
+/// What is tried, in bytes.
+const SIZES: [usize; 4] = [64 << 10, 256 << 10, 512 << 10, 1 << 20];
+/// Bytes that payload is taken from in turn, as it is from a stream's memory.
+const SOURCE: usize = 4 << 20;
+/// How often each is measured; the shortest time counts.
+const TIMES: usize = 6;
+/// What exchanging may take of a copy's time, in percent, to be worth it.
+const WORTH: u32 = 90;
+
+/// Memory of this measurement's own.
+struct Memory {
+    at: *mut u8,
+    len: usize,
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: nobody else has it.
+        let _ = unsafe { munmap(self.at.cast(), self.len) };
+    }
+}
+
+impl Memory {
+    fn bytes(&self, at: usize, len: usize) -> &[u8] {
+        assert!(at + len <= self.len);
+        // SAFETY: within it, and mapped; what is mapped in its place meanwhile is as long.
+        unsafe { std::slice::from_raw_parts(self.at.add(at), len) }
+    }
+
+    /// Looks at a byte of each page.
+    fn touch(&self, len: usize) {
+        let pages = self.bytes(0, len).iter().step_by(PAGE);
+        black_box(pages.fold(0u8, |sum, byte| sum.wrapping_add(*byte)));
+    }
+}
+
+/// The least of the sizes from which on it is worth it; `None` if none is, or nothing can be
+/// measured.
+pub(super) fn least_worth() -> Option<usize> {
+    let file = memfd_create("zero-copy", MemfdFlags::CLOEXEC).ok()?;
+    ftruncate(&file, SOURCE as u64).ok()?;
+    let (how, anywhere) = (ProtFlags::READ | ProtFlags::WRITE, ptr::null_mut());
+    let largest = SIZES[SIZES.len() - 1];
+    // SAFETY: new memory.
+    let (source, target) = unsafe {
+        let source = mmap(anywhere, SOURCE, how, MapFlags::SHARED, &file, 0).ok()?;
+        let source = Memory {
+            at: source.cast(),
+            len: SOURCE,
+        };
+        let target = mmap_anonymous(anywhere, largest, how, MapFlags::PRIVATE).ok()?;
+        let target = Memory {
+            at: target.cast(),
+            len: largest,
+        };
+        (source, target)
+    };
+    // SAFETY: it is the whole of it, in no other hands.
+    unsafe { ptr::write_bytes(source.at, 1, SOURCE) };
+    let copied = |size: usize, from: usize| {
+        // SAFETY: both are as long, and apart.
+        unsafe { ptr::copy_nonoverlapping(source.at.add(from), target.at, size) };
+        target.touch(size);
+        Some(())
+    };
+    let copies: Vec<_> = SIZES.iter().map(|size| shortest(*size, copied)).collect();
+    let exchanged = |size: usize, from: usize| {
+        map(
+            file.as_fd(),
+            target.at.expose_provenance(),
+            size,
+            from as u64,
+        )
+        .ok()?;
+        target.touch(size);
+        Some(())
+    };
+    let is_worth = |(size, copy): (&usize, &Option<Duration>)| {
+        let exchange = shortest(*size, exchanged)?;
+        Some(exchange * 100 <= (*copy)? * WORTH)
+    };
+    let worth: Vec<_> = SIZES.iter().zip(&copies).map(is_worth).collect();
+    let not_worth = worth.iter().rposition(|worth| *worth != Some(true));
+    SIZES.get(not_worth.map_or(0, |last| last + 1)).copied()
+}
+
+/// The shortest time that `work` takes for so many bytes, from one place of the source after
+/// the other.
+fn shortest(size: usize, work: impl Fn(usize, usize) -> Option<()>) -> Option<Duration> {
+    let times = (0..TIMES).map(|turn| {
+        let begun = Instant::now();
+        work(size, turn * size % SOURCE)?;
+        Some(begun.elapsed())
+    });
+    times.collect::<Option<Vec<_>>>()?.into_iter().min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_measured_is_one_of_the_sizes() {
+        assert!(least_worth().is_none_or(|least| SIZES.contains(&least)));
+    }
+}

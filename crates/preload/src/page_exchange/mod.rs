@@ -1,0 +1,441 @@
+//! Receiving without a copy (`longshore run --zero-copy`): pages of the memory that the engine
+//! has placed payload in take the place of the pages of the program's buffer. They are mapped
+//! there privately, so the program may write to them, and then has a page of its own (copy on
+//! write); what it has not written to stays the engine's page, which must not change as long
+//! as the program sees it. So the bytes count as kept ([`KeptBytes`]): the engine is told that
+//! they were read only when their place in the program's memory shows something else, as it
+//! does when the program receives into the same buffer again. Before that cannot be known any
+//! more (a fork, a socket that is closed or shared), or if the window of the peer would close,
+//! the pages become the program's own ([`leave_socket`], [`leave_all`]).
+//!
+//! What a program may do with its memory it may do with such a buffer: `munmap`, `mprotect`,
+//! `realloc`; `madvise` and `mremap`, which treat the mapping of a file otherwise than other
+//! memory, are taken over for it (`calls::memory`). Only whole pages are exchanged, and only
+//! where the process has the memory alone and may read and write it.
+//!
+//! Owns what is known of such memory. Called by `recv` and its kin, and by all calls after
+//! which somebody else could have the pages.
+
+mod cost;
+mod regions;
+mod shown;
+
+use crate::environment::remembered;
+use crate::log::{Level, say};
+use crate::signals;
+use longshore_hostif::SocketId;
+use longshore_hostif::zero_copy::ZeroCopy;
+use longshore_sockets::{ForkGuard, ForkLock, Host, KeptBytes, Socket, SocketError, is_confined};
+use regions::{File, Region, Regions};
+use rustix::io::Errno;
+use rustix::mm::{
+    Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags, madvise, mmap, mmap_anonymous,
+    mprotect, mremap_fixed,
+};
+use shown::{Piece, Shown, Stretches};
+use std::io::IoSliceMut;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{LazyLock, OnceLock};
+
+/// Bytes of a page.
+const PAGE: usize = 4096;
+/// Part of a socket's receive buffer of which the program sees bytes where they lie, at most: a
+/// program may wait for much of the buffer to be filled before it reads on.
+const SHARE: u64 = 4;
+/// Sockets of which the program sees bytes where they lie, at most.
+const MOST_SOCKETS: usize = 64;
+/// Stretches of changed memory that are remembered; the kernel has a limit for all that a
+/// process maps (65,530).
+const MOST_STRETCHES: usize = 1024;
+
+static STATE: LazyLock<ForkLock<State>> = LazyLock::new(ForkLock::default);
+/// Whether there is any memory that was changed.
+static ANY: AtomicBool = AtomicBool::new(false);
+
+/// What is known of this process's memory.
+#[derive(Debug, Default)]
+struct State {
+    /// Where to ask; `None` before the first time, and in a child.
+    regions: Option<Regions>,
+    /// The kernel does not answer.
+    is_unknown: bool,
+    holders: Vec<Holder>,
+    /// Where the program's memory is a copy of the engine's, or was.
+    changed: Stretches,
+}
+
+/// The bytes of one socket that the program sees where they lie.
+#[derive(Debug)]
+struct Holder {
+    host: &'static Host,
+    kept: KeptBytes,
+    shown: Shown,
+}
+
+fn mode() -> ZeroCopy {
+    static MODE: OnceLock<ZeroCopy> = OnceLock::new();
+    *MODE.get_or_init(|| remembered().map_or(ZeroCopy::Never, |r| r.zero_copy))
+}
+
+/// The fewest bytes that are worth it.
+fn least() -> usize {
+    static LEAST: OnceLock<usize> = OnceLock::new();
+    *LEAST.get_or_init(|| match mode() {
+        ZeroCopy::Never => usize::MAX,
+        ZeroCopy::Always => PAGE,
+        ZeroCopy::Auto => cost::least_worth().unwrap_or(usize::MAX),
+    })
+}
+
+/// Receives into `parts`, without a copy where that can be and pays.
+///
+/// # Errors
+/// As [`Socket::recv`].
+pub(crate) fn receive(
+    socket: &Socket,
+    parts: &mut [IoSliceMut<'_>],
+    keep: bool,
+) -> Result<usize, SocketError> {
+    if !keep
+        && mode() != ZeroCopy::Never
+        && let [part] = parts
+        && part.len() >= PAGE
+        && part.as_ptr().addr().is_multiple_of(PAGE)
+        && let Some(n) = receive_pages(socket, part)?
+    {
+        return Ok(n);
+    }
+    socket.recv(parts, keep)
+}
+
+/// The same into a buffer that begins with a page; `None` if it is to be copied.
+fn receive_pages(socket: &Socket, to: &mut [u8]) -> Result<Option<usize>, SocketError> {
+    if to.len() < least() || is_confined() || !socket.may_keep() {
+        return Ok(None);
+    }
+    let there = socket.peek()?.len().min(to.len());
+    if there < least() {
+        return Ok(None);
+    }
+    let past = (socket.read_position() % PAGE as u64) as usize;
+    if past == 0 {
+        let range = to.as_mut_ptr().addr()..to.as_ptr().addr() + there / PAGE * PAGE;
+        return signals::within(|| show(socket, &range));
+    }
+    // Copied up to where a page begins, so that what comes next can be shown.
+    let len = (past + there) / PAGE * PAGE - past;
+    let mut part = [IoSliceMut::new(&mut to[..len])];
+    socket.recv(&mut part, false).map(Some)
+}
+
+/// Has the program's memory at `range`, whole pages, show what comes next in the stream, as
+/// much as there is in whole pages.
+fn show(socket: &Socket, range: &Range<usize>) -> Result<Option<usize>, SocketError> {
+    let mut state = STATE.enter()?;
+    if !state.may_change(range) {
+        return Ok(None);
+    }
+    let mine = |holder: &Holder| holder.kept.socket() == socket.id();
+    let share = (socket.receive_buffer() / SHARE) as usize;
+    let len = range.len().min(share);
+    let (mut before, position) = (state.holders.iter().position(mine), socket.read_position());
+    // What is kept is in one piece.
+    let goes_on = |kept: &KeptBytes| kept.end() == position && kept.len() + len <= share;
+    if before.is_some_and(|at| !goes_on(&state.holders[at].kept)) {
+        state.leave(mine);
+        before = None;
+    }
+    let before = before.map(|at| state.holders.swap_remove(at));
+    let (mut kept, mut shown) = match before {
+        Some(holder) => (Some(holder.kept), holder.shown),
+        None => (None, Shown::default()),
+    };
+    let (host, mut end) = (socket.host(), range.start);
+    let mut new = Vec::new();
+    let taken = socket.keep(&mut kept, len, |piece| {
+        let len = piece.len() / PAGE * PAGE;
+        let place = host.offset_in_shared_file(piece);
+        let is_aligned = place.is_multiple_of(PAGE as u64);
+        if len == 0 || !is_aligned || map(host.shared_file(), end, len, place).is_err() {
+            return Ok(0);
+        }
+        new.push((end, len, place));
+        end += len;
+        Ok(len)
+    });
+    if let Some(kept) = kept {
+        let mut from = kept.end() - (end - range.start) as u64;
+        let changed = range.start..end;
+        shown.cut(&changed);
+        for holder in &mut state.holders {
+            holder.shown.cut(&changed);
+        }
+        for (at, len, place) in new {
+            shown.add(Piece {
+                at,
+                len,
+                from,
+                place,
+            });
+            from += len as u64;
+        }
+        if !changed.is_empty() {
+            state.changed.add(changed);
+        }
+        state.holders.push(Holder { host, kept, shown });
+    }
+    state.give_back_unseen();
+    if !matches!(taken, Ok(Some(1..))) {
+        state.leave(mine);
+    }
+    if state.holders.len() > MOST_SOCKETS {
+        let oldest = state.holders[0].kept.socket();
+        state.leave(|holder| holder.kept.socket() == oldest);
+    }
+    ANY.store(true, Ordering::Relaxed);
+    Ok(taken?.filter(|n| *n != 0))
+}
+
+/// Maps `len` bytes of the engine's memory privately at this address of the program's.
+fn map(file: BorrowedFd<'_>, at: usize, len: usize, place: u64) -> Result<(), Errno> {
+    let how = ProtFlags::READ | ProtFlags::WRITE;
+    let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+    let at = ptr::with_exposed_provenance_mut(at);
+    // SAFETY: it is part of a buffer that the program wants filled, of memory that it may
+    // read and write and has alone.
+    unsafe { mmap(at, len, how, flags, file, place) }.map(drop)
+}
+
+/// Makes pages of a private mapping the process's own, as writing to each would.
+fn make_own(range: &Range<usize>, region: &Region) -> Result<(), Errno> {
+    let at = ptr::with_exposed_provenance_mut(range.start);
+    let protect = |how| {
+        // SAFETY: memory of the program, which has what it had in the end.
+        unsafe { mprotect(at, range.len(), how) }
+    };
+    if !region.is_writable() {
+        protect(MprotectFlags::READ | MprotectFlags::WRITE)?;
+    }
+    let populated = loop {
+        // SAFETY: it changes no byte.
+        match unsafe { madvise(at, range.len(), Advice::LinuxPopulateWrite) } {
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            other => break other,
+        }
+    };
+    match (region.is_writable(), region.is_readable()) {
+        (true, _) => {}
+        (false, true) => protect(MprotectFlags::READ)?,
+        (false, false) => protect(MprotectFlags::empty())?,
+    }
+    populated
+}
+
+impl State {
+    /// Where to ask what is mapped, if the kernel answers.
+    fn regions(&mut self) -> Option<&Regions> {
+        if self.regions.is_none() && !self.is_unknown {
+            self.regions = Regions::open();
+            self.is_unknown = self.regions.is_none();
+            if self.is_unknown {
+                let why = "zero-copy needs /proc, and Linux 6.11: what is received is copied";
+                say(Level::Warn, format_args!("{why}"));
+            }
+        }
+        self.regions.as_ref()
+    }
+
+    /// Whether this memory of the program may be mapped anew.
+    fn may_change(&mut self, range: &Range<usize>) -> bool {
+        self.changed.len() < MOST_STRETCHES
+            && self
+                .regions()
+                .is_some_and(|regions| regions.are_private_memory(range))
+    }
+
+    /// Gives back what the program sees nowhere any more.
+    fn give_back_unseen(&mut self) {
+        self.holders.retain_mut(|holder| {
+            let seen = holder.shown.first_byte(holder.kept.end());
+            let len = (seen - holder.kept.begin()) as usize;
+            if len != 0 {
+                holder.give_back(len);
+            }
+            !holder.kept.is_empty()
+        });
+    }
+
+    /// Makes what the program sees of some sockets its own, and gives the rest back.
+    #[cold]
+    fn leave(&mut self, which: impl Fn(&Holder) -> bool) {
+        let regions = self.regions.as_ref();
+        for mut holder in self.holders.extract_if(.., |holder| which(holder)) {
+            for piece in holder.shown.pieces() {
+                if let Some(Err(e)) = regions.map(|r| own(r, holder.host, piece)) {
+                    let what = "what was received without a copy cannot be kept as it is";
+                    say(Level::Error, format_args!("{what}: {e}"));
+                }
+            }
+            holder.give_back(holder.kept.len());
+        }
+    }
+
+    /// This memory is the program's, as all other.
+    fn changes_back(&mut self, range: &Range<usize>) {
+        self.changed.remove(range);
+        for holder in &mut self.holders {
+            holder.shown.cut(range);
+        }
+    }
+
+    /// What of `range` still is the engine's memory, or a copy of some of its pages.
+    fn mapped_within(&mut self, range: &Range<usize>, file: File) -> Vec<Range<usize>> {
+        let changed = self.changed.within(range);
+        let Some(regions) = self.regions().filter(|_| !changed.is_empty()) else {
+            return Vec::new();
+        };
+        let parts = changed.iter().flat_map(|part| regions.within(part));
+        let ours = parts.filter(|(region, _)| region.is_private_of(file));
+        ours.map(|(_, part)| part).collect()
+    }
+}
+
+/// Makes what the program still sees of a piece its own.
+fn own(regions: &Regions, host: &Host, piece: &Piece) -> Result<(), Errno> {
+    let Some(file) = File::of(host.shared_file()) else {
+        return Ok(());
+    };
+    for (region, part) in regions.within(&piece.range()) {
+        let place = piece.place + (part.start - piece.at) as u64;
+        if region.shows(file, part.start, place) {
+            make_own(&part, &region)?;
+        }
+    }
+    Ok(())
+}
+
+impl Holder {
+    fn give_back(&mut self, len: usize) {
+        if let Some(socket) = self.host.acquire(self.kept.socket()) {
+            let _ = socket.give_back(&mut self.kept, len);
+        }
+    }
+}
+
+/// Whether any of the program's memory was changed.
+#[inline]
+pub(crate) fn is_used() -> bool {
+    ANY.load(Ordering::Relaxed)
+}
+
+fn leave(which: impl Fn(&Holder) -> bool) {
+    if is_used() {
+        signals::within(|| {
+            if let Ok(mut state) = STATE.enter() {
+                state.leave(which);
+            }
+        });
+    }
+}
+
+/// This process lets go of a socket, or shares it: what the program sees of it becomes its own.
+#[inline]
+pub(crate) fn leave_socket(id: SocketId) {
+    leave(|holder| holder.kept.socket() == id);
+}
+
+/// The same of all sockets: another process may have the memory from now on.
+pub(crate) fn leave_all() {
+    leave(|_| true);
+}
+
+/// While it lives, no memory is changed.
+pub(crate) struct Stopped(#[expect(dead_code, reason = "a lock")] ForkGuard<'static, State>);
+
+/// Before a fork: what it returns is to live until after it.
+pub(crate) fn before_fork() -> Option<Stopped> {
+    if !is_used() {
+        return None;
+    }
+    leave_all();
+    let mut state = STATE.enter().ok()?;
+    // The child would ask about its parent.
+    if let Some(regions) = state.regions.take() {
+        regions.close();
+    }
+    Some(Stopped(state))
+}
+
+/// In a child that was made without our knowing: nothing of its parent's is its own.
+pub(crate) fn begin_anew() {
+    if !is_used() {
+        return;
+    }
+    // SAFETY: such a child has one thread, which is in no call here.
+    unsafe { STATE.recover(State::default) };
+    if let Ok(mut state) = STATE.enter() {
+        state.holders.clear();
+        if let Some(regions) = state.regions.take() {
+            regions.close();
+        }
+    }
+}
+
+/// The program says that it does not need what is in this memory any more (MADV_DONTNEED, and
+/// MADV_FREE): of ours it becomes memory of zeros, where else the engine's would show.
+pub(crate) fn empty(range: &Range<usize>) {
+    replace(|state, file| {
+        for part in state.mapped_within(range, file) {
+            let how = ProtFlags::READ | ProtFlags::WRITE;
+            let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+            let at = ptr::with_exposed_provenance_mut(part.start);
+            // SAFETY: the program does not need what is there.
+            if unsafe { mmap_anonymous(at, part.len(), how, flags) }.is_ok() {
+                state.changes_back(&part);
+            }
+        }
+    });
+}
+
+/// The program is going to move this memory: if some of it is ours, all becomes memory as it
+/// was before, with what is in it, in one piece, for the kernel moves no other.
+pub(crate) fn make_plain(range: &Range<usize>) {
+    replace(|state, file| {
+        let is_ours = !state.mapped_within(range, file).is_empty();
+        if is_ours && state.may_change(range) && copy_of(range).is_ok() {
+            state.changes_back(range);
+        }
+    });
+}
+
+/// Puts a copy in the place of this memory.
+fn copy_of(range: &Range<usize>) -> Result<(), Errno> {
+    let how = ProtFlags::READ | ProtFlags::WRITE;
+    let len = range.len();
+    let to = ptr::with_exposed_provenance_mut::<u8>(range.start);
+    // SAFETY: new memory, filled with what is in the program's, whose place it takes. Who
+    // moves memory lets nobody write to it meanwhile.
+    unsafe {
+        let copy = mmap_anonymous(ptr::null_mut(), len, how, MapFlags::PRIVATE)?;
+        ptr::copy_nonoverlapping(to, copy.cast::<u8>(), len);
+        mremap_fixed(copy, len, len, MremapFlags::MAYMOVE, to.cast())?;
+    }
+    Ok(())
+}
+
+/// Has `change` change what is ours, of the file that is shared with the engine.
+fn replace(change: impl FnOnce(&mut State, File)) {
+    signals::within(|| {
+        let host = crate::place::attached_already();
+        let Some(file) = host.and_then(|host| File::of(host.shared_file())) else {
+            return;
+        };
+        if let Ok(mut state) = STATE.enter() {
+            change(&mut state, file);
+            state.give_back_unseen();
+        }
+    });
+}
