@@ -136,7 +136,7 @@ impl Socket {
     }
 
     /// Whether this is an end of a connection within the engine.
-    pub(crate) fn is_within(&self) -> bool {
+    pub fn is_within(&self) -> bool {
         self.block().other_end().is_some()
     }
 

@@ -113,7 +113,8 @@ pub(crate) fn receive(
 
 /// The same into a buffer that begins with a page; `None` if it is to be copied.
 fn receive_pages(socket: &Socket, to: &mut [u8]) -> Result<Option<usize>, SocketError> {
-    if to.len() < least() || is_confined() || !socket.may_keep() {
+    // What another socket of the engine's has lent is its sender's memory.
+    if to.len() < least() || is_confined() || socket.is_within() || !socket.may_keep() {
         return Ok(None);
     }
     let there = socket.peek()?.len().min(to.len());
