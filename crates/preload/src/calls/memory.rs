@@ -1,5 +1,5 @@
 //! `mlockall`, which would otherwise fill the arena; `madvise` and `mremap`, which treat
-//! buffers that show what was received where it lies ([`page_exchange`]) as other memory.
+//! buffers that show what was received where it lies (`page_exchange`) as other memory.
 //!
 //! The arena is some gigabytes of address space of which only the pages in use
 //! have memory behind them. Locking all that a program maps would put memory
