@@ -249,16 +249,16 @@ impl Relay {
             let Ok(got) = usize::try_from(got) else {
                 return;
             };
-            let query = self.query_of(line, from);
-            let at = In::from(&self.buffer[..]).cast();
-            let sent = |fd| send::send(fd, at, got, 0) >= 0;
-            let asked = match query {
-                Some(i) if sent(self.queries[i].fd) => Some(i),
-                _ => None,
+            let Some(i) = self.query_of(line, from) else {
+                self.refuse(line, from, got);
+                continue;
             };
-            match asked {
-                Some(i) => self.queries[i].note(&self.buffer[..got]),
-                None => self.refuse(line, from, got),
+            let at = In::from(&self.buffer[..]).cast();
+            let sent = send::send(self.queries[i].fd, at, got, 0);
+            self.queries[i].note(&self.buffer[..got]);
+            if sent < 0 {
+                // It may be what came of the query before that says so.
+                self.failed(i);
             }
         }
     }
@@ -312,13 +312,16 @@ impl Relay {
                 self.reply(line, from, got);
             }
             Err(_) if crate::calls::errno() == libc::EAGAIN => {}
-            Err(_) => {
-                let query = self.queries.remove(query);
-                for asked in &query.open {
-                    self.buffer[..asked.len()].copy_from_slice(asked);
-                    self.refuse(line, from, asked.len());
-                }
-            }
+            Err(_) => self.failed(query),
+        }
+    }
+
+    /// What is open of a socket of the resolver's has no answer.
+    fn failed(&mut self, query: usize) {
+        let query = self.queries.remove(query);
+        for asked in &query.open {
+            self.buffer[..asked.len()].copy_from_slice(asked);
+            self.refuse(query.line, query.from, asked.len());
         }
     }
 
