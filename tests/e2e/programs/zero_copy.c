@@ -1,8 +1,11 @@
 /* What is received into whole pages, which a program may see where it was placed: its memory
  * is what it would be after a copy, whatever the program does with it then. */
 #include "check.h"
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 
 pid_t _Fork(void);
 
@@ -338,6 +341,39 @@ static void memory_is_unmapped(void) {
   }
 }
 
+static void a_part_is_unmapped(void) {
+  EACH_PAIR(mine, far) {
+    unsigned char *to = memory(PART);
+    get(mine, far, to, 0, PART);
+    SYS(munmap(to, PART / 4));
+    SYS(munmap(to + PART / 2, PART / 4));
+    SYS(close(SYS(dup(mine))));
+    write_over(mine, far);
+    check_pattern(to + PART / 4, PART / 4, PART / 4);
+    check_pattern(to + PART / 4 * 3, PART / 4, PART / 4 * 3);
+    SYS(munmap(to, PART));
+  }
+}
+
+/* Memory is as other memory under a filter of system calls, too. */
+static void a_filter_comes(void) {
+  int mine, far;
+  pair(0, &mine, &far);
+  unsigned char *to = memory(2 * PART);
+  get(mine, far, to, 0, 2 * PART);
+  struct sock_filter all[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  struct sock_fprog filter = {1, all};
+  SYS(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+  SYS(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0));
+  unsigned char *other_to = memory(PART);
+  get_anyhow(mine, far, other_to, 2 * PART, PART);
+  check_pattern(to, 2 * PART, 0);
+  SYS(madvise(to, PART, MADV_DONTNEED));
+  for (int i = 0; i < PART; i++)
+    IS(to[i], 0);
+  check_pattern(to + PART, PART, PART);
+}
+
 static void memory_is_moved(void) {
   EACH_PAIR(mine, far) {
     unsigned char *to = memory(2 * PART);
@@ -478,6 +514,8 @@ const struct check CHECKS[] = {
     {"a_child_has_its_own", a_child_has_its_own},
     {"memory_is_protected", memory_is_protected},
     {"memory_is_unmapped", memory_is_unmapped},
+    {"a_part_is_unmapped", a_part_is_unmapped},
+    {"a_filter_comes", a_filter_comes},
     {"memory_is_moved", memory_is_moved},
     {"memory_is_emptied", memory_is_emptied},
     {"another_thread_writes_beside", another_thread_writes_beside},

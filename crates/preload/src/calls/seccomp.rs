@@ -138,7 +138,7 @@ pub(crate) fn filtered<T>(
         }
     }
     pipes::leave_all();
-    page_exchange::leave_all();
+    page_exchange::end();
     epoll::prepare_all(host);
     signals::remember();
     host.confine();

@@ -136,6 +136,11 @@ fn receive_pages(socket: &Socket, to: &mut [u8]) -> Result<Option<usize>, Socket
 /// much as there is in whole pages.
 fn show(socket: &Socket, range: &Range<usize>) -> Result<Option<usize>, SocketError> {
     let mut state = STATE.enter()?;
+    if state.changed.len() >= MOST_STRETCHES
+        && let Some(file) = File::of(socket.host().shared_file())
+    {
+        state.forget_unmapped(file);
+    }
     if !state.may_change(range) {
         return Ok(None);
     }
@@ -247,6 +252,14 @@ impl State {
             }
         }
         self.regions.as_ref()
+    }
+
+    /// Forgets stretches that the program has unmapped or mapped otherwise since.
+    #[cold]
+    fn forget_unmapped(&mut self, file: File) {
+        let ours = self.mapped_within(&(0..usize::MAX), file);
+        self.changed = Stretches::default();
+        ours.into_iter().for_each(|part| self.changed.add(part));
     }
 
     /// Whether this memory of the program may be mapped anew.
@@ -412,13 +425,30 @@ pub(crate) fn make_plain(range: &Range<usize>) {
     });
 }
 
+/// The program is going to have a filter of system calls, under which nothing here can be
+/// done any more: all memory that is ours becomes plain.
+pub(crate) fn end() {
+    if !is_used() {
+        return;
+    }
+    leave_all();
+    replace(|state, file| {
+        for part in state.mapped_within(&(0..usize::MAX), file) {
+            if copy_of(&part).is_ok() {
+                state.changes_back(&part);
+            }
+        }
+    });
+    ANY.store(false, Ordering::Relaxed);
+}
+
 /// Puts a copy in the place of this memory.
 fn copy_of(range: &Range<usize>) -> Result<(), Errno> {
     let how = ProtFlags::READ | ProtFlags::WRITE;
     let len = range.len();
     let to = ptr::with_exposed_provenance_mut::<u8>(range.start);
-    // SAFETY: new memory, filled with what is in the program's, whose place it takes. Who
-    // moves memory lets nobody write to it meanwhile.
+    // SAFETY: new memory, filled with what is in the program's, whose place it takes. A program
+    // lets nobody write to memory that it moves.
     unsafe {
         let copy = mmap_anonymous(ptr::null_mut(), len, how, MapFlags::PRIVATE)?;
         ptr::copy_nonoverlapping(to, copy.cast::<u8>(), len);

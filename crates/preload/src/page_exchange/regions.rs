@@ -37,6 +37,8 @@ const READABLE: u64 = 1;
 const WRITABLE: u64 = 2;
 const EXECUTABLE: u64 = 4;
 const SHARED: u64 = 8;
+/// Ask for the next region where there is none.
+const OR_NEXT: u64 = 0x10;
 
 /// A file, as the kernel tells one from all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +108,7 @@ impl Regions {
         let fd = open(c"/proc/self/maps", flags, Mode::empty()).ok()?;
         let regions = Self(room::keep(fd));
         let here = (&raw const regions).addr();
-        match regions.at(here) {
+        match regions.at_or_behind(here) {
             Some(_) => Some(regions),
             None => {
                 regions.close();
@@ -120,10 +122,11 @@ impl Regions {
         room::discard(self.0);
     }
 
-    /// What is mapped at this address.
-    pub(super) fn at(&self, address: usize) -> Option<Region> {
+    /// What is mapped at this address, or else next behind it.
+    fn at_or_behind(&self, address: usize) -> Option<Region> {
         let mut query = Query {
             size: size_of::<Query>() as u64,
+            flags: OR_NEXT,
             address: address as u64,
             ..Query::default()
         };
@@ -140,8 +143,7 @@ impl Regions {
         })
     }
 
-    /// The regions that make up `range`, each with what of it is there; it ends where nothing
-    /// is mapped.
+    /// The regions in `range`, each with what of it is there.
     pub(super) fn within(
         &self,
         range: &Range<usize>,
@@ -151,10 +153,10 @@ impl Regions {
             if start >= end {
                 return None;
             }
-            let region = self.at(start)?;
-            let part = start..end.min(region.range.end);
+            let region = self.at_or_behind(start)?;
+            let part = start.max(region.range.start)..end.min(region.range.end);
             start = part.end;
-            Some((region, part))
+            (part.start < part.end).then_some((region, part))
         })
     }
 
@@ -204,12 +206,13 @@ mod tests {
         put(2, rw, MapFlags::PRIVATE);
         assert!(regions.are_private_memory(&(at..at + 8 * PAGE)));
         let mine = File::of(&file).unwrap();
-        let there = regions.at(at + 2 * PAGE).unwrap();
+        let there = regions.at_or_behind(at + 2 * PAGE).unwrap();
         assert!(there.shows(mine, at + 2 * PAGE, 3 * PAGE as u64));
         assert!(!there.shows(mine, at + 2 * PAGE, 4 * PAGE as u64));
-        assert!(!regions.at(at).unwrap().is_private_of(mine));
+        assert!(!regions.at_or_behind(at).unwrap().is_private_of(mine));
         put(4, rw, MapFlags::SHARED);
-        assert!(!regions.at(at + 4 * PAGE).unwrap().is_private_of(mine));
+        let shared = regions.at_or_behind(at + 4 * PAGE).unwrap();
+        assert!(!shared.is_private_of(mine));
         assert!(!regions.are_private_memory(&(at..at + 8 * PAGE)));
         assert!(regions.are_private_memory(&(at..at + 4 * PAGE)));
         put(6, ProtFlags::READ, MapFlags::PRIVATE);
@@ -218,6 +221,12 @@ mod tests {
         let stack = (&raw const on_stack).addr() & !(PAGE - 1);
         assert!(!regions.are_private_memory(&(stack..stack + PAGE)));
         // SAFETY: nobody has it any more.
+        unsafe { munmap(base.byte_add(PAGE), PAGE) }.unwrap();
+        let three = at..at + 3 * PAGE;
+        let parts: Vec<_> = regions.within(&three).map(|(_, part)| part).collect();
+        assert_eq!(parts, [at..at + PAGE, at + 2 * PAGE..at + 3 * PAGE]);
+        assert!(!regions.are_private_memory(&three));
+        // SAFETY: nor the rest.
         unsafe { munmap(base, 8 * PAGE) }.unwrap();
         assert!(!regions.are_private_memory(&(at..at + PAGE)));
     }
