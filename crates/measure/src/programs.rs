@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 /// What one call sends or receives in bulk.
 const PIECE: usize = 128 * 1024;
+/// Bytes of a page of memory.
+const PAGE: usize = 4096;
 
 /// Runs the program of this name.
 ///
@@ -109,9 +111,12 @@ pub(crate) fn answer_datagrams(socket: &UdpSocket) {
 /// says how much it was; looks at each word, if it is to be touched.
 fn sink(at: &str, size: usize, touches: bool) -> io::Result<()> {
     serve_each(at, move |mut stream| {
-        let mut piece = vec![0; size];
+        // From the beginning of a page on, as `--zero-copy` needs it.
+        let mut room = vec![0; size + PAGE];
+        let from = room.as_ptr().align_offset(PAGE);
+        let piece = &mut room[from..from + size];
         let mut bytes = 0_u64;
-        while let Ok(n @ 1..) = stream.read(&mut piece) {
+        while let Ok(n @ 1..) = stream.read(piece) {
             bytes += n as u64;
             if touches {
                 let words = piece[..n].as_chunks::<8>().0.iter();

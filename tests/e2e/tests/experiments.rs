@@ -407,7 +407,7 @@ fn bandwidth_by_the_largest_packet() {
     scenario(|bed| {
         let all = smallest(bed, "sweep");
         let bandwidth = rows(&all, "bandwidth");
-        assert_eq!(bandwidth.len(), 2 * 6, "two sizes of packets, six ways");
+        assert_eq!(bandwidth.len(), 2 * 8, "two sizes of packets, eight ways");
         for row in bandwidth {
             assert!([1500, 9000].map(Value::from).contains(&row["MTU"]), "{row}");
             for who in ["port cuts and sums", "engine cuts and sums"] {
@@ -419,7 +419,7 @@ fn bandwidth_by_the_largest_packet() {
                 .as_str()
                 .is_some_and(|p| p.contains("touched"))
         };
-        assert_eq!(bandwidth.iter().filter(touched).count(), 2 * 3);
+        assert_eq!(bandwidth.iter().filter(touched).count(), 2 * 4);
         // With a processor for each, a program that sleeps at once is woken more often; here
         // others have them, and only that both were counted can be told.
         let wake_ups = rows(&all, "wake-ups");

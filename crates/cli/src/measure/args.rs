@@ -71,13 +71,13 @@ impl Experiment {
             "predict" => (3, None),
             "host" => (60, Some(15)),
             "path" => (25, Some(10)),
-            "sweep" => (200, Some(30)),
+            "sweep" => (265, Some(40)),
             "latency" => (50, Some(5)),
             "cpu" => (60, Some(5)),
             "characterize" => (90, Some(10)),
             "immediate" => (10, Some(5)),
             "port" => (80, Some(15)),
-            "all" => (470, Some(110)),
+            "all" => (535, Some(120)),
             _ => return None,
         })
     }

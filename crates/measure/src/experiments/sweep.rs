@@ -1,5 +1,5 @@
 //! Bandwidth of one connection by the largest packet, as Fig. 2 of the papers of 1999 and 2001
-//! has it: with the payload copied or used in place, touched by the program or not, and with
+//! has it: with the payload copied, shown by exchanging pages, or used in place, touched by the program or not, and with
 //! what touches bytes done by the port or by the engine. `wake_ups` has the same with their
 //! suppression on and off.
 
@@ -22,6 +22,8 @@ struct Way {
     programs: [&'static str; 2],
     /// Whether the program is written for Longshore.
     native: bool,
+    /// What `longshore run` is to do besides.
+    options: &'static [&'static str],
 }
 
 const fn way(
@@ -35,10 +37,19 @@ const fn way(
         name,
         programs,
         native,
+        options: &[],
     }
 }
 
-const WAYS: [Way; 6] = [
+/// One in which the pages of a program's buffer are exchanged for those that hold the payload.
+const fn exchanging(name: &'static str, programs: [&'static str; 2]) -> Way {
+    Way {
+        options: &["--zero-copy", "always"],
+        ..way("receiving", name, programs, false)
+    }
+}
+
+const WAYS: [Way; 8] = [
     way("sending", "copied", ["source", "pull"], false),
     way(
         "sending",
@@ -59,6 +70,8 @@ const WAYS: [Way; 6] = [
         ["sink-touched", "push"],
         false,
     ),
+    exchanging("pages exchanged", ["sink", "push"]),
+    exchanging("pages exchanged, touched", ["sink-touched", "push"]),
     way("receiving", "in place", ["native-sink", "push"], true),
 ];
 
@@ -80,10 +93,14 @@ pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError
         .into_iter()
         .filter(|mtu| !quick || [1500, 9000].contains(mtu))
         .collect();
+    let options = WAYS.each_ref().map(|way| {
+        let of_both = |(_, who): (_, &[&'static str])| [way.options, who].concat();
+        WHO.map(of_both)
+    });
     let mut bulks = Vec::new();
     for mtu in &mtus {
-        for way in &WAYS {
-            for (who, options) in WHO {
+        for (way, options) in WAYS.iter().zip(&options) {
+            for ((who, _), options) in WHO.iter().zip(options) {
                 let bulk = Bulk {
                     longshore,
                     programs: way.programs,
@@ -131,8 +148,8 @@ pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError
     let wake_ups = wake_ups::measure(longshore, quick, (runs, milliseconds))?;
     outcome.sheets.extend([sheet, gains, wake_ups]);
     outcome.left_out.extend([
-        "POSIX calls with page remapping (`longshore run --zero-copy`): `in place` is Longshore's \
-         own calls, which need no copy (`longshore measure host` has what exchanging pages costs)"
+        "page remapping for POSIX calls that send: `in place` is Longshore's own calls, which need \
+         no copy (`longshore measure host` has what exchanging pages costs)"
             .to_owned(),
         ENGINE_CUTS_BY.to_owned(),
         "checksum offload without segmentation offload: the port has both or none".to_owned(),

@@ -148,9 +148,13 @@ fn show(socket: &Socket, range: &Range<usize>) -> Result<Option<usize>, SocketEr
     let share = (socket.receive_buffer() / SHARE) as usize;
     let len = range.len().min(share);
     let (mut before, position) = (state.holders.iter().position(mine), socket.read_position());
-    // What is kept is in one piece.
-    let goes_on = |kept: &KeptBytes| kept.end() == position && kept.len() + len <= share;
-    if before.is_some_and(|at| !goes_on(&state.holders[at].kept)) {
+    // What is kept is in one piece, and what is going to be received takes the place of some.
+    let target = range.start..range.start + len;
+    let goes_on = |Holder { kept, shown, .. }: &Holder| {
+        let replaced: usize = shown.at(&target).map(|piece| piece.len).sum();
+        kept.end() == position && kept.len().saturating_sub(replaced) + len <= share
+    };
+    if before.is_some_and(|at| !goes_on(&state.holders[at])) {
         state.leave(mine);
         before = None;
     }
