@@ -135,36 +135,24 @@ fn receive_pages(socket: &Socket, to: &mut [u8]) -> Result<Option<usize>, Socket
 /// Has the program's memory at `range`, whole pages, show what comes next in the stream, as
 /// much as there is in whole pages.
 fn show(socket: &Socket, range: &Range<usize>) -> Result<Option<usize>, SocketError> {
-    let mut state = STATE.enter()?;
+    // A handler that interrupts another call of its thread copies.
+    let Ok(mut state) = STATE.enter() else {
+        return Ok(None);
+    };
+    let host = socket.host();
     if state.changed.len() >= MOST_STRETCHES
-        && let Some(file) = File::of(socket.host().shared_file())
+        && let Some(file) = File::of(host.shared_file())
     {
         state.forget_unmapped(file);
     }
     if !state.may_change(range) {
         return Ok(None);
     }
-    let mine = |holder: &Holder| holder.kept.socket() == socket.id();
-    let share = (socket.receive_buffer() / SHARE) as usize;
-    let len = range.len().min(share);
-    let (mut before, position) = (state.holders.iter().position(mine), socket.read_position());
-    // What is kept is in one piece, and what is going to be received takes the place of some.
-    let target = range.start..range.start + len;
-    let goes_on = |Holder { kept, shown, .. }: &Holder| {
-        let replaced: usize = shown.at(&target).map(|piece| piece.len).sum();
-        kept.end() == position && kept.len().saturating_sub(replaced) + len <= share
-    };
-    if before.is_some_and(|at| !goes_on(&state.holders[at])) {
-        state.leave(mine);
-        before = None;
-    }
-    let before = before.map(|at| state.holders.swap_remove(at));
-    let (mut kept, mut shown) = match before {
-        Some(holder) => (Some(holder.kept), holder.shown),
-        None => (None, Shown::default()),
-    };
-    let (host, mut end) = (socket.host(), range.start);
-    let mut new = Vec::new();
+    // Who frees or moves memory looks for this before anything is changed.
+    ANY.store(true, Ordering::Relaxed);
+    let len = range.len().min((socket.receive_buffer() / SHARE) as usize);
+    let (mut kept, shown) = state.take_holder(socket, &(range.start..range.start + len));
+    let (mut new, mut end) = (Vec::new(), range.start);
     let taken = socket.keep(&mut kept, len, |piece| {
         let len = piece.len() / PAGE * PAGE;
         let place = host.offset_in_shared_file(piece);
@@ -177,35 +165,12 @@ fn show(socket: &Socket, range: &Range<usize>) -> Result<Option<usize>, SocketEr
         Ok(len)
     });
     if let Some(kept) = kept {
-        let mut from = kept.end() - (end - range.start) as u64;
-        let changed = range.start..end;
-        shown.cut(&changed);
-        for holder in &mut state.holders {
-            holder.shown.cut(&changed);
-        }
-        for (at, len, place) in new {
-            shown.add(Piece {
-                at,
-                len,
-                from,
-                place,
-            });
-            from += len as u64;
-        }
-        if !changed.is_empty() {
-            state.changed.add(changed);
-        }
         state.holders.push(Holder { host, kept, shown });
+        state.note_shown(range.start..end, &new);
     }
-    state.give_back_unseen();
     if !matches!(taken, Ok(Some(1..))) {
-        state.leave(mine);
+        state.leave(|holder| holder.kept.socket() == socket.id());
     }
-    if state.holders.len() > MOST_SOCKETS {
-        let oldest = state.holders[0].kept.socket();
-        state.leave(|holder| holder.kept.socket() == oldest);
-    }
-    ANY.store(true, Ordering::Relaxed);
     Ok(taken?.filter(|n| *n != 0))
 }
 
@@ -272,6 +237,59 @@ impl State {
             && self
                 .regions()
                 .is_some_and(|regions| regions.are_private_memory(range))
+    }
+
+    /// Takes out what is kept of a socket, which is going to be received into `target`, too;
+    /// what is kept is in one piece, and no more than its share: else it is given back.
+    fn take_holder(
+        &mut self,
+        socket: &Socket,
+        target: &Range<usize>,
+    ) -> (Option<KeptBytes>, Shown) {
+        let share = (socket.receive_buffer() / SHARE) as usize;
+        let mine = |holder: &Holder| holder.kept.socket() == socket.id();
+        let goes_on = |Holder { kept, shown, .. }: &Holder| {
+            // What is received takes the place of some.
+            let replaced: usize = shown.at(target).map(|piece| piece.len).sum();
+            kept.end() == socket.read_position()
+                && kept.len().saturating_sub(replaced) + target.len() <= share
+        };
+        self.leave(|holder| mine(holder) && !goes_on(holder));
+        match self.holders.iter().position(mine) {
+            Some(at) => {
+                let Holder { kept, shown, .. } = self.holders.remove(at);
+                (Some(kept), shown)
+            }
+            None => (None, Shown::default()),
+        }
+    }
+
+    /// The memory at `changed` shows the last bytes of what the last holder keeps, in these
+    /// pieces: their addresses, lengths, and where in the shared file they lie.
+    fn note_shown(&mut self, changed: Range<usize>, pieces: &[(usize, usize, u64)]) {
+        for holder in &mut self.holders {
+            holder.shown.cut(&changed);
+        }
+        if let Some(Holder { kept, shown, .. }) = self.holders.last_mut() {
+            let mut from = kept.end() - changed.len() as u64;
+            for &(at, len, place) in pieces {
+                shown.add(Piece {
+                    at,
+                    len,
+                    from,
+                    place,
+                });
+                from += len as u64;
+            }
+        }
+        if !changed.is_empty() {
+            self.changed.add(changed);
+        }
+        self.give_back_unseen();
+        if self.holders.len() > MOST_SOCKETS {
+            let oldest = self.holders[0].kept.socket();
+            self.leave(|holder| holder.kept.socket() == oldest);
+        }
     }
 
     /// Gives back what the program sees nowhere any more.
@@ -375,11 +393,11 @@ pub(crate) struct Stopped(#[expect(dead_code, reason = "a lock")] ForkGuard<'sta
 
 /// Before a fork: what it returns is to live until after it.
 pub(crate) fn before_fork() -> Option<Stopped> {
-    if !is_used() {
+    if mode() == ZeroCopy::Never {
         return None;
     }
-    leave_all();
     let mut state = STATE.enter().ok()?;
+    signals::within(|| state.leave(|_| true));
     // The child would ask about its parent.
     if let Some(regions) = state.regions.take() {
         regions.close();
