@@ -289,6 +289,9 @@ static void a_refusal_comes_after_others_were_taken(void) {
   SYS(connect(fd, A(there)));
   for (int i = 0; i < 10; i++)
     IS(send(fd, "hello", 5, 0), 5);
+  char c[8];
+  for (int i = 0; i < 10; i++)
+    IS(recv(peer, c, sizeof c, 0), 5);
   SYS(close(peer));
   IS(send(fd, "hello?", 6, 0), 6);
   for (int i = 0; i < 10; i++) {
