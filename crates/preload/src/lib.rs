@@ -24,6 +24,7 @@ mod decide;
 mod environment;
 mod epoll;
 mod fds;
+mod kept;
 #[cfg(target_arch = "x86_64")]
 mod kernel;
 mod lifecycle;

@@ -1,7 +1,7 @@
 //! What follows when a descriptor is closed, replaced or duplicated, for what stands behind it.
 
 use crate::fds::{self, Entry};
-use crate::{epoll, page_exchange, pipes, place};
+use crate::{epoll, kept, place};
 use longshore_sockets::Socket;
 use std::os::fd::RawFd;
 
@@ -34,8 +34,7 @@ pub(crate) fn duplicate(from: RawFd, to: RawFd) {
 pub(crate) fn give_up(fd: RawFd, entry: Entry) {
     match entry {
         Entry::Engine(id) => {
-            pipes::leave_socket(id);
-            page_exchange::leave_socket(id);
+            kept::leave_socket(id);
             if let Some(host) = place::attached() {
                 drop(Socket::from_use(host, id));
             }

@@ -6,7 +6,7 @@ use crate::environment;
 use crate::epoll::family;
 use crate::fds;
 use crate::log::{Level, say};
-use crate::{page_exchange, pipes, place, room};
+use crate::{kept, place, room};
 use longshore_hostif::attach::{self, AttachError, Joined, Token};
 use longshore_sockets::{Hooks, Host, JoinError};
 use std::path::Path;
@@ -46,8 +46,7 @@ fn begin_anew(inherited: &'static Host) -> Option<&'static Host> {
         Ok(joined) => room::within(|| unsafe {
             let wake_fds = inherited.begin_anew(joined, fds::counts().into_iter());
             family::in_child(wake_fds);
-            pipes::begin_anew();
-            page_exchange::begin_anew();
+            kept::begin_anew();
         }),
         Err(e) => {
             say(
@@ -113,10 +112,7 @@ fn join() -> Mode {
         restarts: crate::signals::restarts,
         is_cancelled: cancel::is_cancelled,
         thread: cancel::thread,
-        give_back: |id| {
-            pipes::leave_socket(id);
-            page_exchange::leave_socket(id);
-        },
+        give_back: kept::leave_socket,
         log: |text| say(Level::Error, format_args!("{text}")),
     };
     let open = || {

@@ -23,6 +23,24 @@ const VERSIONS: [&CStr; 2] = [c"GLIBC_2.34", c"GLIBC_2.2.5"];
 
 type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 
+/// Has libc's function, which is kept `at`, in rax, found by `find` the first time, with the two
+/// arguments where they came.
+macro_rules! find_once {
+    () => {
+        "mov rax, [rip + {at}]
+        test rax, rax
+        jne 2f
+        push rdi
+        push rsi
+        sub rsp, 8
+        call {find}
+        add rsp, 8
+        pop rsi
+        pop rdi
+        2:"
+    };
+}
+
 /// `dlopen(3)`, without RTLD_DEEPBIND.
 ///
 /// # Safety
@@ -31,17 +49,7 @@ type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 #[unsafe(naked)]
 pub unsafe extern "C-unwind" fn dlopen(path: Text<'_>, flags: c_int) -> *mut c_void {
     core::arch::naked_asm!(
-        "mov rax, [rip + {at}]",
-        "test rax, rax",
-        "jne 2f",
-        "push rdi",
-        "push rsi",
-        "sub rsp, 8",
-        "call {find}",
-        "add rsp, 8",
-        "pop rsi",
-        "pop rdi",
-        "2:",
+        find_once!(),
         "and esi, {kept}",
         "jmp rax",
         at = sym DLOPEN,
@@ -58,17 +66,7 @@ pub unsafe extern "C-unwind" fn dlopen(path: Text<'_>, flags: c_int) -> *mut c_v
 #[unsafe(naked)]
 pub unsafe extern "C-unwind" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
     core::arch::naked_asm!(
-        "mov rax, [rip + {at}]",
-        "test rax, rax",
-        "jne 2f",
-        "push rdi",
-        "push rsi",
-        "sub rsp, 8",
-        "call {find}",
-        "add rsp, 8",
-        "pop rsi",
-        "pop rdi",
-        "2:",
+        find_once!(),
         // RTLD_DEFAULT is 0, RTLD_NEXT -1: what they mean goes by the caller.
         "lea rcx, [rdi + 1]",
         "cmp rcx, 1",

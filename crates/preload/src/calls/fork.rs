@@ -6,24 +6,22 @@
 
 use crate::calls::{errno, set_errno};
 use crate::signals::Held;
-use crate::{epoll, fds, page_exchange, pipes, place, real};
+use crate::{epoll, fds, kept, place, real};
 use libc::{c_int, c_long, c_void, pid_t};
 use longshore_sockets::{Forking, Reservation};
 use std::cell::{Cell, RefCell};
 
-type Stopped = (Option<pipes::Stopped>, Option<page_exchange::Stopped>);
-
 thread_local! {
     static FORKING: RefCell<Option<(Forking, Held)>> = const { RefCell::new(None) };
-    /// Nothing is left in pipes, or shown where it lies, until the fork is over.
-    static STOPPED: RefCell<Stopped> = const { RefCell::new((None, None)) };
+    /// Nothing is kept where it lies until the fork is over.
+    static STOPPED: RefCell<kept::Stopped> = const { RefCell::new((None, None)) };
     /// What this thread's last fork has reserved for its child.
     static RESERVED: Cell<Option<Reservation>> = const { Cell::new(None) };
 }
 
 extern "C" fn before() {
     epoll::apart::before_fork();
-    let stopped = (pipes::before_fork(), page_exchange::before_fork());
+    let stopped = kept::before_fork();
     if let Some(host) = place::attached() {
         let held = Held::all();
         let forking = host.before_fork();
@@ -105,8 +103,7 @@ pub extern "C-unwind" fn _Fork() -> pid_t {
 /// is done in the parent.
 pub(crate) fn unhandled<T: Copy + Into<i64>>(make: impl FnOnce() -> T) -> T {
     epoll::apart::before_fork();
-    pipes::leave_all();
-    page_exchange::leave_all();
+    kept::leave_all();
     let reserved = place::attached_already().and_then(|host| {
         let channel = host.reserve_channel()?;
         Some((host, channel))
@@ -115,8 +112,7 @@ pub(crate) fn unhandled<T: Copy + Into<i64>>(make: impl FnOnce() -> T) -> T {
     let child_pid: i64 = child.into();
     if child_pid > 0 {
         // What another thread has made and used meanwhile.
-        pipes::leave_all();
-        page_exchange::leave_all();
+        kept::leave_all();
     }
     if let Some((host, channel)) = reserved {
         match child_pid {

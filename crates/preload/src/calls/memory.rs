@@ -27,9 +27,8 @@ pub extern "C-unwind" fn mlockall(flags: c_int) -> c_int {
 
 /// The addresses of so many bytes, in whole pages.
 fn pages(at: Out<'_, c_void>, len: size_t) -> Range<usize> {
-    const PAGE: usize = 4096;
     let start = at.address();
-    start..start.saturating_add(len.next_multiple_of(PAGE))
+    start..start.saturating_add(len.next_multiple_of(page_exchange::PAGE))
 }
 
 /// What the kernel says, as libc would; allocators call these, so without libc, which may
@@ -49,7 +48,7 @@ pub extern "C-unwind" fn madvise(at: Out<'_, c_void>, len: size_t, advice: c_int
         advice,
         libc::MADV_DONTNEED | libc::MADV_DONTNEED_LOCKED | libc::MADV_FREE
     );
-    if empties && page_exchange::is_used() && at.address().is_multiple_of(4096) {
+    if empties && page_exchange::is_used() && at.address().is_multiple_of(page_exchange::PAGE) {
         page_exchange::empty(&pages(at, len));
     }
     let arguments = [
@@ -74,7 +73,7 @@ pub extern "C-unwind" fn mremap(
     flags: c_int,
     to: Out<'_, c_void>,
 ) -> *mut c_void {
-    if page_exchange::is_used() && at.address().is_multiple_of(4096) {
+    if page_exchange::is_used() && at.address().is_multiple_of(page_exchange::PAGE) {
         page_exchange::make_plain(&pages(at, len));
     }
     let arguments = [

@@ -13,7 +13,7 @@ use crate::calls::note_nonblocking;
 use crate::fds::{self, Entry};
 use crate::state::{self, Mode};
 use crate::user::In;
-use crate::{epoll, page_exchange, pipes, real, signals, vectors};
+use crate::{epoll, kept, real, signals, vectors};
 use libc::{c_int, c_uint, c_ulong, seccomp_data, sock_filter, sock_fprog};
 use rustix::fs::OFlags;
 use std::mem::offset_of;
@@ -137,8 +137,7 @@ pub(crate) fn filtered<T>(
             note_nonblocking(fd, flags.is_ok_and(|f| f.contains(OFlags::NONBLOCK)));
         }
     }
-    pipes::leave_all();
-    page_exchange::end();
+    kept::end();
     epoll::prepare_all(host);
     signals::remember();
     host.confine();

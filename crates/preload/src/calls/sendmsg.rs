@@ -7,7 +7,7 @@ use crate::calls::send::{Sender, destination, send_parts, sender, without_bytes}
 use crate::calls::{told, unless_kernels};
 use crate::cancel::{held, point};
 use crate::user::{In, Out};
-use crate::{fds, page_exchange, pipes, real, vectors};
+use crate::{fds, kept, pipes, real, vectors};
 use libc::{c_int, c_uint, mmsghdr, msghdr, sockaddr_storage, socklen_t, ssize_t};
 use longshore_sockets::{Departure, Socket, SocketError};
 
@@ -113,8 +113,7 @@ fn send_off(msg: In<'_, msghdr>) -> Vec<Socket> {
     }
     let leaving: Vec<Socket> = passed.into_iter().filter_map(fds::engine).collect();
     for socket in &leaving {
-        pipes::leave_socket(socket.id());
-        page_exchange::leave_socket(socket.id());
+        kept::leave_socket(socket.id());
     }
     leaving.iter().for_each(Socket::send_off);
     leaving

@@ -7,7 +7,7 @@ use crate::cancel::held;
 use crate::environment::{self, Carried};
 use crate::fds::{self, Entry};
 use crate::user::{In, Out, Strings, Text};
-use crate::{page_exchange, pipes, place, real, state};
+use crate::{kept, place, real, state};
 use libc::{c_int, pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -53,8 +53,7 @@ fn hold(
     if !environment::leaves(envp) {
         look();
     }
-    pipes::leave_all();
-    page_exchange::leave_all();
+    kept::leave_all();
     let host = place::attached();
     let holds_any = host.is_some() && fds::all().any(|(_, e)| matches!(e, Entry::Engine(_)));
     // Its actions may close what it would inherit.

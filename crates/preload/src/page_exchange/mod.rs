@@ -41,7 +41,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, OnceLock};
 
 /// Bytes of a page.
-const PAGE: usize = 4096;
+pub(crate) const PAGE: usize = 4096;
 /// Part of a socket's receive buffer of which the program sees bytes where they lie, at most: a
 /// program may wait for much of the buffer to be filled before it reads on.
 const SHARE: u64 = 4;
@@ -76,8 +76,7 @@ struct Holder {
 }
 
 fn mode() -> ZeroCopy {
-    static MODE: OnceLock<ZeroCopy> = OnceLock::new();
-    *MODE.get_or_init(|| remembered().map_or(ZeroCopy::Never, |r| r.zero_copy))
+    remembered().map_or(ZeroCopy::Never, |r| r.zero_copy)
 }
 
 /// The fewest bytes that are worth it.
@@ -100,7 +99,6 @@ pub(crate) fn receive(
     keep: bool,
 ) -> Result<usize, SocketError> {
     if !keep
-        && mode() != ZeroCopy::Never
         && let [part] = parts
         && part.len() >= PAGE
         && part.as_ptr().addr().is_multiple_of(PAGE)

@@ -40,6 +40,14 @@ pub(super) fn overlap(one: &Range<usize>, other: &Range<usize>) -> Option<Range<
     (!both.is_empty()).then_some(both)
 }
 
+/// What of one is before and behind the other, where there is any.
+fn outside(one: &Range<usize>, other: &Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
+    let before = one.start..one.end.min(other.start).max(one.start);
+    let behind = one.start.max(other.end).min(one.end)..one.end;
+    let parts = [before, behind].into_iter();
+    parts.filter(|part| !part.is_empty())
+}
+
 /// The pieces that show bytes of one stream.
 #[derive(Debug, Default)]
 pub(super) struct Shown(Vec<Piece>);
@@ -66,14 +74,11 @@ impl Shown {
         if self.at(range).next().is_none() {
             return;
         }
-        let rest = self.0.iter().flat_map(|piece| {
-            let Range { start, end } = piece.range();
-            let before = start..end.min(range.start).max(start);
-            let behind = start.max(range.end).min(end)..end;
-            let left = [before, behind].into_iter().filter(|part| !part.is_empty());
-            left.map(|part| piece.part(part))
-        });
-        self.0 = rest.collect();
+        let left = |piece: &Piece| {
+            let piece = *piece;
+            outside(&piece.range(), range).map(move |part| piece.part(part))
+        };
+        self.0 = self.0.iter().flat_map(left).collect();
     }
 
     /// The first byte of the stream, before `end`, that is shown anywhere; `end` if none is.
@@ -117,12 +122,7 @@ impl Stretches {
         if self.within(range).is_empty() {
             return;
         }
-        let rest = self.0.iter().flat_map(|one| {
-            let before = one.start..one.end.min(range.start).max(one.start);
-            let behind = one.start.max(range.end).min(one.end)..one.end;
-            [before, behind].into_iter().filter(|part| !part.is_empty())
-        });
-        self.0 = rest.collect();
+        self.0 = self.0.iter().flat_map(|one| outside(one, range)).collect();
     }
 }
 
