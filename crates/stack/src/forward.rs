@@ -144,10 +144,16 @@ impl Stack {
     pub(crate) fn is_lent_on(&self, key: u32) -> bool {
         self.sockets.get(key).is_some_and(|socket| {
             let is_lent = matches!(&socket.kind, Kind::Pair(p) if p.is_lent());
-            let source = socket.forwarding.as_ref().and_then(|f| f.source());
-            let session = self.sessions.get(socket.session);
-            is_lent && source.is_some_and(|name| session.is_some_and(|s| s.forwards.is_sent(name)))
+            let source = self.source_of(socket);
+            is_lent && source.is_some_and(|(name, forwards)| forwards.is_sent(name))
         })
+    }
+
+    /// What the receive stream of a socket is called of which others send, and where that is
+    /// kept.
+    fn source_of(&self, socket: &Socket) -> Option<(u64, &Forwards)> {
+        let name = socket.forwarding.as_ref()?.source()?;
+        Some((name, &self.sessions.get(socket.session)?.forwards))
     }
 
     /// How far the host of a connection between two of our own has read.
@@ -156,9 +162,8 @@ impl Stack {
             return 0;
         };
         let counted = socket.received().map_or(0, |(consumed, _)| consumed);
-        let source = socket.forwarding.as_ref().and_then(|f| f.source());
-        let session = self.sessions.get(socket.session);
-        let read = source.and_then(|name| session?.forwards.consumed(name));
+        let source = self.source_of(socket);
+        let read = source.and_then(|(name, forwards)| forwards.consumed(name));
         read.unwrap_or(counted).max(counted)
     }
 

@@ -32,6 +32,15 @@ impl ClaimedEdges {
             Err(RequestError::BadEdge)
         }
     }
+
+    /// Moves how far was read, in `rcv_consumed`, if that is further; whether that is all then
+    /// that there is up to `rcv_edge`.
+    #[inline]
+    fn read_on(&self, rcv_consumed: &mut u64, rcv_edge: u64) -> Option<bool> {
+        let goes_on = self.rcv_consumed > *rcv_consumed;
+        *rcv_consumed = self.rcv_consumed.max(*rcv_consumed);
+        goes_on.then_some(self.rcv_consumed == rcv_edge)
+    }
 }
 
 impl Connection {
@@ -77,9 +86,7 @@ impl Pair {
         slab: &mut ReceiveSlab,
     ) -> Result<(), RequestError> {
         claimed.check(self.rcv_edge, self.snd_done)?;
-        if claimed.rcv_consumed > self.rcv_consumed {
-            self.rcv_consumed = claimed.rcv_consumed;
-            let all = claimed.rcv_consumed == self.rcv_edge;
+        if let Some(all) = claimed.read_on(&mut self.rcv_consumed, self.rcv_edge) {
             self.rcv.consume(claimed.rcv_consumed, all, slab);
             self.end_loan();
         }
@@ -120,12 +127,10 @@ impl Datagram {
         slab: &mut ReceiveSlab,
     ) -> Result<(), RequestError> {
         claimed.check(self.rcv_edge, self.snd_done)?;
-        if claimed.rcv_consumed > self.rcv_consumed {
-            self.rcv_consumed = claimed.rcv_consumed;
-            let all = claimed.rcv_consumed == self.rcv_edge;
-            if let Some(rcv) = &mut self.rcv {
-                rcv.consume(claimed.rcv_consumed, all, slab);
-            }
+        if let Some(all) = claimed.read_on(&mut self.rcv_consumed, self.rcv_edge)
+            && let Some(rcv) = &mut self.rcv
+        {
+            rcv.consume(claimed.rcv_consumed, all, slab);
         }
         self.snd_edge = self.snd_edge.max(claimed.snd_edge);
         Ok(())

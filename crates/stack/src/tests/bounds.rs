@@ -2,7 +2,7 @@
 //! connections whose listener is closed, for many that nobody has accepted, and for many processes that have one listener. All
 //! of it is done in the turns that follow, and another session's turn is among them.
 
-use super::single::{FIRST_PORT, HALF_OPEN, ISN, SERVER, Single, header};
+use super::single::{FIRST_PORT, HALF_OPEN, ISN, Single, header};
 use crate::Undelivered;
 use crate::socket::Kind;
 use crate::testing;
@@ -12,7 +12,6 @@ use longshore_hostif::{
 use longshore_ring::Sleep;
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpFlags;
-use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 const PROCESSES: u16 = 256;
@@ -353,15 +352,7 @@ fn our_own_sockets_in_line_enter_as_there_is_room_and_are_refused_in_parts() {
     let entered = room as usize + 1;
     for number in 0..WAITING {
         let socket = single.bind(SocketKind::Stream, 2_000 + number);
-        single.ask(
-            0,
-            &Request::Connect {
-                socket,
-                tag: 1,
-                waiter: None,
-                peer: SocketAddr::new(SERVER.into(), 80).into(),
-            },
-        );
+        single.connect_to_own(socket);
         single.hear();
     }
     single.turn();

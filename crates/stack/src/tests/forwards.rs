@@ -2,13 +2,12 @@
 //! refused; and what else is said of a connection that takes part.
 
 use super::off_path::accepted;
-use super::single::{SERVER, Single};
+use super::single::Single;
 use super::streams;
 use crate::memory_pressure::SPARE_CHUNKS;
 use crate::socket::Kind;
 use longshore_hostif::{EdgeFlags, Geometry, HostSession, LEAST_FORWARD, Request, SocketKind};
-use longshore_wire::tcp::TcpFlags;
-use std::net::SocketAddr;
+use longshore_wire::tcp::{TcpFlags, TcpHeader};
 use std::sync::atomic::Ordering;
 
 const GEOMETRY: Geometry = Geometry {
@@ -20,20 +19,25 @@ const GEOMETRY: Geometry = Geometry {
 };
 const SEGMENT: usize = 1_024;
 
-#[test]
-fn what_is_refused_is_not_kept() {
-    let mut single = Single::new(GEOMETRY, 1);
-    let listener = single.listen();
-    let mut from = single.connect(0);
-    single.connect(1);
-    single.turn();
-    let [source, sink] = [0, 1].map(|which| accepted(&mut single, listener, which));
+/// A peer, whose next segment is this, sends as much as can be forwarded at the least.
+fn send_least(single: &mut Single, mut from: TcpHeader) {
     from.flags = TcpFlags::ACK | TcpFlags::PSH;
     for _ in 0..LEAST_FORWARD as usize / SEGMENT {
         single.segment(&from, &[7; SEGMENT]);
         from.seq = from.seq.add(SEGMENT as u32);
     }
     single.turn();
+}
+
+#[test]
+fn what_is_refused_is_not_kept() {
+    let mut single = Single::new(GEOMETRY, 1);
+    let listener = single.listen();
+    let from = single.connect(0);
+    single.connect(1);
+    single.turn();
+    let [source, sink] = [0, 1].map(|which| accepted(&mut single, listener, which));
+    send_least(&mut single, from);
     let unconnected = single.bind(SocketKind::Stream, 90);
     for sink in [unconnected, sink].repeat(50) {
         single.ask(
@@ -62,15 +66,7 @@ fn what_is_held_back_stays_so_when_its_host_reads() {
     let mut single = Single::new(GEOMETRY, 1);
     single.listen();
     let socket = single.open(SocketKind::Stream);
-    single.ask(
-        0,
-        &Request::Connect {
-            socket,
-            tag: 1,
-            waiter: None,
-            peer: SocketAddr::new(SERVER.into(), 80).into(),
-        },
-    );
+    single.connect_to_own(socket);
     single.turn();
     let written = streams::append(&single.arena, socket.index, 0, &[7; 100]);
     let said = |snd_edge, flags| Request::Edges {
@@ -106,16 +102,11 @@ fn what_is_held_back_stays_so_when_its_host_reads() {
 fn who_has_read_too_much_is_not_believed_later() {
     let mut single = Single::new(GEOMETRY, 1);
     let listener = single.listen();
-    let mut from = single.connect(0);
+    let from = single.connect(0);
     let mut to = single.connect(1);
     single.turn();
     let [source, sink] = [0, 1].map(|which| accepted(&mut single, listener, which));
-    from.flags = TcpFlags::ACK | TcpFlags::PSH;
-    for _ in 0..LEAST_FORWARD as usize / SEGMENT {
-        single.segment(&from, &[7; SEGMENT]);
-        from.seq = from.seq.add(SEGMENT as u32);
-    }
-    single.turn();
+    send_least(&mut single, from);
     let chunk = single.arena.take_snd_chunk().unwrap().unwrap();
     let entry = single.arena.snd_directory(sink.index).entry(0);
     entry.store(chunk, Ordering::Release);

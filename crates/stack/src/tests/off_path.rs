@@ -15,7 +15,7 @@ use longshore_wire::ipv4::protocol;
 use longshore_wire::tcp::{TcpFlags, TcpHeader};
 use std::net::Ipv4Addr;
 
-const GEOMETRY: Geometry = Geometry {
+pub(super) const GEOMETRY: Geometry = Geometry {
     channels: 64,
     waiters: 8,
     sockets: 512,
@@ -38,6 +38,17 @@ pub(super) fn accepted(single: &mut Single, listener: SocketId, which: u64) -> S
     let block = single.arena.block(record.socket.index);
     assert!(block.begin_accepted(&record, single.arena.block(listener.index)));
     record.socket
+}
+
+/// A stack with one connection, whose program has not accepted it; what its peer sends next.
+fn connected() -> (Single, TcpHeader) {
+    let mut single = Single::new(GEOMETRY, 1);
+    single.listen();
+    single.turn();
+    let next = single.connect(0);
+    single.turn();
+    single.sent();
+    (single, next)
 }
 
 /// The program writes `bytes` to the connection, and has read so much.
@@ -73,12 +84,7 @@ fn close(single: &mut Single, socket: SocketId, snd_edge: u64) {
 /// ago: the sender of the connection hears of it twice a second, and the connection lives.
 #[test]
 fn forged_segments_are_challenged_now_and_then_and_counted() {
-    let mut single = Single::new(GEOMETRY, 1);
-    single.listen();
-    single.turn();
-    let next = single.connect(0);
-    single.turn();
-    single.sent();
+    let (mut single, next) = connected();
     type Forge = fn(&mut TcpHeader, u32);
     let forged: [(&str, Forge); 5] = [
         ("tcp_rst_not_exact", |h, n| {
@@ -118,12 +124,7 @@ fn forged_segments_are_challenged_now_and_then_and_counted() {
 /// anything or is remembered, and each is counted.
 #[test]
 fn floods_of_fins_close_nothing_and_leave_nothing() {
-    let mut single = Single::new(GEOMETRY, 1);
-    single.listen();
-    single.turn();
-    let next = single.connect(0);
-    single.turn();
-    single.sent();
+    let (mut single, next) = connected();
     let (sockets, free) = (single.stack.sockets.len(), single.free_chunks());
     let before: u64 = single.stack.counters.drops().map(|(_, n)| n).sum();
     let mut answers = [0_u64; 3];

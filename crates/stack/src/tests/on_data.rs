@@ -1,24 +1,15 @@
 //! A listener that is told of connections when they have data: with the first of it, or when a
 //! time is over.
 
-use super::off_path::accepted;
+use super::off_path::{GEOMETRY, accepted};
 use super::single::{FIRST_PORT, ISN, Single, header};
-use crate::memory_pressure::SPARE_CHUNKS;
 use longshore_hostif::{
-    ACCEPT_RECORD, EdgeFlags, Features, Geometry, HostChannel, OptionName, Request, SocketId,
-    SocketKind,
+    ACCEPT_RECORD, EdgeFlags, Features, HostChannel, OptionName, Request, SocketId, SocketKind,
 };
 use longshore_tcp::DropReason;
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::{TcpFlags, TcpHeader};
 
-const GEOMETRY: Geometry = Geometry {
-    channels: 64,
-    waiters: 8,
-    sockets: 512,
-    snd_chunks: 64,
-    rcv_chunks: SPARE_CHUNKS + 100,
-};
 /// For how long connections wait for data.
 const WITHIN_MS: u64 = 50;
 /// Within this time a timer has gone off, at most.

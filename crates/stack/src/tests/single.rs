@@ -109,6 +109,19 @@ impl Single {
         (session, arena)
     }
 
+    /// The program connects one of its sockets to port 80 of its own engine.
+    pub(super) fn connect_to_own(&mut self, socket: SocketId) {
+        self.ask(
+            0,
+            &Request::Connect {
+                socket,
+                tag: 1,
+                waiter: None,
+                peer: SocketAddr::new(SERVER.into(), 80).into(),
+            },
+        );
+    }
+
     pub(super) fn ask(&mut self, channel: u16, request: &Request) {
         let from = From {
             session: self.session,
