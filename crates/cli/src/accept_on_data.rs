@@ -1,7 +1,7 @@
 //! `--accept-on-data`: at which ports connections wait for data before their listeners are told of
 //! them, and for how long.
 
-use crate::messages::milliseconds;
+use crate::values::{LONGEST_MS, milliseconds, once_each};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
@@ -21,13 +21,7 @@ pub(crate) struct AcceptOrder {
 impl AcceptOrder {
     /// What the engine is told of all of them: milliseconds by port.
     pub(crate) fn by_port(all: &[Self]) -> Result<BTreeMap<u16, u32>, BadAccept> {
-        let mut by_port = BTreeMap::new();
-        for order in all {
-            if by_port.insert(order.port, order.within_ms).is_some() {
-                return Err(BadAccept::Twice(order.port));
-            }
-        }
-        Ok(by_port)
+        once_each(all.iter().map(|order| (order.port, order.within_ms))).map_err(BadAccept::Twice)
     }
 }
 
@@ -36,7 +30,7 @@ impl AcceptOrder {
 pub(crate) enum BadAccept {
     #[error("`{0}` is no port; write PORT[,TIME], as 80 or 80,20ms")]
     Port(String),
-    #[error("`{0}` is no time from 1ms to 60s; write it as 100ms or 2s")]
+    #[error("`{0}` is no time from 1ms to {longest}s; write it as 100ms or 2s", longest = LONGEST_MS / 1000)]
     Time(String),
     #[error("port {0} is named twice by accept-on-data")]
     Twice(u16),

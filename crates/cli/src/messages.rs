@@ -1,7 +1,7 @@
 //! `--messages`: how the messages of the connections end that programs accept at a port, so that
 //! they are woken once for each.
 
-use crate::values::number_and_unit;
+use crate::values::{LONGEST_MS, milliseconds, once_each};
 use longshore_engine::{
     Delimiter, LONGEST_DELIMITER, LengthPrefix, MessageRule, TimedRule, WIDEST_LENGTH,
 };
@@ -12,8 +12,6 @@ use std::str::FromStr;
 
 /// Milliseconds for which the end of a message is waited for, if nothing is said of it.
 const WITHIN: u32 = 100;
-/// The longest that may be said.
-const LONGEST: u32 = 60_000;
 
 /// How the messages end that come to a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,13 +24,7 @@ pub(crate) struct MessageOrder {
 impl MessageOrder {
     /// What the engine is told of all of them.
     pub(crate) fn by_port(all: &[Self]) -> Result<BTreeMap<u16, TimedRule>, BadMessages> {
-        let mut by_port = BTreeMap::new();
-        for order in all {
-            if by_port.insert(order.port, order.timed).is_some() {
-                return Err(BadMessages::Twice(order.port));
-            }
-        }
-        Ok(by_port)
+        once_each(all.iter().map(|order| (order.port, order.timed))).map_err(BadMessages::Twice)
     }
 }
 
@@ -53,7 +45,7 @@ pub(crate) enum BadMessages {
     Escape(String),
     #[error("a length has 1 to {WIDEST_LENGTH} bytes and an offset of at most 255; `{0}` does not")]
     Length(String),
-    #[error("`{0}` is no time from 1ms to {longest}s; write it as 100ms or 2s", longest = LONGEST / 1000)]
+    #[error("`{0}` is no time from 1ms to {longest}s; write it as 100ms or 2s", longest = LONGEST_MS / 1000)]
     Time(String),
     #[error("port {0} has two rules for its messages")]
     Twice(u16),
@@ -117,17 +109,6 @@ fn length(text: &str) -> Result<LengthPrefix, BadMessages> {
         adjustment: 0,
         maximum: u32::MAX,
     })
-}
-
-/// A time in milliseconds, a minute at most.
-pub(crate) fn milliseconds(text: &str) -> Option<u32> {
-    let milliseconds = match number_and_unit(text) {
-        Some((number, "ms")) => Some(number),
-        Some((number, "s")) => number.checked_mul(1000),
-        _ => None,
-    };
-    let milliseconds = milliseconds.and_then(|m| u32::try_from(m).ok());
-    milliseconds.filter(|m| (1..=LONGEST).contains(m))
 }
 
 impl FromStr for MessageOrder {

@@ -8,8 +8,12 @@ use longshore_engine::Congestion;
 use longshore_ports::InterfaceName;
 use longshore_ports::tap::{MAX_MTU, MIN_MTU};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
+
+/// The longest time that an option of milliseconds may be.
+pub(crate) const LONGEST_MS: u32 = 60_000;
 
 /// What becomes of a program whose engine is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -183,6 +187,31 @@ pub(crate) fn congestion(text: &str) -> Result<Congestion, String> {
 pub(crate) fn number_and_unit(text: &str) -> Option<(u64, &str)> {
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
     Some((number.parse().ok()?, unit))
+}
+
+/// A time in milliseconds, a minute at most.
+pub(crate) fn milliseconds(text: &str) -> Option<u32> {
+    let milliseconds = match number_and_unit(text) {
+        Some((number, "ms")) => Some(number),
+        Some((number, "s")) => number.checked_mul(1000),
+        _ => None,
+    };
+    let milliseconds = milliseconds.and_then(|m| u32::try_from(m).ok());
+    milliseconds.filter(|m| (1..=LONGEST_MS).contains(m))
+}
+
+/// What is said of each port, if each is named once.
+///
+/// # Errors
+/// A port that is named twice.
+pub(crate) fn once_each<T>(all: impl Iterator<Item = (u16, T)>) -> Result<BTreeMap<u16, T>, u16> {
+    let mut by_port = BTreeMap::new();
+    for (port, said) in all {
+        if by_port.insert(port, said).is_some() {
+            return Err(port);
+        }
+    }
+    Ok(by_port)
 }
 
 pub(super) fn mtu(text: &str) -> Result<usize, String> {
