@@ -4,7 +4,7 @@
 mod common;
 
 use common::engines::{bytes, sockets, stat};
-use common::proxy::{Way, World, await_bytes, pass, read_all};
+use common::proxy::{World, await_bytes, pass, read_all};
 use longshore_engine::control::CrossingStat;
 use longshore_ports::memory::MemoryConfig;
 use longshore_sockets::{Forwarded, NotForwarded, SocketError, Stream};
@@ -23,30 +23,7 @@ fn every_byte_arrives_and_none_was_copied() {
             ..MemoryConfig::default()
         });
         for shift in [0, 1, 63, 40_000] {
-            let Way {
-                sender,
-                source,
-                sink,
-                receiver,
-            } = world.way();
-            let before = world.forwarded();
-            let (sent, ahead) = (bytes(LEN, shift), bytes(shift as usize, 9));
-            sink.write_all(&ahead).unwrap();
-            std::thread::scope(|s| {
-                s.spawn(|| {
-                    sender.write_all(&sent).unwrap();
-                    sender.finish().unwrap();
-                });
-                s.spawn(|| {
-                    pass(&source, &sink, usize::MAX);
-                    sink.finish().unwrap();
-                });
-                assert!(read_all(&receiver, ahead.len()) == ahead);
-                assert!(read_all(&receiver, LEN + 1) == sent, "shifted by {shift}");
-            });
-            let forwarded = world.forwarded() - before;
-            assert!(forwarded > LEN as u64 * 9 / 10, "{forwarded} by reference");
-            drop((sender, source, sink, receiver));
+            world.pass_whole(world.way(), (LEN, shift), "over the wire");
             world.await_no_chunks();
         }
     }

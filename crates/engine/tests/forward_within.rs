@@ -65,38 +65,13 @@ fn every_byte_arrives_and_the_program_has_copied_none() {
     for (is_one, other) in others(&world) {
         for own in ALL {
             for shift in [0, 63, 40_000] {
-                let Way {
-                    sender,
-                    source,
-                    sink,
-                    receiver,
-                } = way(&world, own, other);
-                let (before, crossed_before) = (world.forwarded(), crossed(&world));
-                let (sent, ahead) = (bytes(LEN, shift), bytes(shift as usize, 9));
-                sink.write_all(&ahead).unwrap();
-                std::thread::scope(|s| {
-                    s.spawn(|| {
-                        sender.write_all(&sent).unwrap();
-                        sender.finish().unwrap();
-                    });
-                    s.spawn(|| {
-                        pass(&source, &sink, usize::MAX);
-                        sink.finish().unwrap();
-                    });
-                    assert!(read_all(&receiver, ahead.len()) == ahead);
-                    let got = read_all(&receiver, LEN + 1);
-                    assert!(got == sent, "{own:?}, one session: {is_one}, {shift}");
-                });
-                let forwarded = world.forwarded() - before;
-                assert!(
-                    forwarded > LEN as u64 * 9 / 10,
-                    "{own:?}, one session: {is_one}: {forwarded}"
-                );
+                let crossed_before = crossed(&world);
+                let what = format!("{own:?}, one session: {is_one}");
+                world.pass_whole(way(&world, own, other), (LEN, shift), &what);
                 let crossed = crossed(&world) - crossed_before;
                 // If they are of one session, it has what the other program reads and writes.
                 let most = LEN as u64 / 5 + u64::from(shift) * 2;
                 assert!(is_one || crossed < most, "{own:?}: {crossed}");
-                drop((sender, source, sink, receiver));
                 world.await_no_chunks();
             }
         }

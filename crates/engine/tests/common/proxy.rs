@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 use super::PATIENCE;
-use super::engines::{Running, config, run, stat};
+use super::engines::{Running, bytes, config, run, stat};
 use longshore_hostif::Loopback;
 use longshore_hostif::attach::new_session;
 use longshore_ports::memory::{MemoryConfig, pair};
@@ -133,6 +133,38 @@ impl World {
             sink,
             receiver,
         }
+    }
+
+    /// Passes `len` bytes on, behind `shift` that its program has written itself; every byte
+    /// arrives, nearly all by reference, and the memory comes back. `what` says which way it is.
+    pub(crate) fn pass_whole(&self, way: Way, (len, shift): (usize, u32), what: &str) {
+        let Way {
+            sender,
+            source,
+            sink,
+            receiver,
+        } = way;
+        let before = self.forwarded();
+        let (sent, ahead) = (bytes(len, shift), bytes(shift as usize, 9));
+        sink.write_all(&ahead).unwrap();
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                sender.write_all(&sent).unwrap();
+                sender.finish().unwrap();
+            });
+            s.spawn(|| {
+                pass(&source, &sink, usize::MAX);
+                sink.finish().unwrap();
+            });
+            assert!(read_all(&receiver, ahead.len()) == ahead, "{what}");
+            assert!(read_all(&receiver, len + 1) == sent, "{what}, {shift}");
+        });
+        let forwarded = self.forwarded() - before;
+        assert!(
+            forwarded > len as u64 * 9 / 10,
+            "{what}: {forwarded} by reference"
+        );
+        drop((sender, source, sink, receiver));
     }
 
     pub(crate) fn forwarded(&self) -> u64 {

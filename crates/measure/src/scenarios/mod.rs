@@ -145,6 +145,18 @@ fn counted<T>(bed: &Testbed, work: impl FnOnce() -> T) -> (T, Option<Crossings>)
     (result, Some(crossed))
 }
 
+/// Requests a second of a report of wrk's, which has seen no errors.
+fn rate_of_wrk(report: &str) -> f64 {
+    assert!(
+        !report.contains("Non-2xx") && !report.contains("Socket errors"),
+        "wrk saw errors:\n{report}"
+    );
+    let rate = report
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("Requests/sec:"));
+    first_number(rate.unwrap_or_else(|| panic!("no rate in wrk's report:\n{report}")))
+}
+
 /// The first number in a program's output.
 fn first_number(text: &str) -> f64 {
     text.split_whitespace()

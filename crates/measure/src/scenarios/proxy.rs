@@ -1,7 +1,7 @@
 //! A proxy, the server behind it and the load generator before it, all on one host: with Longshore
 //! on one engine, where what the server sends is passed on by reference.
 
-use super::{Effort, Placement, Sample, Scenario, first_number};
+use super::{Effort, Placement, Sample, Scenario, rate_of_wrk};
 use crate::report::{Better, Target};
 use longshore_testbed::Testbed;
 use longshore_testbed::servers::{Nginx, haproxy_config};
@@ -52,16 +52,8 @@ impl Scenario for Proxy {
             pid = nginx.pid_file(bed).display(),
         );
         let report = host.sh(&script).check();
-        assert!(
-            !report.contains("Non-2xx") && !report.contains("Socket errors"),
-            "wrk saw errors:\n{report}"
-        );
-        let rate = report
-            .lines()
-            .find_map(|line| line.trim().strip_prefix("Requests/sec:"))
-            .unwrap_or_else(|| panic!("no rate in wrk's report:\n{report}"));
         Sample {
-            value: first_number(rate),
+            value: rate_of_wrk(&report),
             // Its engine ends with it.
             crossings: None,
         }

@@ -86,16 +86,8 @@ impl Scenario for Web {
             }
             wrk.arg(format!("http://{}/file", host.ip())).check()
         });
-        assert!(
-            !report.contains("Non-2xx") && !report.contains("Socket errors"),
-            "wrk saw errors:\n{report}"
-        );
-        let rate = report
-            .lines()
-            .find_map(|line| line.trim().strip_prefix("Requests/sec:"))
-            .unwrap_or_else(|| panic!("no rate in wrk's report:\n{report}"));
         Sample {
-            value: super::first_number(rate),
+            value: super::rate_of_wrk(&report),
             crossings,
         }
     }
