@@ -242,10 +242,20 @@ static inline void far_reset(int fd) {
   SYS(close(fd));
 }
 
+/* The receive buffer of `mine` in `pair`, if it is not to be the usual. */
+static int receive_buffer;
+
+static inline void make_room(int fd) {
+  const int *n = &receive_buffer;
+  if (*n)
+    SYS(setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, n, sizeof *n));
+}
+
 /* A connection: with kind 0 `mine` accepted it, with kind 1 it connected. */
 static inline void pair(int kind, int *mine, int *far) {
   if (kind == 0) {
     int listener = my_listener(8);
+    make_room(listener);
     *far = far_socket(SOCK_STREAM);
     SYS(far_connect(*far, name_of(listener)));
     *mine = SYS(accept(listener, 0, 0));
@@ -254,6 +264,7 @@ static inline void pair(int kind, int *mine, int *far) {
     int listener = far_listener(8);
     struct sockaddr_in a = far_name(listener);
     *mine = SYS(socket(AF_INET, SOCK_STREAM, 0));
+    make_room(*mine);
     SYS(connect(*mine, A(a)));
     *far = far_accept(listener);
     SYS(close(listener));

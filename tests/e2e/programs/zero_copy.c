@@ -13,24 +13,8 @@ enum { PAGE = 4096, PART = 16 * PAGE, MUCH = 6 * 1000 * 1000 };
 
 static unsigned char bytes[MUCH], other[PART];
 
-/* A connection with room for much; as `pair`. */
-static void roomy_pair(int kind, int *mine, int *far) {
-  int listener = kind ? far_listener(8) : my_listener(8);
-  if (kind == 0) {
-    set(listener, SOL_SOCKET, SO_RCVBUFFORCE, 4 << 20);
-    *far = far_socket(SOCK_STREAM);
-    SYS(far_connect(*far, name_of(listener)));
-    *mine = SYS(accept(listener, 0, 0));
-  } else {
-    struct sockaddr_in a = far_name(listener);
-    *mine = SYS(socket(AF_INET, SOCK_STREAM, 0));
-    set(*mine, SOL_SOCKET, SO_RCVBUFFORCE, 4 << 20);
-    SYS(connect(*mine, A(a)));
-    *far = far_accept(listener);
-  }
-  SYS(close(listener));
-}
-#define pair roomy_pair
+/* Each check receives parts of many pages at once. */
+__attribute__((constructor)) static void receive_much(void) { receive_buffer = 4 << 20; }
 
 static unsigned char *memory(size_t n) {
   void *at = mmap(0, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
