@@ -232,3 +232,6 @@ impl AdapterSession {
         written
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -233,3 +233,75 @@ impl Withheld {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::adapter::session::small;
+
+    /// Told by message `number` of channel 3, of which the process has given none back: it is
+    /// done with those before them, as far as numbers go round.
+    fn told(epochs: &Epochs, number: u32) -> Told {
+        epochs.told(3, number)
+    }
+
+    #[test]
+    fn what_a_process_has_taken_is_known_as_long_as_it_has_its_channel() {
+        let session = small();
+        let mut epochs = Epochs::new(64);
+        let ring = RING as u32;
+        for (number, was_taken) in [
+            (0, false),
+            (ring - 1, false),
+            (ring, true),
+            (u32::MAX, true),
+        ] {
+            let told = told(&epochs, number);
+            assert_eq!(epochs.was_taken(session.arena(), &told), was_taken);
+            assert_eq!(epochs.may_write(session.arena(), &told), !was_taken);
+        }
+        let told = told(&epochs, u32::MAX);
+        epochs.begin(3);
+        assert!(!epochs.is_there(&told) && !epochs.was_taken(session.arena(), &told));
+        assert!(!epochs.may_write(session.arena(), &told));
+    }
+
+    /// One that was not taken is never another's.
+    #[test]
+    fn so_many_are_kept_and_of_those_that_were_taken_one_is_used_again() {
+        let session = small();
+        let (arena, epochs) = (session.arena(), Epochs::new(64));
+        let mut held = HeldData::default();
+        let holds: Vec<Hold> = (0..MOST_HELD)
+            .map(|_| held.take(arena, &epochs).expect("a place"))
+            .collect();
+        for hold in &holds {
+            held.append(*hold, 0, b"kept");
+            held.note_told(*hold, told(&epochs, 0));
+        }
+        for _ in 0..2 * MOST_HELD / LOOKS {
+            assert_eq!(held.take(arena, &epochs), None);
+        }
+        assert!(
+            holds
+                .iter()
+                .all(|hold| held.bytes(*hold, 4) == Some(b"kept"))
+        );
+        // It was taken, and its stream has not noticed.
+        held.note_told(holds[5], told(&epochs, u32::MAX));
+        let again = (0..MOST_HELD).find_map(|_| held.take(arena, &epochs));
+        let again = again.expect("the one that was taken");
+        assert_eq!(held.bytes(holds[5], 4), None, "it is another's");
+        held.append(holds[5], 0, b"late");
+        held.give_back(holds[5]);
+        assert_eq!(
+            (held.bytes(again, 4), held.in_use()),
+            (Some(&b"kept"[..]), MOST_HELD)
+        );
+        assert!((0..MOST_HELD).all(|_| held.take(arena, &epochs).is_none()));
+        held.give_back(again);
+        assert_eq!((held.bytes(again, 4), held.in_use()), (None, MOST_HELD - 1));
+        held.give_back(again);
+        assert_eq!(held.in_use(), MOST_HELD - 1, "once");
+    }
+}

@@ -188,32 +188,4 @@ impl AdapterSession {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::session::small;
-    use crate::HostSession;
-    use std::sync::atomic::Ordering;
-
-    #[test]
-    fn the_waiters_of_a_process_are_freed_in_parts_and_no_others() {
-        let mut adapter = small();
-        let arena = adapter.arena().clone();
-        let host = HostSession::of(adapter.arena());
-        let (gone, other) = (7, 8);
-        let names = [gone, other, gone, other, gone];
-        for name in names {
-            host.claim_waiter(name, 0).unwrap();
-        }
-        let owners = || {
-            let claimed = arena.claimed_waiters().iter();
-            let owners = claimed.map(|w| w.owner.load(Ordering::Relaxed));
-            owners.collect::<Vec<_>>()
-        };
-        assert_eq!(adapter.free_some_waiters_of(gone, 0, 2), Some(2));
-        assert_eq!(owners(), [0, other, gone, other, gone]);
-        assert_eq!(adapter.free_some_waiters_of(gone, 2, 2), Some(4));
-        assert_eq!(adapter.free_some_waiters_of(gone, 4, 2), None);
-        assert_eq!(owners(), [0, other, 0, other, 0]);
-        adapter.free_waiters_of(other);
-        assert_eq!(owners(), [0; 5]);
-    }
-}
+mod tests;

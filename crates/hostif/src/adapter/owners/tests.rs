@@ -90,3 +90,85 @@ fn a_session_has_so_many_sockets_with_an_owner() {
     assert_eq!(session.bad_descriptors, 1);
     assert_eq!(session.owners.set.len(), MOST);
 }
+
+/// What descriptors an owner's signals take is charged, and nothing is made that is refused.
+#[test]
+#[cfg_attr(miri, ignore = "it has no pairs of sockets")]
+fn an_owner_is_charged_two_descriptors_for_each_signal() {
+    let mut session = session(64);
+    for signals in [1, 2] {
+        let mut asked = 0;
+        let made = session.make_owner(socket(0), signals, |n| {
+            asked = n;
+            Some(None)
+        });
+        assert_eq!((made.len(), asked), (signals as usize, 2 * signals));
+    }
+    assert!(session.make_owner(socket(1), 1, |_| None).is_empty());
+    // A socket that there is not, or no more.
+    let gone = SocketId {
+        index: 2,
+        generation: 6,
+    };
+    for other in [socket(64), gone] {
+        assert!(session.make_owner(other, 1, |_| Some(None)).is_empty());
+    }
+    assert_eq!(session.bad_descriptors, 3);
+}
+
+/// It hears of what is new, once, and of nothing once nobody is its owner.
+#[test]
+#[cfg_attr(miri, ignore = "it has no pairs of sockets")]
+fn an_owner_hears_of_news_alone_and_as_long_as_it_is_the_owner() {
+    let mut session = session(64);
+    assert_eq!(session.make_owner(socket(0), 2, |_| Some(None)).len(), 2);
+    session.set_owner(socket(0), Edges::default());
+    assert!(!session.owners.is_empty() && !session.owners.has_due());
+    let block = session.arena.block(0);
+    block.snd.limit.store(300, Ordering::Release);
+    block.snd.edge.store(300, Ordering::Release);
+    // A larger buffer makes room, once.
+    let at = |rcv_edge, snd_acked, flags| Edges {
+        rcv_edge,
+        snd_acked,
+        flags,
+        ..Edges::default()
+    };
+    let none = crate::abi::EdgeFlags::empty();
+    let fin = crate::abi::EdgeFlags::PEER_FIN;
+    let news = [
+        (at(0, 0, none), false),
+        (at(5, 0, none), true),
+        (at(5, 0, none), false),
+        (at(5, 99, none), false),
+        (at(5, 100, none), true),
+        (at(5, 200, none), false),
+        (at(5, 200, fin), true),
+        (at(5, 200, fin), false),
+    ];
+    for (edges, is_news) in news {
+        session.note_edges(socket(0), &edges);
+        assert_eq!(session.owners.has_due(), is_news, "{edges:?}");
+        session.owners.due.clear();
+    }
+    // Nothing was made for it: it has no owner any more.
+    session.set_owner(socket(0), Edges::default());
+    assert!(session.owners.is_empty());
+}
+
+/// SIGIO only if it was asked for.
+#[test]
+#[cfg_attr(miri, ignore = "it has no pairs of sockets")]
+fn an_owner_that_wants_sigurg_alone_hears_of_no_data() {
+    let mut session = session(64);
+    assert_eq!(made(&mut session, 0), 1);
+    session.set_owner(socket(0), Edges::default());
+    let edges = Edges {
+        rcv_edge: 5,
+        ..Edges::default()
+    };
+    session.note_edges(socket(0), &edges);
+    assert!(!session.owners.has_due());
+    session.note_urgent(socket(0), &edges);
+    assert_eq!(session.owners.due, [(socket(0), OwnersSignal::Urgent)]);
+}

@@ -247,3 +247,30 @@ proptest! {
         prop_assert_eq!(slab.in_use(), 0);
     }
 }
+
+/// Beyond that, a chunk's entry would be that of another.
+#[test]
+#[cfg_attr(miri, ignore = "there is too much memory for it")]
+fn a_stream_reaches_no_further_than_its_directory() {
+    let chunks = DIRECTORY as u32 + 2;
+    let geometry = Geometry {
+        rcv_chunks: chunks,
+        ..SMALL
+    };
+    let arena = Arc::new(Arena::create(geometry).unwrap());
+    let (mut slab, mut stream) = (ReceiveSlab::limited(&arena, chunks), ReceiveStream::EMPTY);
+    let chunk = CHUNK as u64;
+    // It begins at the end of a chunk, and may have as many bytes as there may be.
+    let base = chunk - 1;
+    let end = base + STREAM_MAX;
+    stream.place(base, base, &[1], &mut slab, 5).unwrap();
+    assert_eq!(stream.place(base, end, &[2], &mut slab, 5), Err(NoChunk));
+    assert_eq!(stream.chunks(), 1);
+    assert_eq!(stream.place(base, end - 1, &[2], &mut slab, 5), Ok(1));
+    assert_eq!(stream.chunks(), DIRECTORY as u64);
+    assert_eq!(read_back(&arena, 5, base..base + 1), [1]);
+    // What lies before its first chunk is gone.
+    stream.consume(2 * chunk + 1, false, &mut slab);
+    assert_eq!(stream.place(0, chunk, &[3], &mut slab, 5), Err(NoChunk));
+    assert_eq!(read_back(&arena, 5, end - 1..end), [2]);
+}

@@ -307,3 +307,93 @@ fn many_reservations_are_given_up_a_few_at_a_time() {
     }
     assert_eq!(looks, 64 / DROPPED_AT_ONCE);
 }
+
+/// What was held in a channel by whoever had it last is nothing that its next process holds.
+#[test]
+fn a_process_that_joins_holds_nothing_and_is_known_by_its_name() {
+    let mut processes = processes();
+    for channel in 0..64 {
+        processes.arena.set_held(channel, 5, true);
+    }
+    let own = std::process::id();
+    let channel = u32::from(processes.attach(peer(own)).unwrap().channel);
+    assert!(!processes.arena.holds(channel, 5));
+    let control = processes.arena.control(channel);
+    assert_eq!(control.state(), ChannelState::Open);
+    assert_eq!(control.pid.load(Ordering::Relaxed), own);
+    assert_eq!(processes.living(), 1);
+    let unseen = u32::from(processes.attach(peer(0)).unwrap().channel);
+    let name = processes.arena.control(unseen).pid.load(Ordering::Relaxed);
+    assert_eq!(name, REGISTERED | unseen);
+}
+
+/// A program may write what it likes to its channel's state: nobody else is given the channel
+/// as long as it lives.
+#[test]
+fn the_channel_of_a_living_process_is_not_given_away() {
+    let own = std::process::id();
+    for state in [ChannelState::Free, ChannelState::Claimed] {
+        let mut processes = processes();
+        let channel = processes.attach(peer(own)).unwrap().channel;
+        let control = processes.arena.control(u32::from(channel));
+        control.set_state(state);
+        control
+            .pid
+            .store(REGISTERED | u32::from(channel), Ordering::Release);
+        processes.register_child(channel.into(), peer(own));
+        assert_eq!(processes.take_claimed(channel), None);
+        assert!(processes.claimed().is_empty());
+        assert_ne!(processes.attach(peer(0)).unwrap().channel, channel);
+        assert_eq!(processes.pid(channel), Some(own));
+        assert!(processes.drop_stale_reservations(0).is_empty());
+        assert!(processes.drop_stale_reservations(RESERVED_FOR).is_empty());
+        assert_eq!(processes.pid(channel), Some(own));
+    }
+}
+
+/// A claim that cannot be is counted as bad, and as one for a process of others.
+#[test]
+fn a_process_that_claims_is_open_and_looked_after_and_one_that_may_not_is_counted() {
+    let mut processes = processes();
+    let own = std::process::id();
+    let claim = |processes: &Processes, channel: u32, name: u32| {
+        reserve(processes, channel);
+        let control = processes.arena.control(channel);
+        control.pid.store(name, Ordering::Release);
+        assert!(control.change_state(ChannelState::Reserved, ChannelState::Claimed));
+    };
+    claim(&processes, 3, REGISTERED | 3);
+    let (pid, pidfd) = (own, None);
+    processes.register_child(3, Peer { pid, pidfd });
+    assert!(!processes.has_unwatched());
+    assert_eq!(processes.take_claimed(3), Some(own));
+    assert_eq!(processes.arena.control(3).state(), ChannelState::Open);
+    assert!(processes.has_unwatched());
+    assert_eq!(processes.take_claimed(3), None, "it is known");
+    assert_eq!((processes.bad_claims(), processes.foreign_claims()), (0, 0));
+    processes.uid += 1;
+    claim(&processes, 4, 1);
+    assert_eq!(processes.take_claimed(4), None);
+    assert_eq!((processes.bad_claims(), processes.foreign_claims()), (1, 1));
+}
+
+/// Each bit of each word is a block.
+#[test]
+fn what_an_ended_process_held_is_found_wherever_it_is() {
+    let geometry = Geometry {
+        sockets: 192,
+        ..Geometry::SMALL
+    };
+    let arena = Arc::new(Arena::create(geometry).unwrap());
+    let uid = rustix::process::geteuid().as_raw();
+    let mut processes = Processes::new(arena, uid);
+    let own = std::process::id();
+    let channel = processes.attach(peer(own)).unwrap().channel;
+    let blocks = vec![0, 63, 64, 130, 191];
+    for block in &blocks {
+        processes.arena.set_held(channel.into(), *block, true);
+    }
+    let ended = processes.take_ended(channel).unwrap();
+    assert_eq!((ended.name, ended.held), (own, blocks));
+    assert!(!processes.arena.holds(channel.into(), 64));
+}

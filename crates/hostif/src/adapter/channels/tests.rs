@@ -1,0 +1,215 @@
+//! Rings that were broken, requests that take the place of others, flags, and room for answers.
+
+use super::*;
+use crate::abi::EdgeFlags;
+use crate::adapter::session::small;
+use crate::host::HostChannel;
+use longshore_ring::Doorbell;
+use std::sync::Arc;
+
+/// Whatever its process makes of the ring afterwards, nothing is taken from it any more.
+#[test]
+fn a_ring_that_was_broken_stays_broken() {
+    let mut session = small();
+    session.open_channel(3);
+    let (arena, doorbell) = (Arc::clone(session.arena()), Doorbell::new().unwrap());
+    let socket = crate::abi::SocketId {
+        index: 1,
+        generation: 1,
+    };
+    let request = Request::Subscribe { socket };
+    let asks = |host: &mut HostChannel| {
+        host.put(&request).unwrap();
+        host.publish(&doorbell, false);
+    };
+    let mut host = HostChannel::new(Arc::clone(&arena), 3);
+    for _ in 0..2 {
+        asks(&mut host);
+        assert_eq!(
+            session.next_request(3, 8),
+            Next::Request(request.encode(), Immediate::default())
+        );
+    }
+    // One that counts from the beginning again takes back what was published.
+    asks(&mut HostChannel::new(arena, 3));
+    assert_eq!(session.next_request(3, 8), Next::Broken);
+    assert_eq!(session.bad_descriptors, 1);
+    asks(&mut host);
+    assert_eq!(session.next_request(3, 8), Next::Nothing);
+    assert_eq!(session.bad_descriptors, 1);
+    // The channel's next process begins anew.
+    session.close_channel(3);
+    session.open_channel(3);
+    assert_eq!(
+        session.next_request(3, 8),
+        Next::Request(request.encode(), Immediate::default())
+    );
+}
+
+/// The engine is woken for a request that its host takes back in that moment, finds nothing
+/// and sleeps again: it is woken for what takes its place, though that could wait by itself.
+#[test]
+fn what_takes_the_place_of_an_urgent_request_is_urgent() {
+    let mut session = small();
+    session.open_channel(3);
+    let (arena, doorbell) = (Arc::clone(session.arena()), Doorbell::new().unwrap());
+    let edges = |rcv_consumed| Request::Edges {
+        socket: crate::abi::SocketId {
+            index: 1,
+            generation: 1,
+        },
+        snd_edge: 0,
+        rcv_consumed,
+        flags: EdgeFlags::empty(),
+        immediate: 0,
+    };
+    let mut host = HostChannel::new(Arc::clone(&arena), 3);
+    for is_urgent in [true, false] {
+        host.put(&edges(10)).unwrap();
+        host.publish_for(Hurry::Later, &doorbell, false);
+        if is_urgent {
+            host.hurry(&doorbell);
+        }
+        host.put(&edges(20)).unwrap();
+        session.begin_requests();
+        assert_eq!(session.flagged(0), 1 << 3);
+        assert_eq!(session.next_request(3, 8), Next::Nothing);
+        session.declare_asleep();
+        assert!(!session.still_has_requests());
+        host.publish_for(Hurry::Later, &doorbell, false);
+        assert_eq!(arena.header().engine.is_declared(), !is_urgent);
+        assert_eq!(session.still_has_requests(), is_urgent);
+        let taken = Next::Request(edges(20).encode(), Immediate::default());
+        assert_eq!(session.next_request(3, 8), taken);
+        session.declare_awake();
+    }
+}
+
+fn open_many() -> AdapterSession {
+    let geometry = crate::abi::Geometry {
+        channels: 128,
+        ..crate::abi::Geometry::SMALL
+    };
+    let signaler = Arc::new(longshore_ring::EventfdSignaler::for_one());
+    let mut session = AdapterSession::create(geometry, signaler).unwrap();
+    session.open_channel(70);
+    session
+}
+
+fn subscribe() -> Request {
+    let socket = crate::abi::SocketId {
+        index: 1,
+        generation: 1,
+    };
+    Request::Subscribe { socket }
+}
+
+/// A process asks and takes no answers: those that it is owed find room all the same.
+#[test]
+fn no_request_is_taken_whose_answer_might_find_no_room() {
+    let mut session = open_many();
+    let (arena, doorbell) = (Arc::clone(session.arena()), Doorbell::new().unwrap());
+    let mut host = HostChannel::new(arena, 70);
+    assert_eq!(session.next_request(70, 2000), Next::Nothing, "none waits");
+    host.put(&subscribe()).unwrap();
+    host.put(&subscribe()).unwrap();
+    host.publish(&doorbell, false);
+    let room = crate::abi::RING as u32;
+    assert_eq!(session.next_request(70, room + 1), Next::NoRoom);
+    session.owe_answer(70);
+    session.owe_answer(70);
+    assert_eq!(session.next_request(70, room - 1), Next::NoRoom);
+    let taken = Next::Request(subscribe().encode(), Immediate::default());
+    assert_eq!(session.next_request(70, room - 2), taken);
+    session.pay_answer(70);
+    assert_eq!(session.next_request(70, room - 1), taken);
+    // One that is paid twice owes nothing.
+    session.pay_answer(70);
+    session.pay_answer(70);
+    session.owe_answer(70);
+    host.put(&subscribe()).unwrap();
+    host.publish(&doorbell, false);
+    assert_eq!(session.next_request(70, room), Next::NoRoom);
+    assert_eq!(session.next_request(70, room - 1), taken);
+}
+
+#[test]
+fn a_channel_that_was_not_looked_at_is_flagged_again_and_no_other() {
+    let session = open_many();
+    assert_eq!((session.channel_words(), session.flagged_words()), (2, 0));
+    assert!(!session.has_requests());
+    session.flag_channel(70);
+    assert!(session.has_requests() && session.flagged_words() == 0b10);
+    assert_eq!((session.flagged(0), session.flagged(1)), (0, 1 << 6));
+    assert_eq!((session.flagged(1), session.flagged_words()), (0, 0));
+    session.flag_again(0, 0b101);
+    assert_eq!((session.flagged_words(), session.flagged(0)), (0b01, 0b101));
+}
+
+#[test]
+fn a_channel_is_open_while_a_process_has_it() {
+    let mut session = open_many();
+    assert!(session.is_open(70) && !session.is_open(3) && !session.is_open(u16::MAX));
+    session.close_channel(70);
+    assert!(!session.is_open(70));
+    // There is no such channel.
+    session.open_channel(u16::MAX);
+    session.close_channel(u16::MAX);
+    assert!(!session.is_open(u16::MAX));
+}
+
+/// Each request that can wait is waited for from when it was first seen on.
+#[test]
+fn requests_wait_for_as_long_as_they_may_and_the_next_as_long_again() {
+    let delays = Delays {
+        soon: 50,
+        held_back: 2_000,
+    };
+    for (hurry, wait) in [(Hurry::Soon, 50), (Hurry::HeldBack, 2_000)] {
+        let mut session = open_many();
+        let (arena, doorbell) = (Arc::clone(session.arena()), Doorbell::new().unwrap());
+        let mut host = HostChannel::new(arena, 70);
+        assert_eq!(session.requests_due(0, delays), Due::Never);
+        for began in [1_000, 10_000] {
+            host.put(&subscribe()).unwrap();
+            host.publish_for(hurry, &doorbell, false);
+            let later = match hurry {
+                Hurry::Soon => Due::Soon,
+                _ => Due::At(began + wait),
+            };
+            assert_eq!(session.requests_due(began, delays), later);
+            assert_eq!(session.requests_due(began + wait - 1, delays), later);
+            assert_eq!(session.requests_due(began + wait, delays), Due::Now);
+            session.begin_requests();
+            assert_eq!(session.flagged(1), 1 << 6);
+            let taken = Next::Request(subscribe().encode(), Immediate::default());
+            assert_eq!(session.next_request(70, 8), taken);
+            session.note_requests(70);
+            assert!(!session.release_requests(true));
+        }
+    }
+}
+
+/// Packets between sockets of the engine are under way: the places of requests are kept for two
+/// turns, and those of the next requests for two again.
+#[test]
+fn places_of_requests_are_kept_for_a_few_turns_at_most() {
+    let mut session = open_many();
+    let (arena, doorbell) = (Arc::clone(session.arena()), Doorbell::new().unwrap());
+    let mut host = HostChannel::new(Arc::clone(&arena), 70);
+    let given_back = || arena.control(70).requests.given_back();
+    for taken in 1..4 {
+        host.put(&subscribe()).unwrap();
+        host.publish(&doorbell, false);
+        assert!(matches!(session.next_request(70, 8), Next::Request(..)));
+        session.note_requests(70);
+        session.note_requests(70);
+        for _ in 0..MOST_TURNS {
+            assert!(session.release_requests(false));
+            assert_eq!(given_back(), taken - 1);
+        }
+        assert!(!session.release_requests(false));
+        assert_eq!(given_back(), taken);
+        assert!(!session.release_requests(false), "there are none");
+    }
+}

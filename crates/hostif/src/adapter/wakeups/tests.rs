@@ -1,0 +1,99 @@
+//! Who is woken for what, and what is left of the waiters of a process that has ended.
+
+use super::super::session::small;
+use crate::HostSession;
+use std::sync::atomic::Ordering;
+
+#[test]
+fn the_waiters_of_a_process_are_freed_in_parts_and_no_others() {
+    let mut adapter = small();
+    let arena = adapter.arena().clone();
+    let host = HostSession::of(adapter.arena());
+    let (gone, other) = (7, 8);
+    let names = [gone, other, gone, other, gone];
+    for name in names {
+        host.claim_waiter(name, 0).unwrap();
+    }
+    let owners = || {
+        let claimed = arena.claimed_waiters().iter();
+        let owners = claimed.map(|w| w.owner.load(Ordering::Relaxed));
+        owners.collect::<Vec<_>>()
+    };
+    assert_eq!(adapter.free_some_waiters_of(gone, 0, 2), Some(2));
+    assert_eq!(owners(), [0, other, gone, other, gone]);
+    assert_eq!(adapter.free_some_waiters_of(gone, 2, 2), Some(4));
+    assert_eq!(adapter.free_some_waiters_of(gone, 4, 2), None);
+    assert_eq!(owners(), [0, other, 0, other, 0]);
+    adapter.free_waiters_of(other);
+    assert_eq!(owners(), [0; 5]);
+}
+
+/// What an eventfd is charged to, which is told when it is closed.
+struct Told(std::sync::Arc<std::sync::atomic::AtomicU32>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A process that ends while its threads sleep leaves no descriptor, and no sleeper that the
+/// next thread to have the waiter would be taken for.
+#[test]
+#[cfg_attr(miri, ignore = "it has no such eventfds")]
+fn nothing_is_left_of_the_waiters_of_a_process_that_has_ended() {
+    let mut adapter = small();
+    let arena = adapter.arena().clone();
+    let host = HostSession::of(adapter.arena());
+    let closed = std::sync::Arc::default();
+    for name in [7, 8] {
+        let waiter = host.claim_waiter(name, 0).unwrap();
+        let charge: Box<dyn std::any::Any + Send + Sync> = Box::new(Told(Clone::clone(&closed)));
+        assert!(
+            adapter
+                .make_eventfd(waiter, || Some(Some(charge)))
+                .is_some()
+        );
+        arena.waiters()[waiter as usize].declare(longshore_ring::Sleep::Eventfd);
+    }
+    assert_eq!(adapter.free_some_waiters_of(7, 0, 2), None, "there are two");
+    assert_eq!(closed.load(Ordering::Relaxed), 1);
+    let sleeps = |waiter: usize| arena.waiters()[waiter].is_declared();
+    assert_eq!((sleeps(0), sleeps(1)), (false, true));
+}
+
+/// A block may name as many waiters as it likes, and those that there are not.
+#[test]
+fn some_are_woken_at_a_time_each_once_and_none_that_there_is_not() {
+    let mut adapter = small();
+    let arena = adapter.arena().clone();
+    let host = HostSession::of(adapter.arena());
+    for _ in 0..8 {
+        let waiter = host.claim_waiter(7, 0).unwrap();
+        arena.waiters()[waiter as usize].declare(longshore_ring::Sleep::Futex);
+    }
+    let socket = crate::abi::SocketId {
+        index: 1,
+        generation: 1,
+    };
+    assert!(!adapter.owes_wakeups());
+    for waiter in [0, 1, 2, 2, 1, 0, 500] {
+        adapter.wake_later(Some(waiter), socket);
+    }
+    adapter.wake_later(None, socket);
+    let asleep = || arena.waiters().iter().filter(|w| w.is_declared()).count();
+    assert_eq!((adapter.wake(2), asleep()), (2, 6));
+    assert!(adapter.owes_wakeups());
+    assert_eq!((adapter.wake(2), asleep()), (2, 5));
+    assert_eq!(adapter.bad_descriptors, 1);
+    assert!(!adapter.owes_wakeups());
+    assert_eq!(adapter.meter.to_host.wakeups, 3);
+    // All of them, some at a time.
+    adapter.wake_everybody_later();
+    for left in [5, 4, 2, 0] {
+        assert!(adapter.owes_wakeups());
+        assert_eq!((adapter.wake(2), asleep()), (2, left));
+    }
+    assert_eq!((adapter.wake(2), adapter.owes_wakeups()), (0, false));
+    assert_eq!(adapter.meter.to_host.wakeups, 8);
+}
