@@ -13,7 +13,6 @@ use crate::wake_eventfd::WakeEventfd;
 use longshore_hostif::attach::{self, AttachError, Message};
 use longshore_hostif::{Request, SocketId};
 use longshore_ring::is_confined;
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -120,7 +119,7 @@ impl Host {
         is_answer: impl Fn(&Message) -> bool,
     ) -> Option<(Message, Vec<OwnedFd>)> {
         // Held over system calls, but by a thread that waits for the engine alone.
-        let _alone = self.session.asking(self.asks_by).lock().ok()?;
+        let _alone = self.session.asking(self.connection.asks_by()).lock().ok()?;
         if attach::send(self.connection.as_fd(), question, fds).is_err() {
             self.look_at_engine();
             return None;
@@ -137,8 +136,7 @@ impl Host {
                     return None;
                 }
             }
-            let mut fds = [PollFd::new(&self.connection, PollFlags::IN)];
-            let _ = poll(&mut fds, Some(&ATTEMPT));
+            self.connection.wait_readable(&ATTEMPT);
             if self.is_gone() {
                 return None;
             }

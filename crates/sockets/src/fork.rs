@@ -9,7 +9,7 @@ use crate::fork_lock::ForkGuard;
 use crate::host::{Dispatch, Host, own_pid};
 use crate::ready_sets::ReadySets;
 use crate::unfinished::Unfinished;
-use longshore_hostif::attach::{self, Joined};
+use longshore_hostif::attach::Joined;
 use longshore_hostif::{ChannelState, HostChannel, REGISTERED, SocketId};
 use longshore_ring::{forget_thread_id, is_confined};
 use rustix::process::getppid;
@@ -49,9 +49,7 @@ impl Host {
         let control = arena.control(channel);
         control.reservations.fetch_add(1, Ordering::AcqRel);
         arena.header().reservations.fetch_add(1, Ordering::AcqRel);
-        control
-            .pid
-            .store(self.pid.load(Ordering::Relaxed), Ordering::Release);
+        control.pid.store(self.identity.pid(), Ordering::Release);
         control.reset();
         for (to, from) in arena.held(channel).iter().zip(arena.held(own)) {
             to.store(from.load(Ordering::Acquire), Ordering::Release);
@@ -68,7 +66,7 @@ impl Host {
     pub fn drop_reservation(&self, channel: u32) {
         let control = self.arena.control(channel);
         let ours = control.state() == ChannelState::Reserved
-            && control.pid.load(Ordering::Acquire) == self.pid.load(Ordering::Relaxed);
+            && control.pid.load(Ordering::Acquire) == self.identity.pid();
         if !ours {
             return;
         }
@@ -81,13 +79,13 @@ impl Host {
     /// Claims a reserved channel for a child that libc made without us: it holds
     /// what is in it until the child's own shim takes over, or it ends.
     pub fn give_reservation(&self, channel: u32, child: u32) {
-        if self.has_other_pids.load(Ordering::Relaxed) {
+        if self.identity.has_other_pids() {
             // The engine could not know it by this pid. It keeps the reservation for a
             // while, in which the child joins by itself.
             return;
         }
         let control = self.arena.control(channel);
-        if control.pid.swap(child, Ordering::AcqRel) == self.pid.load(Ordering::Relaxed)
+        if control.pid.swap(child, Ordering::AcqRel) == self.identity.pid()
             && control.change_state(ChannelState::Reserved, ChannelState::Claimed)
         {
             HostChannel::new(self.arena.clone(), channel).flag();
@@ -99,10 +97,10 @@ impl Host {
     /// pid, if that is the same for the engine. If not, the engine finds out who it is by a
     /// connection that it makes.
     fn name_for_engine(&self, channel: u32, pid: u32) -> u32 {
-        if !self.has_other_pids.load(Ordering::Relaxed) || is_confined() {
+        if !self.identity.has_other_pids() || is_confined() {
             return pid;
         }
-        match attach::claim(&self.engine, self.token, channel) {
+        match self.connection.claim(channel) {
             Ok(()) => REGISTERED | channel,
             Err(_) => pid,
         }
@@ -150,11 +148,11 @@ impl Host {
     ) -> Vec<OwnedFd> {
         forget_thread_id();
         // What the parent's threads had to sleep on is not ours.
-        self.epoch.fetch_add(1, Ordering::Relaxed);
+        self.identity.enter_child();
         let channel = joined.channel;
         let dispatch = || {
             let channel = HostChannel::new(self.arena.clone(), channel);
-            Dispatch::new(channel, self.uses.len())
+            Dispatch::new(channel, self.held_sockets.capacity())
         };
         // SAFETY: the caller's promise.
         unsafe {
@@ -178,15 +176,8 @@ impl Host {
             .enter()
             .map(|mut ready_sets| ready_sets.leave_to_parent());
         let pid = self.arena.control(channel).pid.load(Ordering::Relaxed);
-        self.pid.store(pid, Ordering::Relaxed);
-        self.has_other_pids
-            .store(pid != own_pid(), Ordering::Relaxed);
-        self.channel.store(channel, Ordering::Relaxed);
-        for word in self.uses {
-            if word.load(Ordering::Relaxed) != 0 {
-                word.store(0, Ordering::Release);
-            }
-        }
+        self.identity.join_anew(channel, pid);
+        self.held_sockets.forget_all();
         for (id, count) in descriptors {
             self.arena.set_held(channel, id.index, true);
             if self.arena.block(id.index).is(id) {
@@ -203,7 +194,7 @@ impl Host {
     /// The same without a place in the session: its sockets fail.
     pub fn fail_in_child(&self, why: &str) {
         forget_thread_id();
-        self.epoch.fetch_add(1, Ordering::Relaxed);
+        self.identity.enter_child();
         self.cut_off(why);
     }
 }
@@ -220,7 +211,7 @@ impl Reservation {
     /// Says which child that is, so that the engine finds out if it dies before it has
     /// taken the channel.
     pub fn is_for(self, child: u32) {
-        if self.host.has_other_pids.load(Ordering::Relaxed) {
+        if self.host.identity.has_other_pids() {
             return;
         }
         let control = self.host.arena.control(self.channel);
@@ -244,7 +235,7 @@ impl Forking {
     pub fn in_child(mut self, descriptors: impl Iterator<Item = (SocketId, u32)>) -> &'static Host {
         forget_thread_id();
         let host = self.host;
-        host.epoch.fetch_add(1, Ordering::Relaxed);
+        host.identity.enter_child();
         let parents: Vec<SocketId> = host.held().collect();
         for id in parents {
             host.recount(id, 0);
@@ -276,18 +267,17 @@ impl Forking {
         // The parent may have had its children begin a namespace of pids (unshare, setns),
         // from which it cannot be seen.
         if getppid().is_none() {
-            host.has_other_pids.store(true, Ordering::Relaxed);
+            host.identity.leave_namespace();
         }
         let pid = host.name_for_engine(channel, own_pid());
-        host.pid.store(pid, Ordering::Relaxed);
-        host.channel.store(channel, Ordering::Relaxed);
+        host.identity.take_channel(channel, pid);
         for (id, count) in descriptors {
             host.recount(id, count);
         }
         if let Some(dispatch) = &mut self.dispatch {
             **dispatch = Dispatch::new(
                 HostChannel::new(host.arena.clone(), channel),
-                host.uses.len(),
+                host.held_sockets.capacity(),
             );
             let control = host.arena.control(channel);
             control.pid.store(pid, Ordering::Release);

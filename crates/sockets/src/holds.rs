@@ -7,34 +7,13 @@
 
 use crate::block_words::more_bits;
 use crate::errors::SocketError;
-use crate::host::Host;
+use crate::host::{ALONE, Host, INHERITED, KEEPS, LISTED, SUBSCRIBED, WATCHED};
 use crate::reported_edges::Having;
 use crate::turn::Wake;
 use longshore_hostif::{
     BlockFlags, ChannelState, OpenFlags, Request, SocketBlock, SocketId, SocketKind, SocketState,
 };
 use std::sync::atomic::{Ordering, fence};
-
-/// The engine sends us what happens to this socket.
-const SUBSCRIBED: u64 = 1;
-/// It is on the list of those of which not all that was consumed was told.
-const LISTED: u64 = 2;
-/// A ready set of this process has it.
-const WATCHED: u64 = 4;
-/// No other process can have it: it was made or accepted here, and not handed
-/// on since.
-const ALONE: u64 = 8;
-/// Some of what it has received was read and is kept where it lies.
-const KEEPS: u64 = 32;
-/// It came from elsewhere, so that what was told of it on this channel may have been told to
-/// the image of the process before an `exec`.
-const ADOPTED: u64 = 16;
-
-const COUNT: u64 = 0xffff_ffff;
-
-fn named(id: SocketId) -> u64 {
-    u64::from(id.generation) << 32
-}
 
 /// A use of a socket: while one lives, the socket is this process's.
 #[derive(Debug)]
@@ -46,19 +25,11 @@ pub struct Socket {
 impl Host {
     /// Takes a use of a socket that this process holds.
     pub fn acquire(&'static self, id: SocketId) -> Option<Socket> {
-        let uses = self.uses.get(id.index as usize)?;
-        let mut word = uses.load(Ordering::Acquire);
-        loop {
-            if word & !COUNT != named(id) || word & COUNT == 0 {
-                return None;
-            }
-            match uses.compare_exchange_weak(word, word + 1, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => break,
-                Err(now) => word = now,
-            }
+        if !self.held_sockets.acquire(id) {
+            return None;
         }
         let socket = Socket { host: self, id };
-        if self.marks[id.index as usize].load(Ordering::Relaxed) & SUBSCRIBED == 0 {
+        if !self.held_sockets.is_marked(id.index, SUBSCRIBED) {
             socket.subscribe(Wake::Now);
         }
         Some(socket)
@@ -80,7 +51,7 @@ impl Host {
         }
         let free = &self.arena.header().free_sockets;
         let Some(index) = free.pop(self.arena.socket_links())? else {
-            if !self.full.swap(true, Ordering::Relaxed) {
+            if self.shortages.note_no_socket() {
                 (self.hooks.log)(
                     "the session has no free socket: this program has to close some, or to use \
                      an engine with more (`session.sockets` in its configuration)",
@@ -115,7 +86,7 @@ impl Host {
         if let Some(socket) = self.acquire(id) {
             return Some(socket);
         }
-        let socket = self.take_hold(id, ADOPTED)?;
+        let socket = self.take_hold(id, INHERITED)?;
         socket.subscribe(Wake::Soon);
         Some(socket)
     }
@@ -144,48 +115,43 @@ impl Host {
     /// told to this image of the process. If not, what is accepted is asked for again, at the
     /// price of a request.
     pub(crate) fn has_heard_of_waiting(&self, id: SocketId) -> bool {
-        self.marks[id.index as usize].load(Ordering::Relaxed) & ADOPTED == 0
+        !self.held_sockets.is_marked(id.index, INHERITED)
     }
 
     /// How this process has socket `id`.
     pub(crate) fn having(&self, id: SocketId) -> Having {
-        let Some(uses) = self.uses.get(id.index as usize) else {
-            return Having::Not;
-        };
-        let word = uses.load(Ordering::Acquire);
-        if word & !COUNT != named(id) || word & COUNT == 0 {
-            return Having::Not;
-        }
-        match self.marks[id.index as usize].load(Ordering::Relaxed) & ALONE {
-            0 => Having::Shared,
-            _ => Having::Alone,
+        if !self.held_sockets.has(id) {
+            Having::Not
+        } else if self.held_sockets.is_marked(id.index, ALONE) {
+            Having::Alone
+        } else {
+            Having::Shared
         }
     }
 
     /// From now on, any socket of this process may be another's too.
     pub fn share_all(&self) {
         for id in self.held() {
-            self.marks[id.index as usize].fetch_and(!ALONE, Ordering::AcqRel);
+            self.held_sockets.unmark(id.index, ALONE);
         }
     }
 
     fn hold(&'static self, id: SocketId, marks: u64) -> Socket {
         self.session.note_used(id.index);
         self.arena.set_held(self.own_channel(), id.index, true);
-        self.marks[id.index as usize].store(marks, Ordering::Relaxed);
-        self.uses[id.index as usize].store(named(id) | 1, Ordering::Release);
+        self.held_sockets.begin(id, marks);
         Socket { host: self, id }
     }
 
     fn let_go_silently(&self, socket: Socket) {
         let index = socket.id.index;
         std::mem::forget(socket);
-        self.uses[index as usize].store(0, Ordering::Release);
+        self.held_sockets.forget(index);
         self.arena.set_held(self.own_channel(), index, false);
     }
 
     pub(crate) fn own_channel(&self) -> u32 {
-        self.channel.load(Ordering::Relaxed)
+        self.identity.channel()
     }
 
     /// The sockets that this process holds.
@@ -243,8 +209,7 @@ impl Host {
     pub fn drop_unused(&'static self) {
         let held: Vec<SocketId> = self.held().collect();
         for id in held {
-            let word = self.uses[id.index as usize].load(Ordering::Acquire);
-            if word & COUNT == 0 {
+            if self.held_sockets.count(id.index) == 0 {
                 self.close_last(id);
             }
         }
@@ -268,7 +233,7 @@ impl Host {
             self.arena.set_held(own, id.index, true);
             return Ok(false);
         }
-        self.marks[id.index as usize].fetch_and(!(SUBSCRIBED | ALONE), Ordering::AcqRel);
+        self.held_sockets.unmark(id.index, SUBSCRIBED | ALONE);
         self.tell(&Request::Unsubscribe { socket: id }, Wake::Soon)?;
         Ok(true)
     }
@@ -284,25 +249,17 @@ impl Host {
     /// Sets how many descriptors use a socket, after a fork: the calls that
     /// were under way in the parent's other threads are not ours.
     pub(crate) fn recount(&self, id: SocketId, descriptors: u32) {
-        let word = if descriptors == 0 {
-            0
-        } else {
-            named(id) | u64::from(descriptors)
-        };
-        self.uses[id.index as usize].store(word, Ordering::Release);
-        self.marks[id.index as usize].store(0, Ordering::Relaxed);
+        self.held_sockets.set_count(id, descriptors);
     }
 
     pub(crate) fn unlist(&self, id: SocketId) {
-        self.marks[id.index as usize].fetch_and(!LISTED, Ordering::AcqRel);
+        self.held_sockets.unmark(id.index, LISTED);
     }
 
     /// Puts a socket on the list of those to be told of before we sleep.
     pub(crate) fn list_untold(&self, id: SocketId) -> Result<(), SocketError> {
-        let marks = &self.marks[id.index as usize];
-        if marks.load(Ordering::Relaxed) & LISTED == 0
-            && marks.fetch_or(LISTED, Ordering::AcqRel) & LISTED == 0
-        {
+        let held = &self.held_sockets;
+        if !held.is_marked(id.index, LISTED) && held.mark(id.index, LISTED) {
             self.unreported.enter()?.push(id);
         }
         Ok(())
@@ -311,35 +268,24 @@ impl Host {
     /// Whether some of what a socket has received was read and is kept.
     #[inline]
     pub(crate) fn keeps(&self, index: u32) -> bool {
-        self.marks[index as usize].load(Ordering::Relaxed) & KEEPS != 0
+        self.held_sockets.is_marked(index, KEEPS)
     }
 
     pub(crate) fn set_keeps(&self, index: u32, keeps: bool) {
-        let marks = &self.marks[index as usize];
         if keeps {
-            marks.fetch_or(KEEPS, Ordering::AcqRel);
+            self.held_sockets.mark(index, KEEPS);
         } else {
-            marks.fetch_and(!KEEPS, Ordering::AcqRel);
+            self.held_sockets.unmark(index, KEEPS);
         }
     }
 
     pub(crate) fn set_watched(&self, index: u32) {
-        self.marks[index as usize].fetch_or(WATCHED, Ordering::AcqRel);
+        self.held_sockets.mark(index, WATCHED);
     }
 
     fn release(&self, id: SocketId) {
-        let uses = &self.uses[id.index as usize];
-        let mut word = uses.load(Ordering::Acquire);
-        loop {
-            if word & !COUNT != named(id) || word & COUNT == 0 {
-                return;
-            }
-            let less = if word & COUNT == 1 { 0 } else { word - 1 };
-            match uses.compare_exchange_weak(word, less, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) if less == 0 => return self.close_last(id),
-                Ok(_) => return,
-                Err(now) => word = now,
-            }
+        if self.held_sockets.release(id) {
+            self.close_last(id);
         }
     }
 
@@ -348,7 +294,7 @@ impl Host {
         if self.is_cut_off() {
             return;
         }
-        let marks = self.marks[id.index as usize].swap(0, Ordering::AcqRel);
+        let marks = self.held_sockets.take_marks(id.index);
         if marks & KEEPS != 0
             && let Ok(mut kept) = self.kept.enter()
         {
@@ -433,13 +379,13 @@ impl Socket {
 
     /// How many uses of it this process has; another process counts as one.
     pub fn uses(&self) -> u32 {
-        let here = self.host.uses[self.id.index as usize].load(Ordering::Acquire) & COUNT;
-        here as u32 + u32::from(self.host.is_held_elsewhere(self.id.index))
+        let here = self.host.held_sockets.count(self.id.index);
+        here + u32::from(self.host.is_held_elsewhere(self.id.index))
     }
 
     /// Another process may hold it too from now on.
     pub fn share(&self) {
-        self.host.marks[self.id.index as usize].fetch_and(!ALONE, Ordering::AcqRel);
+        self.host.held_sockets.unmark(self.id.index, ALONE);
     }
 
     /// A descriptor of it is about to be passed to a process, perhaps another:
@@ -461,11 +407,11 @@ impl Socket {
     }
 
     pub(crate) fn subscribe(&self, wake: Wake) {
-        let marks = &self.host.marks[self.id.index as usize];
-        if marks.fetch_or(SUBSCRIBED, Ordering::AcqRel) & SUBSCRIBED == 0 {
+        let held = &self.host.held_sockets;
+        if held.mark(self.id.index, SUBSCRIBED) {
             let request = Request::Subscribe { socket: self.id };
             if self.host.tell(&request, wake).is_err() {
-                marks.fetch_and(!SUBSCRIBED, Ordering::AcqRel);
+                held.unmark(self.id.index, SUBSCRIBED);
             }
         }
     }
@@ -473,7 +419,7 @@ impl Socket {
 
 impl Clone for Socket {
     fn clone(&self) -> Self {
-        self.host.uses[self.id.index as usize].fetch_add(1, Ordering::AcqRel);
+        self.host.held_sockets.acquire_another(self.id);
         Self {
             host: self.host,
             id: self.id,

@@ -4,7 +4,16 @@
 //! Lock order: a socket's stream locks, the list of what is unreported, the dispatch,
 //! the ready sets.
 
+mod connection;
+mod health;
+mod held_sockets;
+mod identity;
 mod messages;
+
+pub(crate) use connection::EngineConnection;
+pub(crate) use health::{Health, Shortages};
+pub(crate) use held_sockets::{ALONE, HeldSockets, INHERITED, KEEPS, LISTED, SUBSCRIBED, WATCHED};
+pub(crate) use identity::Identity;
 
 use crate::fork_lock::{ForkGuard, ForkLock};
 use crate::hooks::Hooks;
@@ -13,17 +22,13 @@ use crate::reported_edges::ReportedEdges;
 use crate::sent_files::SentFiles;
 use crate::turn::Turn;
 use crate::unfinished::Unfinished;
-use longshore_hostif::attach::Token;
 use longshore_hostif::{
     Address, Arena, EdgeFlags, Edges, HostChannel, HostSession, Request, Routes, SocketBlock,
     SocketId,
 };
 use longshore_ring::Doorbell;
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::time::Timespec;
 use std::collections::{BTreeMap, HashMap};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::path::PathBuf;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -75,25 +80,11 @@ pub struct Host {
     pub(crate) session: HostSession,
     pub(crate) hooks: Hooks,
     pub(crate) doorbell: Doorbell,
-    pub(crate) connection: OwnedFd,
-    /// The channel under whose lock the processes that share the connection ask.
-    pub(crate) asks_by: u32,
-    /// Where the engine is, and the session.
-    pub(crate) engine: PathBuf,
-    pub(crate) token: Token,
+    pub(crate) connection: EngineConnection,
     pub(crate) dispatch: ForkLock<Dispatch>,
-    pub(crate) channel: AtomicU32,
-    /// Its pid as the engine knows it, or what stands for it
-    /// ([`REGISTERED`](longshore_hostif::REGISTERED)).
-    pub(crate) pid: AtomicU32,
-    /// Pids mean something else to the engine: it is in another namespace. So it stays
-    /// for all who descend from this process.
-    pub(crate) has_other_pids: AtomicBool,
-    /// Counts the forks between us and the process that joined.
-    pub(crate) epoch: AtomicU32,
+    pub(crate) identity: Identity,
     pub(crate) next_waiter: AtomicU32,
-    pub(crate) uses: &'static [AtomicU64],
-    pub(crate) marks: &'static [AtomicU64],
+    pub(crate) held_sockets: HeldSockets,
     /// The engine may leave requests lie until this process says that it has no more.
     pub(crate) holds: AtomicBool,
     /// Sockets of which the engine was not told all that was consumed.
@@ -111,14 +102,8 @@ pub struct Host {
     pub(crate) query: ForkLock<()>,
     /// Datagrams that were begun and not ended (MSG_MORE, UDP_CORK).
     pub(crate) unfinished: ForkLock<Unfinished>,
-    pub(crate) gone: AtomicBool,
-    /// It has no channel: it is a child for which there was none.
-    pub(crate) cut_off: AtomicBool,
-    pub(crate) short: AtomicBool,
-    /// It was said that it is.
-    pub(crate) was_short: AtomicBool,
-    /// It was said that the session has no free socket.
-    pub(crate) full: AtomicBool,
+    pub(crate) health: Health,
+    pub(crate) shortages: Shortages,
 }
 
 impl Host {
@@ -171,34 +156,27 @@ impl Host {
 
     /// Whether the engine is known to be gone.
     pub fn is_gone(&self) -> bool {
-        self.gone.load(Ordering::Relaxed) || self.session.is_closed()
+        self.health.is_gone() || self.session.is_closed()
     }
 
     /// Whether it has no channel of its own: the one that it knows is its parent's.
     pub(crate) fn is_cut_off(&self) -> bool {
-        self.cut_off.load(Ordering::Relaxed)
+        self.health.is_cut_off()
     }
 
     /// A child without a channel fails from now on, and does nothing to its parent's.
     pub(crate) fn cut_off(&self, why: &str) {
-        self.cut_off.store(true, Ordering::Relaxed);
+        self.health.set_cut_off();
         self.fail_from_now(why);
     }
 
     /// Looks whether the engine lives, and says so to all who wait for it if it
     /// does not.
     pub fn look_at_engine(&self) {
-        if self.gone.load(Ordering::Relaxed) {
+        if self.health.is_gone() {
             return;
         }
-        let mut fds = [PollFd::new(&self.connection, PollFlags::IN)];
-        let at_once = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let hung_up = poll(&mut fds, Some(&at_once)).is_ok_and(|n| n != 0)
-            && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR);
-        if hung_up {
+        if self.connection.has_hung_up() {
             self.lose_engine();
         } else {
             self.observe_end();
@@ -207,7 +185,7 @@ impl Host {
 
     /// Says so to all who wait for the engine, if it has ended in order.
     pub(crate) fn observe_end(&self) {
-        if self.session.is_closed() && !self.gone.load(Ordering::Relaxed) {
+        if self.session.is_closed() && !self.health.is_gone() {
             self.lose_engine();
         }
     }
@@ -221,7 +199,7 @@ impl Host {
 
     /// From now on all calls fail, for this reason.
     pub(crate) fn fail_from_now(&self, why: &str) {
-        if !self.gone.swap(true, Ordering::AcqRel) {
+        if self.health.set_gone() {
             (self.hooks.log)(why);
         }
         if let Ok(mut ready_sets) = self.ready_sets.enter() {
@@ -232,11 +210,7 @@ impl Host {
     /// Notes that the session is short of send memory: a thread that waits for it
     /// looks again by itself.
     pub(crate) fn set_short(&self, short: bool) {
-        if self.short.load(Ordering::Relaxed) == short {
-            return;
-        }
-        self.short.store(short, Ordering::Relaxed);
-        if short && !self.was_short.swap(true, Ordering::Relaxed) {
+        if self.shortages.set_short(short) {
             (self.hooks.log)(
                 "the session has no memory left for what it sends, and waits for some; use an \
                  engine with more (`session.send_mib` in its configuration)",
@@ -246,7 +220,7 @@ impl Host {
 
     /// Whether the session was short of send memory lately.
     pub fn is_short(&self) -> bool {
-        self.short.load(Ordering::Relaxed)
+        self.shortages.is_short()
     }
 
     /// How far the engine is to be told that a stream was read: not beyond what is kept.

@@ -6,7 +6,7 @@
 
 use crate::fork_lock::ForkLock;
 use crate::hooks::Hooks;
-use crate::host::{Dispatch, Host, own_pid};
+use crate::host::{Dispatch, EngineConnection, Health, HeldSockets, Host, Identity, Shortages};
 use crate::ready_sets::ReadySets;
 use crate::sent_files::SentFiles;
 use longshore_hostif::attach::{self, AttachError, Joined, Token};
@@ -34,14 +34,6 @@ fn first_waiter(channel: u32, g: &Geometry) -> u32 {
     channel * each % g.waiters
 }
 
-/// Atomics that are zero and take no memory until they are touched.
-fn zeroed(count: usize) -> &'static [AtomicU64] {
-    let words: &'static mut [u64] = vec![0u64; count].leak();
-    // SAFETY: an `AtomicU64` is laid out as a `u64`; the memory lives for ever
-    // and is reached through this slice alone.
-    unsafe { std::slice::from_raw_parts(words.as_mut_ptr().cast(), count) }
-}
-
 impl Host {
     /// Joins the session `token` of the engine at `path`.
     ///
@@ -64,19 +56,17 @@ impl Host {
         let host = Self {
             hooks,
             doorbell: Doorbell::from_fd((hooks.keep)(joined.doorbell)),
-            connection: (hooks.keep)(joined.connection),
-            asks_by: joined.channel,
-            engine: joined.engine,
-            token: joined.token,
+            connection: EngineConnection::new(
+                (hooks.keep)(joined.connection),
+                joined.channel,
+                joined.engine,
+                joined.token,
+            ),
             dispatch: ForkLock::new(Dispatch::new(channel, sockets)),
-            channel: AtomicU32::new(joined.channel),
-            pid: AtomicU32::new(pid),
-            has_other_pids: AtomicBool::new(pid != own_pid()),
+            identity: Identity::new(joined.channel, pid),
             holds: AtomicBool::new(false),
-            epoch: AtomicU32::new(0),
             next_waiter: AtomicU32::new(first_waiter(joined.channel, &joined.geometry)),
-            uses: zeroed(sockets),
-            marks: zeroed(sockets),
+            held_sockets: HeldSockets::new(sockets),
             unreported: ForkLock::new(Vec::new()),
             kept: ForkLock::default(),
             forwarded_to: AtomicU64::new(0),
@@ -84,11 +74,8 @@ impl Host {
             ready_sets: ForkLock::new(ReadySets::default()),
             query: ForkLock::new(()),
             unfinished: ForkLock::default(),
-            gone: AtomicBool::new(false),
-            cut_off: AtomicBool::new(false),
-            short: AtomicBool::new(false),
-            was_short: AtomicBool::new(false),
-            full: AtomicBool::new(false),
+            health: Health::default(),
+            shortages: Shortages::default(),
             session: HostSession::of(&arena),
             arena,
         };

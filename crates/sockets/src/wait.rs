@@ -102,7 +102,7 @@ impl Drop for ThreadWaiter {
     fn drop(&mut self) {
         self.place.leave();
         // After a fork the waiter is the parent's.
-        if self.epoch == self.host.epoch.load(Ordering::Relaxed) {
+        if self.epoch == self.host.identity.epoch() {
             self.host.free_waiter(self.index);
         }
         if let Some(wake_fd) = self.wake_fd.take() {
@@ -133,7 +133,7 @@ fn is_new(left: &Cell<u32>) -> bool {
 impl Host {
     /// Claims a waiter of the arena for this process.
     pub(crate) fn claim_waiter(&self) -> Option<u32> {
-        let pid = self.pid.load(Ordering::Relaxed);
+        let pid = self.identity.pid();
         let start = self.next_waiter.load(Ordering::Relaxed);
         let index = self.session.claim_waiter(pid, start)?;
         self.next_waiter.store(index + 1, Ordering::Relaxed);
@@ -184,7 +184,7 @@ impl Host {
         THREAD_WAITER
             .try_with(|slot| {
                 let mut slot = slot.try_borrow_mut().ok()?;
-                let epoch = self.epoch.load(Ordering::Relaxed);
+                let epoch = self.identity.epoch();
                 let fits = slot
                     .as_ref()
                     .is_some_and(|m| std::ptr::eq(m.host, self) && m.epoch == epoch);
