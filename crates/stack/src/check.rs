@@ -174,9 +174,9 @@ impl Stack {
     }
 
     fn check_pair(&self, key: u32, socket: &Socket, p: &Pair) -> Result<(), Violation> {
-        let is_moved = p.snd_done <= p.snd_moved && p.snd_moved <= p.snd_edge;
+        let is_moved = p.snd.done() <= p.snd.moved() && p.snd.moved() <= p.snd.edge();
         holds(is_moved, key, "more is done with than moved, or written")?;
-        holds(p.rcv_consumed <= p.rcv_edge, key, "more read than came")?;
+        holds(p.rcv.consumed() <= p.rcv.edge(), key, "more read than came")?;
         let is_found = |flow| self.demux.peek(flow) == Some(Found::Socket(key));
         holds(
             p.flow.as_ref().is_none_or(is_found),
@@ -184,7 +184,7 @@ impl Stack {
             "its connection is another's",
         )?;
         if p.other == key {
-            return holds(!p.is_lent(), key, "it lends to itself");
+            return holds(!p.rcv.is_lent(), key, "it lends to itself");
         }
         let other = self.sockets.get(p.other);
         if p.dead.is_none() && !p.connecting {
@@ -192,13 +192,13 @@ impl Stack {
                 p.other == NONE || other.is_some_and(|o| matches!(o.kind, Kind::Pair(_)));
             holds(is_other, key, "its other end is none")?;
         }
-        if !p.is_lent() || (socket.orphan && !self.is_lent_on(key)) {
+        if !p.rcv.is_lent() || (socket.orphan && !self.is_lent_on(key)) {
             return Ok(());
         }
         let lends = other.is_some_and(|o| match &o.kind {
             Kind::Pair(q) => {
-                let kept = p.rcv_consumed.max(p.lent_from);
-                q.other == key && o.session == socket.session && o.has_block() && q.snd_done <= kept
+                let is_kept = q.snd.done() <= p.rcv.kept_from();
+                q.other == key && o.session == socket.session && o.has_block() && is_kept
             }
             _ => false,
         });
@@ -230,7 +230,7 @@ impl Socket {
     fn receive_stream(&self) -> Option<&ReceiveStream> {
         match &self.kind {
             Kind::Stream(c) => Some(&c.rcv),
-            Kind::Pair(p) => Some(&p.rcv),
+            Kind::Pair(p) => Some(p.rcv.stream()),
             Kind::Listener(l) => Some(&l.rcv),
             Kind::Datagram(d) => d.rcv.as_ref(),
             Kind::Idle(_) => None,

@@ -80,11 +80,11 @@ impl Socket {
         match &self.kind {
             Kind::Stream(c) => c.edges(),
             Kind::Pair(p) => Edges {
-                rcv_edge: p.rcv_edge,
-                snd_acked: p.snd_done,
+                rcv_edge: p.rcv.edge(),
+                snd_acked: p.snd.done(),
                 flags: p.flags(),
                 errno: p.dead.unwrap_or(0),
-                rcv_urgent: p.rcv_urgent,
+                rcv_urgent: p.rcv.urgent(),
             },
             Kind::Listener(l) => Edges {
                 rcv_edge: l.rcv_edge,
@@ -449,7 +449,7 @@ impl Stack {
                 tell = c.tell_by <= now;
             }
             Kind::Datagram(d) => tell = d.tell_by.take_if(|t| *t <= now).is_some(),
-            Kind::Pair(p) => tell = p.tell_by <= now,
+            Kind::Pair(p) => tell = p.waits.tell_by() <= now,
             _ => {}
         }
         if tell && socket.has_block() && !socket.orphan {

@@ -34,7 +34,7 @@ impl Socket {
     pub(crate) fn received(&self) -> Option<(u64, u64)> {
         match &self.kind {
             Kind::Stream(c) => Some((c.tcb.rcv_consumed(), c.tcb.rcv_edge())),
-            Kind::Pair(p) => Some((p.rcv_consumed, p.rcv_edge)),
+            Kind::Pair(p) => Some((p.rcv.consumed(), p.rcv.edge())),
             _ => None,
         }
     }
@@ -143,7 +143,7 @@ impl Stack {
     /// ends of its connection are there.
     pub(crate) fn is_lent_on(&self, key: u32) -> bool {
         self.sockets.get(key).is_some_and(|socket| {
-            let is_lent = matches!(&socket.kind, Kind::Pair(p) if p.is_lent());
+            let is_lent = matches!(&socket.kind, Kind::Pair(p) if p.rcv.is_lent());
             let source = self.source_of(socket);
             is_lent && source.is_some_and(|(name, forwards)| forwards.is_sent(name))
         })

@@ -40,7 +40,12 @@ pub(crate) fn of_pair(p: &Pair, mine: &Options, other: Option<(&Pair, &Options)>
     let mss = set(a.mss).min(set(b.mss));
     let packets = |bytes: u64| bytes.div_ceil(u64::from(mss)) as u32;
     let info = TcpInfo {
-        state: match (p.connecting, p.dead.is_some(), p.shut, p.peer_fin) {
+        state: match (
+            p.connecting,
+            p.dead.is_some(),
+            p.snd.is_shut(),
+            p.rcv.has_fin(),
+        ) {
             (_, true, _, _) => State::Closed,
             (true, ..) => State::SynSent,
             (_, _, false, false) => State::Established,
@@ -64,14 +69,14 @@ pub(crate) fn of_pair(p: &Pair, mine: &Options, other: Option<(&Pair, &Options)>
         snd_cwnd: PAIR_MSS * PIECES_A_TURN as u32,
         snd_wnd: room(q.room(others, mine)),
         rcv_wnd: room(p.room(mine, others)),
-        notsent_bytes: p.snd_edge - p.snd_moved,
-        bytes_acked: p.snd_moved,
-        bytes_sent: p.snd_moved,
-        bytes_received: p.rcv_edge,
-        data_segs_out: packets(p.snd_moved),
-        data_segs_in: packets(p.rcv_edge),
-        segs_out: packets(p.snd_moved),
-        segs_in: packets(p.rcv_edge),
+        notsent_bytes: p.snd.unmoved(),
+        bytes_acked: p.snd.moved(),
+        bytes_sent: p.snd.moved(),
+        bytes_received: p.rcv.edge(),
+        data_segs_out: packets(p.snd.moved()),
+        data_segs_in: packets(p.rcv.edge()),
+        segs_out: packets(p.snd.moved()),
+        segs_in: packets(p.rcv.edge()),
         ..TcpInfo::default()
     };
     linux_tcp_info(&info)

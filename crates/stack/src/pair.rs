@@ -54,9 +54,12 @@ impl Stack {
         }
         let listener = self.demux.tcp.find(remote, true, spread);
         let listener = listener.filter(|_| reached);
-        let mut pair = Pair::new(NONE, remote);
+        let corked = self
+            .sockets
+            .get(key)
+            .is_some_and(|s| s.options.tcp.cork);
+        let mut pair = Pair::new(NONE, remote, corked);
         pair.connecting = true;
-        pair.corked = self.sockets.get(key).is_some_and(|s| s.options.tcp.cork);
         let to_itself = listener.is_none() && local == remote;
         if to_itself {
             // Its own SYN would meet it (a simultaneous open, RFC 9293 section
@@ -96,7 +99,7 @@ impl Stack {
             return;
         };
         // One that stood in a line may be gone, and its key another's.
-        let is_to_enter = p.connecting || p.deferred_until.is_some();
+        let is_to_enter = p.connecting || p.deferral.is_under_way();
         let (Some(listener), true, server) = (p.listener, is_to_enter, p.remote) else {
             return;
         };
@@ -129,10 +132,9 @@ impl Stack {
         if self.demux.is_taken(&flow) {
             return self.refuse(key);
         }
-        let mut pair = Pair::new(key, client);
+        let mut pair = Pair::new(key, client, options.tcp.cork);
         pair.flow = Some(flow);
         pair.listener = Some(listener);
-        pair.corked = options.tcp.cork;
         let id = SocketId {
             index: NONE,
             generation: 0,
@@ -202,8 +204,8 @@ impl Stack {
     pub(crate) fn settle_pair(&mut self, key: u32) {
         let (now, mut moved) = (self.now, 0);
         if let Some(p) = self.pair_mut(key) {
-            p.again_at = None;
-            let (deferred, urgent) = (p.deferred_until.is_some(), p.is_urgent());
+            p.waits.end_retry();
+            let (deferred, urgent) = (p.deferral.is_under_way(), p.snd.is_urgent());
             if deferred {
                 self.end_deferral(key);
             }
@@ -213,7 +215,7 @@ impl Stack {
         }
         if self
             .pair_mut(key)
-            .is_some_and(|p| p.snd_moved < p.snd_edge && p.holds_back(now))
+            .is_some_and(|p| p.snd.unmoved() != 0 && p.holds_back(now))
         {
             self.note_done(key);
             self.tell_pair(key);
@@ -240,7 +242,7 @@ impl Stack {
     fn end_unread(&mut self, key: u32) {
         if let Some(p) = self.pair_mut(key)
             && p.has_lost_other()
-            && p.snd_moved < p.snd_edge
+            && p.snd.unmoved() != 0
         {
             p.reset();
         }
@@ -269,13 +271,12 @@ impl Stack {
     fn pass_on_end(&mut self, key: u32) {
         let Some(p) = self.pair_mut(key) else { return };
         // A reset is no end.
-        let all_moved = p.snd_moved == p.snd_edge && p.dead.is_none();
-        let (ended, other) = (p.shut && all_moved, p.other);
+        let all_moved = p.snd.unmoved() == 0 && p.dead.is_none();
+        let (ended, other) = (p.snd.is_shut() && all_moved, p.other);
         if ended
             && let Some(q) = self.pair_mut(other)
-            && !q.peer_fin
+            && q.rcv.note_fin()
         {
-            q.peer_fin = true;
             self.sockets.touch(other);
         }
     }
@@ -293,21 +294,21 @@ impl Stack {
             return;
         };
         let marks = Marks::of(&socket.options, socket.options.receive_buffer);
-        let (told, written) = (p.told, p.snd_edge);
+        let (told, written) = (p.told, p.snd.edge());
         let has_lowat = socket.options.have_lowat();
         let has_sent = has_lowat && {
             let s = self.sessions.get(socket.session);
-            s.is_some_and(|s| marks.has_sent(s, socket.id, written, p.snd_moved))
+            s.is_some_and(|s| marks.has_sent(s, socket.id, written, p.snd.moved()))
         };
         let news = edges.rcv_edge > p.told.rcv_edge
             || edges.flags != p.told.flags
-            || p.urgent_is_unreported
+            || p.rcv.has_unreported_urgent()
             || has_sent;
         let unsaid = edges.snd_acked - p.told.snd_acked;
         if !news && unsaid < quarter {
             return;
         }
-        let is_urgent = std::mem::take(&mut p.urgent_is_unreported);
+        let is_urgent = p.rcv.report_urgent();
         socket.note_told(self.now);
         if let Some(s) = self.sessions.get_mut(socket.session) {
             let is_awaited = is_urgent || has_sent || !has_lowat;
@@ -336,7 +337,7 @@ impl Stack {
         }
         let other = p.other;
         let other_reads = matches!(self.sockets.get(other).map(|s| &s.kind), Some(Kind::Pair(q)) if q.dead.is_none());
-        if p.snd_moved < p.snd_edge && p.dead.is_none() && other_reads {
+        if p.snd.unmoved() != 0 && p.dead.is_none() && other_reads {
             if !self.is_given_up(key) {
                 return;
             }
@@ -360,17 +361,17 @@ impl Stack {
     pub(crate) fn close_pair(&mut self, key: u32, reset: bool) {
         let read = self.read_by_host(key);
         let Some(p) = self.pair_mut(key) else { return };
-        let resets = reset || p.rcv_edge > read;
+        let resets = reset || p.rcv.edge() > read;
         let other = p.other;
         if resets {
             // As much as an end holds unread, which is little.
             while self.move_piece(key) {}
         }
         let Some(p) = self.pair_mut(key) else { return };
-        p.shut = true;
-        p.shut_reading = true;
+        p.snd.shut();
+        p.rcv.shut();
         if resets {
-            p.snd_moved = p.snd_edge;
+            p.snd.abandon_rest();
             p.dead.get_or_insert(RESET);
             if let Some(q) = self.pair_mut(other) {
                 q.reset();

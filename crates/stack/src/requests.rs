@@ -390,7 +390,7 @@ impl Stack {
         let (unacked, unsent) = match &socket.kind {
             Kind::Stream(c) => c.tcb.send_queue(),
             // What has crossed is acknowledged.
-            Kind::Pair(p) => (p.snd_edge - p.snd_moved, p.snd_edge - p.snd_moved),
+            Kind::Pair(p) => (p.snd.unmoved(), p.snd.unmoved()),
             Kind::Datagram(d) => (d.snd_edge - d.snd_done, 0),
             Kind::Listener(_) | Kind::Idle(_) => (0, 0),
         };

@@ -55,7 +55,7 @@ impl Socket {
     fn finished(&mut self) -> Option<(&mut Told, u64)> {
         let (told, done, edge) = match &mut self.kind {
             Kind::Stream(c) => (&mut c.told, c.tcb.snd_acked(), c.tcb.snd_edge()),
-            Kind::Pair(p) => (&mut p.told, p.snd_done, p.snd_edge),
+            Kind::Pair(p) => (&mut p.told, p.snd.done(), p.snd.edge()),
             Kind::Datagram(d) => (&mut d.told, d.snd_done, d.snd_edge),
             Kind::Listener(_) | Kind::Idle(_) => return None,
         };
@@ -76,7 +76,7 @@ impl Socket {
     pub(crate) fn look_again(&mut self, at: Instant) {
         match &mut self.kind {
             Kind::Stream(c) => c.tell_by = at,
-            Kind::Pair(p) => p.tell_by = at,
+            Kind::Pair(p) => p.waits.set_tell_by(at),
             Kind::Datagram(d) => d.tell_by = (!at.is_never()).then_some(at),
             Kind::Listener(_) | Kind::Idle(_) => {}
         }
@@ -105,11 +105,12 @@ impl Stack {
     pub(crate) fn arm_quiet_pair(&mut self, key: u32) {
         let now = self.now;
         let Some(p) = self.pair_mut(key) else { return };
-        if !p.tell_by.is_never() {
+        if !p.waits.tell_by().is_never() {
             return;
         }
-        p.tell_by = p.told.returns_at(p.snd_done, p.snd_edge, now);
-        if !p.tell_by.is_never() {
+        let returns = p.told.returns_at(p.snd.done(), p.snd.edge(), now);
+        p.waits.set_tell_by(returns);
+        if !returns.is_never() {
             self.sockets.arm(key);
         }
     }

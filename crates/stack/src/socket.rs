@@ -402,7 +402,7 @@ impl Socket {
         self.options.tcp.cork = on;
         match &mut self.kind {
             Kind::Stream(c) => c.tcb.set_cork(on),
-            Kind::Pair(p) => p.release_hold(on),
+            Kind::Pair(p) => p.cork.set(on),
             Kind::Listener(_) | Kind::Datagram(_) | Kind::Idle(_) => {}
         }
     }

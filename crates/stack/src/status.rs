@@ -164,8 +164,8 @@ impl Stack {
             Kind::Pair(p) => {
                 status.state = if p.connecting { "SYN-SENT" } else { "ESTAB" };
                 status.peer = Some(p.remote);
-                status.recv_q = p.rcv_edge - p.rcv_consumed;
-                status.send_q = p.snd_edge - p.snd_moved;
+                status.recv_q = p.rcv.edge() - p.rcv.consumed();
+                status.send_q = p.snd.unmoved();
             }
             Kind::Listener(l) => {
                 status.state = "LISTEN";

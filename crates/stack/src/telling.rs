@@ -55,7 +55,7 @@ impl Kind {
     pub(crate) fn receive_stream(&self) -> Option<&ReceiveStream> {
         match self {
             Self::Stream(c) => Some(&c.rcv),
-            Self::Pair(p) => Some(&p.rcv),
+            Self::Pair(p) => Some(p.rcv.stream()),
             Self::Listener(l) => Some(&l.rcv),
             Self::Datagram(d) => d.rcv.as_ref(),
             Self::Idle(_) => None,
@@ -67,7 +67,7 @@ impl Kind {
     pub(crate) fn receive_stream_mut(&mut self) -> Option<&mut ReceiveStream> {
         match self {
             Self::Stream(c) => Some(&mut c.rcv),
-            Self::Pair(p) => Some(&mut p.rcv),
+            Self::Pair(p) => Some(p.rcv.stream_mut()),
             Self::Listener(l) => Some(&mut l.rcv),
             Self::Datagram(d) => d.rcv.as_mut(),
             Self::Idle(_) => None,

@@ -143,7 +143,7 @@ impl Stack {
         );
         match &mut socket.kind {
             Kind::Stream(c) => c.rcv.consume(0, true, &mut s.host.receive),
-            Kind::Pair(p) => p.rcv.consume(0, true, &mut s.host.receive),
+            Kind::Pair(p) => p.rcv.stream_mut().consume(0, true, &mut s.host.receive),
             Kind::Listener(l) => l.rcv.consume(0, true, &mut s.host.receive),
             Kind::Datagram(d) => {
                 if let Some(rcv) = &mut d.rcv {

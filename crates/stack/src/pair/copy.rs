@@ -6,7 +6,7 @@ use super::loan::Loan;
 use super::pace::Pace;
 use crate::Stack;
 use crate::counters::EngineDrop;
-use crate::pair_end::{PIECE, Pair};
+use crate::pair_end::{PIECE, ReceiveHalf};
 use crate::socket::{Kind, Socket};
 use longshore_frames::in_place;
 use longshore_hostif::adapter::{
@@ -29,8 +29,8 @@ impl Stack {
         let immediate = socket.immediate;
         let (other, at, edge, index, session) = (
             p.other,
-            p.snd_moved,
-            p.snd_edge,
+            p.snd.moved(),
+            p.snd.edge(),
             socket.id.index,
             socket.session,
         );
@@ -53,8 +53,8 @@ impl Stack {
             return false;
         }
         if let Some(pace) = Pace::of(&socket.options) {
-            if self.now < p.paced_until {
-                let until = p.paced_until;
+            if self.now < p.waits.paced_until() {
+                let until = p.waits.paced_until();
                 self.move_later(key, until);
                 return false;
             }
@@ -77,16 +77,17 @@ impl Stack {
         if let Some(socket) = self.sockets.get_mut(key)
             && let Kind::Pair(p) = &mut socket.kind
         {
-            p.snd_moved = at + len;
-            if p.snd_moved == p.snd_edge {
-                p.hold_until = None;
+            p.snd.move_to(at + len);
+            if p.snd.unmoved() == 0 {
+                p.cork.end_hold();
             }
             if let Some(pace) = Pace::of(&socket.options) {
-                p.paced_until = pace.after(len, p.paced_until, now);
+                let until = pace.after(len, p.waits.paced_until(), now);
+                p.waits.pace_until(until);
             }
         }
         if let Some(q) = self.pair_mut(other) {
-            q.rcv_edge += len;
+            q.rcv.advance(len);
         }
         self.counters.cut_through_bytes += len;
         self.sockets.touch(other);
@@ -111,7 +112,7 @@ impl Stack {
     #[cold]
     fn move_later(&mut self, key: u32, again: Instant) {
         if let Some(p) = self.pair_mut(key) {
-            p.again_at = Some(again);
+            p.waits.retry_at(again);
         }
         self.sockets.arm(key);
     }
@@ -139,7 +140,7 @@ impl Stack {
             return false;
         };
         let sender = q.other;
-        let end = (q, receiver.id.index);
+        let end = (&mut q.rcv, receiver.id.index);
         let copied = match copy(
             &streams,
             (index, range),
@@ -193,12 +194,12 @@ fn copy(
     streams: &SendStreams,
     (from, range): (u32, Range<u64>),
     immediate: &Immediate,
-    (to, index): (&mut Pair, u32),
+    (to, index): (&mut ReceiveHalf, u32),
     slab: &mut ReceiveSlab,
 ) -> Result<Copied, NotMoved> {
     if streams.has_files() && immediate.is_empty() {
-        let held = to.rcv_consumed..to.rcv_edge;
-        let pieces = streams.move_to((from, range), &mut to.rcv, held, slab, index)?;
+        let held = to.unread();
+        let pieces = streams.move_to((from, range), to.stream_mut(), held, slab, index)?;
         return Ok(Copied {
             pieces,
             came_along: false,
@@ -212,10 +213,10 @@ fn copy(
             .gather(from, range, Use::Read, &mut pieces)
             .map_err(NotMoved::Bad)?,
     };
-    let mut at = to.rcv_edge;
+    let Range { start, end: mut at } = to.unread();
     for piece in in_place(pieces.get(..count).unwrap_or_default()) {
-        to.rcv
-            .place(to.rcv_consumed, at, piece, slab, index)
+        to.stream_mut()
+            .place(start, at, piece, slab, index)
             .map_err(NotMoved::NoChunk)?;
         at += piece.len() as u64;
     }

@@ -12,12 +12,11 @@ impl Stack {
         let Some(p) = self.pair_mut(key) else {
             return false;
         };
-        if p.snd_edge != 0 || p.shut {
+        if p.snd.has_begun() {
             return false;
         }
-        let until = *p.deferred_until.get_or_insert(now.after_us(within_us));
+        let until = p.deferral.begin(now, within_us);
         p.connecting = false;
-        p.was_deferred = true;
         if now >= until {
             return false;
         }
@@ -29,11 +28,10 @@ impl Stack {
     pub(super) fn end_deferral(&mut self, key: u32) {
         let now = self.now;
         let Some(p) = self.pair_mut(key) else { return };
-        let over = |until| p.snd_edge != 0 || p.shut || now >= until;
-        if p.dead.is_none() && p.deferred_until.is_some_and(over) {
+        if p.dead.is_none() && p.deferral.is_over(now, p.snd.has_begun()) {
             self.enter_listener(key);
             if let Some(p) = self.pair_mut(key) {
-                p.deferred_until = None;
+                p.deferral.end();
             }
         }
         self.sockets.arm(key);

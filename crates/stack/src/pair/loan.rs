@@ -8,7 +8,6 @@
 
 use crate::Stack;
 use crate::counters::EngineDrop;
-use crate::pair_end::Pair;
 use crate::socket::{Kind, Socket};
 use longshore_hostif::CHUNK;
 use std::ops::Range;
@@ -28,25 +27,6 @@ pub(super) enum Loan {
     Impossible,
 }
 
-impl Pair {
-    /// Whether its host reads in the other end's chunks.
-    pub(crate) fn is_lent(&self) -> bool {
-        self.lent_from != u64::MAX
-    }
-
-    /// Of what the other end has sent up to `moved`, so much is done with.
-    pub(crate) fn done_of(&self, moved: u64) -> u64 {
-        moved.min(self.rcv_consumed.max(self.lent_from))
-    }
-
-    /// Its host has read: if all, what comes next may be copied again.
-    pub(crate) fn end_loan(&mut self) {
-        if self.rcv_consumed == self.rcv_edge {
-            self.lent_from = u64::MAX;
-        }
-    }
-}
-
 impl Stack {
     /// Has the host of `to` read `range` of what `key` sends where it was written, if that is
     /// possible and worth it.
@@ -64,10 +44,10 @@ impl Stack {
         if are_one && sender.forwarding.is_some() {
             return self.end_lending(to, len);
         }
-        if !are_one || p.was_deferred || (len < LEAST && !q.is_lent()) {
+        if !are_one || p.deferral.has_been() || (len < LEAST && !q.rcv.is_lent()) {
             return copy;
         }
-        let was_lent = q.is_lent();
+        let was_lent = q.rcv.is_lent();
         let (Some(s), Some(receiver)) = (self.sessions.get_mut(session), self.sockets.get_mut(to))
         else {
             return copy;
@@ -79,7 +59,6 @@ impl Stack {
         let slab = &mut s.host.receive;
         match q.rcv.lend(range, source, slab, receiver.id.index) {
             Ok(()) => {
-                q.lent_from = q.lent_from.min(range.start);
                 self.counters.lent_bytes += len;
                 Loan::Made
             }
@@ -104,35 +83,28 @@ impl Stack {
         let Kind::Pair(q) = &mut receiver.kind else {
             return Loan::Copy(len);
         };
-        let lent = q.lent_from.max(q.rcv_consumed).max(q.kept_to)..q.rcv_edge;
         let Some(s) = self.sessions.get_mut(receiver.session) else {
             return Loan::Copy(len);
         };
-        if lent.is_empty() {
-            return Loan::Copy(len);
-        }
-        let kept = q
-            .rcv
-            .keep_lent(&lent, &mut s.host.receive, receiver.id.index);
+        let kept = q.rcv.keep_lent(&mut s.host.receive, receiver.id.index);
         if kept.is_err() {
             let session = receiver.session;
             self.arena_is_full(session);
             return Loan::Impossible;
         }
-        q.kept_to = lent.end;
         Loan::Copy(len)
     }
 
     /// Notes how much of what `key` has sent is done with.
     pub(super) fn note_done(&mut self, key: u32) {
         let Some(p) = self.pair_mut(key) else { return };
-        let (other, moved, is_dead) = (p.other, p.snd_moved, p.dead.is_some());
+        let (other, moved, is_dead) = (p.other, p.snd.moved(), p.dead.is_some());
         let done = match self.pair_mut(other) {
-            Some(q) if other != key => q.done_of(moved),
+            Some(q) if other != key => q.rcv.done_of(moved),
             _ => moved,
         };
         if let Some(p) = self.pair_mut(key) {
-            p.snd_done = p.snd_done.max(done);
+            p.snd.finish_to(done);
             if self
                 .sockets
                 .get(key)
@@ -152,6 +124,6 @@ impl Stack {
         };
         let other = self.sockets.get(p.other).filter(|_| p.other != key);
         let is_read = |s: &Socket| !s.orphan || self.is_lent_on(p.other);
-        other.is_some_and(|s| matches!(&s.kind, Kind::Pair(q) if q.is_lent() && is_read(s)))
+        other.is_some_and(|s| matches!(&s.kind, Kind::Pair(q) if q.rcv.is_lent() && is_read(s)))
     }
 }

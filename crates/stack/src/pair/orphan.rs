@@ -16,7 +16,7 @@ impl Stack {
         let Some(p) = self.pair_mut(key) else {
             return false;
         };
-        let until = *p.given_up_at.get_or_insert(now.after_us(PATIENCE_US));
+        let until = p.waits.give_up_after(PATIENCE_US, now);
         if now < until {
             self.sockets.arm(key);
         }
@@ -26,7 +26,7 @@ impl Stack {
     /// The other end has read of what `key` sends.
     pub(super) fn note_read(&mut self, key: u32) {
         if let Some(p) = self.pair_mut(key) {
-            p.given_up_at = None;
+            p.waits.keep();
         }
     }
 }

@@ -26,7 +26,7 @@ fn whole_room(options: &Options, sender: &Options) -> u64 {
 impl Pair {
     /// Room for what the other end sends.
     pub(crate) fn room(&self, options: &Options, sender: &Options) -> u64 {
-        whole_room(options, sender).saturating_sub(self.rcv_edge - self.rcv_consumed)
+        whole_room(options, sender).saturating_sub(self.rcv.edge() - self.rcv.consumed())
     }
 }
 

@@ -7,12 +7,10 @@ impl Stack {
     /// Tells the other end where the urgent byte will be.
     pub(super) fn pass_on_urgent(&mut self, key: u32) {
         let Some(p) = self.pair_mut(key) else { return };
-        let (urgent, other) = (p.snd_urgent, p.other);
+        let (urgent, other) = (p.snd.urgent(), p.other);
         if let Some(q) = self.pair_mut(other)
-            && urgent > q.rcv_urgent
+            && q.rcv.note_urgent(urgent)
         {
-            q.rcv_urgent = urgent;
-            q.urgent_is_unreported = true;
             self.sockets.touch(other);
         }
     }

@@ -32,15 +32,6 @@ impl ClaimedEdges {
             Err(RequestError::BadEdge)
         }
     }
-
-    /// Moves how far was read, in `rcv_consumed`, if that is further; whether that is all then
-    /// that there is up to `rcv_edge`.
-    #[inline]
-    fn read_on(&self, rcv_consumed: &mut u64, rcv_edge: u64) -> Option<bool> {
-        let goes_on = self.rcv_consumed > *rcv_consumed;
-        *rcv_consumed = self.rcv_consumed.max(*rcv_consumed);
-        goes_on.then_some(self.rcv_consumed == rcv_edge)
-    }
 }
 
 impl Connection {
@@ -85,38 +76,31 @@ impl Pair {
         claimed: &ClaimedEdges,
         slab: &mut ReceiveSlab,
     ) -> Result<(), RequestError> {
-        claimed.check(self.rcv_edge, self.snd_done)?;
-        if let Some(all) = claimed.read_on(&mut self.rcv_consumed, self.rcv_edge) {
-            self.rcv.consume(claimed.rcv_consumed, all, slab);
-            self.end_loan();
-        }
-        // Who has read says neither, and nothing of what was written before.
+        claimed.check(self.rcv.edge(), self.snd.done())?;
+        self.rcv.consume(claimed.rcv_consumed, slab);
+        // A move that tells of what was read has neither flag, and nothing of what was written
+        // before.
         let says = claimed.flags.intersects(EdgeFlags::PUSH | EdgeFlags::MORE);
-        if !self.shut && (says || claimed.snd_edge > self.snd_edge) {
-            self.snd_edge = self.snd_edge.max(claimed.snd_edge);
-            self.more_follows = claimed.flags.contains(EdgeFlags::MORE);
+        if !self.snd.is_shut() && (says || claimed.snd_edge > self.snd.edge()) {
+            self.snd.write_to(claimed.snd_edge);
+            self.cork
+                .set_more_follows(claimed.flags.contains(EdgeFlags::MORE));
         }
-        self.shut |= claimed.flags.contains(EdgeFlags::SHUT_WR);
-        self.lingers |= claimed.flags.contains(EdgeFlags::LINGERS);
-        self.shut_reading |= claimed.flags.contains(EdgeFlags::SHUT_RD);
-        if self.connecting && (self.shut || self.shut_reading) {
+        if claimed.flags.contains(EdgeFlags::SHUT_WR) {
+            self.snd.shut();
+        }
+        if claimed.flags.contains(EdgeFlags::LINGERS) {
+            self.snd.linger();
+        }
+        if claimed.flags.contains(EdgeFlags::SHUT_RD) {
+            self.rcv.shut();
+        }
+        if self.connecting && (self.snd.is_shut() || self.rcv.is_shut()) {
             // As Linux has it, the attempt ends.
             self.dead.get_or_insert(RESET);
             self.listener = None;
         }
         Ok(())
-    }
-}
-
-impl Pair {
-    /// Ends an attempt to connect; whether there was one.
-    pub(super) fn cancel_connecting(&mut self) -> bool {
-        let opening = self.connecting && self.dead.is_none();
-        if opening {
-            self.dead = Some(longshore_tcp::Error::Cancelled.errno());
-            self.listener = None;
-        }
-        opening
     }
 }
 
@@ -127,10 +111,12 @@ impl Datagram {
         slab: &mut ReceiveSlab,
     ) -> Result<(), RequestError> {
         claimed.check(self.rcv_edge, self.snd_done)?;
-        if let Some(all) = claimed.read_on(&mut self.rcv_consumed, self.rcv_edge)
-            && let Some(rcv) = &mut self.rcv
-        {
-            rcv.consume(claimed.rcv_consumed, all, slab);
+        if claimed.rcv_consumed > self.rcv_consumed {
+            self.rcv_consumed = claimed.rcv_consumed;
+            let all = claimed.rcv_consumed == self.rcv_edge;
+            if let Some(rcv) = &mut self.rcv {
+                rcv.consume(claimed.rcv_consumed, all, slab);
+            }
         }
         self.snd_edge = self.snd_edge.max(claimed.snd_edge);
         Ok(())
@@ -142,7 +128,7 @@ impl Socket {
     pub(crate) fn snd_edge(&self) -> u64 {
         match &self.kind {
             Kind::Stream(c) => c.tcb.snd_edge(),
-            Kind::Pair(p) => p.snd_edge,
+            Kind::Pair(p) => p.snd.edge(),
             Kind::Datagram(d) => d.snd_edge,
             Kind::Listener(_) | Kind::Idle(_) => 0,
         }
@@ -253,7 +239,7 @@ impl Stack {
     pub(super) fn host_urgent(&mut self, key: u32, edge: u64) {
         match self.sockets.get_mut(key).map(|s| &mut s.kind) {
             Some(Kind::Stream(c)) => c.tcb.set_snd_urgent(edge),
-            Some(Kind::Pair(p)) => p.set_snd_urgent(edge),
+            Some(Kind::Pair(p)) => p.snd.set_urgent(edge),
             _ => {}
         }
     }

@@ -79,7 +79,7 @@ fn what_is_held_back_stays_so_when_its_host_reads() {
     let moved = |single: &Single| {
         let key = single.stack.socket_of(single.session(), socket.index);
         match key.and_then(|key| Some(&single.stack.sockets.get(key)?.kind)) {
-            Some(Kind::Pair(p)) => p.snd_moved,
+            Some(Kind::Pair(p)) => p.snd.moved(),
             other => panic!("{other:?}"),
         }
     };
