@@ -6,8 +6,8 @@
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use longshore_tcp::{
-    Config, Congestion, Ecn, EcnMode, Events, IcmpError, Instant, Segment, State, Tcb, Transmit,
-    reset_for,
+    Config, Congestion, DelayConfig, Ecn, EcnMode, Events, IcmpError, Instant, ReceiveLimits,
+    Segment, State, Tcb, Transmit, reset_for,
 };
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::{SackBlocks, TcpFlags, TcpHeader, TcpOptions, Timestamps};
@@ -124,11 +124,12 @@ impl Run {
             window_scaling: bit(0),
             timestamps: bit(1),
             sack: bit(2),
-            nodelay: bit(3),
-            cork: bit(4),
-            quickack: bit(5),
-            rcvbuf,
-            rcvbuf_max: if bit(6) { rcvbuf } else { 4 << 20 },
+            delay: DelayConfig {
+                nodelay: bit(3),
+                cork: bit(4),
+                quickack: bit(5),
+            },
+            rcv: ReceiveLimits::new(rcvbuf, if bit(6) { rcvbuf } else { 4 << 20 }),
             user_timeout_ms: if bit(7) { 3_000 } else { 0 },
             user_timeout_option: bit(10),
             congestion: Congestion::ALL[usize::from(input.congestion) % Congestion::ALL.len()],

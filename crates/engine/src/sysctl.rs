@@ -36,22 +36,22 @@ const NUMBERS: [(&str, Setter); 21] = [
     }),
     ("tcp_syncookies", |s, v| {
         if let Some(when) = SynCookies::from_number(small(v[0])) {
-            s.tcp.syn_cookies = when;
+            s.tcp.overflow.syn_cookies = when;
         }
     }),
     ("tcp_abort_on_overflow", |s, v| {
-        s.tcp.abort_on_overflow = v[0] != 0;
+        s.tcp.overflow.abort = v[0] != 0;
     }),
     ("tcp_syn_retries", |s, v| {
-        s.tcp.syn_retries = small(v[0]).max(1)
+        s.tcp.retries.syn = small(v[0]).max(1)
     }),
     ("tcp_synack_retries", |s, v| {
-        s.tcp.synack_retries = small(v[0])
+        s.tcp.retries.syn_ack = small(v[0])
     }),
-    ("tcp_retries2", |s, v| s.tcp.retries = small(v[0])),
+    ("tcp_retries2", |s, v| s.tcp.retries.data = small(v[0])),
     ("tcp_orphan_retries", |s, v| {
         // As Linux: 0 stands for 8.
-        s.tcp.orphan_retries = if v[0] == 0 { 8 } else { small(v[0]) };
+        s.tcp.retries.orphan = if v[0] == 0 { 8 } else { small(v[0]) };
     }),
     ("tcp_fin_timeout", |s, v| s.tcp.fin_wait_ms = millis(v[0])),
     ("tcp_keepalive_time", |s, v| {
@@ -64,10 +64,10 @@ const NUMBERS: [(&str, Setter); 21] = [
         s.tcp.keepalive.probes = small(v[0]).max(1);
     }),
     ("tcp_slow_start_after_idle", |s, v| {
-        s.tcp.slow_start_after_idle = v[0] != 0;
+        s.tcp.burst.slow_start_after_idle = v[0] != 0;
     }),
     ("tcp_min_tso_segs", |s, v| {
-        s.tcp.min_batch = small(v[0]).max(1)
+        s.tcp.burst.min_batch = small(v[0]).max(1)
     }),
     ("tcp_stdurg", |s, v| s.tcp.urgent_names_itself = v[0] != 0),
     ("ip_unprivileged_port_start", |s, v| {
@@ -114,8 +114,8 @@ fn receive_memory(settings: &mut Defaults, values: &[u64]) {
         return;
     }
     let bytes = |v: u64| v.clamp(2304, longshore_hostif::STREAM_MAX) as u32;
-    settings.tcp.rcvbuf = bytes(start);
-    settings.tcp.rcvbuf_max = bytes(most.max(start));
+    settings.tcp.rcv.buffer = bytes(start);
+    settings.tcp.rcv.buffer_max = bytes(most.max(start));
 }
 
 /// The same for sending. The least is of no use here: it is what Linux lets a socket have
@@ -223,7 +223,7 @@ fn parse(text: &str, values: &mut [u64; 3]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longshore_tcp::Config;
+    use longshore_tcp::{BurstConfig, Config, Overflow, ReceiveLimits, Retries};
 
     fn settings(files: &[(&str, &str)]) -> (tempfile::TempDir, HostSettings) {
         let dir = tempfile::tempdir().unwrap();
@@ -260,15 +260,22 @@ mod tests {
         let expected = Config {
             timestamps: false,
             sack: false,
-            rcvbuf: 540_000,
-            rcvbuf_max: 15_728_640,
+            rcv: ReceiveLimits::new(540_000, 15_728_640),
             ecn: EcnMode::Request,
-            syn_cookies: SynCookies::Always,
-            abort_on_overflow: true,
-            syn_retries: 5,
+            overflow: Overflow {
+                syn_cookies: SynCookies::Always,
+                abort: true,
+            },
+            retries: Retries {
+                syn: 5,
+                ..Retries::default()
+            },
             fin_wait_ms: 30_000,
-            slow_start_after_idle: false,
-            min_batch: 4,
+            burst: BurstConfig {
+                slow_start_after_idle: false,
+                min_batch: 4,
+                ..BurstConfig::default()
+            },
             urgent_names_itself: true,
             congestion: Congestion::NewReno,
             keepalive: longshore_tcp::Keepalive {

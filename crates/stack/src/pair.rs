@@ -57,7 +57,7 @@ impl Stack {
         let corked = self
             .sockets
             .get(key)
-            .is_some_and(|s| s.options.tcp.cork);
+            .is_some_and(|s| s.options.tcp.delay.cork);
         let mut pair = Pair::new(NONE, remote, corked);
         pair.connecting = true;
         let to_itself = listener.is_none() && local == remote;
@@ -132,7 +132,7 @@ impl Stack {
         if self.demux.is_taken(&flow) {
             return self.refuse(key);
         }
-        let mut pair = Pair::new(key, client, options.tcp.cork);
+        let mut pair = Pair::new(key, client, options.tcp.delay.cork);
         pair.flow = Some(flow);
         pair.listener = Some(listener);
         let id = SocketId {

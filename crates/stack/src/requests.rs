@@ -244,7 +244,7 @@ impl Stack {
     ) -> Result<(), RequestError> {
         let options = self.sockets.get(key).map(|socket| &socket.options);
         let mut flags = EdgeFlags::PUSH;
-        flags.set(EdgeFlags::CORK, options.is_some_and(|o| o.tcp.cork));
+        flags.set(EdgeFlags::CORK, options.is_some_and(|o| o.tcp.delay.cork));
         self.host_edges(key, Some(from.channel), snd_edge, rcv_consumed, flags)?;
         self.host_urgent(key, snd_edge);
         Ok(())

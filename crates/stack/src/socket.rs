@@ -275,8 +275,8 @@ impl Options {
         let small = |v: u32| v.min(127) as u8;
         let most = longshore_hostif::STREAM_MAX as u32;
         match name {
-            O::NoDelay => self.tcp.nodelay = on,
-            O::Cork => self.tcp.cork = on,
+            O::NoDelay => self.tcp.delay.nodelay = on,
+            O::Cork => self.tcp.delay.cork = on,
             O::KeepAlive => self.tcp.keepalive.enabled = on,
             O::KeepIdle => self.tcp.keepalive.idle_ms = millis(number.max(1)),
             O::KeepInterval => self.tcp.keepalive.interval_ms = millis(number.max(1)),
@@ -284,8 +284,8 @@ impl Options {
             O::UserTimeout => self.tcp.user_timeout_ms = number,
             O::ReceiveBuffer => {
                 self.receive_buffer = number.clamp(2304, most);
-                self.tcp.rcvbuf = self.receive_buffer;
-                self.tcp.rcvbuf_max = self.receive_buffer;
+                self.tcp.rcv.buffer = self.receive_buffer;
+                self.tcp.rcv.buffer_max = self.receive_buffer;
             }
             O::SendBuffer => {
                 self.send_buffer = number.clamp(4608, most);
@@ -297,7 +297,7 @@ impl Options {
             O::ReceiveMessages | O::ReceiveMessagesWithin => {}
             O::DeferAccept => self.defer_accept_s = number,
             O::AcceptOnData => self.accept_on_data_ms = number.min(60_000) as u16,
-            O::QuickAck => self.tcp.quickack = on,
+            O::QuickAck => self.tcp.delay.quickack = on,
             O::MaxSegment => self.tcp.mss = number.min(65_495) as u16,
             O::Congestion => {
                 let name = value.to_le_bytes();
@@ -318,8 +318,8 @@ impl Options {
             O::ReusePort => self.reuse.port = on,
             O::V6Only => self.v6_only = on,
             O::Linger2 => self.tcp.fin_wait_ms = millis(number),
-            O::SynCount => self.tcp.syn_retries = small(number.max(1)),
-            O::WindowClamp => self.tcp.window_clamp = number,
+            O::SynCount => self.tcp.retries.syn = small(number.max(1)),
+            O::WindowClamp => self.tcp.rcv.window_clamp = number,
             O::UdpGro => self.udp_gro = on,
             O::GroupAll => self.group_all = on,
             O::PathMtu => self.path_mtu = PathMtu::from_raw(number),
@@ -336,19 +336,19 @@ impl Options {
     pub(crate) fn apply(&self, name: OptionName, tcb: &mut Tcb, now: Instant) {
         use OptionName as O;
         match name {
-            O::NoDelay => tcb.set_nodelay(self.tcp.nodelay),
-            O::Cork => tcb.set_cork(self.tcp.cork),
+            O::NoDelay => tcb.set_nodelay(self.tcp.delay.nodelay),
+            O::Cork => tcb.set_cork(self.tcp.delay.cork),
             O::KeepAlive | O::KeepIdle | O::KeepInterval | O::KeepCount => {
                 tcb.set_keepalive(self.tcp.keepalive, now);
             }
             O::UserTimeout => tcb.set_user_timeout(self.tcp.user_timeout_ms),
-            O::ReceiveBuffer => tcb.set_rcvbuf(self.tcp.rcvbuf),
-            O::QuickAck => tcb.set_quickack(self.tcp.quickack),
+            O::ReceiveBuffer => tcb.set_rcvbuf(self.tcp.rcv.buffer),
+            O::QuickAck => tcb.set_quickack(self.tcp.delay.quickack),
             O::Congestion => tcb.set_congestion(self.tcp.congestion, now),
             O::MaxPacingRate => tcb.set_max_pacing_rate(self.tcp.max_pacing_rate),
             O::Linger2 => tcb.set_fin_wait(self.tcp.fin_wait_ms),
-            O::SynCount => tcb.set_syn_retries(self.tcp.syn_retries),
-            O::WindowClamp => tcb.set_window_clamp(self.tcp.window_clamp),
+            O::SynCount => tcb.set_syn_retries(self.tcp.retries.syn),
+            O::WindowClamp => tcb.set_window_clamp(self.tcp.rcv.window_clamp),
             O::MaxSegment => tcb.set_max_segment(self.tcp.mss),
             _ => {}
         }
@@ -399,7 +399,7 @@ impl Options {
 impl Socket {
     /// TCP_CORK was set, or taken out.
     pub(crate) fn cork(&mut self, on: bool) {
-        self.options.tcp.cork = on;
+        self.options.tcp.delay.cork = on;
         match &mut self.kind {
             Kind::Stream(c) => c.tcb.set_cork(on),
             Kind::Pair(p) => p.cork.set(on),

@@ -1,12 +1,15 @@
 //! The configuration of a connection: options fixed at the handshake, and those that the
 //! user may change at any time.
 //!
-//! Owns [`Config`]. The engine fills one from the socket's options and passes it to
+//! Owns [`Config`]; `parts` has those of its values that belong together. The engine fills one from the socket's options and passes it to
 //! `Tcb::connect` or `Tcb::accept`; the block keeps a copy, which the setters of `Tcb`
 //! change afterwards. Defaults are Linux's, since programs expect them.
 
+mod parts;
+
 use crate::codec::{saved_enum, saved_part};
 use crate::congestion::Congestion;
+pub use parts::{BurstConfig, DelayConfig, Overflow, ReceiveLimits, Retries};
 
 /// Explicit congestion notification: Linux's net.ipv4.tcp_ecn, with its numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -146,24 +149,14 @@ pub struct Config {
     pub timestamps: bool,
     /// Offer and accept selective acknowledgments (RFC 2018).
     pub sack: bool,
-    /// Initial size of the receive buffer (SO_RCVBUF), bytes.
-    pub rcvbuf: u32,
-    /// Upper bound for the auto-tuning of `rcvbuf`; at most `rcvbuf` if the user has
-    /// fixed the size. The window scale is chosen for this size. The default is the
-    /// capacity of a host's stream, which is more than a path of 1 Gb/s and 100 ms holds.
-    pub rcvbuf_max: u32,
-    /// Upper bound of the advertised window (TCP_WINDOW_CLAMP), 0 if none.
-    pub window_clamp: u32,
-    /// Disable Nagle's algorithm (TCP_NODELAY).
-    pub nodelay: bool,
-    /// Send only full segments (TCP_CORK).
-    pub cork: bool,
-    /// Acknowledge without delay (TCP_QUICKACK).
-    pub quickack: bool,
+    /// Sizes of the receive buffer.
+    pub rcv: ReceiveLimits,
+    /// Which segments wait for others.
+    pub delay: DelayConfig,
     /// Keepalive probing.
     pub keepalive: Keepalive,
     /// How long data may stay unacknowledged (TCP_USER_TIMEOUT, RFC 9293 section 3.8.3),
-    /// milliseconds; 0 means that `retries` alone decides.
+    /// milliseconds; 0 means that [`Retries::data`] alone decides.
     pub user_timeout_ms: u32,
     /// Advertise the user timeout to the peer, and use the peer's where ours is 0 (RFC
     /// 5482; Linux does neither).
@@ -175,10 +168,8 @@ pub struct Config {
     pub fin_wait_ms: u32,
     /// Congestion control.
     pub congestion: Congestion,
-    /// What a listener does with SYNs beyond its queue.
-    pub syn_cookies: SynCookies,
-    /// A listener resets handshakes that find its accept queue full.
-    pub abort_on_overflow: bool,
+    /// What a listener does when its queues are full.
+    pub overflow: Overflow,
     /// Explicit congestion notification. DCTCP asks for it in any mode.
     pub ecn: EcnMode,
     /// The peer's urgent pointer points at the urgent byte and not at the one after it
@@ -190,32 +181,17 @@ pub struct Config {
     /// Detect a path that silently drops full segments, and probe for the size that it
     /// takes (RFC 4821; Linux's tcp_mtu_probing is 0 by default, this is its 1).
     pub mtu_probing: bool,
-    /// Initial window in segments (RFC 6928: 10).
-    pub initial_window: u8,
-    /// Smallest number of packets in a batch that the port segments, if the window has
-    /// room for twice as many (tcp_min_tso_segs).
-    pub min_batch: u8,
-    /// Restart from the initial window after an idle period (RFC 5681 section 4.1;
-    /// tcp_slow_start_after_idle).
-    pub slow_start_after_idle: bool,
-    /// How often a SYN is retransmitted (TCP_SYNCNT; Linux's tcp_syn_retries).
-    pub syn_retries: u8,
-    /// How often a SYN-ACK is retransmitted (tcp_synack_retries).
-    pub synack_retries: u8,
-    /// How often data is retransmitted (tcp_retries2, R2 of RFC 9293 section 3.8.3).
-    pub retries: u8,
-    /// How often data is retransmitted on a connection that no program holds any more
-    /// (tcp_orphan_retries).
-    pub orphan_retries: u8,
+    /// How much is sent at once.
+    pub burst: BurstConfig,
+    /// How often segments are retransmitted.
+    pub retries: Retries,
 }
 
 saved_part!(Config {
     saved {
-        mss, ipv6, window_scaling, timestamps, sack, rcvbuf, rcvbuf_max, window_clamp, nodelay,
-        cork, quickack, keepalive, user_timeout_ms, user_timeout_option, linger, fin_wait_ms,
-        congestion, syn_cookies, abort_on_overflow, ecn, urgent_names_itself, max_pacing_rate,
-        mtu_probing, initial_window, min_batch, slow_start_after_idle, syn_retries,
-        synack_retries, retries, orphan_retries,
+        mss, ipv6, window_scaling, timestamps, sack, rcv, delay, keepalive, user_timeout_ms,
+        user_timeout_option, linger, fin_wait_ms, congestion, overflow, ecn,
+        urgent_names_itself, max_pacing_rate, mtu_probing, burst, retries,
     }
 });
 
@@ -227,31 +203,21 @@ impl Default for Config {
             window_scaling: true,
             timestamps: true,
             sack: true,
-            rcvbuf: 128 * 1024,
-            rcvbuf_max: 255 * 64 * 1024,
-            window_clamp: 0,
-            nodelay: false,
-            cork: false,
-            quickack: false,
+            rcv: ReceiveLimits::default(),
+            delay: DelayConfig::default(),
             keepalive: Keepalive::default(),
             user_timeout_ms: 0,
             user_timeout_option: false,
             linger: Linger::Background,
             fin_wait_ms: 60_000,
             congestion: Congestion::default(),
-            syn_cookies: SynCookies::default(),
-            abort_on_overflow: false,
+            overflow: Overflow::default(),
             ecn: EcnMode::default(),
             urgent_names_itself: false,
             max_pacing_rate: u64::MAX,
             mtu_probing: true,
-            initial_window: 10,
-            min_batch: 2,
-            slow_start_after_idle: true,
-            syn_retries: 6,
-            synack_retries: 5,
-            retries: 15,
-            orphan_retries: 8,
+            burst: BurstConfig::default(),
+            retries: Retries::default(),
         }
     }
 }

@@ -121,7 +121,10 @@ mod user_timeout;
 mod violation;
 mod window;
 
-pub use config::{Config, EcnMode, Keepalive, Linger, SynCookies};
+pub use config::{
+    BurstConfig, Config, DelayConfig, EcnMode, Keepalive, Linger, Overflow, ReceiveLimits, Retries,
+    SynCookies,
+};
 pub use congestion::Congestion;
 pub use drop::DropReason;
 pub use ecn::EcnTotals;

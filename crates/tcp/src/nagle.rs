@@ -41,19 +41,19 @@ impl SendSide {
         // acknowledgment ends the latter: the path has room, and the announced data may
         // take long.
         let more = end > self.push() && !outcome.events.contains(Events::SND_ACKED);
-        if cfg.cork || more {
+        if cfg.delay.cork || more {
             return false;
         }
         // RFC 9293 section 3.7.4: with unacknowledged data, wait for more data or for the
         // acknowledgment; with Minshall's modification, as in Linux, only a small segment
         // in flight holds the next small one back.
-        cfg.nodelay || self.in_flight() == 0 || self.small() <= self.una()
+        cfg.delay.nodelay || self.in_flight() == 0 || self.small() <= self.una()
     }
 
     /// Whether data is held back by the user alone (TCP_CORK or MSG_MORE), so that only
     /// the cork's timer releases it.
     pub(crate) fn is_corked(&self, cfg: &Config) -> bool {
-        (cfg.cork || self.edge() > self.push()) && !self.fin()
+        (cfg.delay.cork || self.edge() > self.push()) && !self.fin()
     }
 }
 

@@ -84,15 +84,15 @@ impl Tcb {
             0 => mss,
             clamp => mss.min(clamp.max(MIN_MSS)),
         };
-        let most = cfg.rcvbuf.max(cfg.rcvbuf_max);
+        let most = cfg.rcv.buffer.max(cfg.rcv.buffer_max);
         let wscale = if cfg.window_scaling {
             scale_for(most)
         } else {
             0
         };
         let default_peer_mss = default_mss(cfg.ipv6);
-        let buffer = ReceiveBuffer::new(cfg.rcvbuf.max(1), cfg.rcvbuf_max, now);
-        let controller = Controller::new(cfg.congestion, adv_mss, cfg.initial_window);
+        let buffer = ReceiveBuffer::new(cfg.rcv.buffer.max(1), cfg.rcv.buffer_max, now);
+        let controller = Controller::new(cfg.congestion, adv_mss, cfg.burst.initial_window);
         let mut tcb = Tcb {
             predict: UNPREDICTABLE,
             predict_data: false,
@@ -151,7 +151,7 @@ impl Tcb {
         self.liveness.note_segment(now);
         self.update_mss();
         self.congestion.controller =
-            Controller::new(cfg.congestion, self.snd.mss(), cfg.initial_window);
+            Controller::new(cfg.congestion, self.snd.mss(), cfg.burst.initial_window);
         self.acks = OwedAcks::new(LEAST_RCV_MSS.min(self.rcv.full_segment()));
     }
 

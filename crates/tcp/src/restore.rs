@@ -206,7 +206,7 @@ impl Tcb {
         let timers = Timers::restore(from)?;
         let (cwnd, ssthresh) = (u32::restore(from)?, u32::restore(from)?);
         let ceiling = u16::restore(from)?;
-        let mut controller = Controller::new(cfg.congestion, snd.mss(), cfg.initial_window);
+        let mut controller = Controller::new(cfg.congestion, snd.mss(), cfg.burst.initial_window);
         controller.resume(cwnd, ssthresh);
         let mut tcb = Tcb {
             predict: UNPREDICTABLE,

@@ -118,8 +118,8 @@ impl Tcb {
             return;
         }
         let limit = match self.state {
-            State::SynSent => self.cfg.syn_retries,
-            State::SynReceived => self.cfg.synack_retries,
+            State::SynSent => self.cfg.retries.syn,
+            State::SynReceived => self.cfg.retries.syn_ack,
             // RFC 5482 section 3 and Linux: a user timeout replaces the count.
             _ if self.cfg.user_timeout_ms != 0 => u8::MAX,
             _ => retry_limit(&self.cfg, self.flags),
@@ -247,8 +247,8 @@ impl Tcb {
 /// The most retransmissions before the connection is aborted.
 fn retry_limit(cfg: &Config, flags: Flags) -> u8 {
     if flags.contains(Flags::ORPHAN) {
-        cfg.orphan_retries
+        cfg.retries.orphan
     } else {
-        cfg.retries
+        cfg.retries.data
     }
 }

@@ -196,7 +196,7 @@ impl Tcb {
 
     /// TCP_NODELAY. Setting it sends what is held back, corked or not, as in Linux.
     pub fn set_nodelay(&mut self, on: bool) {
-        self.cfg.nodelay = on;
+        self.cfg.delay.nodelay = on;
         if on && self.snd.edge() > self.snd.nxt() {
             self.flags |= Flags::FORCE_SMALL;
         }
@@ -204,7 +204,7 @@ impl Tcb {
 
     /// TCP_CORK; clearing it sends what is held back.
     pub fn set_cork(&mut self, on: bool) {
-        self.cfg.cork = on;
+        self.cfg.delay.cork = on;
         if !on {
             self.snd.set_push();
             self.timers.hold = Instant::NEVER;
@@ -214,7 +214,7 @@ impl Tcb {
     /// TCP_QUICKACK. On: owed acknowledgments are sent at once, and further ones without
     /// delay for a while; off: acknowledgments are delayed.
     pub fn set_quickack(&mut self, on: bool) {
-        self.cfg.quickack = on;
+        self.cfg.delay.quickack = on;
         if on {
             self.flags.remove(Flags::INTERACTIVE);
             if self.flags.contains(Flags::ACK_OWED) {
@@ -245,7 +245,7 @@ impl Tcb {
 
     /// TCP_SYNCNT.
     pub fn set_syn_retries(&mut self, retries: u8) {
-        self.cfg.syn_retries = retries;
+        self.cfg.retries.syn = retries;
     }
 
     /// SO_RCVBUF: fixes the size of the receive buffer, which is no longer tuned. Before
@@ -253,8 +253,8 @@ impl Tcb {
     pub fn set_rcvbuf(&mut self, bytes: u32) {
         self.rcv.buffer.fix(bytes.max(1));
         self.rcv.buffer.forget_advertised();
-        self.cfg.rcvbuf = bytes.max(1);
-        self.cfg.rcvbuf_max = self.cfg.rcvbuf;
+        self.cfg.rcv.buffer = bytes.max(1);
+        self.cfg.rcv.buffer_max = self.cfg.rcv.buffer;
         if self.state.may_receive_data() && self.rcv.window_update_due(&self.cfg) {
             self.flags |= Flags::ACK_NOW;
         }
@@ -262,7 +262,7 @@ impl Tcb {
 
     /// TCP_WINDOW_CLAMP; 0 for none.
     pub fn set_window_clamp(&mut self, bytes: u32) {
-        self.cfg.window_clamp = bytes;
+        self.cfg.rcv.window_clamp = bytes;
         self.rcv.buffer.forget_advertised();
     }
 

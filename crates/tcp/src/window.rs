@@ -24,8 +24,8 @@ impl ReceiveSide {
     #[inline]
     pub(crate) fn free_space(&self, cfg: &Config) -> u32 {
         let mut size = self.buffer.size();
-        if cfg.window_clamp != 0 {
-            size = size.min(cfg.window_clamp);
+        if cfg.rcv.window_clamp != 0 {
+            size = size.min(cfg.rcv.window_clamp);
         }
         size.saturating_sub(self.unread())
     }

@@ -1,7 +1,7 @@
 //! What the benchmark and the experiment count the same parts with: a connection that has
 //! carried data, and a packet of it.
 
-use longshore_tcp::{Config, Instant, Segment, Tcb, Transmit};
+use longshore_tcp::{Config, DelayConfig, Instant, Segment, Tcb, Transmit};
 use longshore_wire::SeqNumber;
 use longshore_wire::ipv4::{self, Ipv4Header, protocol};
 use longshore_wire::tcp::{TcpFlags, TcpHeader, TcpOptions, Timestamps};
@@ -38,7 +38,10 @@ impl Ends {
     #[must_use]
     pub fn connected() -> Option<Self> {
         let config = Config {
-            nodelay: true,
+            delay: DelayConfig {
+                nodelay: true,
+                ..DelayConfig::default()
+            },
             ..Config::default()
         };
         let now = Instant(1_000_000);

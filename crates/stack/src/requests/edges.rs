@@ -190,7 +190,7 @@ impl Stack {
             .ok_or(RequestError::NoSocket)?;
         let corked = flags.contains(EdgeFlags::CORK);
         let says = flags.intersects(EdgeFlags::PUSH | EdgeFlags::MORE);
-        if says && corked != socket.options.tcp.cork {
+        if says && corked != socket.options.tcp.delay.cork {
             socket.cork(corked);
         }
         let claimed = ClaimedEdges {

@@ -35,7 +35,7 @@ impl Stack {
                 l.listener.set_defer_accept(options.defer_accept_s);
                 l.fast_open.set_limit(options.fast_open);
             }
-            Kind::Pair(p) if name == OptionName::Cork => p.cork.set(options.tcp.cork),
+            Kind::Pair(p) if name == OptionName::Cork => p.cork.set(options.tcp.delay.cork),
             Kind::Pair(_) if name == OptionName::SendBuffer => return self.apply_reading(key),
             Kind::Pair(_) | Kind::Datagram(_) | Kind::Idle(_) => return,
         }

@@ -189,8 +189,8 @@ impl Stack {
     fn new_listener(backlog: u32, options: &Options) -> Listener {
         let mut listener = Listener::new(backlog);
         listener.set_defer_accept(options.defer_accept_s);
-        listener.set_cookies(options.tcp.syn_cookies);
-        listener.set_abort_on_overflow(options.tcp.abort_on_overflow);
+        listener.set_cookies(options.tcp.overflow.syn_cookies);
+        listener.set_abort_on_overflow(options.tcp.overflow.abort);
         listener
     }
 

@@ -1,8 +1,7 @@
 //! Negotiation by the RFCs' tables, and what each end does afterwards.
 
 use super::*;
-use crate::config::Config;
-use crate::config::EcnMode;
+use crate::config::{BurstConfig, Config, EcnMode};
 use crate::congestion::Congestion;
 use crate::script::{ACK, FIN, IRS, ISS, MSS, SYN, Script, plain};
 use crate::tcb::Tcb;
@@ -475,7 +474,7 @@ fn a_zeroed_count_in_the_handshake_keeps_data_from_being_marked() {
 #[test]
 fn a_count_with_cwr_in_it_is_not_cut_up() {
     let cfg = Config {
-        initial_window: 100,
+        burst: BurstConfig::with_initial_window(100),
         ..with(EcnMode::RequestAccurate)
     };
     let mut s = established(&cfg, CWR);

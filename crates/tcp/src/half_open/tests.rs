@@ -1,7 +1,7 @@
 //! A block that is put away in a record after each step does what one that is kept does.
 
 use super::*;
-use crate::config::{EcnMode, Keepalive};
+use crate::config::{EcnMode, Keepalive, ReceiveLimits, Retries};
 use crate::icmp::IcmpError;
 use crate::segment::{Disposition, Ecn, Transmit};
 use crate::time::SECOND;
@@ -157,14 +157,16 @@ fn any_config() -> impl Strategy<Value = Config> {
             sack,
             user_timeout_option: advised,
             user_timeout_ms: user,
-            synack_retries: retries,
+            retries: Retries {
+                syn_ack: retries,
+                ..Retries::default()
+            },
             ecn: EcnMode::from_number(ecn).expect("one of six"),
             keepalive: Keepalive {
                 enabled: true,
                 ..Keepalive::default()
             },
-            rcvbuf: 200_000,
-            rcvbuf_max: 2_000_000,
+            rcv: ReceiveLimits::new(200_000, 2_000_000),
             ..Config::default()
         },
     )

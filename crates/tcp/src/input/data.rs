@@ -65,7 +65,7 @@ impl OwedAcks {
         now: Instant,
     ) {
         let unacked = rcv.nxt() - self.last_sent();
-        let quick = cfg.quickack || (self.quick() > 0 && !flags.contains(Flags::INTERACTIVE));
+        let quick = cfg.delay.quickack || (self.quick() > 0 && !flags.contains(Flags::INTERACTIVE));
         *flags |= Flags::ACK_OWED;
         if fills || quick || unacked >= 2 * i64::from(self.segment()) {
             *flags |= Flags::ACK_NOW;

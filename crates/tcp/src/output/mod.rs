@@ -132,7 +132,7 @@ impl Tcb {
             self.ecn.bound_payload(
                 &self.snd,
                 self.congestion
-                    .paced_payload(&self.snd, self.cfg.min_batch, max_payload),
+                    .paced_payload(&self.snd, self.cfg.burst.min_batch, max_payload),
             ),
         );
         if let Some((start, end)) = self.select_retransmission(max_payload) {

@@ -74,7 +74,7 @@ impl Tcb {
             max_payload
         } else {
             self.congestion
-                .batch_payload(&self.snd, self.cfg.min_batch, max_payload)
+                .batch_payload(&self.snd, self.cfg.burst.min_batch, max_payload)
         };
         let chosen = self.choose_new(start, max_payload as i64, now);
         if chosen.is_none() && self.snd.in_flight() == 0 {
@@ -92,11 +92,11 @@ impl Tcb {
         let (start, mss) = (self.snd.nxt(), i64::from(self.snd.mss()));
         let mut len = (self.snd.edge() - start).min(max_payload as i64);
         if len != mss {
-            len = len.min(
-                self.congestion
-                    .batch_payload(&self.snd, self.cfg.min_batch, max_payload)
-                    as i64,
-            );
+            len = len.min(self.congestion.batch_payload(
+                &self.snd,
+                self.cfg.burst.min_batch,
+                max_payload,
+            ) as i64);
             if len < mss || len % mss != 0 {
                 return None;
             }
@@ -188,7 +188,9 @@ impl Tcb {
     /// applies.
     #[inline]
     fn restart_after_idle(&mut self, now: Instant) {
-        if now.since(self.flight.last_sent) > self.snd.rtt.rto() && self.cfg.slow_start_after_idle {
+        if now.since(self.flight.last_sent) > self.snd.rtt.rto()
+            && self.cfg.burst.slow_start_after_idle
+        {
             self.congestion.controller.on_idle();
             self.flight.last_sent = now;
         }

@@ -1,7 +1,7 @@
 //! The receive window: silly window avoidance, and what memory allows.
 
-use crate::Config;
 use crate::script::{ACK, Script};
+use crate::{BurstConfig, Config, ReceiveLimits};
 use proptest::prelude::*;
 
 /// The advertised window is closed, and open again once there is memory.
@@ -78,8 +78,7 @@ proptest! {
         size in 1u32..100_000,
     ) {
         let cfg = Config {
-            rcvbuf: size,
-            rcvbuf_max: if scaled { 6 << 20 } else { size },
+            rcv: ReceiveLimits::new(size, if scaled { 6 << 20 } else { size }),
             ..Config::default()
         };
         let mut s = Script::established_with(&cfg, crate::input::tests::full_options());
@@ -104,7 +103,7 @@ proptest! {
 fn the_send_buffer_holds_two_windows_of_a_long_path_and_no_queue_of_a_short_one() {
     let wanted = |segments: u8, samples: &[u64], size| {
         let cfg = Config {
-            initial_window: segments,
+            burst: BurstConfig::with_initial_window(segments),
             ..Config::default()
         };
         let mut s = Script::established_with(&cfg, Default::default());

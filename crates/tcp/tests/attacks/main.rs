@@ -9,7 +9,7 @@ mod marks;
 mod script;
 mod windows;
 
-use longshore_tcp::{Config, DropReason, State, Tcb};
+use longshore_tcp::{BurstConfig, Config, DropReason, ReceiveLimits, State, Tcb};
 use longshore_wire::tcp::TcpOptions;
 use script::{ACK, Script};
 
@@ -17,9 +17,8 @@ fn with_sack(mss: u16) -> Script {
     let cfg = Config {
         timestamps: false,
         window_scaling: false,
-        rcvbuf: 60_000,
-        rcvbuf_max: 60_000,
-        initial_window: 100,
+        rcv: ReceiveLimits::new(60_000, 60_000),
+        burst: BurstConfig::with_initial_window(100),
         ..Config::default()
     };
     let options = TcpOptions {

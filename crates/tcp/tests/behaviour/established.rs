@@ -1,7 +1,10 @@
 //! ESTABLISHED: data both ways, acknowledgments, the user's calls.
 
 use crate::script::{ACK, FIN, MSS, PSH, RST, Script, plain};
-use longshore_tcp::{Config, DropReason, Error, Events, IcmpError, Keepalive, Linger, State};
+use longshore_tcp::{
+    BurstConfig, Config, DelayConfig, DropReason, Error, Events, IcmpError, Keepalive, Linger,
+    State,
+};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpOptions;
 
@@ -213,7 +216,10 @@ fn a_window_that_shrinks_is_survived() {
 fn acknowledgments_go_beyond_an_edge_that_was_rounded() {
     let cfg = Config {
         window_scaling: true,
-        nodelay: true,
+        delay: DelayConfig {
+            nodelay: true,
+            ..DelayConfig::default()
+        },
         ..plain()
     };
     let options = TcpOptions {
@@ -472,7 +478,7 @@ fn duplicate_acknowledgments_are_not_merged_for_a_peer_without_sack() {
 fn sending_begins_anew_after_idle_time() {
     let mut s = Script::established_with(
         &Config {
-            initial_window: 4,
+            burst: BurstConfig::with_initial_window(4),
             ..plain()
         },
         Default::default(),

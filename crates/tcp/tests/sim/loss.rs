@@ -5,7 +5,7 @@ use crate::endpoint::Program;
 use crate::wire::Faults;
 use crate::world::{Outcome, Scenario};
 use crate::{bulk_program, run};
-use longshore_tcp::{Config, TcpInfo};
+use longshore_tcp::{BurstConfig, Config, ReceiveLimits, TcpInfo};
 
 /// A path of 20 ms there and back, 100 Mb/s.
 const PATH: Faults = Faults {
@@ -161,10 +161,9 @@ fn an_overflowing_queue_costs_what_it_loses() {
             ..Faults::NONE
         };
         let cfg = Config {
-            rcvbuf: 16 << 20,
-            rcvbuf_max: 16 << 20,
+            rcv: ReceiveLimits::new(16 << 20, 16 << 20),
             // So much is let go that slow start has no time to see the queue grow.
-            initial_window: 200,
+            burst: BurstConfig::with_initial_window(200),
             ..Config::default()
         };
         let writer = bulk_program(10_000_000);

@@ -13,7 +13,7 @@ mod wire;
 mod world;
 
 use endpoint::Program;
-use longshore_tcp::{Config, Congestion, EcnMode, Keepalive};
+use longshore_tcp::{Config, Congestion, DelayConfig, EcnMode, Keepalive, ReceiveLimits, Retries};
 use rng::Rng;
 use std::time::{Duration, Instant, SystemTime};
 use wire::Faults;
@@ -25,11 +25,12 @@ fn config(rng: &mut Rng) -> Config {
         window_scaling: rng.permille(850),
         timestamps: rng.permille(800),
         sack: rng.permille(800),
-        rcvbuf,
-        rcvbuf_max: rng.pick(&[rcvbuf, 4 << 20]),
-        nodelay: rng.permille(500),
-        cork: rng.permille(100),
-        quickack: rng.permille(100),
+        rcv: ReceiveLimits::new(rcvbuf, rng.pick(&[rcvbuf, 4 << 20])),
+        delay: DelayConfig {
+            nodelay: rng.permille(500),
+            cork: rng.permille(100),
+            quickack: rng.permille(100),
+        },
         congestion: rng.pick(&Congestion::ALL),
         ecn: rng.pick(&[
             EcnMode::Accept,
@@ -44,10 +45,12 @@ fn config(rng: &mut Rng) -> Config {
             ..Keepalive::default()
         },
         // Giving up is tested elsewhere; here bad luck must not do it.
-        syn_retries: 30,
-        synack_retries: 30,
-        retries: 30,
-        orphan_retries: 30,
+        retries: Retries {
+            syn: 30,
+            syn_ack: 30,
+            data: 30,
+            orphan: 30,
+        },
         ..Config::default()
     }
 }
@@ -324,8 +327,7 @@ fn slow_start_ends_before_it_loses_anything() {
     for congestion in [Congestion::NewReno, Congestion::Cubic] {
         let cfg = Config {
             congestion,
-            rcvbuf: 16 << 20,
-            rcvbuf_max: 16 << 20,
+            rcv: ReceiveLimits::new(16 << 20, 16 << 20),
             ..Config::default()
         };
         let (rate, rtt_us) = (12_500, 60_000);
@@ -396,8 +398,7 @@ fn marks_take_the_place_of_losses() {
             let cfg = Config {
                 ecn,
                 congestion,
-                rcvbuf: 4 << 20,
-                rcvbuf_max: 4 << 20,
+                rcv: ReceiveLimits::new(4 << 20, 4 << 20),
                 ..Config::default()
             };
             // 1 Gb/s and 400 us: a window of 50 kB, marked from 30 kB waiting.

@@ -4,7 +4,9 @@
 //!
 //! Positions are relative: 0 is the first byte of either stream, -1 its SYN.
 
-use longshore_tcp::{Config, Disposition, Events, Instant, Segment, State, Tcb, Transmit};
+use longshore_tcp::{
+    Config, Disposition, Events, Instant, ReceiveLimits, Segment, State, Tcb, Transmit,
+};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::{TcpFlags, TcpHeader, TcpOptions, Timestamps};
 
@@ -29,8 +31,7 @@ pub(crate) fn plain() -> Config {
         window_scaling: false,
         timestamps: false,
         sack: false,
-        rcvbuf: 20_000,
-        rcvbuf_max: 20_000,
+        rcv: ReceiveLimits::new(20_000, 20_000),
         ..Config::default()
     }
 }

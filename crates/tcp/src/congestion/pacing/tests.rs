@@ -1,6 +1,6 @@
 //! The pace in virtual time, with the timer that belongs to it.
 
-use crate::config::Config;
+use crate::config::{BurstConfig, Config};
 use crate::congestion::Congestion;
 use crate::script::{ACK, MSS, Script, plain};
 use crate::time::Instant;
@@ -12,7 +12,7 @@ const RATE: u64 = 1_000_000;
 fn paced(rate: u64) -> Script {
     let cfg = Config {
         max_pacing_rate: rate,
-        initial_window: 100,
+        burst: BurstConfig::with_initial_window(100),
         ..plain()
     };
     let mut s = Script::established_with(&cfg, TcpOptions::default());
@@ -75,7 +75,7 @@ fn nothing_is_paced_unless_asked_for() {
     assert_eq!(
         s.tcb
             .congestion
-            .paced_payload(&s.tcb.snd, s.tcb.cfg.min_batch, 65_000),
+            .paced_payload(&s.tcb.snd, s.tcb.cfg.burst.min_batch, 65_000),
         65_000
     );
     assert!(!s.tcb.congestion.rate.is_on());
@@ -131,7 +131,7 @@ fn a_batch_is_what_the_path_carries_in_a_millisecond_but_two_packets_at_least() 
     let mut s = after_round_trip(6_600);
     assert_eq!(batches(&mut s), [3_000, 3_000, 3_000, 1_000]);
     let mut s = after_round_trip(100_000);
-    s.tcb.cfg.min_batch = 4;
+    s.tcb.cfg.burst.min_batch = 4;
     assert_eq!(batches(&mut s), [4_000, 4_000, 2_000]);
 }
 

@@ -1,9 +1,9 @@
 //! Full segments that vanish, probes that pass and probes that do not.
 
 use super::*;
-use crate::Config;
 use crate::flight::recovery::tests::{RTT, established, repeated, sacks};
 use crate::script::{ACK, Script};
+use crate::{BurstConfig, Config};
 use longshore_wire::tcp::TcpOptions;
 
 /// A connection whose segments have 1460 bytes, with SACK.
@@ -11,7 +11,7 @@ fn connection() -> Script {
     let cfg = Config {
         timestamps: false,
         window_scaling: false,
-        initial_window: 20,
+        burst: BurstConfig::with_initial_window(20),
         ..Config::default()
     };
     let options = TcpOptions {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::script::{ACK, MSS, PSH, SYN, Script};
-use crate::{Config, Congestion};
+use crate::{BurstConfig, Config, Congestion};
 use longshore_wire::tcp::{TcpOptions, Timestamps};
 
 /// The round trip of these tests, milliseconds.
@@ -35,7 +35,7 @@ pub(crate) fn flight_of(sack: bool, total: u64) -> Script {
         window_scaling: false,
         sack,
         congestion: Congestion::NewReno,
-        initial_window: 20,
+        burst: BurstConfig::with_initial_window(20),
         ..Config::default()
     };
     let options = TcpOptions {
@@ -58,7 +58,7 @@ pub(crate) fn stamped_flight(sack: bool, total: u64) -> Script {
         window_scaling: false,
         sack,
         congestion: Congestion::NewReno,
-        initial_window: 20,
+        burst: BurstConfig::with_initial_window(20),
         ..Config::default()
     };
     let options = TcpOptions {
@@ -309,7 +309,7 @@ fn a_lost_tail_is_rescued_within_the_recovery() {
         &Config {
             timestamps: false,
             window_scaling: false,
-            initial_window: 20,
+            burst: BurstConfig::with_initial_window(20),
             ..Config::default()
         },
         TcpOptions {
