@@ -57,10 +57,10 @@ pub(crate) fn start_host_end<const N: usize>(
     for (name, value) in options {
         option(name, value);
     }
-    if let Some(congestion) = arguments.congestion {
+    if let Some(congestion) = arguments.tcp.congestion {
         option("--congestion", congestion.name().into());
     }
-    if let Some(answer) = arguments.kernel_too {
+    if let Some(answer) = arguments.reach.kernel_too {
         let answer = if answer == YesNo::Yes { "yes" } else { "no" };
         option("--kernel-too", answer.into());
     }

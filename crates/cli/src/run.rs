@@ -3,17 +3,14 @@
 
 mod vigil;
 
-use crate::accept_on_data::AcceptOrder;
 use crate::address::{Automatic, list};
 use crate::args::RunArguments;
 use crate::awake::{self, Awake};
-use crate::batching::BatchingOrder;
 use crate::errors::{Error, NOT_EXECUTABLE, SIGNAL_BASE, report, system};
 use crate::expose::order::Expose;
 use crate::helper::{self, MOST_DESCRIPTORS, Started};
 use crate::log::say;
 use crate::loss::Loss;
-use crate::messages::MessageOrder;
 use crate::namespace::may_configure;
 use crate::network::{Wanted, choose_networks};
 use crate::private::{self, Order};
@@ -25,7 +22,7 @@ use crate::warnings::Warnings;
 use crate::{bus, expose, link, preload, program};
 use longshore_bus::BusModel;
 use longshore_hostif::attach;
-use longshore_hostif::zero_copy::{ZERO_COPY_VARIABLE, ZeroCopy};
+use longshore_hostif::zero_copy::ZERO_COPY_VARIABLE;
 use longshore_link::Place;
 use rustix::process::{Pid, WaitOptions, kill_process};
 use std::io::IsTerminal;
@@ -40,7 +37,7 @@ use vigil::Vigil;
 /// Runs the command; the exit code.
 pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
     let name = &arguments.program[0];
-    let stays = arguments.on_engine_loss == EngineLoss::Stay;
+    let stays = arguments.conduct.on_engine_loss == EngineLoss::Stay;
     let path = program::find(name, std::env::var_os("PATH").as_deref())?;
     let library = preload::find()?;
     if let Some(lost) = program::obstacle(&path) {
@@ -56,6 +53,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
     blocked.push(libc::SIGCHLD);
     let signals = Signals::block(&blocked).map_err(system("block signals"))?;
     let _awake = arguments
+        .conduct
         .awake
         .then(|| Awake::hold(awake::open()))
         .transpose()
@@ -78,7 +76,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
             token,
         ))
         .envs([warnings.variable()])
-        .env(ZERO_COPY_VARIABLE, arguments.zero_copy.name());
+        .env(ZERO_COPY_VARIABLE, arguments.crossing.zero_copy.name());
     signals.unblock_in(&mut command);
     program::die_with_us(&mut command);
     let child = command
@@ -118,32 +116,17 @@ fn find_engine(
     arguments: &RunArguments,
     signals: &Signals,
 ) -> Result<Result<EngineInUse, Signal>, Error> {
-    let is_fixed = arguments.batching != BatchingOrder::Adaptive;
-    if is_fixed && arguments.transport != Transport::Memory {
-        return Err(Error::BatchingOnBus);
-    }
-    if !arguments.messages.is_empty() && arguments.transport != Transport::Memory {
-        return Err(Error::MessagesOnBus);
-    }
-    MessageOrder::by_port(&arguments.messages)?;
-    AcceptOrder::by_port(&arguments.accept_on_data)?;
-    let is_link = matches!(arguments.engine, Some(EngineName::Link(_)));
-    if arguments.immediate_data.is_some() && (is_link || arguments.transport != Transport::Memory) {
-        return Err(Error::ImmediateDataElsewhere);
-    }
-    let is_memory = !is_link && arguments.transport == Transport::Memory;
-    if arguments.zero_copy != ZeroCopy::Never && !is_memory {
-        return Err(Error::ZeroCopyElsewhere);
-    }
-    let engine = match &arguments.engine {
+    arguments.crossing.check(&arguments.engine)?;
+    let transport = &arguments.engine.transport;
+    let engine = match &arguments.engine.engine {
         Some(EngineName::Socket(socket)) => Ok(EngineInUse::Shared(socket.clone())),
-        Some(EngineName::Link(_)) if arguments.transport != Transport::Memory => {
+        Some(EngineName::Link(_)) if *transport != Transport::Memory => {
             return Err(Error::TransportOfLink);
         }
         Some(EngineName::Link(place)) => start_link(arguments, place, signals)?,
         None => start_private(arguments, signals)?,
     };
-    match (engine, &arguments.transport) {
+    match (engine, transport) {
         (Ok(engine), Transport::Bus(model)) => start_bus(arguments, model, engine, signals),
         (engine, _) => Ok(engine),
     }
@@ -172,7 +155,7 @@ fn start_private(
     arguments: &RunArguments,
     signals: &Signals,
 ) -> Result<Result<EngineInUse, Signal>, Error> {
-    let exposed = arguments.exposed();
+    let exposed = arguments.reach.exposed();
     if exposed.len() > MOST_DESCRIPTORS {
         return Err(Error::TooManyExposed(exposed.len()));
     }
@@ -180,38 +163,38 @@ fn start_private(
         .iter()
         .map(expose::listen)
         .collect::<Result<_, _>>()?;
-    let own_namespace = arguments.port.is_none() && !may_configure();
-    let (networks, automatic) = Automatic::split(&arguments.addr);
+    let own_namespace = arguments.engine.port.is_none() && !may_configure();
+    let (networks, automatic) = Automatic::split(&arguments.network.addr);
     let mut wanted = Wanted {
-        port: arguments.port.clone(),
+        port: arguments.engine.port.clone(),
         networks,
         automatic,
-        gateways: arguments.gateway.clone(),
-        mtu: arguments.mtu,
-        capture: arguments.capture.as_deref().map(absolute),
-        fault: arguments.fault,
+        gateways: arguments.network.gateway.clone(),
+        mtu: arguments.network.mtu,
+        capture: arguments.trial.capture.as_deref().map(absolute),
+        fault: arguments.trial.fault,
     };
     if own_namespace && wanted.networks.is_empty() && !automatic.any() {
         // The program stays here, so here the networks must be free.
         wanted.networks = choose_networks(0, wanted.mtu)?;
     }
     wanted.check()?;
-    let limits = arguments.limits();
+    let limits = arguments.limits.session_limits();
     geometry(&limits).map_err(|(key, why)| Error::Limit { key, why })?;
     let dir = RuntimeDir::create()?;
     let order = Order {
         wanted,
-        loopback: arguments.loopback.unwrap_or_default(),
-        sysctl: arguments.sysctl.unwrap_or_default(),
-        ecn: arguments.ecn,
-        user_timeout_option: arguments.user_timeout_option,
-        batching: arguments.batching,
-        messages: arguments.messages.clone(),
-        accept_on_data: arguments.accept_on_data.clone(),
+        loopback: arguments.network.loopback.unwrap_or_default(),
+        sysctl: arguments.tcp.sysctl.unwrap_or_default(),
+        ecn: arguments.tcp.ecn,
+        user_timeout_option: arguments.tcp.user_timeout_option,
+        batching: arguments.crossing.batching,
+        messages: arguments.crossing.messages.clone(),
+        accept_on_data: arguments.crossing.accept_on_data.clone(),
         limits,
         others_may_join: rustix::process::geteuid().is_root(),
         own_namespace,
-        sandbox: !arguments.no_sandbox,
+        sandbox: !arguments.conduct.no_sandbox,
         socket: dir.engine(),
         control: dir.control(),
         expose: exposed.iter().map(|e| (e.port, e.passes)).collect(),
@@ -223,13 +206,18 @@ fn start_private(
         };
     dir.let_programs_in(order.others_may_join)?;
     if std::io::stderr().is_terminal() {
-        announce(&started, own_namespace, &exposed, &arguments.gateway);
+        announce(
+            &started,
+            own_namespace,
+            &exposed,
+            &arguments.network.gateway,
+        );
         if let Some(lacks) = &started.sandbox_lacks {
             say(&format!(
                 "its sandbox lacks what this kernel does not have: {lacks}"
             ));
         }
-        if arguments.no_sandbox {
+        if arguments.conduct.no_sandbox {
             say("it has no sandbox");
         }
     }
@@ -243,7 +231,11 @@ fn start_link(
     place: &Place,
     signals: &Signals,
 ) -> Result<Result<EngineInUse, Signal>, Error> {
-    let key = arguments.link_key.as_deref().ok_or(Error::LinkKeyMissing)?;
+    let key = arguments
+        .engine
+        .link_key
+        .as_deref()
+        .ok_or(Error::LinkKeyMissing)?;
     let dir = RuntimeDir::create()?;
     let start = || link::start_agent(arguments, place, key, &dir.engine(), signals);
     let (pid, started) = match await_engine(signals, start)? {

@@ -22,7 +22,7 @@ fn the_definition_is_sound() {
 fn the_program_begins_at_the_first_word_that_is_not_ours() {
     let a = run("longshore run --mtu 9000 -- nginx -g x --mtu 3").unwrap();
     assert_eq!(a.program, ["nginx", "-g", "x", "--mtu", "3"]);
-    assert_eq!(a.mtu, Some(9000));
+    assert_eq!(a.network.mtu, Some(9000));
     let a = run("longshore run curl -s http://x").unwrap();
     assert_eq!(a.program, ["curl", "-s", "http://x"]);
 }
@@ -36,20 +36,20 @@ fn all_of_run() {
                  --capture f.pcapng -- x",
     )
     .unwrap();
-    assert_eq!(String::from(a.port.unwrap()), "tap:t0");
+    assert_eq!(String::from(a.engine.port.unwrap()), "tap:t0");
     let packet = run("longshore run --port packet:veth0 -- x").unwrap();
-    assert_eq!(String::from(packet.port.unwrap()), "packet:veth0");
-    let (networks, automatic) = crate::address::Automatic::split(&a.addr);
+    assert_eq!(String::from(packet.engine.port.unwrap()), "packet:veth0");
+    let (networks, automatic) = crate::address::Automatic::split(&a.network.addr);
     let addresses: Vec<_> = networks.iter().map(ToString::to_string).collect();
     assert_eq!(addresses, ["10.0.0.2/24", "fd00::2/64"]);
     assert!(!automatic.any());
     let found = run("longshore run --port packet:veth0 --addr dhcp --addr slaac -- x").unwrap();
-    let (networks, automatic) = crate::address::Automatic::split(&found.addr);
+    let (networks, automatic) = crate::address::Automatic::split(&found.network.addr);
     assert!(networks.is_empty() && automatic.dhcp && automatic.slaac);
-    assert_eq!(a.gateway.len(), 2);
-    assert_eq!(a.loopback, Some(LoopbackOwner::Engine));
-    assert_eq!(a.expose.len(), 2);
-    assert!(a.awake && a.capture.is_some());
+    assert_eq!(a.network.gateway.len(), 2);
+    assert_eq!(a.network.loopback, Some(LoopbackOwner::Engine));
+    assert_eq!(a.reach.expose.len(), 2);
+    assert!(a.conduct.awake && a.trial.capture.is_some());
 }
 
 #[test]
