@@ -153,14 +153,7 @@ impl Agent {
     fn handle_request(&mut self, channel: u16, request: Request) -> Option<()> {
         let id = request.socket();
         if let Request::Open { .. } = request {
-            let is_free = self.session.has_block(id.index) && !self.sockets.has_block(id.index);
-            if !is_free {
-                return None;
-            }
-            let socket = Socket::new(id, id, Subscribers::one(channel));
-            self.sockets.insert(socket);
-            self.send(request);
-            return Some(());
+            return self.open(channel, request);
         }
         let Some(socket) = self.sockets.get(id) else {
             // Late words of a socket that is gone are no fault, but one is answered who waits.
@@ -168,24 +161,7 @@ impl Agent {
             return Some(());
         };
         if let Some(moved) = Moved::of(&request) {
-            let is_possible = moved.rcv_consumed <= socket.placed
-                && moved.snd_edge.saturating_sub(socket.edges.snd_acked) <= STREAM_MAX;
-            if !is_possible {
-                return None;
-            }
-            let accepted = socket.consume(moved.rcv_consumed, &mut self.session.receive);
-            if moved
-                .flags
-                .intersects(EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR)
-                && socket.subscribers.single() != Some(channel)
-            {
-                // They look at its block, where it says so.
-                let edges = socket.edges;
-                self.session.put_edges_to(&socket.subscribers, id, edges);
-            }
-            for index in accepted {
-                self.accepted(index);
-            }
+            self.handle_move(channel, id, &moved)?;
             self.send(request);
             return Some(());
         }
@@ -227,6 +203,43 @@ impl Agent {
                 self.ask(channel, request);
             }
             _ => self.ask(channel, request),
+        }
+        Some(())
+    }
+
+    /// A process opens a socket; `None` if it cannot be that one.
+    fn open(&mut self, channel: u16, request: Request) -> Option<()> {
+        let id = request.socket();
+        let is_free = self.session.has_block(id.index) && !self.sockets.has_block(id.index);
+        if !is_free {
+            return None;
+        }
+        let socket = Socket::new(id, id, Subscribers::one(channel));
+        self.sockets.insert(socket);
+        self.send(request);
+        Some(())
+    }
+
+    /// A process has written to a socket, or read from it; `None` if it cannot have.
+    fn handle_move(&mut self, channel: u16, id: SocketId, moved: &Moved) -> Option<()> {
+        let socket = self.sockets.get(id)?;
+        let is_possible = moved.rcv_consumed <= socket.placed
+            && moved.snd_edge.saturating_sub(socket.edges.snd_acked) <= STREAM_MAX;
+        if !is_possible {
+            return None;
+        }
+        let accepted = socket.consume(moved.rcv_consumed, &mut self.session.receive);
+        if moved
+            .flags
+            .intersects(EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR)
+            && socket.subscribers.single() != Some(channel)
+        {
+            // They look at its block, where it says so.
+            let edges = socket.edges;
+            self.session.put_edges_to(&socket.subscribers, id, edges);
+        }
+        for index in accepted {
+            self.accepted(index);
         }
         Some(())
     }

@@ -9,8 +9,8 @@ use super::ProxyError;
 use crate::link::{LinkError, Outbox};
 use crate::protocol::{ADAPTERS, Message, Words};
 use longshore_hostif::{
-    Address, Completion, EdgeFlags, Edges, HostChannel, HostSession, PutError, Request, STREAM_MAX,
-    SocketId, SocketKind,
+    Address, Completion, EdgeFlags, Edges, HostChannel, HostSession, OpenFlags, PutError, Request,
+    STREAM_MAX, SocketId, SocketKind,
 };
 use longshore_ring::Doorbell;
 use std::collections::{HashMap, VecDeque};
@@ -167,20 +167,7 @@ impl Relay {
             None => request,
         };
         if let Request::Open { kind, flags, .. } = request {
-            if name.index & ADAPTERS != 0 || self.sockets.contains_key(&name) {
-                return Err(claim("a socket that there is"));
-            }
-            let Some(id) = host.open_block(channel.index(), kind, flags)? else {
-                Self::say_dead(name, NO_BUFFERS, out);
-                return Ok(Handled::Done);
-            };
-            let opened = put(channel, &request.about(id))?;
-            if opened == Handled::NoRoom {
-                host.give_unopened_back(channel.index(), id)?;
-                return Ok(opened);
-            }
-            self.enter(name, id, kind == SocketKind::Stream, host);
-            return Ok(Handled::Done);
+            return self.open((kind, flags), request, host, channel, out);
         }
         let Some(mirror) = self.sockets.get_mut(&name) else {
             if let Some((tag, _)) = request.asked() {
@@ -215,20 +202,7 @@ impl Relay {
                 host.note_consumed(id.index, rcv_consumed);
             }
             Request::Listen { .. } => mirror.is_listener = true,
-            Request::Query { tag, .. } => {
-                if self.asked.is_some() {
-                    if self.queries.len() >= MOST_QUERIES {
-                        return Err(claim("more questions than there are processes"));
-                    }
-                    self.queries.push_back(request);
-                    return Ok(Handled::Done);
-                }
-                let asked = put(channel, &request.about(id))?;
-                if asked == Handled::Done {
-                    self.asked = Some((tag, name));
-                }
-                return Ok(asked);
-            }
+            Request::Query { tag, .. } => return self.query(tag, request, id, channel),
             Request::Forward { .. }
             | Request::Subscribe { .. }
             | Request::Unsubscribe { .. }
@@ -242,6 +216,55 @@ impl Relay {
             self.close(name, host, channel.index(), out);
         }
         Ok(done)
+    }
+
+    /// Opens a socket of the engine's for one that was opened at the host.
+    fn open(
+        &mut self,
+        (kind, flags): (SocketKind, OpenFlags),
+        request: Request,
+        host: &HostSession,
+        channel: &mut HostChannel,
+        out: &mut Outbox,
+    ) -> Result<Handled, ProxyError> {
+        let name = request.socket();
+        if name.index & ADAPTERS != 0 || self.sockets.contains_key(&name) {
+            return Err(claim("a socket that there is"));
+        }
+        let Some(id) = host.open_block(channel.index(), kind, flags)? else {
+            Self::say_dead(name, NO_BUFFERS, out);
+            return Ok(Handled::Done);
+        };
+        let opened = put(channel, &request.about(id))?;
+        if opened == Handled::NoRoom {
+            host.give_unopened_back(channel.index(), id)?;
+            return Ok(opened);
+        }
+        self.enter(name, id, kind == SocketKind::Stream, host);
+        Ok(Handled::Done)
+    }
+
+    /// Asks a query of socket `id`, or keeps it until the one before is answered: there is one
+    /// mailbox.
+    fn query(
+        &mut self,
+        tag: u32,
+        request: Request,
+        id: SocketId,
+        channel: &mut HostChannel,
+    ) -> Result<Handled, ProxyError> {
+        if self.asked.is_some() {
+            if self.queries.len() >= MOST_QUERIES {
+                return Err(claim("more questions than there are processes"));
+            }
+            self.queries.push_back(request);
+            return Ok(Handled::Done);
+        }
+        let asked = put(channel, &request.about(id))?;
+        if asked == Handled::Done {
+            self.asked = Some((tag, request.socket()));
+        }
+        Ok(asked)
     }
 
     fn enter(&mut self, name: SocketId, id: SocketId, is_stream: bool, host: &HostSession) {

@@ -63,8 +63,28 @@ fn get(
         value.put_bytes(&bytes[..take]);
         len.put(take as socklen_t);
     };
-    match (level, name) {
-        (SOL_SOCKET, libc::SO_ERROR) => {
+    let known = match level {
+        SOL_SOCKET => of_socket(fd, &socket, name, &give),
+        TCP if !socket.is_datagram() => of_tcp(&socket, name, &give),
+        _ => None,
+    };
+    if let Some(result) = known {
+        return result;
+    }
+    if (level, name) == mtu_of(&socket) && (socket.is_datagram() || has_connection(&socket)) {
+        return answer(|| {
+            give(&socket.path_mtu()?.to_ne_bytes());
+            Ok(0)
+        });
+    }
+    plain()
+}
+
+/// What the engine or this process knows of an option of `SOL_SOCKET`, put by `give`; `None` if
+/// the kernel socket has it.
+fn of_socket(fd: c_int, socket: &Socket, name: c_int, give: &dyn Fn(&[u8])) -> Option<c_int> {
+    match name {
+        libc::SO_ERROR => {
             let mut errno = socket.take_error() as i32;
             if errno == 0 && socket.has_kernel_side() {
                 let mut bytes = [0; 16];
@@ -74,53 +94,40 @@ fn get(
                 }
             }
             give(&errno.to_ne_bytes());
-            0
         }
-        (SOL_SOCKET, libc::SO_PEEK_OFF) => match socket.peek_offset() {
-            Some(offset) => {
-                give(&offset.to_ne_bytes());
-                0
-            }
-            // The negative number that it was set to, which the kernel keeps.
-            None => plain(),
-        },
-        (SOL_SOCKET, libc::SO_ACCEPTCONN) => {
-            give(&i32::from(socket.is_listening()).to_ne_bytes());
-            0
-        }
-        (SOL_SOCKET, libc::SO_RCVTIMEO) if socket.host_bits() & host_bits::OUR_TIMEOUT != 0 => {
-            give(&[0; 16]);
-            0
-        }
-        (TCP, libc::TCP_NODELAY) if !socket.is_datagram() => {
-            give(&i32::from(has_switch(&socket, host_bits::NO_DELAY)).to_ne_bytes());
-            0
-        }
-        (TCP, libc::TCP_CORK) if !socket.is_datagram() => {
-            give(&i32::from(has_switch(&socket, host_bits::CORK)).to_ne_bytes());
-            0
-        }
-        (TCP, libc::TCP_MAXSEG) if has_connection(&socket) => answer(|| {
+        // A negative number that it was set to, the kernel keeps.
+        libc::SO_PEEK_OFF => give(&socket.peek_offset()?.to_ne_bytes()),
+        libc::SO_ACCEPTCONN => give(&i32::from(socket.is_listening()).to_ne_bytes()),
+        libc::SO_RCVTIMEO if socket.host_bits() & host_bits::OUR_TIMEOUT != 0 => give(&[0; 16]),
+        _ => return None,
+    }
+    Some(0)
+}
+
+/// What the engine knows of an option of TCP, put by `give`; `None` if the kernel socket has it.
+fn of_tcp(socket: &Socket, name: c_int, give: &dyn Fn(&[u8])) -> Option<c_int> {
+    let put_switch = |bit| {
+        give(&i32::from(has_switch(socket, bit)).to_ne_bytes());
+        0
+    };
+    Some(match name {
+        libc::TCP_NODELAY => put_switch(host_bits::NO_DELAY),
+        libc::TCP_CORK => put_switch(host_bits::CORK),
+        libc::TCP_MAXSEG if has_connection(socket) => answer(|| {
             // What is in use, which the kernel socket cannot know.
             give(&socket.segment_size()?.to_ne_bytes());
             Ok(0)
         }),
-        asked if asked == mtu_of(&socket) && (socket.is_datagram() || has_connection(&socket)) => {
-            answer(|| {
-                give(&socket.path_mtu()?.to_ne_bytes());
-                Ok(0)
-            })
-        }
-        (TCP, libc::TCP_CONGESTION) if !socket.is_datagram() => answer(|| {
+        libc::TCP_CONGESTION => answer(|| {
             give(&congestion::padded(socket.congestion()?));
             Ok(0)
         }),
-        (TCP, libc::TCP_INFO) if !socket.is_datagram() => answer(|| {
+        libc::TCP_INFO => answer(|| {
             let mut info = [0; longshore_hostif::MAILBOX_BYTES];
             let have = socket.tcp_info(&mut info)?;
             give(&info[..have]);
             Ok(0)
         }),
-        _ => plain(),
-    }
+        _ => return None,
+    })
 }
