@@ -14,6 +14,7 @@ use crate::cookies::Sides;
 use crate::counters::EngineDrop;
 use crate::memory_pressure::{FEW_CHUNKS, SPARE_CHUNKS};
 use crate::messages::Messages;
+use crate::session::Session;
 use crate::socket::as_family;
 use crate::socket::{Connection, Kind, Options, Socket};
 use crate::tcp_input::Response;
@@ -231,29 +232,12 @@ impl Stack {
         };
         let messages = rule.filter(|_| !is_pair);
         let messages = messages.map(|rule| Box::new(Messages::new(rule, 0)));
-        let (base, at, listener_index) = (l.rcv_consumed, l.rcv_edge, listener.id.index);
-        let record = record.encode();
-        let slab = &mut session.host.receive;
-        let pieces = if l.rcv.hold([base, at, at], &record, slab, listener_index) {
-            None
-        } else if let Ok(pieces) = l.rcv.place(base, at, &record, slab, listener_index) {
-            Some(pieces)
-        } else {
+        if put_accept_record(listener, session, &record).is_none() {
             session.host.give_block_back(id);
             self.arena_is_full(session_key);
             return None;
-        };
-        session.enter(id, key);
-        l.rcv_edge += ACCEPT_RECORD as u64;
-        l.queue.push(id);
-        l.listener.on_waiting();
-        if let Some(pieces) = pieces {
-            let count = [
-                &mut listener.payload.to_host,
-                &mut session.host.meter.to_host.payload,
-            ];
-            Socket::count_payload(count, pieces, ACCEPT_RECORD as u64);
         }
+        session.enter(id, key);
         let socket = self.sockets.get_mut(key)?;
         socket.id = id;
         socket.subscribers = Subscribers::of_accepted(subscriber);
@@ -268,4 +252,31 @@ impl Stack {
         self.sockets.touch(listener_key);
         Some(())
     }
+}
+
+/// Puts the record of a connection in the receive stream of its listener, and the connection in
+/// its accept queue; `None` if there is no room for the record.
+fn put_accept_record(
+    listener: &mut Socket,
+    session: &mut Session,
+    record: &AcceptRecord,
+) -> Option<()> {
+    let Kind::Listener(l) = &mut listener.kind else {
+        return None;
+    };
+    let (base, at, index) = (l.rcv_consumed, l.rcv_edge, listener.id.index);
+    let bytes = record.encode();
+    let slab = &mut session.host.receive;
+    if !l.rcv.hold([base, at, at], &bytes, slab, index) {
+        let pieces = l.rcv.place(base, at, &bytes, slab, index).ok()?;
+        let count = [
+            &mut listener.payload.to_host,
+            &mut session.host.meter.to_host.payload,
+        ];
+        Socket::count_payload(count, pieces, ACCEPT_RECORD as u64);
+    }
+    l.rcv_edge += ACCEPT_RECORD as u64;
+    l.queue.push(record.socket);
+    l.listener.on_waiting();
+    Some(())
 }

@@ -19,7 +19,8 @@ use crate::time::{Instant, MS};
 /// moved those two since 6.18, and a program cannot tell which layout it reads.
 pub const LINUX_TCP_INFO_LEN: usize = 280;
 
-/// The state of a connection as reported to users. Times in microseconds, sizes in bytes.
+/// The state of a connection as reported to users. Times in microseconds, sizes in bytes. Flat as
+/// Linux's `struct tcp_info` is, whose fields it has: each is looked up by that name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(missing_docs, reason = "named as their Linux counterparts (tcpi_...)")]
 pub struct TcpInfo {
@@ -120,100 +121,130 @@ impl Tcb {
     /// The state at `now`.
     #[must_use]
     pub fn info(&self, now: Instant) -> TcpInfo {
+        let mut info = TcpInfo {
+            state: self.state,
+            active: self.flags.contains(Flags::ACTIVE),
+            congestion: self.congestion.controller.which().name(),
+            ..TcpInfo::default()
+        };
+        self.describe_handshake(&mut info);
+        self.describe_timers(&mut info, now);
+        self.describe_flight(&mut info);
+        self.describe_windows(&mut info);
+        self.describe_rates(&mut info, now);
+        self.count_segments(&mut info);
+        self.count_recoveries(&mut info, now);
+        info
+    }
+
+    /// What the ends have agreed on, and what came of Fast Open and ECN.
+    fn describe_handshake(&self, info: &mut TcpInfo) {
+        info.timestamps = self.flags.contains(Flags::TIMESTAMPS);
+        info.sack = self.snd.sack();
+        info.window_scaling = self.flags.contains(Flags::SCALING);
+        info.snd_wscale = self.snd.wscale();
+        info.rcv_wscale = self.rcv.wscale();
+        info.ecn = self.ecn.variant() != Variant::Off;
+        info.ecn_seen = self.ecn.seen();
+        info.ecn_totals = self.ecn.totals();
+        info.syn_data = self.fast_open.syn_data_taken();
+        info.syn_bytes = self.fast_open.sent;
+        info.fast_open_failure = self.fast_open.failure(&self.snd, self.flags);
+    }
+
+    /// What the timers repeat, and how long ago something happened.
+    fn describe_timers(&self, info: &mut TcpInfo, now: Instant) {
+        let (retries, probes) = (self.liveness.retries(), self.liveness.keepalive_probes());
+        (info.retransmits, info.probes) = if self.snd.in_flight() > 0 {
+            (retries, probes)
+        } else {
+            (0, probes.max(retries))
+        };
+        info.backoff = self.snd.rtt.backoff();
+        info.rto_us = self.snd.rtt.rto();
+        info.ato_us = 40 * MS;
+        info.rtt_us = self.snd.rtt.srtt().unwrap_or(0);
+        info.rttvar_us = self.snd.rtt.rttvar();
+        info.min_rtt_us = self.snd.rtt.min_rtt().unwrap_or(0);
+        info.last_data_sent_us = now.since(self.flight.last_sent);
+        info.last_data_recv_us = now.since(self.liveness.last_data());
+        info.last_ack_recv_us = now.since(self.liveness.last_ack());
+    }
+
+    /// What is in the network, and what is known to be lost there.
+    fn describe_flight(&self, info: &mut TcpInfo) {
+        let r = &self.flight.recovery;
+        let scoreboard = &self.flight.scoreboard;
+        info.ca_state = match r.phase {
+            Phase::Open if scoreboard.sacked() == 0 && r.dup_acks == 0 => 0,
+            Phase::Open => 1,
+            Phase::Fast | Phase::Mtu => 3,
+            Phase::Loss => 4,
+        };
+        info.unacked = self.snd.in_flight();
+        info.sacked = scoreboard.sacked();
+        info.retrans = scoreboard.retransmitted_in_network(self.snd.una());
+        info.lost = scoreboard.lost() + info.retrans;
+        info.reord_seen = r.rack.reorderings;
+        info.reordering = r.rack.max_distance;
+    }
+
+    /// Sizes of segments, windows and buffers.
+    fn describe_windows(&self, info: &mut TcpInfo) {
+        info.snd_mss = u32::from(self.snd.mss());
+        info.rcv_mss = u32::from(self.acks.segment());
+        info.advmss = u32::from(self.rcv.full_segment());
+        info.pmtu = u32::from(self.snd.path_mss()) + if self.cfg.ipv6 { 60 } else { 40 };
+        info.rcv_rtt_us = self.rcv.buffer.rtt_us();
+        info.rcv_space = self.rcv.buffer.space();
+        info.rcvbuf = self.rcv.buffer.size();
+        info.snd_ssthresh = self.congestion.controller.ssthresh();
+        info.snd_cwnd = self.congestion.controller.cwnd();
+        info.snd_wnd = self.snd.wnd();
+        info.rcv_wnd = self.rcv.offered();
+        info.notsent_bytes = (self.snd.edge() - self.snd.nxt().max(0)).max(0) as u64;
+    }
+
+    /// How fast it is, and what it waited for.
+    fn describe_rates(&self, info: &mut TcpInfo, now: Instant) {
+        let rate = self.delivery_rate();
+        info.delivery_rate = rate.bytes;
+        info.delivery_rate_app_limited = rate.app_limited;
+        info.pacing_rate = self.congestion.pacer.rate().unwrap_or(u64::MAX);
+        info.max_pacing_rate = self.congestion.pacer.limit();
+        let accounting = &self.accounting;
+        info.busy_us = accounting.busy_us(&self.snd, self.flags, self.state, now);
+        info.rwnd_limited_us = accounting.window_limited_us(self.flags, now);
+        info.sndbuf_limited_us = accounting.buffer_limited_us(self.flags, now);
+    }
+
+    /// Bytes and segments, both ways.
+    fn count_segments(&self, info: &mut TcpInfo) {
         let c = &self.accounting.counters;
         let fast = c.fast_data_in.wrapping_add(c.fast_acks_in);
-        let una = self.snd.una();
-        let r = &self.flight.recovery;
-        let rate = self.delivery_rate();
-        TcpInfo {
-            state: self.state,
-            ca_state: match r.phase {
-                Phase::Open if self.flight.scoreboard.sacked() == 0 && r.dup_acks == 0 => 0,
-                Phase::Open => 1,
-                Phase::Fast | Phase::Mtu => 3,
-                Phase::Loss => 4,
-            },
-            retransmits: if self.snd.in_flight() > 0 {
-                self.liveness.retries()
-            } else {
-                0
-            },
-            probes: if self.snd.in_flight() > 0 {
-                self.liveness.keepalive_probes()
-            } else {
-                self.liveness
-                    .keepalive_probes()
-                    .max(self.liveness.retries())
-            },
-            backoff: self.snd.rtt.backoff(),
-            timestamps: self.flags.contains(Flags::TIMESTAMPS),
-            sack: self.snd.sack(),
-            window_scaling: self.flags.contains(Flags::SCALING),
-            ecn: self.ecn.variant() != Variant::Off,
-            ecn_seen: self.ecn.seen(),
-            ecn_totals: self.ecn.totals(),
-            syn_data: self.fast_open.syn_data_taken(),
-            syn_bytes: self.fast_open.sent,
-            fast_open_failure: self.fast_open.failure(&self.snd, self.flags),
-            active: self.flags.contains(Flags::ACTIVE),
-            snd_wscale: self.snd.wscale(),
-            rcv_wscale: self.rcv.wscale(),
-            rto_us: self.snd.rtt.rto(),
-            ato_us: 40 * MS,
-            snd_mss: u32::from(self.snd.mss()),
-            rcv_mss: u32::from(self.acks.segment()),
-            advmss: u32::from(self.rcv.full_segment()),
-            pmtu: u32::from(self.snd.path_mss()) + if self.cfg.ipv6 { 60 } else { 40 },
-            unacked: self.snd.in_flight(),
-            sacked: self.flight.scoreboard.sacked(),
-            lost: self.flight.scoreboard.lost()
-                + self.flight.scoreboard.retransmitted_in_network(una),
-            retrans: self.flight.scoreboard.retransmitted_in_network(una),
-            last_data_sent_us: now.since(self.flight.last_sent),
-            last_data_recv_us: now.since(self.liveness.last_data()),
-            last_ack_recv_us: now.since(self.liveness.last_ack()),
-            rtt_us: self.snd.rtt.srtt().unwrap_or(0),
-            rttvar_us: self.snd.rtt.rttvar(),
-            min_rtt_us: self.snd.rtt.min_rtt().unwrap_or(0),
-            rcv_rtt_us: self.rcv.buffer.rtt_us(),
-            rcv_space: self.rcv.buffer.space(),
-            rcvbuf: self.rcv.buffer.size(),
-            snd_ssthresh: self.congestion.controller.ssthresh(),
-            snd_cwnd: self.congestion.controller.cwnd(),
-            snd_wnd: self.snd.wnd(),
-            rcv_wnd: self.rcv.offered(),
-            notsent_bytes: (self.snd.edge() - self.snd.nxt().max(0)).max(0) as u64,
-            bytes_acked: self.snd_acked(),
-            bytes_received: self.rcv_edge(),
-            bytes_sent: self.snd_sent() + c.bytes_retrans,
-            bytes_retrans: c.bytes_retrans,
-            segs_out: c.segs_out,
-            segs_in: c.slow_segs_in.wrapping_add(fast),
-            data_segs_out: c.data_segs_out,
-            data_segs_in: c.slow_data_in.wrapping_add(c.fast_data_in),
-            total_retrans: c.retrans,
-            dsack_dups: c.dsacks,
-            reord_seen: r.rack.reorderings,
-            reordering: r.rack.max_distance,
-            rcv_ooopack: c.rcv_ooo,
-            busy_us: self
-                .accounting
-                .busy_us(&self.snd, self.flags, self.state, now),
-            rwnd_limited_us: self.accounting.window_limited_us(self.flags, now),
-            sndbuf_limited_us: self.accounting.buffer_limited_us(self.flags, now),
-            delivery_rate: rate.bytes,
-            delivery_rate_app_limited: rate.app_limited,
-            total_rto: c.timeouts,
-            total_rto_recoveries: c.timeout_recoveries,
-            total_rto_ms: self.accounting.timeout_recovery_ms(self.flags, now),
-            tail_probes: c.probes,
-            black_holes: c.black_holes,
-            undos: c.undos,
-            pacing_rate: self.congestion.pacer.rate().unwrap_or(u64::MAX),
-            max_pacing_rate: self.congestion.pacer.limit(),
-            fast_path_hits: fast,
-            congestion: self.congestion.controller.which().name(),
-        }
+        info.bytes_acked = self.snd_acked();
+        info.bytes_received = self.rcv_edge();
+        info.bytes_sent = self.snd_sent() + c.bytes_retrans;
+        info.bytes_retrans = c.bytes_retrans;
+        info.segs_out = c.segs_out;
+        info.segs_in = c.slow_segs_in.wrapping_add(fast);
+        info.data_segs_out = c.data_segs_out;
+        info.data_segs_in = c.slow_data_in.wrapping_add(c.fast_data_in);
+        info.total_retrans = c.retrans;
+        info.dsack_dups = c.dsacks;
+        info.rcv_ooopack = c.rcv_ooo;
+        info.fast_path_hits = fast;
+    }
+
+    /// Timeouts, probes and recoveries that were undone.
+    fn count_recoveries(&self, info: &mut TcpInfo, now: Instant) {
+        let c = &self.accounting.counters;
+        info.total_rto = c.timeouts;
+        info.total_rto_recoveries = c.timeout_recoveries;
+        info.total_rto_ms = self.accounting.timeout_recovery_ms(self.flags, now);
+        info.tail_probes = c.probes;
+        info.black_holes = c.black_holes;
+        info.undos = c.undos;
     }
 }
 
@@ -271,15 +302,22 @@ impl TcpInfo {
             bytes: &mut bytes,
             at: 0,
         };
-        let mss = u64::from(self.snd_mss.max(1));
-        let packets = |n: u64| n.div_ceil(mss);
+        w.put(&self.linux_head());
+        self.put_path(&mut w);
+        self.put_counts(&mut w);
+        self.put_ecn(&mut w);
+        bytes
+    }
+
+    /// The fields of one byte, with which Linux's structure begins.
+    fn linux_head(&self) -> [u8; 8] {
         let options = u8::from(self.timestamps)
             | u8::from(self.sack) << 1
             | u8::from(self.window_scaling) << 2
             | u8::from(self.ecn) << 3
             | u8::from(self.ecn_seen) << 4
             | u8::from(self.syn_data) << 5;
-        w.put(&[
+        [
             self.state as u8,
             self.ca_state,
             self.retransmits,
@@ -288,7 +326,14 @@ impl TcpInfo {
             options,
             self.snd_wscale | self.rcv_wscale << 4,
             u8::from(self.delivery_rate_app_limited) | (self.fast_open_failure as u8) << 1,
-        ]);
+        ]
+    }
+
+    /// From the retransmission timeout to the total of retransmissions: what TCP knows of the
+    /// path, and what is in flight.
+    fn put_path(&self, w: &mut Writer<'_>) {
+        let mss = u64::from(self.snd_mss.max(1));
+        let packets = |n: u64| n.div_ceil(mss);
         let ssthresh = match self.snd_ssthresh {
             u32::MAX => 0x7fff_ffff,
             bytes => packets(u64::from(bytes)),
@@ -310,16 +355,19 @@ impl TcpInfo {
         w.u32s(&[cwnd, u64::from(self.advmss), reordering]);
         w.u32s(&[u64::from(self.rcv_rtt_us), u64::from(self.rcv_space)]);
         w.u32s(&[u64::from(self.total_retrans)]);
-        let rates = [self.pacing_rate, self.max_pacing_rate];
-        w.u64s(&rates);
+    }
+
+    /// From the pacing rate to the peer's window: rates, and counts of bytes and segments.
+    fn put_counts(&self, w: &mut Writer<'_>) {
+        w.u64s(&[self.pacing_rate, self.max_pacing_rate]);
         w.u64s(&[self.bytes_acked, self.bytes_received]);
         w.u32s(&[u64::from(self.segs_out), u64::from(self.segs_in)]);
         w.u32s(&[self.notsent_bytes, u64::from(self.min_rtt_us)]);
         w.u32s(&[u64::from(self.data_segs_in), u64::from(self.data_segs_out)]);
         w.u64s(&[self.delivery_rate, self.busy_us]);
         w.u64s(&[self.rwnd_limited_us, self.sndbuf_limited_us]);
-        let ecn = &self.ecn_totals;
-        w.u32s(&[self.delivered(), u64::from(ecn.delivered_ce)]);
+        let delivered_ce = self.ecn_totals.delivered_ce;
+        w.u32s(&[self.delivered(), u64::from(delivered_ce)]);
         w.u64s(&[self.bytes_sent, self.bytes_retrans]);
         w.u32s(&[u64::from(self.dsack_dups), u64::from(self.reord_seen)]);
         w.u32s(&[u64::from(self.rcv_ooopack)]);
@@ -327,6 +375,11 @@ impl TcpInfo {
         w.put(&self.total_rto.to_ne_bytes());
         w.put(&self.total_rto_recoveries.to_ne_bytes());
         w.u32s(&[u64::from(self.total_rto_ms)]);
+    }
+
+    /// The counters of accurate ECN, the last fields.
+    fn put_ecn(&self, w: &mut Writer<'_>) {
+        let ecn = &self.ecn_totals;
         for field in [
             ecn.received_ce,
             ecn.delivered_e1_bytes,
@@ -338,7 +391,6 @@ impl TcpInfo {
         ] {
             w.put(&field.to_ne_bytes());
         }
-        bytes
     }
 }
 

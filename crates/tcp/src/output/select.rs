@@ -142,34 +142,16 @@ impl Tcb {
             return None;
         }
         let tail = len % mss;
-        if tail != 0 {
+        let ends_record = len == available && available < written;
+        // Nothing is added to a record that another one follows.
+        if tail != 0 && !ends_record {
             let whole = len - tail;
-            let ends_stream = len == available;
-            // A segment cut short by the congestion window or by its maximum size waits
-            // for a full packet; one cut short by the user or the peer's window is
-            // subject to Nagle's algorithm and silly window avoidance. Nothing is added to
-            // a record that another one follows.
-            let small_ok = if ends_stream && available < written {
-                true
-            } else if ends_stream {
-                self.snd
-                    .may_send_small(&self.outcome, &self.cfg, self.flags, start + len, false)
-            } else if len == window && whole == 0 {
-                let ok = self.snd.may_send_small(
-                    &self.outcome,
-                    &self.cfg,
-                    self.flags,
-                    start + len,
-                    true,
-                );
-                if !ok {
-                    self.accounting.begin_window_limit(&mut self.flags, now);
-                }
-                ok
+            let may_send_tail = if len == available || (len == window && whole == 0) {
+                self.may_send_tail(start + len, len < available, now)
             } else {
                 whole == 0 && max_payload < mss
             };
-            if !small_ok {
+            if !may_send_tail {
                 len = whole;
             }
         }
@@ -182,6 +164,21 @@ impl Tcb {
             end += 1;
         }
         Some((start, end))
+    }
+
+    /// Whether less than a full packet is sent, up to `end`. A segment cut short by the
+    /// congestion window or by its maximum size waits for a full packet; one cut short by the
+    /// user or, if `by_window`, by the peer's window is subject to Nagle's algorithm and silly
+    /// window avoidance.
+    #[inline(always)]
+    fn may_send_tail(&mut self, end: Pos, by_window: bool, now: Instant) -> bool {
+        let may = self
+            .snd
+            .may_send_small(&self.outcome, &self.cfg, self.flags, end, by_window);
+        if by_window && !may {
+            self.accounting.begin_window_limit(&mut self.flags, now);
+        }
+        may
     }
 
     /// RFC 5681 section 4.1: after more than an RTO without sending, the restart window

@@ -1,7 +1,7 @@
 //! The SYN and the SYN-ACK, with data where Fast Open allows it (RFC 7413).
 
 use crate::flags::Flags;
-use crate::pos::SYN_POS;
+use crate::pos::{Pos, SYN_POS};
 use crate::segment::{Ecn, Transmit};
 use crate::state::State;
 use crate::tcb::Tcb;
@@ -17,24 +17,12 @@ impl Tcb {
             .remove(Flags::SYN_DUE | Flags::ACK_NOW | Flags::ACK_OWED);
         let first = self.snd.nxt() == SYN_POS;
         let mut options = self.syn_options(now);
-        let mut data = 0;
-        if first {
-            let written = self.within_record(0, self.snd.edge());
-            data = self
-                .fast_open
-                .data_on_syn(&self.snd, written, &self.cfg, self.state);
-            self.snd.advance(data);
-            if data > 0 {
-                self.flight.scoreboard.send(data, now, 0);
-                self.accounting.counters.data_segs_out = 1;
-            }
-            self.flight.timed = 0;
-            self.flight.timed_at = now;
-            self.liveness
-                .arm_user_timeout(&mut self.timers, &self.cfg, now);
+        let data = if first {
+            self.begin_flight(now)
         } else {
             self.accounting.counters.retrans = self.accounting.counters.retrans.wrapping_add(1);
-        }
+            0
+        };
         if self.flight.timer.at.is_never() {
             self.flight.arm_retransmit(&self.snd, now);
         }
@@ -74,5 +62,23 @@ impl Tcb {
             retransmission: !first,
             ecn: Ecn::NotCapable,
         }
+    }
+
+    /// The SYN is sent for the first time, with so many bytes of data.
+    fn begin_flight(&mut self, now: Instant) -> Pos {
+        let written = self.within_record(0, self.snd.edge());
+        let data = self
+            .fast_open
+            .data_on_syn(&self.snd, written, &self.cfg, self.state);
+        self.snd.advance(data);
+        if data > 0 {
+            self.flight.scoreboard.send(data, now, 0);
+            self.accounting.counters.data_segs_out = 1;
+        }
+        self.flight.timed = 0;
+        self.flight.timed_at = now;
+        self.liveness
+            .arm_user_timeout(&mut self.timers, &self.cfg, now);
+        data
     }
 }
