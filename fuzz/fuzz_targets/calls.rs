@@ -183,7 +183,7 @@ fn one(
             }
         }
         Call::Close(slot) => slots[index(slot)] = None,
-        Call::Settle => bench.host.settle()?,
+        Call::Settle => bench.host.flush()?,
     }
     Ok(())
 }

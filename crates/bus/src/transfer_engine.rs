@@ -143,7 +143,7 @@ impl<T> TransferEngine<T> {
 
     /// At `now`, the host has written payload for which a request follows.
     pub fn put_payload(&mut self, now: u64, bytes: u64, item: T) {
-        // The descriptor is what the adapter hears of it by.
+        // It is by the descriptor that the adapter knows of it.
         let descriptors = u32::from(!std::mem::replace(&mut self.is_run_open, true));
         self.put(now, descriptors, bytes, item);
     }

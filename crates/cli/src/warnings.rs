@@ -3,7 +3,7 @@
 //! one of them by whoever reads those.
 //!
 //! `run` makes the socket, puts its name into the program's environment, and looks here
-//! whenever there is something to hear.
+//! whenever there is something to read.
 
 use longshore_hostif::warning::{
     Destination, NO_KIND, SECRET_BYTES, WARNING_BYTES, WARNINGS_VARIABLE, Warning,
@@ -16,12 +16,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Messages heard at once: a program that says much keeps nothing else waiting.
+/// Messages received at once: a program that says much keeps nothing else waiting.
 const AT_ONCE: usize = 64;
 /// Texts of no kind that are remembered; when there are more, the rest is not shown.
 const MOST_TEXTS: usize = 256;
 
-/// The socket, and what was heard from it.
+/// The socket, and what was received from it.
 #[derive(Debug)]
 pub(crate) struct Warnings {
     socket: UnixDatagram,

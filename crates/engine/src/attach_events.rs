@@ -125,7 +125,7 @@ impl Engine {
             return Err(Refusal::NoResources);
         }
         self.sessions.insert(key, session);
-        connection.settle();
+        connection.allow_silence();
         self.lifetime.had_session = true;
         Ok(())
     }
@@ -175,7 +175,7 @@ impl Engine {
         if !s.processes.register_child(channel, peer) {
             return Err(Refusal::NoChannel);
         }
-        // It may have claimed its channel before we have heard of it.
+        // It may have claimed its channel before that was noticed here.
         self.take_requests_of(key, channel);
         Ok(())
     }

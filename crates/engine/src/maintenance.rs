@@ -331,7 +331,7 @@ impl Engine {
         s.wound_at = Instant(now.0 + DRAINING_INTERVAL);
         let teardown = Teardown {
             blocks: 0..half.blocks(),
-            // Nobody is left to hear it, or nothing to say it on.
+            // Nobody is left to be told, or there is nothing to tell it by.
             aborts: now >= ends || !is_attached,
             ..Teardown::of(session, s.serial)
         };

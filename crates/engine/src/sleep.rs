@@ -76,7 +76,7 @@ impl Sleeper {
         if let Some(fd) = port.fd() {
             sleeper.watch(fd, Source::Port)?;
         }
-        if let Some(fd) = port.news_fd() {
+        if let Some(fd) = port.link_events_fd() {
             sleeper.watch(fd, Source::PortLink)?;
         }
         sleeper.watch(sleeper.processes.as_fd(), Source::Deaths)?;

@@ -72,7 +72,7 @@ pub enum LinkKind {
     Ip,
 }
 
-/// The capabilities of a port. They only change with its interface ([`Port::take_news`]).
+/// The capabilities of a port. They only change with its interface ([`Port::take_link_events`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
     /// The link header in front of the IP header.
@@ -252,7 +252,7 @@ impl<'a> TxFrame<'a> {
 /// sends its frames, calls [`flush`](Port::flush) once at the end of its round, and may
 /// then sleep on [`fd`](Port::fd). No call blocks.
 pub trait Port: Send {
-    /// The port's capabilities; they only change in [`Port::take_news`].
+    /// The port's capabilities; they only change in [`Port::take_link_events`].
     fn capabilities(&self) -> &Capabilities;
 
     /// Receives one frame into `parts`, filled in order: for example headers into the
@@ -308,20 +308,20 @@ pub trait Port: Send {
 
     /// A second descriptor to sleep on, readable when the port's interface has appeared,
     /// changed or disappeared. `None` on a port where that cannot happen.
-    fn news_fd(&self) -> Option<BorrowedFd<'_>> {
+    fn link_events_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// To be called when [`news_fd`](Port::news_fd) is readable. Returns whether
+    /// To be called when [`link_events_fd`](Port::link_events_fd) is readable. Returns whether
     /// [`capabilities`](Port::capabilities) have changed.
-    fn take_news(&mut self) -> bool {
+    fn take_link_events(&mut self) -> bool {
         false
     }
 
     /// Whether the link has returned since the last call: it could not carry frames, or
     /// there was no interface, and now it can. State about the stations on it may be
-    /// invalid. Notifications arrive as for the interface ([`news_fd`](Port::news_fd)),
-    /// and take effect with [`take_news`](Port::take_news).
+    /// invalid. Notifications arrive as for the interface ([`link_events_fd`](Port::link_events_fd)),
+    /// and take effect with [`take_link_events`](Port::take_link_events).
     fn link_has_returned(&mut self) -> bool {
         false
     }
@@ -365,7 +365,7 @@ pub trait Port: Send {
     }
 
     /// Why the existing interface cannot be used in its present state, for the operator:
-    /// returned once after [`take_news`](Port::take_news), and again when the reason
+    /// returned once after [`take_link_events`](Port::take_link_events), and again when the reason
     /// changes.
     fn take_refusal(&mut self) -> Option<String> {
         None
@@ -404,12 +404,12 @@ impl<P: Port + ?Sized> Port for Box<P> {
         (**self).fd()
     }
 
-    fn news_fd(&self) -> Option<BorrowedFd<'_>> {
-        (**self).news_fd()
+    fn link_events_fd(&self) -> Option<BorrowedFd<'_>> {
+        (**self).link_events_fd()
     }
 
-    fn take_news(&mut self) -> bool {
-        (**self).take_news()
+    fn take_link_events(&mut self) -> bool {
+        (**self).take_link_events()
     }
 
     fn link_has_returned(&mut self) -> bool {

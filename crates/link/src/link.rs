@@ -215,7 +215,7 @@ impl Link {
         })
     }
 
-    /// Tells the host's end why it is not served, or no longer; whether it hears of it is not
+    /// Tells the host's end why it is not served, or no longer; whether it is told is not
     /// waited for.
     pub fn refuse(&mut self, why: Refusal) {
         self.out.put(&Message::Refused(why));

@@ -228,8 +228,8 @@ impl<P: Port, W: Write + Send> Port for CapturePort<P, W> {
 
     pass_on_to!(inner);
 
-    fn take_news(&mut self) -> bool {
-        let changed = self.inner.take_news();
+    fn take_link_events(&mut self) -> bool {
+        let changed = self.inner.take_link_events();
         self.shown = shown(self.inner.capabilities());
         changed
     }

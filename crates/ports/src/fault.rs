@@ -239,8 +239,8 @@ impl<P: Port> Port for FaultPort<P> {
 
     pass_on_to!(inner);
 
-    fn take_news(&mut self) -> bool {
-        let changed = self.inner.take_news();
+    fn take_link_events(&mut self) -> bool {
+        let changed = self.inner.take_link_events();
         self.capabilities = shown(self.inner.capabilities());
         changed
     }

@@ -44,7 +44,7 @@ pub struct PacketPort {
     fd: OwnedFd,
     /// For ioctls about the interface.
     control: OwnedFd,
-    news: LinkEvents,
+    link_events: LinkEvents,
     link: Link,
     name: InterfaceName,
     /// Held so that no other engine uses our addresses.
@@ -82,7 +82,7 @@ impl PacketPort {
         let mut port = PacketPort {
             fd: opened.fd,
             control: opened.control,
-            news: opened.news,
+            link_events: opened.link_events,
             link: Link::new(
                 libc::IFF_UP | libc::IFF_RUNNING,
                 opened.interface.map(|interface| interface.flags),
@@ -314,12 +314,12 @@ impl Port for PacketPort {
         Some(self.fd.as_fd())
     }
 
-    fn news_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.news.fd())
+    fn link_events_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.link_events.fd())
     }
 
-    fn take_news(&mut self) -> bool {
-        if !self.news.drain(self.index, &mut self.link) {
+    fn take_link_events(&mut self) -> bool {
+        if !self.link_events.drain(self.index, &mut self.link) {
             return false;
         }
         let found = Interface::find(self.control.as_fd(), &self.name);

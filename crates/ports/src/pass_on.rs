@@ -8,8 +8,8 @@ macro_rules! pass_on_to {
             self.$inner.fd()
         }
 
-        fn news_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
-            self.$inner.news_fd()
+        fn link_events_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+            self.$inner.link_events_fd()
         }
 
         fn is_attached(&self) -> bool {

@@ -40,7 +40,7 @@ pub struct Tap {
     index: i32,
     /// Notifications about the kernel's end, which may be taken down and up again; `None`
     /// if the system provides none.
-    news: Option<LinkEvents>,
+    link_events: Option<LinkEvents>,
     link: Link,
     name: InterfaceName,
     capabilities: Capabilities,
@@ -79,7 +79,7 @@ impl Tap {
             fd: opened.fd,
             control: opened.control,
             index: opened.index,
-            news: opened.news,
+            link_events: opened.link_events,
             // Our end is always up: only the kernel's can be down.
             link: Link::new(libc::IFF_UP, Some(opened.flags)),
             name: opened.name,
@@ -216,13 +216,15 @@ impl Port for Tap {
         Some(self.fd.as_fd())
     }
 
-    fn news_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.news.as_ref().map(LinkEvents::fd)
+    fn link_events_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.link_events.as_ref().map(LinkEvents::fd)
     }
 
-    fn take_news(&mut self) -> bool {
-        let Some(news) = &self.news else { return false };
-        if news.drain(Some(self.index), &mut self.link) {
+    fn take_link_events(&mut self) -> bool {
+        let Some(link_events) = &self.link_events else {
+            return false;
+        };
+        if link_events.drain(Some(self.index), &mut self.link) {
             let flags = sys::flags(self.control.as_fd(), &self.name).ok();
             self.link.observe(flags);
         }

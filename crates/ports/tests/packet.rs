@@ -228,7 +228,7 @@ fn an_interface_whose_mtu_becomes_too_small_is_said_so_once() {
         let deadline = Instant::now() + PATIENCE;
         while port.is_attached() != attached {
             assert!(Instant::now() < deadline, "no news came");
-            port.take_news();
+            port.take_link_events();
         }
     };
     assert_eq!(port.take_refusal(), None);
@@ -239,7 +239,7 @@ fn an_interface_whose_mtu_becomes_too_small_is_said_so_once() {
         assert!(said.contains("near has an MTU of 500"), "{said}");
         // Other news of the interface are no cause to say it again.
         ip(&format!("link set near txqueuelen {}", 100 + round));
-        port.take_news();
+        port.take_link_events();
         assert_eq!(port.take_refusal(), None);
         ip("link set near mtu 1500");
         news(&mut port, true);
@@ -276,13 +276,13 @@ fn until_attached(port: &mut PacketPort, attached: bool) -> bool {
     while port.is_attached() != attached || port.capabilities().mtu != 1400 {
         assert!(Instant::now() < deadline, "no news came");
         let mut fd = libc::pollfd {
-            fd: port.news_fd().unwrap().as_raw_fd(),
+            fd: port.link_events_fd().unwrap().as_raw_fd(),
             events: libc::POLLIN,
             revents: 0,
         };
         // SAFETY: one live pollfd.
         unsafe { libc::poll(&raw mut fd, 1, 1000) };
-        changed |= port.take_news();
+        changed |= port.take_link_events();
     }
     changed
 }
@@ -351,7 +351,7 @@ fn a_tunnel_is_waited_for_and_may_come_again() {
 fn returns(port: &mut PacketPort, patience: Duration) -> bool {
     let begin = Instant::now();
     while begin.elapsed() < patience {
-        port.take_news();
+        port.take_link_events();
         if port.link_has_returned() {
             return true;
         }

@@ -339,7 +339,7 @@ fn the_kernels_end_that_is_up_again_is_told_of() {
     }
     let mut tap = Tap::open(&config()).unwrap();
     let returned = |tap: &mut Tap| {
-        tap.take_news();
+        tap.take_link_events();
         tap.link_has_returned()
     };
     assert!(!returned(&mut tap), "its making is no return");

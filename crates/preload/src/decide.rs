@@ -116,7 +116,7 @@ fn enter(fd: RawFd, undecided: Undecided, socket: &Socket) -> bool {
 
 /// The socket is the engine's for good: whoever waits for it in epoll waits for
 /// the engine from now on.
-pub(crate) fn settled(fd: RawFd, socket: &Socket) {
+pub(crate) fn note_engine_socket(fd: RawFd, socket: &Socket) {
     epoll::to_engine(fd, socket);
 }
 
@@ -207,12 +207,12 @@ pub(crate) fn port_is_the_engines_alone(port: u16, errno: i32) {
 
 /// Finds the engine's socket behind a descriptor that came from elsewhere, and
 /// takes hold of it.
-pub(crate) fn adopt(host: &'static Host, fd: RawFd) -> bool {
+pub(crate) fn inherit(host: &'static Host, fd: RawFd) -> bool {
     let inode = inode(fd);
     if inode == 0 || !fds::is_kernels(fd) || !fds::has_room_for(fd) {
         return false;
     }
-    let found = host.find_inode(inode).and_then(|id| host.adopt(id));
+    let found = host.find_inode(inode).and_then(|id| host.inherit(id));
     match found {
         Some(socket) => {
             fds::put(fd, Entry::Engine(socket.into_use()));

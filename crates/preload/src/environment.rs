@@ -35,7 +35,7 @@ pub(crate) struct Remembered {
     pub(crate) engine: OsString,
     /// The session's token.
     pub(crate) session: String,
-    /// Where the launcher hears what there is to say, if there is one.
+    /// Where the launcher receives messages, if there is one.
     pub(crate) warnings: Option<Destination>,
     /// Whether what it receives is shown to it where it lies.
     pub(crate) zero_copy: ZeroCopy,

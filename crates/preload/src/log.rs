@@ -52,7 +52,7 @@ impl Write for Line {
     }
 }
 
-/// Tells the launcher; says whether it has heard. A program under a filter of system calls
+/// Tells the launcher; says whether it took that. A program under a filter of system calls
 /// can make no socket for that.
 fn tell_launcher(kind: u8, text: &[u8]) -> bool {
     let to = remembered().and_then(|remembered| remembered.warnings.as_ref());

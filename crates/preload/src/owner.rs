@@ -49,7 +49,7 @@ pub(crate) fn flags_set(fd: RawFd, is_async: bool) {
     }
 }
 
-/// A descriptor was given another owner, or the owner is to hear of other things.
+/// A descriptor was given another owner, or the owner is to be told of other things.
 pub(crate) fn changed(fd: RawFd) {
     MAY_BE_OWNED.store(true, Ordering::Relaxed);
     if let Some(socket) = fds::engine(fd) {

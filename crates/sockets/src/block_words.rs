@@ -175,13 +175,13 @@ mod tests {
         for (read, told) in [(400, 0), (400, 0), (400, 1200), (200, 1200)] {
             let mut buf = vec![0; read];
             assert_eq!(reader.read(&mut buf).unwrap(), read);
-            host.settle().unwrap();
+            host.flush().unwrap();
             assert_eq!(block.rcv.told.load(Ordering::Relaxed), told);
         }
         // What was little becomes much.
         block.unreported_limit.store(100, Ordering::Relaxed);
-        host.list_untold(reader.socket().id()).unwrap();
-        host.settle().unwrap();
+        host.list_unreported(reader.socket().id()).unwrap();
+        host.flush().unwrap();
         assert_eq!(block.rcv.told.load(Ordering::Relaxed), 1400);
     }
 }

@@ -150,7 +150,7 @@ impl UnderWay<'_> {
     }
 
     /// The adapter is about to be asked to connect `socket`: from now on it is asked to cancel
-    /// that, too, and hears of that later.
+    /// that, too, and is told of that later.
     fn ask(&self, socket: &Socket) -> Result<(), SocketError> {
         let mut call = self.0.call();
         if matches!(*call, Call::Cancelled) {
@@ -221,7 +221,7 @@ mod tests {
     use crate::testing::{Engine, SILENT_PORT};
     use longshore_hostif::{OpenFlags, SocketKind, SocketState};
 
-    /// A call that is cancelled before the adapter has heard of it asks for nothing.
+    /// A call that is cancelled before the adapter knows of it asks for nothing.
     #[test]
     fn an_attempt_that_was_not_asked_for_is_cancelled() {
         let directory = tempfile::tempdir().unwrap();
@@ -245,7 +245,7 @@ mod tests {
                     .contains(longshore_hostif::BlockFlags::BOUND)
             );
         }
-        // One that waits for another's attempt hears of it, too.
+        // One that waits for another's attempt is told of it, too.
         let socket = host
             .open(SocketKind::Stream, OpenFlags::empty(), 0)
             .unwrap();

@@ -108,7 +108,7 @@ impl Host {
 
     /// Before the fork.
     pub fn before_fork(&'static self) -> Forking {
-        let _ = self.settle();
+        let _ = self.flush();
         self.await_forwards();
         let unfinished = self.unfinished.enter().ok();
         let unreported = self.unreported.enter().ok();

@@ -82,7 +82,7 @@ impl Host {
 
     /// Takes hold of a socket that another process holds too: inherited
     /// through `exec`, or received. `None` if there is no such socket any more.
-    pub fn adopt(&'static self, id: SocketId) -> Option<Socket> {
+    pub fn inherit(&'static self, id: SocketId) -> Option<Socket> {
         if let Some(socket) = self.acquire(id) {
             return Some(socket);
         }
@@ -93,7 +93,7 @@ impl Host {
 
     /// Takes hold of an accepted connection. `subscribed` if the engine sends
     /// us its completions already.
-    pub(crate) fn adopt_accepted(&'static self, id: SocketId, subscribed: bool) -> Option<Socket> {
+    pub(crate) fn hold_accepted(&'static self, id: SocketId, subscribed: bool) -> Option<Socket> {
         let socket = self.take_hold(id, ALONE | if subscribed { SUBSCRIBED } else { 0 })?;
         if !subscribed {
             socket.subscribe(Wake::Soon);
@@ -114,7 +114,7 @@ impl Host {
     /// Whether what this channel was told of the connections that wait at listener `id` was
     /// told to this image of the process. If not, what is accepted is asked for again, at the
     /// price of a request.
-    pub(crate) fn has_heard_of_waiting(&self, id: SocketId) -> bool {
+    pub(crate) fn knows_waiting(&self, id: SocketId) -> bool {
         !self.held_sockets.is_marked(id.index, INHERITED)
     }
 
@@ -214,7 +214,7 @@ impl Host {
             }
         }
         // What its parent still keeps for it can go.
-        self.arena.control(self.own_channel()).settle();
+        self.arena.control(self.own_channel()).note_inherited();
     }
 
     /// Before `exec`, which closes all descriptors of a socket: leaves it to the other
@@ -257,7 +257,7 @@ impl Host {
     }
 
     /// Puts a socket on the list of those to be told of before we sleep.
-    pub(crate) fn list_untold(&self, id: SocketId) -> Result<(), SocketError> {
+    pub(crate) fn list_unreported(&self, id: SocketId) -> Result<(), SocketError> {
         let held = &self.held_sockets;
         if !held.is_marked(id.index, LISTED) && held.mark(id.index, LISTED) {
             self.unreported.enter()?.push(id);

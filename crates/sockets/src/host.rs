@@ -1,5 +1,5 @@
 //! One process's place in a session: its channel to the engine, what it keeps of sockets, and
-//! whether the engine lives. `messages` has what it says and hears.
+//! whether the engine lives. `messages` has its requests and completions.
 //!
 //! Lock order: a socket's stream locks, the list of what is unreported, the dispatch,
 //! the ready sets.
@@ -51,7 +51,7 @@ pub(crate) struct Dispatch {
     next_tag: u32,
     answers: HashMap<u32, Option<Answer>>,
     moved: Vec<u32>,
-    news: ReportedEdges,
+    reported: ReportedEdges,
     /// Where connections stand that this process was given and nobody has accepted yet, by the
     /// indices of their blocks.
     pub(crate) early: HashMap<u32, (SocketId, Edges)>,
@@ -62,7 +62,7 @@ impl Dispatch {
     pub(crate) fn new(channel: HostChannel, sockets: usize) -> Self {
         Self {
             channel,
-            news: ReportedEdges::new(sockets),
+            reported: ReportedEdges::new(sockets),
             owes_wake: false,
             turn: Turn::default(),
             next_tag: 1,

@@ -131,8 +131,8 @@ impl Socket {
                 continue;
             }
             let ours = record.subscriber.map(u32::from) == Some(host.own_channel());
-            let heard = ours && host.has_heard_of_waiting(self.id);
-            let accepted = host.adopt_accepted(record.socket, heard);
+            let is_known = ours && host.knows_waiting(self.id);
+            let accepted = host.hold_accepted(record.socket, is_known);
             block.rcv.done.store(next, Ordering::Release);
             block.rcv.told.fetch_max(next, Ordering::AcqRel);
             let request = host.edges(block, self.id, EdgeFlags::empty());

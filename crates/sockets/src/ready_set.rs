@@ -417,7 +417,7 @@ impl ReadySet {
                 self.host.session.waiter(waiter).declare(Sleep::Eventfd);
             }
         }
-        self.host.settle()?;
+        self.host.flush()?;
         self.host.drain()?;
         self.host.observe_end();
         Ok(())

@@ -1,5 +1,5 @@
 //! What a completion is to this process: where it moves a socket's edges to, and
-//! whether that is news.
+//! whether the process is to be told.
 //!
 //! A socket's block is shared by all processes that may have it, and each gets
 //! the same completions; whoever applies one first moves the block. Whether
@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 /// Where the block's flags stand beside those of the edges.
 const SHUT_SHIFT: u32 = 8;
 
-/// How a process has a socket, as far as news of it go.
+/// How a process has a socket, as far as reports of its edges go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Having {
     /// Not at all: it was told since it may accept it.
@@ -77,10 +77,10 @@ impl ReportedEdges {
         ready |= acknowledge(block, edges, may_have_room, having);
         // Another process may have shut a half of what it has too.
         ready |= having == Having::Shared && flags >> SHUT_SHIFT != 0;
-        let is_news = |flag: EdgeFlags| flags & u64::from(flag.bits()) != 0;
+        let is_new = |flag: EdgeFlags| flags & u64::from(flag.bits()) != 0;
         if edges.flags.contains(EdgeFlags::PEER_FIN) {
             let before = block.set_flags(BlockFlags::PEER_FIN);
-            ready |= !before.contains(BlockFlags::PEER_FIN) || is_news(EdgeFlags::PEER_FIN);
+            ready |= !before.contains(BlockFlags::PEER_FIN) || is_new(EdgeFlags::PEER_FIN);
         }
         if edges.flags.contains(EdgeFlags::FIN_ACKED) {
             block.set_flags(BlockFlags::FIN_ACKED);
@@ -88,20 +88,20 @@ impl ReportedEdges {
         if edges.flags.contains(EdgeFlags::CONNECTED) {
             ready |= block.change_state(SocketState::Connecting, SocketState::Connected)
                 || block.change_state(SocketState::Early, SocketState::Connected)
-                || is_news(EdgeFlags::CONNECTED);
+                || is_new(EdgeFlags::CONNECTED);
         }
-        ready | fail(block, edges, is_news(EdgeFlags::DEAD))
+        ready | fail(block, edges, is_new(EdgeFlags::DEAD))
     }
 }
 
 /// The far end has acknowledged more: whether somebody waits for the room. Only the
 /// process that has the socket may take the wish for room; with others about, it cannot
 /// be told whose it was.
-fn acknowledge(block: &SocketBlock, edges: &Edges, news: bool, having: Having) -> bool {
+fn acknowledge(block: &SocketBlock, edges: &Edges, is_new: bool, having: Having) -> bool {
     let acked = edges.snd_acked.min(block.snd.edge.load(Ordering::Acquire));
     block.snd.done.fetch_max(acked, Ordering::AcqRel);
     match having {
-        _ if !news => false,
+        _ if !is_new => false,
         Having::Not => false,
         Having::Alone => take_room_wanted(block),
         Having::Shared => take_room_wanted(block) || has_room(block),

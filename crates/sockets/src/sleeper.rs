@@ -53,7 +53,7 @@ impl Sleeper {
         if let Some((waiter, _)) = self.mine {
             self.host.session.waiter(waiter).declare(Sleep::Eventfd);
         }
-        self.host.settle()?;
+        self.host.flush()?;
         self.host.drain()
     }
 

@@ -122,8 +122,8 @@ impl Host {
 
 impl Socket {
     /// A datagram has left to an address of the engine. On Linux a refusal is there when the
-    /// call that has sent it returns, and so it is here for who hears of refusals, until one
-    /// was taken: of a peer that is there each next datagram is not waited for.
+    /// call that has sent it returns, and so it is here for a program that is told of refusals,
+    /// until one was taken: of a peer that is there each next datagram is not waited for.
     pub(crate) fn await_refusal(&self) {
         let bits = self.more_bits();
         let asks = bits & more_bits::ASKS_FOR_ERRORS != 0;

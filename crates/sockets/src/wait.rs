@@ -261,7 +261,7 @@ impl Host {
         &self,
         attempt: impl FnMut() -> Result<Option<T>, SocketError>,
     ) -> Result<Option<T>, SocketError> {
-        self.settle()?;
+        self.flush()?;
         self.spin(attempt)
     }
 
@@ -300,7 +300,7 @@ impl Host {
                 };
                 self.session.waiter(w).declare(how);
             }
-            self.settle()?;
+            self.flush()?;
             self.drain()?;
             if let Some(found) = attempt(look)? {
                 drop(listed);
@@ -334,8 +334,8 @@ impl Host {
         if left.is_some_and(|l| l.is_zero()) {
             return Err(SocketError::TimedOut);
         }
-        let unheard = waiter.is_none() || (also.is_some() && wake_fd.is_none());
-        let blind = unheard || self.is_short();
+        let is_unwakeable = waiter.is_none() || (also.is_some() && wake_fd.is_none());
+        let blind = is_unwakeable || self.is_short();
         let longest = if blind {
             Some(BLIND_SLEEP)
         } else {

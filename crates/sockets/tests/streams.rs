@@ -80,7 +80,7 @@ fn memory_of_an_idle_connection_is_given_back() {
     }
     // The chunk with the last bytes goes with the next call; no more than one.
     assert!(free_chunks(host) + 1 >= before);
-    host.settle().unwrap();
+    host.flush().unwrap();
     engine.wait_until("receive chunks back", |s| s.rcv_chunks == 0);
 }
 
@@ -303,7 +303,7 @@ fn two_processes_share_a_connection() {
     let (engine, _directory) = engine();
     let (first, second) = (engine.join(), engine.join());
     let (a, b) = Engine::pair(first);
-    let shared = second.adopt(b.socket().id()).unwrap();
+    let shared = second.inherit(b.socket().id()).unwrap();
     b.socket().share();
     drop(b);
     a.write_all(b"for the other").unwrap();
@@ -321,7 +321,7 @@ fn any_process_accepts_from_a_shared_listener() {
     let (engine, _directory) = engine();
     let (first, second) = (engine.join(), engine.join());
     let listener = Listener::bind(first, Engine::address(0), 8).unwrap();
-    let other = second.adopt(listener.socket().id()).unwrap();
+    let other = second.inherit(listener.socket().id()).unwrap();
     listener.socket().share();
     for accept_here in [true, false, false, true] {
         let client = Stream::connect(first, listener.local().unwrap()).unwrap();
@@ -343,7 +343,7 @@ fn one_that_is_held_up_in_accept_holds_up_nobody_else() {
     let (engine, _directory) = engine();
     let (first, second) = (engine.join(), engine.join());
     let listener = Listener::bind(first, Engine::address(0), 8).unwrap();
-    let other = second.adopt(listener.socket().id()).unwrap();
+    let other = second.inherit(listener.socket().id()).unwrap();
     listener.socket().share();
     let _client = Stream::connect(first, listener.local().unwrap()).unwrap();
     let accepted_by_other = || {

@@ -34,8 +34,8 @@ impl Listening {
             let read = ((consumed - self.rcv_consumed) / RECORD) as usize;
             let read = read.min(self.queue.len());
             self.listener.on_accepted(read as u32);
-            let adopts = channel.filter(|_| self.audience.has_lost_one());
-            let are_any = self.queue.note_read(read, adopts);
+            let acceptor = channel.filter(|_| self.audience.has_lost_one());
+            let are_any = self.queue.note_read(read, acceptor);
             self.rcv_consumed = consumed;
             // While there are many, the last chunk stays, and the host need not be told of another.
             let all = consumed == self.rcv_edge && !slab.is_nearly_empty();

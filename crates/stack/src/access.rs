@@ -161,7 +161,7 @@ pub struct Access {
 
 impl Access {
     /// Whether a peer reaches a port of the engine's. For UDP, only sockets that have no peer
-    /// are asked for: what one with a peer hears, it has asked for itself.
+    /// are asked for: what one with a peer receives, it has asked for itself.
     #[inline]
     pub(crate) fn may_accept(&self, transport: Transport, peer: IpAddr, port: u16) -> bool {
         self.accept.allow(transport, SocketAddr::new(peer, port))

@@ -118,7 +118,7 @@ impl Audience {
 
     /// Who of `all` is to be told at once now that the listener's stream reaches to `edge`. Of
     /// many, nobody is: [`take_some`](Self::take_some) has them.
-    pub(crate) fn take_untold<'a>(
+    pub(crate) fn take_unreported<'a>(
         &'a mut self,
         all: &'a Subscribers,
         edge: u64,
@@ -138,9 +138,9 @@ impl Audience {
     fn note_edge(&mut self, all: &Subscribers, edge: u64, now: Instant) -> Option<bool> {
         if self.acceptors.is_empty() || self.tell_all_at <= now {
             self.tell_all_at = Instant::NEVER;
-            let is_untold = edge > self.told_all;
+            let is_unreported = edge > self.told_all;
             (self.told, self.told_all) = (edge, edge);
-            return is_untold.then_some(true);
+            return is_unreported.then_some(true);
         }
         if edge <= self.told {
             return None;
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     fn told(audience: &mut Audience, all: &Subscribers, edge: u64, now: u64) -> Vec<u16> {
-        let whom = audience.take_untold(all, edge, Instant(now));
+        let whom = audience.take_unreported(all, edge, Instant(now));
         whom.map_or_else(Vec::new, |whom| whom.iter().collect())
     }
 
@@ -262,12 +262,12 @@ mod tests {
         let many = 8 * AT_ONCE as u16;
         (0..many).for_each(|channel| all.add(channel));
         assert_eq!(told(&mut audience, &all, 64, 10), [0; 0]);
-        let (mut heard, mut rounds) = (std::collections::BTreeMap::new(), 0);
+        let (mut told, mut rounds) = (std::collections::BTreeMap::new(), 0);
         let (mut turns, mut edge) = (0, 64);
         while audience.tells_many() {
             let (some, are_last) = audience.take_some();
             assert!(some.len() <= AT_ONCE);
-            heard.extend(some.into_iter().map(|channel| (channel, edge)));
+            told.extend(some.into_iter().map(|channel| (channel, edge)));
             rounds += u32::from(are_last);
             turns += 1;
             if turns == 3 {
@@ -276,8 +276,8 @@ mod tests {
             }
         }
         assert_eq!((turns, rounds), (16, 2));
-        assert_eq!(heard.len(), usize::from(many));
-        assert!(heard.values().all(|edge| *edge == 128));
+        assert_eq!(told.len(), usize::from(many));
+        assert!(told.values().all(|edge| *edge == 128));
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl Stack {
     }
 
     /// The send buffer is to hold the bytes that are `wanted`. Says whether it has grown, which
-    /// whoever waits for room has to hear.
+    /// a process that waits for room has to be told.
     #[inline(never)]
     pub(crate) fn tune_send_buffer(&mut self, key: u32, wanted: u64) -> bool {
         let Some(socket) = self.sockets.get_mut(key) else {
@@ -69,7 +69,7 @@ impl Stack {
         };
         let (most, size) = (socket.options.send_most, socket.options.send_buffer);
         let wanted = wanted.min(u64::from(most)) as u32;
-        // In steps, so that hardly an acknowledgment is news for that alone.
+        // In steps, so that hardly an acknowledgment is reported for that alone.
         let (grows, shrinks) = (wanted > size, wanted < size - size / 4);
         let worth = wanted > size.saturating_add(size / 4) || wanted == most;
         let is_news = (grows && worth) || shrinks;

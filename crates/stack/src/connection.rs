@@ -181,9 +181,9 @@ impl Socket {
             s.is_some_and(|s| marks.has_sent(s, self.id, written, c.tcb.snd_sent()))
         };
         let also = also || has_sent;
-        let news = edges.rcv_edge > told.rcv_edge || edges.flags != told.flags || also;
+        let is_new = edges.rcv_edge > told.rcv_edge || edges.flags != told.flags || also;
         let unacknowledged = edges.snd_acked - told.snd_acked;
-        if !news && unacknowledged < quarter {
+        if !is_new && unacknowledged < quarter {
             if unacknowledged != 0 && edges.snd_acked == written && c.tell_by.is_never() {
                 c.tell_by = now.after_us(QUIET_US);
             }
@@ -421,7 +421,7 @@ impl Stack {
         }
     }
 
-    /// The owner of a socket is to hear that there is urgent data.
+    /// The owner of a socket is to be told that there is urgent data.
     #[cold]
     pub(crate) fn urge(&mut self, key: u32) {
         if let Some(socket) = self.sockets.get(key)
@@ -466,7 +466,7 @@ impl Stack {
             return;
         };
         let edges = socket.edges();
-        let untold = socket.told().is_some_and(|told| {
+        let is_unreported = socket.told().is_some_and(|told| {
             edges.snd_acked != told.snd_acked || edges.rcv_edge != told.rcv_edge
         });
         let is_late = socket
@@ -485,7 +485,7 @@ impl Stack {
                 s.host.wake_after_all(socket.id);
             }
         }
-        if untold && let Some(s) = self.sessions.get_mut(socket.session) {
+        if is_unreported && let Some(s) = self.sessions.get_mut(socket.session) {
             socket.tell(&mut s.host, edges);
         }
         self.take_back_chunks(key);

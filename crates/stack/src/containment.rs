@@ -28,7 +28,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 struct Gone {
     /// Sessions, whose sockets are gone.
     sessions: Vec<u32>,
-    /// The keys that their sockets had, of those that the others have not heard of.
+    /// The keys that their sockets had, of those that the others do not know yet.
     keys: Vec<u32>,
     /// The sockets.
     sockets: Vec<Socket>,
@@ -125,7 +125,7 @@ impl Stack {
         self.sessions.condemn(session);
     }
 
-    /// The peer of a connection hears that it is over.
+    /// The peer of a connection is told that it is over.
     fn reset_peer(&mut self, key: u32) {
         if let Some(c) = self.connection_mut(key).filter(|c| !c.retired) {
             c.tcb.abort();

@@ -1,4 +1,4 @@
-//! ICMP errors about what a socket sent, as its program hears of them: the pending
+//! ICMP errors about what a socket sent, as its program is told of them: the pending
 //! error, which stands in the socket's block, and a queue of reports for those who ask
 //! for it (IP_RECVERR, IPV6_RECVERR).
 //!

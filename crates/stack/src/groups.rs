@@ -28,7 +28,7 @@ impl Socket {
 
     /// Whether a datagram from `remote` to `group` is delivered to it: with
     /// IP_MULTICAST_ALL, the default, also if another socket has joined.
-    fn hears(&self, group: IpAddr, remote: SocketAddr) -> bool {
+    fn receives_from(&self, group: IpAddr, remote: SocketAddr) -> bool {
         let Kind::Datagram(d) = &self.kind else {
             return false;
         };
@@ -77,7 +77,7 @@ impl Stack {
         }
     }
 
-    /// A datagram to a group or to everybody goes to all sockets that hear it; says
+    /// A datagram to a group or to everybody goes to all sockets that receive it; says
     /// whether there was one.
     pub(crate) fn deliver_to_all(&mut self, envelope: &Envelope, payload: &[u8]) -> bool {
         let (local, remote) = (envelope.local, envelope.remote);
@@ -88,7 +88,7 @@ impl Stack {
             if self
                 .sockets
                 .get(key)
-                .is_some_and(|s| s.hears(local.ip(), remote))
+                .is_some_and(|s| s.receives_from(local.ip(), remote))
             {
                 any = true;
                 self.deliver(key, envelope, payload, 0);
@@ -119,7 +119,7 @@ impl Stack {
             Err(e) => return self.counters.drop_wire(e),
         };
         let now = self.now;
-        self.link.groups.heard(query.version, now);
+        self.link.groups.note_query(query.version, now);
         let group = Some(query.group).filter(|group| !group.is_unspecified());
         let groups = &mut self.link.groups.v4;
         groups.asked(group, query.within_ms, net_time(now));

@@ -30,7 +30,7 @@
 //! | `pair`, `pair_end` | connections between two of our own sockets |
 //! | `fast_output` | packets out, as they nearly always are |
 //! | `output`, `address_pair`, `link` | packets out: headers, routes, neighbors; addresses from servers and routers; a link that has come back |
-//! | `errors`, `error_queue` | ICMP errors, as programs hear of them |
+//! | `errors`, `error_queue` | ICMP errors, as programs are told of them |
 //! | `groups` | multicast and broadcasts |
 //! | `buffers`, `memory_pressure`, `returns` | how much a connection may hold, what if there is no more, and chunks of send streams that go back |
 //! | `demux` | the tables that find the socket of a packet |
@@ -280,7 +280,7 @@ impl Stack {
         &mut *self.link.port
     }
 
-    /// The port's interface has come, changed or gone ([`Port::news_fd`]).
+    /// The port's interface has come, changed or gone ([`Port::link_events_fd`]).
     pub fn handle_port_change(&mut self) {
         self.link.take_port_news(self.now);
         self.demux.forget_known();

@@ -213,7 +213,7 @@ impl Link {
     /// The port's interface has come, changed or gone.
     pub(crate) fn take_port_news(&mut self, now: Instant) {
         let mac = self.mac;
-        if self.port.take_news() {
+        if self.port.take_link_events() {
             self.capabilities = *self.port.capabilities();
             self.mac = mac_of(&self.capabilities);
             self.wanted = Wanted::new(self.mac, EtherType::Ipv4);

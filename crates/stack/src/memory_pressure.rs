@@ -2,7 +2,7 @@
 //!
 //! Owns the rule of who may still have some, and `Sockets::denied_memory`, the connections that
 //! may not: their peers are told that the window is closed, so that they probe it and do not give
-//! up. They hear at once when there is memory again. `tcp_input` asks for each segment with
+//! up. They are told at once when there is memory again. `tcp_input` asks for each segment with
 //! payload that header prediction has not taken, `requests` tells of what was read, and the
 //! loop calls once a turn.
 

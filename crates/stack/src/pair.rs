@@ -300,12 +300,12 @@ impl Stack {
             let s = self.sessions.get(socket.session);
             s.is_some_and(|s| marks.has_sent(s, socket.id, written, p.snd.moved()))
         };
-        let news = edges.rcv_edge > p.told.rcv_edge
+        let is_new = edges.rcv_edge > p.told.rcv_edge
             || edges.flags != p.told.flags
             || p.rcv.has_unreported_urgent()
             || has_sent;
-        let unsaid = edges.snd_acked - p.told.snd_acked;
-        if !news && unsaid < quarter {
+        let unacknowledged = edges.snd_acked - p.told.snd_acked;
+        if !is_new && unacknowledged < quarter {
             return;
         }
         let is_urgent = p.rcv.report_urgent();

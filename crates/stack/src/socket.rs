@@ -109,7 +109,7 @@ pub(crate) struct Connection {
     pub(crate) unreachable: bool,
     /// It lives on as a record in TIME-WAIT.
     pub(crate) retired: bool,
-    /// Its host is to hear when the peer has acknowledged our FIN.
+    /// Its host is to be told when the peer has acknowledged our FIN.
     pub(crate) lingers: bool,
 }
 

@@ -39,7 +39,7 @@ struct Client {
     name: (usize, SocketAddr),
     /// Connected to the program.
     inside: OwnedFd,
-    heard: Instant,
+    last_seen: Instant,
 }
 
 /// Sockets that are bound outside, and the clients that came by them.
@@ -119,7 +119,7 @@ impl DatagramRelay {
                 continue;
             };
             if let Some(client) = &mut self.clients[slot] {
-                client.heard = Instant::now();
+                client.last_seen = Instant::now();
                 // One that finds no room is dropped; a refusal is the client's to find out.
                 let _ = send(&client.inside, &self.bytes[..len], SendFlags::NOSIGNAL);
             }
@@ -133,7 +133,7 @@ impl DatagramRelay {
             };
             match recv(&client.inside, &mut self.bytes[..], RecvFlags::empty()) {
                 Ok((len, _)) => {
-                    client.heard = Instant::now();
+                    client.last_seen = Instant::now();
                     let (listener, to) = client.name;
                     if let Some((fd, _)) = self.outside.get(listener) {
                         let _ = sendto(fd, &self.bytes[..len], SendFlags::NOSIGNAL, &to);
@@ -154,7 +154,7 @@ impl DatagramRelay {
         }
         if self.slots.len() >= MOST_CLIENTS {
             let all = self.clients.iter().flatten();
-            let oldest = all.min_by_key(|c| c.heard).map(|c| c.name)?;
+            let oldest = all.min_by_key(|c| c.last_seen).map(|c| c.name)?;
             self.forget(oldest);
         }
         let inside = dial(self.outside.get(name.0)?.1).ok()?;
@@ -168,7 +168,7 @@ impl DatagramRelay {
         self.clients[slot] = Some(Client {
             name,
             inside,
-            heard: Instant::now(),
+            last_seen: Instant::now(),
         });
         self.slots.insert(name, slot);
         Some(slot)
@@ -182,7 +182,7 @@ impl DatagramRelay {
     }
 
     fn forget_idle(&mut self) {
-        let idle = |c: &&Client| c.heard.elapsed() >= IDLE;
+        let idle = |c: &&Client| c.last_seen.elapsed() >= IDLE;
         let all = self.clients.iter().flatten();
         let names: Vec<_> = all.filter(idle).map(|c| c.name).collect();
         for name in names {
@@ -266,7 +266,7 @@ mod tests {
         }
         let first = relay.slots[&name(1)];
         assert_eq!(relay.client(name(1)), Some(first));
-        relay.clients[first].as_mut().unwrap().heard -= IDLE;
+        relay.clients[first].as_mut().unwrap().last_seen -= IDLE;
         relay.forget_idle();
         assert!(!relay.slots.contains_key(&name(1)) && relay.slots.contains_key(&name(2)));
         assert_eq!(relay.client(name(3)), Some(first), "a slot is used again");

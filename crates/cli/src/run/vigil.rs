@@ -81,7 +81,7 @@ impl Vigil {
             PollFd::new(signals, PollFlags::IN),
             PollFd::new(&self.warnings, PollFlags::IN),
         ];
-        // Its end is news once.
+        // Its end is reported once.
         if let Some(session) = self.session.as_ref().filter(|_| !self.loss.has_come()) {
             fds.push(PollFd::new(session, PollFlags::RDHUP));
         }

@@ -50,8 +50,8 @@ pub(crate) struct Connection {
     /// Counts it among the connections of the user.
     _share: Share,
     membership: std::sync::OnceLock<Membership>,
-    /// It has a session, or has asked for one: it may be silent.
-    settled: AtomicBool,
+    /// It has a session, or has asked for one, and need not say more.
+    may_be_silent: AtomicBool,
 }
 
 impl Connection {
@@ -68,16 +68,16 @@ impl Connection {
     /// It has joined a session, and stays in it.
     pub(crate) fn join(&self, session: Membership) {
         let _ = self.membership.set(session);
-        self.settle();
+        self.allow_silence();
     }
 
     /// From now on it may be silent.
-    pub(crate) fn settle(&self) {
-        self.settled.store(true, Ordering::Release);
+    pub(crate) fn allow_silence(&self) {
+        self.may_be_silent.store(true, Ordering::Release);
     }
 
-    fn is_settled(&self) -> bool {
-        self.settled.load(Ordering::Acquire)
+    fn may_be_silent(&self) -> bool {
+        self.may_be_silent.load(Ordering::Acquire)
     }
 }
 

@@ -147,7 +147,7 @@ impl Server {
             users: users.clone(),
             disposal: disposal.clone(),
             connections: HashMap::new(),
-            unsettled: VecDeque::new(),
+            without_session: VecDeque::new(),
             next: 0,
             memory_at: Instant::now(),
             reserve_fd: ReserveFd::new(),
@@ -191,7 +191,7 @@ struct Thread {
     connections: HashMap<u64, Arc<Connection>>,
     /// Connections in the order in which they were made, and until when they must have a
     /// session.
-    unsettled: VecDeque<(Instant, u64)>,
+    without_session: VecDeque<(Instant, u64)>,
     next: u64,
     /// When memory is looked at next.
     memory_at: Instant,
@@ -237,13 +237,16 @@ impl Thread {
     /// Closes connections that have had no session for too long; says when to look again.
     fn close_silent(&mut self) -> Option<Duration> {
         let now = Instant::now();
-        while let Some((until, number)) = self.unsettled.front().copied() {
-            let settled = self.connections.get(&number).is_none_or(|c| c.is_settled());
-            if !settled && until > now {
+        while let Some((until, number)) = self.without_session.front().copied() {
+            let may_stay = self
+                .connections
+                .get(&number)
+                .is_none_or(|c| c.may_be_silent());
+            if !may_stay && until > now {
                 return Some(until - now);
             }
-            self.unsettled.pop_front();
-            if !settled {
+            self.without_session.pop_front();
+            if !may_stay {
                 count(&self.users.counts.silent);
                 self.connections.remove(&number);
             }
@@ -306,10 +309,10 @@ impl Thread {
             user,
             _share: share,
             membership: std::sync::OnceLock::new(),
-            settled: std::sync::atomic::AtomicBool::new(false),
+            may_be_silent: std::sync::atomic::AtomicBool::new(false),
         };
         self.connections.insert(number, Arc::new(connection));
-        self.unsettled
+        self.without_session
             .push_back((Instant::now() + SILENT_FOR, number));
         // Whoever connects says at once what it wants.
         let _ = self.serve(number);
@@ -327,7 +330,7 @@ impl Thread {
         } else {
             receive_from_program(fd, &Versions::OURS).map(|(m, theirs)| (m, theirs, Vec::new()))
         };
-        let heard = match received {
+        let handled = match received {
             Ok((message, theirs, fds)) => self.handle_message(&connection, message, theirs, fds)?,
             Err(AttachError::Broken(Errno::AGAIN)) => Ok(()),
             Err(AttachError::Refused(why)) => {
@@ -336,7 +339,7 @@ impl Thread {
             }
             Err(_) => Err(Over),
         };
-        if heard.is_err() {
+        if handled.is_err() {
             // It is closed when the loop has let go of it, too, and not looked at before.
             let _ = epoll::delete(&self.epoll, connection.fd.as_fd());
             self.connections.remove(&number);

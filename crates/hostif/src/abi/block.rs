@@ -92,7 +92,7 @@ bitflags::bitflags! {
         const HAS_ENTERING = 2048;
         /// The peer has acknowledged the end of the sending half.
         const FIN_ACKED = 4096;
-        /// No process has it any more: the engine is about to hear of it, and gives the
+        /// No process has it any more: the engine is about to be told, and gives the
         /// block back as it is.
         const CLOSED = 8192;
     }
@@ -135,7 +135,7 @@ pub struct SocketBlock {
     pub linger: AtomicU32,
     /// Error reports that the engine keeps for the program ([`crate::ErrorReport`]).
     pub errors: AtomicU32,
-    /// Bytes that may be consumed before the engine has to hear of it at once, as the
+    /// Bytes that may be consumed before the engine has to be told at once, as the
     /// engine says; 0 leaves it to the size of the receive buffer.
     pub unreported_limit: AtomicU32,
 }

@@ -34,7 +34,7 @@ pub struct ChannelControl {
     /// cannot know by its pid has [`REGISTERED`] and the channel's number here.
     pub pid: AtomicU32,
     /// Whether its process has taken hold of all that it inherited through `exec`.
-    settled: AtomicU32,
+    inherited: AtomicU32,
     /// Counts its reservations, so that one can be told from the next.
     pub reservations: AtomicU32,
     /// The child for which it is reserved, once its parent knows: which reservation, and
@@ -61,7 +61,7 @@ impl ChannelControl {
     pub(super) const WORDS: &[Word] = words!(ChannelControl {
         state: PROCESSES,
         pid: PROCESSES,
-        settled: PROCESSES,
+        inherited: PROCESSES,
         reservations: word(Sides::HOST, Sides::AGENT, Metered::Inside),
         child: PROCESSES,
         asking: hosts(),
@@ -122,13 +122,13 @@ impl ChannelControl {
 
     /// Its process has taken hold of what it inherited, and let go of the rest: nobody has
     /// to keep anything for it any more.
-    pub fn settle(&self) {
-        self.settled.store(1, Ordering::Release);
+    pub fn note_inherited(&self) {
+        self.inherited.store(1, Ordering::Release);
     }
 
     /// Whether its process has said so.
-    pub fn is_settled(&self) -> bool {
-        self.settled.load(Ordering::Acquire) != 0
+    pub fn has_inherited(&self) -> bool {
+        self.inherited.load(Ordering::Acquire) != 0
     }
 
     /// How far requests were published, counted modulo 2^32.
@@ -176,7 +176,7 @@ impl ChannelControl {
         self.requests.reset();
         self.completions.reset();
         self.under_way.store(0, Ordering::Relaxed);
-        self.settled.store(0, Ordering::Release);
+        self.inherited.store(0, Ordering::Release);
     }
 
     /// Writes an answer to the mailbox; what does not fit is cut off. Returns

@@ -73,7 +73,7 @@ impl AdapterSession {
                 self.tell_later(channel, socket);
                 false
             }
-            // The process broke its own ring; it hears no more of us.
+            // The process broke its own ring; it is told nothing more.
             Err(PutError::Corrupt(_)) => {
                 self.bad_descriptors += 1;
                 true
@@ -228,7 +228,7 @@ impl AdapterSession {
         self.channels.end(channel)?.pending.take()
     }
 
-    /// The process of `channel` is to be heard: whether it is to be told of sockets for
+    /// Requests of the process of `channel` are being taken: whether it is to be told of sockets for
     /// which there was no room.
     pub fn has_pending(&mut self, channel: u16) -> bool {
         let Some(end) = self.channels.end(channel) else {

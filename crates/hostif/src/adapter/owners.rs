@@ -6,7 +6,7 @@
 //! pair of connected Unix sockets for each signal, and gives one to the process, which has
 //! it raise the signal, for the owner and in the name of whoever has made it the owner,
 //! whenever it becomes readable (O_ASYNC, F_SETSIG). Nothing can be sent back over it. Owns
-//! those pairs; `completions` has the signals raised after the descriptors that tell the news
+//! those pairs; `completions` has the signals raised after the descriptors that say why
 //! are published, so that a handler finds them.
 
 use super::AdapterSession;
@@ -105,7 +105,7 @@ impl Owners {
         self.due.len()
     }
 
-    /// The owner of a socket is to hear that it is ready, if it wants that.
+    /// The owner of a socket is to be told that it is ready, if it wants that.
     pub(super) fn note_due(&mut self, socket: SocketId) {
         let owner = self.set.get(&socket.index);
         if owner.is_some_and(|owner| owner.ready.is_some()) {
@@ -155,7 +155,7 @@ impl AdapterSession {
     }
 
     /// The owner of a socket that stands where `told` says gets signals from now on by what
-    /// was made for it last, if anything was: what is there already is no news.
+    /// was made for it last, if anything was: of what is there already it is not told again.
     pub fn set_owner(&mut self, socket: SocketId, told: Edges) {
         let owners = &mut self.owners;
         owners.set.remove(&socket.index);
@@ -203,7 +203,7 @@ impl AdapterSession {
         self.owners.due.push((socket, OwnersSignal::Urgent));
     }
 
-    /// The owner of a socket that stands where `edges` says, if it wants to hear of what is
+    /// The owner of a socket that stands where `edges` says, if it wants to be told of what is
     /// new, is told after the next publication of data, connections, the end, and of room
     /// where there was none.
     #[cold]
@@ -219,8 +219,8 @@ impl AdapterSession {
         let told = std::mem::replace(&mut owner.told, *edges);
         let before = std::mem::replace(&mut owner.snd_limit, limit);
         let has_room = is_writable(edges.snd_acked, limit) && !is_writable(told.snd_acked, before);
-        let news = edges.rcv_edge > told.rcv_edge || edges.flags != told.flags || has_room;
-        if news {
+        let is_new = edges.rcv_edge > told.rcv_edge || edges.flags != told.flags || has_room;
+        if is_new {
             self.owners.note_due(socket);
         }
     }

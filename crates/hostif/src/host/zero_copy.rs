@@ -1,5 +1,5 @@
 //! Whether what a program receives is shown to it where it lies instead of copied: what
-//! `longshore run --zero-copy` says, and how the shim hears of it.
+//! `longshore run --zero-copy` says, and how the shim is told of it.
 
 use std::str::FromStr;
 

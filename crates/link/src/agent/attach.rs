@@ -242,7 +242,7 @@ impl Agent {
         if !self.processes.register_child(channel, peer) {
             return Err(Refusal::NoChannel);
         }
-        // It may have claimed its channel before we have heard of it.
+        // It may have claimed its channel before that was noticed here.
         if let Ok(channel) = u16::try_from(channel) {
             self.session.flag_channel(channel);
         }

@@ -41,7 +41,7 @@ impl Agent {
         self.processes.free_channel(channel);
     }
 
-    /// Sees to processes that have ended of which the loop has not heard yet.
+    /// Sees to processes that have ended of which the loop does not know yet.
     pub(super) fn look_for_ends(&mut self) {
         let channels = 0..self.processes.channels() as u16;
         let watched = channels.filter_map(|c| Some((c, self.processes.pidfd(c)?)));

@@ -92,21 +92,21 @@ impl Agent {
     /// Takes on children that have claimed channels.
     pub(super) fn take_claims(&mut self) {
         for channel in self.processes.claimed() {
-            self.adopt(channel);
+            self.open_claimed(channel);
         }
     }
 
-    fn adopt(&mut self, channel: u16) -> bool {
-        let is_adopted = self.processes.take_claimed(channel).is_some();
-        if is_adopted {
+    fn open_claimed(&mut self, channel: u16) -> bool {
+        let is_claimed = self.processes.take_claimed(channel).is_some();
+        if is_claimed {
             self.session.open_channel(channel);
             self.watch_process(channel);
         }
-        is_adopted
+        is_claimed
     }
 
     fn take_from(&mut self, channel: u16) {
-        if !self.session.is_open(channel) && !self.adopt(channel) {
+        if !self.session.is_open(channel) && !self.open_claimed(channel) {
             return;
         }
         self.tell_rest(channel);

@@ -329,7 +329,7 @@ impl Proxy {
         let hung_up = !fds[1].revents().is_empty();
         waiter.cancel();
         if rang {
-            // Not to be woken again for the same; the engine's wake-up is news in itself.
+            // Not to be woken again for the same; the engine's wake-up is a change by itself.
             let mut count = [0; 8];
             let _ = rustix::io::read(&session.wake_fd, &mut count);
             self.has_happened = true;

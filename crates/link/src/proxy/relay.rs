@@ -63,7 +63,7 @@ pub(super) struct Relay {
     names: HashMap<u32, SocketId>,
     /// Those of which the host's end is to be told.
     due: VecDeque<SocketId>,
-    /// Closed ones that the engine still has, of which the host's end waits to hear.
+    /// Closed ones that the engine still has, of which the host's end waits to be told.
     closing: Vec<(SocketId, SocketId)>,
     /// Questions: there is one mailbox.
     queries: VecDeque<Request>,

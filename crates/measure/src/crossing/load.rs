@@ -223,7 +223,7 @@ pub fn watch(longshore: &Path, quick: bool) -> Result<(Vec<Watched>, Vec<String>
         let counters = || running.counters(NAMES);
         let before = counters()?;
         (load.run)(at)?;
-        running.settled()?;
+        running.counts_at_rest()?;
         let [segments, cached, unpredicted] = counters()?;
         let segments = segments - before[0];
         all.push(Watched {
@@ -297,13 +297,13 @@ fn one(
     at: SocketAddr,
     load: &Load,
 ) -> Result<Vec<LoadRow>, CrossingError> {
-    let before = server.settled()?;
+    let before = server.counts_at_rest()?;
     let mut capture = Capture::open(&server.capture())?;
     let mut replay = Replay::new(model.bus, model.driver, before.mtu);
     capture.read(|frame| replay.frame(&frame))?;
     replay.take();
     let operations = (load.run)(at)?;
-    let counts = server.settled()?.since(&before);
+    let counts = server.counts_at_rest()?.since(&before);
     capture.read(|frame| replay.frame(&frame))?;
     let [plain, segmenting, coalescing] = replay.take();
     let (to_host, to_adapter) = (&counts.to_host, &counts.to_adapter);

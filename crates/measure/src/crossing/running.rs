@@ -221,7 +221,7 @@ impl<'a> Running<'a> {
     }
 
     /// What its engine has counted when nothing moves any more.
-    pub(crate) fn settled(&self) -> Result<Counts, CrossingError> {
+    pub(crate) fn counts_at_rest(&self) -> Result<Counts, CrossingError> {
         let deadline = Instant::now() + PATIENCE;
         let mut last = self.counts()?;
         loop {

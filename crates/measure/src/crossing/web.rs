@@ -218,7 +218,7 @@ pub fn measure_with(
     running.settles_in = running.settles_in.max(plan.settles_in);
     running.wait_until_served(SocketAddr::from(SERVER))?;
     let mut capture = Capture::open(&place.capture())?;
-    let mtu = running.settled()?.mtu;
+    let mtu = running.counts_at_rest()?.mtu;
     let mut replay = Replay::new(model.bus, model.driver, mtu);
     let mut fetches = Vec::new();
     for size in &plan.sizes {
@@ -252,11 +252,11 @@ fn fetch(
         if number == BEFORE {
             used = nginx.processor_ns();
         }
-        let before = nginx.settled()?;
+        let before = nginx.counts_at_rest()?;
         capture.read(|frame| replay.frame(&frame))?;
         replay.take();
         client.fetch(&name, &expected)?;
-        let counts = nginx.settled()?.since(&before);
+        let counts = nginx.counts_at_rest()?.since(&before);
         capture.read(|frame| replay.frame(&frame))?;
         let conventional = replay.take();
         if number >= BEFORE {

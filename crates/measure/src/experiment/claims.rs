@@ -248,7 +248,7 @@ mod tests {
             worse.changed,
             ["1989: IP input: was 40 instructions, holds; is 58 instructions, does not hold"]
         );
-        // What did not hold before is no news.
+        // What did not hold before is not listed.
         assert!(write(&[outcome(60)], &worse.table).lost.is_empty());
         assert!(worse.table.contains("does not hold"));
     }

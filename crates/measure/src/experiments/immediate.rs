@@ -142,9 +142,9 @@ fn exchanges(
         prepared.map_err(system("prepare a socket"))?;
         // The first exchanges make what the others use.
         talk(&mut stream, *size, times / 10)?;
-        let before = running.settled()?;
+        let before = running.counts_at_rest()?;
         talk(&mut stream, *size, times)?;
-        let counts = running.settled()?.since(&before);
+        let counts = running.counts_at_rest()?.since(&before);
         let (to_host, to_adapter) = (&counts.to_host, &counts.to_adapter);
         let on = buses().map(|bus| crossed(&bus, to_host, to_adapter, Signals::default()));
         all.push(Exchanges { times, on });

@@ -126,10 +126,10 @@ mod tests {
 
     #[test]
     fn a_quiet_network_has_no_news() {
-        let news = LinkEvents::subscribe().unwrap();
+        let link_events = LinkEvents::subscribe().unwrap();
         let mut link = Link::new(1, Some(1));
-        while news.drain(None, &mut link) {}
-        assert!(!news.drain(None, &mut link));
+        while link_events.drain(None, &mut link) {}
+        assert!(!link_events.drain(None, &mut link));
     }
 
     #[test]

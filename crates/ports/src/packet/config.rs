@@ -199,7 +199,7 @@ impl Interface {
 pub(super) struct Opened {
     pub(super) fd: OwnedFd,
     pub(super) control: OwnedFd,
-    pub(super) news: LinkEvents,
+    pub(super) link_events: LinkEvents,
     /// `None` if the interface does not exist yet.
     pub(super) interface: Option<Interface>,
     /// Reserves these addresses for us.
@@ -220,7 +220,7 @@ pub(super) fn open(config: &PacketConfig) -> Result<Opened, PacketError> {
     }
     let control = control_socket()?;
     // Subscribed before the lookup, so that no change is missed.
-    let news = LinkEvents::subscribe().map_err(os("subscribe to news of interfaces"))?;
+    let link_events = LinkEvents::subscribe().map_err(os("subscribe to changes of interfaces"))?;
     let interface = match Interface::find(control.as_fd(), &config.name) {
         Ok(interface) => Some(interface),
         Err(PacketError::NoSuchInterface { .. }) if config.wait => None,
@@ -245,7 +245,7 @@ pub(super) fn open(config: &PacketConfig) -> Result<Opened, PacketError> {
     Ok(Opened {
         fd,
         control,
-        news,
+        link_events,
         interface,
         claims,
         uso: kernel_cuts_udp(),

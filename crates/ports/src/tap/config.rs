@@ -212,7 +212,7 @@ pub(super) struct Opened {
     pub(super) fd: OwnedFd,
     pub(super) control: OwnedFd,
     /// `None` if the system provides none.
-    pub(super) news: Option<LinkEvents>,
+    pub(super) link_events: Option<LinkEvents>,
     pub(super) index: i32,
     /// `IFF_*`.
     pub(super) flags: i32,
@@ -243,14 +243,14 @@ pub(super) fn open(config: &TapConfig) -> Result<Opened, TapError> {
     let kernel_mac = sys::hardware_address(control.as_fd(), &name)
         .map_err(os(format!("read the hardware address of {name}")))?;
     // Our own changes up to here are not notifications.
-    let news = LinkEvents::subscribe().ok();
+    let link_events = LinkEvents::subscribe().ok();
     let index = sys::index(control.as_fd(), &name).map_err(os(format!("find {name}")))?;
     let flags =
         sys::flags(control.as_fd(), &name).map_err(os(format!("read the flags of {name}")))?;
     Ok(Opened {
         fd,
         control,
-        news,
+        link_events,
         index,
         flags,
         name,

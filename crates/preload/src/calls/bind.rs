@@ -67,7 +67,7 @@ pub(crate) fn bind_on_engine(
             if is_for_all(&socket, local) {
                 bind_on_kernel(fd, &socket, SocketAddr::new(local.ip(), bound.port()));
             }
-            decide::settled(fd, &socket);
+            decide::note_engine_socket(fd, &socket);
             Ok(socket)
         }
         Err(e) => {
@@ -105,7 +105,7 @@ fn is_somebodys(socket: &Socket, local: SocketAddr) -> bool {
     probe.is_ok_and(|probe| rustix::net::bind(&probe, &at).is_ok())
 }
 
-/// Whether what is bound to `local` hears the kernel's interfaces, too.
+/// Whether a socket that is bound to `local` receives by the kernel's interfaces, too.
 fn is_for_all(socket: &Socket, local: SocketAddr) -> bool {
     if socket.host().is_alone() {
         return false;

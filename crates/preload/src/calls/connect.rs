@@ -114,7 +114,7 @@ fn connect_new(
         }));
     }
     let socket = decide::to_engine(fd, undecided)?;
-    decide::settled(fd, &socket);
+    decide::note_engine_socket(fd, &socket);
     connect_on(fd, &socket, peer, flags)
 }
 
@@ -123,7 +123,7 @@ fn connect_new(
 /// the port.
 fn leave_kernel_side(fd: c_int, socket: &Socket) {
     socket.clear_host_bits(host_bits::KERNEL_TOO);
-    decide::settled(fd, socket);
+    decide::note_engine_socket(fd, socket);
 }
 
 fn connect_on(
@@ -181,7 +181,7 @@ fn disconnect(fd: c_int, socket: Socket) -> Result<c_int, SocketError> {
 }
 
 /// Binds the new socket to the port of the old one, which the engine gives up at the end
-/// of the turn in which it hears of that.
+/// of the turn in which it is told of that.
 fn bind_to_port_of_old(fd: c_int, local: SocketAddr) {
     let in_use = SocketError::Refused(rustix::io::Errno::ADDRINUSE);
     for _ in 0..BIND_TRIES {

@@ -33,7 +33,7 @@ extern "C" fn at_start() {
         }
         if let Mode::On(host) = state::mode() {
             for fd in inherited {
-                if !decide::adopt(host, fd) && is_new(fd) {
+                if !decide::inherit(host, fd) && is_new(fd) {
                     undecided(fd);
                 }
             }

@@ -94,7 +94,7 @@ fn before(succeeds: bool) -> Left {
             left.holds = true;
         }
     }
-    let _ = host.settle();
+    let _ = host.flush();
     left
 }
 

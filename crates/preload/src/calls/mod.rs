@@ -121,7 +121,7 @@ pub(crate) fn must_not_wait(fd: c_int, flags: c_int) -> bool {
 
 /// Whether a descriptor is set to O_NONBLOCK: the kernel knows, as it may have
 /// been told by a program that has no shim. Where it cannot be asked, what was
-/// last heard of it.
+/// last known of it.
 fn is_nonblocking(fd: c_int) -> bool {
     let noted = fds::engine(fd).is_some_and(|s| noted_nonblocking(&s));
     if is_confined() {
@@ -134,7 +134,7 @@ fn is_nonblocking(fd: c_int) -> bool {
     is
 }
 
-/// What was last heard of a socket's O_NONBLOCK.
+/// What was last known of a socket's O_NONBLOCK.
 fn noted_nonblocking(socket: &Socket) -> bool {
     socket.host_bits() & host_bits::NONBLOCKING != 0
 }

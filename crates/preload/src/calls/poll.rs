@@ -194,10 +194,10 @@ impl<'a> Lists<'a> {
             let Ours::Set(number, set) = one else {
                 continue;
             };
-            let heard = epoll::prepare_bell(*number)?;
+            let watched = epoll::prepare_wake_fd(*number)?;
             set.declare()?;
             if let Some(mut target) = epoll::apart::wait_target(*number) {
-                target.is_heard &= heard;
+                target.is_watched &= watched;
                 self.kernel[*i].fd = target.fd();
                 targets.push(target);
             }
@@ -287,7 +287,7 @@ pub(crate) fn wait(
         lists.ask_kernel()?;
         return lists.merge();
     }
-    host.settle()?;
+    host.flush()?;
     let spun = host.spin(|| Ok(Some(lists.look()).filter(|n| *n != 0)))?;
     if spun.is_some() {
         lists.ask_kernel()?;
@@ -305,7 +305,7 @@ fn sleep(
 ) -> Result<usize, SocketError> {
     let deadline = deadline_after(limit);
     let sleeper = host.sleeper();
-    let hears = sleeper.wake_fd().is_some();
+    let wakes = sleeper.wake_fd().is_some();
     for (_, one) in &lists.ours {
         if let Ours::Socket(socket) = one {
             sleeper.list(socket);
@@ -328,11 +328,11 @@ fn sleep(
         (true, true) => 0..count,
         (true, false) => count..count + 1,
     };
-    let hears = hears && asked.contains(&count);
+    let wakes = wakes && asked.contains(&count);
     loop {
         let targets = lists.declare()?;
-        let heard = hears && targets.iter().all(|target| target.is_heard);
-        let longest = longest_sleep(host, heard);
+        let watched = wakes && targets.iter().all(|target| target.is_watched);
+        let longest = longest_sleep(host, watched);
         sleeper.declare()?;
         let result = if lists.look() != 0 {
             lists.ask_kernel()

@@ -47,7 +47,7 @@ fn take_passed(msg: In<'_, msghdr>, flags: c_int) {
             && decide_is_inet(fd)
             && let state::Mode::On(host) = state::mode()
         {
-            decide::adopt(host, fd);
+            decide::inherit(host, fd);
         }
         // What is only peeked at comes again.
         if flags & libc::MSG_PEEK == 0

@@ -198,7 +198,7 @@ fn first_datagram(fd: c_int, undecided: Undecided, to: SocketAddr) -> Result<Soc
         // If another has it on the engine, any port has to do.
         let _ = socket.bind(kernel);
     }
-    decide::settled(fd, &socket);
+    decide::note_engine_socket(fd, &socket);
     Ok(socket)
 }
 

@@ -20,10 +20,10 @@ pub(crate) fn limit_of(timeout: Option<&timespec>) -> Option<Option<Duration>> {
 /// where nobody wakes us, or nothing tells us that the engine has died.
 pub(crate) fn longest_sleep(
     host: &'static Host,
-    heard: bool,
+    watched: bool,
 ) -> impl Fn(Option<Duration>) -> Option<Duration> {
     move |left| {
-        let longest = if !heard || host.is_short() {
+        let longest = if !watched || host.is_short() {
             BLIND_SLEEP
         } else if is_confined() {
             LONGEST_SLEEP

@@ -67,7 +67,7 @@ pub(crate) struct WaitTarget {
     /// This process's own instance, if not in the program's.
     own: Option<RawFd>,
     /// Whether the engine can wake it there.
-    pub(crate) is_heard: bool,
+    pub(crate) is_watched: bool,
 }
 
 impl WaitTarget {
@@ -122,7 +122,7 @@ impl Instance {
             instance: self,
             own,
             // A fork that did not wait for this thread has taken the eventfd away.
-            is_heard: own.is_some() || !self.is_shared(),
+            is_watched: own.is_some() || !self.is_shared(),
         }
     }
 
@@ -162,27 +162,27 @@ impl Instance {
 
     /// Sees to it that the engine can wake who sleeps here for instances that are in this
     /// one; says whether it can. The eventfds of those that are shared are not in them.
-    pub(crate) fn hear_nested(&self, host: &Host, nested: &[u32]) -> Result<bool, SocketError> {
-        let mut heard = true;
+    pub(crate) fn watch_nested(&self, host: &Host, nested: &[u32]) -> Result<bool, SocketError> {
+        let mut watched = true;
         for number in nested {
             let shared = instance(*number).is_some_and(Instance::is_shared);
             let Some(inner) = ready_set(*number).filter(|_| shared) else {
                 continue;
             };
-            let own_bell = match self.set() {
+            let own_wake_fd = match self.set() {
                 Some(set) => set.wake_fd()?,
                 None => None,
             };
-            let own = self.prepare_apart(host, own_bell)?;
+            let own = self.prepare_apart(host, own_wake_fd)?;
             match (own, inner.wake_fd()?) {
                 (Some(own), Some((wake_fd, _))) => {
                     let edge = (libc::EPOLLIN | libc::EPOLLET) as u32;
                     kernel_add(own, wake_fd, edge, self.wake_fd_word())?;
                 }
-                _ => heard = false,
+                _ => watched = false,
             }
         }
-        Ok(heard)
+        Ok(watched)
     }
 
     /// Wakes a thread that sleeps in the program's instance, where the eventfd is not.

@@ -171,7 +171,7 @@ impl Instance {
             set
         };
         // A thread that sleeps in the kernel already does so without an eventfd of ours.
-        self.prepare_bell(host, &set)?;
+        self.prepare_wake_fd(host, &set)?;
         if let Some(wake_fd) = set.wake_fd_if_made().filter(|_| self.is_shared()) {
             self.wake_in_kernel(wake_fd)?;
         }
@@ -180,7 +180,7 @@ impl Instance {
     }
 
     /// Sees to it that the engine can wake who sleeps for the instance; says whether it can.
-    pub(crate) fn prepare_bell(&self, host: &Host, set: &ReadySet) -> Result<bool, SocketError> {
+    pub(crate) fn prepare_wake_fd(&self, host: &Host, set: &ReadySet) -> Result<bool, SocketError> {
         family::look();
         let Some((wake_fd, new)) = set.wake_fd()? else {
             return Ok(false);
@@ -201,8 +201,8 @@ impl Instance {
     fn enter_ours(&self, host: &Host, epfd: RawFd, wake_fd: RawFd) -> Result<(), SocketError> {
         let edge = libc::EPOLLET as u32;
         let connection = host.connection().as_raw_fd();
-        let heard = edge | libc::EPOLLIN as u32;
-        kernel_add(epfd, wake_fd, heard, self.wake_fd_word())?;
+        let events = edge | libc::EPOLLIN as u32;
+        kernel_add(epfd, wake_fd, events, self.wake_fd_word())?;
         kernel_add(epfd, connection, edge, self.connection_word())
     }
 }
@@ -254,10 +254,10 @@ pub(crate) fn ready_set(number: u32) -> Option<ReadySet> {
 
 /// Makes an instance ready to be slept on from outside: in poll, in select, or
 /// in another instance. Says whether who sleeps there is woken.
-pub(crate) fn prepare_bell(number: u32) -> Result<bool, SocketError> {
+pub(crate) fn prepare_wake_fd(number: u32) -> Result<bool, SocketError> {
     match (place::attached(), instance(number)) {
         (Some(host), Some(instance)) => match instance.set() {
-            Some(set) => instance.prepare_bell(host, &set),
+            Some(set) => instance.prepare_wake_fd(host, &set),
             None => Ok(true),
         },
         _ => Ok(true),
@@ -268,7 +268,7 @@ pub(crate) fn prepare_bell(number: u32) -> Result<bool, SocketError> {
 pub(crate) fn prepare_all(host: &Host) {
     for instance in instances() {
         if let Some(set) = instance.set() {
-            let _ = instance.prepare_bell(host, &set);
+            let _ = instance.prepare_wake_fd(host, &set);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a process says to the engine and what it hears: requests into its channel,
+//! What goes between a process and its engine: requests into its channel,
 //! completions out of it, and the calls that wait for an answer.
 //!
 //! Whoever is there drains the channel: completions move the edges of socket blocks, answer
@@ -252,8 +252,8 @@ impl Host {
             any = true;
             match completion {
                 Some(Completion::Edges { socket, edges }) => {
-                    let news = self.apply(dispatch, socket, &edges);
-                    dispatch.moved.extend(news.then_some(socket.index));
+                    let is_new = self.apply(dispatch, socket, &edges);
+                    dispatch.moved.extend(is_new.then_some(socket.index));
                 }
                 Some(Completion::Done {
                     tag,
@@ -291,7 +291,7 @@ impl Host {
         Ok(())
     }
 
-    /// Moves a socket's edges; says whether that is news to this process.
+    /// Moves a socket's edges; says whether this process was to be told.
     fn apply(&self, dispatch: &mut Dispatch, socket: SocketId, edges: &Edges) -> bool {
         let Some(block) = self.session.get_block(socket.index) else {
             return false;
@@ -301,8 +301,8 @@ impl Host {
             dispatch.early.insert(socket.index, (socket, *edges));
             return false;
         }
-        let news = &mut dispatch.news;
-        block.is(socket) && news.apply(socket, block, edges, self.having(socket))
+        let reported = &mut dispatch.reported;
+        block.is(socket) && reported.apply(socket, block, edges, self.having(socket))
     }
 
     // ---- before sleeping ----
@@ -313,7 +313,7 @@ impl Host {
     ///
     /// # Errors
     /// [`SocketError::Broken`] or [`SocketError::Reentered`].
-    pub fn settle(&self) -> Result<(), SocketError> {
+    pub fn flush(&self) -> Result<(), SocketError> {
         let mut unreported = self.unreported.enter()?;
         let mut dispatch = self.dispatch.enter()?;
         let any = !unreported.is_empty();
@@ -324,13 +324,13 @@ impl Host {
                 continue;
             }
             let done = self.told_read(block, id);
-            let unheard = done.saturating_sub(block.rcv.told.load(Ordering::Relaxed));
-            if unheard != 0 {
+            let unreported_bytes = done.saturating_sub(block.rcv.told.load(Ordering::Relaxed));
+            if unreported_bytes != 0 {
                 let request = self.edges(block, id, EdgeFlags::empty());
                 self.put(&mut dispatch, &request)?;
             }
             // The engine may have come to want it sooner since it was read.
-            if unheard >= telling_threshold(block) {
+            if unreported_bytes >= telling_threshold(block) {
                 block.rcv.told.fetch_max(done, Ordering::AcqRel);
                 dispatch.owes_wake = true;
             }

@@ -236,7 +236,7 @@ impl Socket {
         self.tell_forwarded(&range, (to, &reserved), (copied, more), || {})?;
         drop(reserved);
         self.note_not_kept(kept, len)?;
-        self.host.list_untold(self.id)?;
+        self.host.list_unreported(self.id)?;
         Ok(Forwarded::Bytes(len))
     }
 }

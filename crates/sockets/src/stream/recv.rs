@@ -319,6 +319,6 @@ impl Socket {
                 other => other,
             };
         }
-        self.host.list_untold(self.id)
+        self.host.list_unreported(self.id)
     }
 }

@@ -32,7 +32,7 @@ impl Socket {
         }
         if held == 1 && !keep {
             block.rcv.done.store(from + 1, Ordering::Release);
-            self.host.list_untold(self.id)?;
+            self.host.list_unreported(self.id)?;
         }
         Ok((from + 1, held - 1))
     }
@@ -155,7 +155,7 @@ mod tests {
             reader.socket().readable_bytes() == 3
         });
         // The engine has said so in the block, and the call that is interrupted, which
-        // holds the stream and the channel, has not heard of it.
+        // holds the stream and the channel, does not know of it.
         let block = reader.socket().block();
         block.rcv.urgent_come.store(3, Ordering::Release);
         let _stream = block.rcv.lock.lock().unwrap();

@@ -23,17 +23,18 @@ impl Stack {
         // Who has never accepted may never look, as a server's master that forks workers: what
         // only its ring has would keep the place of every later record.
         let may_look = l.audience.has_acceptor();
-        let untold = l
+        let unreported = l
             .audience
-            .take_untold(&socket.subscribers, edges.rcv_edge, now);
-        if let Some(untold) = untold
+            .take_unreported(&socket.subscribers, edges.rcv_edge, now);
+        if let Some(unreported) = unreported
             && let Some(s) = self.sessions.get_mut(socket.session)
         {
             let placed = if may_look {
-                s.host.put_stream_to(&mut l.rcv, untold, socket.id, edges)
+                s.host
+                    .put_stream_to(&mut l.rcv, unreported, socket.id, edges)
             } else {
                 let placed = s.host.place_short(&mut l.rcv, None);
-                s.host.put_edges_to(untold, socket.id, edges);
+                s.host.put_edges_to(unreported, socket.id, edges);
                 placed
             };
             let to_host = &mut socket.payload.to_host;

@@ -54,7 +54,7 @@ impl Memberships {
     }
 
     /// A router has asked in this version.
-    pub(crate) fn heard(&mut self, version: Version, now: Instant) {
+    pub(crate) fn note_query(&mut self, version: Version, now: Instant) {
         if version < Version::V3 && version <= self.version(now) {
             self.older = (version, Instant(now.0 + OLDER_ROUTER));
         }

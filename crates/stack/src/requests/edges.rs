@@ -1,5 +1,5 @@
 //! How far the host has written and read: its edges, believed only as far as they can
-//! be, and who else is to hear of them.
+//! be, and which other processes are to be told of them.
 
 use super::From;
 use crate::Stack;

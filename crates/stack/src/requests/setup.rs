@@ -52,7 +52,7 @@ impl Stack {
             return Ok(());
         };
         if options.send_buffer != longshore_hostif::SEND_BUFFER {
-            // Unless the program has set it meanwhile, of which we hear next.
+            // Unless the program has set it meanwhile, of which we are told next.
             s.host.suggest_send_limit(id.index, options.send_buffer);
         }
         let mut socket = Socket::new(

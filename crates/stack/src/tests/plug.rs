@@ -64,7 +64,7 @@ impl Port for Plug {
         }
     }
 
-    fn take_news(&mut self) -> bool {
+    fn take_link_events(&mut self) -> bool {
         let is_up = self.link.is_up();
         self.has_returned |= is_up && !self.was_up;
         self.was_up = is_up;

@@ -400,12 +400,12 @@ impl Processes {
     /// Whether the child for which `channel` is reserved needs it no more: it has another and
     /// all that it inherited in it, or it has died.
     fn child_needs_none(&self, channel: u16) -> bool {
-        let settled = |pid| {
+        let has_inherited = |pid| {
             let other = self.channel_of(pid).map(u32::from);
-            other.is_some_and(|other| self.arena.control(other).is_settled())
+            other.is_some_and(|other| self.arena.control(other).has_inherited())
         };
         let child = self.arena.control(u32::from(channel)).child();
-        child.is_some_and(|pid| settled(pid) || has_ended(pid))
+        child.is_some_and(|pid| has_inherited(pid) || has_ended(pid))
     }
 
     /// Gives back channels that a parent reserved for a child that never came, or that

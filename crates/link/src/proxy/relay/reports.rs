@@ -186,7 +186,7 @@ impl Relay {
             if mirror.relayed != edges.rcv_edge {
                 self.due.push_back(name);
                 if !mirror.is_stream {
-                    // Half a record is no news.
+                    // Half a record is not reported.
                     continue;
                 }
                 edges.rcv_edge = mirror.relayed;

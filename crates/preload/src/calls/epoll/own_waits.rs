@@ -1,5 +1,5 @@
 //! Programs that wait in `epoll_pwait2` by a system call of their own, past libc and the shim,
-//! as the JavaScript runtime Bun does: they would hear nothing of the engine's sockets.
+//! as the JavaScript runtime Bun does: they would be told nothing of the engine's sockets.
 //!
 //! Such a call fails with ENOSYS from now on, as on a kernel before 5.11, and the program
 //! waits by libc's functions instead. A filter of system calls does that, for calls from the

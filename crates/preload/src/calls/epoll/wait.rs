@@ -5,7 +5,7 @@ use crate::calls::{answer, last_error};
 use crate::cancel::{held, is_cancelled, point};
 use crate::epoll::apart::WaitTarget;
 use crate::epoll::{
-    Instance, Registered, family, instance, of_descriptor, prepare_bell, ready_set,
+    Instance, Registered, family, instance, of_descriptor, prepare_wake_fd, ready_set,
 };
 use crate::owner::Interruption;
 use crate::signals::{self, within};
@@ -243,7 +243,7 @@ impl Waiting<'_> {
             return Ok(self.found.count);
         }
         if limit == Some(Duration::ZERO) {
-            self.host.settle()?;
+            self.host.flush()?;
             if self.host.await_under_way() && self.harvest()? != 0 {
                 return Ok(self.found.count);
             }
@@ -251,7 +251,7 @@ impl Waiting<'_> {
             return Ok(self.found.count);
         }
         let interruption = Interruption::begin(|s| self.raised(s));
-        self.host.settle()?;
+        self.host.flush()?;
         let host = self.host;
         let concerns_us = self.set.is_some() || self.instance.has_nested();
         if concerns_us
@@ -282,8 +282,8 @@ impl Waiting<'_> {
         let deadline = deadline_after(limit);
         loop {
             let (sets, target) = self.declare()?;
-            let heard = target.is_heard;
-            let longest = longest_sleep(self.host, heard);
+            let watched = target.is_watched;
+            let longest = longest_sleep(self.host, watched);
             let result = match self.harvest() {
                 Ok(0)
                     if is_cancelled()
@@ -303,7 +303,7 @@ impl Waiting<'_> {
                 set.awake();
             }
             result?;
-            if is_confined() || !heard {
+            if is_confined() || !watched {
                 self.host.look_at_engine();
             }
             if self.found.count == 0 {
@@ -319,28 +319,28 @@ impl Waiting<'_> {
     /// Declares that we sleep for the set, and for those nested in it; says which
     /// they are, and on what to sleep, where all of them can wake us or not.
     fn declare(&mut self) -> Result<(Vec<ReadySet>, WaitTarget), SocketError> {
-        let mut heard = true;
+        let mut watched = true;
         let mut sets = Vec::new();
         // A set may have come since: another thread registered a socket.
         self.set = self.set.or_else(|| self.instance.set());
         if let Some(set) = self.set {
-            heard &= self.instance.prepare_bell(self.host, &set)?;
+            watched &= self.instance.prepare_wake_fd(self.host, &set)?;
             sets.push(set);
         }
         if self.instance.has_nested() {
             let numbers = |nested: &[Registered]| nested.iter().map(|r| r.inner).collect();
             let nested: Vec<u32> = self.instance.with_nested(numbers)?;
             for number in &nested {
-                heard &= prepare_bell(*number)?;
+                watched &= prepare_wake_fd(*number)?;
                 sets.extend(ready_set(*number));
             }
-            heard &= self.instance.hear_nested(self.host, &nested)?;
+            watched &= self.instance.watch_nested(self.host, &nested)?;
         }
         for set in &sets {
             set.declare()?;
         }
         let mut target = self.instance.wait_target();
-        target.is_heard &= heard;
+        target.is_watched &= watched;
         Ok((sets, target))
     }
 }
@@ -391,7 +391,7 @@ fn wait(
         _ => {
             if let Some(host) = host {
                 // What was put off is said before the program sleeps.
-                within(|| _ = host.settle());
+                within(|| _ = host.flush());
             }
             let deadline = deadline_after(limit.filter(|_| sleeps));
             let got = plain();

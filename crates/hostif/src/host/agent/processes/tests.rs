@@ -120,7 +120,7 @@ fn what_a_quick_childs_parent_holds_for_it_goes_when_the_child_has_it_or_has_die
         if dies {
             child.kill().expect("a child to kill");
         } else {
-            processes.arena.control(u32::from(joined)).settle();
+            processes.arena.control(u32::from(joined)).note_inherited();
         }
         let orphans = loop {
             let orphans = processes.drop_stale_reservations(2000);
@@ -134,7 +134,7 @@ fn what_a_quick_childs_parent_holds_for_it_goes_when_the_child_has_it_or_has_die
         assert!(!processes.may_have_reservations());
         // Another program in the place of this one has to settle again.
         processes.attach(peer(child.id()));
-        assert!(!processes.arena.control(u32::from(joined)).is_settled());
+        assert!(!processes.arena.control(u32::from(joined)).has_inherited());
         let _ = child.kill();
         child.wait().expect("its end");
     }
