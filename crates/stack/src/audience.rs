@@ -262,12 +262,12 @@ mod tests {
         let many = 8 * AT_ONCE as u16;
         (0..many).for_each(|channel| all.add(channel));
         assert_eq!(told(&mut audience, &all, 64, 10), [0; 0]);
-        let (mut told, mut rounds) = (std::collections::BTreeMap::new(), 0);
+        let (mut reached, mut rounds) = (std::collections::BTreeMap::new(), 0);
         let (mut turns, mut edge) = (0, 64);
         while audience.tells_many() {
             let (some, are_last) = audience.take_some();
             assert!(some.len() <= AT_ONCE);
-            told.extend(some.into_iter().map(|channel| (channel, edge)));
+            reached.extend(some.into_iter().map(|channel| (channel, edge)));
             rounds += u32::from(are_last);
             turns += 1;
             if turns == 3 {
@@ -276,8 +276,8 @@ mod tests {
             }
         }
         assert_eq!((turns, rounds), (16, 2));
-        assert_eq!(told.len(), usize::from(many));
-        assert!(told.values().all(|edge| *edge == 128));
+        assert_eq!(reached.len(), usize::from(many));
+        assert!(reached.values().all(|edge| *edge == 128));
     }
 
     #[test]

@@ -122,7 +122,10 @@ impl Stack {
         {
             return self.counters.drop(EngineDrop::AccessDenied);
         }
-        let whole = self.sockets.get(key).is_some_and(|s| s.options.udp_gro);
+        let whole = self
+            .sockets
+            .get(key)
+            .is_some_and(|s| s.options.datagrams.is_merged());
         if gso == 0 || whole {
             self.deliver(key, &envelope, payload, gso);
         } else {
@@ -221,7 +224,7 @@ impl Stack {
             own,
             segment,
             to_group,
-            stamped: socket.options.stamped,
+            stamped: socket.options.datagrams.is_stamped(),
             hops: Some(envelope.hops),
             class: envelope.class,
             ..DatagramRecord::new(payload.len() as u32, peer)

@@ -10,8 +10,8 @@ use crate::at_work::AtWork;
 use crate::counters::EngineDrop;
 use crate::error_queue::{ErrorQueue, Kept};
 use crate::request_error::RequestError;
-use crate::socket::{Kind, Options, Socket};
-use longshore_hostif::{ERROR_HEADER, ERROR_PAYLOAD, EdgeFlags, ErrorReport, PathMtu};
+use crate::socket::{Kind, Socket};
+use longshore_hostif::{ERROR_HEADER, ERROR_PAYLOAD, EdgeFlags, ErrorReport};
 use longshore_net::icmp::{ErrorKind, IcmpError};
 use longshore_wire::ipv4::protocol;
 use longshore_wire::udp;
@@ -57,25 +57,6 @@ impl Reported<'_> {
     }
 }
 
-impl Options {
-    /// Whether a datagram that its path does not take whole is an error to the program: in
-    /// IPv4 unless it leaves the path alone, in IPv6 if it wants nothing cut, as in Linux.
-    fn hears_of_path(&self, to: IpAddr) -> bool {
-        match to {
-            IpAddr::V4(_) => self.path_mtu != PathMtu::Dont,
-            IpAddr::V6(_) => self.path_mtu6 == PathMtu::Do,
-        }
-    }
-
-    /// Whether the program has asked for all errors about what it sends to `to`.
-    pub(crate) fn asks_for_errors(&self, to: IpAddr) -> bool {
-        match to {
-            IpAddr::V4(_) => self.receive_errors,
-            IpAddr::V6(_) => self.receive_errors6,
-        }
-    }
-}
-
 impl Stack {
     /// A datagram was not sent since it would have had to be cut, which its program
     /// refuses: that is its socket's pending error.
@@ -91,11 +72,15 @@ impl Stack {
             return;
         };
         let connected = matches!(&socket.kind, Kind::Datagram(d) if d.peer.is_some());
-        let asked = socket.options.asks_for_errors(reported.error.destination);
+        let asked = socket
+            .options
+            .datagrams
+            .asks_for_errors(reported.error.destination);
         let hard = match reported.error.kind {
-            ErrorKind::FragmentationNeeded { .. } => {
-                socket.options.hears_of_path(reported.error.destination)
-            }
+            ErrorKind::FragmentationNeeded { .. } => socket
+                .options
+                .datagrams
+                .reports_path(reported.error.destination),
             kind => kind.is_hard(),
         };
         if asked || (connected && hard) {
@@ -108,7 +93,7 @@ impl Stack {
     pub(crate) fn connection_error(&mut self, key: u32, reported: &Reported<'_>, lives: bool) {
         self.sessions.at_work = AtWork::Socket(key);
         let to = reported.error.destination;
-        let asks = |s: &Socket| s.options.asks_for_errors(to);
+        let asks = |s: &Socket| s.options.datagrams.asks_for_errors(to);
         if self.sockets.get(key).is_some_and(asks) {
             self.socket_failed(key, reported, !lives);
         }

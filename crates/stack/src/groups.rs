@@ -33,7 +33,9 @@ impl Socket {
             return false;
         };
         let of_peer = d.peer.is_none_or(|peer| peer == remote);
-        let joined = !group.is_multicast() || d.groups.contains(&group) || self.options.group_all;
+        let joined = !group.is_multicast()
+            || d.groups.contains(&group)
+            || self.options.datagrams.has_all_groups();
         of_peer && joined
     }
 }

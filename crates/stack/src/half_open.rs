@@ -490,7 +490,7 @@ impl Stack {
         let Some(addresses) = AddressPair::new(local.ip(), remote.ip()) else {
             return;
         };
-        let service = options.service(addresses.to()).without_ecn();
+        let service = options.headers.service(addresses.to()).without_ecn();
         while let Some(segment) = tcb.poll_transmit(self.now, 0) {
             let header = segment.header(local.port(), remote.port());
             self.counters.retransmissions += u64::from(segment.retransmission);

@@ -135,7 +135,7 @@ impl Stack {
         let Some(addresses) = &AddressPair::new(local.ip(), c.remote.ip()) else {
             return Sent::All;
         };
-        let service = options.service(addresses.to()).without_ecn();
+        let service = options.headers.service(addresses.to()).without_ecn();
         let hop = match self
             .link
             .next_hop_between(addresses, now, &mut self.counters)

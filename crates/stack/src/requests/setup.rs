@@ -25,7 +25,7 @@ impl Stack {
     ) -> Result<(), RequestError> {
         let mut options = Options::new(flags);
         if let Some(hops) = self.link.hop_limit() {
-            options.hops6 = hops;
+            options.headers.set_hop_limit(hops);
         }
         if kind == SocketKind::Stream
             && let Some(settings) = self.settings.host.defaults(self.now)

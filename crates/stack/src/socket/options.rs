@@ -1,0 +1,213 @@
+//! A socket's options: what the host may set, and what a connection is told of it.
+//!
+//! Owns [`Options`]; `packet_options` has those of its parts that are about IP and UDP.
+
+use super::packet_options::{DatagramOptions, HeaderOptions};
+use crate::demux::Reuse;
+use longshore_hostif::{BlockFlags, OpenFlags, OptionName};
+use longshore_tcp::{Config, Congestion, FastOpenUse, Instant, Linger, Tcb};
+use std::net::SocketAddr;
+
+/// A socket's options, as the host set them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Options {
+    pub(crate) tcp: Config,
+    pub(crate) reuse: Reuse,
+    pub(crate) ipv6: bool,
+    pub(crate) v6_only: bool,
+    pub(crate) defer_accept_s: u32,
+    /// Milliseconds for which connections wait for data before they are handed over; 0 if they
+    /// do not.
+    pub(crate) accept_on_data_ms: u16,
+    /// TCP_FASTOPEN: connections that may be open by a cookie alone.
+    pub(crate) fast_open: u32,
+    /// TCP_FASTOPEN_CONNECT.
+    pub(crate) fast_open_connect: bool,
+    /// Which ends use Fast Open here.
+    pub(crate) fast_open_use: FastOpenUse,
+    pub(crate) send_buffer: u32,
+    /// What it may be tuned to.
+    pub(crate) send_most: u32,
+    /// TCP_NOTSENT_LOWAT; 0 for none.
+    pub(crate) not_sent_lowat: u32,
+    /// SO_RCVLOWAT; 0 for none.
+    pub(crate) receive_lowat: u32,
+    /// The program has set it, so it is not tuned.
+    pub(crate) send_fixed: bool,
+    pub(crate) receive_buffer: u32,
+    /// What the packets of a connection have in their headers: datagrams bring their own.
+    pub(crate) headers: HeaderOptions,
+    /// What is done with datagrams.
+    pub(crate) datagrams: DatagramOptions,
+}
+
+impl Options {
+    pub(crate) fn new(flags: OpenFlags) -> Self {
+        Self {
+            tcp: Config::default(),
+            reuse: Reuse {
+                address: flags.contains(OpenFlags::REUSE_ADDRESS),
+                port: flags.contains(OpenFlags::REUSE_PORT),
+            },
+            ipv6: flags.contains(OpenFlags::IPV6),
+            v6_only: flags.contains(OpenFlags::V6ONLY),
+            defer_accept_s: 0,
+            accept_on_data_ms: 0,
+            fast_open: 0,
+            fast_open_connect: false,
+            fast_open_use: FastOpenUse::default(),
+            send_buffer: longshore_hostif::SEND_BUFFER,
+            send_most: longshore_hostif::STREAM_MAX as u32,
+            not_sent_lowat: 0,
+            receive_lowat: 0,
+            send_fixed: false,
+            receive_buffer: longshore_hostif::RECEIVE_BUFFER,
+            headers: HeaderOptions::default(),
+            datagrams: DatagramOptions::default(),
+        }
+    }
+
+    /// Sets one; the values are the host's claims, so they are brought into
+    /// range rather than believed.
+    pub(crate) fn set(&mut self, name: OptionName, value: u64) {
+        use OptionName as O;
+        let on = value != 0;
+        let number = u32::try_from(value).unwrap_or(u32::MAX);
+        let millis = |seconds: u32| seconds.min(32_767).saturating_mul(1000);
+        let small = |v: u32| v.min(127) as u8;
+        let most = longshore_hostif::STREAM_MAX as u32;
+        match name {
+            O::NoDelay => self.tcp.delay.nodelay = on,
+            O::Cork => self.tcp.delay.cork = on,
+            O::KeepAlive => self.tcp.keepalive.enabled = on,
+            O::KeepIdle => self.tcp.keepalive.idle_ms = millis(number.max(1)),
+            O::KeepInterval => self.tcp.keepalive.interval_ms = millis(number.max(1)),
+            O::KeepCount => self.tcp.keepalive.probes = small(number.max(1)),
+            O::UserTimeout => self.tcp.user_timeout_ms = number,
+            O::ReceiveBuffer => {
+                self.receive_buffer = number.clamp(2304, most);
+                self.tcp.rcv.buffer = self.receive_buffer;
+                self.tcp.rcv.buffer_max = self.receive_buffer;
+            }
+            O::SendBuffer => {
+                self.send_buffer = number.clamp(4608, most);
+                self.send_fixed = true;
+            }
+            O::NotSentLowat => self.not_sent_lowat = number,
+            O::ReceiveLowWater => self.receive_lowat = if number > 1 { number } else { 0 },
+            // Kept with the socket.
+            O::ReceiveMessages | O::ReceiveMessagesWithin => {}
+            O::DeferAccept => self.defer_accept_s = number,
+            O::AcceptOnData => self.accept_on_data_ms = number.min(60_000) as u16,
+            O::QuickAck => self.tcp.delay.quickack = on,
+            O::MaxSegment => self.tcp.mss = number.min(65_495) as u16,
+            O::Congestion => {
+                let name = value.to_le_bytes();
+                let len = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+                if let Some(c) = core::str::from_utf8(&name[..len])
+                    .ok()
+                    .and_then(Congestion::by_name)
+                {
+                    self.tcp.congestion = c;
+                }
+            }
+            O::MaxPacingRate => self.tcp.max_pacing_rate = value,
+            O::TypeOfService | O::TrafficClass | O::TimeToLive | O::HopLimit => {
+                self.headers.set(name, number);
+            }
+            O::ReuseAddress => self.reuse.address = on,
+            O::ReusePort => self.reuse.port = on,
+            O::V6Only => self.v6_only = on,
+            O::Linger2 => self.tcp.fin_wait_ms = millis(number),
+            O::SynCount => self.tcp.retries.syn = small(number.max(1)),
+            O::WindowClamp => self.tcp.rcv.window_clamp = number,
+            O::UdpGro
+            | O::GroupAll
+            | O::PathMtu
+            | O::PathMtu6
+            | O::Stamped
+            | O::ReceiveErrors
+            | O::ReceiveErrors6 => self.datagrams.set(name, number),
+            O::FastOpen => self.fast_open = number,
+            O::FastOpenConnect => self.fast_open_connect = on,
+        }
+    }
+
+    /// Brings a connection's options up to date after [`Options::set`].
+    pub(crate) fn apply(&self, name: OptionName, tcb: &mut Tcb, now: Instant) {
+        use OptionName as O;
+        match name {
+            O::NoDelay => tcb.set_nodelay(self.tcp.delay.nodelay),
+            O::Cork => tcb.set_cork(self.tcp.delay.cork),
+            O::KeepAlive | O::KeepIdle | O::KeepInterval | O::KeepCount => {
+                tcb.set_keepalive(self.tcp.keepalive, now);
+            }
+            O::UserTimeout => tcb.set_user_timeout(self.tcp.user_timeout_ms),
+            O::ReceiveBuffer => tcb.set_rcvbuf(self.tcp.rcv.buffer),
+            O::QuickAck => tcb.set_quickack(self.tcp.delay.quickack),
+            O::Congestion => tcb.set_congestion(self.tcp.congestion, now),
+            O::MaxPacingRate => tcb.set_max_pacing_rate(self.tcp.max_pacing_rate),
+            O::Linger2 => tcb.set_fin_wait(self.tcp.fin_wait_ms),
+            O::SynCount => tcb.set_syn_retries(self.tcp.retries.syn),
+            O::WindowClamp => tcb.set_window_clamp(self.tcp.rcv.window_clamp),
+            O::MaxSegment => tcb.set_max_segment(self.tcp.mss),
+            _ => {}
+        }
+    }
+
+    /// What a connection to `remote` begins with.
+    pub(crate) fn tcp_to(&self, remote: SocketAddr) -> Config {
+        Config {
+            ipv6: remote.is_ipv6(),
+            ..self.tcp
+        }
+    }
+
+    /// What closing does, from SO_LINGER's seconds.
+    pub(crate) fn linger(seconds: Option<u32>) -> Linger {
+        if seconds == Some(0) {
+            Linger::Reset
+        } else {
+            Linger::Background
+        }
+    }
+
+    /// The flags of the block of a connection that inherits them.
+    pub(crate) fn block_flags(&self) -> BlockFlags {
+        let v6 = if self.ipv6 {
+            BlockFlags::IPV6
+        } else {
+            BlockFlags::empty()
+        };
+        v6 | BlockFlags::BOUND
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longshore_hostif::CONGESTION_NAMES;
+
+    #[test]
+    fn every_name_of_a_congestion_control_crosses() {
+        assert_eq!(CONGESTION_NAMES, Congestion::ALL.map(Congestion::name));
+        let mut options = Options::new(OpenFlags::empty());
+        for (name, which) in CONGESTION_NAMES.into_iter().zip(Congestion::ALL) {
+            let mut word = [0; 8];
+            word[..name.len()].copy_from_slice(name.as_bytes());
+            options.set(OptionName::Congestion, u64::from_le_bytes(word));
+            assert_eq!(options.tcp.congestion, which);
+        }
+        options.set(OptionName::Congestion, u64::from_le_bytes(*b"westwood"));
+        assert_eq!(options.tcp.congestion, Congestion::Bbr);
+    }
+
+    #[test]
+    fn a_pacing_rate_and_its_absence_cross() {
+        let mut options = Options::new(OpenFlags::empty());
+        for rate in [1_000_000, u64::MAX] {
+            options.set(OptionName::MaxPacingRate, rate);
+            assert_eq!(options.tcp.max_pacing_rate, rate);
+        }
+    }
+}
