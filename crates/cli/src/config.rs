@@ -254,7 +254,7 @@ pub(crate) struct Config {
     pub(crate) geometry: Geometry,
     pub(crate) user_limits: UserLimits,
     pub(crate) access: Access,
-    /// As the file has them, for those who compare.
+    /// As the file has them, to be compared.
     pub(crate) access_rules: String,
 }
 
@@ -279,22 +279,8 @@ impl Config {
             key,
             why,
         };
-        if let Some(mtu) = file.mtu.filter(|mtu| !(MIN_MTU..=MAX_MTU).contains(mtu)) {
-            return Err(value(
-                "mtu",
-                format!("{mtu} is not from {MIN_MTU} to {MAX_MTU}"),
-            ));
-        }
-        let of_v6 = |order: &AddressOrder| match order {
-            AddressOrder::Fixed(network) => network.address.is_ipv6(),
-            AddressOrder::Slaac => true,
-            AddressOrder::Dhcp => false,
-        };
-        if let Some(mtu) = file.mtu.filter(|mtu| *mtu < LEAST_MTU_V6)
-            && file.address.0.iter().any(of_v6)
-        {
-            let why = format!("{mtu} is too small for IPv6, which needs {LEAST_MTU_V6}");
-            return Err(value("mtu", why));
+        if let Some(mtu) = file.mtu {
+            check_mtu(mtu, &file.address.0).map_err(|why| value("mtu", why))?;
         }
         if let Some(ecn) = file.ecn.filter(|ecn| *ecn > 5) {
             return Err(value("ecn", format!("{ecn} is not from 0 to 5")));
@@ -338,6 +324,24 @@ impl Config {
             sandbox: file.sandbox,
         })
     }
+}
+
+/// Whether an engine with these addresses can have packets of so many bytes; why not.
+fn check_mtu(mtu: usize, addresses: &[AddressOrder]) -> Result<(), String> {
+    if !(MIN_MTU..=MAX_MTU).contains(&mtu) {
+        return Err(format!("{mtu} is not from {MIN_MTU} to {MAX_MTU}"));
+    }
+    let of_v6 = |order: &AddressOrder| match order {
+        AddressOrder::Fixed(network) => network.address.is_ipv6(),
+        AddressOrder::Slaac => true,
+        AddressOrder::Dhcp => false,
+    };
+    if mtu < LEAST_MTU_V6 && addresses.iter().any(of_v6) {
+        return Err(format!(
+            "{mtu} is too small for IPv6, which needs {LEAST_MTU_V6}"
+        ));
+    }
+    Ok(())
 }
 
 /// Whether an engine can have these; the key that is wrong, and why.

@@ -25,6 +25,7 @@ use longshore_hostif::attach;
 use longshore_hostif::zero_copy::ZERO_COPY_VARIABLE;
 use longshore_link::Place;
 use rustix::process::{Pid, WaitOptions, kill_process};
+use std::ffi::OsStr;
 use std::io::IsTerminal;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -77,21 +78,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
         ))
         .envs([warnings.variable()])
         .env(ZERO_COPY_VARIABLE, arguments.crossing.zero_copy.name());
-    signals.unblock_in(&mut command);
-    program::die_with_us(&mut command);
-    let child = command
-        .spawn()
-        .map_err(|error| Error::ProgramNotExecutable {
-            program: name.to_string_lossy().into_owned(),
-            why: match error.raw_os_error() {
-                Some(libc::ENOENT) => "its interpreter or loader is missing".to_owned(),
-                Some(libc::ENOEXEC) => {
-                    "it is neither a program nor a script with a #! line".to_owned()
-                }
-                _ => error.to_string(),
-            },
-        });
-    let child = match child {
+    let child = match spawn(command, name, &signals) {
         Ok(child) => child,
         Err(error) => {
             // The session is given up first, so that the engine can end.
@@ -108,6 +95,24 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
         Err(name.to_string_lossy().into_owned()),
         stays,
     ))
+}
+
+/// Starts the program `name`, with the signals that it would have without us.
+fn spawn(mut command: Command, name: &OsStr, signals: &Signals) -> Result<Child, Error> {
+    signals.unblock_in(&mut command);
+    program::die_with_us(&mut command);
+    command
+        .spawn()
+        .map_err(|error| Error::ProgramNotExecutable {
+            program: name.to_string_lossy().into_owned(),
+            why: match error.raw_os_error() {
+                Some(libc::ENOENT) => "its interpreter or loader is missing".to_owned(),
+                Some(libc::ENOEXEC) => {
+                    "it is neither a program nor a script with a #! line".to_owned()
+                }
+                _ => error.to_string(),
+            },
+        })
 }
 
 /// Finds or starts the engine that is wanted, and what leads to it; or a signal says that all
@@ -149,21 +154,9 @@ enum EngineInUse {
     },
 }
 
-/// Starts a private engine and waits until it is ready, or until a signal says
-/// that all is to end.
-fn start_private(
-    arguments: &RunArguments,
-    signals: &Signals,
-) -> Result<Result<EngineInUse, Signal>, Error> {
-    let exposed = arguments.reach.exposed();
-    if exposed.len() > MOST_DESCRIPTORS {
-        return Err(Error::TooManyExposed(exposed.len()));
-    }
-    let listeners: Vec<OwnedFd> = exposed
-        .iter()
-        .map(expose::listen)
-        .collect::<Result<_, _>>()?;
-    let own_namespace = arguments.engine.port.is_none() && !may_configure();
+/// The network that a private engine is to be on, and its port; chosen here if the engine is to
+/// be in a namespace of its own and none was given.
+fn wanted_network(arguments: &RunArguments, own_namespace: bool) -> Result<Wanted, Error> {
     let (networks, automatic) = Automatic::split(&arguments.network.addr);
     let mut wanted = Wanted {
         port: arguments.engine.port.clone(),
@@ -179,6 +172,25 @@ fn start_private(
         wanted.networks = choose_networks(0, wanted.mtu)?;
     }
     wanted.check()?;
+    Ok(wanted)
+}
+
+/// Starts a private engine and waits until it is ready, or until a signal says
+/// that all is to end.
+fn start_private(
+    arguments: &RunArguments,
+    signals: &Signals,
+) -> Result<Result<EngineInUse, Signal>, Error> {
+    let exposed = arguments.reach.exposed();
+    if exposed.len() > MOST_DESCRIPTORS {
+        return Err(Error::TooManyExposed(exposed.len()));
+    }
+    let listeners: Vec<OwnedFd> = exposed
+        .iter()
+        .map(expose::listen)
+        .collect::<Result<_, _>>()?;
+    let own_namespace = arguments.engine.port.is_none() && !may_configure();
+    let wanted = wanted_network(arguments, own_namespace)?;
     let limits = arguments.limits.session_limits();
     geometry(&limits).map_err(|(key, why)| Error::Limit { key, why })?;
     let dir = RuntimeDir::create()?;

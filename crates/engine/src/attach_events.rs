@@ -8,9 +8,10 @@ use crate::Engine;
 use crate::attach::{Connection, Event, Membership};
 use crate::session::Session;
 use crate::sleep::Source;
-use longshore_hostif::Versions;
+use longshore_hostif::adapter::OfferedFile;
 use longshore_hostif::agent::Peer;
 use longshore_hostif::attach::{Message, Refusal, SessionOptions, Token};
+use longshore_hostif::{SocketId, Versions};
 use longshore_stack::Session as Half;
 use longshore_tcp::Congestion;
 use std::os::fd::AsFd;
@@ -54,50 +55,62 @@ impl Engine {
                 }
             }
             Event::Owner(socket, signals, ask, connection) => {
-                let Some((s, half)) = self.session_of(&connection) else {
-                    return connection.answer(&Message::Refused(Refusal::NoResources), &[]);
-                };
-                let raises = s.make_owner(half, socket, signals);
-                let answer = Message::Owner {
-                    socket,
-                    signals,
-                    ask,
-                };
-                connection.answer(&answer, &raises);
+                self.make_owner(socket, signals, ask, &connection);
             }
-            Event::File(file, ask, connection) => {
-                let now = self.stack.now().0;
-                let lent = match self.session_of(&connection) {
-                    Some((_, half)) => half.host.lend_file(*file, now),
-                    None => Err(*file),
-                };
-                match lent {
-                    Ok(()) => {
-                        self.maintain_soon();
-                        connection.answer(&Message::File { ask }, &[]);
-                    }
-                    Err(file) => {
-                        self.attach.disposal.take(file);
-                        connection.answer(&Message::Refused(Refusal::NoResources), &[]);
-                    }
-                }
-            }
-            Event::Gone(connection) => {
-                let is_its = |s: &Session| s.launcher == Some(connection);
-                if let Some(key) = self.sessions.find(is_its)
-                    && let Some(s) = self.sessions.get_mut(key)
-                {
-                    s.launcher = None;
-                    s.launched = false;
-                    s.has_changed = true;
-                    self.look_over_now(key);
-                }
-            }
+            Event::File(file, ask, connection) => self.take_file(*file, ask, &connection),
+            Event::Gone(connection) => self.lose_launcher(connection),
             Event::Overdrawn(serial) => {
                 if let Some(key) = self.sessions.find(|s| s.serial == serial) {
                     self.end_session(key);
                 }
             }
+        }
+    }
+
+    /// Gives a program what raises the signals of a socket's owner.
+    fn make_owner(&mut self, socket: SocketId, signals: u32, ask: u64, connection: &Connection) {
+        let Some((s, half)) = self.session_of(connection) else {
+            return connection.answer(&Message::Refused(Refusal::NoResources), &[]);
+        };
+        let raises = s.make_owner(half, socket, signals);
+        let answer = Message::Owner {
+            socket,
+            signals,
+            ask,
+        };
+        connection.answer(&answer, &raises);
+    }
+
+    /// Takes a file of which a program sends ranges, if its session has room for it.
+    fn take_file(&mut self, file: OfferedFile, ask: u64, connection: &Connection) {
+        let now = self.stack.now().0;
+        let lent = match self.session_of(connection) {
+            Some((_, half)) => half.host.lend_file(file, now),
+            None => Err(file),
+        };
+        match lent {
+            Ok(()) => {
+                self.maintain_soon();
+                connection.answer(&Message::File { ask }, &[]);
+            }
+            Err(file) => {
+                self.attach.disposal.take(file);
+                connection.answer(&Message::Refused(Refusal::NoResources), &[]);
+            }
+        }
+    }
+
+    /// A connection is closed: if it was that of a session's launcher, the session ends with
+    /// its processes.
+    fn lose_launcher(&mut self, connection: u64) {
+        let is_its = |s: &Session| s.launcher == Some(connection);
+        if let Some(key) = self.sessions.find(is_its)
+            && let Some(s) = self.sessions.get_mut(key)
+        {
+            s.launcher = None;
+            s.launched = false;
+            s.has_changed = true;
+            self.look_over_now(key);
         }
     }
 

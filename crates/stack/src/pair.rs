@@ -21,7 +21,7 @@ use crate::demux::{Flow, Found};
 use crate::low_water::Marks;
 use crate::pair_end::{PIECES_A_TURN, Pair, RESET};
 use crate::request_error::RequestError;
-use crate::socket::{Kind, Socket};
+use crate::socket::{Kind, Options, Socket};
 use longshore_hostif::NONE;
 use longshore_hostif::SocketId;
 use std::net::SocketAddr;
@@ -129,28 +129,12 @@ impl Stack {
         }
         let flow = Flow::new(server, client);
         self.take_place_of_single(&flow);
-        if self.demux.is_taken(&flow) {
-            return self.refuse(key);
-        }
         let mut pair = Pair::new(key, client, options.tcp.delay.cork);
         pair.flow = Some(flow);
         pair.listener = Some(listener);
-        let id = SocketId {
-            index: NONE,
-            generation: 0,
-        };
-        let Some(share) = self.take_socket_share(session) else {
+        let Some(other) = self.insert_accepted(flow, server, pair, (session, options)) else {
             return self.refuse(key);
         };
-        let mut accepted = Socket::new(id, session, None, options, Kind::Pair(pair));
-        accepted.share = share;
-        accepted.local = Some(server);
-        let other = self.sockets.insert(accepted);
-        self.demux.insert(flow, other);
-        if self.hand_over(other).is_none() {
-            self.forget(other);
-            return self.refuse(key);
-        }
         if let Some(p) = self.pair_mut(key) {
             p.other = other;
             p.connecting = false;
@@ -160,6 +144,35 @@ impl Stack {
         self.apply_reading(key);
         self.sockets.touch(other);
         self.sockets.touch(key);
+    }
+
+    /// Makes the end at `server` of a connection that its listener takes, with the session and
+    /// the options of that, and hands it over; `None` if there is no place for it.
+    fn insert_accepted(
+        &mut self,
+        flow: Flow,
+        server: SocketAddr,
+        pair: Pair,
+        (session, options): (u32, Options),
+    ) -> Option<u32> {
+        if self.demux.is_taken(&flow) {
+            return None;
+        }
+        let share = self.take_socket_share(session)?;
+        let id = SocketId {
+            index: NONE,
+            generation: 0,
+        };
+        let mut accepted = Socket::new(id, session, None, options, Kind::Pair(pair));
+        accepted.share = share;
+        accepted.local = Some(server);
+        let other = self.sockets.insert(accepted);
+        self.demux.insert(flow, other);
+        if self.hand_over(other).is_none() {
+            self.forget(other);
+            return None;
+        }
+        Some(other)
     }
 
     /// An end that was reset, or whose other end is gone, and that its host has not closed yet,

@@ -14,6 +14,7 @@ use args::{
     BusArguments, Experiment, ExperimentArguments, MeasureArguments, OutputArguments,
     PredictArguments,
 };
+use longshore_bus::AnyBus;
 use longshore_measure::chart;
 use longshore_measure::crossing::load::{self, LoadRow};
 use longshore_measure::crossing::web::{self, Plan, SIZES, WebServer};
@@ -180,8 +181,8 @@ fn of_nginx(arguments: &BusArguments) -> Result<(), Error> {
     progress("bus: nginx");
     let mut fetches = web::measure(&longshore, &plan, &model)?;
     let (mut loads, mut missing) = (Vec::new(), Vec::new());
-    // Who chooses files wants these and nothing else; with fixed batching whatever goes one by
-    // one takes as long as its timers do.
+    // A user who chooses files wants these and nothing else; with fixed batching whatever goes
+    // one by one takes as long as its timers do.
     let has_more = arguments.size.is_empty() && !is_fixed;
     if has_more {
         (loads, missing) = load::measure(&longshore, quick, &model)?;
@@ -222,22 +223,27 @@ fn of_nginx(arguments: &BusArguments) -> Result<(), Error> {
         true if quick => format!("# {QUICK}\n{}", show::csv(&rows, &loads)),
         true => show::csv(&rows, &loads),
         false => {
-            let (of_nginx, others): (Vec<Row>, Vec<Row>) = rows
-                .into_iter()
-                .partition(|row| row.workload == WebServer::Nginx);
-            let mut text = match quick {
-                true => format!("{QUICK}\n\n"),
-                false => String::new(),
-            };
-            text += &show::tables(&of_nginx, &model.bus);
-            text += &show::tables(&others, &model.bus);
-            if !loads.is_empty() {
-                text += &show::load_table(&loads, &model.bus);
+            let tables = tables_of_nginx(rows, &loads, &model.bus);
+            match quick {
+                true => format!("{QUICK}\n\n{tables}"),
+                false => tables,
             }
-            text + show::legend()
         }
     };
     crate::print(&text).map_err(system("print"))
+}
+
+/// The tables of fetches, nginx's first, and of loads.
+fn tables_of_nginx(rows: Vec<Row>, loads: &[LoadRow], bus: &AnyBus) -> String {
+    let (of_nginx, others): (Vec<Row>, Vec<Row>) = rows
+        .into_iter()
+        .partition(|row| row.workload == WebServer::Nginx);
+    let mut text = show::tables(&of_nginx, bus);
+    text += &show::tables(&others, bus);
+    if !loads.is_empty() {
+        text += &show::load_table(loads, bus);
+    }
+    text + show::legend()
 }
 
 /// Rows of fetches and of loads, as one array.
