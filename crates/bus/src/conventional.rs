@@ -109,7 +109,7 @@ impl Driver {
         }
     }
 
-    /// The same with a driver that polls memory: no interrupts, no registers read, and a
+    /// As `interrupting`, with a driver that polls memory: no interrupts, no registers read, and a
     /// doorbell for 32 frames.
     #[must_use]
     pub fn polling() -> Self {

@@ -310,7 +310,7 @@ pub(crate) fn parse_routes(table: &str) -> Vec<(IpAddr, u8)> {
     table.lines().skip(1).filter_map(route).collect()
 }
 
-/// The same for IPv6, from the text of `/proc/net/ipv6_route`; the kernel's addresses
+/// As `parse_routes`, for IPv6, from the text of `/proc/net/ipv6_route`; the kernel's addresses
 /// and groups among them do no harm.
 pub(crate) fn parse_routes6(table: &str) -> Vec<(IpAddr, u8)> {
     let route = |line: &str| {

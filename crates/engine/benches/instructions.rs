@@ -204,7 +204,7 @@ fn was_known(all: Box<(Vec<u8>, CachedHeaders4, usize)>) {
     assert_eq!(all.2, 1480);
 }
 
-/// The same of IPv6, which has one entry for what was known of the one before.
+/// The headers of an IPv6 packet, which has one entry for what was known of the one before.
 fn with_known6() -> Box<(Vec<u8>, CachedHeaders6, usize)> {
     let packet = frame(Version::V6, &data_header(1, 1), 1448).split_off(14);
     let cached = CachedHeaders6::of(&[0; 14], &packet).expect("a segment");

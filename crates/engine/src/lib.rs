@@ -156,7 +156,7 @@ impl Engine {
         Self::at(listeners, config)
     }
 
-    /// The same with sockets that are bound already: what that needed may have been given
+    /// As `new`, with sockets that are bound already: what that needed may have been given
     /// up since.
     ///
     /// # Errors

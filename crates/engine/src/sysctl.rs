@@ -118,8 +118,8 @@ fn receive_memory(settings: &mut Defaults, values: &[u64]) {
     settings.tcp.rcv.buffer_max = bytes(most.max(start));
 }
 
-/// The same for sending. The least is of no use here: it is what Linux lets a socket have
-/// when memory is short, and here a session's is its own.
+/// As `receive_memory`, for sending. The least is of no use here: it is what Linux lets a socket
+/// have when memory is short, and here a session's is its own.
 fn send_memory(settings: &mut Defaults, values: &[u64]) {
     let &[_, start, most] = values else {
         return;

@@ -33,7 +33,7 @@ impl Waiting {
         Self::accepted_by(host, &[])
     }
 
-    /// The same, if its listener was told this.
+    /// As `new`, if its listener was told this.
     fn accepted_by(mut host: Host, options: &[(OptionName, u64)]) -> Self {
         let listener = host.listening(LISTENER);
         for (name, value) in options {
@@ -160,8 +160,8 @@ fn with_packets(test: impl FnOnce(&mut Waiting)) {
     with_packets_and(&[], BTreeMap::new(), test);
 }
 
-/// The same, if its listener was told this, or its engine that of ports. The engine sleeps when
-/// it has nothing to do.
+/// As `with_packets`, if its listener was told this, or its engine that of ports. The engine sleeps
+/// when it has nothing to do.
 fn with_packets_and(
     options: &[(OptionName, u64)],
     messages: BTreeMap<u16, TimedRule>,

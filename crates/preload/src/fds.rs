@@ -61,7 +61,7 @@ pub(crate) fn engine(fd: RawFd) -> Option<Socket> {
     place::attached()?.acquire(id)
 }
 
-/// The same, in a call on what was the engine's socket when it began.
+/// As `engine`, in a call on what was the engine's socket when it began.
 ///
 /// # Errors
 /// EBADF if it is closed by now.

@@ -57,7 +57,7 @@ pub(crate) fn sources<'a>(
     filled.map(|v| source(base(v).as_in(), v.iov_len)).collect()
 }
 
-/// The same, to be filled.
+/// As `sources`, to be filled.
 ///
 /// # Errors
 /// As [`sources`].

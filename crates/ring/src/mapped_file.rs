@@ -68,7 +68,7 @@ impl MappedFile {
         unsafe { self.read_to(at, to.as_mut_ptr(), to.len()) }
     }
 
-    /// The same for memory that others may have as well.
+    /// As `read`, for memory that others may have as well.
     ///
     /// # Safety
     /// `len` bytes are mapped at `to`, writable, and nobody has a reference to them.

@@ -111,7 +111,7 @@ impl Host {
         self.ask_with(question, &[], is_answer)
     }
 
-    /// The same, with descriptors beside the question.
+    /// As `ask`, with descriptors beside the question.
     fn ask_with(
         &self,
         question: &Message,

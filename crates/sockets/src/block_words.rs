@@ -113,7 +113,7 @@ pub(crate) fn ahead(block: &SocketBlock) -> Option<(u64, u64)> {
     ahead_of(block, block.rcv.urgent.load(Ordering::Acquire))
 }
 
-/// The same for the urgent byte before `urgent`.
+/// As `ahead`, for the urgent byte before `urgent`.
 pub(crate) fn ahead_of(block: &SocketBlock, urgent: u64) -> Option<(u64, u64)> {
     let mark = urgent.checked_sub(1)?;
     let before = mark.checked_sub(block.rcv.done.load(Ordering::Acquire))?;

@@ -23,7 +23,7 @@ impl Socket {
         self.start_connect_if(peer, || Ok(()))
     }
 
-    /// The same, unless `may_ask` fails, which is called just before the engine is asked:
+    /// As `start_connect`, unless `may_ask` fails, which is called just before the engine is asked:
     /// nothing else is asked of it in between.
     pub(crate) fn start_connect_if(
         &self,

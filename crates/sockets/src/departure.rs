@@ -67,7 +67,7 @@ impl Socket {
         Ok(len)
     }
 
-    /// The same, of the beginning of a datagram or a further part of it: more follows
+    /// As `send_datagram`, of the beginning of a datagram or a further part of it: more follows
     /// (MSG_MORE).
     ///
     /// # Errors

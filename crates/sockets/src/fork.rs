@@ -191,7 +191,7 @@ impl Host {
         left.unwrap_or_default()
     }
 
-    /// The same without a place in the session: its sockets fail.
+    /// As `begin_anew`, without a place in the session: its sockets fail.
     pub fn fail_in_child(&self, why: &str) {
         forget_thread_id();
         self.identity.enter_child();

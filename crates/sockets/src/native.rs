@@ -37,7 +37,7 @@ impl Stream {
         Ok(Self(socket))
     }
 
-    /// The same, unless another thread cancels it.
+    /// As `connect`, unless another thread cancels it.
     ///
     /// # Errors
     /// As [`Stream::connect`]; [`SocketError::Cancelled`].
@@ -201,7 +201,7 @@ impl Listener {
         )
     }
 
-    /// The same, unless another thread cancels it while it waits.
+    /// As `accept`, unless another thread cancels it while it waits.
     ///
     /// # Errors
     /// As [`Listener::accept`]; [`SocketError::Cancelled`]: none was accepted.

@@ -299,7 +299,7 @@ impl Socket {
         self.wait_by_looks(also, wait_limit, |_| attempt())
     }
 
-    /// The same for an attempt that is told whether the thread was woken for it: the adapter
+    /// As `wait`, for an attempt that is told whether the thread was woken for it: the adapter
     /// does that when it has a reason.
     ///
     /// # Errors
@@ -328,7 +328,7 @@ impl Socket {
         self.host.look_awhile(or_not_yet(attempt))
     }
 
-    /// The same for who has just looked and found that `attempt` would block.
+    /// As `look_awhile`, for who has just looked and found that `attempt` would block.
     ///
     /// # Errors
     /// As [`Socket::look_awhile`].

@@ -256,7 +256,7 @@ impl Host {
         self.look_again(attempt)
     }
 
-    /// The same for who has just looked, in vain.
+    /// As `look_awhile`, for who has just looked, in vain.
     pub(crate) fn look_again<T>(
         &self,
         attempt: impl FnMut() -> Result<Option<T>, SocketError>,

@@ -48,7 +48,7 @@ impl Service {
         }
     }
 
-    /// The same with these ECN bits.
+    /// What it is with these ECN bits.
     #[inline]
     pub(crate) fn marked(self, ecn: u8) -> Self {
         Self {

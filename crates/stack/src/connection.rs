@@ -148,15 +148,15 @@ impl Socket {
         self.report_by::<false>(sessions, now, false);
     }
 
-    /// The same, in any case if `also` has it (the send buffer has become larger, or there is
+    /// As `report`, in any case if `also` has it (the send buffer has become larger, or there is
     /// urgent data).
     #[inline(never)]
     fn report_also(&mut self, sessions: &mut Sessions, now: Instant, also: bool) {
         self.report_by::<false>(sessions, now, also);
     }
 
-    /// The same for a socket with a low-water mark in one of its streams; whether it was told
-    /// of less than it waits for, and so nobody is woken.
+    /// As `report_also`, for a socket with a low-water mark in one of its streams; whether it was
+    /// told of less than it waits for, and so nobody is woken.
     #[inline(never)]
     fn report_by_lowat(&mut self, sessions: &mut Sessions, now: Instant, also: bool) -> bool {
         self.report_by::<true>(sessions, now, also)

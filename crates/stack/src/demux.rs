@@ -181,7 +181,7 @@ impl Demux {
         found
     }
 
-    /// The same for what is no segment of it.
+    /// As `find`, for what is no segment of it.
     pub(crate) fn peek(&self, flow: &Flow) -> Option<Found> {
         if let Some(key) = self.key_of(flow) {
             return Some(Found::of(key));
@@ -233,7 +233,7 @@ impl Demux {
         }
     }
 
-    /// The same for a half-open connection.
+    /// As `insert`, for a half-open connection.
     pub(crate) fn insert_half_open(&mut self, flow: Flow, key: u32) {
         self.insert(flow, key | IS_HALF_OPEN);
     }

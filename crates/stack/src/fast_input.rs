@@ -86,9 +86,9 @@ impl Stack {
         }
     }
 
-    /// The same for a segment whose connection, or whose headers below TCP, are not those
-    /// of the one before, or which is of IPv6: nothing but calls, so that neither pays for
-    /// the other.
+    /// As `frame_by_prediction`, for a segment whose connection, or whose headers below TCP, are
+    /// not those of the one before, or which is of IPv6: nothing but calls, so that neither pays
+    /// for the other.
     #[inline(never)]
     fn frame_of_another(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
         if self.link.is_of_v6(frame) {
@@ -98,7 +98,8 @@ impl Stack {
         }
     }
 
-    /// The same for one of IPv4. Packets of our own to ourselves cannot come from a link.
+    /// As `frame_of_another`, for one of IPv4. Packets of our own to ourselves cannot come from a
+    /// link.
     #[inline(never)]
     fn frame4_of_another(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
         let Some((link, packet)) = self.link.packet_of(frame, &self.link.wanted) else {
@@ -119,7 +120,7 @@ impl Stack {
         self.segment_by_prediction::<true, false>(key, p.segment, meta)
     }
 
-    /// The same for one of IPv6.
+    /// As `frame4_of_another`, for one of IPv6.
     #[inline(never)]
     fn frame6_by_prediction(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
         let (cached, key) = self.demux.cached6();
@@ -129,8 +130,8 @@ impl Stack {
         }
     }
 
-    /// The same for one whose headers below TCP are not those of the segment of IPv6
-    /// before: with extension headers, it is not looked at here.
+    /// As `frame6_by_prediction`, for one whose headers below TCP are not those of the segment of
+    /// IPv6 before: with extension headers, it is not looked at here.
     #[inline(never)]
     fn frame6_of_another(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
         let wanted = Wanted::new(self.link.mac, EtherType::Ipv6);
@@ -158,7 +159,7 @@ impl Stack {
         self.segment_by_prediction::<true, true>(key, segment, meta)
     }
 
-    /// The same for a connection without timestamps.
+    /// As `frame6_of_another`, for a connection without timestamps.
     #[inline(never)]
     fn without_timestamps<const V6: bool>(
         &mut self,
@@ -169,8 +170,8 @@ impl Stack {
         self.segment_by_prediction::<false, V6>(key, segment, meta)
     }
 
-    /// The same for the segment of the connection of this key, whose headers below TCP
-    /// are those that the table knows. All that can fail comes before anything changes.
+    /// As `without_timestamps`, for the segment of the connection of this key, whose headers below
+    /// TCP are those that the table knows. All that can fail comes before anything changes.
     #[inline(always)]
     fn segment_by_prediction<const TIMESTAMPS: bool, const V6: bool>(
         &mut self,

@@ -74,14 +74,14 @@ impl Sessions {
         Some(session)
     }
 
-    /// The same for what programs are not shown, as counts and memory that is taken: nothing
+    /// As `get_mut`, for what programs are not shown, as counts and memory that is taken: nothing
     /// is published for it.
     #[inline]
     pub(super) fn get_unshown_mut(&mut self, key: u32) -> Option<&mut Session> {
         self.slab.get_mut(key)
     }
 
-    /// The same of its host's half, for what the loop notes of when it takes requests.
+    /// As `get_unshown_mut`, of its host's half, for what the loop notes of when it takes requests.
     #[inline]
     pub fn host_unshown_mut(&mut self, key: u32) -> Option<&mut AdapterSession> {
         self.slab.get_mut(key).map(|session| &mut session.host)

@@ -84,7 +84,7 @@ impl Stack {
         }
     }
 
-    /// The same for many: those of each user as far as its share goes.
+    /// As `settle_other`, for many: those of each user as far as its share goes.
     #[inline(never)]
     fn settle_by_shares(&mut self) {
         let mut dirty = std::mem::take(&mut self.sockets.dirty);

@@ -65,7 +65,7 @@ impl Sockets {
         self.slab.get_mut(key)
     }
 
-    /// The same, with the wheel for its deadline.
+    /// As `get_mut`, with the wheel for its deadline.
     #[inline]
     pub(crate) fn get_with_wheel(&mut self, key: u32) -> Option<(&mut Socket, &mut Wheel<u32>)> {
         #[cfg(all(any(test, feature = "testing"), not(feature = "counted")))]

@@ -258,7 +258,7 @@ impl Stack {
         }
     }
 
-    /// The same for a connection that has no block yet.
+    /// As `send_bare`, for a connection that has no block yet.
     pub(crate) fn send_alone(
         &mut self,
         addresses: &AddressPair,

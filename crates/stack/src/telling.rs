@@ -62,7 +62,7 @@ impl Kind {
         }
     }
 
-    /// The same, to be told of.
+    /// As `receive_stream`, to be told of.
     #[inline]
     pub(crate) fn receive_stream_mut(&mut self) -> Option<&mut ReceiveStream> {
         match self {

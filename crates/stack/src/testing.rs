@@ -83,7 +83,7 @@ pub fn panic_as_it_is_listed(session: u32, sockets: u32) {
     NEXT.set(Some(Plan::new(at, left, times)));
 }
 
-/// The same of half-open connections.
+/// As `panic_as_it_is_listed`, of half-open connections.
 pub fn panic_as_half_open_is_listed(connections: u32) {
     let (at, left, times) = (At::HalfOpenListed, connections, 1);
     NEXT.set(Some(Plan::new(at, left, times)));

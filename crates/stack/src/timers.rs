@@ -76,7 +76,7 @@ impl<T: Copy> Wheel<T> {
         }
     }
 
-    /// The same, or clears it if that is [`Instant::NEVER`].
+    /// As `set`, or clears it if that is [`Instant::NEVER`].
     #[inline(always)]
     pub(crate) fn set_or_clear(&mut self, alarm: &mut Alarm, name: T, deadline: Instant) {
         if deadline.is_never() {

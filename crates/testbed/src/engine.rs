@@ -21,7 +21,7 @@ impl Host<'_> {
         self.engine_with(more, &[])
     }
 
-    /// The same with further options of `longshore engine`.
+    /// As `engine`, with further options of `longshore engine`.
     #[must_use]
     pub fn engine_with(&self, more: &str, options: &[&str]) -> Engine<'_> {
         Engine::start(self.bed, self.clone(), more, options)
@@ -69,7 +69,7 @@ impl<'l> Engine<'l> {
         self.cmd_with(&[], program)
     }
 
-    /// The same with further options of `longshore run`.
+    /// As `cmd`, with further options of `longshore run`.
     #[must_use]
     pub fn cmd_with(&self, options: &[&str], program: &str) -> Cmd {
         self.host

@@ -237,7 +237,7 @@ mod dispatch {
         bytes.chunks(super::x86::LONGEST).map(sum).sum()
     }
 
-    /// The same for copying.
+    /// As `sum_long`, for copying.
     #[cfg(target_arch = "x86_64")]
     #[cold]
     fn copy_and_sum_long(to: &mut [u8], from: &[u8]) -> u64 {

@@ -155,7 +155,7 @@ pub(crate) fn whole(waiting: bool, payload: usize, unread: bool) -> Box<Whole> {
     whole_of(Version::V4, waiting, payload, unread)
 }
 
-/// The same beside so many sessions that ask for nothing, though they have sockets.
+/// As `whole`, beside so many sessions that ask for nothing, though they have sockets.
 pub(crate) fn whole_beside(idle: usize, waiting: bool) -> Box<Whole> {
     whole_of_many(idle, Version::V4, waiting, FULL, true)
 }

@@ -180,7 +180,7 @@ impl Session {
         wants_care
     }
 
-    /// The same, without its being said.
+    /// As `takes_care`, which may be asked again.
     pub(crate) fn wants_care(&self) -> bool {
         self.has_changed
             || self.processes.has_unwatched()

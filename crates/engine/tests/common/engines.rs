@@ -81,7 +81,7 @@ pub(crate) fn run(config: Config) -> Running {
     run_with(config, |_| ())
 }
 
-/// The same with settings of its own.
+/// As `run`, with settings of its own.
 pub(crate) fn run_with(config: Config, set: impl FnOnce(&mut Engine)) -> Running {
     let path = config.socket.clone();
     let mut engine = Engine::new(config).unwrap();

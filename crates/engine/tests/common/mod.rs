@@ -252,7 +252,7 @@ impl Host {
         record
     }
 
-    /// The same, and the engine does not hear of it.
+    /// As `accept`, and the engine does not hear of it.
     pub(crate) fn accept_silently(&mut self, listener: SocketId) -> AcceptRecord {
         let at = self.read.get(&listener.index).copied().unwrap_or(0);
         let end = at + ACCEPT_RECORD as u64;

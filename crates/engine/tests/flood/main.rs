@@ -92,7 +92,7 @@ impl World {
             .expect("nothing comes")
     }
 
-    /// The same, if it comes within so long.
+    /// As `receive`, if it comes within so long.
     fn receive_within(
         &mut self,
         limit: Duration,

@@ -283,7 +283,7 @@ impl Message {
         Self::decode_as(bytes, &Versions::OURS).map(|(message, _)| message)
     }
 
-    /// The same, for one that speaks `ours`; says what its sender speaks, too.
+    /// As `decode`, for one that speaks `ours`; says what its sender speaks, too.
     ///
     /// # Errors
     /// As [`Message::decode`].

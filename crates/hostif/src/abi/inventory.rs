@@ -123,7 +123,7 @@ pub(super) const fn indices(from: Sides, to: Sides) -> [Word; 2] {
     [published, given_back]
 }
 
-/// The same of a ring whose reader claims what it is about to read, beside what is published.
+/// As `indices`, of a ring whose reader claims what it is about to read, beside what is published.
 pub(super) const fn claimed_indices(from: Sides, to: Sides) -> [Word; 2] {
     let [mut published, given_back] = indices(from, to);
     published.written = from.union(to);

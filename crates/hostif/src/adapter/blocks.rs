@@ -135,7 +135,7 @@ impl AdapterSession {
         }
     }
 
-    /// The same, unless the program has set it: the engine is told of that next.
+    /// As `set_send_limit`, unless the program has set one: the engine is told of that next.
     pub fn suggest_send_limit(&self, index: u32, bytes: u32) {
         let limit = &self.arena.block(index).snd.limit;
         let was = limit.compare_exchange(0, bytes, Ordering::AcqRel, Ordering::Relaxed);

@@ -114,7 +114,7 @@ impl AdapterChannel {
         self.stage(arena, kept, &completion.encode())
     }
 
-    /// The same for where edges are.
+    /// As `put`, for where edges are.
     ///
     /// # Errors
     /// As [`AdapterChannel::put`].

@@ -55,8 +55,8 @@ impl AdapterSession {
         self.stage_edges(channel, socket, edges)
     }
 
-    /// The same in place, for the one process that has most sockets: the call and its registers
-    /// are 20 of the 140 instructions of telling it.
+    /// As `put_edges`, in place, for the one process that has most sockets: the call and its
+    /// registers are 20 of the 140 instructions of telling it.
     #[inline(always)]
     fn stage_edges(&mut self, channel: u16, socket: SocketId, edges: &Edges) -> bool {
         let Some(end) = self.channels.end(channel) else {
@@ -144,8 +144,9 @@ impl AdapterSession {
         }
     }
 
-    /// The same for a socket whose receive stream is `stream`: what that holds goes with the
-    /// edges, if one process alone is to be told, and is placed otherwise. Says what was placed.
+    /// As `note_edges`, for a socket whose receive stream is `stream`: what that holds goes with
+    /// the edges, if one process alone is to be told, and is placed otherwise. Says what was
+    /// placed.
     #[inline]
     pub fn put_stream_to(
         &mut self,

@@ -58,7 +58,7 @@ impl AdapterSession {
         Ok(Self::new(Arc::new(arena), signaler))
     }
 
-    /// The same, for programs that speak what was `agreed`.
+    /// As `create`, for programs that speak what was `agreed`.
     ///
     /// # Errors
     /// As [`AdapterSession::create`].

@@ -88,7 +88,7 @@ impl SocketMeters {
         }
     }
 
-    /// The same, as its program says: not in the place of another.
+    /// As `begin`, as its program says: not in the place of another.
     pub(super) fn begin_if_free(&mut self, socket: SocketId) {
         let is_free = |row: &Row| row.generation == 0;
         if self.by_index(socket.index).is_none_or(is_free) {

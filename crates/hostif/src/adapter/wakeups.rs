@@ -170,7 +170,8 @@ impl AdapterSession {
         let _ = self.free_some_waiters_of(name, 0, usize::MAX);
     }
 
-    /// The same, of so many waiters from this one on; where to go on, if there are more.
+    /// As `free_waiters_of`, of so many waiters from this one on; where to go on, if there are
+    /// more.
     #[must_use]
     pub fn free_some_waiters_of(&mut self, name: u32, from: usize, most: usize) -> Option<usize> {
         let waiters = self.arena.claimed_waiters();

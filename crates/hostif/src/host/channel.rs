@@ -165,7 +165,7 @@ impl HostChannel {
         self.publish_for(Hurry::Now, doorbell, wake);
     }
 
-    /// The same for what is in such a `hurry`.
+    /// As `publish`, for what is in such a `hurry`.
     pub fn publish_for(&mut self, hurry: Hurry, doorbell: &Doorbell, wake: bool) {
         let any = self
             .requests

@@ -102,7 +102,7 @@ impl Arena {
         Self::create_for(geometry, Agreed::OURS)
     }
 
-    /// The same, for programs that speak what was `agreed`.
+    /// As `create`, for programs that speak what was `agreed`.
     ///
     /// # Errors
     /// As [`Arena::create`].
@@ -249,8 +249,8 @@ impl Arena {
         self.places_in_ring(self.at.request_slots, channel, begin, len)
     }
 
-    /// The same of the `len` bytes of payload of the completion in slot `own` of a channel's
-    /// completion ring.
+    /// As `immediate_places`, of the `len` bytes of payload of the completion in slot `own` of a
+    /// channel's completion ring.
     #[inline]
     pub(crate) fn data_places(&self, channel: u32, own: usize, len: usize) -> [(usize, usize); 2] {
         let begin = own * size_of::<Slot>() + DATA_AT;
@@ -377,7 +377,7 @@ impl Arena {
             .then(|| self.at.snd_slab + chunk as usize * CHUNK + at)
     }
 
-    /// The same for the receive slab.
+    /// As `snd_place`, for the receive slab.
     #[inline]
     pub fn rcv_place(&self, chunk: u32, at: usize, len: usize) -> Option<usize> {
         (chunk < self.geometry.rcv_chunks && at <= CHUNK && len <= CHUNK - at)

@@ -59,7 +59,8 @@ pub fn receive_from_program(
     }
 }
 
-/// The same, of a program that may hand files over: with the descriptors beside the message.
+/// As `receive_from_program`, of a program that may hand files over: with the descriptors beside
+/// the message.
 ///
 /// # Errors
 /// As [`receive`].
@@ -84,7 +85,7 @@ pub fn send(
     send_as(&Versions::OURS, connection, message, fds)
 }
 
-/// The same, of one that speaks `ours`.
+/// As `send`, of one that speaks `ours`.
 ///
 /// # Errors
 /// As [`send`].
@@ -117,7 +118,7 @@ pub fn receive(connection: BorrowedFd<'_>) -> Result<(Message, Vec<OwnedFd>), At
     receive_with(connection, RecvFlags::empty())
 }
 
-/// The same, without waiting: `WOULDBLOCK` if there is none.
+/// As `receive`, without waiting: `WOULDBLOCK` if there is none.
 ///
 /// # Errors
 /// As [`receive`].
@@ -125,7 +126,7 @@ pub fn receive_now(connection: BorrowedFd<'_>) -> Result<(Message, Vec<OwnedFd>)
     receive_with(connection, RecvFlags::DONTWAIT)
 }
 
-/// The same for what is sent at once: to be woken takes longer than the answer, so this
+/// As `receive_now`, for what is sent at once: to be woken takes longer than the answer, so this
 /// gives way to whoever prepares it for a while before it sleeps.
 fn receive_soon(connection: BorrowedFd<'_>) -> Result<(Message, Vec<OwnedFd>), AttachError> {
     let began = Instant::now();

@@ -151,7 +151,7 @@ impl<'a> Running<'a> {
         Self::spawn(place, command, program)
     }
 
-    /// The same for a program that has this process's terminal. What it prints goes to stderr.
+    /// As `quietly`, for a program that has this process's terminal. What it prints goes to stderr.
     pub(crate) fn in_front(
         place: &'a Place<'a>,
         options: &[OsString],

@@ -190,7 +190,7 @@ pub fn measure(longshore: &Path, plan: &Plan, model: &Model) -> Result<Vec<Fetch
     measure_with(WebServer::Nginx, longshore, plan, model)
 }
 
-/// The same for another server.
+/// As `measure`, for another server.
 ///
 /// # Errors
 /// [`CrossingError`].

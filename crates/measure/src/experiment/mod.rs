@@ -233,7 +233,7 @@ impl Sheet {
         self.points_of(&[], x, y)
     }
 
-    /// The same of the rows that begin with these cells.
+    /// As `points`, of the rows that begin with these cells.
     #[must_use]
     pub fn points_of(&self, first: &[Cell], x: &str, y: &str) -> Vec<(f64, f64)> {
         let place = |name: &str| self.columns.iter().position(|c| c.name == name);

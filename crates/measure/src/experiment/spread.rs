@@ -37,7 +37,7 @@ impl Spread {
         }
     }
 
-    /// The same in another unit.
+    /// These figures in another unit.
     #[must_use]
     pub fn times(&self, factor: f64) -> Self {
         Spread {

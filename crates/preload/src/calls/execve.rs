@@ -45,7 +45,7 @@ pub(crate) fn can_execute(directory: c_int, path: Text<'_>, flags: c_int, stays:
     can
 }
 
-/// The same of a file that is looked for as `execvp` does.
+/// As `can_execute`, of a file that is looked for as `execvp` does.
 pub(crate) fn can_find(file: Text<'_>, stays: bool) -> bool {
     let Some(name) = file.get().map(CStr::to_bytes) else {
         return false;

@@ -44,7 +44,7 @@ pub(crate) fn look_at(directory: c_int, path: &CStr) {
     }
 }
 
-/// The same of one file. Whether it is a script, whose interpreter is put into `next`.
+/// As `look_at`, of one file. Whether it is a script, whose interpreter is put into `next`.
 fn look_at_path(directory: BorrowedFd<'_>, path: &CStr, next: &mut [u8; LONGEST]) -> bool {
     let Ok(stat) = statat(directory, path, AtFlags::empty()) else {
         return false;

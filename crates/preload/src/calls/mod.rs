@@ -103,7 +103,7 @@ pub(crate) fn guard<T: Returned>(work: impl FnOnce() -> T) -> T {
     })
 }
 
-/// The same of what may turn out to be the kernel's to do, which says so by `None`: it is
+/// As `guard`, of what may turn out to be the kernel's to do, which says so by `None`: it is
 /// done by libc's function after that, in a frame that a cancelled thread can leave.
 pub(crate) fn unless_kernels<T: Returned>(work: impl FnOnce() -> Option<T>) -> Option<T> {
     within(|| {
@@ -183,8 +183,8 @@ pub(crate) fn wait_unless_told<T>(
     wait_for_either(fd, socket, flags, way, Asked::Both, |_| attempt())
 }
 
-/// The same of what the kernel may have, too. It is asked whenever the call may end with
-/// nothing, and after each sleep, in which its descriptor is listened to; not with each look
+/// As `wait_unless_told`, of what the kernel may have, too. It is asked whenever the call may end
+/// with nothing, and after each sleep, in which its descriptor is listened to; not with each look
 /// before that, and the first time only if `first` says so.
 #[inline]
 pub(crate) fn wait_for_either<T>(

@@ -96,7 +96,7 @@ fn recv_buffer(
     })
 }
 
-/// The same of a datagram socket.
+/// As `recv_buffer`, of a datagram socket.
 fn recv_datagram_buffer(
     fd: c_int,
     socket: &Socket,

@@ -44,7 +44,7 @@ impl Call {
         }
     }
 
-    /// The same with other flags, which are its first argument.
+    /// As `make`, with other flags, which are its first argument.
     fn make_with(mut self, flags: u64) -> c_long {
         self.arguments[0] = flags as c_long;
         self.make()

@@ -74,7 +74,7 @@ impl Instance {
         std::ptr::from_ref(self) as u64
     }
 
-    /// The same for the connection to the engine.
+    /// As `wake_fd_word`, for the connection to the engine.
     pub(crate) fn connection_word(&self) -> u64 {
         self.wake_fd_word() + 1
     }

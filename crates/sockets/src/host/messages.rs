@@ -183,7 +183,7 @@ impl Host {
         self.call_if(|tag, waiter| Ok(request(tag, waiter)))
     }
 
-    /// The same of a request that may not be wanted any more when it is to be put: nobody puts
+    /// As `call`, of a request that may not be wanted any more when it is to be put: nobody puts
     /// another between that question and it.
     pub(crate) fn call_if(
         &'static self,

@@ -50,7 +50,7 @@ impl Reserved<'_> {
         self.finish_with(len, sending, true)
     }
 
-    /// The same where what stands in the chunks is ranges of files, and no bytes.
+    /// As `finish`, where what stands in the chunks is ranges of files, and no bytes.
     pub(super) fn finish_range(self, len: usize) -> Result<(), SocketError> {
         self.finish_with(len, Sending::empty(), false)
     }

@@ -136,7 +136,7 @@ impl Socket {
         Ok(())
     }
 
-    /// The same by a copy, for what cannot be moved otherwise; how many bytes.
+    /// As `tell_forwarded`, by a copy, for what cannot be moved otherwise; how many bytes.
     ///
     /// # Errors
     /// As [`Socket::forward`].

@@ -74,7 +74,7 @@ impl Socket {
         self.look(usize::MAX, true)
     }
 
-    /// The same for a call that asks for `wanted` bytes; `keep` says that nothing is to be
+    /// As `peek`, for a call that asks for `wanted` bytes; `keep` says that nothing is to be
     /// consumed, and no urgent byte thrown away either.
     pub(super) fn look(&self, wanted: usize, keep: bool) -> Result<Peeked<'_>, SocketError> {
         let block = self.block();

@@ -217,7 +217,7 @@ impl Socket {
         self.send_with(parts, Sending::more(more))
     }
 
-    /// The same; what `sending` says is said of what fits, but that a record ends if all
+    /// As `send`; what `sending` says is said of what fits, but that a record ends if all
     /// does alone.
     ///
     /// # Errors

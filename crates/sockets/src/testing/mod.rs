@@ -88,7 +88,7 @@ impl Engine {
         Self::with_geometry(directory, GEOMETRY)
     }
 
-    /// The same, with a memory of its own measures.
+    /// As `start`, with a memory of its own measures.
     ///
     /// # Panics
     /// If it cannot.

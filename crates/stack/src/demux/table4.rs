@@ -82,7 +82,7 @@ impl Table4 {
         self.get_beyond(home, addresses, ports)
     }
 
-    /// The same if another flow is at its `home`.
+    /// As `get`, if another flow is at its `home`.
     #[inline(always)]
     fn get_beyond(&self, home: usize, addresses: u64, ports: u32) -> Option<u32> {
         let mut at = home;

@@ -61,7 +61,7 @@ impl Link {
         }
     }
 
-    /// The same of IPv6.
+    /// As `release_held`, of IPv6.
     pub(crate) fn release_held6(&mut self, hop: Ipv6Addr, now: Instant, counters: &mut Counters) {
         let Some(v6) = &mut self.v6 else { return };
         let packets = v6.neighbors.release(hop);

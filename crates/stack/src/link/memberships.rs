@@ -81,7 +81,7 @@ impl Link {
             && (self.is_broadcast(ip) || ip == igmp::ALL_SYSTEMS || self.groups.v4.contains(ip))
     }
 
-    /// The same for the destination of a packet, of which nothing is known yet.
+    /// As `takes4`, for the destination of a packet, of which nothing is known yet.
     pub(crate) fn takes_group(&self, packet: &[u8]) -> bool {
         let header = packet.first_chunk::<HEADER_LEN>();
         header.is_some_and(|h| self.takes4(Ipv4Addr::new(h[16], h[17], h[18], h[19])))

@@ -56,7 +56,7 @@ impl Single {
         Self::with_features(geometry, processes, Features::empty())
     }
 
-    /// The same with these features besides.
+    /// As `new`, with these features besides.
     pub(super) fn with_features(geometry: Geometry, processes: u16, more: Features) -> Self {
         let now = Instant(1_000_000);
         let (port, wire) = pair(&MemoryConfig {

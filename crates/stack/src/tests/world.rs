@@ -33,7 +33,7 @@ impl World {
         Self::of(Scenario::of(seed), seed, false)
     }
 
-    /// The same, of another scenario than the seed's; what crosses is seen if it is
+    /// As `new`, of another scenario than the seed's; what crosses is seen if it is
     /// `observed`.
     pub(super) fn of(scenario: Scenario, seed: u64, observed: bool) -> Self {
         let (one, two, clock) = wire(&scenario.wire);
@@ -116,7 +116,7 @@ impl World {
         self.run_to_end()
     }
 
-    /// The same, and leaves what has become of the machines.
+    /// As `run`, and leaves what has become of the machines.
     pub(super) fn run_to_end(&mut self) -> Report {
         for _ in 0..MOST_TURNS {
             let busy = self.turn();

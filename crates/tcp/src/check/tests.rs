@@ -12,7 +12,7 @@ fn harmed(harm: impl FnOnce(&mut Tcb)) -> &'static str {
     s.tcb.check().expect_err("harm that shows").0
 }
 
-/// The same with 3,000 bytes in flight.
+/// As `harmed`, with 3,000 bytes in flight.
 fn harmed_in_flight(harm: impl FnOnce(&mut Tcb)) -> &'static str {
     let mut s = Script::established();
     s.writes(3_000);

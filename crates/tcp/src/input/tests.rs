@@ -56,7 +56,8 @@ fn what_is_missing_may_be_older_than_the_repetition_of_another() {
     assert_eq!(s.tcb.stamps.recent(), 2_050);
 }
 
-/// The same with a repetition of what is here, which fills nothing.
+/// As `what_is_missing_may_be_older_than_the_repetition_of_another`, with a repetition of what is
+/// here, which fills nothing.
 #[test]
 fn what_is_missing_may_be_older_than_a_needless_repetition() {
     let mut s = full();

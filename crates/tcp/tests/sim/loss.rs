@@ -301,9 +301,9 @@ fn late_packets_cost_little() {
     }
 }
 
-/// The same with a receiver that admits nothing that is older than TS.Recent, as Linux. A
-/// repetition must not take that past the timestamps of what is late: of those, each drop
-/// makes a repetition, and each repetition, of some packets, a drop.
+/// As `late_packets_cost_little`, with a receiver that admits nothing that is older than TS.Recent,
+/// as Linux. A repetition must not take that past the timestamps of what is late: of those, each
+/// drop makes a repetition, and each repetition, of some packets, a drop.
 #[test]
 fn repetitions_do_not_make_linux_drop_what_is_late() {
     let (mut lost, mut dropped) = (0, 0);

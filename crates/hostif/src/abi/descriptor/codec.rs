@@ -140,7 +140,7 @@ impl Request {
         }
     }
 
-    /// The same of another socket: of that which has another name where this goes.
+    /// As `asked`, of another socket: of that which has another name where this goes.
     #[must_use]
     pub fn about(mut self, other: SocketId) -> Self {
         match &mut self {
@@ -163,7 +163,7 @@ impl Request {
         self
     }
 
-    /// The same, if it has immediate data, without.
+    /// As `about`, if it has immediate data, without.
     #[must_use]
     pub fn without_immediate(mut self) -> Self {
         if let Self::Edges { immediate, .. } = &mut self {
@@ -172,7 +172,8 @@ impl Request {
         self
     }
 
-    /// The same, if it is answered, with another tag, and with another who sleeps for it.
+    /// As `without_immediate`, if it is answered, with another tag, and with another who sleeps for
+    /// it.
     #[must_use]
     pub fn asked_as(mut self, other: u32, sleeper: Option<u16>) -> Self {
         match &mut self {

@@ -284,7 +284,7 @@ impl Relay {
         }
     }
 
-    /// The same, of all sockets.
+    /// As `look_at_words_of`, of all sockets.
     pub(in crate::proxy) fn look_at_all_words(&mut self, host: &HostSession, out: &mut Outbox) {
         let names: Vec<SocketId> = self.sockets.keys().copied().collect();
         for name in names {

@@ -97,7 +97,7 @@ fn exchange(effort: Effort, bytes: usize) -> rustix::io::Result<Option<Spread>> 
     failed.map(|()| spread)
 }
 
-/// The same while a thread of this process is busy on another processor, which has to forget
+/// As `exchange`, while a thread of this process is busy on another processor, which has to forget
 /// the pages, too.
 fn exchange_beside(
     effort: Effort,

@@ -28,7 +28,7 @@ pub(crate) fn flight(sack: bool) -> Script {
     flight_of(sack, 60_000)
 }
 
-/// The same, of a stream of `total` bytes.
+/// As `flight`, of a stream of `total` bytes.
 pub(crate) fn flight_of(sack: bool, total: u64) -> Script {
     let cfg = Config {
         timestamps: false,
