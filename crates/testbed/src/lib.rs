@@ -30,6 +30,7 @@ mod product;
 pub mod servers;
 mod skip;
 mod testbed;
+mod thread;
 mod wait;
 
 pub use child::with_default_signals;
@@ -40,4 +41,5 @@ pub use process::{Cmd, Finished, Proc, signal};
 pub use product::{Stack, longshore};
 pub use skip::{in_own_namespace, skip};
 pub use testbed::Testbed;
+pub use thread::join;
 pub use wait::{PATIENCE, eventually};

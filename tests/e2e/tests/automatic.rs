@@ -215,7 +215,7 @@ impl Drop for Router {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+            longshore_testbed::join(thread);
         }
     }
 }

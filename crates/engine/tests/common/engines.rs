@@ -24,7 +24,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.stopper.stop();
         if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+            longshore_testbed::join(thread);
         }
     }
 }

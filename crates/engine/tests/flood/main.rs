@@ -46,7 +46,7 @@ impl Drop for World {
     fn drop(&mut self) {
         self.stopper.stop();
         if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+            longshore_testbed::join(thread);
         }
     }
 }

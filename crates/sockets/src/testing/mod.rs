@@ -198,8 +198,12 @@ impl Engine {
     /// Ends it, as an engine ends that is told to.
     pub fn stop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        if let Some(thread) = self.thread.take()
+            && let Err(panic) = thread.join()
+            && !std::thread::panicking()
+        {
+            // It is the test's.
+            std::panic::resume_unwind(panic);
         }
     }
 }
