@@ -429,7 +429,9 @@ impl Engine {
     /// that all is let go.
     pub(crate) fn bind_late(&mut self) {
         let mut all: VecDeque<_> = self.stack.take_late_binds().into();
-        self.take_requests(Which::All);
+        if self.take_requests(Which::All) {
+            self.stack.has_taken_late();
+        }
         let mut are_torn_down = false;
         while let Some(late) = all.pop_front() {
             let session = late.session();

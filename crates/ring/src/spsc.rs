@@ -421,6 +421,28 @@ impl Consumer {
         }
     }
 
+    /// How many messages were taken, with the slots behind them, modulo 2^32.
+    #[inline]
+    pub fn taken(&self) -> u32 {
+        self.head
+    }
+
+    /// Whether slots of messages that were taken are to be released.
+    #[inline]
+    pub fn keeps_any(&self) -> bool {
+        self.head != self.released
+    }
+
+    /// Releases the slots of messages that were taken when so many were
+    /// ([`taken`](Self::taken)), if they are not released yet.
+    pub fn release_to(&mut self, ring: &Indices, taken: u32) {
+        let more = taken.wrapping_sub(self.released);
+        if more != 0 && more <= self.head.wrapping_sub(self.released) {
+            ring.head.0.store(taken, Ordering::Release);
+            self.released = taken;
+        }
+    }
+
     /// How many published messages were not taken yet, `most` if there are more, where
     /// `behind` says of a message how many slots belong to it. None of them is claimed: the
     /// producer may take its newest one back while it is looked at. What no ring can hold

@@ -358,7 +358,40 @@ impl Stack {
         }
         self.arm_quiet_datagram(key);
         if more {
+            self.sockets.have_datagrams = true;
+            self.sockets.have_more_to_pass |= !self.link.own.is_empty();
             self.sockets.touch(key);
         }
+    }
+
+    /// What was sent to a UDP socket before arrives before its program changes what it takes, or
+    /// closes it.
+    #[inline]
+    pub(crate) fn pass_on_to(&mut self, key: u32) {
+        let is_any = self.sockets.have_datagrams || !self.link.own.is_empty();
+        let is_datagram = |s: &Socket| matches!(s.kind, Kind::Datagram(_));
+        if is_any && self.sockets.get(key).is_some_and(is_datagram) {
+            self.pass_on_datagrams();
+        }
+    }
+
+    #[cold]
+    fn pass_on_datagrams(&mut self) {
+        let at_work = self.sessions.at_work;
+        if std::mem::take(&mut self.sockets.have_datagrams) {
+            for i in 0..self.sockets.dirty.len() {
+                let key = self.sockets.dirty.get(i).copied();
+                let sender = key.filter(|key| {
+                    let kind = self.sockets.get(*key).map(|s| &s.kind);
+                    matches!(kind, Some(Kind::Datagram(d)) if d.snd_done < d.snd_edge)
+                });
+                if let Some(key) = sender {
+                    self.sessions.at_work = AtWork::Socket(key);
+                    self.settle_datagram(key);
+                }
+            }
+        }
+        self.take_own_packets();
+        self.sessions.at_work = at_work;
     }
 }

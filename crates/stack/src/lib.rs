@@ -141,6 +141,7 @@ use half_open::HalfOpens;
 use link::Link;
 use longshore_frames::Port;
 use longshore_hostif::Loopback;
+use longshore_hostif::adapter::UnderWay;
 use longshore_net::Cidr;
 use longshore_net::fragment::{Limits as FragmentLimits, Reassembler};
 use longshore_net::icmp::RateLimit;
@@ -412,11 +413,34 @@ impl Stack {
     /// Programs see what this turn has done, and are woken for it.
     #[inline]
     pub fn publish(&mut self) {
-        let none_under_way = self.link.own.is_empty() && !self.sockets.are_yet_to_tell;
+        let is_any = !self.link.own.is_empty() || self.sockets.are_yet_to_tell;
+        let under_way = if is_any {
+            self.under_way()
+        } else {
+            UnderWay::Nothing
+        };
         let turn = self.counters.turns;
-        self.counters.wakeup_waits += self.sessions.publish(turn, self.now, none_under_way);
+        self.counters.wakeup_waits += self.sessions.publish(turn, self.now, under_way);
         #[cfg(debug_assertions)]
         self.check_turn();
+    }
+
+    /// What is under way from one socket to another.
+    #[inline(never)]
+    fn under_way(&self) -> UnderWay {
+        if self.sockets.have_more_to_pass {
+            UnderWay::Queued
+        } else if !self.link.own.is_empty() || self.sockets.have_work_left() {
+            UnderWay::Passing
+        } else {
+            // Who got something in this turn has told of it in this turn, too.
+            UnderWay::Nothing
+        }
+    }
+
+    /// Requests were taken when this turn had settled: what they led to is done in the next.
+    pub fn has_taken_late(&mut self) {
+        self.sockets.are_yet_to_tell = true;
     }
 
     /// A session begins: its programs learn where their connections go, with which congestion

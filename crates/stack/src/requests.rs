@@ -123,6 +123,7 @@ impl Stack {
                 self.answer(from, request, listens.map(|()| NOTHING));
             }
             Request::Connect { peer, .. } => {
+                self.pass_on_to(key);
                 let begun = self.connect(key, peer);
                 let room = self.syn_room(key);
                 self.answer(from, request, begun.map(|local| (room, local.into())));
@@ -166,6 +167,7 @@ impl Stack {
                 linger,
                 ..
             } => {
+                self.pass_on_to(key);
                 // What was written and read last comes with the close.
                 let (channel, none) = (Some(from.channel), EdgeFlags::empty());
                 let moved = self.host_edges(key, channel, snd_edge, rcv_consumed, none);
@@ -173,6 +175,7 @@ impl Stack {
                 return moved;
             }
             Request::Group { group, join, .. } => {
+                self.pass_on_to(key);
                 let changed = self.change_group(key, group, join);
                 self.answer(from, request, changed.map(|()| NOTHING));
             }

@@ -11,7 +11,7 @@ use super::account::Account;
 use super::at_work::AtWork;
 use super::session::Session;
 use super::slab::Slab;
-use longshore_hostif::adapter::AdapterSession;
+use longshore_hostif::adapter::{AdapterSession, UnderWay};
 use longshore_tcp::Instant;
 use std::sync::Arc;
 
@@ -215,19 +215,19 @@ impl Sessions {
         }
     }
 
-    /// Shows programs what was done for them, `none_under_way` unless something from one socket
-    /// of the stack to another is; in how many sessions others are still to be woken. Those
+    /// Shows programs what was done for them, of which that is `under_way` from one socket of
+    /// the stack to another cannot be seen yet; in how many sessions others are still to be woken. Those
     /// have their turn again.
     #[inline]
-    pub(super) fn publish(&mut self, turn: u64, now: Instant, none_under_way: bool) -> u64 {
+    pub(super) fn publish(&mut self, turn: u64, now: Instant, under_way: UnderWay) -> u64 {
         if self.touched.is_empty() {
             return 0;
         }
-        self.publish_touched(turn, now, none_under_way)
+        self.publish_touched(turn, now, under_way)
     }
 
     #[inline(never)]
-    fn publish_touched(&mut self, turn: u64, now: Instant, none_under_way: bool) -> u64 {
+    fn publish_touched(&mut self, turn: u64, now: Instant, under_way: UnderWay) -> u64 {
         let mut waits = 0;
         self.held_until = Instant::NEVER;
         for i in 0..self.touched.len() {
@@ -244,7 +244,7 @@ impl Sessions {
                 continue;
             }
             let owes_wakeups = session.publish(turn);
-            let is_unreleased = session.host.release_requests(none_under_way);
+            let is_unreleased = session.host.release_requests(under_way);
             session.is_touched = owes_wakeups || is_unreleased;
             if session.is_touched {
                 waits += u64::from(owes_wakeups);

@@ -40,6 +40,8 @@ impl Stack {
     #[inline(never)]
     fn settle_touched(&mut self) {
         self.sockets.are_yet_to_tell = false;
+        self.sockets.have_more_to_pass = false;
+        self.sockets.have_datagrams = false;
         if self.sockets.dirty.len() > FEW || !self.sockets.waiting_sessions.is_empty() {
             return self.settle_by_shares();
         }

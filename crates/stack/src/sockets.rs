@@ -20,6 +20,10 @@ pub(crate) struct Sockets {
     pub(crate) waiting_sessions: VecDeque<u32>,
     /// One of them has got something of its other end in this turn, and tells of it in the next.
     pub(crate) are_yet_to_tell: bool,
+    /// One of them has sent more to others than a turn takes.
+    pub(crate) have_more_to_pass: bool,
+    /// Some may have datagrams that the host has written and that were not sent.
+    pub(crate) have_datagrams: bool,
     /// Connections that were denied memory for what they receive.
     pub(crate) denied_memory: VecDeque<u32>,
     /// Those that wait for their next hop.
@@ -38,6 +42,8 @@ impl Sockets {
             dirty: Vec::new(),
             waiting_sessions: VecDeque::new(),
             are_yet_to_tell: false,
+            have_more_to_pass: false,
+            have_datagrams: false,
             denied_memory: VecDeque::new(),
             unresolved: Vec::new(),
             wheel: Wheel::new(now),

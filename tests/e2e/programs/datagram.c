@@ -128,6 +128,27 @@ static void refused(void) {
   FAILS(recv(mine, &c, 1, MSG_DONTWAIT), EAGAIN);
 }
 
+/* What was sent before its receiver was closed, or has chosen a peer, has arrived before. */
+static void sent_before_a_change(void) {
+  if (far_in_kernel())
+    return;
+  for (int i = 0; i < 100; i++) {
+    TWO;
+    char buf[4];
+    SYS(connect(far, A(here)));
+    for (int sent = 0; sent < 3; sent++)
+      IS(send(far, "x", 1, 0), 1);
+    if (i % 2) {
+      SYS(connect(mine, A(here)));
+      for (int received = 0; received < 3; received++)
+        IS(recv(mine, buf, sizeof buf, MSG_DONTWAIT), 1);
+    }
+    SYS(close(mine));
+    IS(option(far, SOL_SOCKET, SO_ERROR), 0);
+    SYS(close(far));
+  }
+}
+
 static void sizes(void) {
   TWO;
   static unsigned char out[65507], in[65536];
@@ -452,6 +473,7 @@ const struct check CHECKS[] = {
     {"chosen_address", chosen_address},
     {"refused", refused},
     {"bad_destinations", bad_destinations},
+    {"sent_before_a_change", sent_before_a_change},
     {"sizes", sizes},
     {"too_long", too_long},
     {"waiting_bytes", waiting_bytes},

@@ -21,6 +21,9 @@ pub struct AdapterChannel {
     index: u32,
     requests: Consumer,
     completions: Producer,
+    /// How many requests were taken by the ends of the last turns but one, and the last, for
+    /// which they were kept.
+    taken_by: [u32; 2],
     /// The last [`Completion::More`], by its number among the completions.
     more: Option<u32>,
 }
@@ -32,6 +35,7 @@ impl AdapterChannel {
             index,
             requests: Consumer::claiming(),
             completions: Producer::new(),
+            taken_by: [0; 2],
             more: None,
         }
     }
@@ -75,6 +79,16 @@ impl AdapterChannel {
     /// Gives the room of all requests taken back to the host.
     pub fn release(&mut self, arena: &Arena) {
         self.requests.release(&arena.control(self.index).requests);
+    }
+
+    /// A turn ends whose requests are kept: gives the room of those back that were kept for two
+    /// turns before. Says whether others are kept.
+    pub(super) fn keep(&mut self, arena: &Arena) -> bool {
+        let ring = &arena.control(self.index).requests;
+        let [before, last] = self.taken_by;
+        self.requests.release_to(ring, before);
+        self.taken_by = [last, self.requests.taken()];
+        self.requests.keeps_any()
     }
 
     /// Whether requests wait.

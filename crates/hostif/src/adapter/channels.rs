@@ -12,9 +12,22 @@ use crate::meter::Descriptors;
 use longshore_ring::spsc::Message;
 use std::sync::atomic::Ordering;
 
-/// Turns for which the places of requests are kept while packets between sockets of the
-/// engine are under way: one turn may not look at them, and the next takes all that there are.
-const MOST_TURNS: u8 = 2;
+/// Turns for which the places of all requests are kept at the most, as a socket has sent more
+/// to others of the engine than a turn takes: as many as a send buffer of the usual size needs.
+const MOST_QUEUED: u8 = 64;
+
+/// What requests have led to and cannot be seen yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnderWay {
+    /// Nothing.
+    Nothing,
+    /// Packets from one socket of the engine to another, or what one has got of another and is
+    /// yet to tell. One turn may not look at them, and the next takes all that there are: so the
+    /// places of requests are kept for two more turns than the one that took them.
+    Passing,
+    /// A socket has sent more to others of the engine than a turn takes.
+    Queued,
+}
 
 /// The adapter's end of the channel of one process.
 #[derive(Debug)]
@@ -39,8 +52,8 @@ pub(super) struct Channels {
     /// Those whose requests were taken, and are given back when all that they led to is
     /// published.
     taken: Vec<u16>,
-    /// Turns for which that was put off.
-    taken_for: u8,
+    /// Turns for which that was put off, as more was sent than a turn takes.
+    queued_for: u8,
     /// Since when there are requests that are to be fetched soon, in the engine's microseconds.
     soon_since: Option<u64>,
     /// And since when there are some that are held back.
@@ -55,7 +68,7 @@ impl Channels {
             ends: (0..channels).map(|_| None).collect(),
             staged: Vec::new(),
             taken: Vec::new(),
-            taken_for: 0,
+            queued_for: 0,
             soon_since: None,
             held_since: None,
             put_off: 0,
@@ -352,23 +365,21 @@ impl AdapterSession {
         }
     }
 
-    /// Gives the places of requests that were taken back to the hosts, which know by this
-    /// that whatever they led to can be seen. `is_done` unless packets from one socket of the
-    /// engine to another are under way, or one is yet to tell what it has got of another, for
-    /// which it waits a little. Says whether places are still to be given back.
+    /// Gives the places of requests that were taken back to the hosts, which know by this that
+    /// whatever they led to can be seen; for that, those of later turns are kept where something
+    /// is `under_way`. Says whether places are still to be given back.
     #[inline]
-    pub fn release_requests(&mut self, is_done: bool) -> bool {
-        !self.channels.taken.is_empty() && self.release_taken(is_done)
+    pub fn release_requests(&mut self, under_way: UnderWay) -> bool {
+        !self.channels.taken.is_empty() && self.release_taken(under_way)
     }
 
     #[inline(never)]
-    fn release_taken(&mut self, is_done: bool) -> bool {
-        let channels = &mut self.channels;
-        if !is_done && channels.taken_for < MOST_TURNS {
-            channels.taken_for += 1;
-            return true;
+    fn release_taken(&mut self, under_way: UnderWay) -> bool {
+        if under_way != UnderWay::Nothing {
+            return self.keep_taken(under_way);
         }
-        channels.taken_for = 0;
+        let channels = &mut self.channels;
+        channels.queued_for = 0;
         self.send.round += 1;
         for channel in channels.taken.drain(..) {
             if let Some(Some(end)) = channels.ends.get_mut(usize::from(channel)) {
@@ -376,6 +387,27 @@ impl AdapterSession {
             }
         }
         false
+    }
+
+    /// Keeps the places of requests that were taken in this turn and the one before it, and of
+    /// those of earlier ones for a while, if more is `under_way` than a turn takes; says whether
+    /// there are any.
+    fn keep_taken(&mut self, under_way: UnderWay) -> bool {
+        let channels = &mut self.channels;
+        if under_way == UnderWay::Queued && channels.queued_for < MOST_QUEUED {
+            channels.queued_for += 1;
+            return true;
+        }
+        if under_way == UnderWay::Passing {
+            channels.queued_for = 0;
+        }
+        self.send.round += 1;
+        let (arena, ends) = (&self.arena, &mut channels.ends);
+        channels.taken.retain(|channel| {
+            let end = ends.get_mut(usize::from(*channel));
+            end.is_some_and(|end| end.as_mut().is_some_and(|end| end.channel.keep(arena)))
+        });
+        !channels.taken.is_empty()
     }
 
     /// A request of a channel is answered later: there must be room for that answer.

@@ -42,7 +42,7 @@ mod words;
 
 pub use batching::{Batching, LONGEST_BATCHING, MOST_BATCHED};
 pub use channel::AdapterChannel;
-pub use channels::{Delays, Due, Next};
+pub use channels::{Delays, Due, Next, UnderWay};
 pub use eventfds::Charge;
 pub use files::{FileError, OfferedFile};
 pub use header::MemoryOf;

@@ -21,7 +21,7 @@ mod sockets;
 use crate::link::{Link, LinkError};
 use crate::protocol::{Hello, Message};
 use attach::Attach;
-use longshore_hostif::adapter::AdapterSession;
+use longshore_hostif::adapter::{AdapterSession, UnderWay};
 use longshore_hostif::agent::{InTransit, Processes};
 use longshore_hostif::attach::SessionOptions;
 use longshore_hostif::{ArenaError, CHUNK, Request, Route, SocketId};
@@ -223,7 +223,7 @@ impl Agent {
     fn publish(&mut self) {
         self.session.publish();
         self.session.wake(WOKEN_A_TURN);
-        self.session.release_requests(true);
+        self.session.release_requests(UnderWay::Nothing);
     }
 
     /// Sleeps until something is to be done.

@@ -200,7 +200,10 @@ impl Stack {
         let slab = &mut session.host.receive;
         match &mut socket.kind {
             Kind::Stream(c) => c.take_edges(&claimed, slab, now)?,
-            Kind::Datagram(d) => d.take_edges(&claimed, slab)?,
+            Kind::Datagram(d) => {
+                d.take_edges(&claimed, slab)?;
+                self.sockets.have_datagrams = true;
+            }
             Kind::Pair(p) => {
                 p.take_edges(&claimed, slab)?;
                 let other = p.other;

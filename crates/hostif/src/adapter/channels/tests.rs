@@ -185,7 +185,7 @@ fn requests_wait_for_as_long_as_they_may_and_the_next_as_long_again() {
             let taken = Next::Request(subscribe().encode(), Immediate::default());
             assert_eq!(session.next_request(70, 8), taken);
             session.note_requests(70);
-            assert!(!session.release_requests(true));
+            assert!(!session.release_requests(UnderWay::Nothing));
         }
     }
 }
@@ -204,12 +204,66 @@ fn places_of_requests_are_kept_for_a_few_turns_at_most() {
         assert!(matches!(session.next_request(70, 8), Next::Request(..)));
         session.note_requests(70);
         session.note_requests(70);
-        for _ in 0..MOST_TURNS {
-            assert!(session.release_requests(false));
+        for _ in 0..2 {
+            assert!(session.release_requests(UnderWay::Passing));
             assert_eq!(given_back(), taken - 1);
         }
-        assert!(!session.release_requests(false));
+        assert!(!session.release_requests(UnderWay::Passing));
         assert_eq!(given_back(), taken);
-        assert!(!session.release_requests(false), "there are none");
+        assert!(
+            !session.release_requests(UnderWay::Passing),
+            "there are none"
+        );
     }
+}
+
+/// What is under way of one request gives no place back of a later one, which has its own
+/// turns for what it leads to.
+#[test]
+fn a_request_is_kept_for_two_turns_of_its_own() {
+    let mut session = small();
+    session.open_channel(3);
+    let (arena, doorbell) = (Arc::clone(session.arena()), Doorbell::new().unwrap());
+    let socket = crate::abi::SocketId {
+        index: 1,
+        generation: 1,
+    };
+    let request = Request::Subscribe { socket };
+    let mut host = HostChannel::new(Arc::clone(&arena), 3);
+    let mut turn = |session: &mut AdapterSession, asks: u32, under_way| {
+        for _ in 0..asks {
+            host.put(&request).unwrap();
+            host.publish(&doorbell, false);
+            let taken = Next::Request(request.encode(), Immediate::default());
+            assert_eq!(session.next_request(3, 8), taken);
+            session.note_requests(3);
+        }
+        let are_kept = session.release_requests(under_way);
+        (arena.control(3).requests.given_back(), are_kept)
+    };
+    use UnderWay::{Nothing, Passing, Queued};
+    for (asks, under_way, given_back) in [
+        (1, Passing, (0, true)),
+        (2, Passing, (0, true)),
+        (1, Passing, (1, true)),
+        (0, Passing, (3, true)),
+        (0, Passing, (4, false)),
+        (1, Passing, (4, true)),
+        (1, Nothing, (6, false)),
+        (0, Passing, (6, false)),
+        (2, Passing, (6, true)),
+        (0, Queued, (6, true)),
+        (0, Queued, (6, true)),
+        (0, Passing, (6, true)),
+        (0, Passing, (8, false)),
+        (0, Nothing, (8, false)),
+        (1, Nothing, (9, false)),
+    ] {
+        let was = turn(&mut session, asks, under_way);
+        assert_eq!(was, given_back, "{asks} asked, {under_way:?}");
+    }
+    // More than a turn takes, again and again, keeps them not for ever.
+    turn(&mut session, 1, Queued);
+    let turns = (0..1000).position(|_| turn(&mut session, 0, Queued).0 == 10);
+    assert_eq!(turns, Some(usize::from(MOST_QUEUED) + 1));
 }

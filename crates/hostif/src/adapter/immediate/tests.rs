@@ -3,7 +3,7 @@
 use super::*;
 use crate::abi::{EdgeFlags, MAX_IMMEDIATE, OpenFlags, RING, Request, SocketId, SocketKind};
 use crate::adapter::session::small;
-use crate::adapter::{AdapterSession, MAX_PIECES, Next};
+use crate::adapter::{AdapterSession, MAX_PIECES, Next, UnderWay};
 use crate::host::{HostChannel, HostSession};
 use crate::meter::Descriptors;
 use longshore_ring::Doorbell;
@@ -111,7 +111,7 @@ impl Both {
 
     fn give_back(&mut self) {
         self.adapter.note_requests(CHANNEL);
-        assert!(!self.adapter.release_requests(true));
+        assert!(!self.adapter.release_requests(UnderWay::Nothing));
         self.session
             .acknowledge(self.socket.index, self.edge)
             .unwrap();
