@@ -229,7 +229,7 @@ impl Host {
         }
         self.arena.set_held(own, id.index, false);
         fence(Ordering::SeqCst);
-        if !self.is_held_elsewhere(id.index) {
+        if !self.is_held_by_other_channels(id.index) {
             self.arena.set_held(own, id.index, true);
             return Ok(false);
         }
@@ -318,9 +318,10 @@ impl Host {
         self.arena.set_held(self.own_channel(), id.index, false);
         fence(Ordering::SeqCst);
         let is_within = block.other_end().is_some();
-        let lives_on =
-            self.is_held_elsewhere(id.index) || block.in_transit.load(Ordering::Acquire) != 0;
-        let request = if marks & ALONE == 0 && lives_on {
+        let lives_on = marks & ALONE == 0
+            && (self.is_held_by_other_channels(id.index)
+                || block.in_transit.load(Ordering::Acquire) != 0);
+        let request = if lives_on {
             Request::Unsubscribe { socket: id }
         } else {
             block.close();
@@ -339,7 +340,14 @@ impl Host {
         }
     }
 
+    /// Whether another process has it. Channels are asked only about a socket that was once
+    /// handed on: a proxy wants to know for each piece that it passes on.
+    #[inline]
     pub(crate) fn is_held_elsewhere(&self, index: u32) -> bool {
+        !self.held_sockets.is_marked(index, ALONE) && self.is_held_by_other_channels(index)
+    }
+
+    fn is_held_by_other_channels(&self, index: u32) -> bool {
         let own = self.own_channel();
         (0..self.arena.geometry().channels).any(|c| {
             c != own
@@ -430,5 +438,28 @@ impl Clone for Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         self.host.release(self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Engine;
+    use longshore_hostif::ChannelState;
+
+    #[test]
+    fn channels_are_asked_only_about_what_was_handed_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = Engine::start(directory.path());
+        let host = engine.join();
+        let (writer, _reader) = Engine::pair(host);
+        let (socket, index) = (writer.socket(), writer.socket().id().index);
+        let control = host.arena.control(63);
+        assert!(control.change_state(ChannelState::Free, ChannelState::Reserved));
+        host.arena.set_held(63, index, true);
+        assert!(!host.is_held_elsewhere(index), "nobody can have it");
+        socket.share();
+        assert!(host.is_held_elsewhere(index));
+        host.arena.set_held(63, index, false);
+        assert!(!host.is_held_elsewhere(index));
     }
 }
