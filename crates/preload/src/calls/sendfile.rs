@@ -1,4 +1,5 @@
-//! `sendfile`: the file is read straight into memory of which the send stream is made.
+//! `sendfile`: the file is read straight into memory of which the send stream is made; or the
+//! engine is told which range of it is to be sent, and nothing is read here.
 
 use crate::calls::{Way, answer, errno, must_not_wait, refused, wait_limit};
 use crate::cancel::held;
@@ -8,7 +9,8 @@ use crate::{fds, pipes, real, signals};
 use libc::{c_int, c_long, off_t, size_t, ssize_t};
 use longshore_hostif::{CHUNK, FileId};
 use longshore_sockets::{
-    Appended, MOST_PREPARED, Prepared, SharedFile, Socket, SocketError, WaitLimit, is_confined,
+    Appended, MOST_PIECES_IN_PLACE, MOST_PREPARED, Prepared, SharedFile, Socket, SocketError,
+    WaitLimit, is_confined,
 };
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
@@ -103,6 +105,15 @@ fn send_file(
                 Err(_) if sent != 0 => break,
                 Err(e) => return Err(e),
             }
+        }
+        match append_in_place(socket, from, at, step) {
+            Ok(Some(n)) => {
+                sent += n;
+                continue;
+            }
+            Ok(None) | Err(SocketError::WouldBlock) => {}
+            Err(_) if sent != 0 => break,
+            Err(e) => return Err(e),
         }
         let prepared = with_room(out, socket, &mut limit, || socket.prepare(step));
         let mut prepared = match prepared {
@@ -251,6 +262,36 @@ fn with_room<T>(
         }
         other => other,
     }
+}
+
+/// Reads at most `most` bytes of the file to the end of the stream itself, if the kernel has them
+/// at hand; `None` if they are to be prepared, or there are none.
+fn append_in_place(
+    socket: &Socket,
+    from: c_int,
+    at: &mut Option<off_t>,
+    most: usize,
+) -> Result<Option<usize>, SocketError> {
+    // An offset of -1 would be taken for the file's own.
+    if is_confined() || at.is_some_and(|at| at < 0) {
+        return Ok(None);
+    }
+    socket.append_in_place(most, |reserved| {
+        let mut pieces: [IoSliceMut<'_>; MOST_PIECES_IN_PLACE] =
+            std::array::from_fn(|_| IoSliceMut::new(&mut []));
+        let (len, mut used) = (reserved.len(), 0);
+        for (slot, piece) in pieces.iter_mut().zip(reserved.pieces(0, len)) {
+            *slot = IoSliceMut::new(piece.ok()?);
+            used += 1;
+        }
+        let offset = at.map_or(u64::MAX, |at| at as u64);
+        let file = crate::calls::borrow(from);
+        let read = preadv2(file, &mut pieces[..used], offset, ReadWriteFlags::NOWAIT).ok()?;
+        if let Some(at) = at {
+            *at += read as off_t;
+        }
+        Some(read)
+    })
 }
 
 /// Reads the file into what is prepared. At the end of the file that is less than all.

@@ -4,6 +4,7 @@
 mod commit;
 mod file;
 mod forward;
+mod in_place;
 mod kept;
 mod peek_offset;
 mod prepare;
@@ -14,6 +15,7 @@ mod urgent;
 
 pub use file::{Appended, SharedFile};
 pub use forward::{Forwarded, NotForwarded};
+pub use in_place::MOST_PIECES_IN_PLACE;
 pub use kept::KeptBytes;
 pub use prepare::{MOST_PREPARED, Prepared};
 pub use recv::Peeked;
