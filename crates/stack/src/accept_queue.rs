@@ -129,3 +129,98 @@ impl AcceptQueue {
         };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn id(index: u32) -> SocketId {
+        SocketId {
+            index,
+            generation: 1,
+        }
+    }
+
+    /// What may happen to a queue.
+    #[derive(Debug, Clone)]
+    enum Step {
+        Push,
+        Read(usize, Option<u16>),
+        Pop,
+        GiveUp,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let by = prop_oneof![Just(None), (0u16..2).prop_map(Some)];
+        prop_oneof![
+            4 => Just(Step::Push),
+            3 => (0usize..4, by).prop_map(|(count, by)| Step::Read(count, by)),
+            2 => Just(Step::Pop),
+            1 => Just(Step::GiveUp),
+        ]
+    }
+
+    proptest! {
+        /// Beside a list of all records: what was given up, and who has read each.
+        #[test]
+        fn records_are_read_in_order_and_their_connections_given_to_who_has_read_them(
+            steps in proptest::collection::vec(step(), 0..80))
+        {
+            let (mut queue, mut next) = (AcceptQueue::default(), 0);
+            // Records that nobody has read, none where the connection is gone; and those that
+            // were read.
+            let (mut unread, mut read) = (VecDeque::new(), VecDeque::new());
+            for step in steps {
+                match step {
+                    Step::Push => {
+                        queue.push(id(next));
+                        unread.push_back(Some(id(next)));
+                        next += 1;
+                    }
+                    Step::Read(count, by) => {
+                        let count = count.min(queue.len());
+                        let records: Vec<_> = unread.drain(..count).flatten().collect();
+                        prop_assert_eq!(queue.note_read(count, by), !records.is_empty());
+                        read.extend(records.into_iter().map(|id| (id, by)));
+                    }
+                    Step::Pop => prop_assert_eq!(queue.pop_accepted(), read.pop_front()),
+                    Step::GiveUp => {
+                        let mut gone = queue.give_up();
+                        for expected in read.drain(..) {
+                            prop_assert_eq!(gone.pop_accepted(), Some(expected));
+                        }
+                        for record in &mut unread {
+                            if let Some(id) = record.take() {
+                                prop_assert_eq!(gone.pop(), Some(id));
+                            }
+                        }
+                        prop_assert_eq!(gone.pop(), None);
+                    }
+                }
+                prop_assert_eq!(queue.len(), unread.len());
+                prop_assert_eq!(queue.is_empty(), unread.is_empty());
+                prop_assert_eq!(queue.has_accepted(), !read.is_empty());
+                for (said, record) in unread.iter().enumerate() {
+                    if let Some(id) = record {
+                        prop_assert!(queue.is_unread(*id, said) && !queue.is_unread(*id, said + 1));
+                    }
+                }
+                prop_assert!(read.iter().all(|(id, _)| !queue.is_unread(*id, 0)));
+            }
+        }
+    }
+
+    #[test]
+    fn what_waits_for_room_outlives_what_has_records() {
+        let mut queue = AcceptQueue::default();
+        queue.push(id(1));
+        queue.push(id(2));
+        queue.push_entering(7);
+        assert!(queue.note_read(1, None) && queue.has_entering());
+        queue.forget_waiting();
+        assert!(queue.is_empty() && !queue.has_accepted() && queue.pop().is_none());
+        assert_eq!(queue.pop_entering(), Some(7));
+        assert!(!queue.has_entering() && queue.pop_entering().is_none());
+    }
+}

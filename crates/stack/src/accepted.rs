@@ -137,3 +137,103 @@ impl Stack {
         self.apply_receive_buffer(key);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accept_queue::AcceptQueue;
+    use crate::audience::Audience;
+    use longshore_hostif::adapter::{AdapterSession, ReceiveStream};
+    use longshore_hostif::{Geometry, SocketId};
+    use longshore_ring::EventfdSignaler;
+    use longshore_tcp::{FastOpenQueue, Listener};
+    use std::sync::Arc;
+
+    /// A listener with so many records that nobody has read, and its session.
+    fn listening(records: u32) -> (Listening, AdapterSession) {
+        let geometry = Geometry {
+            channels: 64,
+            waiters: 8,
+            sockets: 64,
+            snd_chunks: 8,
+            rcv_chunks: 4,
+        };
+        let signaler = Arc::new(EventfdSignaler::for_one());
+        let mut host = AdapterSession::create(geometry, signaler).unwrap();
+        let (mut rcv, mut queue) = (ReceiveStream::EMPTY, AcceptQueue::default());
+        // One more than the backlog waits, as on Linux.
+        let mut listener = Listener::new(records - 1);
+        for index in 0..records {
+            let at = u64::from(index) * ACCEPT_RECORD as u64;
+            let record = [0; ACCEPT_RECORD];
+            rcv.place(0, at, &record, &mut host.receive, 1).unwrap();
+            let generation = 1;
+            queue.push(SocketId { index, generation });
+            listener.on_waiting();
+        }
+        let listening = Listening {
+            listener,
+            fast_open: FastOpenQueue::new(),
+            rcv,
+            rcv_edge: u64::from(records) * ACCEPT_RECORD as u64,
+            rcv_consumed: 0,
+            queue,
+            half_open: 0,
+            audience: Audience::new(),
+            shut: false,
+        };
+        (listening, host)
+    }
+
+    #[test]
+    fn records_that_there_are_not_cannot_have_been_read() {
+        let (mut l, mut host) = listening(2);
+        let record = ACCEPT_RECORD as u64;
+        for consumed in [1, record - 1, record + 1, 3 * record, u64::MAX, 1 << 63] {
+            let read = l.take_records_read(consumed, Some(1), &mut host.receive);
+            assert_eq!(read, Err(RequestError::BadEdge), "{consumed}");
+            assert_eq!((l.rcv_consumed, l.queue.len()), (0, 2));
+        }
+        assert!(!l.has_accepted() && !l.audience.has_acceptor());
+    }
+
+    #[test]
+    fn each_record_is_read_once_and_the_last_chunk_is_given_back_where_few_are_left() {
+        let (mut l, mut host) = listening(3);
+        let record = ACCEPT_RECORD as u64;
+        assert!(!l.listener.may_establish(), "its queue is full");
+        // As told by a process that was overtaken, or that has not read any.
+        for (consumed, left) in [(0, 3), (2 * record, 1), (record, 1), (2 * record, 1)] {
+            let read = l.take_records_read(consumed, Some(5), &mut host.receive);
+            assert_eq!((read, l.queue.len()), (Ok(()), left));
+            assert_eq!(l.audience.has_acceptor(), left == 1);
+        }
+        assert!(l.has_accepted() && l.listener.may_establish());
+        assert_eq!((l.rcv_consumed, host.receive.in_use()), (2 * record, 1));
+        let read = l.take_records_read(3 * record, None, &mut host.receive);
+        assert_eq!((read, l.queue.len()), (Ok(()), 0));
+        assert_eq!(
+            host.receive.in_use(),
+            0,
+            "a quarter of all chunks was its own"
+        );
+        let taken = std::iter::from_fn(|| l.queue.pop_accepted());
+        let taken: Vec<_> = taken.map(|(id, by)| (id.index, by)).collect();
+        assert_eq!(taken, [(0, None), (1, None), (2, None)]);
+        assert!(!l.has_accepted());
+    }
+
+    /// Sockets of our own in line have their turn as soon as there is room.
+    #[test]
+    fn those_in_line_have_their_turn_when_there_is_room() {
+        let (mut l, mut host) = listening(1);
+        l.queue.push_entering(9);
+        assert!(!l.has_accepted(), "there is none");
+        let record = ACCEPT_RECORD as u64;
+        assert!(l.take_records_read(record, None, &mut host.receive).is_ok());
+        assert_eq!(l.queue.pop_accepted().map(|(id, _)| id.index), Some(0));
+        assert!(l.has_accepted());
+        assert_eq!(l.queue.pop_entering(), Some(9));
+        assert!(!l.has_accepted());
+    }
+}

@@ -279,6 +279,7 @@ impl Stack {
         }
         self.demux.insert(flow, key);
         self.counters.active_opens += 1;
+        self.let_received_go(key);
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         socket.kind = Kind::Stream(Connection::new(tcb, local, remote, None));
         socket.local = Some(local);

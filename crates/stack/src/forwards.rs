@@ -204,3 +204,89 @@ impl Forwards {
         remains.map(ReceiveStream::chunks).sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a source has received counts as read as far as nobody sends of it any more, whoever
+    /// is done first.
+    #[test]
+    fn what_is_sent_counts_as_read_when_all_before_it_is_done_with() {
+        let (mut all, mut socket) = (Forwards::default(), Forwarding::default());
+        assert_eq!(socket.source(), None);
+        let name = all.enter(&mut socket, (7, 100), 100..200).unwrap();
+        assert_eq!((socket.source(), all.len()), (Some(name), 1));
+        assert!(all.is_sent(name));
+        assert_eq!(all.held_back(name, 200), 100);
+        assert_eq!(all.consumed(name), Some(200));
+        // What was read before may be gone.
+        assert_eq!(all.enter(&mut socket, (7, 0), 199..300), None);
+        assert_eq!(all.enter(&mut socket, (7, 0), 250..300), Some(name));
+        assert_eq!(all.held_back(name, 300), 100);
+        // Told of later than what came after it.
+        assert_eq!(all.held_back(name, 150), 100);
+        assert_eq!(all.consumed(name), Some(300));
+        let (read, remains) = all.end(name, 250);
+        assert!(read.is_none() && remains.is_none(), "the first is not done");
+        // There is no such range.
+        assert!(all.end(name, 251).0.is_none() && all.end(name + 1, 100).0.is_none());
+        assert_eq!(all.end(name, 100).0, Some((7, 300)));
+        assert!(!all.is_sent(name) && all.len() == 0);
+        assert_eq!(all.held_back(name, 400), 400);
+        // Nobody holds back what there is no source of.
+        assert_eq!(
+            (all.held_back(name + 1, 5), all.consumed(name + 1)),
+            (5, None)
+        );
+        assert_eq!(all.keys().collect::<Vec<_>>(), [(name, 7)]);
+    }
+
+    #[test]
+    fn each_source_has_a_name_of_its_own() {
+        let mut all = Forwards::default();
+        let [mut one, mut other] = [(); 2].map(|()| Forwarding::default());
+        let first = all.enter(&mut one, (1, 0), 0..10).unwrap();
+        let second = all.enter(&mut other, (2, 0), 0..20).unwrap();
+        assert_ne!(first, second);
+        assert_eq!(all.keys().collect::<Vec<_>>(), [(first, 1), (second, 2)]);
+        assert_eq!(all.end(second, 0).0, Some((2, 0)));
+        assert!(all.is_sent(first) && !all.is_sent(second));
+    }
+
+    /// A source whose program is gone stays as long as others send of it.
+    #[test]
+    fn what_is_left_of_a_source_goes_with_the_last_that_sends_of_it() {
+        let (mut all, mut socket) = (Forwards::default(), Forwarding::default());
+        let name = all.enter(&mut socket, (7, 0), 0..10).unwrap();
+        assert_eq!(all.enter(&mut socket, (7, 0), 10..20), Some(name));
+        assert_eq!(all.held_back(name, 20), 0);
+        assert_eq!(socket.leave(), Some(name));
+        assert_eq!((socket.leave(), socket.source()), (None, None));
+        assert_eq!(all.leave(name, || Some(ReceiveStream::EMPTY)), Some(20));
+        assert!(all.keys().next().is_none() && all.is_sent(name));
+        assert_eq!(all.remaining_chunks(), 0);
+        let (read, remains) = all.end(name, 0);
+        assert!(read.is_none() && remains.is_none(), "no program has it");
+        assert!(all.end(name, 10).1.is_some());
+        assert!(!all.is_sent(name) && all.consumed(name).is_none());
+        // One of which nobody sends is gone at once, and gives nothing.
+        let name = all.enter(&mut socket, (8, 0), 0..10).unwrap();
+        assert_eq!(all.end(name, 0).0, Some((8, 0)));
+        assert_eq!(all.leave(name, || panic!("it keeps its own")), None);
+        assert_eq!(all.consumed(name), None);
+        assert_eq!(all.leave(name, || None), None);
+    }
+
+    #[test]
+    fn parts_of_a_send_stream_are_done_with_in_order() {
+        let mut socket = Forwarding::default();
+        socket.push(100, 1, 0);
+        socket.push(200, 2, 50);
+        assert_eq!(socket.pop(99), None);
+        assert_eq!(socket.pop(100), Some((1, 0)));
+        assert_eq!(socket.pop(199), None);
+        assert_eq!(socket.pop(u64::MAX), Some((2, 50)));
+        assert_eq!(socket.pop(u64::MAX), None);
+    }
+}

@@ -74,6 +74,7 @@ impl Stack {
         let is_open = listener.is_some() || to_itself;
         let flow = is_open.then(|| Flow::new(local, remote));
         pair.flow = flow;
+        self.let_received_go(key);
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         socket.kind = Kind::Pair(pair);
         socket.local = Some(local);

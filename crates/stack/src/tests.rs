@@ -26,6 +26,7 @@ mod on_data;
 mod orphans;
 mod plug;
 mod program;
+mod reconnect;
 mod refused;
 mod relay;
 mod report;

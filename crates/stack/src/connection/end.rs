@@ -125,9 +125,7 @@ impl Stack {
         if !socket.has_block() {
             return;
         }
-        if socket.forwarding.is_some() {
-            self.end_forwarding(key);
-        }
+        self.let_received_go(key);
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
         };
@@ -141,20 +139,28 @@ impl Stack {
                 generation: 0,
             },
         );
-        match &mut socket.kind {
-            Kind::Stream(c) => c.rcv.consume(0, true, &mut s.host.receive),
-            Kind::Pair(p) => p.rcv.stream_mut().consume(0, true, &mut s.host.receive),
-            Kind::Listener(l) => l.rcv.consume(0, true, &mut s.host.receive),
-            Kind::Datagram(d) => {
-                if let Some(rcv) = &mut d.rcv {
-                    rcv.consume(0, true, &mut s.host.receive);
-                }
-            }
-            Kind::Idle(_) => {}
-        }
         s.leave(id);
         s.host.release_send_chunks(id);
         s.host.give_block_back(id);
+    }
+
+    /// What a socket has received is let go of, whether or not it was read, and what others send
+    /// of it is theirs alone: its block is given back, or has another connection.
+    pub(crate) fn let_received_go(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get(key) else {
+            return;
+        };
+        if socket.forwarding.is_some() {
+            self.end_forwarding(key);
+        }
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        if let Some(s) = self.sessions.get_mut(socket.session)
+            && let Some(rcv) = socket.kind.receive_stream_mut()
+        {
+            rcv.consume(0, true, &mut s.host.receive);
+        }
     }
 
     /// Forgets a socket altogether.

@@ -279,19 +279,15 @@ impl Single {
 
     /// The headers of the segments that were sent.
     pub(super) fn sent(&mut self) -> Vec<TcpHeader> {
-        let (mut frame, mut all) = (vec![0; 2_000], Vec::new());
-        while let Some(meta) = self.wire.recv(&mut frame).unwrap() {
-            let (header, _) = TcpHeader::parse(&frame[HEADER_LEN..meta.len]).unwrap();
-            all.push(header);
-        }
-        all
+        let all = self.sent_with_payload().into_iter();
+        all.map(|sent| sent.header).collect()
     }
 
     /// The segments that were sent, with their payload.
     pub(super) fn sent_with_payload(&mut self) -> Vec<Sent> {
         let (mut frame, mut all) = (vec![0; 2_000], Vec::new());
         while let Some(meta) = self.wire.recv(&mut frame).unwrap() {
-            if frame[9] != protocol::TCP {
+            if (frame[0] >> 4, frame[9]) != (4, protocol::TCP) {
                 continue;
             }
             let segment = &frame[HEADER_LEN..meta.len];

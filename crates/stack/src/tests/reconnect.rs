@@ -1,0 +1,107 @@
+//! A socket whose connection is over has another: of the one before it nothing is left.
+
+use super::single::{ISN, SERVER, Single, header};
+use longshore_hostif::{EdgeFlags, Geometry, Request, SocketId, SocketKind};
+use longshore_wire::tcp::{TcpFlags, TcpHeader};
+use std::net::SocketAddr;
+
+const GEOMETRY: Geometry = Geometry {
+    channels: 64,
+    waiters: 8,
+    sockets: 64,
+    snd_chunks: 8,
+    rcv_chunks: 512,
+};
+/// Where the peer listens.
+const PORT: u16 = 5_000;
+
+fn connect(single: &mut Single, socket: SocketId, peer: SocketAddr) {
+    let (tag, waiter, peer) = (1, None, peer.into());
+    single.ask(
+        0,
+        &Request::Connect {
+            socket,
+            tag,
+            waiter,
+            peer,
+        },
+    );
+}
+
+/// Connects to the peer; what that sends next.
+fn connected(single: &mut Single, socket: SocketId) -> TcpHeader {
+    connect(single, socket, SocketAddr::new([10, 0, 0, 2].into(), PORT));
+    single.turn();
+    let syn = single.sent().pop().expect("a SYN");
+    assert!(syn.flags.contains(TcpFlags::SYN) && syn.dst_port == PORT);
+    let mut answer = header(0, TcpFlags::SYN | TcpFlags::ACK, ISN, syn.seq.add(1));
+    (answer.src_port, answer.dst_port) = (PORT, syn.src_port);
+    single.segment(&answer, &[]);
+    single.turn();
+    (answer.seq, answer.flags) = (ISN.add(1), TcpFlags::ACK);
+    answer
+}
+
+/// What its program has not read of a connection that was reset takes no memory once the socket
+/// has another: `connect` may be called again and again.
+#[test]
+fn what_was_not_read_goes_with_the_next_connection() {
+    let mut single = Single::new(GEOMETRY, 1);
+    let (socket, all) = (single.open(SocketKind::Stream), single.free_chunks());
+    for _ in 0..3 {
+        let mut peer = connected(&mut single, socket);
+        single.segment(&peer, &[7; 30_000 / 25]);
+        single.turn();
+        peer.seq = peer.seq.add(30_000 / 25);
+        peer.flags = TcpFlags::RST | TcpFlags::ACK;
+        single.segment(&peer, &[]);
+        single.turn();
+        assert_eq!(single.free_chunks(), all - 1, "it is to be read");
+    }
+    connected(&mut single, socket);
+    assert_eq!(single.free_chunks(), all);
+}
+
+/// The same between two programs.
+#[test]
+fn what_was_not_read_goes_with_the_next_connection_to_a_socket_of_ours() {
+    let mut single = Single::new(GEOMETRY, 1);
+    let listener = single.listen();
+    let (socket, all) = (single.open(SocketKind::Stream), single.free_chunks());
+    for which in 0..3 {
+        connect(&mut single, socket, SocketAddr::new(SERVER.into(), 80));
+        single.turn();
+        let accepted = super::off_path::accepted(&mut single, listener, which);
+        single.edges(listener, (which + 1) * 64, EdgeFlags::empty());
+        let edge = super::streams::append(&single.arena, accepted.index, 0, &[7; 3_000]);
+        single.ask(
+            0,
+            &Request::Edges {
+                socket: accepted,
+                snd_edge: edge,
+                rcv_consumed: 0,
+                flags: EdgeFlags::PUSH,
+                immediate: 0,
+            },
+        );
+        single.turn();
+        single.ask(
+            0,
+            &Request::Close {
+                socket: accepted,
+                snd_edge: edge,
+                rcv_consumed: 0,
+                linger: Some(0),
+            },
+        );
+        single.turn();
+        single.hear();
+    }
+    connect(&mut single, socket, SocketAddr::new(SERVER.into(), 81));
+    single.turn();
+    assert_eq!(
+        single.free_chunks(),
+        all - 1,
+        "the listener's records alone"
+    );
+}
