@@ -32,5 +32,5 @@ pub use pcie::{Generation, LANES, Pcie};
 pub use pcix::PciX;
 pub use transfer::{Access, Bus, Cycles, Tally, Traffic};
 pub use transfer_engine::{
-    BadBusModel, BusModel, DOORBELL, Forwarding, Load, PIECE, TransferEngine,
+    BadBusModel, BusModel, DOORBELL, Forwarding, Load, PIECE, SLOT, TransferEngine,
 };

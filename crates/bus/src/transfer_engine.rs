@@ -9,7 +9,8 @@
 //! names:
 //! - If the adapter does not fetch already, the host writes its doorbell: posted, [`DOORBELL`] bytes.
 //! - The adapter reads descriptors, so many at once as it fetches in a batch: a round trip.
-//!   Immediate data lies in slots behind its descriptor, and is read as more descriptors are.
+//!   Immediate data lies behind its descriptor, and is read as more descriptors are. A
+//!   descriptor begins a slot of [`SLOT`] bytes; of the last one, what is not used is not read.
 //! - Then it reads their payload, in reads of at most [`PIECE`] bytes, of which so many are
 //!   begun as may be in flight; meanwhile it fetches the next descriptors.
 //! - A request is handled when all of its payload is there (store and forward) or the first
@@ -33,15 +34,15 @@ use std::collections::VecDeque;
 pub const PIECE: u64 = 2048;
 /// Bytes of a doorbell.
 pub const DOORBELL: u64 = 4;
-/// Bytes of a descriptor.
-const DESCRIPTOR: u64 = 64;
+/// Bytes of a slot of the ring: a descriptor, or what goes on from the one before.
+pub const SLOT: u64 = 64;
 
 /// Something that the host has put into its ring.
 #[derive(Debug)]
 struct Request<T> {
-    /// Descriptors and slots of immediate data that are still to be fetched for it: 0 if its
-    /// descriptor is fetched with what stands before it.
-    descriptors: u32,
+    /// Slots that are still to be fetched for it: 0 if its descriptor is fetched with what stands
+    /// before it.
+    slots: u32,
     /// Bytes of payload that are read for it.
     payload: u64,
     item: T,
@@ -97,6 +98,8 @@ pub struct TransferEngine<T> {
     ring: VecDeque<Request<T>>,
     /// The last payload's descriptor follows it.
     is_run_open: bool,
+    /// Bytes of the last slot that mean nothing, as the host says with its doorbell.
+    unused: u64,
     fetch: Fetch,
     reads: VecDeque<Reading<T>>,
     /// Reads under way: when their data are there, and their bytes.
@@ -118,6 +121,7 @@ impl<T> TransferEngine<T> {
             bus: BusTime::new(model.bus),
             ring: VecDeque::new(),
             is_run_open: false,
+            unused: 0,
             fetch: Fetch::Idle,
             reads: VecDeque::new(),
             reading: VecDeque::new(),
@@ -134,32 +138,38 @@ impl<T> TransferEngine<T> {
         &self.model
     }
 
-    /// At `now`, the host has put a request into its ring: its descriptor stands after all
-    /// payload that was put before it and belongs to it.
-    pub fn put_request(&mut self, now: u64, item: T) {
-        let descriptors = u32::from(!std::mem::take(&mut self.is_run_open));
-        self.put(now, descriptors, 0, item);
+    /// At `now`, the host has put a request into its ring, whose descriptor has so many `bytes`,
+    /// [`SLOT`] at most: it stands after all payload that was put before it and belongs to it.
+    pub fn put_request(&mut self, now: u64, bytes: u64, item: T) {
+        let slots = u64::from(!std::mem::take(&mut self.is_run_open));
+        // What ends a run was told of with its payload.
+        self.put(now, slots * bytes, 0, item);
     }
 
-    /// At `now`, the host has written payload for which a request follows.
-    pub fn put_payload(&mut self, now: u64, bytes: u64, item: T) {
+    /// At `now`, the host has written payload for which a request follows, whose descriptor has
+    /// so many bytes.
+    pub fn put_payload(&mut self, now: u64, bytes: u64, descriptor: u64, item: T) {
         // It is by the descriptor that the adapter knows of it.
-        let descriptors = u32::from(!std::mem::replace(&mut self.is_run_open, true));
-        self.put(now, descriptors, bytes, item);
+        let slots = u64::from(!std::mem::replace(&mut self.is_run_open, true));
+        self.put(now, slots * descriptor, bytes, item);
     }
 
-    /// At `now`, the host has written payload into the ring, in `slots` behind the descriptor of
-    /// the request that follows.
-    pub fn put_immediate(&mut self, now: u64, slots: u32, item: T) {
-        let descriptors = u32::from(!std::mem::replace(&mut self.is_run_open, true));
-        self.put(now, descriptors + slots, 0, item);
+    /// At `now`, the host has written payload into the ring, behind the descriptor of the request
+    /// that follows: so many bytes with that.
+    pub fn put_immediate(&mut self, now: u64, bytes: u64, item: T) {
+        self.is_run_open = true;
+        self.put(now, bytes, 0, item);
     }
 
-    fn put(&mut self, now: u64, descriptors: u32, payload: u64, item: T) {
+    fn put(&mut self, now: u64, in_ring: u64, payload: u64, item: T) {
         self.advance(now);
         let now = time(now);
+        let slots = in_ring.div_ceil(SLOT);
+        if slots != 0 {
+            self.unused = slots * SLOT - in_ring;
+        }
         self.ring.push_back(Request {
-            descriptors,
+            slots: u32::try_from(slots).unwrap_or(u32::MAX),
             payload,
             item,
         });
@@ -275,9 +285,11 @@ impl<T> TransferEngine<T> {
     }
 
     fn begin_fetch(&mut self, at: f64) {
-        let waiting: u32 = self.ring.iter().map(|r| r.descriptors).sum();
+        let waiting: u32 = self.ring.iter().map(|r| r.slots).sum();
         let count = waiting.min(self.model.fetch);
-        let bytes = u64::from(count) * DESCRIPTOR;
+        // Of what it does not fetch yet it does not know where that ends.
+        let unused = if count == waiting { self.unused } else { 0 };
+        let bytes = (u64::from(count) * SLOT).saturating_sub(unused);
         let read = self.bus.access(Access::AdapterRead, bytes, at);
         self.fetch = Fetch::Ends(read, count);
     }
@@ -285,8 +297,8 @@ impl<T> TransferEngine<T> {
     /// The adapter has `count` more descriptors: it reads what belongs to them. Whether the
     /// ring is empty.
     fn take_fetched(&mut self, mut count: u32, at: f64) -> bool {
-        while let Some(request) = self.ring.pop_front_if(|r| r.descriptors <= count) {
-            count -= request.descriptors;
+        while let Some(request) = self.ring.pop_front_if(|r| r.slots <= count) {
+            count -= request.slots;
             self.reads.push_back(Reading {
                 unread: request.payload,
                 cuts_through: None,
@@ -297,7 +309,7 @@ impl<T> TransferEngine<T> {
         }
         // Of what is longer than a batch the rest comes with the next.
         if let Some(request) = self.ring.front_mut() {
-            request.descriptors -= count.min(request.descriptors);
+            request.slots -= count.min(request.slots);
         }
         self.begin_reads(at);
         self.ring.is_empty()

@@ -345,9 +345,11 @@ impl Engine {
     /// however much that is; says how many requests. Answers that find no room have nobody to
     /// read them.
     pub(crate) fn take_last(&mut self, session: u32, channel: u16) -> u32 {
-        let most = RING as u32 + 1;
+        // One descriptor may say two things of its socket.
+        let all = 2 * RING as u32;
+        let most = all + 1;
         self.intake.share.left = most;
-        self.take_some(From { session, channel }, RING as u32, 0);
+        self.take_some(From { session, channel }, all, 0);
         most - self.intake.share.left
     }
 

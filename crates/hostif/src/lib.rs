@@ -31,7 +31,7 @@ pub use abi::{
     Owner, OwnersSignal, PathMtu, Query, RECEIVE_BUFFER, REGISTERED, RING, Raised, Request, Route,
     Routes, SEND_BUFFER, SEND_QUEUE, STAMP_BYTES, STREAM_MAX, SendQueue, Sending, SocketBlock,
     SocketId, SocketKind, SocketState, Stamp, StreamHalf, Versions, WIDEST_LENGTH, chunk_of,
-    datagram_span, immediate_slots, is_writable, loopback_at, loopback_place,
+    datagram_span, is_writable, loopback_at, loopback_place,
 };
 pub use adapter::AdapterChannel;
 pub use host::{HeldFile, HostChannel, HostSession, StreamError, agent, warning, zero_copy};

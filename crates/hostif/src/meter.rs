@@ -4,8 +4,6 @@
 //! The adapter's half counts, for it alone knows what it has fetched and put: nothing is taken
 //! from what a program says that it did.
 
-use crate::DESCRIPTOR_BYTES;
-
 /// Moves of contiguous bytes, and how many these are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moved {
@@ -56,9 +54,9 @@ pub struct Descriptors {
     pub transfers: u64,
     /// Descriptors.
     pub count: u64,
-    /// Slots of immediate data behind them.
-    pub slots: u64,
-    /// Bytes of payload in both.
+    /// Bytes of them, with immediate data, and of the room between those of one move.
+    pub bytes: u64,
+    /// Bytes of payload among these.
     pub immediate: u64,
 }
 
@@ -68,7 +66,7 @@ impl Descriptors {
     pub fn moved(&self) -> Moved {
         Moved {
             transfers: self.transfers,
-            bytes: (self.count + self.slots) * DESCRIPTOR_BYTES as u64,
+            bytes: self.bytes,
         }
     }
 
@@ -76,7 +74,7 @@ impl Descriptors {
     pub fn add(&mut self, other: &Self) {
         self.transfers += other.transfers;
         self.count += other.count;
-        self.slots += other.slots;
+        self.bytes += other.bytes;
         self.immediate += other.immediate;
     }
 }
@@ -166,14 +164,14 @@ mod tests {
         let mut c = Crossings::default();
         assert_eq!(c.moved(), Moved::default());
         (c.descriptors.transfers, c.descriptors.count) = (1, 3);
-        c.descriptors.slots = 2;
+        c.descriptors.bytes = 300;
         c.descriptors.immediate = 100;
         c.payload(2, 5000);
         c.control.count(1, 8);
         c.wakeups = 7;
         let all = Moved {
             transfers: 4,
-            bytes: 5 * 64 + 5008,
+            bytes: 300 + 5008,
         };
         assert_eq!(c.moved(), all);
         let once = c;

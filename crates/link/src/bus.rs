@@ -7,8 +7,8 @@
 
 use crate::carrier::{Carrier, HandshakeError};
 use crate::protocol::{FRAME_HEADER, Message, Transfer, first_frame};
-use longshore_bus::{BusModel, Load, TransferEngine};
-use longshore_hostif::{MAX_IMMEDIATE, Request, immediate_slots};
+use longshore_bus::{BusModel, Load, SLOT, TransferEngine};
+use longshore_hostif::{Completion, MAX_IMMEDIATE, Request};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -98,10 +98,30 @@ impl Bytes {
 
 /// Where payload lies in the host's memory.
 enum Place {
-    /// In so many slots of the ring behind its descriptor.
-    Ring(u32),
+    /// In the ring, of which it takes so many bytes with its descriptor.
+    Ring(u64),
     /// In chunks of its stream.
     Chunks,
+}
+
+/// Bytes of the descriptor of edges that are told in three words, as that of payload is.
+const EDGES: u64 = 24;
+
+/// Bytes that a message takes in the ring of requests, or of completions, if it is a descriptor.
+fn ring_bytes(kind: u32, body: &[u8], of: impl Fn(&[u64; 8]) -> Option<u32>) -> Option<u64> {
+    match Message::decode(kind, body) {
+        Ok(Message::Descriptor(words)) => of(&words).map(u64::from),
+        _ => None,
+    }
+}
+
+fn of_request(words: &[u64; 8]) -> Option<u32> {
+    let request = Request::decode(words).ok()?;
+    Some(request.without_immediate().ring_bytes())
+}
+
+fn of_completion(words: &[u64; 8]) -> Option<u32> {
+    Some(Completion::decode(words).ok()?.ring_bytes())
 }
 
 /// Where `bytes` of payload lie whose message `rest` follows: in the ring if the next one is the
@@ -121,8 +141,8 @@ fn place_of(bytes: u64, rest: &[u8]) -> Option<Place> {
         _ => None,
     };
     Some(match request {
-        Some(Request::Edges { immediate, .. }) if immediate == len => {
-            Place::Ring(immediate_slots(len))
+        Some(request @ Request::Edges { immediate, .. }) if immediate == len => {
+            Place::Ring(request.ring_bytes().into())
         }
         _ => Place::Chunks,
     })
@@ -243,21 +263,25 @@ impl<C: Carrier> Modelled<C> {
         let now = self.now();
         while self.known < self.incoming.rest().len() {
             let rest = &self.incoming.rest()[self.known..];
-            let (transfer, len) = match first_frame(rest) {
-                Ok(Some((kind, body))) => {
-                    (Transfer::of(kind, body.len()), FRAME_HEADER + body.len())
-                }
+            let (transfer, descriptor, len) = match first_frame(rest) {
+                Ok(Some((kind, body))) => (
+                    Transfer::of(kind, body.len()),
+                    ring_bytes(kind, body, of_request).unwrap_or(SLOT),
+                    FRAME_HEADER + body.len(),
+                ),
                 Ok(None) => return,
                 // What means nothing is refused by who takes it.
-                Err(_) => (Transfer::Nothing, rest.len()),
+                Err(_) => (Transfer::Nothing, SLOT, rest.len()),
             };
             match transfer {
                 Transfer::Payload(bytes) => match place_of(bytes, &rest[len..]) {
-                    Some(Place::Ring(slots)) => self.engine.put_immediate(now, slots, len),
+                    Some(Place::Ring(bytes)) => self.engine.put_immediate(now, bytes, len),
                     None if self.ended.is_none() => return,
-                    Some(Place::Chunks) | None => self.engine.put_payload(now, bytes, len),
+                    Some(Place::Chunks) | None => {
+                        self.engine.put_payload(now, bytes, EDGES, len);
+                    }
                 },
-                _ => self.engine.put_request(now, len),
+                _ => self.engine.put_request(now, descriptor, len),
             }
             self.known += len;
         }
@@ -336,7 +360,8 @@ impl<C: Carrier> Carrier for Modelled<C> {
         {
             let len = FRAME_HEADER + body.len();
             let written = match Transfer::of(kind, body.len()) {
-                Transfer::Payload(bytes) | Transfer::Control(bytes) => bytes,
+                Transfer::Control(bytes) => ring_bytes(kind, body, of_completion).unwrap_or(bytes),
+                Transfer::Payload(bytes) => bytes,
                 Transfer::Nothing => 0,
             };
             self.engine.post(now, written, len);

@@ -13,7 +13,9 @@
 //! not claimed ([`Producer::take_back`]). The claim is a bit beside the producer's index: the
 //! consumer sets it in one step that cannot fail, the producer clears it with each message
 //! that it publishes, and takes one back in one step that fails if the bit is set. So neither
-//! can keep the other waiting.
+//! can keep the other waiting. Beside that bit the producer says how many words at the end of
+//! the last slot mean nothing ([`Producer::leave_words`]), so that the consumer need not read
+//! them to know ([`Consumer::words_left`]).
 
 use crate::Corrupt;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -76,13 +78,16 @@ impl Default for Slot {
 #[derive(Debug)]
 struct Line(AtomicU32);
 
-/// How many messages are published, modulo 2^32, and [`CLAIMED`].
+/// How many messages are published, modulo 2^32, [`CLAIMED`], and from [`LEFT_AT`] on how many
+/// words of the last slot mean nothing.
 #[repr(C, align(64))]
 #[derive(Debug)]
 struct Tail(AtomicU64);
 
 /// In [`Tail`]: the consumer has claimed all that was published.
 const CLAIMED: u64 = 1 << 32;
+/// The lowest of the three bits of [`Tail`] for the words that are left.
+const LEFT_AT: u32 = 33;
 
 /// Distance in bytes between the index of published messages in [`Indices`] and that of
 /// released ones.
@@ -151,6 +156,8 @@ pub struct Producer {
     takes_back: bool,
     /// Slots of the newest message, which was not taken back; 0 if there is none.
     newest: u32,
+    /// Words at the end of the last slot of the newest one that mean nothing.
+    left: u32,
 }
 
 impl Producer {
@@ -162,6 +169,7 @@ impl Producer {
             head_seen: 0,
             takes_back: false,
             newest: 0,
+            left: 0,
         }
     }
 
@@ -255,8 +263,22 @@ impl Producer {
         #[cfg(loom)]
         (1..=more).for_each(|i| slots[(self.tail + i & (capacity - 1)) as usize].store(&[]));
         self.newest = 1 + more;
+        self.left = 0;
         self.tail = self.tail.wrapping_add(self.newest);
         Ok(Ok(own))
+    }
+
+    /// Says of the message that was staged last that the last `words` of its last slot, fewer
+    /// than [`WORDS`], mean nothing, in a ring whose consumer claims.
+    #[inline]
+    pub fn leave_words(&mut self, words: u32) {
+        self.left = words % WORDS as u32;
+    }
+
+    /// What stands beside the consumer's index when all is published.
+    #[inline]
+    fn tail_word(&self) -> u64 {
+        u64::from(self.tail) | u64::from(self.left) << LEFT_AT
     }
 
     /// Publishes all staged messages to the consumer; returns how many.
@@ -265,7 +287,7 @@ impl Producer {
         let staged = self.tail.wrapping_sub(self.published);
         if staged != 0 {
             if self.takes_back {
-                ring.tail.0.swap(self.tail.into(), Ordering::AcqRel);
+                ring.tail.0.swap(self.tail_word(), Ordering::AcqRel);
             } else {
                 ring.tail.0.store(self.tail.into(), Ordering::Release);
                 self.newest = 0;
@@ -282,13 +304,13 @@ impl Producer {
     pub fn take_back(&mut self, ring: &Indices) -> bool {
         let before = self.tail.wrapping_sub(self.newest);
         if self.tail == self.published {
-            let newest = self.tail;
+            let newest = self.tail_word();
             let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
             let taken = self.newest != 0
                 && ring
                     .tail
                     .0
-                    .compare_exchange(newest.into(), before.into(), success, failure)
+                    .compare_exchange(newest, before.into(), success, failure)
                     .is_ok();
             if !taken {
                 return false;
@@ -296,7 +318,7 @@ impl Producer {
             self.published = before;
         }
         let is_there = self.newest != 0;
-        self.newest = 0;
+        (self.newest, self.left) = (0, 0);
         self.tail = before;
         is_there
     }
@@ -335,6 +357,8 @@ pub struct Consumer {
     tail_seen: u32,
     /// Where it was when it saw that.
     head_then: u32,
+    /// Words at the end of the last slot before `tail_seen` that mean nothing.
+    left: u32,
     claims: bool,
 }
 
@@ -346,6 +370,7 @@ impl Consumer {
             released: 0,
             tail_seen: 0,
             head_then: 0,
+            left: 0,
             claims: false,
         }
     }
@@ -367,7 +392,9 @@ impl Consumer {
         if self.head == self.tail_seen {
             let mut tail = ring.published();
             if self.claims && tail != self.head {
-                tail = ring.tail.0.fetch_or(CLAIMED, Ordering::AcqRel) as u32;
+                let word = ring.tail.0.fetch_or(CLAIMED, Ordering::AcqRel);
+                tail = word as u32;
+                self.left = (word >> LEFT_AT) as u32 % WORDS as u32;
             }
             if tail.wrapping_sub(self.released) > capacity
                 || tail.wrapping_sub(self.head) > capacity
@@ -387,6 +414,17 @@ impl Consumer {
         let message = slots[(self.head & (capacity - 1)) as usize].load();
         self.head = self.head.wrapping_add(1);
         Ok(Some(message))
+    }
+
+    /// How many words at the end of the slot that was taken last mean nothing, as its producer
+    /// says of the last one that it has published.
+    #[inline]
+    pub fn words_left(&self) -> u32 {
+        if self.head == self.tail_seen {
+            self.left
+        } else {
+            0
+        }
     }
 
     /// Whether the message that was taken last, with `more` slots behind its own, is not

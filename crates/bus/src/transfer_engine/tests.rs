@@ -23,8 +23,8 @@ fn arrivals(engine: &mut TransferEngine<u32>) -> Vec<(u64, u32)> {
 #[test]
 fn a_request_takes_a_doorbell_a_fetch_and_a_read() {
     let mut engine = TransferEngine::new(slow());
-    engine.put_payload(0, 1000, 1);
-    engine.put_request(0, 2);
+    engine.put_payload(0, 1000, SLOT, 1);
+    engine.put_request(0, SLOT, 2);
     // Doorbell 10 us and 4 bytes; descriptor 20 us and 64 bytes; payload 20 us and 1,000.
     let there = 10_032 + 20_512 + 28_000;
     assert_eq!(arrivals(&mut engine), [(there, 1), (there, 2)]);
@@ -69,7 +69,7 @@ fn descriptors_are_fetched_in_batches() {
     let fetched = |fetch| {
         let mut engine = TransferEngine::new(BusModel { fetch, ..slow() });
         for item in 0..8 {
-            engine.put_request(0, item);
+            engine.put_request(0, SLOT, item);
         }
         let last = arrivals(&mut engine).last().unwrap().0;
         (engine.load(u64::MAX).accesses, last)
@@ -83,9 +83,9 @@ fn descriptors_are_fetched_in_batches() {
 fn immediate_data_is_fetched_with_its_descriptor() {
     let arrived = |fetch| {
         let mut engine = TransferEngine::new(BusModel { fetch, ..slow() });
-        engine.put_immediate(0, 20, 1);
-        engine.put_request(0, 2);
-        engine.put_request(0, 3);
+        engine.put_immediate(0, (1 + 20) * SLOT, 1);
+        engine.put_request(0, SLOT, 2);
+        engine.put_request(0, SLOT, 3);
         let all = arrivals(&mut engine);
         (all, engine.load(u64::MAX).accesses)
     };
@@ -96,15 +96,30 @@ fn immediate_data_is_fetched_with_its_descriptor() {
     assert_eq!(arrived(8), ([1, 2, 3].map(|i| (parts, i)).to_vec(), 4));
 }
 
+/// Of what is fetched at once, only the end of the last slot is not: as far as the ring goes.
+#[test]
+fn what_is_not_used_of_the_last_slot_is_not_fetched() {
+    let fetched = |fetch| {
+        let mut engine = TransferEngine::new(BusModel { fetch, ..slow() });
+        engine.put_request(0, 32, 1);
+        engine.put_immediate(0, 24 + 50, 2);
+        engine.put_request(0, 24, 3);
+        arrivals(&mut engine);
+        engine.load(u64::MAX).bytes[1] - DOORBELL
+    };
+    assert_eq!(fetched(32), 64 + 24 + 50);
+    assert_eq!(fetched(2), 64 + 64 + (24 + 50 - 64));
+}
+
 #[test]
 fn a_doorbell_is_written_only_to_an_adapter_that_does_not_fetch() {
     let mut engine = TransferEngine::new(slow());
-    engine.put_request(0, 1);
+    engine.put_request(0, SLOT, 1);
     // The first fetch goes on from 10,032 to 30,544.
-    engine.put_request(20_000, 2);
+    engine.put_request(20_000, SLOT, 2);
     assert_eq!(arrivals(&mut engine), [(30_544, 1), (30_544 + 20_512, 2)]);
     assert_eq!(engine.load(u64::MAX).accesses, 3);
-    engine.put_request(100_000, 3);
+    engine.put_request(100_000, SLOT, 3);
     assert_eq!(arrivals(&mut engine), [(130_544, 3)]);
 }
 
@@ -115,8 +130,8 @@ fn what_may_be_in_flight_bounds_the_rate() {
             in_flight,
             ..slow()
         });
-        engine.put_payload(0, 1 << 20, 1);
-        engine.put_request(0, 2);
+        engine.put_payload(0, 1 << 20, SLOT, 1);
+        engine.put_request(0, SLOT, 2);
         let began = 10_032 + 20_512;
         (arrivals(&mut engine)[0].0 - began) as f64
     };
@@ -134,10 +149,10 @@ fn an_adapter_that_cuts_through_begins_with_the_first_piece() {
             forwarding,
             ..slow()
         });
-        engine.put_payload(0, 64 * 1024, 1);
-        engine.put_request(0, 2);
-        engine.put_payload(0, 1000, 3);
-        engine.put_request(0, 4);
+        engine.put_payload(0, 64 * 1024, SLOT, 1);
+        engine.put_request(0, SLOT, 2);
+        engine.put_payload(0, 1000, SLOT, 3);
+        engine.put_request(0, SLOT, 4);
         arrivals(&mut engine)
     };
     let (stored, cut) = (
@@ -155,7 +170,7 @@ fn the_adapter_takes_its_time_for_each_request() {
         ..slow()
     });
     for item in 0..3 {
-        engine.put_request(0, item);
+        engine.put_request(0, SLOT, item);
     }
     let there = 10_032 + 20_000 + 3 * 512;
     assert_eq!(
@@ -191,8 +206,8 @@ fn what_waits_and_what_is_under_way_is_in_the_load() {
         ..slow()
     });
     for item in 0..3 {
-        engine.put_payload(0, 3000, 2 * item);
-        engine.put_request(0, 2 * item + 1);
+        engine.put_payload(0, 3000, SLOT, 2 * item);
+        engine.put_request(0, SLOT, 2 * item + 1);
     }
     engine.post(0, 700, 9);
     assert_eq!(engine.load(0).waiting, 6);
@@ -214,8 +229,8 @@ fn all_that_may_be_in_flight_is() {
         in_flight: 2 * PIECE,
         ..slow()
     });
-    engine.put_payload(0, 3 * PIECE, 1);
-    engine.put_request(0, 2);
+    engine.put_payload(0, 3 * PIECE, SLOT, 1);
+    engine.put_request(0, SLOT, 2);
     // The doorbell and the descriptor.
     let fetched = 10_032 + 20_512;
     assert_eq!(engine.poll_to_adapter(fetched), None);
@@ -227,8 +242,8 @@ fn all_that_may_be_in_flight_is() {
 fn a_shared_bus_is_shared() {
     let alone = |both: bool| {
         let mut engine = TransferEngine::new(BusModel::on("pcix".parse().unwrap()));
-        engine.put_payload(0, 1 << 20, 1);
-        engine.put_request(0, 2);
+        engine.put_payload(0, 1 << 20, SLOT, 1);
+        engine.put_request(0, SLOT, 2);
         if both {
             for item in 0..512 {
                 engine.post(2000, 2048, 10 + item);
@@ -262,9 +277,9 @@ fn everything_arrives_in_order() {
         for item in 0..300 {
             now += next(3000);
             match next(4) {
-                0 => engine.put_request(now, item),
-                1 => engine.put_payload(now, 1 + next(70_000), item),
-                2 => engine.put_immediate(now, next(21) as u32, item),
+                0 => engine.put_request(now, 1 + next(SLOT), item),
+                1 => engine.put_payload(now, 1 + next(70_000), 1 + next(SLOT), item),
+                2 => engine.put_immediate(now, 1 + next(22 * SLOT), item),
                 _ if engine.may_post() => {
                     engine.post(now, next(70_000), item);
                     continue;
@@ -315,8 +330,8 @@ fn an_adaptive_adapter_cuts_through_what_comes_alone() {
             ..slow()
         });
         for item in 0..messages {
-            engine.put_payload(0, 8192, 2 * item);
-            engine.put_request(0, 2 * item + 1);
+            engine.put_payload(0, 8192, SLOT, 2 * item);
+            engine.put_request(0, SLOT, 2 * item + 1);
         }
         let all = arrivals(&mut engine);
         (all, engine.load(u64::MAX).accesses)
@@ -337,9 +352,9 @@ fn an_adaptive_adapter_cuts_through_what_comes_alone() {
         fetch: 1,
         ..slow()
     });
-    engine.put_payload(0, 8192, 0);
-    engine.put_request(0, 1);
-    engine.put_request(0, 2);
+    engine.put_payload(0, 8192, SLOT, 0);
+    engine.put_request(0, SLOT, 1);
+    engine.put_request(0, SLOT, 2);
     assert_eq!(arrivals(&mut engine)[0], alone[0]);
     // Once it is quiet again, so is it.
     let mut engine = TransferEngine::new(BusModel {
@@ -347,8 +362,8 @@ fn an_adaptive_adapter_cuts_through_what_comes_alone() {
         ..slow()
     });
     for at in [0, 1_000_000] {
-        engine.put_payload(at, 8192, 0);
-        engine.put_request(at, 1);
+        engine.put_payload(at, 8192, SLOT, 0);
+        engine.put_request(at, SLOT, 1);
         assert_eq!(arrivals(&mut engine)[0].0 - at, alone[0].0);
     }
 }

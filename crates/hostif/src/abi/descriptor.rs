@@ -1,5 +1,5 @@
 //! The descriptors: what the host asks and what the adapter answers, each in
-//! one message of 64 bytes.
+//! one message of at most 64 bytes; [`length`] has how many of them mean something.
 //!
 //! Word 0 is kind (8 bits), flags (8), waiter + 1 (16) and tag (32); word 1 is the
 //! socket's index and generation; words 2 to 7 depend on the kind. What has immediate data
@@ -8,12 +8,14 @@
 
 mod codec;
 mod data;
+mod length;
 
 pub(crate) use data::{DATA_AT, Data};
+pub(crate) use length::{ImmediateIn, are_near};
 
 pub use data::MOST_DATA;
 
-use super::{Address, SocketId};
+use super::{Address, MAX_IMMEDIATE, SocketId};
 
 /// A descriptor that does not mean anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -87,6 +89,9 @@ bitflags::bitflags! {
         /// To the adapter: what follows `snd_edge` goes into no segment with what lies before
         /// it (MSG_EOR). An adapter that does not know this does not keep them apart.
         const RECORD_END = 64;
+        /// To the adapter, in a ring: no process holds the socket any more, and it does not
+        /// linger. What takes requests off a ring makes a [`Request::Close`] of it.
+        const CLOSE = 128;
     }
 }
 

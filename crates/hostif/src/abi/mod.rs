@@ -32,15 +32,14 @@ pub use descriptor::{
     BadDescriptor, CONGESTION_NAMES, Completion, EdgeFlags, Edges, MOST_DATA, OpenFlags,
     OptionName, Query, Request, SocketKind,
 };
-pub(crate) use descriptor::{DATA_AT, Data};
+pub(crate) use descriptor::{DATA_AT, Data, ImmediateIn, are_near};
 pub use error_report::{ERROR_HEADER, ERROR_PAYLOAD, ErrorReport};
 pub(crate) use file_range::{
     FILES, FileRange, LEAST_LONG_RANGE, MOST_CHUNKS, RANGE_BYTES, SharedFile, first_range,
     place_of_range, with_ranges,
 };
 pub use file_range::{FileId, LEAST_FORWARD, LEAST_RANGE, chunk_of};
-pub(crate) use immediate::{FIELD_WORDS, IMMEDIATE_AT};
-pub use immediate::{MAX_IMMEDIATE, immediate_slots};
+pub use immediate::MAX_IMMEDIATE;
 pub use layout::{
     CHUNK, DESCRIPTOR_BYTES, DIRECTORY, Geometry, Header, Hurry, RECEIVE_BUFFER, RING, SEND_BUFFER,
     STREAM_MAX,
@@ -57,8 +56,8 @@ pub use routes::{Loopback, MAX_ROUTES, Owner, Route, Routes};
 
 pub use versions::{ABI_VERSION, Agreed, Features, OLDEST_ABI_VERSION, Versions};
 pub(crate) use versions::{
-    ACCEPT_ON_DATA_SINCE, CANCEL_SINCE, DATA_SINCE, HELD_BACK_SINCE, LOW_WATER_SINCE,
-    MESSAGES_SINCE, MESSAGES_WITHIN_SINCE, SHORT_RANGES_SINCE,
+    ACCEPT_ON_DATA_SINCE, CANCEL_SINCE, DATA_SINCE, HELD_BACK_SINCE, LENGTHS_SINCE,
+    LOW_WATER_SINCE, MESSAGES_SINCE, MESSAGES_WITHIN_SINCE, SHORT_RANGES_SINCE,
 };
 
 /// A socket of a session: its place in the table of blocks, and which of the

@@ -6,7 +6,7 @@
 //! on under the engine of the next, as long as that still speaks theirs.
 
 /// The newest version of layout and descriptors that this release speaks.
-pub const ABI_VERSION: u32 = 17;
+pub const ABI_VERSION: u32 = 18;
 /// The oldest one.
 pub const OLDEST_ABI_VERSION: u32 = 11;
 /// The first that has completions with payload ([`Data`](super::Data)).
@@ -31,6 +31,8 @@ pub(crate) const MESSAGES_WITHIN_SINCE: u16 = 16;
 /// The first whose listeners are told of connections that have data
 /// ([`OptionName::AcceptOnData`](super::OptionName)).
 pub(crate) const ACCEPT_ON_DATA_SINCE: u16 = 17;
+/// The first with edges in three words, and whose requests say where the last of them ends.
+pub(crate) const LENGTHS_SINCE: u16 = 18;
 
 bitflags::bitflags! {
     /// What a side has beyond its version, each a bit that both sides must have. Bits that a

@@ -3,11 +3,13 @@
 //! Owns [`AdapterChannel`], the indices and the private copies of one channel's two rings.
 //! `channels` has one for each process of a session and calls it.
 
-use crate::abi::{Completion, Data, Edges, RING, Request, SocketId, immediate_slots};
+use crate::abi::{
+    Completion, DESCRIPTOR_BYTES, Data, Edges, ImmediateIn, LENGTHS_SINCE, RING, Request, SocketId,
+};
 use crate::meter::Descriptors;
 use crate::transport::{Arena, PutError, staged};
 use longshore_ring::Corrupt;
-use longshore_ring::spsc::{Consumer, Message, Producer};
+use longshore_ring::spsc::{Consumer, Message, Producer, WORDS};
 
 /// Places of the completion ring that moves of edges leave free: for answers, and for the
 /// word that there is more.
@@ -26,6 +28,26 @@ pub struct AdapterChannel {
     taken_by: [u32; 2],
     /// The last [`Completion::More`], by its number among the completions.
     more: Option<u32>,
+    /// What the request that was taken last says beside its edges: that its socket is closed.
+    close: Option<Box<Message>>,
+    /// Bytes of the slot that was staged last that are not written.
+    unwritten: u32,
+}
+
+/// A request as it was taken.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Taken {
+    pub(super) message: Message,
+    /// Its immediate data, and in which slot it is itself.
+    pub(super) immediate: Option<(ImmediateIn, usize)>,
+    /// What crossed by it.
+    pub(super) crossed: Descriptors,
+}
+
+/// Whether what is not used of a slot does not cross.
+#[inline]
+fn has_lengths(arena: &Arena) -> bool {
+    arena.agreed().version >= LENGTHS_SINCE
 }
 
 impl AdapterChannel {
@@ -37,6 +59,8 @@ impl AdapterChannel {
             completions: Producer::new(),
             taken_by: [0; 2],
             more: None,
+            close: None,
+            unwritten: 0,
         }
     }
 
@@ -54,26 +78,60 @@ impl AdapterChannel {
         self.requests.take(ring, arena.request_slots(self.index))
     }
 
-    /// Takes the `len` bytes of immediate data of the request that was taken last; says in
-    /// which slot that is. `None` if its process has not published so many.
-    pub fn get_immediate(&mut self, arena: &Arena, len: u16) -> Option<usize> {
-        let slots = arena.request_slots(self.index);
-        self.requests.take_more(immediate_slots(len), slots)
+    /// What the request that was taken last says beside its edges: a request of its own, that
+    /// does not cross.
+    #[inline]
+    pub(super) fn take_close(&mut self) -> Option<Message> {
+        self.close.take().map(|close| *close)
     }
 
-    /// Moves of contiguous bytes that the request which was taken last takes, with so many slots
-    /// behind its own, beyond those of the requests before it.
+    /// Takes the next request, with its immediate data. `None` if its process has not published
+    /// all that it says it is.
+    ///
+    /// # Errors
+    /// [`Corrupt`] as [`get`](Self::get).
     #[inline]
-    pub(super) fn moves_of_taken(&self, own: Option<usize>, slots: u32) -> u64 {
-        // Those behind it may go on at the ring's beginning.
-        let wraps = own.is_some_and(|own| own + slots as usize >= RING);
-        u64::from(self.requests.begins_move(slots, RING as u32)) + u64::from(wraps)
+    pub(super) fn take(&mut self, arena: &Arena) -> Result<Option<Option<Taken>>, Corrupt> {
+        let message = self.get(arena)?;
+        Ok(message.map(|message| self.take_rest(arena, message)))
     }
 
-    /// Whether the completion that was staged last begins a move of contiguous bytes.
     #[inline]
-    pub(super) fn begins_move(&self) -> bool {
-        self.completions.begins_move(RING as u32)
+    fn take_rest(&mut self, arena: &Arena, mut message: Message) -> Option<Taken> {
+        let said = Request::immediate_in(&message);
+        let len = said.map_or(0, |said| said.len);
+        let (more, mut wraps) = (Request::more_in(&message, len), false);
+        let immediate = match said.filter(|said| said.len != 0) {
+            Some(said) => {
+                let slots = arena.request_slots(self.index);
+                let own = self.requests.take_more(more, slots)?;
+                // What is behind it may go on at the ring's beginning.
+                wraps = own + more as usize >= RING;
+                Some((said, own))
+            }
+            None => None,
+        };
+        // The adapter has fetched no more than its process says that there is.
+        let unread = self.requests.words_left();
+        if unread > Request::left_in(&message, len) {
+            return None;
+        }
+        let begins = self.requests.begins_move(more, RING as u32);
+        let crossed = Descriptors {
+            transfers: u64::from(begins) + u64::from(wraps),
+            count: 1,
+            bytes: u64::from(1 + more) * DESCRIPTOR_BYTES as u64 - 8 * u64::from(unread),
+            immediate: len.into(),
+        };
+        if let Some((close, edges)) = Request::with_close(&message) {
+            message = edges.unwrap_or(close);
+            self.close = edges.map(|_| Box::new(close));
+        }
+        Some(Taken {
+            message,
+            immediate,
+            crossed,
+        })
     }
 
     /// Gives the room of all requests taken back to the host.
@@ -93,7 +151,7 @@ impl AdapterChannel {
 
     /// Whether requests wait.
     pub fn pending(&self, arena: &Arena) -> bool {
-        self.requests.pending(&arena.control(self.index).requests)
+        self.close.is_some() || self.requests.pending(&arena.control(self.index).requests)
     }
 
     /// How many requests wait, with their immediate data or without, `most` if there are more;
@@ -101,7 +159,8 @@ impl AdapterChannel {
     pub(super) fn waiting(&self, arena: &Arena, most: u32) -> u32 {
         let ring = &arena.control(self.index).requests;
         let slots = arena.request_slots(self.index);
-        let behind = |m: &Message| Request::immediate_in(m).map_or(0, immediate_slots);
+        let behind =
+            |m: &Message| Request::immediate_in(m).map_or(0, |said| Request::more_in(m, said.len));
         self.requests.waiting(ring, slots, most, behind)
     }
 
@@ -114,18 +173,19 @@ impl AdapterChannel {
             .room(&arena.control(self.index).completions, RING as u32)
     }
 
-    /// Stages a completion: an answer, or where edges are, which leaves room for answers.
+    /// Stages a completion: an answer, or where edges are, which leaves room for answers. Says
+    /// what crosses by it.
     ///
     /// # Errors
     /// [`PutError::Full`] if the process has to catch up first. For edges,
     /// [`AdapterChannel::say_more`] makes it say when it has.
-    pub fn put(&mut self, arena: &Arena, completion: &Completion) -> Result<(), PutError> {
+    pub fn put(&mut self, arena: &Arena, completion: &Completion) -> Result<Descriptors, PutError> {
         let kept = match completion {
             Completion::Done { .. } => KEPT_FOR_MORE,
             Completion::Edges { .. } => KEPT_FOR_ANSWERS,
             Completion::More => 0,
         };
-        self.stage(arena, kept, &completion.encode())
+        self.stage(arena, kept, completion.stored(has_lengths(arena)))
     }
 
     /// As `put`, for where edges are.
@@ -138,16 +198,39 @@ impl AdapterChannel {
         arena: &Arena,
         socket: SocketId,
         edges: &Edges,
-    ) -> Result<(), PutError> {
-        let message = Completion::edges_message(socket, edges);
-        self.stage(arena, KEPT_FOR_ANSWERS, &message)
+    ) -> Result<Descriptors, PutError> {
+        let stored = Completion::stored_edges(socket, edges, has_lengths(arena));
+        self.stage(arena, KEPT_FOR_ANSWERS, stored)
     }
 
     #[inline(always)]
-    fn stage(&mut self, arena: &Arena, kept: u32, message: &Message) -> Result<(), PutError> {
+    fn stage(
+        &mut self,
+        arena: &Arena,
+        kept: u32,
+        (message, words): (Message, usize),
+    ) -> Result<Descriptors, PutError> {
         let ring = &arena.control(self.index).completions;
         let slots = arena.completion_slots(self.index);
-        staged(self.completions.stage_leaving(kept, ring, slots, message))
+        let fields = &message[..words];
+        staged(self.completions.stage_long(0, kept, ring, slots, fields))?;
+        let begins = self.completions.begins_move(RING as u32);
+        Ok(Descriptors {
+            transfers: begins.into(),
+            count: 1,
+            bytes: self.written(begins, words as u32, 1),
+            immediate: 0,
+        })
+    }
+
+    /// Bytes of a move that the completion adds to which was staged last and takes so many words
+    /// of so many slots: its own, and what is left of the slot before it, unless it `begins` a
+    /// move.
+    #[inline]
+    fn written(&mut self, begins: bool, words: u32, slots: u32) -> u64 {
+        let before = if begins { 0 } else { self.unwritten };
+        self.unwritten = (slots * WORDS as u32 - words) * 8;
+        u64::from(before + 8 * words)
     }
 
     /// Stages where edges are together with `payload`, in messages one behind the other, which
@@ -178,11 +261,16 @@ impl AdapterChannel {
         }
         // One contiguous move more where it begins a batch or the ring, or goes on at that.
         let goes_on_at_the_beginning = own + more as usize >= RING;
+        let begins = is_first || own == 0;
+        let words = match has_lengths(arena) {
+            true => Data::words(payload.len()),
+            false => (1 + more) * WORDS as u32,
+        };
         let crossed = Descriptors {
+            transfers: u64::from(begins) + u64::from(goes_on_at_the_beginning),
             count: 1,
-            slots: more.into(),
+            bytes: self.written(begins, words, 1 + more),
             immediate: payload.len() as u64,
-            transfers: u64::from(is_first || own == 0) + u64::from(goes_on_at_the_beginning),
         };
         Ok((self.completions.next().wrapping_sub(1), crossed))
     }
@@ -198,18 +286,18 @@ impl AdapterChannel {
     }
 
     /// Stages the word that there is more to tell, for which there was no room, unless one
-    /// is on its way: whether there is something to publish. The process that takes it makes
+    /// is on its way: what crosses by it, if there is something to publish. The process that takes it makes
     /// the engine look at its channel, which then has room.
     ///
     /// # Errors
     /// [`PutError::Corrupt`] if the ring is broken.
-    pub fn say_more(&mut self, arena: &Arena) -> Result<bool, PutError> {
+    pub fn say_more(&mut self, arena: &Arena) -> Result<Option<Descriptors>, PutError> {
         self.look_for_room(arena);
         if self.more.is_some() {
-            return Ok(false);
+            return Ok(None);
         }
         self.more = Some(self.completions.next());
-        self.put(arena, &Completion::More).map(|()| true)
+        self.put(arena, &Completion::More).map(Some)
     }
 
     /// Shows the process what is staged; returns how many. Waking its waiters

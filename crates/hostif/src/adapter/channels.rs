@@ -4,11 +4,10 @@
 //! `completions` puts into the ends what goes back.
 
 use super::AdapterSession;
-use super::channel::AdapterChannel;
+use super::channel::{AdapterChannel, Taken};
 use super::immediate::Immediate;
 use super::pending_edges::PendingEdges;
-use crate::abi::{Hurry, Request, immediate_slots};
-use crate::meter::Descriptors;
+use crate::abi::{Hurry, Request};
 use longshore_ring::spsc::Message;
 use std::sync::atomic::Ordering;
 
@@ -296,28 +295,23 @@ impl AdapterSession {
             return Next::Nothing;
         };
         let next = match end.channel.room(arena) {
-            Ok(free) if free >= room + end.owed => match end.channel.get(arena) {
-                Ok(Some(message)) => match Request::immediate_in(&message) {
-                    Some(0) | None => {
-                        let transfers = end.channel.moves_of_taken(None, 0);
-                        self.count_request(&message, transfers, 0);
-                        return Next::Request(message, Immediate::default());
+            Ok(free) if free >= room + end.owed => {
+                if let Some(close) = end.channel.take_close() {
+                    return Next::Request(close, Immediate::default());
+                }
+                match end.channel.take(arena) {
+                    Ok(Some(Some(taken))) => {
+                        self.count_request(&taken);
+                        let round = self.send.round;
+                        let immediate = taken
+                            .immediate
+                            .map(|(said, own)| Immediate::new(&said, (channel, own), round));
+                        return Next::Request(taken.message, immediate.unwrap_or_default());
                     }
-                    Some(len) => match end.channel.get_immediate(arena, len) {
-                        Some(own) => {
-                            let slots = immediate_slots(len);
-                            let transfers = end.channel.moves_of_taken(Some(own), slots);
-                            self.count_request(&message, transfers, len);
-                            let (edge, round) = (message[2], self.send.round);
-                            let immediate = Immediate::new(edge, len, (channel, own), round);
-                            return Next::Request(message, immediate);
-                        }
-                        None => Next::Broken,
-                    },
-                },
-                Ok(None) => Next::Nothing,
-                Err(_) => Next::Broken,
-            },
+                    Ok(None) => Next::Nothing,
+                    Ok(Some(None)) | Err(_) => Next::Broken,
+                }
+            }
             // What it has published is looked at only when there is some.
             Ok(_) if end.channel.pending(arena) => Next::NoRoom,
             Ok(_) => Next::Nothing,
@@ -330,23 +324,18 @@ impl AdapterSession {
         next
     }
 
-    /// Counts a request that was taken with `len` bytes of immediate data, by as many transfers.
+    /// Counts a request that was taken.
     #[inline]
-    fn count_request(&mut self, message: &Message, transfers: u64, len: u16) {
-        let crossed = Descriptors {
-            transfers,
-            count: 1,
-            slots: immediate_slots(len).into(),
-            immediate: len.into(),
-        };
-        self.meter.to_adapter.descriptors.add(&crossed);
-        let socket = Request::socket_in(message);
-        if Request::opens(message) {
+    fn count_request(&mut self, taken: &Taken) {
+        let crossed = &taken.crossed;
+        self.meter.to_adapter.descriptors.add(crossed);
+        let socket = Request::socket_in(&taken.message);
+        if Request::opens(&taken.message) {
             self.by_socket.begin_if_free(socket);
         }
         let doorbells = std::mem::take(&mut self.doorbells);
         if let Some(row) = self.by_socket.of(socket) {
-            row.to_adapter.add(&crossed);
+            row.to_adapter.add(crossed);
             row.doorbells += doorbells;
         }
     }

@@ -9,16 +9,6 @@ use crate::meter::Descriptors;
 use crate::transport::PutError;
 use longshore_ring::Waiter;
 
-/// A descriptor without immediate data, which begins a move or goes with the one before.
-#[inline]
-fn one(begins: bool) -> Descriptors {
-    Descriptors {
-        transfers: begins.into(),
-        count: 1,
-        ..Descriptors::default()
-    }
-}
-
 impl AdapterSession {
     /// Stages an answer for one channel. There is room for it, unless the process does
     /// what none of ours does, and has itself to blame.
@@ -27,10 +17,9 @@ impl AdapterSession {
             return;
         };
         match end.channel.put(&self.arena, answer) {
-            Ok(()) => {
-                let begins = end.channel.begins_move();
+            Ok(crossed) => {
                 if let Completion::Done { socket, .. } = answer {
-                    self.count_completion(*socket, &one(begins));
+                    self.count_completion(*socket, &crossed);
                 }
                 self.channels.stage(channel);
             }
@@ -63,10 +52,9 @@ impl AdapterSession {
             return true;
         };
         match end.channel.put_edges(&self.arena, socket, edges) {
-            Ok(()) => {
-                let begins = end.channel.begins_move();
+            Ok(crossed) => {
                 self.channels.stage(channel);
-                self.count_completion(socket, &one(begins));
+                self.count_completion(socket, &crossed);
                 true
             }
             Err(PutError::Full) => {
@@ -90,14 +78,13 @@ impl AdapterSession {
         };
         end.pending.insert(socket.index, sockets as usize);
         let more = end.channel.say_more(&self.arena);
-        let begins = end.channel.begins_move();
         self.channels.put_off += 1;
         match more {
-            Ok(true) => {
+            Ok(Some(crossed)) => {
                 self.channels.stage(channel);
-                self.count_completion(socket, &one(begins));
+                self.count_completion(socket, &crossed);
             }
-            Ok(false) => {}
+            Ok(None) => {}
             Err(_) => self.bad_descriptors += 1,
         }
     }

@@ -5,6 +5,7 @@
 //! write of a socket, and asks for it before it looks at the chunks.
 
 use super::{BadStream, SendStreams, Use};
+use crate::abi::ImmediateIn;
 use crate::transport::Arena;
 use longshore_ring::SharedBytes;
 use std::ops::Range;
@@ -16,7 +17,7 @@ pub struct Immediate {
     /// The part of the send stream that it is.
     start: u64,
     end: u64,
-    /// Where its descriptor and its first byte are.
+    /// Where its descriptor is, and how far behind that its first byte.
     channel: u16,
     own: u16,
     at: u16,
@@ -25,15 +26,14 @@ pub struct Immediate {
 }
 
 impl Immediate {
-    /// The last `len` bytes before `edge`, behind the descriptor in slot `own` of the request
-    /// ring of `channel`.
-    pub(super) fn new(edge: u64, len: u16, (channel, own): (u16, usize), round: u64) -> Self {
+    /// What the descriptor in slot `own` of the request ring of `channel` says of it.
+    pub(super) fn new(said: &ImmediateIn, (channel, own): (u16, usize), round: u64) -> Self {
         Self {
-            start: edge.saturating_sub(len.into()),
-            end: edge,
+            start: said.edge.saturating_sub(said.len.into()),
+            end: said.edge,
             channel,
             own: own as u16,
-            at: 0,
+            at: said.at,
             round,
         }
     }

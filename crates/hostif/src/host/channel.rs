@@ -5,8 +5,7 @@
 
 use super::coalesce::{Moved, coalesce};
 use crate::abi::{
-    CHUNK, Completion, Data, Edges, FIELD_WORDS, HELD_BACK_SINCE, Hurry, RING, Request, chunk_of,
-    immediate_slots,
+    CHUNK, Completion, Data, Edges, HELD_BACK_SINCE, Hurry, LENGTHS_SINCE, RING, Request, chunk_of,
 };
 use crate::transport::{Arena, PutError, staged};
 use longshore_ring::spsc::{Consumer, Message, Producer};
@@ -90,7 +89,8 @@ impl HostChannel {
         let both = newest.and_then(|newest| {
             let block = self.arena.get_block(newest.socket.index)?;
             let acknowledged = block.snd.done.load(Ordering::Relaxed);
-            Some((newest, coalesce(&newest, request, acknowledged)?))
+            let both = coalesce(&newest, request, acknowledged, self.has_lengths())?;
+            Some((newest, both))
         });
         let (request, there) = match both {
             Some((newest, both)) if self.take_back() => {
@@ -101,17 +101,31 @@ impl HostChannel {
         };
         self.was_woken = false;
         if let Some(moved) = Moved::of(&request).filter(|moved| moved.immediate != 0)
-            && self.stage_with_data(&request, &moved, there)?
+            && self.stage_with_data(&request, &moved, self.there(newest.as_ref(), &moved, there))?
         {
-            self.newest = Some(moved);
+            self.newest = (!moved.closes()).then_some(moved);
             return Ok(());
         }
         let request = request.without_immediate();
         let ring = &self.arena.control(self.index).requests;
         let slots = self.arena.request_slots(self.index);
-        staged(self.requests.stage(ring, slots, &request.encode()))?;
-        self.newest = Moved::of(&request);
+        let stored = request.stored(self.has_lengths());
+        staged(self.requests.stage_long(0, 0, ring, slots, stored.fields()))?;
+        self.requests.leave_words(stored.left());
+        self.newest = Moved::of(&request).filter(|moved| !moved.closes());
         Ok(())
+    }
+
+    /// How much of the immediate data of `moved` is where it belongs, where `there` bytes of it
+    /// were put for `newest`: none, if that has fewer words.
+    fn there(&self, newest: Option<&Moved>, moved: &Moved, there: u16) -> u16 {
+        let is_alike = newest.is_some_and(|newest| newest.is_near() == moved.is_near());
+        if is_alike { there } else { 0 }
+    }
+
+    /// Whether what is not used of a slot does not cross.
+    fn has_lengths(&self) -> bool {
+        self.arena.agreed().version >= LENGTHS_SINCE
     }
 
     /// Takes the newest request back, unless the engine has it.
@@ -134,15 +148,16 @@ impl HostChannel {
         };
         let ring = &arena.control(self.index).requests;
         let slots = arena.request_slots(self.index);
-        let (more, fields) = (immediate_slots(moved.immediate), request.encode());
-        let fields = &fields[..FIELD_WORDS];
+        let stored = request.stored(self.has_lengths());
+        let fields = stored.fields();
         let staged = self
             .requests
-            .stage_long(more, KEPT_FREE, ring, slots, fields)?;
+            .stage_long(stored.more(), KEPT_FREE, ring, slots, fields)?;
         let Ok(own) = staged else {
             return Ok(false);
         };
-        let mut at = usize::from(there);
+        self.requests.leave_words(stored.left());
+        let mut at = fields.len() * 8 + usize::from(there);
         for (mut from, len) in sources {
             for (to, part) in arena.immediate_places(self.index, own, at, len) {
                 arena.memory().copy(from, to, part);

@@ -5,7 +5,7 @@
 //!
 //! Owns [`coalesce`], which [`HostChannel`](super::HostChannel) calls.
 
-use crate::abi::{EdgeFlags, MAX_IMMEDIATE, Request, SocketId};
+use crate::abi::{EdgeFlags, MAX_IMMEDIATE, Request, SocketId, are_near};
 
 /// A move of edges, to which more can be added.
 #[derive(Debug, Clone, Copy)]
@@ -19,6 +19,16 @@ pub(super) struct Moved {
 }
 
 impl Moved {
+    /// Whether it says besides that the socket is closed: then no more is said of it.
+    pub(super) fn closes(&self) -> bool {
+        self.flags.contains(EdgeFlags::CLOSE)
+    }
+
+    /// Whether it is told in three words, in a session whose descriptors have lengths.
+    pub(super) fn is_near(&self) -> bool {
+        are_near(self.snd_edge, self.rcv_consumed)
+    }
+
     /// That of a request, if it is one.
     pub(super) fn of(request: &Request) -> Option<Self> {
         match *request {
@@ -64,8 +74,14 @@ const SAID: EdgeFlags = EdgeFlags::PUSH
     .union(EdgeFlags::CORK);
 
 /// One request that says what `first` and `then` say after each other, if there is one, where
-/// the send stream is known to be `acknowledged` so far.
-pub(super) fn coalesce(first: &Moved, then: &Request, acknowledged: u64) -> Option<Request> {
+/// the send stream is known to be `acknowledged` so far, in a session whose descriptors have
+/// lengths, or not.
+pub(super) fn coalesce(
+    first: &Moved,
+    then: &Request,
+    acknowledged: u64,
+    has_lengths: bool,
+) -> Option<Request> {
     match *then {
         Request::Edges {
             socket,
@@ -112,7 +128,6 @@ pub(super) fn coalesce(first: &Moved, then: &Request, acknowledged: u64) -> Opti
             snd_edge,
             rcv_consumed,
             linger,
-            // What it has as immediate data crosses with it, and not with the close.
         } if socket == first.socket && first.immediate == 0 => {
             // Closing shuts down what was not, but does not do what else is asked.
             SAID.contains(first.flags).then_some(Request::Close {
@@ -120,6 +135,23 @@ pub(super) fn coalesce(first: &Moved, then: &Request, acknowledged: u64) -> Opti
                 snd_edge: snd_edge.max(first.snd_edge),
                 rcv_consumed: rcv_consumed.max(first.rcv_consumed),
                 linger,
+            })
+        }
+        // What it has as immediate data crosses with it, and the close, too, if all is said.
+        Request::Close {
+            socket,
+            snd_edge,
+            rcv_consumed,
+            linger: None,
+        } if has_lengths && socket == first.socket && snd_edge <= first.snd_edge => {
+            let rcv_consumed = rcv_consumed.max(first.rcv_consumed);
+            let is_said = SAID.contains(first.flags) && are_near(first.snd_edge, rcv_consumed);
+            is_said.then_some(Request::Edges {
+                socket,
+                snd_edge: first.snd_edge,
+                rcv_consumed,
+                flags: first.flags | EdgeFlags::CLOSE,
+                immediate: first.immediate,
             })
         }
         _ => None,
@@ -146,7 +178,7 @@ mod tests {
     }
 
     fn both(first: Request, then: Request) -> Option<Request> {
-        coalesce(&Moved::of(&first).unwrap(), &then, 5)
+        coalesce(&Moved::of(&first).unwrap(), &then, 5, true)
     }
 
     #[test]
@@ -255,7 +287,36 @@ mod tests {
             rcv_consumed: 0,
             linger: None,
         };
-        assert_eq!(both(first, close), None);
+        let closed = with(110, 10, F::PUSH | F::CLOSE);
+        assert_eq!(both(first, close), Some(closed));
+        assert_eq!(
+            coalesce(&Moved::of(&first).unwrap(), &close, 5, false),
+            None
+        );
+        // Not where more was written, it lingers, another half is shut down, or it is far.
+        let (written, lingering) = (
+            Request::Close {
+                socket: SOCKET,
+                snd_edge: 111,
+                rcv_consumed: 0,
+                linger: None,
+            },
+            Request::Close {
+                socket: SOCKET,
+                snd_edge: 110,
+                rcv_consumed: 0,
+                linger: Some(1),
+            },
+        );
+        assert_eq!([both(first, written), both(first, lingering)], [None; 2]);
+        assert_eq!(both(with(110, 10, F::PUSH | F::SHUT_RD), close), None);
+        let far = Request::Close {
+            socket: SOCKET,
+            snd_edge: 110,
+            rcv_consumed: 1 << 48,
+            linger: None,
+        };
+        assert_eq!(both(first, far), None);
     }
 
     #[test]

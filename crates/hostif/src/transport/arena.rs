@@ -9,8 +9,8 @@ pub use free_chunks::ReleaseError;
 
 use crate::abi::{
     Agreed, CHUNK, ChannelControl, DATA_AT, DIRECTORY, DIRECTORY_GROUP, Features, FileRange,
-    Geometry, Header, IMMEDIATE_AT, MAGIC, MOST_CHUNKS, Offsets, RANGE_BYTES, RING, SocketBlock,
-    Versions, chunk_of, first_range, lent_chunk,
+    Geometry, Header, MAGIC, MOST_CHUNKS, Offsets, RANGE_BYTES, RING, SocketBlock, Versions,
+    chunk_of, first_range, lent_chunk,
 };
 use longshore_ring::spsc::Slot;
 use longshore_ring::{SharedArray, SharedMemory, ShmError, Waiter};
@@ -235,8 +235,9 @@ impl Arena {
         )
     }
 
-    /// Where in the memory the `len` bytes at `at` of the immediate data lie whose descriptor is
-    /// in slot `own` of a channel's request ring: what is beyond its end is at its beginning.
+    /// Where in the memory the `len` bytes of immediate data lie that begin `at` bytes behind the
+    /// beginning of slot `own` of a channel's request ring: what is beyond its end is at its
+    /// beginning.
     #[inline]
     pub(crate) fn immediate_places(
         &self,
@@ -245,7 +246,7 @@ impl Arena {
         at: usize,
         len: usize,
     ) -> [(usize, usize); 2] {
-        let begin = own * size_of::<Slot>() + IMMEDIATE_AT + at;
+        let begin = own * size_of::<Slot>() + at;
         self.places_in_ring(self.at.request_slots, channel, begin, len)
     }
 

@@ -115,7 +115,8 @@ impl Agent {
 
     /// Takes all that a process published before it ended or became another program.
     pub(super) fn take_last_requests(&mut self, channel: u16) {
-        self.take_some(channel, RING as u32, 0, true);
+        // One descriptor may say two things of its socket.
+        self.take_some(channel, 2 * RING as u32, 0, true);
     }
 
     /// Takes at most `most` requests of a channel, while there is `room`. The `last` ones are

@@ -85,9 +85,9 @@ fn immediate_data_takes_one_round_trip() {
         let load = adapter.engine.load(u64::MAX);
         (load.accesses, load.bytes[1])
     };
-    // The doorbell and the fetch, of 17 slots.
-    assert_eq!(took(1000), (2, 4 + 17 * 64));
-    assert_eq!(took(500), (3, 4 + 64 + 1000));
+    // The doorbell and the fetch.
+    assert_eq!(took(1000), (2, 4 + 24 + 1000));
+    assert_eq!(took(500), (3, 4 + 24 + 1000));
 }
 
 #[test]

@@ -87,6 +87,46 @@ fn the_newest_message_is_taken_back_until_it_is_claimed() {
     assert_eq!(c.take(&ring, &slots).unwrap(), Some(message(6)));
 }
 
+/// The consumer knows where the last message ends that it sees, and of no other.
+#[test]
+fn where_the_last_message_ends_is_said_with_it() {
+    let (ring, slots) = (Indices::new(), slots(4));
+    let (mut p, mut c) = (Producer::taking_back(), Consumer::claiming());
+    let stage = |p: &mut Producer, i: u64, left| {
+        p.stage(&ring, &slots, &message(i)).unwrap().unwrap();
+        p.leave_words(left);
+    };
+    let mut take = |expected: &[u32]| {
+        for left in expected {
+            assert!(c.take(&ring, &slots).unwrap().is_some());
+            assert_eq!(c.words_left(), *left);
+        }
+        assert_eq!(c.take(&ring, &slots).unwrap(), None);
+        c.release(&ring);
+    };
+    stage(&mut p, 1, 5);
+    stage(&mut p, 2, 7);
+    p.publish(&ring);
+    assert_eq!(ring.published(), 2);
+    take(&[0, 7]);
+    // One that was published is taken back with where it ends, and another put in its place.
+    stage(&mut p, 3, 3);
+    p.publish(&ring);
+    stage(&mut p, 4, 4);
+    p.publish(&ring);
+    assert!(p.take_back(&ring));
+    take(&[0]);
+    stage(&mut p, 5, 6);
+    stage(&mut p, 6, 1);
+    assert!(p.take_back(&ring));
+    p.publish(&ring);
+    take(&[0]);
+    stage(&mut p, 7, 2);
+    p.publish(&ring);
+    assert!(!ring.is_claimed());
+    take(&[2]);
+}
+
 /// A message with slots behind its own comes whole or not at all, wherever in the ring it
 /// begins, and is taken back whole.
 #[test]

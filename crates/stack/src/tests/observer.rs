@@ -34,7 +34,7 @@ impl Seen {
 }
 
 /// A descriptor in slot `at` of its ring, with so many slots and bytes of payload behind its
-/// own, of a batch that begins in slot `first`.
+/// own, of a batch that begins in slot `first`. Its bytes are counted elsewhere.
 fn descriptor(at: u32, first: u32, slots: u32, immediate: u64) -> Descriptors {
     // What goes on at the ring's beginning is another piece.
     let begins =
@@ -42,9 +42,24 @@ fn descriptor(at: u32, first: u32, slots: u32, immediate: u64) -> Descriptors {
     Descriptors {
         transfers: begins.count() as u64,
         count: 1,
-        slots: slots.into(),
+        bytes: 0,
         immediate,
     }
+}
+
+/// The words of a request and its immediate data, and the bytes of that, as the document has them.
+fn words_of_request(message: &[u64; 8]) -> (u64, u64) {
+    let (words, immediate) = match message[0] & 0xff {
+        16 => (3, message[2] >> 48),
+        5 => (4, message[0] >> 32),
+        2 | 4 | 6 | 13 => (5, 0),
+        1 | 3 | 8 => (3, 0),
+        7 | 11 => (4, 0),
+        15 => (7, 0),
+        9 | 10 | 12 | 14 => (2, 0),
+        other => panic!("a request of kind {other}"),
+    };
+    (words + immediate.div_ceil(8), immediate)
 }
 
 /// Sees what is written to the memory of a session.
@@ -186,30 +201,29 @@ impl Observer {
             let slot = at as usize % RING;
             let message = self.message(self.first_slot + slot * DESCRIPTOR_BYTES);
             let request = Request::decode(&message).unwrap();
-            let (slots, immediate) = match request {
-                Request::Edges {
-                    socket,
-                    snd_edge,
-                    immediate,
-                    ..
-                } => {
-                    self.reach(socket, snd_edge, 0);
-                    (immediate.saturating_sub(32).div_ceil(64).into(), immediate)
-                }
-                Request::Forward {
-                    socket, snd_edge, ..
-                }
-                | Request::Close {
-                    socket, snd_edge, ..
-                } => {
-                    self.reach(socket, snd_edge, 0);
-                    (0, 0)
-                }
-                _ => (0, 0),
+            if let Request::Edges {
+                socket, snd_edge, ..
+            }
+            | Request::Forward {
+                socket, snd_edge, ..
+            }
+            | Request::Close {
+                socket, snd_edge, ..
+            } = request
+            {
+                self.reach(socket, snd_edge, 0);
+            }
+            let (words, immediate) = words_of_request(&message);
+            let slots = words.div_ceil(8) as u32;
+            self.requested = at.wrapping_add(slots);
+            let mut to_adapter = descriptor(at, first, slots - 1, immediate);
+            // All slots that were published, but for the end of the last.
+            to_adapter.bytes = match self.requested == published {
+                true => 8 * words,
+                false => 64 * u64::from(slots),
             };
-            self.requested = at.wrapping_add(1 + slots);
             let seen = Seen {
-                to_adapter: descriptor(at, first, slots, immediate.into()),
+                to_adapter,
                 ..Seen::default()
             };
             self.note_descriptors(request.socket(), &seen);
@@ -222,17 +236,23 @@ impl Observer {
         let end = u64::from_ne_bytes(*word.unwrap()) as u32;
         let channel = published.index;
         let first = self.published.insert(channel, end).unwrap_or(0);
-        let mut at = first;
+        let (mut at, mut unwritten) = (first, 0);
         while at != end {
             let slot = channel * RING + at as usize % RING;
             let message = self.message(self.rings + slot * DESCRIPTOR_BYTES);
-            let (slots, len) = self.note_completion(&message);
+            let (words, len) = self.note_completion(&message);
+            let slots = words.div_ceil(8) as u32 - 1;
             let socket = SocketId {
                 index: message[1] as u32,
                 generation: (message[1] >> 32) as u32,
             };
+            let mut to_host = descriptor(at, first, slots, len);
+            // What is written side by side begins anew with the ring.
+            let goes_on = at != first && !at.is_multiple_of(RING as u32);
+            to_host.bytes = 8 * words + if goes_on { unwritten } else { 0 };
+            unwritten = 64 * (1 + u64::from(slots)) - 8 * words;
             let seen = Seen {
-                to_host: descriptor(at, first, slots, len),
+                to_host,
                 ..Seen::default()
             };
             self.note_descriptors(socket, &seen);
@@ -240,9 +260,9 @@ impl Observer {
         }
     }
 
-    /// A completion; how many slots it takes behind its own and how many bytes of payload are
-    /// in it, as the document has it.
-    fn note_completion(&mut self, message: &[u64; 8]) -> (u32, u64) {
+    /// A completion; how many words it has and how many bytes of payload are in it, as the document
+    /// has it.
+    fn note_completion(&mut self, message: &[u64; 8]) -> (u64, u64) {
         if message[0] & 0xff == 68 {
             let len = message[2] >> 32 & 0x7ff;
             let socket = SocketId {
@@ -250,12 +270,19 @@ impl Observer {
                 generation: (message[1] >> 32) as u32,
             };
             self.reach(socket, 0, message[0] >> 16);
-            return (len.saturating_sub(40).div_ceil(64) as u32, len);
+            return ((24 + len).div_ceil(8), len);
         }
         if let Completion::Edges { socket, edges } = Completion::decode(message).unwrap() {
             self.reach(socket, 0, edges.rcv_edge);
         }
-        (0, 0)
+        let words = match message[0] & 0xff {
+            65 => 7,
+            66 => 6,
+            67 => 1,
+            69 => 3,
+            other => panic!("a completion of kind {other}"),
+        };
+        (words, 0)
     }
 
     /// The stack has had a turn.

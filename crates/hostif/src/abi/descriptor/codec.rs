@@ -6,7 +6,7 @@
 use super::{
     BadDescriptor, Completion, EdgeFlags, Edges, OpenFlags, OptionName, Query, Request, SocketKind,
 };
-use crate::abi::{Address, MAX_IMMEDIATE, SocketId};
+use crate::abi::{Address, SocketId};
 use longshore_ring::spsc::Message;
 
 pub(super) mod kind {
@@ -25,11 +25,18 @@ pub(super) mod kind {
     pub(in crate::abi::descriptor) const GROUP: u8 = 13;
     pub(in crate::abi::descriptor) const CANCEL: u8 = 14;
     pub(in crate::abi::descriptor) const FORWARD: u8 = 15;
+    /// Edges below 2^48, in three words.
+    pub(in crate::abi::descriptor) const NEAR_EDGES: u8 = 16;
     pub(in crate::abi::descriptor) const DONE: u8 = 65;
     pub(in crate::abi::descriptor) const EDGES_COMPLETION: u8 = 66;
     pub(in crate::abi::descriptor) const MORE: u8 = 67;
     pub(in crate::abi::descriptor) const DATA: u8 = 68;
+    /// A receive edge below 2^48, and no error and no urgent byte, in three words.
+    pub(in crate::abi::descriptor) const NEAR_EDGES_COMPLETION: u8 = 69;
 }
+
+/// Bits of the edges of a request or completion of three words.
+pub(super) const EDGE_BITS: u32 = 48;
 
 fn word0(kind: u8, flags: u8, waiter: Option<u16>, tag: u32) -> u64 {
     let waiter = u64::from(waiter.map_or(0, |w| w.wrapping_add(1)));
@@ -76,16 +83,6 @@ impl Fields<'_> {
 }
 
 impl Request {
-    /// How many bytes of immediate data a message says that it has, if it may have so many.
-    #[inline]
-    pub(crate) fn immediate_in(m: &Message) -> Option<u16> {
-        let f = Fields(m);
-        match f.kind() {
-            kind::EDGES => (f.tag() as usize <= MAX_IMMEDIATE).then_some(f.tag() as u16),
-            _ => Some(0),
-        }
-    }
-
     /// The socket that a message says it is about.
     #[inline]
     pub(crate) fn socket_in(m: &Message) -> SocketId {
@@ -324,7 +321,14 @@ impl Request {
                 snd_edge: m[2],
                 rcv_consumed: m[3],
                 flags: f.edge_flags(),
-                immediate: Self::immediate_in(m).ok_or(f.bad("immediate"))?,
+                immediate: Self::immediate_in(m).ok_or(f.bad("immediate"))?.len,
+            },
+            kind::NEAR_EDGES => Self::Edges {
+                socket,
+                snd_edge: m[0] >> 16,
+                rcv_consumed: m[2] & ((1 << EDGE_BITS) - 1),
+                flags: f.edge_flags(),
+                immediate: Self::immediate_in(m).ok_or(f.bad("immediate"))?.len,
             },
             kind::URGENT => Self::Urgent {
                 socket,
@@ -470,6 +474,15 @@ impl Completion {
                     flags: f.edge_flags(),
                     errno: errno(m[4])?,
                     rcv_urgent: m[5],
+                },
+            },
+            kind::NEAR_EDGES_COMPLETION => Self::Edges {
+                socket,
+                edges: Edges {
+                    rcv_edge: m[0] >> 16,
+                    snd_acked: m[2],
+                    flags: f.edge_flags(),
+                    ..Edges::default()
                 },
             },
             kind::MORE => Self::More,

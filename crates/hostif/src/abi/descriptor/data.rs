@@ -66,6 +66,11 @@ impl Data {
         1 + len.saturating_sub(INSIDE).div_ceil(FURTHER) as u32
     }
 
+    /// Words that it takes with so many bytes of payload.
+    pub(crate) fn words(len: usize) -> u32 {
+        (DATA_AT + len).div_ceil(8) as u32
+    }
+
     /// How far the send stream is acknowledged, of which `written` bytes are written: those
     /// that are not acknowledged are fewer than 2^32.
     pub(crate) fn acked(&self, written: u64) -> u64 {

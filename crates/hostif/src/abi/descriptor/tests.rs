@@ -15,7 +15,7 @@ fn waiter() -> impl Strategy<Value = Option<u16>> {
     proptest::option::of(0u16..65_000)
 }
 
-fn request() -> impl Strategy<Value = Request> {
+pub(super) fn request() -> impl Strategy<Value = Request> {
     prop_oneof![
         (socket(), any::<bool>(), 0u8..16).prop_map(|(socket, stream, flags)| Request::Open {
             socket,
@@ -135,7 +135,7 @@ fn request() -> impl Strategy<Value = Request> {
     ]
 }
 
-fn completion() -> impl Strategy<Value = Completion> {
+pub(super) fn completion() -> impl Strategy<Value = Completion> {
     prop_oneof![
         (
             socket(),

@@ -164,7 +164,7 @@ fn writes_that_were_not_fetched_are_one() {
 }
 
 #[test]
-fn transfers_and_slots_are_metered() {
+fn transfers_and_bytes_are_metered() {
     let mut both = Both::new();
     both.write(64, 64);
     both.expect(64);
@@ -176,7 +176,7 @@ fn transfers_and_slots_are_metered() {
             Descriptors {
                 transfers: 1,
                 count: 1,
-                slots: 1,
+                bytes: 24 + 64,
                 immediate: 64
             },
             1
@@ -198,6 +198,50 @@ fn what_goes_on_at_the_beginning_of_the_ring_is_two_transfers() {
         let transfers = both.adapter.meter.to_adapter.descriptors.transfers - before;
         assert_eq!(transfers, if round == fill { 2 } else { 1 });
     }
+}
+
+/// What is written last, and that its socket is closed then, cross in one descriptor, of which
+/// nothing is counted but what it has.
+#[test]
+fn a_close_crosses_with_what_was_written_last() {
+    let close = |both: &Both, linger| Request::Close {
+        socket: both.socket,
+        snd_edge: both.edge,
+        rcv_consumed: 0,
+        linger,
+    };
+    for (linger, count, bytes) in [(None, 1, 24 + 104), (Some(3), 2, 128 + 40)] {
+        let mut both = Both::new();
+        both.write(100, 100);
+        let close = close(&both, linger);
+        both.channel.put(&close).unwrap();
+        both.channel.publish(&both.doorbell, false);
+        both.expect(100);
+        assert_eq!(both.next(), Some((close, Immediate::default())));
+        assert_eq!(both.next(), None);
+        let crossed = both.adapter.meter.to_adapter.descriptors;
+        assert_eq!(
+            (crossed.count, crossed.bytes, crossed.transfers),
+            (count, bytes, 1)
+        );
+    }
+    // What is said of the socket after the close has begun a descriptor of its own.
+    let mut both = Both::new();
+    both.write(100, 100);
+    let close = close(&both, None);
+    both.channel.put(&close).unwrap();
+    both.say(0);
+    both.expect(100);
+    assert!(
+        both.adapter
+            .channels
+            .end(CHANNEL)
+            .unwrap()
+            .channel
+            .pending(&both.adapter.arena)
+    );
+    assert_eq!(both.next(), Some((close, Immediate::default())));
+    both.expect(0);
 }
 
 #[test]
@@ -235,20 +279,30 @@ fn the_data_of_a_process_that_is_gone_is_not_read() {
 fn more_data_than_was_published_breaks_the_ring() {
     let mut both = Both::new();
     both.write(10, 10);
-    let slot = both
+    let places = both
         .adapter
         .arena()
-        .immediate_places(CHANNEL.into(), 0, 0, 1)[0]
-        .0
-        - 28;
+        .immediate_places(CHANNEL.into(), 0, 22, 2);
+    let len = places[0].0;
     let memory = both.adapter.arena().memory();
-    memory.write(slot, &33u32.to_ne_bytes());
+    // Of 41 bytes one is in the next slot.
+    memory.write(len, &41u16.to_ne_bytes());
     assert_eq!(both.adapter.next_request(CHANNEL, 8), Next::Broken);
+
+    // What is in the slot and was not published with it.
+    for (bytes, is_whole) in [(16u16, true), (17, false)] {
+        let mut both = Both::new();
+        both.write(10, 10);
+        let memory = both.adapter.arena().memory();
+        memory.write(len, &bytes.to_ne_bytes());
+        let is_broken = both.adapter.next_request(CHANNEL, 8) == Next::Broken;
+        assert_eq!(is_broken, !is_whole);
+    }
 
     let mut both = Both::new();
     both.write(10, 10);
     let memory = both.adapter.arena().memory();
-    memory.write(slot, &(MAX_IMMEDIATE as u32 + 1).to_ne_bytes());
+    memory.write(len, &(MAX_IMMEDIATE as u16 + 1).to_ne_bytes());
     let Next::Request(message, immediate) = both.adapter.next_request(CHANNEL, 8) else {
         panic!("it is a descriptor, if a bad one")
     };

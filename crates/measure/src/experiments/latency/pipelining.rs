@@ -6,7 +6,7 @@
 //! exact.
 
 use crate::experiment::{Cell, ExperimentError, Sheet};
-use longshore_bus::{BusModel, Forwarding, TransferEngine};
+use longshore_bus::{BusModel, Forwarding, SLOT, TransferEngine};
 
 /// As fast as a 32-bit PCI of 33 MHz, of which the paper's machines had one.
 pub(super) const BUS: &str = "bandwidth=1Gb/s,latency=1us";
@@ -29,8 +29,8 @@ pub(super) fn model(forwarding: Forwarding) -> Result<BusModel, ExperimentError>
 fn handed_over(model: BusModel, messages: u64) -> (f64, u64) {
     let mut engine = TransferEngine::new(model);
     for _ in 0..messages {
-        engine.put_payload(0, MESSAGE, false);
-        engine.put_request(0, true);
+        engine.put_payload(0, MESSAGE, SLOT, false);
+        engine.put_request(0, SLOT, true);
     }
     let (mut sum, mut last) = (0, 0);
     while let Some(now) = engine.next_event() {

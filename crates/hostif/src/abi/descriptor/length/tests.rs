@@ -1,0 +1,168 @@
+//! What a descriptor is does not depend on what lies behind its words.
+
+use super::super::tests::{completion, request};
+use super::*;
+use crate::abi::{Edges, SocketId};
+use proptest::prelude::*;
+
+const SOCKET: SocketId = SocketId {
+    index: 3,
+    generation: 9,
+};
+
+fn edges(snd_edge: u64, rcv_consumed: u64, immediate: u16) -> Request {
+    Request::Edges {
+        socket: SOCKET,
+        snd_edge,
+        rcv_consumed,
+        flags: EdgeFlags::PUSH,
+        immediate,
+    }
+}
+
+/// A slot that had `before`, with the first words of another message.
+fn over(before: &Message, fields: &[u64]) -> Message {
+    let mut slot = *before;
+    slot[..fields.len()].copy_from_slice(fields);
+    slot
+}
+
+/// What is taken off a ring: a message, or two.
+fn taken(m: &Message) -> Vec<Request> {
+    let decoded = |m: &Message| Request::decode(m).unwrap();
+    match Request::with_close(m) {
+        Some((close, edges)) => edges.iter().map(decoded).chain([decoded(&close)]).collect(),
+        None => vec![decoded(m)],
+    }
+}
+
+proptest! {
+    #[test]
+    fn requests_come_back_whatever_is_behind(
+        r in request(), before: Message, has_lengths: bool, bits in 0u32..64,
+    ) {
+        // Edges near and far, below and above 2^48.
+        let r = match r {
+            Request::Edges { socket, snd_edge, rcv_consumed, flags, immediate } => Request::Edges {
+                socket,
+                snd_edge: snd_edge >> bits,
+                rcv_consumed: rcv_consumed >> bits,
+                flags: flags - EdgeFlags::CLOSE,
+                immediate,
+            },
+            r => r,
+        };
+        let stored = r.stored(has_lengths);
+        let slot = over(&before, stored.fields());
+        prop_assert_eq!(taken(&slot), vec![r]);
+        let len = Request::immediate_in(&slot).unwrap().len;
+        prop_assert_eq!(stored.more(), Request::more_in(&slot, len));
+        if has_lengths {
+            prop_assert_eq!(stored.left(), Request::left_in(&slot, len));
+            let words = stored.fields().len() as u32 + u32::from(len).div_ceil(8);
+            prop_assert_eq!(r.ring_bytes(), words * 8);
+            prop_assert_eq!(words, 8 * (1 + stored.more()) - stored.left());
+        } else {
+            prop_assert_eq!((stored.left(), slot), (0, over(&slot, stored.fields())));
+            prop_assert!(len != 0 || stored.fields() == r.encode());
+        }
+    }
+
+    #[test]
+    fn completions_come_back_whatever_is_behind(
+        c in completion(), before: Message, has_lengths: bool, bits in 0u32..64, plain: bool,
+    ) {
+        let c = match c {
+            Completion::Edges { socket, mut edges } => {
+                edges.rcv_edge >>= bits;
+                if plain {
+                    (edges.errno, edges.rcv_urgent) = (0, 0);
+                }
+                Completion::Edges { socket, edges }
+            }
+            c => c,
+        };
+        let (message, words) = c.stored(has_lengths);
+        prop_assert_eq!(Completion::decode(&over(&before, &message[..words])), Ok(c));
+        prop_assert!(has_lengths || (words, message) == (WORDS, c.encode()));
+    }
+
+    #[test]
+    fn any_message_has_a_length(mut m: Message, kind in 0u8..80) {
+        for kind in [None, Some(kind)] {
+            m[0] = kind.map_or(m[0], |kind| m[0] & !0xff | u64::from(kind));
+            let len = Request::immediate_in(&m).map_or(0, |said| said.len);
+            prop_assert!(Request::more_in(&m, len) <= 20 && Request::left_in(&m, len) < 8);
+            let _ = Request::with_close(&m);
+        }
+    }
+}
+
+#[test]
+fn slots_are_taken_as_they_fill() {
+    for (len, far, more, bytes) in [
+        (0, false, 0, 24),
+        (40, false, 0, 64),
+        (41, false, 1, 72),
+        (104, false, 1, 128),
+        (105, false, 2, 136),
+        (MAX_IMMEDIATE as u16, false, 20, 24 + 1312),
+        (0, true, 0, 32),
+        (32, true, 0, 64),
+        (33, true, 1, 72),
+        (MAX_IMMEDIATE as u16, true, 20, 32 + 1312),
+    ] {
+        let request = edges(if far { 1 << 48 } else { (1 << 48) - 1 }, 7, len);
+        let more_bytes = (request.stored(true).more(), request.ring_bytes());
+        assert_eq!(more_bytes, (more, bytes), "{len} {far}");
+        let old = request.stored(false);
+        assert_eq!(old.more(), u32::from(len).saturating_sub(32).div_ceil(64));
+    }
+}
+
+#[test]
+fn the_last_words_and_the_close_are_one_descriptor() {
+    let with_close = |r: Request| {
+        let mut m = r.stored(true).message;
+        m[0] |= CLOSE;
+        taken(&m)
+    };
+    let close = Request::Close {
+        socket: SOCKET,
+        snd_edge: 50,
+        rcv_consumed: 7,
+        linger: None,
+    };
+    assert_eq!(with_close(edges(50, 7, 20)), [edges(50, 7, 20), close]);
+    // Alone it is a close in three words; one that lingers has its own.
+    assert_eq!(
+        (taken(&close.stored(true).message), close.ring_bytes()),
+        (vec![close], 24)
+    );
+    let lingers = Request::Close {
+        socket: SOCKET,
+        snd_edge: 50,
+        rcv_consumed: 7,
+        linger: Some(0),
+    };
+    assert_eq!(
+        (taken(&lingers.stored(true).message), lingers.ring_bytes()),
+        (vec![lingers], 40)
+    );
+}
+
+#[test]
+fn what_is_told_without_an_error_has_three_words() {
+    let told = |rcv_edge, errno, rcv_urgent| {
+        let edges = Edges {
+            rcv_edge,
+            errno,
+            rcv_urgent,
+            ..Edges::default()
+        };
+        let socket = SOCKET;
+        Completion::Edges { socket, edges }.ring_bytes()
+    };
+    assert_eq!(told((1 << 48) - 1, 0, 0), 24);
+    assert_eq!([told(1 << 48, 0, 0), told(1, 1, 0), told(1, 0, 1)], [48; 3]);
+}
