@@ -28,14 +28,64 @@ pub struct UnknownBus(String);
 impl fmt::Display for UnknownBus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<String> = AnyBus::all().iter().map(ToString::to_string).collect();
+        write!(f, "no bus is called `{}`", self.0)?;
+        if let Some(nearest) = self.nearest(&names) {
+            write!(f, " (did you mean {nearest}?)")?;
+        }
         write!(
             f,
-            "no bus is called `{}`; there are {}, and one of your own is written as \
-             bandwidth=1Gb/s,latency=20us",
-            self.0,
+            "; there are {}, and one of your own is written as bandwidth=1Gb/s,latency=20us",
             names.join(", ")
         )
     }
+}
+
+impl UnknownBus {
+    /// The name that is most like this, if any is: of PCI Express, that of the nearest generation
+    /// with the nearest number of lanes.
+    fn nearest<'a>(&self, names: &'a [String]) -> Option<&'a str> {
+        let plain = |name: &str| -> Vec<u8> {
+            let letters = name.bytes().filter(u8::is_ascii_alphanumeric);
+            letters.map(|byte| byte.to_ascii_lowercase()).collect()
+        };
+        let name = plain(&self.0);
+        if let Some(wanted) = generation_and_lanes(&name) {
+            let apart = |name: &&String| {
+                let (generation, lanes) = generation_and_lanes(&plain(name))?;
+                Some((wanted.0.abs_diff(generation), wanted.1.abs_diff(lanes)))
+            };
+            let links = names.iter().filter(|name| apart(name).is_some());
+            return links.min_by_key(apart).map(String::as_str);
+        }
+        let edits = |other: &&String| edits(&name, &plain(other));
+        let nearest = names.iter().min_by_key(edits)?;
+        (edits(&nearest) <= MOST_EDITS).then_some(nearest)
+    }
+}
+
+/// The most edits by which a name is like another.
+const MOST_EDITS: usize = 2;
+
+/// The numbers of a name as `pciegen5x8`.
+fn generation_and_lanes(name: &[u8]) -> Option<(u32, u32)> {
+    let name = std::str::from_utf8(name).ok()?;
+    let (generation, lanes) = name.strip_prefix("pcie")?.split_once('x')?;
+    let generation = generation.strip_prefix("gen").unwrap_or(generation);
+    Some((generation.parse().ok()?, lanes.parse().ok()?))
+}
+
+/// How many letters have to be put in, taken out or replaced to make one name of another.
+fn edits(from: &[u8], to: &[u8]) -> usize {
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.iter().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, b) in to.iter().enumerate() {
+            let replaced = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[to.len()]
 }
 
 impl std::error::Error for UnknownBus {}
@@ -133,6 +183,31 @@ impl Bus for AnyBus {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_nearest_name_is_said() {
+        for (name, nearest) in [
+            ("pcie-gen5x9", Some("pcie-gen5x8")),
+            ("pcie-gen5x32", Some("pcie-gen5x16")),
+            ("pcie-gen9x4", Some("pcie-gen6x4")),
+            ("PCIe5x8", Some("pcie-gen5x8")),
+            ("pcie_gen3x2", Some("pcie-gen3x2")),
+            ("pci-x", Some("pcix")),
+            ("cxl2", Some("cxl")),
+            ("isa", None),
+            ("", None),
+            ("bandwidth=1", None),
+        ] {
+            let said = name.parse::<AnyBus>().unwrap_err().to_string();
+            match nearest {
+                Some(nearest) => {
+                    let asks = format!("`{name}` (did you mean {nearest}?)");
+                    assert!(said.contains(&asks), "{said}");
+                }
+                None => assert!(!said.contains("did you mean"), "{said}"),
+            }
+        }
+    }
 
     #[test]
     fn every_bus_is_found_by_its_name() {
