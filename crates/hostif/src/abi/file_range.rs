@@ -193,7 +193,10 @@ impl SharedFile {
         if !is_it() {
             return None;
         }
-        let held = |state: u32| (state & LENT != 0 && state + 1 < u32::MAX).then(|| state + 1);
+        let held = |state: u32| {
+            let next = state.checked_add(1).filter(|next| *next < u32::MAX);
+            next.filter(|_| state & LENT != 0)
+        };
         let order = (Ordering::AcqRel, Ordering::Acquire);
         self.state.fetch_update(order.0, order.1, held).ok()?;
         self.uses.fetch_add(1, Ordering::Relaxed);
@@ -260,6 +263,34 @@ mod tests {
             prop_assert_eq!(chunk_of(entry), chunk);
             prop_assert_eq!(first_range(entry), Some(place_of_range(from)));
             prop_assert_eq!((chunk_of(chunk), first_range(chunk)), (chunk, None));
+        }
+    }
+
+    /// Whatever another program has written there.
+    #[test]
+    fn a_file_is_held_as_often_as_can_be_counted() {
+        let id = FileId {
+            device: 0,
+            inode: 0,
+        };
+        for (state, held) in [
+            (0, None),
+            (LEAVING, None),
+            (LENT, Some(LENT + 1)),
+            (u32::MAX - 2, Some(u32::MAX - 1)),
+            (u32::MAX - 1, None),
+            (u32::MAX, None),
+        ] {
+            let file = SharedFile {
+                state: AtomicU32::new(state),
+                uses: AtomicU32::new(0),
+                device: AtomicU64::new(0),
+                inode: AtomicU64::new(0),
+                len: AtomicU64::new(9),
+            };
+            assert_eq!(file.hold(id), held.map(|_| 9), "{state:x}");
+            let now = file.state.load(Ordering::Relaxed);
+            assert_eq!(now, held.unwrap_or(state), "{state:x}");
         }
     }
 
