@@ -406,11 +406,11 @@ const CONVENTIONAL: &str = "of a conventional adapter";
 const CROSSINGS: [Crossing; 21] = [
     crossing(KB_1, OFFLOAD, ("transfers", ToHost), 11, None),
     crossing(KB_1, OFFLOAD, ("bytes", ToHost), 252,
-        Some("descriptors have 64 bytes, and an accepted connection's block is counted")),
+        Some("descriptors begin slots of 64 bytes, and an accepted connection's block is counted")),
     crossing(KB_1, OFFLOAD, ("cycles", ToHost), 78, Some("for the same reason")),
     crossing(KB_1, OFFLOAD, ("transfers", ToAdapter), 9, None),
     crossing(KB_1, OFFLOAD, ("bytes", ToAdapter), 1301,
-        Some("descriptors have 64 bytes, and nginx's header is longer than Flash's")),
+        Some("a slot of 64 bytes says that the connection was accepted")),
     crossing(KB_1, BATCHING, ("transfers", ToHost), 7, None),
     crossing(KB_1, BATCHING, ("transfers", ToAdapter), 5, None),
     crossing(KB_64, OFFLOAD, ("transfers", ToHost), 39, None),
