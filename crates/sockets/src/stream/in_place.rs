@@ -103,7 +103,7 @@ mod tests {
         let socket = writer.socket();
         writer.write_all(b"head").unwrap();
         let channel = host.reserve_channel().unwrap();
-        assert!(host.arena.holds(channel, socket.id().index));
+        assert!(host.is_held_elsewhere(socket.id().index));
         let never = |_: &mut Reserved<'_>| panic!("read under the lock");
         assert_eq!(socket.append_in_place(10, never), Ok(None));
         assert_eq!(socket.uses(), 2);
