@@ -90,13 +90,22 @@ fn serve_each(at: &str, serve: impl Fn(TcpStream) + Copy + Send + 'static) -> io
 /// anew before, if they are to be touched.
 fn source(at: &str, size: usize, touches: bool) -> io::Result<()> {
     serve_each(at, move |mut stream| {
-        let mut piece = vec![b's'; size];
-        while stream.write_all(&piece).is_ok() {
+        let (mut room, from) = paged(size);
+        let piece = &mut room[from..from + size];
+        piece.fill(b's');
+        while stream.write_all(piece).is_ok() {
             if touches {
                 piece.fill(b't');
             }
         }
     })
+}
+
+/// Memory for so many bytes, and where in it they begin: with a page, as `--zero-copy` needs it.
+fn paged(size: usize) -> (Vec<u8>, usize) {
+    let room = vec![0; size + PAGE];
+    let from = room.as_ptr().align_offset(PAGE);
+    (room, from)
 }
 
 /// Sends each datagram back to where it came from, until the socket fails.
@@ -111,9 +120,7 @@ pub(crate) fn answer_datagrams(socket: &UdpSocket) {
 /// says how much it was; looks at each word, if it is to be touched.
 fn sink(at: &str, size: usize, touches: bool) -> io::Result<()> {
     serve_each(at, move |mut stream| {
-        // From the beginning of a page on, as `--zero-copy` needs it.
-        let mut room = vec![0; size + PAGE];
-        let from = room.as_ptr().align_offset(PAGE);
+        let (mut room, from) = paged(size);
         let piece = &mut room[from..from + size];
         let mut bytes = 0_u64;
         while let Ok(n @ 1..) = stream.read(piece) {

@@ -28,6 +28,12 @@ pub(crate) fn before_fork() -> Stopped {
     (pipes::before_fork(), page_exchange::before_fork())
 }
 
+/// In the child, whose is what its memory shows.
+pub(crate) fn in_child((pipes, memory): Stopped) {
+    page_exchange::in_child(memory);
+    drop(pipes);
+}
+
 /// In a child that was made without our knowing: nothing of its parent's is its own.
 pub(crate) fn begin_anew() {
     pipes::begin_anew();

@@ -303,6 +303,7 @@ fn what_takes_descriptors_is_known() {
         "tee",
         "vmsplice",
         "madvise",
+        "mprotect",
         "mremap",
         "copy_file_range",
         "fdopen",

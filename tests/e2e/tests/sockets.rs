@@ -63,6 +63,11 @@ scenarios! {
         conformance::run_with(bed, "zero_copy", &["--zero-copy", "always"]);
     }
 
+    /// Sending whole pages, which the program's memory shows from where they are sent.
+    fn zero_copy_send(bed) within 300 {
+        conformance::run_with(bed, "zero_copy_send", &["--zero-copy", "always"]);
+    }
+
     /// The same calls as ever, where pages are exchanged if that pays.
     fn zero_copy_auto(bed) within 300 {
         conformance::run_with(bed, "stream", &["--zero-copy", "auto"]);

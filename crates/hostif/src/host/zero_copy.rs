@@ -1,5 +1,6 @@
-//! Whether what a program receives is shown to it where it lies instead of copied: what
-//! `longshore run --zero-copy` says, and how the shim is told of it.
+//! Whether what a program receives is shown to it where it lies, and what it sends is sent from
+//! where its memory shows it, instead of copied: what `longshore run --zero-copy` says, and how
+//! the shim is told of it.
 
 use std::str::FromStr;
 
@@ -12,7 +13,8 @@ pub enum ZeroCopy {
     /// Never: all is copied.
     #[default]
     Never,
-    /// Where it was measured to be cheaper, when the process first receives so much at once.
+    /// Where it was measured to be cheaper, when the process first receives or sends so much
+    /// at once.
     Auto,
     /// Wherever it can be.
     Always,

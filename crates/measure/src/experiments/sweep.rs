@@ -42,20 +42,31 @@ const fn way(
 }
 
 /// One in which the pages of a program's buffer are exchanged for those that hold the payload.
-const fn exchanging(name: &'static str, programs: [&'static str; 2]) -> Way {
+/// What is sent is one buffer again and again: untouched it is copied once, touched each time.
+const fn exchanging(
+    direction: &'static str,
+    name: &'static str,
+    programs: [&'static str; 2],
+) -> Way {
     Way {
         options: &["--zero-copy", "always"],
-        ..way("receiving", name, programs, false)
+        ..way(direction, name, programs, false)
     }
 }
 
-const WAYS: [Way; 8] = [
+const WAYS: [Way; 10] = [
     way("sending", "copied", ["source", "pull"], false),
     way(
         "sending",
         "copied, touched",
         ["source-touched", "pull"],
         false,
+    ),
+    exchanging("sending", "pages exchanged", ["source", "pull"]),
+    exchanging(
+        "sending",
+        "pages exchanged, touched",
+        ["source-touched", "pull"],
     ),
     way(
         "sending",
@@ -70,8 +81,12 @@ const WAYS: [Way; 8] = [
         ["sink-touched", "push"],
         false,
     ),
-    exchanging("pages exchanged", ["sink", "push"]),
-    exchanging("pages exchanged, touched", ["sink-touched", "push"]),
+    exchanging("receiving", "pages exchanged", ["sink", "push"]),
+    exchanging(
+        "receiving",
+        "pages exchanged, touched",
+        ["sink-touched", "push"],
+    ),
     way("receiving", "in place", ["native-sink", "push"], true),
 ];
 
@@ -148,9 +163,6 @@ pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError
     let wake_ups = wake_ups::measure(longshore, quick, (runs, milliseconds))?;
     outcome.sheets.extend([sheet, gains, wake_ups]);
     outcome.left_out.extend([
-        "page remapping for POSIX calls that send: `in place` is Longshore's own calls, which need \
-         no copy (`longshore measure host` has what exchanging pages costs)"
-            .to_owned(),
         ENGINE_CUTS_BY.to_owned(),
         "checksum offload without segmentation offload: the port has both or none".to_owned(),
         "the engine's own wake-ups with suppression off: it looks for a while before it sleeps, \

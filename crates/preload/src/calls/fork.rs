@@ -6,7 +6,7 @@
 
 use crate::calls::{errno, set_errno};
 use crate::signals::Held;
-use crate::{epoll, fds, kept, place, real};
+use crate::{epoll, fds, kept, page_exchange, place, real};
 use libc::{c_int, c_long, c_void, pid_t};
 use longshore_sockets::{Forking, Reservation};
 use std::cell::{Cell, RefCell};
@@ -47,7 +47,9 @@ extern "C" fn in_child() {
     epoll::apart::in_child();
     if let Some((forking, held)) = forking() {
         place::own(forking.in_child(fds::counts().into_iter()));
-        drop(STOPPED.try_with(RefCell::take));
+        if let Ok(stopped) = STOPPED.try_with(RefCell::take) {
+            kept::in_child(stopped);
+        }
         drop(held);
     }
 }
@@ -142,6 +144,14 @@ fn without_shared_memory(flags: u64) -> u64 {
     }
 }
 
+/// What is made with these flags runs in this memory: if it is no thread, no count of threads
+/// says so.
+fn note_shared_memory(flags: u64) {
+    if flags & libc::CLONE_THREAD as u64 == 0 {
+        page_exchange::memory_is_shared();
+    }
+}
+
 /// `clone(2)`, as libc has it. It takes its last arguments as variadic ones; on this
 /// architecture they come in the same places as these.
 ///
@@ -161,6 +171,7 @@ pub unsafe extern "C-unwind" fn clone(
     // SAFETY: the caller's promise.
     let make = || unsafe { real::clone(run, stack, flags, argument, parent, tls, child) };
     if flags & libc::CLONE_VM != 0 {
+        note_shared_memory(flags as u64);
         return make();
     }
     unhandled(make)
@@ -170,6 +181,7 @@ pub unsafe extern "C-unwind" fn clone(
 pub(crate) fn clone_by_number(flags: u64, make: impl FnOnce(u64) -> c_long) -> c_long {
     let flags = without_shared_memory(flags);
     if flags & libc::CLONE_VM as u64 != 0 {
+        note_shared_memory(flags);
         return make(flags);
     }
     unhandled(|| make(flags))

@@ -1,5 +1,6 @@
 //! `mlockall`, which would otherwise fill the arena; `madvise` and `mremap`, which treat
-//! buffers that show what was received where it lies (`page_exchange`) as other memory.
+//! buffers whose pages were exchanged (`page_exchange`) as other memory; `mprotect`, which does
+//! not come between.
 //!
 //! The arena is some gigabytes of address space of which only the pages in use
 //! have memory behind them. Locking all that a program maps would put memory
@@ -61,6 +62,17 @@ pub extern "C-unwind" fn madvise(at: Out<'_, c_void>, len: size_t, advice: c_int
     ];
     // SAFETY: C's call.
     done(unsafe { kernel(libc::SYS_madvise, arguments) }) as c_int
+}
+
+/// `mprotect(2)`, not while the pages are exchanged: they would be writable after it.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn mprotect(at: Out<'_, c_void>, len: size_t, how: c_int) -> c_int {
+    let stopped = page_exchange::is_used().then(page_exchange::stop);
+    let arguments = [at.address() as c_long, len as c_long, how.into(), 0, 0, 0];
+    // SAFETY: C's call.
+    let result = unsafe { kernel(libc::SYS_mprotect, arguments) };
+    drop(stopped);
+    done(result) as c_int
 }
 
 /// `mremap(2)`. It takes its last argument as a variadic one; on this architecture that comes

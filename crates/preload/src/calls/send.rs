@@ -9,7 +9,7 @@ use crate::cancel::point;
 use crate::fds::{self, Entry, Undecided};
 use crate::signals::{self, within};
 use crate::user::In;
-use crate::{decide, options, place, real, vectors};
+use crate::{decide, options, page_exchange, place, real, vectors};
 use libc::{c_int, c_void, size_t, sockaddr, socklen_t, ssize_t};
 use longshore_hostif::Owner;
 use longshore_sockets::{Departure, Sending, Socket, SocketError, host_bits};
@@ -270,7 +270,7 @@ fn send_stream(
     flags: c_int,
 ) -> Result<usize, SocketError> {
     let sending = sending(flags);
-    let send = |parts: &[IoSlice<'_>]| socket.send_with(parts, sending);
+    let send = |parts: &[IoSlice<'_>]| page_exchange::send(socket, parts, sending);
     let total: usize = parts.iter().map(|p| p.len()).sum();
     if socket.is_early() && !must_not_wait(fd, flags) {
         socket.write_past_syn();

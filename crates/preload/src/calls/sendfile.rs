@@ -244,7 +244,9 @@ fn append_range(
     if left == 0 {
         return Ok(Appended::Copy(usize::MAX));
     }
-    with_room(out, socket, limit, || socket.append_range(file, at, left))
+    with_room(out, socket, limit, || {
+        socket.append_range(file, at, left, false)
+    })
 }
 
 /// Tries, and waits for room in the send stream as long as the socket's calls do: a call of

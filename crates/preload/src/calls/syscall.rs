@@ -225,6 +225,7 @@ unsafe fn socket_call(number: c_long, arguments: [c_long; 6]) -> Option<c_long> 
         libc::SYS_vmsplice => call!(pipe::vmsplice: a, b, c, d),
         libc::SYS_splice => call!(splice::splice: a, b, c, d, e, f),
         libc::SYS_madvise => call!(memory::madvise: a, b, c),
+        libc::SYS_mprotect => call!(memory::mprotect: a, b, c),
         libc::SYS_mremap => call!(memory::mremap: a, b, c, d, e),
         libc::SYS_poll => call!(poll::poll: a, b, c),
         libc::SYS_ppoll => call!(poll::ppoll: a, b, c, d),

@@ -1,8 +1,8 @@
 //! From how many bytes on exchanging pages is cheaper than copying, measured in this process:
 //! with its threads, of which each processor that runs one has to forget what was mapped.
 
-use super::{PAGE, map};
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use super::written::Written;
+use super::{PAGE, Regions, map, memfd};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use std::hint::black_box;
 use std::os::fd::AsFd;
@@ -45,11 +45,58 @@ impl Memory {
     }
 }
 
+/// The least of the sizes from which on it is worth it to send again what was not written to from
+/// where it lies, which takes questions to the kernel, and not to copy it.
+pub(super) fn least_worth_sending() -> Option<usize> {
+    let file = memfd::create("zero-copy", SOURCE as u64)?;
+    let (how, anywhere) = (ProtFlags::READ | ProtFlags::WRITE, ptr::null_mut());
+    let map = |flags| {
+        // SAFETY: new memory.
+        let at = unsafe { mmap(anywhere, SOURCE, how, flags, &file, 0) }.ok()?;
+        Some(Memory {
+            at: at.cast(),
+            len: SOURCE,
+        })
+    };
+    let (to, from) = (map(MapFlags::SHARED)?, map(MapFlags::PRIVATE)?);
+    // SAFETY: it is the whole of it, in no other hands.
+    unsafe { ptr::write_bytes(to.at, 1, SOURCE) };
+    let half = SOURCE / 2;
+    let copied = |size: usize, at: usize| {
+        // SAFETY: both are as long, and apart: what is copied is never what was written.
+        unsafe { ptr::copy_nonoverlapping(from.at, to.at.add(half + at % half), size) };
+        Some(())
+    };
+    let (regions, written) = (Regions::open()?, Written::open());
+    let asked = |size: usize, _| {
+        let start = from.at.addr();
+        let range = start..start + size;
+        black_box(regions.within(&range).count());
+        black_box(written.as_ref()?.within(&range)?);
+        Some(())
+    };
+    let is_worth = |size: &usize| {
+        let (copy, asked) = (shortest(*size, copied)?, shortest(*size, asked)?);
+        Some(asked * 100 <= copy * WORTH)
+    };
+    let worth: Vec<_> = SIZES.iter().map(is_worth).collect();
+    regions.close();
+    if let Some(written) = written {
+        written.close();
+    }
+    first_of(&worth)
+}
+
+/// The first of the sizes from which on all are worth it.
+fn first_of(worth: &[Option<bool>]) -> Option<usize> {
+    let not_worth = worth.iter().rposition(|worth| *worth != Some(true));
+    SIZES.get(not_worth.map_or(0, |last| last + 1)).copied()
+}
+
 /// The least of the sizes from which on it is worth it; `None` if none is, or nothing can be
 /// measured.
 pub(super) fn least_worth() -> Option<usize> {
-    let file = memfd_create("zero-copy", MemfdFlags::CLOEXEC).ok()?;
-    ftruncate(&file, SOURCE as u64).ok()?;
+    let file = memfd::create("zero-copy", SOURCE as u64)?;
     let (how, anywhere) = (ProtFlags::READ | ProtFlags::WRITE, ptr::null_mut());
     let largest = SIZES[SIZES.len() - 1];
     // SAFETY: new memory.
@@ -91,8 +138,7 @@ pub(super) fn least_worth() -> Option<usize> {
         Some(exchange * 100 <= (*copy)? * WORTH)
     };
     let worth: Vec<_> = SIZES.iter().zip(&copies).map(is_worth).collect();
-    let not_worth = worth.iter().rposition(|worth| *worth != Some(true));
-    SIZES.get(not_worth.map_or(0, |last| last + 1)).copied()
+    first_of(&worth)
 }
 
 /// The shortest time that `work` takes for so many bytes, from one place of the source after
@@ -113,5 +159,14 @@ mod tests {
     #[test]
     fn what_is_measured_is_one_of_the_sizes() {
         assert!(least_worth().is_none_or(|least| SIZES.contains(&least)));
+        assert!(least_worth_sending().is_none_or(|least| SIZES.contains(&least)));
+    }
+
+    #[test]
+    fn it_is_worth_it_from_where_all_larger_ones_are() {
+        let (yes, no) = (Some(true), Some(false));
+        assert_eq!(first_of(&[yes; 4]), Some(SIZES[0]));
+        assert_eq!(first_of(&[yes, no, yes, yes]), Some(SIZES[2]));
+        assert_eq!(first_of(&[yes, yes, yes, None]), None);
     }
 }

@@ -1,4 +1,5 @@
-//! Receiving without a copy (`longshore run --zero-copy`): pages of the memory that the engine
+//! Receiving and sending without a copy (`longshore run --zero-copy`). Sending is `sending`. What is
+//! received: pages of the memory that the engine
 //! has placed payload in take the place of the pages of the program's buffer. They are mapped
 //! there privately, so the program may write to them, and then has a page of its own (copy on
 //! write); what it has not written to stays the engine's page, which must not change as long
@@ -17,8 +18,11 @@
 //! which somebody else could have the pages.
 
 mod cost;
+mod memfd;
 mod regions;
+mod sending;
 mod shown;
+mod written;
 
 use crate::environment::remembered;
 use crate::log::{Level, say};
@@ -32,6 +36,7 @@ use rustix::mm::{
     Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags, madvise, mmap, mmap_anonymous,
     mprotect, mremap_fixed,
 };
+use sending::Sent;
 use shown::{Piece, Shown, Stretches};
 use std::io::IoSliceMut;
 use std::ops::Range;
@@ -51,6 +56,8 @@ const MOST_SOCKETS: usize = 64;
 /// process maps (65,530).
 const MOST_STRETCHES: usize = 1024;
 
+pub(crate) use sending::{memory_is_shared, send};
+
 static STATE: LazyLock<ForkLock<State>> = LazyLock::new(ForkLock::default);
 /// Whether there is any memory that was changed.
 static ANY: AtomicBool = AtomicBool::new(false);
@@ -63,8 +70,10 @@ struct State {
     /// The kernel does not answer.
     is_unknown: bool,
     holders: Vec<Holder>,
-    /// Where the program's memory is a copy of the engine's, or was.
+    /// Where the program's memory is a copy of the engine's or of the file that is sent from, or
+    /// was.
     changed: Stretches,
+    sent: Sent,
 }
 
 /// The bytes of one socket that the program sees where they lie.
@@ -138,11 +147,7 @@ fn show(socket: &Socket, range: &Range<usize>) -> Result<Option<usize>, SocketEr
         return Ok(None);
     };
     let host = socket.host();
-    if state.changed.len() >= MOST_STRETCHES
-        && let Some(file) = File::of(host.shared_file())
-    {
-        state.forget_unmapped(file);
-    }
+    state.make_room(host);
     if !state.may_change(range) {
         return Ok(None);
     }
@@ -221,6 +226,15 @@ impl State {
         self.regions.as_ref()
     }
 
+    /// If very much was changed, forgets what the program has unmapped since.
+    fn make_room(&mut self, host: &Host) {
+        if self.changed.len() >= MOST_STRETCHES
+            && let Some(file) = File::of(host.shared_file())
+        {
+            self.forget_unmapped(file);
+        }
+    }
+
     /// Forgets stretches that the program has unmapped or mapped otherwise since.
     #[cold]
     fn forget_unmapped(&mut self, file: File) {
@@ -268,6 +282,7 @@ impl State {
         for holder in &mut self.holders {
             holder.shown.cut(&changed);
         }
+        self.sent.cut(&changed);
         if let Some(Holder { kept, shown, .. }) = self.holders.last_mut() {
             let mut from = kept.end() - changed.len() as u64;
             for &(at, len, place) in pieces {
@@ -317,22 +332,34 @@ impl State {
         }
     }
 
+    /// Makes all that the program sees of anything its own.
+    #[cold]
+    fn leave_everything(&mut self) {
+        self.leave(|_| true);
+        self.leave_sent(|_| true);
+    }
+
     /// This memory is the program's, as all other.
     fn changes_back(&mut self, range: &Range<usize>) {
         self.changed.remove(range);
         for holder in &mut self.holders {
             holder.shown.cut(range);
         }
+        self.sent.cut(range);
     }
 
-    /// What of `range` still is the engine's memory, or a copy of some of its pages.
+    /// What of `range` still is the engine's memory or that of the file that is sent from, or a
+    /// copy of some of its pages.
     fn mapped_within(&mut self, range: &Range<usize>, file: File) -> Vec<Range<usize>> {
         let changed = self.changed.within(range);
-        let Some(regions) = self.regions().filter(|_| !changed.is_empty()) else {
+        if changed.is_empty() || self.regions().is_none() {
             return Vec::new();
-        };
-        let parts = changed.iter().flat_map(|part| regions.within(part));
-        let ours = parts.filter(|(region, _)| region.is_private_of(file));
+        }
+        let (regions, sent) = (self.regions.as_ref(), &self.sent);
+        let within = |part| regions.into_iter().flat_map(move |all| all.within(part));
+        let parts = changed.iter().flat_map(within);
+        let is_ours = |region: &Region| region.is_private_of(file) || sent.has(region);
+        let ours = parts.filter(|(region, _)| is_ours(region));
         ours.map(|(_, part)| part).collect()
     }
 }
@@ -342,6 +369,11 @@ fn own(regions: &Regions, host: &Host, piece: &Piece) -> Result<(), Errno> {
     let Some(file) = File::of(host.shared_file()) else {
         return Ok(());
     };
+    make_own_of(regions, file, piece)
+}
+
+/// The same of a piece of this file.
+fn make_own_of(regions: &Regions, file: File, piece: &Piece) -> Result<(), Errno> {
     for (region, part) in regions.within(&piece.range()) {
         let place = piece.place + (part.start - piece.at) as u64;
         if region.shows(file, part.start, place) {
@@ -383,11 +415,17 @@ pub(crate) fn leave_socket(id: SocketId) {
 
 /// The same of all sockets: another process may have the memory from now on.
 pub(crate) fn leave_all() {
-    leave(|_| true);
+    if is_used() {
+        signals::within(|| {
+            if let Ok(mut state) = STATE.enter() {
+                state.leave_everything();
+            }
+        });
+    }
 }
 
 /// While it lives, no memory is changed.
-pub(crate) struct Stopped(#[expect(dead_code, reason = "a lock")] ForkGuard<'static, State>);
+pub(crate) struct Stopped(ForkGuard<'static, State>);
 
 /// Before a fork: what it returns is to live until after it.
 pub(crate) fn before_fork() -> Option<Stopped> {
@@ -395,12 +433,24 @@ pub(crate) fn before_fork() -> Option<Stopped> {
         return None;
     }
     let mut state = STATE.enter().ok()?;
-    signals::within(|| state.leave(|_| true));
+    signals::within(|| state.leave_everything());
     // The child would ask about its parent.
     if let Some(regions) = state.regions.take() {
         regions.close();
     }
     Some(Stopped(state))
+}
+
+/// What was stopped before the fork is over, in the child.
+pub(crate) fn in_child(stopped: Option<Stopped>) {
+    if let Some(Stopped(mut state)) = stopped {
+        state.sent.begin_anew();
+    }
+}
+
+/// While the result lives, no memory is changed by another thread.
+pub(crate) fn stop() -> Option<Stopped> {
+    STATE.enter().ok().map(Stopped)
 }
 
 /// In a child that was made without our knowing: nothing of its parent's is its own.
@@ -415,6 +465,7 @@ pub(crate) fn begin_anew() {
         if let Some(regions) = state.regions.take() {
             regions.close();
         }
+        state.sent.begin_anew();
     }
 }
 

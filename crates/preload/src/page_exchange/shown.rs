@@ -23,7 +23,7 @@ impl Piece {
     }
 
     /// The part of it at these addresses, of which there are some in it.
-    fn part(&self, range: Range<usize>) -> Self {
+    pub(super) fn part(&self, range: Range<usize>) -> Self {
         let skipped = (range.start - self.at) as u64;
         Self {
             at: range.start,
@@ -41,7 +41,10 @@ pub(super) fn overlap(one: &Range<usize>, other: &Range<usize>) -> Option<Range<
 }
 
 /// What of one is before and behind the other, where there is any.
-fn outside(one: &Range<usize>, other: &Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
+pub(super) fn outside(
+    one: &Range<usize>,
+    other: &Range<usize>,
+) -> impl Iterator<Item = Range<usize>> + use<> {
     let before = one.start..one.end.min(other.start).max(one.start);
     let behind = one.start.max(other.end).min(one.end)..one.end;
     let parts = [before, behind].into_iter();

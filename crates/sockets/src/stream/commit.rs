@@ -51,8 +51,8 @@ impl Reserved<'_> {
     }
 
     /// As `finish`, where what stands in the chunks is ranges of files, and no bytes.
-    pub(super) fn finish_range(self, len: usize) -> Result<(), SocketError> {
-        self.finish_with(len, Sending::empty(), false)
+    pub(super) fn finish_range(self, len: usize, more: bool) -> Result<(), SocketError> {
+        self.finish_with(len, Sending::more(more), false)
     }
 
     fn finish_with(

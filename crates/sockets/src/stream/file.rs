@@ -1,14 +1,17 @@
 //! Ranges of files that are sent without being read here: the engine has been handed the file,
 //! and sends its bytes from where the kernel has them.
 //!
-//! Called by `preload` for `sendfile`. What is too short for a range, or not in the page cache,
+//! Called by `preload` for `sendfile`, and for what is sent of pages that are those of a file of
+//! the process's own (`page_exchange`). What is too short for a range, or not in the page cache,
 //! the caller reads and appends as bytes ([`Socket::prepare`]).
 
 use super::spans;
 use crate::errors::SocketError;
 use crate::holds::Socket;
-use longshore_hostif::{CHUNK, FileId, HeldFile, SocketState};
+use crate::host::Host;
+use longshore_hostif::{CHUNK, FileId, HeldFile, SocketId, SocketState};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
 
 /// Bytes of the shortest call that is worth a range: to look whether the file can be sent so
 /// costs as much as to copy some of it.
@@ -45,10 +48,37 @@ impl Socket {
     /// Whether ranges of files may be appended by a call for `len` bytes. It takes no system
     /// call, unlike what else is to be known of the file.
     pub fn takes_files(&self, len: u64) -> bool {
-        len >= WORTH
-            && self.host.session.takes_files()
+        len >= WORTH && self.takes_ranges()
+    }
+
+    /// The same, whether or not that is worth it.
+    pub fn takes_ranges(&self) -> bool {
+        self.host.session.takes_files()
             && !self.is_within()
             && self.block().state() == SocketState::Connected
+    }
+
+    /// A file of the process's own, which the engine is handed unless it has it; `open` opens it
+    /// for reading. `None` if the engine does not take it.
+    pub fn share_own_file(
+        &self,
+        id: FileId,
+        open: impl FnOnce() -> Option<OwnedFd>,
+    ) -> Option<SharedFile> {
+        let session = &self.host.session;
+        if let Some(held) = session.hold_file(id) {
+            return Some(SharedFile(held));
+        }
+        if !session.has_room_for_file() {
+            return None;
+        }
+        self.host.offer_file(open()?.as_fd());
+        session.hold_file(id).map(SharedFile)
+    }
+
+    /// How far the send stream has been written by now.
+    pub fn write_position(&self) -> u64 {
+        self.block().snd.edge.load(Ordering::Acquire)
     }
 
     /// The file, if the engine has it and ranges of it may be appended to this stream by a call
@@ -77,7 +107,8 @@ impl Socket {
     }
 
     /// Appends at most `max` bytes of a file, from `offset` on, as far as there is room for
-    /// them in the send stream; they are within the file's length.
+    /// them in the send stream; they are within the file's length. `more` says that more follows
+    /// at once.
     ///
     /// # Errors
     /// As [`Socket::reserve`].
@@ -86,6 +117,7 @@ impl Socket {
         file: &SharedFile,
         offset: u64,
         max: usize,
+        more: bool,
     ) -> Result<Appended, SocketError> {
         if self.is_within() {
             // The other end reads of the chunks what is written there.
@@ -106,7 +138,19 @@ impl Socket {
             let first = CHUNK - (from % CHUNK as u64) as usize;
             return Ok(Appended::Copy(first.min(self.host.session.least_range())));
         }
-        reserved.finish_range(at)?;
+        reserved.finish_range(at, more)?;
         Ok(Appended::Bytes(at))
+    }
+}
+
+impl Host {
+    /// Whether the engine needs nothing any more of what the send stream of socket `id` has before
+    /// `end`: the far end has acknowledged it, or the socket is over and its place another's.
+    /// Of a socket that was closed before that is not known until its place is taken anew.
+    pub fn is_acknowledged(&self, id: SocketId, end: u64) -> bool {
+        let block = self.session.block(id.index);
+        let done = block.snd.done.load(Ordering::Acquire);
+        // Read behind it: a block that is begun anew has its next generation last.
+        block.generation.load(Ordering::Acquire) != id.generation || done >= end
     }
 }

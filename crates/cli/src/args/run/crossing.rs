@@ -40,10 +40,10 @@ pub(crate) struct CrossingArguments {
     /// Not over a bus or a link
     #[arg(long, value_name = "yes|no")]
     pub(crate) immediate_data: Option<YesNo>,
-    /// Whether PROGRAM sees what it receives where the engine has placed it, instead of having it
-    /// copied: always, where a call receives whole pages into memory that begins with a page;
-    /// auto, where that is cheaper, by a measurement when so much is first received; or never (the
-    /// default). It needs Linux 6.11. Not over a bus or a link
+    /// Whether pages of PROGRAM's are exchanged instead of copied where it receives into or sends
+    /// whole pages: always; auto, where that is cheaper, by a measurement when so much is first
+    /// received or sent, and for buffers that are sent again as they are; or never (the default).
+    /// It needs Linux 6.11. Not over a bus or a link
     #[arg(
         long,
         value_name = "always|auto|never",
