@@ -54,6 +54,8 @@ impl Host {
         for (to, from) in arena.held(channel).iter().zip(arena.held(own)) {
             to.store(from.load(Ordering::Acquire), Ordering::Release);
         }
+        // Other threads may have got sockets meanwhile.
+        self.share_all();
         Some(channel)
     }
 

@@ -138,8 +138,10 @@ impl Host {
 
     fn hold(&'static self, id: SocketId, marks: u64) -> Socket {
         self.session.note_used(id.index);
-        self.arena.set_held(self.own_channel(), id.index, true);
+        // A fork that finds it among those that are held, and so gives it to the child, finds the
+        // mark that nobody else has it, too, and takes it out.
         self.held_sockets.begin(id, marks);
+        self.arena.set_held(self.own_channel(), id.index, true);
         Socket { host: self, id }
     }
 
@@ -443,8 +445,10 @@ impl Drop for Socket {
 
 #[cfg(test)]
 mod tests {
+    use super::ALONE;
     use crate::testing::Engine;
     use longshore_hostif::ChannelState;
+    use std::sync::atomic::Ordering;
 
     #[test]
     fn channels_are_asked_only_about_what_was_handed_on() {
@@ -461,5 +465,31 @@ mod tests {
         assert!(host.is_held_elsewhere(index));
         host.arena.set_held(63, index, false);
         assert!(!host.is_held_elsewhere(index));
+    }
+
+    #[test]
+    fn what_a_child_may_have_is_not_marked_though_another_thread_gets_it_meanwhile() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = Engine::start(directory.path());
+        let host = engine.join();
+        for _ in 0..100 {
+            std::thread::scope(|scope| {
+                let getting = scope.spawn(|| (Engine::pair(host), Engine::pair(host)));
+                while !getting.is_finished() {
+                    let channel = host.reserve_channel().unwrap();
+                    let held = host.arena.held(channel).iter().enumerate();
+                    for (index, word) in held {
+                        let word = word.load(Ordering::Acquire);
+                        let indices = (0..64).filter(|bit| word & 1 << bit != 0);
+                        for index in indices.map(|bit| index as u32 * 64 + bit) {
+                            let is_alone = host.held_sockets.is_marked(index, ALONE);
+                            assert!(!is_alone, "the child has {index}, too");
+                        }
+                    }
+                    host.drop_reservation(channel);
+                }
+                drop(getting.join().unwrap());
+            });
+        }
     }
 }
