@@ -304,3 +304,26 @@ fn who_takes_much_at_once_is_not_waited_for() {
         assert!(taken == sent);
     });
 }
+
+/// More was written than the engine lets a reader have unread: what there is is read at once,
+/// and is not waited for together with what comes when that was read.
+#[test]
+fn what_there_is_no_room_for_is_not_waited_for() {
+    const LEN: usize = 600_000;
+    const ROUNDS: usize = 30;
+    let world = World::new(&MemoryConfig::default());
+    let (writer, reader) = connection(&world, Some(world.proxy));
+    let (sent, mut got) = (bytes(LEN, 0), vec![0; LEN]);
+    let mut waited = 0;
+    for _ in 0..ROUNDS {
+        writer.write_all(&sent).unwrap();
+        let (began, mut at) = (Instant::now(), 0);
+        while at < LEN {
+            at += reader.read(&mut got[at..]).unwrap();
+        }
+        waited += usize::from(began.elapsed() >= Duration::from_millis(20));
+        assert!(got == sent);
+    }
+    // As long as a call waits for what does not come.
+    assert!(waited < ROUNDS / 3, "{waited} of {ROUNDS}");
+}

@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 /// How long what is under way is waited for: an engine that has the processor takes a few
 /// microseconds.
 const LONGEST: Duration = Duration::from_millis(20);
+/// How long the rest is waited for where some has come: it may be held back (TCP_CORK, pacing).
+const LONGEST_FOR_REST: Duration = Duration::from_millis(1);
 /// How long a signal that is being raised is waited for: it comes as soon as the engine has
 /// the processor, if that is not held up for good.
 const LONGEST_RAISED: Duration = Duration::from_secs(1);
@@ -161,6 +163,23 @@ impl Socket {
         is_coming.then_some(edge + u64::from(ends))
     }
 
+    /// Whether there is more than `before`, and as much as a reader waits for.
+    fn has_come_in_part(&self, before: u64) -> bool {
+        let rcv = &self.block().rcv;
+        rcv.edge.load(Ordering::Acquire) != before && rcv.held() >= self.low_water()
+    }
+
+    /// Whether an end of a connection within the engine has as much unread as the engine lets it
+    /// have: the rest comes when that was read.
+    fn is_full(&self) -> bool {
+        let block = self.block();
+        let quarter = u64::from(block.unreported_limit.load(Ordering::Relaxed));
+        let told = block.rcv.told.load(Ordering::Relaxed);
+        let unread = block.rcv.edge.load(Ordering::Acquire).saturating_sub(told);
+        // A quarter is rounded down.
+        quarter != 0 && unread / 4 >= quarter
+    }
+
     /// Waits for what is on its way here, if anything is that can be known of; says whether
     /// it is worth looking again.
     pub fn await_coming(&self) -> bool {
@@ -175,9 +194,13 @@ impl Socket {
             return false;
         }
         self.host.end_turn();
+        let began = Instant::now();
+        let before = self.block().rcv.edge.load(Ordering::Acquire);
         let has_come = wait_until(LONGEST, || {
             self.host.catch_up();
             self.coming() != Some(edge)
+                || self.has_come_in_part(before)
+                    && (self.is_full() || began.elapsed() > LONGEST_FOR_REST)
         });
         if !has_come {
             let _ = IN_VAIN.try_with(|c| c.set(mark));
