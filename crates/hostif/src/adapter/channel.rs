@@ -78,6 +78,20 @@ impl AdapterChannel {
         self.requests.take(ring, arena.request_slots(self.index))
     }
 
+    /// Takes the next request: what a descriptor says beside its edges is one of its own, and
+    /// one that says more than was published cannot be decoded. For an adapter that has agreed
+    /// to no immediate data.
+    ///
+    /// # Errors
+    /// [`Corrupt`] if the ring is broken: the process's channel has to go.
+    pub fn next(&mut self, arena: &Arena) -> Result<Option<Message>, Corrupt> {
+        if let Some(close) = self.take_close() {
+            return Ok(Some(close));
+        }
+        let taken = self.take(arena)?;
+        Ok(taken.map(|taken| taken.map_or([0; WORDS], |taken| taken.message)))
+    }
+
     /// What the request that was taken last says beside its edges: a request of its own, that
     /// does not cross.
     #[inline]

@@ -230,7 +230,7 @@ impl Session {
                 self.tell_rest(channel);
             }
             while let Some(p) = self.processes.get_mut(&channel) {
-                let Ok(Some(message)) = p.channel.get(&self.arena) else {
+                let Ok(Some(message)) = p.channel.next(&self.arena) else {
                     p.channel.release(&self.arena);
                     break;
                 };
