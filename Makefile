@@ -118,7 +118,7 @@ bench: deps ## Longshore beside the kernel; BENCH="--quick bulk" to choose
 	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT) -p longshore-measure
 	@$(TARGET)/release/longshore-bench $(BENCH)
 
-bench-tables: deps ## the tables of README.md and docs/performance.md measured anew, some 7 minutes, as root
+bench-tables: deps ## the tables of README.md and docs/performance.md measured anew, some 10 minutes, as root
 	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT) -p longshore-measure
 	@$(TARGET)/release/longshore-bench --quick --repeats 5 --markdown
 
