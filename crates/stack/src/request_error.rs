@@ -19,7 +19,7 @@ pub(crate) enum RequestError {
     BadEdge,
     Family,
     TooManyGroups,
-    /// The user has as many sockets as it may.
+    /// The user has as many sockets as it may, or its session no chunk for what has to be kept.
     TooManySockets,
     NotPermitted,
     /// The rules of the configuration do not allow it.

@@ -9,7 +9,7 @@
 use crate::Stack;
 use crate::counters::EngineDrop;
 use crate::socket::{Kind, Socket};
-use longshore_hostif::CHUNK;
+use longshore_hostif::{CHUNK, NONE};
 use std::ops::Range;
 
 /// Bytes of the least that is lent where nothing is: of less the copy costs little, and its
@@ -93,6 +93,27 @@ impl Stack {
             return Loan::Impossible;
         }
         Loan::Copy(len)
+    }
+
+    /// The connection of `key` is over, and its socket has another: what was lent to the other
+    /// end lies in chunks of its own from now on, and it has no other end. Says whether there
+    /// were chunks for it.
+    pub(crate) fn part_from_other_end(&mut self, key: u32) -> bool {
+        let Some(other) = self.pair_mut(key).map(|p| p.other).filter(|o| *o != key) else {
+            return true;
+        };
+        if self.pair_mut(other).is_none_or(|q| q.other != key) {
+            return true;
+        }
+        if self.has_lent(key) && self.end_lending(other, 0) == Loan::Impossible {
+            return false;
+        }
+        if let Some(q) = self.pair_mut(other) {
+            q.other = NONE;
+            q.rcv.end_loan();
+        }
+        self.sockets.touch(other);
+        true
     }
 
     /// Notes how much of what `key` has sent is done with.

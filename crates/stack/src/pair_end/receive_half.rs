@@ -127,6 +127,11 @@ impl ReceiveHalf {
         Ok(())
     }
 
+    /// All that was lent lies in chunks of its own, and nothing more is lent.
+    pub(crate) fn end_loan(&mut self) {
+        self.lent_from = u64::MAX;
+    }
+
     // ---- urgent data ----
 
     /// What follows the last urgent byte; 0 if there was none.

@@ -212,6 +212,9 @@ impl Stack {
                 if let Some(flow) = p.flow.take() {
                     self.demux.remove(&flow);
                 }
+                if !self.part_from_other_end(key) {
+                    return Err(RequestError::TooManySockets);
+                }
                 self.open_connection(key, peer)
             }
             Kind::Idle(SocketKind::Datagram) | Kind::Datagram(_) => {

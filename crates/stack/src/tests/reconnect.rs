@@ -105,3 +105,61 @@ fn what_was_not_read_goes_with_the_next_connection_to_a_socket_of_ours() {
         "the listener's records alone"
     );
 }
+
+/// What the other end reads where it was written stays what it is, though its sender is reset
+/// and has another connection, of which the other end has nothing.
+#[test]
+fn what_was_lent_stays_when_its_sender_has_another_connection() {
+    const MUCH: usize = 40_000;
+    let mut single = Single::new(GEOMETRY, 1);
+    let listener = single.listen();
+    let sender = single.open(SocketKind::Stream);
+    connect(&mut single, sender, SocketAddr::new(SERVER.into(), 80));
+    single.turn();
+    let reader = super::off_path::accepted(&mut single, listener, 0);
+    let say = |single: &mut Single, socket, snd_edge, flags| {
+        single.ask(
+            0,
+            &Request::Edges {
+                socket,
+                snd_edge,
+                rcv_consumed: 0,
+                flags,
+                immediate: 0,
+            },
+        );
+        single.turn();
+    };
+    let edge = super::streams::append(&single.arena, sender.index, 0, &[7; MUCH]);
+    say(&mut single, sender, edge, EdgeFlags::PUSH);
+    assert_eq!(single.stack.counters.lent_bytes, MUCH as u64);
+    // What is sent to who reads no more and writes no more is answered by a reset.
+    let both = EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR;
+    say(&mut single, reader, 0, both);
+    let edge = super::streams::append(&single.arena, sender.index, edge, &[8]);
+    say(&mut single, sender, edge, EdgeFlags::PUSH);
+    connect(&mut single, sender, SocketAddr::new(SERVER.into(), 80));
+    single.turn();
+    let next = super::off_path::accepted(&mut single, listener, 1);
+    super::streams::append(&single.arena, sender.index, 0, &[9; MUCH]);
+    say(&mut single, sender, MUCH as u64, EdgeFlags::PUSH);
+    single.ask(
+        0,
+        &Request::Close {
+            socket: reader,
+            snd_edge: 0,
+            rcv_consumed: 0,
+            linger: Some(0),
+        },
+    );
+    single.turn();
+    let is_well = |single: &Single, socket: SocketId| {
+        let key = single
+            .stack
+            .socket_of(single.session(), socket.index)
+            .unwrap();
+        let socket = single.stack.sockets.get(key).unwrap();
+        matches!(&socket.kind, crate::socket::Kind::Pair(p) if p.dead.is_none())
+    };
+    assert!(is_well(&single, sender) && is_well(&single, next));
+}
