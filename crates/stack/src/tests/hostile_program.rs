@@ -4,26 +4,26 @@
 //! acknowledge. The parts of the stack agree after each turn, the other program's bytes arrive
 //! in their place and nowhere else, and nothing of the first is left once it has ended.
 
-use super::numbers::Numbers;
+mod asking;
+mod innocent;
+mod memory;
 
-use super::off_path::accepted;
+use super::numbers::Numbers;
 use super::responses::Response;
 use super::single::{FIRST_PORT, ISN, SERVER, Sent, Single, header};
-use super::streams;
 use crate::requests::From;
 use crate::socket::Kind;
+use innocent::Innocent;
 use longshore_hostif::adapter::{AdapterSession, Immediate, Next, OfferedFile};
 use longshore_hostif::{
-    Address, Arena, BlockFlags, CHUNK, EdgeFlags, Features, FileId, Geometry, HostChannel,
-    HostSession, LEAST_FORWARD, OpenFlags, OptionName, Query, Request, SocketId, SocketKind,
-    SocketState,
+    Arena, BlockFlags, Features, FileId, Geometry, HostChannel, OpenFlags, Request, SocketId,
+    SocketKind, SocketState,
 };
 use longshore_ring::Doorbell;
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpFlags;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 const SEEDS: u64 = 40;
 const STEPS: usize = 300;
@@ -109,7 +109,11 @@ impl Hostile {
         let kind = self
             .numbers
             .pick(&[SocketKind::Stream, SocketKind::Datagram]);
-        let flags = OpenFlags::empty();
+        // The first ones are those that it begins with.
+        let flags = match self.sockets.len() {
+            0..4 => OpenFlags::empty(),
+            _ => OpenFlags::from_bits_truncate(self.numbers.below(256) as u8),
+        };
         self.ask(
             single,
             &Request::Open {
@@ -119,274 +123,6 @@ impl Hostile {
             },
         );
         self.sockets.push(socket);
-    }
-
-    /// One that it has, or had, or never had.
-    fn socket(&mut self) -> SocketId {
-        let mut socket = match self.numbers.below(8) {
-            0 => SocketId {
-                index: self.numbers.below(70) as u32,
-                generation: self.numbers.below(4) as u32,
-            },
-            _ if self.sockets.is_empty() => SocketId {
-                index: 0,
-                generation: 1,
-            },
-            _ => self.numbers.pick(&self.sockets),
-        };
-        if self.numbers.below(16) == 0 {
-            socket.generation = socket.generation.wrapping_add(1);
-        }
-        socket
-    }
-
-    /// Near what it might be, or anything.
-    fn edge(&mut self, socket: SocketId) -> u64 {
-        let block = self.arena.get_block(socket.index);
-        let noted = |b: &longshore_hostif::SocketBlock| {
-            let (sent, received) = (&b.snd.edge, &b.rcv.edge);
-            sent.load(Ordering::Relaxed)
-                .max(received.load(Ordering::Relaxed))
-        };
-        let edge = block.map_or(0, noted);
-        match self.numbers.below(8) {
-            0 => self.numbers.below(u64::MAX),
-            1 => edge.wrapping_sub(self.numbers.below(100_000)),
-            2 => edge.wrapping_add(self.numbers.below(1 << 26)),
-            3 => 0,
-            _ => edge.wrapping_add(self.numbers.below(2_000)),
-        }
-    }
-
-    fn address(&mut self) -> Address {
-        let port = self.numbers.pick(&[80, PORT, 1_024, 1_025, 0]);
-        match self.numbers.below(4) {
-            0 => Address::NONE,
-            1 => SocketAddr::new([10, 0, 0, 2].into(), port).into(),
-            _ => SocketAddr::new(SERVER.into(), port).into(),
-        }
-    }
-
-    fn request(&mut self) -> Request {
-        let socket = self.socket();
-        let (snd_edge, rcv_consumed) = (self.edge(socket), self.edge(socket));
-        let flags = EdgeFlags::from_bits_retain(self.numbers.below(256) as u8);
-        let (tag, waiter) = (1, Some(self.numbers.below(80) as u16));
-        match self.numbers.below(16) {
-            0 => Request::Bind {
-                socket,
-                tag,
-                waiter,
-                local: self.address(),
-            },
-            1 => Request::Listen {
-                socket,
-                tag,
-                waiter,
-                backlog: self.numbers.below(20) as u32,
-            },
-            2 | 3 => Request::Connect {
-                socket,
-                tag,
-                waiter,
-                peer: self.address(),
-            },
-            4 => Request::Cancel {
-                socket,
-                tag,
-                waiter,
-            },
-            5 => Request::Urgent {
-                socket,
-                snd_edge,
-                rcv_consumed,
-            },
-            6 => Request::Forward {
-                socket,
-                snd_edge,
-                rcv_consumed,
-                flags,
-                source: self.socket(),
-                from: self.edge(socket),
-                to: self.edge(socket),
-            },
-            7 => Request::Close {
-                socket,
-                snd_edge,
-                rcv_consumed,
-                linger: self.numbers.pick(&[None, Some(0), Some(7)]),
-            },
-            8 => Request::SetOption {
-                socket,
-                name: self.numbers.pick(&[
-                    OptionName::ReceiveLowWater,
-                    OptionName::NotSentLowat,
-                    OptionName::ReceiveBuffer,
-                    OptionName::SendBuffer,
-                    OptionName::DeferAccept,
-                    OptionName::Cork,
-                    OptionName::ReusePort,
-                    OptionName::MaxPacingRate,
-                ]),
-                value: self.edge(socket),
-            },
-            9 => Request::Query {
-                socket,
-                tag,
-                waiter,
-                query: self.numbers.pick(&[Query::TcpInfo, Query::SendQueue]),
-            },
-            10 => Request::Subscribe { socket },
-            11 => Request::Unsubscribe { socket },
-            _ => Request::Edges {
-                socket,
-                snd_edge,
-                rcv_consumed,
-                flags,
-                immediate: self.numbers.below(2_000) as u16,
-            },
-        }
-    }
-
-    /// Writes to chunks that it has not taken, or what it may, or ranges of a file that is
-    /// shorter by now. It takes no lock, since it may have spoiled that.
-    fn write(&mut self, single: &mut Single) {
-        let socket = self.socket();
-        let Some(block) = self.arena.get_block(socket.index) else {
-            return;
-        };
-        let edge = block.snd.edge.load(Ordering::Relaxed);
-        let len = 1 + self.numbers.below(3 * CHUNK as u64);
-        let end = edge.saturating_add(len);
-        let host = HostSession::of(&self.arena);
-        let file = host.hold_file(self.file.1);
-        let mut at = edge;
-        while at < end {
-            let (number, within) = (at / CHUNK as u64, (at % CHUNK as u64) as usize);
-            let part = (CHUNK - within).min((end - at) as usize);
-            let chunk = self.numbers.below(70) as u32;
-            let entry = self.arena.snd_directory(socket.index).entry(number);
-            entry.store(chunk, Ordering::Release);
-            if let Some(file) = file.as_ref().filter(|_| self.numbers.below(2) == 0) {
-                let offset = self.numbers.below(file.len().max(1));
-                let span = (number, within, part);
-                let _ = host.write_range(socket.index, span, file, offset);
-            }
-            at += part as u64;
-        }
-        drop(file);
-        block.snd.edge.store(end, Ordering::Release);
-        self.ask(
-            single,
-            &Request::Edges {
-                socket,
-                snd_edge: end,
-                rcv_consumed: 0,
-                flags: EdgeFlags::PUSH,
-                immediate: 0,
-            },
-        );
-    }
-
-    /// Has one of its connections send what another, or it itself, has received and nobody has
-    /// read, as a program does that keeps to the rules; where that is written it has not taken.
-    fn forward(&mut self, single: &mut Single) {
-        let keys = (0..64).filter_map(|index| single.stack.socket_of(self.session, index));
-        let keys: Vec<u32> = keys.collect();
-        if keys.is_empty() {
-            return;
-        }
-        let [source, sink] = [(); 2].map(|()| self.numbers.pick(&keys));
-        let read = single.stack.read_by_host(source);
-        let socket = |key| single.stack.sockets.get(key);
-        let (Some(source), Some(sink)) = (socket(source), socket(sink)) else {
-            return;
-        };
-        let (source_id, sink_id, sent) = (source.id, sink.id, sink.snd_edge());
-        let edge = source.received().map_or(0, |(_, edge)| edge);
-        let len = edge.saturating_sub(read).min(100_000);
-        if len < LEAST_FORWARD || len + sent > 1 << 40 {
-            return;
-        }
-        for number in sent / CHUNK as u64..=(sent + len) / CHUNK as u64 {
-            let chunk = self.numbers.below(64) as u32;
-            let entry = self.arena.snd_directory(sink_id.index).entry(number);
-            entry.store(chunk, Ordering::Release);
-        }
-        let host = HostSession::of(&self.arena);
-        let places = ((sink_id.index, sent), (source_id.index, read));
-        let _ = host.write_forwarded(places.0, places.1, len as usize);
-        self.ask(
-            single,
-            &Request::Forward {
-                socket: sink_id,
-                snd_edge: sent + len,
-                rcv_consumed: 0,
-                flags: EdgeFlags::PUSH,
-                source: source_id,
-                from: read,
-                to: read + len,
-            },
-        );
-    }
-
-    /// Writes to a connection of its own what it can be lent.
-    fn lend(&mut self, single: &mut Single) {
-        let Some(socket) = self.within else { return };
-        let key = single.stack.socket_of(self.session, socket.index);
-        let sent = key.and_then(|key| Some(single.stack.sockets.get(key)?.snd_edge()));
-        let Some(sent) = sent.filter(|sent| *sent < 1 << 40) else {
-            return;
-        };
-        let len = 40_000;
-        for number in sent / CHUNK as u64..=(sent + len) / CHUNK as u64 {
-            let entry = self.arena.snd_directory(socket.index).entry(number);
-            entry.store(self.numbers.below(64) as u32, Ordering::Release);
-        }
-        self.ask(
-            single,
-            &Request::Edges {
-                socket,
-                snd_edge: sent + len,
-                rcv_consumed: 0,
-                flags: EdgeFlags::PUSH,
-                immediate: 0,
-            },
-        );
-    }
-
-    /// Overwrites a word or a few bytes of what it shares, mostly where the stack looks.
-    fn scribble(&mut self) {
-        let base = std::ptr::from_ref(self.arena.header()).addr();
-        let of = |place: usize| (place - base) as u64;
-        let slab = self.arena.snd_place(0, 0, 1).expect("a chunk") as u64;
-        let index = self.numbers.below(6) as u32;
-        let entry = self.numbers.below(260);
-        let (start, len) = match self.numbers.below(6) {
-            0 => (0, 4_096),
-            1 => (
-                of(std::ptr::from_ref(self.arena.control(0)).addr()),
-                64 * 1_024,
-            ),
-            2 => (of(std::ptr::from_ref(self.arena.block(index)).addr()), 512),
-            3 => (
-                of(std::ptr::from_ref(self.arena.snd_directory(index).entry(entry)).addr()),
-                32,
-            ),
-            4 => (slab, 4 * CHUNK as u64),
-            _ => (0, slab),
-        };
-        let at = start + self.numbers.below(len / 8) * 8;
-        let word = match self.numbers.below(5) {
-            0 => u64::MAX,
-            1 => self.numbers.below(256),
-            2 => self.numbers.below(1 << 32),
-            3 => (1 << 31 | self.numbers.below(1 << 31)) << 32 | self.numbers.below(64),
-            _ => self.numbers.below(u64::MAX),
-        };
-        if at as usize + 8 <= self.arena.memory().len() {
-            self.arena.memory().write(at as usize, &word.to_ne_bytes());
-        }
     }
 
     /// Publishes requests, and spoils the ring before the stack looks.
@@ -460,6 +196,12 @@ impl Hostile {
             }
             _ => self.scribble(),
         }
+        // What is in use is asked for once more, as the engine does it, and given up.
+        for late in single.stack.take_late_binds() {
+            if !single.stack.bind_again(&late) {
+                single.stack.give_bind_up(&late);
+            }
+        }
     }
 
     /// Its process is gone, as the engine sees to it.
@@ -480,76 +222,6 @@ impl Hostile {
                 single.stack.close_unheld(key);
             }
         }
-    }
-}
-
-/// A connection of the innocent program, and how far it is in both directions.
-struct Innocent {
-    socket: SocketId,
-    next: longshore_wire::tcp::TcpHeader,
-    sent: u64,
-    received: u64,
-}
-
-impl Innocent {
-    fn new(single: &mut Single) -> Self {
-        let listener = single.listen();
-        single.turn();
-        let next = single.connect(0);
-        single.turn();
-        let socket = accepted(single, listener, 0);
-        Self {
-            socket,
-            next,
-            sent: 0,
-            received: 0,
-        }
-    }
-
-    /// A message each way.
-    fn exchange(&mut self, single: &mut Single) {
-        let message = [OURS; MESSAGE];
-        single.segment(&self.next, &message);
-        self.received += MESSAGE as u64;
-        self.next.seq = self.next.seq.add(MESSAGE as u32);
-        let edge = streams::append(&single.arena, self.socket.index, self.sent, &message);
-        single.ask(
-            0,
-            &Request::Edges {
-                socket: self.socket,
-                snd_edge: edge,
-                rcv_consumed: self.received - MESSAGE as u64,
-                flags: EdgeFlags::PUSH,
-                immediate: 0,
-            },
-        );
-        single.turn();
-        single.hear();
-        let mut got = [0; MESSAGE];
-        let from = self.received - MESSAGE as u64;
-        streams::copy_out(&single.arena, self.socket.index, from, &mut got);
-        assert_eq!(got, message);
-        self.sent = edge;
-    }
-
-    /// What has left is looked at: all it sent, and none of it for others.
-    fn look(&mut self, sent: &[Sent]) {
-        let first = self.next.ack;
-        for segment in sent {
-            if segment.header.src_port != 80 || segment.header.dst_port != self.next.src_port {
-                // A byte by itself is one of those that the other has strewn about.
-                let mut runs = segment.payload.windows(8);
-                assert!(!runs.any(|run| run == [OURS; 8]), "{:?}", segment.header);
-                continue;
-            }
-            let ours = segment.payload.iter().filter(|b| **b == OURS).count();
-            assert_eq!(ours, segment.payload.len());
-            assert!(!segment.header.flags.contains(TcpFlags::RST));
-            if segment.header.seq == self.next.ack {
-                self.next.ack = self.next.ack.add(ours as u32);
-            }
-        }
-        assert_eq!(self.next.ack, first.add(MESSAGE as u32));
     }
 }
 

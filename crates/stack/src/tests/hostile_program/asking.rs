@@ -1,0 +1,211 @@
+//! What the hostile program asks for: of sockets that it has, had or never had, with values that
+//! may be or not.
+
+use super::super::single::SERVER;
+use super::{Hostile, PORT};
+use longshore_hostif::{Address, EdgeFlags, OptionName, Query, Request, SocketId};
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+
+/// All that there are.
+const OPTIONS: [OptionName; 38] = [
+    OptionName::NoDelay,
+    OptionName::Cork,
+    OptionName::KeepAlive,
+    OptionName::KeepIdle,
+    OptionName::KeepInterval,
+    OptionName::KeepCount,
+    OptionName::UserTimeout,
+    OptionName::ReceiveBuffer,
+    OptionName::SendBuffer,
+    OptionName::DeferAccept,
+    OptionName::QuickAck,
+    OptionName::MaxSegment,
+    OptionName::Congestion,
+    OptionName::TypeOfService,
+    OptionName::TimeToLive,
+    OptionName::ReuseAddress,
+    OptionName::ReusePort,
+    OptionName::V6Only,
+    OptionName::Stamped,
+    OptionName::Linger2,
+    OptionName::SynCount,
+    OptionName::WindowClamp,
+    OptionName::UdpGro,
+    OptionName::FastOpen,
+    OptionName::FastOpenConnect,
+    OptionName::MaxPacingRate,
+    OptionName::ReceiveErrors,
+    OptionName::ReceiveErrors6,
+    OptionName::TrafficClass,
+    OptionName::HopLimit,
+    OptionName::GroupAll,
+    OptionName::PathMtu,
+    OptionName::PathMtu6,
+    OptionName::NotSentLowat,
+    OptionName::ReceiveLowWater,
+    OptionName::ReceiveMessages,
+    OptionName::ReceiveMessagesWithin,
+    OptionName::AcceptOnData,
+];
+
+impl Hostile {
+    /// One that it has, or had, or never had.
+    pub(super) fn socket(&mut self) -> SocketId {
+        let mut socket = match self.numbers.below(8) {
+            0 => SocketId {
+                index: self.numbers.below(70) as u32,
+                generation: self.numbers.below(4) as u32,
+            },
+            _ if self.sockets.is_empty() => SocketId {
+                index: 0,
+                generation: 1,
+            },
+            _ => self.numbers.pick(&self.sockets),
+        };
+        if self.numbers.below(16) == 0 {
+            socket.generation = socket.generation.wrapping_add(1);
+        }
+        socket
+    }
+
+    /// Near what it might be, or anything.
+    fn edge(&mut self, socket: SocketId) -> u64 {
+        let block = self.arena.get_block(socket.index);
+        let noted = |b: &longshore_hostif::SocketBlock| {
+            let (sent, received) = (&b.snd.edge, &b.rcv.edge);
+            sent.load(Ordering::Relaxed)
+                .max(received.load(Ordering::Relaxed))
+        };
+        let edge = block.map_or(0, noted);
+        match self.numbers.below(8) {
+            0 => self.numbers.below(u64::MAX),
+            1 => edge.wrapping_sub(self.numbers.below(100_000)),
+            2 => edge.wrapping_add(self.numbers.below(1 << 26)),
+            3 => 0,
+            _ => edge.wrapping_add(self.numbers.below(2_000)),
+        }
+    }
+
+    /// What an option might be set to, or anything.
+    fn value(&mut self, socket: SocketId) -> u64 {
+        match self.numbers.below(4) {
+            0 => self.edge(socket),
+            1 => u64::MAX >> self.numbers.below(64),
+            // A rule for messages, by a length or by a delimiter.
+            2 => (self.numbers.below(u64::MAX) << 2) | (1 + self.numbers.below(2)),
+            _ => self.numbers.below(4),
+        }
+    }
+
+    /// A group, or an address that is none.
+    fn group(&mut self) -> Address {
+        let last = self.numbers.below(30) as u8;
+        match self.numbers.below(6) {
+            0 => self.address(),
+            1 => SocketAddr::new([0xff02, 0, 0, 0, 0, 0, 0, u16::from(last)].into(), 0).into(),
+            _ => SocketAddr::new([224, 0, 1, last].into(), 0).into(),
+        }
+    }
+
+    fn address(&mut self) -> Address {
+        let port = self.numbers.pick(&[80, PORT, 1_024, 1_025, 0]);
+        match self.numbers.below(12) {
+            0..3 => Address::NONE,
+            3..6 => SocketAddr::new([10, 0, 0, 2].into(), port).into(),
+            6 => SocketAddr::new([224, 0, 1, 5].into(), port).into(),
+            7 => SocketAddr::new([0; 16].into(), port).into(),
+            _ => SocketAddr::new(SERVER.into(), port).into(),
+        }
+    }
+
+    pub(super) fn request(&mut self) -> Request {
+        let socket = self.socket();
+        let (snd_edge, rcv_consumed) = (self.edge(socket), self.edge(socket));
+        let flags = EdgeFlags::from_bits_retain(self.numbers.below(256) as u8);
+        let (tag, waiter) = (1, Some(self.numbers.below(80) as u16));
+        match self.numbers.below(20) {
+            0 => Request::Bind {
+                socket,
+                tag,
+                waiter,
+                local: self.address(),
+            },
+            1 => Request::Listen {
+                socket,
+                tag,
+                waiter,
+                backlog: self.numbers.below(20) as u32,
+            },
+            2 | 3 => Request::Connect {
+                socket,
+                tag,
+                waiter,
+                peer: self.address(),
+            },
+            4 => Request::Cancel {
+                socket,
+                tag,
+                waiter,
+            },
+            5 => Request::Urgent {
+                socket,
+                snd_edge,
+                rcv_consumed,
+            },
+            6 => Request::Forward {
+                socket,
+                snd_edge,
+                rcv_consumed,
+                flags,
+                source: self.socket(),
+                from: self.edge(socket),
+                to: self.edge(socket),
+            },
+            7 => Request::Close {
+                socket,
+                snd_edge,
+                rcv_consumed,
+                linger: self.numbers.pick(&[None, Some(0), Some(7)]),
+            },
+            8 | 16 => Request::SetOption {
+                socket,
+                name: self.numbers.pick(&OPTIONS),
+                value: self.value(socket),
+            },
+            9 => Request::Query {
+                socket,
+                tag,
+                waiter,
+                query: self.numbers.pick(&[
+                    Query::TcpInfo,
+                    Query::Error,
+                    Query::SendQueue,
+                    Query::PathMtu,
+                    Query::Congestion,
+                ]),
+            },
+            10 => Request::Subscribe { socket },
+            11 => Request::Unsubscribe { socket },
+            17 => Request::Group {
+                socket,
+                tag,
+                waiter,
+                group: self.group(),
+                join: self.numbers.below(3) != 0,
+            },
+            18 => Request::Owner {
+                socket,
+                tag,
+                waiter,
+            },
+            _ => Request::Edges {
+                socket,
+                snd_edge,
+                rcv_consumed,
+                flags,
+                immediate: self.numbers.below(2_000) as u16,
+            },
+        }
+    }
+}
