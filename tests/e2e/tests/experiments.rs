@@ -407,7 +407,7 @@ fn bandwidth_by_the_largest_packet() {
     scenario(|bed| {
         let all = smallest(bed, "sweep");
         let bandwidth = rows(&all, "bandwidth");
-        assert_eq!(bandwidth.len(), 2 * 8, "two sizes of packets, eight ways");
+        assert_eq!(bandwidth.len(), 2 * 10, "two sizes of packets, ten ways");
         for row in bandwidth {
             assert!([1500, 9000].map(Value::from).contains(&row["MTU"]), "{row}");
             for who in ["port cuts and sums", "engine cuts and sums"] {
@@ -419,7 +419,7 @@ fn bandwidth_by_the_largest_packet() {
                 .as_str()
                 .is_some_and(|p| p.contains("touched"))
         };
-        assert_eq!(bandwidth.iter().filter(touched).count(), 2 * 4);
+        assert_eq!(bandwidth.iter().filter(touched).count(), 2 * 5);
         // With a processor for each, a program that sleeps at once is woken more often; here
         // others have them, and only that both were counted can be told.
         let wake_ups = rows(&all, "wake-ups");
@@ -428,8 +428,18 @@ fn bandwidth_by_the_largest_packet() {
             assert!(figure(row, "not suppressed: wake-ups") > 0.0, "{row}");
             assert!(spent(row, "suppressed: wake-ups") >= 0.0, "{row}");
         }
+        let exchanged = |row: &&Value| {
+            row["payload"]
+                .as_str()
+                .is_some_and(|p| p.contains("pages exchanged"))
+        };
+        assert_eq!(
+            bandwidth.iter().filter(exchanged).count(),
+            2 * 4,
+            "both directions, touched and not"
+        );
         assert!(
-            all["left_out"].to_string().contains("page remapping"),
+            all["left_out"].to_string().contains("checksum offload"),
             "{all}"
         );
     });
