@@ -41,10 +41,7 @@ pub(super) fn overlap(one: &Range<usize>, other: &Range<usize>) -> Option<Range<
 }
 
 /// What of one is before and behind the other, where there is any.
-pub(super) fn outside(
-    one: &Range<usize>,
-    other: &Range<usize>,
-) -> impl Iterator<Item = Range<usize>> + use<> {
+fn outside(one: &Range<usize>, other: &Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
     let before = one.start..one.end.min(other.start).max(one.start);
     let behind = one.start.max(other.end).min(one.end)..one.end;
     let parts = [before, behind].into_iter();

@@ -17,7 +17,7 @@ mod memory;
 mod writers;
 
 use super::regions::{File, Region, Regions};
-use super::shown::{Piece, Shown, outside, overlap};
+use super::shown::{Piece, Shown, Stretches};
 use super::written::Written;
 use super::{ANY, PAGE, STATE, State, make_own_of, map, mode};
 use extents::Extents;
@@ -99,7 +99,6 @@ pub(crate) fn send(
 ) -> Result<usize, SocketError> {
     if let [part] = parts
         && part.len() >= PAGE
-        && mode() != ZeroCopy::Never
         && (least()..=MOST_AT_ONCE).contains(&part.len())
         && !sending.intersects(Sending::URGENT | Sending::RECORD_END)
         && !is_confined()
@@ -490,24 +489,18 @@ fn still_shown(regions: &Regions, file: File, piece: &Piece) -> Vec<Range<usize>
     still.map(|(_, part)| part).collect()
 }
 
-/// What of `range` is in none of these pieces, which are in order.
+/// What of `range` is in none of these pieces.
 fn others(range: &Range<usize>, pieces: &[Piece]) -> Vec<Range<usize>> {
     let taken: Vec<_> = pieces.iter().map(Piece::range).collect();
-    others_of(range, &taken).collect()
+    others_of(range, &taken)
 }
 
-/// What of `range` is in none of these, which are in order.
-fn others_of(
-    range: &Range<usize>,
-    taken: &[Range<usize>],
-) -> impl Iterator<Item = Range<usize>> + use<> {
-    let mut rest = vec![range.clone()];
-    for one in taken {
-        if let Some(last) = rest.pop_if(|last| overlap(last, one).is_some()) {
-            rest.extend(outside(&last, one));
-        }
-    }
-    rest.into_iter()
+/// What of `range` is in none of these.
+fn others_of(range: &Range<usize>, taken: &[Range<usize>]) -> Vec<Range<usize>> {
+    let mut rest = Stretches::default();
+    rest.add(range.clone());
+    taken.iter().for_each(|one| rest.remove(one));
+    rest.within(range)
 }
 
 #[cfg(test)]
@@ -517,8 +510,8 @@ mod tests {
     #[test]
     fn what_is_left_between_pieces_is_found() {
         let found = |taken: &[Range<usize>]| {
-            let ends = others_of(&(10..20), taken).map(|r| (r.start, r.end));
-            ends.collect::<Vec<_>>()
+            let rest = others_of(&(10..20), taken).into_iter();
+            rest.map(|r| (r.start, r.end)).collect::<Vec<_>>()
         };
         assert_eq!(found(&[]), [(10, 20)]);
         let taken = [0..5, 12..14, 16..17, 19..30];
