@@ -209,11 +209,11 @@ impl Stack {
             // socket, from the same address if it was bound.
             Kind::Stream(c) if c.retired => self.open_connection(key, peer),
             Kind::Pair(p) if p.dead.is_some() => {
-                if let Some(flow) = p.flow.take() {
-                    self.demux.remove(&flow);
-                }
                 if !self.part_from_other_end(key) {
                     return Err(RequestError::TooManySockets);
+                }
+                if let Some(flow) = self.pair_mut(key).and_then(|p| p.flow.take()) {
+                    self.demux.remove(&flow);
                 }
                 self.open_connection(key, peer)
             }
