@@ -5,9 +5,11 @@
 //! over a Unix stream socket. Fields are added over time; a reader takes what
 //! is missing as zero and passes over what it does not know.
 
+mod client;
 mod server;
 
-pub use server::{Asker, ControlError, ControlServer};
+pub use client::Asker;
+pub use server::{ControlError, ControlServer};
 
 use longshore_hostif::Moved;
 use serde::{Deserialize, Serialize};

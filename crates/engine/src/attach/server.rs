@@ -32,6 +32,8 @@ use std::time::{Duration, Instant};
 
 /// Connections at most.
 const MOST_CONNECTIONS: u32 = 4096;
+/// Of these, those that root and the engine's own user alone can have.
+const FOR_TRUSTED: u32 = 512;
 /// How long a connection may be open without a session.
 const SILENT_FOR: Duration = Duration::from_secs(10);
 /// How often the memory of users' sessions is looked at, while there are any.
@@ -285,7 +287,12 @@ impl Thread {
             count(&counts.not_allowed);
             return turn_away(fd, Refusal::NotAllowed);
         }
-        if self.connections.len() >= MOST_CONNECTIONS as usize {
+        let most = if is_trusted(peer.uid) {
+            MOST_CONNECTIONS
+        } else {
+            MOST_CONNECTIONS - FOR_TRUSTED
+        };
+        if self.connections.len() >= most as usize {
             count(&counts.all_connections);
             return turn_away(fd, Refusal::NoResources);
         }

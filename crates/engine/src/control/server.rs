@@ -2,6 +2,7 @@
 //! descriptor to sleep on, no call that blocks, bounds on everything a client
 //! can make it hold.
 
+use super::client::{Asker, Client, turn_away};
 use super::{ControlReply, ControlRequest};
 use crate::reserve_fd::ReserveFd;
 use longshore_ring::refuse_descriptors;
@@ -18,11 +19,11 @@ use std::path::{Path, PathBuf};
 
 /// Clients at once; another waits until one of them is done.
 const MOST_CLIENTS: usize = 64;
-/// Of these, those of one user who is neither root nor the engine's own; another of theirs is
-/// turned away, so that nobody keeps others from asking.
+/// Of these, those of all users who are neither root nor the engine's own; beyond them the one
+/// that has been silent for longest has to leave, so that nobody keeps others from asking.
+const MOST_OF_OTHERS: usize = 48;
+/// Of these, those of one user; another of theirs is turned away.
 const MOST_OF_USER: usize = 4;
-/// The longest question, in bytes.
-const LONGEST_QUESTION: usize = 1024;
 /// Events taken in one call.
 const EVENTS: usize = 8;
 /// The listener's mark in the epoll instance; a client has its slot.
@@ -47,36 +48,6 @@ fn is_left_behind(path: &Path, address: &SocketAddrUnix) -> bool {
     is_socket && probe.is_ok_and(|probe| connect(&probe, address) == Err(Errno::CONNREFUSED))
 }
 
-#[derive(Debug)]
-struct Client {
-    fd: OwnedFd,
-    asker: Asker,
-    question: Vec<u8>,
-    answer: Vec<u8>,
-    /// Bytes of the answer that are gone.
-    written: usize,
-}
-
-/// Who asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asker {
-    /// Its user.
-    pub uid: u32,
-}
-
-impl Asker {
-    /// The user that the engine runs as.
-    pub(crate) fn own_user() -> Self {
-        let uid = rustix::process::geteuid().as_raw();
-        Self { uid }
-    }
-
-    /// Root and the engine's own user are told of everybody's sockets; others of their own.
-    pub fn sees_all(self) -> bool {
-        self.uid == 0 || self == Self::own_user()
-    }
-}
-
 /// The control socket and its clients.
 #[derive(Debug)]
 pub struct ControlServer {
@@ -86,6 +57,8 @@ pub struct ControlServer {
     clients: Vec<Option<Client>>,
     /// The listener is left alone while all places are taken.
     listening: bool,
+    /// Times that a client connected, asked or took some of an answer.
+    heard: u64,
     reserve_fd: ReserveFd,
 }
 
@@ -123,6 +96,7 @@ impl ControlServer {
             path: path.to_owned(),
             clients: Vec::new(),
             listening: true,
+            heard: 0,
             reserve_fd: ReserveFd::new(),
         })
     }
@@ -149,7 +123,7 @@ impl ControlServer {
             if mark == LISTENER {
                 self.let_in();
             } else {
-                self.attend(mark as usize, answer);
+                self.serve_client(mark as usize, answer);
             }
         }
     }
@@ -165,10 +139,21 @@ impl ControlServer {
         let asker = Asker {
             uid: credentials.uid.as_raw(),
         };
-        let same = self.clients.iter().flatten().filter(|c| c.asker == asker);
-        if !asker.sees_all() && same.count() >= MOST_OF_USER {
-            turn_away(fd, "it has enough other questions of this user");
-            return;
+        self.take_in(fd, asker);
+    }
+
+    /// Gives a client a place, or turns it away.
+    fn take_in(&mut self, fd: OwnedFd, asker: Asker) {
+        let all = self.clients.iter().flatten();
+        let others = all.filter(|client| !client.asker.sees_all());
+        if !asker.sees_all() {
+            let same = others.clone().filter(|client| client.asker == asker);
+            if same.count() >= MOST_OF_USER {
+                return turn_away(fd, "it has enough other questions of this user");
+            }
+            if others.count() >= MOST_OF_OTHERS {
+                self.part_with_most_silent();
+            }
         }
         let free = self.clients.iter().position(Option::is_none);
         let slot = free.unwrap_or_else(|| {
@@ -179,15 +164,23 @@ impl ControlServer {
         if epoll::add(&self.epoll, &fd, mark, epoll::EventFlags::IN).is_err() {
             return;
         }
-        self.clients[slot] = Some(Client {
-            fd,
-            asker,
-            question: Vec::new(),
-            answer: Vec::new(),
-            written: 0,
-        });
+        self.heard += 1;
+        self.clients[slot] = Some(Client::new(fd, asker, self.heard));
         if self.clients.iter().flatten().count() >= MOST_CLIENTS {
             self.listen_again(false);
+        }
+    }
+
+    /// Takes its place from the client, of those that are neither root's nor the engine's
+    /// own, that has neither asked nor taken some of its answer for longest.
+    fn part_with_most_silent(&mut self) {
+        let places = self.clients.iter_mut().filter(|place| {
+            let client = place.as_ref();
+            client.is_some_and(|client| !client.asker.sees_all())
+        });
+        let silent = places.min_by_key(|place| place.as_ref().map(|client| client.heard));
+        if let Some(client) = silent.and_then(Option::take) {
+            client.leave("others ask, and it has been silent for longest");
         }
     }
 
@@ -207,7 +200,7 @@ impl ControlServer {
         }
     }
 
-    fn attend(
+    fn serve_client(
         &mut self,
         slot: usize,
         answer: &mut dyn FnMut(Asker, ControlRequest) -> ControlReply,
@@ -215,14 +208,16 @@ impl ControlServer {
         let Some(client) = self.clients.get_mut(slot).and_then(Option::as_mut) else {
             return;
         };
-        if !client.attend(answer) {
+        self.heard += 1;
+        client.heard = self.heard;
+        if !client.serve(answer) {
             // Closing the descriptor takes it out of the epoll instance.
             self.clients[slot] = None;
             self.listen_again(true);
             return;
         }
         // A question that waits in the buffer wakes us by the room to answer it.
-        let wants = if client.answer.is_empty() && !client.question.contains(&b'\n') {
+        let wants = if client.waits_for_question() {
             epoll::EventFlags::IN
         } else {
             epoll::EventFlags::OUT
@@ -235,88 +230,6 @@ impl ControlServer {
 impl Drop for ControlServer {
     fn drop(&mut self) {
         let _ = rustix::fs::unlink(&self.path);
-    }
-}
-
-/// Tells a client why it gets no answer.
-fn turn_away(fd: OwnedFd, why: &str) {
-    let reply = ControlReply::Error {
-        message: why.to_owned(),
-    };
-    // Its question would be lost with the connection, and the answer with that.
-    let _ = rustix::net::shutdown(&fd, rustix::net::Shutdown::Read);
-    let mut client = Client {
-        fd,
-        asker: Asker { uid: u32::MAX },
-        question: Vec::new(),
-        answer: serde_json::to_vec(&reply).unwrap_or_default(),
-        written: 0,
-    };
-    client.answer.push(b'\n');
-    let _ = client.receive();
-    client.say();
-}
-
-impl Client {
-    /// Does what can be done for the client now: one question at most. False if
-    /// it is gone.
-    fn attend(&mut self, answer: &mut dyn FnMut(Asker, ControlRequest) -> ControlReply) -> bool {
-        if self.answer.is_empty() {
-            let Some(end) = (match self.receive() {
-                Ok(end) => end,
-                Err(()) => return false,
-            }) else {
-                return true;
-            };
-            let line: Vec<u8> = self.question.drain(..=end).collect();
-            let reply = match serde_json::from_slice(&line) {
-                Ok(request) => answer(self.asker, request),
-                Err(error) => ControlReply::Error {
-                    message: format!("this engine does not understand the question: {error}"),
-                },
-            };
-            if serde_json::to_writer(&mut self.answer, &reply).is_err() {
-                return false;
-            }
-            self.answer.push(b'\n');
-        }
-        self.say()
-    }
-
-    /// Reads what is there; the end of the first line, if there is a whole one.
-    fn receive(&mut self) -> Result<Option<usize>, ()> {
-        let whole = |q: &[u8]| q.iter().position(|b| *b == b'\n');
-        if let Some(end) = whole(&self.question) {
-            return Ok(Some(end));
-        }
-        let mut bytes = [0; LONGEST_QUESTION];
-        match rustix::io::read(&self.fd, &mut bytes) {
-            Ok(0) => return Err(()),
-            Ok(n) => self.question.extend_from_slice(&bytes[..n]),
-            Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
-            Err(_) => return Err(()),
-        }
-        let end = whole(&self.question);
-        if end.is_none() && self.question.len() > LONGEST_QUESTION {
-            return Err(());
-        }
-        Ok(end)
-    }
-
-    /// Writes what can be written. False if the client is gone.
-    fn say(&mut self) -> bool {
-        use rustix::net::{SendFlags, send};
-        while self.written < self.answer.len() {
-            match send(&self.fd, &self.answer[self.written..], SendFlags::NOSIGNAL) {
-                Ok(n) => self.written += n,
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return true,
-                Err(_) => return false,
-            }
-        }
-        self.answer.clear();
-        self.written = 0;
-        true
     }
 }
 
@@ -443,6 +356,57 @@ mod tests {
         let last = streams.pop().unwrap();
         streams.pop();
         let line = ask(&mut server, &last, b"{\"cmd\":\"stat\"}\n");
+        assert!(line.contains("\"pid\":7"), "{line}");
+    }
+
+    /// A client of user `uid`, as if it had connected.
+    fn connect_as(server: &mut ControlServer, uid: u32) -> UnixStream {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        server.take_in(ours.into(), Asker { uid });
+        theirs
+    }
+
+    #[test]
+    fn silent_clients_of_many_users_keep_nobody_from_asking() {
+        let at = path("silent");
+        let mut server = ControlServer::open(&at).unwrap();
+        // Away from root's number, and from that of who runs this.
+        let user = |n: usize| 1_000_000 + (n / MOST_OF_USER) as u32;
+        let mut silent: Vec<_> = (0..MOST_OF_OTHERS)
+            .map(|n| connect_as(&mut server, user(n)))
+            .collect();
+        // The first has asked since, so the second has been silent for longest.
+        let line = ask(&mut server, &silent[0], b"{\"cmd\":\"stat\"}\n");
+        assert!(line.contains("\"pid\":7"), "{line}");
+        let later = connect_as(&mut server, user(MOST_OF_OTHERS));
+        let line = ask(&mut server, &later, b"{\"cmd\":\"stat\"}\n");
+        assert!(line.contains("\"pid\":7"), "{line}");
+        let mut told = String::new();
+        let mut parted = BufReader::new(silent.swap_remove(1));
+        parted.read_line(&mut told).unwrap();
+        assert!(told.contains("silent for longest"), "{told}");
+        assert_eq!(parted.read_line(&mut told).unwrap(), 0);
+        let line = ask(&mut server, &silent[0], b"{\"cmd\":\"stat\"}\n");
+        assert!(line.contains("\"pid\":7"), "{line}");
+        // Root has places that others cannot have.
+        let root = UnixStream::connect(&at).unwrap();
+        let line = ask(&mut server, &root, b"{\"cmd\":\"stat\"}\n");
+        assert!(line.contains("\"pid\":7"), "{line}");
+    }
+
+    #[test]
+    fn one_user_has_few_places() {
+        let at = path("few");
+        let mut server = ControlServer::open(&at).unwrap();
+        let held: Vec<_> = (0..MOST_OF_USER)
+            .map(|_| connect_as(&mut server, 1_000_000))
+            .collect();
+        let mut told = String::new();
+        let refused = connect_as(&mut server, 1_000_000);
+        BufReader::new(refused).read_line(&mut told).unwrap();
+        assert!(told.contains("of this user"), "{told}");
+        let line = ask(&mut server, &held[0], b"{\"cmd\":\"stat\"}\n");
         assert!(line.contains("\"pid\":7"), "{line}");
     }
 }
