@@ -9,6 +9,7 @@
 mod codec;
 mod data;
 mod length;
+mod request;
 
 pub(crate) use data::{DATA_AT, Data};
 pub(crate) use length::{ImmediateIn, are_near};

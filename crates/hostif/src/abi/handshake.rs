@@ -211,22 +211,32 @@ impl Message {
     /// Its bytes, as one says it that speaks `versions`.
     pub fn encode_as(&self, versions: &Versions) -> [u8; MESSAGE_BYTES] {
         let mut w = [0u64; MESSAGE_BYTES / 8];
-        w[0] = MAGIC;
+        let kind = self.encode_body(&mut w);
+        (w[0], w[1]) = (MAGIC, kind | versions.encode());
+        let mut bytes = [0; MESSAGE_BYTES];
+        for (to, from) in bytes.chunks_exact_mut(8).zip(w) {
+            to.copy_from_slice(&from.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Writes the words behind the first two; gives its kind.
+    fn encode_body(&self, w: &mut [u64; MESSAGE_BYTES / 8]) -> u64 {
         let token = |w: &mut [u64; 8], t: &Token| {
             let n = u128::from_le_bytes(t.0);
             (w[2], w[3]) = (n as u64, (n >> 64) as u64);
         };
-        let kind: u64 = match self {
+        match self {
             Self::NewSession(options) => {
                 w[2] = options.encode();
                 1
             }
             Self::Session(t) => {
-                token(&mut w, t);
+                token(w, t);
                 2
             }
             Self::Join(t) => {
-                token(&mut w, t);
+                token(w, t);
                 3
             }
             Self::Welcome(channel, g) => {
@@ -256,7 +266,7 @@ impl Message {
                 7
             }
             Self::Child(t, channel) => {
-                token(&mut w, t);
+                token(w, t);
                 w[4] = u64::from(*channel);
                 8
             }
@@ -265,13 +275,7 @@ impl Message {
                 w[3] = *ask;
                 10
             }
-        };
-        w[1] = kind | versions.encode();
-        let mut bytes = [0; MESSAGE_BYTES];
-        for (to, from) in bytes.chunks_exact_mut(8).zip(w) {
-            to.copy_from_slice(&from.to_le_bytes());
         }
-        bytes
     }
 
     /// Reads a message.
@@ -300,8 +304,13 @@ impl Message {
         if ours.agree(&theirs).is_none() {
             return Err(AttachError::Refused(Refusal::Version));
         }
+        Ok((Self::decode_body(&w)?, theirs))
+    }
+
+    /// The message of these words, the second of which has its kind.
+    fn decode_body(w: &[u64; MESSAGE_BYTES / 8]) -> Result<Self, AttachError> {
         let token = || Token((u128::from(w[2]) | u128::from(w[3]) << 64).to_le_bytes());
-        let message = match w[1] as u16 {
+        Ok(match w[1] as u16 {
             1 => Self::NewSession(SessionOptions::decode(w[2])?),
             2 => Self::Session(token()),
             3 => Self::Join(token()),
@@ -345,7 +354,6 @@ impl Message {
             9 => Self::Known,
             10 => Self::File { ask: w[3] },
             _ => return Err(AttachError::NotAnEngine),
-        };
-        Ok((message, theirs))
+        })
     }
 }

@@ -66,6 +66,82 @@ impl Moved {
             (true, _) => 0,
         }
     }
+
+    /// One request that says this and the edges `then` after it, of the same socket.
+    fn with_edges(&self, then: &Self, acknowledged: u64) -> Option<Request> {
+        if then.socket != self.socket || !self.takes(then) {
+            return None;
+        }
+        let is_said = then.snd_edge > self.snd_edge || then.flags.intersects(SAID);
+        let said = if is_said { then.flags } else { self.flags } & SAID;
+        Some(Request::Edges {
+            socket: self.socket,
+            snd_edge: then.snd_edge.max(self.snd_edge),
+            rcv_consumed: then.rcv_consumed.max(self.rcv_consumed),
+            flags: said | (self.flags | then.flags).difference(SAID),
+            immediate: self.immediate_with(then.snd_edge, then.immediate, acknowledged),
+        })
+    }
+
+    /// Whether nothing is lost or late if the edges `then` of its socket are said with it.
+    fn takes(&self, then: &Self) -> bool {
+        let writes = then.snd_edge > self.snd_edge;
+        // What was to go at once does not wait for what comes after it, and what is pushed
+        // in a cork stays so.
+        let waits = then.flags.contains(EdgeFlags::MORE)
+            || then.flags.contains(EdgeFlags::CORK) && !self.flags.contains(EdgeFlags::CORK);
+        if waits && self.flags.contains(EdgeFlags::PUSH) {
+            return false;
+        }
+        // What crosses with its descriptor need not be read where it lies for what follows.
+        if writes && self.immediate != 0 && then.immediate == 0 {
+            return false;
+        }
+        // A half that was shut down sends nothing more, and where a record ends is told.
+        let ends = EdgeFlags::SHUT_WR | EdgeFlags::RECORD_END;
+        if writes && self.flags.intersects(ends) {
+            return false;
+        }
+        then.snd_edge >= self.snd_edge || !then.flags.contains(EdgeFlags::RECORD_END)
+    }
+
+    /// One request that says this and `close` after it, of the same socket, in a session whose
+    /// descriptors have lengths, or not.
+    fn with_close(&self, close: &Request, has_lengths: bool) -> Option<Request> {
+        let Request::Close {
+            socket,
+            snd_edge,
+            rcv_consumed,
+            linger,
+        } = *close
+        else {
+            return None;
+        };
+        // Closing shuts down what was not, but does not do what else is asked.
+        if socket != self.socket || !SAID.contains(self.flags) {
+            return None;
+        }
+        let rcv_consumed = rcv_consumed.max(self.rcv_consumed);
+        if self.immediate == 0 {
+            return Some(Request::Close {
+                socket,
+                snd_edge: snd_edge.max(self.snd_edge),
+                rcv_consumed,
+                linger,
+            });
+        }
+        // What it has as immediate data crosses with it, and the close, too, if all is said.
+        let is_said = linger.is_none() && snd_edge <= self.snd_edge;
+        (has_lengths && is_said && are_near(self.snd_edge, rcv_consumed)).then_some(
+            Request::Edges {
+                socket,
+                snd_edge: self.snd_edge,
+                rcv_consumed,
+                flags: self.flags | EdgeFlags::CLOSE,
+                immediate: self.immediate,
+            },
+        )
+    }
 }
 
 /// Whether what was written goes at once: what is said of that last counts.
@@ -82,78 +158,9 @@ pub(super) fn coalesce(
     acknowledged: u64,
     has_lengths: bool,
 ) -> Option<Request> {
-    match *then {
-        Request::Edges {
-            socket,
-            snd_edge,
-            rcv_consumed,
-            flags,
-            immediate,
-        } if socket == first.socket => {
-            let writes = snd_edge > first.snd_edge;
-            // What was to go at once does not wait for what comes after it, and what is pushed
-            // in a cork stays so.
-            let waits = flags.contains(EdgeFlags::MORE)
-                || flags.contains(EdgeFlags::CORK) && !first.flags.contains(EdgeFlags::CORK);
-            if waits && first.flags.contains(EdgeFlags::PUSH) {
-                return None;
-            }
-            // What crosses with its descriptor need not be read where it lies for what follows.
-            if writes && first.immediate != 0 && immediate == 0 {
-                return None;
-            }
-            // What a half that was shut down has is settled, and where a record ends is told.
-            if writes
-                && first
-                    .flags
-                    .intersects(EdgeFlags::SHUT_WR | EdgeFlags::RECORD_END)
-            {
-                return None;
-            }
-            if snd_edge < first.snd_edge && flags.contains(EdgeFlags::RECORD_END) {
-                return None;
-            }
-            let is_said = writes || flags.intersects(SAID);
-            let said = if is_said { flags } else { first.flags } & SAID;
-            Some(Request::Edges {
-                socket,
-                snd_edge: snd_edge.max(first.snd_edge),
-                rcv_consumed: rcv_consumed.max(first.rcv_consumed),
-                flags: said | (first.flags | flags).difference(SAID),
-                immediate: first.immediate_with(snd_edge, immediate, acknowledged),
-            })
-        }
-        Request::Close {
-            socket,
-            snd_edge,
-            rcv_consumed,
-            linger,
-        } if socket == first.socket && first.immediate == 0 => {
-            // Closing shuts down what was not, but does not do what else is asked.
-            SAID.contains(first.flags).then_some(Request::Close {
-                socket,
-                snd_edge: snd_edge.max(first.snd_edge),
-                rcv_consumed: rcv_consumed.max(first.rcv_consumed),
-                linger,
-            })
-        }
-        // What it has as immediate data crosses with it, and the close, too, if all is said.
-        Request::Close {
-            socket,
-            snd_edge,
-            rcv_consumed,
-            linger: None,
-        } if has_lengths && socket == first.socket && snd_edge <= first.snd_edge => {
-            let rcv_consumed = rcv_consumed.max(first.rcv_consumed);
-            let is_said = SAID.contains(first.flags) && are_near(first.snd_edge, rcv_consumed);
-            is_said.then_some(Request::Edges {
-                socket,
-                snd_edge: first.snd_edge,
-                rcv_consumed,
-                flags: first.flags | EdgeFlags::CLOSE,
-                immediate: first.immediate,
-            })
-        }
+    match then {
+        Request::Edges { .. } => first.with_edges(&Moved::of(then)?, acknowledged),
+        Request::Close { .. } => first.with_close(then, has_lengths),
         _ => None,
     }
 }

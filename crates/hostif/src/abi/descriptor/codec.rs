@@ -63,10 +63,16 @@ impl Fields<'_> {
         (self.0[0] >> 32) as u32
     }
     fn socket(&self) -> SocketId {
+        self.socket_at(1)
+    }
+    fn socket_at(&self, at: usize) -> SocketId {
         SocketId {
-            index: self.0[1] as u32,
-            generation: (self.0[1] >> 32) as u32,
+            index: self.0[at] as u32,
+            generation: (self.0[at] >> 32) as u32,
         }
+    }
+    fn near_edge(&self) -> u64 {
+        self.0[0] >> 16
     }
     fn address(&self, at: usize) -> Address {
         Address([self.0[at], self.0[at + 1], self.0[at + 2]])
@@ -95,108 +101,23 @@ impl Request {
         Fields(m).kind() == kind::OPEN
     }
 
-    /// The socket it is about.
-    pub fn socket(&self) -> SocketId {
-        match *self {
-            Self::Open { socket, .. }
-            | Self::Bind { socket, .. }
-            | Self::Listen { socket, .. }
-            | Self::Connect { socket, .. }
-            | Self::Edges { socket, .. }
-            | Self::Urgent { socket, .. }
-            | Self::Close { socket, .. }
-            | Self::Forward { socket, .. }
-            | Self::Group { socket, .. }
-            | Self::SetOption { socket, .. }
-            | Self::Query { socket, .. }
-            | Self::Owner { socket, .. }
-            | Self::Cancel { socket, .. }
-            | Self::Subscribe { socket }
-            | Self::Unsubscribe { socket } => socket,
-        }
-    }
-
-    /// The tag of a request that is answered, and the waiter that the answer wakes.
-    pub fn asked(&self) -> Option<(u32, Option<u16>)> {
-        match *self {
-            Self::Bind { tag, waiter, .. }
-            | Self::Listen { tag, waiter, .. }
-            | Self::Connect { tag, waiter, .. }
-            | Self::Group { tag, waiter, .. }
-            | Self::Query { tag, waiter, .. }
-            | Self::Owner { tag, waiter, .. }
-            | Self::Cancel { tag, waiter, .. } => Some((tag, waiter)),
-            Self::Open { .. }
-            | Self::Edges { .. }
-            | Self::Urgent { .. }
-            | Self::Close { .. }
-            | Self::Forward { .. }
-            | Self::SetOption { .. }
-            | Self::Subscribe { .. }
-            | Self::Unsubscribe { .. } => None,
-        }
-    }
-
-    /// As `asked`, of another socket: of that which has another name where this goes.
-    #[must_use]
-    pub fn about(mut self, other: SocketId) -> Self {
-        match &mut self {
-            Self::Open { socket, .. }
-            | Self::Bind { socket, .. }
-            | Self::Listen { socket, .. }
-            | Self::Connect { socket, .. }
-            | Self::Edges { socket, .. }
-            | Self::Urgent { socket, .. }
-            | Self::Close { socket, .. }
-            | Self::Forward { socket, .. }
-            | Self::Group { socket, .. }
-            | Self::SetOption { socket, .. }
-            | Self::Query { socket, .. }
-            | Self::Owner { socket, .. }
-            | Self::Cancel { socket, .. }
-            | Self::Subscribe { socket }
-            | Self::Unsubscribe { socket } => *socket = other,
-        }
-        self
-    }
-
-    /// As `about`, if it has immediate data, without.
-    #[must_use]
-    pub fn without_immediate(mut self) -> Self {
-        if let Self::Edges { immediate, .. } = &mut self {
-            *immediate = 0;
-        }
-        self
-    }
-
-    /// As `without_immediate`, if it is answered, with another tag, and with another who sleeps for
-    /// it.
-    #[must_use]
-    pub fn asked_as(mut self, other: u32, sleeper: Option<u16>) -> Self {
-        match &mut self {
-            Self::Bind { tag, waiter, .. }
-            | Self::Listen { tag, waiter, .. }
-            | Self::Connect { tag, waiter, .. }
-            | Self::Group { tag, waiter, .. }
-            | Self::Query { tag, waiter, .. }
-            | Self::Owner { tag, waiter, .. }
-            | Self::Cancel { tag, waiter, .. } => (*tag, *waiter) = (other, sleeper),
-            Self::Open { .. }
-            | Self::Edges { .. }
-            | Self::Urgent { .. }
-            | Self::Close { .. }
-            | Self::Forward { .. }
-            | Self::SetOption { .. }
-            | Self::Subscribe { .. }
-            | Self::Unsubscribe { .. } => {}
-        }
-        self
-    }
-
     /// The message that carries it.
     pub fn encode(&self) -> Message {
         let mut m = [0u64; 8];
-        let (kind, flags) = match *self {
+        let (kind, flags) = self.encode_body(&mut m);
+        let (tag, waiter) = match *self {
+            Self::Edges { immediate, .. } => (immediate.into(), None),
+            _ => self.asked().unwrap_or_default(),
+        };
+        m[0] = word0(kind, flags, waiter, tag);
+        m[1] = word1(self.socket());
+        m
+    }
+
+    /// Writes the words behind the first two; gives kind and flags.
+    #[inline]
+    fn encode_body(&self, m: &mut Message) -> (u8, u8) {
+        match *self {
             Self::Open { kind, flags, .. } => {
                 m[2] = kind as u64;
                 (kind::OPEN, flags.bits())
@@ -213,6 +134,33 @@ impl Request {
                 m[2..5].copy_from_slice(&peer.0);
                 (kind::CONNECT, 0)
             }
+            Self::Edges { .. }
+            | Self::Urgent { .. }
+            | Self::Forward { .. }
+            | Self::Close { .. } => self.encode_edges(m),
+            Self::Group { group, join, .. } => {
+                m[2..5].copy_from_slice(&group.0);
+                (kind::GROUP, u8::from(join))
+            }
+            Self::SetOption { name, value, .. } => {
+                m[2..4].copy_from_slice(&[name as u64, value]);
+                (kind::SET_OPTION, 0)
+            }
+            Self::Query { query, .. } => {
+                m[2] = query as u64;
+                (kind::QUERY, 0)
+            }
+            Self::Owner { .. } => (kind::OWNER, 0),
+            Self::Cancel { .. } => (kind::CANCEL, 0),
+            Self::Subscribe { .. } => (kind::SUBSCRIBE, 0),
+            Self::Unsubscribe { .. } => (kind::UNSUBSCRIBE, 0),
+        }
+    }
+
+    /// As `encode_body`, of those that move the edges of the streams; nothing of others.
+    #[inline(always)]
+    fn encode_edges(&self, m: &mut Message) -> (u8, u8) {
+        match *self {
             Self::Edges {
                 snd_edge,
                 rcv_consumed,
@@ -252,30 +200,8 @@ impl Request {
                 m[2..5].copy_from_slice(&[snd_edge, rcv_consumed, linger]);
                 (kind::CLOSE, 0)
             }
-            Self::Group { group, join, .. } => {
-                m[2..5].copy_from_slice(&group.0);
-                (kind::GROUP, u8::from(join))
-            }
-            Self::SetOption { name, value, .. } => {
-                m[2..4].copy_from_slice(&[name as u64, value]);
-                (kind::SET_OPTION, 0)
-            }
-            Self::Query { query, .. } => {
-                m[2] = query as u64;
-                (kind::QUERY, 0)
-            }
-            Self::Owner { .. } => (kind::OWNER, 0),
-            Self::Cancel { .. } => (kind::CANCEL, 0),
-            Self::Subscribe { .. } => (kind::SUBSCRIBE, 0),
-            Self::Unsubscribe { .. } => (kind::UNSUBSCRIBE, 0),
-        };
-        let (tag, waiter) = match *self {
-            Self::Edges { immediate, .. } => (immediate.into(), None),
-            _ => self.asked().unwrap_or_default(),
-        };
-        m[0] = word0(kind, flags, waiter, tag);
-        m[1] = word1(self.socket());
-        m
+            _ => (0, 0),
+        }
     }
 
     /// Reads a message.
@@ -284,8 +210,11 @@ impl Request {
     /// [`BadDescriptor`] for what no request is.
     pub fn decode(m: &Message) -> Result<Self, BadDescriptor> {
         let f = Fields(m);
-        let (socket, tag, waiter) = (f.socket(), f.tag(), f.waiter());
+        let socket = f.socket();
         Ok(match f.kind() {
+            kind::EDGES | kind::NEAR_EDGES | kind::URGENT | kind::FORWARD | kind::CLOSE => {
+                return Self::decode_edges(&f);
+            }
             kind::OPEN => Self::Open {
                 socket,
                 kind: match m[2] {
@@ -295,6 +224,24 @@ impl Request {
                 },
                 flags: OpenFlags::from_bits(f.flags()).ok_or(f.bad("flags"))?,
             },
+            kind::SET_OPTION => {
+                let name = u16::try_from(m[2]).ok().and_then(OptionName::from_raw);
+                Self::SetOption {
+                    socket,
+                    name: name.ok_or(f.bad("option"))?,
+                    value: m[3],
+                }
+            }
+            kind::SUBSCRIBE => Self::Subscribe { socket },
+            kind::UNSUBSCRIBE => Self::Unsubscribe { socket },
+            _ => return Self::decode_asked(&f),
+        })
+    }
+
+    /// As `decode`, of those that are answered.
+    fn decode_asked(f: &Fields<'_>) -> Result<Self, BadDescriptor> {
+        let (m, socket, tag, waiter) = (f.0, f.socket(), f.tag(), f.waiter());
+        Ok(match f.kind() {
             kind::BIND => Self::Bind {
                 socket,
                 tag,
@@ -316,49 +263,6 @@ impl Request {
                 waiter,
                 peer: f.address(2),
             },
-            kind::EDGES => Self::Edges {
-                socket,
-                snd_edge: m[2],
-                rcv_consumed: m[3],
-                flags: f.edge_flags(),
-                immediate: Self::immediate_in(m).ok_or(f.bad("immediate"))?.len,
-            },
-            kind::NEAR_EDGES => Self::Edges {
-                socket,
-                snd_edge: m[0] >> 16,
-                rcv_consumed: m[2] & ((1 << EDGE_BITS) - 1),
-                flags: f.edge_flags(),
-                immediate: Self::immediate_in(m).ok_or(f.bad("immediate"))?.len,
-            },
-            kind::URGENT => Self::Urgent {
-                socket,
-                snd_edge: m[2],
-                rcv_consumed: m[3],
-            },
-            kind::FORWARD => Self::Forward {
-                socket,
-                snd_edge: m[2],
-                rcv_consumed: m[3],
-                flags: f.edge_flags(),
-                source: SocketId {
-                    index: m[4] as u32,
-                    generation: (m[4] >> 32) as u32,
-                },
-                from: m[5],
-                to: m[6],
-            },
-            kind::CLOSE => {
-                let linger = match m[4] {
-                    0 => None,
-                    s => Some(u32::try_from(s - 1).map_err(|_| f.bad("linger"))?),
-                };
-                Self::Close {
-                    socket,
-                    snd_edge: m[2],
-                    rcv_consumed: m[3],
-                    linger,
-                }
-            }
             kind::GROUP => Self::Group {
                 socket,
                 tag,
@@ -370,14 +274,6 @@ impl Request {
                     _ => return Err(f.bad("flags")),
                 },
             },
-            kind::SET_OPTION => {
-                let name = u16::try_from(m[2]).ok().and_then(OptionName::from_raw);
-                Self::SetOption {
-                    socket,
-                    name: name.ok_or(f.bad("option"))?,
-                    value: m[3],
-                }
-            }
             kind::QUERY => Self::Query {
                 socket,
                 tag,
@@ -394,8 +290,56 @@ impl Request {
                 tag,
                 waiter,
             },
-            kind::SUBSCRIBE => Self::Subscribe { socket },
-            kind::UNSUBSCRIBE => Self::Unsubscribe { socket },
+            other => return Err(BadDescriptor::Kind(other)),
+        })
+    }
+
+    /// As `decode`, of those that move the edges of the streams.
+    #[inline(always)]
+    fn decode_edges(f: &Fields<'_>) -> Result<Self, BadDescriptor> {
+        let (m, socket) = (f.0, f.socket());
+        let immediate = || Ok(Self::immediate_in(m).ok_or(f.bad("immediate"))?.len);
+        Ok(match f.kind() {
+            kind::EDGES => Self::Edges {
+                socket,
+                snd_edge: m[2],
+                rcv_consumed: m[3],
+                flags: f.edge_flags(),
+                immediate: immediate()?,
+            },
+            kind::NEAR_EDGES => Self::Edges {
+                socket,
+                snd_edge: f.near_edge(),
+                rcv_consumed: m[2] & ((1 << EDGE_BITS) - 1),
+                flags: f.edge_flags(),
+                immediate: immediate()?,
+            },
+            kind::URGENT => Self::Urgent {
+                socket,
+                snd_edge: m[2],
+                rcv_consumed: m[3],
+            },
+            kind::FORWARD => Self::Forward {
+                socket,
+                snd_edge: m[2],
+                rcv_consumed: m[3],
+                flags: f.edge_flags(),
+                source: f.socket_at(4),
+                from: m[5],
+                to: m[6],
+            },
+            kind::CLOSE => {
+                let linger = match m[4] {
+                    0 => None,
+                    s => Some(u32::try_from(s - 1).map_err(|_| f.bad("linger"))?),
+                };
+                Self::Close {
+                    socket,
+                    snd_edge: m[2],
+                    rcv_consumed: m[3],
+                    linger,
+                }
+            }
             other => return Err(BadDescriptor::Kind(other)),
         })
     }
@@ -479,7 +423,7 @@ impl Completion {
             kind::NEAR_EDGES_COMPLETION => Self::Edges {
                 socket,
                 edges: Edges {
-                    rcv_edge: m[0] >> 16,
+                    rcv_edge: f.near_edge(),
                     snd_acked: m[2],
                     flags: f.edge_flags(),
                     ..Edges::default()
