@@ -38,6 +38,53 @@ pub struct Received {
     pub stamp: Option<Stamp>,
 }
 
+impl Received {
+    /// Of a socket that is shut down for reading.
+    const NOTHING: Self = Self {
+        copied: 0,
+        len: 0,
+        is_cut: false,
+        from: None,
+        segment: 0,
+        own: None,
+        to: None,
+        hops: 0,
+        class: 0,
+        stamp: None,
+    };
+}
+
+/// Where a datagram lies in what can be read.
+struct Place {
+    /// Where its record begins.
+    first: usize,
+    record: DatagramRecord,
+    /// Bytes of it that are left behind.
+    offset: usize,
+}
+
+impl Place {
+    /// The datagram in which the byte `offset` of all payload lies: those before it are left
+    /// behind (SO_PEEK_OFF).
+    #[inline]
+    fn at_offset(peeked: &Peeked<'_>, mut offset: usize) -> Result<Self, SocketError> {
+        let (mut first, mut record) = (0, record_at(peeked, 0)?);
+        while offset != 0 && offset >= record.len as usize {
+            offset -= record.len as usize;
+            first += record.span() as usize;
+            if first >= peeked.len() {
+                return Err(SocketError::WouldBlock);
+            }
+            record = record_at(peeked, first)?;
+        }
+        Ok(Self {
+            first,
+            record,
+            offset,
+        })
+    }
+}
+
 impl Socket {
     /// Receives a datagram; what does not fit `parts` is cut off. `keep` leaves
     /// it there.
@@ -52,49 +99,23 @@ impl Socket {
     ) -> Result<Received, SocketError> {
         let block = self.block();
         self.report_pending()?;
-        let mut offset = match self.peek_offset() {
+        let offset = match self.peek_offset() {
             Some(offset) if keep => offset as usize,
             _ => 0,
         };
         let peeked = self.peek_at_records()?;
         if peeked.is_empty() {
             // Shut down for reading.
-            return Ok(Received {
-                copied: 0,
-                len: 0,
-                is_cut: false,
-                from: None,
-                segment: 0,
-                own: None,
-                to: None,
-                hops: 0,
-                class: 0,
-                stamp: None,
-            });
+            return Ok(Received::NOTHING);
         }
-        let (mut first, mut record) = (0, record_at(&peeked, 0)?);
-        // The datagrams that the offset leaves behind (SO_PEEK_OFF).
-        while offset != 0 && offset >= record.len as usize {
-            offset -= record.len as usize;
-            first += record.span() as usize;
-            if first >= peeked.len() {
-                return Err(SocketError::WouldBlock);
-            }
-            record = record_at(&peeked, first)?;
-        }
+        let Place {
+            first,
+            record,
+            offset,
+        } = Place::at_offset(&peeked, offset)?;
         let (begins, span) = (first + record.payload_at(), record.span());
-        let mut to = None;
-        if record.to_group {
-            let mut group = [0; GROUP_BYTES];
-            peeked.read_at(first + DATAGRAM_HEADER, &mut group)?;
-            to = Some(IpAddr::from(group).to_canonical());
-        }
-        let mut stamp = None;
-        if record.stamped {
-            let mut bytes = [0; STAMP_BYTES];
-            peeked.read_at(first + record.stamp_at(), &mut bytes)?;
-            stamp = Some(Stamp::decode(&bytes));
-        }
+        let to = group_of(&peeked, first, &record)?;
+        let stamp = stamp_of(&peeked, first, &record)?;
         let len = record.len as usize;
         let mut copied = 0;
         let room: usize = parts.iter().map(|part| part.len()).sum();
@@ -190,4 +211,32 @@ fn record_at(peeked: &Peeked<'_>, at: usize) -> Result<DatagramRecord, SocketErr
         return Err(SocketError::Broken);
     }
     Ok(record)
+}
+
+/// The group or broadcast address that a datagram was sent to, if it was to one.
+fn group_of(
+    peeked: &Peeked<'_>,
+    first: usize,
+    record: &DatagramRecord,
+) -> Result<Option<IpAddr>, SocketError> {
+    if !record.to_group {
+        return Ok(None);
+    }
+    let mut group = [0; GROUP_BYTES];
+    peeked.read_at(first + DATAGRAM_HEADER, &mut group)?;
+    Ok(Some(IpAddr::from(group).to_canonical()))
+}
+
+/// When a datagram came, if its socket asks for that.
+fn stamp_of(
+    peeked: &Peeked<'_>,
+    first: usize,
+    record: &DatagramRecord,
+) -> Result<Option<Stamp>, SocketError> {
+    if !record.stamped {
+        return Ok(None);
+    }
+    let mut bytes = [0; STAMP_BYTES];
+    peeked.read_at(first + record.stamp_at(), &mut bytes)?;
+    Ok(Some(Stamp::decode(&bytes)))
 }

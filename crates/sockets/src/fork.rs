@@ -238,26 +238,7 @@ impl Forking {
         forget_thread_id();
         let host = self.host;
         host.identity.enter_child();
-        let parents: Vec<SocketId> = host.held().collect();
-        for id in parents {
-            host.recount(id, 0);
-        }
-        if let Some(unreported) = &mut self.unreported {
-            unreported.clear();
-        }
-        if let Some(ready_sets) = &mut self.ready_sets {
-            ready_sets
-                .leave_to_parent()
-                .into_iter()
-                .for_each(host.hooks.discard);
-        }
-        // What the parent has begun, it ends, and what it keeps is its own.
-        if let Some(kept) = &mut self.kept {
-            kept.clear();
-        }
-        if let Some(unfinished) = &mut self.unfinished {
-            unfinished.clear();
-        }
+        self.leave_to_parent();
         let Some(channel) = self.channel else {
             drop(self);
             host.cut_off(
@@ -296,5 +277,30 @@ impl Forking {
         drop(self);
         host.ring_engine();
         host
+    }
+
+    /// Lets go, in the child, of what is the parent's alone: the sockets that it holds, until
+    /// the child's descriptors are counted, what it has begun and what it keeps.
+    fn leave_to_parent(&mut self) {
+        let host = self.host;
+        let parents: Vec<SocketId> = host.held().collect();
+        for id in parents {
+            host.recount(id, 0);
+        }
+        if let Some(unreported) = &mut self.unreported {
+            unreported.clear();
+        }
+        if let Some(ready_sets) = &mut self.ready_sets {
+            ready_sets
+                .leave_to_parent()
+                .into_iter()
+                .for_each(host.hooks.discard);
+        }
+        if let Some(kept) = &mut self.kept {
+            kept.clear();
+        }
+        if let Some(unfinished) = &mut self.unfinished {
+            unfinished.clear();
+        }
     }
 }

@@ -53,6 +53,43 @@ struct Mirror {
     words: Words,
 }
 
+impl Mirror {
+    /// Checks a request of the host's for its socket, and notes what it says.
+    fn check(&mut self, request: &Request, host: &HostSession) -> Result<(), ProxyError> {
+        match *request {
+            Request::Edges {
+                snd_edge,
+                rcv_consumed,
+                ..
+            }
+            | Request::Urgent {
+                snd_edge,
+                rcv_consumed,
+                ..
+            }
+            | Request::Close {
+                snd_edge,
+                rcv_consumed,
+                ..
+            } => {
+                if snd_edge > self.written || rcv_consumed > self.relayed {
+                    return Err(claim("an edge beyond what there is"));
+                }
+                host.note_consumed(self.id.index, rcv_consumed);
+            }
+            Request::Listen { .. } => self.is_listener = true,
+            Request::Forward { .. }
+            | Request::Subscribe { .. }
+            | Request::Unsubscribe { .. }
+            | Request::Owner { .. } => {
+                return Err(claim("a request that is not for the engine"));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
 /// The sockets of a link at the engine's end.
 #[derive(Debug)]
 pub(super) struct Relay {
@@ -180,37 +217,10 @@ impl Relay {
             return Ok(Handled::Done);
         };
         let id = mirror.id;
-        match request {
-            Request::Edges {
-                snd_edge,
-                rcv_consumed,
-                ..
-            }
-            | Request::Urgent {
-                snd_edge,
-                rcv_consumed,
-                ..
-            }
-            | Request::Close {
-                snd_edge,
-                rcv_consumed,
-                ..
-            } => {
-                if snd_edge > mirror.written || rcv_consumed > mirror.relayed {
-                    return Err(claim("an edge beyond what there is"));
-                }
-                host.note_consumed(id.index, rcv_consumed);
-            }
-            Request::Listen { .. } => mirror.is_listener = true,
-            Request::Query { tag, .. } => return self.query(tag, request, id, channel),
-            Request::Forward { .. }
-            | Request::Subscribe { .. }
-            | Request::Unsubscribe { .. }
-            | Request::Owner { .. } => {
-                return Err(claim("a request that is not for the engine"));
-            }
-            _ => {}
+        if let Request::Query { tag, .. } = request {
+            return self.query(tag, request, id, channel);
         }
+        mirror.check(&request, host)?;
         let done = put(channel, &request.about(id))?;
         if done == Handled::Done && matches!(request, Request::Close { .. }) {
             self.close(name, host, channel.index(), out);

@@ -77,6 +77,14 @@ impl Peer {
         }
     }
 
+    /// Another process has the socket, too, and is to be told where it stands.
+    pub(super) fn subscribe(&mut self, channel: u16) {
+        if !self.subscribers.contains(&channel) {
+            self.subscribers.push(channel);
+        }
+        self.unreported = true;
+    }
+
     pub(super) fn edges(&self) -> Edges {
         Edges {
             rcv_edge: self.rcv_edge,

@@ -22,23 +22,12 @@ impl Session {
         if missing {
             return;
         }
+        if let Some((tag, waiter)) = request.asked() {
+            let answer = self.answer(channel, request);
+            self.done(channel, socket, tag, waiter, answer);
+            return;
+        }
         match *request {
-            Request::Bind {
-                tag, waiter, local, ..
-            } => {
-                let answer = self.bind(socket.index, local);
-                self.done(channel, socket, tag, waiter, answer);
-            }
-            Request::Listen { tag, waiter, .. } => {
-                self.peer(socket.index).kind = Kind::Listener;
-                self.done(channel, socket, tag, waiter, Ok((0, Address::NONE)));
-            }
-            Request::Connect {
-                tag, waiter, peer, ..
-            } => {
-                let answer = self.connect(socket.index, peer);
-                self.done(channel, socket, tag, waiter, answer);
-            }
             Request::Edges {
                 snd_edge,
                 rcv_consumed,
@@ -59,49 +48,49 @@ impl Session {
                 linger,
                 ..
             } => {
-                let resets = linger == Some(0);
-                let end = if resets {
-                    EdgeFlags::empty()
-                } else {
-                    EdgeFlags::SHUT_WR
+                let end = match linger {
+                    Some(0) => EdgeFlags::empty(),
+                    _ => EdgeFlags::SHUT_WR,
                 };
                 self.edges(socket.index, snd_edge, rcv_consumed, end);
                 let peer = self.peer(socket.index);
                 peer.orphan = true;
-                peer.resets = resets;
+                peer.resets = linger == Some(0);
                 self.refuse_waiting(socket.index);
             }
             Request::SetOption { name, value, .. } => {
                 let mut seen = self.seen.lock().expect("not poisoned");
                 seen.options.push((socket.index, name, value));
             }
-            Request::Query { tag, waiter, .. } => {
-                let info: Vec<u8> = (0..104).collect();
-                let control = self.arena.control(u32::from(channel));
-                let len = control.write_mailbox(&info) as u64;
-                self.done(channel, socket, tag, waiter, Ok((len, Address::NONE)));
-            }
-            Request::Cancel { tag, waiter, .. } => {
-                let answer = self.cancel(socket.index);
-                self.done(channel, socket, tag, waiter, answer);
-            }
-            // Its wire has no groups.
-            Request::Group { tag, waiter, .. } | Request::Owner { tag, waiter, .. } => {
-                self.done(channel, socket, tag, waiter, Ok((0, Address::NONE)));
-            }
-            Request::Subscribe { .. } => {
-                let peer = self.peer(socket.index);
-                if !peer.subscribers.contains(&channel) {
-                    peer.subscribers.push(channel);
-                }
-                peer.unreported = true;
-            }
+            Request::Subscribe { .. } => self.peer(socket.index).subscribe(channel),
             Request::Unsubscribe { .. } => {
                 let peer = self.peer(socket.index);
                 peer.subscribers.retain(|c| *c != channel);
             }
-            // It is not among what it speaks.
-            Request::Open { .. } | Request::Forward { .. } => {}
+            // What opens a socket and what is answered was seen to above; it forwards nothing.
+            _ => {}
+        }
+    }
+
+    /// What a request is answered by.
+    fn answer(&mut self, channel: u16, request: &Request) -> Result<(u64, Address), u16> {
+        let index = request.socket().index;
+        let nothing = Ok((0, Address::NONE));
+        match *request {
+            Request::Bind { local, .. } => self.bind(index, local),
+            Request::Listen { .. } => {
+                self.peer(index).kind = Kind::Listener;
+                nothing
+            }
+            Request::Connect { peer, .. } => self.connect(index, peer),
+            Request::Query { .. } => {
+                let info: Vec<u8> = (0..104).collect();
+                let control = self.arena.control(u32::from(channel));
+                Ok((control.write_mailbox(&info) as u64, Address::NONE))
+            }
+            Request::Cancel { .. } => self.cancel(index),
+            // Its wire has no groups, and it sends no signals.
+            _ => nothing,
         }
     }
 
