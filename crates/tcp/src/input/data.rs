@@ -192,18 +192,7 @@ impl Tcb {
 
         let (start, end, cut) = self.rcv.trim(a);
         if start >= end {
-            // All of it has arrived before, or none of it fits: the peer is notified at
-            // once.
-            self.reassembly
-                .note_duplicate(&self.snd, &self.rcv, &mut self.flags, a);
-            self.flags |= Flags::ACK_NOW;
-            let reason = cut.unwrap_or(DropReason::Duplicate);
-            return if a.end > self.rcv.nxt() && cut.is_none() {
-                // Its FIN may still be new.
-                Ok(Disposition::dropped(reason))
-            } else {
-                Err(Disposition::dropped(reason))
-            };
+            return self.on_nothing_new(a, cut);
         }
         let place = Place {
             stream_offset: start as u64,
@@ -234,6 +223,25 @@ impl Tcb {
             return Err(disposition);
         }
         Ok(disposition)
+    }
+
+    /// All of a segment's payload has arrived before, or none of it fits, for the reason `cut`:
+    /// the peer is notified at once.
+    fn on_nothing_new(
+        &mut self,
+        a: &Arrival<'_>,
+        cut: Option<DropReason>,
+    ) -> Result<Disposition, Disposition> {
+        self.reassembly
+            .note_duplicate(&self.snd, &self.rcv, &mut self.flags, a);
+        self.flags |= Flags::ACK_NOW;
+        let disposition = Disposition::dropped(cut.unwrap_or(DropReason::Duplicate));
+        if a.end > self.rcv.nxt() && cut.is_none() {
+            // Its FIN may still be new.
+            Ok(disposition)
+        } else {
+            Err(disposition)
+        }
     }
 
     /// RFC 9293 section 3.6.1 and Linux: new payload for a connection that no program
