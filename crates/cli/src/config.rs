@@ -8,8 +8,7 @@ use crate::messages::MessageOrder;
 use crate::sandbox::Files;
 use crate::session_limits::{SessionLimits, geometry};
 use crate::values::{LoopbackOwner, PortName, Sysctl, congestion};
-use longshore_engine::{Access, Congestion, LowPorts, Rule, Rules, UserLimits};
-use longshore_hostif::Geometry;
+use longshore_engine::{Access, LowPorts, Rule, Rules, UserLimits};
 use longshore_ports::tap::{MAX_MTU, MIN_MTU};
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -20,8 +19,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+mod live;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use live::Live;
 
 /// A complete configuration, every key with its default where it has one.
 pub(crate) const EXAMPLE: &str = include_str!("example.toml");
@@ -93,7 +95,7 @@ impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for OneOrMore<T> {
     }
 }
 
-/// The file's keys.
+/// The file's keys: a plain record, since its fields are those of the TOML.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -238,24 +240,10 @@ pub(crate) struct Config {
     pub(crate) mtu: Option<usize>,
     pub(crate) socket: PathBuf,
     pub(crate) loopback: LoopbackOwner,
-    pub(crate) sysctl: Sysctl,
-    pub(crate) ecn: Option<u8>,
-    pub(crate) congestion: Option<Congestion>,
-    pub(crate) user_timeout_option: bool,
-    pub(crate) kernel_too: bool,
-    pub(crate) batching: BatchingOrder,
-    pub(crate) messages: Vec<MessageOrder>,
-    pub(crate) accept_on_data: Vec<AcceptOrder>,
-    pub(crate) users: Vec<u32>,
-    pub(crate) drain: Duration,
     pub(crate) capture: Option<PathBuf>,
-    pub(crate) awake: bool,
     pub(crate) sandbox: bool,
-    pub(crate) geometry: Geometry,
-    pub(crate) user_limits: UserLimits,
-    pub(crate) access: Access,
-    /// As the file has them, to be compared.
-    pub(crate) access_rules: String,
+    /// What a running engine follows, too.
+    pub(crate) live: Live,
 }
 
 impl Config {
@@ -298,11 +286,23 @@ impl Config {
         let users = file.users.iter().map(|user| uid_of(user, files));
         let users = users.collect::<Result<_, _>>();
         Ok(Config {
-            geometry: geometry(&file.session).map_err(|(key, why)| value(key, why))?,
-            user_limits: file.user.read().map_err(|(key, why)| value(key, why))?,
-            access: file.access.read().map_err(|(key, why)| value(key, why))?,
-            access_rules: file.access.shown(),
-            users: users.map_err(|why| value("users", why))?,
+            live: Live {
+                geometry: geometry(&file.session).map_err(|(key, why)| value(key, why))?,
+                user_limits: file.user.read().map_err(|(key, why)| value(key, why))?,
+                access: file.access.read().map_err(|(key, why)| value(key, why))?,
+                access_rules: file.access.shown(),
+                users: users.map_err(|why| value("users", why))?,
+                sysctl: file.sysctl,
+                ecn: file.ecn,
+                congestion,
+                user_timeout_option: file.user_timeout_option,
+                kernel_too: file.kernel_too,
+                batching: file.batching,
+                messages: file.messages,
+                accept_on_data: file.accept_on_data,
+                drain: Duration::from_secs(file.drain_seconds),
+                awake: file.awake,
+            },
             port: file.port,
             addresses: networks,
             automatic,
@@ -310,17 +310,7 @@ impl Config {
             mtu: file.mtu,
             socket: file.socket,
             loopback: file.loopback,
-            sysctl: file.sysctl,
-            ecn: file.ecn,
-            congestion,
-            user_timeout_option: file.user_timeout_option,
-            kernel_too: file.kernel_too,
-            batching: file.batching,
-            messages: file.messages,
-            accept_on_data: file.accept_on_data,
-            drain: Duration::from_secs(file.drain_seconds),
             capture: file.capture,
-            awake: file.awake,
             sandbox: file.sandbox,
         })
     }

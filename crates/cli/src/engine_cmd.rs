@@ -16,6 +16,7 @@ use crate::signals::Signals;
 use crate::values::LoopbackOwner;
 use longshore_engine::{Engine, Listeners};
 use longshore_hostif::Geometry;
+use longshore_link::Place;
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -128,21 +129,33 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
     tell_the_service_manager();
     sandbox.close()?;
     engine.set_sandbox(&sandbox.words());
-    say(&format!("sandbox: {}", sandbox.words()));
-    say(&format!(
-        "engine {} serves {} on {}, at {}",
-        std::process::id(),
-        list(&networks),
-        port,
-        socket.display()
-    ));
-    if let Some(place) = arguments.link.as_ref().filter(|_| links.is_some()) {
-        say(&format!("links come in at {place}"));
-    }
+    let links_at = arguments.link.as_ref().filter(|_| links.is_some());
+    say_ready(&sandbox, &networks, &port, &socket, links_at);
     engine.run()?;
     last.write(&engine);
     say(&format!("engine {} has ended", std::process::id()));
     Ok(())
+}
+
+/// Says that the engine is ready, and how it is reached.
+fn say_ready(
+    sandbox: &Sandbox,
+    networks: &[Network],
+    port: &str,
+    socket: &Path,
+    links_at: Option<&Place>,
+) {
+    say(&format!("sandbox: {}", sandbox.words()));
+    say(&format!(
+        "engine {} serves {} on {}, at {}",
+        std::process::id(),
+        list(networks),
+        port,
+        socket.display()
+    ));
+    if let Some(place) = links_at {
+        say(&format!("links come in at {place}"));
+    }
 }
 
 /// What an engine needs privileges for, and how it is set up.
@@ -198,7 +211,7 @@ fn needs(config: &Config, dir: &RuntimeDir) -> Needs {
 
 /// Gives the engine its settings, and says what the kernel lacks.
 fn set_up(engine: &mut Engine, config: &Config) -> Result<(), Error> {
-    engine.adjust(config.adjustable()?);
+    engine.adjust(config.live.adjustable()?);
     if engine.may_be_held_up() {
         say(
             "warning: this kernel has no AIO, or fs.aio-max-nr is used up: a hostile program \

@@ -18,7 +18,7 @@ use crate::helper::{Answer, receive, start_helper, take_stdin, tell};
 use crate::last_stat::LastStat;
 use crate::log::say;
 use crate::messages::MessageOrder;
-use crate::network::{Wanted, interface_number};
+use crate::network::{Opened, Wanted, interface_number};
 use crate::operator::{Operator, TAKEN};
 use crate::sandbox::{Needs, Sandbox};
 use crate::session_limits::{SessionLimits, geometry};
@@ -118,36 +118,11 @@ fn prepare(order: &Order, listeners: Vec<OwnedFd>, channel: &OwnedFd) -> Result<
         true => Sandbox::enter(&needs(order))?,
         false => Sandbox::off(),
     };
-    let config = longshore_engine::Config {
-        private: true,
-        geometry: geometry(&order.limits).map_err(|(key, why)| Error::Limit { key, why })?,
-        others_may_join: order.others_may_join,
-        // In a namespace of its own, its programs do not see the interface.
-        scope: if order.own_namespace {
-            0
-        } else {
-            interface_number(&port)
-        },
-        ..engine_cmd::engine_config(
-            opened,
-            &order.wanted.gateways,
-            order.loopback,
-            order.socket.clone(),
-            order.control.clone(),
-        )
-    };
-    let mut engine = Engine::at(places, config)?;
+    let mut engine = Engine::at(places, engine_config(order, opened)?)?;
     if let Some(settings) = settings {
         engine.follow(settings);
     }
-    if let Some(ecn) = order.ecn {
-        engine.set_ecn(ecn)?;
-    }
-    engine.set_user_timeout_option(order.user_timeout_option);
-    engine.set_batching(order.batching.fixed());
-    engine.set_messages(MessageOrder::by_port(&order.messages)?);
-    engine.set_accept_on_data(AcceptOrder::by_port(&order.accept_on_data)?);
-    engine.on_notice(say);
+    set_up(&mut engine, order)?;
     // An address may be long in coming, and the launcher gone before.
     let launcher = channel
         .try_clone()
@@ -169,6 +144,41 @@ fn prepare(order: &Order, listeners: Vec<OwnedFd>, channel: &OwnedFd) -> Result<
     };
     tell(channel, &ready, &[]).map_err(system("answer the launcher"))?;
     Ok(engine)
+}
+
+/// What the engine is made of.
+fn engine_config(order: &Order, opened: Opened) -> Result<longshore_engine::Config, Error> {
+    // In a namespace of its own, its programs do not see the interface.
+    let scope = match order.own_namespace {
+        true => 0,
+        false => interface_number(&opened.name),
+    };
+    Ok(longshore_engine::Config {
+        private: true,
+        geometry: geometry(&order.limits).map_err(|(key, why)| Error::Limit { key, why })?,
+        others_may_join: order.others_may_join,
+        scope,
+        ..engine_cmd::engine_config(
+            opened,
+            &order.wanted.gateways,
+            order.loopback,
+            order.socket.clone(),
+            order.control.clone(),
+        )
+    })
+}
+
+/// Tells the engine what it is to do otherwise than by default.
+fn set_up(engine: &mut Engine, order: &Order) -> Result<(), Error> {
+    if let Some(ecn) = order.ecn {
+        engine.set_ecn(ecn)?;
+    }
+    engine.set_user_timeout_option(order.user_timeout_option);
+    engine.set_batching(order.batching.fixed());
+    engine.set_messages(MessageOrder::by_port(&order.messages)?);
+    engine.set_accept_on_data(AcceptOrder::by_port(&order.accept_on_data)?);
+    engine.on_notice(say);
+    Ok(())
 }
 
 /// What the engine is to be able to do. The launcher removes its directory.

@@ -6,7 +6,7 @@
 use crate::accept_on_data::AcceptOrder;
 use crate::address::list;
 use crate::awake::Awake;
-use crate::config::Config;
+use crate::config::{Config, Live};
 use crate::errors::{Error, report};
 use crate::log::say;
 use crate::messages::MessageOrder;
@@ -18,9 +18,24 @@ use std::time::Duration;
 /// A key of the configuration.
 struct Key {
     name: &'static str,
+    shown: Shown,
+}
+
+/// How a key's value is shown.
+enum Shown {
     /// A running engine can follow a change of it.
-    live: bool,
-    shown: fn(&Config) -> String,
+    Live(fn(&Live) -> String),
+    /// It waits for the engine's next start.
+    Waits(fn(&Config) -> String),
+}
+
+impl Shown {
+    fn of(&self, config: &Config) -> String {
+        match self {
+            Self::Live(shown) => shown(&config.live),
+            Self::Waits(shown) => shown(config),
+        }
+    }
 }
 
 /// All keys, in the order of the example.
@@ -69,14 +84,14 @@ const KEYS: [Key; 22] = [
     }),
 ];
 
-const fn live(name: &'static str, shown: fn(&Config) -> String) -> Key {
-    let live = true;
-    Key { name, live, shown }
+const fn live(name: &'static str, shown: fn(&Live) -> String) -> Key {
+    let shown = Shown::Live(shown);
+    Key { name, shown }
 }
 
 const fn waits(name: &'static str, shown: fn(&Config) -> String) -> Key {
-    let live = false;
-    Key { name, live, shown }
+    let shown = Shown::Waits(shown);
+    Key { name, shown }
 }
 
 fn optional(value: Option<impl Display>) -> String {
@@ -105,33 +120,16 @@ impl Config {
     pub(crate) fn changes(&self, new: &Config) -> Vec<Change> {
         let change = |key: &Key| Change {
             key: key.name,
-            before: (key.shown)(self),
-            after: (key.shown)(new),
-            now: key.live,
+            before: key.shown.of(self),
+            after: key.shown.of(new),
+            now: matches!(key.shown, Shown::Live(_)),
         };
         let all = KEYS.iter().map(change);
         all.filter(|c| c.before != c.after).collect()
     }
+}
 
-    /// Takes from `new` what a running engine can follow.
-    fn take_live(&mut self, new: Config) {
-        self.sysctl = new.sysctl;
-        self.ecn = new.ecn;
-        self.access = new.access;
-        self.access_rules = new.access_rules;
-        self.congestion = new.congestion;
-        self.user_timeout_option = new.user_timeout_option;
-        self.kernel_too = new.kernel_too;
-        self.batching = new.batching;
-        self.messages = new.messages;
-        self.accept_on_data = new.accept_on_data;
-        self.users = new.users;
-        self.drain = new.drain;
-        self.awake = new.awake;
-        self.geometry = new.geometry;
-        self.user_limits = new.user_limits;
-    }
-
+impl Live {
     /// What an engine is told of it, at its start and again when it has changed.
     pub(crate) fn adjustable(&self) -> Result<Adjustable, Error> {
         Ok(Adjustable {
@@ -163,7 +161,7 @@ impl Reload {
     /// Holds the processors awake, if the configuration wants that.
     pub(crate) fn new(files: Files, config: Config) -> Result<Self, Error> {
         let hold = || Awake::hold(files.latency()).map_err(Error::Awake);
-        let awake = config.awake.then(hold).transpose()?;
+        let awake = config.live.awake.then(hold).transpose()?;
         Ok(Reload {
             files,
             config,
@@ -173,7 +171,7 @@ impl Reload {
 
     /// How long the engine waits for its programs' ends when it is told to end.
     pub(crate) fn drain(&self) -> Duration {
-        self.config.drain
+        self.config.live.drain
     }
 
     /// Reads the configuration again and gives the engine what can be changed while it runs.
@@ -181,7 +179,7 @@ impl Reload {
     pub(crate) fn now(&mut self, engine: &Handle) {
         let path = self.files.path().display().to_string();
         let read = Config::read(&self.files).map_err(Error::from);
-        let adjusted = read.and_then(|new| Ok((new.adjustable()?, new)));
+        let adjusted = read.and_then(|new| Ok((new.live.adjustable()?, new)));
         let (settings, new) = match adjusted {
             Ok(both) => both,
             Err(error) => {
@@ -207,9 +205,9 @@ impl Reload {
                 format!("{path}: {key} stays {before}; {after} needs a restart")
             });
         }
-        self.hold(new.awake);
+        self.hold(new.live.awake);
         engine.adjust(settings);
-        self.config.take_live(new);
+        self.config.live = new.live;
     }
 
     fn hold(&mut self, awake: bool) {
@@ -254,9 +252,9 @@ mod tests {
         assert!(told.clone().take(4).eq(expected), "{changes:?}");
         let last = changes.last().unwrap();
         assert!(last.now && last.key.contains("session"));
-        old.take_live(new);
+        old.live = new.live;
         assert_eq!(
-            (old.mtu, old.ecn, &*old.users),
+            (old.mtu, old.live.ecn, &*old.live.users),
             (None, Some(3), &[1000][..])
         );
     }

@@ -1,6 +1,7 @@
 //! The configuration's keys, their defaults, and what is said of mistakes.
 
 use super::*;
+use longshore_hostif::Geometry;
 use std::path::Path;
 
 fn parse(text: &str) -> Result<Config, String> {
@@ -16,18 +17,19 @@ fn the_example_is_right_and_has_the_defaults() {
     assert_eq!(example.addresses, least.addresses);
     assert_eq!(example.socket, least.socket);
     assert_eq!(example.loopback, least.loopback);
-    assert_eq!(example.drain, least.drain);
+    assert_eq!(example.live.drain, least.live.drain);
     assert!(example.sandbox && least.sandbox);
-    assert!(example.kernel_too && least.kernel_too);
+    assert!(example.live.kernel_too && least.live.kernel_too);
     assert!(
         !parse(&format!("{LEAST}kernel_too = false\n"))
             .unwrap()
+            .live
             .kernel_too
     );
-    assert_eq!(example.geometry, least.geometry);
-    assert_eq!(least.geometry, Geometry::DEFAULT);
-    assert_eq!(example.user_limits, least.user_limits);
-    assert_eq!(least.user_limits, UserLimits::default());
+    assert_eq!(example.live.geometry, least.live.geometry);
+    assert_eq!(least.live.geometry, Geometry::DEFAULT);
+    assert_eq!(example.live.user_limits, least.live.user_limits);
+    assert_eq!(least.live.user_limits, UserLimits::default());
 }
 
 #[test]
@@ -40,10 +42,10 @@ fn every_key_is_in_the_example_even_if_commented_out() {
         .collect();
     let c = parse(&all).unwrap();
     assert!(c.mtu.is_some() && c.capture.is_some());
-    assert!(c.user_timeout_option && !parse(LEAST).unwrap().user_timeout_option);
+    assert!(c.live.user_timeout_option && !parse(LEAST).unwrap().live.user_timeout_option);
     assert_eq!(c.gateways.len(), 1);
-    assert_eq!(c.users, [0, 1000]);
-    assert_eq!(c.user_limits.memory, 4 << 30);
+    assert_eq!(c.live.users, [0, 1000]);
+    assert_eq!(c.live.user_limits.memory, 4 << 30);
 }
 
 #[test]
@@ -53,7 +55,7 @@ fn limits_of_a_user_are_at_least_one() {
         assert!(error.contains(&format!("user.{key}")), "{error}");
     }
     let limits = parse(&format!("{LEAST}[user]\nsockets = 7\n"));
-    assert_eq!(limits.unwrap().user_limits.sockets, 7);
+    assert_eq!(limits.unwrap().live.user_limits.sockets, 7);
 }
 
 #[test]

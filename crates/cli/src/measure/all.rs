@@ -28,30 +28,11 @@ pub(super) fn run(arguments: &AllArguments) -> Result<u8, Error> {
             directory.display()
         )))?;
     }
-    let wanted =
-        |name: &&&str| arguments.only.is_empty() || arguments.only.contains(&(**name).into());
-    let (mut outcomes, mut left_out, mut code) = (Vec::new(), Vec::new(), 0);
-    for name in PARTS_OF_ALL.iter().filter(wanted) {
-        let kept = results.join(format!("{name}.json"));
-        let there = read(&kept).filter(|outcome| {
-            !arguments.fresh && is_of_this_build(&kept) && fits(outcome, arguments)
-        });
-        if there.is_some() {
-            progress(&format!("{name}: is there already"));
-        }
-        match there.map_or_else(
-            || measure(name, &kept, arguments),
-            |outcome| Ok(Ok(outcome)),
-        )? {
-            Ok(outcome) => outcomes.push(outcome),
-            Err(why) => {
-                say(&format!("{name} is left out: {why}"));
-                let experiment = (*name).to_owned();
-                left_out.push(LeftOut { experiment, why });
-                code = crate::errors::OWN_FAILURE;
-            }
-        }
-    }
+    let Gathered {
+        outcomes,
+        left_out,
+        code,
+    } = gather(results, arguments)?;
     progress("");
     let write = |path: &Path, text: &str| {
         std::fs::write(path, text).map_err(system(format!("write {}", path.display())))
@@ -80,6 +61,47 @@ pub(super) fn run(arguments: &AllArguments) -> Result<u8, Error> {
     }
     write(path, &written.table)?;
     Ok(code)
+}
+
+/// The outcomes of the experiments that are wanted, and those that could not be had.
+struct Gathered {
+    outcomes: Vec<Outcome>,
+    left_out: Vec<LeftOut>,
+    /// The exit code so far.
+    code: u8,
+}
+
+/// Reads the outcomes that are kept in `results`, and makes the others.
+fn gather(results: &Path, arguments: &AllArguments) -> Result<Gathered, Error> {
+    let wanted =
+        |name: &&&str| arguments.only.is_empty() || arguments.only.contains(&(**name).into());
+    let (mut outcomes, mut left_out, mut code) = (Vec::new(), Vec::new(), 0);
+    for name in PARTS_OF_ALL.iter().filter(wanted) {
+        let kept = results.join(format!("{name}.json"));
+        let there = read(&kept).filter(|outcome| {
+            !arguments.fresh && is_of_this_build(&kept) && fits(outcome, arguments)
+        });
+        if there.is_some() {
+            progress(&format!("{name}: is there already"));
+        }
+        match there.map_or_else(
+            || measure(name, &kept, arguments),
+            |outcome| Ok(Ok(outcome)),
+        )? {
+            Ok(outcome) => outcomes.push(outcome),
+            Err(why) => {
+                say(&format!("{name} is left out: {why}"));
+                let experiment = (*name).to_owned();
+                left_out.push(LeftOut { experiment, why });
+                code = crate::errors::OWN_FAILURE;
+            }
+        }
+    }
+    Ok(Gathered {
+        outcomes,
+        left_out,
+        code,
+    })
 }
 
 /// What an experiment gave earlier, if all of it is there.

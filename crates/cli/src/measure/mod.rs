@@ -19,7 +19,7 @@ use longshore_measure::chart;
 use longshore_measure::crossing::load::{self, LoadRow};
 use longshore_measure::crossing::web::{self, Plan, SIZES, WebServer};
 use longshore_measure::crossing::{
-    self, CrossingError, Prediction, Row, over_generations, plot, program, show,
+    self, CrossingError, Model, Prediction, Row, over_generations, plot, program, show,
 };
 use longshore_measure::experiment::{ExperimentError, Outcome, QUICK, progress};
 use longshore_measure::experiments::{
@@ -167,45 +167,21 @@ fn of_nginx(arguments: &BusArguments) -> Result<(), Error> {
         some => some.to_vec(),
     };
     let quick = arguments.quick;
-    let is_fixed = arguments.batching != BatchingOrder::Adaptive;
     let plan = Plan {
         sizes,
         fetches: arguments.fetches.unwrap_or(if quick { 3 } else { FETCHES }),
-        batching: Some(arguments.batching.into()).filter(|_| is_fixed),
+        batching: Some(arguments.batching.into()).filter(|_| is_fixed(arguments)),
         settles_in: 3 * arguments.batching.longest(),
     };
     let model = arguments.model.model();
     // Before any thread is started.
     namespace::enter_as_root()?;
     let longshore = own_file()?;
-    progress("bus: nginx");
-    let mut fetches = web::measure(&longshore, &plan, &model)?;
-    let (mut loads, mut missing) = (Vec::new(), Vec::new());
-    // A user who chooses files wants these and nothing else; with fixed batching whatever goes
-    // one by one takes as long as its timers do.
-    let has_more = arguments.size.is_empty() && !is_fixed;
-    if has_more {
-        (loads, missing) = load::measure(&longshore, quick, &model)?;
-    }
-    if has_more && !quick {
-        progress("bus: lighttpd");
-        match web::measure_with(WebServer::Lighttpd, &longshore, &plan, &model) {
-            Ok(more) => fetches.extend(more),
-            Err(CrossingError::Missing(lighttpd)) => missing.push(format!(
-                "{lighttpd} (Debian's package {})",
-                lighttpd.package
-            )),
-            Err(other) => return Err(other.into()),
-        }
-    }
-    progress("");
-    for reason in &missing {
-        say(&format!("left out: {reason}"));
-    }
-    let rows: Vec<_> = fetches
-        .iter()
-        .flat_map(|fetch| fetch.rows(&model))
-        .collect();
+    let Crossings {
+        rows,
+        loads,
+        missing,
+    } = crossings_of(arguments, &longshore, &plan, &model)?;
     if let Some(path) = &arguments.outcome {
         let mut outcome = bus::outcome(&rows, &loads, &model.bus, quick);
         outcome.left_out = missing;
@@ -231,6 +207,58 @@ fn of_nginx(arguments: &BusArguments) -> Result<(), Error> {
         }
     };
     crate::print(&text).map_err(system("print"))
+}
+
+/// Whether batching is by a fixed rule.
+fn is_fixed(arguments: &BusArguments) -> bool {
+    arguments.batching != BatchingOrder::Adaptive
+}
+
+/// What crossed for fetches and loads, and what could not be measured.
+struct Crossings {
+    rows: Vec<Row>,
+    loads: Vec<LoadRow>,
+    missing: Vec<String>,
+}
+
+/// Measures what is wanted, one server after the other.
+fn crossings_of(
+    arguments: &BusArguments,
+    longshore: &Path,
+    plan: &Plan,
+    model: &Model,
+) -> Result<Crossings, Error> {
+    let quick = arguments.quick;
+    progress("bus: nginx");
+    let mut fetches = web::measure(longshore, plan, model)?;
+    let (mut loads, mut missing) = (Vec::new(), Vec::new());
+    // A user who chooses files wants these and nothing else; with fixed batching whatever goes
+    // one by one takes as long as its timers do.
+    let has_more = arguments.size.is_empty() && !is_fixed(arguments);
+    if has_more {
+        (loads, missing) = load::measure(longshore, quick, model)?;
+    }
+    if has_more && !quick {
+        progress("bus: lighttpd");
+        match web::measure_with(WebServer::Lighttpd, longshore, plan, model) {
+            Ok(more) => fetches.extend(more),
+            Err(CrossingError::Missing(lighttpd)) => missing.push(format!(
+                "{lighttpd} (Debian's package {})",
+                lighttpd.package
+            )),
+            Err(other) => return Err(other.into()),
+        }
+    }
+    progress("");
+    for reason in &missing {
+        say(&format!("left out: {reason}"));
+    }
+    let rows = fetches.iter().flat_map(|fetch| fetch.rows(model));
+    Ok(Crossings {
+        rows: rows.collect(),
+        loads,
+        missing,
+    })
 }
 
 /// The tables of fetches, nginx's first, and of loads.
