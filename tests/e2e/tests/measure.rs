@@ -19,6 +19,25 @@ fn count(row: &Value, direction: &str, figure: &str) -> u64 {
     value.unwrap_or_else(|| panic!("{direction} {figure} of {row}"))
 }
 
+/// `cpu` says by functions' names what part of the work they are: a name that no function has any
+/// more leaves its functions to another part.
+#[test]
+fn every_name_by_which_cpu_knows_a_function_is_that_of_one() {
+    let program = longshore_testbed::longshore();
+    let mut nm = std::process::Command::new("nm");
+    nm.arg("--demangle").arg(&program);
+    nm.arg(program.with_file_name("liblongshore_preload.so"));
+    let found = nm.output().expect("nm runs");
+    assert!(found.status.success(), "{found:?}");
+    let symbols = String::from_utf8_lossy(&found.stdout);
+    let unknown = longshore_measure::experiments::cpu::built_names();
+    let unknown: Vec<_> = unknown.filter(|name| !symbols.contains(name)).collect();
+    assert!(
+        unknown.is_empty(),
+        "no function has {unknown:?} in its name"
+    );
+}
+
 /// What must be so whatever the machine does, of the four rows of one fetch.
 fn check_fetch(size: u64, mode: &str, rows: &[Value]) {
     let adapters: Vec<&str> = rows.iter().filter_map(|r| r["adapter"].as_str()).collect();

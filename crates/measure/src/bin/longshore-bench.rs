@@ -105,25 +105,7 @@ fn main() -> ExitCode {
             eprintln!("awake is not measured: this kernel has no driver of idle states");
         }
     }
-    let mut rows = Vec::new();
-    let mut failed = false;
-    for scenario in &chosen {
-        for placement in scenario.placements() {
-            for idle in idle_modes(&arguments, scenario.as_ref()) {
-                let row = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                    if arguments.profile {
-                        profile(scenario.as_ref(), *placement, idle, &arguments);
-                        return None;
-                    }
-                    Some(measure(scenario.as_ref(), *placement, idle, &arguments))
-                }));
-                match row {
-                    Ok(row) => rows.extend(row),
-                    Err(_) => failed = true,
-                }
-            }
-        }
-    }
+    let (rows, mut failed) = run_all(&chosen, &arguments);
     if !arguments.profile {
         failed |= !show(&rows, &arguments, &words);
     }
@@ -132,6 +114,30 @@ fn main() -> ExitCode {
     } else {
         ExitCode::SUCCESS
     }
+}
+
+/// Measures or profiles each scenario at each of its placements and idle modes; whether one
+/// failed, besides.
+fn run_all(chosen: &[Box<dyn Scenario>], arguments: &Arguments) -> (Vec<Row>, bool) {
+    let (mut rows, mut failed) = (Vec::new(), false);
+    for scenario in chosen {
+        for placement in scenario.placements() {
+            for idle in idle_modes(arguments, scenario.as_ref()) {
+                let row = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                    if arguments.profile {
+                        profile(scenario.as_ref(), *placement, idle, arguments);
+                        return None;
+                    }
+                    Some(measure(scenario.as_ref(), *placement, idle, arguments))
+                }));
+                match row {
+                    Ok(row) => rows.extend(row),
+                    Err(_) => failed = true,
+                }
+            }
+        }
+    }
+    (rows, failed)
 }
 
 /// The word that chooses the table of bad paths, which takes too long to be one

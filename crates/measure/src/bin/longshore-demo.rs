@@ -27,6 +27,22 @@ const FILES: [(&str, u64, usize); 4] = [
 #[command(name = "longshore-demo", version, max_term_width = 100)]
 struct Arguments {}
 
+/// The columns of its table.
+const HEADING: [&str; 12] = [
+    "file",
+    "fetched by",
+    "SHA-256",
+    "time",
+    "Gb/s",
+    "kernel to kernel",
+    "ratio",
+    "transfers",
+    "bytes",
+    "descriptors",
+    "wake-ups",
+    "PCI-X cycles",
+];
+
 fn main() {
     let Arguments {} = <Arguments as clap::Parser>::parse();
     plain_panics();
@@ -49,23 +65,7 @@ fn main() {
     let _on_longshore = serve(&longshore, &files);
     let _on_kernel = serve(&kernel, &files);
 
-    let mut table = report::table(
-        &[
-            "file",
-            "fetched by",
-            "SHA-256",
-            "time",
-            "Gb/s",
-            "kernel to kernel",
-            "ratio",
-            "transfers",
-            "bytes",
-            "descriptors",
-            "wake-ups",
-            "PCI-X cycles",
-        ],
-        3,
-    );
+    let mut table = report::table(&HEADING, 3);
     for (file, hash) in FILES.iter().zip(&hashes) {
         for (who, client) in [
             ("curl on the kernel", longshore.peer()),

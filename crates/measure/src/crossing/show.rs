@@ -140,28 +140,39 @@ fn one(
                 difference(value(longshore), value(e1000)),
             ];
             if let Some(paper) = paper {
-                let papers = [paper.e1000, paper.offload, paper.batching].map(|column| {
-                    let tally = match direction {
-                        "receive" => column.receive,
-                        _ => column.send,
-                    };
-                    figure(&Moved::from(tally))
-                });
                 let known = name != "round trips" && (name != "bus cycles" || has_cycles);
-                let [papers_e1000, offload, batching] = papers;
-                let or_none = |text: String| if known { text } else { "-".to_owned() };
-                cells.extend([
-                    or_none(papers_e1000.to_string()),
-                    or_none(difference(value(e1000), papers_e1000)),
-                    or_none(offload.to_string()),
-                    or_none(batching.to_string()),
-                    or_none(difference(value(longshore), batching)),
-                ]);
+                let beside = beside_paper(paper, direction, figure, [e1000, longshore].map(value));
+                cells.extend(beside.map(|text| if known { text } else { "-".to_owned() }));
             }
             table.add_row(cells);
         }
     }
     table
+}
+
+/// The paper's figures in a row of the table, and how far those of the E1000's frames and of
+/// Longshore are from them.
+fn beside_paper(
+    paper: &Paper,
+    direction: &str,
+    figure: fn(&Moved) -> u64,
+    [e1000, longshore]: [u64; 2],
+) -> [String; 5] {
+    let columns = [paper.e1000, paper.offload, paper.batching];
+    let [papers_e1000, offload, batching] = columns.map(|column| {
+        let tally = match direction {
+            "receive" => column.receive,
+            _ => column.send,
+        };
+        figure(&Moved::from(tally))
+    });
+    [
+        papers_e1000.to_string(),
+        difference(e1000, papers_e1000),
+        offload.to_string(),
+        batching.to_string(),
+        difference(longshore, batching),
+    ]
 }
 
 /// What a program moved from its beginning to its end.

@@ -25,10 +25,23 @@ const FIGURES: [(&str, &str); 8] = [
 #[must_use]
 pub fn outcome(rows: &[Row], loads: &[LoadRow], bus: &AnyBus, quick: bool) -> Outcome {
     let mut outcome = Outcome::new(NAME, PAPER, quick);
+    outcome.sheets.push(fetches_sheet(rows, bus));
+    if !loads.is_empty() {
+        outcome.sheets.push(loads_sheet(loads, bus));
+    }
+    outcome
+}
+
+/// The columns of both sheets.
+fn columns() -> Vec<(&'static str, &'static str)> {
+    [("fetch", "")].into_iter().chain(FIGURES).collect()
+}
+
+/// What one fetch moves, and moved in the paper.
+fn fetches_sheet(rows: &[Row], bus: &AnyBus) -> Sheet {
     let title = format!("Tables 4 and 5: what one fetch moves, on {bus}");
-    let columns: Vec<_> = [("fetch", "")].into_iter().chain(FIGURES).collect();
     let basis = "exact counts of the fetch in the middle";
-    let mut fetches = Sheet::new("fetches", &title, basis, &columns);
+    let mut fetches = Sheet::new("fetches", &title, basis, &columns());
     for row in rows {
         let server = match row.workload.name() {
             "nginx" => String::new(),
@@ -67,29 +80,30 @@ pub fn outcome(rows: &[Row], loads: &[LoadRow], bus: &AnyBus, quick: bool) -> Ou
             );
         }
     }
-    outcome.sheets.push(fetches);
-    if !loads.is_empty() {
-        let title = format!("Under load: what a request moves, on {bus}");
-        let basis = "means of a run's requests";
-        let mut sheet = Sheet::new("loads", &title, basis, &columns);
-        for row in loads {
-            let (adapter, mode) = (row.adapter.name(), row.mode.name());
-            let name = format!(
-                "{adapter}, {}, {} at once, {mode}",
-                row.workload, row.connections
-            );
-            let figures = [row.receive, row.send].map(|each| {
-                [each.transfers, each.bytes, each.cycles, each.round_trips].map(Cell::Number)
-            });
-            sheet.row(
-                [Cell::Text(name)]
-                    .into_iter()
-                    .chain(figures.into_iter().flatten()),
-            );
-        }
-        outcome.sheets.push(sheet);
+    fetches
+}
+
+/// What a request moves in a run of many.
+fn loads_sheet(loads: &[LoadRow], bus: &AnyBus) -> Sheet {
+    let title = format!("Under load: what a request moves, on {bus}");
+    let basis = "means of a run's requests";
+    let mut sheet = Sheet::new("loads", &title, basis, &columns());
+    for row in loads {
+        let (adapter, mode) = (row.adapter.name(), row.mode.name());
+        let name = format!(
+            "{adapter}, {}, {} at once, {mode}",
+            row.workload, row.connections
+        );
+        let figures = [row.receive, row.send].map(|each| {
+            [each.transfers, each.bytes, each.cycles, each.round_trips].map(Cell::Number)
+        });
+        sheet.row(
+            [Cell::Text(name)]
+                .into_iter()
+                .chain(figures.into_iter().flatten()),
+        );
     }
-    outcome
+    sheet
 }
 
 fn figures(moved: Moved) -> [Cell; 4] {

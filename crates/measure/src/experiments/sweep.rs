@@ -132,6 +132,23 @@ pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError
         }
     }
     let rates = bulk::in_turn(NAME, runs, &bulks, |waiting| waiting.rate())?;
+    let sheet = bandwidth_sheet(&mtus, runs, &rates);
+    let mut outcome = Outcome::new(NAME, PAPERS, quick);
+    let gains = gains(&sheet);
+    let wake_ups = wake_ups::measure(longshore, quick, (runs, milliseconds))?;
+    outcome.sheets.extend([sheet, gains, wake_ups]);
+    outcome.left_out.extend([
+        ENGINE_CUTS_BY.to_owned(),
+        "checksum offload without segmentation offload: the port has both or none".to_owned(),
+        "the engine's own wake-ups with suppression off: it looks for a while before it sleeps, \
+         whatever programs do"
+            .to_owned(),
+    ]);
+    Ok(outcome)
+}
+
+/// Rates by MTU and way, in the order in which they were measured, as a sheet.
+fn bandwidth_sheet(mtus: &[u32], runs: u32, rates: &[Vec<f64>]) -> Sheet {
     let mut sheet = Sheet::new(
         "bandwidth",
         "Fig. 2: bandwidth of one connection by the largest packet, the kernel at the far end",
@@ -145,7 +162,7 @@ pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError
         ],
     );
     let mut places = rates.iter();
-    for mtu in &mtus {
+    for mtu in mtus {
         for way in &WAYS {
             let mut next = || Cell::from(places.next().and_then(|runs| Spread::of(runs)));
             let (port, engine) = (next(), next());
@@ -158,18 +175,7 @@ pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError
             ]);
         }
     }
-    let mut outcome = Outcome::new(NAME, PAPERS, quick);
-    let gains = gains(&sheet);
-    let wake_ups = wake_ups::measure(longshore, quick, (runs, milliseconds))?;
-    outcome.sheets.extend([sheet, gains, wake_ups]);
-    outcome.left_out.extend([
-        ENGINE_CUTS_BY.to_owned(),
-        "checksum offload without segmentation offload: the port has both or none".to_owned(),
-        "the engine's own wake-ups with suppression off: it looks for a while before it sleeps, \
-         whatever programs do"
-            .to_owned(),
-    ]);
-    Ok(outcome)
+    sheet
 }
 
 /// One place in the table of bandwidths: direction, payload, MTU, and which of [`WHO`].

@@ -151,18 +151,9 @@ pub(super) fn threads(
         ],
     );
     for direction in Direction::BOTH {
-        let (mut one, mut two) = (Vec::new(), Vec::new());
-        for _ in 0..effort.runs {
-            for (at, rates) in [
-                (&[processors[0]][..], &mut one),
-                (&[processors[0], second], &mut two),
-            ] {
-                let rate = together(longshore, direction, at, effort);
-                keep_to(&processors).map_err(system("be on all processors again"))?;
-                rates.push(rate?);
-            }
-        }
-        let (one, two) = (Spread::of(&one), Spread::of(&two));
+        let first = processors[0];
+        let sets = [&[first][..], &[first, second]];
+        let [one, two] = rates_in_turn(longshore, direction, sets, &processors, effort)?;
         let gained = one
             .zip(two)
             .map(|(one, two)| 100.0 * (two.median / one.median - 1.0));
@@ -178,6 +169,26 @@ pub(super) fn threads(
     }
     outcome.sheets.push(sheet);
     Ok(())
+}
+
+/// Payloads a second on each of two sets of processors, in turn; between the runs this process
+/// may be on `all` of them.
+fn rates_in_turn(
+    longshore: &Path,
+    direction: Direction,
+    sets: [&[usize]; 2],
+    all: &[usize],
+    effort: Effort,
+) -> Result<[Option<Spread>; 2], ExperimentError> {
+    let mut rates = [Vec::new(), Vec::new()];
+    for _ in 0..effort.runs {
+        for (set, rates) in sets.into_iter().zip(&mut rates) {
+            let rate = together(longshore, direction, set, effort);
+            keep_to(all).map_err(system("be on all processors again"))?;
+            rates.push(rate?);
+        }
+    }
+    Ok(rates.map(|rates| Spread::of(&rates)))
 }
 
 /// Payloads a second, one engine on each of these processors.

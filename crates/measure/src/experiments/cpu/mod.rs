@@ -13,6 +13,7 @@ use samples::{PERIOD_NS, Recording, Sampled};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
+pub use symbols::built_names;
 use symbols::{Owner, Part, RULES, part_of};
 
 /// Its name on the command line.

@@ -85,7 +85,7 @@ pub(super) const RULES: [Rule; 13] = [
         Part::Data,
         Owner::Program,
         "memcpy memmove memset longshore_wire::checksum longshore_measure copy_from_slice \
-         copy_in copy_out",
+         copy_out",
     ),
     rule(
         Part::Memory,
@@ -128,9 +128,9 @@ pub(super) const RULES: [Rule; 13] = [
     rule(
         Part::WakeUps,
         Owner::Program,
-        "::sleep:: futex syscall clock_gettime __vdso epoll poll( ppoll eventfd Doorbell \
-         Sleeper sleeper ::wait:: look_awhile crowd ::news __GI___poll pthread nanosleep \
-         rustix::event EventfdSignaler waiter spin_loop yield Timespec",
+        "::sleep:: futex syscall clock_gettime __vdso epoll ppoll eventfd Doorbell Sleeper \
+         sleeper ::wait:: look_awhile __GI___poll pthread nanosleep EventfdSignaler waiter yield \
+         Timespec",
     ),
     rule(
         Part::Memory,
@@ -156,6 +156,26 @@ pub(super) const RULES: [Rule; 13] = [
     ),
     rule(Part::Buffers, Owner::Program, "recv send read write"),
 ];
+
+/// Names that perf finds in libc's debug information and in the kernel's page of system calls,
+/// and no linker elsewhere.
+const OF_LIBC: [&str; 6] = [
+    "__vdso",
+    "__GI___poll",
+    "_int_free",
+    "cfree",
+    "__libc_read",
+    "__libc_write",
+];
+
+/// The pieces of names that functions of what is built must have: programs', and libc's that they
+/// call.
+pub fn built_names() -> impl Iterator<Item = &'static str> {
+    let programs = RULES.iter().filter(|rule| rule.owner == Owner::Program);
+    programs
+        .flat_map(|rule| rule.names.split(' '))
+        .filter(|name| !OF_LIBC.contains(name))
+}
 
 /// The part that a function belongs to.
 pub(super) fn part_of(owner: Owner, name: &str) -> Part {
@@ -200,6 +220,11 @@ mod tests {
                 Owner::Program,
                 "longshore_engine::sleep::<impl longshore_engine::engine::Engine>::look",
                 Part::WakeUps,
+            ),
+            (
+                Owner::Program,
+                "<longshore_stack::demux::crowded::Crowded>::note_one",
+                Part::TcpIp,
             ),
             (
                 Owner::Program,

@@ -112,14 +112,8 @@ pub(super) fn sheet(
             ("register write", "ns"),
         ],
     );
-    let eventfds = || {
-        Ok([
-            eventfd(0, EventfdFlags::CLOEXEC)?,
-            eventfd(0, EventfdFlags::CLOEXEC)?,
-        ])
-    };
-    let fds: rustix::io::Result<[OwnedFd; 2]> = eventfds();
-    let eventfds = Eventfds(fds.map_err(system("make an eventfd"))?);
+    let make = || eventfd(0, EventfdFlags::CLOEXEC).map_err(system("make an eventfd"));
+    let eventfds = Eventfds([make()?, make()?]);
     let (line, word) = (Line::default(), Futex::default());
     let exchanges: [(&str, &dyn Exchange, u32, bool); 3] = [
         ("a line of memory goes over", &line, 100_000, false),
@@ -130,20 +124,22 @@ pub(super) fn sheet(
         ("same processor", Some([0, 0])),
         ("two processors", (processors.len() > 1).then_some([0, 1])),
     ];
+    // Each run begins with turn 0.
+    let begin = || {
+        line.0.store(0, Ordering::Relaxed);
+        word.0.store(0, Ordering::Relaxed);
+    };
     for (what, exchange, times, sleeps) in exchanges {
         for (place, pair) in pairs {
             let Some(pair) = pair.filter(|pair| sleeps || pair[0] != pair[1]) else {
                 continue;
             };
             let pair = pair.map(|at| processors[at]);
-            let runs: rustix::io::Result<Vec<f64>> = (0..effort.runs)
-                .map(|_| {
-                    // Each run begins with turn 0.
-                    line.0.store(0, Ordering::Relaxed);
-                    word.0.store(0, Ordering::Relaxed);
-                    one_way(exchange, pair, effort.times(times))
-                })
-                .collect();
+            let run = |_| {
+                begin();
+                one_way(exchange, pair, effort.times(times))
+            };
+            let runs: rustix::io::Result<Vec<f64>> = (0..effort.runs).map(run).collect();
             let runs = runs.map_err(system("keep a thread to a processor"))?;
             sheet.row(row(what, place, Spread::of(&runs), frequency));
         }

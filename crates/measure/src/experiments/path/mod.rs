@@ -262,9 +262,6 @@ fn rates_sheet(counts: &BTreeMap<String, Events>, mips: u32) -> Result<Sheet, Ex
 
 /// Table I's upper half.
 fn bytes_sheet(counts: &BTreeMap<String, Events>, quick: bool) -> Result<Sheet, ExperimentError> {
-    const PACKET: usize = 1460;
-    /// More than caches hold.
-    const COLD: usize = 128 << 20;
     let (runs, times) = if quick { (3, 2_000) } else { (7, 40_000) };
     let mut sheet = Sheet::new(
         "bytes",
@@ -278,32 +275,53 @@ fn bytes_sheet(counts: &BTreeMap<String, Events>, quick: bool) -> Result<Sheet, 
             ("1989, Sun-3/60", "us"),
         ],
     );
-    type Touch = fn(&mut [u8], &[u8]);
-    let touches: [(&str, &str, Touch, Option<f64>); 3] = [
-        (
-            "copy",
-            "copy",
-            |to, from| to.copy_from_slice(from),
-            Some(200.0),
-        ),
-        (
-            "checksum",
-            "checksum",
-            |_, from| _ = black_box(Partial::of(from)),
-            Some(185.0),
-        ),
-        (
-            "copy and checksum in one pass",
-            "copy_and_checksum",
-            |to, from| _ = black_box(Partial::of_copy(to, from)),
-            None,
-        ),
-    ];
+    for ((name, part, _, theirs), [hot, cold]) in TOUCHES.iter().zip(&times_of(runs, times)) {
+        sheet.row([
+            Cell::from(*name),
+            instructions(counts, part)?.into(),
+            Spread::of(hot).into(),
+            Spread::of(cold).into(),
+            (*theirs).into(),
+        ]);
+    }
+    Ok(sheet)
+}
+
+type Touch = fn(&mut [u8], &[u8]);
+
+/// What touches the bytes of a packet: its name, the part that counts its instructions, itself,
+/// and the paper's microseconds.
+const TOUCHES: [(&str, &str, Touch, Option<f64>); 3] = [
+    (
+        "copy",
+        "copy",
+        |to, from| to.copy_from_slice(from),
+        Some(200.0),
+    ),
+    (
+        "checksum",
+        "checksum",
+        |_, from| _ = black_box(Partial::of(from)),
+        Some(185.0),
+    ),
+    (
+        "copy and checksum in one pass",
+        "copy_and_checksum",
+        |to, from| _ = black_box(Partial::of_copy(to, from)),
+        None,
+    ),
+];
+
+/// Nanoseconds of each of [`TOUCHES`] in each run, on bytes that caches hold and on others.
+fn times_of(runs: u32, times: u32) -> Vec<[Vec<f64>; 2]> {
+    const PACKET: usize = 1460;
+    /// More than caches hold.
+    const COLD: usize = 128 << 20;
     let source = vec![1_u8; COLD];
     let mut target = vec![0_u8; PACKET];
-    let mut times_of = vec![[Vec::new(), Vec::new()]; touches.len()];
+    let mut times_of = vec![[Vec::new(), Vec::new()]; TOUCHES.len()];
     for _ in 0..runs {
-        for ((.., touch, _), figures) in touches.iter().zip(&mut times_of) {
+        for ((.., touch, _), figures) in TOUCHES.iter().zip(&mut times_of) {
             for (place, stride) in [0, 17 * 4096].into_iter().enumerate() {
                 let mut at = 0;
                 let ns = ns_each(times, || {
@@ -314,16 +332,7 @@ fn bytes_sheet(counts: &BTreeMap<String, Events>, quick: bool) -> Result<Sheet, 
             }
         }
     }
-    for ((name, part, _, theirs), [hot, cold]) in touches.iter().zip(&times_of) {
-        sheet.row([
-            Cell::from(*name),
-            instructions(counts, part)?.into(),
-            Spread::of(hot).into(),
-            Spread::of(cold).into(),
-            (*theirs).into(),
-        ]);
-    }
-    Ok(sheet)
+    times_of
 }
 
 /// The parts beside the paper's.

@@ -354,9 +354,37 @@ impl Generator {
             urgent: 0,
             options,
         };
-        let mut headers = [0; HEADERS + tcp::MAX_HEADER_LEN];
         let tcp_len = header.header_len();
-        let segment_len = tcp_len + payload;
+        let headers = self.headers_of(c, &header, tcp_len + payload);
+        #[expect(clippy::cast_possible_truncation, reason = "lengths of headers")]
+        let (checksum, gso) = (
+            TxChecksum {
+                start: HEADERS as u16,
+                offset: tcp::CHECKSUM_OFFSET as u16,
+            },
+            TxGso {
+                kind: GsoKind::Tcp4,
+                size: self.mss,
+                header_len: (HEADERS + tcp_len) as u16,
+            },
+        );
+        self.port.send(&TxFrame {
+            headers: &headers[..HEADERS + tcp_len],
+            payload: &[IoSlice::new(&self.hot[..payload])],
+            checksum: Some(checksum),
+            gso: (payload > usize::from(self.mss)).then_some(gso),
+        })
+    }
+
+    /// The headers of a segment of this length, TCP's with it, of which the port completes the
+    /// checksum.
+    fn headers_of(
+        &self,
+        c: &Connection,
+        header: &TcpHeader,
+        segment_len: usize,
+    ) -> [u8; HEADERS + tcp::MAX_HEADER_LEN] {
+        let mut headers = [0; HEADERS + tcp::MAX_HEADER_LEN];
         let link = EthernetHeader {
             destination: c.peer_mac,
             source: self.mac,
@@ -382,24 +410,7 @@ impl Generator {
         let sum = Partial::of_pseudo_v4(self.address, c.peer, protocol::TCP, segment_len as u32);
         let field = HEADERS + tcp::CHECKSUM_OFFSET;
         headers[field..field + 2].copy_from_slice(&sum.unfinished().to_be_bytes());
-        #[expect(clippy::cast_possible_truncation, reason = "lengths of headers")]
-        let (checksum, gso) = (
-            TxChecksum {
-                start: HEADERS as u16,
-                offset: tcp::CHECKSUM_OFFSET as u16,
-            },
-            TxGso {
-                kind: GsoKind::Tcp4,
-                size: self.mss,
-                header_len: (HEADERS + tcp_len) as u16,
-            },
-        );
-        self.port.send(&TxFrame {
-            headers: &headers[..HEADERS + tcp_len],
-            payload: &[IoSlice::new(&self.hot[..payload])],
-            checksum: Some(checksum),
-            gso: (payload > usize::from(self.mss)).then_some(gso),
-        })
+        headers
     }
 }
 
