@@ -116,7 +116,7 @@ fn run(input: &Input, near: &mut Near, far: &mut Far) {
             near.bring(&frame);
             frames += exchange(near, far);
         }
-        near.settle();
+        near.flush();
         frames += exchange(near, far);
         assert!(frames < MOST_FRAMES, "{frames} frames for {step:?}");
     }

@@ -311,7 +311,8 @@ pub struct SsRow {
 }
 
 /// What TCP knows of a connection, by the names of `ss -i`. Times in
-/// microseconds, sizes in bytes.
+/// microseconds, sizes in bytes. A plain record: its fields are the keys of the JSON that the
+/// control socket and `longshore ss --json` say.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TcpStat {

@@ -163,7 +163,7 @@ impl Engine {
             if self.intake.slow_request && self.clock.now().since(self.stack.now()) >= ALL_SHARES {
                 // Those after this one begin the next turn.
                 self.intake.first_session = place + 1;
-                self.stack.counters.request_waits += 1;
+                self.stack.counters.waits.requests += 1;
                 break;
             }
         }
@@ -188,7 +188,7 @@ impl Engine {
         let words = s.host.channel_words();
         if user_has == 0 {
             self.intake.share.is_denied = true;
-            self.stack.counters.request_waits += 1;
+            self.stack.counters.waits.requests += 1;
             return true;
         }
         let first = self.sessions.get(session).map_or(0, |s| s.first_word) % words;
@@ -220,7 +220,7 @@ impl Engine {
                 if let Some(s) = self.sessions.get_mut(session) {
                     s.first_word = i + 1;
                 }
-                self.stack.counters.request_waits += 1;
+                self.stack.counters.waits.requests += 1;
                 break;
             }
         }
@@ -232,14 +232,14 @@ impl Engine {
     fn requests_left(&self, session: u32) -> u32 {
         let account = self.stack.sessions.account_of(session);
         account.map_or(u32::MAX, |account| {
-            let turn = self.stack.counters.turns;
+            let turn = self.stack.counters.event_loop.turns;
             account.spent.left(Of::Requests, turn)
         })
     }
 
     fn spend_requests(&self, session: u32, n: u32) {
         if let Some(account) = self.stack.sessions.account_of(session) {
-            let turn = self.stack.counters.turns;
+            let turn = self.stack.counters.event_loop.turns;
             account.spent.spend(Of::Requests, turn, n);
         }
     }
@@ -264,7 +264,7 @@ impl Engine {
     #[cold]
     pub(crate) fn retry_stalled(&mut self) {
         self.intake.stalled_until = Instant::NEVER;
-        let turn = self.stack.counters.turns;
+        let turn = self.stack.counters.event_loop.turns;
         for session in std::mem::take(&mut self.intake.stalled) {
             // It may have ended, and another have its key.
             let found = self.sessions.get_mut(session);
@@ -304,7 +304,7 @@ impl Engine {
         s.stalled_until = s.stalled_until.min(Instant(now.0 + s.stalled_for));
         s.stalled_for = (2 * s.stalled_for).min(LONGEST_STALL);
         self.intake.stalled_until = self.intake.stalled_until.min(s.stalled_until);
-        self.stack.counters.stalled_channels += 1;
+        self.stack.counters.sessions.stalled_channels += 1;
     }
 
     /// Takes requests of one channel of a session.
@@ -370,7 +370,7 @@ impl Engine {
                     break;
                 }
                 Next::Broken => {
-                    self.stack.counters.broken_channels += 1;
+                    self.stack.counters.sessions.broken_channels += 1;
                     break;
                 }
             };

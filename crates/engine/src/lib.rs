@@ -178,11 +178,7 @@ impl Engine {
             automatic: &config.automatic,
         };
         let stack = Stack::new(interface, settings, &secrets, now)?;
-        let signaler = Arc::new(if config.private {
-            EventfdSignaler::for_one()
-        } else {
-            EventfdSignaler::for_many()
-        });
+        let signaler = signaler_for(config.private);
         let may_be_held_up = signaler.may_block();
         let policy = Policy {
             terms: Terms::new(config.users, config.geometry),
@@ -294,6 +290,15 @@ impl Engine {
 }
 
 /// Secrets that nobody else knows.
+/// What signals programs, for an engine of one program or of many.
+fn signaler_for(private: bool) -> Arc<EventfdSignaler> {
+    Arc::new(if private {
+        EventfdSignaler::for_one()
+    } else {
+        EventfdSignaler::for_many()
+    })
+}
+
 fn secrets_of_the_kernel() -> Result<Secrets, rustix::io::Errno> {
     let mut key = [0; 16];
     rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty())?;

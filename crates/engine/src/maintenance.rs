@@ -177,7 +177,11 @@ impl Engine {
 
     #[inline(never)]
     fn park_one(&mut self) {
-        let Some(key) = self.stack.sessions.next_idle(self.stack.counters.turns) else {
+        let Some(key) = self
+            .stack
+            .sessions
+            .next_idle(self.stack.counters.event_loop.turns)
+        else {
             return;
         };
         let session = self.sessions.get(key);

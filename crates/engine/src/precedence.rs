@@ -153,7 +153,7 @@ mod tests {
                 engine.turn_at(Instant(start + at)).unwrap();
                 engine.rest(true).unwrap();
                 let at_the_latest = engine.next_deadline();
-                let count = engine.stack.counters.precedence;
+                let count = engine.stack.counters.event_loop.precedence;
                 (
                     nice() != usual,
                     count,
@@ -201,7 +201,10 @@ mod tests {
             engine.rest(false).unwrap();
             engine.turn().unwrap();
             engine.rest(true).unwrap();
-            assert_eq!((nice(), engine.stack.counters.precedence), (usual, 0));
+            assert_eq!(
+                (nice(), engine.stack.counters.event_loop.precedence),
+                (usual, 0)
+            );
         });
     }
 

@@ -159,7 +159,8 @@ impl Engine {
     pub(crate) fn rest(&mut self, worked: bool) -> Result<(), EngineError> {
         let now = self.stack.now();
         let was_kept = self.sleeper.contention.leave(now);
-        self.stack.counters.precedence += u64::from(self.sleeper.precedence.turn(now, was_kept));
+        self.stack.counters.event_loop.precedence +=
+            u64::from(self.sleeper.precedence.turn(now, was_kept));
         // What it finds may be work for a turn, before any sleep.
         let every = match self.stack.sessions.parked() {
             0 => LOOK_EVERY,
@@ -236,7 +237,7 @@ impl Engine {
         } else {
             self.next_deadline()
         };
-        self.stack.counters.sleeps += 1;
+        self.stack.counters.event_loop.sleeps += 1;
         let began = self.stack.now();
         let result = self.look(timeout);
         self.sleeper.spin.slept(self.stack.now().since(began));
@@ -289,7 +290,7 @@ impl Engine {
                     if let Some(s) = self.stack.sessions.get_mut(session) {
                         s.host.note_doorbell();
                     }
-                    let turn = self.stack.counters.turns;
+                    let turn = self.stack.counters.event_loop.turns;
                     self.stack.sessions.poll(session, turn);
                 }
                 Source::Attach => {

@@ -61,7 +61,7 @@ impl Engine {
         if !self.teardowns.is_empty() {
             worked |= self.continue_teardowns();
         }
-        worked |= self.stack.settle();
+        worked |= self.stack.flush();
         if self.stack.has_late_binds() {
             self.bind_late();
             worked = true;

@@ -2,7 +2,7 @@
 //!
 //! A host may say of thousands at once that it has read them. The listener's queue
 //! ([`AcceptQueue`](crate::accept_queue::AcceptQueue)) notes how many, and some of them are taken
-//! out of it in each turn: first when the host says so, the others as the listener is settled.
+//! out of it in each turn: first when the host says so, the others as the listener is flushed.
 //! Called by `requests` and `connection`; for the queues of listeners that are over, by
 //! `unaccepted`.
 

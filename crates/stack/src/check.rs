@@ -44,7 +44,7 @@ impl Stack {
     pub(crate) fn check_turn(&self) {
         let count = (self.sockets.len() + self.sessions.len()) as u64;
         let every = 1 + (count / EACH_TURN).pow(2);
-        if self.counters.turns.is_multiple_of(every)
+        if self.counters.event_loop.turns.is_multiple_of(every)
             && let Err(violation) = self.check()
         {
             panic!("{violation:?}");

@@ -1,23 +1,21 @@
-//! A connection's life in the engine: opened, and settled after each turn that
-//! touched it, as `settle` has it. How it ends is in `end`.
+//! A connection's life in the engine: opened, and flushed after each turn that
+//! touched it, as `flush` has it. How it ends is in `end`, and what its host
+//! is told in `report`.
 
 mod end;
 mod listener;
+mod report;
 
 use crate::Stack;
 use crate::access::Transport;
 use crate::counters::EngineDrop;
 use crate::demux::{Flow, Reuse};
-use crate::low_water::Marks;
 use crate::messages::Messages;
 use crate::output::Sent;
 use crate::request_error::RequestError;
-use crate::returns::QUIET_US;
-use crate::sessions::Sessions;
 use crate::socket::as_family;
-use crate::socket::{Connection, Kind, Socket};
-use longshore_hostif::{EdgeFlags, Edges};
-use longshore_tcp::{Error, Events, Instant, Tcb};
+use crate::socket::{Connection, Kind};
+use longshore_tcp::{Events, Instant, Tcb};
 use std::net::{IpAddr, SocketAddr};
 
 /// What is seen to beside telling the host where the streams stand.
@@ -26,205 +24,6 @@ const MORE_THAN_EDGES: Events = Events::URGENT
     .union(Events::RCVBUF)
     .union(Events::CLOSED)
     .union(Events::TIME_WAIT);
-
-impl Connection {
-    /// Where its streams stand.
-    #[inline(always)]
-    fn edges(&self) -> Edges {
-        let mut flags = EdgeFlags::empty();
-        flags.set(EdgeFlags::CONNECTED, self.tcb.is_open_to_user());
-        flags.set(EdgeFlags::PEER_FIN, self.tcb.peer_closed());
-        flags.set(EdgeFlags::FIN_ACKED, self.lingers && self.tcb.fin_acked());
-        let mut errno = 0;
-        if let Some(error) = self.tcb.error() {
-            flags |= EdgeFlags::DEAD;
-            errno = if self.unreachable && error == Error::Aborted {
-                113
-            } else {
-                error.errno()
-            };
-        }
-        Edges {
-            rcv_edge: self.tcb.rcv_edge(),
-            snd_acked: self.tcb.snd_acked(),
-            flags,
-            errno,
-            rcv_urgent: self.tcb.rcv_urgent(),
-        }
-    }
-
-    /// When there is something to do for it: a timer of its own, or that what its program was
-    /// not told of for a while is told.
-    #[inline(always)]
-    pub(crate) fn deadline(&self) -> Instant {
-        match self.tcb.deadline() {
-            Some(deadline) if !self.retired => deadline.min(self.tell_by),
-            _ => self.tell_by,
-        }
-    }
-
-    /// The host has just been told of these.
-    #[inline]
-    fn note_told(&mut self, edges: &Edges, now: Instant) {
-        self.told.rcv_edge = edges.rcv_edge;
-        self.told.snd_acked = edges.snd_acked;
-        self.told.flags = edges.flags;
-        let (done, edge) = (edges.snd_acked, self.tcb.snd_edge());
-        self.tell_by = self.told.returns_at(done, edge, now);
-    }
-}
-
-impl Socket {
-    /// Where its streams stand.
-    pub(crate) fn edges(&self) -> Edges {
-        match &self.kind {
-            Kind::Stream(c) => c.edges(),
-            Kind::Pair(p) => Edges {
-                rcv_edge: p.rcv.edge(),
-                snd_acked: p.snd.done(),
-                flags: p.flags(),
-                errno: p.dead.unwrap_or(0),
-                rcv_urgent: p.rcv.urgent(),
-            },
-            Kind::Listener(l) => Edges {
-                rcv_edge: l.rcv_edge,
-                ..Edges::default()
-            },
-            Kind::Datagram(d) => Edges {
-                rcv_edge: d.rcv_edge,
-                snd_acked: d.snd_done,
-                ..Edges::default()
-            },
-            Kind::Idle(_) => Edges::default(),
-        }
-    }
-
-    /// The host has just been told where they stand.
-    pub(crate) fn note_told(&mut self, now: Instant) {
-        let edges = self.edges();
-        match &mut self.kind {
-            Kind::Stream(c) => {
-                c.note_told(&edges, now);
-                let piece_due = self.messages.as_deref().map(Messages::piece_due);
-                c.tell_by = c.tell_by.min(piece_due.unwrap_or(Instant::NEVER));
-            }
-            Kind::Pair(p) => {
-                p.told.rcv_edge = edges.rcv_edge;
-                p.told.snd_acked = edges.snd_acked;
-                p.told.flags = edges.flags;
-            }
-            Kind::Datagram(d) => {
-                d.told.rcv_edge = edges.rcv_edge;
-                d.told.snd_acked = edges.snd_acked;
-            }
-            Kind::Listener(_) | Kind::Idle(_) => {}
-        }
-    }
-}
-
-impl Socket {
-    /// Counts the payload that the common path has placed.
-    #[inline]
-    pub(crate) fn count_landed(&mut self, sessions: &mut Sessions) {
-        let Kind::Stream(c) = &mut self.kind else {
-            return;
-        };
-        let landed = c.rcv.take_placed();
-        if landed.pieces != 0
-            && let Some(session) = sessions.get_unshown_mut(self.session)
-        {
-            let count = [
-                &mut self.payload.to_host,
-                &mut session.host.meter.to_host.payload,
-            ];
-            Self::count_payload(count, u64::from(landed.pieces), landed.bytes);
-        }
-    }
-
-    /// Tells the host of a connection what it may be waiting for. Acknowledgments are told
-    /// when a quarter of the buffer has become free; fewer wait for something to ride on.
-    #[inline(always)]
-    fn report(&mut self, sessions: &mut Sessions, now: Instant) {
-        self.report_by::<false>(sessions, now, false);
-    }
-
-    /// As `report`, in any case if `also` has it (the send buffer has become larger, or there is
-    /// urgent data).
-    #[inline(never)]
-    fn report_also(&mut self, sessions: &mut Sessions, now: Instant, also: bool) {
-        self.report_by::<false>(sessions, now, also);
-    }
-
-    /// As `report_also`, for a socket with a low-water mark in one of its streams; whether it was
-    /// told of less than it waits for, and so nobody is woken.
-    #[inline(never)]
-    fn report_by_lowat(&mut self, sessions: &mut Sessions, now: Instant, also: bool) -> bool {
-        self.report_by::<true>(sessions, now, also)
-    }
-
-    #[inline(always)]
-    fn report_by<const LOWAT: bool>(
-        &mut self,
-        sessions: &mut Sessions,
-        now: Instant,
-        also: bool,
-    ) -> bool {
-        let quarter = u64::from(self.options.send_buffer / 4);
-        let Kind::Stream(c) = &mut self.kind else {
-            return false;
-        };
-        let mut edges = c.edges();
-        let (told, written) = (c.told, c.tcb.snd_edge());
-        let has_sent = LOWAT && {
-            let s = sessions.get(self.session);
-            let marks = Marks::of(&self.options, c.tcb.rcvbuf());
-            s.is_some_and(|s| marks.has_sent(s, self.id, written, c.tcb.snd_sent()))
-        };
-        let also = also || has_sent;
-        let is_new = edges.rcv_edge > told.rcv_edge || edges.flags != told.flags || also;
-        let unacknowledged = edges.snd_acked - told.snd_acked;
-        if !is_new && unacknowledged < quarter {
-            if unacknowledged != 0 && edges.snd_acked == written && c.tell_by.is_never() {
-                c.tell_by = now.after_us(QUIET_US);
-            }
-            return false;
-        }
-        if edges.flags == told.flags && !edges.flags.contains(EdgeFlags::DEAD) {
-            edges.errno = 0;
-        }
-        let is_awaited = also || (LOWAT && c.tcb.is_denied_room());
-        let marks = Marks::of(&self.options, c.tcb.rcvbuf());
-        c.note_told(&edges, now);
-        let Some(s) = sessions.get_mut(self.session) else {
-            return false;
-        };
-        let is_too_little = LOWAT && {
-            let messages = self.messages.as_deref_mut();
-            let messages = messages.map(|messages| (messages, &c.rcv));
-            let before = (&told, written);
-            marks.is_too_little(s, self.id, before, &edges, messages)
-        };
-        let is_put_off = is_too_little && !is_awaited;
-        if LOWAT && let Some(messages) = self.messages.as_deref_mut() {
-            if is_put_off {
-                messages.put_off(now);
-            } else {
-                messages.note_woken();
-            }
-            c.tell_by = c.tell_by.min(messages.piece_due());
-        }
-        if is_put_off {
-            s.host.without_waking(|host| self.tell(host, edges));
-            return true;
-        }
-        if c.rcv.has_short() {
-            self.tell_short(&mut s.host, edges);
-        } else {
-            s.host.put_edges_to(&self.subscribers, self.id, edges);
-        }
-        false
-    }
-}
 
 impl Stack {
     pub(crate) fn connection_mut(&mut self, key: u32) -> Option<&mut Connection> {
@@ -278,7 +77,7 @@ impl Stack {
             self.begin_fast_open(remote.ip(), options.fast_open_use, &mut tcb);
         }
         self.demux.insert(flow, key);
-        self.counters.active_opens += 1;
+        self.counters.tcp.active_opens += 1;
         self.let_received_go(key);
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         socket.kind = Kind::Stream(Connection::new(tcb, local, remote, None));
@@ -332,7 +131,7 @@ impl Stack {
 
     /// Tells the host of a connection, which has sent what it had to, what there is to tell.
     #[inline(never)]
-    pub(crate) fn settle_sent(&mut self, key: u32) {
+    pub(crate) fn flush_connection(&mut self, key: u32) {
         let now = self.now;
         let Some((socket, wheel)) = self.sockets.get_with_wheel(key) else {
             return;
@@ -345,7 +144,7 @@ impl Stack {
         let events = c.tcb.take_events();
         let is_plain = socket.has_block() && !socket.orphan && !socket.has_marks();
         if events.intersects(MORE_THAN_EDGES) || !is_plain {
-            self.settle_events(key, events);
+            self.handle_events(key, events);
         } else {
             socket.report(&mut self.sessions, now);
             if let Kind::Stream(c) = &socket.kind {
@@ -367,7 +166,7 @@ impl Stack {
     /// Does what there is to do for a connection to which this has happened, or whose program
     /// has closed it or not accepted it yet, or waits for so much.
     #[inline(never)]
-    fn settle_events(&mut self, key: u32, events: Events) {
+    fn handle_events(&mut self, key: u32, events: Events) {
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
         };
@@ -402,7 +201,7 @@ impl Stack {
             if let Some(socket) = self.sockets.get_mut(key) {
                 if socket.has_marks() {
                     let is_below = socket.report_by_lowat(&mut self.sessions, self.now, also);
-                    self.counters.below_low_water += u64::from(is_below);
+                    self.counters.waits.below_low_water += u64::from(is_below);
                 } else {
                     socket.report_also(&mut self.sessions, self.now, also);
                 }

@@ -88,7 +88,7 @@ impl Stack {
 
     /// Counts a panic that was contained, in the work for a session, and tells the operator.
     pub fn note_panic(&mut self, session: u32) {
-        self.counters.contained_panics += 1;
+        self.counters.sessions.contained_panics += 1;
         self.notices.push(Notice::Panic { session });
     }
 
@@ -101,7 +101,7 @@ impl Stack {
             l.listener.on_half_open_gone();
         }
         self.half_open.drop_unlisted(key);
-        self.counters.contained_panics += 1;
+        self.counters.sessions.contained_panics += 1;
         self.notices.push(Notice::PanicAtHalfOpen);
     }
 

@@ -30,7 +30,7 @@ impl Stack {
         let hash = |numbers: [u32; 2]| self.demux.hash(("cookie", local, remote, numbers));
         let answer = SynCookie::answer(&options.tcp_to(remote), segment, mss, offset, &hash, now);
         if let Some(syn_ack) = answer {
-            self.counters.cookies_sent += 1;
+            self.counters.tcp.cookies_sent += 1;
             let header = syn_ack.header(local.port(), remote.port());
             self.send_bare(local, remote, &header);
         }
@@ -84,7 +84,7 @@ impl Stack {
             }
             return Response::of(&disposition);
         }
-        self.counters.cookies_taken += 1;
+        self.counters.tcp.cookies_taken += 1;
         let share = self.take_socket_share(session).flatten();
         let made = self.enter_connection(listener, options, (local, remote), share, tcb);
         self.handshake_done(made, &disposition, payload)

@@ -62,23 +62,23 @@ longshore_wire::drop_reasons! {
     RouterDns = "router_dns_ignored",
 }
 
-/// Counters of the engine. `catalog` has the names, units and meanings of those that are
-/// not drops.
-#[derive(Debug, Clone)]
-pub struct Counters {
-    engine: [u64; EngineDrop::COUNT],
-    wire: [u64; WireError::COUNT],
-    tcp: [u64; longshore_tcp::DropReason::COUNT],
-    net: [u64; longshore_net::DropReason::COUNT],
-    /// Segments that header prediction took, with payload.
-    pub predicted_data: u64,
+/// Segments by whether header prediction took them.
+#[derive(Debug, Clone, Default)]
+pub struct Prediction {
+    /// Those that it took, with payload.
+    pub data: u64,
     /// And without.
-    pub predicted_acks: u64,
+    pub acks: u64,
     /// Those that it did not take.
-    pub unpredicted: u64,
+    pub missed: u64,
     /// Those among them that brought payload for a connection.
-    pub unpredicted_data: u64,
-    /// TCP segments sent; one that the port cuts counts once.
+    pub missed_data: u64,
+}
+
+/// What TCP has sent and opened.
+#[derive(Debug, Clone, Default)]
+pub struct TcpCounters {
+    /// Segments sent; one that the port cuts counts once.
     pub segments_out: u64,
     /// Those among them that were sent before.
     pub retransmissions: u64,
@@ -94,34 +94,59 @@ pub struct Counters {
     pub cookies_sent: u64,
     /// Cookies that came back.
     pub cookies_taken: u64,
-    /// Sockets refused because their user has as many as it may.
-    pub sockets_refused: u64,
-    /// UDP datagrams taken.
-    pub datagrams_in: u64,
-    /// UDP datagrams sent.
-    pub datagrams_out: u64,
-    /// What that cost, as users' shares of output have it.
-    pub datagram_output: u64,
-    /// Turns of the loop.
+}
+
+/// UDP datagrams.
+#[derive(Debug, Clone, Default)]
+pub struct DatagramCounters {
+    /// Taken.
+    pub received: u64,
+    /// Sent.
+    pub sent: u64,
+    /// What sending them cost, as users' shares of output have it.
+    pub output: u64,
+}
+
+/// The loop that calls the stack.
+#[derive(Debug, Clone, Default)]
+pub struct LoopCounters {
+    /// Its turns.
     pub turns: u64,
-    /// Sleeps of the loop.
+    /// Its sleeps.
     pub sleeps: u64,
-    /// Times that the loop was kept from its processor and raised its priority.
+    /// Times that it was kept from its processor and raised its priority.
     pub precedence: u64,
-    /// Bytes passed between two of its own sockets without a packet.
-    pub cut_through_bytes: u64,
+}
+
+/// Bytes that went from one of its own sockets to another.
+#[derive(Debug, Clone, Default)]
+pub struct OwnBytes {
+    /// Passed between two sockets without a packet.
+    pub cut_through: u64,
     /// Of those, bytes that were read where they had been written.
-    pub lent_bytes: u64,
+    pub lent: u64,
     /// Bytes that one socket has received and another sends where they lie.
-    pub forwarded_bytes: u64,
+    pub forwarded: u64,
+}
+
+/// What was put off.
+#[derive(Debug, Clone, Default)]
+pub struct WaitCounters {
     /// Turns in which requests waited, since their session, or its user, had had its share.
-    pub request_waits: u64,
+    pub requests: u64,
     /// Sockets that waited with what they had to send.
-    pub output_waits: u64,
+    pub output: u64,
+    /// Turns in which sleepers waited.
+    pub wakeups: u64,
     /// Times that nobody was woken for bytes that are fewer than their program waits for.
     pub below_low_water: u64,
-    /// Turns in which sleepers waited.
-    pub wakeup_waits: u64,
+}
+
+/// What sessions and their processes were refused, or have broken.
+#[derive(Debug, Clone, Default)]
+pub struct SessionCounters {
+    /// Sockets refused because their user has as many as it may.
+    pub sockets_refused: u64,
     /// Times that a channel was left alone because its process takes no answers.
     pub stalled_channels: u64,
     /// Channels of processes that broke their rings.
@@ -131,84 +156,94 @@ pub struct Counters {
     pub contained_panics: u64,
 }
 
+/// What was dropped, by the reasons of each crate.
+#[derive(Debug, Clone)]
+struct Drops {
+    engine: [u64; EngineDrop::COUNT],
+    wire: [u64; WireError::COUNT],
+    tcp: [u64; longshore_tcp::DropReason::COUNT],
+    net: [u64; longshore_net::DropReason::COUNT],
+}
+
+/// Counters of the engine. `catalog` in the engine has the names, units and meanings of those that
+/// are not drops.
+#[derive(Debug, Clone)]
+pub struct Counters {
+    drops: Drops,
+    /// Segments by whether header prediction took them.
+    pub prediction: Prediction,
+    /// What TCP has sent and opened.
+    pub tcp: TcpCounters,
+    /// UDP datagrams.
+    pub datagrams: DatagramCounters,
+    /// The loop that calls the stack.
+    pub event_loop: LoopCounters,
+    /// Bytes that went from one of its own sockets to another.
+    pub own_bytes: OwnBytes,
+    /// What was put off.
+    pub waits: WaitCounters,
+    /// What sessions and their processes were refused, or have broken.
+    pub sessions: SessionCounters,
+}
+
 impl Counters {
     pub(crate) fn new() -> Self {
         Self {
-            engine: [0; EngineDrop::COUNT],
-            wire: [0; WireError::COUNT],
-            tcp: [0; longshore_tcp::DropReason::COUNT],
-            net: [0; longshore_net::DropReason::COUNT],
-            predicted_data: 0,
-            predicted_acks: 0,
-            unpredicted: 0,
-            unpredicted_data: 0,
-            segments_out: 0,
-            retransmissions: 0,
-            resets_out: 0,
-            active_opens: 0,
-            passive_opens: 0,
-            fast_opens: 0,
-            cookies_sent: 0,
-            cookies_taken: 0,
-            sockets_refused: 0,
-            datagrams_in: 0,
-            datagrams_out: 0,
-            datagram_output: 0,
-            turns: 0,
-            sleeps: 0,
-            precedence: 0,
-            cut_through_bytes: 0,
-            lent_bytes: 0,
-            forwarded_bytes: 0,
-            request_waits: 0,
-            output_waits: 0,
-            below_low_water: 0,
-            wakeup_waits: 0,
-            stalled_channels: 0,
-            broken_channels: 0,
-            contained_panics: 0,
+            drops: Drops {
+                engine: [0; EngineDrop::COUNT],
+                wire: [0; WireError::COUNT],
+                tcp: [0; longshore_tcp::DropReason::COUNT],
+                net: [0; longshore_net::DropReason::COUNT],
+            },
+            prediction: Prediction::default(),
+            tcp: TcpCounters::default(),
+            datagrams: DatagramCounters::default(),
+            event_loop: LoopCounters::default(),
+            own_bytes: OwnBytes::default(),
+            waits: WaitCounters::default(),
+            sessions: SessionCounters::default(),
         }
     }
 
     #[cold]
     pub(crate) fn drop(&mut self, reason: EngineDrop) {
-        self.engine[reason as usize] += 1;
+        self.drops.engine[reason as usize] += 1;
     }
 
     /// So many at once.
     pub(crate) fn drop_many(&mut self, reason: EngineDrop, count: u64) {
-        self.engine[reason as usize] += count;
+        self.drops.engine[reason as usize] += count;
     }
 
     #[cold]
     pub(crate) fn drop_wire(&mut self, reason: WireError) {
-        self.wire[reason as usize] += 1;
+        self.drops.wire[reason as usize] += 1;
     }
 
     #[cold]
     pub(crate) fn drop_tcp(&mut self, reason: longshore_tcp::DropReason) {
-        self.tcp[reason.index()] += 1;
+        self.drops.tcp[reason.index()] += 1;
     }
 
     #[cold]
     pub(crate) fn drop_net(&mut self, reason: longshore_net::DropReason) {
-        self.net[reason.index()] += 1;
+        self.drops.net[reason.index()] += 1;
     }
 
     /// All drops that happened, by name.
     pub fn drops(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         let engine = EngineDrop::ALL
             .iter()
-            .map(|r| (r.name(), self.engine[*r as usize]));
+            .map(|r| (r.name(), self.drops.engine[*r as usize]));
         let wire = WireError::ALL
             .iter()
-            .map(|r| (r.name(), self.wire[*r as usize]));
+            .map(|r| (r.name(), self.drops.wire[*r as usize]));
         let tcp = longshore_tcp::DropReason::ALL
             .iter()
-            .map(|r| (r.name(), self.tcp[r.index()]));
+            .map(|r| (r.name(), self.drops.tcp[r.index()]));
         let net = longshore_net::DropReason::ALL
             .iter()
-            .map(|r| (r.name(), self.net[r.index()]));
+            .map(|r| (r.name(), self.drops.net[r.index()]));
         engine
             .chain(wire)
             .chain(tcp)

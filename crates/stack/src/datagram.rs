@@ -102,7 +102,7 @@ impl Stack {
             hops: ip.hops(),
             class: ip.class(),
         };
-        self.counters.datagrams_in += 1;
+        self.counters.datagrams.received += 1;
         if header.dst_port == dhcp::CLIENT_PORT && self.link.asks_dhcp() {
             return self.link.take_dhcp(payload, self.now, &mut self.counters);
         }
@@ -316,14 +316,14 @@ impl Stack {
     }
 
     /// Sends what the host has written, and tells it of what has come.
-    pub(crate) fn settle_datagram(&mut self, key: u32) {
+    pub(crate) fn flush_datagram(&mut self, key: u32) {
         let mut sent = 0;
         while sent < DATAGRAMS_A_TURN {
             match self.send_next(key) {
                 Some(0) => break,
                 Some(n) => {
                     sent += n;
-                    self.counters.datagram_output += u64::from(n * DATAGRAM);
+                    self.counters.datagrams.output += u64::from(n * DATAGRAM);
                 }
                 None => {
                     // The stream makes no sense: nothing of it is sent any more.
@@ -387,7 +387,7 @@ impl Stack {
                 });
                 if let Some(key) = sender {
                     self.sessions.at_work = AtWork::Socket(key);
-                    self.settle_datagram(key);
+                    self.flush_datagram(key);
                 }
             }
         }

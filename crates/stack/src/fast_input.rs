@@ -1,6 +1,6 @@
 //! The common path in: from a frame to a host's stream in one pass.
 //!
-//! Owns [`Engine::frame_by_prediction`], tried first for every frame from the
+//! Owns [`Stack::frame_by_prediction`], tried first for every frame from the
 //! port. It takes the segments that nearly all are: with headers below TCP as those of
 //! the segment before ([`CachedHeaders4`](longshore_wire::tcp4::CachedHeaders4), [`CachedHeaders6`]), or at least
 //! without surprises ([`Tcp4`]) and of a connection that the table knows, and the one that
@@ -10,13 +10,13 @@
 
 use crate::Stack;
 use crate::at_work::AtWork;
-use crate::demux::Flow;
+use crate::demux::{Demux, Flow};
 use crate::link::Link;
 use crate::memory_pressure::SPARE_CHUNKS;
 use crate::socket::{Kind, Socket};
 use longshore_frames::{LinkKind, RxChecksum, RxMeta};
 use longshore_hostif::adapter::{ReceiveSlab, ReceiveStream};
-use longshore_hostif::{MOST_DATA, NONE};
+use longshore_hostif::{MOST_DATA, Moved, NONE};
 use longshore_net::input6::classify_from_wire;
 use longshore_wire::ethernet::{self, EtherType, Wanted};
 use longshore_wire::tcp;
@@ -72,6 +72,59 @@ fn hold(
     index: u32,
 ) -> bool {
     !several && stream.hold(edges, payload, slab, index)
+}
+
+/// The receive stream of a connection: it, the index of its block, and whether several processes
+/// are told of it.
+type Target<'a> = (&'a mut ReceiveStream, u32, bool);
+
+/// Puts predicted payload where its host reads it, or keeps it for a descriptor, and counts it;
+/// says whether that could be. `edges` are where the host has consumed to, where it was told that
+/// the stream reaches to, and where the payload goes.
+#[inline(always)]
+fn place_predicted(
+    (stream, index, several): Target<'_>,
+    edges: [u64; 3],
+    payload: &[u8],
+    slab: &mut ReceiveSlab,
+    counts: [&mut Moved; 2],
+) -> bool {
+    if slab.available() < SPARE_CHUNKS || index == NONE {
+        return false;
+    }
+    let is_short = payload.len() <= MOST_DATA;
+    // Bytes that lie beyond the stream's edge are not there yet: the block has not changed, and
+    // may still leave the segment to others.
+    if is_short && hold(stream, several, edges, payload, slab, index) {
+        return true;
+    }
+    let [base, _, at] = edges;
+    let Ok(pieces) = stream.place(base, at, payload, slab, index) else {
+        return false;
+    };
+    Socket::count_payload(counts, pieces, payload.len() as u64);
+    true
+}
+
+/// Sees to it that a socket is visited at the end of the turn: it `is_dirty` then, and among
+/// those that are.
+#[inline(always)]
+fn mark_dirty(key: u32, is_dirty: &mut bool, dirty: &mut Vec<u32>) {
+    if !*is_dirty {
+        *is_dirty = true;
+        dirty.push(key);
+    }
+}
+
+/// Whether the checksum of a segment is right, whose headers below TCP are those that the table
+/// knows.
+#[inline(always)]
+fn verify<const V6: bool>(demux: &Demux, segment: &[u8]) -> bool {
+    if V6 {
+        demux.cached6().0.verify(segment)
+    } else {
+        demux.cached().0.addresses().verify(segment)
+    }
 }
 
 impl Stack {
@@ -192,14 +245,7 @@ impl Stack {
         let Some((predicted, payload)) = c.tcb.predicts_segment::<TIMESTAMPS>(segment) else {
             return false;
         };
-        let wrong = || {
-            if V6 {
-                !self.demux.cached6().0.verify(segment)
-            } else {
-                !self.demux.cached().0.addresses().verify(segment)
-            }
-        };
-        if meta.checksum == RxChecksum::Unknown && wrong() {
+        if meta.checksum == RxChecksum::Unknown && !verify::<V6>(&self.demux, segment) {
             return false;
         }
         let at = predicted.stream_offset();
@@ -210,46 +256,34 @@ impl Stack {
             && predicted.is_data_alone()
             && let Some(room) = c.rcv.room_in_latest(at, payload.len())
         {
-            self.counters.predicted_data += 1;
-            if !socket.dirty {
-                socket.dirty = true;
-                self.sockets.dirty.push(key);
-            }
+            self.counters.prediction.data += 1;
+            mark_dirty(key, &mut socket.dirty, &mut self.sockets.dirty);
             predicted.take_data(gso_size, self.now);
             room.fill(payload);
             return true;
         }
         if payload.is_empty() {
-            self.counters.predicted_acks += 1;
+            self.counters.prediction.acks += 1;
         } else {
             let Some(session) = self.sessions.get_unshown_mut(socket.session) else {
                 return false;
             };
-            let (slab, index) = (&mut session.host.receive, socket.id.index);
-            if slab.available() < SPARE_CHUNKS || index == NONE {
+            let edges = [predicted.rcv_consumed(), c.told.rcv_edge, at];
+            let to = (
+                &mut c.rcv,
+                socket.id.index,
+                socket.subscribers.are_several(),
+            );
+            let counts = [
+                &mut socket.payload.to_host,
+                &mut session.host.meter.to_host.payload,
+            ];
+            if !place_predicted(to, edges, payload, &mut session.host.receive, counts) {
                 return false;
             }
-            let base = predicted.rcv_consumed();
-            // Bytes that lie beyond the stream's edge are not there yet: the block has
-            // not changed, and may still leave the segment to others.
-            let several = socket.subscribers.are_several();
-            let edges = [base, c.told.rcv_edge, at];
-            if !(is_short && hold(&mut c.rcv, several, edges, payload, slab, index)) {
-                let Ok(pieces) = c.rcv.place(base, at, payload, slab, index) else {
-                    return false;
-                };
-                let count = [
-                    &mut socket.payload.to_host,
-                    &mut session.host.meter.to_host.payload,
-                ];
-                Socket::count_payload(count, pieces, payload.len() as u64);
-            }
-            self.counters.predicted_data += 1;
+            self.counters.prediction.data += 1;
         }
-        if !socket.dirty {
-            socket.dirty = true;
-            self.sockets.dirty.push(key);
-        }
+        mark_dirty(key, &mut socket.dirty, &mut self.sockets.dirty);
         predicted.take_outlined(gso_size(), self.now);
         true
     }

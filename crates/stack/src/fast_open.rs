@@ -85,7 +85,7 @@ impl Stack {
         };
         c.fast_open_of = Some(listener);
         let disposition = c.tcb.accept_fast_open(segment, now);
-        self.counters.fast_opens += 1;
+        self.counters.tcp.fast_opens += 1;
         self.established(key);
         if let Some(place) = disposition.place
             && let Some(bytes) = payload.get(..place.len as usize)

@@ -77,7 +77,7 @@ impl Stack {
         };
         let range = end.saturating_sub(len)..end;
         let forwarded = s.host.send.forwarded(sink.id.index, range);
-        self.counters.forwarded_bytes += forwarded.all;
+        self.counters.own_bytes.forwarded += forwarded.all;
         if let Some(source) = source.and_then(|key| self.sockets.get_mut(key)) {
             let to_host = &mut source.payload.to_host;
             let not_crossed = to_host.share(forwarded.placed);

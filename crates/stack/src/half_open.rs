@@ -6,241 +6,29 @@
 //! segments and errors of them, [`handle_timeouts`](Stack::handle_timeouts) their timers. A
 //! listener has the key of its queue; its session's programs do not know of them. The queue
 //! of a listener that is over is given up, and its connections are reset some in each turn
-//! ([`settle`](Stack::settle)): there may be thousands.
+//! ([`flush`](Stack::flush)): there may be thousands.
 
 mod on_data;
+mod table;
+
+pub(crate) use table::{HalfOpen, HalfOpens};
 
 use on_data::OnData;
 
 use crate::Stack;
-use crate::account::SocketShare;
 use crate::address_pair::AddressPair;
 use crate::at_work::AtWork;
 use crate::cookies::Sides;
 use crate::demux::Flow;
-use crate::slab::Slab;
 use crate::socket::{Kind, Options, Socket};
 use crate::tcp_input::Response;
-use crate::timers::{Alarm, Wheel};
+use crate::timers::Alarm;
 use longshore_tcp::{DropReason, IcmpError, Instant, Segment, State, Tcb};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpFlags;
-use std::collections::VecDeque;
-
-/// A half-open connection.
-#[derive(Debug)]
-pub(crate) struct HalfOpen {
-    pub(crate) record: longshore_tcp::HalfOpen,
-    pub(crate) flow: Flow,
-    /// The queue that it is in, and where.
-    queue: u32,
-    place: u32,
-    /// Counts it among the sockets of its user.
-    share: Option<SocketShare>,
-    on_data: OnData,
-    pub(crate) alarm: Alarm,
-}
-
-impl HalfOpen {
-    /// When there is something to do for it though nothing comes.
-    fn deadline(&self) -> Instant {
-        self.on_data.until().unwrap_or(self.record.retransmit_at())
-    }
-}
 
 /// Half-open connections that are reset in one turn once their listener is over.
 const RESETS_A_TURN: usize = 64;
-
-/// The half-open connections of one listener.
-#[derive(Debug)]
-struct Queue {
-    /// None once it is over, and they are to be reset.
-    listener: Option<u32>,
-    keys: Vec<u32>,
-}
-
-/// All half-open connections, with their deadlines.
-pub(crate) struct HalfOpens {
-    slab: Slab<HalfOpen>,
-    queues: Slab<Queue>,
-    /// Queues whose listeners are over.
-    given_up: VecDeque<u32>,
-    wheel: Wheel<u32>,
-    /// Those whose deadlines are being looked at; kept for its memory.
-    due: Vec<u32>,
-}
-
-impl HalfOpens {
-    /// None yet; deadlines count from `now`.
-    pub(crate) fn new(now: Instant) -> Self {
-        Self {
-            slab: Slab::new(),
-            queues: Slab::new(),
-            given_up: VecDeque::new(),
-            wheel: Wheel::new(now),
-            due: Vec::new(),
-        }
-    }
-
-    /// An empty queue for this listener; its key.
-    pub(crate) fn begin_queue(&mut self, listener: u32) -> u32 {
-        let keys = Vec::new();
-        self.queues.insert(Queue {
-            listener: Some(listener),
-            keys,
-        })
-    }
-
-    /// The connections in a queue.
-    pub(crate) fn in_queue(&self, queue: u32) -> &[u32] {
-        self.queues.get(queue).map_or(&[], |queue| &queue.keys)
-    }
-
-    /// The listener of a half-open connection, unless it is over.
-    pub(crate) fn listener_of(&self, half: &HalfOpen) -> Option<u32> {
-        self.queues.get(half.queue)?.listener
-    }
-
-    /// Whether the listener of a half-open connection is over.
-    pub(crate) fn is_given_up(&self, key: u32) -> bool {
-        let half = self.slab.get(key);
-        half.is_some_and(|half| self.listener_of(half).is_none())
-    }
-
-    /// Whether some are to be reset as their listeners are over.
-    #[inline]
-    pub(crate) fn are_given_up(&self) -> bool {
-        !self.given_up.is_empty()
-    }
-
-    /// The listener of a queue is over.
-    fn give_up(&mut self, queue: u32) {
-        if let Some(q) = self.queues.get_mut(queue)
-            && q.listener.take().is_some()
-        {
-            self.given_up.push_back(queue);
-        }
-    }
-
-    /// One of those that are to be reset.
-    fn next_given_up(&mut self) -> Option<u32> {
-        while let Some(queue) = self.given_up.front().copied() {
-            // From the end, where none has to move up.
-            if let Some(last) = self.queues.get(queue).and_then(|q| q.keys.last()) {
-                return Some(*last);
-            }
-            self.queues.remove(queue);
-            self.given_up.pop_front();
-        }
-        None
-    }
-
-    /// Takes one out, of the table and of its queue.
-    fn remove(&mut self, key: u32) -> Option<HalfOpen> {
-        #[cfg(all(any(test, feature = "testing"), not(feature = "counted")))]
-        crate::testing::half_open_goes();
-        let half = self.slab.remove(key)?;
-        #[cfg(all(any(test, feature = "testing"), not(feature = "counted")))]
-        crate::testing::half_open_goes();
-        let keys = &mut self.queues.get_mut(half.queue)?.keys;
-        keys.swap_remove(half.place as usize);
-        if let Some(moved) = keys.get(half.place as usize)
-            && let Some(moved) = self.slab.get_mut(*moved)
-        {
-            moved.place = half.place;
-        }
-        Some(half)
-    }
-
-    pub(crate) fn get(&self, key: u32) -> Option<&HalfOpen> {
-        self.slab.get(key)
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &HalfOpen)> {
-        self.slab.iter()
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.slab.len()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The first deadline, or one before it.
-    pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        if self.is_empty() {
-            return None;
-        }
-        self.wheel.next()
-    }
-
-    /// Adds one. The wheel stands still while there is none, and what it then still names
-    /// is gone.
-    fn insert(&mut self, half: HalfOpen, now: Instant) -> Option<u32> {
-        if self.is_empty() {
-            self.wheel.advance(now, &mut self.due);
-            self.due.clear();
-        }
-        let keys = &mut self.queues.get_mut(half.queue)?.keys;
-        let place = keys.len() as u32;
-        let key = self.slab.insert(HalfOpen { place, ..half });
-        keys.push(key);
-        Some(key)
-    }
-
-    /// What was done for a connection has left it so.
-    fn keep(&mut self, key: u32, record: longshore_tcp::HalfOpen) {
-        if let Some(half) = self.slab.get_mut(key) {
-            half.record = record;
-            let deadline = half.deadline();
-            self.wheel.set(&mut half.alarm, key, deadline);
-        }
-    }
-
-    /// Whether the timer of a connection that the wheel has named has gone off.
-    fn is_due(&mut self, key: u32, now: Instant) -> bool {
-        let half = self.slab.get_mut(key);
-        half.is_some_and(|half| self.wheel.is_due(&mut half.alarm, key, now))
-    }
-
-    /// The keys of all.
-    pub(crate) fn keys(&self) -> Vec<u32> {
-        self.slab.keys()
-    }
-
-    /// Takes a connection out of the table, though queues and timers still name it: they are
-    /// made anew.
-    pub(crate) fn drop_unlisted(&mut self, key: u32) {
-        self.slab.remove(key);
-    }
-
-    /// Queues and timers without any connection, which is put there by
-    /// [`list_anew`](Self::list_anew).
-    pub(crate) fn begin_lists_anew(&mut self, now: Instant) {
-        self.wheel = Wheel::new(now);
-        for (_, queue) in self.queues.iter_mut_with_keys() {
-            queue.keys.clear();
-        }
-    }
-
-    /// A connection is in its queue, and its timer set.
-    pub(crate) fn list_anew(&mut self, key: u32) {
-        let Some(half) = self.slab.get_mut(key) else {
-            return;
-        };
-        #[cfg(all(any(test, feature = "testing"), not(feature = "counted")))]
-        crate::testing::lists_half_open_anew();
-        half.alarm = Alarm::OFF;
-        let deadline = half.deadline();
-        self.wheel.set(&mut half.alarm, key, deadline);
-        if let Some(queue) = self.queues.get_mut(half.queue) {
-            half.place = queue.keys.len() as u32;
-            queue.keys.push(key);
-        }
-    }
-}
 
 impl Stack {
     /// A listener has accepted a SYN, which `tcb` is to answer: that is done, and a record
@@ -317,7 +105,7 @@ impl Stack {
             let made = self.enter_connection(listener, options, sides, share, tcb);
             return self.handshake_done(made, &disposition, payload);
         }
-        self.counters.unpredicted_data += u64::from(!payload.is_empty());
+        self.counters.prediction.missed_data += u64::from(!payload.is_empty());
         if let Some(reason) = disposition.drop {
             self.counters.drop_tcp(reason);
         }
@@ -493,7 +281,7 @@ impl Stack {
         let service = options.headers.service(addresses.to()).without_ecn();
         while let Some(segment) = tcb.poll_transmit(self.now, 0) {
             let header = segment.header(local.port(), remote.port());
-            self.counters.retransmissions += u64::from(segment.retransmission);
+            self.counters.tcp.retransmissions += u64::from(segment.retransmission);
             let service = service.marked(segment.ecn as u8);
             self.send_alone(&addresses, service, &header);
         }

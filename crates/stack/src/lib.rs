@@ -11,7 +11,7 @@
 //!    that were sent to addresses of its own;
 //! 3. [`handle_timeouts`](Stack::handle_timeouts), due at
 //!    [`next_timeout`](Stack::next_timeout) at the latest, and
-//!    [`settle`](Stack::settle), which sends what is to be sent;
+//!    [`flush`](Stack::flush), which sends what is to be sent;
 //! 4. [`answer_questions`](Stack::answer_questions) and [`publish`](Stack::publish), by
 //!    which programs see what has come of it.
 //!
@@ -26,7 +26,7 @@
 //! | `requests`, `request_error` | what programs ask, and why it is refused |
 //! | `connection`, `orphans` | a connection's life, and what becomes of sockets that no process holds |
 //! | `at_work`, `containment` | whose work is done, and what becomes of a session whose work has led to a panic |
-//! | `settle`, `telling` | what a turn has touched: sent and told, each user its share |
+//! | `flush`, `telling` | what a turn has touched: sent and told, each user its share |
 //! | `pair`, `pair_end` | connections between two of our own sockets |
 //! | `fast_output` | packets out, as they nearly always are |
 //! | `output`, `address_pair`, `link` | packets out: headers, routes, neighbors; addresses from servers and routers; a link that has come back |
@@ -71,6 +71,7 @@ mod fast_input;
 mod fast_open;
 mod fast_output;
 mod fetched;
+mod flush;
 mod forward;
 mod forwards;
 mod groups;
@@ -97,7 +98,6 @@ mod secrets;
 mod session;
 mod sessions;
 mod settings;
-mod settle;
 mod slab;
 mod socket;
 mod sockets;
@@ -329,7 +329,7 @@ impl Stack {
     #[inline]
     pub fn begin_turn(&mut self, now: Instant) {
         self.now = now;
-        self.counters.turns += 1;
+        self.counters.event_loop.turns += 1;
     }
 
     /// Whether a turn has left something for the next, beside requests and timers.
@@ -419,8 +419,8 @@ impl Stack {
         } else {
             UnderWay::Nothing
         };
-        let turn = self.counters.turns;
-        self.counters.wakeup_waits += self.sessions.publish(turn, self.now, under_way);
+        let turn = self.counters.event_loop.turns;
+        self.counters.waits.wakeups += self.sessions.publish(turn, self.now, under_way);
         #[cfg(debug_assertions)]
         self.check_turn();
     }
@@ -438,7 +438,7 @@ impl Stack {
         }
     }
 
-    /// Requests were taken when this turn had settled: what they led to is done in the next.
+    /// Requests were taken when this turn had been flushed: what they led to is done in the next.
     pub fn has_taken_late(&mut self) {
         self.sockets.are_yet_to_tell = true;
     }

@@ -136,6 +136,16 @@ fn mac_of(capabilities: &Capabilities) -> MacAddr {
     }
 }
 
+/// Addresses by their version of IP; there is one of IPv4 at most.
+fn by_version(addresses: &[Cidr]) -> Result<(Option<Cidr>, Vec<Cidr>), AddressError> {
+    let (v4, v6): (Vec<Cidr>, Vec<Cidr>) = addresses.iter().partition(|c| c.address.is_ipv4());
+    match v4[..] {
+        [] => Ok((None, v6)),
+        [one] => Ok((Some(one), v6)),
+        [_, second, ..] => Err(AddressError::SecondV4(second)),
+    }
+}
+
 impl Link {
     /// `loopback` says whether 127.0.0.0/8 and ::1 are ours.
     pub(crate) fn new(
@@ -151,12 +161,7 @@ impl Link {
     ) -> Result<Self, AddressError> {
         let capabilities = *port.capabilities();
         let mac = mac_of(&capabilities);
-        let (v4, v6): (Vec<Cidr>, Vec<Cidr>) = addresses.iter().partition(|c| c.address.is_ipv4());
-        let v4 = match v4[..] {
-            [] => None,
-            [one] => Some(one),
-            [_, second, ..] => return Err(AddressError::SecondV4(second)),
-        };
+        let (v4, v6) = by_version(addresses)?;
         let ethernet = capabilities.link != LinkKind::Ip;
         let auto = AutomaticState::new(automatic, &capabilities, v4, gateways, secrets, now)?;
         let routers = auto.as_ref().and_then(|auto| auto.routers.as_ref());

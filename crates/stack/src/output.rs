@@ -136,10 +136,8 @@ impl Stack {
             return Sent::All;
         };
         let service = options.headers.service(addresses.to()).without_ecn();
-        let hop = match self
-            .link
-            .next_hop_between(addresses, now, &mut self.counters)
-        {
+        let counters = &mut self.counters;
+        let hop = match self.link.next_hop_between(addresses, now, counters) {
             hop @ (NextHop::Neighbor(_) | NextHop::Local) => hop,
             // What is taken from the block counts as sent, so nothing is taken.
             NextHop::Resolving => return Sent::Unresolved,
@@ -262,7 +260,7 @@ impl<'a> Outlet<'a> {
                     break sent;
                 }
             };
-            self.counters.segments_out += 1;
+            self.counters.tcp.segments_out += 1;
             self.note(sent)?;
             // To poll for what is not there, in both ways, takes ten times as much.
             if !self.c.tcb.may_have_to_send() {
@@ -301,8 +299,8 @@ impl<'a> Outlet<'a> {
                     break sent;
                 }
             };
-            self.counters.segments_out += 1;
-            self.counters.retransmissions += u64::from(segment.retransmission);
+            self.counters.tcp.segments_out += 1;
+            self.counters.tcp.retransmissions += u64::from(segment.retransmission);
             self.note(sent)?;
         }
         Ok(())

@@ -80,7 +80,7 @@ impl Stack {
         socket.local = Some(local);
         if let Some(flow) = flow {
             self.demux.insert(flow, key);
-            self.counters.active_opens += 1;
+            self.counters.tcp.active_opens += 1;
             self.enter_listener(key);
         }
         if to_itself {
@@ -215,7 +215,7 @@ impl Stack {
     }
 
     /// Moves what can be moved and tells both hosts what is new.
-    pub(crate) fn settle_pair(&mut self, key: u32) {
+    pub(crate) fn flush_pair(&mut self, key: u32) {
         let (now, mut moved) = (self.now, 0);
         if let Some(p) = self.pair_mut(key) {
             p.waits.end_retry();
@@ -327,7 +327,7 @@ impl Stack {
         if let Some(s) = self.sessions.get_mut(socket.session) {
             let is_awaited = is_urgent || has_sent || !has_lowat;
             if !is_awaited && marks.is_too_little(s, socket.id, (&told, written), &edges, None) {
-                self.counters.below_low_water += 1;
+                self.counters.waits.below_low_water += 1;
                 s.host.without_waking(|host| socket.tell(host, edges));
             } else {
                 socket.tell(&mut s.host, edges);

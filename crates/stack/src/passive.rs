@@ -161,7 +161,7 @@ impl Stack {
         payload: &[u8],
     ) -> Response {
         self.sessions.at_work = AtWork::Socket(key);
-        self.counters.unpredicted_data += u64::from(!payload.is_empty());
+        self.counters.prediction.missed_data += u64::from(!payload.is_empty());
         if let Some(reason) = disposition.drop {
             self.counters.drop_tcp(reason);
         }
@@ -248,7 +248,7 @@ impl Stack {
         }
         self.apply_receive_buffer(key);
         self.hold_port(key);
-        self.counters.passive_opens += 1;
+        self.counters.tcp.passive_opens += 1;
         self.sockets.touch(listener_key);
         Some(())
     }

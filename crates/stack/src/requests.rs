@@ -116,22 +116,6 @@ impl Stack {
             return Ok(());
         };
         match *request {
-            Request::Open { .. } => {}
-            Request::Bind { local, .. } => self.bind_or_wait(from, request, key, local),
-            Request::Listen { backlog, .. } => {
-                let listens = self.listen(key, backlog);
-                self.answer(from, request, listens.map(|()| NOTHING));
-            }
-            Request::Connect { peer, .. } => {
-                self.pass_on_to(key);
-                let begun = self.connect(key, peer);
-                let room = self.syn_room(key);
-                self.answer(from, request, begun.map(|local| (room, local.into())));
-            }
-            Request::Cancel { .. } => {
-                let cancelled = self.cancel_connecting(key);
-                self.answer(from, request, cancelled.map(|()| NOTHING));
-            }
             Request::Edges {
                 snd_edge,
                 rcv_consumed,
@@ -167,28 +151,67 @@ impl Stack {
                 linger,
                 ..
             } => {
-                self.pass_on_to(key);
-                // What was written and read last comes with the close.
-                let (channel, none) = (Some(from.channel), EdgeFlags::empty());
-                let moved = self.host_edges(key, channel, snd_edge, rcv_consumed, none);
-                self.close(key, Options::linger(linger));
-                return moved;
-            }
-            Request::Group { group, join, .. } => {
-                self.pass_on_to(key);
-                let changed = self.change_group(key, group, join);
-                self.answer(from, request, changed.map(|()| NOTHING));
+                let moved = (snd_edge, rcv_consumed);
+                return self.close_by_host(from, key, moved, linger);
             }
             Request::SetOption { name, value, .. } => self.set_option(key, name, value),
-            Request::Query { query, .. } => self.answer_at_end_of_turn(from, request, query),
-            Request::Owner { .. } => {
-                self.set_owner(from.session, id, key);
-                self.answer(from, request, Ok(NOTHING));
-            }
             Request::Subscribe { .. } => self.subscribe(from, key),
             Request::Unsubscribe { .. } => self.forget_subscriber(key, from.channel),
+            Request::Bind { .. }
+            | Request::Listen { .. }
+            | Request::Connect { .. }
+            | Request::Cancel { .. }
+            | Request::Group { .. }
+            | Request::Query { .. }
+            | Request::Owner { .. } => self.serve_asked(from, request, key),
+            Request::Open { .. } => {}
         }
         Ok(())
+    }
+
+    /// Closes a socket that no process holds any more; what was written and read last comes with
+    /// the close.
+    fn close_by_host(
+        &mut self,
+        from: From,
+        key: u32,
+        (snd_edge, rcv_consumed): (u64, u64),
+        linger: Option<u32>,
+    ) -> Result<(), RequestError> {
+        self.pass_on_to(key);
+        let (channel, none) = (Some(from.channel), EdgeFlags::empty());
+        let moved = self.host_edges(key, channel, snd_edge, rcv_consumed, none);
+        self.close(key, Options::linger(linger));
+        moved
+    }
+
+    /// Does what is asked of a socket with a request that is answered.
+    fn serve_asked(&mut self, from: From, request: &Request, key: u32) {
+        let done = match *request {
+            Request::Bind { local, .. } => return self.bind_or_wait(from, request, key, local),
+            Request::Query { query, .. } => {
+                return self.answer_at_end_of_turn(from, request, query);
+            }
+            Request::Connect { peer, .. } => {
+                self.pass_on_to(key);
+                let begun = self.connect(key, peer);
+                let room = self.syn_room(key);
+                begun.map(|local| (room, local.into()))
+            }
+            Request::Listen { backlog, .. } => self.listen(key, backlog).map(|()| NOTHING),
+            Request::Cancel { .. } => self.cancel_connecting(key).map(|()| NOTHING),
+            Request::Group { group, join, .. } => {
+                self.pass_on_to(key);
+                self.change_group(key, group, join).map(|()| NOTHING)
+            }
+            Request::Owner { .. } => {
+                self.set_owner(from.session, request.socket(), key);
+                Ok(NOTHING)
+            }
+            // The others have no tag to answer.
+            _ => return,
+        };
+        self.answer(from, request, done);
     }
 
     /// A late request for a socket that is gone is no fault; but a thread that waits for an answer

@@ -122,7 +122,7 @@ impl Stack {
             return;
         };
         let index = socket.id.index;
-        let (turn, now) = (self.counters.turns, self.now);
+        let (turn, now) = (self.counters.event_loop.turns, self.now);
         let Some(session) = self.sessions.get_mut(socket.session) else {
             return;
         };

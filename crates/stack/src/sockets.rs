@@ -2,7 +2,7 @@
 //! turn, at a time, when memory is free again, when a next hop has answered.
 //!
 //! Owns [`Sockets`]. Handlers take a socket from it by its key and put that on the lists;
-//! `settle`, `memory_pressure` and the timers take the keys off them.
+//! `flush`, `memory_pressure` and the timers take the keys off them.
 
 use crate::slab::Slab;
 use crate::socket::{Kind, Socket};

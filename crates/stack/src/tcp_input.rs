@@ -54,7 +54,7 @@ impl Stack {
                 _ => Ecn::NotCapable,
             },
         };
-        self.counters.unpredicted += 1;
+        self.counters.prediction.missed += 1;
         let local = SocketAddr::new(ip.destination(), header.dst_port);
         let remote = SocketAddr::new(ip.source(), header.src_port);
         let flow = Flow::new(local, remote);
@@ -108,11 +108,11 @@ impl Stack {
         let has_data = u64::from(!payload.is_empty());
         if disposition.fast_path {
             // A packet of our own to ourselves, which comes this way.
-            self.counters.unpredicted -= 1;
-            self.counters.predicted_data += has_data;
-            self.counters.predicted_acks += 1 - has_data;
+            self.counters.prediction.missed -= 1;
+            self.counters.prediction.data += has_data;
+            self.counters.prediction.acks += 1 - has_data;
         } else {
-            self.counters.unpredicted_data += has_data;
+            self.counters.prediction.missed_data += has_data;
         }
         let (state, session) = (c.tcb.state(), socket.session);
         match disposition.drop {
@@ -247,7 +247,7 @@ impl Stack {
         if !self.may_answer_unsolicited() {
             return;
         }
-        self.counters.resets_out += 1;
+        self.counters.tcp.resets_out += 1;
         self.send_bare(local, remote, header);
     }
 
@@ -277,7 +277,7 @@ impl Stack {
         if sent.is_err() {
             self.counters.drop(EngineDrop::PortRefused);
         }
-        self.counters.segments_out += 1;
+        self.counters.tcp.segments_out += 1;
     }
 
     /// RFC 7323 section 7.1: timestamps start elsewhere for each peer.

@@ -3,7 +3,7 @@
 //! sessions, sockets or sleepers of one user makes a turn long for others.
 //!
 //! Each user has a [`Spent`], which the loop alone changes. It is asked before requests are
-//! taken, `settle` before it serves a socket, and a session before it wakes sleepers.
+//! taken, `flush` before it serves a socket, and a session before it wakes sleepers.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

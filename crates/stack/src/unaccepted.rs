@@ -2,7 +2,7 @@
 //! down, and of those of our own that wait for room before it.
 //!
 //! Owns [`GivenUp`], the queues of such listeners. There may be tens of thousands of
-//! connections in one, so [`settle`](Stack::settle) resets some of them in each turn.
+//! connections in one, so [`flush`](Stack::flush) resets some of them in each turn.
 
 use crate::Stack;
 use crate::accept_queue::AcceptQueue;

@@ -202,7 +202,7 @@ impl Near {
         stack.handle_timeouts();
         stack.expire_fragments();
         stack.relieve_memory_pressure();
-        let settled = stack.settle();
+        let flushed = stack.flush();
         for late in stack.take_late_binds() {
             stack.give_bind_up(&late);
         }
@@ -214,7 +214,7 @@ impl Near {
             // Otherwise it does so itself.
             stack.check().expect("the parts agree");
         }
-        requests != 0 || frames != 0 || own != 0 || settled
+        requests != 0 || frames != 0 || own != 0 || flushed
     }
 
     /// What has been sent and is not taken yet.
@@ -256,14 +256,14 @@ impl Near {
                 self.program.close(socket, Some(0));
             }
             while !self.turn().is_empty() {}
-            self.settle();
+            self.flush();
         }
         let until = self.now.after_us(ALL_IS_OVER);
         loop {
             let unread = self.program.unread(self.datagrams);
             self.program.consume(self.datagrams, unread);
             while !self.turn().is_empty() {}
-            self.settle();
+            self.flush();
             if self.is_all_over() {
                 break;
             }
@@ -291,7 +291,7 @@ impl Near {
     }
 
     /// The program hears what the stack has told, and accepts who is there.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn flush(&mut self) {
         self.program.drain();
         while self.connections.len() < MOST
             && let Some(socket) = self.program.accept(self.listener)

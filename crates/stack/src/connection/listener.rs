@@ -1,12 +1,12 @@
 //! A listener at the end of a turn: its host is told of the connections that have come, and what
-//! it has accepted is its own. Called by `settle`.
+//! it has accepted is its own. Called by `flush`.
 
 use crate::Stack;
 use crate::socket::Kind;
 
 impl Stack {
     /// Tells a listener's host of the connections that have come.
-    pub(crate) fn settle_listener(&mut self, key: u32) {
+    pub(crate) fn flush_listener(&mut self, key: u32) {
         let now = self.now;
         let Some(socket) = self.sockets.get_mut(key) else {
             return;

@@ -1,14 +1,14 @@
 //! How datagrams leave: from the records that the host wrote, each with all that was chosen
 //! for it when it was written.
 //!
-//! `settle_datagram` calls [`Engine::send_next`] until there is nothing more.
+//! `flush_datagram` calls [`Stack::send_next`] until there is nothing more.
 
 use crate::Stack;
 use crate::access::Transport;
 use crate::address_pair::{AddressPair, DEFAULT_TTL, Service};
 use crate::counters::EngineDrop;
 use crate::link::NextHop;
-use crate::socket::{Kind, Socket};
+use crate::socket::{Kind, Options, Socket};
 use longshore_frames::in_place;
 use longshore_hostif::SharedBytes;
 use longshore_hostif::adapter::{Immediate, MAX_PIECES, SendStreams, Use};
@@ -17,7 +17,7 @@ use longshore_wire::checksum::Partial;
 use longshore_wire::ipv4::protocol;
 use longshore_wire::udp::{self, UdpHeader};
 use std::io::IoSlice;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
 /// Datagrams that one call may be cut into (Linux: UDP_MAX_SEGMENTS).
@@ -70,28 +70,16 @@ impl Stack {
         let local = self.own_or(record.own, self.sockets.get(key)?.local?);
         // Each names its peer; of memory that was never written one could send without end.
         let remote = record.peer.get()?;
-        let remote = Self::destination(&options, remote).ok();
-        let denied = remote.is_some_and(|r| !self.settings.access.may_connect(Transport::Udp, r));
-        let allowed = remote.filter(|_| !denied);
-        let addresses = allowed.and_then(|r| self.addresses_towards(Some(local), r.ip()));
-        let addresses =
-            addresses.filter(|e| e.header_len() + udp::HEADER_LEN + record.len as usize <= most(e));
         let packets = match record.segment {
             0 => 1,
             segment => record.len.div_ceil(u32::from(segment)).max(1),
         };
-        if packets > MOST_SEGMENTS {
-            self.counters.drop(EngineDrop::TooManySegments);
-        }
-        let addresses = addresses.filter(|_| packets <= MOST_SEGMENTS);
-        let sent = addresses.zip(remote).map(|(addresses, remote)| {
-            let ports = (local.port(), remote.port());
-            self.send_record(key, &record, &addresses, ports, payload);
-        });
-        if denied {
-            self.counters.drop(EngineDrop::AccessDenied);
-        } else if sent.is_none() && packets <= MOST_SEGMENTS {
-            self.counters.drop(EngineDrop::NoRoute);
+        match self.way_to(&options, local, remote, packets, record.len) {
+            Ok((addresses, remote)) => {
+                let ports = (local.port(), remote.port());
+                self.send_record(key, &record, &addresses, ports, payload);
+            }
+            Err(why) => self.counters.drop(why),
         }
         let socket = self.sockets.get_mut(key)?;
         if let Kind::Datagram(d) = &mut socket.kind {
@@ -106,8 +94,33 @@ impl Stack {
             ];
             Socket::count_payload(counts, count as u64 + 1, span);
         }
-        self.counters.datagrams_out += 1;
+        self.counters.datagrams.sent += 1;
         Some(packets.min(MOST_SEGMENTS))
+    }
+
+    /// Between which addresses so many packets with so much payload in all go from `local` to
+    /// `remote`, and where `remote` is; else why they do not.
+    #[inline(always)]
+    fn way_to(
+        &self,
+        options: &Options,
+        local: SocketAddr,
+        remote: SocketAddr,
+        packets: u32,
+        len: u32,
+    ) -> Result<(AddressPair, SocketAddr), EngineDrop> {
+        let remote = Self::destination(options, remote).ok();
+        if remote.is_some_and(|r| !self.settings.access.may_connect(Transport::Udp, r)) {
+            return Err(EngineDrop::AccessDenied);
+        }
+        if packets > MOST_SEGMENTS {
+            return Err(EngineDrop::TooManySegments);
+        }
+        let remote = remote.ok_or(EngineDrop::NoRoute)?;
+        let addresses = self.addresses_towards(Some(local), remote.ip());
+        let fits = |e: &AddressPair| e.header_len() + udp::HEADER_LEN + len as usize <= most(e);
+        let addresses = addresses.filter(fits).ok_or(EngineDrop::NoRoute)?;
+        Ok((addresses, remote))
     }
 
     /// Sends the payload of a record between these addresses and ports, where they lead.

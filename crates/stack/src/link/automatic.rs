@@ -4,7 +4,7 @@
 //! Owns [`AutomaticState`], the two state machines of `net` with what they have brought so far.
 //! `link` and `v6` hand in what comes for them and call [`Link::poll_automatic`] when
 //! it is time; what changes here changes the link's addresses and routes, and the engine
-//! tells its programs. [`Engine::acquire`] waits for the first address.
+//! tells its programs. `acquire` in the engine waits for the first address.
 
 use crate::counters::{Counters, EngineDrop};
 use crate::link::routing::{AddressError, everything, routes};

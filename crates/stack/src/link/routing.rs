@@ -55,9 +55,16 @@ pub(crate) fn routes(
             mtu: None,
         });
     }
-    // What has no link layer has another end and no neighbours: all that is sent there
-    // arrives, and what it leads to is the other end's affair.
-    for cidr in own.iter().filter(|_| !ethernet) {
+    if !ethernet {
+        lead_all_to_other_end(&mut routes, &own);
+    }
+    Ok(routes)
+}
+
+/// What has no link layer has another end and no neighbours: all that is sent there
+/// arrives, and what it leads to is the other end's affair.
+fn lead_all_to_other_end(routes: &mut Routes, own: &[Cidr]) {
+    for cidr in own {
         let to = everything(cidr.address);
         if !routes.iter().any(|r| r.to == to) {
             routes.add(Route {
@@ -68,7 +75,6 @@ pub(crate) fn routes(
             });
         }
     }
-    Ok(routes)
 }
 
 /// Whether an address of the gateway's version is alone in its network: its gateway is on the

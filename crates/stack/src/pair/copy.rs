@@ -1,5 +1,5 @@
 //! What one end's host wrote is copied to where the other end's host reads it, a piece at a
-//! time. `pair` calls it when an end is settled.
+//! time. `pair` calls it when an end is flushed.
 
 use super::AGAIN_US;
 use super::loan::Loan;
@@ -73,11 +73,18 @@ impl Stack {
             self.move_later(key, again);
             return false;
         }
+        self.note_moved(key, at..at + len, other);
+        true
+    }
+
+    /// Bytes `range` of what `key` sends have come to its other end.
+    fn note_moved(&mut self, key: u32, range: Range<u64>, other: u32) {
+        let len = range.end - range.start;
         let now = self.now;
         if let Some(socket) = self.sockets.get_mut(key)
             && let Kind::Pair(p) = &mut socket.kind
         {
-            p.snd.move_to(at + len);
+            p.snd.move_to(range.end);
             if p.snd.unmoved() == 0 {
                 p.cork.end_hold();
             }
@@ -89,10 +96,9 @@ impl Stack {
         if let Some(q) = self.pair_mut(other) {
             q.rcv.advance(len);
         }
-        self.counters.cut_through_bytes += len;
+        self.counters.own_bytes.cut_through += len;
         self.sockets.touch(other);
         self.sockets.are_yet_to_tell = true;
-        true
     }
 
     /// How much of `range` of what is sent to `to` lies where another socket has received it.
@@ -164,20 +170,26 @@ impl Stack {
             &mut s.host.meter.to_host.payload,
         ];
         Socket::count_payload(counts, copied.pieces, len);
-        if !copied.came_along
-            && let Some(s) = self.sessions.get_mut(session)
-            && let Some(sender) = self.sockets.get_mut(sender)
-        {
-            let counts = [
-                &mut sender.payload.to_adapter,
-                &mut s.host.meter.to_adapter.payload,
-            ];
-            match len - received {
-                0 => {}
-                fetched => Socket::count_payload(counts, copied.pieces, fetched),
-            }
+        let fetched = len - received;
+        if !copied.came_along && fetched != 0 {
+            self.count_fetched((session, sender), copied.pieces, fetched);
         }
         true
+    }
+
+    /// Counts payload that was fetched from a sender.
+    fn count_fetched(&mut self, (session, sender): (u32, u32), pieces: u64, fetched: u64) {
+        let Some(s) = self.sessions.get_mut(session) else {
+            return;
+        };
+        let Some(sender) = self.sockets.get_mut(sender) else {
+            return;
+        };
+        let counts = [
+            &mut sender.payload.to_adapter,
+            &mut s.host.meter.to_adapter.payload,
+        ];
+        Socket::count_payload(counts, pieces, fetched);
     }
 }
 

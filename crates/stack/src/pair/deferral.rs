@@ -1,6 +1,6 @@
 //! TCP_DEFER_ACCEPT, and accepting on data, between two of our own: a connection whose listener
 //! is not told before there is something to read. `pair` calls it when an end goes to its
-//! listener, and when it is settled.
+//! listener, and when it is flushed.
 
 use crate::Stack;
 

@@ -59,7 +59,7 @@ impl Stack {
         let slab = &mut s.host.receive;
         match q.rcv.lend(range, source, slab, receiver.id.index) {
             Ok(()) => {
-                self.counters.lent_bytes += len;
+                self.counters.own_bytes.lent += len;
                 Loan::Made
             }
             Err(_) if was_lent => {

@@ -75,14 +75,14 @@ impl Stack {
             Some(s) => s.take_socket_share(),
             None => Some(None),
         };
-        self.counters.sockets_refused += u64::from(share.is_none());
+        self.counters.sessions.sockets_refused += u64::from(share.is_none());
         share
     }
 
     /// A socket that its user may not have: dead from the beginning.
     #[cold]
     fn refuse_socket(&mut self, from: From, id: SocketId) {
-        self.counters.sockets_refused += 1;
+        self.counters.sessions.sockets_refused += 1;
         if let Some(s) = self.sessions.get_mut(from.session) {
             let edges = Edges {
                 flags: EdgeFlags::DEAD,
@@ -235,10 +235,10 @@ impl Stack {
             _ => (false, false),
         };
         match (cancelled, opens, &socket.kind) {
-            (true, _, Kind::Pair(_)) => self.settle_pair(key),
+            (true, _, Kind::Pair(_)) => self.flush_pair(key),
             (true, ..) => {
                 self.send_from(key);
-                self.settle_sent(key);
+                self.flush_connection(key);
             }
             (false, true, _) => return Err(RequestError::UnderWay),
             (false, false, _) => return Err(RequestError::NotUnderWay),

@@ -102,12 +102,7 @@ impl Options {
             O::QuickAck => self.tcp.delay.quickack = on,
             O::MaxSegment => self.tcp.mss = number.min(65_495) as u16,
             O::Congestion => {
-                let name = value.to_le_bytes();
-                let len = name.iter().position(|b| *b == 0).unwrap_or(name.len());
-                if let Some(c) = core::str::from_utf8(&name[..len])
-                    .ok()
-                    .and_then(Congestion::by_name)
-                {
+                if let Some(c) = congestion_in(value) {
                     self.tcp.congestion = c;
                 }
             }
@@ -181,6 +176,15 @@ impl Options {
         };
         v6 | BlockFlags::BOUND
     }
+}
+
+/// The congestion control whose name, with zeroes behind it, is in a word.
+fn congestion_in(word: u64) -> Option<Congestion> {
+    let name = word.to_le_bytes();
+    let len = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+    core::str::from_utf8(&name[..len])
+        .ok()
+        .and_then(Congestion::by_name)
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ fn a_panic_while_half_open_connections_are_reset_ends_no_session() {
         }
         panic_no_more();
         assert_eq!(panics, 1, "step {step}");
-        assert_eq!(single.stack.counters.contained_panics, 1);
+        assert_eq!(single.stack.counters.sessions.contained_panics, 1);
         assert_eq!(single.stack.half_open_count(), 10, "step {step}");
         assert_eq!(resets, usize::from(HALF_OPEN), "step {step}");
         // The session goes on.
@@ -155,7 +155,7 @@ fn a_panic_as_lists_are_made_anew_ends_the_session_that_it_is_about_as_well() {
         let well = other_session(&mut single, 4_000);
         let ended = contained(&mut single, ill, || panic_as_it_is_listed(next, at));
         assert_eq!(ended, [ill, next]);
-        assert_eq!(single.stack.counters.contained_panics, 2);
+        assert_eq!(single.stack.counters.sessions.contained_panics, 2);
         let of_well = single
             .stack
             .sockets
@@ -176,7 +176,7 @@ fn a_panic_as_half_open_connections_are_listed_anew_ends_no_other_session() {
         let ill = other_session(&mut single, 2_000);
         let ended = contained(&mut single, ill, || panic_as_half_open_is_listed(at));
         assert_eq!(ended, [ill]);
-        assert_eq!(single.stack.counters.contained_panics, 2);
+        assert_eq!(single.stack.counters.sessions.contained_panics, 2);
         assert_eq!(single.stack.half_open_count(), 4, "one is forgotten");
         goes_on(&mut single, 8, &had);
     }
@@ -191,7 +191,7 @@ fn a_panic_as_others_let_go_of_a_session_that_has_ended_ends_none_of_them() {
         let ill = other_session(&mut single, 2_000);
         let ended = contained(&mut single, ill, || panic_as_it_parts(ill, at));
         assert_eq!(ended, [ill]);
-        assert_eq!(single.stack.counters.contained_panics, 2);
+        assert_eq!(single.stack.counters.sessions.contained_panics, 2);
         goes_on(&mut single, 8, &had);
     }
 }

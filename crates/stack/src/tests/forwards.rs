@@ -57,7 +57,7 @@ fn what_is_refused_is_not_kept() {
     }
     let kept = single.stack.sessions.iter().map(|(_, s)| s.forwards.len());
     assert_eq!(kept.sum::<usize>(), 0);
-    assert_eq!(single.stack.counters.forwarded_bytes, 0);
+    assert_eq!(single.stack.counters.own_bytes.forwarded, 0);
 }
 
 /// Who reads says nothing of what it has written.

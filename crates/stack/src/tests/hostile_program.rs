@@ -307,7 +307,7 @@ fn run(seed: u64) -> [u64; 2] {
     assert!(single.stack.close_session(hostile.session).is_some());
     single.turn();
     let counters = &single.stack.counters;
-    [counters.forwarded_bytes, counters.lent_bytes]
+    [counters.own_bytes.forwarded, counters.own_bytes.lent]
 }
 
 /// The hostile program's peers acknowledge what comes, and reset nothing.

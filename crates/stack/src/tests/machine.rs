@@ -259,7 +259,7 @@ impl Machine {
             self.maintenance_at = now.after_us(MAINTENANCE_US);
         }
         self.stack.relieve_memory_pressure();
-        worked |= self.stack.settle();
+        worked |= self.stack.flush();
         self.stack.answer_questions();
         self.stack.publish();
         self.stack.port_mut().flush().unwrap();

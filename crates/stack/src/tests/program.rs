@@ -74,7 +74,7 @@ impl Program {
     }
 
     /// It is about to sleep.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn flush(&mut self) {
         self.channel.hurry(&self.doorbell);
         self.is_served = true;
     }

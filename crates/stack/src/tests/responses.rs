@@ -114,7 +114,7 @@ impl Program {
                 // It sleeps.
                 talk.calls = 0;
                 talk.shut = talk.written == talk.plan.out;
-                self.settle();
+                self.flush();
             }
         }
     }

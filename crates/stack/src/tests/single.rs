@@ -220,7 +220,7 @@ impl Single {
         self.stack.begin_turn(self.now);
         self.stack.handle_timeouts();
         self.stack.relieve_memory_pressure();
-        self.stack.settle();
+        self.stack.flush();
         self.stack.answer_questions();
         self.stack.publish();
         self.stack.check().unwrap();

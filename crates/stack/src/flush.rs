@@ -1,10 +1,10 @@
-//! What a turn has touched is settled at its end: what there is to send is sent, and hosts
+//! What a turn has touched is flushed at its end: what there is to send is sent, and hosts
 //! are told what there is to tell.
 //!
-//! A few sockets are settled at once. Of many, each user's have a share of the turn
+//! A few sockets are flushed at once. Of many, each user's have a share of the turn
 //! (`turns`): those beyond it wait in their session's queue and have their turn
 //! again, so that who sends on thousands of sockets makes others wait no longer than one
-//! who sends on a few. Owns [`Engine::settle`], which the loop calls, and the order of those
+//! who sends on a few. Owns [`Stack::flush`], which the loop calls, and the order of those
 //! that wait.
 
 use crate::Stack;
@@ -14,20 +14,20 @@ use crate::socket::Kind;
 use crate::turns::{Of, PIECE, SEGMENT};
 use std::sync::Arc;
 
-/// So many sockets are settled whatever they have to send.
+/// So many sockets are flushed whatever they have to send.
 const FEW: usize = 4;
 
 impl Stack {
     /// Looks at every socket that this turn has touched; says whether there were any.
     #[inline]
-    pub fn settle(&mut self) -> bool {
+    pub fn flush(&mut self) -> bool {
         let were_given_up = self.given_up.are_any();
         if were_given_up {
             self.reset_some_waiting();
         }
         let are_touched = self.sockets.have_work_left();
         if are_touched {
-            self.settle_touched();
+            self.flush_touched();
             self.sessions.at_work = AtWork::Nobodys;
         }
         if self.half_open.are_given_up() {
@@ -38,17 +38,17 @@ impl Stack {
     }
 
     #[inline(never)]
-    fn settle_touched(&mut self) {
+    fn flush_touched(&mut self) {
         self.sockets.are_yet_to_tell = false;
         self.sockets.have_more_to_pass = false;
         self.sockets.have_datagrams = false;
         if self.sockets.dirty.len() > FEW || !self.sockets.waiting_sessions.is_empty() {
-            return self.settle_by_shares();
+            return self.flush_by_shares();
         }
         let count = self.sockets.dirty.len();
         for i in 0..count {
             if let Some(key) = self.sockets.dirty.get(i).copied() {
-                self.settle_one(key);
+                self.flush_one(key);
             }
         }
         // What was touched meanwhile (a connection with more to send) is next
@@ -61,41 +61,41 @@ impl Stack {
     }
 
     #[inline(never)]
-    fn settle_one(&mut self, key: u32) {
+    fn flush_one(&mut self, key: u32) {
         self.sessions.at_work = AtWork::Socket(key);
         let Some(socket) = self.sockets.slab.get_mut(key) else {
             return;
         };
         socket.dirty = false;
         let Kind::Stream(c) = &socket.kind else {
-            return self.settle_other(key);
+            return self.flush_other(key);
         };
         if c.tcb.may_have_to_send() {
             self.send_from(key);
         }
-        self.settle_sent(key);
+        self.flush_connection(key);
     }
 
     #[inline(never)]
-    fn settle_other(&mut self, key: u32) {
+    fn flush_other(&mut self, key: u32) {
         match self.sockets.get_mut(key).map(|socket| &socket.kind) {
-            Some(Kind::Pair(_)) => self.settle_pair(key),
-            Some(Kind::Listener(_)) => self.settle_listener(key),
-            Some(Kind::Datagram(_)) => self.settle_datagram(key),
+            Some(Kind::Pair(_)) => self.flush_pair(key),
+            Some(Kind::Listener(_)) => self.flush_listener(key),
+            Some(Kind::Datagram(_)) => self.flush_datagram(key),
             Some(Kind::Stream(_) | Kind::Idle(_)) | None => {}
         }
     }
 
-    /// As `settle_other`, for many: those of each user as far as its share goes.
+    /// As `flush_other`, for many: those of each user as far as its share goes.
     #[inline(never)]
-    fn settle_by_shares(&mut self) {
+    fn flush_by_shares(&mut self) {
         let mut dirty = std::mem::take(&mut self.sockets.dirty);
         for key in dirty.drain(..) {
             let Some(session) = self.sockets.get(key).map(|s| s.session) else {
                 continue;
             };
             if self.has_output_left(session) {
-                self.settle_and_count(session, key);
+                self.flush_and_count(session, key);
             } else {
                 self.postpone(session, key);
             }
@@ -106,7 +106,7 @@ impl Stack {
             let Some(session) = self.sockets.waiting_sessions.pop_front() else {
                 break;
             };
-            self.settle_postponed(session);
+            self.flush_postponed(session);
         }
     }
 
@@ -115,7 +115,7 @@ impl Stack {
         let Some(s) = self.sessions.get(session) else {
             return true;
         };
-        let turn = self.counters.turns;
+        let turn = self.counters.event_loop.turns;
         let left = |account: &Arc<Account>| account.spent.left(Of::Output, turn) != 0;
         s.postponed.is_empty() && s.account.as_ref().is_none_or(left)
     }
@@ -129,12 +129,12 @@ impl Stack {
             self.sockets.waiting_sessions.push_back(session);
         }
         s.postponed.push_back(key);
-        self.counters.output_waits += 1;
+        self.counters.waits.output += 1;
     }
 
     /// Serves those that wait in a session, as far as their user's share goes.
-    fn settle_postponed(&mut self, session: u32) {
-        let turn = self.counters.turns;
+    fn flush_postponed(&mut self, session: u32) {
+        let turn = self.counters.event_loop.turns;
         while let Some(s) = self.sessions.get_mut(session) {
             let spent = |account: &Arc<Account>| account.spent.left(Of::Output, turn) == 0;
             if s.postponed.is_empty() {
@@ -144,26 +144,28 @@ impl Stack {
                 return self.sockets.waiting_sessions.push_back(session);
             }
             if let Some(key) = s.postponed.pop_front() {
-                self.settle_and_count(session, key);
+                self.flush_and_count(session, key);
             }
         }
     }
 
-    fn settle_and_count(&mut self, session: u32, key: u32) {
+    fn flush_and_count(&mut self, session: u32, key: u32) {
         let before = self.output();
-        self.settle_one(key);
+        self.flush_one(key);
         let cost = self.output().wrapping_sub(before).max(1);
         if let Some(account) = self.sessions.account_of(session) {
             let cost = u32::try_from(cost).unwrap_or(u32::MAX);
-            account.spent.spend(Of::Output, self.counters.turns, cost);
+            account
+                .spent
+                .spend(Of::Output, self.counters.event_loop.turns, cost);
         }
     }
 
     /// What was sent since the engine began, in the units of [`Of::Output`].
     fn output(&self) -> u64 {
         let c = &self.counters;
-        let pieces = c.cut_through_bytes / crate::pair_end::PIECE;
-        u64::from(SEGMENT) * c.segments_out + u64::from(PIECE) * pieces + c.datagram_output
+        let pieces = c.own_bytes.cut_through / crate::pair_end::PIECE;
+        u64::from(SEGMENT) * c.tcp.segments_out + u64::from(PIECE) * pieces + c.datagrams.output
     }
 
     /// Sockets of a session that is gone are nobody's that waits.

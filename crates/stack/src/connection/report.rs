@@ -1,0 +1,223 @@
+//! What the host of a socket is told: where its streams stand, when that is worth a descriptor,
+//! and who is woken by it.
+//!
+//! Called by `flush` at the end of a turn, by the timers for what was put off, and by `pair`.
+
+use crate::low_water::Marks;
+use crate::messages::Messages;
+use crate::returns::QUIET_US;
+use crate::sessions::Sessions;
+use crate::socket::{Connection, Kind, Socket};
+use longshore_hostif::{EdgeFlags, Edges};
+use longshore_tcp::{Error, Instant};
+
+impl Connection {
+    /// Where its streams stand.
+    #[inline(always)]
+    pub(super) fn edges(&self) -> Edges {
+        let mut flags = EdgeFlags::empty();
+        flags.set(EdgeFlags::CONNECTED, self.tcb.is_open_to_user());
+        flags.set(EdgeFlags::PEER_FIN, self.tcb.peer_closed());
+        flags.set(EdgeFlags::FIN_ACKED, self.lingers && self.tcb.fin_acked());
+        let mut errno = 0;
+        if let Some(error) = self.tcb.error() {
+            flags |= EdgeFlags::DEAD;
+            errno = if self.unreachable && error == Error::Aborted {
+                113
+            } else {
+                error.errno()
+            };
+        }
+        Edges {
+            rcv_edge: self.tcb.rcv_edge(),
+            snd_acked: self.tcb.snd_acked(),
+            flags,
+            errno,
+            rcv_urgent: self.tcb.rcv_urgent(),
+        }
+    }
+
+    /// When there is something to do for it: a timer of its own, or that what its program was
+    /// not told of for a while is told.
+    #[inline(always)]
+    pub(crate) fn deadline(&self) -> Instant {
+        match self.tcb.deadline() {
+            Some(deadline) if !self.retired => deadline.min(self.tell_by),
+            _ => self.tell_by,
+        }
+    }
+
+    /// Sees to it that acknowledgments of which the host was not told are told later, if all
+    /// that was `written` is acknowledged.
+    #[inline(always)]
+    pub(super) fn tell_later(&mut self, snd_acked: u64, written: u64, now: Instant) {
+        let is_new = snd_acked != self.told.snd_acked;
+        if is_new && snd_acked == written && self.tell_by.is_never() {
+            self.tell_by = now.after_us(QUIET_US);
+        }
+    }
+
+    /// The host has just been told of these.
+    #[inline]
+    pub(super) fn note_told(&mut self, edges: &Edges, now: Instant) {
+        self.told.rcv_edge = edges.rcv_edge;
+        self.told.snd_acked = edges.snd_acked;
+        self.told.flags = edges.flags;
+        let (done, edge) = (edges.snd_acked, self.tcb.snd_edge());
+        self.tell_by = self.told.returns_at(done, edge, now);
+    }
+}
+
+impl Socket {
+    /// Where its streams stand.
+    pub(crate) fn edges(&self) -> Edges {
+        match &self.kind {
+            Kind::Stream(c) => c.edges(),
+            Kind::Pair(p) => Edges {
+                rcv_edge: p.rcv.edge(),
+                snd_acked: p.snd.done(),
+                flags: p.flags(),
+                errno: p.dead.unwrap_or(0),
+                rcv_urgent: p.rcv.urgent(),
+            },
+            Kind::Listener(l) => Edges {
+                rcv_edge: l.rcv_edge,
+                ..Edges::default()
+            },
+            Kind::Datagram(d) => Edges {
+                rcv_edge: d.rcv_edge,
+                snd_acked: d.snd_done,
+                ..Edges::default()
+            },
+            Kind::Idle(_) => Edges::default(),
+        }
+    }
+
+    /// The host has just been told where they stand.
+    pub(crate) fn note_told(&mut self, now: Instant) {
+        let edges = self.edges();
+        match &mut self.kind {
+            Kind::Stream(c) => {
+                c.note_told(&edges, now);
+                let piece_due = self.messages.as_deref().map(Messages::piece_due);
+                c.tell_by = c.tell_by.min(piece_due.unwrap_or(Instant::NEVER));
+            }
+            Kind::Pair(p) => {
+                p.told.rcv_edge = edges.rcv_edge;
+                p.told.snd_acked = edges.snd_acked;
+                p.told.flags = edges.flags;
+            }
+            Kind::Datagram(d) => {
+                d.told.rcv_edge = edges.rcv_edge;
+                d.told.snd_acked = edges.snd_acked;
+            }
+            Kind::Listener(_) | Kind::Idle(_) => {}
+        }
+    }
+}
+
+impl Socket {
+    /// Counts the payload that the common path has placed.
+    #[inline]
+    pub(crate) fn count_landed(&mut self, sessions: &mut Sessions) {
+        let Kind::Stream(c) = &mut self.kind else {
+            return;
+        };
+        let landed = c.rcv.take_placed();
+        if landed.pieces != 0
+            && let Some(session) = sessions.get_unshown_mut(self.session)
+        {
+            let count = [
+                &mut self.payload.to_host,
+                &mut session.host.meter.to_host.payload,
+            ];
+            Self::count_payload(count, u64::from(landed.pieces), landed.bytes);
+        }
+    }
+
+    /// Tells the host of a connection what it may be waiting for. Acknowledgments are told
+    /// when a quarter of the buffer has become free; fewer wait for something to ride on.
+    #[inline(always)]
+    pub(super) fn report(&mut self, sessions: &mut Sessions, now: Instant) {
+        self.report_by::<false>(sessions, now, false);
+    }
+
+    /// As `report`, in any case if `also` has it (the send buffer has become larger, or there is
+    /// urgent data).
+    #[inline(never)]
+    pub(super) fn report_also(&mut self, sessions: &mut Sessions, now: Instant, also: bool) {
+        self.report_by::<false>(sessions, now, also);
+    }
+
+    /// As `report_also`, for a socket with a low-water mark in one of its streams; whether it was
+    /// told of less than it waits for, and so nobody is woken.
+    #[inline(never)]
+    pub(super) fn report_by_lowat(
+        &mut self,
+        sessions: &mut Sessions,
+        now: Instant,
+        also: bool,
+    ) -> bool {
+        self.report_by::<true>(sessions, now, also)
+    }
+
+    #[inline(always)]
+    fn report_by<const LOWAT: bool>(
+        &mut self,
+        sessions: &mut Sessions,
+        now: Instant,
+        also: bool,
+    ) -> bool {
+        let quarter = u64::from(self.options.send_buffer / 4);
+        let Kind::Stream(c) = &mut self.kind else {
+            return false;
+        };
+        let mut edges = c.edges();
+        let (told, written) = (c.told, c.tcb.snd_edge());
+        let has_sent = LOWAT && {
+            let s = sessions.get(self.session);
+            let marks = Marks::of(&self.options, c.tcb.rcvbuf());
+            s.is_some_and(|s| marks.has_sent(s, self.id, written, c.tcb.snd_sent()))
+        };
+        let also = also || has_sent;
+        let is_new = edges.rcv_edge > told.rcv_edge || edges.flags != told.flags || also;
+        if !is_new && edges.snd_acked - told.snd_acked < quarter {
+            c.tell_later(edges.snd_acked, written, now);
+            return false;
+        }
+        if edges.flags == told.flags && !edges.flags.contains(EdgeFlags::DEAD) {
+            edges.errno = 0;
+        }
+        let is_awaited = also || (LOWAT && c.tcb.is_denied_room());
+        let marks = Marks::of(&self.options, c.tcb.rcvbuf());
+        c.note_told(&edges, now);
+        let Some(s) = sessions.get_mut(self.session) else {
+            return false;
+        };
+        let is_too_little = LOWAT && {
+            let messages = self.messages.as_deref_mut();
+            let messages = messages.map(|messages| (messages, &c.rcv));
+            let before = (&told, written);
+            marks.is_too_little(s, self.id, before, &edges, messages)
+        };
+        let is_put_off = is_too_little && !is_awaited;
+        if LOWAT && let Some(messages) = self.messages.as_deref_mut() {
+            if is_put_off {
+                messages.put_off(now);
+            } else {
+                messages.note_woken();
+            }
+            c.tell_by = c.tell_by.min(messages.piece_due());
+        }
+        if is_put_off {
+            s.host.without_waking(|host| self.tell(host, edges));
+            return true;
+        }
+        if c.rcv.has_short() {
+            self.tell_short(&mut s.host, edges);
+        } else {
+            s.host.put_edges_to(&self.subscribers, self.id, edges);
+        }
+        false
+    }
+}
