@@ -10,8 +10,10 @@
 use crate::cancel::held;
 use crate::fds::{self, Entry};
 use longshore_sockets::is_confined;
+use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::ffi::CStr;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
@@ -86,6 +88,13 @@ pub(crate) fn keep(fd: OwnedFd) -> OwnedFd {
     });
     fds::put(fd.as_raw_fd(), Entry::Kept);
     fd
+}
+
+/// Opens a file to be read by us alone, as [`keep`] has it: one of `/proc`, by which the kernel is
+/// asked.
+pub(crate) fn open_kept(path: &CStr, flags: OFlags) -> Option<OwnedFd> {
+    let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC;
+    open(path, flags, Mode::empty()).ok().map(keep)
 }
 
 /// A copy at a high number below the limit.

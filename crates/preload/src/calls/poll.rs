@@ -14,8 +14,10 @@ use crate::user::{In, Out};
 use crate::{place, real, signals, vectors};
 use libc::{c_int, nfds_t, pollfd, sigset_t, timespec};
 use longshore_hostif::{OwnersSignal, Raised};
-use longshore_sockets::{Host, Ready, ReadySet, Socket, SocketError, deadline_after, is_confined};
-use std::ops::Add;
+use longshore_sockets::{
+    Host, Ready, ReadySet, Sleeper, Socket, SocketError, deadline_after, is_confined,
+};
+use std::ops::{Add, Range};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
@@ -205,6 +207,28 @@ impl<'a> Lists<'a> {
         Ok(targets)
     }
 
+    /// Adds the descriptors that wake a thread of ours to those that the kernel is asked about;
+    /// gives the part of all that it is to be asked about.
+    fn add_own(&mut self, host: &Host, sleeper: &Sleeper) -> Range<usize> {
+        let count = self.list.len();
+        // The connection only for its end: answers to questions come over it, too.
+        let wake_fd = (sleeper.wake_fd().unwrap_or(-1), libc::POLLIN);
+        for (fd, events) in [wake_fd, (host.connection().as_raw_fd(), 0)] {
+            self.kernel.push(pollfd {
+                fd,
+                events,
+                revents: 0,
+            });
+        }
+        // Under a filter of system calls, poll may be allowed no more descriptors
+        // than the program itself gives it.
+        match (is_confined(), self.has_kernels()) {
+            (false, _) => 0..count + 2,
+            (true, true) => 0..count,
+            (true, false) => count..count + 1,
+        }
+    }
+
     /// Whether the kernel has anything to look at.
     fn has_kernels(&self) -> bool {
         self.kernel[..self.list.len()].iter().any(|p| p.fd >= 0)
@@ -305,30 +329,14 @@ fn sleep(
 ) -> Result<usize, SocketError> {
     let deadline = deadline_after(limit);
     let sleeper = host.sleeper();
-    let wakes = sleeper.wake_fd().is_some();
     for (_, one) in &lists.ours {
         if let Ours::Socket(socket) = one {
             sleeper.list(socket);
         }
     }
     let count = lists.list.len();
-    // The connection only for its end: answers to questions come over it, too.
-    let wake_fd = (sleeper.wake_fd().unwrap_or(-1), libc::POLLIN);
-    for (fd, events) in [wake_fd, (host.connection().as_raw_fd(), 0)] {
-        lists.kernel.push(pollfd {
-            fd,
-            events,
-            revents: 0,
-        });
-    }
-    // Under a filter of system calls, poll may be allowed no more descriptors
-    // than the program itself gives it.
-    let asked = match (is_confined(), lists.has_kernels()) {
-        (false, _) => 0..count + 2,
-        (true, true) => 0..count,
-        (true, false) => count..count + 1,
-    };
-    let wakes = wakes && asked.contains(&count);
+    let asked = lists.add_own(host, &sleeper);
+    let wakes = sleeper.wake_fd().is_some() && asked.contains(&count);
     loop {
         let targets = lists.declare()?;
         let watched = wakes && targets.iter().all(|target| target.is_watched);

@@ -78,34 +78,7 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
         // The kernel has not what is asked for here; see `congestion`.
         What::Name => None,
         What::Rate(name) => Some((name, rate(&bytes, len))),
-        What::Linger => {
-            let seconds = i32::from_ne_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
-            let seconds = seconds.clamp(0, i32::from(u16::MAX)) as u16;
-            socket.set_linger((value != 0).then_some(seconds));
-            None
-        }
-        What::LowWater => {
-            // One that cannot be told goes on waking for less.
-            let _ = socket.set_low_water(value.max(1) as u32);
-            None
-        }
-        What::PeekOffset => {
-            socket.set_peek_offset(u32::try_from(value).ok());
-            None
-        }
-        What::Segment => {
-            socket.set_segment(value.clamp(0, 65_535) as u16);
-            None
-        }
         What::Leaves(what) => per_datagram::leave_with(socket, known.level == IP6, what, value),
-        What::Cork => {
-            if value != 0 {
-                socket.set_more_bits(more_bits::CORKED);
-            } else {
-                socket.clear_more_bits(more_bits::CORKED);
-            }
-            None
-        }
         What::Asks(kept) => per_datagram::ask(socket, kept, value != 0),
         What::NotSent => {
             let bytes = value.cast_unsigned();
@@ -114,21 +87,49 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
             socket.set_not_sent_lowat(bytes);
             Some((O::NotSentLowat, bytes.into()))
         }
-        What::TimeLimit { sending } => {
-            socket.set_time_limit(sending, time(&bytes));
-            None
-        }
-        What::Told => {
-            if value == 0 {
-                socket.clear_host_bits(1 << (known.bit + host_bits::OPTIONS_SHIFT));
-            }
-            None
-        }
-        What::UrgentInline => {
-            socket.set_urgent_inline(value != 0);
+        What::Linger
+        | What::LowWater
+        | What::PeekOffset
+        | What::Segment
+        | What::Cork
+        | What::TimeLimit { .. }
+        | What::Told
+        | What::UrgentInline => {
+            keep(known, &bytes, socket);
             None
         }
         What::Asked => None,
+    }
+}
+
+/// Sets an option that is kept on our side alone.
+fn keep(known: &Known, bytes: &[u8; 16], socket: &Socket) {
+    let value = int(bytes);
+    match known.what {
+        What::Linger => {
+            let seconds = i32::from_ne_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
+            let seconds = seconds.clamp(0, i32::from(u16::MAX)) as u16;
+            socket.set_linger((value != 0).then_some(seconds));
+        }
+        What::LowWater => {
+            // One that cannot be told goes on waking for less.
+            let _ = socket.set_low_water(value.max(1) as u32);
+        }
+        What::PeekOffset => socket.set_peek_offset(u32::try_from(value).ok()),
+        What::Segment => socket.set_segment(value.clamp(0, 65_535) as u16),
+        What::Cork => {
+            if value != 0 {
+                socket.set_more_bits(more_bits::CORKED);
+            } else {
+                socket.clear_more_bits(more_bits::CORKED);
+            }
+        }
+        What::TimeLimit { sending } => socket.set_time_limit(sending, time(bytes)),
+        What::Told if value == 0 => {
+            socket.clear_host_bits(1 << (known.bit + host_bits::OPTIONS_SHIFT));
+        }
+        What::UrgentInline => socket.set_urgent_inline(value != 0),
+        _ => {}
     }
 }
 

@@ -20,6 +20,7 @@
 mod cost;
 mod memfd;
 mod regions;
+mod restore;
 mod sending;
 mod shown;
 mod written;
@@ -27,15 +28,11 @@ mod written;
 use crate::environment::remembered;
 use crate::log::{Level, say};
 use crate::signals;
-use longshore_hostif::SocketId;
 use longshore_hostif::zero_copy::ZeroCopy;
-use longshore_sockets::{ForkGuard, ForkLock, Host, KeptBytes, Socket, SocketError, is_confined};
+use longshore_sockets::{ForkLock, Host, KeptBytes, Socket, SocketError, is_confined};
 use regions::{File, Region, Regions};
 use rustix::io::Errno;
-use rustix::mm::{
-    Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags, madvise, mmap, mmap_anonymous,
-    mprotect, mremap_fixed,
-};
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mprotect};
 use sending::Sent;
 use shown::{Piece, Shown, Stretches};
 use std::io::IoSliceMut;
@@ -56,6 +53,10 @@ const MOST_SOCKETS: usize = 64;
 /// process maps (65,530).
 const MOST_STRETCHES: usize = 1024;
 
+pub(crate) use restore::{
+    Stopped, before_fork, begin_anew, empty, end, in_child, leave_all, leave_socket, make_plain,
+    stop,
+};
 pub(crate) use sending::{memory_is_shared, send};
 
 static STATE: LazyLock<ForkLock<State>> = LazyLock::new(ForkLock::default);
@@ -395,149 +396,4 @@ impl Holder {
 #[inline]
 pub(crate) fn is_used() -> bool {
     ANY.load(Ordering::Relaxed)
-}
-
-fn leave(which: impl Fn(&Holder) -> bool) {
-    if is_used() {
-        signals::within(|| {
-            if let Ok(mut state) = STATE.enter() {
-                state.leave(which);
-            }
-        });
-    }
-}
-
-/// This process lets go of a socket, or shares it: what the program sees of it becomes its own.
-#[inline]
-pub(crate) fn leave_socket(id: SocketId) {
-    leave(|holder| holder.kept.socket() == id);
-}
-
-/// The same of all sockets: another process may have the memory from now on.
-pub(crate) fn leave_all() {
-    if is_used() {
-        signals::within(|| {
-            if let Ok(mut state) = STATE.enter() {
-                state.leave_everything();
-            }
-        });
-    }
-}
-
-/// While it lives, no memory is changed.
-pub(crate) struct Stopped(ForkGuard<'static, State>);
-
-/// Before a fork: what it returns is to live until after it.
-pub(crate) fn before_fork() -> Option<Stopped> {
-    if mode() == ZeroCopy::Never {
-        return None;
-    }
-    let mut state = STATE.enter().ok()?;
-    signals::within(|| state.leave_everything());
-    // The child would ask about its parent.
-    if let Some(regions) = state.regions.take() {
-        regions.close();
-    }
-    Some(Stopped(state))
-}
-
-/// What was stopped before the fork is over, in the child.
-pub(crate) fn in_child(stopped: Option<Stopped>) {
-    if let Some(Stopped(mut state)) = stopped {
-        state.sent.begin_anew();
-    }
-}
-
-/// While the result lives, no memory is changed by another thread.
-pub(crate) fn stop() -> Option<Stopped> {
-    STATE.enter().ok().map(Stopped)
-}
-
-/// In a child that was made without our knowing: nothing of its parent's is its own.
-pub(crate) fn begin_anew() {
-    if !is_used() {
-        return;
-    }
-    // SAFETY: such a child has one thread, which is in no call here.
-    unsafe { STATE.recover(State::default) };
-    if let Ok(mut state) = STATE.enter() {
-        state.holders.clear();
-        if let Some(regions) = state.regions.take() {
-            regions.close();
-        }
-        state.sent.begin_anew();
-    }
-}
-
-/// The program says that it does not need what is in this memory any more (MADV_DONTNEED, and
-/// MADV_FREE): of ours it becomes memory of zeros, where else the engine's would show.
-pub(crate) fn empty(range: &Range<usize>) {
-    replace(|state, file| {
-        for part in state.mapped_within(range, file) {
-            let how = ProtFlags::READ | ProtFlags::WRITE;
-            let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
-            let at = ptr::with_exposed_provenance_mut(part.start);
-            // SAFETY: the program does not need what is there.
-            if unsafe { mmap_anonymous(at, part.len(), how, flags) }.is_ok() {
-                state.changes_back(&part);
-            }
-        }
-    });
-}
-
-/// The program is going to move this memory: if some of it is ours, all becomes memory as it
-/// was before, with what is in it, in one piece, for the kernel moves no other.
-pub(crate) fn make_plain(range: &Range<usize>) {
-    replace(|state, file| {
-        let is_ours = !state.mapped_within(range, file).is_empty();
-        if is_ours && state.may_change(range) && copy_of(range).is_ok() {
-            state.changes_back(range);
-        }
-    });
-}
-
-/// The program is going to have a filter of system calls, under which nothing here can be
-/// done any more: all memory that is ours becomes plain.
-pub(crate) fn end() {
-    if !is_used() {
-        return;
-    }
-    leave_all();
-    replace(|state, file| {
-        for part in state.mapped_within(&(0..usize::MAX), file) {
-            if copy_of(&part).is_ok() {
-                state.changes_back(&part);
-            }
-        }
-    });
-    ANY.store(false, Ordering::Relaxed);
-}
-
-/// Puts a copy in the place of this memory.
-fn copy_of(range: &Range<usize>) -> Result<(), Errno> {
-    let how = ProtFlags::READ | ProtFlags::WRITE;
-    let len = range.len();
-    let to = ptr::with_exposed_provenance_mut::<u8>(range.start);
-    // SAFETY: new memory, filled with what is in the program's, whose place it takes. A program
-    // lets nobody write to memory that it moves.
-    unsafe {
-        let copy = mmap_anonymous(ptr::null_mut(), len, how, MapFlags::PRIVATE)?;
-        ptr::copy_nonoverlapping(to, copy.cast::<u8>(), len);
-        mremap_fixed(copy, len, len, MremapFlags::MAYMOVE, to.cast())?;
-    }
-    Ok(())
-}
-
-/// Has `change` change what is ours, of the file that is shared with the engine.
-fn replace(change: impl FnOnce(&mut State, File)) {
-    signals::within(|| {
-        let host = crate::place::attached_already();
-        let Some(file) = host.and_then(|host| File::of(host.shared_file())) else {
-            return;
-        };
-        if let Ok(mut state) = STATE.enter() {
-            change(&mut state, file);
-            state.give_back_unseen();
-        }
-    });
 }

@@ -5,7 +5,7 @@
 
 use crate::room;
 use rustix::fd::AsFd;
-use rustix::fs::{Mode, OFlags, fstat, major, minor, open};
+use rustix::fs::{OFlags, fstat, major, minor};
 use rustix::ioctl::{Updater, ioctl, opcode};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -104,9 +104,7 @@ pub(super) struct Regions(OwnedFd);
 impl Regions {
     /// `None` if the kernel does not answer such questions, or there is no `/proc`.
     pub(super) fn open() -> Option<Self> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let fd = open(c"/proc/self/maps", flags, Mode::empty()).ok()?;
-        let regions = Self(room::keep(fd));
+        let regions = Self(room::open_kept(c"/proc/self/maps", OFlags::empty())?);
         let here = (&raw const regions).addr();
         match regions.at_or_behind(here) {
             Some(_) => Some(regions),

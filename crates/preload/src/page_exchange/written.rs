@@ -4,7 +4,7 @@
 //! Owns the descriptor that this is asked by, which is of one process: a child opens its own.
 
 use crate::room;
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::OFlags;
 use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -52,9 +52,7 @@ pub(super) struct Written(OwnedFd);
 impl Written {
     /// `None` if the kernel does not answer such questions, or there is no `/proc`.
     pub(super) fn open() -> Option<Self> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let fd = open(c"/proc/self/pagemap", flags, Mode::empty()).ok()?;
-        let written = Self(room::keep(fd));
+        let written = Self(room::open_kept(c"/proc/self/pagemap", OFlags::empty())?);
         if written.within(&(0..0)).is_none() {
             written.close();
             return None;

@@ -232,6 +232,20 @@ impl Waiting<'_> {
         Ok(false)
     }
 
+    /// Keeps what is for the program of the `got` events that the kernel has put there, and
+    /// waits for as long as is `left` if there is none.
+    fn go_on_after(
+        &mut self,
+        got: usize,
+        left: impl FnOnce() -> Option<Duration>,
+    ) -> Result<c_int, SocketError> {
+        self.take(got)?;
+        if self.found.count != 0 {
+            return Ok(self.found.count as c_int);
+        }
+        self.run(left()).map(|n| n as c_int)
+    }
+
     fn run(&mut self, limit: Option<Duration>) -> Result<usize, SocketError> {
         self.host.catch_up();
         let round = self.instance.next_round();
@@ -384,39 +398,27 @@ fn wait(
             count: 0,
         },
     };
-    match host {
-        Some(host) if concerns_us && room != 0 && !nowhere => {
-            point(|| answer(|| waiting(host, set).run(limit).map(|n| n as c_int)))
+    if let Some(host) = host.filter(|_| concerns_us && room != 0 && !nowhere) {
+        return point(|| answer(|| waiting(host, set).run(limit).map(|n| n as c_int)));
+    }
+    if let Some(host) = host {
+        // What was put off is said before the program sleeps.
+        within(|| _ = host.flush());
+    }
+    let deadline = deadline_after(limit.filter(|_| sleeps));
+    let got = plain();
+    let set = instance.set();
+    match place::attached() {
+        // Another thread has made a socket of the engine's of one that is in here, and rung:
+        // that was not for the program.
+        Some(host) if got > 0 && (set.is_some() || instance.has_nested_sets()) => {
+            let left = || match sleeps {
+                true => deadline.map(|d| d.saturating_duration_since(Instant::now())),
+                false => limit,
+            };
+            point(|| answer(|| waiting(host, set).go_on_after(got as usize, left)))
         }
-        _ => {
-            if let Some(host) = host {
-                // What was put off is said before the program sleeps.
-                within(|| _ = host.flush());
-            }
-            let deadline = deadline_after(limit.filter(|_| sleeps));
-            let got = plain();
-            let set = instance.set();
-            match place::attached() {
-                // Another thread has made a socket of the engine's of one that is in
-                // here, and rung: that was not for the program.
-                Some(host) if got > 0 && (set.is_some() || instance.has_nested_sets()) => {
-                    point(|| {
-                        answer(|| {
-                            let mut waiting = waiting(host, set);
-                            waiting.take(got as usize)?;
-                            if waiting.found.count != 0 {
-                                return Ok(waiting.found.count as c_int);
-                            }
-                            let left =
-                                deadline.map(|d| d.saturating_duration_since(Instant::now()));
-                            let left = if sleeps { left } else { limit };
-                            waiting.run(left).map(|n| n as c_int)
-                        })
-                    })
-                }
-                _ => got,
-            }
-        }
+        _ => got,
     }
 }
 

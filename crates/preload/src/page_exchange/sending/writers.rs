@@ -7,7 +7,7 @@
 //! there), and whoever writes to one waits until the exchange is over.
 
 use crate::room;
-use rustix::fs::{Mode, OFlags, fstat, open};
+use rustix::fs::{OFlags, fstat};
 use rustix::io::Errno;
 use rustix::ioctl::{Opcode, Setter, Updater, ioctl, opcode};
 use rustix::mm::{UserfaultfdFlags, userfaultfd};
@@ -80,10 +80,8 @@ pub(super) struct Writers {
 impl Writers {
     /// `None` if it cannot be known who else writes.
     pub(super) fn open() -> Option<Self> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let threads = open(c"/proc/self/task", flags, Mode::empty()).ok()?;
         Some(Self {
-            threads: room::keep(threads),
+            threads: room::open_kept(c"/proc/self/task", OFlags::DIRECTORY)?,
             faults: open_faults().map(room::keep),
         })
     }
