@@ -64,7 +64,7 @@ fn asked(cfg: &Config, flags: TcpFlags, ecn: Ecn) -> (TcpFlags, Script) {
 }
 
 /// A segment with an ECN field and flags arrives.
-fn hears(s: &mut Script, ecn: Ecn, flags: TcpFlags, seq: i64, ack: i64, len: u32) {
+fn receives(s: &mut Script, ecn: Ecn, flags: TcpFlags, seq: i64, ack: i64, len: u32) {
     let header = s.header(ACK | flags, seq, ack, TcpOptions::default());
     let segment = Segment {
         ecn,
@@ -252,13 +252,13 @@ fn a_passive_open_does_not_take_the_handshake_for_marks() {
         let _ = s.arrives(ACK | first, 0, 0, 0);
         s.writes(5_000);
         s.sent();
-        hears(&mut s, Ecn::NotCapable, next, 0, 1_000, 0);
+        receives(&mut s, Ecn::NotCapable, next, 0, 1_000, 0);
         let info = s.tcb.info(s.now);
         assert_eq!(info.snd_ssthresh, u32::MAX, "{first:?}");
         let marked = u32::from(first == AE | CWR);
         assert_eq!(info.ecn_totals.delivered_ce, marked);
         // What comes after that counts.
-        hears(&mut s, Ecn::NotCapable, AE | CWR | ECE, 0, 2_000, 0);
+        receives(&mut s, Ecn::NotCapable, AE | CWR | ECE, 0, 2_000, 0);
         let info = s.tcb.info(s.now);
         assert_eq!(info.ecn_totals.delivered_ce, 2);
         assert!(info.snd_ssthresh < u32::MAX);
@@ -286,17 +286,17 @@ fn new_data_is_capable_and_nothing_else() {
 #[test]
 fn congestion_is_echoed_until_the_sender_says_that_it_knows() {
     let mut s = established(&with(EcnMode::Request), ECE);
-    hears(&mut s, Ecn::Capable0, NONE, 0, 0, 1_000);
-    hears(&mut s, Ecn::Congested, NONE, 1_000, 0, 1_000);
+    receives(&mut s, Ecn::Capable0, NONE, 0, 0, 1_000);
+    receives(&mut s, Ecn::Congested, NONE, 1_000, 0, 1_000);
     assert_eq!(s.sent_one().flags, ACK | ECE);
-    hears(&mut s, Ecn::Capable0, NONE, 2_000, 0, 1_000);
-    hears(&mut s, Ecn::Capable0, NONE, 3_000, 0, 1_000);
+    receives(&mut s, Ecn::Capable0, NONE, 2_000, 0, 1_000);
+    receives(&mut s, Ecn::Capable0, NONE, 3_000, 0, 1_000);
     assert_eq!(s.sent_one().flags, ACK | ECE);
-    hears(&mut s, Ecn::Capable0, CWR, 4_000, 0, 1_000);
+    receives(&mut s, Ecn::Capable0, CWR, 4_000, 0, 1_000);
     assert_eq!(s.sent_one().flags, ACK);
     assert!(s.tcb.info(s.now).ecn_seen);
     // A bare acknowledgment's field says nothing of data.
-    hears(&mut s, Ecn::Congested, NONE, 5_000, 0, 0);
+    receives(&mut s, Ecn::Congested, NONE, 5_000, 0, 0);
     s.silent();
 }
 
@@ -310,17 +310,17 @@ fn an_echo_lowers_the_window_once_in_a_round_trip() {
     let mut s = established(&cfg, ECE);
     s.writes(60_000);
     assert_eq!(s.sent().len(), 10);
-    hears(&mut s, Ecn::NotCapable, ECE, 0, 2_000, 0);
+    receives(&mut s, Ecn::NotCapable, ECE, 0, 2_000, 0);
     // The window was in use; that little is left in flight is the acknowledgment's doing.
     assert_eq!(s.tcb.cwnd(), 5_000);
-    hears(&mut s, Ecn::NotCapable, ECE, 0, 4_000, 0);
+    receives(&mut s, Ecn::NotCapable, ECE, 0, 4_000, 0);
     assert_eq!(s.tcb.cwnd(), 5_000, "the same congestion");
     s.silent();
-    hears(&mut s, Ecn::NotCapable, ECE, 0, 8_000, 0);
+    receives(&mut s, Ecn::NotCapable, ECE, 0, 8_000, 0);
     let sent = s.sent();
     assert_eq!(sent[0].flags & ECN_FLAGS, CWR);
     assert!(sent[1..].iter().all(|t| t.flags & ECN_FLAGS == NONE));
-    hears(&mut s, Ecn::NotCapable, ECE, 0, 10_000, 0);
+    receives(&mut s, Ecn::NotCapable, ECE, 0, 10_000, 0);
     assert_eq!(s.tcb.cwnd(), 2_500);
     assert_eq!(s.tcb.info(s.now).total_retrans, 0);
 }
@@ -341,10 +341,10 @@ fn an_acknowledgment_that_reports_congestion_does_not_grow_the_window() {
         let mut s = established(&cfg, agreed);
         s.writes(100_000);
         assert_eq!(s.sent().len(), 10);
-        hears(&mut s, Ecn::NotCapable, quiet, 0, 2_000, 0);
+        receives(&mut s, Ecn::NotCapable, quiet, 0, 2_000, 0);
         assert_eq!(s.tcb.cwnd(), 12_000, "{ecn:?}: slow start");
         s.sent();
-        hears(&mut s, Ecn::NotCapable, marked, 0, 4_000, 0);
+        receives(&mut s, Ecn::NotCapable, marked, 0, 4_000, 0);
         // Half of what the window was, not of 14,000.
         assert_eq!(s.tcb.cwnd(), 6_000, "{ecn:?}");
     }
@@ -355,13 +355,13 @@ fn an_acknowledgment_that_reports_congestion_does_not_grow_the_window() {
 fn dctcp_echoes_each_change_and_acknowledges_what_came_before_it() {
     let mut s = established(&dctcp(), ECE);
     s.tcb.set_quickack(false);
-    hears(&mut s, Ecn::Capable0, NONE, 0, 0, 1_000);
-    hears(&mut s, Ecn::Congested, NONE, 1_000, 0, 1_000);
+    receives(&mut s, Ecn::Capable0, NONE, 0, 0, 1_000);
+    receives(&mut s, Ecn::Congested, NONE, 1_000, 0, 1_000);
     let sent = s.sent();
     assert_eq!(sent.len(), 2);
     assert_eq!((s.ack_of(&sent[0]), sent[0].flags), (1_000, ACK));
     assert_eq!((s.ack_of(&sent[1]), sent[1].flags), (2_000, ACK | ECE));
-    hears(&mut s, Ecn::Capable0, NONE, 2_000, 0, 1_000);
+    receives(&mut s, Ecn::Capable0, NONE, 2_000, 0, 1_000);
     let t = s.sent_one();
     assert_eq!((s.ack_of(&t), t.flags), (3_000, ACK));
 }
@@ -371,10 +371,10 @@ fn accurate_feedback_counts_packets_from_the_handshake_on() {
     let mut s = asking(&with(EcnMode::RequestAccurate), CWR).1;
     // "Not ECN-capable" was the SYN-ACK's field; then the count begins at 5.
     assert_eq!(s.sent_one().flags, ACK | CWR);
-    hears(&mut s, Ecn::Capable0, NONE, 0, 0, 1_000);
-    hears(&mut s, Ecn::Capable0, NONE, 1_000, 0, 1_000);
+    receives(&mut s, Ecn::Capable0, NONE, 0, 0, 1_000);
+    receives(&mut s, Ecn::Capable0, NONE, 1_000, 0, 1_000);
     assert_eq!(s.sent_one().flags, ACK | AE | ECE);
-    hears(&mut s, Ecn::Congested, NONE, 2_000, 0, 1_000);
+    receives(&mut s, Ecn::Congested, NONE, 2_000, 0, 1_000);
     let t = s.sent_one();
     assert_eq!(t.flags, ACK | AE | CWR);
     let option = t.options.accurate_ecn.unwrap();
@@ -392,9 +392,9 @@ fn accurate_feedback_counts_packets_from_the_handshake_on() {
     let _ = s.tcb.on_segment(&merged, s.now);
     assert_eq!(s.sent_one().flags, ACK | ECE);
     // Bare acknowledgments count too, and nothing else does.
-    hears(&mut s, Ecn::Congested, NONE, 6_000, 0, 0);
-    hears(&mut s, Ecn::NotCapable, NONE, 6_000, 0, 1_000);
-    hears(&mut s, Ecn::NotCapable, NONE, 7_000, 0, 1_000);
+    receives(&mut s, Ecn::Congested, NONE, 6_000, 0, 0);
+    receives(&mut s, Ecn::NotCapable, NONE, 6_000, 0, 1_000);
+    receives(&mut s, Ecn::NotCapable, NONE, 7_000, 0, 1_000);
     assert_eq!(s.sent_one().flags, ACK | CWR);
     let totals = s.tcb.info(s.now).ecn_totals;
     assert_eq!((totals.received_ce, totals.received_ce_bytes), (5, 4_000));
@@ -447,10 +447,10 @@ fn accurate_counts_lower_the_window() {
     let sent = s.sent();
     assert!(sent.iter().all(|t| t.ecn == Ecn::Capable0));
     // 5: nothing is new.
-    hears(&mut s, Ecn::NotCapable, AE | ECE, 0, 1_000, 0);
+    receives(&mut s, Ecn::NotCapable, AE | ECE, 0, 1_000, 0);
     assert_eq!(s.tcb.info(s.now).snd_ssthresh, u32::MAX);
     // 7: two packets.
-    hears(&mut s, Ecn::NotCapable, AE | CWR | ECE, 0, 3_000, 0);
+    receives(&mut s, Ecn::NotCapable, AE | CWR | ECE, 0, 3_000, 0);
     assert!(s.tcb.info(s.now).snd_ssthresh < 11_000);
 }
 
@@ -481,7 +481,7 @@ fn a_count_with_cwr_in_it_is_not_cut_up() {
     s.max_payload = 20_000;
     s.writes(10_000);
     assert!(s.sent().iter().any(|t| t.payload_len() > 1_000));
-    hears(&mut s, Ecn::Congested, NONE, 0, 10_000, 1_000);
+    receives(&mut s, Ecn::Congested, NONE, 0, 10_000, 1_000);
     s.writes(20_000);
     let sent = s.sent();
     assert!(

@@ -94,7 +94,7 @@ fn a_syn_ack_may_tell_of_urgent_data() {
 }
 
 #[test]
-fn a_receiver_that_is_out_of_room_hears_of_urgent_data() {
+fn a_receiver_that_is_out_of_room_is_told_of_urgent_data() {
     let mut s = Script::established();
     let _ = s.arrives(ACK, 0, 0, 20_000);
     s.sent();

@@ -464,14 +464,14 @@ impl Endpoint {
 
 impl Endpoint {
     /// A router says what would have passed, of a packet that it quotes.
-    pub(crate) fn hear_router(&mut self, seq: u32, limit: u16) {
+    pub(crate) fn take_report(&mut self, seq: u32, limit: u16) {
         if self.tcb.is_in_flight(SeqNumber(seq)) {
             self.tcb.set_path_mss(limit);
         }
     }
 
     /// The SYN that made us.
-    pub(crate) fn hear_syn(&mut self, packet: &Packet) {
+    pub(crate) fn take_syn(&mut self, packet: &Packet) {
         self.learn_window(packet);
         if let Some(linux) = &mut self.linux {
             linux.drops(packet);

@@ -94,7 +94,7 @@ pub(crate) struct Wire {
     busy_until: u64,
     pub(crate) lost: u64,
     pub(crate) marked: u64,
-    /// What routers say to the sender: when it hears it, the sequence number that they
+    /// What routers say to the sender: when it arrives, the sequence number that they
     /// quote and what would have passed.
     words: Vec<(u64, u32, u16)>,
 }
@@ -125,7 +125,7 @@ impl Wire {
     }
 
     /// What a router has reported to the sender by now: a sequence number and an MTU.
-    pub(crate) fn hear(&mut self, now: Instant) -> Option<(u32, u16)> {
+    pub(crate) fn take_report(&mut self, now: Instant) -> Option<(u32, u16)> {
         let i = self.words.iter().position(|w| w.0 <= now.0)?;
         let (_, seq, limit) = self.words.swap_remove(i);
         Some((seq, limit))

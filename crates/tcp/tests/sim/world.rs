@@ -159,12 +159,12 @@ impl World {
         };
         self.now = self.now.max(next);
         let now = self.now;
-        while let Some((seq, limit)) = self.there.hear(now) {
-            self.client.hear_router(seq, limit);
+        while let Some((seq, limit)) = self.there.take_report(now) {
+            self.client.take_report(seq, limit);
         }
-        while let Some((seq, limit)) = self.back.hear(now) {
+        while let Some((seq, limit)) = self.back.take_report(now) {
             if let Some(server) = &mut self.server {
-                server.hear_router(seq, limit);
+                server.take_report(seq, limit);
             }
         }
         while let Some(packet) = self.there.receive(now) {
@@ -226,7 +226,7 @@ impl World {
                 let taken = takes.then(|| tcb.accept_fast_open(&segment, now));
                 let mut server =
                     Endpoint::new("server", tcb, program, (!s.seed, s.seed), s.seed ^ 4);
-                server.hear_syn(packet);
+                server.take_syn(packet);
                 if let Some(place) = taken.and_then(|d| d.place) {
                     server.place(packet, place);
                 }

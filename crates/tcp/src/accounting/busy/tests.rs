@@ -100,7 +100,7 @@ fn a_full_send_buffer_limits_once_all_is_sent() {
     assert_eq!(buffer_limited(&mut s, 4_000), 0);
     s.waits_ms(20);
     assert_eq!(buffer_limited(&mut s, 4_000), 20);
-    // The user hears of room when a quarter is free.
+    // The user is told of room when a quarter is free.
     answers(&mut s, 500, 30_000);
     assert_eq!(buffer_limited(&mut s, 4_000), 20);
     s.waits_ms(5);
