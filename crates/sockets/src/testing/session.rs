@@ -44,7 +44,7 @@ struct Process {
 pub(super) struct Session {
     pub(super) arena: Arc<Arena>,
     doorbell: Doorbell,
-    door: OwnedFd,
+    listener: OwnedFd,
     clients: Vec<OwnedFd>,
     processes: BTreeMap<u16, Process>,
     wake_fds: HashMap<u32, Arc<Doorbell>>,
@@ -84,13 +84,14 @@ impl Session {
         let routes = [route(32, true), route(24, false)];
         arena.header().routes.publish(&routes, Loopback::Kernel);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let door = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-            .expect("make the door");
-        bind(&door, &SocketAddrUnix::new(path).expect("a short path")).expect("bind the door");
-        listen(&door, 16).expect("open the door");
+        let listener = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+            .expect("make the listener");
+        bind(&listener, &SocketAddrUnix::new(path).expect("a short path"))
+            .expect("bind the listener");
+        listen(&listener, 16).expect("open the listener");
         Ok(Self {
             doorbell: Doorbell::new().expect("make a doorbell"),
-            door,
+            listener,
             clients: Vec::new(),
             processes: BTreeMap::new(),
             wake_fds: HashMap::new(),
@@ -128,8 +129,8 @@ impl Session {
     fn sleep(&mut self) {
         let engine = &self.arena.header().engine;
         engine.declare(Sleep::Eventfd);
-        let deaf = self.behavior.is_deaf.load(Ordering::Relaxed);
-        let pending = !deaf
+        let ignores_all = self.behavior.is_deaf.load(Ordering::Relaxed);
+        let pending = !ignores_all
             && self
                 .processes
                 .values()
@@ -137,7 +138,7 @@ impl Session {
         if !pending {
             let mut fds = vec![
                 PollFd::new(&self.doorbell, PollFlags::IN),
-                PollFd::new(&self.door, PollFlags::IN),
+                PollFd::new(&self.listener, PollFlags::IN),
             ];
             fds.extend(self.clients.iter().map(|v| PollFd::new(v, PollFlags::IN)));
             let _ = poll(&mut fds, Some(&TURN));
@@ -147,7 +148,7 @@ impl Session {
 
     fn answer_door(&mut self) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        while let Ok(client) = accept_with(&self.door, flags) {
+        while let Ok(client) = accept_with(&self.listener, flags) {
             self.clients.push(client);
         }
         for at in 0..self.clients.len() {
