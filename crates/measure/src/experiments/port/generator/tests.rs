@@ -58,7 +58,7 @@ fn header(part: u16, flags: TcpFlags, seq: SeqNumber, ack: SeqNumber) -> TcpHead
 }
 
 /// What the generator has said: headers and payloads.
-fn heard(far: &mut MemoryPort) -> Vec<(TcpHeader, Vec<u8>)> {
+fn received(far: &mut MemoryPort) -> Vec<(TcpHeader, Vec<u8>)> {
     let mut room = RecvBuffer::new();
     let mut all = Vec::new();
     while let Some(meta) = far.recv_single(&mut room).unwrap() {
@@ -79,7 +79,7 @@ fn connected(part: u16) -> (Generator, MemoryPort) {
     syn.options.window_scale = Some(3);
     say(&mut far, &syn, b"");
     assert!(generator.turn().unwrap());
-    let answer = heard(&mut far).remove(0).0;
+    let answer = received(&mut far).remove(0).0;
     assert_eq!(answer.flags, TcpFlags::SYN.union(TcpFlags::ACK));
     assert_eq!(answer.ack, PEERS_FIRST.add(1));
     assert_eq!(answer.options.mss, Some(1460));
@@ -126,12 +126,15 @@ fn it_answers_for_its_own_address_alone() {
 #[test]
 fn a_source_sends_as_much_as_the_window_takes() {
     let (mut generator, mut far) = connected(SOURCE);
-    assert!(heard(&mut far).is_empty(), "a piece is longer than 16,000");
+    assert!(
+        received(&mut far).is_empty(),
+        "a piece is longer than 16,000"
+    );
     let mut wide = header(SOURCE, TcpFlags::ACK, PEERS_FIRST.add(1), FIRST.add(1));
     wide.window = 20_000;
     say(&mut far, &wide, b"");
     generator.turn().unwrap();
-    let sent = heard(&mut far);
+    let sent = received(&mut far);
     assert_eq!(sent.len(), 160_000 / generator.piece);
     assert!(sent.iter().all(|(_, bytes)| bytes.len() == generator.piece));
     assert_eq!(sent[1].0.seq, FIRST.add(1 + generator.piece as u32));
@@ -140,7 +143,7 @@ fn a_source_sends_as_much_as_the_window_takes() {
     say(&mut far, &wide, b"");
     generator.turn().unwrap();
     assert_eq!(
-        heard(&mut far).len(),
+        received(&mut far).len(),
         1,
         "for the one that was acknowledged"
     );
@@ -152,16 +155,16 @@ fn a_sink_acknowledges_what_comes_in_order_and_counts_it() {
     let at = |n: u32| header(SINK, TcpFlags::ACK, PEERS_FIRST.add(n), FIRST.add(1));
     say(&mut far, &at(1), &[7; 100]);
     generator.turn().unwrap();
-    assert_eq!(heard(&mut far)[0].0.ack, PEERS_FIRST.add(101));
+    assert_eq!(received(&mut far)[0].0.ack, PEERS_FIRST.add(101));
     // One is missing: what was expected is said again.
     say(&mut far, &at(501), &[7; 100]);
     generator.turn().unwrap();
-    assert_eq!(heard(&mut far)[0].0.ack, PEERS_FIRST.add(101));
+    assert_eq!(received(&mut far)[0].0.ack, PEERS_FIRST.add(101));
     let mut last = at(101);
     last.flags = TcpFlags::ACK.union(TcpFlags::FIN);
     say(&mut far, &last, &[7; 50]);
     generator.turn().unwrap();
-    let (end, count) = heard(&mut far).remove(0);
+    let (end, count) = received(&mut far).remove(0);
     assert!(end.flags.contains(TcpFlags::FIN));
     assert_eq!(
         end.ack,
@@ -177,7 +180,7 @@ fn an_echo_sends_as_much_as_came() {
     let asks = header(ECHO, TcpFlags::ACK, PEERS_FIRST.add(1), FIRST.add(1));
     say(&mut far, &asks, &[7; 30]);
     generator.turn().unwrap();
-    let answers = heard(&mut far);
+    let answers = received(&mut far);
     assert_eq!(answers.len(), 1, "the acknowledgment rides on it");
     assert_eq!(answers[0].1.len(), 30);
     assert_eq!(answers[0].0.ack, PEERS_FIRST.add(31));
@@ -195,7 +198,7 @@ fn strange_frames_are_passed_over() {
     let nowhere = header(1, TcpFlags::SYN, SeqNumber(5), SeqNumber(5));
     say(&mut far, &nowhere, b"");
     generator.turn().unwrap();
-    assert!(heard(&mut far).is_empty());
+    assert!(received(&mut far).is_empty());
     let reset = header(ECHO, TcpFlags::RST, PEERS_FIRST.add(1), SeqNumber(0));
     say(&mut far, &reset, b"");
     generator.turn().unwrap();
