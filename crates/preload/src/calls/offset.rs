@@ -43,6 +43,11 @@ fn message(
     Some(Ok((message, flags)))
 }
 
+fn fails(errno: c_int) -> ssize_t {
+    set_errno(errno);
+    -1
+}
+
 /// `preadv2(2)`.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn preadv2(
@@ -55,10 +60,7 @@ pub extern "C-unwind" fn preadv2(
     match message(fd, iov, count, at, flags) {
         None => real::preadv2(fd, iov, count, at, flags),
         Some(Ok((mut message, flags))) => recvmsg(fd, Out::from(&mut message), flags),
-        Some(Err(errno)) => {
-            set_errno(errno);
-            -1
-        }
+        Some(Err(errno)) => fails(errno),
     }
 }
 
@@ -77,10 +79,7 @@ pub extern "C-unwind" fn pwritev2(
             real::pwritev2(fd, iov, count, at, flags)
         }
         Some(Ok((message, flags))) => sendmsg(fd, In::from(&message), flags),
-        Some(Err(errno)) => {
-            set_errno(errno);
-            -1
-        }
+        Some(Err(errno)) => fails(errno),
     }
 }
 
