@@ -249,16 +249,20 @@ mod tests {
         );
     }
 
-    #[test]
-    fn immediate_data_is_that_of_both_where_it_is_in_one_piece() {
-        use EdgeFlags as F;
-        let with = |snd_edge, immediate, flags| Request::Edges {
+    /// Edges with so much immediate data.
+    fn with(snd_edge: u64, immediate: u16, flags: EdgeFlags) -> Request {
+        Request::Edges {
             socket: SOCKET,
             snd_edge,
             rcv_consumed: 0,
             flags,
             immediate,
-        };
+        }
+    }
+
+    #[test]
+    fn immediate_data_is_that_of_both_where_it_is_in_one_piece() {
+        use EdgeFlags as F;
         let of_both = |first: Request, then: Request| match both(first, then) {
             Some(Request::Edges { immediate, .. }) => Some(immediate),
             Some(_) => panic!("edges are edges"),
@@ -288,6 +292,12 @@ mod tests {
         let corked = F::MORE | F::CORK;
         let (set, then) = (with(5, 0, corked), with(15, 10, corked));
         assert_eq!(of_both(set, then), Some(10), "it wrote nothing");
+    }
+
+    #[test]
+    fn a_close_goes_with_immediate_data_if_all_is_said() {
+        use EdgeFlags as F;
+        let first = with(110, 10, F::PUSH);
         let close = Request::Close {
             socket: SOCKET,
             snd_edge: 110,
