@@ -308,7 +308,7 @@ fn garbage_requests_are_counted_and_harm_nobody() {
                 socket,
                 snd_edge: u64::MAX - i,
                 rcv_consumed: i << 40,
-                flags: EdgeFlags::from_bits_retain(i as u8),
+                flags: EdgeFlags::from_bits_retain(i as u16),
                 immediate: 0,
             },
             1 => Request::Close {

@@ -138,7 +138,7 @@ impl Socket {
             let request = host.edges(block, self.id, EdgeFlags::empty());
             // The engine counts who waits, but need not know it now, unless somebody
             // waits for this. It looks at what is published after it has marked the line.
-            let _ = host.tell_accepted(&request, ours.then_some(record.socket));
+            let _ = host.tell_accepted(&request, record.socket, ours);
             Waiter::fence();
             return Ok((accepted, record));
         }

@@ -88,6 +88,14 @@ impl AcceptQueue {
         self.waiting.iter().skip(read).any(|waiting| *waiting == id)
     }
 
+    /// Whether of the records that the host has not read the one behind so many others is that
+    /// of this connection.
+    pub(crate) fn is_behind(&self, id: SocketId, others: u32) -> bool {
+        let at = (others as usize).checked_sub(self.reset);
+        let place = at.and_then(|at| self.waiting.get(self.accepted + at));
+        place == Some(&id)
+    }
+
     /// One of our own sockets waits for room.
     pub(crate) fn push_entering(&mut self, key: u32) {
         self.line.push_back(key);
@@ -204,6 +212,9 @@ mod tests {
                 for (said, record) in unread.iter().enumerate() {
                     if let Some(id) = record {
                         prop_assert!(queue.is_unread(*id, said) && !queue.is_unread(*id, said + 1));
+                        let at = said as u32;
+                        prop_assert!(queue.is_behind(*id, at) && !queue.is_behind(*id, at + 1));
+                        prop_assert!(at == 0 || !queue.is_behind(*id, at - 1));
                     }
                 }
                 prop_assert!(read.iter().all(|(id, _)| !queue.is_unread(*id, 0)));

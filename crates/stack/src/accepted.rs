@@ -10,7 +10,7 @@ use crate::Stack;
 use crate::request_error::RequestError;
 use crate::socket::{Kind, Listening};
 use longshore_hostif::adapter::ReceiveSlab;
-use longshore_hostif::{ACCEPT_RECORD, EdgeFlags};
+use longshore_hostif::{ACCEPT_RECORD, EdgeFlags, SocketId};
 
 /// Connections that are taken out of a queue, and of those in line that are let in, at once.
 pub(crate) const AT_ONCE: usize = 64;
@@ -50,6 +50,15 @@ impl Listening {
         Ok(())
     }
 
+    /// How far the host has read the records, if it has read that of connection `id`, the
+    /// `number`th one, modulo 2^32; `None` if that is not among those that it has not.
+    fn read_with(&self, id: SocketId, number: u32) -> Option<u64> {
+        const RECORD: u64 = ACCEPT_RECORD as u64;
+        let before = number.wrapping_sub((self.rcv_consumed / RECORD) as u32);
+        let end = self.rcv_consumed + (u64::from(before) + 1) * RECORD;
+        self.queue.is_behind(id, before).then_some(end)
+    }
+
     /// Whether connections are still in the queue that the host has accepted, or some of those
     /// in line have room.
     pub(crate) fn has_accepted(&self) -> bool {
@@ -79,6 +88,39 @@ impl Stack {
             }
         }
         self.let_in(listener);
+    }
+
+    /// The process of `channel`, if that still lives, has read the record of this connection, and
+    /// so those of all before it. Nothing, if the connection waits no more, or never did.
+    #[cold]
+    pub(crate) fn host_accepted(&mut self, key: u32, channel: Option<u16>) {
+        let Some(socket) = self.sockets.get(key) else {
+            return;
+        };
+        let (listener, number) = match &socket.kind {
+            Kind::Stream(c) => (c.listener, c.record),
+            Kind::Pair(p) => (p.listener, p.record),
+            _ => return,
+        };
+        let (id, session) = (socket.id, socket.session);
+        // Where its listener is over, another may have that one's place.
+        let Some(listener) = listener else {
+            return;
+        };
+        let of_session = self
+            .sockets
+            .get_mut(listener)
+            .filter(|l| l.session == session);
+        let Some(Kind::Listener(l)) = of_session.map(|l| &mut l.kind) else {
+            return;
+        };
+        let (Some(read), Some(s)) = (l.read_with(id, number), self.sessions.get_mut(session))
+        else {
+            return;
+        };
+        let taken = l.take_records_read(read, channel, &mut s.host.receive);
+        debug_assert!(taken.is_ok(), "it has that record");
+        self.take_accepted(listener);
     }
 
     /// Whether no process can hold a connection, as nobody has read its record in the stream of
@@ -143,8 +185,8 @@ mod tests {
     use super::*;
     use crate::accept_queue::AcceptQueue;
     use crate::audience::Audience;
+    use longshore_hostif::Geometry;
     use longshore_hostif::adapter::{AdapterSession, ReceiveStream};
-    use longshore_hostif::{Geometry, SocketId};
     use longshore_ring::EventfdSignaler;
     use longshore_tcp::{FastOpenQueue, Listener};
     use std::sync::Arc;

@@ -39,6 +39,8 @@ pub(crate) struct Pair {
     pub(crate) flow: Option<Flow>,
     /// The listener in whose queue it waits.
     pub(crate) listener: Option<u32>,
+    /// Which one its record is in the stream of the listener, modulo 2^32, once it has one.
+    pub(crate) record: u32,
     /// The listener has not let it in yet.
     pub(crate) connecting: bool,
     /// Why it is dead, an errno.
@@ -59,6 +61,7 @@ impl Pair {
             remote,
             flow: None,
             listener: None,
+            record: 0,
             connecting: false,
             dead: None,
             snd: SendHalf::default(),

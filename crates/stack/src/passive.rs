@@ -232,19 +232,24 @@ impl Stack {
         };
         let messages = rule.filter(|_| !is_pair);
         let messages = messages.map(|rule| Box::new(Messages::new(rule, 0)));
-        if put_accept_record(listener, session, &record).is_none() {
+        let Some(number) = put_accept_record(listener, session, &record) else {
             session.host.give_block_back(id);
             self.arena_is_full(session_key);
             return None;
-        }
+        };
         session.enter(id, key);
         let socket = self.sockets.get_mut(key)?;
         socket.id = id;
         socket.subscribers = Subscribers::of_accepted(subscriber);
         socket.messages = messages;
-        if let Kind::Stream(c) = &mut socket.kind {
-            // The record says so.
-            c.told.flags = EdgeFlags::CONNECTED;
+        match &mut socket.kind {
+            Kind::Stream(c) => {
+                // The record says so.
+                c.told.flags = EdgeFlags::CONNECTED;
+                c.record = number;
+            }
+            Kind::Pair(p) => p.record = number,
+            _ => {}
         }
         self.apply_receive_buffer(key);
         self.hold_port(key);
@@ -255,12 +260,13 @@ impl Stack {
 }
 
 /// Puts the record of a connection in the receive stream of its listener, and the connection in
-/// its accept queue; `None` if there is no room for the record.
+/// its accept queue. Says which one the record is in the stream, modulo 2^32; `None` if there is
+/// no room for it.
 fn put_accept_record(
     listener: &mut Socket,
     session: &mut Session,
     record: &AcceptRecord,
-) -> Option<()> {
+) -> Option<u32> {
     let Kind::Listener(l) = &mut listener.kind else {
         return None;
     };
@@ -278,5 +284,5 @@ fn put_accept_record(
     l.rcv_edge += ACCEPT_RECORD as u64;
     l.queue.push(record.socket);
     l.listener.on_waiting();
-    Some(())
+    Some((at / ACCEPT_RECORD as u64) as u32)
 }

@@ -96,6 +96,8 @@ pub(crate) struct Connection {
     pub(crate) rcv: ReceiveStream,
     /// The listener that it came through, until it is accepted.
     pub(crate) listener: Option<u32>,
+    /// Which one its record is in the stream of the listener, modulo 2^32, once it has one.
+    pub(crate) record: u32,
     /// The listener whose limit of connections opened by a cookie alone it counts
     /// against, until its handshake is over.
     pub(crate) fast_open_of: Option<u32>,
@@ -129,6 +131,7 @@ impl Connection {
             fetched: Fetched::default(),
             rcv: ReceiveStream::EMPTY,
             listener,
+            record: 0,
             fast_open_of: None,
             told: Told::default(),
             tell_by: Instant::NEVER,

@@ -9,6 +9,7 @@
 //! `LONGSHORE_SEED=n cargo test -p longshore-stack simulation`; `LONGSHORE_SEEDS=n` runs
 //! more of them, `LONGSHORE_MINUTES=n` new ones for that long (`make soak`).
 
+mod accepting;
 mod bounds;
 mod bulk;
 mod containment;

@@ -60,7 +60,7 @@ bitflags::bitflags! {
 
     /// What a move of edges says besides.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-    pub struct EdgeFlags: u8 {
+    pub struct EdgeFlags: u16 {
         /// To the adapter: send what there is without waiting for more.
         const PUSH = 1;
         /// To the adapter: more follows at once, wait for it (MSG_MORE).
@@ -93,6 +93,9 @@ bitflags::bitflags! {
         /// To the adapter, in a ring: no process holds the socket any more, and it does not
         /// linger. What takes requests off a ring makes a [`Request::Close`] of it.
         const CLOSE = 128;
+        /// To the adapter: its host has read the record of this connection in the stream of the
+        /// listener, and those of all before it.
+        const ACCEPTED = 256;
     }
 }
 

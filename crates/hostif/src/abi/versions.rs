@@ -6,7 +6,7 @@
 //! on under the engine of the next, as long as that still speaks theirs.
 
 /// The newest version of layout and descriptors that this release speaks.
-pub const ABI_VERSION: u32 = 18;
+pub const ABI_VERSION: u32 = 19;
 /// The oldest one.
 pub const OLDEST_ABI_VERSION: u32 = 11;
 /// The first that has completions with payload ([`Data`](super::Data)).
@@ -33,6 +33,11 @@ pub(crate) const MESSAGES_WITHIN_SINCE: u16 = 16;
 pub(crate) const ACCEPT_ON_DATA_SINCE: u16 = 17;
 /// The first with edges in three words, and whose requests say where the last of them ends.
 pub(crate) const LENGTHS_SINCE: u16 = 18;
+/// The first whose edges may say that their connection was accepted
+/// ([`EdgeFlags::ACCEPTED`](super::EdgeFlags)).
+pub(crate) const ACCEPTED_SINCE: u16 = 19;
+/// The first with answers in three words.
+pub(crate) const SHORT_DONE_SINCE: u16 = 19;
 
 bitflags::bitflags! {
     /// What a side has beyond its version, each a bit that both sides must have. Bits that a

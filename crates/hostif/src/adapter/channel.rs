@@ -199,7 +199,7 @@ impl AdapterChannel {
             Completion::Edges { .. } => KEPT_FOR_ANSWERS,
             Completion::More => 0,
         };
-        self.stage(arena, kept, completion.stored(has_lengths(arena)))
+        self.stage(arena, kept, completion.stored(arena.agreed().version))
     }
 
     /// As `put`, for where edges are.

@@ -5,7 +5,8 @@
 
 use super::coalesce::{Moved, coalesce};
 use crate::abi::{
-    CHUNK, Completion, Data, Edges, HELD_BACK_SINCE, Hurry, LENGTHS_SINCE, RING, Request, chunk_of,
+    ACCEPTED_SINCE, CHUNK, Completion, Data, Edges, HELD_BACK_SINCE, Hurry, LENGTHS_SINCE, RING,
+    Request, SocketId, chunk_of,
 };
 use crate::transport::{Arena, PutError, staged};
 use longshore_ring::spsc::{Consumer, Message, Producer};
@@ -31,6 +32,9 @@ pub struct HostChannel {
     /// It was so for one that was taken back, and may have slept again since, as it found
     /// nothing: it is woken for the next.
     owes_wake: bool,
+    /// One was taken back that said that a connection was accepted: what has its place is fetched
+    /// no later.
+    owes_accepted: bool,
 }
 
 impl Moved {
@@ -67,6 +71,7 @@ impl HostChannel {
             newest: None,
             was_woken: false,
             owes_wake: false,
+            owes_accepted: false,
         }
     }
 
@@ -95,6 +100,7 @@ impl HostChannel {
         let (request, there) = match both {
             Some((newest, both)) if self.take_back() => {
                 self.owes_wake |= self.was_woken;
+                self.owes_accepted |= newest.tells_accepted();
                 (both, newest.immediate)
             }
             _ => (*request, 0),
@@ -113,6 +119,24 @@ impl HostChannel {
         staged(self.requests.stage_long(0, 0, ring, slots, stored.fields()))?;
         self.requests.leave_words(stored.left());
         self.newest = Moved::of(&request).filter(|moved| !moved.closes());
+        Ok(())
+    }
+
+    /// As `put`, of a listener's edges that tell that `connection` was accepted. What its process
+    /// says of the connection first says so too, in their place, if the engine has not fetched
+    /// them by then.
+    ///
+    /// # Errors
+    /// As `put`.
+    pub fn put_accepted(
+        &mut self,
+        request: &Request,
+        connection: SocketId,
+    ) -> Result<(), PutError> {
+        self.put(request)?;
+        if self.arena.agreed().version >= ACCEPTED_SINCE {
+            self.newest = self.newest.take().map(|moved| moved.accepting(connection));
+        }
         Ok(())
     }
 
@@ -197,6 +221,9 @@ impl HostChannel {
             (hurry, wake)
         };
         self.was_woken |= wake;
+        if any && std::mem::take(&mut self.owes_accepted) {
+            self.flag_for(Hurry::First);
+        }
         let is_known = any && self.flag_for(hurry);
         self.ring(doorbell, any, wake && !is_known);
     }
@@ -330,3 +357,6 @@ impl HostChannel {
             .pending(&self.arena.control(self.index).completions)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,12 +16,19 @@ pub(super) struct Moved {
     flags: EdgeFlags,
     /// Bytes of immediate data that it has.
     pub(super) immediate: u16,
+    /// Of a listener's that says nothing but that a connection was accepted: which.
+    pub(super) accepted: Option<SocketId>,
 }
 
 impl Moved {
     /// Whether it says besides that the socket is closed: then no more is said of it.
     pub(super) fn closes(&self) -> bool {
         self.flags.contains(EdgeFlags::CLOSE)
+    }
+
+    /// Whether it tells that a connection was accepted, alone or besides.
+    pub(super) fn tells_accepted(&self) -> bool {
+        self.accepted.is_some() || self.flags.contains(EdgeFlags::ACCEPTED)
     }
 
     /// Whether it is told in three words, in a session whose descriptors have lengths.
@@ -44,9 +51,16 @@ impl Moved {
                 rcv_consumed,
                 flags,
                 immediate,
+                accepted: None,
             }),
             _ => None,
         }
+    }
+
+    /// The same of a listener's, by which `connection` was accepted.
+    pub(super) fn accepting(self, connection: SocketId) -> Self {
+        let accepted = self.flags.is_empty().then_some(connection);
+        Self { accepted, ..self }
     }
 
     /// How much of what was written up to `edge` is immediate data of both, if `then` has
@@ -118,11 +132,13 @@ impl Moved {
             return None;
         };
         // Closing shuts down what was not, but does not do what else is asked.
-        if socket != self.socket || !SAID.contains(self.flags) {
+        let is_accepted = self.flags.contains(EdgeFlags::ACCEPTED);
+        let may_say = SAID.union(EdgeFlags::ACCEPTED).contains(self.flags);
+        if socket != self.socket || !may_say {
             return None;
         }
         let rcv_consumed = rcv_consumed.max(self.rcv_consumed);
-        if self.immediate == 0 {
+        if self.immediate == 0 && !is_accepted {
             return Some(Request::Close {
                 socket,
                 snd_edge: snd_edge.max(self.snd_edge),
@@ -131,16 +147,15 @@ impl Moved {
             });
         }
         // What it has as immediate data crosses with it, and the close, too, if all is said.
-        let is_said = linger.is_none() && snd_edge <= self.snd_edge;
-        (has_lengths && is_said && are_near(self.snd_edge, rcv_consumed)).then_some(
-            Request::Edges {
-                socket,
-                snd_edge: self.snd_edge,
-                rcv_consumed,
-                flags: self.flags | EdgeFlags::CLOSE,
-                immediate: self.immediate,
-            },
-        )
+        let is_said = linger.is_none() && (self.immediate == 0 || snd_edge <= self.snd_edge);
+        let snd_edge = snd_edge.max(self.snd_edge);
+        (has_lengths && is_said && are_near(snd_edge, rcv_consumed)).then_some(Request::Edges {
+            socket,
+            snd_edge,
+            rcv_consumed,
+            flags: self.flags | EdgeFlags::CLOSE,
+            immediate: self.immediate,
+        })
     }
 }
 
@@ -148,6 +163,35 @@ impl Moved {
 const SAID: EdgeFlags = EdgeFlags::PUSH
     .union(EdgeFlags::MORE)
     .union(EdgeFlags::CORK);
+
+/// Edges of the connection that `first` accepts, or that it is closed: they say that it was
+/// accepted, in place of the listener's.
+fn coalesce_accepted(first: &Moved, then: &Request) -> Option<Request> {
+    let (snd_edge, rcv_consumed, flags, immediate) = match *then {
+        Request::Edges {
+            snd_edge,
+            rcv_consumed,
+            flags,
+            immediate,
+            ..
+        } => (snd_edge, rcv_consumed, flags, immediate),
+        Request::Close {
+            snd_edge,
+            rcv_consumed,
+            linger: None,
+            ..
+        } => (snd_edge, rcv_consumed, EdgeFlags::CLOSE, 0),
+        _ => return None,
+    };
+    let is_of_it = first.accepted == Some(then.socket()) && are_near(snd_edge, rcv_consumed);
+    is_of_it.then_some(Request::Edges {
+        socket: then.socket(),
+        snd_edge,
+        rcv_consumed,
+        flags: flags | EdgeFlags::ACCEPTED,
+        immediate,
+    })
+}
 
 /// One request that says what `first` and `then` say after each other, if there is one, where
 /// the send stream is known to be `acknowledged` so far, in a session whose descriptors have
@@ -158,6 +202,11 @@ pub(super) fn coalesce(
     acknowledged: u64,
     has_lengths: bool,
 ) -> Option<Request> {
+    if first.accepted.is_some()
+        && let Some(both) = coalesce_accepted(first, then)
+    {
+        return Some(both);
+    }
     match then {
         Request::Edges { .. } => first.with_edges(&Moved::of(then)?, acknowledged),
         Request::Close { .. } => first.with_close(then, has_lengths),

@@ -201,7 +201,9 @@ impl Agent {
         let end = accepted.at + ACCEPT_RECORD as u64;
         listener.unaccepted.push_back((end, id.index));
         let subscribers = Subscribers::of_accepted(subscriber);
-        let connection = Socket::new(id, accepted.socket, subscribers);
+        let record = Some((listener.id, end));
+        let mut connection = Socket::new(id, accepted.socket, subscribers);
+        connection.record = record;
         self.sockets.insert(connection);
         Ok(true)
     }

@@ -60,6 +60,14 @@ impl Moved {
     }
 }
 
+/// The same edges, which do not say that their connection was accepted.
+fn without_accepted(mut request: Request) -> Request {
+    if let Request::Edges { flags, .. } = &mut request {
+        flags.remove(EdgeFlags::ACCEPTED);
+    }
+    request
+}
+
 impl Agent {
     /// Takes what programs ask, as long as the link takes it; whether there was anything.
     pub(super) fn take_requests(&mut self) -> bool {
@@ -156,16 +164,24 @@ impl Agent {
         if let Request::Open { .. } = request {
             return self.open(channel, request);
         }
-        let Some(socket) = self.sockets.get(id) else {
+        if self.sockets.get(id).is_none() {
             // Late words of a socket that is gone are no fault, but one is answered who waits.
             self.answer(channel, &request, NO_SOCKET);
             return Some(());
+        }
+        let request = match request {
+            Request::Edges { flags, .. } if flags.contains(EdgeFlags::ACCEPTED) => {
+                self.take_accepted(channel, id);
+                without_accepted(request)
+            }
+            request => request,
         };
         if let Some(moved) = Moved::of(&request) {
             self.handle_move(channel, id, &moved)?;
             self.send(request);
             return Some(());
         }
+        let socket = self.sockets.get(id)?;
         match request {
             // Its bytes travel.
             Request::Forward { .. } => return None,
@@ -206,6 +222,33 @@ impl Agent {
             _ => self.ask(channel, request),
         }
         Some(())
+    }
+
+    /// A process has accepted a connection, and so read the record of it: the engine is told that
+    /// by the listener's edges.
+    fn take_accepted(&mut self, channel: u16, connection: SocketId) {
+        let record = self.sockets.get(connection).and_then(|c| c.record.take());
+        let Some((listener, end)) = record else {
+            return;
+        };
+        let is_read = |listener: &mut Socket| listener.consumed >= end;
+        if self.sockets.get(listener).is_none_or(is_read) {
+            return;
+        }
+        let moved = Moved {
+            snd_edge: 0,
+            rcv_consumed: end,
+            flags: EdgeFlags::empty(),
+        };
+        if self.handle_move(channel, listener, &moved).is_some() {
+            self.send(Request::Edges {
+                socket: listener,
+                snd_edge: 0,
+                rcv_consumed: end,
+                flags: EdgeFlags::empty(),
+                immediate: 0,
+            });
+        }
     }
 
     /// A process opens a socket; `None` if it cannot be that one.

@@ -29,6 +29,8 @@ pub(super) struct Socket {
     /// Of a listener: connections that nobody has accepted, by their blocks, with where the
     /// record of each ends.
     pub(super) unaccepted: VecDeque<(u64, u32)>,
+    /// Of a connection: the listener that has a record of it, and where that ends.
+    pub(super) record: Option<(SocketId, u64)>,
     /// No process has it any more, and what it is closed with was not sent yet.
     pub(super) is_orphan: bool,
     /// It is on the list of those whose send streams became idle.
@@ -49,6 +51,7 @@ impl Socket {
             words: Words::default(),
             low_water: 0,
             unaccepted: VecDeque::new(),
+            record: None,
             is_orphan: false,
             is_idle_noted: false,
         }

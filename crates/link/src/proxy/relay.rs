@@ -57,6 +57,9 @@ impl Mirror {
     /// Checks a request of the host's for its socket, and notes what it says.
     fn check(&mut self, request: &Request, host: &HostSession) -> Result<(), ProxyError> {
         match *request {
+            Request::Edges { flags, .. } if flags.contains(EdgeFlags::ACCEPTED) => {
+                return Err(claim("edges that the host's end tells otherwise"));
+            }
             Request::Edges {
                 snd_edge,
                 rcv_consumed,

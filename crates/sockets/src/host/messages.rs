@@ -9,7 +9,9 @@ use crate::block_words::telling_threshold;
 use crate::errors::SocketError;
 use crate::turn::Wake;
 use crate::wait_limit::WaitLimit;
-use longshore_hostif::{Completion, EdgeFlags, Edges, Hurry, PutError, Request, SocketId};
+use longshore_hostif::{
+    Completion, EdgeFlags, Edges, HostChannel, Hurry, PutError, Request, SocketId,
+};
 use longshore_ring::is_confined;
 use rustix::time::Timespec;
 use std::sync::atomic::Ordering;
@@ -18,12 +20,22 @@ impl Host {
     // ---- requests ----
 
     fn put(&self, dispatch: &mut Dispatch, request: &Request) -> Result<(), SocketError> {
+        self.put_by(dispatch, |channel| channel.put(request))
+    }
+
+    /// Puts a request, as `put` does, as soon as there is room for it.
+    #[inline]
+    fn put_by(
+        &self,
+        dispatch: &mut Dispatch,
+        mut put: impl FnMut(&mut HostChannel) -> Result<(), PutError>,
+    ) -> Result<(), SocketError> {
         if self.is_cut_off() {
             return Err(SocketError::EngineGone);
         }
         let mut tries = 0u32;
         loop {
-            match dispatch.channel.put(request) {
+            match put(&mut dispatch.channel) {
                 Ok(()) => return Ok(()),
                 Err(PutError::Corrupt(_)) => return Err(SocketError::Broken),
                 Err(PutError::Full) => {}
@@ -136,19 +148,22 @@ impl Host {
     }
 
     /// Tells the engine by `request` that a connection was accepted, for which it need not be
-    /// woken. `given` is the connection if this process was told of it before it accepted it:
-    /// what it was told counts from now on.
+    /// woken. If this process was told of the connection before it accepted it, as it was
+    /// `given` to it, what it was told counts from now on.
     pub(crate) fn tell_accepted(
         &self,
         request: &Request,
-        given: Option<SocketId>,
+        connection: SocketId,
+        given: bool,
     ) -> Result<(), SocketError> {
         let mut dispatch = self.dispatch.enter()?;
-        let early = given.and_then(|socket| dispatch.early.remove(&socket.index));
-        if let Some((socket, edges)) = early {
+        let early = given.then(|| dispatch.early.remove(&connection.index));
+        if let Some((socket, edges)) = early.flatten() {
             self.apply(&mut dispatch, socket, &edges);
         }
-        self.put(&mut dispatch, request)?;
+        self.put_by(&mut dispatch, |channel| {
+            channel.put_accepted(request, connection)
+        })?;
         self.publish(&mut dispatch, Wake::Never);
         Ok(())
     }

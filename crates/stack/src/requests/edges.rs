@@ -176,6 +176,9 @@ impl Stack {
         rcv_consumed: u64,
         flags: EdgeFlags,
     ) -> Result<(), RequestError> {
+        if flags.contains(EdgeFlags::ACCEPTED) {
+            self.host_accepted(key, channel);
+        }
         let now = self.now;
         let claimed = ClaimedEdges {
             snd_edge,

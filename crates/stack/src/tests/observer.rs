@@ -50,7 +50,7 @@ fn descriptor(at: u32, first: u32, slots: u32, immediate: u64) -> Descriptors {
 /// The words of a request and its immediate data, and the bytes of that, as the document has them.
 fn words_of_request(message: &[u64; 8]) -> (u64, u64) {
     let (words, immediate) = match message[0] & 0xff {
-        16 => (3, message[2] >> 48),
+        16 | 17 => (3, message[2] >> 48),
         5 => (4, message[0] >> 32),
         2 | 4 | 6 | 13 => (5, 0),
         1 | 3 | 8 => (3, 0),
@@ -279,7 +279,7 @@ impl Observer {
             65 => 7,
             66 => 6,
             67 => 1,
-            69 => 3,
+            69 | 70 => 3,
             other => panic!("a completion of kind {other}"),
         };
         (words, 0)

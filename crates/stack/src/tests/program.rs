@@ -312,13 +312,6 @@ impl Program {
             if self.file.is_some() {
                 self.hurry = Hurry::First;
             }
-            self.put(Request::Edges {
-                socket: listener,
-                snd_edge: 0,
-                rcv_consumed: self.accepted * record_len,
-                flags: EdgeFlags::empty(),
-                immediate: 0,
-            });
             let index = record.socket.index;
             let block = self.arena.block(index);
             let begun = block.begin_accepted(&record, self.arena.block(listener.index));
@@ -327,6 +320,14 @@ impl Program {
             self.put(Request::Subscribe {
                 socket: record.socket,
             });
+            let read = Request::Edges {
+                socket: listener,
+                snd_edge: 0,
+                rcv_consumed: self.accepted * record_len,
+                flags: EdgeFlags::empty(),
+                immediate: 0,
+            };
+            self.channel.put_accepted(&read, record.socket).unwrap();
             // The client's port says nothing; its first byte names the connection.
             let plan = self.plans.first().copied().unwrap();
             self.talks.push(Talk::accepted(record.socket, plan, now));

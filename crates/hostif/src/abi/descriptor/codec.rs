@@ -27,12 +27,16 @@ pub(super) mod kind {
     pub(in crate::abi::descriptor) const FORWARD: u8 = 15;
     /// Edges below 2^48, in three words.
     pub(in crate::abi::descriptor) const NEAR_EDGES: u8 = 16;
+    /// The same with [`EdgeFlags::ACCEPTED`](super::EdgeFlags::ACCEPTED).
+    pub(in crate::abi::descriptor) const ACCEPTED_EDGES: u8 = 17;
     pub(in crate::abi::descriptor) const DONE: u8 = 65;
     pub(in crate::abi::descriptor) const EDGES_COMPLETION: u8 = 66;
     pub(in crate::abi::descriptor) const MORE: u8 = 67;
     pub(in crate::abi::descriptor) const DATA: u8 = 68;
     /// A receive edge below 2^48, and no error and no urgent byte, in three words.
     pub(in crate::abi::descriptor) const NEAR_EDGES_COMPLETION: u8 = 69;
+    /// An answer without an address, in three words.
+    pub(in crate::abi::descriptor) const SHORT_DONE: u8 = 70;
 }
 
 /// Bits of the edges of a request or completion of three words.
@@ -84,7 +88,7 @@ impl Fields<'_> {
         }
     }
     fn edge_flags(&self) -> EdgeFlags {
-        EdgeFlags::from_bits_retain(self.flags())
+        EdgeFlags::from_bits_retain(self.flags().into())
     }
 }
 
@@ -110,6 +114,10 @@ impl Request {
             _ => self.asked().unwrap_or_default(),
         };
         m[0] = word0(kind, flags, waiter, tag);
+        if let Self::Edges { flags, .. } = *self {
+            // They have no waiter, in whose place the upper half of their flags is.
+            m[0] |= u64::from(flags.bits()) << 8;
+        }
         m[1] = word1(self.socket());
         m
     }
@@ -168,7 +176,7 @@ impl Request {
                 ..
             } => {
                 m[2..4].copy_from_slice(&[snd_edge, rcv_consumed]);
-                (kind::EDGES, flags.bits())
+                (kind::EDGES, flags.bits() as u8)
             }
             Self::Urgent {
                 snd_edge,
@@ -188,7 +196,7 @@ impl Request {
                 ..
             } => {
                 m[2..7].copy_from_slice(&[snd_edge, rcv_consumed, word1(source), from, to]);
-                (kind::FORWARD, flags.bits())
+                (kind::FORWARD, flags.bits() as u8)
             }
             Self::Close {
                 snd_edge,
@@ -212,9 +220,12 @@ impl Request {
         let f = Fields(m);
         let socket = f.socket();
         Ok(match f.kind() {
-            kind::EDGES | kind::NEAR_EDGES | kind::URGENT | kind::FORWARD | kind::CLOSE => {
-                return Self::decode_edges(&f);
-            }
+            kind::EDGES
+            | kind::NEAR_EDGES
+            | kind::ACCEPTED_EDGES
+            | kind::URGENT
+            | kind::FORWARD
+            | kind::CLOSE => return Self::decode_edges(&f),
             kind::OPEN => Self::Open {
                 socket,
                 kind: match m[2] {
@@ -304,14 +315,17 @@ impl Request {
                 socket,
                 snd_edge: m[2],
                 rcv_consumed: m[3],
-                flags: f.edge_flags(),
+                flags: EdgeFlags::from_bits_retain((m[0] >> 8) as u16),
                 immediate: immediate()?,
             },
-            kind::NEAR_EDGES => Self::Edges {
+            near @ (kind::NEAR_EDGES | kind::ACCEPTED_EDGES) => Self::Edges {
                 socket,
                 snd_edge: f.near_edge(),
                 rcv_consumed: m[2] & ((1 << EDGE_BITS) - 1),
-                flags: f.edge_flags(),
+                flags: match near {
+                    kind::ACCEPTED_EDGES => f.edge_flags() | EdgeFlags::ACCEPTED,
+                    _ => f.edge_flags(),
+                },
                 immediate: immediate()?,
             },
             kind::URGENT => Self::Urgent {
@@ -383,7 +397,7 @@ impl Completion {
     #[inline]
     pub(crate) fn edges_message(socket: SocketId, edges: &Edges) -> Message {
         [
-            word0(kind::EDGES_COMPLETION, edges.flags.bits(), None, 0),
+            word0(kind::EDGES_COMPLETION, edges.flags.bits() as u8, None, 0),
             word1(socket),
             edges.rcv_edge,
             edges.snd_acked,
@@ -409,6 +423,13 @@ impl Completion {
                 errno: errno(m[2])?,
                 value: m[3],
                 address: f.address(4),
+            },
+            kind::SHORT_DONE => Self::Done {
+                socket,
+                tag: f.tag(),
+                errno: m[2] as u16,
+                value: m[2] >> 16,
+                address: Address::NONE,
             },
             kind::EDGES_COMPLETION => Self::Edges {
                 socket,

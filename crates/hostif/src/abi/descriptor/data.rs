@@ -83,7 +83,7 @@ impl Data {
         let len = u64::from(self.len) << u32::BITS;
         let chunk = u64::from(self.chunk) << (u32::BITS + LEN_BITS);
         [
-            u64::from(kind::DATA) | u64::from(self.flags.bits()) << 8 | self.rcv_edge << 16,
+            u64::from(kind::DATA) | u64::from(self.flags.bits() as u8) << 8 | self.rcv_edge << 16,
             word1(self.socket),
             u64::from(self.snd_acked) | len | chunk,
         ]
@@ -99,7 +99,7 @@ impl Data {
                 index: m[1] as u32,
                 generation: (m[1] >> 32) as u32,
             },
-            flags: EdgeFlags::from_bits_retain((m[0] >> 8) as u8),
+            flags: EdgeFlags::from_bits_retain(u16::from((m[0] >> 8) as u8)),
             rcv_edge: m[0] >> 16,
             snd_acked: m[2] as u32,
             len: (m[2] >> u32::BITS) as u16 & ((1 << LEN_BITS) - 1),
@@ -137,7 +137,7 @@ mod tests {
         ) {
             let data = Data {
                 socket: SocketId { index, generation },
-                flags: EdgeFlags::from_bits_retain(flags),
+                flags: EdgeFlags::from_bits_retain(flags.into()),
                 rcv_edge: end,
                 snd_acked,
                 len: len as u16,

@@ -6,7 +6,7 @@
 
 use super::codec::{EDGE_BITS, kind, word1};
 use super::{Completion, EdgeFlags, MAX_IMMEDIATE, Request};
-use crate::abi::DESCRIPTOR_BYTES;
+use crate::abi::{ABI_VERSION, Address, DESCRIPTOR_BYTES, LENGTHS_SINCE, SHORT_DONE_SINCE};
 use longshore_ring::spsc::{Message, WORDS};
 
 /// Whether edges are told in three words.
@@ -15,8 +15,8 @@ pub(crate) fn are_near(snd_edge: u64, rcv_consumed: u64) -> bool {
 }
 
 /// The words that a request of each kind has before its immediate data.
-const REQUEST_WORDS: [u8; 17] = {
-    let mut words = [WORDS as u8; 17];
+const REQUEST_WORDS: [u8; 18] = {
+    let mut words = [WORDS as u8; 18];
     words[kind::OPEN as usize] = 3;
     words[kind::BIND as usize] = 5;
     words[kind::LISTEN as usize] = 3;
@@ -33,6 +33,7 @@ const REQUEST_WORDS: [u8; 17] = {
     words[kind::CANCEL as usize] = 2;
     words[kind::FORWARD as usize] = 7;
     words[kind::NEAR_EDGES as usize] = 3;
+    words[kind::ACCEPTED_EDGES as usize] = 3;
     words
 };
 
@@ -98,7 +99,9 @@ impl Request {
     #[inline]
     pub(crate) fn immediate_in(m: &Message) -> Option<ImmediateIn> {
         let (len, words, edge) = match m[0] as u8 {
-            kind::NEAR_EDGES => ((m[2] >> EDGE_BITS) as usize, 3, m[0] >> 16),
+            kind::NEAR_EDGES | kind::ACCEPTED_EDGES => {
+                ((m[2] >> EDGE_BITS) as usize, 3, m[0] >> 16)
+            }
             kind::EDGES => ((m[0] >> 32) as usize, 4, m[2]),
             _ => (0, 0, 0),
         };
@@ -133,7 +136,8 @@ impl Request {
     /// says only that, and the message without it, if that says anything else.
     #[inline]
     pub(crate) fn with_close(m: &Message) -> Option<(Message, Option<Message>)> {
-        let closes = m[0] as u8 == kind::NEAR_EDGES && m[0] & CLOSE != 0;
+        let is_near = matches!(m[0] as u8, kind::NEAR_EDGES | kind::ACCEPTED_EDGES);
+        let closes = is_near && m[0] & CLOSE != 0;
         closes.then(|| Self::close_apart(m))
     }
 
@@ -144,7 +148,8 @@ impl Request {
             rcv_consumed: m[2] & ((1 << EDGE_BITS) - 1),
             linger: None,
         };
-        let says_more = m[0] & FLAGS != CLOSE || m[2] >> EDGE_BITS != 0;
+        let is_accepted = m[0] as u8 == kind::ACCEPTED_EDGES;
+        let says_more = is_accepted || m[0] & FLAGS != CLOSE || m[2] >> EDGE_BITS != 0;
         let edges = [m[0] & !CLOSE, m[1], m[2], 0, 0, 0, 0, 0];
         (close.encode(), says_more.then_some(edges))
     }
@@ -169,8 +174,12 @@ impl Request {
             } => (socket, snd_edge, rcv_consumed, EdgeFlags::CLOSE, 0),
             _ => return None,
         };
+        let kind = match flags.contains(EdgeFlags::ACCEPTED) {
+            true => kind::ACCEPTED_EDGES,
+            false => kind::NEAR_EDGES,
+        };
         are_near(snd_edge, rcv_consumed).then_some([
-            u64::from(kind::NEAR_EDGES) | u64::from(flags.bits()) << 8 | snd_edge << 16,
+            u64::from(kind) | u64::from(flags.bits() as u8) << 8 | snd_edge << 16,
             word1(socket),
             rcv_consumed | u64::from(immediate) << EDGE_BITS,
         ])
@@ -223,13 +232,24 @@ impl Request {
 }
 
 impl Completion {
-    /// Its message, and the words of that which are stored in a session that `has_lengths`, or
-    /// has none.
+    /// Its message, and the words of that which are stored in a session of this `version`.
     #[inline]
-    pub(crate) fn stored(&self, has_lengths: bool) -> (Message, usize) {
-        let words = match self {
-            Self::Edges { socket, edges } => {
-                return Self::stored_edges(*socket, edges, has_lengths);
+    pub(crate) fn stored(&self, version: u16) -> (Message, usize) {
+        let has_lengths = version >= LENGTHS_SINCE;
+        let words = match *self {
+            Self::Edges { socket, ref edges } => {
+                return Self::stored_edges(socket, edges, has_lengths);
+            }
+            Self::Done {
+                socket,
+                tag,
+                errno,
+                value,
+                address: Address::NONE,
+            } if version >= SHORT_DONE_SINCE && value >> EDGE_BITS == 0 => {
+                let word = u64::from(kind::SHORT_DONE) | u64::from(tag) << 32;
+                let answer = u64::from(errno) | value << 16;
+                return ([word, word1(socket), answer, 0, 0, 0, 0, 0], 3);
             }
             _ if !has_lengths => WORDS,
             Self::Done { .. } => 7,
@@ -247,7 +267,7 @@ impl Completion {
     ) -> (Message, usize) {
         let is_plain = edges.errno == 0 && edges.rcv_urgent == 0;
         if has_lengths && is_plain && edges.rcv_edge >> EDGE_BITS == 0 {
-            let flags = u64::from(edges.flags.bits()) << 8;
+            let flags = u64::from(edges.flags.bits() as u8) << 8;
             let word = u64::from(kind::NEAR_EDGES_COMPLETION) | flags | edges.rcv_edge << 16;
             let socket = word1(socket);
             return ([word, socket, edges.snd_acked, 0, 0, 0, 0, 0], 3);
@@ -259,7 +279,7 @@ impl Completion {
     /// Bytes that it takes in a ring whose descriptors have lengths.
     #[must_use]
     pub fn ring_bytes(&self) -> u32 {
-        self.stored(true).1 as u32 * 8
+        self.stored(ABI_VERSION as u16).1 as u32 * 8
     }
 }
 

@@ -50,13 +50,13 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
                 peer,
             }
         }),
-        (socket(), any::<(u64, u64, u8)>(), 0..=crate::MAX_IMMEDIATE).prop_map(
+        (socket(), any::<(u64, u64, u16)>(), 0..=crate::MAX_IMMEDIATE).prop_map(
             |(socket, (snd_edge, rcv_consumed, flags), immediate)| {
                 Request::Edges {
                     socket,
                     snd_edge,
                     rcv_consumed,
-                    flags: EdgeFlags::from_bits_retain(flags),
+                    flags: EdgeFlags::from_bits_truncate(flags),
                     immediate: immediate as u16,
                 }
             }
@@ -79,7 +79,7 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
                     socket,
                     snd_edge,
                     rcv_consumed,
-                    flags: EdgeFlags::from_bits_retain(flags),
+                    flags: EdgeFlags::from_bits_retain(flags.into()),
                     source,
                     from,
                     to,
@@ -153,7 +153,7 @@ pub(super) fn completion() -> impl Strategy<Value = Completion> {
             }),
         (socket(), any::<(u64, u64, u8, u16, u64)>()).prop_map(
             |(socket, (rcv_edge, snd_acked, flags, errno, rcv_urgent))| {
-                let flags = EdgeFlags::from_bits_retain(flags);
+                let flags = EdgeFlags::from_bits_retain(flags.into());
                 Completion::Edges {
                     socket,
                     edges: Edges {

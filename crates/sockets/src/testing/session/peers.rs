@@ -134,6 +134,22 @@ impl Session {
         self.rcv_free.extend(free);
     }
 
+    /// The host has read the records of a listener up to that of this connection.
+    pub(super) fn accepted(&mut self, connection: u32) {
+        let place = |peer: &Peer| {
+            peer.waiting
+                .iter()
+                .position(|waiting| *waiting == connection)
+        };
+        let found = self.peers.iter().find_map(|(index, peer)| {
+            let left = peer.waiting.len() - 1 - place(peer)?;
+            Some((*index, peer.rcv_edge - (left * ACCEPT_RECORD) as u64))
+        });
+        if let Some((listener, consumed)) = found {
+            self.edges(listener, 0, consumed, EdgeFlags::empty());
+        }
+    }
+
     /// What the host has written ends with an urgent byte: the other end knows at once.
     pub(super) fn urgent(&mut self, index: u32, snd_edge: u64) {
         if let Kind::Stream { other: Some(other) } = self.peer(index).kind {

@@ -33,7 +33,12 @@ impl Session {
                 rcv_consumed,
                 flags,
                 ..
-            } => self.edges(socket.index, snd_edge, rcv_consumed, flags),
+            } => {
+                if flags.contains(EdgeFlags::ACCEPTED) {
+                    self.accepted(socket.index);
+                }
+                self.edges(socket.index, snd_edge, rcv_consumed, flags);
+            }
             Request::Urgent {
                 snd_edge,
                 rcv_consumed,

@@ -122,7 +122,7 @@ impl Hostile {
     pub(super) fn request(&mut self) -> Request {
         let socket = self.socket();
         let (snd_edge, rcv_consumed) = (self.edge(socket), self.edge(socket));
-        let flags = EdgeFlags::from_bits_retain(self.numbers.below(256) as u8);
+        let flags = EdgeFlags::from_bits_retain(self.numbers.below(512) as u16);
         let (tag, waiter) = (1, Some(self.numbers.below(80) as u16));
         match self.numbers.below(20) {
             0 => Request::Bind {

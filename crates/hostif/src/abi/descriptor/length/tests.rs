@@ -70,7 +70,7 @@ proptest! {
 
     #[test]
     fn completions_come_back_whatever_is_behind(
-        c in completion(), before: Message, has_lengths: bool, bits in 0u32..64, plain: bool,
+        c in completion(), before: Message, version in 17u16..20, bits in 0u32..64, plain: bool,
     ) {
         let c = match c {
             Completion::Edges { socket, mut edges } => {
@@ -80,11 +80,18 @@ proptest! {
                 }
                 Completion::Edges { socket, edges }
             }
+            Completion::Done { socket, tag, errno, value, address } => Completion::Done {
+                socket,
+                tag,
+                errno,
+                value: value >> bits,
+                address: if plain { Address::NONE } else { address },
+            },
             c => c,
         };
-        let (message, words) = c.stored(has_lengths);
+        let (message, words) = c.stored(version);
         prop_assert_eq!(Completion::decode(&over(&before, &message[..words])), Ok(c));
-        prop_assert!(has_lengths || (words, message) == (WORDS, c.encode()));
+        prop_assert!(version >= LENGTHS_SINCE || (words, message) == (WORDS, c.encode()));
     }
 
     #[test]
@@ -149,6 +156,60 @@ fn the_last_words_and_the_close_are_one_descriptor() {
         (taken(&lingers.stored(true).message), lingers.ring_bytes()),
         (vec![lingers], 40)
     );
+}
+
+/// The descriptor that says besides that its connection was accepted is as long as without.
+#[test]
+fn that_a_connection_was_accepted_takes_no_room() {
+    let with = |flags| Request::Edges {
+        socket: SOCKET,
+        snd_edge: 50,
+        rcv_consumed: 7,
+        flags,
+        immediate: 20,
+    };
+    let accepted = with(EdgeFlags::PUSH | EdgeFlags::ACCEPTED);
+    assert_eq!(accepted.ring_bytes(), edges(50, 7, 20).ring_bytes());
+    let mut m = accepted.stored(true).message;
+    assert_eq!(taken(&m), [accepted]);
+    let close = Request::Close {
+        socket: SOCKET,
+        snd_edge: 50,
+        rcv_consumed: 7,
+        linger: None,
+    };
+    m[0] |= CLOSE;
+    assert_eq!(taken(&m), [accepted, close]);
+    // What says nothing but both is two things, too.
+    let mut m = Request::Edges {
+        socket: SOCKET,
+        snd_edge: 0,
+        rcv_consumed: 7,
+        flags: EdgeFlags::ACCEPTED | EdgeFlags::CLOSE,
+        immediate: 0,
+    }
+    .stored(true)
+    .message;
+    assert_eq!(taken(&m).len(), 2);
+    m[0] = m[0] & !0xff | u64::from(kind::NEAR_EDGES);
+    assert_eq!(taken(&m).len(), 1);
+}
+
+#[test]
+fn an_answer_without_an_address_has_three_words() {
+    let answer = |value, address| Completion::Done {
+        socket: SOCKET,
+        tag: 7,
+        errno: 98,
+        value,
+        address,
+    };
+    let some = Address([4, 5, 0]);
+    let bytes = |value, address| answer(value, address).ring_bytes();
+    assert_eq!(bytes((1 << 48) - 1, Address::NONE), 24);
+    assert_eq!([bytes(1 << 48, Address::NONE), bytes(0, some)], [56; 2]);
+    let before = SHORT_DONE_SINCE - 1;
+    assert_eq!(answer(0, Address::NONE).stored(before).1, 7);
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn request(random: &mut Random, sockets: &[SocketId]) -> Request {
             socket,
             snd_edge: edge,
             rcv_consumed: consumed,
-            flags: EdgeFlags::from_bits_retain(random.next() as u8),
+            flags: EdgeFlags::from_bits_retain(random.next() as u16),
             immediate: 0,
         },
         6 => Request::Urgent {
