@@ -16,8 +16,10 @@ from pathlib import Path
 
 def code(text):
     """Without comments, strings and tests."""
-    text = re.sub(r"//.*", "", text)
-    text = re.sub(r'"(?:[^"\\]|\\.)*"', '""', text)
+    # One pass, since each may hold what begins another: a string a comment, a comment a quote.
+    # A string goes on over lines that end with a backslash.
+    one = r'r(#*)".*?"\1|"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.[^\']*)\'|//[^\n]*|/\*.*?\*/'
+    text = re.sub(one, lambda m: "" if m[0].startswith("/") else '""', text, flags=re.S)
     text = re.sub(r"^( *)#\[cfg\((?:all\()?test\b[^\]]*\]\n *mod \w+ \{.*?^\1\}", "", text, flags=re.S | re.M)
     # The attribute, further ones, and the declaration that they stand before.
     item = r"(?:#\[[^\]]*\]\s*)*(?:pub(?:\([a-z]+\))? )?(?:mod \w+|extern [^;]*|use [^;]*);"

@@ -424,6 +424,9 @@ pub(crate) const COUNTERS: &[Counter] = &[
     ),
 ];
 
+/// The key of the count of requests that cannot be.
+pub(crate) const BAD_DESCRIPTORS: &str = "bad_descriptors";
+
 /// All counters of an engine, those of drops among them.
 pub fn counters() -> Vec<CounterInfo> {
     let drop = |name: &'static str, help: &'static str| CounterInfo {
@@ -436,7 +439,7 @@ pub fn counters() -> Vec<CounterInfo> {
     all.push(CounterInfo {
         unit: "descriptors",
         ..drop(
-            crate::report::BAD_DESCRIPTORS,
+            BAD_DESCRIPTORS,
             "Requests of programs that cannot be, as their host library never makes them.",
         )
     });

@@ -4,7 +4,7 @@
 //! calls it when a request has come over the control socket.
 
 use crate::Engine;
-use crate::catalog::COUNTERS;
+use crate::catalog::{BAD_DESCRIPTORS, COUNTERS};
 use crate::control::{
     Asker, ControlReply, ControlRequest, Counts, CrossingsStat, PortStat, ROWS_AT_ONCE,
     SessionStat, SsReply, SsRow, StatReply, TcpStat, TrafficStat,
@@ -14,9 +14,6 @@ use longshore_hostif::Loopback;
 use longshore_stack::{Session as Half, SocketStatus, Transport};
 use longshore_tcp::TcpInfo;
 use std::net::{IpAddr, SocketAddr};
-
-/// The key of the count of requests that cannot be.
-pub(crate) const BAD_DESCRIPTORS: &str = "bad_descriptors";
 
 /// Where [`SsReply::next`] begins to number connections in TIME-WAIT; no socket's key is as
 /// large.

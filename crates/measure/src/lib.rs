@@ -15,6 +15,7 @@
 pub mod chart;
 pub mod crossing;
 mod crossings;
+mod datagram_echo;
 mod environment;
 pub mod experiment;
 pub mod experiments;

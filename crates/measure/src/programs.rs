@@ -4,6 +4,7 @@
 //!
 //! `longshore-bench __program NAME ARGUMENTS...` runs one, and so does `longshore __program`.
 
+use crate::datagram_echo::answer_datagrams;
 use crate::experiments::characterize::payloads;
 use crate::flood;
 use crate::report::gigabits;
@@ -106,14 +107,6 @@ fn paged(size: usize) -> (Vec<u8>, usize) {
     let room = vec![0; size + PAGE];
     let from = room.as_ptr().align_offset(PAGE);
     (room, from)
-}
-
-/// Sends each datagram back to where it came from, until the socket fails.
-pub(crate) fn answer_datagrams(socket: &UdpSocket) {
-    let mut piece = vec![0; 65_536];
-    while let Ok((len, from)) = socket.recv_from(&mut piece) {
-        let _ = socket.send_to(&piece[..len], from);
-    }
 }
 
 /// Reads all that comes from whoever connects to `at`, at most so many bytes with each call, and

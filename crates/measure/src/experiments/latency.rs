@@ -123,7 +123,7 @@ fn one_run(
             let socket = UdpSocket::bind("127.0.0.1:0").map_err(system("make a socket"))?;
             let at = socket.local_addr().map_err(system("make a socket"))?;
             // It ends with this process.
-            std::thread::spawn(move || crate::programs::answer_datagrams(&socket));
+            std::thread::spawn(move || crate::datagram_echo::answer_datagrams(&socket));
             return one_way(at, sizes, times, figures);
         }
         Who::Longshore => {}
