@@ -102,7 +102,7 @@ miri: ## undefined behaviour in the shared-memory code and the interface on it
 	@$(STEP) 'miri' scripts/miri.sh
 
 docs: toolchain ## documentation without a broken link
-	@$(STEP) 'rustdoc' env RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --quiet
+	@$(STEP) 'rustdoc' env RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --document-private-items --quiet
 
 soak: deps ## the long versions: 1 GB, 1000 kills, SOAK_MINUTES=60 each of simulation and fuzzing
 	@$(STEP) 'simulation' env LONGSHORE_MINUTES=$(SOAK_MINUTES) \

@@ -3,7 +3,7 @@
 //! answers, or break their rings, are seen to here, too.
 //!
 //! Owns [`Intake`]; the loop calls [`Engine::take_requests`], and each request is done by
-//! [`Stack::serve`].
+//! [`Stack::handle_request`](longshore_stack::Stack::handle_request).
 
 use crate::Engine;
 use crate::session::{LONGEST_STALL, SHORTEST_STALL};

@@ -349,7 +349,7 @@ pub trait Port: Send {
 
     /// Passes one SYN in `1 << shift` to the port's queue, at random, and drops the
     /// others before it (0: all are passed; at most
-    /// [`MAX_SYN_DROP`](crate::MAX_SYN_DROP)). Returns whether the port supports this.
+    /// [`MAX_SYN_DROP`]). Returns whether the port supports this.
     ///
     /// # Errors
     /// [`PortError::Os`]; the filter is then unchanged.

@@ -63,7 +63,7 @@ impl Socket {
         self.block().options.fetch_and(!bits, Ordering::AcqRel);
     }
 
-    /// Further bits that the host keeps for it ([`more_bits`](crate::more_bits)).
+    /// Further bits that the host keeps for it ([`mod@crate::more_bits`]).
     pub fn more_bits(&self) -> u64 {
         self.block().more_bits().load(Ordering::Acquire)
     }

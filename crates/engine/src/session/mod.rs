@@ -2,7 +2,7 @@
 //! loop keeps of it. `attach` opens sessions and lets processes in.
 //!
 //! Its sockets, and the memory that it shares with its programs, are the stack's
-//! ([`stack::session`](longshore_stack::session)), which has given it the key under which it
+//! ([`Session`](longshore_stack::Session)), which has given it the key under which it
 //! stands in [`Sessions`]; who its programs are is known by the host agent ([`Processes`]).
 
 mod table;

@@ -289,7 +289,7 @@ pub enum Request {
         waiter: Option<u16>,
     },
     /// The streams' edges: SEND and RECV in one. The last `immediate` bytes before
-    /// `snd_edge` travel with it, [`MAX_IMMEDIATE`](crate::MAX_IMMEDIATE) at most.
+    /// `snd_edge` travel with it, [`MAX_IMMEDIATE`] at most.
     Edges {
         socket: SocketId,
         snd_edge: u64,

@@ -101,7 +101,7 @@ pub extern "C-unwind" fn _Fork() -> pid_t {
 
 /// Has `make` make a child without the handlers of `fork`. What this process has stays held
 /// for it, until its own copy of the shim finds out that it is another process now
-/// ([`state::attached`]), or is loaded anew. Whatever the child may do in its first steps
+/// ([`place::attached`]), or is loaded anew. Whatever the child may do in its first steps
 /// is done in the parent.
 pub(crate) fn unhandled<T: Copy + Into<i64>>(make: impl FnOnce() -> T) -> T {
     epoll::apart::before_fork();

@@ -7,7 +7,7 @@
 //! and window: no options but the negotiated timestamps, the ACK flag (PSH aside), the
 //! sequence number RCV.NXT. `predict` holds the corresponding half word of data offset
 //! and flags, computed by `predict_next` after each pass of the slow path, or
-//! [`UNPREDICTABLE`], which equals that of no segment. (The paper also requires an
+//! [`UNPREDICTABLE`](crate::tcb::UNPREDICTABLE), which equals that of no segment. (The paper also requires an
 //! unchanged window; a receiver that tunes its buffer, or reads at its own pace, changes
 //! it all the time, and copying it costs less than comparing.) The effect is that of the
 //! slow path; a property test compares the two.

@@ -2,7 +2,7 @@
 //!
 //! The words of a message are known from its first one. What is behind them in the slot is not
 //! written and not read, in sessions whose version has lengths
-//! ([`LENGTHS_SINCE`](super::super::LENGTHS_SINCE)).
+//! ([`LENGTHS_SINCE`]).
 
 use super::codec::{EDGE_BITS, kind, word1};
 use super::{Completion, EdgeFlags, MAX_IMMEDIATE, Request};
