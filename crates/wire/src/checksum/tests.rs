@@ -118,3 +118,41 @@ fn nothing_overflows_in_long_runs() {
         }
     }
 }
+
+/// Also those that [`dispatch`] does not select on this processor.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn nothing_overflows_in_the_longest_piece_of_each_vector_code() {
+    for byte in [0, 0x7f, 0x80, 0xff] {
+        for len in [x86::LONGEST, x86::LONGEST - 1, x86::LONGEST - 96] {
+            let bytes = vec![byte; len];
+            let expected = by_definition(&bytes);
+            let mut copy = vec![!byte; len];
+            let mut sums = vec![];
+            if std::is_x86_feature_detected!("avx2") {
+                // SAFETY: the processor has AVX2.
+                sums.extend(unsafe {
+                    [
+                        x86::sum_avx2(&bytes),
+                        x86::copy_and_sum_avx2(&mut copy, &bytes),
+                    ]
+                });
+            }
+            if std::is_x86_feature_detected!("avx512bw") {
+                // SAFETY: the processor has AVX-512BW.
+                sums.extend(unsafe {
+                    [
+                        x86::sum_avx512(&bytes),
+                        x86::copy_and_sum_avx512(&mut copy, &bytes),
+                    ]
+                });
+            }
+            for sum in sums {
+                assert!(
+                    same(Partial(sum).finish(), expected),
+                    "{len} bytes of {byte:#x}"
+                );
+            }
+        }
+    }
+}

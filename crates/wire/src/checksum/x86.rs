@@ -5,8 +5,10 @@
 use core::arch::x86_64::*;
 
 /// The most bytes that are summed in one piece: so many words less 32,768 each do not
-/// overflow 32 bits, whatever they are. It is even, so that pieces of it can be added.
-pub(super) const LONGEST: usize = 128 << 10;
+/// overflow 32 bits, whatever they are, nor with the 16 words of the last vector, which are
+/// added although they may all be zero ([`sum_rest256`]). It is even, so that pieces of it
+/// can be added.
+pub(super) const LONGEST: usize = (128 << 10) - 128;
 
 /// What a vector of so many bytes lacks of its sum: 32,768 for each two of them.
 const fn lacking(len: usize) -> i64 {
