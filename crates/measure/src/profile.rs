@@ -32,11 +32,48 @@ pub enum ProfileError {
     },
 }
 
-/// A profile that is being recorded.
+/// A profile that is being recorded. Dropped, as by a panic of what is measured, it ends, and
+/// leaves no record.
 #[derive(Debug)]
 pub struct Profile {
-    perf: Child,
+    perf: Recorder,
     data: PathBuf,
+}
+
+/// A program that records until it is interrupted; it does not outlive this.
+#[derive(Debug)]
+struct Recorder(Option<Child>);
+
+impl Recorder {
+    fn start(command: &mut Command) -> io::Result<Self> {
+        command.spawn().map(|child| Self(Some(child)))
+    }
+
+    /// Interrupts it, as a person would: it then writes what it has. Says what it has written
+    /// to its standard error.
+    fn stop(&mut self) -> io::Result<String> {
+        let Some(child) = self.0.take() else {
+            return Ok(String::new());
+        };
+        let pid = rustix::process::Pid::from_child(&child);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
+        let done = child.wait_with_output()?;
+        Ok(String::from_utf8_lossy(&done.stderr).into_owned())
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        let _ = self.stop();
+    }
+}
+
+impl Drop for Profile {
+    fn drop(&mut self) {
+        let _ = self.perf.stop();
+        // Tens of megabytes, which nobody reads.
+        let _ = std::fs::remove_file(&self.data);
+    }
 }
 
 /// Samples a second on each processor: no multiple of the usual timers.
@@ -55,7 +92,8 @@ impl Profile {
             path: directory.to_owned(),
             source,
         })?;
-        let perf = Command::new("perf")
+        let mut command = Command::new("perf");
+        command
             .args([
                 "record",
                 "--quiet",
@@ -67,9 +105,8 @@ impl Profile {
             .arg(&data)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(ProfileError::NoPerf)?;
+            .stderr(Stdio::piped());
+        let perf = Recorder::start(&mut command).map_err(ProfileError::NoPerf)?;
         Ok(Profile { perf, data })
     }
 
@@ -78,12 +115,8 @@ impl Profile {
     ///
     /// # Errors
     /// [`ProfileError`].
-    pub fn end(self) -> Result<PathBuf, ProfileError> {
-        // As a person would end it: it then writes what it has.
-        let pid = rustix::process::Pid::from_child(&self.perf);
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
-        let done = self.perf.wait_with_output().map_err(ProfileError::NoPerf)?;
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    pub fn end(mut self) -> Result<PathBuf, ProfileError> {
+        let said = self.perf.stop().map_err(ProfileError::NoPerf)?;
         let by_process = report(&self.data, "comm", &said)?;
         let by_function = report(&self.data, "comm,symbol", &said)?;
         let path = self.data.with_extension("txt");
@@ -92,8 +125,6 @@ impl Profile {
             path: path.clone(),
             source,
         })?;
-        // Tens of megabytes, which nobody reads.
-        let _ = std::fs::remove_file(&self.data);
         Ok(path)
     }
 }
@@ -139,6 +170,30 @@ fn file_name(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::{Pid, test_kill_process};
+
+    /// A measurement that panics leaves neither perf, which would record until the disk is
+    /// full, nor its record.
+    #[test]
+    fn a_profile_ends_with_the_measurement_that_panics() {
+        let directory = std::env::temp_dir().join(format!("profile-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let data = directory.join("panics.perf");
+        std::fs::write(&data, b"samples").unwrap();
+        let mut command = Command::new("sleep");
+        command.arg("300").stderr(Stdio::piped());
+        let perf = Recorder::start(&mut command).unwrap();
+        let pid = Pid::from_child(perf.0.as_ref().unwrap());
+        let profile = Profile { perf, data };
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _profile = profile;
+            std::panic::resume_unwind(Box::new("the measurement"));
+        }));
+        assert!(outcome.is_err());
+        assert_eq!(test_kill_process(pid), Err(rustix::io::Errno::SRCH));
+        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
+        std::fs::remove_dir(&directory).unwrap();
+    }
 
     #[test]
     fn names_of_files_have_no_blanks() {
