@@ -282,9 +282,12 @@ fn who_takes_much_at_once_is_not_waited_for() {
         s.spawn(|| way.sender.write_all(&sent).unwrap());
         let (mut kept, began, mut taken) = (None, Instant::now(), Vec::new());
         loop {
-            let take = |piece: &[u8]| {
-                taken.extend_from_slice(piece);
-                Ok(piece.len())
+            let take = |pieces: &[&[u8]]| {
+                let before = taken.len();
+                pieces
+                    .iter()
+                    .for_each(|piece| taken.extend_from_slice(piece));
+                Ok(taken.len() - before)
             };
             match way.source.socket().keep(&mut kept, LEN, take) {
                 Ok(Some(_)) | Err(SocketError::WouldBlock) => {

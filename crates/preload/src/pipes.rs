@@ -15,8 +15,8 @@ use crate::results::borrow;
 use libc::{c_int, c_uint};
 use longshore_hostif::SocketId;
 use longshore_sockets::{
-    ForkGuard, ForkLock, Forwarded, Host, KeptBytes, NotForwarded, Socket, SocketError,
-    is_confined, poll_unless_interrupted,
+    ForkGuard, ForkLock, Forwarded, Host, KeptBytes, MOST_PIECES_KEPT, NotForwarded, Socket,
+    SocketError, is_confined, poll_unless_interrupted,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::fstat;
@@ -32,8 +32,10 @@ use std::sync::{LazyLock, OnceLock};
 const MOST: usize = 1 << 16;
 
 /// For each descriptor of a pipe of which the above is true its inode, and in the lower half
-/// one more than the number of its other end; 0 for all others.
+/// one more than the number of its other end, and [`HAS_BYTES`]; 0 for all others.
 static MADE: [AtomicU64; MOST] = [const { AtomicU64::new(0) }; MOST];
+/// Of a writing end: there may be bytes of the pipe's own in it, which `splice` has copied.
+const HAS_BYTES: u64 = 1 << 31;
 /// One more than the highest number that is there.
 static END: AtomicI32 = AtomicI32::new(0);
 
@@ -79,7 +81,41 @@ fn word(inode: u64, other: c_int) -> u64 {
 
 fn made(fd: c_int) -> Option<(u64, c_int)> {
     let word = MADE.get(usize::try_from(fd).ok()?)?.load(Ordering::Relaxed);
-    (word != 0).then(|| (word >> 32, (word as u32 - 1) as c_int))
+    let other = word & (HAS_BYTES - 1);
+    (word != 0).then(|| (word >> 32, other as c_int - 1))
+}
+
+/// The inode of a pipe of this process's that may hold pages, of which `fd` is an end: nothing
+/// has happened to its descriptors since they were made, so the kernel need not be asked.
+#[inline]
+pub(crate) fn inode_of(fd: c_int) -> Option<u64> {
+    made(fd).map(|(inode, _)| inode)
+}
+
+/// Bytes are about to be copied to the pipe of which `writer` is the writing end.
+pub(crate) fn note_bytes(writer: c_int) {
+    set_has_bytes(writer, true);
+}
+
+fn set_has_bytes(writer: c_int, has: bool) {
+    let bit = if has { HAS_BYTES } else { 0 };
+    let set = |word| (word != 0).then_some(word & !HAS_BYTES | bit);
+    if let Some(word) = usize::try_from(writer).ok().and_then(|fd| MADE.get(fd)) {
+        let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, set);
+    }
+}
+
+/// Whether a pipe that may hold pages, and in which none are known of, is empty. The kernel is
+/// asked only if bytes were copied to it. Should it have others, as nobody knows of, they come
+/// before the pages, and [`send`] finds that it has more than those.
+fn is_empty(writer: c_int) -> bool {
+    let word = MADE.get(writer as usize);
+    let has = word.is_some_and(|word| word.load(Ordering::Relaxed) & HAS_BYTES != 0);
+    if has && held_in(writer) == 0 {
+        set_has_bytes(writer, false);
+        return true;
+    }
+    !has
 }
 
 fn is_pipe(fd: c_int, inode: u64) -> bool {
@@ -264,12 +300,14 @@ pub(crate) fn wait_until(fd: c_int, events: PollFlags) -> Result<(), SocketError
     }
 }
 
-/// Puts the pages of a piece of memory into a pipe; says how many bytes it has room for.
-fn put_pages(writer: c_int, piece: &[u8]) -> Result<usize, SocketError> {
-    let parts = [IoSliceRaw::from_slice(piece)];
+/// Puts the pages of pieces of memory into a pipe; says how many bytes it has room for.
+fn put_pages(writer: c_int, pieces: &[&[u8]]) -> Result<usize, SocketError> {
+    let parts: [IoSliceRaw<'_>; MOST_PIECES_KEPT] =
+        std::array::from_fn(|i| IoSliceRaw::from_slice(pieces.get(i).copied().unwrap_or_default()));
+    let parts = &parts[..pieces.len().min(parts.len())];
     // SAFETY: the pages stay as they are as long as the pipe has them, which is what this file
     // is about.
-    match unsafe { vmsplice(borrow(writer), &parts, SpliceFlags::NONBLOCK) } {
+    match unsafe { vmsplice(borrow(writer), parts, SpliceFlags::NONBLOCK) } {
         Ok(n) => Ok(n),
         Err(Errno::AGAIN) => Ok(0),
         Err(e) => Err(SocketError::Refused(e)),
@@ -287,6 +325,7 @@ fn replace(all: &mut Vec<Reference>, which: impl Fn(&Reference) -> bool) {
         } = reference.pipe;
         // What nobody can read any more is gone.
         if is_pipe(reader, inode) && is_pipe(writer, inode) {
+            note_bytes(writer);
             let copied =
                 read_out(reader, held_in(reader)).and_then(|bytes| write_all(writer, &bytes));
             debug_assert!(copied.is_ok(), "{copied:?}");
@@ -331,13 +370,13 @@ pub(crate) fn put(writer: c_int, socket: &Socket, len: usize) -> Result<Put, Soc
     let there = all.iter().position(|r| r.pipe.inode == inode);
     let is_ours = match there {
         Some(at) => all[at].note_read(),
-        None => held_in(writer) == 0 && is_pipe(reader, inode),
+        None => is_empty(writer),
     };
     let mut put = Ok(None);
     if is_ours {
         let there = there.map(|at| all.swap_remove(at).kept);
         let mut kept = there.filter(|kept| !kept.is_empty());
-        put = socket.keep(&mut kept, len, |piece| put_pages(writer, piece));
+        put = socket.keep(&mut kept, len, |pieces| put_pages(writer, pieces));
         let pipe = Pipe {
             inode,
             reader,
@@ -347,6 +386,8 @@ pub(crate) fn put(writer: c_int, socket: &Socket, len: usize) -> Result<Put, Soc
         all.extend(kept.map(|kept| Reference { pipe, host, kept }));
     }
     if matches!(put, Ok(None)) {
+        // What is copied instead comes behind.
+        note_bytes(writer);
         replace(&mut all, |r| r.pipe.inode == inode);
     }
     ANY.store(!all.is_empty(), Ordering::Relaxed);

@@ -65,8 +65,8 @@ pub use ready_set::{EDGE, ONE_SHOT, ReadySet, Report};
 pub use sleeper::Sleeper;
 pub use socket::Half;
 pub use stream::{
-    Appended, Forwarded, KeptBytes, MOST_PIECES_IN_PLACE, MOST_PREPARED, NotForwarded, Peeked,
-    Prepared, Reserved, Sending, SharedFile,
+    Appended, Forwarded, KeptBytes, MOST_PIECES_IN_PLACE, MOST_PIECES_KEPT, MOST_PREPARED,
+    NotForwarded, Peeked, Prepared, Reserved, Sending, SharedFile,
 };
 pub use wait::{Also, BLIND_SLEEP, LONGEST_SLEEP, LOOKS_VARIABLE, Look, SPIN_VARIABLE};
 pub use wait_limit::{Signals, WaitLimit, deadline_after};

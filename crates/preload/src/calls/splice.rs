@@ -80,27 +80,52 @@ struct Pipe {
 
 impl Pipe {
     fn of(fd: c_int, flags: c_uint) -> Result<Self, SocketError> {
-        let stat = rustix::fs::fstat(crate::calls::borrow(fd)).map_err(SocketError::Refused)?;
-        if rustix::fs::FileType::from_raw_mode(stat.st_mode) != rustix::fs::FileType::Fifo {
-            return Err(refused(libc::EINVAL));
-        }
+        let inode = pipes::inode_of(fd).map_or_else(|| inode_of_pipe(fd), Ok)?;
         let is_nonblocking = || {
             let flags = rustix::fs::fcntl_getfl(crate::calls::borrow(fd));
             flags.is_ok_and(|f| f.contains(OFlags::NONBLOCK))
         };
         Ok(Self {
             fd,
-            inode: stat.st_ino,
+            inode,
             no_wait: flags & libc::SPLICE_F_NONBLOCK != 0 || is_nonblocking(),
         })
     }
 }
 
+/// The inode of a pipe, from the kernel.
+fn inode_of_pipe(fd: c_int) -> Result<u64, SocketError> {
+    let stat = rustix::fs::fstat(crate::calls::borrow(fd)).map_err(SocketError::Refused)?;
+    if rustix::fs::FileType::from_raw_mode(stat.st_mode) != rustix::fs::FileType::Fifo {
+        return Err(refused(libc::EINVAL));
+    }
+    Ok(stat.st_ino)
+}
+
+/// Leaves what has arrived in a pipe that takes pages, without asking how the pipe stands: its
+/// other end is this process's, and one that is full refuses. `None` if that is to be asked.
+fn put_at_once(socket: &Socket, pipe: Pipe, len: usize) -> Result<Option<Put>, SocketError> {
+    // What is to be said of a stream that is empty, or at its mark, is said after a look at the
+    // pipe.
+    if socket.readable_bytes() == 0 || socket.at_mark() {
+        return Ok(None);
+    }
+    match pipes::put(pipe.fd, socket, len) {
+        Ok(Put::Full) | Err(SocketError::WouldBlock) => Ok(None),
+        put => put.map(Some),
+    }
+}
+
 /// From the receive stream to the pipe.
 fn out_of(fd: c_int, socket: &Socket, pipe: Pipe, len: usize) -> Result<usize, SocketError> {
-    let may_refer = pipes::takes(pipe.fd, pipe.inode);
+    let mut may_refer = pipes::takes(pipe.fd, pipe.inode);
     if may_refer {
         prepare();
+        match put_at_once(socket, pipe, len)? {
+            Some(Put::Bytes(n)) => return Ok(n),
+            Some(_) => may_refer = false,
+            None => {}
+        }
     }
     loop {
         if pipe.no_wait && !pipes::is_ready(pipe.fd, PollFlags::OUT) {
@@ -142,6 +167,7 @@ fn out_of(fd: c_int, socket: &Socket, pipe: Pipe, len: usize) -> Result<usize, S
 
 /// Copies at most `most` bytes from the receive stream to the pipe, which can be written to.
 fn copy_out(socket: &Socket, pipe: Pipe, most: usize) -> Result<usize, SocketError> {
+    pipes::note_bytes(pipe.fd);
     let mut bytes = vec![0; most.min(MOST_OUT)];
     let mut done = 0;
     while done < bytes.len() && (done == 0 || pipes::is_ready(pipe.fd, PollFlags::OUT)) {

@@ -157,16 +157,22 @@ fn show(socket: &Socket, range: &Range<usize>) -> Result<Option<usize>, SocketEr
     let len = range.len().min((socket.receive_buffer() / SHARE) as usize);
     let (mut kept, shown) = state.take_holder(socket, &(range.start..range.start + len));
     let (mut new, mut end) = (Vec::new(), range.start);
-    let taken = socket.keep(&mut kept, len, |piece| {
-        let len = piece.len() / PAGE * PAGE;
-        let place = host.offset_in_shared_file(piece);
-        let is_aligned = place.is_multiple_of(PAGE as u64);
-        if len == 0 || !is_aligned || map(host.shared_file(), end, len, place).is_err() {
-            return Ok(0);
+    let taken = socket.keep(&mut kept, len, |pieces| {
+        let begin = end;
+        for piece in pieces {
+            let len = piece.len() / PAGE * PAGE;
+            let place = host.offset_in_shared_file(piece);
+            let is_aligned = place.is_multiple_of(PAGE as u64);
+            if len == 0 || !is_aligned || map(host.shared_file(), end, len, place).is_err() {
+                break;
+            }
+            new.push((end, len, place));
+            end += len;
+            if len < piece.len() {
+                break;
+            }
         }
-        new.push((end, len, place));
-        end += len;
-        Ok(len)
+        Ok(end - begin)
     });
     if let Some(kept) = kept {
         state.holders.push(Holder { host, kept, shown });

@@ -21,6 +21,9 @@ const MOST_KEPT: u64 = 2;
 /// What the engine holds, in units of what it is to be told of at once, if it has said that.
 const HELD: u64 = 4;
 
+/// Most pieces that who takes them is given at a time.
+pub const MOST_PIECES_KEPT: usize = 8;
+
 /// Bytes of a receive stream that were read and are kept. Not dropped, but sent or given back.
 #[derive(Debug)]
 pub struct KeptBytes {
@@ -92,8 +95,9 @@ impl Socket {
     }
 
     /// Takes bytes that have arrived, at most `max`, out of the stream where they lie. `put` is
-    /// given each piece, and says how much of it is taken: with less than all it ends. They are
-    /// added to `kept`, if they follow what is there. `None` if they are to be copied.
+    /// given pieces that follow each other, and says how many bytes of them are taken: with less
+    /// than all it ends. They are added to `kept`, if they follow what is there. `None` if they
+    /// are to be copied.
     ///
     /// # Errors
     /// As [`Socket::peek`], and what `put` fails with before anything was taken.
@@ -101,7 +105,7 @@ impl Socket {
         &self,
         kept: &mut Option<KeptBytes>,
         max: usize,
-        mut put: impl FnMut(&[u8]) -> Result<usize, SocketError>,
+        put: impl FnMut(&[&[u8]]) -> Result<usize, SocketError>,
     ) -> Result<Option<usize>, SocketError> {
         let peeked = self.look(1, false)?;
         let (from, before) = (peeked.from, kept.as_ref().map_or(0, KeptBytes::len));
@@ -114,20 +118,7 @@ impl Socket {
         if !follows || len == 0 || ((before + len) as u64) < LEAST_FORWARD {
             return Ok(None);
         }
-        let mut taken = 0;
-        for piece in peeked.pieces(0, len) {
-            let piece = piece?;
-            match put(piece) {
-                Ok(n) => {
-                    taken += n;
-                    if n < piece.len() {
-                        break;
-                    }
-                }
-                Err(_) if taken != 0 => break,
-                Err(e) => return Err(e),
-            }
-        }
+        let taken = hand_over(peeked.pieces(0, len), put)?;
         if taken == 0 {
             return Ok(Some(0));
         }
@@ -238,5 +229,103 @@ impl Socket {
         self.note_not_kept(kept, len)?;
         self.host.list_unreported(self.id)?;
         Ok(Forwarded::Bytes(len))
+    }
+}
+
+/// Gives `put` pieces of a stream, several at a time, until it takes less than all of them; how
+/// many bytes it has taken.
+///
+/// # Errors
+/// What finding a piece fails with, and what `put` fails with, before anything was taken.
+fn hand_over<'a>(
+    mut pieces: impl Iterator<Item = Result<&'a [u8], SocketError>>,
+    mut put: impl FnMut(&[&[u8]]) -> Result<usize, SocketError>,
+) -> Result<usize, SocketError> {
+    let mut taken = 0;
+    loop {
+        let (mut given, mut count): ([&[u8]; MOST_PIECES_KEPT], _) = ([&[]; MOST_PIECES_KEPT], 0);
+        for (slot, piece) in given.iter_mut().zip(&mut pieces) {
+            match piece {
+                Ok(piece) => (*slot, count) = (piece, count + 1),
+                Err(e) if taken == 0 => return Err(e),
+                Err(_) => return Ok(taken),
+            }
+        }
+        let given = &given[..count];
+        if given.is_empty() {
+            return Ok(taken);
+        }
+        match put(given) {
+            Ok(n) => {
+                taken += n;
+                if n < given.iter().map(|piece| piece.len()).sum() {
+                    return Ok(taken);
+                }
+            }
+            Err(e) if taken == 0 => return Err(e),
+            Err(_) => return Ok(taken),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `splice` has the kernel take them: a call for each piece would be one for each chunk.
+    #[test]
+    fn pieces_are_given_together_until_less_than_all_is_taken() {
+        let pieces: Vec<Vec<u8>> = (1..=2 * MOST_PIECES_KEPT as u8)
+            .map(|n| vec![n; 10])
+            .collect();
+        let all = || pieces.iter().map(|piece| Ok(&piece[..]));
+        let (mut calls, mut got) = (Vec::new(), Vec::new());
+        let taken = hand_over(all(), |given| {
+            calls.push(given.len());
+            got.extend_from_slice(&given.concat());
+            Ok(given.concat().len())
+        });
+        assert_eq!(
+            (taken.ok(), got),
+            (Some(20 * MOST_PIECES_KEPT), pieces.concat())
+        );
+        assert_eq!(calls, [MOST_PIECES_KEPT; 2]);
+        // Of the second lot one byte is not taken.
+        for least in [0, 79, 80, 159] {
+            let mut room = least;
+            let taken = hand_over(all(), |given| {
+                let n = given.concat().len().min(room);
+                room -= n;
+                Ok(n)
+            });
+            assert_eq!(taken.ok(), Some(least));
+        }
+    }
+
+    #[test]
+    fn what_was_taken_before_an_error_counts() {
+        let piece = [0; 10];
+        let many = || std::iter::repeat_n(Ok(&piece[..]), MOST_PIECES_KEPT);
+        let fails = || std::iter::once(Err(SocketError::Broken));
+        let all = |given: &[&[u8]]| Ok(given.concat().len());
+        assert!(matches!(hand_over(fails(), all), Err(SocketError::Broken)));
+        let taken = hand_over(many().chain(fails()), all);
+        assert_eq!(taken.ok(), Some(10 * MOST_PIECES_KEPT));
+        let mut calls = 0;
+        let once = |given: &[&[u8]]| {
+            calls += 1;
+            if calls == 1 {
+                all(given)
+            } else {
+                Err(SocketError::WouldBlock)
+            }
+        };
+        let taken = hand_over(many().chain(many()), once);
+        assert_eq!(taken.ok(), Some(10 * MOST_PIECES_KEPT));
+        let never = |_: &[&[u8]]| Err(SocketError::WouldBlock);
+        assert!(matches!(
+            hand_over(many(), never),
+            Err(SocketError::WouldBlock)
+        ));
     }
 }

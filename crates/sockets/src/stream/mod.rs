@@ -16,7 +16,7 @@ mod urgent;
 pub use file::{Appended, SharedFile};
 pub use forward::{Forwarded, NotForwarded};
 pub use in_place::MOST_PIECES_IN_PLACE;
-pub use kept::KeptBytes;
+pub use kept::{KeptBytes, MOST_PIECES_KEPT};
 pub use prepare::{MOST_PREPARED, Prepared};
 pub use recv::Peeked;
 pub use send::Reserved;
