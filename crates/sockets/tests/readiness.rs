@@ -22,6 +22,16 @@ fn engine() -> (Engine, &'static Host, tempfile::TempDir) {
 /// Sleeps on the set as epoll does; the data words of what is ready. Who was not woken
 /// for what is there at the end of `limit` has slept through it.
 fn wait(host: &'static Host, set: &ReadySet, limit: Duration) -> Vec<(u64, u32)> {
+    wait_telling(host, set, limit, || ())
+}
+
+/// As `wait`, calling `sleeps` whenever nothing is ready and what comes from then on wakes it.
+fn wait_telling(
+    host: &'static Host,
+    set: &ReadySet,
+    limit: Duration,
+    mut sleeps: impl FnMut(),
+) -> Vec<(u64, u32)> {
     let (wake_fd, _) = set.wake_fd().unwrap().unwrap();
     let deadline = Instant::now() + limit;
     loop {
@@ -37,6 +47,7 @@ fn wait(host: &'static Host, set: &ReadySet, limit: Duration) -> Vec<(u64, u32)>
             set.awake();
             return found;
         }
+        sleeps();
         // SAFETY: the set's eventfd, which it keeps open.
         let fd = unsafe { BorrowedFd::borrow_raw(wake_fd) };
         let time = Timespec {
@@ -210,8 +221,11 @@ fn at_the_end(then: impl FnOnce(&'static Host)) -> Vec<(u64, u32)> {
     let set = ReadySet::new(host).unwrap();
     set.add(b.socket(), 5, IN, 1).unwrap();
     let began = Instant::now();
-    let sleeper = std::thread::spawn(move || wait(host, &set, SOON));
-    std::thread::sleep(NEVER);
+    let (tell, told) = std::sync::mpsc::channel();
+    let sleeper = std::thread::spawn(move || {
+        wait_telling(host, &set, SOON, || tell.send(()).unwrap_or_default())
+    });
+    told.recv().unwrap();
     engine.stop();
     then(host);
     let found = sleeper.join().unwrap();

@@ -64,6 +64,24 @@ fn bytes_arrive_in_order_and_memory_comes_back() {
     assert_eq!(free_chunks(host), before);
 }
 
+/// Sockets without connections that wait, whose places are before and after the listener's, do
+/// not change what is counted of those that do.
+#[test]
+fn connections_are_counted_at_the_listener_that_has_them() {
+    let (engine, _directory) = engine();
+    let host = engine.join();
+    let before = Listener::bind(host, Engine::address(0), 8).unwrap();
+    let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
+    let after = Listener::bind(host, Engine::address(0), 8).unwrap();
+    for _ in 0..20 {
+        let a = Stream::connect(host, listener.local().unwrap()).unwrap();
+        let (b, _) = listener.accept().unwrap();
+        b.write_all(b"x").unwrap();
+        assert_eq!(a.read(&mut [0; 2]), Ok(1));
+    }
+    drop((before, after));
+}
+
 #[test]
 fn memory_of_an_idle_connection_is_given_back() {
     let (engine, _directory) = engine();

@@ -142,7 +142,8 @@ impl Session {
                 .position(|waiting| *waiting == connection)
         };
         let found = self.peers.iter().find_map(|(index, peer)| {
-            let left = peer.waiting.len() - 1 - place(peer)?;
+            let before = place(peer)?;
+            let left = peer.waiting.len() - 1 - before;
             Some((*index, peer.rcv_edge - (left * ACCEPT_RECORD) as u64))
         });
         if let Some((listener, consumed)) = found {
