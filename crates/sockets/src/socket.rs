@@ -5,7 +5,7 @@ use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::wait::{Also, Look};
 use crate::wait_limit::WaitLimit;
-use longshore_hostif::{Address, BlockFlags, EdgeFlags, Request, SocketState};
+use longshore_hostif::{Address, BlockFlags, EdgeFlags, Notice, Request, SocketState};
 use longshore_ring::Waiter;
 use rustix::io::Errno;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -117,18 +117,18 @@ impl Socket {
         errno
     }
 
-    /// Notes that a send with MSG_ZEROCOPY is done with its bytes, which are copied; if
-    /// the program has asked for that (SO_ZEROCOPY).
-    pub fn note_copied(&self) {
+    /// Notes that a send with MSG_ZEROCOPY is done with its bytes, of which some were `copied`
+    /// or none; if the program has asked for that (SO_ZEROCOPY).
+    pub fn add_notice(&self, copied: bool) {
         if self.more_bits() & more_bits::ZERO_COPY != 0 {
-            self.block().note_copied();
+            self.block().add_notice(copied);
             self.wake_local();
         }
     }
 
-    /// Takes the notices of such sends: the numbers of the first and the last one.
-    pub fn take_copied(&self) -> Option<std::ops::RangeInclusive<u32>> {
-        self.block().take_copied()
+    /// Takes the notice of such sends.
+    pub fn take_notice(&self) -> Option<Notice> {
+        self.block().take_notice()
     }
 
     /// Gives it a pending error, an errno.

@@ -404,6 +404,8 @@ static void sends_are_told(int fd, int level, int type, unsigned first, unsigned
     IS(e.ee_errno, 0);
     IS(e.ee_origin, SO_EE_ORIGIN_ZEROCOPY);
     IS(e.ee_type, 0);
+    if (on_longshore())
+      IS(e.ee_code, SO_EE_CODE_ZEROCOPY_COPIED);
     IS(e.ee_info, next);
     OK(e.ee_data - first <= last - first);
     next = e.ee_data + 1;

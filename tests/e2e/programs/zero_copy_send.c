@@ -654,25 +654,56 @@ static void other_calls(void) {
 }
 
 /* A program may promise to leave the bytes alone until it is told. */
+/* The next notice is about the sends from `first` to `last`. It says that one of them was
+ * copied only where one was: not where the kernel's own stack decides. */
+static void is_told(int mine, unsigned first, unsigned last, int copied) {
+  char control[256];
+  struct msghdr m = {.msg_control = control, .msg_controllen = sizeof control};
+  double end = now() + 2;
+  while (recvmsg(mine, &m, MSG_ERRQUEUE) < 0 && now() < end)
+    sleep_ms(1);
+  struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+  OK(c && c->cmsg_level == SOL_IP && c->cmsg_type == IP_RECVERR);
+  struct sock_extended_err *e = (void *)CMSG_DATA(c);
+  IS(e->ee_origin, SO_EE_ORIGIN_ZEROCOPY);
+  IS(e->ee_info, first);
+  IS(e->ee_data, last);
+  if (is_to_be_shown())
+    IS(e->ee_code, copied ? SO_EE_CODE_ZEROCOPY_COPIED : 0);
+}
+
+/* Pages are copied when they come to be shown, and not when they are sent again as they are. */
 static void with_notices(void) {
   EACH_PAIR(mine, far) {
     unsigned char *from = memory(PART);
+    await_place();
     set(mine, SOL_SOCKET, SO_ZEROCOPY, 1);
     pattern(from, PART, 0);
     for (unsigned i = 0; i < 5; i++) {
       IS(send(mine, from, PART, MSG_ZEROCOPY), PART);
       arrives(far, PART, 0);
-      char control[256];
-      struct msghdr m = {.msg_control = control, .msg_controllen = sizeof control};
-      double end = now() + 2;
-      while (recvmsg(mine, &m, MSG_ERRQUEUE) < 0 && now() < end)
-        sleep_ms(1);
-      struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-      OK(c && c->cmsg_level == SOL_IP && c->cmsg_type == IP_RECVERR);
-      struct sock_extended_err *e = (void *)CMSG_DATA(c);
-      IS(e->ee_origin, SO_EE_ORIGIN_ZEROCOPY);
-      IS(e->ee_info, i);
-      IS(e->ee_data, i);
+      is_told(mine, i, i, i == 0);
+    }
+    from[PART / 2] ^= 1;
+    IS(send(mine, from, PART, MSG_ZEROCOPY), PART);
+    receive_all(far, got, PART);
+    is_told(mine, 5, 5, 1);
+    from[PART / 2] ^= 1;
+    if (is_to_be_shown()) {
+      /* One notice of a send that was copied, and one that was not. */
+      for (int i = 0; i < 2; i++) {
+        IS(send(mine, from, PART, MSG_ZEROCOPY), PART);
+        arrives(far, PART, 0);
+      }
+      is_told(mine, 6, 7, 1);
+      /* Part of the last page, which is shown. */
+      IS(send(mine, from, PART - 100, MSG_ZEROCOPY), PART - 100);
+      arrives(far, PART - 100, 0);
+      is_told(mine, 8, 8, 0);
+      /* What is less than a page is copied. */
+      IS(send(mine, from, 100, MSG_ZEROCOPY), 100);
+      arrives(far, 100, 0);
+      is_told(mine, 9, 9, 1);
     }
     SYS(munmap(from, PART));
   }

@@ -5,14 +5,15 @@
 //! of it but the waiters; and, for a socket with an owner, whether it is closed and, if the owner
 //! is to be signalled about room, how full the send stream is.
 
-mod copied;
 mod half;
+mod notices;
 mod sending;
 mod signals;
 mod waiters;
 mod words;
 
 pub use half::{StreamHalf, is_writable};
+pub use notices::Notice;
 pub use sending::Sending;
 pub use signals::{OwnersSignal, Raised};
 
@@ -274,11 +275,11 @@ impl SocketBlock {
     }
 
     /// Whether something went wrong that the program has not taken yet, the pending
-    /// error or a report, or is told in the same place: that what it sent is copied.
+    /// error or a report, or is told in the same place: that a send is done with its bytes.
     pub fn has_error(&self) -> bool {
         self.errno.load(Ordering::Acquire) != 0
             || self.errors.load(Ordering::Acquire) != 0
-            || self.has_copied()
+            || self.has_notices()
     }
 
     /// Its local address, if it has one.

@@ -24,8 +24,8 @@ mod versions;
 
 pub use address::Address;
 pub use block::{
-    BlockFlags, MAX_WAITERS, OwnersSignal, Raised, Sending, SocketBlock, SocketState, StreamHalf,
-    is_writable,
+    BlockFlags, MAX_WAITERS, Notice, OwnersSignal, Raised, Sending, SocketBlock, SocketState,
+    StreamHalf, is_writable,
 };
 pub use control::{ChannelControl, ChannelState, MAILBOX_BYTES, REGISTERED};
 pub use descriptor::{

@@ -10,11 +10,10 @@ use crate::cancel::held;
 use crate::real;
 use crate::user::{Out, Zero};
 use libc::{c_int, msghdr, sock_extended_err, sockaddr_in, sockaddr_in6};
-use longshore_hostif::ErrorReport;
+use longshore_hostif::{ErrorReport, Notice};
 use longshore_sockets::{Socket, SocketError};
 use std::io::IoSliceMut;
 use std::net::{IpAddr, SocketAddr};
-use std::ops::RangeInclusive;
 
 // Of linux/errqueue.h.
 const SO_EE_ORIGIN_ZEROCOPY: u8 = 5;
@@ -24,8 +23,8 @@ const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;
 pub(crate) enum Found {
     /// The engine's, with the length of what it quotes.
     Engine(ErrorReport, usize),
-    /// That sends are done with their bytes: the numbers of the first and the last.
-    Copied(RangeInclusive<u32>),
+    /// That sends are done with their bytes.
+    Notice(Notice),
     /// The kernel's, of the socket beside; the bytes are where they belong.
     Kernel(usize),
 }
@@ -37,8 +36,8 @@ pub(crate) fn next(
     parts: &mut [IoSliceMut<'_>],
     kernel: impl FnOnce() -> isize,
 ) -> Result<Found, SocketError> {
-    if let Some(sends) = socket.take_copied() {
-        return Ok(Found::Copied(sends));
+    if let Some(notice) = socket.take_notice() {
+        return Ok(Found::Notice(notice));
     }
     match socket.take_error_report(parts) {
         Err(SocketError::WouldBlock) if socket.has_kernel_side() => match kernel() {
@@ -71,10 +70,10 @@ pub(crate) fn recv_message(
     let (report, len) = match found {
         Found::Kernel(len) => return Ok(len),
         Found::Engine(report, len) => (report, len),
-        Found::Copied(sends) => {
+        Found::Notice(notice) => {
             m.msg_namelen = 0;
             m.msg_flags = libc::MSG_ERRQUEUE;
-            tell_copied(m, socket, &sends);
+            tell_notice(m, socket, &notice);
             return Ok(0);
         }
     };
@@ -139,16 +138,19 @@ fn put<A: Offender>(message: &mut msghdr, error: sock_extended_err, offender: A)
     filling.finish();
 }
 
-/// Says of which sends the bytes are not needed any more, and that they were copied.
-fn tell_copied(message: &mut msghdr, socket: &Socket, sends: &RangeInclusive<u32>) {
+/// Says of which sends the bytes are not needed any more, and whether they were copied.
+fn tell_notice(message: &mut msghdr, socket: &Socket, notice: &Notice) {
     let error = sock_extended_err {
         ee_errno: 0,
         ee_origin: SO_EE_ORIGIN_ZEROCOPY,
         ee_type: 0,
-        ee_code: SO_EE_CODE_ZEROCOPY_COPIED,
+        ee_code: match notice.copied {
+            true => SO_EE_CODE_ZEROCOPY_COPIED,
+            false => 0,
+        },
         ee_pad: 0,
-        ee_info: *sends.start(),
-        ee_data: *sends.end(),
+        ee_info: *notice.sends.start(),
+        ee_data: *notice.sends.end(),
     };
     if socket.is_v6() {
         put(message, error, sockaddr_in6::zero());

@@ -61,7 +61,7 @@ fn recv_buffer(
             let kernel = || held(|| real::recvfrom(fd, buf, len, flags, addr, addr_len));
             return match error_queue::next(socket, &mut parts, kernel)? {
                 Found::Kernel(len) => Ok(len as ssize_t),
-                Found::Copied(_) => {
+                Found::Notice(_) => {
                     if !addr.is_null() && !addr_len.is_null() {
                         addr_len.put(0);
                     }

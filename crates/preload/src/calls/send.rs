@@ -13,6 +13,7 @@ use crate::{decide, options, page_exchange, place, real, vectors};
 use libc::{c_int, c_void, size_t, sockaddr, socklen_t, ssize_t};
 use longshore_hostif::Owner;
 use longshore_sockets::{Departure, Sending, Socket, SocketError, host_bits};
+use std::cell::Cell;
 use std::io::IoSlice;
 use std::net::SocketAddr;
 
@@ -212,6 +213,7 @@ pub(crate) fn send_parts(
     to: Option<SocketAddr>,
     asked: Departure,
 ) -> ssize_t {
+    let copied = Cell::new(socket.is_datagram());
     let sent = guard_result(|| {
         if socket.is_datagram() {
             let len: usize = parts.iter().map(|p| p.len()).sum();
@@ -237,11 +239,11 @@ pub(crate) fn send_parts(
                 }
             })
         } else {
-            send_stream(fd, socket, parts, flags)
+            send_stream(fd, socket, parts, flags, &copied)
         }
     });
     if flags & libc::MSG_ZEROCOPY != 0 && matches!(sent, Ok(1..)) {
-        socket.note_copied();
+        socket.add_notice(copied.get());
     }
     if sent == Err(SocketError::BrokenPipe) && flags & libc::MSG_NOSIGNAL == 0 {
         signals::broken_pipe();
@@ -262,15 +264,17 @@ fn sending(flags: c_int) -> Sending {
     sending
 }
 
-/// Sends all, if the descriptor blocks; what there is room for, if not.
+/// Sends all, if the descriptor blocks; what there is room for, if not. Notes whether bytes were
+/// `copied`.
 fn send_stream(
     fd: c_int,
     socket: &Socket,
     mut parts: &mut [IoSlice<'_>],
     flags: c_int,
+    copied: &Cell<bool>,
 ) -> Result<usize, SocketError> {
     let sending = sending(flags);
-    let send = |parts: &[IoSlice<'_>]| page_exchange::send(socket, parts, sending);
+    let send = |parts: &[IoSlice<'_>]| page_exchange::send(socket, parts, sending, copied);
     let total: usize = parts.iter().map(|p| p.len()).sum();
     if socket.is_early() && !must_not_wait(fd, flags) {
         socket.write_past_syn();

@@ -31,7 +31,7 @@ pub struct StreamHalf {
     /// Receive: the urgent byte is the one before this; 0 if there was none. It only
     /// moves forward, and may be beyond the edge. Send: of datagrams, what they leave
     /// with ([`Sending`](super::Sending)); of streams, the notices that MSG_ZEROCOPY asks for
-    /// ([`note_copied`](super::SocketBlock::note_copied)).
+    /// ([`add_notice`](super::SocketBlock::add_notice)).
     pub urgent: AtomicU64,
     /// Receive: what `urgent` was when the byte was read apart from the rest. Send:
     /// further bits that the host keeps.

@@ -28,6 +28,7 @@ use longshore_sockets::{Appended, Host, Sending, SharedFile, Socket, SocketError
 use memory::Memory;
 use pieces::{is_of, is_shown, others, others_of, still_shown};
 use rustix::fs::{Mode, OFlags, open};
+use std::cell::Cell;
 use std::io::IoSlice;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
@@ -78,6 +79,8 @@ struct Part {
     len: usize,
     /// Where in the file it is; `None` if it is to be copied.
     place: Option<u64>,
+    /// It was copied to the file just now.
+    is_new: bool,
 }
 
 /// The fewest bytes that are worth it.
@@ -90,7 +93,8 @@ fn least() -> usize {
     })
 }
 
-/// Sends what there is room for of `parts`, without a copy where that can be and pays.
+/// Sends what there is room for of `parts`, without a copy where that can be and pays. Notes
+/// whether bytes were `copied`, to the stream, or to where the program's memory then shows them.
 ///
 /// # Errors
 /// As [`Socket::send_with`].
@@ -98,6 +102,7 @@ pub(crate) fn send(
     socket: &Socket,
     parts: &[IoSlice<'_>],
     sending: Sending,
+    copied: &Cell<bool>,
 ) -> Result<usize, SocketError> {
     if let [part] = parts
         && part.len() >= PAGE
@@ -105,10 +110,11 @@ pub(crate) fn send(
         && !sending.intersects(Sending::URGENT | Sending::RECORD_END)
         && !is_confined()
         && socket.takes_ranges()
-        && let Some(n) = send_pages(socket, part, sending)?
+        && let Some(n) = send_pages(socket, part, sending, copied)?
     {
         return Ok(n);
     }
+    copied.set(true);
     socket.send_with(parts, sending)
 }
 
@@ -117,6 +123,7 @@ fn send_pages(
     socket: &Socket,
     bytes: &[u8],
     sending: Sending,
+    copied: &Cell<bool>,
 ) -> Result<Option<usize>, SocketError> {
     // A handler that interrupts another call of its thread copies.
     let Ok(mut state) = STATE.enter() else {
@@ -133,7 +140,10 @@ fn send_pages(
     if parts.iter().all(|part| part.place.is_none()) {
         return Ok(None);
     }
-    match state.send_parts(socket, &file, (bytes, &parts), sending) {
+    if parts.iter().any(|part| part.is_new) {
+        copied.set(true);
+    }
+    match state.send_parts(socket, &file, (bytes, &parts), (sending, copied)) {
         (0, Err(e)) => Err(e),
         (n, _) => Ok(Some(n)),
     }
@@ -183,11 +193,13 @@ impl State {
             self.sent.habits.was_written_to();
             return None;
         }
+        let mut new = Vec::new();
         for rest in others(range, &there) {
             let pages = rest.start.next_multiple_of(PAGE)..rest.end / PAGE * PAGE;
             if pages.start < pages.end
                 && let Some(place) = self.exchange(host, &pages)
             {
+                new.push(pages.start);
                 there.push(Piece {
                     at: pages.start,
                     len: pages.len(),
@@ -206,6 +218,7 @@ impl State {
             parts.push(Part {
                 len: piece.len,
                 place: Some(piece.place),
+                is_new: new.contains(&piece.at),
             });
             at = piece.range().end;
         }
@@ -327,7 +340,7 @@ impl State {
         socket: &Socket,
         file: &SharedFile,
         (bytes, parts): (&[u8], &[Part]),
-        sending: Sending,
+        (sending, copied): (Sending, &Cell<bool>),
     ) -> (usize, Result<(), SocketError>) {
         let mut sent = 0;
         for part in parts {
@@ -345,8 +358,11 @@ impl State {
                     .place
                     .map(|place| place + (part.len - left.len()) as u64);
                 let step = match place {
-                    Some(place) => self.append(socket, (file, place), left, more),
-                    None => socket.send_with(&[IoSlice::new(left)], more),
+                    Some(place) => self.append(socket, (file, place), left, (more, copied)),
+                    None => {
+                        copied.set(true);
+                        socket.send_with(&[IoSlice::new(left)], more)
+                    }
                 };
                 match step {
                     Ok(n) => sent += n,
@@ -363,7 +379,7 @@ impl State {
         socket: &Socket,
         (file, place): (&SharedFile, u64),
         bytes: &[u8],
-        sending: Sending,
+        (sending, copied): (Sending, &Cell<bool>),
     ) -> Result<usize, SocketError> {
         let host = socket.host();
         let is_acknowledged = |id, end| host.is_acknowledged(id, end);
@@ -380,6 +396,7 @@ impl State {
         } else {
             bytes.len()
         };
+        copied.set(true);
         let rest = copy < bytes.len();
         let more = sending
             | if rest {
@@ -393,7 +410,11 @@ impl State {
 
 impl Part {
     fn copied(len: usize) -> Self {
-        Self { len, place: None }
+        Self {
+            len,
+            place: None,
+            is_new: false,
+        }
     }
 }
 
