@@ -3,26 +3,53 @@
 //! Several may have it, as a server that forks has with its workers, and most of them never
 //! accept: to tell those, too, is a descriptor, a transfer and perhaps a wake-up for each
 //! connection and process. So only those are told that have accepted before, and the others
-//! when a connection was left waiting for [`PATIENCE_US`], as those may be busy. If there is
+//! when a connection was left waiting for [`TELL_ALL_AFTER_US`], as those may be busy. If there is
 //! but one of them, the connection itself is its from the beginning, and it need not ask for
 //! that. Where many are to be told, some are in each turn, and those that sleep are woken when
 //! all were: others wait for no more than that.
 //!
+//! Of several that sleep until a connection comes, as many are told and woken as have come, as by
+//! Linux's accept and EPOLLEXCLUSIVE: the others would find nothing. Should one that was woken
+//! not accept, all are after [`WAKE_ALL_AFTER_US`].
+//!
 //! Each listener owns an [`Audience`]; `connection` asks it whom to tell, `passive` whose a
 //! connection is, and `requests` says who has accepted.
 
-use longshore_hostif::adapter::Subscribers;
+use longshore_hostif::ACCEPT_RECORD;
+use longshore_hostif::adapter::{AdapterSession, Sleeper, Subscribers};
 use longshore_tcp::Instant;
 
 /// How long a connection waits for those that have accepted before, in microseconds, until
 /// all who listen are told of it.
-const PATIENCE_US: u64 = 2_000;
+const TELL_ALL_AFTER_US: u64 = 2_000;
+/// The same if as many as there are connections slept and were woken: they do nothing else, but
+/// may wait for a processor.
+const WAKE_ALL_AFTER_US: u64 = 10_000;
 /// How long after that, if they may have said by then that they have accepted it, and it was
 /// not fetched: it is at once.
 const FETCH_US: u64 = 100;
 
 /// So many are told at once, and of more as many in each turn.
-const AT_ONCE: usize = 32;
+pub(crate) const AT_ONCE: usize = 32;
+
+/// Who is to be told that connections have come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Report {
+    /// All that have the listener.
+    All,
+    /// Those of them that have accepted before.
+    Acceptors,
+}
+
+/// Those who are told of a [`Report`] in this turn.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Whom<'a> {
+    These(&'a Subscribers),
+    /// Those alone that are woken for it.
+    Picked,
+    /// Some of many, by [`Audience::take_some`].
+    Many,
+}
 
 /// Who has accepted of those that have a listener, and what was told to whom.
 #[derive(Debug)]
@@ -35,6 +62,12 @@ pub(crate) struct Audience {
     tell_all_at: Instant,
     /// It was put off so that what they have said is fetched.
     fetches: bool,
+    /// A connection of the stack's own sockets has come, of which all are told at once.
+    is_own: bool,
+    /// How many of those that sleep to wake for what was told; `None` if all.
+    wakes: Option<u32>,
+    /// Some were told and not woken.
+    sleeps: bool,
     /// A process that connections were given to has the listener no longer.
     lost: bool,
     /// Those of many that are still to be told.
@@ -51,6 +84,9 @@ impl Audience {
             told_all: 0,
             tell_all_at: Instant::NEVER,
             fetches: false,
+            is_own: false,
+            wakes: Some(0),
+            sleeps: false,
             lost: false,
             rest: Vec::new(),
             again: Vec::new(),
@@ -76,6 +112,7 @@ impl Audience {
         if own {
             self.tell_all_at = now;
             self.fetches = true;
+            self.is_own = true;
         }
         if self.acceptors.is_empty() || self.tell_all_at <= now {
             return all.single();
@@ -97,6 +134,7 @@ impl Audience {
     pub(crate) fn note_empty(&mut self) {
         self.tell_all_at = Instant::NEVER;
         self.fetches = false;
+        self.sleeps = false;
         self.lost = false;
     }
 
@@ -116,43 +154,99 @@ impl Audience {
         self.lost
     }
 
-    /// Who of `all` is to be told at once now that the listener's stream reaches to `edge`. Of
-    /// many, nobody is: [`take_some`](Self::take_some) has them.
-    pub(crate) fn take_unreported<'a>(
-        &'a mut self,
+    /// Who of `all` is to be told of a [`Report`], if these sleep and are to be woken for it.
+    pub(crate) fn whom<'a>(
+        &'a self,
         all: &'a Subscribers,
-        edge: u64,
-        now: Instant,
-    ) -> Option<&'a Subscribers> {
-        let tells_all = self.note_edge(all, edge, now)?;
-        let whom = if tells_all { all } else { &self.acceptors };
-        if whom.len() > AT_ONCE {
-            let many = whom.iter().collect();
-            self.tell_many(many);
-            return None;
+        report: Report,
+        picked: Option<&[Sleeper]>,
+    ) -> Whom<'a> {
+        let whom = self.those_of(all, report);
+        let is_its = |sleeper: &Sleeper| whom.single() == Some(sleeper.channel);
+        if let (Report::Acceptors, Some(picked)) = (report, picked)
+            && !picked.iter().all(is_its)
+        {
+            return Whom::Picked;
         }
-        Some(if tells_all { all } else { &self.acceptors })
+        if whom.len() > AT_ONCE {
+            return Whom::Many;
+        }
+        Whom::These(whom)
     }
 
-    /// Whether all are to be told, or those that have accepted; nobody, if they were.
-    fn note_edge(&mut self, all: &Subscribers, edge: u64, now: Instant) -> Option<bool> {
+    /// Those to be woken for what is told: as many of several that sleep as connections have
+    /// come, of those that have accepted, if enough of these do. `None` if all that wait.
+    pub(crate) fn pick(
+        &mut self,
+        host: &mut AdapterSession,
+        listener: u32,
+        all: &Subscribers,
+        now: Instant,
+    ) -> Option<Vec<Sleeper>> {
+        let many = self.wakes.replace(0)? as usize;
+        let picked = host.pick_sleepers(listener, &self.acceptors, many);
+        let picked = picked.or_else(|| host.pick_sleepers(listener, all, many))?;
+        self.note_picked(now);
+        Some(picked)
+    }
+
+    /// Some alone are woken: others are told and woken, too, if nobody accepts.
+    fn note_picked(&mut self, now: Instant) {
+        self.sleeps = true;
+        let is_new = self.tell_all_at == now.after_us(TELL_ALL_AFTER_US);
+        if is_new || self.tell_all_at.is_never() {
+            self.tell_all_at = now.after_us(WAKE_ALL_AFTER_US);
+        }
+    }
+
+    /// Who is to be told that the listener's stream reaches to `edge` now; of nobody, if they were
+    /// told.
+    pub(crate) fn note_edge(
+        &mut self,
+        all: &Subscribers,
+        edge: u64,
+        now: Instant,
+    ) -> Option<Report> {
+        let is_own = std::mem::take(&mut self.is_own);
         if self.acceptors.is_empty() || self.tell_all_at <= now {
             self.tell_all_at = Instant::NEVER;
-            let is_unreported = edge > self.told_all;
+            let is_unreported = edge > self.told_all || self.sleeps;
+            self.sleeps = false;
+            if is_unreported {
+                let one_accepts = is_own && !self.acceptors.is_empty();
+                self.note_wakes(one_accepts.then_some(edge));
+            }
             (self.told, self.told_all) = (edge, edge);
-            return is_unreported.then_some(true);
+            return is_unreported.then_some(Report::All);
         }
         if edge <= self.told {
             return None;
         }
+        self.note_wakes(Some(edge));
         self.told = edge;
         if self.tell_all_at.is_never() && all.single().is_none() {
-            self.tell_all_at = now.after_us(PATIENCE_US);
+            self.tell_all_at = now.after_us(TELL_ALL_AFTER_US);
         }
-        Some(false)
+        Some(Report::Acceptors)
     }
 
-    fn tell_many(&mut self, many: Vec<u16>) {
+    /// As many are to be woken as connections came up to `edge`, or all.
+    fn note_wakes(&mut self, edge: Option<u64>) {
+        let come = edge.map(|edge| edge.saturating_sub(self.told) / ACCEPT_RECORD as u64);
+        let before = self.wakes;
+        self.wakes = before.and_then(|before| Some(before.saturating_add(come? as u32)));
+    }
+
+    fn those_of<'a>(&'a self, all: &'a Subscribers, report: Report) -> &'a Subscribers {
+        match report {
+            Report::All => all,
+            Report::Acceptors => &self.acceptors,
+        }
+    }
+
+    /// Many are to be told of a report, some in each turn.
+    pub(crate) fn tell_many(&mut self, all: &Subscribers, report: Report) {
+        let many: Vec<_> = self.those_of(all, report).iter().collect();
         if self.rest.is_empty() {
             self.rest = many;
         } else if self.again.len() < many.len() {
@@ -187,8 +281,17 @@ mod tests {
     use super::*;
 
     fn told(audience: &mut Audience, all: &Subscribers, edge: u64, now: u64) -> Vec<u16> {
-        let whom = audience.take_unreported(all, edge, Instant(now));
-        whom.map_or_else(Vec::new, |whom| whom.iter().collect())
+        let Some(report) = audience.note_edge(all, edge, Instant(now)) else {
+            return Vec::new();
+        };
+        match audience.whom(all, report, None) {
+            Whom::These(whom) => whom.iter().collect(),
+            Whom::Picked => unreachable!("nobody was picked"),
+            Whom::Many => {
+                audience.tell_many(all, report);
+                Vec::new()
+            }
+        }
     }
 
     fn three() -> Subscribers {
@@ -208,7 +311,7 @@ mod tests {
         assert_eq!(told(&mut audience, &all, 128, 20), [2]);
         assert_eq!(told(&mut audience, &all, 128, 20), [0; 0]);
         let late = audience.deadline();
-        assert_eq!(late, Instant(20 + PATIENCE_US));
+        assert_eq!(late, Instant(20 + TELL_ALL_AFTER_US));
         assert_eq!(told(&mut audience, &all, 128, late.0 - 1), [0; 0]);
         assert_eq!(told(&mut audience, &all, 128, late.0), [1, 2, 3]);
         assert!(audience.deadline().is_never());

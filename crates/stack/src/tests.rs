@@ -36,6 +36,7 @@ mod scenario;
 mod single;
 mod streams;
 mod talk;
+mod wakeups;
 mod world;
 
 use report::Report;

@@ -53,3 +53,4 @@ pub use receive_stream::{NoChunk, NotLent, Placed, ReceiveStream};
 pub use send_streams::{BadStream, Extent, ForwardedBytes, MAX_PIECES, SendStreams, Use};
 pub use session::AdapterSession;
 pub use subscribers::Subscribers;
+pub use wakeups::Sleeper;

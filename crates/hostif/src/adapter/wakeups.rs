@@ -3,8 +3,8 @@
 //! Owns [`Wakeups`], a part of [`AdapterSession`]: which sockets something has happened to. The
 //! loop has the threads that wait for them found and woken after it has published.
 
-use super::AdapterSession;
 use super::eventfds::Eventfds;
+use super::{AdapterSession, Subscribers};
 use crate::abi::{SocketBlock, SocketId};
 use crate::transport::Arena;
 use longshore_ring::Sleep;
@@ -20,6 +20,16 @@ pub(super) struct Wakeups {
     sockets: Vec<u32>,
     /// All waiters are to be woken, from this one on.
     everybody_from: Option<u32>,
+    /// The waiter that was picked last.
+    picked: u32,
+}
+
+/// A waiter that sleeps until something happens to a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sleeper {
+    waiter: u32,
+    /// The channel of its process.
+    pub channel: u16,
 }
 
 impl Wakeups {
@@ -29,6 +39,7 @@ impl Wakeups {
             waiters: Vec::new(),
             sockets: Vec::new(),
             everybody_from: None,
+            picked: 0,
         }
     }
 
@@ -92,6 +103,54 @@ impl AdapterSession {
     pub fn wake_after_all(&mut self, socket: SocketId) {
         self.wakeups.note_socket(socket.index);
         self.owners.note_due(socket);
+    }
+
+    /// As [`wake_after_all`](Self::wake_after_all), but of those that wait for it only these are
+    /// woken.
+    pub fn wake_sleepers_after_all(&mut self, socket: SocketId, sleepers: &[Sleeper]) {
+        let waiters = sleepers.iter().map(|s| (s.waiter, socket.index));
+        self.wakeups.waiters.extend(waiters);
+        self.owners.note_due(socket);
+    }
+
+    /// Picks `many` of the threads that sleep until something happens to socket `index`, in
+    /// processes that are `among` these, each time others. `None` if so many are not known to sleep, or one alone waits for it.
+    pub fn pick_sleepers(
+        &mut self,
+        index: u32,
+        among: &Subscribers,
+        many: usize,
+    ) -> Option<Vec<Sleeper>> {
+        let block = self.arena.block(index);
+        let are_unlisted = block.unlisted_waiters.load(Ordering::Relaxed) != 0;
+        if !are_unlisted && block.waiters().nth(1).is_none() {
+            return None;
+        }
+        let listed = block.waiters().count();
+        let last = block.waiters().position(|w| w == self.wakeups.picked);
+        let begin = last.map_or(0, |last| last + 1);
+        let in_turn = block.waiters().skip(begin).chain(block.waiters());
+        let asleep = in_turn
+            .take(listed)
+            .filter_map(|waiter| self.sleeper(waiter, among));
+        let picked: Vec<_> = asleep.take(many).collect();
+        self.wakeups.picked = picked.last()?.waiter;
+        (picked.len() == many).then_some(picked)
+    }
+
+    /// A waiter that sleeps, of a process `among` these.
+    fn sleeper(&self, waiter: u32, among: &Subscribers) -> Option<Sleeper> {
+        let word = self.arena.waiters().get(waiter as usize)?;
+        let name = word.owner.load(Ordering::Relaxed);
+        if !word.is_declared() || name == 0 {
+            return None;
+        }
+        let is_its = |channel: &u16| {
+            let control = self.arena.control(u32::from(*channel));
+            control.pid.load(Ordering::Relaxed) == name
+        };
+        let channel = among.iter().find(is_its)?;
+        Some(Sleeper { waiter, channel })
     }
 
     /// Notes that `waiter`, which waits for an answer about `socket`, is to be woken after the

@@ -2,7 +2,65 @@
 //! it has accepted is its own. Called by `flush`.
 
 use crate::Stack;
-use crate::socket::Kind;
+use crate::audience::{AT_ONCE, Report, Whom};
+use crate::socket::{Kind, Listening};
+use longshore_hostif::adapter::{AdapterSession, Placed, Sleeper, Subscribers};
+use longshore_hostif::{Edges, SocketId};
+use longshore_tcp::Instant;
+
+/// What is to be told of a listener.
+struct News<'a> {
+    id: SocketId,
+    edges: Edges,
+    /// The processes that have it.
+    all: &'a Subscribers,
+    now: Instant,
+}
+
+/// Those that were picked are woken after the next publication, or all that wait for a listener.
+fn wake(host: &mut AdapterSession, id: SocketId, picked: Option<&[Sleeper]>) {
+    match picked {
+        Some(sleepers) => host.wake_sleepers_after_all(id, sleepers),
+        None => host.wake_after_all(id),
+    }
+}
+
+impl Listening {
+    /// Tells those of the connections that have come who are to be told now, and wakes as many as
+    /// are needed; says what was placed for that.
+    fn tell(&mut self, host: &mut AdapterSession, report: Report, news: &News<'_>) -> Placed {
+        let (id, edges) = (news.id, news.edges);
+        let is_later = report == Report::All && news.all.len() > AT_ONCE;
+        let picked = (!is_later).then(|| self.audience.pick(host, id.index, news.all, news.now));
+        let picked = picked.flatten();
+        // Who has never accepted may never look, as a server's master that forks workers: what
+        // only its ring has would keep the place of every later record.
+        let may_look = self.audience.has_acceptor();
+        let mut placed = Placed::default();
+        match self.audience.whom(news.all, report, picked.as_deref()) {
+            Whom::Many => {
+                self.audience.tell_many(news.all, report);
+                return placed;
+            }
+            Whom::Picked => {
+                placed = host.place_short(&mut self.rcv, None);
+                for sleeper in picked.iter().flatten() {
+                    host.put_edges(sleeper.channel, id, &edges);
+                }
+            }
+            Whom::These(whom) => host.without_waking(|host| {
+                if may_look {
+                    placed = host.put_stream_to(&mut self.rcv, whom, id, edges);
+                } else {
+                    placed = host.place_short(&mut self.rcv, None);
+                    host.put_edges_to(whom, id, edges);
+                }
+            }),
+        }
+        wake(host, id, picked.as_deref());
+        placed
+    }
+}
 
 impl Stack {
     /// Tells a listener's host of the connections that have come.
@@ -20,23 +78,18 @@ impl Stack {
             l.audience.put_off(now);
         }
         let has_accepted = l.has_accepted();
-        // Who has never accepted may never look, as a server's master that forks workers: what
-        // only its ring has would keep the place of every later record.
-        let may_look = l.audience.has_acceptor();
-        let unreported = l
+        if let Some(report) = l
             .audience
-            .take_unreported(&socket.subscribers, edges.rcv_edge, now);
-        if let Some(unreported) = unreported
+            .note_edge(&socket.subscribers, edges.rcv_edge, now)
             && let Some(s) = self.sessions.get_mut(socket.session)
         {
-            let placed = if may_look {
-                s.host
-                    .put_stream_to(&mut l.rcv, unreported, socket.id, edges)
-            } else {
-                let placed = s.host.place_short(&mut l.rcv, None);
-                s.host.put_edges_to(unreported, socket.id, edges);
-                placed
+            let news = News {
+                id: socket.id,
+                edges,
+                all: &socket.subscribers,
+                now,
             };
+            let placed = l.tell(&mut s.host, report, &news);
             let to_host = &mut socket.payload.to_host;
             to_host.count(placed.pieces.into(), placed.bytes);
         }
@@ -53,6 +106,7 @@ impl Stack {
     /// have their turn.
     #[cold]
     fn tell_some(&mut self, key: u32) {
+        let now = self.now;
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
         };
@@ -70,7 +124,10 @@ impl Stack {
             s.host.put_edges(channel, id, &edges);
         }
         if are_last {
-            s.host.note_edges(id, &edges);
+            let picked = l
+                .audience
+                .pick(&mut s.host, id.index, &socket.subscribers, now);
+            wake(&mut s.host, id, picked.as_deref());
         }
         if l.audience.tells_many() {
             self.sockets.touch(key);

@@ -1,6 +1,7 @@
 //! Who is woken for what, and what is left of the waiters of a process that has ended.
 
 use super::super::session::small;
+use super::{Sleeper, Subscribers};
 use crate::HostSession;
 use std::sync::atomic::Ordering;
 
@@ -96,4 +97,57 @@ fn some_are_woken_at_a_time_each_once_and_none_that_there_is_not() {
     }
     assert_eq!((adapter.wake(2), adapter.owes_wakeups()), (0, false));
     assert_eq!(adapter.meter.to_host.wakeups, 8);
+}
+
+/// Of those that sleep until something happens to a socket, some are woken, each time others.
+#[test]
+fn some_of_those_that_wait_for_a_socket_are_picked_if_enough_are_known_to_sleep() {
+    let mut adapter = small();
+    let arena = adapter.arena().clone();
+    let host = HostSession::of(adapter.arena());
+    let socket = crate::abi::SocketId {
+        index: 1,
+        generation: 1,
+    };
+    let block = arena.block(socket.index);
+    let word = |waiter: usize| &arena.waiters()[waiter];
+    let mut all = Subscribers::NONE;
+    for channel in 0..4 {
+        let name = 70 + channel;
+        arena.control(channel).pid.store(name, Ordering::Relaxed);
+        all.add(channel as u16);
+        let waiter = host.claim_waiter(name, 0).unwrap();
+        word(waiter as usize).declare(longshore_ring::Sleep::Futex);
+        block.add_waiter(waiter);
+        if channel == 0 {
+            let picked = adapter.pick_sleepers(1, &all, 1);
+            assert_eq!(picked, None, "one waits: there are no others");
+        }
+    }
+    word(0).cancel();
+    let mut pick = |among: &Subscribers, many| {
+        let picked = adapter.pick_sleepers(1, among, many)?;
+        adapter.wake_sleepers_after_all(socket, &picked);
+        assert_eq!(adapter.publish().then(|| adapter.wake(64)), Some(many));
+        let awake = |s: &Sleeper| !word(s.waiter as usize).is_declared();
+        assert!(picked.iter().all(awake));
+        Some(picked.iter().map(|s| s.channel).collect::<Vec<_>>())
+    };
+    let sleep = |waiter: usize| word(waiter).declare(longshore_ring::Sleep::Futex);
+    assert_eq!(pick(&all, 4), None, "the first is awake");
+    assert_eq!(pick(&all, 1), Some(vec![1]));
+    sleep(1);
+    assert_eq!(pick(&all, 1), Some(vec![2]), "the next has its turn");
+    assert_eq!(pick(&all, 2), Some(vec![3, 1]));
+    assert_eq!(pick(&all, 1), None, "all are awake");
+    (0..4).for_each(sleep);
+    assert_eq!(pick(&Subscribers::one(2), 1), Some(vec![2]), "and no other");
+    assert_eq!(pick(&Subscribers::one(2), 1), None);
+    // Those that are not listed may sleep, too.
+    block.remove_waiter(1);
+    block.remove_waiter(2);
+    block.remove_waiter(3);
+    assert_eq!(pick(&all, 1), None);
+    block.unlisted_waiters.store(1, Ordering::Relaxed);
+    assert_eq!(pick(&all, 1), Some(vec![0]));
 }
