@@ -44,8 +44,11 @@ impl Socket {
             return Ok(());
         }
         let block = self.block();
+        let accepted;
         {
             let _lock = block.rcv.lock.lock()?;
+            // By whatever process.
+            accepted = self.host.edges(block, self.id, EdgeFlags::empty());
             if !block.change_state(SocketState::Listening, SocketState::Open) {
                 return Err(SocketError::Refused(Errno::NOTCONN));
             }
@@ -54,8 +57,9 @@ impl Socket {
             let reached = block.rcv.edge.load(Ordering::Acquire);
             block.rcv.done.fetch_max(reached, Ordering::AcqRel);
         }
-        let request = self.host.edges(block, self.id, EdgeFlags::SHUT_RD);
-        self.host.tell(&request, Wake::Now)?;
+        let shut = self.host.edges(block, self.id, EdgeFlags::SHUT_RD);
+        self.host
+            .tell_all([accepted, shut].into_iter(), Wake::Now)?;
         self.wake_local();
         Ok(())
     }

@@ -111,6 +111,11 @@ impl Moved {
         if writes && self.immediate != 0 && then.immediate == 0 {
             return false;
         }
+        // What was accepted before its listener is shut down is told before, as that resets
+        // what waits then. Nothing was written to a listener.
+        if then.flags.contains(EdgeFlags::SHUT_RD) && then.snd_edge == 0 {
+            return false;
+        }
         // A half that was shut down sends nothing more, and where a record ends is told.
         let ends = EdgeFlags::SHUT_WR | EdgeFlags::RECORD_END;
         if writes && self.flags.intersects(ends) {
@@ -223,6 +228,11 @@ mod tests {
         generation: 2,
     };
 
+    const OTHER: SocketId = SocketId {
+        index: 2,
+        generation: 2,
+    };
+
     fn edges(snd_edge: u64, rcv_consumed: u64, flags: EdgeFlags) -> Request {
         Request::Edges {
             socket: SOCKET,
@@ -296,6 +306,21 @@ mod tests {
             both(edges(10, 7, F::PUSH), edges(10, 7, shut)),
             Some(edges(10, 7, F::PUSH | shut))
         );
+    }
+
+    /// A listener's shutdown resets what is not known to have been accepted by then.
+    #[test]
+    fn what_was_accepted_is_told_before_its_listener_is_shut_down() {
+        use EdgeFlags as F;
+        let shut = edges(0, 128, F::SHUT_RD);
+        let accepted = edges(0, 64, F::empty());
+        assert_eq!(both(accepted, shut), None);
+        let first = Moved::of(&accepted).unwrap().accepting(OTHER);
+        assert_eq!(coalesce(&first, &shut, 0, true), None);
+        // A connection that has written is no listener.
+        let written = edges(10, 7, F::PUSH);
+        let shut = edges(10, 7, F::PUSH | F::SHUT_RD);
+        assert_eq!(both(written, shut), Some(shut));
     }
 
     /// Edges with so much immediate data.

@@ -162,12 +162,13 @@ fn that_a_connection_was_accepted_crosses_by_itself_where_it_has_to() {
     assert_eq!(both.taken(), [read(128)]);
     both.put(wrote);
     assert_eq!(both.taken(), [wrote]);
-    // The listener is shut down, and says so.
+    // The listener is shut down, which resets what is not known to have been accepted by then.
     let mut both = Both::ours();
     both.accept(64);
-    both.put(edges(LISTENER, 0, 64, F::SHUT_RD));
+    let shut = edges(LISTENER, 0, 64, F::SHUT_RD);
+    both.put(shut);
     both.put(wrote);
-    assert_eq!(both.taken(), [edges(LISTENER, 0, 64, F::SHUT_RD), wrote]);
+    assert_eq!(both.taken(), [read(64), shut, wrote]);
     // An engine that does not know it.
     let mut both = Both::new(ACCEPTED_SINCE - 1);
     both.accept(64);
