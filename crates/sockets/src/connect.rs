@@ -40,14 +40,11 @@ impl Socket {
             SocketState::Connecting => return Err(SocketError::Refused(Errno::ALREADY)),
             SocketState::Connected | SocketState::Early => return self.note_connected(),
             SocketState::Dead => {
-                match block.take_errno() {
-                    // An attempt that failed, and was told so, may be repeated.
-                    0 if self.was_never_connected() => {
-                        block.change_state(SocketState::Dead, SocketState::Open);
-                    }
-                    0 => return Err(SocketError::Refused(Errno::CONNABORTED)),
-                    errno => return Err(SocketError::failed(errno)),
-                }
+                return Err(match block.take_errno() {
+                    // The error was taken by SO_ERROR.
+                    0 => self.told_of_failure(Errno::CONNABORTED.raw_os_error() as u32),
+                    errno => self.told_of_failure(errno),
+                });
             }
             SocketState::Listening => return Err(SocketError::Refused(Errno::ISCONN)),
             _ => return Err(SocketError::Refused(Errno::INVAL)),
@@ -141,6 +138,17 @@ impl Socket {
         }
     }
 
+    /// A call that connects tells that the attempt has failed by `errno`: another may be made from
+    /// now on, and until then the socket has no connection, as one that is new.
+    pub(crate) fn told_of_failure(&self, errno: u32) -> SocketError {
+        let block = self.block();
+        if self.was_never_connected() {
+            block.set_peer(Address::NONE);
+            block.change_state(SocketState::Dead, SocketState::Open);
+        }
+        SocketError::failed(errno)
+    }
+
     fn was_never_connected(&self) -> bool {
         let block = self.block();
         self.host_bits() & host_bits::CONNECT_TOLD == 0
@@ -222,7 +230,7 @@ impl Socket {
             SocketState::Dead => match block.take_errno() {
                 // It was made, and closed at once.
                 0 => Ok(()),
-                errno => Err(SocketError::failed(errno)),
+                errno => Err(self.told_of_failure(errno)),
             },
             _ => {
                 self.set_host_bits(host_bits::CONNECT_TOLD);

@@ -114,6 +114,10 @@ impl Socket {
         if errno != 0 {
             self.clear_more_bits(more_bits::IS_TAKEN);
         }
+        // Who has cancelled an attempt may make another, with whatever call that was told.
+        if errno == Errno::CANCELED.raw_os_error() as u32 {
+            let _ = self.told_of_failure(errno);
+        }
         errno
     }
 
@@ -213,6 +217,12 @@ impl Socket {
             }
             SocketState::Connected | SocketState::Closing | SocketState::Early => {}
             SocketState::Open if block.peer().get().is_some() => {}
+            SocketState::Open if self.is_datagram() => {
+                // As Linux has it, it is shut down and who waits for it wakes, though the call
+                // fails.
+                self.shut(half, EdgeFlags::PUSH)?;
+                return Err(SocketError::Refused(Errno::NOTCONN));
+            }
             _ => return Err(SocketError::Refused(Errno::NOTCONN)),
         }
         self.shut(half, EdgeFlags::PUSH)

@@ -130,6 +130,9 @@ scenarios! {
     /// Calls that make no sense.
     fn misuse(bed) within 300 { conformance::run(bed, "misuse"); }
 
+    /// Sockets after a call that failed, and after a shutdown.
+    fn states(bed) within 300 { conformance::run(bed, "states"); }
+
     /// What ICMP has to say, by IP_RECVERR.
     fn errors(bed) within 300 { conformance::run(bed, "errors"); }
 

@@ -53,6 +53,9 @@ pub(crate) fn connect_as(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t, flag
                         {
                             Some(answer(|| socket.note_connected().map(|()| 0)))
                         }
+                        Given::Inet(peer) if peer.is_ipv6() && !socket.is_v6() => {
+                            Some(answer(|| Err(refused(libc::EAFNOSUPPORT))))
+                        }
                         Given::Inet(peer) if decide::owner_of(host, peer) == Owner::Engine => {
                             Some(answer(|| connect_on(fd, &socket, peer, flags)))
                         }

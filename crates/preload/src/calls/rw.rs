@@ -50,17 +50,17 @@ pub extern "C-unwind" fn readv(fd: c_int, iov: In<'_, iovec>, count: c_int) -> s
 fn read_vector(fd: c_int, iov: In<'_, iovec>, count: c_int) -> ssize_t {
     answer(|| {
         let socket = &fds::engine_or_closed(fd)?;
+        let length = usize::try_from(count).map_err(|_| refused(libc::EINVAL))?;
+        let mut parts = vectors::sinks(iov, length, libc::EINVAL)?;
+        if parts.iter().all(|part| part.is_empty()) {
+            // To read nothing never waits, unlike to receive nothing.
+            return Ok(0);
+        }
         if socket.is_datagram() {
             let mut msg: msghdr = Zero::zero();
             msg.msg_iov = iov.as_ptr().cast_mut();
             msg.msg_iovlen = count as _;
             return recv_message(fd, socket, Out::from(&mut msg), 0);
-        }
-        let count = usize::try_from(count).map_err(|_| refused(libc::EINVAL))?;
-        let mut parts = vectors::sinks(iov, count, libc::EINVAL)?;
-        if parts.is_empty() {
-            // To read nothing never waits, unlike to receive nothing.
-            return Ok(0);
         }
         recv_stream(fd, socket, &mut parts, 0).map(|n| n as ssize_t)
     })
@@ -83,6 +83,8 @@ fn write_vector(fd: c_int, iov: In<'_, iovec>, count: c_int) -> ssize_t {
         Ok((socket, vectors::sources(iov, count, libc::EINVAL)?))
     });
     match parts {
+        // To write nothing by a vector sends no datagram, and needs no connection.
+        Ok((_, parts)) if parts.iter().all(|part| part.is_empty()) => 0,
         Ok((socket, mut parts)) => {
             send_parts(fd, &socket, &mut parts, 0, None, Departure::default())
         }

@@ -147,6 +147,9 @@ pub(crate) fn sender(fd: c_int, to: To) -> Result<Sender, SocketError> {
             let to = match to {
                 _ if !socket.is_datagram() => None,
                 To::Peer => None,
+                To::Address(to) if to.is_ipv6() && !socket.is_v6() => {
+                    return Err(refused(libc::EAFNOSUPPORT));
+                }
                 To::Address(to) => Some(to),
                 To::Unclear => return Ok(Sender::Kernel),
             };

@@ -52,6 +52,9 @@ fn splice_ours(
     len: size_t,
     flags: c_uint,
 ) -> ssize_t {
+    if len == 0 {
+        return 0;
+    }
     let (source, sink) = (fds::engine(from), fds::engine(to));
     let work = || match (&source, &sink) {
         // One end has to be a pipe, and a socket has no offset.

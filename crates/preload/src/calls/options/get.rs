@@ -1,7 +1,8 @@
 //! `getsockopt`: what the engine knows, and else what the kernel socket has.
 
 use super::has_connection;
-use crate::calls::answer;
+use crate::address::Native;
+use crate::calls::{answer, refused};
 use crate::fds::{self, Entry};
 use crate::options::{congestion, has_switch, int, read_back};
 use crate::signals::within;
@@ -64,6 +65,7 @@ fn get(
         len.put(take as socklen_t);
     };
     let known = match level {
+        SOL_SOCKET if name == libc::SO_PEERNAME => Some(peer_name(&socket, room, &give)),
         SOL_SOCKET => of_socket(fd, &socket, name, &give),
         TCP if !socket.is_datagram() => of_tcp(&socket, name, &give),
         _ => None,
@@ -78,6 +80,19 @@ fn get(
         });
     }
     plain()
+}
+
+/// The address of the peer, put by `give`, as far as there is `room`, which may not be more than
+/// the address takes.
+fn peer_name(socket: &Socket, room: socklen_t, give: &dyn Fn(&[u8])) -> c_int {
+    answer(|| {
+        let peer = Native::of_engine(socket.peer()?, socket.is_v6());
+        if room > peer.len {
+            return Err(refused(libc::EINVAL));
+        }
+        give(peer.as_in().cast().slice(peer.len as usize));
+        Ok(0)
+    })
 }
 
 /// What the engine or this process knows of an option of `SOL_SOCKET`, put by `give`; `None` if
