@@ -234,7 +234,7 @@ pub(crate) const COUNTERS: &[Counter] = &[
         "engine",
         "edges_put_off",
         "times",
-        "news of a socket that waited, since its process had not taken those before (sessions that there are)",
+        "edges of a socket that waited, since its process had not taken those before (sessions that there are)",
         |e| e.stack.sessions.iter().map(|(_, s)| s.host.put_off()).sum(),
     ),
     counter(

@@ -8,8 +8,8 @@ use longshore_hostif::adapter::{AdapterSession, Placed, Sleeper, Subscribers};
 use longshore_hostif::{Edges, SocketId};
 use longshore_tcp::Instant;
 
-/// What is to be told of a listener.
-struct News<'a> {
+/// Connections that have come to a listener, and where its edges are with them.
+struct Arrivals<'a> {
     id: SocketId,
     edges: Edges,
     /// The processes that have it.
@@ -28,18 +28,26 @@ fn wake(host: &mut AdapterSession, id: SocketId, picked: Option<&[Sleeper]>) {
 impl Listening {
     /// Tells those of the connections that have come who are to be told now, and wakes as many as
     /// are needed; says what was placed for that.
-    fn tell(&mut self, host: &mut AdapterSession, report: Report, news: &News<'_>) -> Placed {
-        let (id, edges) = (news.id, news.edges);
-        let is_later = report == Report::All && news.all.len() > AT_ONCE;
-        let picked = (!is_later).then(|| self.audience.pick(host, id.index, news.all, news.now));
+    fn tell(
+        &mut self,
+        host: &mut AdapterSession,
+        report: Report,
+        arrivals: &Arrivals<'_>,
+    ) -> Placed {
+        let (id, edges) = (arrivals.id, arrivals.edges);
+        let is_later = report == Report::All && arrivals.all.len() > AT_ONCE;
+        let picked = (!is_later).then(|| {
+            self.audience
+                .pick(host, id.index, arrivals.all, arrivals.now)
+        });
         let picked = picked.flatten();
         // Who has never accepted may never look, as a server's master that forks workers: what
         // only its ring has would keep the place of every later record.
         let may_look = self.audience.has_acceptor();
         let mut placed = Placed::default();
-        match self.audience.whom(news.all, report, picked.as_deref()) {
+        match self.audience.whom(arrivals.all, report, picked.as_deref()) {
             Whom::Many => {
-                self.audience.tell_many(news.all, report);
+                self.audience.tell_many(arrivals.all, report);
                 return placed;
             }
             Whom::Picked => {
@@ -83,13 +91,13 @@ impl Stack {
             .note_edge(&socket.subscribers, edges.rcv_edge, now)
             && let Some(s) = self.sessions.get_mut(socket.session)
         {
-            let news = News {
+            let arrivals = Arrivals {
                 id: socket.id,
                 edges,
                 all: &socket.subscribers,
                 now,
             };
-            let placed = l.tell(&mut s.host, report, &news);
+            let placed = l.tell(&mut s.host, report, &arrivals);
             let to_host = &mut socket.payload.to_host;
             to_host.count(placed.pieces.into(), placed.bytes);
         }

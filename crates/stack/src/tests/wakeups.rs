@@ -26,8 +26,8 @@ const GEOMETRY: Geometry = Geometry {
 struct Asleep {
     single: Single,
     listener: SocketId,
-    /// What each reads what it is told by.
-    ears: Vec<HostChannel>,
+    /// By which each process reads what it is told.
+    channels: Vec<HostChannel>,
     next_client: u16,
 }
 
@@ -50,9 +50,9 @@ impl Asleep {
             block.add_waiter(channel);
         }
         let channels = 0..u32::from(PROCESSES);
-        let ears = channels.map(|channel| HostChannel::new(single.arena.clone(), channel));
+        let channels = channels.map(|channel| HostChannel::new(single.arena.clone(), channel));
         let mut asleep = Self {
-            ears: ears.collect(),
+            channels: channels.collect(),
             single,
             listener: socket,
             next_client: 0,
@@ -96,19 +96,19 @@ impl Asleep {
     fn take_told(&mut self) -> Vec<u16> {
         let edge = u64::from(self.next_client) * RECORD;
         let mut told = Vec::new();
-        for (channel, ear) in self.ears.iter_mut().enumerate() {
+        for (index, channel) in self.channels.iter_mut().enumerate() {
             let mut edges = None;
-            while let Some(completion) = ear.get().unwrap() {
+            while let Some(completion) = channel.get().unwrap() {
                 if let Some(Completion::Edges { socket, edges: e }) = completion
                     && socket == self.listener
                 {
                     edges = Some(e.rcv_edge);
                 }
             }
-            ear.release();
+            channel.release();
             if let Some(edges) = edges {
-                assert_eq!(edges, edge, "process {channel}");
-                told.push(channel as u16);
+                assert_eq!(edges, edge, "process {index}");
+                told.push(index as u16);
             }
         }
         told
