@@ -4,7 +4,7 @@
 use crate::Stack;
 use crate::audience::{AT_ONCE, Report, Whom};
 use crate::socket::{Kind, Listening};
-use longshore_hostif::adapter::{AdapterSession, Placed, Sleeper, Subscribers};
+use longshore_hostif::adapter::{AdapterSession, Placed, Subscribers};
 use longshore_hostif::{Edges, SocketId};
 use longshore_tcp::Instant;
 
@@ -15,14 +15,6 @@ struct Arrivals<'a> {
     /// The processes that have it.
     all: &'a Subscribers,
     now: Instant,
-}
-
-/// Those that were picked are woken after the next publication, or all that wait for a listener.
-fn wake(host: &mut AdapterSession, id: SocketId, picked: Option<&[Sleeper]>) {
-    match picked {
-        Some(sleepers) => host.wake_sleepers_after_all(id, sleepers),
-        None => host.wake_after_all(id),
-    }
 }
 
 impl Listening {
@@ -56,16 +48,25 @@ impl Listening {
                     host.put_edges(sleeper.channel, id, &edges);
                 }
             }
-            Whom::These(whom) => host.without_waking(|host| {
-                if may_look {
-                    placed = host.put_stream_to(&mut self.rcv, whom, id, edges);
-                } else {
-                    placed = host.place_short(&mut self.rcv, None);
+            Whom::These(whom) => {
+                let mut tell = |host: &mut AdapterSession| {
+                    if may_look {
+                        return host.put_stream_to(&mut self.rcv, whom, id, edges);
+                    }
+                    let placed = host.place_short(&mut self.rcv, None);
                     host.put_edges_to(whom, id, edges);
+                    placed
+                };
+                if picked.is_some() {
+                    host.without_waking(|host| placed = tell(host));
+                } else {
+                    placed = tell(host);
                 }
-            }),
+            }
         }
-        wake(host, id, picked.as_deref());
+        if let Some(sleepers) = &picked {
+            host.wake_sleepers_after_all(id, sleepers);
+        }
         placed
     }
 }
@@ -135,7 +136,10 @@ impl Stack {
             let picked = l
                 .audience
                 .pick(&mut s.host, id.index, &socket.subscribers, now);
-            wake(&mut s.host, id, picked.as_deref());
+            match &picked {
+                Some(sleepers) => s.host.wake_sleepers_after_all(id, sleepers),
+                None => s.host.note_edges(id, &edges),
+            }
         }
         if l.audience.tells_many() {
             self.sockets.touch(key);

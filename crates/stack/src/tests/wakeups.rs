@@ -68,6 +68,13 @@ impl Asleep {
         waiters.iter().for_each(|w| w.declare(Sleep::Futex));
     }
 
+    /// Those that still sleep.
+    fn asleep(&self) -> Vec<u16> {
+        let waiters = self.single.arena.waiters();
+        let sleeps = |channel: &u16| waiters[usize::from(*channel)].is_declared();
+        (0..PROCESSES).filter(sleeps).collect()
+    }
+
     /// So many clients connect; who is told of it, and who is woken.
     fn connect(&mut self, clients: u16) -> (Vec<u16>, Vec<u16>) {
         for _ in 0..clients {
@@ -80,15 +87,12 @@ impl Asleep {
     /// Who is told of the listener within that time, and who is woken: by what each reads, and
     /// whether it still sleeps.
     fn after(&mut self, us: u64) -> (Vec<u16>, Vec<u16>) {
-        let sleeps =
-            |channel: &u16| self.single.arena.waiters()[usize::from(*channel)].is_declared();
-        let before: Vec<_> = (0..PROCESSES).filter(sleeps).collect();
+        let before = self.asleep();
         self.single.turn_after(us);
         (0..3).for_each(|_| self.single.turn());
         let told = self.take_told();
-        let sleeps =
-            |channel: &u16| self.single.arena.waiters()[usize::from(*channel)].is_declared();
-        let woken = before.into_iter().filter(|channel| !sleeps(channel));
+        let asleep = self.asleep();
+        let woken = before.into_iter().filter(|c| !asleep.contains(c));
         (told, woken.collect())
     }
 
