@@ -18,7 +18,7 @@ LOOM := env RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test
 export PREFIX ?= /usr/local
 export DESTDIR ?=
 
-.PHONY: help ahead build install uninstall demo test deps toolchain lint unit doctest model-check loom miri boundaries docs e2e e2e-unserved soak bench bench-tables bench-impaired peers bench-instructions check-instructions bench-instructions-keep fuzz lint-deps update-tools mutants clean packetdrill compat claims claims-times papers check-prediction
+.PHONY: help ahead build install uninstall demo test deps toolchain lint unit doctest model-check loom miri boundaries docs e2e e2e-unserved soak bench bench-tables bench-impaired peers bench-instructions check-instructions bench-instructions-keep fuzz lint-deps update-tools mutants check-mutants clean packetdrill compat claims claims-times papers check-prediction
 
 help: ## this list
 	@echo 'Longshore: TCP/IP beside the program instead of in the kernel.'
@@ -173,8 +173,11 @@ compat: build ## tests of CPython, libuv, LTP, Node.js, Perl, Tcl beside the ker
 fuzz: ## fuzz packets, descriptors, segments, calls; FUZZ_SECONDS=300 for each
 	@$(STEP) 'fuzzing' scripts/fuzz.sh $(FUZZ_SECONDS)
 
-mutants: toolchain ## what changes of the code no test notices, days; MUTANTS="wire crates/tcp/src/recovery/**" SHARD=0/20 MINUTES=60
-	@MUTANTS='$(MUTANTS)' SHARD='$(SHARD)' MINUTES='$(MINUTES)' FRESH='$(FRESH)' scripts/mutants.sh
+mutants: toolchain ## what changes of the code no test notices, hours; MUTANTS="wire crates/tcp/src/recovery/**" QUICK=1 SHARD=0/20 MINUTES=60
+	@MUTANTS='$(MUTANTS)' QUICK='$(QUICK)' SHARD='$(SHARD)' MINUTES='$(MINUTES)' FRESH='$(FRESH)' scripts/mutants.sh
+
+check-mutants: toolchain ## the tests of the program that makes those changes
+	@$(STEP) 'mutants' env CARGO_TARGET_DIR=$(TARGET)/mutants/tool $(CARGO) test --quiet --locked --manifest-path tests/mutants/schema/Cargo.toml
 
 lint-deps: toolchain ## licences and sources of the crates we use; advisories where they can be fetched
 	@scripts/lint-deps.sh

@@ -2,7 +2,7 @@
 # Installs toolchains and tools at the versions of tools.env, where they are not there yet.
 #   tools.sh NAME...
 # NAME is `stable` (the toolchain of rust-toolchain.toml, with its components), `nightly`
-# (with Miri), or a tool: cargo-nextest, cargo-fuzz, cargo-deny, cargo-mutants,
+# (with Miri), or a tool: cargo-nextest, cargo-fuzz, cargo-deny,
 # gungraun-runner. Tools go to target/tools, and never to where the user has his own.
 #
 # To build a tool takes minutes, and every fresh machine would build the same. Astral (the
@@ -119,8 +119,7 @@ for name in "$@"; do
     cargo-nextest) tool "$name" "$CARGO_NEXTEST" "$CARGO_NEXTEST_SHA256" ;;
     cargo-fuzz) tool "$name" "$CARGO_FUZZ" "$CARGO_FUZZ_SHA256" ;;
     cargo-deny) tool "$name" "$CARGO_DENY" "$CARGO_DENY_SHA256" ;;
-    cargo-mutants) tool "$name" "$CARGO_MUTANTS" "$CARGO_MUTANTS_SHA256" ;;
     gungraun-runner) tool "$name" "$(sed -n '/^name = "gungraun-runner"$/{n;s/version = "\(.*\)"/\1/p}' Cargo.lock)" ;;
-    *) echo "usage: $0 stable|nightly|cargo-nextest|cargo-fuzz|cargo-deny|cargo-mutants|gungraun-runner..." >&2; exit 2 ;;
+    *) echo "usage: $0 stable|nightly|cargo-nextest|cargo-fuzz|cargo-deny|gungraun-runner..." >&2; exit 2 ;;
   esac
 done

@@ -45,7 +45,7 @@ for ((back = 1; back <= days; back++)); do
 done
 echo "update-tools: $pinned"
 
-for name in cargo-nextest cargo-fuzz cargo-deny cargo-mutants; do
+for name in cargo-nextest cargo-fuzz cargo-deny; do
   variable=${name^^}
   variable=${variable//-/_}
   place=$(mktemp -d) newest='' sum=''
