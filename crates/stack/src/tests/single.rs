@@ -10,8 +10,8 @@ use crate::{Interface, Settings, Stack};
 use longshore_frames::{Port, RxChecksum, RxMeta};
 use longshore_hostif::adapter::{AdapterSession, Immediate};
 use longshore_hostif::{
-    Agreed, Arena, BlockFlags, Completion, Crossings, EdgeFlags, Features, Geometry, HostChannel,
-    Loopback, OpenFlags, Request, SocketId, SocketKind, SocketState,
+    Agreed, Arena, BlockFlags, Completion, Crossings, EdgeFlags, Edges, Features, Geometry,
+    HostChannel, Loopback, OpenFlags, OptionName, Request, SocketId, SocketKind, SocketState,
 };
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ring::{Doorbell, EventfdSignaler};
@@ -228,14 +228,63 @@ impl Single {
 
     /// Process 0 hears what it was told.
     pub(super) fn hear(&mut self) {
-        let mut is_more = false;
+        self.told();
+    }
+
+    /// Process 0 hears what it was told; what that is.
+    pub(super) fn told(&mut self) -> Vec<Completion> {
+        let (mut is_more, mut told) = (false, Vec::new());
         while let Some(completion) = self.heard.get().unwrap() {
             is_more |= matches!(completion, Some(Completion::More));
+            told.extend(completion);
         }
         self.heard.release();
         if is_more {
             self.heard.ask_for_more(&self.doorbell);
         }
+        told
+    }
+
+    /// Process 0 hears what it was told; of this socket's streams, the last.
+    pub(super) fn told_of(&mut self, socket: SocketId) -> Option<Edges> {
+        let of = |completion: &Completion| match completion {
+            Completion::Edges { socket: id, edges } if *id == socket => Some(*edges),
+            _ => None,
+        };
+        self.told().iter().rev().find_map(of)
+    }
+
+    /// Process 0 hears what it was told; the error of its last answer.
+    pub(super) fn answer(&mut self) -> Option<u16> {
+        let of = |completion: &Completion| match completion {
+            Completion::Done { errno, .. } => Some(*errno),
+            _ => None,
+        };
+        self.told().iter().rev().find_map(of)
+    }
+
+    /// Process 0 writes to this socket, to which it has written up to `from`; how far now.
+    pub(super) fn write(&mut self, socket: SocketId, from: u64, bytes: &[u8]) -> u64 {
+        let snd_edge = super::streams::append(&self.arena, socket.index, from, bytes);
+        let edges = Request::Edges {
+            socket,
+            snd_edge,
+            rcv_consumed: 0,
+            flags: EdgeFlags::PUSH,
+            immediate: 0,
+        };
+        self.ask(0, &edges);
+        snd_edge
+    }
+
+    /// Process 0 sets an option of this socket.
+    pub(super) fn set(&mut self, socket: SocketId, name: OptionName, value: u64) {
+        let option = Request::SetOption {
+            socket,
+            name,
+            value,
+        };
+        self.ask(0, &option);
     }
 
     pub(super) fn turn(&mut self) {

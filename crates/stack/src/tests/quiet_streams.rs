@@ -1,0 +1,212 @@
+//! Streams to which nothing is written for a while: their hosts are told of the rest of what was
+//! acknowledged, and their chunks are taken back, some in each turn.
+
+use super::off_path::{GEOMETRY, accepted};
+use super::single::{CLIENT, Single};
+use longshore_hostif::{
+    CHUNK, DATAGRAM_HEADER, DatagramRecord, EdgeFlags, Geometry, SocketId, SocketKind,
+    datagram_span,
+};
+use longshore_wire::tcp::TcpHeader;
+use std::net::SocketAddr;
+
+/// How long nothing is written, and what a timer may be late.
+const QUIET_US: u64 = 100_000;
+const TICK_US: u64 = 1_100;
+
+/// What has a send stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Of {
+    /// A connection over the wire.
+    Wire,
+    /// One to another socket of the engine.
+    Own,
+    Datagrams,
+}
+
+/// A stack with a socket that has a send stream.
+struct Sending {
+    single: Single,
+    of: Of,
+    socket: SocketId,
+    written: u64,
+    /// What the peer sends next, if it is on the wire.
+    next: Option<TcpHeader>,
+    /// The other end, if it is a socket of the engine.
+    reader: Option<SocketId>,
+}
+
+impl Sending {
+    fn new(of: Of) -> Self {
+        let mut single = Single::new(GEOMETRY, 1);
+        let listener = single.listen();
+        single.turn();
+        let (mut next, mut reader) = (None, None);
+        let socket = match of {
+            Of::Wire => {
+                next = Some(single.connect(0));
+                single.turn();
+                accepted(&mut single, listener, 0)
+            }
+            Of::Own => {
+                let socket = single.open(SocketKind::Stream);
+                single.connect_to_own(socket);
+                single.turn();
+                reader = Some(accepted(&mut single, listener, 0));
+                socket
+            }
+            Of::Datagrams => single.bind(SocketKind::Datagram, 90),
+        };
+        single.turn();
+        single.hear();
+        Self {
+            single,
+            of,
+            socket,
+            written: 0,
+            next,
+            reader,
+        }
+    }
+
+    /// Chunks of the program's send slab that are in use.
+    fn in_use(&self) -> u32 {
+        let (cold, warm) = self.single.arena.free_snd_chunks();
+        GEOMETRY.snd_chunks - cold - warm
+    }
+
+    /// The program sends so many bytes.
+    fn send(&mut self, len: usize) {
+        let mut bytes = vec![7; len];
+        if self.of == Of::Datagrams {
+            let peer = SocketAddr::new(CLIENT.into(), 9);
+            bytes = DatagramRecord::new(len as u32, peer.into())
+                .encode()
+                .to_vec();
+            bytes.resize(datagram_span(len as u32) as usize, 0);
+        }
+        self.written = self.single.write(self.socket, self.written, &bytes);
+        self.single.turn();
+    }
+
+    /// What was sent arrives, up to `edge`, and is read.
+    fn arrives(&mut self, edge: u64) {
+        if let Some(next) = &self.next {
+            let mut header = next.clone();
+            header.ack = next.ack.add(edge as u32);
+            self.single.segment(&header, &[]);
+        }
+        if let Some(reader) = self.reader {
+            self.single.edges(reader, edge, EdgeFlags::empty());
+        }
+        self.single.turn();
+    }
+
+    /// How far the program was told since it was last asked that its stream is done with.
+    fn told(&mut self) -> Option<u64> {
+        self.single
+            .told_of(self.socket)
+            .map(|edges| edges.snd_acked)
+    }
+}
+
+/// The last chunk goes back a tenth of a second after the last of it was done with, and not
+/// sooner, whatever the stream is of; and so again, when more was written.
+#[test]
+fn the_last_chunk_is_taken_back_when_all_is_done_with_and_quiet() {
+    for of in [Of::Wire, Of::Own, Of::Datagrams] {
+        let mut sending = Sending::new(of);
+        for round in 0..3 {
+            sending.send(100);
+            sending.arrives(sending.written);
+            assert_eq!(sending.in_use(), 1, "{of:?}, {round}");
+            sending.single.turn_after(QUIET_US - 2_000);
+            assert_eq!(sending.in_use(), 1, "{of:?}, {round}: it may go on");
+            sending.single.turn_after(2_000 + TICK_US);
+            assert_eq!(sending.in_use(), 0, "{of:?}, {round}: it is quiet");
+        }
+        let session = sending.single.stack.sessions.get(sending.single.session());
+        assert_eq!(session.unwrap().host.bad_descriptors, 0);
+    }
+}
+
+/// A stream whose end was not acknowledged keeps its chunk, however long that takes.
+#[test]
+fn what_is_not_done_with_stays() {
+    let mut sending = Sending::new(Of::Wire);
+    sending.send(100);
+    sending.arrives(60);
+    (0..10).for_each(|_| sending.single.turn_after(QUIET_US));
+    assert_eq!(sending.in_use(), 1);
+    sending.arrives(100);
+    sending.single.turn_after(QUIET_US + TICK_US);
+    assert_eq!(sending.in_use(), 0);
+}
+
+/// Less than a quarter of the buffer is no reason to tell a host of acknowledgments, until the
+/// stream is quiet; then it is told once.
+#[test]
+fn the_rest_of_what_was_acknowledged_is_told_when_it_is_quiet() {
+    for of in [Of::Wire, Of::Datagrams] {
+        let mut sending = Sending::new(of);
+        sending.send(100);
+        sending.arrives(sending.written);
+        assert_eq!(sending.told(), None, "{of:?}: nobody waits for it");
+        sending.single.turn_after(QUIET_US - 2_000);
+        assert_eq!(sending.told(), None, "{of:?}");
+        sending.single.turn_after(2_000 + TICK_US);
+        assert_eq!(sending.told(), Some(sending.written), "{of:?}");
+        sending.single.turn_after(QUIET_US + TICK_US);
+        assert_eq!(sending.told(), None, "{of:?}: it was told");
+    }
+}
+
+/// More chunks than are taken back in one turn, of one session: each socket has its turn, the
+/// next ten milliseconds later.
+#[test]
+fn many_quiet_streams_give_their_chunks_back_some_in_each_turn() {
+    const IN_A_TURN: u32 = 1_024;
+    const SOCKETS: u32 = 16;
+    const CHUNKS: u32 = 128;
+    const ALL: u32 = SOCKETS * CHUNKS;
+    let geometry = Geometry {
+        snd_chunks: ALL,
+        ..GEOMETRY
+    };
+    let mut single = Single::new(geometry, 1);
+    let in_use = |single: &Single| {
+        let (cold, warm) = single.arena.free_snd_chunks();
+        ALL - cold - warm
+    };
+    // Each fills a chunk, and is to where no route leads.
+    let len = (CHUNK - DATAGRAM_HEADER) as u32;
+    let nowhere = SocketAddr::new([192, 0, 2, 1].into(), 9);
+    let mut record = DatagramRecord::new(len, nowhere.into()).encode().to_vec();
+    record.resize(CHUNK, 0);
+    let stream = record.repeat(CHUNKS as usize);
+    for socket in 0..SOCKETS {
+        let socket = single.bind(SocketKind::Datagram, 1_000 + socket as u16);
+        single.turn();
+        single.write(socket, 0, &stream);
+    }
+    while single.stack.has_work_left() {
+        single.turn_after(1);
+        single.sent();
+        single.hear();
+    }
+    assert_eq!(in_use(&single), ALL);
+    let mut steps = Vec::new();
+    while in_use(&single) != 0 {
+        let before = in_use(&single);
+        single.turn_after(1_000);
+        if in_use(&single) != before {
+            steps.push((single.now, before - in_use(&single)));
+        }
+        assert!(single.now.0 < 10_000_000, "{steps:?}");
+    }
+    assert!(steps.len() > 1, "{steps:?}");
+    for step in steps.windows(2) {
+        assert!(step[0].1 < IN_A_TURN + CHUNKS, "{steps:?}");
+        assert!(step[1].0.since(step[0].0) >= 9_000, "{steps:?}");
+    }
+}
