@@ -10,8 +10,10 @@
 //! more of them, `LONGSHORE_MINUTES=n` new ones for that long (`make soak`).
 
 mod accepting;
+mod binding;
 mod bounds;
 mod bulk;
+mod claims;
 mod containment;
 mod crossings;
 mod datagrams;
@@ -20,6 +22,7 @@ mod fast_open;
 mod flood;
 mod forwards;
 mod hostile_program;
+mod incoming;
 mod machine;
 mod numbers;
 mod observer;

@@ -172,7 +172,7 @@ impl Socket {
         let Kind::Stream(c) = &mut self.kind else {
             return false;
         };
-        let mut edges = c.edges();
+        let edges = c.edges();
         let (told, written) = (c.told, c.tcb.snd_edge());
         let has_sent = LOWAT && {
             let s = sessions.get(self.session);
@@ -184,9 +184,6 @@ impl Socket {
         if !is_new && edges.snd_acked - told.snd_acked < quarter {
             c.tell_later(edges.snd_acked, written, now);
             return false;
-        }
-        if edges.flags == told.flags && !edges.flags.contains(EdgeFlags::DEAD) {
-            edges.errno = 0;
         }
         let is_awaited = also || (LOWAT && c.tcb.is_denied_room());
         let marks = Marks::of(&self.options, c.tcb.rcvbuf());

@@ -1,0 +1,284 @@
+//! What sockets are bound to and what they begin with, what they are refused, and what is free
+//! again when they are closed.
+
+use super::off_path::{GEOMETRY, accepted};
+use super::single::{CLIENT, SERVER, Single};
+use crate::counters::EngineDrop;
+use crate::host::{Defaults, Host};
+use longshore_hostif::{Completion, EdgeFlags, OptionName, Request, SocketId, SocketKind};
+use longshore_tcp::{FastOpenKey, Instant};
+use longshore_wire::tcp::TcpFlags;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::atomic::Ordering;
+
+/// What a request of this kind is answered: an errno, and the address.
+fn asks(single: &mut Single, request: &Request) -> (u16, Option<SocketAddr>) {
+    single.hear();
+    single.ask(0, request);
+    single.turn();
+    let answered = |completion: &Completion| match completion {
+        Completion::Done { errno, address, .. } => Some((*errno, address.get())),
+        _ => None,
+    };
+    single.told().iter().find_map(answered).expect("an answer")
+}
+
+fn bind(single: &mut Single, socket: SocketId, ip: IpAddr, port: u16) -> (u16, Option<SocketAddr>) {
+    let (tag, waiter) = (1, None);
+    let local = SocketAddr::new(ip, port).into();
+    asks(
+        single,
+        &Request::Bind {
+            socket,
+            tag,
+            waiter,
+            local,
+        },
+    )
+}
+
+fn connect(single: &mut Single, socket: SocketId, peer: SocketAddr) -> u16 {
+    let (tag, waiter) = (1, None);
+    let peer = peer.into();
+    asks(
+        single,
+        &Request::Connect {
+            socket,
+            tag,
+            waiter,
+            peer,
+        },
+    )
+    .0
+}
+
+/// Linux's errors of bind(2), by address and kind.
+#[test]
+fn a_socket_is_bound_to_what_is_there() {
+    const ANY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let own: IpAddr = SERVER.into();
+    let broadcast: IpAddr = [10, 0, 0, 255].into();
+    let group: IpAddr = [224, 0, 0, 251].into();
+    let (stream, datagram) = (SocketKind::Stream, SocketKind::Datagram);
+    for (kind, ip, errno) in [
+        (stream, own, 0),
+        (stream, ANY, 0),
+        (stream, CLIENT.into(), 99),
+        (stream, broadcast, 99),
+        (stream, group, 99),
+        (datagram, own, 0),
+        (datagram, ANY, 0),
+        (datagram, CLIENT.into(), 99),
+        (datagram, broadcast, 0),
+    ] {
+        let mut single = Single::new(GEOMETRY, 1);
+        let socket = single.open(kind);
+        let (answer, local) = bind(&mut single, socket, ip, 5_000);
+        assert_eq!(answer, errno, "{kind:?} {ip}");
+        if errno == 0 {
+            assert_eq!(local, Some(SocketAddr::new(ip, 5_000)));
+            // Once is enough.
+            assert_eq!(bind(&mut single, socket, ip, 5_001).0, 22);
+        }
+    }
+}
+
+/// Port 0 stands for one that nobody has.
+#[test]
+fn a_port_is_chosen_for_whoever_asks_for_any() {
+    for kind in [SocketKind::Stream, SocketKind::Datagram] {
+        let mut single = Single::new(GEOMETRY, 1);
+        let mut ports: Vec<u16> = (0..50)
+            .map(|_| {
+                let socket = single.open(kind);
+                let (errno, local) = bind(&mut single, socket, SERVER.into(), 0);
+                assert_eq!(errno, 0);
+                local.expect("an address").port()
+            })
+            .collect();
+        ports.sort_unstable();
+        ports.dedup();
+        assert_eq!(ports.len(), 50);
+        assert!(ports[0] >= 1_024);
+    }
+}
+
+/// The rules say who binds and connects where; what they deny is counted.
+#[test]
+fn rules_deny_ports_and_destinations() {
+    let mut single = Single::new(GEOMETRY, 1);
+    let access = &mut single.stack.settings.access;
+    access.bind.0 = vec!["deny tcp any port 5000-5999".parse().unwrap()];
+    access.connect.0 = vec!["deny tcp any port 25".parse().unwrap()];
+    let socket = single.open(SocketKind::Stream);
+    assert_eq!(bind(&mut single, socket, SERVER.into(), 5_000).0, 1);
+    assert_eq!(single.dropped(EngineDrop::AccessDenied.name()), 1);
+    assert_eq!(bind(&mut single, socket, SERVER.into(), 6_000).0, 0);
+    let datagrams = single.open(SocketKind::Datagram);
+    assert_eq!(bind(&mut single, datagrams, SERVER.into(), 5_000).0, 0);
+    let mail = SocketAddr::new(CLIENT.into(), 25);
+    assert_eq!(connect(&mut single, socket, mail), 1);
+    assert_eq!(single.dropped(EngineDrop::AccessDenied.name()), 2);
+    assert_eq!(single.stack.counters.tcp.active_opens, 0);
+}
+
+/// A socket has one connection at a time; one that failed may be tried again.
+#[test]
+fn a_socket_is_connected_once_at_a_time() {
+    let mut single = Single::new(GEOMETRY, 1);
+    let socket = single.open(SocketKind::Stream);
+    let away = SocketAddr::new(CLIENT.into(), 80);
+    assert_eq!(connect(&mut single, socket, away), 0);
+    assert_eq!(
+        connect(&mut single, socket, away),
+        106,
+        "it is being connected"
+    );
+    // It is refused, and tried again from another port.
+    let syn = single.sent().pop().expect("a SYN");
+    let refuse = |single: &mut Single, syn: &longshore_wire::tcp::TcpHeader| {
+        let flags = TcpFlags::RST | TcpFlags::ACK;
+        let mut reset =
+            super::single::header(0, flags, longshore_wire::SeqNumber(0), syn.seq.add(1));
+        (reset.src_port, reset.dst_port) = (80, syn.src_port);
+        single.segment(&reset, &[]);
+        single.turn();
+    };
+    refuse(&mut single, &syn);
+    let told = single.told_of(socket).expect("it is refused");
+    assert!(told.flags.contains(EdgeFlags::DEAD));
+    assert_eq!(told.errno, 111);
+    assert_eq!(connect(&mut single, socket, away), 0);
+    assert!(single.sent().pop().is_some());
+    let listener = single.listen();
+    single.turn();
+    assert_eq!(connect(&mut single, listener, away), 22);
+    // The same with one of our own.
+    let own = single.open(SocketKind::Stream);
+    let here = SocketAddr::new(SERVER.into(), 80);
+    assert_eq!(connect(&mut single, own, here), 0);
+    assert_eq!(connect(&mut single, own, here), 106);
+}
+
+/// An attempt to connect is ended where it is under way, told before it is answered.
+#[test]
+fn an_attempt_over_the_wire_may_be_cancelled() {
+    let mut single = Single::new(GEOMETRY, 1);
+    let socket = single.open(SocketKind::Stream);
+    let cancel = Request::Cancel {
+        socket,
+        tag: 2,
+        waiter: None,
+    };
+    assert_eq!(asks(&mut single, &cancel).0, 2, "none is under way");
+    connect(&mut single, socket, SocketAddr::new(CLIENT.into(), 80));
+    single.hear();
+    single.ask(0, &cancel);
+    single.turn();
+    let told = single.told();
+    let place = |of: &dyn Fn(&Completion) -> bool| told.iter().position(of);
+    let dead = place(&|completion| {
+        matches!(completion, Completion::Edges { edges, .. }
+            if edges.flags.contains(EdgeFlags::DEAD) && edges.errno == 125)
+    });
+    let done = place(&|completion| matches!(completion, Completion::Done { errno: 0, .. }));
+    assert!(dead.is_some() && done.is_some() && dead < done, "{told:?}");
+    assert_eq!(asks(&mut single, &cancel).0, 2);
+}
+
+/// What was written is delivered after a close, unless it does not linger; unread data is a reason
+/// to reset, and so is nothing else.
+#[test]
+fn how_a_connection_closes_is_seen_by_its_peer() {
+    let close = |linger| {
+        move |socket, snd_edge| Request::Close {
+            socket,
+            snd_edge,
+            rcv_consumed: 0,
+            linger,
+        }
+    };
+    for (unread, linger, resets) in [
+        (false, None, false),
+        (false, Some(0), true),
+        (false, Some(5), false),
+        (true, None, true),
+    ] {
+        let mut single = Single::new(GEOMETRY, 1);
+        let listener = single.listen();
+        single.turn();
+        let next = single.connect(0);
+        single.turn();
+        let socket = accepted(&mut single, listener, 0);
+        single.edges(listener, 64, EdgeFlags::empty());
+        if unread {
+            single.segment(&next, b"unread");
+            single.turn();
+        }
+        single.sent();
+        let edge = super::streams::append(&single.arena, socket.index, 0, b"bye");
+        single.ask(0, &close(linger)(socket, edge));
+        single.turn();
+        let sent = single.sent_with_payload();
+        let has = |flag| sent.iter().any(|sent| sent.header.flags.contains(flag));
+        assert_eq!(has(TcpFlags::RST), resets, "{unread} {linger:?}");
+        assert_eq!(has(TcpFlags::FIN), !resets, "{unread} {linger:?}");
+        let written = sent.iter().any(|sent| sent.payload == b"bye");
+        assert!(written || unread, "what was written goes first: {linger:?}");
+        let left = single.stack.sockets.len();
+        assert_eq!(left, if resets { 1 } else { 2 });
+    }
+}
+
+/// A closed socket's port is another's.
+#[test]
+fn the_port_of_a_closed_socket_is_free() {
+    for kind in [SocketKind::Stream, SocketKind::Datagram] {
+        let mut single = Single::new(GEOMETRY, 1);
+        let first = single.open(kind);
+        assert_eq!(bind(&mut single, first, SERVER.into(), 5_000).0, 0);
+        let second = single.open(kind);
+        single.bind_to(second, 5_000);
+        assert!(single.stack.has_late_binds(), "it is in use");
+        single.close(first);
+        single.turn();
+        let late = single.stack.take_late_binds().pop().expect("the second's");
+        assert!(single.stack.bind_again(&late));
+        single.turn();
+        assert_eq!(single.answer(), Some(0));
+    }
+}
+
+/// New sockets begin with the machine's settings, and their hosts are told of those that they need.
+#[test]
+fn new_sockets_begin_with_the_settings_of_the_machine() {
+    struct Machine(u32);
+    impl Host for Machine {
+        fn defaults(&mut self, _now: Instant) -> Option<Defaults> {
+            Some(Defaults {
+                send_buffer: self.0,
+                ..Defaults::default()
+            })
+        }
+        fn fast_open_keys(&self) -> Option<(Option<FastOpenKey>, Option<FastOpenKey>)> {
+            None
+        }
+        fn time_of_day_ns(&self) -> u64 {
+            0
+        }
+    }
+    let mut single = Single::new(GEOMETRY, 1);
+    let limit = |single: &Single, socket: SocketId| {
+        let block = single.arena.block(socket.index);
+        block.snd.limit.load(Ordering::Relaxed)
+    };
+    let usual = single.open(SocketKind::Stream);
+    let before = limit(&single, usual);
+    single.stack.settings.host = Box::new(Machine(33_000));
+    let stream = single.open(SocketKind::Stream);
+    let datagrams = single.open(SocketKind::Datagram);
+    assert_eq!(limit(&single, stream), 33_000);
+    assert_eq!(limit(&single, datagrams), before);
+    single.set(stream, OptionName::SendBuffer, 44_000);
+    assert_eq!(limit(&single, stream), 44_000);
+}

@@ -1,0 +1,335 @@
+//! Connections that come in, and what keeps them out: ports where nobody listens, rules, queues,
+//! bounds of users, memory and sockets that there are not. What the peer sees of it, what is
+//! counted, and that nothing is left.
+
+use super::off_path::{GEOMETRY, accepted};
+use super::single::{CLIENT, FIRST_PORT, ISN, SERVER, Single, header};
+use super::streams::copy_out;
+use crate::Account;
+use crate::counters::EngineDrop;
+use crate::memory_pressure::FEW_CHUNKS;
+use longshore_hostif::{
+    ACCEPT_RECORD, AcceptRecord, EdgeFlags, Geometry, OptionName, SocketId, SocketKind,
+};
+use longshore_tcp::DropReason;
+use longshore_wire::SeqNumber;
+use longshore_wire::tcp::{TcpFlags, TcpHeader};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+const SYN: TcpFlags = TcpFlags::SYN;
+const ACK: TcpFlags = TcpFlags::ACK;
+
+/// The only answer, if there is one.
+fn answer(single: &mut Single) -> Option<TcpHeader> {
+    single.turn();
+    let mut sent = single.sent();
+    assert!(sent.len() <= 1, "{sent:?}");
+    sent.pop()
+}
+
+/// RFC 9293 section 3.10.7: what comes to no connection is reset, but for resets.
+#[test]
+fn what_comes_to_nobody_is_reset() {
+    let to = |port: u16, flags: TcpFlags| {
+        let mut header = header(0, flags, ISN, SeqNumber(99));
+        header.dst_port = port;
+        header
+    };
+    // Where nobody listens, and where somebody does.
+    let closed = DropReason::NoConnection.name();
+    let listens = DropReason::ListenNoSyn.name();
+    let cases = [
+        (to(81, SYN), Some((SeqNumber(0), ISN.add(1), true)), closed),
+        (to(81, ACK), Some((SeqNumber(99), ISN, false)), closed),
+        (to(81, SYN | ACK), Some((SeqNumber(99), ISN, false)), closed),
+        (to(81, TcpFlags::RST), None, closed),
+        (to(80, ACK), Some((SeqNumber(99), ISN, false)), listens),
+        (
+            to(80, SYN | ACK),
+            Some((SeqNumber(99), ISN, false)),
+            listens,
+        ),
+        (to(80, TcpFlags::RST), None, listens),
+        (to(80, TcpFlags::FIN), None, listens),
+        (to(80, SYN | TcpFlags::FIN), None, listens),
+    ];
+    for (segment, expected, reason) in cases {
+        let mut single = Single::new(GEOMETRY, 1);
+        single.listen();
+        single.turn();
+        single.segment(&segment, &[]);
+        let sent = answer(&mut single);
+        match expected {
+            Some((seq, ack, acknowledges)) => {
+                let reset = sent.expect("a reset");
+                assert!(reset.flags.contains(TcpFlags::RST), "{segment:?}");
+                assert_eq!(reset.seq, seq, "{segment:?}");
+                assert_eq!(reset.flags.contains(ACK), acknowledges, "{segment:?}");
+                assert!(!acknowledges || reset.ack == ack, "{segment:?}");
+                assert_eq!(
+                    (reset.src_port, reset.dst_port),
+                    (segment.dst_port, FIRST_PORT)
+                );
+            }
+            None => assert_eq!(sent, None, "{segment:?}"),
+        }
+        assert_eq!(single.dropped(reason), 1, "{segment:?}");
+        assert_eq!(single.stack.half_open_count(), 0);
+    }
+}
+
+/// A peer that the rules keep out sees nothing.
+#[test]
+fn whom_the_rules_deny_gets_no_answer() {
+    let mut single = Single::new(GEOMETRY, 1);
+    single.listen();
+    single.stack.settings.access.accept.0 = vec!["deny tcp 10.0.0.0/24 port 80".parse().unwrap()];
+    single.turn();
+    single.bring(0, SYN, SeqNumber(0));
+    assert_eq!(answer(&mut single), None);
+    assert_eq!(single.dropped(EngineDrop::AccessDenied.name()), 1);
+    assert_eq!(single.stack.half_open_count(), 0);
+}
+
+/// The record says between whom the connection is, what its send buffer holds, and who is told
+/// of it; it is counted as what it is.
+#[test]
+fn a_record_says_whose_connection_it_is() {
+    let mut single = Single::new(GEOMETRY, 1);
+    let listener = single.listen();
+    single.set(listener, OptionName::SendBuffer, 50_000);
+    single.turn();
+    let before = single.to_host().payload;
+    let next = single.connect(3);
+    single.turn();
+    single.hear();
+    let mut record = [0; ACCEPT_RECORD];
+    copy_out(&single.arena, listener.index, 0, &mut record);
+    let record = AcceptRecord::decode(&record);
+    let at = |ip: IpAddr, port| Some(SocketAddr::new(ip, port));
+    assert_eq!(record.local.get(), at(SERVER.into(), 80));
+    assert_eq!(record.peer.get(), at(CLIENT.into(), next.src_port));
+    assert_eq!(record.send_limit, 50_000);
+    let after = single.to_host().payload;
+    assert_eq!(after.bytes - before.bytes, ACCEPT_RECORD as u64);
+    assert_eq!(single.stack.counters.tcp.passive_opens, 1);
+    let counted = single.stack.counters.tcp.passive_opens;
+    single.connect(4);
+    single.turn();
+    assert_eq!(single.stack.counters.tcp.passive_opens, counted + 1);
+}
+
+/// More half-open connections than a listener has room for are answered by cookies, of which
+/// nothing is kept; who brings one back is connected, with what it brings besides.
+#[test]
+fn beyond_its_half_open_connections_a_listener_answers_by_cookies() {
+    const ROOM: u16 = 8;
+    let mut single = Single::new(GEOMETRY, 1);
+    let listener = single.bind(SocketKind::Stream, 80);
+    single.listen_at(listener, ROOM.into());
+    single.turn();
+    for client in 0..ROOM {
+        single.bring(client, SYN, SeqNumber(0));
+        assert!(answer(&mut single).is_some());
+    }
+    assert_eq!(single.stack.counters.tcp.cookies_sent, 0);
+    single.bring(ROOM, SYN, SeqNumber(0));
+    let cookie = answer(&mut single).expect("a SYN-ACK");
+    assert!(cookie.flags.contains(SYN | ACK));
+    assert_eq!(single.stack.half_open_count(), usize::from(ROOM));
+    assert_eq!(single.stack.counters.tcp.cookies_sent, 1);
+    // A guess is reset, and the cookie itself is taken.
+    let guess = cookie.seq.add(77);
+    single.segment(&header(ROOM, ACK, ISN.add(1), guess), &[]);
+    let reset = answer(&mut single).expect("a reset");
+    assert_eq!(
+        (reset.flags.contains(TcpFlags::RST), reset.seq),
+        (true, guess)
+    );
+    single.segment(&header(ROOM, ACK, ISN.add(1), cookie.seq.add(1)), b"hello");
+    let acknowledgment = answer(&mut single);
+    assert!(acknowledgment.is_none_or(|h| !h.flags.contains(TcpFlags::RST)));
+    assert_eq!(single.stack.counters.tcp.cookies_taken, 1);
+    let socket = accepted(&mut single, listener, 0);
+    let mut got = [0; 5];
+    copy_out(&single.arena, socket.index, 0, &mut got);
+    assert_eq!(&got, b"hello");
+}
+
+/// What a listener is told of cookies and of overflow before it listens and afterwards.
+#[test]
+fn a_full_accept_queue_drops_or_resets() {
+    let mut single = Single::new(GEOMETRY, 1);
+    let listener = single.bind(SocketKind::Stream, 80);
+    single.listen_at(listener, 0);
+    single.turn();
+    // Both are half open as the queue is empty.
+    let iss: Vec<SeqNumber> = (0..2)
+        .map(|client| {
+            single.bring(client, SYN, SeqNumber(0));
+            answer(&mut single).expect("a SYN-ACK").seq.add(1)
+        })
+        .collect();
+    single.bring(0, ACK, iss[0]);
+    single.turn();
+    single.bring(1, ACK, iss[1]);
+    assert_eq!(answer(&mut single), None, "as if it were lost");
+    single.bring(2, SYN, SeqNumber(0));
+    assert_eq!(answer(&mut single), None);
+    assert_eq!(single.dropped(DropReason::AcceptQueueFull.name()), 2);
+    assert_eq!(single.stack.half_open_count(), 1);
+    accepted(&mut single, listener, 0);
+    single.edges(listener, 64, EdgeFlags::empty());
+    single.turn();
+    single.bring(1, ACK, iss[1]);
+    single.turn();
+    assert_eq!(single.stack.half_open_count(), 0);
+    accepted(&mut single, listener, 1);
+}
+
+/// A user that has as many sockets as it may gets no connection more, which is counted, and
+/// another when one is closed.
+#[test]
+fn a_user_with_all_its_sockets_gets_no_connection() {
+    let mut single = Single::new(GEOMETRY, 1);
+    let account = Arc::new(Account::new(2));
+    let session = single.session();
+    single.stack.sessions.get_mut(session).unwrap().account = Some(account);
+    let listener = single.listen();
+    single.turn();
+    single.connect(0);
+    single.turn();
+    let first = accepted(&mut single, listener, 0);
+    single.edges(listener, 64, EdgeFlags::empty());
+    single.bring(1, SYN, SeqNumber(0));
+    assert_eq!(answer(&mut single), None);
+    assert_eq!(single.dropped(EngineDrop::UserSockets.name()), 1);
+    // What its program opens is dead from the beginning.
+    let refused = single.open(SocketKind::Stream);
+    single.turn();
+    let told = single.told_of(refused).expect("it is refused");
+    assert!(told.flags.contains(EdgeFlags::DEAD));
+    assert_eq!(told.errno, 105);
+    assert!(single.stack.counters.sessions.sockets_refused > 0);
+    // Reset, so that it is gone at once.
+    single.segment(&header(0, TcpFlags::RST, ISN.add(1), SeqNumber(0)), &[]);
+    single.close(first);
+    single.turn();
+    single.connect(2);
+    single.turn();
+    accepted(&mut single, listener, 1);
+}
+
+/// A session without a block for a connection more resets it, and counts that; one without memory
+/// for the record has the last segment of the handshake come again.
+#[test]
+fn without_a_place_for_it_a_connection_is_not_accepted() {
+    let geometry = Geometry {
+        sockets: 64,
+        ..GEOMETRY
+    };
+    let mut single = Single::new(geometry, 1);
+    let listener = single.listen();
+    for _ in 2..geometry.sockets {
+        single.open(SocketKind::Stream);
+    }
+    single.turn();
+    single.connect(0);
+    single.turn();
+    single.sent();
+    let before = single.stack.sockets.len();
+    single.connect(1);
+    single.turn();
+    let reset = single.sent().pop().expect("a reset");
+    assert!(reset.flags.contains(TcpFlags::RST));
+    assert_eq!(single.dropped(EngineDrop::NoSocketLeft.name()), 1);
+    assert_eq!(single.stack.sockets.len(), before);
+    accepted(&mut single, listener, 0);
+
+    for (chunks, room) in [(FEW_CHUNKS, false), (FEW_CHUNKS + 1, true)] {
+        let geometry = Geometry {
+            rcv_chunks: chunks,
+            ..GEOMETRY
+        };
+        let mut single = Single::new(geometry, 1);
+        single.listen();
+        single.turn();
+        single.connect(0);
+        single.turn();
+        assert_eq!(single.stack.half_open_count(), usize::from(!room));
+        let passive = single.stack.counters.tcp.passive_opens;
+        assert_eq!(passive, u64::from(room), "{chunks}");
+    }
+}
+
+/// A listener that nobody has bound gets a port; one that was shut down refuses, is told so by
+/// nobody else, and listens again when it is asked to.
+#[test]
+fn a_listener_may_be_shut_down_and_listen_again() {
+    let mut single = Single::new(GEOMETRY, 1);
+    let socket = single.open(SocketKind::Stream);
+    single.listen_at(socket, 5);
+    single.turn();
+    let local = |single: &Single, socket: SocketId| {
+        let key = single.stack.socket_of(single.session(), socket.index);
+        single.stack.sockets.get(key.unwrap()).unwrap().local
+    };
+    assert!(local(&single, socket).is_some_and(|local| local.port() != 0));
+
+    let listener = single.listen();
+    single.turn();
+    let next = single.connect(0);
+    single.turn();
+    single.bring(1, SYN, SeqNumber(0));
+    single.turn();
+    single.sent();
+    single.edges(listener, 0, EdgeFlags::SHUT_RD);
+    single.turn();
+    let resets: Vec<u16> = single.sent().iter().map(|h| h.dst_port).collect();
+    assert!(resets.contains(&next.src_port), "what waits is reset");
+    assert_eq!(single.stack.half_open_count(), 0);
+    single.bring(2, SYN, SeqNumber(0));
+    let refused = answer(&mut single).expect("a reset");
+    assert!(refused.flags.contains(TcpFlags::RST));
+    single.listen_at(listener, 5);
+    single.bring(2, SYN, SeqNumber(0));
+    let again = answer(&mut single).expect("a SYN-ACK");
+    assert!(again.flags.contains(SYN));
+    single.bring(2, ACK, again.seq.add(1));
+    single.turn();
+    assert_eq!(single.stack.half_open_count(), 0);
+    // Another socket cannot listen there meanwhile.
+    let other = single.open(SocketKind::Stream);
+    single.bind_to(other, 80);
+    single.turn();
+    assert!(single.stack.has_late_binds(), "it waits for the address");
+}
+
+/// A listener's options hold for it from the first, whether they are set before `listen` or after.
+#[test]
+fn a_listener_defers_as_it_was_told_before_it_listened() {
+    for before in [true, false] {
+        let mut single = Single::new(GEOMETRY, 1);
+        let listener = single.bind(SocketKind::Stream, 80);
+        if before {
+            single.set(listener, OptionName::DeferAccept, 5);
+        }
+        single.listen_at(listener, 5);
+        if !before {
+            single.set(listener, OptionName::DeferAccept, 5);
+        }
+        single.turn();
+        let next = single.connect(0);
+        single.turn();
+        assert_eq!(single.stack.half_open_count(), 1);
+        assert_eq!(single.dropped(DropReason::DeferAccept.name()), 1);
+        single.segment(&next, b"now");
+        single.turn();
+        assert_eq!(single.stack.half_open_count(), 0);
+        let socket = accepted(&mut single, listener, 0);
+        let mut got = [0; 3];
+        copy_out(&single.arena, socket.index, 0, &mut got);
+        assert_eq!(&got, b"now");
+    }
+}
