@@ -42,6 +42,7 @@ mod scenario;
 mod single;
 mod streams;
 mod talk;
+mod udp;
 mod wakeups;
 mod world;
 

@@ -8,7 +8,7 @@ use longshore_hostif::{
     datagram_span,
 };
 use longshore_wire::tcp::TcpHeader;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 
 /// How long nothing is written, and what a timer may be late.
 const QUIET_US: u64 = 100_000;
@@ -180,7 +180,7 @@ fn many_quiet_streams_give_their_chunks_back_some_in_each_turn() {
     };
     // Each fills a chunk, and is to where no route leads.
     let len = (CHUNK - DATAGRAM_HEADER) as u32;
-    let nowhere = SocketAddr::new([192, 0, 2, 1].into(), 9);
+    let nowhere = SocketAddr::new(Ipv6Addr::LOCALHOST.into(), 9);
     let mut record = DatagramRecord::new(len, nowhere.into()).encode().to_vec();
     record.resize(CHUNK, 0);
     let stream = record.repeat(CHUNKS as usize);
