@@ -98,6 +98,14 @@ pub(crate) const COUNTERS: &[Counter] = &[
     ),
     counter(
         "tcp",
+        "longer_segments_out",
+        "64 KiB",
+        "how many times 64 KiB of payload were in segments that are longer than an IP packet can \
+         be, as the local kernel takes them (BIG TCP)",
+        |e| e.stack.counters.tcp.longer_segments_out,
+    ),
+    counter(
+        "tcp",
         "retransmissions",
         "segments",
         "those among segments_out that were sent before",

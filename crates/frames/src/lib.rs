@@ -14,6 +14,6 @@ pub use counters::{Drops, PortCounters};
 pub use error::{MAX_PIECES, PortError};
 pub use payload::in_place;
 pub use port::{
-    Capabilities, Gso, GsoKind, LinkKind, MAX_FRAME, MAX_SYN_DROP, Port, RECV_ROOM, RecvBuffer,
-    RxChecksum, RxMeta, TxChecksum, TxFrame, TxGso,
+    BigTcp, Capabilities, Gso, GsoKind, LinkKind, MAX_FRAME, MAX_SYN_DROP, Port, RECV_ROOM,
+    RecvBuffer, RxChecksum, RxMeta, TxChecksum, TxFrame, TxGso,
 };

@@ -2,7 +2,7 @@
 //! a frame.
 
 use std::io::{IoSlice, IoSliceMut};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::BorrowedFd;
 
 use crate::{PortCounters, PortError};
@@ -97,8 +97,22 @@ pub struct Capabilities {
     /// The longest frame to pass for segmentation, link header included, in bytes. Equal
     /// to MTU plus link header on a port without segmentation.
     pub max_gso_bytes: usize,
+    /// Where the port takes longer frames than that.
+    pub big_tcp: Option<BigTcp>,
     /// The port may deliver several segments as one frame ([`RxMeta::gso`]).
     pub rx_coalesced: bool,
+}
+
+/// Frames of TCP over IPv4 that are longer than an IP packet can be, for a kernel that takes
+/// them without segmenting them: BIG TCP, in Linux since 6.3. The length in their IP header is
+/// 0. For an address of that kernel's own: what it passes on to others it would segment in
+/// software.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BigTcp {
+    /// The address.
+    pub to: Ipv4Addr,
+    /// The longest frame, link header included, in bytes.
+    pub max_bytes: usize,
 }
 
 impl Capabilities {
@@ -136,6 +150,7 @@ impl Capabilities {
             tso6: false,
             uso: false,
             max_gso_bytes: self.max_frame_len(),
+            big_tcp: None,
             rx_coalesced: false,
             ..self
         }

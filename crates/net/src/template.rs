@@ -38,11 +38,13 @@ impl Ipv4Template {
         Self { bytes, sum }
     }
 
-    /// Writes the header of a packet with `payload_len` bytes of payload, at most 65,515.
+    /// Writes the header of a packet with `payload_len` bytes of payload. If that is more than
+    /// the header can say, 65,515, it has a total length of 0: such a packet is for a kernel that
+    /// takes it to be as long as its frame (BIG TCP), and goes over no wire.
     #[inline]
-    pub fn write(&self, to: &mut [u8; HEADER_LEN], payload_len: u16, identification: u16) {
-        debug_assert!(payload_len <= u16::MAX - HEADER_LEN as u16);
-        let total = payload_len.wrapping_add(HEADER_LEN as u16);
+    pub fn write(&self, to: &mut [u8; HEADER_LEN], payload_len: u32, identification: u16) {
+        let total = payload_len.saturating_add(HEADER_LEN as u32);
+        let total = u16::try_from(total).unwrap_or(0);
         let sum = self.sum + u32::from(total) + u32::from(identification);
         let sum = (sum & 0xffff) + (sum >> 16);
         let sum = (sum & 0xffff) + (sum >> 16);
@@ -69,6 +71,7 @@ impl Ipv4Template {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use longshore_wire::checksum::Partial;
     use proptest::prelude::*;
 
     proptest! {
@@ -77,6 +80,7 @@ mod tests {
             (tos, later_tos, ttl, protocol, dont_fragment) in any::<(u8, u8, u8, u8, bool)>(),
             (s, d) in any::<([u8; 4], [u8; 4])>(),
             packets in proptest::collection::vec((0u16..=65_515, any::<u16>()), 1..5),
+            beyond in 65_516u32..,
         ) {
             let mut header = Ipv4Header {
                 tos,
@@ -97,11 +101,15 @@ mod tests {
                 header.identification = identification;
                 let (mut built, mut patched) = ([0; HEADER_LEN], [0; HEADER_LEN]);
                 header.emit(&mut built);
-                template.write(&mut patched, payload_len, identification);
+                template.write(&mut patched, payload_len.into(), identification);
                 prop_assert_eq!(built, patched);
                 header.tos = later_tos;
                 template.set_tos(later_tos);
             }
+            let mut longer = [0; HEADER_LEN];
+            template.write(&mut longer, beyond, 7);
+            prop_assert_eq!(&longer[2..4], &[0, 0]);
+            prop_assert_eq!(Partial::of(&longer).finish(), 0);
         }
     }
 }

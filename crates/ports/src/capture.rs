@@ -61,10 +61,12 @@ pub struct CapturePort<P, W: Write> {
     scratch: Vec<u8>,
 }
 
-/// The capabilities with capturing: payload is looked at here.
+/// The capabilities with capturing: payload is looked at here, and what is recorded are frames
+/// that whoever reads them knows.
 fn shown(under: &Capabilities) -> Capabilities {
     Capabilities {
         passes_payload: false,
+        big_tcp: None,
         ..*under
     }
 }

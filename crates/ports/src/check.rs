@@ -1,6 +1,6 @@
 //! Validation of a frame against a port's capabilities, for all ports.
 
-use crate::{Capabilities, MAX_PIECES, PortError, TxFrame};
+use crate::{Capabilities, GsoKind, MAX_PIECES, PortError, TxFrame};
 
 /// Returns the frame's length if a port with these capabilities accepts it.
 pub(crate) fn check(capabilities: &Capabilities, frame: &TxFrame<'_>) -> Result<usize, PortError> {
@@ -34,6 +34,9 @@ pub(crate) fn check(capabilities: &Capabilities, frame: &TxFrame<'_>) -> Result<
             return bad("headers longer than the frame");
         }
         limit = capabilities.max_gso_bytes;
+        if let Some(big) = capabilities.big_tcp.filter(|_| gso.kind == GsoKind::Tcp4) {
+            limit = limit.max(big.max_bytes);
+        }
     }
     if len > limit {
         return Err(PortError::TooLong { len, limit });
@@ -44,7 +47,7 @@ pub(crate) fn check(capabilities: &Capabilities, frame: &TxFrame<'_>) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{GsoKind, LinkKind, TxChecksum, TxGso};
+    use crate::{BigTcp, LinkKind, TxChecksum, TxGso};
 
     const CAPABLE: Capabilities = Capabilities {
         link: LinkKind::Ip,
@@ -56,6 +59,7 @@ mod tests {
         tso6: true,
         uso: true,
         max_gso_bytes: 65_535,
+        big_tcp: None,
         rx_coalesced: true,
     };
 
@@ -113,5 +117,31 @@ mod tests {
         );
         let cut = frame(&bytes, Some((20, 6)), Some((1000, 28)));
         assert_eq!(check(&CAPABLE, &cut), Ok(2000));
+    }
+
+    #[test]
+    fn longer_frames_are_of_tcp_over_ipv4() {
+        let max_bytes = 200_000;
+        let big_tcp = Some(BigTcp {
+            to: std::net::Ipv4Addr::LOCALHOST,
+            max_bytes,
+        });
+        let capable = Capabilities { big_tcp, ..CAPABLE };
+        let bytes = vec![0u8; max_bytes + 1];
+        let answer = |len: usize, kind| {
+            let mut cut = frame(&bytes[..len], Some((20, 16)), Some((1000, 40)));
+            cut.gso.as_mut().unwrap().kind = kind;
+            check(&capable, &cut)
+        };
+        let too_long = |len, limit| Err(PortError::TooLong { len, limit });
+        assert_eq!(answer(max_bytes, GsoKind::Tcp4), Ok(max_bytes));
+        assert_eq!(
+            answer(max_bytes + 1, GsoKind::Tcp4),
+            too_long(max_bytes + 1, max_bytes)
+        );
+        for kind in [GsoKind::Tcp6, GsoKind::Udp] {
+            assert_eq!(answer(65_535, kind), Ok(65_535));
+            assert_eq!(answer(65_536, kind), too_long(65_536, 65_535));
+        }
     }
 }

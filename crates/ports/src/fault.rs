@@ -117,6 +117,7 @@ fn shown(under: &Capabilities) -> Capabilities {
         tso6: true,
         uso: true,
         max_gso_bytes: 65_535 + under.link_header_len(),
+        big_tcp: None,
         rx_coalesced: false,
         ..*under
     }

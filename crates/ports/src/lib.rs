@@ -30,6 +30,6 @@ mod vnet;
 pub use impair::{FaultCounts, Faults};
 pub use interface::{BadName, InterfaceName};
 pub use longshore_frames::{
-    Capabilities, Drops, Gso, GsoKind, LinkKind, MAX_FRAME, MAX_PIECES, MAX_SYN_DROP, Port,
+    BigTcp, Capabilities, Drops, Gso, GsoKind, LinkKind, MAX_FRAME, MAX_PIECES, MAX_SYN_DROP, Port,
     PortCounters, PortError, RECV_ROOM, RecvBuffer, RxChecksum, RxMeta, TxChecksum, TxFrame, TxGso,
 };

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::check::check;
 use crate::frames::{FrameQueue, StoredFrame};
-use crate::{Capabilities, LinkKind, Port, PortCounters, PortError, RecvBuffer, RxMeta, TxFrame};
+use crate::{
+    BigTcp, Capabilities, LinkKind, Port, PortCounters, PortError, RecvBuffer, RxMeta, TxFrame,
+};
 
 /// The parameters of a memory wire.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +23,8 @@ pub struct MemoryConfig {
     pub depth: usize,
     /// Ethernet frames, or bare IP packets.
     pub ethernet: bool,
+    /// Longer frames that the wire passes, if it has offloads.
+    pub big_tcp: Option<BigTcp>,
 }
 
 impl Default for MemoryConfig {
@@ -30,6 +34,7 @@ impl Default for MemoryConfig {
             offloads: true,
             depth: 256,
             ethernet: true,
+            big_tcp: None,
         }
     }
 }
@@ -98,6 +103,7 @@ impl MemoryPort {
             tso6: true,
             uso: true,
             max_gso_bytes: 65_535 + if config.ethernet { 14 } else { 0 },
+            big_tcp: config.big_tcp,
             rx_coalesced: true,
         };
         MemoryPort {

@@ -241,6 +241,7 @@ fn capabilities(config: &SimConfig, end: u8) -> Capabilities {
         tso6: true,
         uso: true,
         max_gso_bytes: 65_535 + 14,
+        big_tcp: None,
         rx_coalesced: false,
     };
     if config.offloads {

@@ -16,8 +16,8 @@ use crate::check::check;
 use crate::interface::{Link, LinkEvents, sys};
 use crate::vnet::{self, HEADER_LEN, MAX_DISCARDED};
 use crate::{
-    Capabilities, InterfaceName, LinkKind, Port, PortCounters, PortError, RecvBuffer, RxMeta,
-    TxFrame,
+    BigTcp, Capabilities, InterfaceName, LinkKind, Port, PortCounters, PortError, RecvBuffer,
+    RxMeta, TxFrame,
 };
 use crate::{bpf, syn_drop};
 use rustix::io::Errno;
@@ -67,12 +67,16 @@ impl Tap {
             tso4: has(sys::TUN_F_TSO4),
             tso6: has(sys::TUN_F_TSO6),
             uso: has(sys::TUN_F_USO4),
-            // The IP header's length field bounds what the kernel accepts.
+            // The IP header's length field bounds what the kernel passes on.
             max_gso_bytes: if has(sys::TUN_F_TSO4) {
                 65_535 + MIN_FRAME
             } else {
                 opened.mtu + MIN_FRAME
             },
+            big_tcp: opened.big_tcp.map(|to| BigTcp {
+                to,
+                max_bytes: config::BIG_TCP_BYTES,
+            }),
             rx_coalesced: has(sys::TUN_F_TSO4),
         };
         Ok(Tap {

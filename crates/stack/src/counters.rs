@@ -80,6 +80,8 @@ pub struct Prediction {
 pub struct TcpCounters {
     /// Segments sent; one that the port cuts counts once.
     pub segments_out: u64,
+    /// How many times 64 KiB are in those with a longer payload ([`longshore_frames::BigTcp`]).
+    pub longer_segments_out: u64,
     /// Those among them that were sent before.
     pub retransmissions: u64,
     /// Resets sent in answer to segments of no connection.

@@ -109,7 +109,7 @@ impl Link {
         const IP: usize = ethernet::HEADER_LEN;
         let mut frame = [0u8; LOWER_HEADERS + PLAIN_LEN];
         let tcp_len = segment.header.len();
-        let length = (tcp_len + segment.payload_len as usize) as u16;
+        let length = tcp_len as u32 + segment.payload_len;
         let identification = self.next_identification();
         frame[..IP].copy_from_slice(&headers.ethernet);
         if let Some(ip) = frame[IP..].first_chunk_mut::<{ ipv4::HEADER_LEN }>() {
@@ -119,7 +119,7 @@ impl Link {
             segment.header.write(tcp, headers.ports);
         }
         let end = LOWER_HEADERS + tcp_len;
-        let pseudo = headers.addresses.pseudo(length);
+        let pseudo = headers.addresses.pseudo_of_any(length);
         let offload = self.capabilities.tx_checksum;
         let sum = if offload {
             pseudo.unfinished()

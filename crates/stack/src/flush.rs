@@ -165,7 +165,8 @@ impl Stack {
     fn output(&self) -> u64 {
         let c = &self.counters;
         let pieces = c.own_bytes.cut_through / crate::pair_end::PIECE;
-        u64::from(SEGMENT) * c.tcp.segments_out + u64::from(PIECE) * pieces + c.datagrams.output
+        let segments = c.tcp.segments_out + c.tcp.longer_segments_out;
+        u64::from(SEGMENT) * segments + u64::from(PIECE) * pieces + c.datagrams.output
     }
 
     /// Sockets of a session that is gone are nobody's that waits.

@@ -21,6 +21,10 @@ use std::ops::Range;
 /// Segments that one connection may send in one turn, so that others get theirs.
 const SEGMENTS_A_TURN: usize = 32;
 
+/// Payload of a segment that counts as one; of a longer one, as many as these are in it count
+/// besides.
+const LONGEST_ORDINARY: u64 = 1 << 16;
+
 /// How sending went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sent {
@@ -146,10 +150,14 @@ impl Stack {
                 return Sent::All;
             }
         };
-        let longest = self
-            .link
-            .longest_payload(addresses, hop)
-            .max(usize::from(c.tcb.mss()));
+        let by_port = self.link.longest_payload(addresses, hop);
+        let mss = usize::from(c.tcb.mss());
+        let longest_plain = match self.link.longest_plain_payload(addresses, by_port) {
+            // Whatever is between here and there, and loses long ones, takes others.
+            longer if longer > by_port && !c.tcb.has_repeated_little() => by_port,
+            any => any,
+        };
+        let (longest, longest_plain) = (by_port.max(mss), longest_plain.max(mss));
         let used = match hop {
             NextHop::Neighbor(_) if self.link.capabilities.passes_payload => Use::Pass,
             _ => Use::Read,
@@ -167,6 +175,7 @@ impl Stack {
             hop,
             service,
             longest,
+            longest_plain,
             now,
             link: &mut self.link,
             counters: &mut self.counters,
@@ -209,6 +218,8 @@ struct Outlet<'a> {
     service: Service,
     /// Payload of one segment at most, bytes.
     longest: usize,
+    /// And of one with a plain header.
+    longest_plain: usize,
     now: Instant,
     link: &'a mut Link,
     counters: &'a mut Counters,
@@ -225,10 +236,12 @@ impl<'a> Outlet<'a> {
         };
         let mut segments = 0;
         while segments < SEGMENTS_A_TURN
-            && let Some(segment) = self.c.tcb.poll_plain(self.now, self.longest)
+            && let Some(segment) = self.c.tcb.poll_plain(self.now, self.longest_plain)
         {
-            segments += 1;
             let len = u64::from(segment.payload_len);
+            let more = len / LONGEST_ORDINARY;
+            segments += 1 + more as usize;
+            self.counters.tcp.longer_segments_out += more;
             let sent = loop {
                 let mut pieces = [SharedBytes::EMPTY; MAX_PIECES];
                 let count = if len == 0 {

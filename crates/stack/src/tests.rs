@@ -11,6 +11,7 @@
 
 mod accepting;
 mod binding;
+mod big_tcp;
 mod bounds;
 mod bulk;
 mod claims;

@@ -251,6 +251,13 @@ impl Tcb {
         self.snd.mss()
     }
 
+    /// Whether of all data that were sent at most one byte in 1,024 was sent once more.
+    #[inline]
+    #[must_use]
+    pub fn has_repeated_little(&self) -> bool {
+        self.accounting.counters.bytes_retrans <= self.snd_sent() >> 10
+    }
+
     /// The size in bytes that the send stream needs to keep the path full, given its
     /// present size: twice what may be in flight, as Linux tunes SO_SNDBUF.
     ///

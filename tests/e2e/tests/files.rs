@@ -313,6 +313,22 @@ fn is_mapped(file: &Path) -> bool {
     })
 }
 
+/// To the kernel at the other end of its device the engine sends segments that are longer than an
+/// IP packet can be, of a file and of what lies around it.
+#[test]
+fn segments_to_the_kernel_itself_are_longer_than_packets() {
+    run(Stack::Longshore, Duration::from_secs(300), |bed| {
+        let (mut server, _) = start(bed);
+        for case in ["whole", "unlinked"] {
+            ask(bed, case);
+        }
+        let count = |stat: serde_json::Value| stat["tcp"]["longer_segments_out"].as_u64();
+        let longer: u64 = bed.host(0).stat().into_iter().filter_map(count).sum();
+        assert!(longer > 0);
+        server.assert_running();
+    });
+}
+
 /// The engine has a file that is sent more than once, and lets go of it when it is not sent
 /// any more: it could not be unmounted, nor would a removed one give its room back.
 #[test]

@@ -5,6 +5,7 @@
 //! file system, and the session's [`Files`], of which `send_streams` takes what is sent.
 
 use super::AdapterSession;
+use super::send_streams::MAX_GATHERED;
 use crate::abi::{CHUNK, DIRECTORY, FILES, FileId};
 use longshore_ring::{MappedFile, SharedMemory};
 use rustix::fs::{FileType, fstat, fstatfs};
@@ -17,8 +18,8 @@ use std::sync::atomic::Ordering;
 const LONGEST: u64 = 1 << 32;
 /// How long a file must not have been used to be let go of, in microseconds.
 const UNUSED_FOR: u64 = 5_000_000;
-/// Bytes of a segment at most, and so of what is read of files at a time.
-pub(super) const SCRATCH: usize = 2 * CHUNK;
+/// Bytes of what is read of files at a time, or put together of many pieces.
+pub(super) const SCRATCH: usize = MAX_GATHERED;
 
 /// File systems whose pages are the kernel's own: to read a page waits for a disk at most.
 /// What is stacked on others, or served by a process or over a network, may last for ever.

@@ -11,8 +11,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Most pieces that 64 KiB of a send stream lie in.
-pub const MAX_PIECES: usize = 3;
+/// Bytes of a send stream that are gathered at once, at most.
+pub const MAX_GATHERED: usize = 4 * CHUNK;
+/// Most pieces that they lie in: those of a chunk each, the first and the last in part, and
+/// immediate data.
+pub const MAX_PIECES: usize = MAX_GATHERED / CHUNK + 2;
 
 /// Bytes of files that are given to the kernel where they are; less is read.
 const LEAST_PASSED: usize = 4096;
@@ -390,7 +393,7 @@ mod tests {
         memory.write(last, b"abc");
         let first = streams.arena.snd_place(3, 0, 2).unwrap();
         memory.write(first, b"yz");
-        let mut out = [SharedBytes::EMPTY; MAX_PIECES];
+        let mut out = [SharedBytes::EMPTY; 3];
         let count = streams.gather(1, chunk - 3..2 * chunk + 2, Use::Read, &mut out);
         assert_eq!(count, Ok(3));
         assert_eq!(out.map(|p| p.len()), [3, CHUNK, 2]);

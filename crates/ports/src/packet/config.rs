@@ -186,6 +186,8 @@ impl Interface {
             tso6: true,
             uso,
             max_gso_bytes: 0,
+            // An interface would have them segmented in software.
+            big_tcp: None,
             rx_coalesced: true,
         };
         Capabilities {

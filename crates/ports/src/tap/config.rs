@@ -6,7 +6,7 @@ use crate::interface::{LinkEvents, sys};
 use crate::vnet::HEADER_LEN;
 use crate::{BadName, InterfaceName};
 use rustix::io::Errno;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
@@ -221,6 +221,43 @@ pub(super) struct Opened {
     pub(super) mac: [u8; 6],
     /// The `TUN_F_*` that the kernel accepted.
     pub(super) offloads: u32,
+    /// An address of the kernel's on this device for which it takes frames of
+    /// [`BIG_TCP_BYTES`].
+    pub(super) big_tcp: Option<Ipv4Addr>,
+}
+
+/// The longest frame that is sent to a kernel that knows BIG TCP. Its socket buffers take twice
+/// as much in 17 pieces (MAX_SKB_FRAGS) of eight pages each, and a receiver's window opens on
+/// less than a quarter of its usual size.
+pub(super) const BIG_TCP_BYTES: usize = 4 * 65_536;
+
+/// The first IPv4 address of the kernel's on this device, if the kernel takes longer frames of
+/// TCP over IPv4 than an IP packet can be (Linux 6.3).
+fn big_tcp(name: &InterfaceName, offloads: u32) -> Option<Ipv4Addr> {
+    if offloads & sys::TUN_F_TSO4 == 0 || !knows_big_tcp(&kernel_release()) {
+        return None;
+    }
+    let name = name.to_string();
+    let all = interface_addresses().unwrap_or_default().into_iter();
+    all.filter(|a| a.interface == name)
+        .find_map(|a| match a.address {
+            IpAddr::V4(address) => Some(address),
+            IpAddr::V6(_) => None,
+        })
+}
+
+fn kernel_release() -> String {
+    let names = rustix::system::uname();
+    names.release().to_string_lossy().into_owned()
+}
+
+/// Whether a kernel of this release (`6.3.0-rc1`) takes a total length of 0 for that of a frame
+/// (`iph_totlen`).
+fn knows_big_tcp(release: &str) -> bool {
+    const SINCE: [u32; 2] = [6, 3];
+    let mut numbers = release.split(['.', '-', '+']).map(str::parse);
+    let version = [(); 2].map(|()| numbers.next().and_then(Result::ok).unwrap_or(0));
+    version >= SINCE
 }
 
 /// Opens and configures the device.
@@ -248,6 +285,7 @@ pub(super) fn open(config: &TapConfig) -> Result<Opened, TapError> {
     let flags =
         sys::flags(control.as_fd(), &name).map_err(os(format!("read the flags of {name}")))?;
     Ok(Opened {
+        big_tcp: big_tcp(&name, offloads),
         fd,
         control,
         link_events,
@@ -463,6 +501,14 @@ mod tests {
         assert!(!overlaps(p("10.77.0.1", 24), p("10.77.1.1", 24)));
         assert!(!overlaps(p("fd00::1", 64), p("fd00:0:0:1::1", 64)));
         assert!(!overlaps(p("10.77.0.1", 0), p("::", 0)));
+    }
+
+    #[test]
+    fn kernels_that_know_longer_frames_are_known_by_their_release() {
+        let all = ["6.3.0", "6.3-rc1", "6.18.44-fc", "10.0"];
+        assert!(all.iter().all(|release| knows_big_tcp(release)));
+        let none = ["6.2.16", "5.14.0-427.el9", "6", "x.y", ""];
+        assert!(!none.iter().any(|release| knows_big_tcp(release)));
     }
 
     #[test]

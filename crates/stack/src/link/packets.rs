@@ -5,6 +5,7 @@ use super::{Link, NO_CHECKSUM, NextHop, Transport, v6};
 use crate::address_pair::{AddressPair, Service};
 use crate::counters::Counters;
 use longshore_frames::{GsoKind, PortError};
+use longshore_hostif::adapter::MAX_GATHERED;
 use longshore_tcp::Instant;
 use longshore_wire::ipv4::{Ipv4Header, protocol};
 use longshore_wire::ipv6::Ipv6Header;
@@ -47,6 +48,20 @@ impl Link {
             .max_gso_bytes
             .saturating_sub(lower + MAX_HEADER_LEN);
         by_port.min(65_535 - addresses.header_len() - MAX_HEADER_LEN)
+    }
+
+    /// As [`longest_payload`](Self::longest_payload), for segments that
+    /// [`send_plain`](Self::send_plain) sends.
+    #[inline]
+    pub(crate) fn longest_plain_payload(&self, addresses: &AddressPair, ordinary: usize) -> usize {
+        match (self.capabilities.big_tcp, addresses) {
+            (Some(big), AddressPair::V4 { to, .. }) if *to == big.to && ordinary != 0 => big
+                .max_bytes
+                .min(MAX_GATHERED)
+                .saturating_sub(super::LOWER_HEADERS + MAX_HEADER_LEN)
+                .max(ordinary),
+            _ => ordinary,
+        }
     }
 
     /// Sends a TCP segment; never to be fragmented (RFC 1191). `gso` is the payload of

@@ -9,7 +9,7 @@ use longshore_hostif::{EdgeFlags, Geometry, Request, SocketId};
 use longshore_wire::tcp::TcpHeader;
 use std::sync::atomic::Ordering;
 
-const GEOMETRY: Geometry = Geometry {
+pub(super) const GEOMETRY: Geometry = Geometry {
     channels: 64,
     waiters: 8,
     sockets: 64,

@@ -46,7 +46,7 @@ pub(super) struct Single {
     /// What process 0 hears by.
     heard: HostChannel,
     doorbell: Doorbell,
-    wire: MemoryPort,
+    pub(super) wire: MemoryPort,
     pub(super) now: Instant,
 }
 
@@ -58,13 +58,24 @@ impl Single {
 
     /// As `new`, with these features besides.
     pub(super) fn with_features(geometry: Geometry, processes: u16, more: Features) -> Self {
-        let now = Instant(1_000_000);
-        let (port, wire) = pair(&MemoryConfig {
+        let wire = MemoryConfig {
             ethernet: false,
             offloads: false,
             depth: 10_000,
             ..MemoryConfig::default()
-        });
+        };
+        Self::on(&wire, geometry, processes, more)
+    }
+
+    /// As `with_features`, on this wire, of bare packets.
+    pub(super) fn on(
+        wire: &MemoryConfig,
+        geometry: Geometry,
+        processes: u16,
+        more: Features,
+    ) -> Self {
+        let now = Instant(1_000_000);
+        let (port, wire) = pair(wire);
         let interface = Interface {
             port: Box::new(port),
             addresses: &["10.0.0.1/24".parse().unwrap()],

@@ -111,6 +111,7 @@ impl Wire {
                 tso6: true,
                 uso: true,
                 max_gso_bytes: 65_535,
+                big_tcp: None,
                 rx_coalesced: false,
             },
             counters: PortCounters::default(),
