@@ -12,7 +12,7 @@ use longshore_frames::{GsoKind, PortError};
 use longshore_hostif::adapter::{Immediate, MAX_PIECES, SendStreams, Use};
 use longshore_hostif::{Moved, SharedBytes};
 use longshore_tcp::{Instant, State};
-use longshore_wire::ipv4::{Ipv4Header, protocol};
+use longshore_wire::ipv4::{self, Ipv4Header, protocol};
 use longshore_wire::tcp::{CHECKSUM_OFFSET, TcpHeader};
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -50,7 +50,8 @@ impl Link {
     ) -> Ipv4Header {
         Ipv4Header {
             tos,
-            payload_len: (header_len + payload_len) as u16,
+            payload_len: u16::try_from(header_len + payload_len)
+                .map_or(ipv4::BEYOND, |len| len.min(ipv4::BEYOND)),
             identification: self.next_identification(),
             dont_fragment: true,
             more_fragments: false,
@@ -152,12 +153,12 @@ impl Stack {
         };
         let by_port = self.link.longest_payload(addresses, hop);
         let mss = usize::from(c.tcb.mss());
-        let longest_plain = match self.link.longest_plain_payload(addresses, by_port) {
+        let longest_new = match self.link.longest_new_payload(addresses, by_port) {
             // Whatever is between here and there, and loses long ones, takes others.
             longer if longer > by_port && !c.tcb.has_repeated_little() => by_port,
             any => any,
         };
-        let (longest, longest_plain) = (by_port.max(mss), longest_plain.max(mss));
+        let (longest, longest_new) = (by_port.max(mss), longest_new.max(mss));
         let used = match hop {
             NextHop::Neighbor(_) if self.link.capabilities.passes_payload => Use::Pass,
             _ => Use::Read,
@@ -175,7 +176,7 @@ impl Stack {
             hop,
             service,
             longest,
-            longest_plain,
+            longest_new,
             now,
             link: &mut self.link,
             counters: &mut self.counters,
@@ -218,8 +219,8 @@ struct Outlet<'a> {
     service: Service,
     /// Payload of one segment at most, bytes.
     longest: usize,
-    /// And of one with a plain header.
-    longest_plain: usize,
+    /// And of one with new data.
+    longest_new: usize,
     now: Instant,
     link: &'a mut Link,
     counters: &'a mut Counters,
@@ -236,7 +237,7 @@ impl<'a> Outlet<'a> {
         };
         let mut segments = 0;
         while segments < SEGMENTS_A_TURN
-            && let Some(segment) = self.c.tcb.poll_plain(self.now, self.longest_plain)
+            && let Some(segment) = self.c.tcb.poll_plain(self.now, self.longest_new)
         {
             let len = u64::from(segment.payload_len);
             let more = len / LONGEST_ORDINARY;
@@ -284,14 +285,18 @@ impl<'a> Outlet<'a> {
     }
 
     /// Sends what else there is, `segments` having been sent.
-    fn send_others(&mut self, segments: usize) -> Result<(), Sent> {
-        for _ in segments..SEGMENTS_A_TURN {
-            let segment = self
-                .c
-                .tcb
-                .poll_transmit(self.now, self.longest)
-                .ok_or(Sent::All)?;
+    fn send_others(&mut self, mut segments: usize) -> Result<(), Sent> {
+        while segments < SEGMENTS_A_TURN {
+            let longest = match self.c.tcb.may_repeat() {
+                true => self.longest,
+                false => self.longest_new,
+            };
+            let segment = self.c.tcb.poll_transmit(self.now, longest);
+            let segment = segment.ok_or(Sent::All)?;
             let len = segment.payload_len();
+            let more = len as u64 / LONGEST_ORDINARY;
+            segments += 1 + more as usize;
+            self.counters.tcp.longer_segments_out += more;
             let header = segment.header(self.local.port(), self.c.remote.port());
             let sent = loop {
                 let mut pieces = [SharedBytes::EMPTY; MAX_PIECES];

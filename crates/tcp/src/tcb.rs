@@ -258,6 +258,13 @@ impl Tcb {
         self.accounting.counters.bytes_retrans <= self.snd_sent() >> 10
     }
 
+    /// Whether the next segment may be one with data that were sent before.
+    #[inline]
+    #[must_use]
+    pub fn may_repeat(&self) -> bool {
+        !self.flight.recovery.is_quiet()
+    }
+
     /// The size in bytes that the send stream needs to keep the path full, given its
     /// present size: twice what may be in flight, as Linux tunes SO_SNDBUF.
     ///

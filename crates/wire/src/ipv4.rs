@@ -9,6 +9,10 @@ use core::ops::Range;
 /// Length of a header without options, the only kind that is sent, bytes.
 pub const HEADER_LEN: usize = 20;
 
+/// The length of a payload that makes a packet longer than 65,535 bytes. The total length of
+/// such a packet is 0; only a kernel takes it that is known to (BIG TCP).
+pub const BEYOND: u16 = u16::MAX - HEADER_LEN as u16 + 1;
+
 /// Protocol numbers.
 pub mod protocol {
     /// ICMP.
@@ -26,7 +30,7 @@ pub mod protocol {
 pub struct Ipv4Header {
     /// DSCP and ECN.
     pub tos: u8,
-    /// Bytes that follow the header.
+    /// Bytes that follow the header; [`BEYOND`] if they are more than it can say.
     pub payload_len: u16,
     /// Identifies the datagram that a fragment belongs to.
     pub identification: u16,
@@ -131,13 +135,13 @@ impl Ipv4Header {
     }
 
     /// Writes the header with its checksum; returns its length. Panics if `bytes` is
-    /// shorter than that, or if the packet would be longer than 65,535 bytes.
+    /// shorter than that.
     #[inline]
     pub fn emit(&self, bytes: &mut [u8]) -> usize {
         let b: &mut [u8; HEADER_LEN] = bytes.first_chunk_mut().expect("room for a header");
         b[0] = 0x45;
         b[1] = self.tos;
-        put16(b, 2, HEADER_LEN as u16 + self.payload_len);
+        put16(b, 2, (HEADER_LEN as u16).wrapping_add(self.payload_len));
         put16(b, 4, self.identification);
         let flags = u16::from(self.dont_fragment) << 14 | u16::from(self.more_fragments) << 13;
         put16(b, 6, flags | (self.fragment_offset / 8));
@@ -170,6 +174,31 @@ mod tests {
         assert_eq!((payload, header.payload_len), (24..30, 6));
         assert_eq!((header.dscp(), header.ecn()), (46, 1));
         assert!(header.dont_fragment && !header.is_fragment());
+    }
+
+    #[test]
+    fn a_packet_that_is_too_long_for_its_header_has_no_length() {
+        let mut bytes = [0; HEADER_LEN];
+        let mut header = Ipv4Header {
+            tos: 0,
+            payload_len: BEYOND,
+            identification: 7,
+            dont_fragment: true,
+            more_fragments: false,
+            fragment_offset: 0,
+            ttl: 64,
+            protocol: protocol::TCP,
+            source: Ipv4Addr::LOCALHOST,
+            destination: Ipv4Addr::LOCALHOST,
+        };
+        header.emit(&mut bytes);
+        assert_eq!(get16(&bytes, 2), 0);
+        assert_eq!(Partial::of(&bytes).finish(), 0);
+        // As others see it, it is none.
+        assert_eq!(Ipv4Header::parse(&bytes), Err(WireError::BadLength));
+        header.payload_len = BEYOND - 1;
+        header.emit(&mut bytes);
+        assert_eq!(get16(&bytes, 2), u16::MAX);
     }
 
     fn header() -> impl Strategy<Value = Ipv4Header> {

@@ -50,10 +50,10 @@ impl Link {
         by_port.min(65_535 - addresses.header_len() - MAX_HEADER_LEN)
     }
 
-    /// As [`longest_payload`](Self::longest_payload), for segments that
-    /// [`send_plain`](Self::send_plain) sends.
+    /// As [`longest_payload`](Self::longest_payload), which is `ordinary`, for data that are sent
+    /// for the first time.
     #[inline]
-    pub(crate) fn longest_plain_payload(&self, addresses: &AddressPair, ordinary: usize) -> usize {
+    pub(crate) fn longest_new_payload(&self, addresses: &AddressPair, ordinary: usize) -> usize {
         match (self.capabilities.big_tcp, addresses) {
             (Some(big), AddressPair::V4 { to, .. }) if *to == big.to && ordinary != 0 => big
                 .max_bytes

@@ -6,7 +6,7 @@ use super::single::{CLIENT, ISN, SERVER, Single, header};
 use super::streams::append;
 use longshore_frames::{BigTcp, Port};
 use longshore_hostif::adapter::MAX_GATHERED;
-use longshore_hostif::{EdgeFlags, Features, Request, SocketId};
+use longshore_hostif::{EdgeFlags, Features, OptionName, Request, SocketId};
 use longshore_ports::memory::MemoryConfig;
 use longshore_wire::SeqNumber;
 use longshore_wire::checksum::Partial;
@@ -46,6 +46,11 @@ struct Bulk {
 impl Bulk {
     /// On a wire that takes longer frames for this address.
     fn new(to: Ipv4Addr, max_bytes: usize) -> Self {
+        Self::by("cubic", to, max_bytes)
+    }
+
+    /// As `new`, with this congestion control.
+    fn by(congestion: &str, to: Ipv4Addr, max_bytes: usize) -> Self {
         let wire = MemoryConfig {
             ethernet: false,
             depth: 10_000,
@@ -54,6 +59,14 @@ impl Bulk {
         };
         let mut single = Single::on(&wire, GEOMETRY, 1, Features::empty());
         let listener = single.listen();
+        let mut name = [0; 8];
+        name[..congestion.len()].copy_from_slice(congestion.as_bytes());
+        let choice = Request::SetOption {
+            socket: listener,
+            name: OptionName::Congestion,
+            value: u64::from_le_bytes(name),
+        };
+        single.ask(0, &choice);
         let mut syn = header(0, TcpFlags::SYN, ISN, SeqNumber(0));
         syn.options.window_scale = Some(10);
         syn.options.mss = Some(MSS);
@@ -153,6 +166,23 @@ fn segments_to_the_kernel_itself_may_be_longer_than_a_packet() {
     let long: usize = all.iter().map(|s| s.payload.len() >> 16).sum();
     let counted = bulk.single.stack.counters.tcp.longer_segments_out;
     assert_eq!(counted, long as u64);
+}
+
+/// What is paced has its headers built one by one.
+#[test]
+fn segments_that_are_paced_may_be_longer_too() {
+    let mut bulk = Bulk::by("bbr", CLIENT, LONGEST);
+    let mut all = Vec::new();
+    while all.iter().map(|s: &Sent| s.payload.len()).sum::<usize>() < WRITTEN {
+        let sent = bulk.turn_after(100);
+        bulk.acknowledge(&sent);
+        all.extend(sent);
+    }
+    let is_right = |s: &Sent| s.total == if s.len > PACKET { 0 } else { s.len };
+    assert!(all.iter().all(is_right));
+    let expected = LONGEST - 2_000..=LONGEST;
+    assert!(expected.contains(&longest(&all)), "{}", longest(&all));
+    assert!(bulk.single.stack.counters.tcp.longer_segments_out > 0);
 }
 
 #[test]
