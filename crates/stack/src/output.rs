@@ -50,8 +50,7 @@ impl Link {
     ) -> Ipv4Header {
         Ipv4Header {
             tos,
-            payload_len: u16::try_from(header_len + payload_len)
-                .map_or(ipv4::BEYOND, |len| len.min(ipv4::BEYOND)),
+            payload_len: ipv4::payload_len(header_len + payload_len),
             identification: self.next_identification(),
             dont_fragment: true,
             more_fragments: false,

@@ -10,8 +10,8 @@
 //! more of them, `LONGSHORE_MINUTES=n` new ones for that long (`make soak`).
 
 mod accepting;
-mod binding;
 mod big_tcp;
+mod binding;
 mod bounds;
 mod bulk;
 mod claims;

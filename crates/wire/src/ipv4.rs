@@ -9,9 +9,17 @@ use core::ops::Range;
 /// Length of a header without options, the only kind that is sent, bytes.
 pub const HEADER_LEN: usize = 20;
 
-/// The length of a payload that makes a packet longer than 65,535 bytes. The total length of
-/// such a packet is 0; only a kernel takes it that is known to (BIG TCP).
-pub const BEYOND: u16 = u16::MAX - HEADER_LEN as u16 + 1;
+/// Stands for the length of a payload that makes a packet longer than 65,535 bytes. The total
+/// length of such a packet is 0; only a kernel takes it that is known to (BIG TCP).
+const BEYOND: u16 = u16::MAX - HEADER_LEN as u16 + 1;
+
+/// The length of a payload as the header of its packet has it: up to 65,515 bytes, and one
+/// value for all that are longer.
+#[inline]
+#[must_use]
+pub fn payload_len(bytes: usize) -> u16 {
+    u16::try_from(bytes).map_or(BEYOND, |len| len.min(BEYOND))
+}
 
 /// Protocol numbers.
 pub mod protocol {
@@ -30,7 +38,7 @@ pub mod protocol {
 pub struct Ipv4Header {
     /// DSCP and ECN.
     pub tos: u8,
-    /// Bytes that follow the header; [`BEYOND`] if they are more than it can say.
+    /// Bytes that follow the header, as [`payload_len`] has them.
     pub payload_len: u16,
     /// Identifies the datagram that a fragment belongs to.
     pub identification: u16,
@@ -181,7 +189,7 @@ mod tests {
         let mut bytes = [0; HEADER_LEN];
         let mut header = Ipv4Header {
             tos: 0,
-            payload_len: BEYOND,
+            payload_len: payload_len(300_000),
             identification: 7,
             dont_fragment: true,
             more_fragments: false,
@@ -196,7 +204,8 @@ mod tests {
         assert_eq!(Partial::of(&bytes).finish(), 0);
         // As others see it, it is none.
         assert_eq!(Ipv4Header::parse(&bytes), Err(WireError::BadLength));
-        header.payload_len = BEYOND - 1;
+        assert_eq!(payload_len(65_516), header.payload_len);
+        header.payload_len = payload_len(65_515);
         header.emit(&mut bytes);
         assert_eq!(get16(&bytes, 2), u16::MAX);
     }

@@ -5,7 +5,7 @@
 //!
 //! Owns the port while it serves. Called by the experiment, in a thread of its own.
 
-use longshore_ports::{GsoKind, Port, PortError, RecvBuffer, TxChecksum, TxFrame, TxGso};
+use longshore_ports::{BigTcp, GsoKind, Port, PortError, RecvBuffer, TxChecksum, TxFrame, TxGso};
 use longshore_wire::arp::{ArpPacket, Operation};
 use longshore_wire::checksum::Partial;
 use longshore_wire::ethernet::{self, EtherType, EthernetHeader};
@@ -65,6 +65,8 @@ pub(super) struct Generator {
     /// Payload of a packet on the wire, and of a segment before it is cut.
     mss: u16,
     piece: usize,
+    /// To whom segments may be longer, and how much payload those have.
+    big_tcp: Option<BigTcp>,
     room: RecvBuffer,
     hot: Vec<u8>,
     connection: Option<Connection>,
@@ -123,6 +125,11 @@ impl Generator {
         let mss = capabilities.mtu.min(usize::from(u16::MAX)) - headers;
         let longest = capabilities.max_gso_bytes - ethernet::HEADER_LEN - headers;
         let piece = longest / mss * mss;
+        let big_tcp = capabilities.big_tcp.map(|big| BigTcp {
+            max_bytes: (big.max_bytes - HEADERS - tcp::HEADER_LEN) / mss * mss,
+            ..big
+        });
+        let most = big_tcp.map_or(piece, |big| big.max_bytes.max(piece));
         Ok(Generator {
             mac: MacAddr(mac),
             address,
@@ -130,7 +137,8 @@ impl Generator {
             mss: mss as u16,
             piece,
             room: RecvBuffer::new(),
-            hot: vec![b'b'; piece],
+            big_tcp,
+            hot: vec![b'b'; most],
             connection: None,
             port,
         })
@@ -294,7 +302,7 @@ impl Generator {
         }
         loop {
             let piece = match c.part {
-                SOURCE => self.piece,
+                SOURCE => self.piece_for(c),
                 _ => c.to_echo.min(self.piece),
             };
             if piece == 0 || sent >= BATCH || !c.has_room_for(piece) {
@@ -317,6 +325,15 @@ impl Generator {
             sent += 1;
         }
         Ok(sent)
+    }
+
+    /// Bytes of a segment to this peer: as many as the port takes, of a window in which several
+    /// fit.
+    fn piece_for(&self, c: &Connection) -> usize {
+        let is_for = |big: &BigTcp| big.to == c.peer && c.window as usize >= 4 * big.max_bytes;
+        self.big_tcp
+            .filter(is_for)
+            .map_or(self.piece, |big| big.max_bytes)
     }
 
     /// Ends its side, too; who took all says how much that was before.
@@ -391,10 +408,9 @@ impl Generator {
             ether_type: EtherType::Ipv4,
         };
         let at = link.emit(&mut headers);
-        #[expect(clippy::cast_possible_truncation, reason = "no frame is longer")]
         let ip = Ipv4Header {
             tos: 0,
-            payload_len: segment_len as u16,
+            payload_len: ipv4::payload_len(segment_len),
             identification: 0,
             dont_fragment: true,
             more_fragments: false,
