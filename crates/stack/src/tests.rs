@@ -24,6 +24,7 @@ mod flood;
 mod forwards;
 mod hostile_program;
 mod incoming;
+mod ipv6;
 mod machine;
 mod numbers;
 mod observer;

@@ -57,7 +57,7 @@ impl Bulk {
             big_tcp: Some(BigTcp { to, max_bytes }),
             ..MemoryConfig::default()
         };
-        let mut single = Single::on(&wire, GEOMETRY, 1, Features::empty());
+        let mut single = Single::on(&wire, &["10.0.0.1/24"], GEOMETRY, 1, Features::empty());
         let listener = single.listen();
         let mut name = [0; 8];
         name[..congestion.len()].copy_from_slice(congestion.as_bytes());

@@ -58,27 +58,39 @@ impl Single {
 
     /// As `new`, with these features besides.
     pub(super) fn with_features(geometry: Geometry, processes: u16, more: Features) -> Self {
+        Self::at(&["10.0.0.1/24"], geometry, processes, more)
+    }
+
+    /// The same, with these addresses.
+    pub(super) fn at(
+        addresses: &[&str],
+        geometry: Geometry,
+        processes: u16,
+        more: Features,
+    ) -> Self {
         let wire = MemoryConfig {
             ethernet: false,
             offloads: false,
             depth: 10_000,
             ..MemoryConfig::default()
         };
-        Self::on(&wire, geometry, processes, more)
+        Self::on(&wire, addresses, geometry, processes, more)
     }
 
-    /// As `with_features`, on this wire, of bare packets.
+    /// As `at`, on this wire, of bare packets.
     pub(super) fn on(
         wire: &MemoryConfig,
+        addresses: &[&str],
         geometry: Geometry,
         processes: u16,
         more: Features,
     ) -> Self {
+        let addresses: Vec<_> = addresses.iter().map(|a| a.parse().unwrap()).collect();
         let now = Instant(1_000_000);
         let (port, wire) = pair(wire);
         let interface = Interface {
             port: Box::new(port),
-            addresses: &["10.0.0.1/24".parse().unwrap()],
+            addresses: &addresses,
             gateways: &[],
             automatic: &Automatic::default(),
         };
@@ -308,7 +320,8 @@ impl Single {
         self.frame_in(&packet);
     }
 
-    fn frame_in(&mut self, packet: &[u8]) {
+    /// A packet comes as it is.
+    pub(super) fn frame_in(&mut self, packet: &[u8]) {
         let meta = RxMeta {
             len: packet.len(),
             checksum: RxChecksum::Unknown,
