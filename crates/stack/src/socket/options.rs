@@ -188,30 +188,4 @@ fn congestion_in(word: u64) -> Option<Congestion> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use longshore_hostif::CONGESTION_NAMES;
-
-    #[test]
-    fn every_name_of_a_congestion_control_crosses() {
-        assert_eq!(CONGESTION_NAMES, Congestion::ALL.map(Congestion::name));
-        let mut options = Options::new(OpenFlags::empty());
-        for (name, which) in CONGESTION_NAMES.into_iter().zip(Congestion::ALL) {
-            let mut word = [0; 8];
-            word[..name.len()].copy_from_slice(name.as_bytes());
-            options.set(OptionName::Congestion, u64::from_le_bytes(word));
-            assert_eq!(options.tcp.congestion, which);
-        }
-        options.set(OptionName::Congestion, u64::from_le_bytes(*b"westwood"));
-        assert_eq!(options.tcp.congestion, Congestion::Bbr);
-    }
-
-    #[test]
-    fn a_pacing_rate_and_its_absence_cross() {
-        let mut options = Options::new(OpenFlags::empty());
-        for rate in [1_000_000, u64::MAX] {
-            options.set(OptionName::MaxPacingRate, rate);
-            assert_eq!(options.tcp.max_pacing_rate, rate);
-        }
-    }
-}
+mod tests;

@@ -1,0 +1,153 @@
+//! Low-water marks: for less than a program waits for, its threads sleep on, though all is told.
+
+use super::off_path::{GEOMETRY, accepted};
+use super::single::Single;
+use longshore_hostif::{ACCEPT_RECORD, EdgeFlags, OptionName, Request, SocketId, SocketKind};
+use longshore_ring::Sleep;
+use longshore_wire::tcp::{TcpFlags, TcpHeader};
+use std::sync::atomic::Ordering;
+
+const MARK: usize = 1_000;
+
+/// A connection whose program has a thread that sleeps until there is something.
+struct Sleeper {
+    single: Single,
+    socket: SocketId,
+    /// What the peer sends next, if it is on the wire; or else the other end.
+    peer: Result<TcpHeader, SocketId>,
+    sent: usize,
+}
+
+impl Sleeper {
+    fn new(over_the_wire: bool, options: &[(OptionName, u64)]) -> Self {
+        let mut single = Single::new(GEOMETRY, 1);
+        let listener = single.listen();
+        single.turn();
+        let peer = if over_the_wire {
+            Ok(single.connect(0))
+        } else {
+            let client = single.open(SocketKind::Stream);
+            single.connect_to_own(client);
+            Err(client)
+        };
+        single.turn();
+        let socket = accepted(&mut single, listener, 0);
+        single.edges(listener, ACCEPT_RECORD as u64, EdgeFlags::empty());
+        for (name, value) in options {
+            single.set(socket, *name, *value);
+        }
+        single.turn();
+        single.hear();
+        single.sent();
+        let header = single.arena.header();
+        header.waiters_end.store(1, Ordering::Release);
+        single.arena.control(0).pid.store(1_000, Ordering::Relaxed);
+        let waiter = &single.arena.waiters()[0];
+        waiter.owner.store(1_000, Ordering::Relaxed);
+        single.arena.block(socket.index).add_waiter(0);
+        Self {
+            single,
+            socket,
+            peer,
+            sent: 0,
+        }
+    }
+
+    /// The thread sleeps, the peer sends so much, and whether that wakes it; all is told.
+    fn is_woken_by(&mut self, len: usize, flags: TcpFlags) -> bool {
+        self.sleep();
+        let bytes = vec![7; len];
+        match &self.peer {
+            Ok(next) => {
+                let header = TcpHeader {
+                    seq: next.seq.add(self.sent as u32),
+                    flags: TcpFlags::ACK | flags,
+                    ..next.clone()
+                };
+                self.single.segment(&header, &bytes);
+            }
+            Err(client) => {
+                let client = *client;
+                self.single.write(client, self.sent as u64, &bytes);
+                if flags.contains(TcpFlags::FIN) {
+                    let edge = (self.sent + len) as u64;
+                    self.says(client, edge, 0, EdgeFlags::SHUT_WR);
+                }
+            }
+        }
+        self.sent += len;
+        (0..3).for_each(|_| self.single.turn());
+        let told = self.single.told_of(self.socket).expect("all is told");
+        assert_eq!(told.rcv_edge, self.sent as u64);
+        self.is_awake()
+    }
+
+    fn sleep(&self) {
+        self.single.arena.waiters()[0].declare(Sleep::Futex);
+    }
+
+    fn is_awake(&self) -> bool {
+        !self.single.arena.waiters()[0].is_declared()
+    }
+
+    fn says(&mut self, socket: SocketId, snd_edge: u64, rcv_consumed: u64, flags: EdgeFlags) {
+        let edges = Request::Edges {
+            socket,
+            snd_edge,
+            rcv_consumed,
+            flags,
+            immediate: 0,
+        };
+        self.single.ask(0, &edges);
+    }
+
+    /// The program reads all that has come.
+    fn reads(&mut self) {
+        let edge = self.sent as u64;
+        let block = self.single.arena.block(self.socket.index);
+        block.rcv.done.store(edge, Ordering::Release);
+        self.says(self.socket, 0, edge, EdgeFlags::empty());
+        self.single.turn();
+        self.single.hear();
+    }
+}
+
+/// SO_RCVLOWAT: so much, and not one byte less, counted from what was read; and the end at once.
+#[test]
+fn a_reader_is_woken_by_what_it_waits_for() {
+    let none = TcpFlags::PSH;
+    for over_the_wire in [true, false] {
+        let mark = [(OptionName::ReceiveLowWater, MARK as u64)];
+        let mut sleeper = Sleeper::new(over_the_wire, &mark);
+        assert!(!sleeper.is_woken_by(MARK - 1, none), "{over_the_wire}");
+        assert!(sleeper.is_woken_by(1, none), "{over_the_wire}");
+        sleeper.reads();
+        assert!(!sleeper.is_woken_by(MARK - 1, none), "{over_the_wire}");
+        assert!(sleeper.is_woken_by(2, none), "{over_the_wire}");
+        sleeper.reads();
+        assert!(sleeper.is_woken_by(1, TcpFlags::FIN), "{over_the_wire}");
+        let below = sleeper.single.stack.counters.waits.below_low_water;
+        assert!(below == 2 || over_the_wire, "{below}");
+        // Without a mark each byte is worth it.
+        let mut sleeper = Sleeper::new(over_the_wire, &[]);
+        assert!(sleeper.is_woken_by(1, none), "{over_the_wire}");
+        // One that is set later counts from then on.
+        sleeper.reads();
+        sleeper.single.set(sleeper.socket, mark[0].0, mark[0].1);
+        sleeper.single.turn();
+        assert!(!sleeper.is_woken_by(1, none), "{over_the_wire}");
+    }
+}
+
+/// More than half of the buffer is not waited for, since no more may come.
+#[test]
+fn no_more_than_half_of_the_buffer_is_waited_for() {
+    const BUFFER: usize = 8_000;
+    let options = [
+        (OptionName::ReceiveBuffer, BUFFER as u64),
+        (OptionName::ReceiveLowWater, 1_000_000),
+    ];
+    let mut sleeper = Sleeper::new(false, &options);
+    assert!(!sleeper.is_woken_by(BUFFER / 2 - 1, TcpFlags::PSH));
+    assert!(sleeper.is_woken_by(1, TcpFlags::PSH));
+}
