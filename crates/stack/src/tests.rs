@@ -15,6 +15,7 @@ mod binding;
 mod bounds;
 mod bulk;
 mod claims;
+mod closing;
 mod containment;
 mod crossings;
 mod datagrams;
