@@ -6,13 +6,16 @@ use longshore_e2e::{conformance, scenarios};
 
 /// Has a socket reach itself through a library that is loaded with RTLD_DEEPBIND, and
 /// binds one through functions that libc itself is asked for; libc's others are as they are.
+/// A library that is closed is gone, also if its functions were asked for by name.
 const PASSING_BY: &str = r#"
-import ctypes, os, socket, struct, sys
+import _ctypes, ctypes, os, socket, struct, sys
 library, ip = sys.argv[1:]
-for mode in os.RTLD_DEEPBIND, 0:
+for mode in os.RTLD_DEEPBIND, 0, os.RTLD_GLOBAL:
     loaded = ctypes.CDLL(library, mode=os.RTLD_NOW | mode)
     why = loaded.reaches_itself(ip.encode())
     assert why == 0, os.strerror(why)
+    _ctypes.dlclose(loaded._handle)
+    assert library not in open("/proc/self/maps").read(), mode
 for libc in ctypes.CDLL("libc.so.6", use_errno=True), ctypes.CDLL(None, use_errno=True):
     fd = libc.socket(socket.AF_INET, socket.SOCK_STREAM, 0)
     address = struct.pack("=HH4s8x", socket.AF_INET, 0, socket.inet_aton(ip))

@@ -11,7 +11,7 @@ use libc::{c_char, c_int, c_void};
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// Where libc's `dlopen` is, once it was looked for.
 static DLOPEN: AtomicUsize = AtomicUsize::new(0);
@@ -118,14 +118,19 @@ unsafe extern "C" fn within_library(handle: *mut c_void, name: *const c_char) ->
     if found.is_null() {
         return found;
     }
-    // SAFETY: the name is the caller's.
-    let first = unsafe { dlsym(libc::RTLD_DEFAULT, name) };
+    // Not RTLD_DEFAULT: where that finds something in a library that was loaded later, glibc
+    // keeps it for our sake, and dlclose would never unload it.
     let mut answer = found;
-    if first != found && is_ours(first) {
-        // SAFETY: as before; called by us, it is what comes behind ours.
-        let behind = unsafe { dlsym(libc::RTLD_NEXT, name) };
-        if behind == found {
-            answer = first;
+    let own = own_library();
+    if !own.is_null() {
+        // SAFETY: the name is the caller's.
+        let first = unsafe { dlsym(own, name) };
+        if first != found && is_ours(first) {
+            // SAFETY: as before; called by us, it is what comes behind ours.
+            let behind = unsafe { dlsym(libc::RTLD_NEXT, name) };
+            if behind == found {
+                answer = first;
+            }
         }
     }
     // The name was found: that it may not have been elsewhere is no error of the caller's.
@@ -134,14 +139,33 @@ unsafe extern "C" fn within_library(handle: *mut c_void, name: *const c_char) ->
     answer
 }
 
+/// The handle of this library, by which names are looked for in it and what it needs, or null.
+fn own_library() -> *mut c_void {
+    static OWN: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+    let known = OWN.load(Ordering::Relaxed);
+    if !known.is_null() {
+        return known;
+    }
+    let mut own = ptr::null_mut();
+    if let Some(info) = origin(own_library as *const c_void) {
+        // SAFETY: the name is the loader's; nothing is loaded that is not there.
+        own = unsafe { libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    }
+    OWN.store(own, Ordering::Relaxed);
+    own
+}
+
 /// Whether this library has what is there.
 fn is_ours(at: *mut c_void) -> bool {
-    let base = |at: *const c_void| {
-        let mut info = MaybeUninit::<libc::Dl_info>::uninit();
-        // SAFETY: it writes `info` if it says that it has.
-        (unsafe { libc::dladdr(at, info.as_mut_ptr()) } != 0)
-            // SAFETY: it was written.
-            .then(|| unsafe { info.assume_init() }.dli_fbase)
-    };
+    let base = |at| origin(at).map(|info| info.dli_fbase);
     !at.is_null() && base(at) == base(is_ours as *const c_void)
+}
+
+/// The library that has what is there.
+fn origin(at: *const c_void) -> Option<libc::Dl_info> {
+    let mut info = MaybeUninit::uninit();
+    // SAFETY: it writes `info` if it says that it has.
+    (unsafe { libc::dladdr(at, info.as_mut_ptr()) } != 0)
+        // SAFETY: it was written.
+        .then(|| unsafe { info.assume_init() })
 }
