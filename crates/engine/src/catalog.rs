@@ -76,6 +76,22 @@ pub(crate) const COUNTERS: &[Counter] = &[
     ),
     counter(
         "tcp",
+        "received_in_place",
+        "segments",
+        "those among predicted_data whose payload the port has read straight to where the \
+         program takes it",
+        |e| e.stack.counters.prediction.in_place,
+    ),
+    counter(
+        "tcp",
+        "in_place_missed",
+        "frames",
+        "frames that were expected to be the next segment of a connection and were not, so that \
+         their bytes were copied back from where its payload would have been",
+        |e| e.stack.counters.prediction.in_place_missed,
+    ),
+    counter(
+        "tcp",
         "predicted_acks",
         "segments",
         "acknowledgments without payload that header prediction took",

@@ -165,12 +165,13 @@ impl Engine {
         let clock = Clock::new();
         let now = clock.now();
         let secrets = secrets_of_the_kernel().map_err(EngineError::Random)?;
-        let settings = Settings::new(
+        let mut settings = Settings::new(
             Box::new(Kernel(None)),
             config.loopback,
             config.scope,
             config.cut_through,
         );
+        settings.has_one_session = config.private;
         let interface = Interface {
             port: config.port,
             addresses: &config.addresses,

@@ -7,7 +7,7 @@
 use crate::intake::Which;
 use crate::maintenance::Prospect;
 use crate::{Engine, EngineError};
-use longshore_stack::Notice;
+use longshore_stack::{Notice, Received};
 use longshore_tcp::Instant;
 use std::time::Duration;
 
@@ -84,8 +84,9 @@ impl Engine {
                 break Ok(());
             }
             let buffer = &mut self.receiver.buffer;
-            match self.stack.port_mut().recv_single(buffer) {
-                Ok(Some(meta)) => {
+            match self.stack.receive(buffer, count == 0) {
+                Ok(Some(Received::InPlace(_))) => count += 1,
+                Ok(Some(Received::Frame(meta))) => {
                     if count == 0 {
                         // What programs asked before it came, where that can make a
                         // difference to it.

@@ -9,11 +9,14 @@ mod counters;
 mod error;
 mod payload;
 mod port;
+mod recv_buffer;
 
 pub use counters::{Drops, PortCounters};
 pub use error::{MAX_PIECES, PortError};
+pub use longshore_ring::SharedRooms;
 pub use payload::in_place;
 pub use port::{
-    BigTcp, Capabilities, Gso, GsoKind, LinkKind, MAX_FRAME, MAX_SYN_DROP, Port, RECV_ROOM,
-    RecvBuffer, RxChecksum, RxMeta, TxChecksum, TxFrame, TxGso,
+    BigTcp, Capabilities, Gso, GsoKind, LinkKind, MAX_SYN_DROP, Port, RxChecksum, RxMeta,
+    TxChecksum, TxFrame, TxGso,
 };
+pub use recv_buffer::{MAX_FRAME, RECV_ROOM, RecvBuffer};

@@ -5,56 +5,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::BorrowedFd;
 
-use crate::{PortCounters, PortError};
-
-/// The longest frame that any port carries: an IP packet of 65,535 bytes
-/// behind an Ethernet header with one VLAN tag.
-pub const MAX_FRAME: usize = 65_535 + 14 + 4;
-
-/// The size of a receive buffer that no frame can overflow. One byte more than
-/// [`MAX_FRAME`], because some systems do not distinguish a frame that fills the buffer
-/// from one that was truncated.
-pub const RECV_ROOM: usize = MAX_FRAME + 1;
-
-/// The buffer of [`Port::recv_single`]: room for any frame, and before it for a driver's
-/// header, so that both are read in one piece.
-#[derive(Debug)]
-pub struct RecvBuffer(Box<[u8; HEADROOM + RECV_ROOM]>);
-
-/// The room before the frame, in bytes: the longest virtio-net header.
-const HEADROOM: usize = 12;
-
-impl RecvBuffer {
-    /// An empty buffer.
-    pub fn new() -> Self {
-        Self(Box::new([0; HEADROOM + RECV_ROOM]))
-    }
-
-    /// The room for a frame, [`RECV_ROOM`] bytes.
-    #[inline]
-    pub fn room(&mut self) -> &mut [u8] {
-        &mut self.0[HEADROOM..]
-    }
-
-    /// As [`room`](Self::room), with the `before` bytes in front of it, at most 12.
-    #[inline]
-    pub fn room_behind(&mut self, before: usize) -> &mut [u8] {
-        &mut self.0[HEADROOM - before..]
-    }
-
-    /// The most recently received frame, with `len` bytes; empty if that is longer than
-    /// any frame.
-    #[inline]
-    pub fn frame(&self, len: usize) -> &[u8] {
-        self.0[HEADROOM..].get(..len).unwrap_or_default()
-    }
-}
-
-impl Default for RecvBuffer {
-    fn default() -> Self {
-        Self::new()
-    }
-}
+use crate::{PortCounters, PortError, RecvBuffer, SharedRooms};
 
 /// The greatest exponent of SYN dropping: a port passes at least one SYN in two to the
 /// power of this.
@@ -272,8 +223,8 @@ pub trait Port: Send {
 
     /// Receives one frame into `parts`, filled in order: for example headers into the
     /// first, and payload where it is expected to belong. `None` if no frame is waiting.
-    /// A frame longer than all parts together is dropped and counted; [`RECV_ROOM`] bytes
-    /// suffice for any.
+    /// A frame longer than all parts together is dropped and counted;
+    /// [`RECV_ROOM`](crate::RECV_ROOM) bytes suffice for any.
     ///
     /// Bytes of `parts` beyond the frame's length may be overwritten.
     ///
@@ -297,6 +248,35 @@ pub trait Port: Send {
     /// [`PortError::Down`] or [`PortError::Os`].
     fn recv_single(&mut self, buffer: &mut RecvBuffer) -> Result<Option<RxMeta>, PortError> {
         self.recv(buffer.room())
+    }
+
+    /// Whether [`recv_in_place`](Port::recv_in_place) saves a copy.
+    fn receives_in_place(&self) -> bool {
+        false
+    }
+
+    /// Receives one frame, of which the bytes behind the first `header_len` go to `rooms` as
+    /// far as there is room, and all others to where they lie in the buffer with those
+    /// ([`RecvBuffer::close_gap`]). Bytes of `rooms` beyond the frame's length may be
+    /// overwritten. `rooms` have at most [`RECV_ROOM`](crate::RECV_ROOM) bytes less
+    /// `header_len`.
+    ///
+    /// By default the frame is received into the buffer and copied.
+    ///
+    /// # Errors
+    /// [`PortError::Down`] or [`PortError::Os`].
+    fn recv_in_place(
+        &mut self,
+        buffer: &mut RecvBuffer,
+        header_len: usize,
+        rooms: &SharedRooms<'_>,
+    ) -> Result<Option<RxMeta>, PortError> {
+        let meta = self.recv_single(buffer)?;
+        if let Some(meta) = &meta {
+            let behind = buffer.frame(meta.len).get(header_len..).unwrap_or_default();
+            rooms.fill(&behind[..behind.len().min(rooms.len())]);
+        }
+        Ok(meta)
     }
 
     /// Sends one frame, completely or not at all.
@@ -407,6 +387,19 @@ impl<P: Port + ?Sized> Port for Box<P> {
         (**self).recv_single(buffer)
     }
 
+    fn receives_in_place(&self) -> bool {
+        (**self).receives_in_place()
+    }
+
+    fn recv_in_place(
+        &mut self,
+        buffer: &mut RecvBuffer,
+        header_len: usize,
+        rooms: &SharedRooms<'_>,
+    ) -> Result<Option<RxMeta>, PortError> {
+        (**self).recv_in_place(buffer, header_len, rooms)
+    }
+
     fn send(&mut self, frame: &TxFrame<'_>) -> Result<(), PortError> {
         (**self).send(frame)
     }
@@ -455,3 +448,6 @@ impl<P: Port + ?Sized> Port for Box<P> {
         (**self).counters()
     }
 }
+
+#[cfg(test)]
+mod tests;

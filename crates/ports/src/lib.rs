@@ -31,5 +31,6 @@ pub use impair::{FaultCounts, Faults};
 pub use interface::{BadName, InterfaceName};
 pub use longshore_frames::{
     BigTcp, Capabilities, Drops, Gso, GsoKind, LinkKind, MAX_FRAME, MAX_PIECES, MAX_SYN_DROP, Port,
-    PortCounters, PortError, RECV_ROOM, RecvBuffer, RxChecksum, RxMeta, TxChecksum, TxFrame, TxGso,
+    PortCounters, PortError, RECV_ROOM, RecvBuffer, RxChecksum, RxMeta, SharedRooms, TxChecksum,
+    TxFrame, TxGso,
 };

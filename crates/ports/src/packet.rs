@@ -27,7 +27,8 @@ use crate::check::check;
 use crate::interface::{Link, LinkEvents};
 use crate::vnet::{self, HEADER_LEN, MAX_DISCARDED};
 use crate::{
-    Capabilities, InterfaceName, LinkKind, Port, PortCounters, PortError, RxMeta, TxFrame,
+    Capabilities, InterfaceName, LinkKind, Port, PortCounters, PortError, RECV_ROOM, RecvBuffer,
+    RxMeta, SharedRooms, TxFrame,
 };
 use config::Interface;
 use rustix::io::Errno;
@@ -278,6 +279,33 @@ impl Port for PacketPort {
             match vnet::read(&self.fd, &mut header, parts) {
                 Ok(got) => {
                     if let Some(meta) = self.accept(&header, got, room) {
+                        return Ok(Some(meta));
+                    }
+                }
+                Err(errno) => match self.read_failed(errno)? {
+                    ReadOn::Again => {}
+                    ReadOn::Nothing => return Ok(None),
+                },
+            }
+        }
+        Ok(None)
+    }
+
+    fn receives_in_place(&self) -> bool {
+        true
+    }
+
+    fn recv_in_place(
+        &mut self,
+        buffer: &mut RecvBuffer,
+        header_len: usize,
+        rooms: &SharedRooms<'_>,
+    ) -> Result<Option<RxMeta>, PortError> {
+        for _ in 0..MAX_DISCARDED {
+            self.counters.rx_calls += 1;
+            match vnet::read_in_place(&self.fd, buffer, header_len, rooms) {
+                Ok((header, got)) => {
+                    if let Some(meta) = self.accept(&header, got, RECV_ROOM) {
                         return Ok(Some(meta));
                     }
                 }

@@ -16,8 +16,8 @@ use crate::check::check;
 use crate::interface::{Link, LinkEvents, sys};
 use crate::vnet::{self, HEADER_LEN, MAX_DISCARDED};
 use crate::{
-    BigTcp, Capabilities, InterfaceName, LinkKind, Port, PortCounters, PortError, RecvBuffer,
-    RxMeta, TxFrame,
+    BigTcp, Capabilities, InterfaceName, LinkKind, Port, PortCounters, PortError, RECV_ROOM,
+    RecvBuffer, RxMeta, SharedRooms, TxFrame,
 };
 use crate::{bpf, syn_drop};
 use rustix::io::Errno;
@@ -173,6 +173,31 @@ impl Port for Tap {
             match vnet::read(&self.fd, &mut header, parts) {
                 Ok(got) => {
                     if let Some(meta) = self.accept(&header, got, room) {
+                        return Ok(Some(meta));
+                    }
+                }
+                Err(Errno::INTR) => {}
+                Err(errno) => return self.read_failed(errno).map(|()| None),
+            }
+        }
+        Ok(None)
+    }
+
+    fn receives_in_place(&self) -> bool {
+        true
+    }
+
+    fn recv_in_place(
+        &mut self,
+        buffer: &mut RecvBuffer,
+        header_len: usize,
+        rooms: &SharedRooms<'_>,
+    ) -> Result<Option<RxMeta>, PortError> {
+        for _ in 0..MAX_DISCARDED {
+            self.counters.rx_calls += 1;
+            match vnet::read_in_place(&self.fd, buffer, header_len, rooms) {
+                Ok((header, got)) => {
+                    if let Some(meta) = self.accept(&header, got, RECV_ROOM) {
                         return Ok(Some(meta));
                     }
                 }

@@ -4,7 +4,10 @@
 //! Owns its encoding, and vectored reads and writes of a frame with it. `tap` and
 //! `packet` call it.
 
-use crate::{Gso, GsoKind, MAX_PIECES, PortCounters, PortError, RxChecksum, RxMeta, TxFrame};
+use crate::{
+    Gso, GsoKind, MAX_PIECES, PortCounters, PortError, RECV_ROOM, RecvBuffer, RxChecksum, RxMeta,
+    SharedRooms, TxFrame,
+};
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
@@ -127,6 +130,22 @@ pub(crate) fn read(
         *slot = IoSliceMut::new(part);
     }
     rustix::io::readv(fd, &mut all[..used])
+}
+
+/// Reads a frame as [`Port::recv_in_place`](crate::Port::recv_in_place) has it, and its
+/// header to before the first bytes; returns the header, and the bytes of both.
+#[inline]
+pub(crate) fn read_in_place(
+    fd: &OwnedFd,
+    buffer: &mut RecvBuffer,
+    header_len: usize,
+    rooms: &SharedRooms<'_>,
+) -> Result<([u8; HEADER_LEN], usize), Errno> {
+    debug_assert!(header_len + rooms.len() <= RECV_ROOM);
+    let (head, tail) = buffer.room_around(HEADER_LEN, header_len, rooms.len());
+    let got = rooms.read_around(fd, head, tail)?;
+    let header = head.first_chunk().copied().unwrap_or_default();
+    Ok((header, got))
 }
 
 /// Writes a validated frame with its header.

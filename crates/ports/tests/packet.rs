@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{PATIENCE, ask, expect_frame, ip};
+use common::{PATIENCE, ask, expect_frame, expect_in_place, ip};
 use longshore_ports::packet::{PacketConfig, PacketError, PacketPort};
 use longshore_ports::{
     GsoKind, InterfaceName, LinkKind, Port, RECV_ROOM, RxChecksum, TxChecksum, TxFrame, TxGso,
@@ -93,6 +93,23 @@ fn what_is_for_others_stays_with_the_kernel() {
             offset: 6
         }
     ));
+}
+
+/// Its payload goes to where it is expected, as far as there is room.
+#[test]
+fn a_datagram_is_received_into_place() {
+    if !in_own_namespace() {
+        return;
+    }
+    veth();
+    let mut port = PacketPort::open(&config("near")).unwrap();
+    meet(&mut port);
+    let socket = UdpSocket::bind((KERNEL, 0)).unwrap();
+    for room in [[1000, 1000], [300, 500], [1400, 0], [2000, 2000], [1, 1399]] {
+        expect_in_place(&mut port, room, |data| {
+            socket.send_to(data, (OURS, 9)).unwrap();
+        });
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{PATIENCE, ask, expect_frame, ip};
+use common::{PATIENCE, ask, expect_frame, expect_in_place, ip};
 use longshore_ports::tap::{Tap, TapConfig, TapError};
 use longshore_ports::{
     Capabilities, LinkKind, MAX_SYN_DROP, Port, PortError, RECV_ROOM, RecvBuffer, TxFrame,
@@ -102,6 +102,22 @@ fn large_datagrams_come_scattered_and_unsegmented() {
         }
     }
     assert_eq!(body[..data.len()], data);
+}
+
+/// Its payload goes to where it is expected, as far as there is room.
+#[test]
+fn a_datagram_is_received_into_place() {
+    if !in_own_namespace() {
+        return;
+    }
+    let mut tap = Tap::open(&config()).unwrap();
+    meet_the_kernel(&mut tap, &mut vec![0; RECV_ROOM]);
+    let socket = UdpSocket::bind((KERNEL, 0)).unwrap();
+    for room in [[1000, 1000], [300, 500], [1400, 0], [2000, 2000], [1, 1399]] {
+        expect_in_place(&mut tap, room, |data| {
+            socket.send_to(data, (OURS, 4000)).unwrap();
+        });
+    }
 }
 
 /// A frame with an echo request of ICMP to the kernel, complete with checksums, whose

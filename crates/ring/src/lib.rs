@@ -23,6 +23,7 @@ mod futex;
 mod lock;
 mod mapped_file;
 mod peer;
+mod rooms;
 mod section;
 mod shm;
 pub mod spsc;
@@ -42,6 +43,7 @@ pub use mapped_file::MappedFile;
 pub use peer::{
     PeerCredentials, accept_descriptors, peer_credentials, peer_pidfd, refuse_descriptors,
 };
+pub use rooms::SharedRooms;
 pub use section::{
     INFO_BYTES, Section, interruptible, past_call, poll_unless_interrupted, section,
 };

@@ -310,6 +310,14 @@ impl SharedMemory {
         unsafe { SharedBytes::new(self.base.as_ptr().add(offset), len) }
     }
 
+    /// Where the `len` bytes at `offset` are mapped. Panics if they lie outside.
+    #[inline]
+    pub(crate) fn place(&self, offset: usize, len: usize) -> NonNull<u8> {
+        assert!(offset <= self.len && len <= self.len - offset);
+        // SAFETY: in bounds by the line above.
+        unsafe { self.base.add(offset) }
+    }
+
     /// The `len` bytes at `offset`, to be passed to the kernel, copied or summed. Panics
     /// if they lie outside.
     ///

@@ -73,6 +73,10 @@ pub struct Prediction {
     pub missed: u64,
     /// Those among them that brought payload for a connection.
     pub missed_data: u64,
+    /// Of `data`, those whose payload the port has put where it belongs.
+    pub in_place: u64,
+    /// Frames of which it has put bytes there that belong elsewhere.
+    pub in_place_missed: u64,
 }
 
 /// What TCP has sent and opened.

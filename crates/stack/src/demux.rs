@@ -132,6 +132,26 @@ impl Demux {
         (&self.cached6.0, self.cached6.1)
     }
 
+    /// The key of the connection of the last segment of this version of IP.
+    pub(crate) fn cached_key(&self, is_v6: bool) -> u32 {
+        if is_v6 { self.cached6.1 } else { self.cached.1 }
+    }
+
+    /// The segment in a frame whose headers below TCP are those of that segment; `is_bare` if the
+    /// link has no header.
+    pub(crate) fn cached_segment_of<'f>(
+        &self,
+        is_v6: bool,
+        frame: &'f [u8],
+        is_bare: bool,
+    ) -> Option<&'f [u8]> {
+        if is_v6 {
+            self.cached6.0.segment_of(frame, is_bare)
+        } else {
+            self.cached.0.segment_of(frame, is_bare)
+        }
+    }
+
     /// A segment of IPv6 with these headers belongs to a connection: says which, and
     /// remembers it.
     pub(crate) fn find6(&mut self, flow: Flow, cached: CachedHeaders6) -> Option<u32> {

@@ -11,6 +11,7 @@
 use crate::Stack;
 use crate::at_work::AtWork;
 use crate::demux::{Demux, Flow};
+use crate::in_place::BULK;
 use crate::link::Link;
 use crate::memory_pressure::SPARE_CHUNKS;
 use crate::socket::{Kind, Socket};
@@ -30,7 +31,7 @@ const CONGESTED: u8 = 3;
 impl Link {
     /// Whether frames have no header of the link's.
     #[inline(always)]
-    fn is_bare(&self) -> bool {
+    pub(crate) fn is_bare(&self) -> bool {
         self.capabilities.link == LinkKind::Ip
     }
 
@@ -257,6 +258,9 @@ impl Stack {
             && let Some(room) = c.rcv.room_in_latest(at, payload.len())
         {
             self.counters.prediction.data += 1;
+            if payload.len() >= BULK {
+                self.bulk_run.note_bulk(key, V6);
+            }
             mark_dirty(key, &mut socket.dirty, &mut self.sockets.dirty);
             predicted.take_data(gso_size, self.now);
             room.fill(payload);
@@ -282,6 +286,9 @@ impl Stack {
                 return false;
             }
             self.counters.prediction.data += 1;
+            if payload.len() >= BULK {
+                self.bulk_run.note_bulk(key, V6);
+            }
         }
         mark_dirty(key, &mut socket.dirty, &mut self.sockets.dirty);
         predicted.take_outlined(gso_size(), self.now);

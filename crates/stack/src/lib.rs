@@ -6,8 +6,8 @@
 //! turn in this order:
 //!
 //! 1. [`begin_turn`](Stack::begin_turn), with the time, by which all goes until the next;
-//! 2. [`handle_request`](Stack::handle_request) for each request of a program, [`frame_in`](Stack::frame_in)
-//!    for each frame of the port, [`take_own_packets`](Stack::take_own_packets) for those
+//! 2. [`handle_request`](Stack::handle_request) for each request of a program,
+//!    [`receive`](Stack::receive) and [`frame_in`](Stack::frame_in) for each frame of the port, [`take_own_packets`](Stack::take_own_packets) for those
 //!    that were sent to addresses of its own;
 //! 3. [`handle_timeouts`](Stack::handle_timeouts), due at
 //!    [`next_timeout`](Stack::next_timeout) at the latest, and
@@ -19,7 +19,7 @@
 //! | --- | --- |
 //! | `sockets`, `socket`, `told`, `slab`, `timers` | the sockets, and what is to be done for which |
 //! | `sessions`, `session`, `account`, `turns` | whose sockets they are, which of them are looked at in a turn, how many there may be, and each user's share of a turn |
-//! | `fast_input` | packets in, as they nearly always are |
+//! | `in_place`, `fast_input` | packets in, as they nearly always are |
 //! | `input`, `input6`, `icmp`, `tcp_input`, `datagram` | packets in, whatever they are |
 //! | `passive`, `half_open`, `accept_queue`, `accepted`, `unaccepted`, `cookies`, `fast_open`, `audience` | connections that come in, and who is told of them |
 //! | `answer_limit`, `syn_drop` | how much is answered to packets of no connection, and how many SYNs the port lets through |
@@ -78,6 +78,7 @@ mod groups;
 mod half_open;
 mod host;
 mod icmp;
+mod in_place;
 mod info;
 mod input;
 mod input6;
@@ -120,6 +121,7 @@ pub use check::Violation;
 pub use counters::{Counters, EngineDrop};
 pub use half_open::HALF_OPEN_BYTES;
 pub use host::{Defaults, Host};
+pub use in_place::Received;
 pub use link::Interface;
 pub use link::automatic::{Automatic, MissingAddress};
 pub use link::routing::AddressError;
@@ -138,6 +140,7 @@ use at_work::AtWork;
 use bulk_senders::BulkSenders;
 use demux::Demux;
 use half_open::HalfOpens;
+use in_place::BulkRun;
 use link::Link;
 use longshore_frames::Port;
 use longshore_hostif::Loopback;
@@ -232,6 +235,8 @@ pub struct Stack {
     /// A datagram that is put together, to be cut in another way.
     whole: Vec<u8>,
     bulk_senders: BulkSenders,
+    bulk_run: BulkRun,
+    had_session: bool,
 }
 
 impl Stack {
@@ -266,6 +271,8 @@ impl Stack {
             notices: Vec::new(),
             whole: Vec::new(),
             bulk_senders: BulkSenders::default(),
+            bulk_run: BulkRun::new(),
+            had_session: false,
         })
     }
 
@@ -455,6 +462,8 @@ impl Stack {
         published::publish_congestion_to(&session, usual);
         let kernel_too = kernel_too.unwrap_or(self.settings.kernel_too);
         session.host.set_engine_alone(!kernel_too);
+        let is_only = !std::mem::replace(&mut self.had_session, true);
+        self.permit_in_place(is_only);
         self.sessions.insert(session)
     }
 

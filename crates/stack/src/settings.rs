@@ -38,6 +38,8 @@ pub struct Settings {
     /// Connections between two sockets of the stack pass their bytes on without building
     /// packets.
     pub cut_through: bool,
+    /// There is one session, of programs that may see each other's bytes.
+    pub has_one_session: bool,
 }
 
 impl Settings {
@@ -56,6 +58,7 @@ impl Settings {
             loopback,
             scope,
             cut_through,
+            has_one_session: false,
         }
     }
 

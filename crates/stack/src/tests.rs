@@ -25,6 +25,7 @@ mod flood;
 mod forwards;
 mod groups;
 mod hostile_program;
+mod in_place;
 mod incoming;
 mod ipv4;
 mod ipv6;
@@ -123,6 +124,8 @@ fn check_happened(all: &Report, seeds: u64) {
         (all.leases, seeds / 10),
         (all.panics, seeds / 20),
         (all.lent, 10_000 * seeds),
+        (all.in_place, 1),
+        (all.in_place_missed, 1),
         (all.forwarded, 10_000 * seeds),
     ];
     assert!(happened.iter().all(|(n, least)| n > least), "{all:#?}");

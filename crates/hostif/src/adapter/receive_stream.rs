@@ -3,6 +3,7 @@
 //! A receive stream's chunks are the adapter's: a list in private memory, mirrored to the
 //! directory that the host reads. Each socket of the engine owns a [`ReceiveStream`].
 
+mod in_place;
 mod lend;
 mod short;
 
@@ -41,6 +42,7 @@ pub struct ReceiveStream {
 #[derive(Debug)]
 struct Latest {
     start: u64,
+    chunk: u32,
     span: Span,
 }
 
@@ -245,6 +247,7 @@ impl ReceiveStream {
         let len = (base + STREAM_MAX).saturating_sub(start).min(CHUNK as u64) as usize;
         self.latest = slab.arena.rcv_place(chunk, 0, len).map(|place| Latest {
             start,
+            chunk,
             span: slab.arena.memory().span(place, len),
         });
     }

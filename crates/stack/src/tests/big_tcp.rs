@@ -7,7 +7,7 @@ use super::streams::append;
 use longshore_frames::{BigTcp, Port};
 use longshore_hostif::adapter::MAX_GATHERED;
 use longshore_hostif::{EdgeFlags, Features, OptionName, Request, SocketId};
-use longshore_ports::memory::MemoryConfig;
+use longshore_ports::memory::{MemoryConfig, pair};
 use longshore_wire::SeqNumber;
 use longshore_wire::checksum::Partial;
 use longshore_wire::ipv4::{HEADER_LEN, protocol};
@@ -57,7 +57,10 @@ impl Bulk {
             big_tcp: Some(BigTcp { to, max_bytes }),
             ..MemoryConfig::default()
         };
-        let mut single = Single::on(&wire, &["10.0.0.1/24"], GEOMETRY, 1, Features::empty());
+        let (port, wire) = pair(&wire);
+        let ends: (Box<dyn Port>, _) = (Box::new(port), wire);
+        let addresses = &["10.0.0.1/24"];
+        let mut single = Single::over(ends, addresses, false, GEOMETRY, 1, Features::empty());
         let listener = single.listen();
         let mut name = [0; 8];
         name[..congestion.len()].copy_from_slice(congestion.as_bytes());

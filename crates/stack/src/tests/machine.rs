@@ -12,7 +12,7 @@ use crate::requests::From;
 use crate::secrets::Secrets;
 use crate::session::Session;
 use crate::testing::{self, Wanted};
-use crate::{Interface, Settings, Stack};
+use crate::{Interface, Received, Settings, Stack};
 use longshore_frames::{RecvBuffer, RxChecksum, RxMeta, TxFrame};
 use longshore_hostif::adapter::{AdapterSession, Delays, Due, Next, OfferedFile};
 use longshore_hostif::agent::{Peer, Processes};
@@ -112,7 +112,8 @@ impl Machine {
             gateways: &[],
             automatic: &automatic,
         };
-        let settings = Settings::new(Box::new(Alone), Loopback::Kernel, 0, true);
+        let mut settings = Settings::new(Box::new(Alone), Loopback::Kernel, 0, true);
+        settings.has_one_session = true;
         let mut stack = Stack::new(interface, settings, &secrets, now).unwrap();
         let agreed = Agreed {
             features: Versions::OURS.features,
@@ -357,14 +358,28 @@ impl Machine {
 
     fn receive(&mut self, is_cut: bool) -> bool {
         for count in 0..BURST {
-            let port = self.stack.port_mut();
-            let Some(meta) = port.recv_single(&mut self.buffer).unwrap() else {
+            let received = if is_cut {
+                let meta = self.stack.port_mut().recv_single(&mut self.buffer);
+                meta.unwrap().map(Received::Frame)
+            } else {
+                let first = count == 0;
+                self.stack.receive(&mut self.buffer, first).unwrap()
+            };
+            let Some(received) = received else {
                 return count != 0;
             };
             if is_cut {
                 continue;
             }
             self.frames += 1;
+            let meta = match received {
+                Received::Frame(meta) => meta,
+                Received::InPlace(meta) => {
+                    self.trace.write_usize(meta.len);
+                    self.trace.write_u64(self.stack.now.0);
+                    continue;
+                }
+            };
             if count == 0 {
                 self.take_requests_before_frames();
             }

@@ -16,6 +16,10 @@ pub(super) struct Report {
     pub(super) bad_checksums: u64,
     /// Segments that header prediction took.
     pub(super) predicted: u64,
+    /// Those among them that were received into place, and frames that were not, though that was
+    /// expected.
+    pub(super) in_place: u64,
+    pub(super) in_place_missed: u64,
     /// Datagrams that arrived, and those of them that are longer than 1,500 bytes.
     pub(super) datagrams: u64,
     pub(super) long_datagrams: u64,
@@ -42,6 +46,8 @@ impl Report {
         self.resets += other.resets;
         self.bad_checksums += other.bad_checksums;
         self.predicted += other.predicted;
+        self.in_place += other.in_place;
+        self.in_place_missed += other.in_place_missed;
         self.datagrams += other.datagrams;
         self.long_datagrams += other.long_datagrams;
         self.cookies_sent += other.cookies_sent;
@@ -68,6 +74,8 @@ impl Report {
             resets: counters.tcp.resets_out,
             bad_checksums: counters.drops().find_map(bad).unwrap_or(0),
             predicted: counters.prediction.data + counters.prediction.acks,
+            in_place: counters.prediction.in_place,
+            in_place_missed: counters.prediction.in_place_missed,
             datagrams: machine.program.arrived().count,
             long_datagrams: machine.program.arrived().long,
             cookies_sent: counters.tcp.cookies_sent,

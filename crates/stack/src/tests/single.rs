@@ -7,7 +7,7 @@ use crate::requests::From;
 use crate::secrets::Secrets;
 use crate::session::Session;
 use crate::{Interface, Settings, Stack};
-use longshore_frames::{Port, RxChecksum, RxMeta};
+use longshore_frames::{Port, RxChecksum, RxMeta, TxFrame};
 use longshore_hostif::adapter::{AdapterSession, Immediate};
 use longshore_hostif::{
     Agreed, Arena, BlockFlags, Completion, Crossings, EdgeFlags, Edges, Features, Geometry,
@@ -74,27 +74,37 @@ impl Single {
             depth: 10_000,
             ..MemoryConfig::default()
         };
-        Self::on(&wire, addresses, geometry, processes, more)
+        let (port, wire) = pair(&wire);
+        Self::over(
+            (Box::new(port), wire),
+            addresses,
+            false,
+            geometry,
+            processes,
+            more,
+        )
     }
 
-    /// As `at`, on this wire, of bare packets.
-    pub(super) fn on(
-        wire: &MemoryConfig,
+    /// As `at`, with a port of bare packets and the other end of its wire;
+    /// `has_one_session`: there is no other session than this.
+    pub(super) fn over(
+        (port, wire): (Box<dyn Port>, MemoryPort),
         addresses: &[&str],
+        has_one_session: bool,
         geometry: Geometry,
         processes: u16,
         more: Features,
     ) -> Self {
         let addresses: Vec<_> = addresses.iter().map(|a| a.parse().unwrap()).collect();
         let now = Instant(1_000_000);
-        let (port, wire) = pair(wire);
         let interface = Interface {
-            port: Box::new(port),
+            port,
             addresses: &addresses,
             gateways: &[],
             automatic: &Automatic::default(),
         };
-        let settings = Settings::new(Box::new(Alone), Loopback::Kernel, 0, true);
+        let mut settings = Settings::new(Box::new(Alone), Loopback::Kernel, 0, true);
+        settings.has_one_session = has_one_session;
         let mut stack = Stack::new(interface, settings, &Secrets::from_seed(1), now).unwrap();
         let agreed = Agreed {
             features: Features::LENT_CHUNKS | Features::FORWARDS | more,
@@ -318,6 +328,11 @@ impl Single {
     pub(super) fn packet(&mut self, protocol: u8, payload: &[u8]) {
         let packet = packets::packet((CLIENT.into(), SERVER.into()), protocol, payload);
         self.frame_in(&packet);
+    }
+
+    /// A packet goes over the wire.
+    pub(super) fn carry(&mut self, packet: &[u8]) {
+        self.wire.send(&TxFrame::whole(packet)).unwrap();
     }
 
     /// A packet comes as it is.

@@ -7,7 +7,7 @@
 //! and window: no options but the negotiated timestamps, the ACK flag (PSH aside), the
 //! sequence number RCV.NXT. `predict` holds the corresponding half word of data offset
 //! and flags, computed by `predict_next` after each pass of the slow path, or
-//! [`UNPREDICTABLE`](crate::tcb::UNPREDICTABLE), which equals that of no segment. (The paper also requires an
+//! [`UNPREDICTABLE`], which equals that of no segment. (The paper also requires an
 //! unchanged window; a receiver that tunes its buffer, or reads at its own pace, changes
 //! it all the time, and copying it costs less than comparing.) The effect is that of the
 //! slow path; a property test compares the two.
@@ -16,7 +16,7 @@ use crate::events::Events;
 use crate::flags::Flags;
 use crate::pos::Pos;
 use crate::segment::{Disposition, Ecn, Place, Segment};
-use crate::tcb::Tcb;
+use crate::tcb::{Tcb, UNPREDICTABLE};
 use crate::time::Instant;
 use longshore_wire::tcp::{HEADER_LEN, Head, PLAIN_LEN, Plain, Stamps, TcpFlags};
 
@@ -50,6 +50,17 @@ impl Tcb {
             self.predicts_as::<true>(header, payload_len)
         } else {
             self.predicts_as::<false>(header, payload_len)
+        }
+    }
+
+    /// The most payload that [`predicts`](Self::predicts) takes in one segment now, in bytes;
+    /// 0 if it takes none. The receive stream has no data beyond its end then.
+    #[must_use]
+    pub fn predicted_room(&self) -> u64 {
+        if self.predict != UNPREDICTABLE && self.predict_data {
+            (self.rcv.adv() - self.rcv.nxt()) as u64
+        } else {
+            0
         }
     }
 

@@ -1,0 +1,306 @@
+//! Receiving into place: the payload of a frame goes straight to where its program reads it.
+//!
+//! Owns [`BulkRun`], which says of which connection the last frames were, and
+//! [`Stack::receive`], by which the loop takes frames from the port. While frames of bulk data
+//! come for one connection, the port is given the place of the next bytes of its receive
+//! stream with each read, behind a buffer for the headers that segments of this connection
+//! have. The headers then say whether that was right: whether this is the segment that
+//! the connection [predicts](longshore_tcp::Tcb::predicts_segment). If so, the edge of the
+//! stream moves and nothing is copied. If not, the frame is put together in the buffer and goes
+//! the usual way; what was written to the place lies beyond the stream's edge and is written over.
+//!
+//! Until then the programs of the session may read the payload, and may write to it. So this is
+//! done only for a session that is the only one of its stack, ever, where the port saves a
+//! copy by it, and for frames whose checksum need not be verified.
+
+use crate::Stack;
+use crate::at_work::AtWork;
+use crate::memory_pressure::SPARE_CHUNKS;
+use crate::session::Session;
+use crate::socket::{Connection, Kind, Socket};
+use longshore_frames::{PortError, RECV_ROOM, RecvBuffer, RxChecksum, RxMeta, SharedRooms};
+use longshore_hostif::NONE;
+use longshore_tcp::{Instant, Tcb};
+use longshore_wire::{ipv4, ipv6, tcp};
+
+/// Payload of so many bytes is bulk: with less, reading it to several places costs more than
+/// the copy.
+pub(crate) const BULK: usize = 8 * 1024;
+
+/// So many frames of bulk in a row are followed by one that is expected to be another, if
+/// that has always been right of late. Each time that it is wrong there have to be more by the
+/// second number, up to the third, and by one less each time that it is right: so it is tried as
+/// long as two of three are right, since one that is wrong costs more than one that is right saves.
+pub(crate) const LEAST_RUN: u8 = 2;
+const LONGER_BY: u8 = 2;
+const LONGEST_RUN: u8 = 32;
+
+/// The connection of the last frames, if they were bulk data in order.
+#[derive(Debug)]
+pub(crate) struct BulkRun {
+    /// The key of its socket.
+    key: u32,
+    is_v6: bool,
+    /// Frames of bulk in a row.
+    len: u8,
+    /// How many there have to be before the next is expected to be another.
+    wanted: u8,
+    /// The last long frame has not been found to be one of them.
+    is_open: bool,
+    /// Frames since the last long one.
+    short: u8,
+    is_permitted: bool,
+}
+
+impl BulkRun {
+    pub(crate) const fn new() -> Self {
+        Self {
+            key: 0,
+            is_v6: false,
+            len: 0,
+            wanted: LEAST_RUN,
+            is_open: false,
+            short: 0,
+            is_permitted: false,
+        }
+    }
+
+    /// Whether the next frame is probably one of the run.
+    #[inline(always)]
+    fn is_likely(&self) -> bool {
+        self.len >= self.wanted && !self.is_open && self.is_permitted
+    }
+
+    /// A frame of this length has come; [`note_bulk`](Self::note_bulk) says what it was if it
+    /// is bulk. One short frame may be the end of what a sender has written at once; a second
+    /// one ends the run.
+    #[inline(always)]
+    fn note_frame(&mut self, len: usize) {
+        if len < BULK {
+            self.short = self.short.saturating_add(1);
+            if self.short > 1 {
+                self.len = 0;
+            }
+        } else {
+            if self.is_open {
+                self.len = 0;
+            }
+            self.is_open = true;
+        }
+    }
+
+    /// The frame was bulk of the connection with this key, the next in order.
+    #[inline]
+    pub(crate) fn note_bulk(&mut self, key: u32, is_v6: bool) {
+        if (self.key, self.is_v6) != (key, is_v6) {
+            (self.key, self.is_v6, self.len) = (key, is_v6, 0);
+        }
+        self.len = self.len.saturating_add(1);
+        (self.is_open, self.short) = (false, 0);
+    }
+
+    /// The next frame was the one that was expected.
+    fn note_right(&mut self) {
+        self.wanted = (self.wanted - 1).max(LEAST_RUN);
+    }
+
+    /// It was not.
+    fn note_wrong(&mut self) {
+        self.wanted = (self.wanted + LONGER_BY).min(LONGEST_RUN);
+    }
+}
+
+/// What has come from the port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Received {
+    /// A frame, which is in the buffer and goes to [`Stack::frame_in`].
+    Frame(RxMeta),
+    /// A segment whose payload is where its program reads it, and which is done with.
+    InPlace(RxMeta),
+}
+
+/// The connection that the next frame is expected for, with chunks for its payload.
+struct Next<'a> {
+    c: &'a mut Connection,
+    session: &'a mut Session,
+    /// Where in the receive stream the payload goes, and for how much of it there is room, in
+    /// bytes.
+    at: u64,
+    room: usize,
+    /// The headers of the connection's segments, in bytes.
+    header_len: usize,
+}
+
+impl<'a> Next<'a> {
+    /// Takes the chunks; `None` if there is no room for bulk.
+    fn reserve(socket: &'a mut Socket, session: &'a mut Session, below_tcp: usize) -> Option<Self> {
+        let index = socket.id.index;
+        let Kind::Stream(c) = &mut socket.kind else {
+            return None;
+        };
+        let header_len = below_tcp
+            + if c.tcb.has_timestamps() {
+                tcp::PLAIN_LEN
+            } else {
+                tcp::HEADER_LEN
+            };
+        let most = (RECV_ROOM - header_len) as u64;
+        let room = c.tcb.predicted_room().min(most) as usize;
+        let slab = &mut session.host.receive;
+        if room < BULK || index == NONE || slab.available() < SPARE_CHUNKS {
+            return None;
+        }
+        let (base, at) = (c.tcb.rcv_consumed(), c.tcb.rcv_edge());
+        c.rcv.reserve(base, at, room, slab, index).ok()?;
+        Some(Self {
+            c,
+            session,
+            at,
+            room,
+            header_len,
+        })
+    }
+
+    /// The places of the payload.
+    fn rooms(&self) -> SharedRooms<'_> {
+        let rooms = self
+            .c
+            .rcv
+            .rooms(self.at, self.room, &self.session.host.receive);
+        rooms.unwrap_or_default()
+    }
+
+    /// Takes the segment of a frame that was received, if it is the one that the connection
+    /// predicts, and all of its payload is where it belongs; says how much that is.
+    fn take(&mut self, segment: &[u8], gso_size: u16, now: Instant) -> Option<usize> {
+        let c = &mut *self.c;
+        let len = if c.tcb.has_timestamps() {
+            take_predicted::<true>(&mut c.tcb, segment, self.room, gso_size, now)
+        } else {
+            take_predicted::<false>(&mut c.tcb, segment, self.room, gso_size, now)
+        }?;
+        let (base, slab) = (c.tcb.rcv_consumed(), &self.session.host.receive);
+        c.rcv.take_in_place(base, self.at, len, slab);
+        Some(len)
+    }
+
+    /// Gives chunks back that were reserved in vain, if all that came before was read: nobody
+    /// would say so again.
+    fn give_back(self) {
+        let consumed = self.c.tcb.rcv_consumed();
+        if consumed == self.c.tcb.rcv_edge() {
+            let slab = &mut self.session.host.receive;
+            self.c.rcv.consume(consumed, true, slab);
+        }
+    }
+}
+
+/// Takes a segment that a connection predicts, with at most `room` bytes of payload; says with
+/// how many.
+fn take_predicted<const TIMESTAMPS: bool>(
+    tcb: &mut Tcb,
+    segment: &[u8],
+    room: usize,
+    gso_size: u16,
+    now: Instant,
+) -> Option<usize> {
+    let (predicted, payload) = tcb.predicts_segment::<TIMESTAMPS>(segment)?;
+    if payload.is_empty() || payload.len() > room {
+        return None;
+    }
+    predicted.take_outlined(gso_size, now);
+    Some(payload.len())
+}
+
+impl Stack {
+    /// A session has begun; `is_only`: this stack has never had another.
+    pub(crate) fn permit_in_place(&mut self, is_only: bool) {
+        self.bulk_run.is_permitted = is_only && self.settings.has_one_session;
+    }
+
+    /// Takes a frame from the port into `buffer`, or a segment into place; `None` if none
+    /// waits. `is_first`: before a frame is dealt with, the caller does what programs have
+    /// asked; if they have asked for something, no segment is taken into place.
+    ///
+    /// # Errors
+    /// The port's.
+    #[inline]
+    pub fn receive(
+        &mut self,
+        buffer: &mut RecvBuffer,
+        is_first: bool,
+    ) -> Result<Option<Received>, PortError> {
+        if self.bulk_run.is_likely() {
+            let received = self.receive_next(buffer, is_first);
+            self.sessions.at_work = AtWork::Nobodys;
+            if let Some(received) = received {
+                return received;
+            }
+        }
+        let meta = self.link.port.recv_single(buffer)?;
+        if let Some(meta) = &meta {
+            self.bulk_run.note_frame(meta.len);
+        }
+        Ok(meta.map(Received::Frame))
+    }
+
+    /// As `receive`, where the next frame is probably bulk of the same connection as those
+    /// before; `None` if it cannot be received into place, and was not.
+    #[inline(never)]
+    fn receive_next(
+        &mut self,
+        buffer: &mut RecvBuffer,
+        is_first: bool,
+    ) -> Option<Result<Option<Received>, PortError>> {
+        let BulkRun { key, is_v6, .. } = self.bulk_run;
+        let ip = if is_v6 {
+            ipv6::HEADER_LEN
+        } else {
+            ipv4::HEADER_LEN
+        };
+        let below_tcp = self.link.capabilities.link_header_len() + ip;
+        let port = &mut self.link.port;
+        if !port.receives_in_place() || self.demux.cached_key(is_v6) != key {
+            return None;
+        }
+        self.sessions.at_work = AtWork::Socket(key);
+        let socket = self.sockets.slab.get_mut(key)?;
+        let session = self.sessions.get_unshown_mut(socket.session)?;
+        let mut next = Next::reserve(socket, session, below_tcp)?;
+        let received = port.recv_in_place(buffer, next.header_len, &next.rooms());
+        let Ok(Some(meta)) = received else {
+            next.give_back();
+            return Some(received.map(|_| None));
+        };
+        self.bulk_run.note_frame(meta.len);
+        // What was asked for before the segment came is done before it is taken.
+        let waits = is_first && next.session.host.has_requests();
+        let mut segment = None;
+        if !waits && meta.checksum != RxChecksum::Unknown {
+            let frame = buffer.frame(meta.len);
+            segment = self
+                .demux
+                .cached_segment_of(is_v6, frame, self.link.is_bare());
+        }
+        let gso_size = meta.gso.map_or(0, |g| g.size);
+        if let Some(len) = segment.and_then(|s| next.take(s, gso_size, self.now)) {
+            if len >= BULK {
+                self.bulk_run.note_right();
+                self.bulk_run.note_bulk(key, is_v6);
+            }
+            self.counters.prediction.data += 1;
+            self.counters.prediction.in_place += 1;
+            self.sockets.touch(key);
+            return Some(Ok(Some(Received::InPlace(meta))));
+        }
+        if meta.len > next.header_len {
+            buffer.close_gap(next.header_len, meta.len, &next.rooms());
+            self.counters.prediction.in_place_missed += 1;
+            if !waits {
+                self.bulk_run.note_wrong();
+            }
+        }
+        next.give_back();
+        Some(Ok(Some(Received::Frame(meta))))
+    }
+}
