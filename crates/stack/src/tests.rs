@@ -37,6 +37,7 @@ mod off_path;
 mod on_data;
 mod orphans;
 mod own_connections;
+mod own_waiting;
 mod plug;
 mod program;
 mod questions;

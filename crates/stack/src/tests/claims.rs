@@ -4,9 +4,10 @@
 use super::off_path::{GEOMETRY, accepted};
 use super::single::{CLIENT, Single};
 use super::streams::{append, copy_out};
+use crate::memory_pressure::SPARE_CHUNKS;
 use longshore_hostif::{
-    ACCEPT_RECORD, Completion, DatagramRecord, EdgeFlags, Edges, Features, HostChannel, OptionName,
-    Request, SocketId, SocketKind, datagram_span,
+    ACCEPT_RECORD, Completion, DatagramRecord, EdgeFlags, Edges, Features, Geometry, HostChannel,
+    OptionName, Request, SocketId, SocketKind, datagram_span,
 };
 use longshore_wire::ipv4::protocol;
 use longshore_wire::tcp::{TcpFlags, TcpHeader};
@@ -177,6 +178,8 @@ fn a_lingering_host_is_told_that_its_end_has_arrived() {
         wire.says(edge, 0, how);
         let fin = wire.sent().pop().expect("a FIN");
         assert!(fin.2.contains(TcpFlags::FIN));
+        // Said again, it is the same.
+        wire.says(edge, 0, how);
         wire.comes(0, 3, TcpFlags::empty(), &[]);
         assert_eq!(wire.told(), None, "not the end");
         wire.comes(0, 4, TcpFlags::empty(), &[]);
@@ -478,4 +481,69 @@ fn a_reader_opens_the_window() {
         window(&mut wire).is_some_and(|open| open >= 2_000),
         "a window update"
     );
+}
+
+/// What does not fit into a process's ring is told when that has taken what is there: of each
+/// socket once, and where it stands by then.
+#[test]
+fn what_did_not_fit_is_told_when_there_is_room() {
+    const CONNECTIONS: u16 = 400;
+    const ROUNDS: u32 = 6;
+    let geometry = Geometry {
+        rcv_chunks: SPARE_CHUNKS + 500,
+        ..GEOMETRY
+    };
+    let mut single = Single::new(geometry, 1);
+    let listener = single.listen();
+    single.turn();
+    let mut all = Vec::new();
+    for number in 0..CONNECTIONS {
+        let next = single.connect(number);
+        single.turn();
+        let socket = accepted(&mut single, listener, number.into());
+        let read = (u64::from(number) + 1) * ACCEPT_RECORD as u64;
+        single.edges(listener, read, EdgeFlags::empty());
+        single.turn();
+        all.push((next, socket));
+    }
+    single.hear();
+    for at in 0..ROUNDS {
+        for (next, _) in &all {
+            let segment = TcpHeader {
+                seq: next.seq.add(at),
+                ..next.clone()
+            };
+            single.segment(&segment, b"x");
+        }
+        single.turn();
+    }
+    let from = crate::requests::From {
+        session: single.session(),
+        channel: 0,
+    };
+    let mut edges = std::collections::BTreeMap::new();
+    let mut rounds = 0;
+    loop {
+        let told = single.told();
+        let is_more = told.contains(&Completion::More);
+        for completion in &told {
+            if let Completion::Edges { socket, edges: e } = completion {
+                edges.insert(socket.index, e.rcv_edge);
+            }
+        }
+        if !is_more {
+            break;
+        }
+        rounds += 1;
+        single.stack.tell_rest(from);
+        single.turn();
+    }
+    assert!(rounds >= 1, "there were too many for the ring");
+    for (_, socket) in &all {
+        assert_eq!(edges.get(&socket.index), Some(&ROUNDS.into()), "{socket:?}");
+    }
+    // And nothing is owed any more.
+    single.stack.tell_rest(from);
+    single.turn();
+    assert_eq!(single.told(), []);
 }

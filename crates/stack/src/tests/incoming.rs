@@ -7,11 +7,12 @@ use super::single::{CLIENT, FIRST_PORT, ISN, SERVER, Single, header};
 use super::streams::copy_out;
 use crate::Account;
 use crate::counters::EngineDrop;
+use crate::host::{Defaults, Host};
 use crate::memory_pressure::FEW_CHUNKS;
 use longshore_hostif::{
     ACCEPT_RECORD, AcceptRecord, EdgeFlags, Geometry, OptionName, SocketId, SocketKind,
 };
-use longshore_tcp::DropReason;
+use longshore_tcp::{Config, DropReason, FastOpenKey, Instant, Overflow, SynCookies};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::{TcpFlags, TcpHeader};
 use std::net::{IpAddr, SocketAddr};
@@ -332,4 +333,64 @@ fn a_listener_defers_as_it_was_told_before_it_listened() {
         copy_out(&single.arena, socket.index, 0, &mut got);
         assert_eq!(&got, b"now");
     }
+}
+
+/// What the machine says of overflow (tcp_abort_on_overflow, tcp_syncookies) holds for listeners.
+#[test]
+fn a_machine_says_what_overflow_leads_to() {
+    struct Machine(Overflow);
+    impl Host for Machine {
+        fn defaults(&mut self, _now: Instant) -> Option<Defaults> {
+            let tcp = Config {
+                overflow: self.0,
+                ..Config::default()
+            };
+            Some(Defaults {
+                tcp,
+                ..Defaults::default()
+            })
+        }
+        fn fast_open_keys(&self) -> Option<(Option<FastOpenKey>, Option<FastOpenKey>)> {
+            None
+        }
+        fn time_of_day_ns(&self) -> u64 {
+            0
+        }
+    }
+    let machine = |syn_cookies, abort| {
+        let mut single = Single::new(GEOMETRY, 1);
+        single.stack.settings.host = Box::new(Machine(Overflow { syn_cookies, abort }));
+        let listener = single.bind(SocketKind::Stream, 80);
+        single.listen_at(listener, 0);
+        single.turn();
+        single
+    };
+    // The second handshake finds the accept queue full.
+    let mut single = machine(SynCookies::Off, true);
+    let iss: Vec<SeqNumber> = (0..2)
+        .map(|client| {
+            single.bring(client, SYN, SeqNumber(0));
+            answer(&mut single).expect("a SYN-ACK").seq.add(1)
+        })
+        .collect();
+    single.bring(0, ACK, iss[0]);
+    single.turn();
+    single.sent();
+    single.bring(1, ACK, iss[1]);
+    assert!(answer(&mut single).is_some_and(|h| h.flags.contains(TcpFlags::RST)));
+    assert_eq!(single.stack.half_open_count(), 0);
+    // With the table full, or from the first on.
+    let mut single = machine(SynCookies::Off, false);
+    for client in 0..8 {
+        single.bring(client, SYN, SeqNumber(0));
+        assert!(answer(&mut single).is_some());
+    }
+    single.bring(8, SYN, SeqNumber(0));
+    assert_eq!(answer(&mut single), None);
+    assert_eq!(single.dropped(DropReason::SynQueueFull.name()), 1);
+    let mut single = machine(SynCookies::Always, false);
+    single.bring(0, SYN, SeqNumber(0));
+    assert!(answer(&mut single).is_some());
+    assert_eq!(single.stack.half_open_count(), 0);
+    assert_eq!(single.stack.counters.tcp.cookies_sent, 1);
 }

@@ -1,0 +1,212 @@
+//! What waits between two sockets of the engine, and for how long: a sender with a pace, data that
+//! a listener waits for, a client in line; and what is counted of the bytes that go over.
+
+use super::off_path::{GEOMETRY, accepted};
+use super::single::Single;
+use super::streams::append;
+use longshore_hostif::{EdgeFlags, OptionName, Request, SocketId, SocketKind};
+
+const TICK_US: u64 = 1_100;
+const RESET: u16 = 104;
+
+/// A client that is connected to a listener of its own engine, with these options; both ends.
+fn connected(options: &[(OptionName, u64)]) -> (Single, SocketId, SocketId) {
+    let mut single = Single::new(GEOMETRY, 1);
+    let listener = single.listen();
+    let client = single.open(SocketKind::Stream);
+    for (name, value) in options {
+        single.set(client, *name, *value);
+    }
+    single.connect_to_own(client);
+    single.turn();
+    let server = accepted(&mut single, listener, 0);
+    single.edges(listener, 64, EdgeFlags::empty());
+    single.turn();
+    single.hear();
+    (single, client, server)
+}
+
+/// SO_MAX_PACING_RATE holds within the engine, too.
+#[test]
+fn a_paced_sender_takes_its_time() {
+    const RATE: u64 = 1_000_000;
+    const LEN: usize = 500_000;
+    let (mut single, client, server) = connected(&[(OptionName::MaxPacingRate, RATE)]);
+    let begun = single.now;
+    single.write(client, 0, &vec![1; LEN]);
+    let mut edge = 0;
+    while edge < LEN as u64 {
+        single.turn_after(1_000);
+        if let Some(told) = single.told_of(server) {
+            let passed = single.now.since(begun);
+            edge = told.rcv_edge;
+            // A little may go at once.
+            assert!(
+                edge <= 20_000 + RATE * passed / 1_000_000,
+                "{edge} in {passed} us"
+            );
+            single.edges(server, edge, EdgeFlags::empty());
+        }
+        assert!(single.now.since(begun) < 2_000_000, "{edge}");
+    }
+    let took = single.now.since(begun);
+    assert!((400_000..700_000).contains(&took), "{took}");
+}
+
+/// TCP_CORK that was set before the connection holds from its first byte.
+#[test]
+fn a_cork_that_was_set_before_holds() {
+    let (mut single, client, server) = connected(&[(OptionName::Cork, 1)]);
+    let arena = single.arena.clone();
+    let snd_edge = append(&arena, client.index, 0, b"little");
+    single.edges(client, 0, EdgeFlags::empty());
+    let says = |single: &mut Single, flags| {
+        single.ask(
+            0,
+            &Request::Edges {
+                socket: client,
+                snd_edge,
+                rcv_consumed: 0,
+                flags,
+                immediate: 0,
+            },
+        );
+        single.turn();
+        single.turn();
+    };
+    says(&mut single, EdgeFlags::PUSH | EdgeFlags::CORK);
+    assert_eq!(single.told_of(server), None);
+    // Set once more, it holds still.
+    single.set(client, OptionName::Cork, 1);
+    single.turn();
+    assert_eq!(single.told_of(server), None);
+    says(&mut single, EdgeFlags::PUSH);
+    assert_eq!(single.told_of(server).map(|told| told.rcv_edge), Some(6));
+}
+
+/// TCP_DEFER_ACCEPT counts in seconds.
+#[test]
+fn a_deferred_end_is_handed_over_after_its_seconds() {
+    let mut single = Single::new(GEOMETRY, 1);
+    let listener = single.listen();
+    single.set(listener, OptionName::DeferAccept, 2);
+    let client = single.open(SocketKind::Stream);
+    single.connect_to_own(client);
+    single.turn();
+    single.hear();
+    for _ in 0..19 {
+        single.turn_after(100_000);
+        assert_eq!(single.told_of(listener), None);
+    }
+    single.turn_after(100_000 + TICK_US);
+    single.turn();
+    assert!(single.told_of(listener).is_some());
+    let server = accepted(&mut single, listener, 0);
+    // It was not told that its other end is here, so nothing of it is read where it lies.
+    single.write(client, 0, &vec![1; 50_000]);
+    single.turn();
+    single.turn();
+    assert_eq!(
+        single.told_of(server).map(|told| told.rcv_edge),
+        Some(50_000)
+    );
+    assert_eq!(single.stack.counters.own_bytes.lent, 0);
+}
+
+/// As on Linux, shutting a half down ends an attempt to connect.
+#[test]
+fn an_attempt_ends_when_a_half_is_shut() {
+    for half in [EdgeFlags::SHUT_WR, EdgeFlags::SHUT_RD] {
+        let mut single = Single::new(GEOMETRY, 1);
+        let listener = single.bind(SocketKind::Stream, 80);
+        single.listen_at(listener, 0);
+        let clients = [(); 2].map(|()| {
+            let client = single.open(SocketKind::Stream);
+            single.connect_to_own(client);
+            single.turn();
+            client
+        });
+        single.hear();
+        single.edges(clients[1], 0, half);
+        single.turn();
+        let told = single.told_of(clients[1]).expect("it is over");
+        assert!(told.flags.contains(EdgeFlags::DEAD));
+        assert_eq!(told.errno, RESET);
+        // And nobody enters in its place.
+        single.edges(listener, 64, EdgeFlags::empty());
+        single.turn();
+        single.turn();
+        assert_eq!(single.told_of(listener), None);
+    }
+}
+
+/// Bytes that are copied cross, to the engine and from it; those that are read where they lie do
+/// not.
+#[test]
+fn what_is_copied_is_counted() {
+    let (mut single, client, server) = connected(&[]);
+    let counts = |single: &Single| {
+        let session = single.stack.sessions.get(single.session()).unwrap();
+        let crossings = session.host.crossings();
+        (
+            crossings.to_adapter.payload.bytes,
+            crossings.to_host.payload.bytes,
+        )
+    };
+    let before = counts(&single);
+    let edge = single.write(client, 0, &[1; 1_000]);
+    single.turn();
+    let after = counts(&single);
+    assert_eq!((after.0 - before.0, after.1 - before.1), (1_000, 1_000));
+    let meters: Vec<u64> = single
+        .stack
+        .status_of_sockets(0)
+        .map(|(_, status)| status.meter.to_host.payload.bytes)
+        .collect();
+    assert!(meters.contains(&1_000), "{meters:?}");
+    single.edges(server, edge, EdgeFlags::empty());
+    single.turn();
+    // A chunk of its own: nothing is copied into it.
+    let lent = single.write(client, edge, &vec![2; 60_000]);
+    single.turn();
+    single.turn();
+    let last = counts(&single);
+    assert_eq!(single.told_of(server).map(|told| told.rcv_edge), Some(lent));
+    assert_eq!(last, after);
+    assert_eq!(single.stack.counters.own_bytes.lent, 60_000);
+}
+
+/// While nobody has read the record of a connection, no process can have it.
+#[test]
+fn a_connection_is_unread_until_its_record_is() {
+    for over_the_wire in [true, false] {
+        let mut single = Single::new(GEOMETRY, 1);
+        let listener = single.listen();
+        single.turn();
+        for number in 0..2 {
+            if over_the_wire {
+                single.connect(number);
+            } else {
+                let client = single.open(SocketKind::Stream);
+                single.connect_to_own(client);
+            }
+            single.turn();
+        }
+        let sockets = [0, 1].map(|which| accepted(&mut single, listener, which));
+        let are_unread = |single: &Single| {
+            sockets.map(|socket| {
+                let key = single.stack.key_of(single.session(), socket).unwrap();
+                single.stack.is_unread(key)
+            })
+        };
+        let key = single.stack.key_of(single.session(), listener).unwrap();
+        assert!(!single.stack.is_unread(key));
+        assert_eq!(are_unread(&single), [true, true]);
+        single.edges(listener, 64, EdgeFlags::empty());
+        single.turn();
+        assert_eq!(are_unread(&single), [false, true]);
+        single.edges(listener, 128, EdgeFlags::empty());
+        single.turn();
+        assert_eq!(are_unread(&single), [false, false]);
+    }
+}
