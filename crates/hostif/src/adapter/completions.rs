@@ -257,3 +257,6 @@ impl AdapterSession {
         self.wakeups.owes_any()
     }
 }
+
+#[cfg(test)]
+mod tests;

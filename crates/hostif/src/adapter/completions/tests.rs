@@ -1,0 +1,270 @@
+//! What processes are told, what is put off when a ring is full, who is woken for it, and that all
+//! of it is counted, for each socket too.
+
+use super::*;
+use crate::abi::{Address, EdgeFlags, SocketState};
+use crate::adapter::session::small;
+use crate::host::HostChannel;
+use longshore_ring::{Doorbell, Sleep};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+const CHANNELS: u16 = 2;
+
+/// A session with channels of two processes, and both as these read them.
+fn session() -> (AdapterSession, [HostChannel; CHANNELS as usize]) {
+    let mut session = small();
+    (0..CHANNELS).for_each(|channel| session.open_channel(channel));
+    let arena = Arc::clone(session.arena());
+    let channel = |channel: u16| HostChannel::new(Arc::clone(&arena), channel.into());
+    (session, [channel(0), channel(1)])
+}
+
+/// A socket whose block has begun.
+fn begun(session: &AdapterSession, index: u32) -> SocketId {
+    let block = session.arena().block(index);
+    let generation = block.begin(SocketState::Open, BlockFlags::empty());
+    SocketId { index, generation }
+}
+
+fn edges(rcv_edge: u64) -> Edges {
+    Edges {
+        rcv_edge,
+        ..Edges::default()
+    }
+}
+
+fn told(channel: &mut HostChannel) -> Vec<Completion> {
+    let mut all = Vec::new();
+    while let Some(completion) = channel.get().unwrap() {
+        all.extend(completion);
+    }
+    channel.release();
+    all
+}
+
+fn answer(socket: SocketId, tag: u32) -> Completion {
+    Completion::Done {
+        socket,
+        tag,
+        errno: 0,
+        value: 0,
+        address: Address::NONE,
+    }
+}
+
+/// Nothing is seen before it is published, and all of it once.
+#[test]
+fn what_is_published_is_seen_once_by_its_process() {
+    let (mut session, [mut first, mut second]) = session();
+    let socket = begun(&session, 1);
+    assert!(!session.publish(), "there is nothing");
+    session.put_answer(0, &answer(socket, 7));
+    assert!(session.put_edges(1, socket, &edges(5)));
+    assert_eq!((told(&mut first), told(&mut second)), (vec![], vec![]));
+    session.publish();
+    assert_eq!(told(&mut first), [answer(socket, 7)]);
+    let edges = edges(5);
+    assert_eq!(told(&mut second), [Completion::Edges { socket, edges }]);
+    session.publish();
+    assert_eq!((told(&mut first), told(&mut second)), (vec![], vec![]));
+    // To a channel of nobody nothing is told, and that is no fault.
+    session.put_answer(9, &answer(socket, 8));
+    assert!(session.put_edges(9, socket, &edges));
+    assert!(!session.has_pending(9));
+    assert_eq!(session.bad_descriptors, 0);
+}
+
+/// What crosses is counted for the session, and for the socket that it is about.
+#[test]
+fn descriptors_are_counted_for_their_sockets() {
+    let (mut session, _channels) = session();
+    let [one, other] = [1, 2].map(|index| begun(&session, index));
+    session.begin_meter(one);
+    session.put_answer(0, &answer(one, 7));
+    session.put_edges(0, one, &edges(5));
+    session.put_edges(0, other, &edges(5));
+    session.publish();
+    let of_one = session.crossings_of(one).to_host.descriptors;
+    assert_eq!(of_one.count, 2);
+    assert_eq!(session.crossings_of(other).to_host.descriptors.count, 0);
+    assert_eq!(session.crossings().to_host.descriptors.count, 3);
+    assert!(of_one.bytes > 0);
+    // Of another socket in the same block nothing is known, and of this one nothing any more.
+    let next = SocketId {
+        generation: one.generation + 1,
+        ..one
+    };
+    assert_eq!(session.crossings_of(next).to_host.descriptors.count, 0);
+    session.end_meter(one.index);
+    assert_eq!(session.crossings_of(one).to_host.descriptors.count, 0);
+}
+
+/// A socket for which there is no room is noted once, its process is told that there is more, and
+/// of which sockets, once it has made room.
+#[test]
+fn a_full_ring_puts_off_and_loses_nothing() {
+    let (mut session, [mut process, _]) = session();
+    let socket = begun(&session, 1);
+    let late = begun(&session, 2);
+    let mut edge = 0;
+    while session.put_edges(0, socket, &edges(edge)) {
+        edge += 1;
+    }
+    assert!(edge > 100);
+    assert!(!session.put_edges(0, late, &edges(1)));
+    assert!(!session.put_edges(0, late, &edges(2)));
+    session.publish();
+    assert!(session.has_pending(0));
+    assert!(!session.has_pending(1), "another's");
+    let all = told(&mut process);
+    assert_eq!(all.last(), Some(&Completion::More));
+    let mores = all.iter().filter(|told| **told == Completion::More);
+    assert_eq!((mores.count(), all.len() as u64), (1, edge + 1));
+    process.ask_for_more(&Doorbell::new().unwrap());
+    assert!(session.has_pending(0));
+    let pending: Vec<u32> = std::iter::from_fn(|| session.next_pending(0)).collect();
+    assert_eq!(pending, [socket.index, late.index]);
+    assert!(!session.has_pending(0));
+    assert!(session.put_edges(0, late, &edges(3)), "there is room");
+    session.publish();
+    let edges = edges(3);
+    let socket = late;
+    assert_eq!(told(&mut process), [Completion::Edges { socket, edges }]);
+    assert_eq!(session.bad_descriptors, 0);
+}
+
+/// A death is in the block, too, where a program that only writes sees it.
+#[test]
+fn that_a_socket_is_dead_stands_in_its_block() {
+    let (mut session, [mut process, _]) = session();
+    let socket = begun(&session, 1);
+    let failed = |session: &AdapterSession| {
+        let flags = session.arena().block(1).flags();
+        flags.contains(BlockFlags::FAILED)
+    };
+    let mut to = Subscribers::one(0);
+    session.put_edges_to(&to, socket, edges(1));
+    assert!(!failed(&session));
+    let before = session.crossings().to_host.control;
+    let dead = Edges {
+        flags: EdgeFlags::DEAD,
+        errno: 104,
+        ..edges(1)
+    };
+    session.put_edges_to(&to, socket, dead);
+    assert!(failed(&session));
+    let after = session.crossings().to_host.control;
+    assert_ne!(before, after, "the word crossed");
+    session.put_edges_to(&to, socket, dead);
+    assert_eq!(session.crossings().to_host.control, after, "once");
+    session.publish();
+    assert_eq!(told(&mut process).len(), 3);
+    // All of those that have it are told.
+    to.add(1);
+    session.put_edges_to(&to, socket, edges(9));
+    session.publish();
+    assert_eq!(told(&mut process).len(), 1);
+}
+
+/// Those that wait for a socket are woken when what is told of it is published, by `wake`; what is
+/// told without waking wakes them later.
+#[test]
+fn those_that_wait_for_a_socket_are_woken_after_publication() {
+    let (mut session, _channels) = session();
+    let arena = Arc::clone(session.arena());
+    let host = crate::HostSession::of(&arena);
+    let waiters = [7, 8].map(|name| host.claim_waiter(name, 0).unwrap());
+    let [one, other] = [1, 2].map(|index| begun(&session, index));
+    session.begin_meter(one);
+    for (socket, waiter) in [(one, waiters[0]), (other, waiters[1])] {
+        arena.block(socket.index).add_waiter(waiter);
+    }
+    let sleep = || {
+        for waiter in waiters {
+            arena.waiters()[waiter as usize].declare(Sleep::Futex);
+        }
+    };
+    let asleep = || waiters.map(|waiter| arena.waiters()[waiter as usize].is_declared());
+    let to = Subscribers::one(0);
+    sleep();
+    session.put_edges_to(&to, one, edges(1));
+    assert!(session.publish(), "somebody is to be woken");
+    assert!(session.owes_wakeups());
+    assert_eq!(asleep(), [true, true], "not before");
+    assert_eq!(session.wake(0), 0);
+    assert_eq!(asleep(), [true, true]);
+    assert_eq!(session.wake(10), 1);
+    assert_eq!(asleep(), [false, true]);
+    assert!(!session.owes_wakeups());
+    assert_eq!(session.crossings().to_host.wakeups, 1);
+    assert_eq!(session.crossings_of(one).to_host.wakeups, 1);
+    // Whoever does not sleep is not woken.
+    session.wake_for(one.index);
+    session.publish();
+    session.wake(10);
+    assert_eq!(session.crossings().to_host.wakeups, 1);
+    // Told and not woken, and then woken after all.
+    sleep();
+    session.without_waking(|session| session.put_edges_to(&to, one, edges(2)));
+    session.publish();
+    session.wake(10);
+    assert_eq!(asleep(), [true, true]);
+    session.wake_after_all(one);
+    session.publish();
+    session.wake(10);
+    assert_eq!(asleep(), [false, true]);
+    // A waiter that the block does not list.
+    sleep();
+    let unlisted = &arena.block(other.index).unlisted_waiters;
+    unlisted.store(1, Ordering::Relaxed);
+    session.wake_for(other.index);
+    session.publish();
+    session.wake(10);
+    assert_eq!(asleep(), [false, false], "all of them");
+    sleep();
+    session.wake_everybody();
+    assert_eq!(asleep(), [false, false]);
+    sleep();
+    session.wake_later(Some(waiters[1] as u16), other);
+    session.publish();
+    session.wake(10);
+    assert_eq!(asleep(), [true, false]);
+}
+
+/// Many are woken in parts, each one once.
+#[test]
+fn many_are_woken_in_parts() {
+    let (mut session, _channels) = session();
+    let arena = Arc::clone(session.arena());
+    let host = crate::HostSession::of(&arena);
+    let socket = begun(&session, 1);
+    let waiters: Vec<u32> = (0..5)
+        .map(|name| host.claim_waiter(100 + name, 0).unwrap())
+        .collect();
+    let asleep = || {
+        let sleeps = |waiter: &&u32| arena.waiters()[**waiter as usize].is_declared();
+        waiters.iter().filter(sleeps).count()
+    };
+    for waiter in &waiters {
+        arena.waiters()[*waiter as usize].declare(Sleep::Futex);
+        // Each twice.
+        session.wake_later(Some(*waiter as u16), socket);
+        session.wake_later(Some(*waiter as u16), socket);
+    }
+    session.publish();
+    assert_eq!((session.wake(3), asleep()), (3, 2));
+    assert!(session.owes_wakeups());
+    assert_eq!((session.wake(3), asleep()), (2, 0));
+    assert!(!session.owes_wakeups());
+    // All that there are, in parts too.
+    for waiter in &waiters {
+        arena.waiters()[*waiter as usize].declare(Sleep::Futex);
+    }
+    session.wake_everybody_later();
+    assert_eq!((session.wake(2), asleep()), (2, 3));
+    assert_eq!((session.wake(2), asleep()), (2, 1));
+    assert_eq!((session.wake(2), asleep()), (1, 0));
+    assert!(!session.owes_wakeups());
+    assert_eq!(session.crossings().to_host.wakeups, 10);
+}
