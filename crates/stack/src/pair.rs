@@ -270,6 +270,18 @@ impl Stack {
         self.refuse(key);
     }
 
+    /// `key` is about to be reset by its other end: what that has sent, and said of its end,
+    /// comes before.
+    fn pass_on_before_reset(&mut self, key: u32) {
+        let Some(p) = self.pair_mut(key).filter(|p| !p.is_shut()) else {
+            return;
+        };
+        let other = p.other;
+        // As much as an end holds unread, which is little.
+        while self.move_piece(other) {}
+        self.pass_on_end(other);
+    }
+
     /// What `key` sends meets an end of which both halves are shut down: both are reset.
     fn reset_pair(&mut self, key: u32) {
         let Some(p) = self.pair_mut(key) else { return };
@@ -369,14 +381,17 @@ impl Stack {
         self.forget(key);
     }
 
-    /// The host has closed an end: with unread data, or without lingering, the
-    /// other end is reset, as TCP would have it. What it has room for of what was sent
+    /// The host has closed an end: with unread data, be it still on its way, or without
+    /// lingering, the other end is reset, as TCP would have it. What it has room for of what was sent
     /// before, it gets.
     pub(crate) fn close_pair(&mut self, key: u32, reset: bool) {
         let read = self.read_by_host(key);
+        let now = self.now;
         let Some(p) = self.pair_mut(key) else { return };
-        let resets = reset || p.rcv.edge() > read;
-        let other = p.other;
+        let (other, received) = (p.other, p.rcv.edge());
+        let is_under_way =
+            |q: &mut Pair| q.dead.is_none() && q.snd.unmoved() != 0 && !q.holds_back(now);
+        let resets = reset || received > read || self.pair_mut(other).is_some_and(is_under_way);
         if resets {
             // As much as an end holds unread, which is little.
             while self.move_piece(key) {}

@@ -26,7 +26,7 @@ pub(crate) const PIECES_A_TURN: usize = 4;
 /// The errno of an end that was reset, and of one that was after it had seen the end of the
 /// other's stream, as Linux has them.
 pub(crate) const RESET: u16 = 104;
-const BROKEN_PIPE: u16 = 32;
+pub(crate) const BROKEN_PIPE: u16 = 32;
 
 /// One end.
 #[derive(Debug)]

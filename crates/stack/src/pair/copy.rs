@@ -44,6 +44,7 @@ impl Stack {
             return false;
         };
         if q.is_shut() {
+            self.pass_on_before_reset(key);
             self.reset_pair(key);
             return false;
         }

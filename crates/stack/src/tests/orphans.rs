@@ -4,7 +4,7 @@
 use super::off_path::accepted;
 use super::single::{SERVER, Single};
 use super::streams::append;
-use crate::pair_end::RESET;
+use crate::pair_end::{BROKEN_PIPE, RESET};
 use crate::requests::From;
 use longshore_hostif::adapter::Immediate;
 use longshore_hostif::{
@@ -101,4 +101,47 @@ fn what_nobody_reads_is_given_up_after_its_program() {
         2,
         "the listener's and the reader"
     );
+}
+
+/// A client writes, and its server answers and closes, both in one turn, in which the client is
+/// looked at first: how far the client's stream comes, and why it is dead.
+fn answered_and_closed(writes_first: bool) -> (u64, Option<u16>) {
+    let mut single = Single::new(GEOMETRY, 1);
+    let listener = single.listen();
+    let client = single.open(SocketKind::Stream);
+    single.connect_to_own(client);
+    single.turn();
+    let server = accepted(&mut single, listener, 0);
+    single.edges(client, 0, EdgeFlags::PUSH);
+    let write = Request::Edges {
+        socket: client,
+        snd_edge: append(&single.arena, client.index, 0, &[1; 7]),
+        rcv_consumed: 0,
+        flags: EdgeFlags::PUSH,
+        immediate: 0,
+    };
+    let close = Request::Close {
+        socket: server,
+        snd_edge: append(&single.arena, server.index, 0, &[2; 20]),
+        rcv_consumed: 0,
+        linger: None,
+    };
+    let mut requests = [&close, &write];
+    if writes_first {
+        requests.reverse();
+    }
+    for request in requests {
+        single.ask(0, request);
+    }
+    single.turn();
+    let key = single.stack.key_of(single.session(), client).unwrap();
+    let end = single.stack.pair_mut(key).unwrap();
+    (end.rcv.edge(), end.dead)
+}
+
+#[test]
+fn what_a_closed_end_has_sent_comes_before_the_reset() {
+    // Its end, too, unless it was closed with data unread.
+    assert_eq!(answered_and_closed(false), (20, Some(BROKEN_PIPE)));
+    assert_eq!(answered_and_closed(true), (20, Some(RESET)));
 }
