@@ -144,10 +144,12 @@ proptest! {
                     }
                     let segment = Segment::new(&header, len);
                     let mut slow = s.tcb.clone();
+                    let room = s.tcb.predicted_room();
                     let d = s.tcb.on_segment(&segment, s.now);
                     let mut e = slow.slow_path(&segment, s.now);
                     e.fast_path = d.fast_path;
                     prop_assert_eq!(d, e);
+                    prop_assert!(!d.fast_path || u64::from(len) <= room);
                     prop_assert_eq!(difference(&s.tcb, &slow), []);
                 }
                 Op::Write(n) => s.tcb.set_snd_edge(s.tcb.snd_edge() + n, true),
@@ -195,4 +197,24 @@ fn bulk_both_ways_is_predicted() {
     }
     assert_eq!(fast, 200);
     assert_eq!(s.tcb.info(s.now).fast_path_hits, 200);
+}
+
+#[test]
+fn payload_is_predicted_as_far_as_the_window_reaches() {
+    let mut s = full();
+    let window = (s.tcb.rcv.adv() - s.tcb.rcv.nxt()) as u64;
+    assert_eq!(s.tcb.predicted_room(), window);
+    assert!(s.arrives(ACK, 0, 0, 1000).fast_path);
+    assert_eq!(s.tcb.predicted_room(), window - 1000);
+    // Not before a hole is filled.
+    assert!(!s.arrives(ACK, 2000, 0, 1000).fast_path);
+    assert_eq!(s.tcb.predicted_room(), 0);
+    assert!(!s.arrives(ACK, 1000, 0, 1000).fast_path);
+    assert_eq!(s.tcb.predicted_room(), window - 3000);
+    let connected = s.tcb.clone();
+    s.tcb.shutdown_recv();
+    assert_eq!(s.tcb.predicted_room(), 0);
+    s.tcb = connected;
+    assert!(!s.arrives(ACK | FIN, 3000, 0, 0).fast_path);
+    assert_eq!(s.tcb.predicted_room(), 0);
 }
