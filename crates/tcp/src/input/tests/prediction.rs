@@ -214,6 +214,9 @@ fn payload_is_predicted_as_far_as_the_window_reaches() {
     let connected = s.tcb.clone();
     s.tcb.shutdown_recv();
     assert_eq!(s.tcb.predicted_room(), 0);
+    s.tcb = connected.clone();
+    s.tcb.abort();
+    assert_eq!(s.tcb.predicted_room(), 0);
     s.tcb = connected;
     assert!(!s.arrives(ACK | FIN, 3000, 0, 0).fast_path);
     assert_eq!(s.tcb.predicted_room(), 0);
