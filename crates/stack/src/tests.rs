@@ -48,6 +48,7 @@ mod relay;
 mod report;
 mod responses;
 mod scenario;
+mod sessions;
 mod single;
 mod streams;
 mod talk;

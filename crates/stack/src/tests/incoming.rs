@@ -261,6 +261,7 @@ fn without_a_place_for_it_a_connection_is_not_accepted() {
         assert_eq!(single.stack.half_open_count(), usize::from(!room));
         let passive = single.stack.counters.tcp.passive_opens;
         assert_eq!(passive, u64::from(room), "{chunks}");
+        assert_eq!(single.dropped("arena_full"), u64::from(!room), "{chunks}");
     }
 }
 
@@ -393,4 +394,24 @@ fn a_machine_says_what_overflow_leads_to() {
     assert!(answer(&mut single).is_some());
     assert_eq!(single.stack.half_open_count(), 0);
     assert_eq!(single.stack.counters.tcp.cookies_sent, 1);
+}
+
+/// Data that come with the last segment of a handshake are there, and counted among those that no
+/// header prediction has taken.
+#[test]
+fn data_may_come_with_the_end_of_the_handshake() {
+    for (payload, missed) in [(b"".as_slice(), 0), (b"early", 1)] {
+        let mut single = Single::new(GEOMETRY, 1);
+        let listener = single.listen();
+        single.turn();
+        single.bring(0, SYN, SeqNumber(0));
+        let iss = answer(&mut single).expect("a SYN-ACK").seq.add(1);
+        single.segment(&header(0, ACK, ISN.add(1), iss), payload);
+        single.turn();
+        assert_eq!(single.stack.counters.prediction.missed_data, missed);
+        let socket = accepted(&mut single, listener, 0);
+        let mut got = vec![0; payload.len()];
+        copy_out(&single.arena, socket.index, 0, &mut got);
+        assert_eq!(got, payload);
+    }
 }

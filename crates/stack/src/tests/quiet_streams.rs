@@ -4,7 +4,7 @@
 use super::off_path::{GEOMETRY, accepted};
 use super::single::{CLIENT, Single};
 use longshore_hostif::{
-    CHUNK, DATAGRAM_HEADER, DatagramRecord, EdgeFlags, Geometry, SocketId, SocketKind,
+    CHUNK, DATAGRAM_HEADER, DatagramRecord, EdgeFlags, Geometry, OptionName, SocketId, SocketKind,
     datagram_span,
 };
 use longshore_wire::tcp::TcpHeader;
@@ -159,6 +159,26 @@ fn the_rest_of_what_was_acknowledged_is_told_when_it_is_quiet() {
         sending.single.turn_after(QUIET_US + TICK_US);
         assert_eq!(sending.told(), None, "{of:?}: it was told");
     }
+}
+
+/// What a host was told at once it is not told again when its chunks go back, and of what is not
+/// all done with it is told nothing for that.
+#[test]
+fn nothing_is_told_twice_when_it_is_quiet() {
+    const BUFFER: u64 = 8_000;
+    let mut sending = Sending::new(Of::Wire);
+    let socket = sending.socket;
+    sending.single.set(socket, OptionName::SendBuffer, BUFFER);
+    sending.send(BUFFER as usize / 4);
+    sending.arrives(sending.written);
+    assert_eq!(sending.told(), Some(sending.written));
+    sending.single.turn_after(QUIET_US + TICK_US);
+    assert_eq!((sending.in_use(), sending.told()), (0, None));
+    let before = sending.written;
+    sending.send(200);
+    sending.arrives(before + 100);
+    (0..5).for_each(|_| sending.single.turn_after(QUIET_US));
+    assert_eq!((sending.in_use(), sending.told()), (1, None));
 }
 
 /// More chunks than are taken back in one turn, of one session: each socket has its turn, the
