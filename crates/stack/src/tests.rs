@@ -31,6 +31,7 @@ mod ipv4;
 mod ipv6;
 mod low_water;
 mod machine;
+mod memory;
 mod numbers;
 mod observer;
 mod off_path;

@@ -60,3 +60,6 @@ impl Crowded {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

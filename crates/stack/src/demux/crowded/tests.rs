@@ -1,0 +1,85 @@
+//! Which ports connections to a crowded destination have, for as long as it is one.
+
+use super::*;
+use std::cell::Cell;
+use std::net::SocketAddr;
+
+const ALL: u32 = (EPHEMERAL.end - EPHEMERAL.start) as u32;
+
+/// A connection from this port to the destination of this number.
+fn flow(port: u16, to: u16) -> Flow {
+    let at = |ip: [u8; 4], port| SocketAddr::new(ip.into(), port);
+    let [high, low] = to.to_be_bytes();
+    Flow::new(at([10, 0, 0, 1], port), at([10, 1, high, low], 80))
+}
+
+/// How many ports connections to a destination have, and whether that had to be asked.
+fn count(crowded: &mut Crowded, to: u16, taken: impl Fn(u16) -> bool) -> (u32, bool) {
+    let asked = Cell::new(0);
+    let ports = crowded.ports(&flow(0, to), |port| {
+        asked.set(asked.get() + 1);
+        taken(port)
+    });
+    let count = ports.count(EPHEMERAL);
+    assert!(asked.get() == 0 || asked.get() == ALL);
+    (count, asked.get() != 0)
+}
+
+#[test]
+fn connections_are_noted_where_a_destination_is_crowded() {
+    let mut crowded = Crowded::default();
+    let (first, second) = (EPHEMERAL.start, EPHEMERAL.start + 1);
+    crowded.note(&flow(first, 1), true);
+    // It was not crowded, and is asked for each of its ports once.
+    let but_two = |port| port > second;
+    assert_eq!(count(&mut crowded, 1, but_two), (ALL - 2, true));
+    assert_eq!(count(&mut crowded, 1, but_two), (ALL - 2, false));
+    crowded.note(&flow(first, 1), true);
+    assert_eq!(count(&mut crowded, 1, but_two), (ALL - 1, false));
+    crowded.note(&flow(first, 1), false);
+    crowded.note(&flow(second + 1, 1), false);
+    assert_eq!(count(&mut crowded, 1, but_two), (ALL - 3, false));
+    // What goes elsewhere is another's.
+    crowded.note(&flow(first, 2), true);
+    assert_eq!(count(&mut crowded, 1, but_two), (ALL - 3, false));
+    assert_eq!(count(&mut crowded, 2, |_| true), (ALL, true));
+}
+
+/// With fewer connections than half of the ports it is crowded no more.
+#[test]
+fn a_destination_with_few_connections_is_forgotten() {
+    let mut crowded = Crowded::default();
+    let half = EPHEMERAL.start + FEW as u16;
+    let some = |port| port < half;
+    assert_eq!(count(&mut crowded, 1, some), (FEW, true));
+    // One that comes is no reason.
+    crowded.note(&flow(half, 1), true);
+    crowded.note(&flow(half, 1), false);
+    assert_eq!(
+        count(&mut crowded, 1, some),
+        (FEW, false),
+        "as many as that"
+    );
+    crowded.note(&flow(EPHEMERAL.start, 1), false);
+    assert_eq!(count(&mut crowded, 1, some), (FEW, true), "one fewer");
+    crowded.note(&flow(EPHEMERAL.start, 1), false);
+    crowded.note(&flow(half, 1), true);
+    assert_eq!(count(&mut crowded, 1, some), (FEW, true));
+}
+
+/// So many are noted at once; another takes the place of one of them.
+#[test]
+fn a_bounded_number_of_destinations_is_noted() {
+    let mut crowded = Crowded::default();
+    for to in 0..MOST as u16 {
+        assert!(count(&mut crowded, to, |_| true).1);
+    }
+    let asked = |crowded: &mut Crowded| {
+        let all = 0..MOST as u16;
+        all.filter(|to| count(crowded, *to, |_| true).1).count()
+    };
+    assert_eq!(asked(&mut crowded), 0, "all are there");
+    assert!(count(&mut crowded, 1_000, |_| true).1);
+    assert!(!count(&mut crowded, 1_000, |_| true).1);
+    assert_eq!(crowded.0.len(), MOST);
+}
