@@ -13,7 +13,8 @@
 #
 # All mutants of a crate are compiled at once (tests/mutants/schema), in a copy of the
 # repository below target/mutants/schema, so one costs a run of those tests of its own crate that
-# reach it: some tenths of a second if one fails soon, and all of their time if none does. It
+# reach it: some tenths of a second if one fails soon, and all of their time if none does (of
+# stack, with QUICK=1, half an hour for some 4,600 on two processors). It
 # ends with what was caught, and fails if a mutant survives that is not in
 # tests/mutants/survivors.txt, or if one is in it that does not.
 set -euo pipefail

@@ -331,6 +331,21 @@ fn a_cork_holds_little_back_for_a_while() {
             }
         }
     }
+    // What was held back for its whole time is no reason to hold the next for less.
+    let mut own = Own::new();
+    let (client, arena) = (own.client, own.single.arena.clone());
+    let edge = super::streams::append(&arena, client.index, 0, b"first");
+    own.says(client, edge, 0, more);
+    own.single.turn_after(HOLD_US + TICK_US);
+    own.single.turn();
+    assert_eq!(own.told().1.map(|edges| edges.rcv_edge), Some(edge));
+    let next = super::streams::append(&arena, client.index, edge, b"second");
+    own.says(client, next, 0, more);
+    own.single.turn_after(HOLD_US - 2_000);
+    assert_eq!(own.told().1, None);
+    own.single.turn_after(2_000 + TICK_US);
+    own.single.turn();
+    assert_eq!(own.told().1.map(|edges| edges.rcv_edge), Some(next));
     // A whole piece waits for nothing.
     let mut own = Own::new();
     let (client, arena) = (own.client, own.single.arena.clone());
