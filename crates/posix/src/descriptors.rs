@@ -13,13 +13,21 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 pub const MOST: usize = 1 << 20;
 
 const KIND: u64 = 7;
+/// The kind of a socket that is undecided.
+const UNDECIDED: u64 = 1;
 /// The kind of a socket of the engine.
 const ENGINE: u64 = 2;
 const V6: u64 = 1 << 3;
 const STREAM: u64 = 1 << 4;
 const DUPLICATED: u64 = 1 << 5;
+const SHUT_READ: u64 = 1 << 6;
+const SHUT_WRITE: u64 = 1 << 7;
+/// An undecided socket that another process has, too.
+const SHARED: u64 = 1 << 31;
 const INDEX_SHIFT: u32 = 8;
 const INDEX: u64 = 0xff_ffff;
+/// The number of an undecided socket.
+const NUMBER: u64 = 0x7f_ffff;
 
 /// What a descriptor is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +53,13 @@ pub struct Undecided {
     pub stream: bool,
     /// Other descriptors may stand for it too.
     pub duplicated: bool,
-    /// Tells it from other undecided sockets.
+    /// Its receiving half was shut down: that fails, and leaves its mark.
+    pub shut_read: bool,
+    /// Its sending half was.
+    pub shut_write: bool,
+    /// Another process may have it, and decide whose it is.
+    pub shared: bool,
+    /// Tells it from other undecided sockets, modulo 2^23.
     pub number: u32,
     /// The options that were set, by their bits ([`Known::bit`](crate::options::known::Known::bit)).
     pub options: u32,
@@ -57,10 +71,14 @@ impl Entry {
             Self::Kernel => 0,
             Self::Undecided(u) => {
                 let flag = |on: bool, bit: u64| if on { bit } else { 0 };
-                1 | flag(u.v6, V6)
+                UNDECIDED
+                    | flag(u.v6, V6)
                     | flag(u.stream, STREAM)
                     | flag(u.duplicated, DUPLICATED)
-                    | (u64::from(u.number) & INDEX) << INDEX_SHIFT
+                    | flag(u.shut_read, SHUT_READ)
+                    | flag(u.shut_write, SHUT_WRITE)
+                    | flag(u.shared, SHARED)
+                    | (u64::from(u.number) & NUMBER) << INDEX_SHIFT
                     | u64::from(u.options) << 32
             }
             Self::Engine(id) => {
@@ -75,11 +93,14 @@ impl Entry {
         let index = (word >> INDEX_SHIFT & INDEX) as u32;
         let high = (word >> 32) as u32;
         match word & KIND {
-            1 => Self::Undecided(Undecided {
+            UNDECIDED => Self::Undecided(Undecided {
                 v6: word & V6 != 0,
                 stream: word & STREAM != 0,
                 duplicated: word & DUPLICATED != 0,
-                number: index,
+                shut_read: word & SHUT_READ != 0,
+                shut_write: word & SHUT_WRITE != 0,
+                shared: word & SHARED != 0,
+                number: index & NUMBER as u32,
                 options: high,
             }),
             ENGINE => Self::Engine(SocketId {
@@ -160,6 +181,23 @@ impl Descriptors {
     pub fn is_engines(&self, fd: RawFd) -> bool {
         self.word(fd)
             .is_some_and(|w| w.load(Ordering::Relaxed) & KIND == ENGINE)
+    }
+
+    /// Whether `fd` is an undecided socket that another process may have decided about.
+    #[inline]
+    #[must_use]
+    pub fn is_shared_undecided(&self, fd: RawFd) -> bool {
+        let both = KIND | SHARED;
+        self.word(fd)
+            .is_some_and(|w| w.load(Ordering::Relaxed) & both == UNDECIDED | SHARED)
+    }
+
+    /// From now on, another process has all sockets that are undecided.
+    pub fn share_undecided(&self) {
+        let shared = |word: u64| (word & KIND == UNDECIDED).then_some(word | SHARED);
+        for word in &self.words[..self.end.load(Ordering::Relaxed)] {
+            let _ = word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, shared);
+        }
     }
 
     /// Sets what `fd` is; returns what it was. `None` if the table has no room for the
@@ -261,7 +299,10 @@ mod tests {
             v6: true,
             stream: false,
             duplicated: true,
-            number: 0xabcdef,
+            shut_read: false,
+            shut_write: true,
+            shared: true,
+            number: 0x2bcdef,
             options: 0xdead_beef,
         };
         let all = [
@@ -316,6 +357,9 @@ mod tests {
             v6: false,
             stream: true,
             duplicated: false,
+            shut_read: false,
+            shut_write: false,
+            shared: false,
             number: 1,
             options: 0,
         };

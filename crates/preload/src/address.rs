@@ -56,6 +56,21 @@ pub(crate) fn read(addr: In<'_, sockaddr>, len: socklen_t) -> Given {
     }
 }
 
+/// Reads an address to which a socket is to be bound. Linux takes that of no family for the
+/// wildcard of IPv4.
+pub(crate) fn read_to_bind(addr: In<'_, sockaddr>, len: socklen_t, v6: bool) -> Given {
+    let given = read(addr, len);
+    if given != Given::Unspecified || v6 || (len as usize) < size_of::<sockaddr_in>() {
+        return given;
+    }
+    let a: sockaddr_in = addr.cast().get().unwrap_or_else(Zero::zero);
+    if a.sin_addr.s_addr != 0 {
+        return given;
+    }
+    let port = u16::from_be(a.sin_port);
+    Given::Inet(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port))
+}
+
 /// A C address with its length.
 #[derive(Clone, Copy)]
 pub(crate) struct Native {
@@ -89,7 +104,6 @@ impl Native {
         let mut storage: sockaddr_storage = Zero::zero();
         let len = if v6 {
             let ip = match addr.ip() {
-                IpAddr::V4(ip) if ip.is_unspecified() => Ipv6Addr::UNSPECIFIED,
                 IpAddr::V4(ip) => ip.to_ipv6_mapped(),
                 IpAddr::V6(ip) => ip,
             };

@@ -54,6 +54,15 @@ pub(crate) fn effective(to: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, to.port())
 }
 
+/// As `effective`, for one socket: of a wildcard of IPv6, one that is bound to an address of
+/// IPv4 means the loopback of that.
+pub(crate) fn effective_for(socket: &Socket, to: SocketAddr) -> SocketAddr {
+    if to.ip() == Ipv6Addr::UNSPECIFIED && socket.is_bound_to_mapped() {
+        return SocketAddr::new(Ipv4Addr::LOCALHOST.into(), to.port());
+    }
+    effective(to)
+}
+
 /// Makes an undecided socket the engine's, with the options that it has.
 pub(crate) fn to_engine(fd: RawFd, undecided: Undecided) -> Result<Socket, SocketError> {
     let host = place::attached().ok_or(refused(libc::ENETDOWN))?;
@@ -66,6 +75,7 @@ pub(crate) fn to_engine(fd: RawFd, undecided: Undecided) -> Result<Socket, Socke
     let socket = host.open(kind, flags, inode(fd))?;
     socket.set_host_bits(undecided.options << host_bits::OPTIONS_SHIFT);
     options::replay(fd, &socket, undecided.options)?;
+    socket.note_shut(undecided.shut_read, undecided.shut_write);
     let mut entered = enter(fd, undecided, &socket);
     if undecided.duplicated {
         for (other, entry) in fds::all() {
@@ -82,6 +92,41 @@ pub(crate) fn to_engine(fd: RawFd, undecided: Undecided) -> Result<Socket, Socke
     } else {
         Err(refused(libc::EBADF))
     }
+}
+
+/// The address at which the kernel has a socket that is undecided, once it has been given a port
+/// there: as a datagram socket is by each send, also one that fails.
+pub(crate) fn bound_by_kernel(fd: RawFd) -> Option<SocketAddr> {
+    let name = rustix::net::getsockname(borrow(fd)).ok()?;
+    SocketAddr::try_from(name).ok().filter(|a| a.port() != 0)
+}
+
+/// As `to_engine`, of a datagram socket. If the kernel has a port for it already, the engine gets
+/// the same.
+pub(crate) fn to_engine_with_port(fd: RawFd, undecided: Undecided) -> Result<Socket, SocketError> {
+    let kernel = bound_by_kernel(fd);
+    let socket = to_engine(fd, undecided)?;
+    if let Some(kernel) = kernel {
+        socket.set_host_bits(host_bits::KERNEL_TOO);
+        // If another has it on the engine, any port has to do.
+        let _ = socket.bind(kernel);
+    }
+    Ok(socket)
+}
+
+/// A send has failed on a datagram socket that is undecided. The kernel has given it a port
+/// before that, as each send does, and the engine is to receive there, too.
+pub(crate) fn after_failed_send(fd: RawFd) {
+    let errno = crate::results::errno();
+    if let Entry::Undecided(undecided) = fds::get(fd)
+        && !undecided.stream
+        && place::attached().is_some()
+        && bound_by_kernel(fd).is_some()
+        && let Ok(socket) = to_engine_with_port(fd, undecided)
+    {
+        note_engine_socket(fd, &socket);
+    }
+    crate::results::set_errno(errno);
 }
 
 fn open_flags(fd: RawFd, undecided: Undecided) -> OpenFlags {
@@ -138,6 +183,9 @@ pub(crate) fn renew(fd: RawFd, old: &Socket) -> Result<(), SocketError> {
         v6: old.is_v6(),
         stream: true,
         duplicated: false,
+        shut_read: false,
+        shut_write: false,
+        shared: false,
         number: 0,
         options: options::set_by_program(old),
     };
@@ -154,6 +202,9 @@ pub(crate) fn renew(fd: RawFd, old: &Socket) -> Result<(), SocketError> {
         SocketState::Connected | SocketState::Connecting | SocketState::Early
     ) {
         new.set_error(libc::ECONNRESET);
+    } else if let errno @ 1.. = old.take_error() {
+        // It is still to be told of.
+        new.set_error(errno.cast_signed());
     }
     new.take_places_of(old)?;
     owner::to_engine(fd, &new);
@@ -174,6 +225,52 @@ pub(crate) fn renew(fd: RawFd, old: &Socket) -> Result<(), SocketError> {
         crate::cancel::held(|| crate::real::connect(fd, In::from(&unspecified), len));
     }
     Ok(())
+}
+
+/// How often the port of a connection that is taken apart is asked for: once it is there
+/// in the next turn, unless another process holds it.
+const BIND_TRIES: u32 = 8;
+
+/// As `renew`: the new socket is bound as the program has bound the old one. What the descriptor
+/// is now.
+pub(crate) fn begin_anew(fd: RawFd, old: Socket) -> Result<Socket, SocketError> {
+    let (bound, was) = (old.bound_port(), old.local());
+    renew(fd, &old)?;
+    // The port is free when the last use of the old one has gone.
+    drop(old);
+    let new = fds::engine_or_closed(fd)?;
+    if let Some(local) = bound {
+        bind_to_port_of_old(&new, local);
+    } else if let Some(was) = was {
+        new.show_local(was);
+    }
+    Ok(new)
+}
+
+/// Binds the new socket to the port of the old one, which the engine gives up at the end
+/// of the turn in which it is told of that.
+fn bind_to_port_of_old(new: &Socket, local: SocketAddr) {
+    let in_use = SocketError::Refused(rustix::io::Errno::ADDRINUSE);
+    for _ in 0..BIND_TRIES {
+        if new.bind(local) != Err(in_use) {
+            return;
+        }
+    }
+    once!(
+        Warn,
+        Resource,
+        "another process has the connection: it keeps port {}",
+        local.port()
+    );
+}
+
+/// Whether a socket that is bound to `local` receives by the kernel's interfaces, too.
+pub(crate) fn is_for_all(socket: &Socket, local: SocketAddr) -> bool {
+    if socket.host().is_alone() {
+        return false;
+    }
+    let ip = local.ip().to_canonical();
+    ip.is_unspecified() || ip.is_multicast() || socket.host().routes().is_broadcast(ip)
 }
 
 /// Leaves a socket to the kernel, under all descriptors that it has.
@@ -220,4 +317,29 @@ pub(crate) fn inherit(host: &'static Host, fd: RawFd) -> bool {
         }
         None => false,
     }
+}
+
+/// What an undecided socket is by now that another process may have decided about: the engine's,
+/// of which this process takes hold, or the kernel's.
+#[cold]
+pub(crate) fn look_for(fd: RawFd, undecided: Undecided) -> Entry {
+    let as_it_was = Entry::Undecided(undecided);
+    let Some(host) = place::attached() else {
+        return as_it_was;
+    };
+    let found = host.find_inode(inode(fd)).and_then(|id| host.inherit(id));
+    let Some(socket) = found else {
+        // A datagram socket is bound by each send, whoever is to have it.
+        if !undecided.stream || bound_by_kernel(fd).is_none() {
+            return as_it_was;
+        }
+        fds::update(fd, undecided, Entry::Kernel);
+        epoll::forget_undecided(fd);
+        return Entry::Kernel;
+    };
+    let now = enter(fd, undecided, &socket);
+    if now {
+        epoll::to_engine(fd, &socket);
+    }
+    Entry::Engine(socket.id())
 }

@@ -9,13 +9,29 @@ pub(crate) use longshore_posix::descriptors::{Entry, Undecided};
 use longshore_sockets::{Socket, SocketError};
 use std::collections::HashMap;
 use std::os::fd::RawFd;
+use std::sync::OnceLock;
 
 static TABLE: Descriptors = Descriptors::new();
+
+/// Says what an undecided socket is by now that another process may have decided about.
+type Look = fn(RawFd, Undecided) -> Entry;
+static LOOK: OnceLock<Look> = OnceLock::new();
+
+/// What is undecided and another process has, too, is asked of `look` from now on.
+pub(crate) fn shared_are_known_by(look: Look) {
+    let _ = LOOK.set(look);
+}
 
 /// What `fd` is.
 #[inline]
 pub(crate) fn get(fd: RawFd) -> Entry {
-    TABLE.get(fd)
+    match TABLE.get(fd) {
+        Entry::Undecided(undecided) if undecided.shared => match LOOK.get() {
+            Some(look) => look(fd, undecided),
+            None => Entry::Undecided(undecided),
+        },
+        entry => entry,
+    }
 }
 
 /// Whether `fd` is nothing of ours.
@@ -27,7 +43,18 @@ pub(crate) fn is_kernels(fd: RawFd) -> bool {
 /// Whether `fd` is a socket of the engine.
 #[inline]
 pub(crate) fn is_engines(fd: RawFd) -> bool {
-    TABLE.is_engines(fd)
+    TABLE.is_engines(fd) || is_engines_by_another(fd)
+}
+
+/// Whether `fd` was undecided, and another process has made it a socket of the engine.
+#[inline]
+fn is_engines_by_another(fd: RawFd) -> bool {
+    TABLE.is_shared_undecided(fd) && matches!(get(fd), Entry::Engine(_))
+}
+
+/// From now on, another process has all sockets that are undecided, and may decide.
+pub(crate) fn share_undecided() {
+    TABLE.share_undecided();
 }
 
 /// Sets what `fd` is; returns what it was. A number for which the table has no room stays
@@ -57,8 +84,17 @@ pub(crate) fn update(fd: RawFd, from: Undecided, to: Entry) -> bool {
 /// A use of the engine's socket that `fd` is, if it is one.
 #[inline]
 pub(crate) fn engine(fd: RawFd) -> Option<Socket> {
-    let id = TABLE.engines(fd)?;
+    let id = match TABLE.engines(fd) {
+        Some(id) => id,
+        None if is_engines_by_another(fd) => TABLE.engines(fd)?,
+        None => return None,
+    };
     place::attached()?.acquire(id)
+}
+
+/// Whether `fd` stands for this socket of the engine.
+pub(crate) fn is_of(fd: RawFd, id: SocketId) -> bool {
+    TABLE.engines(fd) == Some(id)
 }
 
 /// As `engine`, in a call on what was the engine's socket when it began.

@@ -6,7 +6,7 @@ use crate::environment;
 use crate::epoll::family;
 use crate::fds;
 use crate::log::{Level, say};
-use crate::{kept, place, room};
+use crate::{decide, kept, place, room};
 use longshore_hostif::attach::{self, AttachError, Joined, Token};
 use longshore_sockets::{Hooks, Host, JoinError};
 use std::path::Path;
@@ -132,6 +132,7 @@ fn join() -> Mode {
             family::begin();
             place::own(host);
             place::children_begin_by(begin_anew);
+            fds::shared_are_known_by(decide::look_for);
             MODE.store(READY, Ordering::Release);
             Mode::On(host)
         }

@@ -53,6 +53,11 @@ pub mod more_bits {
     pub const ASKS_FOR_ERRORS: u64 = 512;
     /// Of what was sent to an address of the engine, one was not refused, and none since.
     pub const IS_TAKEN: u64 = 1024;
+    /// It has tried to connect in vain, or listened, and does neither any more: it is to be
+    /// replaced by a new one before it is bound or listens, or connects after it has listened.
+    pub const IS_SPENT: u64 = 2048;
+    /// It was a listener.
+    pub const HAS_LISTENED: u64 = 4096;
 }
 
 /// How much consumed data the engine may not know of before it is told at once: a

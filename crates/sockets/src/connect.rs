@@ -39,6 +39,10 @@ impl Socket {
             SocketState::Open => {}
             SocketState::Connecting => return Err(SocketError::Refused(Errno::ALREADY)),
             SocketState::Connected | SocketState::Early => return self.note_connected(),
+            // It was connected, and is for Linux until it is disconnected.
+            SocketState::Dead if self.host_bits() & host_bits::CONNECT_TOLD != 0 => {
+                return Err(SocketError::Refused(Errno::ISCONN));
+            }
             SocketState::Dead => {
                 return Err(match block.take_errno() {
                     // The error was taken by SO_ERROR.
@@ -67,6 +71,7 @@ impl Socket {
                 self.note_connected()
             }
             Err(e) => {
+                block.set_peer(Address::NONE);
                 block.change_state(SocketState::Connecting, SocketState::Open);
                 Err(e)
             }
@@ -144,6 +149,12 @@ impl Socket {
         let block = self.block();
         if self.was_never_connected() {
             block.set_peer(Address::NONE);
+            block.clear_flags(BlockFlags::SHUT_RD | BlockFlags::SHUT_WR);
+            self.set_more_bits(more_bits::IS_SPENT);
+            // As Linux has it, the port is still to be seen, though it is not bound any more.
+            if let Some(local) = self.local() {
+                self.show_local(local);
+            }
             block.change_state(SocketState::Dead, SocketState::Open);
         }
         SocketError::failed(errno)
@@ -247,16 +258,19 @@ impl Socket {
     ) -> Result<(), SocketError> {
         let answer = self.ask_to_connect(peer, may_ask)?;
         let block = self.block();
-        if peer != Address::NONE {
-            block.set_local(answer.address);
+        block.set_local(answer.address);
+        if answer.address.get().is_some_and(|local| local.port() != 0) {
             block.set_flags(BlockFlags::BOUND);
+        } else {
+            block.clear_flags(BlockFlags::BOUND);
         }
         block.set_peer(peer);
         self.clear_more_bits(more_bits::IS_TAKEN);
         Ok(())
     }
 
-    /// Takes a datagram socket's peer away (connect to AF_UNSPEC).
+    /// Takes a datagram socket's peer away (connect to AF_UNSPEC), and its port, if that was
+    /// not bound to.
     ///
     /// # Errors
     /// The engine's.

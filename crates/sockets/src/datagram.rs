@@ -54,6 +54,13 @@ impl Received {
     };
 }
 
+impl Received {
+    /// Whether it is no datagram: the socket is shut down for reading.
+    pub fn is_end(&self) -> bool {
+        self.from.is_none()
+    }
+}
+
 /// Where a datagram lies in what can be read.
 struct Place {
     /// Where its record begins.
@@ -187,6 +194,12 @@ impl Socket {
 
     /// Bytes of the next datagram (FIONREAD), 0 if there is none.
     pub fn next_datagram(&self) -> usize {
+        self.host.catch_up();
+        let block = self.block();
+        if block.rcv.held() == 0 && block.errno.load(Ordering::Acquire) != 0 {
+            // Who asks how much there is does not take the pending error.
+            return 0;
+        }
         let Ok(peeked) = self.peek_at_records() else {
             return 0;
         };

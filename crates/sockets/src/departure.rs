@@ -91,6 +91,9 @@ impl Socket {
         more: bool,
     ) -> Result<usize, SocketError> {
         let len: usize = parts.iter().map(|p| p.len()).sum();
+        if self.block().flags().contains(BlockFlags::SHUT_WR) {
+            return Err(SocketError::BrokenPipe);
+        }
         let mut unfinished = self.host.unfinished.enter()?;
         let mut begun = match unfinished.remove(&self.id) {
             Some(begun) => begun,
@@ -170,16 +173,20 @@ impl Socket {
         };
         let block = self.block();
         let to = to.or_else(|| block.peer().get());
-        if len > MOST_PAYLOAD && len > most_payload(to) {
-            return Err(SocketError::Refused(Errno::MSGSIZE));
-        }
-        self.report_pending()?;
         let Some(to) = to else {
             return Err(SocketError::Refused(Errno::DESTADDRREQ));
         };
-        if !block.flags().contains(BlockFlags::BOUND) {
-            self.bind(any_address(self.is_v6()))?;
+        if self.is_bound_to_mapped() && to.ip().to_canonical().is_ipv6() {
+            return Err(SocketError::Refused(Errno::AFNOSUPPORT));
         }
+        if self.is_bound_to_v6() && to.ip().to_canonical().is_ipv4() {
+            return Err(SocketError::Refused(Errno::NETUNREACH));
+        }
+        if len > MOST_PAYLOAD && len > most_payload(Some(to)) {
+            return Err(SocketError::Refused(Errno::MSGSIZE));
+        }
+        self.report_pending()?;
+        self.bind_to_send()?;
         let ip = to.ip().to_canonical();
         let sending = block.sending(ip.is_ipv6());
         let record = DatagramRecord {
@@ -199,6 +206,17 @@ impl Socket {
         }
         self.check_whole(&record)?;
         Ok(record)
+    }
+
+    /// Binds a datagram socket that nobody has bound: each send does, also one that fails.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn bind_to_send(&self) -> Result<(), SocketError> {
+        if !self.block().flags().contains(BlockFlags::BOUND) {
+            self.bind(any_address(self.is_v6()))?;
+        }
+        Ok(())
     }
 
     /// Whether the path takes the datagram, if it is not to be cut.
@@ -304,7 +322,7 @@ fn hops_to(ip: IpAddr, sending: &Sending) -> Option<u8> {
 }
 
 /// The wildcard address of a family, with port 0.
-fn any_address(v6: bool) -> SocketAddr {
+pub fn any_address(v6: bool) -> SocketAddr {
     if v6 {
         SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))
     } else {

@@ -1,6 +1,6 @@
 //! Listening, and accepting what the engine has put on the listener's stream.
 
-use crate::block_words::host_bits;
+use crate::block_words::{host_bits, more_bits};
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::socket::Half;
@@ -32,6 +32,10 @@ impl Socket {
         if answer.address.get().is_some() {
             block.set_local(answer.address);
         }
+        if block.state() == SocketState::Open {
+            // What was shut down before it listened means nothing to a listener.
+            block.clear_flags(BlockFlags::SHUT_RD | BlockFlags::SHUT_WR);
+        }
         block.change_state(SocketState::Open, SocketState::Listening);
         Ok(())
     }
@@ -52,6 +56,7 @@ impl Socket {
             if !block.change_state(SocketState::Listening, SocketState::Open) {
                 return Err(SocketError::Refused(Errno::NOTCONN));
             }
+            self.set_more_bits(more_bits::IS_SPENT | more_bits::HAS_LISTENED);
             // Records that are still on their way name connections that are gone by the
             // time that they are looked at.
             let reached = block.rcv.edge.load(Ordering::Acquire);

@@ -8,7 +8,7 @@
 //! keeps beside the block what it was told itself. `host` asks here for each
 //! completion it takes, under the lock of the channel.
 
-use crate::block_words::{has_room, move_mark, take_room_wanted};
+use crate::block_words::{has_room, more_bits, move_mark, take_room_wanted};
 use longshore_hostif::{BlockFlags, EdgeFlags, Edges, SocketBlock, SocketId, SocketState};
 use std::sync::atomic::Ordering;
 
@@ -108,11 +108,20 @@ fn acknowledge(block: &SocketBlock, edges: &Edges, is_new: bool, having: Having)
     }
 }
 
+/// Whether it has tried to connect in vain, and nobody has anything to be told of that.
+fn is_spent(block: &SocketBlock) -> bool {
+    block.more_bits().load(Ordering::Acquire) & more_bits::IS_SPENT != 0
+}
+
 /// What went wrong, if something did.
 fn fail(block: &SocketBlock, edges: &Edges, dies: bool) -> bool {
     let soft = edges.flags.contains(EdgeFlags::SOFT_ERROR);
     let dead = edges.flags.contains(EdgeFlags::DEAD);
     if !soft && !dead {
+        return false;
+    }
+    if dead && block.state() == SocketState::Open && is_spent(block) {
+        // Its program was told, by another process.
         return false;
     }
     let first = block.state() != SocketState::Dead || soft;

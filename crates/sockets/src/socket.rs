@@ -8,7 +8,7 @@ use crate::wait_limit::WaitLimit;
 use longshore_hostif::{Address, BlockFlags, EdgeFlags, Notice, Request, SocketState};
 use longshore_ring::Waiter;
 use rustix::io::Errno;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 
 /// Which half of a connection is shut down.
@@ -185,6 +185,46 @@ impl Socket {
         answer.address.get().ok_or(SocketError::Broken)
     }
 
+    /// Whether it is a socket of IPv6 that is bound to an address of IPv4, and so reaches no
+    /// others.
+    pub fn is_bound_to_mapped(&self) -> bool {
+        self.is_v6()
+            && self
+                .local()
+                .is_some_and(|local| local.ip().to_canonical().is_ipv4())
+    }
+
+    /// Whether it is bound to an address of IPv6, and so reaches no others.
+    pub fn is_bound_to_v6(&self) -> bool {
+        let is_v6 =
+            |local: SocketAddr| local.ip().to_canonical().is_ipv6() && !local.ip().is_unspecified();
+        self.local().is_some_and(is_v6)
+    }
+
+    /// Shows an address as that of a socket which is not bound any more: as Linux has it, the
+    /// port is still to be seen.
+    pub fn show_local(&self, was: SocketAddr) {
+        let ip = match was.ip() {
+            ip if self.block().flags().contains(BlockFlags::ADDRESS_GIVEN) => ip,
+            _ if self.is_v6() => Ipv6Addr::UNSPECIFIED.into(),
+            _ => Ipv4Addr::UNSPECIFIED.into(),
+        };
+        let shown = SocketAddr::new(ip, was.port());
+        self.block().set_local(Address::from(shown));
+    }
+
+    /// Whether it has a port, that it was bound to or that it was given.
+    pub fn is_bound(&self) -> bool {
+        let flags = self.block().flags();
+        let is_over = self.is_spent() || (self.state() == SocketState::Dead && !self.is_datagram());
+        flags.contains(BlockFlags::BOUND) && (!is_over || flags.contains(BlockFlags::PORT_GIVEN))
+    }
+
+    /// Whether it has been a listener, and is none any more.
+    pub fn has_listened(&self) -> bool {
+        self.more_bits() & more_bits::HAS_LISTENED != 0
+    }
+
     /// What the program has bound it to, if that was a port by number: what outlives a
     /// connection.
     pub fn bound_port(&self) -> Option<SocketAddr> {
@@ -194,10 +234,16 @@ impl Socket {
         }
         let ip = match local.ip() {
             ip if flags.contains(BlockFlags::ADDRESS_GIVEN) => ip,
-            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+            _ if self.is_v6() => Ipv6Addr::UNSPECIFIED.into(),
+            _ => Ipv4Addr::UNSPECIFIED.into(),
         };
         Some(SocketAddr::new(ip, local.port()))
+    }
+
+    /// Whether it has tried to connect in vain, or was a listener, and is neither bound nor used
+    /// for Linux, but for what its program has bound it to.
+    pub fn is_spent(&self) -> bool {
+        self.state() == SocketState::Open && self.more_bits() & more_bits::IS_SPENT != 0
     }
 
     /// Shuts a half down, or both.
@@ -215,17 +261,43 @@ impl Socket {
                     return Ok(());
                 }
             }
-            SocketState::Connected | SocketState::Closing | SocketState::Early => {}
-            SocketState::Open if block.peer().get().is_some() => {}
+            SocketState::Connected | SocketState::Closing | SocketState::Early => {
+                // As Linux has it, it counts as told that it was made.
+                self.set_host_bits(host_bits::CONNECT_TOLD);
+            }
+            SocketState::Open if self.is_datagram() && block.peer().get().is_some() => {}
             SocketState::Open if self.is_datagram() => {
                 // As Linux has it, it is shut down and who waits for it wakes, though the call
                 // fails.
                 self.shut(half, EdgeFlags::PUSH)?;
                 return Err(SocketError::Refused(Errno::NOTCONN));
             }
+            SocketState::Open => {
+                self.note_shut(half != Half::Write, half != Half::Read);
+                self.wake_local();
+                return Err(SocketError::Refused(Errno::NOTCONN));
+            }
             _ => return Err(SocketError::Refused(Errno::NOTCONN)),
         }
         self.shut(half, EdgeFlags::PUSH)
+    }
+
+    /// Notes that halves of a socket without a connection were shut down, of which the engine
+    /// has nothing to know. That lasts until it listens, or an attempt to connect has failed.
+    pub fn note_shut(&self, read: bool, write: bool) {
+        let mut mark = BlockFlags::empty();
+        mark.set(BlockFlags::SHUT_RD, read);
+        mark.set(BlockFlags::SHUT_WR, write);
+        if !mark.is_empty() {
+            self.block().set_flags(mark);
+        }
+    }
+
+    /// A stream that was shut down without a connection is so no more.
+    pub fn forget_shut(&self) {
+        let both = BlockFlags::SHUT_RD | BlockFlags::SHUT_WR;
+        self.block().clear_flags(both);
+        self.wake_local();
     }
 
     /// Shuts the sending half down to wait until the peer has acknowledged the end of it

@@ -106,7 +106,11 @@ impl Stack {
             _ => source,
         };
         if ip.is_ipv4() != to.is_ipv4() {
-            return Err(RequestError::Unreachable);
+            // As Linux has it, of one of IPv6 that is bound to an address of IPv4.
+            return Err(match ip {
+                IpAddr::V4(_) => RequestError::Family,
+                IpAddr::V6(_) => RequestError::Unreachable,
+            });
         }
         let port = match bound {
             Some(bound) => bound.port(),

@@ -275,8 +275,13 @@ impl Stack {
             .link
             .source_for(peer.ip())
             .ok_or(RequestError::Unreachable)?;
-        self.addresses_towards(bound, peer.ip())
-            .ok_or(RequestError::Unreachable)?;
+        let is_v4 = |local: SocketAddr| local.ip().to_canonical().is_ipv4();
+        let why = match peer.ip() {
+            // As Linux has it, of one of IPv6 that is bound to an address of IPv4.
+            IpAddr::V6(_) if bound.is_some_and(is_v4) => RequestError::Family,
+            _ => RequestError::Unreachable,
+        };
+        self.addresses_towards(bound, peer.ip()).ok_or(why)?;
         if bound.is_none() {
             self.bind_datagram(key)?;
         }

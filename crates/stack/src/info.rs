@@ -84,7 +84,7 @@ pub(crate) fn of_pair(p: &Pair, mine: &Options, other: Option<(&Pair, &Options)>
 
 /// A socket that has no connection.
 pub(crate) fn without_connection(kind: &Kind) -> Vec<u8> {
-    only_state(if matches!(kind, Kind::Listener(_)) {
+    only_state(if matches!(kind, Kind::Listener(l) if !l.shut) {
         LISTEN
     } else {
         State::Closed as u8

@@ -244,8 +244,11 @@ impl Link {
 
     /// Our address towards `to`.
     pub(crate) fn source_for(&self, to: IpAddr) -> Option<IpAddr> {
-        if self.is_local(to) {
-            return Some(to);
+        match to {
+            // To each of its loopback addresses a host goes from the first.
+            IpAddr::V4(ip) if ip.is_loopback() => return Some(Ipv4Addr::LOCALHOST.into()),
+            _ if self.is_local(to) => return Some(to),
+            _ => {}
         }
         let hop = match self.routes.lookup(to) {
             Some(hop) => hop,

@@ -34,6 +34,8 @@ pub(crate) struct Socket {
     pub(crate) subscribers: Subscribers,
     pub(crate) options: Options,
     pub(crate) local: Option<SocketAddr>,
+    /// What of that its program has chosen.
+    pub(crate) given: Given,
     /// It holds the port of a connection that nobody has bound, so that others may have
     /// it as this says.
     pub(crate) holds_port: Option<Reuse>,
@@ -54,6 +56,14 @@ pub(crate) struct Socket {
     pub(crate) orphan: bool,
     /// When it has to be looked at again.
     pub(crate) alarm: Alarm,
+}
+
+/// What of the address that a socket is bound to its program has chosen: that outlives a peer
+/// that is taken away.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Given {
+    pub(crate) address: bool,
+    pub(crate) port: bool,
 }
 
 /// Payload that has crossed for a socket apart from descriptors.
@@ -213,6 +223,7 @@ impl Socket {
             subscribers: channel.map_or_else(Subscribers::default, Subscribers::one),
             options,
             local: None,
+            given: Given::default(),
             holds_port: None,
             kind,
             payload: PayloadMoved::default(),

@@ -136,6 +136,9 @@ scenarios! {
     /// Sockets after a call that failed, and after a shutdown.
     fn states(bed) within 300 { conformance::run(bed, "states"); }
 
+    /// Sockets that are used again after a call that failed.
+    fn again(bed) within 300 { conformance::run(bed, "again"); }
+
     /// What ICMP has to say, by IP_RECVERR.
     fn errors(bed) within 300 { conformance::run(bed, "errors"); }
 

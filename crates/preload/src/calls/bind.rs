@@ -1,7 +1,7 @@
 //! `bind`.
 
 use crate::address::{self, Given, Native};
-use crate::calls::{answer, guard, last_error, refused};
+use crate::calls::{anew, answer, guard, last_error, refused};
 use crate::fds::{self, Entry, Undecided};
 use crate::user::In;
 use crate::{decide, place, real};
@@ -18,7 +18,7 @@ pub extern "C-unwind" fn bind(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t)
     let plain = || real::bind(fd, addr, len);
     match fds::get(fd) {
         Entry::Undecided(undecided) => guard(|| {
-            let Given::Inet(local) = address::read(addr, len) else {
+            let Given::Inet(local) = address::read_to_bind(addr, len, undecided.v6) else {
                 return plain();
             };
             let Some(host) = place::attached() else {
@@ -26,6 +26,10 @@ pub extern "C-unwind" fn bind(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t)
             };
             if local.is_ipv6() != undecided.v6 {
                 // The kernel says what is wrong with it.
+                return plain();
+            }
+            if !undecided.stream && decide::bound_by_kernel(fd).is_some() {
+                // By a send: the kernel says that it is bound, or what is wrong with the address.
                 return plain();
             }
             match host.routes().owner_of_local(local) {
@@ -40,11 +44,11 @@ pub extern "C-unwind" fn bind(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t)
             }
         }),
         Entry::Engine(_) => guard(|| match fds::engine(fd) {
-            Some(socket) => match address::read(addr, len) {
+            Some(socket) => match address::read_to_bind(addr, len, socket.is_v6()) {
                 Given::Inet(local) if local.is_ipv6() == socket.is_v6() => {
-                    answer(|| bind_again(fd, &socket, local).map(|_| 0))
+                    answer(|| bind_again(fd, socket, local).map(|_| 0))
                 }
-                Given::Unspecified => answer(|| Err(refused(libc::EINVAL))),
+                Given::Unspecified => answer(|| Err(refused(libc::EAFNOSUPPORT))),
                 // The kernel says what is wrong with it.
                 _ => plain(),
             },
@@ -64,7 +68,8 @@ pub(crate) fn bind_on_engine(
     let socket = decide::to_engine(fd, undecided)?;
     match socket.bind(local) {
         Ok(bound) => {
-            if is_for_all(&socket, local) {
+            note_version(fd, &socket, local);
+            if decide::is_for_all(&socket, local) {
                 bind_on_kernel(fd, &socket, SocketAddr::new(local.ip(), bound.port()));
             }
             decide::note_engine_socket(fd, &socket);
@@ -79,15 +84,27 @@ pub(crate) fn bind_on_engine(
 
 /// Binds a socket that is the engine's already: one that has joined a group, or has a
 /// peer. Unless it is bound, that is as with any other.
-fn bind_again(fd: c_int, socket: &Socket, local: SocketAddr) -> Result<(), SocketError> {
-    if socket.local().is_some() && !is_somebodys(socket, local) {
+fn bind_again(fd: c_int, socket: Socket, local: SocketAddr) -> Result<(), SocketError> {
+    // Of one of IPv6, Linux looks at the address afterwards.
+    if socket.local().is_some() && !socket.is_v6() && !is_somebodys(&socket, local) {
         return Err(refused(libc::EADDRNOTAVAIL));
     }
+    let socket = &anew::to_bind(fd, socket)?;
     let bound = socket.bind(local)?;
-    if socket.is_datagram() && is_for_all(socket, local) {
+    note_version(fd, socket, local);
+    if socket.is_datagram() && decide::is_for_all(socket, local) {
         bind_on_kernel(fd, socket, SocketAddr::new(local.ip(), bound.port()));
     }
     Ok(())
+}
+
+/// With an address of IPv6 alone, a socket is for IPv6 alone, and says so (IPV6_V6ONLY).
+fn note_version(fd: c_int, socket: &Socket, local: SocketAddr) {
+    let ip = local.ip();
+    if socket.is_v6() && !ip.is_unspecified() && ip.to_canonical().is_ipv6() {
+        // That it says otherwise is all that comes of it if it cannot be set.
+        let _ = rustix::net::sockopt::set_ipv6_v6only(crate::calls::borrow(fd), true);
+    }
 }
 
 /// Whether an address is the engine's or the kernel's, which is looked at before whether
@@ -103,15 +120,6 @@ fn is_somebodys(socket: &Socket, local: SocketAddr) -> bool {
     let probe = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
     let at = SocketAddr::new(local.ip(), 0);
     probe.is_ok_and(|probe| rustix::net::bind(&probe, &at).is_ok())
-}
-
-/// Whether a socket that is bound to `local` receives by the kernel's interfaces, too.
-fn is_for_all(socket: &Socket, local: SocketAddr) -> bool {
-    if socket.host().is_alone() {
-        return false;
-    }
-    let ip = local.ip().to_canonical();
-    ip.is_unspecified() || ip.is_multicast() || socket.host().routes().is_broadcast(ip)
 }
 
 /// Binds the kernel socket beside a socket of the engine.

@@ -54,7 +54,8 @@ fn linger(fd: c_int, socket: &Socket) {
     if must_not_wait(fd, 0) || socket.uses() > 2 {
         return;
     }
-    if socket.shutdown_to_linger().is_err() {
+    // With data unread it is reset, for which nobody waits.
+    if socket.readable_bytes() != 0 || socket.shutdown_to_linger().is_err() {
         return;
     }
     let wait_limit = WaitLimit::of_call(Some(Duration::from_secs(u64::from(seconds))));

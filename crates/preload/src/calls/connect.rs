@@ -1,21 +1,18 @@
 //! `connect`.
 
 use crate::address::{self, Given};
-use crate::calls::{Way, answer, groups, must_not_wait, refused, told, unless_kernels, wait_limit};
+use crate::calls::{
+    Way, anew, answer, groups, must_not_wait, refused, told, unless_kernels, wait_limit,
+};
 use crate::cancel::point;
 use crate::fds::{self, Entry, Undecided};
-use crate::log::once;
 use crate::signals::kernel_call;
 use crate::user::In;
-use crate::{decide, place, real, vectors};
+use crate::{decide, epoll, place, real, vectors};
 use libc::{c_int, sockaddr, socklen_t};
 use longshore_hostif::{Owner, SocketState};
 use longshore_sockets::{Socket, SocketError, host_bits};
 use std::net::SocketAddr;
-
-/// How often the port of a connection that is taken apart is asked for: once it is there
-/// in the next turn, unless another process holds it.
-const BIND_TRIES: u32 = 8;
 
 /// `connect(2)`: on the engine if it has a route there, else on the kernel.
 #[unsafe(no_mangle)]
@@ -53,11 +50,12 @@ pub(crate) fn connect_as(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t, flag
                         {
                             Some(answer(|| socket.note_connected().map(|()| 0)))
                         }
-                        Given::Inet(peer) if peer.is_ipv6() && !socket.is_v6() => {
-                            Some(answer(|| Err(refused(libc::EAFNOSUPPORT))))
+                        Given::Inet(peer) if let Some(why) = does_not_fit(&socket, peer) => {
+                            let why = has_connection(&socket).unwrap_or(why);
+                            Some(answer(|| Err(refused(why))))
                         }
                         Given::Inet(peer) if decide::owner_of(host, peer) == Owner::Engine => {
-                            Some(answer(|| connect_on(fd, &socket, peer, flags)))
+                            Some(answer(|| connect_on(fd, socket, peer, flags)))
                         }
                         Given::Inet(_) if let Some(why) = has_connection(&socket) => {
                             Some(answer(|| Err(refused(why))))
@@ -94,6 +92,20 @@ fn is_connected(socket: &Socket) -> bool {
     !socket.is_datagram() && socket.state() == SocketState::Connected
 }
 
+/// Why a socket cannot be connected to an address of the other family: one of IPv6 takes one of
+/// IPv4 for datagrams alone.
+fn does_not_fit(socket: &Socket, peer: SocketAddr) -> Option<c_int> {
+    use SocketState::{Connecting, Dead};
+    match (socket.is_v6(), peer) {
+        // What has been begun is told of first.
+        _ if !socket.is_datagram() && matches!(socket.state(), Dead | Connecting) => None,
+        (false, SocketAddr::V6(_)) => Some(libc::EAFNOSUPPORT),
+        (true, SocketAddr::V4(_)) if !socket.is_datagram() => Some(libc::EINVAL),
+        (true, SocketAddr::V4(_)) if socket.is_bound_to_v6() => Some(libc::EAFNOSUPPORT),
+        _ => None,
+    }
+}
+
 /// Whether there may be an address, of whatever family.
 fn is_address(addr: In<'_, sockaddr>, len: socklen_t) -> bool {
     let (least, most) = (
@@ -109,16 +121,18 @@ fn connect_new(
     peer: SocketAddr,
     flags: c_int,
 ) -> Result<c_int, SocketError> {
-    if peer.is_ipv6() != undecided.v6 {
-        return Err(refused(if undecided.v6 {
-            libc::EINVAL
-        } else {
-            libc::EAFNOSUPPORT
-        }));
+    match (undecided.v6, peer) {
+        (false, SocketAddr::V6(_)) => return Err(refused(libc::EAFNOSUPPORT)),
+        (true, SocketAddr::V4(_)) if undecided.stream => return Err(refused(libc::EINVAL)),
+        _ => {}
     }
-    let socket = decide::to_engine(fd, undecided)?;
+    let socket = if undecided.stream {
+        decide::to_engine(fd, undecided)?
+    } else {
+        decide::to_engine_with_port(fd, undecided)?
+    };
     decide::note_engine_socket(fd, &socket);
-    connect_on(fd, &socket, peer, flags)
+    connect_on(fd, socket, peer, flags)
 }
 
 /// A stream that was bound to the wildcard stands on the engine alone once it connects
@@ -127,27 +141,35 @@ fn connect_new(
 fn leave_kernel_side(fd: c_int, socket: &Socket) {
     socket.clear_host_bits(host_bits::KERNEL_TOO);
     decide::note_engine_socket(fd, socket);
+    epoll::leave_kernel(fd);
 }
 
 fn connect_on(
     fd: c_int,
-    socket: &Socket,
+    socket: Socket,
     peer: SocketAddr,
     flags: c_int,
 ) -> Result<c_int, SocketError> {
-    let peer = decide::effective(peer);
+    let peer = decide::effective_for(&socket, peer);
+    let socket = anew::to_connect(fd, socket)?;
     if !socket.is_datagram() && socket.has_kernel_side() && !socket.is_listening() {
-        leave_kernel_side(fd, socket);
+        leave_kernel_side(fd, &socket);
     }
     if socket.is_datagram() {
         groups::check_broadcast(fd, socket.host(), peer)?;
     }
-    if socket.is_datagram() || must_not_wait(fd, flags) {
-        socket.start_connect(peer)?;
+    let done = if socket.is_datagram() || must_not_wait(fd, flags) {
+        socket.start_connect(peer)
     } else {
-        socket.connect(peer, wait_limit(socket, Way::Out))?;
+        socket.connect(peer, wait_limit(&socket, Way::Out))
+    };
+    let told = socket.host_bits() & host_bits::CONNECT_TOLD != 0;
+    if matches!(done, Err(SocketError::Failed(_))) && !told && socket.state() == SocketState::Dead {
+        // It was made, and reset before it was asked for: as after a refusal, another attempt
+        // may be made.
+        anew::begin_anew(fd, socket)?;
     }
-    Ok(0)
+    done.map(|()| 0)
 }
 
 /// Why a stream cannot be connected to an address of the kernel's: it has a connection of
@@ -171,32 +193,10 @@ fn has_connection(socket: &Socket) -> Option<c_int> {
 fn disconnect(fd: c_int, socket: Socket) -> Result<c_int, SocketError> {
     if socket.is_datagram() {
         socket.disconnect_datagram()?;
-    } else if socket.state() != SocketState::Open {
-        let bound = socket.bound_port();
-        decide::renew(fd, &socket)?;
-        // The port is free when the last use of the old one has gone.
-        drop(socket);
-        if let Some(local) = bound {
-            bind_to_port_of_old(fd, local);
-        }
+    } else if socket.state() != SocketState::Open || socket.is_spent() {
+        anew::begin_anew(fd, socket)?;
+    } else {
+        socket.forget_shut();
     }
     Ok(0)
-}
-
-/// Binds the new socket to the port of the old one, which the engine gives up at the end
-/// of the turn in which it is told of that.
-fn bind_to_port_of_old(fd: c_int, local: SocketAddr) {
-    let in_use = SocketError::Refused(rustix::io::Errno::ADDRINUSE);
-    for _ in 0..BIND_TRIES {
-        let bound = fds::engine(fd).map(|new| new.bind(local));
-        if bound != Some(Err(in_use)) {
-            return;
-        }
-    }
-    once!(
-        Warn,
-        Resource,
-        "another process has the connection: it keeps port {}",
-        local.port()
-    );
 }

@@ -21,6 +21,7 @@ thread_local! {
 
 extern "C" fn before() {
     epoll::apart::before_fork();
+    fds::share_undecided();
     let stopped = kept::before_fork();
     if let Some(host) = place::attached() {
         let held = Held::all();
@@ -105,6 +106,7 @@ pub extern "C-unwind" fn _Fork() -> pid_t {
 /// is done in the parent.
 pub(crate) fn unhandled<T: Copy + Into<i64>>(make: impl FnOnce() -> T) -> T {
     epoll::apart::before_fork();
+    fds::share_undecided();
     kept::leave_all();
     let reserved = place::attached_already().and_then(|host| {
         let channel = host.reserve_channel()?;

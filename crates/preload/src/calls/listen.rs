@@ -1,7 +1,7 @@
 //! `listen`.
 
 use crate::calls::bind::bind_on_engine;
-use crate::calls::{answer, borrow, last_error};
+use crate::calls::{anew, answer, borrow, last_error};
 use crate::fds::{self, Entry};
 use crate::signals::within;
 use crate::{decide, options, real};
@@ -30,7 +30,7 @@ pub extern "C-unwind" fn listen(fd: c_int, backlog: c_int) -> c_int {
             listen_on(fd, &bind_on_engine(fd, undecided, any)?, backlog)
         }),
         Entry::Engine(_) => match fds::engine(fd) {
-            Some(socket) => answer(|| listen_on(fd, &socket, backlog)),
+            Some(socket) => answer(|| listen_on(fd, &anew::to_listen(fd, socket)?, backlog)),
             None => real::listen(fd, backlog),
         },
         _ => real::listen(fd, backlog),

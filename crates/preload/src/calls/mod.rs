@@ -6,6 +6,7 @@
 
 pub mod accept;
 pub mod aliases;
+mod anew;
 pub mod bind;
 pub mod cancel;
 pub mod close;

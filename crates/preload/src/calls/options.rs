@@ -66,6 +66,11 @@ fn set(fd: c_int, level: c_int, name: c_int, value: In<'_, c_void>, len: socklen
             // A socket of the engine stays of the version that it was made for.
             return Err(refused(libc::EADDRNOTAVAIL));
         }
+        if (level, name) == (IP6, libc::IPV6_V6ONLY)
+            && socket.as_ref().is_some_and(|s| s.is_v6() && s.is_bound())
+        {
+            return Err(refused(libc::EINVAL));
+        }
         if level == TCP && stream && signs(entry, name, value, len) {
             // As a kernel that was built without it.
             return Err(refused(libc::ENOPROTOOPT));

@@ -4,7 +4,9 @@ use crate::address::Native;
 use crate::calls::error_queue::{self, Found};
 use crate::calls::gone::without_engine;
 use crate::calls::low_water::{self, Wanted};
-use crate::calls::{Asked, Way, answer, last_error, refused, wait_for_either, wait_unless_told};
+use crate::calls::{
+    Asked, Way, answer, last_error, must_not_wait, refused, wait_for_either, wait_unless_told,
+};
 use crate::cancel::{held, point};
 use crate::owner::Interruption;
 use crate::user::{In, Out};
@@ -77,7 +79,7 @@ fn recv_buffer(
         if socket.is_datagram() {
             return recv_datagram_buffer(fd, socket, buf, len, flags, addr, addr_len);
         }
-        let got = if discards(flags) && flags & libc::MSG_OOB == 0 {
+        let got = if discards(flags) && len != 0 && flags & libc::MSG_OOB == 0 {
             // The buffer is not looked at.
             discard_stream(fd, socket, len, flags)?
         } else {
@@ -108,7 +110,7 @@ fn recv_datagram_buffer(
 ) -> Result<ssize_t, SocketError> {
     let got = next_datagram(fd, socket, flags, |asked| {
         let mut parts = [vectors::sink(buf, len)?];
-        match recv_datagram(socket, &mut parts, flags) {
+        match recv_datagram(fd, socket, &mut parts, flags) {
             Err(e) => kernels_datagram(fd, socket, flags, asked, e, |flags| {
                 real::recvfrom(fd, buf, len, flags, addr, addr_len)
             }),
@@ -119,8 +121,10 @@ fn recv_datagram_buffer(
         Got::Kernel(len) => return Ok(len as ssize_t),
         Got::Engine(got) => got,
     };
-    if let Some(from) = got.from {
-        Native::of_engine(from, socket.is_v6()).copy_out(addr, addr_len)?;
+    match got.from {
+        Some(from) => Native::of_engine(from, socket.is_v6()).copy_out(addr, addr_len)?,
+        None if !addr.is_null() => addr_len.put(0),
+        None => {}
     }
     Ok(length_to_say(&got, flags) as ssize_t)
 }
@@ -204,12 +208,17 @@ pub(crate) fn length_to_say(got: &Received, flags: c_int) -> usize {
 
 /// Receives a datagram of the engine, without waiting.
 pub(crate) fn recv_datagram(
+    fd: c_int,
     socket: &Socket,
     parts: &mut [IoSliceMut<'_>],
     flags: c_int,
 ) -> Result<Received, SocketError> {
     let keep = flags & libc::MSG_PEEK != 0;
     let got = socket.recv_datagram(parts, keep)?;
+    if got.is_end() && must_not_wait(fd, flags) {
+        // That nothing will come Linux says only to who waits for it.
+        return Err(SocketError::WouldBlock);
+    }
     let said = length_to_say(&got, flags);
     if keep {
         socket.note_peeked(said);
@@ -242,6 +251,12 @@ pub(crate) fn recv_stream(
     }
     if discards(flags) {
         return discard_stream(fd, socket, total, flags);
+    }
+    if flags & libc::MSG_TRUNC != 0 {
+        // To peek and throw away is to ask how much there is.
+        return wait_to_read(fd, socket, flags, || {
+            socket.peek().map(|peeked| peeked.len().min(total))
+        });
     }
     let Some(wanted) = Wanted::of(socket, flags, total) else {
         return wait_to_read(fd, socket, flags, || {

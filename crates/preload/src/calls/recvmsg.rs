@@ -70,6 +70,20 @@ pub(crate) fn recv_message(
     msg: Out<'_, msghdr>,
     flags: c_int,
 ) -> Result<ssize_t, SocketError> {
+    let got = take_message(fd, socket, msg, flags)?;
+    if let Some(m) = msg.as_mut() {
+        // Linux repeats it, whether there were descriptors or not.
+        m.msg_flags |= flags & libc::MSG_CMSG_CLOEXEC;
+    }
+    Ok(got)
+}
+
+fn take_message(
+    fd: c_int,
+    socket: &Socket,
+    msg: Out<'_, msghdr>,
+    flags: c_int,
+) -> Result<ssize_t, SocketError> {
     let Some(m) = msg.as_mut() else {
         return Err(refused(libc::EFAULT));
     };
@@ -86,7 +100,7 @@ pub(crate) fn recv_message(
     if socket.is_datagram() {
         let got = next_datagram(fd, socket, flags, |asked| {
             let parts = vectors::sinks(list, m.msg_iovlen as _, libc::EMSGSIZE);
-            match recv_datagram(socket, &mut parts?, flags) {
+            match recv_datagram(fd, socket, &mut parts?, flags) {
                 Err(e) => kernels_datagram(fd, socket, flags, asked, e, |flags| {
                     real::recvmsg(fd, msg, flags)
                 }),
@@ -100,6 +114,8 @@ pub(crate) fn recv_message(
         if let Some(from) = got.from {
             let from = Native::of_engine(from, socket.is_v6());
             from.copy_out(name, Out::from(&mut m.msg_namelen))?;
+        } else {
+            m.msg_namelen = 0;
         }
         m.msg_flags = if got.is_cut { libc::MSG_TRUNC } else { 0 };
         tell(m, socket, &got);

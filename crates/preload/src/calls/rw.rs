@@ -3,7 +3,7 @@
 
 use crate::calls::recv::{recv, recv_stream, recvfrom};
 use crate::calls::recvmsg::recv_message;
-use crate::calls::send::{send, send_parts};
+use crate::calls::send::{kernels_send, send, send_parts};
 use crate::calls::{answer, refused, told};
 use crate::cancel::point;
 use crate::signals::within;
@@ -33,7 +33,7 @@ pub extern "C-unwind" fn write(fd: c_int, buf: In<'_, c_void>, len: size_t) -> s
         send(fd, buf, len, 0)
     } else {
         pipes::leave(fd);
-        real::write(fd, buf, len)
+        kernels_send(fd, || real::write(fd, buf, len))
     }
 }
 
@@ -73,7 +73,7 @@ pub extern "C-unwind" fn writev(fd: c_int, iov: In<'_, iovec>, count: c_int) -> 
         point(|| within(|| write_vector(fd, iov, count)))
     } else {
         pipes::leave(fd);
-        real::writev(fd, iov, count)
+        kernels_send(fd, || real::writev(fd, iov, count))
     }
 }
 

@@ -33,8 +33,17 @@ pub extern "C-unwind" fn send(
             })
         })
     } else {
-        real::send(fd, buf, len, flags)
+        kernels_send(fd, || real::send(fd, buf, len, flags))
     }
+}
+
+/// A send that is the kernel's to do, or to refuse.
+pub(crate) fn kernels_send(fd: c_int, send: impl FnOnce() -> ssize_t) -> ssize_t {
+    let sent = send();
+    if sent < 0 && !fds::is_kernels(fd) {
+        within(|| decide::after_failed_send(fd));
+    }
+    sent
 }
 
 /// `sendto(2)`.
@@ -47,7 +56,7 @@ pub extern "C-unwind" fn sendto(
     addr: In<'_, sockaddr>,
     addr_len: socklen_t,
 ) -> ssize_t {
-    let plain = || real::sendto(fd, buf, len, flags, addr, addr_len);
+    let plain = || kernels_send(fd, || real::sendto(fd, buf, len, flags, addr, addr_len));
     if fds::is_kernels(fd) {
         return plain();
     }
@@ -101,6 +110,9 @@ pub(crate) enum To {
     /// To whom the socket is connected.
     Peer,
     Address(SocketAddr),
+    /// To an address of no family. One of IPv6 sends to its peer then, and for one of IPv4
+    /// Linux takes it as its own.
+    NoFamily(Given),
     /// To what is no address of the internet. A stream does not look at it, and of a
     /// datagram the kernel knows what to say to it.
     Unclear,
@@ -122,7 +134,7 @@ pub(crate) fn destination(addr: In<'_, sockaddr>, len: socklen_t) -> Result<To, 
     }
     Ok(match address::read(addr, len) {
         Given::Inet(to) => To::Address(to),
-        Given::Unspecified => To::Peer,
+        Given::Unspecified => To::NoFamily(address::read_to_bind(addr, len, false)),
         Given::Other => To::Unclear,
     })
 }
@@ -147,6 +159,9 @@ pub(crate) fn sender(fd: c_int, to: To) -> Result<Sender, SocketError> {
             let to = match to {
                 _ if !socket.is_datagram() => None,
                 To::Peer => None,
+                To::NoFamily(_) if socket.is_v6() => None,
+                To::NoFamily(Given::Inet(to)) => Some(to),
+                To::NoFamily(_) => return Ok(Sender::Kernel),
                 To::Address(to) if to.is_ipv6() && !socket.is_v6() => {
                     return Err(refused(libc::EAFNOSUPPORT));
                 }
@@ -183,26 +198,14 @@ pub(crate) fn sender(fd: c_int, to: To) -> Result<Sender, SocketError> {
 }
 
 /// A datagram socket that nobody bound sends to the engine's side for the first
-/// time. If the kernel has a port for it already, the engine gets the same.
+/// time.
 fn first_datagram(fd: c_int, undecided: Undecided, to: SocketAddr) -> Result<Socket, SocketError> {
-    if to.is_ipv6() != undecided.v6 {
-        return Err(refused(if undecided.v6 {
-            libc::EINVAL
-        } else {
-            libc::EAFNOSUPPORT
-        }));
-    }
-    let kernel = rustix::net::getsockname(crate::calls::borrow(fd))
-        .ok()
-        .and_then(|a| SocketAddr::try_from(a).ok())
-        .filter(|a| a.port() != 0);
-    let socket = decide::to_engine(fd, undecided)?;
-    if let Some(kernel) = kernel {
-        socket.set_host_bits(host_bits::KERNEL_TOO);
-        // If another has it on the engine, any port has to do.
-        let _ = socket.bind(kernel);
-    }
+    let socket = decide::to_engine_with_port(fd, undecided)?;
     decide::note_engine_socket(fd, &socket);
+    if to.is_ipv6() && !undecided.v6 {
+        socket.bind_to_send()?;
+        return Err(refused(libc::EAFNOSUPPORT));
+    }
     Ok(socket)
 }
 
@@ -219,17 +222,21 @@ pub(crate) fn send_parts(
     let copied = Cell::new(socket.is_datagram());
     let sent = guard_result(|| {
         if socket.is_datagram() {
+            socket.bind_to_send()?;
             let len: usize = parts.iter().map(|p| p.len()).sum();
-            if len > usize::from(u16::MAX) {
+            // Over IPv6, Linux looks for where it goes first.
+            let is_known = to.is_some() || !socket.is_v6() || socket.peer().is_ok();
+            if len > usize::from(u16::MAX) && is_known {
                 return Err(refused(libc::EMSGSIZE));
             }
-            if flags & libc::MSG_OOB != 0 {
+            // Over IPv6 Linux does not look at it.
+            if flags & libc::MSG_OOB != 0 && !goes_by_ipv6(socket, to) {
                 return Err(refused(libc::EOPNOTSUPP));
             }
             if to.is_some_and(|to| to.port() == 0) {
                 return Err(refused(libc::EINVAL));
             }
-            let to = to.map(decide::effective);
+            let to = to.map(|to| decide::effective_for(socket, to));
             let mut departure = asked;
             if departure.segment == 0 {
                 departure.segment = socket.segment();
@@ -248,10 +255,18 @@ pub(crate) fn send_parts(
     if flags & libc::MSG_ZEROCOPY != 0 && matches!(sent, Ok(1..)) {
         socket.add_notice(copied.get());
     }
-    if sent == Err(SocketError::BrokenPipe) && flags & libc::MSG_NOSIGNAL == 0 {
+    // Also where EPIPE is what the peer's reset has left.
+    let is_broken = sent.is_err_and(|e| e.errno() == libc::EPIPE);
+    if is_broken && !socket.is_datagram() && flags & libc::MSG_NOSIGNAL == 0 {
         signals::broken_pipe();
     }
     told(sent.map(|n| n as ssize_t))
+}
+
+/// Whether a datagram goes to an address of IPv6, or, on a socket of IPv6, to nowhere.
+fn goes_by_ipv6(socket: &Socket, to: Option<SocketAddr>) -> bool {
+    let to = to.or_else(|| socket.peer().ok());
+    to.map_or(socket.is_v6(), |to| to.ip().to_canonical().is_ipv6())
 }
 
 fn guard_result(work: impl FnOnce() -> Result<usize, SocketError>) -> Result<usize, SocketError> {

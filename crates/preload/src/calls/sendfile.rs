@@ -1,7 +1,8 @@
 //! `sendfile`: the file is read straight into memory of which the send stream is made; or the
 //! engine is told which range of it is to be sent, and nothing is read here.
 
-use crate::calls::{Way, answer, errno, must_not_wait, refused, wait_limit};
+use crate::calls::send::kernels_send;
+use crate::calls::{Way, answer, errno, must_not_wait, refused, wait_limit, wait_unless_told};
 use crate::cancel::held;
 use crate::kernel::kernel;
 use crate::user::Out;
@@ -9,12 +10,12 @@ use crate::{fds, pipes, real, signals};
 use libc::{c_int, c_long, off_t, size_t, ssize_t};
 use longshore_hostif::{CHUNK, FileId};
 use longshore_sockets::{
-    Appended, MOST_PIECES_IN_PLACE, MOST_PREPARED, Prepared, SharedFile, Socket, SocketError,
-    WaitLimit, is_confined,
+    Appended, Departure, MOST_PIECES_IN_PLACE, MOST_PREPARED, Prepared, SharedFile, Socket,
+    SocketError, WaitLimit, is_confined,
 };
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
-use std::io::IoSliceMut;
+use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Most pieces of memory that what is read at a time lies in.
@@ -33,7 +34,7 @@ pub extern "C-unwind" fn sendfile(
 ) -> ssize_t {
     if !fds::is_engines(from) && !fds::is_engines(out) {
         pipes::leave(out);
-        return real::sendfile(out, from, offset, count);
+        return kernels_send(out, || real::sendfile(out, from, offset, count));
     }
     // It is no cancellation point.
     let send = || answer(|| held(|| send_from(out, from, offset, count)));
@@ -41,10 +42,15 @@ pub extern "C-unwind" fn sendfile(
     while sent < 0 && signals::is_to_restart() {
         sent = send();
     }
-    if sent < 0 && errno() == libc::EPIPE {
+    if sent < 0 && errno() == libc::EPIPE && !is_datagram(out) {
         signals::broken_pipe();
     }
     sent
+}
+
+/// Whether it is a datagram socket of the engine, which is no pipe.
+fn is_datagram(fd: c_int) -> bool {
+    fds::engine(fd).is_some_and(|socket| socket.is_datagram())
 }
 
 /// `sendfile` with a socket of the engine at one end at least.
@@ -59,11 +65,12 @@ fn send_from(
         return Err(refused(libc::EINVAL));
     }
     let socket = fds::engine_or_closed(out)?;
-    if socket.is_datagram() {
-        return Err(refused(libc::EINVAL));
-    }
     let mut at = offset.get();
-    let sent = send_file(out, &socket, from, &mut at, count);
+    let sent = if socket.is_datagram() {
+        send_as_datagram(out, &socket, from, &mut at, count)
+    } else {
+        send_file(out, &socket, from, &mut at, count)
+    };
     if let Some(at) = at {
         offset.put(at);
     }
@@ -79,6 +86,41 @@ pub extern "C-unwind" fn sendfile64(
     count: size_t,
 ) -> ssize_t {
     sendfile(out, from, offset, count)
+}
+
+/// Sends a datagram of as much of the file as there is, of `count` bytes: as Linux has it, which
+/// reads no more at a time than this, and that is no datagram any more. Where the file is read
+/// moves if it has gone.
+fn send_as_datagram(
+    out: c_int,
+    socket: &Socket,
+    from: c_int,
+    at: &mut Option<off_t>,
+    count: usize,
+) -> Result<usize, SocketError> {
+    const MOST_READ: usize = 1 << 16;
+    let file = crate::calls::borrow(from);
+    let mut bytes = vec![0; count.min(MOST_READ)];
+    let own = at.is_none();
+    let begin = match *at {
+        Some(at) => at,
+        None => rustix::fs::tell(file).map_err(SocketError::Refused)? as off_t,
+    };
+    let mut end = Some(begin);
+    let read = read_file(from, &mut [IoSliceMut::new(&mut bytes)], &mut end)?;
+    if read == 0 {
+        return Ok(0);
+    }
+    wait_unless_told(out, socket, 0, Way::Out, || {
+        socket.send_datagram(&[IoSlice::new(&bytes[..read])], None, Departure::default())
+    })?;
+    if own {
+        let to = rustix::fs::SeekFrom::Start((begin + read as off_t) as u64);
+        rustix::fs::seek(file, to).map_err(SocketError::Refused)?;
+    } else {
+        *at = end;
+    }
+    Ok(read)
 }
 
 fn send_file(

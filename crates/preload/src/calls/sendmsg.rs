@@ -3,7 +3,7 @@
 use crate::calls::control::{asked, passed};
 use crate::calls::fast_open::{self, First};
 use crate::calls::message::{iov_of, name_of};
-use crate::calls::send::{Sender, destination, send_parts, sender, without_bytes};
+use crate::calls::send::{Sender, destination, kernels_send, send_parts, sender, without_bytes};
 use crate::calls::{told, unless_kernels};
 use crate::cancel::{held, point};
 use crate::user::{In, Out};
@@ -18,7 +18,7 @@ const LONGEST_NAME: socklen_t = size_of::<sockaddr_storage>() as socklen_t;
 /// of the session over Unix sockets.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn sendmsg(fd: c_int, msg: In<'_, msghdr>, flags: c_int) -> ssize_t {
-    let plain = || real::sendmsg(fd, msg, flags);
+    let plain = || kernels_send(fd, || real::sendmsg(fd, msg, flags));
     if vectors::check(msg, size_of::<msghdr>()).is_err() {
         return plain();
     }

@@ -1,7 +1,8 @@
 //! `shutdown`.
 
-use crate::calls::{answer, refused};
-use crate::{fds, real};
+use crate::calls::{answer, errno, refused};
+use crate::fds::{self, Entry, Undecided};
+use crate::real;
 use libc::c_int;
 use longshore_sockets::Half;
 
@@ -9,7 +10,11 @@ use longshore_sockets::Half;
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
     if !fds::is_engines(fd) {
-        return real::shutdown(fd, how);
+        let done = real::shutdown(fd, how);
+        if done == -1 && errno() == libc::ENOTCONN {
+            note_shut(fd, how);
+        }
+        return done;
     }
     answer(|| {
         let socket = fds::engine_or_closed(fd)?;
@@ -25,4 +30,29 @@ pub extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
         socket.shutdown(half)?;
         Ok(0)
     })
+}
+
+/// A socket that has no connection is shut down all the same, though the call fails: one that
+/// becomes the engine's takes that along.
+fn note_shut(fd: c_int, how: c_int) {
+    let Entry::Undecided(undecided) = fds::get(fd) else {
+        return;
+    };
+    let number = undecided.number;
+    for (fd, entry) in fds::all() {
+        let mut entry = entry;
+        while let Entry::Undecided(before) = entry
+            && before.number == number
+        {
+            let shut = Undecided {
+                shut_read: before.shut_read || how != libc::SHUT_WR,
+                shut_write: before.shut_write || how != libc::SHUT_RD,
+                ..before
+            };
+            if fds::update(fd, before, Entry::Undecided(shut)) {
+                break;
+            }
+            entry = fds::get(fd);
+        }
+    }
 }

@@ -29,7 +29,10 @@ pub(crate) fn undecided(domain: c_int, stream: bool) -> Undecided {
         v6: domain == libc::AF_INET6,
         stream,
         duplicated: false,
-        number: NUMBER.fetch_add(1, Ordering::Relaxed) & 0xff_ffff,
+        shut_read: false,
+        shut_write: false,
+        shared: false,
+        number: NUMBER.fetch_add(1, Ordering::Relaxed) & 0x7f_ffff,
         options: 0,
     }
 }

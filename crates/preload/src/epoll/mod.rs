@@ -159,6 +159,16 @@ impl Instance {
         }
     }
 
+    /// Moves what is registered for sockets that another process has made the engine's.
+    pub(crate) fn look_for_decided(&self) {
+        let registered = self.lists.enter().map_or(Vec::new(), |lists| {
+            lists.undecided.iter().map(|r| r.fd).collect()
+        });
+        for fd in registered {
+            fds::get(fd);
+        }
+    }
+
     /// The ready set, made if there is none.
     pub(crate) fn make_set(&self, host: &'static Host) -> Result<ReadySet, SocketError> {
         let set = {
@@ -368,33 +378,49 @@ pub(crate) fn forget_undecided(fd: RawFd) {
     }
 }
 
-/// A socket became the engine's: what was registered for it moves.
+/// A socket became the engine's: what was registered for it moves, under whichever of its
+/// descriptors.
 pub(crate) fn to_engine(fd: RawFd, socket: &Socket) {
     if WAITING.load(Ordering::Relaxed) == 0 {
         return;
     }
+    let is_its = |r: &Registered| r.fd == fd || fds::is_of(r.fd, socket.id());
     for instance in instances() {
-        let found = instance.lists.enter().ok().and_then(|mut lists| {
-            let at = lists.undecided.iter().position(|r| r.fd == fd)?;
-            WAITING.fetch_sub(1, Ordering::Relaxed);
-            Some(lists.undecided.swap_remove(at))
+        let found: Vec<Registered> = instance.lists.enter().map_or(Vec::new(), |mut lists| {
+            lists.undecided.extract_if(.., |r| is_its(r)).collect()
         });
-        if let Some(r) = found
-            && let Ok(set) = instance.make_set(socket.host())
-        {
-            let epfd = instance.epfd.load(Ordering::Relaxed);
-            let mut event = epoll_event {
-                events: r.events & BESIDE,
-                u64: r.data,
-            };
-            let op = if socket.has_kernel_side() {
-                instance.has_both.store(true, Ordering::Relaxed);
-                libc::EPOLL_CTL_MOD
-            } else {
-                libc::EPOLL_CTL_DEL
-            };
-            real::epoll_ctl(epfd, op, fd, Out::from(&mut event));
-            let _ = set.add(socket, fd, r.events, r.data);
+        WAITING.fetch_sub(found.len() as u32, Ordering::Relaxed);
+        for r in found {
+            if let Ok(set) = instance.make_set(socket.host()) {
+                instance.move_to_engine(&set, socket, r);
+            }
         }
+    }
+}
+
+/// A socket that stood in both halves is the engine's alone: the kernel's says nothing of it
+/// any more.
+pub(crate) fn leave_kernel(fd: RawFd) {
+    for instance in instances().filter(|i| i.has_both()) {
+        let mut nothing = epoll_event { events: 0, u64: 0 };
+        let epfd = instance.epfd();
+        real::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, fd, Out::from(&mut nothing));
+    }
+}
+
+impl Instance {
+    fn move_to_engine(&self, set: &ReadySet, socket: &Socket, r: Registered) {
+        let mut event = epoll_event {
+            events: r.events & BESIDE,
+            u64: r.data,
+        };
+        let op = if socket.has_kernel_side() {
+            self.note_both();
+            libc::EPOLL_CTL_MOD
+        } else {
+            libc::EPOLL_CTL_DEL
+        };
+        real::epoll_ctl(self.epfd(), op, r.fd, Out::from(&mut event));
+        let _ = set.add(socket, r.fd, r.events, r.data);
     }
 }

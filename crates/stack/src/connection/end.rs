@@ -75,7 +75,7 @@ impl Stack {
         }
     }
 
-    fn let_port_go(&mut self, key: u32) {
+    pub(crate) fn let_port_go(&mut self, key: u32) {
         if let Some(socket) = self.sockets.get_mut(key)
             && let (Some(local), Some(reuse)) = (socket.local, socket.holds_port.take())
         {

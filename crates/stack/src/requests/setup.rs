@@ -9,7 +9,7 @@ use crate::audience::Audience;
 use crate::counters::EngineDrop;
 use crate::output::Sent;
 use crate::request_error::RequestError;
-use crate::socket::{Kind, Listening, Options, Socket};
+use crate::socket::{Given, Kind, Listening, Options, Socket, as_family};
 use longshore_hostif::adapter::ReceiveStream;
 use longshore_hostif::{Address, EdgeFlags, Edges, OpenFlags, SocketId, SocketKind};
 use longshore_tcp::Listener;
@@ -97,6 +97,10 @@ impl Stack {
     /// Binds a socket; port 0 asks for any.
     pub(super) fn bind(&mut self, key: u32, local: Address) -> Result<SocketAddr, RequestError> {
         let mut local = local.get().ok_or(RequestError::Invalid)?;
+        let given = Given {
+            address: !local.ip().is_unspecified(),
+            port: local.port() != 0,
+        };
         let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
         let kind = match socket.kind {
             Kind::Idle(kind) => kind,
@@ -112,7 +116,9 @@ impl Stack {
         if !local.ip().is_unspecified() {
             local = Self::destination(&socket.options, local).map_err(|_| RequestError::Invalid)?;
             let to_all = kind == SocketKind::Datagram && self.link.is_for_all(local.ip());
-            if !to_all && !self.is_local(local.ip()) {
+            // The wildcard of IPv4, mapped into IPv6, is for IPv4 alone.
+            let is_any = local.ip().is_unspecified();
+            if !is_any && !to_all && !self.is_local(local.ip()) {
                 return Err(RequestError::AddressNotAvailable);
             }
         }
@@ -137,10 +143,11 @@ impl Stack {
         }
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         socket.local = Some(local);
+        socket.given = given;
         if kind == SocketKind::Datagram {
             socket.become_datagram();
         }
-        Ok(local)
+        Ok(as_family(local, socket.options.ipv6))
     }
 
     pub(super) fn listen(&mut self, key: u32, backlog: u32) -> Result<(), RequestError> {
@@ -200,14 +207,23 @@ impl Stack {
             (peer, &mut socket.kind, socket.local)
         {
             d.peer = None;
-            return Ok(local);
+            if socket.given.address || socket.given.port {
+                return Ok(as_family(local, socket.options.ipv6));
+            }
+            // A port that nobody has chosen goes with the peer.
+            socket.local = None;
+            self.demux.udp.release(local.port(), key);
+            return Ok(SocketAddr::new(local.ip(), 0));
         }
         let peer = peer.get().ok_or(RequestError::Invalid)?;
         match &mut socket.kind {
             Kind::Idle(SocketKind::Stream) => self.open_connection(key, peer),
             // A connection that failed or is over may be tried again on the same
             // socket, from the same address if it was bound.
-            Kind::Stream(c) if c.retired => self.open_connection(key, peer),
+            Kind::Stream(c) if c.retired => {
+                self.unbind_automatic(key);
+                self.open_connection(key, peer)
+            }
             Kind::Pair(p) if p.dead.is_some() => {
                 if !self.part_from_other_end(key) {
                     return Err(RequestError::TooManySockets);
@@ -215,6 +231,7 @@ impl Stack {
                 if let Some(flow) = self.pair_mut(key).and_then(|p| p.flow.take()) {
                     self.demux.remove(&flow);
                 }
+                self.unbind_automatic(key);
                 self.open_connection(key, peer)
             }
             Kind::Idle(SocketKind::Datagram) | Kind::Datagram(_) => {
@@ -222,6 +239,22 @@ impl Stack {
             }
             Kind::Stream(_) | Kind::Pair(_) => Err(RequestError::AlreadyConnected),
             Kind::Listener(_) => Err(RequestError::Invalid),
+        }
+    }
+
+    /// A socket whose connection was not made is not bound, but for what its program has chosen:
+    /// the next attempt gets a port of its own.
+    fn unbind_automatic(&mut self, key: u32) {
+        self.let_port_go(key);
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        if let Some(local) = socket.local
+            && !socket.given.address
+            && !socket.given.port
+        {
+            socket.local = None;
+            self.demux.tcp.release(local.port(), key);
         }
     }
 

@@ -379,6 +379,9 @@ fn wait(
         return plain();
     };
     let host = place::attached();
+    if instance.is_shared() {
+        within(|| instance.look_for_decided());
+    }
     let (set, nested) = within(|| (instance.set(), instance.has_nested_sets()));
     let concerns_us = set.is_some() || nested;
     // Who sleeps there may still be given a socket of the engine by another thread, and is
@@ -411,7 +414,10 @@ fn wait(
     match place::attached() {
         // Another thread has made a socket of the engine's of one that is in here, and rung:
         // that was not for the program.
-        Some(host) if got > 0 && (set.is_some() || instance.has_nested_sets()) => {
+        // In an instance that several processes have, it may have been one of another process.
+        Some(host)
+            if got > 0 && (set.is_some() || instance.has_nested_sets() || instance.is_shared()) =>
+        {
             let left = || match sleeps {
                 true => deadline.map(|d| d.saturating_duration_since(Instant::now())),
                 false => limit,

@@ -1,0 +1,457 @@
+/* Sockets that are used again after a call that failed or took something back: what they are
+ * bound to, what is told of them, and what other processes and descriptors see. */
+#include "check.h"
+#include <sys/mman.h>
+
+static int stream(void) { return SYS(socket(AF_INET, SOCK_STREAM, 0)); }
+static int stream6(void) { return SYS(socket(AF_INET6, SOCK_STREAM, 0)); }
+static int datagram(void) { return SYS(socket(AF_INET, SOCK_DGRAM, 0)); }
+
+/* An address of ours where nobody listens. */
+static struct sockaddr_in nobody_listens(void) {
+  int fd = my_listener(1);
+  struct sockaddr_in a = name_of(fd);
+  SYS(close(fd));
+  return a;
+}
+
+static struct sockaddr_in6 address6(const char *ip, int port) {
+  struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+  IS(inet_pton(AF_INET6, ip, &a.sin6_addr), 1);
+  return a;
+}
+
+static const char *my_ip6(void) { return getenv("ADDR6") ? getenv("ADDR6") : "::1"; }
+
+/* A connection to the listener is made. */
+static void is_reached(int listener) {
+  struct sockaddr_in a = name_of(listener);
+  if (a.sin_addr.s_addr == 0)
+    a = address(my_ip(), ntohs(a.sin_port));
+  int client = stream();
+  SYS(connect(client, A(a)));
+  SYS(close(SYS(accept(listener, 0, 0))));
+  SYS(close(client));
+}
+
+static void disconnect(int fd) {
+  struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+  SYS(connect(fd, &nobody, sizeof nobody));
+}
+
+/* --- streams --------------------------------------------------------------- */
+
+static void listens_after_a_refused_connect(void) {
+  struct sockaddr_in a = nobody_listens();
+  int fd = stream();
+  FAILS(connect(fd, A(a)), ECONNREFUSED);
+  SYS(listen(fd, 8));
+  OK(name_of(fd).sin_addr.s_addr == 0);
+  is_reached(fd);
+}
+
+static void is_bound_after_a_refused_connect(void) {
+  struct sockaddr_in a = nobody_listens(), b = nobody_listens();
+  int fd = stream();
+  FAILS(connect(fd, A(a)), ECONNREFUSED);
+  OK(name_of(fd).sin_addr.s_addr == 0);
+  SYS(bind(fd, A(b)));
+  OK(same(name_of(fd), b));
+  SYS(listen(fd, 8));
+  is_reached(fd);
+  /* One that its program has bound stays bound. */
+  int bound = stream();
+  struct sockaddr_in c = nobody_listens();
+  SYS(bind(bound, A(c)));
+  FAILS(connect(bound, A(a)), ECONNREFUSED);
+  OK(same(name_of(bound), c));
+  FAILS(bind(bound, A(a)), EINVAL);
+}
+
+/* A listener that is shut down gives back a port that nobody has chosen. */
+static void a_listener_listens_again(void) {
+  for (int chosen = 0; chosen < 2; chosen++) {
+    int fd = stream();
+    struct sockaddr_in a = nobody_listens();
+    if (chosen)
+      SYS(bind(fd, A(a)));
+    SYS(listen(fd, 8));
+    struct sockaddr_in before = name_of(fd);
+    SYS(shutdown(fd, SHUT_RDWR));
+    struct tcp_info info = {0};
+    socklen_t n = sizeof info;
+    SYS(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &n));
+    IS(info.tcpi_state, TCP_CLOSE);
+    SYS(listen(fd, 8));
+    if (chosen)
+      OK(same(name_of(fd), before));
+    is_reached(fd);
+  }
+}
+
+static void a_listener_connects(void) {
+  int fd = my_listener(8), other = my_listener(8);
+  struct sockaddr_in a = name_of(other);
+  FAILS(connect(fd, A(a)), EISCONN);
+  SYS(shutdown(fd, SHUT_RD));
+  SYS(connect(fd, A(a)));
+  int far = SYS(accept(other, 0, 0));
+  send_all(fd, "x", 1);
+  char c;
+  receive_all(far, &c, 1);
+  FAILS(connect(fd, A(a)), EISCONN);
+}
+
+/* What is shut down without a connection fails, and is to be seen all the same. */
+static void shut_down_unconnected(void) {
+  struct sockaddr_in a = address(my_ip(), 0);
+  for (int is_bound = 0; is_bound < 2; is_bound++) {
+    int fd = stream();
+    if (is_bound)
+      SYS(bind(fd, A(a)));
+    FAILS(shutdown(fd, SHUT_RD), ENOTCONN);
+    if (!is_bound)
+      SYS(bind(fd, A(a)));
+    int asked = POLLIN | POLLOUT | POLLRDHUP;
+    IS(ready(fd, asked, 0), asked | POLLHUP);
+    SYS(listen(fd, 8));
+    is_reached(fd);
+  }
+  int u = datagram();
+  FAILS(shutdown(u, SHUT_RD), ENOTCONN);
+  SYS(bind(u, A(a)));
+  IS(ready(u, POLLIN | POLLRDHUP, 0), POLLIN | POLLRDHUP);
+}
+
+static volatile int piped;
+static void on_pipe(int signal) {
+  (void)signal;
+  piped++;
+}
+
+/* A reset after the end of the stream is EPIPE, with its signal; of a datagram socket that is
+ * shut down, it comes without. */
+static void a_reset_after_the_end(void) {
+  struct sigaction action = {.sa_handler = on_pipe};
+  SYS(sigaction(SIGPIPE, &action, 0));
+  EACH_PAIR(mine, far) {
+    piped = 0;
+    SYS(close(far)), far = -1;
+    OK(ready(mine, POLLIN, 10000) & POLLIN);
+    IS(send(mine, "x", 1, 0), 1);
+    OK(ready(mine, 0, 10000) & POLLERR);
+    FAILS(send(mine, "x", 1, 0), EPIPE);
+    IS(piped, 1);
+  }
+  struct sockaddr_in a = address(my_ip(), 0);
+  int u = datagram();
+  SYS(bind(u, A(a)));
+  a = name_of(u);
+  SYS(connect(u, A(a)));
+  SYS(shutdown(u, SHUT_WR));
+  piped = 0;
+  FAILS(send(u, "x", 1, 0), EPIPE);
+  FAILS(send(u, "x", 1, MSG_MORE), EPIPE);
+  IS(piped, 0);
+}
+
+/* A connection that was made counts as told when it was shut down, and ever after. */
+static void connected_and_over(void) {
+  int listener = my_listener(8);
+  struct sockaddr_in a = name_of(listener);
+  for (int how = 0; how < 2; how++) {
+    int fd = stream();
+    nonblocking(fd);
+    FAILS(connect(fd, A(a)), EINPROGRESS);
+    int far = SYS(accept(listener, 0, 0));
+    OK(ready(fd, POLLOUT, 10000) & POLLOUT);
+    if (how == 0) {
+      SYS(shutdown(fd, SHUT_WR));
+    } else {
+      IS(connect(fd, A(a)), 0);
+      struct linger now = {1, 0};
+      SYS(setsockopt(far, SOL_SOCKET, SO_LINGER, &now, sizeof now));
+      SYS(close(far));
+      OK(ready(fd, POLLIN, 10000) & POLLERR);
+    }
+    FAILS(connect(fd, A(a)), EISCONN);
+  }
+}
+
+/* To peek and throw away is to ask how much there is: nothing is written. */
+static void peeks_and_throws_away(void) {
+  EACH_PAIR(mine, far) {
+    char buf[4] = "none";
+    send_all(far, "data", 4);
+    OK(ready(mine, POLLIN, 10000) & POLLIN);
+    IS(recv(mine, buf, 3, MSG_PEEK | MSG_TRUNC), 3);
+    OK(memcmp(buf, "none", 4) == 0);
+    receive_all(mine, buf, 4);
+    struct iovec part = {buf, 4};
+    struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
+    send_all(far, "data", 4);
+    IS(recvmsg(mine, &m, MSG_CMSG_CLOEXEC), 4);
+    IS(m.msg_flags, MSG_CMSG_CLOEXEC);
+  }
+}
+
+/* --- datagrams ------------------------------------------------------------- */
+
+/* Without its peer, a socket has no port either that it was not bound to. */
+static void gives_a_port_back_with_its_peer(void) {
+  struct sockaddr_in there = nobody_listens(), a = nobody_listens();
+  int fd = datagram();
+  SYS(connect(fd, A(there)));
+  struct sockaddr_in had = name_of(fd);
+  disconnect(fd);
+  IS(name_of(fd).sin_port, 0);
+  int other = datagram();
+  SYS(bind(other, A(had)));
+  SYS(bind(fd, A(a)));
+  SYS(connect(fd, A(there)));
+  disconnect(fd);
+  OK(same(name_of(fd), a));
+}
+
+/* Each send binds a socket, also one that fails. */
+static void bound_by_a_failed_send(void) {
+  for (int how = 0; how < 4; how++) {
+    int fd = datagram();
+    struct sockaddr_in a = address(my_ip(), 0), nowhere = a;
+    struct iovec part = {"x", 1};
+    struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
+    if (how == 0)
+      FAILS(send(fd, "x", 1, 0), EDESTADDRREQ);
+    else if (how == 1)
+      FAILS(write(fd, "x", 1), EDESTADDRREQ);
+    else if (how == 2)
+      FAILS(sendmsg(fd, &m, 0), EDESTADDRREQ);
+    else
+      FAILS(sendto(fd, "x", 1, 0, A(nowhere)), EINVAL);
+    FAILS(bind(fd, A(a)), EINVAL);
+    a.sin_port = name_of(fd).sin_port;
+    OK(a.sin_port);
+    int other = datagram();
+    IS(sendto(other, "in", 2, 0, A(a)), 2);
+    OK(ready(fd, POLLIN, 10000));
+    char buf[2];
+    IS(recv(fd, buf, 2, 0), 2);
+  }
+}
+
+static void a_file_as_a_datagram(void) {
+  static const char text[] = "a file";
+  int file = SYS(memfd_create("file", 0)), fd = datagram(), to = datagram();
+  IS(write(file, text, sizeof text), sizeof text);
+  struct sockaddr_in a = address(my_ip(), 0);
+  SYS(bind(to, A(a)));
+  a = name_of(to);
+  off_t at = 2;
+  FAILS(sendfile(fd, file, &at, 4), EDESTADDRREQ);
+  IS(at, 2);
+  SYS(connect(fd, A(a)));
+  IS(sendfile(fd, file, &at, 4), 4);
+  IS(at, 6);
+  SYS(lseek(file, 0, SEEK_SET));
+  IS(sendfile(fd, file, 0, 6), 6);
+  IS(lseek(file, 0, SEEK_CUR), 6);
+  char buf[16];
+  OK(ready(to, POLLIN, 10000));
+  IS(recv(to, buf, sizeof buf, 0), 4);
+  OK(memcmp(buf, text + 2, 4) == 0);
+  IS(recv(to, buf, sizeof buf, 0), 6);
+  OK(memcmp(buf, text, 6) == 0);
+  static char big[70000];
+  IS(write(file, big, sizeof big), sizeof big);
+  at = 0;
+  FAILS(sendfile(fd, file, &at, sizeof big), EMSGSIZE);
+}
+
+/* Who asks how much there is does not take the pending error. */
+static void an_error_that_is_not_asked_for(void) {
+  struct sockaddr_in there = nobody_listens();
+  int fd = datagram(), n = -1;
+  SYS(connect(fd, A(there)));
+  IS(send(fd, "x", 1, 0), 1);
+  OK(ready(fd, 0, 10000) & POLLERR);
+  IS(ioctl(fd, FIONREAD, &n), 0);
+  IS(n, 0);
+  IS(option(fd, SOL_SOCKET, SO_ERROR), ECONNREFUSED);
+}
+
+/* With data unread, a socket that lingers is reset like others. */
+static void lingers_with_data_unread(void) {
+  EACH_PAIR(mine, far) {
+    struct linger a_second = {1, 1};
+    SYS(setsockopt(mine, SOL_SOCKET, SO_LINGER, &a_second, sizeof a_second));
+    send_all(far, "unread", 6);
+    OK(ready(mine, POLLIN, 10000) & POLLIN);
+    SYS(close(mine)), mine = -1;
+    OK(ready(far, POLLIN, 10000) & POLLERR);
+    char c;
+    FAILS(recv(far, &c, 1, 0), ECONNRESET);
+  }
+}
+
+/* That nothing will come is told to who waits, and without a name. */
+static void receives_after_a_shutdown(void) {
+  int fd = datagram();
+  struct sockaddr_in a = address(my_ip(), 0);
+  SYS(bind(fd, A(a)));
+  FAILS(shutdown(fd, SHUT_RD), ENOTCONN);
+  struct sockaddr_storage from;
+  socklen_t n = sizeof from;
+  char buf[4];
+  IS(recvfrom(fd, buf, 4, 0, (void *)&from, &n), 0);
+  IS(n, 0);
+  FAILS(recv(fd, buf, 4, MSG_DONTWAIT), EAGAIN);
+}
+
+/* --- two versions ----------------------------------------------------------- */
+
+/* The wildcard of IPv4, mapped: for IPv4 alone. */
+static void mapped_wildcard(void) {
+  int fd = stream6(), beside = stream6(), client = stream6(), only = 1;
+  struct sockaddr_in6 any = address6("::ffff:0.0.0.0", 0), name, six;
+  socklen_t n = sizeof name;
+  SYS(bind(fd, A(any)));
+  SYS(listen(fd, 8));
+  SYS(getsockname(fd, (void *)&name, &n));
+  OK(IN6_IS_ADDR_V4MAPPED(&name.sin6_addr));
+  struct sockaddr_in to = address(my_ip(), ntohs(name.sin6_port));
+  int four = stream();
+  SYS(connect(four, A(to)));
+  SYS(accept(fd, 0, 0));
+  six = address6(my_ip6(), ntohs(name.sin6_port));
+  FAILS(connect(client, A(six)), ECONNREFUSED);
+  SYS(setsockopt(beside, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only));
+  any = address6("::", ntohs(name.sin6_port));
+  SYS(bind(beside, A(any)));
+}
+
+/* Whether a socket is for IPv6 alone is settled when it is bound; to an address of that, it is. */
+static void version_of_what_is_bound(void) {
+  int fd = stream6(), off = 0;
+  struct sockaddr_in6 a = address6(my_ip6(), 0), mapped = address6("::ffff:127.0.0.1", 0);
+  IS(option(fd, IPPROTO_IPV6, IPV6_V6ONLY), 0);
+  SYS(bind(fd, A(a)));
+  IS(option(fd, IPPROTO_IPV6, IPV6_V6ONLY), 1);
+  FAILS(setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off), EINVAL);
+  int other = stream6();
+  char to[64];
+  snprintf(to, sizeof to, "::ffff:%s", my_ip());
+  mapped = address6(to, 0);
+  SYS(bind(other, A(mapped)));
+  IS(option(other, IPPROTO_IPV6, IPV6_V6ONLY), 0);
+  a.sin6_port = htons(9);
+  FAILS(connect(other, A(a)), EAFNOSUPPORT);
+  struct sockaddr_in four = address(my_ip(), 9);
+  FAILS(connect(other, A(four)), EINVAL);
+}
+
+/* An address of no family is that of IPv4, if it is the wildcard. */
+static void bound_by_no_family(void) {
+  struct sockaddr_in a = address("0.0.0.0", 0), b = address("127.0.0.1", 0);
+  a.sin_family = b.sin_family = AF_UNSPEC;
+  int fd = stream();
+  FAILS(bind(fd, A(b)), EAFNOSUPPORT);
+  SYS(bind(fd, A(a)));
+  SYS(listen(fd, 8));
+  is_reached(fd);
+  FAILS(bind(fd, A(b)), EAFNOSUPPORT);
+  FAILS(bind(fd, A(a)), EINVAL);
+  int u = datagram();
+  FAILS(sendto(u, "x", 1, 0, A(a)), EINVAL);
+}
+
+/* --- several descriptors and processes ------------------------------------ */
+
+static int epoll_with(int fd) {
+  int ep = SYS(epoll_create1(0));
+  struct epoll_event e = {.events = EPOLLIN, .data.u64 = 0x1234567890};
+  SYS(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &e));
+  return ep;
+}
+
+static void tells_of(int ep, int ms) {
+  struct epoll_event e = {0};
+  IS(epoll_wait(ep, &e, 1, ms), 1);
+  OK(e.data.u64 == 0x1234567890);
+}
+
+/* What is registered under one descriptor, and bound under another. */
+static void registered_under_another_descriptor(void) {
+  int fd = datagram(), twin = SYS(dup(fd)), ep = epoll_with(twin);
+  struct sockaddr_in a = address(my_ip(), 0);
+  SYS(bind(fd, A(a)));
+  a = name_of(fd);
+  IS(sendto(datagram(), "x", 1, 0, A(a)), 1);
+  tells_of(ep, 10000);
+}
+
+/* A socket that nobody has bound is its child's, too: what that makes of it, both have. */
+static void bound_by_a_child(void) {
+  int fd = datagram(), ep = epoll_with(fd), gate[2], listener = stream();
+  struct sockaddr_in a = address(my_ip(), 0);
+  char c;
+  SYS(pipe(gate));
+  pid_t child = SYS(fork());
+  if (!child) {
+    SYS(bind(fd, A(a)));
+    SYS(bind(listener, A(a)));
+    SYS(listen(listener, 8));
+    SYS(write(gate[1], "b", 1));
+    SYS(pause());
+  }
+  receive_all(gate[0], &c, 1);
+  a = name_of(fd);
+  OK(a.sin_port);
+  FAILS(bind(fd, A(a)), EINVAL);
+  struct epoll_event e;
+  IS(epoll_wait(ep, &e, 1, 0), 0);
+  IS(sendto(datagram(), "x", 1, 0, A(a)), 1);
+  tells_of(ep, 10000);
+  IS(recv(fd, &c, 1, 0), 1);
+  IS(option(listener, SOL_SOCKET, SO_ACCEPTCONN), 1);
+  SYS(kill(child, SIGKILL));
+  SYS(waitpid(child, 0, 0));
+  is_reached(listener);
+}
+
+/* One that was bound to the wildcard, and has a connection, is told of by that alone. */
+static void connected_from_the_wildcard(void) {
+  int fd = stream(), ep = epoll_with(fd), listener = my_listener(8);
+  struct sockaddr_in any = address("0.0.0.0", 0), a = name_of(listener);
+  SYS(bind(fd, A(any)));
+  SYS(connect(fd, A(a)));
+  int far = SYS(accept(listener, 0, 0));
+  struct epoll_event e;
+  for (int i = 0; i < 8; i++)
+    IS(epoll_wait(ep, &e, 1, 0), 0);
+  send_all(far, "x", 1);
+  tells_of(ep, 10000);
+}
+
+const struct check CHECKS[] = {
+    {"listens_after_a_refused_connect", listens_after_a_refused_connect},
+    {"is_bound_after_a_refused_connect", is_bound_after_a_refused_connect},
+    {"a_listener_listens_again", a_listener_listens_again},
+    {"a_listener_connects", a_listener_connects},
+    {"shut_down_unconnected", shut_down_unconnected},
+    {"a_reset_after_the_end", a_reset_after_the_end},
+    {"connected_and_over", connected_and_over},
+    {"peeks_and_throws_away", peeks_and_throws_away},
+    {"gives_a_port_back_with_its_peer", gives_a_port_back_with_its_peer},
+    {"bound_by_a_failed_send", bound_by_a_failed_send},
+    {"a_file_as_a_datagram", a_file_as_a_datagram},
+    {"an_error_that_is_not_asked_for", an_error_that_is_not_asked_for},
+    {"lingers_with_data_unread", lingers_with_data_unread},
+    {"receives_after_a_shutdown", receives_after_a_shutdown},
+    {"mapped_wildcard", mapped_wildcard},
+    {"version_of_what_is_bound", version_of_what_is_bound},
+    {"bound_by_no_family", bound_by_no_family},
+    {"registered_under_another_descriptor", registered_under_another_descriptor},
+    {"bound_by_a_child", bound_by_a_child},
+    {"connected_from_the_wildcard", connected_from_the_wildcard},
+    {0, 0},
+};
