@@ -1,0 +1,82 @@
+/* A case: a sequence of socket calls that a seed stands for, and what is known of its
+ * sockets while it runs. */
+#ifndef CASE_H
+#define CASE_H
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <netinet/udp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum op {
+  SOCKET, BIND, LISTEN, CONNECT, ACCEPT, SEND, SENDTO, SENDMSG, WRITE, RECV,
+  RECVFROM, RECVMSG, READ, SHUTDOWN, CLOSE, DUP, GETOPT, SETOPT, NAME, PEER,
+  IOCTL, FCNTL, SENDFILE
+};
+
+/* By whom a step is taken. */
+enum by { ITSELF, A_THREAD, A_CHILD };
+
+/* Numbers that a step may use, each for what it likes: a step draws all of them, so that
+ * the others stay as they are when one is left out. */
+enum { DRAWS = 8 };
+
+struct step {
+  enum op op;
+  enum by by;
+  int a, b; /* places */
+  uint32_t draw[DRAWS];
+};
+
+enum { STEPS = 40, PLACES = 6, FIXED_PORTS = 4, LINE = 2048, PORTS = 256 };
+
+/* One of the descriptors of the case. */
+struct place {
+  int fd; /* -1: none */
+  int domain, type;
+  int was_listener; /* it was shut down */
+};
+
+/* What the process of a case shares with the children that take steps for it. */
+struct shared {
+  char line[LINE]; /* what is to be said of the step */
+  size_t length;
+  uint16_t automatic[PORTS]; /* ports that nobody has chosen, in order of first sight */
+  int automatics;
+  volatile int is_taken, may_end; /* the step of a child; the child */
+};
+
+static struct place places[PLACES];
+static struct shared *shared;
+static int first_fixed_port;
+static int epoll_fd = -1;
+static int file_fd = -1;
+static volatile sig_atomic_t broken_pipes;
+
+/* One of the choices, which are numbers. */
+#define ONE_OF(draw, ...)                                                      \
+  ((const int[]){__VA_ARGS__}[(draw) %                                         \
+                              (sizeof((const int[]){__VA_ARGS__}) / sizeof(int))])
+
+#endif
