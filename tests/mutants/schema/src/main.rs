@@ -36,6 +36,7 @@ use asked::Asked;
 use results::Results;
 use selection::Excluded;
 use std::error::Error;
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tree::Tree;
@@ -65,6 +66,7 @@ fn run(asked: &Asked) -> Result<bool, Box<dyn Error>> {
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
     let out = std::path::absolute(target)?.join("mutants/schema");
+    let _lock = alone(&out)?;
     let list = report::may_survive(&std::fs::read_to_string("tests/mutants/survivors.txt")?)?;
     let exclude = Excluded::read(&std::fs::read_to_string("tests/mutants/exclude.toml")?)?;
     let mut in_time = true;
@@ -81,6 +83,19 @@ fn run(asked: &Asked) -> Result<bool, Box<dyn Error>> {
         return Ok(true);
     }
     Ok(report(&out, &list) && in_time)
+}
+
+/// One run at a time has the copy of the repository and the results.
+fn alone(out: &Path) -> Result<File, Box<dyn Error>> {
+    std::fs::create_dir_all(out)?;
+    let lock = File::create(out.join("lock"))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => {
+            Err(format!("another run is at work in {}", out.display()).into())
+        }
+        Err(TryLockError::Error(error)) => Err(error.into()),
+    }
 }
 
 fn names(asked: &Asked, tree: &Tree, exclude: &Excluded, name: &str) -> std::io::Result<()> {
