@@ -5,7 +5,7 @@
 //! file system, and the session's [`Files`], of which `send_streams` takes what is sent.
 
 use super::AdapterSession;
-use super::send_streams::MAX_GATHERED;
+use super::spans::MAX_GATHERED;
 use crate::abi::{CHUNK, DIRECTORY, FILES, FileId};
 use longshore_ring::{MappedFile, SharedMemory};
 use rustix::fs::{FileType, fstat, fstatfs};

@@ -50,9 +50,8 @@ pub use immediate::Immediate;
 pub use moving::NotMoved;
 pub use receive_slab::ReceiveSlab;
 pub use receive_stream::{NoChunk, NotLent, Placed, ReceiveStream};
-pub use send_streams::{
-    BadStream, Extent, ForwardedBytes, MAX_GATHERED, MAX_PIECES, SendStreams, Use,
-};
+pub use send_streams::{BadStream, Extent, ForwardedBytes, MAX_PIECES, SendStreams, Use};
 pub use session::AdapterSession;
+pub use spans::MAX_GATHERED;
 pub use subscribers::Subscribers;
 pub use wakeups::Sleeper;

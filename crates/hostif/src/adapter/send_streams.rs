@@ -3,7 +3,7 @@
 //! A send stream's directory is the host's, so each entry that is read from it is checked.
 
 use super::files::Files;
-use super::spans::spans;
+use super::spans::{MAX_GATHERED, spans};
 use crate::abi::{CHUNK, DIRECTORY, FileRange, chunk_of, lent_chunk};
 use crate::transport::Arena;
 use longshore_ring::{MappedFile, SharedBytes, SharedMemory};
@@ -11,10 +11,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Bytes of a send stream that are gathered at once, at most.
-pub const MAX_GATHERED: usize = 4 * CHUNK;
-/// Most pieces that they lie in: those of a chunk each, the first and the last in part, and
-/// immediate data.
+/// Most pieces that what is gathered at once lies in: those of a chunk each, the first and the
+/// last in part, and immediate data.
 pub const MAX_PIECES: usize = MAX_GATHERED / CHUNK + 2;
 
 /// Bytes of files that are given to the kernel where they are; less is read.

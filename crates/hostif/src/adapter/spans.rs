@@ -3,6 +3,9 @@
 use crate::abi::CHUNK;
 use std::ops::Range;
 
+/// Bytes of a send stream that are gathered at once, at most.
+pub const MAX_GATHERED: usize = 4 * CHUNK;
+
 /// Where the bytes `range` of a stream lie: the chunk's number in the
 /// stream, the offset in it and the length.
 pub(super) fn spans(range: Range<u64>) -> impl Iterator<Item = (u64, usize, usize)> {
