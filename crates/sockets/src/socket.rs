@@ -142,6 +142,17 @@ impl Socket {
             .store(errno.unsigned_abs(), Ordering::Release);
     }
 
+    /// A call that has done a part of its work says so, and not what kept it from the rest: the
+    /// pending error, if it has taken that, is the next call's.
+    pub fn leave_error(&self, error: SocketError) {
+        if let SocketError::Failed(errno) = error {
+            let errno = errno.raw_os_error().unsigned_abs();
+            let place = &self.block().errno;
+            // One that has come since stays.
+            let _ = place.compare_exchange(0, errno, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+
     /// This process is done with it: calls that are under way on it end with
     /// ECONNRESET, and with its last use it is reset.
     pub fn abandon(&self) {

@@ -174,6 +174,51 @@ static void blocked_writer_learns_of_the_close(void) {
   }
 }
 
+/* A call that has written a part before says how much: the error is the next call's. */
+static void error_after_a_part_is_the_next_calls(void) {
+  static char much[64 << 20];
+  EACH_PAIR(mine, far) {
+    pid_t child = SYS(fork());
+    if (!child) {
+      SYS(close(mine));
+      sleep_ms(300);
+      SYS(close(far));
+      _exit(0);
+    }
+    SYS(close(far));
+    ssize_t n = SYS(send(mine, much, sizeof much, MSG_NOSIGNAL));
+    OK(n > 0 && n < (ssize_t)sizeof much);
+    FAILS(send(mine, much, 1, MSG_NOSIGNAL), ECONNRESET);
+    FAILS(send(mine, much, 1, MSG_NOSIGNAL), EPIPE);
+    joined(child);
+    far = -1;
+  }
+}
+
+/* What comes with the end is read though a write to it has failed before. */
+static void *writer(void *arg) {
+  while (send(*(int *)arg, "x", 1, MSG_NOSIGNAL) == 1)
+    ;
+  return 0;
+}
+
+static void answer_is_read_after_a_failed_write(void) {
+  static char request[1 << 16];
+  for (int i = 0; i < 200; i++)
+    EACH_PAIR(mine, far) {
+      pthread_t thread;
+      char answer[20] = "protocol error", got[20];
+      IS(pthread_create(&thread, 0, writer, &far), 0);
+      OK(read(mine, request, sizeof request) > 0);
+      send_all(mine, answer, sizeof answer);
+      SYS(close(mine));
+      mine = -1;
+      IS(pthread_join(thread, 0), 0);
+      receive_all(far, got, sizeof got);
+      OK(!memcmp(got, answer, sizeof got));
+    }
+}
+
 /* Both halves shut down, and still held: what comes then is answered by a reset. */
 static void shutdown_of_both_halves_is_no_sink(void) {
   EACH_PAIR(mine, far) {
@@ -558,6 +603,8 @@ const struct check CHECKS[] = {
     {"writer_learns_that_the_reader_has_closed", writer_learns_that_the_reader_has_closed},
     {"writer_learns_that_the_reader_was_killed", writer_learns_that_the_reader_was_killed},
     {"blocked_writer_learns_of_the_close", blocked_writer_learns_of_the_close},
+    {"error_after_a_part_is_the_next_calls", error_after_a_part_is_the_next_calls},
+    {"answer_is_read_after_a_failed_write", answer_is_read_after_a_failed_write},
     {"shutdown_of_both_halves_is_no_sink", shutdown_of_both_halves_is_no_sink},
     {"close_with_unread_data_delivers", close_with_unread_data_delivers},
     {"linger_zero_delivers", linger_zero_delivers},

@@ -63,7 +63,10 @@ pub(super) fn receive(
                 | SocketError::Interrupted
                 | SocketError::Restarts),
             ) => Some(e),
-            Err(_) if got != 0 => break,
+            Err(e) if got != 0 => {
+                socket.leave_error(e);
+                break;
+            }
             Err(e) => return Err(e),
         };
         if got != 0 && socket.readable_bytes() == 0 {
@@ -72,7 +75,10 @@ pub(super) fn receive(
         match take(got) {
             Ok(0) => break,
             Ok(n) => got += n,
-            Err(_) if got != 0 => break,
+            Err(e) if got != 0 => {
+                socket.leave_error(e);
+                break;
+            }
             // Another thread was faster.
             Err(SocketError::WouldBlock) if ended.is_none() => continue,
             Err(e) => return Err(ended.unwrap_or(e)),

@@ -338,7 +338,10 @@ fn send_stream(
                 sent += n;
                 IoSlice::advance_slices(&mut parts, n);
             }
-            Err(_) if sent != 0 => break,
+            Err(e) if sent != 0 => {
+                socket.leave_error(e);
+                break;
+            }
             Err(e) => return Err(e),
         }
     }

@@ -183,7 +183,10 @@ fn copy_out(socket: &Socket, pipe: Pipe, most: usize) -> Result<usize, SocketErr
                     break;
                 }
             }
-            Err(_) if done != 0 => break,
+            Err(e) if done != 0 => {
+                socket.leave_error(e);
+                break;
+            }
             Err(e) => return Err(e),
         }
     }

@@ -27,12 +27,15 @@ impl Socket {
     /// stream, an error, or that more may come.
     pub(super) fn end_of_stream(&self) -> Result<(), SocketError> {
         let block = self.block();
+        // In the order opposite to that in which another thread or process writes them.
+        let state = block.state();
+        let has_failed = block.errno.load(Ordering::Acquire) != 0;
         let flags = block.flags();
         if flags.contains(BlockFlags::PEER_FIN) {
             // The end stays the end; what went wrong after it is for who asks or writes.
             return Ok(());
         }
-        if block.errno.load(Ordering::Relaxed) != 0 {
+        if has_failed {
             match block.take_errno() {
                 0 => {}
                 errno => return Err(SocketError::failed(errno)),
@@ -41,7 +44,7 @@ impl Socket {
         if flags.contains(BlockFlags::SHUT_RD) {
             return Ok(());
         }
-        match block.state() {
+        match state {
             SocketState::Dead | SocketState::Closing | SocketState::Free => Ok(()),
             SocketState::Open if flags.contains(BlockFlags::DATAGRAM) => {
                 Err(self.would_block_or_gone())

@@ -34,6 +34,8 @@ impl Socket {
         if flags.contains(BlockFlags::FAILED) {
             self.host.catch_up();
         }
+        // Looked at before the error, as another thread or process writes it after that.
+        let state = block.state();
         if block.errno.load(Ordering::Relaxed) != 0 {
             match block.take_errno() {
                 0 => {}
@@ -46,7 +48,7 @@ impl Socket {
         if flags.contains(BlockFlags::SHUT_WR) {
             return Err(SocketError::BrokenPipe);
         }
-        match block.state() {
+        match state {
             SocketState::Connected => Ok(usize::MAX),
             SocketState::Connecting => Err(SocketError::WouldBlock),
             SocketState::Open if flags.contains(BlockFlags::DATAGRAM) => Ok(usize::MAX),
