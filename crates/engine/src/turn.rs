@@ -84,9 +84,20 @@ impl Engine {
                 break Ok(());
             }
             let buffer = &mut self.receiver.buffer;
-            match self.stack.receive(buffer, count == 0) {
-                Ok(Some(Received::InPlace(_))) => count += 1,
-                Ok(Some(Received::Frame(meta))) => {
+            let received = if self.stack.expects_bulk() {
+                match self.stack.receive_bulk(buffer, count == 0) {
+                    Received::Usual(received) => received,
+                    Received::InPlace(_) => {
+                        count += 1;
+                        continue;
+                    }
+                }
+            } else {
+                self.stack.port_mut().recv_single(buffer)
+            };
+            match received {
+                Ok(Some(meta)) => {
+                    self.stack.note_received(meta.len);
                     if count == 0 {
                         // What programs asked before it came, where that can make a
                         // difference to it.

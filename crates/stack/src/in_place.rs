@@ -1,7 +1,7 @@
 //! Receiving into place: the payload of a frame goes straight to where its program reads it.
 //!
 //! Owns [`BulkRun`], which says of which connection the last frames were, and
-//! [`Stack::receive`], by which the loop takes frames from the port. While frames of bulk data
+//! [`Stack::receive_bulk`], by which the loop then takes frames from the port. While frames of bulk data
 //! come for one connection, the port is given the place of the next bytes of its receive
 //! stream with each read, behind a buffer for the headers that segments of this connection
 //! have. The headers then say whether that was right: whether this is the segment that
@@ -110,13 +110,14 @@ impl BulkRun {
     }
 }
 
-/// What has come from the port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What has come from the port where bulk was expected.
+#[derive(Debug)]
 pub enum Received {
-    /// A frame, which is in the buffer and goes to [`Stack::frame_in`].
-    Frame(RxMeta),
     /// A segment whose payload is where its program reads it, and which is done with.
     InPlace(RxMeta),
+    /// What the port says, as of [`Port::recv_single`](longshore_frames::Port::recv_single): a
+    /// frame is in the buffer, and goes to [`Stack::note_received`] and [`Stack::frame_in`].
+    Usual(Result<Option<RxMeta>, PortError>),
 }
 
 /// The connection that the next frame is expected for, with chunks for its payload.
@@ -218,40 +219,32 @@ impl Stack {
         self.bulk_run.is_permitted = is_only && self.settings.has_one_session;
     }
 
-    /// Takes a frame from the port into `buffer`, or a segment into place; `None` if none
-    /// waits. `is_first`: before a frame is dealt with, the caller does what programs have
-    /// asked; if they have asked for something, no segment is taken into place.
-    ///
-    /// # Errors
-    /// The port's.
-    #[inline]
-    pub fn receive(
-        &mut self,
-        buffer: &mut RecvBuffer,
-        is_first: bool,
-    ) -> Result<Option<Received>, PortError> {
-        if self.bulk_run.is_likely() {
-            let received = self.receive_next(buffer, is_first);
-            self.sessions.at_work = AtWork::Nobodys;
-            if let Some(received) = received {
-                return received;
-            }
-        }
-        let meta = self.link.port.recv_single(buffer)?;
-        if let Some(meta) = &meta {
-            self.bulk_run.note_frame(meta.len);
-        }
-        Ok(meta.map(Received::Frame))
+    /// Whether the next frame is probably bulk of the same connection as those before, so that
+    /// [`receive_bulk`](Self::receive_bulk) takes it.
+    #[inline(always)]
+    #[must_use]
+    pub fn expects_bulk(&self) -> bool {
+        self.bulk_run.is_likely()
     }
 
-    /// As `receive`, where the next frame is probably bulk of the same connection as those
-    /// before; `None` if it cannot be received into place, and was not.
+    /// A frame of this length was received, and goes to [`frame_in`](Self::frame_in).
+    #[inline(always)]
+    pub fn note_received(&mut self, len: usize) {
+        self.bulk_run.note_frame(len);
+    }
+
+    /// Takes a frame from the port into `buffer`, or a segment into place. `is_first`: before a
+    /// frame is dealt with, the caller does what programs have asked; if they have asked for
+    /// something, no segment is taken into place.
     #[inline(never)]
-    fn receive_next(
-        &mut self,
-        buffer: &mut RecvBuffer,
-        is_first: bool,
-    ) -> Option<Result<Option<Received>, PortError>> {
+    pub fn receive_bulk(&mut self, buffer: &mut RecvBuffer, is_first: bool) -> Received {
+        let received = self.receive_next(buffer, is_first);
+        self.sessions.at_work = AtWork::Nobodys;
+        received.unwrap_or_else(|| Received::Usual(self.link.port.recv_single(buffer)))
+    }
+
+    /// As `receive_bulk`; `None` if nothing can be received into place, and was not.
+    fn receive_next(&mut self, buffer: &mut RecvBuffer, is_first: bool) -> Option<Received> {
         let BulkRun { key, is_v6, .. } = self.bulk_run;
         let ip = if is_v6 {
             ipv6::HEADER_LEN
@@ -270,9 +263,8 @@ impl Stack {
         let received = port.recv_in_place(buffer, next.header_len, &next.rooms());
         let Ok(Some(meta)) = received else {
             next.give_back();
-            return Some(received.map(|_| None));
+            return Some(Received::Usual(received));
         };
-        self.bulk_run.note_frame(meta.len);
         // What was asked for before the segment came is done before it is taken.
         let waits = is_first && next.session.host.has_requests();
         let mut segment = None;
@@ -284,6 +276,7 @@ impl Stack {
         }
         let gso_size = meta.gso.map_or(0, |g| g.size);
         if let Some(len) = segment.and_then(|s| next.take(s, gso_size, self.now)) {
+            self.bulk_run.note_frame(meta.len);
             if len >= BULK {
                 self.bulk_run.note_right();
                 self.bulk_run.note_bulk(key, is_v6);
@@ -291,7 +284,7 @@ impl Stack {
             self.counters.prediction.data += 1;
             self.counters.prediction.in_place += 1;
             self.sockets.touch(key);
-            return Some(Ok(Some(Received::InPlace(meta))));
+            return Some(Received::InPlace(meta));
         }
         if meta.len > next.header_len {
             buffer.close_gap(next.header_len, meta.len, &next.rooms());
@@ -301,6 +294,6 @@ impl Stack {
             }
         }
         next.give_back();
-        Some(Ok(Some(Received::Frame(meta))))
+        Some(Received::Usual(received))
     }
 }

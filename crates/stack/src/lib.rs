@@ -7,7 +7,7 @@
 //!
 //! 1. [`begin_turn`](Stack::begin_turn), with the time, by which all goes until the next;
 //! 2. [`handle_request`](Stack::handle_request) for each request of a program,
-//!    [`receive`](Stack::receive) and [`frame_in`](Stack::frame_in) for each frame of the port, [`take_own_packets`](Stack::take_own_packets) for those
+//!    [`frame_in`](Stack::frame_in) or [`receive_bulk`](Stack::receive_bulk) for each frame of the port, [`take_own_packets`](Stack::take_own_packets) for those
 //!    that were sent to addresses of its own;
 //! 3. [`handle_timeouts`](Stack::handle_timeouts), due at
 //!    [`next_timeout`](Stack::next_timeout) at the latest, and

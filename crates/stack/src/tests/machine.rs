@@ -358,28 +358,28 @@ impl Machine {
 
     fn receive(&mut self, is_cut: bool) -> bool {
         for count in 0..BURST {
-            let received = if is_cut {
-                let meta = self.stack.port_mut().recv_single(&mut self.buffer);
-                meta.unwrap().map(Received::Frame)
+            let received = if !is_cut && self.stack.expects_bulk() {
+                self.stack.receive_bulk(&mut self.buffer, count == 0)
             } else {
-                let first = count == 0;
-                self.stack.receive(&mut self.buffer, first).unwrap()
+                Received::Usual(self.stack.port_mut().recv_single(&mut self.buffer))
             };
-            let Some(received) = received else {
-                return count != 0;
-            };
-            if is_cut {
-                continue;
-            }
-            self.frames += 1;
             let meta = match received {
-                Received::Frame(meta) => meta,
+                Received::Usual(received) => received.unwrap(),
                 Received::InPlace(meta) => {
+                    self.frames += 1;
                     self.trace.write_usize(meta.len);
                     self.trace.write_u64(self.stack.now.0);
                     continue;
                 }
             };
+            let Some(meta) = meta else {
+                return count != 0;
+            };
+            if is_cut {
+                continue;
+            }
+            self.stack.note_received(meta.len);
+            self.frames += 1;
             if count == 0 {
                 self.take_requests_before_frames();
             }
