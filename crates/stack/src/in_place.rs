@@ -50,6 +50,8 @@ pub(crate) struct BulkRun {
     /// Frames since the last long one.
     short: u8,
     is_permitted: bool,
+    /// What all these say of the next frame.
+    is_likely: bool,
 }
 
 impl BulkRun {
@@ -62,13 +64,14 @@ impl BulkRun {
             is_open: false,
             short: 0,
             is_permitted: false,
+            is_likely: false,
         }
     }
 
     /// Whether the next frame is probably one of the run.
     #[inline(always)]
     fn is_likely(&self) -> bool {
-        self.len >= self.wanted && !self.is_open && self.is_permitted
+        self.is_likely
     }
 
     /// A frame of this length has come; [`note_bulk`](Self::note_bulk) says what it was if it
@@ -79,13 +82,13 @@ impl BulkRun {
         if len < BULK {
             self.short = self.short.saturating_add(1);
             if self.short > 1 {
-                self.len = 0;
+                (self.len, self.is_likely) = (0, false);
             }
         } else {
             if self.is_open {
                 self.len = 0;
             }
-            self.is_open = true;
+            (self.is_open, self.is_likely) = (true, false);
         }
     }
 
@@ -97,6 +100,7 @@ impl BulkRun {
         }
         self.len = self.len.saturating_add(1);
         (self.is_open, self.short) = (false, 0);
+        self.is_likely = self.is_permitted && self.len >= self.wanted;
     }
 
     /// The next frame was the one that was expected.
@@ -107,6 +111,7 @@ impl BulkRun {
     /// It was not.
     fn note_wrong(&mut self) {
         self.wanted = (self.wanted + LONGER_BY).min(LONGEST_RUN);
+        self.is_likely &= self.len >= self.wanted;
     }
 }
 
@@ -217,6 +222,7 @@ impl Stack {
     /// A session has begun; `is_only`: this stack has never had another.
     pub(crate) fn permit_in_place(&mut self, is_only: bool) {
         self.bulk_run.is_permitted = is_only && self.settings.has_one_session;
+        self.bulk_run.is_likely &= self.bulk_run.is_permitted;
     }
 
     /// Whether the next frame is probably bulk of the same connection as those before, so that
