@@ -301,13 +301,19 @@ impl Stack {
         match &mut socket.kind {
             Kind::Stream(c) => {
                 c.tcb.set_linger(linger);
-                if c.tcb.resets_on_close() {
+                let resets = c.tcb.resets_on_close();
+                if resets {
                     // What the windows allow has left by then, as in Linux, where `send`
                     // itself sends it.
                     while self.transmit(key) == Sent::More {}
                 }
                 if let Some(c) = self.connection_mut(key) {
                     c.tcb.close(now);
+                }
+                if !resets {
+                    // So it has before payload comes that nobody takes any more, and resets the
+                    // connection; the FIN goes with it. What is left is sent at the end of the turn.
+                    let _ = self.transmit(key);
                 }
                 self.sockets.touch(key);
             }

@@ -3,6 +3,7 @@
 
 use super::off_path::{GEOMETRY, accepted};
 use super::single::{ISN, Single, header};
+use super::streams::append;
 use longshore_hostif::{EdgeFlags, OptionName, Request, SocketId};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::{TcpFlags, TcpHeader};
@@ -102,6 +103,30 @@ fn a_later_syn_ends_time_wait() {
         (single.stack.waits(), single.stack.half_open_count()),
         (0, 1)
     );
+}
+
+/// The peer's payload meets a connection that its program has closed in the same turn: the answer
+/// has left by then, with the end of the stream, and the peer takes both before the reset.
+#[test]
+fn an_answer_leaves_before_what_comes_in_the_turn_of_the_close() {
+    let (mut single, socket, next) = connected();
+    let close = Request::Close {
+        socket,
+        snd_edge: append(&single.arena, socket.index, 0, b"the answer"),
+        rcv_consumed: 0,
+        linger: None,
+    };
+    single.ask(0, &close);
+    single.segment(&next, b"more of the question");
+    single.turn();
+    let sent = single.sent_with_payload();
+    let flags: Vec<_> = sent.iter().map(|s| s.header.flags).collect();
+    assert_eq!(flags.len(), 2, "{flags:?}");
+    assert_eq!(
+        (sent[0].header.seq, &sent[0].payload[..]),
+        (next.ack, &b"the answer"[..])
+    );
+    assert!(flags[0].contains(TcpFlags::FIN) && flags[1].contains(TcpFlags::RST));
 }
 
 /// Who closes second waits for nothing, and its socket is gone with the last acknowledgment.
