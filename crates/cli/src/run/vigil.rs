@@ -70,6 +70,12 @@ impl Vigil {
         self.loss.remind(&self.name, &processes);
     }
 
+    /// Whether the program has ended with an error right now: for one whose connections have
+    /// ended with its engine this can be before the engine's end is known.
+    fn has_just_failed(&self) -> bool {
+        self.program.is_none() && self.code != Some(0) && self.since.elapsed() < BACKGROUND_NOTICE
+    }
+
     fn is_over(&self) -> bool {
         self.program.is_none() && self.session.is_none() && self.engines.is_empty()
     }
@@ -171,6 +177,9 @@ impl Vigil {
             let failed = status.exit_status() != Some(0);
             if failed || self.program.is_some() {
                 eprintln!("longshore: the engine has ended{}", how(status));
+            }
+            if failed && self.has_just_failed() {
+                self.loss.comes(&self.name, &[]);
             }
         }
     }
