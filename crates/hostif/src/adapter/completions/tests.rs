@@ -103,6 +103,7 @@ fn descriptors_are_counted_for_their_sockets() {
 /// A socket for which there is no room is noted once, its process is told that there is more, and
 /// of which sockets, once it has made room.
 #[test]
+#[cfg_attr(miri, ignore = "it takes a minute there, and nothing is unsafe")]
 fn a_full_ring_puts_off_and_loses_nothing() {
     let (mut session, [mut process, _]) = session();
     let socket = begun(&session, 1);
