@@ -239,9 +239,6 @@ impl<'a> Outlet<'a> {
             && let Some(segment) = self.c.tcb.poll_plain(self.now, self.longest_new)
         {
             let len = u64::from(segment.payload_len);
-            let more = len / LONGEST_ORDINARY;
-            segments += 1 + more as usize;
-            self.counters.tcp.longer_segments_out += more;
             let sent = loop {
                 let mut pieces = [SharedBytes::EMPTY; MAX_PIECES];
                 let count = if len == 0 {
@@ -273,7 +270,7 @@ impl<'a> Outlet<'a> {
                     break sent;
                 }
             };
-            self.counters.tcp.segments_out += 1;
+            segments += self.count(len);
             self.note(sent)?;
             // To poll for what is not there, in both ways, takes ten times as much.
             if !self.c.tcb.may_have_to_send() {
@@ -293,9 +290,6 @@ impl<'a> Outlet<'a> {
             let segment = self.c.tcb.poll_transmit(self.now, longest);
             let segment = segment.ok_or(Sent::All)?;
             let len = segment.payload_len();
-            let more = len as u64 / LONGEST_ORDINARY;
-            segments += 1 + more as usize;
-            self.counters.tcp.longer_segments_out += more;
             let header = segment.header(self.local.port(), self.c.remote.port());
             let sent = loop {
                 let mut pieces = [SharedBytes::EMPTY; MAX_PIECES];
@@ -316,11 +310,20 @@ impl<'a> Outlet<'a> {
                     break sent;
                 }
             };
-            self.counters.tcp.segments_out += 1;
+            segments += self.count(len as u64);
             self.counters.tcp.retransmissions += u64::from(segment.retransmission);
             self.note(sent)?;
         }
         Ok(())
+    }
+
+    /// A segment with so many bytes of payload is sent; says for how many it counts.
+    #[inline]
+    fn count(&mut self, len: u64) -> usize {
+        let more = len / LONGEST_ORDINARY;
+        self.counters.tcp.segments_out += 1;
+        self.counters.tcp.longer_segments_out += more;
+        1 + more as usize
     }
 
     /// The pieces of a payload, counted as taken from the host; says how many.

@@ -143,9 +143,11 @@ impl Ipv4Header {
     }
 
     /// Writes the header with its checksum; returns its length. Panics if `bytes` is
-    /// shorter than that.
+    /// shorter than that, and in debug builds if the length of the payload is none that
+    /// [`payload_len`] gives.
     #[inline]
     pub fn emit(&self, bytes: &mut [u8]) -> usize {
+        debug_assert!(self.payload_len <= BEYOND);
         let b: &mut [u8; HEADER_LEN] = bytes.first_chunk_mut().expect("room for a header");
         b[0] = 0x45;
         b[1] = self.tos;
