@@ -177,6 +177,29 @@ impl PacketPort {
         vnet::accept(header, got, room, least, &mut self.counters)
     }
 
+    /// Takes the first valid frame that `read` finds, which has so much `room` for it.
+    fn recv_by(
+        &mut self,
+        room: usize,
+        mut read: impl FnMut(&OwnedFd) -> Result<([u8; HEADER_LEN], usize), Errno>,
+    ) -> Result<Option<RxMeta>, PortError> {
+        for _ in 0..MAX_DISCARDED {
+            self.counters.rx_calls += 1;
+            match read(&self.fd) {
+                Ok((header, got)) => {
+                    if let Some(meta) = self.accept(&header, got, room) {
+                        return Ok(Some(meta));
+                    }
+                }
+                Err(errno) => match self.read_failed(errno)? {
+                    ReadOn::Again => {}
+                    ReadOn::Nothing => return Ok(None),
+                },
+            }
+        }
+        Ok(None)
+    }
+
     /// The meaning of a failed read: try again, no frame, or a permanent error.
     fn read_failed(&mut self, errno: Errno) -> Result<ReadOn, PortError> {
         match errno {
@@ -273,22 +296,7 @@ impl Port for PacketPort {
     fn recv_scatter(&mut self, parts: &mut [IoSliceMut<'_>]) -> Result<Option<RxMeta>, PortError> {
         vnet::check_parts(parts)?;
         let room: usize = parts.iter().map(|part| part.len()).sum();
-        let mut header = [0; HEADER_LEN];
-        for _ in 0..MAX_DISCARDED {
-            self.counters.rx_calls += 1;
-            match vnet::read(&self.fd, &mut header, parts) {
-                Ok(got) => {
-                    if let Some(meta) = self.accept(&header, got, room) {
-                        return Ok(Some(meta));
-                    }
-                }
-                Err(errno) => match self.read_failed(errno)? {
-                    ReadOn::Again => {}
-                    ReadOn::Nothing => return Ok(None),
-                },
-            }
-        }
-        Ok(None)
+        self.recv_by(room, |fd| vnet::read(fd, parts))
     }
 
     fn receives_in_place(&self) -> bool {
@@ -301,21 +309,9 @@ impl Port for PacketPort {
         header_len: usize,
         rooms: &SharedRooms<'_>,
     ) -> Result<Option<RxMeta>, PortError> {
-        for _ in 0..MAX_DISCARDED {
-            self.counters.rx_calls += 1;
-            match vnet::read_in_place(&self.fd, buffer, header_len, rooms) {
-                Ok((header, got)) => {
-                    if let Some(meta) = self.accept(&header, got, RECV_ROOM) {
-                        return Ok(Some(meta));
-                    }
-                }
-                Err(errno) => match self.read_failed(errno)? {
-                    ReadOn::Again => {}
-                    ReadOn::Nothing => return Ok(None),
-                },
-            }
-        }
-        Ok(None)
+        self.recv_by(RECV_ROOM, |fd| {
+            vnet::read_in_place(fd, buffer, header_len, rooms)
+        })
     }
 
     fn send(&mut self, frame: &TxFrame<'_>) -> Result<(), PortError> {

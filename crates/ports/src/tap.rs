@@ -104,6 +104,27 @@ impl Tap {
         vnet::accept(header, got, room, MIN_FRAME, &mut self.counters)
     }
 
+    /// Takes the first valid frame that `read` finds, which has so much `room` for it.
+    fn recv_by(
+        &mut self,
+        room: usize,
+        mut read: impl FnMut(&OwnedFd) -> Result<([u8; HEADER_LEN], usize), Errno>,
+    ) -> Result<Option<RxMeta>, PortError> {
+        for _ in 0..MAX_DISCARDED {
+            self.counters.rx_calls += 1;
+            match read(&self.fd) {
+                Ok((header, got)) => {
+                    if let Some(meta) = self.accept(&header, got, room) {
+                        return Ok(Some(meta));
+                    }
+                }
+                Err(Errno::INTR) => {}
+                Err(errno) => return self.read_failed(errno).map(|()| None),
+            }
+        }
+        Ok(None)
+    }
+
     /// Whether a read error is permanent.
     fn read_failed(&mut self, errno: Errno) -> Result<(), PortError> {
         match errno {
@@ -167,20 +188,7 @@ impl Port for Tap {
     fn recv_scatter(&mut self, parts: &mut [IoSliceMut<'_>]) -> Result<Option<RxMeta>, PortError> {
         vnet::check_parts(parts)?;
         let room: usize = parts.iter().map(|part| part.len()).sum();
-        let mut header = [0; HEADER_LEN];
-        for _ in 0..MAX_DISCARDED {
-            self.counters.rx_calls += 1;
-            match vnet::read(&self.fd, &mut header, parts) {
-                Ok(got) => {
-                    if let Some(meta) = self.accept(&header, got, room) {
-                        return Ok(Some(meta));
-                    }
-                }
-                Err(Errno::INTR) => {}
-                Err(errno) => return self.read_failed(errno).map(|()| None),
-            }
-        }
-        Ok(None)
+        self.recv_by(room, |fd| vnet::read(fd, parts))
     }
 
     fn receives_in_place(&self) -> bool {
@@ -193,19 +201,9 @@ impl Port for Tap {
         header_len: usize,
         rooms: &SharedRooms<'_>,
     ) -> Result<Option<RxMeta>, PortError> {
-        for _ in 0..MAX_DISCARDED {
-            self.counters.rx_calls += 1;
-            match vnet::read_in_place(&self.fd, buffer, header_len, rooms) {
-                Ok((header, got)) => {
-                    if let Some(meta) = self.accept(&header, got, RECV_ROOM) {
-                        return Ok(Some(meta));
-                    }
-                }
-                Err(Errno::INTR) => {}
-                Err(errno) => return self.read_failed(errno).map(|()| None),
-            }
-        }
-        Ok(None)
+        self.recv_by(RECV_ROOM, |fd| {
+            vnet::read_in_place(fd, buffer, header_len, rooms)
+        })
     }
 
     fn send(&mut self, frame: &TxFrame<'_>) -> Result<(), PortError> {

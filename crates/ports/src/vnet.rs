@@ -114,22 +114,22 @@ pub(crate) fn check_parts(parts: &[IoSliceMut<'_>]) -> Result<(), PortError> {
     Ok(())
 }
 
-/// Reads a frame into validated parts, and its header into `header`; returns the bytes of
-/// both.
+/// Reads a frame into validated parts; returns its header, and the bytes of both.
 #[inline]
 pub(crate) fn read(
     fd: &OwnedFd,
-    header: &mut [u8; HEADER_LEN],
     parts: &mut [IoSliceMut<'_>],
-) -> Result<usize, Errno> {
+) -> Result<([u8; HEADER_LEN], usize), Errno> {
+    let mut header = [0; HEADER_LEN];
     let used = 1 + parts.len();
     let mut all: [IoSliceMut<'_>; MAX_PIECES + 1] =
         std::array::from_fn(|_| IoSliceMut::new(&mut []));
-    all[0] = IoSliceMut::new(header);
+    all[0] = IoSliceMut::new(&mut header);
     for (slot, part) in all[1..].iter_mut().zip(parts.iter_mut()) {
         *slot = IoSliceMut::new(part);
     }
-    rustix::io::readv(fd, &mut all[..used])
+    let got = rustix::io::readv(fd, &mut all[..used])?;
+    Ok((header, got))
 }
 
 /// Reads a frame as [`Port::recv_in_place`](crate::Port::recv_in_place) has it, and its
