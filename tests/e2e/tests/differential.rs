@@ -5,6 +5,10 @@
 //! `LONGSHORE_SEED` runs a single seed, and prints all of it; `LONGSHORE_SEEDS` so many, from a
 //! random one onwards. Of the cases that differ, those that do so in the same way count as one
 //! difference, of which one case is printed, with the steps alone that it takes.
+//!
+//! Ports that nobody has chosen are random, and two of a case may coincide: it then goes another
+//! way. A case that differs is run once more for that, and what differs once only fails the test
+//! if it is more than one case.
 
 use longshore_e2e::{Host, Stack, Testbed, conformance, run};
 use std::collections::BTreeMap;
@@ -19,6 +23,10 @@ const SEEDS: std::ops::Range<u64> = 0..150;
 const PATIENCE: u32 = 2000;
 /// The same where differences are looked for, most of which do not go away.
 const SEARCH_PATIENCE: u32 = 100;
+
+/// So many cases may differ once and not again. Two automatic ports of 28,232 coincide in some
+/// 3 % of runs of all the seeds; that it happens twice in one is a matter of 1 in 2,000.
+const MOST_ONCE: usize = 1;
 
 /// How many differences are reduced and printed.
 const MOST_PRINTED: usize = 20;
@@ -215,6 +223,9 @@ impl Stacks<'_> {
 
     /// Where the cases differ.
     fn differences(&self, cases: &[Case]) -> Vec<Option<Difference>> {
+        if cases.is_empty() {
+            return Vec::new();
+        }
         let expected = self.expected(cases);
         let said = self.transcripts(&self.longshore, cases, Some(&expected));
         let both = expected.iter().zip(&said);
@@ -321,24 +332,25 @@ fn as_on_the_kernel() {
 }
 
 fn check(stacks: &Stacks<'_>, cases: &[Case]) {
+    let (again, once) = found(stacks, cases);
+    for (case, difference) in &once {
+        println!("\nonce, and not when it was run again:");
+        difference.print(case, &[case.seed]);
+    }
     let mut kinds: BTreeMap<String, Vec<(Case, Difference)>> = BTreeMap::new();
-    for (case, difference) in cases.iter().zip(stacks.differences(cases)) {
-        if let Some(difference) = difference {
-            let of_kind = kinds.entry(difference.kind()).or_default();
-            of_kind.push((case.clone(), difference));
-        }
+    for (case, difference) in again {
+        let of_kind = kinds.entry(difference.kind()).or_default();
+        of_kind.push((case, difference));
     }
     let mut kinds: Vec<_> = kinds.into_values().collect();
     kinds.sort_by_key(|of_kind| std::cmp::Reverse(of_kind.len()));
     let count = kinds.iter().map(Vec::len).sum::<usize>();
     println!(
-        "{} cases, of which {count} differ, in {} ways",
+        "{} cases, of which {count} differ, in {} ways, and {} did once only",
         cases.len(),
-        kinds.len()
+        kinds.len(),
+        once.len()
     );
-    if count == 0 {
-        return;
-    }
     let chosen: Vec<(Case, Difference)> = kinds
         .iter()
         .take(MOST_PRINTED)
@@ -350,4 +362,25 @@ fn check(stacks: &Stacks<'_>, cases: &[Case]) {
         difference.print(case, &seeds);
     }
     assert_eq!(count, 0, "cases differ between the kernel and Longshore");
+    assert!(
+        once.len() <= MOST_ONCE,
+        "cases differ between the kernel and Longshore, each once"
+    );
+}
+
+/// Cases that differ, each with where.
+type Differing = Vec<(Case, Difference)>;
+
+/// The cases that differ whenever they are run, and those that did once only.
+fn found(stacks: &Stacks<'_>, cases: &[Case]) -> (Differing, Differing) {
+    let differing = |cases: &[Case]| -> Differing {
+        let differences = stacks.differences(cases).into_iter();
+        let with_cases = cases.iter().cloned().zip(differences);
+        with_cases.filter_map(|(c, d)| Some((c, d?))).collect()
+    };
+    let first = differing(cases);
+    let of_first: Vec<Case> = first.iter().map(|(case, _)| case.clone()).collect();
+    let second = differing(&of_first);
+    let is_again = |case: &Case| second.iter().any(|(other, _)| other == case);
+    first.into_iter().partition(|(case, _)| is_again(case))
 }
