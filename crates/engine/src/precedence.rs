@@ -109,13 +109,22 @@ mod tests {
         getpriority_process(None).unwrap()
     }
 
-    /// In a thread of its own, since each has its priority: whether this one may raise it.
+    /// In a thread of its own, since each has its priority: whether this one may raise it. It
+    /// begins with no more than the usual one, whichever the tests were started with.
     fn apart(body: impl FnOnce(bool) + Send) {
+        let usually = || setpriority_process(None, nice().max(0)).unwrap();
         let may = std::thread::scope(|s| {
-            let raises = s.spawn(|| setpriority_process(None, nice() - 1).is_ok());
+            let raises = s.spawn(|| {
+                usually();
+                setpriority_process(None, nice() - 1).is_ok()
+            });
             raises.join().unwrap()
         });
-        std::thread::scope(|s| s.spawn(|| body(may)).join().unwrap());
+        let body = || {
+            usually();
+            body(may);
+        };
+        std::thread::scope(|s| s.spawn(body).join().unwrap());
     }
 
     #[test]

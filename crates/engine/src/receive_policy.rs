@@ -76,8 +76,8 @@ impl ReceivePolicy {
         }
     }
 
-    /// This turn took so many.
-    pub(crate) fn took(&mut self, count: usize) {
+    /// This turn took so many of the [`most`](Self::most) that it might.
+    pub(crate) fn took(&mut self, count: usize, most: usize) {
         if std::mem::take(&mut self.follows_at_once) {
             self.yields = match count {
                 0 => (2 * self.yields).clamp(1, MOST_YIELDS),
@@ -89,7 +89,7 @@ impl ReceivePolicy {
             self.found = false;
             return;
         }
-        let one = count == 1 && self.most() == 1;
+        let one = count == 1 && most == 1;
         if one {
             // The second in a row.
             self.rested &= !self.found;
@@ -140,6 +140,12 @@ impl ReceivePolicy {
 mod tests {
     use super::*;
 
+    /// A turn takes so many.
+    fn took(receive_policy: &mut ReceivePolicy, count: usize) {
+        let most = receive_policy.most();
+        receive_policy.took(count, most);
+    }
+
     /// After a long exchange of single frames, and a rest.
     fn calm() -> ReceivePolicy {
         let mut receive_policy = ReceivePolicy::default();
@@ -147,9 +153,9 @@ mod tests {
             receive_policy.rests();
             assert!(receive_policy.is_due(true));
             assert_eq!(receive_policy.most(), BURST);
-            receive_policy.took(1);
+            took(&mut receive_policy, 1);
             assert!(receive_policy.is_due(false));
-            receive_policy.took(0);
+            took(&mut receive_policy, 0);
             assert!(!receive_policy.gives_way());
         }
         receive_policy.rests();
@@ -162,7 +168,7 @@ mod tests {
         for _ in 0..3 {
             assert!(receive_policy.is_due(false));
             assert_eq!(receive_policy.most(), 1);
-            receive_policy.took(1);
+            took(&mut receive_policy, 1);
             assert!(receive_policy.gives_way());
             assert!(!receive_policy.is_due(true), "the program's answer");
             assert!(!receive_policy.gives_way(), "the peer's next is there");
@@ -177,13 +183,13 @@ mod tests {
             let gave_way = receive_policy.gives_way();
             assert!(receive_policy.is_due(false));
             if !gave_way && !next_is_there {
-                receive_policy.took(0);
+                took(&mut receive_policy, 0);
                 assert!(!receive_policy.gives_way());
                 receive_policy.rests();
                 assert!(receive_policy.is_due(false));
             }
             // To the end, from time to time: there is none behind it.
-            receive_policy.took(1);
+            took(&mut receive_policy, 1);
             receive_policy.rests();
             gave_way
         };
@@ -208,7 +214,7 @@ mod tests {
         let mut receive_policy = calm();
         assert!(!receive_policy.is_due(true));
         assert!(receive_policy.is_due(true));
-        receive_policy.took(0);
+        took(&mut receive_policy, 0);
         assert!(!receive_policy.gives_way());
     }
 
@@ -218,7 +224,7 @@ mod tests {
         for most in [1, 1, BURST] {
             assert!(receive_policy.is_due(false));
             assert_eq!(receive_policy.most(), most);
-            receive_policy.took(1);
+            took(&mut receive_policy, 1);
         }
         assert!(!receive_policy.gives_way());
         assert!(receive_policy.is_due(true), "nor do requests put them off");
@@ -247,12 +253,12 @@ mod tests {
         for _ in 0..TRUST {
             assert!(receive_policy.is_due(false));
             assert_eq!(receive_policy.most(), 1);
-            receive_policy.took(1);
+            took(&mut receive_policy, 1);
             assert!(!receive_policy.is_due(true));
         }
         assert!(receive_policy.is_due(false));
         assert_eq!(receive_policy.most(), BURST);
-        receive_policy.took(5);
+        took(&mut receive_policy, 5);
         assert!(!receive_policy.gives_way());
         receive_policy.rests();
         assert!(receive_policy.is_due(true));

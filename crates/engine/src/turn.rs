@@ -78,10 +78,10 @@ impl Engine {
 
     fn receive(&mut self) -> Result<bool, EngineError> {
         let most = self.receiver.receive_policy.most();
-        let (mut count, mut found_end) = (0, false);
-        let result = loop {
+        let mut count = 0;
+        let found_end = loop {
             if count == most {
-                break Ok(());
+                break false;
             }
             let buffer = &mut self.receiver.buffer;
             let received = if self.stack.expects_bulk() {
@@ -95,33 +95,29 @@ impl Engine {
             } else {
                 self.stack.port_mut().recv_single(buffer)
             };
-            match received {
-                Ok(Some(meta)) => {
-                    self.stack.note_received(meta.len);
-                    if count == 0 {
-                        // What programs asked before it came, where that can make a
-                        // difference to it.
-                        self.take_requests(Which::BeforeFrames);
-                    }
-                    count += 1;
-                    let frame = self.receiver.buffer.frame(meta.len);
-                    self.stack.frame_in(frame, &meta);
-                }
-                Ok(None) => {
-                    found_end = true;
-                    break Ok(());
-                }
-                Err(e) => break Err(EngineError::Port(e)),
+            let meta = match received {
+                Ok(Some(meta)) => meta,
+                Ok(None) => break true,
+                Err(e) => return Err(EngineError::Port(e)),
+            };
+            self.stack.note_received(meta.len);
+            if count == 0 {
+                // What programs asked before it came, where that can make a
+                // difference to it.
+                self.take_requests(Which::BeforeFrames);
             }
+            count += 1;
+            let frame = self.receiver.buffer.frame(meta.len);
+            self.stack.frame_in(frame, &meta);
         };
         let receive_policy = &mut self.receiver.receive_policy;
         receive_policy.reached_end(found_end);
-        receive_policy.took(count);
+        receive_policy.took(count, most);
         // A turn that takes one frame leaves others for the next, which is no sign.
         let may_have_more = count == most && most > 1;
         self.stack.looked_at_port(count, may_have_more);
         count += self.stack.take_own_packets();
-        result.map(|()| count != 0)
+        Ok(count != 0)
     }
 
     /// Tells the operator what the stack has noticed.
