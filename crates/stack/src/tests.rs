@@ -38,6 +38,8 @@ mod off_path;
 mod on_data;
 mod orphans;
 mod own_connections;
+mod own_endings;
+mod own_ends;
 mod own_waiting;
 mod plug;
 mod program;

@@ -1,10 +1,10 @@
 //! Connections between two sockets of the engine, as their hosts see them: what each end is told,
-//! when, and what becomes of the other when one writes, waits, shuts a half down, closes or resets.
+//! when, and what becomes of the other when one writes, waits or shuts a half down.
 
 use super::off_path::{GEOMETRY, accepted};
+use super::own_ends::{Own, flags, last_of};
 use super::single::{SERVER, Single};
 use super::streams::copy_out;
-use crate::counters::EngineDrop;
 use crate::socket::Kind;
 use longshore_hostif::adapter::Immediate;
 use longshore_hostif::{
@@ -21,109 +21,7 @@ const QUIET_US: u64 = 100_000;
 const TICK_US: u64 = 1_100;
 
 const REFUSED: u16 = 111;
-const RESET: u16 = 104;
-const BROKEN_PIPE: u16 = 32;
 const CANCELED: u16 = 125;
-
-/// Two sockets of one program that are connected to each other.
-struct Own {
-    single: Single,
-    client: SocketId,
-    server: SocketId,
-}
-
-impl Own {
-    fn new() -> Self {
-        Self::with(&[], &[])
-    }
-
-    /// With these options of the listener, and of the client.
-    fn with(listener_has: &[(OptionName, u64)], client_has: &[(OptionName, u64)]) -> Self {
-        let mut single = Single::new(GEOMETRY, 1);
-        let listener = single.listen();
-        for (name, value) in listener_has {
-            single.set(listener, *name, *value);
-        }
-        single.turn();
-        let client = single.open(SocketKind::Stream);
-        for (name, value) in client_has {
-            single.set(client, *name, *value);
-        }
-        single.connect_to_own(client);
-        single.turn();
-        let server = accepted(&mut single, listener, 0);
-        single.edges(listener, 64, EdgeFlags::empty());
-        single.turn();
-        single.hear();
-        Self {
-            single,
-            client,
-            server,
-        }
-    }
-
-    /// What each end was told since it was last asked, the last.
-    fn told(&mut self) -> (Option<Edges>, Option<Edges>) {
-        let told = self.single.told();
-        (last_of(&told, self.client), last_of(&told, self.server))
-    }
-
-    /// An end's program says so of its streams.
-    fn says(&mut self, socket: SocketId, snd_edge: u64, rcv_consumed: u64, flags: EdgeFlags) {
-        let edges = Request::Edges {
-            socket,
-            snd_edge,
-            rcv_consumed,
-            flags,
-            immediate: 0,
-        };
-        self.single.ask(0, &edges);
-        self.single.turn();
-    }
-
-    fn writes(&mut self, socket: SocketId, from: u64, bytes: &[u8]) -> u64 {
-        let edge = self.single.write(socket, from, bytes);
-        self.single.turn();
-        edge
-    }
-
-    /// An end's program closes, having written and read so far.
-    fn closes(&mut self, socket: SocketId, edges: (u64, u64), linger: Option<u32>) {
-        let (snd_edge, rcv_consumed) = edges;
-        self.single.ask(
-            0,
-            &Request::Close {
-                socket,
-                snd_edge,
-                rcv_consumed,
-                linger,
-            },
-        );
-        self.single.turn();
-    }
-
-    fn reads(&self, socket: SocketId, at: u64, len: usize) -> Vec<u8> {
-        let mut bytes = vec![0; len];
-        copy_out(&self.single.arena, socket.index, at, &mut bytes);
-        bytes
-    }
-
-    fn sockets(&self) -> usize {
-        self.single.stack.sockets.len()
-    }
-}
-
-/// Where a socket's streams stand, by what was told of it last.
-fn last_of(told: &[Completion], of: SocketId) -> Option<Edges> {
-    told.iter().rev().find_map(|completion| match completion {
-        Completion::Edges { socket, edges } if *socket == of => Some(*edges),
-        _ => None,
-    })
-}
-
-fn flags(edges: Option<Edges>) -> EdgeFlags {
-    edges.map_or(EdgeFlags::empty(), |edges| edges.flags)
-}
 
 #[test]
 fn both_ends_are_told_of_the_connection_and_know_each_other() {
@@ -410,113 +308,6 @@ fn urgent_data_is_told_of_once() {
     let told = own.told().1.expect("data");
     assert_eq!((told.rcv_edge, told.rcv_urgent), (15, 8));
     assert_eq!(own.reads(server, 0, 15), b"nowagainas ever");
-}
-
-/// What one end does when it goes, and what the other sees of it.
-#[test]
-fn how_one_end_goes_the_other_is_told() {
-    struct Case {
-        name: &'static str,
-        /// The server has written something that the client does not read.
-        unread: bool,
-        /// The server has said that it writes no more.
-        fin: bool,
-        linger: Option<u32>,
-        dead: Option<u16>,
-    }
-    let cases = [
-        ("as ever", false, false, None, None),
-        ("with something unread", true, false, None, Some(RESET)),
-        ("without lingering", false, false, Some(0), Some(RESET)),
-        ("after the other's end", false, true, None, None),
-        ("reset after the other's end", true, true, None, Some(RESET)),
-    ]
-    .map(|(name, unread, fin, linger, dead)| Case {
-        name,
-        unread,
-        fin,
-        linger,
-        dead,
-    });
-    for case in cases {
-        let mut own = Own::new();
-        let (client, server, before) = (own.client, own.server, own.sockets());
-        let edge = own.writes(client, 0, b"bye");
-        if case.unread {
-            own.writes(server, 0, b"wait");
-        }
-        if case.fin {
-            let written = if case.unread { 4 } else { 0 };
-            own.says(server, written, 0, EdgeFlags::SHUT_WR);
-        }
-        own.told();
-        own.closes(client, (edge, 0), case.linger);
-        let told = own.told().1.expect(case.name);
-        assert_eq!(told.rcv_edge, 3, "{}", case.name);
-        let is_dead = told.flags.contains(EdgeFlags::DEAD);
-        assert_eq!(is_dead.then_some(told.errno), case.dead, "{}", case.name);
-        let ended = told.flags.contains(EdgeFlags::PEER_FIN);
-        assert_eq!(ended, case.dead.is_none(), "{}", case.name);
-        assert_eq!(own.reads(server, 0, 3), b"bye", "it is there all the same");
-        assert_eq!(own.sockets(), before - 1, "{}", case.name);
-        // And then the other goes.
-        own.closes(server, (0, 3), None);
-        assert_eq!(own.sockets(), before - 2, "{}", case.name);
-        assert_eq!(own.single.stack.demux.flows(), 0);
-    }
-}
-
-/// What is written to an end that is gone is answered by a reset: EPIPE where that had said that
-/// it writes no more.
-#[test]
-fn who_writes_to_an_end_that_is_gone_is_reset() {
-    let mut own = Own::new();
-    let (client, server) = (own.client, own.server);
-    own.closes(client, (0, 0), None);
-    own.told();
-    own.writes(server, 0, b"hello?");
-    let told = own.told().1.expect("a reset");
-    assert!(told.flags.contains(EdgeFlags::DEAD));
-    assert_eq!(told.errno, BROKEN_PIPE);
-
-    // The same where both halves of it are shut down, which has not closed.
-    let mut own = Own::new();
-    let (client, server) = (own.client, own.server);
-    own.says(client, 0, 0, EdgeFlags::SHUT_RD);
-    own.writes(server, 0, b"a");
-    assert!(!flags(own.told().1).contains(EdgeFlags::DEAD), "one half");
-    own.says(client, 0, 0, EdgeFlags::SHUT_WR);
-    own.told();
-    own.writes(server, 1, b"b");
-    let (to_client, to_server) = own.told();
-    assert_eq!(to_server.map(|edges| edges.errno), Some(BROKEN_PIPE));
-    assert_eq!(to_client.map(|edges| edges.errno), Some(RESET));
-}
-
-#[test]
-fn where_nobody_listens_a_connection_is_refused() {
-    let mut single = Single::new(GEOMETRY, 1);
-    let client = single.open(SocketKind::Stream);
-    single.connect_to_own(client);
-    single.turn();
-    let told = single.told_of(client).expect("it is refused");
-    assert!(told.flags.contains(EdgeFlags::DEAD));
-    assert_eq!(told.errno, REFUSED);
-    assert_eq!(single.stack.counters.tcp.active_opens, 0);
-    assert_eq!(single.dropped(EngineDrop::AccessDenied.name()), 0);
-}
-
-/// By the rules for who may come, which hold for the engine's own programs, too.
-#[test]
-fn a_connection_that_the_rules_deny_is_refused_and_counted() {
-    let mut single = Single::new(GEOMETRY, 1);
-    single.listen();
-    single.stack.settings.access.accept.0 = vec!["deny tcp any port 80".parse().unwrap()];
-    let client = single.open(SocketKind::Stream);
-    single.connect_to_own(client);
-    single.turn();
-    assert_eq!(single.told_of(client).map(|told| told.errno), Some(REFUSED));
-    assert_eq!(single.dropped(EngineDrop::AccessDenied.name()), 1);
 }
 
 /// A socket that connects to the port where it is itself, and nobody listens, reads what it

@@ -2,6 +2,7 @@
 //! a listener waits for, a client in line; and what is counted of the bytes that go over.
 
 use super::off_path::{GEOMETRY, accepted};
+use super::own_ends::Own;
 use super::single::Single;
 use super::streams::append;
 use longshore_hostif::{EdgeFlags, OptionName, Request, SocketId, SocketKind};
@@ -11,18 +12,11 @@ const RESET: u16 = 104;
 
 /// A client that is connected to a listener of its own engine, with these options; both ends.
 fn connected(options: &[(OptionName, u64)]) -> (Single, SocketId, SocketId) {
-    let mut single = Single::new(GEOMETRY, 1);
-    let listener = single.listen();
-    let client = single.open(SocketKind::Stream);
-    for (name, value) in options {
-        single.set(client, *name, *value);
-    }
-    single.connect_to_own(client);
-    single.turn();
-    let server = accepted(&mut single, listener, 0);
-    single.edges(listener, 64, EdgeFlags::empty());
-    single.turn();
-    single.hear();
+    let Own {
+        single,
+        client,
+        server,
+    } = Own::with(&[], options);
     (single, client, server)
 }
 

@@ -1,0 +1,119 @@
+//! How connections between two sockets of the engine end, or do not come about: what the other
+//! end is told when one goes, writes to one that is gone, or meets nobody or a rule.
+
+use super::off_path::GEOMETRY;
+use super::own_ends::{Own, flags};
+use super::single::Single;
+use crate::counters::EngineDrop;
+use longshore_hostif::{EdgeFlags, SocketKind};
+
+const REFUSED: u16 = 111;
+const RESET: u16 = 104;
+const BROKEN_PIPE: u16 = 32;
+
+/// What one end does when it goes, and what the other sees of it.
+#[test]
+fn how_one_end_goes_the_other_is_told() {
+    struct Case {
+        name: &'static str,
+        /// The server has written something that the client does not read.
+        unread: bool,
+        /// The server has said that it writes no more.
+        fin: bool,
+        linger: Option<u32>,
+        dead: Option<u16>,
+    }
+    let cases = [
+        ("as ever", false, false, None, None),
+        ("with something unread", true, false, None, Some(RESET)),
+        ("without lingering", false, false, Some(0), Some(RESET)),
+        ("after the other's end", false, true, None, None),
+        ("reset after the other's end", true, true, None, Some(RESET)),
+    ]
+    .map(|(name, unread, fin, linger, dead)| Case {
+        name,
+        unread,
+        fin,
+        linger,
+        dead,
+    });
+    for case in cases {
+        let mut own = Own::new();
+        let (client, server, before) = (own.client, own.server, own.sockets());
+        let edge = own.writes(client, 0, b"bye");
+        if case.unread {
+            own.writes(server, 0, b"wait");
+        }
+        if case.fin {
+            let written = if case.unread { 4 } else { 0 };
+            own.says(server, written, 0, EdgeFlags::SHUT_WR);
+        }
+        own.told();
+        own.closes(client, (edge, 0), case.linger);
+        let told = own.told().1.expect(case.name);
+        assert_eq!(told.rcv_edge, 3, "{}", case.name);
+        let is_dead = told.flags.contains(EdgeFlags::DEAD);
+        assert_eq!(is_dead.then_some(told.errno), case.dead, "{}", case.name);
+        let ended = told.flags.contains(EdgeFlags::PEER_FIN);
+        assert_eq!(ended, case.dead.is_none(), "{}", case.name);
+        assert_eq!(own.reads(server, 0, 3), b"bye", "it is there all the same");
+        assert_eq!(own.sockets(), before - 1, "{}", case.name);
+        // And then the other goes.
+        own.closes(server, (0, 3), None);
+        assert_eq!(own.sockets(), before - 2, "{}", case.name);
+        assert_eq!(own.single.stack.demux.flows(), 0);
+    }
+}
+
+/// What is written to an end that is gone is answered by a reset: EPIPE where that had said that
+/// it writes no more.
+#[test]
+fn who_writes_to_an_end_that_is_gone_is_reset() {
+    let mut own = Own::new();
+    let (client, server) = (own.client, own.server);
+    own.closes(client, (0, 0), None);
+    own.told();
+    own.writes(server, 0, b"hello?");
+    let told = own.told().1.expect("a reset");
+    assert!(told.flags.contains(EdgeFlags::DEAD));
+    assert_eq!(told.errno, BROKEN_PIPE);
+
+    // The same where both halves of it are shut down, which has not closed.
+    let mut own = Own::new();
+    let (client, server) = (own.client, own.server);
+    own.says(client, 0, 0, EdgeFlags::SHUT_RD);
+    own.writes(server, 0, b"a");
+    assert!(!flags(own.told().1).contains(EdgeFlags::DEAD), "one half");
+    own.says(client, 0, 0, EdgeFlags::SHUT_WR);
+    own.told();
+    own.writes(server, 1, b"b");
+    let (to_client, to_server) = own.told();
+    assert_eq!(to_server.map(|edges| edges.errno), Some(BROKEN_PIPE));
+    assert_eq!(to_client.map(|edges| edges.errno), Some(RESET));
+}
+
+#[test]
+fn where_nobody_listens_a_connection_is_refused() {
+    let mut single = Single::new(GEOMETRY, 1);
+    let client = single.open(SocketKind::Stream);
+    single.connect_to_own(client);
+    single.turn();
+    let told = single.told_of(client).expect("it is refused");
+    assert!(told.flags.contains(EdgeFlags::DEAD));
+    assert_eq!(told.errno, REFUSED);
+    assert_eq!(single.stack.counters.tcp.active_opens, 0);
+    assert_eq!(single.dropped(EngineDrop::AccessDenied.name()), 0);
+}
+
+/// By the rules for who may come, which hold for the engine's own programs, too.
+#[test]
+fn a_connection_that_the_rules_deny_is_refused_and_counted() {
+    let mut single = Single::new(GEOMETRY, 1);
+    single.listen();
+    single.stack.settings.access.accept.0 = vec!["deny tcp any port 80".parse().unwrap()];
+    let client = single.open(SocketKind::Stream);
+    single.connect_to_own(client);
+    single.turn();
+    assert_eq!(single.told_of(client).map(|told| told.errno), Some(REFUSED));
+    assert_eq!(single.dropped(EngineDrop::AccessDenied.name()), 1);
+}
