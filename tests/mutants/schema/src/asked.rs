@@ -22,7 +22,8 @@ until anything does.
   --minutes M         stop after so many, with what is known then
   --jobs N            so many tests at once, 2 unless told
   --test-seconds S    without the tests that take longer
-  --new-tests         by those tests alone that are new since mutants were tried by all
+  --new-tests         what survived is tried by those tests alone that are new since all
+                      mutants of the crate were tried
   --tests-of CRATE    by the tests of that crate, too";
 
 /// The crates whose mutants are tried unless told otherwise.
@@ -122,6 +123,11 @@ impl Asked {
                 .iter()
                 .any(|of| of.is_match(&mutant.file.name)))
             && self.shard.is_none_or(|(k, n)| mutant.id % n == k)
+    }
+
+    /// Whether all mutants of a crate are asked for.
+    pub fn is_all(&self) -> bool {
+        self.patterns.is_empty() && self.shard.is_none()
     }
 
     /// Whether the time is over.

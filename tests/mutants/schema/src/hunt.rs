@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// How often what is known is written down.
@@ -154,6 +155,7 @@ fn record(asked: &Asked, binaries: &[Binary], count: usize, out: &Path) -> io::R
         waiting.extend(trial::list(binary)?.into_iter().map(|name| (number, name)));
     }
     let (waiting, tests) = (Mutex::new(waiting), Mutex::new(vec![]));
+    let long = AtomicUsize::new(0);
     asked.in_threads(|worker| {
         let file = out.join(format!("reached.{worker}"));
         loop {
@@ -162,12 +164,16 @@ fn record(asked: &Asked, binaries: &[Binary], count: usize, out: &Path) -> io::R
                 .unwrap_or_else(|broken| broken.into_inner())
                 .pop_front();
             let Some((number, name)) = next else { break };
-            match trial::record(&binaries[number], number, &name, &file, count)? {
-                Some(test) => tests
+            let most = asked.test_seconds;
+            match trial::record(&binaries[number], number, &name, (&file, count), most)? {
+                Ok(test) => tests
                     .lock()
                     .unwrap_or_else(|broken| broken.into_inner())
                     .push(test),
-                None => println!("  fails without any mutant, and is left out: {name}"),
+                Err(Outcome::TimedOut) if most.is_some() => {
+                    long.fetch_add(1, Ordering::Relaxed);
+                }
+                Err(_) => println!("  fails without any mutant, and is left out: {name}"),
             }
         }
         std::fs::remove_file(file)
@@ -175,7 +181,13 @@ fn record(asked: &Asked, binaries: &[Binary], count: usize, out: &Path) -> io::R
     let mut tests = tests
         .into_inner()
         .unwrap_or_else(|broken| broken.into_inner());
-    tests.sort_by_key(|test| test.takes);
+    tests.sort_by_key(|test| test.takes.processor);
+    if let Some(most) = asked.test_seconds {
+        println!(
+            "  {} tests take longer than {most} s, and are left out",
+            long.into_inner()
+        );
+    }
     Ok(tests)
 }
 
@@ -199,7 +211,7 @@ impl Hunt<'_> {
         })?;
         let mut state = self.state();
         let complete = !self.asked.is_over();
-        if complete && !self.asked.new_tests && self.asked.test_seconds.is_none() {
+        if complete && self.asked.is_all() {
             state.results.tests = self.tests.iter().map(|test| test.name.clone()).collect();
         }
         state.results.write(self.path)?;
@@ -217,13 +229,17 @@ impl Hunt<'_> {
     fn tests_for(&self, mutant: &Named<'_>) -> Vec<usize> {
         let state = self.state();
         let known: &BTreeSet<String> = &state.results.tests;
+        // One of a file that has changed has been tried by no test.
+        let survived = |entry: &Entry| entry.fate == Some(Fate::Missed);
+        let by_new = self.asked.new_tests
+            && state
+                .results
+                .mutants
+                .get(&mutant.name)
+                .is_some_and(survived);
         let wanted = |test: &Test| {
             test.reaches.binary_search(&mutant.id).is_ok()
-                && self
-                    .asked
-                    .test_seconds
-                    .is_none_or(|most| test.takes.as_secs_f64() <= most)
-                && !(self.asked.new_tests && known.contains(&test.name))
+                && !(by_new && known.contains(&test.name))
         };
         let mut order: Vec<usize> = (0..self.tests.len())
             .filter(|number| wanted(&self.tests[*number]))

@@ -43,7 +43,7 @@ pub struct Entry {
 pub struct Results {
     /// All mutants of the crate, by name.
     pub mutants: BTreeMap<String, Entry>,
-    /// The tests that were there when mutants were last tried by all.
+    /// The tests by which all mutants of the crate were tried.
     pub tests: BTreeSet<String>,
 }
 

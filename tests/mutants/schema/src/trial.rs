@@ -2,17 +2,24 @@
 
 use crate::compile::Binary;
 use crate::point::Id;
-use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, prlimit, setrlimit};
+use rustix::param::clock_ticks_per_second;
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, kill_process_group, prlimit, setrlimit,
+    waitid,
+};
 use std::fs;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// The memory that a test may have of its own: a mutant that loops for ever may take more and
 /// more.
 const MEMORY: u64 = 3 << 30;
+
+/// The most that a test may take at all.
+const LONGEST: Duration = Duration::from_secs(600);
 
 /// A test, and what is known of it.
 #[derive(Debug)]
@@ -22,9 +29,30 @@ pub struct Test {
     /// Its name there.
     pub name: String,
     /// How long it takes.
-    pub takes: Duration,
+    pub takes: Times,
     /// The mutants of which it reaches the place, ascending.
     pub reaches: Vec<Id>,
+}
+
+/// How long a test takes, by two clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// By the processor's, which does not go while others run.
+    pub processor: Duration,
+    /// By the one on the wall, which also goes while it waits.
+    pub wall: Duration,
+}
+
+/// How much longer than by the processor's clock a test may take by the other one and still be
+/// a short one: as much as others on a busy machine hold it up.
+const BUSY: u32 = 10;
+
+impl Times {
+    /// Whether it is a test of at most so many seconds, whatever else the machine does.
+    pub fn within(&self, seconds: f64) -> bool {
+        self.processor.as_secs_f64() <= seconds
+            && self.wall.as_secs_f64() <= seconds * f64::from(BUSY)
+    }
 }
 
 /// What came of a test.
@@ -69,26 +97,30 @@ pub fn limit_memory(limited: bool) {
     let _ = setrlimit(Resource::Data, of);
 }
 
-/// Runs a test without mutants: none if it fails. `file` is for what it reaches of `count`.
+/// Runs a test without mutants, and sees what it reaches: `file` is for that, `count` the number
+/// of mutants. An error of its own says why it is no test to try mutants by. With `most` it is
+/// one only if it takes no more seconds.
 pub fn record(
     binary: &Binary,
     number: usize,
     name: &str,
-    file: &Path,
-    count: usize,
-) -> io::Result<Option<Test>> {
+    (file, count): (&Path, usize),
+    most: Option<f64>,
+) -> io::Result<Result<Test, Outcome>> {
     fs::write(file, vec![0; count])?;
-    let begun = Instant::now();
     let command = command(
         binary,
         name,
         "LONGSHORE_MUTANTS_REACHED",
         &file.to_string_lossy(),
     );
-    let outcome = run(command, Duration::from_secs(600))?;
-    let takes = begun.elapsed();
+    let limit = most.map_or(LONGEST, Duration::from_secs_f64);
+    let (outcome, takes) = run(command, limit + Duration::from_secs(1), limit * BUSY)?;
     if outcome != Outcome::Passed {
-        return Ok(None);
+        return Ok(Err(outcome));
+    }
+    if most.is_some_and(|most| !takes.within(most)) {
+        return Ok(Err(Outcome::TimedOut));
     }
     let reached = fs::read(file)?;
     let reaches = (0..)
@@ -96,7 +128,7 @@ pub fn record(
         .filter(|(_, byte)| **byte != 0)
         .map(|(id, _)| id)
         .collect();
-    Ok(Some(Test {
+    Ok(Ok(Test {
         binary: number,
         name: name.to_owned(),
         takes,
@@ -104,10 +136,13 @@ pub fn record(
     }))
 }
 
-/// Runs a test with a mutant.
+/// Runs a test with a mutant, for some times as long as it takes without: by the processor's
+/// clock and, for what only waits, by the other one.
 pub fn attempt(binary: &Binary, test: &Test, mutant: Id) -> io::Result<Outcome> {
     let command = command(binary, &test.name, "LONGSHORE_MUTANT", &mutant.to_string());
-    run(command, test.takes)
+    let processor = Duration::from_secs(1) + 4 * test.takes.processor;
+    let wall = Duration::from_secs(20) + 8 * test.takes.wall;
+    Ok(run(command, processor, wall)?.0)
 }
 
 fn command(binary: &Binary, name: &str, variable: &str, value: &str) -> Command {
@@ -124,26 +159,49 @@ fn command(binary: &Binary, name: &str, variable: &str, value: &str) -> Command 
     command
 }
 
-/// Runs it for some times as long as it takes: by the processor's clock, which does not go
-/// while others run, and, for what only waits, by the other one.
-fn run(mut command: Command, takes: Duration) -> io::Result<Outcome> {
+/// Runs it, for at most so long by each clock.
+fn run(mut command: Command, processor: Duration, wall: Duration) -> io::Result<(Outcome, Times)> {
+    let begun = Instant::now();
     let mut child = command.spawn()?;
     let group = Pid::from_child(&child);
-    let seconds = 3 + 4 * takes.as_secs();
-    let processor = Rlimit {
+    // In whole seconds, as the system has it.
+    let seconds = processor.as_secs_f64().ceil() as u64;
+    let limit = Rlimit {
         current: Some(seconds),
         maximum: Some(seconds + 1),
     };
     // One that has ended already needs no limit.
-    let _ = prlimit(Some(group), Resource::Cpu, processor);
-    let ended = wait(&mut child, Duration::from_secs(20) + takes * 8);
+    let _ = prlimit(Some(group), Resource::Cpu, limit);
+    let ended = wait(group, wall);
+    let takes = Times {
+        processor: processor_time(group),
+        wall: begun.elapsed(),
+    };
     // With what it has started.
     let _ = kill_process_group(group, Signal::KILL);
-    let Some(status) = ended? else {
-        child.wait()?;
-        return Ok(Outcome::TimedOut);
+    let status = child.wait()?;
+    let outcome = if ended? {
+        outcome(status)
+    } else {
+        Outcome::TimedOut
     };
-    Ok(outcome(status))
+    Ok((outcome, takes))
+}
+
+/// What a process that has not been waited for, and those that it has waited for, have taken of
+/// the processors.
+fn processor_time(of: Pid) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", of.as_raw_pid())).unwrap_or_default();
+    // Its name is in parentheses, and may have some; utime, stime, cutime and cstime are the
+    // 14th and the next three of all fields, so the 12th after the name.
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    let ticks: u64 = fields
+        .split_whitespace()
+        .skip(11)
+        .take(4)
+        .filter_map(|field| field.parse::<u64>().ok())
+        .sum();
+    Duration::from_secs_f64(ticks as f64 / clock_ticks_per_second() as f64)
 }
 
 fn outcome(status: ExitStatus) -> Outcome {
@@ -156,15 +214,17 @@ fn outcome(status: ExitStatus) -> Outcome {
     }
 }
 
-fn wait(child: &mut Child, at_most: Duration) -> io::Result<Option<ExitStatus>> {
+/// Whether it ends within that time. It is left to be waited for.
+fn wait(child: Pid, at_most: Duration) -> io::Result<bool> {
     let begun = Instant::now();
     let mut pause = Duration::from_micros(500);
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
+        if waitid(WaitId::Pid(child), options)?.is_some() {
+            return Ok(true);
         }
         if begun.elapsed() > at_most {
-            return Ok(None);
+            return Ok(false);
         }
         std::thread::sleep(pause);
         pause = (pause * 5 / 4).min(Duration::from_millis(10));
@@ -175,17 +235,44 @@ fn wait(child: &mut Child, at_most: Duration) -> io::Result<Option<ExitStatus>> 
 mod tests {
     use super::*;
 
-    fn shell(script: &str, takes: u64) -> Outcome {
+    fn timed(script: &str) -> (Outcome, Times) {
         let mut command = Command::new("sh");
         command.args(["-c", script]).process_group(0);
-        run(command, Duration::from_secs(takes)).unwrap()
+        run(command, Duration::from_secs(2), Duration::from_secs(60)).unwrap()
+    }
+
+    fn shell(script: &str) -> Outcome {
+        timed(script).0
     }
 
     #[test]
     fn what_comes_of_a_test_is_how_it_ends() {
-        assert_eq!(shell("exit 0", 0), Outcome::Passed);
-        assert_eq!(shell("exit 101", 0), Outcome::Failed);
-        assert_eq!(shell("kill -ABRT $$", 0), Outcome::Failed);
-        assert_eq!(shell("while :; do :; done", 0), Outcome::TimedOut);
+        assert_eq!(shell("exit 0"), Outcome::Passed);
+        assert_eq!(shell("exit 101"), Outcome::Failed);
+        assert_eq!(shell("kill -ABRT $$"), Outcome::Failed);
+        assert_eq!(shell("while :; do :; done"), Outcome::TimedOut);
+    }
+
+    #[test]
+    fn what_a_test_takes_is_not_what_it_waits_for() {
+        let (outcome, takes) = timed("sleep 1");
+        assert_eq!(outcome, Outcome::Passed);
+        assert!(takes.wall >= Duration::from_secs(1), "{takes:?}");
+        assert!(takes.processor < Duration::from_secs(1), "{takes:?}");
+        let (outcome, takes) = timed("while :; do :; done");
+        assert_eq!(outcome, Outcome::TimedOut);
+        assert!(takes.processor >= Duration::from_secs(1), "{takes:?}");
+    }
+
+    #[test]
+    fn a_busy_machine_makes_no_long_test_of_a_short_one() {
+        let takes = |processor, wall| Times {
+            processor: Duration::from_millis(processor),
+            wall: Duration::from_millis(wall),
+        };
+        assert!(takes(900, 9_000).within(1.0));
+        assert!(!takes(1_100, 1_100).within(1.0));
+        // It waits for something.
+        assert!(!takes(10, 11_000).within(1.0));
     }
 }
