@@ -217,6 +217,21 @@ fn binds(operand: &Expr) -> bool {
     }
 }
 
+/// Whether this names flags of a set, one or several: `Flags::A`, `Flags::A | Flags::B`.
+fn are_flags(expression: &Expr) -> bool {
+    match expression {
+        Expr::Path(path) => {
+            let name = path.path.segments.last().map(|last| last.ident.to_string());
+            path.path.segments.len() > 1 && name.is_some_and(|name| name == name.to_uppercase())
+        }
+        Expr::Binary(binary) if matches!(binary.op, BinOp::BitOr(_)) => {
+            are_flags(&binary.left) && are_flags(&binary.right)
+        }
+        Expr::Paren(inner) => are_flags(&inner.expr),
+        _ => false,
+    }
+}
+
 fn attributes(expression: &Expr) -> &[Attribute] {
     match expression {
         Expr::Block(inner) => &inner.attrs,
@@ -338,6 +353,10 @@ impl<'ast> Visit<'ast> for Finder<'_> {
             Shl(_) => self.binary(node, "<<", &[">>"], Arithmetic),
             Shr(_) => self.binary(node, ">>", &["<<"], Arithmetic),
             BitAnd(_) => self.binary(node, "&", &["|", "^"], Arithmetic),
+            // What has no bit in common is the same by either.
+            BitOr(_) if are_flags(&node.left) && are_flags(&node.right) => {
+                self.binary(node, "|", &["&"], Arithmetic);
+            }
             BitOr(_) => self.binary(node, "|", &["&", "^"], Arithmetic),
             BitXor(_) => self.binary(node, "^", &["|", "&"], Arithmetic),
             AddAssign(_) => self.binary(node, "+=", &["-=", "*="], Compound),
@@ -420,5 +439,29 @@ impl Finder<'_> {
         if let Some(guard) = guard {
             self.visit_expr(guard);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_of_a_set_have_no_bit_in_common() {
+        let is = |text: &str| are_flags(&syn::parse_str(text).unwrap());
+        assert!(is("Flags::A"));
+        assert!(is("tcp::Flags::A_B | (Flags::C | Self::D)"));
+        assert!(!is("Flags::A | other"));
+        assert!(!is("Flags::all()"));
+        assert!(!is("Phase::Open"));
+        assert!(!is("MASK"));
+        let mutants = |text: &str| -> Vec<String> {
+            let source = format!("fn f(a: F) -> F {{ g(); {text} }}");
+            let found = find(&source, 0, &BTreeSet::new()).unwrap();
+            let all = found.mutants.into_iter().map(|mutant| mutant.what);
+            all.filter(|what| what.starts_with("replace |")).collect()
+        };
+        assert_eq!(mutants("F::A | F::B"), ["replace | with & in f"]);
+        assert_eq!(mutants("a | F::B").len(), 2);
     }
 }

@@ -17,6 +17,11 @@ use std::time::{Duration, Instant};
 /// How often what is known is written down.
 const WRITTEN_EVERY: Duration = Duration::from_secs(10);
 
+/// So many tests are run by a process each: one of them notices most mutants that any notices.
+const ALONE: usize = 8;
+/// The others are run by so many at once, for to start a process takes longer than most tests.
+const TOGETHER: usize = 64;
+
 /// What is the same for all mutants.
 struct Hunt<'a> {
     asked: &'a Asked,
@@ -271,25 +276,58 @@ impl Hunt<'_> {
             source: mutant.file.fingerprint.clone(),
             suite: suite.to_owned(),
         };
-        for number in self.tests_for(mutant) {
-            let test = &self.tests[number];
-            let fate = match trial::attempt(&self.binaries[test.binary], test, mutant.id)? {
-                Outcome::Passed => continue,
-                Outcome::Failed => Fate::Caught,
-                Outcome::TimedOut => Fate::TimedOut,
-            };
-            entry.fate = Some(fate);
-            entry.by = Some(test.name.clone());
-            let mut state = self.state();
-            let noticed = state
-                .noticed
-                .entry((mutant.file.name.clone(), mutant.function))
-                .or_default();
-            noticed.retain(|other| *other != number);
-            noticed.push_front(number);
-            break;
+        let order = self.tests_for(mutant);
+        let (first, others) = order.split_at(order.len().min(ALONE));
+        for number in first {
+            if self.notices(*number, mutant, &mut entry)? {
+                return Ok(entry);
+            }
+        }
+        for together in self.groups(others) {
+            let tests: Vec<&Test> = together.iter().map(|number| &self.tests[*number]).collect();
+            let binary = &self.binaries[tests[0].binary];
+            if trial::attempt(binary, &tests, mutant.id)? == Outcome::Passed {
+                continue;
+            }
+            // Which it is; and that it is not only for what others have left in the process.
+            for number in together {
+                if self.notices(number, mutant, &mut entry)? {
+                    return Ok(entry);
+                }
+            }
         }
         Ok(entry)
+    }
+
+    /// Tests of one binary each, which can be run by one process.
+    fn groups(&self, numbers: &[usize]) -> Vec<Vec<usize>> {
+        let mut of_binary: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for number in numbers {
+            let binary = self.tests[*number].binary;
+            of_binary.entry(binary).or_default().push(*number);
+        }
+        let groups = of_binary.values().flat_map(|all| all.chunks(TOGETHER));
+        groups.map(<[usize]>::to_vec).collect()
+    }
+
+    /// Whether the test fails with the mutant, which is noted.
+    fn notices(&self, number: usize, mutant: &Named<'_>, entry: &mut Entry) -> io::Result<bool> {
+        let test = &self.tests[number];
+        let fate = match trial::attempt(&self.binaries[test.binary], &[test], mutant.id)? {
+            Outcome::Passed => return Ok(false),
+            Outcome::Failed => Fate::Caught,
+            Outcome::TimedOut => Fate::TimedOut,
+        };
+        entry.fate = Some(fate);
+        entry.by = Some(test.name.clone());
+        let mut state = self.state();
+        let noticed = state
+            .noticed
+            .entry((mutant.file.name.clone(), mutant.function))
+            .or_default();
+        noticed.retain(|other| *other != number);
+        noticed.push_front(number);
+        Ok(true)
     }
 
     fn note(&self, mutant: Named<'_>, entry: Entry, number: usize, count: usize) -> io::Result<()> {

@@ -110,7 +110,7 @@ pub fn record(
     fs::write(file, vec![0; count])?;
     let command = command(
         binary,
-        name,
+        &[name],
         "LONGSHORE_MUTANTS_REACHED",
         &file.to_string_lossy(),
     );
@@ -136,19 +136,22 @@ pub fn record(
     }))
 }
 
-/// Runs a test with a mutant, for some times as long as it takes without: by the processor's
-/// clock and, for what only waits, by the other one.
-pub fn attempt(binary: &Binary, test: &Test, mutant: Id) -> io::Result<Outcome> {
-    let command = command(binary, &test.name, "LONGSHORE_MUTANT", &mutant.to_string());
-    let processor = Duration::from_secs(1) + 4 * test.takes.processor;
-    let wall = Duration::from_secs(20) + 8 * test.takes.wall;
-    Ok(run(command, processor, wall)?.0)
+/// Runs tests of a binary with a mutant, for some times as long as they take without: by the
+/// processor's clock and, for what only waits, by the other one.
+pub fn attempt(binary: &Binary, tests: &[&Test], mutant: Id) -> io::Result<Outcome> {
+    let names: Vec<&str> = tests.iter().map(|test| test.name.as_str()).collect();
+    let command = command(binary, &names, "LONGSHORE_MUTANT", &mutant.to_string());
+    let sum = |of: fn(&Times) -> Duration| tests.iter().map(|test| of(&test.takes)).sum();
+    let (processor, wall): (Duration, Duration) = (sum(|t| t.processor), sum(|t| t.wall));
+    let processor = Duration::from_secs(1) + 4 * processor;
+    Ok(run(command, processor, Duration::from_secs(20) + 8 * wall)?.0)
 }
 
-fn command(binary: &Binary, name: &str, variable: &str, value: &str) -> Command {
+fn command(binary: &Binary, names: &[&str], variable: &str, value: &str) -> Command {
     let mut command = Command::new(&binary.program);
     command
-        .args(["--exact", name, "--test-threads=1"])
+        .args(["--exact", "--test-threads=1"])
+        .args(names)
         .current_dir(&binary.directory)
         .env("CARGO_MANIFEST_DIR", &binary.directory)
         .env(variable, value)
