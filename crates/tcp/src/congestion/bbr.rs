@@ -411,3 +411,6 @@ impl Algorithm for Bbr {
         w.ssthresh
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -221,3 +221,6 @@ impl Model {
         self.probe_min_at = now;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,576 @@
+//! The phases, on a path of which bandwidth and round trip are known.
+
+use super::*;
+
+const MSS: u32 = 1_000;
+/// The path's bandwidth in bytes per second, and its round trip in microseconds: a product of
+/// 50 segments.
+const RATE: u64 = 1_000_000;
+const RTT: u32 = 50_000;
+const BDP: u32 = 50_000;
+
+/// A connection, and what has arrived of it.
+struct Path {
+    bbr: Bbr,
+    w: Window,
+    now: Instant,
+    total: u64,
+}
+
+impl Path {
+    fn new() -> Path {
+        Path {
+            bbr: Bbr::new(),
+            w: Window {
+                cwnd: 10 * MSS,
+                ssthresh: u32::MAX,
+                mss: MSS,
+            },
+            now: Instant(60 * SECOND),
+            total: 0,
+        }
+    }
+
+    /// What an acknowledgment of one round trip at `rate` says, with `in_flight` bytes behind it.
+    fn sample(&self, rate: u64, in_flight: u32) -> RateSample {
+        let newly = (rate * u64::from(RTT) / SECOND) as u32;
+        RateSample {
+            now: self.now.after_us(u64::from(RTT)),
+            total: self.total + u64::from(newly),
+            newly,
+            in_flight,
+            rate,
+            prior: self.total,
+            rtt: RTT,
+            ..RateSample::default()
+        }
+    }
+
+    fn takes(&mut self, s: RateSample) {
+        (self.now, self.total) = (s.now, s.total);
+        self.bbr.on_rate(&mut self.w, &s);
+    }
+
+    fn round(&mut self, rate: u64, in_flight: u32) {
+        self.takes(self.sample(rate, in_flight));
+    }
+
+    /// Startup is over: the bandwidth has been the same for three rounds.
+    fn draining() -> Path {
+        let mut p = Path::new();
+        for _ in 0..4 {
+            assert_eq!(p.bbr.mode, Mode::Startup);
+            p.round(RATE, 3 * BDP);
+        }
+        assert_eq!(p.bbr.mode, Mode::Drain);
+        p
+    }
+
+    /// The queue of Startup is gone.
+    fn cruising() -> Path {
+        let mut p = Path::draining();
+        p.round(RATE, BDP);
+        p.round(RATE, BDP);
+        assert_eq!(p.bbr.mode, Mode::Cruise);
+        p
+    }
+
+    /// Half a round later; nothing was measured.
+    fn rest(&mut self, us: u64) {
+        let quiet = RateSample {
+            now: self.now.after_us(us),
+            total: self.total,
+            in_flight: BDP,
+            ..RateSample::default()
+        };
+        self.takes(quiet);
+    }
+
+    /// It probes for bandwidth: two seconds or more have passed.
+    fn refilling() -> Path {
+        let mut p = Path::cruising();
+        p.rest(4 * SECOND);
+        assert_eq!(p.bbr.mode, Mode::Refill);
+        p
+    }
+
+    fn up() -> Path {
+        let mut p = Path::refilling();
+        p.round(RATE, BDP);
+        assert_eq!(p.bbr.mode, Mode::Up);
+        p
+    }
+
+    /// The pacing rate, of the bandwidth: 1 % is left for queues to drain.
+    fn percent(&self) -> u64 {
+        self.bbr.pacing_rate * 10_000 / 99 / RATE
+    }
+}
+
+/// Section 5.6.2 of the draft: each phase's gain.
+#[test]
+fn each_phase_has_its_pace() {
+    assert_eq!(Path::draining().percent(), 50);
+    assert_eq!(Path::cruising().percent(), 100);
+    assert_eq!(Path::refilling().percent(), 100);
+    assert_eq!(Path::up().percent(), 125);
+    let mut p = Path::new();
+    p.round(RATE, BDP);
+    assert_eq!(p.percent(), 277);
+    let mut p = Path::draining();
+    p.round(RATE, BDP);
+    assert_eq!((p.bbr.mode, p.percent()), (Mode::Down, 90));
+    p.bbr.enter(Mode::ProbeRtt, p.now);
+    p.round(RATE, BDP);
+    assert_eq!((p.bbr.mode, p.percent()), (Mode::ProbeRtt, 100));
+}
+
+/// Section 5.6.2: before the first sample, the window in a round trip, by Startup's gain. In
+/// Startup it does not go down again.
+#[test]
+fn the_first_pace_is_that_of_the_first_window() {
+    let mut p = Path::new();
+    assert_eq!(p.bbr.pacing_rate(), Some(u64::MAX));
+    p.bbr.init_pace(&p.w, 20_000);
+    // 10,000 bytes in 20 ms.
+    assert_eq!(p.bbr.pacing_rate(), Some(500_000 * 277 / 100));
+    p.round(100_000, BDP);
+    assert_eq!(p.bbr.pacing_rate(), Some(500_000 * 277 / 100));
+    p.round(RATE, BDP);
+    assert_eq!(p.percent(), 277);
+    // Without a handshake's round trip, that of the first sample.
+    let mut p = Path::new();
+    p.rest(1);
+    assert_eq!(p.bbr.pacing_rate(), Some(u64::MAX));
+    let mut s = p.sample(0, BDP);
+    s.rtt = 20_000;
+    p.takes(s);
+    assert_eq!(p.bbr.pacing_rate(), Some(500_000 * 277 / 100));
+    let mut p = Path::new();
+    p.bbr.init_pace(&p.w, 0);
+    assert_eq!(p.bbr.pacing_rate(), Some(10_000 * SECOND * 277 / 100));
+}
+
+/// Section 5.3.1.2: three rounds without growth by a quarter.
+#[test]
+fn startup_ends_when_the_bandwidth_does_not_grow() {
+    let mut p = Path::new();
+    let mut rate = 100_000;
+    for _ in 0..10 {
+        p.round(rate, 3 * BDP);
+        rate = rate * 5 / 4;
+        assert_eq!(p.bbr.full_bw_count, 0);
+    }
+    // A little less than a quarter, and rounds that the user limits.
+    p.round(rate * 99 / 100, 3 * BDP);
+    assert_eq!(p.bbr.full_bw_count, 1);
+    for _ in 0..5 {
+        let mut s = p.sample(rate / 2, 3 * BDP);
+        s.app_limited = true;
+        p.takes(s);
+    }
+    assert_eq!((p.bbr.mode, p.bbr.full_bw_count), (Mode::Startup, 1));
+    p.round(rate * 99 / 100, 3 * BDP);
+    assert_eq!((p.bbr.mode, p.bbr.full_bw_count), (Mode::Startup, 2));
+    p.round(rate * 99 / 100, 3 * BDP);
+    assert_eq!(p.bbr.mode, Mode::Drain);
+}
+
+/// Section 5.3.1.3: six acknowledgments that report losses, and more than 2 % of the round.
+#[test]
+fn startup_ends_at_high_losses() {
+    for (acks, lost, ends) in [(6, 2_000, true), (5, 2_000, false), (6, 10, false)] {
+        let mut p = Path::new();
+        p.round(RATE, BDP);
+        for _ in 1..acks {
+            let mut s = p.sample(0, BDP);
+            (s.lost, s.newly, s.total) = (lost, 10_000, p.total);
+            p.takes(s);
+        }
+        let mut s = p.sample(2 * RATE, BDP);
+        s.lost = lost;
+        p.takes(s);
+        assert_eq!(p.bbr.full_bw_reached, ends, "{acks} {lost}");
+        // The bound is what the path has been seen to take.
+        let hi = if ends { 2 * BDP } else { u32::MAX };
+        assert_eq!(p.bbr.model.inflight_hi, hi);
+        assert_eq!(p.bbr.losses, 0);
+    }
+}
+
+/// Section 5.3.2: until no more is in flight than fills the path.
+#[test]
+fn the_queue_of_startup_is_drained() {
+    let mut p = Path::draining();
+    p.round(RATE, BDP + 1);
+    assert_eq!(p.bbr.mode, Mode::Drain);
+    p.round(RATE, BDP);
+    assert_eq!(p.bbr.mode, Mode::Down);
+    p.round(RATE, BDP + 1);
+    assert_eq!(p.bbr.mode, Mode::Down);
+    p.round(RATE, BDP);
+    assert_eq!(p.bbr.mode, Mode::Cruise);
+    // Where there is a bound, some of it is left to others.
+    let mut p = Path::draining();
+    p.bbr.model.inflight_hi = 50_000;
+    p.round(RATE, BDP);
+    p.round(RATE, 42_501);
+    assert_eq!(p.bbr.mode, Mode::Down);
+    p.round(RATE, 42_500);
+    assert_eq!(p.bbr.mode, Mode::Cruise);
+}
+
+/// Section 5.3.3.5: two to three seconds after the last probe, counted from Down on, or as many
+/// rounds as Reno would take, at most 63.
+#[test]
+fn the_next_probe_is_due_after_a_time() {
+    let mut p = Path::cruising();
+    let (begun, wait) = (p.bbr.phase_at, u64::from(p.bbr.wait_us));
+    assert!((2 * SECOND..3 * SECOND).contains(&wait), "{wait}");
+    p.rest(wait - p.now.since(begun));
+    assert_eq!(p.bbr.mode, Mode::Cruise);
+    p.rest(1);
+    assert_eq!(p.bbr.mode, Mode::Refill);
+    // In Down as well.
+    let mut p = Path::draining();
+    p.round(RATE, BDP);
+    let mut s = p.sample(0, 2 * BDP);
+    s.now = p.now.after_us(3 * SECOND);
+    p.takes(s);
+    assert_eq!(p.bbr.mode, Mode::Refill);
+    // Flows do not probe in step.
+    let waits: std::collections::BTreeSet<u32> = (0..10)
+        .map(|us| {
+            let mut bbr = Bbr::new();
+            bbr.start_down(Instant(60 * SECOND + us));
+            assert!((2 * SECOND..3 * SECOND).contains(&u64::from(bbr.wait_us)));
+            bbr.wait_us
+        })
+        .collect();
+    assert_eq!(waits.len(), 10);
+}
+
+#[test]
+fn the_next_probe_is_due_after_as_many_rounds_as_reno_would_take() {
+    for (mss, rounds) in [(MSS, 50), (100, 63), (10_000, 5)] {
+        let mut p = Path::cruising();
+        p.w.mss = mss;
+        p.bbr.start_down(p.now);
+        p.bbr.mode = Mode::Cruise;
+        p.bbr.wait_us = u32::MAX;
+        for _ in 1..rounds {
+            p.round(RATE, BDP);
+            assert_eq!(p.bbr.mode, Mode::Cruise, "{mss}");
+        }
+        p.round(RATE, BDP);
+        assert_eq!(p.bbr.mode, Mode::Refill, "{mss}");
+    }
+}
+
+/// Section 5.3.3.3: Refill takes one round, with what earlier losses had lowered forgotten.
+#[test]
+fn a_probe_begins_with_a_full_path() {
+    let mut p = Path::cruising();
+    let mut s = p.sample(RATE, BDP);
+    s.lost = 1;
+    p.takes(s);
+    assert_ne!(p.bbr.model.inflight_lo, u32::MAX);
+    p.rest(4 * SECOND);
+    assert_eq!(p.bbr.mode, Mode::Refill);
+    assert_eq!(p.bbr.model.inflight_lo, u32::MAX);
+    assert_eq!(p.bbr.model.bw(), RATE);
+    // What was on its way when it began ends no round.
+    let mut s = p.sample(RATE, BDP);
+    s.prior = p.total - 1;
+    p.takes(s);
+    assert_eq!(p.bbr.mode, Mode::Refill);
+    let mut s = p.sample(RATE, BDP);
+    s.prior = p.total - u64::from(BDP);
+    p.takes(s);
+    assert_eq!(p.bbr.mode, Mode::Up);
+    assert_eq!((p.bbr.full_bw, p.bbr.full_bw_count), (0, 0));
+}
+
+/// Section 5.3.3.4: Up ends after a round trip with a quarter more in flight than fills the
+/// path, or when the bandwidth has not grown for three rounds.
+#[test]
+fn a_probe_ends_with_a_queue_or_without_growth() {
+    let mut p = Path::up();
+    let begun = p.bbr.phase_at;
+    assert_eq!(begun, p.now);
+    // No longer than a round trip.
+    let mut s = p.sample(0, 2 * BDP);
+    s.now = begun.after_us(u64::from(RTT));
+    p.takes(s);
+    assert_eq!(p.bbr.mode, Mode::Up);
+    let late = begun.after_us(u64::from(RTT) + 1);
+    let mut s = p.sample(0, BDP * 5 / 4);
+    s.now = late;
+    p.takes(s);
+    assert_eq!(p.bbr.mode, Mode::Up);
+    s.in_flight += 1;
+    p.takes(s);
+    assert_eq!(p.bbr.mode, Mode::Down);
+
+    let mut p = Path::up();
+    for _ in 0..3 {
+        p.round(RATE, BDP);
+        assert_eq!(p.bbr.mode, Mode::Up);
+    }
+    let mut s = p.sample(RATE, BDP);
+    s.app_limited = true;
+    p.takes(s);
+    assert_eq!(p.bbr.mode, Mode::Up);
+    p.round(RATE, BDP);
+    assert_eq!(p.bbr.mode, Mode::Down);
+    assert_eq!((p.bbr.rounds, p.bbr.up_step), (0, u32::MAX));
+    // The old cycle's bandwidth is kept for one more.
+    assert!(p.bbr.filter_due);
+    p.round(RATE / 2, BDP);
+    assert!(!p.bbr.filter_due);
+    assert_eq!(p.bbr.model.max_bw(), RATE);
+}
+
+/// Section 5.3.3.6: high losses in a probe say where the path's bound is: at what was in flight
+/// then, but no less than 0.7 of what fills the path.
+#[test]
+fn high_losses_in_a_probe_set_the_bound() {
+    // With no more in flight than fills the path, Down is over at once.
+    for (in_flight, newly, hi, mode) in [
+        (60_000, 5_000, 67_000, Mode::Down),
+        (1_000, 1_000, 35_000, Mode::Cruise),
+    ] {
+        for mut p in [Path::refilling(), Path::up()] {
+            let mut s = p.sample(0, in_flight);
+            (s.newly, s.lost) = (newly, 2_000);
+            p.takes(s);
+            assert_eq!((p.bbr.mode, p.bbr.model.inflight_hi), (mode, hi));
+        }
+    }
+    let mut p = Path::cruising();
+    let mut s = p.sample(0, 60_000);
+    s.lost = 2_000;
+    p.takes(s);
+    assert_eq!(
+        (p.bbr.mode, p.bbr.model.inflight_hi),
+        (Mode::Cruise, u32::MAX)
+    );
+}
+
+/// Section 5.3.3.4, BBRProbeInflightLongTermUpward: as long as the bound is in use it grows by
+/// one segment in the first round, two in the second, four in the third.
+#[test]
+fn a_bound_in_use_is_raised_faster_and_faster() {
+    let mut p = Path::refilling();
+    p.bbr.model.inflight_hi = 60_000;
+    p.w.cwnd = 60_000;
+    p.round(RATE, 30_000);
+    assert_eq!(p.bbr.mode, Mode::Up);
+    let start = p.bbr.model.inflight_hi;
+    // Not in use.
+    let mut s = p.sample(0, start - 10_001);
+    s.newly = 10_000;
+    p.takes(s);
+    assert_eq!(p.bbr.model.inflight_hi, start);
+    // A window acknowledged, in parts, while it is.
+    let used = |p: &mut Path, newly: u32| {
+        let cwnd = p.w.cwnd;
+        let mut s = p.sample(0, cwnd - newly);
+        s.newly = newly;
+        p.bbr.model.end_round();
+        p.bbr.raise_bound(&p.w, &s, false);
+        p.bbr.model.inflight_hi
+    };
+    let step = p.bbr.up_step;
+    assert_eq!(step, p.w.cwnd.max(MSS));
+    assert_eq!(used(&mut p, step - 1), start);
+    assert_eq!(used(&mut p, 1), start + MSS);
+    assert_eq!(used(&mut p, step), start + 2 * MSS);
+    p.bbr.raise_slope(&p.w);
+    assert_eq!(p.bbr.up_step, (p.w.cwnd / 2).max(MSS));
+    p.bbr.raise_slope(&p.w);
+    assert_eq!(p.bbr.up_step, (p.w.cwnd / 4).max(MSS));
+    for _ in 0..40 {
+        p.bbr.raise_slope(&p.w);
+    }
+    assert_eq!(p.bbr.up_step, MSS);
+    // Without a bound there is nothing to raise.
+    p.bbr.model.inflight_hi = u32::MAX;
+    assert_eq!(used(&mut p, step), u32::MAX);
+}
+
+/// Section 5.3.4: five seconds without a round trip near the minimum; then half of what fills
+/// the path, for 200 ms and a round, and the window is as before.
+#[test]
+fn the_round_trip_is_probed_with_half_a_window() {
+    let mut p = Path::cruising();
+    p.bbr.wait_us = u32::MAX;
+    p.bbr.rounds = 0;
+    let cwnd = p.w.cwnd;
+    let mut s = p.sample(RATE, BDP);
+    (s.now, s.rtt) = (p.now.after_us(5 * SECOND), RTT + 1);
+    p.takes(s);
+    assert_eq!(p.bbr.mode, Mode::ProbeRtt);
+    assert_eq!(p.w.cwnd, BDP / 2);
+    // What was in flight has to arrive first.
+    p.round(RATE, BDP / 2 + 1);
+    assert!(p.bbr.probe_rtt_done.is_never());
+    p.round(RATE, BDP / 2);
+    let begun = p.now;
+    assert_eq!(p.bbr.probe_rtt_done, begun.after_us(200_000));
+    // The time is over, the round is not.
+    p.rest(200_000);
+    assert_eq!((p.bbr.mode, p.w.cwnd), (Mode::ProbeRtt, BDP / 2));
+    p.round(RATE, BDP / 2);
+    assert_eq!((p.bbr.mode, p.w.cwnd), (Mode::Cruise, cwnd));
+    assert_eq!(p.bbr.prior_cwnd, 0);
+    // The round is over, the time is not.
+    let mut p = Path::cruising();
+    p.bbr.enter(Mode::ProbeRtt, p.now);
+    p.round(RATE, BDP / 2);
+    for _ in 0..3 {
+        p.round(RATE, BDP / 2);
+        assert_eq!(p.bbr.mode, Mode::ProbeRtt);
+    }
+    p.round(RATE, BDP / 2);
+    assert_eq!(p.bbr.mode, Mode::Cruise);
+    // In Startup it goes on after it.
+    let mut p = Path::new();
+    p.round(RATE, BDP);
+    p.bbr.enter(Mode::ProbeRtt, p.now);
+    for doublings in 1..=5 {
+        assert_eq!(p.bbr.mode, Mode::ProbeRtt);
+        p.round(RATE << doublings, MSS);
+    }
+    assert_eq!(p.bbr.mode, Mode::Startup);
+    // A path too small for half of it has four segments.
+    let mut p = Path::cruising();
+    p.w.mss = 10_000;
+    p.bbr.enter(Mode::ProbeRtt, p.now);
+    p.round(RATE, BDP);
+    assert_eq!(p.w.cwnd, 40_000);
+}
+
+/// Section 5.6.4: twice what fills the path, and what arrives in bursts; in Up a quarter and two
+/// segments more.
+#[test]
+fn the_window_is_a_multiple_of_what_fills_the_path() {
+    let settle = |p: &mut Path| {
+        p.bbr.wait_us = u32::MAX;
+        for _ in 0..8 {
+            p.bbr.rounds = 0;
+            p.rest(1);
+            let mut s = p.sample(0, BDP);
+            (s.newly, s.now) = (BDP, p.now.after_us(60_000));
+            p.takes(s);
+        }
+        (p.w.cwnd, p.bbr.model.extra())
+    };
+    let mut p = Path::cruising();
+    let (cwnd, extra) = settle(&mut p);
+    assert_eq!(cwnd, 2 * BDP + extra);
+    p.bbr.mode = Mode::Up;
+    p.bbr.phase_at = p.now;
+    p.w.cwnd = 300_000;
+    p.rest(1);
+    let extra = p.bbr.model.extra();
+    assert_eq!(p.w.cwnd, BDP * 9 / 4 + extra + 2 * MSS);
+    // On a short path, three bursts of two segments.
+    let mut p = Path::cruising();
+    p.bbr.model = Model::new();
+    let mut s = p.sample(10_000, 0);
+    (s.rtt, s.newly) = (1_000, 1_000);
+    p.takes(s);
+    p.w.cwnd = 300_000;
+    p.takes(p.sample(0, 0));
+    assert_eq!(p.w.cwnd, 6 * MSS);
+}
+
+/// It grows by what is delivered and no faster: in Startup without a bound as long as the model
+/// wants more, or fewer than ten segments have arrived.
+#[test]
+fn the_window_grows_by_what_is_delivered() {
+    let mut p = Path::new();
+    let mut s = p.sample(RATE, BDP);
+    s.newly = 4_321;
+    p.takes(s);
+    assert_eq!(p.w.cwnd, 14_321);
+    p.w.cwnd = 500_000;
+    p.round(RATE, BDP);
+    assert_eq!(p.w.cwnd, 500_000);
+    // So long nothing that is measured is believed.
+    let mut p = Path::new();
+    p.w.cwnd = 500_000;
+    let mut s = p.sample(RATE, BDP);
+    (s.newly, s.total) = (1_000, 9_999);
+    p.takes(s);
+    assert_eq!(p.w.cwnd, 501_000);
+    let mut p = Path::new();
+    p.w.cwnd = 500_000;
+    s.total = 10_000;
+    p.takes(s);
+    assert_eq!(p.w.cwnd, 500_000);
+    // Four segments are the least, the largest window the most.
+    let mut p = Path::cruising();
+    p.w.cwnd = MSS;
+    p.rest(1);
+    assert_eq!(p.w.cwnd, 4 * MSS);
+}
+
+/// Section 5.6.4.4: in recovery the window is at least what is in the network and was just
+/// delivered; losses come off. After it, the window is as it was.
+#[test]
+fn recovery_keeps_to_what_arrives_and_gives_the_window_back() {
+    let mut p = Path::cruising();
+    let cwnd = p.w.cwnd;
+    assert_eq!(p.bbr.on_loss(&p.w, 1), p.w.ssthresh);
+    let recovering = |p: &Path, in_flight, newly, lost| RateSample {
+        now: p.now,
+        total: p.total,
+        in_flight,
+        newly,
+        lost,
+        recovering: true,
+        ..RateSample::default()
+    };
+    let s = recovering(&p, 1_000, 0, 2_000);
+    p.takes(s);
+    assert_eq!(p.w.cwnd, cwnd - 2_000);
+    let s = recovering(&p, 30_000, 5_000, 900_000);
+    p.takes(s);
+    assert_eq!(p.w.cwnd, 35_000);
+    assert_eq!(p.bbr.prior_cwnd, cwnd);
+    p.rest(1);
+    assert_eq!((p.w.cwnd, p.bbr.prior_cwnd), (cwnd, 0));
+    // While the round trip is probed, the window is not the one to be kept.
+    p.bbr.enter(Mode::ProbeRtt, p.now);
+    p.bbr.on_loss(&p.w, 1);
+    assert_eq!(p.bbr.prior_cwnd, 0);
+}
+
+/// Section 5.6.4.7: in Cruise with headroom below the long-term bound, while probing up to it,
+/// and never above the short-term bound.
+#[test]
+fn the_bounds_of_the_model_hold() {
+    let bounded = |mode, hi, lo| {
+        let mut p = Path::cruising();
+        p.bbr.mode = mode;
+        (p.bbr.model.inflight_hi, p.bbr.model.inflight_lo) = (hi, lo);
+        p.w.cwnd = 80_000;
+        p.bbr.set_window(&mut p.w, &RateSample::default());
+        p.w.cwnd
+    };
+    let none = u32::MAX;
+    assert_eq!(bounded(Mode::Cruise, 60_000, none), 51_000);
+    assert_eq!(bounded(Mode::ProbeRtt, 20_000, none), 17_000);
+    assert_eq!(bounded(Mode::ProbeRtt, 60_000, none), BDP / 2);
+    for mode in [Mode::Down, Mode::Refill, Mode::Up] {
+        assert_eq!(bounded(mode, 60_000, none), 60_000);
+        assert_eq!(bounded(mode, 60_000, 50_000), 50_000);
+    }
+    for mode in [Mode::Startup, Mode::Drain] {
+        assert_eq!(bounded(mode, 60_000, none), 80_000);
+    }
+    assert_eq!(bounded(Mode::Cruise, none, 40_000), 40_000);
+    assert_eq!(bounded(Mode::Cruise, 100, 100), 4 * MSS);
+}
