@@ -162,7 +162,6 @@ impl Tcb {
             }
             _ => {
                 self.shutdown_send();
-                self.flags |= Flags::RCV_SHUT;
                 self.predict_next();
                 if self.state == State::FinWait2 {
                     self.start_fin_wait(now);
@@ -284,3 +283,6 @@ impl Tcb {
         self.bound_segments();
     }
 }
+
+#[cfg(test)]
+mod tests;

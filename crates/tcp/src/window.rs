@@ -70,7 +70,6 @@ impl ReceiveSide {
     /// Advertises a closed window. Arriving data is still checked against the old edge.
     #[cold]
     fn advertise_zero_window(&mut self) -> u16 {
-        self.advertise_to(self.nxt());
         let at = self.nxt() + self.consumed();
         self.buffer.advertise(at, 0)
     }

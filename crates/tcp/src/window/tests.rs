@@ -99,6 +99,72 @@ proptest! {
     }
 }
 
+proptest! {
+    /// What a segment advertises is the window of that moment, although it is not computed anew
+    /// while neither RCV.NXT nor the read position has changed.
+    #[test]
+    fn the_window_is_never_one_of_before(
+        steps in proptest::collection::vec((0u8..4, 1u32..4), 1..60),
+    ) {
+        let mut s = Script::established();
+        s.tcb.set_rcvbuf(10);
+        for (what, n) in steps {
+            match what {
+                0 => {
+                    let at = s.tcb.rcv.nxt();
+                    let _ = s.arrives(ACK, at, 0, n.min(s.tcb.rcv.offered()));
+                }
+                1 => s.tcb.set_rcv_consumed(s.tcb.rcv_consumed() + u64::from(n), s.now),
+                2 => {
+                    s.tcb.deny_room();
+                }
+                _ => s.tcb.grant_room(),
+            }
+            let denied = s.tcb.is_denied_room();
+            let field = s.tcb.advertise_window();
+            let window = s.tcb.rcv.window_to_advertise(&s.tcb.cfg);
+            prop_assert_eq!(u32::from(field), if denied { 0 } else { window });
+            prop_assert_eq!(s.tcb.advertise_window(), field);
+            s.sent();
+        }
+    }
+}
+
+/// RFC 9293 section 3.8.6.2.2: the edge moves by a full segment, or by half of a buffer that has
+/// no room for two.
+#[test]
+fn half_of_a_small_buffer_is_worth_telling() {
+    let cfg = Config {
+        rcv: ReceiveLimits::new(1_500, 1_500),
+        ..crate::script::plain()
+    };
+    let told = |read: u64| {
+        let mut s = Script::established_with(&cfg, Default::default());
+        let _ = s.arrives(ACK, 0, 0, 800);
+        assert_eq!(s.sent_one().window, 700);
+        s.tcb.set_rcv_consumed(read, s.now);
+        s.sent();
+        let _ = s.arrives(ACK, 799, 0, 1);
+        s.sent_one().window
+    };
+    assert_eq!(told(749), 700);
+    assert_eq!(told(750), 1_450);
+}
+
+/// Memory that is there again is told once, and only to a peer that may send.
+#[test]
+fn memory_is_told_of_to_those_that_may_use_it() {
+    let mut s = Script::established();
+    s.tcb.deny_room();
+    s.tcb.flags |= crate::flags::Flags::ACK_NOW;
+    s.tcb.grant_room();
+    s.acks(0);
+    let mut s = Script::in_state(crate::State::CloseWait);
+    s.tcb.deny_room();
+    s.tcb.grant_room();
+    s.silent();
+}
+
 #[test]
 fn the_send_buffer_holds_two_windows_of_a_long_path_and_no_queue_of_a_short_one() {
     let wanted = |segments: u8, samples: &[u64], size| {
