@@ -216,3 +216,6 @@ impl ReceiveSide {
         require(self.wscale <= 14, "a window scale beyond 14")
     }
 }
+
+#[cfg(test)]
+mod tests;

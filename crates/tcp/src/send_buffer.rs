@@ -48,3 +48,6 @@ impl Tcb {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -402,3 +402,6 @@ impl SendSide {
         )
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -160,3 +160,6 @@ impl Tcb {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

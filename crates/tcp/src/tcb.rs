@@ -325,3 +325,6 @@ impl Tcb {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -252,3 +252,6 @@ fn retry_limit(cfg: &Config, flags: Flags) -> u8 {
         cfg.retries.data
     }
 }
+
+#[cfg(test)]
+mod tests;

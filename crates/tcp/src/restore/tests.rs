@@ -1,5 +1,7 @@
 //! The layout; that nothing which is saved gets lost; and what is no connection.
 
+mod rebuilt;
+
 use super::*;
 use crate::script::{ACK, MSS, SYN, Script, plain};
 use longshore_wire::tcp::{TcpFlags, TcpOptions, Timestamps};

@@ -1,0 +1,159 @@
+//! What a connection says of itself, and how it ends.
+
+use super::*;
+use crate::script::{ACK, FIN, Script};
+use crate::timers::Timers;
+use longshore_wire::SeqNumber;
+
+/// As `ss` shows it: what is not acknowledged, and how much of that was not sent. A FIN counts
+/// from ESTABLISHED on, and a closed connection has nothing.
+#[test]
+fn the_send_queue_is_what_is_not_acknowledged() {
+    let mut s = Script::established();
+    s.window = 3_000;
+    let _ = s.arrives(ACK, 0, 0, 0);
+    assert_eq!(s.tcb.send_queue(), (0, 0));
+    s.writes(5_000);
+    assert_eq!(s.tcb.send_queue(), (5_000, 5_000));
+    s.sent();
+    assert_eq!(s.tcb.send_queue(), (5_000, 2_000));
+    let _ = s.arrives(ACK, 0, 1_000, 0);
+    s.sent();
+    assert_eq!(s.tcb.send_queue(), (4_000, 1_000));
+    s.tcb.shutdown_send();
+    assert_eq!(s.tcb.send_queue(), (4_001, 1_001));
+    s.tcb.abort();
+    assert_eq!(s.tcb.send_queue(), (0, 0));
+    for state in [State::SynSent, State::SynReceived] {
+        let mut s = Script::in_state(state);
+        s.writes(10);
+        assert_eq!(s.tcb.send_queue(), (0, 0), "{state:?}");
+    }
+    for (state, queued) in [
+        (State::FinWait1, 1),
+        (State::FinWait2, 0),
+        (State::Closing, 1),
+        (State::LastAck, 1),
+        (State::TimeWait, 0),
+    ] {
+        let s = Script::in_state(state);
+        assert_eq!(s.tcb.send_queue(), (queued, 0), "{state:?}");
+    }
+}
+
+#[test]
+fn a_segment_is_next_if_it_begins_where_the_last_one_ended() {
+    let mut s = Script::established();
+    let _ = s.arrives(ACK, 0, 0, 10);
+    let next = s.tcb.rcv.seq(10);
+    assert!(s.tcb.is_next(next));
+    assert!(!s.tcb.is_next(SeqNumber(next.0.wrapping_sub(1))));
+    assert!(!s.tcb.is_next(SeqNumber(next.0.wrapping_add(1))));
+}
+
+#[test]
+fn little_is_one_byte_in_1024() {
+    let mut s = Script::established();
+    assert!(s.tcb.has_repeated_little() && !s.tcb.may_repeat());
+    s.writes(5_000);
+    s.sent();
+    for (repeated, little) in [(0, true), (4, true), (5, false)] {
+        s.tcb.accounting.counters.bytes_retrans = repeated;
+        assert_eq!(s.tcb.has_repeated_little(), little, "{repeated}");
+    }
+    assert!(!s.tcb.may_repeat());
+    while !s.tcb.may_repeat() {
+        s.until_timer();
+    }
+    assert!(s.sent_one().retransmission);
+}
+
+#[test]
+fn a_buffer_has_room_for_twenty_segments_whatever_the_window() {
+    let mut s = Script::established();
+    s.tcb.snd.rtt = crate::rtt::RttEstimator::new();
+    s.tcb.snd.rtt.sample(100_000);
+    s.tcb.congestion.controller.set_cwnd(1_000);
+    assert_eq!(s.tcb.snd_buffer_wanted(50_000, 1 << 20), 20_000);
+    // A path is short up to a millisecond, and a sender large from 128 KiB on.
+    let wanted = |rtt, cwnd| {
+        let mut s = Script::established();
+        s.tcb.snd.rtt = crate::rtt::RttEstimator::new();
+        s.tcb.snd.rtt.sample(rtt);
+        s.tcb.congestion.controller.set_cwnd(cwnd);
+        assert_eq!(s.tcb.is_path_short(), rtt < 1_000);
+        s.tcb.snd_buffer_wanted(50_000, 1 << 20)
+    };
+    assert_eq!(wanted(1_000, 90_000), 180_000);
+    assert_eq!(wanted(999, 90_000), 100_000);
+    assert_eq!(wanted(999, (128 << 10) - 1), 100_000);
+    assert_eq!(wanted(999, 128 << 10), 1 << 20);
+}
+
+#[test]
+fn what_was_closed_and_what_was_set_is_known() {
+    let mut s = Script::established();
+    assert!(!s.tcb.send_shut() && !s.tcb.fin_acked());
+    s.tcb.shutdown_send();
+    assert!(s.tcb.send_shut() && !s.tcb.fin_acked());
+    s.sent();
+    let _ = s.arrives(ACK, 0, 1, 0);
+    assert!(s.tcb.fin_acked());
+    s.tcb.set_fin_wait(77);
+    assert_eq!(s.tcb.config().fin_wait_ms, 77);
+    assert!(!s.tcb.has_out_of_order());
+    let _ = s.arrives(ACK, 100, 1, 10);
+    assert!(s.tcb.has_out_of_order());
+}
+
+#[test]
+fn the_handshake_counts_its_own_repetitions() {
+    for state in [State::SynSent, State::SynReceived] {
+        let mut s = Script::in_state(state);
+        assert_eq!(s.tcb.handshake_repeats(), 0);
+        s.until_timer();
+        s.sent();
+        assert_eq!(s.tcb.handshake_repeats(), 1);
+    }
+    let mut s = Script::established();
+    s.writes(10);
+    s.sent();
+    while s.tcb.info(s.now).total_rto == 0 {
+        s.until_timer();
+        s.sent();
+    }
+    assert_eq!(s.tcb.handshake_repeats(), 0);
+}
+
+/// RFC 9293 section 3.10.5: nothing is left of a connection that has ended but what is told, and
+/// the reset that is due.
+#[test]
+fn an_end_stops_all_that_was_going_on() {
+    let mut s = Script::established();
+    s.writes(3_000);
+    s.sent();
+    for at in [1_000, 3_000, 5_000] {
+        let _ = s.arrives(ACK, at, 0, 100);
+    }
+    assert!(s.tcb.has_out_of_order());
+    // What it tells was not taken since the beginning.
+    s.tcb.outcome.events |= Events::CLOSED | Events::ERROR;
+    s.tcb.die(Some(Error::Reset), Events::RESET);
+    let told = s.events();
+    assert!(told.contains(Events::CLOSED | Events::ERROR | Events::RESET));
+    assert_eq!(s.tcb.timers, Timers::new());
+    assert_eq!((s.tcb.deadline(), s.tcb.has_out_of_order()), (None, false));
+    assert_eq!(s.tcb.acks, {
+        let mut acks = s.tcb.acks;
+        acks.clear_duplicates();
+        acks
+    });
+    s.silent();
+    let d = s.arrives(FIN | ACK, 0, 0, 0);
+    assert!(d.reset);
+    // Without an error there is none to be told.
+    let mut s = Script::established();
+    s.tcb.die(None, Events::empty());
+    assert!(!s.events().contains(Events::ERROR));
+    assert_eq!(s.tcb.error(), None);
+}
