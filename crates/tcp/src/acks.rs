@@ -87,11 +87,6 @@ impl OwedAcks {
         self.duplicates = self.duplicates.saturating_add(1).min(MAX_DUPLICATES);
     }
 
-    /// Drops the duplicate acknowledgments that are owed.
-    pub(crate) fn clear_duplicates(&mut self) {
-        self.duplicates = 0;
-    }
-
     /// An acknowledgment of everything before `nxt` is sent.
     #[inline(always)]
     pub(crate) fn sent(&mut self, nxt: Pos) {

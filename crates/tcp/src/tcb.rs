@@ -316,7 +316,6 @@ impl Tcb {
         self.flight.timer = LossTimer::new();
         let keep = Flags::RST_DUE | Flags::RST_ACK;
         self.flags &= keep | !Flags::OWED;
-        self.acks.clear_duplicates();
         self.reassembly = Reassembly::new();
         self.outcome.events |= Events::CLOSED | also;
         if error.is_some() {

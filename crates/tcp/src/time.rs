@@ -73,3 +73,22 @@ impl fmt::Debug for Instant {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_tick_begins_with_the_next_multiple() {
+        for (now, granularity, next) in [
+            (0, 0, 1),
+            (7, 0, 8),
+            (0, 4, 16),
+            (15, 4, 16),
+            (16, 4, 32),
+            (17, 4, 32),
+        ] {
+            assert_eq!(Instant(now).next_tick(granularity), Instant(next));
+        }
+    }
+}

@@ -93,3 +93,6 @@ impl Tcb {
         self.outcome.events |= Events::URGENT;
     }
 }
+
+#[cfg(test)]
+mod tests;

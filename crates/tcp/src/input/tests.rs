@@ -2,6 +2,7 @@
 //! segments that make no sense.
 
 mod prediction;
+mod receiver_rtt;
 
 use crate::script::{ACK, FIN, Script, plain};
 use crate::segment::Segment;

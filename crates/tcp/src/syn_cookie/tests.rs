@@ -191,6 +191,71 @@ fn timestamps_hide_bits_without_running_ahead() {
     }
 }
 
+/// What the SYN did not offer is not made up from the bits of the cookie; the round trip of a
+/// SYN-ACK that was sent at an unknown time is none.
+#[test]
+fn a_cookie_has_what_was_offered_and_no_more() {
+    for (sack, ecn, scale) in [
+        (false, false, None),
+        (true, false, Some(3)),
+        (false, true, Some(0)),
+        (true, true, Some(14)),
+    ] {
+        let options = TcpOptions {
+            window_scale: scale,
+            sack_permitted: sack,
+            ..all_options()
+        };
+        let asks = if ecn {
+            TcpFlags::CWR | TcpFlags::ECE
+        } else {
+            TcpFlags::NONE
+        };
+        for mode in [EcnMode::Off, EcnMode::Accept, EcnMode::RequestAccurate] {
+            let cfg = Config {
+                ecn: mode,
+                ..Config::default()
+            };
+            let header = syn(options, asks);
+            let segment = Segment::new(&header, 0);
+            let hash = hash(5);
+            let answer = SynCookie::answer(&cfg, &segment, 1460, OFFSET, &hash, NOW);
+            let syn_ack = answer.expect("a cookie");
+            let ack = ack_of(&header, &syn_ack);
+            let ack = Segment::new(&ack, 0);
+            let cookie = SynCookie::check(&ack, &hash, NOW).expect("ours");
+            let mut tcb = cookie.open(&cfg, 1460, OFFSET, NOW);
+            assert!(!tcb.flight.is_timing());
+            let _ = tcb.on_segment(&ack, NOW.after_us(10_000));
+            assert_eq!(tcb.srtt_us(), None);
+            let info: TcpInfo = tcb.info(NOW);
+            assert_eq!(info.sack, sack, "{scale:?}");
+            assert_eq!(info.ecn, ecn && mode != EcnMode::Off, "{scale:?} {mode:?}");
+            assert_eq!(info.window_scaling, scale.is_some());
+            assert_eq!(info.snd_wscale, scale.unwrap_or(0));
+        }
+    }
+}
+
+/// Without timestamps there is nowhere to keep that ECN was agreed on, which DCTCP relies upon;
+/// the other algorithms are as chosen.
+#[test]
+fn the_algorithm_is_the_one_that_was_chosen_where_it_can_be() {
+    for which in Congestion::ALL {
+        let cfg = Config {
+            congestion: which,
+            ..Config::default()
+        };
+        let plain = SynCookie::terms(&cfg, false).congestion;
+        if which == Congestion::Dctcp {
+            assert_eq!(plain, Congestion::NewReno);
+        } else {
+            assert_eq!(plain, which);
+        }
+        assert_eq!(SynCookie::terms(&cfg, true).congestion, which);
+    }
+}
+
 proptest! {
     /// Whatever an acknowledgment carries, what is made of it works or is refused.
     #[test]

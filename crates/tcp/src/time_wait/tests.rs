@@ -119,3 +119,29 @@ fn a_syn_reopens_by_sequence_number_or_timestamp() {
     };
     assert_eq!(iss_after.0, 1_000 + 65_535);
 }
+
+/// Only a SYN opens it anew, and only an acknowledgment is answered; that not more often than at
+/// each interval, to the microsecond.
+#[test]
+fn what_is_newer_and_no_syn_opens_nothing() {
+    for flags in [TcpFlags::NONE, FIN] {
+        let mut r = record(false);
+        assert_eq!(
+            arrives(&mut r, flags, 6_000, None, NOW),
+            TimeWaitVerdict::Drop(DropReason::NoAck)
+        );
+    }
+    let mut r = record(false);
+    r.last_ack = NOW;
+    let early = NOW.after_us(ACK_INTERVAL_US - 1);
+    assert_eq!(
+        arrives(&mut r, ACK, 4_000, None, early),
+        TimeWaitVerdict::Drop(DropReason::TimeWait)
+    );
+    let due = NOW.after_us(ACK_INTERVAL_US);
+    assert!(matches!(
+        arrives(&mut r, ACK, 4_000, None, due),
+        TimeWaitVerdict::Ack(_)
+    ));
+    assert_eq!(r.last_ack, due);
+}

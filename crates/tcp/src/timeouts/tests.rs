@@ -86,7 +86,7 @@ fn what_a_cork_has_held_back_long_enough_goes() {
     for nodelay in [false, true] {
         let mut s = Script::established();
         s.tcb.set_cork(true);
-        s.writes(100);
+        s.tcb.set_snd_edge(100, false);
         s.silent();
         // It would go by that alone, and goes then as well.
         s.tcb.set_nodelay(nodelay);
@@ -134,6 +134,7 @@ fn the_persist_timer_probes_a_closed_window_and_uses_a_small_one() {
     let mut s = Script::established();
     s.tcb.on_persist_timeout(s.now);
     s.silent();
+    assert_eq!((s.tcb.deadline(), s.tcb.info(s.now).backoff), (None, 0));
     let mut s = Script::established();
     s.writes(10);
     s.sent();

@@ -368,6 +368,7 @@ fn an_owed_acknowledgment_goes_at_once_if_asked_for() {
     s.acks(20);
     s.tcb.set_quickack(false);
     s.tcb.set_quickack(false);
+    assert!(s.tcb.flags.contains(Flags::INTERACTIVE));
     let _ = s.arrives(ACK, 20, 0, 10);
     s.silent();
     // Nothing is owed: nothing is said.
