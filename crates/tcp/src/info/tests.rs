@@ -1,5 +1,7 @@
 //! Linux's layout, at the offsets of its header file.
 
+mod fields;
+
 use crate::State;
 use crate::script::{ACK, Script};
 
