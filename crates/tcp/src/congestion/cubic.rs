@@ -246,3 +246,6 @@ impl Algorithm for Cubic {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -92,3 +92,6 @@ impl Algorithm for Dctcp {
         self.marked = 0;
     }
 }
+
+#[cfg(test)]
+mod tests;

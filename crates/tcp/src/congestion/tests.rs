@@ -1,5 +1,7 @@
 //! Compares the algorithms with their RFCs' formulas.
 
+mod bounds;
+
 use super::*;
 use proptest::prelude::*;
 

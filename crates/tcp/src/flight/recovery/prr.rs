@@ -97,3 +97,6 @@ impl Flight {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! The bounds that hold for every algorithm, and what is done on its behalf.
+
+use super::*;
+
+fn all() -> impl Iterator<Item = Controller> {
+    Congestion::ALL.into_iter().map(controller)
+}
+
+/// RFC 6928: the initial window in segments, at least one.
+#[test]
+fn it_starts_with_the_initial_window() {
+    for which in Congestion::ALL {
+        for (segments, cwnd) in [(10, 10_000), (1, 1_000), (0, 1_000)] {
+            let c = Controller::new(which, 1_000, segments);
+            assert_eq!((c.cwnd(), c.restart_window()), (cwnd, cwnd));
+            assert_eq!(c.ssthresh(), u32::MAX);
+            assert!(c.in_slow_start());
+        }
+    }
+}
+
+#[test]
+fn what_is_resumed_is_bounded() {
+    for mut c in all() {
+        for (saved, window) in [
+            ((5_000, 7_000), (5_000, 7_000)),
+            ((0, 0), (1_000, 2_000)),
+            ((999, 1_999), (1_000, 2_000)),
+            ((u32::MAX, u32::MAX), (MAX_CWND, u32::MAX)),
+        ] {
+            c.resume(saved.0, saved.1);
+            assert_eq!((c.cwnd(), c.ssthresh()), window);
+        }
+    }
+}
+
+/// The window is at least one segment, at most the largest one; an algorithm with rates sets it
+/// itself.
+#[test]
+fn a_window_that_is_set_is_bounded() {
+    for mut c in all() {
+        let own = c.wants_rates();
+        for (bytes, cwnd) in [
+            (0, 1_000),
+            (999, 1_000),
+            (5_000, 5_000),
+            (u32::MAX, MAX_CWND),
+        ] {
+            c.set_cwnd(bytes);
+            assert_eq!(c.cwnd(), if own { 10_000 } else { cwnd });
+        }
+        c.set_mss(500);
+        c.set_cwnd(600);
+        c.set_mss(1_000);
+        assert_eq!(c.cwnd(), if own { 10_000 } else { 1_000 });
+        c.set_mss(20_000);
+        assert_eq!(c.cwnd(), 20_000);
+    }
+    assert!(Congestion::Bbr.wants_rates() && !Congestion::Cubic.wants_rates());
+    assert!(Congestion::Dctcp.wants_marks() && !Congestion::Bbr.wants_marks());
+}
+
+/// RFC 5681 equation 4: the threshold is two segments at least.
+#[test]
+fn the_threshold_is_two_segments_at_least() {
+    for mut c in all().filter(|c| !c.wants_rates()) {
+        c.on_loss(0);
+        assert_eq!(c.ssthresh(), 2_000);
+        c.set_cwnd(1_500);
+        c.on_congestion_marked(0);
+        assert!(c.ssthresh() >= 2_000);
+        assert_eq!(c.cwnd(), 1_500, "a mark opens no window");
+    }
+}
+
+/// RFC 4015 section 3.2: not less than before, nor than now.
+#[test]
+fn undoing_gives_back_what_was_taken() {
+    for which in WINDOWED {
+        for (cwnd, ssthresh, expected) in [
+            (30_000, 40_000, (30_000, 40_000)),
+            (1_000, 2_000, (20_000, 25_000)),
+            (u32::MAX, u32::MAX, (MAX_CWND, u32::MAX)),
+        ] {
+            let mut c = controller(which);
+            c.resume(20_000, 25_000);
+            c.undo(cwnd, ssthresh);
+            assert_eq!((c.cwnd(), c.ssthresh()), expected);
+        }
+    }
+}
+
+/// RFC 5681 section 4.1: a pause leaves the restart window at most; BBR keeps its own.
+#[test]
+fn a_pause_leaves_the_restart_window() {
+    for mut c in all() {
+        let own = c.wants_rates();
+        for (cwnd, left) in [(50_000, 10_000), (10_000, 10_000), (3_000, 3_000)] {
+            c.resume(cwnd, u32::MAX);
+            c.on_idle();
+            assert_eq!(c.cwnd(), if own { cwnd } else { left });
+        }
+    }
+}
+
+#[test]
+fn to_choose_the_same_algorithm_changes_nothing() {
+    let mut c = controller(Congestion::Cubic);
+    c.set_cwnd(100_000);
+    c.on_loss(100_000);
+    let before = c;
+    c.choose(Congestion::Cubic);
+    assert_eq!(c, before);
+    c.choose(Congestion::NewReno);
+    assert_eq!((c.cwnd(), c.ssthresh()), (100_000, 70_000));
+    assert_eq!(c.which(), Congestion::NewReno);
+}
+
+/// RFC 3465 section 2.1: a segment for each window of bytes, however they come.
+#[test]
+fn newreno_counts_bytes() {
+    let mut c = controller(Congestion::NewReno);
+    c.resume(10_000, 2_000);
+    c.on_ack(&ack(9_999, 0, Instant(0)));
+    assert_eq!(c.cwnd(), 10_000);
+    c.on_ack(&ack(1, 0, Instant(0)));
+    assert_eq!(c.cwnd(), 11_000);
+    c.on_ack(&ack(23_000, 0, Instant(0)));
+    assert_eq!(c.cwnd(), 13_000);
+    // What is left over from slow start counts as congestion avoidance.
+    c.resume(9_000, 10_000);
+    c.on_loss(20_000);
+    c.on_ack(&ack(11_000, 0, Instant(0)));
+    assert_eq!(c.cwnd(), 11_000);
+    c.window.grow(u32::MAX);
+    assert_eq!(c.cwnd(), MAX_CWND);
+}
+
+/// In slow start the ends of a window are one byte apart.
+#[test]
+fn slow_start_is_below_the_threshold() {
+    let mut c = controller(Congestion::NewReno);
+    c.resume(10_000, 10_000);
+    assert!(!c.in_slow_start());
+    c.resume(9_999, 10_000);
+    assert!(c.in_slow_start());
+    c.on_timeout(40_000, true);
+    assert_eq!((c.cwnd(), c.ssthresh()), (1_000, 20_000));
+}
