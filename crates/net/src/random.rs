@@ -21,3 +21,23 @@ impl Random {
         self.0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Marsaglia's generator with the shifts 13, 7 and 17, from 1.
+    #[test]
+    fn the_numbers_are_those_of_xorshift64() {
+        for seed in [0, 1] {
+            let mut random = Random::new(seed);
+            let drawn = [random.draw(), random.draw(), random.draw()];
+            let known = [
+                1_082_269_761,
+                1_152_992_998_833_853_505,
+                11_177_516_664_432_764_457,
+            ];
+            assert_eq!(drawn, known, "{seed}");
+        }
+    }
+}

@@ -124,6 +124,19 @@ mod tests {
         assert_eq!(routes.lookup(IpAddr::from([10, 0, 0, 5])), None);
     }
 
+    #[test]
+    fn entries_are_listed_longest_first_and_as_they_were_added() {
+        let mut routes = Routes::new();
+        for to in ["10.0.0.0/24", "0.0.0.0/0", "10.0.2.0/24", "10.0.1.9/32"] {
+            routes.add(route(to, None));
+        }
+        let listed: Vec<String> = routes.iter().map(|r| r.to.to_string()).collect();
+        assert_eq!(
+            listed,
+            ["10.0.1.9/32", "10.0.0.0/24", "10.0.2.0/24", "0.0.0.0/0"]
+        );
+    }
+
     proptest! {
         #[test]
         fn the_longest_prefix_wins(entries in proptest::collection::vec((0u32..64, 26u8..=32), 0..12), to in 0u32..64) {

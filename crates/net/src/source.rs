@@ -140,4 +140,86 @@ mod tests {
         assert_eq!(selected(&["fe80::9"], "2600::1"), "fe80::9", "the only one");
         assert_eq!(select([], ip("fd00::1")), None);
     }
+    /// RFC 6724 section 2.1: the default policy table.
+    #[test]
+    fn labels_are_those_of_the_policy_table() {
+        for (address, expected) in [
+            ("::1", 0),
+            ("::2", 3),
+            ("::ffff:192.0.2.1", 4),
+            ("::192.0.2.1", 3),
+            ("2001::1", 5),
+            ("2001:1::1", 1),
+            ("2002:c000:201::1", 2),
+            ("2003::1", 1),
+            ("3ffe::1", 12),
+            ("3fff::1", 1),
+            ("fc00::1", 13),
+            ("fd12::1", 13),
+            ("fe00::1", 1),
+            ("fbff::1", 1),
+            ("fec0::1", 11),
+            ("feff::1", 11),
+            ("febf::1", 1),
+            ("ff00::1", 1),
+            ("2600::1", 1),
+        ] {
+            assert_eq!(label(ip(address)), expected, "{address}");
+        }
+    }
+
+    /// RFC 6724 section 3.1, and RFC 4291 section 2.7 for multicast.
+    #[test]
+    fn scopes_are_those_of_the_architecture() {
+        for (address, expected) in [
+            ("ff02::1", 2),
+            ("ff15::1", 5),
+            ("ff3e::1", 14),
+            ("::1", 2),
+            ("fe80::1", 2),
+            ("fec0::1", 5),
+            ("feff::1", 5),
+            ("ff0f::1", 15),
+            ("fc00::1", 14),
+            ("2600::1", 14),
+        ] {
+            assert_eq!(scope(ip(address)), expected, "{address}");
+        }
+    }
+
+    /// Rule 2: of those that reach, the one with the smallest scope; of those that do not, the
+    /// widest.
+    #[test]
+    fn the_scope_is_no_smaller_than_needed_and_no_wider() {
+        let ours = ["2001:db8::2", "fec0::2", "fe80::2"];
+        for (destination, expected) in [
+            ("ff02::9", "fe80::2"),
+            ("ff05::9", "fec0::2"),
+            ("ff0e::9", "2001:db8::2"),
+            ("2600::1", "2001:db8::2"),
+            ("fec0::9", "fec0::2"),
+            ("fe80::9", "fe80::2"),
+        ] {
+            assert_eq!(selected(&ours, destination), expected);
+            let backwards = ["fe80::2", "fec0::2", "2001:db8::2"];
+            assert_eq!(selected(&backwards, destination), expected);
+        }
+        for ours in [["fe80::2", "fec0::2"], ["fec0::2", "fe80::2"]] {
+            assert_eq!(selected(&ours, "2600::1"), "fec0::2", "none reaches");
+        }
+    }
+
+    /// Rule 6 comes before rule 8: an address of the destination's kind, however little they
+    /// have in common; the prefix bounds what counts as common.
+    #[test]
+    fn the_kind_counts_before_the_common_bits() {
+        assert_eq!(
+            selected(&["2001:db8::2", "2001::2"], "2001:0:1::1"),
+            "2001::2"
+        );
+        assert_eq!(selected(&["2003::2", "2600::2"], "2002::1"), "2003::2");
+        // Behind the prefix nothing counts, and the first among equals is taken.
+        let first = ["2001:db8::ff", "2001:db8::2"];
+        assert_eq!(selected(&first, "2001:db8::3"), "2001:db8::ff");
+    }
 }

@@ -97,4 +97,20 @@ mod tests {
         }
         assert!(!is_reserved(1) && !is_reserved(0xfdff_ffff_ffff_ff7f));
     }
+    /// RFC 7217 section 5: the leading bits of a hash of secret, prefix, attempt and interface.
+    #[test]
+    fn an_identifier_is_the_beginning_of_the_hash() {
+        let ids = Identifiers::new([7; 32], b"eth0");
+        let prefix: Ipv6Addr = "fd00:1:2:3::".parse().unwrap();
+        for attempt in 0..3 {
+            let mut input = vec![7; 32];
+            input.extend(prefix.octets());
+            input.extend([attempt, 0]);
+            input.extend(b"eth0");
+            let hash = Sha256::digest(&input);
+            let address = ids.address(prefix, attempt).octets();
+            assert_eq!(address[..8], prefix.octets()[..8]);
+            assert_eq!(address[8..], hash[..8]);
+        }
+    }
 }

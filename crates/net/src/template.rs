@@ -112,4 +112,26 @@ mod tests {
             prop_assert_eq!(Partial::of(&longer).finish(), 0);
         }
     }
+    /// Whatever the sum is, and however often it has to be folded (RFC 1071).
+    #[test]
+    fn every_identification_has_its_checksum() {
+        let header = Ipv4Header {
+            tos: 0,
+            payload_len: 0,
+            identification: 0,
+            dont_fragment: true,
+            more_fragments: false,
+            fragment_offset: 0,
+            ttl: 64,
+            protocol: 6,
+            source: [255, 255, 255, 255].into(),
+            destination: [255, 254, 10, 1].into(),
+        };
+        let template = Ipv4Template::new(&header);
+        let mut written = [0; HEADER_LEN];
+        for identification in 0..=u16::MAX {
+            template.write(&mut written, 1_480, identification);
+            assert_eq!(Partial::of(&written).finish(), 0, "{identification}");
+        }
+    }
 }

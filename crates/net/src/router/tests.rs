@@ -315,3 +315,97 @@ fn the_link_local_address_is_made_in_the_same_way() {
     let another = w.routers.replace(ours, &mut w.addresses, at(1)).unwrap();
     assert!(another.is_unicast_link_local() && another != ours);
 }
+
+/// What a router says of itself and what of prefixes: any change is one.
+#[test]
+fn one_change_among_others_is_told() {
+    let mut w = World::new();
+    // The router is new, and nothing else.
+    assert!(w.receive(R1, 1_800, &[prefix(0, 0)], 1));
+    assert!(!w.receive(R1, 1_800, &[prefix(0, 0)], 2));
+    // The prefix is new, and then its address.
+    let on_link = PrefixInfo {
+        autonomous: false,
+        on_link: true,
+        ..prefix(HOUR, HOUR)
+    };
+    assert!(w.receive(R1, 1_800, &[on_link], 3));
+    assert!(!w.receive(R1, 1_800, &[on_link], 4));
+    let own = PrefixInfo {
+        autonomous: true,
+        ..on_link
+    };
+    assert!(w.receive(R1, 1_800, &[own], 5));
+    assert!(!w.receive(R1, 1_800, &[own], 6));
+    // What is behind the change does not hide it.
+    let gone = PrefixInfo {
+        autonomous: false,
+        ..prefix(0, 0)
+    };
+    assert!(w.receive(R1, 1_800, &[gone, own], 7));
+    assert!(w.receive(R2, 0, &[on_link, gone, own], 8));
+}
+
+/// Only so many prefixes are kept; what is there stays, and makes room when it goes.
+#[test]
+fn a_network_more_than_fit_is_passed_over() {
+    let mut w = World::new();
+    let of = |n: u16, valid| PrefixInfo {
+        prefix: Ipv6Addr::new(0xfd00, 0, 0, n, 0, 0, 0, 0),
+        autonomous: false,
+        ..prefix(valid, 0)
+    };
+    for n in 0..MOST_NETWORKS as u16 {
+        assert!(w.receive(R1, 0, &[of(n, HOUR)], 1), "{n}");
+    }
+    assert!(!w.receive(R1, 0, &[of(99, HOUR)], 2));
+    assert_eq!(w.routers.networks().count(), MOST_NETWORKS);
+    assert!(!w.receive(R1, 0, &[of(3, HOUR)], 3), "it is known");
+    assert!(!w.receive(R1, 0, &[of(99, 0)], 4), "it is not");
+    assert!(w.receive(R1, 0, &[of(3, 0)], 5));
+    assert!(w.receive(R1, 0, &[of(99, HOUR)], 6));
+    assert_eq!(w.routers.networks().count(), MOST_NETWORKS);
+}
+
+/// RFC 4862 section 5.5.3 e: what an advertisement says of more than two hours holds, although the
+/// address had longer.
+#[test]
+fn a_lifetime_of_more_than_two_hours_may_be_shortened() {
+    for (said, left) in [(5 * HOUR, 5 * HOUR), (2 * HOUR, 2 * HOUR), (1, 2 * HOUR)] {
+        let mut w = World::new();
+        w.receive(R1, 0, &[prefix(10 * HOUR, HOUR)], 0);
+        assert_eq!(w.own().len(), 1);
+        w.receive(R1, 0, &[prefix(said, 1)], 0);
+        w.pass(u64::from(left) - 1);
+        assert_eq!(w.own().len(), 1, "{said}");
+        w.pass(u64::from(left));
+        assert!(w.own().is_empty(), "{said}");
+    }
+}
+
+/// RFC 7559 section 2: four seconds at first, doubled each time, a tenth more or less by chance.
+#[test]
+fn solicitations_are_spread() {
+    let (mut shorter, mut longer) = (0, 0);
+    for seed in 0..200 {
+        let identifiers = Identifiers::new([3; 32], b"eth0");
+        let mut r = Routers::new(identifiers, 1500, seed * 7_919, at(0));
+        assert!(r.poll(at(0)).solicit);
+        let mut last = r.deadline().expect("another one");
+        let first = last.since(at(0));
+        assert!((3_600_000..4_400_000).contains(&first), "{first}");
+        shorter += u32::from(first < 4_000_000);
+        longer += u32::from(first >= 4_000_000);
+        assert!(r.poll(last).solicit);
+        let next = r.deadline().expect("another one");
+        let wait = next.since(last);
+        assert!((18 * first / 10..22 * first / 10).contains(&wait), "{wait}");
+        for _ in 0..20 {
+            last = r.deadline().expect("another one");
+            assert!(r.poll(last).solicit);
+        }
+        let wait = r.deadline().expect("another one").since(last);
+        assert!((3_240_000_000..3_960_000_000).contains(&wait), "{wait}");
+    }
+    assert!(shorter > 50 && longer > 50, "{shorter} {longer}");
+}
