@@ -283,8 +283,12 @@ for listener, waits in zip(listeners, (select.epoll(), select.poll())):
     waits.register(listener, select.EPOLLIN)
     threading.Thread(target=serve, args=(listener, waits.poll), daemon=True).start()
 most = ctypes.c_uint64(2**64 - 2)
-while len(mine := bells() - before) < 2:
-    time.sleep(0.01)
+# A number that one has for a moment only, until it is moved out of the program's way, may be
+# another's then.
+mine = set()
+while len(mine) < 2 or mine != bells() - before:
+    mine = bells() - before
+    time.sleep(0.05)
 for fd in mine:
     libc.fcntl(fd, fcntl.F_SETFL, os.O_NONBLOCK)
     while libc.write(fd, ctypes.byref(most), 8) != 8:
