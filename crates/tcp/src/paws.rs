@@ -46,3 +46,6 @@ impl PawsFloor {
         self.until = edge;
     }
 }
+
+#[cfg(test)]
+mod tests;

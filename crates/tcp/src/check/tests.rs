@@ -53,6 +53,12 @@ fn ranges_are_sorted_and_lie_in_the_window() {
         let _ = t.reassembly.ranges.add(t.rcv.nxt(), 0, 5);
     });
     assert_eq!(what, "a range that is not beyond RCV.NXT");
+    let what = harmed(|t| {
+        t.predict = UNPREDICTABLE;
+        let _ = t.reassembly.ranges.add(0, 10, 15);
+        t.rcv.set_fin(14);
+    });
+    assert_eq!(what, "a range beyond the peer's FIN");
 }
 
 #[test]

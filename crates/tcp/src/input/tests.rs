@@ -3,6 +3,7 @@
 
 mod prediction;
 mod receiver_rtt;
+mod steps;
 
 use crate::script::{ACK, FIN, Script, plain};
 use crate::segment::Segment;

@@ -83,3 +83,62 @@ fn the_buffer_does_not_grow_beyond_the_memory_there_is() {
     b.on_consumed(consumed, 1_000, now.after_ms(2));
     assert_eq!(b.size(), 300_000);
 }
+
+/// Twice what was read in a round trip, twice what that was more than before, and 16 segments.
+#[test]
+fn the_size_is_twice_what_is_read_and_what_it_grows_by() {
+    let mut b = ReceiveBuffer::new(1_000, 1_000_000, Instant(0));
+    b.sample_rtt(10_000);
+    assert!(
+        !b.on_consumed(9_000, 100, Instant(9_999)),
+        "no round trip yet"
+    );
+    assert!(b.on_consumed(10_000, 100, Instant(10_000)));
+    assert_eq!((b.size(), b.space()), (21_600, 10_000));
+    assert!(b.on_consumed(25_000, 100, Instant(20_000)));
+    assert_eq!((b.size(), b.space()), (41_600, 15_000));
+    // No more than before: no reason to grow.
+    assert!(!b.on_consumed(40_000, 100, Instant(30_000)));
+    assert!(!b.on_consumed(50_000, 100, Instant(40_000)));
+    assert_eq!(b.space(), 15_000);
+    // Memory and the upper bound hold.
+    b.set_room(50_000);
+    assert!(b.on_consumed(90_000, 100, Instant(50_000)));
+    assert_eq!(b.size(), 50_000);
+    assert!(!b.on_consumed(140_000, 100, Instant(60_000)));
+    b.set_room(u32::MAX);
+    assert!(b.on_consumed(10_000_000, 100, Instant(70_000)));
+    assert_eq!((b.size(), b.space()), (1_000_000, 1_000_000));
+    assert!(b.is_fixed());
+}
+
+/// The least is kept, and what is longer counts for a thirty-second.
+#[test]
+fn the_receivers_round_trip_follows_slowly() {
+    let mut b = ReceiveBuffer::new(1_000, 1_000_000, Instant(0));
+    for (sample, rtt) in [
+        (32_000, 32_000),
+        (64_000, 33_000),
+        (33_000, 33_000),
+        (5_000, 5_000),
+        (0, 1),
+        (u64::MAX, 1 + (9_999_999 >> 5)),
+    ] {
+        b.sample_rtt(sample);
+        assert_eq!(b.rtt_us(), rtt, "{sample}");
+    }
+}
+
+/// Without timestamps: from the window that was offered to its end.
+#[test]
+fn a_window_is_measured_from_its_beginning() {
+    let mut b = ReceiveBuffer::new(1_000, 1_000_000, Instant(0));
+    b.sample_window(100, 1_000, Instant(1_000));
+    assert_eq!(b.rtt_us(), 0, "it has just begun");
+    b.sample_window(1_099, 1_000, Instant(5_000));
+    assert_eq!(b.rtt_us(), 0);
+    b.sample_window(1_100, 500, Instant(6_000));
+    assert_eq!(b.rtt_us(), 5_000);
+    b.sample_window(1_600, 500, Instant(7_000));
+    assert_eq!(b.rtt_us(), 1_000);
+}

@@ -178,3 +178,20 @@ fn an_end_beyond_what_is_written_is_where_that_ends() {
     s.writes(600);
     assert_eq!(s.payloads(), [0..300]);
 }
+
+/// The end of a record is pushed, as what was written last is; what only fills a segment is not.
+#[test]
+fn only_what_ends_a_record_is_pushed() {
+    let mut s = Script::established();
+    s.tcb.set_snd_edge(4_000, false);
+    assert!(s.tcb.end_record(500));
+    let sent = s.sent();
+    let pushed: Vec<_> = sent
+        .iter()
+        .map(|t| (t.payload.clone(), t.flags.contains(crate::script::PSH)))
+        .collect();
+    assert_eq!(
+        pushed[..3],
+        [(0..500, true), (500..1_500, false), (1_500..2_500, false)]
+    );
+}

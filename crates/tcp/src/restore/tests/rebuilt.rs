@@ -77,6 +77,12 @@ fn numbers_beyond_any_connection_are_refused() {
     s.tcb.snd.set_peer_mss(MIN_MSS);
     s.tcb.snd.update_mss();
     assert_eq!(s.tcb.check_saved(), Ok(()));
+    s.tcb.snd.advance((1 << 31) - 1);
+    assert_eq!(s.tcb.check_saved(), Ok(()));
+    s.tcb.snd.close();
+    s.tcb.snd.advance(MAX_POS);
+    s.tcb.snd.acknowledge(MAX_POS);
+    assert_eq!(s.tcb.check_saved(), Ok(()));
 }
 
 /// In what follows, `s` goes on as the connection that is restored of its.
@@ -204,6 +210,14 @@ fn deadlines_are_kept() {
     s.tcb.cfg.user_timeout_ms = 5;
     moves(&mut s);
     assert_eq!(s.tcb.deadline(), None);
+
+    let mut s = Script::established();
+    s.writes(100);
+    s.sent();
+    s.tcb.abort();
+    s.sent();
+    moves(&mut s);
+    assert_eq!(s.tcb.deadline(), None, "what was in flight is nobody's");
 
     let mut s = Script::in_state(State::FinWait2);
     s.tcb.close(s.now);
