@@ -223,6 +223,41 @@ mod tests {
         }
     }
 
+    /// RFC 4443 sections 3.2 to 3.4: each message is what it says.
+    #[test]
+    fn kinds_are_told_apart() {
+        let kind = |message: Icmpv6| {
+            let e = parse_error(&message, &quoted(protocol::UDP, &TRANSPORT))?;
+            assert_eq!(e.payload_at, HEADER_LEN + longshore_wire::udp::HEADER_LEN);
+            Some(e.kind)
+        };
+        let time = |code| kind(Icmpv6::TimeExceeded { code });
+        assert_eq!(time(0), Some(ErrorKind::TimeExceeded));
+        assert_eq!(time(1), Some(ErrorKind::ReassemblyTimeExceeded));
+        assert_eq!(time(2), None);
+        let problem = |code| kind(Icmpv6::ParameterProblem { code, pointer: 6 });
+        assert_eq!(problem(0), Some(ErrorKind::ParameterProblem));
+        assert_eq!(problem(1), Some(ErrorKind::NextHeaderUnknown));
+        assert_eq!(problem(2), Some(ErrorKind::ParameterProblem));
+        for (mtu, expected) in [(65_535, 65_535), (65_536, 65_535)] {
+            let big = kind(Icmpv6::PacketTooBig { mtu });
+            assert_eq!(big, Some(ErrorKind::FragmentationNeeded { mtu: expected }));
+        }
+        // What lies before the transport's header is not its payload.
+        let fragment = FragmentHeader {
+            offset: 0,
+            more: true,
+            identification: 7,
+            next_header: protocol::UDP,
+        };
+        let mut behind = vec![0; FRAGMENT_LEN];
+        fragment.emit(&mut behind);
+        behind.extend(TRANSPORT);
+        let e = parse_error(&PORT, &quoted(next_header::FRAGMENT, &behind)).expect("an error");
+        let at = HEADER_LEN + FRAGMENT_LEN + longshore_wire::udp::HEADER_LEN;
+        assert_eq!(e.payload_at, at);
+    }
+
     #[test]
     fn when_an_error_may_be_sent() {
         let one = header(protocol::UDP);

@@ -231,6 +231,38 @@ mod tests {
         assert_eq!(p.get(ip(0), T), None);
     }
 
+    /// A router that does not say what it takes does not take what it was sent: what is no less
+    /// than that says nothing.
+    #[test]
+    fn an_estimate_is_less_than_what_was_sent() {
+        let mut p = PathMtu::new();
+        assert!(p.is_empty());
+        assert_eq!(p.reduce(ip(1), 0, LEAST_V4, LINK, T), None);
+        assert_eq!(p.reduce(ip(1), 0, LEAST_V4 + 1, LINK, T), Some(LEAST_V4));
+        assert_eq!((p.is_empty(), p.len()), (false, 1));
+        for (sent, estimate) in [(1_500, 1_492), (1_492, 1_006), (1_006, LEAST_V4)] {
+            let mut p = PathMtu::new();
+            assert_eq!(p.reduce(ip(1), 0, sent, LINK, T), Some(estimate));
+        }
+    }
+
+    /// What is no longer valid makes room before what is.
+    #[test]
+    fn a_full_cache_forgets_what_is_over() {
+        let mut p = PathMtu::new();
+        for n in 0..CAPACITY as u32 {
+            let now = if n < 100 { T } else { T.after_ms(1_000) };
+            p.reduce(ip(n), 1_400, 1_500, LINK, now);
+        }
+        assert_eq!(p.len(), CAPACITY);
+        // To the microsecond: what was noted at T is over.
+        let over = T.after_ms(LIFE_MS);
+        assert_eq!(p.get(ip(5), over), None);
+        assert_eq!(p.reduce(ip(9_000), 1_400, 1_500, LINK, over), Some(1_400));
+        assert_eq!(p.len(), CAPACITY - 100 + 1);
+        assert_eq!(p.get(ip(100), over), Some(1_400));
+    }
+
     proptest! {
         #[test]
         fn values_are_legal_and_only_fall(reports in proptest::collection::vec((0u32..4, any::<u16>(), any::<u16>()), 1..50)) {

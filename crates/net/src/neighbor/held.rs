@@ -113,6 +113,17 @@ mod tests {
     }
 
     #[test]
+    fn every_packet_that_gives_way_is_counted() {
+        let mut held = Held::new();
+        for _ in 0..MOST_PACKETS {
+            assert_eq!(held.push(ip(1), vec![7; 10]), 0);
+        }
+        let dropped = held.push(ip(1), vec![9; MOST_BYTES - 15]);
+        assert_eq!(dropped, MOST_PACKETS as u64 - 1);
+        assert_eq!(held.take(ip(1)).len(), 2);
+    }
+
+    #[test]
     fn neighbors_are_bounded_and_the_oldest_gives_way() {
         let mut held = Held::new();
         for n in 0..MOST_NEIGHBORS as u8 {

@@ -1,5 +1,7 @@
 //! The cache through its states, by the clock of the test.
 
+mod edges;
+
 use super::*;
 use proptest::prelude::*;
 
