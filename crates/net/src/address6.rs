@@ -424,6 +424,40 @@ mod tests {
         assert_eq!(places(&a).len(), 2);
     }
 
+    /// RFC 4862 section 5.5.4: deprecated from the end of the preferred lifetime on, until another
+    /// one is given.
+    #[test]
+    fn an_address_is_deprecated_while_others_are_preferred() {
+        let mut a = Addresses::new();
+        let lifetimes = |preferred| Lifetimes {
+            valid: at(90_000),
+            preferred: at(preferred),
+        };
+        let made = Generated {
+            attempt: 0,
+            prefix_len: 64,
+            lifetimes: lifetimes(5_000),
+        };
+        let b = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 3);
+        assert!(a.add_made(A, &made, at(0)) && a.add(b, 64, at(0)));
+        events(&mut a, 0);
+        events(&mut a, 1_000);
+        let to = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
+        for (now, source) in [(4_999, A), (5_000, b), (5_001, b), (6_000, b)] {
+            events(&mut a, now);
+            assert_eq!(a.source_for(to), Some(source), "{now}");
+        }
+        for (preferred, source) in [(6_001, A), (6_000, b), (5_999, b), (9_000, A)] {
+            a.set_lifetimes(A, lifetimes(preferred), at(6_000));
+            assert_eq!(a.source_for(to), Some(source), "{preferred}");
+        }
+        // Those of a prefix that were made, and not what was given.
+        let of = |prefix: Ipv6Addr, len| a.made_with(prefix, len).collect::<Vec<_>>();
+        assert_eq!(of(A, 64), [(A, at(90_000))]);
+        assert_eq!(of(A, 63), []);
+        assert_eq!(of(Ipv6Addr::new(0xfd01, 0, 0, 0, 0, 0, 0, 0), 64), []);
+    }
+
     #[test]
     fn what_is_certain_is_preferred() {
         let mut a = having();

@@ -101,3 +101,6 @@ impl Lease {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
