@@ -265,3 +265,24 @@ proptest! {
         prop_assert_eq!(told.app_limited, app_limited);
     }
 }
+
+/// What is more than can be kept is the most that can.
+#[test]
+fn a_rate_beyond_all_is_the_highest() {
+    let mut sampler = RateSampler::new();
+    for app_limited in [false, true] {
+        sampler.keep(Rate {
+            bytes: u64::MAX,
+            app_limited,
+        });
+        let bytes = u64::from(FULL - 1) * STEP;
+        assert_eq!(sampler.latest(), Rate { bytes, app_limited });
+    }
+    // As high as the last one, though limited, is told.
+    let low = Rate {
+        bytes: 64,
+        app_limited: true,
+    };
+    sampler.keep(low);
+    assert_eq!(sampler.latest().bytes, u64::from(FULL - 1) * STEP);
+}

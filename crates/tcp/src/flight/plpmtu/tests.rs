@@ -1,5 +1,7 @@
 //! Full segments that vanish, probes that pass and probes that do not.
 
+mod choice;
+
 use super::*;
 use crate::flight::recovery::tests::{RTT, established, repeated, sacks};
 use crate::script::{ACK, Script};

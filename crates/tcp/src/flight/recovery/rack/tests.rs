@@ -1,5 +1,7 @@
 //! Loss by time: what is found when, and how the reordering window adapts.
 
+mod delivery;
+
 use crate::flight::Phase;
 use crate::flight::recovery::tests::{RTT, flight, flight_of, repeated, sacks};
 
