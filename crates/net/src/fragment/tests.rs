@@ -197,6 +197,29 @@ fn the_longest_datagram() {
     assert_eq!(r.bytes, 0);
 }
 
+/// RFC 1122 section 3.3.2: what comes after the time is the beginning of another datagram, not the
+/// end of the one that is over.
+#[test]
+fn what_comes_too_late_completes_nothing() {
+    for (late, whole) in [(TIMEOUT_MS - 1, true), (TIMEOUT_MS, false)] {
+        let mut r = Reassembler::new(Limits::default());
+        assert_eq!(give(&mut r, 1, 0, true, &[7; 8], T0), Ok(None));
+        let last = give(&mut r, 1, 8, false, &[8; 8], T0.after_ms(late));
+        assert_eq!(last.map(|all| all.is_some()), Ok(whole), "{late}");
+        let timeouts = r.drops().get(DropReason::ReassemblyTimeout);
+        assert_eq!(
+            (timeouts, r.len()),
+            (u64::from(!whole), usize::from(!whole))
+        );
+    }
+    let mut r = Reassembler::new(Limits::default());
+    assert_eq!(give(&mut r, 1, 0, true, &[7; 8], T0), Ok(None));
+    assert_eq!(give(&mut r, 2, 0, true, &[7; 8], T0.after_ms(1)), Ok(None));
+    assert_eq!(r.expire(T0.after_ms(TIMEOUT_MS)), 1);
+    assert_eq!(r.expire(T0.after_ms(TIMEOUT_MS)), 0);
+    assert_eq!(r.len(), 1);
+}
+
 #[test]
 fn time_runs_out() {
     let mut r = Reassembler::new(Limits::default());

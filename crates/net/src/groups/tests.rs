@@ -110,3 +110,59 @@ fn all_are_told_of_again_when_the_link_has_come_back() {
     }
     assert_eq!(groups.deadline(), None);
 }
+
+/// Nothing is said before its time, and what is due then is said; a group that is left is not
+/// listened to although its end is not told yet.
+#[test]
+fn reports_are_due_at_their_time_and_about_members() {
+    let mut groups = Groups::new(7);
+    assert!(groups.join(1, at(5)) && groups.join(2, at(5)));
+    assert_eq!(told(&mut groups, 4), []);
+    assert_eq!(told(&mut groups, 5).len(), 2);
+    let next = groups.deadline().expect("another report");
+    let mut all = vec![];
+    groups.poll(Instant(next.0 - 1), |group, _| all.push(group));
+    assert_eq!(all, []);
+    groups.poll(next, |group, _| all.push(group));
+    assert!(!all.is_empty());
+    told(&mut groups, 2_000);
+    groups.leave(2, at(3_000));
+    assert_eq!(groups.iter().collect::<Vec<u8>>(), [1]);
+    groups.tell_again(at(3_000));
+    let both = [(1, Record::Joined), (2, Record::Left)];
+    assert_eq!(told(&mut groups, 3_000), both);
+    // A query is answered for the one, and not for the other.
+    groups.asked(Some(2), 0, at(3_000));
+    groups.asked(Some(1), 0, at(3_000));
+    let answers: Vec<_> = told(&mut groups, 3_000)
+        .into_iter()
+        .filter(|(_, record)| *record == Record::Listening)
+        .collect();
+    assert_eq!(answers, [(1, Record::Listening)]);
+    groups.asked(None, 0, at(3_000));
+    let answers = told(&mut groups, 3_000);
+    assert!(answers.contains(&(1, Record::Listening)));
+    assert!(!answers.contains(&(2, Record::Listening)));
+    // A join is told from its moment on, within a second.
+    for seed in 0..50 {
+        let mut groups: Groups<u8> = Groups::new(seed);
+        groups.join(1, at(100));
+        told(&mut groups, 100);
+        let due = groups.deadline().expect("the second report");
+        assert!((at(100)..=at(1_100)).contains(&due), "{due:?}");
+    }
+}
+
+/// What was left and told of as often as it has to be is forgotten: there is room for another.
+#[test]
+fn a_group_that_was_left_makes_room() {
+    let mut groups = Groups::new(7);
+    assert!((0..MOST as u32).all(|group| groups.join(group, at(0))));
+    groups.leave(3, at(0));
+    assert!(!groups.join(MOST as u32, at(0)), "its end is to be told");
+    for ms in [0, 1_000, 2_000] {
+        groups.poll(at(ms), |_, _| ());
+    }
+    assert!(groups.join(MOST as u32, at(2_000)));
+    assert!(!groups.join(3, at(2_000)));
+}

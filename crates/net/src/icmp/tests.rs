@@ -171,6 +171,26 @@ fn a_burst_then_a_rate() {
     assert_eq!((0..9).filter(|_| limit.allow(later)).count(), 3);
 }
 
+/// However high the rate, a token takes a microsecond.
+#[test]
+fn the_highest_rate_is_one_in_a_microsecond() {
+    for (rate, wait) in [
+        (1_000_000, 1),
+        (1_000_001, 1),
+        (u32::MAX, 1),
+        (500_000, 2),
+        (0, 1_000_000),
+        (1, 1_000_000),
+    ] {
+        let mut limit = RateLimit::new(rate, 0);
+        let start = Instant(9_000_000);
+        assert!(limit.allow(start) && !limit.allow(start));
+        assert!(!limit.allow(Instant(start.0 + wait - 1)));
+        assert!(limit.allow(Instant(start.0 + wait)), "{rate}");
+        assert_eq!(limit.refused(), 2);
+    }
+}
+
 proptest! {
     #[test]
     fn any_quote_is_survived(code: u8, bytes in proptest::collection::vec(any::<u8>(), 0..80)) {

@@ -236,3 +236,132 @@ fn a_duplicate_is_reported_by_the_first_block() {
     assert_eq!(dsacks(&[(oldest - 1, 2_000)]), 0);
     assert_eq!(dsacks(&[(8_000, 8_001), (7_000, 9_000)]), 0, "not sent yet");
 }
+
+/// RFC 7323 section 5: the first hole remembers what TS.Recent was, for a part of it may be filled
+/// before another segment tells of it.
+#[test]
+fn a_hole_that_is_filled_in_part_admits_what_was_sent_before() {
+    let mut s = full();
+    assert_eq!(comes(&mut s, 2_000, 0), None);
+    assert_eq!(comes(&mut s, 2_001, 300), None);
+    assert_eq!(comes(&mut s, 2_050, 100), None, "sent again");
+    assert_eq!(comes(&mut s, 1_999, 200), OLD);
+    assert_eq!(comes(&mut s, 2_000, 200), None, "only late");
+    assert_eq!(s.tcb.rcv_edge(), 400);
+}
+
+/// RFC 9293 section 3.10.7.4, first: what does not fit is cut off, and the FIN behind it with it;
+/// a FIN behind what has arrived is taken, also without room for more.
+#[test]
+fn a_fin_is_taken_where_its_data_was() {
+    let mut s = Script::established();
+    let _ = s.arrives(ACK, 0, 0, 20_000);
+    s.sent();
+    let d = s.arrives(FIN | ACK, 20_000, 0, 10);
+    assert_eq!((d.place, d.drop), (None, Some(DropReason::BeyondWindow)));
+    s.acks(20_000);
+    assert!(!s.tcb.peer_closed() && s.tcb.rcv.fin() == crate::pos::NO_POS);
+    let mut s = Script::established();
+    let _ = s.arrives(ACK, 0, 0, 10);
+    s.sent();
+    s.tcb.deny_room();
+    let d = s.arrives(FIN | ACK, 0, 0, 10);
+    assert_eq!(d.drop, Some(DropReason::Duplicate));
+    assert!(s.tcb.peer_closed());
+    s.acks(11);
+}
+
+/// RFC 2883 section 4: what was reported out of order and comes again in order is a duplicate.
+#[test]
+fn what_comes_again_in_order_is_reported() {
+    let mut s = full();
+    let _ = s.arrives(ACK, 1_000, 0, 1_000);
+    s.sent();
+    let _ = s.arrives(ACK, 0, 0, 1_500);
+    let t = s.sent_one();
+    let blocks: Vec<_> = t.options.sack.iter().collect();
+    let at = |pos| s.tcb.rcv.seq(pos);
+    assert_eq!(blocks, [(at(1_000), at(1_500))]);
+    assert_eq!(s.ack_of(&t), 2_000);
+    // What only touches is none.
+    let mut s = full();
+    let _ = s.arrives(ACK, 1_000, 0, 1_000);
+    s.sent();
+    let _ = s.arrives(ACK, 0, 0, 1_000);
+    assert!(s.sent_one().options.sack.is_empty());
+}
+
+/// A SYN that is repeated is answered, however often it came before the answer went.
+#[test]
+fn a_repeated_syn_is_answered_once() {
+    let mut s = Script::in_state(State::SynReceived);
+    for _ in 0..2 {
+        s.now = s.now.after_ms(600);
+        let _ = s.arrives(SYN, -1, 0, 0);
+    }
+    let t = s.sent_one();
+    assert_eq!((t.flags, s.seq_of(&t)), (SYN | ACK, -1));
+}
+
+/// RFC 6675 section 2: with SACK a duplicate has a block; without (RFC 5681 section 2), the same
+/// window and no data.
+#[test]
+fn a_duplicate_is_what_the_peer_means_by_it() {
+    let dup_acks = |s: &Script| s.tcb.flight.recovery.dup_acks;
+    let mut s = full();
+    s.writes(5_000);
+    s.sent();
+    for _ in 0..3 {
+        let _ = s.arrives(ACK, 0, 0, 0);
+    }
+    assert_eq!(dup_acks(&s), 0);
+    let mut s = Script::established();
+    s.writes(5_000);
+    s.sent();
+    let _ = s.arrives(ACK, 0, 0, 0);
+    assert_eq!(dup_acks(&s), 1);
+    let _ = s.arrives(ACK, 0, 0, 10);
+    s.window -= 1;
+    let _ = s.arrives(ACK, 10, 0, 0);
+    assert_eq!(dup_acks(&s), 1);
+    // With nothing in flight there is nothing to be missed.
+    let mut s = Script::established();
+    let _ = s.arrives(ACK, 0, 0, 0);
+    assert_eq!(dup_acks(&s), 0);
+}
+
+/// RFC 5681 section 3.1, by either path; and the count of retries ends with any progress.
+#[test]
+fn the_window_grows_with_what_is_acknowledged() {
+    for predicted in [true, false] {
+        let mut s = Script::established();
+        s.writes(10_000);
+        s.sent();
+        s.tcb.liveness.note_retry();
+        s.tcb.snd.rtt.back_off();
+        if !predicted {
+            s.tcb.predict = crate::tcb::UNPREDICTABLE;
+        }
+        let d = s.arrives(ACK, 0, 2_000, 0);
+        assert_eq!(d.fast_path, predicted);
+        assert_eq!(s.tcb.cwnd(), 12_000);
+        assert_eq!((s.tcb.liveness.retries(), s.tcb.snd.rtt.backoff()), (0, 0));
+        assert!(s.tcb.deadline().is_some());
+    }
+}
+
+/// Timestamps that were not agreed on measure nothing.
+#[test]
+fn an_echo_that_was_not_agreed_on_is_none() {
+    for echo in [0, 5] {
+        let mut s = Script::established();
+        s.writes(500);
+        s.sent();
+        s.tcb.flight.timed = crate::pos::NO_POS;
+        s.tcb.snd.rtt = crate::rtt::RttEstimator::new();
+        let echo = s.tcb.stamps.clock(s.now).wrapping_sub(echo);
+        s.timestamps = Some(Timestamps { val: 1, echo });
+        let _ = s.arrives(ACK, 0, 500, 0);
+        assert_eq!((s.tcb.snd_acked(), s.tcb.srtt_us()), (500, None));
+    }
+}
