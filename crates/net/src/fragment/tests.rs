@@ -364,3 +364,24 @@ fn one_source_cannot_push_out_another_by_bytes() {
     assert_eq!(kept(&r), [(other, 1)]);
     assert_eq!(r.bytes, 800 + PIECE_COST);
 }
+
+/// What is just at its limit stays.
+#[test]
+fn the_limits_can_be_reached() {
+    for source in [true, false] {
+        let cost = 800 + PIECE_COST;
+        let mut limits = Limits::default();
+        if source {
+            limits.source_bytes = 2 * cost;
+        } else {
+            limits.bytes = 2 * cost;
+        }
+        let mut r = Reassembler::new(limits);
+        for id in [1, 2] {
+            assert_eq!(give(&mut r, id, 0, true, &[7; 800], T0), Ok(None));
+        }
+        assert_eq!((r.len(), r.is_empty()), (2, false));
+        assert_eq!(give(&mut r, 2, 800, true, &[7; 8], T0), Ok(None));
+        assert_eq!(r.len(), 1);
+    }
+}

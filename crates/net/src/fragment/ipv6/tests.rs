@@ -150,3 +150,53 @@ proptest! {
         }
     }
 }
+
+/// RFC 8200 section 4.5 and RFC 3168 section 5.3: the class is the first fragment's, the mark that
+/// of any.
+#[test]
+fn the_class_is_kept_and_the_mark_is_everyones() {
+    for (first, second, whole) in [
+        (0xb8 | 1, 0xb8 | 3, 0xb8 | 3),
+        (0xb8 | 2, 0x28 | 2, 0xb8 | 2),
+        (0xfc, 0xfc, 0xfc),
+        (0x47, 0x43, 0x47),
+    ] {
+        let mut r = reassembler();
+        assert!(r.is_empty());
+        let begun = r.add_v6(&header(first), &part(0, true), 0, &[1; 8], T);
+        assert_eq!(begun, Ok(None));
+        assert!(!r.is_empty());
+        let done = r.add_v6(&header(second), &part(8, false), 0, &[2; 8], T);
+        let done = done.unwrap().unwrap();
+        assert_eq!(done.header.traffic_class, whole, "{first:x} {second:x}");
+    }
+}
+
+/// A packet that just fits is one part without a fragment header; a byte more is two.
+#[test]
+fn what_fits_is_not_cut() {
+    let cut = |len, mtu| -> Vec<_> {
+        let parts = fragments_v6(len, mtu);
+        parts.map(|p| (p.offset, p.len, p.more)).collect()
+    };
+    assert_eq!(cut(1_460, 1_500), [(0, 1_460, false)]);
+    assert_eq!(cut(1_461, 1_500), [(0, 1_448, true), (1_448, 13, false)]);
+    assert_eq!(cut(2_900, 1_500), [(0, 1_448, true), (1_448, 1_452, false)]);
+    assert_eq!(
+        cut(2_901, 1_500),
+        [(0, 1_448, true), (1_448, 1_448, true), (2_896, 5, false)]
+    );
+    assert_eq!(cut(1_240, 0), [(0, 1_240, false)]);
+    assert_eq!(cut(1_241, 0), [(0, 1_232, true), (1_232, 9, false)]);
+    assert_eq!(cut(0, 1_500), [(0, 0, false)]);
+    let cut = |len, mtu| -> Vec<_> {
+        let parts = super::super::fragments(len, mtu);
+        parts.map(|p| (p.offset, p.len, p.more)).collect()
+    };
+    assert_eq!(cut(1_480, 1_500), [(0, 1_480, false)]);
+    assert_eq!(cut(1_481, 1_500), [(0, 1_480, true), (1_480, 1, false)]);
+    assert_eq!(cut(1_479, 1_499), [(0, 1_479, false)]);
+    assert_eq!(cut(2_951, 1_499), [(0, 1_472, true), (1_472, 1_479, false)]);
+    assert_eq!(cut(48, 0), [(0, 48, false)]);
+    assert_eq!(cut(49, 0), [(0, 48, true), (48, 1, false)]);
+}

@@ -1,5 +1,7 @@
 //! The table against one that remembers every byte.
 
+mod tables;
+
 use super::*;
 use proptest::prelude::*;
 
