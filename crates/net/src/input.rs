@@ -139,6 +139,28 @@ mod tests {
         assert_eq!((header.destination, payload), (US, 20..30));
     }
 
+    /// RFC 791 section 3.1: an option's length has its type and itself.
+    #[test]
+    fn options_are_as_long_as_they_say() {
+        let with = |options: [u8; 4]| verdict(&packet([10, 0, 0, 2], [10, 0, 0, 1], &options));
+        let bad = Some(DropReason::IpBadOptions);
+        for (options, reason) in [
+            ([7, 2, 1, 0], None),
+            ([7, 4, 0, 0], None),
+            ([7, 3, 0, 0], None),
+            ([7, 1, 0, 0], bad),
+            ([7, 0, 0, 0], bad),
+            ([7, 5, 0, 0], bad),
+            ([1, 1, 1, 7], bad),
+            ([1, 1, 1, 0], None),
+            ([0, 7, 9, 9], None),
+            ([1, 131, 3, 4], Some(DropReason::SourceRouted)),
+            ([137, 3, 4, 0], Some(DropReason::SourceRouted)),
+        ] {
+            assert_eq!(with(options), reason, "{options:?}");
+        }
+    }
+
     #[test]
     fn addresses_that_cannot_be() {
         let from = |source| verdict(&packet(source, [10, 0, 0, 1], &[]));

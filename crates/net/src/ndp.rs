@@ -139,6 +139,7 @@ mod tests {
         let asks = Icmpv6::NeighborSolicit { target };
         let m = solicit(US, THEM, Some(MAC));
         assert_eq!(read(&m), (asks, at_source(Some(MAC))));
+        assert_eq!(read(&m).1.source_link, Some(MAC), "so that it can answer");
         assert_eq!(m.destination, solicited_node(THEM));
         let m = probe(US, THEM, None);
         assert_eq!((read(&m), m.destination), ((asks, at_source(None)), THEM));

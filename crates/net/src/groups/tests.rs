@@ -166,3 +166,20 @@ fn a_group_that_was_left_makes_room() {
     assert!(groups.join(MOST as u32, at(2_000)));
     assert!(!groups.join(3, at(2_000)));
 }
+
+/// A link that comes back changes nothing for a group that was left, nor does a query.
+#[test]
+fn what_was_left_is_told_of_no_more_often() {
+    let mut groups = Groups::new(7);
+    assert!(groups.join(1, at(0)));
+    told(&mut groups, 0);
+    told(&mut groups, 1_000);
+    groups.leave(1, at(2_000));
+    assert_eq!(told(&mut groups, 2_000), [(1, Record::Left)]);
+    let due = groups.deadline();
+    groups.tell_again(at(2_000));
+    groups.asked(Some(1), 0, at(2_000));
+    assert_eq!(groups.deadline(), due);
+    assert_eq!(told(&mut groups, 3_000), [(1, Record::Left)]);
+    assert_eq!(groups.deadline(), None);
+}

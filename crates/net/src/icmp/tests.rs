@@ -111,6 +111,9 @@ fn errors_mean_what_they_mean_on_linux() {
     }
     let kind = |m: &Icmpv4| parse_error(m, &quote(&header(17))).map(|e| e.kind);
     let exceeded = kind(&Icmpv4::TimeExceeded { code: 0 }).unwrap();
+    let reassembly = kind(&Icmpv4::TimeExceeded { code: 1 });
+    assert_eq!(reassembly, Some(ErrorKind::ReassemblyTimeExceeded));
+    assert_eq!(kind(&Icmpv4::TimeExceeded { code: 2 }), None);
     assert_eq!((exceeded.errno(), exceeded.is_hard()), (113, false));
     let problem = kind(&Icmpv4::ParameterProblem { pointer: 1 }).unwrap();
     assert_eq!((problem.errno(), problem.is_hard()), (71, true));

@@ -135,5 +135,13 @@ mod tests {
         assert!(held.take(ip(0)).is_empty());
         assert_eq!(held.take(ip(1)).len(), 1);
         assert_eq!(held.take(ip(200)).len(), 1);
+        // The oldest, whatever its address.
+        let mut held = Held::new();
+        for n in (0..MOST_NEIGHBORS as u8).rev() {
+            assert_eq!(held.push(ip(n), vec![n]), 0);
+        }
+        assert_eq!(held.push(ip(200), vec![1]), 1);
+        assert!(held.take(ip(MOST_NEIGHBORS as u8 - 1)).is_empty());
+        assert_eq!(held.take(ip(0)).len(), 1);
     }
 }
