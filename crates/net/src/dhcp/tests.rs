@@ -1,3 +1,5 @@
+mod edges;
+
 use super::*;
 use longshore_wire::arp::Operation;
 
