@@ -25,7 +25,7 @@ pub use filter::MAX_ADDRESSES;
 
 use crate::check::check;
 use crate::interface::{Link, LinkEvents};
-use crate::vnet::{self, HEADER_LEN, MAX_DISCARDED};
+use crate::vnet::{self, HEADER_LEN, ReadOn, Receive};
 use crate::{
     Capabilities, InterfaceName, LinkKind, Port, PortCounters, PortError, RECV_ROOM, RecvBuffer,
     RxMeta, SharedRooms, TxFrame,
@@ -170,63 +170,6 @@ impl PacketPort {
         }
     }
 
-    /// Evaluates a read of `got` bytes in all into `room`. `None` if the frame is to be
-    /// dropped.
-    fn accept(&mut self, header: &[u8; HEADER_LEN], got: usize, room: usize) -> Option<RxMeta> {
-        let least = self.capabilities.link_header_len() + 1;
-        vnet::accept(header, got, room, least, &mut self.counters)
-    }
-
-    /// Takes the first valid frame that `read` finds, which has so much `room` for it.
-    fn recv_by(
-        &mut self,
-        room: usize,
-        mut read: impl FnMut(&OwnedFd) -> Result<([u8; HEADER_LEN], usize), Errno>,
-    ) -> Result<Option<RxMeta>, PortError> {
-        for _ in 0..MAX_DISCARDED {
-            self.counters.rx_calls += 1;
-            match read(&self.fd) {
-                Ok((header, got)) => {
-                    if let Some(meta) = self.accept(&header, got, room) {
-                        return Ok(Some(meta));
-                    }
-                }
-                Err(errno) => match self.read_failed(errno)? {
-                    ReadOn::Again => {}
-                    ReadOn::Nothing => return Ok(None),
-                },
-            }
-        }
-        Ok(None)
-    }
-
-    /// The meaning of a failed read: try again, no frame, or a permanent error.
-    fn read_failed(&mut self, errno: Errno) -> Result<ReadOn, PortError> {
-        match errno {
-            Errno::INTR => Ok(ReadOn::Again),
-            // Segments of a kind that the header cannot describe; dropped.
-            Errno::INVAL => {
-                self.counters.drops.rx_bad_offload += 1;
-                Ok(ReadOn::Again)
-            }
-            Errno::AGAIN => {
-                self.idle_calls += 1;
-                if self.idle_calls >= ASK_LOST_EVERY {
-                    self.idle_calls = 0;
-                    self.counters.drops.rx_overrun += sys::lost(&self.fd);
-                }
-                Ok(ReadOn::Nothing)
-            }
-            // The interface is down or was removed; this is reported once, and a
-            // notification shows when it is back.
-            Errno::NETDOWN | Errno::NXIO | Errno::NODEV => Ok(ReadOn::Nothing),
-            errno => Err(PortError::Os {
-                operation: "reading a frame",
-                errno,
-            }),
-        }
-    }
-
     fn write_failed(&mut self, errno: Errno, len: usize) -> Result<(), PortError> {
         match errno {
             Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM => {
@@ -254,10 +197,41 @@ impl PacketPort {
     }
 }
 
-/// What to do after a read without a frame.
-enum ReadOn {
-    Again,
-    Nothing,
+impl Receive for PacketPort {
+    fn source(&mut self) -> (&OwnedFd, &mut PortCounters) {
+        (&self.fd, &mut self.counters)
+    }
+
+    fn accept(&mut self, header: &[u8; HEADER_LEN], got: usize, room: usize) -> Option<RxMeta> {
+        let least = self.capabilities.link_header_len() + 1;
+        vnet::accept(header, got, room, least, &mut self.counters)
+    }
+
+    fn read_failed(&mut self, errno: Errno) -> Result<ReadOn, PortError> {
+        match errno {
+            Errno::INTR => Ok(ReadOn::Again),
+            // Segments of a kind that the header cannot describe; dropped.
+            Errno::INVAL => {
+                self.counters.drops.rx_bad_offload += 1;
+                Ok(ReadOn::Again)
+            }
+            Errno::AGAIN => {
+                self.idle_calls += 1;
+                if self.idle_calls >= ASK_LOST_EVERY {
+                    self.idle_calls = 0;
+                    self.counters.drops.rx_overrun += sys::lost(&self.fd);
+                }
+                Ok(ReadOn::Nothing)
+            }
+            // The interface is down or was removed; this is reported once, and a
+            // notification shows when it is back.
+            Errno::NETDOWN | Errno::NXIO | Errno::NODEV => Ok(ReadOn::Nothing),
+            errno => Err(PortError::Os {
+                operation: "reading a frame",
+                errno,
+            }),
+        }
+    }
 }
 
 /// The multicast hardware addresses of these groups, and of the solicited-node groups of

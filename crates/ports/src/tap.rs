@@ -14,7 +14,7 @@ pub use config::{
 
 use crate::check::check;
 use crate::interface::{Link, LinkEvents, sys};
-use crate::vnet::{self, HEADER_LEN, MAX_DISCARDED};
+use crate::vnet::{self, HEADER_LEN, ReadOn, Receive};
 use crate::{
     BigTcp, Capabilities, InterfaceName, LinkKind, Port, PortCounters, PortError, RECV_ROOM,
     RecvBuffer, RxMeta, SharedRooms, TxFrame,
@@ -97,39 +97,22 @@ impl Tap {
     pub fn name(&self) -> InterfaceName {
         self.name
     }
+}
 
-    /// Evaluates a read of `got` bytes in all into `room`. `None` if the frame is to be
-    /// dropped.
+impl Receive for Tap {
+    fn source(&mut self) -> (&OwnedFd, &mut PortCounters) {
+        (&self.fd, &mut self.counters)
+    }
+
     fn accept(&mut self, header: &[u8; HEADER_LEN], got: usize, room: usize) -> Option<RxMeta> {
         vnet::accept(header, got, room, MIN_FRAME, &mut self.counters)
     }
 
-    /// Takes the first valid frame that `read` finds, which has so much `room` for it.
-    fn recv_by(
-        &mut self,
-        room: usize,
-        mut read: impl FnMut(&OwnedFd) -> Result<([u8; HEADER_LEN], usize), Errno>,
-    ) -> Result<Option<RxMeta>, PortError> {
-        for _ in 0..MAX_DISCARDED {
-            self.counters.rx_calls += 1;
-            match read(&self.fd) {
-                Ok((header, got)) => {
-                    if let Some(meta) = self.accept(&header, got, room) {
-                        return Ok(Some(meta));
-                    }
-                }
-                Err(Errno::INTR) => {}
-                Err(errno) => return self.read_failed(errno).map(|()| None),
-            }
-        }
-        Ok(None)
-    }
-
-    /// Whether a read error is permanent.
-    fn read_failed(&mut self, errno: Errno) -> Result<(), PortError> {
+    fn read_failed(&mut self, errno: Errno) -> Result<ReadOn, PortError> {
         match errno {
+            Errno::INTR => Ok(ReadOn::Again),
             // EFAULT is the driver's error for an interface that is down.
-            Errno::AGAIN | Errno::FAULT | Errno::IO => Ok(()),
+            Errno::AGAIN | Errno::FAULT | Errno::IO => Ok(ReadOn::Nothing),
             Errno::BADFD | Errno::NODEV => Err(PortError::Down),
             errno => Err(PortError::Os {
                 operation: "reading a frame",
@@ -166,23 +149,7 @@ impl Port for Tap {
     }
 
     fn recv_single(&mut self, buffer: &mut RecvBuffer) -> Result<Option<RxMeta>, PortError> {
-        for _ in 0..MAX_DISCARDED {
-            self.counters.rx_calls += 1;
-            let all = buffer.room_behind(HEADER_LEN);
-            match rustix::io::read(&self.fd, &mut *all) {
-                Ok(got) => {
-                    let Some((header, room)) = all.split_first_chunk() else {
-                        return Ok(None);
-                    };
-                    if let Some(meta) = self.accept(header, got, room.len()) {
-                        return Ok(Some(meta));
-                    }
-                }
-                Err(Errno::INTR) => {}
-                Err(errno) => return self.read_failed(errno).map(|()| None),
-            }
-        }
-        Ok(None)
+        self.recv_by(RECV_ROOM, |fd| vnet::read_single(fd, buffer))
     }
 
     fn recv_scatter(&mut self, parts: &mut [IoSliceMut<'_>]) -> Result<Option<RxMeta>, PortError> {

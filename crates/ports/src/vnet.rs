@@ -1,8 +1,8 @@
 //! The virtio-net header in front of each frame (virtio 1.2, section 5.1.6): requested
 //! and granted offloads.
 //!
-//! Owns its encoding, and vectored reads and writes of a frame with it. `tap` and
-//! `packet` call it.
+//! Owns its encoding, reads and writes of a frame with it, and the loop that looks for a valid
+//! one ([`Receive`]). `tap` and `packet` call it.
 
 use crate::{
     Gso, GsoKind, MAX_PIECES, PortCounters, PortError, RECV_ROOM, RecvBuffer, RxChecksum, RxMeta,
@@ -17,7 +17,7 @@ pub(crate) const HEADER_LEN: usize = 10;
 
 /// Most invalid frames dropped in one call before it reports that none is waiting; the
 /// descriptor stays readable, so the rest are read in the next round.
-pub(crate) const MAX_DISCARDED: usize = 64;
+const MAX_DISCARDED: usize = 64;
 
 const NEEDS_CSUM: u8 = 1;
 const DATA_VALID: u8 = 2;
@@ -105,6 +105,50 @@ pub(crate) fn accept(
     Some(RxMeta { len, checksum, gso })
 }
 
+/// What to do after a read without a frame.
+pub(crate) enum ReadOn {
+    Again,
+    Nothing,
+}
+
+/// A port that reads frames with this header from a descriptor.
+pub(crate) trait Receive {
+    /// The descriptor, and what is counted.
+    fn source(&mut self) -> (&OwnedFd, &mut PortCounters);
+
+    /// Evaluates a read of `got` bytes in all into `room`. `None` if the frame is to be
+    /// dropped.
+    fn accept(&mut self, header: &[u8; HEADER_LEN], got: usize, room: usize) -> Option<RxMeta>;
+
+    /// The meaning of a failed read: try again, no frame, or a permanent error.
+    fn read_failed(&mut self, errno: Errno) -> Result<ReadOn, PortError>;
+
+    /// Takes the first valid frame that `read` finds, which has so much `room` for it.
+    #[inline]
+    fn recv_by(
+        &mut self,
+        room: usize,
+        mut read: impl FnMut(&OwnedFd) -> Result<([u8; HEADER_LEN], usize), Errno>,
+    ) -> Result<Option<RxMeta>, PortError> {
+        for _ in 0..MAX_DISCARDED {
+            let (fd, counters) = self.source();
+            counters.rx_calls += 1;
+            match read(fd) {
+                Ok((header, got)) => {
+                    if let Some(meta) = self.accept(&header, got, room) {
+                        return Ok(Some(meta));
+                    }
+                }
+                Err(errno) => match self.read_failed(errno)? {
+                    ReadOn::Again => {}
+                    ReadOn::Nothing => return Ok(None),
+                },
+            }
+        }
+        Ok(None)
+    }
+}
+
 /// Whether a frame may be received into these parts.
 pub(crate) fn check_parts(parts: &[IoSliceMut<'_>]) -> Result<(), PortError> {
     let pieces = parts.len();
@@ -129,6 +173,19 @@ pub(crate) fn read(
         *slot = IoSliceMut::new(part);
     }
     let got = rustix::io::readv(fd, &mut all[..used])?;
+    Ok((header, got))
+}
+
+/// Reads a frame into a buffer for one, its header before it; returns the header, and the bytes
+/// of both.
+#[inline]
+pub(crate) fn read_single(
+    fd: &OwnedFd,
+    buffer: &mut RecvBuffer,
+) -> Result<([u8; HEADER_LEN], usize), Errno> {
+    let all = buffer.room_behind(HEADER_LEN);
+    let got = rustix::io::read(fd, &mut *all)?;
+    let header = all.first_chunk().copied().unwrap_or_default();
     Ok((header, got))
 }
 
