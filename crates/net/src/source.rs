@@ -140,6 +140,7 @@ mod tests {
         assert_eq!(selected(&["fe80::9"], "2600::1"), "fe80::9", "the only one");
         assert_eq!(select([], ip("fd00::1")), None);
     }
+
     /// RFC 6724 section 2.1: the default policy table.
     #[test]
     fn labels_are_those_of_the_policy_table() {

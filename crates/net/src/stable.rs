@@ -97,6 +97,7 @@ mod tests {
         }
         assert!(!is_reserved(1) && !is_reserved(0xfdff_ffff_ffff_ff7f));
     }
+
     /// RFC 7217 section 5: the leading bits of a hash of secret, prefix, attempt and interface.
     #[test]
     fn an_identifier_is_the_beginning_of_the_hash() {

@@ -112,6 +112,7 @@ mod tests {
             prop_assert_eq!(Partial::of(&longer).finish(), 0);
         }
     }
+
     /// Whatever the sum is, and however often it has to be folded (RFC 1071).
     #[test]
     fn every_identification_has_its_checksum() {

@@ -63,14 +63,7 @@ impl Wire {
 
     /// The program says so of its streams.
     fn says(&mut self, snd_edge: u64, rcv_consumed: u64, flags: EdgeFlags) {
-        let edges = Request::Edges {
-            socket: self.socket,
-            snd_edge,
-            rcv_consumed,
-            flags,
-            immediate: 0,
-        };
-        self.single.ask(0, &edges);
+        self.single.says(self.socket, snd_edge, rcv_consumed, flags);
         self.single.turn();
     }
 

@@ -2,7 +2,7 @@
 
 use super::off_path::{GEOMETRY, accepted};
 use super::single::Single;
-use longshore_hostif::{ACCEPT_RECORD, EdgeFlags, OptionName, Request, SocketId, SocketKind};
+use longshore_hostif::{ACCEPT_RECORD, EdgeFlags, OptionName, SocketId, SocketKind};
 use longshore_ring::Sleep;
 use longshore_wire::tcp::{TcpFlags, TcpHeader};
 use std::sync::atomic::Ordering;
@@ -71,7 +71,7 @@ impl Sleeper {
                 self.single.write(client, self.sent as u64, &bytes);
                 if flags.contains(TcpFlags::FIN) {
                     let edge = (self.sent + len) as u64;
-                    self.says(client, edge, 0, EdgeFlags::SHUT_WR);
+                    self.single.says(client, edge, 0, EdgeFlags::SHUT_WR);
                 }
             }
         }
@@ -90,23 +90,12 @@ impl Sleeper {
         !self.single.arena.waiters()[0].is_declared()
     }
 
-    fn says(&mut self, socket: SocketId, snd_edge: u64, rcv_consumed: u64, flags: EdgeFlags) {
-        let edges = Request::Edges {
-            socket,
-            snd_edge,
-            rcv_consumed,
-            flags,
-            immediate: 0,
-        };
-        self.single.ask(0, &edges);
-    }
-
     /// The program reads all that has come.
     fn reads(&mut self) {
         let edge = self.sent as u64;
         let block = self.single.arena.block(self.socket.index);
         block.rcv.done.store(edge, Ordering::Release);
-        self.says(self.socket, 0, edge, EdgeFlags::empty());
+        self.single.says(self.socket, 0, edge, EdgeFlags::empty());
         self.single.turn();
         self.single.hear();
     }

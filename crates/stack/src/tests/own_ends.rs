@@ -60,14 +60,7 @@ impl Own {
         rcv_consumed: u64,
         flags: EdgeFlags,
     ) {
-        let edges = Request::Edges {
-            socket,
-            snd_edge,
-            rcv_consumed,
-            flags,
-            immediate: 0,
-        };
-        self.single.ask(0, &edges);
+        self.single.says(socket, snd_edge, rcv_consumed, flags);
         self.single.turn();
     }
 

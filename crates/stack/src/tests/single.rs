@@ -237,9 +237,20 @@ impl Single {
 
     /// Process 0 has read so far of this socket, on which nothing was written.
     pub(super) fn edges(&mut self, socket: SocketId, rcv_consumed: u64, flags: EdgeFlags) {
+        self.says(socket, 0, rcv_consumed, flags);
+    }
+
+    /// Process 0 says where the streams of this socket are.
+    pub(super) fn says(
+        &mut self,
+        socket: SocketId,
+        snd_edge: u64,
+        rcv_consumed: u64,
+        flags: EdgeFlags,
+    ) {
         let edges = Request::Edges {
             socket,
-            snd_edge: 0,
+            snd_edge,
             rcv_consumed,
             flags,
             immediate: 0,

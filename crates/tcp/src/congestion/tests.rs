@@ -10,7 +10,8 @@ const MSS: u32 = 1000;
 /// The algorithms with a slow start and a threshold.
 const WINDOWED: [Congestion; 3] = [Congestion::NewReno, Congestion::Cubic, Congestion::Dctcp];
 
-fn ack(acked: u32, srtt: u64, now: Instant) -> Ack {
+/// An acknowledgment of so much, with this smoothed round-trip time and no sample.
+pub(super) fn ack(acked: u32, srtt: u64, now: Instant) -> Ack {
     Ack {
         acked,
         una: 0,

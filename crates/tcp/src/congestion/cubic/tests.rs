@@ -1,6 +1,7 @@
 //! RFC 9438 in small numbers; `congestion/tests.rs` has the whole curve.
 
 use super::*;
+use crate::congestion::tests::ack;
 use proptest::prelude::*;
 
 const MSS: u32 = 1_000;
@@ -10,17 +11,6 @@ fn window(cwnd: u32) -> Window {
         cwnd,
         ssthresh: 1,
         mss: MSS,
-    }
-}
-
-fn ack(acked: u32, srtt: u64, now: u64) -> Ack {
-    Ack {
-        acked,
-        una: 0,
-        nxt: 0,
-        rtt: 0,
-        srtt,
-        now: Instant(now),
     }
 }
 
@@ -119,7 +109,10 @@ fn grown(t: u64, acked: u32, srtt_ms: u64, set: impl FnOnce(&mut Cubic)) -> (u32
     (c.w_max, c.searching) = (100_000, false);
     set(&mut c);
     let mut w = window(100_000);
-    c.on_ack(&mut w, &ack(acked, srtt_ms * 1_000, 1_000_000 + t * 1_000));
+    c.on_ack(
+        &mut w,
+        &ack(acked, srtt_ms * 1_000, Instant(1_000_000 + t * 1_000)),
+    );
     (w.cwnd, c)
 }
 
@@ -138,7 +131,7 @@ fn the_window_follows_the_function_a_round_trip_ahead() {
     let (cwnd, mut c) = grown(5_000, 1, 0, none);
     assert_eq!((cwnd, c.credit), (100_000, 50_000));
     let mut w = window(100_000);
-    c.on_ack(&mut w, &ack(1, 0, 6_000_000));
+    c.on_ack(&mut w, &ack(1, 0, Instant(6_000_000)));
     assert_eq!((w.cwnd, c.credit), (100_001, 0));
 }
 
