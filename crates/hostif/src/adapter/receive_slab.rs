@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// The chunks of a session's receive slab: which are free, and for each that
-/// is not, the next of its stream.
+/// is not, the next of its stream; for each that is, its place among the free ones.
 #[derive(Debug)]
 pub struct ReceiveSlab {
     pub(super) arena: Arc<Arena>,
@@ -110,8 +110,42 @@ impl ReceiveSlab {
     pub(super) fn give_back(&mut self, chunk: u32) {
         #[cfg(debug_assertions)]
         self.poison(chunk);
+        self.links[chunk as usize] = self.free.len() as u32;
         self.free.push(chunk);
         self.available += 1;
+    }
+
+    /// Takes this chunk, if it is free and takes memory.
+    pub(super) fn take_again(&mut self, chunk: u32) -> bool {
+        if !self.withheld.is_empty() {
+            self.look_at_withheld(LOOKS);
+        }
+        let place = self.links.get(chunk as usize).map(|place| *place as usize);
+        let is_free = |place: &usize| self.free.get(*place) == Some(&chunk);
+        let Some(place) = place.filter(|place| *place >= self.cold && is_free(place)) else {
+            return false;
+        };
+        let place = self.leave_long_free(place);
+        self.free.swap_remove(place);
+        if let Some(moved) = self.free.get(place) {
+            self.links[*moved as usize] = place as u32;
+        }
+        self.links[chunk as usize] = NONE;
+        self.available -= 1;
+        true
+    }
+
+    /// The free chunk in this place is wanted: those that nobody has wanted since that is noted stay
+    /// together, at the beginning. Says in which place it is then.
+    fn leave_long_free(&mut self, place: usize) -> usize {
+        if place >= self.fewest_free {
+            return place;
+        }
+        let last = self.fewest_free - 1;
+        self.free.swap(place, last);
+        self.links[self.free[place] as usize] = place as u32;
+        self.fewest_free = last;
+        last
     }
 
     /// A chunk that no stream has any more, and to which the process that was `told` may still
@@ -201,6 +235,13 @@ impl ReceiveSlab {
     /// Entries of directories that were written: each is how a host finds a chunk.
     pub(super) fn entries_written(&self) -> u64 {
         self.entries_written
+    }
+
+    /// The chunk that the directory of socket `index` names for part `number` of its stream: no
+    /// more than a guess, as a program may have written there.
+    pub(super) fn entered(&self, index: u32, number: u64) -> u32 {
+        let entry = self.arena.rcv_directory(index).entry(number);
+        entry.load(Ordering::Relaxed)
     }
 
     /// Says in the directory of socket `index` which chunk has part `number` of its stream;

@@ -144,6 +144,27 @@ impl ReceiveStream {
         }
     }
 
+    /// As `begin`, with the chunk that its directory names already, if that is free: then which
+    /// it is need not cross.
+    #[inline]
+    fn begin_as_before(
+        &mut self,
+        base: u64,
+        slab: &mut ReceiveSlab,
+        index: u32,
+    ) -> Result<(), NoChunk> {
+        if self.head == NONE {
+            let number = base / CHUNK as u64;
+            let chunk = slab.entered(index, number);
+            if slab.take_again(chunk) {
+                (self.head, self.tail) = (chunk, chunk);
+                (self.first, self.last) = (number, number);
+                return Ok(());
+            }
+        }
+        self.begin(base, slab, index)
+    }
+
     /// Room for `len` bytes at offset `at` of the stream, if that is in the chunk that
     /// was written to last.
     #[inline(always)]
@@ -289,12 +310,13 @@ impl ReceiveStream {
         let first_kept = consumed / CHUNK as u64;
         while self.head != NONE && (self.first < first_kept || all) {
             let chunk = self.head;
+            let next = slab.links[chunk as usize];
             self.let_go(chunk, consumed, slab);
             if chunk == self.tail {
                 (self.head, self.tail) = (NONE, NONE);
                 self.latest = None;
             } else {
-                self.head = slab.links[chunk as usize];
+                self.head = next;
                 self.first += 1;
             }
         }

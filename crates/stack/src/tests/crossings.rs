@@ -89,6 +89,32 @@ fn ten_equal_fetches_cross_equally() {
     assert!(costs[0].iter().flatten().all(|cost| *cost > 0));
 }
 
+/// Clients that ask at the same time have a descriptor cross for each request, and nothing beside:
+/// what is said once of their connections is not said again.
+#[test]
+fn requests_of_many_connections_cross_with_their_descriptors_alone() {
+    let to_host = |fetches: u64| {
+        let response = Response {
+            header: 240,
+            size: 1 << 10,
+            keeps: true,
+            pause_us: 0,
+        };
+        let mut scenario = Scenario::responses(fetches, response);
+        scenario.plans = vec![scenario.plans[0]; 16];
+        scenario.begins = (0..16).map(|i| 7 * i).collect();
+        let mut world = World::of(scenario, 1, false);
+        assert_eq!(world.run_to_end().whole, 32);
+        world.machines.each_ref().map(|m| m.crossings().to_host)
+    };
+    // No stream passes the end of its first chunk.
+    let (few, many) = (to_host(10), to_host(50));
+    for (few, many) in few.iter().zip(&many) {
+        assert!(many.descriptors.count >= few.descriptors.count + 16 * 40);
+        assert_eq!((many.control, many.payload), (few.control, few.payload));
+    }
+}
+
 /// A web server's response crosses in as few transfers as its pieces are, whatever time passes
 /// between the calls by which it is written.
 #[test]

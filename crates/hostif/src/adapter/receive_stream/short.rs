@@ -93,7 +93,7 @@ impl ReceiveStream {
             return false;
         }
         let chunk = self
-            .begin(base, slab, index)
+            .begin_as_before(base, slab, index)
             .and_then(|()| self.chunk(at / CHUNK as u64, slab, index));
         let Ok(chunk) = chunk else { return false };
         let Some(hold) = slab.held.take(&slab.arena, &slab.epochs) else {

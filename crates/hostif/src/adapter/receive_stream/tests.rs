@@ -216,7 +216,61 @@ fn chunks_that_were_wanted_meanwhile_stay_warm() {
     assert_eq!(slab.warm(), 1);
 }
 
+/// A chunk that its stream has again is not among those whose memory goes back, wherever it was
+/// among the free ones, and the others still do.
+#[test]
+fn a_chunk_that_is_had_again_stays_warm_alone() {
+    let arena = Arc::new(Arena::create(SMALL).unwrap());
+    for again in 0..6 {
+        let mut slab = ReceiveSlab::limited(&arena, 8);
+        let taken: Vec<u32> = (0..6).map(|_| slab.take().unwrap()).collect();
+        taken.iter().for_each(|chunk| slab.give_back(*chunk));
+        slab.note_free();
+        assert!(slab.take_again(taken[again]));
+        assert!(!slab.take_again(taken[again]), "it is not free");
+        let last = slab.take().unwrap();
+        slab.give_back(taken[again]);
+        slab.give_back(last);
+        assert_eq!((slab.cool(8), slab.warm()), (Ok(4), 2));
+        let cold = taken.iter().filter(|c| ![taken[again], last].contains(c));
+        for chunk in cold {
+            assert!(!slab.take_again(*chunk), "it takes no memory");
+        }
+        assert!(slab.take_again(last) && slab.take_again(taken[again]));
+        assert_eq!((slab.warm(), slab.in_use()), (0, 2));
+    }
+    let mut slab = ReceiveSlab::limited(&arena, 8);
+    assert!([0, 7, 8, NONE].iter().all(|chunk| !slab.take_again(*chunk)));
+}
+
 proptest! {
+    /// Chunks are taken and given back in any order, anyhow: each is one stream's alone.
+    #[test]
+    fn a_free_chunk_is_taken_once(steps in proptest::collection::vec((0u8..5, 0u32..9), 1..200)) {
+        let arena = Arc::new(Arena::create(SMALL).unwrap());
+        let mut slab = ReceiveSlab::limited(&arena, 8);
+        let mut taken: Vec<u32> = Vec::new();
+        for (step, chunk) in steps {
+            let before = taken.len() as u32;
+            match step {
+                0 => taken.extend(slab.take()),
+                1 => taken.extend(slab.take_again(chunk).then_some(chunk)),
+                2 if !taken.is_empty() => {
+                    slab.give_back(taken.swap_remove(chunk as usize % taken.len()));
+                }
+                3 => slab.note_free(),
+                _ => drop(slab.cool(chunk as usize % 3)),
+            }
+            let is_full = step == 0 && before == 8;
+            prop_assert!(taken.len() as u32 != before || step != 0 || is_full);
+            let mut all = taken.clone();
+            all.sort_unstable();
+            all.dedup();
+            prop_assert_eq!((all.len(), slab.in_use() as usize), (taken.len(), taken.len()));
+            prop_assert!(slab.warm() <= 8 - taken.len());
+        }
+    }
+
     #[test]
     fn any_order_of_pieces_gives_the_stream(
         lens in proptest::collection::vec(1usize..30_000, 1..20),

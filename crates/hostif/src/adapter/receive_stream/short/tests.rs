@@ -124,6 +124,28 @@ fn what_is_told_to_one_process_crosses_once_with_its_descriptor() {
     }
 }
 
+/// Connections that ask in turn have their chunks again: which these are need not cross.
+#[test]
+fn what_comes_to_many_in_turn_is_told_without_their_directories() {
+    let mut both = Both::new();
+    let mut streams = [ReceiveStream::EMPTY, ReceiveStream::EMPTY];
+    let mut written = [0; 4];
+    for (round, count) in written.iter_mut().enumerate() {
+        let at = 10 * round as u64;
+        let slab = &mut both.adapter.receive;
+        for (index, stream) in streams.iter_mut().enumerate() {
+            assert!(stream.hold([at; 3], &[1; 10], slab, index as u32));
+        }
+        // The first to come is the first to go: the chunk that was given back last is the other's.
+        for stream in &mut streams {
+            stream.consume(at + 10, true, slab);
+        }
+        *count = slab.entries_written();
+    }
+    // New directories name the first chunk: of both sockets.
+    assert_eq!(written, [1; 4]);
+}
+
 /// What goes on at the ring's beginning lies in two places.
 #[test]
 fn a_completion_across_the_end_of_the_ring_is_two_transfers() {
