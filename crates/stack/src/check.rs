@@ -209,7 +209,9 @@ impl Stack {
         if let Err(violation) = c.tcb.check() {
             panic!("connection {key}: {violation:?}");
         }
-        holds(socket.local.is_some(), key, "it has no local address")?;
+        // One that is over has its port no more, if the next attempt came to nothing.
+        let is_bound = socket.local.is_some() || c.retired;
+        holds(is_bound, key, "it has no local address")?;
         if !c.retired {
             let found = self.demux.peek(&c.flow);
             let is_found = found == Some(Found::Socket(key));

@@ -62,6 +62,26 @@ fn what_was_not_read_goes_with_the_next_connection() {
     assert_eq!(single.free_chunks(), all);
 }
 
+/// A socket whose connection was reset, and for which there is no way to where it is to go next, is
+/// bound no more, and can still connect.
+#[test]
+fn an_attempt_that_comes_to_nothing_leaves_the_socket_to_the_next() {
+    let mut single = Single::new(GEOMETRY, 1);
+    let socket = single.open(SocketKind::Stream);
+    for _ in 0..2 {
+        let mut peer = connected(&mut single, socket);
+        peer.flags = TcpFlags::RST | TcpFlags::ACK;
+        single.segment(&peer, &[]);
+        single.turn();
+        single.sent();
+        let group = SocketAddr::new([224, 0, 0, 9].into(), PORT);
+        connect(&mut single, socket, group);
+        single.turn();
+        assert!(single.sent().is_empty());
+        single.hear();
+    }
+}
+
 /// The same between two programs.
 #[test]
 fn what_was_not_read_goes_with_the_next_connection_to_a_socket_of_ours() {
