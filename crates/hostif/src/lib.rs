@@ -25,13 +25,13 @@ pub use abi::{
     ABI_VERSION, ACCEPT_RECORD, AcceptRecord, Address, Agreed, BadDescriptor, BlockFlags, CHUNK,
     CONGESTION_NAMES, ChannelControl, ChannelState, Completion, DATAGRAM_HEADER, DESCRIPTOR_BYTES,
     DIRECTORY, DatagramRecord, Delimiter, ERROR_HEADER, ERROR_PAYLOAD, EdgeFlags, Edges,
-    ErrorReport, Features, FileId, GROUP_BYTES, Geometry, Header, Hurry, LEAST_FORWARD,
+    ErrorReport, Features, FileExtent, FileId, GROUP_BYTES, Geometry, Header, Hurry, LEAST_FORWARD,
     LEAST_RANGE, LONGEST_DELIMITER, LengthPrefix, Loopback, MAILBOX_BYTES, MAX_IMMEDIATE,
     MAX_ROUTES, MAX_WAITERS, MOST_DATA, MessageRule, Notice, OLDEST_ABI_VERSION, OpenFlags,
-    OptionName, Owner, OwnersSignal, PathMtu, Query, RECEIVE_BUFFER, REGISTERED, RING, Raised,
-    Request, Route, Routes, SEND_BUFFER, SEND_QUEUE, STAMP_BYTES, STREAM_MAX, SendQueue, Sending,
-    SocketBlock, SocketId, SocketKind, SocketState, Stamp, StreamHalf, Versions, WIDEST_LENGTH,
-    chunk_of, datagram_span, is_writable, loopback_at, loopback_place,
+    OptionName, Owner, OwnersSignal, PathMtu, Query, RANGE_BYTES, RECEIVE_BUFFER, REGISTERED, RING,
+    Raised, Request, Route, Routes, SEND_BUFFER, SEND_QUEUE, STAMP_BYTES, STREAM_MAX, SendQueue,
+    Sending, SocketBlock, SocketId, SocketKind, SocketState, Stamp, StreamHalf, Versions,
+    WIDEST_LENGTH, chunk_of, datagram_span, is_writable, loopback_at, loopback_place,
 };
 pub use adapter::AdapterChannel;
 pub use host::{HeldFile, HostChannel, HostSession, StreamError, agent, warning, zero_copy};

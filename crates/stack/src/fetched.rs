@@ -5,8 +5,8 @@
 //!
 //! Owns [`Fetched`], which a connection keeps; `output` notes there what it sends.
 
-use longshore_hostif::adapter::{Extent, SendStreams};
-use longshore_hostif::{CHUNK, Moved};
+use longshore_hostif::adapter::{Extent, SendStreams, ToldRange};
+use longshore_hostif::{CHUNK, FileExtent, Moved, RANGE_BYTES};
 use std::ops::Range;
 
 /// Bytes fetched ahead at most: what the adapter keeps for a connection that sends.
@@ -17,6 +17,18 @@ const MOST_AT_ONCE: u64 = CHUNK as u64;
 pub(crate) struct Fetched {
     sent: u64,
     to: u64,
+    /// The range of a file that a descriptor has told of.
+    told: ToldRange,
+    /// Records of others that were fetched.
+    records: u32,
+}
+
+/// What was fetched.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Fetch {
+    pub(crate) payload: Moved,
+    /// Records of ranges that no descriptor has told of.
+    pub(crate) records: Moved,
 }
 
 impl Fetched {
@@ -29,42 +41,70 @@ impl Fetched {
         index: u32,
         range: &Range<u64>,
         end: u64,
-    ) -> Moved {
+    ) -> Fetch {
         let is_new = range.start >= self.sent;
         if is_new && range.end <= self.to {
             self.sent = range.end;
-            return Moved::default();
+            return Fetch::default();
         }
         self.fetch(streams, index, range, end)
     }
 
     /// What is sent once more is not kept, and fetched as far as it is needed.
     #[inline(never)]
-    fn fetch(&mut self, streams: &SendStreams, index: u32, range: &Range<u64>, end: u64) -> Moved {
+    fn fetch(&mut self, streams: &SendStreams, index: u32, range: &Range<u64>, end: u64) -> Fetch {
         let is_new = range.start >= self.sent;
         let (mut at, end) = if is_new {
             (self.to.max(range.start), end.max(range.end))
         } else {
             (range.start, range.end)
         };
-        let mut fetched = Moved::default();
+        let mut goes_on = is_new && at == self.to;
+        let mut fetched = Fetch::default();
         while at < range.end {
             let most = end.min(at + MOST_AT_ONCE);
             // What is not there was found to be so when it was gathered.
-            match streams.extent(index, at..most) {
-                Ok(Extent::Fetched(bytes @ 1..)) => {
-                    fetched.count(1, bytes);
-                    at += bytes;
-                }
-                Ok(Extent::AtHand(bytes)) => at += bytes,
-                Ok(Extent::Fetched(0)) | Err(_) => break,
+            let Ok(found) = streams.extent(&self.told, index, at..most, goes_on) else {
+                break;
+            };
+            let (Extent::Fetched(bytes) | Extent::AtHand(bytes)) = found.extent;
+            if bytes == 0 {
+                break;
             }
+            if let Extent::Fetched(_) = found.extent {
+                fetched.payload.count(1, bytes);
+            }
+            fetched.records.add(&found.records);
+            at += bytes;
+            goes_on = true;
         }
+        let records = fetched.records.transfers as u32;
+        self.records = self.records.saturating_add(records);
         if is_new {
             self.to = at;
         }
         self.sent = self.sent.max(range.end);
         fetched
+    }
+
+    /// Records of ranges that were fetched.
+    pub(crate) fn records(&self) -> Moved {
+        let records = u64::from(self.records);
+        Moved {
+            transfers: records,
+            bytes: records * RANGE_BYTES as u64,
+        }
+    }
+
+    /// The host says that the stream ends, at `edge`, with these bytes of a file.
+    pub(crate) fn tell(&mut self, extent: &FileExtent, edge: u64) {
+        self.told.tell(extent, edge, self.sent);
+    }
+
+    /// The range of a file of which it was told.
+    #[inline]
+    pub(crate) fn told(&self) -> &ToldRange {
+        &self.told
     }
 
     /// The stream was sent up to there by what came with its descriptor.

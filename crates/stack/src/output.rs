@@ -4,13 +4,14 @@ use crate::Stack;
 use crate::address_pair::{AddressPair, Service};
 use crate::counters::{Counters, EngineDrop};
 use crate::fast_output::Headers;
+use crate::fetched::Fetch;
 use crate::link::{HEADER_ROOM, LOWER_HEADERS, Link, NextHop, Transport};
 use crate::request_error::RequestError;
 use crate::socket::{Connection, Kind, Options, Socket};
 use longshore_frames::in_place;
 use longshore_frames::{GsoKind, PortError};
 use longshore_hostif::adapter::{Immediate, MAX_PIECES, SendStreams, Use};
-use longshore_hostif::{Moved, SharedBytes};
+use longshore_hostif::{Crossings, Moved, SharedBytes};
 use longshore_tcp::{Instant, State};
 use longshore_wire::ipv4::{self, Ipv4Header, protocol};
 use longshore_wire::tcp::{CHECKSUM_OFFSET, TcpHeader};
@@ -164,7 +165,7 @@ impl Stack {
         };
         let session = self.sessions.get_unshown_mut(socket.session);
         let mut outlet = Outlet {
-            source: session.map(|s| (&s.host.send, &mut s.host.meter.to_adapter.payload)),
+            source: session.map(|s| (&s.host.send, &mut s.host.meter.to_adapter)),
             index: socket.id.index,
             immediate: &socket.immediate,
             moved: &mut socket.payload.to_adapter,
@@ -206,7 +207,7 @@ struct Outlet<'a> {
     c: &'a mut Connection,
     /// The send streams of its session, and what the session counts; none once the session
     /// has ended, and then no payload can be sent.
-    source: Option<(&'a SendStreams, &'a mut Moved)>,
+    source: Option<(&'a SendStreams, &'a mut Crossings)>,
     index: u32,
     immediate: &'a Immediate,
     moved: &'a mut Moved,
@@ -333,11 +334,12 @@ impl<'a> Outlet<'a> {
         range: Range<u64>,
         pieces: &mut [SharedBytes<'a>; MAX_PIECES],
     ) -> Result<usize, Sent> {
-        let (streams, moved) = self.source.as_mut().ok_or(Sent::All)?;
+        let (streams, crossed) = self.source.as_mut().ok_or(Sent::All)?;
         let streams: &'a SendStreams = streams;
         let (index, immediate) = (self.index, self.immediate);
+        let told = (immediate, self.c.fetched.told());
         let Ok((count, at_hand)) =
-            streams.gather_with(immediate, index, range.clone(), self.used, pieces)
+            streams.gather_with(told, index, range.clone(), self.used, pieces)
         else {
             self.counters.drop(EngineDrop::BadStream);
             self.c.tcb.abort();
@@ -354,8 +356,13 @@ impl<'a> Outlet<'a> {
             end = end.min(immediate.start());
         }
         let fetched = self.c.fetched.send(streams, index, &(from..range.end), end);
-        if fetched != Moved::default() {
-            Socket::count_payload([self.moved, moved], fetched.transfers, fetched.bytes);
+        if fetched != Fetch::default() {
+            Socket::count_payload(
+                [self.moved, &mut crossed.payload],
+                fetched.payload.transfers,
+                fetched.payload.bytes,
+            );
+            crossed.control.add(&fetched.records);
         }
         Ok(count)
     }

@@ -145,6 +145,16 @@ impl Stack {
                 };
                 return self.forward(from, key, &received, (snd_edge, rcv_consumed, flags));
             }
+            Request::SendFile {
+                snd_edge,
+                rcv_consumed,
+                flags,
+                ref extent,
+                ..
+            } => {
+                self.move_edges(from, key, snd_edge, rcv_consumed, flags)?;
+                self.tell_extent(key, extent, snd_edge);
+            }
             Request::Close {
                 snd_edge,
                 rcv_consumed,

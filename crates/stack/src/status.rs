@@ -130,6 +130,9 @@ impl Stack {
         let session = self.sessions.get(socket.session);
         let mut meter = session.map_or(Meter::default(), |s| s.host.crossings_of(socket.id));
         meter.to_adapter.payload = socket.payload.to_adapter;
+        if let Kind::Stream(c) = &socket.kind {
+            meter.to_adapter.control = c.fetched.records();
+        }
         meter.to_host.payload = socket.payload.to_host;
         if let Some(stream) = socket.kind.receive_stream() {
             meter.to_host.control.add(&stream.entries_written());

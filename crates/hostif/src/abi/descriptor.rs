@@ -16,7 +16,7 @@ pub(crate) use length::{ImmediateIn, are_near};
 
 pub use data::MOST_DATA;
 
-use super::{Address, MAX_IMMEDIATE, SocketId};
+use super::{Address, FileExtent, MAX_IMMEDIATE, SocketId};
 
 /// A descriptor that does not mean anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -315,6 +315,15 @@ pub enum Request {
         source: SocketId,
         from: u64,
         to: u64,
+    },
+    /// The streams' edges, below 2^48, as `Edges` has them; what `snd_edge` adds ends with bytes
+    /// of a file ([`FILES`](crate::Features::FILES)), which the chunks name, too.
+    SendFile {
+        socket: SocketId,
+        snd_edge: u64,
+        rcv_consumed: u64,
+        flags: EdgeFlags,
+        extent: FileExtent,
     },
     /// No process holds the socket any more.
     Close {

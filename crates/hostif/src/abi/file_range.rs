@@ -29,10 +29,10 @@ pub(crate) const LEAST_LONG_RANGE: usize = 4096;
 /// Bytes of what one socket has received that another sends where it lies, at least: less is
 /// copied.
 pub const LEAST_FORWARD: u64 = 4096;
-/// Bytes of an encoded [`FileRange`].
-pub(crate) const RANGE_BYTES: usize = 24;
+/// Bytes of the record of a range.
+pub const RANGE_BYTES: usize = 24;
 /// A range lies at the first multiple of this in what it stands for.
-const ALIGNMENT: usize = 16;
+pub(crate) const ALIGNMENT: usize = 16;
 
 /// In place of a file: the bytes lie in a chunk that another socket has received.
 const RECEIVED: u32 = u32::MAX;
@@ -77,6 +77,27 @@ pub(crate) fn with_ranges(chunk: u32, from: usize) -> u32 {
 /// Where in its chunk a range lies that begins at `from`.
 pub(crate) fn place_of_range(from: usize) -> usize {
     from.next_multiple_of(ALIGNMENT)
+}
+
+/// Bytes of a file, as a descriptor tells that a send stream has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileExtent {
+    /// Which of the session's files.
+    pub file: u16,
+    /// Where in the file they begin.
+    pub offset: u32,
+    /// How many they are.
+    pub len: u32,
+}
+
+impl FileExtent {
+    /// These bytes and `then`, if those are the next ones of the same file.
+    pub(crate) fn joined_with(&self, then: &Self) -> Option<Self> {
+        let is_next =
+            self.file == then.file && self.offset.checked_add(self.len) == Some(then.offset);
+        let len = self.len.checked_add(then.len).filter(|_| is_next)?;
+        Some(Self { len, ..*self })
+    }
 }
 
 /// A stretch of a chunk that stands for a range of a file.

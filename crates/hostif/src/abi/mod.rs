@@ -35,10 +35,10 @@ pub use descriptor::{
 pub(crate) use descriptor::{DATA_AT, Data, ImmediateIn, are_near};
 pub use error_report::{ERROR_HEADER, ERROR_PAYLOAD, ErrorReport};
 pub(crate) use file_range::{
-    FILES, FileRange, LEAST_LONG_RANGE, MOST_CHUNKS, RANGE_BYTES, SharedFile, first_range,
+    ALIGNMENT, FILES, FileRange, LEAST_LONG_RANGE, MOST_CHUNKS, SharedFile, first_range,
     place_of_range, with_ranges,
 };
-pub use file_range::{FileId, LEAST_FORWARD, LEAST_RANGE, chunk_of};
+pub use file_range::{FileExtent, FileId, LEAST_FORWARD, LEAST_RANGE, RANGE_BYTES, chunk_of};
 pub use immediate::MAX_IMMEDIATE;
 pub use layout::{
     CHUNK, DESCRIPTOR_BYTES, DIRECTORY, Geometry, Header, Hurry, RECEIVE_BUFFER, RING, SEND_BUFFER,
@@ -57,7 +57,8 @@ pub use routes::{Loopback, MAX_ROUTES, Owner, Route, Routes};
 pub use versions::{ABI_VERSION, Agreed, Features, OLDEST_ABI_VERSION, Versions};
 pub(crate) use versions::{
     ACCEPT_ON_DATA_SINCE, ACCEPTED_SINCE, CANCEL_SINCE, DATA_SINCE, HELD_BACK_SINCE, LENGTHS_SINCE,
-    LOW_WATER_SINCE, MESSAGES_SINCE, MESSAGES_WITHIN_SINCE, SHORT_DONE_SINCE, SHORT_RANGES_SINCE,
+    LOW_WATER_SINCE, MESSAGES_SINCE, MESSAGES_WITHIN_SINCE, RANGES_TOLD_SINCE, SHORT_DONE_SINCE,
+    SHORT_RANGES_SINCE,
 };
 
 /// A socket of a session: its place in the table of blocks, and which of the

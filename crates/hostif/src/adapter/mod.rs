@@ -37,6 +37,7 @@ mod session;
 mod socket_meters;
 mod spans;
 mod subscribers;
+mod told_range;
 mod wakeups;
 mod words;
 
@@ -50,8 +51,9 @@ pub use immediate::Immediate;
 pub use moving::NotMoved;
 pub use receive_slab::ReceiveSlab;
 pub use receive_stream::{NoChunk, NotLent, Placed, ReceiveStream};
-pub use send_streams::{BadStream, Extent, ForwardedBytes, MAX_PIECES, SendStreams, Use};
+pub use send_streams::{BadStream, Extent, ForwardedBytes, Found, MAX_PIECES, SendStreams, Use};
 pub use session::AdapterSession;
 pub use spans::MAX_GATHERED;
 pub use subscribers::Subscribers;
+pub use told_range::ToldRange;
 pub use wakeups::Sleeper;

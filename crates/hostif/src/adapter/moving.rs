@@ -4,6 +4,7 @@
 use super::receive_slab::ReceiveSlab;
 use super::receive_stream::{NoChunk, ReceiveStream};
 use super::send_streams::{BadStream, Part, SendStreams};
+use super::told_range::ToldRange;
 use std::ops::Range;
 
 /// Why bytes were not moved.
@@ -39,8 +40,11 @@ impl SendStreams {
     ) -> Result<u64, NotMoved> {
         let (base, mut at) = (held.start, held.end);
         let (mut pieces, mut full) = (0, None);
-        let seen = self.visit(from, range, |part| {
-            let (Part::Memory(_, len) | Part::Received(_, len) | Part::File(_, len)) = part;
+        let seen = self.visit(&ToldRange::default(), from, range, |part| {
+            let (Part::Memory(_, len) | Part::Received(_, len) | Part::File(_, _, len)) = part
+            else {
+                return Ok(());
+            };
             let room = at..at + len as u64;
             at = room.end;
             let placed = match part {
@@ -50,13 +54,14 @@ impl SendStreams {
                         source.copy_to(from + done, len, memory, place);
                     })
                 }
-                Part::File(range, _) => {
-                    let file = self.file(range.file)?;
+                Part::File(file, offset, _) => {
+                    let file = self.file(file)?;
                     to.place_by(base, room, slab, index, |memory, place, done, len| {
-                        let offset = range.offset.saturating_add(done as u64);
+                        let offset = offset.saturating_add(done as u64);
                         memory.read_file(file, offset, place, len);
                     })
                 }
+                Part::Record { .. } => Ok(0),
             };
             pieces += placed.map_err(|none| {
                 full = Some(none);

@@ -4,7 +4,12 @@
 
 use super::files::Files;
 use super::spans::{MAX_GATHERED, spans};
-use crate::abi::{CHUNK, DIRECTORY, FileRange, chunk_of, lent_chunk};
+use super::told_range::{Split, ToldRange};
+use crate::abi::{
+    ALIGNMENT, CHUNK, DIRECTORY, FileRange, RANGE_BYTES, chunk_of, first_range, lent_chunk,
+    place_of_range,
+};
+use crate::meter::Moved;
 use crate::transport::Arena;
 use longshore_ring::{MappedFile, SharedBytes, SharedMemory};
 use std::ops::Range;
@@ -54,6 +59,15 @@ pub enum Extent {
     AtHand(u64),
 }
 
+/// How the next bytes of a send stream are fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    /// How many, and from where.
+    pub extent: Extent,
+    /// The records that say so, which are fetched for that.
+    pub records: Moved,
+}
+
 /// Bytes of a send stream that another socket has received.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ForwardedBytes {
@@ -70,8 +84,13 @@ pub(super) enum Part {
     /// There, too, where another socket of the session has received them, which was not lent
     /// them.
     Received(usize, usize),
-    /// In a file, from an offset on.
-    File(FileRange, usize),
+    /// In a file, from an offset on, and so many bytes.
+    File(u32, u64, usize),
+    /// Nothing: the record of a range was read, which is known to who comes from what lies before.
+    Record {
+        /// Whether it is.
+        is_known: bool,
+    },
 }
 
 impl SendStreams {
@@ -98,6 +117,22 @@ impl SendStreams {
         used: Use,
         out: &mut [SharedBytes<'a>],
     ) -> Result<usize, BadStream> {
+        self.gather_told(&ToldRange::default(), index, range, used, out)
+    }
+
+    /// As `gather`, where a descriptor has told of a range of a file.
+    ///
+    /// # Errors
+    /// [`BadStream`].
+    #[inline]
+    pub(super) fn gather_told<'a>(
+        &'a self,
+        told: &ToldRange,
+        index: u32,
+        range: Range<u64>,
+        used: Use,
+        out: &mut [SharedBytes<'a>],
+    ) -> Result<usize, BadStream> {
         let directory = self.arena.snd_directory(index);
         // A packet nearly always lies in one chunk.
         let (within, len) = (
@@ -114,12 +149,13 @@ impl SendStreams {
                 return Ok(1);
             }
         }
-        self.gather_parts(index, range, used, out)
+        self.gather_parts(told, index, range, used, out)
     }
 
     #[inline(never)]
     fn gather_parts<'a>(
         &'a self,
+        told: &ToldRange,
         index: u32,
         range: Range<u64>,
         used: Use,
@@ -128,14 +164,15 @@ impl SendStreams {
         let memory = self.arena.memory();
         let len = (range.end - range.start) as usize;
         let (mut count, mut in_files, mut too_many) = (0, false, false);
-        self.visit(index, range.clone(), |part| {
+        self.visit(told, index, range.clone(), |part| {
             let bytes = match part {
                 Part::Memory(place, len) | Part::Received(place, len) => memory.shared(place, len),
-                Part::File(range, len) => {
+                Part::File(file, offset, len) => {
                     in_files = true;
-                    let file = self.file(range.file)?;
-                    file.for_the_kernel(range.offset, len).ok_or(BadStream)?
+                    let file = self.file(file)?;
+                    file.for_the_kernel(offset, len).ok_or(BadStream)?
                 }
+                Part::Record { .. } => return Ok(()),
             };
             // What follows in the memory, too, is one piece.
             if let Some(last) = out[..count]
@@ -156,7 +193,7 @@ impl SendStreams {
         match (in_files, too_many) {
             (false, true) if self.scratch.is_none() => Err(BadStream),
             (in_files, too_many) if too_many || in_files && !can_be_passed => {
-                let bytes = self.read_out(index, range)?;
+                let bytes = self.read_out(told, index, range)?;
                 *out.first_mut().ok_or(BadStream)? = bytes;
                 Ok(1)
             }
@@ -165,7 +202,12 @@ impl SendStreams {
     }
 
     /// Copies bytes to memory of this side's own, as some are in files, or all in many pieces.
-    fn read_out(&self, index: u32, range: Range<u64>) -> Result<SharedBytes<'_>, BadStream> {
+    fn read_out(
+        &self,
+        told: &ToldRange,
+        index: u32,
+        range: Range<u64>,
+    ) -> Result<SharedBytes<'_>, BadStream> {
         let of_files = self.files.as_ref().map(|files| &files.scratch);
         let scratch = of_files.or(self.scratch.as_ref()).ok_or(BadStream)?;
         let total = (range.end - range.start) as usize;
@@ -173,16 +215,17 @@ impl SendStreams {
             return Err(BadStream);
         }
         let mut at = 0;
-        self.visit(index, range, |part| {
+        self.visit(told, index, range, |part| {
             match part {
                 Part::Memory(place, len) | Part::Received(place, len) => {
                     self.arena.memory().copy_to(place, len, scratch, at);
                     at += len;
                 }
-                Part::File(range, len) => {
-                    scratch.read_file(self.file(range.file)?, range.offset, at, len);
+                Part::File(file, offset, len) => {
+                    scratch.read_file(self.file(file)?, offset, at, len);
                     at += len;
                 }
+                Part::Record { .. } => {}
             }
             Ok(())
         })?;
@@ -194,17 +237,54 @@ impl SendStreams {
         files.get(place).ok_or(BadStream)
     }
 
-    /// Calls `each` for the parts that bytes of a stream lie in, in order.
+    /// Calls `each` for the parts that bytes of a stream lie in, in order, and for each record that
+    /// is read to find them, before what it is about. Of a range that was `told` none is.
     pub(super) fn visit(
         &self,
+        told: &ToldRange,
         index: u32,
         range: Range<u64>,
         mut each: impl FnMut(Part) -> Result<(), BadStream>,
+    ) -> Result<(), BadStream> {
+        let Split {
+            before,
+            within,
+            behind,
+        } = told.split(&range);
+        self.visit_chunks(told, index, before, &mut each)?;
+        if !within.is_empty() {
+            let (file, offset) = told.place_of(within.start);
+            each(Part::File(
+                file,
+                offset,
+                (within.end - within.start) as usize,
+            ))?;
+        }
+        self.visit_chunks(told, index, behind, &mut each)
+    }
+
+    /// As `visit`, of what lies outside of the range that was told.
+    fn visit_chunks(
+        &self,
+        told: &ToldRange,
+        index: u32,
+        range: Range<u64>,
+        each: &mut impl FnMut(Part) -> Result<(), BadStream>,
     ) -> Result<(), BadStream> {
         let directory = self.arena.snd_directory(index);
         for (number, within, len) in spans(range) {
             let entry = directory.entry(number).load(Ordering::Acquire);
             let (mut at, end) = (within, within + len);
+            let first = first_range(entry);
+            let is_told = told.begins_at(number * CHUNK as u64 + end as u64)
+                && first == Some(place_of_range(end));
+            // A range begins less than that before its record.
+            let is_behind = first.is_some_and(|first| first >= end + ALIGNMENT);
+            let entry = if is_told || is_behind {
+                chunk_of(entry)
+            } else {
+                entry
+            };
             let memory = |from: usize, to: usize| {
                 let place = self.arena.snd_place(chunk_of(entry), from, to - from);
                 place
@@ -212,9 +292,11 @@ impl SendStreams {
                     .ok_or(BadStream)
             };
             for range in self.arena.file_ranges(entry) {
-                let mut range = range.map_err(|_| BadStream)?;
+                let range = range.map_err(|_| BadStream)?;
                 let (from, to) = (range.from as usize, range.to as usize);
                 if to <= at {
+                    let is_known = !told.begins_at(number * CHUNK as u64 + from as u64);
+                    each(Part::Record { is_known })?;
                     continue;
                 }
                 if from >= end {
@@ -224,12 +306,16 @@ impl SendStreams {
                     each(memory(at, from)?)?;
                     at = from;
                 }
-                range.offset = range.offset.saturating_add((at - from) as u64);
+                let is_known = from < within;
+                each(Part::Record { is_known })?;
+                let offset = range.offset.saturating_add((at - from) as u64);
                 let to = to.min(end);
+                let FileRange { file, .. } = range;
                 let received = range.received().filter(|_| self.arena.takes_forwards());
                 each(match received {
-                    None => Part::File(range, to - at),
+                    None => Part::File(file, offset, to - at),
                     Some((entry, within)) => {
+                        let within = within.saturating_add(at - from);
                         let place = self.arena.received_place(entry, within, to - at);
                         let place = place.ok_or(BadStream)?;
                         match lent_chunk(entry) {
@@ -249,21 +335,35 @@ impl SendStreams {
     }
 
     /// How the bytes of a send stream from `range.start` on, not beyond `range.end`, are
-    /// fetched.
+    /// fetched, where a descriptor has `told` of a range of a file, and where what was fetched last
+    /// `goes_on` so.
     ///
     /// # Errors
     /// [`BadStream`].
-    pub fn extent(&self, index: u32, range: Range<u64>) -> Result<Extent, BadStream> {
+    pub fn extent(
+        &self,
+        told: &ToldRange,
+        index: u32,
+        range: Range<u64>,
+        goes_on: bool,
+    ) -> Result<Found, BadStream> {
         let (mut extent, mut crosses) = (0, true);
+        let (mut read, mut records) = (0, Moved::default());
         // Where its next byte would be: in which file, if in one, and at which place there.
         let mut next = None;
-        self.visit(index, range, |part| {
+        self.visit(told, index, range, |part| {
             let (is_received, file, at, len) = match part {
                 Part::Memory(place, len) => (false, None, place as u64, len as u64),
                 Part::Received(place, len) => (true, None, place as u64, len as u64),
-                Part::File(range, len) => (false, Some(range.file), range.offset, len as u64),
+                Part::File(file, offset, len) => (false, Some(file), offset, len as u64),
+                Part::Record { is_known } => {
+                    read += u64::from(!(goes_on && is_known));
+                    return Ok(());
+                }
             };
             if extent == 0 || next == Some((is_received, file, at)) {
+                let read = std::mem::take(&mut read);
+                records.count(read, read * RANGE_BYTES as u64);
                 extent += len;
                 crosses = !is_received;
                 next = Some((is_received, file, at + len));
@@ -272,10 +372,11 @@ impl SendStreams {
             }
             Ok(())
         })?;
-        Ok(match crosses {
+        let extent = match crosses {
             true => Extent::Fetched(extent),
             false => Extent::AtHand(extent),
-        })
+        };
+        Ok(Found { extent, records })
     }
 
     /// How many bytes of `range` of a send stream lie where another socket has received them.
@@ -327,16 +428,23 @@ impl SendStreams {
     pub fn copy_out(&self, index: u32, at: u64, to: &mut [u8]) -> Result<(), BadStream> {
         let mut done = 0;
         let end = at + to.len() as u64;
-        self.visit(index, at..end, |part| {
-            let (Part::Memory(_, len) | Part::Received(_, len) | Part::File(_, len)) = part;
-            let to = to.get_mut(done..done + len).ok_or(BadStream)?;
+        let mut room = |len: usize| {
+            let room = done..done + len;
+            done = room.end;
+            room
+        };
+        self.visit(&ToldRange::default(), index, at..end, |part| {
             match part {
-                Part::Memory(place, _) | Part::Received(place, _) => {
+                Part::Memory(place, len) | Part::Received(place, len) => {
+                    let to = to.get_mut(room(len)).ok_or(BadStream)?;
                     self.arena.memory().read(place, to);
                 }
-                Part::File(range, _) => self.file(range.file)?.read(range.offset, to),
+                Part::File(file, offset, len) => {
+                    let to = to.get_mut(room(len)).ok_or(BadStream)?;
+                    self.file(file)?.read(offset, to);
+                }
+                Part::Record { .. } => {}
             }
-            done += len;
             Ok(())
         })
     }

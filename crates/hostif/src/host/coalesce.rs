@@ -5,7 +5,7 @@
 //!
 //! Owns [`coalesce`], which [`HostChannel`](super::HostChannel) calls.
 
-use crate::abi::{EdgeFlags, MAX_IMMEDIATE, Request, SocketId, are_near};
+use crate::abi::{EdgeFlags, FileExtent, MAX_IMMEDIATE, Request, SocketId, are_near};
 
 /// A move of edges, to which more can be added.
 #[derive(Debug, Clone, Copy)]
@@ -16,6 +16,8 @@ pub(super) struct Moved {
     flags: EdgeFlags,
     /// Bytes of immediate data that it has.
     pub(super) immediate: u16,
+    /// Bytes of a file that what it wrote ends with.
+    extent: Option<FileExtent>,
     /// Of a listener's that says nothing but that a connection was accepted: which.
     pub(super) accepted: Option<SocketId>,
 }
@@ -51,6 +53,22 @@ impl Moved {
                 rcv_consumed,
                 flags,
                 immediate,
+                extent: None,
+                accepted: None,
+            }),
+            Request::SendFile {
+                socket,
+                snd_edge,
+                rcv_consumed,
+                flags,
+                extent,
+            } => Some(Self {
+                socket,
+                snd_edge,
+                rcv_consumed,
+                flags,
+                immediate: 0,
+                extent: Some(extent),
                 accepted: None,
             }),
             _ => None,
@@ -81,19 +99,67 @@ impl Moved {
         }
     }
 
+    /// Which bytes of a file the writes of both end with, if any. As an error: that both cannot be
+    /// said at once.
+    fn extent_with(&self, then: &Self) -> Result<Option<FileExtent>, ()> {
+        if then.snd_edge <= self.snd_edge {
+            return Ok(self.extent);
+        }
+        match (self.extent, then.extent) {
+            (None, any) => Ok(any),
+            (Some(first), Some(extent)) if then.snd_edge - self.snd_edge == extent.len.into() => {
+                first.joined_with(&extent).map(Some).ok_or(())
+            }
+            (Some(_), _) => Err(()),
+        }
+    }
+
     /// One request that says this and the edges `then` after it, of the same socket.
     fn with_edges(&self, then: &Self, acknowledged: u64) -> Option<Request> {
         if then.socket != self.socket || !self.takes(then) {
             return None;
         }
+        let extent = self.extent_with(then).ok()?;
         let is_said = then.snd_edge > self.snd_edge || then.flags.intersects(SAID);
         let said = if is_said { then.flags } else { self.flags } & SAID;
-        Some(Request::Edges {
+        let both = Self {
             socket: self.socket,
             snd_edge: then.snd_edge.max(self.snd_edge),
             rcv_consumed: then.rcv_consumed.max(self.rcv_consumed),
             flags: said | (self.flags | then.flags).difference(SAID),
             immediate: self.immediate_with(then.snd_edge, then.immediate, acknowledged),
+            extent,
+            accepted: None,
+        };
+        both.request()
+    }
+
+    /// The request that says it, if there is one.
+    fn request(&self) -> Option<Request> {
+        let Self {
+            socket,
+            snd_edge,
+            rcv_consumed,
+            flags,
+            immediate,
+            ..
+        } = *self;
+        let Some(extent) = self.extent else {
+            return Some(Request::Edges {
+                socket,
+                snd_edge,
+                rcv_consumed,
+                flags,
+                immediate,
+            });
+        };
+        let can_say = self.is_near() && immediate == 0 && !flags.contains(EdgeFlags::ACCEPTED);
+        can_say.then_some(Request::SendFile {
+            socket,
+            snd_edge,
+            rcv_consumed,
+            flags,
+            extent,
         })
     }
 
@@ -143,7 +209,8 @@ impl Moved {
             return None;
         }
         let rcv_consumed = rcv_consumed.max(self.rcv_consumed);
-        if self.immediate == 0 && !is_accepted {
+        let crosses_along = self.immediate != 0 || self.extent.is_some();
+        if !crosses_along && !is_accepted {
             return Some(Request::Close {
                 socket,
                 snd_edge: snd_edge.max(self.snd_edge),
@@ -152,15 +219,15 @@ impl Moved {
             });
         }
         // What it has as immediate data crosses with it, and the close, too, if all is said.
-        let is_said = linger.is_none() && (self.immediate == 0 || snd_edge <= self.snd_edge);
-        let snd_edge = snd_edge.max(self.snd_edge);
-        (has_lengths && is_said && are_near(snd_edge, rcv_consumed)).then_some(Request::Edges {
-            socket,
-            snd_edge,
+        let is_said = linger.is_none() && (!crosses_along || snd_edge <= self.snd_edge);
+        let both = Self {
+            snd_edge: snd_edge.max(self.snd_edge),
             rcv_consumed,
             flags: self.flags | EdgeFlags::CLOSE,
-            immediate: self.immediate,
-        })
+            ..*self
+        };
+        both.request()
+            .filter(|_| has_lengths && is_said && both.is_near())
     }
 }
 
@@ -213,7 +280,9 @@ pub(super) fn coalesce(
         return Some(both);
     }
     match then {
-        Request::Edges { .. } => first.with_edges(&Moved::of(then)?, acknowledged),
+        Request::Edges { .. } | Request::SendFile { .. } => {
+            first.with_edges(&Moved::of(then)?, acknowledged)
+        }
         Request::Close { .. } => first.with_close(then, has_lengths),
         _ => None,
     }
@@ -366,6 +435,68 @@ mod tests {
         let corked = F::MORE | F::CORK;
         let (set, then) = (with(5, 0, corked), with(15, 10, corked));
         assert_eq!(of_both(set, then), Some(10), "it wrote nothing");
+    }
+
+    /// Edges that append bytes of a file.
+    fn sends(snd_edge: u64, (file, offset, len): (u16, u32, u32), flags: EdgeFlags) -> Request {
+        Request::SendFile {
+            socket: SOCKET,
+            snd_edge,
+            rcv_consumed: 0,
+            flags,
+            extent: FileExtent { file, offset, len },
+        }
+    }
+
+    #[test]
+    fn bytes_of_a_file_go_on_with_the_next_ones_of_it_and_nothing_else() {
+        use EdgeFlags as F;
+        let first = sends(1100, (3, 500, 100), F::PUSH);
+        let next = sends(1300, (3, 600, 200), F::PUSH);
+        assert_eq!(both(first, next), Some(sends(1300, (3, 500, 300), F::PUSH)));
+        for other in [
+            sends(1300, (4, 600, 200), F::PUSH),
+            sends(1300, (3, 601, 200), F::PUSH),
+            sends(1301, (3, 600, 200), F::PUSH),
+            sends(1300, (3, 600, 0), F::PUSH),
+            edges(1300, 0, F::PUSH),
+            with(1300, 200, F::PUSH),
+        ] {
+            assert_eq!(both(first, other), None);
+        }
+        // What is copied before, not with its descriptor, goes with it; what says no more, too.
+        assert_eq!(both(edges(1000, 0, F::PUSH), first), Some(first));
+        assert_eq!(both(with(1000, 20, F::PUSH), first), None);
+        let uncorked = sends(1100, (3, 500, 100), F::PUSH | F::SHUT_WR);
+        let corked = sends(1100, (3, 500, 100), F::MORE | F::CORK);
+        assert_eq!(
+            both(corked, edges(1100, 0, F::PUSH | F::SHUT_WR)),
+            Some(uncorked)
+        );
+        assert_eq!(both(first, sends(900, (9, 0, 64), F::PUSH)), Some(first));
+        assert_eq!(
+            both(edges(0, 0, F::ACCEPTED), first),
+            None,
+            "no room for both"
+        );
+        let far = edges(1100, 1 << 48, F::empty());
+        assert_eq!(both(first, far), None);
+    }
+
+    #[test]
+    fn a_close_goes_with_bytes_of_a_file_if_all_is_said() {
+        use EdgeFlags as F;
+        let close = |snd_edge, linger| Request::Close {
+            socket: SOCKET,
+            snd_edge,
+            rcv_consumed: 0,
+            linger,
+        };
+        let first = sends(1100, (3, 500, 100), F::PUSH);
+        let closed = sends(1100, (3, 500, 100), F::PUSH | F::CLOSE);
+        assert_eq!(both(first, close(1100, None)), Some(closed));
+        assert_eq!(both(first, close(1101, None)), None);
+        assert_eq!(both(first, close(1100, Some(1))), None);
     }
 
     #[test]

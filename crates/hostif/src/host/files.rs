@@ -7,8 +7,8 @@
 use super::session::HostSession;
 use super::streams::{StreamError, parts};
 use crate::abi::{
-    FILES, FileId, FileRange, LEAST_LONG_RANGE, LEAST_RANGE, SHORT_RANGES_SINCE, chunk_of,
-    lent_chunk, place_of_range, with_ranges,
+    FILES, FileExtent, FileId, FileRange, LEAST_LONG_RANGE, LEAST_RANGE, RANGES_TOLD_SINCE,
+    SHORT_RANGES_SINCE, chunk_of, lent_chunk, place_of_range, with_ranges,
 };
 use std::sync::atomic::Ordering;
 
@@ -31,6 +31,18 @@ impl HeldFile<'_> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// So many bytes of it from `offset` on, as a descriptor tells of them; `None` if none can, or
+    /// the engine does not know of that.
+    #[must_use]
+    pub fn extent(&self, offset: u64, len: usize) -> Option<FileExtent> {
+        let knows = self.session.arena.agreed().version >= RANGES_TOLD_SINCE;
+        Some(FileExtent {
+            file: u16::try_from(self.place).ok().filter(|_| knows)?,
+            offset: u32::try_from(offset).ok()?,
+            len: u32::try_from(len).ok()?,
+        })
     }
 }
 

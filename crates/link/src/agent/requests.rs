@@ -184,7 +184,7 @@ impl Agent {
         let socket = self.sockets.get(id)?;
         match request {
             // Its bytes travel.
-            Request::Forward { .. } => return None,
+            Request::Forward { .. } | Request::SendFile { .. } => return None,
             Request::Subscribe { .. } => {
                 socket.subscribers.add(channel);
                 self.session.put_edges(channel, id, &socket.edges);

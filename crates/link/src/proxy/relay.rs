@@ -82,6 +82,7 @@ impl Mirror {
             }
             Request::Listen { .. } => self.is_listener = true,
             Request::Forward { .. }
+            | Request::SendFile { .. }
             | Request::Subscribe { .. }
             | Request::Unsubscribe { .. }
             | Request::Owner { .. } => {

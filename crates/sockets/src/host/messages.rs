@@ -101,8 +101,11 @@ impl Host {
         let mut dispatch = self.dispatch.enter()?;
         self.put(&mut dispatch, request)?;
         let held_back = EdgeFlags::MORE | EdgeFlags::CORK;
-        let is_held_back =
-            matches!(request, Request::Edges { flags, .. } if flags.intersects(held_back));
+        let is_held_back = matches!(
+            request,
+            Request::Edges { flags, .. } | Request::SendFile { flags, .. }
+                if flags.intersects(held_back)
+        );
         let wake = dispatch.turn.note(copied, is_held_back);
         self.publish(&mut dispatch, wake);
         Ok(())

@@ -7,7 +7,7 @@ use super::sending::Sending;
 use crate::block_words::{host_bits, said_of_written};
 use crate::errors::SocketError;
 use crate::turn::Wake;
-use longshore_hostif::{BlockFlags, EdgeFlags, MAX_IMMEDIATE, Request};
+use longshore_hostif::{BlockFlags, EdgeFlags, FileExtent, MAX_IMMEDIATE, Request};
 use std::sync::atomic::Ordering;
 
 /// Bytes that were written before and are not acknowledged, behind which nothing travels with
@@ -47,12 +47,18 @@ impl Reserved<'_> {
     }
 
     pub(super) fn finish(self, len: usize, sending: Sending) -> Result<(), SocketError> {
-        self.finish_with(len, sending, true)
+        self.finish_with(len, sending, true, None)
     }
 
-    /// As `finish`, where what stands in the chunks is ranges of files, and no bytes.
-    pub(super) fn finish_range(self, len: usize, more: bool) -> Result<(), SocketError> {
-        self.finish_with(len, Sending::more(more), false)
+    /// As `finish`, where what stands in the chunks is ranges of files, and no bytes: those of
+    /// `extent`, if a descriptor can tell of them.
+    pub(super) fn finish_range(
+        self,
+        len: usize,
+        more: bool,
+        extent: Option<FileExtent>,
+    ) -> Result<(), SocketError> {
+        self.finish_with(len, Sending::more(more), false, extent)
     }
 
     fn finish_with(
@@ -60,6 +66,7 @@ impl Reserved<'_> {
         len: usize,
         sending: Sending,
         is_copied: bool,
+        extent: Option<FileExtent>,
     ) -> Result<(), SocketError> {
         self.len = len.min(self.len);
         if self.len == 0 {
@@ -99,6 +106,9 @@ impl Reserved<'_> {
                 *immediate = if is_copied { self.immediate() } else { 0 };
                 is_immediate = *immediate != 0;
             }
+        }
+        if let Some(extent) = extent {
+            request = request.sending(extent);
         }
         let (socket, copied) = (self.socket, if is_copied { self.len as u64 } else { 0 });
         if is_immediate {

@@ -138,7 +138,7 @@ impl Socket {
             let first = CHUNK - (from % CHUNK as u64) as usize;
             return Ok(Appended::Copy(first.min(self.host.session.least_range())));
         }
-        reserved.finish_range(at, more)?;
+        reserved.finish_range(at, more, file.0.extent(offset, at))?;
         Ok(Appended::Bytes(at))
     }
 }

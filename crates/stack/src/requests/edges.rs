@@ -9,7 +9,7 @@ use crate::pair_end::{Pair, RESET};
 use crate::request_error::RequestError;
 use crate::socket::{Connection, Datagram, Kind, Socket};
 use longshore_hostif::adapter::{Immediate, ReceiveSlab};
-use longshore_hostif::{EdgeFlags, STREAM_MAX};
+use longshore_hostif::{EdgeFlags, FileExtent, STREAM_MAX};
 use longshore_tcp::Instant;
 
 /// What the host says of its side of a socket's streams.
@@ -238,6 +238,13 @@ impl Stack {
             && let Some(socket) = self.sockets.get_mut(key)
         {
             socket.immediate = immediate.beyond(socket.snd_edge());
+        }
+    }
+
+    /// What the host has written up to `edge` ends with bytes of a file.
+    pub(super) fn tell_extent(&mut self, key: u32, extent: &FileExtent, edge: u64) {
+        if let Some(Kind::Stream(c)) = self.sockets.get_mut(key).map(|s| &mut s.kind) {
+            c.fetched.tell(extent, edge);
         }
     }
 

@@ -6,12 +6,12 @@ use super::machine::Machine;
 use super::responses::Response;
 use super::scenario::Scenario;
 use super::world::World;
-use longshore_hostif::Moved;
 use std::collections::BTreeSet;
 
 /// What the inventory of the interface says is not counted, as far as a connection's life
 /// has it.
-const UNCOUNTED: [(&str, &str); 7] = [
+const UNCOUNTED: [(&str, &str); 8] = [
+    ("header", "files"),
     ("header", "free_sockets"),
     ("header", "warm_snd_chunks"),
     ("send chunk link", ""),
@@ -31,7 +31,7 @@ fn compare(machine: &Machine) {
     // Nothing held up what came with its descriptor, so none of it was read a second time.
     assert_eq!(to_adapter.payload.bytes, sent - immediate);
     assert!(immediate > 0 && immediate < sent, "{seen:?}");
-    assert_eq!(to_adapter.control, Moved::default());
+    assert_eq!(to_adapter.control, seen.records);
 
     let (to_host, immediate) = (meter.to_host, seen.to_host.immediate);
     assert_eq!(to_host.descriptors, seen.to_host);
@@ -55,6 +55,29 @@ fn all_that_crosses_in_the_life_of_connections_is_counted() {
     let report = world.run_to_end();
     assert_eq!((report.whole, report.retransmissions), (6, 0));
     world.machines.iter().for_each(compare);
+}
+
+/// What a descriptor tells of a file is all that the adapter has to know of it. Where it does not,
+/// each range's record crosses, once.
+#[test]
+fn files_cross_with_their_descriptors_or_with_a_record_for_each_range() {
+    let sizes = [(64 << 10, 2), (512 << 10, 9)];
+    let kinds = [(false, false), (false, true), (true, true)];
+    for ((size, ranges), (keeps, tells)) in sizes.into_iter().flat_map(|s| kinds.map(|k| (s, k))) {
+        let response = Response {
+            header: 240,
+            size,
+            keeps,
+            tells,
+            pause_us: 30,
+        };
+        let mut world = World::of(Scenario::responses(3, response), 1, true);
+        assert_eq!(world.run_to_end().whole, if keeps { 2 } else { 6 });
+        compare(&world.machines[1]);
+        let control = world.machines[1].crossings().to_adapter.control;
+        let records = if tells { 0 } else { 3 * ranges };
+        assert_eq!((control.transfers, control.bytes), (records, 24 * records));
+    }
 }
 
 /// What each of ten fetches takes more than those before it, of the machines and in both
@@ -98,6 +121,7 @@ fn requests_of_many_connections_cross_with_their_descriptors_alone() {
             header: 240,
             size: 1 << 10,
             keeps: true,
+            tells: true,
             pause_us: 0,
         };
         let mut scenario = Scenario::responses(fetches, response);
@@ -128,6 +152,7 @@ fn ten_responses_of_a_web_server_cross_equally() {
                 header: HEADER,
                 size,
                 keeps,
+                tells: true,
                 pause_us,
             };
             let whole = |count| if keeps { 2 } else { 2 * count };

@@ -64,6 +64,7 @@ impl Hostile {
             header: 0,
             size: 200_000,
             keeps: false,
+            tells: false,
             pause_us: 0,
         };
         let (fd, id) = content.file();

@@ -7,11 +7,12 @@
 
 use longshore_hostif::inventory::{Metered, Place, Sides, place_of};
 use longshore_hostif::{
-    Arena, Completion, Crossings, DESCRIPTOR_BYTES, Descriptors, HostSession, Moved, RING, Request,
-    SocketBlock, SocketId,
+    Arena, CHUNK, Completion, Crossings, DESCRIPTOR_BYTES, Descriptors, HostSession, Moved, RING,
+    Request, SocketBlock, SocketId,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 const PAGE: usize = 4096;
 
@@ -23,6 +24,8 @@ pub(super) struct Seen {
     pub(super) to_host: Descriptors,
     /// Words that were told beside the latter.
     pub(super) control: Moved,
+    /// Records of ranges in send streams that no descriptor told of.
+    pub(super) records: Moved,
 }
 
 impl Seen {
@@ -52,6 +55,7 @@ fn words_of_request(message: &[u64; 8]) -> (u64, u64) {
     let (words, immediate) = match message[0] & 0xff {
         16 | 17 => (3, message[2] >> 48),
         5 => (4, message[0] >> 32),
+        18 => (4, 0),
         2 | 4 | 6 | 13 => (5, 0),
         1 | 3 | 8 => (3, 0),
         7 | 11 => (4, 0),
@@ -74,7 +78,9 @@ pub(super) struct Observer {
     rings: usize,
     published: BTreeMap<usize, u32>,
     pub(super) seen: Seen,
-    /// Where the first request slot is, and how many were seen, modulo 2^32.
+    /// Where it is said how many requests there are and whether they were claimed, where the first
+    /// request slot is, and how many were seen, modulo 2^32.
+    requests: usize,
     first_slot: usize,
     requested: u32,
     /// How far the streams of each socket reached, as its host said and as it was told.
@@ -97,8 +103,16 @@ impl Observer {
         let is_ring = |at: &usize| {
             place_of(arena.geometry(), *at).is_some_and(|place| place.part == "completion")
         };
+        let is_requests = |at: &usize| {
+            place_of(arena.geometry(), *at).is_some_and(|place| {
+                let word = (place.part, place.word.name, place.word.written);
+                word == ("channel control", "published", Sides::HOST | Sides::ADAPTER)
+            })
+        };
+        let requests = (0..payload).step_by(8).find(is_requests);
         let rings = (0..payload).step_by(PAGE).find(is_ring);
         let mut observer = Self {
+            requests: requests.expect("each channel has the word"),
             rings: rings.expect("rings begin on pages of their own"),
             published: BTreeMap::new(),
             pages: (0..payload).step_by(PAGE).filter(is_used).collect(),
@@ -192,8 +206,13 @@ impl Observer {
         seen.copied().unwrap_or_default()
     }
 
-    /// The stack has taken all requests that there are.
+    /// The stack has taken all requests that there are, or none as they are not yet to be fetched.
     fn note_requests(&mut self) {
+        let word: [u8; 8] = *self.before[self.requests..].first_chunk().unwrap();
+        let is_claimed = u64::from_ne_bytes(word) >> 32 & 1 != 0;
+        if !is_claimed {
+            return;
+        }
         let published = HostSession::of(&self.arena).requested(0);
         let first = self.requested;
         while self.requested != published {
@@ -201,7 +220,11 @@ impl Observer {
             let slot = at as usize % RING;
             let message = self.message(self.first_slot + slot * DESCRIPTOR_BYTES);
             let request = Request::decode(&message).unwrap();
+            self.note_records(&request);
             if let Request::Edges {
+                socket, snd_edge, ..
+            }
+            | Request::SendFile {
                 socket, snd_edge, ..
             }
             | Request::Forward {
@@ -228,6 +251,50 @@ impl Observer {
             };
             self.note_descriptors(request.socket(), &seen);
         }
+    }
+
+    /// A request has a send stream go on: which records of ranges have to be read for that.
+    fn note_records(&mut self, request: &Request) {
+        let (socket, edge, told) = match *request {
+            Request::Edges {
+                socket, snd_edge, ..
+            } => (socket, snd_edge, 0),
+            Request::SendFile {
+                socket,
+                snd_edge,
+                extent,
+                ..
+            } => (socket, snd_edge, extent.len),
+            _ => return,
+        };
+        let known = self.edges.get(&(socket.index, socket.generation));
+        let from = known.map_or(0, |(sent, _)| *sent);
+        let unknown = from..edge - u64::from(told);
+        let records = self.records(socket.index, from..edge);
+        let count = records.iter().filter(|at| unknown.contains(at)).count() as u64;
+        self.seen.records.count(count, 24 * count);
+    }
+
+    /// Where the ranges begin that the chunks of a send stream have records of, as the document has
+    /// them.
+    fn records(&self, index: u32, stream: std::ops::Range<u64>) -> Vec<u64> {
+        let chunk_len = CHUNK as u64;
+        let mut found = Vec::new();
+        for number in stream.start / chunk_len..stream.end.div_ceil(chunk_len) {
+            let directory = self.arena.snd_directory(index);
+            let entry = directory.entry(number).load(Ordering::Relaxed);
+            let mut place = (entry >> 31 != 0).then_some((entry >> 19 & 0xfff) as usize * 16);
+            while let Some(at) = place {
+                let mut record = [0; 24];
+                let at = self.arena.snd_place(entry & 0x7_ffff, at, 24).unwrap();
+                self.arena.memory().read(at, &mut record);
+                let word = |at: usize| u32::from_le_bytes(*record[at..].first_chunk().unwrap());
+                found.push(number * chunk_len + u64::from(word(0)));
+                place = (word(8) != 0).then_some(word(8) as usize);
+            }
+        }
+        found.retain(|at| stream.contains(at));
+        found
     }
 
     /// Completions were published: all from the last that was known on.

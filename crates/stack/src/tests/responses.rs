@@ -7,7 +7,7 @@
 use super::program::Program;
 use super::streams::append_file;
 use super::talk::Talk;
-use longshore_hostif::{EdgeFlags, FileId, HeldFile, HostSession, Hurry};
+use longshore_hostif::{EdgeFlags, FileExtent, FileId, HeldFile, HostSession, Hurry};
 use longshore_tcp::Instant;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -26,6 +26,8 @@ pub(super) struct Response {
     pub(super) size: u64,
     /// The connection is kept.
     pub(super) keeps: bool,
+    /// The descriptor by which the file is appended says which bytes of it are.
+    pub(super) tells: bool,
     /// Microseconds between two calls.
     pub(super) pause_us: u64,
 }
@@ -99,8 +101,10 @@ impl Program {
                 self.edges_with(talk, EdgeFlags::PUSH | EdgeFlags::CORK, header.len() as u16);
             }
             3 => {
-                let immediate = self.append_body(talk, response);
-                self.edges_with(talk, EdgeFlags::PUSH | EdgeFlags::CORK, immediate);
+                let (immediate, extent) = self.append_body(talk, response);
+                let edges = talk.moved(EdgeFlags::PUSH | EdgeFlags::CORK, immediate);
+                let extent = extent.filter(|_| response.tells);
+                self.put(extent.map_or(edges, |extent| edges.sending(extent)));
             }
             4 if response.keeps => {
                 self.hurry = Hurry::Soon;
@@ -120,12 +124,12 @@ impl Program {
     }
 
     /// Appends the file as `sendfile` does: a short one is copied. Says how much of it crosses
-    /// with its descriptor.
-    fn append_body(&self, talk: &mut Talk, response: &Response) -> u16 {
+    /// with its descriptor, or which bytes of it the chunks stand for.
+    fn append_body(&self, talk: &mut Talk, response: &Response) -> (u16, Option<FileExtent>) {
         let content = response.bytes(response.header..response.len());
         if response.size < LEAST_BY_RANGE {
             self.write_these(talk, &content);
-            return content.len() as u16;
+            return (content.len() as u16, None);
         }
         let host = HostSession::of(self.arena());
         let id = self.file.expect("it was handed over");
@@ -133,6 +137,6 @@ impl Program {
         let (index, from) = (talk.socket.index, talk.written);
         talk.written = append_file(self.arena(), &host, index, from, (&file, &content));
         assert_eq!(talk.written, from + response.size);
-        0
+        (0, file.extent(0, content.len()))
     }
 }

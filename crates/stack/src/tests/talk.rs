@@ -138,6 +138,17 @@ impl Talk {
         }
     }
 
+    /// Where its edges are, as it tells that.
+    pub(super) fn moved(&self, flags: EdgeFlags, immediate: u16) -> Request {
+        Request::Edges {
+            socket: self.socket,
+            snd_edge: self.written,
+            rcv_consumed: self.read,
+            flags,
+            immediate,
+        }
+    }
+
     /// The number of its connection, `u16::MAX` while it is not known.
     pub(super) fn number(&self) -> u16 {
         self.number
@@ -344,13 +355,7 @@ impl Program {
     }
 
     pub(super) fn edges_with(&mut self, talk: &Talk, flags: EdgeFlags, immediate: u16) {
-        self.put(Request::Edges {
-            socket: talk.socket,
-            snd_edge: talk.written,
-            rcv_consumed: talk.read,
-            flags,
-            immediate,
-        });
+        self.put(talk.moved(flags, immediate));
     }
 
     pub(super) fn close(&mut self, talk: &mut Talk) {

@@ -6,7 +6,7 @@
 use super::{
     BadDescriptor, Completion, EdgeFlags, Edges, OpenFlags, OptionName, Query, Request, SocketKind,
 };
-use crate::abi::{Address, SocketId};
+use crate::abi::{Address, FileExtent, SocketId};
 use longshore_ring::spsc::Message;
 
 pub(super) mod kind {
@@ -29,6 +29,8 @@ pub(super) mod kind {
     pub(in crate::abi::descriptor) const NEAR_EDGES: u8 = 16;
     /// The same with [`EdgeFlags::ACCEPTED`](super::EdgeFlags::ACCEPTED).
     pub(in crate::abi::descriptor) const ACCEPTED_EDGES: u8 = 17;
+    /// Such edges, and bytes of a file.
+    pub(in crate::abi::descriptor) const SEND_FILE: u8 = 18;
     pub(in crate::abi::descriptor) const DONE: u8 = 65;
     pub(in crate::abi::descriptor) const EDGES_COMPLETION: u8 = 66;
     pub(in crate::abi::descriptor) const MORE: u8 = 67;
@@ -118,6 +120,9 @@ impl Request {
             // They have no waiter, in whose place the upper half of their flags is.
             m[0] |= u64::from(flags.bits()) << 8;
         }
+        if let Self::SendFile { snd_edge, .. } = *self {
+            m[0] |= snd_edge << 16;
+        }
         m[1] = word1(self.socket());
         m
     }
@@ -145,6 +150,7 @@ impl Request {
             Self::Edges { .. }
             | Self::Urgent { .. }
             | Self::Forward { .. }
+            | Self::SendFile { .. }
             | Self::Close { .. } => self.encode_edges(m),
             Self::Group { group, join, .. } => {
                 m[2..5].copy_from_slice(&group.0);
@@ -198,6 +204,16 @@ impl Request {
                 m[2..7].copy_from_slice(&[snd_edge, rcv_consumed, word1(source), from, to]);
                 (kind::FORWARD, flags.bits() as u8)
             }
+            Self::SendFile {
+                rcv_consumed,
+                flags,
+                extent,
+                ..
+            } => {
+                m[2] = rcv_consumed | u64::from(extent.file) << EDGE_BITS;
+                m[3] = u64::from(extent.len) | u64::from(extent.offset) << 32;
+                (kind::SEND_FILE, flags.bits() as u8)
+            }
             Self::Close {
                 snd_edge,
                 rcv_consumed,
@@ -225,6 +241,7 @@ impl Request {
             | kind::ACCEPTED_EDGES
             | kind::URGENT
             | kind::FORWARD
+            | kind::SEND_FILE
             | kind::CLOSE => return Self::decode_edges(&f),
             kind::OPEN => Self::Open {
                 socket,
@@ -341,6 +358,17 @@ impl Request {
                 source: f.socket_at(4),
                 from: m[5],
                 to: m[6],
+            },
+            kind::SEND_FILE => Self::SendFile {
+                socket,
+                snd_edge: f.near_edge(),
+                rcv_consumed: m[2] & ((1 << EDGE_BITS) - 1),
+                flags: f.edge_flags(),
+                extent: FileExtent {
+                    file: (m[2] >> EDGE_BITS) as u16,
+                    offset: (m[3] >> 32) as u32,
+                    len: m[3] as u32,
+                },
             },
             kind::CLOSE => {
                 let linger = match m[4] {

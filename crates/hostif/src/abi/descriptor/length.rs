@@ -15,8 +15,8 @@ pub(crate) fn are_near(snd_edge: u64, rcv_consumed: u64) -> bool {
 }
 
 /// The words that a request of each kind has before its immediate data.
-const REQUEST_WORDS: [u8; 18] = {
-    let mut words = [WORDS as u8; 18];
+const REQUEST_WORDS: [u8; 19] = {
+    let mut words = [WORDS as u8; 19];
     words[kind::OPEN as usize] = 3;
     words[kind::BIND as usize] = 5;
     words[kind::LISTEN as usize] = 3;
@@ -34,6 +34,7 @@ const REQUEST_WORDS: [u8; 18] = {
     words[kind::FORWARD as usize] = 7;
     words[kind::NEAR_EDGES as usize] = 3;
     words[kind::ACCEPTED_EDGES as usize] = 3;
+    words[kind::SEND_FILE as usize] = 4;
     words
 };
 
@@ -132,11 +133,14 @@ impl Request {
         slots(words) * WORDS as u32 - words
     }
 
-    /// Whether a message of three words says besides that its socket is closed: the one that
+    /// Whether a message of edges below 2^48 says besides that its socket is closed: the one that
     /// says only that, and the message without it, if that says anything else.
     #[inline]
     pub(crate) fn with_close(m: &Message) -> Option<(Message, Option<Message>)> {
-        let is_near = matches!(m[0] as u8, kind::NEAR_EDGES | kind::ACCEPTED_EDGES);
+        let is_near = matches!(
+            m[0] as u8,
+            kind::NEAR_EDGES | kind::ACCEPTED_EDGES | kind::SEND_FILE
+        );
         let closes = is_near && m[0] & CLOSE != 0;
         closes.then(|| Self::close_apart(m))
     }
@@ -148,9 +152,9 @@ impl Request {
             rcv_consumed: m[2] & ((1 << EDGE_BITS) - 1),
             linger: None,
         };
-        let is_accepted = m[0] as u8 == kind::ACCEPTED_EDGES;
-        let says_more = is_accepted || m[0] & FLAGS != CLOSE || m[2] >> EDGE_BITS != 0;
-        let edges = [m[0] & !CLOSE, m[1], m[2], 0, 0, 0, 0, 0];
+        let is_plain = m[0] as u8 == kind::NEAR_EDGES;
+        let says_more = !is_plain || m[0] & FLAGS != CLOSE || m[2] >> EDGE_BITS != 0;
+        let edges = [m[0] & !CLOSE, m[1], m[2], m[3], 0, 0, 0, 0];
         (close.encode(), says_more.then_some(edges))
     }
 

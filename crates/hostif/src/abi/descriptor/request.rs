@@ -2,8 +2,8 @@
 //! a tag and a waiter. Hosts, adapters and links ask for it, and change it where a request goes
 //! on under another name.
 
-use super::Request;
-use crate::abi::SocketId;
+use super::{Request, are_near};
+use crate::abi::{FileExtent, SocketId};
 
 impl Request {
     /// The socket it is about.
@@ -17,6 +17,7 @@ impl Request {
             | Self::Urgent { socket, .. }
             | Self::Close { socket, .. }
             | Self::Forward { socket, .. }
+            | Self::SendFile { socket, .. }
             | Self::Group { socket, .. }
             | Self::SetOption { socket, .. }
             | Self::Query { socket, .. }
@@ -42,6 +43,7 @@ impl Request {
             | Self::Urgent { .. }
             | Self::Close { .. }
             | Self::Forward { .. }
+            | Self::SendFile { .. }
             | Self::SetOption { .. }
             | Self::Subscribe { .. }
             | Self::Unsubscribe { .. } => None,
@@ -60,6 +62,7 @@ impl Request {
             | Self::Urgent { socket, .. }
             | Self::Close { socket, .. }
             | Self::Forward { socket, .. }
+            | Self::SendFile { socket, .. }
             | Self::Group { socket, .. }
             | Self::SetOption { socket, .. }
             | Self::Query { socket, .. }
@@ -80,6 +83,27 @@ impl Request {
         self
     }
 
+    /// The same edges, if they are near and what they add to the send stream ends with `extent`.
+    #[must_use]
+    pub fn sending(self, extent: FileExtent) -> Self {
+        match self {
+            Self::Edges {
+                socket,
+                snd_edge,
+                rcv_consumed,
+                flags,
+                immediate: 0,
+            } if are_near(snd_edge, rcv_consumed) => Self::SendFile {
+                socket,
+                snd_edge,
+                rcv_consumed,
+                flags,
+                extent,
+            },
+            other => other,
+        }
+    }
+
     /// As `without_immediate`, if it is answered, with another tag, and with another who sleeps for
     /// it.
     #[must_use]
@@ -97,6 +121,7 @@ impl Request {
             | Self::Urgent { .. }
             | Self::Close { .. }
             | Self::Forward { .. }
+            | Self::SendFile { .. }
             | Self::SetOption { .. }
             | Self::Subscribe { .. }
             | Self::Unsubscribe { .. } => {}

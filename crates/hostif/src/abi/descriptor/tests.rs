@@ -87,6 +87,22 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
             ),
         (
             socket(),
+            (0..1u64 << 48, 0..1u64 << 48),
+            any::<(u8, u16, u32, u32)>()
+        )
+            .prop_map(
+                |(socket, (snd_edge, rcv_consumed), (flags, file, offset, len))| {
+                    Request::SendFile {
+                        socket,
+                        snd_edge,
+                        rcv_consumed,
+                        flags: EdgeFlags::from_bits_retain(flags.into()) - EdgeFlags::CLOSE,
+                        extent: FileExtent { file, offset, len },
+                    }
+                }
+            ),
+        (
+            socket(),
             any::<(u64, u64)>(),
             proptest::option::of(any::<u32>())
         )

@@ -154,7 +154,9 @@ fn stretches_end_where_the_bytes_are_of_another_kind() {
         (BEFORE + 5..all, Extent::AtHand(LEN - 5)),
         (BEFORE + LEN..all, Extent::Fetched(AFTER)),
     ] {
-        assert_eq!(send.extent(INDEX, range.clone()), Ok(extent), "{range:?}");
+        let found = send.extent(&ToldRange::default(), INDEX, range.clone(), false);
+        let found = found.map(|found| found.extent);
+        assert_eq!(found, Ok(extent), "{range:?}");
     }
     let mut got = vec![0; all as usize];
     send.copy_out(INDEX, 0, &mut got).unwrap();
@@ -224,8 +226,10 @@ fn bytes_that_were_received_are_found_in_later_chunks() {
     assert_eq!(adapter.send.first_forwarded(INDEX, at + 1..all), at + 1);
     assert_eq!(adapter.send.first_forwarded(INDEX, at + LEN..all), all);
     assert_eq!(adapter.send.forwarded(INDEX, 0..all).all, LEN);
-    let extent = adapter.send.extent(INDEX, at..all);
-    assert_eq!(extent, Ok(Extent::AtHand(LEN)));
+    let found = adapter
+        .send
+        .extent(&ToldRange::default(), INDEX, at..all, false);
+    assert_eq!(found.map(|found| found.extent), Ok(Extent::AtHand(LEN)));
 }
 
 /// Chunks that lie one behind the other are fetched together, and others one by one.
@@ -238,12 +242,14 @@ fn a_stretch_goes_on_in_the_next_chunk_if_that_lies_behind() {
             let directory = streams.arena.snd_directory(INDEX);
             directory.entry(number).store(entry, Ordering::Relaxed);
         }
-        let found = streams.extent(INDEX, chunk - 10..chunk + 10);
-        assert_eq!(found, Ok(Extent::Fetched(extent)));
+        let found = streams.extent(&ToldRange::default(), INDEX, chunk - 10..chunk + 10, false);
+        let extent = Extent::Fetched(extent);
+        let records = Moved::default();
+        assert_eq!(found, Ok(Found { extent, records }));
     }
     let beyond = streams.arena.snd_directory(INDEX).entry(1);
     beyond.store(Geometry::SMALL.snd_chunks, Ordering::Relaxed);
-    let found = streams.extent(INDEX, chunk - 10..chunk + 10);
+    let found = streams.extent(&ToldRange::default(), INDEX, chunk - 10..chunk + 10, false);
     assert_eq!(found, Err(BadStream));
 }
 

@@ -3,7 +3,7 @@
 
 use super::super::single::SERVER;
 use super::{Hostile, PORT};
-use longshore_hostif::{Address, EdgeFlags, OptionName, Query, Request, SocketId};
+use longshore_hostif::{Address, EdgeFlags, FileExtent, OptionName, Query, Request, SocketId};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
@@ -124,7 +124,7 @@ impl Hostile {
         let (snd_edge, rcv_consumed) = (self.edge(socket), self.edge(socket));
         let flags = EdgeFlags::from_bits_retain(self.numbers.below(512) as u16);
         let (tag, waiter) = (1, Some(self.numbers.below(80) as u16));
-        match self.numbers.below(20) {
+        match self.numbers.below(21) {
             0 => Request::Bind {
                 socket,
                 tag,
@@ -161,6 +161,17 @@ impl Hostile {
                 source: self.socket(),
                 from: self.edge(socket),
                 to: self.edge(socket),
+            },
+            20 => Request::SendFile {
+                socket,
+                snd_edge: snd_edge & ((1 << 48) - 1),
+                rcv_consumed: rcv_consumed & ((1 << 48) - 1),
+                flags,
+                extent: FileExtent {
+                    file: self.numbers.pick(&[0, 0, 1, 31, 32, u16::MAX]),
+                    offset: self.numbers.pick(&[0, 1 << 16, u32::MAX]),
+                    len: self.numbers.pick(&[0, 64, 1 << 16, 1 << 20, u32::MAX]),
+                },
             },
             7 => Request::Close {
                 socket,

@@ -2,7 +2,7 @@
 
 use super::super::tests::{completion, request};
 use super::*;
-use crate::abi::{Edges, SocketId};
+use crate::abi::{Edges, FileExtent, SocketId};
 use proptest::prelude::*;
 
 const SOCKET: SocketId = SocketId {
@@ -156,6 +156,32 @@ fn the_last_words_and_the_close_are_one_descriptor() {
         (taken(&lingers.stored(true).message), lingers.ring_bytes()),
         (vec![lingers], 40)
     );
+}
+
+#[test]
+fn bytes_of_a_file_take_a_word_and_a_close_none() {
+    let sends = Request::SendFile {
+        socket: SOCKET,
+        snd_edge: 5000,
+        rcv_consumed: 7,
+        flags: EdgeFlags::empty(),
+        extent: FileExtent {
+            file: 31,
+            offset: 1 << 20,
+            len: 5000,
+        },
+    };
+    assert_eq!(sends.ring_bytes(), edges(5000, 7, 0).ring_bytes() + 8);
+    let close = Request::Close {
+        socket: SOCKET,
+        snd_edge: 5000,
+        rcv_consumed: 7,
+        linger: None,
+    };
+    let mut m = sends.stored(true).message;
+    assert_eq!(taken(&m), [sends]);
+    m[0] |= CLOSE;
+    assert_eq!(taken(&m), [sends, close]);
 }
 
 /// The descriptor that says besides that its connection was accepted is as long as without.
