@@ -15,10 +15,13 @@ use std::os::fd::AsFd;
 const INDEX: u32 = 1;
 
 fn session(features: Features) -> (AdapterSession, HostSession) {
-    let agreed = Agreed {
+    session_of(Agreed {
         features,
         ..Agreed::OURS
-    };
+    })
+}
+
+fn session_of(agreed: Agreed) -> (AdapterSession, HostSession) {
     let arena = Arc::new(Arena::create_for(Geometry::SMALL, agreed).unwrap());
     arena.header().sockets_end.store(8, Ordering::Relaxed);
     let host = HostSession::of(&arena);
@@ -343,6 +346,28 @@ fn what_a_file_has_no_more_is_read_as_zeros() {
     let (_, got) = gathered(&adapter, 0..30_001, Use::Read).unwrap();
     assert_eq!((&got[..10], &got[30_000..]), (&[7; 10][..], &b"-"[..]));
     assert!(got[10..30_000].iter().all(|byte| *byte == 0));
+}
+
+/// An adapter of before is told nothing, and nobody of what does not fit a descriptor.
+#[test]
+fn who_does_not_know_of_extents_is_told_none() {
+    for (version, knows) in [(19, false), (20, true)] {
+        let (mut adapter, host) = session_of(Agreed {
+            version,
+            features: Features::FILES,
+        });
+        let (fd, id) = file(&[7; 30_000]);
+        lend(&mut adapter, &fd, 0).unwrap();
+        let held = host.hold_file(id).unwrap();
+        let extent = FileExtent {
+            file: 0,
+            offset: u32::MAX,
+            len: 64,
+        };
+        let told = held.extent(u64::from(u32::MAX), 64);
+        assert_eq!(told, knows.then_some(extent));
+        assert_eq!(held.extent(1 << 32, 64), None);
+    }
 }
 
 #[test]
