@@ -133,23 +133,28 @@ impl SendStreams {
         used: Use,
         out: &mut [SharedBytes<'a>],
     ) -> Result<usize, BadStream> {
-        let directory = self.arena.snd_directory(index);
-        // A packet nearly always lies in one chunk.
-        let (within, len) = (
-            range.start as usize % CHUNK,
-            (range.end - range.start) as usize,
-        );
-        if len <= CHUNK - within {
-            let number = range.start / CHUNK as u64;
-            let chunk = directory.entry(number).load(Ordering::Acquire);
-            if let Some(place) = self.arena.snd_place(chunk, within, len)
-                && let Some(slot) = out.first_mut()
-            {
-                *slot = self.arena.memory().shared(place, len);
-                return Ok(1);
-            }
+        if let Some(place) = self.place_in_chunk(index, &range)
+            && let Some(slot) = out.first_mut()
+        {
+            *slot = (self.arena.memory()).shared(place, (range.end - range.start) as usize);
+            return Ok(1);
         }
         self.gather_parts(told, index, range, used, out)
+    }
+
+    /// Where bytes of a stream lie, if they are in one chunk, as those of a packet nearly always
+    /// are, and the chunk has nothing but memory.
+    #[inline]
+    fn place_in_chunk(&self, index: u32, range: &Range<u64>) -> Option<usize> {
+        let within = range.start as usize % CHUNK;
+        let len = (range.end - range.start) as usize;
+        if len > CHUNK - within {
+            return None;
+        }
+        let directory = self.arena.snd_directory(index);
+        let entry = directory.entry(range.start / CHUNK as u64);
+        self.arena
+            .snd_place(entry.load(Ordering::Acquire), within, len)
     }
 
     #[inline(never)]
@@ -340,7 +345,25 @@ impl SendStreams {
     ///
     /// # Errors
     /// [`BadStream`].
+    #[inline]
     pub fn extent(
+        &self,
+        told: &ToldRange,
+        index: u32,
+        range: Range<u64>,
+        goes_on: bool,
+    ) -> Result<Found, BadStream> {
+        if self.place_in_chunk(index, &range).is_some() {
+            return Ok(Found {
+                extent: Extent::Fetched(range.end - range.start),
+                records: Moved::default(),
+            });
+        }
+        self.extent_of_parts(told, index, range, goes_on)
+    }
+
+    #[inline(never)]
+    fn extent_of_parts(
         &self,
         told: &ToldRange,
         index: u32,
