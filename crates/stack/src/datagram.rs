@@ -109,8 +109,7 @@ impl Stack {
         if ip.is_for_all(self) {
             return self.deliver_train_to_all(&envelope, payload, gso);
         }
-        let spread = self.demux.hash((local, remote));
-        let Some(key) = self.datagram_socket(local, remote, spread) else {
+        let Some(key) = self.datagram_socket(local, remote) else {
             self.counters.drop(EngineDrop::NoUdpSocket);
             return ip.refuse_port(self, bytes, broadcast);
         };
@@ -162,22 +161,16 @@ impl Stack {
         }
     }
 
-    /// The UDP socket that has what comes from `remote` to `local`; `spread` chooses among
-    /// those that share a port.
-    pub(crate) fn datagram_socket(
-        &self,
-        local: SocketAddr,
-        remote: SocketAddr,
-        spread: u64,
-    ) -> Option<u32> {
-        let key = self.demux.udp.find(local, false, spread)?;
-        match &self.sockets.get(key)?.kind {
-            Kind::Datagram(d) => match d.peer {
-                Some(peer) if peer != remote => None,
-                _ => Some(key),
-            },
+    /// The UDP socket that has what comes from `remote` to `local`.
+    pub(crate) fn datagram_socket(&self, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
+        let peer = |key| match &self.sockets.get(key)?.kind {
+            Kind::Datagram(d) => d.peer,
             _ => None,
-        }
+        };
+        let spread = || self.demux.hash((local, remote));
+        let key = self.demux.udp.find_datagram(local, remote, peer, spread)?;
+        let is_datagram = matches!(self.sockets.get(key)?.kind, Kind::Datagram(_));
+        is_datagram.then_some(key)
     }
 
     /// The place of one of our addresses in a record; 0 for others.
@@ -290,6 +283,7 @@ impl Stack {
             d.peer = Some(peer);
         }
         let local = socket.local.ok_or(RequestError::Invalid)?;
+        self.demux.udp.put_last(local.port(), key);
         let ip = if local.ip().is_unspecified() || self.link.is_for_all(local.ip()) {
             source
         } else {

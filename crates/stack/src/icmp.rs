@@ -93,7 +93,7 @@ impl Stack {
                 false
             }
             protocol::UDP => {
-                let key = self.datagram_socket(local, remote, 0);
+                let key = self.datagram_socket(local, remote);
                 if let Some(key) = key {
                     self.datagram_error(key, reported);
                 }
@@ -130,7 +130,7 @@ impl Stack {
                 key
             }
             protocol::UDP => {
-                datagrams = self.datagram_socket(local, remote, 0);
+                datagrams = self.datagram_socket(local, remote);
                 if datagrams.is_none() {
                     return false;
                 }

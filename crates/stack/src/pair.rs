@@ -52,7 +52,7 @@ impl Stack {
         if !reached {
             self.counters.drop(EngineDrop::AccessDenied);
         }
-        let listener = self.demux.tcp.find(remote, true, spread);
+        let listener = self.demux.tcp.find_listener(remote, spread);
         let listener = listener.filter(|_| reached);
         let corked = self
             .sockets

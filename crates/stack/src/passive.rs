@@ -41,7 +41,7 @@ impl Stack {
             self.limits.syns.came();
         }
         let spread = self.demux.hash((local, remote));
-        let found = self.demux.tcp.find(local, true, spread);
+        let found = self.demux.tcp.find_listener(local, spread);
         self.sessions.at_work = found.map_or(AtWork::Nobodys, AtWork::Socket);
         let Some((key, socket)) = found.and_then(|key| Some((key, self.sockets.get_mut(key)?)))
         else {

@@ -121,6 +121,9 @@ scenarios! {
     /// UDP.
     fn datagram(bed) within 300 { conformance::run(bed, "datagram"); }
 
+    /// Datagram sockets that share a port.
+    fn sharers(bed) within 300 { conformance::run(bed, "sharers"); }
+
     /// What datagrams leave with.
     fn departures(bed) within 300 { conformance::run(bed, "departures"); }
 

@@ -36,6 +36,22 @@ impl Bound {
                 })
     }
 
+    /// How well a socket that covers `ip` fits it: its own address best, then the wildcard of
+    /// its version.
+    fn rank(&self, ip: IpAddr) -> u8 {
+        match self.address {
+            own if own == ip => 2,
+            any if any.is_ipv4() == ip.is_ipv4() => 1,
+            _ => 0,
+        }
+    }
+
+    /// Whether both share what comes by SO_REUSEPORT.
+    fn is_grouped_with(&self, other: &Self) -> bool {
+        let group = |b: &Self| (b.address, b.reuse_port, b.user, b.v6_only);
+        group(self) == group(other)
+    }
+
     /// Whether some packet may be of both.
     fn overlaps(&self, other: &Self) -> bool {
         self.covers(other.address) || other.covers(self.address)
@@ -243,24 +259,66 @@ impl Ports {
         fit.map(|b| b.key).nth(nth)
     }
 
-    /// The listener or datagram socket at `local`: the most specific address,
-    /// then, among those that share it, one chosen by `spread`.
-    pub(crate) fn find(&self, local: SocketAddr, listening: bool, spread: u64) -> Option<u32> {
+    /// The listener at `local`: the most specific address, then, among those that share it, one
+    /// chosen by `spread`.
+    pub(crate) fn find_listener(&self, local: SocketAddr, spread: u64) -> Option<u32> {
         let users = self.bound.get(&local.port())?;
-        let best = |matches: &dyn Fn(&Bound) -> bool| {
-            let fit = |b: &&Bound| b.listening == listening && matches(b);
-            let count = users.iter().filter(fit).count() as u64;
-            let chosen = if count > 1 {
-                (spread % count) as usize
-            } else {
-                0
-            };
-            users.iter().filter(fit).nth(chosen).map(|b| b.key)
+        let fit = || users.iter().filter(|b| b.listening && b.covers(local.ip()));
+        let best = fit().map(|b| b.rank(local.ip())).max()?;
+        let group = || fit().filter(|b| b.rank(local.ip()) == best);
+        let chosen = chosen(group().count(), || spread);
+        group().nth(chosen).map(|b| b.key)
+    }
+
+    /// The datagram socket that has what comes from `remote` to `local`; `peer` tells to whom a
+    /// socket is connected. Linux's order: one that is connected to `remote`; then, of those
+    /// that are not connected, the most specific address; and of several the last, unless that
+    /// has SO_REUSEPORT, when `spread` chooses in its group.
+    pub(crate) fn find_datagram(
+        &self,
+        local: SocketAddr,
+        remote: SocketAddr,
+        peer: impl Fn(u32) -> Option<SocketAddr>,
+        spread: impl FnOnce() -> u64,
+    ) -> Option<u32> {
+        let users = self.bound.get(&local.port())?;
+        let (mut connected, mut last) = (None, None::<&Bound>);
+        for user in users.iter().filter(|b| b.covers(local.ip())) {
+            match peer(user.key) {
+                Some(peer) if peer == remote => connected = Some(user.key),
+                Some(_) => {}
+                None if last.is_some_and(|l| l.rank(local.ip()) > user.rank(local.ip())) => {}
+                None => last = Some(user),
+            }
+        }
+        let last = match (connected, last) {
+            (None, Some(last)) if last.reuse_port && users.len() > 1 => last,
+            (connected, last) => return connected.or(last.map(|l| l.key)),
         };
-        let own_wildcard =
-            |b: &Bound| b.covers(local.ip()) && b.address.is_ipv4() == local.is_ipv4();
-        best(&|b| b.address == local.ip())
-            .or_else(|| best(&own_wildcard))
-            .or_else(|| best(&|b| b.covers(local.ip())))
+        let group = || {
+            let like = users.iter().filter(|b| b.is_grouped_with(last));
+            like.filter(|b| peer(b.key).is_none())
+        };
+        let chosen = chosen(group().count(), spread);
+        group().nth(chosen).map(|b| b.key)
+    }
+
+    /// `key` comes after all others that have its port, as if it had been bound last.
+    pub(crate) fn put_last(&mut self, port: u16, key: u32) {
+        let Some(users) = self.bound.get_mut(&port) else {
+            return;
+        };
+        if let Some(at) = users.iter().position(|b| b.key == key) {
+            users[at..].rotate_left(1);
+        }
+    }
+}
+
+/// Which of `count` it is.
+fn chosen(count: usize, spread: impl FnOnce() -> u64) -> usize {
+    if count > 1 {
+        (spread() % count as u64) as usize
+    } else {
+        0
     }
 }

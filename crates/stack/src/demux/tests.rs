@@ -18,6 +18,11 @@ fn demux(seed: u64) -> Demux {
     Demux::new(&Secrets::from_seed(seed), Instant(0))
 }
 
+/// The datagram socket that has what an unconnected client sends to this address.
+fn datagram(ports: &Ports, local: SocketAddr) -> Option<u32> {
+    ports.find_datagram(local, addr("10.0.0.9:9"), |_| None, || 0)
+}
+
 const BOTH: Reuse = Reuse {
     address: true,
     port: true,
@@ -79,12 +84,12 @@ fn the_most_specific_listener_is_found() {
     assert!(ports.bind(addr("0.0.0.0:80"), 1, ADDRESS, false, 0));
     assert!(ports.bind(addr("10.0.0.2:80"), 2, ADDRESS, false, 0));
     assert!(ports.listen(addr("0.0.0.0:80"), 1));
-    assert_eq!(ports.find(addr("10.0.0.2:80"), true, 0), Some(1));
+    assert_eq!(ports.find_listener(addr("10.0.0.2:80"), 0), Some(1));
     assert!(!ports.listen(addr("10.0.0.2:80"), 2));
     ports.release(80, 1);
-    assert_eq!(ports.find(addr("10.0.0.2:80"), true, 0), None);
+    assert_eq!(ports.find_listener(addr("10.0.0.2:80"), 0), None);
     assert!(ports.listen(addr("10.0.0.2:80"), 2));
-    assert_eq!(ports.find(addr("10.0.0.2:80"), true, 0), Some(2));
+    assert_eq!(ports.find_listener(addr("10.0.0.2:80"), 0), Some(2));
 }
 
 #[test]
@@ -99,7 +104,7 @@ fn a_port_in_use_is_refused_unless_both_allow_it() {
     );
     assert!(ports.listen(addr("10.0.0.2:81"), 4) && ports.listen(addr("10.0.0.2:81"), 5));
     let spread: Vec<_> = (0..4)
-        .map(|s| ports.find(addr("10.0.0.2:81"), true, s).unwrap())
+        .map(|s| ports.find_listener(addr("10.0.0.2:81"), s).unwrap())
         .collect();
     assert_eq!(spread, [4, 5, 4, 5]);
 }
@@ -110,15 +115,54 @@ fn the_ipv6_wildcard_is_for_both_unless_it_says_no() {
     assert!(ports.bind(addr("[::]:80"), 1, NONE, false, 0));
     assert!(!ports.bind(addr("0.0.0.0:80"), 2, NONE, false, 0));
     assert!(!ports.bind(addr("10.0.0.2:80"), 2, NONE, false, 0));
-    assert_eq!(ports.find(addr("10.0.0.2:80"), false, 0), Some(1));
-    assert_eq!(ports.find(addr("[fd00::2]:80"), false, 0), Some(1));
+    assert_eq!(datagram(&ports, addr("10.0.0.2:80")), Some(1));
+    assert_eq!(datagram(&ports, addr("[fd00::2]:80")), Some(1));
     let mut ports = self::ports(1);
     assert!(ports.bind(addr("[::]:80"), 1, NONE, true, 0));
     assert!(ports.bind(addr("0.0.0.0:80"), 2, NONE, false, 0));
     assert!(!ports.bind(addr("[fd00::2]:80"), 3, NONE, false, 0));
     assert!(ports.listen(addr("[::]:80"), 1) && ports.listen(addr("0.0.0.0:80"), 2));
-    assert_eq!(ports.find(addr("10.0.0.2:80"), true, 0), Some(2));
-    assert_eq!(ports.find(addr("[fd00::2]:80"), true, 0), Some(1));
+    assert_eq!(ports.find_listener(addr("10.0.0.2:80"), 0), Some(2));
+    assert_eq!(ports.find_listener(addr("[fd00::2]:80"), 0), Some(1));
+}
+
+#[test]
+fn a_datagram_is_for_whoever_is_connected_then_for_the_last() {
+    let mut ports = self::ports(1);
+    let local = addr("10.0.0.2:80");
+    for key in 1..=4 {
+        assert!(ports.bind(local, key, ADDRESS, false, 0));
+    }
+    let client = |n: u16| SocketAddr::new(addr("10.0.0.9:0").ip(), n);
+    let peer = |key| (key == 2 || key == 4).then(|| client(key as u16));
+    let find = |ports: &Ports, n| ports.find_datagram(local, client(n), peer, || 0);
+    assert_eq!(find(&ports, 2), Some(2));
+    assert_eq!(find(&ports, 4), Some(4));
+    assert_eq!(find(&ports, 5), Some(3));
+    ports.put_last(80, 1);
+    assert_eq!(find(&ports, 5), Some(1));
+    ports.release(80, 1);
+    ports.release(80, 3);
+    assert_eq!(find(&ports, 5), None);
+}
+
+#[test]
+fn a_group_shares_datagrams_but_for_its_connected() {
+    let mut ports = self::ports(1);
+    let local = addr("10.0.0.2:80");
+    assert!(ports.bind(local, 1, BOTH, false, 0));
+    assert!(ports.bind(local, 2, BOTH, false, 0));
+    assert!(ports.bind(local, 3, BOTH, false, 0));
+    let other = addr("10.0.0.9:9");
+    let peer = |key| (key == 2).then(|| addr("10.0.0.9:2"));
+    let of = |ports: &Ports, spread| ports.find_datagram(local, other, peer, || spread);
+    assert_eq!(
+        [0, 1, 2].map(|s| of(&ports, s)),
+        [Some(1), Some(3), Some(1)]
+    );
+    // One that shares the address only, and was last, has all.
+    assert!(ports.bind(local, 4, ADDRESS, false, 0));
+    assert_eq!([0, 1, 2].map(|s| of(&ports, s)), [Some(4); 3]);
 }
 
 #[test]
@@ -126,10 +170,10 @@ fn of_two_wildcards_the_packets_own_is_taken() {
     let mut ports = self::ports(1);
     assert!(ports.bind(addr("[::]:80"), 1, ADDRESS, false, 0));
     assert!(ports.bind(addr("0.0.0.0:80"), 2, ADDRESS, false, 0));
-    assert_eq!(ports.find(addr("10.0.0.2:80"), false, 0), Some(2));
-    assert_eq!(ports.find(addr("[fd00::2]:80"), false, 0), Some(1));
+    assert_eq!(datagram(&ports, addr("10.0.0.2:80")), Some(2));
+    assert_eq!(datagram(&ports, addr("[fd00::2]:80")), Some(1));
     ports.release(80, 2);
-    assert_eq!(ports.find(addr("10.0.0.2:80"), false, 0), Some(1));
+    assert_eq!(datagram(&ports, addr("10.0.0.2:80")), Some(1));
 }
 
 #[test]
