@@ -1,5 +1,6 @@
 //! Which thread of this process sleeps on which waiter, for whoever has to wake a thread
-//! and not all that wait for a socket: `pthread_cancel`.
+//! without the engine: `pthread_cancel`, and what one thread does to a socket that another
+//! waits for.
 //!
 //! A place belongs to a thread for as long as it has a waiter. Places are used again and
 //! never freed, so that they can be looked through without a lock.
@@ -87,6 +88,16 @@ impl Host {
             place.thread.load(Ordering::SeqCst) != NOBODY
                 && place.waiter.load(Ordering::Relaxed) == waiter
         });
+    }
+
+    /// Wakes who sleeps on a waiter: a thread of this process, however it sleeps. One of another
+    /// process has its eventfd there, and is told by the engine; in futex it looks again.
+    pub(crate) fn wake_sleeper(&self, index: u32, waiter: &Waiter) {
+        if waiter.owner.load(Ordering::Relaxed) == self.identity.pid() {
+            self.wake_waiter(index);
+        } else {
+            waiter.wake_futex();
+        }
     }
 
     fn wake_where(&self, is_meant: impl Fn(&Place) -> bool) {

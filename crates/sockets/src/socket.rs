@@ -370,9 +370,7 @@ impl Socket {
             if let Some(waiter) = self.host.session.get_waiter(index)
                 && waiter.is_declared()
             {
-                // A thread that sleeps in poll looks by itself; one that sleeps in futex
-                // does not.
-                waiter.wake_futex();
+                self.host.wake_sleeper(index, waiter);
             }
         }
     }

@@ -109,6 +109,9 @@ scenarios! {
     /// One connection, several processes that wait for it.
     fn shared(bed) within 300 { conformance::run(bed, "shared"); }
 
+    /// What one thread shuts down, another waits for.
+    fn shut_by_others(bed) within 300 { conformance::run(bed, "shut_by_others"); }
+
     /// Waits by system calls of the program's own.
     fn own_waits(bed) within 300 { conformance::run(bed, "own_waits"); }
 
