@@ -1,6 +1,10 @@
-//! Links the shim with the unwinder that is an archive, where the compiler has one.
+//! How the shim is linked: its calls of its own functions are its own, and it has the unwinder
+//! that is an archive, where the compiler has one.
 //!
-//! The shared one, `libgcc_s`, is a library more to find, map and relocate in every program
+//! A program may have functions of libc's names itself (Erlang has a `sigaction`), from which it
+//! goes on to the next one, which is the shim's: that is not to come back to the program's.
+//!
+//! The shared unwinder, `libgcc_s`, is a library more to find, map and relocate in every program
 //! that is started, and when it is loaded it asks the processor for its features with CPUID.
 //! In a virtual machine each such question goes to the hypervisor, which takes longer than
 //! all the rest of loading the shim.
@@ -23,6 +27,7 @@ fn archive() -> Option<PathBuf> {
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=CC");
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-Bsymbolic-functions");
     let target = std::env::var("TARGET").unwrap_or_default();
     let native = std::env::var("HOST").is_ok_and(|host| host == target);
     let Some(archive) = archive().filter(|_| native && target.ends_with("-linux-gnu")) else {

@@ -112,6 +112,9 @@ scenarios! {
     /// What one thread shuts down, another waits for.
     fn shut_by_others(bed) within 300 { conformance::run(bed, "shut_by_others"); }
 
+    /// Functions of the program's own under libc's names.
+    fn own_names(bed) within 300 { conformance::run(bed, "own_names"); }
+
     /// Waits by system calls of the program's own.
     fn own_waits(bed) within 300 { conformance::run(bed, "own_waits"); }
 
