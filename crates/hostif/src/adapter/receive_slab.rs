@@ -90,9 +90,7 @@ impl ReceiveSlab {
         }
         let chunk = match self.free.pop() {
             Some(chunk) => {
-                let left = self.free.len();
-                self.fewest_free = self.fewest_free.min(left);
-                self.cold = self.cold.min(left);
+                self.note_fewer();
                 chunk
             }
             None if self.never_used < self.limit => {
@@ -107,6 +105,14 @@ impl ReceiveSlab {
         Some(chunk)
     }
 
+    /// The last of the free chunks was taken.
+    #[inline(always)]
+    fn note_fewer(&mut self) {
+        let left = self.free.len();
+        self.fewest_free = self.fewest_free.min(left);
+        self.cold = self.cold.min(left);
+    }
+
     pub(super) fn give_back(&mut self, chunk: u32) {
         #[cfg(debug_assertions)]
         self.poison(chunk);
@@ -115,11 +121,32 @@ impl ReceiveSlab {
         self.available += 1;
     }
 
-    /// Takes this chunk, if it is free and takes memory.
+    /// Whether any chunk was given back that nobody has.
+    #[inline]
+    pub(super) fn has_free(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// Takes this chunk, if it is free and takes memory, or is the one that is taken next.
+    #[inline]
     pub(super) fn take_again(&mut self, chunk: u32) -> bool {
         if !self.withheld.is_empty() {
             self.look_at_withheld(LOOKS);
         }
+        if self.free.last() != Some(&chunk) {
+            return self.take_from_among(chunk);
+        }
+        // Nearly always so where one connection is at work.
+        self.free.pop();
+        self.note_fewer();
+        self.links[chunk as usize] = NONE;
+        self.available -= 1;
+        true
+    }
+
+    /// As `take_again`, wherever it is.
+    #[inline(never)]
+    fn take_from_among(&mut self, chunk: u32) -> bool {
         let place = self.links.get(chunk as usize).map(|place| *place as usize);
         let is_free = |place: &usize| self.free.get(*place) == Some(&chunk);
         let Some(place) = place.filter(|place| *place >= self.cold && is_free(place)) else {

@@ -153,7 +153,7 @@ impl ReceiveStream {
         slab: &mut ReceiveSlab,
         index: u32,
     ) -> Result<(), NoChunk> {
-        if self.head == NONE {
+        if self.head == NONE && slab.has_free() {
             let number = base / CHUNK as u64;
             let chunk = slab.entered(index, number);
             if slab.take_again(chunk) {
