@@ -144,25 +144,17 @@ impl ReceiveStream {
         }
     }
 
-    /// As `begin`, with the chunk that its directory names already, if that is free: then which
-    /// it is need not cross.
-    #[inline]
-    fn begin_as_before(
-        &mut self,
-        base: u64,
-        slab: &mut ReceiveSlab,
-        index: u32,
-    ) -> Result<(), NoChunk> {
-        if self.head == NONE && slab.has_free() {
-            let number = base / CHUNK as u64;
-            let chunk = slab.entered(index, number);
-            if slab.take_again(chunk) {
-                (self.head, self.tail) = (chunk, chunk);
-                (self.first, self.last) = (number, number);
-                return Ok(());
-            }
+    /// Begins a stream that holds no chunk with the one that its directory names already, if that
+    /// is free: then which it is need not cross. Apart from what calls it: the path of those that
+    /// hold one is to stay short.
+    #[inline(never)]
+    fn begin_as_before(&mut self, base: u64, slab: &mut ReceiveSlab, index: u32) {
+        let number = base / CHUNK as u64;
+        let chunk = slab.entered(index, number);
+        if slab.take_again(chunk) {
+            (self.head, self.tail) = (chunk, chunk);
+            (self.first, self.last) = (number, number);
         }
-        self.begin(base, slab, index)
     }
 
     /// Room for `len` bytes at offset `at` of the stream, if that is in the chunk that

@@ -10,6 +10,7 @@ use super::{Placed, ReceiveStream};
 use crate::abi::{CHUNK, Data, EdgeFlags, Edges, MOST_DATA, SocketId};
 use crate::adapter::held_data::{Hold, Told};
 use crate::adapter::receive_slab::ReceiveSlab;
+use longshore_ring::NONE;
 
 /// See the head of the file.
 #[derive(Debug)]
@@ -92,8 +93,11 @@ impl ReceiveStream {
         if at != told || !self.let_done_go(base, slab) {
             return false;
         }
+        if self.head == NONE && slab.has_free() {
+            self.begin_as_before(base, slab, index);
+        }
         let chunk = self
-            .begin_as_before(base, slab, index)
+            .begin(base, slab, index)
             .and_then(|()| self.chunk(at / CHUNK as u64, slab, index));
         let Ok(chunk) = chunk else { return false };
         let Some(hold) = slab.held.take(&slab.arena, &slab.epochs) else {
