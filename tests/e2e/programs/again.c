@@ -432,6 +432,22 @@ static void connected_from_the_wildcard(void) {
   tells_of(ep, 10000);
 }
 
+/* A look that does not wait finds all that is ready, whoever has it. */
+static void looks_for_all_at_once(void) {
+  int fd = datagram(), ep = epoll_with(fd), pipes[2];
+  struct sockaddr_in a = address(my_ip(), 0);
+  SYS(bind(fd, A(a)));
+  a = name_of(fd);
+  SYS(pipe(pipes));
+  struct epoll_event e[4] = {{.events = EPOLLIN, .data.fd = pipes[0]}};
+  SYS(epoll_ctl(ep, EPOLL_CTL_ADD, pipes[0], e));
+  IS(write(pipes[1], "x", 1), 1);
+  IS(sendto(datagram(), "x", 1, 0, A(a)), 1);
+  OK(ready(fd, POLLIN, 10000) & POLLIN);
+  for (int i = 0; i < 16; i++)
+    IS(epoll_wait(ep, e, 4, 0), 2);
+}
+
 const struct check CHECKS[] = {
     {"listens_after_a_refused_connect", listens_after_a_refused_connect},
     {"is_bound_after_a_refused_connect", is_bound_after_a_refused_connect},
@@ -453,5 +469,6 @@ const struct check CHECKS[] = {
     {"registered_under_another_descriptor", registered_under_another_descriptor},
     {"bound_by_a_child", bound_by_a_child},
     {"connected_from_the_wildcard", connected_from_the_wildcard},
+    {"looks_for_all_at_once", looks_for_all_at_once},
     {0, 0},
 };

@@ -249,19 +249,15 @@ impl Waiting<'_> {
     fn run(&mut self, limit: Option<Duration>) -> Result<usize, SocketError> {
         self.host.catch_up();
         let round = self.instance.next_round();
-        if self.instance.has_kernels() && round.is_multiple_of(KERNEL_FIRST) {
+        let is_kernels_turn = self.instance.has_kernels() && round.is_multiple_of(KERNEL_FIRST);
+        if is_kernels_turn {
             self.ask_kernel(self.found.most.div_ceil(2), 0)?;
         }
         self.harvest()?;
-        if self.found.count != 0 {
-            return Ok(self.found.count);
-        }
         if limit == Some(Duration::ZERO) {
-            self.host.flush()?;
-            if self.host.await_under_way() && self.harvest()? != 0 {
-                return Ok(self.found.count);
-            }
-            self.ask_kernel(usize::MAX, 0)?;
+            return self.look_further(is_kernels_turn);
+        }
+        if self.found.count != 0 {
             return Ok(self.found.count);
         }
         let interruption = Interruption::begin(|s| self.raised(s));
@@ -276,6 +272,21 @@ impl Waiting<'_> {
             return Ok(self.found.count);
         }
         self.sleep(limit, interruption)
+    }
+
+    /// The rest of a look that does not wait: it finds all that there is room for, as the program
+    /// may look no more. One that may wait comes back for what is left.
+    fn look_further(&mut self, has_asked_kernel: bool) -> Result<usize, SocketError> {
+        if self.found.count == 0 {
+            self.host.flush()?;
+            if self.host.await_under_way() {
+                self.harvest()?;
+            }
+        }
+        if self.found.count == 0 || (self.instance.has_kernels() && !has_asked_kernel) {
+            self.ask_kernel(usize::MAX, 0)?;
+        }
+        Ok(self.found.count)
     }
 
     /// How often the owners of all its sockets were signalled, all together.
