@@ -195,6 +195,22 @@ static void peeks_and_throws_away(void) {
   }
 }
 
+/* An urgent byte is something to be read, for who reads nothing. */
+static void reads_nothing_of_an_urgent_byte(void) {
+  EACH_PAIR(mine, far) {
+    char c;
+    nonblocking(mine);
+    FAILS(recv(mine, &c, 0, 0), EAGAIN);
+    IS(send(far, "!", 1, MSG_OOB), 1);
+    OK(ready(mine, POLLPRI, 10000) & POLLPRI);
+    FAILS(recv(mine, &c, 1, MSG_PEEK), EAGAIN);
+    IS(recv(mine, &c, 0, 0), 0);
+    IS(recv(mine, &c, 0, MSG_PEEK | MSG_TRUNC), 0);
+    IS(recv(mine, &c, 1, MSG_OOB), 1);
+    IS(c, '!');
+  }
+}
+
 /* --- datagrams ------------------------------------------------------------- */
 
 /* Without its peer, a socket has no port either that it was not bound to. */
@@ -469,6 +485,7 @@ const struct check CHECKS[] = {
     {"registered_under_another_descriptor", registered_under_another_descriptor},
     {"bound_by_a_child", bound_by_a_child},
     {"connected_from_the_wildcard", connected_from_the_wildcard},
+    {"reads_nothing_of_an_urgent_byte", reads_nothing_of_an_urgent_byte},
     {"looks_for_all_at_once", looks_for_all_at_once},
     {0, 0},
 };

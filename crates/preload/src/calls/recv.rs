@@ -246,8 +246,11 @@ pub(crate) fn recv_stream(
     let keep = flags & libc::MSG_PEEK != 0;
     let total: usize = parts.iter().map(|p| p.len()).sum();
     if total == 0 {
-        // There has to be something all the same.
-        return wait_to_read(fd, socket, flags, || socket.peek().map(|_| 0));
+        // There has to be something all the same, and be it an urgent byte alone.
+        return wait_to_read(fd, socket, flags, || match socket.peek() {
+            Err(SocketError::WouldBlock) if socket.is_held_by_mark() => Ok(0),
+            peeked => peeked.map(|_| 0),
+        });
     }
     if discards(flags) {
         return discard_stream(fd, socket, total, flags);
