@@ -266,7 +266,7 @@ impl Socket {
         }
         block.set_peer(peer);
         self.clear_more_bits(more_bits::IS_TAKEN);
-        Ok(())
+        self.redirect_begun(peer)
     }
 
     /// Takes a datagram socket's peer away (connect to AF_UNSPEC), and its port, if that was

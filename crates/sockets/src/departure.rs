@@ -91,16 +91,19 @@ impl Socket {
         more: bool,
     ) -> Result<usize, SocketError> {
         let len: usize = parts.iter().map(|p| p.len()).sum();
+        let mut unfinished = self.host.unfinished.enter()?;
+        // Where a new one goes, Linux looks for before it refuses to send.
+        let record = match unfinished.get(&self.id) {
+            Some(begun) => begun.may_go_to(to).map(|()| begun.record)?,
+            None => self.record(len, to, departure)?,
+        };
         if self.block().flags().contains(BlockFlags::SHUT_WR) {
             return Err(SocketError::BrokenPipe);
         }
-        let mut unfinished = self.host.unfinished.enter()?;
-        let mut begun = match unfinished.remove(&self.id) {
-            Some(begun) => begun,
-            None => Begun {
-                record: self.record(len, to, departure)?,
-                bytes: Vec::new(),
-            },
+        let bytes = unfinished.remove(&self.id).map(|begun| begun.bytes);
+        let mut begun = Begun {
+            record,
+            bytes: bytes.unwrap_or_default(),
         };
         let before = begun.bytes.len();
         if before + len > most_payload(begun.record.peer.get()) {
@@ -127,6 +130,20 @@ impl Socket {
                 done.map(|()| len)
             }
         }
+    }
+
+    /// The socket has another peer: a datagram of IPv4 that was begun goes there, as Linux has it,
+    /// which keeps where the one goes where it looks for the way to the other.
+    pub(crate) fn redirect_begun(&self, peer: Address) -> Result<(), SocketError> {
+        let is_v4 = |to: Address| to.get().is_some_and(|to| to.ip().to_canonical().is_ipv4());
+        if self.more_bits() & more_bits::UNFINISHED != 0
+            && is_v4(peer)
+            && let Some(begun) = self.host.unfinished.enter()?.get_mut(&self.id)
+            && is_v4(begun.record.peer)
+        {
+            begun.record.peer = peer;
+        }
+        Ok(())
     }
 
     fn finish(&self, begun: &Begun) -> Result<(), SocketError> {

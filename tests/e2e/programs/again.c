@@ -255,6 +255,49 @@ static void bound_by_a_failed_send(void) {
   }
 }
 
+/* Where a datagram goes is looked for before whether anything is sent any more. */
+static void begun_by_one_that_is_shut_down(void) {
+  int fd = datagram();
+  FAILS(shutdown(fd, SHUT_WR), ENOTCONN);
+  FAILS(send(fd, "x", 1, MSG_MORE), EDESTADDRREQ);
+  FAILS(send(fd, "x", 1, 0), EDESTADDRREQ);
+}
+
+/* What was begun goes to the peer that the socket has by the end, of IPv4. */
+static void begun_before_it_has_a_peer(void) {
+  int fd = datagram(), one = datagram(), other = datagram();
+  struct sockaddr_in a = address(my_ip(), 0), to;
+  SYS(bind(one, A(a)));
+  SYS(bind(other, A(a)));
+  to = name_of(one);
+  IS(sendto(fd, "be", 2, MSG_MORE, A(to)), 2);
+  to = name_of(other);
+  SYS(connect(fd, A(to)));
+  IS(send(fd, "gun", 3, 0), 3);
+  OK(ready(other, POLLIN, 10000) & POLLIN);
+  char buf[8];
+  IS(recv(other, buf, sizeof buf, 0), 5);
+  IS(ready(one, POLLIN, 0), 0);
+}
+
+/* What goes by IPv6 is not added to with an address of IPv4. */
+static void begun_by_the_other_version(void) {
+  int fd = SYS(socket(AF_INET6, SOCK_DGRAM, 0)), to = SYS(socket(AF_INET6, SOCK_DGRAM, 0));
+  struct sockaddr_in6 a = address6(my_ip6(), 0), four;
+  socklen_t n = sizeof a;
+  SYS(bind(to, A(a)));
+  SYS(getsockname(to, (void *)&a, &n));
+  char mapped[64];
+  snprintf(mapped, sizeof mapped, "::ffff:%s", my_ip());
+  four = address6(mapped, 9);
+  IS(sendto(fd, "be", 2, MSG_MORE, A(a)), 2);
+  FAILS(sendto(fd, "x", 1, 0, A(four)), EINVAL);
+  IS(send(fd, "gun", 3, 0), 3);
+  OK(ready(to, POLLIN, 10000) & POLLIN);
+  char buf[8];
+  IS(recv(to, buf, sizeof buf, 0), 5);
+}
+
 static void a_file_as_a_datagram(void) {
   static const char text[] = "a file";
   int file = SYS(memfd_create("file", 0)), fd = datagram(), to = datagram();
@@ -486,6 +529,9 @@ const struct check CHECKS[] = {
     {"bound_by_a_child", bound_by_a_child},
     {"connected_from_the_wildcard", connected_from_the_wildcard},
     {"reads_nothing_of_an_urgent_byte", reads_nothing_of_an_urgent_byte},
+    {"begun_by_one_that_is_shut_down", begun_by_one_that_is_shut_down},
+    {"begun_before_it_has_a_peer", begun_before_it_has_a_peer},
+    {"begun_by_the_other_version", begun_by_the_other_version},
     {"looks_for_all_at_once", looks_for_all_at_once},
     {0, 0},
 };
