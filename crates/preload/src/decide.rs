@@ -54,11 +54,18 @@ pub(crate) fn effective(to: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, to.port())
 }
 
-/// As `effective`, for one socket: of a wildcard of IPv6, one that is bound to an address of
-/// IPv4 means the loopback of that.
+/// As `effective`, for one socket: with the wildcard of IPv4, one that has an address of IPv4 means
+/// that, and with the wildcard of IPv6, one that is bound to an address of IPv4 the loopback of that.
 pub(crate) fn effective_for(socket: &Socket, to: SocketAddr) -> SocketAddr {
     if to.ip() == Ipv6Addr::UNSPECIFIED && socket.is_bound_to_mapped() {
         return SocketAddr::new(Ipv4Addr::LOCALHOST.into(), to.port());
+    }
+    if to.ip().to_canonical() == Ipv4Addr::UNSPECIFIED
+        && let Some(own) = socket.local().map(|own| own.ip().to_canonical())
+        && own.is_ipv4()
+        && !(own.is_unspecified() || own.is_multicast() || socket.host().routes().is_broadcast(own))
+    {
+        return SocketAddr::new(own, to.port());
     }
     effective(to)
 }
@@ -114,9 +121,10 @@ pub(crate) fn to_engine_with_port(fd: RawFd, undecided: Undecided) -> Result<Soc
     Ok(socket)
 }
 
-/// A send has failed on a datagram socket that is undecided. The kernel has given it a port
-/// before that, as each send does, and the engine is to receive there, too.
-pub(crate) fn after_failed_send(fd: RawFd) {
+/// The kernel has refused to send from a datagram socket that is undecided, or to connect it. It
+/// has given it a port before that, as it does with each of these calls, and the engine is to
+/// receive there, too.
+pub(crate) fn after_failed_call(fd: RawFd) {
     let errno = crate::results::errno();
     if let Entry::Undecided(undecided) = fds::get(fd)
         && !undecided.stream
@@ -227,6 +235,30 @@ pub(crate) fn renew(fd: RawFd, old: &Socket) -> Result<(), SocketError> {
     Ok(())
 }
 
+/// What another process has put in the place of a socket that it has used again, under all
+/// descriptors that the old one has here; the old one if that process has closed it.
+#[cold]
+pub(crate) fn follow(fd: RawFd, old: Socket) -> Socket {
+    let host = old.host();
+    let found = host.find_inode(inode(fd)).and_then(|id| host.inherit(id));
+    let Some(new) = found.filter(|new| new.id() != old.id()) else {
+        return old;
+    };
+    if new.take_places_of(&old).is_err() {
+        return old;
+    }
+    for (other, entry) in fds::all() {
+        if entry == Entry::Engine(old.id()) {
+            fds::put(other, Entry::Engine(new.clone().into_use()));
+            give_up(other, entry);
+        }
+    }
+    if !new.has_kernel_side() {
+        epoll::leave_kernel(&new);
+    }
+    new
+}
+
 /// How often the port of a connection that is taken apart is asked for: once it is there
 /// in the next turn, unless another process holds it.
 const BIND_TRIES: u32 = 8;
@@ -236,9 +268,13 @@ const BIND_TRIES: u32 = 8;
 pub(crate) fn begin_anew(fd: RawFd, old: Socket) -> Result<Socket, SocketError> {
     let (bound, was) = (old.bound_port(), old.local());
     renew(fd, &old)?;
-    // The port is free when the last use of the old one has gone.
-    drop(old);
     let new = fds::engine_or_closed(fd)?;
+    new.keep_address_of(&old);
+    if bound.is_some() {
+        new.take_port_of(&old)?;
+    }
+    // Otherwise the port is free when the last use of the old one has gone.
+    drop(old);
     if let Some(local) = bound {
         bind_to_port_of_old(&new, local);
     } else if let Some(was) = was {

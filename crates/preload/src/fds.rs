@@ -17,6 +17,15 @@ static TABLE: Descriptors = Descriptors::new();
 type Look = fn(RawFd, Undecided) -> Entry;
 static LOOK: OnceLock<Look> = OnceLock::new();
 
+/// Says what has taken the place of a socket in another process.
+type Follow = fn(RawFd, Socket) -> Socket;
+static FOLLOW: OnceLock<Follow> = OnceLock::new();
+
+/// What another process has put in the place of a socket is asked of `follow` from now on.
+pub(crate) fn replaced_are_known_by(follow: Follow) {
+    let _ = FOLLOW.set(follow);
+}
+
 /// What is undecided and another process has, too, is asked of `look` from now on.
 pub(crate) fn shared_are_known_by(look: Look) {
     let _ = LOOK.set(look);
@@ -89,7 +98,19 @@ pub(crate) fn engine(fd: RawFd) -> Option<Socket> {
         None if is_engines_by_another(fd) => TABLE.engines(fd)?,
         None => return None,
     };
-    place::attached()?.acquire(id)
+    let socket = place::attached()?.acquire(id)?;
+    if socket.is_replaced() {
+        return Some(follow(fd, socket));
+    }
+    Some(socket)
+}
+
+#[cold]
+fn follow(fd: RawFd, socket: Socket) -> Socket {
+    match FOLLOW.get() {
+        Some(follow) => follow(fd, socket),
+        None => socket,
+    }
 }
 
 /// Whether `fd` stands for this socket of the engine.

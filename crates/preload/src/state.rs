@@ -133,6 +133,7 @@ fn join() -> Mode {
             place::own(host);
             place::children_begin_by(begin_anew);
             fds::shared_are_known_by(decide::look_for);
+            fds::replaced_are_known_by(decide::follow);
             MODE.store(READY, Ordering::Release);
             Mode::On(host)
         }

@@ -58,6 +58,9 @@ pub mod more_bits {
     pub const IS_SPENT: u64 = 2048;
     /// It was a listener.
     pub const HAS_LISTENED: u64 = 4096;
+    /// Another has taken its place in the process that used it again: in the others, too, when
+    /// they next look.
+    pub const IS_REPLACED: u64 = 8192;
 }
 
 /// How much consumed data the engine may not know of before it is told at once: a

@@ -156,6 +156,9 @@ impl Socket {
     /// Gives an accepted connection what its listener was set to.
     fn hand_on_limits(&self, accepted: &Socket) {
         let (of, block) = (accepted.block(), self.block());
+        if block.flags().contains(BlockFlags::ADDRESS_GIVEN) {
+            of.set_flags(BlockFlags::ADDRESS_GIVEN);
+        }
         for (to, from) in [
             (&of.linger, &block.linger),
             (&of.rcv.limit, &block.rcv.limit),

@@ -201,6 +201,19 @@ impl Socket {
         self.set_option(OptionName::AcceptOnData, value)
     }
 
+    /// A new stream stands for `old` from now on, and has the port that its program has bound that
+    /// to, once it is bound to the same address: also where connections of that one go on, or
+    /// another process has it, too. Without effect before interface version 21.
+    ///
+    /// # Errors
+    /// As [`Socket::set_option`].
+    pub fn take_port_of(&self, old: &Self) -> Result<(), SocketError> {
+        if !self.host.session.can_take_ports() {
+            return Ok(());
+        }
+        self.set_option(OptionName::PortOf, old.id.encode())
+    }
+
     /// How many bytes make it readable; at least 1.
     pub fn low_water(&self) -> u64 {
         u64::from(self.block().rcv.low_water.load(Ordering::Relaxed)).max(1)

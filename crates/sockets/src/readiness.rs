@@ -60,15 +60,16 @@ pub(crate) fn readiness(session: &HostSession, index: u32) -> Ready {
     let readable = Ready::IN | Ready::RDNORM;
     let writable = Ready::OUT | Ready::WRNORM;
     let mut ready = Ready::empty();
-    if block.has_error() {
-        ready |= Ready::ERR;
-    }
     let held = block.rcv.held();
     if state == SocketState::Listening {
+        // As Linux has it, of what went wrong before it listened nothing is said.
         if held != 0 || flags.contains(BlockFlags::SHUT_RD) {
             ready |= readable;
         }
         return ready;
+    }
+    if block.has_error() {
+        ready |= Ready::ERR;
     }
     let datagram = flags.contains(BlockFlags::DATAGRAM);
     let over = !datagram

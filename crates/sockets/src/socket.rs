@@ -8,7 +8,7 @@ use crate::wait_limit::WaitLimit;
 use longshore_hostif::{Address, BlockFlags, EdgeFlags, Notice, Request, SocketState};
 use longshore_ring::Waiter;
 use rustix::io::Errno;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 
 /// Which half of a connection is shut down.
@@ -153,14 +153,23 @@ impl Socket {
         }
     }
 
-    /// This process is done with it: calls that are under way on it end with
-    /// ECONNRESET, and with its last use it is reset.
+    /// Another has taken its place: calls that are under way on it end with ECONNRESET, and with
+    /// its last use it is reset.
     pub fn abandon(&self) {
+        self.set_more_bits(more_bits::IS_REPLACED);
+        self.set_inode(0);
         self.set_linger(Some(0));
         self.set_error(Errno::CONNRESET.raw_os_error());
         self.block()
             .set_flags(BlockFlags::SHUT_RD | BlockFlags::SHUT_WR);
         self.wake_local();
+    }
+
+    /// Whether a process has put another in its place, which is to be found by the kernel's socket
+    /// behind both.
+    #[inline]
+    pub fn is_replaced(&self) -> bool {
+        self.more_bits() & more_bits::IS_REPLACED != 0
     }
 
     /// Takes `old`'s places in the ready sets of this process.
@@ -192,6 +201,8 @@ impl Socket {
         })?;
         let block = self.block();
         block.set_local(answer.address);
+        // What was kept of the socket in whose place it is.
+        block.clear_flags(BlockFlags::ADDRESS_GIVEN | BlockFlags::PORT_GIVEN);
         block.set_flags(flags);
         answer.address.get().ok_or(SocketError::Broken)
     }
@@ -222,6 +233,30 @@ impl Socket {
         };
         let shown = SocketAddr::new(ip, was.port());
         self.block().set_local(Address::from(shown));
+    }
+
+    /// The address that its program has bound it to, or the socket in whose place it is.
+    pub fn given_address(&self) -> Option<IpAddr> {
+        let is_given = self.block().flags().contains(BlockFlags::ADDRESS_GIVEN);
+        self.local().filter(|_| is_given).map(|local| local.ip())
+    }
+
+    /// It is in the place of `old`, and reaches others from the address that the program has bound
+    /// that to, though it is not bound.
+    pub fn keep_address_of(&self, old: &Self) {
+        if let Some(ip) = old.given_address() {
+            self.block().set_flags(BlockFlags::ADDRESS_GIVEN);
+            self.block().set_local(SocketAddr::new(ip, 0).into());
+        }
+    }
+
+    /// Which halves were shut down: the receiving one, the sending one.
+    pub fn shut_halves(&self) -> (bool, bool) {
+        let flags = self.block().flags();
+        (
+            flags.contains(BlockFlags::SHUT_RD),
+            flags.contains(BlockFlags::SHUT_WR),
+        )
     }
 
     /// Whether it has a port, that it was bound to or that it was given.

@@ -54,16 +54,13 @@ impl Stack {
         let local = self.local_for(key, bound, remote)?;
         let flow = Flow::new(local, remote);
         if self.demux.is_taken(&flow) {
-            return Err(if bound.is_some() {
-                RequestError::AddressInUse
-            } else {
-                RequestError::NoPortLeft
-            });
+            return Err(RequestError::NoPortLeft);
         }
         if self.settings.cut_through && self.link.is_local(to) {
             self.open_pair(key, local, remote)?;
+            self.stay_at(key, bound, local);
             if bound.is_none() && self.demux.is_taken(&flow) {
-                self.hold_port(key);
+                self.hold_port(key, true);
             }
             return Ok(as_family(local, options.ipv6));
         }
@@ -82,12 +79,21 @@ impl Stack {
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         socket.kind = Kind::Stream(Connection::new(tcb, local, remote, None));
         socket.local = Some(local);
+        self.stay_at(key, bound, local);
         if bound.is_none() {
-            self.hold_port(key);
+            self.hold_port(key, true);
         }
         self.apply_receive_buffer(key);
         self.sockets.touch(key);
         Ok(as_family(local, options.ipv6))
+    }
+
+    /// A socket that is bound to the wildcard is bound to the address from which it connects from
+    /// then on, as Linux has it.
+    fn stay_at(&mut self, key: u32, bound: Option<SocketAddr>, local: SocketAddr) {
+        if bound.is_some_and(|bound| bound.ip().is_unspecified()) {
+            self.demux.tcp.move_to(local, key);
+        }
     }
 
     /// The address from which a socket connects to `remote`: what it is `bound` to, or else one
@@ -299,5 +305,6 @@ impl Stack {
     pub(crate) const NO_REUSE: Reuse = Reuse {
         address: false,
         port: false,
+        over_v4: false,
     };
 }

@@ -8,6 +8,7 @@ use crate::at_work::AtWork;
 use crate::counters::EngineDrop;
 use crate::input::IpPacket;
 use crate::request_error::RequestError;
+use crate::socket::any_ip;
 use crate::socket::as_family;
 use crate::socket::{Kind, Socket};
 use crate::turns::DATAGRAM;
@@ -19,7 +20,7 @@ use longshore_hostif::{
 use longshore_wire::WireError;
 use longshore_wire::dhcp;
 use longshore_wire::udp::{self, UdpHeader};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 /// Datagrams that one socket may send in one turn.
 const DATAGRAMS_A_TURN: u32 = 64;
@@ -284,22 +285,43 @@ impl Stack {
         }
         let local = socket.local.ok_or(RequestError::Invalid)?;
         self.demux.udp.put_last(local.port(), key);
-        let ip = if local.ip().is_unspecified() || self.link.is_for_all(local.ip()) {
-            source
-        } else {
-            local.ip()
-        };
-        Ok(as_family(SocketAddr::new(ip, local.port()), v6))
+        let from_source = SocketAddr::new(source, local.port());
+        if local.ip().is_unspecified() {
+            // As Linux has it, it keeps that address with its next peers.
+            socket.local = Some(from_source);
+            self.demux.udp.move_to(from_source, key);
+        } else if !self.link.is_for_all(local.ip()) {
+            return Ok(as_family(local, v6));
+        }
+        Ok(as_family(from_source, v6))
+    }
+
+    /// A datagram socket has no peer any more, nor what it had with it.
+    pub(crate) fn disconnect_datagram(&mut self, key: u32) -> Option<SocketAddr> {
+        let socket = self.sockets.get_mut(key)?;
+        let (local, given, v6) = (socket.local?, socket.given, socket.options.ipv6);
+        if let Kind::Datagram(d) = &mut socket.kind {
+            d.peer = None;
+        }
+        if given.address {
+            return Some(as_family(local, v6));
+        }
+        let any = SocketAddr::new(any_ip(v6), local.port());
+        if given.port {
+            socket.local = Some(any);
+            self.demux.udp.move_to(any, key);
+            return Some(any);
+        }
+        // A port that nobody has chosen goes with the peer.
+        socket.local = None;
+        self.demux.udp.release(local.port(), key);
+        Some(SocketAddr::new(any.ip(), 0))
     }
 
     fn bind_datagram(&mut self, key: u32) -> Result<(), RequestError> {
         let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
         let (v6, v6_only) = (socket.options.ipv6, socket.options.v6_only);
-        let any: IpAddr = if v6 {
-            Ipv6Addr::UNSPECIFIED.into()
-        } else {
-            Ipv4Addr::UNSPECIFIED.into()
-        };
+        let any = any_ip(v6);
         let user = self.sessions.get(socket.session).map_or(0, |s| s.uid);
         let udp = &mut self.demux.udp;
         let port = udp.pick((key, self.now.0));

@@ -207,11 +207,16 @@ impl Stack {
             // Refused, or reset if it was connected already.
             p.dead = Some(if p.connecting { 111 } else { RESET });
             p.listener = None;
-            if let Some(flow) = p.flow.take() {
-                self.demux.remove(&flow);
-            }
         }
+        self.leave_table(key);
         self.sockets.touch(key);
+    }
+
+    /// An end has no place in the table of connections any more.
+    pub(crate) fn leave_table(&mut self, key: u32) {
+        if let Some(flow) = self.pair_mut(key).and_then(|p| p.flow.take()) {
+            self.demux.remove(&flow);
+        }
     }
 
     /// Moves what can be moved and tells both hosts what is new.
@@ -241,6 +246,10 @@ impl Stack {
         self.end_unread(key);
         self.note_done(key);
         self.pass_on_end(key);
+        if self.pair_mut(key).is_some_and(|p| p.is_over()) {
+            self.leave_table(key);
+            self.give_port_back(key);
+        }
         if moved == PIECES_A_TURN {
             self.sockets.touch(key);
         }

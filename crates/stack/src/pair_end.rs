@@ -78,6 +78,13 @@ impl Pair {
         self.other == NONE && !self.connecting && !self.deferral.is_under_way()
     }
 
+    /// Whether nothing comes or goes any more: it was reset, or both ends have said that they send
+    /// no more, and have got all that the other did.
+    pub(crate) fn is_over(&self) -> bool {
+        let has_sent_all = self.snd.is_shut() && self.snd.unmoved() == 0;
+        self.dead.is_some() || (self.rcv.has_fin() && has_sent_all)
+    }
+
     /// Whether what there is to send waits for more: less than a full piece, by
     /// TCP_CORK or MSG_MORE. Urgent data waits for nothing.
     pub(crate) fn holds_back(&mut self, now: Instant) -> bool {

@@ -252,7 +252,7 @@ impl Stack {
             _ => {}
         }
         self.apply_receive_buffer(key);
-        self.hold_port(key);
+        self.hold_port(key, false);
         self.counters.tcp.passive_opens += 1;
         self.sockets.touch(listener_key);
         Some(())

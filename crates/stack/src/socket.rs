@@ -20,7 +20,7 @@ use longshore_hostif::adapter::{Immediate, ReceiveStream, Subscribers};
 use longshore_hostif::{Moved, SocketId, SocketKind};
 use longshore_tcp::{FastOpenQueue, Instant, Listener, Tcb};
 pub(crate) use options::Options;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// A socket.
 #[derive(Debug)]
@@ -64,6 +64,9 @@ pub(crate) struct Socket {
 pub(crate) struct Given {
     pub(crate) address: bool,
     pub(crate) port: bool,
+    /// The address is that of another socket, whose place it takes, and it is still to be bound to
+    /// that.
+    pub(crate) is_taken: bool,
 }
 
 /// Payload that has crossed for a socket apart from descriptors.
@@ -188,6 +191,15 @@ pub(crate) struct Datagram {
     pub(crate) tell_by: Option<Instant>,
     /// The groups that it has joined.
     pub(crate) groups: Vec<IpAddr>,
+}
+
+/// The wildcard of a socket's family.
+pub(crate) fn any_ip(v6: bool) -> IpAddr {
+    if v6 {
+        Ipv6Addr::UNSPECIFIED.into()
+    } else {
+        Ipv4Addr::UNSPECIFIED.into()
+    }
 }
 
 /// An address as a socket of its family shows it.

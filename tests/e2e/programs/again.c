@@ -195,6 +195,128 @@ static void peeks_and_throws_away(void) {
   }
 }
 
+/* Linger for no time: the connection is reset when it is closed. */
+static void close_by_reset(int fd) {
+  struct linger now = {1, 0};
+  SYS(setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now));
+  SYS(close(fd));
+}
+
+/* Both ends of a connection by a listener. */
+static void connected(int listener, int client, int *far) {
+  struct sockaddr_in a = name_of(listener);
+  SYS(connect(client, A(a)));
+  *far = SYS(accept(listener, 0, 0));
+}
+
+/* A connection that was reset has no port any more but one that was chosen for it. */
+static void gives_its_port_back_when_reset(void) {
+  int listener = my_listener(8), far;
+  for (int how = 0; how < 3; how++) {
+    int client = stream();
+    struct sockaddr_in a = address(my_ip(), 0);
+    if (how == 1)
+      SYS(bind(client, A(a)));
+    if (how == 2)
+      a = nobody_listens(), SYS(bind(client, A(a)));
+    connected(listener, client, &far);
+    a = name_of(client);
+    int other = stream();
+    FAILS(bind(other, A(a)), EADDRINUSE);
+    close_by_reset(far);
+    OK(ready(client, POLLIN, 10000) & POLLERR);
+    if (how == 2)
+      FAILS(bind(other, A(a)), EADDRINUSE);
+    else
+      SYS(bind(other, A(a)));
+    OK(same(name_of(client), a));
+  }
+  /* Of one that was accepted, the port was its listener's. */
+  int client = stream(), other = stream();
+  connected(listener, client, &far);
+  struct sockaddr_in a = name_of(listener);
+  SYS(close(listener));
+  FAILS(bind(other, A(a)), EADDRINUSE);
+  close_by_reset(client);
+  OK(ready(far, POLLIN, 10000) & POLLERR);
+  SYS(bind(other, A(a)));
+}
+
+/* After an attempt that failed, another is made from another port of the same address. */
+static void connects_again_from_its_address(void) {
+  struct sockaddr_in nobody = nobody_listens(), a = address(my_ip(), 0);
+  int fd = stream(), far, other = stream(), listener = my_listener(8);
+  SYS(bind(fd, A(a)));
+  a = name_of(fd);
+  FAILS(connect(fd, A(nobody)), ECONNREFUSED);
+  SYS(bind(other, A(a)));
+  connected(listener, fd, &far);
+  IS(name_of(fd).sin_addr.s_addr, a.sin_addr.s_addr);
+  OK(name_of(fd).sin_port != a.sin_port);
+  OK(same(name_of(fd), peer_of(far)));
+}
+
+/* A listener that was shut down keeps the port that was chosen for it, whatever connections it
+ * has accepted. */
+static void connects_from_the_port_of_a_listener(void) {
+  for (int how = 0; how < 3; how++) {
+    struct sockaddr_in a = nobody_listens(), to;
+    int fd = stream(), client = stream(), other = my_listener(8), far;
+    SYS(bind(fd, A(a)));
+    SYS(listen(fd, 8));
+    connected(fd, client, &far);
+    to = name_of(how == 1 ? client : other);
+    if (how == 2)
+      disconnect(fd);
+    else
+      SYS(shutdown(fd, SHUT_RD));
+    if (how == 1) {
+      /* That would be the connection that is there. */
+      FAILS(connect(fd, A(to)), EADDRNOTAVAIL);
+      continue;
+    }
+    SYS(connect(fd, A(to)));
+    OK(same(name_of(fd), a));
+    int accepted = SYS(accept(other, 0, 0));
+    OK(same(peer_of(accepted), a));
+    send_all(client, "goes on", 7);
+    char buf[7];
+    receive_all(far, buf, 7);
+  }
+}
+
+/* Without the peer that it never had, it is not shut down any more, and of what went wrong before
+ * it listens, nothing is told. */
+static void begins_anew_without_a_peer(void) {
+  struct sockaddr_in nobody = nobody_listens(), a;
+  int fd = stream(), other = my_listener(8), far;
+  FAILS(shutdown(fd, SHUT_RDWR), ENOTCONN);
+  disconnect(fd);
+  connected(other, fd, &far);
+  send_all(fd, "x", 1);
+  IS(ready(fd, POLLIN | POLLRDHUP, 0), 0);
+  fd = stream();
+  nonblocking(fd);
+  FAILS(connect(fd, A(nobody)), EINPROGRESS);
+  OK(ready(fd, 0, 10000) & POLLERR);
+  disconnect(fd);
+  OK(ready(fd, 0, 0) & POLLERR);
+  SYS(listen(fd, 8));
+  IS(ready(fd, POLLIN, 0), 0);
+  a = name_of(fd);
+  OK(a.sin_port);
+  is_reached(fd);
+  /* At the address that was chosen, it listens again. */
+  fd = stream();
+  a = address(my_ip(), 0);
+  SYS(bind(fd, A(a)));
+  SYS(listen(fd, 8));
+  SYS(shutdown(fd, SHUT_RD));
+  SYS(listen(fd, 8));
+  IS(name_of(fd).sin_addr.s_addr, a.sin_addr.s_addr);
+  is_reached(fd);
+}
+
 /* An urgent byte is something to be read, for who reads nothing. */
 static void reads_nothing_of_an_urgent_byte(void) {
   EACH_PAIR(mine, far) {
@@ -253,6 +375,19 @@ static void bound_by_a_failed_send(void) {
     char buf[2];
     IS(recv(fd, buf, 2, 0), 2);
   }
+}
+
+/* An attempt to give it a peer binds it, also one that fails. */
+static void bound_by_a_failed_connect(void) {
+  int fd = datagram();
+  struct sockaddr_in6 six = address6(my_ip6(), 9);
+  FAILS(connect(fd, A(six)), EAFNOSUPPORT);
+  struct sockaddr_in a = address(my_ip(), 0);
+  FAILS(bind(fd, A(a)), EINVAL);
+  a.sin_port = name_of(fd).sin_port;
+  OK(a.sin_port);
+  IS(sendto(datagram(), "x", 1, 0, A(a)), 1);
+  OK(ready(fd, POLLIN, 10000));
 }
 
 /* Where a datagram goes is looked for before whether anything is sent any more. */
@@ -386,6 +521,12 @@ static void mapped_wildcard(void) {
   SYS(setsockopt(beside, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only));
   any = address6("::", ntohs(name.sin6_port));
   SYS(bind(beside, A(any)));
+  for (int kind = 0; kind < 2; kind++) {
+    fd = kind ? SYS(socket(AF_INET6, SOCK_DGRAM, 0)) : stream6();
+    any = address6("::ffff:0.0.0.0", 0);
+    SYS(bind(fd, A(any)));
+    FAILS(connect(fd, A(six)), EAFNOSUPPORT);
+  }
 }
 
 /* Whether a socket is for IPv6 alone is settled when it is bound; to an address of that, it is. */
@@ -477,6 +618,49 @@ static void bound_by_a_child(void) {
   is_reached(listener);
 }
 
+/* A socket that another process uses again is that for all who have it. */
+static void used_again_by_a_child(void) {
+  for (int how = 0; how < 2; how++) {
+    struct sockaddr_in a = nobody_listens(), to = nobody_listens();
+    int fd = stream(), ep = epoll_with(fd), other = my_listener(8), gate[2];
+    SYS(pipe(gate));
+    if (how == 0) {
+      FAILS(connect(fd, A(to)), ECONNREFUSED);
+    } else {
+      SYS(bind(fd, A(a)));
+      SYS(listen(fd, 8));
+      SYS(shutdown(fd, SHUT_RD));
+      to = name_of(other);
+    }
+    pid_t child = SYS(fork());
+    if (!child) {
+      if (how == 0)
+        SYS(listen(fd, 8));
+      else
+        SYS(connect(fd, A(to)));
+      SYS(write(gate[1], "b", 1));
+      SYS(pause());
+    }
+    char c;
+    receive_all(gate[0], &c, 1);
+    IS(option(fd, SOL_SOCKET, SO_ERROR), 0);
+    IS(ready(fd, POLLIN, 0), 0);
+    struct epoll_event e;
+    IS(epoll_wait(ep, &e, 1, 0), 0);
+    if (how == 0) {
+      is_reached(fd);
+    } else {
+      OK(same(name_of(fd), a));
+      int far = SYS(accept(other, 0, 0));
+      send_all(far, "x", 1);
+      tells_of(ep, 10000);
+      receive_all(fd, &c, 1);
+    }
+    SYS(kill(child, SIGKILL));
+    SYS(waitpid(child, 0, 0));
+  }
+}
+
 /* One that was bound to the wildcard, and has a connection, is told of by that alone. */
 static void connected_from_the_wildcard(void) {
   int fd = stream(), ep = epoll_with(fd), listener = my_listener(8);
@@ -489,6 +673,21 @@ static void connected_from_the_wildcard(void) {
     IS(epoll_wait(ep, &e, 1, 0), 0);
   send_all(far, "x", 1);
   tells_of(ep, 10000);
+}
+
+/* One that listens again is told of by nothing else, under each of its descriptors. */
+static void listens_again_under_two_descriptors(void) {
+  int fd = stream(), ep = epoll_with(fd);
+  SYS(listen(fd, 8));
+  int other = SYS(dup(fd));
+  struct epoll_event e = {.events = EPOLLIN, .data.fd = other};
+  SYS(epoll_ctl(ep, EPOLL_CTL_ADD, other, &e));
+  SYS(shutdown(fd, SHUT_RDWR));
+  IS(epoll_wait(ep, &e, 1, 1000), 1);
+  SYS(listen(fd, 8));
+  for (int i = 0; i < 8; i++)
+    IS(epoll_wait(ep, &e, 1, 0), 0);
+  is_reached(other);
 }
 
 /* A look that does not wait finds all that is ready, whoever has it. */
@@ -528,10 +727,17 @@ const struct check CHECKS[] = {
     {"registered_under_another_descriptor", registered_under_another_descriptor},
     {"bound_by_a_child", bound_by_a_child},
     {"connected_from_the_wildcard", connected_from_the_wildcard},
+    {"gives_its_port_back_when_reset", gives_its_port_back_when_reset},
+    {"connects_again_from_its_address", connects_again_from_its_address},
+    {"connects_from_the_port_of_a_listener", connects_from_the_port_of_a_listener},
     {"reads_nothing_of_an_urgent_byte", reads_nothing_of_an_urgent_byte},
+    {"bound_by_a_failed_connect", bound_by_a_failed_connect},
     {"begun_by_one_that_is_shut_down", begun_by_one_that_is_shut_down},
     {"begun_before_it_has_a_peer", begun_before_it_has_a_peer},
     {"begun_by_the_other_version", begun_by_the_other_version},
+    {"listens_again_under_two_descriptors", listens_again_under_two_descriptors},
     {"looks_for_all_at_once", looks_for_all_at_once},
+    {"begins_anew_without_a_peer", begins_anew_without_a_peer},
+    {"used_again_by_a_child", used_again_by_a_child},
     {0, 0},
 };

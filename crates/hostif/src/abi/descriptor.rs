@@ -159,6 +159,11 @@ pub enum OptionName {
     /// For how many milliseconds a listener's connections wait for data before it is told of them
     /// all the same, 60,000 at most; 0 if they do not (interface version 17).
     AcceptOnData = 38,
+    /// Of a stream that is new: it takes the port of another socket of its session, whose
+    /// [name](SocketId::encode) this is, and which its program has bound by number. Bound to the
+    /// same address, it has that port whoever else has it, and the other is not bound any more
+    /// (interface version 21).
+    PortOf = 39,
 }
 
 /// The names that [`OptionName::Congestion`] may have (TCP_CONGESTION), each in the bytes
@@ -168,7 +173,7 @@ pub const CONGESTION_NAMES: [&str; 4] = ["reno", "cubic", "dctcp", "bbr"];
 impl OptionName {
     fn from_raw(raw: u16) -> Option<Self> {
         use OptionName::*;
-        const ALL: [OptionName; 38] = [
+        const ALL: [OptionName; 39] = [
             NoDelay,
             Cork,
             KeepAlive,
@@ -207,6 +212,7 @@ impl OptionName {
             ReceiveMessages,
             ReceiveMessagesWithin,
             AcceptOnData,
+            PortOf,
         ];
         ALL.get(usize::from(raw).checked_sub(1)?).copied()
     }

@@ -57,8 +57,8 @@ pub use routes::{Loopback, MAX_ROUTES, Owner, Route, Routes};
 pub use versions::{ABI_VERSION, Agreed, Features, OLDEST_ABI_VERSION, Versions};
 pub(crate) use versions::{
     ACCEPT_ON_DATA_SINCE, ACCEPTED_SINCE, CANCEL_SINCE, DATA_SINCE, HELD_BACK_SINCE, LENGTHS_SINCE,
-    LOW_WATER_SINCE, MESSAGES_SINCE, MESSAGES_WITHIN_SINCE, RANGES_TOLD_SINCE, SHORT_DONE_SINCE,
-    SHORT_RANGES_SINCE,
+    LOW_WATER_SINCE, MESSAGES_SINCE, MESSAGES_WITHIN_SINCE, PORT_OF_SINCE, RANGES_TOLD_SINCE,
+    SHORT_DONE_SINCE, SHORT_RANGES_SINCE,
 };
 
 /// A socket of a session: its place in the table of blocks, and which of the
@@ -70,4 +70,21 @@ pub struct SocketId {
     /// Counts the block's uses, so that a late descriptor for the last socket
     /// in this place is not taken for one of this.
     pub generation: u32,
+}
+
+impl SocketId {
+    /// Both in a word.
+    #[must_use]
+    pub fn encode(self) -> u64 {
+        u64::from(self.index) | u64::from(self.generation) << 32
+    }
+
+    /// What [`SocketId::encode`] made a word of.
+    #[must_use]
+    pub fn decode(word: u64) -> Self {
+        Self {
+            index: word as u32,
+            generation: (word >> 32) as u32,
+        }
+    }
 }

@@ -6,7 +6,7 @@
 //! on under the engine of the next, as long as that still speaks theirs.
 
 /// The newest version of layout and descriptors that this release speaks.
-pub const ABI_VERSION: u32 = 20;
+pub const ABI_VERSION: u32 = 21;
 /// The oldest one.
 pub const OLDEST_ABI_VERSION: u32 = 11;
 /// The first that has completions with payload ([`Data`](super::Data)).
@@ -41,6 +41,9 @@ pub(crate) const SHORT_DONE_SINCE: u16 = 19;
 /// The first whose descriptors say which bytes of a file they append
 /// ([`Request::SendFile`](super::Request::SendFile)).
 pub(crate) const RANGES_TOLD_SINCE: u16 = 20;
+/// The first in which a socket may take the port of another
+/// ([`OptionName::PortOf`](super::OptionName)).
+pub(crate) const PORT_OF_SINCE: u16 = 21;
 
 bitflags::bitflags! {
     /// What a side has beyond its version, each a bit that both sides must have. Bits that a

@@ -7,7 +7,7 @@
 use super::channel::HostChannel;
 use crate::abi::{
     ACCEPT_ON_DATA_SINCE, CANCEL_SINCE, Geometry, Hurry, LOW_WATER_SINCE, MAILBOX_BYTES,
-    MESSAGES_SINCE, MESSAGES_WITHIN_SINCE, Routes, SocketBlock,
+    MESSAGES_SINCE, MESSAGES_WITHIN_SINCE, PORT_OF_SINCE, Routes, SocketBlock,
 };
 use crate::transport::attach::Joined;
 use crate::transport::{Arena, ArenaError};
@@ -60,6 +60,12 @@ impl HostSession {
     #[must_use]
     pub fn heeds_accept_on_data(&self) -> bool {
         self.arena.agreed().version >= ACCEPT_ON_DATA_SINCE
+    }
+
+    /// Whether a socket may take the port of another.
+    #[must_use]
+    pub fn can_take_ports(&self) -> bool {
+        self.arena.agreed().version >= PORT_OF_SINCE
     }
 
     /// That of a session that this process has just joined, with its end of its channel and

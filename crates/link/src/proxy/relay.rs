@@ -9,8 +9,8 @@ use super::ProxyError;
 use crate::link::{LinkError, Outbox};
 use crate::protocol::{ADAPTERS, Message, Words};
 use longshore_hostif::{
-    Address, Completion, EdgeFlags, Edges, HostChannel, HostSession, OpenFlags, PutError, Request,
-    STREAM_MAX, SocketId, SocketKind,
+    Address, Completion, EdgeFlags, Edges, HostChannel, HostSession, OpenFlags, OptionName,
+    PutError, Request, STREAM_MAX, SocketId, SocketKind,
 };
 use longshore_ring::Doorbell;
 use std::collections::{HashMap, VecDeque};
@@ -225,11 +225,31 @@ impl Relay {
             return self.query(tag, request, id, channel);
         }
         mirror.check(&request, host)?;
+        let request = self.in_names_of_engine(request);
         let done = put(channel, &request.about(id))?;
         if done == Handled::Done && matches!(request, Request::Close { .. }) {
             self.close(name, host, channel.index(), out);
         }
         Ok(done)
+    }
+
+    /// What a request says of another socket, by the name that the engine has for that.
+    fn in_names_of_engine(&self, request: Request) -> Request {
+        match request {
+            Request::SetOption {
+                socket,
+                name: name @ OptionName::PortOf,
+                value,
+            } => {
+                let other = self.sockets.get(&SocketId::decode(value));
+                Request::SetOption {
+                    socket,
+                    name,
+                    value: other.map_or(u64::MAX, |other| other.id.encode()),
+                }
+            }
+            request => request,
+        }
     }
 
     /// Opens a socket of the engine's for one that was opened at the host.

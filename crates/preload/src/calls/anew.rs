@@ -3,21 +3,27 @@
 
 use crate::{decide, epoll};
 use libc::c_int;
+use longshore_hostif::SocketState;
 use longshore_sockets::{Socket, SocketError, any_address, host_bits};
+use std::net::SocketAddr;
 
 /// What stands for a descriptor that is to connect.
 pub(crate) fn to_connect(fd: c_int, socket: Socket) -> Result<Socket, SocketError> {
-    if socket.is_spent() && socket.has_listened() {
-        begin_anew(fd, socket)
+    let socket = if socket.is_spent() && socket.has_listened() {
+        keeping_shut(fd, socket)?
     } else {
-        Ok(socket)
+        socket
+    };
+    if !socket.is_spent() && socket.given_address().is_some() {
+        bind_unbound(&socket)?;
     }
+    Ok(socket)
 }
 
 /// What stands for a descriptor that is to be bound.
 pub(crate) fn to_bind(fd: c_int, socket: Socket) -> Result<Socket, SocketError> {
     if socket.is_spent() && socket.bound_port().is_none() {
-        begin_anew(fd, socket)
+        keeping_shut(fd, socket)
     } else {
         Ok(socket)
     }
@@ -26,13 +32,32 @@ pub(crate) fn to_bind(fd: c_int, socket: Socket) -> Result<Socket, SocketError> 
 /// What stands for a descriptor that is to listen, on a port that is new if the program has not
 /// chosen one.
 pub(crate) fn to_listen(fd: c_int, socket: Socket) -> Result<Socket, SocketError> {
-    if !socket.is_spent() {
-        return Ok(socket);
+    let socket = if socket.is_spent() {
+        begin_anew(fd, socket)?
+    } else {
+        socket
+    };
+    bind_unbound(&socket)?;
+    Ok(socket)
+}
+
+/// Binds a stream that is new and not bound to a port of the engine's choice, at the address that
+/// the program has chosen for it before.
+fn bind_unbound(socket: &Socket) -> Result<(), SocketError> {
+    let is_new = socket.state() == SocketState::Open && !socket.is_datagram();
+    if is_new && !socket.is_bound() {
+        let any = any_address(socket.is_v6());
+        let ip = socket.given_address().unwrap_or(any.ip());
+        socket.bind(SocketAddr::new(ip, 0))?;
     }
-    let new = begin_anew(fd, socket)?;
-    if !new.is_bound() {
-        new.bind(any_address(new.is_v6()))?;
-    }
+    Ok(())
+}
+
+/// A new socket in the place of the old one, of which the same halves are shut down.
+fn keeping_shut(fd: c_int, old: Socket) -> Result<Socket, SocketError> {
+    let (read, write) = old.shut_halves();
+    let new = begin_anew(fd, old)?;
+    new.note_shut(read, write);
     Ok(new)
 }
 
@@ -49,7 +74,7 @@ pub(crate) fn begin_anew(fd: c_int, old: Socket) -> Result<Socket, SocketError> 
             // The kernel's half has kept the port, too.
             new.set_host_bits(host_bits::KERNEL_TOO);
         } else {
-            epoll::leave_kernel(fd);
+            epoll::leave_kernel(&new);
         }
     }
     Ok(new)

@@ -48,7 +48,6 @@ pub extern "C-unwind" fn bind(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t)
                 Given::Inet(local) if local.is_ipv6() == socket.is_v6() => {
                     answer(|| bind_again(fd, socket, local).map(|_| 0))
                 }
-                Given::Unspecified => answer(|| Err(refused(libc::EAFNOSUPPORT))),
                 // The kernel says what is wrong with it.
                 _ => plain(),
             },

@@ -1,12 +1,13 @@
 //! `connect`.
 
 use crate::address::{self, Given};
+use crate::calls::shutdown::forget_shut;
 use crate::calls::{
     Way, anew, answer, groups, must_not_wait, refused, told, unless_kernels, wait_limit,
 };
 use crate::cancel::point;
 use crate::fds::{self, Entry, Undecided};
-use crate::signals::kernel_call;
+use crate::signals::{kernel_call, within};
 use crate::user::In;
 use crate::{decide, epoll, place, real, vectors};
 use libc::{c_int, sockaddr, socklen_t};
@@ -23,7 +24,15 @@ pub extern "C-unwind" fn connect(fd: c_int, addr: In<'_, sockaddr>, len: socklen
 /// The same as part of a send with `flags` (MSG_FASTOPEN): it does not wait if one of them
 /// is MSG_DONTWAIT.
 pub(crate) fn connect_as(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t, flags: c_int) -> c_int {
-    let plain = || real::connect(fd, addr, len);
+    let plain = || {
+        let done = real::connect(fd, addr, len);
+        if done < 0 && !fds::is_kernels(fd) {
+            within(|| decide::after_failed_call(fd));
+        } else if done == 0 && address::read(addr, len) == Given::Unspecified {
+            within(|| forget_shut(fd));
+        }
+        done
+    };
     if !matches!(fds::get(fd), Entry::Undecided(_) | Entry::Engine(_)) {
         return plain();
     }
@@ -32,6 +41,12 @@ pub(crate) fn connect_as(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t, flag
             let host = place::attached()?;
             let given = address::read(addr, len);
             match (fds::get(fd), given) {
+                // The kernel says what is wrong with it.
+                (Entry::Undecided(undecided), Given::Inet(peer))
+                    if is_of_other_family(undecided, peer) =>
+                {
+                    None
+                }
                 (Entry::Undecided(undecided), Given::Inet(peer)) => {
                     match decide::owner_of(host, peer) {
                         Owner::Kernel => {
@@ -102,6 +117,19 @@ fn does_not_fit(socket: &Socket, peer: SocketAddr) -> Option<c_int> {
         (false, SocketAddr::V6(_)) => Some(libc::EAFNOSUPPORT),
         (true, SocketAddr::V4(_)) if !socket.is_datagram() => Some(libc::EINVAL),
         (true, SocketAddr::V4(_)) if socket.is_bound_to_v6() => Some(libc::EAFNOSUPPORT),
+        (true, SocketAddr::V6(peer))
+            if socket.is_bound_to_v6() && peer.ip().to_ipv4_mapped().is_some() =>
+        {
+            Some(libc::ENETUNREACH)
+        }
+        // Of the wildcard of IPv6, Linux takes it to mean the loopback of IPv4.
+        (true, SocketAddr::V6(peer))
+            if socket.is_bound_to_mapped()
+                && peer.ip().to_ipv4_mapped().is_none()
+                && !peer.ip().is_unspecified() =>
+        {
+            Some(libc::EAFNOSUPPORT)
+        }
         _ => None,
     }
 }
@@ -115,17 +143,22 @@ fn is_address(addr: In<'_, sockaddr>, len: socklen_t) -> bool {
     (least..=most).contains(&(len as usize)) && vectors::check(addr, len as usize).is_ok()
 }
 
+/// Whether a new socket cannot be connected to an address: one of IPv6 takes one of IPv4 for
+/// datagrams alone.
+fn is_of_other_family(undecided: Undecided, peer: SocketAddr) -> bool {
+    if undecided.v6 {
+        peer.is_ipv4() && undecided.stream
+    } else {
+        peer.is_ipv6()
+    }
+}
+
 fn connect_new(
     fd: c_int,
     undecided: Undecided,
     peer: SocketAddr,
     flags: c_int,
 ) -> Result<c_int, SocketError> {
-    match (undecided.v6, peer) {
-        (false, SocketAddr::V6(_)) => return Err(refused(libc::EAFNOSUPPORT)),
-        (true, SocketAddr::V4(_)) if undecided.stream => return Err(refused(libc::EINVAL)),
-        _ => {}
-    }
     let socket = if undecided.stream {
         decide::to_engine(fd, undecided)?
     } else {
@@ -141,7 +174,7 @@ fn connect_new(
 fn leave_kernel_side(fd: c_int, socket: &Socket) {
     socket.clear_host_bits(host_bits::KERNEL_TOO);
     decide::note_engine_socket(fd, socket);
-    epoll::leave_kernel(fd);
+    epoll::leave_kernel(socket);
 }
 
 fn connect_on(

@@ -41,7 +41,7 @@ pub extern "C-unwind" fn send(
 pub(crate) fn kernels_send(fd: c_int, send: impl FnOnce() -> ssize_t) -> ssize_t {
     let sent = send();
     if sent < 0 && !fds::is_kernels(fd) {
-        within(|| decide::after_failed_send(fd));
+        within(|| decide::after_failed_call(fd));
     }
     sent
 }
@@ -223,6 +223,11 @@ pub(crate) fn send_parts(
     let sent = guard_result(|| {
         if socket.is_datagram() {
             socket.bind_to_send()?;
+            let to = to.map(|to| decide::effective_for(socket, to));
+            let by_v4 = || goes_by_ipv4(socket, to);
+            if socket.is_v6() && socket.is_bound_to_v6() && by_v4() {
+                return Err(refused(libc::ENETUNREACH));
+            }
             let len: usize = parts.iter().map(|p| p.len()).sum();
             // Over IPv6, Linux looks for where it goes first.
             let is_known = to.is_some() || !socket.is_v6() || socket.peer().is_ok();
@@ -236,7 +241,6 @@ pub(crate) fn send_parts(
             if to.is_some_and(|to| to.port() == 0) {
                 return Err(refused(libc::EINVAL));
             }
-            let to = to.map(|to| decide::effective_for(socket, to));
             let mut departure = asked;
             if departure.segment == 0 {
                 departure.segment = socket.segment();
@@ -267,6 +271,12 @@ pub(crate) fn send_parts(
 fn goes_by_ipv6(socket: &Socket, to: Option<SocketAddr>) -> bool {
     let to = to.or_else(|| socket.peer().ok());
     to.map_or(socket.is_v6(), |to| to.ip().to_canonical().is_ipv6())
+}
+
+/// Whether a datagram goes to an address of IPv4.
+fn goes_by_ipv4(socket: &Socket, to: Option<SocketAddr>) -> bool {
+    let to = to.or_else(|| socket.peer().ok());
+    to.is_some_and(|to| to.ip().to_canonical().is_ipv4())
 }
 
 fn guard_result(work: impl FnOnce() -> Result<usize, SocketError>) -> Result<usize, SocketError> {

@@ -35,6 +35,24 @@ pub extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
 /// A socket that has no connection is shut down all the same, though the call fails: one that
 /// becomes the engine's takes that along.
 fn note_shut(fd: c_int, how: c_int) {
+    change_undecided(fd, |before| Undecided {
+        shut_read: before.shut_read || how != libc::SHUT_WR,
+        shut_write: before.shut_write || how != libc::SHUT_RD,
+        ..before
+    });
+}
+
+/// It is shut down no more.
+pub(crate) fn forget_shut(fd: c_int) {
+    change_undecided(fd, |before| Undecided {
+        shut_read: false,
+        shut_write: false,
+        ..before
+    });
+}
+
+/// Changes what is known of a socket that nobody has decided about, under all its descriptors.
+fn change_undecided(fd: c_int, change: impl Fn(Undecided) -> Undecided) {
     let Entry::Undecided(undecided) = fds::get(fd) else {
         return;
     };
@@ -44,12 +62,7 @@ fn note_shut(fd: c_int, how: c_int) {
         while let Entry::Undecided(before) = entry
             && before.number == number
         {
-            let shut = Undecided {
-                shut_read: before.shut_read || how != libc::SHUT_WR,
-                shut_write: before.shut_write || how != libc::SHUT_RD,
-                ..before
-            };
-            if fds::update(fd, before, Entry::Undecided(shut)) {
+            if fds::update(fd, before, Entry::Undecided(change(before))) {
                 break;
             }
             entry = fds::get(fd);

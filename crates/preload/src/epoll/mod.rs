@@ -399,12 +399,14 @@ pub(crate) fn to_engine(fd: RawFd, socket: &Socket) {
 }
 
 /// A socket that stood in both halves is the engine's alone: the kernel's says nothing of it
-/// any more.
-pub(crate) fn leave_kernel(fd: RawFd) {
+/// any more, under none of its descriptors.
+pub(crate) fn leave_kernel(socket: &Socket) {
     for instance in instances().filter(|i| i.has_both()) {
-        let mut nothing = epoll_event { events: 0, u64: 0 };
-        let epfd = instance.epfd();
-        real::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, fd, Out::from(&mut nothing));
+        for (fd, _) in fds::all().filter(|(fd, _)| fds::is_of(*fd, socket.id())) {
+            let mut nothing = epoll_event { events: 0, u64: 0 };
+            let epfd = instance.epfd();
+            real::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, fd, Out::from(&mut nothing));
+        }
     }
 }
 

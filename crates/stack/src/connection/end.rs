@@ -2,7 +2,7 @@
 
 use crate::Stack;
 use crate::at_work::AtWork;
-use crate::demux::Waiting;
+use crate::demux::{Reuse, Waiting};
 use crate::socket::Kind;
 use crate::timers::Alarm;
 use longshore_hostif::NONE;
@@ -60,16 +60,20 @@ impl Stack {
             let (end, consumed) = (c.tcb.rcv_edge(), c.tcb.rcv_consumed());
             c.rcv.end_at(end, consumed, &mut s.host.receive);
         }
-        self.let_port_go(key);
+        self.give_port_back(key);
         self.after_end(key);
     }
 
-    /// A connection that nobody has bound holds its port from now on.
-    pub(crate) fn hold_port(&mut self, key: u32) {
+    /// A connection that nobody has bound holds its port from now on; `over_v4` if it connects, and
+    /// may be one of IPv6 that is not for that alone.
+    pub(crate) fn hold_port(&mut self, key: u32, over_v4: bool) {
         if let Some(socket) = self.sockets.get_mut(key)
             && let (Some(local), None) = (socket.local, socket.holds_port)
         {
-            let reuse = socket.options.reuse;
+            let reuse = Reuse {
+                over_v4: over_v4 && local.is_ipv6() && !socket.options.v6_only,
+                ..socket.options.reuse
+            };
             socket.holds_port = Some(reuse);
             self.demux.tcp.hold(local, reuse);
         }
@@ -80,6 +84,17 @@ impl Stack {
             && let (Some(local), Some(reuse)) = (socket.local, socket.holds_port.take())
         {
             self.demux.tcp.let_go(local, reuse);
+        }
+    }
+
+    /// A connection is over: it keeps no port but one that its program has chosen, as Linux has
+    /// it.
+    pub(crate) fn give_port_back(&mut self, key: u32) {
+        self.let_port_go(key);
+        if let Some(socket) = self.sockets.get(key)
+            && let (Some(local), false) = (socket.local, socket.given.port)
+        {
+            self.demux.tcp.release(local.port(), key);
         }
     }
 

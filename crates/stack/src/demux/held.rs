@@ -8,16 +8,22 @@ use super::Reuse;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// A port, the address that it is held on, and SO_REUSEADDR and SO_REUSEPORT of who holds
-/// it.
-type Name = (u16, IpAddr, bool, bool);
+/// A port, the address that it is held on, SO_REUSEADDR and SO_REUSEPORT of who holds
+/// it, and whether the wildcard of IPv4 is held, too.
+type Name = (u16, IpAddr, bool, bool, bool);
 
 /// How many connections hold each.
 #[derive(Debug, Default)]
 pub(crate) struct HeldPorts(BTreeMap<Name, u32>);
 
 fn name(local: SocketAddr, reuse: Reuse) -> Name {
-    (local.port(), local.ip(), reuse.address, reuse.port)
+    (
+        local.port(),
+        local.ip(),
+        reuse.address,
+        reuse.port,
+        reuse.over_v4,
+    )
 }
 
 impl HeldPorts {
@@ -39,12 +45,19 @@ impl HeldPorts {
 
     /// On which addresses a port is held, and how.
     pub(super) fn of(&self, port: u16) -> impl Iterator<Item = (IpAddr, Reuse)> + '_ {
-        let first = (port, IpAddr::V4(Ipv4Addr::UNSPECIFIED), false, false);
-        let last = (port, IpAddr::V6(Ipv6Addr::from_bits(u128::MAX)), true, true);
+        let first = (port, IpAddr::V4(Ipv4Addr::UNSPECIFIED), false, false, false);
+        let last = (
+            port,
+            IpAddr::V6(Ipv6Addr::from_bits(u128::MAX)),
+            true,
+            true,
+            true,
+        );
         self.0.range(first..=last).map(|(name, _)| {
             let reuse = Reuse {
                 address: name.2,
                 port: name.3,
+                over_v4: name.4,
             };
             (name.1, reuse)
         })

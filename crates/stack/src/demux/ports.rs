@@ -6,7 +6,7 @@ use super::port_set::PortSet;
 use crate::secrets::KeyedHash;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// A bound port: its users, each with the address it is bound to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +63,10 @@ impl Bound {
 pub(crate) struct Reuse {
     pub(crate) address: bool,
     pub(crate) port: bool,
+    /// Of a connection of IPv6 that holds its port: no socket of IPv4 may be bound to it at the
+    /// wildcard either. So Linux has it of one that nobody has bound, unless it is for IPv6 alone.
+    /// Of one that is to be bound: it is of IPv4.
+    pub(crate) over_v4: bool,
 }
 
 /// The bound ports of one protocol.
@@ -140,7 +144,8 @@ impl Ports {
         };
         let holds = |(address, of): (IpAddr, Reuse)| {
             let may_share = (of.address && reuse.address) || (of.port && reuse.port);
-            !may_share && new.covers(address)
+            let is_over = of.over_v4 && reuse.over_v4 && new.address == Ipv4Addr::UNSPECIFIED;
+            !may_share && (new.covers(address) || is_over)
         };
         if self.held.of(address.port()).any(holds) {
             return false;
@@ -190,6 +195,23 @@ impl Ports {
         users
             .filter(|b| b.key == key)
             .for_each(|b| b.listening = false);
+    }
+
+    /// What is bound to the port as `from` is `to` from now on, and does not listen; to which
+    /// address. `None` if `from` is not bound to it.
+    pub(crate) fn hand_on(&mut self, port: u16, from: u32, to: u32) -> Option<SocketAddr> {
+        let mut users = self.bound.get_mut(&port)?.iter_mut();
+        let bound = users.find(|b| b.key == from)?;
+        (bound.key, bound.listening) = (to, false);
+        Some(SocketAddr::new(bound.address, port))
+    }
+
+    /// What is bound to the port as `key` is bound at this address from now on.
+    pub(crate) fn move_to(&mut self, at: SocketAddr, key: u32) {
+        let users = self.bound.get_mut(&at.port()).into_iter().flatten();
+        users
+            .filter(|b| b.key == key)
+            .for_each(|b| b.address = at.ip());
     }
 
     /// Gives the port back.

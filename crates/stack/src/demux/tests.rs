@@ -26,14 +26,17 @@ fn datagram(ports: &Ports, local: SocketAddr) -> Option<u32> {
 const BOTH: Reuse = Reuse {
     address: true,
     port: true,
+    over_v4: false,
 };
 const ADDRESS: Reuse = Reuse {
     address: true,
     port: false,
+    over_v4: false,
 };
 const NONE: Reuse = Reuse {
     address: false,
     port: false,
+    over_v4: false,
 };
 
 const USERS: [u32; 2] = [1000, 1001];

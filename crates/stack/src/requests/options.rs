@@ -4,7 +4,7 @@
 use crate::Stack;
 use crate::messages::{Messages, TimedRule};
 use crate::socket::Kind;
-use longshore_hostif::{MessageRule, OptionName};
+use longshore_hostif::{MessageRule, OptionName, SocketId};
 
 impl Stack {
     /// Sets an option of a socket, as its program asks.
@@ -12,6 +12,9 @@ impl Stack {
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
         };
+        if name == OptionName::PortOf {
+            return self.take_port(key, SocketId::decode(value));
+        }
         socket.options.set(name, value);
         self.set_message_rule(key, name, value);
         self.show_option(key, name);

@@ -7,13 +7,14 @@ use crate::access::Transport;
 use crate::account::SocketShare;
 use crate::audience::Audience;
 use crate::counters::EngineDrop;
+use crate::demux::Reuse;
 use crate::output::Sent;
 use crate::request_error::RequestError;
-use crate::socket::{Given, Kind, Listening, Options, Socket, as_family};
+use crate::socket::{Given, Kind, Listening, Options, Socket, any_ip, as_family};
 use longshore_hostif::adapter::ReceiveStream;
 use longshore_hostif::{Address, EdgeFlags, Edges, OpenFlags, SocketId, SocketKind};
 use longshore_tcp::Listener;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 
 impl Stack {
     pub(super) fn open(
@@ -100,6 +101,7 @@ impl Stack {
         let given = Given {
             address: !local.ip().is_unspecified(),
             port: local.port() != 0,
+            is_taken: false,
         };
         let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
         let kind = match socket.kind {
@@ -108,10 +110,15 @@ impl Stack {
             Kind::Datagram(_) => SocketKind::Datagram,
             _ => return Err(RequestError::Invalid),
         };
-        if socket.local.is_some() {
+        if socket.local.is_some() && !socket.given.is_taken {
             return Err(RequestError::Invalid);
         }
-        let (reuse, v6_only) = (socket.options.reuse, socket.options.v6_only);
+        let taken = socket.local.filter(|_| socket.given.is_taken);
+        let v6_only = socket.options.v6_only;
+        let reuse = Reuse {
+            over_v4: !socket.options.ipv6,
+            ..socket.options.reuse
+        };
         let user = self.sessions.get(socket.session).map_or(0, |s| s.uid);
         if !local.ip().is_unspecified() {
             local = Self::destination(&socket.options, local).map_err(|_| RequestError::Invalid)?;
@@ -121,6 +128,15 @@ impl Stack {
             if !is_any && !to_all && !self.is_local(local.ip()) {
                 return Err(RequestError::AddressNotAvailable);
             }
+        }
+        if let Some(taken) = taken {
+            let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+            socket.given.is_taken = false;
+            if taken == local {
+                return Ok(as_family(local, socket.options.ipv6));
+            }
+            socket.local = None;
+            self.demux.tcp.release(taken.port(), key);
         }
         let ports = match kind {
             SocketKind::Stream => &mut self.demux.tcp,
@@ -150,16 +166,53 @@ impl Stack {
         Ok(as_family(local, socket.options.ipv6))
     }
 
+    /// A new socket takes the port that its program has bound another of the same session to, which
+    /// it stands for from now on; the other is not bound any more. A program says so once, and
+    /// binds the new one to the same address then.
+    pub(super) fn take_port(&mut self, key: u32, of: SocketId) {
+        let Some(socket) = self.sockets.get(key) else {
+            return;
+        };
+        let is_new =
+            matches!(socket.kind, Kind::Idle(SocketKind::Stream)) && socket.local.is_none();
+        let of = self.key_of(socket.session, of).filter(|_| is_new);
+        let Some((of, other)) = of.and_then(|of| Some((of, self.sockets.get_mut(of)?))) else {
+            return;
+        };
+        let given = other.given;
+        let is_stream = !matches!(
+            other.kind,
+            Kind::Datagram(_) | Kind::Idle(SocketKind::Datagram)
+        );
+        let port = other.local.map(|local| local.port());
+        let Some(port) = port.filter(|_| is_stream && given.port && !given.is_taken) else {
+            return;
+        };
+        let Some(bound) = self.demux.tcp.hand_on(port, of, key) else {
+            return;
+        };
+        let bound = if given.address {
+            bound
+        } else {
+            // Where it was connected, it was bound to the address of that.
+            SocketAddr::new(any_ip(other.options.ipv6), port)
+        };
+        other.given = Given::default();
+        self.demux.tcp.move_to(bound, key);
+        if let Some(socket) = self.sockets.get_mut(key) {
+            socket.local = Some(bound);
+            socket.given = Given {
+                is_taken: true,
+                ..given
+            };
+        }
+    }
+
     pub(super) fn listen(&mut self, key: u32, backlog: u32) -> Result<(), RequestError> {
         let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
         let v6 = socket.options.ipv6;
         if matches!(socket.kind, Kind::Idle(SocketKind::Stream)) && socket.local.is_none() {
-            let any: IpAddr = if v6 {
-                Ipv6Addr::UNSPECIFIED.into()
-            } else {
-                Ipv4Addr::UNSPECIFIED.into()
-            };
-            self.bind(key, Address::from(SocketAddr::new(any, 0)))?;
+            self.bind(key, Address::from(SocketAddr::new(any_ip(v6), 0)))?;
         }
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         let local = socket.local.ok_or(RequestError::Invalid)?;
@@ -203,35 +256,28 @@ impl Stack {
 
     pub(super) fn connect(&mut self, key: u32, peer: Address) -> Result<SocketAddr, RequestError> {
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
-        if let (Address::NONE, Kind::Datagram(d), Some(local)) =
-            (peer, &mut socket.kind, socket.local)
+        if peer == Address::NONE
+            && matches!(socket.kind, Kind::Datagram(_))
+            && let Some(local) = self.disconnect_datagram(key)
         {
-            d.peer = None;
-            if socket.given.address || socket.given.port {
-                return Ok(as_family(local, socket.options.ipv6));
-            }
-            // A port that nobody has chosen goes with the peer.
-            socket.local = None;
-            self.demux.udp.release(local.port(), key);
-            return Ok(SocketAddr::new(local.ip(), 0));
+            return Ok(local);
         }
+        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         let peer = peer.get().ok_or(RequestError::Invalid)?;
         match &mut socket.kind {
             Kind::Idle(SocketKind::Stream) => self.open_connection(key, peer),
             // A connection that failed or is over may be tried again on the same
             // socket, from the same address if it was bound.
             Kind::Stream(c) if c.retired => {
-                self.unbind_automatic(key);
+                self.unbind_automatic(key)?;
                 self.open_connection(key, peer)
             }
             Kind::Pair(p) if p.dead.is_some() => {
                 if !self.part_from_other_end(key) {
                     return Err(RequestError::TooManySockets);
                 }
-                if let Some(flow) = self.pair_mut(key).and_then(|p| p.flow.take()) {
-                    self.demux.remove(&flow);
-                }
-                self.unbind_automatic(key);
+                self.leave_table(key);
+                self.unbind_automatic(key)?;
                 self.open_connection(key, peer)
             }
             Kind::Idle(SocketKind::Datagram) | Kind::Datagram(_) => {
@@ -244,18 +290,26 @@ impl Stack {
 
     /// A socket whose connection was not made is not bound, but for what its program has chosen:
     /// the next attempt gets a port of its own.
-    fn unbind_automatic(&mut self, key: u32) {
-        self.let_port_go(key);
-        let Some(socket) = self.sockets.get_mut(key) else {
-            return;
-        };
-        if let Some(local) = socket.local
-            && !socket.given.address
-            && !socket.given.port
-        {
-            socket.local = None;
-            self.demux.tcp.release(local.port(), key);
+    fn unbind_automatic(&mut self, key: u32) -> Result<(), RequestError> {
+        self.give_port_back(key);
+        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        if socket.given.port {
+            let any = any_ip(socket.options.ipv6);
+            if let (Some(local), false) = (&mut socket.local, socket.given.address) {
+                local.set_ip(any);
+                self.demux.tcp.move_to(*local, key);
+            }
+            return Ok(());
         }
+        let (address, bound) = (socket.given.address, socket.local.take());
+        if let Some(bound) = bound.filter(|_| address) {
+            self.let_received_go(key);
+            let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+            socket.kind = Kind::Idle(SocketKind::Stream);
+            let same_address = SocketAddr::new(bound.ip(), 0);
+            self.bind(key, same_address.into())?;
+        }
+        Ok(())
     }
 
     /// Ends an attempt to connect, and tells its processes so before it is answered: the next

@@ -48,6 +48,7 @@ impl Options {
             reuse: Reuse {
                 address: flags.contains(OpenFlags::REUSE_ADDRESS),
                 port: flags.contains(OpenFlags::REUSE_PORT),
+                over_v4: false,
             },
             ipv6: flags.contains(OpenFlags::IPV6),
             v6_only: flags.contains(OpenFlags::V6ONLY),
@@ -95,8 +96,8 @@ impl Options {
             }
             O::NotSentLowat => self.not_sent_lowat = number,
             O::ReceiveLowWater => self.receive_lowat = if number > 1 { number } else { 0 },
-            // Kept with the socket.
-            O::ReceiveMessages | O::ReceiveMessagesWithin => {}
+            // Kept with the socket, and of the socket.
+            O::ReceiveMessages | O::ReceiveMessagesWithin | O::PortOf => {}
             O::DeferAccept => self.defer_accept_s = number,
             O::AcceptOnData => self.accept_on_data_ms = number.min(60_000) as u16,
             O::QuickAck => self.tcp.delay.quickack = on,

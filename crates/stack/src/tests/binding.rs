@@ -249,6 +249,55 @@ fn the_port_of_a_closed_socket_is_free() {
     }
 }
 
+/// A new stream takes the port of one that its program has bound by number, and that alone.
+#[test]
+fn a_stream_takes_the_port_of_another() {
+    let in_use = |single: &mut Single, port| {
+        let socket = single.open(SocketKind::Stream);
+        single.bind_to(socket, port);
+        single.turn();
+        let is_in_use = !single.stack.take_late_binds().is_empty();
+        single.close(socket);
+        single.turn();
+        is_in_use
+    };
+    let mut single = Single::new(GEOMETRY, 1);
+    let old = single.open(SocketKind::Stream);
+    assert_eq!(bind(&mut single, old, SERVER.into(), 5_000).0, 0);
+    let new = single.open(SocketKind::Stream);
+    single.set(new, OptionName::PortOf, old.encode());
+    let (errno, local) = bind(&mut single, new, SERVER.into(), 5_000);
+    assert_eq!((errno, local), (0, Some(SocketAddr::from((SERVER, 5_000)))));
+    assert_eq!(bind(&mut single, new, SERVER.into(), 5_000).0, 22, "once");
+    single.close(old);
+    single.turn();
+    assert!(in_use(&mut single, 5_000), "it is the new one's");
+    // One that wants another address after all has not kept it.
+    let third = single.open(SocketKind::Stream);
+    single.set(third, OptionName::PortOf, new.encode());
+    assert_eq!(bind(&mut single, third, SERVER.into(), 5_001).0, 0);
+    assert!(!in_use(&mut single, 5_000));
+    // What is closed before it was bound has not kept it either.
+    let fourth = single.open(SocketKind::Stream);
+    single.set(fourth, OptionName::PortOf, third.encode());
+    single.close(fourth);
+    single.turn();
+    assert!(!in_use(&mut single, 5_001));
+    // A port that nobody has chosen, a datagram socket's, and none.
+    let chosen = single.open(SocketKind::Stream);
+    let (_, local) = bind(&mut single, chosen, SERVER.into(), 0);
+    let datagrams = single.open(SocketKind::Datagram);
+    assert_eq!(bind(&mut single, datagrams, SERVER.into(), 5_002).0, 0);
+    for other in [chosen, datagrams, fourth] {
+        let socket = single.open(SocketKind::Stream);
+        single.set(socket, OptionName::PortOf, other.encode());
+        assert_eq!(bind(&mut single, socket, SERVER.into(), 5_003).0, 0);
+        single.close(socket);
+        single.turn();
+    }
+    assert!(in_use(&mut single, local.expect("an address").port()));
+}
+
 /// New sockets begin with the machine's settings, and their hosts are told of those that they need.
 #[test]
 fn new_sockets_begin_with_the_settings_of_the_machine() {

@@ -475,3 +475,45 @@ fn what_is_lent_is_done_with_when_it_was_read() {
         assert_eq!(own.told().0.map(|edges| edges.snd_acked), Some(edge));
     }
 }
+
+/// A connection that is over has no port any more that nobody has chosen, though its sockets are
+/// still there.
+#[test]
+fn what_is_over_has_no_port() {
+    for is_reset in [false, true] {
+        let mut own = Own::new();
+        let (session, client) = (own.single.session(), own.client);
+        let port = |own: &Own| {
+            let key = own.single.stack.key_of(session, client)?;
+            Some(own.single.stack.sockets.get(key)?.local?.port())
+        };
+        let port = port(&own).expect("the client has one");
+        let is_free = |own: &mut Own| {
+            let other = own.single.open(SocketKind::Stream);
+            own.single.bind_to(other, port);
+            own.single.turn();
+            let is_free = own.single.stack.take_late_binds().is_empty();
+            own.single.close(other);
+            own.single.turn();
+            is_free
+        };
+        assert!(!is_free(&mut own));
+        own.says(client, 0, 0, EdgeFlags::SHUT_WR);
+        own.single.turn();
+        assert!(!is_free(&mut own), "the other half goes on");
+        if is_reset {
+            let close = Request::Close {
+                socket: own.server,
+                snd_edge: 0,
+                rcv_consumed: 0,
+                linger: Some(0),
+            };
+            own.single.ask(0, &close);
+        } else {
+            own.says(own.server, 0, 0, EdgeFlags::SHUT_WR);
+        }
+        own.single.turn();
+        assert!(own.single.stack.key_of(session, client).is_some());
+        assert!(is_free(&mut own), "reset: {is_reset}");
+    }
+}

@@ -50,7 +50,7 @@ fn word0(kind: u8, flags: u8, waiter: Option<u16>, tag: u32) -> u64 {
 }
 
 pub(super) fn word1(socket: SocketId) -> u64 {
-    u64::from(socket.index) | u64::from(socket.generation) << 32
+    socket.encode()
 }
 
 struct Fields<'a>(&'a Message);
@@ -72,10 +72,7 @@ impl Fields<'_> {
         self.socket_at(1)
     }
     fn socket_at(&self, at: usize) -> SocketId {
-        SocketId {
-            index: self.0[at] as u32,
-            generation: (self.0[at] >> 32) as u32,
-        }
+        SocketId::decode(self.0[at])
     }
     fn near_edge(&self) -> u64 {
         self.0[0] >> 16

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 /// All that there are.
-const OPTIONS: [OptionName; 38] = [
+const OPTIONS: [OptionName; 39] = [
     OptionName::NoDelay,
     OptionName::Cork,
     OptionName::KeepAlive,
@@ -47,6 +47,7 @@ const OPTIONS: [OptionName; 38] = [
     OptionName::ReceiveMessages,
     OptionName::ReceiveMessagesWithin,
     OptionName::AcceptOnData,
+    OptionName::PortOf,
 ];
 
 impl Hostile {
