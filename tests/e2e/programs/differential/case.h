@@ -23,6 +23,7 @@
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -64,6 +65,13 @@ struct shared {
   size_t length;
   uint16_t automatic[PORTS]; /* ports that nobody has chosen, in order of first sight */
   int automatics;
+  /* Streams of IPv6 that were to reach an address of IPv4; streams that were shut down without a
+   * connection; datagram sockets of which a send has failed; those that have begun a datagram. By
+   * the kernel's socket, which stays the same. */
+  struct sockets {
+    ino_t of[STEPS];
+    int count;
+  } mapped, shut, failed, begun;
   volatile int is_taken, may_end; /* the step of a child; the child */
 };
 

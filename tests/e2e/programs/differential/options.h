@@ -81,6 +81,7 @@ static int is_refused(const struct option *o, int is_stream) {
   static const int DATAGRAMS[] = {SO_TIMESTAMP, SO_TIMESTAMPNS};
   int refused = (o->level == IPPROTO_IP && o->name == IP_RECVORIGDSTADDR) ||
                 /* What an accepted socket says is the hop limit of its peer. */
+                (o->level == IPPROTO_IP && o->name == IP_MULTICAST_TTL) ||
                 (o->level == IPPROTO_IPV6 && o->name == IPV6_MULTICAST_HOPS);
   for (size_t i = 0; i < sizeof DATAGRAMS / sizeof *DATAGRAMS; i++)
     refused |= o->level == SOL_SOCKET && o->name == DATAGRAMS[i];

@@ -1,0 +1,157 @@
+/* Differences that are meant (docs/compatibility.md), and what depends on time: the steps that are
+ * left out for them. */
+#ifndef MEANT_H
+#define MEANT_H
+#include "places.h"
+
+/* Whether a stream had a connection, or was refused one, and has not been told: Linux binds
+ * such a one again, and Longshore does not (EINVAL). One that is shut down then does not connect
+ * any more on Linux, and does on Longshore. */
+static int is_over(int at) {
+  int events = look(places[at].fd, POLLIN | POLLRDHUP);
+  return is_stream(at) && events & POLLHUP && events & POLLIN;
+}
+
+/* Whether the peer has ended its half: where Linux keeps no TIME-WAIT, as it is told to here, it
+ * has forgotten a peer that was closed, and answers what ends the other half with a reset. */
+static int is_half_closed(int at) {
+  return is_stream(at) && look(places[at].fd, POLLRDHUP) & POLLRDHUP;
+}
+
+/* Whether it may be the port of an end that was closed and whose peer goes on: Linux keeps that,
+ * until the peer ends, too. */
+static int is_kept(int port) {
+  for (int i = 0; i < PLACES; i++) {
+    struct sockaddr_in6 a = {0};
+    socklen_t n = sizeof a;
+    if (places[i].fd >= 0 && is_half_closed(i) && !is_over(i) && !getpeername(places[i].fd, (void *)&a, &n) &&
+        ntohs(a.sin6_port) == port)
+      return 1;
+  }
+  return 0;
+}
+
+/* Whether a datagram socket has a peer. */
+static int has_peer(int fd) {
+  struct sockaddr_storage a;
+  socklen_t n = sizeof a;
+  return getpeername(fd, (void *)&a, &n) == 0;
+}
+
+/* The socket at a place is one of these from now on. */
+static void note_socket(int at, struct sockets *all) {
+  struct stat stat = {0};
+  if (all->count < STEPS && !fstat(places[at].fd, &stat))
+    all->of[all->count++] = stat.st_ino;
+}
+
+static int is_noted(int at, const struct sockets *all) {
+  struct stat stat = {0};
+  if (fstat(places[at].fd, &stat))
+    return 0;
+  for (int i = 0; i < all->count; i++)
+    if (all->of[i] == stat.st_ino)
+      return 1;
+  return 0;
+}
+
+/* Whether a stream of IPv6 was to reach an address of IPv4: what it sends from then on, to whom ever,
+ * Linux sends by the ways of that. */
+static int was_for_v4(int at) {
+  return is_noted(at, &shared->mapped);
+}
+
+static int listens(int at) {
+  int is = 0;
+  socklen_t n = sizeof is;
+  getsockopt(places[at].fd, SOL_SOCKET, SO_ACCEPTCONN, &is, &n);
+  return is;
+}
+
+/* Whether a step is left out for one of these. */
+static int is_left_out(const struct step *s) {
+  switch (s->op) {
+  case BIND:
+    return is_over(s->a) || was_for_v4(s->a);
+  case SHUTDOWN:
+    return is_over(s->a) || is_half_closed(s->a);
+  case SEND:
+  case SENDTO:
+  case SENDMSG:
+  case WRITE:
+  case SENDFILE:
+    /* In what its parent has begun, a child has no part. */
+    return s->by == A_CHILD && is_noted(s->a, &shared->begun);
+  case SETOPT:
+    /* What is set for a listener counts for the connections that wait at it, too. */
+    return places[s->a].type == SOCK_STREAM && listens(s->a) && look(places[s->a].fd, POLLIN);
+  case PEER:
+    /* One that both sides have ended has no peer any more on Linux. */
+    return is_over(s->a);
+  case LISTEN:
+    /* On the port of connections that it has accepted, Linux's does not listen again
+     * (EADDRINUSE). What was shut down before it listens is so in what it accepts. */
+    return places[s->a].was_listener || was_for_v4(s->a) || is_noted(s->a, &shared->shut);
+  default:
+    return 0;
+  }
+}
+
+/* Whether a socket is bound to one address of IPv6, and `a` is another: Linux answers nobody
+ * who goes from the loopback address to another. */
+static int is_elsewhere(int fd, const struct sockaddr_storage *a) {
+  struct sockaddr_in6 own = {0};
+  const struct sockaddr_in6 *to = (const void *)a;
+  socklen_t n = sizeof own;
+  if (getsockname(fd, (void *)&own, &n) || own.sin6_family != AF_INET6 ||
+      to->sin6_family != AF_INET6)
+    return 0;
+  if (IN6_IS_ADDR_UNSPECIFIED(&to->sin6_addr) || IN6_IS_ADDR_V4MAPPED(&to->sin6_addr))
+    return 0;
+  /* What an attempt has chosen, Linux keeps for the next. */
+  if (IN6_IS_ADDR_UNSPECIFIED(&own.sin6_addr) || IN6_IS_ADDR_V4MAPPED(&own.sin6_addr))
+    return !IN6_IS_ADDR_LOOPBACK(&to->sin6_addr);
+  return !IN6_ARE_ADDR_EQUAL(&own.sin6_addr, &to->sin6_addr);
+}
+
+/* Whether it is a stream of IPv6 to be connected to an address of IPv6, that was to reach one of
+ * IPv4 before; of one that is to, it makes a note. */
+static int has_other_version(int at, const struct sockaddr_storage *a) {
+  const struct sockaddr_in6 *to = (const void *)a;
+  if (a->ss_family != AF_INET6)
+    return 0;
+  if (!IN6_IS_ADDR_V4MAPPED(&to->sin6_addr))
+    return was_for_v4(at);
+  note_socket(at, &shared->mapped);
+  return 0;
+}
+
+/* Whether `a` is not to be connected to. */
+static int is_no_target(const struct step *s, int fd, const struct sockaddr_storage *a) {
+  int port = ntohs(((const struct sockaddr_in *)a)->sin_port);
+  if (is_stream(s->a))
+    /* A listener that was one, and what was shut down before, to itself. */
+    return (a->ss_family != AF_UNSPEC && port == port_of(s->a) && port != 0) ||
+           /* What it has accepted and closed, Linux keeps as long as the other end goes on. */
+           (places[s->a].was_listener && is_half_closed(s->b)) ||
+           is_elsewhere(fd, a) || has_other_version(s->a, a);
+  /* A socket of IPv6 that has had peers of both versions keeps some of the first. */
+  if (places[s->a].domain == AF_INET6 && a->ss_family != AF_UNSPEC && has_peer(fd))
+    return 1;
+  /* From the peer with port 0, Linux receives what any port of its address sends; and a port
+   * that a failed send has given it, it gives back. */
+  return a->ss_family == AF_UNSPEC ? !has_peer(fd) || is_noted(s->a, &shared->failed) : port == 0;
+}
+
+/* Whether a datagram goes to the peer instead of to `a`: to no family, or to the other version, a
+ * socket of IPv6 that has a peer sends by what it keeps of that; and what was begun is sent to
+ * port 0, too. */
+static int is_for_peer(const struct step *s, int fd, const struct sockaddr_storage *a) {
+  if (is_stream(s->a))
+    return 0;
+  int port = ntohs(((const struct sockaddr_in *)a)->sin_port);
+  return (places[s->a].domain == AF_INET6 && (a->ss_family == AF_UNSPEC || has_peer(fd))) ||
+         port == 0;
+}
+
+#endif
