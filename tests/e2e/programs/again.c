@@ -317,6 +317,35 @@ static void begins_anew_without_a_peer(void) {
   is_reached(fd);
 }
 
+/* Who receives several messages is told first of what went wrong, whatever is there. */
+static void receives_an_error_before_messages(void) {
+  EACH_PAIR(mine, far) {
+    char buf[4];
+    struct iovec part = {buf, sizeof buf};
+    struct mmsghdr m = {.msg_hdr = {.msg_iov = &part, .msg_iovlen = 1}};
+    send_all(far, "data", 4);
+    OK(ready(mine, POLLIN, 10000) & POLLIN);
+    far_reset(far), far = -1;
+    OK(ready(mine, 0, 10000) & POLLERR);
+    FAILS(recvmmsg(mine, &m, 1, 0, 0), ECONNRESET);
+  }
+}
+
+/* From a pipe to a connection that is shut down: EPIPE, with its signal. */
+static void splices_to_what_is_shut_down(void) {
+  struct sigaction action = {.sa_handler = on_pipe};
+  SYS(sigaction(SIGPIPE, &action, 0));
+  EACH_PAIR(mine, far) {
+    int pipes[2];
+    piped = 0;
+    SYS(pipe(pipes));
+    IS(write(pipes[1], "x", 1), 1);
+    SYS(shutdown(mine, SHUT_WR));
+    FAILS(splice(pipes[0], 0, mine, 0, 1, 0), EPIPE);
+    IS(piped, 1);
+  }
+}
+
 /* An urgent byte is something to be read, for who reads nothing. */
 static void reads_nothing_of_an_urgent_byte(void) {
   EACH_PAIR(mine, far) {
@@ -738,6 +767,8 @@ const struct check CHECKS[] = {
     {"listens_again_under_two_descriptors", listens_again_under_two_descriptors},
     {"looks_for_all_at_once", looks_for_all_at_once},
     {"begins_anew_without_a_peer", begins_anew_without_a_peer},
+    {"receives_an_error_before_messages", receives_an_error_before_messages},
+    {"splices_to_what_is_shut_down", splices_to_what_is_shut_down},
     {"used_again_by_a_child", used_again_by_a_child},
     {0, 0},
 };

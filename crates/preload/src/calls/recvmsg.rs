@@ -8,7 +8,7 @@ use crate::calls::recv::{
     Got, kernels_datagram, length_to_say, next_datagram, recv_datagram, recv_stream, stream_flags,
 };
 use crate::calls::timeouts::limit_of;
-use crate::calls::{answer, refused};
+use crate::calls::{answer, refused, set_errno};
 use crate::cancel::{held, point};
 use crate::signals::within;
 use crate::user::{In, Out};
@@ -147,6 +147,12 @@ pub extern "C-unwind" fn recvmmsg(
         }
         return got;
     };
+    // As Linux has it, what went wrong is told before anything is received, whatever is there.
+    let pending = within(|| fds::engine(fd).map_or(0, |socket| socket.take_error()));
+    if pending != 0 {
+        set_errno(pending.cast_signed());
+        return -1;
+    }
     let start = Instant::now();
     let mut flags = flags;
     let wait_for_one = flags & libc::MSG_WAITFORONE != 0;

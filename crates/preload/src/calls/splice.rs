@@ -64,7 +64,11 @@ fn splice_ours(
         (Some(s), None) => out_of(from, s, Pipe::of(to, flags)?, len),
         (None, Some(s)) => {
             let more = flags & libc::SPLICE_F_MORE != 0;
-            into(to, s, Pipe::of(from, flags)?, len, more)
+            let done = into(to, s, Pipe::of(from, flags)?, len, more);
+            if done.is_err_and(|e| e.errno() == libc::EPIPE) && !s.is_datagram() {
+                signals::broken_pipe();
+            }
+            done
         }
         (None, None) => Err(refused(libc::EBADF)),
     };
