@@ -80,8 +80,11 @@ static int is_left_out(const struct step *s) {
   case SENDMSG:
   case WRITE:
   case SENDFILE:
-    /* In what its parent has begun, a child has no part. */
-    return s->by == A_CHILD && is_noted(s->a, &shared->begun);
+  case SENDMMSG:
+    /* In what its parent has begun, a child has no part; and nothing is added to it by one that is
+     * shut down. */
+    return is_noted(s->a, &shared->begun) &&
+           (s->by == A_CHILD || is_noted(s->a, &shared->shut));
   case SETOPT:
     /* What is set for a listener counts for the connections that wait at it, too. */
     return places[s->a].type == SOCK_STREAM && listens(s->a) && look(places[s->a].fd, POLLIN);

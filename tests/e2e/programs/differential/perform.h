@@ -2,7 +2,7 @@
  * ends it. */
 #ifndef PERFORM_H
 #define PERFORM_H
-#include "transfer.h"
+#include "transfer_many.h"
 
 /* --- binding, connecting --------------------------------------------------- */
 
@@ -88,6 +88,10 @@ static void make_socket(const struct step *s) {
   /* What is held back for an acknowledgment depends on timers. */
   if (type == SOCK_STREAM)
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+  if (v6 && type == SOCK_STREAM && s->draw[3] % 8 == 0) {
+    say(" for IPv6 alone");
+    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &(int){1}, sizeof(int));
+  }
   put_in(s->a, fd, domain, type);
 }
 
@@ -205,7 +209,7 @@ static void take(const struct step *s) {
     places[s->a].was_listener |= listens(s->a) && how != SHUT_WR;
     say("shutdown(%d)", how);
     int result = shutdown(fd, how);
-    if (result < 0 && errno == ENOTCONN)
+    if ((result < 0 && errno == ENOTCONN) || !is_stream(s->a))
       note_socket(s->a, &shared->shut);
     errno = result < 0 ? errno : 0;
     say_result(result);
@@ -238,6 +242,18 @@ static void take(const struct step *s) {
     break;
   case SENDFILE:
     send_file(s, fd);
+    break;
+  case SENDMMSG:
+    send_many(s, fd);
+    break;
+  case RECVMMSG:
+    receive_many(s, fd);
+    break;
+  case SPLICE_IN:
+    splice_in(s, fd);
+    break;
+  case SPLICE_OUT:
+    splice_out(s, fd);
     break;
   }
 }
