@@ -297,6 +297,15 @@ impl Producer {
         staged
     }
 
+    /// Whether [`take_back`](Self::take_back) is worth a try: the newest message was not claimed
+    /// a moment ago.
+    #[inline]
+    pub fn may_take_back(&self, ring: &Indices) -> bool {
+        self.newest != 0
+            && (self.tail != self.published
+                || ring.tail.0.load(Ordering::Relaxed) == self.tail_word())
+    }
+
     /// Takes the newest message back, so that another can be staged in its place: one that is
     /// staged, or was published and is not claimed, in a ring where both know of that. Says
     /// whether it could; those before it stay. A producer that dies before it publishes the

@@ -91,7 +91,8 @@ impl HostChannel {
     /// [`PutError::Full`] if the engine has to catch up first.
     pub fn put(&mut self, request: &Request) -> Result<(), PutError> {
         let newest = self.newest.take();
-        let both = newest.and_then(|newest| {
+        let before = newest.filter(|_| self.may_take_back());
+        let both = before.and_then(|newest| {
             let block = self.arena.get_block(newest.socket.index)?;
             let acknowledged = block.snd.done.load(Ordering::Relaxed);
             let both = coalesce(&newest, request, acknowledged, self.has_lengths())?;
@@ -150,6 +151,12 @@ impl HostChannel {
     /// Whether what is not used of a slot does not cross.
     fn has_lengths(&self) -> bool {
         self.arena.agreed().version >= LENGTHS_SINCE
+    }
+
+    /// Whether the engine did not have the newest request a moment ago.
+    fn may_take_back(&self) -> bool {
+        let ring = &self.arena.control(self.index).requests;
+        self.requests.may_take_back(ring)
     }
 
     /// Takes the newest request back, unless the engine has it.

@@ -248,6 +248,7 @@ proptest! {
                 2 => {
                     let from = if staged.is_empty() { &mut open } else { &mut staged };
                     let is_there = !from.is_empty() && is_newest;
+                    prop_assert_eq!(p.may_take_back(&ring), is_there);
                     prop_assert_eq!(p.take_back(&ring), is_there);
                     if is_there { from.pop_back(); is_newest = false; }
                 }
