@@ -1,9 +1,12 @@
 //! The Unix socket at which programs attach: bound to its path, and removed from there with
 //! whoever has it. `server` serves it.
 
+use longshore_ring::refuse_descriptors;
 use rustix::fs::FileType;
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
@@ -32,12 +35,18 @@ pub enum ListenError {
     },
 }
 
-/// The socket at which programs attach, bound and not yet served.
+/// The socket at which programs attach. It is not served yet: who connects waits, and is not
+/// refused, from when its path is there.
 #[derive(Debug)]
 pub(crate) struct Listener {
     pub(super) place: Place,
     pub(super) fd: OwnedFd,
+    /// Programs cannot even send descriptors.
+    pub(super) refuses_descriptors: bool,
 }
+
+/// Programs that may wait to be let in.
+const BACKLOG: i32 = 128;
 
 /// Where a socket is; it is removed when this is dropped.
 #[derive(Debug)]
@@ -50,16 +59,26 @@ impl Drop for Place {
 }
 
 impl Listener {
-    /// Binds a socket to `path`. One that nobody answers at is replaced.
+    /// Listens at `path`. A socket that nobody answers at is replaced.
     pub(crate) fn bind(path: &Path) -> Result<Self, ListenError> {
-        let fd = listener_at(path)?;
+        let fd = bound_to(path)?;
         let place = Place(path.to_owned());
-        Ok(Self { place, fd })
+        // Before anybody can connect: what is accepted is as its listener was.
+        let refuses_descriptors = refuse_descriptors(&fd).is_ok();
+        listen(&fd, BACKLOG).map_err(|source| ListenError::Listen {
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(Self {
+            place,
+            fd,
+            refuses_descriptors,
+        })
     }
 }
 
-/// Listens at `path`. A socket that nobody answers at is replaced.
-fn listener_at(path: &Path) -> Result<OwnedFd, ListenError> {
+/// A socket that is bound to `path`. One that nobody answers at is replaced.
+fn bound_to(path: &Path) -> Result<OwnedFd, ListenError> {
     let fail = |source| ListenError::Listen {
         path: path.to_owned(),
         source,
@@ -92,23 +111,23 @@ fn listener_at(path: &Path) -> Result<OwnedFd, ListenError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::net::listen;
 
     #[test]
     fn a_socket_that_nobody_answers_at_is_replaced_and_nothing_else() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("engine");
-        let open = || {
-            let listener = listener_at(&path)?;
-            listen(&listener, 1).unwrap();
-            Ok::<_, ListenError>(listener)
-        };
+        let open = || Listener::bind(&path);
         let first = open().unwrap();
+        // Who comes before it is served waits.
+        assert!(longshore_hostif::attach::dial(&path).is_ok());
         assert!(matches!(open(), Err(ListenError::InUse { .. })));
         // As if its engine had been killed.
-        drop(first);
+        let Listener { place, fd, .. } = first;
+        std::mem::forget(place);
+        drop(fd);
+        assert!(path.exists());
         drop(open().unwrap());
-        std::fs::remove_file(&path).unwrap();
+        assert!(!path.exists());
         std::fs::write(&path, "precious").unwrap();
         let error = open().unwrap_err();
         assert!(matches!(error, ListenError::NoSocket { .. }), "{error}");

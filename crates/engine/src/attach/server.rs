@@ -15,13 +15,10 @@ use longshore_hostif::attach::{
     turn_away,
 };
 use longshore_hostif::{Features, Geometry, Versions};
-use longshore_ring::{
-    Doorbell, EventfdSignaler, accept_descriptors, peer_credentials, peer_pidfd, refuse_descriptors,
-};
+use longshore_ring::{Doorbell, EventfdSignaler, accept_descriptors, peer_credentials, peer_pidfd};
 use longshore_stack::Session as Half;
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
-use rustix::net::listen;
 use rustix::process::{Pid, PidfdFlags, Resource, getrlimit, pidfd_open};
 use std::collections::{HashMap, VecDeque};
 use std::mem::MaybeUninit;
@@ -114,20 +111,18 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Listens at the socket and starts the thread.
+    /// Starts the thread that serves the socket.
     pub(crate) fn start(listener: Listener, policy: Policy) -> Result<Self, ListenError> {
         let Listener {
             place,
             fd: listener,
+            refuses_descriptors,
         } = listener;
         let fail = |source| ListenError::Listen {
             path: place.0.clone(),
             source,
         };
         let of_io = |e: std::io::Error| Errno::from_io_error(&e).unwrap_or(Errno::IO);
-        // Before anybody can connect: what is accepted is as its listener was.
-        let refuses_descriptors = refuse_descriptors(&listener).is_ok();
-        listen(&listener, 128).map_err(fail)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(fail)?;
         let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(fail)?;
         for (fd, mark) in [(&listener, LISTENER), (&stop, STOP)] {
