@@ -28,7 +28,7 @@ outside=198.51.100.1  # Its address on the link to gVisor's namespace,
 guest=198.51.100.2    # and gVisor's.
 milliseconds=1000
 round_trips=5000
-patience=8
+timeout_s=8
 
 work=$(mktemp -d)
 server=
@@ -126,7 +126,7 @@ measure() {
     kill -0 "$server" 2>/dev/null || break
     # Who relays accepts before there is a server.
     status=0
-    said=$(timeout -k 1 $patience "$longshore" __program "$client" "$at:$port" "$amount" \
+    said=$(timeout -k 1 $timeout_s "$longshore" __program "$client" "$at:$port" "$amount" \
       2>/dev/null) || status=$?
     case $status in
       0) break ;;

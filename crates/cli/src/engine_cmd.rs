@@ -30,11 +30,11 @@ const GRACE: Duration = Duration::from_secs(10);
 /// After this long, a missing address is spoken of.
 const NOTICE: Duration = Duration::from_secs(2);
 /// And after this long it is an error.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Waits for addresses that are to be found out; gives all that the engine has then.
 pub(crate) fn acquire(engine: &mut Engine, port: &str) -> Result<Vec<Network>, Error> {
-    engine.acquire(NOTICE, PATIENCE, |missing| {
+    engine.acquire(NOTICE, TIMEOUT, |missing| {
         say(&format!("{missing} yet on {port}; waiting"));
     })?;
     let own = engine.addresses().into_iter();

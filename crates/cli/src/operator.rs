@@ -21,7 +21,7 @@ use longshore_engine::control::{ControlReply, ControlRequest};
 use std::time::Duration;
 
 /// An engine answers at once, or something is wrong with it.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The signals that an engine takes.
 pub(crate) const TAKEN: [i32; 6] = [
@@ -79,7 +79,7 @@ impl Operator {
 
     /// Writes what `longshore stat` shows to the log, line by line.
     fn tell_stat(&self) {
-        match self.handle.ask(ControlRequest::Stat, PATIENCE) {
+        match self.handle.ask(ControlRequest::Stat, TIMEOUT) {
             Some(ControlReply::Stat(stat)) => crate::stat::block(&stat).lines().for_each(say),
             _ => report(&Error::EngineSilent),
         }
@@ -90,7 +90,7 @@ impl Operator {
         let (mut rows, mut from) = (Vec::new(), Some(0));
         while let Some(at) = from {
             let request = ControlRequest::Ss { from: at };
-            let Some(ControlReply::Ss(some)) = self.handle.ask(request, PATIENCE) else {
+            let Some(ControlReply::Ss(some)) = self.handle.ask(request, TIMEOUT) else {
                 return report(&Error::EngineSilent);
             };
             rows.extend(some.rows);

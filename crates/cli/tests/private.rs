@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use support::longshore;
 
 /// How long anything may take: machines are slow, and busy with other tests.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A network namespace of this test's own, with its loopback up; false if there can be none.
 fn in_own_namespace() -> bool {
@@ -34,7 +34,7 @@ fn ip(arguments: &str) -> String {
 }
 
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !holds() {
         assert!(Instant::now() < deadline, "never: {what}");
         std::thread::sleep(Duration::from_millis(10));
@@ -286,7 +286,7 @@ fn an_exposed_port_leads_to_the_engine() {
     let mut run = Running::start(&["--expose", "127.0.0.1:8080:80"]);
     let before = run.stat()["port"]["rx"]["frames"].as_u64().unwrap();
     let mut client = TcpStream::connect("127.0.0.1:8080").unwrap();
-    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    client.set_read_timeout(Some(TIMEOUT)).unwrap();
     // Nobody listens on the engine, which says so, and the client is told.
     let error = client.read(&mut [0]).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
@@ -303,7 +303,7 @@ fn packets_are_captured() {
     let path = dir.path().join("run.pcapng");
     let mut run = Running::start(&["--capture", path.to_str().unwrap()]);
     // Makes the kernel ask for the engine's hardware address.
-    let _ = TcpStream::connect_timeout(&"10.77.0.2:80".parse().unwrap(), PATIENCE);
+    let _ = TcpStream::connect_timeout(&"10.77.0.2:80".parse().unwrap(), TIMEOUT);
     run.end();
     let bytes = std::fs::read(&path).unwrap();
     assert_eq!(bytes[..4], [0x0a, 0x0d, 0x0d, 0x0a]);

@@ -14,11 +14,11 @@ impl Engine {
     /// told to stop. After `notice` it calls `slow`, once, with what is missing.
     ///
     /// # Errors
-    /// [`EngineError::NoAddress`] after `patience`, and as [`Engine::run`].
+    /// [`EngineError::NoAddress`] after `timeout`, and as [`Engine::run`].
     pub fn acquire(
         &mut self,
         notice: Duration,
-        patience: Duration,
+        timeout: Duration,
         slow: impl FnOnce(MissingAddress),
     ) -> Result<(), EngineError> {
         let begin = std::time::Instant::now();
@@ -28,7 +28,7 @@ impl Engine {
             if self.prospect() == Prospect::IsOver {
                 return Ok(());
             }
-            if waited >= patience {
+            if waited >= timeout {
                 // The one that is missing need not be that of IPv4.
                 self.give_back();
                 return Err(EngineError::NoAddress(missing));

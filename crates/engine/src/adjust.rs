@@ -97,11 +97,11 @@ impl Handle {
     }
 
     /// Asks the engine what `longshore stat` and `longshore ss` ask. None if it is gone, or
-    /// does not answer within `patience`.
-    pub fn ask(&self, request: ControlRequest, patience: Duration) -> Option<ControlReply> {
+    /// does not answer within `timeout`.
+    pub fn ask(&self, request: ControlRequest, timeout: Duration) -> Option<ControlReply> {
         let (answers, answer) = channel();
         self.order(Order::Ask(request, answers));
-        answer.recv_timeout(patience).ok()
+        answer.recv_timeout(timeout).ok()
     }
 
     fn order(&self, order: Order) {
@@ -169,7 +169,7 @@ impl Engine {
                 Order::Stop => self.drain(self.lifetime.grace),
                 Order::Adjust(settings) => self.adjust(*settings),
                 Order::Ask(request, answers) => {
-                    // Whoever has lost patience wants it no more.
+                    // One whose time is over wants it no more.
                     let _ = answers.send(self.answer_own_user(request));
                 }
             }

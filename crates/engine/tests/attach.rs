@@ -3,7 +3,7 @@
 mod common;
 
 use common::engines::{alone, run_with, sleepy, stat};
-use common::{Host, PATIENCE};
+use common::{Host, TIMEOUT};
 use longshore_hostif::attach::{
     AttachError, Message, Refusal, SessionOptions, dial, new_session, receive, send_as,
 };
@@ -211,7 +211,7 @@ fn a_channel_cannot_be_claimed_for_somebody_elses_process() {
         host.doorbell.ring();
         let began = Instant::now();
         while header.control(channel).state() == ChannelState::Claimed {
-            assert!(began.elapsed() < PATIENCE);
+            assert!(began.elapsed() < TIMEOUT);
             std::thread::sleep(Duration::from_millis(1));
         }
         assert_eq!(header.control(channel).state(), ChannelState::Reserved);

@@ -4,7 +4,7 @@
 mod common;
 
 use common::engines::start;
-use common::{Host, PATIENCE};
+use common::{Host, TIMEOUT};
 use longshore_hostif::{EdgeFlags, Loopback, Request, SocketId, SocketKind};
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ports::{Port, TxFrame};
@@ -40,7 +40,7 @@ impl Far {
                     return header;
                 }
             }
-            assert!(start.elapsed() < PATIENCE, "nothing comes");
+            assert!(start.elapsed() < TIMEOUT, "nothing comes");
             std::thread::yield_now();
         }
     }

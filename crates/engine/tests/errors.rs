@@ -4,7 +4,7 @@
 mod common;
 
 use common::engines::{Running, start};
-use common::{Host, PATIENCE};
+use common::{Host, TIMEOUT};
 use longshore_hostif::{
     Address, DatagramRecord, EdgeFlags, ErrorReport, Loopback, OptionName, Query, SocketId,
     SocketKind, datagram_span,
@@ -49,7 +49,7 @@ impl Wire {
                     return frame[..meta.len].to_vec();
                 }
             } else {
-                assert!(start.elapsed() < PATIENCE, "nothing comes");
+                assert!(start.elapsed() < TIMEOUT, "nothing comes");
                 std::thread::yield_now();
             }
         }

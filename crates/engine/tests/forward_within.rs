@@ -100,7 +100,7 @@ fn what_is_lent_and_what_is_passed_on_arrive_in_order() {
         s.spawn(|| pass(&way.source, &way.sink, LEN));
         let began = Instant::now();
         while passed_within() < (LENT + 50_000) as u64 {
-            assert!(began.elapsed() < common::PATIENCE);
+            assert!(began.elapsed() < common::TIMEOUT);
             sleep(Duration::from_millis(1));
         }
         // Where it was seen before, it still is.
@@ -220,7 +220,7 @@ fn who_passes_on_may_end() {
                             Ok(Forwarded::Copy(_)) if way.sink.write(&[]).is_err() => break,
                             Ok(Forwarded::Copy(_)) => {
                                 let why = format!("{own:?}, one session: {is_one}");
-                                assert!(began.elapsed() < common::PATIENCE, "{why}");
+                                assert!(began.elapsed() < common::TIMEOUT, "{why}");
                                 if way.source.peek().unwrap().is_empty() {
                                     break;
                                 }
@@ -231,7 +231,7 @@ fn who_passes_on_may_end() {
                                 }
                             }
                             Err(SocketError::WouldBlock) => {
-                                assert!(began.elapsed() < common::PATIENCE);
+                                assert!(began.elapsed() < common::TIMEOUT);
                             }
                             Err(_) => break,
                         }
@@ -292,7 +292,7 @@ fn who_takes_much_at_once_is_not_waited_for() {
             match way.source.socket().keep(&mut kept, LEN, take) {
                 Ok(Some(_)) | Err(SocketError::WouldBlock) => {
                     let much = kept.as_ref().is_some_and(|kept| kept.len() > 60_000);
-                    assert!(!much && began.elapsed() < common::PATIENCE, "{kept:?}");
+                    assert!(!much && began.elapsed() < common::TIMEOUT, "{kept:?}");
                 }
                 Ok(None) if kept.is_none() => sleep(Duration::from_millis(1)),
                 // What follows is to be copied, and what is kept first.

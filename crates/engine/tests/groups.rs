@@ -4,7 +4,7 @@
 mod common;
 
 use common::engines::{Running, start};
-use common::{Host, PATIENCE};
+use common::{Host, TIMEOUT};
 use longshore_hostif::{
     Address, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, Loopback, Request, SocketId, SocketKind,
 };
@@ -53,7 +53,7 @@ impl Wire {
                     return found;
                 }
             } else {
-                assert!(start.elapsed() < PATIENCE, "nothing comes");
+                assert!(start.elapsed() < TIMEOUT, "nothing comes");
                 std::thread::sleep(Duration::from_millis(1));
             }
         }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::engines::{alone, run};
-use common::{Host, PATIENCE};
+use common::{Host, TIMEOUT};
 use longshore_hostif::{
     Completion, DATAGRAM_HEADER, DatagramRecord, EdgeFlags, Geometry, RING, SocketId, SocketKind,
 };
@@ -83,7 +83,7 @@ fn a_host_that_stalls_hears_of_sixty_thousand() {
     send_to_all(&mut host, sender);
     let began = Instant::now();
     while !has_come(&host) {
-        assert!(began.elapsed() < PATIENCE, "the datagrams do not come");
+        assert!(began.elapsed() < TIMEOUT, "the datagrams do not come");
         std::thread::sleep(Duration::from_millis(1));
     }
     // The second finds nobody told of the first, but for those in the ring.
@@ -93,7 +93,7 @@ fn a_host_that_stalls_hears_of_sixty_thousand() {
     let all = 2 * DATAGRAM_HEADER as u64;
     while sockets.iter().any(|s| reached[s.index as usize] < all) {
         assert!(
-            began.elapsed() < PATIENCE,
+            began.elapsed() < TIMEOUT,
             "{} were not told of",
             sockets
                 .iter()

@@ -4,7 +4,7 @@
 mod common;
 
 use common::engines::{Running, start};
-use common::{Host, PATIENCE};
+use common::{Host, TIMEOUT};
 use longshore_hostif::{DatagramRecord, EdgeFlags, Loopback, SocketId, SocketKind};
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ports::{Port, TxFrame};
@@ -62,7 +62,7 @@ impl Wire {
         let began = Instant::now();
         let mut frame = vec![0; 70_000];
         loop {
-            assert!(began.elapsed() < PATIENCE, "nothing comes");
+            assert!(began.elapsed() < TIMEOUT, "nothing comes");
             let Some(meta) = self.port.recv(&mut frame).unwrap() else {
                 std::thread::yield_now();
                 continue;

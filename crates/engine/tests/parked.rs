@@ -4,7 +4,7 @@
 mod common;
 
 use common::engines::{Running, alone, run, stat};
-use common::{Host, PATIENCE};
+use common::{Host, TIMEOUT};
 use longshore_hostif::attach::{SessionOptions, new_session};
 use longshore_hostif::{Geometry, Query, Request, SocketId, SocketKind};
 use longshore_ports::Port;
@@ -58,7 +58,7 @@ fn parked(control: &Path) -> u64 {
 fn wait_until_parked(busy: &mut Host, control: &Path, least: u64) {
     let began = Instant::now();
     while parked(control) < least {
-        assert!(began.elapsed() < PATIENCE, "{} are parked", parked(control));
+        assert!(began.elapsed() < TIMEOUT, "{} are parked", parked(control));
         (0..500).for_each(|_| ping(busy));
     }
 }
@@ -126,7 +126,7 @@ fn parked_sessions_end_with_their_launchers() {
     drop(launchers);
     let began = Instant::now();
     while stat(&control).sessions.len() != 1 {
-        assert!(began.elapsed() < PATIENCE);
+        assert!(began.elapsed() < TIMEOUT);
         std::thread::sleep(Duration::from_millis(10));
     }
     assert_eq!(parked(&control), 0);
@@ -171,6 +171,6 @@ fn an_exchange_takes_no_longer_beside_a_thousand_idle_sessions() {
             break;
         }
         let took = began.elapsed();
-        assert!(took < PATIENCE / 4, "{alone:?} alone, {beside:?} beside");
+        assert!(took < TIMEOUT / 4, "{alone:?} alone, {beside:?} beside");
     }
 }

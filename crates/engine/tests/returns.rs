@@ -4,7 +4,7 @@
 mod common;
 
 use common::engines::{Running, bytes, joined, sleepy};
-use common::{Host, PATIENCE};
+use common::{Host, TIMEOUT};
 use longshore_hostif::{
     Arena, CHUNK, DATAGRAM_HEADER, DatagramRecord, EdgeFlags, Request, SocketId, SocketKind,
 };
@@ -25,7 +25,7 @@ fn wait_for_all(arenas: &[&Arena]) {
     let began = Instant::now();
     while arenas.iter().any(|a| free(a) != a.geometry().snd_chunks) {
         let free: Vec<u32> = arenas.iter().map(|a| free(a)).collect();
-        assert!(began.elapsed() < PATIENCE, "of each slab, free: {free:?}");
+        assert!(began.elapsed() < TIMEOUT, "of each slab, free: {free:?}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

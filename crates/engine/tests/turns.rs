@@ -106,7 +106,7 @@ impl Member {
 fn each_turn(engine: &mut Engine, all: u64, mut left: impl FnMut(&Engine) -> u64) -> Vec<u64> {
     let (mut before, mut turns, began) = (all, Vec::new(), Instant::now());
     while before != 0 {
-        assert!(began.elapsed() < common::PATIENCE, "{turns:?}");
+        assert!(began.elapsed() < common::TIMEOUT, "{turns:?}");
         engine.turn_and_rest(REST).unwrap();
         let now = left(engine);
         turns.extend((now != before).then(|| before - now));
@@ -214,7 +214,7 @@ fn what_nobody_has_accepted_is_no_dead_processs() {
         assert_eq!(sockets(&world.engine), 3);
         let (began, control) = (Instant::now(), world.program.0.arena.control(1));
         while control.state() != ChannelState::Free {
-            assert!(began.elapsed() < common::PATIENCE);
+            assert!(began.elapsed() < common::TIMEOUT);
             world.engine.turn_and_rest(REST).unwrap();
         }
         assert_eq!(sockets(&world.engine), 3 - u64::from(is_read));

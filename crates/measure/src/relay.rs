@@ -213,7 +213,7 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 
     /// How long anything may take: machines are slow, and busy with other tests.
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const TIMEOUT: Duration = Duration::from_secs(60);
 
     /// A host in a network namespace of its own, whose interface ends in a TAP.
     fn host(last: u8) -> Option<(Tap, UdpSocket)> {
@@ -266,7 +266,7 @@ mod tests {
             .unwrap();
         while near.recv(&mut buf).is_err() {
             far.send(b"hello").unwrap();
-            assert!(begin.elapsed() < PATIENCE, "nothing comes through");
+            assert!(begin.elapsed() < TIMEOUT, "nothing comes through");
         }
         near.connect("10.79.0.2:7").unwrap();
         let start = Instant::now();
@@ -283,7 +283,7 @@ mod tests {
                 Ok(_) => break,
                 Err(_) => drop(near.send(b"end").unwrap()),
             }
-            assert!(begin.elapsed() < PATIENCE, "the end does not come");
+            assert!(begin.elapsed() < TIMEOUT, "the end does not come");
         }
         let (first, last, came) = (came[0], came[came.len() - 1], came.len());
         let counts = relay.stop().unwrap();

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{PATIENCE, ask, expect_frame, expect_in_place, ip};
+use common::{TIMEOUT, ask, expect_frame, expect_in_place, ip};
 use longshore_ports::packet::{PacketConfig, PacketError, PacketPort};
 use longshore_ports::{
     GsoKind, InterfaceName, LinkKind, Port, RECV_ROOM, RxChecksum, TxChecksum, TxFrame, TxGso,
@@ -125,7 +125,7 @@ fn the_kernel_sums_and_cuts_what_we_send() {
     }
     let peer = meet(&mut port);
     let socket = UdpSocket::bind((KERNEL, 4000)).unwrap();
-    let limit = Some(PATIENCE);
+    let limit = Some(TIMEOUT);
     socket.set_read_timeout(limit).unwrap();
     let data: Vec<u8> = (0..10_500u32).map(|i| (i * 7) as u8).collect();
     let headers = udp_headers(peer, mac(&port), data.len());
@@ -242,7 +242,7 @@ fn an_interface_whose_mtu_becomes_too_small_is_said_so_once() {
     veth();
     let mut port = PacketPort::open(&config("near")).unwrap();
     let news = |port: &mut PacketPort, attached: bool| {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while port.is_attached() != attached {
             assert!(Instant::now() < deadline, "no news came");
             port.take_link_events();
@@ -288,7 +288,7 @@ fn tunnel() -> File {
 
 /// Waits for news and takes it until the port is (or is not) on its interface.
 fn until_attached(port: &mut PacketPort, attached: bool) -> bool {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let mut changed = false;
     while port.is_attached() != attached || port.capabilities().mtu != 1400 {
         assert!(Instant::now() < deadline, "no news came");
@@ -364,10 +364,10 @@ fn a_tunnel_is_waited_for_and_may_come_again() {
     }
 }
 
-/// Looks for news until the link has come back, or has not for `patience`.
-fn returns(port: &mut PacketPort, patience: Duration) -> bool {
+/// Looks for news until the link has come back, or has not for `timeout`.
+fn returns(port: &mut PacketPort, timeout: Duration) -> bool {
     let begin = Instant::now();
-    while begin.elapsed() < patience {
+    while begin.elapsed() < timeout {
         port.take_link_events();
         if port.link_has_returned() {
             return true;
@@ -389,7 +389,7 @@ fn shown(name: &str) -> String {
 fn until_up(up: bool) {
     let begin = Instant::now();
     while shown("near").contains("state UP") != up {
-        assert!(begin.elapsed() < PATIENCE, "{}", shown("near"));
+        assert!(begin.elapsed() < TIMEOUT, "{}", shown("near"));
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -415,17 +415,17 @@ fn a_link_that_returns_is_told_of_once() {
     until_up(false);
     assert!(!returns(&mut port, SHORT));
     ip("link set far up");
-    assert!(returns(&mut port, PATIENCE));
+    assert!(returns(&mut port, TIMEOUT));
     settle(&mut port);
     // Down and up again before the first check.
     ip("link set near down");
     ip("link set near up");
-    assert!(returns(&mut port, PATIENCE));
+    assert!(returns(&mut port, TIMEOUT));
     settle(&mut port);
     // Another interface in its place.
     ip("link del near");
     assert!(!returns(&mut port, SHORT));
     veth();
-    assert!(returns(&mut port, PATIENCE));
+    assert!(returns(&mut port, TIMEOUT));
     assert!(port.is_attached());
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{PATIENCE, ask, expect_frame, expect_in_place, ip};
+use common::{TIMEOUT, ask, expect_frame, expect_in_place, ip};
 use longshore_ports::tap::{Tap, TapConfig, TapError};
 use longshore_ports::{
     Capabilities, LinkKind, MAX_SYN_DROP, Port, PortError, RECV_ROOM, RecvBuffer, TxFrame,
@@ -85,7 +85,7 @@ fn large_datagrams_come_scattered_and_unsegmented() {
     let data: Vec<u8> = (0..1400u32).map(|i| (i * 7) as u8).collect();
     socket.send_to(&data, (OURS, 4000)).unwrap();
     let (mut head, mut body) = ([0u8; 42], vec![0u8; RECV_ROOM]);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         assert!(Instant::now() < deadline, "the datagram did not come");
         let mut parts = [
@@ -172,7 +172,7 @@ fn frames_of_any_length_come_back() {
             ..TxFrame::whole(headers)
         })
         .unwrap();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let answer = loop {
             assert!(Instant::now() < deadline, "no answer to {len} bytes");
             match tap.recv_single(&mut buffer).unwrap().map(|meta| meta.len) {
@@ -221,7 +221,7 @@ fn a_small_buffer_drops_and_counts() {
     let mac = our_mac(tap.capabilities());
     tap.send(&TxFrame::whole(&arp(mac, [0xff; 6], 1, [0; 6])))
         .unwrap();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while tap.counters().drops.rx_truncated == 0 {
         assert!(Instant::now() < deadline, "nothing came");
         assert_eq!(tap.recv(&mut [0; 30]), Ok(None));
@@ -316,7 +316,7 @@ fn a_device_that_is_gone_says_so() {
     let mut tap = Tap::open(&config()).unwrap();
     ip(&format!("link del {}", tap.name()));
     let mut buf = vec![0; RECV_ROOM];
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         assert!(Instant::now() < deadline);
         match tap.recv(&mut buf) {

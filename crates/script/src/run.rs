@@ -18,7 +18,7 @@ const PEER_WINDOW: u16 = 30_000;
 /// A TCP under test, with one connection.
 pub trait Stack {
     /// How late a segment may be that is expected at once.
-    const PATIENCE: Duration;
+    const TIMEOUT: Duration;
     /// How long no segment may arrive to count as silence.
     const SILENCE: Duration;
     /// How early a segment may be, for clocks with ticks.
@@ -125,7 +125,7 @@ impl<S: Stack> Run<'_, S> {
 
     fn awaits(&mut self, packet: &Packet, after: Duration) -> Result<(), String> {
         let start = self.stack.now();
-        let Some(sent) = self.stack.sends(after + S::PATIENCE) else {
+        let Some(sent) = self.stack.sends(after + S::TIMEOUT) else {
             return Err("nothing is sent".into());
         };
         let waited = self.stack.now() - start;

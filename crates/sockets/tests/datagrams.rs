@@ -101,7 +101,10 @@ fn errors_come_back_to_connected_sockets() {
 fn a_sender_is_held_up_by_a_full_stream_alone() {
     let (engine, host, _directory) = engine();
     let ((a, _), (_b, to)) = (bound(host), bound(host));
-    engine.behavior.is_deaf.store(true, Ordering::Relaxed);
+    engine
+        .behavior
+        .ignores_requests
+        .store(true, Ordering::Relaxed);
     let block = vec![0; 60_000];
     let send = || {
         a.socket()

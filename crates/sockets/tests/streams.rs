@@ -455,7 +455,10 @@ fn an_engine_that_ends_ends_all_waits() {
 fn a_full_request_ring_is_waited_for() {
     let (engine, _directory) = engine();
     let (a, b) = Engine::pair(engine.join());
-    engine.behavior.is_deaf.store(true, Ordering::Relaxed);
+    engine
+        .behavior
+        .ignores_requests
+        .store(true, Ordering::Relaxed);
     let writer = std::thread::spawn(move || {
         for _ in 0..3000 {
             a.socket().set_option(OptionName::NoDelay, 1).unwrap();
@@ -464,7 +467,10 @@ fn a_full_request_ring_is_waited_for() {
     });
     std::thread::sleep(Duration::from_millis(50));
     assert!(!writer.is_finished());
-    engine.behavior.is_deaf.store(false, Ordering::Relaxed);
+    engine
+        .behavior
+        .ignores_requests
+        .store(false, Ordering::Relaxed);
     writer.join().unwrap();
     assert_eq!(b.read(&mut [0; 20]), Ok(9));
 }

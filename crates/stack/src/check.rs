@@ -69,7 +69,7 @@ impl Stack {
     /// Whether the tables have nothing of sockets that are gone.
     fn check_tables(&self) -> Result<(), Violation> {
         let has_flow = |s: &Socket| match &s.kind {
-            Kind::Stream(c) => !c.retired,
+            Kind::Stream(c) => !c.is_over,
             Kind::Pair(p) => p.flow.is_some(),
             _ => false,
         };
@@ -210,9 +210,9 @@ impl Stack {
             panic!("connection {key}: {violation:?}");
         }
         // One that is over has its port no more, if the next attempt came to nothing.
-        let is_bound = socket.local.is_some() || c.retired;
+        let is_bound = socket.local.is_some() || c.is_over;
         holds(is_bound, key, "it has no local address")?;
-        if !c.retired {
+        if !c.is_over {
             let found = self.demux.peek(&c.flow);
             let is_found = found == Some(Found::Socket(key));
             holds(is_found, key, "its segments do not find it")?;

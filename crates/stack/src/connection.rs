@@ -185,7 +185,7 @@ impl Stack {
             return;
         };
         // Over before its program closed it: no event is to come.
-        let is_done = orphan && c.retired;
+        let is_done = orphan && c.is_over;
         let mut sent_for_others = None;
         // What makes a report worth its while beside the edges themselves.
         let mut also = events.contains(Events::URGENT);
@@ -206,7 +206,7 @@ impl Stack {
         }
         if has_block && !orphan {
             if events.contains(Events::URGENT) {
-                self.urge(key);
+                self.tell_owner_of_urgent(key);
             }
             if let Some(socket) = self.sockets.get_mut(key) {
                 if socket.has_marks() {
@@ -223,7 +223,7 @@ impl Stack {
         if events.contains(Events::CLOSED) {
             self.disconnect(key);
         } else if events.contains(Events::TIME_WAIT) {
-            self.retire(key);
+            self.enter_time_wait(key);
         } else if is_done {
             self.forget(key);
         } else {
@@ -233,7 +233,7 @@ impl Stack {
 
     /// The owner of a socket is to be told that there is urgent data.
     #[cold]
-    pub(crate) fn urge(&mut self, key: u32) {
+    pub(crate) fn tell_owner_of_urgent(&mut self, key: u32) {
         if let Some(socket) = self.sockets.get(key)
             && let Some(session) = self.sessions.get_mut(socket.session)
         {
@@ -253,7 +253,7 @@ impl Stack {
         let mut tell = false;
         match &mut socket.kind {
             Kind::Stream(c) => {
-                if !c.retired && c.tcb.deadline().is_some_and(|d| d <= now) {
+                if !c.is_over && c.tcb.deadline().is_some_and(|d| d <= now) {
                     c.tcb.on_timer(now);
                 }
                 tell = c.tell_by <= now;

@@ -127,7 +127,7 @@ impl Stack {
 
     /// The peer of a connection is told that it is over.
     fn reset_peer(&mut self, key: u32) {
-        if let Some(c) = self.connection_mut(key).filter(|c| !c.retired) {
+        if let Some(c) = self.connection_mut(key).filter(|c| !c.is_over) {
             c.tcb.abort();
             let _ = self.transmit(key);
         }
@@ -248,7 +248,7 @@ impl Demux {
             self.tcp.hold(local, reuse);
         }
         match &socket.kind {
-            Kind::Stream(c) if !c.retired => self.insert(c.flow, key),
+            Kind::Stream(c) if !c.is_over => self.insert(c.flow, key),
             Kind::Pair(Pair {
                 flow: Some(flow), ..
             }) => self.insert(*flow, key),

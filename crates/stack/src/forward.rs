@@ -91,7 +91,7 @@ impl Stack {
     fn note_end_of_forward(&mut self, sink: u32, snd_edge: u64) -> Result<(), RequestError> {
         let socket = self.sockets.get(sink).ok_or(RequestError::NoSocket)?;
         let is_over = match &socket.kind {
-            Kind::Stream(c) => c.retired || c.tcb.error().is_some(),
+            Kind::Stream(c) => c.is_over || c.tcb.error().is_some(),
             Kind::Pair(p) => p.dead.is_some(),
             _ => true,
         };

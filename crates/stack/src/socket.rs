@@ -123,8 +123,8 @@ pub(crate) struct Connection {
     pub(crate) bulk_sender: Seen,
     /// Its next hop does not answer.
     pub(crate) unreachable: bool,
-    /// It lives on as a record in TIME-WAIT.
-    pub(crate) retired: bool,
+    /// It is closed, or lives on as a record in TIME-WAIT: no segment is for it any more.
+    pub(crate) is_over: bool,
     /// Its host is to be told when the peer has acknowledged our FIN.
     pub(crate) lingers: bool,
 }
@@ -150,7 +150,7 @@ impl Connection {
             tell_by: Instant::NEVER,
             bulk_sender: Seen::NEVER,
             unreachable: false,
-            retired: false,
+            is_over: false,
             lingers: false,
         }
     }

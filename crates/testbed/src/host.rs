@@ -332,7 +332,7 @@ impl Host<'_> {
     /// namespace.
     ///
     /// # Panics
-    /// If it does not within [`PATIENCE`](crate::PATIENCE).
+    /// If it does not within [`TIMEOUT`](crate::TIMEOUT).
     pub fn wait_for(&self, at: SocketAddr) {
         self.namespace.enter(|| {
             crate::eventually(&format!("{at} takes connections"), || {

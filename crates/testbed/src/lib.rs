@@ -42,4 +42,4 @@ pub use product::{Stack, longshore};
 pub use skip::{in_own_namespace, skip};
 pub use testbed::Testbed;
 pub use thread::join;
-pub use wait::{PATIENCE, eventually};
+pub use wait::{TIMEOUT, eventually};

@@ -21,7 +21,7 @@ pub struct Cmd {
     command: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
     directory: Option<PathBuf>,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Cmd {
@@ -32,7 +32,7 @@ impl Cmd {
             command: vec![program.to_owned()],
             environment: Vec::new(),
             directory: None,
-            patience: LONGEST,
+            timeout: LONGEST,
         }
     }
 
@@ -68,8 +68,8 @@ impl Cmd {
 
     /// How long [`Cmd::run`] waits for it.
     #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
@@ -114,7 +114,7 @@ impl Cmd {
             line,
             out,
             err,
-            patience: self.patience,
+            timeout: self.timeout,
         }
     }
 
@@ -143,7 +143,7 @@ pub struct Proc {
     line: String,
     out: PathBuf,
     err: PathBuf,
-    patience: Duration,
+    timeout: Duration,
 }
 
 /// A program that has ended.
@@ -190,7 +190,7 @@ impl Proc {
     /// the first process there (by age) whose command is `name`.
     ///
     /// # Panics
-    /// If there is none within [`PATIENCE`](crate::PATIENCE).
+    /// If there is none within [`TIMEOUT`](crate::TIMEOUT).
     #[must_use]
     pub fn program_pid(&self, name: &str) -> i32 {
         let what = format!("a process {name} below `{}`", self.line);
@@ -251,7 +251,7 @@ impl Proc {
                     took: start.elapsed(),
                 };
             }
-            if start.elapsed() > self.patience {
+            if start.elapsed() > self.timeout {
                 let states: String = std::iter::once(self.pid())
                     .chain(children(self.pid()))
                     .map(|pid| {
@@ -265,7 +265,7 @@ impl Proc {
                 panic!(
                     "`{}` still runs after {:?}\n{states}--- stdout\n{}--- stderr\n{}",
                     self.line,
-                    self.patience,
+                    self.timeout,
                     tail(&self.stdout()),
                     tail(&self.stderr())
                 );

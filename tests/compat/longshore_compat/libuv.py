@@ -13,7 +13,7 @@ from .suite import FAIL, LATE, PASS, SKIP, Job, Result, Suite, last_words
 HERE = pathlib.Path(__file__).parent.parent
 NOBODY = 65534
 # libuv's own limit for a test is 5 s, many times that on a busy machine by this factor.
-PATIENCE = {"UV_TEST_TIMEOUT_MULTIPLIER": "6"}
+TIMEOUT = {"UV_TEST_TIMEOUT_MULTIPLIER": "6"}
 LIMIT = 60
 # The status by which a test says that it cannot run here.
 SKIPPED = 7
@@ -86,7 +86,7 @@ def runner(tree, program, name, helper):
         directory.chmod(0o777)
         if not (directory / "test").exists():
             (directory / "test").symlink_to(tree / "test")
-        how = {"cwd": directory, "user": NOBODY, "env": PATIENCE}
+        how = {"cwd": directory, "user": NOBODY, "env": TIMEOUT}
         if len(place.engines) == 2:
             return {name: on_two(place, program, name, helper, how)}
         return {name: verdict(place.run([program, name], LIMIT, **how))}
@@ -96,7 +96,7 @@ def runner(tree, program, name, helper):
 
 def on_two(place, program, name, helper, how):
     """The test's server on the second engine, the test on the first."""
-    how["env"] = {**PATIENCE, "COMPAT_PEER": "10.78.0.3", "COMPAT_PEER6": "fd78::3"}
+    how["env"] = {**TIMEOUT, "COMPAT_PEER": "10.78.0.3", "COMPAT_PEER6": "fd78::3"}
     with (place.directory / "server").open("wb") as log:
         server = place.start([program, name, helper], output=log, engine=1, **how)
         if not place.listening(server, 1):

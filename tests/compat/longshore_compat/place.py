@@ -47,7 +47,7 @@ OVER_ETC = pathlib.Path("/etc/netns")
 RESOLVER = "nameserver 127.0.0.1\n"
 
 # How long an engine may take until its socket is there, in seconds; the machine may be busy.
-PATIENCE = 30
+TIMEOUT = 30
 
 
 @dataclass
@@ -149,7 +149,7 @@ class Place:
             )
         self.engines.append((process, socket))
         self.logs.append(log)
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT
         while not socket.exists():
             if process.poll() is not None or time.monotonic() > end:
                 raise RuntimeError(f"the engine did not start: {log.read_text()}")
@@ -193,7 +193,7 @@ class Place:
             command = [self.longshore, "ss", "--json", "--engine", self.engines[engine][1]]
         else:
             command = self.inside(["ss", "-Hltun"])
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT
         while time.monotonic() < end and server.poll() is None:
             said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
             if json.loads(said or "[{}]")[0].get("sockets") if self.engines else said.strip():
@@ -239,7 +239,7 @@ class Place:
     def stat(self, number):
         """What an engine counts, when its programs have left it or should have."""
         process, socket = self.engines[number]
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT
         while True:
             said = subprocess.run(
                 [self.longshore, "stat", "--json", "--engine", socket],

@@ -2,11 +2,11 @@
  * events poll then tells for each socket: once on the kernel and once on Longshore, and both are
  * to be the same (tests/differential.rs).
  *
- *     differential CASES [EXPECTED PATIENCE]
+ *     differential CASES [EXPECTED TIMEOUT]
  *
  * CASES is a file with a line for each case: its seed, and the numbers of the steps to take if
  * not all of them are. EXPECTED has what was printed elsewhere: with it, what a call has set in
- * motion has PATIENCE milliseconds to arrive, and a case ends with the first line that is not as
+ * motion has TIMEOUT milliseconds to arrive, and a case ends with the first line that is not as
  * expected. A line of which it says "?" is not compared. */
 #include "differential/generate.h"
 #include "differential/perform.h"
@@ -15,7 +15,7 @@
 enum { LONGEST_CASE = 30 };
 
 /* How long what is expected may take, in milliseconds. */
-static int patience;
+static int timeout;
 
 /* What is expected, line by line. */
 static char *expected;
@@ -79,7 +79,7 @@ static int put_states(void) {
     snprintf(should, sizeof should, "%.*s", (int)n, line);
   }
   say_states();
-  for (int i = 0; i < patience && !is_as(should); i++) {
+  for (int i = 0; i < timeout && !is_as(should); i++) {
     nanosleep(&(struct timespec){0, 1000000}, 0);
     say_states();
   }
@@ -185,7 +185,7 @@ int main(int argc, char **argv) {
   }
   setvbuf(stdout, 0, _IOLBF, 0);
   char *all = argc > 2 ? contents(argv[2]) : 0;
-  patience = argc > 3 ? atoi(argv[3]) : 0;
+  timeout = argc > 3 ? atoi(argv[3]) : 0;
   shared = mmap(0, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   for (int number = 0; fgets(line, sizeof line, cases); number++) {
     char *rest = line, taken[STEPS] = {0};

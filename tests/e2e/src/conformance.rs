@@ -106,7 +106,7 @@ fn run_all(
         .env("FAR_ADDR", far_ip.to_string())
         .env("ADDR6", host.ip6().to_string())
         .env("FAR_ADDR6", far_ip6.to_string())
-        .patience(Duration::from_secs(240))
+        .timeout(Duration::from_secs(240))
         .check()
 }
 

@@ -10,7 +10,7 @@ pub mod peer;
 mod scenario;
 
 pub use longshore_testbed::{
-    Cmd, Engine, Finished, Host, Namespace, PATIENCE, Proc, Stack, Testbed, eventually, longshore,
+    Cmd, Engine, Finished, Host, Namespace, Proc, Stack, TIMEOUT, Testbed, eventually, longshore,
     payload, servers, signal,
 };
 pub use mounts::with_mounts;

@@ -1,19 +1,19 @@
 //! What peers do in tests: connections from a host of the testbed to the test itself, their
 //! end, and files that are fetched.
 
-use longshore_testbed::{Cmd, Host, PATIENCE, Testbed, payload};
+use longshore_testbed::{Cmd, Host, TIMEOUT, Testbed, payload};
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Instant;
 
-/// A connection from `host` to `at`, whose reads wait for no longer than [`PATIENCE`].
+/// A connection from `host` to `at`, whose reads wait for no longer than [`TIMEOUT`].
 ///
 /// # Panics
 /// If there is none within that time.
 pub fn connect(host: &Host<'_>, at: SocketAddr) -> TcpStream {
     host.namespace().enter(|| {
-        let stream = TcpStream::connect_timeout(&at, PATIENCE).expect("connect");
-        stream.set_read_timeout(Some(PATIENCE)).expect("timeout");
+        let stream = TcpStream::connect_timeout(&at, TIMEOUT).expect("connect");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("timeout");
         stream
     })
 }
@@ -48,6 +48,6 @@ pub fn ends(mut stream: TcpStream) {
             Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset => return,
             Err(e) => panic!("the connection neither ends nor goes on: {e}"),
         }
-        assert!(start.elapsed() < PATIENCE, "it does not end");
+        assert!(start.elapsed() < TIMEOUT, "it does not end");
     }
 }

@@ -1,7 +1,7 @@
 //! How a scenario runs: with a time limit, a testbed of its own, and its
 //! programs' last words if it fails.
 
-use crate::{PATIENCE, Stack, Testbed};
+use crate::{Stack, TIMEOUT, Testbed};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -48,7 +48,7 @@ pub fn run_uncounted(
         // Without its programs the scenario cannot go on.
         bed.kill_all();
         assert!(
-            is_done.recv_timeout(PATIENCE).is_ok(),
+            is_done.recv_timeout(TIMEOUT).is_ok(),
             "the scenario hangs, even with all its programs killed"
         );
     }

@@ -1,7 +1,7 @@
 //! Unmodified clients on the stack under test, servers on the kernel.
 
 use longshore_e2e::servers::{Nginx, PYTHON, sshd_config};
-use longshore_e2e::{PATIENCE, iperf3 as perf, payload, scenarios};
+use longshore_e2e::{TIMEOUT, iperf3 as perf, payload, scenarios};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ scenarios! {
             .arg(format!("http://{}/", peer.at(9)))
             .run();
         assert_eq!(refused.status.code(), Some(7), "{refused:?}");
-        assert!(refused.took < PATIENCE / 2, "{refused:?}");
+        assert!(refused.took < TIMEOUT / 2, "{refused:?}");
     }
 
     /// iperf3 as the client: to the server, from it, in eight streams.

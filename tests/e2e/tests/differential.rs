@@ -20,9 +20,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const SEEDS: std::ops::Range<u64> = 0..150;
 
 /// For how long what is expected may take to come, in milliseconds.
-const PATIENCE: u32 = 2000;
+const TIMEOUT: u32 = 2000;
 /// The same where differences are looked for, most of which do not go away.
-const SEARCH_PATIENCE: u32 = 100;
+const SEARCH_TIMEOUT: u32 = 100;
 
 /// So many cases may differ once and not again. Two automatic ports of 28,232 coincide in some
 /// 3 % of runs of all the seeds; that it happens twice in one is a matter of 1 in 2,000.
@@ -163,7 +163,7 @@ struct Stacks<'l> {
     longshore: Host<'l>,
     bed: &'l Testbed,
     program: &'l Path,
-    patience: u32,
+    timeout: u32,
 }
 
 impl Stacks<'_> {
@@ -192,9 +192,9 @@ impl Stacks<'_> {
             }
             command = command
                 .arg(self.bed.file("expected", text))
-                .arg(self.patience.to_string());
+                .arg(self.timeout.to_string());
         }
-        let said = command.patience(Duration::from_secs(3000)).check();
+        let said = command.timeout(Duration::from_secs(3000)).check();
         let of_cases = said.split("CASE ").skip(1);
         let found: Vec<Lines> = of_cases
             .map(|text| text.lines().skip(1).map(str::to_owned).collect())
@@ -320,10 +320,10 @@ fn as_on_the_kernel() {
             longshore: bed.host(0).option("--loopback").option("engine"),
             bed,
             program: &program,
-            patience: if many.is_some() {
-                SEARCH_PATIENCE
+            timeout: if many.is_some() {
+                SEARCH_TIMEOUT
             } else {
-                PATIENCE
+                TIMEOUT
             },
         };
         let cases: Vec<Case> = seeds.map(Case::of).collect();

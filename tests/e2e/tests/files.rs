@@ -271,7 +271,7 @@ fn start(bed: &Testbed) -> (Proc, PathBuf) {
 fn ask(bed: &Testbed, case: &str) {
     let client = bed.peer().cmd(PYTHON).args(["-c", CLIENT]);
     let client = client.args([&bed.host(0).ip().to_string(), case]);
-    client.patience(Duration::from_secs(100)).check();
+    client.timeout(Duration::from_secs(100)).check();
 }
 
 scenarios! {

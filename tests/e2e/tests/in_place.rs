@@ -3,7 +3,7 @@
 
 use longshore_e2e::peer::connect;
 use longshore_e2e::servers::PYTHON;
-use longshore_e2e::{Host, PATIENCE, Stack, Testbed, payload, run};
+use longshore_e2e::{Host, Stack, TIMEOUT, Testbed, payload, run};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
@@ -31,7 +31,7 @@ fn upload(peer: &Host<'_>, at: SocketAddr, connections: u64) {
                 let bytes = payload::Bytes::take(seed, LEN);
                 let (hash, _) = payload::sha256_of(&bytes[..]).expect("a hash");
                 let mut stream = connect(peer, at);
-                stream.set_write_timeout(Some(PATIENCE)).expect("timeout");
+                stream.set_write_timeout(Some(TIMEOUT)).expect("timeout");
                 // A part of 128 KiB and a bit, and now and then a few bytes.
                 for (i, part) in bytes.chunks(131_100).enumerate() {
                     let (few, rest) = part.split_at(if i % 7 == 0 { 5 } else { 0 });

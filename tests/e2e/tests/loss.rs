@@ -18,7 +18,7 @@ scenarios! {
             .args(["-sSf", "-o"])
             .arg(bed.path("got"))
             .arg(format!("http://{}/file", host.ip()))
-            .patience(Duration::from_secs(soak(600, 800)))
+            .timeout(Duration::from_secs(soak(600, 800)))
             .check();
         assert_eq!(payload::sha256_of_file(&bed.path("got")).expect("a file"), hash);
     }
@@ -35,7 +35,7 @@ scenarios! {
             .args(["-c", SOURCE])
             .arg(host.ip().to_string())
             .arg(file)
-            .patience(Duration::from_secs(soak(600, 800)))
+            .timeout(Duration::from_secs(soak(600, 800)))
             .check();
         assert_eq!(said.trim(), hash);
     }

@@ -1,7 +1,7 @@
 //! The engine on interfaces that it did not make.
 
 use longshore_e2e::servers::Nginx;
-use longshore_e2e::{PATIENCE, Stack, conformance, payload, scenarios};
+use longshore_e2e::{Stack, TIMEOUT, conformance, payload, scenarios};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -76,7 +76,7 @@ fn the_kernel_is_still_there(host: &longshore_e2e::Host<'_>, peer: &longshore_e2
         .enter(|| TcpListener::bind("10.77.0.3:8081"))
         .expect("a port of the kernel");
     let said = peer.namespace().enter(move || {
-        let limit = PATIENCE;
+        let limit = TIMEOUT;
         let at = "10.77.0.3:8081".parse().expect("an address");
         let mut near = TcpStream::connect_timeout(&at, limit).expect("connect to the kernel");
         let (mut far, _) = listener.accept().expect("accept in the kernel");

@@ -3,7 +3,7 @@
 use longshore_e2e::peer::{connect, ends, fetch};
 use longshore_e2e::servers::{Nginx, PYTHON, haproxy_config, sshd_config};
 use longshore_e2e::{
-    Host, PATIENCE, Proc, Testbed, eventually, iperf3, payload, scenarios, signal, soak,
+    Host, Proc, TIMEOUT, Testbed, eventually, iperf3, payload, scenarios, signal, soak,
 };
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -463,7 +463,7 @@ scenarios! {
                 let _ = socket.send(b"are you there");
                 socket.recv(&mut answer).ok()
             });
-            socket.set_read_timeout(Some(PATIENCE)).expect("timeout");
+            socket.set_read_timeout(Some(TIMEOUT)).expect("timeout");
             for size in [0, 1, 1000, 1472, 1473, 9000, 40_000, 65_507] {
                 let sent = payload::Bytes::take(size as u64, size);
                 socket.send(&sent).expect("send");
@@ -484,7 +484,7 @@ scenarios! {
 fn memcached_client(at: SocketAddr, thread: u64, rounds: u64) {
     let stream = TcpStream::connect(at).expect("connect");
     stream.set_nodelay(true).expect("nodelay");
-    stream.set_read_timeout(Some(PATIENCE)).expect("timeout");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("timeout");
     let mut reader = BufReader::new(stream.try_clone().expect("clone"));
     let mut writer = stream;
     for round in 0..rounds {

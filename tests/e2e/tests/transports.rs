@@ -45,7 +45,7 @@ fn nginx_over(bus: &'static str) {
         peer.wait_for(host.at(80));
         for (size, hash) in &files {
             let url = format!("http://{}/{size}", host.ip());
-            let curl = peer.cmd("curl").patience(Duration::from_secs(100));
+            let curl = peer.cmd("curl").timeout(Duration::from_secs(100));
             assert_eq!(&fetch(bed, curl, &url), hash, "{size} bytes");
         }
         carried(host, bus, [100, 3 * MB]);

@@ -211,8 +211,8 @@ mod tests {
 
     fn socket() -> UdpSocket {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let patience = Some(Duration::from_secs(60));
-        socket.set_read_timeout(patience).unwrap();
+        let timeout = Some(Duration::from_secs(60));
+        socket.set_read_timeout(timeout).unwrap();
         socket
     }
 

@@ -32,8 +32,8 @@ impl Asker {
 pub(super) struct Client {
     pub(super) fd: OwnedFd,
     pub(super) asker: Asker,
-    /// When it was last heard of, as the server counts it.
-    pub(super) heard: u64,
+    /// When it was last active, as the server counts it.
+    pub(super) activity: u64,
     question: Vec<u8>,
     answer: Vec<u8>,
     /// Bytes of the answer that are gone.
@@ -50,12 +50,12 @@ pub(super) fn turn_away(fd: OwnedFd, why: &str) {
 }
 
 impl Client {
-    /// A client with nothing asked yet; `heard` orders it among the others.
-    pub(super) fn new(fd: OwnedFd, asker: Asker, heard: u64) -> Self {
+    /// A client with nothing asked yet; `activity` orders it among the others.
+    pub(super) fn new(fd: OwnedFd, asker: Asker, activity: u64) -> Self {
         Self {
             fd,
             asker,
-            heard,
+            activity,
             question: Vec::new(),
             answer: Vec::new(),
             written: 0,

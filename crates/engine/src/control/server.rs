@@ -58,7 +58,7 @@ pub struct ControlServer {
     /// The listener is left alone while all places are taken.
     listening: bool,
     /// Times that a client connected, asked or took some of an answer.
-    heard: u64,
+    activity: u64,
     reserve_fd: ReserveFd,
 }
 
@@ -96,7 +96,7 @@ impl ControlServer {
             path: path.to_owned(),
             clients: Vec::new(),
             listening: true,
-            heard: 0,
+            activity: 0,
             reserve_fd: ReserveFd::new(),
         })
     }
@@ -164,8 +164,8 @@ impl ControlServer {
         if epoll::add(&self.epoll, &fd, mark, epoll::EventFlags::IN).is_err() {
             return;
         }
-        self.heard += 1;
-        self.clients[slot] = Some(Client::new(fd, asker, self.heard));
+        self.activity += 1;
+        self.clients[slot] = Some(Client::new(fd, asker, self.activity));
         if self.clients.iter().flatten().count() >= MOST_CLIENTS {
             self.listen_again(false);
         }
@@ -178,7 +178,7 @@ impl ControlServer {
             let client = place.as_ref();
             client.is_some_and(|client| !client.asker.sees_all())
         });
-        let silent = places.min_by_key(|place| place.as_ref().map(|client| client.heard));
+        let silent = places.min_by_key(|place| place.as_ref().map(|client| client.activity));
         if let Some(client) = silent.and_then(Option::take) {
             client.leave("others ask, and it has been silent for longest");
         }
@@ -208,8 +208,8 @@ impl ControlServer {
         let Some(client) = self.clients.get_mut(slot).and_then(Option::as_mut) else {
             return;
         };
-        self.heard += 1;
-        client.heard = self.heard;
+        self.activity += 1;
+        client.activity = self.activity;
         if !client.serve(answer) {
             // Closing the descriptor takes it out of the epoll instance.
             self.clients[slot] = None;

@@ -36,7 +36,7 @@ pub(crate) struct Host {
 }
 
 /// How long anything may take: machines are slow, and busy with other tests.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
 
 impl Host {
     pub(crate) fn new(path: &Path) -> Self {
@@ -112,7 +112,7 @@ impl Host {
             if let Some(found) = ready(self) {
                 return found;
             }
-            assert!(start.elapsed() < PATIENCE, "waited too long for {what}");
+            assert!(start.elapsed() < TIMEOUT, "waited too long for {what}");
             std::thread::yield_now();
         }
     }

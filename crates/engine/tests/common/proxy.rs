@@ -2,7 +2,7 @@
 //! its wire, which can be shut, and the far ends.
 #![allow(dead_code, reason = "each test uses its part")]
 
-use super::PATIENCE;
+use super::TIMEOUT;
 use super::engines::{Running, bytes, config, run, stat};
 use longshore_hostif::Loopback;
 use longshore_hostif::attach::new_session;
@@ -183,7 +183,7 @@ impl World {
             if used.iter().all(|used| *used == (0, 0)) {
                 return;
             }
-            assert!(began.elapsed() < PATIENCE, "in use: {used:?}");
+            assert!(began.elapsed() < TIMEOUT, "in use: {used:?}");
             sleep(Duration::from_millis(5));
         }
     }
@@ -216,7 +216,7 @@ pub(crate) fn read_all(from: &Stream, len: usize) -> Vec<u8> {
 pub(crate) fn await_bytes(at: &Stream, len: usize) {
     let began = Instant::now();
     while at.peek().unwrap().len() < len {
-        assert!(began.elapsed() < PATIENCE);
+        assert!(began.elapsed() < TIMEOUT);
         sleep(Duration::from_millis(1));
     }
 }

@@ -1,7 +1,7 @@
 //! A flood that is more than the engine can read is dropped at the port, as long as it lasts.
 
 use super::{SYN, config, nobody, packet, syn};
-use crate::common::{Host, PATIENCE};
+use crate::common::{Host, TIMEOUT};
 use longshore_engine::Engine;
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ports::{Capabilities, Port, PortCounters, PortError, RxMeta, TxFrame};
@@ -87,7 +87,7 @@ fn what_cannot_be_read_is_dropped_at_the_port() {
         if shares.last() != Some(&now) {
             shares.push(now);
         }
-        assert!(start.elapsed() < PATIENCE, "{shares:?}");
+        assert!(start.elapsed() < TIMEOUT, "{shares:?}");
     };
     // All that a turn reads is SYNs, and more are behind them, whatever share the port is
     // to let through.

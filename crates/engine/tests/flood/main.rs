@@ -8,7 +8,7 @@ mod duplicates;
 mod early;
 mod goodput;
 
-use common::{Host, PATIENCE};
+use common::{Host, TIMEOUT};
 use longshore_engine::control::{ControlReply, StatReply};
 use longshore_engine::{Config, Engine, Handle};
 use longshore_hostif::{EdgeFlags, Geometry, Loopback, SocketKind};
@@ -81,14 +81,14 @@ impl World {
         let bytes = packet(from, header, payload);
         let start = Instant::now();
         while self.wire.send(&TxFrame::whole(&bytes)).is_err() {
-            assert!(start.elapsed() < PATIENCE, "the engine does not read");
+            assert!(start.elapsed() < TIMEOUT, "the engine does not read");
             std::thread::yield_now();
         }
     }
 
     /// The next segment to `to` that `wanted` likes; others are dropped.
     fn receive(&mut self, to: Client, wanted: impl Fn(&TcpHeader, &[u8]) -> bool) -> TcpHeader {
-        self.receive_within(PATIENCE, to, wanted)
+        self.receive_within(TIMEOUT, to, wanted)
             .expect("nothing comes")
     }
 
@@ -123,7 +123,7 @@ impl World {
         let syn = syn(from);
         let start = Instant::now();
         let answer = loop {
-            assert!(start.elapsed() < PATIENCE, "no answer");
+            assert!(start.elapsed() < TIMEOUT, "no answer");
             self.send(from, &syn, &[]);
             let wanted = |h: &TcpHeader, _: &[u8]| h.flags.contains(SYN | ACK);
             if let Some(answer) = self.receive_within(REPEAT, from, wanted) {
@@ -315,7 +315,7 @@ fn a_full_accept_queue_lets_clients_wait() {
     }
     let start = Instant::now();
     while world.stat().tcp["passive_opens"] < 129 {
-        assert!(start.elapsed() < PATIENCE);
+        assert!(start.elapsed() < TIMEOUT);
     }
     world.send(client(200), &syn(client(200)), &[]);
     world.says_nothing_to(client(200));

@@ -3,7 +3,7 @@
 
 use super::{A, at, send_datagram, v6};
 use crate::common::engines::{Running, bytes, start};
-use crate::common::{Host, PATIENCE};
+use crate::common::{Host, TIMEOUT};
 use longshore_hostif::{Loopback, OpenFlags, SocketKind};
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ports::{LinkKind, Port, TxFrame};
@@ -47,7 +47,7 @@ impl Far {
         (engine, far)
     }
 
-    /// The next packet for which `what` gives something, within [`PATIENCE`].
+    /// The next packet for which `what` gives something, within [`TIMEOUT`].
     fn expect<T>(
         &mut self,
         name: &str,
@@ -55,7 +55,7 @@ impl Far {
     ) -> T {
         let start = Instant::now();
         let mut frame = vec![0; longshore_ports::RECV_ROOM];
-        while start.elapsed() < PATIENCE {
+        while start.elapsed() < TIMEOUT {
             let Some(meta) = self.port.recv(&mut frame).unwrap() else {
                 std::thread::sleep(Duration::from_millis(1));
                 continue;
@@ -191,7 +191,7 @@ fn the_engine_asks_for_its_addresses_and_tells_its_groups() {
     let is_sure = far.advertise();
     assert!(!is_sure || start.elapsed() >= Duration::from_secs(1));
     while !far.advertise() {
-        assert!(start.elapsed() < PATIENCE, "it is never sure");
+        assert!(start.elapsed() < TIMEOUT, "it is never sure");
     }
 }
 
@@ -218,7 +218,7 @@ fn an_address_that_another_has_is_given_up() {
         if bound == Err(99) {
             break;
         }
-        assert!(start.elapsed() < PATIENCE, "it is kept");
+        assert!(start.elapsed() < TIMEOUT, "it is kept");
     }
 }
 
@@ -404,6 +404,6 @@ fn a_smaller_path_is_heard_of() {
             assert!(len <= 1_300, "{len}");
             break;
         }
-        assert!(start.elapsed() < PATIENCE, "not believed");
+        assert!(start.elapsed() < TIMEOUT, "not believed");
     }
 }

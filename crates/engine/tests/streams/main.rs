@@ -7,7 +7,7 @@ mod common;
 
 use common::engines::{Running, bytes, config, converse, joined, run_with, sleepy, start};
 use common::far::Watched;
-use common::{Host, PATIENCE};
+use common::{Host, TIMEOUT};
 use longshore_engine::Engine;
 use longshore_engine::control::ControlReply;
 use longshore_hostif::{
@@ -462,7 +462,7 @@ fn a_private_engine_ends_with_its_last_session_and_does_not_sleep_over_it() {
     drop(launcher);
     let start = std::time::Instant::now();
     while !engine.is_over() {
-        assert!(start.elapsed() < PATIENCE, "it goes on");
+        assert!(start.elapsed() < TIMEOUT, "it goes on");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Bytes of a request, as the paper's: its frame had 104 bytes, 66 of them headers.
 const REQUEST: usize = 38;
 /// The server is given up after this time without a byte.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Whether connections are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -64,8 +64,8 @@ impl Client {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => {
-                let connection = TcpStream::connect_timeout(&self.server, PATIENCE).map_err(io)?;
-                connection.set_read_timeout(Some(PATIENCE)).map_err(io)?;
+                let connection = TcpStream::connect_timeout(&self.server, TIMEOUT).map_err(io)?;
+                connection.set_read_timeout(Some(TIMEOUT)).map_err(io)?;
                 connection
             }
         };

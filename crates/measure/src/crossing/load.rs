@@ -22,7 +22,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// How long a server may take to answer a connection or a message.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of an echo.
 const ECHO: usize = 64;
 
@@ -412,9 +412,9 @@ fn get(server: SocketAddr, requests: u32, options: &[&str]) -> Result<u64, Cross
 fn echo(server: SocketAddr) -> Result<u64, CrossingError> {
     const TIMES: u64 = 2_000;
     let talk = || -> std::io::Result<()> {
-        let mut stream = TcpStream::connect_timeout(&server, PATIENCE)?;
+        let mut stream = TcpStream::connect_timeout(&server, TIMEOUT)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         let mut message = [b'e'; ECHO];
         for _ in 0..TIMES {
             stream.write_all(&message)?;

@@ -1,6 +1,6 @@
 //! A program under `longshore run`, and what its engine has counted.
 
-use crate::crossing::child::{self, PATIENCE, PAUSE};
+use crate::crossing::child::{self, PAUSE, TIMEOUT};
 use crate::crossing::error::{CrossingError, system};
 use longshore_bus::Counted;
 use serde_json::Value;
@@ -222,7 +222,7 @@ impl<'a> Running<'a> {
 
     /// What its engine has counted when nothing moves any more.
     pub(crate) fn counts_at_rest(&self) -> Result<Counts, CrossingError> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut last = self.counts()?;
         loop {
             sleep(self.settles_in);

@@ -1,7 +1,7 @@
 //! Programs on the kernel's stack that experiments start beside Longshore: servers, and the
 //! small programs ([`crate::programs`]) that say a figure.
 
-use crate::crossing::child::{self, PATIENCE};
+use crate::crossing::child::{self, TIMEOUT};
 use crate::experiment::{ExperimentError, system};
 use crate::installed;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long a program may take to say its figure.
-const LONGEST: Duration = PATIENCE.saturating_mul(3);
+const LONGEST: Duration = TIMEOUT.saturating_mul(3);
 
 /// One of them; ended when dropped.
 #[derive(Debug)]

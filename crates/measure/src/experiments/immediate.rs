@@ -22,7 +22,7 @@ const PAPER: &str = "none; the interface is that of Freimuth et al., Server netw
                      and TCP offload, USENIX 2005";
 const PORT: u16 = 7;
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of messages: up to what a request can carry.
 const SIZES: [usize; 8] = [32, 64, 128, 256, 512, 768, 1024, 1312];
 /// The ways of payload, as columns call them, and the answers to `--immediate-data`.
@@ -134,11 +134,11 @@ fn exchanges(
     running.wait_until_served(server)?;
     let mut all = Vec::new();
     for size in sizes {
-        let mut stream = TcpStream::connect_timeout(&server, PATIENCE)
+        let mut stream = TcpStream::connect_timeout(&server, TIMEOUT)
             .map_err(system("connect to the server"))?;
         let prepared = stream
             .set_nodelay(true)
-            .and_then(|()| stream.set_read_timeout(Some(PATIENCE)));
+            .and_then(|()| stream.set_read_timeout(Some(TIMEOUT)));
         prepared.map_err(system("prepare a socket"))?;
         // The first exchanges make what the others use.
         talk(&mut stream, *size, times / 10)?;

@@ -23,7 +23,7 @@ const PAPER: &str = "Gallatin, Chase, Yocum, Trapeze/IP: TCP/IP at Near-Gigabit 
                      1999";
 const PORT: u16 = 7;
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Round trips over the bus are so many times fewer, since they take so many times longer.
 const SLOWER: u32 = 4;
 /// How often the server may not be there yet.
@@ -171,7 +171,7 @@ fn one_way(
         std::thread::sleep(Duration::from_millis(5));
     }
     answer.map_err(fail())?;
-    socket.set_read_timeout(Some(PATIENCE)).map_err(fail())?;
+    socket.set_read_timeout(Some(TIMEOUT)).map_err(fail())?;
     for (size, figures) in sizes.iter().zip(figures) {
         let message = vec![b'm'; *size];
         let mut result = Ok(0);

@@ -6,7 +6,7 @@ use longshore_ports::{Port, RecvBuffer, RxMeta, SharedRooms, TxFrame};
 use longshore_ring::SharedMemory;
 
 /// How long the kernel may take to answer: machines are slow, and busy with other tests.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Waits for a frame that `wanted` accepts, past whatever else the kernel says.
 pub(crate) fn expect_frame(
@@ -14,7 +14,7 @@ pub(crate) fn expect_frame(
     buf: &mut [u8],
     wanted: impl Fn(&[u8]) -> bool,
 ) -> RxMeta {
-    let found = look_for_frame(port, buf, PATIENCE, wanted);
+    let found = look_for_frame(port, buf, TIMEOUT, wanted);
     found.expect("the kernel sends something of the kind")
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn ask(
     question: &[u8],
     wanted: impl Fn(&[u8]) -> bool,
 ) -> RxMeta {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         port.send(&TxFrame::whole(question)).unwrap();
         if let Some(meta) = look_for_frame(port, buf, Duration::from_millis(100), &wanted) {
@@ -64,7 +64,7 @@ pub(crate) fn expect_in_place(port: &mut impl Port, room: [usize; 2], send: impl
     assert!(rooms.push(&memory, 4000, room[0]) && rooms.push(&memory, 100, room[1]));
     let mut buffer = RecvBuffer::new();
     send(&data);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let before = port.counters().rx_frames;
     loop {
         assert!(Instant::now() < deadline, "the datagram did not come");

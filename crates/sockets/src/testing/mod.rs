@@ -45,7 +45,7 @@ pub struct Behavior {
     /// Acknowledges nothing of what is sent, though it arrives.
     pub holds_acknowledgments: AtomicBool,
     /// Does not look at requests.
-    pub is_deaf: AtomicBool,
+    pub ignores_requests: AtomicBool,
     /// The next so many moves of edges are left out, as if there was no room.
     pub loses: AtomicU32,
     /// Bytes that it leaves unread at a receiver; 0 is the usual.

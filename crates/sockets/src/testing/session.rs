@@ -110,8 +110,8 @@ impl Session {
     /// Does what there is to do, then waits a little for more.
     pub(super) fn turn(&mut self) {
         self.doorbell.clear();
-        self.answer_door();
-        if !self.behavior.is_deaf.load(Ordering::Relaxed) {
+        self.let_processes_in();
+        if !self.behavior.ignores_requests.load(Ordering::Relaxed) {
             self.take_requests();
         }
         self.tear_down_the_dead();
@@ -129,7 +129,7 @@ impl Session {
     fn sleep(&mut self) {
         let engine = &self.arena.header().engine;
         engine.declare(Sleep::Eventfd);
-        let ignores_all = self.behavior.is_deaf.load(Ordering::Relaxed);
+        let ignores_all = self.behavior.ignores_requests.load(Ordering::Relaxed);
         let pending = !ignores_all
             && self
                 .processes
@@ -146,7 +146,7 @@ impl Session {
         engine.cancel();
     }
 
-    fn answer_door(&mut self) {
+    fn let_processes_in(&mut self) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         while let Ok(client) = accept_with(&self.listener, flags) {
             self.clients.push(client);

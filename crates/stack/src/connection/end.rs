@@ -1,4 +1,4 @@
-//! The end of a socket: retired to TIME-WAIT, disconnected, its block given back, forgotten.
+//! The end of a socket: its connection in TIME-WAIT, disconnected, its block given back, forgotten.
 
 use crate::Stack;
 use crate::at_work::AtWork;
@@ -11,7 +11,7 @@ use longshore_tcp::State;
 
 impl Stack {
     /// A connection is in TIME-WAIT: a small record takes its place.
-    pub(super) fn retire(&mut self, key: u32) {
+    pub(super) fn enter_time_wait(&mut self, key: u32) {
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
         };
@@ -20,11 +20,11 @@ impl Stack {
         let Kind::Stream(c) = &mut socket.kind else {
             return;
         };
-        if c.retired {
+        if c.is_over {
             return;
         }
         let (record, remote, flow) = (c.tcb.time_wait(), c.remote, c.flow);
-        c.retired = true;
+        c.is_over = true;
         self.let_port_go(key);
         self.demux.remove(&flow);
         self.demux.wait(
@@ -50,8 +50,8 @@ impl Stack {
         let Kind::Stream(c) = &mut socket.kind else {
             return;
         };
-        if !c.retired {
-            c.retired = true;
+        if !c.is_over {
+            c.is_over = true;
             let flow = c.flow;
             self.demux.remove(&flow);
         }
@@ -190,7 +190,7 @@ impl Stack {
         }
         match &socket.kind {
             Kind::Stream(c) => {
-                if !c.retired {
+                if !c.is_over {
                     self.demux.remove(&c.flow);
                 }
                 if c.listener.is_none()

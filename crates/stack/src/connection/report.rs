@@ -42,7 +42,7 @@ impl Connection {
     #[inline(always)]
     pub(crate) fn deadline(&self) -> Instant {
         match self.tcb.deadline() {
-            Some(deadline) if !self.retired => deadline.min(self.tell_by),
+            Some(deadline) if !self.is_over => deadline.min(self.tell_by),
             _ => self.tell_by,
         }
     }

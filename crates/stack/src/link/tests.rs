@@ -164,16 +164,16 @@ fn progress_of_a_connection_spares_its_next_hop_the_question() {
 /// What has come to the far end: ARP announcements of our address, unsolicited
 /// advertisements of IPv6 addresses, questions to the peer alone, solicitations of routers.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Heard {
+struct Frames {
     announced: usize,
     advertised: Vec<Ipv6Addr>,
     probed: usize,
     routers: usize,
 }
 
-fn heard(far: &mut MemoryPort) -> Heard {
+fn take_frames(far: &mut MemoryPort) -> Frames {
     let mut frame = vec![0; longshore_ports::RECV_ROOM];
-    let mut all = Heard::default();
+    let mut all = Frames::default();
     while let Some(RxMeta { len, .. }) = far.recv(&mut frame).unwrap() {
         let header = EthernetHeader::parse(&frame[..len]).unwrap();
         let body = &frame[ethernet::HEADER_LEN..len];
@@ -219,29 +219,29 @@ fn when_the_link_returns_it_is_told_of_us_and_neighbours_are_asked() {
         target_ip: Ipv4Addr::new(10, 0, 0, 1),
     };
     assert!(link.take_arp(&answer, at(10), &mut counters));
-    heard(&mut far);
+    take_frames(&mut far);
     link.poll_neighbors(at(20), &mut counters);
-    assert_eq!(heard(&mut far), Heard::default());
+    assert_eq!(take_frames(&mut far), Frames::default());
     link.link_returned(at(20));
     assert!(link.neighbor_deadline().is_some_and(|due| due <= at(20)));
-    let mut expected = Heard {
+    let mut expected = Frames {
         announced: 1,
         advertised: vec!["fd00::1".parse().unwrap(), "fe80::1".parse().unwrap()],
         probed: 1,
         routers: 0,
     };
     link.poll_neighbors(at(20), &mut counters);
-    assert_eq!(heard(&mut far), expected);
+    assert_eq!(take_frames(&mut far), expected);
     assert!(!link.take_arp(&answer, at(20), &mut counters));
     link.poll_neighbors(at(21), &mut counters);
-    assert_eq!(heard(&mut far), Heard::default());
+    assert_eq!(take_frames(&mut far), Frames::default());
     expected.probed = 0;
     link.poll_neighbors(at(22), &mut counters);
-    assert_eq!(heard(&mut far), expected);
+    assert_eq!(take_frames(&mut far), expected);
     for second in 23..30 {
         link.poll_neighbors(at(second), &mut counters);
     }
-    assert_eq!(heard(&mut far), Heard::default());
+    assert_eq!(take_frames(&mut far), Frames::default());
     let hop = link.next_hop_to(PEER, at(30), &mut counters);
     assert_eq!(hop, NextHop::Neighbor(PEER_MAC));
 }

@@ -7,7 +7,7 @@ use crate::Stack;
 /// How long an orphan waits for the other end to read something, in microseconds: as Linux
 /// probes a closed window for an orphan, from 200 ms on and each time after twice as long, until
 /// that would be longer than 120 s.
-const PATIENCE_US: u64 = 200_000 * ((1 << 10) - 1);
+const TIMEOUT_US: u64 = 200_000 * ((1 << 10) - 1);
 
 impl Stack {
     /// Whether the orphan `key` has waited long enough. It is looked at again when it has.
@@ -16,7 +16,7 @@ impl Stack {
         let Some(p) = self.pair_mut(key) else {
             return false;
         };
-        let until = p.waits.give_up_after(PATIENCE_US, now);
+        let until = p.waits.give_up_after(TIMEOUT_US, now);
         if now < until {
             self.sockets.arm(key);
         }

@@ -268,7 +268,7 @@ impl Stack {
             Kind::Idle(SocketKind::Stream) => self.open_connection(key, peer),
             // A connection that failed or is over may be tried again on the same
             // socket, from the same address if it was bound.
-            Kind::Stream(c) if c.retired => {
+            Kind::Stream(c) if c.is_over => {
                 self.unbind_automatic(key)?;
                 self.open_connection(key, peer)
             }

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 
 /// What a request of this kind is answered: an errno, and the address.
 fn asks(single: &mut Single, request: &Request) -> (u16, Option<SocketAddr>) {
-    single.hear();
+    single.discard_completions();
     single.ask(0, request);
     single.turn();
     let answered = |completion: &Completion| match completion {
@@ -172,7 +172,7 @@ fn an_attempt_over_the_wire_may_be_cancelled() {
     };
     assert_eq!(asks(&mut single, &cancel).0, 2, "none is under way");
     connect(&mut single, socket, SocketAddr::new(CLIENT.into(), 80));
-    single.hear();
+    single.discard_completions();
     single.ask(0, &cancel);
     single.turn();
     let told = single.told();

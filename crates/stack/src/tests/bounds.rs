@@ -127,7 +127,7 @@ fn the_accept_queue_is_reset_in_parts(end: impl FnOnce(&mut Single, SocketId)) {
         single.connect(client);
     }
     single.turn();
-    single.hear();
+    single.discard_completions();
     assert!(single.sent().is_empty());
     end(&mut single, listener);
     let (mut turns, mut reset) = (0, 0);
@@ -217,7 +217,7 @@ fn accepts_many() -> (Single, SocketId) {
         single.connect(client);
     }
     single.turn();
-    single.hear();
+    single.discard_completions();
     single.sent();
     let all = u64::from(WAITING) * ACCEPT_RECORD as u64;
     let taken = steps(|| single.edges(listener, all, EdgeFlags::empty()));
@@ -353,7 +353,7 @@ fn our_own_sockets_in_line_enter_as_there_is_room_and_are_refused_in_parts() {
     for number in 0..WAITING {
         let socket = single.bind(SocketKind::Stream, 2_000 + number);
         single.connect_to_own(socket);
-        single.hear();
+        single.discard_completions();
     }
     single.turn();
     let all = 1 + usize::from(WAITING);
@@ -368,7 +368,7 @@ fn our_own_sockets_in_line_enter_as_there_is_room_and_are_refused_in_parts() {
     while single.stack.has_work_left() {
         let before = refused(&single);
         single.turn();
-        single.hear();
+        single.discard_completions();
         let done = refused(&single) - before;
         assert!(done <= UNACCEPTED, "{done} in one turn");
         turns += 1;

@@ -40,7 +40,7 @@ impl Wire {
         let socket = accepted(&mut single, listener, 0);
         single.edges(listener, ACCEPT_RECORD as u64, EdgeFlags::empty());
         single.turn();
-        single.hear();
+        single.discard_completions();
         single.sent();
         Self {
             single,
@@ -364,7 +364,7 @@ fn the_memory_of_datagrams_that_were_read_is_free_again() {
 }
 
 /// What process `channel` is told of a socket, the last.
-fn heard(channel: &mut HostChannel, socket: SocketId) -> Option<Edges> {
+fn last_edges(channel: &mut HostChannel, socket: SocketId) -> Option<Edges> {
     let mut last = None;
     while let Some(completion) = channel.get().unwrap() {
         if let Some(Completion::Edges { socket: id, edges }) = completion
@@ -385,24 +385,24 @@ fn all_processes_that_have_a_socket_are_told() {
     let mut second = HostChannel::new(wire.single.arena.clone(), 1);
     wire.comes(0, 0, TcpFlags::PSH, b"hello");
     wire.told();
-    assert_eq!(heard(&mut second, wire.socket), None);
+    assert_eq!(last_edges(&mut second, wire.socket), None);
     let subscribe = Request::Subscribe {
         socket: wire.socket,
     };
     wire.single.ask(1, &subscribe);
     wire.single.turn();
     assert_eq!(
-        heard(&mut second, wire.socket).map(|told| told.rcv_edge),
+        last_edges(&mut second, wire.socket).map(|told| told.rcv_edge),
         Some(5)
     );
     assert_eq!(wire.told(), None, "it knows");
     wire.comes(5, 0, TcpFlags::PSH, b"all");
-    for told in [wire.told(), heard(&mut second, wire.socket)] {
+    for told in [wire.told(), last_edges(&mut second, wire.socket)] {
         assert_eq!(told.map(|told| told.rcv_edge), Some(8));
     }
     // The first shuts a half down: the other looks at the block.
     wire.says(0, 0, EdgeFlags::SHUT_WR);
-    assert!(heard(&mut second, wire.socket).is_some());
+    assert!(last_edges(&mut second, wire.socket).is_some());
     // One that has it no longer is told of nothing.
     let unsubscribe = Request::Unsubscribe {
         socket: wire.socket,
@@ -410,10 +410,10 @@ fn all_processes_that_have_a_socket_are_told() {
     wire.single.ask(1, &unsubscribe);
     wire.comes(8, 1, TcpFlags::PSH, b"last");
     assert_eq!(wire.told().map(|told| told.rcv_edge), Some(12));
-    assert_eq!(heard(&mut second, wire.socket), None);
+    assert_eq!(last_edges(&mut second, wire.socket), None);
     // Alone again, it need not be told what it says itself.
     wire.says(0, 12, EdgeFlags::SHUT_RD);
-    assert_eq!(heard(&mut second, wire.socket), None);
+    assert_eq!(last_edges(&mut second, wire.socket), None);
 }
 
 /// Little data cross in the descriptor to the one process that has the socket, and are counted
@@ -435,7 +435,7 @@ fn data_that_cross_in_a_descriptor_are_placed_for_a_second_process() {
     );
     wire.single.turn();
     assert_eq!(
-        heard(&mut second, wire.socket).map(|told| told.rcv_edge),
+        last_edges(&mut second, wire.socket).map(|told| told.rcv_edge),
         Some(5)
     );
     let placed = payload(&wire) - before;
@@ -453,7 +453,7 @@ fn data_that_cross_in_a_descriptor_are_placed_for_a_second_process() {
     // And what comes now is placed at once.
     wire.comes(5, 0, TcpFlags::PSH, b" too");
     assert_eq!(payload(&wire) - before, 9);
-    for told in [wire.told(), heard(&mut second, wire.socket)] {
+    for told in [wire.told(), last_edges(&mut second, wire.socket)] {
         assert_eq!(told.map(|told| told.rcv_edge), Some(9));
     }
 }
@@ -506,7 +506,7 @@ fn what_did_not_fit_is_told_when_there_is_room() {
         single.turn();
         all.push((next, socket));
     }
-    single.hear();
+    single.discard_completions();
     for at in 0..ROUNDS {
         for (next, _) in &all {
             let segment = TcpHeader {

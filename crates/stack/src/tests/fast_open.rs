@@ -51,7 +51,7 @@ fn listening(geometry: Geometry, queue: u64, backlog: u32) -> (Single, SocketId)
     single.set(listener, OptionName::FastOpen, queue);
     single.listen_at(listener, backlog);
     single.turn();
-    single.hear();
+    single.discard_completions();
     (single, listener)
 }
 
@@ -275,7 +275,7 @@ fn connects(single: &mut Single) -> (SocketId, u64) {
     single.set(socket, OptionName::FastOpenConnect, 1);
     let peer = SocketAddr::new(CLIENT.into(), 80).into();
     let (tag, waiter) = (5, None);
-    single.hear();
+    single.discard_completions();
     single.sent();
     single.ask(
         0,

@@ -23,7 +23,7 @@ const IS_EXCLUDE: u8 = 2;
 
 /// Joins a group or leaves it; an errno.
 fn change(single: &mut Single, socket: SocketId, group: Ipv4Addr, join: bool) -> u16 {
-    single.hear();
+    single.discard_completions();
     single.ask(
         0,
         &Request::Group {
@@ -58,7 +58,7 @@ fn member(single: &mut Single) -> SocketId {
 
 /// A datagram of the peer to this address; which of the sockets were told of it.
 fn comes(single: &mut Single, to: Ipv4Addr, sockets: &[SocketId]) -> Vec<bool> {
-    single.hear();
+    single.discard_completions();
     let datagram = [&[0, 9, 0, PORT as u8, 0, 10, 0, 0], b"hi".as_slice()].concat();
     single.frame_in(&ipv4((CLIENT, to), protocol::UDP, HOPS, &datagram));
     single.turn();
@@ -247,7 +247,7 @@ fn what_is_sent_to_a_group_comes_back() {
     single.turn();
     let mut written = 0;
     let mut sends = |single: &mut Single, to: Ipv4Addr, looped: bool| {
-        single.hear();
+        single.discard_completions();
         single.packets();
         let mut record = DatagramRecord::new(2, SocketAddr::new(to.into(), PORT).into());
         record.looped = looped;

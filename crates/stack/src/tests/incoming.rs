@@ -104,7 +104,7 @@ fn a_record_says_whose_connection_it_is() {
     let before = single.to_host().payload;
     let next = single.connect(3);
     single.turn();
-    single.hear();
+    single.discard_completions();
     let mut record = [0; ACCEPT_RECORD];
     copy_out(&single.arena, listener.index, 0, &mut record);
     let record = AcceptRecord::decode(&record);

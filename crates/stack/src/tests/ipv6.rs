@@ -65,7 +65,7 @@ fn bound(single: &mut Single, kind: SocketKind, port: u16) -> SocketId {
         },
     );
     single.turn();
-    single.hear();
+    single.discard_completions();
     socket
 }
 

@@ -30,7 +30,7 @@ const MTU: u16 = 600;
 
 /// The program's end of the connection that came in as number `which`, from 0.
 pub(super) fn accepted(single: &mut Single, listener: SocketId, which: u64) -> SocketId {
-    single.hear();
+    single.discard_completions();
     let mut record = [0; ACCEPT_RECORD];
     let at = which * ACCEPT_RECORD as u64;
     super::streams::copy_out(&single.arena, listener.index, at, &mut record);
@@ -253,7 +253,7 @@ fn who_leaves_holes_leaves_memory_to_others() {
         .map(|n| {
             let next = single.connect(n);
             single.turn();
-            single.hear();
+            single.discard_completions();
             next
         })
         .collect();
@@ -280,7 +280,7 @@ fn who_leaves_holes_leaves_memory_to_others() {
         single.segment(&header, &[n as u8; PIECE]);
         assert_eq!(single.dropped("arena_full"), before, "segment {n}");
         single.turn();
-        single.hear();
+        single.discard_completions();
         let mut got = [0; PIECE];
         super::streams::copy_out(&single.arena, socket.index, (n * PIECE) as u64, &mut got);
         assert_eq!(got, [n as u8; PIECE]);
@@ -339,7 +339,7 @@ fn a_reset_frees_what_lies_behind_a_hole() {
         single.segment(&reset, &[]);
     }
     single.turn();
-    single.hear();
+    single.discard_completions();
     // The first's is not read yet.
     assert_eq!(single.free_chunks(), free - 1);
     let first = accepted(&mut single, listener, 0);

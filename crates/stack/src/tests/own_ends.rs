@@ -38,7 +38,7 @@ impl Own {
         let server = accepted(&mut single, listener, 0);
         single.edges(listener, 64, EdgeFlags::empty());
         single.turn();
-        single.hear();
+        single.discard_completions();
         Self {
             single,
             client,

@@ -87,7 +87,7 @@ fn a_deferred_end_is_handed_over_after_its_seconds() {
     let client = single.open(SocketKind::Stream);
     single.connect_to_own(client);
     single.turn();
-    single.hear();
+    single.discard_completions();
     for _ in 0..19 {
         single.turn_after(100_000);
         assert_eq!(single.told_of(listener), None);
@@ -120,7 +120,7 @@ fn an_attempt_ends_when_a_half_is_shut() {
             single.turn();
             client
         });
-        single.hear();
+        single.discard_completions();
         single.edges(clients[1], 0, half);
         single.turn();
         let told = single.told_of(clients[1]).expect("it is over");

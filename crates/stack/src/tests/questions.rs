@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 
 /// The answer to a question: an errno, and what is in the mailbox.
 fn asks(single: &mut Single, socket: SocketId, query: Query) -> (u16, Vec<u8>) {
-    single.hear();
+    single.discard_completions();
     let (tag, waiter) = (77, None);
     single.ask(
         0,
@@ -211,7 +211,7 @@ fn a_question_about_no_socket_is_answered() {
     assert_eq!(asks(&mut single, gone, Query::TcpInfo).0, 9);
     assert_eq!(asks(&mut single, gone, Query::SendQueue).0, 9);
     // Closed before the end of the turn in which it was asked.
-    single.hear();
+    single.discard_completions();
     single.ask(
         0,
         &Request::Query {
@@ -233,7 +233,7 @@ fn an_address_in_use_may_be_given_up() {
     single.bind(SocketKind::Stream, 5_000);
     let second = single.open(SocketKind::Stream);
     single.turn();
-    single.hear();
+    single.discard_completions();
     single.bind_to(second, 5_000);
     let late = single.stack.take_late_binds().pop().expect("it is in use");
     assert!(!single.stack.has_late_binds());

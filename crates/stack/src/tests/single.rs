@@ -44,7 +44,7 @@ pub(super) struct Single {
     pub(super) arena: Arc<Arena>,
     session: u32,
     /// What process 0 hears by.
-    heard: HostChannel,
+    channel: HostChannel,
     doorbell: Doorbell,
     pub(super) wire: MemoryPort,
     pub(super) now: Instant,
@@ -116,7 +116,7 @@ impl Single {
         let session = stack.open_session(Session::new(host, 0), None);
         Self {
             stack,
-            heard: HostChannel::new(arena.clone(), 0),
+            channel: HostChannel::new(arena.clone(), 0),
             doorbell: Doorbell::new().unwrap(),
             arena,
             session,
@@ -270,26 +270,26 @@ impl Single {
         self.stack.check().unwrap();
     }
 
-    /// Process 0 hears what it was told.
-    pub(super) fn hear(&mut self) {
+    /// Process 0 takes its completions, whatever they say.
+    pub(super) fn discard_completions(&mut self) {
         self.told();
     }
 
-    /// Process 0 hears what it was told; what that is.
+    /// Process 0 takes its completions: these.
     pub(super) fn told(&mut self) -> Vec<Completion> {
         let (mut is_more, mut told) = (false, Vec::new());
-        while let Some(completion) = self.heard.get().unwrap() {
+        while let Some(completion) = self.channel.get().unwrap() {
             is_more |= matches!(completion, Some(Completion::More));
             told.extend(completion);
         }
-        self.heard.release();
+        self.channel.release();
         if is_more {
-            self.heard.ask_for_more(&self.doorbell);
+            self.channel.ask_for_more(&self.doorbell);
         }
         told
     }
 
-    /// Process 0 hears what it was told; of this socket's streams, the last.
+    /// Process 0 takes its completions: the last edges of this socket's streams among them.
     pub(super) fn told_of(&mut self, socket: SocketId) -> Option<Edges> {
         let of = |completion: &Completion| match completion {
             Completion::Edges { socket: id, edges } if *id == socket => Some(*edges),
@@ -298,7 +298,7 @@ impl Single {
         self.told().iter().rev().find_map(of)
     }
 
-    /// Process 0 hears what it was told; the error of its last answer.
+    /// Process 0 takes its completions: the error of the last answer among them.
     pub(super) fn answer(&mut self) -> Option<u16> {
         let of = |completion: &Completion| match completion {
             Completion::Done { errno, .. } => Some(*errno),

@@ -51,7 +51,7 @@ impl Udp {
         let mut single = Single::new(GEOMETRY, 1);
         let socket = single.bind(SocketKind::Datagram, PORT);
         single.turn();
-        single.hear();
+        single.discard_completions();
         Self {
             single,
             socket,
@@ -130,7 +130,7 @@ impl Udp {
     }
 
     fn connects(&mut self, peer: SocketAddr) -> u16 {
-        self.single.hear();
+        self.single.discard_completions();
         self.single.ask(
             0,
             &Request::Connect {
@@ -482,7 +482,7 @@ fn errors_are_told_to_who_has_a_peer_or_asks() {
         if asks {
             udp.single.set(udp.socket, OptionName::ReceiveErrors, 1);
         }
-        udp.single.hear();
+        udp.single.discard_completions();
         error(&mut udp, unreachable::PORT);
         let block = |udp: &Udp| {
             let block = udp.single.arena.block(udp.socket.index);
@@ -509,7 +509,7 @@ fn errors_are_told_to_who_has_a_peer_or_asks() {
     // A network that is not reached now may be later.
     let mut udp = Udp::new();
     udp.connects(Udp::peer());
-    udp.single.hear();
+    udp.single.discard_completions();
     error(&mut udp, 0);
     assert!(!soft(udp.single.told_of(udp.socket)));
 }
@@ -522,7 +522,7 @@ fn reports_are_taken_the_oldest_first() {
     error(&mut udp, unreachable::PORT);
     error(&mut udp, 1);
     let take = |udp: &mut Udp| {
-        udp.single.hear();
+        udp.single.discard_completions();
         udp.single.ask(
             0,
             &Request::Query {

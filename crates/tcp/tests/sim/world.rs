@@ -71,7 +71,7 @@ fn answer(packet: &Packet, wire: &mut Wire, now: Instant) {
 }
 
 /// Progress must be made within this much virtual time.
-const PATIENCE_US: u64 = 3_600_000_000;
+const TIMEOUT_US: u64 = 3_600_000_000;
 
 pub(crate) struct World {
     pub(crate) now: Instant,
@@ -246,7 +246,7 @@ impl World {
             self.progress = (sum, self.now);
         }
         assert!(
-            self.now.since(self.progress.1) < PATIENCE_US,
+            self.now.since(self.progress.1) < TIMEOUT_US,
             "no progress: {:?} {:?}",
             self.client,
             self.server

@@ -202,7 +202,7 @@ impl Core {
 }
 
 impl Stack for Core {
-    const PATIENCE: Duration = Duration::ZERO;
+    const TIMEOUT: Duration = Duration::ZERO;
     const SILENCE: Duration = Duration::ZERO;
     const EARLY: Duration = Duration::ZERO;
 

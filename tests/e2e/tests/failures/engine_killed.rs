@@ -3,7 +3,7 @@
 use super::{scenario, uncounted};
 use longshore_e2e::peer::connect;
 use longshore_e2e::servers::{Nginx, PYTHON};
-use longshore_e2e::{Engine, PATIENCE, Proc, Testbed, eventually};
+use longshore_e2e::{Engine, Proc, TIMEOUT, Testbed, eventually};
 use std::io::Write;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ fn killed_engine() {
         std::thread::sleep(Duration::from_millis(300));
         engine.kill();
         let end = program.wait();
-        assert!(end.took < PATIENCE / 2, "{end:?}");
+        assert!(end.took < TIMEOUT / 2, "{end:?}");
         assert_eq!(end.status.code(), Some(124), "{end:?}");
         let said = end.stdout;
         for call in ["recv", "accept", "epoll", "send", "after"] {
@@ -75,7 +75,7 @@ fn killed_engine_of_a_proxy() {
         std::thread::sleep(Duration::from_millis(300));
         engine.kill();
         let end = program.wait();
-        assert!(end.took < PATIENCE / 2, "{end:?}");
+        assert!(end.took < TIMEOUT / 2, "{end:?}");
         for which in ["9", "10"] {
             let told = format!("{which}: ended");
             assert!(end.stdout.contains(&told), "{which}: {end:?}");

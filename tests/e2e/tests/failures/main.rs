@@ -6,7 +6,7 @@ mod engine_killed;
 use longshore_e2e::peer::{connect, ends};
 use longshore_e2e::servers::{Nginx, PYTHON};
 use longshore_e2e::{
-    Engine, Host, PATIENCE, Stack, Testbed, eventually, payload, run, run_uncounted, signal, soak,
+    Engine, Host, Stack, TIMEOUT, Testbed, eventually, payload, run, run_uncounted, signal, soak,
 };
 use rustix::process::Signal;
 use std::io::{Read, Write};
@@ -79,7 +79,7 @@ fn killed_program() {
         let start = Instant::now();
         while Some(settled(&engine)) != before {
             assert!(
-                start.elapsed() < PATIENCE,
+                start.elapsed() < TIMEOUT,
                 "sessions and descriptors of the engine: {before:?} and then {:?}",
                 settled(&engine)
             );

@@ -163,7 +163,7 @@ impl Kernel<'_> {
 
 impl Stack for Kernel<'_> {
     // The machine may be busy with other tests.
-    const PATIENCE: Duration = Duration::from_millis(500);
+    const TIMEOUT: Duration = Duration::from_millis(500);
     const SILENCE: Duration = Duration::from_millis(20);
     // Its timers have ticks of up to 10 ms.
     const EARLY: Duration = Duration::from_millis(10);

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 /// With a frequency perf would begin with far longer ones.
 pub(super) const PERIOD_NS: u64 = 199_500;
 /// How long perf may take to begin.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A function, and how many samples fell into it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl Recording {
             .write_all(b"enable\n")
             .map_err(system("give perf an order"))?;
         // It needs a moment to look at the processes.
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while answers.read(&mut [0; 16]).is_err() {
             if let Ok(Some(_)) = child.try_wait() {
                 let said = child.wait_with_output().map_err(system("wait for perf"))?;

@@ -91,7 +91,7 @@ impl Guest {
     }
 
     /// Rings, whether or not the engine sleeps.
-    pub(crate) fn knock(&self) {
+    pub(crate) fn ring_doorbell(&self) {
         self.channel.flag();
         self.doorbell.ring();
     }

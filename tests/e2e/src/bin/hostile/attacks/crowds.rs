@@ -30,7 +30,7 @@ pub(super) fn claim(a: &mut Attack<'_>) {
             }
         }
         g.header().reservations.fetch_add(1, Ordering::AcqRel);
-        g.knock();
+        g.ring_doorbell();
         for socket in &sockets {
             let ask = a.random.next();
             let said = match a.random.below(3) {
@@ -92,7 +92,7 @@ pub(super) fn crowd(a: &mut Attack<'_>) {
     for g in &mut guests {
         let _ = g.open(SocketKind::Stream, Instant::now());
         g.publish();
-        g.knock();
+        g.ring_doorbell();
     }
 }
 
@@ -216,7 +216,7 @@ pub(super) fn unread(a: &mut Attack<'_>) {
     }
     let until = a.until.min(Instant::now() + Duration::from_millis(300));
     while Instant::now() < until {
-        g.knock();
+        g.ring_doorbell();
         g.drain();
         std::thread::sleep(Duration::from_micros(100));
     }

@@ -93,7 +93,7 @@ pub(super) fn scribble(a: &mut Attack<'_>) {
             let _ = g.edges(*socket, snd, rcv, Instant::now());
         }
         g.publish();
-        g.knock();
+        g.ring_doorbell();
         if a.random.below(4) == 0 {
             g.drain();
         }
@@ -204,7 +204,7 @@ pub(super) fn aim(a: &mut Attack<'_>) {
             return;
         }
         g.publish();
-        g.knock();
+        g.ring_doorbell();
         for socket in &sockets {
             let subscribe = longshore_hostif::Request::Subscribe { socket: *socket };
             let _ = g.put(&subscribe, Instant::now());

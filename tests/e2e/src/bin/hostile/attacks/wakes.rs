@@ -36,7 +36,7 @@ pub(super) fn stall(a: &mut Attack<'_>) {
         }
         g.publish();
         // It says that there is more, and that it waits for nobody.
-        g.knock();
+        g.ring_doorbell();
         if !a.goes_on() {
             return;
         }
