@@ -1,13 +1,12 @@
 //! Measurements: Longshore and the kernel, side by side in one run.
 //!
-//! What it owns: the scenarios that are measured ([`scenarios`]), the small
-//! paths between two hosts that are not perfect ([`impaired`], [`relay`]), the small
-//! programs that they need ([`programs`]), what crossed while they ran
-//! ([`Crossings`]), where the time went ([`Profile`]), what crossings would cost on a bus and
-//! what other adapters would have moved ([`crossing`]), the papers' experiments
-//! ([`experiments`]) and what each of them gives ([`experiment`]), and how it all is shown
-//! ([`report`], [`chart`], [`html`]). The programs `longshore-bench` and `longshore-demo` are made of it, and the
-//! command `longshore measure`.
+//! What it owns: the scenarios that are measured ([`scenarios`]), the small paths between two hosts
+//! that are not perfect ([`impaired`], [`relay`]), the small programs that they need
+//! ([`programs`]), what crossed while they ran ([`Crossings`]), where the time went ([`Profile`]),
+//! what crossings would cost on a bus and what other adapters would have moved ([`crossing`]), the
+//! papers' experiments ([`experiments`]) and what each of them gives ([`experiment`]), and how it
+//! all is shown ([`report`], [`chart`], [`html`]). The programs `longshore-bench` and
+//! `longshore-demo` are made of it, and the command `longshore measure`.
 //!
 //! A figure is a median of runs that took turns on the two stacks, since the
 //! machine may be shared and its speed may change from minute to minute.

@@ -1,11 +1,11 @@
 //! The owner of a socket (F_SETOWN and its kin), who gets SIGURG, and SIGIO if it is wanted
 //! (O_ASYNC).
 //!
-//! The kernel keeps the owner of the socket behind the descriptor, but never sees data
-//! there. So the engine makes something for each signal that the kernel does see: a pair of
-//! Unix sockets, one of which is given the same owner here and sends the signal when the
-//! engine has it become readable. It is not kept open here. Called by `fcntl` and `ioctl`, and by `decide` when a
-//! socket that has an owner becomes the engine's.
+//! The kernel keeps the owner of the socket behind the descriptor, but never sees data there. So
+//! the engine makes something for each signal that the kernel does see: a pair of Unix sockets, one
+//! of which is given the same owner here and sends the signal when the engine has it become
+//! readable. It is not kept open here. Called by `fcntl` and `ioctl`, and by `decide` when a socket
+//! that has an owner becomes the engine's.
 
 use crate::cancel::held;
 use crate::fds;

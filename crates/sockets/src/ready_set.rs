@@ -131,9 +131,9 @@ impl ReadySet {
         Some(wake_fd.as_raw_fd())
     }
 
-    /// The eventfd on which its threads sleep, made if it is not there yet, and
-    /// whether it was made now. After a fork the child gets one of its own. `None` without a waiter or a descriptor, of which
-    /// there may be one the next time, or under a filter of system calls if nothing was
+    /// The eventfd on which its threads sleep, made if it is not there yet, and whether it was made
+    /// now. After a fork the child gets one of its own. `None` without a waiter or a descriptor, of
+    /// which there may be one the next time, or under a filter of system calls if nothing was
     /// prepared: a thread that sleeps for the set is not woken, and must not sleep for long.
     ///
     /// # Errors

@@ -1,12 +1,12 @@
 //! The common path in: from a frame to a host's stream in one pass.
 //!
-//! Owns [`Stack::frame_by_prediction`], tried first for every frame from the
-//! port. It takes the segments that nearly all are: with headers below TCP as those of
-//! the segment before ([`CachedHeaders4`](longshore_wire::tcp4::CachedHeaders4), [`CachedHeaders6`]), or at least
-//! without surprises ([`Tcp4`]) and of a connection that the table knows, and the one that
-//! its block predicts ([`Tcb::predicts`](longshore_tcp::Tcb::predicts)). All else is left,
-//! untouched and uncounted, to `input` and `tcp_input`, which do the same one header at a
-//! time and say why they drop what they drop.
+//! Owns [`Stack::frame_by_prediction`], tried first for every frame from the port. It takes the
+//! segments that nearly all are: with headers below TCP as those of the segment before
+//! ([`CachedHeaders4`](longshore_wire::tcp4::CachedHeaders4), [`CachedHeaders6`]), or at least
+//! without surprises ([`Tcp4`]) and of a connection that the table knows, and the one that its
+//! block predicts ([`Tcb::predicts`](longshore_tcp::Tcb::predicts)). All else is left, untouched
+//! and uncounted, to `input` and `tcp_input`, which do the same one header at a time and say why
+//! they drop what they drop.
 
 use crate::Stack;
 use crate::at_work::AtWork;

@@ -1,13 +1,13 @@
 //! Receiving into place: the payload of a frame goes straight to where its program reads it.
 //!
 //! Owns [`BulkRun`], which says of which connection the last frames were, and
-//! [`Stack::receive_bulk`], by which the loop then takes frames from the port. While frames of bulk data
-//! come for one connection, the port is given the place of the next bytes of its receive
-//! stream with each read, behind a buffer for the headers that segments of this connection
-//! have. The headers then say whether that was right: whether this is the segment that
-//! the connection [predicts](longshore_tcp::Tcb::predicts_segment). If so, the edge of the
-//! stream moves and nothing is copied. If not, the frame is put together in the buffer and goes
-//! the usual way; what was written to the place lies beyond the stream's edge and is written over.
+//! [`Stack::receive_bulk`], by which the loop then takes frames from the port. While frames of bulk
+//! data come for one connection, the port is given the place of the next bytes of its receive
+//! stream with each read, behind a buffer for the headers that segments of this connection have.
+//! The headers then say whether that was right: whether this is the segment that the connection
+//! [predicts](longshore_tcp::Tcb::predicts_segment). If so, the edge of the stream moves and
+//! nothing is copied. If not, the frame is put together in the buffer and goes the usual way; what
+//! was written to the place lies beyond the stream's edge and is written over.
 //!
 //! Until then the programs of the session may read the payload, and may write to it. So this is
 //! done only for a session that is the only one of its stack, ever, where the port saves a

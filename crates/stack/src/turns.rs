@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Requests that a user's sessions may have served in a turn.
 pub(crate) const REQUESTS: u32 = 2_048;
-/// Output that they may have, about in microseconds: a datagram counts [`DATAGRAM`], a
-/// segment [`SEGMENT`], and a piece of 64 KiB that is copied, perhaps to memory that nobody had yet, [`PIECE`].
+/// Output that they may have, about in microseconds: a datagram counts [`DATAGRAM`], a segment
+/// [`SEGMENT`], and a piece of 64 KiB that is copied, perhaps to memory that nobody had yet,
+/// [`PIECE`].
 pub(crate) const OUTPUT: u32 = 500;
 pub(crate) const DATAGRAM: u32 = 2;
 pub(crate) const SEGMENT: u32 = 8;

@@ -1,9 +1,9 @@
 //! The configuration of a connection: options fixed at the handshake, and those that the
 //! user may change at any time.
 //!
-//! Owns [`Config`]; `parts` has those of its values that belong together. The engine fills one from the socket's options and passes it to
-//! `Tcb::connect` or `Tcb::accept`; the block keeps a copy, which the setters of `Tcb`
-//! change afterwards. Defaults are Linux's, since programs expect them.
+//! Owns [`Config`]; `parts` has those of its values that belong together. The engine fills one from
+//! the socket's options and passes it to `Tcb::connect` or `Tcb::accept`; the block keeps a copy,
+//! which the setters of `Tcb` change afterwards. Defaults are Linux's, since programs expect them.
 
 mod parts;
 

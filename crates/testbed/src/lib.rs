@@ -14,10 +14,9 @@
 //! ```
 //!
 //! With [`Stack::Kernel`] each host is a network namespace on a veth pair; with
-//! [`Stack::Longshore`] it is a `longshore run` whose TAP ends in the peer's
-//! namespace, and whose program is in a namespace of its own that leads nowhere: what
-//! does not go through the engine does not arrive. Namespaces, processes and files belong to one testbed and are
-//! gone with it.
+//! [`Stack::Longshore`] it is a `longshore run` whose TAP ends in the peer's namespace, and whose
+//! program is in a namespace of its own that leads nowhere: what does not go through the engine
+//! does not arrive. Namespaces, processes and files belong to one testbed and are gone with it.
 
 mod child;
 mod engine;

@@ -19,7 +19,8 @@ fn served_by_peer(bed: &Testbed, peer: &Host<'_>) -> (longshore_e2e::Proc, Strin
     (server, format!("http://{}/file", peer.at(8080)), hash)
 }
 
-/// A file is fetched, byte by byte, by what `script` makes of a command on a host of the stack under test.
+/// A file is fetched, byte by byte, by what `script` makes of a command on a host of the stack
+/// under test.
 fn fetches(bed: &Testbed, script: impl FnOnce(&str) -> String) {
     let (_server, url, hash) = served_by_peer(bed, &bed.peer());
     let to = bed.path("got");

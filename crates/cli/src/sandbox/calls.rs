@@ -131,8 +131,8 @@ pub(super) const OLD: &[c_long] = &[];
 /// cannot look into, since their arguments are in memory.
 pub(super) const AS_IF_MISSING: &[c_long] = &[libc::SYS_clone3, libc::SYS_openat2];
 
-/// Requests of `ioctl`: questions about interfaces, what a TAP device lets through, and whether a descriptor blocks or is a
-/// terminal. Not TIOCSTI, by which a process types for others.
+/// Requests of `ioctl`: questions about interfaces, what a TAP device lets through, and whether a
+/// descriptor blocks or is a terminal. Not TIOCSTI, by which a process types for others.
 pub(super) const IOCTLS: &[c_ulong] = &[
     libc::SIOCGIFINDEX as c_ulong,
     libc::SIOCGIFFLAGS as c_ulong,

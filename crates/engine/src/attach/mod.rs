@@ -1,13 +1,13 @@
 //! Attaching programs: the Unix socket at which launchers ask for sessions and programs
 //! join them.
 //!
-//! `listener` is the socket; `server` has it and the connections, in a thread of its own, so that nothing
-//! that a program does to its connection holds up packets; `users` counts what each user
-//! has. What is to be decided about sessions goes to the engine's loop as an [`Event`], over
-//! a queue of bounded length, and the loop answers on the [`Connection`] itself, which never
-//! blocks. The engine takes no descriptors from programs but files, from those users who can
-//! harm it anyway, and a thread of its own sees to these (`files`): closing one may last as
-//! long as its owner likes.
+//! `listener` is the socket; `server` has it and the connections, in a thread of its own, so that
+//! nothing that a program does to its connection holds up packets; `users` counts what each user
+//! has. What is to be decided about sessions goes to the engine's loop as an [`Event`], over a
+//! queue of bounded length, and the loop answers on the [`Connection`] itself, which never blocks.
+//! The engine takes no descriptors from programs but files, from those users who can harm it
+//! anyway, and a thread of its own sees to these (`files`): closing one may last as long as its
+//! owner likes.
 
 mod disposal;
 mod files;

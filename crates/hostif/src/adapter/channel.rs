@@ -299,9 +299,9 @@ impl AdapterChannel {
         }
     }
 
-    /// Stages the word that there is more to tell, for which there was no room, unless one
-    /// is on its way: what crosses by it, if there is something to publish. The process that takes it makes
-    /// the engine look at its channel, which then has room.
+    /// Stages the word that there is more to tell, for which there was no room, unless one is on
+    /// its way: what crosses by it, if there is something to publish. The process that takes it
+    /// makes the engine look at its channel, which then has room.
     ///
     /// # Errors
     /// [`PutError::Corrupt`] if the ring is broken.

@@ -107,10 +107,10 @@ impl SendStreams {
         immediate.gather(&self.arena, range, out)
     }
 
-    /// Finds the bytes `range` of a send stream, the first of them in immediate data that came
-    /// for it, as far as they are there and its place was not given back, and the others as
-    /// [`gather`](Self::gather) does, where a descriptor has told of a range of a file. Says how many of `out` are filled, and how many bytes of
-    /// them are immediate data.
+    /// Finds the bytes `range` of a send stream, the first of them in immediate data that came for
+    /// it, as far as they are there and its place was not given back, and the others as
+    /// [`gather`](Self::gather) does, where a descriptor has told of a range of a file. Says how
+    /// many of `out` are filled, and how many bytes of them are immediate data.
     ///
     /// # Errors
     /// [`BadStream`].

@@ -1,9 +1,9 @@
 //! Which sockets' edges a process has not been told for want of room in its completion
 //! ring: each at most once, however often it moves, since edges are cumulative.
 //!
-//! Each end of a channel owns one; a socket is put in when there is no room for where its
-//! edges are, and taken out when the process has made room. It takes no memory until the first overflow, then one bit
-//! for each socket of the session, and putting in and taking out cost the same for any
+//! Each end of a channel owns one; a socket is put in when there is no room for where its edges
+//! are, and taken out when the process has made room. It takes no memory until the first overflow,
+//! then one bit for each socket of the session, and putting in and taking out cost the same for any
 //! number of them.
 
 /// A set of socket indices that is emptied in turn.

@@ -117,7 +117,8 @@ impl AdapterSession {
     }
 
     /// Picks `many` of the threads that sleep until something happens to socket `index`, in
-    /// processes that are `among` these, each time others. `None` if so many are not known to sleep, or one alone waits for it.
+    /// processes that are `among` these, each time others. `None` if so many are not known to
+    /// sleep, or one alone waits for it.
     pub fn pick_sleepers(
         &mut self,
         index: u32,

@@ -1,12 +1,12 @@
 //! The handshake by which a process joins a session: fixed messages over a
 //! Unix socket (SOCK_SEQPACKET), descriptors beside them.
 //!
-//! A launcher asks for a new session and gets its token; a program that finds
-//! the token in its environment joins and gets the arena, the doorbell and a
-//! channel. The connection stays open: a child of `fork` inherits it, and both ask
-//! for eventfds over it, one after the other. Descriptors go from the engine to
-//! programs; from programs come those of files alone ([`Message::File`]), where the engine takes
-//! them: closing one that a program had made could hold up the engine. The session ends when its launcher's connection is closed and its last process gone.
+//! A launcher asks for a new session and gets its token; a program that finds the token in its
+//! environment joins and gets the arena, the doorbell and a channel. The connection stays open: a
+//! child of `fork` inherits it, and both ask for eventfds over it, one after the other. Descriptors
+//! go from the engine to programs; from programs come those of files alone ([`Message::File`]),
+//! where the engine takes them: closing one that a program had made could hold up the engine. The
+//! session ends when its launcher's connection is closed and its last process gone.
 
 #[cfg(test)]
 mod tests;

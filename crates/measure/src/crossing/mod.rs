@@ -1,13 +1,12 @@
 //! What a program's network traffic moves between host and adapter: counted where Longshore
 //! is the adapter, and computed for others from the same packets of the same run.
 //!
-//! What it owns: servers of files as workloads ([`web`]) with their client (`http`),
-//! servers that other clients load ([`load`]), any other program
-//! ([`program`]), the frames of a run ([`frames`]) and conventional adapters that are shown
-//! them ([`Replay`]), the 2005 paper's figures ([`PAPER`]), what a bus and an
-//! adapter would reach ([`Prediction`]) and whether the modelled bus agrees ([`check`]), and how all this is shown
-//! ([`show`], [`plot`]). `longshore measure` calls it. What crosses is counted by the engine; the models
-//! of buses and adapters are those of `bus`.
+//! What it owns: servers of files as workloads ([`web`]) with their client (`http`), servers that
+//! other clients load ([`load`]), any other program ([`program`]), the frames of a run ([`frames`])
+//! and conventional adapters that are shown them ([`Replay`]), the 2005 paper's figures
+//! ([`PAPER`]), what a bus and an adapter would reach ([`Prediction`]) and whether the modelled bus
+//! agrees ([`check`]), and how all this is shown ([`show`], [`plot`]). `longshore measure` calls
+//! it. What crosses is counted by the engine; the models of buses and adapters are those of `bus`.
 
 pub mod check;
 pub(crate) mod child;

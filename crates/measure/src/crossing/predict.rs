@@ -154,8 +154,9 @@ pub fn over_generations(fetches: &[Fetch], model: &Model, adapter: Duration) -> 
 /// the last write to the host.
 ///
 /// Of the reads, those that depend on each other count, by the meter's classes: a batch of
-/// descriptors, and their payload, if any crossed apart from them. The host waits for neither: where these take longer than the host does, all that it
-/// asks for is in the first batch, and where they do not, they are of no account.
+/// descriptors, and their payload, if any crossed apart from them. The host waits for neither:
+/// where these take longer than the host does, all that it asks for is in the first batch, and
+/// where they do not, they are of no account.
 fn waits_us(traffic: &Traffic, to_adapter: &Counted, bus: &dyn Bus) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a duration to show")]
     let round_trips = to_adapter.dependent_round_trips() as f64;

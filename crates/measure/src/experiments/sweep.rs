@@ -1,7 +1,7 @@
-//! Bandwidth of one connection by the largest packet, as Fig. 2 of the papers of 1999 and 2001
-//! has it: with the payload copied, shown by exchanging pages, or used in place, touched by the program or not, and with
-//! what touches bytes done by the port or by the engine. `wake_ups` has the same with their
-//! suppression on and off.
+//! Bandwidth of one connection by the largest packet, as Fig. 2 of the papers of 1999 and 2001 has
+//! it: with the payload copied, shown by exchanging pages, or used in place, touched by the program
+//! or not, and with what touches bytes done by the port or by the engine. `wake_ups` has the same
+//! with their suppression on and off.
 
 mod wake_ups;
 

@@ -1,8 +1,8 @@
 //! SO_PEEK_OFF: where calls with MSG_PEEK begin to look, in bytes behind what was read. It
 //! moves on with each such call, and back with what is read, as Linux has it (socket(7)).
 //!
-//! It stands in the upper half of the word of [`more_bits`](crate::block_words::more_bits), one more than
-//! it is, and 0 while it is off.
+//! It stands in the upper half of the word of [`more_bits`](crate::block_words::more_bits), one
+//! more than it is, and 0 while it is off.
 
 use crate::errors::SocketError;
 use crate::holds::Socket;

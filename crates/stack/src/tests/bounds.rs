@@ -1,6 +1,7 @@
-//! What one turn does is bounded, however much there is to be done: for many half-open
-//! connections whose listener is closed, for many that nobody has accepted, and for many processes that have one listener. All
-//! of it is done in the turns that follow, and another session's turn is among them.
+//! What one turn does is bounded, however much there is to be done: for many half-open connections
+//! whose listener is closed, for many that nobody has accepted, and for many processes that have
+//! one listener. All of it is done in the turns that follow, and another session's turn is among
+//! them.
 
 use super::single::{FIRST_PORT, HALF_OPEN, ISN, Single, header};
 use crate::Undelivered;

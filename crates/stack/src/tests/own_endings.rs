@@ -5,7 +5,7 @@ use super::off_path::GEOMETRY;
 use super::own_ends::{Own, flags};
 use super::single::Single;
 use crate::counters::EngineDrop;
-use longshore_hostif::{EdgeFlags, SocketKind};
+use longshore_hostif::{EdgeFlags, Request, SocketKind};
 
 const REFUSED: u16 = 111;
 const RESET: u16 = 104;
@@ -116,4 +116,46 @@ fn a_connection_that_the_rules_deny_is_refused_and_counted() {
     single.turn();
     assert_eq!(single.told_of(client).map(|told| told.errno), Some(REFUSED));
     assert_eq!(single.dropped(EngineDrop::AccessDenied.name()), 1);
+}
+
+/// A connection that is over has no port any more that nobody has chosen, though its sockets are
+/// still there.
+#[test]
+fn what_is_over_has_no_port() {
+    for is_reset in [false, true] {
+        let mut own = Own::new();
+        let (session, client) = (own.single.session(), own.client);
+        let port = |own: &Own| {
+            let key = own.single.stack.key_of(session, client)?;
+            Some(own.single.stack.sockets.get(key)?.local?.port())
+        };
+        let port = port(&own).expect("the client has one");
+        let is_free = |own: &mut Own| {
+            let other = own.single.open(SocketKind::Stream);
+            own.single.bind_to(other, port);
+            own.single.turn();
+            let is_free = own.single.stack.take_late_binds().is_empty();
+            own.single.close(other);
+            own.single.turn();
+            is_free
+        };
+        assert!(!is_free(&mut own));
+        own.says(client, 0, 0, EdgeFlags::SHUT_WR);
+        own.single.turn();
+        assert!(!is_free(&mut own), "the other half goes on");
+        if is_reset {
+            let close = Request::Close {
+                socket: own.server,
+                snd_edge: 0,
+                rcv_consumed: 0,
+                linger: Some(0),
+            };
+            own.single.ask(0, &close);
+        } else {
+            own.says(own.server, 0, 0, EdgeFlags::SHUT_WR);
+        }
+        own.single.turn();
+        assert!(own.single.stack.key_of(session, client).is_some());
+        assert!(is_free(&mut own), "reset: {is_reset}");
+    }
 }

@@ -1,7 +1,7 @@
 //! What the handshake agrees on about ECN (RFC 3168 section 6.1.1, RFC 9768 section 3.1).
 //!
-//! `output/syn.rs` asks for the flags and the option of our SYN or SYN-ACK; `open.rs` and `input/syn_sent.rs`
-//! pass the peer's.
+//! `output/syn.rs` asks for the flags and the option of our SYN or SYN-ACK; `open.rs` and
+//! `input/syn_sent.rs` pass the peer's.
 
 use super::accurate::{Accurate, NOT_CAPABLE_SEEN, handshake_ace};
 use super::{Bits, ECN_FLAGS, EcnState, Variant};

@@ -12,7 +12,8 @@
 //! is used. The loss of a probe is no sign of congestion, and is recovered without
 //! lowering the window.
 //!
-//! Sizes are those of [`SendSide::set_path_mss`](crate::snd::SendSide::set_path_mss): payload without TCP options.
+//! Sizes are those of [`SendSide::set_path_mss`](crate::snd::SendSide::set_path_mss): payload
+//! without TCP options.
 
 use crate::congestion::CongestionState;
 use crate::flight::AckReport;

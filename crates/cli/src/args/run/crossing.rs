@@ -1,4 +1,5 @@
-//! Options of `longshore run`: when and how requests, completions and payload cross between a program and the engine.
+//! Options of `longshore run`: when and how requests, completions and payload cross between a
+//! program and the engine.
 
 use super::EngineArguments;
 use crate::accept_on_data::AcceptOrder;

@@ -1,7 +1,7 @@
-//! What the sending half keeps beside its edges: how far a connection was sent, if it
-//! has TCP_NOTSENT_LOWAT, and how a datagram socket sends, as its program has set it: kept in the socket's block, by
-//! the host alone, and copied to the record of each datagram. So what a program sets
-//! later does not reach what it has sent before.
+//! What the sending half keeps beside its edges: how far a connection was sent, if it has
+//! TCP_NOTSENT_LOWAT, and how a datagram socket sends, as its program has set it: kept in the
+//! socket's block, by the host alone, and copied to the record of each datagram. So what a program
+//! sets later does not reach what it has sent before.
 
 use super::SocketBlock;
 use crate::abi::PathMtu;
