@@ -184,10 +184,6 @@ impl Engine {
                 || stack.is_unread(key));
         if !is_anybodys {
             stack.close_unheld(key);
-        } else if let Some((name, _)) = teardown.waiters
-            && let Some(half) = stack.sessions.get(teardown.session)
-        {
-            half.host.forget_waiters_of(name, index);
         }
     }
 

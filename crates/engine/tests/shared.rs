@@ -4,9 +4,7 @@ mod common;
 
 use common::Host;
 use common::engines::{joined, sleepy};
-use longshore_hostif::{
-    ChannelState, Completion, HostChannel, HostSession, Request, SocketId, SocketKind,
-};
+use longshore_hostif::{ChannelState, Completion, HostChannel, Request, SocketId, SocketKind};
 use std::process::{Child, Command};
 use std::sync::atomic::Ordering;
 
@@ -95,36 +93,6 @@ fn who_subscribes_takes_no_connection_from_who_listens_already() {
         host.wait("the other to be told", |_| second.reached(listener));
         second.unsubscribe(&host, listener);
     }
-}
-
-/// A process that is killed while it waits for a socket that others have waits for it no more: what
-/// happens to it wakes those alone that do.
-#[test]
-fn the_threads_of_a_killed_process_wait_for_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    let (engine, _wire) = sleepy(dir.path());
-    let mut host = Host::new(&engine.path);
-    let listener = host.open(SocketKind::Stream);
-    host.bind(listener, LISTENER.parse().unwrap()).unwrap();
-    assert_eq!(host.listen(listener), 0);
-    let mut second = Second::join(&host);
-    second.subscribe_with(&mut host, listener);
-    host.wait("the other to be told", |_| second.reached(listener));
-    let arena = host.arena.clone();
-    arena.set_held(second.channel.index(), listener.index, true);
-    let (session, block) = (HostSession::of(&arena), arena.block(listener.index));
-    let own = session.claim_waiter(std::process::id(), 0).unwrap();
-    block.add_waiter(own);
-    for _ in 0..10 {
-        let waiter = session.claim_waiter(second.process.id(), 0).unwrap();
-        block.add_waiter(waiter);
-    }
-    let unlisted = || block.unlisted_waiters.load(Ordering::Acquire);
-    assert_eq!((block.waiters().count(), unlisted()), (8, 3));
-    second.process.kill().unwrap();
-    host.wait("its threads to be forgotten", |_| {
-        (block.waiters().eq([own]) && unlisted() == 0).then_some(())
-    });
 }
 
 /// A process that listens and never accepts is not told, unless a connection is left waiting; and

@@ -7,11 +7,8 @@ use super::eventfds::Eventfds;
 use super::{AdapterSession, Subscribers};
 use crate::abi::{SocketBlock, SocketId};
 use crate::transport::Arena;
-use longshore_ring::{Sleep, Waiter};
+use longshore_ring::Sleep;
 use std::sync::atomic::Ordering;
-
-/// So many waiters are looked at to see whether one may wait for a socket that does not list it.
-const MOST_LOOKED_AT: usize = 1_024;
 
 /// The wake-ups that a session owes, and the eventfds for them.
 #[derive(Debug)]
@@ -225,28 +222,6 @@ impl AdapterSession {
     pub fn wake_everybody(&mut self) {
         for waiter in 0..self.arena.claimed_waiters().len() as u32 {
             self.wake_one(waiter);
-        }
-    }
-
-    /// The process of this name is gone, and had socket `index`, which others have, too: its waiters
-    /// are listed there no more. It may have had others that were not. Where all that there are of
-    /// other processes are listed, nobody is left whom an event has to find among all; how many were
-    /// counted is not known of each process.
-    pub fn forget_waiters_of(&self, name: u32, index: u32) {
-        let Some(block) = self.arena.get_block(index) else {
-            return;
-        };
-        let waiters = self.arena.claimed_waiters();
-        let owner = |waiter: &Waiter| waiter.owner.load(Ordering::Acquire);
-        let is_gone = |waiter: &Waiter| [0, name].contains(&owner(waiter));
-        block.remove_waiters(|waiter| waiters.get(waiter as usize).is_none_or(is_gone));
-        let unlisted = block.unlisted_waiters.load(Ordering::Acquire);
-        if unlisted == 0 || waiters.len() > MOST_LOOKED_AT {
-            return;
-        }
-        let there = waiters.iter().filter(|waiter| !is_gone(waiter));
-        if there.count() == block.waiters().count() {
-            block.forget_unlisted(unlisted);
         }
     }
 

@@ -35,31 +35,12 @@ impl SocketBlock {
     /// Takes `waiter` off the list again.
     pub fn remove_waiter(&self, waiter: u32) {
         let name = waiter as u16 + 1;
-        if !self.leave_list(name) {
+        let leave = |word: u64| Some(word & !(NAME << place_of(word, name)?));
+        if !self.change_waiters(leave) {
             let _ = self
                 .unlisted_waiters
                 .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |n| n.checked_sub(1));
         }
-    }
-
-    /// Takes those off the list that are `gone`.
-    pub(crate) fn remove_waiters(&self, gone: impl Fn(u32) -> bool) {
-        for waiter in self.waiters().filter(|waiter| gone(*waiter)) {
-            self.leave_list(waiter as u16 + 1);
-        }
-    }
-
-    /// Takes `name` off the list; whether it was there.
-    fn leave_list(&self, name: u16) -> bool {
-        self.change_waiters(|word| Some(word & !(NAME << place_of(word, name)?)))
-    }
-
-    /// Nobody waits for this socket whom it does not list, as far as `count` has not changed since
-    /// that was found, when so many did.
-    pub(crate) fn forget_unlisted(&self, count: u32) {
-        let order = (Ordering::AcqRel, Ordering::Relaxed);
-        let unlisted = &self.unlisted_waiters;
-        let _ = unlisted.compare_exchange(count, 0, order.0, order.1);
     }
 
     /// Changes the first word of waiters that `change` has something for; whether there was

@@ -151,35 +151,3 @@ fn some_of_those_that_wait_for_a_socket_are_picked_if_enough_are_known_to_sleep(
     block.unlisted_waiters.store(1, Ordering::Relaxed);
     assert_eq!(pick(&all, 1), Some(vec![0]));
 }
-
-/// Of a socket that several processes have, the list keeps those that live; and what is counted
-/// besides, unless all of them are listed.
-#[test]
-fn who_is_gone_is_listed_no_more() {
-    let adapter = small();
-    let arena = adapter.arena().clone();
-    let host = HostSession::of(adapter.arena());
-    let (gone, other) = (7, 8);
-    let claim = |name| host.claim_waiter(name, 0).unwrap();
-    let block = arena.block(3);
-    let unlisted = &block.unlisted_waiters;
-    let first = claim(other);
-    block.add_waiter(first);
-    let dead = [gone, gone].map(claim);
-    dead.iter().for_each(|waiter| block.add_waiter(*waiter));
-    let second = claim(other);
-    unlisted.store(2, Ordering::Relaxed);
-    adapter.forget_waiters_of(gone, 3);
-    assert!(block.waiters().eq([first]));
-    assert_eq!(unlisted.load(Ordering::Relaxed), 2, "one may not be listed");
-    block.add_waiter(second);
-    adapter.forget_waiters_of(gone, 3);
-    assert!(block.waiters().eq([first, second]));
-    assert_eq!(unlisted.load(Ordering::Relaxed), 0);
-    // Nobody has these, or there are none such.
-    assert!(host.free_waiter(second));
-    block.add_waiter(60_000);
-    adapter.forget_waiters_of(gone, 3);
-    assert!(block.waiters().eq([first]));
-    adapter.forget_waiters_of(gone, u32::MAX);
-}
