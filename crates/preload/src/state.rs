@@ -8,9 +8,9 @@ use crate::fds;
 use crate::log::{Level, say};
 use crate::{decide, kept, place, room};
 use longshore_hostif::attach::{self, AttachError, Joined, Token};
-use longshore_sockets::{Hooks, Host, JoinError};
+use longshore_sockets::{ForkLock, Hooks, Host, JoinError, forget_thread_id};
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 const UNKNOWN: u8 = 0;
@@ -19,7 +19,8 @@ const READY: u8 = 2;
 const FAILED: u8 = 3;
 
 static MODE: AtomicU8 = AtomicU8::new(UNKNOWN);
-static JOINING: Mutex<()> = Mutex::new(());
+/// A child finds it free: the thread of its parent that joins does so for that process alone.
+static JOINING: LazyLock<ForkLock<()>> = LazyLock::new(ForkLock::default);
 
 /// What becomes of a new inet socket.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +31,13 @@ pub(crate) enum Mode {
     On(&'static Host),
     /// It should be, but the engine could not be joined.
     Failed,
+}
+
+/// In a child, which has this thread alone.
+pub(crate) fn in_child() {
+    forget_thread_id();
+    // SAFETY: it is in no call on a socket.
+    unsafe { JOINING.recover(|| ()) };
 }
 
 /// This process is a child that was made by a system call of which we do not know, and
@@ -45,6 +53,7 @@ fn begin_anew(inherited: &'static Host) -> Option<&'static Host> {
         // SAFETY: what has made this process has made it with one thread, which is here.
         Ok(joined) => room::within(|| unsafe {
             let wake_fds = inherited.begin_anew(joined, fds::counts().into_iter());
+            in_child();
             family::in_child(wake_fds);
             kept::begin_anew();
         }),
@@ -98,7 +107,9 @@ pub(crate) fn mode() -> Mode {
 }
 
 fn join() -> Mode {
-    let _alone = JOINING.lock().unwrap_or_else(|e| e.into_inner());
+    let Ok(_alone) = JOINING.enter() else {
+        return Mode::Failed;
+    };
     if let Some(host) = place::attached() {
         return Mode::On(host);
     }

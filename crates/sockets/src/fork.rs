@@ -108,6 +108,12 @@ impl Host {
         }
     }
 
+    /// Keeps the sets of sockets as they are while a child is made without [`Host::before_fork`]:
+    /// it has them as its parent does, and not as one that was being changed.
+    pub fn hold_sets(&'static self) -> HeldSets {
+        HeldSets(self.ready_sets.enter().ok())
+    }
+
     /// Before the fork.
     pub fn before_fork(&'static self) -> Forking {
         let _ = self.flush();
@@ -161,6 +167,7 @@ impl Host {
             self.unreported.recover(Vec::new);
             self.ready_sets.recover(ReadySets::default);
             self.query.recover(|| ());
+            self.unfinished.recover(Unfinished::default);
             self.kept.recover(Default::default);
             self.dispatch.recover(dispatch);
         }
@@ -169,6 +176,9 @@ impl Host {
         }
         if let Ok(mut unreported) = self.unreported.enter() {
             unreported.clear();
+        }
+        if let Ok(mut unfinished) = self.unfinished.enter() {
+            unfinished.clear();
         }
         if let Ok(mut kept) = self.kept.enter() {
             kept.clear();
@@ -200,6 +210,10 @@ impl Host {
         self.cut_off(why);
     }
 }
+
+/// The sets of sockets of a process, which no thread changes while this lives.
+#[derive(Debug)]
+pub struct HeldSets(#[expect(dead_code, reason = "a lock")] Option<ForkGuard<'static, ReadySets>>);
 
 /// What a parent has reserved for the child that it has just made.
 #[derive(Debug, Clone, Copy)]
@@ -238,6 +252,9 @@ impl Forking {
         forget_thread_id();
         let host = self.host;
         host.identity.enter_child();
+        // SAFETY: the child has this thread alone, which asks nothing now. Its parent's need not
+        // have their answers before a fork.
+        unsafe { host.query.recover(|| ()) };
         self.leave_to_parent();
         let Some(channel) = self.channel else {
             drop(self);

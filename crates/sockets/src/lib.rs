@@ -49,7 +49,7 @@ pub use cancel::{CancelOutcome, Canceller};
 pub use datagram::Received;
 pub use departure::{Departure, MOST_PAYLOAD, MOST_PAYLOAD_V6, any_address};
 pub use errors::SocketError;
-pub use fork::{Forking, Reservation};
+pub use fork::{Forking, HeldSets, Reservation};
 pub use fork_lock::{ForkGuard, ForkLock};
 pub use grow_only::GrowOnly;
 pub use holds::Socket;
@@ -57,7 +57,8 @@ pub use hooks::Hooks;
 pub use host::Host;
 pub use join::JoinError;
 pub use longshore_ring::{
-    Section, interruptible, is_confined, past_call, poll_unless_interrupted, section,
+    Section, forget_thread_id, interruptible, is_confined, past_call, poll_unless_interrupted,
+    section,
 };
 pub use native::{Datagram, Listener, Stream};
 pub use readiness::Ready;

@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
 
 static PLACES: GrowOnly<Place> = GrowOnly::new();
 const NOBODY: usize = 0;
+/// A thread is about to enter itself.
+const SOMEBODY: usize = usize::MAX;
 const NO_BELL: RawFd = -1;
 
 /// Where one thread sleeps.
@@ -20,6 +22,9 @@ const NO_BELL: RawFd = -1;
 pub(crate) struct Place {
     thread: AtomicUsize,
     waiter: AtomicU32,
+    /// The forks between the process that joined and the one whose thread this is: in a child,
+    /// the threads of its parent are not there.
+    epoch: AtomicU32,
     wake_fd: AtomicI32,
     /// Threads that are about to wake this one: until they have, neither its waiter nor
     /// its eventfd becomes another's.
@@ -27,26 +32,34 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The place of `thread`, which sleeps on `waiter`.
-    pub(crate) fn take(thread: usize, waiter: u32) -> &'static Self {
+    /// The place of `thread`, which sleeps on `waiter`, in the process of this epoch.
+    pub(crate) fn take(thread: usize, waiter: u32, epoch: u32) -> &'static Self {
         let free = PLACES.iter().find(|p| {
             p.wakers.load(Ordering::Relaxed) == 0
                 && p.thread
-                    .compare_exchange(NOBODY, usize::MAX, Ordering::AcqRel, Ordering::Relaxed)
+                    .compare_exchange(NOBODY, SOMEBODY, Ordering::AcqRel, Ordering::Relaxed)
                     .is_ok()
         });
         let place = free.unwrap_or_else(|| {
             PLACES.push(Self {
-                thread: AtomicUsize::new(usize::MAX),
+                thread: AtomicUsize::new(SOMEBODY),
                 waiter: AtomicU32::new(waiter),
+                epoch: AtomicU32::new(epoch),
                 wake_fd: AtomicI32::new(NO_BELL),
                 wakers: AtomicU32::new(0),
             })
         });
         place.waiter.store(waiter, Ordering::Relaxed);
+        place.epoch.store(epoch, Ordering::Relaxed);
         place.wake_fd.store(NO_BELL, Ordering::Relaxed);
         place.thread.store(thread, Ordering::SeqCst);
         place
+    }
+
+    /// Whether a thread of the process of this epoch has entered itself.
+    fn is_of(&self, epoch: u32) -> bool {
+        !matches!(self.thread.load(Ordering::SeqCst), NOBODY | SOMEBODY)
+            && self.epoch.load(Ordering::Relaxed) == epoch
     }
 
     /// The thread has an eventfd for its waiter.
@@ -84,10 +97,7 @@ impl Host {
 
     /// Wakes the thread of this process that sleeps on a waiter, if one does.
     pub(crate) fn wake_waiter(&self, waiter: u32) {
-        self.wake_where(|place| {
-            place.thread.load(Ordering::SeqCst) != NOBODY
-                && place.waiter.load(Ordering::Relaxed) == waiter
-        });
+        self.wake_where(|place| place.waiter.load(Ordering::Relaxed) == waiter);
     }
 
     /// Wakes who sleeps on a waiter: a thread of this process, however it sleeps. One of another
@@ -101,9 +111,10 @@ impl Host {
     }
 
     fn wake_where(&self, is_meant: impl Fn(&Place) -> bool) {
+        let epoch = self.identity.epoch();
         for place in PLACES.iter() {
             place.wakers.fetch_add(1, Ordering::SeqCst);
-            if is_meant(place) {
+            if place.is_of(epoch) && is_meant(place) {
                 self.wake_at(place);
             }
             place.wakers.fetch_sub(1, Ordering::SeqCst);
@@ -127,6 +138,38 @@ impl Host {
                 }
             }
             None => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Engine;
+
+    /// In a child, the waiter on which a thread of its parent slept may be another's.
+    #[test]
+    fn no_thread_is_woken_that_a_parent_has_or_that_has_no_waiter_yet() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = Engine::start(directory.path());
+        let host = engine.join();
+        // Not one that the threads of other tests have.
+        let index = host.session.claim_waiter(host.identity.pid(), 200);
+        let index = index.unwrap();
+        let waiter = host.session.get_waiter(index).unwrap();
+        let epoch = host.identity.epoch();
+        let own = 0x7007;
+        for (thread, epoch, is_woken) in [
+            (own, epoch.wrapping_sub(1), false),
+            (SOMEBODY, epoch, false),
+            (NOBODY, epoch, false),
+            (own, epoch, true),
+        ] {
+            let place = Place::take(thread, index, epoch);
+            waiter.declare(Sleep::Futex);
+            host.wake_waiter(index);
+            assert_eq!(waiter.is_declared(), !is_woken, "{thread:#x} {epoch}");
+            place.leave();
         }
     }
 }

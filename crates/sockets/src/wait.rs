@@ -195,7 +195,7 @@ impl Host {
                         epoch,
                         index,
                         wake_fd: None,
-                        place: Place::take((self.hooks.thread)(), index),
+                        place: Place::take((self.hooks.thread)(), index, epoch),
                     });
                 }
                 slot.as_mut().map(with)

@@ -185,8 +185,78 @@ static void both_wait(void) {
   }
 }
 
+/* --- Threads at work while children are made -------------------------------- */
+
+enum { BUSY = 3, CHILDREN = 25 };
+static volatile int busy;
+
+static void *look_again(void *arg) {
+  (void)arg;
+  struct epoll_event e;
+  while (busy)
+    SYS(epoll_wait(ep, &e, 1, 0));
+  return 0;
+}
+
+static void *change_again(void *arg) {
+  (void)arg;
+  struct epoll_event e = {.events = EPOLLIN, .data.fd = mine[0]};
+  while (busy)
+    SYS(epoll_ctl(ep, EPOLL_CTL_MOD, mine[0], &e));
+  return 0;
+}
+
+static void *ask_again(void *arg) {
+  (void)arg;
+  struct tcp_info info;
+  while (busy)
+    SYS(getsockopt(mine[0], IPPROTO_TCP, TCP_INFO, &info, &(socklen_t){sizeof info}));
+  return 0;
+}
+
+/* Ends of itself if it is not told: nobody waits for it longer than that. */
+static void serve_once(void) {
+  struct epoll_event e;
+  struct tcp_info info;
+  SYS(getsockopt(mine[1], IPPROTO_TCP, TCP_INFO, &info, &(socklen_t){sizeof info}));
+  IS(epoll_wait(ep, &e, 1, 15000), 1);
+  IS(e.data.fd, mine[1]);
+  receive_all(mine[1], &(char){0}, 1);
+  SYS(write(report[1], "", 1));
+}
+
+/* A child has what its parent's other threads have just taken or changed, whole and free. */
+static void beside_busy_threads(void) {
+  void *(*const WORK[BUSY])(void *) = {look_again, change_again, ask_again};
+  for (int way = 0; way < WAYS; way++) {
+    /* Behind its back nothing can be held for the child. */
+    if (way == BY_VFORK || way == BEHIND_ITS_BACK)
+      continue;
+    set_up();
+    SYS(pipe(report));
+    pthread_t threads[BUSY];
+    busy = 1;
+    for (int i = 0; i < BUSY; i++)
+      pthread_create(&threads[i], 0, WORK[i], 0);
+    for (int i = 0; i < CHILDREN; i++) {
+      pid_t child = child_by(way, serve_once);
+      send_all(far[1], "x", 1);
+      if (!ready(report[0], POLLIN, 5000))
+        FAIL("child %d of %s is not told", i, WAY[way]);
+      receive_all(report[0], &(char){0}, 1);
+      joined(child);
+    }
+    busy = 0;
+    for (int i = 0; i < BUSY; i++)
+      pthread_join(threads[i], 0);
+    SYS(close(report[0])), SYS(close(report[1]));
+    tear_down();
+  }
+}
+
 const struct check CHECKS[] = {
     {"childs_copy", childs_copy},
     {"both_wait", both_wait},
+    {"beside_busy_threads", beside_busy_threads},
     {0, 0},
 };

@@ -3,16 +3,22 @@
 //!
 //! No signal handler runs while the locks of the process are held for the fork: it would
 //! find none of its sockets in order. On either side signals come when they are free.
+//!
+//! A child has the memory of its parent as it is at that moment, and none of its threads: what
+//! another thread was changing would stay half changed in the child, and locked. So this thread
+//! holds all of it meanwhile, however the child is made, as long as it is made here.
 
 use crate::calls::{errno, set_errno};
+use crate::epoll::apart::HeldLists;
 use crate::signals::Held;
-use crate::{epoll, fds, kept, page_exchange, place, real};
+use crate::{epoll, fds, kept, page_exchange, place, real, state};
 use libc::{c_int, c_long, c_void, pid_t};
-use longshore_sockets::{Forking, Reservation};
+use longshore_sockets::{Forking, HeldSets, Host, Reservation};
 use std::cell::{Cell, RefCell};
 
 thread_local! {
-    static FORKING: RefCell<Option<(Forking, Held)>> = const { RefCell::new(None) };
+    static FORKING: RefCell<Option<(Option<Forking>, HeldLists, Held)>> =
+        const { RefCell::new(None) };
     /// Nothing is kept where it lies until the fork is over.
     static STOPPED: RefCell<kept::Stopped> = const { RefCell::new((None, None)) };
     /// What this thread's last fork has reserved for its child.
@@ -23,31 +29,38 @@ extern "C" fn before() {
     epoll::apart::before_fork();
     fds::share_undecided();
     let stopped = kept::before_fork();
-    if let Some(host) = place::attached() {
+    let host = place::attached();
+    if host.is_some() || epoll::are_there() {
         let held = Held::all();
-        let forking = host.before_fork();
+        let lists = epoll::apart::hold_lists();
+        let forking = host.map(Host::before_fork);
         let _ = STOPPED.try_with(|s| s.replace(stopped));
-        let _ = FORKING.try_with(|f| f.replace(Some((forking, held))));
+        let _ = FORKING.try_with(|f| f.replace(Some((forking, lists, held))));
     }
 }
 
-fn forking() -> Option<(Forking, Held)> {
+fn forking() -> Option<(Option<Forking>, HeldLists, Held)> {
     FORKING.try_with(RefCell::take).ok().flatten()
 }
 
 extern "C" fn in_parent() {
-    if let Some((forking, held)) = forking() {
-        let reserved = forking.in_parent();
+    if let Some((forking, lists, held)) = forking() {
+        let reserved = forking.and_then(Forking::in_parent);
         let _ = RESERVED.try_with(|r| r.set(reserved));
         drop(STOPPED.try_with(RefCell::take));
+        drop(lists);
         drop(held);
     }
 }
 
 extern "C" fn in_child() {
-    epoll::apart::in_child();
-    if let Some((forking, held)) = forking() {
-        place::own(forking.in_child(fds::counts().into_iter()));
+    state::in_child();
+    if let Some((forking, lists, held)) = forking() {
+        drop(lists);
+        epoll::apart::in_child();
+        if let Some(forking) = forking {
+            place::own(forking.in_child(fds::counts().into_iter()));
+        }
         if let Ok(stopped) = STOPPED.try_with(RefCell::take) {
             kept::in_child(stopped);
         }
@@ -100,11 +113,47 @@ pub extern "C-unwind" fn _Fork() -> pid_t {
     unhandled(|| unsafe { real::_Fork() })
 }
 
+/// What the process has, as it is while a child is made without the handlers of `fork`.
+struct HeldForChild {
+    sets: Option<HeldSets>,
+    lists: HeldLists,
+    signals: Held,
+}
+
+impl HeldForChild {
+    fn new() -> Self {
+        let signals = Held::all();
+        let lists = epoll::apart::hold_lists();
+        let sets = place::attached_already().map(Host::hold_sets);
+        Self {
+            sets,
+            lists,
+            signals,
+        }
+    }
+
+    /// Lets go, on either side.
+    fn end(self) {
+        drop(self.sets);
+        drop(self.lists);
+        drop(self.signals);
+    }
+}
+
 /// Has `make` make a child without the handlers of `fork`. What this process has stays held
 /// for it, until its own copy of the shim finds out that it is another process now
 /// ([`place::attached`]), or is loaded anew. Whatever the child may do in its first steps
 /// is done in the parent.
 pub(crate) fn unhandled<T: Copy + Into<i64>>(make: impl FnOnce() -> T) -> T {
+    held_by(|held| {
+        let child = make();
+        held.end();
+        child
+    })
+}
+
+/// As `unhandled`, where `make` lets go on either side of what it is given.
+fn held_by<T: Copy + Into<i64>>(make: impl FnOnce(HeldForChild) -> T) -> T {
     epoll::apart::before_fork();
     fds::share_undecided();
     kept::leave_all();
@@ -112,7 +161,7 @@ pub(crate) fn unhandled<T: Copy + Into<i64>>(make: impl FnOnce() -> T) -> T {
         let channel = host.reserve_channel()?;
         Some((host, channel))
     });
-    let child = make();
+    let child = make(HeldForChild::new());
     let child_pid: i64 = child.into();
     if child_pid > 0 {
         // What another thread has made and used meanwhile.
@@ -146,6 +195,12 @@ fn without_shared_memory(flags: u64) -> u64 {
     }
 }
 
+/// Whether the parent waits until a child that is made with these flags has gone on to another
+/// program or has ended: its other threads are not to wait for that, too.
+fn waits_for_child(flags: u64) -> bool {
+    flags & libc::CLONE_VFORK as u64 != 0
+}
+
 /// What is made with these flags runs in this memory: if it is no thread, no count of threads
 /// says so.
 fn note_shared_memory(flags: u64) {
@@ -171,12 +226,49 @@ pub unsafe extern "C-unwind" fn clone(
 ) -> c_int {
     let flags = without_shared_memory(flags as u64) as c_int;
     // SAFETY: the caller's promise.
-    let make = || unsafe { real::clone(run, stack, flags, argument, parent, tls, child) };
+    let make =
+        |run, argument| unsafe { real::clone(run, stack, flags, argument, parent, tls, child) };
     if flags & libc::CLONE_VM != 0 {
         note_shared_memory(flags as u64);
-        return make();
+        return make(run, argument);
     }
-    unhandled(make)
+    held_by(|held| {
+        if waits_for_child(flags as u64) {
+            held.end();
+            return make(run, argument);
+        }
+        let mut begin = Begin {
+            run,
+            argument,
+            held: Some(held),
+        };
+        let child = make(begin_child as *const c_void, (&raw mut begin).cast());
+        if let Some(held) = begin.held {
+            held.end();
+        }
+        child
+    })
+}
+
+/// What a child of `clone` begins with, in its copy of its parent's memory.
+struct Begin {
+    run: *const c_void,
+    argument: *mut c_void,
+    held: Option<HeldForChild>,
+}
+
+/// Lets go in a child of `clone` of what its parent held for it, and runs what it was made for.
+unsafe extern "C-unwind" fn begin_child(begin: *mut c_void) -> c_int {
+    // SAFETY: the caller is `clone`, which the parent left before it: this is a copy.
+    let begin = unsafe { &mut *begin.cast::<Begin>() };
+    if let Some(held) = begin.held.take() {
+        held.end();
+    }
+    // SAFETY: the promise of who called `clone`.
+    let run = unsafe {
+        std::mem::transmute::<*const c_void, extern "C-unwind" fn(*mut c_void) -> c_int>(begin.run)
+    };
+    run(begin.argument)
 }
 
 /// A `clone` by number with these flags, which `make` does with the flags that it is given.
@@ -186,7 +278,19 @@ pub(crate) fn clone_by_number(flags: u64, make: impl FnOnce(u64) -> c_long) -> c
         note_shared_memory(flags);
         return make(flags);
     }
-    unhandled(|| make(flags))
+    held_by(|held| {
+        let held = if waits_for_child(flags) {
+            held.end();
+            None
+        } else {
+            Some(held)
+        };
+        let child = make(flags);
+        if let Some(held) = held {
+            held.end();
+        }
+        child
+    })
 }
 
 /// `vfork(2)`, as `fork`.

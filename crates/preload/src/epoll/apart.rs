@@ -9,11 +9,11 @@
 //!
 //! Called around `fork`, and by all who sleep for an instance (`wait`, `poll`, `select`).
 
-use super::{Instance, instance, instances, kernel_add, ready_set};
+use super::{Instance, Lists, instance, instances, kernel_add, ready_set};
 use crate::user::Out;
 use crate::{place, real, room};
 use libc::epoll_event;
-use longshore_sockets::{Host, SocketError, is_confined};
+use longshore_sockets::{ForkGuard, Host, SocketError, is_confined};
 use rustix::event::epoll;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
@@ -256,9 +256,20 @@ pub(crate) fn before_fork() {
     }
 }
 
+/// What is registered in the instances of this process, which no thread changes while this lives.
+pub(crate) struct HeldLists(#[expect(dead_code, reason = "locks")] Vec<ForkGuard<'static, Lists>>);
+
+/// Keeps what is registered as it is while a child is made, so that the child has it whole, and
+/// held by nobody.
+pub(crate) fn hold_lists() -> HeldLists {
+    HeldLists(instances().filter_map(|i| i.lists.enter().ok()).collect())
+}
+
 /// In a child: what its parent sleeps in is not its own.
 pub(crate) fn in_child() {
     for instance in instances() {
+        // SAFETY: a child has one thread, which is in no call on an instance.
+        unsafe { instance.lists.recover(Lists::default) };
         instance.apart.end();
         instance.apart.is_shared.store(true, Ordering::SeqCst);
         instance.apart.inside.store(0, Ordering::SeqCst);

@@ -11,10 +11,11 @@
 //! those who sleep for an instance.
 
 use super::apart;
+use longshore_sockets::ForkLock;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use std::os::fd::OwnedFd;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-use std::sync::{OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 /// How long a child that was told in its parent's place leaves the processor to it.
@@ -26,7 +27,7 @@ static CHILDREN: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
 /// Those of whom this process knows.
 static KNOWN: AtomicU32 = AtomicU32::new(0);
 /// The eventfds on which the parent of this process sleeps, if it is such a child.
-static PARENTS: OnceLock<RwLock<Vec<OwnedFd>>> = OnceLock::new();
+static PARENTS: LazyLock<ForkLock<Vec<OwnedFd>>> = LazyLock::new(ForkLock::default);
 
 /// The process that joins begins to count.
 pub(crate) fn begin() {
@@ -51,9 +52,12 @@ pub(crate) fn in_child(parents: Vec<OwnedFd>) {
         KNOWN.store(before.wrapping_add(1), Ordering::Relaxed);
     }
     apart::in_child();
-    let place = PARENTS.get_or_init(RwLock::default);
-    // A grandparent does not sleep where its grandchild is told.
-    *place.write().unwrap_or_else(PoisonError::into_inner) = parents;
+    // SAFETY: such a child has one thread, which is in no call here.
+    unsafe { PARENTS.recover(Vec::new) };
+    if let Ok(mut known) = PARENTS.enter() {
+        // A grandparent does not sleep where its grandchild is told.
+        *known = parents;
+    }
 }
 
 /// If there has been another such child, all instances of this process are shared from now
@@ -71,14 +75,13 @@ pub(super) fn look() {
 
 /// What woke this process may have been for its parent.
 pub(crate) fn repeat() {
-    let Some(parents) = PARENTS.get() else {
-        return;
-    };
-    let parents = parents.read().unwrap_or_else(PoisonError::into_inner);
-    for wake_fd in parents.iter() {
-        let _ = rustix::io::write(wake_fd, &1u64.to_ne_bytes());
-    }
-    if !parents.is_empty() {
+    let has_rung = PARENTS.enter().is_ok_and(|parents| {
+        for wake_fd in parents.iter() {
+            let _ = rustix::io::write(wake_fd, &1u64.to_ne_bytes());
+        }
+        !parents.is_empty()
+    });
+    if has_rung {
         std::thread::sleep(STEP);
     }
 }

@@ -249,6 +249,11 @@ fn instances() -> impl Iterator<Item = &'static Instance> {
         .filter(|i| i.descriptors.load(Ordering::Relaxed) != 0)
 }
 
+/// Whether this process has any.
+pub(crate) fn are_there() -> bool {
+    instances().next().is_some()
+}
+
 /// The instance behind a descriptor.
 pub(crate) fn of_descriptor(fd: c_int) -> Option<&'static Instance> {
     match fds::get(fd) {
