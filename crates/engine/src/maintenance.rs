@@ -82,9 +82,12 @@ impl Engine {
         let Some(s) = self.sessions.get(session) else {
             return;
         };
-        // Without a descriptor it is asked for from time to time.
-        if let Some(fd) = s.processes.pidfd(channel) {
-            let _ = self.sleeper.watch(fd, Source::Process(session, channel));
+        match s.processes.pidfd(channel) {
+            Some(fd) => {
+                let _ = self.sleeper.watch(fd, Source::Process(session, channel));
+            }
+            // It is asked for now, as it may have ended already, and then from time to time.
+            None => self.look_over_now(session),
         }
     }
 

@@ -8,6 +8,7 @@ use super::process::{Life, Peer, has_ended, lives, users_of, watch};
 use crate::abi::{ChannelState, REGISTERED};
 use crate::adapter::AdapterSession;
 use crate::transport::Arena;
+use rustix::io::Errno;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -237,7 +238,11 @@ impl Processes {
     fn claimant(&mut self, channel: u16, name: u32) -> Option<(u32, Option<OwnedFd>)> {
         if name & REGISTERED == 0 {
             // The descriptor first: so it is of the process that is looked at.
-            let pidfd = watch(name).ok();
+            let pidfd = match watch(name) {
+                // One that is gone keeps nothing, and what it has asked for still counts.
+                Err(Errno::SRCH) => return Some((name, None)),
+                watched => watched.ok(),
+            };
             return self.may_be_ours(name).then_some((name, pidfd));
         }
         if name != REGISTERED | u32::from(channel) {
@@ -438,17 +443,39 @@ impl Processes {
                 .find(|r| (r.channel, r.stamp) == (channel, stamp))
                 .unwrap_or(seen);
             let may_come = now.saturating_sub(first_seen.since) < RESERVED_FOR;
-            if dropped == DROPPED_AT_ONCE || (may_come && !self.child_needs_none(channel)) {
-                self.reservations.push(first_seen);
-                continue;
+            // A child that has claimed it may have ended, too, but what it has asked for before
+            // is still in the channel, until that is taken on.
+            let is_needed =
+                may_come && (state == ChannelState::Claimed || !self.child_needs_none(channel));
+            let given_up = if is_needed || dropped == DROPPED_AT_ONCE {
+                None
+            } else {
+                self.give_up(channel, state)
+            };
+            match given_up {
+                Some(held) => {
+                    dropped += 1;
+                    had.extend(held);
+                }
+                None => self.reservations.push(first_seen),
             }
-            dropped += 1;
-            had.extend(self.take_held(channel));
-            control.change_state(state, ChannelState::Free);
         }
         had.sort_unstable();
         had.dedup();
         had
+    }
+
+    /// Frees a channel that no process has; gives the blocks of the sockets that were held by it.
+    /// `None` if it is not in this state any more.
+    fn give_up(&self, channel: u16, state: ChannelState) -> Option<Vec<u32>> {
+        let control = self.arena.control(u32::from(channel));
+        // Between the two, neither a child nor another parent can have it.
+        let is_ours = control.change_state(state, ChannelState::Open);
+        let held = is_ours.then(|| self.take_held(channel));
+        if is_ours {
+            control.change_state(ChannelState::Open, ChannelState::Free);
+        }
+        held
     }
 
     /// Empties a channel's bitmap of held sockets; gives what was in it.

@@ -67,6 +67,76 @@ fn a_reservation_ends_with_the_child_that_it_is_for() {
     assert_eq!(processes.arena.control(3).state(), ChannelState::Reserved);
 }
 
+/// A child that has ended, and whose parent has not waited for it.
+fn ended_child() -> std::process::Child {
+    let child = std::process::Command::new("true").spawn().expect("true");
+    let fd = watch(child.id()).expect("a child that nobody has waited for");
+    poll(&mut [PollFd::new(&fd, PollFlags::IN)], None).expect("its end");
+    child
+}
+
+/// As a child does before the first thing that it asks for.
+fn claim(processes: &Processes, channel: u32, child: u32) {
+    let control = processes.arena.control(channel);
+    control.pid.store(child, Ordering::Release);
+    assert!(control.change_state(ChannelState::Reserved, ChannelState::Claimed));
+}
+
+/// What it has asked for is in its channel, however short its life was.
+#[test]
+fn a_channel_that_a_child_has_claimed_is_not_given_up_as_it_has_ended() {
+    let mut processes = processes();
+    let mut child = ended_child();
+    reserve(&processes, 3);
+    let control = processes.arena.control(3);
+    let number = control.reservations.load(Ordering::Acquire);
+    control.name_child(number, child.id());
+    claim(&processes, 3, child.id());
+    assert!(processes.drop_stale_reservations(1000).is_empty());
+    // It is looked after until somebody takes it on.
+    assert!(processes.may_have_reservations());
+    assert_eq!(processes.claimed(), [3]);
+    assert_eq!(processes.take_claimed(3), Some(child.id()));
+    child.wait().expect("its end");
+}
+
+/// The claim comes while its reservation is given up.
+#[test]
+fn a_channel_that_is_claimed_meanwhile_is_not_given_up() {
+    let mut processes = processes();
+    reserve(&processes, 3);
+    held(&mut processes);
+    claim(&processes, 3, std::process::id());
+    assert_eq!(processes.give_up(3, ChannelState::Reserved), None);
+    assert_eq!(processes.arena.control(3).state(), ChannelState::Claimed);
+    let given_up = processes.give_up(3, ChannelState::Claimed);
+    assert_eq!(given_up, Some(vec![5]));
+    assert_eq!(processes.arena.control(3).state(), ChannelState::Free);
+}
+
+/// Whose it was, nobody can say any more; nor can it keep anything.
+#[test]
+fn a_child_that_is_gone_is_taken_on_for_what_it_has_asked_for() {
+    let own = rustix::process::geteuid().as_raw();
+    let arena = Arena::create(Geometry::SMALL).expect("memory");
+    let mut processes = Processes::new(Arc::new(arena), own + 1);
+    let mut child = ended_child();
+    let id = child.id();
+    for (is_gone, taken) in [(false, None), (true, Some(id))] {
+        if is_gone {
+            child.wait().expect("its end");
+        }
+        let channel = 3 + u16::from(is_gone);
+        reserve(&processes, channel.into());
+        claim(&processes, channel.into(), id);
+        assert_eq!(processes.take_claimed(channel), taken, "{is_gone}");
+    }
+    assert_eq!(processes.foreign_claims(), 1);
+    // It is found to have ended like any other.
+    assert!(processes.has_unwatched());
+    assert_eq!(processes.ask_after_unwatched().ended, [4]);
+}
+
 #[test]
 fn one_after_the_other_is_not_one_for_long() {
     let mut processes = processes();
