@@ -41,13 +41,9 @@ impl Host {
         self.share_all();
         let own = self.own_channel();
         let arena = &self.arena;
-        let channel = (0..arena.geometry().channels).find(|c| {
-            arena
-                .control(*c)
-                .change_state(ChannelState::Free, ChannelState::Reserved)
-        })?;
+        let channel =
+            (0..arena.geometry().channels).find(|channel| arena.control(*channel).reserve())?;
         let control = arena.control(channel);
-        control.reservations.fetch_add(1, Ordering::AcqRel);
         arena.header().reservations.fetch_add(1, Ordering::AcqRel);
         control.pid.store(self.identity.pid(), Ordering::Release);
         control.reset();

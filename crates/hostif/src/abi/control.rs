@@ -107,6 +107,17 @@ impl ChannelControl {
         self.state.store(state as u32, Ordering::Release);
     }
 
+    /// A process that is about to fork keeps it for its child, if nobody has it.
+    pub fn reserve(&self) -> bool {
+        if self.state() != ChannelState::Free {
+            return false;
+        }
+        // Counted before it is there: otherwise the child of the reservation before it, which may
+        // have ended, would be taken for the child of this one for a moment.
+        self.reservations.fetch_add(1, Ordering::AcqRel);
+        self.change_state(ChannelState::Free, ChannelState::Reserved)
+    }
+
     /// The parent names the child for which its reservation of this number is.
     pub fn name_child(&self, reservation: u32, pid: u32) {
         let word = u64::from(reservation) << 32 | u64::from(pid);

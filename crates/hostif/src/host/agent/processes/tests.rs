@@ -18,9 +18,7 @@ fn peer(pid: u32) -> Peer {
 
 /// As a parent does before it forks.
 fn reserve(processes: &Processes, channel: u32) {
-    let control = processes.arena.control(channel);
-    assert!(control.change_state(ChannelState::Free, ChannelState::Reserved));
-    control.reservations.fetch_add(1, Ordering::AcqRel);
+    assert!(processes.arena.control(channel).reserve());
     let all = &processes.arena.header().reservations;
     all.fetch_add(1, Ordering::AcqRel);
 }
@@ -135,6 +133,25 @@ fn a_child_that_is_gone_is_taken_on_for_what_it_has_asked_for() {
     // It is found to have ended like any other.
     assert!(processes.has_unwatched());
     assert_eq!(processes.ask_after_unwatched().ended, [4]);
+}
+
+/// The child of one reservation is not that of the next, of which its parent has said nothing yet.
+#[test]
+fn a_reservation_is_not_for_the_child_of_the_one_before_it() {
+    let mut processes = processes();
+    reserve(&processes, 3);
+    let control = processes.arena.control(3);
+    let number = control.reservations.load(Ordering::Acquire);
+    assert!(!control.reserve(), "it is not free");
+    assert_eq!(control.reservations.load(Ordering::Acquire), number);
+    let mut child = ended_child();
+    control.name_child(number, child.id());
+    assert_eq!(control.child(), Some(child.id()));
+    control.set_state(ChannelState::Free);
+    reserve(&processes, 3);
+    assert!(processes.drop_stale_reservations(1000).is_empty());
+    assert_eq!(processes.arena.control(3).state(), ChannelState::Reserved);
+    child.wait().expect("its end");
 }
 
 #[test]
