@@ -5,7 +5,7 @@
 //! shim's.
 
 use longshore_hostif::SocketId;
-use std::collections::HashMap;
+use longshore_sockets::Map;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -256,8 +256,8 @@ impl Descriptors {
 
     /// How many descriptors each of the engine's sockets has.
     #[must_use]
-    pub fn counts(&self) -> HashMap<SocketId, u32> {
-        let mut counts = HashMap::new();
+    pub fn counts(&self) -> Map<SocketId, u32> {
+        let mut counts = Map::default();
         for (_, entry) in self.all() {
             if let Entry::Engine(id) = entry {
                 *counts.entry(id).or_default() += 1;
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(TABLE.end(), 71);
         assert_eq!(
             TABLE.counts(),
-            HashMap::from([(socket(1), 2), (socket(2), 2)])
+            Map::from_iter([(socket(1), 2), (socket(2), 2)])
         );
         assert_eq!(TABLE.closed_if(|fd| fd < 10), [socket(1)]);
         assert_eq!(TABLE.closed_if(|fd| fd > 3), [socket(2)]);

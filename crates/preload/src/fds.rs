@@ -6,8 +6,7 @@ use crate::place;
 use longshore_hostif::SocketId;
 use longshore_posix::descriptors::{Descriptors, MOST};
 pub(crate) use longshore_posix::descriptors::{Entry, Undecided};
-use longshore_sockets::{Socket, SocketError};
-use std::collections::HashMap;
+use longshore_sockets::{Map, Socket, SocketError};
 use std::os::fd::RawFd;
 use std::sync::OnceLock;
 
@@ -152,6 +151,6 @@ pub(crate) fn closed_by_exec(keeps: impl Fn(RawFd) -> bool) -> Vec<SocketId> {
 }
 
 /// How many descriptors each of the engine's sockets has.
-pub(crate) fn counts() -> HashMap<SocketId, u32> {
+pub(crate) fn counts() -> Map<SocketId, u32> {
     TABLE.counts()
 }

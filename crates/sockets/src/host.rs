@@ -17,6 +17,7 @@ pub(crate) use identity::Identity;
 
 use crate::fork_lock::{ForkGuard, ForkLock};
 use crate::hooks::Hooks;
+use crate::map::Map;
 use crate::ready_sets::ReadySets;
 use crate::reported_edges::ReportedEdges;
 use crate::sent_files::SentFiles;
@@ -27,7 +28,7 @@ use longshore_hostif::{
     SocketId,
 };
 use longshore_ring::Doorbell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -49,12 +50,12 @@ pub(crate) struct Dispatch {
     owes_wake: bool,
     turn: Turn,
     next_tag: u32,
-    answers: HashMap<u32, Option<Answer>>,
+    answers: Map<u32, Option<Answer>>,
     moved: Vec<u32>,
     reported: ReportedEdges,
     /// Where connections stand that this process was given and nobody has accepted yet, by the
     /// indices of their blocks.
-    pub(crate) early: HashMap<u32, (SocketId, Edges)>,
+    pub(crate) early: Map<u32, (SocketId, Edges)>,
 }
 
 impl Dispatch {
@@ -66,9 +67,9 @@ impl Dispatch {
             owes_wake: false,
             turn: Turn::default(),
             next_tag: 1,
-            answers: HashMap::new(),
+            answers: Map::default(),
             moved: Vec::new(),
-            early: HashMap::new(),
+            early: Map::default(),
         }
     }
 }

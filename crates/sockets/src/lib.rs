@@ -24,6 +24,7 @@ mod hooks;
 mod host;
 mod join;
 mod listener;
+mod map;
 mod native;
 mod options;
 mod places;
@@ -60,6 +61,7 @@ pub use longshore_ring::{
     Section, forget_thread_id, interruptible, is_confined, past_call, poll_unless_interrupted,
     section,
 };
+pub use map::Map;
 pub use native::{Datagram, Listener, Stream};
 pub use readiness::Ready;
 pub use ready_set::{EDGE, ONE_SHOT, ReadySet, Report};
@@ -69,5 +71,5 @@ pub use stream::{
     Appended, Forwarded, KeptBytes, MOST_PIECES_IN_PLACE, MOST_PIECES_KEPT, MOST_PREPARED,
     NotForwarded, Peeked, Prepared, Reserved, Sending, SharedFile,
 };
-pub use wait::{Also, BLIND_SLEEP, LONGEST_SLEEP, LOOKS_VARIABLE, Look, SPIN_VARIABLE};
+pub use wait::{Also, BLIND_SLEEP, LONGEST_SLEEP, LOOKS_VARIABLE, Look, SPIN_VARIABLE, pause};
 pub use wait_limit::{Signals, WaitLimit, deadline_after};

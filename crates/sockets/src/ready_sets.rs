@@ -6,11 +6,12 @@
 //! before it reports one.
 
 use crate::errors::SocketError;
+use crate::map::Map;
 use crate::wake_eventfd::WakeEventfd;
 use longshore_hostif::{HostSession, SocketId};
 use longshore_ring::{NONE, Waiter};
 use rustix::io::Errno;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::os::fd::{OwnedFd, RawFd};
 
 /// One socket in one set, under one descriptor.
@@ -32,7 +33,7 @@ pub(crate) struct Interest {
 #[derive(Debug, Default)]
 pub(crate) struct Set {
     pub(crate) ready: VecDeque<u32>,
-    pub(crate) by_key: HashMap<(RawFd, u32), u32>,
+    pub(crate) by_key: Map<(RawFd, u32), u32>,
     pub(crate) waiter: Option<u32>,
     pub(crate) wake_fd: Option<WakeEventfd>,
     /// Threads that sleep for it.

@@ -9,6 +9,7 @@
 use crate::block_words::more_bits;
 use crate::holds::Socket;
 use crate::host::Host;
+use crate::wait::pause;
 use longshore_hostif::{BlockFlags, SocketId, SocketState};
 use longshore_ring::is_confined;
 use std::cell::Cell;
@@ -44,7 +45,7 @@ fn wait_until(longest: Duration, is_over: impl Fn() -> bool) -> bool {
         if look < LOOKS {
             rustix::thread::sched_yield();
         } else if began.elapsed() < longest {
-            std::thread::sleep(PAUSE);
+            pause(PAUSE);
         } else {
             break;
         }

@@ -2,13 +2,13 @@
 //! `departure` adds to them and sends them, and `fork` sees to it that a child begins with none.
 
 use crate::errors::SocketError;
+use crate::map::Map;
 use longshore_hostif::{DatagramRecord, SocketId};
 use rustix::io::Errno;
-use std::collections::HashMap;
 use std::net::SocketAddr;
 
 /// Datagrams that calls of this process have begun, and another is to end.
-pub(crate) type Unfinished = HashMap<SocketId, Begun>;
+pub(crate) type Unfinished = Map<SocketId, Begun>;
 
 /// A datagram that more is to be added to. Where it goes, and how, was said first.
 #[derive(Debug)]

@@ -368,7 +368,63 @@ static void in_connect(void) {
   OK(result == PTHREAD_CANCELED && w.cleaned);
 }
 
+/* What POSIX has as no cancellation point goes on, whatever the shim has to open and to close
+ * for it: in threads that all are the first to need it. */
+static void *calls_that_are_no_points(void *arg) {
+  struct waits *w = arg;
+  pthread_cleanup_push(cleanup, w);
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, 0);
+  w->thread = syscall(SYS_gettid);
+  while (!w->returned)
+    sleep_ms(1);
+  pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, 0);
+  int ep = SYS(epoll_create1(0)), pipes[2];
+  struct epoll_event e = {.events = EPOLLIN};
+  struct tcp_info info;
+  SYS(epoll_ctl(ep, EPOLL_CTL_ADD, w->fd, &e));
+  int copy = SYS(dup(w->fd));
+  SYS(epoll_ctl(ep, EPOLL_CTL_ADD, copy, &e));
+  SYS(getsockopt(copy, IPPROTO_TCP, TCP_INFO, &info, &(socklen_t){sizeof info}));
+  int listener = SYS(socket(AF_INET, SOCK_STREAM, 0)), unbound = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  struct sockaddr_in at = address(my_ip(), 0);
+  SYS(epoll_ctl(ep, EPOLL_CTL_ADD, listener, &e));
+  SYS(bind(listener, (void *)&at, sizeof at));
+  SYS(listen(listener, 1));
+  SYS(bind(unbound, (void *)&at, sizeof at));
+  SYS(epoll_ctl(ep, EPOLL_CTL_DEL, copy, &e));
+  SYS(pipe(pipes));
+  SYS(fcntl(w->fd, F_SETOWN, getpid()));
+  pid_t child = SYS(fork());
+  if (!child)
+    _exit(0);
+  SYS(shutdown(listener, SHUT_RD));
+  SYS(setsockopt(w->fd, SOL_SOCKET, SO_RCVLOWAT, &(int){3}, sizeof(int)));
+  w->returned = 2;
+  pthread_testcancel();
+  FAIL("it was not cancelled");
+  pthread_cleanup_pop(0);
+  return 0;
+}
+
+static void not_in_calls_that_are_no_points(void) {
+  EACH_PAIR(mine, far) {
+    struct waits w = {"no point", calls_that_are_no_points, mine, 0, 0, 0};
+    pthread_t t;
+    OK(!pthread_create(&t, 0, w.run, &w));
+    while (!w.thread)
+      sleep_ms(1);
+    OK(!pthread_cancel(t));
+    w.returned = 1;
+    void *result;
+    OK(!pthread_join(t, &result));
+    OK(result == PTHREAD_CANCELED && w.cleaned);
+    IS(w.returned, 2);
+    SYS(wait(0));
+  }
+}
+
 const struct check CHECKS[] = {
+    {"not_in_calls_that_are_no_points", not_in_calls_that_are_no_points},
     {"in_calls_that_wait_for_data", in_calls_that_wait_for_data},
     {"in_calls_that_wait_for_room", in_calls_that_wait_for_room},
     {"in_accept_and_after_it", in_accept_and_after_it},

@@ -240,10 +240,13 @@ fn datagrams() {
         let (far, near, peer) = (bed.host(0), bed.host(1), bed.peer());
         let engine = engine(bed, &far);
         let (echo, asks) = (bed.file("echo.py", DATAGRAMS), bed.file("asks.py", ASKS));
+        let is_up = |server: &Proc| {
+            eventually("the server is up", || {
+                server.stdout().contains("up").then_some(())
+            });
+        };
         let server = cmd(bed, &near, &far, PYTHON).arg(&echo).spawn();
-        eventually("the server is up", || {
-            server.stdout().contains("up").then_some(())
-        });
+        is_up(&server);
         peer.cmd(PYTHON)
             .arg(&asks)
             .arg(far.ip().to_string())
@@ -251,7 +254,8 @@ fn datagrams() {
         assert!(engine.stat()["net"]["datagrams_in"].as_u64() >= Some(100));
         drop(server);
         // And the other way round.
-        let _server = peer.cmd(PYTHON).arg(&echo).spawn();
+        let server = peer.cmd(PYTHON).arg(&echo).spawn();
+        is_up(&server);
         cmd(bed, &near, &far, PYTHON)
             .arg(&asks)
             .arg(peer.ip().to_string())

@@ -35,12 +35,17 @@ print("asked", flush=True)
 time.sleep(600)
 "#;
 
-/// Bytes that a program and its engine have in memory; what they share counts once.
+/// Bytes that a program and its engine have in memory beside what is in files; what they share
+/// counts once. Pages of files are nobody's alone: their part of them changes with every other
+/// program that has the same libraries.
 fn memory(of: &Proc) -> u64 {
     let pss = |pid: i32| -> Option<u64> {
         let all = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
-        let line = all.lines().find_map(|line| line.strip_prefix("Pss:"))?;
-        line.split_whitespace().next()?.parse().ok()
+        let figure = |name: &str| -> Option<u64> {
+            let line = all.lines().find_map(|line| line.strip_prefix(name))?;
+            line.split_whitespace().next()?.parse().ok()
+        };
+        Some(figure("Pss_Anon:")? + figure("Pss_Shmem:")?)
     };
     of.family().into_iter().filter_map(pss).sum::<u64>() * 1024
 }

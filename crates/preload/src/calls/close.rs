@@ -5,7 +5,7 @@ use crate::cancel::held;
 use crate::fds::{self, Entry};
 use crate::{lifecycle, pipes, real};
 use libc::{c_int, c_uint};
-use longshore_sockets::{Socket, SocketError, WaitLimit};
+use longshore_sockets::{Socket, SocketError, WaitLimit, section};
 use std::time::Duration;
 
 /// Flags of `close_range` that do not close anything here and now.
@@ -19,7 +19,12 @@ pub extern "C-unwind" fn close(fd: c_int) -> c_int {
     match fds::get(fd) {
         Entry::Kernel => {
             pipes::leave(fd);
-            real::close(fd)
+            if section(|s| s.is_entered()) {
+                // One of the shim's own, in the midst of a call: libc may not end the thread there.
+                held(|| real::close(fd))
+            } else {
+                real::close(fd)
+            }
         }
         Entry::Kept => 0,
         Entry::Engine(_) => held(|| crate::calls::guard(|| close_socket(fd))),

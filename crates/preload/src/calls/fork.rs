@@ -11,7 +11,7 @@
 use crate::calls::{errno, set_errno};
 use crate::epoll::apart::HeldLists;
 use crate::signals::Held;
-use crate::{epoll, fds, kept, page_exchange, place, real, state};
+use crate::{cancel, epoll, fds, kept, page_exchange, place, real, state};
 use libc::{c_int, c_long, c_void, pid_t};
 use longshore_sockets::{Forking, HeldSets, Host, Reservation};
 use std::cell::{Cell, RefCell};
@@ -26,6 +26,10 @@ thread_local! {
 }
 
 extern "C" fn before() {
+    cancel::held(make_ready);
+}
+
+fn make_ready() {
     epoll::apart::before_fork();
     fds::share_undecided();
     let stopped = kept::before_fork();
@@ -54,6 +58,10 @@ extern "C" fn in_parent() {
 }
 
 extern "C" fn in_child() {
+    cancel::held(begin_child);
+}
+
+fn begin_child() {
     state::in_child();
     if let Some((forking, lists, held)) = forking() {
         drop(lists);
@@ -154,18 +162,18 @@ pub(crate) fn unhandled<T: Copy + Into<i64>>(make: impl FnOnce() -> T) -> T {
 
 /// As `unhandled`, where `make` lets go on either side of what it is given.
 fn held_by<T: Copy + Into<i64>>(make: impl FnOnce(HeldForChild) -> T) -> T {
-    epoll::apart::before_fork();
-    fds::share_undecided();
-    kept::leave_all();
-    let reserved = place::attached_already().and_then(|host| {
-        let channel = host.reserve_channel()?;
-        Some((host, channel))
+    let reserved = cancel::held(|| {
+        epoll::apart::before_fork();
+        fds::share_undecided();
+        kept::leave_all();
+        let host = place::attached_already()?;
+        Some((host, host.reserve_channel()?))
     });
     let child = make(HeldForChild::new());
     let child_pid: i64 = child.into();
     if child_pid > 0 {
         // What another thread has made and used meanwhile.
-        kept::leave_all();
+        cancel::held(kept::leave_all);
     }
     if let Some((host, channel)) = reserved {
         match child_pid {
@@ -242,7 +250,7 @@ pub unsafe extern "C-unwind" fn clone(
             argument,
             held: Some(held),
         };
-        let child = make(begin_child as *const c_void, (&raw mut begin).cast());
+        let child = make(begin_cloned as *const c_void, (&raw mut begin).cast());
         if let Some(held) = begin.held {
             held.end();
         }
@@ -258,7 +266,7 @@ struct Begin {
 }
 
 /// Lets go in a child of `clone` of what its parent held for it, and runs what it was made for.
-unsafe extern "C-unwind" fn begin_child(begin: *mut c_void) -> c_int {
+unsafe extern "C-unwind" fn begin_cloned(begin: *mut c_void) -> c_int {
     // SAFETY: the caller is `clone`, which the parent left before it: this is a copy.
     let begin = unsafe { &mut *begin.cast::<Begin>() };
     if let Some(held) = begin.held.take() {

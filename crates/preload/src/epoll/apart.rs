@@ -13,7 +13,7 @@ use super::{Instance, Lists, instance, instances, kernel_add, ready_set};
 use crate::user::Out;
 use crate::{place, real, room};
 use libc::epoll_event;
-use longshore_sockets::{ForkGuard, Host, SocketError, is_confined};
+use longshore_sockets::{ForkGuard, Host, SocketError, is_confined, pause};
 use rustix::event::epoll;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
@@ -249,7 +249,7 @@ pub(crate) fn before_fork() {
         != 0
         && Instant::now() < deadline
     {
-        std::thread::sleep(STEP);
+        pause(STEP);
     }
     for instance in newly_shared {
         instance.take_ours_out();

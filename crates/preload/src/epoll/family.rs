@@ -11,7 +11,7 @@
 //! those who sleep for an instance.
 
 use super::apart;
-use longshore_sockets::ForkLock;
+use longshore_sockets::{ForkLock, pause};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use std::os::fd::OwnedFd;
 use std::sync::LazyLock;
@@ -82,6 +82,6 @@ pub(crate) fn repeat() {
         !parents.is_empty()
     });
     if has_rung {
-        std::thread::sleep(STEP);
+        pause(STEP);
     }
 }

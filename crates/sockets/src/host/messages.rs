@@ -8,13 +8,14 @@ use super::{Answer, Dispatch, Host};
 use crate::block_words::telling_threshold;
 use crate::errors::SocketError;
 use crate::turn::Wake;
+use crate::wait::pause;
 use crate::wait_limit::WaitLimit;
 use longshore_hostif::{
     Completion, EdgeFlags, Edges, HostChannel, Hurry, PutError, Request, SocketId,
 };
 use longshore_ring::is_confined;
-use rustix::time::Timespec;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 impl Host {
     // ---- requests ----
@@ -51,11 +52,7 @@ impl Host {
                 return Err(SocketError::EngineGone);
             }
             if tries > 50 || is_confined() {
-                // Not libc's, at which a thread that was cancelled would end.
-                let _ = rustix::thread::nanosleep(&Timespec {
-                    tv_sec: 0,
-                    tv_nsec: 50_000,
-                });
+                pause(Duration::from_micros(50));
             } else {
                 rustix::thread::sched_yield();
             }

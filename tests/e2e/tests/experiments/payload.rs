@@ -76,13 +76,15 @@ fn where_the_time_goes() {
                 whole > 0.0 && (sum(time) / whole - 1.0).abs() < 0.001,
                 "{time}"
             );
-            // Payload is copied, and packets are made of it.
+            // Payload is copied.
             assert!(spent(share, "data access") > 0.0, "{share}");
-            assert!(spent(share, "TCP/IP") > 0.0, "{share}");
             for part in ["other", "unknown"] {
                 assert!(spent(share, part) < 25.0, "{share}: {all}");
             }
         }
+        // And packets are made of it; beside other work a row has few samples.
+        let packets: f64 = shares.iter().map(|share| spent(share, "TCP/IP")).sum();
+        assert!(packets > 0.0, "{all}");
         // Each sampled function is of the part that the table says.
         let table = rows(&all, "table");
         for row in rows(&all, "functions") {
