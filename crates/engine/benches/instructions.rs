@@ -30,7 +30,9 @@ use longshore_wire::tcp4::{CachedHeaders4, Flow4, Tcp4};
 use longshore_wire::tcp6::CachedHeaders6;
 use std::hint::black_box;
 use std::sync::Arc;
-use whole::{FULL_OF_IPV6, SMALL, Version, Whole, frame, whole, whole_beside, whole_of};
+use whole::{
+    FULL_OF_IPV6, SMALL, Version, Whole, frame, whole, whole_beside, whole_of, whole_sending,
+};
 
 /// From one look over the sessions to the next, and more.
 const MAINTENANCE_US: u64 = 1_100_000;
@@ -369,11 +371,21 @@ fn frame_to_stream(mut all: Box<(Whole, RxMeta)>) -> Box<(Whole, RxMeta)> {
 #[bench::data_segment(whole(true, FULL, true))]
 #[bench::nothing_beside_a_thousand_sessions(whole_beside(1_000, false))]
 #[bench::data_segment_beside_a_thousand_sessions(whole_beside(1_000, true))]
+#[bench::send(args = (whole_sending(FULL)), teardown = has_sent_a_full_segment)]
+#[bench::send_of_one_byte(args = (whole_sending(1)), teardown = has_sent_one_byte)]
 fn whole_turn(mut whole: Box<Whole>) -> Box<Whole> {
     let at_us = whole.at_us;
     let _ = black_box(whole.engine.turn_of(at_us));
     black_box((&whole.host, &whole.wire));
     whole
+}
+
+fn has_sent_a_full_segment(mut whole: Box<Whole>) {
+    assert!(whole.has_sent(14 + 20 + 32 + FULL));
+}
+
+fn has_sent_one_byte(mut whole: Box<Whole>) {
+    assert!(whole.has_sent(14 + 20 + 32 + 1));
 }
 
 /// An engine whose next turn looks over its sessions.

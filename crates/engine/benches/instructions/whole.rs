@@ -4,7 +4,9 @@
 use crate::common::Host;
 use longshore_engine::bench::segments::{FULL, MSS, PEER, US, data_header, ip_header};
 use longshore_engine::{Config, Engine};
-use longshore_hostif::{EdgeFlags, Geometry, Loopback, OpenFlags, SocketId, SocketKind};
+use longshore_hostif::{
+    EdgeFlags, Geometry, Loopback, OpenFlags, OptionName, SocketId, SocketKind,
+};
 use longshore_net::ndp;
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ports::{Port, TxFrame};
@@ -55,7 +57,7 @@ pub(crate) struct Whole {
     /// When the next turn is, in microseconds.
     pub(crate) at_us: u64,
     _dir: tempfile::TempDir,
-    _socket: SocketId,
+    socket: SocketId,
     _idle: Vec<Host>,
 }
 
@@ -160,6 +162,41 @@ pub(crate) fn whole_beside(idle: usize, waiting: bool) -> Box<Whole> {
     whole_of_many(idle, Version::V4, waiting, FULL, true)
 }
 
+/// As `whole`, where the program has sent so many bytes, which the next turn takes.
+pub(crate) fn whole_sending(payload: usize) -> Box<Whole> {
+    let mut whole = whole(false, FULL, true);
+    let socket = whole.socket;
+    // Nothing is acknowledged meanwhile, and still each write is to be sent at once.
+    whole.host.set(socket, OptionName::NoDelay, 1);
+    for _ in 0..4 {
+        whole.host.send(socket, &vec![1; payload], EdgeFlags::PUSH);
+        whole.turn();
+        whole.turn();
+        // The wire has memory for the next by then.
+        assert!(whole.has_sent(14 + 20 + 32 + payload));
+    }
+    whole.host.send(socket, &vec![1; payload], EdgeFlags::PUSH);
+    whole
+}
+
+impl Whole {
+    /// One that is not counted.
+    fn turn(&mut self) {
+        self.engine.turn_of(self.at_us).expect("a turn");
+        self.at_us += STEP_US;
+    }
+
+    /// Whether the last frame that the engine has sent is of this length.
+    pub(crate) fn has_sent(&mut self, len: usize) -> bool {
+        let mut bytes = vec![0; 70_000];
+        let mut last = 0;
+        while let Some(meta) = self.wire.recv(&mut bytes).expect("a frame") {
+            last = meta.len;
+        }
+        last == len
+    }
+}
+
 pub(crate) fn whole_of(
     version: Version,
     waiting: bool,
@@ -190,7 +227,7 @@ pub(crate) fn whole_of_many(
         next,
         at_us: start.at_us,
         _dir: start.dir,
-        _socket: socket,
+        socket,
         _idle: start.idle,
     })
 }
