@@ -100,10 +100,11 @@ static void writers(void) {
     EACH_PAIR(mine, far) {
       static char much[1 << 16];
       signal(SIGPIPE, SIG_IGN);
-      /* Until there is no room for long: what is on its way takes some. */
+      /* Until there is no room for long, nor any to come: what is on its way takes some. */
       for (int quiet = 0; quiet < 50;) {
         int sent = send(mine, much, sizeof much, MSG_DONTWAIT) > 0;
-        quiet = sent ? 0 : quiet + 1;
+        int under_way = far_in_kernel() && queue(mine, SIOCOUTQ) != queue(mine, SIOCOUTQNSD);
+        quiet = sent || under_way ? 0 : quiet + 1;
         sleep_ms(sent ? 0 : 2);
       }
       all_wake(mine, POLLOUT, half);
