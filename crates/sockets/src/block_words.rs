@@ -61,6 +61,8 @@ pub mod more_bits {
     /// Another has taken its place in the process that used it again: in the others, too, when
     /// they next look.
     pub const IS_REPLACED: u64 = 8192;
+    /// IPV6_V6ONLY is on, by the program or since it is bound to an address of IPv6.
+    pub const V6_ONLY: u64 = 16_384;
 }
 
 /// How much consumed data the engine may not know of before it is told at once: a

@@ -196,7 +196,7 @@ impl Socket {
         if self.is_bound_to_mapped() && to.ip().to_canonical().is_ipv6() {
             return Err(SocketError::Refused(Errno::AFNOSUPPORT));
         }
-        if self.is_bound_to_v6() && to.ip().to_canonical().is_ipv4() {
+        if self.reaches_v6_alone() && to.ip().to_canonical().is_ipv4() {
             return Err(SocketError::Refused(Errno::NETUNREACH));
         }
         if len > MOST_PAYLOAD && len > most_payload(Some(to)) {

@@ -69,6 +69,9 @@ impl Host {
         block.inode.store(inode, Ordering::Release);
         let id = SocketId { index, generation };
         let socket = self.hold(id, SUBSCRIBED | ALONE);
+        if flags.contains(OpenFlags::V6ONLY) {
+            socket.set_more_bits(more_bits::V6_ONLY);
+        }
         self.tell(
             &Request::Open {
                 socket: id,

@@ -41,6 +41,7 @@ pub mod testing;
 mod turn;
 mod under_way;
 mod unfinished;
+mod version;
 mod wait;
 mod wait_limit;
 mod wake_eventfd;

@@ -159,6 +159,9 @@ impl Socket {
         if block.flags().contains(BlockFlags::ADDRESS_GIVEN) {
             of.set_flags(BlockFlags::ADDRESS_GIVEN);
         }
+        if self.is_v6_only() {
+            accepted.note_v6_only(true);
+        }
         for (to, from) in [
             (&of.linger, &block.linger),
             (&of.rcv.limit, &block.rcv.limit),

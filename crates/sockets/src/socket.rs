@@ -207,22 +207,6 @@ impl Socket {
         answer.address.get().ok_or(SocketError::Broken)
     }
 
-    /// Whether it is a socket of IPv6 that is bound to an address of IPv4, and so reaches no
-    /// others.
-    pub fn is_bound_to_mapped(&self) -> bool {
-        self.is_v6()
-            && self
-                .local()
-                .is_some_and(|local| local.ip().to_canonical().is_ipv4())
-    }
-
-    /// Whether it is bound to an address of IPv6, and so reaches no others.
-    pub fn is_bound_to_v6(&self) -> bool {
-        let is_v6 =
-            |local: SocketAddr| local.ip().to_canonical().is_ipv6() && !local.ip().is_unspecified();
-        self.local().is_some_and(is_v6)
-    }
-
     /// Shows an address as that of a socket which is not bound any more: as Linux has it, the
     /// port is still to be seen.
     pub fn show_local(&self, was: SocketAddr) {

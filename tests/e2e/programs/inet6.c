@@ -405,6 +405,115 @@ static void nobody_listens_for_datagrams(void) {
   FAILS(recv(mine, buf, sizeof buf, MSG_DONTWAIT), ECONNREFUSED);
 }
 
+/* What an accepted connection says of IPV6_V6ONLY is what its listener says, which is for IPv6
+ * alone if it is bound to an address of that. */
+static void accepted_for_one_version(void) {
+  static const struct {
+    int at, only, says;
+  } CASES[] = {{0, 0, 0}, {0, 1, 1}, {1, 0, 1}, {1, 1, 1}, {2, 0, 0}};
+  for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+    int at = CASES[i].at;
+    struct sockaddr_in6 a = at == 2 ? mapped(my_ip(), 0) : address6(at ? my_ip6() : "::", 0);
+    int listener = listen_at(a, CASES[i].only);
+    IS(option(listener, IPPROTO_IPV6, IPV6_V6ONLY), CASES[i].says);
+    int port = ntohs(name6(getsockname, listener).sin6_port);
+    int far = at == 2 ? far_socket(SOCK_STREAM) : far_socket6(SOCK_STREAM);
+    if (at == 2)
+      SYS(far_connect(far, address(my_ip(), port)));
+    else
+      SYS(far_connect6(far, address6(my_ip6(), port)));
+    int mine = SYS(accept(listener, 0, 0));
+    IS(option(mine, IPPROTO_IPV6, IPV6_V6ONLY), CASES[i].says);
+    IS(option(mine, IPPROTO_IPV6, IPV6_V6ONLY), CASES[i].says);
+    for (int only = 0; only < 2; only++)
+      FAILS(setsockopt(mine, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only), EINVAL);
+    SYS(write(mine, "x", 1));
+    IS(option(mine, IPPROTO_IPV6, IPV6_V6ONLY), CASES[i].says);
+    close(mine), close(far), close(listener);
+  }
+}
+
+/* A connection that was made, and not accepted, says 0 whomever it is to. */
+static void connected_for_both_versions(void) {
+  int listener = far_listener6(), mine = mine6(SOCK_STREAM), listener4 = far_listener(8);
+  struct sockaddr_in6 at = far_name6(listener);
+  SYS(connect(mine, A(at)));
+  IS(option(mine, IPPROTO_IPV6, IPV6_V6ONLY), 0);
+  at = mapped(far_ip(), ntohs(far_name(listener4).sin_port));
+  mine = mine6(SOCK_STREAM);
+  SYS(connect(mine, A(at)));
+  IS(option(mine, IPPROTO_IPV6, IPV6_V6ONLY), 0);
+}
+
+static int only6(int type) {
+  int fd = mine6(type);
+  set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+  return fd;
+}
+
+/* From a socket of IPv6 alone nothing goes to an address of IPv4, be it bound or not; an attempt
+ * to send binds it. */
+static void nothing_to_ipv4_from_ipv6_alone(void) {
+  static char big[66000];
+  int far = far_socket(SOCK_DGRAM);
+  SYS(far_bind(far, address(far_ip(), 0)));
+  struct sockaddr_in to4 = far_name(far);
+  struct sockaddr_in6 to = mapped(far_ip(), ntohs(to4.sin_port)), any = address6("::", 0);
+  for (int is_bound = 0; is_bound < 2; is_bound++) {
+    int fd = only6(SOCK_DGRAM);
+    if (is_bound)
+      SYS(bind(fd, A(any)));
+    FAILS(sendto(fd, "x", 1, 0, A(to)), ENETUNREACH);
+    OK(name6(getsockname, fd).sin6_port != 0);
+    FAILS(sendto(fd, "x", 1, 0, A(to4)), ENETUNREACH);
+    FAILS(sendto(fd, big, sizeof big, 0, A(to)), ENETUNREACH);
+    FAILS(sendto(fd, "x", 1, MSG_OOB, A(to)), ENETUNREACH);
+    FAILS(sendto(fd, "x", 1, MSG_MORE, A(to)), ENETUNREACH);
+    FAILS(connect(fd, A(to)), ENETUNREACH);
+    FAILS(connect(fd, A(to4)), EAFNOSUPPORT);
+    SYS(close(fd));
+    fd = only6(SOCK_DGRAM);
+    if (is_bound)
+      SYS(bind(fd, A(any)));
+    FAILS(connect(fd, A(to)), ENETUNREACH);
+    OK(name6(getsockname, fd).sin6_port != 0);
+    SYS(close(fd));
+    fd = only6(SOCK_DGRAM);
+    FAILS(connect(fd, A(to4)), EAFNOSUPPORT);
+    OK(name6(getsockname, fd).sin6_port != 0);
+    SYS(close(fd));
+  }
+  char c;
+  FAILS(far_in_kernel() ? syscall(SYS_recvfrom, far, &c, 1, MSG_DONTWAIT, 0, 0)
+                        : recv(far, &c, 1, MSG_DONTWAIT), EAGAIN);
+  int stream = only6(SOCK_STREAM), listener = far_listener(8);
+  to = mapped(far_ip(), ntohs(far_name(listener).sin_port));
+  FAILS(connect(stream, A(to)), ENETUNREACH);
+  /* It goes to one of IPv6 after that. */
+  struct sockaddr_in6 six = far_name6(far_listener6());
+  SYS(connect(stream, A(six)));
+}
+
+/* IPV6_V6ONLY may be changed as long as the socket has no port. */
+static void one_version_and_then_both(void) {
+  int far = far_socket(SOCK_DGRAM), fd = only6(SOCK_DGRAM);
+  SYS(far_bind(far, address(far_ip(), 0)));
+  struct sockaddr_in6 to = mapped(far_ip(), ntohs(far_name(far).sin_port));
+  set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+  IS(sendto(fd, "x", 1, 0, A(to)), 1);
+  FAILS(setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &(int){1}, sizeof(int)), EINVAL);
+  IS(option(fd, IPPROTO_IPV6, IPV6_V6ONLY), 0);
+  char buf[8];
+  IS(far_receive(far, buf, sizeof buf), 1);
+  int refused = only6(SOCK_STREAM), listener = far_listener(8);
+  struct sockaddr_in6 nobody = address6(far_ip6(), 1);
+  FAILS(connect(refused, A(nobody)), ECONNREFUSED);
+  set(refused, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+  IS(option(refused, IPPROTO_IPV6, IPV6_V6ONLY), 0);
+  to = mapped(far_ip(), ntohs(far_name(listener).sin_port));
+  SYS(connect(refused, A(to)));
+}
+
 const struct check CHECKS[] = {
     {"accepted", accepted},
     {"connected", connected},
@@ -421,5 +530,9 @@ const struct check CHECKS[] = {
     {"hops_and_class", hops_and_class},
     {"one_datagram_socket_for_both", one_datagram_socket_for_both},
     {"nobody_listens_for_datagrams", nobody_listens_for_datagrams},
+    {"accepted_for_one_version", accepted_for_one_version},
+    {"connected_for_both_versions", connected_for_both_versions},
+    {"nothing_to_ipv4_from_ipv6_alone", nothing_to_ipv4_from_ipv6_alone},
+    {"one_version_and_then_both", one_version_and_then_both},
     {0, 0},
 };

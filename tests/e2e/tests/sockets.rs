@@ -130,6 +130,9 @@ scenarios! {
     /// Datagram sockets that share a port.
     fn sharers(bed) within 300 { conformance::run(bed, "sharers"); }
 
+    /// Which of several errors a datagram is refused with.
+    fn order(bed) within 300 { conformance::run(bed, "order"); }
+
     /// What datagrams leave with.
     fn departures(bed) within 300 { conformance::run(bed, "departures"); }
 

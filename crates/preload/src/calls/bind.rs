@@ -101,6 +101,7 @@ fn bind_again(fd: c_int, socket: Socket, local: SocketAddr) -> Result<(), Socket
 fn note_version(fd: c_int, socket: &Socket, local: SocketAddr) {
     let ip = local.ip();
     if socket.is_v6() && !ip.is_unspecified() && ip.to_canonical().is_ipv6() {
+        socket.note_v6_only(true);
         // That it says otherwise is all that comes of it if it cannot be set.
         let _ = rustix::net::sockopt::set_ipv6_v6only(crate::calls::borrow(fd), true);
     }

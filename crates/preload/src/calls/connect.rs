@@ -67,7 +67,7 @@ pub(crate) fn connect_as(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t, flag
                         }
                         Given::Inet(peer) if let Some(why) = does_not_fit(&socket, peer) => {
                             let why = has_connection(&socket).unwrap_or(why);
-                            Some(answer(|| Err(refused(why))))
+                            Some(answer(|| refuse_to_connect(&socket, why)))
                         }
                         Given::Inet(peer) if decide::owner_of(host, peer) == Owner::Engine => {
                             Some(answer(|| connect_on(fd, socket, peer, flags)))
@@ -116,9 +116,9 @@ fn does_not_fit(socket: &Socket, peer: SocketAddr) -> Option<c_int> {
         _ if !socket.is_datagram() && matches!(socket.state(), Dead | Connecting) => None,
         (false, SocketAddr::V6(_)) => Some(libc::EAFNOSUPPORT),
         (true, SocketAddr::V4(_)) if !socket.is_datagram() => Some(libc::EINVAL),
-        (true, SocketAddr::V4(_)) if socket.is_bound_to_v6() => Some(libc::EAFNOSUPPORT),
+        (true, SocketAddr::V4(_)) if socket.reaches_v6_alone() => Some(libc::EAFNOSUPPORT),
         (true, SocketAddr::V6(peer))
-            if socket.is_bound_to_v6() && peer.ip().to_ipv4_mapped().is_some() =>
+            if socket.reaches_v6_alone() && peer.ip().to_ipv4_mapped().is_some() =>
         {
             Some(libc::ENETUNREACH)
         }
@@ -165,7 +165,18 @@ fn connect_new(
         decide::to_engine_with_port(fd, undecided)?
     };
     decide::note_engine_socket(fd, &socket);
-    connect_on(fd, socket, peer, flags)
+    match does_not_fit(&socket, peer) {
+        Some(why) => refuse_to_connect(&socket, why),
+        None => connect_on(fd, socket, peer, flags),
+    }
+}
+
+/// An attempt to connect fails by `why`, and has bound a datagram socket all the same.
+fn refuse_to_connect(socket: &Socket, why: c_int) -> Result<c_int, SocketError> {
+    if socket.is_datagram() {
+        socket.bind_to_send()?;
+    }
+    Err(refused(why))
 }
 
 /// A stream that was bound to the wildcard stands on the engine alone once it connects

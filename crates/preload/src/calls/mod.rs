@@ -45,6 +45,7 @@ pub mod rw;
 pub mod seccomp;
 pub mod select;
 pub mod send;
+mod send_datagram;
 pub mod sendfile;
 pub mod sendmsg;
 pub mod shutdown;

@@ -91,6 +91,11 @@ fn set(fd: c_int, level: c_int, name: c_int, value: In<'_, c_void>, len: socklen
         if real::setsockopt(fd, level, name, value, len) != 0 {
             return Err(last_error());
         }
+        if (level, name) == (IP6, libc::IPV6_V6ONLY)
+            && let Some(socket) = socket.as_ref().filter(|s| s.is_v6())
+        {
+            socket.set_v6_only(!zero)?;
+        }
         let Some(known) = known else {
             return Ok(0);
         };

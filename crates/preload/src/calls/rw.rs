@@ -3,14 +3,13 @@
 
 use crate::calls::recv::{recv, recv_stream, recvfrom};
 use crate::calls::recvmsg::recv_message;
-use crate::calls::send::{kernels_send, send, send_parts};
+use crate::calls::send::{kernels_send, nothing_beside, send, send_parts};
 use crate::calls::{answer, refused, told};
 use crate::cancel::point;
 use crate::signals::within;
 use crate::user::{In, Out, Zero};
 use crate::{fds, pipes, real, vectors};
 use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
-use longshore_sockets::Departure;
 
 /// `read(2)`.
 #[unsafe(no_mangle)]
@@ -85,9 +84,7 @@ fn write_vector(fd: c_int, iov: In<'_, iovec>, count: c_int) -> ssize_t {
     match parts {
         // To write nothing by a vector sends no datagram, and needs no connection.
         Ok((_, parts)) if parts.iter().all(|part| part.is_empty()) => 0,
-        Ok((socket, mut parts)) => {
-            send_parts(fd, &socket, &mut parts, 0, None, Departure::default())
-        }
+        Ok((socket, mut parts)) => send_parts(fd, &socket, &mut parts, 0, None, nothing_beside),
         Err(e) => told(Err(e)),
     }
 }

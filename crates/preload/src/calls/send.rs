@@ -2,11 +2,10 @@
 
 use crate::address::{self, Given};
 use crate::calls::fast_open::{self, First};
-use crate::calls::{
-    Way, groups, must_not_wait, refused, told, unless_kernels, wait_limit, wait_unless_told,
-};
+use crate::calls::send_datagram::{check_datagram, send_datagram};
+use crate::calls::{Way, must_not_wait, refused, told, unless_kernels, wait_limit};
 use crate::cancel::point;
-use crate::fds::{self, Entry, Undecided};
+use crate::fds::{self, Entry};
 use crate::signals::{self, within};
 use crate::user::In;
 use crate::{decide, options, page_exchange, place, real, vectors};
@@ -90,16 +89,34 @@ pub(crate) fn send_buffer(
     to: Option<SocketAddr>,
 ) -> ssize_t {
     match vectors::source(buf, len) {
-        Ok(part) => send_parts(fd, socket, &mut [part], flags, to, Departure::default()),
-        Err(e) => told(Err(without_bytes(socket, to).unwrap_or(e))),
+        Ok(part) => send_parts(fd, socket, &mut [part], flags, to, nothing_beside),
+        Err(e) => told(Err(without_bytes(
+            fd,
+            socket,
+            (len, flags),
+            to,
+            nothing_beside,
+        )
+        .unwrap_or(e))),
     }
 }
 
-/// What is wrong with a send before its bytes are looked at, which are nowhere.
-pub(crate) fn without_bytes(socket: &Socket, to: Option<SocketAddr>) -> Option<SocketError> {
+/// Of a datagram beside which nothing is said.
+pub(crate) fn nothing_beside() -> Result<Departure, SocketError> {
+    Ok(Departure::default())
+}
+
+/// What is wrong with a send of so many bytes, with these flags, before the bytes are looked at,
+/// which are nowhere.
+pub(crate) fn without_bytes(
+    fd: c_int,
+    socket: &Socket,
+    (len, flags): (usize, c_int),
+    to: Option<SocketAddr>,
+    asked: impl FnOnce() -> Result<Departure, SocketError>,
+) -> Option<SocketError> {
     if socket.is_datagram() {
-        let nobody = to.is_none() && socket.peer().is_err();
-        return nobody.then(|| refused(libc::EDESTADDRREQ));
+        return check_datagram(fd, socket, (len, flags), to, asked).err();
     }
     socket.send(&[], false).err()
 }
@@ -162,9 +179,6 @@ pub(crate) fn sender(fd: c_int, to: To) -> Result<Sender, SocketError> {
                 To::NoFamily(_) if socket.is_v6() => None,
                 To::NoFamily(Given::Inet(to)) => Some(to),
                 To::NoFamily(_) => return Ok(Sender::Kernel),
-                To::Address(to) if to.is_ipv6() && !socket.is_v6() => {
-                    return Err(refused(libc::EAFNOSUPPORT));
-                }
                 To::Address(to) => Some(to),
                 To::Unclear => return Ok(Sender::Kernel),
             };
@@ -172,9 +186,6 @@ pub(crate) fn sender(fd: c_int, to: To) -> Result<Sender, SocketError> {
                 let set = options::set_by_program(&socket);
                 decide::owner_of_datagram(fd, host, set, socket.is_v6(), to) == Owner::Kernel
             });
-            if !by_kernel && let Some(to) = to {
-                groups::check_broadcast(fd, host, to)?;
-            }
             if by_kernel {
                 // What comes back comes to the kernel socket.
                 socket.set_host_bits(host_bits::KERNEL_TOO);
@@ -187,8 +198,9 @@ pub(crate) fn sender(fd: c_int, to: To) -> Result<Sender, SocketError> {
                 if decide::owner_of_datagram(fd, host, undecided.options, undecided.v6, to)
                     == Owner::Engine =>
             {
-                groups::check_broadcast(fd, host, to)?;
-                first_datagram(fd, undecided, to).map(|socket| Sender::Engine(socket, Some(to)))
+                let socket = decide::to_engine_with_port(fd, undecided)?;
+                decide::note_engine_socket(fd, &socket);
+                Ok(Sender::Engine(socket, Some(to)))
             }
             // It may still go elsewhere later.
             _ => Ok(Sender::Kernel),
@@ -197,61 +209,21 @@ pub(crate) fn sender(fd: c_int, to: To) -> Result<Sender, SocketError> {
     }
 }
 
-/// A datagram socket that nobody bound sends to the engine's side for the first
-/// time.
-fn first_datagram(fd: c_int, undecided: Undecided, to: SocketAddr) -> Result<Socket, SocketError> {
-    let socket = decide::to_engine_with_port(fd, undecided)?;
-    decide::note_engine_socket(fd, &socket);
-    if to.is_ipv6() && !undecided.v6 {
-        socket.bind_to_send()?;
-        return Err(refused(libc::EAFNOSUPPORT));
-    }
-    Ok(socket)
-}
-
 /// Sends what `parts` hold, with Linux's meaning of `flags`. `asked` is
-/// what goes beside a datagram. Called in a section.
+/// what goes beside a datagram, which is read once it is clear that the datagram may go. Called in a
+/// section.
 pub(crate) fn send_parts(
     fd: c_int,
     socket: &Socket,
     parts: &mut [IoSlice<'_>],
     flags: c_int,
     to: Option<SocketAddr>,
-    asked: Departure,
+    asked: impl FnOnce() -> Result<Departure, SocketError>,
 ) -> ssize_t {
     let copied = Cell::new(socket.is_datagram());
     let sent = guard_result(|| {
         if socket.is_datagram() {
-            socket.bind_to_send()?;
-            let to = to.map(|to| decide::effective_for(socket, to));
-            let by_v4 = || goes_by_ipv4(socket, to);
-            if socket.is_v6() && socket.is_bound_to_v6() && by_v4() {
-                return Err(refused(libc::ENETUNREACH));
-            }
-            let len: usize = parts.iter().map(|p| p.len()).sum();
-            // Over IPv6, Linux looks for where it goes first.
-            let is_known = to.is_some() || !socket.is_v6() || socket.peer().is_ok();
-            if len > usize::from(u16::MAX) && is_known {
-                return Err(refused(libc::EMSGSIZE));
-            }
-            // Over IPv6 Linux does not look at it.
-            if flags & libc::MSG_OOB != 0 && !goes_by_ipv6(socket, to) {
-                return Err(refused(libc::EOPNOTSUPP));
-            }
-            if to.is_some_and(|to| to.port() == 0) {
-                return Err(refused(libc::EINVAL));
-            }
-            let mut departure = asked;
-            if departure.segment == 0 {
-                departure.segment = socket.segment();
-            }
-            wait_unless_told(fd, socket, flags, Way::Out, || {
-                if flags & libc::MSG_MORE != 0 {
-                    socket.begin_datagram(parts, to, departure)
-                } else {
-                    socket.send_datagram(parts, to, departure)
-                }
-            })
+            send_datagram(fd, socket, parts, flags, to, asked)
         } else {
             send_stream(fd, socket, parts, flags, &copied)
         }
@@ -265,18 +237,6 @@ pub(crate) fn send_parts(
         signals::broken_pipe();
     }
     told(sent.map(|n| n as ssize_t))
-}
-
-/// Whether a datagram goes to an address of IPv6, or, on a socket of IPv6, to nowhere.
-fn goes_by_ipv6(socket: &Socket, to: Option<SocketAddr>) -> bool {
-    let to = to.or_else(|| socket.peer().ok());
-    to.map_or(socket.is_v6(), |to| to.ip().to_canonical().is_ipv6())
-}
-
-/// Whether a datagram goes to an address of IPv4.
-fn goes_by_ipv4(socket: &Socket, to: Option<SocketAddr>) -> bool {
-    let to = to.or_else(|| socket.peer().ok());
-    to.is_some_and(|to| to.ip().to_canonical().is_ipv4())
 }
 
 fn guard_result(work: impl FnOnce() -> Result<usize, SocketError>) -> Result<usize, SocketError> {

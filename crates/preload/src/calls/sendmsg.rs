@@ -9,7 +9,7 @@ use crate::cancel::{held, point};
 use crate::user::{In, Out};
 use crate::{fds, kept, pipes, real, vectors};
 use libc::{c_int, c_uint, mmsghdr, msghdr, sockaddr_storage, socklen_t, ssize_t};
-use longshore_sockets::{Departure, Socket, SocketError};
+use longshore_sockets::{Socket, SocketError};
 
 /// Bytes of the longest address.
 const LONGEST_NAME: socklen_t = size_of::<sockaddr_storage>() as socklen_t;
@@ -56,35 +56,33 @@ fn send_message(fd: c_int, msg: In<'_, msghdr>, flags: c_int) -> Option<ssize_t>
         match to.and_then(|to| sender(fd, to)) {
             Ok(Sender::Kernel) => None,
             Ok(Sender::Engine(socket, to)) => {
-                let parts = vectors::sources(iov_of(m), m.msg_iovlen as _, libc::EMSGSIZE);
-                let mut parts = match parts {
-                    Ok(parts) => parts,
-                    Err(e) if is_fault_of_bytes(m, &e) => {
-                        return Some(told(Err(without_bytes(&socket, to).unwrap_or(e))));
-                    }
-                    Err(e) => return Some(told(Err(e))),
-                };
-                let asked = if socket.is_datagram() {
+                let beside = || {
                     let to = to.or_else(|| socket.peer().ok());
                     asked(msg, socket.is_v6(), to)
-                } else {
-                    Ok(Departure::default())
                 };
-                let asked = match asked {
-                    Ok(asked) => asked,
-                    Err(e) => return Some(told(Err(e))),
-                };
-                Some(send_parts(fd, &socket, &mut parts, flags, to, asked))
+                let parts = vectors::sources(iov_of(m), m.msg_iovlen as _, libc::EMSGSIZE);
+                Some(match parts {
+                    Ok(mut parts) => send_parts(fd, &socket, &mut parts, flags, to, beside),
+                    Err(e) => {
+                        let bytes = length_of_faulty(m, &e).map(|len| (len, flags));
+                        let first = bytes.and_then(|b| without_bytes(fd, &socket, b, to, beside));
+                        told(Err(first.unwrap_or(e)))
+                    }
+                })
             }
             Err(e) => Some(told(Err(e))),
         }
     })
 }
 
-/// Whether it is the bytes that are nowhere, and not the list of them.
-fn is_fault_of_bytes(m: &msghdr, e: &SocketError) -> bool {
-    e.errno() == libc::EFAULT
-        && vectors::check(m.msg_iov, m.msg_iovlen * size_of::<libc::iovec>()).is_ok()
+/// How long the message is, if it is its bytes that are nowhere, and not the list of them.
+fn length_of_faulty(m: &msghdr, e: &SocketError) -> Option<usize> {
+    let list = m.msg_iovlen * size_of::<libc::iovec>();
+    if e.errno() != libc::EFAULT || vectors::check(m.msg_iov, list).is_err() {
+        return None;
+    }
+    let parts = iov_of(m).slice(m.msg_iovlen).iter();
+    Some(parts.fold(0, |len: usize, part| len.saturating_add(part.iov_len)))
 }
 
 /// Sends a message that takes sockets of the engine along; `None` if it has none. It is

@@ -2,7 +2,7 @@
 
 use super::has_connection;
 use crate::address::Native;
-use crate::calls::{answer, refused};
+use crate::calls::{answer, borrow, refused};
 use crate::fds::{self, Entry};
 use crate::options::{congestion, has_switch, int, read_back};
 use crate::signals::within;
@@ -64,6 +64,11 @@ fn get(
         value.put_bytes(&bytes[..take]);
         len.put(take as socklen_t);
     };
+    if (level, name) == (IP6, libc::IPV6_V6ONLY) && socket.is_v6_only() {
+        // An accepted connection has it from its listener, and the kernel socket behind it has it
+        // once somebody asks.
+        let _ = rustix::net::sockopt::set_ipv6_v6only(borrow(fd), true);
+    }
     let known = match level {
         SOL_SOCKET if name == libc::SO_PEERNAME => Some(peer_name(&socket, room, &give)),
         SOL_SOCKET => of_socket(fd, &socket, name, &give),
