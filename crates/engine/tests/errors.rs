@@ -149,7 +149,7 @@ fn a_queue_is_bounded_and_in_order() {
             code: 0,
             info: 0,
             to: SocketAddr::new(ROUTER.into(), 1000 + number as u16),
-            offender: ROUTER.into(),
+            offender: Some(ROUTER.into()),
         };
         assert_eq!(report, expected);
         assert_eq!(
@@ -223,7 +223,7 @@ fn a_connection_that_a_router_ends_has_a_report() {
             assert_eq!((report.to, &quoted[..]), (at("10.0.0.9:80"), &syn[20..28]));
             report.offender
         });
-        assert_eq!(offender, (asks == 1).then_some(ROUTER.into()));
+        assert_eq!(offender, (asks == 1).then_some(Some(ROUTER.into())));
         host.close(socket);
     }
 }

@@ -10,7 +10,7 @@ use crate::holds::Socket;
 use crate::unfinished::Begun;
 use longshore_hostif::Owner;
 use longshore_hostif::{
-    Address, BlockFlags, DATAGRAM_HEADER, DatagramRecord, PathMtu, Sending, datagram_span,
+    Address, BlockFlags, DATAGRAM_HEADER, DatagramRecord, PathMtu, Request, Sending, datagram_span,
 };
 use rustix::io::Errno;
 use std::io::IoSlice;
@@ -109,7 +109,7 @@ impl Socket {
         if before + len > most_payload(begun.record.peer.get()) {
             // Linux drops what was there with what is too much.
             self.clear_more_bits(more_bits::UNFINISHED);
-            return Err(SocketError::Refused(Errno::MSGSIZE));
+            return Err(self.too_long(begun.record.peer.get()));
         }
         for part in parts {
             begun.bytes.extend_from_slice(part);
@@ -200,7 +200,7 @@ impl Socket {
             return Err(SocketError::Refused(Errno::NETUNREACH));
         }
         if len > MOST_PAYLOAD && len > most_payload(Some(to)) {
-            return Err(SocketError::Refused(Errno::MSGSIZE));
+            return Err(self.too_long(Some(to)));
         }
         self.report_pending()?;
         self.bind_to_send()?;
@@ -255,11 +255,33 @@ impl Socket {
         let routes = self.host.routes();
         let fits = packet <= routes.link_mtu(ip)
             && (!self.may_be_narrow(record.path_mtu, to) || packet <= self.path_mtu()? as usize);
-        if fits {
-            Ok(())
-        } else {
-            Err(SocketError::Refused(Errno::MSGSIZE))
+        match record.segment {
+            _ if fits => Ok(()),
+            0 => Err(self.too_long(Some(to))),
+            // Of trains Linux reports nothing.
+            _ => Err(SocketError::Refused(Errno::MSGSIZE)),
         }
+    }
+
+    /// A datagram to `to` is too long. If the program asks for reports of errors, it finds one of
+    /// that among those of what was sent before.
+    #[cold]
+    fn too_long(&self, to: Option<SocketAddr>) -> SocketError {
+        let asks = self.more_bits() & more_bits::ASKS_FOR_ERRORS != 0;
+        if asks
+            && self.host.session.reports_too_long()
+            && let Some(to) = to
+        {
+            let (socket, to) = (self.id, Address::from(to));
+            // Where the engine cannot be told, its end is what the next call tells of.
+            let _ = self.host.call(|tag, waiter| Request::TooLong {
+                socket,
+                tag,
+                waiter,
+                to,
+            });
+        }
+        SocketError::Refused(Errno::MSGSIZE)
     }
 
     /// Whether the engine has to be asked what the path to `to` takes. It knows that of

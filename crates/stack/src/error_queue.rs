@@ -1,4 +1,4 @@
-//! Reports of ICMP errors that a program has not read yet (IP_RECVERR, IPV6_RECVERR).
+//! Reports of errors that a program has not read yet (IP_RECVERR, IPV6_RECVERR).
 //!
 //! A socket has an [`ErrorQueue`] once there is one; `errors` fills and empties it.
 

@@ -1,5 +1,5 @@
-//! ICMP errors about what a socket sent, as its program is told of them: the pending
-//! error, which stands in the socket's block, and a queue of reports for those who ask
+//! Errors about what a socket sent, as its program is told of them, most of which come by ICMP: the
+//! pending error, which stands in the socket's block, and a queue of reports for those who ask
 //! for it (IP_RECVERR, IPV6_RECVERR).
 //!
 //! `input` says which socket an error is about, `requests` takes
@@ -11,7 +11,7 @@ use crate::counters::EngineDrop;
 use crate::error_queue::{ErrorQueue, Kept};
 use crate::request_error::RequestError;
 use crate::socket::{Kind, Socket};
-use longshore_hostif::{ERROR_HEADER, ERROR_PAYLOAD, EdgeFlags, ErrorReport};
+use longshore_hostif::{Address, ERROR_HEADER, ERROR_PAYLOAD, EdgeFlags, ErrorReport};
 use longshore_net::icmp::{ErrorKind, IcmpError};
 use longshore_wire::ipv4::protocol;
 use longshore_wire::udp;
@@ -52,7 +52,7 @@ impl Reported<'_> {
             code: told.code,
             info: told.info,
             to: SocketAddr::new(self.error.destination, self.error.dst_port),
-            offender: self.offender,
+            offender: Some(self.offender),
         }
     }
 }
@@ -60,8 +60,62 @@ impl Reported<'_> {
 impl Stack {
     /// A datagram was not sent since it would have had to be cut, which its program
     /// refuses: that is its socket's pending error.
-    pub(crate) fn tell_too_long(&mut self, key: u32) {
+    pub(crate) fn tell_too_long(&mut self, key: u32, to: SocketAddr) {
         self.set_pending_error(key, EMSGSIZE);
+        self.report_too_long(key, to.into());
+    }
+
+    /// A datagram to `to` was refused since it was too long: who has asked for errors finds a
+    /// report of that, and has no pending error. As Linux has it, the report says the port that the
+    /// socket is connected to over IPv4, and the one that the datagram was for over IPv6.
+    pub(crate) fn report_too_long(&mut self, key: u32, to: Address) {
+        let Some(to) = to.get().map(|to| (to.ip().to_canonical(), to.port())) else {
+            return;
+        };
+        let Some(socket) = self.sockets.get_mut(key).filter(|s| s.has_block()) else {
+            return;
+        };
+        let Kind::Datagram(datagrams) = &socket.kind else {
+            return;
+        };
+        if !socket.options.datagrams.asks_for_errors(to.0) {
+            return;
+        }
+        let port = match to {
+            (IpAddr::V4(_), _) => datagrams.peer.map_or(0, |peer| peer.port()),
+            (IpAddr::V6(_), port) => port,
+        };
+        let mtu = match socket.options.datagrams.honors_path(to.0) || self.link.is_local(to.0) {
+            true => self.link.mtu_to(to.0, self.now),
+            false => self.link.link_mtu(to.0),
+        };
+        let report = ErrorReport {
+            errno: EMSGSIZE,
+            kind: 0,
+            code: 0,
+            info: mtu as u32,
+            to: SocketAddr::new(to.0, port),
+            offender: None,
+        };
+        self.keep_report(key, report);
+    }
+
+    /// Keeps a report that makes no pending error: the socket has an error to tell of all the same.
+    fn keep_report(&mut self, key: u32, report: ErrorReport) {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let queue = socket.errors.get_or_insert_with(ErrorQueue::new);
+        if !queue.put(report, &[]) {
+            self.counters.drop(EngineDrop::ErrorQueueFull);
+        }
+        let (kept, mut edges) = (socket.kept_errors(), socket.edges());
+        edges.flags |= EdgeFlags::SOFT_ERROR;
+        socket.note_told(self.now);
+        if let Some(s) = self.sessions.get_mut(socket.session) {
+            s.host.set_error_reports(socket.id, kept);
+            socket.tell(&mut s.host, edges);
+        }
     }
 
     /// An error about a datagram: a connected socket gets it if it will not pass by
@@ -129,7 +183,7 @@ impl Stack {
     }
 
     /// Puts the oldest report into the mailbox of `channel`; says how long it is, 0 if
-    /// there is none. The next one is the pending error then, as in Linux.
+    /// there is none. The next one is the pending error then if it came by ICMP, as in Linux.
     pub(crate) fn take_error(&mut self, channel: u16, key: u32) -> Result<usize, RequestError> {
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         let session = self.sessions.get(socket.session);
@@ -147,9 +201,13 @@ impl Stack {
         bytes[..ERROR_HEADER].copy_from_slice(&report.encode());
         bytes[ERROR_HEADER..].copy_from_slice(&payload);
         if socket.has_block() {
+            let of_icmp = |kept: &&Kept| kept.report.offender.is_some();
             let next = socket.errors.as_ref().and_then(|q| q.reports.front());
-            let errno = next.map_or(0, |next| u32::from(next.report.errno));
-            host.set_error(socket.id, errno, socket.kept_errors());
+            let (next, kept) = (next.filter(of_icmp), socket.kept_errors());
+            match next.map(|next| next.report.errno) {
+                None if report.offender.is_none() => host.set_error_reports(socket.id, kept),
+                errno => host.set_error(socket.id, errno.unwrap_or(0).into(), kept),
+            }
         }
         let bytes = &bytes[..ERROR_HEADER + usize::from(len)];
         Ok(host.write_mailbox(channel, bytes))

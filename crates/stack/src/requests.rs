@@ -172,6 +172,7 @@ impl Stack {
             | Request::Connect { .. }
             | Request::Cancel { .. }
             | Request::Group { .. }
+            | Request::TooLong { .. }
             | Request::Query { .. }
             | Request::Owner { .. } => self.serve_asked(from, request, key),
             Request::Open { .. } => {}
@@ -213,6 +214,10 @@ impl Stack {
             Request::Group { group, join, .. } => {
                 self.pass_on_to(key);
                 self.change_group(key, group, join).map(|()| NOTHING)
+            }
+            Request::TooLong { to, .. } => {
+                self.report_too_long(key, to);
+                Ok(NOTHING)
             }
             Request::Owner { .. } => {
                 self.set_owner(from.session, request.socket(), key);

@@ -394,6 +394,139 @@ static void tcp_has_a_queue_too(void) {
   IS(ready(fd, POLLIN | POLLOUT, 0), POLLOUT);
 }
 
+/* A report that a datagram was too long, which this host has found itself: how much gets through, the
+ * address that it was for, and with it the port. */
+static void is_too_long(int fd, const void *to, socklen_t n, unsigned mtu) {
+  char data[8], control[256];
+  struct sockaddr_storage name = {0}, none = {0};
+  struct iovec v = {data, sizeof data};
+  struct msghdr m = {.msg_name = &name, .msg_namelen = sizeof name, .msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+  IS(SYS(recvmsg(fd, &m, MSG_ERRQUEUE)), 0);
+  IS(m.msg_flags & (MSG_ERRQUEUE | MSG_TRUNC | MSG_CTRUNC), MSG_ERRQUEUE);
+  IS(m.msg_namelen, n);
+  OK(memcmp(&name, to, n) == 0);
+  struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+  int v6 = n == sizeof(struct sockaddr_in6);
+  OK(h && h->cmsg_level == (v6 ? IPPROTO_IPV6 : IPPROTO_IP));
+  IS(h->cmsg_type, v6 ? IPV6_RECVERR : IP_RECVERR);
+  struct sock_extended_err e;
+  IS(h->cmsg_len, CMSG_LEN(sizeof e + n));
+  memcpy(&e, CMSG_DATA(h), sizeof e);
+  IS(e.ee_errno, EMSGSIZE);
+  IS(e.ee_origin, SO_EE_ORIGIN_LOCAL);
+  IS(e.ee_type, 0);
+  IS(e.ee_code, 0);
+  IS(e.ee_info, mtu);
+  IS(e.ee_data, 0);
+  OK(memcmp(CMSG_DATA(h) + sizeof e, &none, n) == 0);
+}
+
+/* A datagram that is too long is refused, and reported to who asks for that. */
+static void too_long_is_reported(void) {
+  static char big[66000];
+  char c;
+  struct sockaddr_in there = nobody();
+  for (int is_connected = 0; is_connected < 2; is_connected++) {
+    int fd = asking(1), probe = asking(0), queue = SYS(epoll_create1(0));
+    SYS(connect(probe, A(there)));
+    int mtu = option(probe, IPPROTO_IP, IP_MTU);
+    if (is_connected)
+      SYS(connect(fd, A(there)));
+    struct epoll_event e = {.events = EPOLLIN | EPOLLET};
+    SYS(epoll_ctl(queue, EPOLL_CTL_ADD, fd, &e));
+    /* Longer than any packet: nobody looks at where to. */
+    FAILS(sendto(fd, big, 65536, 0, A(there)), EMSGSIZE);
+    FAILS(next_report(fd, 64).len, EAGAIN);
+    IS(epoll_wait(queue, &e, 1, 0), 0);
+    for (int i = 0; i < 2; i++)
+      FAILS(sendto(fd, big, 65508 + i, 0, A(there)), EMSGSIZE);
+    IS(epoll_wait(queue, &e, 1, 5000), 1);
+    OK(e.events & EPOLLERR);
+    IS(ready(fd, POLLIN, 0), POLLERR);
+    IS(option(fd, SOL_SOCKET, SO_ERROR), 0);
+    FAILS(recv(fd, &c, 1, MSG_DONTWAIT), EAGAIN);
+    struct sockaddr_in to = there;
+    to.sin_port = is_connected ? there.sin_port : 0;
+    is_too_long(fd, A(to), mtu);
+    is_too_long(fd, A(to), mtu);
+    FAILS(next_report(fd, 64).len, EAGAIN);
+    IS(ready(fd, POLLIN, 0), 0);
+    FAILS(sendto(probe, big, 65508, 0, A(there)), EMSGSIZE);
+    FAILS(next_report(probe, 64).len, EAGAIN);
+    IS(ready(probe, POLLIN, 0), 0);
+  }
+}
+
+/* As reported are those that are not to be cut, and those that several calls have made too long. */
+static void too_long_for_the_link_is_reported(void) {
+  static char big[66000];
+  struct sockaddr_in there = nobody();
+  int fd = asking(1), probe = asking(0);
+  SYS(connect(probe, A(there)));
+  int mtu = option(probe, IPPROTO_IP, IP_MTU);
+  set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+  struct sockaddr_in to = there;
+  to.sin_port = 0;
+  FAILS(sendto(fd, big, mtu - 27, 0, A(there)), EMSGSIZE);
+  is_too_long(fd, A(to), mtu);
+  set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DONT);
+  IS(sendto(fd, big, 40000, MSG_MORE, A(there)), 40000);
+  FAILS(sendto(fd, big, 40000, MSG_MORE, A(there)), EMSGSIZE);
+  is_too_long(fd, A(to), mtu);
+  FAILS(next_report(fd, 64).len, EAGAIN);
+}
+
+/* What came by ICMP before it is the pending error, and what this host has found is none. */
+static void too_long_among_others(void) {
+  static char big[66000];
+  char c;
+  struct sockaddr_in gone = nobody();
+  int fd = asking(1);
+  FAILS(sendto(fd, big, 65508, 0, A(gone)), EMSGSIZE);
+  IS(sendto(fd, "hello?", 6, 0, A(gone)), 6);
+  for (int i = 0; i < 1000 && option(fd, SOL_SOCKET, SO_ERROR) == 0; i++)
+    sleep_ms(5);
+  FAILS(sendto(fd, big, 65508, 0, A(gone)), EMSGSIZE);
+  IS(recv(fd, &c, 1, MSG_DONTWAIT | MSG_ERRQUEUE), 0);
+  /* The next one came by ICMP. */
+  FAILS(recv(fd, &c, 1, MSG_DONTWAIT), ECONNREFUSED);
+  is_refusal(next_report(fd, 64), gone);
+  FAILS(recv(fd, &c, 1, MSG_DONTWAIT), EAGAIN);
+  IS(ready(fd, POLLIN, 0), POLLERR);
+  IS(next_report(fd, 64).error.ee_origin, SO_EE_ORIGIN_LOCAL);
+  IS(ready(fd, POLLIN, 0), 0);
+}
+
+static void too_long_in_ipv6(void) {
+  static char big[66000];
+  struct sockaddr_in6 there = address6("FAR_ADDR6", 9), mine = address6("ADDR6", 0);
+  int fd = SYS(socket(AF_INET6, SOCK_DGRAM, 0)), probe = SYS(socket(AF_INET6, SOCK_DGRAM, 0));
+  SYS(bind(fd, A(mine)));
+  SYS(connect(probe, A(there)));
+  int mtu = option(probe, IPPROTO_IPV6, IPV6_MTU);
+  set(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
+  for (size_t n = 65528; n <= sizeof big; n += sizeof big - 65528) {
+    FAILS(sendto(fd, big, n, 0, A(there)), EMSGSIZE);
+    IS(ready(fd, POLLIN, 0), POLLERR);
+    is_too_long(fd, A(there), mtu);
+    IS(ready(fd, POLLIN, 0), 0);
+  }
+  /* What goes by IPv4 is reported to who asks for the errors of IPv4. */
+  struct sockaddr_in there4 = nobody();
+  struct sockaddr_in6 mapped = {.sin6_family = AF_INET6, .sin6_port = there4.sin_port};
+  mapped.sin6_addr.s6_addr[10] = mapped.sin6_addr.s6_addr[11] = 0xff;
+  memcpy(&mapped.sin6_addr.s6_addr[12], &there4.sin_addr, 4);
+  int both = SYS(socket(AF_INET6, SOCK_DGRAM, 0)), probe4 = asking(0);
+  SYS(connect(probe4, A(there4)));
+  set(both, IPPROTO_IPV6, IPV6_RECVERR, 1);
+  FAILS(sendto(both, big, 65508, 0, A(mapped)), EMSGSIZE);
+  IS(ready(both, POLLIN, 0), 0);
+  set(both, IPPROTO_IP, IP_RECVERR, 1);
+  FAILS(sendto(both, big, 65508, 0, A(mapped)), EMSGSIZE);
+  mapped.sin6_port = 0;
+  is_too_long(both, A(mapped), option(probe4, IPPROTO_IP, IP_MTU));
+}
+
 /* Which sends the notices are about that come within 10 s and follow `first`, all up to
  * `last`. */
 static void sends_are_told(int fd, int level, int type, unsigned first, unsigned last) {
@@ -524,6 +657,10 @@ const struct check CHECKS[] = {
     {"ipv6", ipv6},
     {"ipv4_on_a_socket_of_ipv6", ipv4_on_a_socket_of_ipv6},
     {"tcp_has_a_queue_too", tcp_has_a_queue_too},
+    {"too_long_is_reported", too_long_is_reported},
+    {"too_long_for_the_link_is_reported", too_long_for_the_link_is_reported},
+    {"too_long_among_others", too_long_among_others},
+    {"too_long_in_ipv6", too_long_in_ipv6},
     {"copies_are_told", copies_are_told},
     {"copies_are_not_told_unasked", copies_are_not_told_unasked},
     {"an_accepted_connection_tells_of_copies_too", an_accepted_connection_tells_of_copies_too},

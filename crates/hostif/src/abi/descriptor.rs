@@ -346,6 +346,14 @@ pub enum Request {
         group: Address,
         join: bool,
     },
+    /// A datagram to `to` was refused since it was too long (interface version 22): a report of
+    /// that is kept, if the program asks for errors of that kind of address. Answered.
+    TooLong {
+        socket: SocketId,
+        tag: u32,
+        waiter: Option<u16>,
+        to: Address,
+    },
     /// Set an option.
     SetOption {
         socket: SocketId,

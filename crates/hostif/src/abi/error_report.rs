@@ -1,4 +1,5 @@
-//! An ICMP error about something that a program sent, as it crosses in a mailbox
+//! An error about something that a program sent, of which an ICMP message tells or the adapter
+//! itself, as it crosses in a mailbox
 //! ([`Query::Error`](crate::Query::Error)): Linux's `sock_extended_err` with what stands
 //! around it.
 
@@ -23,8 +24,9 @@ pub struct ErrorReport {
     pub info: u32,
     /// Where the packet went that it is about.
     pub to: SocketAddr,
-    /// Who sent the ICMP message, which is of the same version of IP.
-    pub offender: IpAddr,
+    /// Who sent the ICMP message, which is of the same version of IP; none if it was found here
+    /// (interface version 22).
+    pub offender: Option<IpAddr>,
 }
 
 impl ErrorReport {
@@ -37,7 +39,10 @@ impl ErrorReport {
             | u64::from(self.code) << 24
             | u64::from(self.info) << 32;
         let to = Address::from(self.to).0;
-        let offender = Address::from(SocketAddr::new(self.offender, 0)).0;
+        let offender = self
+            .offender
+            .map(|ip| Address::from(SocketAddr::new(ip, 0)));
+        let offender = offender.unwrap_or(Address::NONE).0;
         let words = [first].into_iter().chain(to).chain(offender);
         for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
@@ -60,7 +65,7 @@ impl ErrorReport {
             code: (first >> 24) as u8,
             info: (first >> 32) as u32,
             to: Address([word(1), word(2), word(3)]).get()?,
-            offender: Address([word(4), word(5), word(6)]).get()?.ip(),
+            offender: Address([word(4), word(5), word(6)]).get().map(|a| a.ip()),
         };
         Some((report, payload))
     }
@@ -75,7 +80,7 @@ mod tests {
         #[test]
         fn reports_come_back(
             (errno, kind, code, info) in any::<(u16, u8, u8, u32)>(),
-            (v6, to, by, port) in any::<(bool, u128, u128, u16)>(),
+            (v6, to, by, port) in any::<(bool, u128, Option<u128>, u16)>(),
             payload in proptest::collection::vec(any::<u8>(), 0..=ERROR_PAYLOAD),
         ) {
             let ip = |bits: u128| match v6 {
@@ -83,7 +88,8 @@ mod tests {
                 false => IpAddr::from((bits as u32).to_be_bytes()),
             };
             let to = SocketAddr::new(ip(to), port);
-            let report = ErrorReport { errno, kind, code, info, to, offender: ip(by) };
+            let offender = by.map(ip);
+            let report = ErrorReport { errno, kind, code, info, to, offender };
             let mut bytes = report.encode().to_vec();
             bytes.extend(&payload);
             prop_assert_eq!(ErrorReport::decode(&bytes), Some((report, &payload[..])));

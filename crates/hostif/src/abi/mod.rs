@@ -58,7 +58,7 @@ pub use versions::{ABI_VERSION, Agreed, Features, OLDEST_ABI_VERSION, Versions};
 pub(crate) use versions::{
     ACCEPT_ON_DATA_SINCE, ACCEPTED_SINCE, CANCEL_SINCE, DATA_SINCE, HELD_BACK_SINCE, LENGTHS_SINCE,
     LOW_WATER_SINCE, MESSAGES_SINCE, MESSAGES_WITHIN_SINCE, PORT_OF_SINCE, RANGES_TOLD_SINCE,
-    SHORT_DONE_SINCE, SHORT_RANGES_SINCE,
+    SHORT_DONE_SINCE, SHORT_RANGES_SINCE, TOO_LONG_SINCE,
 };
 
 /// A socket of a session: its place in the table of blocks, and which of the

@@ -6,7 +6,7 @@
 //! on under the engine of the next, as long as that still speaks theirs.
 
 /// The newest version of layout and descriptors that this release speaks.
-pub const ABI_VERSION: u32 = 21;
+pub const ABI_VERSION: u32 = 22;
 /// The oldest one.
 pub const OLDEST_ABI_VERSION: u32 = 11;
 /// The first that has completions with payload ([`Data`](super::Data)).
@@ -44,6 +44,9 @@ pub(crate) const RANGES_TOLD_SINCE: u16 = 20;
 /// The first in which a socket may take the port of another
 /// ([`OptionName::PortOf`](super::OptionName)).
 pub(crate) const PORT_OF_SINCE: u16 = 21;
+/// The first in which the adapter is told of datagrams that were refused for their length
+/// ([`Request::TooLong`](super::Request::TooLong)).
+pub(crate) const TOO_LONG_SINCE: u16 = 22;
 
 bitflags::bitflags! {
     /// What a side has beyond its version, each a bit that both sides must have. Bits that a

@@ -7,7 +7,7 @@
 use super::channel::HostChannel;
 use crate::abi::{
     ACCEPT_ON_DATA_SINCE, CANCEL_SINCE, Geometry, Hurry, LOW_WATER_SINCE, MAILBOX_BYTES,
-    MESSAGES_SINCE, MESSAGES_WITHIN_SINCE, PORT_OF_SINCE, Routes, SocketBlock,
+    MESSAGES_SINCE, MESSAGES_WITHIN_SINCE, PORT_OF_SINCE, Routes, SocketBlock, TOO_LONG_SINCE,
 };
 use crate::transport::attach::Joined;
 use crate::transport::{Arena, ArenaError};
@@ -66,6 +66,12 @@ impl HostSession {
     #[must_use]
     pub fn can_take_ports(&self) -> bool {
         self.arena.agreed().version >= PORT_OF_SINCE
+    }
+
+    /// Whether the adapter keeps reports of datagrams that were refused for their length.
+    #[must_use]
+    pub fn reports_too_long(&self) -> bool {
+        self.arena.agreed().version >= TOO_LONG_SINCE
     }
 
     /// That of a session that this process has just joined, with its end of its channel and

@@ -100,8 +100,9 @@ fn describe(message: &mut msghdr, socket: &Socket, report: &ErrorReport) {
     let error = sock_extended_err {
         ee_errno: u32::from(report.errno),
         ee_origin: match report.offender {
-            IpAddr::V4(_) => libc::SO_EE_ORIGIN_ICMP,
-            IpAddr::V6(_) => libc::SO_EE_ORIGIN_ICMP6,
+            Some(IpAddr::V4(_)) => libc::SO_EE_ORIGIN_ICMP,
+            Some(IpAddr::V6(_)) => libc::SO_EE_ORIGIN_ICMP6,
+            None => libc::SO_EE_ORIGIN_LOCAL,
         },
         ee_type: report.kind,
         ee_code: report.code,
@@ -109,11 +110,14 @@ fn describe(message: &mut msghdr, socket: &Socket, report: &ErrorReport) {
         ee_info: report.info,
         ee_data: 0,
     };
-    let offender = Native::of_engine(SocketAddr::new(report.offender, 0), socket.is_v6());
+    let of_engine = |ip| Native::of_engine(SocketAddr::new(ip, 0), socket.is_v6());
+    let offender = report.offender.map(of_engine);
     if socket.is_v6() {
-        put(message, error, offender.whole::<sockaddr_in6>());
+        let offender = offender.map_or_else(sockaddr_in6::zero, |o| o.whole());
+        put(message, error, offender);
     } else {
-        put(message, error, offender.whole::<sockaddr_in>());
+        let offender = offender.map_or_else(sockaddr_in::zero, |o| o.whole());
+        put(message, error, offender);
     }
 }
 

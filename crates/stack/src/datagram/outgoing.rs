@@ -147,7 +147,7 @@ impl Stack {
         }
         if self.is_too_long(hop, addresses, chosen, record.len as usize) {
             self.counters.drop(EngineDrop::TooLong);
-            return self.tell_too_long(key);
+            return self.tell_too_long(key, SocketAddr::new(addresses.to(), ports.1));
         }
         self.send_datagram(hop, addresses, chosen, ports, payload);
     }

@@ -132,6 +132,14 @@ impl DatagramOptions {
         }
     }
 
+    /// Whether what was learnt of the path to `to` counts for what is sent there.
+    pub(crate) fn honors_path(&self, to: IpAddr) -> bool {
+        match to {
+            IpAddr::V4(_) => self.path_mtu.honors_path_mtu(),
+            IpAddr::V6(_) => self.path_mtu6.honors_path_mtu(),
+        }
+    }
+
     /// Whether the program has asked for all errors about what it sends to `to`.
     pub(crate) fn asks_for_errors(&self, to: IpAddr) -> bool {
         match to {

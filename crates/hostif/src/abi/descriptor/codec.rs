@@ -31,6 +31,7 @@ pub(super) mod kind {
     pub(in crate::abi::descriptor) const ACCEPTED_EDGES: u8 = 17;
     /// Such edges, and bytes of a file.
     pub(in crate::abi::descriptor) const SEND_FILE: u8 = 18;
+    pub(in crate::abi::descriptor) const TOO_LONG: u8 = 19;
     pub(in crate::abi::descriptor) const DONE: u8 = 65;
     pub(in crate::abi::descriptor) const EDGES_COMPLETION: u8 = 66;
     pub(in crate::abi::descriptor) const MORE: u8 = 67;
@@ -152,6 +153,10 @@ impl Request {
             Self::Group { group, join, .. } => {
                 m[2..5].copy_from_slice(&group.0);
                 (kind::GROUP, u8::from(join))
+            }
+            Self::TooLong { to, .. } => {
+                m[2..5].copy_from_slice(&to.0);
+                (kind::TOO_LONG, 0)
             }
             Self::SetOption { name, value, .. } => {
                 m[2..4].copy_from_slice(&[name as u64, value]);
@@ -298,6 +303,12 @@ impl Request {
                     1 => true,
                     _ => return Err(f.bad("flags")),
                 },
+            },
+            kind::TOO_LONG => Self::TooLong {
+                socket,
+                tag,
+                waiter,
+                to: f.address(2),
             },
             kind::QUERY => Self::Query {
                 socket,

@@ -15,8 +15,8 @@ pub(crate) fn are_near(snd_edge: u64, rcv_consumed: u64) -> bool {
 }
 
 /// The words that a request of each kind has before its immediate data.
-const REQUEST_WORDS: [u8; 19] = {
-    let mut words = [WORDS as u8; 19];
+const REQUEST_WORDS: [u8; 20] = {
+    let mut words = [WORDS as u8; 20];
     words[kind::OPEN as usize] = 3;
     words[kind::BIND as usize] = 5;
     words[kind::LISTEN as usize] = 3;
@@ -35,6 +35,7 @@ const REQUEST_WORDS: [u8; 19] = {
     words[kind::NEAR_EDGES as usize] = 3;
     words[kind::ACCEPTED_EDGES as usize] = 3;
     words[kind::SEND_FILE as usize] = 4;
+    words[kind::TOO_LONG as usize] = 5;
     words
 };
 

@@ -19,6 +19,7 @@ impl Request {
             | Self::Forward { socket, .. }
             | Self::SendFile { socket, .. }
             | Self::Group { socket, .. }
+            | Self::TooLong { socket, .. }
             | Self::SetOption { socket, .. }
             | Self::Query { socket, .. }
             | Self::Owner { socket, .. }
@@ -35,6 +36,7 @@ impl Request {
             | Self::Listen { tag, waiter, .. }
             | Self::Connect { tag, waiter, .. }
             | Self::Group { tag, waiter, .. }
+            | Self::TooLong { tag, waiter, .. }
             | Self::Query { tag, waiter, .. }
             | Self::Owner { tag, waiter, .. }
             | Self::Cancel { tag, waiter, .. } => Some((tag, waiter)),
@@ -64,6 +66,7 @@ impl Request {
             | Self::Forward { socket, .. }
             | Self::SendFile { socket, .. }
             | Self::Group { socket, .. }
+            | Self::TooLong { socket, .. }
             | Self::SetOption { socket, .. }
             | Self::Query { socket, .. }
             | Self::Owner { socket, .. }
@@ -113,6 +116,7 @@ impl Request {
             | Self::Listen { tag, waiter, .. }
             | Self::Connect { tag, waiter, .. }
             | Self::Group { tag, waiter, .. }
+            | Self::TooLong { tag, waiter, .. }
             | Self::Query { tag, waiter, .. }
             | Self::Owner { tag, waiter, .. }
             | Self::Cancel { tag, waiter, .. } => (*tag, *waiter) = (other, sleeper),

@@ -141,6 +141,14 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
                 join
             }
         ),
+        (socket(), any::<u32>(), waiter(), address()).prop_map(|(socket, tag, waiter, to)| {
+            Request::TooLong {
+                socket,
+                tag,
+                waiter,
+                to,
+            }
+        }),
         (socket(), any::<u32>(), waiter()).prop_map(|(socket, tag, waiter)| Request::Cancel {
             socket,
             tag,

@@ -206,6 +206,12 @@ impl Hostile {
                 group: self.group(),
                 join: self.numbers.below(3) != 0,
             },
+            19 => Request::TooLong {
+                socket,
+                tag,
+                waiter,
+                to: self.address(),
+            },
             18 => Request::Owner {
                 socket,
                 tag,

@@ -43,7 +43,7 @@ fn request(random: &mut Random, sockets: &[SocketId]) -> Request {
     let waiter = Some(random.bad(7) as u16).filter(|w| *w != u16::MAX);
     let edge = random.bad(STREAM_MAX);
     let consumed = random.bad(0);
-    match random.below(14) {
+    match random.below(15) {
         0 => Request::Open {
             socket,
             kind: random.of(&[SocketKind::Stream, SocketKind::Datagram]),
@@ -109,6 +109,12 @@ fn request(random: &mut Random, sockets: &[SocketId]) -> Request {
             waiter,
         },
         12 => Request::Subscribe { socket },
+        13 => Request::TooLong {
+            socket,
+            tag,
+            waiter,
+            to: address(random),
+        },
         _ => Request::Unsubscribe { socket },
     }
 }
