@@ -456,6 +456,36 @@ static void listener_shut_down(void) {
   SYS(close(listener));
 }
 
+/* A listener that is shut down keeps a port that its program has chosen, and gives back any other. */
+static void shut_listener_gives_its_port_back(void) {
+  for (int is_chosen = 0; is_chosen < 2; is_chosen++) {
+    int listener = my_listener(8), other = SYS(socket(AF_INET, SOCK_STREAM, 0));
+    struct sockaddr_in at = name_of(listener);
+    if (is_chosen) {
+      SYS(close(listener));
+      listener = SYS(socket(AF_INET, SOCK_STREAM, 0));
+      SYS(bind(listener, A(at)));
+      SYS(listen(listener, 8));
+    }
+    FAILS(bind(other, A(at)), EADDRINUSE);
+    SYS(shutdown(listener, SHUT_RD));
+    if (is_chosen) {
+      FAILS(bind(other, A(at)), EADDRINUSE);
+      SYS(listen(listener, 8));
+      OK(same(name_of(listener), at));
+    } else {
+      SYS(bind(other, A(at)));
+      SYS(listen(listener, 8));
+      OK(!same(name_of(listener), at));
+      SYS(listen(other, 8));
+    }
+    int far = far_socket(SOCK_STREAM);
+    SYS(far_connect(far, name_of(listener)));
+    SYS(close(SYS(accept(listener, 0, 0))));
+    close(far), close(other), close(listener);
+  }
+}
+
 static void shutdown_wakes_accept(void) {
   int listener = my_listener(8);
   pid_t child = SYS(fork());
@@ -615,6 +645,7 @@ const struct check CHECKS[] = {
     {"connected_socket_stays_connected", connected_socket_stays_connected},
     {"datagram_sockets_do_not_listen", datagram_sockets_do_not_listen},
     {"listener_shut_down", listener_shut_down},
+    {"shut_listener_gives_its_port_back", shut_listener_gives_its_port_back},
     {"shutdown_wakes_accept", shutdown_wakes_accept},
     {"shutdown_of_a_connection_being_made", shutdown_of_a_connection_being_made},
     {"port_in_time_wait", port_in_time_wait},

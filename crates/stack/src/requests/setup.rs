@@ -213,6 +213,8 @@ impl Stack {
         let v6 = socket.options.ipv6;
         if matches!(socket.kind, Kind::Idle(SocketKind::Stream)) && socket.local.is_none() {
             self.bind(key, Address::from(SocketAddr::new(any_ip(v6), 0)))?;
+        } else if matches!(&socket.kind, Kind::Listener(l) if l.shut) && !socket.given.port {
+            self.bind_shut(key)?;
         }
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         let local = socket.local.ok_or(RequestError::Invalid)?;
@@ -244,6 +246,29 @@ impl Stack {
             }
             _ => Err(RequestError::Invalid),
         }
+    }
+
+    /// Binds a listener that was shut down and has given back a port that nobody had chosen: to that
+    /// one, or to any if it is another's by now.
+    fn bind_shut(&mut self, key: u32) -> Result<(), RequestError> {
+        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        let mut local = socket.local.ok_or(RequestError::Invalid)?;
+        let reuse = Reuse {
+            over_v4: !socket.options.ipv6,
+            ..socket.options.reuse
+        };
+        let user = self.sessions.get(socket.session).map_or(0, |s| s.uid);
+        let (tcp, v6_only) = (&mut self.demux.tcp, socket.options.v6_only);
+        if tcp.bind(local, key, reuse, v6_only, user) {
+            return Ok(());
+        }
+        let port = tcp.pick((key, self.now.0));
+        local.set_port(port.ok_or(RequestError::AddressInUse)?);
+        if !tcp.bind(local, key, reuse, v6_only, user) {
+            return Err(RequestError::AddressInUse);
+        }
+        socket.local = Some(local);
+        Ok(())
     }
 
     fn new_listener(backlog: u32, options: &Options) -> Listener {
@@ -393,7 +418,8 @@ impl Stack {
     }
 
     /// A listener was shut down (SHUT_RD): what waits for it is reset, and what comes is
-    /// refused, until it is told to listen again. It stays bound.
+    /// refused, until it is told to listen again. It stays bound if its program has chosen the
+    /// port, as in Linux.
     pub(super) fn stop_listening(&mut self, key: u32) {
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
@@ -403,6 +429,7 @@ impl Stack {
         };
         l.shut = true;
         self.demux.tcp.stop_listening(local.port(), key);
+        self.give_port_back(key);
         self.give_up_waiting(key);
         self.renew_half_open(key);
         self.mark_entering(key);

@@ -249,6 +249,51 @@ fn the_port_of_a_closed_socket_is_free() {
     }
 }
 
+/// A listener that is shut down keeps a port that its program has chosen, and gives back any other;
+/// it listens again all the same.
+#[test]
+fn a_port_that_nobody_has_chosen_goes_with_what_listens() {
+    let listens = |single: &mut Single, socket| {
+        let (tag, waiter, backlog) = (1, None, 8);
+        let request = Request::Listen {
+            socket,
+            tag,
+            waiter,
+            backlog,
+        };
+        asks(single, &request).0
+    };
+    let takes = |single: &mut Single, port| {
+        let socket = single.open(SocketKind::Stream);
+        single.bind_to(socket, port);
+        single.turn();
+        single.stack.take_late_binds().is_empty().then_some(socket)
+    };
+    for chosen in [0, 5_000] {
+        let mut single = Single::new(GEOMETRY, 1);
+        let first = single.open(SocketKind::Stream);
+        let (_, local) = bind(&mut single, first, SERVER.into(), chosen);
+        let port = local.expect("an address").port();
+        assert_eq!(listens(&mut single, first), 0);
+        assert_eq!(takes(&mut single, port), None);
+        let shut = Request::Edges {
+            socket: first,
+            snd_edge: 0,
+            rcv_consumed: 0,
+            flags: EdgeFlags::SHUT_RD,
+            immediate: 0,
+        };
+        single.ask(0, &shut);
+        single.turn();
+        let second = takes(&mut single, port);
+        assert_eq!(second.is_some(), chosen == 0);
+        assert_eq!(listens(&mut single, first), 0);
+        if let Some(second) = second {
+            assert_eq!(listens(&mut single, second), 0, "at a port of its own");
+        }
+    }
+}
+
 /// A new stream takes the port of one that its program has bound by number, and that alone.
 #[test]
 fn a_stream_takes_the_port_of_another() {
