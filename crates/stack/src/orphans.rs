@@ -5,7 +5,7 @@
 //! a socket was lost on its way between two, and when a session ends.
 
 use crate::Stack;
-use crate::socket::{Connection, Kind, Socket};
+use crate::socket::{Connection, Kind, Options, Socket};
 use longshore_hostif::EdgeFlags;
 use longshore_tcp::{Linger, State};
 
@@ -45,12 +45,24 @@ impl Stack {
         self.sockets.get(key).is_none_or(|socket| socket.orphan)
     }
 
-    /// No process holds a socket any more: what was written is still delivered.
+    /// No process holds a socket any more: what was written is still delivered, unless its program
+    /// has said that closing it resets its connection (SO_LINGER), as in Linux.
     pub fn close_unheld(&mut self, key: u32) {
         self.work_for(key, |stack| {
             stack.take_last_edges(key);
-            stack.close(key, Linger::Background);
+            let linger = stack.linger_noted(key);
+            stack.close(key, linger);
         });
+    }
+
+    /// What closing a socket does by what its program has noted; nobody waits for it.
+    fn linger_noted(&self, key: u32) -> Linger {
+        let socket = self.sockets.get(key).filter(|socket| socket.has_block());
+        let noted = socket.and_then(|socket| {
+            let session = self.sessions.get(socket.session)?;
+            session.host.linger_noted(socket.id)
+        });
+        Options::linger(noted)
     }
 
     /// No process holds a socket any more, and what was written is delivered to nobody.

@@ -456,6 +456,46 @@ static void listener_shut_down(void) {
   SYS(close(listener));
 }
 
+/* With SO_LINGER 0 a connection is reset when the last process that has it ends, as when it is closed:
+ * whoever had it last, and however that ended. */
+static void a_process_that_ends_resets_its_connection(void) {
+  static const struct linger NOW = {1, 0};
+  for (int how = 0; how < 4; how++) {
+    EACH_PAIR(mine, far) {
+      SYS(setsockopt(mine, SOL_SOCKET, SO_LINGER, &NOW, sizeof NOW));
+      int ends[2];
+      SYS(pipe(ends));
+      pid_t child = SYS(fork());
+      if (!child) {
+        char c;
+        close(ends[1]);
+        close(far);
+        SYS(read(ends[0], &c, 1));
+        if (how % 2)
+          kill(getpid(), SIGKILL);
+        _exit(0);
+      }
+      close(ends[0]);
+      send_all(mine, "last", 4);
+      /* The child has it last, or has just ended. */
+      if (how < 2)
+        SYS(close(mine));
+      SYS(close(ends[1]));
+      SYS(waitpid(child, 0, 0));
+      if (how >= 2)
+        SYS(close(mine));
+      mine = -1;
+      OK(ready(far, POLLIN | POLLRDHUP, 10000) & POLLIN);
+      char buf[8];
+      double end = now() + 10;
+      ssize_t got;
+      while ((got = read(far, buf, sizeof buf)) > 0)
+        OK(now() < end);
+      OK(got == -1 && errno == ECONNRESET);
+    }
+  }
+}
+
 /* A listener that is shut down keeps a port that its program has chosen, and gives back any other. */
 static void shut_listener_gives_its_port_back(void) {
   for (int is_chosen = 0; is_chosen < 2; is_chosen++) {
@@ -645,6 +685,7 @@ const struct check CHECKS[] = {
     {"connected_socket_stays_connected", connected_socket_stays_connected},
     {"datagram_sockets_do_not_listen", datagram_sockets_do_not_listen},
     {"listener_shut_down", listener_shut_down},
+    {"a_process_that_ends_resets_its_connection", a_process_that_ends_resets_its_connection},
     {"shut_listener_gives_its_port_back", shut_listener_gives_its_port_back},
     {"shutdown_wakes_accept", shutdown_wakes_accept},
     {"shutdown_of_a_connection_being_made", shutdown_of_a_connection_being_made},

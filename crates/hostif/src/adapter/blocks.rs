@@ -223,6 +223,14 @@ impl AdapterSession {
         Some((written, block.rcv.done.load(Ordering::Acquire)))
     }
 
+    /// What closing a socket does, as its host has noted (SO_LINGER): a time in seconds, of which
+    /// 0 resets its connection.
+    #[must_use]
+    pub fn linger_noted(&self, id: SocketId) -> Option<u32> {
+        let word = self.begun(id)?.linger.load(Ordering::Relaxed);
+        word.checked_sub(1)
+    }
+
     /// Writes an answer to the mailbox of a channel; what does not fit is cut off. Returns
     /// how many bytes were written.
     #[must_use]

@@ -75,7 +75,8 @@ impl Agent {
         }
     }
 
-    /// Closes a socket that nobody has; what its program has written is delivered.
+    /// Closes a socket that nobody has; what its program has written is delivered, unless it has
+    /// said that closing it resets its connection (SO_LINGER).
     fn close_orphan(&mut self, index: u32) {
         let Some(socket) = self.sockets.at(index).filter(|s| !s.is_orphan) else {
             return;
@@ -83,6 +84,7 @@ impl Agent {
         socket.is_orphan = true;
         // As its program has noted, checked as if it had said so.
         let noted = self.session.edges_noted(socket.id);
+        let linger = self.session.linger_noted(socket.id);
         let (written, read) = noted.unwrap_or((socket.relayed, socket.consumed));
         let most = socket.edges.snd_acked.saturating_add(STREAM_MAX);
         let close = Request::Close {
@@ -97,7 +99,7 @@ impl Agent {
             } else {
                 socket.consumed
             },
-            linger: None,
+            linger: linger.filter(|seconds| *seconds == 0),
         };
         self.send(close);
     }

@@ -36,7 +36,7 @@ impl SocketBlock {
         rcv: of(StreamHalf::RECEIVE_WORDS),
         local: SHARED,
         peer: SHARED,
-        linger: BEGUN,
+        linger: SHARED,
         errors: TOLD,
         unreported_limit: TOLD,
     });
