@@ -10,6 +10,7 @@ use crate::{epoll, options, owner, place};
 use longshore_hostif::{OpenFlags, Owner, SocketId, SocketKind, SocketState};
 use longshore_sockets::{Host, Socket, SocketError, host_bits};
 use rustix::fs::fstat;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::RawFd;
 
@@ -205,10 +206,11 @@ pub(crate) fn renew(fd: RawFd, old: &Socket) -> Result<(), SocketError> {
     options::give_switches(fd, old);
     options::replay(fd, &new, undecided.options)?;
     options::congestion::hand_on(old, &new)?;
-    if matches!(
+    let is_under_way = matches!(
         old.state(),
         SocketState::Connected | SocketState::Connecting | SocketState::Early
-    ) {
+    );
+    if is_under_way && !old.is_ended_by_both() {
         new.set_error(libc::ECONNRESET);
     } else if let errno @ 1.. = old.take_error() {
         // It is still to be told of.
@@ -222,17 +224,26 @@ pub(crate) fn renew(fd: RawFd, old: &Socket) -> Result<(), SocketError> {
             give_up(other, entry);
         }
     }
+    if old.host_bits() & host_bits::OUR_TIMEOUT != 0 {
+        // The program has not set it.
+        let _ = set_socket_timeout(borrow(fd), Timeout::Recv, None);
+    }
     old.abandon();
     if kernel {
-        // What the kernel's half listened for, or was connected to, goes too.
-        let unspecified = libc::sockaddr {
-            sa_family: libc::AF_UNSPEC as libc::sa_family_t,
-            sa_data: [0; 14],
-        };
-        let len = size_of::<libc::sockaddr>() as libc::socklen_t;
-        crate::cancel::held(|| crate::real::connect(fd, In::from(&unspecified), len));
+        disconnect_kernel_side(fd);
     }
     Ok(())
+}
+
+/// What the kernel's half listened for, or was connected to, goes, and it is not shut down any
+/// more.
+pub(crate) fn disconnect_kernel_side(fd: RawFd) {
+    let unspecified = libc::sockaddr {
+        sa_family: libc::AF_UNSPEC as libc::sa_family_t,
+        sa_data: [0; 14],
+    };
+    let len = size_of::<libc::sockaddr>() as libc::socklen_t;
+    crate::cancel::held(|| crate::real::connect(fd, In::from(&unspecified), len));
 }
 
 /// What another process has put in the place of a socket that it has used again, under all

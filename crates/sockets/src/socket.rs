@@ -234,6 +234,12 @@ impl Socket {
         }
     }
 
+    /// Whether it is a connection that both sides have ended, all of which has arrived.
+    pub fn is_ended_by_both(&self) -> bool {
+        let both = BlockFlags::SHUT_WR | BlockFlags::PEER_FIN;
+        self.block().flags().contains(both) && self.unacked_bytes() == 0
+    }
+
     /// Which halves were shut down: the receiving one, the sending one.
     pub fn shut_halves(&self) -> (bool, bool) {
         let flags = self.block().flags();

@@ -735,6 +735,62 @@ static void looks_for_all_at_once(void) {
     IS(epoll_wait(ep, e, 4, 0), 2);
 }
 
+/* What listens again has no time limit that its program has not set. */
+static void no_limit_after_listening(void) {
+  for (int v6 = 0; v6 < 2; v6++) {
+    int fd = SYS(socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM, 0));
+    struct timeval limit;
+    socklen_t n = sizeof limit;
+    for (int i = 0; i < 3; i++) {
+      SYS(listen(fd, 8));
+      SYS(getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, &n));
+      IS(limit.tv_sec, 0);
+      IS(limit.tv_usec, 0);
+      SYS(shutdown(fd, SHUT_RD));
+      SYS(getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, &n));
+      IS(limit.tv_sec, 0);
+      IS(limit.tv_usec, 0);
+    }
+    SYS(close(fd));
+  }
+}
+
+/* One that was bound to the wildcard and shut down is as before when it is disconnected. */
+static void bound_shut_and_disconnected(void) {
+  struct sockaddr none = {.sa_family = AF_UNSPEC};
+  for (int at = 0; at < 2; at++) {
+    int fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
+    struct sockaddr_in a = address(at ? my_ip() : "0.0.0.0", 0);
+    SYS(bind(fd, A(a)));
+    FAILS(shutdown(fd, SHUT_RDWR), ENOTCONN);
+    OK(ready(fd, POLLIN | POLLOUT | POLLRDHUP, 0) & POLLIN);
+    SYS(connect(fd, &none, sizeof none));
+    IS(ready(fd, POLLIN | POLLOUT | POLLRDHUP, 0), POLLOUT | POLLHUP);
+    SYS(close(fd));
+  }
+}
+
+/* A connection that both have ended is disconnected without an error; one that goes on is reset. */
+static void ended_by_both_and_disconnected(void) {
+  struct sockaddr none = {.sa_family = AF_UNSPEC};
+  for (int ends = 0; ends < 3; ends++) {
+    EACH_PAIR(mine, far) {
+      if (ends)
+        SYS(shutdown(mine, SHUT_WR));
+      if (ends == 2) {
+        SYS(close(far));
+        far = -1;
+        OK(ready(mine, POLLRDHUP, 10000) & POLLRDHUP);
+        char c;
+        IS(read(mine, &c, 1), 0);
+      }
+      SYS(connect(mine, &none, sizeof none));
+      IS(ready(mine, POLLIN | POLLOUT, 0), POLLOUT | POLLHUP | (ends < 2 ? POLLERR : 0));
+      IS(option(mine, SOL_SOCKET, SO_ERROR), ends < 2 ? ECONNRESET : 0);
+    }
+  }
+}
+
 const struct check CHECKS[] = {
     {"listens_after_a_refused_connect", listens_after_a_refused_connect},
     {"is_bound_after_a_refused_connect", is_bound_after_a_refused_connect},
@@ -770,5 +826,8 @@ const struct check CHECKS[] = {
     {"receives_an_error_before_messages", receives_an_error_before_messages},
     {"splices_to_what_is_shut_down", splices_to_what_is_shut_down},
     {"used_again_by_a_child", used_again_by_a_child},
+    {"no_limit_after_listening", no_limit_after_listening},
+    {"bound_shut_and_disconnected", bound_shut_and_disconnected},
+    {"ended_by_both_and_disconnected", ended_by_both_and_disconnected},
     {0, 0},
 };

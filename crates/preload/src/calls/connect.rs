@@ -241,6 +241,9 @@ fn disconnect(fd: c_int, socket: Socket) -> Result<c_int, SocketError> {
         anew::begin_anew(fd, socket)?;
     } else {
         socket.forget_shut();
+        if socket.has_kernel_side() {
+            decide::disconnect_kernel_side(fd);
+        }
     }
     Ok(0)
 }

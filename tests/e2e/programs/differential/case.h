@@ -56,7 +56,6 @@ enum { STEPS = 40, PLACES = 6, FIXED_PORTS = 4, LINE = 2048, PORTS = 256 };
 struct place {
   int fd; /* -1: none */
   int domain, type;
-  int was_listener; /* it was shut down */
 };
 
 /* What the process of a case shares with the children that take steps for it. */
@@ -66,12 +65,12 @@ struct shared {
   uint16_t automatic[PORTS]; /* ports that nobody has chosen, in order of first sight */
   int automatics;
   /* Streams of IPv6 that were to reach an address of IPv4; streams that were shut down without a
-   * connection; datagram sockets of which a send has failed; those that have begun a datagram. By
-   * the kernel's socket, which stays the same. */
+   * connection; datagram sockets of which a send has failed; those that have begun a datagram;
+   * listeners that were shut down or disconnected. By the kernel's socket, which stays the same. */
   struct sockets {
     ino_t of[STEPS];
     int count;
-  } mapped, shut, failed, begun;
+  } mapped, shut, failed, begun, listened;
   volatile int is_taken, may_end; /* the step of a child; the child */
 };
 

@@ -61,6 +61,11 @@ static int was_for_v4(int at) {
   return is_noted(at, &shared->mapped);
 }
 
+/* Whether it was a listener, and was shut down, or disconnected. */
+static int was_listener(int at) {
+  return is_noted(at, &shared->listened);
+}
+
 static int listens(int at) {
   int is = 0;
   socklen_t n = sizeof is;
@@ -94,7 +99,7 @@ static int is_left_out(const struct step *s) {
   case LISTEN:
     /* On the port of connections that it has accepted, Linux's does not listen again
      * (EADDRINUSE). What was shut down before it listens is so in what it accepts. */
-    return places[s->a].was_listener || was_for_v4(s->a) || is_noted(s->a, &shared->shut);
+    return was_listener(s->a) || was_for_v4(s->a) || is_noted(s->a, &shared->shut);
   default:
     return 0;
   }
@@ -136,7 +141,7 @@ static int is_no_target(const struct step *s, int fd, const struct sockaddr_stor
     /* A listener that was one, and what was shut down before, to itself. */
     return (a->ss_family != AF_UNSPEC && port == port_of(s->a) && port != 0) ||
            /* What it has accepted and closed, Linux keeps as long as the other end goes on. */
-           (places[s->a].was_listener && is_half_closed(s->b)) ||
+           (was_listener(s->a) && is_half_closed(s->b)) ||
            is_elsewhere(fd, a) || has_other_version(s->a, a);
   /* A socket of IPv6 that has had peers of both versions keeps some of the first. */
   if (places[s->a].domain == AF_INET6 && a->ss_family != AF_UNSPEC && has_peer(fd))

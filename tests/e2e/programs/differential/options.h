@@ -109,7 +109,9 @@ static void say_value(const struct option *o, const void *value, socklen_t n) {
   if (o->kind == TEXT) {
     say(" \"%.*s\"", (int)n, (const char *)value);
   } else if (o->kind == STATE) {
-    say(" state %u", ((const struct tcp_info *)value)->tcpi_state);
+    /* When the end is acknowledged depends on timers: FIN-WAIT-1 is told as FIN-WAIT-2. */
+    unsigned state = ((const struct tcp_info *)value)->tcpi_state;
+    say(" state %u", state == TCP_FIN_WAIT1 ? TCP_FIN_WAIT2 : state);
     return; /* its length grows with the kernel */
   } else if (o->kind == TIME) {
     const struct timeval *t = value;

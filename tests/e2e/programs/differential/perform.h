@@ -44,6 +44,9 @@ static void connect_it(const struct step *s, int fd) {
   if (changes)
     fcntl(fd, F_SETFL, flags | O_NONBLOCK);
   say("%s", fcntl(fd, F_GETFL) & O_NONBLOCK ? " nonblocking" : "");
+  /* It listens no more then. */
+  if (a.ss_family == AF_UNSPEC && listens(s->a))
+    note_socket(s->a, &shared->listened);
   say_result(connect(fd, (void *)&a, n));
   if (changes)
     fcntl(fd, F_SETFL, flags);
@@ -206,7 +209,8 @@ static void take(const struct step *s) {
     break;
   case SHUTDOWN: {
     int how = ONE_OF(s->draw[0], SHUT_RD, SHUT_WR, SHUT_WR, SHUT_RDWR, SHUT_RD, 3, -1);
-    places[s->a].was_listener |= listens(s->a) && how != SHUT_WR;
+    if (listens(s->a) && how != SHUT_WR)
+      note_socket(s->a, &shared->listened);
     say("shutdown(%d)", how);
     int result = shutdown(fd, how);
     if ((result < 0 && errno == ENOTCONN) || !is_stream(s->a))

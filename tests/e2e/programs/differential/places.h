@@ -36,7 +36,7 @@ static void put_in(int at, int fd, int domain, int type) {
     epoll_ctl(epoll_fd, EPOLL_CTL_DEL, p->fd, 0);
     close(p->fd);
   }
-  *p = (struct place){fd, domain, type, 0};
+  *p = (struct place){fd, domain, type};
   struct epoll_event e = {.events = EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLRDHUP,
                           .data.u32 = at};
   if (fd >= 0)
