@@ -81,6 +81,20 @@ impl Socket {
         self.add(parts, to, departure, true)
     }
 
+    /// Where the datagram goes that this process has begun on it, if it has.
+    ///
+    /// # Errors
+    /// [`SocketError::Reentered`].
+    pub fn begun_for(&self) -> Result<Option<SocketAddr>, SocketError> {
+        if self.more_bits() & more_bits::UNFINISHED == 0 {
+            return Ok(None);
+        }
+        let unfinished = self.host.unfinished.enter()?;
+        Ok(unfinished
+            .get(&self.id)
+            .and_then(|begun| begun.record.peer.get()))
+    }
+
     /// Adds to the datagram that was begun, or begins one, and sends it unless more
     /// follows.
     fn add(

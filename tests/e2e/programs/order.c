@@ -137,6 +137,22 @@ static void to_what_was_begun(void) {
                      : recv(far, buf, sizeof buf, 0), 9);
 }
 
+/* What goes by IPv4 goes on so, whatever address of IPv6 is named. */
+static void to_what_was_begun_by_ipv4(void) {
+  int fd = ours(AF_INET6), far = far_socket(SOCK_DGRAM);
+  SYS(far_bind(far, address(far_ip(), 0)));
+  struct sockaddr_in a = far_name(far);
+  struct sockaddr_in6 to = six("::ffff:0.0.0.0", ntohs(a.sin_port)), other = far6(9);
+  memcpy(&to.sin6_addr.s6_addr[12], &a.sin_addr, 4);
+  IS(sends(fd, 3, MSG_MORE, &to, sizeof to), 3);
+  FAILS(sends(fd, LONG, 0, &other, sizeof other), EMSGSIZE);
+  FAILS(sends(fd, SHORT, MSG_OOB, &other, sizeof other), EOPNOTSUPP);
+  IS(sends(fd, 3, 0, &other, sizeof other), 3);
+  char buf[16];
+  IS(far_in_kernel() ? syscall(SYS_recvfrom, far, buf, sizeof buf, 0, 0, 0)
+                     : recv(far, buf, sizeof buf, 0), 6);
+}
+
 const struct check CHECKS[] = {
     {"of_another_family", of_another_family},
     {"nowhere_to", nowhere_to},
@@ -144,5 +160,6 @@ const struct check CHECKS[] = {
     {"beside_what_is_too_long", beside_what_is_too_long},
     {"to_everybody", to_everybody},
     {"to_what_was_begun", to_what_was_begun},
+    {"to_what_was_begun_by_ipv4", to_what_was_begun_by_ipv4},
     {0, 0},
 };

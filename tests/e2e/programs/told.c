@@ -82,6 +82,20 @@ static void times(void) {
   IS(told(unbound, SOL_SOCKET, SO_TIMESTAMP, &micros, sizeof micros, 0), -1);
 }
 
+/* Of a datagram that came before anybody asked, the time is told, too: when it is read, at the latest. */
+static void times_of_what_has_come(void) {
+  struct sockaddr_in to;
+  int mine = bound(&to), far = far_socket(SOCK_DGRAM);
+  struct timespec nanos, before, after;
+  clock_gettime(CLOCK_REALTIME, &before);
+  far_send(far, "a", 1, to);
+  IS(ready(mine, POLLIN, 10000), POLLIN);
+  set(mine, SOL_SOCKET, SO_TIMESTAMPNS, 1);
+  IS(told(mine, SOL_SOCKET, SO_TIMESTAMPNS, &nanos, sizeof nanos, 0), sizeof nanos);
+  clock_gettime(CLOCK_REALTIME, &after);
+  OK(nanos.tv_sec >= before.tv_sec && nanos.tv_sec <= after.tv_sec && nanos.tv_nsec < 1000000000);
+}
+
 /* How many datagrams found no room. */
 static void losses(void) {
   struct sockaddr_in to;
@@ -293,6 +307,7 @@ const struct check CHECKS[] = {
     {"peek_offset_of_datagrams", peek_offset_of_datagrams},
     {"peek_offset_is_set_before", peek_offset_is_set_before},
     {"times", times},
+    {"times_of_what_has_come", times_of_what_has_come},
     {"losses", losses},
     {"original_destination", original_destination},
     {"trains", trains},

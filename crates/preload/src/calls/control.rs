@@ -11,6 +11,7 @@ use libc::{c_int, cmsghdr, in_pktinfo, in6_pktinfo, msghdr, sockaddr_in, sockadd
 use longshore_hostif::Stamp;
 use longshore_sockets::{Departure, Ready, Received, Socket, SocketError, more_bits};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Bytes before the value of a control message.
 const HEADER: usize = size_of::<cmsghdr>();
@@ -218,8 +219,18 @@ pub(crate) fn tell(message: &mut msghdr, socket: &Socket, got: &Received) {
         .from
         .is_some_and(|from| from.ip().to_canonical().is_ipv4());
     let more = socket.more_bits();
-    if let Some(stamp) = got.stamp {
-        tell_arrival(&mut filling, more, stamp);
+    match got.stamp {
+        Some(stamp) => tell_arrival(&mut filling, more, stamp),
+        // It came before its socket asked for the time, which Linux tells as it is by now.
+        None if more & (more_bits::TIMESTAMP | more_bits::TIMESTAMP_NS) != 0 => {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            let stamp = Stamp {
+                arrived_ns: now.map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(0)),
+                dropped: 0,
+            };
+            tell_arrival(&mut filling, more, stamp);
+        }
+        None => {}
     }
     if got.segment != 0 {
         filling.add(libc::SOL_UDP, libc::UDP_GRO, c_int::from(got.segment));

@@ -4,7 +4,7 @@
 use crate::calls::{Way, groups, refused, wait_unless_told};
 use crate::decide;
 use libc::c_int;
-use longshore_sockets::{Departure, Socket, SocketError, more_bits};
+use longshore_sockets::{Departure, Socket, SocketError};
 use std::io::IoSlice;
 use std::net::SocketAddr;
 
@@ -50,17 +50,19 @@ pub(crate) fn check_datagram(
     let to = to.map(|to| decide::effective_for(socket, to));
     let goal = to.or_else(|| socket.peer().ok());
     let is_v4 = |goal: SocketAddr| goal.ip().to_canonical().is_ipv4();
-    let goes_by_v4 = !socket.is_v6() || goal.is_some_and(is_v4);
-    if goes_by_v4 && socket.reaches_v6_alone() {
+    let is_for_v4 = !socket.is_v6() || goal.is_some_and(is_v4);
+    if is_for_v4 && socket.reaches_v6_alone() {
         return Err(refused(libc::ENETUNREACH));
     }
+    let begun = socket.begun_for()?;
+    let goes_by_v4 = is_for_v4 || begun.is_some_and(is_v4);
     if goes_by_v4 && len > usize::from(u16::MAX) {
         return Err(refused(libc::EMSGSIZE));
     }
     if goes_by_v4 && flags & libc::MSG_OOB != 0 {
         return Err(refused(libc::EOPNOTSUPP));
     }
-    if socket.more_bits() & more_bits::UNFINISHED != 0 {
+    if begun.is_some() {
         // To what was begun it is added, wherever that goes, and whatever is said beside it.
         return Ok(Departure::default());
     }

@@ -109,9 +109,10 @@ static void say_value(const struct option *o, const void *value, socklen_t n) {
   if (o->kind == TEXT) {
     say(" \"%.*s\"", (int)n, (const char *)value);
   } else if (o->kind == STATE) {
-    /* When the end is acknowledged depends on timers: FIN-WAIT-1 is told as FIN-WAIT-2. */
+    /* When the end is acknowledged depends on timers: FIN-WAIT-1 is told as FIN-WAIT-2. Of
+     * TIME-WAIT there is none where Linux is told so. */
     unsigned state = ((const struct tcp_info *)value)->tcpi_state;
-    say(" state %u", state == TCP_FIN_WAIT1 ? TCP_FIN_WAIT2 : state);
+    say(" state %u", state == TCP_FIN_WAIT1 ? TCP_FIN_WAIT2 : state == TCP_TIME_WAIT ? TCP_CLOSE : state);
     return; /* its length grows with the kernel */
   } else if (o->kind == TIME) {
     const struct timeval *t = value;
