@@ -82,13 +82,12 @@ impl Engine {
         let Some(s) = self.sessions.get(session) else {
             return;
         };
-        match s.processes.pidfd(channel) {
-            Some(fd) => {
-                let _ = self.sleeper.watch(fd, Source::Process(session, channel));
-            }
-            // It is asked for now, as it may have ended already, and then from time to time.
-            None => self.look_over_now(session),
-        }
+        let Some(fd) = s.processes.pidfd(channel) else {
+            // It may have ended before it was seen, and is asked for at once; then from time to
+            // time, if there is no descriptor.
+            return self.look_over_now(session);
+        };
+        let _ = self.sleeper.watch(fd, Source::Process(session, channel));
     }
 
     /// Sees to the ends of so many processes at most, of those that the kernel tells of, and

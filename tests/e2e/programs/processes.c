@@ -1018,6 +1018,31 @@ static void sleeps_through_a_fork(void) {
   }
 }
 
+/* A child that has ended keeps no connection: what its parent closes then is closed, and the peer told
+ * at once, though the child has ended as soon as it was made. */
+static void closed_after_a_short_child(void) {
+  int late = 0;
+  for (int i = 0; i < 40; i++) {
+    EACH_PAIR(mine, far) {
+      pid_t child = SYS(fork());
+      if (!child) {
+        char c;
+        if (i % 2)
+          recv(mine, &c, 1, MSG_DONTWAIT);
+        _exit(0);
+      }
+      SYS(waitpid(child, 0, 0));
+      SYS(close(mine));
+      mine = -1;
+      double since = now();
+      IS(ready(far, POLLIN, 10000), POLLIN);
+      late += now() - since > 0.5;
+    }
+  }
+  /* A busy machine may hold one up. */
+  OK(late < 3);
+}
+
 const struct check CHECKS[] = {
     {"child_uses_a_connection", child_uses_a_connection},
     {"connection_outlives_the_parents_copy", connection_outlives_the_parents_copy},
@@ -1056,5 +1081,6 @@ const struct check CHECKS[] = {
      parent_and_child_sleep_in_one_epoll_instance},
     {"siblings_sleep_in_one_epoll_instance", siblings_sleep_in_one_epoll_instance},
     {"sleeps_through_a_fork", sleeps_through_a_fork},
+    {"closed_after_a_short_child", closed_after_a_short_child},
     {0, 0},
 };
