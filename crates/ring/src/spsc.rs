@@ -215,23 +215,7 @@ impl Producer {
         slots: &[Slot],
         message: &Message,
     ) -> Result<Result<(), Full>, Corrupt> {
-        self.stage_leaving(0, ring, slots, message)
-    }
-
-    /// As [`stage`](Self::stage), if `kept` slots remain free after it, which are
-    /// reserved.
-    ///
-    /// # Errors
-    /// As [`Producer::stage`].
-    #[inline]
-    pub fn stage_leaving(
-        &mut self,
-        kept: u32,
-        ring: &Indices,
-        slots: &[Slot],
-        message: &Message,
-    ) -> Result<Result<(), Full>, Corrupt> {
-        let staged = self.stage_long(0, kept, ring, slots, message)?;
+        let staged = self.stage_long(0, 0, ring, slots, message)?;
         Ok(staged.map(|_| ()))
     }
 
