@@ -121,10 +121,23 @@ mod tests {
     #[test]
     fn bytes_that_begin_where_others_end_follow_them() {
         let memory = SharedMemory::create("test", 8192).unwrap();
+        memory.write(100, b"abcde");
         let [first, next, far] = [(100, 2), (102, 3), (106, 1)].map(|(at, n)| memory.shared(at, n));
         assert!(first.are_followed_by(&next));
         assert!(!next.are_followed_by(&far) && !next.are_followed_by(&first));
         assert!(!SharedBytes::EMPTY.are_followed_by(&SharedBytes::EMPTY));
+        let both = first.joined_with(&next);
+        assert_eq!((both.len(), both.is_empty()), (5, false));
+        let mut got = [0; 5];
+        both.copy_to(&mut got);
+        assert_eq!(&got, b"abcde");
+    }
+
+    #[test]
+    #[should_panic(expected = "assertion")]
+    fn bytes_with_a_gap_between_them_are_not_joined() {
+        let memory = SharedMemory::create("test", 8192).unwrap();
+        let _ = memory.shared(100, 2).joined_with(&memory.shared(103, 3));
     }
 
     #[test]

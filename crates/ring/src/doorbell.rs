@@ -93,3 +93,22 @@ mod model {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "it reads an eventfd")]
+    fn one_that_was_cleared_is_as_if_it_had_not_been_rung() {
+        let doorbell = Doorbell::new().unwrap();
+        let read = || rustix::io::read(&doorbell, &mut [0; 8]);
+        doorbell.ring();
+        doorbell.ring();
+        assert_eq!(read(), Ok(8));
+        doorbell.ring();
+        doorbell.clear();
+        assert_eq!(read(), Err(Errno::AGAIN));
+    }
+}

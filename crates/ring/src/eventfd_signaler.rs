@@ -421,6 +421,35 @@ mod tests {
         }
     }
 
+    #[test]
+    #[cfg_attr(miri, ignore = "it has no Linux AIO")]
+    fn it_blocks_only_without_a_context() {
+        assert!(EventfdSignaler::for_one().may_block());
+        let mut context: libc::c_ulong = 0;
+        // SAFETY: `context` is 0, outlives the calls, and is used by nobody else.
+        let can = unsafe {
+            let made = libc::syscall(libc::SYS_io_setup, 1, &raw mut context) == 0;
+            libc::syscall(libc::SYS_io_destroy, context);
+            made
+        };
+        assert_ne!(EventfdSignaler::for_many().may_block(), can);
+    }
+
+    /// The context is where its events are mapped.
+    #[test]
+    #[cfg_attr(miri, ignore = "it has no Linux AIO")]
+    fn a_context_is_given_back() {
+        let Ok(submitter) = Submitter::new() else {
+            return;
+        };
+        let context = submitter.context;
+        let is_there = || crate::testing::is_mapped(&format!("\n{context:x}-"));
+        assert!(is_there());
+        drop(submitter);
+        // Another test's may take its place for a while.
+        crate::testing::until(|| !is_there());
+    }
+
     /// As full as a program can make it, and fuller, as only the kernel can.
     #[test]
     #[cfg_attr(miri, ignore = "it has no Linux AIO")]

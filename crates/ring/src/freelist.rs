@@ -212,6 +212,31 @@ mod tests {
         assert_ne!(held_up, now);
     }
 
+    /// Nor for any that it had in between.
+    #[test]
+    fn a_head_is_another_after_each_pop() {
+        let (list, next) = (FreeList::new(), links(3));
+        list.fill(3);
+        let mut heads = std::collections::BTreeSet::new();
+        for _ in 0..10 {
+            let index = list.pop(&next).unwrap().unwrap();
+            list.push(&next, index).unwrap();
+            assert!(heads.insert(list.head.load(Ordering::Relaxed)));
+        }
+    }
+
+    #[test]
+    fn it_is_empty_while_no_index_is_free() {
+        let (list, next) = (FreeList::new(), links(1));
+        assert!(list.is_empty());
+        list.fill(1);
+        assert!(!list.is_empty());
+        let index = list.pop(&next).unwrap().unwrap();
+        assert!(list.is_empty());
+        list.push(&next, index).unwrap();
+        assert!(!list.is_empty());
+    }
+
     #[test]
     fn a_forged_link_is_an_error() {
         let (list, next) = (FreeList::new(), links(4));

@@ -28,6 +28,8 @@ mod section;
 mod shm;
 pub mod spsc;
 mod sync;
+#[cfg(all(test, not(loom)))]
+mod testing;
 mod waiter;
 
 pub use bytes::SharedBytes;

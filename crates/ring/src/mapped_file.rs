@@ -109,6 +109,7 @@ impl Drop for MappedFile {
 #[cfg(all(test, not(loom), not(miri)))]
 mod tests {
     use super::*;
+    use crate::testing::is_mapped;
     use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
     use rustix::pipe::pipe;
 
@@ -134,6 +135,7 @@ mod tests {
         let (_fd, mapped) = file(b"abcdefgh");
         let bytes = mapped.for_the_kernel(2, 6).unwrap();
         assert_eq!(written(&bytes).unwrap(), b"cdefgh");
+        assert_eq!((mapped.len(), mapped.is_empty()), (8, false));
         assert!(mapped.for_the_kernel(3, 6).is_none());
         assert!(mapped.for_the_kernel(u64::MAX, 1).is_none());
         assert!(mapped.for_the_kernel(0, 9).is_none());
@@ -150,6 +152,16 @@ mod tests {
         assert_eq!(got, [7, 7, 7, 7, 7, 0, 0, 0]);
         mapped.read(1 << 40, &mut got);
         assert_eq!(got, [0; 8]);
+    }
+
+    #[test]
+    fn a_file_is_mapped_until_it_is_dropped() {
+        let fd = memfd_create("longshore-test-file", MemfdFlags::CLOEXEC).unwrap();
+        rustix::io::write(&fd, b"abc").unwrap();
+        let mapped = MappedFile::map(fd, 3).unwrap();
+        assert!(is_mapped("longshore-test-file"));
+        drop(mapped);
+        assert!(!is_mapped("longshore-test-file"));
     }
 
     /// Into shared memory, and nothing beside it.

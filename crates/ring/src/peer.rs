@@ -69,10 +69,10 @@ pub fn peer_pidfd(socket: impl AsFd) -> Result<OwnedFd, Errno> {
             &raw mut len,
         )
     };
-    if failed != 0 || fd < 0 {
+    if failed != 0 {
         return Err(last_error());
     }
-    // SAFETY: the kernel has just made it for us.
+    // SAFETY: the kernel has just made it for us; a call that succeeds has written it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -117,20 +117,76 @@ fn pass_descriptors(socket: impl AsFd, pass: bool) -> Result<(), Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    use rustix::cmsg_space;
+    use rustix::net::{
+        AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
+        SocketType, sendmsg, socket_with, socketpair,
+    };
+    use std::fs::read_to_string;
+    use std::io::IoSlice;
+    use std::mem::MaybeUninit;
+
+    fn pair() -> (OwnedFd, OwnedFd) {
+        let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        socketpair(family, kind, SocketFlags::CLOEXEC, None).unwrap()
+    }
+
+    /// A socket without another end.
+    fn single() -> OwnedFd {
+        let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        socket_with(family, kind, SocketFlags::CLOEXEC, None).unwrap()
+    }
 
     #[test]
     #[cfg_attr(miri, ignore = "it has no sockets of packets")]
     fn the_other_end_is_known() {
-        let (ours, _theirs) = socketpair(
-            AddressFamily::UNIX,
-            SocketType::SEQPACKET,
-            SocketFlags::CLOEXEC,
-            None,
-        )
-        .unwrap();
+        let (ours, _theirs) = pair();
         let who = peer_credentials(&ours).unwrap();
         assert_eq!(who.pid, std::process::id());
         assert_eq!(who.uid, rustix::process::geteuid().as_raw());
+        let (pipe, _) = std::io::pipe().unwrap();
+        assert_eq!(peer_credentials(&pipe), Err(Errno::NOTSOCK));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "it has no sockets of packets")]
+    fn the_other_end_is_had_as_a_descriptor() {
+        let (ours, _theirs) = pair();
+        let process = match peer_pidfd(&ours) {
+            Err(Errno::NOPROTOOPT) => return,
+            process => process.unwrap(),
+        };
+        let info = read_to_string(format!("/proc/self/fdinfo/{}", process.as_raw_fd())).unwrap();
+        let line = format!("Pid:\t{}\n", std::process::id());
+        assert!(info.contains(&line), "{info}");
+        assert!(peer_pidfd(single()).is_err(), "there is none");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "it has no sockets of packets")]
+    fn descriptors_come_unless_they_are_refused() {
+        let (ours, theirs) = pair();
+        let send = || {
+            let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            let fds = [theirs.as_fd()];
+            control.push(SendAncillaryMessage::ScmRights(&fds));
+            sendmsg(
+                &theirs,
+                &[IoSlice::new(b"x")],
+                &mut control,
+                SendFlags::NOSIGNAL,
+            )
+        };
+        assert_eq!(send(), Ok(1));
+        match refuse_descriptors(&ours) {
+            Err(Errno::NOPROTOOPT) => return,
+            refused => refused.unwrap(),
+        }
+        assert_eq!(send(), Err(Errno::PERM));
+        accept_descriptors(&ours).unwrap();
+        assert_eq!(send(), Ok(1));
+        let (pipe, _) = std::io::pipe().unwrap();
+        assert_eq!(refuse_descriptors(&pipe), Err(Errno::NOTSOCK));
     }
 }

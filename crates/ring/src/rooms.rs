@@ -141,7 +141,7 @@ mod tests {
         rooms.fill(b"");
         assert!(rooms.push(&memory, 8188, 4) && rooms.push(&memory, 100, 3));
         assert!(!rooms.push(&memory, 0, 1), "there are two");
-        assert_eq!(rooms.len(), 7);
+        assert_eq!((rooms.len(), rooms.is_empty()), (7, false));
         rooms.fill(b"abcdefg");
         assert_eq!(bytes(&memory, 8188, 4), b"abcd");
         assert_eq!(bytes(&memory, 99, 5), b"\0efg\0");

@@ -177,6 +177,25 @@ mod native {
         let past = (&raw const longshore_interruptible_past).addr();
         (begin..end).contains(&at).then_some(past)
     }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        /// From the last look at the word on up to the call itself, which may be restarted.
+        #[test]
+        fn a_thread_that_is_about_to_call_goes_on_after_the_call() {
+            let begin = (&raw const longshore_interruptible_begin).addr();
+            let end = (&raw const longshore_interruptible_end).addr();
+            let past = (&raw const longshore_interruptible_past).addr();
+            for at in [begin, end - 1] {
+                assert_eq!(crate::past_call(at), Some(past));
+            }
+            for at in [0, begin - 1, end, past] {
+                assert_eq!(crate::past_call(at), None);
+            }
+        }
+    }
 }
 
 /// On other targets handlers are never postponed (`preload` does this on x86-64 only), so
@@ -284,6 +303,20 @@ mod tests {
     }
 
     #[test]
+    fn a_handler_that_cannot_wait_runs_outside_of_all_sections() {
+        section(|s| {
+            s.enter();
+            s.enter();
+            let depth = s.suspend();
+            assert!(!s.is_entered());
+            s.resume(depth);
+            s.postpone(10);
+            assert!(!s.leave() && s.leave(), "there were two");
+            s.postpone(0);
+        });
+    }
+
+    #[test]
     fn each_thread_has_its_own() {
         section(|s| {
             s.enter();
@@ -306,5 +339,30 @@ mod tests {
         assert_eq!(pid(), -(libc::EINTR as isize));
         section(|s| s.postpone(0));
         assert_eq!(past_call(0), None);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "it has no such poll")]
+    fn poll_says_how_many_are_ready() {
+        use rustix::event::PollFlags;
+        let (from, to) = rustix::pipe::pipe().unwrap();
+        let ready = || {
+            let mut fds = [
+                PollFd::new(&from, PollFlags::IN),
+                PollFd::new(&to, PollFlags::IN),
+            ];
+            poll_unless_interrupted(&mut fds, Some(Timespec::default()))
+        };
+        assert_eq!(ready(), Ok(0));
+        rustix::io::write(&to, b"x").unwrap();
+        assert_eq!(ready(), Ok(1));
+    }
+
+    #[test]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    fn poll_ends_at_once_for_a_postponed_handler() {
+        section(|s| s.postpone(10));
+        assert_eq!(poll_unless_interrupted(&mut [], None), Err(Errno::INTR));
+        section(|s| s.postpone(0));
     }
 }

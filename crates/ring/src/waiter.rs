@@ -158,6 +158,7 @@ impl Default for Waiter {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::testing::{LONG, while_asleep};
 
     #[test]
     fn a_waker_whose_peer_is_awake_wakes_nobody() {
@@ -193,10 +194,79 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "it reads an eventfd")]
+    fn one_that_sleeps_on_an_eventfd_is_rung_for_once() {
+        let (w, doorbell) = (Waiter::new(), Doorbell::new().unwrap());
+        w.declare(Sleep::Eventfd);
+        assert!(w.is_declared());
+        assert!(w.wake(Some(&doorbell)) && !w.is_declared());
+        assert!(!w.wake(Some(&doorbell)));
+        let mut count = [0; 8];
+        rustix::io::read(&doorbell, &mut count).unwrap();
+        assert_eq!(u64::from_ne_bytes(count), 1);
+    }
+
+    const SLEEPS: [fn(&Waiter, Option<Duration>) -> Woken; 2] =
+        [Waiter::sleep, Waiter::sleep_unless_interrupted];
+
+    #[test]
+    #[cfg_attr(miri, ignore = "looks at the kernel's threads")]
+    fn one_that_sleeps_on_the_word_is_woken() {
+        for sleep in SLEEPS {
+            for at_most in [None, Some(LONG)] {
+                let w = Waiter::new();
+                w.declare(Sleep::Futex);
+                let woken = while_asleep(|| sleep(&w, at_most), |_| assert!(w.wake(None)));
+                assert_eq!(woken, Woken::Yes);
+            }
+        }
+    }
+
+    #[test]
     #[cfg_attr(miri, ignore = "futex timeouts are the kernel's")]
     fn a_sleep_ends_with_its_time() {
         let w = Waiter::new();
         w.declare(Sleep::Futex);
-        assert_eq!(w.sleep(Some(Duration::from_millis(1))), Woken::TimedOut);
+        for sleep in SLEEPS {
+            assert_eq!(sleep(&w, Some(Duration::from_millis(1))), Woken::TimedOut);
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "it has no signals")]
+    fn a_sleep_ends_when_a_handler_runs() {
+        extern "C" fn nothing(_: libc::c_int) {}
+        // One that nothing else here uses.
+        let signal = libc::SIGRTMAX() - 3;
+        // SAFETY: all zeros is an action without flags; the handler does nothing.
+        let failed = unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = nothing as *const () as usize;
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut())
+        };
+        assert_eq!(failed, 0);
+        for sleep in SLEEPS {
+            let w = Waiter::new();
+            w.declare(Sleep::Futex);
+            let woken = while_asleep(
+                || sleep(&w, Some(LONG)),
+                |thread| {
+                    let (process, thread) = (std::process::id(), thread.as_raw_nonzero().get());
+                    // SAFETY: it has a handler.
+                    unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) };
+                },
+            );
+            assert_eq!(woken, Woken::Interrupted);
+        }
+    }
+
+    #[test]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    fn nobody_sleeps_who_has_a_handler_to_run() {
+        let w = Waiter::new();
+        w.declare(Sleep::Futex);
+        crate::section(|own| own.postpone(10));
+        assert_eq!(w.sleep_unless_interrupted(Some(LONG)), Woken::Interrupted);
+        crate::section(|own| own.postpone(0));
     }
 }

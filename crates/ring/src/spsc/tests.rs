@@ -1,5 +1,7 @@
 //! The ring against a queue, and against a lying peer.
 
+mod positions;
+
 use super::*;
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -20,6 +22,7 @@ fn staged_messages_stay_unseen_until_published() {
     assert_eq!(c.take(&ring, &slots).unwrap(), None);
     assert_eq!(p.publish(&ring), 1);
     assert_eq!(c.take(&ring, &slots).unwrap(), Some(message(1)));
+    assert!(!ring.is_claimed(), "in this ring nobody claims");
 }
 
 #[test]
@@ -31,6 +34,27 @@ fn a_lying_producer_is_an_error() {
         c.take(&ring, &slots),
         Err(Corrupt::RingIndices { tail: 5, .. })
     ));
+}
+
+/// A tail that the slots allow, but not what of them is taken and not released; and one that
+/// goes back.
+#[test]
+fn a_producer_that_forgets_what_was_taken_is_an_error() {
+    for lie in [6, 3] {
+        let (ring, slots) = (Indices::new(), slots(4));
+        let mut c = Consumer::new();
+        ring.tail.0.store(4, Ordering::Relaxed);
+        for _ in 0..4 {
+            assert!(c.take(&ring, &slots).unwrap().is_some());
+        }
+        ring.tail.0.store(lie, Ordering::Relaxed);
+        let error = Corrupt::RingIndices {
+            head: 4,
+            tail: lie as u32,
+            capacity: 4,
+        };
+        assert_eq!(c.take(&ring, &slots), Err(error));
+    }
 }
 
 #[test]
