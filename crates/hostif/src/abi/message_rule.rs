@@ -44,13 +44,12 @@ impl LengthPrefix {
     pub fn length_of(&self, header: &[u8]) -> Option<u64> {
         let length = header.get(usize::from(self.offset)..self.header())?;
         let mut bytes = [0; 8];
-        let (first, last) = bytes.split_at_mut(8_usize.checked_sub(length.len())?);
+        let missing = 8_usize.checked_sub(length.len())?;
         let number = if self.is_little_endian {
             bytes.get_mut(..length.len())?.copy_from_slice(length);
             u64::from_le_bytes(bytes)
         } else {
-            first.fill(0);
-            last.copy_from_slice(length);
+            bytes.get_mut(missing..)?.copy_from_slice(length);
             u64::from_be_bytes(bytes)
         };
         let is_one = number <= self.maximum.into();
@@ -159,6 +158,8 @@ mod tests {
             let rule = Delimiter::new(&bytes).map(MessageRule::Delimiter);
             prop_assert_eq!(rule.is_some(), (1..=LONGEST_DELIMITER).contains(&bytes.len()));
             if let Some(rule) = rule {
+                let MessageRule::Delimiter(delimiter) = rule else { unreachable!() };
+                prop_assert_eq!(delimiter.bytes(), &bytes[..]);
                 prop_assert_eq!(MessageRule::decode(rule.encode()), Some(rule));
             }
         }
@@ -184,6 +185,7 @@ mod tests {
             maximum: 0x1ff,
         };
         assert_eq!(prefix.length_of(&[9, 1, 4, 9]), Some(0x104 + 3));
+        assert_eq!(prefix.length_of(&[9, 1, 0xff]), Some(0x1ff + 3));
         assert_eq!(
             prefix.length_of(&[9, 2, 0]),
             None,

@@ -71,9 +71,6 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn bytes(hex: &str) -> Option<Vec<u8>> {
-    if !hex.len().is_multiple_of(2) || !hex.is_ascii() {
-        return None;
-    }
     let pair = |at: usize| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok();
     (0..hex.len()).step_by(2).map(pair).collect()
 }
@@ -100,6 +97,15 @@ mod tests {
         fn any_bytes_may_come(junk in proptest::collection::vec(any::<u8>(), 0..40), value: String) {
             let _ = Warning::decode(&junk, &[0; SECRET_BYTES]);
             let _ = Destination::decode(&value);
+        }
+
+        #[test]
+        fn half_a_byte_is_none(name in proptest::collection::vec(any::<u8>(), 1..9)) {
+            let all = hex(&name);
+            prop_assert_eq!(bytes(&all), Some(name));
+            for odd in [&all[1..], "é", "1é", "zz"] {
+                prop_assert_eq!(bytes(odd), None);
+            }
         }
 
         #[test]
