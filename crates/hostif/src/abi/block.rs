@@ -334,43 +334,4 @@ impl SocketBlock {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Blocks are only ever made of zeroed memory.
-    pub(super) struct InMemory(longshore_ring::SharedMemory);
-
-    impl std::ops::Deref for InMemory {
-        type Target = SocketBlock;
-
-        fn deref(&self) -> &SocketBlock {
-            self.0.at(0)
-        }
-    }
-
-    pub(super) fn block() -> InMemory {
-        let block = InMemory(longshore_ring::SharedMemory::create("block", 4096).unwrap());
-        block.begin(SocketState::Open, BlockFlags::empty());
-        block
-    }
-
-    #[test]
-    fn a_new_use_is_another_socket() {
-        let b = block();
-        let id = SocketId {
-            index: 0,
-            generation: b.generation.load(Ordering::Relaxed),
-        };
-        assert!(b.is(id));
-        b.begin(SocketState::Open, BlockFlags::empty());
-        assert!(!b.is(id));
-    }
-
-    #[test]
-    fn an_error_is_reported_once() {
-        let b = block();
-        b.errno.store(104, Ordering::Relaxed);
-        assert_eq!(b.take_errno(), 104);
-        assert_eq!(b.take_errno(), 0);
-    }
-}
+mod tests;

@@ -211,3 +211,48 @@ impl ChannelControl {
         bytes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::Geometry;
+    use crate::transport::Arena;
+
+    #[test]
+    fn a_child_is_known_by_the_reservation_that_is_for_it() {
+        let arena = Arena::create(Geometry::SMALL).unwrap();
+        let control = arena.control(3);
+        assert_eq!(control.child(), None);
+        control.reservations.store(5, Ordering::Relaxed);
+        for (reservation, pid, child) in [(5, 77, Some(77)), (4, 77, None), (5, 0, None)] {
+            control.name_child(reservation, pid);
+            assert_eq!(control.child(), child, "{reservation} {pid}");
+        }
+    }
+
+    #[test]
+    fn a_channel_that_is_reset_has_empty_rings_and_inherits_nothing() {
+        use crate::abi::Completion;
+        use crate::adapter::AdapterChannel;
+        let arena = std::sync::Arc::new(Arena::create(Geometry::SMALL).unwrap());
+        let mut adapter = AdapterChannel::new(3);
+        assert_eq!(adapter.index(), 3);
+        adapter.put(&arena, &Completion::More).unwrap();
+        adapter.publish(&arena);
+        let mut host = crate::HostChannel::new(arena.clone(), 3);
+        let socket = crate::SocketId {
+            index: 1,
+            generation: 1,
+        };
+        host.put(&crate::Request::Subscribe { socket }).unwrap();
+        host.publish(&longshore_ring::Doorbell::new().unwrap(), false);
+        let control = arena.control(3);
+        control.note_under_way();
+        control.note_inherited();
+        assert!(control.has_completions() && control.requested() == 1);
+        assert!(control.under_way().is_some() && control.has_inherited());
+        control.reset();
+        assert!(!control.has_completions() && control.requested() == 0);
+        assert!(control.under_way().is_none() && !control.has_inherited());
+    }
+}

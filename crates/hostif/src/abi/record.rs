@@ -346,4 +346,59 @@ mod tests {
         assert_eq!(datagram_span(1), 40);
         assert_eq!(datagram_span(65_535), 65_568);
     }
+
+    #[test]
+    fn a_send_queue_comes_back() {
+        let queue = SendQueue {
+            unacked: u64::MAX - 1,
+            unsent: 1 << 40,
+        };
+        assert_eq!(SendQueue::decode(&queue.encode()), queue);
+    }
+
+    /// By the numbers of Linux, and as `ip(7)` has them.
+    #[test]
+    fn each_way_with_long_datagrams_has_its_number() {
+        use PathMtu::*;
+        let (yes, no) = (true, false);
+        for (number, way, forbids, refuses, honors) in [
+            (0, Dont, no, no, yes),
+            (1, Want, yes, no, yes),
+            (2, Do, yes, yes, yes),
+            (3, Probe, yes, yes, no),
+            (4, Interface, no, yes, no),
+            (5, Omit, no, no, no),
+        ] {
+            assert_eq!((PathMtu::from_raw(number), way as u32), (way, number));
+            // The bits above are those of others.
+            assert_eq!(PathMtu::from_raw(number | 0xffff_fff8), way);
+            assert_eq!(way.forbids_routers(), forbids, "{way:?}");
+            assert_eq!(way.refuses(), refuses, "{way:?}");
+            assert_eq!(way.honors_path_mtu(), honors, "{way:?}");
+        }
+        for number in [6, 7] {
+            assert_eq!(PathMtu::from_raw(number), Want);
+        }
+    }
+
+    #[test]
+    fn what_stands_before_a_payload_makes_its_record_longer() {
+        for (to_group, stamped, stamp_at, payload_at) in [
+            (false, false, 32, 32),
+            (true, false, 32 + GROUP_BYTES, 32 + GROUP_BYTES),
+            (false, true, 32, 32 + STAMP_BYTES),
+            (true, true, 32 + GROUP_BYTES, 32 + GROUP_BYTES + STAMP_BYTES),
+        ] {
+            let record = DatagramRecord {
+                to_group,
+                stamped,
+                ..DatagramRecord::new(9, Address::NONE)
+            };
+            assert_eq!(
+                (record.stamp_at(), record.payload_at()),
+                (stamp_at, payload_at)
+            );
+            assert_eq!(record.span(), (payload_at + 9).next_multiple_of(8) as u64);
+        }
+    }
 }

@@ -122,6 +122,7 @@ pub fn is_writable(held: u64, limit: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::abi::block::tests::block;
 
     #[test]
     fn a_third_of_the_buffer_is_room() {
@@ -133,5 +134,41 @@ mod tests {
         assert!(is_writable(300, 450));
         // A program may write what it likes into its block.
         assert!(!is_writable(u64::MAX, 300));
+    }
+
+    #[test]
+    fn a_half_holds_what_is_not_done() {
+        let b = block();
+        let half = &b.rcv;
+        half.edge.store(500, Ordering::Relaxed);
+        half.done.store(200, Ordering::Relaxed);
+        assert_eq!(half.held(), 300);
+        // As a program may have it.
+        half.done.store(501, Ordering::Relaxed);
+        assert_eq!(half.held(), 0);
+    }
+
+    /// A host that writes on has none of them any more.
+    #[test]
+    fn chunks_that_were_taken_are_given_back_up_to_the_edge() {
+        let b = block();
+        let half = &b.snd;
+        half.edge.store(500, Ordering::Relaxed);
+        half.told.store(100, Ordering::Relaxed);
+        assert_eq!(half.unreturned(), 100..500);
+        assert!(half.offer_chunks(499).is_none(), "it has written more");
+        assert_eq!(half.lock_to_send().map(drop), Ok(()));
+        assert_eq!(half.unreturned(), 100..500, "nothing was taken");
+        let (offer, held) = half.offer_chunks(500).unwrap();
+        assert_eq!(held, 100..500);
+        assert!(offer.take());
+        assert_eq!(half.unreturned(), 500..500);
+        half.edge.store(600, Ordering::Relaxed);
+        let locked = half.lock_to_send().unwrap();
+        assert!(!locked.is_taken() && half.lock_to_send().is_err());
+        assert!(half.offer_chunks(600).is_none(), "a call is at work");
+        drop(locked);
+        assert_eq!(half.unreturned(), 600..600);
+        assert!(half.offer_chunks(600).is_some());
     }
 }

@@ -136,6 +136,7 @@ const fn shift(ipv6: bool) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::abi::block::tests::block;
     use proptest::prelude::*;
 
     proptest! {
@@ -162,6 +163,51 @@ mod tests {
         assert!(block.note_sent(100, 51, 100));
         assert!(!block.note_sent(100, 100, 100), "it was told");
         assert_eq!(block.room_before_lowat(), 100);
+    }
+
+    /// Of one version of IP, and of no other; nor of the bits beside.
+    #[test]
+    fn what_is_set_for_one_version_of_ip_leaves_the_other_alone() {
+        let b = block();
+        b.more_bits().store(u64::MAX, Ordering::Relaxed);
+        for round in 0..2 {
+            b.change_sending(false, |sending| sending.class = 4 + round);
+            b.change_sending(true, |sending| sending.hops = Some(6 + round));
+            let of = |hops, class| Sending {
+                hops,
+                class,
+                ..Sending::default()
+            };
+            assert_eq!(b.sending(false), of(None, 4 + round));
+            assert_eq!(b.sending(true), of(Some(6 + round), 0));
+        }
+        assert_eq!(b.more_bits().load(Ordering::Relaxed), u64::MAX);
+    }
+
+    /// The word is what a program of another release sees.
+    #[test]
+    fn each_part_has_its_bits() {
+        let set = |set: fn(&mut Sending)| {
+            let mut sending = Sending::default();
+            set(&mut sending);
+            sending.encode()
+        };
+        assert_eq!(set(|s| s.hops = Some(9)), 1 << 24 | 9);
+        assert_eq!(set(|s| s.class = 9), 9 << 8);
+        assert_eq!(set(|s| s.group_hops = 8), 9 << 16);
+        assert_eq!(set(|s| s.looped = false), 1 << 25);
+        assert_eq!(set(|s| s.whole = true), 1 << 29);
+    }
+
+    #[test]
+    fn how_far_it_was_sent_is_what_was_said_last_or_acknowledged() {
+        let b = block();
+        b.snd.low_water.store(100, Ordering::Relaxed);
+        b.snd.edge.store(100, Ordering::Relaxed);
+        b.note_sent(100, 40, 100);
+        assert_eq!((b.sent_noted(), b.room_before_lowat()), (40, 40));
+        b.snd.done.store(60, Ordering::Relaxed);
+        assert_eq!((b.sent_noted(), b.room_before_lowat()), (40, 60));
     }
 
     #[test]

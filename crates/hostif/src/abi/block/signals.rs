@@ -117,6 +117,14 @@ mod tests {
     }
 
     #[test]
+    fn two_counts_add_up_and_go_round() {
+        let of = |begun, done| Raised { begun, done };
+        assert_eq!(of(4, 2) + of(u16::MAX, 6), of(3, 8));
+        assert!(of(2, 2).is_after(&of(u16::MAX - 1, 0)));
+        assert!(!of(2, 2).is_after(&of(2, 2)) && !of(2, 0).is_after(&of(2, 2)));
+    }
+
+    #[test]
     fn a_socket_that_is_closed_raises_nothing() {
         let b = block();
         let signal = OwnersSignal::Ready;

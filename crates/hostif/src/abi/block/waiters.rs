@@ -99,4 +99,37 @@ mod tests {
         b.remove_waiter(19);
         assert_eq!(b.unlisted_waiters.load(Ordering::Relaxed), 2);
     }
+
+    /// Each is found, and leaves, wherever it stands, and its place is the next one's.
+    #[test]
+    fn waiters_leave_in_any_order() {
+        let all = [0, 1, 17, 255, 256, 0xfff0, 0xfffe, 7];
+        for first in 0..all.len() {
+            let b = block();
+            assert!(!b.has_waiters());
+            all.iter().for_each(|waiter| b.add_waiter(*waiter));
+            assert_eq!(b.waiters().collect::<Vec<_>>(), all);
+            let mut left = all.to_vec();
+            for at in 0..all.len() {
+                let waiter = all[(first + at) % all.len()];
+                assert!(b.has_waiters());
+                b.remove_waiter(waiter);
+                left.retain(|other| *other != waiter);
+                assert_eq!(b.waiters().collect::<Vec<_>>(), left);
+            }
+            assert!(!b.has_waiters());
+            assert_eq!(b.unlisted_waiters.load(Ordering::Relaxed), 0);
+        }
+    }
+
+    #[test]
+    fn one_that_is_not_listed_is_one_of_those_that_are_counted() {
+        let b = block();
+        b.remove_waiter(3);
+        assert_eq!(b.unlisted_waiters.load(Ordering::Relaxed), 0, "no fewer");
+        b.unlisted_waiters.store(1, Ordering::Relaxed);
+        assert!(b.has_waiters() && b.waiters().next().is_none());
+        b.remove_waiter(3);
+        assert!(!b.has_waiters());
+    }
 }

@@ -233,3 +233,54 @@ fn unknown_options_are_refused() {
         })
     ));
 }
+
+/// Edges that are near and bring nothing with them say of a file what they append.
+#[test]
+fn edges_say_which_bytes_of_a_file_they_append() {
+    let socket = SocketId {
+        index: 1,
+        generation: 2,
+    };
+    let extent = FileExtent {
+        file: 1,
+        offset: 2,
+        len: 3,
+    };
+    let edges = |snd_edge, immediate| Request::Edges {
+        socket,
+        snd_edge,
+        rcv_consumed: 5,
+        flags: EdgeFlags::PUSH,
+        immediate,
+    };
+    let told = Request::SendFile {
+        socket,
+        snd_edge: 9,
+        rcv_consumed: 5,
+        flags: EdgeFlags::PUSH,
+        extent,
+    };
+    assert_eq!(edges(9, 0).sending(extent), told);
+    for other in [
+        edges(1 << 48, 0),
+        edges(9, 4),
+        Request::Subscribe { socket },
+    ] {
+        assert_eq!(other.sending(extent), other);
+    }
+}
+
+#[test]
+fn one_request_opens_a_socket() {
+    let socket = SocketId {
+        index: 1,
+        generation: 2,
+    };
+    let open = Request::Open {
+        socket,
+        kind: SocketKind::Stream,
+        flags: OpenFlags::empty(),
+    };
+    assert!(Request::opens(&open.encode()));
+    assert!(!Request::opens(&Request::Subscribe { socket }.encode()));
+}

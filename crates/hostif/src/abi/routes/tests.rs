@@ -174,3 +174,74 @@ fn link_local_addresses_are_of_a_link() {
     assert_eq!(t.scope_for("fe80::9".parse().unwrap()), 5);
     assert_eq!(t.scope_for("10.77.0.2".parse().unwrap()), 0);
 }
+
+/// A reader that is slow reads the one that was written before.
+#[test]
+fn each_writing_of_the_table_is_elsewhere() {
+    let t = table(Loopback::Kernel);
+    let count = || t.count.load(Ordering::Relaxed);
+    for number in 2..6 {
+        let routes: Vec<Route> = t.iter().collect();
+        assert_eq!(t.publish(&routes, Loopback::Kernel), routes.len());
+        assert_eq!(count(), number << COUNT_BITS | routes.len() as u32);
+        assert!(t.iter().eq(routes));
+    }
+    let entries = |number| std::ptr::from_ref(t.entries(number));
+    assert_ne!(entries(2), entries(3));
+    assert_eq!(entries(2), entries(4));
+}
+
+#[test]
+fn own_addresses_are_found_by_their_places_and_back() {
+    let t = table(Loopback::Kernel);
+    for (place, ip) in [(1, "10.77.0.2"), (2, "fe80::2")] {
+        let ip = ip.parse().unwrap();
+        assert_eq!(t.own_place(ip), Some(place));
+        assert_eq!(t.own_address(place).map(|route| route.address), Some(ip));
+    }
+    assert_eq!(t.own_place("10.77.0.0".parse().unwrap()), None);
+    assert!(t.own_address(0).is_none() && t.own_address(3).is_none());
+}
+
+#[test]
+fn what_links_and_paths_take_is_as_it_was_said_last() {
+    let t = table(Loopback::Kernel);
+    assert!(!t.has_narrow_paths());
+    t.publish_mtu([1500, usize::MAX], false);
+    assert_eq!(t.mtu_of_link(), [1500, u32::MAX]);
+    assert!(!t.has_narrow_paths());
+}
+
+/// The last address of a network that has more than two, and is no host's.
+#[test]
+fn the_last_address_of_a_network_is_its_broadcast_address() {
+    let t = table(Loopback::Kernel);
+    let route = |address: &str, prefix_len, local| Route {
+        address: address.parse().unwrap(),
+        prefix_len,
+        local,
+        scope: 0,
+    };
+    let all = [
+        route("10.1.0.0", 24, false),
+        route("10.2.0.6", 31, false),
+        route("10.3.0.4", 30, false),
+        route("10.4.0.3", 8, true),
+    ];
+    t.publish(&all, Loopback::Kernel);
+    for (ip, is_one) in [
+        ("10.1.0.255", true),
+        ("10.1.0.254", false),
+        ("10.1.0.127", false),
+        ("10.9.0.255", false),
+        ("10.2.0.7", false),
+        ("10.3.0.7", true),
+        ("10.4.0.3", false),
+        ("10.255.255.255", false),
+        ("255.255.255.255", true),
+        ("::ffff:10.1.0.255", true),
+        ("fe80::ff", false),
+    ] {
+        assert_eq!(t.is_broadcast(ip.parse().unwrap()), is_one, "{ip}");
+    }
+}

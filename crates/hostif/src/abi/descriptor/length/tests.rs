@@ -253,3 +253,40 @@ fn what_is_told_without_an_error_has_three_words() {
     assert_eq!(told((1 << 48) - 1, 0, 0), 24);
     assert_eq!([told(1 << 48, 0, 0), told(1, 1, 0), told(1, 0, 1)], [48; 3]);
 }
+
+#[test]
+fn edges_are_near_where_neither_has_more_than_48_bits() {
+    const FAR: u64 = 1 << 48;
+    for (snd_edge, rcv_consumed, near) in [
+        (0, 0, true),
+        (FAR - 1, FAR - 1, true),
+        (FAR, 0, false),
+        (0, FAR, false),
+        (FAR, FAR, false),
+    ] {
+        assert_eq!(are_near(snd_edge, rcv_consumed), near);
+    }
+}
+
+#[test]
+fn answers_are_short_since_the_version_that_has_them() {
+    let done = Completion::Done {
+        socket: crate::SocketId {
+            index: 1,
+            generation: 2,
+        },
+        tag: 3,
+        errno: 0,
+        value: 5,
+        address: Address::NONE,
+    };
+    for (version, words) in [
+        (LENGTHS_SINCE - 1, WORDS),
+        (SHORT_DONE_SINCE - 1, 7),
+        (SHORT_DONE_SINCE, 3),
+    ] {
+        let (message, stored) = done.stored(version);
+        assert_eq!(stored, words, "{version}");
+        assert_eq!(Completion::decode(&message), Ok(done));
+    }
+}
