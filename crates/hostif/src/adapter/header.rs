@@ -135,20 +135,4 @@ impl AdapterSession {
 }
 
 #[cfg(test)]
-mod tests {
-    use crate::adapter::session::small;
-
-    #[test]
-    #[cfg_attr(miri, ignore = "no memory is mapped twice there")]
-    fn memory_counts_as_far_as_it_is_in_use_and_while_it_is_there() {
-        let session = small();
-        let memory = session.memory();
-        let before = memory.in_use().unwrap();
-        // The first chunk has taken some already.
-        let place = session.arena.snd_place(1, 0, 1 << 16).unwrap();
-        session.arena.memory().write(place, &[1; 1 << 16]);
-        assert_eq!(memory.in_use(), Some(before + (1 << 16)));
-        drop(session);
-        assert!(!memory.is_there() && memory.in_use().is_none());
-    }
-}
+mod tests;

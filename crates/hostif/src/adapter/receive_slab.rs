@@ -290,3 +290,44 @@ impl ReceiveSlab {
         self.limit - self.available - self.withheld.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::Geometry;
+    use crate::adapter::AdapterSession;
+    use longshore_ring::EventfdSignaler;
+
+    fn slab(rcv_chunks: u32) -> ReceiveSlab {
+        let geometry = Geometry {
+            rcv_chunks,
+            ..Geometry::SMALL
+        };
+        let signaler = Arc::new(EventfdSignaler::for_one());
+        AdapterSession::create(geometry, signaler).unwrap().receive
+    }
+
+    #[test]
+    fn it_is_nearly_empty_below_an_eighth() {
+        let mut slab = slab(17);
+        for in_use in 0..17 {
+            assert_eq!(slab.in_use(), in_use);
+            assert_eq!(slab.is_nearly_empty(), in_use < 3, "{in_use}");
+            let free = u64::from(17 - in_use);
+            assert_eq!(slab.room_to_grow(), free * CHUNK as u64 / 4);
+            assert!(slab.take().is_some());
+        }
+        assert!(slab.take().is_none() && !slab.has_free());
+        slab.give_back(5);
+        assert!(slab.has_free() && slab.available() == 1);
+    }
+
+    /// With 16 chunks an eighth is two.
+    #[test]
+    fn an_eighth_is_not_nearly_empty() {
+        let mut slab = slab(16);
+        assert!(slab.is_nearly_empty() && slab.take().is_some());
+        assert!(slab.is_nearly_empty() && slab.take().is_some());
+        assert!(!slab.is_nearly_empty());
+    }
+}

@@ -269,3 +269,77 @@ fn a_request_is_kept_for_two_turns_of_its_own() {
     let turns = (0..1000).position(|_| turn(&mut session, 0, Queued).0 == 10);
     assert_eq!(turns, Some(usize::from(MOST_QUEUED) + 1));
 }
+
+#[test]
+fn requests_that_wait_for_others_are_for_now_if_there_are_any() {
+    let mut session = small();
+    session.open_channel(3);
+    assert!(!session.hurry_requests() && !session.has_requests());
+    let mut host = HostChannel::new(session.arena().clone(), 3);
+    host.put(&subscribe()).unwrap();
+    host.publish_for(Hurry::Later, &Doorbell::new().unwrap(), false);
+    assert!(!session.still_has_requests());
+    assert!(session.hurry_requests() && session.still_has_requests());
+}
+
+/// What is fetched soon is the earlier of the two.
+#[test]
+fn those_that_are_held_back_are_fetched_with_those_that_are_due_soon() {
+    let mut session = small();
+    let any = &session.arena().header().requests_pending.any;
+    any.store(Hurry::HeldBack as u32, Ordering::Relaxed);
+    let delays = Delays {
+        soon: 50,
+        held_back: 1000,
+    };
+    assert_eq!(session.requests_due(7, delays), Due::At(1007));
+    let any = &session.arena().header().requests_pending.any;
+    any.fetch_or(Hurry::Soon as u32, Ordering::Relaxed);
+    assert_eq!(session.requests_due(8, delays), Due::Soon);
+    assert_eq!(session.requests_due(58, delays), Due::Now);
+}
+
+/// A socket is counted from the request by which it is opened, with the doorbell that was rung
+/// for it.
+#[test]
+fn what_crosses_for_a_socket_is_counted_from_its_first_request_on() {
+    let mut session = small();
+    session.open_channel(3);
+    let mut host = HostChannel::new(session.arena().clone(), 3);
+    let socket = subscribe().socket();
+    let open = Request::Open {
+        socket,
+        kind: crate::SocketKind::Stream,
+        flags: crate::OpenFlags::empty(),
+    };
+    let mut fetched = |session: &mut AdapterSession, request, rings| {
+        host.put(&request).unwrap();
+        host.publish(&Doorbell::new().unwrap(), false);
+        (0..rings).for_each(|_| session.note_doorbell());
+        assert!(matches!(session.next_request(3, 8), Next::Request(..)));
+        let to_adapter = session.crossings_of(socket).to_adapter;
+        (to_adapter.descriptors.count, to_adapter.wakeups)
+    };
+    assert_eq!(
+        fetched(&mut session, subscribe(), 1),
+        (0, 0),
+        "it is not open"
+    );
+    assert_eq!(fetched(&mut session, open, 2), (1, 2));
+    assert_eq!(fetched(&mut session, subscribe(), 0), (2, 2));
+    assert_eq!(fetched(&mut session, subscribe(), 1), (3, 3));
+    assert_eq!(session.meter.to_adapter.wakeups, 4);
+    assert_eq!(session.meter.to_adapter.descriptors.count, 4);
+}
+
+/// What one of them was told is not told the next.
+#[test]
+fn whoever_has_a_channel_anew_is_another_process() {
+    let mut session = small();
+    for _ in 0..2 {
+        let told = session.receive.epochs.told(3, 0);
+        assert!(session.receive.epochs.is_there(&told));
+        session.open_channel(3);
+        assert!(!session.receive.epochs.is_there(&told));
+    }
+}

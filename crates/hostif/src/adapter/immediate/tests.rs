@@ -308,3 +308,66 @@ fn more_data_than_was_published_breaks_the_ring() {
     };
     assert!(Request::decode(&message).is_err() && immediate.is_empty());
 }
+
+/// A range that begins in immediate data is gathered there, as far as that goes, and from the
+/// chunks behind it.
+#[test]
+fn what_begins_in_immediate_data_goes_on_where_it_lies() {
+    let mut both = Both::new();
+    both.write(100, 60);
+    let immediate = both.expect(60);
+    assert_eq!(immediate.start(), 40);
+    both.write(50, 0);
+    both.expect(0);
+    let told = ToldRange::default();
+    let index = both.socket.index;
+    let found = |both: &Both, range: Range<u64>, room: usize| {
+        let mut out = [SharedBytes::EMPTY; MAX_PIECES];
+        let send = &both.adapter.send;
+        let with = (&immediate, &told);
+        let found = send.gather_with(with, index, range.clone(), Use::Read, &mut out[..room]);
+        let (count, from_it) = found.unwrap();
+        let mut got = Vec::new();
+        for piece in &out[..count] {
+            let at = got.len();
+            got.resize(at + piece.len(), 0);
+            piece.copy_to(&mut got[at..]);
+        }
+        assert!(got.into_iter().eq(range.map(byte)));
+        (count, from_it)
+    };
+    for (range, pieces) in [
+        (40..100, (1, 60)),
+        (50..90, (1, 40)),
+        (60..150, (2, 40)),
+        (99..101, (2, 1)),
+        // Its beginning is elsewhere.
+        (30..100, (1, 0)),
+        (100..150, (1, 0)),
+    ] {
+        assert_eq!(found(&both, range.clone(), MAX_PIECES), pieces, "{range:?}");
+    }
+    assert_eq!(
+        found(&both, 60..150, 1),
+        (1, 0),
+        "there is room for one piece"
+    );
+    assert!(both.adapter.send.has_immediate(&immediate));
+    // Its place is the next one's: but the chunks have all of it.
+    both.adapter.note_requests(CHANNEL);
+    assert!(!both.adapter.release_requests(UnderWay::Nothing));
+    assert!(!both.adapter.send.has_immediate(&immediate));
+    assert_eq!(found(&both, 60..150, MAX_PIECES), (1, 0));
+}
+
+#[test]
+fn places_that_are_kept_for_what_is_under_way_are_another_rounds() {
+    let mut both = Both::new();
+    both.write(100, 60);
+    let immediate = both.expect(60);
+    both.adapter.note_requests(CHANNEL);
+    assert!(both.adapter.release_requests(UnderWay::Queued));
+    assert!(both.adapter.send.has_immediate(&immediate));
+    assert!(both.adapter.release_requests(UnderWay::Passing));
+    assert!(!both.adapter.send.has_immediate(&immediate));
+}

@@ -172,3 +172,115 @@ fn an_owner_that_wants_sigurg_alone_hears_of_no_data() {
     session.note_urgent(socket(0), &edges);
     assert_eq!(session.owners.due, [(socket(0), OwnersSignal::Urgent)]);
 }
+
+/// An owner of socket 0 that wants both signals, and what its program has to raise them by.
+fn owned(session: &mut AdapterSession) -> Vec<OwnedFd> {
+    let made = session.make_owner(socket(0), 2, |_| Some(None));
+    let theirs = made.iter().map(|fd| fd.try_clone_to_owned().unwrap());
+    let theirs = theirs.collect();
+    session.set_owner(socket(0), Edges::default());
+    theirs
+}
+
+/// What tells of the socket is published.
+fn publish(session: &mut AdapterSession) {
+    session.wake_for(0);
+    session.publish();
+}
+
+fn raised(session: &AdapterSession, signal: OwnersSignal) -> u16 {
+    session.arena.block(0).raised(signal).done / 2
+}
+
+/// Nothing can be sent back over what raises a signal, and nothing stays in it.
+#[test]
+#[cfg_attr(miri, ignore = "it has no pairs of sockets")]
+fn signals_are_raised_with_the_next_publication() {
+    use rustix::fs::{OFlags, fcntl_getfl};
+    use rustix::io::{FdFlags, fcntl_getfd, read};
+    let mut session = session(64);
+    let theirs = owned(&mut session);
+    let edges = Edges {
+        rcv_edge: 5,
+        ..Edges::default()
+    };
+    for pair in [
+        &session.owners.set[&0].urgent,
+        session.owners.set[&0].ready.as_ref().unwrap(),
+    ] {
+        for fd in [&pair.raises, &pair.rings] {
+            assert!(fcntl_getfd(fd).unwrap().contains(FdFlags::CLOEXEC));
+            assert!(fcntl_getfl(fd).unwrap().contains(OFlags::NONBLOCK));
+        }
+    }
+    let words = session.crossings().to_host.control;
+    for count in 1..=3 {
+        session.note_urgent(socket(0), &edges);
+        session.note_edges(
+            socket(0),
+            &Edges {
+                rcv_edge: 5 + u64::from(count),
+                ..edges
+            },
+        );
+        publish(&mut session);
+        assert_eq!(raised(&session, OwnersSignal::Urgent), count);
+        assert_eq!(raised(&session, OwnersSignal::Ready), count);
+        for fd in &theirs {
+            assert_eq!(read(fd, &mut [0; 4]), Err(Errno::AGAIN));
+            assert_eq!(send(fd, b"x", SendFlags::NOSIGNAL), Err(Errno::PIPE));
+        }
+    }
+    // The counts, and what says that the urgent byte has come.
+    let mut moved = session.crossings().to_host.control;
+    moved.take_out(&words);
+    assert_eq!((moved.transfers, moved.bytes), (9, 3 * (2 + 2 + 8)));
+    assert_eq!(session.bad_descriptors, 0);
+    // One that its program has broken.
+    shutdown(&theirs[0], Shutdown::Read).unwrap();
+    session.note_urgent(socket(0), &edges);
+    publish(&mut session);
+    assert_eq!(session.bad_descriptors, 1);
+    assert_eq!(raised(&session, OwnersSignal::Urgent), 3);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "it has no pairs of sockets")]
+fn a_signal_is_for_the_use_of_the_block_that_it_was_noted_for() {
+    let mut session = session(64);
+    let _theirs = owned(&mut session);
+    let other = SocketId {
+        generation: 8,
+        ..socket(0)
+    };
+    session.note_urgent(other, &Edges::default());
+    publish(&mut session);
+    assert_eq!(raised(&session, OwnersSignal::Urgent), 0);
+    session.note_urgent(socket(0), &Edges::default());
+    publish(&mut session);
+    assert_eq!(raised(&session, OwnersSignal::Urgent), 1);
+    session.forget_owner(1);
+    assert!(!session.owners.is_empty());
+    session.forget_owner(0);
+    assert!(session.owners.is_empty());
+    session.note_urgent(socket(0), &Edges::default());
+    assert!(!session.owners.has_due());
+}
+
+/// A handler that looks before the descriptors are taken finds the byte.
+#[test]
+#[cfg_attr(miri, ignore = "it has no pairs of sockets")]
+fn the_block_says_where_an_urgent_byte_is_that_has_come() {
+    let mut session = session(64);
+    let _theirs = owned(&mut session);
+    for (rcv_edge, rcv_urgent, come) in [(5, 6, 0), (6, 6, 6), (9, 7, 7), (9, 3, 7)] {
+        let edges = Edges {
+            rcv_edge,
+            rcv_urgent,
+            ..Edges::default()
+        };
+        session.note_urgent(socket(0), &edges);
+        let said = &session.arena.block(0).rcv.urgent_come;
+        assert_eq!(said.load(Ordering::Relaxed), come);
+    }
+}
