@@ -144,7 +144,9 @@ mod tests {
         assert_eq!(moved(10, 1000).share(99), moved(0, 99));
         assert_eq!(moved(10, 1000).share(550), moved(5, 550));
         assert_eq!(moved(10, 1000).share(1001), moved(10, 1000));
-        assert_eq!(Moved::default().share(5), Moved::default());
+        for bytes in [0, 5] {
+            assert_eq!(Moved::default().share(bytes), Moved::default());
+        }
         let most = moved(u64::MAX, u64::MAX);
         assert_eq!(most.share(u64::MAX - 1), moved(u64::MAX - 1, u64::MAX - 1));
         let mut left = moved(7, 900);
@@ -178,5 +180,14 @@ mod tests {
         c.add(&once);
         assert_eq!((c.moved().transfers, c.moved().bytes), (8, 2 * all.bytes));
         assert_eq!((c.descriptors.immediate, c.wakeups), (200, 14));
+    }
+
+    #[test]
+    fn each_direction_is_counted_by_itself() {
+        let mut other = Meter::default();
+        (other.to_adapter.wakeups, other.to_host.wakeups) = (2, 3);
+        let mut meter = other;
+        meter.add(&other);
+        assert_eq!((meter.to_adapter.wakeups, meter.to_host.wakeups), (4, 6));
     }
 }

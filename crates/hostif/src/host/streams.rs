@@ -257,6 +257,7 @@ mod tests {
         host.append(id.index, b"abc").unwrap();
         assert_eq!(adapter.take_send_chunks(id.index, 3), 1);
         assert_eq!(host.append(id.index, b"def"), Ok(3));
+        assert_eq!(adapter.free_send_chunks(), Geometry::SMALL.snd_chunks - 1);
         let mut got = [0; 3];
         adapter.send.copy_out(id.index, 3, &mut got).unwrap();
         assert_eq!(&got, b"def");
@@ -274,5 +275,81 @@ mod tests {
         let mut got = vec![0; CHUNK];
         host.copy_received(id.index, 50, &mut got).unwrap();
         assert_eq!(got, bytes[50..50 + CHUNK]);
+    }
+
+    #[test]
+    fn a_block_says_what_was_opened_and_who_holds_it() {
+        let (adapter, host, first) = both();
+        let arena = adapter.arena();
+        let (ipv6, none) = (OpenFlags::IPV6, OpenFlags::empty());
+        for (kind, flags, of) in [
+            (SocketKind::Stream, none, BlockFlags::empty()),
+            (SocketKind::Datagram, none, BlockFlags::DATAGRAM),
+            (SocketKind::Stream, ipv6, BlockFlags::IPV6),
+            (
+                SocketKind::Datagram,
+                ipv6,
+                BlockFlags::IPV6 | BlockFlags::DATAGRAM,
+            ),
+        ] {
+            let id = host.open_block(3, kind, flags).unwrap().unwrap();
+            let block = host.block(id.index);
+            assert!(block.is(id));
+            assert_eq!((block.state(), block.flags()), (SocketState::Open, of));
+            assert!(arena.holds(3, id.index) && !arena.holds(0, id.index));
+            assert_eq!(host.used_blocks(), 0..id.index + 1);
+        }
+        assert!(arena.holds(0, first.index));
+        host.set_held(0, first.index, false);
+        assert!(!arena.holds(0, first.index));
+        // One that there is not.
+        host.set_held(0, 64, true);
+    }
+
+    #[test]
+    fn a_block_that_is_not_used_is_the_next_ones() {
+        let (adapter, host, first) = both();
+        host.give_unopened_back(0, first).unwrap();
+        assert!(!host.block(first.index).is_in_use());
+        assert!(!adapter.arena().holds(0, first.index));
+        let next = host.open_block(3, SocketKind::Stream, OpenFlags::empty());
+        let next = next.unwrap().unwrap();
+        assert_eq!(next.index, first.index);
+        assert_ne!(next.generation, first.generation);
+    }
+
+    /// Each chunk once, when all of it is acknowledged, or all that was written.
+    #[test]
+    fn chunks_come_back_as_they_are_acknowledged() {
+        let (adapter, host, id) = both();
+        let block = host.block(id.index);
+        let chunk = CHUNK as u64;
+        assert_eq!(
+            host.append(id.index, &vec![1; 5 * CHUNK / 2]),
+            Ok(5 * CHUNK / 2)
+        );
+        for (done, told, gives) in [
+            (chunk - 1, 0, false),
+            (chunk * 3 / 2, chunk, true),
+            (chunk * 3 / 2, chunk, false),
+            (chunk * 5 / 2, chunk * 5 / 2, true),
+            (chunk * 5 / 2, chunk * 5 / 2, false),
+        ] {
+            block.snd.done.store(done, Ordering::Relaxed);
+            assert_eq!(host.free_acknowledged(id.index, block), Ok(gives), "{done}");
+            assert_eq!(block.snd.told.load(Ordering::Relaxed), told);
+            let held = (chunk * 5 / 2).div_ceil(chunk) - told.div_ceil(chunk);
+            assert_eq!(adapter.free_send_chunks(), 4 - held as u32);
+        }
+    }
+
+    #[test]
+    fn what_was_consumed_only_grows() {
+        let (_adapter, host, id) = both();
+        for (consumed, done) in [(7, 7), (5, 7), (9, 9)] {
+            host.note_consumed(id.index, consumed);
+            assert_eq!(host.block(id.index).rcv.done.load(Ordering::Relaxed), done);
+        }
+        host.note_consumed(64, 1);
     }
 }

@@ -46,3 +46,17 @@ impl FromStr for ZeroCopy {
         found.ok_or(NoZeroCopy)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_has_the_name_that_it_is_asked_for_by() {
+        use ZeroCopy::*;
+        for (mode, name) in [(Never, "never"), (Auto, "auto"), (Always, "always")] {
+            assert_eq!((mode.name(), name.parse()), (name, Ok(mode)));
+        }
+        assert_eq!("ever".parse::<ZeroCopy>(), Err(NoZeroCopy));
+    }
+}

@@ -63,3 +63,16 @@ fn tells_of_an_end(pidfd: &OwnedFd) -> bool {
     let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
     poll(&mut fds, Some(&at_once)).is_ok_and(|n| n != 0)
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_users_of_a_process_are_known_while_it_is_there() {
+        use rustix::process::{geteuid, getuid};
+        let users = [getuid().as_raw(), geteuid().as_raw()];
+        assert_eq!(users_of(std::process::id()), Some(users));
+        assert_eq!(users_of(0), None);
+    }
+}

@@ -6,7 +6,7 @@ use crate::abi::{EdgeFlags, SocketId, SocketKind, Versions};
 use crate::adapter::{AdapterSession, Next};
 use crate::host::HostSession;
 use crate::{Agreed, Geometry, OpenFlags};
-use longshore_ring::EventfdSignaler;
+use longshore_ring::{EventfdSignaler, NONE};
 
 const CHANNEL: u16 = 3;
 const LISTENER: SocketId = SocketId {
@@ -169,11 +169,16 @@ fn that_a_connection_was_accepted_crosses_by_itself_where_it_has_to() {
     both.put(shut);
     both.put(wrote);
     assert_eq!(both.taken(), [read(64), shut, wrote]);
-    // An engine that does not know it.
+    // An engine that does not know it, and the first that does.
     let mut both = Both::new(ACCEPTED_SINCE - 1);
     both.accept(64);
     both.put(wrote);
     assert_eq!(both.taken(), [read(64), wrote]);
+    let mut both = Both::new(ACCEPTED_SINCE);
+    both.accept(64);
+    both.put(wrote);
+    let told = edges(CONNECTION, 10, 0, F::PUSH | F::ACCEPTED);
+    assert_eq!(both.taken(), [told]);
 }
 
 /// The engine clears what says that requests wait, and the host takes the request back before it
@@ -184,7 +189,10 @@ fn that_a_connection_was_accepted_is_fetched_no_later_with_other_words() {
         let mut both = Both::ours();
         both.accept(64);
         if again {
+            // Published, and then not.
             both.put(edges(CONNECTION, 0, 5, EdgeFlags::empty()));
+            let then = edges(CONNECTION, 0, 6, EdgeFlags::empty());
+            both.host.put(&then).unwrap();
         }
         both.host
             .put(&edges(CONNECTION, 0, 9, EdgeFlags::empty()))
@@ -232,4 +240,189 @@ fn what_lies_behind_fewer_words_is_copied_again() {
             .copy_immediate_out(&immediate, 0, &mut there)
     );
     assert_eq!(there[..], bytes);
+}
+
+/// A request takes its slot, or as much of it as it says.
+#[test]
+fn descriptors_have_lengths_since_the_version_that_has_them() {
+    for (version, bytes) in [(LENGTHS_SINCE - 1, 64), (LENGTHS_SINCE, 24)] {
+        let mut both = Both::new(version);
+        let read = edges(CONNECTION, 0, 5, EdgeFlags::empty());
+        both.put(read);
+        assert_eq!(both.taken(), [read]);
+        assert_eq!(both.bytes(), bytes);
+    }
+}
+
+/// Where the chunk behind them is does not matter for bytes that end in theirs.
+#[test]
+fn immediate_data_is_found_in_the_chunks_that_it_lies_in() {
+    let mut both = Both::ours();
+    let session = HostSession::of(both.adapter.arena());
+    let opened = session.open_block(CHANNEL.into(), SocketKind::Stream, OpenFlags::empty());
+    let socket = opened.unwrap().unwrap();
+    let say = |both: &mut Both, snd_edge, immediate| {
+        both.put(Request::Edges {
+            socket,
+            snd_edge,
+            rcv_consumed: 0,
+            flags: EdgeFlags::PUSH,
+            immediate,
+        });
+        let Next::Request(_, immediate) = both.adapter.next_request(CHANNEL, 8) else {
+            panic!("it was published")
+        };
+        immediate
+    };
+    assert_eq!(session.append(socket.index, b"0123456789"), Ok(10));
+    let directory = both.adapter.arena().snd_directory(socket.index);
+    directory.entry(1).store(NONE, Ordering::Relaxed);
+    let immediate = say(&mut both, 10, 4);
+    let mut there = [0; 4];
+    let send = &both.adapter.send;
+    assert!(send.copy_immediate_out(&immediate, 6, &mut there));
+    assert_eq!(&there, b"6789");
+    // A directory that leads nowhere: nothing comes along.
+    let directory = both.adapter.arena().snd_directory(socket.index);
+    directory.entry(0).store(NONE, Ordering::Relaxed);
+    assert!(say(&mut both, 20, 4).is_empty());
+}
+
+struct Engine {
+    both: Both,
+}
+
+impl Engine {
+    fn asleep(version: u16) -> Self {
+        let both = Both::new(version);
+        both.adapter.declare_asleep();
+        Self { both }
+    }
+
+    fn host(&mut self) -> (&mut HostChannel, &Doorbell) {
+        (&mut self.both.host, &self.both.doorbell)
+    }
+
+    fn put(&mut self, rcv_consumed: u64) {
+        let read = edges(CONNECTION, 0, rcv_consumed, EdgeFlags::empty());
+        self.both.host.put(&read).unwrap();
+    }
+
+    /// Whether it was woken; it sleeps again.
+    fn was_woken(&self) -> bool {
+        let engine = &self.both.adapter.arena().header().engine;
+        let was_woken = !engine.is_declared();
+        self.both.adapter.declare_asleep();
+        was_woken
+    }
+
+    fn pending(&self) -> u32 {
+        let pending = &self.both.adapter.arena().header().requests_pending;
+        pending.any.swap(0, Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn an_engine_that_sleeps_is_woken_for_what_is_for_now() {
+    let mut engine = Engine::asleep(Versions::OURS.newest);
+    engine.put(1);
+    let (host, doorbell) = engine.host();
+    host.publish_for(Hurry::Later, doorbell, false);
+    assert!(!engine.was_woken());
+    assert_eq!(engine.pending(), Hurry::Later as u32);
+    // It was published for later, and has become urgent.
+    let (host, doorbell) = engine.host();
+    host.hurry(doorbell);
+    assert!(engine.was_woken());
+    assert_eq!(engine.pending(), Hurry::Now as u32);
+    // What is only staged is published.
+    engine.both.taken();
+    assert_eq!(engine.both.adapter.flagged(0), 1 << CHANNEL);
+    engine.put(2);
+    let (host, doorbell) = engine.host();
+    host.hurry(doorbell);
+    assert!(engine.was_woken());
+    assert_eq!(engine.pending(), Hurry::Now as u32);
+    assert_eq!(engine.both.adapter.flagged(0), 1 << CHANNEL);
+    // It has fetched all.
+    assert_eq!(engine.both.taken().len(), 1);
+    let (host, doorbell) = engine.host();
+    host.hurry(doorbell);
+    assert!(!engine.was_woken());
+    assert_eq!((engine.pending(), engine.both.adapter.flagged(0)), (0, 0));
+}
+
+/// With the first of them it was woken, to know since when.
+#[test]
+fn an_engine_is_woken_once_for_what_is_held_back() {
+    let mut engine = Engine::asleep(HELD_BACK_SINCE);
+    for (hurry, woken) in [
+        (Hurry::HeldBack, true),
+        (Hurry::HeldBack, false),
+        (Hurry::Soon, true),
+        (Hurry::Soon, true),
+        (Hurry::HeldBack, false),
+    ] {
+        let request = Request::Subscribe { socket: CONNECTION };
+        engine.both.host.put(&request).unwrap();
+        let (host, doorbell) = engine.host();
+        host.publish_for(hurry, doorbell, true);
+        assert_eq!(engine.was_woken(), woken, "{hurry:?}");
+    }
+    let both = Hurry::HeldBack as u32 | Hurry::Soon as u32;
+    assert_eq!(engine.pending(), both);
+    // One that does not know of them.
+    let mut engine = Engine::asleep(HELD_BACK_SINCE - 1);
+    engine.put(1);
+    let (host, doorbell) = engine.host();
+    host.publish_for(Hurry::HeldBack, doorbell, false);
+    assert_eq!(engine.pending(), Hurry::Soon as u32);
+}
+
+/// It was woken for what was taken back, however often that was published.
+#[test]
+fn what_takes_the_place_of_one_for_which_it_was_woken_wakes_it() {
+    for times in 0..3 {
+        let mut engine = Engine::asleep(Versions::OURS.newest);
+        engine.put(1);
+        let (host, doorbell) = engine.host();
+        host.publish_for(Hurry::Later, doorbell, false);
+        for _ in 0..times {
+            let (host, doorbell) = engine.host();
+            host.publish(doorbell, true);
+        }
+        engine.was_woken();
+        engine.put(2);
+        let (host, doorbell) = engine.host();
+        host.publish_for(Hurry::Later, doorbell, false);
+        assert_eq!(engine.was_woken(), times != 0, "{times}");
+    }
+}
+
+#[test]
+fn a_process_that_has_made_room_has_its_channel_looked_at() {
+    let mut engine = Engine::asleep(Versions::OURS.newest);
+    engine.put(1);
+    let (host, doorbell) = engine.host();
+    host.ask_for_more(doorbell);
+    assert!(engine.was_woken());
+    assert_eq!(engine.pending(), Hurry::Now as u32);
+    assert_eq!(engine.both.adapter.flagged(0), 1 << CHANNEL);
+    assert_eq!(engine.both.taken().len(), 1);
+    // With nothing to ask for, too.
+    let (host, doorbell) = engine.host();
+    host.ask_for_more(doorbell);
+    assert!(engine.was_woken());
+    assert_eq!(engine.both.adapter.flagged(0), 1 << CHANNEL);
+}
+
+/// What is said of one socket in two requests is no reason to look before frames.
+#[test]
+fn what_takes_the_place_of_another_is_fetched_no_earlier() {
+    let mut both = Both::ours();
+    for consumed in [5, 6, 7] {
+        both.put(edges(CONNECTION, 0, consumed, EdgeFlags::empty()));
+        assert!(!both.adapter.has_requests_before_frames());
+    }
+    assert_eq!(both.taken().len(), 1);
 }

@@ -311,3 +311,11 @@ fn a_close_takes_with_it_what_was_written_and_read() {
     let shut = edges(10, 7, EdgeFlags::SHUT_WR);
     assert_eq!(both(shut, close(10, 7, None)), None);
 }
+
+/// What was said with what was written last counts.
+#[test]
+fn that_more_follows_is_not_said_of_what_follows() {
+    let first = edges(10, 7, EdgeFlags::MORE);
+    let then = edges(20, 7, EdgeFlags::empty());
+    assert_eq!(both(first, then), Some(then));
+}

@@ -1,4 +1,7 @@
+//! Where the parts of a session lie, what two sides see of them, and which chunks are free.
+
 use super::*;
+use std::ops::Range;
 
 #[test]
 #[cfg_attr(miri, ignore = "no memory is mapped twice there")]
@@ -51,6 +54,14 @@ fn every_entry_of_every_directory_is_another_word() {
     all.sort_unstable();
     all.dedup();
     assert_eq!(all.len(), count);
+    // No others lie among them.
+    for all in [false, true] {
+        let first = entry(all, 0, 0);
+        let end = first + 64 * 256 * size_of::<AtomicU32>();
+        assert!(sockets.clone().all(|socket| {
+            (0..256).all(|number| (first..end).contains(&entry(all, socket, number)))
+        }));
+    }
     // The first chunks of all sockets lie close together.
     let span = entry(false, 63, 0) - entry(false, 0, 0);
     assert_eq!(span, 63 * DIRECTORY_GROUP * size_of::<AtomicU32>());
@@ -84,4 +95,123 @@ fn places_outside_a_chunk_do_not_exist() {
     assert!(arena.rcv_place(4, 0, 1).is_none());
     assert!(arena.rcv_place(u32::MAX, usize::MAX, usize::MAX).is_none());
     assert!(arena.get_block(64).is_none());
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "no memory is mapped twice there")]
+fn memory_that_is_no_session_of_ours_is_not_opened() {
+    let agreed = Agreed {
+        version: 15,
+        features: Features::FORWARDS,
+    };
+    let engine = Arena::create_for(Geometry::SMALL, agreed).unwrap();
+    let open = || {
+        let fd = engine.as_fd().try_clone_to_owned().unwrap();
+        Arena::open(fd, Geometry::SMALL).map(|arena| arena.agreed())
+    };
+    assert_eq!(open().unwrap(), agreed);
+    let header = engine.header();
+    header.version.store(99, Ordering::Relaxed);
+    let error = open().unwrap_err();
+    assert!(matches!(error, ArenaError::Version { theirs: 99, .. }));
+    header.version.store(15, Ordering::Relaxed);
+    header.magic.store(MAGIC + 1, Ordering::Relaxed);
+    assert!(open().is_err());
+}
+
+fn range<T>(of: &[T]) -> Range<usize> {
+    let range = of.as_ptr_range();
+    range.start.addr()..range.end.addr()
+}
+
+/// Those of one channel, and those of all.
+#[test]
+fn rings_and_bitmaps_of_channels_lie_side_by_side() {
+    let geometry = Geometry {
+        sockets: 192,
+        ..Geometry::SMALL
+    };
+    let arena = Arena::create(geometry).unwrap();
+    let of = |channel| {
+        [
+            range(arena.request_slots(channel)),
+            range(arena.completion_slots(channel)),
+            range(arena.held(channel)),
+        ]
+    };
+    let mut all: Vec<_> = (0..64).flat_map(of).collect();
+    all.sort_unstable_by_key(|range| range.start);
+    assert!(all.windows(2).all(|two| two[0].end <= two[1].start));
+    for part in 0..3 {
+        let mut begins: Vec<_> = (0..64).map(|channel| of(channel)[part].clone()).collect();
+        assert!(begins.windows(2).all(|two| two[0].end == two[1].start));
+        begins.dedup();
+        assert_eq!(begins.len(), 64);
+    }
+    arena.set_held(1, 130, true);
+    assert!(arena.holds(1, 130) && !arena.holds(0, 130) && !arena.holds(1, 129));
+}
+
+#[test]
+fn what_was_agreed_and_how_much_there_is_decides_what_is_taken() {
+    let takes = |features, snd_chunks| {
+        let agreed = Agreed {
+            features,
+            ..Agreed::OURS
+        };
+        let geometry = Geometry {
+            snd_chunks,
+            ..Geometry::SMALL
+        };
+        let arena = Arena::create_for(geometry, agreed).unwrap();
+        let forwards = (arena.takes_forwards(), arena.takes_forwards_within());
+        (arena.takes_files(), forwards.0, forwards.1)
+    };
+    use Features as F;
+    let all = F::FILES | F::FORWARDS | F::FORWARDS_WITHIN;
+    assert_eq!(takes(F::empty(), 4), (false, false, false));
+    assert_eq!(takes(F::FILES, 4), (true, false, false));
+    assert_eq!(takes(F::FORWARDS, 4), (false, true, false));
+    assert_eq!(takes(F::FORWARDS_WITHIN, 4), (false, false, false));
+    assert_eq!(takes(all, 4), (true, true, true));
+    if cfg!(not(miri)) {
+        // An entry has room for the number of a chunk and of a range of these.
+        assert_eq!(takes(all, MOST_CHUNKS), (true, true, true));
+        assert_eq!(takes(all, MOST_CHUNKS + 1), (false, false, false));
+    }
+}
+
+#[test]
+fn chunks_that_were_used_are_taken_first_and_have_their_memory_given_back() {
+    let arena = Arena::create(Geometry::SMALL).unwrap();
+    let free = || {
+        let (warm, cold) = arena.free_snd_chunks();
+        assert_eq!(arena.has_warm_snd_chunk(), warm != 0);
+        assert_eq!(arena.warm_snd_chunks(9), warm);
+        assert_eq!(arena.warm_snd_chunks(1), warm.min(1));
+        (warm, cold)
+    };
+    assert_eq!(free(), (0, 4));
+    assert!(!arena.cool_snd_chunk().unwrap());
+    let [a, b] = [(); 2].map(|()| arena.take_snd_chunk().unwrap().unwrap());
+    assert_eq!(free(), (0, 2));
+    for chunk in [a, b] {
+        let place = arena.snd_place(chunk, 100, 3).unwrap();
+        arena.memory().write(place, b"abc");
+        arena.give_snd_chunk(chunk).unwrap();
+    }
+    assert_eq!(free(), (2, 2));
+    assert_eq!(arena.take_snd_chunk().unwrap(), Some(b));
+    arena.give_snd_chunk(b).unwrap();
+    assert!(arena.cool_snd_chunk().unwrap());
+    assert_eq!(free(), (1, 3));
+    let read = |chunk| {
+        let mut bytes = [1; 3];
+        arena
+            .memory()
+            .read(arena.snd_place(chunk, 100, 3).unwrap(), &mut bytes);
+        bytes
+    };
+    assert_eq!((read(a), read(b)), (*b"abc", [0; 3]));
+    assert!(arena.give_snd_chunk(4).is_err());
 }

@@ -100,3 +100,172 @@ proptest! {
         let _ = Message::decode(&bytes);
     }
 }
+
+const OURS: Token = Token([7; 16]);
+
+/// What `ask` makes of an engine that answers so: that, and what the engine was asked.
+#[cfg(not(miri))]
+fn answered<T: Send>(
+    answer: &Message,
+    fds: &[BorrowedFd<'_>],
+    ask: impl FnOnce(&Path) -> T + Send,
+) -> (T, Message) {
+    use rustix::net::{accept, bind, listen};
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let name = format!(
+        "longshore-attach-{}-{}",
+        std::process::id(),
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    );
+    let path = std::env::temp_dir().join(name);
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let listener = socket_with(family, kind, SocketFlags::CLOEXEC, None).unwrap();
+    bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+    listen(&listener, 1).unwrap();
+    let both = std::thread::scope(|scope| {
+        let asker = scope.spawn(|| ask(&path));
+        let connection = accept(&listener).unwrap();
+        let (asked, none) = receive(connection.as_fd()).unwrap();
+        assert!(none.is_empty());
+        send(connection.as_fd(), answer, fds).unwrap();
+        (asker.join().unwrap(), asked)
+    });
+    std::fs::remove_file(&path).unwrap();
+    both
+}
+
+#[test]
+#[cfg(not(miri))]
+fn a_new_session_has_its_token_or_is_refused() {
+    let options = SessionOptions {
+        congestion: Some(2),
+        ..SessionOptions::default()
+    };
+    let new = |answer| {
+        let (got, asked) = answered(&answer, &[], |path| new_session(path, options));
+        assert_eq!(asked, Message::NewSession(options));
+        got.map(|(_, token)| token)
+    };
+    assert_eq!(new(Message::Session(OURS)).unwrap(), OURS);
+    let refused = new(Message::Refused(Refusal::Draining));
+    assert!(matches!(
+        refused,
+        Err(AttachError::Refused(Refusal::Draining))
+    ));
+    assert!(matches!(new(Message::Known), Err(AttachError::NotAnEngine)));
+}
+
+#[test]
+#[cfg(not(miri))]
+fn a_claim_is_known_or_refused() {
+    let claimed = |answer| {
+        let (got, asked) = answered(&answer, &[], |path| claim(path, OURS, 9));
+        assert_eq!(asked, Message::Child(OURS, 9));
+        got
+    };
+    assert!(claimed(Message::Known).is_ok());
+    let refused = claimed(Message::Refused(Refusal::Draining));
+    assert!(matches!(
+        refused,
+        Err(AttachError::Refused(Refusal::Draining))
+    ));
+    let other = claimed(Message::Session(OURS));
+    assert!(matches!(other, Err(AttachError::NotAnEngine)));
+}
+
+#[test]
+#[cfg(not(miri))]
+fn whoever_joins_gets_a_channel_and_what_belongs_to_it() {
+    use longshore_ring::SharedMemory;
+    let memory = SharedMemory::create("test", 8192).unwrap();
+    let fds = [memory.as_fd(), memory.as_fd()];
+    let joined = |channel, geometry, fds: &[BorrowedFd<'_>]| {
+        let answer = Message::Welcome(channel, geometry);
+        let (got, asked) = answered(&answer, fds, |path| join(path, OURS));
+        assert_eq!(asked, Message::Join(OURS));
+        got
+    };
+    let got = joined(63, Geometry::SMALL, &fds).unwrap();
+    assert_eq!((got.channel, got.geometry), (63, Geometry::SMALL));
+    assert_eq!((got.token, got.shared_bytes()), (OURS, 8192));
+    // A program that this one becomes has none of them.
+    for fd in [&got.connection, &got.arena, &got.doorbell] {
+        let flags = rustix::io::fcntl_getfd(fd).unwrap();
+        assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
+    }
+    let none = Geometry {
+        sockets: 0,
+        ..Geometry::SMALL
+    };
+    for (channel, geometry, fds) in [
+        (64, Geometry::SMALL, &fds[..]),
+        (0, none, &fds),
+        (0, Geometry::SMALL, &fds[..1]),
+    ] {
+        let got = joined(channel, geometry, fds);
+        assert!(matches!(got, Err(AttachError::NotAnEngine)));
+    }
+    let (refused, _) = answered(&Message::Refused(Refusal::Draining), &[], |path| {
+        join(path, OURS)
+    });
+    assert!(matches!(
+        refused,
+        Err(AttachError::Refused(Refusal::Draining))
+    ));
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "it has no sockets of packets")]
+fn an_engine_that_is_not_there_is_named() {
+    let path = Path::new("/proc/no/engine");
+    let error = dial(path).unwrap_err();
+    assert!(error.to_string().contains("/proc/no/engine"), "{error}");
+    // Nor is anything asked of what is not connected.
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let alone = socket_with(family, kind, SocketFlags::CLOEXEC, None).unwrap();
+    let asked = ask(alone.as_fd(), &Message::Known);
+    assert!(matches!(asked, Err(AttachError::Broken(Errno::NOTCONN))));
+}
+
+#[test]
+fn every_refusal_comes_back() {
+    for why in [
+        Refusal::Version,
+        Refusal::UnknownSession,
+        Refusal::NoChannel,
+        Refusal::NoResources,
+        Refusal::Draining,
+        Refusal::NotAllowed,
+    ] {
+        let message = Message::Refused(why);
+        assert_eq!(Message::decode(&message.encode()).unwrap(), message);
+    }
+}
+
+#[test]
+fn a_congestion_control_that_there_is_not_is_refused() {
+    let count = crate::CONGESTION_NAMES.len() as u8;
+    for place in 0..=count {
+        let options = SessionOptions {
+            congestion: Some(place),
+            ..SessionOptions::default()
+        };
+        let message = Message::NewSession(options);
+        let came = Message::decode(&message.encode());
+        assert_eq!(came.ok(), (place < count).then_some(message));
+    }
+}
+
+#[test]
+fn a_token_is_just_so_many_digits() {
+    let digits = "0".repeat(2 * TOKEN_BYTES);
+    assert!(digits.parse::<Token>().is_ok());
+    for text in [
+        &digits[1..],
+        &format!("{digits}0"),
+        &format!("é{}", &digits[2..]),
+    ] {
+        assert!(text.parse::<Token>().is_err(), "{text}");
+    }
+}

@@ -483,3 +483,103 @@ fn what_an_ended_process_held_is_found_wherever_it_is() {
     assert_eq!((ended.name, ended.held), (own, blocks));
     assert!(!processes.arena.holds(channel.into(), 64));
 }
+
+#[test]
+fn processes_are_counted_by_their_channels() {
+    let mut processes = processes();
+    let (own, parent) = (std::process::id(), rustix::process::getppid());
+    let parent = parent.map_or(1, |parent| parent.as_raw_nonzero().get().unsigned_abs());
+    assert_eq!((processes.channels(), processes.living()), (64, 0));
+    assert!(!processes.are_any());
+    let [a, b] = [own, parent].map(|pid| processes.attach(peer(pid)).unwrap().channel);
+    assert_eq!((processes.living(), processes.pid(a)), (2, Some(own)));
+    processes.arena.set_held(a.into(), 9, true);
+    assert_eq!(processes.holders(9), [own]);
+    processes.arena.set_held(b.into(), 9, true);
+    assert_eq!(processes.holders(9), [own, parent]);
+    assert!(processes.holders(8).is_empty());
+    let ended = processes.take_ended(a).unwrap();
+    assert_eq!((ended.name, ended.held), (own, vec![9]));
+    assert_eq!(
+        (processes.living(), processes.holders(9)),
+        (1, vec![parent])
+    );
+    // Another may have its channel once it is free.
+    let control = |channel| processes.arena.control(u32::from(channel)).state();
+    assert_eq!(control(a), ChannelState::Open);
+    processes.free_channel(a);
+    assert_eq!(control(a), ChannelState::Free);
+    let all = processes.take_all();
+    assert!(matches!(&all[..], [(channel, Some(_))] if *channel == b));
+    assert_eq!(processes.living(), 0);
+}
+
+/// Those that cannot be seen from here are named by their channels.
+#[test]
+fn a_process_of_another_namespace_has_a_name_of_its_own() {
+    let mut processes = processes();
+    for channel in 0..2 {
+        let joined = processes
+            .attach(Peer {
+                pid: 0,
+                pidfd: None,
+            })
+            .unwrap();
+        assert_eq!((joined.channel, joined.replaces), (channel, None));
+        let name = REGISTERED | u32::from(channel);
+        let control = processes.arena.control(channel.into());
+        assert_eq!(control.pid.load(Ordering::Relaxed), name);
+    }
+    assert!(processes.has_unwatched());
+    // A child of one of them is known by what it has said itself.
+    reserve(&processes, 5);
+    let control = processes.arena.control(5);
+    control.set_state(ChannelState::Claimed);
+    control.pid.store(REGISTERED | 5, Ordering::Release);
+    assert_eq!(processes.claimed(), [5]);
+    assert_eq!(processes.take_claimed(5), None, "it has not said so yet");
+    assert!(processes.register_child(5, peer(std::process::id())));
+    assert!(!processes.register_child(64, peer(std::process::id())));
+    assert_eq!((processes.bad_claims(), processes.foreign_claims()), (1, 0));
+    assert_eq!(processes.take_claimed(5), Some(std::process::id()));
+    assert!(processes.claimed().is_empty());
+    // What is claimed for one channel is no other's.
+    reserve(&processes, 6);
+    let control = processes.arena.control(6);
+    control.set_state(ChannelState::Claimed);
+    control.pid.store(REGISTERED | 5, Ordering::Release);
+    assert!(processes.register_child(6, peer(1)));
+    assert_eq!(processes.take_claimed(6), None);
+}
+
+#[test]
+fn a_reservation_that_was_a_claim_is_looked_at_as_a_new_one() {
+    let mut processes = processes();
+    let own = std::process::id();
+    assert!(processes.attach(peer(own)).is_some());
+    assert!(!processes.has_new_reservation());
+    reserve(&processes, 3);
+    let control = processes.arena.control(3);
+    control.pid.store(own, Ordering::Release);
+    control.set_state(ChannelState::Claimed);
+    assert_eq!(processes.take_claimed(3), None);
+    assert!(processes.has_new_reservation());
+    processes.drop_stale_reservations(0);
+    assert!(!processes.has_new_reservation());
+}
+
+/// Held by two reservations, and in any order.
+#[test]
+fn what_reservations_held_is_let_go_of_once() {
+    let mut processes = processes();
+    for (channel, held) in [(3, [9, 1]), (4, [5, 9])] {
+        reserve(&processes, channel);
+        for index in held {
+            processes.arena.set_held(channel, index, true);
+        }
+    }
+    assert!(processes.drop_stale_reservations(0).is_empty());
+    assert!(processes.is_forking());
+    assert_eq!(processes.drop_stale_reservations(RESERVED_FOR), [1, 5, 9]);
+    assert!(!processes.is_forking());
+}
