@@ -189,4 +189,22 @@ mod tests {
         accepted.add(9);
         assert_eq!(accepted.iter().collect::<Vec<_>>(), [7, 9]);
     }
+
+    #[test]
+    fn one_several_and_none_are_told_apart() {
+        let mut s = Subscribers::NONE;
+        for channel in 0..9 {
+            assert_eq!(s.len(), usize::from(channel));
+            assert_eq!((s.is_empty(), s.are_several()), (channel == 0, channel > 1));
+            assert_eq!(s.single(), (channel == 1).then_some(0));
+            s.add(channel);
+        }
+        // Those that had no place of their own are left.
+        (0..7).for_each(|channel| s.remove(channel));
+        assert!(!s.is_empty() && s.are_several() && s.single().is_none());
+        s.remove(7);
+        assert!(!s.is_empty() && s.contains(8));
+        s.remove(8);
+        assert!(s.is_empty() && !s.are_several());
+    }
 }

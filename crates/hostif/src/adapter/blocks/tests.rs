@@ -70,9 +70,13 @@ fn a_block_within_the_engine_is_begun_and_free_when_it_is_given_back() {
     let block = arena.block(id.index);
     assert!(block.is(id) && block.snd_limit() == 5000);
     assert_eq!(session.edges_noted(id), Some((0, 0)));
-    session.set_error(id, 104, 1);
+    session.set_error(id, 104, 3);
     assert!(session.has_error(id));
+    assert_eq!(block.errors.load(Ordering::Relaxed), 3);
+    assert_eq!(block.take_errno(), 104);
+    let before = written(&session);
     session.give_block_back(id);
+    assert_eq!(written(&session), before + 4);
     assert!(!block.is_in_use());
     assert_eq!(session.bad_descriptors, 0);
     // Once more is once too often: the list of free ones would have it twice.
@@ -229,4 +233,38 @@ fn no_more_chunks_are_taken_back_than_a_directory_has() {
     edge.store(u64::MAX, Ordering::Release);
     session.release_send_chunks(id);
     assert_eq!(session.bad_descriptors, chunks, "each was looked at once");
+}
+
+/// A stream that has its chunks from somewhere on, to just where one ends.
+#[test]
+fn chunks_are_those_in_which_the_stream_lies() {
+    for closed in [false, true] {
+        for first in [0, 2, 200] {
+            let mut session = small();
+            let host = HostSession::of(session.arena());
+            let opened = host.open_block(0, SocketKind::Stream, OpenFlags::empty());
+            let id = opened.unwrap().unwrap();
+            let arena = Arc::clone(session.arena());
+            let directory = arena.snd_directory(id.index);
+            // What lies beside them is none.
+            for number in 0..DIRECTORY as u64 {
+                directory.entry(number).store(99, Ordering::Relaxed);
+            }
+            for number in first..first + 2 {
+                let chunk = arena.take_snd_chunk().unwrap().unwrap();
+                directory.entry(number).store(chunk, Ordering::Relaxed);
+            }
+            let snd = &arena.block(id.index).snd;
+            let edge = (first + 2) * CHUNK as u64;
+            snd.told.store(first * CHUNK as u64 + 10, Ordering::Relaxed);
+            snd.edge.store(edge, Ordering::Relaxed);
+            if closed {
+                session.release_send_chunks(id);
+            } else {
+                assert_eq!(session.take_send_chunks(id.index, edge), 2);
+            }
+            assert_eq!(session.free_send_chunks(), Geometry::SMALL.snd_chunks);
+            assert_eq!(session.bad_descriptors, 0);
+        }
+    }
 }

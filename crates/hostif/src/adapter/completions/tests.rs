@@ -269,3 +269,144 @@ fn many_are_woken_in_parts() {
     assert!(!session.owes_wakeups());
     assert_eq!(session.crossings().to_host.wakeups, 10);
 }
+
+/// A word is one of the session, and of the socket that it is written for; an entry of a
+/// directory is one, too.
+#[test]
+fn words_and_entries_are_counted() {
+    let (mut session, _channels) = session();
+    let [one, other] = [1, 2].map(|index| begun(&session, index));
+    session.begin_meter(one);
+    let control = |session: &AdapterSession| {
+        let moved = session.crossings().to_host.control;
+        (moved.transfers, moved.bytes)
+    };
+    assert_eq!(control(&session), (0, 0));
+    session.set_error(one, 104, 1);
+    session.set_error(other, 104, 1);
+    assert_eq!(control(&session), (4, 16));
+    let of_one = session.crossings_of(one).to_host.control;
+    assert_eq!((of_one.transfers, of_one.bytes), (2, 8));
+    assert_eq!(session.crossings_of(other).to_host.control.transfers, 0);
+    let mut stream = ReceiveStream::EMPTY;
+    // The first entry is as it was: it names the first chunk.
+    let bytes = vec![1; 3 * crate::CHUNK];
+    let slab = &mut session.receive;
+    stream.place(0, 0, &bytes, slab, one.index).unwrap();
+    assert_eq!(control(&session), (6, 24));
+    let entries = stream.entries_written();
+    assert_eq!((entries.transfers, entries.bytes), (2, 8));
+}
+
+/// In a session whose descriptors have lengths, what is left of a slot counts with the next one
+/// of the same batch.
+#[test]
+fn edges_take_three_words_and_what_lies_between_them() {
+    let (mut session, _channels) = session();
+    let socket = begun(&session, 1);
+    let bytes = |session: &mut AdapterSession| {
+        assert!(session.put_edges(0, socket, &edges(5)));
+        session.crossings().to_host.descriptors.bytes
+    };
+    assert_eq!(bytes(&mut session), 24);
+    assert_eq!(bytes(&mut session), 24 + 64);
+    session.publish();
+    assert_eq!(bytes(&mut session), 24 + 64 + 24);
+}
+
+#[test]
+fn edges_take_a_slot_before_the_version_that_has_lengths() {
+    for (version, bytes) in [(17, 64), (18, 24)] {
+        let agreed = crate::Agreed {
+            version,
+            ..crate::Agreed::OURS
+        };
+        let signaler = Arc::new(longshore_ring::EventfdSignaler::for_one());
+        let session = AdapterSession::create_for(crate::Geometry::SMALL, agreed, signaler);
+        let mut session = session.unwrap();
+        session.open_channel(0);
+        let socket = begun(&session, 1);
+        assert!(session.put_edges(0, socket, &edges(5)));
+        assert_eq!(session.crossings().to_host.descriptors.bytes, bytes);
+    }
+}
+
+/// It is published though nothing else is, counted for the socket, and said once.
+#[test]
+#[cfg_attr(miri, ignore = "it takes a minute there, and nothing is unsafe")]
+fn that_there_is_more_is_published_by_itself() {
+    let (mut session, [mut process, _]) = session();
+    let socket = begun(&session, 1);
+    session.begin_meter(socket);
+    let mut edge = 0;
+    while edge < u64::from(crate::RING as u32) - 16 {
+        assert!(session.put_edges(0, socket, &edges(edge)));
+        edge += 1;
+    }
+    session.publish();
+    assert_eq!(session.put_off(), 0);
+    assert!(session.channels.staged.is_empty(), "all is published");
+    for put_off in 1..=2 {
+        assert!(!session.put_edges(0, socket, &edges(edge)));
+        assert_eq!(session.put_off(), put_off);
+    }
+    session.publish();
+    let told = told(&mut process);
+    assert_eq!(told.len() as u64, edge + 1);
+    assert_eq!(told.last(), Some(&Completion::More));
+    let of_it = session.crossings_of(socket).to_host.descriptors;
+    assert_eq!(of_it.count, edge + 1);
+    assert_eq!(session.bad_descriptors, 0);
+    // It is taken: there may be more to tell again.
+    process.release();
+    assert!(session.has_pending(0));
+    let end = session.channels.end(0).unwrap();
+    let arena = session.arena.clone();
+    assert!(end.channel.say_more(&arena).unwrap().is_some());
+}
+
+/// A process that says it has taken what nobody told it.
+#[test]
+fn a_process_that_breaks_its_own_ring_is_told_nothing_more() {
+    use longshore_ring::spsc::{Consumer, Indices, Producer, Slot};
+    let (mut session, _channels) = session();
+    let socket = begun(&session, 1);
+    let (ring, slots) = (Indices::new(), [(); 4].map(|()| Slot::new()));
+    let (mut p, mut c) = (Producer::new(), Consumer::new());
+    for _ in 0..2 {
+        p.stage(&ring, &slots, &[0; 8]).unwrap().unwrap();
+    }
+    p.publish(&ring);
+    while c.take(&ring, &slots).unwrap().is_some() {}
+    c.release(&session.arena().control(0).completions);
+    // What it says is looked at once it is full.
+    let mut told = 0;
+    while session.bad_descriptors == 0 {
+        assert!(session.put_edges(0, socket, &edges(told)));
+        told += 1;
+        assert!(told < 2000);
+    }
+    // Answers have more room.
+    for _ in 0..20 {
+        session.put_answer(0, &answer(socket, 7));
+    }
+    let bad = session.bad_descriptors;
+    assert!(bad > 1);
+    assert!(session.put_edges(0, socket, &edges(told)));
+    assert_eq!(session.bad_descriptors, bad + 1);
+}
+
+/// What waits for more is told, and nobody is woken.
+#[test]
+fn without_waking_the_same_is_told() {
+    let (mut session, [mut process, _]) = session();
+    let socket = begun(&session, 1);
+    let edges = edges(5);
+    let to = Subscribers::one(0);
+    session.without_waking(|session| session.put_edges_to(&to, socket, edges));
+    assert!(!session.wakeups.has_any());
+    session.publish();
+    assert_eq!(told(&mut process), [Completion::Edges { socket, edges }]);
+    session.wake_after_all(socket);
+    assert!(session.wakeups.has_any());
+}

@@ -1,5 +1,7 @@
 //! Ranges of files from the program that writes them to the pieces that are sent.
 
+mod versions;
+
 use super::super::send_streams::{BadStream, Extent, MAX_PIECES, Use};
 use super::*;
 use crate::abi::{

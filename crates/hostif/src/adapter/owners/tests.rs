@@ -284,3 +284,15 @@ fn the_block_says_where_an_urgent_byte_is_that_has_come() {
         assert_eq!(said.load(Ordering::Relaxed), come);
     }
 }
+
+/// Those that wait are woken after all, and so it is signalled.
+#[test]
+#[cfg_attr(miri, ignore = "it has no pairs of sockets")]
+fn an_owner_is_told_with_those_that_are_woken_after_all() {
+    let mut session = session(64);
+    let _theirs = owned(&mut session);
+    session.wake_after_all(socket(0));
+    session.wake_sleepers_after_all(socket(0), &[]);
+    let ready = (socket(0), OwnersSignal::Ready);
+    assert_eq!(session.owners.due, [ready; 2]);
+}

@@ -328,3 +328,35 @@ fn a_stream_reaches_no_further_than_its_directory() {
     assert_eq!(stream.place(0, chunk, &[3], &mut slab, 5), Err(NoChunk));
     assert_eq!(read_back(&arena, 5, end - 1..end), [2]);
 }
+
+/// Though there is a chunk for the first of them.
+#[test]
+fn bytes_that_do_not_all_find_room_are_not_placed() {
+    let arena = Arc::new(Arena::create(SMALL).unwrap());
+    let (mut slab, mut stream) = (ReceiveSlab::limited(&arena, 1), ReceiveStream::EMPTY);
+    stream.place(0, 0, &[7; 100], &mut slab, 5).unwrap();
+    let more = vec![9; CHUNK];
+    assert_eq!(stream.place(0, 50, &more, &mut slab, 5), Err(NoChunk));
+    assert_eq!(read_back(&arena, 5, 0..100), [7; 100]);
+}
+
+/// The one that was written to last may be before others, and is given back before them.
+#[test]
+fn there_is_no_room_in_a_chunk_that_was_given_back() {
+    let arena = Arc::new(Arena::create(SMALL).unwrap());
+    let (mut slab, mut stream) = (ReceiveSlab::limited(&arena, 8), ReceiveStream::EMPTY);
+    let chunk = CHUNK as u64;
+    stream.place(0, 2 * chunk, &[1; 10], &mut slab, 5).unwrap();
+    stream.place(0, chunk, &[1; 10], &mut slab, 5).unwrap();
+    assert!(stream.room_in_latest(chunk + 10, 1).is_some());
+    stream.consume(chunk - 1, false, &mut slab);
+    assert!(stream.room_in_latest(chunk + 10, 1).is_some());
+    stream.consume(chunk, false, &mut slab);
+    assert!(
+        stream.room_in_latest(chunk + 10, 1).is_some(),
+        "it is the first now"
+    );
+    stream.consume(2 * chunk, false, &mut slab);
+    assert!(stream.room_in_latest(chunk + 10, 1).is_none());
+    assert_eq!(stream.chunks(), 1);
+}

@@ -151,3 +151,29 @@ fn some_of_those_that_wait_for_a_socket_are_picked_if_enough_are_known_to_sleep(
     block.unlisted_waiters.store(1, Ordering::Relaxed);
     assert_eq!(pick(&all, 1), Some(vec![0]));
 }
+
+/// As many as are asked for are looked at, of those that are listed and of all together.
+#[test]
+fn all_are_woken_after_those_that_are_listed() {
+    let mut adapter = small();
+    let host = HostSession::of(adapter.arena());
+    for waiter in 0..8 {
+        assert_eq!(host.claim_waiter(7, 0), Some(waiter));
+    }
+    let socket = crate::abi::SocketId {
+        index: 1,
+        generation: 1,
+    };
+    for waiter in 0..3 {
+        adapter.wake_later(Some(waiter), socket);
+    }
+    adapter.wake_everybody_later();
+    assert_eq!((adapter.wake(5), adapter.owes_wakeups()), (5, true));
+    assert_eq!((adapter.wake(5), adapter.owes_wakeups()), (5, true));
+    assert_eq!((adapter.wake(5), adapter.owes_wakeups()), (1, false));
+    let awake = super::Wakeups::new(super::Eventfds::new(
+        std::sync::Arc::new(longshore_ring::EventfdSignaler::for_one()),
+        8,
+    ));
+    assert!(!awake.has_any() && !awake.owes_any());
+}

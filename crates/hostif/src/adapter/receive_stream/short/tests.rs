@@ -1,6 +1,7 @@
 //! What goes to the host in descriptors: who sees it, and whose memory it is meanwhile.
 
 mod any_order;
+mod bounds;
 
 use crate::abi::{
     Agreed, BlockFlags, CHUNK, Completion, EdgeFlags, Edges, Features, Geometry, MOST_DATA,
