@@ -378,4 +378,26 @@ mod tests {
         file.end_leaving(false);
         assert!(file.is_free() && file.hold(id).is_none());
     }
+
+    #[test]
+    fn a_range_of_the_least_length_can_be_and_a_chunk_without_ranges_is_as_it_is_named() {
+        let range = FileRange {
+            from: 0,
+            to: LEAST_RANGE as u32,
+            next: 0,
+            file: 1,
+            offset: 2,
+        };
+        assert!(range.can_be(0, 0));
+        assert!(
+            !FileRange {
+                to: range.to - 1,
+                ..range
+            }
+            .can_be(0, 0)
+        );
+        for entry in [0, CHUNK_MASK, CHUNK_MASK + 1, !HAS_RANGES] {
+            assert_eq!(chunk_of(entry), entry);
+        }
+    }
 }

@@ -132,4 +132,13 @@ mod tests {
         b.remove_waiter(3);
         assert!(!b.has_waiters());
     }
+
+    /// The name of one that is listed may be the number of those that are not.
+    #[test]
+    fn some_that_are_listed_and_as_many_that_are_not_are_some() {
+        let b = block();
+        b.add_waiter(0);
+        b.unlisted_waiters.store(1, Ordering::Relaxed);
+        assert!(b.has_waiters());
+    }
 }

@@ -284,3 +284,26 @@ fn one_request_opens_a_socket() {
     assert!(Request::opens(&open.encode()));
     assert!(!Request::opens(&Request::Subscribe { socket }.encode()));
 }
+
+/// It is in the stream, and in one chunk of it.
+#[test]
+fn payload_lies_in_one_chunk_of_its_stream() {
+    let chunk = crate::CHUNK as u64;
+    let fits = |rcv_edge, len| {
+        let data = Data {
+            socket: SocketId {
+                index: 1,
+                generation: 2,
+            },
+            flags: EdgeFlags::empty(),
+            rcv_edge,
+            snd_acked: 0,
+            len,
+            chunk: 3,
+        };
+        data.fits()
+    };
+    assert!(fits(5, 5) && fits(6, 5) && !fits(4, 5));
+    assert!(fits(chunk, 5) && !fits(chunk + 4, 5) && fits(chunk + 5, 5));
+    assert!(!fits(5, 0) && !fits(1 << 48, 5));
+}

@@ -343,3 +343,38 @@ fn whoever_has_a_channel_anew_is_another_process() {
         assert!(!session.receive.epochs.is_there(&told));
     }
 }
+
+/// For an adapter that has agreed to no immediate data: what is said beside edges is a request of
+/// its own.
+#[test]
+fn requests_come_one_by_one() {
+    let session = small();
+    let arena = session.arena();
+    let (mut host, mut adapter) = (HostChannel::new(arena.clone(), 5), AdapterChannel::new(5));
+    let socket = subscribe().socket();
+    let edges = |flags| Request::Edges {
+        socket,
+        snd_edge: 0,
+        rcv_consumed: 5,
+        flags,
+        immediate: 0,
+    };
+    assert_eq!(adapter.next(arena), Ok(None));
+    host.put(&subscribe()).unwrap();
+    host.put(&edges(EdgeFlags::ACCEPTED)).unwrap();
+    let close = Request::Close {
+        socket,
+        snd_edge: 0,
+        rcv_consumed: 5,
+        linger: None,
+    };
+    host.put(&close).unwrap();
+    host.publish(&Doorbell::new().unwrap(), false);
+    for request in [subscribe(), edges(EdgeFlags::ACCEPTED), close] {
+        assert!(adapter.pending(arena));
+        let message = adapter.next(arena).unwrap().unwrap();
+        assert_eq!(Request::decode(&message), Ok(request));
+    }
+    assert!(!adapter.pending(arena));
+    assert_eq!(adapter.next(arena), Ok(None));
+}

@@ -111,4 +111,28 @@ mod tests {
         assert_eq!(transit.take_lost(late, arrived), [77]);
         assert!(transit.is_empty());
     }
+
+    /// Not at each turn, and from then on when they were looked at.
+    #[test]
+    fn they_are_looked_at_now_and_then() {
+        use std::cell::Cell;
+        let mut transit = InTransit::default();
+        transit.note(77, 5, 0);
+        let looks = Cell::new(0);
+        let mut look = |now| {
+            let arrived = |_, _| {
+                looks.set(looks.get() + 1);
+                false
+            };
+            assert!(transit.take_lost(now, arrived).is_empty());
+            looks.get()
+        };
+        let first = EVERY;
+        assert_eq!(
+            (look(first), look(first + 1), look(first + EVERY - 1)),
+            (1, 1, 1)
+        );
+        assert_eq!((look(first + EVERY), look(first + EVERY + 1)), (2, 2));
+        assert_eq!(look(first + 3 * EVERY), 3);
+    }
 }

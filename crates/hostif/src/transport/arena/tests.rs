@@ -215,3 +215,43 @@ fn chunks_that_were_used_are_taken_first_and_have_their_memory_given_back() {
     assert_eq!((read(a), read(b)), (*b"abc", [0; 3]));
     assert!(arena.give_snd_chunk(4).is_err());
 }
+
+/// Each by its last value, and in this order.
+#[test]
+fn no_part_of_a_session_lies_in_another() {
+    let geometry = Geometry {
+        sockets: 128,
+        snd_chunks: 2000,
+        ..Geometry::SMALL
+    };
+    let arena = Arena::create(geometry).unwrap();
+    let entry =
+        |directory: Directory<'_>, number| range(std::slice::from_ref(directory.entry(number)));
+    let base = range(std::slice::from_ref(arena.header())).start;
+    let slab = |at: Option<usize>| base + at.unwrap();
+    let parts = [
+        range(std::slice::from_ref(arena.header())),
+        range(std::slice::from_ref(arena.control(0))),
+        range(std::slice::from_ref(arena.control(63))),
+        range(arena.waiters()),
+        range(arena.socket_links()),
+        range(arena.held(0)),
+        range(arena.held(63)),
+        range(arena.request_slots(0)),
+        range(arena.request_slots(63)),
+        range(arena.completion_slots(0)),
+        range(arena.completion_slots(63)),
+        range(std::slice::from_ref(arena.block(0))),
+        range(std::slice::from_ref(arena.block(127))),
+        entry(arena.snd_directory(0), 0),
+        entry(arena.snd_directory(127), 255),
+        entry(arena.rcv_directory(0), 0),
+        entry(arena.rcv_directory(127), 255),
+        slab(arena.snd_place(0, 0, 0))..slab(arena.snd_place(1999, CHUNK, 0)),
+        slab(arena.rcv_place(0, 0, 0))..slab(arena.rcv_place(3, CHUNK, 0)),
+    ];
+    for two in parts.windows(2) {
+        assert!(two[0].end <= two[1].start, "{two:x?}");
+    }
+    assert!(parts[18].end <= base + arena.memory().len());
+}

@@ -26,3 +26,66 @@ fn the_shortest_range_is_as_short_as_the_version_has_it() {
     let (adapter, host) = session(Features::empty());
     assert!(!host.takes_files() && !adapter.send.has_files());
 }
+
+/// In the second chunk of each, and up to the ends of what is asked for.
+#[test]
+fn what_another_has_received_is_counted_where_it_is_asked_for() {
+    const SOURCE: u32 = 2;
+    const CHUNK_LEN: u64 = CHUNK as u64;
+    let (mut adapter, host) = session(Features::FORWARDS | Features::FORWARDS_WITHIN);
+    assert!(host.takes_forwards_within());
+    let bytes = pattern(2 * CHUNK);
+    let mut stream = ReceiveStream::EMPTY;
+    let slab = &mut adapter.receive;
+    stream.place(0, 0, &bytes, slab, SOURCE).unwrap();
+    write(&adapter, &vec![0xee; 2 * CHUNK]);
+    let at = CHUNK_LEN + 1000;
+    let written = host.write_forwarded((INDEX, at), (SOURCE, CHUNK_LEN), LEAST_RANGE);
+    assert_eq!(written, Ok(Some(0)), "the shortest is not copied");
+    let least = LEAST_RANGE as u64;
+    let forwarded = |range| adapter.send.forwarded(INDEX, range).all;
+    for (range, count) in [
+        (0..2 * CHUNK_LEN, least),
+        (at..at + least, least),
+        (at + 1..at + least - 1, least - 2),
+        (0..at, 0),
+        (at + least..2 * CHUNK_LEN, 0),
+        (0..at + 5, 5),
+    ] {
+        assert_eq!(forwarded(range.clone()), count, "{range:?}");
+    }
+    let first = |range| adapter.send.first_forwarded(INDEX, range);
+    assert_eq!(first(0..2 * CHUNK_LEN), at);
+    assert_eq!(first(0..at), at);
+    assert_eq!(first(at + least..2 * CHUNK_LEN), 2 * CHUNK_LEN);
+    assert_eq!(first(0..at - 5), at - 5);
+    // It is forgotten from its end on, or with it.
+    host.end_ranges(INDEX, 1, 1000 + LEAST_RANGE).unwrap();
+    assert_eq!(forwarded(0..2 * CHUNK_LEN), least);
+    host.end_ranges(INDEX, 1, 1000 + LEAST_RANGE - 1).unwrap();
+    assert_eq!(forwarded(0..2 * CHUNK_LEN), 0);
+    stream.consume(0, true, &mut adapter.receive);
+}
+
+/// What lies there is lent, and may be lent on only where both sides know of that.
+#[test]
+fn what_was_lent_is_sent_on_where_that_is_taken() {
+    const SOURCE: u32 = 2;
+    for within in [false, true] {
+        let mut features = Features::FORWARDS | Features::LENT_CHUNKS;
+        features.set(Features::FORWARDS_WITHIN, within);
+        let (adapter, host) = session(features);
+        assert_eq!(host.takes_forwards_within(), within);
+        write(&adapter, &pattern(2 * CHUNK));
+        let chunk = adapter.arena.snd_directory(INDEX).entry(0);
+        let lent = crate::abi::lent_entry(chunk.load(Ordering::Relaxed));
+        let received = adapter.arena.rcv_directory(SOURCE);
+        received.entry(0).store(lent, Ordering::Relaxed);
+        let at = CHUNK as u64;
+        let written = host.write_forwarded((INDEX, at), (SOURCE, 0), 5000);
+        assert_eq!(written, Ok(within.then_some(0)));
+        let found = adapter.send.forwarded(INDEX, 0..2 * at);
+        let all = if within { 5000 } else { 0 };
+        assert_eq!((found.all, found.placed), (all, 0));
+    }
+}

@@ -538,11 +538,17 @@ fn a_process_of_another_namespace_has_a_name_of_its_own() {
     control.pid.store(REGISTERED | 5, Ordering::Release);
     assert_eq!(processes.claimed(), [5]);
     assert_eq!(processes.take_claimed(5), None, "it has not said so yet");
-    assert!(processes.register_child(5, peer(std::process::id())));
+    // By the kernel it is not known when it ends, either.
+    let pid = std::process::id();
+    assert!(processes.register_child(5, Peer { pid, pidfd: None }));
     assert!(!processes.register_child(64, peer(std::process::id())));
     assert_eq!((processes.bad_claims(), processes.foreign_claims()), (1, 0));
-    assert_eq!(processes.take_claimed(5), Some(std::process::id()));
-    assert!(processes.claimed().is_empty());
+    assert_eq!(processes.take_claimed(5), Some(pid));
+    assert!(processes.claimed().is_empty() && processes.has_unwatched());
+    // Whoever has a channel has it, whatever is written there.
+    processes.arena.control(5).set_state(ChannelState::Claimed);
+    assert_eq!(processes.take_claimed(5), None);
+    assert_eq!(processes.pid(5), Some(pid));
     // What is claimed for one channel is no other's.
     reserve(&processes, 6);
     let control = processes.arena.control(6);
