@@ -227,10 +227,7 @@ impl Processes {
     /// Otherwise a program could have its session, and what that holds, last as long as
     /// somebody else's process.
     fn may_be_ours(&self, pid: u32) -> bool {
-        let own = rustix::process::geteuid().as_raw();
-        self.uid == 0
-            || (self.uid == own && own == 0)
-            || users_of(pid).is_some_and(|users| users.contains(&self.uid))
+        self.uid == 0 || users_of(pid).is_some_and(|users| users.contains(&self.uid))
     }
 
     /// The process that claims `channel` under `name`: its pid, and what tells of its

@@ -589,3 +589,24 @@ fn what_reservations_held_is_let_go_of_once() {
     assert_eq!(processes.drop_stale_reservations(RESERVED_FOR), [1, 5, 9]);
     assert!(!processes.is_forking());
 }
+
+#[test]
+fn a_process_of_the_sessions_user_may_be_its_own() {
+    let mut processes = processes();
+    let own = std::process::id();
+    assert!(processes.may_be_ours(own));
+    processes.uid = 0;
+    assert!(
+        processes.may_be_ours(own) && processes.may_be_ours(0),
+        "root's may be anybody's"
+    );
+    processes.uid = u32::MAX - 7;
+    assert!(!processes.may_be_ours(own) && !processes.may_be_ours(0));
+    // As it was started, or as whom it works.
+    if let Some([real, effective]) = users_of(own) {
+        for uid in [real, effective] {
+            processes.uid = uid;
+            assert!(processes.may_be_ours(own));
+        }
+    }
+}
