@@ -76,4 +76,11 @@ mod tests {
     fn zero_is_none() {
         assert_eq!(Address::NONE.get(), None);
     }
+
+    #[test]
+    fn one_that_there_is_comes_back_too() {
+        let some = Some("10.0.0.1:80".parse().unwrap());
+        assert_eq!(Address::from(some).get(), some);
+        assert_eq!(Address::from(None), Address::NONE);
+    }
 }

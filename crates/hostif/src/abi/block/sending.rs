@@ -172,14 +172,15 @@ mod tests {
         b.more_bits().store(u64::MAX, Ordering::Relaxed);
         for round in 0..2 {
             b.change_sending(false, |sending| sending.class = 4 + round);
-            b.change_sending(true, |sending| sending.hops = Some(6 + round));
+            b.change_sending(true, |sending| sending.hops = Some(6 - round));
+            b.change_sending(true, |sending| sending.class = 9);
             let of = |hops, class| Sending {
                 hops,
                 class,
                 ..Sending::default()
             };
             assert_eq!(b.sending(false), of(None, 4 + round));
-            assert_eq!(b.sending(true), of(Some(6 + round), 0));
+            assert_eq!(b.sending(true), of(Some(6 - round), 9));
         }
         assert_eq!(b.more_bits().load(Ordering::Relaxed), u64::MAX);
     }

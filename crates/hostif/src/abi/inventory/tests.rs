@@ -212,3 +212,18 @@ fn a_place_is_that_of_what_lies_there() {
     // Between the words of the header.
     assert!(place_of(&geometry, 40).is_none());
 }
+
+#[test]
+fn each_part_begins_with_its_first_value() {
+    let geometry = Geometry::DEFAULT;
+    for at in Offsets::of(&geometry).parts() {
+        if let Some(place) = place_of(&geometry, at) {
+            assert_eq!((place.index, place.begins), (0, at), "{}", place.part);
+        }
+    }
+    // Within a word of four bytes.
+    let version = std::mem::offset_of!(Header, version);
+    for at in version..version + 4 {
+        assert_eq!(place_of(&geometry, at).unwrap().begins, version);
+    }
+}

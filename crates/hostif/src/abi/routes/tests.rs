@@ -245,3 +245,22 @@ fn the_last_address_of_a_network_is_its_broadcast_address() {
         assert_eq!(t.is_broadcast(ip.parse().unwrap()), is_one, "{ip}");
     }
 }
+
+/// A group or a broadcast goes to the engine's link by the number that names it, or by none, if the
+/// engine has an address of that version.
+#[test]
+fn groups_reach_the_link_that_is_named() {
+    let t = table(Loopback::Kernel);
+    let group = |scope| {
+        let address = "ff02::1".parse().unwrap();
+        SocketAddr::V6(std::net::SocketAddrV6::new(address, 80, 0, scope))
+    };
+    for (scope, reaches) in [(0, true), (5, true), (6, false)] {
+        assert_eq!(t.leads_to_all(group(scope)), reaches, "{scope}");
+    }
+    assert!(t.leads_to_all(at("224.0.0.1")));
+    let v4: Vec<Route> = t.iter().filter(|r| r.address.is_ipv4()).collect();
+    t.publish(&v4, Loopback::Kernel);
+    assert!(!t.leads_to_all(group(0)) && !t.leads_to_all(group(5)));
+    assert!(t.leads_to_all(at("224.0.0.1")));
+}

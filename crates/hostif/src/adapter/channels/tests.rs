@@ -378,3 +378,24 @@ fn requests_come_one_by_one() {
     assert!(!adapter.pending(arena));
     assert_eq!(adapter.next(arena), Ok(None));
 }
+
+/// Whatever the number of their channel.
+#[test]
+fn requests_of_any_channel_make_a_batch() {
+    use crate::adapter::Batching;
+    let mut session = open_many();
+    session.set_batching(Batching::fixed(2, 1000).unwrap());
+    let mut host = HostChannel::new(session.arena().clone(), 70);
+    let delays = Delays {
+        soon: 50,
+        held_back: 1000,
+    };
+    for due in [Due::At(1007), Due::Now] {
+        host.put(&subscribe()).unwrap();
+        host.publish(&Doorbell::new().unwrap(), false);
+        assert_eq!(session.requests_due(7, delays), due);
+    }
+    for (descriptors, microseconds) in [(0, 5), (5, 0), (0, 0)] {
+        assert_eq!(Batching::fixed(descriptors, microseconds), None);
+    }
+}

@@ -296,6 +296,9 @@ fn words_and_entries_are_counted() {
     assert_eq!(control(&session), (6, 24));
     let entries = stream.entries_written();
     assert_eq!((entries.transfers, entries.bytes), (2, 8));
+    let (mut next, slab) = (ReceiveStream::EMPTY, &mut session.receive);
+    next.place(0, 0, b"abc", slab, other.index).unwrap();
+    assert_eq!(next.entries_written().transfers, 1);
 }
 
 /// In a session whose descriptors have lengths, what is left of a slot counts with the next one

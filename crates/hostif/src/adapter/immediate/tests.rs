@@ -371,3 +371,21 @@ fn places_that_are_kept_for_what_is_under_way_are_another_rounds() {
     assert!(both.adapter.release_requests(UnderWay::Passing));
     assert!(!both.adapter.send.has_immediate(&immediate));
 }
+
+/// A request in the last slot has the rest of its data in the first one: two transfers.
+#[test]
+#[cfg_attr(miri, ignore = "it takes a minute there, and nothing is unsafe")]
+fn data_behind_the_last_slot_is_another_transfer() {
+    let mut both = Both::new();
+    for _ in 1..RING {
+        both.write(1, 0);
+        both.expect(0);
+        both.give_back();
+    }
+    let before = both.adapter.meter.to_adapter.descriptors;
+    both.write(60, 60);
+    both.expect(60);
+    let after = both.adapter.meter.to_adapter.descriptors;
+    assert_eq!(after.transfers - before.transfers, 2);
+    assert_eq!(after.immediate - before.immediate, 60);
+}

@@ -134,6 +134,7 @@ mod tests {
             assert_eq!(stream.lend(&range, source, slab, to.index), Ok(()));
         }
         assert_eq!(adapter.receive.entries_written(), entries + 2);
+        assert_eq!(stream.entries_written().transfers, 2);
         assert_eq!(adapter.receive.in_use(), 0);
         let mut got = vec![0; 2 * CHUNK - 100];
         host.copy_received(to.index, 100, &mut got).unwrap();
@@ -154,6 +155,7 @@ mod tests {
         assert_eq!(stream.lend(&lent, source, slab, to.index), Ok(()));
         // The first 50 bytes are consumed.
         assert_eq!(stream.keep_lent(&(50..lent.end), slab, to.index), Ok(()));
+        assert_eq!(stream.entries_written().transfers, 4);
         assert_eq!((stream.chunks(), slab.in_use()), (2, 2));
         let more = &bytes[lent.end as usize..];
         stream.place(50, lent.end, more, slab, to.index).unwrap();

@@ -84,8 +84,78 @@ fn what_was_lent_is_sent_on_where_that_is_taken() {
         let at = CHUNK as u64;
         let written = host.write_forwarded((INDEX, at), (SOURCE, 0), 5000);
         assert_eq!(written, Ok(within.then_some(0)));
+        let mut got = [0; 100];
+        adapter.send.copy_out(INDEX, at + 200, &mut got).unwrap();
+        let from = if within { 200 } else { CHUNK + 200 };
+        assert!(got == pattern(2 * CHUNK)[from..from + 100]);
         let found = adapter.send.forwarded(INDEX, 0..2 * at);
         let all = if within { 5000 } else { 0 };
         assert_eq!((found.all, found.placed), (all, 0));
     }
+}
+
+/// What lies beside a range is no part of it, and takes no piece.
+#[test]
+fn bytes_up_to_a_range_are_one_piece() {
+    let (mut adapter, host) = session(Features::FILES);
+    let (fd, id) = file(&pattern(8192));
+    lend(&mut adapter, &fd, 0).unwrap();
+    write(&adapter, &[b'-'; CHUNK]);
+    let held = host.hold_file(id).unwrap();
+    assert_eq!(host.write_range(INDEX, (0, 5000, 5000), &held, 0), Ok(true));
+    for (range, pieces) in [(0..5000, 1), (10_000..10_100, 1), (0..5001, 2)] {
+        let (count, got) = gathered(&adapter, range.clone(), Use::Pass).unwrap();
+        assert_eq!((count, got.len() as u64), (pieces, range.end - range.start));
+    }
+    let found = adapter
+        .send
+        .extent(&ToldRange::default(), INDEX, 10..30, false);
+    assert_eq!(found.unwrap().extent, Extent::Fetched(20));
+}
+
+/// The second file, in the second chunk, stays as long as a stream has it.
+#[test]
+fn a_file_stays_while_a_later_chunk_has_a_range_of_it() {
+    let (mut adapter, host) = session(Features::FILES);
+    let files = [7, 8].map(|byte| file(&[byte; 30_000]));
+    for (fd, _) in &files {
+        lend(&mut adapter, fd, 1_000).unwrap();
+    }
+    assert!(adapter.has_files());
+    write(&adapter, &[b'-'; 2 * CHUNK]);
+    let held = host.hold_file(files[1].1).unwrap();
+    host.write_range(INDEX, (1, 0, 30_000), &held, 0).unwrap();
+    drop(held);
+    let half = &adapter.arena.block(INDEX).snd;
+    half.told.store(CHUNK as u64 + 10, Ordering::Relaxed);
+    half.edge.store(CHUNK as u64 + 30_000, Ordering::Relaxed);
+    let gone = |adapter: &mut AdapterSession, now| adapter.look_at_files(now).len();
+    assert_eq!(gone(&mut adapter, 1_000), 0);
+    assert_eq!(
+        gone(&mut adapter, 1_000 + UNUSED_FOR * 2),
+        1,
+        "that of nobody"
+    );
+    assert_eq!(gone(&mut adapter, 1_000 + UNUSED_FOR * 4), 0);
+    assert!(adapter.has_files() && host.hold_file(files[1].1).is_some());
+}
+
+/// Across the end of a chunk where they go to.
+#[test]
+fn bytes_are_moved_across_the_end_of_a_chunk() {
+    let (adapter, _host) = session(Features::empty());
+    let bytes = pattern(300);
+    write(&adapter, &bytes);
+    let (mut other, reader) = session(Features::empty());
+    let mut stream = ReceiveStream::EMPTY;
+    let begin = CHUNK as u64 - 100;
+    let slab = &mut other.receive;
+    let from = (INDEX, 50..300);
+    let moved = adapter
+        .send
+        .move_to(from, &mut stream, begin..begin, slab, 3);
+    assert_eq!(moved, Ok(2));
+    let mut got = vec![0; 250];
+    reader.copy_received(3, begin, &mut got).unwrap();
+    assert!(got == bytes[50..]);
 }

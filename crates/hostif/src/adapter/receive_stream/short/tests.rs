@@ -160,6 +160,8 @@ fn a_completion_across_the_end_of_the_ring_is_two_transfers() {
         let transfers = both.adapter.meter.to_host.moved().transfers - before;
         assert_eq!(transfers, if round == fill { 2 } else { 1 });
         both.take(0, true);
+        let from = both.edges.rcv_edge - MOST_DATA as u64;
+        assert_eq!(both.read(from, MOST_DATA), [1; MOST_DATA]);
         both.consume(both.edges.rcv_edge, true);
     }
 }

@@ -97,3 +97,96 @@ fn a_stretch_is_out_of_the_way_once_it_was_read_or_taken_or_placed_for_one_that_
         assert_eq!(both.arrive(consumed, b"def"), how != 0, "{how}");
     }
 }
+
+fn of_version(version: u16) -> Both {
+    let agreed = Agreed {
+        version,
+        ..Agreed::OURS
+    };
+    let signaler = Arc::new(longshore_ring::EventfdSignaler::for_one());
+    Both::of(AdapterSession::create_for(Geometry::SMALL, agreed, signaler).unwrap())
+}
+
+/// It takes whole slots before the version whose descriptors have lengths.
+#[test]
+fn payload_is_told_since_the_version_that_has_it() {
+    for (version, placed, slots) in [(11, 100, 1), (12, 0, 2), (17, 0, 2)] {
+        let mut both = of_version(version);
+        assert!(both.arrive(0, &[7; 100]));
+        assert_eq!(both.tell(&[FIRST]).bytes, placed, "{version}");
+        let bytes = both.adapter.meter.to_host.descriptors.bytes;
+        assert_eq!(bytes, slots * 64, "{version}");
+        let payload = both.adapter.meter.to_host.payload;
+        assert_eq!(payload.bytes, placed);
+    }
+}
+
+#[test]
+fn those_that_wait_are_woken_for_what_is_told_with_payload() {
+    let mut both = Both::new();
+    assert!(both.arrive(0, b"abc"));
+    assert_eq!(both.stage(&[FIRST]), Placed::default());
+    let sleeper = both.host.claim_waiter(7, 0).unwrap();
+    both.host
+        .waiter(sleeper)
+        .declare(longshore_ring::Sleep::Futex);
+    both.host.block(both.id.index).add_waiter(sleeper);
+    both.adapter.publish();
+    assert_eq!(both.adapter.wake(8), 1);
+    assert!(!both.host.waiter(sleeper).is_declared());
+}
+
+/// The process that was told is told of other edges, and has the bytes.
+#[test]
+fn what_one_process_was_told_is_not_placed_for_it() {
+    let mut both = Both::new();
+    assert!(both.arrive(0, b"abc"));
+    assert_eq!(both.tell(&[FIRST]), Placed::default());
+    both.edges.snd_acked = 5;
+    assert_eq!(both.tell(&[FIRST]), Placed::default());
+    assert_eq!(both.tell(&[SECOND]).bytes, 3);
+    assert_eq!(both.tell(&[SECOND]), Placed::default(), "once");
+}
+
+/// What was not told, and what was told and read, keeps no memory.
+#[test]
+fn a_stretch_that_was_read_keeps_its_chunk_from_nobody() {
+    for told in [false, true] {
+        let mut both = Both::new();
+        let all = both.adapter.receive.available();
+        assert!(both.arrive(0, b"abc"));
+        if told {
+            both.tell(&[FIRST]);
+        }
+        both.consume(3, true);
+        assert_eq!(both.adapter.receive.available(), all);
+        assert_eq!(both.adapter.receive.held.in_use(), 0);
+    }
+}
+
+/// A process has been told of bytes that nobody needs any more, and has not taken them: their chunk
+/// is free once it has, or has ended.
+#[test]
+fn a_chunk_that_was_withheld_is_found_when_it_is_needed() {
+    for how in 0..3 {
+        let mut both = Both::new();
+        let all = both.adapter.receive.available();
+        assert!(both.arrive(0, b"abc"));
+        both.tell(&[FIRST]);
+        both.consume(0, true);
+        assert_eq!(both.adapter.receive.available(), all - 1);
+        if how == 2 {
+            both.adapter.close_channel(FIRST);
+            assert_eq!(both.adapter.receive.available(), all);
+            continue;
+        }
+        both.take(0, true);
+        let slab = &mut both.adapter.receive;
+        if how == 0 {
+            assert_eq!((0..all).filter_map(|_| slab.take()).count() as u32, all);
+        } else {
+            let chunk = slab.entered(both.id.index, 0);
+            assert!(slab.take_again(chunk) && !slab.take_again(chunk));
+        }
+    }
+}
