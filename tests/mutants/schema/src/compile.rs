@@ -87,11 +87,22 @@ fn blame(schema: &mut Schema, errors: &[Value]) -> io::Result<usize> {
     Ok(dropped)
 }
 
-/// The last name of the path in "cannot call non-const associated function `A::b` in ...".
+/// The last name of the path in "cannot call non-const associated function `A::<B>::c` in ...".
 fn called(said: &str) -> Option<String> {
     let path = said.split('`').nth(1)?;
-    let path = path.split("::<").next()?;
-    path.rsplit("::").next().map(str::to_owned)
+    let mut depth = 0;
+    // Without what is in angle brackets.
+    let plain: String = path
+        .chars()
+        .filter(|c| {
+            depth += i32::from(*c == '<');
+            let is_outside = depth == 0;
+            depth -= i32::from(*c == '>');
+            is_outside
+        })
+        .collect();
+    let name = plain.rsplit("::").find(|name| !name.is_empty())?;
+    Some(name.to_owned())
 }
 
 /// Where an error is: its primary places, or where a macro was called there.
@@ -207,6 +218,10 @@ mod tests {
         assert_eq!(
             of("cannot call non-const function `crate::f::<3>` in statics"),
             "f"
+        );
+        assert_eq!(
+            of("cannot call non-const associated function `List::<a::Place>::new` in statics"),
+            "new"
         );
         assert_eq!(of("something else"), "");
     }
