@@ -146,6 +146,10 @@ fn bytes_are_moved_across_the_end_of_a_chunk() {
     let (adapter, _host) = session(Features::empty());
     let bytes = pattern(300);
     write(&adapter, &bytes);
+    let found = adapter
+        .send
+        .extent(&ToldRange::default(), INDEX, 10..30, false);
+    assert_eq!(found.unwrap().extent, Extent::Fetched(20));
     let (mut other, reader) = session(Features::empty());
     let mut stream = ReceiveStream::EMPTY;
     let begin = CHUNK as u64 - 100;
@@ -158,4 +162,40 @@ fn bytes_are_moved_across_the_end_of_a_chunk() {
     let mut got = vec![0; 250];
     reader.copy_received(3, begin, &mut got).unwrap();
     assert!(got == bytes[50..]);
+}
+
+/// What lies in many pieces is put together as far as there is room for that.
+#[test]
+fn no_more_is_put_together_than_there_is_room_for() {
+    const SOURCE: u32 = 2;
+    let (mut adapter, host) = session(Features::FORWARDS);
+    let mut stream = ReceiveStream::EMPTY;
+    let slab = &mut adapter.receive;
+    stream.place(0, 0, &pattern(CHUNK), slab, SOURCE).unwrap();
+    write(&adapter, &vec![0xee; 3 * CHUNK]);
+    for piece in 0..8u64 {
+        let written = host.write_forwarded((INDEX, piece * 5000), (SOURCE, 100), 200);
+        assert_eq!(written, Ok(Some(0)));
+    }
+    assert!(adapter.begin_forwards());
+    let most = adapter.send.scratch.as_ref().unwrap().len() as u64;
+    let (count, got) = gathered(&adapter, 0..most, Use::Read).unwrap();
+    assert_eq!((count, got.len() as u64), (1, most));
+    assert_eq!(gathered(&adapter, 0..most + 1, Use::Read), Err(BadStream));
+    stream.consume(0, true, &mut adapter.receive);
+}
+
+/// A port may touch what is short: it is not given where it lies, as the file may have become
+/// shorter.
+#[test]
+fn a_few_bytes_of_a_file_are_read() {
+    let (mut adapter, host) = session(Features::FILES);
+    let (fd, id) = file(&[7; 30_000]);
+    lend(&mut adapter, &fd, 0).unwrap();
+    write(&adapter, &[b'-'; CHUNK]);
+    let held = host.hold_file(id).unwrap();
+    host.write_range(INDEX, (0, 0, 30_000), &held, 0).unwrap();
+    ftruncate(&fd, 10).unwrap();
+    let (_, got) = gathered(&adapter, 20_000..20_100, Use::Pass).unwrap();
+    assert_eq!(got, [0; 100]);
 }

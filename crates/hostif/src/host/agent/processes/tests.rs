@@ -549,6 +549,13 @@ fn a_process_of_another_namespace_has_a_name_of_its_own() {
     processes.arena.control(5).set_state(ChannelState::Claimed);
     assert_eq!(processes.take_claimed(5), None);
     assert_eq!(processes.pid(5), Some(pid));
+    // Nor is one taken that nobody claims.
+    let living = processes.living();
+    assert_eq!(processes.take_claimed(9), None);
+    assert_eq!(
+        (processes.living(), processes.foreign_claims()),
+        (living, 0)
+    );
     // What is claimed for one channel is no other's.
     reserve(&processes, 6);
     let control = processes.arena.control(6);
