@@ -1,0 +1,167 @@
+//! Options that a socket keeps itself, and those of which the engine is told.
+
+use longshore_hostif::{Delimiter, MessageRule, OptionName, Versions};
+use longshore_sockets::testing::Engine;
+use longshore_sockets::{SocketError, WaitLimit};
+use std::io::IoSliceMut;
+use std::time::Duration;
+
+fn engine() -> (Engine, tempfile::TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    (Engine::start(directory.path()), directory)
+}
+
+/// A time of nothing is the shortest that there is, and one too long the longest.
+#[test]
+fn time_limits_are_kept_in_whole_milliseconds() {
+    let (engine, _directory) = engine();
+    let (a, _b) = Engine::pair(engine.join());
+    let socket = a.socket();
+    let longest = Duration::from_millis(u32::MAX.into());
+    for (limit, kept) in [
+        (Duration::ZERO, Duration::from_millis(1)),
+        (Duration::from_micros(1001), Duration::from_millis(2)),
+        (Duration::from_millis(7), Duration::from_millis(7)),
+        (Duration::MAX, longest),
+    ] {
+        socket.set_time_limit(true, Some(limit));
+        assert_eq!(socket.time_limit(true), Some(kept));
+        assert_eq!(socket.time_limit(false), None, "that of the other half");
+    }
+    socket.set_time_limit(false, Some(longest));
+    socket.set_time_limit(true, None);
+    assert_eq!(socket.time_limit(true), None);
+    assert_eq!(socket.time_limit(false), Some(longest));
+}
+
+#[test]
+fn what_closing_does_and_how_datagrams_are_cut_is_kept() {
+    let (engine, _directory) = engine();
+    let (a, _b) = Engine::pair(engine.join());
+    let socket = a.socket();
+    assert_eq!((socket.linger(), socket.segment()), (None, 0));
+    for seconds in [0, 1, u16::MAX] {
+        socket.set_linger(Some(seconds));
+        assert_eq!(socket.linger(), Some(seconds.into()));
+        socket.set_segment(seconds);
+        assert_eq!(socket.segment(), seconds);
+    }
+    socket.set_linger(None);
+    assert_eq!(socket.linger(), None);
+}
+
+#[test]
+fn the_engine_is_told_how_much_is_waited_for() {
+    let (engine, _directory) = engine();
+    let (a, _b) = Engine::pair(engine.join());
+    let (socket, index) = (a.socket(), a.socket().id().index);
+    assert_eq!(socket.low_water(), 1);
+    socket.set_low_water(500).unwrap();
+    assert_eq!(socket.low_water(), 500);
+    engine.wait_until("the mark", |seen| {
+        let mark = (index, OptionName::ReceiveLowWater, 500);
+        seen.options.contains(&mark)
+    });
+    socket.set_low_water(0).unwrap();
+    assert_eq!(socket.low_water(), 1);
+}
+
+/// It moves on with what is looked at, and back with what is read.
+#[test]
+fn looking_begins_where_it_was_told_to() {
+    let (engine, _directory) = engine();
+    let (a, b) = Engine::pair(engine.join());
+    let socket = b.socket();
+    a.write_all(b"0123456789").unwrap();
+    let take = |len: usize, leave| {
+        let mut bytes = vec![0; len];
+        let mut recv = || socket.recv(&mut [IoSliceMut::new(&mut bytes)], leave);
+        let len = socket.wait(None, WaitLimit::ENDLESS, &mut recv).unwrap();
+        bytes.truncate(len);
+        bytes
+    };
+    assert_eq!(
+        (socket.peek_offset(), take(3, true)),
+        (None, b"012".to_vec())
+    );
+    socket.set_peek_offset(Some(2));
+    assert_eq!(
+        (take(3, true), socket.peek_offset()),
+        (b"234".to_vec(), Some(5))
+    );
+    assert_eq!(
+        (take(9, true), socket.peek_offset()),
+        (b"56789".to_vec(), Some(10))
+    );
+    let none = socket.recv(&mut [IoSliceMut::new(&mut [0; 3])], true);
+    assert_eq!(none, Err(SocketError::WouldBlock));
+    assert_eq!(
+        (take(4, false), socket.peek_offset()),
+        (b"0123".to_vec(), Some(6))
+    );
+    socket.set_peek_offset(Some(1));
+    assert_eq!(
+        (take(2, false), socket.peek_offset()),
+        (b"45".to_vec(), Some(0))
+    );
+    assert_eq!(take(2, true), b"67");
+    socket.set_peek_offset(None);
+    assert_eq!(
+        (take(2, true), socket.peek_offset()),
+        (b"67".to_vec(), None)
+    );
+    // At its end there is no more to see, wherever looking begins.
+    a.finish().unwrap();
+    socket.set_peek_offset(Some(4));
+    assert_eq!(take(3, true), b"");
+    assert_eq!(socket.peek_offset(), Some(4));
+}
+
+/// An engine that speaks no more than this version.
+fn of_version(newest: u16) -> (Engine, tempfile::TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let versions = Versions {
+        newest,
+        ..Versions::OURS
+    };
+    (Engine::of_release(directory.path(), versions), directory)
+}
+
+/// What an engine would not heed it is not told.
+#[test]
+fn an_engine_is_told_what_its_version_has() {
+    use OptionName as Name;
+    let within = Duration::from_micros(1500);
+    let rule = MessageRule::Delimiter(Delimiter::new(b"\r\n").unwrap());
+    let all = [
+        (14, Name::ReceiveLowWater, 500),
+        (15, Name::ReceiveMessages, rule.encode()),
+        (16, Name::ReceiveMessages, 0),
+        (16, Name::ReceiveMessagesWithin, 2),
+        (17, Name::AcceptOnData, 3),
+        (21, Name::PortOf, 0),
+    ];
+    for version in [13, 14, 15, 16, 17, 20, 21] {
+        let (engine, _directory) = of_version(version);
+        let (a, b) = Engine::pair(engine.join());
+        let socket = a.socket();
+        socket.set_low_water(500).unwrap();
+        socket.set_messages(Some(rule), None).unwrap();
+        socket.set_messages(None, Some(within)).unwrap();
+        socket.set_accept_on_data(Some(2 * within)).unwrap();
+        socket.take_port_of(b.socket()).unwrap();
+        socket.set_option(Name::KeepCount, 9).unwrap();
+        let (index, other) = (socket.id().index, b.socket().id().encode());
+        let mut expected: Vec<_> = all
+            .iter()
+            .filter(|(since, ..)| *since <= version)
+            .map(|(_, name, value)| (index, *name, *value))
+            .collect();
+        if let Some((_, Name::PortOf, value)) = expected.last_mut() {
+            *value = other;
+        }
+        expected.push((index, Name::KeepCount, 9));
+        engine.wait_until("the last", |seen| seen.options.last() == expected.last());
+        assert_eq!(engine.seen.lock().unwrap().options, expected, "{version}");
+    }
+}
