@@ -1,6 +1,6 @@
 //! Ranges of files from the program that writes them to the pieces that are sent.
 
-mod versions;
+mod bounds;
 
 use super::super::send_streams::{BadStream, Extent, MAX_PIECES, Use};
 use super::*;

@@ -1,4 +1,4 @@
-//! What of files sessions of other versions and features have.
+//! Where ranges begin and end, in which chunks, and what of them other versions and features have.
 
 use super::*;
 
@@ -198,4 +198,38 @@ fn a_few_bytes_of_a_file_are_read() {
     ftruncate(&fd, 10).unwrap();
     let (_, got) = gathered(&adapter, 20_000..20_100, Use::Pass).unwrap();
     assert_eq!(got, [0; 100]);
+}
+
+/// As in the first chunk, so in the second.
+#[test]
+fn the_record_of_a_range_that_was_told_is_not_looked_at_in_any_chunk() {
+    const CHUNK_LEN: u64 = CHUNK as u64;
+    let (mut adapter, host) = session(Features::FILES);
+    let (fd, id) = file(&pattern(2 * CHUNK));
+    lend(&mut adapter, &fd, 0).unwrap();
+    write(&adapter, &[b'-'; 2 * CHUNK]);
+    let held = host.hold_file(id).unwrap();
+    assert_eq!(host.write_range(INDEX, (1, 100, 400), &held, 0), Ok(true));
+    let mut told = ToldRange::default();
+    told.tell(&held.extent(0, 400).unwrap(), CHUNK_LEN + 500, 0);
+    // What follows it goes on from where a record says so that nobody has read.
+    for goes_on in [false, true] {
+        let behind = CHUNK_LEN + 500..CHUNK_LEN + 900;
+        let found = adapter.send.extent(&told, INDEX, behind, goes_on).unwrap();
+        assert_eq!(found.extent, Extent::Fetched(400));
+        assert_eq!(found.records.transfers, 1);
+    }
+    let entry = adapter.arena.snd_directory(INDEX).entry(1);
+    let chunk = crate::abi::chunk_of(entry.load(Ordering::Relaxed));
+    let record = adapter
+        .arena
+        .snd_place(chunk, place_of_range(100), RANGE_BYTES);
+    let memory = adapter.arena.memory();
+    memory.write(record.unwrap(), &[0xff; RANGE_BYTES]);
+    let mut pieces = [SharedBytes::EMPTY; MAX_PIECES];
+    let before = CHUNK_LEN + 50..CHUNK_LEN + 100;
+    let gathered = adapter
+        .send
+        .gather_told(&told, INDEX, before, Use::Read, &mut pieces);
+    assert_eq!(gathered, Ok(1));
 }
