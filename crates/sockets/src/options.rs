@@ -214,6 +214,12 @@ impl Socket {
         self.set_option(OptionName::PortOf, old.id.encode())
     }
 
+    /// Whether the engine has a setting for the groups of IPv6 beside that for those of IPv4
+    /// (IPV6_MULTICAST_ALL), or one for both.
+    pub fn tells_groups_apart(&self) -> bool {
+        self.host.session.tells_groups_apart()
+    }
+
     /// How many bytes make it readable; at least 1.
     pub fn low_water(&self) -> u64 {
         u64::from(self.block().rcv.low_water.load(Ordering::Relaxed)).max(1)

@@ -27,7 +27,7 @@ impl Socket {
     }
 
     /// Whether a datagram from `remote` to `group` is delivered to it: with
-    /// IP_MULTICAST_ALL, the default, also if another socket has joined.
+    /// IP_MULTICAST_ALL or IPV6_MULTICAST_ALL also if another socket has joined.
     fn receives_from(&self, group: IpAddr, remote: SocketAddr) -> bool {
         let Kind::Datagram(d) = &self.kind else {
             return false;
@@ -35,7 +35,7 @@ impl Socket {
         let of_peer = d.peer.is_none_or(|peer| peer == remote);
         let joined = !group.is_multicast()
             || d.groups.contains(&group)
-            || self.options.datagrams.has_all_groups();
+            || self.options.datagrams.has_all_groups(group);
         of_peer && joined
     }
 }

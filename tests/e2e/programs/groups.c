@@ -4,6 +4,9 @@
 #include <net/if.h>
 
 #define GROUP "239.77.1.2"
+#ifndef IPV6_MULTICAST_ALL
+#define IPV6_MULTICAST_ALL 29
+#endif
 
 static int udp(void) { return SYS(socket(AF_INET, SOCK_DGRAM, 0)); }
 
@@ -377,6 +380,38 @@ static void addresses_that_no_interface_has(void) {
   }
 }
 
+/* A socket of IPv6 hears those groups of IPv4 alone that it has joined itself, unless it asks for
+ * what others have joined, too. */
+static void ipv4_groups_on_ipv6_sockets(void) {
+  int fds[2], far = far_sender();
+  struct sockaddr_in6 at = {.sin6_family = AF_INET6};
+  socklen_t n = sizeof at;
+  for (int i = 0; i < 2; i++) {
+    fds[i] = SYS(socket(AF_INET6, SOCK_DGRAM, 0));
+    set(fds[i], SOL_SOCKET, SO_REUSEADDR, 1);
+    SYS(bind(fds[i], A(at)));
+    SYS(getsockname(fds[i], (struct sockaddr *)&at, &n));
+    IS(option(fds[i], IPPROTO_IP, IP_MULTICAST_ALL), 0);
+    IS(option(fds[i], IPPROTO_IPV6, IPV6_MULTICAST_ALL), 1);
+  }
+  SYS(join(fds[0], GROUP));
+  struct sockaddr_in to = address(GROUP, ntohs(at.sin6_port));
+  far_says(far, "member", to);
+  hears(fds[0], "member");
+  hears_nothing(fds[1]);
+  /* What is said of groups of IPv6 is not about these. */
+  set(fds[1], IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
+  set(fds[1], IPPROTO_IPV6, IPV6_MULTICAST_ALL, 1);
+  far_says(far, "member", to);
+  hears(fds[0], "member");
+  hears_nothing(fds[1]);
+  set(fds[1], IPPROTO_IP, IP_MULTICAST_ALL, 1);
+  set(fds[1], IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
+  far_says(far, "every", to);
+  hears(fds[0], "every");
+  hears(fds[1], "every");
+}
+
 static void ipv6_groups(void) {
   int fd = SYS(socket(AF_INET6, SOCK_DGRAM, 0));
   struct sockaddr_in6 at = {.sin6_family = AF_INET6};
@@ -419,6 +454,7 @@ const struct check CHECKS[] = {
     {"a_connection_is_between_two", a_connection_is_between_two},
     {"kernels_interfaces_stay", kernels_interfaces_stay},
     {"addresses_that_no_interface_has", addresses_that_no_interface_has},
+    {"ipv4_groups_on_ipv6_sockets", ipv4_groups_on_ipv6_sockets},
     {"ipv6_groups", ipv6_groups},
     {0, 0},
 };

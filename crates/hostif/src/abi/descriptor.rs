@@ -140,7 +140,8 @@ pub enum OptionName {
     TrafficClass = 29,
     /// IPV6_UNICAST_HOPS, of a connection.
     HopLimit = 30,
-    /// IP_MULTICAST_ALL, IPV6_MULTICAST_ALL.
+    /// IP_MULTICAST_ALL: off from the start where the socket is of IPv6, as in Linux. Before
+    /// interface version 22, and on from the start, for the groups of both versions.
     GroupAll = 31,
     /// IP_MTU_DISCOVER, of a datagram socket: whose errors it is told of.
     PathMtu = 32,
@@ -164,6 +165,8 @@ pub enum OptionName {
     /// same address, it has that port whoever else has it, and the other is not bound any more
     /// (interface version 21).
     PortOf = 39,
+    /// IPV6_MULTICAST_ALL (interface version 22).
+    GroupAll6 = 40,
 }
 
 /// The names that [`OptionName::Congestion`] may have (TCP_CONGESTION), each in the bytes
@@ -173,7 +176,7 @@ pub const CONGESTION_NAMES: [&str; 4] = ["reno", "cubic", "dctcp", "bbr"];
 impl OptionName {
     fn from_raw(raw: u16) -> Option<Self> {
         use OptionName::*;
-        const ALL: [OptionName; 39] = [
+        const ALL: [OptionName; 40] = [
             NoDelay,
             Cork,
             KeepAlive,
@@ -213,6 +216,7 @@ impl OptionName {
             ReceiveMessagesWithin,
             AcceptOnData,
             PortOf,
+            GroupAll6,
         ];
         ALL.get(usize::from(raw).checked_sub(1)?).copied()
     }

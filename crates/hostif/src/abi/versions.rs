@@ -47,6 +47,9 @@ pub(crate) const PORT_OF_SINCE: u16 = 21;
 /// The first in which the adapter is told of datagrams that were refused for their length
 /// ([`Request::TooLong`](super::Request::TooLong)).
 pub(crate) const TOO_LONG_SINCE: u16 = 22;
+/// The first in which a socket has one setting for the groups of each version of IP
+/// ([`OptionName::GroupAll6`](super::OptionName)).
+pub(crate) const GROUP_ALL6_SINCE: u16 = 22;
 
 bitflags::bitflags! {
     /// What a side has beyond its version, each a bit that both sides must have. Bits that a

@@ -6,8 +6,9 @@
 
 use super::channel::HostChannel;
 use crate::abi::{
-    ACCEPT_ON_DATA_SINCE, CANCEL_SINCE, Geometry, Hurry, LOW_WATER_SINCE, MAILBOX_BYTES,
-    MESSAGES_SINCE, MESSAGES_WITHIN_SINCE, PORT_OF_SINCE, Routes, SocketBlock, TOO_LONG_SINCE,
+    ACCEPT_ON_DATA_SINCE, CANCEL_SINCE, GROUP_ALL6_SINCE, Geometry, Hurry, LOW_WATER_SINCE,
+    MAILBOX_BYTES, MESSAGES_SINCE, MESSAGES_WITHIN_SINCE, PORT_OF_SINCE, Routes, SocketBlock,
+    TOO_LONG_SINCE,
 };
 use crate::transport::attach::Joined;
 use crate::transport::{Arena, ArenaError};
@@ -72,6 +73,12 @@ impl HostSession {
     #[must_use]
     pub fn reports_too_long(&self) -> bool {
         self.arena.agreed().version >= TOO_LONG_SINCE
+    }
+
+    /// Whether a socket has one setting for the groups of each version of IP.
+    #[must_use]
+    pub fn tells_groups_apart(&self) -> bool {
+        self.arena.agreed().version >= GROUP_ALL6_SINCE
     }
 
     /// That of a session that this process has just joined, with its end of its channel and

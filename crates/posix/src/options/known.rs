@@ -301,7 +301,7 @@ const DATAGRAM: [Known; 29] = [
     GROUP_INTERFACE6,
     // All bits are taken here, too.
     number(IP, libc::IP_MULTICAST_ALL, 19, O::GroupAll, false),
-    number(IP6, IPV6_MULTICAST_ALL, 19, O::GroupAll, false),
+    number(IP6, IPV6_MULTICAST_ALL, 19, O::GroupAll6, false),
     number(SOL_UDP, libc::UDP_GRO, 12, O::UdpGro, false),
     asks(SOL_SOCKET, libc::SO_TIMESTAMP, 13, more_bits::TIMESTAMP),
     asks(

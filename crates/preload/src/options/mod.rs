@@ -69,7 +69,11 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
     let len = read_back(fd, known, &mut bytes)?;
     let value = int(&bytes);
     match known.what {
-        What::Number(O::GroupAll) if (known.level == IP6) != socket.is_v6() => None,
+        // An older engine has one setting, which is that of the socket's own version of IP.
+        What::Number(O::GroupAll) if socket.is_v6() && !socket.tells_groups_apart() => None,
+        What::Number(O::GroupAll6) if !socket.tells_groups_apart() => {
+            Some((O::GroupAll, u64::from(value != 0)))
+        }
         What::Number(name) => Some((name, u64::try_from(value).ok()?)),
         What::Switch(name, kept) => {
             keep_switch(socket, kept, value != 0);

@@ -64,7 +64,7 @@ impl Options {
             send_fixed: false,
             receive_buffer: longshore_hostif::RECEIVE_BUFFER,
             headers: HeaderOptions::default(),
-            datagrams: DatagramOptions::default(),
+            datagrams: DatagramOptions::new(flags.contains(OpenFlags::IPV6)),
         }
     }
 
@@ -119,6 +119,7 @@ impl Options {
             O::WindowClamp => self.tcp.rcv.window_clamp = number,
             O::UdpGro
             | O::GroupAll
+            | O::GroupAll6
             | O::PathMtu
             | O::PathMtu6
             | O::Stamped

@@ -66,8 +66,9 @@ impl HeaderOptions {
 pub(crate) struct DatagramOptions {
     /// UDP_GRO.
     gro: bool,
-    /// IP_MULTICAST_ALL.
+    /// IP_MULTICAST_ALL and IPV6_MULTICAST_ALL.
     group_all: bool,
+    group_all6: bool,
     /// IP_MTU_DISCOVER and IPV6_MTU_DISCOVER.
     path_mtu: PathMtu,
     path_mtu6: PathMtu,
@@ -78,11 +79,14 @@ pub(crate) struct DatagramOptions {
     receive_errors6: bool,
 }
 
-impl Default for DatagramOptions {
-    fn default() -> Self {
+impl DatagramOptions {
+    /// Those of a new socket, of IPv6 or not.
+    pub(super) fn new(ipv6: bool) -> Self {
         Self {
             gro: false,
-            group_all: true,
+            // As in Linux.
+            group_all: !ipv6,
+            group_all6: true,
             path_mtu: PathMtu::default(),
             path_mtu6: PathMtu::default(),
             stamped: false,
@@ -90,15 +94,14 @@ impl Default for DatagramOptions {
             receive_errors6: false,
         }
     }
-}
 
-impl DatagramOptions {
     /// Sets one.
     pub(super) fn set(&mut self, name: OptionName, value: u32) {
         let on = value != 0;
         match name {
             OptionName::UdpGro => self.gro = on,
             OptionName::GroupAll => self.group_all = on,
+            OptionName::GroupAll6 => self.group_all6 = on,
             OptionName::PathMtu => self.path_mtu = PathMtu::from_raw(value),
             OptionName::PathMtu6 => self.path_mtu6 = PathMtu::from_raw(value),
             OptionName::Stamped => self.stamped = on,
@@ -113,9 +116,13 @@ impl DatagramOptions {
         self.gro
     }
 
-    /// Whether those to a group come, too, that another socket of the host has joined.
-    pub(crate) fn has_all_groups(&self) -> bool {
-        self.group_all
+    /// Whether those to a group like `group` come, too, that another socket of the host has
+    /// joined.
+    pub(crate) fn has_all_groups(&self, group: IpAddr) -> bool {
+        match group {
+            IpAddr::V4(_) => self.group_all,
+            IpAddr::V6(_) => self.group_all6,
+        }
     }
 
     /// Whether they are stamped when they arrive.

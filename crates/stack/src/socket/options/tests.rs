@@ -2,6 +2,7 @@
 
 use super::*;
 use longshore_hostif::CONGESTION_NAMES;
+use longshore_hostif::OptionName as O;
 
 #[test]
 fn every_name_of_a_congestion_control_crosses() {
@@ -232,7 +233,22 @@ fn errors_of_datagrams_are_asked_for_by_version() {
         assert_eq!(path(&options, four), in_four, "{value}");
         assert_eq!(path(&options, six), in_six, "{value}");
     }
-    assert!(options.datagrams.has_all_groups());
+}
+
+/// Of groups that others have joined: those of each version by an option of its own, and those of
+/// IPv4 not from the start for a socket of IPv6.
+#[test]
+fn groups_of_each_version_are_set_apart() {
+    let (four, six) = ("239.1.1.1".parse().unwrap(), "ff15::1".parse().unwrap());
+    let all = |options: &Options| [four, six].map(|group| options.datagrams.has_all_groups(group));
+    let mut options = Options::new(OpenFlags::empty());
+    assert_eq!(all(&options), [true, true]);
     options.set(O::GroupAll, 0);
-    assert!(!options.datagrams.has_all_groups());
+    assert_eq!(all(&options), [false, true]);
+    let mut options = Options::new(OpenFlags::IPV6);
+    assert_eq!(all(&options), [false, true]);
+    options.set(O::GroupAll6, 0);
+    assert_eq!(all(&options), [false, false]);
+    options.set(O::GroupAll, 1);
+    assert_eq!(all(&options), [true, false]);
 }

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 /// All that there are.
-const OPTIONS: [OptionName; 39] = [
+const OPTIONS: [OptionName; 40] = [
     OptionName::NoDelay,
     OptionName::Cork,
     OptionName::KeepAlive,
@@ -40,6 +40,7 @@ const OPTIONS: [OptionName; 39] = [
     OptionName::TrafficClass,
     OptionName::HopLimit,
     OptionName::GroupAll,
+    OptionName::GroupAll6,
     OptionName::PathMtu,
     OptionName::PathMtu6,
     OptionName::NotSentLowat,
