@@ -249,6 +249,62 @@ static ssize_t far_receive(int fd, void *p, size_t n) {
                          : recvfrom(fd, p, n, 0, 0, 0);
 }
 
+/* A socket of the kernel's has a flow label for itself: then no other socket uses one that it has
+ * not asked for. */
+static void make_labels_exclusive(void) {
+  struct {
+    struct in6_addr to;
+    uint32_t label;
+    uint8_t action, share;
+    uint16_t flags, expires, linger;
+    uint32_t unused;
+  } request = {
+      .to = address6(far_ip6(), 0).sin6_addr, .label = htonl(0x77001), .share = 1, .flags = 1};
+  long fd = syscall(SYS_socket, AF_INET6, SOCK_DGRAM, 0);
+  syscall(SYS_setsockopt, fd, IPPROTO_IPV6, 32 /* IPV6_FLOWLABEL_MGR */, &request, sizeof request);
+}
+
+static void flow_labels(void) {
+  enum { SEND = 33 /* IPV6_FLOWINFO_SEND */ };
+  make_labels_exclusive();
+  int fds[] = {mine6(SOCK_STREAM), mine6(SOCK_STREAM), mine6(SOCK_DGRAM)};
+  int listener = far_listener6(), far = far_socket6(SOCK_DGRAM);
+  struct sockaddr_in6 at = far_name6(listener);
+  at.sin6_flowinfo = htonl(0x77002);
+  /* Unless it is asked for, nobody looks at it. */
+  IS(option(fds[0], IPPROTO_IPV6, SEND), 0);
+  SYS(connect(fds[0], A(at)));
+  close(far_accept(listener));
+  set(fds[1], IPPROTO_IPV6, SEND, 1);
+  IS(option(fds[1], IPPROTO_IPV6, SEND), 1);
+  FAILS(connect(fds[1], A(at)), EINVAL);
+  /* A traffic class is no label. */
+  at.sin6_flowinfo = htonl(0x28 << 20);
+  SYS(connect(fds[1], A(at)));
+  IS(option(fds[1], IPPROTO_IPV6, IPV6_TCLASS), 0);
+  close(far_accept(listener));
+
+  SYS(far_bind6(far, address6(far_ip6(), 0)));
+  at = far_name6(far);
+  struct iovec v = {"four", 4};
+  struct msghdr m = {.msg_name = &at, .msg_namelen = sizeof at, .msg_iov = &v, .msg_iovlen = 1};
+  char got[8];
+  for (int on = 1; on >= 0; on--) {
+    set(fds[2], IPPROTO_IPV6, SEND, on);
+    at.sin6_flowinfo = htonl(0x77002);
+    if (on) {
+      FAILS(sendto(fds[2], "four", 4, 0, A(at)), EINVAL);
+      FAILS(sendmsg(fds[2], &m, 0), EINVAL);
+      FAILS(connect(fds[2], A(at)), EINVAL);
+      at.sin6_flowinfo = htonl(0x28 << 20);
+    }
+    IS(sendto(fds[2], "four", 4, 0, A(at)), 4);
+    IS(sendmsg(fds[2], &m, 0), 4);
+    IS(far_receive(far, got, sizeof got), 4);
+    IS(far_receive(far, got, sizeof got), 4);
+  }
+}
+
 static void datagrams(void) {
   static unsigned char out[65536], in[65536];
   pattern(out, sizeof out, 0);
@@ -524,6 +580,7 @@ const struct check CHECKS[] = {
     {"wildcards_clash", wildcards_clash},
     {"wrong_family", wrong_family},
     {"options_of_ipv6", options_of_ipv6},
+    {"flow_labels", flow_labels},
     {"datagrams", datagrams},
     {"connected_datagrams", connected_datagrams},
     {"packet_information", packet_information},

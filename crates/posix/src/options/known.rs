@@ -233,6 +233,8 @@ pub const IPV6_ADDRFORM: c_int = 1;
 pub const MCAST_JOIN_GROUP: c_int = 42;
 /// As [`MCAST_JOIN_GROUP`].
 pub const MCAST_LEAVE_GROUP: c_int = 45;
+/// `IPV6_FLOWINFO_SEND` of linux/in6.h.
+pub const IPV6_FLOWINFO_SEND: c_int = 33;
 /// `IPV6_MULTICAST_ALL` of linux/in6.h.
 pub const IPV6_MULTICAST_ALL: c_int = 29;
 /// What is set here names an interface of the kernel's.

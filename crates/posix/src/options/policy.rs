@@ -122,6 +122,8 @@ fn of_ipv6(stream: bool, name: c_int) -> Option<c_int> {
         // Asked for where it counts, or said by the kernel.
         libc::IPV6_V6ONLY | known::IPV6_ADDRFORM => None,
         libc::IPV6_FREEBIND => None,
+        // Looked at where an address has a label.
+        known::IPV6_FLOWINFO_SEND => None,
         libc::IPV6_MTU_DISCOVER | libc::IPV6_DONTFRAG if stream => None,
         libc::IPV6_RECVPKTINFO | libc::IPV6_RECVHOPLIMIT | libc::IPV6_RECVTCLASS if stream => None,
         libc::IPV6_ADD_MEMBERSHIP | libc::IPV6_DROP_MEMBERSHIP => None,

@@ -3,7 +3,7 @@
 use crate::address::{self, Given};
 use crate::calls::shutdown::forget_shut;
 use crate::calls::{
-    Way, anew, answer, groups, must_not_wait, refused, told, unless_kernels, wait_limit,
+    Way, anew, answer, flow_label, groups, must_not_wait, refused, told, unless_kernels, wait_limit,
 };
 use crate::cancel::point;
 use crate::fds::{self, Entry, Undecided};
@@ -40,6 +40,9 @@ pub(crate) fn connect_as(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t, flag
         unless_kernels(|| {
             let host = place::attached()?;
             let given = address::read(addr, len);
+            if let Err(why) = flow_label::check(fd, addr, len) {
+                return Some(answer(|| Err(why)));
+            }
             match (fds::get(fd), given) {
                 // The kernel says what is wrong with it.
                 (Entry::Undecided(undecided), Given::Inet(peer))

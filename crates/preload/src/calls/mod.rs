@@ -21,6 +21,7 @@ pub mod exec;
 pub mod execve;
 pub mod fast_open;
 pub mod fcntl;
+mod flow_label;
 pub mod fork;
 mod gone;
 mod groups;

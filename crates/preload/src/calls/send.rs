@@ -3,7 +3,7 @@
 use crate::address::{self, Given};
 use crate::calls::fast_open::{self, First};
 use crate::calls::send_datagram::{check_datagram, send_datagram};
-use crate::calls::{Way, must_not_wait, refused, told, unless_kernels, wait_limit};
+use crate::calls::{Way, flow_label, must_not_wait, refused, told, unless_kernels, wait_limit};
 use crate::cancel::point;
 use crate::fds::{self, Entry};
 use crate::signals::{self, within};
@@ -66,7 +66,7 @@ pub extern "C-unwind" fn sendto(
     }
     point(|| {
         let sent = unless_kernels(|| {
-            let to = destination(addr, addr_len);
+            let to = destination(fd, addr, addr_len);
             match to.and_then(|to| sender(fd, to)) {
                 Ok(Sender::Kernel) => None,
                 Ok(Sender::Engine(socket, to)) => {
@@ -135,11 +135,15 @@ pub(crate) enum To {
     Unclear,
 }
 
-/// Where a C address says that something goes.
+/// Where a C address says that something of `fd` goes.
 ///
 /// # Errors
-/// EINVAL if it is longer than any address, EFAULT.
-pub(crate) fn destination(addr: In<'_, sockaddr>, len: socklen_t) -> Result<To, SocketError> {
+/// EINVAL if it is longer than any address, or has a flow label; EFAULT.
+pub(crate) fn destination(
+    fd: c_int,
+    addr: In<'_, sockaddr>,
+    len: socklen_t,
+) -> Result<To, SocketError> {
     if addr.is_null() {
         return Ok(To::Peer);
     }
@@ -149,6 +153,7 @@ pub(crate) fn destination(addr: In<'_, sockaddr>, len: socklen_t) -> Result<To, 
     if len != 0 {
         vectors::check(addr, len as usize)?;
     }
+    flow_label::check(fd, addr, len)?;
     Ok(match address::read(addr, len) {
         Given::Inet(to) => To::Address(to),
         Given::Unspecified => To::NoFamily(address::read_to_bind(addr, len, false)),

@@ -52,7 +52,7 @@ fn send_message(fd: c_int, msg: In<'_, msghdr>, flags: c_int) -> Option<ssize_t>
             len if len.cast_signed() < 0 => (name_of(m).as_in(), len),
             len => (name_of(m).as_in(), len.min(LONGEST_NAME)),
         };
-        let to = destination(name, len);
+        let to = destination(fd, name, len);
         match to.and_then(|to| sender(fd, to)) {
             Ok(Sender::Kernel) => None,
             Ok(Sender::Engine(socket, to)) => {
