@@ -133,17 +133,22 @@ impl Socket {
             self.set_more_bits(more_bits::UNFINISHED);
             return Ok(len);
         }
-        match self.finish(&begun) {
+        let is_own = match self.finish(&begun) {
             Err(SocketError::WouldBlock) if before != 0 => {
                 begun.bytes.truncate(before);
                 unfinished.insert(self.id, begun);
-                Err(SocketError::WouldBlock)
+                return Err(SocketError::WouldBlock);
             }
             done => {
                 self.clear_more_bits(more_bits::UNFINISHED);
-                done.map(|()| len)
+                done?
             }
+        };
+        drop(unfinished);
+        if is_own {
+            self.await_refusal();
         }
+        Ok(len)
     }
 
     /// The socket has another peer: a datagram of IPv4 that was begun goes there, as Linux has it,
@@ -160,7 +165,8 @@ impl Socket {
         Ok(())
     }
 
-    fn finish(&self, begun: &Begun) -> Result<(), SocketError> {
+    /// Says whether it goes to an address of the engine.
+    fn finish(&self, begun: &Begun) -> Result<bool, SocketError> {
         let len = begun.bytes.len();
         let segment = fitting(begun.record.segment, len);
         let record = DatagramRecord {
@@ -169,8 +175,7 @@ impl Socket {
             ..begun.record
         };
         self.check_whole(&record)?;
-        self.write_record(&record, &[IoSlice::new(&begun.bytes)])?;
-        Ok(())
+        self.write_record(&record, &[IoSlice::new(&begun.bytes)])
     }
 
     /// Sends what was begun, if something was: the cork is out (UDP_CORK).
@@ -188,7 +193,11 @@ impl Socket {
         } else {
             self.clear_more_bits(more_bits::UNFINISHED);
         }
-        done
+        drop(unfinished);
+        if done? {
+            self.await_refusal();
+        }
+        Ok(())
     }
 
     /// The record of a datagram of `len` bytes, as all stands now.

@@ -2,6 +2,7 @@
 #include "check.h"
 #include <linux/errqueue.h>
 #include <netinet/ip_icmp.h>
+#include <netinet/udp.h>
 
 /* A port at the far end that nobody has. */
 static struct sockaddr_in nobody(void) {
@@ -287,6 +288,28 @@ static void a_refusal_is_there_when_send_returns(void) {
     FAILS(send(fd, "again", 5, 0), ECONNREFUSED);
     IS(send(fd, "again", 5, 0), 5);
     let_it_come(fd);
+  }
+}
+
+/* So it is with one that several calls have put together, whichever ends it. */
+static void a_refusal_of_what_was_begun(void) {
+  for (int by_cork = 0; by_cork < 2; by_cork++) {
+    int fd = asking(0), rounds = far_in_kernel() ? 1 : 20;
+    struct sockaddr_in gone = nobody();
+    SYS(connect(fd, A(gone)));
+    for (int i = 0; i < rounds; i++) {
+      if (by_cork)
+        set(fd, IPPROTO_UDP, UDP_CORK, 1);
+      IS(send(fd, "be", 2, by_cork ? 0 : MSG_MORE), 2);
+      if (by_cork)
+        set(fd, IPPROTO_UDP, UDP_CORK, 0);
+      else
+        IS(send(fd, "gun", 3, 0), 3);
+      if (far_in_kernel())
+        OK(ready(fd, POLLIN, 10000) & POLLERR);
+      FAILS(send(fd, "more", 4, 0), ECONNREFUSED);
+    }
+    SYS(close(fd));
   }
 }
 
@@ -652,6 +675,7 @@ const struct check CHECKS[] = {
     {"told_by_epoll", told_by_epoll},
     {"set_before_anything_else", set_before_anything_else},
     {"a_refusal_is_there_when_send_returns", a_refusal_is_there_when_send_returns},
+    {"a_refusal_of_what_was_begun", a_refusal_of_what_was_begun},
     {"a_refusal_comes_after_others_were_taken", a_refusal_comes_after_others_were_taken},
     {"who_waits_is_told", who_waits_is_told},
     {"ipv6", ipv6},

@@ -249,6 +249,20 @@ static void signals_at_the_mark(void) {
   }
 }
 
+/* Nothing is asked for, and waited for all the same: within a time limit, which is no error. */
+static void nothing_is_asked_for(void) {
+  EACH_PAIR(mine, far) {
+    char c;
+    struct timeval limit = {0, 50000};
+    SYS(setsockopt(mine, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit));
+    FAILS(recv(mine, &c, 0, MSG_DONTWAIT), EAGAIN);
+    TAKES(IS(recv(mine, &c, 0, 0), 0), 0.04, 5);
+    IS(recv(mine, &c, 0, MSG_PEEK), 0);
+    IS(recv(mine, &c, 0, MSG_WAITALL), 0);
+    FAILS(recv(mine, &c, 1, 0), EAGAIN);
+  }
+}
+
 const struct check CHECKS[] = {
     {"waits_for_the_mark", waits_for_the_mark},
     {"takes_less_at_the_end", takes_less_at_the_end},
@@ -261,5 +275,6 @@ const struct check CHECKS[] = {
     {"takes_less_when_interrupted", takes_less_when_interrupted},
     {"a_mark_beyond_the_buffer", a_mark_beyond_the_buffer},
     {"signals_at_the_mark", signals_at_the_mark},
+    {"nothing_is_asked_for", nothing_is_asked_for},
     {0, 0},
 };

@@ -247,10 +247,15 @@ pub(crate) fn recv_stream(
     let total: usize = parts.iter().map(|p| p.len()).sum();
     if total == 0 {
         // There has to be something all the same, and be it an urgent byte alone.
-        return wait_to_read(fd, socket, flags, || match socket.peek() {
+        let waited = wait_to_read(fd, socket, flags, || match socket.peek() {
             Err(SocketError::WouldBlock) if socket.is_held_by_mark() => Ok(0),
             peeked => peeked.map(|_| 0),
         });
+        // Once Linux has waited, it does not look why that is over.
+        return match waited {
+            Err(SocketError::TimedOut | SocketError::Interrupted | SocketError::Restarts) => Ok(0),
+            waited => waited,
+        };
     }
     if discards(flags) {
         return discard_stream(fd, socket, total, flags);
