@@ -240,6 +240,11 @@ impl Socket {
         self.block().flags().contains(both) && self.unacked_bytes() == 0
     }
 
+    /// Whether the peer has ended its half of the connection.
+    pub fn has_peer_ended(&self) -> bool {
+        self.block().flags().contains(BlockFlags::PEER_FIN)
+    }
+
     /// Which halves were shut down: the receiving one, the sending one.
     pub fn shut_halves(&self) -> (bool, bool) {
         let flags = self.block().flags();

@@ -180,6 +180,32 @@ static void what_is_left(void) {
   }
 }
 
+/* An end that the peer has not sent does not count: one's own, or that of a reset. */
+static void nothing_is_left(void) {
+  for (int by_reset = 0; by_reset < 2; by_reset++) {
+    EACH_PAIR(mine, far) {
+      char c, control[64];
+      int left = -1;
+      set(mine, IPPROTO_TCP, TCP_INQ, 1);
+      if (by_reset) {
+        far_reset(far);
+        far = -1;
+        OK(ready(mine, POLLIN, 10000) & POLLERR);
+        FAILS(read(mine, &c, 1), ECONNRESET);
+      } else {
+        SYS(shutdown(mine, SHUT_RD));
+      }
+      struct iovec v = {&c, 1};
+      struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+      IS(recvmsg(mine, &m, 0), 0);
+      struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+      OK(h && h->cmsg_level == IPPROTO_TCP && h->cmsg_type == TCP_INQ);
+      memcpy(&left, CMSG_DATA(h), sizeof left);
+      IS(left, 0);
+    }
+  }
+}
+
 /* No more is written than the mark above what was sent, though the buffer has room. */
 static void little_is_not_sent(void) {
   EACH_PAIR(mine, far) {
@@ -313,5 +339,6 @@ const struct check CHECKS[] = {
     {"trains", trains},
     {"what_is_left", what_is_left},
     {"little_is_not_sent", little_is_not_sent},
+    {"nothing_is_left", nothing_is_left},
     {0, 0},
 };

@@ -9,7 +9,7 @@ use crate::options;
 use crate::user::{In, Out};
 use libc::{c_int, cmsghdr, in_pktinfo, in6_pktinfo, msghdr, sockaddr_in, sockaddr_in6};
 use longshore_hostif::Stamp;
-use longshore_sockets::{Departure, Ready, Received, Socket, SocketError, more_bits};
+use longshore_sockets::{Departure, Received, Socket, SocketError, more_bits};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -318,7 +318,7 @@ pub(crate) fn tell_left(message: &mut msghdr, socket: &Socket) {
     let mut filling = Filling::new(message);
     if socket.more_bits() & more_bits::LEFT != 0 {
         let left = match socket.readable_bytes() {
-            0 => usize::from(socket.readiness().contains(Ready::RDHUP)),
+            0 => usize::from(socket.has_peer_ended()),
             left => left,
         };
         let left = c_int::try_from(left).unwrap_or(c_int::MAX);
