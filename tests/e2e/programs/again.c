@@ -770,6 +770,21 @@ static void bound_shut_and_disconnected(void) {
   }
 }
 
+/* What disconnecting has left to be told is forgotten by the next attempt to connect. */
+static void disconnected_and_connected(void) {
+  struct sockaddr none = {.sa_family = AF_UNSPEC};
+  int mine = SYS(socket(AF_INET, SOCK_STREAM, 0)), listener = far_listener(8);
+  struct sockaddr_in there = far_name(listener);
+  for (int i = 0; i < 3; i++) {
+    SYS(connect(mine, A(there)));
+    IS(ready(mine, POLLIN | POLLOUT, 0), POLLOUT);
+    IS(option(mine, SOL_SOCKET, SO_ERROR), 0);
+    SYS(connect(mine, &none, sizeof none));
+    IS(ready(mine, POLLOUT, 0), POLLOUT | POLLERR | POLLHUP);
+  }
+  IS(option(mine, SOL_SOCKET, SO_ERROR), ECONNRESET);
+}
+
 /* A connection that both have ended is disconnected without an error; one that goes on is reset. */
 static void ended_by_both_and_disconnected(void) {
   struct sockaddr none = {.sa_family = AF_UNSPEC};
@@ -828,6 +843,7 @@ const struct check CHECKS[] = {
     {"used_again_by_a_child", used_again_by_a_child},
     {"no_limit_after_listening", no_limit_after_listening},
     {"bound_shut_and_disconnected", bound_shut_and_disconnected},
+    {"disconnected_and_connected", disconnected_and_connected},
     {"ended_by_both_and_disconnected", ended_by_both_and_disconnected},
     {0, 0},
 };

@@ -204,6 +204,9 @@ fn connect_on(
     }
     if socket.is_datagram() {
         groups::check_broadcast(fd, socket.host(), peer)?;
+    } else if socket.state() == SocketState::Open {
+        // What was still to be told of the last connection, Linux forgets with a new attempt.
+        socket.take_error();
     }
     let done = if socket.is_datagram() || must_not_wait(fd, flags) {
         socket.start_connect(peer)
