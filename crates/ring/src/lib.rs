@@ -28,7 +28,8 @@ mod section;
 mod shm;
 pub mod spsc;
 mod sync;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg_attr(loom, expect(dead_code, reason = "most tests are not of models"))]
 mod testing;
 mod waiter;
 
