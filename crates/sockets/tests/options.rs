@@ -1,6 +1,6 @@
 //! Options that a socket keeps itself, and those of which the engine is told.
 
-use longshore_hostif::{Delimiter, MessageRule, OptionName, Versions};
+use longshore_hostif::{Delimiter, MessageRule, OptionName, SendQueue, Versions};
 use longshore_sockets::testing::Engine;
 use longshore_sockets::{SocketError, WaitLimit};
 use std::io::IoSliceMut;
@@ -164,4 +164,50 @@ fn an_engine_is_told_what_its_version_has() {
         engine.wait_until("the last", |seen| seen.options.last() == expected.last());
         assert_eq!(engine.seen.lock().unwrap().options, expected, "{version}");
     }
+}
+
+/// The engine of these tests answers whatever it is asked with 104 bytes that count.
+#[test]
+fn what_the_engine_answers_is_read_where_it_stands() {
+    let (engine, _directory) = engine();
+    let (a, _b) = Engine::pair(engine.join());
+    let socket = a.socket();
+    for (room, len) in [(0, 0), (10, 10), (104, 104), (200, 104)] {
+        let mut info = vec![0xff; room];
+        assert_eq!(socket.tcp_info(&mut info), Ok(len));
+        assert!(info[..len].iter().copied().eq(0..len as u8));
+        assert!(info[len..].iter().all(|byte| *byte == 0xff));
+    }
+    let number = |at: u8| Ok(u32::from_le_bytes(std::array::from_fn(|i| at + i as u8)));
+    assert_eq!(
+        (socket.segment_size(), socket.path_mtu()),
+        (number(16), number(60))
+    );
+    assert_eq!(
+        socket.congestion(),
+        Err(SocketError::Broken),
+        "no such name"
+    );
+    // Of nothing that is under way it is not asked.
+    assert_eq!(socket.send_queue(), Ok(SendQueue::default()));
+    let none = socket.take_error_report(&mut []);
+    assert_eq!(none, Err(SocketError::WouldBlock));
+}
+
+/// A size beyond what a stream may have is as much as that.
+#[test]
+fn the_engine_hears_of_options_in_their_order() {
+    let (engine, _directory) = engine();
+    let (a, _b) = Engine::pair(engine.join());
+    let (socket, index) = (a.socket(), a.socket().id().index);
+    let all = [
+        (OptionName::SendBuffer, 1 << 40),
+        (OptionName::ReceiveBuffer, 70_000),
+        (OptionName::KeepIdle, 7),
+    ];
+    socket.set_options(all.into_iter()).unwrap();
+    socket.set_option(OptionName::NoDelay, 1).unwrap();
+    let told = all.into_iter().chain([(OptionName::NoDelay, 1)]);
+    let told: Vec<_> = told.map(|(name, value)| (index, name, value)).collect();
+    engine.wait_until("all of them", |seen| seen.options == told);
 }
