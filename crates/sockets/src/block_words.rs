@@ -169,8 +169,127 @@ pub(crate) fn move_mark(block: &SocketBlock, urgent: u64) {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::testing::Engine;
-    use std::sync::atomic::Ordering;
+    use longshore_hostif::SocketState;
+    use longshore_ring::SharedMemory;
+    use std::ops::Deref;
+
+    /// Blocks are only ever made of zeroed memory.
+    struct InMemory(SharedMemory);
+
+    impl Deref for InMemory {
+        type Target = SocketBlock;
+
+        fn deref(&self) -> &SocketBlock {
+            self.0.at(0)
+        }
+    }
+
+    fn block(flags: BlockFlags) -> InMemory {
+        let block = InMemory(SharedMemory::create("block", 4096).unwrap());
+        block.begin(SocketState::Connected, flags);
+        block
+    }
+
+    #[test]
+    fn the_engine_is_told_after_a_quarter_of_the_buffer_or_what_it_asks_for() {
+        let b = block(BlockFlags::empty());
+        for (buffer, asked, threshold) in [
+            (1000, 0, 250),
+            (1000, 100, 100),
+            (1000, 300, 250),
+            (3, 0, 1),
+            (4 << 20, 0, 128 * 1024),
+        ] {
+            b.rcv.limit.store(buffer, Ordering::Relaxed);
+            b.unreported_limit.store(asked, Ordering::Relaxed);
+            assert_eq!(telling_threshold(&b), threshold, "{buffer} {asked}");
+        }
+    }
+
+    /// The buffer has a third free, and less is not sent than the mark; that is no datagram's.
+    #[test]
+    fn whoever_waits_for_room_is_told_once_when_there_is_some() {
+        for flags in [BlockFlags::empty(), BlockFlags::DATAGRAM] {
+            let b = block(flags);
+            b.snd.limit.store(300, Ordering::Relaxed);
+            b.snd.edge.store(201, Ordering::Relaxed);
+            b.options.store(host_bits::CORK, Ordering::Relaxed);
+            assert!(!take_room_wanted(&b) && !want_room(&b), "it is full");
+            assert!(!take_room_wanted(&b));
+            b.snd.done.store(1, Ordering::Relaxed);
+            assert!(take_room_wanted(&b) && !take_room_wanted(&b));
+            assert!(want_room(&b), "there is some already");
+            assert!(take_room_wanted(&b));
+            let options = b.options.load(Ordering::Relaxed);
+            assert_eq!(options, host_bits::CORK, "the others stay");
+            b.snd.low_water.store(200, Ordering::Relaxed);
+            assert_eq!(has_room(&b), flags.contains(BlockFlags::DATAGRAM));
+        }
+    }
+
+    #[test]
+    fn what_is_said_of_what_was_written_is_whether_it_waits() {
+        let b = block(BlockFlags::empty());
+        b.options.store(host_bits::NO_DELAY, Ordering::Relaxed);
+        assert_eq!(said_of_written(&b, false), EdgeFlags::PUSH);
+        assert_eq!(said_of_written(&b, true), EdgeFlags::MORE);
+        b.options.fetch_or(host_bits::CORK, Ordering::Relaxed);
+        let cork = EdgeFlags::CORK;
+        assert_eq!(said_of_written(&b, false), EdgeFlags::PUSH | cork);
+        assert_eq!(said_of_written(&b, true), EdgeFlags::MORE | cork);
+    }
+
+    /// The byte at 9, and where the program stands, how far its stream reaches, and what was read
+    /// apart.
+    #[test]
+    fn an_urgent_byte_is_there_once_it_has_come_and_until_it_was_read() {
+        let b = block(BlockFlags::empty());
+        assert!(!is_at_mark(&b) && !stands_at_mark(&b) && !is_urgent(&b));
+        b.rcv.urgent.store(10, Ordering::Relaxed);
+        for (done, edge, read, at_mark, urgent) in [
+            (8, 9, 0, false, false),
+            (8, 10, 0, false, true),
+            (9, 10, 0, true, true),
+            (9, 10, 9, true, true),
+            (9, 10, 10, true, false),
+            (10, 12, 0, false, false),
+        ] {
+            b.rcv.done.store(done, Ordering::Relaxed);
+            b.rcv.edge.store(edge, Ordering::Relaxed);
+            b.rcv.urgent_read.store(read, Ordering::Relaxed);
+            assert_eq!((is_at_mark(&b), is_urgent(&b)), (at_mark, urgent), "{done}");
+            assert_eq!(stands_at_mark(&b), at_mark);
+        }
+        b.rcv.done.store(9, Ordering::Relaxed);
+        b.set_flags(BlockFlags::URGENT_INLINE);
+        assert!(is_at_mark(&b) && !stands_at_mark(&b));
+    }
+
+    /// A program that stands at one urgent byte passes it when the next is told of, if it has come
+    /// and is not read in its place.
+    #[test]
+    fn the_last_urgent_byte_is_passed_by_who_stands_there() {
+        let inline = BlockFlags::URGENT_INLINE;
+        let none = BlockFlags::empty();
+        for (flags, done, edge, urgent, then) in [
+            (none, 9, 10, 20, 10),
+            (none, 9, 9, 20, 9),
+            (none, 8, 10, 20, 8),
+            (none, 9, 10, 10, 9),
+            (inline, 9, 10, 20, 9),
+        ] {
+            let b = block(flags);
+            b.rcv.done.store(done, Ordering::Relaxed);
+            b.rcv.edge.store(edge, Ordering::Relaxed);
+            move_mark(&b, 10);
+            assert_eq!(b.rcv.done.load(Ordering::Relaxed), done, "the first");
+            move_mark(&b, urgent);
+            assert_eq!(b.rcv.done.load(Ordering::Relaxed), then, "{done} {edge}");
+            assert_eq!(b.rcv.urgent.load(Ordering::Relaxed), urgent);
+        }
+    }
 
     #[test]
     fn little_that_is_read_adds_up_until_the_engine_is_told() {
