@@ -126,6 +126,7 @@ fn range<T>(of: &[T]) -> Range<usize> {
 
 /// Those of one channel, and those of all.
 #[test]
+#[cfg_attr(miri, ignore = "it takes minutes there, and nothing is unsafe")]
 fn rings_and_bitmaps_of_channels_lie_side_by_side() {
     let geometry = Geometry {
         sockets: 192,
@@ -218,6 +219,7 @@ fn chunks_that_were_used_are_taken_first_and_have_their_memory_given_back() {
 
 /// Each by its last value, and in this order.
 #[test]
+#[cfg_attr(miri, ignore = "it takes minutes there, and nothing is unsafe")]
 fn no_part_of_a_session_lies_in_another() {
     let geometry = Geometry {
         sockets: 128,
