@@ -283,6 +283,9 @@ static void flow_labels(void) {
   SYS(connect(fds[1], A(at)));
   IS(option(fds[1], IPPROTO_IPV6, IPV6_TCLASS), 0);
   close(far_accept(listener));
+  /* That there is a connection is said first. */
+  at.sin6_flowinfo = htonl(0x77002);
+  FAILS(connect(fds[1], A(at)), EISCONN);
 
   SYS(far_bind6(far, address6(far_ip6(), 0)));
   at = far_name6(far);

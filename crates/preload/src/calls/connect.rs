@@ -40,7 +40,9 @@ pub(crate) fn connect_as(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t, flag
         unless_kernels(|| {
             let host = place::attached()?;
             let given = address::read(addr, len);
-            if let Err(why) = flow_label::check(fd, addr, len) {
+            if is_still_to_connect(fd)
+                && let Err(why) = flow_label::check(fd, addr, len)
+            {
                 return Some(answer(|| Err(why)));
             }
             match (fds::get(fd), given) {
@@ -103,6 +105,13 @@ pub(crate) fn connect_as(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t, flag
         })
     };
     point(|| done().unwrap_or_else(plain))
+}
+
+/// Whether a label is looked at: what has begun already says so first.
+fn is_still_to_connect(fd: c_int) -> bool {
+    fds::engine(fd).is_none_or(|socket| {
+        socket.is_datagram() || matches!(socket.state(), SocketState::Open | SocketState::Free)
+    })
 }
 
 /// Whether it is a stream that has its connection.

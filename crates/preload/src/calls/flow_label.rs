@@ -7,7 +7,7 @@
 use crate::address::{self, Given};
 use crate::calls::refused;
 use crate::user::{In, Out};
-use crate::{decide, place, real};
+use crate::{decide, place, real, vectors};
 use libc::{c_int, sockaddr, sockaddr_in6, socklen_t};
 use longshore_hostif::Owner;
 use longshore_posix::options::known::IPV6_FLOWINFO_SEND;
@@ -21,18 +21,23 @@ const LABEL: u32 = 0xf_ffff;
 /// # Errors
 /// EINVAL if there is one.
 pub(crate) fn check(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t) -> Result<(), SocketError> {
+    // First what nearly all addresses are sorted out by: each datagram comes here.
+    let len_of_six = size_of::<sockaddr_in6>();
+    if (len as usize) < len_of_six || vectors::check(addr, len_of_six).is_err() {
+        return Ok(());
+    }
+    let Some(six) = addr.cast::<sockaddr_in6>().get() else {
+        return Ok(());
+    };
+    let is_six = c_int::from(six.sin6_family) == libc::AF_INET6;
+    if !is_six || u32::from_be(six.sin6_flowinfo) & LABEL == 0 || !is_sent(fd) {
+        return Ok(());
+    }
     let Given::Inet(to) = address::read(addr, len) else {
         return Ok(());
     };
     // Packets of IPv4 have none.
-    if to.ip().to_canonical().is_ipv4() || (len as usize) < size_of::<sockaddr_in6>() {
-        return Ok(());
-    }
-    let flow: u32 = addr
-        .cast::<sockaddr_in6>()
-        .get()
-        .map_or(0, |a| a.sin6_flowinfo);
-    if u32::from_be(flow) & LABEL == 0 || !is_sent(fd) {
+    if to.ip().to_canonical().is_ipv4() {
         return Ok(());
     }
     match place::attached().map(|host| decide::owner_of(host, to)) {
