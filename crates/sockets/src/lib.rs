@@ -27,6 +27,7 @@ mod listener;
 mod map;
 mod native;
 mod options;
+mod pause;
 mod places;
 mod readiness;
 mod ready_set;
@@ -64,6 +65,7 @@ pub use longshore_ring::{
 };
 pub use map::Map;
 pub use native::{Datagram, Listener, Stream};
+pub use pause::pause;
 pub use readiness::Ready;
 pub use ready_set::{EDGE, ONE_SHOT, ReadySet, Report};
 pub use sleeper::Sleeper;
@@ -72,5 +74,5 @@ pub use stream::{
     Appended, Forwarded, KeptBytes, MOST_PIECES_IN_PLACE, MOST_PIECES_KEPT, MOST_PREPARED,
     NotForwarded, Peeked, Prepared, Reserved, Sending, SharedFile,
 };
-pub use wait::{Also, BLIND_SLEEP, LONGEST_SLEEP, LOOKS_VARIABLE, Look, SPIN_VARIABLE, pause};
+pub use wait::{Also, BLIND_SLEEP, LONGEST_SLEEP, LOOKS_VARIABLE, Look, SPIN_VARIABLE};
 pub use wait_limit::{Signals, WaitLimit, deadline_after};

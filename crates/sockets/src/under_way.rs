@@ -9,7 +9,7 @@
 use crate::block_words::more_bits;
 use crate::holds::Socket;
 use crate::host::Host;
-use crate::wait::pause;
+use crate::pause::pause;
 use longshore_hostif::{BlockFlags, SocketId, SocketState};
 use longshore_ring::is_confined;
 use std::cell::Cell;

@@ -130,15 +130,6 @@ fn is_new(left: &Cell<u32>) -> bool {
     before != 0
 }
 
-/// Sleeps for less than a second. libc's functions that do so are cancellation points, at which a
-/// thread that was cancelled would end.
-pub fn pause(time: Duration) {
-    let _ = rustix::thread::nanosleep(&Timespec {
-        tv_sec: 0,
-        tv_nsec: time.subsec_nanos().into(),
-    });
-}
-
 impl Host {
     /// Claims a waiter of the arena for this process.
     pub(crate) fn claim_waiter(&self) -> Option<u32> {

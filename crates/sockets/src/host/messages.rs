@@ -7,8 +7,8 @@
 use super::{Answer, Dispatch, Host};
 use crate::block_words::telling_threshold;
 use crate::errors::SocketError;
+use crate::pause::pause;
 use crate::turn::Wake;
-use crate::wait::pause;
 use crate::wait_limit::WaitLimit;
 use longshore_hostif::{
     Completion, EdgeFlags, Edges, HostChannel, Hurry, PutError, Request, SocketId,
