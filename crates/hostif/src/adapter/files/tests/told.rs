@@ -1,0 +1,151 @@
+//! Ranges that a descriptor has told of, and the records of those that none has.
+
+use super::*;
+
+/// A record is read where its range is entered, and those before it in its chunk where nothing that
+/// was fetched last has led there. Of a range that was told none is.
+#[test]
+fn records_are_read_of_ranges_that_were_not_told() {
+    let (mut adapter, host) = session(Features::FILES);
+    let (fd, id) = file(&pattern(2 * CHUNK));
+    lend(&mut adapter, &fd, 0).unwrap();
+    write(&adapter, &[b'-'; 2 * CHUNK]);
+    let chunk = CHUNK as u64;
+    let held = host.hold_file(id).unwrap();
+    for (number, within, len, offset) in [
+        (0, 100, 400, 0),
+        (0, 1000, CHUNK - 1000, 5000),
+        (1, 0, 300, 5000 + CHUNK - 1000),
+    ] {
+        let span = (number, within, len);
+        assert_eq!(
+            host.write_range(INDEX, span, &held, offset as u64),
+            Ok(true)
+        );
+    }
+    let mut told = ToldRange::default();
+    let extent = |told: &ToldRange, range: std::ops::Range<u64>, goes_on| {
+        let found = adapter.send.extent(told, INDEX, range, goes_on).unwrap();
+        let Extent::Fetched(bytes) = found.extent else {
+            panic!("nothing was received");
+        };
+        let records = found.records;
+        assert_eq!(records.bytes, 24 * records.transfers);
+        (bytes, records.transfers)
+    };
+    let all = chunk + 300;
+    for (from, goes_on, found) in [
+        (0, false, (100, 0)),
+        (100, true, (400, 1)),
+        (200, true, (300, 0)),
+        (200, false, (300, 1)),
+        (500, true, (500, 0)),
+        (500, false, (500, 1)),
+        (1000, true, (all - 1000, 2)),
+        (1000, false, (all - 1000, 3)),
+        (1001, true, (all - 1001, 1)),
+        (chunk, true, (300, 1)),
+        (chunk + 1, true, (299, 0)),
+    ] {
+        assert_eq!(extent(&told, from..all, goes_on), found, "{from} {goes_on}");
+    }
+    told.tell(&held.extent(5000, CHUNK - 700).unwrap(), all, 0);
+    for (from, goes_on, found) in [
+        (100, false, (400, 1)),
+        (500, false, (500, 1)),
+        (1000, false, (all - 1000, 0)),
+        (chunk + 1, false, (299, 0)),
+    ] {
+        assert_eq!(extent(&told, from..all, goes_on), found, "{from} {goes_on}");
+    }
+    // It alone is in its chunk: what lies before it needs no record, and what follows it does.
+    let mut told = ToldRange::default();
+    told.tell(&held.extent(0, 400).unwrap(), 500, 0);
+    assert_eq!(extent(&told, 0..500, false), (100, 0));
+    for goes_on in [false, true] {
+        assert_eq!(extent(&told, 500..900, goes_on), (400, 1));
+    }
+}
+
+/// What a descriptor has told of a file is gathered though no record says so, with what lies beside
+/// it.
+#[test]
+fn a_range_that_was_told_is_gathered_without_its_records() {
+    let (mut adapter, host) = session(Features::FILES);
+    let content = pattern(3 * CHUNK);
+    let (fd, id) = file(&content);
+    lend(&mut adapter, &fd, 0).unwrap();
+    let mut expected = vec![b'-'; 2 * CHUNK];
+    write(&adapter, &expected);
+    let held = host.hold_file(id).unwrap();
+    let (start, len) = (300, CHUNK + 1000);
+    expected[start..start + len].copy_from_slice(&content[70..70 + len]);
+    let mut told = ToldRange::default();
+    let edge = (start + len) as u64;
+    told.tell(&held.extent(70, len).unwrap(), edge, 0);
+    for used in [Use::Read, Use::Pass] {
+        for (from, to, parts) in [
+            (0, edge + 9, 3),
+            (299, edge, 2),
+            (301, edge - 1, 1),
+            (0, 300, 1),
+        ] {
+            let mut pieces = [SharedBytes::EMPTY; MAX_PIECES];
+            let all = from..to;
+            let count = adapter
+                .send
+                .gather_told(&told, INDEX, all, used, &mut pieces);
+            let count = count.unwrap();
+            let mut got = Vec::new();
+            for piece in &pieces[..count] {
+                let at = got.len();
+                got.resize(at + piece.len(), 0);
+                piece.copy_to(&mut got[at..]);
+            }
+            assert!(got == expected[from as usize..to as usize], "{from} {to}");
+            assert_eq!(count, if used == Use::Pass { parts } else { 1 });
+        }
+    }
+    // Records of it are not looked at.
+    for (number, within, len) in [(0, start, CHUNK - start), (1, 0, len + start - CHUNK)] {
+        assert_eq!(
+            host.write_range(INDEX, (number, within, len), &held, 0),
+            Ok(true)
+        );
+        let entry = adapter.arena.snd_directory(INDEX).entry(number);
+        let chunk = crate::abi::chunk_of(entry.load(Ordering::Relaxed));
+        let record = adapter
+            .arena
+            .snd_place(chunk, place_of_range(within), RANGE_BYTES);
+        adapter
+            .arena
+            .memory()
+            .write(record.unwrap(), &[0xff; RANGE_BYTES]);
+    }
+    for (from, to, gathered) in [
+        (0, edge, Ok(2)),
+        (0, 300, Ok(1)),
+        (0, edge + 1, Err(BadStream)),
+    ] {
+        let mut pieces = [SharedBytes::EMPTY; MAX_PIECES];
+        let all = from..to;
+        let count = adapter
+            .send
+            .gather_told(&told, INDEX, all, Use::Pass, &mut pieces);
+        assert_eq!(count, gathered, "{from} {to}");
+    }
+    // There is no such file.
+    let mut told = ToldRange::default();
+    let extent = FileExtent {
+        file: 9,
+        offset: 0,
+        len: len as u32,
+    };
+    told.tell(&extent, edge, 0);
+    let mut pieces = [SharedBytes::EMPTY; MAX_PIECES];
+    let all = start as u64..edge;
+    let found = adapter
+        .send
+        .gather_told(&told, INDEX, all, Use::Pass, &mut pieces);
+    assert_eq!(found, Err(BadStream));
+}
