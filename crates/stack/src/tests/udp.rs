@@ -1,6 +1,8 @@
 //! A datagram socket between its program and the wire: what its datagrams have in their headers,
-//! how long ones and trains are cut, what is dropped and why, who gets what comes, and what its
-//! program is told of errors.
+//! how long ones and trains are cut, what is dropped and why, and who gets what comes. What its
+//! program is told of errors is in [`errors`].
+
+mod errors;
 
 use super::off_path::GEOMETRY;
 use super::single::{CLIENT, SERVER, Single};
@@ -442,117 +444,4 @@ fn a_port_is_chosen_for_who_sends_without_one() {
         udp.comes(PEER_PORT, port, b"answer");
         assert!(udp.reads().is_some());
     }
-}
-
-/// An ICMP error about what the socket sent.
-fn error(udp: &mut Udp, code: u8) {
-    let error = Icmpv4::Unreachable {
-        code,
-        next_hop_mtu: 0,
-    };
-    let mut message = vec![0; icmpv4::HEADER_LEN];
-    message.extend(header_v4((SERVER, CLIENT), protocol::UDP, HOPS, 30));
-    message.extend(PORT.to_be_bytes());
-    message.extend(PEER_PORT.to_be_bytes());
-    message.extend([0, 18, 0, 0]);
-    message.extend(b"quoted bytes");
-    error.emit(&mut message);
-    udp.single.packet(protocol::ICMP, &message);
-    udp.single.turn();
-}
-
-/// A program with a peer is told of errors that do not pass by themselves; one that asks is told
-/// of all, and finds reports, as many as are kept; others are told of none (ip(7), udp(7)).
-#[test]
-fn errors_are_told_to_who_has_a_peer_or_asks() {
-    const REFUSED: u32 = 111;
-    let soft = |edges: Option<Edges>| {
-        edges.is_some_and(|edges| edges.flags.contains(EdgeFlags::SOFT_ERROR))
-    };
-    for (has_peer, asks, told, reports) in [
-        (false, false, false, 0),
-        (true, false, true, 0),
-        (false, true, true, 1),
-        (true, true, true, 1),
-    ] {
-        let mut udp = Udp::new();
-        if has_peer {
-            udp.connects(Udp::peer());
-        }
-        if asks {
-            udp.single.set(udp.socket, OptionName::ReceiveErrors, 1);
-        }
-        udp.single.discard_completions();
-        error(&mut udp, unreachable::PORT);
-        let block = |udp: &Udp| {
-            let block = udp.single.arena.block(udp.socket.index);
-            let load = |word: &std::sync::atomic::AtomicU32| word.load(Ordering::Relaxed);
-            (load(&block.errno), load(&block.errors))
-        };
-        assert_eq!(
-            soft(udp.single.told_of(udp.socket)),
-            told,
-            "{has_peer} {asks}"
-        );
-        assert_eq!(block(&udp), (if told { REFUSED } else { 0 }, reports));
-        if !asks {
-            continue;
-        }
-        // Sixteen are kept, and then gone with the wish for them.
-        (0..20).for_each(|_| error(&mut udp, unreachable::PORT));
-        assert_eq!(block(&udp).1, 16);
-        assert_eq!(udp.single.dropped(EngineDrop::ErrorQueueFull.name()), 5);
-        udp.single.set(udp.socket, OptionName::ReceiveErrors, 0);
-        udp.single.turn();
-        assert_eq!(block(&udp).1, 0);
-    }
-    // A network that is not reached now may be later.
-    let mut udp = Udp::new();
-    udp.connects(Udp::peer());
-    udp.single.discard_completions();
-    error(&mut udp, 0);
-    assert!(!soft(udp.single.told_of(udp.socket)));
-}
-
-/// Reports are taken one by one, and each leaves the next one's error behind.
-#[test]
-fn reports_are_taken_the_oldest_first() {
-    let mut udp = Udp::new();
-    udp.single.set(udp.socket, OptionName::ReceiveErrors, 1);
-    error(&mut udp, unreachable::PORT);
-    error(&mut udp, 1);
-    let take = |udp: &mut Udp| {
-        udp.single.discard_completions();
-        udp.single.ask(
-            0,
-            &Request::Query {
-                socket: udp.socket,
-                tag: 6,
-                waiter: None,
-                query: longshore_hostif::Query::Error,
-            },
-        );
-        udp.single.turn();
-        let len = udp
-            .single
-            .told()
-            .iter()
-            .find_map(|completion| match completion {
-                Completion::Done { tag: 6, value, .. } => Some(*value),
-                _ => None,
-            });
-        let block = udp.single.arena.block(udp.socket.index);
-        let errno = block.errno.load(Ordering::Relaxed);
-        (
-            len.expect("an answer"),
-            errno,
-            block.errors.load(Ordering::Relaxed),
-        )
-    };
-    let (len, errno, left) = take(&mut udp);
-    assert!(len > longshore_hostif::ERROR_HEADER as u64);
-    assert_eq!((errno, left), (113, 1));
-    let (_, errno, left) = take(&mut udp);
-    assert_eq!((errno, left), (0, 0));
-    assert_eq!(take(&mut udp).0, 0, "there is none");
 }

@@ -11,3 +11,4 @@ mod syn_received;
 mod syn_sent;
 mod urgent;
 mod user_timeout;
+mod windows;
