@@ -118,14 +118,15 @@ pub extern "C-unwind" fn __vfork() -> pid_t {
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn _Fork() -> pid_t {
     // SAFETY: as in `fork`.
-    unhandled(|| unsafe { real::_Fork() })
+    unhandled(0, || unsafe { real::_Fork() })
 }
 
-/// What the process has, as it is while a child is made without the handlers of `fork`.
+/// What the process has, as it is while a child is made without the handlers of `fork`. Signals
+/// come when all else is let go of, on either side: fields are dropped from the first on.
 struct HeldForChild {
-    sets: Option<HeldSets>,
-    lists: HeldLists,
-    signals: Held,
+    _sets: Option<HeldSets>,
+    _lists: HeldLists,
+    _signals: Held,
 }
 
 impl HeldForChild {
@@ -134,34 +135,27 @@ impl HeldForChild {
         let lists = epoll::apart::hold_lists();
         let sets = place::attached_already().map(Host::hold_sets);
         Self {
-            sets,
-            lists,
-            signals,
+            _sets: sets,
+            _lists: lists,
+            _signals: signals,
         }
-    }
-
-    /// Lets go, on either side.
-    fn end(self) {
-        drop(self.sets);
-        drop(self.lists);
-        drop(self.signals);
     }
 }
 
 /// Has `make` make a child without the handlers of `fork`. What this process has stays held
 /// for it, until its own copy of the shim finds out that it is another process now
 /// ([`place::attached`]), or is loaded anew. Whatever the child may do in its first steps
-/// is done in the parent.
-pub(crate) fn unhandled<T: Copy + Into<i64>>(make: impl FnOnce() -> T) -> T {
-    held_by(|held| {
+/// is done in the parent. `flags` are those of `clone`, none for a fork.
+pub(crate) fn unhandled<T: Copy + Into<i64>>(flags: u64, make: impl FnOnce() -> T) -> T {
+    held_by(flags, |held| {
         let child = make();
-        held.end();
+        drop(held);
         child
     })
 }
 
 /// As `unhandled`, where `make` lets go on either side of what it is given.
-fn held_by<T: Copy + Into<i64>>(make: impl FnOnce(HeldForChild) -> T) -> T {
+fn held_by<T: Copy + Into<i64>>(flags: u64, make: impl FnOnce(Option<HeldForChild>) -> T) -> T {
     let reserved = cancel::held(|| {
         epoll::apart::before_fork();
         fds::share_undecided();
@@ -169,7 +163,7 @@ fn held_by<T: Copy + Into<i64>>(make: impl FnOnce(HeldForChild) -> T) -> T {
         let host = place::attached_already()?;
         Some((host, host.reserve_channel()?))
     });
-    let child = make(HeldForChild::new());
+    let child = make((!waits_for_child(flags)).then(HeldForChild::new));
     let child_pid: i64 = child.into();
     if child_pid > 0 {
         // What another thread has made and used meanwhile.
@@ -240,20 +234,14 @@ pub unsafe extern "C-unwind" fn clone(
         note_shared_memory(flags as u64);
         return make(run, argument);
     }
-    held_by(|held| {
-        if waits_for_child(flags as u64) {
-            held.end();
-            return make(run, argument);
-        }
+    held_by(flags as u64, |held| {
         let mut begin = Begin {
             run,
             argument,
-            held: Some(held),
+            held,
         };
         let child = make(begin_cloned as *const c_void, (&raw mut begin).cast());
-        if let Some(held) = begin.held {
-            held.end();
-        }
+        drop(begin.held);
         child
     })
 }
@@ -269,9 +257,7 @@ struct Begin {
 unsafe extern "C-unwind" fn begin_cloned(begin: *mut c_void) -> c_int {
     // SAFETY: the caller is `clone`, which the parent left before it: this is a copy.
     let begin = unsafe { &mut *begin.cast::<Begin>() };
-    if let Some(held) = begin.held.take() {
-        held.end();
-    }
+    drop(begin.held.take());
     // SAFETY: the promise of who called `clone`.
     let run = unsafe {
         std::mem::transmute::<*const c_void, extern "C-unwind" fn(*mut c_void) -> c_int>(begin.run)
@@ -286,19 +272,7 @@ pub(crate) fn clone_by_number(flags: u64, make: impl FnOnce(u64) -> c_long) -> c
         note_shared_memory(flags);
         return make(flags);
     }
-    held_by(|held| {
-        let held = if waits_for_child(flags) {
-            held.end();
-            None
-        } else {
-            Some(held)
-        };
-        let child = make(flags);
-        if let Some(held) = held {
-            held.end();
-        }
-        child
-    })
+    unhandled(flags, || make(flags))
 }
 
 /// `vfork(2)`, as `fork`.

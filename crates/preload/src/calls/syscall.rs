@@ -96,7 +96,7 @@ pub unsafe extern "C-unwind" fn syscall(
         // What would be a child in our memory is one in its own, as with `vfork`.
         libc::SYS_fork | libc::SYS_vfork if !state::is_off() => {
             let number = libc::SYS_fork;
-            fork::unhandled(|| Call { number, ..call }.make())
+            fork::unhandled(0, || Call { number, ..call }.make())
         }
         libc::SYS_clone if !state::is_off() => {
             fork::clone_by_number(a as u64, |flags| call.make_with(flags))
