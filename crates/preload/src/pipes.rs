@@ -209,10 +209,7 @@ pub(crate) fn before_fork() -> Option<Stopped> {
 /// In a child that was made without our knowing: nothing of its parent's is its own.
 pub(crate) fn begin_anew() {
     // SAFETY: such a child has one thread, which is in no call here.
-    unsafe { REFERENCES.recover(Vec::new) };
-    if let Ok(mut all) = REFERENCES.enter() {
-        all.clear();
-    }
+    unsafe { REFERENCES.replace(Vec::new()) };
     ANY.store(false, Ordering::Relaxed);
     for word in &MADE[..END.swap(0, Ordering::Relaxed) as usize] {
         word.store(0, Ordering::Relaxed);

@@ -154,30 +154,17 @@ impl Host {
         // What the parent's threads had to sleep on is not ours.
         self.identity.enter_child();
         let channel = joined.channel;
-        let dispatch = || {
-            let channel = HostChannel::new(self.arena.clone(), channel);
-            Dispatch::new(channel, self.held_sockets.capacity())
-        };
         // SAFETY: the caller's promise.
         unsafe {
-            self.unreported.recover(Vec::new);
             self.ready_sets.recover(ReadySets::default);
             self.query.recover(|| ());
-            self.unfinished.recover(Unfinished::default);
-            self.kept.recover(Default::default);
-            self.dispatch.recover(dispatch);
-        }
-        if let Ok(mut dispatch_now) = self.dispatch.enter() {
-            *dispatch_now = dispatch();
-        }
-        if let Ok(mut unreported) = self.unreported.enter() {
-            unreported.clear();
-        }
-        if let Ok(mut unfinished) = self.unfinished.enter() {
-            unfinished.clear();
-        }
-        if let Ok(mut kept) = self.kept.enter() {
-            kept.clear();
+            self.unreported.replace(Vec::new());
+            self.unfinished.replace(Unfinished::default());
+            self.kept.replace(BTreeMap::new());
+            self.dispatch.replace(Dispatch::new(
+                HostChannel::new(self.arena.clone(), channel),
+                self.held_sockets.capacity(),
+            ));
         }
         let left = self
             .ready_sets

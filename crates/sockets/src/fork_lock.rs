@@ -51,6 +51,22 @@ impl<T> ForkLock<T> {
         }
     }
 
+    /// As `recover`, where the value is `anew` in any case.
+    ///
+    /// # Safety
+    /// As of `recover`.
+    pub unsafe fn replace(&self, anew: T) {
+        let was_held = self.lock.free_in_child();
+        // SAFETY: by the caller's promise, nobody has a reference.
+        unsafe {
+            if was_held {
+                self.value.get().write(anew);
+            } else {
+                *self.value.get() = anew;
+            }
+        }
+    }
+
     /// Takes the lock if it is free.
     pub fn try_enter(&self) -> Option<ForkGuard<'_, T>> {
         Some(ForkGuard {

@@ -52,12 +52,9 @@ pub(crate) fn in_child(parents: Vec<OwnedFd>) {
         KNOWN.store(before.wrapping_add(1), Ordering::Relaxed);
     }
     apart::in_child();
+    // A grandparent does not sleep where its grandchild is told.
     // SAFETY: such a child has one thread, which is in no call here.
-    unsafe { PARENTS.recover(Vec::new) };
-    if let Ok(mut known) = PARENTS.enter() {
-        // A grandparent does not sleep where its grandchild is told.
-        *known = parents;
-    }
+    unsafe { PARENTS.replace(parents) };
 }
 
 /// If there has been another such child, all instances of this process are shared from now
