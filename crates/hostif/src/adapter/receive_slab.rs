@@ -100,9 +100,15 @@ impl ReceiveSlab {
             }
             None => return None,
         };
+        self.note_taken(chunk);
+        Some(chunk)
+    }
+
+    /// A stream has this chunk from now on.
+    #[inline(always)]
+    fn note_taken(&mut self, chunk: u32) {
         self.links[chunk as usize] = NONE;
         self.available -= 1;
-        Some(chunk)
     }
 
     /// The last of the free chunks was taken.
@@ -133,20 +139,20 @@ impl ReceiveSlab {
         if !self.withheld.is_empty() {
             self.look_at_withheld(LOOKS);
         }
-        if self.free.last() != Some(&chunk) {
-            return self.take_from_among(chunk);
+        if self.free.last() == Some(&chunk) {
+            // Nearly always so where one connection is at work.
+            self.free.pop();
+            self.note_fewer();
+        } else if !self.leave_free(chunk) {
+            return false;
         }
-        // Nearly always so where one connection is at work.
-        self.free.pop();
-        self.note_fewer();
-        self.links[chunk as usize] = NONE;
-        self.available -= 1;
+        self.note_taken(chunk);
         true
     }
 
-    /// As `take_again`, wherever it is.
+    /// Takes this chunk out of the free ones, wherever it is, if it is there and takes memory.
     #[inline(never)]
-    fn take_from_among(&mut self, chunk: u32) -> bool {
+    fn leave_free(&mut self, chunk: u32) -> bool {
         let place = self.links.get(chunk as usize).map(|place| *place as usize);
         let is_free = |place: &usize| self.free.get(*place) == Some(&chunk);
         let Some(place) = place.filter(|place| *place >= self.cold && is_free(place)) else {
@@ -157,8 +163,6 @@ impl ReceiveSlab {
         if let Some(moved) = self.free.get(place) {
             self.links[*moved as usize] = place as u32;
         }
-        self.links[chunk as usize] = NONE;
-        self.available -= 1;
         true
     }
 
