@@ -70,8 +70,19 @@ fn gathered(
     range: std::ops::Range<u64>,
     used: Use,
 ) -> Result<(usize, Vec<u8>), BadStream> {
+    gathered_told(adapter, &ToldRange::default(), range, used)
+}
+
+/// The same where a descriptor has told of a range.
+fn gathered_told(
+    adapter: &AdapterSession,
+    told: &ToldRange,
+    range: std::ops::Range<u64>,
+    used: Use,
+) -> Result<(usize, Vec<u8>), BadStream> {
     let mut pieces = [SharedBytes::EMPTY; MAX_PIECES];
-    let count = adapter.send.gather(INDEX, range, used, &mut pieces)?;
+    let send = &adapter.send;
+    let count = send.gather_told(told, INDEX, range, used, &mut pieces)?;
     let mut all = Vec::new();
     for piece in &pieces[..count] {
         let from = all.len();
@@ -79,6 +90,28 @@ fn gathered(
         piece.copy_to(&mut all[from..]);
     }
     Ok((count, all))
+}
+
+/// Writes over the record of the range that begins `within` chunk `number` of the stream.
+fn spoil_record(adapter: &AdapterSession, number: u64, within: usize) {
+    let entry = adapter.arena.snd_directory(INDEX).entry(number);
+    let chunk = crate::abi::chunk_of(entry.load(Ordering::Relaxed));
+    let at = place_of_range(within);
+    let record = adapter.arena.snd_place(chunk, at, RANGE_BYTES);
+    let memory = adapter.arena.memory();
+    memory.write(record.unwrap(), &[0xff; RANGE_BYTES]);
+}
+
+/// A stream that begins with 30,000 bytes of a file, which has no more than ten of them by now.
+fn with_shortened_file() -> AdapterSession {
+    let (mut adapter, host) = session(Features::FILES);
+    let (fd, id) = file(&[7; 30_000]);
+    lend(&mut adapter, &fd, 0).unwrap();
+    write(&adapter, &[b'-'; CHUNK]);
+    let held = host.hold_file(id).unwrap();
+    host.write_range(INDEX, (0, 0, 30_000), &held, 0).unwrap();
+    ftruncate(&fd, 10).unwrap();
+    adapter
 }
 
 #[test]
@@ -191,13 +224,7 @@ fn ranges_are_moved_to_another_session() {
 
 #[test]
 fn what_a_file_has_no_more_is_read_as_zeros() {
-    let (mut adapter, host) = session(Features::FILES);
-    let (fd, id) = file(&[7; 30_000]);
-    lend(&mut adapter, &fd, 0).unwrap();
-    write(&adapter, &[b'-'; CHUNK]);
-    let held = host.hold_file(id).unwrap();
-    host.write_range(INDEX, (0, 0, 30_000), &held, 0).unwrap();
-    ftruncate(&fd, 10).unwrap();
+    let adapter = with_shortened_file();
     let (_, got) = gathered(&adapter, 0..30_001, Use::Read).unwrap();
     assert_eq!((&got[..10], &got[30_000..]), (&[7; 10][..], &b"-"[..]));
     assert!(got[10..30_000].iter().all(|byte| *byte == 0));

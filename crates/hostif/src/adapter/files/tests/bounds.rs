@@ -189,13 +189,7 @@ fn no_more_is_put_together_than_there_is_room_for() {
 /// shorter.
 #[test]
 fn a_few_bytes_of_a_file_are_read() {
-    let (mut adapter, host) = session(Features::FILES);
-    let (fd, id) = file(&[7; 30_000]);
-    lend(&mut adapter, &fd, 0).unwrap();
-    write(&adapter, &[b'-'; CHUNK]);
-    let held = host.hold_file(id).unwrap();
-    host.write_range(INDEX, (0, 0, 30_000), &held, 0).unwrap();
-    ftruncate(&fd, 10).unwrap();
+    let adapter = with_shortened_file();
     let (_, got) = gathered(&adapter, 20_000..20_100, Use::Pass).unwrap();
     assert_eq!(got, [0; 100]);
 }
@@ -219,17 +213,8 @@ fn the_record_of_a_range_that_was_told_is_not_looked_at_in_any_chunk() {
         assert_eq!(found.extent, Extent::Fetched(400));
         assert_eq!(found.records.transfers, 1);
     }
-    let entry = adapter.arena.snd_directory(INDEX).entry(1);
-    let chunk = crate::abi::chunk_of(entry.load(Ordering::Relaxed));
-    let record = adapter
-        .arena
-        .snd_place(chunk, place_of_range(100), RANGE_BYTES);
-    let memory = adapter.arena.memory();
-    memory.write(record.unwrap(), &[0xff; RANGE_BYTES]);
-    let mut pieces = [SharedBytes::EMPTY; MAX_PIECES];
+    spoil_record(&adapter, 1, 100);
     let before = CHUNK_LEN + 50..CHUNK_LEN + 100;
-    let gathered = adapter
-        .send
-        .gather_told(&told, INDEX, before, Use::Read, &mut pieces);
-    assert_eq!(gathered, Ok(1));
+    let gathered = gathered_told(&adapter, &told, before, Use::Read);
+    assert_eq!(gathered.map(|(count, _)| count), Ok(1));
 }

@@ -90,18 +90,7 @@ fn a_range_that_was_told_is_gathered_without_its_records() {
             (301, edge - 1, 1),
             (0, 300, 1),
         ] {
-            let mut pieces = [SharedBytes::EMPTY; MAX_PIECES];
-            let all = from..to;
-            let count = adapter
-                .send
-                .gather_told(&told, INDEX, all, used, &mut pieces);
-            let count = count.unwrap();
-            let mut got = Vec::new();
-            for piece in &pieces[..count] {
-                let at = got.len();
-                got.resize(at + piece.len(), 0);
-                piece.copy_to(&mut got[at..]);
-            }
+            let (count, got) = gathered_told(&adapter, &told, from..to, used).unwrap();
             assert!(got == expected[from as usize..to as usize], "{from} {to}");
             assert_eq!(count, if used == Use::Pass { parts } else { 1 });
         }
@@ -112,26 +101,14 @@ fn a_range_that_was_told_is_gathered_without_its_records() {
             host.write_range(INDEX, (number, within, len), &held, 0),
             Ok(true)
         );
-        let entry = adapter.arena.snd_directory(INDEX).entry(number);
-        let chunk = crate::abi::chunk_of(entry.load(Ordering::Relaxed));
-        let record = adapter
-            .arena
-            .snd_place(chunk, place_of_range(within), RANGE_BYTES);
-        adapter
-            .arena
-            .memory()
-            .write(record.unwrap(), &[0xff; RANGE_BYTES]);
+        spoil_record(&adapter, number, within);
     }
     for (from, to, gathered) in [
         (0, edge, Ok(2)),
         (0, 300, Ok(1)),
         (0, edge + 1, Err(BadStream)),
     ] {
-        let mut pieces = [SharedBytes::EMPTY; MAX_PIECES];
-        let all = from..to;
-        let count = adapter
-            .send
-            .gather_told(&told, INDEX, all, Use::Pass, &mut pieces);
+        let count = gathered_told(&adapter, &told, from..to, Use::Pass).map(|(count, _)| count);
         assert_eq!(count, gathered, "{from} {to}");
     }
     // There is no such file.
@@ -142,10 +119,6 @@ fn a_range_that_was_told_is_gathered_without_its_records() {
         len: len as u32,
     };
     told.tell(&extent, edge, 0);
-    let mut pieces = [SharedBytes::EMPTY; MAX_PIECES];
-    let all = start as u64..edge;
-    let found = adapter
-        .send
-        .gather_told(&told, INDEX, all, Use::Pass, &mut pieces);
+    let found = gathered_told(&adapter, &told, start as u64..edge, Use::Pass);
     assert_eq!(found, Err(BadStream));
 }

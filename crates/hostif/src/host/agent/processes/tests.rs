@@ -19,6 +19,14 @@ fn peer(pid: u32) -> Peer {
     Peer { pid, pidfd }
 }
 
+/// A child that has ended, and whose parent has not waited for it.
+fn ended_child() -> std::process::Child {
+    let child = std::process::Command::new("true").spawn().expect("true");
+    let fd = watch(child.id()).expect("a child that nobody has waited for");
+    poll(&mut [PollFd::new(&fd, PollFlags::IN)], None).expect("its end");
+    child
+}
+
 /// As a parent does before it forks.
 fn reserve(processes: &Processes, channel: u32) {
     assert!(processes.arena.control(channel).reserve());
@@ -109,15 +117,12 @@ fn a_new_image_of_a_process_has_its_channel() {
 #[test]
 fn processes_that_nothing_tells_of_are_asked_after_once() {
     let mut processes = processes();
-    let mut child = std::process::Command::new("true").spawn().unwrap();
+    let mut child = ended_child();
     let [lives, ends] = [std::process::id(), child.id()].map(|pid| {
         let pidfd = None;
         processes.attach(Peer { pid, pidfd }).unwrap().channel
     });
     assert!(processes.has_unwatched());
-    let fd = watch(child.id()).unwrap();
-    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
-    poll(&mut fds, None).unwrap();
     let found = processes.ask_after_unwatched();
     let (ended, watched) = (vec![ends], vec![lives]);
     assert_eq!(found, Unwatched { ended, watched });

@@ -44,14 +44,6 @@ fn a_reservation_ends_with_the_child_that_it_is_for() {
     assert_eq!(processes.arena.control(3).state(), ChannelState::Reserved);
 }
 
-/// A child that has ended, and whose parent has not waited for it.
-fn ended_child() -> std::process::Child {
-    let child = std::process::Command::new("true").spawn().expect("true");
-    let fd = watch(child.id()).expect("a child that nobody has waited for");
-    poll(&mut [PollFd::new(&fd, PollFlags::IN)], None).expect("its end");
-    child
-}
-
 /// As a child does before the first thing that it asks for.
 fn claim(processes: &Processes, channel: u32, child: u32) {
     let control = processes.arena.control(channel);
