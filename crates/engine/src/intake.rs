@@ -185,13 +185,12 @@ impl Engine {
             return false;
         }
         let user_has = self.requests_left(session);
-        let words = s.host.channel_words();
         if user_has == 0 {
             self.intake.share.is_denied = true;
             self.stack.counters.waits.requests += 1;
             return true;
         }
-        let first = self.sessions.get(session).map_or(0, |s| s.first_word) % words;
+        let first = self.sessions.get(session).map_or(0, |s| s.first_word);
         if let Some(host) = self.stack.sessions.host_unshown_mut(session) {
             host.begin_requests();
         }
@@ -214,11 +213,9 @@ impl Engine {
                 self.take_from(From { session, channel });
             }
             if self.intake.share.is_spent() {
-                if let Some(s) = self.stack.sessions.get_mut(session) {
-                    s.host.flag_again(i, word);
-                }
-                if let Some(s) = self.sessions.get_mut(session) {
-                    s.first_word = i + 1;
+                if let Some((s, half)) = self.session_mut(session) {
+                    half.host.flag_again(i, word);
+                    s.first_word = (i + 1) % half.host.channel_words();
                 }
                 self.stack.counters.waits.requests += 1;
                 break;

@@ -111,6 +111,7 @@ impl Indices {
     }
 
     /// The number of messages that the producer has published, modulo 2^32.
+    #[inline]
     pub fn published(&self) -> u32 {
         self.tail.0.load(Ordering::Acquire) as u32
     }

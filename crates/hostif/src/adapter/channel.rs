@@ -164,6 +164,7 @@ impl AdapterChannel {
     }
 
     /// Whether requests wait.
+    #[inline]
     pub fn pending(&self, arena: &Arena) -> bool {
         self.close.is_some() || self.requests.pending(&arena.control(self.index).requests)
     }

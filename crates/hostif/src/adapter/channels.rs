@@ -34,6 +34,8 @@ pub(super) struct End {
     pub(super) channel: AdapterChannel,
     /// It is among those with staged completions.
     pub(super) is_staged: bool,
+    /// It is among those whose requests were taken.
+    is_taken: bool,
     /// Its process broke its rings: nothing is taken from it any more.
     is_broken: bool,
     /// Sockets whose edges found no room in its ring.
@@ -142,6 +144,7 @@ impl AdapterSession {
             *end = Some(End {
                 channel: AdapterChannel::new(u32::from(channel)),
                 is_staged: false,
+                is_taken: false,
                 is_broken: false,
                 pending: PendingEdges::default(),
                 owed: 0,
@@ -294,6 +297,10 @@ impl AdapterSession {
         let Some(end) = self.channels.end(channel).filter(|end| !end.is_broken) else {
             return Next::Nothing;
         };
+        // What a turn ends with is that there is no more: then nothing else is looked at.
+        if !end.channel.pending(arena) {
+            return Next::Nothing;
+        }
         let next = match end.channel.room(arena) {
             Ok(free) if free >= room + end.owed => {
                 if let Some(close) = end.channel.take_close() {
@@ -312,9 +319,7 @@ impl AdapterSession {
                     Ok(Some(None)) | Err(_) => Next::Broken,
                 }
             }
-            // What it has published is looked at only when there is some.
-            Ok(_) if end.channel.pending(arena) => Next::NoRoom,
-            Ok(_) => Next::Nothing,
+            Ok(_) => Next::NoRoom,
             Err(_) => Next::Broken,
         };
         if next == Next::Broken {
@@ -348,9 +353,10 @@ impl AdapterSession {
 
     /// Requests of a channel were taken.
     pub fn note_requests(&mut self, channel: u16) {
-        let list = &mut self.channels.taken;
-        if !list.contains(&channel) {
-            list.push(channel);
+        if let Some(Some(end)) = self.channels.ends.get_mut(usize::from(channel))
+            && !std::mem::replace(&mut end.is_taken, true)
+        {
+            self.channels.taken.push(channel);
         }
     }
 
@@ -372,6 +378,7 @@ impl AdapterSession {
         self.send.round += 1;
         for channel in channels.taken.drain(..) {
             if let Some(Some(end)) = channels.ends.get_mut(usize::from(channel)) {
+                end.is_taken = false;
                 end.channel.release(&self.arena);
             }
         }
@@ -393,8 +400,11 @@ impl AdapterSession {
         self.send.round += 1;
         let (arena, ends) = (&self.arena, &mut channels.ends);
         channels.taken.retain(|channel| {
-            let end = ends.get_mut(usize::from(*channel));
-            end.is_some_and(|end| end.as_mut().is_some_and(|end| end.channel.keep(arena)))
+            let Some(Some(end)) = ends.get_mut(usize::from(*channel)) else {
+                return false;
+            };
+            end.is_taken = end.channel.keep(arena);
+            end.is_taken
         });
         !channels.taken.is_empty()
     }
