@@ -371,8 +371,12 @@ fn frame_to_stream(mut all: Box<(Whole, RxMeta)>) -> Box<(Whole, RxMeta)> {
 #[bench::data_segment(whole(true, FULL, true))]
 #[bench::nothing_beside_a_thousand_sessions(whole_beside(1_000, false))]
 #[bench::data_segment_beside_a_thousand_sessions(whole_beside(1_000, true))]
-#[bench::send(args = (whole_sending(FULL)), teardown = has_sent_a_full_segment)]
-#[bench::send_of_one_byte(args = (whole_sending(1)), teardown = has_sent_one_byte)]
+#[bench::send(args = (whole_sending(Version::V4, FULL)), teardown = has_sent_a_full_segment)]
+#[bench::send_of_one_byte(args = (whole_sending(Version::V4, 1)), teardown = has_sent_one_byte)]
+#[bench::send_of_ipv6(
+    args = (whole_sending(Version::V6, FULL_OF_IPV6)),
+    teardown = has_sent_a_full_segment_of_ipv6
+)]
 fn whole_turn(mut whole: Box<Whole>) -> Box<Whole> {
     let at_us = whole.at_us;
     let _ = black_box(whole.engine.turn_of(at_us));
@@ -382,6 +386,10 @@ fn whole_turn(mut whole: Box<Whole>) -> Box<Whole> {
 
 fn has_sent_a_full_segment(mut whole: Box<Whole>) {
     assert!(whole.has_sent(14 + 20 + 32 + FULL));
+}
+
+fn has_sent_a_full_segment_of_ipv6(mut whole: Box<Whole>) {
+    assert!(whole.has_sent(14 + 40 + 32 + FULL_OF_IPV6));
 }
 
 fn has_sent_one_byte(mut whole: Box<Whole>) {

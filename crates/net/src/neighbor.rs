@@ -160,8 +160,11 @@ impl<A: Address> Neighbors<A> {
     pub fn lookup(&mut self, ip: A, now: Instant) -> Lookup {
         if let Some(e) = self.entries.get_mut(self.last)
             && e.ip == ip
-            && e.state == State::Reachable
-            && now < e.until
+            && match e.state {
+                State::Reachable => now < e.until,
+                State::Delay | State::Probe => true,
+                State::Incomplete | State::Stale | State::Failed => false,
+            }
         {
             e.used = now;
             return Lookup::Found(e.mac);

@@ -1,7 +1,7 @@
-//! An IPv4 header template, made once for a connection and patched for each packet.
+//! IP header templates, made once for a connection and patched for each packet.
 
-use core::net::Ipv4Addr;
 use longshore_wire::ipv4::{HEADER_LEN, Ipv4Header};
+use longshore_wire::ipv6::{self, Ipv6Header};
 
 /// A header of which only length and identification change. The sum of all other words is
 /// kept, so a packet costs two additions and a fold (RFC 1624).
@@ -54,17 +54,55 @@ impl Ipv4Template {
         to[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
     }
 
-    /// Sets DSCP and ECN of the following packets.
-    pub fn set_tos(&mut self, tos: u8) {
-        self.sum = self.sum - u32::from(self.bytes[1]) + u32::from(tos);
-        self.bytes[1] = tos;
+    /// DSCP and ECN of the packets.
+    #[inline]
+    #[must_use]
+    pub const fn tos(&self) -> u8 {
+        self.bytes[1]
     }
 
-    /// The destination of the packets.
+    /// The hops that the packets may take.
+    #[inline]
     #[must_use]
-    pub const fn destination(&self) -> Ipv4Addr {
-        let b = &self.bytes;
-        Ipv4Addr::new(b[16], b[17], b[18], b[19])
+    pub const fn ttl(&self) -> u8 {
+        self.bytes[8]
+    }
+}
+
+/// An IPv6 header of which only the length changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ipv6Template {
+    bytes: [u8; ipv6::HEADER_LEN],
+}
+
+impl Ipv6Template {
+    /// A template for packets with the fields of `header`; its length is ignored.
+    #[must_use]
+    pub fn new(header: &Ipv6Header) -> Self {
+        let mut bytes = [0; ipv6::HEADER_LEN];
+        header.emit(&mut bytes);
+        Self { bytes }
+    }
+
+    /// DSCP and ECN of the packets.
+    #[inline]
+    #[must_use]
+    pub const fn traffic_class(&self) -> u8 {
+        self.bytes[0] << 4 | self.bytes[1] >> 4
+    }
+
+    /// The hops that the packets may take.
+    #[inline]
+    #[must_use]
+    pub const fn hop_limit(&self) -> u8 {
+        self.bytes[7]
+    }
+
+    /// Writes the header of a packet with `payload_len` bytes behind it.
+    #[inline]
+    pub fn write(&self, to: &mut [u8; ipv6::HEADER_LEN], payload_len: u16) {
+        *to = self.bytes;
+        to[4..6].copy_from_slice(&payload_len.to_be_bytes());
     }
 }
 
@@ -77,7 +115,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_patched_header_is_the_built_one(
-            (tos, later_tos, ttl, protocol, dont_fragment) in any::<(u8, u8, u8, u8, bool)>(),
+            (tos, ttl, protocol, dont_fragment) in any::<(u8, u8, u8, bool)>(),
             (s, d) in any::<([u8; 4], [u8; 4])>(),
             packets in proptest::collection::vec((0u16..=65_515, any::<u16>()), 1..5),
             beyond in 65_516u32..,
@@ -94,8 +132,8 @@ mod tests {
                 source: s.into(),
                 destination: d.into(),
             };
-            let mut template = Ipv4Template::new(&header);
-            prop_assert_eq!(template.destination(), header.destination);
+            let template = Ipv4Template::new(&header);
+            prop_assert_eq!((template.tos(), template.ttl()), (tos, ttl));
             for (payload_len, identification) in packets {
                 header.payload_len = payload_len;
                 header.identification = identification;
@@ -103,13 +141,40 @@ mod tests {
                 header.emit(&mut built);
                 template.write(&mut patched, payload_len.into(), identification);
                 prop_assert_eq!(built, patched);
-                header.tos = later_tos;
-                template.set_tos(later_tos);
             }
             let mut longer = [0; HEADER_LEN];
             template.write(&mut longer, beyond, 7);
             prop_assert_eq!(&longer[2..4], &[0, 0]);
             prop_assert_eq!(Partial::of(&longer).finish(), 0);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_patched_header_of_ipv6_is_the_built_one(
+            (traffic_class, flow_label, next_header, hop_limit) in any::<(u8, u32, u8, u8)>(),
+            (s, d) in any::<([u8; 16], [u8; 16])>(),
+            lengths in proptest::collection::vec(any::<u16>(), 1..5),
+        ) {
+            let mut header = Ipv6Header {
+                traffic_class,
+                flow_label,
+                payload_len: 77,
+                next_header,
+                hop_limit,
+                source: s.into(),
+                destination: d.into(),
+            };
+            let template = Ipv6Template::new(&header);
+            prop_assert_eq!(template.traffic_class(), traffic_class);
+            prop_assert_eq!(template.hop_limit(), hop_limit);
+            for payload_len in lengths {
+                header.payload_len = payload_len;
+                let (mut built, mut patched) = ([0; ipv6::HEADER_LEN], [0; ipv6::HEADER_LEN]);
+                header.emit(&mut built);
+                template.write(&mut patched, payload_len);
+                prop_assert_eq!(built, patched);
+            }
         }
     }
 

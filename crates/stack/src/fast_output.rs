@@ -5,94 +5,131 @@
 //! `output` calls for segments with a plain header on their way over the port. All
 //! else, and what goes to ourselves, is built header by header in `link`.
 
-use crate::link::{LOWER_HEADERS, Link, NextHop};
+use crate::address_pair::{AddressPair, Service};
+use crate::link::{Link, flow_label};
 use longshore_frames::{GsoKind, LinkKind, PortError, TxChecksum, TxFrame, TxGso};
-use longshore_net::template::Ipv4Template;
+use longshore_net::template::{Ipv4Template, Ipv6Template};
 use longshore_tcp::PlainTransmit;
+use longshore_wire::MacAddr;
 use longshore_wire::checksum::Partial;
 use longshore_wire::ethernet::{self, EtherType, EthernetHeader};
 use longshore_wire::ipv4::{self, Ipv4Header, protocol};
+use longshore_wire::ipv6::{self, Ipv6Header};
 use longshore_wire::tcp::{CHECKSUM_OFFSET, PLAIN_LEN};
-use longshore_wire::tcp4::Addresses4;
 use std::io::IoSlice;
-use std::net::SocketAddrV4;
 
-/// What all segments of a connection over IPv4 have in common.
+/// Room for the headers of a segment of either version.
+const ROOM: usize = ethernet::HEADER_LEN + ipv6::HEADER_LEN + PLAIN_LEN;
+
+/// The IP header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum IpTemplate {
+    V4(Ipv4Template),
+    V6(Ipv6Template),
+}
+
+impl IpTemplate {
+    #[inline]
+    fn is_of(&self, service: Service) -> bool {
+        let (ttl, tos) = match self {
+            Self::V4(ip) => (ip.ttl(), ip.tos()),
+            Self::V6(ip) => (ip.hop_limit(), ip.traffic_class()),
+        };
+        ttl == service.ttl && tos == service.tos
+    }
+}
+
+/// What all segments of a connection have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Headers {
-    /// What they were made for: they are good as long as this is so.
-    hop: NextHop,
-    ttl: u8,
-    tos: u8,
     ethernet: [u8; ethernet::HEADER_LEN],
-    ip: Ipv4Template,
+    ip: IpTemplate,
     /// The first word of the TCP header.
     ports: u32,
-    addresses: Addresses4,
+    /// The sum of the pseudo-header without the length, as it stands on the wire.
+    pseudo: u16,
 }
 
 impl Headers {
     fn new(
         link: &Link,
-        local: SocketAddrV4,
-        remote: SocketAddrV4,
-        hop: NextHop,
-        ttl: u8,
-        tos: u8,
+        addresses: &AddressPair,
+        ports: (u16, u16),
+        station: MacAddr,
+        service: Service,
     ) -> Self {
-        let mut bytes = [0; ethernet::HEADER_LEN];
-        if let NextHop::Neighbor(destination) = hop {
-            EthernetHeader {
-                destination,
-                source: link.mac,
-                ether_type: EtherType::Ipv4,
+        // Never to be fragmented (RFC 1191).
+        let (ether_type, ip, pseudo) = match *addresses {
+            AddressPair::V4 { from, to } => {
+                let header = Ipv4Header {
+                    tos: service.tos,
+                    payload_len: 0,
+                    identification: 0,
+                    dont_fragment: true,
+                    more_fragments: false,
+                    fragment_offset: 0,
+                    ttl: service.ttl,
+                    protocol: protocol::TCP,
+                    source: from,
+                    destination: to,
+                };
+                let ip = IpTemplate::V4(Ipv4Template::new(&header));
+                let pseudo = Partial::of_pseudo_v4(from, to, protocol::TCP, 0);
+                (EtherType::Ipv4, ip, pseudo)
             }
-            .emit(&mut bytes);
+            AddressPair::V6 { from, to } => {
+                let header = Ipv6Header {
+                    traffic_class: service.tos,
+                    flow_label: flow_label(from, to, ports.0, ports.1),
+                    payload_len: 0,
+                    next_header: protocol::TCP,
+                    hop_limit: service.ttl,
+                    source: from,
+                    destination: to,
+                };
+                let ip = IpTemplate::V6(Ipv6Template::new(&header));
+                let pseudo = Partial::of_pseudo_v6(from, to, protocol::TCP, 0);
+                (EtherType::Ipv6, ip, pseudo)
+            }
+        };
+        let mut bytes = [0; ethernet::HEADER_LEN];
+        EthernetHeader {
+            destination: station,
+            source: link.mac,
+            ether_type,
         }
+        .emit(&mut bytes);
         Self {
-            hop,
-            ttl,
-            tos,
             ethernet: bytes,
-            // Never to be fragmented (RFC 1191).
-            ip: Ipv4Template::new(&Ipv4Header {
-                tos,
-                payload_len: 0,
-                identification: 0,
-                dont_fragment: true,
-                more_fragments: false,
-                fragment_offset: 0,
-                ttl,
-                protocol: protocol::TCP,
-                source: *local.ip(),
-                destination: *remote.ip(),
-            }),
-            ports: u32::from(local.port()) << 16 | u32::from(remote.port()),
-            addresses: Addresses4::new(*local.ip(), *remote.ip()),
+            ip,
+            ports: u32::from(ports.0) << 16 | u32::from(ports.1),
+            pseudo: pseudo.unfinished(),
         }
     }
 
-    /// Brings `kept` up to date: segments of the `flow`, which is from one address to the other,
-    /// go by this `hop`, with this hop limit and type of service.
+    /// Whether they are still what they were made for.
+    #[inline]
+    fn are_good(&self, link: &Link, station: MacAddr, service: Service) -> bool {
+        let (stations, _) = self.ethernet.as_chunks::<{ size_of::<MacAddr>() }>();
+        *stations == [station.0, link.mac.0] && self.ip.is_of(service)
+    }
+
+    /// Brings `kept` up to date: segments from one address and port to the other go to this
+    /// `station`, with this `service`.
     #[inline]
     pub(crate) fn keep<'a>(
         kept: &'a mut Option<Self>,
         link: &Link,
-        flow: impl FnOnce() -> (SocketAddrV4, SocketAddrV4),
-        hop: NextHop,
-        ttl: u8,
-        tos: u8,
+        addresses: &AddressPair,
+        ports: (u16, u16),
+        station: MacAddr,
+        service: Service,
     ) -> &'a Self {
-        let good = kept
-            .as_ref()
-            .is_some_and(|h| h.hop == hop && h.ttl == ttl && h.tos == tos);
+        let good = (kept.as_ref()).is_some_and(|h| h.are_good(link, station, service));
         if !good {
             *kept = None;
         }
-        kept.get_or_insert_with(|| {
-            let (local, remote) = flow();
-            Self::new(link, local, remote, hop, ttl, tos)
-        })
+        kept.get_or_insert_with(|| Self::new(link, addresses, ports, station, service))
     }
 }
 
@@ -106,31 +143,58 @@ impl Link {
         segment: &PlainTransmit,
         payload: &[IoSlice<'_>],
     ) -> Result<(), PortError> {
-        const IP: usize = ethernet::HEADER_LEN;
-        let mut frame = [0u8; LOWER_HEADERS + PLAIN_LEN];
-        let tcp_len = segment.header.len();
-        let length = tcp_len as u32 + segment.payload_len;
-        let identification = self.next_identification();
-        frame[..IP].copy_from_slice(&headers.ethernet);
-        if let Some(ip) = frame[IP..].first_chunk_mut::<{ ipv4::HEADER_LEN }>() {
-            headers.ip.write(ip, length, identification);
+        let length = segment.header.len() as u32 + segment.payload_len;
+        match &headers.ip {
+            IpTemplate::V4(ip) => {
+                let identification = self.next_identification();
+                let write = |to: &mut _| ip.write(to, length, identification);
+                let kind = GsoKind::Tcp4;
+                self.send_behind::<{ ipv4::HEADER_LEN }>(headers, write, kind, segment, payload)
+            }
+            IpTemplate::V6(ip) => {
+                // No segment of IPv6 is longer than a packet.
+                let write = |to: &mut _| ip.write(to, length as u16);
+                let kind = GsoKind::Tcp6;
+                self.send_behind::<{ ipv6::HEADER_LEN }>(headers, write, kind, segment, payload)
+            }
         }
-        if let Some(tcp) = frame[LOWER_HEADERS..].first_chunk_mut::<PLAIN_LEN>() {
+    }
+
+    /// As `send_plain`, where `write` writes the IP header of `IP_LEN` bytes.
+    #[inline]
+    fn send_behind<const IP_LEN: usize>(
+        &mut self,
+        headers: &Headers,
+        write: impl FnOnce(&mut [u8; IP_LEN]),
+        kind: GsoKind,
+        segment: &PlainTransmit,
+        payload: &[IoSlice<'_>],
+    ) -> Result<(), PortError> {
+        const IP: usize = ethernet::HEADER_LEN;
+        let lower = IP + IP_LEN;
+        let mut frame = [0u8; ROOM];
+        let tcp_len = segment.header.len();
+        frame[..IP].copy_from_slice(&headers.ethernet);
+        if let Some(ip) = frame[IP..].first_chunk_mut::<IP_LEN>() {
+            write(ip);
+        }
+        if let Some(tcp) = frame[lower..].first_chunk_mut::<PLAIN_LEN>() {
             segment.header.write(tcp, headers.ports);
         }
-        let end = LOWER_HEADERS + tcp_len;
-        let pseudo = headers.addresses.pseudo_of_any(length);
+        let end = lower + tcp_len;
+        let length = tcp_len as u32 + segment.payload_len;
+        let pseudo = Partial::of_word(headers.pseudo).with_length(length);
         let offload = self.capabilities.tx_checksum;
         let sum = if offload {
             pseudo.unfinished()
         } else {
-            let header = Partial::of(frame.get(LOWER_HEADERS..end).unwrap_or_default());
+            let header = Partial::of(frame.get(lower..end).unwrap_or_default());
             Partial::of_pieces(payload)
                 .plus(pseudo)
                 .plus(header)
                 .finish()
         };
-        let field = LOWER_HEADERS + CHECKSUM_OFFSET;
+        let field = lower + CHECKSUM_OFFSET;
         frame[field..field + 2].copy_from_slice(&sum.to_be_bytes());
         let skip = match self.capabilities.link {
             LinkKind::Ethernet { .. } => 0,
@@ -140,11 +204,11 @@ impl Link {
             headers: frame.get(skip..end).unwrap_or_default(),
             payload,
             checksum: offload.then_some(TxChecksum {
-                start: (LOWER_HEADERS - skip) as u16,
+                start: (lower - skip) as u16,
                 offset: CHECKSUM_OFFSET as u16,
             }),
             gso: (segment.payload_len > u32::from(segment.mss)).then_some(TxGso {
-                kind: GsoKind::Tcp4,
+                kind,
                 size: segment.mss,
                 header_len: (end - skip) as u16,
             }),
@@ -155,17 +219,30 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::link::Interface;
     use crate::link::automatic::Automatic;
+    use crate::link::{Interface, NextHop};
     use crate::secrets::Secrets;
     use longshore_frames::Port;
     use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
     use longshore_tcp::Instant;
+    use longshore_wire::SeqNumber;
     use longshore_wire::tcp::{Plain, TcpFlags, TcpHeader, TcpOptions, Timestamps, control};
-    use longshore_wire::{MacAddr, SeqNumber};
 
-    const LOCAL: SocketAddrV4 = SocketAddrV4::new(std::net::Ipv4Addr::new(10, 0, 0, 1), 80);
-    const REMOTE: SocketAddrV4 = SocketAddrV4::new(std::net::Ipv4Addr::new(10, 0, 0, 2), 4000);
+    const PORTS: (u16, u16) = (80, 4000);
+
+    /// The addresses of a connection, of either version.
+    fn both_versions() -> [AddressPair; 2] {
+        [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")]
+            .map(|(from, to)| AddressPair::new(from.parse().unwrap(), to.parse().unwrap()).unwrap())
+    }
+
+    fn service(ttl: u8, tos: u8) -> Service {
+        Service {
+            ttl,
+            tos,
+            ..Service::DEFAULT
+        }
+    }
 
     fn link(port: MemoryPort) -> Link {
         let (port, addresses) = (Box::new(port), ["10.0.0.1/24".parse().unwrap()]);
@@ -186,10 +263,16 @@ mod tests {
 
     /// The frame of a segment, built both ways on a wire with or without offloads and
     /// link header; the identification taken out, which goes on from packet to packet.
-    fn both_ways(config: MemoryConfig, timestamps: bool, payload: &[&[u8]], mss: u16) {
+    fn both_ways(
+        config: MemoryConfig,
+        addresses: &AddressPair,
+        timestamps: bool,
+        payload: &[&[u8]],
+        mss: u16,
+    ) {
         let (port, mut wire) = pair(&config);
         let mut link = link(port);
-        let hop = NextHop::Neighbor(MacAddr([2, 0, 0, 0, 0, 9]));
+        let station = MacAddr([2, 0, 0, 0, 0, 9]);
         let segment = PlainTransmit {
             header: Plain {
                 control: control(TcpFlags::ACK | TcpFlags::PSH, timestamps),
@@ -203,15 +286,15 @@ mod tests {
             mss,
         };
         let payload: Vec<_> = payload.iter().map(|p| IoSlice::new(p)).collect();
-        let mut kept = None;
-        let headers = *Headers::keep(&mut kept, &link, || (LOCAL, REMOTE), hop, 63, 2);
+        let (mut kept, service) = (None, service(63, 2));
+        let headers = *Headers::keep(&mut kept, &link, addresses, PORTS, station, service);
         assert_eq!(kept, Some(headers));
         link.send_plain(&headers, &segment, &payload).unwrap();
 
         let plain = segment.header;
         let header = TcpHeader {
-            src_port: LOCAL.port(),
-            dst_port: REMOTE.port(),
+            src_port: PORTS.0,
+            dst_port: PORTS.1,
             seq: plain.seq,
             ack: plain.ack,
             flags: TcpFlags::ACK | TcpFlags::PSH,
@@ -222,41 +305,61 @@ mod tests {
                 ..TcpOptions::default()
             },
         };
-        let len = segment.payload_len as usize;
-        let ip = link.tcp_packet(*LOCAL.ip(), *REMOTE.ip(), header.header_len(), len, 63, 2);
-        let gso = (len > usize::from(mss)).then_some(mss);
-        link.send_tcp(&ip, hop, &header, &payload, gso).unwrap();
+        let gso = (segment.payload_len > u32::from(mss)).then_some(mss);
+        link.send_segment(
+            addresses,
+            NextHop::Neighbor(station),
+            service,
+            &header,
+            &payload,
+            gso,
+        )
+        .unwrap();
 
         let mut frames = [vec![0; 70_000], vec![0; 70_000]];
         let metas = frames.each_mut().map(|f| wire.recv(f).unwrap().unwrap());
         assert_eq!(metas[0], metas[1]);
         let ip_at = if config.ethernet { 14 } else { 0 };
         for frame in &mut frames {
-            let (ip, _) = Ipv4Header::parse(&frame[ip_at..]).unwrap();
-            assert_eq!((ip.tos, ip.ttl), (2, 63));
-            frame[ip_at + 4..ip_at + 6].fill(0);
-            frame[ip_at + 10..ip_at + 12].fill(0);
+            match addresses {
+                AddressPair::V4 { .. } => {
+                    let (ip, _) = Ipv4Header::parse(&frame[ip_at..]).unwrap();
+                    assert_eq!((ip.tos, ip.ttl), (2, 63));
+                    frame[ip_at + 4..ip_at + 6].fill(0);
+                    frame[ip_at + 10..ip_at + 12].fill(0);
+                }
+                AddressPair::V6 { .. } => {
+                    let (ip, _) = Ipv6Header::parse(&frame[ip_at..]).unwrap();
+                    assert_eq!((ip.traffic_class, ip.hop_limit), (2, 63));
+                    assert_ne!(ip.flow_label, 0);
+                }
+            }
         }
-        assert!(frames[0] == frames[1], "{:02x?}", &frames[0][..80]);
+        assert!(frames[0] == frames[1], "{:02x?}", &frames[0][..100]);
     }
 
     #[test]
     fn the_headers_that_are_kept_make_the_frame_that_is_built() {
         let long = [7u8; 4000];
-        for offloads in [false, true] {
-            for ethernet in [false, true] {
-                let config = MemoryConfig {
-                    offloads,
-                    ethernet,
-                    ..MemoryConfig::default()
-                };
-                for timestamps in [false, true] {
-                    both_ways(config, timestamps, &[], 1448);
-                    both_ways(config, timestamps, &[b"odd", b"pieces", b"of it"], 1448);
-                    both_ways(config, timestamps, &[&long[..1448]], 1448);
-                    if offloads {
-                        both_ways(config, timestamps, &[&long[..999], &long], 1448);
-                    }
+        let each = [false, true];
+        for (offloads, ethernet) in each.map(|o| each.map(|e| (o, e))).concat() {
+            let config = MemoryConfig {
+                offloads,
+                ethernet,
+                ..MemoryConfig::default()
+            };
+            for (to, timestamps) in both_versions().map(|to| each.map(|t| (to, t))).concat() {
+                both_ways(config, &to, timestamps, &[], 1428);
+                both_ways(
+                    config,
+                    &to,
+                    timestamps,
+                    &[b"odd", b"pieces", b"of it"],
+                    1428,
+                );
+                both_ways(config, &to, timestamps, &[&long[..1428]], 1428);
+                if offloads {
+                    both_ways(config, &to, timestamps, &[&long[..999], &long], 1428);
                 }
             }
         }
@@ -265,15 +368,27 @@ mod tests {
     #[test]
     fn another_way_makes_other_headers() {
         let (port, _wire) = pair(&MemoryConfig::default());
-        let link = link(port);
-        let mut kept = None;
-        let ways = [1, 2].map(|n| NextHop::Neighbor(MacAddr([2, 0, 0, 0, 0, n])));
-        let one = *Headers::keep(&mut kept, &link, || (LOCAL, REMOTE), ways[0], 64, 0);
-        let same = *Headers::keep(&mut kept, &link, || (LOCAL, REMOTE), ways[0], 64, 0);
-        assert_eq!(one, same);
-        let other = *Headers::keep(&mut kept, &link, || (LOCAL, REMOTE), ways[1], 64, 0);
-        assert_ne!(one.ethernet, other.ethernet);
-        let marked = *Headers::keep(&mut kept, &link, || (LOCAL, REMOTE), ways[1], 64, 8);
-        assert_ne!(other.ip, marked.ip);
+        let mut link = link(port);
+        let our_mac = link.mac;
+        for addresses in both_versions() {
+            let mut kept = None;
+            let mut keep = |link: &Link, station, service| {
+                *Headers::keep(&mut kept, link, &addresses, PORTS, station, service)
+            };
+            let ways = [1, 2].map(|n| MacAddr([2, 0, 0, 0, 0, n]));
+            let one = keep(&link, ways[0], service(64, 0));
+            assert_eq!(one, keep(&link, ways[0], service(64, 0)));
+            let other = keep(&link, ways[1], service(64, 0));
+            assert_ne!(one.ethernet, other.ethernet);
+            let marked = keep(&link, ways[1], service(64, 8));
+            assert_ne!(other.ip, marked.ip);
+            let nearer = keep(&link, ways[1], service(63, 8));
+            assert_ne!(marked.ip, nearer.ip);
+            // The interface has another address now.
+            link.mac = MacAddr([2, 0, 0, 0, 0, 77]);
+            let moved = keep(&link, ways[1], service(63, 8));
+            assert_eq!(moved.ethernet[6..12], link.mac.0);
+            link.mac = our_mac;
+        }
     }
 }

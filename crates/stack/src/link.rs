@@ -28,6 +28,7 @@ use longshore_wire::checksum::Partial;
 use longshore_wire::ethernet::{self, EtherType, EthernetHeader, Wanted};
 use longshore_wire::ipv4::{self, Ipv4Header};
 use memberships::Memberships;
+pub(crate) use packets::flow_label;
 use routing::{AddressError, routes};
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -106,6 +107,9 @@ pub(crate) struct Link {
     /// Its IPv6 addresses, if it has any.
     pub(crate) v6: Option<Link6>,
     pub(crate) routes: Routes,
+    /// The destination that was looked up last of those behind a neighbor, and its next hop:
+    /// what follows to it is not looked up again.
+    last_route: Option<(Ipv4Addr, Ipv4Addr)>,
     pub(crate) neighbors: Neighbors,
     pub(crate) pmtu: PathMtu,
     identification: u16,
@@ -194,6 +198,7 @@ impl Link {
             own_v4,
             routes: routes(v4, v6.iter().flat_map(Link6::on_link), gateways, ethernet)?,
             v6,
+            last_route: None,
             neighbors: Neighbors::new(NEIGHBORS),
             pmtu: PathMtu::new(),
             identification: 1,

@@ -16,7 +16,7 @@ use longshore_tcp::{Instant, State};
 use longshore_wire::ipv4::{self, Ipv4Header, protocol};
 use longshore_wire::tcp::{CHECKSUM_OFFSET, TcpHeader};
 use std::io::IoSlice;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 
 /// Segments that one connection may send in one turn, so that others get theirs.
@@ -231,8 +231,7 @@ impl<'a> Outlet<'a> {
     /// As an error: how sending went, if it ends with them.
     #[inline]
     fn send_plain(&mut self) -> Result<usize, Sent> {
-        let (AddressPair::V4 { from, to }, NextHop::Neighbor(_)) = (self.addresses, self.hop)
-        else {
+        let NextHop::Neighbor(station) = self.hop else {
             return Ok(0);
         };
         let mut segments = 0;
@@ -250,20 +249,13 @@ impl<'a> Outlet<'a> {
                         &mut pieces,
                     )?
                 };
-                let ports = (self.local.port(), self.c.remote.port());
-                let flow = || {
-                    (
-                        SocketAddrV4::new(*from, ports.0),
-                        SocketAddrV4::new(*to, ports.1),
-                    )
-                };
                 let headers = Headers::keep(
                     &mut self.c.headers,
                     self.link,
-                    flow,
-                    self.hop,
-                    self.service.ttl,
-                    self.service.tos,
+                    self.addresses,
+                    (self.local.port(), self.c.remote.port()),
+                    station,
+                    self.service,
                 );
                 let pieces = in_place(pieces.get(..count).unwrap_or_default());
                 let sent = self.link.send_plain(headers, &segment, pieces);

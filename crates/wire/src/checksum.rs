@@ -88,6 +88,22 @@ impl Partial {
         Self(self.0 + one as u64 + other as u64)
     }
 
+    /// The sum of two bytes, which are `word` in network order.
+    #[inline]
+    #[must_use]
+    pub const fn of_word(word: u16) -> Self {
+        Self(word.to_be() as u64)
+    }
+
+    /// This sum of a pseudo-header whose length was 0, with the length `len`, which may be more
+    /// than an IP packet's can be: whoever cuts such a packet takes the sum to be of all bits of
+    /// it.
+    #[inline]
+    #[must_use]
+    pub const fn with_length(self, len: u32) -> Self {
+        Self(self.0 + len.to_be() as u64)
+    }
+
     /// The sum of the IPv6 pseudo-header (RFC 8200 section 8.1).
     #[must_use]
     pub fn of_pseudo_v6(

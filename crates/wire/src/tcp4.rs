@@ -48,15 +48,6 @@ impl Addresses4 {
         Partial::of_pair(self.0).plus_word((protocol::TCP as u16).to_be(), len.to_be())
     }
 
-    /// As [`pseudo`](Self::pseudo), for a segment that may be longer than an IP packet can be:
-    /// whoever cuts it takes the sum to be of all bits of its length.
-    #[inline]
-    #[must_use]
-    pub const fn pseudo_of_any(self, len: u32) -> Partial {
-        let high = (len >> 16) as u16;
-        self.pseudo(len as u16).plus_word(high.to_be(), 0)
-    }
-
     /// Whether the TCP checksum of a segment between these addresses is correct.
     #[inline(never)]
     #[must_use]
@@ -351,14 +342,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn a_pseudo_header_has_a_length_of_any_size(from: [u8; 4], to: [u8; 4], len: u32) {
-            let (from, to) = (from.into(), to.into());
-            let other = Partial::of_pseudo_v4(from, to, protocol::TCP, len);
-            let sum = Addresses4::new(from, to).pseudo_of_any(len);
-            prop_assert_eq!(sum.finish(), other.finish());
-        }
-
         /// A packet changed anywhere, its checksum made right again or not: what is
         /// read is what the parsers of the two headers read.
         #[test]

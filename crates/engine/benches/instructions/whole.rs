@@ -163,8 +163,8 @@ pub(crate) fn whole_beside(idle: usize, waiting: bool) -> Box<Whole> {
 }
 
 /// As `whole`, where the program has sent so many bytes, which the next turn takes.
-pub(crate) fn whole_sending(payload: usize) -> Box<Whole> {
-    let mut whole = whole(false, FULL, true);
+pub(crate) fn whole_sending(version: Version, payload: usize) -> Box<Whole> {
+    let mut whole = whole_of(version, false, payload, true);
     let socket = whole.socket;
     // Nothing is acknowledged meanwhile, and still each write is to be sent at once.
     whole.host.set(socket, OptionName::NoDelay, 1);
@@ -173,7 +173,7 @@ pub(crate) fn whole_sending(payload: usize) -> Box<Whole> {
         whole.turn();
         whole.turn();
         // The wire has memory for the next by then.
-        assert!(whole.has_sent(14 + 20 + 32 + payload));
+        assert!(whole.has_sent(segment_at(version) + 32 + payload));
     }
     whole.host.send(socket, &vec![1; payload], EdgeFlags::PUSH);
     whole

@@ -331,6 +331,7 @@ impl Link {
 
     /// Addresses, networks or routers are others now.
     pub(crate) fn reconfigured(&mut self) {
+        self.forget_last_route();
         self.show_addresses();
         let v4 = self.v4.filter(|_| self.own_v4.is_some());
         let Some(auto) = &mut self.auto else { return };

@@ -29,14 +29,19 @@ impl Link {
         if self.capabilities.link == LinkKind::Ip {
             return NextHop::Neighbor(MacAddr::default());
         }
-        if let Some(station) = self.station_of_all(to) {
-            return NextHop::Neighbor(station);
-        }
-        let Some(hop) = self.routes.lookup(to.into()) else {
-            return NextHop::NoRoute;
-        };
-        let IpAddr::V4(next_hop) = hop.next_hop else {
-            return NextHop::NoRoute;
+        let next_hop = match self.last_route {
+            Some((last, next_hop)) if last == to => next_hop,
+            _ => {
+                if let Some(station) = self.station_of_all(to) {
+                    return NextHop::Neighbor(station);
+                }
+                let route = self.routes.lookup(to.into());
+                let Some(IpAddr::V4(next_hop)) = route.map(|route| route.next_hop) else {
+                    return NextHop::NoRoute;
+                };
+                self.last_route = Some((to, next_hop));
+                next_hop
+            }
         };
         match self.neighbors.lookup(next_hop, net_time(now)) {
             Lookup::Found(mac) => NextHop::Neighbor(mac),
@@ -46,6 +51,14 @@ impl Link {
                 NextHop::Resolving
             }
             Lookup::Failed => NextHop::Unreachable,
+        }
+    }
+
+    /// What was looked up may go elsewhere now.
+    pub(super) fn forget_last_route(&mut self) {
+        self.last_route = None;
+        if let Some(v6) = &mut self.v6 {
+            v6.last_route = None;
         }
     }
 

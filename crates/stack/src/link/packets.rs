@@ -164,7 +164,7 @@ fn ipv6_header(
 
 /// A connection's flow label, the same for all of its packets (RFC 6437 section 3): its
 /// addresses and ports, mixed.
-fn flow_label(from: Ipv6Addr, to: Ipv6Addr, src_port: u16, dst_port: u16) -> u32 {
+pub(crate) fn flow_label(from: Ipv6Addr, to: Ipv6Addr, src_port: u16, dst_port: u16) -> u32 {
     const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
     let both = from.to_bits() ^ to.to_bits().rotate_left(64);
     let ports = u64::from(src_port) << 16 | u64::from(dst_port);

@@ -291,3 +291,59 @@ fn routers_and_servers_are_asked_again_when_the_link_returns() {
     link.link_returned(at(1));
     assert_eq!(asked(&mut link, at(1)), (1, 1));
 }
+
+#[test]
+fn what_was_looked_up_is_looked_up_again_when_networks_are_others() {
+    let (port, _far) = pair(&MemoryConfig::default());
+    let automatic = Automatic {
+        dhcp: None,
+        routers: Some(longshore_net::stable::Identifiers::new([7; 32], b"x")),
+    };
+    let mut link = Link::new(
+        Interface {
+            port: Box::new(port),
+            addresses: &cidrs(&["10.0.0.1/24", "fd00::1/64"]),
+            gateways: &[ip("10.0.0.254"), ip("fd00::fe")],
+            automatic: &automatic,
+        },
+        false,
+        &Secrets::from_seed(1),
+        at(0),
+    )
+    .unwrap();
+    let far_away = Ipv6Addr::new(0xfd01, 0, 0, 0, 0, 0, 0, 2);
+    // By hardware addresses that name their stations.
+    let router_mac = MacAddr([2, 0, 0, 0, 0, 0xfe]);
+    let learned = |link: &mut Link, ip: IpAddr, mac| match ip {
+        IpAddr::V4(ip) => link.neighbors.learn(ip, mac, true, net_time(at(0))),
+        IpAddr::V6(ip) => {
+            let neighbors = &mut link.v6.as_mut().unwrap().neighbors;
+            neighbors.asked_by(ip, mac, net_time(at(0)))
+        }
+    };
+    for (station, mac) in [
+        (PEER.into(), PEER_MAC),
+        (ip("10.0.0.254"), router_mac),
+        (far_away.into(), PEER_MAC),
+        (ip("fd00::fe"), router_mac),
+    ] {
+        learned(&mut link, station, mac);
+    }
+    let hops = |link: &mut Link| {
+        // Twice: what was looked up, and what is known of that.
+        [(); 2].map(|()| {
+            let counters = &mut Counters::new();
+            let four = link.next_hop_to(PEER, at(1), counters);
+            (four, link.next_hop6(far_away, at(1), counters))
+        })
+    };
+    let [router, peer] = [router_mac, PEER_MAC].map(NextHop::Neighbor);
+    assert_eq!(hops(&mut link), [(peer, router); 2]);
+    link.own_v4 = Some(Ipv4Addr::new(10, 0, 0, 253));
+    link.v4 = cidrs(&["10.0.0.253/30"]).pop();
+    let v6 = link.v6.as_mut().unwrap();
+    let another = Ipv6Addr::new(0xfd01, 0, 0, 0, 0, 0, 0, 9);
+    assert!(v6.addresses.add(another, 64, net_time(at(1))));
+    link.reconfigured();
+    assert_eq!(hops(&mut link), [(router, peer); 2]);
+}

@@ -37,6 +37,8 @@ const LINK_LOCAL_PREFIX: u8 = 64;
 pub(crate) struct Link6 {
     pub(crate) addresses: Addresses,
     pub(crate) neighbors: Neighbors<Ipv6Addr>,
+    /// As that of IPv4 in [`Link`].
+    pub(super) last_route: Option<(Ipv6Addr, Ipv6Addr)>,
     /// Our address on the link itself; none where there are no stations.
     pub(crate) link_local: Option<Ipv6Addr>,
     identification: u32,
@@ -82,6 +84,7 @@ impl Link6 {
         Ok(Self {
             addresses,
             neighbors: Neighbors::new(NEIGHBORS),
+            last_route: None,
             link_local,
             identification: secrets.number(Purpose::Identification6) as u32,
             reported: false,
@@ -159,9 +162,19 @@ impl Link {
         if to.is_multicast() {
             return NextHop::Neighbor(MacAddr::of_group(to));
         }
-        let hop = self.routes.lookup(to.into()).map(|hop| hop.next_hop);
-        let (Some(IpAddr::V6(hop)), Some(v6)) = (hop, &mut self.v6) else {
+        let Some(v6) = &mut self.v6 else {
             return NextHop::NoRoute;
+        };
+        let hop = match v6.last_route {
+            Some((last, next_hop)) if last == to => next_hop,
+            _ => {
+                let route = self.routes.lookup(to.into());
+                let Some(IpAddr::V6(next_hop)) = route.map(|route| route.next_hop) else {
+                    return NextHop::NoRoute;
+                };
+                v6.last_route = Some((to, next_hop));
+                next_hop
+            }
         };
         match v6.neighbors.lookup(hop, net_time(now)) {
             Lookup::Found(mac) => NextHop::Neighbor(mac),

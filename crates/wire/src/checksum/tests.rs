@@ -20,6 +20,24 @@ fn same(a: u16, b: u16) -> bool {
 
 proptest! {
     #[test]
+    fn a_pseudo_header_takes_its_length_later(
+        four in any::<([u8; 4], [u8; 4])>(),
+        six in any::<([u8; 16], [u8; 16])>(),
+        protocol: u8,
+        len: u32,
+    ) {
+        let of = |len| {
+            let four = Partial::of_pseudo_v4(four.0.into(), four.1.into(), protocol, len);
+            [four, Partial::of_pseudo_v6(six.0.into(), six.1.into(), protocol, len)]
+        };
+        for (without, with) in of(0).into_iter().zip(of(len)) {
+            prop_assert!(same(without.with_length(len).finish(), with.finish()));
+            let kept = Partial::of_word(without.unfinished());
+            prop_assert!(same(kept.with_length(len).finish(), with.finish()));
+        }
+    }
+
+    #[test]
     fn all_ways_agree(bytes in proptest::collection::vec(any::<u8>(), 0..3000), start in 0usize..9) {
         let bytes = &bytes[start.min(bytes.len())..];
         let expected = by_definition(bytes);
