@@ -245,7 +245,7 @@ impl Sockets {
     fn check(&self) -> Result<(), Violation> {
         let mut listed: Vec<u32> = self.dirty.clone();
         listed.sort_unstable();
-        let unique = listed.windows(2).all(|pair| pair[0] != pair[1]);
+        let unique = listed.is_sorted_by(|one, next| one < next);
         holds(unique, NONE, "a socket is on the list of the turn twice")?;
         for (key, socket) in self.iter() {
             let is_listed = listed.binary_search(&key).is_ok();

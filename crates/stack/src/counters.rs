@@ -192,6 +192,18 @@ pub struct Counters {
     pub sessions: SessionCounters,
 }
 
+/// Counts `many` more for the reason with this index.
+#[inline]
+fn count(counts: &mut [u64], index: usize, many: u64) {
+    if let Some(n) = counts.get_mut(index) {
+        *n += many;
+    }
+}
+
+fn counted(counts: &[u64], index: usize) -> u64 {
+    counts.get(index).copied().unwrap_or(0)
+}
+
 impl Counters {
     pub(crate) fn new() -> Self {
         Self {
@@ -213,43 +225,43 @@ impl Counters {
 
     #[cold]
     pub(crate) fn drop(&mut self, reason: EngineDrop) {
-        self.drops.engine[reason as usize] += 1;
+        count(&mut self.drops.engine, reason as usize, 1);
     }
 
     /// So many at once.
-    pub(crate) fn drop_many(&mut self, reason: EngineDrop, count: u64) {
-        self.drops.engine[reason as usize] += count;
+    pub(crate) fn drop_many(&mut self, reason: EngineDrop, many: u64) {
+        count(&mut self.drops.engine, reason as usize, many);
     }
 
     #[cold]
     pub(crate) fn drop_wire(&mut self, reason: WireError) {
-        self.drops.wire[reason as usize] += 1;
+        count(&mut self.drops.wire, reason as usize, 1);
     }
 
     #[cold]
     pub(crate) fn drop_tcp(&mut self, reason: longshore_tcp::DropReason) {
-        self.drops.tcp[reason.index()] += 1;
+        count(&mut self.drops.tcp, reason.index(), 1);
     }
 
     #[cold]
     pub(crate) fn drop_net(&mut self, reason: longshore_net::DropReason) {
-        self.drops.net[reason.index()] += 1;
+        count(&mut self.drops.net, reason.index(), 1);
     }
 
     /// All drops that happened, by name.
     pub fn drops(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         let engine = EngineDrop::ALL
             .iter()
-            .map(|r| (r.name(), self.drops.engine[*r as usize]));
+            .map(|r| (r.name(), counted(&self.drops.engine, *r as usize)));
         let wire = WireError::ALL
             .iter()
-            .map(|r| (r.name(), self.drops.wire[*r as usize]));
+            .map(|r| (r.name(), counted(&self.drops.wire, *r as usize)));
         let tcp = longshore_tcp::DropReason::ALL
             .iter()
-            .map(|r| (r.name(), self.drops.tcp[r.index()]));
+            .map(|r| (r.name(), counted(&self.drops.tcp, r.index())));
         let net = longshore_net::DropReason::ALL
             .iter()
-            .map(|r| (r.name(), self.drops.net[r.index()]));
+            .map(|r| (r.name(), counted(&self.drops.net, r.index())));
         engine
             .chain(wire)
             .chain(tcp)

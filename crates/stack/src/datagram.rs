@@ -5,6 +5,7 @@ mod outgoing;
 use crate::Stack;
 use crate::access::Transport;
 use crate::at_work::AtWork;
+use crate::bytes::{part, put};
 use crate::counters::EngineDrop;
 use crate::input::IpPacket;
 use crate::request_error::RequestError;
@@ -44,13 +45,12 @@ fn split_header(bytes: &[u8], gso: u16) -> Result<(UdpHeader, &[u8]), WireError>
     let header = match UdpHeader::parse(bytes) {
         Ok(header) => header,
         // A train's length field counts one datagram or all of them.
-        Err(_) if gso != 0 && bytes.len() > udp::HEADER_LEN => UdpHeader {
-            src_port: u16::from_be_bytes([bytes[0], bytes[1]]),
-            dst_port: u16::from_be_bytes([bytes[2], bytes[3]]),
-            payload_len: (bytes.len() - udp::HEADER_LEN) as u16,
-            checksum: 0,
+        Err(e) => match bytes.split_first_chunk::<{ udp::HEADER_LEN }>() {
+            Some((&[a, b, c, d, ..], payload)) if gso != 0 && !payload.is_empty() => {
+                train_header([a, b, c, d], payload.len())
+            }
+            _ => return Err(e),
         },
-        Err(e) => return Err(e),
     };
     let end = if gso != 0 {
         bytes.len()
@@ -59,6 +59,16 @@ fn split_header(bytes: &[u8], gso: u16) -> Result<(UdpHeader, &[u8]), WireError>
     };
     let payload = bytes.get(udp::HEADER_LEN..end).unwrap_or_default();
     Ok((header, payload))
+}
+
+/// The header of a train with these ports.
+fn train_header([a, b, c, d]: [u8; 4], payload_len: usize) -> UdpHeader {
+    UdpHeader {
+        src_port: u16::from_be_bytes([a, b]),
+        dst_port: u16::from_be_bytes([c, d]),
+        payload_len: payload_len as u16,
+        checksum: 0,
+    }
 }
 
 /// The bytes of a record that come before the payload, as many as there can be. `dropped` is how
@@ -70,20 +80,20 @@ fn head_of(
     dropped: u64,
 ) -> [u8; MOST_HEAD] {
     let mut bytes = [0; MOST_HEAD];
-    bytes[..DATAGRAM_HEADER].copy_from_slice(&record.encode());
+    put(&mut bytes, 0, &record.encode());
     if record.to_group {
         let to = match to {
             IpAddr::V4(to) => to.to_ipv6_mapped(),
             IpAddr::V6(to) => to,
         };
-        bytes[DATAGRAM_HEADER..][..GROUP_BYTES].copy_from_slice(&to.octets());
+        put(&mut bytes, DATAGRAM_HEADER, &to.octets());
     }
     if record.stamped {
         let stamp = Stamp {
             arrived_ns: arrived_ns(),
             dropped: dropped as u32,
         };
-        bytes[record.stamp_at()..][..STAMP_BYTES].copy_from_slice(&stamp.encode());
+        put(&mut bytes, record.stamp_at(), &stamp.encode());
     }
     bytes
 }
@@ -235,7 +245,7 @@ impl Stack {
         let rcv = d.rcv.get_or_insert(ReceiveStream::EMPTY);
         let (base, at, index) = (d.rcv_consumed, d.rcv_edge, socket.id.index);
         let mut place = |at, bytes: &[u8]| rcv.place(base, at, bytes, &mut s.host.receive, index);
-        let header = place(at, &bytes[..begins]);
+        let header = place(at, part(&bytes, 0..begins));
         let body = place(at + begins as u64, payload);
         let (Ok(a), Ok(b)) = (header, body) else {
             d.overruns += 1;

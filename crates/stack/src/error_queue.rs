@@ -2,6 +2,7 @@
 //!
 //! A socket has an [`ErrorQueue`] once there is one; `errors` fills and empties it.
 
+use crate::bytes::{part, put};
 use longshore_hostif::{ERROR_PAYLOAD, ErrorReport};
 use std::collections::VecDeque;
 
@@ -35,7 +36,7 @@ impl ErrorQueue {
         }
         let len = quoted.len().min(ERROR_PAYLOAD);
         let mut payload = [0; ERROR_PAYLOAD];
-        payload[..len].copy_from_slice(&quoted[..len]);
+        put(&mut payload, 0, part(quoted, 0..len));
         self.reports.push_back(Kept {
             report,
             len: len as u16,

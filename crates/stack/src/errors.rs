@@ -7,6 +7,7 @@
 
 use crate::Stack;
 use crate::at_work::AtWork;
+use crate::bytes::part;
 use crate::counters::EngineDrop;
 use crate::error_queue::{ErrorQueue, Kept};
 use crate::request_error::RequestError;
@@ -209,7 +210,7 @@ impl Stack {
                 errno => host.set_error(socket.id, errno.unwrap_or(0).into(), kept),
             }
         }
-        let bytes = &bytes[..ERROR_HEADER + usize::from(len)];
+        let bytes = part(&bytes, 0..ERROR_HEADER + usize::from(len));
         Ok(host.write_mailbox(channel, bytes))
     }
 

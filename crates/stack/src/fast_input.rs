@@ -201,12 +201,14 @@ impl Stack {
         let Some(segment) = packet.get(range).filter(|s| s.len() >= tcp::HEADER_LEN) else {
             return false;
         };
+        let Some(&[a, b, c, d]) = segment.first_chunk() else {
+            return false;
+        };
         if ip.ecn() == CONGESTED {
             return false;
         }
-        let port = |at: usize| u16::from_be_bytes([segment[at], segment[at + 1]]);
-        let remote = SocketAddr::new(ip.source.into(), port(0));
-        let local = SocketAddr::new(ip.destination.into(), port(2));
+        let remote = SocketAddr::new(ip.source.into(), u16::from_be_bytes([a, b]));
+        let local = SocketAddr::new(ip.destination.into(), u16::from_be_bytes([c, d]));
         let Some(key) = self.demux.find6(Flow::new(local, remote), cached) else {
             return false;
         };

@@ -6,6 +6,7 @@
 //! else, and what goes to ourselves, is built header by header in `link`.
 
 use crate::address_pair::{AddressPair, Service};
+use crate::bytes::put;
 use crate::link::{Link, flow_label};
 use longshore_frames::{GsoKind, LinkKind, PortError, TxChecksum, TxFrame, TxGso};
 use longshore_net::template::{Ipv4Template, Ipv6Template};
@@ -195,7 +196,7 @@ impl Link {
                 .finish()
         };
         let field = lower + CHECKSUM_OFFSET;
-        frame[field..field + 2].copy_from_slice(&sum.to_be_bytes());
+        put(&mut frame, field, &sum.to_be_bytes());
         let skip = match self.capabilities.link {
             LinkKind::Ethernet { .. } => 0,
             LinkKind::Ip => IP,

@@ -165,11 +165,13 @@ impl Forwards {
         let Some(source) = self.sources.get_mut(&name) else {
             return (None, None);
         };
-        if let Ok(at) = source
+        let found = source
             .ranges
-            .binary_search_by_key(&from, |sent| sent.range.start)
+            .binary_search_by_key(&from, |sent| sent.range.start);
+        if let Ok(at) = found
+            && let Some(sent) = source.ranges.get_mut(at)
         {
-            source.ranges[at].is_done = true;
+            sent.is_done = true;
         }
         let before = source.ranges.len();
         while source.ranges.pop_front_if(|sent| sent.is_done).is_some() {}

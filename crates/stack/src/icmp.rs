@@ -6,6 +6,7 @@
 
 use crate::Stack;
 use crate::address_pair::Service;
+use crate::bytes::put;
 use crate::counters::EngineDrop;
 use crate::demux::{Flow, Found};
 use crate::errors::Reported;
@@ -197,7 +198,7 @@ impl Stack {
     /// Sends an ICMP message back to where `ip` came from.
     fn send_icmp(&mut self, ip: &Ipv4Header, icmp: &Icmpv4, data: &[u8]) {
         let mut message = vec![0; icmpv4::HEADER_LEN + data.len()];
-        message[icmpv4::HEADER_LEN..].copy_from_slice(data);
+        put(&mut message, icmpv4::HEADER_LEN, data);
         icmp.emit(&mut message);
         let addresses = (ip.destination, ip.source);
         self.send_whole(addresses, Service::DEFAULT, protocol::ICMP, &message);

@@ -13,8 +13,8 @@ pub(crate) fn linux_tcp_info(info: &TcpInfo) -> Vec<u8> {
 const LISTEN: u8 = 10;
 
 fn only_state(state: u8) -> Vec<u8> {
-    let mut bytes = vec![0; LINUX_TCP_INFO_LEN];
-    bytes[0] = state;
+    let mut bytes = vec![state];
+    bytes.resize(LINUX_TCP_INFO_LEN, 0);
     bytes
 }
 

@@ -3,6 +3,7 @@
 
 use crate::Stack;
 use crate::address_pair::Service;
+use crate::bytes::put;
 use crate::counters::EngineDrop;
 use crate::input::IpPacket;
 use crate::link::{NextHop, net_time};
@@ -203,7 +204,7 @@ impl Stack {
             Ok(Some(whole)) => {
                 let mut bytes = vec![0; HEADER_LEN + whole.payload.len()];
                 whole.header.emit(&mut bytes);
-                bytes[HEADER_LEN..].copy_from_slice(&whole.payload);
+                put(&mut bytes, HEADER_LEN, &whole.payload);
                 let packet = Packet6 {
                     header: whole.header,
                     whole: &bytes,
@@ -318,7 +319,7 @@ impl Stack {
     pub(crate) fn reassembly_failed6(&mut self, header: &Ipv6Header, first: &[u8]) {
         let mut bytes = vec![0; HEADER_LEN + first.len()];
         header.emit(&mut bytes);
-        bytes[HEADER_LEN..].copy_from_slice(first);
+        put(&mut bytes, HEADER_LEN, first);
         let packet = Packet6 {
             header: *header,
             whole: &bytes,
@@ -333,7 +334,7 @@ impl Stack {
             return self.counters.drop(EngineDrop::NoRoute);
         };
         let mut message = vec![0; icmp.header_len() + data.len()];
-        message[icmp.header_len()..].copy_from_slice(data);
+        put(&mut message, icmp.header_len(), data);
         icmp.emit(from, to, &mut message);
         let service = Service::DEFAULT;
         self.send_whole6((from, to), service, next_header::ICMPV6, &message);

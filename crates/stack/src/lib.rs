@@ -36,6 +36,7 @@
 //! | `demux` | the tables that find the socket of a packet |
 //! | `access`, `host`, `settings`, `published` | what the operator has chosen, and what programs read of it |
 //! | `counters`, `info`, `status` | what a run costs, and how sockets stand |
+//! | `bytes` | writing to headers |
 //!
 //! Modules use each other in no circle (`scripts/check-boundaries.sh` sees to it): types stand
 //! below the handlers, which are methods of [`Stack`] and may call each other.
@@ -45,6 +46,8 @@
 //! no clock, waits for nothing and starts nothing.
 
 #![forbid(unsafe_code)]
+// No number from the wire or from a program may make an index panic.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 mod accept_queue;
 mod accepted;
@@ -58,6 +61,7 @@ mod audience;
 pub mod bench;
 mod buffers;
 mod bulk_senders;
+mod bytes;
 mod check;
 mod connection;
 mod containment;

@@ -12,6 +12,7 @@ mod packets;
 pub(crate) mod routing;
 pub(crate) mod v6;
 
+use crate::bytes::{part, put};
 use crate::secrets::Secrets;
 use automatic::{Automatic, AutomaticState};
 use link_return::Announcements;
@@ -349,13 +350,13 @@ impl Link {
             let sum = if offload {
                 pseudo.unfinished()
             } else {
-                transport.checksum(pseudo, &buffer[start..end])
+                transport.checksum(pseudo, part(buffer, start..end))
             };
             let field = start + transport.checksum_at;
-            buffer[field..field + 2].copy_from_slice(&sum.to_be_bytes());
+            put(buffer, field, &sum.to_be_bytes());
         }
         if own {
-            let mut packet = buffer[ethernet::HEADER_LEN..end].to_vec();
+            let mut packet = part(buffer, ethernet::HEADER_LEN..end).to_vec();
             transport
                 .payload
                 .iter()
@@ -365,7 +366,7 @@ impl Link {
             return Ok(());
         }
         if waits {
-            self.hold(&buffer[ethernet::HEADER_LEN..end], transport);
+            self.hold(part(buffer, ethernet::HEADER_LEN..end), transport);
             return Ok(());
         }
         let link_len = self.capabilities.link_header_len();
@@ -376,11 +377,11 @@ impl Link {
                 source: self.mac,
                 ether_type,
             };
-            header.emit(&mut buffer[..ethernet::HEADER_LEN]);
+            header.emit(buffer);
         }
         let checksum_offset = transport.checksum_at as u16;
         self.port.send(&TxFrame {
-            headers: &buffer[skip..end],
+            headers: part(buffer, skip..end),
             payload: transport.payload,
             checksum: offload.then_some(TxChecksum {
                 start: (start - skip) as u16,

@@ -140,7 +140,7 @@ impl Messages {
         let mut buffer = [0; WINDOW];
         while edge.saturating_sub(self.at) >= bytes.len() as u64 {
             let len = (edge - self.at).min(WINDOW as u64) as usize;
-            let window = &mut buffer[..len];
+            let window = buffer.get_mut(..len).unwrap_or_default();
             if !get(self.at, window) {
                 self.is_lost = true;
                 return;

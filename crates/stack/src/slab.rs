@@ -19,16 +19,14 @@ impl<T> Slab<T> {
 
     /// Adds an entry; its key.
     pub(crate) fn insert(&mut self, entry: T) -> u32 {
-        match self.free.pop() {
-            Some(key) => {
-                self.entries[key as usize] = Some(entry);
-                key
-            }
-            None => {
-                self.entries.push(Some(entry));
-                self.entries.len() as u32 - 1
-            }
+        if let Some(key) = self.free.pop()
+            && let Some(place) = self.entries.get_mut(key as usize)
+        {
+            *place = Some(entry);
+            return key;
         }
+        self.entries.push(Some(entry));
+        self.entries.len() as u32 - 1
     }
 
     /// Takes an entry out. Its key may be given again.

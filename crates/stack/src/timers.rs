@@ -129,8 +129,12 @@ impl<T: Copy> Wheel<T> {
     #[inline(always)]
     fn enter_at(&mut self, name: T, tick: u64) {
         let slot = tick as usize % SLOTS;
-        self.occupied[slot / 64] |= 1 << (slot % 64);
-        let names = &mut self.slots[slot];
+        let (Some(word), Some(names)) =
+            (self.occupied.get_mut(slot / 64), self.slots.get_mut(slot))
+        else {
+            return;
+        };
+        *word |= 1 << (slot % 64);
         // A slot that has room, as all have after a while, takes no call: the registers
         // of whoever sets an alarm stay as they are.
         if names.len() < names.capacity() {
@@ -148,10 +152,15 @@ impl<T: Copy> Wheel<T> {
         let mut tick = self.tick;
         while tick < end {
             let slot = tick as usize % SLOTS;
-            let word = self.occupied[slot / 64] >> (slot % 64);
+            let (Some(occupied), Some(names)) =
+                (self.occupied.get_mut(slot / 64), self.slots.get_mut(slot))
+            else {
+                break;
+            };
+            let word = *occupied >> (slot % 64);
             if word & 1 != 0 {
-                due.append(&mut self.slots[slot]);
-                self.occupied[slot / 64] &= !(1 << (slot % 64));
+                due.append(names);
+                *occupied &= !(1 << (slot % 64));
                 tick += 1;
             } else if word != 0 {
                 tick += u64::from(word.trailing_zeros());
@@ -170,17 +179,19 @@ impl<T: Copy> Wheel<T> {
         let lowest = |word: usize, bits: u64| word * 64 + bits.trailing_zeros() as usize;
         let start = first / 64;
         let beyond = u64::MAX << (first % 64);
-        let head = self.occupied[start] & beyond;
+        let occupied = |word: usize| self.occupied.get(word).copied().unwrap_or(0);
+        let head = occupied(start) & beyond;
         if head != 0 {
             return Some(from(lowest(start, head)));
         }
         for i in 1..words {
             let word = (start + i) % words;
-            if self.occupied[word] != 0 {
-                return Some(from(lowest(word, self.occupied[word])));
+            let bits = occupied(word);
+            if bits != 0 {
+                return Some(from(lowest(word, bits)));
             }
         }
-        let rest = self.occupied[start] & !beyond;
+        let rest = occupied(start) & !beyond;
         (rest != 0).then(|| from(lowest(start, rest)))
     }
 

@@ -54,7 +54,7 @@ impl Spent {
         if self.turn.load(Ordering::Relaxed) != turn {
             return of.most();
         }
-        let spent = self.of[of as usize].load(Ordering::Relaxed);
+        let spent = self.share(of).load(Ordering::Relaxed);
         of.most().saturating_sub(spent)
     }
 
@@ -67,9 +67,19 @@ impl Spent {
                 .iter()
                 .for_each(|spent| spent.store(0, Ordering::Relaxed));
         }
-        let spent = &self.of[of as usize];
+        let spent = self.share(of);
         let now = spent.load(Ordering::Relaxed);
         spent.store(now.saturating_add(n), Ordering::Relaxed);
+    }
+
+    /// What is spent of a share, in the turn that it is of.
+    fn share(&self, of: Of) -> &AtomicU32 {
+        let [requests, output, wakeups] = &self.of;
+        match of {
+            Of::Requests => requests,
+            Of::Output => output,
+            Of::Wakeups => wakeups,
+        }
     }
 }
 

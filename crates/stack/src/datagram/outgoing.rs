@@ -6,6 +6,7 @@
 use crate::Stack;
 use crate::access::Transport;
 use crate::address_pair::{AddressPair, DEFAULT_TTL, Service};
+use crate::bytes::put;
 use crate::counters::EngineDrop;
 use crate::link::NextHop;
 use crate::socket::{Kind, Options, Socket};
@@ -272,7 +273,7 @@ impl Stack {
         };
         let sum = pseudo.plus(Partial::of(&message)).finish();
         let sum = if sum == 0 { 0xffff } else { sum };
-        message[CHECKSUM_AT..CHECKSUM_AT + 2].copy_from_slice(&sum.to_be_bytes());
+        put(&mut message, CHECKSUM_AT, &sum.to_be_bytes());
         match *addresses {
             AddressPair::V4 { from, to } => {
                 self.send_whole((from, to), service, protocol::UDP, &message);

@@ -1,5 +1,6 @@
 //! What a connection is called, and the hash that finds it.
 
+use crate::bytes::put;
 use crate::secrets::{KeyedHash, Purpose, Secrets};
 use longshore_wire::tcp4::Flow4;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -118,7 +119,7 @@ impl Hasher for FlowHasher {
     fn write(&mut self, bytes: &[u8]) {
         for chunk in bytes.chunks(8) {
             let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
+            put(&mut word, 0, chunk);
             self.write_u64(u64::from_ne_bytes(word));
         }
     }

@@ -21,23 +21,30 @@ impl Default for PortSet {
 impl PortSet {
     /// Puts a port in, or takes it out.
     pub(super) fn set(&mut self, port: u16, is_in: bool) {
-        let (word, bit) = (usize::from(port / 64), 1 << (port % 64));
+        let bit = 1 << (port % 64);
+        let Some(word) = self.0.get_mut(usize::from(port / 64)) else {
+            return;
+        };
         if is_in {
-            self.0[word] |= bit;
+            *word |= bit;
         } else {
-            self.0[word] &= !bit;
+            *word &= !bit;
         }
     }
 
     pub(super) fn contains(&self, port: u16) -> bool {
-        self.0[usize::from(port / 64)] & 1 << (port % 64) != 0
+        self.word(usize::from(port / 64)) & 1 << (port % 64) != 0
+    }
+
+    fn word(&self, at: usize) -> u64 {
+        self.0.get(at).copied().unwrap_or(0)
     }
 
     /// How many of `range` are in it.
     pub(super) fn count(&self, range: Range<u16>) -> u32 {
         let words = usize::from(range.start / 64)..=usize::from((range.end - 1) / 64);
         words
-            .map(|word| (self.0[word] & within(word, &range)).count_ones())
+            .map(|word| (self.word(word) & within(word, &range)).count_ones())
             .sum()
     }
 
@@ -49,7 +56,7 @@ impl PortSet {
                 return None;
             }
             (usize::from(part.start / 64)..=usize::from((part.end - 1) / 64)).find_map(|word| {
-                let used = sets.iter().fold(0, |all, set| all | set.0[word]);
+                let used = sets.iter().fold(0, |all, set| all | set.word(word));
                 let free = !used & within(word, &part);
                 (free != 0).then(|| (word * 64) as u16 + free.trailing_zeros() as u16)
             })

@@ -330,8 +330,10 @@ impl Ports {
         let Some(users) = self.bound.get_mut(&port) else {
             return;
         };
-        if let Some(at) = users.iter().position(|b| b.key == key) {
-            users[at..].rotate_left(1);
+        if let Some(at) = users.iter().position(|b| b.key == key)
+            && let Some(last) = users.get_mut(at..)
+        {
+            last.rotate_left(1);
         }
     }
 }

@@ -177,18 +177,24 @@ impl Table4 {
         let mut at = free;
         loop {
             at = self.next(at);
-            let slot = self.slots[at];
+            let slot = self.slots.get(at).copied().unwrap_or(FREE);
             if slot.key == NO_KEY {
                 break;
             }
             let home = self.home(slot.addresses, slot.ports);
             let from_home = at.wrapping_sub(home) & mask;
             if from_home >= at.wrapping_sub(free) & mask {
-                self.slots[free] = slot;
+                self.set(free, slot);
                 free = at;
             }
         }
-        self.slots[free] = FREE;
+        self.set(free, FREE);
+    }
+
+    fn set(&mut self, at: usize, slot: Slot) {
+        if let Some(place) = self.slots.get_mut(at) {
+            *place = slot;
+        }
     }
 }
 

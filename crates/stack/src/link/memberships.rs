@@ -4,6 +4,7 @@
 //! Owns [`Memberships`]; `groups` joins and leaves for sockets.
 
 use super::{Link, net_time};
+use crate::bytes::part;
 use crate::counters::{Counters, EngineDrop};
 use crate::secrets::{Purpose, Secrets};
 use longshore_frames::{LinkKind, TxFrame};
@@ -179,7 +180,7 @@ impl Link {
             LinkKind::Ip => ethernet::HEADER_LEN,
             LinkKind::Ethernet { .. } => 0,
         };
-        let frame = &frame[begins..ethernet::HEADER_LEN + len];
+        let frame = part(&frame, begins..ethernet::HEADER_LEN + len);
         if self.port.send(&TxFrame::whole(frame)).is_err() {
             counters.drop(EngineDrop::PortRefused);
         }

@@ -77,7 +77,7 @@ impl Link {
             ether_type: EtherType::Arp,
         };
         let at = header.emit(&mut frame);
-        packet.emit(&mut frame[at..]);
+        packet.emit(frame.get_mut(at..).unwrap_or_default());
         if self.port.send(&TxFrame::whole(&frame)).is_err() {
             counters.drop(EngineDrop::PortRefused);
         }

@@ -4,6 +4,7 @@
 //! Owns [`Link6`], what the [`Link`] has for IPv6 alone. `input6` hands the messages in,
 //! `link` asks for the rest.
 
+use crate::bytes::part;
 use crate::counters::{Counters, EngineDrop};
 use crate::link::routing::AddressError;
 use crate::link::{Link, NEIGHBORS, NextHop, Transport, net_time};
@@ -451,7 +452,7 @@ impl Link {
         let Some(v6) = &self.v6 else { return };
         let mut message = [0; ROOM];
         let len = mld::emit_report(from, record, v6.addresses.groups(), &mut message);
-        self.send_group_report(from, &message[..len], counters);
+        self.send_group_report(from, part(&message, 0..len), counters);
     }
 
     /// Sends a report on one group that programs listen to.
@@ -466,7 +467,7 @@ impl Link {
         let from = link_local.unwrap_or(Ipv6Addr::UNSPECIFIED);
         let mut message = [0; mld::report_len(1)];
         let len = mld::emit_report(from, record, std::iter::once(group), &mut message);
-        self.send_group_report(from, &message[..len], counters);
+        self.send_group_report(from, part(&message, 0..len), counters);
     }
 
     fn send_group_report(&mut self, from: Ipv6Addr, message: &[u8], counters: &mut Counters) {

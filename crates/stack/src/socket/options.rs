@@ -183,8 +183,8 @@ impl Options {
 /// The congestion control whose name, with zeroes behind it, is in a word.
 fn congestion_in(word: u64) -> Option<Congestion> {
     let name = word.to_le_bytes();
-    let len = name.iter().position(|b| *b == 0).unwrap_or(name.len());
-    core::str::from_utf8(&name[..len])
+    let name = name.split(|b| *b == 0).next()?;
+    core::str::from_utf8(name)
         .ok()
         .and_then(Congestion::by_name)
 }
