@@ -14,7 +14,11 @@
 //! Each half takes what the other wrote as a claim: it is loaded once, checked,
 //! and then used.
 
+// What the other side has written is an index only once it was checked, and no mistake in that
+// may end the engine.
+#[cfg_attr(not(test), deny(clippy::indexing_slicing))]
 mod abi;
+#[cfg_attr(not(test), deny(clippy::indexing_slicing))]
 pub mod adapter;
 mod host;
 mod meter;

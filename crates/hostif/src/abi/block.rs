@@ -145,7 +145,7 @@ pub struct SocketBlock {
 unsafe impl Shared for SocketBlock {}
 
 fn load(words: &[AtomicU64; 3]) -> Address {
-    Address(std::array::from_fn(|i| words[i].load(Ordering::Acquire)))
+    Address(words.each_ref().map(|word| word.load(Ordering::Acquire)))
 }
 
 fn store(words: &[AtomicU64; 3], address: Address) {

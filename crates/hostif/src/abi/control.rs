@@ -193,13 +193,12 @@ impl ChannelControl {
     /// Writes an answer to the mailbox; what does not fit is cut off. Returns
     /// how many bytes were written.
     pub fn write_mailbox(&self, bytes: &[u8]) -> usize {
-        let len = bytes.len().min(MAILBOX_BYTES);
-        for (word, chunk) in self.mailbox.iter().zip(bytes[..len].chunks(8)) {
+        for (word, chunk) in self.mailbox.iter().zip(bytes.chunks(8)) {
             let mut buf = [0; 8];
-            buf[..chunk.len()].copy_from_slice(chunk);
+            buf.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
             word.store(u64::from_le_bytes(buf), Ordering::Relaxed);
         }
-        len
+        bytes.len().min(MAILBOX_BYTES)
     }
 
     /// Copies the mailbox out, after the `Done` that announced it.

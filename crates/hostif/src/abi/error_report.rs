@@ -54,10 +54,8 @@ impl ErrorReport {
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (header, payload) = bytes.split_first_chunk::<ERROR_HEADER>()?;
-        let word = |i: usize| {
-            let bytes: [u8; 8] = std::array::from_fn(|at| header[i * 8 + at]);
-            u64::from_le_bytes(bytes)
-        };
+        let (words, _) = header.as_chunks();
+        let word = |i: usize| words.get(i).map_or(0, |word| u64::from_le_bytes(*word));
         let first = word(0);
         let report = Self {
             errno: first as u16,

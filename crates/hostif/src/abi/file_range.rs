@@ -146,17 +146,14 @@ impl FileRange {
     }
 
     pub(crate) fn decode(bytes: &[u8; RANGE_BYTES]) -> Self {
-        let word = |at: usize| {
-            let mut word = [0; 4];
-            word.copy_from_slice(&bytes[at..at + 4]);
-            u32::from_le_bytes(word)
-        };
+        let (words, _) = bytes.as_chunks();
+        let word = |i: usize| words.get(i).map_or(0, |word| u32::from_le_bytes(*word));
         Self {
             from: word(0),
-            to: word(4),
-            next: word(8),
-            file: word(12),
-            offset: u64::from(word(16)) | u64::from(word(20)) << 32,
+            to: word(1),
+            next: word(2),
+            file: word(3),
+            offset: u64::from(word(4)) | u64::from(word(5)) << 32,
         }
     }
 

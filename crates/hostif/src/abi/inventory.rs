@@ -252,8 +252,9 @@ pub struct Place {
 pub fn place_of(geometry: &Geometry, at: usize) -> Option<Place> {
     let begins = Offsets::of(geometry).parts();
     let of_part = begins.partition_point(|begin| *begin <= at);
-    let begin = of_part.checked_sub(1).map_or(0, |part| begins[part]);
-    let part = &PARTS[of_part];
+    let before = of_part.checked_sub(1);
+    let begin = before.map_or(Some(&0), |part| begins.get(part))?;
+    let part = PARTS.get(of_part)?;
     let within = at - begin;
     let index = within / part.stride;
     let (word, into) = find(part.words, within % part.stride)?;

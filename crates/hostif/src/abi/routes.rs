@@ -160,7 +160,8 @@ impl Routes {
 
     /// Where the writing of this number is.
     fn entries(&self, number: u32) -> &[Entry; MAX_ROUTES] {
-        &self.written[(number & 1) as usize]
+        let [even, odd] = &self.written;
+        if number & 1 == 0 { even } else { odd }
     }
 
     /// The entries' words, all of one writing.
@@ -266,7 +267,8 @@ impl Routes {
         if to.is_loopback() || self.own_place(to).is_some() {
             return usize::from(u16::MAX);
         }
-        let word = &self.link_mtu[usize::from(to.is_ipv6())];
+        let [of_v4, of_v6] = &self.link_mtu;
+        let word = if to.is_ipv6() { of_v6 } else { of_v4 };
         word.load(Ordering::Relaxed) as usize
     }
 

@@ -104,11 +104,12 @@ impl AdapterSession {
         let directory = self.arena.snd_directory(index);
         let mut chunks = [0; DIRECTORY];
         let count = (numbers.end() - numbers.start() + 1) as usize;
-        for (chunk, number) in chunks[..count].iter_mut().zip(numbers) {
+        let chunks = chunks.get_mut(..count).unwrap_or_default();
+        for (chunk, number) in chunks.iter_mut().zip(numbers) {
             *chunk = directory.entry(number).load(Ordering::Acquire);
         }
         if offer.take() {
-            for chunk in chunks[..count].iter().rev() {
+            for chunk in chunks.iter().rev() {
                 let given = self.arena.give_snd_chunk(*chunk);
                 self.bad_descriptors += u64::from(given.is_err());
             }

@@ -227,7 +227,7 @@ impl AdapterChannel {
     ) -> Result<Descriptors, PutError> {
         let ring = &arena.control(self.index).completions;
         let slots = arena.completion_slots(self.index);
-        let fields = &message[..words];
+        let fields = message.get(..words).unwrap_or_default();
         staged(self.completions.stage_long(0, kept, ring, slots, fields))?;
         let begins = self.completions.begins_move(RING as u32);
         Ok(Descriptors {

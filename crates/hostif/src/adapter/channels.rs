@@ -273,14 +273,16 @@ impl AdapterSession {
     /// Takes the flags of 64 channels, `word` times 64 and those that follow: a bit is set for
     /// each that may have requests.
     pub fn flagged(&self, word: usize) -> u64 {
-        let flags = &self.arena.header().requests_pending.channels[word];
-        flags.swap(0, Ordering::AcqRel)
+        let flags = self.arena.header().requests_pending.channels.get(word);
+        flags.map_or(0, |flags| flags.swap(0, Ordering::AcqRel))
     }
 
     /// Channels of `word` that were not looked at are to be looked at again.
     pub fn flag_again(&self, word: usize, flags: u64) {
         let pending = &self.arena.header().requests_pending;
-        pending.channels[word].fetch_or(flags, Ordering::AcqRel);
+        if let Some(all) = pending.channels.get(word) {
+            all.fetch_or(flags, Ordering::AcqRel);
+        }
         pending.any.fetch_or(Hurry::Now as u32, Ordering::AcqRel);
     }
 

@@ -171,9 +171,9 @@ impl AdapterSession {
         let Some(files) = self.send.files.as_mut().map(Arc::make_mut) else {
             return gone;
         };
-        for (place, slot) in files.lent.iter_mut().enumerate() {
+        let places = self.arena.header().files.iter();
+        for (place, (slot, shared)) in files.lent.iter_mut().zip(places).enumerate() {
             let Some(lent) = slot else { continue };
-            let shared = &self.arena.header().files[place];
             let uses = shared.uses();
             if lent.uses != uses {
                 (lent.uses, lent.since) = (uses, now);

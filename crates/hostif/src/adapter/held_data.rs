@@ -145,7 +145,7 @@ impl HeldData {
         for _ in 0..LOOKS {
             let at = self.next % self.all.len();
             self.next = at + 1;
-            let told = self.all[at].told.as_ref();
+            let told = self.all.get(at)?.told.as_ref();
             if told.is_some_and(|told| epochs.was_taken(arena, told)) {
                 return Some(at as u32);
             }

@@ -45,7 +45,9 @@ impl PendingEdges {
             && *bits & bit == 0
         {
             *bits |= bit;
-            self.summary[word / 64] |= 1 << (word % 64);
+            if let Some(summary) = self.summary.get_mut(word / 64) {
+                *summary |= 1 << (word % 64);
+            }
             self.count += 1;
         }
     }
@@ -60,9 +62,12 @@ impl PendingEdges {
             None => self.first_from(0)?,
         };
         let word = index / 64;
-        self.words[word] &= !(1 << (index % 64));
-        if self.words[word] == 0 {
-            self.summary[word / 64] &= !(1 << (word % 64));
+        let bits = self.words.get_mut(word)?;
+        *bits &= !(1 << (index % 64));
+        if *bits == 0
+            && let Some(summary) = self.summary.get_mut(word / 64)
+        {
+            *summary &= !(1 << (word % 64));
         }
         self.count -= 1;
         self.next = index + 1;
@@ -76,7 +81,7 @@ impl PendingEdges {
             return Some(word * 64 + here.trailing_zeros() as usize);
         }
         let word = first_from(&self.summary, word + 1)?;
-        Some(word * 64 + self.words[word].trailing_zeros() as usize)
+        Some(word * 64 + self.words.get(word)?.trailing_zeros() as usize)
     }
 }
 

@@ -104,10 +104,24 @@ impl ReceiveSlab {
         Some(chunk)
     }
 
+    /// What was noted last of a chunk: the next of its stream, or its place among the free ones.
+    #[inline(always)]
+    pub(super) fn link(&self, chunk: u32) -> u32 {
+        self.links.get(chunk as usize).copied().unwrap_or(NONE)
+    }
+
+    /// Notes that. Chunks that are no more than were ever taken have a place for it.
+    #[inline(always)]
+    pub(super) fn set_link(&mut self, chunk: u32, to: u32) {
+        if let Some(link) = self.links.get_mut(chunk as usize) {
+            *link = to;
+        }
+    }
+
     /// A stream has this chunk from now on.
     #[inline(always)]
     fn note_taken(&mut self, chunk: u32) {
-        self.links[chunk as usize] = NONE;
+        self.set_link(chunk, NONE);
         self.available -= 1;
     }
 
@@ -122,7 +136,7 @@ impl ReceiveSlab {
     pub(super) fn give_back(&mut self, chunk: u32) {
         #[cfg(debug_assertions)]
         self.poison(chunk);
-        self.links[chunk as usize] = self.free.len() as u32;
+        self.set_link(chunk, self.free.len() as u32);
         self.free.push(chunk);
         self.available += 1;
     }
@@ -161,7 +175,7 @@ impl ReceiveSlab {
         let place = self.leave_long_free(place);
         self.free.swap_remove(place);
         if let Some(moved) = self.free.get(place) {
-            self.links[*moved as usize] = place as u32;
+            self.set_link(*moved, place as u32);
         }
         true
     }
@@ -174,7 +188,9 @@ impl ReceiveSlab {
         }
         let last = self.fewest_free - 1;
         self.free.swap(place, last);
-        self.links[self.free[place] as usize] = place as u32;
+        if let Some(moved) = self.free.get(place) {
+            self.set_link(*moved, place as u32);
+        }
         self.fewest_free = last;
         last
     }
@@ -256,7 +272,10 @@ impl ReceiveSlab {
         let end = self.fewest_free.min(self.cold.saturating_add(most));
         let mut cooled = 0;
         while self.cold < end {
-            self.arena.cool_rcv_chunk(self.free[self.cold])?;
+            let Some(chunk) = self.free.get(self.cold) else {
+                break;
+            };
+            self.arena.cool_rcv_chunk(*chunk)?;
             self.cold += 1;
             cooled += 1;
         }

@@ -118,7 +118,7 @@ impl ReceiveStream {
         }
         while self.last < number {
             let chunk = slab.take().ok_or(NoChunk)?;
-            slab.links[self.tail as usize] = chunk;
+            slab.set_link(self.tail, chunk);
             self.tail = chunk;
             self.last += 1;
             self.entries += slab.enter(index, self.last, chunk);
@@ -128,7 +128,7 @@ impl ReceiveStream {
         }
         let mut chunk = self.head;
         for _ in self.first..number {
-            chunk = slab.links[chunk as usize];
+            chunk = slab.link(chunk);
         }
         Ok(chunk)
     }
@@ -216,7 +216,7 @@ impl ReceiveStream {
         index: u32,
     ) -> Result<u64, NoChunk> {
         let put = |memory: &SharedMemory, place, done: usize, len| {
-            memory.write(place, &bytes[done..done + len]);
+            memory.write(place, bytes.get(done..done + len).unwrap_or_default());
         };
         self.place_by(base, at..at + bytes.len() as u64, slab, index, put)
     }
@@ -302,7 +302,7 @@ impl ReceiveStream {
         let first_kept = consumed / CHUNK as u64;
         while self.head != NONE && (self.first < first_kept || all) {
             let chunk = self.head;
-            let next = slab.links[chunk as usize];
+            let next = slab.link(chunk);
             self.let_go(chunk, consumed, slab);
             if chunk == self.tail {
                 (self.head, self.tail) = (NONE, NONE);
@@ -331,13 +331,13 @@ impl ReceiveStream {
         if kept == self.tail {
             return;
         }
-        let mut next = slab.links[kept as usize];
+        let mut next = slab.link(kept);
         while next != NONE {
             let chunk = next;
-            next = slab.links[chunk as usize];
+            next = slab.link(chunk);
             self.let_go(chunk, consumed, slab);
         }
-        slab.links[kept as usize] = NONE;
+        slab.set_link(kept, NONE);
         (self.tail, self.last, self.latest) = (kept, last_kept, None);
     }
 }

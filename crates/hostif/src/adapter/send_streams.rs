@@ -168,7 +168,7 @@ impl SendStreams {
     ) -> Result<usize, BadStream> {
         let memory = self.arena.memory();
         let len = (range.end - range.start) as usize;
-        let (mut count, mut in_files, mut too_many) = (0, false, false);
+        let (mut count, mut in_files, mut too_many) = (0_usize, false, false);
         self.visit(told, index, range.clone(), |part| {
             let bytes = match part {
                 Part::Memory(place, len) | Part::Received(place, len) => memory.shared(place, len),
@@ -180,10 +180,8 @@ impl SendStreams {
                 Part::Record { .. } => return Ok(()),
             };
             // What follows in the memory, too, is one piece.
-            if let Some(last) = out[..count]
-                .last_mut()
-                .filter(|l| l.are_followed_by(&bytes))
-            {
+            let last = count.checked_sub(1).and_then(|last| out.get_mut(last));
+            if let Some(last) = last.filter(|l| l.are_followed_by(&bytes)) {
                 *last = last.joined_with(&bytes);
                 return Ok(());
             }

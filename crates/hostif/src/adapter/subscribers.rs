@@ -78,7 +78,8 @@ impl Subscribers {
     }
 
     fn inside(&self) -> &[u16] {
-        &self.channels[..usize::from(self.count)]
+        let inside = self.channels.get(..usize::from(self.count));
+        inside.unwrap_or_default()
     }
 
     /// Whether a channel is among them.

@@ -55,7 +55,7 @@ pub fn receive_from_program(
     });
     match got.map_err(AttachError::Broken)?.0 {
         0 => Err(AttachError::Broken(Errno::CONNRESET)),
-        len => Message::decode_as(&bytes[..len], ours),
+        len => Message::decode_as(bytes.get(..len).unwrap_or_default(), ours),
     }
 }
 
@@ -69,7 +69,7 @@ pub fn receive_with_files(
     ours: &Versions,
 ) -> Result<(Message, Versions, Vec<OwnedFd>), AttachError> {
     let (bytes, len, fds) = receive_bytes(connection, RecvFlags::DONTWAIT)?;
-    let (message, theirs) = Message::decode_as(&bytes[..len], ours)?;
+    let (message, theirs) = Message::decode_as(bytes.get(..len).unwrap_or_default(), ours)?;
     Ok((message, theirs, fds))
 }
 
@@ -144,7 +144,7 @@ fn receive_with(
     flags: RecvFlags,
 ) -> Result<(Message, Vec<OwnedFd>), AttachError> {
     let (bytes, len, fds) = receive_bytes(connection, flags)?;
-    Ok((Message::decode(&bytes[..len])?, fds))
+    Ok((Message::decode(bytes.get(..len).unwrap_or_default())?, fds))
 }
 
 /// The bytes of a message, how many there are, and the descriptors beside it.

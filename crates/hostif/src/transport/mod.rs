@@ -5,6 +5,7 @@
 //! carry the interface in another way stands beside it.
 
 mod arena;
+#[cfg_attr(not(test), deny(clippy::indexing_slicing))]
 pub mod attach;
 #[cfg(test)]
 mod tests;

@@ -54,7 +54,7 @@ impl SocketBlock {
         signal: OwnersSignal,
         raise: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
-        let count = &self.signals[signal as usize];
+        let count = self.count(signal);
         count.fetch_add(1, Ordering::AcqRel);
         // As in `close`: one of the two sees the other.
         fence(Ordering::SeqCst);
@@ -86,10 +86,18 @@ impl SocketBlock {
 
     /// How often its owner was signalled.
     pub fn raised(&self, signal: OwnersSignal) -> Raised {
-        let count = self.signals[signal as usize].load(Ordering::Acquire);
+        let count = self.count(signal).load(Ordering::Acquire);
         Raised {
             begun: count.wrapping_add(count & 1),
             done: count & !1,
+        }
+    }
+
+    fn count(&self, signal: OwnersSignal) -> &AtomicU16 {
+        let [urgent, ready] = &self.signals;
+        match signal {
+            OwnersSignal::Urgent => urgent,
+            OwnersSignal::Ready => ready,
         }
     }
 }

@@ -69,17 +69,20 @@ impl Fields<'_> {
     fn tag(&self) -> u32 {
         (self.0[0] >> 32) as u32
     }
+    fn word(&self, at: usize) -> u64 {
+        self.0.get(at).copied().unwrap_or(0)
+    }
     fn socket(&self) -> SocketId {
         self.socket_at(1)
     }
     fn socket_at(&self, at: usize) -> SocketId {
-        SocketId::decode(self.0[at])
+        SocketId::decode(self.word(at))
     }
     fn near_edge(&self) -> u64 {
         self.0[0] >> 16
     }
     fn address(&self, at: usize) -> Address {
-        Address([self.0[at], self.0[at + 1], self.0[at + 2]])
+        Address([self.word(at), self.word(at + 1), self.word(at + 2)])
     }
     fn bad(&self, field: &'static str) -> BadDescriptor {
         BadDescriptor::Field {

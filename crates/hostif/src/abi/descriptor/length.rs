@@ -15,6 +15,10 @@ pub(crate) fn are_near(snd_edge: u64, rcv_consumed: u64) -> bool {
 }
 
 /// The words that a request of each kind has before its immediate data.
+#[allow(
+    clippy::indexing_slicing,
+    reason = "an index that is none does not compile"
+)]
 const REQUEST_WORDS: [u8; 20] = {
     let mut words = [WORDS as u8; 20];
     words[kind::OPEN as usize] = 3;
@@ -198,8 +202,9 @@ impl Request {
             _ => 0,
         };
         if has_lengths && let Some(near) = self.near() {
+            let [first, second, third] = near;
             let mut message = [0; WORDS];
-            message[..near.len()].copy_from_slice(&near);
+            (message[0], message[1], message[2]) = (first, second, third);
             let words = near.len() as u32;
             return Stored {
                 message,

@@ -85,7 +85,7 @@ impl ReceiveStream {
             if self.head == NONE {
                 (self.head, self.first) = (chunk, number);
             } else {
-                slab.links[self.tail as usize] = chunk;
+                slab.set_link(self.tail, chunk);
             }
             (self.tail, self.last, self.latest) = (chunk, number, None);
             self.entries += slab.enter(index, number, chunk);
