@@ -2,6 +2,7 @@
 //!
 //! Owns [`Place`], as `--engine` and `--link` name it, and connects to it or listens there.
 
+use longshore_ring::VsockAddress;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
     socket_with, sockopt,
@@ -22,6 +23,8 @@ const CONNECT_FOR: Duration = Duration::from_secs(10);
 /// after so many seconds, and so far apart, of which so many find no answer.
 const SILENT_S: u64 = 5;
 const PROBES: u32 = 3;
+/// Links that wait to be taken.
+const LISTEN_BACKLOG: i32 = 16;
 /// How long what was sent may remain without acknowledgment, milliseconds.
 const UNACKNOWLEDGED_MS: u32 = 20_000;
 
@@ -32,11 +35,13 @@ pub enum Place {
     Tcp(String),
     /// At a socket of this machine.
     Unix(PathBuf),
+    /// Between a virtual machine and its host.
+    Vsock(VsockAddress),
 }
 
 /// Not a place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} names no end of a link: write tcp:HOST:PORT or unix:PATH")]
+#[error("{0:?} names no end of a link: write tcp:HOST:PORT, unix:PATH or vsock:CID:PORT")]
 pub struct BadPlace(String);
 
 impl FromStr for Place {
@@ -48,6 +53,9 @@ impl FromStr for Place {
             return (!path.is_empty())
                 .then(|| Self::Unix(path.into()))
                 .ok_or_else(bad);
+        }
+        if let Some(address) = text.strip_prefix("vsock:") {
+            return vsock_address(address).map(Self::Vsock).ok_or_else(bad);
         }
         let host = text.strip_prefix("tcp:").unwrap_or(text);
         let (name, port) = host.rsplit_once(':').ok_or_else(bad)?;
@@ -64,8 +72,27 @@ impl fmt::Display for Place {
         match self {
             Self::Tcp(host) => write!(f, "tcp:{host}"),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Vsock(VsockAddress { cid, port }) => match *cid {
+                VsockAddress::ANY => write!(f, "vsock:any:{port}"),
+                VsockAddress::HOST => write!(f, "vsock:host:{port}"),
+                cid => write!(f, "vsock:{cid}:{port}"),
+            },
         }
     }
+}
+
+/// `CID:PORT`, where the first may be `host` or `any`.
+fn vsock_address(text: &str) -> Option<VsockAddress> {
+    let (cid, port) = text.split_once(':')?;
+    let cid = match cid {
+        "any" => VsockAddress::ANY,
+        "host" => VsockAddress::HOST,
+        number => number.parse().ok()?,
+    };
+    Some(VsockAddress {
+        cid,
+        port: port.parse().ok()?,
+    })
 }
 
 /// Why an end of a link could not be had.
@@ -115,6 +142,15 @@ impl Place {
                 };
                 connected().map_err(&fail)
             }
+            // The kernel waits for an answer for two seconds.
+            Self::Vsock(address) => {
+                let connected = || {
+                    let fd = stream_socket(AddressFamily::VSOCK)?;
+                    connect(&fd, address)?;
+                    Ok(fd)
+                };
+                connected().map_err(&fail)
+            }
         }
     }
 
@@ -127,19 +163,26 @@ impl Place {
         let fd = match self {
             Self::Tcp(host) => OwnedFd::from(TcpListener::bind(host).map_err(&fail)?),
             Self::Unix(path) => listen_at(path).map_err(&fail)?,
+            Self::Vsock(address) => listen_at_vsock(address).map_err(&fail)?,
         };
         Ok(Listening::from(fd))
     }
 }
 
-fn unix_socket() -> std::io::Result<OwnedFd> {
+fn stream_socket(family: AddressFamily) -> std::io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC;
-    Ok(socket_with(
-        AddressFamily::UNIX,
-        SocketType::STREAM,
-        flags,
-        None,
-    )?)
+    Ok(socket_with(family, SocketType::STREAM, flags, None)?)
+}
+
+fn unix_socket() -> std::io::Result<OwnedFd> {
+    stream_socket(AddressFamily::UNIX)
+}
+
+fn listen_at_vsock(address: &VsockAddress) -> std::io::Result<OwnedFd> {
+    let fd = stream_socket(AddressFamily::VSOCK)?;
+    bind(&fd, address)?;
+    listen(&fd, LISTEN_BACKLOG)?;
+    Ok(fd)
 }
 
 fn listen_at(path: &Path) -> std::io::Result<OwnedFd> {
@@ -154,7 +197,7 @@ fn listen_at(path: &Path) -> std::io::Result<OwnedFd> {
         std::fs::remove_file(path)?;
         bind(&fd, &address)?;
     }
-    listen(&fd, 16)?;
+    listen(&fd, LISTEN_BACKLOG)?;
     Ok(fd)
 }
 
@@ -300,8 +343,19 @@ mod tests {
             ":80",
             "unix:",
             "x:70000",
+            "vsock:",
+            "vsock:2",
+            "vsock:x:4077",
+            "vsock:2:-1",
+            "vsock:2:4077:1",
         ] {
             assert!(bad.parse::<Place>().is_err(), "{bad}");
+        }
+        for (text, cid) in [("any", VsockAddress::ANY), ("host", 2), ("52", 52)] {
+            let text = format!("vsock:{text}:4077");
+            let place: Place = text.parse().unwrap();
+            assert_eq!(place, Place::Vsock(VsockAddress { cid, port: 4077 }));
+            assert_eq!(place.to_string(), text);
         }
         let place: Place = "nic.example:4000".parse().unwrap();
         assert_eq!(place.to_string(), "tcp:nic.example:4000");
@@ -332,6 +386,27 @@ mod tests {
         let none = Key::read(&dir.path().join("none"));
         assert!(matches!(none, Err(BadKey::Unreadable { .. })));
         assert_eq!(format!("{key:?}"), "Key");
+    }
+
+    #[test]
+    fn a_port_between_machines_has_one_listener_and_answers_as_others_do() {
+        let place: Place = format!("vsock:any:{}", 0x4c53_0000 + std::process::id())
+            .parse()
+            .unwrap();
+        // Nobody is at `any` to connect to, whether the kernel has such sockets or not.
+        let error = place.connect().unwrap_err().to_string();
+        let named = format!("cannot connect the link to {place}: ");
+        assert!(error.starts_with(&named), "{error}");
+        match place.listen() {
+            Ok(_first) => {
+                let error = place.listen().unwrap_err().to_string();
+                assert!(error.contains("in use"), "{error}");
+            }
+            Err(error) => assert!(
+                error.to_string().contains("not supported"),
+                "a kernel without vsock: {error}"
+            ),
+        }
     }
 
     #[test]

@@ -6,8 +6,8 @@
 //! wakes it ([`Waiter`]), a lock that survives the death of its holder ([`SharedLock`]),
 //! the eventfd that wakes the adapter ([`Doorbell`]), the signaller of the host's
 //! eventfds ([`EventfdSignaler`]), files that are sent from where the kernel has them
-//! ([`MappedFile`]), and the sections in which a thread runs no signal
-//! handler ([`Section`]).
+//! ([`MappedFile`]), the sections in which a thread runs no signal
+//! handler ([`Section`]), and an address that rustix lacks ([`VsockAddress`]).
 //!
 //! This crate does not know what the messages mean; `hostif` does. The other side may
 //! change shared memory at any moment, so it is only accessed through atomics, each value
@@ -31,6 +31,7 @@ mod sync;
 #[cfg(test)]
 #[cfg_attr(loom, expect(dead_code, reason = "most tests are not of models"))]
 mod testing;
+mod vsock;
 mod waiter;
 
 pub use bytes::SharedBytes;
@@ -51,6 +52,7 @@ pub use section::{
     INFO_BYTES, Section, interruptible, past_call, poll_unless_interrupted, section,
 };
 pub use shm::{Room, Shared, SharedArray, SharedMemory, ShmError, Span};
+pub use vsock::VsockAddress;
 pub use waiter::{Sleep, Waiter};
 
 /// The other side wrote an invalid value: it is broken or hostile, and its session ends.

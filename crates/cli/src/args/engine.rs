@@ -29,7 +29,7 @@ pub(crate) struct EngineArguments {
     #[arg(long, value_name = "FILE", required_unless_present = "example_config")]
     pub(crate) config: Option<PathBuf>,
     /// Let programs of other machines use the engine, by links that come in here: tcp:ADDR:PORT,
-    /// or unix:PATH. Needs --link-key
+    /// unix:PATH, or vsock:CID:PORT (any as CID for all). Needs --link-key
     #[arg(long, value_name = "PLACE", requires = "link_key")]
     pub(crate) link: Option<longshore_link::Place>,
     /// The file with the key of links, 64 hexadecimal digits, which both ends have; whoever has

@@ -11,7 +11,8 @@ pub(crate) struct EngineArguments {
     #[arg(long, value_name = "KIND:NAME", conflicts_with = "engine")]
     pub(crate) port: Option<PortName>,
     /// Use the engine that listens at this socket instead of a private one; or, as
-    /// link:HOST:PORT or link:unix:PATH, one on another machine, that was started with --link
+    /// link:HOST:PORT, link:unix:PATH or link:vsock:CID:PORT, one on another machine, that was
+    /// started with --link
     #[arg(long, value_name = "SOCKET|link:PLACE")]
     pub(crate) engine: Option<EngineName>,
     /// What carries requests and payload between PROGRAM and the engine: memory, which they share
