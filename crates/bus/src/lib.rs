@@ -15,6 +15,8 @@
 
 mod conventional;
 mod cxl;
+#[cfg(test)]
+mod extending;
 mod fixed_rate;
 mod named;
 mod offloading;

@@ -224,7 +224,8 @@ mod tests {
 
     #[test]
     fn no_split_of_a_sum_takes_more_than_its_bound() {
-        let buses: [&dyn Bus; 3] = [&PciX::default(), &Pcie::default(), &crate::Cxl];
+        let (pcix, pcie) = (PciX::default(), Pcie::default());
+        let buses: [&dyn Bus; 4] = [&pcix, &pcie, &crate::Cxl, &crate::extending::Narrow];
         let splits: [&[u64]; 8] = [
             &[],
             &[1],

@@ -309,4 +309,6 @@ impl Carrier for Secured {
 }
 
 #[cfg(test)]
+mod extending;
+#[cfg(test)]
 mod tests;

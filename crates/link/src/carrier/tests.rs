@@ -11,7 +11,7 @@ fn key(digit: char) -> Key {
     Key::read(&path).unwrap()
 }
 
-fn sockets() -> (OwnedFd, OwnedFd) {
+pub(super) fn sockets() -> (OwnedFd, OwnedFd) {
     let flags = SocketFlags::CLOEXEC;
     socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap()
 }
