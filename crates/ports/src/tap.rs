@@ -3,14 +3,15 @@
 //!
 //! One frame costs one system call in each direction; a vectored call costs a little
 //! more, so short frames are written in one piece. `config` opens and configures the
-//! device.
+//! device, `addresses` gives the kernel's side of it its own.
 
+mod addresses;
 mod config;
+mod error;
 
-pub use config::{
-    InterfaceAddress, KERNEL_MAX_MTU, MAX_MTU, MIN_MTU, Origin, TapConfig, TapError, bring_up,
-    interface_addresses, is_up, overlaps,
-};
+pub use addresses::{InterfaceAddress, interface_addresses, overlaps};
+pub use config::{Origin, TapConfig, bring_up, is_up};
+pub use error::TapError;
 
 use crate::check::check;
 use crate::interface::{Link, LinkEvents, sys};
@@ -23,6 +24,14 @@ use crate::{bpf, syn_drop};
 use rustix::io::Errno;
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// The smallest MTU for the engine: the minimum of IPv4 (RFC 791 section 3.2).
+pub const MIN_MTU: usize = 68;
+/// The largest MTU that may be requested: an IP packet cannot be longer.
+pub const MAX_MTU: usize = 65_535;
+/// The kernel reduces a larger MTU to this: on a TAP it counts the link header.
+/// [`crate::Capabilities::mtu`] has the result.
+pub const KERNEL_MAX_MTU: usize = MAX_MTU - 14;
 
 /// The shortest valid frame: an Ethernet header.
 const MIN_FRAME: usize = 14;

@@ -1,22 +1,16 @@
 //! Creating, finding and configuring TAP devices: all steps before the first frame.
 //!
-//! Owns [`TapConfig`] and [`TapError`]; `TapPort::open` calls it.
+//! Owns [`TapConfig`]; `TapPort::open` calls it.
 
+use super::addresses::{interface_addresses, set_address};
+use super::error::{TapError, os};
+use super::{KERNEL_MAX_MTU, MAX_MTU, MIN_MTU};
 use crate::interface::{LinkEvents, sys};
 use crate::vnet::HEADER_LEN;
 use crate::{BadName, InterfaceName};
 use rustix::io::Errno;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
-
-/// The smallest MTU for the engine: the minimum of IPv4 (RFC 791 section 3.2).
-pub const MIN_MTU: usize = 68;
-/// The largest MTU that may be requested: an IP packet cannot be longer.
-pub const MAX_MTU: usize = 65_535;
-/// The kernel reduces a larger MTU to this: on a TAP it counts the link header.
-/// [`crate::Capabilities::mtu`] has the result.
-pub const KERNEL_MAX_MTU: usize = MAX_MTU - 14;
 
 /// What kind of device to open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,138 +67,6 @@ impl TapConfig {
             ..Self::create(name)?
         })
     }
-}
-
-/// Why a TAP device could not be opened or configured.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum TapError {
-    /// `/dev/net/tun` does not exist.
-    #[error(
-        "/dev/net/tun does not exist: the kernel has no TUN/TAP driver, or this container was not given the device"
-    )]
-    NoDriver,
-    /// `/dev/net/tun` cannot be opened.
-    #[error("this user may not open /dev/net/tun")]
-    DriverClosed,
-    /// Permission denied.
-    #[error(
-        "no permission to {action}: this needs CAP_NET_ADMIN in this network namespace (be root, \
-         use a device that was made for this user, or let Longshore make a namespace of its own)"
-    )]
-    NoPermission {
-        /// The operation that failed.
-        action: String,
-    },
-    /// An interface of this name exists.
-    #[error("an interface named {name} exists already: choose another name, or attach to it")]
-    NameTaken {
-        /// The name.
-        name: InterfaceName,
-    },
-    /// No interface of this name exists.
-    #[error("there is no interface {name}: make it with `ip tuntap add dev {name} mode tap`")]
-    NoSuchInterface {
-        /// The name.
-        name: InterfaceName,
-    },
-    /// Another process uses the device.
-    #[error("{name} is in use by another process")]
-    Busy {
-        /// The name.
-        name: InterfaceName,
-    },
-    /// The interface is not a TAP, or is a multi-queue one.
-    #[error("{name} is not a TAP device with one queue")]
-    NotATap {
-        /// The name.
-        name: InterfaceName,
-    },
-    /// The MTU is out of range.
-    #[error("an MTU of {mtu} is out of range: {MIN_MTU} to {MAX_MTU} are possible")]
-    BadMtu {
-        /// The requested MTU, or that of the device.
-        mtu: usize,
-    },
-    /// The address is not valid for an interface.
-    #[error("{address}/{prefix_len} is no address that an interface can have")]
-    BadAddress {
-        /// The address.
-        address: IpAddr,
-        /// Its prefix length.
-        prefix_len: u8,
-    },
-    /// The address, or another one of its network, is on another interface.
-    #[error("{address}/{prefix_len} overlaps with {other}/{other_prefix_len} on {interface}")]
-    AddressInUse {
-        /// The requested address.
-        address: IpAddr,
-        /// Its prefix length.
-        prefix_len: u8,
-        /// The other interface.
-        interface: String,
-        /// The address there.
-        other: IpAddr,
-        /// Its prefix length.
-        other_prefix_len: u8,
-    },
-    /// Any other error of the system.
-    #[error("cannot {action}: {errno}")]
-    Os {
-        /// The operation that failed.
-        action: String,
-        /// The system's error.
-        errno: Errno,
-    },
-}
-
-fn os(action: impl Into<String>) -> impl FnOnce(Errno) -> TapError {
-    move |errno| match errno {
-        Errno::PERM | Errno::ACCESS => TapError::NoPermission {
-            action: action.into(),
-        },
-        errno => TapError::Os {
-            action: action.into(),
-            errno,
-        },
-    }
-}
-
-/// An address on an interface of this network namespace.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InterfaceAddress {
-    /// The interface.
-    pub interface: String,
-    /// The address.
-    pub address: IpAddr,
-    /// Its prefix length.
-    pub prefix_len: u8,
-}
-
-/// All addresses of this network namespace.
-///
-/// # Errors
-/// [`TapError::Os`].
-pub fn interface_addresses() -> Result<Vec<InterfaceAddress>, TapError> {
-    let list = sys::addresses().map_err(os("list the interfaces' addresses"))?;
-    Ok(list
-        .into_iter()
-        .map(|(interface, address, prefix_len)| InterfaceAddress {
-            interface,
-            address,
-            prefix_len,
-        })
-        .collect())
-}
-
-/// Whether two prefixes have an address in common.
-pub fn overlaps(a: (IpAddr, u8), b: (IpAddr, u8)) -> bool {
-    let shortest = u32::from(a.1.min(b.1));
-    let differ = match (a.0, b.0) {
-        (IpAddr::V4(a), IpAddr::V4(b)) => u128::from(u32::from(a) ^ u32::from(b)) << 96,
-        (IpAddr::V6(a), IpAddr::V6(b)) => u128::from(a) ^ u128::from(b),
-        _ => return false,
-    };
-    differ.leading_zeros() >= shortest
 }
 
 /// An open device and its properties.
@@ -433,75 +295,9 @@ pub fn bring_up(name: &InterfaceName) -> Result<(), TapError> {
         .map_err(os(format!("bring {name} up")))
 }
 
-/// How often, and at what interval, to check whether an address overlaps with another
-/// interface's. An IPv4 address set by `ioctl`, as here, first gets the prefix of its
-/// class (RFC 791 section 3.2: 8 bits for 10.0.0.1), and the right one a moment later.
-const LOOKS: u32 = 26;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
-
-fn set_address(
-    control: std::os::fd::BorrowedFd<'_>,
-    name: &InterfaceName,
-    address: IpAddr,
-    prefix_len: u8,
-) -> Result<(), TapError> {
-    let longest = if address.is_ipv4() { 32 } else { 128 };
-    if prefix_len > longest || address.is_unspecified() || address.is_multicast() {
-        return Err(TapError::BadAddress {
-            address,
-            prefix_len,
-        });
-    }
-    let mut looks = 0;
-    loop {
-        let found = interface_addresses()?;
-        let (ours, others): (Vec<_>, Vec<_>) = found
-            .into_iter()
-            .partition(|a| a.interface == name.to_string());
-        if ours
-            .iter()
-            .any(|a| (a.address, a.prefix_len) == (address, prefix_len))
-        {
-            return Ok(());
-        }
-        let prefix = (address, prefix_len);
-        let Some(other) = others
-            .into_iter()
-            .find(|a| overlaps(prefix, (a.address, a.prefix_len)))
-        else {
-            break;
-        };
-        looks += 1;
-        if looks == LOOKS {
-            return Err(TapError::AddressInUse {
-                address,
-                prefix_len,
-                interface: other.interface,
-                other: other.address,
-                other_prefix_len: other.prefix_len,
-            });
-        }
-        std::thread::sleep(BETWEEN_LOOKS);
-    }
-    sys::add_address(control, name, address, prefix_len).map_err(os(format!(
-        "give {name} the address {address}/{prefix_len}"
-    )))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn prefixes_overlap_when_one_holds_the_other() {
-        let p = |a: &str, len| (a.parse().unwrap(), len);
-        assert!(overlaps(p("10.77.0.1", 24), p("10.77.0.200", 24)));
-        assert!(overlaps(p("10.77.0.1", 24), p("10.0.0.1", 8)));
-        assert!(overlaps(p("10.77.0.1", 24), p("0.0.0.0", 0)));
-        assert!(!overlaps(p("10.77.0.1", 24), p("10.77.1.1", 24)));
-        assert!(!overlaps(p("fd00::1", 64), p("fd00:0:0:1::1", 64)));
-        assert!(!overlaps(p("10.77.0.1", 0), p("::", 0)));
-    }
 
     #[test]
     fn kernels_that_know_longer_frames_are_known_by_their_release() {

@@ -3,6 +3,7 @@
 mod positions;
 
 use super::*;
+use crate::Corrupt;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
