@@ -169,6 +169,15 @@ mod tests {
         assert!(!mac.is_unicast());
     }
 
+    /// IEEE 802: the lowest bit of the first byte, alone.
+    #[test]
+    fn a_bit_tells_a_station_from_a_group() {
+        for first in 0..=u8::MAX {
+            let mac = MacAddr([first, 0xff, 0xff, 0xff, 0xff, 0xff]);
+            assert_eq!(mac.is_unicast(), first.is_multiple_of(2), "{mac}");
+        }
+    }
+
     proptest! {
         #[test]
         fn comes_back(d: [u8; 6], s: [u8; 6], t: u16) {

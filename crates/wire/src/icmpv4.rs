@@ -167,6 +167,27 @@ mod tests {
         }
     }
 
+    /// RFC 1122 section 3.2.2: no error is sent about one, also not about those that are not
+    /// read (source quench, redirect).
+    #[test]
+    fn errors_are_told_from_the_rest() {
+        for (kind, is_error) in [
+            (0, false),
+            (3, true),
+            (4, true),
+            (5, true),
+            (8, false),
+            (11, true),
+            (12, true),
+            (13, false),
+        ] {
+            let mut bytes = [0; 20];
+            Icmpv4::Other { kind, code: 0 }.emit(&mut bytes);
+            let message = Icmpv4::parse(&bytes).unwrap();
+            assert_eq!(message.is_error(), is_error, "{message:?}");
+        }
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {

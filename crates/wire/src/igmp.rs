@@ -214,6 +214,8 @@ mod tests {
         }
         assert_eq!(report(US, Version::V1, Record::Left, GROUP), None);
         let (packet, _) = report(US, Version::V3, Record::Left, GROUP).unwrap();
+        assert_eq!(packet[20..24], [148, 4, 0, 0], "RFC 2113");
+        assert_eq!(packet[30..32], [0, 1], "one record");
         assert_eq!(packet[32..36], [3, 0, 0, 0], "to listen to no source");
     }
 

@@ -186,6 +186,25 @@ mod tests {
         assert!(header.dont_fragment && !header.is_fragment());
     }
 
+    /// RFC 791: the first has more after it, the last an offset, those between both.
+    #[test]
+    fn a_fragment_has_others_before_or_after_it() {
+        for (fragment, is_fragment) in [
+            (0x4000, false),
+            (0, false),
+            (0x2000, true),
+            (1, true),
+            (0x2001, true),
+        ] {
+            let mut bytes = [0; HEADER_LEN];
+            bytes[0] = 0x45;
+            bytes[3] = HEADER_LEN as u8;
+            put16(&mut bytes, 6, fragment);
+            let (header, _) = Ipv4Header::parse_quoted(&bytes).unwrap();
+            assert_eq!(header.is_fragment(), is_fragment, "{fragment:#x}");
+        }
+    }
+
     #[test]
     fn a_packet_that_is_too_long_for_its_header_has_no_length() {
         let mut bytes = [0; HEADER_LEN];
@@ -246,9 +265,11 @@ mod tests {
         #[test]
         fn comes_back(h in header(), padding in 0usize..10) {
             let len = HEADER_LEN + usize::from(h.payload_len);
-            let mut bytes = vec![0; len + padding];
+            let mut bytes = vec![0xee; len + padding];
             h.emit(&mut bytes);
             prop_assert_eq!(Ipv4Header::parse(&bytes), Ok((h, HEADER_LEN..len)));
+            let whole = !h.more_fragments && h.fragment_offset == 0;
+            prop_assert_eq!(h.is_fragment(), !whole);
         }
 
         #[test]

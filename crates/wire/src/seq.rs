@@ -93,7 +93,9 @@ mod tests {
         #[test]
         fn order_is_that_of_the_distance(a: u32, d in 1u32..0x7fff_ffff) {
             let (x, y) = (SeqNumber(a), SeqNumber(a).add(d));
-            prop_assert!(x.lt(y) && y.gt(x) && x.le(y) && y.ge(x) && !y.le(x));
+            prop_assert!(x.lt(y) && y.gt(x) && x.le(y) && y.ge(x));
+            prop_assert!(!y.lt(x) && !x.gt(y) && !y.le(x) && !x.ge(y));
+            prop_assert!(!x.lt(x) && !x.gt(x) && x.le(x) && x.ge(x));
             prop_assert_eq!(y.sub(x), d as i32);
             prop_assert_eq!(y.back(d), x);
             prop_assert_eq!((x.max(y), y.max(x), x.min(y), y.min(x)), (y, y, x, x));

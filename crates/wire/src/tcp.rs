@@ -45,12 +45,6 @@ impl TcpFlags {
     /// No flags.
     pub const NONE: Self = Self(0);
 
-    /// No flags.
-    #[must_use]
-    pub const fn empty() -> Self {
-        Self(0)
-    }
-
     /// Whether all bits of `other` are set.
     #[inline]
     #[must_use]

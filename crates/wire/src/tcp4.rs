@@ -341,6 +341,53 @@ mod tests {
         }
     }
 
+    /// A packet whose header says it has `total` bytes, its checksum right.
+    fn of_length(total: u16) -> Vec<u8> {
+        let mut bytes = packet(false, b"payload");
+        bytes[2..4].copy_from_slice(&total.to_be_bytes());
+        bytes[10..12].fill(0);
+        let sum = Partial::of(&bytes[..HEADER_LEN]).finish();
+        bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+        bytes
+    }
+
+    #[test]
+    fn a_packet_has_room_for_a_header_of_tcp_at_least() {
+        let first = packet(false, b"payload");
+        let cached = Tcp4::read(&first).unwrap();
+        let cached = cached.cached([0; ethernet::HEADER_LEN]);
+        for (total, segment) in [(40, Some(20)), (47, Some(27)), (39, None), (20, None)] {
+            let bytes = of_length(total);
+            let read = Tcp4::read(&bytes).map(|read| read.segment.len());
+            let known = cached.segment_of(&bytes, true).map(<[u8]>::len);
+            assert_eq!((read, known), (segment, segment), "{total}");
+        }
+    }
+
+    #[test]
+    fn flows_are_told_apart_by_their_words() {
+        let ends = [
+            ([10, 0, 0, 1], 80),
+            ([10, 0, 0, 2], 80),
+            ([10, 0, 0, 1], 81),
+        ];
+        let ends = ends.map(|(host, port): ([u8; 4], u16)| (Ipv4Addr::from(host), port));
+        let flows = ends
+            .iter()
+            .flat_map(|from| ends.map(|to| Flow4::new(*from, to)));
+        let words: std::collections::BTreeSet<_> = flows.map(|flow| flow.words()).collect();
+        assert_eq!(words.len(), 9);
+    }
+
+    #[test]
+    fn known_headers_have_the_addresses_of_their_packet() {
+        let bytes = packet(true, b"payload");
+        let read = Tcp4::read(&bytes).unwrap();
+        let cached = read.cached([0; ethernet::HEADER_LEN]);
+        assert_eq!(cached.addresses(), read.addresses);
+        assert_ne!(cached.addresses(), Addresses4::default());
+    }
+
     proptest! {
         /// A packet changed anywhere, its checksum made right again or not: what is
         /// read is what the parsers of the two headers read.

@@ -53,6 +53,22 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Its length counts the header, and no more than has come; bytes beyond it are padding.
+    #[test]
+    fn a_length_agrees_with_the_bytes() {
+        let parsed = |len: u16, bytes: usize| {
+            let mut datagram = vec![0; bytes];
+            put16(&mut datagram, 4, len);
+            UdpHeader::parse(&datagram).map(|h| h.payload_len)
+        };
+        assert_eq!(parsed(8, 8), Ok(0));
+        assert_eq!(parsed(9, 20), Ok(1));
+        assert_eq!(parsed(7, 8), Err(WireError::BadLength));
+        assert_eq!(parsed(0, 20), Err(WireError::BadLength));
+        assert_eq!(parsed(21, 20), Err(WireError::BadLength));
+        assert_eq!(parsed(8, 7), Err(WireError::Truncated));
+    }
+
     proptest! {
         #[test]
         fn comes_back(src_port: u16, dst_port: u16, payload_len in 0u16..100, checksum: u16) {

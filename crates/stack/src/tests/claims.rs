@@ -147,9 +147,9 @@ fn acknowledgments_are_told_by_quarters_of_the_buffer() {
             .single
             .write(wire.socket, begun, &[7; QUARTER as usize]);
         wire.single.turn();
-        wire.comes(0, edge as u32 - 1, TcpFlags::empty(), &[]);
+        wire.comes(0, edge as u32 - 1, TcpFlags::NONE, &[]);
         assert_eq!(wire.told(), None, "{round}: one byte less");
-        wire.comes(0, edge as u32, TcpFlags::empty(), &[]);
+        wire.comes(0, edge as u32, TcpFlags::NONE, &[]);
         assert_eq!(
             wire.told().map(|told| told.snd_acked),
             Some(edge),
@@ -176,9 +176,9 @@ fn a_lingering_host_is_told_that_its_end_has_arrived() {
         assert!(fin.2.contains(TcpFlags::FIN));
         // Said again, it is the same.
         wire.says(edge, 0, how);
-        wire.comes(0, 3, TcpFlags::empty(), &[]);
+        wire.comes(0, 3, TcpFlags::NONE, &[]);
         assert_eq!(wire.told(), None, "not the end");
-        wire.comes(0, 4, TcpFlags::empty(), &[]);
+        wire.comes(0, 4, TcpFlags::NONE, &[]);
         let told = wire.told().map(|told| told.flags);
         let all = EdgeFlags::CONNECTED | EdgeFlags::FIN_ACKED;
         assert_eq!(told, lingers.then_some(all));
@@ -318,7 +318,7 @@ fn records_are_kept_apart() {
         wire.says(edge, 0, EdgeFlags::PUSH);
         let mut sent = wire.sent();
         let first = sent[0].1.len() as u32;
-        wire.comes(0, first, TcpFlags::empty(), &[]);
+        wire.comes(0, first, TcpFlags::NONE, &[]);
         sent.extend(wire.sent());
         assert_eq!(sent.len(), segments, "{sent:?}");
         let all: Vec<u8> = sent.into_iter().flat_map(|sent| sent.1).collect();

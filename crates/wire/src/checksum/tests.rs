@@ -77,6 +77,16 @@ proptest! {
             sum = sum.followed_by(cut[0], Partial::of(&bytes[cut[0]..cut[1]]));
         }
         prop_assert!(same(sum.finish(), by_definition(&bytes)));
+        let pieces: Vec<&[u8]> = cuts.windows(2).map(|cut| &bytes[cut[0]..cut[1]]).collect();
+        let sum = Partial::of_pieces(&pieces);
+        prop_assert!(same(sum.finish(), by_definition(&bytes)));
+        prop_assert_eq!(sum.unfinished(), !sum.finish());
+    }
+
+    /// A one's complement sum is one modulo 65,535, however many carries it has gathered.
+    #[test]
+    fn no_carry_is_lost(sum: u64) {
+        prop_assert_eq!(u64::from(Partial(sum).folded()) % 0xffff, sum % 0xffff);
     }
 
     #[test]
@@ -173,4 +183,11 @@ fn nothing_overflows_in_the_longest_piece_of_each_vector_code() {
             }
         }
     }
+}
+
+/// The sum is 0x1ffff before it is folded, and has a carry again after that.
+#[test]
+fn an_update_may_carry_twice() {
+    assert_eq!(update(0, 0, 1), 0xfffe);
+    assert_eq!(update(0, 0, 0xffff), 0);
 }

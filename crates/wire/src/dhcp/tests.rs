@@ -133,7 +133,9 @@ fn what_a_client_says_is_written() {
     let said = options(&bytes);
     assert_eq!(said[0], (53, vec![1]));
     assert_eq!(said[1], (61, vec![255, 1, 2]));
+    assert_eq!(said[2], (57, vec![5, 192]), "an answer fits into a frame");
     assert!(said.iter().any(|(code, _)| *code == 55));
+    assert_eq!(bytes[236..240], [99, 130, 83, 99], "RFC 2131 section 3");
     let decline = Request {
         kind: Kind::Decline,
         wanted: Some(Ipv4Addr::new(10, 0, 0, 50)),
@@ -156,6 +158,42 @@ fn what_a_client_says_is_written() {
     assert!(renew.emit(&mut bytes) <= MAX_REQUEST_LEN);
     assert_eq!((bytes[10], &bytes[12..16]), (0, &[10, 0, 0, 50][..]));
     assert_eq!(options(&bytes)[1].1.len(), MAX_CLIENT_ID);
+    let longest = Request {
+        wanted: decline.wanted,
+        server: decline.server,
+        ..renew
+    };
+    let len = longest.emit(&mut bytes);
+    assert!(len > 300, "no padding is left");
+    assert_eq!(bytes[len - 1], option::END);
+    let said = options(&bytes);
+    let told: usize = said.iter().map(|(_, data)| 2 + data.len()).sum();
+    assert_eq!(len, OPTIONS_AT + told + 1);
+}
+
+#[test]
+fn each_kind_of_answer_is_told() {
+    let kind = |code| Reply::parse(&reply(&[&[53, 1, code], &ACK[3..]].concat())).map(|r| r.kind);
+    assert_eq!(kind(2), Ok(Kind::Offer));
+    assert_eq!(kind(5), Ok(Kind::Ack));
+    assert_eq!(kind(6), Ok(Kind::Nak));
+    for client in [1, 3, 4, 7] {
+        assert_eq!(kind(client), Err(WireError::BadField), "{client}");
+    }
+}
+
+#[test]
+fn of_options_that_are_there_twice_the_first_counts() {
+    let options = [
+        &ACK[..],
+        &[51, 4, 0, 0, 0, 1, 121, 5, 0, 10, 0, 0, 1],
+        &[51, 4, 0, 0, 0, 2, 121, 5, 0, 10, 0, 0, 2],
+    ];
+    let r = Reply::parse(&reply(&options.concat())).unwrap();
+    assert_eq!(r.lease, Some(1));
+    let router = r.routes[0].map(|route| route.router);
+    assert_eq!(router, Some(Ipv4Addr::new(10, 0, 0, 1)));
+    assert_eq!(r.routes[1], None);
 }
 
 proptest! {

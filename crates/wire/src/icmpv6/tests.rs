@@ -69,9 +69,12 @@ fn all() -> Vec<Icmpv6> {
         advert(true),
         Icmpv6::MulticastQuery {
             max_response: 10_000,
-            group: Ipv6Addr::UNSPECIFIED,
+            group: Ipv6Addr::new(0xff02, 1, 2, 3, 4, 5, 6, 7),
         },
         Icmpv6::Other { kind: 143, code: 0 },
+        Icmpv6::Other { kind: 128, code: 1 },
+        Icmpv6::Other { kind: 129, code: 1 },
+        Icmpv6::Other { kind: 130, code: 1 },
     ]
 }
 
@@ -145,6 +148,7 @@ fn discovery_keeps_to_its_rules() {
         refused(ip(none, group), Icmpv6::RouterSolicit, &here),
         field
     );
+    assert_eq!(refused(ip(none, group), Icmpv6::RouterSolicit, &[]), None);
     // Options of no length, cut off, or beyond the end.
     let length = Some(WireError::BadLength);
     for options in [
@@ -154,6 +158,85 @@ fn discovery_keeps_to_its_rules() {
     ] {
         assert_eq!(refused(ip(HOST, ROUTER), SOLICIT, options), length);
     }
+}
+
+/// Each flag has a bit of its own.
+#[test]
+fn flags_come_back_in_all_combinations() {
+    let ip = ip(ROUTER, HOST);
+    for bits in 0..8u8 {
+        let is_set = |bit: u8| bits & 1 << bit != 0;
+        let advert = Icmpv6::NeighborAdvert {
+            router: is_set(0),
+            solicited: is_set(1),
+            override_known: is_set(2),
+            target: TARGET,
+        };
+        let router = Icmpv6::RouterAdvert {
+            hop_limit: 64,
+            managed: is_set(0),
+            other: is_set(1),
+            lifetime: 1_800,
+            reachable_ms: 30_000,
+            retransmit_ms: 1_000,
+        };
+        for message in [advert, router] {
+            let bytes = bytes_of(&ip, &message, &[]);
+            assert_eq!(Icmpv6::parse(&ip, &bytes), Ok(message));
+        }
+    }
+}
+
+/// RFC 3810 section 5.1.3: up to 32,767 as it is, and a floating-point number above.
+#[test]
+fn the_delay_of_a_query_is_decoded() {
+    for (code, delay) in [
+        (0, 0),
+        (1, 1),
+        (0x7fff, 32_767),
+        (0x8000, 32_768),
+        (0x8001, 0x1001 << 3),
+        (0x9000, 0x1000 << 4),
+        (0xefff, 0x1fff << 9),
+        (0xffff, 8_387_584),
+    ] {
+        assert_eq!(mld::response_ms(code), delay, "{code:#x}");
+    }
+}
+
+/// RFC 4861 sections 4.6.2 and 4.6.4: a sender sets what is reserved to zero.
+#[test]
+fn nothing_is_left_in_the_reserved_fields_of_options() {
+    let mut prefixes = [None; MAX_PREFIXES];
+    prefixes[0] = Some(PrefixInfo {
+        prefix: TARGET,
+        len: 64,
+        on_link: true,
+        autonomous: false,
+        valid: 1,
+        preferred: 2,
+    });
+    let options = NdpOptions {
+        mtu: Some(1_500),
+        prefixes,
+        ..NdpOptions::default()
+    };
+    let mut bytes = [0xee; 40];
+    assert_eq!(options.emit(&mut bytes), bytes.len());
+    assert_eq!(bytes[2..4], [0; 2]);
+    assert_eq!(bytes[20..24], [0; 4]);
+}
+
+#[test]
+fn a_prefix_is_no_longer_than_an_address() {
+    let mut option = [0; 32];
+    option[..3].copy_from_slice(&[3, 4, 128]);
+    assert_eq!(
+        NdpOptions::parse(&option).unwrap().prefixes[0].map(|p| p.len),
+        Some(128)
+    );
+    option[2] = 129;
+    assert_eq!(NdpOptions::parse(&option), Ok(NdpOptions::default()));
 }
 
 fn prefix_info() -> impl Strategy<Value = PrefixInfo> {

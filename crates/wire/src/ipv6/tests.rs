@@ -24,6 +24,7 @@ proptest! {
         let end = HEADER_LEN + usize::from(h.payload_len);
         let mut bytes = vec![0; end + padding];
         prop_assert_eq!(h.emit(&mut bytes), HEADER_LEN);
+        prop_assert_eq!(h.ecn(), h.traffic_class % 4, "RFC 3168 section 5");
         prop_assert_eq!(Ipv6Header::parse(&bytes), Ok((h, HEADER_LEN..end)));
         prop_assert_eq!(Ipv6Header::parse_quoted(&bytes[..HEADER_LEN]), Ok(h));
         prop_assert_eq!(Ipv6Header::parse(&bytes[..end - 1]), Err(WireError::Truncated));
@@ -126,6 +127,9 @@ fn hop_by_hop_stands_first() {
         to_group_too: false,
     };
     assert_eq!(walk(DESTINATION_OPTIONS, &payload), Err(misplaced));
+    // Nor does it stand behind the header of a fragment that is the whole.
+    let behind = [[HOP_BY_HOP, 0, 0, 0, 0, 0, 0, 0], NO_OPTIONS].concat();
+    assert_eq!(walk(FRAGMENT, &behind), Err(misplaced));
     payload[0] = DESTINATION_OPTIONS;
     assert_eq!(walk(HOP_BY_HOP, &payload).unwrap().at, 16);
 }

@@ -90,11 +90,6 @@ impl SackBlocks {
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
-
-    /// Keeps only the first `n` blocks.
-    pub fn truncate(&mut self, n: usize) {
-        self.len = self.len.min(n.min(4) as u8);
-    }
 }
 
 /// A Fast Open cookie of 4 to 16 bytes, or the request for one (RFC 7413).

@@ -70,7 +70,49 @@ proptest! {
         let len = h.emit(&mut bytes);
         prop_assert!(len.is_multiple_of(4) && len <= MAX_HEADER_LEN);
         prop_assert_eq!(len, h.header_len());
+        prop_assert_eq!(&bytes[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2], [0; 2]);
         prop_assert_eq!(TcpHeader::parse(&bytes), Ok((h, len)));
+    }
+
+    /// Of all 2^9 sets of control bits, two at a time.
+    #[test]
+    fn flags_are_a_set(a in 0u16..512, b in 0u16..512) {
+        let (x, y) = (TcpFlags(a), TcpFlags(b));
+        let has = |set: TcpFlags, bit: u16| set.0 >> bit & 1 != 0;
+        let every = |that: &dyn Fn(u16) -> bool| (0..9).all(that);
+        let mut more = x;
+        more |= y;
+        prop_assert!(every(&|bit| has(x | y, bit) == (has(x, bit) || has(y, bit))));
+        prop_assert_eq!((x.union(y), more), (x | y, x | y));
+        prop_assert!(every(&|bit| has(x & y, bit) == (has(x, bit) && has(y, bit))));
+        prop_assert!(every(&|bit| has(!x, bit) != has(x, bit)));
+        prop_assert_eq!((!x).0 & !0x1ff, 0);
+        prop_assert_eq!(x.contains(y), every(&|bit| !has(y, bit) || has(x, bit)));
+        prop_assert_eq!(x.intersects(y), !every(&|bit| !(has(x, bit) && has(y, bit))));
+        prop_assert!(x.contains(x) && x.contains(TcpFlags::NONE));
+        prop_assert!(!x.intersects(TcpFlags::NONE) && !x.intersects(!x));
+    }
+
+    /// RFC 7413 section 4.1.1, and its appendix B for the experiment's option.
+    #[test]
+    fn a_cookie_comes_back_in_either_option(
+        bytes in proptest::collection::vec(any::<u8>(), 0..20),
+        experimental: bool,
+    ) {
+        let valid = matches!(bytes.len(), 0 | 4 | 6 | 8 | 10 | 12 | 14 | 16);
+        let cookie = FastOpenCookie::new(&bytes).map(|c| c.as_experiment(experimental));
+        prop_assert_eq!(cookie.is_some(), valid);
+        let Some(cookie) = cookie else { return Ok(()) };
+        prop_assert_eq!((cookie.as_bytes(), cookie.is_experiment()), (&bytes[..], experimental));
+        let options = TcpOptions { fast_open: Some(cookie), ..TcpOptions::default() };
+        let mut written = vec![0xee; options.emitted_len()];
+        options.emit(&mut written);
+        let head: &[u8] = if experimental { &[254, 4, 0xf9, 0x89] } else { &[34, 2] };
+        let said = head.len() + bytes.len();
+        prop_assert_eq!(usize::from(written[1]), said);
+        prop_assert_eq!((written[0], &written[2..head.len()]), (head[0], &head[2..]));
+        prop_assert!(written[said..].iter().all(|pad| *pad == 1) && written.len() < said + 4);
+        prop_assert_eq!(TcpOptions::parse(&written), options);
     }
 
     #[test]
@@ -149,6 +191,62 @@ fn a_malformed_option_ends_the_list() {
     assert_eq!(parsed.window_scale, None);
     assert_eq!(TcpOptions::parse(&[8, 0, 0, 0]), TcpOptions::default());
     assert_eq!(TcpOptions::parse(&[0, 2, 4, 5]).mss, None);
+}
+
+/// The kind for experiments has many users (RFC 6994): only one of them is Fast Open.
+#[test]
+fn other_experiments_are_passed_over() {
+    for option in [
+        &[254, 8, 0xf9, 0x88, 1, 2, 3, 4][..],
+        &[254, 3, 0xf9],
+        &[254, 2],
+    ] {
+        assert_eq!(TcpOptions::parse(option), TcpOptions::default());
+    }
+}
+
+/// RFC 2018 section 3: each has eight bytes.
+#[test]
+fn half_a_block_is_none() {
+    let mut option = [5, 10, 0, 0, 0, 1, 0, 0, 0, 2, 1, 1];
+    let blocks = |option: &[u8]| TcpOptions::parse(option).sack.len();
+    assert_eq!(blocks(&option), 1);
+    option[1] = 11;
+    assert_eq!(blocks(&option), 0);
+}
+
+/// 28 bytes of others leave twelve, which is what one block takes.
+#[test]
+fn a_block_is_sent_into_the_last_twelve_bytes() {
+    let mut options = TcpOptions {
+        mss: Some(1460),
+        timestamps: Some(Timestamps::default()),
+        fast_open: FastOpenCookie::new(&[7; 10]),
+        ..TcpOptions::default()
+    };
+    assert_eq!(options.emitted_len(), 28);
+    options.sack.push(SeqNumber(1), SeqNumber(2));
+    options.sack.push(SeqNumber(3), SeqNumber(4));
+    assert_eq!(options.emitted_len(), 40);
+    let mut bytes = [0xee; 40];
+    options.emit(&mut bytes);
+    let parsed = TcpOptions::parse(&bytes).sack;
+    assert_eq!(parsed.as_slice(), &options.sack.as_slice()[..1]);
+}
+
+#[test]
+fn accurate_ecn_is_padded() {
+    let options = TcpOptions {
+        accurate_ecn: Some(AccurateEcn {
+            ect0: Some(1),
+            ce: Some(2),
+            ect1: Some(3),
+        }),
+        ..TcpOptions::default()
+    };
+    let mut bytes = [0xee; 12];
+    options.emit(&mut bytes);
+    assert_eq!(bytes, [172, 11, 0, 0, 1, 0, 0, 2, 0, 0, 3, 1]);
 }
 
 /// RFC 9768 section 3.2.3: two orders, and fields left out at the end.

@@ -104,7 +104,7 @@ fn a_reader_opens_the_window() {
     let mut at = 0;
     // As much as it takes.
     while at < 100_000 {
-        wire.comes(at, 0, TcpFlags::empty(), &[1; 1_000]);
+        wire.comes(at, 0, TcpFlags::NONE, &[1; 1_000]);
         let told = wire.told().map_or(0, |told| told.rcv_edge as u32);
         if told <= at {
             break;
