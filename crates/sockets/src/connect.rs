@@ -278,3 +278,6 @@ impl Socket {
         self.connect_datagram(Address::NONE, || Ok(()))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -253,3 +253,6 @@ fn stamp_of(
     peeked.read_at(first + record.stamp_at(), &mut bytes)?;
     Ok(Some(Stamp::decode(&bytes)))
 }
+
+#[cfg(test)]
+mod tests;

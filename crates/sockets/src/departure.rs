@@ -391,3 +391,6 @@ pub fn any_address(v6: bool) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -181,28 +181,4 @@ impl Socket {
 }
 
 #[cfg(test)]
-mod tests {
-    use crate::testing::{Engine, SEND_LIMIT};
-    use crate::{Listener, Stream};
-    use std::sync::atomic::Ordering;
-
-    /// The engine has told of it before it was accepted, which counts then.
-    #[test]
-    fn what_came_before_a_connection_was_accepted_is_there() {
-        let directory = tempfile::tempdir().unwrap();
-        let engine = Engine::start(directory.path());
-        let host = engine.join();
-        let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
-        let stream = Stream::connect(host, listener.local().unwrap()).unwrap();
-        stream.write_all(b"early").unwrap();
-        let socket = listener.socket();
-        while !socket.has_connection() || host.dispatch.enter().unwrap().early.is_empty() {
-            host.drain_if_free();
-        }
-        let (accepted, ..) = socket.accept_with(|| Ok(())).unwrap();
-        let block = accepted.block();
-        assert_eq!(block.rcv.held(), 5);
-        assert_eq!(block.snd.limit.load(Ordering::Acquire), SEND_LIMIT);
-        assert!(host.dispatch.enter().unwrap().early.is_empty());
-    }
-}
+mod tests;

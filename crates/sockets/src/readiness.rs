@@ -103,3 +103,6 @@ pub(crate) fn readiness(session: &HostSession, index: u32) -> Ready {
     }
     ready
 }
+
+#[cfg(test)]
+mod tests;

@@ -453,3 +453,6 @@ impl ReadySet {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -471,3 +471,6 @@ fn or_not_yet<T>(
         Err(e) => Err(e),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -126,3 +126,6 @@ impl Reserved<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

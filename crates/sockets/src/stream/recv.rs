@@ -325,3 +325,6 @@ impl Socket {
         self.host.list_unreported(self.id)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -383,3 +383,6 @@ impl Drop for Reserved<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,11 +7,12 @@
 
 mod session;
 
+use crate::holds::Socket;
 use crate::hooks::Hooks;
 use crate::host::Host;
 use crate::native::{Listener, Stream};
 use longshore_hostif::attach::Token;
-use longshore_hostif::{Geometry, OptionName, Versions};
+use longshore_hostif::{Geometry, OpenFlags, OptionName, SocketKind, Versions};
 use session::Session;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -167,6 +168,15 @@ impl Engine {
         assert_eq!(client.socket().local(), Some(from));
         assert_eq!(client.socket().peer(), Ok(to));
         (client, server)
+    }
+
+    /// A new socket of this kind, which is not bound. What is written in its block is not the
+    /// engine's doing: one that it is to hear no more of is given to [`std::mem::forget`].
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn open(host: &'static Host, kind: SocketKind) -> Socket {
+        host.open(kind, OpenFlags::empty(), 0).expect("a socket")
     }
 
     /// Waits until `right` holds of what the engine has seen.

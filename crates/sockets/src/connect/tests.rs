@@ -1,0 +1,205 @@
+//! Calls of `connect`, by the state that they find.
+
+use super::*;
+use crate::block_words::host_bits::CONNECT_TOLD;
+use crate::testing::{Engine, SILENT_PORT};
+use crate::{Host, Listener};
+use longshore_hostif::SocketKind;
+use std::mem::ManuallyDrop;
+use std::time::Duration;
+
+fn engine() -> (Engine, &'static Host, tempfile::TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Engine::start(directory.path());
+    let host = engine.join();
+    (engine, host, directory)
+}
+
+/// A stream in this state, whose block the test writes.
+fn stream_in(host: &'static Host, state: SocketState) -> ManuallyDrop<Socket> {
+    let socket = Engine::open(host, SocketKind::Stream);
+    let block = socket.block();
+    block.set_state(state);
+    block.set_peer(Engine::address(7).into());
+    block.set_local(Engine::address(8).into());
+    ManuallyDrop::new(socket)
+}
+
+const IS_CONNECTED: Result<(), SocketError> = Err(SocketError::Refused(Errno::ISCONN));
+
+#[test]
+fn a_call_is_told_how_far_the_connection_is() {
+    use SocketState::*;
+    let (_engine, host, _directory) = engine();
+    let already = Err(SocketError::Refused(Errno::ALREADY));
+    let invalid = Err(SocketError::Refused(Errno::INVAL));
+    // Each with what the next call is told.
+    for (state, first, second) in [
+        (Connecting, already, already),
+        (Connected, Ok(()), IS_CONNECTED),
+        (Early, Ok(()), IS_CONNECTED),
+        (Listening, IS_CONNECTED, IS_CONNECTED),
+        (Closing, invalid, invalid),
+        (Free, invalid, invalid),
+    ] {
+        let socket = stream_in(host, state);
+        assert_eq!(socket.start_connect(Engine::address(1)), first, "{state:?}");
+        assert_eq!(
+            socket.start_connect(Engine::address(1)),
+            second,
+            "{state:?}"
+        );
+        assert_eq!(socket.state(), state);
+    }
+}
+
+/// Linux: a program that was told of the failure may try again, with a socket that is as new.
+#[test]
+fn a_failed_attempt_is_told_of_once_and_may_be_repeated() {
+    let (_engine, host, _directory) = engine();
+    for (pending, told) in [
+        (Errno::CONNREFUSED.raw_os_error(), Errno::CONNREFUSED),
+        (0, Errno::CONNABORTED),
+    ] {
+        let socket = stream_in(host, SocketState::Dead);
+        socket.set_error(pending);
+        socket.note_shut(true, true);
+        let again = socket.start_connect(Engine::address(1));
+        assert_eq!(again, Err(SocketError::Failed(told)));
+        assert_eq!(socket.state(), SocketState::Open);
+        assert!(socket.is_spent());
+        assert_eq!(socket.shut_halves(), (false, false));
+        assert_eq!(socket.block().peer(), Address::NONE);
+        // The port is still to be seen.
+        let any = SocketAddr::from(([0, 0, 0, 0], 8));
+        assert_eq!(socket.local(), Some(any));
+    }
+}
+
+#[test]
+fn a_connection_that_was_made_stays_one() {
+    let (_engine, host, _directory) = engine();
+    let told = stream_in(host, SocketState::Dead);
+    told.set_host_bits(CONNECT_TOLD);
+    assert_eq!(told.start_connect(Engine::address(1)), IS_CONNECTED);
+    let failed = Err(SocketError::Failed(Errno::CONNRESET));
+    // Bytes have gone either way, of which its program was told before it was told of the
+    // connection.
+    for sent in [true, false] {
+        let socket = stream_in(host, SocketState::Dead);
+        socket.block().half(sent).edge.store(1, Ordering::Release);
+        socket.set_error(Errno::CONNRESET.raw_os_error());
+        assert_eq!(socket.start_connect(Engine::address(1)), failed);
+        assert_eq!(socket.state(), SocketState::Dead);
+        assert!(!socket.is_spent());
+        assert_ne!(socket.block().peer(), Address::NONE);
+    }
+}
+
+/// Neither the engine nor what is asked before it leaves a trace of an attempt that was refused.
+#[test]
+fn an_attempt_that_is_refused_leaves_the_socket_as_it_was() {
+    let (_engine, host, _directory) = engine();
+    let socket = Engine::open(host, SocketKind::Stream);
+    let refused = || Err(SocketError::Refused(Errno::PERM));
+    let begun = socket.start_connect_if(Engine::address(1), refused);
+    assert_eq!(begun, Err(SocketError::Refused(Errno::PERM)));
+    assert_eq!(socket.state(), SocketState::Open);
+    assert_eq!(socket.block().peer(), Address::NONE);
+    assert!(!socket.is_bound());
+    let begun = socket.start_connect(Engine::address(SILENT_PORT));
+    assert_eq!(begun, Err(SocketError::InProgress));
+    assert_eq!(socket.state(), SocketState::Connecting);
+    assert_eq!(
+        socket.block().peer().get(),
+        Some(Engine::address(SILENT_PORT))
+    );
+    assert!(socket.is_bound() && socket.local().is_some());
+}
+
+#[test]
+fn a_wait_for_a_connection_ends_as_the_attempt_does() {
+    let (mut engine, host, _directory) = engine();
+    let wait = |socket: &Socket| {
+        let wait_limit = WaitLimit::of_call(Some(Duration::from_millis(5)));
+        socket.wait_connected(wait_limit)
+    };
+    let connecting = stream_in(host, SocketState::Connecting);
+    assert_eq!(wait(&connecting), Err(SocketError::TimedOut));
+    for state in [SocketState::Connected, SocketState::Closing] {
+        let made = stream_in(host, state);
+        assert_eq!(wait(&made), Ok(()));
+        assert_eq!(made.host_bits() & CONNECT_TOLD, CONNECT_TOLD);
+    }
+    let closed_at_once = stream_in(host, SocketState::Dead);
+    assert_eq!(wait(&closed_at_once), Ok(()));
+    let failed = stream_in(host, SocketState::Dead);
+    failed.set_error(Errno::HOSTUNREACH.raw_os_error());
+    assert_eq!(wait(&failed), Err(SocketError::Failed(Errno::HOSTUNREACH)));
+    assert_eq!(failed.state(), SocketState::Open);
+    engine.stop();
+    host.look_at_engine();
+    assert_eq!(wait(&connecting), Err(SocketError::EngineGone));
+}
+
+#[test]
+fn what_is_under_way_is_waited_for_and_other_refusals_are_told() {
+    let (_engine, host, _directory) = engine();
+    let made = stream_in(host, SocketState::Connected);
+    let already = SocketError::Refused(Errno::ALREADY);
+    for begun in [SocketError::InProgress, already] {
+        assert_eq!(made.finish_connect(Err(begun), WaitLimit::ENDLESS), Ok(()));
+    }
+    for begun in [
+        Ok(()),
+        IS_CONNECTED,
+        Err(SocketError::Failed(Errno::CONNREFUSED)),
+    ] {
+        let told = made.finish_connect(begun, WaitLimit::ENDLESS);
+        assert_eq!(told, begun);
+    }
+}
+
+#[test]
+fn an_attempt_that_is_given_up_is_dead_and_says_why() {
+    let (_engine, host, _directory) = engine();
+    let socket = Engine::open(host, SocketKind::Stream);
+    assert_eq!(socket.give_up_connecting(Errno::CANCELED), Ok(false));
+    assert_eq!(socket.take_error(), 0);
+    let begun = socket.start_connect(Engine::address(SILENT_PORT));
+    assert_eq!(begun, Err(SocketError::InProgress));
+    assert_eq!(socket.give_up_connecting(Errno::CONNRESET), Ok(true));
+    assert_eq!(socket.state(), SocketState::Dead);
+    assert_eq!(socket.take_error(), Errno::CONNRESET.raw_os_error() as u32);
+    assert_eq!(socket.give_up_connecting(Errno::CONNRESET), Ok(false));
+}
+
+#[test]
+fn a_datagram_socket_has_the_peer_it_was_given_last() {
+    let (_engine, host, _directory) = engine();
+    let socket = Engine::open(host, SocketKind::Datagram);
+    let none = Err(SocketError::Refused(Errno::NOTCONN));
+    assert_eq!(socket.peer(), none);
+    for port in [5, 6] {
+        socket.set_more_bits(more_bits::IS_TAKEN);
+        assert_eq!(socket.start_connect(Engine::address(port)), Ok(()));
+        assert_eq!(socket.peer(), Ok(Engine::address(port)));
+        assert_eq!(socket.more_bits() & more_bits::IS_TAKEN, 0);
+        assert!(socket.is_bound() && socket.local().is_some());
+    }
+    assert_eq!(socket.disconnect_datagram(), Ok(()));
+    assert_eq!(socket.peer(), none);
+    assert!(!socket.is_bound(), "the port was the connection's");
+}
+
+#[test]
+fn the_first_call_after_a_connection_was_made_is_told_so() {
+    let (_engine, host, _directory) = engine();
+    let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
+    let socket = Engine::open(host, SocketKind::Stream);
+    let to = listener.local().unwrap();
+    assert_eq!(socket.connect(to, WaitLimit::ENDLESS), Ok(()));
+    assert_eq!(socket.note_connected(), IS_CONNECTED);
+    assert_eq!(socket.connect(to, WaitLimit::ENDLESS), IS_CONNECTED);
+    assert!(!socket.is_connecting() && !socket.is_early());
+}

@@ -1,0 +1,355 @@
+//! Which datagrams leave, and what they leave with.
+
+use super::*;
+use crate::testing::Engine;
+use crate::{Host, Received, WaitLimit};
+use longshore_hostif::{OpenFlags, SocketKind};
+use std::io::IoSliceMut;
+use std::sync::atomic::Ordering;
+
+fn engine() -> (Engine, &'static Host, tempfile::TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Engine::start(directory.path());
+    let host = engine.join();
+    (engine, host, directory)
+}
+
+fn bound(host: &'static Host) -> (Socket, SocketAddr) {
+    let socket = Engine::open(host, SocketKind::Datagram);
+    let local = socket.bind(Engine::address(0)).unwrap();
+    (socket, local)
+}
+
+fn send(socket: &Socket, bytes: &[u8], to: Option<SocketAddr>) -> Result<usize, SocketError> {
+    socket.send_datagram(&[IoSlice::new(bytes)], to, Departure::default())
+}
+
+fn begin(socket: &Socket, bytes: &[u8], to: Option<SocketAddr>) -> Result<usize, SocketError> {
+    socket.begin_datagram(&[IoSlice::new(bytes)], to, Departure::default())
+}
+
+fn receive(socket: &Socket) -> (Received, Vec<u8>) {
+    let mut buf = vec![0; 1 << 17];
+    let received = socket.wait(None, WaitLimit::ENDLESS, || {
+        socket.recv_datagram(&mut [IoSliceMut::new(&mut buf)], false)
+    });
+    let received = received.unwrap();
+    buf.truncate(received.copied);
+    (received, buf)
+}
+
+fn refused<T>(errno: Errno) -> Result<T, SocketError> {
+    Err(SocketError::Refused(errno))
+}
+
+#[test]
+fn a_datagram_has_the_room_that_its_version_of_ip_leaves() {
+    let v6 = SocketAddr::from((Ipv6Addr::LOCALHOST, 1));
+    let mapped = SocketAddr::from((Ipv4Addr::LOCALHOST.to_ipv6_mapped(), 1));
+    let v4 = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+    assert_eq!(most_payload(Some(v4)), 65_507);
+    assert_eq!(most_payload(Some(mapped)), 65_507);
+    assert_eq!(most_payload(None), 65_507);
+    assert_eq!(most_payload(Some(v6)), 65_527);
+    assert_eq!(any_address(false), SocketAddr::from(([0; 4], 0)));
+    assert_eq!(any_address(true), SocketAddr::from(([0u16; 8], 0)));
+}
+
+#[test]
+fn a_train_of_one_is_a_datagram() {
+    for (segment, len, fits) in [
+        (0, 10, 0),
+        (9, 10, 9),
+        (10, 10, 0),
+        (11, 10, 0),
+        (1, 0, 0),
+        (1400, 65_000, 1400),
+    ] {
+        assert_eq!(fitting(segment, len), fits, "{len} bytes by {segment}");
+    }
+}
+
+#[test]
+fn hops_to_a_group_are_set_apart() {
+    let sending = Sending {
+        hops: Some(9),
+        group_hops: 3,
+        ..Sending::default()
+    };
+    let (group, one) = (IpAddr::from([224, 0, 0, 5]), IpAddr::from([10, 0, 0, 5]));
+    assert_eq!(hops_to(group, &sending), Some(3));
+    assert_eq!(hops_to(one, &sending), Some(9));
+    assert_eq!(hops_to("ff02::5".parse().unwrap(), &sending), Some(3));
+}
+
+#[test]
+fn a_datagram_leaves_with_what_is_said_beside_it_or_was_set() {
+    let (_engine, host, _directory) = engine();
+    let ((a, from), (b, to)) = (bound(host), bound(host));
+    a.change_sending(false, |sending| {
+        (sending.hops, sending.class) = (Some(40), 8);
+    });
+    let said = Departure {
+        hops: Some(3),
+        class: Some(4),
+        segment: 2,
+        ..Departure::default()
+    };
+    for (departure, hops, class, segment) in [(Departure::default(), 40, 8, 0), (said, 3, 4, 2)] {
+        let sent = a.send_datagram(&[IoSlice::new(b"abcd")], Some(to), departure);
+        assert_eq!(sent, Ok(4));
+        let (received, bytes) = receive(&b);
+        assert_eq!((received.hops, received.class), (hops, class));
+        assert_eq!((received.segment, received.from), (segment, Some(from)));
+        assert_eq!((received.is_cut, received.is_end()), (false, false));
+        assert_eq!(bytes, b"abcd");
+    }
+}
+
+/// Linux: UDP_MAX_SEGMENTS.
+#[test]
+fn a_train_has_no_more_than_128_datagrams() {
+    let (_engine, host, _directory) = engine();
+    let ((a, _), (b, to)) = (bound(host), bound(host));
+    let by_two = Departure {
+        segment: 2,
+        ..Departure::default()
+    };
+    let bytes = [7; 257];
+    let send = |len: usize| a.send_datagram(&[IoSlice::new(&bytes[..len])], Some(to), by_two);
+    assert_eq!(send(256), Ok(256));
+    assert_eq!(send(255), Ok(255));
+    assert_eq!(send(257), refused(Errno::INVAL));
+    assert_eq!(receive(&b).0.len, 256);
+    assert_eq!(receive(&b).0.len, 255);
+}
+
+#[test]
+fn a_datagram_leaves_from_an_address_of_the_engine() {
+    let (_engine, host, _directory) = engine();
+    let ((a, _), (b, to)) = (bound(host), bound(host));
+    for (from, expected) in [
+        (Engine::address(0).ip(), Ok(1)),
+        (IpAddr::from([10, 9, 9, 99]), refused(Errno::NETUNREACH)),
+        ("fd00::99".parse().unwrap(), refused(Errno::INVAL)),
+    ] {
+        let departure = Departure {
+            from: Some(from),
+            ..Departure::default()
+        };
+        let sent = a.send_datagram(&[IoSlice::new(b"x")], Some(to), departure);
+        assert_eq!(sent, expected, "{from}");
+    }
+    let own = receive(&b).0.own;
+    assert_eq!(own, Some((Engine::address(0).ip(), 0)));
+}
+
+#[test]
+fn a_socket_of_ipv6_alone_reaches_no_address_of_ipv4() {
+    let (_engine, host, _directory) = engine();
+    let open = || host.open(SocketKind::Datagram, OpenFlags::IPV6, 0).unwrap();
+    let to_v4 = Engine::address(7);
+    let to_v6 = Some("[fd00::1]:7".parse().unwrap());
+    let alone = open();
+    alone.note_v6_only(true);
+    assert_eq!(send(&alone, b"x", Some(to_v4)), refused(Errno::NETUNREACH));
+    assert_eq!(send(&alone, b"x", to_v6), Ok(1));
+    let both = open();
+    assert_eq!(send(&both, b"x", Some(to_v4)), Ok(1));
+    let mapped = open();
+    let ip = Ipv4Addr::new(10, 9, 9, 2).to_ipv6_mapped();
+    mapped.block().set_local(SocketAddr::from((ip, 5)).into());
+    mapped.block().set_flags(BlockFlags::BOUND);
+    assert_eq!(send(&mapped, b"x", to_v6), refused(Errno::AFNOSUPPORT));
+    std::mem::forget((alone, both, mapped));
+}
+
+/// A datagram over IPv6 may be 20 bytes longer, whose header is counted apart.
+#[test]
+fn what_no_datagram_has_room_for_is_refused() {
+    let (_engine, host, _directory) = engine();
+    let (a, to) = bound(host);
+    let v6 = host.open(SocketKind::Datagram, OpenFlags::IPV6, 0).unwrap();
+    let to_v6 = Some("[fd00::1]:7".parse().unwrap());
+    let bytes = vec![0; MOST_PAYLOAD_V6 + 1];
+    for len in [MOST_PAYLOAD + 1, MOST_PAYLOAD_V6 + 1] {
+        assert_eq!(send(&a, &bytes[..len], Some(to)), refused(Errno::MSGSIZE));
+    }
+    assert_eq!(send(&v6, &bytes, to_v6), refused(Errno::MSGSIZE));
+    let longest = &bytes[..MOST_PAYLOAD_V6];
+    assert_eq!(send(&v6, longest, to_v6), Ok(longest.len()));
+    std::mem::forget(v6);
+}
+
+#[test]
+fn a_socket_that_is_not_bound_is_when_it_sends() {
+    let (_engine, host, _directory) = engine();
+    let (_b, to) = bound(host);
+    let a = Engine::open(host, SocketKind::Datagram);
+    assert!(!a.is_bound());
+    assert_eq!(send(&a, b"x", None), refused(Errno::DESTADDRREQ));
+    assert!(!a.is_bound());
+    a.set_error(Errno::CONNREFUSED.raw_os_error());
+    let failed = Err(SocketError::Failed(Errno::CONNREFUSED));
+    assert_eq!(send(&a, b"x", Some(to)), failed);
+    assert_eq!(send(&a, b"x", Some(to)), Ok(1));
+    assert!(a.is_bound());
+    let port = a.local().unwrap().port();
+    assert_eq!(send(&a, b"x", Some(to)), Ok(1));
+    assert_eq!(a.local().unwrap().port(), port);
+}
+
+/// MSG_MORE: the last call sends all, to where the first one said.
+#[test]
+fn calls_put_a_datagram_together() {
+    let (_engine, host, _directory) = engine();
+    let ((a, from), (b, to), (c, other)) = (bound(host), bound(host), bound(host));
+    assert_eq!(a.begun_for(), Ok(None));
+    assert_eq!(begin(&a, b"ab", Some(to)), Ok(2));
+    assert_eq!(a.begun_for(), Ok(Some(to)));
+    assert_eq!(begin(&a, b"cd", Some(other)), Ok(2));
+    assert_eq!(a.begun_for(), Ok(Some(to)));
+    assert_eq!(send(&a, b"ef", None), Ok(2));
+    assert_eq!(a.begun_for(), Ok(None));
+    assert_eq!(a.more_bits() & more_bits::UNFINISHED, 0);
+    let (received, bytes) = receive(&b);
+    assert_eq!((received.from, &bytes[..]), (Some(from), &b"abcdef"[..]));
+    // The next one is a datagram of its own.
+    assert_eq!(send(&a, b"gh", Some(other)), Ok(2));
+    assert_eq!(receive(&c).1, b"gh");
+}
+
+/// UDP_CORK: all is one datagram until it is taken out.
+#[test]
+fn a_cork_holds_back_what_is_sent() {
+    let (_engine, host, _directory) = engine();
+    let ((a, _), (b, to)) = (bound(host), bound(host));
+    assert_eq!(a.finish_datagram(), Ok(()), "nothing was begun");
+    a.set_more_bits(more_bits::CORKED);
+    assert_eq!(send(&a, b"ab", Some(to)), Ok(2));
+    assert_eq!(send(&a, b"cd", Some(to)), Ok(2));
+    assert_eq!(a.begun_for(), Ok(Some(to)));
+    a.clear_more_bits(more_bits::CORKED);
+    assert_eq!(a.finish_datagram(), Ok(()));
+    assert_eq!(receive(&b).1, b"abcd");
+    assert_eq!(a.begun_for(), Ok(None));
+    assert_eq!(a.finish_datagram(), Ok(()));
+    assert_eq!(send(&a, b"ef", Some(to)), Ok(2));
+    assert_eq!(receive(&b).1, b"ef");
+}
+
+/// As Linux has it, what was begun is dropped with what is too much.
+#[test]
+fn a_datagram_that_grows_too_long_is_dropped() {
+    let (_engine, host, _directory) = engine();
+    let ((a, _), (b, to)) = (bound(host), bound(host));
+    let most = vec![7; MOST_PAYLOAD - 2];
+    assert_eq!(begin(&a, b"ab", Some(to)), Ok(2));
+    assert_eq!(begin(&a, &most, Some(to)), Ok(most.len()));
+    assert_eq!(begin(&a, b"c", Some(to)), refused(Errno::MSGSIZE));
+    assert_eq!(a.begun_for(), Ok(None));
+    assert_eq!(begin(&a, b"x", Some(to)), Ok(1));
+    assert_eq!(send(&a, b"y", None), Ok(1));
+    assert_eq!(receive(&b).1, b"xy");
+}
+
+#[test]
+fn what_was_begun_of_a_half_that_is_shut_down_is_not_sent() {
+    let (_engine, host, _directory) = engine();
+    let (a, to) = bound(host);
+    a.block().set_flags(BlockFlags::SHUT_WR);
+    assert_eq!(begin(&a, b"ab", Some(to)), Err(SocketError::BrokenPipe));
+    // Where it goes is looked for first.
+    assert_eq!(begin(&a, b"ab", None), refused(Errno::DESTADDRREQ));
+    assert_eq!(a.begun_for(), Ok(None));
+}
+
+/// Linux: of IPv4 the datagram goes to the new peer, and to one of IPv6 nothing of IPv4 is added.
+#[test]
+fn what_was_begun_goes_where_its_socket_is_connected() {
+    let (_engine, host, _directory) = engine();
+    let ((a, _), (b, to), (c, other)) = (bound(host), bound(host), bound(host));
+    assert_eq!(begin(&a, b"ab", Some(to)), Ok(2));
+    a.start_connect(other).unwrap();
+    assert_eq!(a.begun_for(), Ok(Some(other)));
+    assert_eq!(send(&a, b"cd", None), Ok(2));
+    assert_eq!(receive(&c).1, b"abcd");
+    let v6 = host.open(SocketKind::Datagram, OpenFlags::IPV6, 0).unwrap();
+    let to_v6 = "[fd00::1]:7".parse().unwrap();
+    assert_eq!(begin(&v6, b"ab", Some(to_v6)), Ok(2));
+    assert_eq!(begin(&v6, b"cd", Some(to)), refused(Errno::INVAL));
+    assert_eq!(begin(&v6, b"cd", Some(to_v6)), Ok(2));
+    assert_eq!(begin(&v6, b"ef", None), Ok(2));
+    v6.redirect_begun(Address::from(other)).unwrap();
+    assert_eq!(v6.begun_for(), Ok(Some(to_v6)));
+    drop(b);
+    std::mem::forget(v6);
+}
+
+/// With no room for it the datagram stays begun, without what the call wanted to add.
+#[test]
+fn what_was_begun_waits_for_room() {
+    let (engine, host, _directory) = engine();
+    let ((a, _), (b, to)) = (bound(host), bound(host));
+    let ignores = &engine.behavior.ignores_requests;
+    assert_eq!(begin(&a, b"ab", Some(to)), Ok(2));
+    let limit = &a.block().snd.limit;
+    ignores.store(true, Ordering::Relaxed);
+    limit.store(1, Ordering::Relaxed);
+    a.block().snd.edge.store(8, Ordering::Relaxed);
+    assert_eq!(send(&a, b"cd", None), Err(SocketError::WouldBlock));
+    assert_eq!(a.finish_datagram(), Err(SocketError::WouldBlock));
+    assert_eq!(a.begun_for(), Ok(Some(to)));
+    a.block().snd.edge.store(0, Ordering::Relaxed);
+    limit.store(0, Ordering::Relaxed);
+    ignores.store(false, Ordering::Relaxed);
+    assert_eq!(send(&a, b"ef", None), Ok(2));
+    assert_eq!(receive(&b).1, b"abef");
+}
+
+/// IP_PMTUDISC_DO and IPV6_DONTFRAG: what a link does not take is refused, by whatever header
+/// there is before it.
+#[test]
+fn what_is_not_to_be_cut_fits_its_link_or_is_refused() {
+    let (_engine, host, _directory) = engine();
+    let link = 1500;
+    host.routes().publish_mtu([link; 2], false);
+    let far = |host: &str| Some(SocketAddr::new(host.parse().unwrap(), 7));
+    for (flags, to, header) in [
+        (OpenFlags::empty(), far("10.9.9.77"), 28),
+        (OpenFlags::IPV6, far("fd00::77"), 48),
+    ] {
+        let a = host.open(SocketKind::Datagram, flags, 0).unwrap();
+        let fits = link - header;
+        let bytes = vec![0; 3000];
+        let send =
+            |len: usize, departure| a.send_datagram(&[IoSlice::new(&bytes[..len])], to, departure);
+        let whole = Departure {
+            whole: Some(true),
+            ..Departure::default()
+        };
+        let train = Departure {
+            segment: fits as u16,
+            ..whole
+        };
+        let too_long = Departure {
+            segment: fits as u16 + 1,
+            ..whole
+        };
+        assert_eq!(
+            send(fits + 1, Departure::default()),
+            Ok(fits + 1),
+            "it is cut"
+        );
+        assert_eq!(send(fits, whole), Ok(fits));
+        assert_eq!(send(fits + 1, whole), refused(Errno::MSGSIZE));
+        assert_eq!(send(3000, train), Ok(3000));
+        assert_eq!(send(3000, too_long), refused(Errno::MSGSIZE));
+        a.change_sending(a.is_v6(), |sending| sending.path_mtu = PathMtu::Probe);
+        assert_eq!(
+            send(fits + 1, Departure::default()),
+            refused(Errno::MSGSIZE)
+        );
+        std::mem::forget(a);
+    }
+}

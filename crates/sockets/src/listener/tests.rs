@@ -1,0 +1,173 @@
+//! Listening, and what an accepted connection is.
+
+use super::*;
+use crate::testing::{Engine, SEND_LIMIT};
+use crate::{Host, Listener, Stream};
+use longshore_hostif::{OpenFlags, SocketKind};
+use std::mem::ManuallyDrop;
+use std::time::Duration;
+
+/// The engine has told of it before it was accepted, which counts then.
+#[test]
+fn what_came_before_a_connection_was_accepted_is_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Engine::start(directory.path());
+    let host = engine.join();
+    let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
+    let stream = Stream::connect(host, listener.local().unwrap()).unwrap();
+    stream.write_all(b"early").unwrap();
+    let socket = listener.socket();
+    while !socket.has_connection() || host.dispatch.enter().unwrap().early.is_empty() {
+        host.drain_if_free();
+    }
+    let (accepted, ..) = socket.accept_with(|| Ok(())).unwrap();
+    let block = accepted.block();
+    assert_eq!(block.rcv.held(), 5);
+    assert_eq!(block.snd.limit.load(Ordering::Acquire), SEND_LIMIT);
+    assert!(host.dispatch.enter().unwrap().early.is_empty());
+}
+
+fn engine() -> (Engine, &'static Host, tempfile::TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Engine::start(directory.path());
+    let host = engine.join();
+    (engine, host, directory)
+}
+
+/// Waits until a connection waits.
+fn has_come(engine: &Engine, listener: &Socket) {
+    engine.wait_until("a connection waits", |_| {
+        listener.host().drain_if_free();
+        listener.has_connection()
+    });
+}
+
+#[test]
+fn a_stream_listens_that_has_no_connection() {
+    use SocketState::*;
+    let (_engine, host, _directory) = engine();
+    let datagram = Engine::open(host, SocketKind::Datagram);
+    let refused = Err(SocketError::Refused(Errno::OPNOTSUPP));
+    assert_eq!(datagram.listen(1), refused);
+    for state in [Connecting, Connected, Closing, Dead, Early, Free] {
+        let socket = ManuallyDrop::new(Engine::open(host, SocketKind::Stream));
+        socket.block().set_state(state);
+        let invalid = Err(SocketError::Refused(Errno::INVAL));
+        assert_eq!(socket.listen(1), invalid, "{state:?}");
+        assert_eq!(socket.state(), state);
+    }
+    let socket = Engine::open(host, SocketKind::Stream);
+    socket.note_shut(true, true);
+    assert_eq!(socket.listen(1), Ok(()));
+    assert!(socket.is_listening());
+    // What was shut down before it listened means nothing to a listener, and after it does.
+    assert_eq!(socket.shut_halves(), (false, false));
+    socket.note_shut(false, true);
+    assert_eq!(socket.listen(2), Ok(()));
+    assert_eq!(socket.shut_halves(), (false, true));
+}
+
+#[test]
+fn nothing_is_accepted_but_from_a_listener() {
+    let (mut engine, host, _directory) = engine();
+    let accept = |socket: &Socket| socket.accept_with(|| Ok(())).err();
+    let datagram = Engine::open(host, SocketKind::Datagram);
+    let refused = |errno| Some(SocketError::Refused(errno));
+    assert_eq!(accept(&datagram), refused(Errno::OPNOTSUPP));
+    let (a, _b) = Engine::pair(host);
+    assert_eq!(accept(a.socket()), refused(Errno::INVAL));
+    let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
+    assert_eq!(accept(listener.socket()), Some(SocketError::WouldBlock));
+    listener.socket().note_shut(false, true);
+    assert_eq!(accept(listener.socket()), Some(SocketError::WouldBlock));
+    engine.stop();
+    host.look_at_engine();
+    assert_eq!(accept(listener.socket()), Some(SocketError::EngineGone));
+    listener.socket().note_shut(true, false);
+    assert_eq!(accept(listener.socket()), refused(Errno::INVAL));
+}
+
+/// A program that has no descriptor to give finds the connection there when it has one.
+#[test]
+fn a_connection_that_cannot_be_prepared_for_waits_on() {
+    let (engine, host, _directory) = engine();
+    let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
+    let socket = listener.socket();
+    let none = socket.accept_with(|| -> Result<(), _> { panic!("nothing waits") });
+    assert_eq!(none.err(), Some(SocketError::WouldBlock));
+    let stream = Stream::connect(host, listener.local().unwrap()).unwrap();
+    has_come(&engine, socket);
+    let no_room = SocketError::Refused(Errno::MFILE);
+    let failed = socket.accept_with(|| Err::<(), _>(no_room)).err();
+    assert_eq!(failed, Some(no_room));
+    assert!(socket.has_connection());
+    let (accepted, record, prepared) = socket.accept_with(|| Ok(5)).unwrap();
+    assert_eq!(prepared, 5);
+    assert_eq!(record.socket, accepted.id());
+    assert_eq!(record.peer.get(), stream.socket().local());
+    assert_eq!(
+        accepted.note_connected(),
+        Err(SocketError::Refused(Errno::ISCONN))
+    );
+    assert!(!socket.has_connection());
+}
+
+/// Linux: an accepted connection has what its listener was set to.
+#[test]
+fn an_accepted_connection_has_what_its_listener_was_set_to() {
+    let (_engine, host, _directory) = engine();
+    for (v6_only, address_given) in [(false, true), (true, false)] {
+        let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
+        let socket = listener.socket();
+        let block = socket.block();
+        if !address_given {
+            block.clear_flags(BlockFlags::ADDRESS_GIVEN);
+        }
+        socket.note_v6_only(v6_only);
+        socket.set_linger(Some(7));
+        socket.set_low_water(3).unwrap();
+        socket.set_time_limit(true, Some(Duration::from_millis(11)));
+        socket.set_time_limit(false, Some(Duration::from_millis(22)));
+        block.rcv.limit.store(54_321, Ordering::Relaxed);
+        let client = Stream::connect(host, listener.local().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        let accepted = stream.socket();
+        assert_eq!(accepted.linger(), Some(7));
+        assert_eq!(accepted.low_water(), 3);
+        assert_eq!(accepted.time_limit(true), Some(Duration::from_millis(11)));
+        assert_eq!(accepted.time_limit(false), Some(Duration::from_millis(22)));
+        assert_eq!(accepted.receive_buffer(), 54_321);
+        assert_eq!(accepted.is_v6_only(), v6_only);
+        assert_eq!(accepted.given_address().is_some(), address_given);
+        assert_eq!(client.socket().linger(), None);
+    }
+}
+
+/// It is of the family of its listener, whatever its own addresses are.
+#[test]
+fn a_connection_to_a_listener_of_ipv6_is_one_of_ipv6() {
+    let (_engine, host, _directory) = engine();
+    for flags in [OpenFlags::empty(), OpenFlags::IPV6] {
+        let listener = host.open(SocketKind::Stream, flags, 0).unwrap();
+        let local = listener.bind(Engine::address(0)).unwrap();
+        listener.listen(8).unwrap();
+        let _client = Stream::connect(host, local).unwrap();
+        let accept = || listener.accept_with(|| Ok(()));
+        let accepted = listener.wait(None, crate::WaitLimit::ENDLESS, accept);
+        assert_eq!(accepted.unwrap().0.is_v6(), flags == OpenFlags::IPV6);
+    }
+}
+
+#[test]
+fn what_waits_at_a_listener_that_stops_is_gone() {
+    let (engine, host, _directory) = engine();
+    let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
+    let socket = listener.socket();
+    let _client = Stream::connect(host, listener.local().unwrap()).unwrap();
+    has_come(&engine, socket);
+    assert_eq!(socket.stop_listening(Half::Both), Ok(()));
+    assert!(!socket.has_connection());
+    assert_eq!(socket.state(), SocketState::Open);
+    let again = socket.stop_listening(Half::Both);
+    assert_eq!(again, Err(SocketError::Refused(Errno::NOTCONN)));
+}

@@ -1,0 +1,353 @@
+//! What is in a set, and what it reports.
+
+use super::*;
+use crate::testing::Engine;
+use crate::{Host, Stream};
+use longshore_hostif::SocketKind;
+use std::sync::atomic::Ordering;
+
+const IN: u32 = Ready::IN.bits();
+const OUT: u32 = Ready::OUT.bits();
+
+fn engine() -> (Engine, &'static Host, tempfile::TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Engine::start(directory.path());
+    let host = engine.join();
+    (engine, host, directory)
+}
+
+/// What a set reports at once, at most `room` of it, by the words of the interests.
+fn some(set: &ReadySet, room: usize) -> Vec<(u64, u32)> {
+    let mut all = Vec::new();
+    let found = set.harvest(room, |report| all.push((report.data, report.events)));
+    assert_eq!(found, Ok(all.len()));
+    all
+}
+
+/// All that a set reports, which is ready if that is anything.
+fn reported(set: &ReadySet) -> Vec<(u64, u32)> {
+    let is_ready = set.is_ready();
+    let all = some(set, usize::MAX);
+    assert_eq!(is_ready, !all.is_empty());
+    all
+}
+
+fn refused<T>(errno: Errno) -> Result<T, SocketError> {
+    Err(SocketError::Refused(errno))
+}
+
+/// Sockets that are writable, and so ready.
+fn streams(host: &'static Host) -> [Stream; 4] {
+    let ((a, b), (c, d)) = (Engine::pair(host), Engine::pair(host));
+    [a, b, c, d]
+}
+
+#[test]
+fn an_interest_is_one_descriptors_in_one_socket() {
+    let (_engine, host, _directory) = engine();
+    let [a, b, ..] = streams(host);
+    let (a, b) = (a.socket(), b.socket());
+    let set = ReadySet::new(host).unwrap();
+    assert!(set.is_empty());
+    assert_eq!(set.add(a, 5, OUT, 1), Ok(()));
+    assert!(!set.is_empty());
+    assert_eq!(set.add(a, 5, IN, 2), refused(Errno::EXIST));
+    assert_eq!(set.add(a, 6, OUT, 3), Ok(()));
+    assert_eq!(set.add(b, 5, IN, 4), Ok(()));
+    assert_eq!(set.modify(b, 6, OUT, 5), refused(Errno::NOENT));
+    assert_eq!(set.remove(b, 6), refused(Errno::NOENT));
+    assert_eq!(reported(&set), [(1, OUT), (3, OUT)]);
+    assert_eq!(set.remove(a, 5), Ok(()));
+    assert_eq!(set.remove(a, 5), refused(Errno::NOENT));
+    assert_eq!(reported(&set), [(3, OUT)]);
+    assert_eq!(set.modify(b, 5, OUT, 6), Ok(()));
+    assert_eq!(set.modify(a, 6, IN, 7), Ok(()));
+    assert_eq!(reported(&set), [(6, OUT)]);
+    assert_eq!(set.add(a, 5, OUT, 8), Ok(()));
+    assert_eq!(reported(&set), [(6, OUT), (8, OUT)]);
+}
+
+/// EPOLLEXCLUSIVE, as Linux has it.
+#[test]
+fn an_exclusive_interest_is_not_changed() {
+    let (_engine, host, _directory) = engine();
+    let [a, b, ..] = streams(host);
+    let set = ReadySet::new(host).unwrap();
+    set.add(a.socket(), 1, OUT | EXCLUSIVE, 1).unwrap();
+    set.add(b.socket(), 2, OUT, 2).unwrap();
+    assert_eq!(set.modify(a.socket(), 1, IN, 3), refused(Errno::INVAL));
+    let exclusive = set.modify(b.socket(), 2, OUT | EXCLUSIVE, 4);
+    assert_eq!(exclusive, refused(Errno::INVAL));
+    assert_eq!(reported(&set), [(1, OUT), (2, OUT)]);
+}
+
+#[test]
+fn what_there_is_no_room_for_is_reported_next() {
+    let (_engine, host, _directory) = engine();
+    let all = streams(host);
+    let set = ReadySet::new(host).unwrap();
+    for (i, stream) in all.iter().enumerate() {
+        set.add(stream.socket(), i as RawFd, OUT, i as u64).unwrap();
+    }
+    let words = |room| -> Vec<u64> {
+        let reports = some(&set, room);
+        reports.iter().map(|(data, _)| *data).collect()
+    };
+    assert_eq!(words(0), []);
+    assert_eq!(words(3), [0, 1, 2]);
+    assert_eq!(words(3), [3, 0, 1]);
+    assert_eq!(words(9), [2, 3, 0, 1]);
+}
+
+#[test]
+fn a_report_names_the_descriptor_and_the_events_asked_for() {
+    let (engine, host, _directory) = engine();
+    let (a, b) = Engine::pair(host);
+    let set = ReadySet::new(host).unwrap();
+    set.add(b.socket(), 77, IN | OUT, 5).unwrap();
+    a.write_all(b"x").unwrap();
+    engine.wait_until("it has come", |_| {
+        host.drain_if_free();
+        b.socket().readable_bytes() == 1
+    });
+    let mut reports = Vec::new();
+    set.harvest(9, |report| reports.push(report)).unwrap();
+    let expected = Report {
+        events: IN | OUT,
+        data: 5,
+        fd: 77,
+    };
+    assert_eq!(reports, [expected]);
+    // An error and the end of both halves are reported whatever was asked for.
+    set.modify(b.socket(), 77, 0, 6).unwrap();
+    assert_eq!(reported(&set), []);
+    b.socket().set_error(104);
+    set.modify(b.socket(), 77, 0, 6).unwrap();
+    assert_eq!(reported(&set), [(6, Ready::ERR.bits())]);
+}
+
+#[test]
+fn what_is_reported_once_is_reported_again_when_it_is_set_again() {
+    let (_engine, host, _directory) = engine();
+    let [a, ..] = streams(host);
+    let set = ReadySet::new(host).unwrap();
+    set.add(a.socket(), 1, OUT | ONE_SHOT, 1).unwrap();
+    assert_eq!(reported(&set), [(1, OUT)]);
+    // It happens again, and nobody wants to know.
+    a.socket().wake_local();
+    assert_eq!(reported(&set), []);
+    set.modify(a.socket(), 1, OUT | ONE_SHOT, 2).unwrap();
+    assert_eq!(reported(&set), [(2, OUT)]);
+    assert_eq!(reported(&set), []);
+}
+
+#[test]
+fn an_edge_is_reported_when_something_happens() {
+    let (_engine, host, _directory) = engine();
+    let [a, b, ..] = streams(host);
+    let set = ReadySet::new(host).unwrap();
+    set.add(a.socket(), 1, OUT | EDGE, 1).unwrap();
+    set.add(b.socket(), 2, OUT, 2).unwrap();
+    assert_eq!(reported(&set), [(1, OUT), (2, OUT)]);
+    assert_eq!(reported(&set), [(2, OUT)]);
+    a.socket().wake_local();
+    a.socket().wake_local();
+    assert_eq!(reported(&set), [(2, OUT), (1, OUT)], "once for both");
+    assert_eq!(reported(&set), [(2, OUT)]);
+}
+
+/// What leaves a set while it is on its ready list is not reported, nor is what takes its place.
+#[test]
+fn what_has_left_a_set_is_not_reported() {
+    let (_engine, host, _directory) = engine();
+    let [a, b, c, d] = streams(host);
+    let (set, other) = (ReadySet::new(host).unwrap(), ReadySet::new(host).unwrap());
+    for (fd, stream) in [(1, &a), (2, &b), (3, &c)] {
+        set.add(stream.socket(), fd, OUT, fd as u64).unwrap();
+    }
+    set.remove(b.socket(), 2).unwrap();
+    other.add(d.socket(), 4, OUT, 4).unwrap();
+    assert_eq!(reported(&set), [(1, OUT), (3, OUT)]);
+    assert_eq!(reported(&other), [(4, OUT)]);
+    set.add(b.socket(), 2, OUT, 5).unwrap();
+    assert_eq!(reported(&set), [(1, OUT), (3, OUT), (5, OUT)]);
+    // A socket that is closed leaves all its sets.
+    other.add(a.socket(), 1, OUT, 6).unwrap();
+    drop(a);
+    assert_eq!(reported(&set), [(3, OUT), (5, OUT)]);
+    assert_eq!(reported(&other), [(4, OUT)]);
+}
+
+#[test]
+fn a_set_that_is_closed_is_gone_and_its_number_is_given_again() {
+    let (_engine, host, _directory) = engine();
+    let [a, b, ..] = streams(host);
+    let (first, second) = (ReadySet::new(host).unwrap(), ReadySet::new(host).unwrap());
+    assert_ne!(first.number(), second.number());
+    first.add(a.socket(), 1, OUT, 1).unwrap();
+    first.add(b.socket(), 2, OUT, 2).unwrap();
+    second.add(a.socket(), 1, OUT, 3).unwrap();
+    let waiter = first.wake_fd().unwrap();
+    assert!(waiter.is_some_and(|(_, is_new)| is_new));
+    first.close();
+    let gone = refused(Errno::BADF);
+    assert_eq!(first.add(a.socket(), 1, OUT, 1), gone);
+    assert_eq!(first.harvest(9, |_| ()), refused(Errno::BADF));
+    assert_eq!((first.ring(), first.silence()), (gone, gone));
+    assert_eq!(first.declare(), gone);
+    assert_eq!(first.wake_fd(), refused(Errno::BADF));
+    assert_eq!(first.wake_fd_if_made(), None);
+    assert!(!first.is_ready());
+    assert_eq!(reported(&second), [(3, OUT)]);
+    let third = ReadySet::new(host).unwrap();
+    assert_eq!(third.number(), first.number());
+    assert!(third.is_empty());
+    third.add(b.socket(), 9, OUT, 4).unwrap();
+    assert_eq!(reported(&third), [(4, OUT)]);
+    assert_eq!(reported(&ReadySet::of(host, third.number())), [(4, OUT)]);
+    assert_eq!(a.socket().block().waiters().count(), 0);
+}
+
+#[test]
+fn a_socket_in_anothers_place_has_its_interests() {
+    let (_engine, host, _directory) = engine();
+    let [a, b, c, ..] = streams(host);
+    let (set, other) = (ReadySet::new(host).unwrap(), ReadySet::new(host).unwrap());
+    let (_, is_new) = set.wake_fd().unwrap().unwrap();
+    assert!(is_new);
+    set.add(a.socket(), 1, OUT, 1).unwrap();
+    set.add(c.socket(), 3, IN, 3).unwrap();
+    other.add(a.socket(), 1, OUT | ONE_SHOT, 2).unwrap();
+    assert_eq!(reported(&other), [(2, OUT)]);
+    b.socket().take_places_of(a.socket()).unwrap();
+    assert_eq!(a.socket().block().waiters().count(), 0);
+    assert_eq!(b.socket().block().waiters().count(), 1);
+    drop(a);
+    assert_eq!(reported(&set), [(1, OUT)]);
+    assert_eq!(reported(&other), [], "it was reported");
+    assert_eq!(set.modify(b.socket(), 1, OUT, 4), Ok(()));
+    assert_eq!(reported(&set), [(4, OUT)]);
+    drop(b);
+    assert_eq!(reported(&set), []);
+    assert!(other.is_empty() && !set.is_empty());
+}
+
+fn is_readable(fd: RawFd) -> bool {
+    // SAFETY: the set keeps it open.
+    let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) };
+    let mut fds = [rustix::event::PollFd::new(
+        &fd,
+        rustix::event::PollFlags::IN,
+    )];
+    let at_once = rustix::time::Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    rustix::event::poll(&mut fds, Some(&at_once)) == Ok(1)
+}
+
+#[test]
+fn the_eventfd_of_a_set_is_made_once_and_rung_and_silenced() {
+    let (_engine, host, _directory) = engine();
+    let [a, b, ..] = streams(host);
+    let set = ReadySet::new(host).unwrap();
+    assert_eq!((set.ring(), set.silence()), (Ok(()), Ok(())));
+    assert_eq!(set.wake_fd_if_made(), None);
+    set.add(a.socket(), 1, OUT, 1).unwrap();
+    assert_eq!(a.socket().block().waiters().count(), 0);
+    let (fd, is_new) = set.wake_fd().unwrap().unwrap();
+    assert!(is_new);
+    assert_eq!(set.wake_fd(), Ok(Some((fd, false))));
+    assert_eq!(set.wake_fd_if_made(), Some(fd));
+    // The engine finds the thread that sleeps for it, for what is there and what comes.
+    set.add(b.socket(), 2, OUT, 2).unwrap();
+    for stream in [&a, &b] {
+        assert_eq!(stream.socket().block().waiters().count(), 1);
+    }
+    set.silence().unwrap();
+    assert!(!is_readable(fd));
+    set.ring().unwrap();
+    assert!(is_readable(fd));
+    set.silence().unwrap();
+    assert!(!is_readable(fd));
+    // Twice in the set, it has the waiter until it is there no more.
+    set.add(b.socket(), 3, OUT, 3).unwrap();
+    set.remove(b.socket(), 2).unwrap();
+    assert_eq!(b.socket().block().waiters().count(), 1);
+    set.remove(b.socket(), 3).unwrap();
+    assert_eq!(b.socket().block().waiters().count(), 0);
+}
+
+/// A thread that sleeps is woken by what this process does, and one that is awake is not.
+#[test]
+fn a_set_is_rung_for_those_that_sleep() {
+    let (_engine, host, _directory) = engine();
+    let [a, ..] = streams(host);
+    let set = ReadySet::new(host).unwrap();
+    let (fd, _) = set.wake_fd().unwrap().unwrap();
+    set.silence().unwrap();
+    set.add(a.socket(), 1, IN, 1).unwrap();
+    a.socket().wake_local();
+    assert!(!is_readable(fd), "nobody sleeps");
+    set.declare().unwrap();
+    a.socket().wake_local();
+    assert!(is_readable(fd));
+    set.silence().unwrap();
+    // Woken once, it is not woken again until it says that it sleeps.
+    a.socket().wake_local();
+    assert!(!is_readable(fd));
+    set.awake();
+    // Of two that sleep one is woken, and when it wakes the other is for what is left.
+    set.declare().unwrap();
+    set.declare().unwrap();
+    set.add(a.socket(), 2, OUT, 2).unwrap();
+    assert!(is_readable(fd));
+    set.silence().unwrap();
+    set.awake();
+    assert!(is_readable(fd), "the other");
+    set.silence().unwrap();
+    set.awake();
+    a.socket().wake_local();
+    assert!(!is_readable(fd), "nobody sleeps any more");
+}
+
+/// With the engine gone everything is ready, also what stood in a place that is another's now.
+#[test]
+fn without_an_engine_all_connections_are_ready() {
+    let (mut engine, host, _directory) = engine();
+    let (a, b) = Engine::pair(host);
+    let datagram = Engine::open(host, SocketKind::Datagram);
+    let set = ReadySet::new(host).unwrap();
+    set.add(a.socket(), 1, IN, 1).unwrap();
+    set.add(b.socket(), 2, IN | ONE_SHOT, 2).unwrap();
+    set.add(&datagram, 3, IN, 3).unwrap();
+    assert_eq!(reported(&set), []);
+    b.socket().block().generation.fetch_add(1, Ordering::AcqRel);
+    engine.stop();
+    host.look_at_engine();
+    let over = IN | (Ready::ERR | Ready::HUP).bits();
+    assert_eq!(reported(&set), [(1, over), (2, over)]);
+    assert_eq!(reported(&set), [(1, over)]);
+    std::mem::forget(b);
+}
+
+#[test]
+fn the_signals_of_all_sockets_of_a_set_are_counted_together() {
+    let (_engine, host, _directory) = engine();
+    let [a, b, c, _d] = streams(host);
+    let set = ReadySet::new(host).unwrap();
+    set.add(a.socket(), 1, IN, 1).unwrap();
+    set.add(b.socket(), 2, IN, 2).unwrap();
+    let before = set.raised(OwnersSignal::Urgent);
+    let raise = |stream: &Stream| {
+        let raised = stream
+            .socket()
+            .block()
+            .raise(OwnersSignal::Urgent, || Ok::<_, ()>(()));
+        raised.unwrap();
+    };
+    raise(&c);
+    assert!(!set.raised(OwnersSignal::Urgent).is_after(&before));
+    raise(&b);
+    assert!(set.raised(OwnersSignal::Urgent).is_after(&before));
+}

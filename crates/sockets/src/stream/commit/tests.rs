@@ -1,0 +1,113 @@
+//! What is told of bytes that were written, and whether they travel with it.
+
+use super::*;
+use crate::Stream;
+use crate::testing::Engine;
+use std::io::IoSlice;
+
+fn engine() -> (Engine, tempfile::TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Engine::start(directory.path());
+    engine
+        .behavior
+        .holds_acknowledgments
+        .store(true, Ordering::Relaxed);
+    (engine, directory)
+}
+
+/// How many of `len` bytes would travel with their descriptor.
+fn immediate(stream: &Stream, len: usize) -> usize {
+    stream.reserve(len).unwrap().immediate().into()
+}
+
+fn written(stream: &Stream, len: usize) {
+    let written = stream.socket().send(&[IoSlice::new(&vec![7; len])], false);
+    assert_eq!(written, Ok(len));
+}
+
+/// Nagle's algorithm holds little back behind what is not acknowledged: then what was written
+/// before goes with it.
+#[test]
+fn little_travels_with_its_descriptor_unless_it_will_wait() {
+    let (engine, _directory) = engine();
+    let (a, _b) = Engine::pair(engine.join());
+    assert!(a.socket().takes_immediate_data());
+    assert_eq!(immediate(&a, 1), 1);
+    assert_eq!(immediate(&a, MAX_IMMEDIATE), MAX_IMMEDIATE);
+    assert_eq!(immediate(&a, MAX_IMMEDIATE + 1), 0);
+    written(&a, MAX_IMMEDIATE);
+    assert_eq!(immediate(&a, 10), 10);
+    written(&a, 1);
+    assert_eq!(immediate(&a, 10), 0, "it waits for an acknowledgment");
+    a.socket().set_host_bits(host_bits::NO_DELAY);
+    assert_eq!(immediate(&a, 10), 10);
+    written(&a, MOST_AHEAD as usize - MAX_IMMEDIATE - 1);
+    assert_eq!(immediate(&a, 10), 10);
+    written(&a, 1);
+    assert_eq!(immediate(&a, 10), 0, "a long stream is read where it lies");
+}
+
+#[test]
+fn datagrams_wait_for_no_acknowledgment() {
+    let (engine, _directory) = engine();
+    let socket = Engine::open(engine.join(), longshore_hostif::SocketKind::Datagram);
+    let block = socket.block();
+    let ahead = 2 * MAX_IMMEDIATE as u64;
+    block.snd.edge.store(ahead, Ordering::Relaxed);
+    block.snd.told.store(ahead, Ordering::Relaxed);
+    assert_eq!(socket.reserve_record(10).unwrap().immediate(), 10);
+    std::mem::forget(socket);
+}
+
+#[test]
+fn what_is_committed_is_sent_and_no_more() {
+    let (engine, _directory) = engine();
+    let (a, b) = Engine::pair(engine.join());
+    for (reserve, commit, sent) in [(10, 0, 0), (10, 4, 4), (10, 10, 10), (10, 99, 10)] {
+        let before = a.socket().write_position();
+        let mut reserved = a.reserve(reserve).unwrap();
+        reserved.write_at(0, &[7; 10]).unwrap();
+        reserved.commit(commit, false).unwrap();
+        assert_eq!(a.socket().write_position(), before + sent);
+    }
+    let (mut got, mut buf) = (0, [0; 99]);
+    while got < 24 {
+        got += b.read(&mut buf).unwrap();
+    }
+    assert_eq!(got, 24);
+}
+
+/// A write says how far its socket was read, so that nothing else need say it.
+#[test]
+fn what_was_read_is_told_with_what_is_written() {
+    let (engine, _directory) = engine();
+    let (a, b) = Engine::pair(engine.join());
+    for urgent in [false, true] {
+        written(&a, 100);
+        assert_eq!(b.read(&mut [0; 50]), Ok(50));
+        let (told, read) = (&b.socket().block().rcv.told, b.socket().read_position());
+        assert!(told.load(Ordering::Relaxed) < read);
+        let sending = if urgent {
+            Sending::URGENT
+        } else {
+            Sending::empty()
+        };
+        let sent = b.socket().send_with(&[IoSlice::new(b"x")], sending);
+        assert_eq!(sent, Ok(1));
+        assert_eq!(told.load(Ordering::Relaxed), read, "urgent: {urgent}");
+    }
+}
+
+/// MSG_OOB and MSG_EOR in one call: both are told, the byte first.
+#[test]
+fn the_end_of_a_record_may_be_urgent() {
+    let (engine, _directory) = engine();
+    let (a, b) = Engine::pair(engine.join());
+    let both = Sending::URGENT | Sending::RECORD_END;
+    assert_eq!(a.socket().send_with(&[IoSlice::new(b"ab")], both), Ok(2));
+    engine.wait_until("all has come", |_| {
+        b.socket().host().drain_if_free();
+        b.socket().urgent_end() == 2 && b.socket().received_end() == 2
+    });
+    assert_eq!(b.socket().recv_urgent(false), Ok(Some(b'b')));
+}
