@@ -179,7 +179,8 @@ impl Link {
         if let Some(ip) = frame[IP..].first_chunk_mut::<IP_LEN>() {
             write(ip);
         }
-        if let Some(tcp) = frame[lower..].first_chunk_mut::<PLAIN_LEN>() {
+        let behind = frame.get_mut(lower..).and_then(|f| f.first_chunk_mut());
+        if let Some(tcp) = behind {
             segment.header.write(tcp, headers.ports);
         }
         let end = lower + tcp_len;
