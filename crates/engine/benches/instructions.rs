@@ -31,7 +31,8 @@ use longshore_wire::tcp6::CachedHeaders6;
 use std::hint::black_box;
 use std::sync::Arc;
 use whole::{
-    FULL_OF_IPV6, SMALL, Version, Whole, frame, whole, whole_beside, whole_of, whole_sending,
+    FULL_OF_IPV6, SMALL, Version, Whole, frame, whole, whole_alone, whole_beside, whole_of,
+    whole_sending,
 };
 
 /// From one look over the sessions to the next, and more.
@@ -347,6 +348,14 @@ fn in_hand_of(
     Box::new((*whole, RxMeta { len, checksum, gso }))
 }
 
+/// As `in_hand_of`, without other sessions and with a checksum that is to be made.
+fn in_hand_alone(version: Version, payload: usize) -> Box<(Whole, RxMeta)> {
+    let whole = whole_alone(version, payload);
+    let len = whole.next.len();
+    let (checksum, gso) = (RxChecksum::Unknown, None);
+    Box::new((*whole, RxMeta { len, checksum, gso }))
+}
+
 // A received data segment from its Ethernet header to the host's stream, its bytes
 // copied there: what the turn does with each frame. The port vouches for the
 // checksum, or the engine makes it.
@@ -355,6 +364,8 @@ fn in_hand_of(
 #[bench::full_segment(in_hand(FULL, true, RxChecksum::Valid))]
 #[bench::to_empty_stream(in_hand(FULL, false, RxChecksum::Valid))]
 #[bench::summed(in_hand(FULL, true, RxChecksum::Unknown))]
+#[bench::summed_in_one_pass(in_hand_alone(Version::V4, FULL))]
+#[bench::summed_in_one_pass_of_ipv6(in_hand_alone(Version::V6, FULL_OF_IPV6))]
 #[bench::one_byte_of_ipv6(in_hand_of(Version::V6, 1, true, RxChecksum::Valid))]
 #[bench::full_segment_of_ipv6(in_hand_of(Version::V6, FULL_OF_IPV6, true, RxChecksum::Valid))]
 #[bench::summed_of_ipv6(in_hand_of(Version::V6, FULL_OF_IPV6, true, RxChecksum::Unknown))]

@@ -39,6 +39,6 @@ pub use abi::{
 };
 pub use adapter::AdapterChannel;
 pub use host::{HeldFile, HostChannel, HostSession, StreamError, agent, warning, zero_copy};
-pub use longshore_ring::{Corrupt, NONE, SharedBytes};
+pub use longshore_ring::{Corrupt, NONE, Room, SharedBytes};
 pub use meter::{Crossings, Descriptors, Meter, Moved};
 pub use transport::{Arena, ArenaError, Directory, PutError, ReleaseError, attach};

@@ -6,6 +6,7 @@ mod pages;
 pub use array::SharedArray;
 
 use crate::{MappedFile, SharedBytes};
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
@@ -151,6 +152,15 @@ impl Room<'_> {
         // source is private memory. A race with the other side only changes the bytes
         // that it reads.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.base.as_ptr(), from.len()) }
+    }
+
+    /// Has `fill` write it, which must not read it: the other side may write there, too.
+    #[inline]
+    pub fn fill_by<R>(self, fill: impl FnOnce(&[Cell<u8>]) -> R) -> R {
+        // SAFETY: `Span::room` has checked that there is room for that many bytes, which stay
+        // mapped as long as the span; bytes have no alignment, and cells may be written to by
+        // others: there is no other reference to what is in shared memory.
+        fill(unsafe { std::slice::from_raw_parts(self.base.as_ptr().cast(), self.len) })
     }
 }
 

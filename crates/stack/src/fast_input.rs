@@ -17,8 +17,9 @@ use crate::memory_pressure::SPARE_CHUNKS;
 use crate::socket::{Kind, Socket};
 use longshore_frames::{LinkKind, RxChecksum, RxMeta};
 use longshore_hostif::adapter::{ReceiveSlab, ReceiveStream};
-use longshore_hostif::{MOST_DATA, Moved, NONE};
+use longshore_hostif::{MOST_DATA, Moved, NONE, Room};
 use longshore_net::input6::classify_from_wire;
+use longshore_wire::checksum::Partial;
 use longshore_wire::ethernet::{self, EtherType, Wanted};
 use longshore_wire::tcp;
 use longshore_wire::tcp4::Tcp4;
@@ -125,6 +126,26 @@ fn verify<const V6: bool>(demux: &Demux, segment: &[u8]) -> bool {
         demux.cached6().0.verify(segment)
     } else {
         demux.cached().0.addresses().verify(segment)
+    }
+}
+
+/// As `verify`, while the payload is copied to `room`, in one pass: it lies beyond the edge of its
+/// stream, where it is written over if the checksum was wrong.
+#[inline(never)]
+fn verify_copying<const V6: bool>(
+    demux: &Demux,
+    segment: &[u8],
+    payload: &[u8],
+    room: Room<'_>,
+) -> bool {
+    let len = segment.len();
+    let header = segment.get(..len - payload.len()).unwrap_or_default();
+    let sum = room.fill_by(|to| Partial::of_copy_to(to, payload));
+    let sum = Partial::of(header).plus(sum);
+    if V6 {
+        demux.cached6().0.is_right(len, sum)
+    } else {
+        demux.cached().0.addresses().is_right(len, sum)
     }
 }
 
@@ -248,13 +269,32 @@ impl Stack {
         let Some((predicted, payload)) = c.tcb.predicts_segment::<TIMESTAMPS>(segment) else {
             return false;
         };
-        if meta.checksum == RxChecksum::Unknown && !verify::<V6>(&self.demux, segment) {
-            return false;
-        }
         let at = predicted.stream_offset();
         let gso_size = || meta.gso.map_or(0, |g| g.size);
-        // What a receiver gets. The copy comes last, when no value has to outlive it.
         let is_short = payload.len() <= MOST_DATA;
+        if meta.checksum == RxChecksum::Unknown {
+            if !is_short
+                && predicted.is_data_alone()
+                && self.bulk_run.is_permitted()
+                && let Some(room) = c.rcv.room(at, payload.len())
+            {
+                if !verify_copying::<V6>(&self.demux, segment, payload, room) {
+                    return false;
+                }
+                c.rcv.note_placed(payload.len());
+                self.counters.prediction.data += 1;
+                if payload.len() >= BULK {
+                    self.bulk_run.note_bulk(key, V6);
+                }
+                mark_dirty(key, &mut socket.dirty, &mut self.sockets.dirty);
+                predicted.take_data(gso_size, self.now);
+                return true;
+            }
+            if !verify::<V6>(&self.demux, segment) {
+                return false;
+            }
+        }
+        // What a receiver gets. The copy comes last, when no value has to outlive it.
         if !is_short
             && predicted.is_data_alone()
             && let Some(room) = c.rcv.room_in_latest(at, payload.len())

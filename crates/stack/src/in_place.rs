@@ -68,6 +68,13 @@ impl BulkRun {
         }
     }
 
+    /// Whether what is not known to be right yet may lie where a program could read it: all are
+    /// of the only session that this stack has ever had.
+    #[inline]
+    pub(crate) fn is_permitted(&self) -> bool {
+        self.is_permitted
+    }
+
     /// Whether the next frame is probably one of the run.
     #[inline(always)]
     fn is_likely(&self) -> bool {

@@ -6,6 +6,7 @@
 //! offset of the whole is added with its bytes swapped. The fastest implementation for
 //! this processor is selected once, on first use.
 
+use core::cell::Cell;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 mod scalar;
@@ -58,6 +59,14 @@ impl Partial {
     #[inline]
     #[must_use]
     pub fn of_copy(to: &mut [u8], from: &[u8]) -> Self {
+        Self::of_copy_to(Cell::from_mut(to).as_slice_of_cells(), from)
+    }
+
+    /// As [`of_copy`](Self::of_copy), to memory that others see, which is written once and never
+    /// read.
+    #[inline]
+    #[must_use]
+    pub fn of_copy_to(to: &[Cell<u8>], from: &[u8]) -> Self {
         assert_eq!(to.len(), from.len());
         Self(dispatch::copy_and_sum(to, from))
     }
@@ -212,6 +221,7 @@ pub fn verify_transport(source: IpAddr, destination: IpAddr, protocol: u8, segme
 /// Selects the implementation for this processor.
 mod dispatch {
     use super::scalar;
+    use core::cell::Cell;
     use core::sync::atomic::{AtomicU8, Ordering};
 
     const UNKNOWN: u8 = 0;
@@ -256,8 +266,8 @@ mod dispatch {
     /// As `sum_long`, for copying.
     #[cfg(target_arch = "x86_64")]
     #[cold]
-    fn copy_and_sum_long(to: &mut [u8], from: &[u8]) -> u64 {
-        let to = to.chunks_mut(super::x86::LONGEST);
+    fn copy_and_sum_long(to: &[Cell<u8>], from: &[u8]) -> u64 {
+        let to = to.chunks(super::x86::LONGEST);
         let pieces = to.zip(from.chunks(super::x86::LONGEST));
         pieces.map(|(to, from)| copy_and_sum(to, from)).sum()
     }
@@ -277,7 +287,7 @@ mod dispatch {
         }
     }
 
-    pub(super) fn copy_and_sum(to: &mut [u8], from: &[u8]) -> u64 {
+    pub(super) fn copy_and_sum(to: &[Cell<u8>], from: &[u8]) -> u64 {
         match level() {
             #[cfg(target_arch = "x86_64")]
             _ if from.len() > super::x86::LONGEST => copy_and_sum_long(to, from),

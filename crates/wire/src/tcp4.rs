@@ -52,8 +52,14 @@ impl Addresses4 {
     #[inline(never)]
     #[must_use]
     pub fn verify(self, segment: &[u8]) -> bool {
-        let pseudo = self.pseudo(segment.len() as u16);
-        pseudo.is_correct_with(Partial::of(segment))
+        self.is_right(segment.len(), Partial::of(segment))
+    }
+
+    /// As [`verify`](Self::verify), of a segment of `len` bytes whose `sum` is known.
+    #[inline]
+    #[must_use]
+    pub const fn is_right(self, len: usize, sum: Partial) -> bool {
+        self.pseudo(len as u16).is_correct_with(sum)
     }
 }
 

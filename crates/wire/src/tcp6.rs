@@ -92,15 +92,22 @@ impl CachedHeaders6 {
     #[inline(never)]
     #[must_use]
     pub fn verify(&self, segment: &[u8]) -> bool {
+        self.is_right(segment.len(), Partial::of(segment))
+    }
+
+    /// As [`verify`](Self::verify), of a segment of `len` bytes whose `sum` is known.
+    #[inline]
+    #[must_use]
+    pub fn is_right(&self, len: usize, sum: Partial) -> bool {
         let mut bytes = [0; 32];
         for (to, word) in bytes.chunks_exact_mut(8).zip(self.addresses) {
             to.copy_from_slice(&word.to_ne_bytes());
         }
         // RFC 8200 section 8.1: the addresses, the length and the protocol, 32 bits each.
-        let len = (segment.len() as u32).to_be_bytes();
+        let len = (len as u32).to_be_bytes();
         let rest = [len, u32::from(protocol::TCP).to_be_bytes()];
-        let sum = Partial::of(&bytes).plus(Partial::of(rest.as_flattened()));
-        sum.is_correct_with(Partial::of(segment))
+        let pseudo = Partial::of(&bytes).plus(Partial::of(rest.as_flattened()));
+        pseudo.is_correct_with(sum)
     }
 }
 

@@ -162,6 +162,12 @@ pub(crate) fn whole_beside(idle: usize, waiting: bool) -> Box<Whole> {
     whole_of_many(idle, Version::V4, waiting, FULL, true)
 }
 
+/// As `whole`, with the next segment in hand, where the engine has no other session and will have
+/// none.
+pub(crate) fn whole_alone(version: Version, payload: usize) -> Box<Whole> {
+    whole_in(Start::new(0, version, true), false, payload, true)
+}
+
 /// As `whole`, where the program has sent so many bytes, which the next turn takes.
 pub(crate) fn whole_sending(version: Version, payload: usize) -> Box<Whole> {
     let mut whole = whole_of(version, false, payload, true);
@@ -213,7 +219,10 @@ pub(crate) fn whole_of_many(
     payload: usize,
     unread: bool,
 ) -> Box<Whole> {
-    let mut start = Start::new(idle, version);
+    whole_in(Start::new(idle, version, false), waiting, payload, unread)
+}
+
+fn whole_in(mut start: Start, waiting: bool, payload: usize, unread: bool) -> Box<Whole> {
     let socket = start.accept();
     start.receive_some(socket, unread);
     let next = start.segment(payload);
@@ -250,8 +259,9 @@ struct Start {
 }
 
 impl Start {
-    /// An engine, a program that listens, and so many others that ask for nothing.
-    fn new(idle: usize, version: Version) -> Self {
+    /// An engine, a program that listens, and so many others that ask for nothing; or an engine
+    /// that is that program's alone.
+    fn new(idle: usize, version: Version, private: bool) -> Self {
         let (address, local) = match version {
             Version::V4 => ("10.0.0.1/24", "10.0.0.1:80"),
             Version::V6 => ("fd00::1/64", "[fd00::1]:80"),
@@ -262,7 +272,8 @@ impl Start {
             offloads: false,
             ..MemoryConfig::default()
         });
-        let mut engine = Engine::new(config(port, address, path.clone())).expect("an engine");
+        let mut engine =
+            Engine::new(config(port, address, path.clone(), private)).expect("an engine");
         let program = std::thread::spawn(move || programs(&path, version, local, idle));
         while !program.is_finished() {
             engine
@@ -372,7 +383,7 @@ impl Start {
     }
 }
 
-fn config(port: MemoryPort, address: &str, socket: PathBuf) -> Config {
+fn config(port: MemoryPort, address: &str, socket: PathBuf, private: bool) -> Config {
     Config {
         port: Box::new(port),
         port_name: "memory".to_owned(),
@@ -385,8 +396,8 @@ fn config(port: MemoryPort, address: &str, socket: PathBuf) -> Config {
         socket,
         control: None,
         geometry: SMALL,
-        private: false,
-        others_may_join: true,
+        private,
+        others_may_join: !private,
         users: Vec::new(),
         spin: Duration::ZERO,
         grace: Duration::ZERO,

@@ -55,6 +55,15 @@ pub struct Placed {
     pub bytes: u64,
 }
 
+impl Placed {
+    /// One piece of `len` bytes more. It is taken each turn: neither gets anywhere near its end.
+    #[inline(always)]
+    fn count(&mut self, len: usize) {
+        self.pieces = self.pieces.wrapping_add(1);
+        self.bytes += len as u64;
+    }
+}
+
 impl ReceiveStream {
     /// A stream of no bytes, which has no chunk.
     pub const EMPTY: Self = Self {
@@ -158,9 +167,9 @@ impl ReceiveStream {
     }
 
     /// Room for `len` bytes at offset `at` of the stream, if that is in the chunk that
-    /// was written to last.
+    /// was written to last. It is not counted: [`note_placed`](Self::note_placed) does that.
     #[inline(always)]
-    fn room(&self, at: u64, len: usize) -> Option<Room<'_>> {
+    pub fn room(&self, at: u64, len: usize) -> Option<Room<'_>> {
         let latest = self.latest.as_ref()?;
         latest.span.room(at.wrapping_sub(latest.start), len)
     }
@@ -171,10 +180,14 @@ impl ReceiveStream {
     pub fn room_in_latest(&mut self, at: u64, len: usize) -> Option<Room<'_>> {
         let latest = self.latest.as_ref()?;
         let room = latest.span.room(at.wrapping_sub(latest.start), len)?;
-        // Counted each turn: neither gets anywhere near its end.
-        self.placed.pieces = self.placed.pieces.wrapping_add(1);
-        self.placed.bytes += len as u64;
+        self.placed.count(len);
         Some(room)
+    }
+
+    /// A [`room`](Self::room) for `len` bytes was filled, and they are the stream's.
+    #[inline]
+    pub fn note_placed(&mut self, len: usize) {
+        self.placed.count(len);
     }
 
     /// What was filled so and is not counted yet.

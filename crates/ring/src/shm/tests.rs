@@ -52,7 +52,11 @@ fn a_span_is_filled_within_its_bounds_and_outlives_its_memory() {
     let span = a.span(8000, 100);
     drop(a);
     span.room(0, 3).unwrap().fill(b"abc");
-    span.room(97, 3).unwrap().fill(b"xyz");
+    let written = span.room(97, 3).unwrap().fill_by(|to| {
+        to.iter().zip(b"xyz").for_each(|(to, from)| to.set(*from));
+        to.len()
+    });
+    assert_eq!(written, 3);
     assert!(span.room(100, 0).is_some());
     for (at, len) in [(98, 3), (100, 1), (101, 0), (u64::MAX, 2), (0, usize::MAX)] {
         assert!(span.room(at, len).is_none(), "{len} at {at}");

@@ -6,6 +6,7 @@ mod side_by_side;
 
 use super::numbers::Numbers;
 use super::single::{CLIENT, SERVER};
+use super::streams::copy_out;
 use crate::in_place::{BULK, LEAST_RUN};
 use longshore_hostif::{EdgeFlags, Features};
 use longshore_testbed::packets;
@@ -302,7 +303,16 @@ fn what_is_not_vouched_for_is_copied() {
     assert_eq!(both.counts().0, 0);
     let mut damaged = both.packet(0, both.at[0], LEN, |_| ());
     damaged[10_000] ^= 1;
+    let payload = damaged[damaged.len() - LEN..].to_vec();
     both.receive(&[damaged]);
+    // Beside no other session its sum was made while it was copied, to behind the stream's edge.
+    let at = both.at[0];
+    let lies_there = both.sides.each_ref().map(|side| {
+        let mut bytes = vec![0; 5_000];
+        copy_out(&side.single.arena, side.sockets[0].index, at, &mut bytes);
+        payload.starts_with(&bytes)
+    });
+    assert_eq!(lies_there, [true, false]);
     let next = both.in_order(0, LEN);
     both.receive(&[next]);
 }

@@ -2,6 +2,7 @@
 //! upper half of a 128-bit sum.
 
 use crate::bytes::array;
+use core::cell::Cell;
 
 /// The one's-complement sum of `bytes`, less than 2^36.
 #[inline]
@@ -45,8 +46,10 @@ fn tail(mut bytes: &[u8]) -> u64 {
     sum
 }
 
-/// Copies `from` to `to` and sums it. The lengths are equal.
-pub(super) fn copy_and_sum(to: &mut [u8], from: &[u8]) -> u64 {
-    to.copy_from_slice(from);
-    sum(to)
+/// Copies `from` to `to`, which is as long, and sums it.
+pub(super) fn copy_and_sum(to: &[Cell<u8>], from: &[u8]) -> u64 {
+    for (to, from) in to.iter().zip(from) {
+        to.set(*from);
+    }
+    sum(from)
 }

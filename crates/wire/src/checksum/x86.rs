@@ -3,6 +3,7 @@
 //! what each lacks is added at the end. Lanes have room for [`LONGEST`] bytes.
 
 use core::arch::x86_64::*;
+use core::cell::Cell;
 
 /// The most bytes that are summed in one piece: so many words less 32,768 each do not
 /// overflow 32 bits, whatever they are, nor with the 16 words of the last vector, which are
@@ -131,24 +132,47 @@ fn sum_rest256(mut acc: [__m256i; 2], bytes: &[u8], mut rest: &[u8]) -> u64 {
     total as u64 + u64::from(odd)
 }
 
+/// Copies the last `rest` bytes of `from` to the same place of `to`; both are as long, 32 at least.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn copy_rest256(to: &[Cell<u8>], from: &[u8], rest: usize) {
+    let (end, last) = (from.len(), from.len() - 32);
+    let mut at = end - rest;
+    while at < end {
+        // The last vector begins earlier than it has to: what it copies once more is the same.
+        let here = at.min(last);
+        debug_assert!(here + 32 <= to.len());
+        // SAFETY: the bytes are there, unaligned store; cells may be written to.
+        unsafe {
+            _mm256_storeu_si256(to.as_ptr().add(here).cast_mut().cast(), load256(from, here));
+        }
+        at += 32;
+    }
+}
+
 /// Copies `from` to `to`, which is as long, [`LONGEST`] at most, and sums it.
 #[target_feature(enable = "avx512f,avx512bw")]
-pub(super) fn copy_and_sum_avx512(to: &mut [u8], from: &[u8]) -> u64 {
+pub(super) fn copy_and_sum_avx512(to: &[Cell<u8>], from: &[u8]) -> u64 {
+    if from.len() < 32 {
+        return super::scalar::copy_and_sum(to, from);
+    }
     let mut acc = [_mm512_setzero_si512(); 2];
-    let (mut reads, mut writes) = (from.chunks_exact(128), to.chunks_exact_mut(128));
-    for (read, write) in (&mut reads).zip(&mut writes) {
+    let mut reads = from.chunks_exact(128);
+    let writes = to.chunks_exact(128);
+    for (read, write) in (&mut reads).zip(writes) {
         for (i, acc) in acc.iter_mut().enumerate() {
-            // SAFETY: 128 bytes are there on both sides, `i` is at most 1, unaligned.
+            // SAFETY: 128 bytes are there on both sides, `i` is at most 1, unaligned; cells may be
+            // written to.
             let v = unsafe {
                 let v = _mm512_loadu_si512(read.as_ptr().add(64 * i).cast());
-                _mm512_storeu_si512(write.as_mut_ptr().add(64 * i).cast(), v);
+                _mm512_storeu_si512(write.as_ptr().add(64 * i).cast_mut().cast(), v);
                 v
             };
             *acc = add512(*acc, v);
         }
     }
     let rest = reads.remainder();
-    writes.into_remainder().copy_from_slice(rest);
+    copy_rest256(to, from, rest.len());
     let total = total512(acc) + lacking(from.len() - rest.len());
     total as u64 + sum_avx2(rest)
 }
@@ -157,29 +181,30 @@ pub(super) fn copy_and_sum_avx512(to: &mut [u8], from: &[u8]) -> u64 {
 /// of `to`, which is as long, and added.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn copy64([a, b]: [__m256i; 2], to: &mut [u8], from: &[u8], at: usize) -> [__m256i; 2] {
+fn copy64([a, b]: [__m256i; 2], to: &[Cell<u8>], from: &[u8], at: usize) -> [__m256i; 2] {
     debug_assert!(at + 64 <= to.len());
     let [v, w] = [load256(from, at), load256(from, at + 32)];
-    // SAFETY: the bytes are there, unaligned stores.
+    let to = to.as_ptr().cast_mut();
+    // SAFETY: the bytes are there, unaligned stores; cells may be written to.
     unsafe {
-        _mm256_storeu_si256(to.as_mut_ptr().add(at).cast(), v);
-        _mm256_storeu_si256(to.as_mut_ptr().add(at + 32).cast(), w);
+        _mm256_storeu_si256(to.add(at).cast(), v);
+        _mm256_storeu_si256(to.add(at + 32).cast(), w);
     }
     [add256(a, v), add256(b, w)]
 }
 
 /// Copies `from` to `to`, which is as long, [`LONGEST`] at most, and sums it.
 #[target_feature(enable = "avx2")]
-pub(super) fn copy_and_sum_avx2(to: &mut [u8], from: &[u8]) -> u64 {
+pub(super) fn copy_and_sum_avx2(to: &[Cell<u8>], from: &[u8]) -> u64 {
     if from.len() < 32 {
         return super::scalar::copy_and_sum(to, from);
     }
     let mut acc = [_mm256_setzero_si256(); 2];
-    let (mut reads, mut writes) = (from.chunks_exact(128), to.chunks_exact_mut(128));
-    for (read, write) in (&mut reads).zip(&mut writes) {
+    let mut reads = from.chunks_exact(128);
+    for (read, write) in (&mut reads).zip(to.chunks_exact(128)) {
         acc = copy64(copy64(acc, write, read, 0), write, read, 64);
     }
     let rest = reads.remainder();
-    writes.into_remainder().copy_from_slice(rest);
+    copy_rest256(to, from, rest.len());
     sum_rest256(acc, from, rest)
 }
