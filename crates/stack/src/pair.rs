@@ -246,9 +246,15 @@ impl Stack {
         self.end_unread(key);
         self.note_done(key);
         self.pass_on_end(key);
-        if self.pair_mut(key).is_some_and(|p| p.is_over()) {
+        if let Some(was_made) = self
+            .pair_mut(key)
+            .and_then(|p| p.is_over().then_some(!p.connecting))
+        {
             self.leave_table(key);
             self.give_port_back(key);
+            if !was_made {
+                self.leave_address(key);
+            }
         }
         if moved == PIECES_A_TURN {
             self.sockets.touch(key);

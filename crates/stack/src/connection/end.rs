@@ -3,10 +3,9 @@
 use crate::Stack;
 use crate::at_work::AtWork;
 use crate::demux::{Reuse, Waiting};
-use crate::socket::Kind;
+use crate::socket::{Kind, any_ip};
 use crate::timers::Alarm;
-use longshore_hostif::NONE;
-use longshore_hostif::SocketId;
+use longshore_hostif::{EdgeFlags, NONE, SocketId};
 use longshore_tcp::State;
 
 impl Stack {
@@ -50,6 +49,7 @@ impl Stack {
         let Kind::Stream(c) = &mut socket.kind else {
             return;
         };
+        let was_made = c.told.flags.contains(EdgeFlags::CONNECTED);
         if !c.is_over {
             c.is_over = true;
             let flow = c.flow;
@@ -61,6 +61,9 @@ impl Stack {
             c.rcv.end_at(end, consumed, &mut s.host.receive);
         }
         self.give_port_back(key);
+        if !was_made {
+            self.leave_address(key);
+        }
         self.after_end(key);
     }
 
@@ -95,6 +98,20 @@ impl Stack {
             && let (Some(local), false) = (socket.local, socket.given.port)
         {
             self.demux.tcp.release(local.port(), key);
+        }
+    }
+
+    /// An attempt to connect has come to nothing, or another takes its place: a socket whose
+    /// program has bound it to a port and to no address is bound to all of them again, as Linux has
+    /// it. The one that it had was that of its way to the peer.
+    pub(crate) fn leave_address(&mut self, key: u32) {
+        if let Some(socket) = self.sockets.get_mut(key)
+            && socket.given.port
+            && !socket.given.address
+            && let Some(local) = &mut socket.local
+        {
+            local.set_ip(any_ip(socket.options.ipv6));
+            self.demux.tcp.move_to(*local, key);
         }
     }
 

@@ -319,11 +319,7 @@ impl Stack {
         self.give_port_back(key);
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         if socket.given.port {
-            let any = any_ip(socket.options.ipv6);
-            if let (Some(local), false) = (&mut socket.local, socket.given.address) {
-                local.set_ip(any);
-                self.demux.tcp.move_to(*local, key);
-            }
+            self.leave_address(key);
             return Ok(());
         }
         let (address, bound) = (socket.given.address, socket.local.take());
