@@ -199,9 +199,10 @@ pub(crate) fn renew(fd: RawFd, old: &Socket) -> Result<(), SocketError> {
         options: options::set_by_program(old),
     };
     let kernel = old.has_kernel_side();
-    let new = old
-        .host()
-        .open(SocketKind::Stream, open_flags(fd, undecided), inode(fd))?;
+    let mut flags = open_flags(fd, undecided);
+    // What the kernel's half says of this may be out of date.
+    flags.set(OpenFlags::V6ONLY, undecided.v6 && old.is_v6_only());
+    let new = old.host().open(SocketKind::Stream, flags, inode(fd))?;
     new.set_host_bits(undecided.options << host_bits::OPTIONS_SHIFT);
     options::give_switches(fd, old);
     options::replay(fd, &new, undecided.options)?;

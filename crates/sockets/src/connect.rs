@@ -31,7 +31,7 @@ impl Socket {
         may_ask: impl FnOnce() -> Result<(), SocketError>,
     ) -> Result<(), SocketError> {
         let block = self.block();
-        self.host.catch_up();
+        self.catch_up_untold();
         if self.is_datagram() {
             return self.connect_datagram(Address::from(peer), may_ask);
         }
@@ -75,6 +75,17 @@ impl Socket {
                 block.change_state(SocketState::Connecting, SocketState::Open);
                 Err(e)
             }
+        }
+    }
+
+    /// Catches up with the engine. Of a connection of which no call has told yet, what is on its way
+    /// to this socket counts, too, as it would have come on Linux: that its listener is gone.
+    pub fn catch_up_untold(&self) {
+        self.host.catch_up();
+        if self.block().state() == SocketState::Connected
+            && self.host_bits() & host_bits::CONNECT_TOLD == 0
+        {
+            self.host.await_under_way();
         }
     }
 

@@ -195,14 +195,13 @@ impl Socket {
     /// Bytes of the next datagram (FIONREAD), 0 if there is none.
     pub fn next_datagram(&self) -> usize {
         self.host.catch_up();
-        let block = self.block();
-        if block.rcv.held() == 0 && block.errno.load(Ordering::Acquire) != 0 {
-            // Who asks how much there is does not take the pending error.
-            return 0;
-        }
-        let Ok(peeked) = self.peek_at_records() else {
+        // Who asks how much there is does not take the pending error.
+        let Ok(peeked) = self.count_records() else {
             return 0;
         };
+        if peeked.is_empty() {
+            self.host.end_turn();
+        }
         let mut header = [0; DATAGRAM_HEADER];
         if peeked.len() < DATAGRAM_HEADER || peeked.read_at(0, &mut header).is_err() {
             return 0;

@@ -322,7 +322,8 @@ impl Host {
         }
         self.arena.set_held(self.own_channel(), id.index, false);
         fence(Ordering::SeqCst);
-        let is_within = block.other_end().is_some();
+        // What waits at a listener is reset, and may be a socket of this session.
+        let is_within = block.other_end().is_some() || block.state() == SocketState::Listening;
         let lives_on = marks & ALONE == 0
             && (self.is_held_by_other_channels(id.index)
                 || block.in_transit.load(Ordering::Acquire) != 0);

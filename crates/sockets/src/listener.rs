@@ -65,6 +65,8 @@ impl Socket {
         let shut = self.host.edges(block, self.id, EdgeFlags::SHUT_RD);
         self.host
             .tell_all([accepted, shut].into_iter(), Wake::Now)?;
+        // Those that wait are reset, and may be sockets of this session.
+        self.host.note_under_way();
         self.wake_local();
         Ok(())
     }

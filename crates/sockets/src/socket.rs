@@ -3,6 +3,7 @@
 use crate::block_words::{host_bits, more_bits};
 use crate::errors::SocketError;
 use crate::holds::Socket;
+use crate::reported_edges::Having;
 use crate::wait::{Also, Look};
 use crate::wait_limit::WaitLimit;
 use longshore_hostif::{Address, BlockFlags, EdgeFlags, Notice, Request, SocketState};
@@ -106,7 +107,7 @@ impl Socket {
 
     /// Takes the pending error (SO_ERROR): an errno, 0 if there is none.
     pub fn take_error(&self) -> u32 {
-        self.host.catch_up();
+        self.catch_up_untold();
         if self.host.is_gone() && self.block().state() != SocketState::Dead {
             return Errno::NETDOWN.raw_os_error() as u32;
         }
@@ -285,6 +286,11 @@ impl Socket {
     /// for Linux, but for what its program has bound it to.
     pub fn is_spent(&self) -> bool {
         self.state() == SocketState::Open && self.more_bits() & more_bits::IS_SPENT != 0
+    }
+
+    /// Whether other processes may have it, too.
+    pub fn is_shared(&self) -> bool {
+        self.host.having(self.id) == Having::Shared
     }
 
     /// Shuts a half down, or both.

@@ -806,6 +806,135 @@ static void ended_by_both_and_disconnected(void) {
   }
 }
 
+/* An address of ours, of IPv6, where nobody listens; mapped: one of IPv4. */
+static struct sockaddr_in6 nobody_listens6(int mapped) {
+  char ip[64];
+  snprintf(ip, sizeof ip, mapped ? "::ffff:%s" : "%s", mapped ? my_ip() : my_ip6());
+  int fd = stream6();
+  struct sockaddr_in6 a = address6(ip, 0);
+  socklen_t n = sizeof a;
+  SYS(bind(fd, A(a)));
+  SYS(getsockname(fd, (struct sockaddr *)&a, &n));
+  SYS(close(fd));
+  return a;
+}
+
+/* An attempt that was refused leaves nothing of its address: what was bound to a port of all
+ * addresses is so again, and no other is bound there. */
+static void bound_to_all_after_a_refused_connect(void) {
+  for (int how = 0; how < 4; how++) {
+    int fd = stream6(), other = how % 2 ? stream() : stream6(), far = how >= 2;
+    struct sockaddr_in6 to = nobody_listens6(how % 2 == 0), any = address6("::", 0);
+    struct sockaddr_in b = nobody_listens();
+    struct sockaddr_in6 b6 = address6(my_ip6(), ntohs(b.sin_port));
+    any.sin6_port = b.sin_port;
+    if (far) {
+      int listener = far_listener(1);
+      struct sockaddr_in a = far_name(listener);
+      char ip[64];
+      snprintf(ip, sizeof ip, "::ffff:%s", far_ip());
+      to = address6(ip, ntohs(a.sin_port));
+      SYS(close(listener));
+    }
+    SYS(bind(fd, A(any)));
+    FAILS(connect(fd, A(to)), ECONNREFUSED);
+    if (how % 2)
+      FAILS(bind(other, A(b)), EADDRINUSE);
+    else
+      FAILS(bind(other, A(b6)), EADDRINUSE);
+    SYS(close(fd));
+    if (how % 2)
+      SYS(bind(other, A(b)));
+    else
+      SYS(bind(other, A(b6)));
+    SYS(close(other));
+  }
+}
+
+/* A listener that was shut down is bound no more if nobody has chosen its port, and may be for
+ * IPv6 alone, or not. */
+static void version_after_listening(void) {
+  int fd = stream6(), bound = stream6();
+  struct sockaddr_in6 any = address6("::", 0);
+  any.sin6_port = nobody_listens().sin_port;
+  SYS(listen(fd, 8));
+  int on = 1;
+  FAILS(setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on), EINVAL);
+  SYS(shutdown(fd, SHUT_RD));
+  FAILS(setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, 3), EINVAL);
+  for (on = 1; on >= 0; on--) {
+    set(fd, IPPROTO_IPV6, IPV6_V6ONLY, on);
+    IS(option(fd, IPPROTO_IPV6, IPV6_V6ONLY), on);
+  }
+  set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+  SYS(listen(fd, 8));
+  IS(option(fd, IPPROTO_IPV6, IPV6_V6ONLY), 1);
+  SYS(bind(bound, A(any)));
+  SYS(listen(bound, 8));
+  SYS(shutdown(bound, SHUT_RD));
+  FAILS(setsockopt(bound, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on), EINVAL);
+}
+
+/* How many bytes there are is asked while an error is on its way: it stays to be told. */
+static void counting_takes_no_error(void) {
+  struct sockaddr_in a = nobody_listens(), b = nobody_listens();
+  for (int i = 0; i < 200; i++) {
+    int fd = datagram(), held = -1;
+    SYS(connect(fd, A(a)));
+    /* Of what is sent to others it is told nothing. */
+    IS(sendto(fd, "x", 1, 0, A(b)), 1);
+    if (i % 2)
+      SYS(shutdown(fd, SHUT_RD));
+    /* Nobody is awake any more that could be quick. */
+    sleep_ms(2);
+    IS(send(fd, "x", 1, 0), 1);
+    double began = now();
+    while (!(ready(fd, POLLIN, 0) & POLLERR)) {
+      SYS(ioctl(fd, FIONREAD, &held));
+      IS(held, 0);
+      OK(now() - began < 10);
+    }
+    IS(option(fd, SOL_SOCKET, SO_ERROR), ECONNREFUSED);
+    SYS(close(fd));
+  }
+}
+
+/* A connection that was made and reset before a call has told of it: the reset is what is told,
+ * without a look in between, and then another attempt may be made, by a child, too. */
+static void reset_before_it_was_told_of(void) {
+  for (int how = 0; how < 8; how++) {
+    int listener = my_listener(8), other = my_listener(8);
+    struct sockaddr_in a = name_of(listener), b = name_of(other), to = nobody_listens();
+    int fd = SYS(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+    FAILS(connect(fd, A(a)), EINPROGRESS);
+    IS(ready(fd, POLLOUT, 10000), POLLOUT);
+    SYS(fcntl(fd, F_SETFL, 0));
+    if (how & 1)
+      SYS(shutdown(listener, SHUT_RD));
+    else
+      SYS(close(listener));
+    if (how & 2)
+      IS(option(fd, SOL_SOCKET, SO_ERROR), ECONNRESET);
+    FAILS(connect(fd, A(a)), how & 2 ? ECONNABORTED : ECONNRESET);
+    pid_t child = how & 4 ? SYS(fork()) : 0;
+    if (!child) {
+      FAILS(connect(fd, A(to)), ECONNREFUSED);
+      SYS(connect(fd, A(b)));
+      int far = SYS(accept(other, 0, 0));
+      send_all(far, "x", 1);
+      char c;
+      receive_all(fd, &c, 1);
+      if (how & 4)
+        _exit(0);
+    }
+    int status = 0;
+    if (child)
+      SYS(waitpid(child, &status, 0));
+    IS(status, 0);
+    SYS(close(fd));
+  }
+}
+
 const struct check CHECKS[] = {
     {"listens_after_a_refused_connect", listens_after_a_refused_connect},
     {"is_bound_after_a_refused_connect", is_bound_after_a_refused_connect},
@@ -845,5 +974,9 @@ const struct check CHECKS[] = {
     {"bound_shut_and_disconnected", bound_shut_and_disconnected},
     {"disconnected_and_connected", disconnected_and_connected},
     {"ended_by_both_and_disconnected", ended_by_both_and_disconnected},
+    {"bound_to_all_after_a_refused_connect", bound_to_all_after_a_refused_connect},
+    {"version_after_listening", version_after_listening},
+    {"counting_takes_no_error", counting_takes_no_error},
+    {"reset_before_it_was_told_of", reset_before_it_was_told_of},
     {0, 0},
 };

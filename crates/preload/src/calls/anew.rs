@@ -9,7 +9,9 @@ use std::net::SocketAddr;
 
 /// What stands for a descriptor that is to connect.
 pub(crate) fn to_connect(fd: c_int, socket: Socket) -> Result<Socket, SocketError> {
-    let socket = if socket.is_spent() && socket.has_listened() {
+    // What the engine says of the attempt before this one may still be on its way to another process,
+    // and would be taken for the end of this one.
+    let socket = if socket.is_spent() && (socket.has_listened() || socket.is_shared()) {
         keeping_shut(fd, socket)?
     } else {
         socket

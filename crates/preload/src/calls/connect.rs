@@ -116,7 +116,11 @@ fn is_still_to_connect(fd: c_int) -> bool {
 
 /// Whether it is a stream that has its connection.
 fn is_connected(socket: &Socket) -> bool {
-    !socket.is_datagram() && socket.state() == SocketState::Connected
+    if socket.is_datagram() {
+        return false;
+    }
+    socket.catch_up_untold();
+    socket.state() == SocketState::Connected
 }
 
 /// Why a socket cannot be connected to an address of the other family: one of IPv6 takes one of

@@ -71,6 +71,13 @@ fn set(fd: c_int, level: c_int, name: c_int, value: In<'_, c_void>, len: socklen
         {
             return Err(refused(libc::EINVAL));
         }
+        if (level, name) == (IP6, libc::IPV6_V6ONLY)
+            && let Some(socket) = socket.as_ref().filter(|s| is_bound_in_vain(s))
+            && let Some(on) = number(value, len)
+        {
+            socket.set_v6_only(on != 0)?;
+            return Ok(0);
+        }
         if level == TCP && stream && signs(entry, name, value, len) {
             // As a kernel that was built without it.
             return Err(refused(libc::ENOPROTOOPT));
@@ -106,6 +113,12 @@ fn set(fd: c_int, level: c_int, name: c_int, value: In<'_, c_void>, len: socklen
         }
         Ok(0)
     })
+}
+
+/// Whether the kernel's half of a socket has kept a port that the socket has no more: of a
+/// listener that was shut down and whose port nobody had chosen. Nothing is asked of it then.
+fn is_bound_in_vain(socket: &Socket) -> bool {
+    socket.is_v6() && socket.has_kernel_side() && !socket.is_bound()
 }
 
 /// Whether an option would have the engine sign segments and check their signatures,

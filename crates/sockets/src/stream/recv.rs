@@ -98,7 +98,26 @@ impl Socket {
         self.look_at_any(usize::MAX, true)
     }
 
+    /// As `peek_at_records`, for a call that only asks how much there is: it takes no pending
+    /// error, be it one that comes meanwhile, and finds nothing where there is none.
+    pub(crate) fn count_records(&self) -> Result<Peeked<'_>, SocketError> {
+        self.look_at_held(usize::MAX, true)
+    }
+
     fn look_at_any(&self, wanted: usize, keep: bool) -> Result<Peeked<'_>, SocketError> {
+        let mut peeked = self.look_at_held(wanted, keep)?;
+        if peeked.is_empty() {
+            self.host.end_turn();
+            self.end_of_stream()?;
+            // The end may have come after the last bytes did, and after we
+            // looked for those.
+            (peeked.from, peeked.len) = self.front(peeked.block, keep)?;
+        }
+        Ok(peeked)
+    }
+
+    /// What is there, after a moment for what is on its way.
+    fn look_at_held(&self, wanted: usize, keep: bool) -> Result<Peeked<'_>, SocketError> {
         let block = self.block();
         let lock = block.rcv.lock.lock()?;
         let (mut from, mut len) = self.front(block, keep)?;
@@ -107,13 +126,6 @@ impl Socket {
             (from, len) = self.front(block, keep)?;
         }
         if len == 0 && self.await_coming() {
-            (from, len) = self.front(block, keep)?;
-        }
-        if len == 0 {
-            self.host.end_turn();
-            self.end_of_stream()?;
-            // The end may have come after the last bytes did, and after we
-            // looked for those.
             (from, len) = self.front(block, keep)?;
         }
         Ok(Peeked {

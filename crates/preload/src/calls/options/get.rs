@@ -2,7 +2,7 @@
 
 use super::has_connection;
 use crate::address::Native;
-use crate::calls::{answer, borrow, refused};
+use crate::calls::{answer, refused};
 use crate::fds::{self, Entry};
 use crate::options::{congestion, has_switch, int, read_back};
 use crate::signals::within;
@@ -10,17 +10,21 @@ use crate::user::Out;
 use crate::{real, vectors};
 use libc::{IPPROTO_IP as IP, IPPROTO_IPV6 as IP6, IPPROTO_TCP as TCP};
 use libc::{SOL_SOCKET, c_int, c_void, socklen_t};
+use longshore_hostif::SocketState;
 use longshore_posix::options::known::{self, What};
 use longshore_sockets::{Socket, host_bits};
 
-/// The option, with its level, that asks for the path's MTU, in the version of IP that the
-/// socket is of.
-fn mtu_of(socket: &Socket) -> (c_int, c_int) {
-    if socket.is_v6() {
-        (IP6, libc::IPV6_MTU)
-    } else {
-        (IP, libc::IP_MTU)
-    }
+/// SO_RCVTIMEO with a structure of its own, which is the same on 64-bit machines.
+const SO_RCVTIMEO_NEW: c_int = 66;
+const TCP_ZEROCOPY_RECEIVE: c_int = 35;
+const IPV6_PATHMTU: c_int = 61;
+/// The length of its answer, a `struct ip6_mtuinfo`.
+const MTU_INFO: usize = size_of::<libc::sockaddr_in6>() + size_of::<u32>();
+
+/// Whether an option asks for the path's MTU, be it of another version of IP than the socket's: as
+/// Linux has it, a socket of IPv6 is asked by those of both.
+fn asks_for_mtu(socket: &Socket, level: c_int, name: c_int) -> bool {
+    (level, name) == (IP, libc::IP_MTU) || (level, name) == (IP6, libc::IPV6_MTU) && socket.is_v6()
 }
 
 /// `getsockopt(2)`.
@@ -64,12 +68,17 @@ fn get(
         value.put_bytes(&bytes[..take]);
         len.put(take as socklen_t);
     };
-    if (level, name) == (IP6, libc::IPV6_V6ONLY) && socket.is_v6_only() {
-        // An accepted connection has it from its listener, and the kernel socket behind it has it
-        // once somebody asks.
-        let _ = rustix::net::sockopt::set_ipv6_v6only(borrow(fd), true);
-    }
     let known = match level {
+        // The kernel socket behind an accepted connection has it not, and one that is still bound
+        // where this one is no more does not take it.
+        IP6 if name == libc::IPV6_V6ONLY && socket.is_v6() => {
+            give(&c_int::from(socket.is_v6_only()).to_ne_bytes());
+            Some(0)
+        }
+        IP6 if name == known::IPV6_ADDRFORM && socket.is_v6() && is_established(&socket) => {
+            give(&libc::AF_INET6.to_ne_bytes());
+            Some(0)
+        }
         SOL_SOCKET if name == libc::SO_PEERNAME => Some(peer_name(&socket, room, &give)),
         SOL_SOCKET => of_socket(fd, &socket, name, &give),
         TCP if !socket.is_datagram() => of_tcp(&socket, name, &give),
@@ -78,13 +87,33 @@ fn get(
     if let Some(result) = known {
         return result;
     }
-    if (level, name) == mtu_of(&socket) && (socket.is_datagram() || has_connection(&socket)) {
+    let has_path = socket.is_datagram() || has_connection(&socket);
+    if has_path && asks_for_mtu(&socket, level, name) {
         return answer(|| {
             give(&socket.path_mtu()?.to_ne_bytes());
             Ok(0)
         });
     }
+    if has_path && (level, name) == (IP6, IPV6_PATHMTU) && socket.is_v6() {
+        return answer(|| {
+            // An address that says nothing here, and the number.
+            let mut info = [0; MTU_INFO];
+            info[MTU_INFO - size_of::<u32>()..].copy_from_slice(&socket.path_mtu()?.to_ne_bytes());
+            give(&info);
+            Ok(0)
+        });
+    }
     plain()
+}
+
+/// Whether it has a peer, and neither of the two has ended the connection.
+fn is_established(socket: &Socket) -> bool {
+    let is_open = || !socket.shut_halves().1 && !socket.has_peer_ended();
+    if socket.is_datagram() {
+        socket.peer().is_ok()
+    } else {
+        socket.state() == SocketState::Connected && is_open()
+    }
 }
 
 /// The address of the peer, put by `give`, as far as there is `room`, which may not be more than
@@ -118,7 +147,9 @@ fn of_socket(fd: c_int, socket: &Socket, name: c_int, give: &dyn Fn(&[u8])) -> O
         // A negative number that it was set to, the kernel keeps.
         libc::SO_PEEK_OFF => give(&socket.peek_offset()?.to_ne_bytes()),
         libc::SO_ACCEPTCONN => give(&i32::from(socket.is_listening()).to_ne_bytes()),
-        libc::SO_RCVTIMEO if socket.host_bits() & host_bits::OUR_TIMEOUT != 0 => give(&[0; 16]),
+        libc::SO_RCVTIMEO | SO_RCVTIMEO_NEW if socket.host_bits() & host_bits::OUR_TIMEOUT != 0 => {
+            give(&[0; 16]);
+        }
         _ => return None,
     }
     Some(0)
@@ -142,6 +173,8 @@ fn of_tcp(socket: &Socket, name: c_int, give: &dyn Fn(&[u8])) -> Option<c_int> {
             give(&congestion::padded(socket.congestion()?));
             Ok(0)
         }),
+        // Its answer would be of the kernel socket behind, where nothing ever comes.
+        TCP_ZEROCOPY_RECEIVE => answer(|| Err(refused(libc::ENOPROTOOPT))),
         libc::TCP_INFO => answer(|| {
             let mut info = [0; longshore_hostif::MAILBOX_BYTES];
             let have = socket.tcp_info(&mut info)?;
