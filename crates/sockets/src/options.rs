@@ -5,8 +5,8 @@ use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::turn::Wake;
 use longshore_hostif::{
-    BlockFlags, ErrorReport, MAILBOX_BYTES, MessageRule, OptionName, Query, Request, SEND_QUEUE,
-    STREAM_MAX, SendQueue, SocketState,
+    ACCEPT_RECORD, BlockFlags, ErrorReport, MAILBOX_BYTES, MessageRule, OptionName, Query, Request,
+    SEND_QUEUE, STREAM_MAX, SendQueue, SocketState,
 };
 use rustix::io::Errno;
 use std::io::IoSliceMut;
@@ -17,6 +17,8 @@ use std::time::Duration;
 const SND_MSS_AT: usize = 16;
 /// And `tcpi_pmtu`.
 const PMTU_AT: usize = 60;
+/// Where a listener's says how many connections wait (tcpi_unacked).
+const WAITING_AT: usize = 24;
 /// As much of it as has all of these.
 const INFO_BYTES: usize = 64;
 
@@ -302,6 +304,14 @@ impl Socket {
         let (mailbox, have) = self.ask(Query::TcpInfo)?;
         let len = to.len().min(have);
         to[..len].copy_from_slice(&mailbox[..len]);
+        if self.is_listening()
+            && let Some(waiting) = to[..len].get_mut(WAITING_AT..WAITING_AT + size_of::<u32>())
+        {
+            // What was accepted, the engine is told of later.
+            let records = self.block().rcv.held() / ACCEPT_RECORD as u64;
+            let records = u32::try_from(records).unwrap_or(u32::MAX);
+            waiting.copy_from_slice(&records.to_le_bytes());
+        }
         Ok(len)
     }
 

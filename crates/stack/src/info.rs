@@ -1,7 +1,7 @@
 //! TCP_INFO: what a connection knows of itself, as Linux lays it out.
 
 use crate::pair_end::{PIECES_A_TURN, Pair};
-use crate::socket::{Kind, Options};
+use crate::socket::{Kind, Listening, Options};
 use longshore_tcp::{LINUX_TCP_INFO_LEN, State, TcpInfo};
 
 /// Linux's `struct tcp_info` up to `tcpi_rcv_ooopack`, little-endian.
@@ -12,9 +12,25 @@ pub(crate) fn linux_tcp_info(info: &TcpInfo) -> Vec<u8> {
 /// Linux's number of the state LISTEN.
 const LISTEN: u8 = 10;
 
+/// Where Linux says how many connections wait at a listener (tcpi_unacked) and its backlog
+/// (tcpi_sacked).
+const WAITING_AT: usize = 24;
+const BACKLOG_AT: usize = 28;
+
 fn only_state(state: u8) -> Vec<u8> {
     let mut bytes = vec![state];
     bytes.resize(LINUX_TCP_INFO_LEN, 0);
+    bytes
+}
+
+fn of_listener(l: &Listening) -> Vec<u8> {
+    let mut bytes = only_state(LISTEN);
+    for (at, number) in [
+        (WAITING_AT, l.listener.waiting()),
+        (BACKLOG_AT, l.listener.backlog()),
+    ] {
+        bytes[at..at + size_of::<u32>()].copy_from_slice(&number.to_le_bytes());
+    }
     bytes
 }
 
@@ -84,9 +100,8 @@ pub(crate) fn of_pair(p: &Pair, mine: &Options, other: Option<(&Pair, &Options)>
 
 /// A socket that has no connection.
 pub(crate) fn without_connection(kind: &Kind) -> Vec<u8> {
-    only_state(if matches!(kind, Kind::Listener(l) if !l.shut) {
-        LISTEN
-    } else {
-        State::Closed as u8
-    })
+    match kind {
+        Kind::Listener(l) if !l.shut => of_listener(l),
+        _ => only_state(State::Closed as u8),
+    }
 }

@@ -362,6 +362,75 @@ static void tcp_info(void) {
   FAILS(getsockopt(listener, IPPROTO_IP, IP_MTU, &mtu, &n), ENOTCONN);
 }
 
+/* A listener says how many connections wait for it, and how many may. */
+static void listener_tells_its_queue(void) {
+  int listener = my_listener(5);
+  struct sockaddr_in a = name_of(listener);
+  for (int waiting = 0; waiting < 4; waiting++) {
+    struct tcp_info i = {0};
+    socklen_t n = sizeof i;
+    SYS(getsockopt(listener, IPPROTO_TCP, TCP_INFO, &i, &n));
+    IS(i.tcpi_unacked, waiting);
+    IS(i.tcpi_sacked, 5);
+    if (waiting < 3) {
+      int far = far_socket(SOCK_STREAM);
+      SYS(far_connect(far, a));
+      for (int tries = 0; tries < 500 && (int)i.tcpi_unacked == waiting; tries++) {
+        sleep_ms(tries != 0);
+        SYS(getsockopt(listener, IPPROTO_TCP, TCP_INFO, &i, &n));
+      }
+    }
+    if (waiting == 2)
+      for (int left = 2; left >= 0; left--) {
+        SYS(close(SYS(accept(listener, 0, 0))));
+        SYS(getsockopt(listener, IPPROTO_TCP, TCP_INFO, &i, &n));
+        IS(i.tcpi_unacked, left);
+        if (left == 0)
+          return;
+      }
+  }
+}
+
+/* Options that are asked for under another name or in the other version of IP. */
+static void asked_for_otherwise(void) {
+  struct sockaddr_in6 mapped = {.sin6_family = AF_INET6};
+  int listener = far_listener(5), fd = SYS(socket(AF_INET6, SOCK_STREAM, 0)), one = 1;
+  char ip[64];
+  snprintf(ip, sizeof ip, "::ffff:%s", far_ip());
+  IS(inet_pton(AF_INET6, ip, &mapped.sin6_addr), 1);
+  mapped.sin6_port = far_name(listener).sin_port;
+  struct {
+    struct sockaddr_in6 address;
+    uint32_t mtu;
+  } path;
+  socklen_t n = sizeof path;
+  FAILS(getsockopt(fd, IPPROTO_IPV6, 61 /* IPV6_PATHMTU */, &path, &n), ENOTCONN);
+  n = sizeof one;
+  FAILS(getsockopt(fd, IPPROTO_IPV6, IPV6_ADDRFORM, &one, &n), ENOTCONN);
+  SYS(connect(fd, A(mapped)));
+  int mtu = option(fd, IPPROTO_IPV6, IPV6_MTU);
+  OK(mtu >= 1280);
+  IS(option(fd, IPPROTO_IP, IP_MTU), mtu);
+  n = sizeof path;
+  SYS(getsockopt(fd, IPPROTO_IPV6, 61, &path, &n));
+  IS(n, sizeof path);
+  IS(path.mtu, mtu);
+  IS(option(fd, IPPROTO_IPV6, IPV6_ADDRFORM), AF_INET6);
+  /* A time limit that the program has not set is not shown, under whatever name. */
+  struct timeval limit;
+  int mine = my_listener(5);
+  for (int name = SO_RCVTIMEO, next = 66 /* SO_RCVTIMEO_NEW */; name; name = next, next = 0) {
+    n = sizeof limit;
+    SYS(getsockopt(mine, SOL_SOCKET, name, &limit, &n));
+    OK(limit.tv_sec == 0 && limit.tv_usec == 0);
+  }
+  /* Receiving by mapping is refused, and not answered by a socket where nothing comes. */
+  char request[64] = {0};
+  n = sizeof request;
+  if (on_longshore())
+    FAILS(getsockopt(fd, IPPROTO_TCP, 35 /* TCP_ZEROCOPY_RECEIVE */, request, &n), ENOPROTOOPT);
+}
+
 /* An option counts for the connection that comes next, however late the engine
    was told of it. */
 static void set_while_it_listens(void) {
@@ -643,6 +712,8 @@ const struct check CHECKS[] = {
     {"pacing_rate", pacing_rate},
     {"a_pacing_rate_is_kept_to", a_pacing_rate_is_kept_to},
     {"tcp_info", tcp_info},
+    {"listener_tells_its_queue", listener_tells_its_queue},
+    {"asked_for_otherwise", asked_for_otherwise},
     {"set_while_it_listens", set_while_it_listens},
     {"set_before_it_is_connected", set_before_it_is_connected},
     {"fast_open_is_set_before", fast_open_is_set_before},

@@ -107,6 +107,23 @@ fn tcp_info_says_the_state() {
     assert_eq!(asks(&mut single, datagrams, Query::TcpInfo).0, 22);
 }
 
+/// Of a listener: how many connections wait, and how many may.
+#[test]
+fn tcp_info_of_a_listener_says_how_many_wait() {
+    const WAITING: usize = 24;
+    const BACKLOG: usize = 28;
+    let mut single = Single::new(GEOMETRY, 1);
+    let listener = single.bind(SocketKind::Stream, 80);
+    single.listen_at(listener, 5);
+    for waiting in 0..3 {
+        let said = info(&mut single, listener);
+        assert_eq!((word(&said, WAITING), word(&said, BACKLOG)), (waiting, 5));
+        let client = single.open(SocketKind::Stream);
+        single.connect_to_own(client);
+        single.turn();
+    }
+}
+
 /// Of a connection within the engine: what went across, in segments of what was set, and what
 /// both would have agreed on.
 #[test]
