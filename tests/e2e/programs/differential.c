@@ -34,9 +34,48 @@ static int is_as(const char *line) {
   return !line || strcmp(line, "?") == 0 || strcmp(line, shared->line) == 0;
 }
 
-/* Which events poll tells of, how much there is to be read, and what epoll says where it is
- * something else. */
-static void say_states(void) {
+/* Of which places an edge was told since the last step; of which nothing is said of that, since
+ * none is expected. One edge more does no harm, one less does. */
+static int edges[PLACES], needs_no_edge[PLACES];
+
+/* How much there is to be read at a place, in bytes; or how many connections to be accepted. */
+static int held_by(int at) {
+  struct tcp_info info = {0};
+  socklen_t n = sizeof info;
+  int held = 0;
+  if (!listens(at))
+    return ioctl(places[at].fd, FIONREAD, &held) == 0 ? held : 0;
+  getsockopt(places[at].fd, IPPROTO_TCP, TCP_INFO, &info, &n);
+  return info.tcpi_unacked;
+}
+
+/* Whether there is something at a place that was not there after the last step: where Linux tells an
+ * edge without that, as whenever a datagram has left, nobody may rely on it. */
+static int has_risen(int at, int events, int held) {
+  const struct place *p = &places[at];
+  return events & ~p->seen.events || held > p->seen.held;
+}
+
+/* What is expected of the edges. */
+static void expect_edges(const char *should) {
+  for (int i = 0; i < PLACES; i++) {
+    char place[16];
+    int n = snprintf(place, sizeof place, " s%d:", i);
+    const char *at = strstr(should, place);
+    needs_no_edge[i] = at && at[n + strcspn(at + n, "!s")] != '!';
+  }
+}
+
+static void gather_edges(void) {
+  struct epoll_event e[4 * PLACES];
+  int n = epoll_wait(edge_fd, e, 4 * PLACES, 0);
+  for (int i = 0; i < n; i++)
+    edges[e[i].data.u32] |= e[i].events;
+}
+
+/* Which events poll tells of, how much there is to be read, what epoll says where it is
+ * something else, and "!" if it has told an edge. */
+static void say_states(struct seen *seen) {
   struct pollfd p[PLACES];
   struct epoll_event e[4 * PLACES];
   int told[PLACES] = {0};
@@ -48,18 +87,22 @@ static void say_states(void) {
   int n = epoll_wait(epoll_fd, e, 4 * PLACES, 0);
   for (int i = 0; i < n; i++)
     told[e[i].data.u32] = e[i].events;
+  gather_edges();
   for (int i = 0; i < PLACES; i++) {
     if (places[i].fd < 0)
       continue;
     say(" s%d:", i);
     say_mask(p[i].revents, POLL_EVENTS, "-");
     int held = 0;
-    if (p[i].revents & POLLIN && ioctl(places[i].fd, FIONREAD, &held) == 0 && held)
+    if (p[i].revents & POLLIN && (held = held_by(i)) != 0)
       say("/%d", held);
     if (told[i] != p[i].revents) {
       say(" but epoll:");
       say_mask(told[i], POLL_EVENTS, "-");
     }
+    if (edges[i] && !needs_no_edge[i] && has_risen(i, p[i].revents, held))
+      say("!");
+    seen[i] = (struct seen){p[i].revents, held};
   }
 }
 
@@ -72,17 +115,22 @@ static int put_line(void) {
 
 /* Prints the states, once they are as expected. */
 static int put_states(void) {
+  struct seen seen[PLACES] = {0};
   const char *line = expected;
   char should[LINE] = "?";
   if (line) {
     size_t n = strcspn(line, "\n");
     snprintf(should, sizeof should, "%.*s", (int)n, line);
   }
-  say_states();
+  memset(edges, 0, sizeof edges);
+  expect_edges(should);
+  say_states(seen);
   for (int i = 0; i < timeout && !is_as(should); i++) {
     nanosleep(&(struct timespec){0, 1000000}, 0);
-    say_states();
+    say_states(seen);
   }
+  for (int i = 0; i < PLACES; i++)
+    places[i].seen = seen[i];
   return put_line();
 }
 
@@ -102,6 +150,7 @@ static void set_up(void) {
   action = (struct sigaction){.sa_handler = interrupt};
   sigaction(SIGALRM, &action, 0);
   epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+  edge_fd = epoll_create1(EPOLL_CLOEXEC);
   file_fd = memfd_create("sent", MFD_CLOEXEC);
   unsigned char bytes[10000];
   for (size_t i = 0; i < sizeof bytes; i++)
@@ -173,6 +222,25 @@ static char *find_expected(char *all, const char *heading) {
   return at ? at + strlen(heading) : 0;
 }
 
+/* Sends a byte from a socket to another: a case may carry nothing, and whether the stack that is
+ * asked for was at work is told by what it has carried. */
+static void carry_something(void) {
+  struct sockaddr_storage a;
+  socklen_t n = make_v4(&a, "127.0.0.1", 0);
+  int listener = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0), server;
+  char c;
+  if (bind(listener, (void *)&a, n) || listen(listener, 1) ||
+      getsockname(listener, (void *)&a, &n) || connect(client, (void *)&a, n) ||
+      (server = accept(listener, 0, 0)) < 0 || send(client, "x", 1, 0) != 1 ||
+      recv(server, &c, 1, 0) != 1) {
+    perror("a byte by the loopback");
+    exit(1);
+  }
+  close(client);
+  close(server);
+  close(listener);
+}
+
 int main(int argc, char **argv) {
   static char line[4096], heading[4200];
   static struct step steps[STEPS];
@@ -187,6 +255,7 @@ int main(int argc, char **argv) {
   char *all = argc > 2 ? contents(argv[2]) : 0;
   timeout = argc > 3 ? atoi(argv[3]) : 0;
   shared = mmap(0, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  carry_something();
   for (int number = 0; fgets(line, sizeof line, cases); number++) {
     char *rest = line, taken[STEPS] = {0};
     int some = 0;

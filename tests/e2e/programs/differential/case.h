@@ -33,7 +33,7 @@
 enum op {
   SOCKET, BIND, LISTEN, CONNECT, ACCEPT, SEND, SENDTO, SENDMSG, WRITE, RECV,
   RECVFROM, RECVMSG, READ, SHUTDOWN, CLOSE, DUP, GETOPT, SETOPT, NAME, PEER,
-  IOCTL, FCNTL, SENDFILE, SENDMMSG, RECVMMSG, SPLICE_IN, SPLICE_OUT
+  IOCTL, FCNTL, SENDFILE, SENDMMSG, RECVMMSG, SPLICE_IN, SPLICE_OUT, ASK, BUFFER
 };
 
 /* By whom a step is taken. */
@@ -50,12 +50,16 @@ struct step {
   uint32_t draw[DRAWS];
 };
 
-enum { STEPS = 40, PLACES = 6, FIXED_PORTS = 4, LINE = 2048, PORTS = 256 };
+enum { STEPS = 40, PLACES = 6, FIXED_PORTS = 4, LINE = 4096, PORTS = 256 };
 
 /* One of the descriptors of the case. */
 struct place {
   int fd; /* -1: none */
   int domain, type;
+  /* What poll told after the last step, and how many bytes were there. */
+  struct seen {
+    int events, held;
+  } seen;
 };
 
 /* What the process of a case shares with the children that take steps for it. */
@@ -77,7 +81,8 @@ struct shared {
 static struct place places[PLACES];
 static struct shared *shared;
 static int first_fixed_port;
-static int epoll_fd = -1;
+/* Epoll instances in which all sockets are, level-triggered and edge-triggered. */
+static int epoll_fd = -1, edge_fd = -1;
 static int file_fd = -1;
 static volatile sig_atomic_t broken_pipes;
 

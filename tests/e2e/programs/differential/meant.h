@@ -86,6 +86,10 @@ static int is_left_out(const struct step *s) {
   case WRITE:
   case SENDFILE:
   case SENDMMSG:
+    /* What a file adds to a datagram that was begun, Linux sums up wrongly where it is of several
+     * pages, and throws the datagram away where it arrives. */
+    if (s->op == SENDFILE && is_noted(s->a, &shared->begun))
+      return 1;
     /* In what its parent has begun, a child has no part; and nothing is added to it by one that is
      * shut down. */
     return is_noted(s->a, &shared->begun) &&
@@ -134,15 +138,25 @@ static int has_other_version(int at, const struct sockaddr_storage *a) {
   return 0;
 }
 
+/* Whether a stream that connects answers with its first bytes, or after a while (TCP_DEFER_ACCEPT,
+ * which is otherwise for listeners). */
+static int saves_an_answer(int fd) {
+  int seconds = 0;
+  socklen_t n = sizeof seconds;
+  getsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds, &n);
+  return seconds;
+}
+
 /* Whether `a` is not to be connected to. */
 static int is_no_target(const struct step *s, int fd, const struct sockaddr_storage *a) {
   int port = ntohs(((const struct sockaddr_in *)a)->sin_port);
   if (is_stream(s->a))
     /* A listener that was one, and what was shut down before, to itself. */
-    return (a->ss_family != AF_UNSPEC && port == port_of(s->a) && port != 0) ||
+    return (a->ss_family != AF_UNSPEC && port == port_of(s->a) && port != 0 &&
+            (was_listener(s->a) || listens(s->a) || is_noted(s->a, &shared->shut))) ||
            /* What it has accepted and closed, Linux keeps as long as the other end goes on. */
            (was_listener(s->a) && is_half_closed(s->b)) ||
-           is_elsewhere(fd, a) || has_other_version(s->a, a);
+           saves_an_answer(fd) || is_elsewhere(fd, a) || has_other_version(s->a, a);
   /* A socket of IPv6 that has had peers of both versions keeps some of the first. */
   if (places[s->a].domain == AF_INET6 && a->ss_family != AF_UNSPEC && has_peer(fd))
     return 1;
@@ -160,6 +174,20 @@ static int is_for_peer(const struct step *s, int fd, const struct sockaddr_stora
   int port = ntohs(((const struct sockaddr_in *)a)->sin_port);
   return (places[s->a].domain == AF_INET6 && (a->ss_family == AF_UNSPEC || has_peer(fd))) ||
          port == 0;
+}
+
+/* Whether a datagram to `a`, or to the peer, is for a port where none of the sockets of the case is:
+ * Linux has the answer before it sends the next. */
+static int is_for_nobody(const struct step *s, int fd, const struct sockaddr_storage *a) {
+  struct sockaddr_storage peer = {0};
+  socklen_t n = sizeof peer;
+  if (is_stream(s->a) || (!a && getpeername(fd, (void *)&peer, &n)))
+    return 0;
+  int port = ntohs(((const struct sockaddr_in *)(a ? a : &peer))->sin_port);
+  for (int i = 0; i < PLACES; i++)
+    if (places[i].fd >= 0 && !is_stream(i) && port_of(i) == port)
+      return 0;
+  return 1;
 }
 
 #endif

@@ -46,6 +46,7 @@ static const struct option OPTIONS[] = {
     {O(IPPROTO_TCP, TCP_USER_TIMEOUT, INT), 1, {0, 1000, 100000, -1}},
     {O(IPPROTO_TCP, TCP_NOTSENT_LOWAT, INT), 0, {0}},
     {O(IPPROTO_TCP, TCP_INQ, INT), 1, {1, 0, 1, 2}},
+    {O(IPPROTO_TCP, TCP_DEFER_ACCEPT, INT), 1, {30, 0, 100, 30}},
     {O(IPPROTO_TCP, TCP_CONGESTION, TEXT), 1, {0}},
     {O(IPPROTO_TCP, TCP_INFO, STATE), 0, {0}},
     {O(IPPROTO_IP, IP_TOS, INT), 1, {0, 16, 255, 256}},
@@ -91,12 +92,15 @@ static int is_refused(const struct option *o, int is_stream) {
 /* One that fits the socket more often than not: of SO_ERROR and TCP_INFO, and what changes
  * how others behave, there is more to be seen than of the rest. */
 static const struct option *option_of(const struct step *s) {
-  static const int OFTEN[] = {SO_ERROR, SO_ERROR, SO_ACCEPTCONN, SO_LINGER, SO_REUSEADDR,
-                              SO_REUSEPORT};
+  static const struct {
+    int level, name;
+  } OFTEN[] = {{SOL_SOCKET, SO_ERROR},     {SOL_SOCKET, SO_ERROR},     {SOL_SOCKET, SO_ACCEPTCONN},
+               {SOL_SOCKET, SO_LINGER},    {SOL_SOCKET, SO_REUSEADDR}, {SOL_SOCKET, SO_REUSEPORT},
+               {SOL_SOCKET, SO_RCVLOWAT},  {IPPROTO_TCP, TCP_DEFER_ACCEPT}};
   if (s->draw[0] % 3 == 0) {
-    int name = OFTEN[s->draw[1] % (sizeof OFTEN / sizeof *OFTEN)];
+    int which = s->draw[1] % (sizeof OFTEN / sizeof *OFTEN);
     for (const struct option *o = OPTIONS; o < OPTIONS + ALL_OPTIONS; o++)
-      if (o->level == SOL_SOCKET && o->name == name)
+      if (o->level == OFTEN[which].level && o->name == OFTEN[which].name)
         return o;
   }
   const struct option *o = OPTIONS + s->draw[1] % ALL_OPTIONS;
@@ -175,6 +179,89 @@ static void set_option(const struct step *s, int fd) {
     say("setsockopt(%s, %d, %u)", o->text, number, (unsigned)n);
   /* Of a shorter value than it reads it takes as many bytes as there are. */
   say_result(setsockopt(fd, o->level, o->name, value, n));
+}
+
+/* An option of which every answer may be another: what it is about is time, a processor, the buffers
+ * that a stack has chosen, or a name that a stack has given; or it takes what it tells, or is
+ * refused (keys, TCP_ZEROCOPY_RECEIVE). */
+static int is_own(int level, int name, int is_stream) {
+  static const struct {
+    int level, name;
+  } OWN[] = {{SOL_SOCKET, SO_ERROR},       {SOL_SOCKET, SO_SNDBUF},  {SOL_SOCKET, SO_RCVBUF},
+             {SOL_SOCKET, SO_COOKIE},      {SOL_SOCKET, SO_MEMINFO}, {SOL_SOCKET, SO_INCOMING_CPU},
+             {SOL_SOCKET, SO_INCOMING_NAPI_ID}, {SOL_SOCKET, SO_NETNS_COOKIE},
+             {SOL_SOCKET, SO_PEERNAME},    {IPPROTO_TCP, TCP_MAXSEG}, {IPPROTO_TCP, TCP_INFO},
+             {IPPROTO_TCP, TCP_TIMESTAMP}, {IPPROTO_TCP, TCP_CC_INFO}, {IPPROTO_TCP, TCP_WINDOW_CLAMP},
+             {IPPROTO_TCP, TCP_QUICKACK},  {IPPROTO_TCP, TCP_ZEROCOPY_RECEIVE},
+             {IPPROTO_IP, 52 /* IP_PROTOCOL, which says the port */}};
+  for (size_t i = 0; i < sizeof OWN / sizeof *OWN; i++)
+    if (OWN[i].level == level && OWN[i].name == name)
+      return 1;
+  if (level == IPPROTO_TCP && name >= 38 && name <= 43) /* TCP_AO */
+    return 1;
+  /* Of groups, an accepted stream says what its peer's packet had. */
+  return is_stream && ((level == IPPROTO_IP && name == IP_MULTICAST_TTL) ||
+                       (level == IPPROTO_IPV6 && (name == IPV6_MULTICAST_IF || name == IPV6_MULTICAST_HOPS)));
+}
+
+/* Of the MTU, it is alike whether there is one; but for a stream without a connection, of which Linux
+ * keeps the way that an attempt has gone. */
+static int is_mtu(int level, int name) {
+  return (level == IPPROTO_IP && name == IP_MTU) ||
+         (level == IPPROTO_IPV6 && (name == IPV6_MTU || name == IPV6_PATHMTU));
+}
+
+static int has_no_connection(int fd) {
+  struct tcp_info info = {0};
+  socklen_t n = sizeof info;
+  return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &n) == 0 && info.tcpi_state != TCP_ESTABLISHED;
+}
+
+/* What a socket says of each option of a level that it has, by number: its value if that is not
+ * zero, or why not. */
+static void ask_all(const struct step *s, int fd) {
+  int level = ONE_OF(s->draw[0], SOL_SOCKET, SOL_SOCKET, IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP,
+                     IPPROTO_TCP, IPPROTO_UDP);
+  int last = ENOPROTOOPT, is_without = has_no_connection(fd);
+  say("options of level %d:", level);
+  for (int name = 1; name < 128; name++) {
+    unsigned char value[64] = {0};
+    socklen_t n = sizeof value;
+    if (is_own(level, name, places[s->a].type == SOCK_STREAM) ||
+        (is_mtu(level, name) && is_without))
+      continue;
+    if (getsockopt(fd, level, name, value, &n)) {
+      if (errno != last)
+        say(" %d:%s", name, strerrorname_np(errno));
+      last = errno;
+      continue;
+    }
+    int number;
+    memcpy(&number, value, sizeof number);
+    if (is_mtu(level, name)) {
+      say(" %d some", name);
+      continue;
+    }
+    say(n == sizeof number && number ? " %d=%d" : " %d", name, number);
+    if (n != sizeof number) {
+      say("=");
+      for (socklen_t i = 0; i < n && i < 24; i++)
+        say("%02x", value[i]);
+      say("/%u", (unsigned)n);
+    }
+  }
+}
+
+/* Sets the size of a buffer, and asks for it. Less than this, and what fits in is what each stack
+ * counts for its own structures. */
+static void set_buffer(const struct step *s, int fd) {
+  int name = s->draw[0] % 2 ? SO_SNDBUF : SO_RCVBUF, got = -1;
+  int size = ONE_OF(s->draw[1], 65536, 100000, 200000, 1 << 30, -1);
+  socklen_t n = sizeof got;
+  say("setsockopt(%s, %d)", name == SO_SNDBUF ? "SO_SNDBUF" : "SO_RCVBUF", size);
+  say_result(setsockopt(fd, SOL_SOCKET, name, &size, sizeof size));
+  say_result(getsockopt(fd, SOL_SOCKET, name, &got, &n));
+  say(" %d", got);
 }
 
 #endif

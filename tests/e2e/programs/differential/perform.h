@@ -105,10 +105,30 @@ static void dup_it(const struct step *s, int fd) {
     say_result(dup2(fd, fd) == fd);
     return;
   }
-  say("dup to %d", s->b);
-  int got = s->draw[0] % 2 ? dup(fd) : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  int got, onto = places[s->b].fd;
+  switch (s->draw[0] % 4) {
+  case 0:
+    say("fcntl(F_DUPFD_CLOEXEC) to %d", s->b);
+    got = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    break;
+  case 1:
+    say("dup to %d", s->b);
+    got = dup(fd);
+    break;
+  default:
+    /* In the place of what is there. */
+    if (onto < 0)
+      onto = 100 + s->b;
+    else
+      forget_place(s->b);
+    say(s->draw[0] % 4 == 2 ? "dup2 onto %d" : "dup3 onto %d", s->b);
+    got = s->draw[0] % 4 == 2 ? dup2(fd, onto) : dup3(fd, onto, O_CLOEXEC);
+    if (got < 0)
+      places[s->b].fd = -1;
+  }
   say_result(got < 0 ? got : 0);
   put_in(s->b, got, p.domain, p.type);
+  say(" flags %#x", fcntl(got, F_GETFD));
 }
 
 /* --- the others ----------------------------------------------------------- */
@@ -220,7 +240,7 @@ static void take(const struct step *s) {
     break;
   }
   case CLOSE:
-    epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, 0);
+    forget_place(s->a);
     places[s->a].fd = -1;
     say("close");
     say_result(close(fd));
@@ -230,6 +250,12 @@ static void take(const struct step *s) {
     break;
   case GETOPT:
     get_option(s, fd);
+    break;
+  case ASK:
+    ask_all(s, fd);
+    break;
+  case BUFFER:
+    set_buffer(s, fd);
     break;
   case SETOPT:
     set_option(s, fd);
@@ -298,7 +324,7 @@ static void perform(const struct step *s) {
     child = fork();
     if (child == 0) {
       /* Descriptors that it gets are its own. */
-      epoll_fd = -1;
+      epoll_fd = edge_fd = -1;
       take(s);
       shared->is_taken = 1;
       await(&shared->may_end);

@@ -30,17 +30,26 @@ static int would_wait(int fd, int event) {
          !has_limit(fd, event == POLLIN ? SO_RCVTIMEO : SO_SNDTIMEO);
 }
 
+/* Nobody is told of the descriptor at a place any more. */
+static void forget_place(int at) {
+  epoll_ctl(epoll_fd, EPOLL_CTL_DEL, places[at].fd, 0);
+  epoll_ctl(edge_fd, EPOLL_CTL_DEL, places[at].fd, 0);
+}
+
 static void put_in(int at, int fd, int domain, int type) {
   struct place *p = &places[at];
-  if (p->fd >= 0) {
-    epoll_ctl(epoll_fd, EPOLL_CTL_DEL, p->fd, 0);
+  if (p->fd >= 0 && p->fd != fd) {
+    forget_place(at);
     close(p->fd);
   }
-  *p = (struct place){fd, domain, type};
+  *p = (struct place){.fd = fd, .domain = domain, .type = type};
   struct epoll_event e = {.events = EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLRDHUP,
                           .data.u32 = at};
-  if (fd >= 0)
+  if (fd >= 0) {
     epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &e);
+    e.events |= EPOLLET;
+    epoll_ctl(edge_fd, EPOLL_CTL_ADD, fd, &e);
+  }
 }
 
 /* --- addresses ----------------------------------------------------------- */

@@ -28,15 +28,16 @@ static void send_many(const struct step *s, int fd) {
   /* The first is answered by a reset, before or after the second. */
   if (is_half_closed(s->a))
     count = 1;
+  socklen_t length = make_target(&to, s);
+  int is_to = s->draw[2] % 2 && !is_for_peer(s, fd, &to);
+  if (is_for_nobody(s, fd, is_to ? &to : 0))
+    count = 1;
   say("sendmmsg(%d of %zu", count, n);
-  if (s->draw[2] % 2) {
-    socklen_t length = make_target(&to, s);
-    if (!is_for_peer(s, fd, &to)) {
-      for (int i = 0; i < count; i++)
-        m[i].msg_hdr.msg_name = &to, m[i].msg_hdr.msg_namelen = length;
-      say(" to ");
-      say_address(&to, length);
-    }
+  if (is_to) {
+    for (int i = 0; i < count; i++)
+      m[i].msg_hdr.msg_name = &to, m[i].msg_hdr.msg_namelen = length;
+    say(" to ");
+    say_address(&to, length);
   }
   say(", ");
   say_flags(flags & ~MSG_DONTWAIT);
@@ -74,6 +75,36 @@ static void receive_many(const struct step *s, int fd) {
   }
 }
 
+/* Puts `n` bytes into a pipe: by a write, from memory that stays the program's, or by way of
+ * another pipe. */
+static void fill_pipe(int pipe_fd, size_t n, uint32_t how) {
+  struct iovec piece = {.iov_len = n};
+  int other[2];
+  ssize_t done = -1;
+  switch (how % 4) {
+  case 0:
+    /* Nothing else is ever put there: what has received it may still have it. */
+    piece.iov_base = mmap(0, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (piece.iov_base == MAP_FAILED)
+      exit(1);
+    memcpy(piece.iov_base, out, n);
+    say("vmsplice, ");
+    done = vmsplice(pipe_fd, &piece, 1, 0);
+    break;
+  case 1:
+    say("tee, ");
+    if (pipe(other) == 0 && write(other[1], out, n) == (ssize_t)n)
+      done = tee(other[0], pipe_fd, n, 0);
+    close(other[0]);
+    close(other[1]);
+    break;
+  default:
+    done = write(pipe_fd, out, n);
+  }
+  if (done != (ssize_t)n)
+    say("a pipe is full ");
+}
+
 /* From a pipe to the socket. */
 static void splice_in(const struct step *s, int fd) {
   size_t n = ONE_OF(s->draw[5], 1, 10, 100, 3000);
@@ -83,8 +114,7 @@ static void splice_in(const struct step *s, int fd) {
     return;
   }
   fill(s);
-  if (write(pipes[1], out, n) != (ssize_t)n)
-    say("a pipe is full ");
+  fill_pipe(pipes[1], n, s->draw[2]);
   say("splice(%zu to it)", n);
   say_result(splice(pipes[0], 0, fd, 0, n, s->draw[1] % 2 ? SPLICE_F_NONBLOCK : 0));
   int left = 0;
@@ -105,6 +135,16 @@ static void splice_out(const struct step *s, int fd) {
   say("splice(%zu from it)", n);
   ssize_t got = splice(fd, 0, pipes[1], 0, n, s->draw[1] % 2 ? SPLICE_F_NONBLOCK : 0);
   say_result(got);
+  int other[2];
+  if (got > 0 && s->draw[2] % 3 == 0 && pipe(other) == 0) {
+    /* Also seen through another pipe, and still in this one. */
+    ssize_t seen = tee(pipes[0], other[1], n, SPLICE_F_NONBLOCK);
+    say(" tee %zd", seen);
+    if (seen > 0 && read(other[0], in, sizeof in) == seen)
+      say_bytes(in, seen);
+    close(other[0]);
+    close(other[1]);
+  }
   if (got > 0 && read(pipes[0], in, sizeof in) == got)
     say_bytes(in, got);
   close(pipes[0]);
