@@ -231,6 +231,33 @@ static void many_messages_in_one_call(void) {
   }
 }
 
+/* A time is looked at after each datagram, and what is left of it told. */
+static void time_left_for_many(void) {
+  TWO;
+  char text[2][4];
+  struct iovec v[2];
+  struct mmsghdr m[2] = {0};
+  for (int i = 0; i < 2; i++) {
+    v[i] = (struct iovec){text[i], 4};
+    m[i].msg_hdr = (struct msghdr){.msg_iov = &v[i], .msg_iovlen = 1};
+  }
+  SYS(sendto(mine, "a", 1, 0, (void *)&there, sizeof there));
+  char c;
+  IS(recv(far, &c, 1, 0), 1);
+  struct timespec t = {10, 0};
+  FAILS(recvmmsg(mine, m, 2, MSG_DONTWAIT, &t), EAGAIN);
+  IS(t.tv_sec, 10);
+  far_send(far, "x", 1, here);
+  IS(ready(mine, POLLIN, 5000), POLLIN);
+  IS(recvmmsg(mine, m, 2, MSG_WAITFORONE, &t), 1);
+  IS(t.tv_sec, 9);
+  t = (struct timespec){0, 1};
+  far_send(far, "x", 1, here);
+  IS(recvmmsg(mine, m, 2, 0, &t), 1);
+  IS(t.tv_sec, 0);
+  IS(t.tv_nsec, 0);
+}
+
 static void readiness(void) {
   TWO;
   IS(ready(mine, POLLIN | POLLOUT, 0), POLLOUT);
@@ -479,6 +506,7 @@ const struct check CHECKS[] = {
     {"waiting_bytes", waiting_bytes},
     {"gathered_and_scattered", gathered_and_scattered},
     {"many_messages_in_one_call", many_messages_in_one_call},
+    {"time_left_for_many", time_left_for_many},
     {"readiness", readiness},
     {"receive_timeout", receive_timeout},
     {"wildcard", wildcard},

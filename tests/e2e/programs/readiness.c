@@ -763,6 +763,83 @@ static void bad_pointers_by_number(void) {
   SYS(munmap(bad, 4096));
 }
 
+static double seconds(struct timespec t) { return t.tv_sec + t.tv_nsec / 1e9; }
+
+/* Made by its number, a call tells how much of its time was left, and libc's function of that
+ * name does not. Where this cannot be written, it is not. */
+static void time_left_by_number(void) {
+  struct timespec *fixed = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  OK(fixed != MAP_FAILED);
+  *fixed = (struct timespec){0, 20000000};
+  SYS(mprotect(fixed, 4096, PROT_READ));
+  EACH_PAIR(mine, far) {
+    struct pollfd p = {.fd = mine, .events = POLLIN};
+    fd_set set;
+    struct timespec t = {0, 20000000};
+    IS((syscall)(SYS_ppoll, &p, 1, &t, NULL, 0), 0);
+    OK(seconds(t) == 0);
+    t = (struct timespec){0, 20000000};
+    FD_ZERO(&set);
+    FD_SET(mine, &set);
+    IS((syscall)(SYS_pselect6, mine + 1, &set, NULL, NULL, &t, NULL), 0);
+    OK(seconds(t) == 0);
+    IS((syscall)(SYS_ppoll, &p, 1, fixed, NULL, 0), 0);
+    FD_ZERO(&set);
+    FD_SET(mine, &set);
+    IS((syscall)(SYS_pselect6, mine + 1, &set, NULL, NULL, fixed, NULL), 0);
+    send_all(far, "x", 1);
+    IS(poll(&p, 1, 10000), 1);
+    t = (struct timespec){10, 0};
+    IS((syscall)(SYS_ppoll, &p, 1, &t, NULL, 0), 1);
+    OK(seconds(t) > 0 && seconds(t) < 10);
+    t = (struct timespec){10, 0};
+    FD_ZERO(&set);
+    FD_SET(mine, &set);
+    IS((syscall)(SYS_pselect6, mine + 1, &set, NULL, NULL, &t, NULL), 1);
+    OK(seconds(t) > 0 && seconds(t) < 10);
+    t = (struct timespec){10, 0};
+    IS(ppoll(&p, 1, &t, NULL), 1);
+    OK(seconds(t) == 10);
+  }
+  SYS(munmap(fixed, 4096));
+}
+
+/* A mask of signals has the kernel's size, if there is one. */
+static void masks_by_number(void) {
+  struct {
+    void *mask;
+    size_t size;
+  } sized = {NULL, 128};
+  sigset_t mask;
+  sigemptyset(&mask);
+  EACH_PAIR(mine, far) {
+    int ep = SYS(epoll_create1(0));
+    struct epoll_event e = {.events = EPOLLIN, .data.fd = mine};
+    SYS(epoll_ctl(ep, EPOLL_CTL_ADD, mine, &e));
+    struct pollfd p = {.fd = mine, .events = POLLIN};
+    fd_set set;
+    FD_ZERO(&set);
+    FD_SET(mine, &set);
+    struct timespec none = {0, 0};
+    for (size_t size = 0; size < 200; size = size * 2 + 4) {
+      FAILS((syscall)(SYS_ppoll, &p, 1, &none, &mask, size), EINVAL);
+      FAILS((syscall)(SYS_epoll_pwait, ep, &e, 1, 0, &mask, size), EINVAL);
+      FAILS((syscall)(SYS_epoll_pwait2, ep, &e, 1, &none, &mask, size), EINVAL);
+      sized.mask = &mask;
+      sized.size = size;
+      FAILS((syscall)(SYS_pselect6, mine + 1, &set, NULL, NULL, &none, &sized), EINVAL);
+      IS((syscall)(SYS_ppoll, &p, 1, &none, NULL, size), 0);
+      IS((syscall)(SYS_epoll_pwait, ep, &e, 1, 0, NULL, size), 0);
+    }
+    IS((syscall)(SYS_ppoll, &p, 1, &none, &mask, 8), 0);
+    IS((syscall)(SYS_epoll_pwait, ep, &e, 1, 0, &mask, 8), 0);
+    sized.size = 8;
+    IS((syscall)(SYS_pselect6, mine + 1, &set, NULL, NULL, &none, &sized), 0);
+    SYS(close(ep));
+    (void)far;
+  }
+}
+
 /* What one end has sent, or that it is closed, the other sees with its next call, without
  * waiting. With far ends in the kernel there is a wire between. A machine with more to do
  * than this may hold an engine up for longer than it is waited for (20 ms), though not each
@@ -1008,6 +1085,8 @@ const struct check CHECKS[] = {
     {"before_it_connects", before_it_connects},
     {"epoll_leaves_the_rest_alone", epoll_leaves_the_rest_alone},
     {"bad_pointers_by_number", bad_pointers_by_number},
+    {"time_left_by_number", time_left_by_number},
+    {"masks_by_number", masks_by_number},
     {"what_was_sent_is_seen_at_once", what_was_sent_is_seen_at_once},
     {"all_datagrams_are_seen_at_once", all_datagrams_are_seen_at_once},
     {"an_end_is_seen_at_once", an_end_is_seen_at_once},

@@ -4,7 +4,7 @@
 //! in a list for the kernel, in which the thread's eventfd and the connection to
 //! the engine stand beside them while the thread sleeps.
 
-use crate::calls::timeouts::{limit_of, longest_sleep};
+use crate::calls::timeouts::{limit_of, longest_sleep, timespec_of};
 use crate::calls::{answer, last_error, refused};
 use crate::cancel::{held, is_cancelled, point};
 use crate::epoll::{self, apart::WaitTarget};
@@ -375,10 +375,7 @@ fn in_kernel(
     left: Option<Duration>,
     mask: In<'_, sigset_t>,
 ) -> Result<(), SocketError> {
-    let mut time = left.map(|l| timespec {
-        tv_sec: l.as_secs() as i64,
-        tv_nsec: i64::from(l.subsec_nanos()),
-    });
+    let mut time = left.map(timespec_of);
     let time = time.as_mut().map_or(0, |t| std::ptr::from_mut(t).addr());
     let (at, count) = (list.as_mut_ptr().addr(), list.len());
     let arguments = [at, count, time, mask.addr(), signals::SET_BYTES, 0];

@@ -7,7 +7,7 @@ use crate::calls::message::{iov_of, name_of};
 use crate::calls::recv::{
     Got, kernels_datagram, length_to_say, next_datagram, recv_datagram, recv_stream, stream_flags,
 };
-use crate::calls::timeouts::limit_of;
+use crate::calls::timeouts::{limit_of, timespec_of};
 use crate::calls::{answer, refused, set_errno};
 use crate::cancel::{held, point};
 use crate::signals::within;
@@ -170,9 +170,13 @@ pub extern "C-unwind" fn recvmmsg(
         if wait_for_one {
             flags |= libc::MSG_DONTWAIT;
         }
-        // As Linux has it: the time is looked at after each datagram.
-        if limit.is_some_and(|l| start.elapsed() >= l) {
-            return i as c_int + 1;
+        // As Linux has it: the time is looked at after each datagram, and what is left of it told.
+        if let Some(limit) = limit {
+            let left = limit.saturating_sub(start.elapsed());
+            timeout.put(timespec_of(left));
+            if left.is_zero() {
+                return i as c_int + 1;
+            }
         }
     }
     count as c_int

@@ -2,6 +2,7 @@
 //! receives datagrams so, several at a time. And for those that ask for io_uring by number:
 //! it would pass the shim by.
 
+use crate::calls::timeouts::{limit_of, timespec_of};
 use crate::calls::{
     accept, bind, close, connect, dup, epoll, execve, fcntl, fork, ioctl, listen, memory, names,
     offset, options, pipe, poll, recv, recvmsg, rw, seccomp, select, send, sendfile, sendmsg,
@@ -10,10 +11,13 @@ use crate::calls::{
 use crate::cancel::held;
 use crate::kernel::kernel;
 use crate::log::once;
+use crate::results::errno;
+use crate::signals::SET_BYTES;
 use crate::state::{self, Mode};
 use crate::user::{In, Out, word};
-use libc::{c_int, c_long, c_void};
+use libc::{c_int, c_long, c_void, timespec};
 use longshore_sockets::is_confined;
+use std::time::Instant;
 
 /// Makes a call of the shim's of what came by number.
 macro_rules! call {
@@ -173,13 +177,67 @@ fn is_there(at: usize, len: usize) -> bool {
     unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, from.as_ptr(), 2, 0) == 2 }
 }
 
+/// Whether the mask of signals that a call waits with has another size than the kernel's masks
+/// have. The kernel refuses it; to libc's functions of that name, and ours, no size is given.
+fn has_mask_of_other_size(number: c_long, arguments: [c_long; 6]) -> bool {
+    let [_, _, _, d, e, f] = arguments;
+    let [mask, size] = match number {
+        libc::SYS_ppoll => [d, e],
+        libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => [e, f],
+        libc::SYS_pselect6 => mask_and_size(f),
+        _ => return false,
+    };
+    mask != 0 && size as usize != SET_BYTES
+}
+
+/// The mask of `pselect6` and its size, which are in a structure that can be read.
+fn mask_and_size(at: c_long) -> [c_long; 2] {
+    // SAFETY: the program's promise; it can be read.
+    let both: In<'_, [c_long; 2]> = unsafe { word(at) };
+    both.get().unwrap_or_default()
+}
+
+/// Makes a call that waits, and writes back how much of its time is left, as the kernel does:
+/// libc's functions of that name keep this from their callers. Memory that cannot be written
+/// stays as it is, which the kernel does not mind either.
+fn telling_time_left(time: c_long, wait: impl FnOnce() -> c_long) -> c_long {
+    // SAFETY: the program's promise; it can be read.
+    let given: In<'_, timespec> = unsafe { word(time) };
+    let limit = limit_of(given.as_ref()).flatten();
+    let Some(limit) = limit.filter(|limit| !limit.is_zero()) else {
+        return wait();
+    };
+    let start = Instant::now();
+    let result = wait();
+    let error = errno();
+    let left = limit.saturating_sub(start.elapsed());
+    put_if_there(time as usize, &timespec_of(left));
+    set_errno(error);
+    result
+}
+
+/// Writes to memory of the program's if the kernel says that it can be written.
+fn put_if_there(at: usize, value: &timespec) {
+    // A filter of system calls may not let us ask.
+    if is_confined() {
+        return;
+    }
+    let piece = |at: usize| libc::iovec {
+        iov_base: at as *mut c_void,
+        iov_len: size_of::<timespec>(),
+    };
+    let (from, to) = (piece(std::ptr::from_ref(value).addr()), piece(at));
+    // SAFETY: the kernel reads the value, and looks itself at where it writes.
+    unsafe { libc::process_vm_writev(libc::getpid(), &from, 1, &to, 1, 0) };
+}
+
 /// The calls that may concern a socket, by number; `None` for all others. Made so they are
 /// no cancellation points.
 ///
 /// # Safety
 /// As the system call of this number.
 unsafe fn socket_call(number: c_long, arguments: [c_long; 6]) -> Option<c_long> {
-    if !can_be_read(number, arguments) {
+    if !can_be_read(number, arguments) || has_mask_of_other_size(number, arguments) {
         return None;
     }
     let [a, b, c, d, e, f] = arguments;
@@ -228,14 +286,11 @@ unsafe fn socket_call(number: c_long, arguments: [c_long; 6]) -> Option<c_long> 
         libc::SYS_mprotect => call!(memory::mprotect: a, b, c),
         libc::SYS_mremap => call!(memory::mremap: a, b, c, d, e),
         libc::SYS_poll => call!(poll::poll: a, b, c),
-        libc::SYS_ppoll => call!(poll::ppoll: a, b, c, d),
+        libc::SYS_ppoll => telling_time_left(c, || call!(poll::ppoll: a, b, c, d)),
         libc::SYS_select => call!(select::select: a, b, c, d, e),
         libc::SYS_pselect6 => {
-            // Its mask is in a structure, with its size.
-            // SAFETY: the caller's promise.
-            let mask = unsafe { (f as *const *const libc::sigset_t).as_ref() };
-            let mask = mask.copied().unwrap_or(std::ptr::null()) as c_long;
-            call!(select::pselect: a, b, c, d, e, mask)
+            let [mask, _] = mask_and_size(f);
+            telling_time_left(e, || call!(select::pselect: a, b, c, d, e, mask))
         }
         libc::SYS_epoll_create => call!(epoll::control::epoll_create: a),
         libc::SYS_epoll_create1 => call!(epoll::control::epoll_create1: a),

@@ -16,6 +16,14 @@ pub(crate) fn limit_of(timeout: Option<&timespec>) -> Option<Option<Duration>> {
     Some(Some(Duration::new(seconds, nanos)))
 }
 
+/// A time as the kernel has it.
+pub(crate) fn timespec_of(time: Duration) -> timespec {
+    timespec {
+        tv_sec: time.as_secs() as i64,
+        tv_nsec: i64::from(time.subsec_nanos()),
+    }
+}
+
 /// How long one sleep in the kernel may last, of the time that is left: not long
 /// where nobody wakes us, or nothing tells us that the engine has died.
 pub(crate) fn longest_sleep(
