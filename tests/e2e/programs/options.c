@@ -194,6 +194,50 @@ static void tcp_values(void) {
   IS(option(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP), 65536);
 }
 
+/* With a negative time limit nothing is waited for. */
+static void a_time_limit_before_now(void) {
+  struct timeval before = {-1, 0}, odd = {-1, 1000000};
+  char c;
+  int fd = tcp();
+  FAILS(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &odd, sizeof odd), EDOM);
+  SYS(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &before, sizeof before));
+  struct sockaddr_in a = {.sin_family = AF_INET};
+  SYS(bind(fd, A(a)));
+  SYS(listen(fd, 1));
+  TAKES(FAILS(accept(fd, 0, 0), EAGAIN), 0, 1);
+  SYS(close(fd));
+  EACH_PAIR(mine, far) {
+    SYS(setsockopt(mine, SOL_SOCKET, SO_RCVTIMEO, &before, sizeof before));
+    TAKES(FAILS(recv(mine, &c, 1, 0), EAGAIN), 0, 1);
+    send_all(far, "x", 1);
+    IS(ready(mine, POLLIN, 10000), POLLIN);
+    IS(recv(mine, &c, 1, 0), 1);
+    SYS(setsockopt(mine, SOL_SOCKET, SO_SNDTIMEO, &before, sizeof before));
+    static char much[1 << 20];
+    int why = 0;
+    TAKES(while (send(mine, much, sizeof much, 0) > 0); why = errno, 0, 5);
+    IS(why, EAGAIN);
+  }
+}
+
+/* The limit of a window is taken away only while there is no connection. */
+static void window_without_a_limit(void) {
+  int fd = tcp(), zero = 0, small = 1;
+  set(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, 65536);
+  set(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, 0);
+  IS(option(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP), 0);
+  SYS(listen(fd, 1));
+  FAILS(setsockopt(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &zero, sizeof zero), EINVAL);
+  EACH_PAIR(mine, far) {
+    FAILS(setsockopt(mine, IPPROTO_TCP, TCP_WINDOW_CLAMP, &zero, sizeof zero), EINVAL);
+    FAILS(setsockopt(mine, IPPROTO_TCP, TCP_WINDOW_CLAMP, &zero, 0), EINVAL);
+    SYS(setsockopt(mine, IPPROTO_TCP, TCP_WINDOW_CLAMP, &small, sizeof small));
+    OK(option(mine, IPPROTO_TCP, TCP_WINDOW_CLAMP) > small);
+    FAILS(setsockopt(mine, IPPROTO_TCP, TCP_WINDOW_CLAMP, &zero, sizeof zero), EINVAL);
+    (void)far;
+  }
+}
+
 static void segment_size(void) {
   int fd = tcp();
   OK(option(fd, IPPROTO_TCP, TCP_MAXSEG) >= 536);
@@ -706,6 +750,8 @@ const struct check CHECKS[] = {
     {"linger", linger},
     {"timeouts", timeouts},
     {"tcp_values", tcp_values},
+    {"a_time_limit_before_now", a_time_limit_before_now},
+    {"window_without_a_limit", window_without_a_limit},
     {"segment_size", segment_size},
     {"others_leave_the_segment_size_alone", others_leave_the_segment_size_alone},
     {"congestion_control", congestion_control},

@@ -73,7 +73,7 @@ fn of_socket(stream: bool, name: c_int) -> Option<c_int> {
         // Without effect in Linux, too.
         SO_BSDCOMPAT | libc::SO_DEBUG => None,
         libc::SO_OOBINLINE if !stream => None,
-        libc::SO_RXQ_OVFL if stream => None,
+        libc::SO_RXQ_OVFL | libc::SO_NO_CHECK if stream => None,
         // About queues and processors of the kernel that the engine's packets do not pass.
         libc::SO_PRIORITY
         | libc::SO_INCOMING_CPU

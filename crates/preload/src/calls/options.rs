@@ -15,7 +15,7 @@ use crate::signals::within;
 use crate::user::In;
 use crate::{decide, place, real, vectors};
 use libc::{IPPROTO_IPV6 as IP6, IPPROTO_TCP as TCP};
-use libc::{c_int, c_void, socklen_t};
+use libc::{c_int, c_void, socklen_t, timeval};
 use longshore_hostif::OptionName as O;
 use longshore_hostif::Owner;
 use longshore_posix::options::known::{self, What, find};
@@ -82,7 +82,10 @@ fn set(fd: c_int, level: c_int, name: c_int, value: In<'_, c_void>, len: socklen
             // As a kernel that was built without it.
             return Err(refused(libc::ENOPROTOOPT));
         }
-        if level == TCP && socket.as_ref().is_some_and(|s| is_too_late(s, name)) {
+        if level == TCP
+            && let Some(s) = socket.as_ref().filter(|s| !s.is_datagram())
+            && (is_too_late(s, name) || zero && takes_no_zero(s, name))
+        {
             return Err(refused(libc::EINVAL));
         }
         let known = find(stream, level, name);
@@ -95,6 +98,14 @@ fn set(fd: c_int, level: c_int, name: c_int, value: In<'_, c_void>, len: socklen
             let place = congestion::read(value, len)?;
             return congestion::set(fd, entry, socket.as_ref(), known, place).map(|()| 0);
         }
+        let is_time = known.is_some_and(|k| matches!(k.what, What::TimeLimit { .. }));
+        let (value, len) = match is_time && is_before_now(value, len) {
+            true => (
+                In::from(&SHORTEST).cast(),
+                size_of::<timeval>() as socklen_t,
+            ),
+            false => (value, len),
+        };
         if real::setsockopt(fd, level, name, value, len) != 0 {
             return Err(last_error());
         }
@@ -119,6 +130,24 @@ fn set(fd: c_int, level: c_int, name: c_int, value: In<'_, c_void>, len: socklen
 /// listener that was shut down and whose port nobody had chosen. Nothing is asked of it then.
 fn is_bound_in_vain(socket: &Socket) -> bool {
     socket.is_v6() && socket.has_kernel_side() && !socket.is_bound()
+}
+
+/// The shortest time limit that the kernel keeps and tells as one.
+const SHORTEST: timeval = timeval {
+    tv_sec: 0,
+    tv_usec: 1,
+};
+
+/// Whether a time limit is a negative one. With that, Linux does not wait at all, and tells the
+/// program that there is no limit: this is what would be read back for the engine, too, and so
+/// the kernel is given the shortest that there is.
+fn is_before_now(value: In<'_, c_void>, len: socklen_t) -> bool {
+    if (len as usize) < size_of::<timeval>() || vectors::check(value, size_of::<timeval>()).is_err()
+    {
+        return false;
+    }
+    let time = value.cast::<timeval>().get();
+    time.is_some_and(|t| t.tv_sec < 0 && (0..1_000_000).contains(&t.tv_usec))
 }
 
 /// Whether an option would have the engine sign segments and check their signatures,
@@ -184,13 +213,24 @@ fn note_refused(level: c_int, name: c_int) {
 /// Whether an option of TCP is only for before the socket is connected, and it is: Fast Open
 /// is allowed to a listener, too.
 pub(crate) fn is_too_late(socket: &Socket, name: c_int) -> bool {
-    use longshore_hostif::SocketState::{Dead, Listening, Open};
-    let fresh = matches!(socket.state(), Open | Dead);
+    use longshore_hostif::SocketState::Listening;
     match name {
-        libc::TCP_FASTOPEN => !fresh && socket.state() != Listening,
-        libc::TCP_FASTOPEN_CONNECT => !fresh,
+        libc::TCP_FASTOPEN => !is_closed(socket) && socket.state() != Listening,
+        libc::TCP_FASTOPEN_CONNECT => !is_closed(socket),
         _ => false,
     }
+}
+
+/// Whether an option of TCP is not to be set to zero any more: the limit of a window is taken away
+/// only before the socket is connected or listens.
+fn takes_no_zero(socket: &Socket, name: c_int) -> bool {
+    name == libc::TCP_WINDOW_CLAMP && !is_closed(socket)
+}
+
+/// Whether a stream has neither a connection nor a backlog.
+fn is_closed(socket: &Socket) -> bool {
+    use longshore_hostif::SocketState::{Dead, Open};
+    matches!(socket.state(), Open | Dead)
 }
 
 fn has_connection(socket: &Socket) -> bool {
