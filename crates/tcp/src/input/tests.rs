@@ -1,6 +1,9 @@
 //! The options' part of input: PAWS, SACK, timestamps, the estimate of the peer's segments; and
 //! segments that make no sense.
 
+mod handshake;
+mod old_segments;
+mod owed;
 mod prediction;
 mod receiver_rtt;
 mod steps;

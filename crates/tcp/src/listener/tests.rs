@@ -42,6 +42,41 @@ fn only_a_syn_begins_a_connection() {
 }
 
 #[test]
+fn a_listener_is_as_it_was_set() {
+    let mut l = Listener::new(7);
+    assert_eq!((l.backlog(), l.aborts_on_overflow()), (7, false));
+    for (backlog, aborts) in [(0, true), (9, false)] {
+        l.set_backlog(backlog);
+        l.set_abort_on_overflow(aborts);
+        assert_eq!((l.backlog(), l.aborts_on_overflow()), (backlog, aborts));
+    }
+    l.on_half_open();
+    l.on_half_open();
+    l.on_waiting();
+    l.on_half_open_given_up();
+    assert_eq!((l.half_open(), l.waiting()), (0, 1));
+}
+
+/// Cookies are looked for as long as one that was sent may come back.
+#[test]
+fn cookies_are_expected_for_a_time() {
+    let mut l = Listener::new(7);
+    l.set_cookies(SynCookies::Always);
+    let at = Instant(1_000);
+    let answer = verdict_at(&mut l, TcpFlags::SYN, at);
+    assert_eq!(answer, ListenVerdict::AnswerWithCookie);
+    for (after, is_expected) in [
+        (0, true),
+        (COOKIES_EXPECTED_US - 1, true),
+        (COOKIES_EXPECTED_US, false),
+    ] {
+        let verdict = verdict_at(&mut l, TcpFlags::ACK, at.after_us(after));
+        let is_checked = matches!(verdict, ListenVerdict::CheckCookie(_));
+        assert_eq!(is_checked, is_expected, "{after}");
+    }
+}
+
+#[test]
 fn a_connection_that_was_never_half_open_waits_like_others() {
     let mut l = Listener::new(2);
     l.on_half_open();

@@ -67,6 +67,30 @@ fn a_round_trip_below_the_clocks_tick_is_the_handshakes() {
     }
 }
 
+/// What fills a hole is measured, too, if the peer's echoes were agreed on.
+#[test]
+fn a_segment_that_fills_a_hole_is_measured() {
+    let mut s = tuned();
+    s.now = s.now.after_ms(1_000);
+    let _ = s.arrives(ACK, 988, 0, 988);
+    assert_eq!(arrives(&mut s, 988, 10), 10_000);
+    assert!(s.tcb.rcv.nxt() == 2 * 988);
+    let cfg = Config {
+        timestamps: false,
+        rcv: ReceiveLimits::new(100_000, 1_000_000),
+        ..Config::default()
+    };
+    let mut s = Script::established_with(&cfg, full_options());
+    s.tcb.acks.raise_segment(988);
+    s.now = s.now.after_ms(1_000);
+    let _ = s.arrives(ACK, 988, 0, 988);
+    assert_eq!(
+        arrives(&mut s, 988, 10),
+        0,
+        "by their window, which is not over"
+    );
+}
+
 /// Without timestamps, a window of data takes a round trip at least.
 #[test]
 fn without_timestamps_a_window_is_measured() {
