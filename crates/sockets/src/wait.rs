@@ -460,3 +460,6 @@ impl Drop for Listed {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

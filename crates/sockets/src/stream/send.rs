@@ -153,7 +153,6 @@ impl Socket {
         }
         let reserved = self.take_chunks(block, lock, len)?;
         if reserved.len < len {
-            self.host.set_short(true);
             return Err(SocketError::WouldBlock);
         }
         Ok(reserved)

@@ -27,7 +27,7 @@ impl Socket {
     ) -> Result<(u64, usize), SocketError> {
         let block = self.block();
         let before = self.before_mark(held);
-        if before != 0 || held == 0 || !stands_at_mark(block) {
+        if held == 0 || !stands_at_mark(block) {
             return Ok((from, before));
         }
         if held == 1 && !keep {
@@ -139,29 +139,4 @@ impl Socket {
 }
 
 #[cfg(test)]
-mod tests {
-    use crate::testing::Engine;
-    use std::sync::atomic::Ordering;
-
-    #[test]
-    fn a_handler_in_the_midst_of_a_call_finds_the_byte() {
-        let directory = tempfile::tempdir().unwrap();
-        let engine = Engine::start(directory.path());
-        let host = engine.join();
-        let (writer, reader) = Engine::pair(host);
-        writer.write_all(b"ab!").unwrap();
-        engine.wait_until("all of it", |_| {
-            host.drain_if_free();
-            reader.socket().readable_bytes() == 3
-        });
-        // The engine has said so in the block, and the call that is interrupted, which
-        // holds the stream and the channel, does not know of it.
-        let block = reader.socket().block();
-        block.rcv.urgent_come.store(3, Ordering::Release);
-        let _stream = block.rcv.lock.lock().unwrap();
-        let _channel = host.dispatch.enter().unwrap();
-        assert_eq!(reader.socket().recv_urgent(true), Ok(Some(b'!')));
-        assert_eq!(reader.socket().recv_urgent(false), Ok(Some(b'!')));
-        assert!(reader.socket().recv_urgent(false).is_err(), "it was read");
-    }
-}
+mod tests;

@@ -147,6 +147,47 @@ fn a_duplicate_in_the_handshake_changes_no_stamp() {
     assert_eq!((tcb.stamps.recent(), tcb.stamps.recent_at()), (500, BEGAN));
 }
 
+/// RFC 9293 section 3.5: the third segment of the handshake, and nothing beside it.
+#[test]
+fn a_bare_acknowledgment_of_the_syn_ack_completes_it_alone() {
+    let header = |flags, seq: u32, ack: u32| TcpHeader {
+        src_port: 1,
+        dst_port: 2,
+        seq: SeqNumber(IRS.wrapping_add(seq)),
+        ack: SeqNumber(ISS.wrapping_add(ack)),
+        flags,
+        window: 3_000,
+        urgent: 0,
+        options: TcpOptions::default(),
+    };
+    let syn = header(TcpFlags::SYN, 0, 0);
+    let cfg = Config::default();
+    let mut tcb = Tcb::accept(&cfg, &Segment::new(&syn, 0), MSS, SeqNumber(ISS), 77, BEGAN);
+    all_sent(&mut tcb, BEGAN);
+    let record = tcb.half_open().expect("it is half-open");
+    assert_eq!(
+        record.retransmit_at(),
+        tcb.deadline().expect("a timer runs")
+    );
+    let ack = TcpFlags::ACK;
+    let only = |flags, seq, ack, len| {
+        let header = header(flags, seq, ack);
+        record.is_only_completed_by(&Segment::new(&header, len))
+    };
+    assert!(only(ack, 1, 1, 0));
+    for more in [TcpFlags::PSH, TcpFlags::ECE, TcpFlags::CWR, TcpFlags::AE] {
+        assert!(only(ack | more, 1, 1, 0), "{more:?}");
+    }
+    for more in [TcpFlags::SYN, TcpFlags::FIN, TcpFlags::RST, TcpFlags::URG] {
+        assert!(!only(ack | more, 1, 1, 0), "{more:?}");
+    }
+    assert!(!only(TcpFlags::PSH, 1, 1, 0));
+    assert!(!only(ack, 1, 1, 1), "it has payload");
+    for (seq, ack_of) in [(0, 1), (2, 1), (1, 0), (1, 2)] {
+        assert!(!only(ack, seq, ack_of, 0), "{seq} {ack_of}");
+    }
+}
+
 fn any_config() -> impl Strategy<Value = Config> {
     let options = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
     let numbers = (0u8..6, prop_oneof![Just(0u32), 500u32..200_000], 0u8..4);

@@ -227,6 +227,36 @@ fn a_session_that_is_short_of_memory_sends_what_it_has_memory_for() {
     assert!(!host.is_short());
 }
 
+/// The chunks of datagrams that are gone are there for the next ones.
+#[test]
+fn datagrams_that_were_taken_leave_their_memory() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Engine::with_geometry(directory.path(), SMALL);
+    let host = engine.join();
+    let (a, b) = (
+        Engine::open(host, SocketKind::Datagram),
+        Engine::open(host, SocketKind::Datagram),
+    );
+    let to = b.bind(Engine::address(0)).unwrap();
+    let bytes = vec![7; CHUNK - 100];
+    for round in 0..20 {
+        let sent = a.wait(None, crate::WaitLimit::ENDLESS, || {
+            a.send_datagram(&[IoSlice::new(&bytes)], Some(to), Departure::default())
+        });
+        assert_eq!(sent, Ok(bytes.len()), "{round}");
+        let mut buf = vec![0; CHUNK];
+        let received = b.wait(None, crate::WaitLimit::ENDLESS, || {
+            b.recv_datagram(&mut [std::io::IoSliceMut::new(&mut buf)], false)
+        });
+        assert_eq!(received.map(|r| r.len), Ok(bytes.len()));
+        engine.wait_until("it was taken", |_| {
+            host.drain_if_free();
+            a.unacked_bytes() == 0
+        });
+    }
+    assert!(!host.is_short());
+}
+
 /// Two chunks for a record that needs three.
 #[test]
 fn a_record_for_which_there_is_too_little_memory_takes_none() {

@@ -1,0 +1,264 @@
+//! Which process has a socket, and what becomes of it with the last use.
+
+use super::*;
+use crate::testing::Engine;
+use longshore_hostif::Geometry;
+
+#[test]
+fn channels_are_asked_only_about_what_was_handed_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Engine::start(directory.path());
+    let host = engine.join();
+    let (writer, _reader) = Engine::pair(host);
+    let (socket, index) = (writer.socket(), writer.socket().id().index);
+    let control = host.arena.control(63);
+    assert!(control.change_state(ChannelState::Free, ChannelState::Reserved));
+    host.arena.set_held(63, index, true);
+    assert!(!host.is_held_elsewhere(index), "nobody can have it");
+    socket.share();
+    assert!(host.is_held_elsewhere(index));
+    host.arena.set_held(63, index, false);
+    assert!(!host.is_held_elsewhere(index));
+}
+
+#[test]
+fn what_a_child_may_have_is_not_marked_though_another_thread_gets_it_meanwhile() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Engine::start(directory.path());
+    let host = engine.join();
+    for _ in 0..100 {
+        std::thread::scope(|scope| {
+            let getting = scope.spawn(|| (Engine::pair(host), Engine::pair(host)));
+            while !getting.is_finished() {
+                let channel = host.reserve_channel().unwrap();
+                let held = host.arena.held(channel).iter().enumerate();
+                for (index, word) in held {
+                    let word = word.load(Ordering::Acquire);
+                    let indices = (0..64).filter(|bit| word & 1 << bit != 0);
+                    for index in indices.map(|bit| index as u32 * 64 + bit) {
+                        let is_alone = host.held_sockets.is_marked(index, ALONE);
+                        assert!(!is_alone, "the child has {index}, too");
+                    }
+                }
+                host.drop_reservation(channel);
+            }
+            drop(getting.join().unwrap());
+        });
+    }
+}
+
+fn engine() -> (Engine, &'static Host, tempfile::TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Engine::start(directory.path());
+    let host = engine.join();
+    (engine, host, directory)
+}
+
+/// Whether a socket is marked as held in the channel of this process.
+fn holds(host: &Host, id: SocketId) -> bool {
+    let is_marked = host.arena.holds(host.own_channel(), id.index);
+    assert_eq!(host.held().any(|held| held == id), is_marked);
+    is_marked
+}
+
+#[test]
+fn a_socket_is_held_until_its_last_use_ends() {
+    let (engine, host, _directory) = engine();
+    let socket = Engine::open(host, SocketKind::Stream);
+    let id = socket.id();
+    assert!(holds(host, id));
+    assert_eq!((socket.uses(), host.having(id)), (1, Having::Alone));
+    let (second, third) = (socket.clone(), host.acquire(id).unwrap());
+    assert_eq!(socket.uses(), 3);
+    drop((second, third));
+    assert_eq!(socket.uses(), 1);
+    let again = Socket::from_use(host, socket.into_use());
+    assert_eq!((again.uses(), again.id()), (1, id));
+    drop(again);
+    assert!(!holds(host, id));
+    assert_eq!(host.having(id), Having::Not);
+    assert!(host.acquire(id).is_none(), "it is gone");
+    engine.wait_until("it is closed", |seen| seen.open == 0);
+    // The next in its place is another.
+    let next = Engine::open(host, SocketKind::Stream);
+    assert_ne!(next.id(), id);
+    assert!(host.acquire(id).is_none() && host.inherit(id).is_none());
+}
+
+#[test]
+fn a_socket_that_never_was_is_not_held() {
+    let (_engine, host, _directory) = engine();
+    let socket = Engine::open(host, SocketKind::Stream);
+    let id = socket.id();
+    let other = SocketId {
+        generation: id.generation + 1,
+        ..id
+    };
+    let beyond = SocketId {
+        index: host.arena.geometry().sockets,
+        ..id
+    };
+    for no in [other, beyond] {
+        assert!(host.acquire(no).is_none());
+    }
+    let free = SocketId {
+        index: id.index + 100,
+        generation: 9,
+    };
+    assert!(host.inherit(free).is_none());
+    assert!(!holds(host, free) && holds(host, id));
+    assert_eq!(host.having(free), Having::Not);
+}
+
+/// By another process that has it, what is sent still arrives when the first has closed it.
+#[test]
+fn what_another_process_has_is_left_to_it() {
+    let (engine, host, _directory) = engine();
+    let second = engine.join();
+    let (a, b) = Engine::pair(host);
+    let id = b.socket().id();
+    b.socket().share();
+    assert_eq!(host.having(id), Having::Shared);
+    let theirs = second.inherit(id).unwrap();
+    assert_eq!(b.socket().uses(), 2, "the other process counts as one");
+    assert!(host.is_held_elsewhere(id.index) && second.is_held_elsewhere(id.index));
+    drop(b);
+    assert!(!host.is_held_elsewhere(id.index) || !holds(host, id));
+    a.write_all(b"x").unwrap();
+    engine.wait_until("it has come", |_| {
+        second.drain_if_free();
+        theirs.readable_bytes() == 1
+    });
+    assert_eq!(theirs.uses(), 1);
+    drop(theirs);
+    assert_eq!(a.read(&mut [0; 1]), Ok(0));
+}
+
+/// A descriptor in a message on a Unix socket keeps the socket open, whoever receives it.
+#[test]
+fn a_socket_on_its_way_stays_open() {
+    let (engine, host, _directory) = engine();
+    let second = engine.join();
+    let (a, b) = Engine::pair(host);
+    let id = b.socket().id();
+    b.socket().set_inode(4711);
+    b.socket().send_off();
+    b.socket().send_off();
+    b.socket().arrived();
+    drop(b);
+    assert_eq!(second.find_inode(4711), Some(id), "it is on its way");
+    let theirs = second.inherit(id).unwrap();
+    theirs.arrived();
+    theirs.arrived();
+    assert_eq!(theirs.block().in_transit.load(Ordering::Acquire), 0);
+    a.write_all(b"x").unwrap();
+    engine.wait_until("it has come", |_| {
+        second.drain_if_free();
+        theirs.readable_bytes() == 1
+    });
+    drop(theirs);
+    assert_eq!(second.find_inode(4711), None);
+    assert_eq!(a.read(&mut [0; 1]), Ok(0));
+}
+
+/// Before an `exec`, which closes all descriptors: another process has it, or it is kept.
+#[test]
+fn a_socket_is_left_to_others_if_there_are_any() {
+    let (engine, host, _directory) = engine();
+    let second = engine.join();
+    let (_a, b) = Engine::pair(host);
+    let id = b.socket().id();
+    b.socket().share();
+    assert_eq!(host.leave_to_others(id), Ok(false));
+    assert!(holds(host, id));
+    let theirs = second.inherit(id).unwrap();
+    assert_eq!(host.leave_to_others(id), Ok(true));
+    assert!(!holds(host, id));
+    // The `exec` has failed.
+    host.hold_again(id);
+    assert!(holds(host, id));
+    drop(theirs);
+    assert_eq!(host.leave_to_others(id), Ok(false));
+    let gone = SocketId {
+        generation: id.generation + 1,
+        ..id
+    };
+    assert_eq!(host.leave_to_others(gone), Ok(true), "it is there no more");
+    host.hold_again(gone);
+    assert!(holds(host, id));
+}
+
+/// After an `exec`: what the last image held, and this one has no descriptor of, is closed.
+#[test]
+fn what_no_descriptor_is_there_for_is_closed() {
+    let (engine, host, _directory) = engine();
+    let (kept, left) = (
+        Engine::open(host, SocketKind::Stream),
+        Engine::open(host, SocketKind::Stream),
+    );
+    let ids = (kept.id(), left.into_use());
+    host.recount(ids.1, 0);
+    host.drop_unused();
+    assert!(holds(host, ids.0) && !holds(host, ids.1));
+    engine.wait_until("it is closed", |seen| seen.open == 1);
+}
+
+#[test]
+fn an_inherited_listener_is_asked_for_what_waits() {
+    let (engine, host, _directory) = engine();
+    let second = engine.join();
+    let socket = Engine::open(host, SocketKind::Stream);
+    socket.share();
+    let theirs = second.inherit(socket.id()).unwrap();
+    assert!(host.knows_waiting(socket.id()));
+    assert!(!second.knows_waiting(theirs.id()));
+}
+
+#[test]
+fn a_session_without_a_free_socket_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let geometry = Geometry {
+        channels: 64,
+        waiters: 64,
+        sockets: 64,
+        snd_chunks: 64,
+        rcv_chunks: 64,
+    };
+    let mut engine = Engine::with_geometry(directory.path(), geometry);
+    let host = engine.join();
+    let open = || host.open(SocketKind::Stream, OpenFlags::V6ONLY | OpenFlags::IPV6, 0);
+    let mut all = Vec::new();
+    let last = loop {
+        match open() {
+            Ok(socket) => all.push(socket),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(last, SocketError::NoSocket);
+    assert!(all.len() >= 60 && all.iter().all(Socket::is_v6_only));
+    all.pop();
+    engine.wait_until("its place is free", |seen| seen.open == all.len());
+    assert!(open().is_ok());
+    engine.stop();
+    host.look_at_engine();
+    assert_eq!(open().err(), Some(SocketError::EngineGone));
+}
+
+/// What is found by the kernel's socket is in use, by whatever process of the session.
+#[test]
+fn a_socket_is_found_by_the_kernels_behind_it() {
+    let (engine, host, _directory) = engine();
+    let second = engine.join();
+    let sockets: Vec<_> = (0..70)
+        .map(|inode| {
+            host.open(SocketKind::Stream, OpenFlags::empty(), 1000 + inode)
+                .unwrap()
+        })
+        .collect();
+    for (inode, socket) in (1000..).zip(&sockets) {
+        assert_eq!(second.find_inode(inode), Some(socket.id()));
+    }
+    assert_eq!(second.find_inode(999), None);
+    drop(sockets);
+    assert_eq!(second.find_inode(1000), None);
+}

@@ -1,0 +1,280 @@
+//! What threads sleep on, and what ends their waits.
+
+use super::*;
+use crate::Hooks;
+use crate::testing::Engine;
+use crate::wait_limit::deadline_after;
+use longshore_hostif::{Geometry, SocketKind};
+use std::os::fd::AsFd;
+
+fn engine() -> (Engine, &'static Host, tempfile::TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Engine::start(directory.path());
+    let host = engine.join();
+    (engine, host, directory)
+}
+
+/// Waiters of the session that somebody has.
+fn claimed(host: &Host) -> usize {
+    let waiters = host.arena.waiters().iter();
+    let is_claimed = |w: &&longshore_ring::Waiter| w.owner.load(Ordering::Acquire) != 0;
+    waiters.filter(is_claimed).count()
+}
+
+fn in_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| scope.spawn(work).join().unwrap())
+}
+
+#[test]
+fn a_thread_has_one_waiter_of_its_own_until_it_ends() {
+    let (_engine, host, _directory) = engine();
+    let before = claimed(host);
+    // Not one that the threads of other tests have.
+    host.next_waiter.store(220, Ordering::Relaxed);
+    let index = in_a_thread(|| {
+        let index = host.my_waiter().unwrap();
+        assert_eq!(host.my_waiter(), Some(index));
+        assert_eq!(claimed(host), before + 1);
+        let other = in_a_thread(|| {
+            assert_eq!(claimed(host), before + 1);
+            let other = host.my_waiter().unwrap();
+            assert_eq!(claimed(host), before + 2);
+            other
+        });
+        assert_ne!(index, other);
+        assert_eq!(claimed(host), before + 1);
+        index
+    });
+    assert_eq!(claimed(host), before);
+    // Whoever has it next is not taken for the thread that is gone.
+    let waiter = host.session.waiter(index);
+    waiter.declare(Sleep::Futex);
+    host.wake_waiter(index);
+    assert!(waiter.is_declared());
+    waiter.cancel();
+}
+
+/// In another process's place in the session a thread has another waiter.
+#[test]
+fn a_thread_sleeps_for_one_host_at_a_time() {
+    let (engine, first, _directory) = engine();
+    let second = engine.join();
+    let before = claimed(first);
+    in_a_thread(|| {
+        first.my_waiter().unwrap();
+        let of_second = second.my_waiter().unwrap();
+        assert_eq!(claimed(first), before + 1);
+        assert_eq!(second.my_waiter(), Some(of_second));
+        first.my_waiter().unwrap();
+        assert_eq!(claimed(first), before + 1);
+    });
+    assert_eq!(claimed(first), before);
+}
+
+#[test]
+fn a_thread_that_sleeps_in_poll_is_woken_by_its_eventfd() {
+    let (_engine, host, _directory) = engine();
+    // Not one that the threads of other tests have.
+    host.next_waiter.store(230, Ordering::Relaxed);
+    in_a_thread(|| {
+        let (waiter, fd) = host.thread_eventfd().unwrap();
+        assert_eq!(host.thread_eventfd(), Some((waiter, fd)));
+        assert_eq!(host.my_waiter(), Some(waiter));
+        // SAFETY: this thread keeps it open.
+        let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+        let is_readable = || {
+            let at_once = Timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            };
+            poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&at_once)) == Ok(1)
+        };
+        let _ = rustix::io::read(fd, &mut [0; 8]);
+        assert!(!is_readable());
+        host.session.waiter(waiter).declare(Sleep::Eventfd);
+        in_a_thread(|| host.wake_waiter(waiter));
+        assert!(is_readable());
+    });
+}
+
+/// A thread that looks in vain leaves the processor to others, and looks again now and then.
+#[test]
+fn looks_that_are_in_vain_are_given_up_but_for_some() {
+    let (_engine, host, _directory) = engine();
+    in_a_thread(|| {
+        let mut looked = Vec::new();
+        for _ in 0..100 {
+            let mut looks = 0;
+            let found = host.spin(|| {
+                looks += 1;
+                Ok(None::<()>)
+            });
+            assert_eq!(found, Ok(None));
+            looked.push(looks != 0);
+        }
+        let last = &looked[looked.len() - 64..];
+        let count = last.iter().filter(|looked| **looked).count();
+        assert!((1..=8).contains(&count), "{looked:?}");
+        assert!(looked[0]);
+    });
+    let found = in_a_thread(|| host.spin(|| Ok(Some(5))));
+    assert_eq!(found, Ok(Some(5)));
+    in_a_thread(|| {
+        let fails = host.spin(|| Err::<Option<()>, _>(SocketError::BrokenPipe));
+        assert_eq!(fails, Err(SocketError::BrokenPipe));
+    });
+}
+
+/// Of a socket and a descriptor of the kernel's, what comes first ends the wait.
+#[test]
+fn a_descriptor_beside_the_socket_ends_a_wait() {
+    let (_engine, host, _directory) = engine();
+    let (a, b) = Engine::pair(host);
+    let (read, write) = std::io::pipe().unwrap();
+    for by_pipe in [true, false] {
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| {
+                let also = Some((read.as_fd(), PollFlags::IN));
+                b.socket().wait(also, WaitLimit::ENDLESS, || {
+                    if b.socket().readable_bytes() != 0 {
+                        return Ok(false);
+                    }
+                    let at_once = Timespec {
+                        tv_sec: 0,
+                        tv_nsec: 0,
+                    };
+                    let mut fds = [PollFd::new(&read, PollFlags::IN)];
+                    match poll(&mut fds, Some(&at_once)) {
+                        Ok(1) => {
+                            let _ = rustix::io::read(&read, &mut [0; 8]);
+                            Ok(true)
+                        }
+                        _ => Err(SocketError::WouldBlock),
+                    }
+                })
+            });
+            std::thread::sleep(Duration::from_millis(30));
+            if by_pipe {
+                rustix::io::write(&write, b"x").unwrap();
+            } else {
+                a.write_all(b"x").unwrap();
+            }
+            assert_eq!(waits.join().unwrap(), Ok(by_pipe));
+        });
+    }
+}
+
+/// `pthread_cancel`: a thread that is to end does not sleep, unless its call goes on whatever
+/// comes.
+#[test]
+fn a_thread_that_is_to_end_does_not_sleep() {
+    let (engine, _host, _directory) = engine();
+    let hooks = Hooks {
+        is_cancelled: || true,
+        ..Hooks::default()
+    };
+    let host = Host::join(engine.path(), engine.token(), hooks).unwrap();
+    let socket = Engine::open(host, SocketKind::Stream);
+    let never = || Err::<(), _>(SocketError::WouldBlock);
+    for timeout in [None, Some(Duration::from_secs(60))] {
+        let limit = WaitLimit::of_call(timeout);
+        assert_eq!(
+            socket.wait(None, limit, never),
+            Err(SocketError::Interrupted)
+        );
+    }
+    let ignored = WaitLimit {
+        deadline: deadline_after(Some(Duration::from_millis(5))),
+        ..WaitLimit::ENDLESS
+    };
+    assert_eq!(
+        socket.wait(None, ignored, never),
+        Err(SocketError::TimedOut)
+    );
+}
+
+/// signal(7): a call with a timeout does not begin anew after a handler.
+#[test]
+fn handlers_mean_to_a_call_what_its_timeout_says() {
+    let (_engine, host, _directory) = engine();
+    let socket = Engine::open(host, SocketKind::Stream);
+    let never = || Err::<(), _>(SocketError::WouldBlock);
+    let waits = |limit| socket.wait(None, limit, never);
+    // As if the handler of a signal had been postponed in this thread.
+    section(|s| s.postpone(10));
+    assert_eq!(waits(WaitLimit::of_call(None)), Err(SocketError::Restarts));
+    let minute = Some(Duration::from_secs(60));
+    assert_eq!(
+        waits(WaitLimit::of_call(minute)),
+        Err(SocketError::Interrupted)
+    );
+    let ignored = WaitLimit {
+        deadline: deadline_after(Some(Duration::from_millis(5))),
+        ..WaitLimit::ENDLESS
+    };
+    assert_eq!(waits(ignored), Err(SocketError::TimedOut));
+    section(|s| s.postpone(0));
+    let limit = WaitLimit::of_call(Some(Duration::from_millis(5)));
+    assert_eq!(waits(limit), Err(SocketError::TimedOut));
+}
+
+#[test]
+fn a_wait_may_last_as_long_as_was_said() {
+    assert_eq!(WaitLimit::of_call(None).left(), None);
+    assert_eq!(WaitLimit::ENDLESS.left(), None);
+    let hour = Duration::from_secs(3600);
+    let left = WaitLimit::of_call(Some(hour)).left().unwrap();
+    assert!(left <= hour && left > hour / 2);
+    assert_eq!(
+        WaitLimit::of_call(Some(Duration::ZERO)).left(),
+        Some(Duration::ZERO)
+    );
+    assert_eq!(WaitLimit::of_call(Some(Duration::MAX)).left(), None);
+    assert_eq!(WaitLimit::of_call(Some(hour)).signals, Signals::End);
+    assert_eq!(WaitLimit::of_call(None).signals, Signals::Restart);
+}
+
+/// Without a waiter nobody wakes the thread, which looks by itself.
+#[test]
+fn a_thread_without_a_waiter_finds_what_comes() {
+    let directory = tempfile::tempdir().unwrap();
+    let geometry = Geometry {
+        channels: 64,
+        waiters: 64,
+        sockets: 64,
+        snd_chunks: 64,
+        rcv_chunks: 64,
+    };
+    let engine = Engine::with_geometry(directory.path(), geometry);
+    let host = engine.join();
+    let (a, b) = Engine::pair(host);
+    while host.claim_waiter().is_some() {}
+    let waits = std::thread::spawn(move || b.read(&mut [0; 9]));
+    std::thread::sleep(Duration::from_millis(30));
+    a.write_all(b"x").unwrap();
+    assert_eq!(waits.join().unwrap(), Ok(1));
+}
+
+/// The attempt is told whether its thread slept and was woken.
+#[test]
+fn an_attempt_is_told_why_it_is_made() {
+    let (_engine, host, _directory) = engine();
+    let (a, b) = Engine::pair(host);
+    let waits = std::thread::spawn(move || {
+        let mut looks = Vec::new();
+        let found = b.socket().wait_by_looks(None, WaitLimit::ENDLESS, |look| {
+            looks.push(look);
+            match b.socket().readable_bytes() {
+                0 => Err(SocketError::WouldBlock),
+                n => Ok(n),
+            }
+        });
+        (found, looks)
+    });
+    std::thread::sleep(Duration::from_millis(50));
+    a.write_all(b"x").unwrap();
+    let (found, looks) = waits.join().unwrap();
+    assert_eq!(found, Ok(1));
+    assert_eq!(looks[0], Look::ByItself);
+    assert_eq!(looks.last(), Some(&Look::Woken));
+}
