@@ -351,3 +351,61 @@ fn the_signals_of_all_sockets_of_a_set_are_counted_together() {
     raise(&b);
     assert!(set.raised(OwnersSignal::Urgent).is_after(&before));
 }
+
+/// What a call of this process does to a socket is seen by its threads that sleep for it.
+#[test]
+fn whatever_changes_a_socket_wakes_those_that_sleep_for_it() {
+    use crate::Half;
+    use crate::block_words::more_bits;
+    type Change = fn(&Socket);
+    let changes: [(&str, Change); 12] = [
+        ("shut", |s| s.shutdown(Half::Read).unwrap()),
+        ("shut without a connection", |s| {
+            s.block().set_state(longshore_hostif::SocketState::Open);
+            assert!(s.shutdown(Half::Both).is_err());
+        }),
+        ("no longer shut", Socket::forget_shut),
+        ("abandoned", Socket::abandon),
+        ("urgent data in its place", |s| s.set_urgent_inline(true)),
+        ("a notice", |s| {
+            s.set_more_bits(more_bits::ZERO_COPY);
+            s.add_notice(true);
+        }),
+        ("a low-water mark", |s| s.set_low_water(5).unwrap()),
+        ("a mark of what is not sent", |s| s.set_not_sent_lowat(5)),
+        ("no listener", |s| {
+            s.block()
+                .set_state(longshore_hostif::SocketState::Listening);
+            s.stop_listening(Half::Read).unwrap();
+        }),
+        ("no attempt to connect", |s| {
+            s.block()
+                .set_state(longshore_hostif::SocketState::Connecting);
+            assert_eq!(s.give_up_connecting(Errno::CANCELED), Ok(true));
+        }),
+        ("replaced", |s| {
+            let open = Engine::open(s.host(), SocketKind::Stream);
+            open.take_places_of(s).unwrap();
+            std::mem::forget(open);
+        }),
+        ("in another set", |s| {
+            // Nobody sleeps for that one.
+            let other = ReadySet::new(s.host()).unwrap();
+            other.add(s, 9, OUT, 9).unwrap();
+            other.modify(s, 9, OUT | EDGE, 9).unwrap();
+            s.wake_local();
+        }),
+    ];
+    let (_engine, host, _directory) = engine();
+    for (what, change) in changes {
+        let (a, b) = Engine::pair(host);
+        let set = ReadySet::new(host).unwrap();
+        let (fd, _) = set.wake_fd().unwrap().unwrap();
+        set.add(a.socket(), 1, Ready::PRI.bits(), 1).unwrap();
+        set.silence().unwrap();
+        set.declare().unwrap();
+        change(a.socket());
+        assert!(is_readable(fd), "{what}");
+        std::mem::forget((a, b));
+    }
+}

@@ -154,3 +154,6 @@ impl Host {
         block.generation.load(Ordering::Acquire) != id.generation || done >= end
     }
 }
+
+#[cfg(test)]
+mod tests;

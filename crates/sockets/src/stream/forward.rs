@@ -160,3 +160,6 @@ impl Socket {
         Ok(len)
     }
 }
+
+#[cfg(test)]
+mod tests;

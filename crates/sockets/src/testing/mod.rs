@@ -3,7 +3,8 @@
 //!
 //! It has no network. What is sent on one connection arrives on the other as
 //! soon as the thread gets to it; a datagram goes to the socket that has its
-//! port. [`Behavior`] make it behave badly where a test wants that.
+//! port. [`Behavior`] make it behave badly where a test wants that. It forwards from one
+//! connection to another if it is [started for that](Engine::that_forwards).
 
 mod session;
 
@@ -94,7 +95,15 @@ impl Engine {
     /// # Panics
     /// If it cannot.
     pub fn with_geometry(directory: &Path, geometry: Geometry) -> Self {
-        Self::of(directory, geometry, Versions::OURS)
+        Self::of(directory, geometry, Versions::OURS, false)
+    }
+
+    /// An engine that sends what one connection has received by another, where it lies.
+    ///
+    /// # Panics
+    /// If it cannot.
+    pub fn that_forwards(directory: &Path) -> Self {
+        Self::of(directory, GEOMETRY, Versions::OURS, true)
     }
 
     /// The engine of another release: what it has to say is the same.
@@ -102,16 +111,17 @@ impl Engine {
     /// # Panics
     /// If it cannot.
     pub fn of_release(directory: &Path, versions: Versions) -> Self {
-        Self::of(directory, GEOMETRY, versions)
+        Self::of(directory, GEOMETRY, versions, false)
     }
 
-    fn of(directory: &Path, geometry: Geometry, versions: Versions) -> Self {
+    fn of(directory: &Path, geometry: Geometry, versions: Versions, forwards: bool) -> Self {
         // A wake-up that is missing is to show.
         crate::wait::NEVER_LOOKS.store(true, Ordering::Relaxed);
         let path = directory.join("engine.sock");
         let (behavior, seen, stop) =
             <(Arc<Behavior>, Arc<Mutex<Seen>>, Arc<AtomicBool>)>::default();
-        let mut session = Session::open(&path, geometry, versions, behavior.clone(), seen.clone())
+        let (told, sees) = (behavior.clone(), seen.clone());
+        let mut session = Session::open(&path, geometry, (versions, forwards), told, sees)
             .expect("make a session");
         let (stopped, dies) = (stop.clone(), Arc::<AtomicBool>::default());
         let died = dies.clone();

@@ -50,6 +50,9 @@ pub(super) struct Session {
     wake_fds: HashMap<u32, Arc<Doorbell>>,
     peers: BTreeMap<u32, Peer>,
     rcv_free: Vec<u32>,
+    /// Bytes that another socket has received, by the socket that sends them and their place in
+    /// its send stream.
+    forwarded: BTreeMap<(u32, u64), Vec<u8>>,
     pub(super) behavior: Arc<Behavior>,
     pub(super) seen: Arc<Mutex<Seen>>,
     /// Sockets whose waiters are to be woken.
@@ -64,7 +67,7 @@ impl Session {
     pub(super) fn open(
         path: &Path,
         geometry: Geometry,
-        versions: Versions,
+        (versions, forwards): (Versions, bool),
         behavior: Arc<Behavior>,
         seen: Arc<Mutex<Seen>>,
     ) -> Result<Self, ArenaError> {
@@ -72,7 +75,7 @@ impl Session {
             version: versions.newest,
             features: versions.features,
         });
-        agreed.features.remove(Features::FORWARDS);
+        agreed.features.set(Features::FORWARDS, forwards);
         let arena = Arc::new(Arena::create_for(geometry, agreed)?);
         let own = ADDRESS.parse().expect("an address");
         let route = |prefix_len, local| Route {
@@ -97,6 +100,7 @@ impl Session {
             wake_fds: HashMap::new(),
             peers: BTreeMap::new(),
             rcv_free: (0..geometry.rcv_chunks).rev().collect(),
+            forwarded: BTreeMap::new(),
             behavior,
             seen,
             touched: Vec::new(),

@@ -4,10 +4,11 @@ use super::super::{POISON, SEND_LIMIT};
 use super::Session;
 use longshore_hostif::{
     ACCEPT_RECORD, AcceptRecord, CHUNK, DATAGRAM_HEADER, DatagramRecord, EdgeFlags, Edges,
-    SocketId, SocketKind, SocketState, datagram_span,
+    SocketId, SocketKind, SocketState, chunk_of, datagram_span,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 /// Bytes that may wait at a receiver.
@@ -191,8 +192,41 @@ impl Session {
         peer.unreported = true;
     }
 
+    /// What `source` has received in this range is what the send stream of socket `to` has up to
+    /// `edge`: it is kept, and its host has read it.
+    pub(super) fn forward(&mut self, (to, edge): (u32, u64), source: u32, range: Range<u64>) {
+        let mut bytes = vec![0; (range.end - range.start) as usize];
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = range.start + done as u64;
+            let (number, within) = (at / CHUNK as u64, (at % CHUNK as u64) as usize);
+            let step = (CHUNK - within).min(bytes.len() - done);
+            let chunk = self.peer(source).chunks[&number];
+            let place = self.arena.rcv_place(chunk, within, step).expect("inside");
+            let piece = &mut bytes[done..done + step];
+            self.arena.memory().read(place, piece);
+            done += step;
+        }
+        self.forwarded
+            .insert((to, edge - bytes.len() as u64), bytes);
+        self.edges(source, 0, range.end, EdgeFlags::empty());
+    }
+
     /// Copies out of a socket's send stream.
     fn take(&self, index: u32, from: u64, len: usize) -> Vec<u8> {
+        let mut bytes = self.take_of_chunks(index, from, len);
+        let end = from + len as u64;
+        for ((_, at), piece) in self.forwarded.range((index, 0)..(index, end)) {
+            let begin = (*at).max(from);
+            let piece = piece.get((begin - at) as usize..).unwrap_or_default();
+            let room = &mut bytes[(begin - from) as usize..];
+            let here = piece.len().min(room.len());
+            room[..here].copy_from_slice(&piece[..here]);
+        }
+        bytes
+    }
+
+    fn take_of_chunks(&self, index: u32, from: u64, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         let mut done = 0;
         while done < len {
@@ -203,6 +237,7 @@ impl Session {
                 .snd_directory(index)
                 .entry(number)
                 .load(Ordering::Acquire);
+            let chunk = chunk_of(chunk);
             let step = (CHUNK - within).min(len - done);
             let place = self.arena.snd_place(chunk, within, step).expect("inside");
             self.arena
@@ -375,6 +410,7 @@ impl Session {
             return;
         };
         self.rcv_free.extend(peer.chunks.values());
+        self.forwarded.retain(|(sender, _), _| *sender != index);
         if let Kind::Stream { other: Some(other) } = peer.kind
             && let Some(other) = self.peers.get_mut(&other)
         {
@@ -392,7 +428,7 @@ impl Session {
                     .snd_directory(index)
                     .entry(number)
                     .load(Ordering::Acquire);
-                arena.give_snd_chunk(chunk).expect("a sane list");
+                arena.give_snd_chunk(chunk_of(chunk)).expect("a sane list");
             }
         }
         block.set_state(SocketState::Free);

@@ -47,6 +47,18 @@ impl Session {
                 self.edges(socket.index, snd_edge, rcv_consumed, EdgeFlags::PUSH);
                 self.urgent(socket.index, snd_edge);
             }
+            Request::Forward {
+                snd_edge,
+                rcv_consumed,
+                flags,
+                source,
+                from,
+                to,
+                ..
+            } => {
+                self.forward((socket.index, snd_edge), source.index, from..to);
+                self.edges(socket.index, snd_edge, rcv_consumed, flags);
+            }
             Request::Close {
                 snd_edge,
                 rcv_consumed,
@@ -72,7 +84,7 @@ impl Session {
                 let peer = self.peer(socket.index);
                 peer.subscribers.retain(|c| *c != channel);
             }
-            // What opens a socket and what is answered was seen to above; it forwards nothing.
+            // What opens a socket and what is answered was seen to above; it sends no files.
             _ => {}
         }
     }

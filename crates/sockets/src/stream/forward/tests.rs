@@ -1,0 +1,167 @@
+//! What one connection has received, sent by another.
+
+use super::*;
+use crate::testing::Engine;
+use crate::{Host, Stream};
+use longshore_hostif::{CHUNK, SocketKind};
+
+fn engine() -> (Engine, &'static Host, tempfile::TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Engine::that_forwards(directory.path());
+    let host = engine.join();
+    (engine, host, directory)
+}
+
+const LEAST: usize = LEAST_FORWARD as usize;
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i % 251) as u8).collect()
+}
+
+fn arrived(engine: &Engine, socket: &Socket, len: usize) {
+    engine.wait_until("the bytes have come", |_| {
+        socket.host().drain_if_free();
+        socket.readable_bytes() >= len
+    });
+}
+
+fn read(from: &Stream, len: usize) -> Vec<u8> {
+    let (mut got, mut buf) = (Vec::new(), vec![0; 100_000]);
+    while got.len() < len {
+        let read = from.read(&mut buf).unwrap();
+        got.extend_from_slice(&buf[..read]);
+    }
+    got
+}
+
+/// By whatever lengths, and wherever chunks begin: nothing is lost, changed or sent twice.
+#[test]
+fn forwarded_bytes_arrive_in_their_place() {
+    let (engine, host, _directory) = engine();
+    for (before, max) in [
+        (0, 100_000),
+        (3, LEAST),
+        (CHUNK - 1, 30_000),
+        (CHUNK, LEAST + 1),
+    ] {
+        let ((a, near), (far, b)) = (Engine::pair(host), Engine::pair(host));
+        let (all, head) = (pattern(100_000), pattern(before));
+        a.write_all(&all).unwrap();
+        arrived(&engine, near.socket(), all.len());
+        far.write_all(&head).unwrap();
+        let mut moved = 0;
+        while all.len() - moved >= LEAST {
+            let then = near.socket().forward(far.socket(), max, false);
+            let most = max.min(all.len() - moved);
+            assert_eq!(then, Ok(Forwarded::Bytes(most)), "{moved}");
+            moved += most;
+            assert_eq!(near.socket().read_position(), moved as u64);
+            let told = &near.socket().block().rcv.told;
+            assert_eq!(told.load(Ordering::Relaxed), moved as u64);
+        }
+        let left = all.len() - moved;
+        if left != 0 {
+            let short = near.socket().forward(far.socket(), max, false);
+            assert_eq!(short, Ok(Forwarded::Copy(NotForwarded::Short)));
+            assert_eq!(near.socket().copy_to(far.socket(), max, false), Ok(left));
+        }
+        far.write_all(b"tail").unwrap();
+        let got = read(&b, before + all.len() + 4);
+        assert!(got == [&head[..], &all, b"tail"].concat(), "{before} {max}");
+    }
+    engine.wait_until("all memory is back", |seen| {
+        assert_eq!(seen.bad, 0);
+        seen.open == 0 && seen.rcv_chunks == 0
+    });
+}
+
+#[test]
+fn a_stream_that_has_ended_forwards_nothing() {
+    let (_engine, host, _directory) = engine();
+    let ((a, near), (far, _b)) = (Engine::pair(host), Engine::pair(host));
+    let forward = || near.socket().forward(far.socket(), 100, false);
+    assert_eq!(forward(), Err(SocketError::WouldBlock));
+    let copy = || near.socket().copy_to(far.socket(), 100, false);
+    assert_eq!(copy(), Err(SocketError::WouldBlock));
+    a.finish().unwrap();
+    assert_eq!(near.read(&mut [0; 1]), Ok(0));
+    assert_eq!((forward(), copy()), (Ok(Forwarded::Bytes(0)), Ok(0)));
+}
+
+#[test]
+fn too_few_bytes_are_copied() {
+    let (engine, host, _directory) = engine();
+    let ((a, near), (far, b)) = (Engine::pair(host), Engine::pair(host));
+    let all = pattern(3 * LEAST);
+    a.write_all(&all).unwrap();
+    arrived(&engine, near.socket(), all.len());
+    let short = Ok(Forwarded::Copy(NotForwarded::Short));
+    let forward = |max| near.socket().forward(far.socket(), max, false);
+    assert_eq!(forward(LEAST - 1), short);
+    // There is too little room for more.
+    let limit = &far.socket().block().snd.limit;
+    limit.store(LEAST as u32 - 1, Ordering::Relaxed);
+    assert_eq!(forward(2 * LEAST), short);
+    assert_eq!(near.socket().read_position(), 0);
+    limit.store(LEAST as u32, Ordering::Relaxed);
+    near.socket().set_peek_offset(Some(5_000));
+    assert_eq!(forward(2 * LEAST), Ok(Forwarded::Bytes(LEAST)));
+    let moved_back = near.socket().peek_offset();
+    assert_eq!(moved_back, Some(5_000 - LEAST as u32));
+    limit.store(0, Ordering::Relaxed);
+    let copied = near.socket().copy_to(far.socket(), LEAST + 7, true);
+    assert_eq!(copied, Ok(LEAST + 7));
+    assert_eq!(near.socket().peek_offset(), Some(0));
+    far.write_all(b"").unwrap();
+    assert_eq!(
+        near.socket().copy_to(far.socket(), usize::MAX, false),
+        Ok(LEAST - 7)
+    );
+    assert!(read(&b, all.len()) == all);
+}
+
+#[test]
+fn what_cannot_be_forwarded_says_why() {
+    use NotForwarded::*;
+    let (engine, host, _directory) = engine();
+    let ((a, near), (far, _b)) = (Engine::pair(host), Engine::pair(host));
+    let (near, far) = (near.socket(), far.socket());
+    assert_eq!(near.check_forward(far), Ok(()));
+    assert_eq!(near.check_forward(near), Err(Unsupported));
+    let second = engine.join();
+    let (other, _c) = Engine::pair(second);
+    assert_eq!(near.check_forward(other.socket()), Err(Unsupported));
+    let open = Engine::open(host, SocketKind::Stream);
+    assert_eq!(near.check_forward(&open), Err(Kind));
+    assert_eq!(open.check_forward(far), Err(Kind));
+    let channel = host.reserve_channel().unwrap();
+    assert_eq!(near.check_forward(far), Err(Shared));
+    host.leave_out(channel, far.id());
+    assert_eq!(near.check_forward(far), Err(Shared));
+    host.leave_out(channel, near.id());
+    assert_eq!(near.check_forward(far), Ok(()));
+    host.drop_reservation(channel);
+    let kept = near.forward(&open, 10_000, false);
+    assert_eq!(kept, Ok(Forwarded::Copy(Kind)));
+    // What came before was read and is kept where it lies.
+    a.write_all(&pattern(10_000)).unwrap();
+    arrived(&engine, near, 10_000);
+    let mut kept = None;
+    let taken = near.keep(&mut kept, LEAST, |given| Ok(given.concat().len()));
+    assert_eq!(taken, Ok(Some(LEAST)));
+    let then = near.forward(far, 10_000, false);
+    assert_eq!(then, Ok(Forwarded::Copy(Kept)));
+    near.give_back(&mut kept.unwrap(), LEAST).unwrap();
+    let then = near.forward(far, 10_000, false);
+    assert_eq!(then, Ok(Forwarded::Bytes(10_000 - LEAST)));
+}
+
+#[test]
+fn an_engine_that_forwards_nothing_has_all_copied() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Engine::start(directory.path());
+    let host = engine.join();
+    let ((_a, near), (far, _b)) = (Engine::pair(host), Engine::pair(host));
+    let then = near.socket().forward(far.socket(), 10_000, false);
+    assert_eq!(then, Ok(Forwarded::Copy(NotForwarded::Unsupported)));
+}
