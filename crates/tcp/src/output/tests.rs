@@ -154,3 +154,36 @@ fn every_batch_ends_with_a_push() {
     let one = s.tcb.poll_transmit(s.now, 1_000).unwrap();
     assert_eq!((one.payload_len(), one.flags), (1_000, ACK));
 }
+
+/// The engine asks for each connection that something has happened to.
+#[test]
+fn a_connection_says_whether_it_may_have_to_send() {
+    let mut s = Script::established_with(&Config::default(), TcpOptions::default());
+    assert!(!s.tcb.may_have_to_send());
+    s.writes(10);
+    assert!(s.tcb.may_have_to_send());
+    s.sent();
+    assert!(!s.tcb.may_have_to_send());
+    let _ = s.arrives(ACK, 5, 10, 1);
+    assert!(s.tcb.may_have_to_send(), "a hole is told of at once");
+    s.sent();
+    s.tcb.shutdown_send();
+    assert!(s.tcb.may_have_to_send());
+    assert_eq!(s.sent_one().flags, FIN | ACK);
+    assert!(!s.tcb.may_have_to_send());
+}
+
+/// RFC 9293 section 3.10.7.4 takes what lies in the window: where that has shrunk, an
+/// acknowledgment stands at its edge.
+#[test]
+fn an_acknowledgment_stands_in_the_peers_window() {
+    for (window, seq) in [(2_000, 1_000), (1_000, 1_000), (999, 999), (10, 10), (0, 0)] {
+        let mut s = Script::established_with(&crate::script::plain(), TcpOptions::default());
+        s.writes(1_000);
+        s.sent();
+        s.window = window;
+        let _ = s.arrives(ACK, 1, 0, 1);
+        let sent = s.sent_one();
+        assert_eq!(s.seq_of(&sent), seq, "{window}");
+    }
+}

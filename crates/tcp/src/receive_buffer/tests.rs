@@ -45,6 +45,21 @@ fn a_slow_reader_is_given_no_more() {
     assert_eq!(b.size(), 128 * 1024);
 }
 
+/// What was read in a round trip is not known before that is.
+#[test]
+fn a_buffer_grows_only_by_round_trips() {
+    let mut b = ReceiveBuffer::new(10_000, 1 << 20, Instant(0));
+    assert!(!b.on_consumed(100_000, 1_000, Instant(1_000_000)));
+    b.sample_rtt(50_000);
+    let since = Instant(2_000_000);
+    b.restart(0, since);
+    assert!(!b.on_consumed(100_000, 1_000, since.after_us(49_999)));
+    assert_eq!((b.size(), b.space()), (10_000, 0));
+    assert!(b.on_consumed(100_000, 1_000, since.after_us(50_000)));
+    // Twice as much, and sixteen segments.
+    assert_eq!((b.size(), b.space()), (216_000, 100_000));
+}
+
 #[test]
 fn a_fixed_buffer_stays() {
     let mut b = ReceiveBuffer::new(10_000, 10_000, Instant(0));

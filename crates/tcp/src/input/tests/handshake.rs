@@ -44,6 +44,20 @@ fn a_syn_that_crosses_one_not_sent_is_answered_too() {
     assert_eq!(s.ack_of(&sent), 0);
 }
 
+/// The window of a SYN-ACK that crosses ours is not scaled, and is the last one that was told.
+#[test]
+fn a_simultaneous_open_takes_the_last_window() {
+    let mut s = Script::connecting(&Config::default());
+    s.sent();
+    for (flags, window) in [(SYN, 1_000), (SYN | ACK, 700)] {
+        s.window = window;
+        let _ = s.arrives_with(flags, -1, 0, 0, full_options());
+        assert_eq!(s.tcb.snd.wnd(), u32::from(window));
+        s.sent();
+    }
+    assert_eq!(s.tcb.state(), State::Established);
+}
+
 /// A SYN with data comes again (RFC 7413): the SYN-ACK is lost, several times before one is sent.
 #[test]
 fn a_repeated_syn_with_data_has_the_syn_ack_repeated() {

@@ -242,3 +242,50 @@ fn payload_is_predicted_as_far_as_the_window_reaches() {
     assert!(!s.arrives(ACK | FIN, 3000, 0, 0).fast_path);
     assert_eq!(s.tcb.predicted_room(), 0);
 }
+
+/// Full packets behind others take the short way, as far as the windows reach; what it sends is
+/// what the others would.
+#[test]
+fn full_packets_behind_others_are_sent_by_the_short_way() {
+    let wide = 30_000;
+    for (written, max_payload, window, cwnd, expected) in [
+        (1_000, 1_000, wide, wide, Some(1_000)),
+        (2_000, 1_000, wide, wide, Some(1_000)),
+        (2_000, 2_000, wide, wide, Some(2_000)),
+        (5_000, 3_000, wide, wide, Some(3_000)),
+        // Less than a packet, or than a number of them.
+        (999, 1_000, wide, wide, None),
+        (1_001, 3_000, wide, wide, None),
+        (2_500, 3_000, wide, wide, None),
+        (2_000, 999, wide, wide, None),
+        // With what is in flight.
+        (1_000, 1_000, 2_000, wide, Some(1_000)),
+        (1_000, 1_000, 1_999, wide, None),
+        (1_000, 1_000, wide, 2_000, Some(1_000)),
+        (1_000, 1_000, wide, 1_999, None),
+        (3_000, 3_000, 4_000, wide, Some(3_000)),
+        (3_000, 3_000, 3_999, wide, None),
+        // A batch is half of what may be in flight.
+        (4_000, 4_000, wide, 6_000, Some(3_000)),
+    ] {
+        for in_flight in [1_000, 0] {
+            let mut s = Script::established();
+            s.writes(in_flight);
+            assert_eq!(s.sent().len(), usize::from(in_flight != 0));
+            let (wl1, una) = (s.tcb.snd.wl1(), s.tcb.snd.una());
+            s.tcb.snd.take_window(wl1, una, window);
+            s.tcb.congestion.controller.set_cwnd(cwnd);
+            s.writes(in_flight + written);
+            s.max_payload = max_payload;
+            let sent = s.tcb.clone().poll_full_packets(s.now, max_payload);
+            let expected = expected.filter(|_| in_flight != 0);
+            let len = sent.map(|t| t.payload_len);
+            assert_eq!(len, expected, "{written} {max_payload} {window} {cwnd}");
+            // With the end behind it, it is not the most common kind.
+            let mut ends = s.tcb.clone();
+            ends.shutdown_send();
+            assert!(ends.poll_full_packets(s.now, max_payload).is_none());
+            poll_both_ways(&mut s);
+        }
+    }
+}
