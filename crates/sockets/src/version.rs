@@ -54,3 +54,50 @@ impl Socket {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Engine;
+    use longshore_hostif::{OpenFlags, SocketKind};
+
+    /// Linux: an address of IPv6 that a socket is bound to is one that it sends from, and one of
+    /// IPv4 as well.
+    #[test]
+    fn a_socket_of_ipv6_reaches_what_its_address_does() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = Engine::start(directory.path());
+        let host = engine.join();
+        for (flags, local, is_mapped, reaches_v6_alone) in [
+            (OpenFlags::IPV6, None, false, false),
+            (OpenFlags::IPV6, Some("[::]:5"), false, false),
+            (OpenFlags::IPV6, Some("[fd00::1]:5"), false, true),
+            (OpenFlags::IPV6, Some("[::ffff:10.9.9.2]:5"), true, false),
+            (OpenFlags::empty(), Some("10.9.9.2:5"), false, false),
+        ] {
+            let socket = host.open(SocketKind::Datagram, flags, 0).unwrap();
+            if let Some(local) = local {
+                let local: SocketAddr = local.parse().unwrap();
+                socket.block().set_local(local.into());
+            }
+            assert_eq!(socket.is_bound_to_mapped(), is_mapped, "{local:?}");
+            assert_eq!(socket.reaches_v6_alone(), reaches_v6_alone, "{local:?}");
+        }
+    }
+
+    #[test]
+    fn the_engine_is_told_of_a_socket_of_ipv6_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = Engine::start(directory.path());
+        let host = engine.join();
+        let socket = host.open(SocketKind::Stream, OpenFlags::IPV6, 0).unwrap();
+        let index = socket.id().index;
+        for on in [true, false] {
+            socket.set_v6_only(on).unwrap();
+            assert_eq!((socket.is_v6_only(), socket.reaches_v6_alone()), (on, on));
+            host.flush().unwrap();
+            let told = (index, OptionName::V6Only, u64::from(on));
+            engine.wait_until("it was told", |seen| seen.options.last() == Some(&told));
+        }
+    }
+}

@@ -49,13 +49,12 @@ impl Socket {
         }
     }
 
-    /// How many of the `held` bytes come before the mark.
-    pub(super) fn before_mark(&self, held: usize) -> usize {
-        let block = self.block();
-        match ahead(block) {
-            Some((_, 0)) if is_inline(block) => held,
+    /// How many of the `held` bytes come before the mark, for a program that does not stand at it,
+    /// or reads on in order from there.
+    fn before_mark(&self, held: usize) -> usize {
+        match ahead(self.block()) {
+            Some((_, 0)) | None => held,
             Some((_, before)) => held.min(usize::try_from(before).unwrap_or(usize::MAX)),
-            None => held,
         }
     }
 

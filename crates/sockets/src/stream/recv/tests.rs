@@ -128,6 +128,49 @@ fn all_parts_of_a_call_are_filled_in_order() {
     assert_eq!(b.socket().received_end(), all.len() as u64);
 }
 
+/// The last part has more room than there is left.
+#[test]
+fn a_part_is_filled_as_far_as_there_is_something() {
+    let (engine, _directory) = engine();
+    let (a, b) = Engine::pair(engine.join());
+    a.write_all(b"abcde").unwrap();
+    arrived(&engine, b.socket(), 5);
+    let (mut first, mut second) = ([0; 3], [0; 9]);
+    let mut parts = [&mut first[..], &mut second].map(IoSliceMut::new);
+    assert_eq!(b.socket().recv(&mut parts, false), Ok(5));
+    assert_eq!((first, &second[..3]), (*b"abc", &b"de\0"[..]));
+}
+
+/// The engine is told at once of as much as it asks for, and of less later.
+#[test]
+fn as_much_as_the_engine_asks_for_is_told_at_once() {
+    let (engine, _directory) = engine();
+    let (a, b) = Engine::pair(engine.join());
+    a.write_all(&[7; 1000]).unwrap();
+    arrived(&engine, b.socket(), 1000);
+    let block = b.socket().block();
+    block.unreported_limit.store(100, Ordering::Relaxed);
+    for (read, told) in [(99, 0), (1, 100), (99, 100), (200, 399)] {
+        assert_eq!(b.socket().discard(read), Ok(read));
+        assert_eq!(block.rcv.told.load(Ordering::Relaxed), told, "{read}");
+    }
+}
+
+/// SO_PEEK_OFF counts from what was read, however that was.
+#[test]
+fn what_is_thrown_away_moves_the_peek_offset_back() {
+    let (engine, _directory) = engine();
+    let (a, b) = Engine::pair(engine.join());
+    a.write_all(b"abcdef").unwrap();
+    arrived(&engine, b.socket(), 6);
+    b.socket().set_peek_offset(Some(4));
+    assert_eq!(b.socket().discard(3), Ok(3));
+    assert_eq!(b.socket().peek_offset(), Some(1));
+    let mut buf = [0; 9];
+    let peeked = b.socket().recv(&mut [IoSliceMut::new(&mut buf)], true);
+    assert_eq!((peeked, &buf[..2]), (Ok(2), &b"ef"[..]));
+}
+
 /// As Linux has it, a call for no bytes waits for some, and gives none.
 #[test]
 fn a_call_for_nothing_waits_and_takes_nothing() {
@@ -198,6 +241,17 @@ fn any_part_of_what_is_there_can_be_looked_at() {
 #[should_panic(expected = "at <= self.len")]
 fn nothing_beyond_it_can_be_looked_at() {
     peek_at(2, 3);
+}
+
+#[test]
+#[should_panic(expected = "at <= self.len")]
+fn no_piece_is_given_of_what_is_beyond_it() {
+    let (engine, _directory) = engine();
+    let (a, b) = Engine::pair(engine.join());
+    a.write_all(b"abcd").unwrap();
+    arrived(&engine, b.socket(), 4);
+    let peeked = b.socket().peek().unwrap();
+    let _ = peeked.pieces(5, 0).count();
 }
 
 /// What is written and read, in bytes, and the queue of what is not acknowledged.
