@@ -149,11 +149,16 @@ fn timestamps_count_where_they_were_agreed_on() {
 /// RFC 7323 section 5.5 counts from the last segment, also if it has the same timestamp.
 #[test]
 fn the_same_timestamp_again_is_recent() {
-    let mut s = full();
-    assert_eq!(comes(&mut s, 2_000, 0), None);
-    s.now = s.now.after_ms(1_000);
-    assert_eq!(comes(&mut s, 2_000, 100), None);
-    assert_eq!(s.tcb.stamps.recent_at(), s.now);
+    for predicted in [true, false] {
+        let mut s = full();
+        assert_eq!(comes(&mut s, 2_000, 0), None);
+        s.now = s.now.after_ms(1_000);
+        if !predicted {
+            s.tcb.predict = crate::tcb::UNPREDICTABLE;
+        }
+        assert_eq!(comes(&mut s, 2_000, 100), None);
+        assert_eq!(s.tcb.stamps.recent_at(), s.now, "{predicted}");
+    }
 }
 
 /// RFC 2018: blocks of a peer with which SACK was not agreed on are nothing.
