@@ -111,6 +111,7 @@ soak: deps ## the long versions: 1 GB, 1000 kills, SOAK_MINUTES=60 each of simul
 		$(CARGO) test -p longshore-stack --lib simulation_delivers -- --nocapture
 	@$(STEP) 'fuzzing' scripts/fuzz.sh $$(($(SOAK_MINUTES) * 60))
 	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT)
+	@$(STEP) 'end to end over a modelled bus' scripts/e2e-over.sh bus:pcie-gen4x8
 	@$(STEP) 'soak' env LONGSHORE_SOAK=1 LONGSHORE_MINUTES=$(SOAK_MINUTES) scripts/nextest.sh --profile soak --workspace \
 		-E 'package(longshore-e2e)'
 
