@@ -1,5 +1,6 @@
 //! TCP_INFO: what a connection knows of itself, as Linux lays it out.
 
+use crate::bytes::put;
 use crate::pair_end::{PIECES_A_TURN, Pair};
 use crate::socket::{Kind, Listening, Options};
 use longshore_tcp::{LINUX_TCP_INFO_LEN, State, TcpInfo};
@@ -29,7 +30,7 @@ fn of_listener(l: &Listening) -> Vec<u8> {
         (WAITING_AT, l.listener.waiting()),
         (BACKLOG_AT, l.listener.backlog()),
     ] {
-        bytes[at..at + size_of::<u32>()].copy_from_slice(&number.to_le_bytes());
+        put(&mut bytes, at, &number.to_le_bytes());
     }
     bytes
 }
