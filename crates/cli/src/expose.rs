@@ -146,7 +146,7 @@ struct Connection {
 }
 
 impl Connection {
-    fn attend(&mut self, piece: &mut [u8]) -> Result<(), Broken> {
+    fn relay(&mut self, piece: &mut [u8]) -> Result<(), Broken> {
         let [client, program] = &self.ends;
         if !self.connected {
             match sockopt::socket_error(program) {
@@ -291,7 +291,7 @@ impl Relay {
                 self.accept((mark - LISTENERS) as usize);
             } else {
                 // Errors and hang-ups show in the calls that follow.
-                self.attend((mark / 2) as usize);
+                self.relay((mark / 2) as usize);
             }
         }
         Ok(())
@@ -349,11 +349,11 @@ impl Relay {
         }
     }
 
-    fn attend(&mut self, slot: usize) {
+    fn relay(&mut self, slot: usize) {
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
             return;
         };
-        let result = connection.attend(&mut self.piece);
+        let result = connection.relay(&mut self.piece);
         if result.is_err() {
             connection.reset();
         }

@@ -1,7 +1,7 @@
 //! `longshore run`: finds the program, starts or finds an engine, opens a
-//! session, runs the program in it, and ends as the program ends (`vigil`).
+//! session, runs the program in it, and ends as the program ends (`supervision`).
 
-mod vigil;
+mod supervision;
 
 use crate::address::{Automatic, list};
 use crate::args::RunArguments;
@@ -33,7 +33,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Instant;
-use vigil::Vigil;
+use supervision::Supervision;
 
 /// Runs the command; the exit code.
 pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
@@ -84,11 +84,11 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
             // The session is given up first, so that the engine can end.
             drop(session);
             report(&error);
-            return Ok(engine.attend(&signals, warnings, None, Ok(NOT_EXECUTABLE), stays));
+            return Ok(engine.supervise(&signals, warnings, None, Ok(NOT_EXECUTABLE), stays));
         }
     };
     let pid = Pid::from_child(&child);
-    Ok(engine.attend(
+    Ok(engine.supervise(
         &signals,
         warnings,
         Some((pid, session)),
@@ -398,7 +398,7 @@ impl EngineInUse {
     /// Passes signals on and waits for the program, then for a private engine.
     /// `outcome` is the exit code if it is known already, else the program's
     /// name.
-    fn attend(
+    fn supervise(
         &self,
         signals: &Signals,
         warnings: Warnings,
@@ -406,7 +406,7 @@ impl EngineInUse {
         outcome: Result<u8, String>,
         stays: bool,
     ) -> u8 {
-        let vigil = Vigil {
+        let supervision = Supervision {
             engines: self.pids(),
             program: program.as_ref().map(|(pid, _)| *pid),
             session: program.map(|(_, session)| session),
@@ -417,6 +417,6 @@ impl EngineInUse {
             loss: Loss::new(stays),
             warnings,
         };
-        vigil.keep(signals)
+        supervision.wait_for_all(signals)
     }
 }

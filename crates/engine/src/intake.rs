@@ -444,7 +444,7 @@ impl Engine {
                     continue;
                 }
             }
-            if self.buries_for(session) {
+            if self.has_teardowns_of_user(session) {
                 self.stack.bind_later(late);
             } else {
                 self.stack.give_bind_up(&late);

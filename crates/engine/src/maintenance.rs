@@ -407,7 +407,7 @@ impl Engine {
     }
 
     /// Tells all programs that the engine is gone.
-    pub(crate) fn say_goodbye(&mut self) {
+    pub(crate) fn mark_all_closed(&mut self) {
         for key in self.stack.sessions.keys() {
             if let Some(s) = self.stack.sessions.get_mut(key) {
                 s.host.mark_closed();

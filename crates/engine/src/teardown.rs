@@ -189,7 +189,7 @@ impl Engine {
 
     /// Whether sockets of ended processes are still to be closed that are of the user of
     /// this session.
-    pub(crate) fn buries_for(&self, session: u32) -> bool {
+    pub(crate) fn has_teardowns_of_user(&self, session: u32) -> bool {
         let uid_of = |session| self.sessions.get(session).map(|s| s.uid);
         let own = uid_of(session);
         self.teardowns.sessions().any(|s| uid_of(s) == own)

@@ -27,7 +27,7 @@ impl Engine {
                 Prospect::IsOver => break,
             };
         }
-        self.say_goodbye();
+        self.mark_all_closed();
         self.give_back();
         Ok(())
     }

@@ -15,7 +15,7 @@ static PLACES: GrowOnly<Place> = GrowOnly::new();
 const NOBODY: usize = 0;
 /// A thread is about to enter itself.
 const SOMEBODY: usize = usize::MAX;
-const NO_BELL: RawFd = -1;
+const NO_WAKE_FD: RawFd = -1;
 
 /// Where one thread sleeps.
 #[derive(Debug)]
@@ -45,13 +45,13 @@ impl Place {
                 thread: AtomicUsize::new(SOMEBODY),
                 waiter: AtomicU32::new(waiter),
                 epoch: AtomicU32::new(epoch),
-                wake_fd: AtomicI32::new(NO_BELL),
+                wake_fd: AtomicI32::new(NO_WAKE_FD),
                 wakers: AtomicU32::new(0),
             })
         });
         place.waiter.store(waiter, Ordering::Relaxed);
         place.epoch.store(epoch, Ordering::Relaxed);
-        place.wake_fd.store(NO_BELL, Ordering::Relaxed);
+        place.wake_fd.store(NO_WAKE_FD, Ordering::Relaxed);
         place.thread.store(thread, Ordering::SeqCst);
         place
     }
@@ -63,7 +63,7 @@ impl Place {
     }
 
     /// The thread has an eventfd for its waiter.
-    pub(crate) fn has_bell(&self, wake_fd: RawFd) {
+    pub(crate) fn set_wake_fd(&self, wake_fd: RawFd) {
         self.wake_fd.store(wake_fd, Ordering::Release);
     }
 
@@ -131,7 +131,7 @@ impl Host {
             Some(Sleep::Futex) => waiter.wake_futex(),
             Some(Sleep::Eventfd) => {
                 let wake_fd = place.wake_fd.load(Ordering::Acquire);
-                if wake_fd != NO_BELL {
+                if wake_fd != NO_WAKE_FD {
                     // SAFETY: its owner keeps it open while there are wakers.
                     let wake_fd = unsafe { BorrowedFd::borrow_raw(wake_fd) };
                     let _ = rustix::io::write(wake_fd, &1u64.to_ne_bytes());

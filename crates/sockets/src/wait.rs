@@ -159,7 +159,7 @@ impl Host {
             if mine.wake_fd.is_none() {
                 mine.wake_fd = self.make_wake_fd(mine.index);
                 if let Some(wake_fd) = &mine.wake_fd {
-                    mine.place.has_bell(wake_fd.as_raw_fd());
+                    mine.place.set_wake_fd(wake_fd.as_raw_fd());
                 }
             }
             mine.wake_fd.as_ref().map(|b| (mine.index, b.as_raw_fd()))

@@ -294,7 +294,7 @@ impl Stack {
 
     /// The port's interface has come, changed or gone ([`Port::link_events_fd`]).
     pub fn handle_port_change(&mut self) {
-        self.link.take_port_news(self.now);
+        self.link.take_port_events(self.now);
         self.demux.forget_known();
     }
 

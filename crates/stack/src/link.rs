@@ -222,7 +222,7 @@ impl Link {
     }
 
     /// The port's interface has come, changed or gone.
-    pub(crate) fn take_port_news(&mut self, now: Instant) {
+    pub(crate) fn take_port_events(&mut self, now: Instant) {
         let mac = self.mac;
         if self.port.take_link_events() {
             self.capabilities = *self.port.capabilities();

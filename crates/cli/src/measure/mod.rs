@@ -360,7 +360,7 @@ fn of_program(arguments: &BusArguments) -> Result<u8, Error> {
         options: &options,
         program: &arguments.program,
         adjust: &|command| signals.unblock_in(command),
-        attend: &|pid| pass_on(&signals, pid),
+        supervise: &|pid| pass_on(&signals, pid),
     };
     let (totals, status) = program::measure(&order, &model)?;
     if totals.is_empty() {

@@ -189,7 +189,7 @@ impl Agent {
             .map_err(|e| AgentError::System("watch", e))?;
         let ended = loop {
             match self.turn(starter) {
-                Ok(()) if self.is_finished() => break self.say_goodbye(),
+                Ok(()) if self.is_finished() => break self.send_bye(),
                 Ok(()) => {}
                 Err(error) => break Err(error),
             }
@@ -309,7 +309,7 @@ impl Agent {
     }
 
     /// Says that nothing follows, and waits until that and all before it has gone.
-    fn say_goodbye(&mut self) -> Result<(), AgentError> {
+    fn send_bye(&mut self) -> Result<(), AgentError> {
         self.link.out.put(&Message::Bye);
         let until = Instant::now() + DELIVERY_LIMIT;
         loop {

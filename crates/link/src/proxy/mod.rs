@@ -187,7 +187,7 @@ impl Proxy {
                 if ended.is_err() {
                     self.link.refuse(Refusal::Over);
                 }
-                self.say_last_words();
+                self.send_rest();
             }
             Err(error) => {
                 if matches!(
@@ -341,7 +341,7 @@ impl Proxy {
     }
 
     /// Sends what is still to go.
-    fn say_last_words(&mut self) {
+    fn send_rest(&mut self) {
         let until = Instant::now() + DELIVERY_LIMIT;
         while self.link.send().is_ok() && !self.link.out.is_empty() && Instant::now() < until {
             self.link

@@ -33,7 +33,7 @@ pub struct Order<'a> {
     /// Changes how `longshore run` is started.
     pub adjust: &'a dyn Fn(&mut Command),
     /// Called again and again with its pid while it runs.
-    pub attend: &'a dyn Fn(u32),
+    pub supervise: &'a dyn Fn(u32),
 }
 
 /// Runs a program until it ends. What it prints goes to stderr. Its frames are recorded in the
@@ -52,7 +52,7 @@ pub fn measure(
         captures: true,
     };
     let mut running = Running::in_front(&place, order.options, order.program, order.adjust)?;
-    let status = running.wait(order.attend)?;
+    let status = running.wait(order.supervise)?;
     let Ok(counts) = running.last_counts() else {
         // No engine ever ran, and `longshore run` has said why.
         return Ok((Vec::new(), status));

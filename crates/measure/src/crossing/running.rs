@@ -271,8 +271,8 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Waits for its end, and calls `attend` with its pid from time to time.
-    pub(crate) fn wait(&mut self, attend: &dyn Fn(u32)) -> Result<ExitStatus, CrossingError> {
+    /// Waits for its end, and calls `supervise` with its pid from time to time.
+    pub(crate) fn wait(&mut self, supervise: &dyn Fn(u32)) -> Result<ExitStatus, CrossingError> {
         loop {
             let ended = self
                 .child
@@ -281,7 +281,7 @@ impl<'a> Running<'a> {
             if let Some(status) = ended {
                 return Ok(status);
             }
-            attend(self.child.id());
+            supervise(self.child.id());
             sleep(PAUSE);
         }
     }

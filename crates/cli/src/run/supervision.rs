@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const BACKGROUND_NOTICE: Duration = Duration::from_secs(2);
 
 /// What is waited for.
-pub(super) struct Vigil {
+pub(super) struct Supervision {
     /// The engine, and what leads to it, if they are ours.
     pub(super) engines: Vec<Pid>,
     pub(super) program: Option<Pid>,
@@ -32,9 +32,9 @@ pub(super) struct Vigil {
     pub(super) warnings: Warnings,
 }
 
-impl Vigil {
+impl Supervision {
     /// Waits until all have ended; the exit code of the program.
-    pub(super) fn keep(mut self, signals: &Signals) -> u8 {
+    pub(super) fn wait_for_all(mut self, signals: &Signals) -> u8 {
         while !self.is_over() {
             self.wait(signals);
             // First of all, so that a signal does not go to a program that has
@@ -43,7 +43,7 @@ impl Vigil {
             self.warnings.show();
             while let Some(signal) = signals.next() {
                 self.pass_on(signal);
-                // It may be the word of a death after the reaping above, and
+                // It may tell of a death after the reaping above, and
                 // there will be no other.
                 self.reap();
             }
