@@ -80,10 +80,16 @@ pub(crate) fn to_engine(fd: RawFd, undecided: Undecided) -> Result<Socket, Socke
         SocketKind::Datagram
     };
     let flags = open_flags(fd, undecided);
-    let socket = host.open(kind, flags, inode(fd))?;
+    // Others find it by its inode, once the engine knows of it.
+    let found_by = if undecided.shared { 0 } else { inode(fd) };
+    let socket = host.open(kind, flags, found_by)?;
     socket.set_host_bits(undecided.options << host_bits::OPTIONS_SHIFT);
     options::replay(fd, &socket, undecided.options)?;
     socket.note_shut(undecided.shut_read, undecided.shut_write);
+    if undecided.shared {
+        host.await_opened();
+        socket.set_inode(inode(fd));
+    }
     let mut entered = enter(fd, undecided, &socket);
     if undecided.duplicated {
         for (other, entry) in fds::all() {
@@ -228,6 +234,10 @@ pub(crate) fn renew(fd: RawFd, old: &Socket) -> Result<(), SocketError> {
     if old.host_bits() & host_bits::OUR_TIMEOUT != 0 {
         // The program has not set it.
         let _ = set_socket_timeout(borrow(fd), Timeout::Recv, None);
+    }
+    if old.is_shared() {
+        // Others look for the new one from now on.
+        old.host().await_opened();
     }
     old.abandon();
     if kernel {

@@ -38,6 +38,7 @@ impl Host {
             return None;
         }
         self.await_forwards();
+        self.await_opened();
         self.share_all();
         let own = self.own_channel();
         let arena = &self.arena;
@@ -114,6 +115,7 @@ impl Host {
     pub fn before_fork(&'static self) -> Forking {
         let _ = self.flush();
         self.await_forwards();
+        self.await_opened();
         let unfinished = self.unfinished.enter().ok();
         let unreported = self.unreported.enter().ok();
         let dispatch = self.stop_dispatch();

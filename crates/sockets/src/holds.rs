@@ -80,6 +80,7 @@ impl Host {
             },
             Wake::Soon,
         )?;
+        self.note_opened();
         Ok(socket)
     }
 
@@ -406,6 +407,7 @@ impl Socket {
     /// until it arrives, the socket stays open without anybody's holding it.
     pub fn send_off(&self) {
         self.host.await_forwards();
+        self.host.await_opened();
         self.share();
         self.block().in_transit.fetch_add(1, Ordering::AcqRel);
     }

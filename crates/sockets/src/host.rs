@@ -97,6 +97,9 @@ pub struct Host {
     /// Which socket was the last to send what another has received: its generation, and in the
     /// lower half its index; 0 if the engine has taken that.
     pub(crate) forwarded_to: AtomicU64,
+    /// The channel, and in the lower half the number of the request, by which the engine is told of
+    /// the socket that was opened last.
+    pub(crate) opened: AtomicU64,
     /// Files that were sent and may be worth handing over.
     pub(crate) sent_files: SentFiles,
     /// One query at a time: there is one mailbox.

@@ -70,6 +70,7 @@ impl Host {
             unreported: ForkLock::new(Vec::new()),
             kept: ForkLock::default(),
             forwarded_to: AtomicU64::new(0),
+            opened: AtomicU64::new(u64::from(u32::MAX) << 32),
             sent_files: SentFiles::new(),
             ready_sets: ForkLock::new(ReadySets::default()),
             query: ForkLock::new(()),

@@ -25,6 +25,8 @@ const LONGEST_FOR_REST: Duration = Duration::from_millis(1);
 /// How long a signal that is being raised is waited for: it comes as soon as the engine has
 /// the processor, if that is not held up for good.
 const LONGEST_RAISED: Duration = Duration::from_secs(1);
+/// How long the engine may take to take note of a socket that was opened.
+const LONGEST_OPENED: Duration = Duration::from_secs(1);
 /// Looks that only give way, before those with a pause.
 const LOOKS: u32 = 100;
 const PAUSE: Duration = Duration::from_micros(20);
@@ -97,6 +99,31 @@ impl Host {
         }
         self.catch_up();
         true
+    }
+
+    /// A socket was opened, and the engine is told of it by what was published last.
+    pub(crate) fn note_opened(&self) {
+        let channel = self.own_channel();
+        let number = self.session.requested(channel);
+        let opened = u64::from(channel) << 32 | u64::from(number);
+        self.opened.store(opened, Ordering::Release);
+    }
+
+    /// Waits until the engine knows of all sockets that this process has opened, before another may
+    /// have them: each process has a ring of its own, and what another asks of a socket, or that it
+    /// is to be told of it, may reach the engine before that it was opened, and would be lost.
+    pub fn await_opened(&self) {
+        let opened = self.opened.load(Ordering::Acquire);
+        let (channel, number) = ((opened >> 32) as u32, opened as u32);
+        // What is of another channel, the parent has waited for.
+        let is_known = channel != self.own_channel() || self.session.has_handled(channel, number);
+        if !is_known && !is_confined() && !self.is_gone() {
+            self.end_turn();
+            self.session.hurry_all(&self.doorbell);
+            wait_until(LONGEST_OPENED, || {
+                self.session.has_handled(channel, number) || self.is_gone()
+            });
+        }
     }
 
     /// Waits until the engine has handled all that this process has published.
