@@ -935,6 +935,63 @@ static void reset_before_it_was_told_of(void) {
   }
 }
 
+/* A socket of IPv6 that was bound to the wildcard keeps that of IPv4 from others while it is
+ * connected, and no other address of IPv4. */
+static void keeps_the_wildcard_of_ipv4(void) {
+  for (int only = 0; only < 2; only++) {
+    int fd = stream6(), other = stream(), listener = stream6();
+    struct sockaddr_in a = nobody_listens(), all = address("0.0.0.0", 0);
+    struct sockaddr_in6 any = address6("::", 0), to = address6(my_ip6(), 0);
+    socklen_t n = sizeof to;
+    any.sin6_port = all.sin_port = a.sin_port;
+    SYS(bind(listener, A(to)));
+    SYS(listen(listener, 8));
+    SYS(getsockname(listener, (struct sockaddr *)&to, &n));
+    set(fd, IPPROTO_IPV6, IPV6_V6ONLY, only);
+    SYS(bind(fd, A(any)));
+    SYS(connect(fd, A(to)));
+    if (!only)
+      FAILS(bind(other, A(all)), EADDRINUSE);
+    SYS(bind(other, only ? (struct sockaddr *)&all : (struct sockaddr *)&a, sizeof a));
+  }
+}
+
+/* What a child has disconnected is its parent's, too, and tells that of what becomes of it. */
+static void disconnected_by_a_child(void) {
+  struct sockaddr_in to = nobody_listens();
+  for (int i = 0; i < 60; i++) {
+    int listener = my_listener(8), fd = stream(), done[2], end[2];
+    struct sockaddr_in a = name_of(listener);
+    SYS(connect(fd, A(a)));
+    int accepted = SYS(accept(listener, 0, 0));
+    SYS(close(listener));
+    SYS(pipe(done));
+    SYS(pipe(end));
+    pid_t child = SYS(fork());
+    char c;
+    if (!child) {
+      disconnect(accepted);
+      SYS(write(done[1], "d", 1));
+      SYS(close(end[1]));
+      IS(read(end[0], &c, 1), 0);
+      _exit(0);
+    }
+    receive_all(done[0], &c, 1);
+    IS(ready(accepted, POLLIN | POLLOUT, 0), POLLOUT | POLLERR | POLLHUP);
+    SYS(close(end[1]));
+    SYS(waitpid(child, 0, 0));
+    nonblocking(accepted);
+    FAILS(connect(accepted, A(to)), EINPROGRESS);
+    IS(ready(accepted, POLLIN | POLLOUT, 10000), POLLIN | POLLOUT | POLLERR | POLLHUP);
+    IS(ready(fd, POLLIN, 10000) & POLLERR, POLLERR);
+    SYS(close(fd));
+    SYS(close(accepted));
+    SYS(close(done[0]));
+    SYS(close(done[1]));
+    SYS(close(end[0]));
+  }
+}
+
 const struct check CHECKS[] = {
     {"listens_after_a_refused_connect", listens_after_a_refused_connect},
     {"is_bound_after_a_refused_connect", is_bound_after_a_refused_connect},
@@ -978,5 +1035,7 @@ const struct check CHECKS[] = {
     {"version_after_listening", version_after_listening},
     {"counting_takes_no_error", counting_takes_no_error},
     {"reset_before_it_was_told_of", reset_before_it_was_told_of},
+    {"disconnected_by_a_child", disconnected_by_a_child},
+    {"keeps_the_wildcard_of_ipv4", keeps_the_wildcard_of_ipv4},
     {0, 0},
 };

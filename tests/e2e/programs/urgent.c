@@ -195,6 +195,24 @@ static void splice_does_not_wait_at_the_mark(void) {
   }
 }
 
+/* At the mark of a stream that has ended, it says so too where it may not wait. */
+static void splice_at_the_mark_of_an_ended_stream(void) {
+  EACH_WAY(in, out) {
+    int p[2];
+    SYS(pipe(p));
+    plain(out, "ab");
+    urgent(out, "c");
+    plain(out, "d");
+    all_arrive(in, 4);
+    SYS(shutdown(out, SHUT_WR));
+    IS(ready(in, POLLRDHUP, 10000), POLLRDHUP);
+    nonblocking(in);
+    IS(splice(in, 0, p[1], 0, 2, 0), 2);
+    IS(splice(in, 0, p[1], 0, 100, 0), 0);
+    close(p[0]), close(p[1]);
+  }
+}
+
 static void a_vector_stops_at_the_mark(void) {
   EACH_WAY(in, out) {
     plain(out, "abc");
@@ -676,6 +694,7 @@ const struct check CHECKS[] = {
     {"inline_set_before_connect", inline_set_before_connect},
     {"calls_stop_at_the_mark", calls_stop_at_the_mark},
     {"splice_stops_at_the_mark", splice_stops_at_the_mark},
+    {"splice_at_the_mark_of_an_ended_stream", splice_at_the_mark_of_an_ended_stream},
     {"splice_does_not_wait_at_the_mark", splice_does_not_wait_at_the_mark},
     {"a_vector_stops_at_the_mark", a_vector_stops_at_the_mark},
     {"messages_say_so", messages_say_so},

@@ -147,7 +147,10 @@ fn out_of(fd: c_int, socket: &Socket, pipe: Pipe, len: usize) -> Result<usize, S
             }
         })?;
         let held = match held {
-            None if must_not_wait(fd, 0) => return Err(SocketError::WouldBlock),
+            // At the mark of a stream that has ended nothing is waited for.
+            None if must_not_wait(fd, 0) && !has_ended(socket) => {
+                return Err(SocketError::WouldBlock);
+            }
             None | Some(0) => return Ok(0),
             Some(held) => held,
         };
@@ -170,6 +173,11 @@ fn out_of(fd: c_int, socket: &Socket, pipe: Pipe, len: usize) -> Result<usize, S
             moved => return moved,
         }
     }
+}
+
+/// Whether nothing more comes, as the peer or the program has said.
+fn has_ended(socket: &Socket) -> bool {
+    socket.has_peer_ended() || socket.shut_halves().0
 }
 
 /// Copies at most `most` bytes from the receive stream to the pipe, which can be written to.

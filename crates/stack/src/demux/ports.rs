@@ -19,6 +19,8 @@ struct Bound {
     /// IPV6_V6ONLY: the IPv6 wildcard is not IPv4's too.
     v6_only: bool,
     listening: bool,
+    /// It was bound to the wildcard, and connects from this address.
+    is_moved: bool,
     /// The user whose program has bound it.
     user: u32,
 }
@@ -136,6 +138,7 @@ impl Ports {
             reuse_port: reuse.port,
             v6_only,
             listening: false,
+            is_moved: false,
             user,
         };
         let allowed = |b: &Bound| {
@@ -150,10 +153,16 @@ impl Ports {
         if self.held.of(address.port()).any(holds) {
             return false;
         }
+        // As Linux has it, one of IPv6 that was bound to the wildcard keeps that of IPv4 from others
+        // while it is connected, unless it is for IPv6 alone.
+        let is_over = |b: &Bound| {
+            let keeps_v4 = b.is_moved && b.address.is_ipv6() && !b.v6_only;
+            keeps_v4 && reuse.over_v4 && new.address == Ipv4Addr::UNSPECIFIED
+        };
         let users = self.bound.entry(address.port()).or_default();
         if users
             .iter()
-            .any(|b| b.key != key && b.overlaps(&new) && !allowed(b))
+            .any(|b| b.key != key && (b.overlaps(&new) || is_over(b)) && !allowed(b))
         {
             return false;
         }
@@ -209,9 +218,9 @@ impl Ports {
     /// What is bound to the port as `key` is bound at this address from now on.
     pub(crate) fn move_to(&mut self, at: SocketAddr, key: u32) {
         let users = self.bound.get_mut(&at.port()).into_iter().flatten();
-        users
-            .filter(|b| b.key == key)
-            .for_each(|b| b.address = at.ip());
+        users.filter(|b| b.key == key).for_each(|b| {
+            (b.address, b.is_moved) = (at.ip(), !at.ip().is_unspecified());
+        });
     }
 
     /// Gives the port back.

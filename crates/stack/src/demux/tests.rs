@@ -129,6 +129,27 @@ fn the_ipv6_wildcard_is_for_both_unless_it_says_no() {
     assert_eq!(ports.find_listener(addr("[fd00::2]:80"), 0), Some(1));
 }
 
+/// Of one of IPv6 that was bound to the wildcard and connects, no other address of IPv4 is kept
+/// from others than the wildcard, and that not if it is for IPv6 alone, or disconnected.
+#[test]
+fn one_that_connects_keeps_the_wildcard_of_ipv4() {
+    const OF_V4: Reuse = Reuse {
+        over_v4: true,
+        ..NONE
+    };
+    for v6_only in [false, true] {
+        let mut ports = self::ports(1);
+        assert!(ports.bind(addr("[::]:80"), 1, NONE, v6_only, 0));
+        ports.move_to(addr("[fd00::2]:80"), 1);
+        assert_eq!(ports.bind(addr("0.0.0.0:80"), 2, OF_V4, false, 0), v6_only);
+        ports.release(80, 2);
+        assert!(ports.bind(addr("10.0.0.2:80"), 3, OF_V4, false, 0));
+        ports.release(80, 3);
+        ports.move_to(addr("[::]:80"), 1);
+        assert_eq!(ports.bind(addr("10.0.0.2:80"), 4, OF_V4, false, 0), v6_only);
+    }
+}
+
 #[test]
 fn a_datagram_is_for_whoever_is_connected_then_for_the_last() {
     let mut ports = self::ports(1);
