@@ -195,6 +195,23 @@ static void splice_does_not_wait_at_the_mark(void) {
   }
 }
 
+/* The byte of a connection that was reset is not read any more, whatever this end has shut down. */
+static void not_read_after_a_reset(void) {
+  for (int how = 0; how < 3; how++)
+    EACH_PAIR(mine, far) {
+      if (how == 2)
+        SYS(shutdown(mine, SHUT_WR));
+      urgent(far, "ab");
+      IS(ready(mine, POLLPRI, 10000), POLLPRI);
+      if (how == 1)
+        SYS(shutdown(mine, SHUT_RD));
+      far_reset(far);
+      far = -1;
+      IS(ready(mine, 0, 10000) & POLLHUP, POLLHUP);
+      FAILS(recv(mine, &(char){0}, 1, MSG_OOB), ENOTCONN);
+    }
+}
+
 /* At the mark of a stream that has ended, it says so too where it may not wait. */
 static void splice_at_the_mark_of_an_ended_stream(void) {
   EACH_WAY(in, out) {
@@ -694,6 +711,7 @@ const struct check CHECKS[] = {
     {"inline_set_before_connect", inline_set_before_connect},
     {"calls_stop_at_the_mark", calls_stop_at_the_mark},
     {"splice_stops_at_the_mark", splice_stops_at_the_mark},
+    {"not_read_after_a_reset", not_read_after_a_reset},
     {"splice_at_the_mark_of_an_ended_stream", splice_at_the_mark_of_an_ended_stream},
     {"splice_does_not_wait_at_the_mark", splice_does_not_wait_at_the_mark},
     {"a_vector_stops_at_the_mark", a_vector_stops_at_the_mark},

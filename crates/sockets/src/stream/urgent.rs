@@ -116,10 +116,10 @@ impl Socket {
         if block.rcv.urgent_read.load(Ordering::Acquire) > mark {
             return Err(none);
         }
-        let ended = block
-            .flags()
-            .intersects(BlockFlags::PEER_FIN | BlockFlags::SHUT_RD);
-        if block.state() == SocketState::Dead && !ended {
+        let flags = block.flags();
+        let ended = flags.intersects(BlockFlags::PEER_FIN | BlockFlags::SHUT_RD);
+        // That the program has shut its half down makes no end of a reset.
+        if block.state() == SocketState::Dead && !flags.contains(BlockFlags::PEER_FIN) {
             return Err(SocketError::Refused(Errno::NOTCONN));
         }
         if come > mark || block.rcv.edge.load(Ordering::Acquire) > mark {
