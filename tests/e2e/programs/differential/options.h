@@ -193,6 +193,7 @@ static int is_own(int level, int name, int is_stream) {
              {SOL_SOCKET, SO_PEERNAME},    {IPPROTO_TCP, TCP_MAXSEG}, {IPPROTO_TCP, TCP_INFO},
              {IPPROTO_TCP, TCP_TIMESTAMP}, {IPPROTO_TCP, TCP_CC_INFO}, {IPPROTO_TCP, TCP_WINDOW_CLAMP},
              {IPPROTO_TCP, TCP_QUICKACK},  {IPPROTO_TCP, TCP_ZEROCOPY_RECEIVE},
+             {IPPROTO_IP, IP_PKTOPTIONS},
              {IPPROTO_IP, 52 /* IP_PROTOCOL, which says the port */}};
   for (size_t i = 0; i < sizeof OWN / sizeof *OWN; i++)
     if (OWN[i].level == level && OWN[i].name == name)
