@@ -5,7 +5,7 @@
 //! open, because they show the network namespace of whoever opened them: an
 //! engine that goes on into a namespace of its own still reads its program's.
 
-use longshore_stack::Defaults;
+use longshore_stack::{Defaults, LocalPorts};
 use longshore_tcp::{Congestion, EcnMode, FastOpenKey, FastOpenUse, Instant, SynCookies};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -21,7 +21,7 @@ const LONGEST: usize = 80;
 type Setter = fn(&mut Defaults, &[u64]);
 
 /// The files with numbers, and what each sets.
-const NUMBERS: [(&str, Setter); 21] = [
+const NUMBERS: [(&str, Setter); 22] = [
     ("tcp_timestamps", |s, v| s.tcp.timestamps = v[0] != 0),
     ("tcp_sack", |s, v| s.tcp.sack = v[0] != 0),
     ("tcp_window_scaling", |s, v| {
@@ -72,6 +72,14 @@ const NUMBERS: [(&str, Setter); 21] = [
     ("tcp_stdurg", |s, v| s.tcp.urgent_names_itself = v[0] != 0),
     ("ip_unprivileged_port_start", |s, v| {
         s.unprivileged_from = u16::try_from(v[0]).unwrap_or(u16::MAX);
+    }),
+    ("ip_local_port_range", |s, v| {
+        if let &[first, last] = v
+            && let (Ok(first), Ok(last)) = (u16::try_from(first), u16::try_from(last))
+            && let Some(ports) = LocalPorts::new(first, last)
+        {
+            s.local_ports = ports;
+        }
     }),
     ("tcp_fastopen", |s, v| {
         s.fast_open = FastOpenUse::from_number(v[0]);
@@ -252,9 +260,11 @@ mod tests {
             ("tcp_slow_start_after_idle", "0\n"),
             ("tcp_min_tso_segs", "4\n"),
             ("tcp_stdurg", "1\n"),
+            ("ip_local_port_range", "1024\t65535\n"),
             ("tcp_congestion_control", "reno\n"),
         ]);
         let got = settings.get(Instant(1));
+        assert_eq!(Some(got.local_ports), LocalPorts::new(1_024, 65_535));
         assert_eq!((got.send_buffer, got.send_most), (70_000, 8_000_000));
         let config = got.tcp;
         let expected = Config {
@@ -294,6 +304,7 @@ mod tests {
             ("tcp_wmem", "4096 5\n"),
             ("tcp_retries2", "\n"),
             ("tcp_ecn", "6\n"),
+            ("ip_local_port_range", "40000\t30000\n"),
             ("tcp_congestion_control", "westwood\n"),
         ]);
         assert_eq!(settings.get(Instant(1)), Defaults::default());

@@ -16,6 +16,7 @@ mod table4;
 pub(crate) use flow::Flow;
 pub(crate) use ports::{Ports, Reuse};
 
+use crate::local_ports::LocalPorts;
 use crate::secrets::{KeyedHash, Purpose, Secrets};
 use crate::timers::{Alarm, Wheel};
 use crowded::Crowded;
@@ -221,6 +222,14 @@ impl Demux {
         self.key_of(flow).is_some() || self.waiting.contains_key(flow)
     }
 
+    /// From now on those who ask for no port in particular get one of this range.
+    pub(crate) fn use_local_ports(&mut self, range: LocalPorts) {
+        if range != self.tcp.range {
+            (self.tcp.range, self.udp.range) = (range, range);
+            self.crowded = Crowded::new(range);
+        }
+    }
+
     /// A local port for a connection from `ip` to `remote` whose socket is not bound: some
     /// are tried at random (RFC 6056 section 3.3.2), and where hardly any is left, one is
     /// taken of those that are. `None` if there is none.
@@ -233,7 +242,7 @@ impl Demux {
         let flow = |port| Flow::new(SocketAddr::new(ip, port), remote);
         let usable = |port| self.tcp.is_free(port) && !self.is_taken(&flow(port));
         let seed = self.hash(seed);
-        if let Some(port) = ports::tries(seed).find(|port| usable(*port)) {
+        if let Some(port) = ports::tries(self.tcp.range, seed).find(|port| usable(*port)) {
             return Some(port);
         }
         let mut crowded = std::mem::take(&mut self.crowded);
@@ -347,7 +356,7 @@ impl Demux {
         self.last = None;
         self.flows4.clear();
         self.flows6.clear();
-        self.crowded = Crowded::default();
+        self.crowded = Crowded::new(self.tcp.range);
         self.udp.retain(&is_there);
         self.tcp.retain(&is_there);
         for waiting in self.waiting.values() {

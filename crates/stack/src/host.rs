@@ -3,6 +3,7 @@
 //!
 //! The engine answers for the kernel (`kernel`); simulations have a [`Host`] of their own.
 
+use crate::local_ports::LocalPorts;
 use longshore_tcp::{Config, FastOpenKey, FastOpenUse, Instant};
 
 /// What new sockets start from.
@@ -18,6 +19,9 @@ pub struct Defaults {
     pub send_most: u32,
     /// The first port that everybody may bind.
     pub unprivileged_from: u16,
+    /// The ports for sockets that ask for none in particular, from then on and of all
+    /// transports.
+    pub local_ports: LocalPorts,
 }
 
 impl Default for Defaults {
@@ -28,6 +32,7 @@ impl Default for Defaults {
             send_buffer: longshore_hostif::SEND_BUFFER,
             send_most: longshore_hostif::STREAM_MAX as u32,
             unprivileged_from: UNPRIVILEGED_FROM,
+            local_ports: LocalPorts::default(),
         }
     }
 }

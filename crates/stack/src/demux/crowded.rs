@@ -8,38 +8,48 @@
 
 use super::Flow;
 use super::port_set::PortSet;
-use super::ports::EPHEMERAL;
+use crate::local_ports::LocalPorts;
 use std::collections::BTreeMap;
 
 /// Destinations of which this is noted at once; each has tens of thousands of connections.
 const MOST: usize = 64;
-/// With fewer connections than this a destination is crowded no more.
-const FEW: u32 = (EPHEMERAL.end - EPHEMERAL.start) as u32 / 2;
-
 /// See the head of the file.
 #[derive(Debug, Default)]
-pub(super) struct Crowded(BTreeMap<Destination, PortSet>);
+pub(super) struct Crowded {
+    by_destination: BTreeMap<Destination, PortSet>,
+    /// The ports that connections get.
+    range: LocalPorts,
+}
 
 /// Where connections go, and from which of our addresses.
 type Destination = (u128, u128, u16);
 
 impl Crowded {
+    /// Nothing is noted; connections get ports of this range.
+    pub(super) fn new(range: LocalPorts) -> Self {
+        Self {
+            by_destination: BTreeMap::new(),
+            range,
+        }
+    }
+
     /// A connection has this name from now on, or no more.
     #[inline]
     pub(super) fn note(&mut self, flow: &Flow, is_there: bool) {
-        if !self.0.is_empty() {
+        if !self.by_destination.is_empty() {
             self.note_one(flow, is_there);
         }
     }
 
     #[cold]
     fn note_one(&mut self, flow: &Flow, is_there: bool) {
-        let Some(ports) = self.0.get_mut(&flow.destination()) else {
+        let Some(ports) = self.by_destination.get_mut(&flow.destination()) else {
             return;
         };
         ports.set(flow.local_port(), is_there);
-        if !is_there && ports.count(EPHEMERAL) < FEW {
-            self.0.remove(&flow.destination());
+        // With fewer than half of the ports it is crowded no more.
+        if !is_there && ports.count(&self.range.all()) < self.range.count() / 2 {
+            self.by_destination.remove(&flow.destination());
         }
     }
 
@@ -47,14 +57,14 @@ impl Crowded {
     /// they are not noted yet, `is_taken` says of each.
     pub(super) fn ports(&mut self, flow: &Flow, is_taken: impl Fn(u16) -> bool) -> &PortSet {
         let to = flow.destination();
-        if self.0.len() >= MOST && !self.0.contains_key(&to) {
+        if self.by_destination.len() >= MOST && !self.by_destination.contains_key(&to) {
             // Whichever: it is counted anew when it is wanted.
-            let one = self.0.keys().next().copied();
-            one.map(|one| self.0.remove(&one));
+            let one = self.by_destination.keys().next().copied();
+            one.map(|one| self.by_destination.remove(&one));
         }
-        self.0.entry(to).or_insert_with(|| {
+        self.by_destination.entry(to).or_insert_with(|| {
             let mut ports = PortSet::default();
-            let taken = EPHEMERAL.filter(|port| is_taken(*port));
+            let taken = self.range.all().filter(|port| is_taken(*port));
             taken.for_each(|port| ports.set(port, true));
             ports
         })

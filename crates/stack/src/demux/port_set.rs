@@ -3,7 +3,7 @@
 //! `ports` has one of those that are bound and one of those that connections hold, and
 //! `crowded` one for each destination to which hardly a port is left.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 /// Words of 64 ports.
 const WORDS: usize = 1024;
@@ -41,8 +41,9 @@ impl PortSet {
     }
 
     /// How many of `range` are in it.
-    pub(super) fn count(&self, range: Range<u16>) -> u32 {
-        let words = usize::from(range.start / 64)..=usize::from((range.end - 1) / 64);
+    pub(super) fn count(&self, range: &RangeInclusive<u16>) -> u32 {
+        let range = wide(range);
+        let words = (range.start / 64) as usize..=((range.end - 1) / 64) as usize;
         words
             .map(|word| (self.word(word) & within(word, &range)).count_ones())
             .sum()
@@ -50,12 +51,17 @@ impl PortSet {
 
     /// The first port of `range` that is in none of these sets, looked for from `start` on
     /// and then from the beginning: in as many steps as the range has words, at most.
-    pub(super) fn first_free(sets: &[&Self], range: Range<u16>, start: u16) -> Option<u16> {
-        let free = |part: Range<u16>| {
+    pub(super) fn first_free(
+        sets: &[&Self],
+        range: &RangeInclusive<u16>,
+        start: u16,
+    ) -> Option<u16> {
+        let (range, start) = (wide(range), u32::from(start));
+        let free = |part: Range<u32>| {
             if part.is_empty() {
                 return None;
             }
-            (usize::from(part.start / 64)..=usize::from((part.end - 1) / 64)).find_map(|word| {
+            ((part.start / 64) as usize..=((part.end - 1) / 64) as usize).find_map(|word| {
                 let used = sets.iter().fold(0, |all, set| all | set.word(word));
                 let free = !used & within(word, &part);
                 (free != 0).then(|| (word * 64) as u16 + free.trailing_zeros() as u16)
@@ -65,12 +71,16 @@ impl PortSet {
     }
 }
 
+/// The range up to one past its last port, which may be the last that there is.
+fn wide(range: &RangeInclusive<u16>) -> Range<u32> {
+    u32::from(*range.start())..u32::from(*range.end()) + 1
+}
+
 /// Which bits of a word are of ports in `range`.
-fn within(word: usize, range: &Range<u16>) -> u64 {
+fn within(word: usize, range: &Range<u32>) -> u64 {
     let first = word as u32 * 64;
-    let (from, to) = (u32::from(range.start), u32::from(range.end));
-    let low = from.saturating_sub(first).min(64);
-    let high = to.saturating_sub(first).min(64);
+    let low = range.start.saturating_sub(first).min(64);
+    let high = range.end.saturating_sub(first).min(64);
     let below = |n: u32| if n == 64 { u64::MAX } else { (1 << n) - 1 };
     below(high) & !below(low)
 }
@@ -90,14 +100,30 @@ mod tests {
             for (i, port) in used.iter().enumerate() {
                 if i % 2 == 0 { one.set(*port, true) } else { other.set(*port, true) }
             }
-            let range = from..from + len;
-            let start = start.clamp(range.start, range.end - 1);
-            let mut walk = (start..range.end).chain(range.start..start);
+            let range = from..=from + (len - 1);
+            let start = start.clamp(*range.start(), *range.end());
+            let mut walk = (start..=*range.end()).chain(*range.start()..start);
             let found = walk.find(|p| !used.contains(p));
-            prop_assert_eq!(PortSet::first_free(&[&one, &other], range.clone(), start), found);
+            prop_assert_eq!(PortSet::first_free(&[&one, &other], &range, start), found);
             let count = range.clone().filter(|p| one.contains(*p)).count() as u32;
-            prop_assert_eq!(one.count(range), count);
+            prop_assert_eq!(one.count(&range), count);
         }
+    }
+
+    #[test]
+    fn the_last_port_of_all_is_one() {
+        let (mut set, range) = (PortSet::default(), 65_000..=u16::MAX);
+        assert_eq!(
+            PortSet::first_free(&[&set], &range, u16::MAX),
+            Some(u16::MAX)
+        );
+        set.set(u16::MAX, true);
+        assert_eq!(PortSet::first_free(&[&set], &range, u16::MAX), Some(65_000));
+        assert_eq!((set.count(&range), set.count(&(1..=u16::MAX))), (1, 1));
+        assert_eq!(
+            PortSet::first_free(&[&set], &(u16::MAX..=u16::MAX), u16::MAX),
+            None
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use super::held::HeldPorts;
 use super::port_set::PortSet;
+use crate::local_ports::LocalPorts;
 use crate::secrets::KeyedHash;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -79,13 +80,10 @@ pub(crate) struct Ports {
     /// The ports of these two, for those who look for one that nobody has.
     are_bound: PortSet,
     are_held: PortSet,
+    /// The ports for those who ask for none in particular.
+    pub(super) range: LocalPorts,
     secret: KeyedHash,
 }
-
-/// First and one past the last port that is given to those who ask for none in
-/// particular (Linux: net.ipv4.ip_local_port_range).
-pub(super) const EPHEMERAL: std::ops::Range<u16> = 32_768..61_000;
-const EPHEMERAL_COUNT: u64 = (EPHEMERAL.end - EPHEMERAL.start) as u64;
 
 /// Sockets that may share one port: each that comes is compared with all, and each packet
 /// for the port, too.
@@ -94,17 +92,12 @@ const MOST_SHARERS: usize = 1024;
 /// How many ports are tried at random before the sets are asked.
 const TRIES: u64 = 32;
 
-/// Ephemeral ports at random, as `seed` has it.
-pub(super) fn tries(seed: u64) -> impl Iterator<Item = u16> {
+/// Ports of a range at random, as `seed` has it.
+pub(super) fn tries(range: LocalPorts, seed: u64) -> impl Iterator<Item = u16> {
     (0..TRIES).map(move |i| {
         let mixed = (seed ^ seed >> 29).wrapping_add(i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        ephemeral(mixed.wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 16)
+        range.of_number(mixed.wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 16)
     })
-}
-
-/// One of them for a number.
-fn ephemeral(number: u64) -> u16 {
-    EPHEMERAL.start + (number % EPHEMERAL_COUNT) as u16
 }
 
 impl Ports {
@@ -115,6 +108,7 @@ impl Ports {
             held: HeldPorts::default(),
             are_bound: PortSet::default(),
             are_held: PortSet::default(),
+            range: LocalPorts::default(),
             secret,
         }
     }
@@ -279,7 +273,8 @@ impl Ports {
 
     /// A port that nobody has bound and that is not in `taken`, from that of `seed` onwards.
     pub(super) fn first_free(&self, seed: u64, taken: &PortSet) -> Option<u16> {
-        PortSet::first_free(&[&self.are_bound, taken], EPHEMERAL, ephemeral(seed))
+        let start = self.range.of_number(seed);
+        PortSet::first_free(&[&self.are_bound, taken], &self.range.all(), start)
     }
 
     /// The `nth` of the sockets that packets to `local` may be for: with what is sent to

@@ -1,8 +1,10 @@
-use super::ports::EPHEMERAL;
 use super::*;
 use longshore_wire::ipv4::{Ipv4Header, protocol};
 use longshore_wire::tcp4::Tcp4;
 use std::net::Ipv4Addr;
+
+/// The ports that are picked while nobody has set others.
+const EPHEMERAL: std::ops::Range<u16> = 32_768..61_000;
 
 fn addr(s: &str) -> SocketAddr {
     s.parse().unwrap()
@@ -270,6 +272,30 @@ fn the_last_ports_to_a_destination_are_found() {
     let picked: std::collections::BTreeSet<_> =
         (0..50).map(|i| demux.pick_port(i, ip, to)).collect();
     assert!(picked.len() > 40, "{picked:?}");
+}
+
+/// A range that is set later is that of the ports which are picked from then on.
+#[test]
+fn ports_are_those_of_the_range_that_is_set() {
+    let mut demux = self::demux(1);
+    let (ip, to) = (addr("10.0.0.2:0").ip(), addr("10.0.0.9:80"));
+    let flow = |port| Flow::new(SocketAddr::new(ip, port), to);
+    for (first, last) in [(2_000, 2_002), (u16::MAX - 1, u16::MAX), (2_001, 2_003)] {
+        demux.use_local_ports(crate::LocalPorts::new(first, last).unwrap());
+        assert!((first..=last).contains(&demux.udp.pick(first).unwrap()));
+        assert!((first..=last).contains(&demux.tcp.pick(first).unwrap()));
+        let mut picked: Vec<u16> = std::iter::from_fn(|| {
+            let port = demux.pick_port(first, ip, to)?;
+            demux.insert(flow(port), u32::from(port));
+            Some(port)
+        })
+        .collect();
+        picked.sort_unstable();
+        // The last of the third range is all that the first one has left.
+        let free = (first..=last).filter(|port| first != 2_001 || *port == 2_003);
+        assert_eq!(picked, free.collect::<Vec<_>>());
+        assert_eq!(demux.pick_port(1, ip, to), None);
+    }
 }
 
 /// Each socket that shares a port is looked at for each packet, and for each that comes.

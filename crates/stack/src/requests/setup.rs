@@ -8,6 +8,7 @@ use crate::account::SocketShare;
 use crate::audience::Audience;
 use crate::counters::EngineDrop;
 use crate::demux::Reuse;
+use crate::local_ports::LocalPorts;
 use crate::output::Sent;
 use crate::request_error::RequestError;
 use crate::socket::{Given, Kind, Listening, Options, Socket, any_ip, as_family};
@@ -28,8 +29,11 @@ impl Stack {
         if let Some(hops) = self.link.hop_limit() {
             options.headers.set_hop_limit(hops);
         }
+        let settings = self.settings.host.defaults(self.now);
+        let ports = settings.map_or(LocalPorts::default(), |s| s.local_ports);
+        self.demux.use_local_ports(ports);
         if kind == SocketKind::Stream
-            && let Some(settings) = self.settings.host.defaults(self.now)
+            && let Some(settings) = settings
         {
             options.tcp = settings.tcp;
             options.fast_open_use = settings.fast_open;

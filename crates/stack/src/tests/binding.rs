@@ -5,6 +5,7 @@ use super::off_path::{GEOMETRY, accepted};
 use super::single::{CLIENT, SERVER, Single};
 use crate::counters::EngineDrop;
 use crate::host::{Defaults, Host};
+use crate::local_ports::LocalPorts;
 use longshore_hostif::{Completion, EdgeFlags, OptionName, Request, SocketId, SocketKind};
 use longshore_tcp::{FastOpenKey, Instant};
 use longshore_wire::tcp::TcpFlags;
@@ -351,6 +352,7 @@ fn new_sockets_begin_with_the_settings_of_the_machine() {
         fn defaults(&mut self, _now: Instant) -> Option<Defaults> {
             Some(Defaults {
                 send_buffer: self.0,
+                local_ports: LocalPorts::new(7_000, 7_001)?,
                 ..Defaults::default()
             })
         }
@@ -375,4 +377,13 @@ fn new_sockets_begin_with_the_settings_of_the_machine() {
     assert_eq!(limit(&single, datagrams), before);
     single.set(stream, OptionName::SendBuffer, 44_000);
     assert_eq!(limit(&single, stream), 44_000);
+    for socket in [stream, datagrams] {
+        let (_, local) = bind(&mut single, socket, SERVER.into(), 0);
+        assert!(matches!(local.expect("an address").port(), 7_000 | 7_001));
+    }
+    // Without the machine's settings, the usual ones are those of sockets that are opened.
+    single.stack.settings.host = Box::new(super::machine::Alone);
+    let socket = single.open(SocketKind::Stream);
+    let (_, local) = bind(&mut single, socket, SERVER.into(), 0);
+    assert!(local.expect("an address").port() >= 32_768);
 }
