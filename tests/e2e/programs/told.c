@@ -131,6 +131,39 @@ static void original_destination(void) {
   OK(same(seen, to));
 }
 
+/* A control message takes no more room than it is long, and comes in part where there is less. */
+static void room_for_what_is_told(void) {
+  struct sockaddr_in to;
+  int mine = bound(&to), far = far_socket(SOCK_DGRAM);
+  set(mine, IPPROTO_IP, IP_RECVTTL, 1);
+  set(mine, IPPROTO_IP, IP_RECVTOS, 1);
+  const size_t one = CMSG_LEN(sizeof(int)), ttl = CMSG_SPACE(sizeof(int)), head = sizeof(struct cmsghdr);
+  for (size_t room = 0; room < 60; room++) {
+    _Alignas(struct cmsghdr) char control[80];
+    memset(control, 0x55, sizeof control);
+    char c;
+    struct iovec v = {&c, 1};
+    struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = room};
+    far_send(far, "a", 1, to);
+    IS(ready(mine, POLLIN, 5000), POLLIN);
+    IS(recvmsg(mine, &m, 0), 1);
+    /* Of the second message, the byte of IP_TOS. */
+    size_t all = ttl + CMSG_LEN(1);
+    IS(!!(m.msg_flags & MSG_CTRUNC), room < all);
+    size_t used = room < head ? 0 : room < ttl + head ? (room < ttl ? room : ttl) : room;
+    if (used > ttl + CMSG_SPACE(1))
+      used = ttl + CMSG_SPACE(1);
+    IS(m.msg_controllen, used);
+    struct cmsghdr *first = (void *)control, *second = (void *)(control + ttl);
+    if (room >= head)
+      IS(first->cmsg_len, room < one ? room : one);
+    if (room >= ttl + head)
+      IS(second->cmsg_len, room < all ? room - ttl : CMSG_LEN(1));
+    for (size_t i = room; i < sizeof control; i++)
+      IS(control[i], 0x55);
+  }
+}
+
 /* A train that is sent to ourselves, or by the kernel on one machine, arrives whole where
  * that is wanted, and in its parts where not. */
 static void trains(void) {
@@ -336,6 +369,7 @@ const struct check CHECKS[] = {
     {"times_of_what_has_come", times_of_what_has_come},
     {"losses", losses},
     {"original_destination", original_destination},
+    {"room_for_what_is_told", room_for_what_is_told},
     {"trains", trains},
     {"what_is_left", what_is_left},
     {"little_is_not_sent", little_is_not_sent},

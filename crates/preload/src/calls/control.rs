@@ -187,15 +187,18 @@ impl<'a> Filling<'a> {
         self.message.msg_controllen = self.used as _;
     }
 
-    /// Adds a control message; says MSG_CTRUNC if there is no room for it.
-    pub(crate) fn add<T>(&mut self, level: c_int, kind: c_int, value: T) {
-        let len = HEADER + size_of::<T>();
-        let space = len.next_multiple_of(align_of::<cmsghdr>());
+    /// Adds a control message, or as much of it as there is room for; says MSG_CTRUNC if that is
+    /// not all. Linux asks for no room behind the last one.
+    pub(crate) fn add<T: Copy>(&mut self, level: c_int, kind: c_int, value: T) {
+        let whole = HEADER + size_of::<T>();
         let room = self.message.msg_controllen.saturating_sub(self.used);
         // SAFETY: of a message that C has passed, to be filled.
         let buffer = unsafe { Out::<u8>::new(self.message.msg_control.cast()) };
-        if buffer.is_null() || room < space {
+        let len = whole.min(room);
+        if buffer.is_null() || len < whole {
             self.message.msg_flags |= libc::MSG_CTRUNC;
+        }
+        if buffer.is_null() || len < HEADER {
             return;
         }
         let at = buffer.add(self.used);
@@ -204,8 +207,13 @@ impl<'a> Filling<'a> {
             cmsg_level: level,
             cmsg_type: kind,
         });
-        at.add(HEADER).cast().put(value);
-        self.used += space;
+        let (from, to) = (
+            (&raw const value).cast::<u8>(),
+            at.add(HEADER).addr() as *mut u8,
+        );
+        // SAFETY: at most the bytes of the value, and as many of the buffer as C says that it has.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, len - HEADER) };
+        self.used += whole.next_multiple_of(align_of::<cmsghdr>()).min(room);
     }
 }
 

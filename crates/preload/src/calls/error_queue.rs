@@ -89,6 +89,7 @@ pub(crate) fn recv_message(
 }
 
 /// The value of the control message.
+#[derive(Clone, Copy)]
 #[repr(C)]
 struct Value<A> {
     error: sock_extended_err,
@@ -122,7 +123,7 @@ fn describe(message: &mut msghdr, socket: &Socket, report: &ErrorReport) {
 }
 
 /// An address of either version, which the value of the control message ends with.
-trait Offender {
+trait Offender: Copy {
     /// The level and the kind of the message.
     const MESSAGE: (c_int, c_int);
 }
