@@ -231,6 +231,20 @@ static void many_messages_in_one_call(void) {
   }
 }
 
+/* A peer with port 0 is none to be told of. */
+static void a_peer_without_a_port(void) {
+  TWO;
+  struct sockaddr_in a = there;
+  socklen_t n = sizeof a;
+  a.sin_port = 0;
+  SYS(connect(mine, A(a)));
+  FAILS(getpeername(mine, (void *)&a, &n), ENOTCONN);
+  FAILS(getsockopt(mine, SOL_SOCKET, SO_PEERNAME, &a, &n), ENOTCONN);
+  SYS(connect(mine, A(there)));
+  SYS(getpeername(mine, (void *)&a, &n));
+  IS(a.sin_port, there.sin_port);
+}
+
 /* A time is looked at after each datagram, and what is left of it told. */
 static void time_left_for_many(void) {
   TWO;
@@ -506,6 +520,7 @@ const struct check CHECKS[] = {
     {"waiting_bytes", waiting_bytes},
     {"gathered_and_scattered", gathered_and_scattered},
     {"many_messages_in_one_call", many_messages_in_one_call},
+    {"a_peer_without_a_port", a_peer_without_a_port},
     {"time_left_for_many", time_left_for_many},
     {"readiness", readiness},
     {"receive_timeout", receive_timeout},

@@ -194,6 +194,23 @@ static void tcp_values(void) {
   IS(option(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP), 65536);
 }
 
+/* A connection's buffer for what it sends is told as it is, which is larger than a new socket's,
+ * unless somebody has set it. */
+static void buffer_of_a_connection(void) {
+  EACH_PAIR(mine, far) {
+    int fresh = tcp(), now = option(mine, SOL_SOCKET, SO_SNDBUF);
+    OK(now > 2 * option(fresh, SOL_SOCKET, SO_SNDBUF));
+    nonblocking(mine);
+    static char much[64 << 20];
+    OK((size_t)3 * now <= sizeof much);
+    OK(send(mine, much, (size_t)3 * now, 0) < (ssize_t)3 * now);
+    set(mine, SOL_SOCKET, SO_SNDBUF, 50000);
+    IS(option(mine, SOL_SOCKET, SO_SNDBUF), 100000);
+    SYS(close(fresh));
+    (void)far;
+  }
+}
+
 /* With a negative time limit nothing is waited for. */
 static void a_time_limit_before_now(void) {
   struct timeval before = {-1, 0}, odd = {-1, 1000000};
@@ -750,6 +767,7 @@ const struct check CHECKS[] = {
     {"linger", linger},
     {"timeouts", timeouts},
     {"tcp_values", tcp_values},
+    {"buffer_of_a_connection", buffer_of_a_connection},
     {"a_time_limit_before_now", a_time_limit_before_now},
     {"window_without_a_limit", window_without_a_limit},
     {"segment_size", segment_size},

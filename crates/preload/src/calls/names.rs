@@ -7,6 +7,7 @@ use crate::user::Out;
 use crate::{fds, real, vectors};
 use libc::{c_int, sockaddr, socklen_t};
 use longshore_sockets::{Socket, SocketError};
+use std::net::SocketAddr;
 
 /// Whether the name has a place to go, if any of it is wanted.
 fn check_room(addr: Out<'_, sockaddr>, len: Out<'_, socklen_t>) -> Result<(), SocketError> {
@@ -35,6 +36,16 @@ pub extern "C-unwind" fn getsockname(
     })
 }
 
+/// The peer that a program is told of: one with port 0, to which a datagram socket may be
+/// connected, counts as none.
+pub(crate) fn peer_of(socket: &Socket) -> Result<SocketAddr, SocketError> {
+    let peer = socket.peer()?;
+    match peer.port() {
+        0 => Err(refused(libc::ENOTCONN)),
+        _ => Ok(peer),
+    }
+}
+
 /// `getpeername(2)`.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn getpeername(
@@ -44,7 +55,7 @@ pub extern "C-unwind" fn getpeername(
 ) -> c_int {
     within(|| match fds::engine(fd) {
         Some(socket) => answer(|| {
-            let peer = Native::of_engine(socket.peer()?, socket.is_v6());
+            let peer = Native::of_engine(peer_of(&socket)?, socket.is_v6());
             check_room(addr, len)?;
             peer.copy_out(addr, len).map(|()| 0)
         }),

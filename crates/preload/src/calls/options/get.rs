@@ -2,9 +2,10 @@
 
 use super::has_connection;
 use crate::address::Native;
+use crate::calls::names::peer_of;
 use crate::calls::{answer, refused};
 use crate::fds::{self, Entry};
-use crate::options::{congestion, has_switch, int, read_back};
+use crate::options::{congestion, has_switch, int, read_back, set_by_program};
 use crate::signals::within;
 use crate::user::Out;
 use crate::{real, vectors};
@@ -120,7 +121,7 @@ fn is_established(socket: &Socket) -> bool {
 /// the address takes.
 fn peer_name(socket: &Socket, room: socklen_t, give: &dyn Fn(&[u8])) -> c_int {
     answer(|| {
-        let peer = Native::of_engine(socket.peer()?, socket.is_v6());
+        let peer = Native::of_engine(peer_of(socket)?, socket.is_v6());
         if room > peer.len {
             return Err(refused(libc::EINVAL));
         }
@@ -147,12 +148,26 @@ fn of_socket(fd: c_int, socket: &Socket, name: c_int, give: &dyn Fn(&[u8])) -> O
         // A negative number that it was set to, the kernel keeps.
         libc::SO_PEEK_OFF => give(&socket.peek_offset()?.to_ne_bytes()),
         libc::SO_ACCEPTCONN => give(&i32::from(socket.is_listening()).to_ne_bytes()),
+        // As Linux has it, it is what the connection has come to, unless the program has set it.
+        libc::SO_SNDBUF if has_connection(socket) && !is_set(socket, name) => {
+            give(
+                &i32::try_from(socket.send_limit())
+                    .unwrap_or(i32::MAX)
+                    .to_ne_bytes(),
+            );
+        }
         libc::SO_RCVTIMEO | SO_RCVTIMEO_NEW if socket.host_bits() & host_bits::OUR_TIMEOUT != 0 => {
             give(&[0; 16]);
         }
         _ => return None,
     }
     Some(0)
+}
+
+/// Whether the program has set an option of `SOL_SOCKET`, of this socket or its listener.
+fn is_set(socket: &Socket, name: c_int) -> bool {
+    let known = known::find(!socket.is_datagram(), SOL_SOCKET, name);
+    known.is_some_and(|known| set_by_program(socket) & 1 << known.bit != 0)
 }
 
 /// What the engine knows of an option of TCP, put by `give`; `None` if the kernel socket has it.
