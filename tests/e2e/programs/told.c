@@ -96,6 +96,30 @@ static void times_of_what_has_come(void) {
   OK(nanos.tv_sec >= before.tv_sec && nanos.tv_sec <= after.tv_sec && nanos.tv_nsec < 1000000000);
 }
 
+/* Of what is no datagram nothing is told: the socket is shut down. */
+static void nothing_of_an_end(void) {
+  int mine = SYS(socket(AF_INET6, SOCK_DGRAM, 0)), yes = 1;
+  struct sockaddr_in6 far = {.sin6_family = AF_INET6, .sin6_port = htons(9)};
+  char text[64];
+  snprintf(text, sizeof text, "::ffff:%s", far_ip());
+  IS(inet_pton(AF_INET6, text, &far.sin6_addr), 1);
+  set(mine, SOL_SOCKET, SO_TIMESTAMPNS, 1);
+  SYS(setsockopt(mine, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, &yes, sizeof yes));
+  SYS(setsockopt(mine, IPPROTO_IPV6, IPV6_RECVTCLASS, &yes, sizeof yes));
+  SYS(setsockopt(mine, IPPROTO_IP, IP_RECVTTL, &yes, sizeof yes));
+  SYS(connect(mine, A(far)));
+  SYS(shutdown(mine, SHUT_RD));
+  char buf[10], control[256];
+  struct iovec v = {buf, sizeof buf};
+  struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+  IS(recvmsg(mine, &m, 0), 0);
+  IS(m.msg_controllen, 0);
+  IS(m.msg_flags, 0);
+  struct msghdr without = {.msg_iov = &v, .msg_iovlen = 1};
+  IS(recvmsg(mine, &without, 0), 0);
+  IS(without.msg_flags, 0);
+}
+
 /* How many datagrams found no room. */
 static void losses(void) {
   struct sockaddr_in to;
@@ -367,6 +391,7 @@ const struct check CHECKS[] = {
     {"peek_offset_is_set_before", peek_offset_is_set_before},
     {"times", times},
     {"times_of_what_has_come", times_of_what_has_come},
+    {"nothing_of_an_end", nothing_of_an_end},
     {"losses", losses},
     {"original_destination", original_destination},
     {"room_for_what_is_told", room_for_what_is_told},

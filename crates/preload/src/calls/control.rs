@@ -220,6 +220,11 @@ impl<'a> Filling<'a> {
 /// Says beside a datagram what its socket is to be told.
 pub(crate) fn tell(message: &mut msghdr, socket: &Socket, got: &Received) {
     let mut filling = Filling::new(message);
+    if got.is_end() {
+        // No datagram has come.
+        filling.finish();
+        return;
+    }
     let set = options::set_by_program(socket);
     let wants = |option: &options::Known| set & 1 << option.bit != 0;
     // In IPv6's terms, what an IPv4 datagram came to alone is told.
