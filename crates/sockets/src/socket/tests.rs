@@ -390,3 +390,69 @@ fn a_listener_that_is_shut_down_for_writing_listens_on() {
     );
     assert_eq!(socket.shutdown(Half::Read), Err(NOT_CONNECTED));
 }
+
+/// Waits until the engine has told of something that nobody has taken from the channel.
+fn is_told(host: &Host) {
+    for _ in 0..12_000 {
+        if host.session.has_completions(host.own_channel()) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    panic!("nothing was told");
+}
+
+/// A call says how things stand, though its process has not looked at the channel since.
+#[test]
+fn what_the_engine_has_told_counts_for_each_call() {
+    use crate::{Departure, Sending};
+    use std::io::{IoSlice, IoSliceMut};
+    let (_engine, host, _directory) = engine();
+    let (a, b) = Engine::pair(host);
+    let urgent = |bytes| {
+        a.socket()
+            .send_with(&[IoSlice::new(bytes)], Sending::URGENT)
+    };
+    host.drain_if_free();
+    assert_eq!(urgent(b"ab"), Ok(2));
+    is_told(host);
+    // Its place may be told before the byte is.
+    while b.socket().recv_urgent(false) != Ok(Some(b'b')) {
+        is_told(host);
+    }
+    let mut buf = [0; 9];
+    let mut read = || b.socket().recv(&mut [IoSliceMut::new(&mut buf)], false);
+    assert_eq!(read(), Ok(1));
+    assert_eq!(read(), Err(SocketError::WouldBlock));
+    host.flush().unwrap();
+    host.drain_if_free();
+    a.write_all(b"abc").unwrap();
+    is_told(host);
+    while read() != Ok(3) {
+        is_told(host);
+    }
+    // A connection, at both ends.
+    let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
+    let client = Engine::open(host, SocketKind::Stream);
+    let begun = client.start_connect(listener.local().unwrap());
+    assert_eq!(begun, Err(SocketError::InProgress));
+    while !matches!(listener.socket().accept_with(|| Ok(())), Ok(_)) {
+        is_told(host);
+    }
+    while client.peer().is_err() {
+        is_told(host);
+    }
+    // A datagram.
+    let (c, d) = (
+        Engine::open(host, SocketKind::Datagram),
+        Engine::open(host, SocketKind::Datagram),
+    );
+    let to = d.bind(Engine::address(0)).unwrap();
+    c.bind(Engine::address(0)).unwrap();
+    host.drain_if_free();
+    let sent = c.send_datagram(&[IoSlice::new(b"abcd")], Some(to), Departure::default());
+    assert_eq!(sent, Ok(4));
+    while d.next_datagram() != 4 {
+        is_told(host);
+    }
+}
