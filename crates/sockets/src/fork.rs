@@ -306,3 +306,6 @@ impl Forking {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -436,7 +436,7 @@ fn what_the_engine_has_told_counts_for_each_call() {
     let client = Engine::open(host, SocketKind::Stream);
     let begun = client.start_connect(listener.local().unwrap());
     assert_eq!(begun, Err(SocketError::InProgress));
-    while !matches!(listener.socket().accept_with(|| Ok(())), Ok(_)) {
+    while listener.socket().accept_with(|| Ok(())).is_err() {
         is_told(host);
     }
     while client.peer().is_err() {
@@ -455,4 +455,32 @@ fn what_the_engine_has_told_counts_for_each_call() {
     while d.next_datagram() != 4 {
         is_told(host);
     }
+}
+
+/// The engine is told which half is shut down, and what waits for the end of it.
+#[test]
+fn the_engine_is_told_which_half_is_shut_down() {
+    let (engine, host, _directory) = engine();
+    let (rd, wr, lingers) = (EdgeFlags::SHUT_RD, EdgeFlags::SHUT_WR, EdgeFlags::LINGERS);
+    let is_said = |socket: &Socket, expected: EdgeFlags| {
+        let index = socket.id().index;
+        host.flush().unwrap();
+        engine.wait_until("it was told", |seen| {
+            let said = seen.said.get(&index).copied().unwrap_or(EdgeFlags::empty());
+            said & (rd | wr | lingers | EdgeFlags::PUSH) == expected | EdgeFlags::PUSH
+        });
+    };
+    for (half, expected) in [(Half::Read, rd), (Half::Write, wr), (Half::Both, rd | wr)] {
+        let (a, b) = Engine::pair(host);
+        a.socket().shutdown(half).unwrap();
+        is_said(a.socket(), expected);
+        // Of a datagram socket, too, though the call fails without a peer.
+        let datagram = Engine::open(host, SocketKind::Datagram);
+        assert_eq!(datagram.shutdown(half), Err(NOT_CONNECTED));
+        is_said(&datagram, expected);
+        drop(b);
+    }
+    let (a, _b) = Engine::pair(host);
+    a.socket().shutdown_to_linger().unwrap();
+    is_said(a.socket(), wr | lingers);
 }

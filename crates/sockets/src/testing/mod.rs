@@ -13,8 +13,9 @@ use crate::hooks::Hooks;
 use crate::host::Host;
 use crate::native::{Listener, Stream};
 use longshore_hostif::attach::Token;
-use longshore_hostif::{Geometry, OpenFlags, OptionName, SocketKind, Versions};
+use longshore_hostif::{EdgeFlags, Geometry, OpenFlags, OptionName, SocketKind, Versions};
 use session::Session;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -59,6 +60,8 @@ pub struct Behavior {
 pub struct Seen {
     /// Options, in order, by the socket's index.
     pub options: Vec<(u32, OptionName, u64)>,
+    /// All that was said of each socket's edges, by its index.
+    pub said: BTreeMap<u32, EdgeFlags>,
     /// Sockets that are open.
     pub open: usize,
     /// Chunks of the receive slab that are in use.

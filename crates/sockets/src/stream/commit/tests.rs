@@ -111,3 +111,76 @@ fn the_end_of_a_record_may_be_urgent() {
     });
     assert_eq!(b.socket().recv_urgent(false), Ok(Some(b'b')));
 }
+
+/// What the engine is told of bytes that were written, with what is to be in it and what not.
+fn is_said(engine: &Engine, stream: &Stream, with: EdgeFlags, without: EdgeFlags) {
+    let index = stream.socket().id().index;
+    stream.socket().host().flush().unwrap();
+    engine.wait_until("it was told", |seen| {
+        let said = seen.said.get(&index).copied().unwrap_or(EdgeFlags::empty());
+        assert!(!said.intersects(without), "{said:?}");
+        said.contains(with)
+    });
+}
+
+/// MSG_MORE, MSG_EOR, TCP_CORK.
+#[test]
+fn the_engine_is_told_what_is_said_of_bytes() {
+    let (engine, _directory) = engine();
+    let host = engine.join();
+    let (more, end, cork) = (EdgeFlags::MORE, EdgeFlags::RECORD_END, EdgeFlags::CORK);
+    let bytes = [IoSlice::new(b"abc")];
+    for (sending, with, without) in [
+        (Sending::empty(), EdgeFlags::PUSH, more | end | cork),
+        (Sending::MORE, more, EdgeFlags::PUSH | end | cork),
+        (Sending::RECORD_END, EdgeFlags::PUSH | end, more | cork),
+    ] {
+        let (a, _b) = Engine::pair(host);
+        assert_eq!(a.socket().send_with(&bytes, sending), Ok(3));
+        is_said(&engine, &a, with, without);
+        std::mem::forget((a, _b));
+    }
+    let (a, _b) = Engine::pair(host);
+    assert_eq!(a.socket().send(&bytes, true), Ok(3));
+    is_said(&engine, &a, more, EdgeFlags::PUSH);
+    let (c, _d) = Engine::pair(host);
+    c.socket().set_cork(true).unwrap();
+    is_said(&engine, &c, more | cork, EdgeFlags::PUSH);
+    c.socket().set_cork(false).unwrap();
+    is_said(&engine, &c, EdgeFlags::PUSH, end);
+}
+
+/// A record ends with its last byte, which is not among those that there is room for.
+#[test]
+fn a_record_of_which_a_part_is_written_has_not_ended() {
+    let (engine, _directory) = engine();
+    let (a, _b) = Engine::pair(engine.join());
+    a.socket().block().snd.limit.store(2, Ordering::Relaxed);
+    let sent = a
+        .socket()
+        .send_with(&[IoSlice::new(b"abc")], Sending::RECORD_END);
+    assert_eq!(sent, Ok(2));
+    is_said(&engine, &a, EdgeFlags::PUSH, EdgeFlags::RECORD_END);
+    a.socket().block().snd.limit.store(9, Ordering::Relaxed);
+    let sent = a
+        .socket()
+        .send_with(&[IoSlice::new(b"c")], Sending::RECORD_END);
+    assert_eq!(sent, Ok(1));
+    is_said(&engine, &a, EdgeFlags::RECORD_END, EdgeFlags::empty());
+}
+
+/// RFC 7413: without data the SYN goes alone, and goes now.
+#[test]
+fn a_connection_that_is_made_without_data_is_told_of() {
+    let (engine, _directory) = engine();
+    let host = engine.join();
+    let socket = Engine::open(host, longshore_hostif::SocketKind::Stream);
+    socket
+        .block()
+        .set_state(longshore_hostif::SocketState::Early);
+    assert_eq!(socket.send(&[], false), Err(SocketError::InProgress));
+    let index = socket.id().index;
+    engine.wait_until("it was told", |seen| {
+        seen.said.get(&index) == Some(&EdgeFlags::PUSH)
+    });
+}

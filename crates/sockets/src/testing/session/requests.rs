@@ -14,6 +14,9 @@ impl Session {
     pub(super) fn serve(&mut self, channel: u16, request: &Request) {
         let socket = request.socket();
         if let Request::Open { kind, .. } = *request {
+            let mut seen = self.seen.lock().expect("not poisoned");
+            seen.said.remove(&socket.index);
+            drop(seen);
             self.peers
                 .insert(socket.index, Peer::new(socket, kind, channel));
             return;
@@ -34,6 +37,7 @@ impl Session {
                 flags,
                 ..
             } => {
+                self.said(socket.index, flags);
                 if flags.contains(EdgeFlags::ACCEPTED) {
                     self.accepted(socket.index);
                 }
@@ -56,6 +60,7 @@ impl Session {
                 to,
                 ..
             } => {
+                self.said(socket.index, flags);
                 self.forward((socket.index, snd_edge), source.index, from..to);
                 self.edges(socket.index, snd_edge, rcv_consumed, flags);
             }
@@ -87,6 +92,12 @@ impl Session {
             // What opens a socket and what is answered was seen to above; it sends no files.
             _ => {}
         }
+    }
+
+    /// What was said of a socket is kept for the test.
+    fn said(&self, index: u32, flags: EdgeFlags) {
+        let mut seen = self.seen.lock().expect("not poisoned");
+        *seen.said.entry(index).or_insert(EdgeFlags::empty()) |= flags;
     }
 
     /// What a request is answered by.

@@ -1,0 +1,172 @@
+//! What is reserved for a child, and what it begins with. Here the process goes on as its own
+//! child would: its parent is the channel that it leaves.
+
+use super::*;
+use crate::testing::Engine;
+use crate::{Departure, ReadySet, Socket, WaitLimit};
+use longshore_hostif::{OpenFlags, SocketKind};
+use std::io::{IoSlice, IoSliceMut};
+
+fn engine() -> (Engine, &'static Host, tempfile::TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Engine::start(directory.path());
+    let host = engine.join();
+    (engine, host, directory)
+}
+
+#[test]
+fn a_reservation_has_what_its_process_holds() {
+    let (mut engine, host, _directory) = engine();
+    let (a, b) = Engine::pair(host);
+    let control = |channel| host.arena.control(channel);
+    let before = host.arena.header().reservations.load(Ordering::Acquire);
+    let channel = host.reserve_channel().unwrap();
+    assert_ne!(channel, host.own_channel());
+    assert_eq!(control(channel).state(), ChannelState::Reserved);
+    let pid = control(channel).pid.load(Ordering::Acquire);
+    assert_eq!(pid, host.identity.pid());
+    let reservations = &host.arena.header().reservations;
+    assert_eq!(reservations.load(Ordering::Acquire), before + 1);
+    let holds = |socket: &Socket| host.arena.holds(channel, socket.id().index);
+    assert!(holds(a.socket()) && holds(b.socket()));
+    assert_eq!((a.socket().uses(), b.socket().uses()), (2, 2));
+    host.leave_out(channel, a.socket().id());
+    assert!(!holds(a.socket()) && holds(b.socket()));
+    // The next one is another.
+    let second = host.reserve_channel().unwrap();
+    assert_ne!(second, channel);
+    host.drop_reservation(second);
+    // One that is another's is left alone.
+    control(channel).pid.store(pid + 1, Ordering::Release);
+    host.drop_reservation(channel);
+    assert_eq!(control(channel).state(), ChannelState::Reserved);
+    control(channel).pid.store(pid, Ordering::Release);
+    host.drop_reservation(channel);
+    assert_eq!(control(channel).state(), ChannelState::Free);
+    assert!(!holds(b.socket()));
+    // It is dropped once.
+    host.drop_reservation(channel);
+    host.drop_reservation(host.own_channel());
+    assert_ne!(control(host.own_channel()).state(), ChannelState::Free);
+    engine.stop();
+    host.look_at_engine();
+    assert_eq!(host.reserve_channel(), None);
+}
+
+#[test]
+fn a_session_has_so_many_channels_and_no_more() {
+    let (_engine, host, _directory) = engine();
+    let all: Vec<u32> = std::iter::from_fn(|| host.reserve_channel()).collect();
+    assert_eq!(all.len(), host.arena.geometry().channels as usize - 1);
+    for channel in &all {
+        host.drop_reservation(*channel);
+    }
+    assert!(host.reserve_channel().is_some());
+}
+
+/// A child that is made without our knowing has it until its own shim takes over.
+#[test]
+fn a_reservation_is_given_to_a_child() {
+    let (engine, host, _directory) = engine();
+    let channel = host.reserve_channel().unwrap();
+    let control = host.arena.control(channel);
+    // A process that lives.
+    let child = rustix::process::getpid().as_raw_nonzero().get() as u32;
+    host.give_reservation(channel, child);
+    assert_eq!(control.pid.load(Ordering::Acquire), child);
+    for _ in 0..12_000 {
+        if control.state() == ChannelState::Open {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert_eq!(control.state(), ChannelState::Open, "the engine was told");
+    drop(engine);
+}
+
+#[test]
+fn a_parent_knows_what_it_has_reserved() {
+    let (_engine, host, _directory) = engine();
+    let reservation = host.before_fork().in_parent().unwrap();
+    let control = host.arena.control(reservation.channel);
+    assert_eq!(control.state(), ChannelState::Reserved);
+    let number = control.reservations.load(Ordering::Acquire);
+    assert_eq!(reservation.number, number);
+    reservation.is_for(4711);
+    host.drop_reservation(reservation.channel);
+    // All locks are free again.
+    let (a, b) = Engine::pair(host);
+    a.write_all(b"x").unwrap();
+    assert_eq!(b.read(&mut [0; 9]), Ok(1));
+}
+
+/// The child has the sockets that it has descriptors of, in a channel of its own, and nothing
+/// that its parent had begun.
+#[test]
+fn a_child_goes_on_with_the_sockets_that_it_has_descriptors_of() {
+    let (engine, host, _directory) = engine();
+    let (a, b) = Engine::pair(host);
+    let other = host
+        .open(SocketKind::Stream, OpenFlags::empty(), 0)
+        .unwrap();
+    let datagram = Engine::open(host, SocketKind::Datagram);
+    let to = datagram.bind(Engine::address(0)).unwrap();
+    let part = [IoSlice::new(b"part")];
+    datagram
+        .begin_datagram(&part, Some(to), Departure::default())
+        .unwrap();
+    let set = ReadySet::new(host).unwrap();
+    let (fd, _) = set.wake_fd().unwrap().unwrap();
+    set.add(b.socket(), 5, 1, 7).unwrap();
+    let parent = host.own_channel();
+    let ids = [a.socket().id(), b.socket().id(), datagram.id()];
+    let forking = host.before_fork();
+    let child = forking.in_child(ids.into_iter().zip([1, 2, 1]));
+    assert!(std::ptr::eq(child, host));
+    assert_ne!(host.own_channel(), parent);
+    for id in ids {
+        assert!(host.arena.holds(host.own_channel(), id.index));
+    }
+    // The parent counts as one more.
+    assert_eq!((a.socket().uses(), b.socket().uses()), (2, 3));
+    assert_eq!(host.held_sockets.count(other.id().index), 0);
+    assert_eq!(datagram.begun_for(), Ok(None), "its parent has begun it");
+    assert_eq!(set.wake_fd_if_made(), None, "its parent sleeps there");
+    assert_ne!(
+        set.wake_fd().unwrap().map(|(_, is_new)| is_new),
+        Some(false)
+    );
+    let _ = fd;
+    // Both ends work, by the child's own channel.
+    let copy = host.acquire(b.socket().id()).unwrap();
+    a.write_all(b"abc").unwrap();
+    let mut buf = [0; 9];
+    let read = copy.wait(None, WaitLimit::ENDLESS, || {
+        copy.recv(&mut [IoSliceMut::new(&mut buf)], false)
+    });
+    assert_eq!(read, Ok(3));
+    let mut reported = Vec::new();
+    a.write_all(b"d").unwrap();
+    engine.wait_until("it has come", |_| {
+        host.drain_if_free();
+        copy.readable_bytes() == 1
+    });
+    set.harvest(9, |report| reported.push(report.data)).unwrap();
+    assert_eq!(reported, [7], "it has the sets of its parent");
+    std::mem::forget(other);
+}
+
+/// With no channel left for it, a child's sockets fail, and its parent's go on.
+#[test]
+fn a_child_without_a_channel_fails() {
+    let (_engine, host, _directory) = engine();
+    let (a, b) = Engine::pair(host);
+    while host.reserve_channel().is_some() {}
+    let forking = host.before_fork();
+    assert!(forking.channel.is_none());
+    let child = forking.in_child(std::iter::once((a.socket().id(), 1)));
+    assert!(child.is_gone() && child.is_cut_off());
+    let sent = a.socket().send(&[IoSlice::new(b"x")], false);
+    assert!(sent.is_err());
+    std::mem::forget((a, b));
+}
