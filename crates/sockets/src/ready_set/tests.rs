@@ -409,3 +409,50 @@ fn whatever_changes_a_socket_wakes_those_that_sleep_for_it() {
         std::mem::forget((a, b));
     }
 }
+
+/// What is entered and taken out again, and sets that are made and closed, leave nothing behind.
+#[test]
+fn places_and_waiters_are_used_again() {
+    let (_engine, host, _directory) = engine();
+    let [a, b, ..] = streams(host);
+    let interests = || host.ready_sets.enter().unwrap().interests.len();
+    let waiters = || {
+        let all = host.arena.waiters().iter();
+        all.filter(|w| w.owner.load(Ordering::Acquire) != 0).count()
+    };
+    let set = ReadySet::new(host).unwrap();
+    let before = waiters();
+    for events in [OUT, IN] {
+        for _ in 0..50 {
+            set.add(a.socket(), 1, events, 1).unwrap();
+            set.remove(a.socket(), 1).unwrap();
+            assert_eq!(reported(&set), []);
+            let other = ReadySet::new(host).unwrap();
+            other.add(a.socket(), 1, events, 1).unwrap();
+            other.add(b.socket(), 2, events, 2).unwrap();
+            other.wake_fd().unwrap().unwrap();
+            assert_eq!(waiters(), before + 1);
+            other.close();
+            assert_eq!(waiters(), before);
+        }
+    }
+    assert!(interests() <= 3, "{}", interests());
+}
+
+/// Nobody else wakes them: an engine that is killed says nothing.
+#[test]
+fn those_that_sleep_are_woken_when_the_engine_is_found_dead() {
+    let (mut engine, host, _directory) = engine();
+    let [a, ..] = streams(host);
+    let set = ReadySet::new(host).unwrap();
+    let (fd, _) = set.wake_fd().unwrap().unwrap();
+    set.add(a.socket(), 1, IN, 1).unwrap();
+    set.silence().unwrap();
+    set.declare().unwrap();
+    engine.kill();
+    assert!(!is_readable(fd));
+    host.look_at_engine();
+    assert!(is_readable(fd));
+    let over = IN | (Ready::ERR | Ready::HUP).bits();
+    assert_eq!(reported(&set), [(1, over)]);
+}
