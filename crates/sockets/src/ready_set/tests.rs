@@ -76,8 +76,10 @@ fn an_exclusive_interest_is_not_changed() {
     set.add(a.socket(), 1, OUT | EXCLUSIVE, 1).unwrap();
     set.add(b.socket(), 2, OUT, 2).unwrap();
     assert_eq!(set.modify(a.socket(), 1, IN, 3), refused(Errno::INVAL));
-    let exclusive = set.modify(b.socket(), 2, OUT | EXCLUSIVE, 4);
-    assert_eq!(exclusive, refused(Errno::INVAL));
+    for (stream, fd) in [(&a, 1), (&b, 2)] {
+        let exclusive = set.modify(stream.socket(), fd, OUT | EXCLUSIVE, 4);
+        assert_eq!(exclusive, refused(Errno::INVAL));
+    }
     assert_eq!(reported(&set), [(1, OUT), (2, OUT)]);
 }
 
@@ -447,9 +449,9 @@ fn those_that_sleep_are_woken_when_the_engine_is_found_dead() {
     let set = ReadySet::new(host).unwrap();
     let (fd, _) = set.wake_fd().unwrap().unwrap();
     set.add(a.socket(), 1, IN, 1).unwrap();
+    engine.kill();
     set.silence().unwrap();
     set.declare().unwrap();
-    engine.kill();
     assert!(!is_readable(fd));
     host.look_at_engine();
     assert!(is_readable(fd));
