@@ -211,3 +211,28 @@ fn the_engine_hears_of_options_in_their_order() {
     let told: Vec<_> = told.map(|(name, value)| (index, name, value)).collect();
     engine.wait_until("all of them", |seen| seen.options == told);
 }
+
+/// By one call or by several, what this side needs of an option is kept.
+#[test]
+fn a_socket_keeps_what_was_set_for_it() {
+    use longshore_sockets::{host_bits, more_bits};
+    let (engine, _directory) = engine();
+    let (a, b) = Engine::pair(engine.join());
+    for (socket, size) in [(a.socket(), 12_345), (b.socket(), 23_456)] {
+        let options = [(OptionName::ReceiveBuffer, size)];
+        socket.set_options(options.into_iter()).unwrap();
+        assert_eq!(socket.receive_buffer(), size);
+        let asks = || socket.more_bits() & more_bits::ASKS_FOR_ERRORS != 0;
+        for name in [OptionName::ReceiveErrors, OptionName::ReceiveErrors6] {
+            socket.clear_more_bits(more_bits::ASKS_FOR_ERRORS);
+            socket.set_option(name, 0).unwrap();
+            assert!(!asks());
+            socket.set_option(name, 1).unwrap();
+            assert!(asks());
+        }
+        for on in [true, false] {
+            socket.set_cork(on).unwrap();
+            assert_eq!(socket.host_bits() & host_bits::CORK != 0, on);
+        }
+    }
+}

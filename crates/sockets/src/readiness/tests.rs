@@ -67,6 +67,7 @@ fn a_streams_state_and_flags_say_what_it_can_do() {
         (Connected, none, 0, W),
         (Connected, none, 1, R | W),
         (Connected, fin, 0, END | W),
+        (Connected, fin, 1, END | W),
         (Connected, shut_rd, 0, END | W),
         (Connected, shut_wr, 0, W),
         (Connected, shut_wr, 1, R | W),
