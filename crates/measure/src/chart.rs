@@ -5,10 +5,13 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use std::path::Path;
 
-/// Pixels of one plot.
-const SIZE: (u32, u32) = (900, 420);
-/// Of these, what names series, on the right.
+/// Pixels of one plot, without what names its series.
+const SIZE: (u32, u32) = (690, 420);
+/// Of what names series, on the right: at least so many, and so many for each letter.
 const LEGEND: u32 = 210;
+const LETTER: u32 = 7;
+/// Before the names.
+const SWATCH: u32 = 22;
 /// Colors that are told apart by those who see colors otherwise, too (Okabe and Ito).
 const COLORS: [RGBColor; 9] = [
     RGBColor(0, 114, 178),
@@ -21,6 +24,39 @@ const COLORS: [RGBColor; 9] = [
     RGBColor(240, 228, 66),
     RGBColor(30, 30, 30),
 ];
+
+/// How a series is told from others: by its color, and where there are more series than colors,
+/// by the second form of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Look {
+    color: RGBColor,
+    /// A broken line with open points, or a pale bar.
+    is_second: bool,
+}
+
+impl Look {
+    /// That of a series by its number.
+    fn of(number: usize) -> Self {
+        Look {
+            color: COLORS[number % COLORS.len()],
+            is_second: number / COLORS.len() % 2 == 1,
+        }
+    }
+
+    /// That of bars, and of the squares of a legend.
+    fn area(self) -> ShapeStyle {
+        let share = if self.is_second { 0.4 } else { 1.0 };
+        self.color.mix(share).filled()
+    }
+
+    fn point(self) -> ShapeStyle {
+        if self.is_second {
+            self.color.stroke_width(1)
+        } else {
+            self.color.filled()
+        }
+    }
+}
 
 /// A plot cannot be drawn.
 #[derive(Debug, thiserror::Error)]
@@ -185,8 +221,9 @@ pub fn render(charts: &[Chart]) -> Result<String, ChartError> {
     let mut drawing = String::new();
     let rows = charts.len().max(1);
     let height = SIZE.1 * u32::try_from(rows).unwrap_or(1);
+    let width = SIZE.0 + legend_width(charts);
     let mut draw = || -> Result<(), Failure<'_>> {
-        let root = SVGBackend::with_string(&mut drawing, (SIZE.0, height)).into_drawing_area();
+        let root = SVGBackend::with_string(&mut drawing, (width, height)).into_drawing_area();
         root.fill(&WHITE)?;
         for (chart, area) in charts.iter().zip(root.split_evenly((rows, 1))) {
             one(chart, &area)?;
@@ -217,7 +254,7 @@ fn label(value: f64) -> String {
 }
 
 fn one<'a>(chart: &Chart, area: &Area<'a>) -> Result<(), Failure<'a>> {
-    let (plot, beside) = area.split_horizontally(SIZE.0 - LEGEND);
+    let (plot, beside) = area.split_horizontally(SIZE.0);
     match &chart.kind {
         Kind::Lines => lines(chart, &plot)?,
         Kind::Bars(groups) => bars(chart, groups, &plot, false)?,
@@ -243,12 +280,25 @@ fn begin<'a, 'b>(
         .build_cartesian_2d(x.0..x.1, y.0..y.1)
 }
 
+/// Pixels for the longest name of a series.
+fn legend_width(charts: &[Chart]) -> u32 {
+    let series = charts.iter().flat_map(|chart| &chart.series);
+    let longest = series.map(|series| series.name.chars().count()).max();
+    let letters = u32::try_from(longest.unwrap_or(0)).unwrap_or(0);
+    LEGEND.max(SWATCH + LETTER * letters)
+}
+
 /// Names series beside the plot.
 fn legend<'a>(chart: &Chart, area: &Area<'a>) -> Result<(), Failure<'a>> {
-    for ((series, color), row) in chart.series.iter().zip(COLORS.iter().cycle()).zip(0..) {
-        let y = 50 + 20 * row;
-        area.draw(&Rectangle::new([(4, y), (16, y + 10)], color.filled()))?;
-        area.draw(&Text::new(series.name.clone(), (22, y), ("sans-serif", 13)))?;
+    for ((number, series), row) in chart.series.iter().enumerate().zip(0..) {
+        let (y, look) = (50 + 20 * row, Look::of(number));
+        let square = [(4, y), (16, y + 10)];
+        area.draw(&Rectangle::new(square, look.area()))?;
+        if look.is_second {
+            area.draw(&Rectangle::new(square, look.color.stroke_width(1)))?;
+        }
+        let place = (SWATCH.cast_signed(), y);
+        area.draw(&Text::new(series.name.clone(), place, ("sans-serif", 13)))?;
     }
     Ok(())
 }
@@ -272,12 +322,17 @@ fn lines<'a>(chart: &Chart, area: &Area<'a>) -> Result<(), Failure<'a>> {
         .x_label_formatter(&|place| x.label(*place))
         .y_label_formatter(&|place| y.label(*place))
         .draw()?;
-    for (series, color) in chart.series.iter().zip(COLORS.iter().cycle()) {
-        let style = color.stroke_width(2);
+    for (number, series) in chart.series.iter().enumerate() {
+        let look = Look::of(number);
+        let style = look.color.stroke_width(2);
         let points = places(series);
-        context.draw_series([PathElement::new(points.clone(), style)])?;
+        if look.is_second {
+            context.draw_series(DashedLineSeries::new(points.clone(), 6, 4, style))?;
+        } else {
+            context.draw_series([PathElement::new(points.clone(), style)])?;
+        }
         let dots = points.iter();
-        context.draw_series(dots.map(|point| Circle::new(*point, 3, color.filled())))?;
+        context.draw_series(dots.map(|point| Circle::new(*point, 3, look.point())))?;
     }
     Ok(())
 }
@@ -339,7 +394,8 @@ fn bars<'a>(
         .y_label_formatter(&|place| scale.label(*place))
         .draw()?;
     let width = GROUP / beside;
-    for (number, color) in COLORS.iter().cycle().take(chart.series.len()).enumerate() {
+    for number in 0..chart.series.len() {
+        let style = Look::of(number).area();
         let boxes = all
             .iter()
             .filter(|bar| bar.0 == number)
@@ -348,7 +404,7 @@ fn bars<'a>(
                 let place = if stacked { 0.0 } else { number as f64 };
                 let left = group + (1.0 - GROUP) / 2.0 + width * place;
                 let [below, above] = ends.map(|end| scale.place(end).max(y_range.0));
-                Rectangle::new([(left, below), (left + width, above)], color.filled())
+                Rectangle::new([(left, below), (left + width, above)], style)
             });
         context.draw_series(boxes)?;
     }
@@ -408,6 +464,25 @@ mod tests {
         assert_eq!(Scale::Doubling.label(10.5), "");
         assert_eq!(Scale::Decades.label(-1.0), "0.1");
         assert_eq!(Scale::Linear.label(1.5e6), "1.5M");
+    }
+
+    #[test]
+    fn series_are_told_apart_and_named_whole() {
+        let mut many = chart(Kind::Lines, Axis::linear("y"));
+        let name = |number: usize| format!("a series with a rather long name, {number}");
+        let series = |number| Series::new(&name(number), vec![(64.0, 1.0), (128.0, 2.0)]);
+        many.series = (0..12).map(series).collect();
+        let looks: Vec<Look> = (0..12).map(Look::of).collect();
+        for (at, look) in looks.iter().enumerate() {
+            assert!(!looks[..at].contains(look), "{at}");
+        }
+        let width = SIZE.0 + legend_width(&[many.clone()]);
+        let longest = u32::try_from(name(11).len()).unwrap();
+        assert_eq!(width, SIZE.0 + SWATCH + LETTER * longest);
+        let drawing = render(&[many]).unwrap();
+        assert!(drawing.starts_with(&format!("<svg width=\"{width}\"")));
+        // Those beyond the colors have open points.
+        assert_eq!(drawing.matches("fill=\"none\"").count() % 3, 0);
     }
 
     #[test]
