@@ -4,7 +4,6 @@
 mod bulk;
 mod flood;
 mod idle;
-mod linked;
 mod proxy;
 mod round_trip;
 mod servers;
@@ -108,7 +107,6 @@ pub trait Scenario {
 pub fn all() -> Vec<Box<dyn Scenario>> {
     let mut all: Vec<Box<dyn Scenario>> = Vec::new();
     all.extend(bulk::all());
-    all.extend(linked::all());
     all.push(Box::new(round_trip::RoundTrip));
     all.extend(servers::all());
     all.extend(proxy::all());
