@@ -33,10 +33,15 @@ impl<'l> Engine<'l> {
     /// configuration.
     fn start(bed: &Testbed, host: Host<'l>, more: &str, options: &[&str]) -> Self {
         let socket = bed.path(&format!("engine-{}.sock", host.ip()));
+        // On a testbed for measurements, as `Host::cmd` has it.
+        let port = match host.number {
+            Some(number) if bed.cubic => format!("tap:host{number}\"\nsysctl = \"none"),
+            _ => "tap:engine".to_owned(),
+        };
         let config = bed.file(
             &format!("engine-{}.toml", host.ip()),
             format!(
-                "port = \"tap:engine\"\naddress = [\"{}/24\", \"{}/64\"]\n\
+                "port = \"{port}\"\naddress = [\"{}/24\", \"{}/64\"]\n\
                  gateway = [\"{}\", \"{}\"]\nsocket = \"{}\"\n{more}\n",
                 host.ip(),
                 host.ip6(),

@@ -154,7 +154,7 @@ pub struct Host<'l> {
     /// in it but a loopback, so that what does not go through the engine goes nowhere.
     programs: Option<Arc<Namespace>>,
     /// Of a host under test.
-    number: Option<u8>,
+    pub(crate) number: Option<u8>,
     /// Further options for `longshore run`.
     options: Vec<OsString>,
     /// The processor to which its programs (and engines) are bound.

@@ -4,6 +4,7 @@
 mod bulk;
 mod flood;
 mod idle;
+mod link;
 mod proxy;
 mod round_trip;
 mod servers;
@@ -110,6 +111,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     all.push(Box::new(round_trip::RoundTrip));
     all.extend(servers::all());
     all.extend(proxy::all());
+    all.extend(link::all());
     all.extend(idle::all());
     all.extend(flood::all());
     all
