@@ -29,7 +29,7 @@ pub(crate) fn permit_priority() {
         current: most,
         maximum: most,
     };
-    // Who has not CAP_SYS_RESOURCE may have what its limit has left; less is no reason to end.
+    // A user without CAP_SYS_RESOURCE may have what its limit has left; less is no reason to end.
     if setrlimit(Resource::Nice, both(Some(ANY_PRIORITY))).is_err() {
         let _ = setrlimit(Resource::Nice, both(getrlimit(Resource::Nice).maximum));
     }

@@ -210,7 +210,7 @@ fn what_nohup_ignores_ends_nothing() {
     assert_eq!(child.wait().unwrap().code(), Some(3));
 }
 
-/// Who starts us may ignore SIGCHLD; how the program ended is known all the same, and the
+/// The program that starts us may ignore SIGCHLD; how the program ended is known all the same, and the
 /// program finds it ignored.
 #[test]
 fn an_ignored_sigchld_hides_no_exit_code() {

@@ -322,7 +322,7 @@ impl Engine {
         {
             let is_taken = s.take_claimed(half, from.channel);
             let has_reservation = s.processes.has_new_reservation();
-            // Who claims it was asked of the kernel, which takes its time.
+            // The kernel was asked for the process that claims it, and takes its time.
             self.spend_time();
             if !is_taken {
                 if has_reservation {

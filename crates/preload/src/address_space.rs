@@ -86,7 +86,7 @@ pub(crate) fn reserve(bytes: u64) {
         current: with(now.current, bytes),
         maximum: with(now.maximum, bytes),
     };
-    // Who may not raise the hard limit goes as far as that.
+    // A user that may not raise the hard limit goes as far as that.
     if setrlimit(Resource::As, both).is_err() {
         let _ = setrlimit(Resource::As, raise(now, &now, bytes));
     }

@@ -364,7 +364,7 @@ mod tests {
         assert!(!eventfd.is_suspect.load(Ordering::Relaxed) && !eventfd.is_slow());
     }
 
-    /// Who is preempted while it signals has not been held up by the eventfd.
+    /// A thread that is preempted while it signals has not been held up by the eventfd.
     #[test]
     #[cfg_attr(miri, ignore = "it has no Linux AIO")]
     fn an_eventfd_is_not_slow_because_its_signaller_was_preempted() {

@@ -158,7 +158,7 @@ pub(crate) fn move_mark(block: &SocketBlock, urgent: u64) {
     if before >= urgent || before == 0 || is_inline(block) {
         return;
     }
-    // Who stood at the last mark does not come upon its byte now that it is an ordinary
+    // A reader that stood at the last mark does not come upon its byte now that it is an ordinary
     // one.
     let old = before - 1;
     if block.rcv.edge.load(Ordering::Acquire) > old {

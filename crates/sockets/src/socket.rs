@@ -115,7 +115,7 @@ impl Socket {
         if errno != 0 {
             self.clear_more_bits(more_bits::IS_TAKEN);
         }
-        // Who has cancelled an attempt may make another, with whatever call that was told.
+        // A program that has cancelled an attempt may make another, with whatever call that was told.
         if errno == Errno::CANCELED.raw_os_error() as u32 {
             let _ = self.told_of_failure(errno);
         }

@@ -227,7 +227,7 @@ impl Host {
             self.drain_if_free();
             let found = attempt()?;
             if found.is_none() && section(|s| s.postponed()) != 0 {
-                // Who sleeps then does not, or is not to be disturbed.
+                // A thread that sleeps then does not, or is not to be disturbed.
                 return Ok(None);
             }
             if began.elapsed() >= KEPT {

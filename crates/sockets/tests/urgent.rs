@@ -69,7 +69,7 @@ fn alone_it_is_nothing_for_who_reads_in_order() {
     let keep = s.recv(&mut [IoSliceMut::new(&mut [0; 4])], true);
     assert_eq!(keep, Err(SocketError::WouldBlock));
     assert!(s.at_mark());
-    // Who does not only look throws it away, and the engine is told of that, too.
+    // A call that does not only look throws it away, and the engine is told of that, too.
     assert_eq!(read(&b), Err(SocketError::WouldBlock));
     assert!(!s.at_mark());
     assert_eq!(s.recv_urgent(false), NONE);

@@ -446,7 +446,7 @@ impl Stack {
         } else if !self.link.own.is_empty() || self.sockets.have_work_left() {
             UnderWay::Passing
         } else {
-            // Who got something in this turn has told of it in this turn, too.
+            // A process that got something in this turn has told of it in this turn, too.
             UnderWay::Nothing
         }
     }

@@ -118,7 +118,7 @@ mod tests {
         let path = dir.path().join("engine");
         let open = || Listener::bind(&path);
         let first = open().unwrap();
-        // Who comes before it is served waits.
+        // A program that comes before it is served waits.
         assert!(longshore_hostif::attach::dial(&path).is_ok());
         assert!(matches!(open(), Err(ListenError::InUse { .. })));
         // As if its engine had been killed.

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 /// The longest question, in bytes.
 const LONGEST_QUESTION: usize = 1024;
 
-/// Who asks.
+/// The user that asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asker {
     /// Its user.

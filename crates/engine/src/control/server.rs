@@ -64,7 +64,7 @@ pub struct ControlServer {
 
 impl ControlServer {
     /// Listens at `path`, in place of a socket that an engine left behind there.
-    /// Who may ask is who may open the path; what each is told is up to who answers.
+    /// Whoever may open the path may ask; what each is told is up to the one that answers.
     ///
     /// # Errors
     /// [`ControlError`].

@@ -139,7 +139,7 @@ impl Routes {
     pub fn publish(&self, routes: &[Route], loopback: Loopback) -> usize {
         let count = routes.len().min(MAX_ROUTES);
         let number = (self.count.load(Ordering::Relaxed) >> COUNT_BITS).wrapping_add(1);
-        // Who reads something of what follows sees that this one was not the last.
+        // A reader of something of what follows sees that this one was not the last.
         fence(Ordering::Release);
         for (entry, route) in self.entries(number).iter().zip(routes) {
             let words = Address::from(SocketAddr::new(route.address, 0)).0;

@@ -62,7 +62,7 @@ impl Attach {
         self.has_ended
     }
 
-    /// Who has started the agent says that the session is open, or has ended: one that has not
+    /// The process that has started the agent says that the session is open, or has ended: one that has not
     /// come before will not.
     pub(super) fn starter_speaks(&mut self) {
         self.has_ended |= self.launcher.is_none();

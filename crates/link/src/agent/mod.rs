@@ -84,7 +84,7 @@ pub struct Agent {
     epoll: OwnedFd,
     /// The link is watched for room, too.
     watches_room: bool,
-    /// Who has started this has said something, or ended.
+    /// The process that has started this has said something, or ended.
     starter_has_ended: bool,
     attach: Attach,
     session: AdapterSession,

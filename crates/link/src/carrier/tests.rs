@@ -52,7 +52,7 @@ fn what_goes_over_the_socket_cannot_be_read() {
     let (a, b) = sockets();
     let (c, d) = sockets();
     let engine = thread::spawn(move || Secured::establish(d, Role::Engine, &key('a')));
-    // Who stands between the ends and passes on what they say.
+    // A third party between the ends, which passes on what they say.
     let between = thread::spawn(move || {
         let (mut seen, mut bytes) = (Vec::new(), [0; 4096]);
         for (from, to) in [(&b, &c), (&c, &b), (&b, &c)] {

@@ -152,7 +152,7 @@ fn show(socket: &Socket, range: &Range<usize>) -> Result<Option<usize>, SocketEr
     if !state.may_change(range) {
         return Ok(None);
     }
-    // Who frees or moves memory looks for this before anything is changed.
+    // A call that frees or moves memory looks for this before anything is changed.
     ANY.store(true, Ordering::Relaxed);
     let len = range.len().min((socket.receive_buffer() / SHARE) as usize);
     let (mut kept, shown) = state.take_holder(socket, &(range.start..range.start + len));

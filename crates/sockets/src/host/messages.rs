@@ -311,7 +311,7 @@ impl Host {
         let Some(block) = self.session.get_block(socket.index) else {
             return false;
         };
-        // Who accepts it begins the block, and only then looks here.
+        // The process that accepts it begins the block, and only then looks here.
         if block.next_generation() == socket.generation {
             dispatch.early.insert(socket.index, (socket, *edges));
             return false;

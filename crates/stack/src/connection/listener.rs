@@ -33,7 +33,7 @@ impl Listening {
                 .pick(host, id.index, arrivals.all, arrivals.now)
         });
         let picked = picked.flatten();
-        // Who has never accepted may never look, as a server's master that forks workers: what
+        // A process that has never accepted may never look, as a server's master that forks workers: what
         // only its ring has would keep the place of every later record.
         let may_look = self.audience.has_acceptor();
         let mut placed = Placed::default();

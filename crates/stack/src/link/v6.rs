@@ -340,7 +340,7 @@ impl Link {
         if !v6.addresses.is_ours(target) {
             return false;
         }
-        // Who asks without an address wants to have this one itself.
+        // A station that asks without an address wants to have this one itself.
         if asker.is_unspecified() && self.take_conflict(target, now, counters) {
             return false;
         }

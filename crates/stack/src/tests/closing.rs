@@ -129,7 +129,7 @@ fn an_answer_leaves_before_what_comes_in_the_turn_of_the_close() {
     assert!(flags[0].contains(TcpFlags::FIN) && flags[1].contains(TcpFlags::RST));
 }
 
-/// Who closes second waits for nothing, and its socket is gone with the last acknowledgment.
+/// The end that closes second waits for nothing, and its socket is gone with the last acknowledgment.
 #[test]
 fn who_closes_second_is_gone_at_once() {
     let (mut single, socket, next) = connected();

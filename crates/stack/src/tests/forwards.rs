@@ -60,7 +60,7 @@ fn what_is_refused_is_not_kept() {
     assert_eq!(single.stack.counters.own_bytes.forwarded, 0);
 }
 
-/// Who reads says nothing of what it has written.
+/// A reader says nothing of what it has written.
 #[test]
 fn what_is_held_back_stays_so_when_its_host_reads() {
     let mut single = Single::new(GEOMETRY, 1);

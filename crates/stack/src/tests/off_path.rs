@@ -177,7 +177,7 @@ fn quoted(to_port: u16, seq: SeqNumber) -> [u8; 8] {
     first
 }
 
-/// Who does not know what is in flight cannot make a connection's segments smaller (RFC
+/// A sender that does not know what is in flight cannot make a connection's segments smaller (RFC
 /// 5927), and who guesses is seen.
 #[test]
 fn lies_about_the_path_are_counted_and_change_nothing() {
@@ -206,7 +206,7 @@ fn lies_about_the_path_are_counted_and_change_nothing() {
         single.dropped("icmp_about_nothing_sent"),
         u64::from(MANY) + 1
     );
-    // Who knows is believed.
+    // One that knows is believed.
     too_big(
         &mut single,
         protocol::TCP,

@@ -176,7 +176,7 @@ impl Program {
         self.pass_one_way(opened, accepted);
         let is_silent = relay.heard_at.after_us(SILENCE_US) <= now;
         if is_silent || relay.ends.iter().any(End::is_dead) {
-            // Who has not got all of it is told.
+            // An end that has not got all of it is told.
             self.end_relay(relay, Some(0));
         } else if relay.ends.iter().all(|end| end.shut) {
             self.end_relay(relay, None);

@@ -395,7 +395,7 @@ fn wait(
     }
     let (set, nested) = within(|| (instance.set(), instance.has_nested_sets()));
     let concerns_us = set.is_some() || nested;
-    // Who sleeps there may still be given a socket of the engine by another thread, and is
+    // A thread that sleeps there may still be given a socket of the engine by another thread, and is
     // rung then.
     let sleeps = limit != Some(Duration::ZERO);
     let room = usize::try_from(most).unwrap_or(0);

@@ -165,7 +165,7 @@ impl State {
             sent.refused -= 1;
             return None;
         }
-        // Who frees or moves memory looks for this before anything is changed.
+        // A call that frees or moves memory looks for this before anything is changed.
         ANY.store(true, Ordering::Relaxed);
         self.regions()?;
         self.make_room(socket.host());

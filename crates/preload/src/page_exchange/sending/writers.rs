@@ -181,7 +181,7 @@ mod tests {
     use std::sync::atomic::AtomicU32;
     use std::time::Duration;
 
-    /// Who writes to pages that are held waits, and then writes.
+    /// A thread that writes to pages that are held waits, and then writes.
     #[test]
     fn another_threads_write_waits() {
         let Some(writers) = Writers::open() else {
