@@ -50,7 +50,7 @@ fn an_urgent_byte_that_is_not_there_may_come_or_never_will() {
         (Connected, shut, 0, 0, Ok(None)),
         (Dead, none, 0, 0, NOT_CONNECTED),
         (Dead, fin, 0, 0, Ok(None)),
-        (Dead, shut, 0, 0, Ok(None)),
+        (Dead, shut, 0, 0, NOT_CONNECTED),
         (Listening, none, 0, 0, NOT_CONNECTED),
         (Listening, inline, 0, 0, NOT_CONNECTED),
     ] {
