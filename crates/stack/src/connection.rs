@@ -276,8 +276,11 @@ impl Stack {
             return;
         };
         let edges = socket.edges();
+        // An end that has come in this very turn, too: it is noted as told below.
         let is_unreported = socket.told().is_some_and(|told| {
-            edges.snd_acked != told.snd_acked || edges.rcv_edge != told.rcv_edge
+            edges.snd_acked != told.snd_acked
+                || edges.rcv_edge != told.rcv_edge
+                || edges.flags != told.flags
         });
         let is_late = socket
             .messages

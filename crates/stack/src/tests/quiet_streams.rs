@@ -7,7 +7,7 @@ use longshore_hostif::{
     CHUNK, DATAGRAM_HEADER, DatagramRecord, EdgeFlags, Geometry, OptionName, SocketId, SocketKind,
     datagram_span,
 };
-use longshore_wire::tcp::TcpHeader;
+use longshore_wire::tcp::{TcpFlags, TcpHeader};
 use std::net::{Ipv6Addr, SocketAddr};
 
 /// How long nothing is written, and what a timer may be late.
@@ -179,6 +179,41 @@ fn nothing_is_told_twice_when_it_is_quiet() {
     sending.arrives(before + 100);
     (0..5).for_each(|_| sending.single.turn_after(QUIET_US));
     assert_eq!((sending.in_use(), sending.told()), (1, None));
+}
+
+/// The end of the peer's stream, or of the connection, that comes in the very turn in which the
+/// stream becomes quiet, is told as any other.
+#[test]
+fn an_end_that_comes_as_the_stream_becomes_quiet_is_told() {
+    const BUFFER: u64 = 8_000;
+    let fin = (TcpFlags::ACK | TcpFlags::FIN, EdgeFlags::PEER_FIN);
+    let reset = (TcpFlags::RST, EdgeFlags::DEAD);
+    for (of, flags, expected) in [
+        (Of::Wire, fin.0, fin.1),
+        (Of::Wire, reset.0, reset.1),
+        (Of::Own, fin.0, fin.1),
+    ] {
+        let mut sending = Sending::new(of);
+        let socket = sending.socket;
+        sending.single.set(socket, OptionName::SendBuffer, BUFFER);
+        sending.send(BUFFER as usize / 4);
+        sending.arrives(sending.written);
+        assert_eq!(sending.told(), Some(sending.written), "{of:?}");
+        if let Some(next) = &sending.next {
+            let mut header = next.clone();
+            header.ack = next.ack.add(sending.written as u32);
+            header.flags = flags;
+            sending.single.segment(&header, &[]);
+        }
+        if let Some(reader) = sending.reader {
+            let read = sending.written;
+            sending.single.edges(reader, read, EdgeFlags::SHUT_WR);
+        }
+        sending.single.turn_after(QUIET_US + TICK_US);
+        let told = sending.single.told_of(socket);
+        let told = told.map_or(EdgeFlags::empty(), |edges| edges.flags);
+        assert!(told.contains(expected), "{of:?}, {flags:?}: {told:?}");
+    }
 }
 
 /// More chunks than are taken back in one turn, of one session: each socket has its turn, the
