@@ -7,8 +7,8 @@
 //! process with several threads that calls.
 
 use crate::cancel::held;
-use crate::user::{Strings, Text};
-use libc::{c_char, c_void};
+use crate::user::{Strings, StringsVariable, Text};
+use libc::c_void;
 use longshore_hostif::attach::{ENGINE_VARIABLE, SESSION_VARIABLE};
 use longshore_hostif::warning::{Destination, WARNINGS_VARIABLE};
 use longshore_hostif::zero_copy::{ZERO_COPY_VARIABLE, ZeroCopy};
@@ -16,7 +16,6 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::ffi::{CStr, CString, OsString};
 use std::slice;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 /// Says to the new image that its process holds sockets for which it may have no
@@ -25,7 +24,7 @@ pub(crate) const HELD_VARIABLE: &str = "LONGSHORE_HELD";
 const HELD: &CStr = c"LONGSHORE_HELD=1";
 
 unsafe extern "C" {
-    safe static environ: AtomicPtr<*const c_char>;
+    safe static environ: StringsVariable;
 }
 
 /// What was in the environment when the program started.
@@ -53,7 +52,7 @@ static REMEMBERED: OnceLock<Option<Remembered>> = OnceLock::new();
 /// Whether it is known what the environment was when the program started. Libraries that
 /// come before libc (sanitizers, allocators) call before it has one.
 pub(crate) fn is_known() -> bool {
-    REMEMBERED.get().is_some() || !environ.load(Ordering::Relaxed).is_null()
+    REMEMBERED.get().is_some() || !environ.get().is_null()
 }
 
 /// The variables, if the program is on Longshore, as far as that [is known](is_known). The
@@ -267,8 +266,7 @@ impl Remembered {
 
 /// The program's environment.
 pub(crate) fn own() -> Strings<'static> {
-    // SAFETY: libc's variable, null or such a list.
-    unsafe { Strings::new(environ.load(Ordering::Relaxed)) }
+    environ.get()
 }
 
 /// Whether a program that is executed with this one's environment is on Longshore.
@@ -279,14 +277,8 @@ pub(crate) fn is_carried() -> bool {
 /// Runs what executes a program with the environment of this one, carried on. Until it is
 /// over, other threads see the variables, too.
 pub(crate) fn with_own<T>(work: impl FnOnce() -> T) -> T {
-    let before = environ.load(Ordering::Relaxed);
     let mut carried = Carried::new(own(), false);
-    let ours = carried.list().as_ptr().cast_mut();
-    environ.store(ours, Ordering::Relaxed);
-    let result = held(work);
-    // Unless it was changed, it is put back before the list goes.
-    let _ = environ.compare_exchange(ours, before, Ordering::Relaxed, Ordering::Relaxed);
-    result
+    environ.with(carried.list(), || held(work))
 }
 
 #[cfg(test)]

@@ -1,14 +1,21 @@
 //! System calls without libc: for those whose wrappers in libc the shim has taken over, or that
 //! libc has none for.
 
-use libc::c_long;
+use crate::user::{Argument, Filter, In, Out, Word};
+use libc::{c_int, c_long, c_uint, c_void, iovec, pid_t, siginfo_t, size_t};
+
+/// The words of a call with fewer arguments than the most, as the kernel takes them.
+pub(crate) fn words<const N: usize>(given: [usize; N]) -> [usize; 6] {
+    std::array::from_fn(|at| given.get(at).copied().unwrap_or(0))
+}
 
 /// The system call itself, without libc: this very function is what libc's
 /// callers, ours among them, would come back to.
 ///
 /// # Safety
 /// As the system call of this number.
-pub(crate) unsafe fn kernel(number: c_long, arguments: [c_long; 6]) -> c_long {
+#[inline]
+unsafe fn kernel(number: c_long, arguments: [usize; 6]) -> c_long {
     let result;
     // SAFETY: the kernel's calling convention on x86-64: it changes rax, rcx and
     // r11 and what the arguments point to, as the caller expects.
@@ -28,4 +35,45 @@ pub(crate) unsafe fn kernel(number: c_long, arguments: [c_long; 6]) -> c_long {
         );
     }
     result
+}
+
+/// A call of the program's by number, which promises for its arguments what the manual says of
+/// this number.
+#[derive(Clone, Copy)]
+pub(crate) struct Call<'a> {
+    pub(crate) number: c_long,
+    pub(crate) arguments: [Argument<'a>; 6],
+}
+
+impl Call<'_> {
+    /// Makes it; what the kernel returns.
+    #[inline]
+    pub(crate) fn make(self) -> c_long {
+        // SAFETY: the program's promise, which the arguments carry.
+        unsafe { kernel(self.number, self.arguments.map(Word::word)) }
+    }
+}
+
+/// System calls by their types; the arguments carry C's promises with them.
+macro_rules! system_calls {
+    ($($name:ident($($arg:ident: $type:ty),*) = $number:expr;)*) => {$(
+        pub(crate) fn $name($($arg: $type),*) -> c_long {
+            let arguments = words([$($arg.word()),*]);
+            // SAFETY: the call of this number takes arguments of these types, and what C has
+            // promised for them they say by their types.
+            unsafe { kernel($number, arguments) }
+        }
+    )*};
+}
+
+system_calls! {
+    madvise(at: Out<'_, c_void>, len: size_t, advice: c_int) = libc::SYS_madvise;
+    mprotect(at: Out<'_, c_void>, len: size_t, how: c_int) = libc::SYS_mprotect;
+    mremap(at: Out<'_, c_void>, len: size_t, new_len: size_t, flags: c_int, to: Out<'_, c_void>) = libc::SYS_mremap;
+    cachestat(fd: c_int, range: In<'_, [u64; 2]>, found: Out<'_, [u64; 5]>, flags: c_uint) = 451;
+    set_filter(operation: c_uint, flags: c_uint, program: In<'_, Filter<'_>>) = libc::SYS_seccomp;
+    process_vm_readv(of: pid_t, to: In<'_, iovec>, places: usize, from: In<'_, iovec>, count: usize, flags: usize) = libc::SYS_process_vm_readv;
+    process_vm_writev(of: pid_t, from: In<'_, iovec>, places: usize, to: In<'_, iovec>, count: usize, flags: usize) = libc::SYS_process_vm_writev;
+    rt_tgsigqueueinfo(process: pid_t, thread: pid_t, signal: c_int, info: In<'_, siginfo_t>) = libc::SYS_rt_tgsigqueueinfo;
+    rt_sigprocmask(how: c_int, new: In<'_, u64>, old: Out<'_, u64>, bytes: size_t) = libc::SYS_rt_sigprocmask;
 }

@@ -10,7 +10,7 @@
 use crate::cancel::held;
 use crate::fds;
 use crate::log::once;
-use crate::user::In;
+use crate::user::{In, Out};
 use crate::{real, signals};
 use libc::{c_int, pid_t, sigset_t};
 use longshore_hostif::{OwnersSignal, Raised};
@@ -116,8 +116,7 @@ fn count(raised: impl Fn(OwnersSignal) -> Raised) -> Option<[Raised; 2]> {
 /// Tells the engine how to reach the owner of the socket behind `fd`.
 fn tell(fd: RawFd, socket: &Socket) {
     let mut owner = OwnerEx::default();
-    // SAFETY: a command that fills such a structure.
-    let asked = unsafe { real::fcntl(fd, F_GETOWN_EX, (&raw mut owner).addr()) };
+    let asked = real::fcntl(fd, F_GETOWN_EX, Out::from(&mut owner).into());
     if asked != 0 {
         return;
     }
@@ -154,8 +153,7 @@ fn wants_io(fd: RawFd) -> bool {
     if !flags.is_ok_and(|flags| flags.bits() & libc::O_ASYNC as u32 != 0) {
         return false;
     }
-    // SAFETY: asks for a number.
-    let signal = unsafe { real::fcntl(fd, F_GETSIG, 0) };
+    let signal = real::fcntl(fd, F_GETSIG, 0.into());
     if signal != BY_DEFAULT {
         once!(
             Warn,
@@ -170,12 +168,11 @@ fn wants_io(fd: RawFd) -> bool {
 fn has_raise(socket: &OwnedFd, owner: &OwnerEx, signal: c_int) -> bool {
     let fd = socket.as_raw_fd();
     let steps = [
-        (F_SETOWN_EX, std::ptr::from_ref(owner).addr()),
-        (F_SETSIG, signal as usize),
-        (libc::F_SETFL, (libc::O_NONBLOCK | libc::O_ASYNC) as usize),
+        (F_SETOWN_EX, In::from(owner).into()),
+        (F_SETSIG, signal.into()),
+        (libc::F_SETFL, (libc::O_NONBLOCK | libc::O_ASYNC).into()),
     ];
     steps
         .into_iter()
-        // SAFETY: commands that take these numbers, and one that reads such a structure.
-        .all(|(command, argument)| unsafe { real::fcntl(fd, command, argument) } == 0)
+        .all(|(command, argument)| real::fcntl(fd, command, argument) == 0)
 }

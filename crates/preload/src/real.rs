@@ -3,7 +3,7 @@
 //! Many are cancellation points, at which a cancelled thread ends by unwinding: they are
 //! called with nothing to drop in any frame of ours, or in `cancel::held`.
 
-use crate::user::{Format, Handler, In, Opaque, Out, Strings, Text, VaList};
+use crate::user::{Action, Argument, Format, Handler, In, Opaque, Out, Run, Strings, Text, VaList};
 use libc::{
     FILE, addrinfo, c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr,
     msghdr, nfds_t, off_t, pid_t, pollfd, posix_spawn_file_actions_t, posix_spawnattr_t, sigset_t,
@@ -36,14 +36,13 @@ pub(crate) fn find(at: &AtomicUsize, name: &CStr) -> usize {
     }
 }
 
-/// Functions of libc by their types, each to be called as such.
+/// Functions of libc by their types. Their arguments carry C's promises with them ([`In`],
+/// [`Out`] and the like).
 macro_rules! real {
     ($($name:ident($($arg:ident: $type:ty),*) -> $ret:ty;)*) => {$(
-        /// # Safety
-        /// As libc's function of this name.
         #[inline]
         #[allow(non_snake_case, clippy::too_many_arguments)]
-        pub(crate) unsafe fn $name($($arg: $type),*) -> $ret {
+        pub(crate) fn $name($($arg: $type),*) -> $ret {
             static AT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
             const NAME: &std::ffi::CStr = match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
                 Ok(name) => name,
@@ -51,36 +50,17 @@ macro_rules! real {
             };
             let found = $crate::real::find(&AT, NAME);
             // SAFETY: libc's function of this name has this type; the one that
-            // stands in takes no arguments and returns -1 in the same place.
-            let f: unsafe extern "C-unwind" fn($($type),*) -> $ret = unsafe { std::mem::transmute(found) };
-            // SAFETY: the caller's promise.
-            unsafe { f($($arg),*) }
+            // stands in takes no arguments and returns -1 in the same place. What
+            // C has promised for the arguments, they say by their types.
+            let f: extern "C-unwind" fn($($type),*) -> $ret = unsafe { std::mem::transmute(found) };
+            f($($arg),*)
         }
     )*};
 }
 
 pub(crate) use real;
 
-/// The same of functions that do nothing but what their arguments say, which carry C's
-/// promises with them ([`In`], [`Out`]).
-macro_rules! plain {
-    ($($name:ident($($arg:ident: $type:ty),*) -> $ret:ty;)*) => {
-        mod raw {
-            use super::*;
-            real! { $($name($($arg: $type),*) -> $ret;)* }
-        }
-        $(
-            #[inline]
-            #[allow(non_snake_case, clippy::too_many_arguments)]
-            pub(crate) fn $name($($arg: $type),*) -> $ret {
-                // SAFETY: what C has promised for the arguments, they say by their types.
-                unsafe { raw::$name($($arg),*) }
-            }
-        )*
-    };
-}
-
-plain! {
+real! {
     socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
     bind(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t) -> c_int;
     listen(fd: c_int, backlog: c_int) -> c_int;
@@ -124,7 +104,6 @@ plain! {
     getrlimit(resource: c_uint, old: Out<'_, libc::rlimit>) -> c_int;
     setrlimit(resource: c_uint, new: In<'_, libc::rlimit>) -> c_int;
     prlimit(pid: pid_t, resource: c_uint, new: In<'_, libc::rlimit>, old: Out<'_, libc::rlimit>) -> c_int;
-    getifaddrs(list: Out<'_, *mut libc::ifaddrs>) -> c_int;
     sendfile(out: c_int, from: c_int, offset: Out<'_, off_t>, count: size_t) -> ssize_t;
     pipe(ends: Out<'_, c_int>) -> c_int;
     pipe2(ends: Out<'_, c_int>, flags: c_int) -> c_int;
@@ -152,14 +131,11 @@ plain! {
     posix_spawn_file_actions_adddup2(actions: Out<'_, posix_spawn_file_actions_t>, from: c_int, to: c_int) -> c_int;
     posix_spawn(pid: Out<'_, pid_t>, path: Text<'_>, actions: In<'_, posix_spawn_file_actions_t>, attr: In<'_, posix_spawnattr_t>, argv: Strings<'_>, envp: Strings<'_>) -> c_int;
     posix_spawnp(pid: Out<'_, pid_t>, file: Text<'_>, actions: In<'_, posix_spawn_file_actions_t>, attr: In<'_, posix_spawnattr_t>, argv: Strings<'_>, envp: Strings<'_>) -> c_int;
-}
-
-real! {
-    fcntl(fd: c_int, cmd: c_int, arg: usize) -> c_int;
-    ioctl(fd: c_int, request: c_ulong, arg: usize) -> c_int;
-    sigaction(signal: c_int, new: In<'_, libc::sigaction>, old: Out<'_, libc::sigaction>) -> c_int;
-    prctl(option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int;
+    fcntl(fd: c_int, cmd: c_int, arg: Argument<'_>) -> c_int;
+    ioctl(fd: c_int, request: c_ulong, arg: Argument<'_>) -> c_int;
+    prctl(option: c_int, a: Argument<'_>, b: Argument<'_>, c: Argument<'_>, d: Argument<'_>) -> c_int;
     fork() -> pid_t;
     _Fork() -> pid_t;
-    clone(run: *const c_void, stack: *mut c_void, flags: c_int, argument: *mut c_void, parent: *mut pid_t, tls: *mut c_void, child: *mut pid_t) -> c_int;
+    sigaction(signal: c_int, new: In<'_, Action>, old: Out<'_, Action>) -> c_int;
+    clone(run: Option<Run>, stack: Out<'_, c_void>, flags: c_int, argument: Out<'_, c_void>, parent: Out<'_, pid_t>, tls: Out<'_, c_void>, child: Out<'_, pid_t>) -> c_int;
 }

@@ -9,12 +9,19 @@
 //! A kernel finds out that a pointer is bad when it copies. We would die of it, so callers
 //! refuse those to where no program has memory before (`vectors::check`).
 
+mod action;
+mod argument;
+mod filter;
 mod strings;
 
-pub(crate) use strings::Variable;
-pub use strings::{Format, Handler, Opaque, Strings, Text, VaList};
+pub use action::{Action, Handler};
+pub(crate) use action::{set_of, word_of};
+pub use argument::Argument;
+pub(crate) use argument::Word;
+pub(crate) use filter::Filter;
+pub use strings::{Format, Opaque, Run, Strings, Text, VaList};
+pub(crate) use strings::{StringsVariable, Variable};
 
-use libc::c_long;
 use std::marker::PhantomData;
 use std::ptr;
 
@@ -73,55 +80,10 @@ zero!(
     libc::sockaddr_storage,
     libc::sockaddr_in,
     libc::sockaddr_in6,
-    libc::sigaction,
     libc::sigset_t,
     libc::ifreq,
     libc::fd_set
 );
-
-/// What an argument of a call by number is, which comes as a word.
-pub(crate) trait Word {
-    /// The argument.
-    ///
-    /// # Safety
-    /// As [`In::new`], for what is a pointer.
-    unsafe fn of(word: c_long) -> Self;
-}
-
-/// An argument of a call by number.
-///
-/// # Safety
-/// As [`Word::of`].
-pub(crate) unsafe fn word<T: Word>(word: c_long) -> T {
-    // SAFETY: the caller's promise.
-    unsafe { T::of(word) }
-}
-
-macro_rules! numbers {
-    ($($number:ty),*) => {$(
-        impl Word for $number {
-            unsafe fn of(word: c_long) -> Self {
-                word as Self
-            }
-        }
-    )*};
-}
-
-numbers!(i32, u32, i64, u64, usize);
-
-impl<T> Word for In<'_, T> {
-    unsafe fn of(word: c_long) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { Self::new(word as *const T) }
-    }
-}
-
-impl<T> Word for Out<'_, T> {
-    unsafe fn of(word: c_long) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { Self::new(word as *mut T) }
-    }
-}
 
 /// Null, or memory that C lets us read during a call.
 #[repr(transparent)]
@@ -218,8 +180,12 @@ impl<'a, T> In<'a, T> {
 
     /// What lies there, if it is aligned, and may be looked at in place.
     pub(crate) fn as_ref(self) -> Option<&'a T> {
-        // SAFETY: null, or what C lets us read.
-        unsafe { self.0.as_ref() }
+        self.slice(1).first()
+    }
+
+    /// The one behind it in an array, `places` on, which by the call's arguments is there.
+    pub(crate) fn add(self, places: usize) -> Self {
+        Self(self.0.wrapping_add(places), PhantomData)
     }
 
     /// The first `count` of what lies there; none at a null pointer.
@@ -247,10 +213,6 @@ impl<'a, T> Out<'a, T> {
 
     pub(crate) fn is_null(self) -> bool {
         self.0.is_null()
-    }
-
-    pub(crate) fn addr(self) -> usize {
-        self.0.addr()
     }
 
     /// As [`In::cast`].
@@ -282,8 +244,7 @@ impl<'a, T> Out<'a, T> {
     /// What lies there, if it is aligned, to be changed in place: nothing else does so
     /// while the result is used.
     pub(crate) fn as_mut(self) -> Option<&'a mut T> {
-        // SAFETY: null, or what C has handed to this call alone.
-        unsafe { self.0.as_mut() }
+        self.slice_mut(1).first_mut()
     }
 
     /// The one behind it in an array, `places` on, which by the call's arguments is there.

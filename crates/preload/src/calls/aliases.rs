@@ -1,13 +1,13 @@
 //! The other names under which libc exports the calls that are ours. Programs and libraries
 //! that were built against old headers, and a few parts of glibc itself, call these.
 
+use crate::calls::resolver::State;
 use crate::calls::{bind, connect, execve, fcntl, fork, recv, resolver, sendmsg, socket, stdio};
-use crate::user::{In, Opaque, Out, Text, Zero};
-use libc::{FILE, c_char, c_int, c_uchar, c_uint, c_void};
+use crate::user::{Argument, In, Opaque, Out, Run, Text, Zero};
+use libc::{FILE, c_int, c_uchar, c_uint, c_void};
 use libc::{mmsghdr, pid_t, size_t, sockaddr, sockaddr_in, socklen_t, ssize_t};
 
-/// Of calls that take C's pointers as typed arguments.
-macro_rules! plain_aliases {
+macro_rules! aliases {
     ($($name:ident($($arg:ident: $type:ty),*) -> $ret:ty = $($call:ident)::+;)*) => {$(
         #[doc = concat!("As [`", stringify!($($call)::+), "`].")]
         #[unsafe(no_mangle)]
@@ -18,42 +18,24 @@ macro_rules! plain_aliases {
     )*};
 }
 
-macro_rules! aliases {
-    ($($name:ident($($arg:ident: $type:ty),*) -> $ret:ty = $($call:ident)::+;)*) => {$(
-        #[doc = concat!("As [`", stringify!($($call)::+), "`].")]
-        ///
-        /// # Safety
-        /// As libc's.
-        #[unsafe(no_mangle)]
-        #[allow(non_snake_case)]
-        pub unsafe extern "C-unwind" fn $name($($arg: $type),*) -> $ret {
-            // SAFETY: the caller's promise.
-            unsafe { $($call)::+($($arg),*) }
-        }
-    )*};
-}
-
-plain_aliases! {
+aliases! {
     __connect(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t) -> c_int = connect::connect;
     __socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int = socket::socket;
     __recv(fd: c_int, buf: Out<'_, c_void>, len: size_t, flags: c_int) -> ssize_t = recv::recv;
     __sendmmsg(fd: c_int, msgs: Out<'_, mmsghdr>, count: c_uint, flags: c_int) -> c_int = sendmsg::sendmmsg;
     _IO_fdopen(fd: c_int, mode: Text<'_>) -> Opaque<FILE> = stdio::fdopen;
     _IO_popen(command: Text<'_>, mode: Text<'_>) -> Opaque<FILE> = execve::popen;
-}
-
-aliases! {
-    __clone(run: *const c_void, stack: *mut c_void, flags: c_int, argument: *mut c_void, parent: *mut pid_t, tls: *mut c_void, child: *mut pid_t) -> c_int = fork::clone;
-    fcntl64(fd: c_int, cmd: c_int, arg: usize) -> c_int = fcntl::fcntl;
-    __fcntl(fd: c_int, cmd: c_int, arg: usize) -> c_int = fcntl::fcntl;
-    __res_query(name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int = resolver::res_query;
-    __res_search(name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int = resolver::res_search;
-    __res_querydomain(name: *const c_char, domain: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int = resolver::res_querydomain;
-    __res_send(query: *const c_uchar, query_len: c_int, answer: *mut c_uchar, len: c_int) -> c_int = resolver::res_send;
-    __res_nquery(state: *mut c_void, name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int = resolver::res_nquery;
-    __res_nsearch(state: *mut c_void, name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int = resolver::res_nsearch;
-    __res_nquerydomain(state: *mut c_void, name: *const c_char, domain: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int = resolver::res_nquerydomain;
-    __res_nsend(state: *mut c_void, query: *const c_uchar, query_len: c_int, answer: *mut c_uchar, len: c_int) -> c_int = resolver::res_nsend;
+    __clone(run: Option<Run>, stack: Out<'_, c_void>, flags: c_int, argument: Out<'_, c_void>, parent: Out<'_, pid_t>, tls: Out<'_, c_void>, child: Out<'_, pid_t>) -> c_int = fork::clone;
+    fcntl64(fd: c_int, cmd: c_int, arg: Argument<'_>) -> c_int = fcntl::fcntl;
+    __fcntl(fd: c_int, cmd: c_int, arg: Argument<'_>) -> c_int = fcntl::fcntl;
+    __res_query(name: Text<'_>, class: c_int, kind: c_int, answer: Out<'_, c_uchar>, len: c_int) -> c_int = resolver::res_query;
+    __res_search(name: Text<'_>, class: c_int, kind: c_int, answer: Out<'_, c_uchar>, len: c_int) -> c_int = resolver::res_search;
+    __res_querydomain(name: Text<'_>, domain: Text<'_>, class: c_int, kind: c_int, answer: Out<'_, c_uchar>, len: c_int) -> c_int = resolver::res_querydomain;
+    __res_send(query: In<'_, c_uchar>, query_len: c_int, answer: Out<'_, c_uchar>, len: c_int) -> c_int = resolver::res_send;
+    __res_nquery(state: Out<'_, State>, name: Text<'_>, class: c_int, kind: c_int, answer: Out<'_, c_uchar>, len: c_int) -> c_int = resolver::res_nquery;
+    __res_nsearch(state: Out<'_, State>, name: Text<'_>, class: c_int, kind: c_int, answer: Out<'_, c_uchar>, len: c_int) -> c_int = resolver::res_nsearch;
+    __res_nquerydomain(state: Out<'_, State>, name: Text<'_>, domain: Text<'_>, class: c_int, kind: c_int, answer: Out<'_, c_uchar>, len: c_int) -> c_int = resolver::res_nquerydomain;
+    __res_nsend(state: Out<'_, State>, query: In<'_, c_uchar>, query_len: c_int, answer: Out<'_, c_uchar>, len: c_int) -> c_int = resolver::res_nsend;
 }
 
 /// The ports that `bindresvport` tries.

@@ -7,7 +7,7 @@ use crate::calls::{
 };
 use crate::cancel::point;
 use crate::fds::{self, Entry, Undecided};
-use crate::signals::{kernel_call, within};
+use crate::signals::{waits, within};
 use crate::user::In;
 use crate::{decide, epoll, place, real, vectors};
 use libc::{c_int, sockaddr, socklen_t};
@@ -82,9 +82,7 @@ pub(crate) fn connect_as(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t, flag
                         }
                         Given::Inet(_) => {
                             // Bound on both sides, it goes on with the kernel alone.
-                            let arguments = [fd as usize, addr.addr(), len as usize, 0, 0, 0];
-                            // SAFETY: the program's address, which C has passed with its length.
-                            let done = unsafe { kernel_call(libc::SYS_connect, arguments) };
+                            let done = waits::connect(fd, addr, len);
                             if done.is_ok() || !socket.is_datagram() {
                                 decide::to_kernel(id);
                             }

@@ -10,6 +10,7 @@ use crate::user::{In, Out};
 use libc::{c_int, cmsghdr, in_pktinfo, in6_pktinfo, msghdr, sockaddr_in, sockaddr_in6};
 use longshore_hostif::Stamp;
 use longshore_sockets::{Departure, Received, Socket, SocketError, more_bits};
+use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -207,12 +208,11 @@ impl<'a> Filling<'a> {
             cmsg_level: level,
             cmsg_type: kind,
         });
-        let (from, to) = (
-            (&raw const value).cast::<u8>(),
-            at.add(HEADER).addr() as *mut u8,
-        );
-        // SAFETY: at most the bytes of the value, and as many of the buffer as C says that it has.
-        unsafe { std::ptr::copy_nonoverlapping(from, to, len - HEADER) };
+        // Some of the bytes may be padding.
+        let from = In::from(&value).cast::<MaybeUninit<u8>>();
+        let to = at.add(HEADER).cast::<MaybeUninit<u8>>();
+        let len = len - HEADER;
+        to.slice_mut(len).copy_from_slice(from.slice(len));
         self.used += whole.next_multiple_of(align_of::<cmsghdr>()).min(room);
     }
 }

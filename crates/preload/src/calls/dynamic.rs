@@ -6,10 +6,9 @@
 //! Both functions look at who has called them: libc's are gone on in by a jump, so that they
 //! see the program, not us. The dynamic loader calls neither.
 
-use crate::user::Text;
-use libc::{c_char, c_int, c_void};
+use crate::user::{Out, Text};
+use libc::{c_int, c_void};
 use std::ffi::CStr;
-use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
@@ -21,7 +20,32 @@ static DLSYM: AtomicUsize = AtomicUsize::new(0);
 /// The versions that libc's `dlsym` has had.
 const VERSIONS: [&CStr; 2] = [c"GLIBC_2.34", c"GLIBC_2.2.5"];
 
-type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+type Dlsym = extern "C" fn(Library, Text<'_>) -> *mut c_void;
+
+/// What the loader knows a library by, or one of the numbers that stand for several.
+#[repr(transparent)]
+#[derive(Debug, Clone, Copy)]
+pub struct Library(*mut c_void);
+
+/// Those behind the library that asks.
+const NEXT: Library = Library(libc::RTLD_NEXT);
+
+/// libc's `Dl_info`: the library that has an address, where it lies, and what is there.
+#[repr(C)]
+struct Origin {
+    library: Text<'static>,
+    base: *const c_void,
+    name: Text<'static>,
+    at: *const c_void,
+}
+
+const _: () = assert!(size_of::<Origin>() == size_of::<libc::Dl_info>());
+
+unsafe extern "C" {
+    safe fn dlvsym(library: Library, name: Text<'_>, version: Text<'_>) -> *mut c_void;
+    safe fn dladdr(at: *const c_void, origin: Out<'_, Origin>) -> c_int;
+    safe fn dlerror() -> Text<'static>;
+}
 
 /// Has libc's function, which is kept `at`, in rax, found by `find` the first time, with the two
 /// arguments where they came.
@@ -42,12 +66,9 @@ macro_rules! find_once {
 }
 
 /// `dlopen(3)`, without RTLD_DEEPBIND.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
-pub unsafe extern "C-unwind" fn dlopen(path: Text<'_>, flags: c_int) -> *mut c_void {
+pub extern "C-unwind" fn dlopen(path: Text<'_>, flags: c_int) -> Library {
     core::arch::naked_asm!(
         find_once!(),
         "and esi, {kept}",
@@ -59,12 +80,9 @@ pub unsafe extern "C-unwind" fn dlopen(path: Text<'_>, flags: c_int) -> *mut c_v
 }
 
 /// `dlsym(3)`: what is ours, also where libc is asked for it.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
-pub unsafe extern "C-unwind" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+pub extern "C-unwind" fn dlsym(library: Library, name: Text<'_>) -> *mut c_void {
     core::arch::naked_asm!(
         find_once!(),
         // RTLD_DEFAULT is 0, RTLD_NEXT -1: what they mean goes by the caller.
@@ -80,18 +98,14 @@ pub unsafe extern "C-unwind" fn dlsym(handle: *mut c_void, name: *const c_char) 
 
 /// Where libc's `dlopen` is.
 extern "C" fn find_dlopen() -> usize {
-    // SAFETY: a lookup by name; libc has the function.
-    let found = unsafe { real_dlsym()(libc::RTLD_NEXT, c"dlopen".as_ptr()) } as usize;
+    let found = real_dlsym()(NEXT, Text::from(c"dlopen")) as usize;
     DLOPEN.store(found, Ordering::Relaxed);
     found
 }
 
 /// Where libc's `dlsym` is, which cannot be asked for itself.
 extern "C" fn find_dlsym() -> usize {
-    // SAFETY: lookups by name and version.
-    let look = |version: &CStr| unsafe {
-        libc::dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr())
-    };
+    let look = |version| dlvsym(NEXT, Text::from(c"dlsym"), Text::from(version));
     let found = VERSIONS.into_iter().map(look).find(|at| !at.is_null());
     let found = found.unwrap_or(ptr::null_mut()) as usize;
     DLSYM.store(found, Ordering::Relaxed);
@@ -103,18 +117,14 @@ fn real_dlsym() -> Dlsym {
         0 => find_dlsym(),
         at => at,
     };
-    // SAFETY: the C library that has none has no such function at all.
+    // SAFETY: libc's function; the C library that has none has no such function at all.
     unsafe { std::mem::transmute::<usize, Dlsym>(at) }
 }
 
 /// What a library has by this name: ours, if libc's was found and programs get ours for it.
-///
-/// # Safety
-/// As `dlsym`.
-unsafe extern "C" fn within_library(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+extern "C" fn within_library(library: Library, name: Text<'_>) -> *mut c_void {
     let dlsym = real_dlsym();
-    // SAFETY: the caller's promise.
-    let found = unsafe { dlsym(handle, name) };
+    let found = dlsym(library, name);
     if found.is_null() {
         return found;
     }
@@ -122,50 +132,47 @@ unsafe extern "C" fn within_library(handle: *mut c_void, name: *const c_char) ->
     // keeps it for our sake, and dlclose would never unload it.
     let mut answer = found;
     let own = own_library();
-    if !own.is_null() {
-        // SAFETY: the name is the caller's.
-        let first = unsafe { dlsym(own, name) };
-        if first != found && is_ours(first) {
-            // SAFETY: as before; called by us, it is what comes behind ours.
-            let behind = unsafe { dlsym(libc::RTLD_NEXT, name) };
-            if behind == found {
-                answer = first;
-            }
+    if !own.0.is_null() {
+        let first = dlsym(own, name);
+        // Called by us, RTLD_NEXT is what comes behind ours.
+        if first != found && is_ours(first) && dlsym(NEXT, name) == found {
+            answer = first;
         }
     }
     // The name was found: that it may not have been elsewhere is no error of the caller's.
-    // SAFETY: it takes nothing.
-    unsafe { libc::dlerror() };
+    dlerror();
     answer
 }
 
-/// The handle of this library, by which names are looked for in it and what it needs, or null.
-fn own_library() -> *mut c_void {
+/// This library, by which names are looked for in it and what it needs, or null.
+fn own_library() -> Library {
     static OWN: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
     let known = OWN.load(Ordering::Relaxed);
     if !known.is_null() {
-        return known;
+        return Library(known);
     }
-    let mut own = ptr::null_mut();
-    if let Some(info) = origin(own_library as *const c_void) {
-        // SAFETY: the name is the loader's; nothing is loaded that is not there.
-        own = unsafe { libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    let mut own = Library(ptr::null_mut());
+    if let Some(origin) = origin(own_library as *const c_void) {
+        // Nothing is loaded that is not there.
+        own = dlopen(origin.library, libc::RTLD_LAZY | libc::RTLD_NOLOAD);
     }
-    OWN.store(own, Ordering::Relaxed);
+    OWN.store(own.0, Ordering::Relaxed);
     own
 }
 
 /// Whether this library has what is there.
 fn is_ours(at: *mut c_void) -> bool {
-    let base = |at| origin(at).map(|info| info.dli_fbase);
+    let base = |at| origin(at).map(|origin| origin.base);
     !at.is_null() && base(at) == base(is_ours as *const c_void)
 }
 
 /// The library that has what is there.
-fn origin(at: *const c_void) -> Option<libc::Dl_info> {
-    let mut info = MaybeUninit::uninit();
-    // SAFETY: it writes `info` if it says that it has.
-    (unsafe { libc::dladdr(at, info.as_mut_ptr()) } != 0)
-        // SAFETY: it was written.
-        .then(|| unsafe { info.assume_init() })
+fn origin(at: *const c_void) -> Option<Origin> {
+    let mut origin = Origin {
+        library: Text::null(),
+        base: ptr::null(),
+        name: Text::null(),
+        at: ptr::null(),
+    };
+    (dladdr(at, Out::from(&mut origin)) != 0).then_some(origin)
 }

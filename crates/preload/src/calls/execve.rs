@@ -6,9 +6,9 @@
 use crate::calls::variadic::variadic;
 use crate::calls::{errno, lost, set_errno};
 use crate::environment::{self, Carried};
-use crate::user::{Opaque, Strings, Text, word};
+use crate::user::{Argument, In, Opaque, Strings, Text};
 use crate::{fds, pipes, place, real, state};
-use libc::{FILE, c_int, c_long};
+use libc::{FILE, c_int};
 use longshore_hostif::SocketId;
 use longshore_sockets::Host;
 use std::ffi::CStr;
@@ -186,31 +186,26 @@ pub extern "C-unwind" fn execveat(
 
 /// A `va_list` of x86-64, of which integers alone are taken.
 #[repr(C)]
-struct List {
+struct List<'a> {
     general: u32,
     floating: u32,
-    on_stack: *mut usize,
-    in_registers: *mut u8,
+    on_stack: In<'a, Argument<'a>>,
+    in_registers: In<'a, Argument<'a>>,
 }
 
-impl List {
-    /// The next argument.
-    ///
-    /// # Safety
-    /// There is one.
-    unsafe fn next(&mut self) -> usize {
-        const IN_REGISTERS: u32 = 48;
-        // SAFETY: the caller's promise; the ABI says where it is.
-        unsafe {
-            if self.general < IN_REGISTERS {
-                let at = self.in_registers.add(self.general as usize).cast::<usize>();
-                self.general += 8;
-                at.read()
-            } else {
-                let at = self.on_stack;
-                self.on_stack = at.add(1);
-                at.read()
-            }
+impl<'a> List<'a> {
+    /// The next argument, which is there.
+    fn next(&mut self) -> Option<Argument<'a>> {
+        const EACH: u32 = size_of::<Argument<'_>>() as u32;
+        const IN_REGISTERS: u32 = 6 * EACH;
+        if self.general < IN_REGISTERS {
+            let place = self.general / EACH;
+            self.general += EACH;
+            self.in_registers.add(place as usize).get()
+        } else {
+            let at = self.on_stack;
+            self.on_stack = at.add(1);
+            at.get()
         }
     }
 }
@@ -218,7 +213,7 @@ impl List {
 /// The arguments of a call like `execl`, which C ends with a null.
 struct Arguments<'a, 'l> {
     next: Text<'a>,
-    rest: &'l mut List,
+    rest: &'l mut List<'a>,
 }
 
 impl<'a> Arguments<'a, '_> {
@@ -231,29 +226,29 @@ impl<'a> Arguments<'a, '_> {
                 return Some(argv);
             }
             *place = self.next;
-            // SAFETY: the null has not come yet, and what is before it are strings.
-            self.next = unsafe { word(self.rest.next() as c_long) };
+            // The null has not come yet, and what is before it are strings.
+            self.next = self.rest.next().map_or(Text::null(), Text::from);
         }
         set_errno(libc::E2BIG);
         None
     }
 }
 
-extern "C-unwind" fn execl_list(path: Text<'_>, next: Text<'_>, rest: &mut List) -> c_int {
+extern "C-unwind" fn execl_list<'a>(path: Text<'_>, next: Text<'a>, rest: &mut List<'a>) -> c_int {
     let argv = Arguments { next, rest }.listed();
     argv.as_ref()
         .and_then(|argv| Strings::of(argv))
         .map_or(-1, |argv| execv(path, argv))
 }
 
-extern "C-unwind" fn execlp_list(file: Text<'_>, next: Text<'_>, rest: &mut List) -> c_int {
+extern "C-unwind" fn execlp_list<'a>(file: Text<'_>, next: Text<'a>, rest: &mut List<'a>) -> c_int {
     let argv = Arguments { next, rest }.listed();
     argv.as_ref()
         .and_then(|argv| Strings::of(argv))
         .map_or(-1, |argv| execvp(file, argv))
 }
 
-extern "C-unwind" fn execle_list(path: Text<'_>, next: Text<'_>, rest: &mut List) -> c_int {
+extern "C-unwind" fn execle_list<'a>(path: Text<'_>, next: Text<'a>, rest: &mut List<'a>) -> c_int {
     let argv = Arguments {
         next,
         rest: &mut *rest,
@@ -262,9 +257,11 @@ extern "C-unwind" fn execle_list(path: Text<'_>, next: Text<'_>, rest: &mut List
     let Some(argv) = argv.as_ref().and_then(|argv| Strings::of(argv)) else {
         return -1;
     };
-    // SAFETY: the environment comes behind the null.
-    let envp = unsafe { word(rest.next() as c_long) };
-    execve(path, argv, envp)
+    // The environment comes behind the null.
+    match rest.next() {
+        Some(envp) => execve(path, argv, envp.into()),
+        None => -1,
+    }
 }
 
 /// `execl(3)`.

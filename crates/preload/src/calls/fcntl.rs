@@ -6,20 +6,17 @@
 
 use crate::calls::{guard, note_nonblocking};
 use crate::owner::{self, F_SETOWN_EX, F_SETSIG};
+use crate::user::Argument;
 use crate::{fds, lifecycle, pipes, real};
 use libc::c_int;
 
 /// `fcntl(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn fcntl(fd: c_int, cmd: c_int, arg: usize) -> c_int {
+pub extern "C-unwind" fn fcntl(fd: c_int, cmd: c_int, arg: Argument<'_>) -> c_int {
     if matches!(cmd, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
         pipes::leave(fd);
     }
-    // SAFETY: the caller's promise.
-    let result = unsafe { real::fcntl(fd, cmd, arg) };
+    let result = real::fcntl(fd, cmd, arg);
     let duplicated = matches!(cmd, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) && result >= 0;
     if duplicated && !fds::is_kernels(fd) {
         return guard(|| {
@@ -34,9 +31,10 @@ pub unsafe extern "C-unwind" fn fcntl(fd: c_int, cmd: c_int, arg: usize) -> c_in
         });
     }
     if cmd == libc::F_SETFL && result == 0 && !fds::is_kernels(fd) {
-        note_nonblocking(fd, arg as c_int & libc::O_NONBLOCK != 0);
+        let flags = c_int::from(arg);
+        note_nonblocking(fd, flags & libc::O_NONBLOCK != 0);
         return guard(|| {
-            owner::flags_set(fd, arg as c_int & libc::O_ASYNC != 0);
+            owner::flags_set(fd, flags & libc::O_ASYNC != 0);
             result
         });
     }

@@ -11,6 +11,7 @@
 use crate::calls::{errno, set_errno};
 use crate::epoll::apart::HeldLists;
 use crate::signals::Held;
+use crate::user::{Out, Run};
 use crate::{cancel, epoll, fds, kept, page_exchange, place, real, state};
 use libc::{c_int, c_long, c_void, pid_t};
 use longshore_sockets::{Forking, HeldSets, Host, Reservation};
@@ -92,8 +93,7 @@ pub(crate) fn install() {
 /// `fork(2)`. The parent's handler does not know the child yet; here it is known.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn fork() -> pid_t {
-    // SAFETY: C's call, which knows what a child may do.
-    let child = unsafe { real::fork() };
+    let child = real::fork();
     if child > 0
         && let Some(reserved) = RESERVED.try_with(Cell::take).ok().flatten()
     {
@@ -117,8 +117,7 @@ pub extern "C-unwind" fn __vfork() -> pid_t {
 /// `_Fork(3)`, which calls no handlers.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn _Fork() -> pid_t {
-    // SAFETY: as in `fork`.
-    unhandled(0, || unsafe { real::_Fork() })
+    unhandled(0, real::_Fork)
 }
 
 /// What the process has, as it is while a child is made without the handlers of `fork`. Signals
@@ -213,56 +212,55 @@ fn note_shared_memory(flags: u64) {
 
 /// `clone(2)`, as libc has it. It takes its last arguments as variadic ones; on this
 /// architecture they come in the same places as these.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn clone(
-    run: *const c_void,
-    stack: *mut c_void,
+pub extern "C-unwind" fn clone(
+    run: Option<Run>,
+    stack: Out<'_, c_void>,
     flags: c_int,
-    argument: *mut c_void,
-    parent: *mut pid_t,
-    tls: *mut c_void,
-    child: *mut pid_t,
+    argument: Out<'_, c_void>,
+    parent: Out<'_, pid_t>,
+    tls: Out<'_, c_void>,
+    child: Out<'_, pid_t>,
 ) -> c_int {
     let flags = without_shared_memory(flags as u64) as c_int;
-    // SAFETY: the caller's promise.
-    let make =
-        |run, argument| unsafe { real::clone(run, stack, flags, argument, parent, tls, child) };
+    let make = |run, argument: Out<'_, c_void>| {
+        real::clone(run, stack, flags, argument, parent, tls, child)
+    };
     if flags & libc::CLONE_VM != 0 {
         note_shared_memory(flags as u64);
         return make(run, argument);
     }
+    // Without anything to run it fails.
+    let Some(run) = run else {
+        return make(None, argument);
+    };
     held_by(flags as u64, |held| {
         let mut begin = Begin {
             run,
             argument,
             held,
         };
-        let child = make(begin_cloned as *const c_void, (&raw mut begin).cast());
+        let child = make(Some(begin_cloned), Out::from(&mut begin).cast());
         drop(begin.held);
         child
     })
 }
 
 /// What a child of `clone` begins with, in its copy of its parent's memory.
-struct Begin {
-    run: *const c_void,
-    argument: *mut c_void,
+struct Begin<'a> {
+    run: Run,
+    argument: Out<'a, c_void>,
     held: Option<HeldForChild>,
 }
 
 /// Lets go in a child of `clone` of what its parent held for it, and runs what it was made for.
-unsafe extern "C-unwind" fn begin_cloned(begin: *mut c_void) -> c_int {
-    // SAFETY: the caller is `clone`, which the parent left before it: this is a copy.
-    let begin = unsafe { &mut *begin.cast::<Begin>() };
-    drop(begin.held.take());
-    // SAFETY: the promise of who called `clone`.
-    let run = unsafe {
-        std::mem::transmute::<*const c_void, extern "C-unwind" fn(*mut c_void) -> c_int>(begin.run)
+extern "C-unwind" fn begin_cloned(begin: Out<'_, c_void>) -> c_int {
+    // The caller is `clone`, which the parent left before it: this is a copy.
+    let Some(begin) = begin.cast::<Begin<'_>>().as_mut() else {
+        return -1;
     };
-    run(begin.argument)
+    drop(begin.held.take());
+    (begin.run)(begin.argument)
 }
 
 /// A `clone` by number with these flags, which `make` does with the flags that it is given.

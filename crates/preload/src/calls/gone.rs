@@ -4,29 +4,25 @@
 //! Called by `accept`, and by `recv` and its like for datagrams.
 
 use crate::calls::must_not_wait;
-use crate::signals;
-use libc::c_int;
+use crate::signals::waits;
+use crate::user::{In, Out};
+use libc::{c_int, timespec};
 use longshore_sockets::SocketError;
-use rustix::time::Timespec;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a call says that waits on `fd` for somebody to come, or for a datagram.
 pub(crate) fn without_engine(fd: c_int, flags: c_int) -> SocketError {
     static TOLD: AtomicBool = AtomicBool::new(false);
-    static PAUSE: Timespec = Timespec {
+    static PAUSE: timespec = timespec {
         tv_sec: 1,
         tv_nsec: 0,
     };
     if must_not_wait(fd, flags) {
         return SocketError::WouldBlock;
     }
-    if TOLD.swap(true, Ordering::Relaxed) {
-        let arguments = [(&raw const PAUSE).addr(), 0, 0, 0, 0, 0];
-        // SAFETY: a time that outlives the call.
-        let slept = unsafe { signals::kernel_call(libc::SYS_nanosleep, arguments) };
-        if slept.is_err() {
-            return SocketError::Restarts;
-        }
+    let pause = || waits::nanosleep(In::from(&PAUSE), Out::null());
+    if TOLD.swap(true, Ordering::Relaxed) && pause().is_err() {
+        return SocketError::Restarts;
     }
     SocketError::EngineGone
 }

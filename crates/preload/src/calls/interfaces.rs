@@ -10,11 +10,11 @@ use crate::real;
 use crate::signals::within;
 use crate::state::{self, Mode};
 use crate::user::{Out, Text, Zero};
-use libc::{c_char, c_int, ifaddrs, ifreq, sockaddr, sockaddr_storage};
+use libc::{c_char, c_int, c_uint, c_void, ifaddrs, ifreq, size_t, sockaddr, sockaddr_storage};
 use longshore_hostif::Route;
 use std::ffi::CStr;
+use std::mem::offset_of;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::ptr;
 
 /// The name where the engine's port has no interface here.
 const NAMELESS: &[u8] = b"longshore";
@@ -81,129 +81,142 @@ impl Own {
     }
 }
 
+/// libc's `struct ifaddrs`: an entry of a list, with what it points to as long as the list is
+/// not given back.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Entry {
+    next: Out<'static, Entry>,
+    name: Text<'static>,
+    flags: c_uint,
+    address: Out<'static, sockaddr>,
+    mask: Out<'static, sockaddr>,
+    broadcast: Out<'static, sockaddr>,
+    /// A link's statistics.
+    data: Out<'static, [u8; STATISTICS]>,
+}
+
+const _: () = assert!(size_of::<Entry>() == size_of::<ifaddrs>());
+const _: () = assert!(offset_of!(Entry, address) == offset_of!(ifaddrs, ifa_addr));
+const _: () = assert!(offset_of!(Entry, data) == offset_of!(ifaddrs, ifa_data));
+
 /// An entry of the list with all that it points to. The list is one piece of memory, as
 /// libc's is, so that libc's `freeifaddrs` gives it back.
 #[repr(C)]
 struct Record {
-    entry: ifaddrs,
+    entry: Entry,
     address: sockaddr_storage,
     mask: sockaddr_storage,
     broadcast: sockaddr_storage,
-    name: [c_char; libc::IFNAMSIZ],
+    name: [u8; libc::IFNAMSIZ],
     statistics: [u8; STATISTICS],
 }
 
 impl Record {
     /// Fills it with what libc lists.
-    fn copy(&mut self, of: &ifaddrs) {
-        self.entry.ifa_flags = of.ifa_flags;
-        self.set_name(name_of(of).to_bytes());
-        self.entry.ifa_addr = copy_address(&mut self.address, of.ifa_addr);
-        self.entry.ifa_netmask = copy_address(&mut self.mask, of.ifa_netmask);
-        self.entry.ifa_ifu = copy_address(&mut self.broadcast, of.ifa_ifu);
-        if !of.ifa_data.is_null() {
-            // SAFETY: a link's statistics, of which Linux gives so many bytes.
-            unsafe { ptr::copy_nonoverlapping(of.ifa_data.cast(), &raw mut self.statistics, 1) };
-            self.entry.ifa_data = (&raw mut self.statistics).cast();
+    fn copy(&'static mut self, of: &Entry) {
+        self.entry.flags = of.flags;
+        let name = of.name.get().unwrap_or_default();
+        self.entry.name = copy_name(&mut self.name, name.to_bytes());
+        self.entry.address = copy_address(&mut self.address, of.address);
+        self.entry.mask = copy_address(&mut self.mask, of.mask);
+        self.entry.broadcast = copy_address(&mut self.broadcast, of.broadcast);
+        if let Some(statistics) = of.data.get() {
+            self.statistics = statistics;
+            self.entry.data = Out::from(&mut self.statistics);
         }
     }
 
     /// Fills it with one of the engine's addresses.
-    fn set(&mut self, own: &Own, name: &[u8]) {
-        self.entry.ifa_flags = FLAGS as u32;
-        self.set_name(name);
+    fn set(&'static mut self, own: &Own, name: &[u8]) {
+        self.entry.flags = FLAGS as u32;
+        self.entry.name = copy_name(&mut self.name, name);
         self.address = own.native(own.address).storage();
-        self.entry.ifa_addr = (&raw mut self.address).cast();
+        self.entry.address = Out::from(&mut self.address).cast();
         self.mask = own.native(own.mask()).storage();
-        self.entry.ifa_netmask = (&raw mut self.mask).cast();
+        self.entry.mask = Out::from(&mut self.mask).cast();
         if let Some(broadcast) = own.broadcast() {
             self.broadcast = own.native(broadcast).storage();
-            self.entry.ifa_ifu = (&raw mut self.broadcast).cast();
+            self.entry.broadcast = Out::from(&mut self.broadcast).cast();
         }
-    }
-
-    fn set_name(&mut self, name: &[u8]) {
-        for (to, from) in self
-            .name
-            .iter_mut()
-            .zip(name.iter().take(libc::IFNAMSIZ - 1))
-        {
-            *to = *from as c_char;
-        }
-        self.entry.ifa_name = (&raw mut self.name).cast();
     }
 }
 
-/// Copies an address of libc's list, and says where it is then.
-fn copy_address(to: &mut sockaddr_storage, from: *const sockaddr) -> *mut sockaddr {
-    if from.is_null() {
-        return ptr::null_mut();
-    }
-    // SAFETY: libc keeps each address of a list where the longest would fit.
-    unsafe { ptr::copy_nonoverlapping(from.cast::<u8>(), ptr::from_mut(to).cast(), LONGEST) };
-    ptr::from_mut(to).cast()
+/// Copies a name to where there are zeros, and says where it is then.
+fn copy_name(to: &'static mut [u8; libc::IFNAMSIZ], name: &[u8]) -> Text<'static> {
+    let len = name.len().min(to.len() - 1);
+    to[..len].copy_from_slice(&name[..len]);
+    Text::from(CStr::from_bytes_until_nul(to).unwrap_or_default())
 }
 
-/// The name in an entry of a list.
-fn name_of(entry: &ifaddrs) -> &CStr {
-    // SAFETY: each has a string.
-    unsafe { CStr::from_ptr(entry.ifa_name) }
+/// Copies an address of libc's list, which keeps each where the longest would fit, and says
+/// where it is then.
+fn copy_address(
+    to: &'static mut sockaddr_storage,
+    from: Out<'static, sockaddr>,
+) -> Out<'static, sockaddr> {
+    let Some(bytes) = from.cast::<[u8; LONGEST]>().get() else {
+        return Out::null();
+    };
+    let to = Out::from(to);
+    to.cast().put(bytes);
+    to.cast()
 }
 
 /// A list as `getifaddrs` makes it, which is given back when this goes; null is an empty one.
-struct List(*mut ifaddrs);
+struct List(Out<'static, Entry>);
 
 impl List {
     /// Its entries.
-    fn entries(&self) -> impl Iterator<Item = &ifaddrs> {
+    fn entries(&self) -> impl Iterator<Item = &Entry> {
         let mut at = self.0;
         std::iter::from_fn(move || {
-            // SAFETY: the next one, or null, which lives as long as the list.
-            let entry = unsafe { at.as_ref() }?;
-            at = entry.ifa_next;
+            let entry = at.as_in().as_ref()?;
+            at = entry.next;
             Some(entry)
         })
     }
 
     /// For C, which gives it back.
-    fn into_raw(self) -> *mut ifaddrs {
+    fn into_raw(self) -> Out<'static, Entry> {
         std::mem::ManuallyDrop::new(self).0
     }
 }
 
 impl Drop for List {
     fn drop(&mut self) {
-        // SAFETY: made by libc, or as libc makes it.
-        unsafe { libc::freeifaddrs(self.0) };
+        // SAFETY: made by libc, or as libc makes it, and in nobody else's hands.
+        unsafe { freeifaddrs(self.0) };
     }
+}
+
+mod libcs {
+    use super::*;
+    real::real! { getifaddrs(list: Out<'_, Out<'static, Entry>>) -> c_int; }
 }
 
 /// A list of what libc lists and of the engine's addresses; an empty one without memory.
 fn combined(libcs: &List, own: &[Own], name: &[u8]) -> List {
     let count = libcs.entries().count() + own.len();
-    // SAFETY: allocates.
-    let block = unsafe { libc::calloc(count, size_of::<Record>()) }.cast::<Record>();
-    if block.is_null() {
-        return List(ptr::null_mut());
-    }
-    // SAFETY: so many were allocated, and zeros are numbers and null pointers.
-    let records = unsafe { std::slice::from_raw_parts_mut(block, count) };
-    let mut next = ptr::null_mut();
-    let (first, last) = records.split_at_mut(count - own.len());
-    for (record, own) in last.iter_mut().zip(own) {
-        record.set(own, name);
-    }
-    for (record, entry) in first.iter_mut().zip(libcs.entries()) {
-        record.copy(entry);
-    }
-    for record in records.iter_mut().rev() {
-        record.entry.ifa_next = next;
-        next = &raw mut record.entry;
+    // Zeros are numbers and null pointers.
+    let block = calloc(count, size_of::<Record>()).cast::<Record>();
+    let (mut libcs, mut own) = (libcs.entries(), own.iter());
+    for (at, record) in block.slice_mut(count).iter_mut().enumerate() {
+        if at + 1 < count {
+            record.entry.next = block.add(at + 1).cast();
+        }
+        if let Some(entry) = libcs.next() {
+            record.copy(entry);
+        } else if let Some(own) = own.next() {
+            record.set(own, name);
+        }
     }
     List(block.cast())
 }
 
 unsafe extern "C" {
+    fn freeifaddrs(list: Out<'static, Entry>);
+    safe fn calloc(count: size_t, size: size_t) -> Out<'static, c_void>;
     safe fn if_indextoname<'a>(index: u32, name: &'a mut [u8; libc::IFNAMSIZ]) -> Text<'a>;
 }
 
@@ -229,9 +242,9 @@ fn known() -> Option<(Vec<Own>, Vec<u8>)> {
 
 /// `getifaddrs(3)`.
 #[unsafe(no_mangle)]
-pub extern "C-unwind" fn getifaddrs(list: Out<'_, *mut ifaddrs>) -> c_int {
+pub extern "C-unwind" fn getifaddrs(list: Out<'_, Out<'static, Entry>>) -> c_int {
     within(|| {
-        let result = real::getifaddrs(list);
+        let result = libcs::getifaddrs(list);
         if result != 0 {
             return result;
         }
@@ -249,32 +262,37 @@ pub extern "C-unwind" fn getifaddrs(list: Out<'_, *mut ifaddrs>) -> c_int {
     })
 }
 
+/// What SIOCGIFCONF fills, `struct ifconf`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Configuration<'a> {
+    /// Bytes that there is room for, and then those of the entries.
+    len: c_int,
+    entries: Out<'a, ifreq>,
+}
+
+const _: () = assert!(size_of::<Configuration<'_>>() == size_of::<libc::ifconf>());
+
 /// SIOCGIFCONF: IPv4 addresses alone, as many as there is room for; or the room that all
 /// take, if there is no buffer.
-pub(super) fn configuration(fd: c_int, to: Out<'_, libc::ifconf>) -> c_int {
+pub(super) fn configuration(fd: c_int, to: Out<'_, Configuration<'_>>) -> c_int {
     within(|| {
-        let room = to.get().map_or(0, |c| c.ifc_len);
-        // SAFETY: the caller has promised it for this request.
-        let result = unsafe { real::ioctl(fd, libc::SIOCGIFCONF, to.addr()) };
+        let room = to.get().map_or(0, |c| c.len);
+        let result = real::ioctl(fd, libc::SIOCGIFCONF, to.into());
         let (0, Some(mut told), Some((own, name))) = (result, to.get(), known()) else {
             return result;
         };
         let size = size_of::<ifreq>();
         for own in own.iter().filter(|own| own.address.is_ipv4()) {
-            // SAFETY: the union of a buffer and the same as entries.
-            let entries = unsafe { Out::new(told.ifc_ifcu.ifcu_req) };
-            let at = told.ifc_len as usize;
-            if !entries.is_null() {
+            let at = told.len as usize;
+            if !told.entries.is_null() {
                 if at + size > room as usize {
                     break;
                 }
-                entries
-                    .cast::<u8>()
-                    .add(at)
-                    .cast()
-                    .put(request_of(own, &name));
+                let place = told.entries.cast::<u8>().add(at).cast();
+                place.put(request_of(own, &name));
             }
-            told.ifc_len += size as c_int;
+            told.len += size as c_int;
         }
         to.put(told);
         0
@@ -347,8 +365,8 @@ mod tests {
 
     #[test]
     fn a_list_of_both_points_into_itself() {
-        let mut libcs: *mut ifaddrs = ptr::null_mut();
-        assert_eq!(real::getifaddrs(Out::from(&mut libcs)), 0);
+        let mut libcs = Out::null();
+        assert_eq!(super::libcs::getifaddrs(Out::from(&mut libcs)), 0);
         let all = List(libcs);
         let before = all.entries().count();
         let own = own_addresses(&[route("10.77.0.2", 32, true), route("fe80::1", 128, true)]);
@@ -356,12 +374,11 @@ mod tests {
         // What it has is copied.
         drop(all);
         assert_eq!(list.entries().count(), before + 2);
-        let named = |entry: &ifaddrs| name_of(entry).to_str().unwrap().to_owned();
+        let named = |entry: &Entry| entry.name.get().unwrap().to_str().unwrap().to_owned();
         assert!(list.entries().take(before).any(|e| named(e) == "lo"));
         let last: Vec<_> = list.entries().skip(before).collect();
         assert!(last.iter().all(|e| named(e) == "a-name-that-is-"));
-        // SAFETY: an address of IPv6, as the family says.
-        let v6 = unsafe { &*last[1].ifa_addr.cast::<libc::sockaddr_in6>() };
+        let v6 = last[1].address.cast::<libc::sockaddr_in6>().get().unwrap();
         assert_eq!(
             (v6.sin6_family, v6.sin6_scope_id),
             (libc::AF_INET6 as u16, 3)

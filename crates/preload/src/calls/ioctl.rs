@@ -2,7 +2,7 @@
 
 use crate::calls::{answer, interfaces, note_nonblocking, refused};
 use crate::signals::within;
-use crate::user::Out;
+use crate::user::{Argument, Out};
 use crate::{fds, owner, real, vectors};
 use libc::{c_int, c_ulong};
 use longshore_sockets::{Socket, SocketError};
@@ -22,22 +22,17 @@ const SIOCSPGRP: c_ulong = 0x8902;
 
 /// `ioctl(2)`. What concerns the streams is answered for the engine; flags,
 /// interfaces and all else are the kernel's.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, arg: usize) -> c_int {
+pub extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, arg: Argument<'_>) -> c_int {
     if request == libc::SIOCGIFCONF {
-        // SAFETY: this request takes a pointer to such a structure.
-        return interfaces::configuration(fd, unsafe { Out::new(arg as *mut libc::ifconf) });
+        return interfaces::configuration(fd, arg.into());
     }
-    // SAFETY: the caller's promise.
-    let plain = || unsafe { real::ioctl(fd, request, arg) };
+    let plain = || real::ioctl(fd, request, arg);
     if fds::is_kernels(fd) {
         return plain();
     }
-    // SAFETY: as above: where it is looked at, it leads to a number.
-    let place: Out<'_, c_int> = unsafe { Out::new(arg as *mut c_int) };
+    // Where it is looked at, it leads to a number.
+    let place: Out<'_, c_int> = arg.into();
     within(
         || match fds::engine(fd).and_then(|socket| number(&socket, request)) {
             Some(number) => answer(|| {
@@ -66,14 +61,10 @@ pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, arg: usize) -
 }
 
 /// `sockatmark(3)`, whose own call of `ioctl` is inside libc.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn sockatmark(fd: c_int) -> c_int {
+pub extern "C-unwind" fn sockatmark(fd: c_int) -> c_int {
     let mut is: c_int = 0;
-    // SAFETY: this request takes a pointer to a number.
-    match unsafe { ioctl(fd, SIOCATMARK, (&raw mut is).addr()) } {
+    match ioctl(fd, SIOCATMARK, Out::from(&mut is).into()) {
         -1 => -1,
         _ => is,
     }

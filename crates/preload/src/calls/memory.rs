@@ -6,7 +6,7 @@
 //! have memory behind them. Locking all that a program maps would put memory
 //! behind all of it, at once.
 
-use crate::kernel::kernel;
+use crate::kernel;
 use crate::results::set_errno;
 use crate::user::{Out, Pointer};
 use crate::{page_exchange, real};
@@ -52,25 +52,14 @@ pub extern "C-unwind" fn madvise(at: Out<'_, c_void>, len: size_t, advice: c_int
     if empties && page_exchange::is_used() && at.address().is_multiple_of(page_exchange::PAGE) {
         page_exchange::empty(&pages(at, len));
     }
-    let arguments = [
-        at.address() as c_long,
-        len as c_long,
-        advice.into(),
-        0,
-        0,
-        0,
-    ];
-    // SAFETY: C's call.
-    done(unsafe { kernel(libc::SYS_madvise, arguments) }) as c_int
+    done(kernel::madvise(at, len, advice)) as c_int
 }
 
 /// `mprotect(2)`, not while the pages are exchanged: they would be writable after it.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn mprotect(at: Out<'_, c_void>, len: size_t, how: c_int) -> c_int {
     let stopped = page_exchange::is_used().then(page_exchange::stop);
-    let arguments = [at.address() as c_long, len as c_long, how.into(), 0, 0, 0];
-    // SAFETY: C's call.
-    let result = unsafe { kernel(libc::SYS_mprotect, arguments) };
+    let result = kernel::mprotect(at, len, how);
     drop(stopped);
     done(result) as c_int
 }
@@ -88,14 +77,5 @@ pub extern "C-unwind" fn mremap(
     if page_exchange::is_used() && at.address().is_multiple_of(page_exchange::PAGE) {
         page_exchange::make_plain(&pages(at, len));
     }
-    let arguments = [
-        at.address() as c_long,
-        len as c_long,
-        new_len as c_long,
-        flags.into(),
-        to.address() as c_long,
-        0,
-    ];
-    // SAFETY: C's call.
-    done(unsafe { kernel(libc::SYS_mremap, arguments) }) as *mut c_void
+    done(kernel::mremap(at, len, new_len, flags, to)) as *mut c_void
 }

@@ -10,8 +10,9 @@ use crate::cancel::{held, is_cancelled, point};
 use crate::epoll::{self, apart::WaitTarget};
 use crate::fds::{self, Entry};
 use crate::owner::Interruption;
+use crate::signals::{self, waits};
 use crate::user::{In, Out};
-use crate::{place, real, signals, vectors};
+use crate::{place, real, vectors};
 use libc::{c_int, nfds_t, pollfd, sigset_t, timespec};
 use longshore_hostif::{OwnersSignal, Raised};
 use longshore_sockets::{
@@ -376,11 +377,10 @@ fn in_kernel(
     mask: In<'_, sigset_t>,
 ) -> Result<(), SocketError> {
     let mut time = left.map(timespec_of);
-    let time = time.as_mut().map_or(0, |t| std::ptr::from_mut(t).addr());
-    let (at, count) = (list.as_mut_ptr().addr(), list.len());
-    let arguments = [at, count, time, mask.addr(), signals::SET_BYTES, 0];
-    // SAFETY: a list of that length; at the mask the kernel looks itself.
-    unsafe { signals::kernel_call(libc::SYS_ppoll, arguments) }.map(drop)
+    let time = time.as_mut().map_or(Out::null(), Out::from);
+    let count = list.len();
+    // At the mask the kernel looks itself.
+    waits::ppoll(Out::from(list), count, time, mask, signals::SET_BYTES).map(drop)
 }
 
 unsafe extern "C" {

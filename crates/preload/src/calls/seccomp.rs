@@ -12,9 +12,9 @@
 use crate::calls::note_nonblocking;
 use crate::fds::{self, Entry};
 use crate::state::{self, Mode};
-use crate::user::In;
+use crate::user::{Argument, Filter, In};
 use crate::{epoll, kept, real, signals, vectors};
-use libc::{c_int, c_uint, c_ulong, seccomp_data, sock_filter, sock_fprog};
+use libc::{c_int, c_uint, c_ulong, seccomp_data, sock_filter};
 use rustix::fs::OFlags;
 use std::mem::offset_of;
 
@@ -33,31 +33,21 @@ const ARCHITECTURE: u32 = 0xc000_00b7;
 /// `seccomp(2)`: a filter is set.
 const SET_MODE_FILTER: c_ulong = 1;
 
-/// `prctl(2)`.
-///
-/// # Safety
-/// As libc's. It takes its arguments as variadic ones; on this architecture
-/// they come in the same places as these.
+/// `prctl(2)`. It takes its arguments as variadic ones; on this architecture they come in the
+/// same places as these.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn prctl(
+pub extern "C-unwind" fn prctl(
     option: c_int,
-    a: c_ulong,
-    b: c_ulong,
-    c: c_ulong,
-    d: c_ulong,
+    a: Argument<'_>,
+    b: Argument<'_>,
+    c: Argument<'_>,
+    d: Argument<'_>,
 ) -> c_int {
-    // SAFETY: the caller's promise, also for a program in the place of its own.
-    let with = |b| unsafe { real::prctl(option, a, b, c, d) };
-    if option == libc::PR_SET_SECCOMP && a == c_ulong::from(libc::SECCOMP_MODE_FILTER) {
-        // SAFETY: for this option it is a pointer to a program.
-        let program = unsafe { In::new(b as *const sock_fprog) };
-        filtered(
-            program,
-            |program| with(program.addr() as c_ulong),
-            |result| *result == 0,
-        )
+    if option == libc::PR_SET_SECCOMP && u64::from(a) == u64::from(libc::SECCOMP_MODE_FILTER) {
+        let with = |program: In<'_, Filter<'_>>| real::prctl(option, a, program.into(), c, d);
+        filtered(b.into(), with, |result| *result == 0)
     } else {
-        with(b)
+        real::prctl(option, a, b, c, d)
     }
 }
 
@@ -96,37 +86,32 @@ fn permitted() -> [sock_filter; PERMITTED.len() + 4] {
 
 /// The program's filter behind [`permitted`]; `None` if it is none, or would be too
 /// long.
-fn extended(program: In<'_, sock_fprog>) -> Option<Vec<sock_filter>> {
+fn extended(program: In<'_, Filter<'_>>) -> Option<Vec<sock_filter>> {
     let program = program.get()?;
-    let len = usize::from(program.len);
-    vectors::check(program.filter, len * size_of::<sock_filter>()).ok()?;
+    let len = program.len();
+    vectors::check(program.place(), len * size_of::<sock_filter>()).ok()?;
     let before = permitted();
     if len == 0 || len + before.len() > MOST_STEPS {
         return None;
     }
-    // SAFETY: a filter of so many steps, as the call's arguments say.
-    let own = unsafe { In::new(program.filter.cast_const()) }.slice(len);
-    Some([&before, own].concat())
+    Some([&before, program.steps()].concat())
 }
 
 /// Makes ready for a filter, and has it set. One that is refused changes
 /// nothing.
 pub(crate) fn filtered<T>(
-    program: In<'_, sock_fprog>,
-    set: impl FnOnce(In<'_, sock_fprog>) -> T,
+    program: In<'_, Filter<'_>>,
+    set: impl FnOnce(In<'_, Filter<'_>>) -> T,
     done: impl FnOnce(&T) -> bool,
 ) -> T {
     let before = longshore_sockets::is_confined();
     let Mode::On(host) = state::mode() else {
         return set(program);
     };
-    let mut steps = vectors::check(program, size_of::<sock_fprog>())
+    let steps = vectors::check(program, size_of::<Filter<'_>>())
         .ok()
         .and_then(|()| extended(program));
-    let longer = steps.as_mut().map(|steps| sock_fprog {
-        len: steps.len() as u16,
-        filter: steps.as_mut_ptr(),
-    });
+    let longer = steps.as_deref().map(Filter::of);
     let program = longer.as_ref().map_or(program, In::from);
     if before {
         return set(program);

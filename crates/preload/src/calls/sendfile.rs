@@ -4,10 +4,9 @@
 use crate::calls::send::kernels_send;
 use crate::calls::{Way, answer, errno, must_not_wait, refused, wait_limit, wait_unless_told};
 use crate::cancel::held;
-use crate::kernel::kernel;
-use crate::user::Out;
-use crate::{fds, pipes, real, signals};
-use libc::{c_int, c_long, off_t, size_t, ssize_t};
+use crate::user::{In, Out};
+use crate::{fds, kernel, pipes, real, signals};
+use libc::{c_int, off_t, size_t, ssize_t};
 use longshore_hostif::{CHUNK, FileId};
 use longshore_sockets::{
     Appended, Departure, MOST_PIECES_IN_PLACE, MOST_PREPARED, Prepared, SharedFile, Socket,
@@ -261,13 +260,9 @@ fn is_readable_at_once(fd: c_int, at: u64, len: u64) -> bool {
 
 /// How many pages of a range of a file are in the page cache, if the kernel says so.
 fn pages_resident(fd: c_int, at: u64, len: u64) -> Option<u64> {
-    const CACHESTAT: c_long = 451;
-    let range = [at, len];
     let mut found = [0u64; 5];
-    let pointers = [range.as_ptr().addr(), found.as_mut_ptr().addr()].map(|at| at as c_long);
-    let arguments = [fd.into(), pointers[0], pointers[1], 0, 0, 0];
-    // SAFETY: a range and room for the answer, as the kernel has them.
-    (unsafe { kernel(CACHESTAT, arguments) } == 0).then_some(found[0])
+    let failed = kernel::cachestat(fd, In::from(&[at, len]), Out::from(&mut found), 0);
+    (failed == 0).then_some(found[0])
 }
 
 /// Whether the descriptor was opened for reading.

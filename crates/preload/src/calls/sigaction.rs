@@ -3,11 +3,10 @@
 //! call one another inside libc; so each is ours.
 
 use crate::calls::set_errno;
+use crate::signals;
 use crate::signals::handlers::{self, END};
-use crate::signals::{self, set_of, word_of};
-use crate::user::{Handler, In, Out, Zero};
+use crate::user::{Action, Handler, In, Out, Zero};
 use crate::{real, state};
-use libc::sigaction as Action;
 use libc::{c_int, c_long};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,13 +15,9 @@ static INTERRUPT: AtomicU64 = AtomicU64::new(0);
 
 /// An action's parts, as libc's and the kernel's structures both have them.
 struct Parts<'a> {
-    handler: &'a mut usize,
+    handler: &'a mut Handler,
     flags: &'a mut u64,
     mask: u64,
-}
-
-fn is_handler(handler: usize) -> bool {
-    handler != libc::SIG_DFL && handler != libc::SIG_IGN
 }
 
 /// Puts our handler before the program's; returns what was installed before, to be undone.
@@ -32,7 +27,7 @@ fn cover(signal: c_int, new: Option<Parts<'_>>) -> u64 {
     };
     let before = word.load(Ordering::Acquire);
     if let Some(new) = new
-        && is_handler(*new.handler)
+        && new.handler.is_handling()
     {
         handlers::install(signal, *new.handler, *new.flags, new.mask);
         *new.handler = handlers::ours();
@@ -65,31 +60,33 @@ fn uncover(before: u64, old: Parts<'_>) {
 /// # Errors
 /// libc's return value, with errno set.
 fn exchange(signal: c_int, mut new: Option<Action>) -> Result<Action, c_int> {
-    let mut flags = new.map_or(0, |a| u64::from(a.sa_flags as u32));
-    let parts = new.as_mut().map(|a| Parts {
-        mask: word_of(In::from(&a.sa_mask)).unwrap_or(0),
-        handler: &mut a.sa_sigaction,
+    let mut flags = new.map_or(0, |a| u64::from(a.flags() as u32));
+    let mut handler = new.map(|a| a.handler());
+    let parts = new.zip(handler.as_mut()).map(|(a, handler)| Parts {
+        mask: a.held(),
+        handler,
         flags: &mut flags,
     });
     let before = cover(signal, parts);
-    if let Some(a) = &mut new {
-        a.sa_flags = flags as c_int;
+    if let (Some(a), Some(handler)) = (&mut new, handler) {
+        a.set_handler(handler);
+        a.set_flags(flags as c_int);
     }
     let (new, mut old) = (new.as_ref().map_or(In::null(), In::from), Action::zero());
-    // SAFETY: the handler is ours, before one that C has given.
-    let result = unsafe { real::sigaction(signal, new, Out::from(&mut old)) };
+    let result = real::sigaction(signal, new, Out::from(&mut old));
     if result != 0 {
         undo(signal, before);
         return Err(result);
     }
-    let mut flags = u64::from(old.sa_flags as u32);
+    let (mut handler, mut flags) = (old.handler(), u64::from(old.flags() as u32));
     let parts = Parts {
-        handler: &mut old.sa_sigaction,
+        handler: &mut handler,
         flags: &mut flags,
         mask: 0,
     };
     uncover(before, parts);
-    old.sa_flags = flags as c_int;
+    old.set_handler(handler);
+    old.set_flags(flags as c_int);
     Ok(old)
 }
 
@@ -101,8 +98,7 @@ pub extern "C-unwind" fn sigaction(
     old: Out<'_, Action>,
 ) -> c_int {
     if state::is_off() {
-        // SAFETY: the handler is one that C has given.
-        return unsafe { real::sigaction(signal, new, old) };
+        return real::sigaction(signal, new, old);
     }
     // They may be one.
     match exchange(signal, new.get()) {
@@ -128,7 +124,7 @@ pub extern "C-unwind" fn __sigaction(
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KernelAction {
-    handler: usize,
+    handler: Handler,
     flags: u64,
     restorer: usize,
     mask: u64,
@@ -169,16 +165,9 @@ fn replace(signal: c_int, handler: Handler, flags: c_int, holds_itself: bool) ->
         set_errno(libc::EINVAL);
         return Handler::FAILED;
     }
-    let mut new = Action::zero();
-    (new.sa_sigaction, new.sa_flags) = (handler.addr(), flags);
-    if holds_itself {
-        new.sa_mask = set_of(1 << (signal - 1));
-    }
-    match exchange(signal, Some(new)) {
-        // SAFETY: what was installed before.
-        Ok(old) => unsafe { Handler::new(old.sa_sigaction) },
-        Err(_) => Handler::FAILED,
-    }
+    let held = if holds_itself { 1 << (signal - 1) } else { 0 };
+    let new = Action::new(handler, flags, held);
+    exchange(signal, Some(new)).map_or(Handler::FAILED, |old| old.handler())
 }
 
 /// `signal(2)`.
@@ -238,10 +227,10 @@ pub extern "C-unwind" fn siginterrupt(signal: c_int, interrupts: c_int) -> c_int
     let bit = 1 << (signal - 1);
     if interrupts != 0 {
         INTERRUPT.fetch_or(bit, Ordering::Relaxed);
-        action.sa_flags &= !libc::SA_RESTART;
+        action.set_flags(action.flags() & !libc::SA_RESTART);
     } else {
         INTERRUPT.fetch_and(!bit, Ordering::Relaxed);
-        action.sa_flags |= libc::SA_RESTART;
+        action.set_flags(action.flags() | libc::SA_RESTART);
     }
     exchange(signal, Some(action)).map_or_else(|result| result, |_| 0)
 }
@@ -252,9 +241,8 @@ pub extern "C-unwind" fn sigset(signal: c_int, handler: Handler) -> Handler {
     if state::is_off() || handler == Handler::HOLD {
         let before = real::sigset(signal, handler);
         return match handlers::installed(signal) {
-            Some(word) if before.addr() == handlers::ours() => {
-                // SAFETY: what the program has installed.
-                unsafe { Handler::new(handlers::handler_of(word.load(Ordering::Acquire))) }
+            Some(word) if before == handlers::ours() => {
+                handlers::handler_of(word.load(Ordering::Acquire))
             }
             _ => before,
         };

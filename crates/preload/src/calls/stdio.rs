@@ -101,13 +101,18 @@ unsafe extern "C" {
     safe fn setvbuf(file: Opaque<FILE>, buf: Out<'_, c_char>, how: c_int, len: size_t) -> c_int;
     safe fn fflush(file: Opaque<FILE>) -> c_int;
     safe fn __fpending(file: Opaque<FILE>) -> size_t;
-    safe fn vasprintf(to: Out<'_, *mut c_char>, format: Format<'_>, arguments: VaList) -> c_int;
+    safe fn vasprintf(
+        to: Out<'_, Out<'static, c_char>>,
+        format: Format<'_>,
+        arguments: VaList,
+    ) -> c_int;
     safe fn __vasprintf_chk(
-        to: Out<'_, *mut c_char>,
+        to: Out<'_, Out<'static, c_char>>,
         flag: c_int,
         format: Format<'_>,
         arguments: VaList,
     ) -> c_int;
+    fn free(text: Out<'static, c_char>);
     safe static stdin: Variable<FILE>;
     safe static stdout: Variable<FILE>;
     safe static stderr: Variable<FILE>;
@@ -211,7 +216,7 @@ pub(crate) fn take_place_of(fd: c_int) {
 
 /// Text that libc has formatted, freed when this goes.
 struct Formatted {
-    text: *mut c_char,
+    text: Out<'static, c_char>,
     len: c_int,
 }
 
@@ -221,9 +226,7 @@ impl Formatted {
         let Ok(len) = usize::try_from(self.len) else {
             return -1;
         };
-        // SAFETY: libc says that there are so many bytes.
-        let bytes = unsafe { std::slice::from_raw_parts(self.text, len) };
-        if write_all(fd, bytes) == len {
+        if write_all(fd, self.text.as_in().slice(len)) == len {
             self.len
         } else {
             -1
@@ -235,7 +238,7 @@ impl Drop for Formatted {
     fn drop(&mut self) {
         if self.len >= 0 {
             // SAFETY: libc allocated it.
-            unsafe { libc::free(self.text.cast()) };
+            unsafe { free(self.text) };
         }
     }
 }
@@ -246,7 +249,7 @@ pub extern "C-unwind" fn vdprintf(fd: c_int, format: Format<'_>, arguments: VaLi
     if fds::is_kernels(fd) {
         return real::vdprintf(fd, format, arguments);
     }
-    let mut text = std::ptr::null_mut();
+    let mut text = Out::null();
     let len = vasprintf(Out::from(&mut text), format, arguments);
     Formatted { text, len }.put(fd)
 }
@@ -262,7 +265,7 @@ pub extern "C-unwind" fn __vdprintf_chk(
     if fds::is_kernels(fd) {
         return real::__vdprintf_chk(fd, flag, format, arguments);
     }
-    let mut text = std::ptr::null_mut();
+    let mut text = Out::null();
     let len = __vasprintf_chk(Out::from(&mut text), flag, format, arguments);
     Formatted { text, len }.put(fd)
 }

@@ -9,142 +9,124 @@ use crate::calls::{
     set_errno, shutdown, sigaction, socket, splice,
 };
 use crate::cancel::held;
-use crate::kernel::kernel;
+use crate::kernel::{self, Call};
 use crate::log::once;
 use crate::results::errno;
 use crate::signals::SET_BYTES;
 use crate::state::{self, Mode};
-use crate::user::{In, Out, word};
-use libc::{c_int, c_long, c_void, timespec};
+use crate::user::{Argument, Filter, In, Out, Word};
+use libc::{c_int, c_long, c_void, sigset_t, timespec};
 use longshore_sockets::is_confined;
 use std::time::Instant;
 
 /// Makes a call of the shim's of what came by number.
 macro_rules! call {
     ($call:path: $($argument:expr),*) => {
-        // SAFETY: the program's promise: these are the arguments of the call.
-        held(|| unsafe { $call($(word($argument)),*) } as c_long)
+        held(|| $call($($argument.into()),*) as c_long)
     };
 }
 
-/// A system call of the program's, which promises for its arguments what the manual says of
-/// this number.
-#[derive(Clone, Copy)]
-struct Call {
-    number: c_long,
-    arguments: [c_long; 6],
+/// Does what libc's `syscall` does with a call.
+fn make(call: Call<'_>) -> c_long {
+    match call.make() {
+        failed @ -4095..=-1 => {
+            set_errno(-failed as c_int);
+            -1
+        }
+        result => result,
+    }
 }
 
-impl Call {
-    /// Does what libc's `syscall` does with it.
-    fn make(self) -> c_long {
-        // SAFETY: the program's promise.
-        match unsafe { kernel(self.number, self.arguments) } {
-            failed @ -4095..=-1 => {
-                set_errno(-failed as c_int);
-                -1
-            }
-            result => result,
-        }
-    }
-
-    /// As `make`, with other flags, which are its first argument.
-    fn make_with(mut self, flags: u64) -> c_long {
-        self.arguments[0] = flags as c_long;
-        self.make()
-    }
+/// As `make`, with another argument in this place.
+fn make_with<'a>(call: Call<'a>, place: usize, argument: Argument<'a>) -> c_long {
+    let mut call = call;
+    call.arguments[place] = argument;
+    make(call)
 }
 
 /// `syscall(2)`: what may concern a socket goes where the calls of that name go, and what
 /// makes a process or executes a program; all others go to the kernel.
-///
-/// # Safety
-/// As libc's. It takes its arguments as variadic ones; on this architecture
-/// they come in the same places as these.
+/// It takes its arguments as variadic ones; on this architecture they come in the same places
+/// as these.
 ///
 /// Allocators call this while they get ready: what is no business of ours takes no memory.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn syscall(
+pub extern "C-unwind" fn syscall(
     number: c_long,
-    a: c_long,
-    b: c_long,
-    c: c_long,
-    d: c_long,
-    e: c_long,
-    f: c_long,
+    a: Argument<'_>,
+    b: Argument<'_>,
+    c: Argument<'_>,
+    d: Argument<'_>,
+    e: Argument<'_>,
+    f: Argument<'_>,
 ) -> c_long {
     let call = Call {
         number,
         arguments: [a, b, c, d, e, f],
     };
-    // SAFETY: the caller's promise, for a call of this name.
-    if let Some(result) = unsafe { socket_call(number, call.arguments) } {
+    if let Some(result) = socket_call(call) {
         return result;
     }
     match number {
         libc::SYS_prctl => call!(seccomp::prctl: a, b, c, d, e),
-        libc::SYS_seccomp if seccomp::sets_filter(a as _) => {
-            // SAFETY: for this operation it is a pointer to a program.
-            let program = unsafe { In::new(c as *const libc::sock_fprog) };
-            let with = |program: In<'_, _>| {
-                let mut call = call;
-                call.arguments[2] = program.addr() as c_long;
-                call.make()
-            };
-            seccomp::filtered(program, with, |result| *result == 0)
+        libc::SYS_seccomp if seccomp::sets_filter(a.into()) => {
+            let with = |program: In<'_, Filter<'_>>| make_with(call, 2, program.into());
+            seccomp::filtered(c.into(), with, |result| *result == 0)
         }
-        libc::SYS_rt_sigaction if !state::is_off() && d == size_of::<u64>() as c_long => {
+        libc::SYS_rt_sigaction if !state::is_off() && d.number() == size_of::<u64>() => {
             set_handler(call)
         }
         libc::SYS_io_uring_setup if matches!(state::mode(), Mode::On(_)) => no_ring(),
         // What would be a child in our memory is one in its own, as with `vfork`.
         libc::SYS_fork | libc::SYS_vfork if !state::is_off() => {
             let number = libc::SYS_fork;
-            fork::unhandled(0, || Call { number, ..call }.make())
+            fork::unhandled(0, || make(Call { number, ..call }))
         }
         libc::SYS_clone if !state::is_off() => {
-            fork::clone_by_number(a as u64, |flags| call.make_with(flags))
+            fork::clone_by_number(a.into(), |flags| make_with(call, 0, flags.into()))
         }
-        libc::SYS_clone3 if !state::is_off() && a != 0 && b as usize >= size_of::<u64>() => {
-            // SAFETY: as above; its flags come first.
-            let place: Out<'_, u64> = unsafe { word(a) };
-            fork::clone_by_number(place.get().unwrap_or(0), |flags| {
-                place.put(flags);
-                call.make()
-            })
+        libc::SYS_clone3 if !state::is_off() && b.number() >= size_of::<u64>() => {
+            // Its flags come first.
+            let place: Out<'_, u64> = a.into();
+            match place.get() {
+                Some(flags) => fork::clone_by_number(flags, |flags| {
+                    place.put(flags);
+                    make(call)
+                }),
+                None => make(call),
+            }
         }
         libc::SYS_execve => call!(execve::execve: a, b, c),
         libc::SYS_execveat => call!(execve::execveat: a, b, c, d, e),
-        _ => call.make(),
+        _ => make(call),
     }
 }
 
 /// `rt_sigaction`, whose structures the kernel would find where they are, or not.
-fn set_handler(call: Call) -> c_long {
+fn set_handler(call: Call<'_>) -> c_long {
     let [signal, new, old, ..] = call.arguments;
     let all = size_of::<sigaction::KernelAction>();
-    let is_nowhere = |at: c_long| at != 0 && !is_confined() && !is_there(at as usize, all);
+    let is_nowhere = |at: Argument<'_>| at.number() != 0 && !is_confined() && !is_there(at, all);
     if is_nowhere(new) || is_nowhere(old) {
-        return call.make();
+        return make(call);
     }
-    // SAFETY: the program's promise; they are there.
-    let (new, old) = unsafe { (word(new), word(old)) };
-    sigaction::by_number(signal as c_int, new, old, |new, old| {
+    sigaction::by_number(signal.into(), new.into(), old.into(), |new, old| {
         let mut arguments = call.arguments;
-        arguments[1] = new.addr() as c_long;
-        arguments[2] = old.addr() as c_long;
-        Call { arguments, ..call }.make()
+        arguments[1] = new.into();
+        arguments[2] = old.into();
+        make(Call { arguments, ..call })
     })
 }
 
 /// Whether the memory in which a call that waits finds its sets, its time and its mask can
 /// be read. libc's functions of that name, and ours, read it in the program, where the
 /// kernel would say EFAULT.
-fn can_be_read(number: c_long, arguments: [c_long; 6]) -> bool {
-    let [a, b, c, d, e, f] = arguments;
-    let set = (a.clamp(0, c_long::from(c_int::MAX)) as usize).div_ceil(64) * size_of::<u64>();
+fn can_be_read(call: Call<'_>) -> bool {
+    let [a, b, c, d, e, f] = call.arguments;
+    let count = i64::from(a).clamp(0, i64::from(c_int::MAX));
+    let set = (count as usize).div_ceil(64) * size_of::<u64>();
     let time = size_of::<libc::timespec>();
-    let parts: &[(c_long, usize)] = match number {
+    let parts: &[(Argument<'_>, usize)] = match call.number {
         libc::SYS_select => &[(b, set), (c, set), (d, set), (e, time)],
         libc::SYS_pselect6 => &[(b, set), (c, set), (d, set), (e, time), (f, time)],
         libc::SYS_ppoll => &[(c, time)],
@@ -156,53 +138,73 @@ fn can_be_read(number: c_long, arguments: [c_long; 6]) -> bool {
     is_confined()
         || parts
             .iter()
-            .filter(|(at, len)| *at != 0 && *len != 0)
-            .all(|(at, len)| is_there(*at as usize, *len))
+            .filter(|(at, len)| at.number() != 0 && *len != 0)
+            .all(|(at, len)| is_there(*at, *len))
 }
 
 /// Whether the first and the last byte of a piece of memory can be read, as the kernel says.
-fn is_there(at: usize, len: usize) -> bool {
+fn is_there(at: Argument<'_>, len: usize) -> bool {
     let mut bytes = [0_u8; 2];
     let piece = |at: usize, iov_len| libc::iovec {
         iov_base: at as *mut c_void,
         iov_len,
     };
-    let Some(last) = at.checked_add(len - 1) else {
+    let Some(last) = at.number().checked_add(len - 1) else {
         return false;
     };
-    let to = piece(bytes.as_mut_ptr() as usize, bytes.len());
-    let from = [piece(at, 1), piece(last, 1)];
-    // SAFETY: the kernel writes two bytes to where two are, and looks itself at what it
-    // reads.
-    unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, from.as_ptr(), 2, 0) == 2 }
+    // The kernel writes two bytes to where two are, and looks itself at what it reads.
+    let to = piece(Out::from(&mut bytes).word(), bytes.len());
+    let from = [piece(at.word(), 1), piece(last, 1)];
+    let me = rustix::process::getpid().as_raw_pid();
+    let count = from.len();
+    kernel::process_vm_readv(me, In::from(&to), 1, In::from(&from[..]), count, 0) == 2
 }
 
 /// Whether the mask of signals that a call waits with has another size than the kernel's masks
 /// have. The kernel refuses it; to libc's functions of that name, and ours, no size is given.
-fn has_mask_of_other_size(number: c_long, arguments: [c_long; 6]) -> bool {
-    let [_, _, _, d, e, f] = arguments;
-    let [mask, size] = match number {
-        libc::SYS_ppoll => [d, e],
-        libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => [e, f],
+fn has_mask_of_other_size(call: Call<'_>) -> bool {
+    let [_, _, _, d, e, f] = call.arguments;
+    let Mask { set, bytes } = match call.number {
+        libc::SYS_ppoll => Mask::of(d, e),
+        libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => Mask::of(e, f),
         libc::SYS_pselect6 => mask_and_size(f),
         _ => return false,
     };
-    mask != 0 && size as usize != SET_BYTES
+    !set.is_null() && bytes != SET_BYTES
 }
 
-/// The mask of `pselect6` and its size, which are in a structure that can be read.
-fn mask_and_size(at: c_long) -> [c_long; 2] {
-    // SAFETY: the program's promise; it can be read.
-    let both: In<'_, [c_long; 2]> = unsafe { word(at) };
-    both.get().unwrap_or_default()
+/// A mask of signals and its size, as `pselect6` takes them.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Mask<'a> {
+    set: In<'a, sigset_t>,
+    bytes: usize,
+}
+
+impl<'a> Mask<'a> {
+    /// Of two arguments.
+    fn of(set: Argument<'a>, bytes: Argument<'a>) -> Self {
+        Self {
+            set: set.into(),
+            bytes: bytes.number(),
+        }
+    }
+}
+
+/// The mask of `pselect6`, in memory that can be read.
+fn mask_and_size(at: Argument<'_>) -> Mask<'_> {
+    let none = Mask {
+        set: In::null(),
+        bytes: 0,
+    };
+    In::from(at).get().unwrap_or(none)
 }
 
 /// Makes a call that waits, and writes back how much of its time is left, as the kernel does:
 /// libc's functions of that name keep this from their callers. Memory that cannot be written
 /// stays as it is, which the kernel does not mind either.
-fn telling_time_left(time: c_long, wait: impl FnOnce() -> c_long) -> c_long {
-    // SAFETY: the program's promise; it can be read.
-    let given: In<'_, timespec> = unsafe { word(time) };
+fn telling_time_left(time: Argument<'_>, wait: impl FnOnce() -> c_long) -> c_long {
+    let given: In<'_, timespec> = time.into();
     let limit = limit_of(given.as_ref()).flatten();
     let Some(limit) = limit.filter(|limit| !limit.is_zero()) else {
         return wait();
@@ -211,13 +213,13 @@ fn telling_time_left(time: c_long, wait: impl FnOnce() -> c_long) -> c_long {
     let result = wait();
     let error = errno();
     let left = limit.saturating_sub(start.elapsed());
-    put_if_there(time as usize, &timespec_of(left));
+    put_if_there(time, timespec_of(left));
     set_errno(error);
     result
 }
 
 /// Writes to memory of the program's if the kernel says that it can be written.
-fn put_if_there(at: usize, value: &timespec) {
+fn put_if_there(at: Argument<'_>, value: timespec) {
     // A filter of system calls may not let us ask.
     if is_confined() {
         return;
@@ -226,22 +228,20 @@ fn put_if_there(at: usize, value: &timespec) {
         iov_base: at as *mut c_void,
         iov_len: size_of::<timespec>(),
     };
-    let (from, to) = (piece(std::ptr::from_ref(value).addr()), piece(at));
-    // SAFETY: the kernel reads the value, and looks itself at where it writes.
-    unsafe { libc::process_vm_writev(libc::getpid(), &from, 1, &to, 1, 0) };
+    // The kernel reads the value, and looks itself at where it writes.
+    let (from, to) = (piece(In::from(&value).word()), piece(at.word()));
+    let me = rustix::process::getpid().as_raw_pid();
+    kernel::process_vm_writev(me, In::from(&from), 1, In::from(&to), 1, 0);
 }
 
 /// The calls that may concern a socket, by number; `None` for all others. Made so they are
 /// no cancellation points.
-///
-/// # Safety
-/// As the system call of this number.
-unsafe fn socket_call(number: c_long, arguments: [c_long; 6]) -> Option<c_long> {
-    if !can_be_read(number, arguments) || has_mask_of_other_size(number, arguments) {
+fn socket_call(call: Call<'_>) -> Option<c_long> {
+    if !can_be_read(call) || has_mask_of_other_size(call) {
         return None;
     }
-    let [a, b, c, d, e, f] = arguments;
-    Some(match number {
+    let [a, b, c, d, e, f] = call.arguments;
+    Some(match call.number {
         libc::SYS_read => call!(rw::read: a, b, c),
         libc::SYS_write => call!(rw::write: a, b, c),
         libc::SYS_readv => call!(rw::readv: a, b, c),
@@ -289,7 +289,7 @@ unsafe fn socket_call(number: c_long, arguments: [c_long; 6]) -> Option<c_long> 
         libc::SYS_ppoll => telling_time_left(c, || call!(poll::ppoll: a, b, c, d)),
         libc::SYS_select => call!(select::select: a, b, c, d, e),
         libc::SYS_pselect6 => {
-            let [mask, _] = mask_and_size(f);
+            let mask = mask_and_size(f).set;
             telling_time_left(e, || call!(select::pselect: a, b, c, d, e, mask))
         }
         libc::SYS_epoll_create => call!(epoll::control::epoll_create: a),

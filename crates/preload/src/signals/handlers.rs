@@ -9,12 +9,11 @@
 //! handler runs as at the end of a system call. A handler that was installed by a system call
 //! of the program's own is not ours, and runs when it comes.
 
-use crate::kernel::kernel;
-use crate::real;
 use crate::results::{errno, set_errno};
-use crate::signals::{SET_BYTES, action, set_of};
-use crate::user::{In, Out};
-use libc::{c_int, c_long, c_void, siginfo_t};
+use crate::signals::{SET_BYTES, action};
+use crate::user::{Action, Handler, In, Out};
+use crate::{kernel, real};
+use libc::{c_int, c_long, siginfo_t, ucontext_t};
 use longshore_sockets::{is_confined, past_call, section};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -59,7 +58,7 @@ pub(crate) fn installed(signal: c_int) -> Option<&'static AtomicU64> {
 }
 
 /// A handler with its flags (`sa_flags`) and what it holds back.
-pub(crate) fn install(signal: c_int, handler: usize, flags: u64, mask: u64) {
+pub(crate) fn install(signal: c_int, handler: Handler, flags: u64, mask: u64) {
     let Some(word) = installed(signal) else {
         return;
     };
@@ -69,12 +68,13 @@ pub(crate) fn install(signal: c_int, handler: usize, flags: u64, mask: u64) {
     let kept = flag(libc::SA_SIGINFO, TAKES_INFO)
         | flag(libc::SA_RESTART, RESTARTS)
         | flag(libc::SA_RESETHAND, ONCE);
-    word.store(handler as u64 | kept, Ordering::Release);
+    word.store(handler.addr() as u64 | kept, Ordering::Release);
 }
 
 /// The handler in a word of [`installed`].
-pub(crate) fn handler_of(word: u64) -> usize {
-    (word & ADDRESS) as usize
+pub(crate) fn handler_of(word: u64) -> Handler {
+    // SAFETY: `install` has put it there, or nothing has: zero is one, too.
+    unsafe { Handler::new((word & ADDRESS) as usize) }
 }
 
 /// Whether the program wants to know more than the number of the signal.
@@ -82,74 +82,71 @@ pub(crate) fn takes_info(word: u64) -> bool {
     word & TAKES_INFO != 0
 }
 
-/// The address of [`trampoline`].
-pub(crate) fn ours() -> usize {
-    trampoline as *const () as usize
+/// [`trampoline`].
+pub(crate) fn ours() -> Handler {
+    Handler::of(trampoline)
 }
 
 /// Whether a signal with this handler, as the kernel has it, is postponed in a section.
-pub(crate) fn is_postponed(signal: c_int, handler: usize) -> bool {
+pub(crate) fn is_postponed(signal: c_int, handler: Handler) -> bool {
     handler == ours() && AT_ONCE & bit(signal) == 0
 }
 
 /// What the kernel calls for a signal. It may be called by another handler, too, that was
 /// installed over it.
-unsafe extern "C-unwind" fn trampoline(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+extern "C-unwind" fn trampoline(
+    signal: c_int,
+    info: Out<'_, siginfo_t>,
+    context: Out<'_, ucontext_t>,
+) {
     let Some(word) = installed(signal).map(|w| w.load(Ordering::Acquire)) else {
         return;
     };
-    // SAFETY: a handler that the program has installed.
-    let handler = unsafe { program_handler(word) };
+    let Some(handler) = handler_of(word).function() else {
+        return;
+    };
     let (is_entered, is_free) = section(|s| (s.is_entered(), s.postponed() == 0));
     if !is_entered {
         handler(signal, info, context);
-    } else if is_free && AT_ONCE & bit(signal) == 0 && !is_confined() {
-        // SAFETY: as the kernel gave them.
-        unsafe { postpone(word, signal, info, context.cast()) };
-    } else {
+        return;
+    }
+    let may_wait = is_free && AT_ONCE & bit(signal) == 0 && !is_confined();
+    if !may_wait || !postpone(word, signal, info, context) {
         let depth = section(|s| s.suspend());
         handler(signal, info, context);
         section(|s| s.resume(depth));
     }
 }
 
-/// A handler of the program's, called with what the kernel gives for a signal.
-type Handler = extern "C-unwind" fn(c_int, *mut siginfo_t, *mut c_void);
-
-/// # Safety
-/// `word` is a handler's, and it is called with what the kernel gave for its signal; one that
-/// takes the number alone does not look at the rest.
-unsafe fn program_handler(word: u64) -> Handler {
-    // SAFETY: the caller's promise.
-    unsafe { std::mem::transmute::<usize, Handler>(handler_of(word)) }
-}
-
 /// Notes the handler for the end of the section, holds back what else may come until then,
-/// and ends the call that the thread sleeps in, or is about to.
-///
-/// # Safety
-/// `info` and `context` are the kernel's.
-unsafe fn postpone(word: u64, signal: c_int, info: *mut siginfo_t, context: *mut libc::ucontext_t) {
-    // SAFETY: the caller's promise; the kernel's set is one word.
-    let (context, held) = unsafe {
-        let held = (&raw mut (*context).uc_sigmask).cast::<u64>();
-        (&mut *context, &mut *held)
+/// and ends the call that the thread sleeps in, or is about to. Not of a signal of which no more
+/// was said than its number.
+fn postpone(
+    word: u64,
+    signal: c_int,
+    info: Out<'_, siginfo_t>,
+    context: Out<'_, ucontext_t>,
+) -> bool {
+    let (Some(info), Some(context)) = (info.cast::<[u64; 16]>().get(), context.as_mut()) else {
+        return false;
     };
+    // The kernel's set is one word.
+    let held = Out::from(&mut context.uc_sigmask).cast::<u64>();
+    let before = held.get().unwrap_or(0);
     let handled = (1..END as c_int).filter(|s| INSTALLED[*s as usize].load(Ordering::Relaxed) != 0);
     let forgotten = handled.fold(FORGOTTEN, |set, signal| set & !bit(signal));
     section(|s| {
-        s.mask.set(*held);
+        s.mask.set(before);
         s.flags.set(u32::from(word & RESTARTS != 0));
-        // SAFETY: the caller's promise; all of it.
-        s.info
-            .set(unsafe { info.cast::<[u64; 16]>().read_unaligned() });
+        s.info.set(info);
         s.postpone(signal as u32);
     });
-    *held |= !(AT_ONCE | LIBCS | forgotten);
+    held.put(before | !(AT_ONCE | LIBCS | forgotten));
     let at = &mut context.uc_mcontext.gregs[libc::REG_RIP as usize];
     if let Some(past) = past_call(*at as usize) {
         *at = past as i64;
     }
+    true
 }
 
 /// Raises the signal anew whose handler was postponed in the section that has just ended:
@@ -166,45 +163,25 @@ pub(crate) fn raise_postponed() {
     });
     install_once_more(signal);
     // All signals are held back until the mask is set. As from the kernel: with its `info`.
-    // SAFETY: numbers, and what outlives the calls.
-    unsafe {
-        let (process, thread) = (libc::getpid().into(), libc::gettid().into());
-        let arguments = [
-            process,
-            thread,
-            signal.into(),
-            info.as_ptr() as c_long,
-            0,
-            0,
-        ];
-        let full = -c_long::from(libc::EAGAIN);
-        while kernel(libc::SYS_rt_tgsigqueueinfo, arguments) == full {
-            // Others of this user have the kernel's memory for signals.
-            libc::sched_yield();
-        }
-        hold_back(mask & !bit(signal));
-        if mask & bit(signal) != 0 {
-            hold_back(mask);
-        }
+    let process = rustix::process::getpid().as_raw_pid();
+    let thread = rustix::thread::gettid().as_raw_pid();
+    let info = In::from(&info).cast();
+    let full = -c_long::from(libc::EAGAIN);
+    while kernel::rt_tgsigqueueinfo(process, thread, signal, info) == full {
+        // Others of this user have the kernel's memory for signals.
+        rustix::thread::sched_yield();
+    }
+    hold_back(mask & !bit(signal));
+    if mask & bit(signal) != 0 {
+        hold_back(mask);
     }
     section(|s| s.again.set(again));
     set_errno(errno);
 }
 
-/// Sets which signals are held back from this thread.
-///
-/// # Safety
-/// Handlers may run in here.
-unsafe fn hold_back(mask: u64) {
-    // SAFETY: a set that outlives the call.
-    unsafe {
-        let at = (&raw const mask).addr();
-        let how = c_long::from(libc::SIG_SETMASK);
-        kernel(
-            libc::SYS_rt_sigprocmask,
-            [how, at as c_long, 0, SET_BYTES as c_long, 0, 0],
-        );
-    }
+/// Sets which signals are held back from this thread. Handlers may run in here.
+fn hold_back(mask: u64) {
+    kernel::rt_sigprocmask(libc::SIG_SETMASK, In::from(&mask), Out::null(), SET_BYTES);
 }
 
 /// A handler that was to run once (SA_RESETHAND) has been taken away by the kernel when it
@@ -216,13 +193,12 @@ fn install_once_more(signal: c_int) {
     if word & ONCE == 0 {
         return;
     }
-    let is_default = |now: &libc::sigaction| now.sa_sigaction == libc::SIG_DFL;
-    let Some(mut action) = action(signal).filter(is_default) else {
+    let is_default = |now: &Action| now.handler().addr() == libc::SIG_DFL;
+    if !action(signal).as_ref().is_some_and(is_default) {
         return;
-    };
-    action.sa_sigaction = ours();
-    action.sa_flags = FLAGS[signal as usize].load(Ordering::Relaxed) as c_int | libc::SA_SIGINFO;
-    action.sa_mask = set_of(MASKS[signal as usize].load(Ordering::Relaxed));
-    // SAFETY: our handler is one.
-    unsafe { real::sigaction(signal, In::from(&action), Out::null()) };
+    }
+    let flags = FLAGS[signal as usize].load(Ordering::Relaxed) as c_int | libc::SA_SIGINFO;
+    let held = MASKS[signal as usize].load(Ordering::Relaxed);
+    let action = Action::new(ours(), flags, held);
+    real::sigaction(signal, In::from(&action), Out::null());
 }

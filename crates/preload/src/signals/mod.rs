@@ -3,12 +3,13 @@
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod handlers;
+pub(crate) mod waits;
 
 use crate::real;
 use crate::results::errno;
-use crate::user::{In, Out, Zero};
+use crate::user::{Action, In, Out, Zero, set_of, word_of};
 use libc::{c_int, sigset_t};
-use longshore_sockets::{SocketError, interruptible, is_confined, section};
+use longshore_sockets::{is_confined, section};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 unsafe extern "C" {
@@ -37,7 +38,7 @@ pub(crate) fn restarts() -> bool {
     }
     !(1..=libc::SIGRTMAX()).any(|signal| {
         action(signal).is_some_and(|now| {
-            !handlers::is_postponed(signal, now.sa_sigaction) && ends_calls(&now, true)
+            !handlers::is_postponed(signal, now.handler()) && ends_calls(&now, true)
         })
     })
 }
@@ -71,47 +72,11 @@ pub(crate) fn note_restart() {
     section(|s| s.restarts.set(true));
 }
 
-/// Makes a system call that may wait in the kernel, unless a handler was postponed.
-///
-/// # Errors
-/// The kernel's.
-///
-/// # Safety
-/// As the system call.
-pub(crate) unsafe fn kernel_call(
-    number: libc::c_long,
-    arguments: [usize; 6],
-) -> Result<usize, SocketError> {
-    // SAFETY: the caller's promise.
-    match unsafe { interruptible(number, arguments) } {
-        failed @ ..0 if failed == -(libc::EINTR as isize) => Err(SocketError::Interrupted),
-        failed @ ..0 if failed == -(libc::EAGAIN as isize) => Err(SocketError::WouldBlock),
-        failed @ ..0 => Err(crate::results::refused(-failed as c_int)),
-        result => Ok(result as usize),
-    }
-}
-
 /// What the kernel has for a signal.
-pub(crate) fn action(signal: c_int) -> Option<libc::sigaction> {
-    let mut now = libc::sigaction::zero();
-    // SAFETY: asks only.
-    let known = unsafe { real::sigaction(signal, In::null(), Out::from(&mut now)) } == 0;
+pub(crate) fn action(signal: c_int) -> Option<Action> {
+    let mut now = Action::zero();
+    let known = real::sigaction(signal, In::null(), Out::from(&mut now)) == 0;
     known.then_some(now)
-}
-
-/// The signals of a set as the kernel has them, bit by bit from 1 on; `None` at a null pointer.
-/// libc's sets are longer, but a call by number has no more than this.
-pub(crate) fn word_of(set: In<'_, sigset_t>) -> Option<u64> {
-    // SAFETY: null, or a set, which is a word at least.
-    unsafe { In::<u64>::new(set.as_ptr().cast()) }.get()
-}
-
-/// The set with these signals.
-pub(crate) fn set_of(word: u64) -> sigset_t {
-    let mut set = sigset_t::zero();
-    // SAFETY: the kernel's set is the first word of libc's.
-    unsafe { (&raw mut set).cast::<u64>().write(word) };
-    set
 }
 
 /// Changes which signals are held back from this thread, or only asks; gives which were.
@@ -122,9 +87,8 @@ pub(crate) fn change_mask(how: c_int, word: Option<u64>) -> Option<u64> {
     word_of(In::from(&before)).filter(|_| failed == 0)
 }
 
-fn ends_calls(action: &libc::sigaction, restarts: bool) -> bool {
-    let handled = action.sa_sigaction != libc::SIG_DFL && action.sa_sigaction != libc::SIG_IGN;
-    handled && !(restarts && action.sa_flags & libc::SA_RESTART != 0)
+fn ends_calls(action: &Action, restarts: bool) -> bool {
+    action.handler().is_handling() && !(restarts && action.flags() & libc::SA_RESTART != 0)
 }
 
 /// Whether a signal interrupts a call that waits: it has a handler, and where calls go on

@@ -1,8 +1,8 @@
 //! C's strings and lists of them, and what only libc looks into, as typed arguments: as
 //! [`In`](super::In), each carries what C promises of it.
 
-use super::Word;
-use libc::{c_char, c_long, c_void, sighandler_t};
+use super::{In, Out};
+use libc::{c_char, c_int, c_void};
 use std::ffi::CStr;
 use std::marker::PhantomData;
 use std::ptr;
@@ -21,6 +21,11 @@ impl<'a> From<&'a CStr> for Text<'a> {
 }
 
 impl<'a> Text<'a> {
+    /// The one that begins there.
+    pub(super) fn at(place: In<'a, c_char>) -> Self {
+        Self(place.0, PhantomData)
+    }
+
     pub(crate) const fn null() -> Self {
         Self(ptr::null(), PhantomData)
     }
@@ -42,34 +47,31 @@ impl<'a> Text<'a> {
 /// Null, or a list of C strings that ends with a null: arguments, an environment.
 #[repr(transparent)]
 #[derive(Debug, Clone, Copy)]
-pub struct Strings<'a>(*const Text<'a>, PhantomData<&'a [Text<'a>]>);
+pub struct Strings<'a>(In<'a, Text<'a>>);
 
 impl<'a> Strings<'a> {
-    /// What libc has.
-    ///
-    /// # Safety
-    /// It is null, or such a list, as long as the result is used.
-    pub(crate) unsafe fn new(at: *const *const c_char) -> Self {
-        Self(at.cast(), PhantomData)
+    /// The one that begins there.
+    pub(super) fn at(place: In<'a, Text<'a>>) -> Self {
+        Self(place)
     }
 
     /// A list of our own, if it ends with a null.
     pub(crate) fn of(list: &'a [Text<'a>]) -> Option<Self> {
         let ends = list.last().is_some_and(|last| last.is_null());
-        ends.then_some(Self(list.as_ptr(), PhantomData))
+        ends.then_some(Self(In::from(list)))
     }
 
-    pub(crate) fn as_ptr(self) -> *const *const c_char {
-        self.0.cast()
+    pub(crate) fn is_null(self) -> bool {
+        self.0.is_null()
     }
 
     /// The strings in their order.
     pub(crate) fn iter(self) -> impl Iterator<Item = &'a CStr> {
         let mut at = self.0;
         std::iter::from_fn(move || {
-            // SAFETY: null, or in a list of which the end was not seen yet.
-            let text = unsafe { at.as_ref() }?.get()?;
-            at = at.wrapping_add(1);
+            // Null, or in a list of which the end was not seen yet.
+            let text = at.get()?.get()?;
+            at = at.add(1);
             Some(text)
         })
     }
@@ -108,30 +110,8 @@ pub struct Format<'a>(Text<'a>);
 #[derive(Debug)]
 pub struct VaList(*mut c_void);
 
-/// What C has called for a signal: a function of the program's, or one of libc's numbers for
-/// what else may happen.
-#[repr(transparent)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Handler(sighandler_t);
-
-impl Handler {
-    /// What libc says when it has failed.
-    pub(crate) const FAILED: Self = Self(libc::SIG_ERR);
-    /// What `sigset` takes and gives for a signal that is held back.
-    pub(crate) const HOLD: Self = Self(2);
-
-    /// What is installed, or was.
-    ///
-    /// # Safety
-    /// C has given it, or it is one of ours.
-    pub(crate) const unsafe fn new(address: usize) -> Self {
-        Self(address)
-    }
-
-    pub(crate) fn addr(self) -> usize {
-        self.0
-    }
-}
+/// What C has called in a child of `clone`, with the argument that it has passed for it.
+pub type Run = extern "C-unwind" fn(Out<'_, c_void>) -> c_int;
 
 /// A variable of libc's with such a pointer.
 #[repr(transparent)]
@@ -147,15 +127,25 @@ impl<T> Variable<T> {
     }
 }
 
-impl Word for Text<'_> {
-    unsafe fn of(word: c_long) -> Self {
-        Self(word as *const c_char, PhantomData)
-    }
-}
+/// A variable of libc's with such a list.
+#[repr(transparent)]
+pub(crate) struct StringsVariable(AtomicPtr<Text<'static>>);
 
-impl Word for Strings<'_> {
-    unsafe fn of(word: c_long) -> Self {
-        Self(word as *const Text<'_>, PhantomData)
+impl StringsVariable {
+    pub(crate) fn get(&self) -> Strings<'static> {
+        let at = self.0.load(Ordering::Relaxed).cast_const();
+        Strings(In(at, PhantomData))
+    }
+
+    /// Does `work` with `list` in the variable, for all threads. Unless it was changed, what
+    /// was there is put back then.
+    pub(crate) fn with<T>(&self, list: Strings<'_>, work: impl FnOnce() -> T) -> T {
+        let ours = list.0.as_ptr().cast_mut().cast();
+        let before = self.0.swap(ours, Ordering::Relaxed);
+        let result = work();
+        let relaxed = Ordering::Relaxed;
+        let _ = self.0.compare_exchange(ours, before, relaxed, relaxed);
+        result
     }
 }
 

@@ -7,9 +7,10 @@
 //! nothing to programs that are executed later, which have other code there, or are refused the
 //! same. Called when the program makes its first epoll instance, before it can wait in it.
 
-use crate::kernel::kernel;
+use crate::kernel;
 use crate::log::once;
-use libc::{c_int, c_long, c_uint, c_void, dl_phdr_info, seccomp_data, sock_filter, sock_fprog};
+use crate::user::{Filter, In, Out, Text};
+use libc::{Elf64_Phdr, c_int, c_long, c_uint, dl_phdr_info, seccomp_data, size_t, sock_filter};
 use longshore_sockets::is_confined;
 use std::mem::offset_of;
 use std::ops::Range;
@@ -59,32 +60,66 @@ pub(super) fn refuse() {
     }
 }
 
+/// The loader's description of an object (`struct dl_phdr_info`), as far as it is looked at.
+#[repr(C)]
+struct Object<'a> {
+    /// What is added to the addresses in its headers.
+    base: usize,
+    name: Text<'a>,
+    headers: In<'a, Elf64_Phdr>,
+    count: u16,
+}
+
+const _: () = assert!(offset_of!(Object<'_>, headers) == offset_of!(dl_phdr_info, dlpi_phdr));
+const _: () = assert!(offset_of!(Object<'_>, count) == offset_of!(dl_phdr_info, dlpi_phnum));
+
+/// Where code lies: nowhere if it has no length.
+#[repr(C)]
+struct Code {
+    start: usize,
+    len: usize,
+}
+
+/// What looks at an object; none is looked at behind one for which it says 1.
+type Look = extern "C" fn(In<'_, Object<'_>>, size_t, Out<'_, Code>) -> c_int;
+
+unsafe extern "C" {
+    safe fn dl_iterate_phdr(look: Look, found: Out<'_, Code>) -> c_int;
+    safe fn memmem<'a>(
+        all: In<'a, u8>,
+        len: size_t,
+        part: In<'_, u8>,
+        part_len: size_t,
+    ) -> In<'a, u8>;
+}
+
 /// The program's own code, without that of its libraries.
 fn code() -> Option<&'static [u8]> {
     /// For the first object, which is the program.
-    unsafe extern "C" fn first(info: *mut dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
-        // SAFETY: the loader's description of an object, and the place that was handed over
-        // with this function.
-        let (info, found) = unsafe { (&*info, &mut *found.cast::<Option<&'static [u8]>>()) };
-        // SAFETY: so many headers lie there as long as the object does.
-        let headers =
-            unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
+    extern "C" fn first(object: In<'_, Object<'_>>, _: size_t, found: Out<'_, Code>) -> c_int {
+        let Some(object) = object.as_ref() else {
+            return 1;
+        };
         let wanted = libc::PF_X | libc::PF_R;
-        let is_code =
-            |h: &&libc::Elf64_Phdr| h.p_type == libc::PT_LOAD && h.p_flags & wanted == wanted;
+        let is_code = |h: &&Elf64_Phdr| h.p_type == libc::PT_LOAD && h.p_flags & wanted == wanted;
+        let headers = object.headers.slice(object.count.into());
         if let Some(header) = headers.iter().find(is_code) {
-            let at = (info.dlpi_addr + header.p_vaddr) as usize;
-            let start = std::ptr::with_exposed_provenance(at);
-            // SAFETY: the loader has mapped so many bytes there, to be read and executed, and the
-            // program is never unloaded.
-            *found = Some(unsafe { std::slice::from_raw_parts(start, header.p_filesz as usize) });
+            found.put(Code {
+                start: object.base + header.p_vaddr as usize,
+                len: header.p_filesz as usize,
+            });
         }
         1
     }
-    let mut found: Option<&'static [u8]> = None;
-    // SAFETY: the function is called with the place of this type, for as long as this takes.
-    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut found).cast()) };
-    found
+    let mut found = Code { start: 0, len: 0 };
+    dl_iterate_phdr(first, Out::from(&mut found));
+    if found.len == 0 {
+        return None;
+    }
+    let start = std::ptr::with_exposed_provenance(found.start);
+    // SAFETY: the loader has mapped so many bytes there, to be read and executed, and the program
+    // is never unloaded.
+    Some(unsafe { std::slice::from_raw_parts(start, found.len) })
 }
 
 /// Whether code loads the call's number and enters the kernel soon after.
@@ -103,32 +138,24 @@ fn waits(code: &[u8]) -> bool {
 /// Where [`LOADS`] is in `code`. libc looks many bytes at a time, which matters where there
 /// are 50 MB of them.
 fn find(code: &[u8]) -> Option<usize> {
-    let (at, len) = (code.as_ptr(), code.len());
-    // SAFETY: both are so long.
-    let found = unsafe { libc::memmem(at.cast(), len, LOADS.as_ptr().cast(), LOADS.len()) };
+    let at = In::from(code);
+    let found = memmem(at, code.len(), In::from(&LOADS[..]), LOADS.len());
     (!found.is_null()).then(|| found.addr() - at.addr())
 }
 
 /// Has the kernel refuse the call from this code, for all threads; says whether it does.
 fn refuse_from(code: Range<usize>) -> bool {
-    let Some(mut steps) = filter(code) else {
+    let Some(steps) = filter(code) else {
         return false;
     };
-    let program = sock_fprog {
-        len: STEPS as u16,
-        filter: steps.as_mut_ptr(),
-    };
+    let filter = Filter::of(&steps);
     let set = || {
-        let arguments = [
-            libc::SECCOMP_SET_MODE_FILTER.into(),
-            libc::SECCOMP_FILTER_FLAG_TSYNC as c_long,
-            (&raw const program).expose_provenance() as c_long,
-            0,
-            0,
-            0,
-        ];
-        // SAFETY: the filter is there for as long as the call takes.
-        unsafe { kernel(libc::SYS_seccomp, arguments) }
+        let for_all_threads = libc::SECCOMP_FILTER_FLAG_TSYNC as c_uint;
+        kernel::set_filter(
+            libc::SECCOMP_SET_MODE_FILTER,
+            for_all_threads,
+            In::from(&filter),
+        )
     };
     // A process that may not do it as it is may once it has given up getting more privileges.
     let refused = -c_long::from(libc::EACCES);

@@ -8,7 +8,7 @@ use crate::epoll::{
     Instance, Registered, family, instance, of_descriptor, prepare_wake_fd, ready_set,
 };
 use crate::owner::Interruption;
-use crate::signals::{self, within};
+use crate::signals::{self, waits, within};
 use crate::user::{In, Out};
 use crate::{place, real, vectors};
 use libc::{c_int, epoll_event, sigset_t, timespec};
@@ -135,14 +135,11 @@ impl Waiting<'_> {
         timeout: c_int,
     ) -> Result<usize, SocketError> {
         // A filter of system calls may permit the one and not the other.
-        let number = match self.mask.is_null() {
-            true => libc::SYS_epoll_wait,
-            false => libc::SYS_epoll_pwait,
-        };
-        let (mask, len) = (self.mask.addr(), signals::SET_BYTES);
-        let arguments = [epfd as usize, at.addr(), room, timeout as usize, mask, len];
-        // SAFETY: the kernel looks itself at the mask, and fills no more than there is room for.
-        unsafe { signals::kernel_call(number, arguments) }
+        if self.mask.is_null() {
+            return waits::epoll_wait(epfd, at, room, timeout);
+        }
+        // At the mask the kernel looks itself.
+        waits::epoll_pwait(epfd, at, room, timeout, self.mask, signals::SET_BYTES)
     }
 
     /// Sleeps for at most `timeout` milliseconds, and takes what the kernel's half has then.

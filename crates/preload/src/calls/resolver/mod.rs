@@ -35,7 +35,8 @@ const CONFIGURATION: &CStr = c"/etc/resolv.conf";
 /// The head of glibc's `struct __res_state`, and where in it are the nameservers that have
 /// IPv6 addresses.
 #[repr(C)]
-struct State {
+#[derive(Debug)]
+pub struct State {
     retransmit: c_int,
     retry: c_int,
     options: u64,
@@ -49,12 +50,12 @@ const _: () = assert!(std::mem::offset_of!(State, nameservers) == 20);
 const _: () = assert!(std::mem::offset_of!(State, v6) == 536);
 
 unsafe extern "C" {
-    fn __res_state() -> *mut State;
-    fn __res_ninit(state: *mut State) -> c_int;
+    safe fn __res_state() -> Out<'static, State>;
+    safe fn __res_ninit(state: Out<'_, State>) -> c_int;
 }
 
 /// The resolver's state of this thread, as the configuration is now.
-fn present_state() -> *mut State {
+fn present_state<'a>() -> Out<'a, State> {
     thread_local! {
         /// What the configuration was when the state was made: its inode and its time.
         static READ: Cell<(u64, i64, u64)> = const { Cell::new((0, 0, 0)) };
@@ -64,15 +65,12 @@ fn present_state() -> *mut State {
     let now = stat.map_or((0, 0, 0), |s| {
         (s.st_ino, s.st_mtime as i64, s.st_mtime_nsec as u64)
     });
-    // SAFETY: libc's own for this thread.
-    unsafe {
-        let state = __res_state();
-        let is_old = (*state).options & INITIALISED == 0;
-        if READ.replace(now) != now || is_old {
-            __res_ninit(state);
-        }
-        state
+    let state = __res_state();
+    let is_new = |state: &State| state.options & INITIALISED == 0;
+    if READ.replace(now) != now || state.as_in().as_ref().is_some_and(is_new) {
+        __res_ninit(state);
     }
+    state
 }
 
 impl State {
@@ -94,22 +92,19 @@ impl State {
 }
 
 /// A relay while it stands in for nameservers.
-struct Standing {
-    state: *mut State,
+struct Standing<'a> {
+    state: Out<'a, State>,
     before: [sockaddr_in; NAMESERVERS],
     stop: OwnedFd,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Standing {
+impl<'a> Standing<'a> {
     /// Puts a relay in the place of the nameservers in `state` that are the engine's;
-    /// `None` if there is none, or no thread can be had.
-    ///
-    /// # Safety
-    /// The state is this thread's, and initialised.
-    unsafe fn new(host: &'static Host, state: *mut State) -> Option<Self> {
-        // SAFETY: the caller's promise.
-        let now = unsafe { &mut *state };
+    /// `None` if there is none, or no thread can be had. The state is this thread's, or the
+    /// program's own, and initialised.
+    fn new(host: &'static Host, state: Out<'a, State>) -> Option<Self> {
+        let now = state.as_mut()?;
         let count = usize::try_from(now.count).unwrap_or(0).min(NAMESERVERS);
         let mut lines = Vec::new();
         let mut new = now.nameservers;
@@ -144,10 +139,11 @@ impl Standing {
     }
 }
 
-impl Drop for Standing {
+impl Drop for Standing<'_> {
     fn drop(&mut self) {
-        // SAFETY: as when it began.
-        unsafe { (*self.state).nameservers = self.before };
+        if let Some(state) = self.state.as_mut() {
+            state.nameservers = self.before;
+        }
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -157,15 +153,14 @@ impl Drop for Standing {
 
 /// Resolves with what `resolve` does, through the engine if that is where the nameservers
 /// are. `state` is the resolver's, if it is not the thread's own.
-fn through_engine<T>(state: Option<*mut State>, resolve: impl FnOnce() -> T) -> T {
+fn through_engine<T>(state: Option<Out<'_, State>>, resolve: impl FnOnce() -> T) -> T {
     if state::is_off() || is_confined() {
         return resolve();
     }
     held(|| {
         let before = errno();
         let standing = match state::mode() {
-            // SAFETY: of this thread, or of the call's arguments.
-            Mode::On(host) => unsafe { Standing::new(host, state.unwrap_or_else(present_state)) },
+            Mode::On(host) => Standing::new(host, state.unwrap_or_else(present_state)),
             _ => None,
         };
         set_errno(before);
@@ -226,30 +221,26 @@ macro_rules! resolves {
         }
         $(
         #[doc = concat!("`", stringify!($name), "(3)`.")]
-        ///
-        /// # Safety
-        /// As libc's.
         #[allow(clippy::too_many_arguments)]
         #[unsafe(no_mangle)]
-        pub unsafe extern "C-unwind" fn $name($($arg: $type),*) -> $ret {
-            // SAFETY: the caller's promise.
-            through_engine(None, || unsafe { with_threads_state::$name($($arg),*) })
+        pub extern "C-unwind" fn $name($($arg: $type),*) -> $ret {
+            through_engine(None, || with_threads_state::$name($($arg),*))
         }
         )*
     };
 }
 
 resolves! {
-    gethostbyname(name: *const c_char) -> *mut hostent;
-    gethostbyname2(name: *const c_char, family: c_int) -> *mut hostent;
-    gethostbyaddr(addr: *const c_void, len: socklen_t, family: c_int) -> *mut hostent;
-    gethostbyname_r(name: *const c_char, entry: *mut hostent, buf: *mut c_char, len: size_t, found: *mut *mut hostent, error: *mut c_int) -> c_int;
-    gethostbyname2_r(name: *const c_char, family: c_int, entry: *mut hostent, buf: *mut c_char, len: size_t, found: *mut *mut hostent, error: *mut c_int) -> c_int;
-    gethostbyaddr_r(addr: *const c_void, addr_len: socklen_t, family: c_int, entry: *mut hostent, buf: *mut c_char, len: size_t, found: *mut *mut hostent, error: *mut c_int) -> c_int;
-    res_query(name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int;
-    res_search(name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int;
-    res_querydomain(name: *const c_char, domain: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int;
-    res_send(query: *const c_uchar, query_len: c_int, answer: *mut c_uchar, len: c_int) -> c_int;
+    gethostbyname(name: Text<'_>) -> *mut hostent;
+    gethostbyname2(name: Text<'_>, family: c_int) -> *mut hostent;
+    gethostbyaddr(addr: In<'_, c_void>, len: socklen_t, family: c_int) -> *mut hostent;
+    gethostbyname_r(name: Text<'_>, entry: Out<'_, hostent>, buf: Out<'_, c_char>, len: size_t, found: Out<'_, *mut hostent>, error: Out<'_, c_int>) -> c_int;
+    gethostbyname2_r(name: Text<'_>, family: c_int, entry: Out<'_, hostent>, buf: Out<'_, c_char>, len: size_t, found: Out<'_, *mut hostent>, error: Out<'_, c_int>) -> c_int;
+    gethostbyaddr_r(addr: In<'_, c_void>, addr_len: socklen_t, family: c_int, entry: Out<'_, hostent>, buf: Out<'_, c_char>, len: size_t, found: Out<'_, *mut hostent>, error: Out<'_, c_int>) -> c_int;
+    res_query(name: Text<'_>, class: c_int, kind: c_int, answer: Out<'_, c_uchar>, len: c_int) -> c_int;
+    res_search(name: Text<'_>, class: c_int, kind: c_int, answer: Out<'_, c_uchar>, len: c_int) -> c_int;
+    res_querydomain(name: Text<'_>, domain: Text<'_>, class: c_int, kind: c_int, answer: Out<'_, c_uchar>, len: c_int) -> c_int;
+    res_send(query: In<'_, c_uchar>, query_len: c_int, answer: Out<'_, c_uchar>, len: c_int) -> c_int;
 }
 
 /// The same with a state of the program's own, which comes first.
@@ -257,25 +248,21 @@ macro_rules! resolves_in {
     ($($name:ident($($arg:ident: $type:ty),*);)*) => {
         mod with_own_state {
             use super::*;
-            real::real! { $($name(state: *mut c_void, $($arg: $type),*) -> c_int;)* }
+            real::real! { $($name(state: Out<'_, State>, $($arg: $type),*) -> c_int;)* }
         }
         $(
         #[doc = concat!("`", stringify!($name), "(3)`.")]
-        ///
-        /// # Safety
-        /// As libc's.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C-unwind" fn $name(state: *mut c_void, $($arg: $type),*) -> c_int {
-            // SAFETY: the caller's promise.
-            through_engine(Some(state.cast()), || unsafe { with_own_state::$name(state, $($arg),*) })
+        pub extern "C-unwind" fn $name(state: Out<'_, State>, $($arg: $type),*) -> c_int {
+            through_engine(Some(state), || with_own_state::$name(state, $($arg),*))
         }
         )*
     };
 }
 
 resolves_in! {
-    res_nquery(name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int);
-    res_nsearch(name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int);
-    res_nquerydomain(name: *const c_char, domain: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int);
-    res_nsend(query: *const c_uchar, query_len: c_int, answer: *mut c_uchar, len: c_int);
+    res_nquery(name: Text<'_>, class: c_int, kind: c_int, answer: Out<'_, c_uchar>, len: c_int);
+    res_nsearch(name: Text<'_>, class: c_int, kind: c_int, answer: Out<'_, c_uchar>, len: c_int);
+    res_nquerydomain(name: Text<'_>, domain: Text<'_>, class: c_int, kind: c_int, answer: Out<'_, c_uchar>, len: c_int);
+    res_nsend(query: In<'_, c_uchar>, query_len: c_int, answer: Out<'_, c_uchar>, len: c_int);
 }
