@@ -7,14 +7,13 @@
 //! process with several threads that calls.
 
 use crate::cancel::held;
-use crate::user::{Strings, StringsVariable, Text};
-use libc::c_void;
+use crate::mapping::Mapping;
+use crate::user::{Out, Strings, StringsVariable, Text};
 use longshore_hostif::attach::{ENGINE_VARIABLE, SESSION_VARIABLE};
 use longshore_hostif::warning::{Destination, WARNINGS_VARIABLE};
 use longshore_hostif::zero_copy::{ZERO_COPY_VARIABLE, ZeroCopy};
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::mm::MapFlags;
 use std::ffi::{CStr, CString, OsString};
-use std::slice;
 use std::sync::OnceLock;
 
 const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
@@ -117,41 +116,25 @@ pub(crate) fn leaves(list: Strings<'_>) -> bool {
 
 /// Memory for a list of strings, with room for the text of one, that is not malloc's.
 struct Block {
-    at: *mut c_void,
+    memory: Mapping,
     strings: usize,
-    text: usize,
 }
 
 impl Block {
     /// Room for so many strings, and for so many bytes of text.
     fn new(strings: usize, text: usize) -> Option<Self> {
-        let how = ProtFlags::READ | ProtFlags::WRITE;
         let bytes = strings * size_of::<Text<'_>>() + text;
-        // SAFETY: new memory of our own.
-        let at = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, how, MapFlags::PRIVATE) };
-        at.ok().map(|at| Self { at, strings, text })
+        let memory = Mapping::new(bytes, MapFlags::PRIVATE).ok()?;
+        Some(Self { memory, strings })
     }
 
     /// The list, of nulls where nothing was put, and the text.
     fn parts(&mut self) -> (&mut [Text<'_>], &mut [u8]) {
-        let list = self.at.cast::<Text<'_>>();
-        // SAFETY: the memory is that long and in nobody else's hands; it began as zeros,
-        // which are strings that are null, and bytes.
-        unsafe {
-            let text = list.add(self.strings).cast::<u8>();
-            (
-                slice::from_raw_parts_mut(list, self.strings),
-                slice::from_raw_parts_mut(text, self.text),
-            )
-        }
-    }
-}
-
-impl Drop for Block {
-    fn drop(&mut self) {
-        let bytes = self.strings * size_of::<Text<'_>>() + self.text;
-        // SAFETY: our own, and nobody has it any more.
-        let _ = unsafe { munmap(self.at, bytes) };
+        let list_len = self.strings * size_of::<Text<'_>>();
+        let (list, text) = self.memory.bytes_mut().split_at_mut(list_len);
+        // It began as zeros, which are strings that are null.
+        let list = Out::from(list).cast().slice_mut(self.strings);
+        (list, text)
     }
 }
 

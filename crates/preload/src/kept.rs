@@ -6,6 +6,7 @@
 
 use crate::{page_exchange, pipes};
 use longshore_hostif::SocketId;
+use longshore_sockets::OnlyThread;
 
 /// This process lets go of a descriptor of this socket, or shares it.
 #[inline]
@@ -35,9 +36,9 @@ pub(crate) fn in_child((pipes, memory): Stopped) {
 }
 
 /// In a child that was made without our knowing: nothing of its parent's is its own.
-pub(crate) fn begin_anew() {
-    pipes::begin_anew();
-    page_exchange::begin_anew();
+pub(crate) fn begin_anew(only: &OnlyThread) {
+    pipes::begin_anew(only);
+    page_exchange::begin_anew(only);
 }
 
 /// The program is going to have a filter of system calls, under which nothing is kept.

@@ -27,8 +27,10 @@ mod fds;
 mod kept;
 #[cfg(target_arch = "x86_64")]
 mod kernel;
+mod leaked;
 mod lifecycle;
 mod log;
+mod mapping;
 mod options;
 mod owner;
 mod page_exchange;

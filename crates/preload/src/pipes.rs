@@ -15,8 +15,8 @@ use crate::results::borrow;
 use libc::{c_int, c_uint};
 use longshore_hostif::SocketId;
 use longshore_sockets::{
-    ForkGuard, ForkLock, Forwarded, Host, KeptBytes, MOST_PIECES_KEPT, NotForwarded, Socket,
-    SocketError, is_confined, poll_unless_interrupted,
+    ForkGuard, ForkLock, Forwarded, Host, KeptBytes, MOST_PIECES_KEPT, NotForwarded, OnlyThread,
+    Socket, SocketError, is_confined, poll_unless_interrupted,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::fstat;
@@ -207,9 +207,8 @@ pub(crate) fn before_fork() -> Option<Stopped> {
 }
 
 /// In a child that was made without our knowing: nothing of its parent's is its own.
-pub(crate) fn begin_anew() {
-    // SAFETY: such a child has one thread, which is in no call here.
-    unsafe { REFERENCES.replace(Vec::new()) };
+pub(crate) fn begin_anew(only: &OnlyThread) {
+    REFERENCES.replace(only, Vec::new());
     ANY.store(false, Ordering::Relaxed);
     for word in &MADE[..END.swap(0, Ordering::Relaxed) as usize] {
         word.store(0, Ordering::Relaxed);

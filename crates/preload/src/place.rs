@@ -1,12 +1,13 @@
 //! This process's place in the session, where everybody asks for it. What takes it, and what a
 //! child does that has none of its own yet, is in `state`, which says so here.
 
+use crate::leaked::Leaked;
 use longshore_sockets::Host;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+use std::sync::atomic::AtomicU8;
 
 /// The same as in [`PAGE`], in all children too.
-static HOST: Leaked = Leaked::none();
+static HOST: Leaked<Host> = Leaked::none();
 static PAGE: OwnPage = OwnPage {
     host: Leaked::none(),
     rest: [const { AtomicU8::new(0) }; PAGE_BYTES - size_of::<usize>()],
@@ -22,29 +23,8 @@ pub(crate) type BeginAnew = fn(inherited: &'static Host) -> Option<&'static Host
 /// was made without our knowing finds out at its first call, at no cost for the others.
 #[repr(C, align(4096))]
 struct OwnPage {
-    host: Leaked,
+    host: Leaked<Host>,
     rest: [AtomicU8; PAGE_BYTES - size_of::<usize>()],
-}
-
-/// A place for the host, which is never freed; zeros are none.
-#[repr(transparent)]
-struct Leaked(AtomicPtr<Host>);
-
-impl Leaked {
-    const fn none() -> Self {
-        Self(AtomicPtr::new(std::ptr::null_mut()))
-    }
-
-    #[inline]
-    fn get(&self) -> Option<&'static Host> {
-        // SAFETY: null, or of `set`.
-        unsafe { self.0.load(Ordering::Acquire).as_ref() }
-    }
-
-    fn set(&self, host: &'static Host) {
-        let host = std::ptr::from_ref(host).cast_mut();
-        self.0.store(host, Ordering::Release);
-    }
 }
 
 /// The place in the session, if it was taken already.

@@ -14,7 +14,7 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::ffi::CStr;
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// Where they go if not above the limit.
@@ -111,8 +111,6 @@ fn low(fd: &OwnedFd) -> Option<OwnedFd> {
 
 /// Closes a descriptor that was kept.
 pub(crate) fn discard(fd: OwnedFd) {
-    let raw = fd.into_raw_fd();
-    fds::put(raw, Entry::Kernel);
-    // SAFETY: it was owned a line ago.
-    held(|| drop(unsafe { OwnedFd::from_raw_fd(raw) }));
+    fds::put(fd.as_raw_fd(), Entry::Kernel);
+    held(|| drop(fd));
 }

@@ -8,7 +8,7 @@ use crate::fds;
 use crate::log::{Level, say};
 use crate::{decide, kept, place, room};
 use longshore_hostif::attach::{self, AttachError, Joined, Token};
-use longshore_sockets::{ForkLock, Hooks, Host, JoinError, forget_thread_id};
+use longshore_sockets::{ForkLock, Hooks, Host, JoinError, OnlyThread, forget_thread_id};
 use std::path::Path;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -34,10 +34,9 @@ pub(crate) enum Mode {
 }
 
 /// In a child, which has this thread alone.
-pub(crate) fn in_child() {
+pub(crate) fn in_child(only: &OnlyThread) {
     forget_thread_id();
-    // SAFETY: it is in no call on a socket.
-    unsafe { JOINING.recover(|| ()) };
+    JOINING.recover(only, || ());
 }
 
 /// This process is a child that was made by a system call of which we do not know, and
@@ -50,12 +49,14 @@ fn begin_anew(inherited: &'static Host) -> Option<&'static Host> {
         return None;
     }
     match cancel::held(|| room::within(take_place)) {
-        // SAFETY: what has made this process has made it with one thread, which is here.
-        Ok(joined) => room::within(|| unsafe {
-            let wake_fds = inherited.begin_anew(joined, fds::counts().into_iter());
-            in_child();
-            family::in_child(wake_fds);
-            kept::begin_anew();
+        Ok(joined) => room::within(|| {
+            // SAFETY: what has made this process has made it with one thread, which is here,
+            // and in no call on a socket.
+            let only = unsafe { OnlyThread::new() };
+            let wake_fds = inherited.begin_anew(&only, joined, fds::counts().into_iter());
+            in_child(&only);
+            family::in_child(&only, wake_fds);
+            kept::begin_anew(&only);
         }),
         Err(e) => {
             say(

@@ -5,7 +5,7 @@
 //! them. The child claims the channel and has the same sockets; the engine
 //! finds out by the eventfd that is written to.
 
-use crate::fork_lock::ForkGuard;
+use crate::fork_lock::{ForkGuard, OnlyThread};
 use crate::host::{Dispatch, Host, own_pid};
 use crate::ready_sets::ReadySets;
 use crate::unfinished::Unfinished;
@@ -144,11 +144,9 @@ impl Host {
     /// parent's memory, with the locks as they were. `joined` is its own place in the
     /// session. `descriptors` says how many descriptors it has for each socket. Gives the
     /// eventfds on which its parent sleeps for its ready sets.
-    ///
-    /// # Safety
-    /// The process has this thread alone, which is in no call on a socket.
-    pub unsafe fn begin_anew(
+    pub fn begin_anew(
         &'static self,
+        only: &OnlyThread,
         joined: Joined,
         descriptors: impl Iterator<Item = (SocketId, u32)>,
     ) -> Vec<OwnedFd> {
@@ -156,18 +154,14 @@ impl Host {
         // What the parent's threads had to sleep on is not ours.
         self.identity.enter_child();
         let channel = joined.channel;
-        // SAFETY: the caller's promise.
-        unsafe {
-            self.ready_sets.recover(ReadySets::default);
-            self.query.recover(|| ());
-            self.unreported.replace(Vec::new());
-            self.unfinished.replace(Unfinished::default());
-            self.kept.replace(BTreeMap::new());
-            self.dispatch.replace(Dispatch::new(
-                HostChannel::new(self.arena.clone(), channel),
-                self.held_sockets.capacity(),
-            ));
-        }
+        self.ready_sets.recover(only, ReadySets::default);
+        self.query.recover(only, || ());
+        self.unreported.replace(only, Vec::new());
+        self.unfinished.replace(only, Unfinished::default());
+        self.kept.replace(only, BTreeMap::new());
+        let channel_words = HostChannel::new(self.arena.clone(), channel);
+        let dispatch = Dispatch::new(channel_words, self.held_sockets.capacity());
+        self.dispatch.replace(only, dispatch);
         let left = self
             .ready_sets
             .enter()
@@ -233,13 +227,16 @@ impl Forking {
 
     /// In the child. `descriptors` says how many descriptors it has for each
     /// socket. Gives its host, which is the child's own now.
-    pub fn in_child(mut self, descriptors: impl Iterator<Item = (SocketId, u32)>) -> &'static Host {
+    pub fn in_child(
+        mut self,
+        only: &OnlyThread,
+        descriptors: impl Iterator<Item = (SocketId, u32)>,
+    ) -> &'static Host {
         forget_thread_id();
         let host = self.host;
         host.identity.enter_child();
-        // SAFETY: the child has this thread alone, which asks nothing now. Its parent's need not
-        // have their answers before a fork.
-        unsafe { host.query.recover(|| ()) };
+        // Its parent's threads need not have their answers before a fork.
+        host.query.recover(only, || ());
         self.leave_to_parent();
         let Some(channel) = self.channel else {
             drop(self);

@@ -6,7 +6,23 @@
 
 use longshore_ring::{Locked, Reentered, SharedLock};
 use std::cell::UnsafeCell;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
+
+/// That the process has this thread alone, which is inside of nothing that a [`ForkLock`] guards:
+/// that of a child which was just made.
+#[derive(Debug)]
+pub struct OnlyThread(PhantomData<*const ()>);
+
+impl OnlyThread {
+    /// Says so.
+    ///
+    /// # Safety
+    /// It is so, for as long as the result lives.
+    pub unsafe fn new() -> Self {
+        Self(PhantomData)
+    }
+}
 
 /// A value behind a lock.
 #[derive(Debug, Default)]
@@ -41,23 +57,17 @@ impl<T> ForkLock<T> {
 
     /// In the child of a fork across which it was not carried: nobody is inside. What a
     /// thread that is not there any more had half done is replaced by `anew`, and not dropped.
-    ///
-    /// # Safety
-    /// The process has this thread alone, which is not inside.
-    pub unsafe fn recover(&self, anew: impl FnOnce() -> T) {
+    pub fn recover(&self, _: &OnlyThread, anew: impl FnOnce() -> T) {
         if self.lock.free_in_child() {
-            // SAFETY: by the caller's promise, nobody has a reference.
+            // SAFETY: no other thread is there, and this one is not inside: nobody has a reference.
             unsafe { self.value.get().write(anew()) };
         }
     }
 
     /// As `recover`, where the value is `anew` in any case.
-    ///
-    /// # Safety
-    /// As of `recover`.
-    pub unsafe fn replace(&self, anew: T) {
+    pub fn replace(&self, _: &OnlyThread, anew: T) {
         let was_held = self.lock.free_in_child();
-        // SAFETY: by the caller's promise, nobody has a reference.
+        // SAFETY: as above.
         unsafe {
             if was_held {
                 self.value.get().write(anew);

@@ -53,7 +53,7 @@ pub use datagram::Received;
 pub use departure::{Departure, MOST_PAYLOAD, MOST_PAYLOAD_V6, any_address};
 pub use errors::SocketError;
 pub use fork::{Forking, HeldSets, Reservation};
-pub use fork_lock::{ForkGuard, ForkLock};
+pub use fork_lock::{ForkGuard, ForkLock, OnlyThread};
 pub use grow_only::GrowOnly;
 pub use holds::Socket;
 pub use hooks::Hooks;

@@ -13,8 +13,9 @@ use crate::{decide, lifecycle, options, real};
 use libc::{c_int, sockaddr, socklen_t};
 use longshore_sockets::{Socket, SocketError};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::time::Timespec;
-use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::IntoRawFd;
 
 /// `accept(2)`.
 #[unsafe(no_mangle)]
@@ -107,14 +108,14 @@ fn accept_from_engine(
     flags: c_int,
 ) -> Result<(c_int, Native), SocketError> {
     let v6 = listener.is_v6();
-    let domain = if v6 { libc::AF_INET6 } else { libc::AF_INET };
+    let family = if v6 {
+        AddressFamily::INET6
+    } else {
+        AddressFamily::INET
+    };
+    let new = SocketFlags::from_bits_retain(flags as u32);
     let (socket, record, backing) = listener.accept_with(|| {
-        let backing = real::socket(domain, libc::SOCK_STREAM | flags, 0);
-        if backing < 0 {
-            return Err(last_error());
-        }
-        // SAFETY: it was made a line ago.
-        Ok(unsafe { OwnedFd::from_raw_fd(backing) })
+        socket_with(family, SocketType::STREAM, new, None).map_err(SocketError::Refused)
     })?;
     let backing = backing.into_raw_fd();
     if !fds::has_room_for(backing) {

@@ -14,7 +14,7 @@ use crate::signals::Held;
 use crate::user::{Out, Run};
 use crate::{cancel, epoll, fds, kept, page_exchange, place, real, state};
 use libc::{c_int, c_long, c_void, pid_t};
-use longshore_sockets::{Forking, HeldSets, Host, Reservation};
+use longshore_sockets::{Forking, HeldSets, Host, OnlyThread, Reservation};
 use std::cell::{Cell, RefCell};
 
 thread_local! {
@@ -63,12 +63,14 @@ extern "C" fn in_child() {
 }
 
 fn begin_child() {
-    state::in_child();
+    // SAFETY: libc has made this child with the thread that has called `fork`.
+    let only = unsafe { OnlyThread::new() };
+    state::in_child(&only);
     if let Some((forking, lists, held)) = forking() {
         drop(lists);
-        epoll::apart::in_child();
+        epoll::apart::in_child(&only);
         if let Some(forking) = forking {
-            place::own(forking.in_child(fds::counts().into_iter()));
+            place::own(forking.in_child(&only, fds::counts().into_iter()));
         }
         if let Ok(stopped) = STOPPED.try_with(RefCell::take) {
             kept::in_child(stopped);

@@ -13,7 +13,7 @@ use super::{Instance, Lists, instance, instances, kernel_add, ready_set};
 use crate::user::Out;
 use crate::{place, real, room};
 use libc::epoll_event;
-use longshore_sockets::{ForkGuard, Host, SocketError, is_confined, pause};
+use longshore_sockets::{ForkGuard, Host, OnlyThread, SocketError, is_confined, pause};
 use rustix::event::epoll;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
@@ -266,10 +266,9 @@ pub(crate) fn hold_lists() -> HeldLists {
 }
 
 /// In a child: what its parent sleeps in is not its own.
-pub(crate) fn in_child() {
+pub(crate) fn in_child(only: &OnlyThread) {
     for instance in instances() {
-        // SAFETY: a child has one thread, which is in no call on an instance.
-        unsafe { instance.lists.recover(Lists::default) };
+        instance.lists.recover(only, Lists::default);
         instance.apart.end();
         instance.apart.is_shared.store(true, Ordering::SeqCst);
         instance.apart.inside.store(0, Ordering::SeqCst);

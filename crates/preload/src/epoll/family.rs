@@ -11,19 +11,22 @@
 //! those who sleep for an instance.
 
 use super::apart;
-use longshore_sockets::{ForkLock, pause};
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+use crate::leaked::Leaked;
+use crate::mapping::Mapping;
+use crate::user::In;
+use longshore_sockets::{ForkLock, OnlyThread, pause};
+use rustix::mm::MapFlags;
 use std::os::fd::OwnedFd;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// How long a child that was told in its parent's place leaves the processor to it.
 const STEP: Duration = Duration::from_micros(200);
 
 /// The children of this kind of the process that joined and of all who descend from it, in
-/// memory that they share. Null if there is none to be had.
-static CHILDREN: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
+/// memory that they share, if there was any to be had.
+static CHILDREN: Leaked<AtomicU32> = Leaked::none();
 /// Those of whom this process knows.
 static KNOWN: AtomicU32 = AtomicU32::new(0);
 /// The eventfds on which the parent of this process sleeps, if it is such a child.
@@ -31,36 +34,28 @@ static PARENTS: LazyLock<ForkLock<Vec<OwnedFd>>> = LazyLock::new(ForkLock::defau
 
 /// The process that joins begins to count.
 pub(crate) fn begin() {
-    let how = ProtFlags::READ | ProtFlags::WRITE;
-    let bytes = size_of::<AtomicU32>();
-    // SAFETY: new memory, in nobody's way, and never taken away.
-    let at = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, how, MapFlags::SHARED) };
-    if let Ok(at) = at {
-        CHILDREN.store(at.cast(), Ordering::Release);
+    let memory = Mapping::new(size_of::<AtomicU32>(), MapFlags::SHARED);
+    let count = memory.map(|memory| memory.leak().cast().as_in());
+    if let Some(count) = count.ok().and_then(In::as_ref) {
+        CHILDREN.set(count);
     }
-}
-
-fn children() -> Option<&'static AtomicU32> {
-    // SAFETY: null, or memory of `begin`, which is aligned to a page and begins as zeros.
-    unsafe { CHILDREN.load(Ordering::Acquire).as_ref() }
 }
 
 /// This process is such a child, and its parent sleeps on these.
-pub(crate) fn in_child(parents: Vec<OwnedFd>) {
-    if let Some(children) = children() {
+pub(crate) fn in_child(only: &OnlyThread, parents: Vec<OwnedFd>) {
+    if let Some(children) = CHILDREN.get() {
         let before = children.fetch_add(1, Ordering::SeqCst);
         KNOWN.store(before.wrapping_add(1), Ordering::Relaxed);
     }
-    apart::in_child();
+    apart::in_child(only);
     // A grandparent does not sleep where its grandchild is told.
-    // SAFETY: such a child has one thread, which is in no call here.
-    unsafe { PARENTS.replace(parents) };
+    PARENTS.replace(only, parents);
 }
 
 /// If there has been another such child, all instances of this process are shared from now
 /// on.
 pub(super) fn look() {
-    let Some(children) = children() else {
+    let Some(children) = CHILDREN.get() else {
         return;
     };
     let now = children.load(Ordering::SeqCst);

@@ -12,6 +12,7 @@ pub(crate) mod apart;
 pub(crate) mod family;
 
 use crate::fds::{self, Entry};
+use crate::leaked::Leaked;
 use crate::log::once;
 use crate::results::last_error;
 use crate::user::Out;
@@ -20,7 +21,7 @@ use apart::Apart;
 use libc::{c_int, epoll_event};
 use longshore_sockets::{ForkLock, Host, ReadySet, Socket, SocketError};
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 /// Epoll instances that we look after; more stay the kernel's alone.
 const MOST: usize = 4096;
@@ -29,8 +30,7 @@ pub(crate) const BESIDE: u32 =
     (libc::EPOLLIN | libc::EPOLLRDNORM | libc::EPOLLET | libc::EPOLLONESHOT | libc::EPOLLEXCLUSIVE)
         as u32;
 
-static INSTANCES: [AtomicPtr<Instance>; MOST] =
-    [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST];
+static INSTANCES: [Leaked<Instance>; MOST] = [const { Leaked::none() }; MOST];
 /// Registrations of undecided sockets in all instances.
 static WAITING: AtomicU32 = AtomicU32::new(0);
 
@@ -238,9 +238,7 @@ fn kernel_add(epfd: RawFd, fd: RawFd, events: u32, word: u64) -> Result<(), Sock
 
 /// The instance of this number.
 pub(crate) fn instance(number: u32) -> Option<&'static Instance> {
-    let at = INSTANCES.get(number as usize)?.load(Ordering::Acquire);
-    // SAFETY: null, or an instance that was leaked.
-    unsafe { at.as_ref() }
+    INSTANCES.get(number as usize)?.get()
 }
 
 fn instances() -> impl Iterator<Item = &'static Instance> {
@@ -292,32 +290,17 @@ pub(crate) fn prepare_all(host: &Host) {
 /// is said once, if there are as many as there can be.
 pub(crate) fn enter(epfd: c_int) -> Option<u32> {
     for (number, place) in INSTANCES.iter().enumerate() {
-        if place.load(Ordering::Acquire).is_null() {
-            let new = Box::into_raw(Box::new(Instance {
-                epfd: AtomicI32::new(epfd),
-                descriptors: AtomicU32::new(0),
-                set: AtomicU32::new(0),
-                has_kernels: AtomicBool::new(false),
-                has_nested: AtomicBool::new(false),
-                has_both: AtomicBool::new(false),
-                rounds: AtomicU32::new(0),
-                lists: ForkLock::new(Lists::default()),
-                apart: Apart::new(),
-            }));
-            let put = place.compare_exchange(
-                std::ptr::null_mut(),
-                new,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            );
-            if put.is_err() {
-                // SAFETY: it was made above, and nobody else has it.
-                drop(unsafe { Box::from_raw(new) });
-            }
-        }
-        let Some(instance) = instance(number as u32) else {
-            continue;
-        };
+        let instance = place.get_or_put(|| Instance {
+            epfd: AtomicI32::new(epfd),
+            descriptors: AtomicU32::new(0),
+            set: AtomicU32::new(0),
+            has_kernels: AtomicBool::new(false),
+            has_nested: AtomicBool::new(false),
+            has_both: AtomicBool::new(false),
+            rounds: AtomicU32::new(0),
+            lists: ForkLock::new(Lists::default()),
+            apart: Apart::new(),
+        });
         let free = instance
             .descriptors
             .compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed);

@@ -9,7 +9,7 @@ use super::{ANY, Holder, STATE, State, is_used, mode};
 use crate::{place, signals};
 use longshore_hostif::SocketId;
 use longshore_hostif::zero_copy::ZeroCopy;
-use longshore_sockets::ForkGuard;
+use longshore_sockets::{ForkGuard, OnlyThread};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap_fixed};
 use std::ops::Range;
@@ -73,12 +73,11 @@ pub(crate) fn stop() -> Option<Stopped> {
 }
 
 /// In a child that was made without our knowing: nothing of its parent's is its own.
-pub(crate) fn begin_anew() {
+pub(crate) fn begin_anew(only: &OnlyThread) {
     if !is_used() {
         return;
     }
-    // SAFETY: such a child has one thread, which is in no call here.
-    unsafe { STATE.recover(State::default) };
+    STATE.recover(only, State::default);
     if let Ok(mut state) = STATE.enter() {
         state.holders.clear();
         if let Some(regions) = state.regions.take() {

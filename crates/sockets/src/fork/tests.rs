@@ -7,6 +7,12 @@ use crate::{Departure, ReadySet, Socket, WaitLimit};
 use longshore_hostif::{OpenFlags, SocketKind};
 use std::io::{IoSlice, IoSliceMut};
 
+/// The tests' own threads are in nothing of the host's.
+fn only_thread() -> OnlyThread {
+    // SAFETY: this thread alone uses the host, and is in no call on it.
+    unsafe { OnlyThread::new() }
+}
+
 fn engine() -> (Engine, &'static Host, tempfile::TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let engine = Engine::start(directory.path());
@@ -121,7 +127,7 @@ fn a_child_goes_on_with_the_sockets_that_it_has_descriptors_of() {
     let parent = host.own_channel();
     let ids = [a.socket().id(), b.socket().id(), datagram.id()];
     let forking = host.before_fork();
-    let child = forking.in_child(ids.into_iter().zip([1, 2, 1]));
+    let child = forking.in_child(&only_thread(), ids.into_iter().zip([1, 2, 1]));
     assert!(std::ptr::eq(child, host));
     assert_ne!(host.own_channel(), parent);
     for id in ids {
@@ -164,7 +170,7 @@ fn a_child_without_a_channel_fails() {
     while host.reserve_channel().is_some() {}
     let forking = host.before_fork();
     assert!(forking.channel.is_none());
-    let child = forking.in_child(std::iter::once((a.socket().id(), 1)));
+    let child = forking.in_child(&only_thread(), std::iter::once((a.socket().id(), 1)));
     assert!(child.is_gone() && child.is_cut_off());
     let sent = a.socket().send(&[IoSlice::new(b"x")], false);
     assert!(sent.is_err());

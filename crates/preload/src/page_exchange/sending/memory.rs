@@ -3,11 +3,12 @@
 
 use super::super::{memfd, regions::File};
 use super::PAGE;
+use crate::mapping::Mapping;
 use crate::room;
 use longshore_hostif::FileId;
 use rustix::fs::fstat;
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+use rustix::mm::MapFlags;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr;
@@ -21,8 +22,7 @@ pub(super) struct Memory {
     fd: OwnedFd,
     id: FileId,
     file: File,
-    /// The address of its first byte.
-    at: usize,
+    bytes: Mapping,
     /// Bytes from its beginning that have memory behind them.
     filled: u64,
 }
@@ -36,23 +36,20 @@ impl Memory {
             inode: stat.st_ino,
         };
         let file = File::of(&fd)?;
-        let how = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::SHARED | MapFlags::NORESERVE;
-        // SAFETY: new memory.
-        let at = unsafe { mmap(ptr::null_mut(), SIZE as usize, how, flags, &fd, 0) }.ok()?;
+        let bytes = Mapping::of(&fd, SIZE as usize, flags).ok()?;
         Some(Self {
             fd: room::keep(fd),
             id,
             file,
-            at: at.expose_provenance(),
+            bytes,
             filled: 0,
         })
     }
 
     /// This process has nothing to do with it any more, but for what its memory shows.
     pub(super) fn close(self) {
-        // SAFETY: nobody has an address in it.
-        let _ = unsafe { munmap(ptr::with_exposed_provenance_mut(self.at), SIZE as usize) };
+        drop(self.bytes);
         room::discard(self.fd);
     }
 
@@ -71,25 +68,21 @@ impl Memory {
     /// Puts memory behind these bytes, without which the copy would end the process where there
     /// is none left.
     pub(super) fn fill(&mut self, range: &Range<u64>) -> Result<(), Errno> {
-        let len = range.end.saturating_sub(self.filled) as usize;
-        if len == 0 {
-            return Ok(());
+        if range.end > self.filled {
+            let missing = self.filled as usize..range.end as usize;
+            self.bytes.populate(missing)?;
+            self.filled = range.end;
         }
-        let from = ptr::with_exposed_provenance_mut(self.at + self.filled as usize);
-        // SAFETY: within it, and it changes no byte.
-        unsafe { madvise(from, len, Advice::LinuxPopulateWrite) }?;
-        self.filled = range.end;
         Ok(())
     }
 
     /// Copies what the program has at `range` to `place`, where there is memory.
-    pub(super) fn copy(&self, range: &Range<usize>, place: u64) {
+    pub(super) fn copy(&mut self, range: &Range<usize>, place: u64) {
         debug_assert!(place + range.len() as u64 <= self.filled);
         debug_assert!(range.start.is_multiple_of(PAGE));
         let from = ptr::with_exposed_provenance::<u8>(range.start);
-        let to = ptr::with_exposed_provenance_mut::<u8>(self.at + place as usize);
-        // SAFETY: within it, and in no program's hands; the program has its own memory there,
-        // which nobody writes to meanwhile.
-        unsafe { ptr::copy_nonoverlapping(from, to, range.len()) };
+        // SAFETY: the program has its own memory there, which nobody writes to meanwhile.
+        let from = unsafe { std::slice::from_raw_parts(from, range.len()) };
+        self.bytes.bytes_mut()[place as usize..][..range.len()].copy_from_slice(from);
     }
 }
