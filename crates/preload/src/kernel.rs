@@ -1,8 +1,8 @@
 //! System calls without libc: for those whose wrappers in libc the shim has taken over, or that
 //! libc has none for.
 
-use crate::user::{Argument, Filter, In, Out, Word};
-use libc::{c_int, c_long, c_uint, c_void, iovec, pid_t, siginfo_t, size_t};
+use crate::user::{Argument, Buffer, Filter, In, Out, Word};
+use libc::{c_int, c_long, c_uint, c_void, pid_t, siginfo_t, size_t};
 
 /// The words of a call with fewer arguments than the most, as the kernel takes them.
 pub(crate) fn words<const N: usize>(given: [usize; N]) -> [usize; 6] {
@@ -72,8 +72,8 @@ system_calls! {
     mremap(at: Out<'_, c_void>, len: size_t, new_len: size_t, flags: c_int, to: Out<'_, c_void>) = libc::SYS_mremap;
     cachestat(fd: c_int, range: In<'_, [u64; 2]>, found: Out<'_, [u64; 5]>, flags: c_uint) = 451;
     set_filter(operation: c_uint, flags: c_uint, program: In<'_, Filter<'_>>) = libc::SYS_seccomp;
-    process_vm_readv(of: pid_t, to: In<'_, iovec>, places: usize, from: In<'_, iovec>, count: usize, flags: usize) = libc::SYS_process_vm_readv;
-    process_vm_writev(of: pid_t, from: In<'_, iovec>, places: usize, to: In<'_, iovec>, count: usize, flags: usize) = libc::SYS_process_vm_writev;
+    process_vm_readv(of: pid_t, to: In<'_, Buffer<'_>>, places: usize, from: In<'_, Buffer<'_>>, count: usize, flags: usize) = libc::SYS_process_vm_readv;
+    process_vm_writev(of: pid_t, from: In<'_, Buffer<'_>>, places: usize, to: In<'_, Buffer<'_>>, count: usize, flags: usize) = libc::SYS_process_vm_writev;
     rt_tgsigqueueinfo(process: pid_t, thread: pid_t, signal: c_int, info: In<'_, siginfo_t>) = libc::SYS_rt_tgsigqueueinfo;
     rt_sigprocmask(how: c_int, new: In<'_, u64>, old: Out<'_, u64>, bytes: size_t) = libc::SYS_rt_sigprocmask;
 }

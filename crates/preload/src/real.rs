@@ -3,11 +3,14 @@
 //! Many are cancellation points, at which a cancelled thread ends by unwinding: they are
 //! called with nothing to drop in any frame of ours, or in `cancel::held`.
 
-use crate::user::{Action, Argument, Format, Handler, In, Opaque, Out, Run, Strings, Text, VaList};
+use crate::user::{
+    Action, Argument, Buffer, Format, Handler, In, Message, OneMessage, Opaque, Out, Run, Strings,
+    Text, VaList,
+};
 use libc::{
-    FILE, addrinfo, c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr,
-    msghdr, nfds_t, off_t, pid_t, pollfd, posix_spawn_file_actions_t, posix_spawnattr_t, sigset_t,
-    size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
+    FILE, addrinfo, c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, nfds_t, off_t,
+    pid_t, pollfd, posix_spawn_file_actions_t, posix_spawnattr_t, sigset_t, size_t, sockaddr,
+    socklen_t, ssize_t, timespec, timeval,
 };
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -73,18 +76,18 @@ real! {
     shutdown(fd: c_int, how: c_int) -> c_int;
     send(fd: c_int, buf: In<'_, c_void>, len: size_t, flags: c_int) -> ssize_t;
     sendto(fd: c_int, buf: In<'_, c_void>, len: size_t, flags: c_int, addr: In<'_, sockaddr>, alen: socklen_t) -> ssize_t;
-    sendmsg(fd: c_int, msg: In<'_, msghdr>, flags: c_int) -> ssize_t;
-    sendmmsg(fd: c_int, msgs: Out<'_, mmsghdr>, count: c_uint, flags: c_int) -> c_int;
+    sendmsg(fd: c_int, msg: In<'_, Message<'_>>, flags: c_int) -> ssize_t;
+    sendmmsg(fd: c_int, msgs: Out<'_, OneMessage<'_>>, count: c_uint, flags: c_int) -> c_int;
     recv(fd: c_int, buf: Out<'_, c_void>, len: size_t, flags: c_int) -> ssize_t;
     recvfrom(fd: c_int, buf: Out<'_, c_void>, len: size_t, flags: c_int, addr: Out<'_, sockaddr>, alen: Out<'_, socklen_t>) -> ssize_t;
-    recvmsg(fd: c_int, msg: Out<'_, msghdr>, flags: c_int) -> ssize_t;
-    recvmmsg(fd: c_int, msgs: Out<'_, mmsghdr>, count: c_uint, flags: c_int, timeout: Out<'_, timespec>) -> c_int;
+    recvmsg(fd: c_int, msg: Out<'_, Message<'_>>, flags: c_int) -> ssize_t;
+    recvmmsg(fd: c_int, msgs: Out<'_, OneMessage<'_>>, count: c_uint, flags: c_int, timeout: Out<'_, timespec>) -> c_int;
     read(fd: c_int, buf: Out<'_, c_void>, len: size_t) -> ssize_t;
-    readv(fd: c_int, iov: In<'_, iovec>, count: c_int) -> ssize_t;
+    readv(fd: c_int, iov: In<'_, Buffer<'_>>, count: c_int) -> ssize_t;
     write(fd: c_int, buf: In<'_, c_void>, len: size_t) -> ssize_t;
-    writev(fd: c_int, iov: In<'_, iovec>, count: c_int) -> ssize_t;
-    preadv2(fd: c_int, iov: In<'_, iovec>, count: c_int, at: off_t, flags: c_int) -> ssize_t;
-    pwritev2(fd: c_int, iov: In<'_, iovec>, count: c_int, at: off_t, flags: c_int) -> ssize_t;
+    writev(fd: c_int, iov: In<'_, Buffer<'_>>, count: c_int) -> ssize_t;
+    preadv2(fd: c_int, iov: In<'_, Buffer<'_>>, count: c_int, at: off_t, flags: c_int) -> ssize_t;
+    pwritev2(fd: c_int, iov: In<'_, Buffer<'_>>, count: c_int, at: off_t, flags: c_int) -> ssize_t;
     chroot(path: In<'_, c_char>) -> c_int;
     mlockall(flags: c_int) -> c_int;
     close(fd: c_int) -> c_int;
@@ -108,7 +111,7 @@ real! {
     pipe(ends: Out<'_, c_int>) -> c_int;
     pipe2(ends: Out<'_, c_int>, flags: c_int) -> c_int;
     tee(from: c_int, to: c_int, len: size_t, flags: c_uint) -> ssize_t;
-    vmsplice(fd: c_int, iov: In<'_, iovec>, count: size_t, flags: c_uint) -> ssize_t;
+    vmsplice(fd: c_int, iov: In<'_, Buffer<'_>>, count: size_t, flags: c_uint) -> ssize_t;
     splice(from: c_int, from_at: Out<'_, i64>, to: c_int, to_at: Out<'_, i64>, len: size_t, flags: c_uint) -> ssize_t;
     getaddrinfo(node: Text<'_>, service: Text<'_>, hints: In<'_, addrinfo>, found: Out<'_, *mut addrinfo>) -> c_int;
     getnameinfo(addr: In<'_, sockaddr>, len: socklen_t, node: Out<'_, c_char>, node_len: socklen_t, service: Out<'_, c_char>, service_len: socklen_t, flags: c_int) -> c_int;

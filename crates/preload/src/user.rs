@@ -12,6 +12,7 @@
 mod action;
 mod argument;
 mod filter;
+mod message;
 mod strings;
 
 pub use action::{Action, Handler};
@@ -19,6 +20,7 @@ pub(crate) use action::{set_of, word_of};
 pub use argument::Argument;
 pub(crate) use argument::Word;
 pub(crate) use filter::Filter;
+pub use message::{Buffer, Message, OneMessage};
 pub use strings::{Format, Opaque, Run, Strings, Text, VaList};
 pub(crate) use strings::{StringsVariable, Variable};
 
@@ -75,7 +77,6 @@ macro_rules! zero {
 }
 
 zero!(
-    libc::msghdr,
     libc::sockaddr,
     libc::sockaddr_storage,
     libc::sockaddr_in,
@@ -136,15 +137,6 @@ impl<'a, T> From<&'a mut [T]> for Out<'a, T> {
 }
 
 impl<'a, T> In<'a, T> {
-    /// What a call was given that takes no such types.
-    ///
-    /// # Safety
-    /// As C promises it for the call that this is an argument of: null, or memory that may be
-    /// read as long as the result is used.
-    pub(crate) const unsafe fn new(at: *const T) -> Self {
-        Self(at, PhantomData)
-    }
-
     pub(crate) const fn null() -> Self {
         Self(ptr::null(), PhantomData)
     }
@@ -199,10 +191,10 @@ impl<'a, T> In<'a, T> {
 }
 
 impl<'a, T> Out<'a, T> {
-    /// As [`In::new`].
+    /// Memory of the shim's own.
     ///
     /// # Safety
-    /// As [`In::new`], and the memory may be written.
+    /// It is null, or may be read and written as long as the result is used.
     pub(crate) const unsafe fn new(at: *mut T) -> Self {
         Self(at, PhantomData)
     }

@@ -7,8 +7,8 @@
 //! and all that is not the program's half of the address space.
 
 use crate::results::refused;
-use crate::user::{In, Out, Pointer};
-use libc::{c_void, iovec};
+use crate::user::{Buffer, In, Out, Pointer};
+use libc::c_void;
 use longshore_sockets::SocketError;
 use std::io::{IoSlice, IoSliceMut};
 
@@ -47,14 +47,16 @@ pub(crate) fn check(at: impl Pointer, len: usize) -> Result<(), SocketError> {
 /// # Errors
 /// `too_many`, EINVAL for a length that is none, EFAULT.
 pub(crate) fn sources<'a>(
-    iov: In<'a, iovec>,
+    iov: In<'a, Buffer<'a>>,
     count: usize,
     too_many: i32,
 ) -> Result<Vec<IoSlice<'a>>, SocketError> {
     let filled = list(iov, count, too_many)?
         .iter()
         .filter(|v| v.iov_len != 0);
-    filled.map(|v| source(base(v).as_in(), v.iov_len)).collect()
+    filled
+        .map(|v| source(v.iov_base.as_in(), v.iov_len))
+        .collect()
 }
 
 /// As `sources`, to be filled.
@@ -62,26 +64,24 @@ pub(crate) fn sources<'a>(
 /// # Errors
 /// As [`sources`].
 pub(crate) fn sinks<'a>(
-    iov: In<'a, iovec>,
+    iov: In<'a, Buffer<'a>>,
     count: usize,
     too_many: i32,
 ) -> Result<Vec<IoSliceMut<'a>>, SocketError> {
     let filled = list(iov, count, too_many)?
         .iter()
         .filter(|v| v.iov_len != 0);
-    filled.map(|v| sink(base(v), v.iov_len)).collect()
+    filled.map(|v| sink(v.iov_base, v.iov_len)).collect()
 }
 
-/// Where a buffer of a list lies.
-fn base<'a>(one: &iovec) -> Out<'a, c_void> {
-    // SAFETY: of a list that C has passed, which promises as much for what the list names.
-    unsafe { Out::new(one.iov_base) }
-}
-
-fn list(iov: In<'_, iovec>, count: usize, too_many: i32) -> Result<&[iovec], SocketError> {
+fn list<'a>(
+    iov: In<'a, Buffer<'a>>,
+    count: usize,
+    too_many: i32,
+) -> Result<&'a [Buffer<'a>], SocketError> {
     match count {
         0 => return Ok(&[]),
-        1..=MOST => check(iov, count * size_of::<iovec>())?,
+        1..=MOST => check(iov, count * size_of::<Buffer<'_>>())?,
         _ => return Err(refused(too_many)),
     }
     let list = iov.slice(count);

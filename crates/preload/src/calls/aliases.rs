@@ -3,9 +3,9 @@
 
 use crate::calls::resolver::State;
 use crate::calls::{bind, connect, execve, fcntl, fork, recv, resolver, sendmsg, socket, stdio};
-use crate::user::{Argument, In, Opaque, Out, Run, Text, Zero};
+use crate::user::{Argument, In, OneMessage, Opaque, Out, Run, Text, Zero};
 use libc::{FILE, c_int, c_uchar, c_uint, c_void};
-use libc::{mmsghdr, pid_t, size_t, sockaddr, sockaddr_in, socklen_t, ssize_t};
+use libc::{pid_t, size_t, sockaddr, sockaddr_in, socklen_t, ssize_t};
 
 macro_rules! aliases {
     ($($name:ident($($arg:ident: $type:ty),*) -> $ret:ty = $($call:ident)::+;)*) => {$(
@@ -22,7 +22,7 @@ aliases! {
     __connect(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t) -> c_int = connect::connect;
     __socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int = socket::socket;
     __recv(fd: c_int, buf: Out<'_, c_void>, len: size_t, flags: c_int) -> ssize_t = recv::recv;
-    __sendmmsg(fd: c_int, msgs: Out<'_, mmsghdr>, count: c_uint, flags: c_int) -> c_int = sendmsg::sendmmsg;
+    __sendmmsg(fd: c_int, msgs: Out<'_, OneMessage<'_>>, count: c_uint, flags: c_int) -> c_int = sendmsg::sendmmsg;
     _IO_fdopen(fd: c_int, mode: Text<'_>) -> Opaque<FILE> = stdio::fdopen;
     _IO_popen(command: Text<'_>, mode: Text<'_>) -> Opaque<FILE> = execve::popen;
     __clone(run: Option<Run>, stack: Out<'_, c_void>, flags: c_int, argument: Out<'_, c_void>, parent: Out<'_, pid_t>, tls: Out<'_, c_void>, child: Out<'_, pid_t>) -> c_int = fork::clone;

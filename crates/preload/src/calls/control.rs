@@ -6,8 +6,8 @@
 use crate::address::Native;
 use crate::calls::refused;
 use crate::options;
-use crate::user::{In, Out};
-use libc::{c_int, cmsghdr, in_pktinfo, in6_pktinfo, msghdr, sockaddr_in, sockaddr_in6};
+use crate::user::{In, Message};
+use libc::{c_int, cmsghdr, in_pktinfo, in6_pktinfo, sockaddr_in, sockaddr_in6};
 use longshore_hostif::Stamp;
 use longshore_sockets::{Departure, Received, Socket, SocketError, more_bits};
 use std::mem::MaybeUninit;
@@ -29,13 +29,9 @@ pub(crate) struct Control<'a> {
 }
 
 /// The control messages of a message. One with a length that cannot be is the last.
-fn control<'a>(msg: In<'a, msghdr>) -> impl Iterator<Item = Control<'a>> {
+fn control<'a>(msg: In<'a, Message<'a>>) -> impl Iterator<Item = Control<'a>> {
     let buffer = msg.get().map_or((In::null(), 0), |m| {
-        // SAFETY: of a message that C has passed, which promises as much for its parts.
-        (
-            unsafe { In::<u8>::new(m.msg_control.cast()) },
-            m.msg_controllen,
-        )
+        (m.msg_control.as_in(), m.msg_controllen)
     });
     let mut rest = buffer.0.slice(buffer.1);
     std::iter::from_fn(move || {
@@ -58,7 +54,7 @@ fn control<'a>(msg: In<'a, msghdr>) -> impl Iterator<Item = Control<'a>> {
 }
 
 /// The descriptors that a message carries.
-pub(crate) fn passed(msg: In<'_, msghdr>) -> Vec<c_int> {
+pub(crate) fn passed(msg: In<'_, Message<'_>>) -> Vec<c_int> {
     control(msg)
         .filter(|c| (c.level, c.kind) == (libc::SOL_SOCKET, libc::SCM_RIGHTS))
         .flat_map(|c| c.value.as_chunks().0)
@@ -72,7 +68,7 @@ pub(crate) fn passed(msg: In<'_, msghdr>) -> Vec<c_int> {
 /// # Errors
 /// EINVAL for an unknown message or a bad value; EPERM for what takes a privilege.
 pub(crate) fn asked(
-    msg: In<'_, msghdr>,
+    msg: In<'_, Message<'_>>,
     v6_socket: bool,
     to: Option<SocketAddr>,
 ) -> Result<Departure, SocketError> {
@@ -172,14 +168,14 @@ fn exactly<T: Copy>(c: Control<'_>) -> Result<T, SocketError> {
 }
 
 /// Fills the control buffer of a message that is received.
-pub(crate) struct Filling<'a> {
-    message: &'a mut msghdr,
+pub(crate) struct Filling<'m, 'a> {
+    message: &'m mut Message<'a>,
     used: usize,
 }
 
-impl<'a> Filling<'a> {
+impl<'m, 'a> Filling<'m, 'a> {
     /// Begins at the start of the message's control buffer.
-    pub(crate) fn new(message: &'a mut msghdr) -> Self {
+    pub(crate) fn new(message: &'m mut Message<'a>) -> Self {
         Self { message, used: 0 }
     }
 
@@ -193,8 +189,7 @@ impl<'a> Filling<'a> {
     pub(crate) fn add<T: Copy>(&mut self, level: c_int, kind: c_int, value: T) {
         let whole = HEADER + size_of::<T>();
         let room = self.message.msg_controllen.saturating_sub(self.used);
-        // SAFETY: of a message that C has passed, to be filled.
-        let buffer = unsafe { Out::<u8>::new(self.message.msg_control.cast()) };
+        let buffer = self.message.msg_control;
         let len = whole.min(room);
         if buffer.is_null() || len < whole {
             self.message.msg_flags |= libc::MSG_CTRUNC;
@@ -218,7 +213,7 @@ impl<'a> Filling<'a> {
 }
 
 /// Says beside a datagram what its socket is to be told.
-pub(crate) fn tell(message: &mut msghdr, socket: &Socket, got: &Received) {
+pub(crate) fn tell(message: &mut Message<'_>, socket: &Socket, got: &Received) {
     let mut filling = Filling::new(message);
     if got.is_end() {
         // No datagram has come.
@@ -287,7 +282,7 @@ pub(crate) fn tell(message: &mut msghdr, socket: &Socket, got: &Received) {
 }
 
 /// Says when a datagram came, and how many were lost before it, if any was.
-fn tell_arrival(filling: &mut Filling<'_>, more: u64, stamp: Stamp) {
+fn tell_arrival(filling: &mut Filling<'_, '_>, more: u64, stamp: Stamp) {
     let (seconds, nanos) = (
         (stamp.arrived_ns / 1_000_000_000) as i64,
         (stamp.arrived_ns % 1_000_000_000) as i64,
@@ -305,7 +300,7 @@ fn tell_arrival(filling: &mut Filling<'_>, more: u64, stamp: Stamp) {
 }
 
 /// Says where a datagram was sent to, with the port (IP_RECVORIGDSTADDR).
-fn tell_destination(filling: &mut Filling<'_>, socket: &Socket, got: &Received, v4: bool) {
+fn tell_destination(filling: &mut Filling<'_, '_>, socket: &Socket, got: &Received, v4: bool) {
     let more = socket.more_bits();
     if more & (more_bits::DESTINATION | more_bits::DESTINATION6) == 0 {
         return;
@@ -327,7 +322,7 @@ fn tell_destination(filling: &mut Filling<'_>, socket: &Socket, got: &Received, 
 
 /// Says beside a stream's bytes how many more there are (TCP_INQ); one if nothing is but the
 /// end.
-pub(crate) fn tell_left(message: &mut msghdr, socket: &Socket) {
+pub(crate) fn tell_left(message: &mut Message<'_>, socket: &Socket) {
     let mut filling = Filling::new(message);
     if socket.more_bits() & more_bits::LEFT != 0 {
         let left = match socket.readable_bytes() {

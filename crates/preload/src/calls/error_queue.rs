@@ -4,12 +4,11 @@
 
 use crate::address::Native;
 use crate::calls::control::Filling;
-use crate::calls::message::name_of;
 use crate::calls::{last_error, refused};
 use crate::cancel::held;
 use crate::real;
-use crate::user::{Out, Zero};
-use libc::{c_int, msghdr, sock_extended_err, sockaddr_in, sockaddr_in6};
+use crate::user::{Message, Out, Zero};
+use libc::{c_int, sock_extended_err, sockaddr_in, sockaddr_in6};
 use longshore_hostif::{ErrorReport, Notice};
 use longshore_sockets::{Socket, SocketError};
 use std::io::IoSliceMut;
@@ -57,7 +56,7 @@ pub(crate) fn destination(report: &ErrorReport, socket: &Socket) -> Native {
 pub(crate) fn recv_message(
     fd: c_int,
     socket: &Socket,
-    msg: Out<'_, msghdr>,
+    msg: Out<'_, Message<'_>>,
     parts: &mut [IoSliceMut<'_>],
     flags: c_int,
 ) -> Result<usize, SocketError> {
@@ -78,7 +77,7 @@ pub(crate) fn recv_message(
         }
     };
     let to = destination(&report, socket);
-    let name = name_of(m);
+    let name = m.msg_name;
     to.copy_out(name, Out::from(&mut m.msg_namelen))?;
     m.msg_flags = libc::MSG_ERRQUEUE;
     if room < len {
@@ -97,7 +96,7 @@ struct Value<A> {
 }
 
 /// Says beside the quoted bytes what has happened.
-fn describe(message: &mut msghdr, socket: &Socket, report: &ErrorReport) {
+fn describe(message: &mut Message<'_>, socket: &Socket, report: &ErrorReport) {
     let error = sock_extended_err {
         ee_errno: u32::from(report.errno),
         ee_origin: match report.offender {
@@ -136,7 +135,7 @@ impl Offender for sockaddr_in6 {
     const MESSAGE: (c_int, c_int) = (libc::IPPROTO_IPV6, libc::IPV6_RECVERR);
 }
 
-fn put<A: Offender>(message: &mut msghdr, error: sock_extended_err, offender: A) {
+fn put<A: Offender>(message: &mut Message<'_>, error: sock_extended_err, offender: A) {
     let (level, kind) = A::MESSAGE;
     let mut filling = Filling::new(message);
     filling.add(level, kind, Value { error, offender });
@@ -144,7 +143,7 @@ fn put<A: Offender>(message: &mut msghdr, error: sock_extended_err, offender: A)
 }
 
 /// Says of which sends the bytes are not needed any more, and whether they were copied.
-fn tell_notice(message: &mut msghdr, socket: &Socket, notice: &Notice) {
+fn tell_notice(message: &mut Message<'_>, socket: &Socket, notice: &Notice) {
     let error = sock_extended_err {
         ee_errno: 0,
         ee_origin: SO_EE_ORIGIN_ZEROCOPY,

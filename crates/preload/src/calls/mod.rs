@@ -32,7 +32,6 @@ pub mod listen;
 mod lost;
 mod low_water;
 pub mod memory;
-mod message;
 pub mod names;
 pub mod offset;
 pub mod options;

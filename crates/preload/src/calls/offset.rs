@@ -4,9 +4,9 @@
 use crate::calls::recvmsg::recvmsg;
 use crate::calls::sendmsg::sendmsg;
 use crate::calls::set_errno;
-use crate::user::{In, Out, Zero};
+use crate::user::{Buffer, In, Message, Out};
 use crate::{fds, pipes, real};
-use libc::{c_int, iovec, msghdr, off_t, ssize_t};
+use libc::{c_int, off_t, ssize_t};
 
 /// Not at an offset, but where the descriptor is.
 const HERE: off_t = -1;
@@ -16,13 +16,13 @@ const WITHOUT_EFFECT: c_int = 0x37;
 
 /// The message that a call on `fd` is about, and the flags to receive or send it with;
 /// `None` if the kernel is to be asked.
-fn message(
+fn message<'a>(
     fd: c_int,
-    iov: In<'_, iovec>,
+    iov: In<'a, Buffer<'a>>,
     count: c_int,
     at: off_t,
     flags: c_int,
-) -> Option<Result<(msghdr, c_int), c_int>> {
+) -> Option<Result<(Message<'a>, c_int), c_int>> {
     if at != HERE || !fds::is_engines(fd) {
         return None;
     }
@@ -32,9 +32,7 @@ fn message(
     let Ok(count) = usize::try_from(count) else {
         return Some(Err(libc::EINVAL));
     };
-    let mut message: msghdr = Zero::zero();
-    message.msg_iov = iov.as_ptr().cast_mut();
-    message.msg_iovlen = count as _;
+    let message = Message::of(iov, count);
     let flags = if flags & RWF_NOWAIT != 0 {
         libc::MSG_DONTWAIT
     } else {
@@ -52,7 +50,7 @@ fn fails(errno: c_int) -> ssize_t {
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn preadv2(
     fd: c_int,
-    iov: In<'_, iovec>,
+    iov: In<'_, Buffer<'_>>,
     count: c_int,
     at: off_t,
     flags: c_int,
@@ -68,7 +66,7 @@ pub extern "C-unwind" fn preadv2(
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn pwritev2(
     fd: c_int,
-    iov: In<'_, iovec>,
+    iov: In<'_, Buffer<'_>>,
     count: c_int,
     at: off_t,
     flags: c_int,
@@ -87,7 +85,7 @@ pub extern "C-unwind" fn pwritev2(
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn preadv64v2(
     fd: c_int,
-    iov: In<'_, iovec>,
+    iov: In<'_, Buffer<'_>>,
     count: c_int,
     at: off_t,
     flags: c_int,
@@ -99,7 +97,7 @@ pub extern "C-unwind" fn preadv64v2(
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn pwritev64v2(
     fd: c_int,
-    iov: In<'_, iovec>,
+    iov: In<'_, Buffer<'_>>,
     count: c_int,
     at: off_t,
     flags: c_int,

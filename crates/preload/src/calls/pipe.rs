@@ -1,9 +1,9 @@
 //! `pipe`, `pipe2`, `tee`, `vmsplice`: which pipes are this process's alone, and what is done
 //! with them but `splice`.
 
-use crate::user::{In, Out};
+use crate::user::{Buffer, In, Out};
 use crate::{cancel, page_exchange, pipes, real, room, state};
-use libc::{c_int, c_uint, iovec, size_t, ssize_t};
+use libc::{c_int, c_uint, size_t, ssize_t};
 use rustix::fs::{Mode, OFlags, open};
 
 /// `pipe(2)`.
@@ -51,7 +51,7 @@ pub extern "C-unwind" fn tee(from: c_int, to: c_int, len: size_t, flags: c_uint)
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn vmsplice(
     fd: c_int,
-    iov: In<'_, iovec>,
+    iov: In<'_, Buffer<'_>>,
     count: size_t,
     flags: c_uint,
 ) -> ssize_t {

@@ -3,7 +3,6 @@
 use crate::address::Native;
 use crate::calls::control::{passed, tell, tell_left};
 use crate::calls::error_queue;
-use crate::calls::message::{iov_of, name_of};
 use crate::calls::recv::{
     Got, kernels_datagram, length_to_say, next_datagram, recv_datagram, recv_stream, stream_flags,
 };
@@ -11,21 +10,21 @@ use crate::calls::timeouts::{limit_of, timespec_of};
 use crate::calls::{answer, refused, set_errno};
 use crate::cancel::{held, point};
 use crate::signals::within;
-use crate::user::{In, Out};
+use crate::user::{In, Message, OneMessage, Out};
 use crate::{decide, fds, real, state, vectors};
-use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t, timespec};
+use libc::{c_int, c_uint, ssize_t, timespec};
 use longshore_sockets::{Socket, SocketError};
 use std::time::Instant;
 
 /// `recvmsg(2)`. Descriptors of the engine's sockets that come over Unix
 /// sockets from other processes of the session are the engine's here, too.
 #[unsafe(no_mangle)]
-pub extern "C-unwind" fn recvmsg(fd: c_int, msg: Out<'_, msghdr>, flags: c_int) -> ssize_t {
+pub extern "C-unwind" fn recvmsg(fd: c_int, msg: Out<'_, Message<'_>>, flags: c_int) -> ssize_t {
     if fds::is_engines(fd) {
         return point(|| {
             answer(|| {
                 let socket = fds::engine_or_closed(fd)?;
-                vectors::check(msg, size_of::<msghdr>()).map_err(|_| refused(libc::EFAULT))?;
+                vectors::check(msg, size_of::<Message<'_>>()).map_err(|_| refused(libc::EFAULT))?;
                 recv_message(fd, &socket, msg, flags)
             })
         });
@@ -38,7 +37,7 @@ pub extern "C-unwind" fn recvmsg(fd: c_int, msg: Out<'_, msghdr>, flags: c_int) 
 }
 
 /// Takes hold of the engine's sockets among the descriptors that came.
-fn take_passed(msg: In<'_, msghdr>, flags: c_int) {
+fn take_passed(msg: In<'_, Message<'_>>, flags: c_int) {
     if msg.get().is_none_or(|m| m.msg_controllen == 0) || state::is_off() {
         return;
     }
@@ -67,7 +66,7 @@ fn decide_is_inet(fd: c_int) -> bool {
 pub(crate) fn recv_message(
     fd: c_int,
     socket: &Socket,
-    msg: Out<'_, msghdr>,
+    msg: Out<'_, Message<'_>>,
     flags: c_int,
 ) -> Result<ssize_t, SocketError> {
     let got = take_message(fd, socket, msg, flags)?;
@@ -81,25 +80,25 @@ pub(crate) fn recv_message(
 fn take_message(
     fd: c_int,
     socket: &Socket,
-    msg: Out<'_, msghdr>,
+    msg: Out<'_, Message<'_>>,
     flags: c_int,
 ) -> Result<ssize_t, SocketError> {
     let Some(m) = msg.as_mut() else {
         return Err(refused(libc::EFAULT));
     };
-    let name = name_of(m);
-    let list = iov_of(m);
+    let name = m.msg_name;
+    let list = m.msg_iov;
     if !m.msg_name.is_null() && m.msg_namelen.cast_signed() < 0 {
         return Err(refused(libc::EINVAL));
     }
     if flags & libc::MSG_ERRQUEUE != 0 {
-        let parts = vectors::sinks(list, m.msg_iovlen as _, libc::EMSGSIZE);
+        let parts = vectors::sinks(list, m.msg_iovlen, libc::EMSGSIZE);
         let got = error_queue::recv_message(fd, socket, msg, &mut parts?, flags);
         return got.map(|len| len as ssize_t);
     }
     if socket.is_datagram() {
         let got = next_datagram(fd, socket, flags, |asked| {
-            let parts = vectors::sinks(list, m.msg_iovlen as _, libc::EMSGSIZE);
+            let parts = vectors::sinks(list, m.msg_iovlen, libc::EMSGSIZE);
             match recv_datagram(fd, socket, &mut parts?, flags) {
                 Err(e) => kernels_datagram(fd, socket, flags, asked, e, |flags| {
                     real::recvmsg(fd, msg, flags)
@@ -121,7 +120,7 @@ fn take_message(
         tell(m, socket, &got);
         return Ok(length_to_say(&got, flags) as ssize_t);
     }
-    let parts = vectors::sinks(list, m.msg_iovlen as _, libc::EMSGSIZE);
+    let parts = vectors::sinks(list, m.msg_iovlen, libc::EMSGSIZE);
     let got = recv_stream(fd, socket, &mut parts?, flags)?;
     m.msg_namelen = 0;
     m.msg_flags = stream_flags(got, flags);
@@ -133,7 +132,7 @@ fn take_message(
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn recvmmsg(
     fd: c_int,
-    msgs: Out<'_, mmsghdr>,
+    msgs: Out<'_, OneMessage<'_>>,
     count: c_uint,
     flags: c_int,
     timeout: Out<'_, timespec>,

@@ -7,9 +7,9 @@ use crate::calls::send::{kernels_send, nothing_beside, send, send_parts};
 use crate::calls::{answer, refused, told};
 use crate::cancel::point;
 use crate::signals::within;
-use crate::user::{In, Out, Zero};
+use crate::user::{Buffer, In, Message, Out};
 use crate::{fds, pipes, real, vectors};
-use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
+use libc::{c_int, c_void, size_t, sockaddr, socklen_t, ssize_t};
 
 /// `read(2)`.
 #[unsafe(no_mangle)]
@@ -38,7 +38,7 @@ pub extern "C-unwind" fn write(fd: c_int, buf: In<'_, c_void>, len: size_t) -> s
 
 /// `readv(2)`.
 #[unsafe(no_mangle)]
-pub extern "C-unwind" fn readv(fd: c_int, iov: In<'_, iovec>, count: c_int) -> ssize_t {
+pub extern "C-unwind" fn readv(fd: c_int, iov: In<'_, Buffer<'_>>, count: c_int) -> ssize_t {
     if fds::is_engines(fd) {
         point(|| read_vector(fd, iov, count))
     } else {
@@ -46,7 +46,7 @@ pub extern "C-unwind" fn readv(fd: c_int, iov: In<'_, iovec>, count: c_int) -> s
     }
 }
 
-fn read_vector(fd: c_int, iov: In<'_, iovec>, count: c_int) -> ssize_t {
+fn read_vector(fd: c_int, iov: In<'_, Buffer<'_>>, count: c_int) -> ssize_t {
     answer(|| {
         let socket = &fds::engine_or_closed(fd)?;
         let length = usize::try_from(count).map_err(|_| refused(libc::EINVAL))?;
@@ -56,9 +56,7 @@ fn read_vector(fd: c_int, iov: In<'_, iovec>, count: c_int) -> ssize_t {
             return Ok(0);
         }
         if socket.is_datagram() {
-            let mut msg: msghdr = Zero::zero();
-            msg.msg_iov = iov.as_ptr().cast_mut();
-            msg.msg_iovlen = count as _;
+            let mut msg = Message::of(iov, length);
             return recv_message(fd, socket, Out::from(&mut msg), 0);
         }
         recv_stream(fd, socket, &mut parts, 0).map(|n| n as ssize_t)
@@ -67,7 +65,7 @@ fn read_vector(fd: c_int, iov: In<'_, iovec>, count: c_int) -> ssize_t {
 
 /// `writev(2)`.
 #[unsafe(no_mangle)]
-pub extern "C-unwind" fn writev(fd: c_int, iov: In<'_, iovec>, count: c_int) -> ssize_t {
+pub extern "C-unwind" fn writev(fd: c_int, iov: In<'_, Buffer<'_>>, count: c_int) -> ssize_t {
     if fds::is_engines(fd) {
         point(|| within(|| write_vector(fd, iov, count)))
     } else {
@@ -76,7 +74,7 @@ pub extern "C-unwind" fn writev(fd: c_int, iov: In<'_, iovec>, count: c_int) -> 
     }
 }
 
-fn write_vector(fd: c_int, iov: In<'_, iovec>, count: c_int) -> ssize_t {
+fn write_vector(fd: c_int, iov: In<'_, Buffer<'_>>, count: c_int) -> ssize_t {
     let parts = fds::engine_or_closed(fd).and_then(|socket| {
         let count = usize::try_from(count).map_err(|_| refused(libc::EINVAL))?;
         Ok((socket, vectors::sources(iov, count, libc::EINVAL)?))

@@ -2,13 +2,12 @@
 
 use crate::calls::control::{asked, passed};
 use crate::calls::fast_open::{self, First};
-use crate::calls::message::{iov_of, name_of};
 use crate::calls::send::{Sender, destination, kernels_send, send_parts, sender, without_bytes};
 use crate::calls::{told, unless_kernels};
 use crate::cancel::{held, point};
-use crate::user::{In, Out};
+use crate::user::{Buffer, In, Message, OneMessage, Out};
 use crate::{fds, kept, pipes, real, vectors};
-use libc::{c_int, c_uint, mmsghdr, msghdr, sockaddr_storage, socklen_t, ssize_t};
+use libc::{c_int, c_uint, sockaddr_storage, socklen_t, ssize_t};
 use longshore_sockets::{Socket, SocketError};
 
 /// Bytes of the longest address.
@@ -17,9 +16,9 @@ const LONGEST_NAME: socklen_t = size_of::<sockaddr_storage>() as socklen_t;
 /// `sendmsg(2)`. Descriptors of the engine's sockets may go to other processes
 /// of the session over Unix sockets.
 #[unsafe(no_mangle)]
-pub extern "C-unwind" fn sendmsg(fd: c_int, msg: In<'_, msghdr>, flags: c_int) -> ssize_t {
+pub extern "C-unwind" fn sendmsg(fd: c_int, msg: In<'_, Message<'_>>, flags: c_int) -> ssize_t {
     let plain = || kernels_send(fd, || real::sendmsg(fd, msg, flags));
-    if vectors::check(msg, size_of::<msghdr>()).is_err() {
+    if vectors::check(msg, size_of::<Message<'_>>()).is_err() {
         return plain();
     }
     if fds::is_kernels(fd) {
@@ -28,12 +27,12 @@ pub extern "C-unwind" fn sendmsg(fd: c_int, msg: In<'_, msghdr>, flags: c_int) -
     let Some(whole) = msg.get() else {
         return plain();
     };
-    let (name, name_len) = (name_of(&whole).as_in(), whole.msg_namelen);
+    let (name, name_len) = (whole.msg_name.as_in(), whole.msg_namelen);
     match fast_open::begin(fd, flags, name, name_len) {
         First::Plain => {}
         First::Send => {
             let mut rest = whole;
-            rest.msg_name = std::ptr::null_mut();
+            rest.msg_name = Out::null();
             rest.msg_namelen = 0;
             return sendmsg(fd, In::from(&rest), flags & !libc::MSG_FASTOPEN);
         }
@@ -43,14 +42,14 @@ pub extern "C-unwind" fn sendmsg(fd: c_int, msg: In<'_, msghdr>, flags: c_int) -
 }
 
 /// Sends a message; `None` if it is the kernel's to send.
-fn send_message(fd: c_int, msg: In<'_, msghdr>, flags: c_int) -> Option<ssize_t> {
+fn send_message(fd: c_int, msg: In<'_, Message<'_>>, flags: c_int) -> Option<ssize_t> {
     unless_kernels(|| {
         let m = &msg.get()?;
         // A name of no length is none, and of a long one the kernel reads so much.
         let (name, len) = match m.msg_namelen {
             0 => (In::null(), 0),
-            len if len.cast_signed() < 0 => (name_of(m).as_in(), len),
-            len => (name_of(m).as_in(), len.min(LONGEST_NAME)),
+            len if len.cast_signed() < 0 => (m.msg_name.as_in(), len),
+            len => (m.msg_name.as_in(), len.min(LONGEST_NAME)),
         };
         let to = destination(fd, name, len);
         match to.and_then(|to| sender(fd, to)) {
@@ -60,7 +59,7 @@ fn send_message(fd: c_int, msg: In<'_, msghdr>, flags: c_int) -> Option<ssize_t>
                     let to = to.or_else(|| socket.peer().ok());
                     asked(msg, socket.is_v6(), to)
                 };
-                let parts = vectors::sources(iov_of(m), m.msg_iovlen as _, libc::EMSGSIZE);
+                let parts = vectors::sources(m.msg_iov, m.msg_iovlen, libc::EMSGSIZE);
                 Some(match parts {
                     Ok(mut parts) => send_parts(fd, &socket, &mut parts, flags, to, beside),
                     Err(e) => {
@@ -76,18 +75,18 @@ fn send_message(fd: c_int, msg: In<'_, msghdr>, flags: c_int) -> Option<ssize_t>
 }
 
 /// How long the message is, if it is its bytes that are nowhere, and not the list of them.
-fn length_of_faulty(m: &msghdr, e: &SocketError) -> Option<usize> {
-    let list = m.msg_iovlen * size_of::<libc::iovec>();
+fn length_of_faulty(m: &Message<'_>, e: &SocketError) -> Option<usize> {
+    let list = m.msg_iovlen * size_of::<Buffer<'_>>();
     if e.errno() != libc::EFAULT || vectors::check(m.msg_iov, list).is_err() {
         return None;
     }
-    let parts = iov_of(m).slice(m.msg_iovlen).iter();
+    let parts = m.msg_iov.slice(m.msg_iovlen).iter();
     Some(parts.fold(0, |len: usize, part| len.saturating_add(part.iov_len)))
 }
 
 /// Sends a message that takes sockets of the engine along; `None` if it has none. It is
 /// no cancellation point then: a thread that is cancelled would not know whether they have left.
-fn send_passing(msg: In<'_, msghdr>, plain: impl FnOnce() -> ssize_t) -> Option<ssize_t> {
+fn send_passing(msg: In<'_, Message<'_>>, plain: impl FnOnce() -> ssize_t) -> Option<ssize_t> {
     let leaving = send_off(msg);
     if leaving.is_empty() {
         return None;
@@ -101,7 +100,7 @@ fn send_passing(msg: In<'_, msghdr>, plain: impl FnOnce() -> ssize_t) -> Option<
 
 /// Sends the engine's sockets off that leave with a message on a Unix socket.
 /// This comes before the message: the process that receives it counts them as arrived.
-fn send_off(msg: In<'_, msghdr>) -> Vec<Socket> {
+fn send_off(msg: In<'_, Message<'_>>) -> Vec<Socket> {
     if msg.get().is_none_or(|m| m.msg_controllen == 0) || crate::place::attached().is_none() {
         return Vec::new();
     }
@@ -121,7 +120,7 @@ fn send_off(msg: In<'_, msghdr>) -> Vec<Socket> {
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn sendmmsg(
     fd: c_int,
-    msgs: Out<'_, mmsghdr>,
+    msgs: Out<'_, OneMessage<'_>>,
     count: c_uint,
     flags: c_int,
 ) -> c_int {
@@ -134,8 +133,8 @@ pub extern "C-unwind" fn sendmmsg(
         let one = msgs.add(i as usize);
         // Each may say for itself that it ends a record, which sendmsg does not look for.
         // A message is the first part of it.
-        let msg: In<'_, msghdr> = one.cast().as_in();
-        let ends_record = match vectors::check(msg, size_of::<msghdr>()) {
+        let msg: In<'_, Message<'_>> = one.cast().as_in();
+        let ends_record = match vectors::check(msg, size_of::<Message<'_>>()) {
             Ok(()) => msg.get().map_or(0, |m| m.msg_flags & libc::MSG_EOR),
             Err(_) => 0,
         };

@@ -14,8 +14,8 @@ use crate::log::once;
 use crate::results::errno;
 use crate::signals::SET_BYTES;
 use crate::state::{self, Mode};
-use crate::user::{Argument, Filter, In, Out, Word};
-use libc::{c_int, c_long, c_void, sigset_t, timespec};
+use crate::user::{Argument, Buffer, Filter, In, Out};
+use libc::{c_int, c_long, sigset_t, timespec};
 use longshore_sockets::is_confined;
 use std::time::Instant;
 
@@ -145,16 +145,15 @@ fn can_be_read(call: Call<'_>) -> bool {
 /// Whether the first and the last byte of a piece of memory can be read, as the kernel says.
 fn is_there(at: Argument<'_>, len: usize) -> bool {
     let mut bytes = [0_u8; 2];
-    let piece = |at: usize, iov_len| libc::iovec {
-        iov_base: at as *mut c_void,
-        iov_len,
-    };
-    let Some(last) = at.number().checked_add(len - 1) else {
+    if at.number().checked_add(len - 1).is_none() {
         return false;
-    };
+    }
+    let (first, last) = (Out::<u8>::from(at), Out::<u8>::from(at).add(len - 1));
+    let piece = |iov_base, iov_len| Buffer { iov_base, iov_len };
     // The kernel writes two bytes to where two are, and looks itself at what it reads.
-    let to = piece(Out::from(&mut bytes).word(), bytes.len());
-    let from = [piece(at.word(), 1), piece(last, 1)];
+    let room = bytes.len();
+    let to = piece(Out::from(&mut bytes).cast(), room);
+    let from = [piece(first.cast(), 1), piece(last.cast(), 1)];
     let me = rustix::process::getpid().as_raw_pid();
     let count = from.len();
     kernel::process_vm_readv(me, In::from(&to), 1, In::from(&from[..]), count, 0) == 2
@@ -224,12 +223,13 @@ fn put_if_there(at: Argument<'_>, value: timespec) {
     if is_confined() {
         return;
     }
-    let piece = |at: usize| libc::iovec {
-        iov_base: at as *mut c_void,
+    // The kernel reads the value, and looks itself at where it writes.
+    let mut value = value;
+    let piece = |iov_base| Buffer {
+        iov_base,
         iov_len: size_of::<timespec>(),
     };
-    // The kernel reads the value, and looks itself at where it writes.
-    let (from, to) = (piece(In::from(&value).word()), piece(at.word()));
+    let (from, to) = (piece(Out::from(&mut value).cast()), piece(at.into()));
     let me = rustix::process::getpid().as_raw_pid();
     kernel::process_vm_writev(me, In::from(&from), 1, In::from(&to), 1, 0);
 }
