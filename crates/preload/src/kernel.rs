@@ -5,6 +5,7 @@ use crate::user::{Argument, Buffer, Filter, In, Out, Word};
 use libc::{c_int, c_long, c_uint, c_void, pid_t, siginfo_t, size_t};
 
 /// The words of a call with fewer arguments than the most, as the kernel takes them.
+#[inline]
 pub(crate) fn words<const N: usize>(given: [usize; N]) -> [usize; 6] {
     std::array::from_fn(|at| given.get(at).copied().unwrap_or(0))
 }

@@ -280,3 +280,17 @@ pub(crate) fn clone_by_number(flags: u64, make: impl FnOnce(u64) -> c_long) -> c
 pub extern "C-unwind" fn vfork() -> pid_t {
     fork()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_with_nothing_to_run_is_not_made() {
+        let mut stack = [0u64; 512];
+        let top = Out::from(&mut stack[..]).add(510).cast();
+        let (no, nowhere) = (Out::null(), Out::null());
+        let child = clone(None, top, libc::SIGCHLD, no, nowhere, no, nowhere);
+        assert_eq!((child, errno()), (-1, libc::EINVAL));
+    }
+}

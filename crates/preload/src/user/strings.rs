@@ -1,5 +1,5 @@
 //! C's strings and lists of them, and what only libc looks into, as typed arguments: as
-//! [`In`](super::In), each carries what C promises of it.
+//! [`In`], each carries what C promises of it.
 
 use super::{In, Out};
 use libc::{c_char, c_int, c_void};
