@@ -91,7 +91,7 @@ const WAYS: [Way; 10] = [
 ];
 
 /// Who cuts packets and makes checksums: its column, and options of `longshore run`. The
-/// engine does it in one pass with the copy.
+/// engine sums what it receives in one pass with its copy, and what it sends in a pass of its own.
 const WHO: [(&str, &[&str]); 2] = [
     ("port cuts and sums", &[]),
     ("engine cuts and sums", ENGINE_CUTS),
