@@ -29,7 +29,8 @@ pub(crate) struct Host {
     pub(crate) launcher: Option<OwnedFd>,
     pub(crate) token: Token,
     done: HashMap<u32, (u16, u64, Address)>,
-    edges: HashMap<u32, Edges>,
+    /// By sockets, not their indices: of one that was closed something may still come.
+    edges: HashMap<SocketId, Edges>,
     sent: HashMap<u32, u64>,
     read: HashMap<u32, u64>,
     tag: u32,
@@ -90,7 +91,7 @@ impl Host {
                     self.done.insert(tag, (errno, value, address));
                 }
                 Completion::Edges { socket, edges } => {
-                    self.edges.insert(socket.index, edges);
+                    self.edges.insert(socket, edges);
                 }
                 Completion::More => is_more = true,
             }
@@ -233,7 +234,7 @@ impl Host {
             return errno;
         }
         self.wait("a connection", |h| {
-            let edges = h.edges.get(&socket.index)?;
+            let edges = h.edges.get(&socket)?;
             if edges.flags.contains(EdgeFlags::DEAD) {
                 return Some(edges.errno);
             }
@@ -242,7 +243,7 @@ impl Host {
     }
 
     pub(crate) fn edges(&self, socket: SocketId) -> Option<Edges> {
-        self.edges.get(&socket.index).copied()
+        self.edges.get(&socket).copied()
     }
 
     pub(crate) fn accept(&mut self, listener: SocketId) -> AcceptRecord {
@@ -257,7 +258,7 @@ impl Host {
         let at = self.read.get(&listener.index).copied().unwrap_or(0);
         let end = at + ACCEPT_RECORD as u64;
         self.wait("a connection to accept", |h| {
-            (h.edges.get(&listener.index)?.rcv_edge >= end).then_some(())
+            (h.edges.get(&listener)?.rcv_edge >= end).then_some(())
         });
         let mut bytes = [0; ACCEPT_RECORD];
         self.copy_out(listener, at, &mut bytes);
@@ -369,7 +370,7 @@ impl Host {
     /// Gives chunks of the send stream back, from this number on, that are acknowledged
     /// as a whole; says which one is not.
     pub(crate) fn reclaim(&mut self, socket: SocketId, from: u64) -> u64 {
-        let acked = self.edges.get(&socket.index).map_or(0, |e| e.snd_acked);
+        let acked = self.edges.get(&socket).map_or(0, |e| e.snd_acked);
         let directory = self.arena.snd_directory(socket.index);
         let half = &self.arena.block(socket.index).snd;
         let _lock = half.lock_to_send().unwrap();
@@ -392,7 +393,7 @@ impl Host {
             let from = at + done as u64;
             let edge = self.wait("data", |h| {
                 h.edges
-                    .get(&socket.index)
+                    .get(&socket)
                     .map(|e| e.rcv_edge)
                     .filter(|e| *e > from)
             });
@@ -407,7 +408,7 @@ impl Host {
     pub(crate) fn wait_flag(&mut self, socket: SocketId, flag: EdgeFlags) -> Edges {
         self.wait("a flag", |h| {
             h.edges
-                .get(&socket.index)
+                .get(&socket)
                 .copied()
                 .filter(|e| e.flags.contains(flag))
         })
@@ -423,7 +424,7 @@ impl Host {
             .set_held(self.channel.index(), socket.index, false);
         let snd_edge = self.sent.remove(&socket.index).unwrap_or(0);
         let rcv_consumed = self.read.remove(&socket.index).unwrap_or(0);
-        self.edges.remove(&socket.index);
+        self.edges.remove(&socket);
         self.put(Request::Close {
             socket,
             snd_edge,
