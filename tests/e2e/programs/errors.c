@@ -248,18 +248,11 @@ static void let_it_come(int fd) {
     SYS(poll(&p, 1, 100));
 }
 
-/* A socket that has sent to a port of its own address that nobody has; connected to it, or
- * asking for errors. Linux has the refusal there when the call returns, however many there
- * were. */
+/* A socket that has sent to a port of its own address that nobody has, and that it could not
+ * get itself as its own; connected to it, or asking for errors. Linux has the refusal there
+ * when the call returns, however many there were. */
 static int refused_at_home(int connected) {
-  static struct sockaddr_in gone;
-  if (!gone.sin_port) {
-    int taken = SYS(socket(AF_INET, SOCK_DGRAM, 0));
-    struct sockaddr_in a = address(my_ip(), 0);
-    SYS(bind(taken, A(a)));
-    gone = name_of(taken);
-    SYS(close(taken));
-  }
+  struct sockaddr_in gone = address(my_ip(), 9);
   int fd = SYS(socket(AF_INET, SOCK_DGRAM, 0));
   if (connected)
     SYS(connect(fd, A(gone)));
