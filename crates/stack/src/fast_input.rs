@@ -11,7 +11,6 @@
 use crate::Stack;
 use crate::at_work::AtWork;
 use crate::demux::{Demux, Flow};
-use crate::in_place::BULK;
 use crate::link::Link;
 use crate::memory_pressure::SPARE_CHUNKS;
 use crate::socket::{Kind, Socket};
@@ -283,9 +282,7 @@ impl Stack {
                 }
                 c.rcv.note_placed(payload.len());
                 self.counters.prediction.data += 1;
-                if payload.len() >= BULK {
-                    self.bulk_run.note_bulk(key, V6);
-                }
+                self.bulk_run.note_data(key, V6, payload.len());
                 mark_dirty(key, &mut socket.dirty, &mut self.sockets.dirty);
                 predicted.take_data(gso_size, self.now);
                 return true;
@@ -300,9 +297,7 @@ impl Stack {
             && let Some(room) = c.rcv.room_in_latest(at, payload.len())
         {
             self.counters.prediction.data += 1;
-            if payload.len() >= BULK {
-                self.bulk_run.note_bulk(key, V6);
-            }
+            self.bulk_run.note_data(key, V6, payload.len());
             mark_dirty(key, &mut socket.dirty, &mut self.sockets.dirty);
             predicted.take_data(gso_size, self.now);
             room.fill(payload);
@@ -328,9 +323,7 @@ impl Stack {
                 return false;
             }
             self.counters.prediction.data += 1;
-            if payload.len() >= BULK {
-                self.bulk_run.note_bulk(key, V6);
-            }
+            self.bulk_run.note_data(key, V6, payload.len());
         }
         mark_dirty(key, &mut socket.dirty, &mut self.sockets.dirty);
         predicted.take_outlined(gso_size(), self.now);

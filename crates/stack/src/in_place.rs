@@ -99,9 +99,17 @@ impl BulkRun {
         }
     }
 
-    /// The frame was bulk of the connection with this key, the next in order.
+    /// The frame was the next of the connection with this key, with so much payload.
+    #[inline(always)]
+    pub(crate) fn note_data(&mut self, key: u32, is_v6: bool, len: usize) {
+        if len >= BULK {
+            self.note_bulk(key, is_v6);
+        }
+    }
+
+    /// It was bulk.
     #[inline]
-    pub(crate) fn note_bulk(&mut self, key: u32, is_v6: bool) {
+    fn note_bulk(&mut self, key: u32, is_v6: bool) {
         if (self.key, self.is_v6) != (key, is_v6) {
             (self.key, self.is_v6, self.len) = (key, is_v6, 0);
         }
