@@ -2,18 +2,12 @@
 
 use super::*;
 use crate::block_words::host_bits::CONNECT_TOLD;
+use crate::testing::fixture::engine;
 use crate::testing::{Engine, SILENT_PORT};
 use crate::{Host, Listener};
 use longshore_hostif::SocketKind;
 use std::mem::ManuallyDrop;
 use std::time::Duration;
-
-fn engine() -> (Engine, &'static Host, tempfile::TempDir) {
-    let directory = tempfile::tempdir().unwrap();
-    let engine = Engine::start(directory.path());
-    let host = engine.join();
-    (engine, host, directory)
-}
 
 /// A stream in this state, whose block the test writes.
 fn stream_in(host: &'static Host, state: SocketState) -> ManuallyDrop<Socket> {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::testing::Engine;
+use crate::testing::fixture::engine;
 use crate::{Departure, Host};
 use longshore_hostif::{SocketKind, SocketState};
 use rustix::io::Errno;
@@ -10,13 +11,6 @@ use std::mem::ManuallyDrop;
 
 /// A chunk of the receive slab that the engine does not come to in these tests.
 const CHUNK: u32 = 500;
-
-fn engine() -> (Engine, &'static Host, tempfile::TempDir) {
-    let directory = tempfile::tempdir().unwrap();
-    let engine = Engine::start(directory.path());
-    let host = engine.join();
-    (engine, host, directory)
-}
 
 /// A socket whose receive stream has these bytes. They are the test's: it may look at them, but
 /// not read them, for the engine knows nothing of them.

@@ -2,17 +2,11 @@
 
 use super::*;
 use crate::testing::Engine;
+use crate::testing::fixture::engine;
 use crate::{Host, Received, WaitLimit};
 use longshore_hostif::{OpenFlags, SocketKind};
 use std::io::IoSliceMut;
 use std::sync::atomic::Ordering;
-
-fn engine() -> (Engine, &'static Host, tempfile::TempDir) {
-    let directory = tempfile::tempdir().unwrap();
-    let engine = Engine::start(directory.path());
-    let host = engine.join();
-    (engine, host, directory)
-}
 
 fn bound(host: &'static Host) -> (Socket, SocketAddr) {
     let socket = Engine::open(host, SocketKind::Datagram);

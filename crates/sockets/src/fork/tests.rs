@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::testing::Engine;
+use crate::testing::fixture::engine;
 use crate::{Departure, ReadySet, Socket, WaitLimit};
 use longshore_hostif::{OpenFlags, SocketKind};
 use std::io::{IoSlice, IoSliceMut};
@@ -11,13 +12,6 @@ use std::io::{IoSlice, IoSliceMut};
 fn only_thread() -> OnlyThread {
     // SAFETY: this thread alone uses the host, and is in no call on it.
     unsafe { OnlyThread::new() }
-}
-
-fn engine() -> (Engine, &'static Host, tempfile::TempDir) {
-    let directory = tempfile::tempdir().unwrap();
-    let engine = Engine::start(directory.path());
-    let host = engine.join();
-    (engine, host, directory)
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::Engine;
-use longshore_hostif::Geometry;
+use crate::testing::fixture::{SMALL, engine};
 
 #[test]
 fn channels_are_asked_only_about_what_was_handed_on() {
@@ -45,13 +45,6 @@ fn what_a_child_may_have_is_not_marked_though_another_thread_gets_it_meanwhile()
             drop(getting.join().unwrap());
         });
     }
-}
-
-fn engine() -> (Engine, &'static Host, tempfile::TempDir) {
-    let directory = tempfile::tempdir().unwrap();
-    let engine = Engine::start(directory.path());
-    let host = engine.join();
-    (engine, host, directory)
 }
 
 /// Whether a socket is marked as held in the channel of this process.
@@ -217,14 +210,7 @@ fn an_inherited_listener_is_asked_for_what_waits() {
 #[test]
 fn a_session_without_a_free_socket_says_so() {
     let directory = tempfile::tempdir().unwrap();
-    let geometry = Geometry {
-        channels: 64,
-        waiters: 64,
-        sockets: 64,
-        snd_chunks: 64,
-        rcv_chunks: 64,
-    };
-    let mut engine = Engine::with_geometry(directory.path(), geometry);
+    let mut engine = Engine::with_geometry(directory.path(), SMALL);
     let host = engine.join();
     let open = || host.open(SocketKind::Stream, OpenFlags::V6ONLY | OpenFlags::IPV6, 0);
     let mut all = Vec::new();

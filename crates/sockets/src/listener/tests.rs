@@ -1,8 +1,9 @@
 //! Listening, and what an accepted connection is.
 
 use super::*;
+use crate::testing::fixture::engine;
 use crate::testing::{Engine, SEND_LIMIT};
-use crate::{Host, Listener, Stream};
+use crate::{Listener, Stream};
 use longshore_hostif::{OpenFlags, SocketKind};
 use std::mem::ManuallyDrop;
 use std::time::Duration;
@@ -25,13 +26,6 @@ fn what_came_before_a_connection_was_accepted_is_there() {
     assert_eq!(block.rcv.held(), 5);
     assert_eq!(block.snd.limit.load(Ordering::Acquire), SEND_LIMIT);
     assert!(host.dispatch.enter().unwrap().early.is_empty());
-}
-
-fn engine() -> (Engine, &'static Host, tempfile::TempDir) {
-    let directory = tempfile::tempdir().unwrap();
-    let engine = Engine::start(directory.path());
-    let host = engine.join();
-    (engine, host, directory)
 }
 
 /// Waits until a connection waits.

@@ -2,19 +2,13 @@
 
 use super::*;
 use crate::testing::Engine;
+use crate::testing::fixture::engine;
 use crate::{Host, Stream};
 use longshore_hostif::SocketKind;
 use std::sync::atomic::Ordering;
 
 const IN: u32 = Ready::IN.bits();
 const OUT: u32 = Ready::OUT.bits();
-
-fn engine() -> (Engine, &'static Host, tempfile::TempDir) {
-    let directory = tempfile::tempdir().unwrap();
-    let engine = Engine::start(directory.path());
-    let host = engine.join();
-    (engine, host, directory)
-}
 
 /// What a set reports at once, at most `room` of it, by the words of the interests.
 fn some(set: &ReadySet, room: usize) -> Vec<(u64, u32)> {

@@ -1,17 +1,11 @@
 //! What all sockets say of themselves, by their state, and how they are shut down.
 
 use super::*;
+use crate::testing::fixture::engine;
 use crate::testing::{Engine, SILENT_PORT};
 use crate::{Host, Listener};
 use longshore_hostif::{OpenFlags, SocketKind};
 use std::mem::ManuallyDrop;
-
-fn engine() -> (Engine, &'static Host, tempfile::TempDir) {
-    let directory = tempfile::tempdir().unwrap();
-    let engine = Engine::start(directory.path());
-    let host = engine.join();
-    (engine, host, directory)
-}
 
 /// A socket in this state, whose block the test writes.
 fn socket_in(host: &'static Host, kind: SocketKind, state: SocketState) -> ManuallyDrop<Socket> {

@@ -6,6 +6,8 @@
 //! port. [`Behavior`] make it behave badly where a test wants that. It forwards from one
 //! connection to another if it is [started for that](Engine::that_forwards).
 
+#[cfg(test)]
+pub(crate) mod fixture;
 mod session;
 
 use crate::holds::Socket;

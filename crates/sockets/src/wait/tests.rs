@@ -3,16 +3,10 @@
 use super::*;
 use crate::Hooks;
 use crate::testing::Engine;
+use crate::testing::fixture::{SMALL, engine};
 use crate::wait_limit::deadline_after;
-use longshore_hostif::{Geometry, SocketKind};
+use longshore_hostif::SocketKind;
 use std::os::fd::AsFd;
-
-fn engine() -> (Engine, &'static Host, tempfile::TempDir) {
-    let directory = tempfile::tempdir().unwrap();
-    let engine = Engine::start(directory.path());
-    let host = engine.join();
-    (engine, host, directory)
-}
 
 /// Waiters of the session that somebody has.
 fn claimed(host: &Host) -> usize {
@@ -238,14 +232,7 @@ fn a_wait_may_last_as_long_as_was_said() {
 #[test]
 fn a_thread_without_a_waiter_finds_what_comes() {
     let directory = tempfile::tempdir().unwrap();
-    let geometry = Geometry {
-        channels: 64,
-        waiters: 64,
-        sockets: 64,
-        snd_chunks: 64,
-        rcv_chunks: 64,
-    };
-    let engine = Engine::with_geometry(directory.path(), geometry);
+    let engine = Engine::with_geometry(directory.path(), SMALL);
     let host = engine.join();
     let (a, b) = Engine::pair(host);
     while host.claim_waiter().is_some() {}

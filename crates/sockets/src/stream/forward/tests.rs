@@ -1,22 +1,12 @@
 //! What one connection has received, sent by another.
 
 use super::*;
+use crate::Stream;
 use crate::testing::Engine;
-use crate::{Host, Stream};
+use crate::testing::fixture::{forwarding_engine, pattern};
 use longshore_hostif::{CHUNK, SocketKind};
 
-fn engine() -> (Engine, &'static Host, tempfile::TempDir) {
-    let directory = tempfile::tempdir().unwrap();
-    let engine = Engine::that_forwards(directory.path());
-    let host = engine.join();
-    (engine, host, directory)
-}
-
 const LEAST: usize = LEAST_FORWARD as usize;
-
-fn pattern(len: usize) -> Vec<u8> {
-    (0..len).map(|i| (i % 251) as u8).collect()
-}
 
 fn arrived(engine: &Engine, socket: &Socket, len: usize) {
     engine.wait_until("the bytes have come", |_| {
@@ -37,7 +27,7 @@ fn read(from: &Stream, len: usize) -> Vec<u8> {
 /// By whatever lengths, and wherever chunks begin: nothing is lost, changed or sent twice.
 #[test]
 fn forwarded_bytes_arrive_in_their_place() {
-    let (engine, host, _directory) = engine();
+    let (engine, host, _directory) = forwarding_engine();
     for (before, max) in [
         (0, 100_000),
         (3, LEAST),
@@ -77,7 +67,7 @@ fn forwarded_bytes_arrive_in_their_place() {
 
 #[test]
 fn a_stream_that_has_ended_forwards_nothing() {
-    let (_engine, host, _directory) = engine();
+    let (_engine, host, _directory) = forwarding_engine();
     let ((a, near), (far, _b)) = (Engine::pair(host), Engine::pair(host));
     let forward = || near.socket().forward(far.socket(), 100, false);
     assert_eq!(forward(), Err(SocketError::WouldBlock));
@@ -90,7 +80,7 @@ fn a_stream_that_has_ended_forwards_nothing() {
 
 #[test]
 fn too_few_bytes_are_copied() {
-    let (engine, host, _directory) = engine();
+    let (engine, host, _directory) = forwarding_engine();
     let ((a, near), (far, b)) = (Engine::pair(host), Engine::pair(host));
     let all = pattern(3 * LEAST);
     a.write_all(&all).unwrap();
@@ -123,7 +113,7 @@ fn too_few_bytes_are_copied() {
 #[test]
 fn what_cannot_be_forwarded_says_why() {
     use NotForwarded::*;
-    let (engine, host, _directory) = engine();
+    let (engine, host, _directory) = forwarding_engine();
     let ((a, near), (far, _b)) = (Engine::pair(host), Engine::pair(host));
     let (near, far) = (near.socket(), far.socket());
     assert_eq!(near.check_forward(far), Ok(()));

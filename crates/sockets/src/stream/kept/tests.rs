@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::testing::Engine;
+use crate::testing::fixture::{forwarding_engine, pattern};
 use crate::{Hooks, Stream};
 use longshore_hostif::SocketKind;
 use std::io::IoSliceMut;
@@ -64,18 +65,7 @@ fn what_was_taken_before_an_error_counts() {
     ));
 }
 
-fn engine() -> (Engine, &'static Host, tempfile::TempDir) {
-    let directory = tempfile::tempdir().unwrap();
-    let engine = Engine::that_forwards(directory.path());
-    let host = engine.join();
-    (engine, host, directory)
-}
-
 const LEAST: usize = LEAST_FORWARD as usize;
-
-fn pattern(len: usize) -> Vec<u8> {
-    (0..len).map(|i| (i % 251) as u8).collect()
-}
 
 fn arrived(engine: &Engine, socket: &Socket, end: u64) {
     engine.wait_until("the bytes have come", |_| {
@@ -102,7 +92,7 @@ fn told(socket: &Socket) -> u64 {
 
 #[test]
 fn what_is_kept_is_read_and_the_engine_does_not_know() {
-    let (engine, host, _directory) = engine();
+    let (engine, host, _directory) = forwarding_engine();
     let (a, b) = Engine::pair(host);
     let socket = b.socket();
     // The engine is to be told of each byte.
@@ -147,7 +137,7 @@ fn what_is_kept_is_read_and_the_engine_does_not_know() {
 
 #[test]
 fn what_is_not_taken_is_read_next() {
-    let (engine, host, _directory) = engine();
+    let (engine, host, _directory) = forwarding_engine();
     let (a, b) = Engine::pair(host);
     let socket = b.socket();
     a.write_all(&pattern(20_000)).unwrap();
@@ -176,7 +166,7 @@ fn what_is_not_taken_is_read_next() {
 /// With more the window of the far end would be shut: half of what the engine holds.
 #[test]
 fn no_more_is_kept_than_half_of_what_is_held() {
-    let (engine, host, _directory) = engine();
+    let (engine, host, _directory) = forwarding_engine();
     for (limit, reported, most) in [
         (40_000, 0, 20_000),
         (40_000, 3_000, 6_000),
@@ -202,7 +192,7 @@ static GIVEN_BACK: Mutex<Vec<SocketId>> = Mutex::new(Vec::new());
 /// Who reads on finds no more in the stream than the window takes.
 #[test]
 fn what_is_kept_is_to_be_given_back_when_much_was_read_behind_it() {
-    let (engine, _host, _directory) = engine();
+    let (engine, _host, _directory) = forwarding_engine();
     let hooks = Hooks {
         give_back: |id| GIVEN_BACK.lock().unwrap().push(id),
         ..Hooks::default()
@@ -228,7 +218,7 @@ fn what_is_kept_is_to_be_given_back_when_much_was_read_behind_it() {
 
 #[test]
 fn bytes_are_kept_of_a_connection_that_is_this_processs_alone() {
-    let (_engine, host, _directory) = engine();
+    let (_engine, host, _directory) = forwarding_engine();
     let (a, _b) = Engine::pair(host);
     assert!(a.socket().may_keep());
     let channel = host.reserve_channel().unwrap();
@@ -245,7 +235,7 @@ fn bytes_are_kept_of_a_connection_that_is_this_processs_alone() {
 
 #[test]
 fn a_socket_that_is_closed_keeps_nothing() {
-    let (engine, host, _directory) = engine();
+    let (engine, host, _directory) = forwarding_engine();
     let (a, b) = Engine::pair(host);
     a.write_all(&pattern(10_000)).unwrap();
     arrived(&engine, b.socket(), 10_000);
@@ -262,7 +252,7 @@ fn a_socket_that_is_closed_keeps_nothing() {
 /// written.
 #[test]
 fn what_was_kept_is_sent_by_another_connection() {
-    let (engine, host, _directory) = engine();
+    let (engine, host, _directory) = forwarding_engine();
     let ((a, near), (far, b)): ((Stream, Stream), _) = (Engine::pair(host), Engine::pair(host));
     let all = pattern(60_000);
     a.write_all(&all).unwrap();

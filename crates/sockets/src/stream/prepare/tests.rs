@@ -4,13 +4,9 @@ use super::*;
 use crate::Stream;
 use crate::block_words::host_bits;
 use crate::testing::Engine;
+use crate::testing::fixture::pattern;
 use longshore_hostif::{Geometry, SocketKind};
 use std::mem::ManuallyDrop;
-
-/// Bytes by which it shows where each belongs.
-fn pattern(len: usize) -> Vec<u8> {
-    (0..len).map(|i| (i % 251) as u8).collect()
-}
 
 fn fill(prepared: &mut Prepared<'_>, bytes: &[u8]) {
     let mut rest = bytes;

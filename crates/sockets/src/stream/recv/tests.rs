@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::testing::Engine;
+use crate::testing::fixture::pattern;
 use crate::{Stream, WaitLimit};
 use longshore_hostif::{CHUNK, SocketKind};
 use rustix::io::Errno;
@@ -98,10 +99,6 @@ fn arrived(engine: &Engine, socket: &Socket, len: usize) {
         socket.host().drain_if_free();
         socket.readable_bytes() == len
     });
-}
-
-fn pattern(len: usize) -> Vec<u8> {
-    (0..len).map(|i| (i % 251) as u8).collect()
 }
 
 #[test]

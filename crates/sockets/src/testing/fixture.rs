@@ -1,0 +1,37 @@
+//! What the unit tests of this crate begin with.
+
+use super::Engine;
+use crate::host::Host;
+use longshore_hostif::Geometry;
+use tempfile::TempDir;
+
+/// A session in which everything is soon used up.
+pub(crate) const SMALL: Geometry = Geometry {
+    channels: 64,
+    waiters: 64,
+    sockets: 64,
+    snd_chunks: 64,
+    rcv_chunks: 64,
+};
+
+/// An engine, a process that has joined it, and where its socket is.
+pub(crate) fn engine() -> (Engine, &'static Host, TempDir) {
+    joined(Engine::start)
+}
+
+/// As `engine`, where what one connection has received can be sent by another.
+pub(crate) fn forwarding_engine() -> (Engine, &'static Host, TempDir) {
+    joined(Engine::that_forwards)
+}
+
+fn joined(start: impl FnOnce(&std::path::Path) -> Engine) -> (Engine, &'static Host, TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = start(directory.path());
+    let host = engine.join();
+    (engine, host, directory)
+}
+
+/// Bytes by which it shows where each belongs.
+pub(crate) fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i % 251) as u8).collect()
+}
