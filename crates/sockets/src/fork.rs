@@ -37,8 +37,7 @@ impl Host {
         if self.is_gone() {
             return None;
         }
-        self.await_forwards();
-        self.await_opened();
+        self.await_before_giving();
         self.share_all();
         let own = self.own_channel();
         let arena = &self.arena;
@@ -114,8 +113,7 @@ impl Host {
     /// Before the fork.
     pub fn before_fork(&'static self) -> Forking {
         let _ = self.flush();
-        self.await_forwards();
-        self.await_opened();
+        self.await_before_giving();
         let unfinished = self.unfinished.enter().ok();
         let unreported = self.unreported.enter().ok();
         let dispatch = self.stop_dispatch();

@@ -406,8 +406,7 @@ impl Socket {
     /// A descriptor of it is about to be passed to a process, perhaps another:
     /// until it arrives, the socket stays open without anybody's holding it.
     pub fn send_off(&self) {
-        self.host.await_forwards();
-        self.host.await_opened();
+        self.host.await_before_giving();
         self.share();
         self.block().in_transit.fetch_add(1, Ordering::AcqRel);
     }

@@ -101,6 +101,13 @@ impl Host {
         true
     }
 
+    /// Waits until the engine knows all that it must know of this process's sockets before another
+    /// process gets some of them.
+    pub(crate) fn await_before_giving(&'static self) {
+        self.await_forwards();
+        self.await_opened();
+    }
+
     /// A socket was opened, and the engine is told of it by what was published last.
     pub(crate) fn note_opened(&self) {
         let channel = self.own_channel();
