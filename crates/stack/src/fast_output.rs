@@ -7,15 +7,15 @@
 
 use crate::address_pair::{AddressPair, Service};
 use crate::bytes::put;
-use crate::link::{Link, flow_label};
+use crate::link::{Link, tcp_ipv4_header, tcp_ipv6_header};
 use longshore_frames::{GsoKind, LinkKind, PortError, TxChecksum, TxFrame, TxGso};
 use longshore_net::template::{Ipv4Template, Ipv6Template};
 use longshore_tcp::PlainTransmit;
 use longshore_wire::MacAddr;
 use longshore_wire::checksum::Partial;
 use longshore_wire::ethernet::{self, EtherType, EthernetHeader};
-use longshore_wire::ipv4::{self, Ipv4Header, protocol};
-use longshore_wire::ipv6::{self, Ipv6Header};
+use longshore_wire::ipv4::{self, protocol};
+use longshore_wire::ipv6;
 use longshore_wire::tcp::{CHECKSUM_OFFSET, PLAIN_LEN};
 use std::io::IoSlice;
 
@@ -59,38 +59,16 @@ impl Headers {
         station: MacAddr,
         service: Service,
     ) -> Self {
-        // Never to be fragmented (RFC 1191).
         let (ether_type, ip, pseudo) = match *addresses {
             AddressPair::V4 { from, to } => {
-                let header = Ipv4Header {
-                    tos: service.tos,
-                    payload_len: 0,
-                    identification: 0,
-                    dont_fragment: true,
-                    more_fragments: false,
-                    fragment_offset: 0,
-                    ttl: service.ttl,
-                    protocol: protocol::TCP,
-                    source: from,
-                    destination: to,
-                };
-                let ip = IpTemplate::V4(Ipv4Template::new(&header));
+                let ip = Ipv4Template::new(&tcp_ipv4_header(from, to, service, 0, 0));
                 let pseudo = Partial::of_pseudo_v4(from, to, protocol::TCP, 0);
-                (EtherType::Ipv4, ip, pseudo)
+                (EtherType::Ipv4, IpTemplate::V4(ip), pseudo)
             }
             AddressPair::V6 { from, to } => {
-                let header = Ipv6Header {
-                    traffic_class: service.tos,
-                    flow_label: flow_label(from, to, ports.0, ports.1),
-                    payload_len: 0,
-                    next_header: protocol::TCP,
-                    hop_limit: service.ttl,
-                    source: from,
-                    destination: to,
-                };
-                let ip = IpTemplate::V6(Ipv6Template::new(&header));
+                let ip = Ipv6Template::new(&tcp_ipv6_header(from, to, ports, service, 0));
                 let pseudo = Partial::of_pseudo_v6(from, to, protocol::TCP, 0);
-                (EtherType::Ipv6, ip, pseudo)
+                (EtherType::Ipv6, IpTemplate::V6(ip), pseudo)
             }
         };
         let mut bytes = [0; ethernet::HEADER_LEN];
@@ -228,6 +206,8 @@ mod tests {
     use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
     use longshore_tcp::Instant;
     use longshore_wire::SeqNumber;
+    use longshore_wire::ipv4::Ipv4Header;
+    use longshore_wire::ipv6::Ipv6Header;
     use longshore_wire::tcp::{Plain, TcpFlags, TcpHeader, TcpOptions, Timestamps, control};
 
     const PORTS: (u16, u16) = (80, 4000);

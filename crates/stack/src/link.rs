@@ -29,7 +29,7 @@ use longshore_wire::checksum::Partial;
 use longshore_wire::ethernet::{self, EtherType, EthernetHeader, Wanted};
 use longshore_wire::ipv4::{self, Ipv4Header};
 use memberships::Memberships;
-pub(crate) use packets::flow_label;
+pub(crate) use packets::{tcp_ipv4_header, tcp_ipv6_header};
 use routing::{AddressError, routes};
 use std::collections::VecDeque;
 use std::io::IoSlice;

@@ -13,10 +13,10 @@ use longshore_frames::{GsoKind, PortError};
 use longshore_hostif::adapter::{Immediate, MAX_PIECES, SendStreams, Use};
 use longshore_hostif::{Crossings, Moved, SharedBytes};
 use longshore_tcp::{Instant, State};
-use longshore_wire::ipv4::{self, Ipv4Header, protocol};
+use longshore_wire::ipv4::{Ipv4Header, protocol};
 use longshore_wire::tcp::{CHECKSUM_OFFSET, TcpHeader};
 use std::io::IoSlice;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
 /// Segments that one connection may send in one turn, so that others get theirs.
@@ -38,31 +38,6 @@ pub(crate) enum Sent {
 }
 
 impl Link {
-    /// The IP header of a TCP segment. Never to be fragmented (RFC 1191); the
-    /// identification is only for peers that care.
-    pub(crate) fn tcp_packet(
-        &mut self,
-        source: Ipv4Addr,
-        destination: Ipv4Addr,
-        header_len: usize,
-        payload_len: usize,
-        ttl: u8,
-        tos: u8,
-    ) -> Ipv4Header {
-        Ipv4Header {
-            tos,
-            payload_len: ipv4::payload_len(header_len + payload_len),
-            identification: self.next_identification(),
-            dont_fragment: true,
-            more_fragments: false,
-            fragment_offset: 0,
-            ttl,
-            protocol: protocol::TCP,
-            source,
-            destination,
-        }
-    }
-
     /// Sends a TCP segment.
     pub(crate) fn send_tcp(
         &mut self,

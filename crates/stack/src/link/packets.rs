@@ -7,12 +7,12 @@ use crate::counters::Counters;
 use longshore_frames::{GsoKind, PortError};
 use longshore_hostif::adapter::MAX_GATHERED;
 use longshore_tcp::Instant;
-use longshore_wire::ipv4::{Ipv4Header, protocol};
+use longshore_wire::ipv4::{self, Ipv4Header, protocol};
 use longshore_wire::ipv6::Ipv6Header;
 use longshore_wire::tcp::{CHECKSUM_OFFSET, MAX_HEADER_LEN, TcpHeader};
 use longshore_wire::udp::UdpHeader;
 use std::io::IoSlice;
-use std::net::Ipv6Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Where the checksum stands in a UDP header.
 const UDP_CHECKSUM_AT: usize = 6;
@@ -79,8 +79,9 @@ impl Link {
         match *addresses {
             AddressPair::V4 { from, to } => {
                 let len: usize = payload.iter().map(|p| p.len()).sum();
-                let Service { ttl, tos, .. } = service;
-                let ip = self.tcp_packet(from, to, header.header_len(), len, ttl, tos);
+                let payload_len = ipv4::payload_len(header.header_len() + len);
+                let identification = self.next_identification();
+                let ip = tcp_ipv4_header(from, to, service, payload_len, identification);
                 self.send_tcp(&ip, hop, header, payload, gso)
             }
             AddressPair::V6 { from, to } => {
@@ -92,8 +93,8 @@ impl Link {
                     payload,
                     gso: gso.map(|size| (GsoKind::Tcp6, size)),
                 };
-                let mut ip = ipv6_header(from, to, service, &transport);
-                ip.flow_label = flow_label(from, to, header.src_port, header.dst_port);
+                let ports = (header.src_port, header.dst_port);
+                let ip = tcp_ipv6_header(from, to, ports, service, transport.len() as u16);
                 self.send_ipv6(&ip, hop, &mut buffer, &transport)
             }
         }
@@ -144,6 +145,48 @@ impl Link {
     }
 }
 
+/// The IP header of a TCP segment. Never to be fragmented (RFC 1191); the identification is only
+/// for peers that care.
+pub(crate) fn tcp_ipv4_header(
+    source: Ipv4Addr,
+    destination: Ipv4Addr,
+    service: Service,
+    payload_len: u16,
+    identification: u16,
+) -> Ipv4Header {
+    Ipv4Header {
+        tos: service.tos,
+        payload_len,
+        identification,
+        dont_fragment: true,
+        more_fragments: false,
+        fragment_offset: 0,
+        ttl: service.ttl,
+        protocol: protocol::TCP,
+        source,
+        destination,
+    }
+}
+
+/// The IPv6 header of a TCP segment between these ports.
+pub(crate) fn tcp_ipv6_header(
+    source: Ipv6Addr,
+    destination: Ipv6Addr,
+    ports: (u16, u16),
+    service: Service,
+    payload_len: u16,
+) -> Ipv6Header {
+    Ipv6Header {
+        traffic_class: service.tos,
+        flow_label: flow_label(source, destination, ports.0, ports.1),
+        payload_len,
+        next_header: protocol::TCP,
+        hop_limit: service.ttl,
+        source,
+        destination,
+    }
+}
+
 fn ipv6_header(
     source: Ipv6Addr,
     destination: Ipv6Addr,
@@ -164,7 +207,7 @@ fn ipv6_header(
 
 /// A connection's flow label, the same for all of its packets (RFC 6437 section 3): its
 /// addresses and ports, mixed.
-pub(crate) fn flow_label(from: Ipv6Addr, to: Ipv6Addr, src_port: u16, dst_port: u16) -> u32 {
+fn flow_label(from: Ipv6Addr, to: Ipv6Addr, src_port: u16, dst_port: u16) -> u32 {
     const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
     let both = from.to_bits() ^ to.to_bits().rotate_left(64);
     let ports = u64::from(src_port) << 16 | u64::from(dst_port);
