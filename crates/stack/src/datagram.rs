@@ -268,7 +268,11 @@ impl Stack {
         peer: SocketAddr,
     ) -> Result<SocketAddr, RequestError> {
         let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
-        let (v6, bound) = (socket.options.ipv6, socket.local);
+        let without_port = match &socket.kind {
+            Kind::Datagram(d) => d.without_port.map(|ip| SocketAddr::new(ip, 0)),
+            _ => None,
+        };
+        let (v6, bound) = (socket.options.ipv6, socket.local.or(without_port));
         let peer = Self::destination(&socket.options, peer)?;
         if !self.settings.access.may_connect(Transport::Udp, peer) {
             self.counters.drop(EngineDrop::AccessDenied);
@@ -286,7 +290,7 @@ impl Stack {
             _ => RequestError::Unreachable,
         };
         self.addresses_towards(bound, peer.ip()).ok_or(why)?;
-        if bound.is_none() {
+        if self.sockets.get(key).is_some_and(|s| s.local.is_none()) {
             self.bind_datagram(key)?;
         }
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
@@ -310,33 +314,42 @@ impl Stack {
     pub(crate) fn disconnect_datagram(&mut self, key: u32) -> Option<SocketAddr> {
         let socket = self.sockets.get_mut(key)?;
         let (local, given, v6) = (socket.local?, socket.given, socket.options.ipv6);
+        let ip = if given.address {
+            local.ip()
+        } else {
+            any_ip(v6)
+        };
         if let Kind::Datagram(d) = &mut socket.kind {
             d.peer = None;
+            d.without_port = Some(ip).filter(|_| !given.port);
         }
-        if given.address {
-            return Some(as_family(local, v6));
-        }
-        let any = SocketAddr::new(any_ip(v6), local.port());
         if given.port {
-            socket.local = Some(any);
-            self.demux.udp.move_to(any, key);
-            return Some(any);
+            let kept = SocketAddr::new(ip, local.port());
+            socket.local = Some(kept);
+            if !given.address {
+                self.demux.udp.move_to(kept, key);
+            }
+            return Some(as_family(kept, v6));
         }
-        // A port that nobody has chosen goes with the peer.
+        // A port that nobody has chosen goes with the peer, and so it is with one that `bind` has
+        // chosen beside an address (Linux, `__udp_disconnect`).
         socket.local = None;
         self.demux.udp.release(local.port(), key);
-        Some(SocketAddr::new(any.ip(), 0))
+        Some(as_family(SocketAddr::new(ip, 0), v6))
     }
 
     fn bind_datagram(&mut self, key: u32) -> Result<(), RequestError> {
         let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
         let (v6, v6_only) = (socket.options.ipv6, socket.options.v6_only);
-        let any = any_ip(v6);
+        let kept = match &socket.kind {
+            Kind::Datagram(d) => d.without_port,
+            _ => None,
+        };
         let user = self.sessions.get(socket.session).map_or(0, |s| s.uid);
         let udp = &mut self.demux.udp;
         let port = udp.pick((key, self.now.0));
         let port = port.ok_or(RequestError::NoPortLeft)?;
-        let local = SocketAddr::new(any, port);
+        let local = SocketAddr::new(kept.unwrap_or_else(|| any_ip(v6)), port);
         if !udp.bind(local, key, Self::NO_REUSE, v6_only, user) {
             return Err(RequestError::AddressInUse);
         }

@@ -179,6 +179,8 @@ pub(crate) struct Listening {
 #[derive(Debug, Default)]
 pub(crate) struct Datagram {
     pub(crate) peer: Option<SocketAddr>,
+    /// The address that its program has bound it to, while it has no port with it.
+    pub(crate) without_port: Option<IpAddr>,
     pub(crate) rcv: Option<ReceiveStream>,
     pub(crate) rcv_edge: u64,
     pub(crate) rcv_consumed: u64,

@@ -6,7 +6,7 @@ use super::single::{CLIENT, SERVER, Single};
 use crate::counters::EngineDrop;
 use crate::host::{Defaults, Host};
 use crate::local_ports::LocalPorts;
-use longshore_hostif::{Completion, EdgeFlags, OptionName, Request, SocketId, SocketKind};
+use longshore_hostif::{Address, Completion, EdgeFlags, OptionName, Request, SocketId, SocketKind};
 use longshore_tcp::{FastOpenKey, Instant};
 use longshore_wire::tcp::TcpFlags;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -39,8 +39,12 @@ fn bind(single: &mut Single, socket: SocketId, ip: IpAddr, port: u16) -> (u16, O
 }
 
 fn connect(single: &mut Single, socket: SocketId, peer: SocketAddr) -> u16 {
+    connects(single, socket, peer.into()).0
+}
+
+/// The answer, and the address that the socket has then.
+fn connects(single: &mut Single, socket: SocketId, peer: Address) -> (u16, Option<SocketAddr>) {
     let (tag, waiter) = (1, None);
-    let peer = peer.into();
     asks(
         single,
         &Request::Connect {
@@ -50,7 +54,6 @@ fn connect(single: &mut Single, socket: SocketId, peer: SocketAddr) -> u16 {
             peer,
         },
     )
-    .0
 }
 
 /// Linux's errors of bind(2), by address and kind.
@@ -101,6 +104,35 @@ fn a_port_is_chosen_for_whoever_asks_for_any() {
         ports.dedup();
         assert_eq!(ports.len(), 50);
         assert!(ports[0] >= 1_024);
+    }
+}
+
+/// A port that nobody has chosen goes when a datagram socket's peer is taken away, and the address
+/// beside which it was chosen stays.
+#[test]
+fn a_port_that_bind_has_chosen_goes_with_the_peer() {
+    let peer = SocketAddr::new(CLIENT.into(), 9);
+    for port in [0, 5_000] {
+        let mut single = Single::new(GEOMETRY, 1);
+        let socket = single.open(SocketKind::Datagram);
+        let (_, bound) = bind(&mut single, socket, SERVER.into(), port);
+        let bound = bound.expect("an address");
+        for _ in 0..2 {
+            let (errno, connected) = connects(&mut single, socket, peer.into());
+            let connected = connected.expect("an address");
+            assert_eq!((errno, connected.ip()), (0, SERVER.into()));
+            let (errno, left) = connects(&mut single, socket, Address::NONE);
+            assert_eq!(
+                (errno, left),
+                (0, Some(SocketAddr::new(SERVER.into(), port)))
+            );
+        }
+        if port == 0 {
+            // It is there for others.
+            let other = single.open(SocketKind::Datagram);
+            let errno = bind(&mut single, other, SERVER.into(), bound.port()).0;
+            assert_eq!(errno, 0);
+        }
     }
 }
 

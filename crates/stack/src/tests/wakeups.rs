@@ -183,3 +183,17 @@ fn more_than_are_known_to_sleep_wake_all() {
     let (told, woken) = asleep.connect(9);
     assert_eq!((told, woken), (vec![3], all()), "a block lists eight");
 }
+
+#[test]
+fn who_sleeps_is_woken_when_another_process_shuts_the_listener_down() {
+    let mut asleep = Asleep::new();
+    let shut = Request::Edges {
+        socket: asleep.listener,
+        snd_edge: 0,
+        rcv_consumed: 0,
+        flags: EdgeFlags::SHUT_RD,
+        immediate: 0,
+    };
+    asleep.single.ask(3, &shut);
+    assert_eq!(asleep.after(10), (all(), all()));
+}
