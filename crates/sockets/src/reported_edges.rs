@@ -76,7 +76,7 @@ impl ReportedEdges {
         let may_have_room = acked || block.snd.low_water.load(Ordering::Relaxed) != 0;
         ready |= acknowledge(block, edges, may_have_room, having);
         // Another process may have shut a half of what it has too.
-        ready |= having == Having::Shared && flags >> SHUT_SHIFT != 0;
+        ready |= having == Having::Shared && (flags >> SHUT_SHIFT != 0 || has_stopped(block));
         let is_new = |flag: EdgeFlags| flags & u64::from(flag.bits()) != 0;
         if edges.flags.contains(EdgeFlags::PEER_FIN) {
             let before = block.set_flags(BlockFlags::PEER_FIN);
@@ -106,6 +106,12 @@ fn acknowledge(block: &SocketBlock, edges: &Edges, is_new: bool, having: Having)
         Having::Alone => take_room_wanted(block),
         Having::Shared => take_room_wanted(block) || has_room(block),
     }
+}
+
+/// Whether it is a listener no more, which none of its flags tells.
+fn has_stopped(block: &SocketBlock) -> bool {
+    block.state() == SocketState::Open
+        && block.more_bits().load(Ordering::Acquire) & more_bits::HAS_LISTENED != 0
 }
 
 /// Whether it has tried to connect in vain, and nobody has anything to be told of that.

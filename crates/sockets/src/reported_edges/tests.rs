@@ -118,3 +118,15 @@ fn a_half_that_another_process_shut_is_news_once() {
     assert!(shared.told(&mut process, nothing));
     assert!(!shared.told(&mut process, nothing));
 }
+
+#[test]
+fn a_listener_that_another_process_has_stopped_is_news() {
+    let shared = Shared::new(SocketState::Listening);
+    let (block, mut process) = (shared.block(), ReportedEdges::new(64));
+    assert!(!shared.told(&mut process, edges(0, EdgeFlags::empty())));
+    let more = block.more_bits();
+    more.fetch_or(more_bits::HAS_LISTENED, Ordering::Relaxed);
+    assert!(!shared.told(&mut process, edges(0, EdgeFlags::empty())));
+    block.set_state(SocketState::Open);
+    assert!(shared.told(&mut process, edges(0, EdgeFlags::empty())));
+}
