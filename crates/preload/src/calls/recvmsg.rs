@@ -7,14 +7,14 @@ use crate::calls::recv::{
     Got, kernels_datagram, length_to_say, next_datagram, recv_datagram, recv_stream, stream_flags,
 };
 use crate::calls::timeouts::{limit_of, timespec_of};
-use crate::calls::{answer, refused, set_errno};
-use crate::cancel::{held, point};
+use crate::calls::{answer, refused};
+use crate::cancel::{held, is_cancelled, point};
 use crate::signals::within;
 use crate::user::{In, Message, OneMessage, Out};
 use crate::{decide, fds, real, state, vectors};
 use libc::{c_int, c_uint, ssize_t, timespec};
 use longshore_sockets::{Socket, SocketError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// `recvmsg(2)`. Descriptors of the engine's sockets that come over Unix
 /// sockets from other processes of the session are the engine's here, too.
@@ -146,23 +146,50 @@ pub extern "C-unwind" fn recvmmsg(
         }
         return got;
     };
+    point(|| {
+        answer(|| {
+            let socket = fds::engine_or_closed(fd)?;
+            let count = count as usize;
+            let got = receive_many(fd, &socket, (msgs, count), flags, (limit, timeout))?;
+            Ok(got as c_int)
+        })
+    })
+}
+
+/// Receives messages, all from the socket that the descriptor stood for when the call began;
+/// how many. What went wrong after the first is told by the next call, and who was interrupted
+/// then has received those before.
+fn receive_many(
+    fd: c_int,
+    socket: &Socket,
+    (msgs, count): (Out<'_, OneMessage<'_>>, usize),
+    flags: c_int,
+    (limit, timeout): (Option<Duration>, Out<'_, timespec>),
+) -> Result<usize, SocketError> {
     // As Linux has it, what went wrong is told before anything is received, whatever is there.
-    let pending = within(|| fds::engine(fd).map_or(0, |socket| socket.take_error()));
-    if pending != 0 {
-        set_errno(pending.cast_signed());
-        return -1;
+    match socket.take_error() {
+        0 => {}
+        pending => return Err(refused(pending.cast_signed())),
     }
     let start = Instant::now();
-    let mut flags = flags;
     let wait_for_one = flags & libc::MSG_WAITFORONE != 0;
-    flags &= !libc::MSG_WAITFORONE;
+    let mut flags = flags & !libc::MSG_WAITFORONE;
     for i in 0..count {
-        let one = msgs.add(i as usize);
+        let one = msgs.add(i);
         // A message is the first part of it.
-        let got = recvmsg(fd, one.cast(), flags);
-        if got < 0 {
-            return if i == 0 { -1 } else { i as c_int };
-        }
+        let message: Out<'_, Message<'_>> = one.cast();
+        let got = vectors::check(message, size_of::<Message<'_>>())
+            .map_err(|_| refused(libc::EFAULT))
+            .and_then(|()| recv_message(fd, socket, message, flags));
+        let got = match got {
+            Ok(got) => got,
+            // A thread that was cancelled ends where it waits.
+            Err(e) if i == 0 || is_cancelled() => return Err(e),
+            Err(e) => {
+                socket.leave_error(e);
+                return Ok(i);
+            }
+        };
         if let Some(one) = one.as_mut() {
             one.msg_len = got as c_uint;
         }
@@ -174,9 +201,9 @@ pub extern "C-unwind" fn recvmmsg(
             let left = limit.saturating_sub(start.elapsed());
             timeout.put(timespec_of(left));
             if left.is_zero() {
-                return i as c_int + 1;
+                return Ok(i + 1);
             }
         }
     }
-    count as c_int
+    Ok(count)
 }
