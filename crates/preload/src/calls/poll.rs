@@ -7,7 +7,7 @@
 use crate::calls::timeouts::{limit_of, longest_sleep, timespec_of};
 use crate::calls::{answer, last_error, refused};
 use crate::cancel::{held, is_cancelled, point};
-use crate::epoll::{self, apart::WaitTarget};
+use crate::epoll::{Asleep, Instance, instance};
 use crate::fds::{self, Entry};
 use crate::owner::Interruption;
 use crate::signals::{self, waits};
@@ -15,9 +15,7 @@ use crate::user::{In, Out};
 use crate::{place, real, vectors};
 use libc::{c_int, nfds_t, pollfd, sigset_t, timespec};
 use longshore_hostif::{OwnersSignal, Raised};
-use longshore_sockets::{
-    Host, Ready, ReadySet, Sleeper, Socket, SocketError, deadline_after, is_confined,
-};
+use longshore_sockets::{Host, Ready, Sleeper, Socket, SocketError, deadline_after, is_confined};
 use std::ops::{Add, Range};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
@@ -92,7 +90,7 @@ fn with_ours<'a>(
 pub(crate) fn is_ours(fd: c_int) -> bool {
     match fds::get(fd) {
         Entry::Engine(_) => true,
-        Entry::Epoll(number) => epoll::ready_set(number).is_some(),
+        Entry::Epoll(number) => instance(number).is_some_and(Instance::has_sets),
         _ => false,
     }
 }
@@ -100,23 +98,37 @@ pub(crate) fn is_ours(fd: c_int) -> bool {
 /// One of ours in a list.
 enum Ours {
     Socket(Socket),
-    Set(u32, ReadySet),
+    Instance(&'static Instance),
 }
 
 impl Ours {
     fn of(fd: c_int) -> Option<Self> {
         match fds::get(fd) {
             Entry::Engine(_) => fds::engine(fd).map(Self::Socket),
-            Entry::Epoll(number) => epoll::ready_set(number).map(|set| Self::Set(number, set)),
+            Entry::Epoll(number) => {
+                let instance = instance(number).filter(|instance| instance.has_sets());
+                instance.map(Self::Instance)
+            }
             _ => None,
+        }
+    }
+
+    /// Whether the descriptor still stands for it.
+    fn is_behind(&self, fd: c_int) -> bool {
+        match (self, fds::get(fd)) {
+            (Self::Socket(socket), Entry::Engine(_)) => fds::is_of(fd, socket.id()),
+            (Self::Instance(of), Entry::Epoll(number)) => {
+                instance(number).is_some_and(|now| std::ptr::eq(now, *of))
+            }
+            _ => false,
         }
     }
 
     fn ready(&self) -> u32 {
         match self {
             Self::Socket(socket) => socket.readiness().bits(),
-            Self::Set(_, set) if set.is_ready() => (Ready::IN | Ready::RDNORM).bits(),
-            Self::Set(..) => 0,
+            Self::Instance(of) if of.is_ready() => (Ready::IN | Ready::RDNORM).bits(),
+            Self::Instance(_) => 0,
         }
     }
 
@@ -128,7 +140,7 @@ impl Ours {
                 Some(wanted & (libc::POLLIN | libc::POLLRDNORM))
             }
             Self::Socket(_) => None,
-            Self::Set(..) => Some(wanted),
+            Self::Instance(_) => Some(wanted),
         }
     }
 }
@@ -154,6 +166,28 @@ impl<'a> Lists<'a> {
             }
         }
         Self { list, ours, kernel }
+    }
+
+    /// Looks up what the descriptors stand for now: another thread may have closed or replaced
+    /// some while this one slept, and poll tells of what is there when it has been woken.
+    fn look_up_again(&mut self) -> Result<(), SocketError> {
+        let (list, kernel) = (&self.list, &mut self.kernel);
+        let before = self.ours.len();
+        self.ours.retain_mut(|(i, one)| {
+            let p = list[*i];
+            if !one.is_behind(p.fd) {
+                let Some(other) = Ours::of(p.fd) else {
+                    kernel[*i] = pollfd { revents: 0, ..p };
+                    return false;
+                };
+                *one = other;
+            }
+            true
+        });
+        if self.ours.len() < before {
+            self.ask_kernel()?;
+        }
+        Ok(())
     }
 
     /// Looks at ours; says how many are ready.
@@ -184,28 +218,23 @@ impl<'a> Lists<'a> {
     fn raised(&self, signal: OwnersSignal) -> Raised {
         let each = self.ours.iter().map(|(_, one)| match one {
             Ours::Socket(socket) => socket.raised(signal),
-            Ours::Set(_, set) => set.raised(signal),
+            Ours::Instance(of) => of.raised(signal),
         });
         each.fold(Raised::default(), Raised::add)
     }
 
     /// Declares that this thread sleeps for the epoll instances in the list, and has the
     /// kernel look at what wakes it for them.
-    fn declare(&mut self) -> Result<Vec<WaitTarget>, SocketError> {
-        let mut targets = Vec::new();
+    fn declare(&mut self, host: &Host) -> Result<Vec<Asleep>, SocketError> {
+        let mut all = Vec::new();
         for (i, one) in &self.ours {
-            let Ours::Set(number, set) = one else {
-                continue;
-            };
-            let watched = epoll::prepare_wake_fd(*number)?;
-            set.declare()?;
-            if let Some(mut target) = epoll::apart::wait_target(*number) {
-                target.is_watched &= watched;
-                self.kernel[*i].fd = target.fd();
-                targets.push(target);
+            if let Ours::Instance(of) = one {
+                let asleep = of.fall_asleep(host)?;
+                self.kernel[*i].fd = asleep.fd();
+                all.push(asleep);
             }
         }
-        Ok(targets)
+        Ok(all)
     }
 
     /// Adds the descriptors that wake a thread of ours to those that the kernel is asked about;
@@ -239,15 +268,13 @@ impl<'a> Lists<'a> {
     /// it may be for their eventfd alone, written to for what is not there any more.
     fn silence_hollow(&mut self) -> Result<(), SocketError> {
         for (i, one) in &self.ours {
-            let Ours::Set(_, set) = one else { continue };
+            let Ours::Instance(of) = one else { continue };
             let kernel = &mut self.kernel[*i];
-            // The engine may ring once more for what was taken meanwhile.
-            for _ in 0..4 {
-                if kernel.revents == 0 || set.is_ready() {
-                    break;
-                }
-                set.silence()?;
-                held(|| real::poll(Out::from(&mut *kernel), 1, 0));
+            if kernel.revents != 0 {
+                of.is_hollow(|| {
+                    held(|| real::poll(Out::from(&mut *kernel), 1, 0));
+                    kernel.revents != 0
+                })?;
             }
         }
         Ok(())
@@ -339,8 +366,8 @@ fn sleep(
     let asked = lists.add_own(host, &sleeper);
     let wakes = sleeper.wake_fd().is_some() && asked.contains(&count);
     loop {
-        let targets = lists.declare()?;
-        let watched = wakes && targets.iter().all(|target| target.is_watched);
+        let asleep = lists.declare(host)?;
+        let watched = wakes && asleep.iter().all(|one| one.is_watched);
         let longest = longest_sleep(host, watched);
         sleeper.declare()?;
         let result = if lists.look() != 0 {
@@ -351,18 +378,14 @@ fn sleep(
             let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
             in_kernel(&mut lists.kernel[asked.clone()], longest(left), mask)
         };
-        drop(targets);
-        for (_, one) in &lists.ours {
-            if let Ours::Set(_, set) = one {
-                set.awake();
-            }
-        }
+        drop(asleep);
         sleeper.awake(!asked.contains(&count) || lists.kernel[count].revents != 0);
         result?;
         if is_confined() || lists.kernel[count + 1].revents != 0 {
             host.look_at_engine();
         }
         host.catch_up();
+        lists.look_up_again()?;
         lists.look();
         let found = lists.merge()?;
         if found != 0 || deadline.is_some_and(|d| d <= Instant::now()) {

@@ -11,16 +11,21 @@ use longshore_sockets::{Host, SocketError};
 use std::time::{Duration, Instant};
 
 /// What each set asks poll for, and what of poll's answer belongs to it, as
-/// Linux has it.
+/// Linux has it: one that was closed while the call waited belongs to all.
 const READ: (i16, i16) = (
     libc::POLLIN,
-    libc::POLLIN | libc::POLLRDNORM | libc::POLLRDBAND | libc::POLLHUP | libc::POLLERR,
+    libc::POLLIN
+        | libc::POLLRDNORM
+        | libc::POLLRDBAND
+        | libc::POLLHUP
+        | libc::POLLERR
+        | libc::POLLNVAL,
 );
 const WRITE: (i16, i16) = (
     libc::POLLOUT,
-    libc::POLLOUT | libc::POLLWRNORM | libc::POLLWRBAND | libc::POLLERR,
+    libc::POLLOUT | libc::POLLWRNORM | libc::POLLWRBAND | libc::POLLERR | libc::POLLNVAL,
 );
-const EXCEPT: (i16, i16) = (libc::POLLPRI, libc::POLLPRI);
+const EXCEPT: (i16, i16) = (libc::POLLPRI, libc::POLLPRI | libc::POLLNVAL);
 
 /// A set of descriptors as C has it: bits, as many as the call says.
 #[derive(Clone, Copy)]
@@ -111,20 +116,23 @@ fn run(
     limit: Option<Duration>,
     mask: In<'_, sigset_t>,
 ) -> Result<c_int, SocketError> {
+    // In which sets each is, before they are written over; and whether it is there at all.
+    let asked = |p: &pollfd| {
+        let in_sets = std::array::from_fn(|i| sets[i].0.has(p.fd as usize));
+        (in_sets, is_ours(p.fd))
+    };
+    let asked: Vec<([bool; 3], bool)> = list.iter().map(asked).collect();
     wait(host, &mut list, limit, mask)?;
-    if list.iter().any(|p| p.revents & libc::POLLNVAL != 0) {
+    let is_none = |p: &pollfd| p.revents & libc::POLLNVAL != 0;
+    let mut both = list.iter().zip(&asked);
+    if both.any(|(p, (_, was_there))| is_none(p) && !was_there) {
         return Err(refused(libc::EBADF));
     }
-    // Whoever was asked for, before the sets are written over.
-    let asked: Vec<[bool; 3]> = list
-        .iter()
-        .map(|p| std::array::from_fn(|i| sets[i].0.has(p.fd as usize)))
-        .collect();
     let mut found = 0;
     for (set, _) in sets {
         set.clear(count);
     }
-    for (p, asked) in list.iter().zip(asked) {
+    for (p, (asked, _)) in list.iter().zip(asked) {
         for ((set, (_, belongs)), asked) in sets.iter().zip(asked) {
             if asked && p.revents & belongs != 0 {
                 set.set(p.fd as usize);

@@ -62,23 +62,23 @@ impl Apart {
 
 /// What a thread sleeps on in the kernel for an instance, while this lives.
 #[derive(Debug)]
-pub(crate) struct WaitTarget {
+pub(super) struct WaitTarget {
     instance: &'static Instance,
     /// This process's own instance, if not in the program's.
     own: Option<RawFd>,
     /// Whether the engine can wake it there.
-    pub(crate) is_watched: bool,
+    pub(super) is_watched: bool,
 }
 
 impl WaitTarget {
     /// The descriptor to sleep on.
-    pub(crate) fn fd(&self) -> RawFd {
+    pub(super) fn fd(&self) -> RawFd {
         let programs = || self.instance.epfd.load(Ordering::Relaxed);
         self.own.unwrap_or_else(programs)
     }
 
     /// Whether that is not the instance that the program made.
-    pub(crate) fn is_own(&self) -> bool {
+    pub(super) fn is_own(&self) -> bool {
         self.own.is_some()
     }
 }
@@ -89,11 +89,6 @@ impl Drop for WaitTarget {
             self.instance.apart.inside.fetch_sub(1, Ordering::SeqCst);
         }
     }
-}
-
-/// What to sleep on for an instance whose eventfd is prepared.
-pub(crate) fn wait_target(number: u32) -> Option<WaitTarget> {
-    instance(number).map(Instance::wait_target)
 }
 
 impl Instance {
@@ -113,7 +108,7 @@ impl Instance {
 
     /// What this thread is to sleep on. A fork waits until those that sleep in the program's
     /// instance have left it.
-    pub(crate) fn wait_target(&'static self) -> WaitTarget {
+    pub(super) fn wait_target(&'static self) -> WaitTarget {
         let own = self.own();
         if own.is_none() {
             self.apart.inside.fetch_add(1, Ordering::SeqCst);
@@ -162,7 +157,7 @@ impl Instance {
 
     /// Sees to it that the engine can wake who sleeps here for instances that are in this
     /// one; says whether it can. The eventfds of those that are shared are not in them.
-    pub(crate) fn watch_nested(&self, host: &Host, nested: &[u32]) -> Result<bool, SocketError> {
+    pub(super) fn watch_nested(&self, host: &Host, nested: &[u32]) -> Result<bool, SocketError> {
         let mut watched = true;
         for number in nested {
             let shared = instance(*number).is_some_and(Instance::is_shared);
@@ -198,14 +193,7 @@ impl Instance {
 
     /// Wakes who sleeps in the program's instance for it or for what is in it.
     fn ring_inside(&self) {
-        let nested = self.lists.enter().map_or(Vec::new(), |lists| {
-            lists
-                .nested
-                .iter()
-                .filter_map(|r| ready_set(r.inner))
-                .collect()
-        });
-        for set in self.set().into_iter().chain(nested) {
+        for set in self.sets().unwrap_or_default() {
             let _ = set.ring();
         }
     }
@@ -272,5 +260,8 @@ pub(crate) fn in_child(only: &OnlyThread) {
         instance.apart.end();
         instance.apart.is_shared.store(true, Ordering::SeqCst);
         instance.apart.inside.store(0, Ordering::SeqCst);
+        for _ in 0..instance.waiters.leave() {
+            instance.drop_descriptor();
+        }
     }
 }

@@ -9,7 +9,9 @@
 //! process there would be taken by another (`apart.rs`). The calls are in `calls/epoll`.
 
 pub(crate) mod apart;
+mod asleep;
 pub(crate) mod family;
+mod nested;
 
 use crate::fds::{self, Entry};
 use crate::leaked::Leaked;
@@ -18,13 +20,18 @@ use crate::results::last_error;
 use crate::user::Out;
 use crate::{place, real};
 use apart::Apart;
+pub(crate) use asleep::Asleep;
+use asleep::Waiters;
 use libc::{c_int, epoll_event};
 use longshore_sockets::{ForkLock, Host, ReadySet, Socket, SocketError};
+pub(crate) use nested::is_nested_ready;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 /// Epoll instances that we look after; more stay the kernel's alone.
 const MOST: usize = 4096;
+/// In place of the count of descriptors while an instance that has none any more is cleared.
+const ENDS: u32 = u32::MAX;
 /// What is asked of the kernel for a socket that is the engine's too.
 pub(crate) const BESIDE: u32 =
     (libc::EPOLLIN | libc::EPOLLRDNORM | libc::EPOLLET | libc::EPOLLONESHOT | libc::EPOLLEXCLUSIVE)
@@ -55,8 +62,9 @@ struct Lists {
 #[derive(Debug)]
 pub(crate) struct Instance {
     epfd: AtomicI32,
-    /// Descriptors that stand for it; 0 if the place is free.
+    /// Descriptors that stand for it, and threads that wait in it; 0 if the place is free.
     descriptors: AtomicU32,
+    waiters: Waiters,
     /// The ready set's number plus 1, 0 if there is none.
     set: AtomicU32,
     has_kernels: AtomicBool,
@@ -112,30 +120,6 @@ impl Instance {
     /// A socket stands in both halves.
     pub(crate) fn note_both(&self) {
         self.has_both.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether there are instances in this one.
-    pub(crate) fn has_nested(&self) -> bool {
-        self.has_nested.load(Ordering::Relaxed)
-    }
-
-    /// Whether any instance in this one has a ready set.
-    pub(crate) fn has_nested_sets(&self) -> bool {
-        self.has_nested()
-            && self
-                .with_nested(|nested| nested.iter().any(|r| ready_set(r.inner).is_some()))
-                .unwrap_or(false)
-    }
-
-    /// Looks at the instances that are in this one.
-    ///
-    /// # Errors
-    /// If a signal handler has interrupted this thread while it was looking.
-    pub(crate) fn with_nested<T>(
-        &self,
-        look: impl FnOnce(&[Registered]) -> T,
-    ) -> Result<T, SocketError> {
-        Ok(look(&self.lists.enter()?.nested))
     }
 
     /// Notes what `epoll_ctl` did with an instance that is in this one.
@@ -293,6 +277,7 @@ pub(crate) fn enter(epfd: c_int) -> Option<u32> {
         let instance = place.get_or_put(|| Instance {
             epfd: AtomicI32::new(epfd),
             descriptors: AtomicU32::new(0),
+            waiters: Waiters::default(),
             set: AtomicU32::new(0),
             has_kernels: AtomicBool::new(false),
             has_nested: AtomicBool::new(false),
@@ -328,27 +313,42 @@ pub(crate) fn enter(epfd: c_int) -> Option<u32> {
 /// Another descriptor stands for an instance.
 pub(crate) fn another_descriptor(number: u32) {
     if let Some(instance) = instance(number) {
-        instance.descriptors.fetch_add(1, Ordering::AcqRel);
+        instance.add_descriptor();
     }
 }
 
 /// A descriptor of an instance was closed; with the last it is gone.
 pub(crate) fn one_descriptor_less(number: u32) {
-    let Some(instance) = instance(number) else {
-        return;
-    };
-    if instance.descriptors.load(Ordering::Acquire) == 1 {
-        instance.apart.end();
-        if let Some(set) = instance.set() {
-            instance.set.store(0, Ordering::Release);
+    if let Some(instance) = instance(number) {
+        instance.drop_descriptor();
+    }
+}
+
+impl Instance {
+    fn add_descriptor(&self) {
+        self.descriptors.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn drop_descriptor(&self) {
+        // Its place is taken until all that belongs to it is gone.
+        let one_less = |n: u32| Some(if n == 1 { ENDS } else { n - 1 });
+        let before = self
+            .descriptors
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less);
+        if before != Ok(1) {
+            return;
+        }
+        self.apart.end();
+        if let Some(set) = self.set() {
+            self.set.store(0, Ordering::Release);
             set.close();
         }
-        if let Ok(mut lists) = instance.lists.enter() {
+        if let Ok(mut lists) = self.lists.enter() {
             WAITING.fetch_sub(lists.undecided.len() as u32, Ordering::Relaxed);
             *lists = Lists::default();
         }
+        self.descriptors.store(0, Ordering::Release);
     }
-    instance.descriptors.fetch_sub(1, Ordering::AcqRel);
 }
 
 /// An undecided socket was closed: the kernel has dropped it.

@@ -3,16 +3,14 @@
 use crate::calls::timeouts::{limit_of, longest_sleep};
 use crate::calls::{answer, last_error};
 use crate::cancel::{held, is_cancelled, point};
-use crate::epoll::apart::WaitTarget;
 use crate::epoll::{
-    Instance, Registered, family, instance, of_descriptor, prepare_wake_fd, ready_set,
+    Asleep, Instance, Registered, family, instance, is_nested_ready, of_descriptor,
 };
 use crate::owner::Interruption;
 use crate::signals::{self, waits, within};
 use crate::user::{In, Out};
 use crate::{place, real, vectors};
 use libc::{c_int, epoll_event, sigset_t, timespec};
-use longshore_hostif::{OwnersSignal, Raised};
 use longshore_sockets::{Host, ReadySet, SocketError, deadline_after, is_confined};
 use std::time::{Duration, Instant};
 
@@ -97,9 +95,7 @@ impl Waiting<'_> {
         let found = &mut self.found;
         self.instance.with_nested(|nested| {
             for r in nested {
-                if ready_set(r.inner).is_some_and(|s| s.is_ready())
-                    && !found.merge(libc::EPOLLIN as u32, r.data)
-                {
+                if is_nested_ready(r) && !found.merge(libc::EPOLLIN as u32, r.data) {
                     let readable = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
                     found.push(r.events & readable, r.data);
                 }
@@ -143,14 +139,14 @@ impl Waiting<'_> {
     }
 
     /// Sleeps for at most `timeout` milliseconds, and takes what the kernel's half has then.
-    fn sleep_on(&mut self, target: &WaitTarget, timeout: c_int) -> Result<(), SocketError> {
-        if !target.is_own() {
+    fn sleep_on(&mut self, asleep: &Asleep, timeout: c_int) -> Result<(), SocketError> {
+        if !asleep.is_own() {
             return self.ask_kernel(usize::MAX, timeout);
         }
         let mut events = [NOTHING; 4];
         let room = events.len();
         let at = Out::from(&mut events[..]);
-        let got = self.sleep_in(target.fd(), at, room, timeout)?;
+        let got = self.sleep_in(asleep.fd(), at, room, timeout)?;
         for event in &events[..got] {
             let word = event.u64;
             if word == self.instance.connection_word() {
@@ -208,7 +204,7 @@ impl Waiting<'_> {
         let Some(inner) = self.instance.with_nested(find)? else {
             return Ok(false);
         };
-        let (Some(set), Some(inner)) = (ready_set(inner), instance(inner)) else {
+        let Some(inner) = instance(inner) else {
             return Ok(false);
         };
         let mut fd = libc::pollfd {
@@ -216,17 +212,7 @@ impl Waiting<'_> {
             events: libc::POLLIN,
             revents: 0,
         };
-        // The engine may ring once more for what was taken meanwhile.
-        for _ in 0..4 {
-            if set.is_ready() {
-                return Ok(false);
-            }
-            set.silence()?;
-            if held(|| real::poll(Out::from(&mut fd), 1, 0)) == 0 {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        inner.is_hollow(|| held(|| real::poll(Out::from(&mut fd), 1, 0)) != 0)
     }
 
     /// Keeps what is for the program of the `got` events that the kernel has put there, and
@@ -257,7 +243,7 @@ impl Waiting<'_> {
         if self.found.count != 0 {
             return Ok(self.found.count);
         }
-        let interruption = Interruption::begin(|s| self.raised(s));
+        let interruption = Interruption::begin(|s| self.instance.raised(s));
         self.host.flush()?;
         let host = self.host;
         let concerns_us = self.set.is_some() || self.instance.has_nested();
@@ -286,44 +272,34 @@ impl Waiting<'_> {
         Ok(self.found.count)
     }
 
-    /// How often the owners of all its sockets were signalled, all together.
-    fn raised(&self, signal: OwnersSignal) -> Raised {
-        let own = self.set.map_or(Raised::default(), |set| set.raised(signal));
-        let nested = self.instance.with_nested(|nested| {
-            let sets = nested.iter().filter_map(|r| ready_set(r.inner));
-            sets.fold(own, |sum, set| sum + set.raised(signal))
-        });
-        nested.unwrap_or(own)
-    }
-
     fn sleep(
         &mut self,
         limit: Option<Duration>,
         mut interruption: Interruption,
     ) -> Result<usize, SocketError> {
         let deadline = deadline_after(limit);
+        let _inside = self.instance.enter_to_wait();
         loop {
-            let (sets, target) = self.declare()?;
-            let watched = target.is_watched;
+            let asleep = self.instance.fall_asleep(self.host)?;
+            // A set may have come since: another thread registered a socket.
+            self.set = self.set.or_else(|| self.instance.set());
+            let watched = asleep.is_watched;
             let longest = longest_sleep(self.host, watched);
             let result = match self.harvest() {
                 Ok(0)
                     if is_cancelled()
-                        || interruption.has_come(|s| self.raised(s), self.mask, false) =>
+                        || interruption.has_come(|s| self.instance.raised(s), self.mask, false) =>
                 {
                     Err(SocketError::Interrupted)
                 }
                 Ok(0) => {
                     let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
-                    self.sleep_on(&target, milliseconds(longest(left)))
+                    self.sleep_on(&asleep, milliseconds(longest(left)))
                 }
                 Ok(_) => self.ask_kernel(usize::MAX, 0),
                 Err(e) => Err(e),
             };
-            drop(target);
-            for set in sets {
-                set.awake();
-            }
+            drop(asleep);
             result?;
             if is_confined() || !watched {
                 self.host.look_at_engine();
@@ -336,34 +312,6 @@ impl Waiting<'_> {
                 return Ok(self.found.count);
             }
         }
-    }
-
-    /// Declares that we sleep for the set, and for those nested in it; says which
-    /// they are, and on what to sleep, where all of them can wake us or not.
-    fn declare(&mut self) -> Result<(Vec<ReadySet>, WaitTarget), SocketError> {
-        let mut watched = true;
-        let mut sets = Vec::new();
-        // A set may have come since: another thread registered a socket.
-        self.set = self.set.or_else(|| self.instance.set());
-        if let Some(set) = self.set {
-            watched &= self.instance.prepare_wake_fd(self.host, &set)?;
-            sets.push(set);
-        }
-        if self.instance.has_nested() {
-            let numbers = |nested: &[Registered]| nested.iter().map(|r| r.inner).collect();
-            let nested: Vec<u32> = self.instance.with_nested(numbers)?;
-            for number in &nested {
-                watched &= prepare_wake_fd(*number)?;
-                sets.extend(ready_set(*number));
-            }
-            watched &= self.instance.watch_nested(self.host, &nested)?;
-        }
-        for set in &sets {
-            set.declare()?;
-        }
-        let mut target = self.instance.wait_target();
-        target.is_watched &= watched;
-        Ok((sets, target))
     }
 }
 

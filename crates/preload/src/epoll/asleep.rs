@@ -1,0 +1,113 @@
+//! Sleeping for an instance: who does says so to the engine, for the instance and for those in
+//! it, and is woken by their eventfds.
+//!
+//! An instance outlives its descriptors while a thread waits in it, as the kernel's does: the
+//! thread is told of what comes although another has closed the last of them.
+//!
+//! Called by `epoll_wait`, `poll` and `select`.
+
+use super::apart::WaitTarget;
+use super::{Instance, instance, prepare_wake_fd};
+use longshore_sockets::{Host, ReadySet, SocketError};
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A thread that sleeps for an instance, while this lives.
+pub(crate) struct Asleep {
+    instance: &'static Instance,
+    sets: Vec<ReadySet>,
+    /// So many of them know of it.
+    declared: usize,
+    target: Option<WaitTarget>,
+    /// Whether the engine can wake the thread.
+    pub(crate) is_watched: bool,
+}
+
+/// Threads that wait in an instance, each of which counts as a descriptor of it.
+#[derive(Debug, Default)]
+pub(super) struct Waiters(AtomicU32);
+
+impl Waiters {
+    /// In a child, where none of them is: how many there were.
+    pub(super) fn leave(&self) -> u32 {
+        self.0.swap(0, Ordering::AcqRel)
+    }
+}
+
+/// A thread that waits in an instance, while this lives.
+pub(crate) struct Inside(&'static Instance);
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.0.waiters.0.fetch_sub(1, Ordering::AcqRel);
+        self.0.drop_descriptor();
+    }
+}
+
+impl Instance {
+    /// Keeps the instance for a thread that waits in it.
+    pub(crate) fn enter_to_wait(&'static self) -> Inside {
+        self.add_descriptor();
+        self.waiters.0.fetch_add(1, Ordering::AcqRel);
+        Inside(self)
+    }
+
+    /// Declares that this thread sleeps for the instance and for those in it.
+    ///
+    /// # Errors
+    /// If no eventfd can be had, or a signal handler has interrupted this thread in the middle
+    /// of it.
+    pub(crate) fn fall_asleep(&'static self, host: &Host) -> Result<Asleep, SocketError> {
+        let mut asleep = Asleep {
+            instance: self,
+            sets: self.set().into_iter().collect(),
+            declared: 0,
+            target: None,
+            is_watched: true,
+        };
+        if let Some(set) = asleep.sets.first() {
+            asleep.is_watched &= self.prepare_wake_fd(host, set)?;
+        }
+        if self.has_nested() {
+            let within = self.all_within()?;
+            for number in &within {
+                asleep.is_watched &= prepare_wake_fd(*number)?;
+                asleep
+                    .sets
+                    .extend(instance(*number).and_then(Instance::set));
+            }
+            asleep.is_watched &= self.watch_nested(host, &within)?;
+        }
+        for set in &asleep.sets {
+            set.declare()?;
+            asleep.declared += 1;
+        }
+        let target = self.wait_target();
+        asleep.is_watched &= target.is_watched;
+        asleep.target = Some(target);
+        Ok(asleep)
+    }
+}
+
+impl Asleep {
+    /// The descriptor to sleep on in the kernel.
+    pub(crate) fn fd(&self) -> RawFd {
+        self.target
+            .as_ref()
+            .map_or_else(|| self.instance.epfd(), WaitTarget::fd)
+    }
+
+    /// Whether that is not the instance that the program made.
+    pub(crate) fn is_own(&self) -> bool {
+        self.target.as_ref().is_some_and(WaitTarget::is_own)
+    }
+}
+
+impl Drop for Asleep {
+    fn drop(&mut self) {
+        self.target = None;
+        for set in self.sets.iter().take(self.declared) {
+            set.awake();
+        }
+    }
+}

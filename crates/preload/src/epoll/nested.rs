@@ -1,0 +1,128 @@
+//! Instances in other instances, at whatever depth the kernel takes them: whether anything of
+//! the engine's is in them, and whether it is ready.
+//!
+//! The kernel sees in an inner instance what is the kernel's, and the eventfd on which the
+//! engine wakes us; whether that was for anything is looked up here. Called by all who
+//! sleep for an instance (`epoll_wait`, `poll`, `select`).
+
+use super::{Instance, Registered, instance};
+use longshore_hostif::{OwnersSignal, Raised};
+use longshore_sockets::{ReadySet, SocketError};
+use std::sync::atomic::Ordering;
+
+/// How often the kernel is asked again about what is not there any more: the engine may ring
+/// once more for what was taken meanwhile.
+const MOST_ASKED: usize = 4;
+
+impl Instance {
+    /// Whether there are instances in this one.
+    pub(crate) fn has_nested(&self) -> bool {
+        self.has_nested.load(Ordering::Relaxed)
+    }
+
+    /// Whether this one, or any in it, has a ready set.
+    pub(crate) fn has_sets(&self) -> bool {
+        self.set().is_some() || self.has_nested_sets()
+    }
+
+    /// Whether any instance in this one has a ready set.
+    pub(crate) fn has_nested_sets(&self) -> bool {
+        self.has_nested()
+            && self
+                .with_nested(|nested| nested.iter().any(|r| has_sets(r.inner)))
+                .unwrap_or(false)
+    }
+
+    /// Looks at what is registered of the instances that are in this one.
+    ///
+    /// # Errors
+    /// If a signal handler has interrupted this thread while it was looking.
+    pub(crate) fn with_nested<T>(
+        &self,
+        look: impl FnOnce(&[Registered]) -> T,
+    ) -> Result<T, SocketError> {
+        Ok(look(&self.lists.enter()?.nested))
+    }
+
+    /// The instances in this one and in those, by their numbers.
+    ///
+    /// # Errors
+    /// As [`Self::with_nested`].
+    pub(super) fn all_within(&self) -> Result<Vec<u32>, SocketError> {
+        let mut found = Vec::new();
+        self.gather_within(&mut found)?;
+        Ok(found)
+    }
+
+    fn gather_within(&self, found: &mut Vec<u32>) -> Result<(), SocketError> {
+        if !self.has_nested() {
+            return Ok(());
+        }
+        let inner = |nested: &[Registered]| nested.iter().map(|r| r.inner).collect();
+        let numbers: Vec<u32> = self.with_nested(inner)?;
+        for number in numbers {
+            if !found.contains(&number) {
+                found.push(number);
+                instance(number).map_or(Ok(()), |inner| inner.gather_within(found))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Its ready set, and those of the instances in it.
+    pub(super) fn sets(&self) -> Result<Vec<ReadySet>, SocketError> {
+        let within = self.all_within()?;
+        let of_others = within.iter().filter_map(|number| instance(*number)?.set());
+        Ok(self.set().into_iter().chain(of_others).collect())
+    }
+
+    /// Whether any of the engine's sockets in it, or in instances in it, is ready.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.set().is_some_and(|set| set.is_ready())
+            || self.has_nested()
+                && self
+                    .with_nested(|nested| nested.iter().any(is_nested_ready))
+                    .unwrap_or(false)
+    }
+
+    /// How often the owners of all its sockets were signalled, all together.
+    pub(crate) fn raised(&self, signal: OwnersSignal) -> Raised {
+        let own = self.set().map_or(Raised::default(), |s| s.raised(signal));
+        if !self.has_nested() {
+            return own;
+        }
+        let within = self.all_within().unwrap_or_default();
+        let sets = within.iter().filter_map(|number| instance(*number)?.set());
+        sets.fold(own, |sum, set| sum + set.raised(signal))
+    }
+
+    /// Whether what the kernel says of this instance is of the eventfds in it alone, which were
+    /// written to for what is not there any more. Reads them. `is_told` asks the kernel again.
+    ///
+    /// # Errors
+    /// As [`Self::with_nested`].
+    pub(crate) fn is_hollow(&self, mut is_told: impl FnMut() -> bool) -> Result<bool, SocketError> {
+        let sets = self.sets()?;
+        for _ in 0..MOST_ASKED {
+            if sets.is_empty() || self.is_ready() {
+                return Ok(false);
+            }
+            for set in &sets {
+                set.silence()?;
+            }
+            if !is_told() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn has_sets(number: u32) -> bool {
+    instance(number).is_some_and(Instance::has_sets)
+}
+
+/// Whether an instance that is registered in another is ready for the engine's sockets.
+pub(crate) fn is_nested_ready(r: &Registered) -> bool {
+    instance(r.inner).is_some_and(Instance::is_ready)
+}
