@@ -157,6 +157,12 @@ mod tests {
     }
 
     #[test]
+    fn the_list_of_this_repository_can_be_read() {
+        let list = may_survive(include_str!("../../survivors.txt")).unwrap();
+        assert!(!list.is_empty());
+    }
+
+    #[test]
     fn survivors_are_faults_unless_listed_and_so_are_listed_ones_that_are_caught_or_gone() {
         let entry = |fate| Entry {
             place: (3, 4),
