@@ -104,8 +104,7 @@ impl Tcb {
         let old = self.snd.mss();
         self.update_mss();
         if self.snd.mss() < old && self.snd.in_flight() > 0 && self.state.is_synchronized() {
-            self.flight
-                .retransmit_for_smaller_mss(&self.snd, &mut self.congestion);
+            self.flight.retransmit_for_smaller_mss(&self.snd);
             self.predict_next();
         }
     }

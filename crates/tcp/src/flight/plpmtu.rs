@@ -193,7 +193,7 @@ impl Flight {
         snd.update_mss();
         congestion.controller.set_mss(snd.mss());
         self.mtu.search_up_to(high.max(used), now);
-        self.retransmit_for_smaller_mss(snd, congestion);
+        self.retransmit_for_smaller_mss(snd);
         true
     }
 

@@ -184,7 +184,6 @@ impl Flight {
         mut report: AckReport,
         now: Instant,
     ) -> Advice {
-        let held = self.recovery.undo.holds_retransmission();
         report.counted_before = self.count_duplicates(snd, report);
         self.on_probe_report(snd, congestion, report);
         self.on_mtu_probe_report(snd, congestion, report);
@@ -192,13 +191,10 @@ impl Flight {
         let undone = self.undo_if_spurious(snd, congestion, report);
         let advice = Advice {
             undone,
-            send_small: !held && self.recovery.undo.holds_retransmission(),
+            send_small: self.recovery.undo.holds_retransmission(),
         };
-        if undone {
-            self.grow(snd, congestion, report, now);
-            return advice;
-        }
         match self.recovery.phase {
+            _ if undone => self.grow(snd, congestion, report, now),
             Phase::Open => {
                 if self.detect_loss(snd, now) > 0 {
                     self.repair(snd, congestion, self.delivered(snd, report));
@@ -208,6 +204,9 @@ impl Flight {
             }
             Phase::Fast => self.on_ack_in_recovery(snd, congestion, report, now),
             Phase::Loss | Phase::Mtu => self.on_ack_in_loss(snd, congestion, report, now),
+        }
+        if self.recovery.is_open() {
+            self.scoreboard.shrink(snd.nxt());
         }
         advice
     }

@@ -121,8 +121,7 @@ impl Tcb {
         }
         if self.snd.in_flight() > 0 {
             // RFC 7413 section 4.2.1: the server did not accept the data on the SYN.
-            self.flight
-                .retransmit_refused_data(&self.snd, &mut self.congestion);
+            self.flight.retransmit_refused_data(&self.snd);
             self.flight.arm_loss_timer(&self.snd, now);
         }
     }

@@ -159,10 +159,11 @@ impl Tcb {
         Some(self.emit_retransmission(start, end, now))
     }
 
-    /// The last boundary of segments before `end` that a retransmission keeps, as Linux does:
-    /// the end of a record, or of the data before a FIN that was sent alone.
+    /// The last boundary of segments before `end`, which is SND.NXT, that a retransmission
+    /// keeps, as Linux does: the end of a record, or of the data before a FIN that was sent
+    /// alone.
     fn last_boundary(&self, end: Pos) -> Pos {
-        if self.flags.contains(Flags::FIN_ALONE) && end > self.snd.edge() {
+        if self.flags.contains(Flags::FIN_ALONE) {
             return self.snd.edge();
         }
         let record = self.flight.record_ends.before(end.min(self.snd.edge()));

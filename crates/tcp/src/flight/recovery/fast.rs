@@ -39,7 +39,7 @@ impl Flight {
     ) {
         if self.mtu_probe_alone_is_lost(snd) {
             // RFC 4821 section 7.6.2: the loss of a probe is no sign of congestion.
-            self.enter_mtu_recovery(snd, congestion);
+            self.enter_mtu_recovery(snd);
         } else {
             self.enter_fast_recovery(snd, congestion, delivered);
         }
@@ -64,7 +64,6 @@ impl Flight {
         r.rescued = false;
         r.forced = true;
         r.probe.forget();
-        self.stop_timing(congestion);
         self.reduce_proportionally(snd, congestion, delivered, false);
     }
 
@@ -76,7 +75,7 @@ impl Flight {
         now: Instant,
     ) {
         if snd.una() >= self.recovery.recover {
-            self.leave_recovery(snd, congestion);
+            self.leave_recovery(congestion);
             // Data sent since then may be lost too, which starts a new recovery.
             if self.scoreboard.lost() + self.detect_loss(snd, now) > 0 {
                 self.enter_fast_recovery(snd, congestion, self.delivered(snd, report));
@@ -106,14 +105,13 @@ impl Flight {
 
     /// Everything outstanding when the loss was detected is acknowledged: the window is
     /// set to the threshold (RFC 9937, as in RFC 5681 and RFC 6582).
-    pub(super) fn leave_recovery(&mut self, snd: &SendSide, congestion: &mut CongestionState) {
+    pub(super) fn leave_recovery(&mut self, congestion: &mut CongestionState) {
         if self.recovery.phase == Phase::Fast {
             congestion
                 .controller
                 .set_cwnd(congestion.controller.ssthresh());
         }
         self.reopen();
-        self.scoreboard.shrink(snd.nxt());
         self.recovery.rack.on_recovered();
     }
 
@@ -124,6 +122,5 @@ impl Flight {
         r.forced = false;
         r.dup_acks = 0;
         r.dup_bytes = 0;
-        r.undo.end_frto();
     }
 }

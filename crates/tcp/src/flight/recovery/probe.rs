@@ -61,7 +61,7 @@ impl Probe {
 
     /// Whether a DSACK of this range was caused by the probe.
     pub(super) fn caused(&self, (start, end): (Pos, Pos)) -> bool {
-        self.repeats && self.is_outstanding() && start >= self.start && end <= self.end
+        self.repeats && start >= self.start && end <= self.end
     }
 
     /// `start..end` was sent as the probe, or instead of it; `repeats`: it is a
@@ -194,7 +194,7 @@ impl Flight {
             return;
         }
         let both_arrived = report.dsack.is_some_and(|d| probe.caused(d))
-            || (report.acked == 0 && report.sacked == 0 && report.duplicate);
+            || (report.sacked == 0 && report.duplicate);
         if !probe.repeats || both_arrived {
             self.recovery.probe.forget();
         } else if snd.una() > probe.end {

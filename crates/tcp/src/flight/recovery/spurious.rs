@@ -65,10 +65,6 @@ impl Undo {
     pub(super) fn holds_retransmission(&self) -> bool {
         self.frto == Frto::NewData
     }
-
-    pub(super) fn end_frto(&mut self) {
-        self.frto = Frto::Off;
-    }
 }
 
 impl Flight {

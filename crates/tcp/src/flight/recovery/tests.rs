@@ -1,5 +1,7 @@
 //! Loss found and repaired, segment by segment.
 
+mod phases;
+
 use super::*;
 use crate::script::{ACK, MSS, PSH, SYN, Script};
 use crate::{BurstConfig, Config, Congestion};

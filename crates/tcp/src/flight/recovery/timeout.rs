@@ -50,7 +50,7 @@ impl Flight {
     ) {
         self.detect_loss(snd, now);
         if snd.una() >= self.recovery.recover {
-            self.leave_recovery(snd, congestion);
+            self.leave_recovery(congestion);
             if self.scoreboard.lost() > 0 {
                 return self.enter_fast_recovery(snd, congestion, self.delivered(snd, report));
             }

@@ -3,21 +3,16 @@
 //! congestion window is not reduced for it.
 
 use super::Phase;
-use crate::congestion::CongestionState;
 use crate::flight::Flight;
 use crate::snd::SendSide;
 
 impl Flight {
     /// The path's MTU has decreased: segments in flight are too large.
-    pub(crate) fn retransmit_for_smaller_mss(
-        &mut self,
-        snd: &SendSide,
-        congestion: &mut CongestionState,
-    ) {
+    pub(crate) fn retransmit_for_smaller_mss(&mut self, snd: &SendSide) {
         self.scoreboard.mark_lost(snd.una(), |_| true);
         self.forget_mtu_probe();
         if self.recovery.is_open() {
-            self.enter_mtu_recovery(snd, congestion);
+            self.enter_mtu_recovery(snd);
         }
     }
 
@@ -32,17 +27,13 @@ impl Flight {
     }
 
     /// The server did not accept data on the SYN (RFC 7413); that is not a loss.
-    pub(crate) fn retransmit_refused_data(
-        &mut self,
-        snd: &SendSide,
-        congestion: &mut CongestionState,
-    ) {
+    pub(crate) fn retransmit_refused_data(&mut self, snd: &SendSide) {
         self.scoreboard.mark_lost(snd.una(), |_| true);
-        self.enter_mtu_recovery(snd, congestion);
+        self.enter_mtu_recovery(snd);
     }
 
     /// The lost data was too long, or not accepted yet; the window is not reduced.
-    pub(super) fn enter_mtu_recovery(&mut self, snd: &SendSide, congestion: &mut CongestionState) {
+    pub(super) fn enter_mtu_recovery(&mut self, snd: &SendSide) {
         let nxt = snd.nxt();
         let r = &mut self.recovery;
         r.phase = Phase::Mtu;
@@ -50,6 +41,5 @@ impl Flight {
         r.rescued = true;
         r.forced = true;
         r.probe.forget();
-        self.stop_timing(congestion);
     }
 }

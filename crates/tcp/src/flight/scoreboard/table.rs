@@ -171,17 +171,18 @@ impl Scoreboard {
         self.heap = Some(heap);
     }
 
-    /// A recovery has ended, with SND.NXT at `nxt`: frees the larger table, unless there
-    /// are holes again.
+    /// No recovery is in progress, with SND.NXT at `nxt`: frees the larger table, unless
+    /// there are holes.
     pub(crate) fn shrink(&mut self, nxt: Pos) {
         if self.heap.is_none() || !self.is_plain() {
             return;
         }
-        while self.len() > INLINE_RANGES - 2 && self.join_closest() {}
-        let (a, z) = (self.index(0), self.index(self.len()));
-        if z - a > INLINE_RANGES {
-            return;
+        while self.len() > INLINE_RANGES - 2 {
+            if !self.join_closest() {
+                return;
+            }
         }
+        let (a, z) = (self.index(0), self.index(self.len()));
         if let Some(heap) = self.heap.take() {
             self.inline.stored[..z - a].copy_from_slice(&heap.stored[a..z]);
             self.inline.spreads[..z - a].copy_from_slice(&heap.spreads[a..z]);

@@ -87,9 +87,7 @@ fn a_repetition_is_younger_than_the_original() {
     assert!(!s.sent().is_empty());
     // Four milliseconds later it turns out that it was too long.
     s.now = s.now.after_ms(4);
-    s.tcb
-        .flight
-        .retransmit_for_smaller_mss(&s.tcb.snd, &mut s.tcb.congestion);
+    s.tcb.flight.retransmit_for_smaller_mss(&s.tcb.snd);
     s.tcb.predict_next();
     let (again, _) = ages(&mut s);
     assert!(
