@@ -67,6 +67,13 @@ fn what_is_in_flight_is_on_the_scoreboard_and_has_a_timer() {
     assert_eq!(what, "something is in flight, and no timer runs");
     let what = harmed_in_flight(|t| t.snd.acknowledge(3_000));
     assert_eq!(what, "a range with nothing in it");
+    let what = harmed_in_flight(|t| t.flight.scoreboard.send(4_000, Instant(1), 0));
+    assert_eq!(what, "ranges of what is not in flight");
+    let what = harmed_in_flight(|t| {
+        t.snd.write(4_000);
+        t.snd.advance(4_000);
+    });
+    assert_eq!(what, "something in flight has no range");
     let what = harmed_in_flight(|t| t.flight.timed = 4_000);
     assert_eq!(what, "what is timed is not in flight");
 }

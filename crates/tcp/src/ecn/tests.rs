@@ -1,5 +1,7 @@
 //! Negotiation by the RFCs' tables, and what each end does afterwards.
 
+mod reaction;
+
 use super::*;
 use crate::config::{BurstConfig, Config, EcnMode};
 use crate::congestion::Congestion;

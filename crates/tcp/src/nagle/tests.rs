@@ -164,3 +164,27 @@ fn turning_nagle_off_sends_what_the_cork_holds() {
     s.writes(20);
     s.silent();
 }
+
+/// What is corked is told from what waits for something else: more is announced, or a cork is in,
+/// and no FIN takes it along.
+#[test]
+fn what_is_corked() {
+    for (cork, pushed, shut, expected) in [
+        (false, true, false, false),
+        (true, true, false, true),
+        (false, false, false, true),
+        (true, true, true, false),
+        (false, false, true, false),
+    ] {
+        let mut s = Script::established();
+        s.window = 0;
+        let _ = s.arrives(ACK, 0, 0, 0);
+        s.tcb.set_cork(cork);
+        s.tcb.set_snd_edge(10, pushed);
+        if shut {
+            s.tcb.shutdown_send();
+        }
+        let is = s.tcb.snd.is_corked(&s.tcb.cfg);
+        assert_eq!(is, expected, "{cork} {pushed} {shut}");
+    }
+}

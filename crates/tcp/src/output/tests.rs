@@ -1,5 +1,7 @@
 //! Options of outgoing segments, SACK blocks and their order, flags.
 
+mod limits;
+
 use crate::script::{ACK, FIN, PSH, Script};
 use crate::{Config, Transmit};
 use longshore_wire::tcp::{TcpOptions, Timestamps};

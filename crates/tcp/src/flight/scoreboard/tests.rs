@@ -1,5 +1,6 @@
 //! The table against one that remembers every byte.
 
+mod full;
 mod tables;
 
 use super::*;
@@ -42,6 +43,7 @@ fn a_tick_is_a_small_part_of_the_round_trip() {
         let tick = 1 << granularity(srtt);
         assert!(tick <= (srtt / 32).max(1), "{srtt} {tick}");
         assert!(tick >= (srtt / 128).min(1 << 15), "{srtt} {tick}");
+        assert!(tick <= 1 << 16, "the difference of two times has 16 bits");
     }
 }
 

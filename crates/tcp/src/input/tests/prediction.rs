@@ -289,3 +289,52 @@ fn full_packets_behind_others_are_sent_by_the_short_way() {
         }
     }
 }
+
+/// The timers that the short way sets are those of the long one, over paths of any length.
+#[test]
+fn the_short_way_sets_the_same_timers() {
+    for rtt in [1, 20, 95, 105, 150, 400] {
+        let mut s = full();
+        for _ in 0..20 {
+            let edge = s.tcb.snd_edge() + 3_000;
+            s.writes(edge);
+            s.sent();
+            s.now = s.now.after_ms(rtt);
+            s.timestamps = Some(Timestamps {
+                val: s.now.millis32(),
+                echo: s.now.millis32() - rtt as u32,
+            });
+            let _ = s.arrives(ACK, 0, edge as i64, 0);
+        }
+        for _ in 0..4 {
+            s.writes(s.tcb.snd_edge() + 2 * 988);
+            let mut full_packets = s.clone();
+            poll_both_ways(&mut s);
+            // One after the other, as long as it is the most common kind.
+            while let Some(t) = full_packets.tcb.poll_full_packets(s.now, 988) {
+                assert_eq!(t.payload_len, 988);
+            }
+            s.now = s.now.after_ms(7);
+        }
+    }
+}
+
+/// The engine gets segments of the common kinds by the short way: the first of a flight, full
+/// ones, the last, the FIN, an acknowledgment.
+#[test]
+fn common_segments_take_the_short_way() {
+    let mut s = Script::established();
+    let plain = |s: &mut Script| s.tcb.poll_plain(s.now, 1_000).map(|t| t.payload_len);
+    s.writes(2_500);
+    assert_eq!(plain(&mut s), Some(1_000));
+    assert_eq!(plain(&mut s), Some(1_000));
+    assert_eq!(plain(&mut s), Some(500));
+    assert_eq!(plain(&mut s), None);
+    let _ = s.arrives(ACK, 0, 2_500, 1_000);
+    let _ = s.arrives(ACK, 1_000, 2_500, 1_000);
+    assert_eq!(plain(&mut s), Some(0));
+    assert_eq!(plain(&mut s), None);
+    s.tcb.shutdown_send();
+    assert_eq!(plain(&mut s), Some(0));
+    assert_eq!(plain(&mut s), None);
+}

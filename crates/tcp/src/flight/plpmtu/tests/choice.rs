@@ -127,3 +127,166 @@ fn a_size_is_given_up_after_two_losses() {
     m.settle(1_460, Instant(9));
     assert_eq!(m, MtuSearch::new(1_460));
 }
+
+/// What other losses, timeouts or routers do to a probe that is in flight: it gives no result.
+#[test]
+fn a_probe_gives_no_result_if_something_else_happens() {
+    let probing = || {
+        let mut s = connection();
+        s.tcb.snd.set_path_mss(1_024);
+        s.tcb.bound_segments();
+        s.tcb.flight.mtu.search_up_to(1_460, s.now);
+        s.writes(100_000);
+        assert_eq!(s.sent()[0].payload_len(), 1_460);
+        assert!(s.tcb.flight.mtu.is_probing());
+        s
+    };
+    let mut s = probing();
+    crate::flight::recovery::tests::timeout(&mut s);
+    assert!(!s.tcb.flight.mtu.is_probing());
+    let mut s = probing();
+    s.tcb.set_path_mss(600);
+    assert!(!s.tcb.flight.mtu.is_probing());
+}
+
+/// A probe is one packet, and no small segment for Nagle's rule, wherever it begins.
+#[test]
+fn a_probe_is_one_packet() {
+    let mut s = connection();
+    s.tcb.snd.set_path_mss(1_024);
+    s.tcb.bound_segments();
+    s.writes(10_240);
+    assert_eq!(s.sent().len(), 10);
+    s.now = s.now.after_ms(RTT);
+    sacks(&mut s, 10_240, &[]);
+    let segments = s.tcb.info(s.now).data_segs_out;
+    s.tcb.flight.mtu.search_up_to(1_460, s.now);
+    s.tcb.set_cork(true);
+    s.writes(10_240 + u64::from(NEEDED));
+    let sent = s.sent();
+    assert_eq!((sent[0].payload_len(), sent[0].mss), (1_460, 1_460));
+    assert_eq!(sent.len(), 4);
+    assert_eq!(s.tcb.info(s.now).data_segs_out, segments + 4);
+    assert!(s.tcb.snd.small() <= 10_240);
+}
+
+/// No probe has bytes of two records.
+#[test]
+fn records_are_not_probed_with() {
+    let mut s = connection();
+    s.tcb.snd.set_path_mss(1_024);
+    s.tcb.bound_segments();
+    s.tcb.flight.mtu.search_up_to(1_460, s.now);
+    s.writes(1_100);
+    s.tcb.end_record(1_100);
+    s.writes(20_000);
+    assert!(s.sent().iter().all(|t| t.mss <= 1_024));
+    assert!(!s.tcb.flight.mtu.is_probing());
+}
+
+/// The first fallback that is shorter than the longest segment in flight, as the path counts it:
+/// options are part of what it carries. The data goes again at once in segments of that size,
+/// which the congestion window counts.
+#[test]
+fn a_black_hole_is_suspected_of_what_was_sent() {
+    for (in_flight, options, expected) in [
+        (1_400, 0, Some(1_024)),
+        (1_400, 12, Some(1_024)),
+        (1_025, 0, Some(1_024)),
+        (1_024, 0, Some(512)),
+        (1_013, 12, Some(1_024)),
+        (1_012, 12, Some(512)),
+        (513, 0, Some(512)),
+        (512, 0, None),
+        (500, 12, None),
+    ] {
+        let mut s = connection();
+        s.tcb.snd.set_options_len(options);
+        s.tcb.bound_segments();
+        s.tcb.snd.write(100_000);
+        s.tcb.snd.advance(in_flight);
+        s.tcb.flight.send(&s.tcb.snd, in_flight, s.now);
+        let (t, now) = (&mut s.tcb, s.now);
+        t.flight.recovery.phase = crate::flight::Phase::Open;
+        let lowered = t
+            .flight
+            .suspect_black_hole(&mut t.snd, &mut t.congestion, false, 3, now);
+        assert_eq!(lowered, expected.is_some(), "{in_flight} {options}");
+        let Some(size) = expected else { continue };
+        assert_eq!(t.snd.mss(), size - options);
+        assert_eq!(t.flight.scoreboard.lost(), in_flight as u64);
+        assert_eq!(t.flight.recovery.phase, crate::flight::Phase::Mtu);
+        t.congestion.controller.set_cwnd(0);
+        assert_eq!(t.cwnd(), u32::from(t.snd.mss()), "one segment at least");
+        // What is searched for is what was used.
+        assert_eq!(t.flight.mtu.high, 1_460);
+    }
+    let mut s = connection();
+    s.tcb.snd.write(100_000);
+    s.tcb.snd.advance(1_400);
+    s.tcb.flight.send(&s.tcb.snd, 1_400, s.now);
+    let (t, now) = (&mut s.tcb, s.now);
+    assert!(
+        !t.flight
+            .suspect_black_hole(&mut t.snd, &mut t.congestion, false, 2, now)
+    );
+}
+
+/// A probe whose last byte is reported has arrived, and its size is used; nothing else is a result.
+#[test]
+fn an_acknowledgment_of_the_probe_raises_the_size() {
+    for (acked, sacked, high, mss, goes_on) in [
+        // Nothing of it, or a part.
+        (0, None, 1_460, 1_024, true),
+        (1_459, None, 1_460, 1_024, true),
+        (0, Some((0, 1_459)), 1_460, 1_024, true),
+        (0, Some((1, 1_460)), 1_460, 1_024, true),
+        // All of it.
+        (1_460, None, 1_460, 1_460, false),
+        (0, Some((0, 1_460)), 1_460, 1_460, false),
+        (1_000, Some((1_000, 1_460)), 1_460, 1_460, false),
+        (1_460, None, 1_500, 1_460, true),
+    ] {
+        let mut s = searching(0);
+        assert_eq!(choice(&mut s, 0), ProbeChoice::Send(0, 1_460));
+        (s.tcb.flight.mtu.high, s.tcb.flight.mtu.ceiling) = (high, high);
+        s.tcb.update_mss();
+        s.tcb.snd.advance(5_000);
+        s.tcb.flight.send(&s.tcb.snd, 5_000, s.now);
+        let t = &mut s.tcb;
+        if acked > 0 {
+            t.flight.scoreboard.advance(0, acked, |_| {});
+            t.snd.acknowledge(acked);
+        }
+        if let Some((start, end)) = sacked {
+            t.flight.scoreboard.sack(acked, start, end, |_| {});
+        }
+        let report = AckReport {
+            acked: acked as u64,
+            sacked: sacked.map_or(0, |(start, end)| (end - start) as u64),
+            ..AckReport::default()
+        };
+        let what = (acked, sacked);
+        t.flight
+            .on_mtu_probe_report(&mut t.snd, &mut t.congestion, report);
+        assert_eq!(t.snd.mss(), mss, "{what:?}");
+        assert_eq!(t.flight.mtu.is_searching(), goes_on, "{what:?}");
+        assert_eq!(t.flight.mtu.is_probing(), mss == 1_024, "{what:?}");
+        t.congestion.controller.set_cwnd(0);
+        assert_eq!(t.cwnd(), u32::from(mss), "{what:?}");
+    }
+}
+
+/// The second loss of a size that leaves little to be searched ends the search for a while.
+#[test]
+fn a_search_that_has_nothing_left_ends() {
+    let mut s = searching(0);
+    s.tcb.flight.mtu.search_up_to(1_049, s.now);
+    for _ in 0..2 {
+        assert_eq!(choice(&mut s, 0), ProbeChoice::Send(0, 1_049));
+        s.tcb.flight.mtu_probe_failed(&s.tcb.snd);
+    }
+    let again = s.tcb.flight.last_sent.after_us(RAISE_AFTER);
+    assert_eq!(s.tcb.flight.mtu.not_before, again);
+    assert_eq!(choice(&mut s, 0), ProbeChoice::None);
+}

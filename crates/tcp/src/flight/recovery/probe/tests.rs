@@ -1,12 +1,13 @@
 //! The tail loss probe: when it goes, what it is, and what its answer means.
 
+use super::Probe;
 use crate::flight::Phase;
 use crate::flight::recovery::tests::{RTT, established, flight, flight_of, repeated, sacks};
-use crate::script::ACK;
+use crate::script::{ACK, Script};
 use crate::{Config, TcpInfo};
 use longshore_wire::tcp::TcpOptions;
 
-fn info(s: &crate::script::Script) -> TcpInfo {
+fn info(s: &Script) -> TcpInfo {
     s.tcb.info(s.now)
 }
 
@@ -201,4 +202,159 @@ fn no_probe_goes_beyond_the_window() {
     s.until_timer();
     assert_eq!(s.tcb.flight.recovery.phase, Phase::Loss);
     assert_eq!(repeated(&mut s), [17_000]);
+}
+
+/// Over a path as long as this the probe's timer is not certainly the first one: it is two round
+/// trips, and the peer's delay for a single segment, unless the retransmission timer is earlier.
+#[test]
+fn over_a_very_long_path_the_earlier_timer_counts() {
+    for (rtt, single) in [(70, false), (150, false), (70, true), (150, true)] {
+        let mut s = flight_of(true, 20_000);
+        sacks(&mut s, 20_000, &[]);
+        let mut edge = 20_000;
+        for _ in 0..60 {
+            edge += 1_000;
+            s.writes(edge);
+            s.sent();
+            s.now = s.now.after_ms(rtt);
+            sacks(&mut s, edge as i64, &[]);
+        }
+        let srtt = s.tcb.srtt_us().expect("sampled");
+        assert!(srtt.abs_diff(rtt * 1_000) < 1_000, "{srtt}");
+        s.writes(edge + if single { 1_000 } else { 2_000 });
+        s.sent();
+        let delay = if single { srtt } else { 0 };
+        let probed_after = 2 * srtt + 2_000 + delay;
+        let expected = probed_after.min(info(&s).rto_us);
+        assert_eq!(s.until_timer(), expected, "{rtt} {single}");
+    }
+}
+
+/// RFC 8985 section 7.3: one probe in flight; what begins meanwhile has the retransmission timer.
+#[test]
+fn an_outstanding_probe_is_waited_for() {
+    // It carries new data: what is acknowledged below it is no answer.
+    let mut s = flight(true);
+    s.until_timer();
+    assert_eq!(s.sent_one().payload, 20_000..21_000);
+    sacks(&mut s, 5_000, &[]);
+    assert!(s.tcb.flight.recovery.probe.is_outstanding());
+    sacks(&mut s, 21_000, &[]);
+    assert!(!s.tcb.flight.recovery.probe.is_outstanding());
+    // It repeats the last segment: all is acknowledged, but not what was sent next.
+    let mut s = flight_of(true, 20_000);
+    sacks(&mut s, 19_000, &[]);
+    s.until_timer();
+    assert_eq!(repeated(&mut s), [19_000]);
+    sacks(&mut s, 20_000, &[]);
+    s.writes(21_000);
+    s.sent();
+    let rto = info(&s).rto_us;
+    assert_eq!(s.until_timer(), rto);
+    assert_eq!(info(&s).total_rto, 1);
+}
+
+/// The window is lowered once for what a probe has repaired, and not at all if the recovery that
+/// began meanwhile has done so, or was none of congestion.
+#[test]
+fn a_probe_lowers_the_window_once() {
+    let goes_on = |s: &mut Script, begins: i64| {
+        let before = s.tcb.congestion.controller.ssthresh();
+        for end in (begins..begins + 3).map(|n| n * 1_000) {
+            s.writes(end as u64);
+            s.sent();
+            s.now = s.now.after_ms(RTT);
+            sacks(s, end, &[]);
+        }
+        assert_eq!(s.tcb.congestion.controller.ssthresh(), before);
+    };
+    let probed = || {
+        let mut s = flight_of(true, 20_000);
+        sacks(&mut s, 17_000, &[]);
+        s.until_timer();
+        assert_eq!(repeated(&mut s), [19_000]);
+        s.now = s.now.after_ms(RTT);
+        s
+    };
+    let mut s = probed();
+    sacks(&mut s, 20_000, &[]);
+    s.writes(21_000);
+    s.sent();
+    sacks(&mut s, 21_000, &[]);
+    assert!(s.tcb.congestion.controller.ssthresh() < u32::MAX);
+    goes_on(&mut s, 22);
+    // Fast recovery.
+    let mut s = probed();
+    sacks(&mut s, 17_000, &[(19_000, 20_000)]);
+    assert_eq!(s.tcb.flight.recovery.phase, Phase::Fast);
+    s.sent();
+    s.now = s.now.after_ms(RTT);
+    sacks(&mut s, 20_000, &[]);
+    goes_on(&mut s, 21);
+    // A timeout.
+    let mut s = probed();
+    s.until_timer();
+    assert_eq!(s.tcb.flight.recovery.phase, Phase::Loss);
+    s.sent();
+    s.now = s.now.after_ms(RTT);
+    sacks(&mut s, 20_000, &[]);
+    goes_on(&mut s, 21);
+    // A shorter path.
+    let mut s = probed();
+    s.tcb.set_path_mss(900);
+    assert_eq!(s.tcb.flight.recovery.phase, Phase::Mtu);
+    s.sent();
+    s.now = s.now.after_ms(RTT);
+    sacks(&mut s, 20_000, &[]);
+    goes_on(&mut s, 21);
+    assert_eq!(s.tcb.congestion.controller.ssthresh(), u32::MAX);
+}
+
+/// Karn's algorithm: the time of a segment that was sent twice is no round trip.
+#[test]
+fn what_is_probed_for_is_not_timed() {
+    let mut s = flight_of(true, 20_000);
+    sacks(&mut s, 20_000, &[]);
+    s.writes(21_000);
+    s.sent();
+    let before = info(&s);
+    s.until_timer();
+    assert_eq!(repeated(&mut s), [20_000]);
+    s.now = s.now.after_ms(1);
+    sacks(&mut s, 21_000, &[]);
+    assert_eq!(info(&s).rtt_us, before.rtt_us);
+}
+
+/// What the window has room for to the byte is probed with; without room nothing is left to be
+/// sent.
+#[test]
+fn a_probe_goes_up_to_the_windows_edge() {
+    for (window, probes) in [(3_000, true), (2_999, false)] {
+        let mut s = flight_of(true, 20_000);
+        s.window = window;
+        sacks(&mut s, 17_000, &[]);
+        s.until_timer();
+        assert!(s.tcb.may_have_to_send());
+        assert_eq!(repeated(&mut s).len(), usize::from(probes));
+        assert!(!s.tcb.may_have_to_send());
+    }
+}
+
+/// RFC 8985 section 7.4.2: a duplicate of what the probe repeated, or of a part of it.
+#[test]
+fn what_a_probe_has_caused() {
+    let mut probe = Probe::new();
+    assert!(!probe.caused((0, 0)));
+    probe.on_sent(10, 20, true);
+    for (range, caused) in [
+        ((10, 20), true),
+        ((12, 15), true),
+        ((9, 20), false),
+        ((10, 21), false),
+    ] {
+        assert_eq!(probe.caused(range), caused, "{range:?}");
+    }
+    // New data was not sent before.
+    probe.on_sent(10, 20, false);
+    assert!(!probe.caused((10, 20)));
 }

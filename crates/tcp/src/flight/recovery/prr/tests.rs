@@ -1,8 +1,11 @@
 //! RFC 9937 section 6, acknowledgment by acknowledgment.
 
 use super::*;
-use crate::flight::recovery::tests::flight;
+use crate::flight::recovery::AckReport;
+use crate::flight::recovery::tests::{RTT, flight, sacks};
+use crate::flight::scoreboard::Stamp;
 use crate::script::Script;
+use crate::time::{Instant, MS};
 
 /// In fast recovery with `pipe` of 20 segments in the network, a threshold of 10, and so many
 /// bytes to be delivered.
@@ -99,4 +102,49 @@ fn only_what_is_sent_in_fast_recovery_counts() {
         };
         assert_eq!((r.out, r.delivered_since_send), counted, "{phase:?}");
     }
+}
+
+/// What goes again counts as what goes for the first time.
+#[test]
+fn retransmissions_count_as_sent() {
+    let mut s = flight(true);
+    sacks(&mut s, 0, &[(8_000, 20_000)]);
+    assert_eq!(s.tcb.flight.recovery.phase, Phase::Fast);
+    let sent = s.sent();
+    assert_eq!(sent.iter().filter(|t| t.retransmission).count(), 8);
+    let bytes: usize = sent.iter().map(|t| t.payload_len()).sum();
+    assert_eq!(s.tcb.flight.recovery.reduction.out as usize, bytes);
+}
+
+/// SafeACK: SND.UNA advances, and nothing more is found to be lost; without SACK, a partial
+/// acknowledgment is one, though the next segment is lost with it.
+#[test]
+fn an_acknowledgment_is_safe_that_advances_and_finds_no_loss() {
+    let allows = |sack: bool, acked: u64, loses: bool| {
+        let mut s = reducing(5_000, 20_000);
+        s.tcb.snd.set_sack(sack);
+        let f = &mut s.tcb.flight;
+        f.recovery.recover = 20_000;
+        if loses && sack {
+            let sent = Stamp::new(Instant(s.now.0 - RTT * MS));
+            f.recovery
+                .rack
+                .on_delivered_in_order(20_000, (sent, sent), s.now);
+        }
+        let report = AckReport {
+            acked,
+            delivered: 1_000,
+            ..AckReport::default()
+        };
+        f.on_ack_in_recovery(&s.tcb.snd, &mut s.tcb.congestion, report, s.now);
+        let pipe = f.pipe(&s.tcb.snd) as u32;
+        assert_eq!(f.scoreboard.lost() > 0, loses);
+        s.tcb.cwnd() - pipe
+    };
+    assert_eq!(allows(true, 1_000, false), 2_000);
+    assert_eq!(allows(true, 0, false), 1_000);
+    assert_eq!(allows(true, 1_000, true), 1_000);
+    assert_eq!(allows(true, 0, true), 1_000);
+    assert_eq!(allows(false, 1_000, true), 2_000);
+    assert_eq!(allows(false, 0, false), 1_000);
 }

@@ -3,7 +3,10 @@
 mod delivery;
 
 use crate::flight::Phase;
-use crate::flight::recovery::tests::{RTT, flight, flight_of, repeated, sacks};
+use crate::flight::recovery::tests::{RTT, flight, flight_of, repeated, sacks, stamped_flight};
+use crate::flight::scoreboard::Stamp;
+use crate::script::Script;
+use crate::time::Instant;
 
 /// A quarter of the round trip, which is the reordering window at first.
 const WINDOW_US: u64 = RTT * 1_000 / 4;
@@ -156,4 +159,88 @@ fn what_was_sent_lately_survives_a_timeout() {
         .enter_loss(&s.tcb.snd, &mut s.tcb.congestion, 0, s.now);
     assert_eq!(s.tcb.flight.scoreboard.lost(), 10_000);
     assert_eq!(s.tcb.flight.pipe(&s.tcb.snd), before - 20_000);
+}
+
+/// RFC 8985 section 6.2 step 4: a recovery that ends counts down how long a wider window lasts.
+#[test]
+fn each_recovery_counts_for_the_wider_window() {
+    let mut s = flight_of(true, 20_000);
+    s.tcb.flight.recovery.rack.adapt(0, 20_000, true);
+    let before = s.tcb.flight.recovery.rack.persist;
+    sacks(&mut s, 0, &[(1_000, 20_000)]);
+    assert_eq!(s.tcb.flight.recovery.phase, Phase::Fast);
+    s.sent();
+    s.now = s.now.after_ms(RTT);
+    sacks(&mut s, 20_000, &[]);
+    assert_eq!(s.tcb.flight.recovery.rack.persist, before - 1);
+}
+
+/// A timer that finds nothing lost begins no recovery, and one that finds more in a recovery
+/// begins no other.
+#[test]
+fn the_reordering_timer_begins_a_recovery_for_a_loss_alone() {
+    let expires = |s: &mut Script| {
+        let (snd, congestion) = (&s.tcb.snd, &mut s.tcb.congestion);
+        s.tcb.flight.on_reorder_timeout(snd, congestion, s.now);
+    };
+    let mut s = flight(true);
+    expires(&mut s);
+    assert!(s.tcb.flight.recovery.is_open());
+    assert_eq!(s.tcb.congestion.controller.ssthresh(), u32::MAX);
+    let mut s = flight(true);
+    s.tcb.flight.recovery.rack.note_reordering();
+    sacks(&mut s, 0, &[(1_000, 2_000), (19_000, 20_000)]);
+    s.until_timer();
+    assert_eq!(s.tcb.flight.recovery.phase, Phase::Fast);
+    s.sent();
+    s.tcb.congestion.controller.resume(20_000, 7_000);
+    s.now = s.now.after_ms(3 * RTT);
+    // Something that was sent just now is delivered, so all before it is lost.
+    let (nxt, just_now) = (s.tcb.snd.nxt(), Stamp::new(s.now));
+    let rack = &mut s.tcb.flight.recovery.rack;
+    rack.on_delivered_in_order(nxt, (just_now, just_now), s.now);
+    expires(&mut s);
+    assert!(s.tcb.flight.scoreboard.lost() > 0);
+    assert_eq!(s.tcb.congestion.controller.ssthresh(), 7_000);
+}
+
+/// RFC 8985 section 6.3: after a timeout the first segment is lost, and what was sent as long ago
+/// as the round trip and the reordering window, to the microsecond.
+#[test]
+fn a_timeout_loses_what_is_old_enough() {
+    let mut s = flight_of(true, 20_000);
+    sacks(&mut s, 20_000, &[]);
+    let mut sent_at = vec![];
+    for n in 21..=25 {
+        sent_at.push(s.now);
+        s.writes(n * 1_000);
+        assert_eq!(s.sent().len(), 1);
+        s.now = s.now.after_ms(10);
+    }
+    let rack = s.tcb.flight.recovery.rack;
+    let threshold = u64::from(rack.rtt) + s.tcb.flight.reordering_window(&s.tcb.snd);
+    for (late, lost) in [(0, 3_000), (1, 2_000)] {
+        let mut s = s.clone();
+        s.now = Instant(sent_at[2].0 + threshold - late);
+        s.tcb.flight.mark_lost_on_timeout(&s.tcb.snd, s.now);
+        assert_eq!(s.tcb.flight.scoreboard.lost(), lost);
+    }
+    // However young it is, the first one is lost.
+    s.now = sent_at[0].after_us(1);
+    s.tcb.flight.mark_lost_on_timeout(&s.tcb.snd, s.now);
+    assert_eq!(s.tcb.flight.scoreboard.lost(), 1_000);
+}
+
+/// What an acknowledgment echoes is milliseconds of our clock.
+#[test]
+fn the_age_of_an_echo_is_in_milliseconds() {
+    let s = stamped_flight(true, 100_000);
+    let echo = s.tcb.stamps.clock(s.now).wrapping_sub(7);
+    let t = &s.tcb;
+    let d = t
+        .flight
+        .start_delivery(&t.snd, &t.stamps, Some(echo), s.now);
+    assert_eq!(d.echo_age, Some(7_000));
+    let d = t.flight.start_delivery(&t.snd, &t.stamps, None, s.now);
+    assert_eq!(d.echo_age, None);
 }

@@ -195,3 +195,115 @@ fn a_second_timeout_leaves_frto_out() {
     sacks(&mut s, 1_000, &[]);
     assert_eq!(repeated(&mut s)[0], 1_000);
 }
+
+/// A timeout in the middle of a fast recovery: both are taken back.
+#[test]
+fn a_timeout_in_a_fast_recovery_is_undone_with_it() {
+    let mut s = stamped_flight(true, 100_000);
+    let cwnd = s.tcb.cwnd();
+    s.now = s.now.after_ms(RTT);
+    sacks(&mut s, 0, &[(988, 19_760)]);
+    assert_eq!(repeated(&mut s), [0]);
+    timeout(&mut s);
+    s.sent();
+    sacks(&mut s, 19_760, &[]);
+    undone(&s, cwnd);
+}
+
+/// RFC 3522: the first acknowledgment that advances says it. One that only reports what has
+/// arrived out of order echoes an old time in any case.
+#[test]
+fn a_report_with_an_old_echo_undoes_nothing() {
+    let mut s = stamped_flight(true, 19_760);
+    timeout(&mut s);
+    assert_eq!(repeated(&mut s), [0]);
+    sacks(&mut s, 0, &[(1_976, 2_964)]);
+    assert_eq!(s.tcb.flight.recovery.phase, Phase::Loss);
+    assert_eq!(s.tcb.accounting.counters.undos, 0);
+}
+
+/// RFC 3708: as many bytes as were retransmitted, wherever in the stream.
+#[test]
+fn all_repetitions_must_have_been_duplicates() {
+    let mut s = flight(true);
+    let _ = s.arrives(ACK, 0, 2_000, 0);
+    s.sent();
+    s.now = s.now.after_ms(RTT);
+    sacks(&mut s, 2_000, &[(5_000, 22_000)]);
+    assert_eq!(repeated(&mut s), [2_000, 3_000, 4_000]);
+    let recover = s.tcb.flight.recovery.recover;
+    s.now = s.now.after_ms(RTT);
+    sacks(&mut s, recover, &[]);
+    for (start, undos) in [(2_000, 0), (3_000, 0), (4_000, 1)] {
+        sacks(&mut s, recover, &[(start, start + 1_000)]);
+        assert_eq!(s.tcb.accounting.counters.undos, undos, "{start}");
+    }
+}
+
+/// RFC 9438 section 4.9: the algorithm forgets the loss, too.
+#[test]
+fn the_algorithm_forgets_what_was_no_loss() {
+    let mut s = flight(true);
+    s.tcb.set_congestion(crate::Congestion::Cubic, s.now);
+    let before = s.tcb.congestion.controller;
+    sacks(&mut s, 0, &[(1_000, 20_000)]);
+    assert_eq!(repeated(&mut s), [0]);
+    s.now = s.now.after_ms(RTT);
+    let recover = s.tcb.flight.recovery.recover;
+    sacks(&mut s, recover, &[]);
+    assert_ne!(s.tcb.congestion.controller, before);
+    sacks(&mut s, recover, &[(0, 1_000)]);
+    assert_eq!(s.tcb.accounting.counters.undos, 1);
+    assert_eq!(s.tcb.congestion.controller, before);
+}
+
+/// RFC 5682 section 2.1 step 2a: a duplicate acknowledgment first, or no room for new data, and
+/// recovery is conventional. A segment with the peer's data is no duplicate.
+#[test]
+fn frto_needs_an_advance_and_room() {
+    // The first acknowledgment is a duplicate.
+    let mut s = flight(false);
+    timeout(&mut s);
+    assert_eq!(repeated(&mut s), [0]);
+    let _ = s.arrives(ACK, 0, 0, 0);
+    let mut sent = s.sent();
+    let _ = s.arrives(ACK, 0, 1_000, 0);
+    sent.extend(s.sent());
+    assert!(!sent.is_empty() && sent.iter().all(|t| t.retransmission));
+    // The window is full to the byte.
+    let mut s = flight(false);
+    timeout(&mut s);
+    assert_eq!(repeated(&mut s), [0]);
+    s.window = 19_000;
+    let _ = s.arrives(ACK, 0, 1_000, 0);
+    assert_eq!(repeated(&mut s)[0], 1_000);
+    // The peer sends something meanwhile.
+    let mut s = flight(false);
+    timeout(&mut s);
+    assert_eq!(repeated(&mut s), [0]);
+    let _ = s.arrives(ACK, 0, 0, 10);
+    s.sent();
+    let _ = s.arrives(ACK, 10, 1_000, 0);
+    let sent = s.sent();
+    assert!(!sent.is_empty() && sent.iter().all(|t| !t.retransmission));
+}
+
+/// RFC 5682 section 2.1 step 2b: what is new is sent even if it is little, but not when all is
+/// acknowledged.
+#[test]
+fn frto_sends_what_a_cork_holds() {
+    for (ack, sends) in [(1_000, true), (20_000, false)] {
+        let mut s = flight_of(false, 20_000);
+        s.tcb.set_cork(true);
+        s.writes(20_400);
+        s.silent();
+        timeout(&mut s);
+        assert_eq!(repeated(&mut s), [0]);
+        let _ = s.arrives(ACK, 0, ack, 0);
+        if sends {
+            assert_eq!(s.sent_one().payload, 20_000..20_400);
+        } else {
+            s.silent();
+        }
+    }
+}

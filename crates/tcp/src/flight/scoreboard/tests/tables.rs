@@ -56,6 +56,15 @@ fn neighbours_of_one_state_become_one() {
     b.repeat(0, 0, 3_000, at(60_000));
     b.repeat(0, 3_000, 6_000, at(60_000));
     assert_eq!(b.len(), 2, "sent again at one time");
+    let mut b = Scoreboard::new();
+    b.send(9_000, at(50_000), 0);
+    b.sack(0, 6_000, 8_000, |_| {});
+    b.sack(0, 4_000, 6_000, |_| {});
+    assert_eq!(b.len(), 3, "both on the right and");
+    b.sack(0, 8_000, 8_500, |_| {});
+    assert_eq!(b.len(), 3, "on the left");
+    b.forget_sacked(0);
+    assert_eq!(b.len(), 1);
 }
 
 /// The larger table's ranges are those of the smaller one, wherever they stood.
@@ -129,6 +138,25 @@ fn stamps_are_compared_around_the_clocks_end() {
         (wrapped, wrapped)
     );
     assert_eq!((late.after(11), wrapped.before(11)), (wrapped, late));
+}
+
+/// A tick is what has the same higher bits.
+#[test]
+fn ticks_begin_at_multiples_of_their_length() {
+    for (a, b, granularity, same) in [
+        (64, 127, 6, true),
+        (63, 64, 6, false),
+        (64, 128, 6, false),
+        (5, 5, 0, true),
+        (4, 5, 0, false),
+        (4, 5, 1, true),
+    ] {
+        assert_eq!(
+            stamp(a).is_same_tick(stamp(b), granularity),
+            same,
+            "{a} {b}"
+        );
+    }
 }
 
 /// Few of those that are reported are enough to be counted.

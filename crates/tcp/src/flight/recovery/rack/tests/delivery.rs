@@ -130,3 +130,38 @@ fn what_was_sent_before_the_latest_may_be_lost() {
         assert_eq!(rack.is_after(&s), after, "{start} {ago} {state:?}");
     }
 }
+
+/// In order, the last one is the latest; one that was sent before is not.
+#[test]
+fn deliveries_in_order_move_on() {
+    let stamp = |ago: u64| {
+        let at = Stamp::new(Instant(NOW.0 - ago * MS));
+        (at, at)
+    };
+    let mut rack = Rack::new();
+    rack.on_delivered_in_order(1_000, stamp(30), NOW);
+    assert_eq!((rack.end, rack.latest_age(NOW)), (1_000, 30 * MS));
+    rack.on_delivered_in_order(2_000, stamp(30), NOW);
+    assert_eq!(rack.end, 2_000);
+    rack.on_delivered_in_order(3_000, stamp(20), NOW);
+    assert_eq!((rack.end, rack.latest_age(NOW)), (3_000, 20 * MS));
+    // A retransmission was delivered after this was sent.
+    rack.on_delivered_in_order(4_000, stamp(25), NOW);
+    assert_eq!((rack.end, rack.latest_age(NOW)), (3_000, 20 * MS));
+    assert_eq!(u64::from(rack.rtt), 25 * MS);
+    // The first delivery, on a clock whose half has passed.
+    let mut rack = Rack::new();
+    let late = Stamp::new(Instant((1 << 31) + 5));
+    rack.on_delivered_in_order(1_000, (late, late), Instant((1 << 31) + 9));
+    assert_eq!(rack.end, 1_000);
+}
+
+/// Two in one acknowledgment are as good as one.
+#[test]
+fn any_original_below_the_recovery_point_counts() {
+    let (mut rack, mut d) = (Rack::new(), delivery());
+    for start in [0, 1_000] {
+        rack.on_delivered(range(start, 30, ONCE), false, &mut d);
+        assert!(d.original);
+    }
+}
