@@ -186,10 +186,10 @@ impl FastOpen {
         }
     }
 
-    /// Whether `end` is the end of the data on our SYN. That data was alone in its
+    /// Whether `end`, which is not 0, is the end of the data on our SYN. That data was alone in its
     /// packet, so it gets PSH if it is retransmitted.
     pub(crate) fn ends_syn_data(&self, flags: Flags, end: Pos) -> bool {
-        self.sent > 0 && end == Pos::from(self.sent) && flags.contains(Flags::ACTIVE)
+        end == Pos::from(self.sent) && flags.contains(Flags::ACTIVE)
     }
 
     /// The Fast Open option of our SYN or SYN-ACK.
@@ -207,7 +207,7 @@ impl FastOpen {
     }
 
     /// Selects the data that is sent with the first SYN, at most what was `written`; returns
-    /// where it ends.
+    /// where it ends. `most` is 0 in a role that sends none.
     pub(crate) fn data_on_syn(
         &mut self,
         snd: &SendSide,
@@ -215,10 +215,7 @@ impl FastOpen {
         cfg: &Config,
         state: State,
     ) -> Pos {
-        let f = &*self;
-        let carries =
-            matches!(f.role, Role::SendsCookie | Role::SendsWithoutCookie) && !f.fell_back;
-        if state != State::SynSent || !carries {
+        if state != State::SynSent {
             return 0;
         }
         let len = written.min(Pos::from(self.most_on_syn(snd, cfg))).max(0);

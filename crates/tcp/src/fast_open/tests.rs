@@ -94,6 +94,15 @@ fn data_on_the_syn_may_be_acknowledged_with_it() {
     assert_eq!(s.tcb.srtt_us(), Some(20 * MS));
 }
 
+/// That the data was not taken is known with the answer.
+#[test]
+fn there_is_no_failure_before_the_answer() {
+    let (mut s, _) = client(100);
+    assert_eq!(failure(&s), 0);
+    answer(&mut s, 0, None);
+    assert_eq!(failure(&s), FastOpenFailure::NotAcknowledged as u8);
+}
+
 #[test]
 fn data_that_are_not_taken_go_again_at_once() {
     let (mut s, _) = client(300);

@@ -335,3 +335,67 @@ proptest! {
         }
     }
 }
+
+/// A record replaces a passive open alone: not a SYN that met another one, not what a program has
+/// already, and not before the SYN-ACK was sent.
+#[test]
+fn nothing_else_has_a_record() {
+    use crate::script::{SYN, Script, plain};
+    let mut s = Script::connecting(&plain());
+    assert_eq!(s.tcb.half_open(), None);
+    s.sent();
+    let _ = s.arrives(SYN, -1, 0, 0);
+    assert_eq!(s.tcb.state(), State::SynReceived);
+    s.sent();
+    assert_eq!(s.tcb.half_open(), None);
+    let header = s.header(SYN, -1, 0, TcpOptions::default());
+    for early in [false, true] {
+        let mut tcb = Tcb::accept(
+            &plain(),
+            &Segment::new(&header, 10),
+            MSS,
+            SeqNumber(ISS),
+            0,
+            BEGAN,
+        );
+        assert_eq!(tcb.half_open(), None);
+        if early {
+            let _ = tcb.accept_fast_open(&Segment::new(&header, 10), BEGAN);
+        }
+        assert_eq!(all_sent(&mut tcb, BEGAN).len(), 1);
+        assert_eq!(tcb.half_open().is_some(), !early);
+    }
+    assert_eq!(Script::established().tcb.half_open(), None);
+}
+
+/// What the SYN-ACK has offered stays offered, whatever the listener is told afterwards.
+#[test]
+fn what_was_offered_is_kept() {
+    let options = TcpOptions {
+        mss: Some(MSS),
+        window_scale: Some(3),
+        ..TcpOptions::default()
+    };
+    let header = crate::script::Script::established().header(TcpFlags::SYN, -1, 0, options);
+    let syn = Segment::new(&header, 0);
+    let small = Config {
+        mss: 700,
+        rcv: ReceiveLimits::new(20_000, 20_000),
+        ..Config::default()
+    };
+    let large = Config {
+        mss: 0,
+        rcv: ReceiveLimits::new(1 << 24, 1 << 24),
+        ..Config::default()
+    };
+    for (then, now) in [(&small, &large), (&large, &small)] {
+        let mut tcb = Tcb::accept(then, &syn, MSS, SeqNumber(ISS), 0, BEGAN);
+        all_sent(&mut tcb, BEGAN);
+        let again = tcb.half_open().expect("a record").open(now);
+        assert_eq!(again.rcv.wscale(), tcb.rcv.wscale());
+        assert_eq!(again.rcv.mss(), tcb.rcv.mss().min(again.rcv.mss()));
+        if then.mss != 0 {
+            assert_eq!(again.rcv.mss(), tcb.rcv.mss());
+        }
+    }
+}

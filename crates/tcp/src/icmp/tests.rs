@@ -47,3 +47,28 @@ fn a_syn_that_goes_again_tells_what_the_path_takes() {
     s.until_timer();
     assert_eq!(s.sent_one().options.mss, Some(800));
 }
+
+/// A bound that changes nothing is no reason to send again what is in flight.
+#[test]
+fn an_unchanged_path_loses_nothing() {
+    for (mss, lost) in [(1_000, 0), (2_000, 0), (999, 3_000)] {
+        let mut s = Script::established();
+        s.writes(3_000);
+        s.sent();
+        s.tcb.set_path_mss(mss);
+        assert_eq!(s.tcb.flight.scoreboard.lost(), lost, "{mss}");
+    }
+}
+
+/// A second error before the program has looked does not take the first one back.
+#[test]
+fn two_errors_are_told() {
+    let mut s = Script::established();
+    s.writes(1_000);
+    s.sent();
+    for _ in 0..2 {
+        s.tcb
+            .on_icmp(super::IcmpError::HostUnreachable, s.tcb.snd.seq(0), s.now);
+    }
+    assert!(s.events().contains(crate::Events::SOFT_ERROR));
+}

@@ -184,6 +184,32 @@ fn who_gets_no_cookie_tries_the_experiment_once() {
     assert_eq!(c.mode_for(OTHER, USE, NOW), Some(way));
 }
 
+/// What two opens at one time have found, in either order, ends at the standard's option; data
+/// that went without a cookie says nothing of the option.
+#[test]
+fn the_experiment_is_not_tried_twice() {
+    let asks = |outcomes: &[FastOpenOutcome]| {
+        let mut cache = FastOpenCache::new();
+        for of in outcomes {
+            cache.learn(SERVER, of, Instant(1));
+        }
+        cache.mode_for(SERVER, USE, Instant(2))
+    };
+    let ignored = |experimental, sent| FastOpenOutcome {
+        experimental,
+        sent,
+        cookie: None,
+        fell_back: false,
+        ..outcome()
+    };
+    let experiment = Some(FastOpenMode::RequestCookie { experimental: true });
+    assert_eq!(asks(&[ignored(false, 0)]), experiment);
+    assert_eq!(asks(&[ignored(true, 0)]), Some(ASK));
+    assert_eq!(asks(&[ignored(true, 0), ignored(false, 0)]), Some(ASK));
+    assert_eq!(asks(&[ignored(false, 0), ignored(true, 0)]), Some(ASK));
+    assert_eq!(asks(&[ignored(false, 100)]), Some(ASK));
+}
+
 #[test]
 fn the_cache_is_bounded() {
     let mut c = FastOpenCache::new();
