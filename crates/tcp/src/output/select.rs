@@ -149,7 +149,8 @@ impl Tcb {
             let may_send_tail = if len == available || (len == window && whole == 0) {
                 self.may_send_tail(start + len, len < available, now)
             } else {
-                whole == 0 && max_payload < mss
+                // A port that takes less than a packet.
+                whole == 0
             };
             if !may_send_tail {
                 len = whole;

@@ -189,3 +189,23 @@ fn an_acknowledgment_stands_in_the_peers_window() {
         assert_eq!(s.seq_of(&sent), seq, "{window}");
     }
 }
+
+/// RFC 5482: the user timeout goes with four reports, which leave just its room, and waits where
+/// timestamps leave less.
+#[test]
+fn the_user_timeout_fits_to_the_byte() {
+    for (timestamps, holes, fits) in [(false, 4, true), (true, 1, true), (true, 2, false)] {
+        let mut s = with_sack(timestamps);
+        for hole in 0..holes {
+            let _ = s.arrives(ACK, (2 * hole + 1) * 1_000, 0, 1_000);
+        }
+        s.sent();
+        s.tcb.cfg.user_timeout_option = true;
+        s.tcb.set_user_timeout(7_000);
+        // One block more reports the duplicate.
+        let _ = s.arrives(ACK, (2 * holes - 1) * 1_000, 0, 500);
+        let options = s.sent_one().options;
+        assert_eq!(options.user_timeout.is_some(), fits, "{timestamps} {holes}");
+        assert!(options.emitted_len() <= 40);
+    }
+}

@@ -333,3 +333,55 @@ fn the_timer_of_the_state_ends_two_states() {
     let _ = s.arrives(FIN | ACK, 0, 0, 0);
     assert_eq!(s.tcb.timers.state, Instant::NEVER);
 }
+
+/// What an orphan sends has all its repetitions, however often the window was probed before.
+#[test]
+fn probes_of_the_window_are_no_repetitions_of_what_follows() {
+    let mut s = Script::established();
+    s.tcb.cfg.retries.orphan = 5;
+    s.window = 0;
+    let _ = s.arrives(ACK, 0, 0, 0);
+    s.writes(100);
+    s.tcb.close(s.now);
+    s.silent();
+    for _ in 0..3 {
+        s.until_timer();
+        assert_eq!(s.sent().len(), 1);
+        let _ = s.arrives(ACK, 0, 0, 0);
+    }
+    s.window = 10_000;
+    let _ = s.arrives(ACK, 0, 0, 0);
+    assert_eq!(s.sent().len(), 1);
+    for again in 1..=5 {
+        s.until_timer();
+        assert_eq!(s.sent().len(), 1, "{again}");
+    }
+    s.until_timer();
+    assert_eq!(s.tcb.state(), State::Closed);
+}
+
+/// Keepalive that is turned on anew begins to count anew.
+#[test]
+fn keepalive_begins_anew_when_it_is_set() {
+    let mut s = Script::established();
+    let keepalive = Keepalive {
+        enabled: true,
+        idle_ms: 1_000,
+        interval_ms: 1_000,
+        probes: 2,
+    };
+    s.tcb.set_keepalive(keepalive, s.now);
+    for _ in 0..2 {
+        s.until_timer();
+        assert_eq!(s.sent().len(), 1);
+    }
+    s.tcb.set_keepalive(keepalive, s.now);
+    assert_eq!(s.tcb.info(s.now).probes, 0);
+    for _ in 0..2 {
+        s.until_timer();
+        assert_eq!(s.sent().len(), 1);
+        assert_ne!(s.tcb.state(), State::Closed);
+    }
+    s.until_timer();
+    assert_eq!(s.tcb.state(), State::Closed);
+}

@@ -452,3 +452,26 @@ fn the_round_trip_is_probed_with_half_a_window() {
     p.round(RATE, BDP);
     assert_eq!(p.w.cwnd, 40_000);
 }
+
+/// What the connection recovers from, BBR is told with each acknowledgment, and that it is over.
+#[test]
+fn a_connection_tells_what_it_recovers_from() {
+    use crate::congestion::Chosen;
+    use crate::flight::recovery::tests::{flight, sacks};
+    let recovering = |s: &crate::script::Script| match s.tcb.congestion.controller.chosen {
+        Chosen::Bbr(bbr) => bbr.recovering,
+        _ => panic!("another algorithm"),
+    };
+    let mut s = flight(true);
+    s.tcb.set_congestion(crate::Congestion::Bbr, s.now);
+    sacks(&mut s, 1_000, &[]);
+    assert!(!recovering(&s));
+    sacks(&mut s, 1_000, &[(2_000, 20_000)]);
+    assert!(recovering(&s));
+    s.waits_ms(10);
+    s.sent();
+    s.waits_ms(20);
+    let end = s.tcb.snd.nxt();
+    sacks(&mut s, end, &[]);
+    assert!(s.tcb.flight.recovery.is_open() && !recovering(&s));
+}

@@ -59,6 +59,32 @@ fn a_silly_window_is_waited_for() {
     assert_eq!(s.tcb.info(s.now).rwnd_limited_us, limited);
 }
 
+/// What Nagle's rule holds back is not held back by the peer's window; nor is a packet that ends
+/// with the window cut short.
+#[test]
+fn nagles_rule_is_no_window() {
+    let mut s = Script::established();
+    s.writes(100);
+    s.sent();
+    s.writes(150);
+    s.silent();
+    s.now = s.now.after_ms(50);
+    assert_eq!(s.tcb.info(s.now).rwnd_limited_us, 0);
+    let cfg = Config {
+        burst: crate::BurstConfig::with_initial_window(100),
+        ..plain()
+    };
+    let mut s = Script::established_with(&cfg, TcpOptions::default());
+    s.max_payload = 64_000;
+    s.window = 29_500;
+    let _ = s.arrives(ACK, 0, 0, 0);
+    s.writes(60_000);
+    assert_eq!(
+        s.sent().iter().map(|t| t.payload_len()).sum::<usize>(),
+        29_000
+    );
+}
+
 /// A cork does not wait for a closed window: that is probed.
 #[test]
 fn a_closed_window_is_probed_under_a_cork() {
