@@ -130,3 +130,125 @@ fn a_listener_that_another_process_has_stopped_is_news() {
     block.set_state(SocketState::Open);
     assert!(shared.told(&mut process, edges(0, EdgeFlags::empty())));
 }
+
+/// Two reasons to look are no fewer than one.
+#[test]
+fn what_is_news_in_two_ways_is_news() {
+    let having = Having::Shared;
+    for (state, flags, shut) in [
+        (SocketState::Connected, EdgeFlags::empty(), true),
+        (SocketState::Connected, EdgeFlags::PEER_FIN, false),
+        (SocketState::Connecting, EdgeFlags::CONNECTED, false),
+        (SocketState::Connected, EdgeFlags::DEAD, false),
+        (
+            SocketState::Connecting,
+            EdgeFlags::PEER_FIN.union(EdgeFlags::CONNECTED),
+            true,
+        ),
+    ] {
+        let shared = Shared::new(state);
+        let block = shared.block();
+        block.snd.edge.store(10, Ordering::Relaxed);
+        crate::block_words::want_room(block);
+        if shut {
+            block.set_flags(BlockFlags::SHUT_WR);
+        }
+        let all = Edges {
+            snd_acked: 10,
+            ..edges(10, flags)
+        };
+        let mut process = ReportedEdges::new(64);
+        assert!(process.apply(shared.id, block, &all, having), "{flags:?}");
+        let without_room = Edges {
+            rcv_edge: 11,
+            ..all
+        };
+        assert!(process.apply(shared.id, block, &without_room, having));
+    }
+}
+
+/// A connection that comes about is news, however it began; and to a process that is told of it
+/// after another one.
+#[test]
+fn a_connection_that_comes_about_is_news() {
+    let connected = edges(0, EdgeFlags::CONNECTED);
+    for begun in [SocketState::Connecting, SocketState::Early] {
+        let shared = Shared::new(begun);
+        let (mut first, mut second) = (ReportedEdges::new(64), ReportedEdges::new(64));
+        assert!(shared.told(&mut first, connected));
+        assert_eq!(shared.block().state(), SocketState::Connected);
+        assert!(shared.told(&mut second, connected));
+        assert!(!shared.told(&mut first, connected));
+        // The same words, where it was known: the change of state alone is news.
+        let block = shared.block();
+        block.set_state(begun);
+        assert!(shared.told(&mut first, connected));
+    }
+}
+
+/// That our FIN has arrived is kept, and nobody waits for it.
+#[test]
+fn an_acknowledged_end_is_kept_and_no_news() {
+    for having in [Having::Alone, Having::Shared] {
+        let shared = Shared::new(SocketState::Connected);
+        let acked = edges(0, EdgeFlags::FIN_ACKED);
+        let block = shared.block();
+        assert!(!ReportedEdges::new(64).apply(shared.id, block, &acked, having));
+        assert!(block.flags().contains(BlockFlags::FIN_ACKED));
+    }
+}
+
+/// With others about, room is news to who has not asked for it, too.
+#[test]
+fn room_is_news_to_all_who_have_the_socket() {
+    for (having, wanted, is_news) in [
+        (Having::Alone, false, false),
+        (Having::Alone, true, true),
+        (Having::Shared, false, true),
+        (Having::Shared, true, true),
+        (Having::Not, true, false),
+    ] {
+        let shared = Shared::new(SocketState::Connected);
+        let block = shared.block();
+        block.snd.limit.store(1 << 20, Ordering::Relaxed);
+        block.snd.edge.store(1 << 20, Ordering::Relaxed);
+        if wanted {
+            crate::block_words::want_room(block);
+        }
+        let acked = Edges {
+            snd_acked: 1 << 20,
+            ..edges(0, EdgeFlags::empty())
+        };
+        let told = ReportedEdges::new(64).apply(shared.id, block, &acked, having);
+        assert_eq!(told, is_news, "{having:?} {wanted}");
+    }
+}
+
+/// Who has tried to connect in vain has told its program; every other death is told.
+#[test]
+fn a_death_that_was_told_is_no_news() {
+    for (state, spent, flags, is_news) in [
+        (SocketState::Open, true, EdgeFlags::DEAD, false),
+        (SocketState::Open, false, EdgeFlags::DEAD, true),
+        (SocketState::Connected, true, EdgeFlags::DEAD, true),
+        (SocketState::Open, true, EdgeFlags::SOFT_ERROR, true),
+    ] {
+        let shared = Shared::new(state);
+        let block = shared.block();
+        if spent {
+            block
+                .more_bits()
+                .store(more_bits::IS_SPENT, Ordering::Relaxed);
+        }
+        let failed = Edges {
+            errno: 111,
+            ..edges(0, flags)
+        };
+        let told = ReportedEdges::new(64).apply(shared.id, block, &failed, Having::Alone);
+        assert_eq!(told, is_news, "{state:?} {spent} {flags:?}");
+        let errno = if is_news { 111 } else { 0 };
+        assert_eq!(block.errno.load(Ordering::Relaxed), errno);
+        let dies = is_news && flags == EdgeFlags::DEAD;
+        assert_eq!(block.state() == SocketState::Dead, dies);
+    }
+}
