@@ -50,6 +50,7 @@ pub(crate) fn geometry(limits: &SessionLimits) -> Result<Geometry, (&'static str
             LEAST_RECEIVE,
             most_mib,
         )?),
+        workers: 1,
     };
     debug_assert!(geometry.is_valid(), "{geometry:?}");
     Ok(geometry)

@@ -29,6 +29,9 @@ pub enum EngineError {
     /// Nobody has given it an address.
     #[error("{0}")]
     NoAddress(longshore_stack::MissingAddress),
+    /// It has one worker, and sessions have what it has.
+    #[error("sessions of {0} workers are not for this engine, which has one")]
+    Workers(u32),
     /// ECN is off, or in one of five modes.
     #[error("the mode {0} of ECN is not from 0 to 5")]
     Ecn(u8),

@@ -162,6 +162,9 @@ impl Engine {
     /// # Errors
     /// As [`Engine::new`].
     pub fn at(listeners: Listeners, config: Config) -> Result<Self, EngineError> {
+        if config.geometry.workers != 1 {
+            return Err(EngineError::Workers(config.geometry.workers));
+        }
         let clock = Clock::new();
         let now = clock.now();
         let secrets = secrets_of_the_kernel().map_err(EngineError::Random)?;

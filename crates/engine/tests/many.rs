@@ -19,6 +19,7 @@ const GEOMETRY: Geometry = Geometry {
     sockets: 61_440,
     snd_chunks: 64,
     rcv_chunks: 65_536,
+    workers: 1,
 };
 const MANY: u16 = 60_000;
 const FIRST_PORT: u16 = 2_000;

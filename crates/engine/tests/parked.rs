@@ -20,6 +20,7 @@ const LITTLE: Geometry = Geometry {
     sockets: 64,
     snd_chunks: 8,
     rcv_chunks: 64,
+    workers: 1,
 };
 
 /// An engine that sleeps whenever it has nothing to do, and where it answers.

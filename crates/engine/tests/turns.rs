@@ -54,6 +54,7 @@ const GEOMETRY: Geometry = Geometry {
     sockets: 1024,
     snd_chunks: 4096,
     rcv_chunks: 512,
+    workers: 1,
 };
 
 /// A process beside the host's own, with a channel of its own.

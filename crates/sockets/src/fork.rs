@@ -10,7 +10,7 @@ use crate::host::{Dispatch, Host, own_pid};
 use crate::ready_sets::ReadySets;
 use crate::unfinished::Unfinished;
 use longshore_hostif::attach::Joined;
-use longshore_hostif::{ChannelState, HostChannel, REGISTERED, SocketId};
+use longshore_hostif::{ChannelState, REGISTERED, SocketId};
 use longshore_ring::{forget_thread_id, is_confined};
 use rustix::process::getppid;
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ impl Host {
         let control = arena.control(channel);
         arena.header().reservations.fetch_add(1, Ordering::AcqRel);
         control.pid.store(self.identity.pid(), Ordering::Release);
-        control.reset();
+        arena.reset_channel(channel);
         for (to, from) in arena.held(channel).iter().zip(arena.held(own)) {
             to.store(from.load(Ordering::Acquire), Ordering::Release);
         }
@@ -86,7 +86,7 @@ impl Host {
         if control.pid.swap(child, Ordering::AcqRel) == self.identity.pid()
             && control.change_state(ChannelState::Reserved, ChannelState::Claimed)
         {
-            HostChannel::new(self.arena.clone(), channel).flag();
+            self.session.channel(channel).flag();
             self.ring_engine();
         }
     }
@@ -157,7 +157,7 @@ impl Host {
         self.unreported.replace(only, Vec::new());
         self.unfinished.replace(only, Unfinished::default());
         self.kept.replace(only, BTreeMap::new());
-        let channel_words = HostChannel::new(self.arena.clone(), channel);
+        let channel_words = self.session.channel(channel);
         let dispatch = Dispatch::new(channel_words, self.held_sockets.capacity());
         self.dispatch.replace(only, dispatch);
         let left = self
@@ -255,10 +255,7 @@ impl Forking {
             host.recount(id, count);
         }
         if let Some(dispatch) = &mut self.dispatch {
-            **dispatch = Dispatch::new(
-                HostChannel::new(host.arena.clone(), channel),
-                host.held_sockets.capacity(),
-            );
+            **dispatch = Dispatch::new(host.session.channel(channel), host.held_sockets.capacity());
             let control = host.arena.control(channel);
             control.pid.store(pid, Ordering::Release);
             let claimed = control.change_state(ChannelState::Reserved, ChannelState::Claimed);

@@ -65,7 +65,8 @@ impl Host {
         let mut of = BlockFlags::empty();
         of.set(BlockFlags::DATAGRAM, kind == SocketKind::Datagram);
         of.set(BlockFlags::IPV6, flags.contains(OpenFlags::IPV6));
-        let generation = block.begin(SocketState::Open, of);
+        let worker = self.session.worker_for(self.own_channel());
+        let generation = block.begin_at(worker, SocketState::Open, of);
         block.inode.store(inode, Ordering::Release);
         let id = SocketId { index, generation };
         let socket = self.hold(id, SUBSCRIBED | ALONE);
@@ -158,6 +159,11 @@ impl Host {
 
     pub(crate) fn own_channel(&self) -> u32 {
         self.identity.channel()
+    }
+
+    /// The numbers of this process's rings at all workers of the engine.
+    pub(crate) fn own_rings(&self) -> impl Iterator<Item = u32> {
+        self.session.rings(self.own_channel())
     }
 
     /// The sockets that this process holds.
@@ -377,6 +383,12 @@ impl Socket {
 
     pub(crate) fn block(&self) -> &'static SocketBlock {
         self.host.session.block(self.id.index)
+    }
+
+    /// The number of this process's rings at the worker that has it.
+    pub(crate) fn rings(&self) -> u32 {
+        let session = &self.host.session;
+        session.ring(self.host.own_channel(), session.worker_of(self.id))
     }
 
     /// Gives the use to somebody who counts it himself, with

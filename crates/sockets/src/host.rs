@@ -29,7 +29,7 @@ use longshore_hostif::{
 };
 use longshore_ring::Doorbell;
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -141,15 +141,6 @@ impl Host {
     /// Where in that file a piece of a stream lies ([`Socket::keep`](crate::Socket::keep)).
     pub fn offset_in_shared_file(&self, piece: &[u8]) -> u64 {
         self.arena.memory().offset_of(piece) as u64
-    }
-
-    /// The numbers of the descriptors that it keeps open.
-    pub fn descriptors(&self) -> [RawFd; 3] {
-        [
-            self.connection.as_raw_fd(),
-            self.doorbell.as_fd().as_raw_fd(),
-            self.arena.as_fd().as_raw_fd(),
-        ]
     }
 
     pub(crate) fn ring_engine(&self) {

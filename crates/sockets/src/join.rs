@@ -10,7 +10,7 @@ use crate::host::{Dispatch, EngineConnection, Health, HeldSockets, Host, Identit
 use crate::ready_sets::ReadySets;
 use crate::sent_files::SentFiles;
 use longshore_hostif::attach::{self, AttachError, Joined, Token};
-use longshore_hostif::{Arena, ArenaError, Geometry, HostChannel, HostSession};
+use longshore_hostif::{Arena, ArenaError, Geometry, HostSession};
 use longshore_ring::Doorbell;
 use std::path::Path;
 use std::sync::Arc;
@@ -50,7 +50,9 @@ impl Host {
     pub fn new(joined: Joined, hooks: Hooks) -> Result<&'static Self, JoinError> {
         let arena = Arc::new(Arena::open((hooks.keep)(joined.arena), joined.geometry)?);
         let sockets = joined.geometry.sockets as usize;
-        let channel = HostChannel::new(arena.clone(), joined.channel);
+        let further = joined.further_doorbells.into_iter().map(hooks.keep);
+        let session = HostSession::with_doorbells(&arena, further.map(Doorbell::from_fd).collect());
+        let channel = session.channel(joined.channel);
         // As the engine sees it.
         let pid = arena.control(joined.channel).pid.load(Ordering::Relaxed);
         let host = Self {
@@ -77,7 +79,7 @@ impl Host {
             unfinished: ForkLock::default(),
             health: Health::default(),
             shortages: Shortages::default(),
-            session: HostSession::of(&arena),
+            session,
             arena,
         };
         Ok(Box::leak(Box::new(host)))

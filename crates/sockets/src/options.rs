@@ -387,7 +387,7 @@ impl Socket {
         })?;
         let have = usize::try_from(answer.value).unwrap_or(usize::MAX);
         Ok((
-            self.host.session.read_mailbox(self.host.own_channel()),
+            self.host.session.read_mailbox(self.rings()),
             have.min(MAILBOX_BYTES),
         ))
     }

@@ -58,7 +58,9 @@ fn wait_until(longest: Duration, is_over: impl Fn() -> bool) -> bool {
 impl Host {
     /// What was published last goes to another socket of the engine.
     pub(crate) fn note_under_way(&self) {
-        self.session.note_under_way(self.own_channel());
+        for ring in self.own_rings() {
+            self.session.note_under_way(ring);
+        }
     }
 
     /// Waits until the engine has passed on what the processes of this session have sent to
@@ -90,11 +92,11 @@ impl Host {
         self.end_turn();
         self.session.hurry_all(&self.doorbell);
         let began = Instant::now();
-        for (channel, number) in iter::once(first).chain(others) {
-            let has_come = || self.session.has_handled(channel, number);
+        for (ring, number) in iter::once(first).chain(others) {
+            let has_come = || self.session.has_handled(ring, number);
             if !wait_until(LONGEST.saturating_sub(began.elapsed()), has_come) {
                 // Once is enough.
-                self.session.forget_under_way(channel, number);
+                self.session.forget_under_way(ring, number);
             }
         }
         self.catch_up();
@@ -111,8 +113,10 @@ impl Host {
     /// A socket was opened, and the engine is told of it by what was published last.
     pub(crate) fn note_opened(&self) {
         let channel = self.own_channel();
-        let number = self.session.requested(channel);
-        let opened = u64::from(channel) << 32 | u64::from(number);
+        // All that a process opens, it opens at one worker.
+        let ring = self.session.ring(channel, self.session.worker_for(channel));
+        let number = self.session.requested(ring);
+        let opened = u64::from(ring) << 32 | u64::from(number);
         self.opened.store(opened, Ordering::Release);
     }
 
@@ -121,14 +125,15 @@ impl Host {
     /// is to be told of it, may reach the engine before that it was opened, and would be lost.
     pub fn await_opened(&self) {
         let opened = self.opened.load(Ordering::Acquire);
-        let (channel, number) = ((opened >> 32) as u32, opened as u32);
+        let (ring, number) = ((opened >> 32) as u32, opened as u32);
         // What is of another channel, the parent has waited for.
-        let is_known = channel != self.own_channel() || self.session.has_handled(channel, number);
+        let is_ours = self.own_rings().any(|own| own == ring);
+        let is_known = !is_ours || self.session.has_handled(ring, number);
         if !is_known && !is_confined() && !self.is_gone() {
             self.end_turn();
             self.session.hurry_all(&self.doorbell);
             wait_until(LONGEST_OPENED, || {
-                self.session.has_handled(channel, number) || self.is_gone()
+                self.session.has_handled(ring, number) || self.is_gone()
             });
         }
     }
@@ -141,9 +146,10 @@ impl Host {
         }
         self.end_turn();
         self.session.hurry_all(&self.doorbell);
-        let channel = self.own_channel();
-        let number = self.session.requested(channel);
-        wait_until(LONGEST, || self.session.has_handled(channel, number));
+        for ring in self.own_rings() {
+            let number = self.session.requested(ring);
+            wait_until(LONGEST, || self.session.has_handled(ring, number));
+        }
         self.catch_up();
     }
 

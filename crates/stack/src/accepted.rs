@@ -199,6 +199,7 @@ mod tests {
             sockets: 64,
             snd_chunks: 8,
             rcv_chunks: 4,
+            workers: 1,
         };
         let signaler = Arc::new(EventfdSignaler::for_one());
         let mut host = AdapterSession::create(geometry, signaler).unwrap();

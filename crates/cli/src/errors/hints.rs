@@ -164,7 +164,7 @@ fn attach_hint(error: &AttachError) -> Option<&'static str> {
             Refusal::NoChannel => "`session.processes` in its configuration allows more",
             Refusal::UnknownSession => return None,
         },
-        AttachError::BadToken => return None,
+        AttachError::BadToken | AttachError::Doorbells { .. } => return None,
     })
 }
 

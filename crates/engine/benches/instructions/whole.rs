@@ -46,6 +46,7 @@ pub(crate) const SMALL: Geometry = Geometry {
     sockets: 64,
     snd_chunks: 64,
     rcv_chunks: 512,
+    workers: 1,
 };
 
 pub(crate) struct Whole {

@@ -1,7 +1,7 @@
 //! What of the time of a turn goes to requests that take long.
 
 use super::*;
-use crate::Config;
+use crate::{Config, EngineError};
 use longshore_hostif::attach::{join, new_session};
 use longshore_hostif::{Arena, Geometry, HostChannel, Loopback, SocketId};
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
@@ -13,6 +13,11 @@ use std::time::Duration;
 
 /// An engine that the test turns, where it answers, and the other end of its wire.
 pub(crate) fn engine(dir: &Path) -> (Engine, PathBuf, MemoryPort) {
+    let (config, socket, wire) = config(dir);
+    (Engine::new(config).unwrap(), socket, wire)
+}
+
+fn config(dir: &Path) -> (Config, PathBuf, MemoryPort) {
     let (port, wire) = pair(&MemoryConfig::default());
     let socket = dir.join("engine.sock");
     let config = Config {
@@ -32,6 +37,7 @@ pub(crate) fn engine(dir: &Path) -> (Engine, PathBuf, MemoryPort) {
             sockets: 64,
             snd_chunks: 64,
             rcv_chunks: 64,
+            workers: 1,
         },
         private: false,
         others_may_join: true,
@@ -39,7 +45,18 @@ pub(crate) fn engine(dir: &Path) -> (Engine, PathBuf, MemoryPort) {
         spin: Duration::ZERO,
         grace: Duration::ZERO,
     };
-    (Engine::new(config).unwrap(), socket, wire)
+    (config, socket, wire)
+}
+
+/// A program whose engine has several workers would ask all of them.
+#[test]
+fn an_engine_has_one_worker_and_so_have_its_sessions() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut config, socket, _wire) = config(dir.path());
+    config.geometry.workers = 2;
+    let refused = Engine::new(config).map(drop);
+    assert!(matches!(refused, Err(EngineError::Workers(2))));
+    assert!(!socket.exists());
 }
 
 /// A program with a session of its own.

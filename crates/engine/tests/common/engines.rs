@@ -35,6 +35,7 @@ const GEOMETRY: Geometry = Geometry {
     sockets: 1024,
     snd_chunks: 1024,
     rcv_chunks: 2048,
+    workers: 1,
 };
 
 impl Running {

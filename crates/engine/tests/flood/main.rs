@@ -178,6 +178,7 @@ fn config(port: impl Port + 'static, path: PathBuf, control: Option<PathBuf>) ->
             sockets: 1024,
             snd_chunks: 256,
             rcv_chunks: 1024,
+            workers: 1,
         },
         private: false,
         users: Vec::new(),

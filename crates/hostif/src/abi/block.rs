@@ -17,7 +17,7 @@ pub use notices::Notice;
 pub use sending::Sending;
 pub use signals::{OwnersSignal, Raised};
 
-use super::{AcceptRecord, Address, RECEIVE_BUFFER, SEND_BUFFER, SocketId};
+use super::{AcceptRecord, Address, Naming, RECEIVE_BUFFER, SEND_BUFFER, SocketId};
 use longshore_ring::Shared;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
@@ -155,9 +155,15 @@ fn store(words: &[AtomicU64; 3], address: Address) {
 }
 
 impl SocketBlock {
-    /// The generation of its next use.
-    pub fn next_generation(&self) -> u32 {
-        self.generation.load(Ordering::Acquire).wrapping_add(1)
+    /// The generation of its next use, by a socket of this worker.
+    pub fn next_generation(&self, naming: Naming, worker: u32) -> u32 {
+        naming.next(self.generation.load(Ordering::Acquire), worker)
+    }
+
+    /// Whether its next use is the socket `id`, which its host has not begun.
+    #[inline]
+    pub fn is_before(&self, id: SocketId) -> bool {
+        Naming::is_next(self.generation.load(Ordering::Acquire), id.generation)
     }
 
     /// Makes it the accepted connection of `record`, which was just taken off the stream of
@@ -165,7 +171,7 @@ impl SocketBlock {
     /// connection is within the engine. `false` if the engine has ended the connection since,
     /// and the block is something else by now, or free.
     pub fn begin_accepted(&self, record: &AcceptRecord, listener: &Self) -> bool {
-        if self.next_generation() != record.socket.generation {
+        if !self.is_before(record.socket) {
             return self.is(record.socket);
         }
         let of_listener = listener.flags() & BlockFlags::IPV6;
@@ -183,10 +189,16 @@ impl SocketBlock {
         self.generation.store(generation, Ordering::Release);
     }
 
-    /// Makes it a new socket: the next generation, everything else zero. Only
+    /// Makes it a new socket of the first worker: the next generation, everything else zero. Only
     /// for a block just taken from the free list.
     pub fn begin(&self, state: SocketState, flags: BlockFlags) -> u32 {
-        let generation = self.next_generation();
+        self.begin_at(0, state, flags)
+    }
+
+    /// As `begin`, of another worker.
+    pub fn begin_at(&self, worker: u32, state: SocketState, flags: BlockFlags) -> u32 {
+        // Where all bits count, this is as good as any that was not in use lately.
+        let generation = self.next_generation(Naming::NAMED, worker);
         self.reset(state, flags);
         self.generation.store(generation, Ordering::Release);
         generation

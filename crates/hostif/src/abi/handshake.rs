@@ -98,6 +98,14 @@ pub enum AttachError {
     /// What came is no message of this protocol.
     #[error("what answers there is not a Longshore engine")]
     NotAnEngine,
+    /// The engine has given another number of doorbells than it has workers.
+    #[error("the engine has {workers} workers and has given {doorbells} doorbells")]
+    Doorbells {
+        /// Doorbells that it gave.
+        doorbells: u32,
+        /// Workers that it has.
+        workers: u32,
+    },
     /// The token is not one.
     #[error("{SESSION_VARIABLE} is not a session token")]
     BadToken,
@@ -243,7 +251,7 @@ impl Message {
                 w[2] = u64::from(*channel);
                 w[3] = u64::from(g.channels) | u64::from(g.waiters) << 32;
                 w[4] = u64::from(g.sockets) | u64::from(g.snd_chunks) << 32;
-                w[5] = u64::from(g.rcv_chunks);
+                w[5] = u64::from(g.rcv_chunks) | u64::from(g.workers) << 32;
                 4
             }
             Self::Eventfd { waiter, ask } => {
@@ -322,6 +330,8 @@ impl Message {
                     sockets: w[4] as u32,
                     snd_chunks: (w[4] >> 32) as u32,
                     rcv_chunks: w[5] as u32,
+                    // An engine that knows of one alone says nothing of them.
+                    workers: ((w[5] >> 32) as u32).max(1),
                 },
             ),
             5 => Self::Eventfd {

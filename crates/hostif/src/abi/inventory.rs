@@ -6,7 +6,7 @@
 //! before and after finds what was written and whose it is. No other code depends on it. A
 //! field that is added to a shared type and not listed beside it does not compile.
 
-use super::{CHUNK, ChannelControl, Geometry, Header, Offsets, SocketBlock};
+use super::{CHUNK, ChannelControl, Geometry, Header, Offsets, SocketBlock, WorkerWords};
 use longshore_ring::Waiter;
 use longshore_ring::spsc::Slot;
 
@@ -160,13 +160,14 @@ const BOTH: Sides = Sides::HOST.union(Sides::ADAPTER);
 const LINK: usize = size_of::<u32>();
 
 /// All parts, in the order in which they lie.
-pub const PARTS: [Part; 13] = [
+pub const PARTS: [Part; 14] = [
     plain("header", size_of::<Header>(), Header::WORDS),
     plain(
         "channel control",
         size_of::<ChannelControl>(),
         ChannelControl::WORDS,
     ),
+    plain("worker", size_of::<WorkerWords>(), WorkerWords::WORDS),
     plain(
         "waiter",
         size_of::<Waiter>(),

@@ -2,7 +2,7 @@
 //! [`ABI_VERSION`](super::ABI_VERSION).
 
 use super::inventory::{Metered, Sides, Word, of, word, words};
-use super::{ChannelControl, FILES, Routes, SharedFile, SocketBlock, StreamHalf};
+use super::{ChannelControl, FILES, MAX_WORKERS, Routes, SharedFile, SocketBlock, StreamHalf};
 use longshore_ring::spsc::Slot;
 use longshore_ring::{FreeList, Shared, Waiter};
 use std::mem::offset_of;
@@ -49,6 +49,8 @@ pub struct Geometry {
     pub snd_chunks: u32,
     /// Chunks of the receive slab.
     pub rcv_chunks: u32,
+    /// Workers of the engine, each of which has rings of its own for each process.
+    pub workers: u32,
 }
 
 impl Geometry {
@@ -60,6 +62,7 @@ impl Geometry {
         sockets: 65_536,
         snd_chunks: 32_768,
         rcv_chunks: 32_768,
+        workers: 1,
     };
 
     /// As small as it may be, with a few waiters and chunks.
@@ -70,6 +73,7 @@ impl Geometry {
         sockets: 64,
         snd_chunks: 4,
         rcv_chunks: 4,
+        workers: 1,
     };
 
     /// Whether the counts are in the ranges that the layout can hold.
@@ -82,6 +86,22 @@ impl Geometry {
             && self.sockets.is_multiple_of(64)
             && within(self.snd_chunks, 1 << 20)
             && within(self.rcv_chunks, 1 << 20)
+            && within(self.workers, MAX_WORKERS)
+            // Each worker has some of its own.
+            && self.workers <= self.rcv_chunks
+    }
+
+    /// Rings in each direction: one for each process and worker.
+    #[inline]
+    pub(crate) fn rings(&self) -> u32 {
+        self.channels * self.workers
+    }
+
+    /// The number of the rings of the process of `channel` at `worker`; at the first worker, that
+    /// of the channel.
+    #[inline]
+    pub(crate) fn ring(&self, channel: u32, worker: u32) -> u32 {
+        worker * self.channels + channel
     }
 }
 
@@ -163,13 +183,35 @@ impl Hurry {
     }
 }
 
+/// What each worker but the first has of its own; that has the same in the header.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(crate) struct WorkerWords {
+    /// By which it finds out who has published requests for it.
+    pub(crate) requests_pending: RequestsPending,
+    /// It sleeps here.
+    pub(crate) engine: Waiter,
+}
+
 // SAFETY: atomics and `Shared` types alone.
 unsafe impl Shared for Header {}
+// SAFETY: as above.
+unsafe impl Shared for RequestsPending {}
+// SAFETY: as above.
+unsafe impl Shared for WorkerWords {}
 
 impl RequestsPending {
     const WORDS: &[Word] = words!(RequestsPending {
         any: word(BOTH, BOTH, Metered::Along),
         channels: word(BOTH, BOTH, Metered::Along),
+    });
+}
+
+impl WorkerWords {
+    /// Its words.
+    pub(super) const WORDS: &[Word] = words!(WorkerWords {
+        requests_pending: of(RequestsPending::WORDS),
+        engine: word(BOTH, BOTH, Metered::Along),
     });
 }
 
@@ -200,6 +242,7 @@ impl Header {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Offsets {
     pub(crate) controls: usize,
+    pub(crate) workers: usize,
     pub(crate) waiters: usize,
     pub(crate) socket_links: usize,
     pub(crate) snd_links: usize,
@@ -225,14 +268,17 @@ impl Offsets {
             start
         };
         let (channels, sockets) = (g.channels as usize, g.sockets as usize);
+        let rings = g.rings() as usize;
         Self {
-            controls: part(channels, size_of::<ChannelControl>()),
+            controls: part(rings, size_of::<ChannelControl>()),
+            // None, with one worker: then all lies where it did before there could be more.
+            workers: part(g.workers as usize - 1, size_of::<WorkerWords>()),
             waiters: part(g.waiters as usize, size_of::<Waiter>()),
             socket_links: part(sockets, size_of::<AtomicU32>()),
             snd_links: part(g.snd_chunks as usize, size_of::<AtomicU32>()),
             held: part(channels, sockets / 8),
-            request_slots: part(channels * RING, size_of::<Slot>()),
-            completion_slots: part(channels * RING, size_of::<Slot>()),
+            request_slots: part(rings * RING, size_of::<Slot>()),
+            completion_slots: part(rings * RING, size_of::<Slot>()),
             blocks: part(sockets, size_of::<SocketBlock>()),
             snd_directories: part(sockets * DIRECTORY, size_of::<AtomicU32>()),
             rcv_directories: part(sockets * DIRECTORY, size_of::<AtomicU32>()),
@@ -243,9 +289,10 @@ impl Offsets {
     }
 
     /// Where each part begins, in their order.
-    pub(crate) fn parts(&self) -> [usize; 12] {
+    pub(crate) fn parts(&self) -> [usize; 13] {
         [
             self.controls,
+            self.workers,
             self.waiters,
             self.socket_links,
             self.snd_links,
@@ -268,6 +315,7 @@ const _: () = assert!(size_of::<Waiter>() == 64);
 const _: () = assert!(size_of::<SocketBlock>() == 256);
 const _: () = assert!(size_of::<StreamHalf>() == 64);
 const _: () = assert!(size_of::<ChannelControl>() == 960);
+const _: () = assert!(size_of::<WorkerWords>() == 256);
 const _: () = assert!(offset_of!(Header, version) == 8);
 const _: () = assert!(offset_of!(Header, closed) == 12);
 const _: () = assert!(offset_of!(Header, features) == 28);
@@ -291,10 +339,18 @@ mod tests {
 
     #[test]
     fn parts_follow_each_other_on_pages() {
-        let o = Offsets::of(&Geometry::DEFAULT);
-        let all: Vec<usize> = o.parts().into_iter().chain([o.end]).collect();
-        assert!(all.windows(2).all(|w| w[0] < w[1]));
-        assert!(all.iter().all(|at| at.is_multiple_of(4096)));
+        for workers in [1, 2, MAX_WORKERS] {
+            let o = Offsets::of(&Geometry {
+                workers,
+                ..Geometry::DEFAULT
+            });
+            let mut all: Vec<usize> = o.parts().into_iter().chain([o.end]).collect();
+            if workers == 1 {
+                assert_eq!(all.remove(1), all[1], "it takes no room");
+            }
+            assert!(all.windows(2).all(|w| w[0] < w[1]));
+            assert!(all.iter().all(|at| at.is_multiple_of(4096)));
+        }
     }
 
     #[test]
@@ -321,5 +377,14 @@ mod tests {
             }
             .is_valid()
         );
+        let with = |workers, rcv_chunks| Geometry {
+            workers,
+            rcv_chunks,
+            ..Geometry::DEFAULT
+        };
+        assert!(with(MAX_WORKERS, MAX_WORKERS).is_valid());
+        for (workers, chunks) in [(0, 64), (MAX_WORKERS + 1, 100), (9, 8)] {
+            assert!(!with(workers, chunks).is_valid());
+        }
     }
 }

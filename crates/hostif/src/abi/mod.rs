@@ -21,6 +21,7 @@ mod message_rule;
 mod record;
 mod routes;
 mod versions;
+mod worker;
 
 pub use address::Address;
 pub use block::{
@@ -44,7 +45,7 @@ pub use layout::{
     CHUNK, DESCRIPTOR_BYTES, DIRECTORY, Geometry, Header, Hurry, RECEIVE_BUFFER, RING, SEND_BUFFER,
     STREAM_MAX,
 };
-pub(crate) use layout::{DIRECTORY_GROUP, MAGIC, Offsets};
+pub(crate) use layout::{DIRECTORY_GROUP, MAGIC, Offsets, RequestsPending, WorkerWords};
 pub(crate) use lent_chunk::{lent_chunk, lent_entry};
 pub use message_rule::{Delimiter, LONGEST_DELIMITER, LengthPrefix, MessageRule, WIDEST_LENGTH};
 pub use record::{
@@ -61,6 +62,8 @@ pub(crate) use versions::{
     PORT_OF_SINCE, RANGES_TOLD_SINCE, SHORT_DONE_SINCE, SHORT_RANGES_SINCE, TOO_LONG_SINCE,
 };
 
+pub use worker::{MAX_WORKERS, Naming};
+
 /// A socket of a session: its place in the table of blocks, and which of the
 /// sockets that had this place it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -68,7 +71,7 @@ pub struct SocketId {
     /// The block's index.
     pub index: u32,
     /// Counts the block's uses, so that a late descriptor for the last socket
-    /// in this place is not taken for one of this.
+    /// in this place is not taken for one of this; and says which worker has it ([`Naming`]).
     pub generation: u32,
 }
 

@@ -66,6 +66,9 @@ bitflags::bitflags! {
         const IMMEDIATE_DATA = 8;
         /// The same where both ends of a connection are of the session, and of what is lent.
         const FORWARDS_WITHIN = 16;
+        /// A socket's name says which worker of the engine has it ([`Naming`](super::Naming)),
+        /// and there may be several.
+        const WORKERS = 32;
         const _ = !0;
     }
 }
@@ -94,8 +97,35 @@ impl Agreed {
     /// What two sides of this release speak, without what an adapter may refuse.
     pub const OURS: Self = Self {
         version: Versions::OURS.newest,
-        features: Features::LENT_CHUNKS.union(Features::IMMEDIATE_DATA),
+        features: Features::LENT_CHUNKS
+            .union(Features::IMMEDIATE_DATA)
+            .union(Features::WORKERS),
     };
+
+    /// What two sides speak where the engine has so many workers: what lies in the memory of one
+    /// worker's sockets is not for another to send, and files are one worker's.
+    #[must_use]
+    pub fn with_workers(self, workers: u32) -> Self {
+        let features = match workers {
+            1 => self.features,
+            _ => self.features - Self::OF_ONE_WORKER,
+        };
+        Self { features, ..self }
+    }
+
+    /// Whether a session of so many workers can speak this.
+    #[must_use]
+    pub fn can_have_workers(&self, workers: u32) -> bool {
+        workers == 1
+            || (self.features.contains(Features::WORKERS)
+                && !self.features.intersects(Self::OF_ONE_WORKER))
+    }
+
+    /// What a session has only if one worker has all of its sockets.
+    const OF_ONE_WORKER: Features = Features::FILES
+        .union(Features::FORWARDS)
+        .union(Features::FORWARDS_WITHIN)
+        .union(Features::LENT_CHUNKS);
 }
 
 impl Versions {
@@ -107,7 +137,8 @@ impl Versions {
             .union(Features::LENT_CHUNKS)
             .union(Features::FORWARDS)
             .union(Features::IMMEDIATE_DATA)
-            .union(Features::FORWARDS_WITHIN),
+            .union(Features::FORWARDS_WITHIN)
+            .union(Features::WORKERS),
     };
 
     /// What both sides speak: the newest version that both have, and all features that both

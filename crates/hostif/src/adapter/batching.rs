@@ -137,7 +137,7 @@ impl AdapterSession {
 
     /// Whether requests wait that are to be fetched though no others are.
     fn are_any_wanted(&self) -> bool {
-        let pending = &self.arena.header().requests_pending;
+        let pending = self.meeting.pending();
         is_any_wanted(pending.any.load(Ordering::SeqCst))
     }
 
@@ -146,14 +146,7 @@ impl AdapterSession {
     fn requests_waiting(&self) -> Option<u32> {
         let most = self.batches.as_ref()?.fixed.descriptors;
         let mut waiting = 0;
-        for (i, flags) in self
-            .arena
-            .header()
-            .requests_pending
-            .channels
-            .iter()
-            .enumerate()
-        {
+        for (i, flags) in self.meeting.pending().channels.iter().enumerate() {
             let mut flags = flags.load(Ordering::Acquire);
             while flags != 0 && waiting < most {
                 let channel = i * 64 + flags.trailing_zeros() as usize;

@@ -28,7 +28,8 @@ impl AdapterSession {
             self.bad_descriptors += 1;
             return None;
         }
-        let generation = self.arena.get_block(index)?.next_generation();
+        let block = self.arena.get_block(index)?;
+        let generation = block.next_generation(self.arena.naming(), self.worker);
         Some(SocketId { index, generation })
     }
 
@@ -44,7 +45,7 @@ impl AdapterSession {
     /// accepted yet means nothing.
     pub(super) fn begun(&self, id: SocketId) -> Option<&SocketBlock> {
         let block = self.arena.get_block(id.index)?;
-        (block.next_generation() != id.generation).then_some(block)
+        (!block.is_before(id)).then_some(block)
     }
 
     /// Gives the block of a socket back, of which the adapter has no more to say. One that its
@@ -236,7 +237,8 @@ impl AdapterSession {
     /// how many bytes were written.
     #[must_use]
     pub fn write_mailbox(&self, channel: u16, bytes: &[u8]) -> usize {
-        let written = self.arena.control(u32::from(channel)).write_mailbox(bytes);
+        let ring = self.ring(channel);
+        let written = self.arena.control(ring).write_mailbox(bytes);
         self.words.note(written);
         written
     }

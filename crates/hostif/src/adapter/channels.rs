@@ -7,8 +7,8 @@ use super::AdapterSession;
 use super::channel::{AdapterChannel, Taken};
 use super::immediate::Immediate;
 use super::pending_edges::PendingEdges;
-use crate::abi::{Hurry, Request};
-use longshore_ring::spsc::Message;
+use crate::abi::{Hurry, Request, SocketId};
+use longshore_ring::spsc::{Message, WORDS};
 use std::sync::atomic::Ordering;
 
 /// Turns for which the places of all requests are kept at the most, as a socket has sent more
@@ -140,9 +140,10 @@ impl AdapterSession {
     /// no such channel.
     pub fn open_channel(&mut self, channel: u16) {
         self.receive.begin_epoch(channel);
+        let ring = self.ring(channel);
         if let Some(end) = self.channels.ends.get_mut(usize::from(channel)) {
             *end = Some(End {
-                channel: AdapterChannel::new(u32::from(channel)),
+                channel: AdapterChannel::new(ring),
                 is_staged: false,
                 is_taken: false,
                 is_broken: false,
@@ -179,7 +180,7 @@ impl AdapterSession {
     /// [`begin_requests`](Self::begin_requests) was called.
     #[must_use]
     pub fn flagged_words(&self) -> u32 {
-        let words = &self.arena.header().requests_pending.channels;
+        let words = &self.meeting.pending().channels;
         let words = words.iter().take(self.channel_words()).rev();
         words.fold(0, |bits, word| {
             bits << 1 | u32::from(word.load(Ordering::Relaxed) != 0)
@@ -190,7 +191,7 @@ impl AdapterSession {
     #[inline]
     #[must_use]
     pub fn has_requests(&self) -> bool {
-        let any = &self.arena.header().requests_pending.any;
+        let any = &self.meeting.pending().any;
         any.load(Ordering::Relaxed) != 0
     }
 
@@ -203,7 +204,7 @@ impl AdapterSession {
         {
             return due;
         }
-        let pending = &self.arena.header().requests_pending;
+        let pending = self.meeting.pending();
         let pending = pending.any.load(Ordering::Relaxed);
         if Hurry::Now.is_in(pending) {
             return Due::Now;
@@ -230,7 +231,7 @@ impl AdapterSession {
     #[inline]
     #[must_use]
     pub fn has_requests_before_frames(&self) -> bool {
-        let pending = &self.arena.header().requests_pending;
+        let pending = self.meeting.pending();
         let pending = pending.any.load(Ordering::Relaxed);
         // Of a batch none is taken before the others.
         Hurry::First.is_in(pending) && !(self.batches.is_some() && is_any_wanted(pending))
@@ -243,7 +244,7 @@ impl AdapterSession {
         if let Some(has_some) = self.has_new_batch() {
             return has_some;
         }
-        let pending = &self.arena.header().requests_pending;
+        let pending = self.meeting.pending();
         let pending = pending.any.load(Ordering::SeqCst);
         // Of those that are held back it is known since when, once they were seen.
         let is_unseen = Hurry::HeldBack.is_in(pending) && self.channels.held_since.is_none();
@@ -252,7 +253,7 @@ impl AdapterSession {
 
     /// Those that wait for others wait no longer; whether there are requests at all.
     pub fn hurry_requests(&self) -> bool {
-        let any = &self.arena.header().requests_pending.any;
+        let any = &self.meeting.pending().any;
         let is_some = any.load(Ordering::SeqCst) != 0;
         if is_some {
             any.fetch_or(Hurry::Now as u32, Ordering::AcqRel);
@@ -265,7 +266,7 @@ impl AdapterSession {
         self.channels.soon_since = None;
         self.channels.held_since = None;
         self.begin_batch();
-        let any = &self.arena.header().requests_pending.any;
+        let any = &self.meeting.pending().any;
         // Read, too: what was flagged before any of the flags in it is seen from here on.
         any.swap(0, Ordering::SeqCst);
     }
@@ -273,13 +274,13 @@ impl AdapterSession {
     /// Takes the flags of 64 channels, `word` times 64 and those that follow: a bit is set for
     /// each that may have requests.
     pub fn flagged(&self, word: usize) -> u64 {
-        let flags = self.arena.header().requests_pending.channels.get(word);
+        let flags = self.meeting.pending().channels.get(word);
         flags.map_or(0, |flags| flags.swap(0, Ordering::AcqRel))
     }
 
     /// Channels of `word` that were not looked at are to be looked at again.
     pub fn flag_again(&self, word: usize, flags: u64) {
-        let pending = &self.arena.header().requests_pending;
+        let pending = self.meeting.pending();
         if let Some(all) = pending.channels.get(word) {
             all.fetch_or(flags, Ordering::AcqRel);
         }
@@ -310,7 +311,10 @@ impl AdapterSession {
                 }
                 match end.channel.take(arena) {
                     Ok(Some(Some(taken))) => {
-                        self.count_request(&taken);
+                        if !self.count_request(&taken) {
+                            // There is no such request.
+                            return Next::Request([0; WORDS], Immediate::default());
+                        }
                         let round = self.send.round;
                         let immediate = taken
                             .immediate
@@ -331,20 +335,38 @@ impl AdapterSession {
         next
     }
 
-    /// Counts a request that was taken.
+    /// Counts a request that was taken; whether it may be about a socket of this worker.
     #[inline]
-    fn count_request(&mut self, taken: &Taken) {
+    fn count_request(&mut self, taken: &Taken) -> bool {
         let crossed = &taken.crossed;
         self.meter.to_adapter.descriptors.add(crossed);
         let socket = Request::socket_in(&taken.message);
-        if Request::opens(&taken.message) {
+        if Request::opens(&taken.message) && self.has_by_name(socket) {
             self.by_socket.begin_if_free(socket);
         }
         let doorbells = std::mem::take(&mut self.doorbells);
-        if let Some(row) = self.by_socket.of(socket) {
-            row.to_adapter.add(crossed);
-            row.doorbells += doorbells;
+        match self.by_socket.of(socket) {
+            Some(row) => {
+                row.to_adapter.add(crossed);
+                row.doorbells += doorbells;
+                true
+            }
+            None => self.note_uncounted(socket),
         }
+    }
+
+    /// Whether the name of a socket says that this worker has it.
+    fn has_by_name(&self, socket: SocketId) -> bool {
+        self.arena.naming().worker(socket) == self.worker
+    }
+
+    /// A request was taken about a socket that is not counted: one that is gone, or that another
+    /// worker has. Whether it is not the latter.
+    #[cold]
+    fn note_uncounted(&mut self, socket: SocketId) -> bool {
+        let is_ours = self.has_by_name(socket);
+        self.misrouted += u64::from(!is_ours);
+        is_ours
     }
 
     /// A program has rung the doorbell, by which the adapter woke.

@@ -62,7 +62,7 @@ impl AdapterSession {
                 false
             }
             // The process broke its own ring; it is told nothing more.
-            Err(PutError::Corrupt(_)) => {
+            Err(PutError::Corrupt(_) | PutError::NoWorker(_)) => {
                 self.bad_descriptors += 1;
                 true
             }

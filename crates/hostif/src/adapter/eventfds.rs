@@ -49,6 +49,18 @@ impl Eventfds {
 }
 
 impl AdapterSession {
+    /// Has another worker wake those that sleep on the eventfd of a waiter, too, if that was
+    /// made: they sleep there for what happens at any worker.
+    pub fn share_eventfd(&self, waiter: u32, with: &mut Self) {
+        if let Some(made) = self.wakeups.eventfds.of_waiters.get(&waiter) {
+            let made = Made {
+                fd: Arc::clone(&made.fd),
+                _charge: None,
+            };
+            with.wakeups.eventfds.of_waiters.insert(waiter, made);
+        }
+    }
+
     /// Makes the eventfd of a waiter, for the program; one that it had is closed.
     /// `charge` is asked for what one descriptor is charged to, and refuses by `None`.
     pub fn make_eventfd(

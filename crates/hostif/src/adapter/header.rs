@@ -82,7 +82,7 @@ impl AdapterSession {
     /// The engine is about to sleep: a program that publishes requests wakes it. It looks for
     /// requests once more after this ([`still_has_requests`](Self::still_has_requests)).
     pub fn declare_asleep(&self) {
-        self.arena.header().engine.declare(Sleep::Eventfd);
+        self.meeting.engine().declare(Sleep::Eventfd);
     }
 
     /// The engine looks for requests of this session no more until its doorbell rings: a
@@ -90,7 +90,7 @@ impl AdapterSession {
     /// already, and then it must go on looking.
     #[must_use]
     pub fn park(&self) -> bool {
-        let engine = &self.arena.header().engine;
+        let engine = self.meeting.engine();
         engine.park();
         let is_parked = !self.hurry_requests();
         if !is_parked {
@@ -101,7 +101,7 @@ impl AdapterSession {
 
     /// The engine is awake, and looks for requests again.
     pub fn declare_awake(&self) {
-        self.arena.header().engine.cancel();
+        self.meeting.engine().cancel();
     }
 
     /// Chunks of the send slab that no socket has, by the lists that its programs keep.

@@ -34,11 +34,14 @@ pub(super) struct Told {
 pub(super) struct Epochs {
     epochs: Vec<u32>,
     withheld: Vec<u32>,
+    /// The number of the first channel's rings at this worker.
+    first_ring: u32,
 }
 
 impl Epochs {
-    pub(super) fn new(channels: u32) -> Self {
+    pub(super) fn new(channels: u32, first_ring: u32) -> Self {
         Self {
+            first_ring,
             epochs: vec![0; channels as usize],
             withheld: vec![0; channels as usize],
         }
@@ -80,7 +83,8 @@ impl Epochs {
         if !self.is_there(told) {
             return false;
         }
-        let done = arena.control(told.channel.into()).completions.given_back();
+        let ring = self.first_ring + u32::from(told.channel);
+        let done = arena.control(ring).completions.given_back();
         // Those that it is not done with are no more than the ring holds.
         told.number.wrapping_sub(done) >= RING as u32
     }
@@ -248,7 +252,7 @@ mod tests {
     #[test]
     fn what_a_process_has_taken_is_known_as_long_as_it_has_its_channel() {
         let session = small();
-        let mut epochs = Epochs::new(64);
+        let mut epochs = Epochs::new(64, 0);
         let ring = RING as u32;
         for (number, was_taken) in [
             (0, false),
@@ -270,7 +274,7 @@ mod tests {
     #[test]
     fn so_many_are_kept_and_of_those_that_were_taken_one_is_used_again() {
         let session = small();
-        let (arena, epochs) = (session.arena(), Epochs::new(64));
+        let (arena, epochs) = (session.arena(), Epochs::new(64, 0));
         let mut held = HeldData::default();
         let holds: Vec<Hold> = (0..MOST_HELD)
             .map(|_| held.take(arena, &epochs).expect("a place"))

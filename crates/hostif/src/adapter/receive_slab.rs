@@ -24,6 +24,8 @@ pub struct ReceiveSlab {
     pub(super) entries_written: u64,
     free: Vec<u32>,
     never_used: u32,
+    /// One more than the last that it may use, and how many those are.
+    end: u32,
     limit: u32,
     available: u32,
     /// So many of `free`, from its beginning, take no memory.
@@ -49,34 +51,39 @@ const LOOKS: usize = 4;
 pub(super) const POISON: u8 = 0xdb;
 
 impl ReceiveSlab {
-    /// All chunks of an arena.
-    pub(super) fn of(arena: &Arc<Arena>) -> Self {
-        let chunks = arena.geometry().rcv_chunks;
+    /// The chunks of an arena that a worker has: all, if it is the only one.
+    pub(super) fn of(arena: &Arc<Arena>, worker: u32) -> Self {
+        let geometry = arena.geometry();
+        let chunks = geometry.rcv_chunks / geometry.workers;
+        let first = worker * chunks;
         Self {
             arena: arena.clone(),
-            links: Vec::new(),
+            links: vec![NONE; first as usize],
             entries_written: 0,
             free: Vec::new(),
-            never_used: 0,
+            never_used: first,
+            end: first + chunks,
             limit: chunks,
             available: chunks,
             cold: 0,
             fewest_free: 0,
             held: HeldData::default(),
-            epochs: Epochs::new(arena.geometry().channels),
+            epochs: Epochs::new(geometry.channels, geometry.ring(0, worker)),
             withheld: Withheld::default(),
             #[cfg(debug_assertions)]
-            memory: arena
-                .rcv_place(0, 0, 0)
-                .map(|at| arena.memory().span(at, chunks as usize * CHUNK)),
+            memory: arena.rcv_place(0, 0, 0).map(|at| {
+                arena
+                    .memory()
+                    .span(at, geometry.rcv_chunks as usize * CHUNK)
+            }),
         }
     }
 
     /// The first so many chunks of an arena, which keep what is in them.
     #[cfg(test)]
     pub(super) fn limited(arena: &Arc<Arena>, chunks: u32) -> Self {
-        let mut slab = Self::of(arena);
-        (slab.limit, slab.available) = (chunks, chunks);
+        let mut slab = Self::of(arena, 0);
+        (slab.end, slab.limit, slab.available) = (chunks, chunks, chunks);
         #[cfg(debug_assertions)]
         {
             slab.memory = None;
@@ -84,7 +91,7 @@ impl ReceiveSlab {
         slab
     }
 
-    pub(super) fn take(&mut self) -> Option<u32> {
+    pub(crate) fn take(&mut self) -> Option<u32> {
         if !self.withheld.is_empty() {
             self.look_at_withheld(LOOKS);
         }
@@ -93,7 +100,7 @@ impl ReceiveSlab {
                 self.note_fewer();
                 chunk
             }
-            None if self.never_used < self.limit => {
+            None if self.never_used < self.end => {
                 self.never_used += 1;
                 self.links.push(NONE);
                 self.never_used - 1

@@ -11,7 +11,7 @@ use super::wakeups::Wakeups;
 use super::words::Words;
 use crate::abi::{Agreed, Geometry};
 use crate::meter::Meter;
-use crate::transport::{Arena, ArenaError};
+use crate::transport::{Arena, ArenaError, Meeting};
 use longshore_ring::EventfdSignaler;
 use std::sync::Arc;
 
@@ -28,6 +28,10 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct AdapterSession {
     pub(super) arena: Arc<Arena>,
+    /// Which of the engine's workers has it.
+    pub(super) worker: u32,
+    /// By what programs and this worker find each other.
+    pub(super) meeting: Meeting,
     /// What its programs write.
     pub send: SendStreams,
     /// The memory for what its programs read.
@@ -40,6 +44,8 @@ pub struct AdapterSession {
     pub(super) doorbells: u64,
     /// Descriptors that meant nothing or asked for what is not theirs.
     pub bad_descriptors: u64,
+    /// Requests about sockets that another worker has, by their names, or none.
+    pub(super) misrouted: u64,
     pub(super) channels: Channels,
     /// Kept with fixed batching.
     pub(super) batches: Option<Box<Batches>>,
@@ -74,15 +80,31 @@ impl AdapterSession {
     /// The half of a session whose memory nobody uses yet.
     #[must_use]
     pub fn new(arena: Arc<Arena>, signaler: Arc<EventfdSignaler>) -> Self {
+        Self::at(0, arena, signaler)
+    }
+
+    /// The half that a further worker has of this session: `None` if the session has no such
+    /// worker. Each has rings, pending words and a part of the receive slab of its own; what is
+    /// said to all programs, the first one says.
+    #[must_use]
+    pub fn for_worker(&self, worker: u32, signaler: Arc<EventfdSignaler>) -> Option<Self> {
+        let is_further = (1..self.geometry().workers).contains(&worker);
+        is_further.then(|| Self::at(worker, Arc::clone(&self.arena), signaler))
+    }
+
+    fn at(worker: u32, arena: Arc<Arena>, signaler: Arc<EventfdSignaler>) -> Self {
         let geometry = *arena.geometry();
         Self {
             send: SendStreams::of(&arena),
-            receive: ReceiveSlab::of(&arena),
+            receive: ReceiveSlab::of(&arena, worker),
+            worker,
+            meeting: arena.meeting(worker),
             meter: Meter::default(),
             words: Words::default(),
             by_socket: SocketMeters::new(geometry.sockets),
             doorbells: 0,
             bad_descriptors: 0,
+            misrouted: 0,
             channels: Channels::new(geometry.channels),
             batches: None,
             wakeups: Wakeups::new(Eventfds::new(signaler, geometry.waiters)),
@@ -101,6 +123,29 @@ impl AdapterSession {
     #[must_use]
     pub fn agreed(&self) -> Agreed {
         self.arena.agreed()
+    }
+
+    /// The worker that has this half.
+    #[must_use]
+    pub fn worker(&self) -> u32 {
+        self.worker
+    }
+
+    /// Requests that were about a socket which another worker has, by its name, or none.
+    #[must_use]
+    pub fn misrouted(&self) -> u64 {
+        self.misrouted
+    }
+
+    /// The number of a channel's rings at this worker.
+    pub(super) fn ring(&self, channel: u16) -> u32 {
+        self.geometry().ring(u32::from(channel), self.worker)
+    }
+
+    /// By what programs and this worker find each other.
+    #[cfg(test)]
+    pub(crate) fn meeting(&self) -> &Meeting {
+        &self.meeting
     }
 
     /// Its memory.

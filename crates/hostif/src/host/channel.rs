@@ -1,83 +1,78 @@
-//! The host's end of a channel: puts requests, gets completions.
+//! The host's end of a channel: puts requests into the rings of the worker that has the socket,
+//! gets completions from those of all.
 //!
 //! Owns [`HostChannel`], which the host library has one of for each process, behind its lock;
-//! requests that say the same of a socket are joined before they are published (`coalesce`).
+//! `rings` has what is done at each worker.
 
-use super::coalesce::{Moved, coalesce};
-use crate::abi::{
-    ACCEPTED_SINCE, CHUNK, Completion, Data, Edges, HELD_BACK_SINCE, Hurry, LENGTHS_SINCE, RING,
-    Request, SocketId, chunk_of,
-};
-use crate::transport::{Arena, PutError, staged};
-use longshore_ring::spsc::{Consumer, Message, Producer};
-use longshore_ring::{Corrupt, Doorbell, Waiter};
+use super::rings::HostRings;
+use crate::abi::{Completion, Hurry, Request, SocketId};
+use crate::transport::{Arena, PutError};
+use longshore_ring::{Corrupt, Doorbell};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-
-/// Slots of the request ring that immediate data leaves free: it must not keep descriptors
-/// waiting.
-const KEPT_FREE: u32 = RING as u32 / 2;
 
 /// The host's end: puts requests, gets completions.
 #[derive(Debug)]
 pub struct HostChannel {
     arena: Arc<Arena>,
     index: u32,
-    requests: Producer,
-    completions: Consumer,
-    /// The newest request, if it is a move of edges.
-    newest: Option<Moved>,
-    /// The engine was woken for the newest request, if it slept.
-    was_woken: bool,
-    /// It was so for one that was taken back, and may have slept again since, as it found
-    /// nothing: it is woken for the next.
-    owes_wake: bool,
-    /// One was taken back that said that a connection was accepted: what has its place is fetched
-    /// no later.
-    owes_accepted: bool,
-}
-
-impl Moved {
-    /// Where in the memory the last `count` bytes before the edge lie, by chunks; `None` if
-    /// the directory does not say.
-    fn places(&self, arena: &Arena, count: u16) -> Option<[(usize, usize); 2]> {
-        let directory = arena.snd_directory(self.socket.index);
-        let start = self.snd_edge.checked_sub(count.into())?;
-        let within = (start % CHUNK as u64) as usize;
-        let first = usize::from(count).min(CHUNK - within);
-        let place = |number: u64, within, len| {
-            // There may be a range of a file before these bytes.
-            let chunk = chunk_of(directory.entry(number).load(Ordering::Relaxed));
-            Some((arena.snd_place(chunk, within, len)?, len))
-        };
-        let number = start / CHUNK as u64;
-        let rest = usize::from(count) - first;
-        let second = match rest {
-            0 => (0, 0),
-            _ => place(number + 1, 0, rest)?,
-        };
-        Some([place(number, within, first)?, second])
-    }
+    /// Its rings at the first worker, which is the only one as a rule.
+    first: HostRings,
+    further: Box<[HostRings]>,
+    /// What wakes the further workers, in their order.
+    doorbells: Arc<[Doorbell]>,
+    /// The workers, a bit for each, at which requests were published that they were not told to
+    /// fetch now; kept where there are several.
+    owed: u64,
 }
 
 impl HostChannel {
-    /// The host's end of channel `index`, whose rings are empty.
+    /// The host's end of channel `index`, whose rings are empty, at the first worker.
     pub fn new(arena: Arc<Arena>, index: u32) -> Self {
+        Self::at_all(arena, index, Arc::from([]))
+    }
+
+    /// As `new`, at the further workers too that these doorbells wake, in their order.
+    pub(super) fn at_all(arena: Arc<Arena>, index: u32, doorbells: Arc<[Doorbell]>) -> Self {
+        let at = |worker| HostRings::new(Arc::clone(&arena), index, worker);
+        let end = arena.geometry().workers.min(doorbells.len() as u32 + 1);
         Self {
-            arena,
+            first: at(0),
+            further: (1..end).map(at).collect(),
+            doorbells,
+            owed: 0,
             index,
-            requests: Producer::taking_back(),
-            completions: Consumer::new(),
-            newest: None,
-            was_woken: false,
-            owes_wake: false,
-            owes_accepted: false,
+            arena,
         }
     }
 
     /// Its index.
     pub fn index(&self) -> u32 {
         self.index
+    }
+
+    /// Completions that came from a worker which has not the socket that they were about, by its
+    /// name. They were passed over.
+    pub fn misrouted(&self) -> u64 {
+        let further = self.further.iter().map(HostRings::misrouted);
+        self.first.misrouted() + further.sum::<u64>()
+    }
+
+    /// The rings of the worker that has a socket.
+    #[inline]
+    fn rings_of(&mut self, socket: SocketId) -> Result<&mut HostRings, PutError> {
+        if self.further.is_empty() {
+            return Ok(&mut self.first);
+        }
+        self.rings_of_worker(self.arena.naming().worker(socket))
+    }
+
+    #[cold]
+    fn rings_of_worker(&mut self, worker: u32) -> Result<&mut HostRings, PutError> {
+        let Some(at) = worker.checked_sub(1) else {
+            return Ok(&mut self.first);
+        };
+        let further = self.further.get_mut(at as usize);
+        further.ok_or(PutError::NoWorker(worker))
     }
 
     /// Stages a request. It is on its way with the next `publish`. If it goes on where the
@@ -88,39 +83,9 @@ impl HostChannel {
     /// ring has little room.
     ///
     /// # Errors
-    /// [`PutError::Full`] if the engine has to catch up first.
+    /// [`PutError::Full`] if the engine has to catch up first, [`PutError::NoWorker`].
     pub fn put(&mut self, request: &Request) -> Result<(), PutError> {
-        let newest = self.newest.take();
-        let before = newest.filter(|_| self.may_take_back());
-        let both = before.and_then(|newest| {
-            let block = self.arena.get_block(newest.socket.index)?;
-            let acknowledged = block.snd.done.load(Ordering::Relaxed);
-            let both = coalesce(&newest, request, acknowledged, self.has_lengths())?;
-            Some((newest, both))
-        });
-        let (request, there) = match both {
-            Some((newest, both)) if self.take_back() => {
-                self.owes_wake |= self.was_woken;
-                self.owes_accepted |= newest.tells_accepted();
-                (both, newest.immediate)
-            }
-            _ => (*request, 0),
-        };
-        self.was_woken = false;
-        if let Some(moved) = Moved::of(&request).filter(|moved| moved.immediate != 0)
-            && self.stage_with_data(&request, &moved, self.there(newest.as_ref(), &moved, there))?
-        {
-            self.newest = (!moved.closes()).then_some(moved);
-            return Ok(());
-        }
-        let request = request.without_immediate();
-        let ring = &self.arena.control(self.index).requests;
-        let slots = self.arena.request_slots(self.index);
-        let stored = request.stored(self.has_lengths());
-        staged(self.requests.stage_long(0, 0, ring, slots, stored.fields()))?;
-        self.requests.leave_words(stored.left());
-        self.newest = Moved::of(&request).filter(|moved| !moved.closes());
-        Ok(())
+        self.rings_of(request.socket())?.put(request)
     }
 
     /// As `put`, of a listener's edges that tell that `connection` was accepted. What its process
@@ -134,74 +99,20 @@ impl HostChannel {
         request: &Request,
         connection: SocketId,
     ) -> Result<(), PutError> {
-        self.put(request)?;
-        if self.arena.agreed().version >= ACCEPTED_SINCE {
-            self.newest = self.newest.take().map(|moved| moved.accepting(connection));
+        let naming = self.arena.naming();
+        // What is said of the connection elsewhere cannot say so.
+        let is_elsewhere = naming.worker(connection) != naming.worker(request.socket());
+        let rings = self.rings_of(request.socket())?;
+        if is_elsewhere {
+            return rings.put(request);
         }
-        Ok(())
-    }
-
-    /// How much of the immediate data of `moved` is where it belongs, where `there` bytes of it
-    /// were put for `newest`: none, if that has fewer words.
-    fn there(&self, newest: Option<&Moved>, moved: &Moved, there: u16) -> u16 {
-        let is_alike = newest.is_some_and(|newest| newest.is_near() == moved.is_near());
-        if is_alike { there } else { 0 }
-    }
-
-    /// Whether what is not used of a slot does not cross.
-    fn has_lengths(&self) -> bool {
-        self.arena.agreed().version >= LENGTHS_SINCE
-    }
-
-    /// Whether the engine did not have the newest request a moment ago.
-    fn may_take_back(&self) -> bool {
-        let ring = &self.arena.control(self.index).requests;
-        self.requests.may_take_back(ring)
-    }
-
-    /// Takes the newest request back, unless the engine has it.
-    fn take_back(&mut self) -> bool {
-        let ring = &self.arena.control(self.index).requests;
-        self.requests.take_back(ring)
-    }
-
-    /// Stages a move of edges with its immediate data, whose first `there` bytes already lie
-    /// where they belong; `false` if the ring has little room.
-    fn stage_with_data(
-        &mut self,
-        request: &Request,
-        moved: &Moved,
-        there: u16,
-    ) -> Result<bool, PutError> {
-        let arena = &self.arena;
-        let Some(sources) = moved.places(arena, moved.immediate.saturating_sub(there)) else {
-            return Ok(false);
-        };
-        let ring = &arena.control(self.index).requests;
-        let slots = arena.request_slots(self.index);
-        let stored = request.stored(self.has_lengths());
-        let fields = stored.fields();
-        let staged = self
-            .requests
-            .stage_long(stored.more(), KEPT_FREE, ring, slots, fields)?;
-        let Ok(own) = staged else {
-            return Ok(false);
-        };
-        self.requests.leave_words(stored.left());
-        let mut at = fields.len() * 8 + usize::from(there);
-        for (mut from, len) in sources {
-            for (to, part) in arena.immediate_places(self.index, own, at, len) {
-                arena.memory().copy(from, to, part);
-                from += part;
-            }
-            at += len;
-        }
-        Ok(true)
+        rings.put_accepted(request, connection)
     }
 
     /// How many requests are staged.
     pub fn staged(&self) -> u32 {
-        self.requests.staged()
+        let further = self.further.iter().map(HostRings::staged);
+        self.first.staged() + further.sum::<u32>()
     }
 
     /// Sends what is staged, to be fetched now. If the engine sleeps and `wake`, wakes it;
@@ -213,155 +124,93 @@ impl HostChannel {
 
     /// As `publish`, for what is in such a `hurry`.
     pub fn publish_for(&mut self, hurry: Hurry, doorbell: &Doorbell, wake: bool) {
-        let any = self
-            .requests
-            .publish(&self.arena.control(self.index).requests)
-            != 0;
-        let hurry = match hurry {
-            Hurry::HeldBack if self.arena.agreed().version < HELD_BACK_SINCE => Hurry::Soon,
-            hurry => hurry,
-        };
-        let owes_wake = any && std::mem::take(&mut self.owes_wake);
-        let (hurry, wake) = if owes_wake && !wake {
-            (Hurry::Now, true)
-        } else {
-            (hurry, wake)
-        };
-        self.was_woken |= wake;
-        if any && std::mem::take(&mut self.owes_accepted) {
-            self.flag_for(Hurry::First);
+        if self.further.is_empty() {
+            return self.first.publish_for(hurry, doorbell, wake);
         }
-        let is_known = any && self.flag_for(hurry);
-        self.ring(doorbell, any, wake && !is_known);
+        let owes = hurry != Hurry::Now || !wake;
+        let mut owed = self.owed;
+        for (worker, rings, doorbell) in self.at_each(doorbell) {
+            if rings.staged() != 0 {
+                rings.publish_for(hurry, doorbell, wake);
+                owed |= u64::from(owes) << worker;
+            }
+        }
+        self.owed = owed;
+    }
+
+    /// The rings at each worker, by its number, with what wakes it.
+    fn at_each<'a>(
+        &'a mut self,
+        first: &'a Doorbell,
+    ) -> impl Iterator<Item = (u32, &'a mut HostRings, &'a Doorbell)> {
+        let rings = std::iter::once(&mut self.first).chain(&mut self.further);
+        let doorbells = std::iter::once(first).chain(self.doorbells.iter());
+        let all = rings.zip(doorbells).zip(0..);
+        all.map(|((rings, doorbell), worker)| (worker, rings, doorbell))
     }
 
     /// Has the engine fetch now what was published for later, unless it has; wakes it if it
     /// sleeps.
     pub fn hurry(&mut self, doorbell: &Doorbell) {
-        let ring = &self.arena.control(self.index).requests;
-        self.was_woken = true;
-        if self.requests.publish(ring) != 0 {
-            self.owes_wake = false;
-            self.flag();
-        } else if ring.is_claimed() {
-            return;
-        } else {
-            let pending = &self.arena.header().requests_pending;
-            pending.any.fetch_or(Hurry::Now as u32, Ordering::AcqRel);
+        if self.further.is_empty() {
+            return self.first.hurry(doorbell);
         }
-        self.ring(doorbell, true, true);
-    }
-
-    fn ring(&self, doorbell: &Doorbell, any: bool, wake: bool) {
-        let engine = &self.arena.header().engine;
-        if wake {
-            Waiter::fence();
-            engine.wake(Some(doorbell));
-        } else if any {
-            Waiter::fence();
-            engine.wake_parked(doorbell);
+        let owed = std::mem::take(&mut self.owed);
+        for (worker, rings, doorbell) in self.at_each(doorbell) {
+            // The others are not to be woken for nothing.
+            if rings.staged() != 0 || owed & 1 << worker != 0 {
+                rings.hurry(doorbell);
+            }
         }
     }
 
     /// Has the engine go on with what it has more to tell ([`Completion::More`]), now that
     /// there is room for it: after [`HostChannel::release`].
     pub fn ask_for_more(&mut self, doorbell: &Doorbell) {
-        self.flag();
-        self.publish(doorbell, true);
+        for (_, rings, doorbell) in self.at_each(doorbell) {
+            rings.ask_for_more(doorbell);
+        }
     }
 
-    /// Makes the engine look at this channel.
+    /// Makes the first worker look at this channel.
     pub fn flag(&self) {
-        self.flag_for(Hurry::Now);
-    }
-
-    /// Says whether the engine need not be woken: it was, for others that are held back.
-    fn flag_for(&self, hurry: Hurry) -> bool {
-        let pending = &self.arena.header().requests_pending;
-        pending.channels[self.index as usize / 64]
-            .fetch_or(1 << (self.index % 64), Ordering::AcqRel);
-        let before = pending.any.fetch_or(hurry as u32, Ordering::AcqRel);
-        hurry == Hurry::HeldBack && hurry.is_in(before)
+        self.first.flag();
     }
 
     /// Takes the next completion. `Some(None)` is one that means nothing and
     /// was passed over. Payload that came with edges is in its chunk when these are returned.
     ///
     /// # Errors
-    /// [`Corrupt`] if the ring is broken.
+    /// [`Corrupt`] if a ring is broken.
+    #[inline]
     pub fn get(&mut self) -> Result<Option<Option<Completion>>, Corrupt> {
-        let Some(message) = self.next_message()? else {
-            return Ok(None);
-        };
-        if let Some(data) = Data::decode(&message) {
-            return Ok(Some(self.take_data(&data)));
+        match self.first.get()? {
+            None if !self.further.is_empty() => self.get_further(),
+            got => Ok(got),
         }
-        Ok(Some(Completion::decode(&message).ok()))
     }
 
-    fn next_message(&mut self) -> Result<Option<Message>, Corrupt> {
-        let ring = &self.arena.control(self.index).completions;
-        let slots = self.arena.completion_slots(self.index);
-        self.completions.take(ring, slots)
-    }
-
-    /// Writes the payload of the completion that was taken last to the chunk where it belongs.
-    /// That is its own until the place of the completion was given back, whatever has become of
-    /// the socket.
-    #[inline(never)]
-    fn take_data(&mut self, data: &Data) -> Option<Completion> {
-        let len = usize::from(data.len);
-        let slots = self.arena.completion_slots(self.index);
-        let own = self.completions.take_more(Data::messages(len) - 1, slots)?;
-        let mut place = self.arena.rcv_place(data.chunk, data.within(), len)?;
-        // Before the bytes are looked for: see `edges_of`.
-        let edges = self.edges_of(data)?;
-        for (from, part) in self.arena.data_places(self.index, own, len) {
-            self.arena.memory().copy(from, place, part);
-            place += part;
+    #[cold]
+    fn get_further(&mut self) -> Result<Option<Option<Completion>>, Corrupt> {
+        for rings in &mut self.further {
+            if let Some(got) = rings.get()? {
+                return Ok(Some(got));
+            }
         }
-        Some(Completion::Edges {
-            socket: data.socket,
-            edges,
-        })
-    }
-
-    /// The edges that `data` tells of. Of its send stream it has the lower half, which the
-    /// block makes whole, as fewer than 2^32 bytes are on their way at once. Where this is
-    /// taken late, another process may have written much since, which it could only after it
-    /// was told how far both streams reach by then: so the block is asked how far is written
-    /// first, and then whether anybody was told more.
-    fn edges_of(&self, data: &Data) -> Option<Edges> {
-        if data.socket.index >= self.arena.geometry().sockets {
-            return None;
-        }
-        let block = self.arena.block(data.socket.index);
-        let written = block.snd.edge.load(Ordering::Acquire);
-        let is_begun = block.generation.load(Ordering::Acquire) == data.socket.generation;
-        let is_news = block.rcv.edge.load(Ordering::Acquire) < data.rcv_edge;
-        Some(Edges {
-            rcv_edge: data.rcv_edge,
-            // Of one that nobody has accepted, nothing was written.
-            snd_acked: if is_begun && is_news {
-                data.acked(written)
-            } else {
-                0
-            },
-            flags: data.flags,
-            ..Edges::default()
-        })
+        Ok(None)
     }
 
     /// Gives the room of all completions taken back to the engine.
     pub fn release(&mut self) {
-        self.completions
-            .release(&self.arena.control(self.index).completions);
+        self.first.release();
+        for rings in &mut self.further {
+            rings.release();
+        }
     }
 
     /// Whether completions wait.
     pub fn pending(&self) -> bool {
-        self.completions
-            .pending(&self.arena.control(self.index).completions)
+        self.first.pending() || self.further.iter().any(HostRings::pending)
     }
 }
 

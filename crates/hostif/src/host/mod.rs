@@ -7,6 +7,7 @@ pub mod agent;
 mod channel;
 mod coalesce;
 mod files;
+mod rings;
 mod session;
 mod streams;
 pub mod warning;

@@ -8,10 +8,10 @@ use super::channel::HostChannel;
 use crate::abi::{
     ACCEPT_ON_DATA_SINCE, CANCEL_SINCE, GROUP_ALL6_SINCE, Geometry, Hurry, LOW_WATER_SINCE,
     MAILBOX_BYTES, MESSAGES_SINCE, MESSAGES_WITHIN_SINCE, PORT_OF_SINCE, Routes, SocketBlock,
-    TOO_LONG_SINCE,
+    SocketId, TOO_LONG_SINCE,
 };
 use crate::transport::attach::Joined;
-use crate::transport::{Arena, ArenaError};
+use crate::transport::{Arena, ArenaError, Meeting};
 use longshore_ring::{Doorbell, SharedLock, Waiter};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -21,15 +21,70 @@ use std::sync::atomic::Ordering;
 #[derive(Debug)]
 pub struct HostSession {
     pub(super) arena: Arc<Arena>,
+    /// By what the further workers of the engine are found and woken, in their order.
+    further: Box<[Meeting]>,
+    doorbells: Arc<[Doorbell]>,
 }
 
 impl HostSession {
-    /// That of a session that a process has joined.
+    /// That of a session that a process has joined, whose engine has one worker.
     #[must_use]
     pub fn of(arena: &Arc<Arena>) -> Self {
+        Self::with_doorbells(arena, Vec::new())
+    }
+
+    /// That of a session that a process has joined, with the doorbells of the further workers, in
+    /// their order.
+    #[must_use]
+    pub fn with_doorbells(arena: &Arc<Arena>, further: Vec<Doorbell>) -> Self {
+        let workers = arena.geometry().workers.min(further.len() as u32 + 1);
         Self {
             arena: arena.clone(),
+            further: (1..workers).map(|worker| arena.meeting(worker)).collect(),
+            doorbells: further.into(),
         }
+    }
+
+    /// This process's end of a channel, whose rings are empty.
+    #[must_use]
+    pub fn channel(&self, index: u32) -> HostChannel {
+        HostChannel::at_all(self.arena.clone(), index, self.doorbells.clone())
+    }
+
+    /// How many workers the engine has, each with rings of its own.
+    #[inline]
+    #[must_use]
+    pub fn workers(&self) -> u32 {
+        self.arena.geometry().workers
+    }
+
+    /// The number of the rings of a channel at a worker, by which what there is of the channel at
+    /// that worker is asked for. At the first, that is the number of the channel.
+    #[inline]
+    #[must_use]
+    pub fn ring(&self, channel: u32, worker: u32) -> u32 {
+        self.geometry().ring(channel, worker)
+    }
+
+    /// The numbers of a channel's rings at all workers.
+    #[inline]
+    pub fn rings(&self, channel: u32) -> impl Iterator<Item = u32> {
+        let geometry = *self.geometry();
+        (0..geometry.workers).map(move |worker| geometry.ring(channel, worker))
+    }
+
+    /// The worker that has a socket, as its name says.
+    #[inline]
+    #[must_use]
+    pub fn worker_of(&self, socket: SocketId) -> u32 {
+        self.arena.naming().worker(socket)
+    }
+
+    /// The worker at which a process opens its sockets: the same for all of them, and for each
+    /// process another.
+    #[must_use]
+    pub fn worker_for(&self, channel: u32) -> u32 {
+        channel % self.workers()
     }
 
     /// Whether an attempt to connect can be cancelled ([`Request::Cancel`](crate::Request)).
@@ -88,9 +143,11 @@ impl HostSession {
     /// [`ArenaError`] if the memory is no session's of a version that we speak.
     pub fn open(joined: Joined) -> Result<(Self, HostChannel, OwnedFd, Doorbell), ArenaError> {
         let arena = Arc::new(Arena::open(joined.arena, joined.geometry)?);
-        let channel = HostChannel::new(arena.clone(), joined.channel);
+        let further = joined.further_doorbells.into_iter();
+        let session = Self::with_doorbells(&arena, further.map(Doorbell::from_fd).collect());
+        let channel = session.channel(joined.channel);
         let doorbell = Doorbell::from_fd(joined.doorbell);
-        Ok((Self { arena }, channel, joined.connection, doorbell))
+        Ok((session, channel, joined.connection, doorbell))
     }
 
     /// How many of each thing the session may have.
@@ -203,31 +260,33 @@ impl HostSession {
         &self.arena.control(channel).asking
     }
 
-    /// Copies the mailbox of a channel out, after the answer that announced it.
+    /// Copies the mailbox of a channel out, after the answer that announced it: by the number of
+    /// its rings at the worker that has answered.
     #[must_use]
-    pub fn read_mailbox(&self, channel: u32) -> [u8; MAILBOX_BYTES] {
-        self.arena.control(channel).read_mailbox()
+    pub fn read_mailbox(&self, ring: u32) -> [u8; MAILBOX_BYTES] {
+        self.arena.control(ring).read_mailbox()
     }
 
-    /// How far the requests of a channel were published, counted modulo 2^32.
+    /// How far the requests of a ring were published, counted modulo 2^32.
     #[must_use]
-    pub fn requested(&self, channel: u32) -> u32 {
-        self.arena.control(channel).requested()
+    pub fn requested(&self, ring: u32) -> u32 {
+        self.arena.control(ring).requested()
     }
 
-    /// Whether the engine has handled all requests of a channel up to `number`, and
+    /// Whether the engine has handled all requests of a ring up to `number`, and
     /// published all that they led to.
     #[must_use]
-    pub fn has_handled(&self, channel: u32, number: u32) -> bool {
-        self.arena.control(channel).has_handled(number)
+    pub fn has_handled(&self, ring: u32, number: u32) -> bool {
+        self.arena.control(ring).has_handled(number)
     }
 
-    /// What was published last in a channel goes to another socket of the engine: a process
+    /// What was published last in a ring goes to another socket of the engine: a process
     /// that looks there in vain waits until it is handled.
-    pub fn note_under_way(&self, channel: u32) {
-        self.arena.control(channel).note_under_way();
+    pub fn note_under_way(&self, ring: u32) {
+        self.arena.control(ring).note_under_way();
         let under_way = &self.arena.header().under_way;
-        under_way.fetch_or(1 << (channel % 64), Ordering::AcqRel);
+        // There are 64 channels, or a multiple of that: at all workers they have the same bit.
+        under_way.fetch_or(1 << (ring % 64), Ordering::AcqRel);
     }
 
     /// Whether anything was said to be under way to a socket of the engine that was not found
@@ -238,7 +297,7 @@ impl HostSession {
         self.arena.header().under_way.load(Ordering::Acquire) != 0
     }
 
-    /// The channels from which something is under way to a socket of the engine, each with the
+    /// The rings in which something is under way to a socket of the engine, each with the
     /// number of the last such request that the engine has not handled. One load if there
     /// is nothing.
     pub fn under_way(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
@@ -256,8 +315,8 @@ impl HostSession {
 
     /// Those of one bit.
     fn under_way_of(&self, bit: u64) -> impl Iterator<Item = (u32, u32)> + '_ {
-        let channels = (bit.trailing_zeros()..self.geometry().channels).step_by(64);
-        channels.filter_map(|channel| Some((channel, self.arena.control(channel).under_way()?)))
+        let rings = (bit.trailing_zeros()..self.geometry().rings()).step_by(64);
+        rings.filter_map(|ring| Some((ring, self.arena.control(ring).under_way()?)))
     }
 
     fn clear_if_handled(&self, bit: u64) {
@@ -273,8 +332,8 @@ impl HostSession {
     }
 
     /// What was under way does not come: nobody is to wait for it again.
-    pub fn forget_under_way(&self, channel: u32, number: u32) {
-        self.arena.control(channel).forget_under_way(number);
+    pub fn forget_under_way(&self, ring: u32, number: u32) {
+        self.arena.control(ring).forget_under_way(number);
     }
 
     /// Has the engine fetch now what any process has published for later; wakes it if it
@@ -285,6 +344,12 @@ impl HostSession {
         pending.fetch_or(Hurry::Now as u32, Ordering::AcqRel);
         Waiter::fence();
         header.engine.wake(Some(doorbell));
+        for (meeting, doorbell) in self.further.iter().zip(self.doorbells.iter()) {
+            let pending = &meeting.pending().any;
+            pending.fetch_or(Hurry::Now as u32, Ordering::AcqRel);
+            Waiter::fence();
+            meeting.engine().wake(Some(doorbell));
+        }
     }
 
     /// Whether there are completions in a channel that its process has not applied.
@@ -292,6 +357,13 @@ impl HostSession {
     #[must_use]
     pub fn has_completions(&self, channel: u32) -> bool {
         self.arena.control(channel).has_completions()
+            || (self.workers() != 1 && self.has_further_completions(channel))
+    }
+
+    #[cold]
+    fn has_further_completions(&self, channel: u32) -> bool {
+        let mut rings = self.rings(channel);
+        rings.any(|ring| self.arena.control(ring).has_completions())
     }
 
     // ---- what the engine says to all ----

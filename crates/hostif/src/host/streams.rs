@@ -65,7 +65,8 @@ impl HostSession {
         let mut of = BlockFlags::empty();
         of.set(BlockFlags::DATAGRAM, kind == SocketKind::Datagram);
         of.set(BlockFlags::IPV6, flags.contains(OpenFlags::IPV6));
-        let generation = block.begin(SocketState::Open, of);
+        let worker = self.worker_for(channel);
+        let generation = block.begin_at(worker, SocketState::Open, of);
         self.note_used(index);
         self.set_held(channel, index, true);
         Ok(Some(SocketId { index, generation }))

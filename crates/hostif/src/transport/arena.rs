@@ -4,13 +4,15 @@
 //! directories of streams. `free_chunks.rs` has the lists of chunks that no stream has.
 
 mod free_chunks;
+mod meeting;
 
 pub use free_chunks::ReleaseError;
+pub(crate) use meeting::Meeting;
 
 use crate::abi::{
     Agreed, CHUNK, ChannelControl, DATA_AT, DIRECTORY, DIRECTORY_GROUP, Features, FileRange,
-    Geometry, Header, MAGIC, MOST_CHUNKS, Offsets, RANGE_BYTES, RING, SocketBlock, Versions,
-    chunk_of, first_range, lent_chunk,
+    Geometry, Header, MAGIC, MOST_CHUNKS, Naming, Offsets, RANGE_BYTES, RING, SocketBlock,
+    Versions, chunk_of, first_range, lent_chunk,
 };
 use longshore_ring::spsc::Slot;
 use longshore_ring::{SharedArray, SharedMemory, ShmError, Waiter};
@@ -26,6 +28,14 @@ pub enum ArenaError {
     /// Counts outside what the layout can hold.
     #[error("arena geometry {0:?} is out of range")]
     Geometry(Geometry),
+    /// Where the engine has so many workers, what was agreed has to be otherwise.
+    #[error("a session of {workers} workers cannot have {features:?}")]
+    Workers {
+        /// How many.
+        workers: u32,
+        /// What was agreed.
+        features: Features,
+    },
     /// The session has a version of the interface that this release does not speak.
     #[error(
         "the session's interface has version {theirs}, this program's {ours}; use one release for both"
@@ -70,6 +80,9 @@ pub struct Arena {
     memory: SharedMemory,
     geometry: Geometry,
     agreed: Agreed,
+    naming: Naming,
+    /// Rings in each direction.
+    rings: u32,
     at: Offsets,
     parts: Parts,
 }
@@ -84,13 +97,22 @@ struct Parts {
 
 impl Parts {
     fn of(memory: &SharedMemory, geometry: &Geometry, at: &Offsets) -> Self {
-        let (channels, sockets) = (geometry.channels as usize, geometry.sockets as usize);
+        let (rings, sockets) = (geometry.rings() as usize, geometry.sockets as usize);
         Self {
             header: memory.keep(0, 1),
-            controls: memory.keep(at.controls, channels),
+            controls: memory.keep(at.controls, rings),
             blocks: memory.keep(at.blocks, sockets),
         }
     }
+}
+
+/// Whether a session of these workers can have what was agreed.
+fn check_workers(geometry: &Geometry, agreed: &Agreed) -> Result<(), ArenaError> {
+    let (workers, features) = (geometry.workers, agreed.features);
+    if agreed.can_have_workers(workers) {
+        return Ok(());
+    }
+    Err(ArenaError::Workers { workers, features })
 }
 
 impl Arena {
@@ -110,6 +132,7 @@ impl Arena {
         if !geometry.is_valid() {
             return Err(ArenaError::Geometry(geometry));
         }
+        check_workers(&geometry, &agreed)?;
         let at = Offsets::of(&geometry);
         let memory = SharedMemory::create("longshore", at.end)?;
         let arena = Self {
@@ -117,6 +140,8 @@ impl Arena {
             memory,
             geometry,
             agreed,
+            naming: Naming::of(agreed.features),
+            rings: geometry.rings(),
             at,
         };
         let header = arena.header();
@@ -156,6 +181,8 @@ impl Arena {
             memory,
             geometry,
             agreed: Agreed::OURS,
+            naming: Naming::of(Agreed::OURS.features),
+            rings: geometry.rings(),
             at,
         };
         let header = arena.header();
@@ -166,7 +193,9 @@ impl Arena {
             version: version.try_into().unwrap_or(0),
             features: Features::from_bits_retain(features as u16),
         };
+        arena.naming = Naming::of(arena.agreed.features);
         if is_one && Versions::OURS.include(&arena.agreed) {
+            check_workers(&geometry, &arena.agreed)?;
             return Ok(arena);
         }
         Err(ArenaError::Version {
@@ -180,6 +209,12 @@ impl Arena {
         self.agreed
     }
 
+    /// How its sockets are named.
+    #[inline]
+    pub fn naming(&self) -> Naming {
+        self.naming
+    }
+
     /// How many of each thing it has.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
@@ -191,10 +226,20 @@ impl Arena {
         &self.parts.header[0]
     }
 
-    /// A channel's control block.
+    /// A channel's control block; or, by the number of its rings at another worker than the
+    /// first, what there is of it at that one.
     #[inline]
-    pub fn control(&self, channel: u32) -> &ChannelControl {
-        &self.parts.controls[channel as usize]
+    pub fn control(&self, ring: u32) -> &ChannelControl {
+        &self.parts.controls[ring as usize]
+    }
+
+    /// Empties a channel's rings at all workers, for a new process that has yet to settle. Only
+    /// while nobody uses them.
+    pub fn reset_channel(&self, channel: u32) {
+        assert!(channel < self.geometry.channels);
+        for worker in 0..self.geometry.workers {
+            self.control(self.geometry.ring(channel, worker)).reset();
+        }
     }
 
     /// A channel's bitmap of the sockets its process holds.
@@ -225,12 +270,12 @@ impl Arena {
         before & bit != 0
     }
 
-    /// The slots of a channel's request ring.
+    /// The slots of a request ring: of a channel, at the first worker.
     #[inline]
-    pub(crate) fn request_slots(&self, channel: u32) -> &[Slot] {
-        assert!(channel < self.geometry.channels);
+    pub(crate) fn request_slots(&self, ring: u32) -> &[Slot] {
+        assert!(ring < self.rings);
         self.memory.array(
-            self.at.request_slots + channel as usize * RING * size_of::<Slot>(),
+            self.at.request_slots + ring as usize * RING * size_of::<Slot>(),
             RING,
         )
     }
@@ -241,21 +286,21 @@ impl Arena {
     #[inline]
     pub(crate) fn immediate_places(
         &self,
-        channel: u32,
+        ring: u32,
         own: usize,
         at: usize,
         len: usize,
     ) -> [(usize, usize); 2] {
         let begin = own * size_of::<Slot>() + at;
-        self.places_in_ring(self.at.request_slots, channel, begin, len)
+        self.places_in_ring(self.at.request_slots, ring, begin, len)
     }
 
     /// As `immediate_places`, of the `len` bytes of payload of the completion in slot `own` of a
     /// channel's completion ring.
     #[inline]
-    pub(crate) fn data_places(&self, channel: u32, own: usize, len: usize) -> [(usize, usize); 2] {
+    pub(crate) fn data_places(&self, ring: u32, own: usize, len: usize) -> [(usize, usize); 2] {
         let begin = own * size_of::<Slot>() + DATA_AT;
-        self.places_in_ring(self.at.completion_slots, channel, begin, len)
+        self.places_in_ring(self.at.completion_slots, ring, begin, len)
     }
 
     /// Where `len` bytes at `begin` of a channel's ring lie, of those from `rings` on.
@@ -263,24 +308,24 @@ impl Arena {
     fn places_in_ring(
         &self,
         rings: usize,
-        channel: u32,
+        ring: u32,
         begin: usize,
         len: usize,
     ) -> [(usize, usize); 2] {
         const BYTES: usize = RING * size_of::<Slot>();
-        assert!(channel < self.geometry.channels && len <= BYTES);
-        let ring = rings + channel as usize * BYTES;
+        assert!(ring < self.rings && len <= BYTES);
+        let ring = rings + ring as usize * BYTES;
         let begin = begin % BYTES;
         let first = len.min(BYTES - begin);
         [(ring + begin, first), (ring, len - first)]
     }
 
-    /// The slots of a channel's completion ring.
+    /// The slots of a completion ring: of a channel, at the first worker.
     #[inline]
-    pub(crate) fn completion_slots(&self, channel: u32) -> &[Slot] {
-        assert!(channel < self.geometry.channels);
+    pub(crate) fn completion_slots(&self, ring: u32) -> &[Slot] {
+        assert!(ring < self.rings);
         self.memory.array(
-            self.at.completion_slots + channel as usize * RING * size_of::<Slot>(),
+            self.at.completion_slots + ring as usize * RING * size_of::<Slot>(),
             RING,
         )
     }

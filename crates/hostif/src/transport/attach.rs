@@ -16,7 +16,7 @@ pub use crate::abi::handshake::{
     TOKEN_BYTES, Token,
 };
 
-use crate::abi::{Geometry, Versions};
+use crate::abi::{Geometry, MAX_WORKERS, Versions};
 use longshore_ring::is_confined;
 use rustix::io::Errno;
 use rustix::net::{
@@ -30,8 +30,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Descriptors beside a message, at most.
-pub const MOST_FDS: usize = 4;
+/// Descriptors beside a message, at most: the memory, and a doorbell for each worker.
+pub const MOST_FDS: usize = 1 + MAX_WORKERS as usize;
 /// The environment variable that names the engine's socket.
 pub const ENGINE_VARIABLE: &str = "LONGSHORE_ENGINE";
 
@@ -257,8 +257,10 @@ pub struct Joined {
     pub geometry: Geometry,
     /// The arena's memory.
     pub arena: OwnedFd,
-    /// The engine's doorbell.
+    /// The doorbell of the engine's first worker.
     pub doorbell: OwnedFd,
+    /// Those of the others, in their order.
+    pub further_doorbells: Vec<OwnedFd>,
     /// Where the engine is.
     pub engine: PathBuf,
     /// The session.
@@ -283,10 +285,18 @@ pub fn join(path: &Path, token: Token) -> Result<Joined, AttachError> {
     let (message, fds) = receive_soon(connection.as_fd())?;
     match message {
         Message::Welcome(channel, geometry) => {
-            let [arena, doorbell]: [OwnedFd; 2] =
-                fds.try_into().map_err(|_| AttachError::NotAnEngine)?;
+            let mut fds = fds.into_iter();
+            let (Some(arena), Some(doorbell)) = (fds.next(), fds.next()) else {
+                return Err(AttachError::NotAnEngine);
+            };
+            let further_doorbells: Vec<OwnedFd> = fds.collect();
             if !geometry.is_valid() || channel >= geometry.channels {
                 return Err(AttachError::NotAnEngine);
+            }
+            let doorbells = 1 + further_doorbells.len() as u32;
+            if doorbells != geometry.workers {
+                let workers = geometry.workers;
+                return Err(AttachError::Doorbells { doorbells, workers });
             }
             Ok(Joined {
                 connection,
@@ -294,6 +304,7 @@ pub fn join(path: &Path, token: Token) -> Result<Joined, AttachError> {
                 geometry,
                 arena,
                 doorbell,
+                further_doorbells,
                 engine: path.to_owned(),
                 token,
             })

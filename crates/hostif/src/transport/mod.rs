@@ -10,6 +10,7 @@ pub mod attach;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use arena::Meeting;
 pub use arena::{Arena, ArenaError, Directory, ReleaseError};
 
 use longshore_ring::Corrupt;
@@ -24,6 +25,9 @@ pub enum PutError {
     /// The other side broke the ring.
     #[error(transparent)]
     Corrupt(#[from] Corrupt),
+    /// The socket's name says that a worker has it which the engine does not have.
+    #[error("the engine has no worker {0}")]
+    NoWorker(u32),
 }
 
 #[inline]

@@ -133,6 +133,7 @@ impl Welcome {
             sockets: fields.u32()?,
             snd_chunks: fields.u32()?,
             rcv_chunks: fields.u32()?,
+            workers: 1,
         };
         if !geometry.is_valid() {
             return Err(fields.bad("geometry"));

@@ -122,7 +122,7 @@ fn put(channel: &mut HostChannel, request: &Request) -> Result<Handled, ProxyErr
     match channel.put(request) {
         Ok(()) => Ok(Handled::Done),
         Err(PutError::Full) => Ok(Handled::NoRoom),
-        Err(PutError::Corrupt(_)) => Err(ProxyError::Broken),
+        Err(PutError::Corrupt(_) | PutError::NoWorker(_)) => Err(ProxyError::Broken),
     }
 }
 

@@ -38,7 +38,9 @@ impl Host {
         loop {
             match put(&mut dispatch.channel) {
                 Ok(()) => return Ok(()),
-                Err(PutError::Corrupt(_)) => return Err(SocketError::Broken),
+                Err(PutError::Corrupt(_) | PutError::NoWorker(_)) => {
+                    return Err(SocketError::Broken);
+                }
                 Err(PutError::Full) => {}
             }
             // The engine may be waiting for room in the other ring.
@@ -312,7 +314,7 @@ impl Host {
             return false;
         };
         // The process that accepts it begins the block, and only then looks here.
-        if block.next_generation() == socket.generation {
+        if block.is_before(socket) {
             dispatch.early.insert(socket.index, (socket, *edges));
             return false;
         }

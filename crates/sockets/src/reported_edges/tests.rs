@@ -9,6 +9,7 @@ const GEOMETRY: Geometry = Geometry {
     sockets: 64,
     snd_chunks: 64,
     rcv_chunks: 64,
+    workers: 1,
 };
 
 struct Shared {

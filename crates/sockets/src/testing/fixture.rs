@@ -12,6 +12,7 @@ pub(crate) const SMALL: Geometry = Geometry {
     sockets: 64,
     snd_chunks: 64,
     rcv_chunks: 64,
+    workers: 1,
 };
 
 /// An engine, a process that has joined it, and where its socket is.

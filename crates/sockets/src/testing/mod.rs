@@ -42,6 +42,7 @@ const GEOMETRY: Geometry = Geometry {
     sockets: 1024,
     snd_chunks: 512,
     rcv_chunks: 512,
+    workers: 1,
 };
 
 /// How the engine behaves, to be changed while it runs.

@@ -26,6 +26,7 @@ const GEOMETRY: Geometry = Geometry {
     sockets: 64,
     snd_chunks: 8,
     rcv_chunks: 512,
+    workers: 1,
 };
 
 #[test]

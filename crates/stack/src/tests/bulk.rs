@@ -15,6 +15,7 @@ pub(super) const GEOMETRY: Geometry = Geometry {
     sockets: 64,
     snd_chunks: 128,
     rcv_chunks: SPARE_CHUNKS + 100,
+    workers: 1,
 };
 /// The size of each send buffer at the beginning, and what each program has written.
 const SIZE: u32 = 2 << 20;

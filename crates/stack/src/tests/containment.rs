@@ -23,6 +23,7 @@ const GEOMETRY: Geometry = Geometry {
     sockets: 64,
     snd_chunks: 8,
     rcv_chunks: 64,
+    workers: 1,
 };
 const HALF_OPEN: u16 = 200;
 

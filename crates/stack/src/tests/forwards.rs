@@ -16,6 +16,7 @@ const GEOMETRY: Geometry = Geometry {
     sockets: 64,
     snd_chunks: 64,
     rcv_chunks: SPARE_CHUNKS + 100,
+    workers: 1,
 };
 const SEGMENT: usize = 1_024;
 

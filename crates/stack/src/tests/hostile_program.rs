@@ -34,6 +34,7 @@ const GEOMETRY: Geometry = Geometry {
     sockets: 64,
     snd_chunks: 64,
     rcv_chunks: 600,
+    workers: 1,
 };
 /// Where the hostile program listens.
 const PORT: u16 = 90;

@@ -33,6 +33,7 @@ const GEOMETRY: Geometry = Geometry {
     sockets: 64,
     snd_chunks: 64,
     rcv_chunks: 400,
+    workers: 1,
 };
 /// Frames and requests taken in a turn.
 const BURST: usize = 64;

@@ -21,6 +21,7 @@ pub(super) const GEOMETRY: Geometry = Geometry {
     sockets: 512,
     snd_chunks: 64,
     rcv_chunks: SPARE_CHUNKS + 100,
+    workers: 1,
 };
 /// Forged segments of a kind.
 const MANY: u32 = 5_000;

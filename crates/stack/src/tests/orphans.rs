@@ -19,6 +19,7 @@ const GEOMETRY: Geometry = Geometry {
     sockets: 64,
     snd_chunks: 16,
     rcv_chunks: 512,
+    workers: 1,
 };
 const MINUTE_US: u64 = 60_000_000;
 

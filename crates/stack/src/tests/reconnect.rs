@@ -11,6 +11,7 @@ const GEOMETRY: Geometry = Geometry {
     sockets: 64,
     snd_chunks: 8,
     rcv_chunks: 512,
+    workers: 1,
 };
 /// Where the peer listens.
 const PORT: u16 = 5_000;

@@ -12,6 +12,7 @@ const GEOMETRY: Geometry = Geometry {
     sockets: 64,
     snd_chunks: 8,
     rcv_chunks: 512,
+    workers: 1,
 };
 /// Where the clients are bound, all of them.
 const PORT: u16 = 5_000;

@@ -20,6 +20,7 @@ const GEOMETRY: Geometry = Geometry {
     sockets: 64,
     snd_chunks: 8,
     rcv_chunks: 512,
+    workers: 1,
 };
 
 /// Processes of which each has a thread that sleeps until a connection comes.

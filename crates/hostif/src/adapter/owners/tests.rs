@@ -14,6 +14,7 @@ fn session(sockets: u32) -> AdapterSession {
         sockets,
         snd_chunks: 64,
         rcv_chunks: 64,
+        workers: 1,
     };
     let arena = Arc::new(Arena::create(geometry).expect("an arena"));
     for index in 0..sockets {

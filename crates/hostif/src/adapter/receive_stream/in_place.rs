@@ -94,6 +94,7 @@ mod tests {
         sockets: 64,
         snd_chunks: 8,
         rcv_chunks: 8,
+        workers: 1,
     };
     const CHUNK_LEN: u64 = CHUNK as u64;
 

@@ -15,6 +15,7 @@ const SMALL: Geometry = Geometry {
     sockets: 64,
     snd_chunks: 8,
     rcv_chunks: 8,
+    workers: 1,
 };
 
 fn read_back(arena: &Arena, index: u32, range: Range<u64>) -> Vec<u8> {
@@ -98,7 +99,7 @@ fn a_stream_that_has_ended_keeps_what_is_to_be_read() {
 #[cfg(debug_assertions)]
 fn what_was_in_a_chunk_is_gone_when_it_is_given_back() {
     let arena = Arc::new(Arena::create(SMALL).unwrap());
-    let (mut slab, mut stream) = (ReceiveSlab::of(&arena), ReceiveStream::EMPTY);
+    let (mut slab, mut stream) = (ReceiveSlab::of(&arena, 0), ReceiveStream::EMPTY);
     let chunk = CHUNK as u64;
     let data = vec![7; 2 * CHUNK];
     stream.place(0, 0, &data, &mut slab, 5).unwrap();

@@ -187,8 +187,8 @@ impl Processes {
             Some(channel) => channel,
             None => self.reserve()?,
         };
+        self.arena.reset_channel(channel as u32);
         let control = self.arena.control(channel as u32);
-        control.reset();
         let name = if pid == 0 {
             REGISTERED | channel as u32
         } else {

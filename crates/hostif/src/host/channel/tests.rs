@@ -2,11 +2,14 @@
 //! lies where it belongs.
 
 use super::*;
-use crate::abi::{EdgeFlags, SocketId, SocketKind, Versions};
+use crate::abi::{
+    ACCEPTED_SINCE, EdgeFlags, HELD_BACK_SINCE, LENGTHS_SINCE, SocketId, SocketKind, Versions,
+};
 use crate::adapter::{AdapterSession, Next};
 use crate::host::HostSession;
 use crate::{Agreed, Geometry, OpenFlags};
 use longshore_ring::{EventfdSignaler, NONE};
+use std::sync::atomic::Ordering;
 
 const CHANNEL: u16 = 3;
 const LISTENER: SocketId = SocketId {

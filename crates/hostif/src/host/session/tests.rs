@@ -5,6 +5,8 @@ use crate::abi::{Agreed, Completion, Request, SocketId};
 use crate::adapter::AdapterSession;
 use longshore_ring::{EventfdSignaler, Sleep};
 
+mod workers;
+
 #[test]
 fn what_is_under_way_is_known_until_it_is_handled_or_given_up() {
     let geometry = Geometry {

@@ -21,6 +21,13 @@ fn messages_come_back() {
         Message::Session(Token([7; 16])),
         Message::Join(Token([9; 16])),
         Message::Welcome(3, Geometry::DEFAULT),
+        Message::Welcome(
+            9,
+            Geometry {
+                workers: 64,
+                ..Geometry::SMALL
+            },
+        ),
         Message::Eventfd {
             waiter: 12,
             ask: u64::MAX,
@@ -205,6 +212,20 @@ fn whoever_joins_gets_a_channel_and_what_belongs_to_it() {
     ] {
         let got = joined(channel, geometry, fds);
         assert!(matches!(got, Err(AttachError::NotAnEngine)));
+    }
+    let two = Geometry {
+        workers: 2,
+        ..Geometry::SMALL
+    };
+    let got = joined(0, two, &[fds[0]; 3]).unwrap();
+    assert_eq!((got.geometry, got.further_doorbells.len()), (two, 1));
+    for (geometry, given, has) in [(two, 2, 1), (Geometry::SMALL, 3, 2), (two, 4, 3)] {
+        match joined(0, geometry, &[fds[0]; 4][..given]) {
+            Err(AttachError::Doorbells { doorbells, workers }) => {
+                assert_eq!((doorbells, workers), (has, geometry.workers));
+            }
+            other => panic!("{other:?}"),
+        }
     }
     let (refused, _) = answered(&Message::Refused(Refusal::Draining), &[], |path| {
         join(path, OURS)

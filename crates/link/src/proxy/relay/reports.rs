@@ -106,7 +106,7 @@ impl Relay {
     fn note_early(&mut self, host: &HostSession, socket: SocketId, edges: Edges) {
         let is_there = |id: &SocketId| {
             let block = host.get_block(id.index);
-            block.is_some_and(|b| b.is(*id) || b.next_generation() == id.generation)
+            block.is_some_and(|b| b.is(*id) || b.is_before(*id))
         };
         if self.early.len() >= MOST_EARLY {
             self.early.retain(|id, _| is_there(id));
@@ -145,7 +145,7 @@ impl Relay {
                 } => value as usize,
                 _ => 0,
             };
-            let mailbox = host.read_mailbox(channel);
+            let mailbox = host.read_mailbox(host.ring(channel, host.worker_of(socket)));
             let bytes = &mailbox[..len.min(mailbox.len())];
             out.put(&Message::Answer(done.encode(), bytes));
             // What was asked for may have been taken off a queue.

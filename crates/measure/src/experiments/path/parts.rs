@@ -132,6 +132,7 @@ pub(in crate::experiments) fn stream() -> Option<Placing> {
         sockets: 64,
         snd_chunks: 64,
         rcv_chunks: 512,
+        workers: 1,
     };
     let session = AdapterSession::create(geometry, Arc::new(EventfdSignaler::for_one()));
     Some(Placing::new(session.ok()?))

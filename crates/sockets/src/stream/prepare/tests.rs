@@ -81,6 +81,7 @@ fn with_chunks(snd_chunks: u32) -> (Engine, tempfile::TempDir) {
         sockets: 64,
         snd_chunks,
         rcv_chunks: 64,
+        workers: 1,
     };
     let engine = Engine::with_geometry(directory.path(), geometry);
     let holds = &engine.behavior.holds_acknowledgments;

@@ -181,6 +181,7 @@ const SMALL: Geometry = Geometry {
     sockets: 64,
     snd_chunks: 3,
     rcv_chunks: 64,
+    workers: 1,
 };
 
 /// A session without memory for what it sends: what there is is used, and a program waits for

@@ -273,7 +273,7 @@ impl Session {
         let accepted = accepted.expect("enough sockets for the test");
         let id = SocketId {
             index: accepted,
-            generation: arena.block(accepted).next_generation(),
+            generation: arena.block(accepted).next_generation(arena.naming(), 0),
         };
         let channels = self.peers[&listener].subscribers.clone();
         let mut peer = Peer::new(id, SocketKind::Stream, channels[0]);

@@ -30,6 +30,7 @@ pub(super) const GEOMETRY: Geometry = Geometry {
     sockets: 64,
     snd_chunks: 8,
     rcv_chunks: SPARE_CHUNKS + 100,
+    workers: 1,
 };
 /// The receive buffers.
 pub(super) const WINDOW: u64 = 1 << 20;

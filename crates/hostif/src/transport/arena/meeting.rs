@@ -1,0 +1,52 @@
+//! The words by which programs and a worker of the engine find each other: who has published
+//! requests for it, and whether it sleeps.
+//!
+//! Owns [`Meeting`], of which each end of a channel has one, as these words are touched for each
+//! batch: where a worker's lie is found once.
+
+use super::Arena;
+use crate::abi::{Header, RequestsPending, WorkerWords};
+use longshore_ring::{SharedArray, Waiter};
+use std::mem::offset_of;
+
+/// Those of one worker.
+#[derive(Debug)]
+pub(crate) struct Meeting {
+    pending: SharedArray<RequestsPending>,
+    engine: SharedArray<Waiter>,
+}
+
+impl Meeting {
+    /// By which it finds out who has published requests for it.
+    #[inline]
+    pub(crate) fn pending(&self) -> &RequestsPending {
+        &self.pending[0]
+    }
+
+    /// Where it sleeps.
+    #[inline]
+    pub(crate) fn engine(&self) -> &Waiter {
+        &self.engine[0]
+    }
+}
+
+impl Arena {
+    /// The words by which programs and a worker find each other. Panics if there is no such
+    /// worker.
+    pub(crate) fn meeting(&self, worker: u32) -> Meeting {
+        let header = offset_of!(Header, requests_pending);
+        let (pending, engine) = match worker.checked_sub(1) {
+            None => (header, offset_of!(Header, engine)),
+            Some(further) => {
+                assert!(worker < self.geometry.workers);
+                let words = self.at.workers + further as usize * size_of::<WorkerWords>();
+                let engine = words + offset_of!(WorkerWords, engine);
+                (words + offset_of!(WorkerWords, requests_pending), engine)
+            }
+        };
+        Meeting {
+            pending: self.memory.keep(pending, 1),
+            engine: self.memory.keep(engine, 1),
+        }
+    }
+}
