@@ -161,7 +161,7 @@ pub(crate) const COUNTERS: &[Counter] = &[
         "segments",
         "SYNs that the port dropped in a flood, before its queue; estimated from those that it \
          let through",
-        |e| e.stack.syns_dropped_at_port(),
+        |e| e.stack.status().syns_dropped_at_port(),
     ),
     counter(
         "tcp",
@@ -182,14 +182,14 @@ pub(crate) const COUNTERS: &[Counter] = &[
         "half_open",
         "connections",
         "connections in SYN-RECEIVED now, of all listeners",
-        |e| e.stack.half_open_count() as u64,
+        |e| e.stack.status().half_open_count() as u64,
     ),
     counter(
         "tcp",
         "time_wait",
         "connections",
         "connections in TIME-WAIT now",
-        |e| e.stack.waits() as u64,
+        |e| e.stack.status().wait_count() as u64,
     ),
     counter(
         "net",
@@ -266,14 +266,14 @@ pub(crate) const COUNTERS: &[Counter] = &[
         "connection_cache_hits",
         "segments",
         "segments for the same connection as the one before, found without the hash table",
-        |e| segments_in(e).saturating_sub(e.stack.connection_cache_misses()),
+        |e| segments_in(e).saturating_sub(e.stack.status().connection_cache_misses()),
     ),
     counter(
         "engine",
         "connection_cache_misses",
         "segments",
         "segments for which the hash table was asked",
-        |e| e.stack.connection_cache_misses(),
+        |e| e.stack.status().connection_cache_misses(),
     ),
     counter(
         "engine",
@@ -294,7 +294,7 @@ pub(crate) const COUNTERS: &[Counter] = &[
         "sockets",
         "sockets",
         "sockets now, of all sessions, half-open connections and those in TIME-WAIT left out",
-        |e| e.stack.socket_count() as u64,
+        |e| e.stack.status().socket_count() as u64,
     ),
     counter(
         "engine",

@@ -150,7 +150,7 @@ impl Engine {
     fn ss(&self, asker: Asker, from: u32) -> SsReply {
         let mut reply = SsReply::default();
         let is_full = |reply: &SsReply| reply.rows.len() as u32 == ROWS_AT_ONCE;
-        for (key, socket) in self.stack.status_of_sockets(from) {
+        for (key, socket) in self.stack.status().sockets(from) {
             if is_full(&reply) {
                 reply.next = Some(key);
                 return reply;
@@ -160,7 +160,7 @@ impl Engine {
             }
         }
         let first = from.saturating_sub(HALF_OPEN);
-        for (key, half) in self.stack.status_of_half_open(first) {
+        for (key, half) in self.stack.status().half_open(first) {
             if is_full(&reply) {
                 reply.next = Some(HALF_OPEN + key);
                 return reply;
@@ -182,7 +182,7 @@ impl Engine {
             return reply;
         }
         let first = from.saturating_sub(WAITING);
-        for (wait, number) in self.stack.status_of_waits().zip(0..WAITING) {
+        for (wait, number) in self.stack.status().waits().zip(0..WAITING) {
             if number < first {
                 continue;
             }

@@ -69,7 +69,7 @@ impl Engine {
         self.stack.answer_questions();
         self.stack.publish();
         self.park_idle();
-        if !self.stack.notices.is_empty() {
+        if !self.stack.counters.notices.is_empty() {
             self.tell_notices();
         }
         self.stack.port_mut().flush().map_err(EngineError::Port)?;
@@ -123,7 +123,7 @@ impl Engine {
     /// Tells the operator what the stack has noticed.
     #[cold]
     fn tell_notices(&mut self) {
-        for notice in self.stack.notices.drain(..) {
+        for notice in self.stack.counters.notices.drain(..) {
             match notice {
                 Notice::SynFlood => (self.about.notice)(
                     "more SYNs come than can be read: all but some are dropped at the port until \

@@ -5,7 +5,10 @@
 //! `link::packets` builds packets of them.
 
 use longshore_wire::{ipv4, ipv6};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// A connection's two ends, ours first.
+pub(crate) type Sides = (SocketAddr, SocketAddr);
 
 /// Bytes of IP and TCP headers without options towards `to`.
 pub(crate) const fn headers_of_segment(to: IpAddr) -> usize {

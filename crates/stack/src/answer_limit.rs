@@ -7,11 +7,16 @@
 //! a turn answers a few such packets, and drops the others as early as it knows them; as soon
 //! as it has caught up, all are answered again. Thus as many are as there is time for.
 //!
-//! The stack owns it; the engine says after each look at the port whether it saw the end of
+//! Owns [`AnswerLimits`], which the stack has; the engine says after each look at the port whether it saw the end of
 //! what was there.
 
-use crate::Stack;
-use crate::counters::EngineDrop;
+use crate::Notice;
+use crate::counters::{Counters, EngineDrop};
+use crate::link::net_time;
+use crate::syn_drop::SynDrop;
+use longshore_frames::Port;
+use longshore_net::icmp::RateLimit;
+use longshore_tcp::Instant;
 
 /// Turns in a row that did not see the end of what the port had, after which the engine
 /// is behind. Fewer come from a burst of new clients, all of which are to be answered.
@@ -22,7 +27,7 @@ const FEW: u8 = 8;
 
 /// How many answers to packets of no connection this turn may still give.
 #[derive(Debug, Default)]
-pub(crate) struct AnswerLimit {
+struct AnswerLimit {
     /// Turns in a row that left something in the port; up to [`BEHIND`].
     unfinished: u8,
     /// Answered in this turn, while behind.
@@ -32,7 +37,7 @@ pub(crate) struct AnswerLimit {
 impl AnswerLimit {
     /// The look at the port is over; whether something may be left in it.
     #[inline]
-    pub(crate) fn looked(&mut self, may_have_more: bool) {
+    fn looked(&mut self, may_have_more: bool) {
         self.answered = 0;
         self.unfinished = if may_have_more {
             (self.unfinished + 1).min(BEHIND)
@@ -42,12 +47,12 @@ impl AnswerLimit {
     }
 
     /// Whether more comes than can be answered.
-    pub(crate) fn is_behind(&self) -> bool {
+    fn is_behind(&self) -> bool {
         self.unfinished >= BEHIND
     }
 
     /// Whether one more may be answered; if so, it counts.
-    pub(crate) fn allows_one_more(&mut self) -> bool {
+    fn allows_one_more(&mut self) -> bool {
         if !self.is_behind() {
             return true;
         }
@@ -57,15 +62,66 @@ impl AnswerLimit {
     }
 }
 
-impl Stack {
+/// How much is answered to packets that nobody here has asked for. The stack has one;
+/// `responder` asks it before it answers.
+#[derive(Default)]
+pub(crate) struct AnswerLimits {
+    /// Errors that we report (RFC 1812 section 4.3.2.8).
+    icmp: RateLimit,
+    /// Resets, cookies and echoes.
+    unsolicited: AnswerLimit,
+    /// SYNs that the port lets through.
+    syns: SynDrop,
+}
+
+impl AnswerLimits {
     /// Whether what asks for an answer, and belongs to no connection, gets it. If not, it
     /// is counted as dropped.
-    pub(crate) fn may_answer_unsolicited(&mut self) -> bool {
-        let may = self.limits.unsolicited.allows_one_more();
+    pub(crate) fn may_answer(&mut self, counters: &mut Counters) -> bool {
+        let may = self.unsolicited.allows_one_more();
         if !may {
-            self.counters.drop(EngineDrop::UnsolicitedUnanswered);
+            counters.drop(EngineDrop::UnsolicitedUnanswered);
         }
         may
+    }
+
+    /// Whether one more error may be sent now.
+    pub(crate) fn may_send_error(&mut self, now: Instant) -> bool {
+        self.icmp.allow(net_time(now))
+    }
+
+    /// A SYN has come that belongs to no connection.
+    pub(crate) fn syn_came(&mut self) {
+        self.syns.came();
+    }
+
+    /// A look at the port is over, which brought so many frames. What the operator should know
+    /// of it.
+    #[inline]
+    pub(crate) fn looked(
+        &mut self,
+        frames: usize,
+        may_have_more: bool,
+        port: &mut dyn Port,
+        now: Instant,
+    ) -> Option<Notice> {
+        self.unsolicited.looked(may_have_more);
+        if !may_have_more && !self.syns.is_active() {
+            return None;
+        }
+        let is_behind = self.unsolicited.is_behind();
+        self.syns
+            .let_through(frames, may_have_more, is_behind, port, now)
+    }
+
+    /// When the port is to be looked at again though nothing comes.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.syns.deadline()
+    }
+
+    /// The SYNs that the port has dropped, as far as can be told from those that passed.
+    pub(crate) fn syns_dropped(&self) -> u64 {
+        self.syns.dropped()
     }
 }
 

@@ -1,61 +1,43 @@
 //! What must be true of a stack between two turns, whatever programs and peers do.
 //!
-//! [`Stack::check`] looks at everything: tests, simulations and fuzzing call it after each
-//! turn, and in debug builds every stack does so itself at the end of a turn
-//! ([`Stack::check_turn`]).
+//! [`Check`] looks at everything: tests, simulations and fuzzing have it done after each turn
+//! ([`Stack::check`](crate::Stack::check)), and in debug builds every stack does so itself at the
+//! end of a turn.
 
-use super::Stack;
-use super::demux::{Found, Waiting};
+use super::demux::{Demux, Found, Waiting};
+use super::half_open::HalfOpens;
 use super::pair_end::Pair;
+use super::sessions::Sessions;
 use super::socket::{Connection, Kind, Socket};
 use super::sockets::Sockets;
+use super::violation::{Violation, holds};
 use longshore_hostif::NONE;
 use longshore_hostif::adapter::ReceiveStream;
 use std::collections::BTreeMap;
-
-/// What is not as it must be, and of which socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Violation {
-    /// The socket's key.
-    pub key: u32,
-    /// What is wrong with it.
-    pub what: &'static str,
-}
-
-pub(super) fn holds(is_true: bool, key: u32, what: &'static str) -> Result<(), Violation> {
-    if is_true {
-        Ok(())
-    } else {
-        Err(Violation { key, what })
-    }
-}
 
 /// So many sockets and sessions are all looked at after each turn in debug builds; more after
 /// ever fewer turns: sixty thousand must not make tests of many sockets slow.
 #[cfg(debug_assertions)]
 const EACH_TURN: u64 = 64;
 
-impl Stack {
-    /// Looks at everything at the end of a turn, in debug builds.
-    ///
-    /// # Panics
-    /// If something is not as it must be.
-    #[cfg(debug_assertions)]
-    pub(crate) fn check_turn(&self) {
-        let count = (self.sockets.len() + self.sessions.len()) as u64;
-        let every = 1 + (count / EACH_TURN).pow(2);
-        if self.counters.event_loop.turns.is_multiple_of(every)
-            && let Err(violation) = self.check()
-        {
-            panic!("{violation:?}");
-        }
-    }
+/// Whether the end of this turn is one at which all is looked at, where so many sockets and
+/// sessions are.
+#[cfg(debug_assertions)]
+pub(super) fn is_due(turn: u64, count: usize) -> bool {
+    turn.is_multiple_of(1 + (count as u64 / EACH_TURN).pow(2))
+}
 
+/// The parts that are held against each other.
+pub(super) struct Check<'a> {
+    pub(super) sockets: &'a Sockets,
+    pub(super) half_open: &'a HalfOpens,
+    pub(super) sessions: &'a Sessions,
+    pub(super) demux: &'a Demux,
+}
+
+impl Check<'_> {
     /// Whether the parts agree with each other.
-    ///
-    /// # Errors
-    /// The first [`Violation`] that is found.
-    pub fn check(&self) -> Result<(), Violation> {
+    pub(super) fn all(&self) -> Result<(), Violation> {
         self.sockets.check()?;
         self.sessions.check()?;
         for (key, socket) in self.sockets.iter() {
@@ -114,7 +96,10 @@ impl Stack {
         for (_, socket) in self.sockets.iter().filter(|(_, s)| s.has_block()) {
             let (sockets, chunks) = of_sessions.entry(socket.session).or_default();
             *sockets += 1;
-            *chunks += socket.receive_stream().map_or(0, ReceiveStream::chunks);
+            *chunks += socket
+                .kind
+                .receive_stream()
+                .map_or(0, ReceiveStream::chunks);
         }
         for (key, session) in self.sessions.iter() {
             let (sockets, mut chunks) = of_sessions.remove(&key).unwrap_or_default();
@@ -192,7 +177,7 @@ impl Stack {
                 p.other == NONE || other.is_some_and(|o| matches!(o.kind, Kind::Pair(_)));
             holds(is_other, key, "its other end is none")?;
         }
-        if !p.rcv.is_lent() || (socket.orphan && !self.is_lent_on(key)) {
+        if !p.rcv.is_lent() || (socket.orphan && !socket.is_lent_on(self.sessions)) {
             return Ok(());
         }
         let lends = other.is_some_and(|o| match &o.kind {
@@ -224,19 +209,6 @@ impl Stack {
             key,
             "more was told than acknowledged",
         )
-    }
-}
-
-impl Socket {
-    /// What it receives lies in.
-    fn receive_stream(&self) -> Option<&ReceiveStream> {
-        match &self.kind {
-            Kind::Stream(c) => Some(&c.rcv),
-            Kind::Pair(p) => Some(p.rcv.stream()),
-            Kind::Listener(l) => Some(&l.rcv),
-            Kind::Datagram(d) => d.rcv.as_ref(),
-            Kind::Idle(_) => None,
-        }
     }
 }
 

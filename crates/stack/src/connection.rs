@@ -42,7 +42,7 @@ impl Stack {
         let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
         let (options, bound) = (socket.options, socket.local);
         let remote = Self::destination(&options, peer)?;
-        let remote = SocketAddr::new(self.own_for_wildcard(remote.ip()), remote.port());
+        let remote = SocketAddr::new(self.link.own_for_wildcard(remote.ip()), remote.port());
         let to = remote.ip();
         if !self.settings.access.may_connect(Transport::Tcp, remote) {
             self.counters.drop(EngineDrop::AccessDenied);
@@ -65,10 +65,10 @@ impl Stack {
             return Ok(as_family(local, options.ipv6));
         }
         let (mss, iss) = (
-            self.mss_to(remote),
+            self.link.mss_to(remote.ip(), self.now),
             self.demux.initial_sequence(local, remote, self.now),
         );
-        let offset = self.timestamp_offset(local, remote);
+        let offset = self.demux.timestamp_offset(local, remote);
         let mut tcb = Tcb::connect(&options.tcp_to(remote), mss, iss, offset, self.now);
         if options.fast_open_connect {
             self.begin_fast_open(remote.ip(), options.fast_open_use, &mut tcb);
@@ -127,16 +127,6 @@ impl Stack {
             }
         };
         Ok(SocketAddr::new(ip, port))
-    }
-
-    /// The address that `ip` stands for: connecting to the wildcard means to oneself, as in
-    /// Linux.
-    fn own_for_wildcard(&self, ip: IpAddr) -> IpAddr {
-        if !ip.is_unspecified() {
-            return ip;
-        }
-        let mut own = self.link.addresses().map(|c| c.address);
-        own.find(|own| own.is_ipv4() == ip.is_ipv4()).unwrap_or(ip)
     }
 
     /// Tells the host of a connection, which has sent what it had to, what there is to tell.

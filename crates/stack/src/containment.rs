@@ -89,7 +89,7 @@ impl Stack {
     /// Counts a panic that was contained, in the work for a session, and tells the operator.
     pub fn note_panic(&mut self, session: u32) {
         self.counters.sessions.contained_panics += 1;
-        self.notices.push(Notice::Panic { session });
+        self.counters.notices.push(Notice::Panic { session });
     }
 
     /// Forgets a half-open connection, whatever its state.
@@ -102,7 +102,7 @@ impl Stack {
         }
         self.half_open.drop_unlisted(key);
         self.counters.sessions.contained_panics += 1;
-        self.notices.push(Notice::PanicAtHalfOpen);
+        self.counters.notices.push(Notice::PanicAtHalfOpen);
     }
 
     /// Takes out all sockets of a session, if that was not done before.

@@ -5,29 +5,29 @@
 //! acknowledgment that brings the cookie back makes the connection.
 
 use crate::Stack;
+use crate::address_pair::Sides;
+use crate::demux::Demux;
+use crate::responder::Responder;
 use crate::socket::{Kind, Options};
 use crate::tcp_input::Response;
 use longshore_tcp::{DropReason, Segment, SynCookie};
 use longshore_wire::tcp::TcpHeader;
-use std::net::SocketAddr;
 
-/// A connection's two ends, ours first.
-pub(crate) type Sides = (SocketAddr, SocketAddr);
-
-impl Stack {
+impl Responder<'_> {
     /// Answers a SYN by a cookie.
     pub(crate) fn answer_with_cookie(
         &mut self,
+        demux: &Demux,
         (local, remote): Sides,
         options: &Options,
         segment: &Segment<'_>,
     ) {
-        if !self.may_answer_unsolicited() {
+        if !self.may_answer() {
             return;
         }
-        let (now, mss) = (self.now, self.mss_to(remote));
-        let offset = self.timestamp_offset(local, remote);
-        let hash = |numbers: [u32; 2]| self.demux.hash(("cookie", local, remote, numbers));
+        let (now, mss) = (self.now, self.link.mss_to(remote.ip(), self.now));
+        let offset = demux.timestamp_offset(local, remote);
+        let hash = |numbers: [u32; 2]| demux.hash(("cookie", local, remote, numbers));
         let answer = SynCookie::answer(&options.tcp_to(remote), segment, mss, offset, &hash, now);
         if let Some(syn_ack) = answer {
             self.counters.tcp.cookies_sent += 1;
@@ -35,7 +35,9 @@ impl Stack {
             self.send_bare(local, remote, &header);
         }
     }
+}
 
+impl Stack {
     /// An acknowledgment has come that may carry a cookie; `reset` answers it if it does
     /// not. If it does, and completes the handshake, it makes the connection at once: there
     /// was no SYN-ACK to be retransmitted, so that nothing is deferred (TCP_DEFER_ACCEPT),
@@ -52,7 +54,7 @@ impl Stack {
         let hash = |numbers: [u32; 2]| self.demux.hash(("cookie", local, remote, numbers));
         let Some(cookie) = SynCookie::check(segment, &hash, now) else {
             self.counters.drop_tcp(DropReason::BadCookie);
-            self.send_reset(local, remote, reset);
+            self.responder().send_reset(local, remote, reset);
             return Response::Nothing;
         };
         let Some(socket) = self.sockets.get(listener) else {
@@ -66,15 +68,15 @@ impl Stack {
             let resets = l.listener.aborts_on_overflow();
             self.counters.drop_tcp(DropReason::AcceptQueueFull);
             if resets {
-                self.send_reset(local, remote, reset);
+                self.responder().send_reset(local, remote, reset);
             }
             return Response::Nothing;
         }
         if !self.has_room_to_accept(session) {
             return Response::Nothing;
         }
-        let mss = self.mss_to(remote);
-        let offset = self.timestamp_offset(local, remote);
+        let mss = self.link.mss_to(remote.ip(), self.now);
+        let offset = self.demux.timestamp_offset(local, remote);
         let mut tcb = cookie.open(&options.tcp_to(remote), mss, offset, now);
         let disposition = tcb.on_segment(segment, now);
         if !tcb.state().is_synchronized() {

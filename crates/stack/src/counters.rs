@@ -1,6 +1,7 @@
 //! What the engine has dropped and done, by name. Always on; each count is one
 //! addition.
 
+use crate::Notice;
 use longshore_wire::WireError;
 
 longshore_wire::drop_reasons! {
@@ -190,6 +191,8 @@ pub struct Counters {
     pub waits: WaitCounters,
     /// What sessions and their processes were refused, or have broken.
     pub sessions: SessionCounters,
+    /// What the operator is to be told beside the counts; the loop takes it.
+    pub notices: Vec<Notice>,
 }
 
 /// Counts `many` more for the reason with this index.
@@ -220,6 +223,7 @@ impl Counters {
             own_bytes: OwnBytes::default(),
             waits: WaitCounters::default(),
             sessions: SessionCounters::default(),
+            notices: Vec::new(),
         }
     }
 

@@ -117,12 +117,12 @@ impl Stack {
         if header.dst_port == dhcp::CLIENT_PORT && self.link.asks_dhcp() {
             return self.link.take_dhcp(payload, self.now, &mut self.counters);
         }
-        if ip.is_for_all(self) {
+        if ip.is_for_all(&self.link) {
             return self.deliver_train_to_all(&envelope, payload, gso);
         }
         let Some(key) = self.datagram_socket(local, remote) else {
             self.counters.drop(EngineDrop::NoUdpSocket);
-            return ip.refuse_port(self, bytes, broadcast);
+            return ip.refuse_port(&mut self.responder(), bytes, broadcast);
         };
         if !self.is_asked_for(key, remote)
             && !self
@@ -250,7 +250,7 @@ impl Stack {
         let (Ok(a), Ok(b)) = (header, body) else {
             d.overruns += 1;
             let session = socket.session;
-            return self.arena_is_full(session);
+            return self.sessions.arena_is_full(session, &mut self.counters);
         };
         d.rcv_edge += span;
         let count = [

@@ -381,6 +381,11 @@ impl Demux {
         SeqNumber(clock.wrapping_add(self.hash(("iss", local, remote)) as u32))
     }
 
+    /// RFC 7323 section 7.1: timestamps start elsewhere for each peer.
+    pub(crate) fn timestamp_offset(&self, local: SocketAddr, remote: SocketAddr) -> u32 {
+        self.hash(("timestamps", local.ip(), remote.ip())) as u32
+    }
+
     /// A keyed hash: for other secrets of a connection, and for spreading.
     pub(crate) fn hash(&self, what: impl std::hash::Hash) -> u64 {
         self.secret.hash_one(what)

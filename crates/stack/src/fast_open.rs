@@ -6,7 +6,7 @@
 //! `tcp_input.rs` and `connection.rs` call it.
 
 use crate::Stack;
-use crate::cookies::Sides;
+use crate::address_pair::Sides;
 use crate::socket::{Kind, Options};
 use longshore_tcp::{FastOpenQueue, FastOpenUse, FastOpenVerdict, Segment, Tcb};
 use longshore_wire::tcp::FastOpenCookie;

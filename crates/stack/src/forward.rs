@@ -13,6 +13,7 @@ use crate::Stack;
 use crate::forwards::{Forwards, Received};
 use crate::request_error::RequestError;
 use crate::requests::From;
+use crate::sessions::Sessions;
 use crate::socket::{Kind, Socket};
 use longshore_hostif::adapter::ReceiveStream;
 use longshore_hostif::{EdgeFlags, LEAST_FORWARD};
@@ -37,6 +38,28 @@ impl Socket {
             Kind::Pair(p) => Some((p.rcv.consumed(), p.rcv.edge())),
             _ => None,
         }
+    }
+
+    /// Whether others send of what it was lent: that lies where it does only as long as both
+    /// ends of its connection are there.
+    pub(crate) fn is_lent_on(&self, sessions: &Sessions) -> bool {
+        let is_lent = matches!(&self.kind, Kind::Pair(p) if p.rcv.is_lent());
+        let source = self.source(sessions);
+        is_lent && source.is_some_and(|(name, forwards)| forwards.is_sent(name))
+    }
+
+    /// What its receive stream is called of which others send, and where that is kept.
+    fn source<'a>(&self, sessions: &'a Sessions) -> Option<(u64, &'a Forwards)> {
+        let name = self.forwarding.as_ref()?.source()?;
+        Some((name, &sessions.get(self.session)?.forwards))
+    }
+
+    /// How far the host of a connection between two of our own has read.
+    pub(crate) fn read_by_host(&self, sessions: &Sessions) -> u64 {
+        let counted = self.received().map_or(0, |(consumed, _)| consumed);
+        let source = self.source(sessions);
+        let read = source.and_then(|(name, forwards)| forwards.consumed(name));
+        read.unwrap_or(counted).max(counted)
     }
 }
 
@@ -137,34 +160,6 @@ impl Stack {
             forwarding.push(snd_edge, name, range.start);
         }
         Ok(key)
-    }
-
-    /// Whether others send of what `key` was lent: that lies where it does only as long as both
-    /// ends of its connection are there.
-    pub(crate) fn is_lent_on(&self, key: u32) -> bool {
-        self.sockets.get(key).is_some_and(|socket| {
-            let is_lent = matches!(&socket.kind, Kind::Pair(p) if p.rcv.is_lent());
-            let source = self.source_of(socket);
-            is_lent && source.is_some_and(|(name, forwards)| forwards.is_sent(name))
-        })
-    }
-
-    /// What the receive stream of a socket is called of which others send, and where that is
-    /// kept.
-    fn source_of(&self, socket: &Socket) -> Option<(u64, &Forwards)> {
-        let name = socket.forwarding.as_ref()?.source()?;
-        Some((name, &self.sessions.get(socket.session)?.forwards))
-    }
-
-    /// How far the host of a connection between two of our own has read.
-    pub(crate) fn read_by_host(&self, key: u32) -> u64 {
-        let Some(socket) = self.sockets.get(key) else {
-            return 0;
-        };
-        let counted = socket.received().map_or(0, |(consumed, _)| consumed);
-        let source = self.source_of(socket);
-        let read = source.and_then(|(name, forwards)| forwards.consumed(name));
-        read.unwrap_or(counted).max(counted)
     }
 
     fn reset_sender(&mut self, key: u32) {

@@ -5,14 +5,10 @@
 //! datagram to a group is delivered to every socket that Linux delivers it to.
 
 use crate::Stack;
-use crate::address_pair::AddressPair;
 use crate::datagram::Envelope;
-use crate::link::net_time;
 use crate::request_error::RequestError;
 use crate::socket::{Datagram, Kind, Socket};
 use longshore_hostif::{Address, SocketKind};
-use longshore_wire::igmp::{self, Query};
-use longshore_wire::ipv4::Ipv4Header;
 use std::net::{IpAddr, SocketAddr};
 
 /// Groups that one socket may join (Linux: net.ipv4.igmp_max_memberships).
@@ -97,33 +93,5 @@ impl Stack {
             }
         }
         any
-    }
-
-    /// Whether what a socket sends between these comes back to our own sockets, too, as
-    /// it does to the others on the link: broadcasts always, and groups that somebody
-    /// listens to unless the sender forbids it (IP_MULTICAST_LOOP).
-    pub(crate) fn comes_back(&self, addresses: &AddressPair, looped: bool) -> bool {
-        match *addresses {
-            AddressPair::V4 { to, .. } if to.is_multicast() => {
-                looped && self.link.groups.v4.contains(to)
-            }
-            AddressPair::V4 { to, .. } => self.link.takes4(to),
-            AddressPair::V6 { to, .. } => looped && self.link.groups.v6.contains(to),
-        }
-    }
-
-    /// An IGMP message: of a router's queries, the answers are put off at random (RFC
-    /// 3376 section 5.2).
-    pub(crate) fn igmp_in(&mut self, ip: &Ipv4Header, message: &[u8]) {
-        let query = match Query::parse(message) {
-            Ok(Some(query)) if ip.ttl == igmp::TTL => query,
-            Ok(_) => return,
-            Err(e) => return self.counters.drop_wire(e),
-        };
-        let now = self.now;
-        self.link.groups.note_query(query.version, now);
-        let group = Some(query.group).filter(|group| !group.is_unspecified());
-        let groups = &mut self.link.groups.v4;
-        groups.asked(group, query.within_ms, net_time(now));
     }
 }

@@ -16,9 +16,8 @@ pub(crate) use table::{HalfOpen, HalfOpens};
 use on_data::OnData;
 
 use crate::Stack;
-use crate::address_pair::AddressPair;
+use crate::address_pair::Sides;
 use crate::at_work::AtWork;
-use crate::cookies::Sides;
 use crate::demux::Flow;
 use crate::socket::{Kind, Options, Socket};
 use crate::tcp_input::Response;
@@ -40,7 +39,8 @@ impl Stack {
         (local, remote): Sides,
         mut tcb: Tcb,
     ) {
-        self.send_all_of(options, (local, remote), &mut tcb);
+        self.responder()
+            .send_all_of(options, (local, remote), &mut tcb);
         let Some(record) = tcb.half_open() else {
             return;
         };
@@ -193,7 +193,7 @@ impl Stack {
         tcb.abort();
         if let Some(reset) = tcb.poll_transmit(self.now, 0) {
             let header = reset.header(local.port(), remote.port());
-            self.send_reset(local, remote, &header);
+            self.responder().send_reset(local, remote, &header);
         }
         let _ = self.take_half_open(key);
     }
@@ -251,7 +251,7 @@ impl Stack {
     /// The block of a half-open connection is done with: what it sends is sent, and a
     /// record of it kept, unless it is over.
     fn put_back(&mut self, key: u32, options: &Options, sides: Sides, mut tcb: Tcb) {
-        self.send_all_of(options, sides, &mut tcb);
+        self.responder().send_all_of(options, sides, &mut tcb);
         match tcb.half_open() {
             Some(record) => self.half_open.keep(key, record),
             None => {
@@ -272,19 +272,6 @@ impl Stack {
             l.listener.on_half_open_gone();
         }
         Some((half, listener))
-    }
-
-    fn send_all_of(&mut self, options: &Options, (local, remote): Sides, tcb: &mut Tcb) {
-        let Some(addresses) = AddressPair::new(local.ip(), remote.ip()) else {
-            return;
-        };
-        let service = options.headers.service(addresses.to()).without_ecn();
-        while let Some(segment) = tcb.poll_transmit(self.now, 0) {
-            let header = segment.header(local.port(), remote.port());
-            self.counters.tcp.retransmissions += u64::from(segment.retransmission);
-            let service = service.marked(segment.ecn as u8);
-            self.send_alone(&addresses, service, &header);
-        }
     }
 }
 

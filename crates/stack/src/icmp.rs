@@ -5,22 +5,16 @@
 //! errors of ICMPv6 say.
 
 use crate::Stack;
-use crate::address_pair::Service;
-use crate::bytes::put;
 use crate::counters::EngineDrop;
 use crate::demux::{Flow, Found};
 use crate::errors::Reported;
 use crate::link::net_time;
-use longshore_net::icmp::{ErrorKind, IcmpError, may_answer_error, parse_error};
+use longshore_net::icmp::{ErrorKind, IcmpError, parse_error};
 use longshore_tcp::IcmpError as TcpIcmp;
 use longshore_wire::SeqNumber;
 use longshore_wire::icmpv4::{self, Icmpv4};
-use longshore_wire::ipv4::{self, Ipv4Header, protocol};
+use longshore_wire::ipv4::{Ipv4Header, protocol};
 use std::net::{IpAddr, SocketAddr};
-
-/// Bytes of a packet that an ICMP error quotes behind the IP header (RFC 1812
-/// section 4.3.2.3 allows 576 in all; Linux does the same).
-const QUOTED: usize = 576 - 2 * ipv4::HEADER_LEN - icmpv4::HEADER_LEN;
 
 impl Stack {
     /// An ICMP message.
@@ -34,12 +28,12 @@ impl Stack {
             Icmpv4::EchoRequest {
                 identifier,
                 sequence,
-            } if !broadcast && self.may_answer_unsolicited() => {
+            } if !broadcast => {
                 let reply = Icmpv4::EchoReply {
                     identifier,
                     sequence,
                 };
-                self.send_icmp(ip, &reply, data);
+                self.responder().echo(ip, &reply, data);
             }
             _ if icmp.is_error() => {
                 let error = parse_error(&icmp, data);
@@ -148,7 +142,7 @@ impl Stack {
             .reduce(to, mtu, error.original_len, present, net_time(now));
         // They know no more than that there are any.
         if had_none && reduced.is_some() {
-            self.path_mtu_changed();
+            self.sessions.path_mtu_changed(&self.link);
         }
         let headers = crate::address_pair::headers_of_segment(error.destination) as u16;
         let mss = reduced.map(|mtu| mtu.saturating_sub(headers));
@@ -165,43 +159,6 @@ impl Stack {
             self.datagram_error(key, reported);
         }
         true
-    }
-
-    /// Reports an error about a packet to its sender (RFC 1122 section 3.2.2), within
-    /// the limit that keeps us from being used as an amplifier.
-    pub(crate) fn send_error(
-        &mut self,
-        ip: &Ipv4Header,
-        payload: &[u8],
-        message: &Icmpv4,
-        broadcast: bool,
-    ) {
-        let is_own = self.link.is_ours(ip.source);
-        if !may_answer_error(ip, broadcast, false) || !self.may_send_error(is_own) {
-            return;
-        }
-        let quoted = payload.get(..QUOTED.min(payload.len())).unwrap_or_default();
-        let mut original = vec![0; ipv4::HEADER_LEN + quoted.len()];
-        ip.emit(&mut original);
-        if let Some(place) = original.get_mut(ipv4::HEADER_LEN..) {
-            place.copy_from_slice(quoted);
-        }
-        self.send_icmp(ip, message, &original);
-    }
-
-    /// Whether one more error may be sent now; what goes to our own programs has no limit, as
-    /// over Linux's loopback.
-    pub(crate) fn may_send_error(&mut self, is_own: bool) -> bool {
-        is_own || self.limits.icmp.allow(net_time(self.now))
-    }
-
-    /// Sends an ICMP message back to where `ip` came from.
-    fn send_icmp(&mut self, ip: &Ipv4Header, icmp: &Icmpv4, data: &[u8]) {
-        let mut message = vec![0; icmpv4::HEADER_LEN + data.len()];
-        put(&mut message, icmpv4::HEADER_LEN, data);
-        icmp.emit(&mut message);
-        let addresses = (ip.destination, ip.source);
-        self.send_whole(addresses, Service::DEFAULT, protocol::ICMP, &message);
     }
 
     /// The connection between two addresses, if there is one.

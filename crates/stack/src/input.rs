@@ -1,10 +1,10 @@
 //! Packets in: from a frame to the protocol that it is for.
 
 use crate::Stack;
-use crate::address_pair::Service;
 use crate::at_work::AtWork;
 use crate::counters::EngineDrop;
-use crate::link::{HEADER_ROOM, LOWER_HEADERS, NextHop, OwnPacket, Transport, net_time};
+use crate::link::{Link, OwnPacket, net_time};
+use crate::responder::Responder;
 use longshore_frames::{RxChecksum, RxMeta};
 use longshore_net::DropReason;
 use longshore_wire::arp::ArpPacket;
@@ -13,7 +13,6 @@ use longshore_wire::ethernet::{self, EtherType, EthernetHeader};
 use longshore_wire::icmpv4::{Icmpv4, unreachable};
 use longshore_wire::ipv4::{Ipv4Header, protocol};
 use longshore_wire::udp::UdpHeader;
-use std::io::IoSlice;
 use std::net::IpAddr;
 
 /// What the transports ask of the packet that they came in.
@@ -23,7 +22,7 @@ pub(crate) trait IpPacket {
     /// To which of our addresses.
     fn destination(&self) -> IpAddr;
     /// Whether that is none of them, but a group's or everybody's.
-    fn is_for_all(&self, stack: &Stack) -> bool;
+    fn is_for_all(&self, link: &Link) -> bool;
     /// The two ECN bits (RFC 3168 section 5).
     fn ecn(&self) -> u8;
     /// The TTL, or hop limit.
@@ -32,7 +31,7 @@ pub(crate) trait IpPacket {
     fn class(&self) -> u8;
     /// Says to the sender of `datagram`, all of what the packet carries, that nobody
     /// is at its port.
-    fn refuse_port(&self, stack: &mut Stack, datagram: &[u8], broadcast: bool);
+    fn refuse_port(&self, responder: &mut Responder<'_>, datagram: &[u8], broadcast: bool);
 }
 
 impl IpPacket for Ipv4Header {
@@ -47,8 +46,8 @@ impl IpPacket for Ipv4Header {
     }
 
     #[inline]
-    fn is_for_all(&self, stack: &Stack) -> bool {
-        !stack.link.is_ours(self.destination)
+    fn is_for_all(&self, link: &Link) -> bool {
+        !link.is_ours(self.destination)
     }
 
     #[inline]
@@ -64,12 +63,12 @@ impl IpPacket for Ipv4Header {
         self.tos
     }
 
-    fn refuse_port(&self, stack: &mut Stack, datagram: &[u8], broadcast: bool) {
+    fn refuse_port(&self, responder: &mut Responder<'_>, datagram: &[u8], broadcast: bool) {
         let message = Icmpv4::Unreachable {
             code: unreachable::PORT,
             next_hop_mtu: 0,
         };
-        stack.send_error(self, datagram, &message, broadcast);
+        responder.send_error(self, datagram, &message, broadcast);
     }
 }
 
@@ -216,14 +215,17 @@ impl Stack {
                 }
                 if ip.protocol == protocol::UDP {
                     self.udp_in(ip, payload, gso, broadcast);
-                } else if ip.is_for_all(self) {
+                } else if ip.is_for_all(&self.link) {
                     // A connection is between two (RFC 1122 section 4.2.3.10).
                     self.counters.drop_net(DropReason::NotForUs);
                 } else {
                     self.tcp_in(ip, payload, gso);
                 }
             }
-            protocol::IGMP => self.igmp_in(ip, payload),
+            protocol::IGMP => {
+                let taken = self.link.take_igmp(ip, payload, self.now);
+                taken.unwrap_or_else(|e| self.counters.drop_wire(e));
+            }
             protocol::ICMP => self.icmp_in(ip, payload, broadcast),
             _ => {
                 self.counters.drop(EngineDrop::UnknownProtocol);
@@ -231,71 +233,8 @@ impl Stack {
                     code: unreachable::PROTOCOL,
                     next_hop_mtu: 0,
                 };
-                self.send_error(ip, payload, &message, broadcast);
-            }
-        }
-    }
-
-    /// Forgets packets that did not come together in time, and tells those who sent
-    /// their first fragments (RFC 1122 section 3.3.2, RFC 8200 section 4.5).
-    pub fn expire_fragments(&mut self) {
-        let now = net_time(self.now);
-        let due = |deadline: Option<longshore_net::Instant>| deadline.is_some_and(|d| d <= now);
-        if due(self.fragments.v4.deadline()) {
-            let mut late = Vec::new();
-            self.fragments
-                .v4
-                .expire_with(now, |ip, first| late.push((*ip, first.to_vec())));
-            for (ip, first) in late {
-                self.send_error(&ip, &first, &Icmpv4::TimeExceeded { code: 1 }, false);
-            }
-        }
-        if due(self.fragments.v6.deadline()) {
-            let mut late = Vec::new();
-            self.fragments
-                .v6
-                .expire_with(now, |ip, first| late.push((*ip, first.to_vec())));
-            for (ip, first) in late {
-                self.reassembly_failed6(&ip, &first);
-            }
-        }
-    }
-
-    /// Sends a finished transport message in one packet, or in fragments if it
-    /// does not fit. What cannot be sent now is dropped and counted.
-    pub(crate) fn send_whole(
-        &mut self,
-        (from, to): (std::net::Ipv4Addr, std::net::Ipv4Addr),
-        service: Service,
-        protocol: u8,
-        message: &[u8],
-    ) {
-        let hop = self.link.next_hop_to(to, self.now, &mut self.counters);
-        let hop = match hop {
-            NextHop::Neighbor(_) | NextHop::Local | NextHop::Resolving => hop,
-            NextHop::Unreachable => return self.counters.drop(EngineDrop::Unresolved),
-            NextHop::NoRoute => return self.counters.drop(EngineDrop::NoRoute),
-        };
-        let mtu = self.link.mtu_to(to.into(), self.now);
-        let identification = self.link.next_identification();
-        for part in longshore_net::fragment::fragments(message.len(), mtu) {
-            let Some(bytes) = message.get(part.offset..part.offset + part.len) else {
-                return;
-            };
-            let header = Ipv4Header {
-                tos: service.tos,
-                payload_len: bytes.len() as u16,
-                identification,
-                dont_fragment: false,
-                more_fragments: part.more,
-                fragment_offset: part.offset as u16,
-                ttl: service.ttl,
-                protocol,
-                source: from,
-                destination: to,
-            };
-            if self.link.send_raw(&header, hop, bytes).is_err() {
-                self.counters.drop(EngineDrop::PortRefused);
+                self.responder()
+                    .send_error(ip, payload, &message, broadcast);
             }
         }
     }
@@ -305,23 +244,3 @@ impl Stack {
 fn is_ipv6(packet: &[u8]) -> bool {
     packet.first().is_some_and(|b| b >> 4 == 6)
 }
-
-impl crate::link::Link {
-    /// Sends an IPv4 packet whose payload is finished, checksum and all.
-    pub(crate) fn send_raw(
-        &mut self,
-        ip: &Ipv4Header,
-        hop: crate::link::NextHop,
-        payload: &[u8],
-    ) -> Result<(), longshore_frames::PortError> {
-        let mut buffer = [0u8; HEADER_ROOM];
-        self.send_ipv4(
-            ip,
-            hop,
-            &mut buffer,
-            &Transport::finished(&[IoSlice::new(payload)]),
-        )
-    }
-}
-
-const _: () = assert!(LOWER_HEADERS == 34);

@@ -1,36 +1,20 @@
-//! IPv6 packets in: extension headers, fragments, ICMPv6 and neighbour discovery; and
-//! the errors that are sent about them.
+//! IPv6 packets in: extension headers, fragments, ICMPv6 and neighbour discovery. What is sent
+//! about them is `responder`'s.
 
 use crate::Stack;
-use crate::address_pair::Service;
 use crate::bytes::put;
 use crate::counters::EngineDrop;
 use crate::input::IpPacket;
-use crate::link::{NextHop, net_time};
+use crate::link::{Link, net_time};
+use crate::responder::{Packet6, Responder};
 use longshore_frames::RxChecksum;
 use longshore_net::DropReason;
-use longshore_net::fragment::fragments_v6;
-use longshore_net::icmp6::{may_answer_error, parse_error, problem, unreachable};
+use longshore_net::icmp6::{parse_error, unreachable};
 use longshore_wire::checksum::verify_transport;
-use longshore_wire::icmpv6::{self, Icmpv6};
+use longshore_wire::icmpv6::Icmpv6;
 use longshore_wire::ipv4::protocol;
-use longshore_wire::ipv6::{
-    FRAGMENT_LEN, FragmentHeader, HEADER_LEN, Ipv6Header, Refusal, Upper, next_header, walk,
-};
-use std::net::{IpAddr, Ipv6Addr};
-
-/// Bytes of a packet that an ICMPv6 error quotes: all of the error fits into what every
-/// link takes (RFC 4443 section 2.4 c).
-const QUOTED: usize = 1280 - HEADER_LEN - icmpv6::HEADER_LEN;
-
-/// A packet that is for us.
-pub(crate) struct Packet6<'a> {
-    pub(crate) header: Ipv6Header,
-    /// From its IP header to its end.
-    whole: &'a [u8],
-    /// Its frame was not for us alone.
-    link_group: bool,
-}
+use longshore_wire::ipv6::{FRAGMENT_LEN, FragmentHeader, HEADER_LEN, Upper, next_header, walk};
+use std::net::IpAddr;
 
 impl IpPacket for Packet6<'_> {
     fn source(&self) -> IpAddr {
@@ -41,7 +25,7 @@ impl IpPacket for Packet6<'_> {
         self.header.destination.into()
     }
 
-    fn is_for_all(&self, _stack: &Stack) -> bool {
+    fn is_for_all(&self, _link: &Link) -> bool {
         self.header.destination.is_multicast()
     }
 
@@ -57,11 +41,11 @@ impl IpPacket for Packet6<'_> {
         self.header.traffic_class
     }
 
-    fn refuse_port(&self, stack: &mut Stack, _datagram: &[u8], _broadcast: bool) {
+    fn refuse_port(&self, responder: &mut Responder<'_>, _datagram: &[u8], _broadcast: bool) {
         let message = Icmpv6::Unreachable {
             code: unreachable::PORT,
         };
-        stack.send_error6(self, &message, false);
+        responder.send_error6(self, &message, false);
     }
 }
 
@@ -111,7 +95,7 @@ impl Stack {
         let payload = packet.whole.get(HEADER_LEN..).unwrap_or_default();
         let upper = match walk(packet.header.next_header, payload) {
             Ok(upper) => upper,
-            Err(refusal) => return self.refuse_extensions(packet, refusal),
+            Err(refusal) => return self.responder().refuse_extensions(packet, refusal),
         };
         let bytes = payload.get(upper.at..).unwrap_or_default();
         if let Some(fragment) = upper.fragment {
@@ -140,49 +124,7 @@ impl Stack {
             }
             next_header::ICMPV6 => self.icmp6_in(packet, bytes),
             next_header::NONE => {}
-            _ => {
-                self.counters.drop(EngineDrop::UnknownProtocol);
-                let pointer = self.names_upper_at(packet, upper.at);
-                let message = Icmpv6::ParameterProblem {
-                    code: problem::NEXT_HEADER,
-                    pointer,
-                };
-                self.send_error6(packet, &message, false);
-            }
-        }
-    }
-
-    /// Where the header before the one at `at` in the payload names it.
-    fn names_upper_at(&self, packet: &Packet6<'_>, at: usize) -> u32 {
-        const IN_FIXED_HEADER: u32 = 6;
-        let payload = packet.whole.get(HEADER_LEN..).unwrap_or_default();
-        let (mut begins, mut next) = (0, packet.header.next_header);
-        let mut named = IN_FIXED_HEADER;
-        while begins < at {
-            let [following, words, ..] = payload.get(begins..).unwrap_or_default() else {
-                break;
-            };
-            named = (HEADER_LEN + begins) as u32;
-            begins += if next == next_header::FRAGMENT {
-                FRAGMENT_LEN
-            } else {
-                8 + 8 * usize::from(*words)
-            };
-            next = *following;
-        }
-        named
-    }
-
-    fn refuse_extensions(&mut self, packet: &Packet6<'_>, refusal: Refusal) {
-        self.counters.drop_net(DropReason::ExtensionHeaders);
-        if let Refusal::Problem {
-            code,
-            pointer,
-            to_group_too,
-        } = refusal
-        {
-            let message = Icmpv6::ParameterProblem { code, pointer };
-            self.send_error6(packet, &message, to_group_too);
+            _ => self.responder().refuse_upper(packet, upper.at),
         }
     }
 
@@ -216,25 +158,9 @@ impl Stack {
             Ok(None) => {}
             Err(reason) => {
                 self.counters.drop_net(reason);
-                self.refuse_fragment(packet, upper, reason);
+                self.responder().refuse_fragment(packet, upper, reason);
             }
         }
-    }
-
-    /// RFC 8200 section 4.5 has senders told of fragments that cannot be.
-    fn refuse_fragment(&mut self, packet: &Packet6<'_>, upper: &Upper, reason: DropReason) {
-        const PAYLOAD_LENGTH_AT: u32 = 4;
-        const OFFSET_AT: u32 = 2;
-        let fragment_at = (HEADER_LEN + upper.at - FRAGMENT_LEN) as u32;
-        let (code, pointer) = match reason {
-            DropReason::FragmentBadLength => (problem::FIELD, PAYLOAD_LENGTH_AT),
-            DropReason::FragmentBeyondEnd => (problem::FIELD, fragment_at + OFFSET_AT),
-            // RFC 7112 section 5: code 3.
-            DropReason::FragmentHeaders => (3, 0),
-            _ => return,
-        };
-        let message = Icmpv6::ParameterProblem { code, pointer };
-        self.send_error6(packet, &message, false);
     }
 
     fn icmp6_in(&mut self, packet: &Packet6<'_>, message: &[u8]) {
@@ -248,13 +174,12 @@ impl Stack {
             Icmpv6::EchoRequest {
                 identifier,
                 sequence,
-            } if !ip.source.is_unspecified() && self.may_answer_unsolicited() => {
+            } if !ip.source.is_unspecified() => {
                 let reply = Icmpv6::EchoReply {
                     identifier,
                     sequence,
                 };
-                let from = Some(ip.destination).filter(|ip| !ip.is_multicast());
-                self.send_icmp6(ip.source, from, &reply, data);
+                self.responder().echo6(ip, &reply, data);
             }
             Icmpv6::RouterSolicit
             | Icmpv6::RouterAdvert { .. }
@@ -278,119 +203,6 @@ impl Stack {
                 self.icmp_error(error.as_ref(), ip.source.into(), data);
             }
             _ => {}
-        }
-    }
-
-    /// Reports an error about a packet to its sender, within the limit that keeps us
-    /// from being used as an amplifier. `to_group_too` is said of errors that are owed
-    /// about packets to groups.
-    pub(crate) fn send_error6(
-        &mut self,
-        packet: &Packet6<'_>,
-        message: &Icmpv6,
-        to_group_too: bool,
-    ) {
-        let ip = &packet.header;
-        let is_error = self.carries_error(packet);
-        if !may_answer_error(ip, packet.link_group, is_error, to_group_too)
-            || !self.may_send_error(self.link.is_ours6(ip.source))
-        {
-            return;
-        }
-        let quoted = packet.whole;
-        let quoted = quoted.get(..QUOTED.min(quoted.len())).unwrap_or_default();
-        let from = Some(ip.destination).filter(|ip| !ip.is_multicast());
-        self.send_icmp6(ip.source, from, message, quoted);
-    }
-
-    /// Whether a packet is itself an ICMPv6 error, or cannot be told not to be one.
-    fn carries_error(&self, packet: &Packet6<'_>) -> bool {
-        const INFORMATIONAL: u8 = 128;
-        let payload = packet.whole.get(HEADER_LEN..).unwrap_or_default();
-        walk(packet.header.next_header, payload).is_ok_and(|upper| {
-            upper.next_header == next_header::ICMPV6
-                && payload
-                    .get(upper.at)
-                    .is_none_or(|kind| *kind < INFORMATIONAL)
-        })
-    }
-
-    /// An error about the first fragment of a packet that did not come together.
-    pub(crate) fn reassembly_failed6(&mut self, header: &Ipv6Header, first: &[u8]) {
-        let mut bytes = vec![0; HEADER_LEN + first.len()];
-        header.emit(&mut bytes);
-        put(&mut bytes, HEADER_LEN, first);
-        let packet = Packet6 {
-            header: *header,
-            whole: &bytes,
-            link_group: false,
-        };
-        self.send_error6(&packet, &Icmpv6::TimeExceeded { code: 1 }, false);
-    }
-
-    /// Sends an ICMPv6 message, from the address that is best for it if none is given.
-    fn send_icmp6(&mut self, to: Ipv6Addr, from: Option<Ipv6Addr>, icmp: &Icmpv6, data: &[u8]) {
-        let Some(from) = from.or_else(|| self.link.source_for6(to)) else {
-            return self.counters.drop(EngineDrop::NoRoute);
-        };
-        let mut message = vec![0; icmp.header_len() + data.len()];
-        put(&mut message, icmp.header_len(), data);
-        icmp.emit(from, to, &mut message);
-        let service = Service::DEFAULT;
-        self.send_whole6((from, to), service, next_header::ICMPV6, &message);
-    }
-
-    /// Sends a finished transport message in one packet, or in fragments if it does
-    /// not fit. What cannot be sent now is dropped and counted.
-    pub(crate) fn send_whole6(
-        &mut self,
-        (from, to): (Ipv6Addr, Ipv6Addr),
-        service: Service,
-        protocol: u8,
-        message: &[u8],
-    ) {
-        let hop = match self.link.next_hop6(to, self.now, &mut self.counters) {
-            hop @ (NextHop::Neighbor(_) | NextHop::Local | NextHop::Resolving) => hop,
-            NextHop::Unreachable => return self.counters.drop(EngineDrop::Unresolved),
-            NextHop::NoRoute => return self.counters.drop(EngineDrop::NoRoute),
-        };
-        let mut header = Ipv6Header {
-            traffic_class: service.tos,
-            flow_label: 0,
-            payload_len: message.len() as u16,
-            next_header: protocol,
-            hop_limit: service.ttl,
-            source: from,
-            destination: to,
-        };
-        let mtu = self.link.mtu_to(to.into(), self.now);
-        let mut parts = fragments_v6(message.len(), mtu).peekable();
-        if parts.peek().is_none_or(|first| !first.more) {
-            return self
-                .link
-                .send_finished6(&header, hop, message, &mut self.counters);
-        }
-        header.next_header = next_header::FRAGMENT;
-        let identification = self.link.next_identification6();
-        let mut packet = Vec::with_capacity(mtu);
-        for part in parts {
-            let fragment = FragmentHeader {
-                next_header: protocol,
-                offset: part.offset as u16,
-                more: part.more,
-                identification,
-            };
-            packet.clear();
-            packet.resize(FRAGMENT_LEN, 0);
-            fragment.emit(&mut packet);
-            packet.extend_from_slice(
-                message
-                    .get(part.offset..part.offset + part.len)
-                    .unwrap_or_default(),
-            );
-            header.payload_len = packet.len() as u16;
-            self.link
-                .send_finished6(&header, hop, &packet, &mut self.counters);
         }
     }
 }

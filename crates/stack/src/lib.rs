@@ -20,9 +20,10 @@
 //! | `sockets`, `socket`, `told`, `slab`, `timers` | the sockets, and what is to be done for which |
 //! | `sessions`, `session`, `account`, `turns` | whose sockets they are, which of them are looked at in a turn, how many there may be, and each user's share of a turn |
 //! | `in_place`, `fast_input` | packets in, as they nearly always are |
-//! | `input`, `input6`, `icmp`, `tcp_input`, `datagram` | packets in, whatever they are |
+//! | `input`, `input6`, `fragments`, `icmp`, `tcp_input`, `datagram` | packets in, whatever they are |
 //! | `passive`, `half_open`, `accept_queue`, `accepted`, `unaccepted`, `cookies`, `fast_open`, `audience` | connections that come in, and who is told of them |
-//! | `answer_limit`, `syn_drop` | how much is answered to packets of no connection, and how many SYNs the port lets through |
+//! | `responder` | what is answered to packets of no socket: resets, SYN-ACKs, cookies, echoes, errors |
+//! | `answer_limit`, `syn_drop` | how much of that is answered, and how many SYNs the port lets through |
 //! | `requests`, `request_error` | what programs ask, and why it is refused |
 //! | `connection`, `orphans` | a connection's life, and what becomes of sockets that no process holds |
 //! | `at_work`, `containment` | whose work is done, and what becomes of a session whose work has led to a panic |
@@ -36,13 +37,14 @@
 //! | `demux` | the tables that find the socket of a packet |
 //! | `access`, `host`, `settings`, `published` | what the operator has chosen, and what programs read of it |
 //! | `counters`, `info`, `status` | what a run costs, and how sockets stand |
+//! | `check`, `violation` | whether the parts agree with each other |
 //! | `bytes` | writing to headers |
 //!
 //! Modules use each other in no circle (`scripts/check-boundaries.sh` sees to it): types stand
 //! below the handlers, which are methods of [`Stack`] and may call each other.
 //!
 //! Time, the key of its secrets and the settings of the machine are given to it.
-//! What the operator should be told is left in [`notices`](Stack::notices). The stack reads
+//! What the operator should be told is left in [`Counters::notices`]. The stack reads
 //! no clock, waits for nothing and starts nothing.
 
 #![forbid(unsafe_code)]
@@ -78,6 +80,7 @@ mod fetched;
 mod flush;
 mod forward;
 mod forwards;
+mod fragments;
 mod groups;
 mod half_open;
 mod host;
@@ -99,6 +102,7 @@ mod passive;
 mod published;
 mod request_error;
 mod requests;
+mod responder;
 mod returns;
 mod secrets;
 mod session;
@@ -119,10 +123,10 @@ mod timers;
 mod told;
 mod turns;
 mod unaccepted;
+mod violation;
 
 pub use access::{Access, BadRule, LowPorts, Rule, Rules, Transport};
 pub use account::Account;
-pub use check::Violation;
 pub use counters::{Counters, EngineDrop};
 pub use half_open::HALF_OPEN_BYTES;
 pub use host::{Defaults, Host};
@@ -138,13 +142,16 @@ pub use secrets::Secrets;
 pub use session::Session;
 pub use sessions::Sessions;
 pub use settings::Settings;
-pub use status::{HalfOpenStatus, SOCKET_BYTES, SocketStatus, WaitStatus};
+pub use status::{HalfOpenStatus, SOCKET_BYTES, SocketStatus, Status, WaitStatus};
 pub use turns::{Of, Spent};
+pub use violation::Violation;
 
-use answer_limit::AnswerLimit;
+use answer_limit::AnswerLimits;
 use at_work::AtWork;
 use bulk_senders::BulkSenders;
+use check::Check;
 use demux::Demux;
+use fragments::Fragments;
 use half_open::HalfOpens;
 use in_place::BulkRun;
 use link::Link;
@@ -152,46 +159,12 @@ use longshore_frames::Port;
 use longshore_hostif::Loopback;
 use longshore_hostif::adapter::UnderWay;
 use longshore_net::Cidr;
-use longshore_net::fragment::{Limits as FragmentLimits, Reassembler};
-use longshore_net::icmp::RateLimit;
 use longshore_tcp::{FastOpenCache, Instant};
-use longshore_wire::ipv6::Ipv6Header;
 use requests::Unanswered;
+use responder::Responder;
 use sockets::Sockets;
 use std::net::IpAddr;
-use syn_drop::SynDrop;
 use unaccepted::GivenUp;
-
-/// Packets that are put together of fragments.
-pub(crate) struct Fragments {
-    pub(crate) v4: Reassembler,
-    pub(crate) v6: Reassembler<Ipv6Header>,
-}
-
-impl Fragments {
-    fn new() -> Self {
-        Self {
-            v4: Reassembler::new(FragmentLimits::default()),
-            v6: Reassembler::new(FragmentLimits::for_ipv6()),
-        }
-    }
-
-    /// Whether no packet waits for fragments.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.v4.is_empty() && self.v6.is_empty()
-    }
-}
-
-/// How much is answered to packets that nobody here has asked for.
-#[derive(Default)]
-pub(crate) struct AnswerLimits {
-    /// Errors that we report (RFC 1812 section 4.3.2.8).
-    pub(crate) icmp: RateLimit,
-    /// Resets, cookies and echoes.
-    pub(crate) unsolicited: AnswerLimit,
-    /// SYNs that the port lets through.
-    pub(crate) syns: SynDrop,
-}
 
 /// What the operator should know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -236,8 +209,6 @@ pub struct Stack {
     pub counters: Counters,
     /// When deadlines are looked at next.
     next_tick: Instant,
-    /// What the operator is to be told; the loop takes it.
-    pub notices: Vec<Notice>,
     /// A datagram that is put together, to be cut in another way.
     whole: Vec<u8>,
     bulk_senders: BulkSenders,
@@ -274,7 +245,6 @@ impl Stack {
             unanswered: Unanswered::default(),
             counters: Counters::new(),
             next_tick: now,
-            notices: Vec::new(),
             whole: Vec::new(),
             bulk_senders: BulkSenders::default(),
             bulk_run: BulkRun::new(),
@@ -324,6 +294,28 @@ impl Stack {
     /// [`expire_fragments`](Self::expire_fragments) forgets those that do not come.
     pub fn has_fragments(&self) -> bool {
         !self.fragments.is_empty()
+    }
+
+    /// Forgets packets that did not come together in time, and tells those who sent
+    /// their first fragments (RFC 1122 section 3.3.2, RFC 8200 section 4.5).
+    pub fn expire_fragments(&mut self) {
+        let responder = &mut Responder {
+            link: &mut self.link,
+            limits: &mut self.limits,
+            counters: &mut self.counters,
+            now: self.now,
+        };
+        self.fragments.expire(responder);
+    }
+
+    /// What answers packets that belong to no socket.
+    pub(crate) fn responder(&mut self) -> Responder<'_> {
+        Responder {
+            link: &mut self.link,
+            limits: &mut self.limits,
+            counters: &mut self.counters,
+            now: self.now,
+        }
     }
 
     /// The time by which all goes.
@@ -382,9 +374,18 @@ impl Stack {
     pub fn handle_timeouts(&mut self) -> bool {
         let any = self.now >= self.next_tick && self.handle_tick();
         if self.link.take_changed() {
-            self.addresses_changed();
+            self.sessions.publish_routes(&self.link, &self.settings);
+            self.sockets.retry_unresolved();
         }
         any
+    }
+
+    /// A look at the port is over, which brought so many frames.
+    #[inline]
+    pub fn looked_at_port(&mut self, frames: usize, may_have_more: bool) {
+        let port = &mut *self.link.port;
+        let notice = self.limits.looked(frames, may_have_more, port, self.now);
+        self.counters.notices.extend(notice);
     }
 
     #[inline(never)]
@@ -415,7 +416,7 @@ impl Stack {
         let waits = self.demux.next_timeout();
         let half_open = self.half_open.next_timeout();
         let neighbors = self.link.neighbor_deadline();
-        let syns = self.limits.syns.deadline();
+        let syns = self.limits.deadline();
         let first = [sockets, waits, half_open, neighbors, syns]
             .into_iter()
             .flatten()
@@ -463,9 +464,8 @@ impl Stack {
         if let Some(batching) = self.settings.batching {
             session.host.set_batching(batching);
         }
-        self.publish_routes(&session);
-        let usual = self.settings.default_congestion(self.now);
-        published::publish_congestion_to(&session, usual);
+        session.publish_routes(&self.link, &self.settings);
+        session.publish_congestion(self.settings.default_congestion(self.now));
         let kernel_too = kernel_too.unwrap_or(self.settings.kernel_too);
         session.host.set_engine_alone(!kernel_too);
         let is_only = !std::mem::replace(&mut self.had_session, true);
@@ -482,13 +482,53 @@ impl Stack {
         Some(session)
     }
 
-    /// A session had no memory for what has come for it.
-    pub fn arena_is_full(&mut self, session: u32) {
-        self.counters.drop(EngineDrop::ArenaFull);
-        if let Some(s) = self.sessions.get_mut(session)
-            && !std::mem::replace(&mut s.was_full, true)
+    /// Programs learn with which congestion control their sockets begin.
+    pub fn publish_congestion(&mut self) {
+        let usual = self.settings.default_congestion(self.now);
+        for (_, session) in self.sessions.iter() {
+            session.publish_congestion(usual);
+        }
+    }
+
+    /// How everything stands, for those who ask.
+    pub fn status(&self) -> Status<'_> {
+        Status {
+            sockets: &self.sockets,
+            half_open: &self.half_open,
+            sessions: &self.sessions,
+            demux: &self.demux,
+            link: &self.link,
+            limits: &self.limits,
+            now: self.now,
+        }
+    }
+
+    /// Whether the parts agree with each other.
+    ///
+    /// # Errors
+    /// The first [`Violation`] that is found.
+    pub fn check(&self) -> Result<(), Violation> {
+        Check {
+            sockets: &self.sockets,
+            half_open: &self.half_open,
+            sessions: &self.sessions,
+            demux: &self.demux,
+        }
+        .all()
+    }
+
+    /// As `check`, at the end of a turn, in debug builds: in ever fewer turns, the more there is
+    /// to look at.
+    ///
+    /// # Panics
+    /// If something is not as it must be.
+    #[cfg(debug_assertions)]
+    fn check_turn(&self) {
+        let count = self.sockets.len() + self.sessions.len();
+        if check::is_due(self.counters.event_loop.turns, count)
+            && let Err(violation) = self.check()
         {
-            self.notices.push(Notice::ArenaFull { session });
+            panic!("{violation:?}");
         }
     }
 

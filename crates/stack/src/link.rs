@@ -11,7 +11,9 @@ mod neighbors;
 mod packets;
 pub(crate) mod routing;
 pub(crate) mod v6;
+mod whole;
 
+use crate::address_pair::headers_of_segment;
 use crate::bytes::{part, put};
 use crate::secrets::Secrets;
 use automatic::{Automatic, AutomaticState};
@@ -35,6 +37,7 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr};
 use v6::Link6;
+pub(crate) use whole::WholeMessage;
 
 /// Neighbours of one version of IP remembered at most.
 pub(crate) const NEIGHBORS: usize = 1024;
@@ -275,6 +278,22 @@ impl Link {
         let link = self.link_mtu(to);
         let path = self.pmtu.get(to, net_time(now)).map_or(link, usize::from);
         path.min(link)
+    }
+
+    /// Payload that fits a segment to `to` beside headers without options.
+    pub(crate) fn mss_to(&self, to: IpAddr, now: Instant) -> u16 {
+        let mtu = self.mtu_to(to, now);
+        mtu.saturating_sub(headers_of_segment(to)).min(65_495) as u16
+    }
+
+    /// The address that `ip` stands for: connecting to the wildcard means to oneself, as in
+    /// Linux.
+    pub(crate) fn own_for_wildcard(&self, ip: IpAddr) -> IpAddr {
+        if !ip.is_unspecified() {
+            return ip;
+        }
+        let mut own = self.addresses().map(|c| c.address);
+        own.find(|own| own.is_ipv4() == ip.is_ipv4()).unwrap_or(ip)
     }
 
     /// The largest packet of the version of `to` that the link takes.

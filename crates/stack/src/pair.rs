@@ -384,7 +384,8 @@ impl Stack {
             }
             self.reset_pair(key);
         }
-        if self.has_lent(key) || self.is_lent_on(key) {
+        let socket = self.sockets.get(key);
+        if self.has_lent(key) || socket.is_some_and(|s| s.is_lent_on(&self.sessions)) {
             return;
         }
         self.pass_on_end(key);
@@ -400,7 +401,8 @@ impl Stack {
     /// lingering, the other end is reset, as TCP would have it. What it has room for of what was sent
     /// before, it gets.
     pub(crate) fn close_pair(&mut self, key: u32, reset: bool) {
-        let read = self.read_by_host(key);
+        let read = self.sockets.get(key);
+        let read = read.map_or(0, |s| s.read_by_host(&self.sessions));
         let now = self.now;
         let Some(p) = self.pair_mut(key) else { return };
         let (other, received) = (p.other, p.rcv.edge());

@@ -9,11 +9,12 @@
 use crate::Stack;
 use crate::access::Transport;
 use crate::account::SocketShare;
+use crate::address_pair::Sides;
 use crate::at_work::AtWork;
-use crate::cookies::Sides;
 use crate::counters::EngineDrop;
 use crate::memory_pressure::{FEW_CHUNKS, SPARE_CHUNKS};
 use crate::messages::Messages;
+use crate::responder::Responder;
 use crate::session::Session;
 use crate::socket::as_family;
 use crate::socket::{Connection, Kind, Options, Socket};
@@ -38,7 +39,7 @@ impl Stack {
         iss_after: Option<SeqNumber>,
     ) {
         if segment.header.flags & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::SYN {
-            self.limits.syns.came();
+            self.limits.syn_came();
         }
         let spread = self.demux.hash((local, remote));
         let found = self.demux.tcp.find_listener(local, spread);
@@ -47,7 +48,7 @@ impl Stack {
         else {
             self.counters.drop_tcp(DropReason::NoConnection);
             if let Some(reset) = reset_for(segment) {
-                self.send_reset(local, remote, &reset);
+                self.responder().send_reset(local, remote, &reset);
             }
             return;
         };
@@ -65,11 +66,18 @@ impl Stack {
             ListenVerdict::Drop(reason) => self.counters.drop_tcp(reason),
             ListenVerdict::Reset(reset) => {
                 self.counters.drop_tcp(DropReason::ListenNoSyn);
-                self.send_reset(local, remote, &reset);
+                self.responder().send_reset(local, remote, &reset);
             }
             ListenVerdict::AnswerWithCookie => {
                 let options = socket.options;
-                self.answer_with_cookie((local, remote), &options, segment);
+                let mut responder = Responder {
+                    link: &mut self.link,
+                    limits: &mut self.limits,
+                    counters: &mut self.counters,
+                    now: self.now,
+                };
+                let sides = (local, remote);
+                responder.answer_with_cookie(&self.demux, sides, &options, segment);
             }
             ListenVerdict::CheckCookie(_) | ListenVerdict::Accept
                 if self
@@ -107,12 +115,12 @@ impl Stack {
         let slab = self.sessions.get(session).map(|s| &s.host.receive);
         let room = slab.is_some_and(|slab| slab.available() >= SPARE_CHUNKS);
         let verdict = self.judge_fast_open(listener, (local, remote), segment, room);
-        let mss = self.mss_to(remote);
+        let mss = self.link.mss_to(remote.ip(), self.now);
         let iss = match iss_after {
             Some(after) => after.add(1),
             None => self.demux.initial_sequence(local, remote, now),
         };
-        let offset = self.timestamp_offset(local, remote);
+        let offset = self.demux.timestamp_offset(local, remote);
         let config = options.tcp_to(remote);
         let mut tcb = Tcb::accept(&config, segment, mss, iss, offset, now);
         if let Some(cookie) = verdict.give {
@@ -177,7 +185,7 @@ impl Stack {
             .get(session)
             .is_some_and(|s| s.host.receive.available() > FEW_CHUNKS);
         if !has_room {
-            self.arena_is_full(session);
+            self.sessions.arena_is_full(session, &mut self.counters);
         }
         has_room
     }
@@ -234,7 +242,7 @@ impl Stack {
         let messages = messages.map(|rule| Box::new(Messages::new(rule, 0)));
         let Some(number) = put_accept_record(listener, session, &record) else {
             session.host.give_block_back(id);
-            self.arena_is_full(session_key);
+            self.sessions.arena_is_full(session_key, &mut self.counters);
             return None;
         };
         session.enter(id, key);

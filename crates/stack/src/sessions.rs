@@ -9,8 +9,11 @@
 
 use super::account::Account;
 use super::at_work::AtWork;
+use super::counters::{Counters, EngineDrop};
 use super::session::Session;
 use super::slab::Slab;
+use super::violation::{Violation, holds};
+use crate::Notice;
 use longshore_hostif::adapter::{AdapterSession, UnderWay};
 use longshore_tcp::Instant;
 use std::sync::Arc;
@@ -97,6 +100,17 @@ impl Sessions {
     #[inline]
     pub fn account_of(&self, key: u32) -> Option<&Arc<Account>> {
         self.get(key)?.account.as_ref()
+    }
+
+    /// A session had no memory for what has come for it. That is counted, and the operator told
+    /// when it is so for the first time.
+    pub fn arena_is_full(&mut self, key: u32, counters: &mut Counters) {
+        counters.drop(EngineDrop::ArenaFull);
+        if let Some(session) = self.get_mut(key)
+            && !std::mem::replace(&mut session.was_full, true)
+        {
+            counters.notices.push(Notice::ArenaFull { session: key });
+        }
     }
 
     /// Adds a session, whose programs are about to ask for something; its key.
@@ -265,8 +279,7 @@ impl Sessions {
 
 impl Sessions {
     /// Whether each is on the lists that it says it is on, once.
-    pub(super) fn check(&self) -> Result<(), super::check::Violation> {
-        let holds = super::check::holds;
+    pub(super) fn check(&self) -> Result<(), Violation> {
         for (key, session) in self.iter() {
             let times = |list: &[u32]| list.iter().filter(|listed| **listed == key).count();
             let (touched, polled) = (times(&self.touched), times(&self.polled));

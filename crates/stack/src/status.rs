@@ -1,10 +1,15 @@
 //! How sockets stand, and how many there are: for those who ask, never for a packet.
 
-use crate::Stack;
 use crate::access::Transport;
+use crate::answer_limit::AnswerLimits;
+use crate::demux::Demux;
+use crate::half_open::HalfOpens;
+use crate::link::Link;
+use crate::sessions::Sessions;
 use crate::socket::{Kind, Socket};
+use crate::sockets::Sockets;
 use longshore_hostif::Meter;
-use longshore_tcp::TcpInfo;
+use longshore_tcp::{Instant, TcpInfo};
 use std::net::SocketAddr;
 
 /// What the stack's own memory of one socket takes, apart from payload, in bytes.
@@ -66,17 +71,29 @@ pub struct WaitStatus {
     pub lasts: u64,
 }
 
-impl Stack {
+/// How everything stands: [`Stack::status`](crate::Stack::status) gives it to those who ask.
+#[derive(Clone, Copy)]
+pub struct Status<'a> {
+    pub(super) sockets: &'a Sockets,
+    pub(super) half_open: &'a HalfOpens,
+    pub(super) sessions: &'a Sessions,
+    pub(super) demux: &'a Demux,
+    pub(super) link: &'a Link,
+    pub(super) limits: &'a AnswerLimits,
+    pub(super) now: Instant,
+}
+
+impl<'a> Status<'a> {
     /// The sockets with keys from this on, each with its key.
-    pub fn status_of_sockets(&self, from: u32) -> impl Iterator<Item = (u32, SocketStatus)> {
+    pub fn sockets(self, from: u32) -> impl Iterator<Item = (u32, SocketStatus)> + 'a {
         let all = self.sockets.iter().filter(move |(key, _)| *key >= from);
-        all.map(|(key, socket)| (key, self.status(socket)))
+        all.map(move |(key, socket)| (key, self.of_socket(socket)))
     }
 
     /// The half-open connections with keys from this on, each with its key.
-    pub fn status_of_half_open(&self, from: u32) -> impl Iterator<Item = (u32, HalfOpenStatus)> {
+    pub fn half_open(self, from: u32) -> impl Iterator<Item = (u32, HalfOpenStatus)> + 'a {
         let all = self.half_open.iter().filter(move |(key, _)| *key >= from);
-        all.filter_map(|(key, half)| {
+        all.filter_map(move |(key, half)| {
             let (local, peer) = half.flow.sides();
             let listener = self.half_open.listener_of(half)?;
             let status = HalfOpenStatus {
@@ -96,8 +113,8 @@ impl Stack {
     }
 
     /// The connections in TIME-WAIT.
-    pub fn status_of_waits(&self) -> impl Iterator<Item = WaitStatus> {
-        self.demux.all_waiting().map(|w| WaitStatus {
+    pub fn waits(self) -> impl Iterator<Item = WaitStatus> + 'a {
+        self.demux.all_waiting().map(move |w| WaitStatus {
             local: w.local,
             peer: w.remote,
             lasts: w.record.expires().since(self.now),
@@ -105,7 +122,7 @@ impl Stack {
     }
 
     /// How many connections are in TIME-WAIT.
-    pub fn waits(&self) -> usize {
+    pub fn wait_count(&self) -> usize {
         self.demux.waiting_count()
     }
 
@@ -121,7 +138,7 @@ impl Stack {
 
     /// SYNs that the port has dropped before its queue, as far as can be told.
     pub fn syns_dropped_at_port(&self) -> u64 {
-        self.limits.syns.dropped()
+        self.limits.syns_dropped()
     }
 
     /// What has crossed for a socket: what its session knows of it, its payload and the
@@ -140,7 +157,7 @@ impl Stack {
         meter
     }
 
-    fn status(&self, socket: &Socket) -> SocketStatus {
+    fn of_socket(&self, socket: &Socket) -> SocketStatus {
         let mut status = SocketStatus {
             session: socket.session,
             block: socket.has_block().then_some(socket.id.index),

@@ -11,10 +11,11 @@
 //!
 //! A client's SYN that is dropped is sent again by the client, and has its chance again.
 //!
-//! Owned by the engine, which tells of each look at the port and of each SYN that came.
+//! Owned by `answer_limit`'s `AnswerLimits`, which tells of each look at the port and of each SYN
+//! that came.
 
-use crate::{Notice, Stack};
-use longshore_frames::MAX_SYN_DROP;
+use crate::Notice;
+use longshore_frames::{MAX_SYN_DROP, Port};
 use longshore_tcp::Instant;
 
 /// The part of what an engine that is behind has read that must be SYNs if the port is to drop
@@ -82,7 +83,7 @@ impl Default for SynDrop {
 impl SynDrop {
     /// Whether SYNs have come of late, or not all of them are let through.
     #[inline]
-    fn is_active(&self) -> bool {
+    pub(crate) fn is_active(&self) -> bool {
         self.syns != 0 || self.shift != 0
     }
 
@@ -150,35 +151,32 @@ impl SynDrop {
         (self.shift, self.set_at, self.window) = (shift, now, now);
         shift
     }
-}
 
-impl Stack {
-    /// A look at the port is over, which brought so many frames.
-    #[inline]
-    pub fn looked_at_port(&mut self, frames: usize, may_have_more: bool) {
-        self.limits.unsolicited.looked(may_have_more);
-        if may_have_more || self.limits.syns.is_active() {
-            self.decide_on_syns(frames, may_have_more);
-        }
-    }
-
+    /// A look at the port is over, which brought so many frames: the port is told how many SYNs
+    /// it is to let through, if that changes. What the operator should know of it.
     #[cold]
-    fn decide_on_syns(&mut self, frames: usize, may_have_more: bool) {
-        self.limits.syns.looked(frames, may_have_more);
-        let is_behind = self.limits.unsolicited.is_behind();
-        let syns = &mut self.limits.syns;
-        let was = syns.shift;
-        let Some(shift) = syns.decide(is_behind, self.now) else {
-            return;
-        };
+    pub(crate) fn let_through(
+        &mut self,
+        frames: usize,
+        may_have_more: bool,
+        is_behind: bool,
+        port: &mut dyn Port,
+        now: Instant,
+    ) -> Option<Notice> {
+        self.looked(frames, may_have_more);
+        let was = self.shift;
+        let shift = self.decide(is_behind, now)?;
         // A port that cannot, or did not, lets all through; the rest is as for a flood that
         // the engine can read.
-        if !matches!(self.link.port.drop_syns(shift), Ok(true)) {
-            syns.shift = 0;
-        } else if was == 0 && syns.tell_at <= self.now {
-            syns.tell_at = self.now.after_us(TELL_EVERY);
-            self.notices.push(Notice::SynFlood);
+        if !matches!(port.drop_syns(shift), Ok(true)) {
+            self.shift = 0;
+            return None;
         }
+        let is_to_be_told = was == 0 && self.tell_at <= now;
+        is_to_be_told.then(|| {
+            self.tell_at = now.after_us(TELL_EVERY);
+            Notice::SynFlood
+        })
     }
 }
 

@@ -1,12 +1,9 @@
 //! TCP segments in: to a connection, to TIME-WAIT, to a listener, or nowhere.
 
 use crate::Stack;
-use crate::address_pair::{AddressPair, Service, headers_of_segment};
 use crate::at_work::AtWork;
-use crate::counters::EngineDrop;
 use crate::demux::{Flow, Found};
 use crate::input::IpPacket;
-use crate::link::NextHop;
 use crate::socket::{Kind, Socket};
 use longshore_hostif::NONE;
 use longshore_tcp::{Disposition, DropReason, Ecn, Segment, TimeWaitVerdict, reset_for};
@@ -116,7 +113,7 @@ impl Stack {
         }
         let (state, session) = (c.tcb.state(), socket.session);
         match disposition.drop {
-            Some(DropReason::NoRoom) => self.arena_is_full(session),
+            Some(DropReason::NoRoom) => self.sessions.arena_is_full(session, &mut self.counters),
             Some(reason) => self.counters.drop_tcp(reason),
             None => {}
         }
@@ -171,7 +168,7 @@ impl Stack {
             Response::Nothing => {}
             Response::Reset => {
                 if let Some(reset) = reset_for(segment) {
-                    self.send_reset(local, remote, &reset);
+                    self.responder().send_reset(local, remote, &reset);
                 }
             }
             Response::Reopen(iss_after) => {
@@ -212,7 +209,7 @@ impl Stack {
             // same, the stream has a hole that nothing can fill.
             Err(_) => {
                 let session = socket.session;
-                self.arena_is_full(session);
+                self.sessions.arena_is_full(session, &mut self.counters);
                 self.abort(key);
             }
         }
@@ -233,7 +230,7 @@ impl Stack {
             TimeWaitVerdict::Drop(reason) => self.counters.drop_tcp(reason),
             TimeWaitVerdict::Ack(ack) => {
                 let header = ack.header(local.port(), remote.port());
-                self.send_bare(local, remote, &header);
+                self.responder().send_bare(local, remote, &header);
             }
             TimeWaitVerdict::Close => self.demux.end_wait(flow),
             TimeWaitVerdict::Reopen { iss_after } => {
@@ -241,54 +238,5 @@ impl Stack {
                 self.segment_for_listener((local, remote), segment, payload, Some(iss_after));
             }
         }
-    }
-
-    pub(crate) fn send_reset(&mut self, local: SocketAddr, remote: SocketAddr, header: &TcpHeader) {
-        if !self.may_answer_unsolicited() {
-            return;
-        }
-        self.counters.tcp.resets_out += 1;
-        self.send_bare(local, remote, header);
-    }
-
-    /// Sends a segment without payload that belongs to no block.
-    pub(crate) fn send_bare(&mut self, local: SocketAddr, remote: SocketAddr, header: &TcpHeader) {
-        if let Some(addresses) = AddressPair::new(local.ip(), remote.ip()) {
-            self.send_alone(&addresses, Service::DEFAULT, header);
-        }
-    }
-
-    /// As `send_bare`, for a connection that has no block yet.
-    pub(crate) fn send_alone(
-        &mut self,
-        addresses: &AddressPair,
-        service: Service,
-        header: &TcpHeader,
-    ) {
-        let hop = self
-            .link
-            .next_hop_between(addresses, self.now, &mut self.counters);
-        if matches!(hop, NextHop::Unreachable | NextHop::NoRoute) {
-            return self.counters.drop(EngineDrop::Unresolved);
-        }
-        let sent = self
-            .link
-            .send_segment(addresses, hop, service, header, &[], None);
-        if sent.is_err() {
-            self.counters.drop(EngineDrop::PortRefused);
-        }
-        self.counters.tcp.segments_out += 1;
-    }
-
-    /// RFC 7323 section 7.1: timestamps start elsewhere for each peer.
-    pub(crate) fn timestamp_offset(&self, local: SocketAddr, remote: SocketAddr) -> u32 {
-        self.demux.hash(("timestamps", local.ip(), remote.ip())) as u32
-    }
-
-    /// Payload that fits a packet to `remote` beside headers without options.
-    pub(crate) fn mss_to(&self, remote: SocketAddr) -> u16 {
-        let headers = headers_of_segment(remote.ip());
-        let mtu = self.link.mtu_to(remote.ip(), self.now);
-        (mtu.saturating_sub(headers)).min(65_495) as u16
     }
 }

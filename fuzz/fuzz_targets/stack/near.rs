@@ -208,7 +208,7 @@ impl Near {
         }
         stack.answer_questions();
         stack.publish();
-        stack.notices.clear();
+        stack.counters.notices.clear();
         stack.port_mut().flush().expect("the wire is there");
         if !cfg!(debug_assertions) {
             // Otherwise it does so itself.
@@ -284,10 +284,10 @@ impl Near {
     /// Whether nothing is left but the two sockets that every input begins with, and the
     /// program knows it.
     fn is_all_over(&self) -> bool {
-        let are_none = self.stack.waits() == 0 && !self.stack.has_fragments();
+        let are_none = self.stack.status().wait_count() == 0 && !self.stack.has_fragments();
         let is_told =
             self.program.unsent(self.datagrams) == 0 && self.program.unread(self.datagrams) == 0;
-        are_none && is_told && self.stack.socket_count() == OWN_SOCKETS
+        are_none && is_told && self.stack.status().socket_count() == OWN_SOCKETS
     }
 
     /// The program hears what the stack has told, and accepts who is there.

@@ -8,7 +8,7 @@ use crate::access::Transport;
 use crate::address_pair::{AddressPair, DEFAULT_TTL, Service};
 use crate::bytes::put;
 use crate::counters::EngineDrop;
-use crate::link::NextHop;
+use crate::link::{NextHop, WholeMessage};
 use crate::socket::{Kind, Options, Socket};
 use longshore_frames::in_place;
 use longshore_hostif::SharedBytes;
@@ -138,7 +138,7 @@ impl Stack {
             .next_hop_between(addresses, self.now, &mut self.counters);
         let chosen = self.chosen(record, addresses.to());
         if self.link.is_for_all(addresses.to()) {
-            if self.comes_back(addresses, record.looped) {
+            if self.link.comes_back(addresses, record.looped) {
                 self.send_datagram(NextHop::Local, addresses, chosen, ports, payload);
             }
             // Without a hop it stays with us.
@@ -274,14 +274,13 @@ impl Stack {
         let sum = pseudo.plus(Partial::of(&message)).finish();
         let sum = if sum == 0 { 0xffff } else { sum };
         put(&mut message, CHECKSUM_AT, &sum.to_be_bytes());
-        match *addresses {
-            AddressPair::V4 { from, to } => {
-                self.send_whole((from, to), service, protocol::UDP, &message);
-            }
-            AddressPair::V6 { from, to } => {
-                self.send_whole6((from, to), service, protocol::UDP, &message);
-            }
-        }
+        let whole = WholeMessage {
+            service,
+            protocol: protocol::UDP,
+            bytes: &message,
+        };
+        let (now, counters) = (self.now, &mut self.counters);
+        self.link.send_message(addresses, &whole, now, counters);
         self.whole = message;
     }
 }

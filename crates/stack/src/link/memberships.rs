@@ -4,18 +4,19 @@
 //! Owns [`Memberships`]; `groups` joins and leaves for sockets.
 
 use super::{Link, net_time};
+use crate::address_pair::AddressPair;
 use crate::bytes::part;
 use crate::counters::{Counters, EngineDrop};
 use crate::secrets::{Purpose, Secrets};
 use longshore_frames::{LinkKind, TxFrame};
 use longshore_net::groups::Groups;
 use longshore_tcp::Instant;
-use longshore_wire::MacAddr;
 use longshore_wire::ethernet::{self, EtherType, EthernetHeader};
-use longshore_wire::igmp::{self, Version};
-use longshore_wire::ipv4::HEADER_LEN;
+use longshore_wire::igmp::{self, Query, Version};
+use longshore_wire::ipv4::{HEADER_LEN, Ipv4Header};
 use longshore_wire::ipv6::ALL_NODES;
 use longshore_wire::membership::Record;
+use longshore_wire::{MacAddr, WireError};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// For how long an older router's version is spoken after its query, in microseconds
@@ -63,6 +64,40 @@ impl Memberships {
 }
 
 impl Link {
+    /// Whether what a socket sends between these comes back to our own sockets, too, as
+    /// it does to the others on the link: broadcasts always, and groups that somebody
+    /// listens to unless the sender forbids it (IP_MULTICAST_LOOP).
+    pub(crate) fn comes_back(&self, addresses: &AddressPair, looped: bool) -> bool {
+        match *addresses {
+            AddressPair::V4 { to, .. } if to.is_multicast() => {
+                looped && self.groups.v4.contains(to)
+            }
+            AddressPair::V4 { to, .. } => self.takes4(to),
+            AddressPair::V6 { to, .. } => looped && self.groups.v6.contains(to),
+        }
+    }
+
+    /// An IGMP message: of a router's queries, the answers are put off at random (RFC
+    /// 3376 section 5.2).
+    ///
+    /// # Errors
+    /// [`WireError`], if it is none.
+    pub(crate) fn take_igmp(
+        &mut self,
+        ip: &Ipv4Header,
+        message: &[u8],
+        now: Instant,
+    ) -> Result<(), WireError> {
+        let Some(query) = Query::parse(message)?.filter(|_| ip.ttl == igmp::TTL) else {
+            return Ok(());
+        };
+        self.groups.note_query(query.version, now);
+        let group = Some(query.group).filter(|group| !group.is_unspecified());
+        let groups = &mut self.groups.v4;
+        groups.asked(group, query.within_ms, net_time(now));
+        Ok(())
+    }
+
     /// Whether `ip` is an address of more than one station: a group's, everybody's, or
     /// that of all of our network.
     pub(crate) fn is_for_all(&self, ip: IpAddr) -> bool {

@@ -162,7 +162,7 @@ impl Stack {
             }
             Err(NotMoved::NoChunk(_)) => {
                 let session = receiver.session;
-                self.arena_is_full(session);
+                self.sessions.arena_is_full(session, &mut self.counters);
                 return false;
             }
         };

@@ -89,7 +89,7 @@ impl Stack {
         let kept = q.rcv.keep_lent(&mut s.host.receive, receiver.id.index);
         if kept.is_err() {
             let session = receiver.session;
-            self.arena_is_full(session);
+            self.sessions.arena_is_full(session, &mut self.counters);
             return Loan::Impossible;
         }
         Loan::Copy(len)
@@ -144,7 +144,7 @@ impl Stack {
             return false;
         };
         let other = self.sockets.get(p.other).filter(|_| p.other != key);
-        let is_read = |s: &Socket| !s.orphan || self.is_lent_on(p.other);
+        let is_read = |s: &Socket| !s.orphan || s.is_lent_on(&self.sessions);
         other.is_some_and(|s| matches!(&s.kind, Kind::Pair(q) if q.rcv.is_lent() && is_read(s)))
     }
 }

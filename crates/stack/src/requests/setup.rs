@@ -370,7 +370,8 @@ impl Stack {
     /// delivered, unless it lingers for no time at all.
     pub(crate) fn close(&mut self, key: u32, linger: longshore_tcp::Linger) {
         let now = self.now;
-        if !self.is_lent_on(key) {
+        let socket = self.sockets.get(key);
+        if !socket.is_some_and(|s| s.is_lent_on(&self.sessions)) {
             self.leave_received(key);
         }
         let Some(socket) = self.sockets.get_mut(key) else {

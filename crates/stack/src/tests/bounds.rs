@@ -37,26 +37,30 @@ fn the_half_open_connections_of_a_closed_listener_are_reset_some_in_each_turn() 
     for client in 0..HALF_OPEN as u16 {
         single.bring(client, TcpFlags::SYN, SeqNumber(0));
     }
-    assert_eq!(single.stack.half_open_count(), HALF_OPEN);
+    assert_eq!(single.stack.status().half_open_count(), HALF_OPEN);
     single.answered();
     single.close(listener);
     let mut turns = 0;
     while single.stack.has_work_left() {
-        let before = single.stack.half_open_count();
+        let before = single.stack.status().half_open_count();
         if turns == 1 {
             // Its port is free, and its clients are clients of the next that has it: the
             // first connection is the last that is reset.
             single.listen();
             single.bring(0, TcpFlags::SYN, SeqNumber(0));
             assert!(single.answered().is_some());
-            assert_eq!(single.stack.half_open_count(), before);
+            assert_eq!(single.stack.status().half_open_count(), before);
         }
         single.turn();
         turns += 1;
-        let done = before - single.stack.half_open_count();
+        let done = before - single.stack.status().half_open_count();
         assert!(done <= RESETS, "{done} in one turn");
     }
-    assert_eq!(single.stack.half_open_count(), 1, "the new listener's");
+    assert_eq!(
+        single.stack.status().half_open_count(),
+        1,
+        "the new listener's"
+    );
     assert!(turns >= HALF_OPEN / RESETS);
 }
 

@@ -48,11 +48,17 @@ fn in_time_wait() -> (Single, TcpHeader) {
     let fin = single.sent().pop().expect("a FIN");
     assert!(fin.flags.contains(TcpFlags::FIN));
     comes(&mut single, &next, 0, 1, TcpFlags::ACK);
-    assert_eq!((single.stack.waits(), single.stack.sockets.len()), (0, 2));
+    assert_eq!(
+        (
+            single.stack.status().wait_count(),
+            single.stack.sockets.len()
+        ),
+        (0, 2)
+    );
     comes(&mut single, &next, 0, 1, FIN);
     let acknowledgment = single.sent().pop().expect("its acknowledgment");
     assert_eq!(acknowledgment.ack, next.seq.add(1));
-    assert_eq!(single.stack.waits(), 1);
+    assert_eq!(single.stack.status().wait_count(), 1);
     (single, next)
 }
 
@@ -60,7 +66,7 @@ fn in_time_wait() -> (Single, TcpHeader) {
 fn time_wait_takes_no_socket_and_ends() {
     let (mut single, next) = in_time_wait();
     assert_eq!(single.stack.sockets.len(), 1, "the listener");
-    let wait = single.stack.status_of_waits().next().unwrap();
+    let wait = single.stack.status().waits().next().unwrap();
     assert_eq!((wait.local.port(), wait.peer.port()), (80, next.src_port));
     assert!((50_000_000..=60_000_000).contains(&wait.lasts));
     // The FIN once more is acknowledged once more, and it lasts as long again.
@@ -68,11 +74,11 @@ fn time_wait_takes_no_socket_and_ends() {
     comes(&mut single, &next, 0, 1, FIN);
     let again = single.sent().pop().expect("an acknowledgment");
     assert_eq!((again.seq, again.ack), (next.ack.add(1), next.seq.add(1)));
-    let wait = single.stack.status_of_waits().next().unwrap();
+    let wait = single.stack.status().waits().next().unwrap();
     assert!(wait.lasts > 50_000_000, "{}", wait.lasts);
     single.turn_after(wait.lasts + 2_000_000);
     single.turn();
-    assert_eq!(single.stack.waits(), 0);
+    assert_eq!(single.stack.status().wait_count(), 0);
     // Then nobody knows of it.
     comes(&mut single, &next, 1, 1, TcpFlags::ACK);
     assert!(single.sent().pop().unwrap().flags.contains(TcpFlags::RST));
@@ -92,7 +98,7 @@ fn a_later_syn_ends_time_wait() {
     single.turn();
     let answer = single.sent().pop();
     assert!(answer.is_none_or(|h| !h.flags.contains(TcpFlags::SYN)));
-    assert_eq!(single.stack.waits(), 1);
+    assert_eq!(single.stack.status().wait_count(), 1);
     let later = header(0, TcpFlags::SYN, ISN.add(1_000), SeqNumber(0));
     single.segment(&later, &[]);
     single.turn();
@@ -100,7 +106,10 @@ fn a_later_syn_ends_time_wait() {
     assert!(answer.flags.contains(TcpFlags::SYN));
     assert_eq!(answer.ack, ISN.add(1_001));
     assert_eq!(
-        (single.stack.waits(), single.stack.half_open_count()),
+        (
+            single.stack.status().wait_count(),
+            single.stack.status().half_open_count()
+        ),
         (0, 1)
     );
 }
@@ -139,7 +148,13 @@ fn who_closes_second_is_gone_at_once() {
     close(&mut single, socket);
     assert_eq!(single.stack.sockets.len(), 2);
     comes(&mut single, &next, 1, 1, TcpFlags::ACK);
-    assert_eq!((single.stack.waits(), single.stack.sockets.len()), (0, 1));
+    assert_eq!(
+        (
+            single.stack.status().wait_count(),
+            single.stack.sockets.len()
+        ),
+        (0, 1)
+    );
     assert_eq!(single.stack.demux.flows(), 0);
     // The block is another's.
     let free = single
@@ -180,7 +195,13 @@ fn what_was_written_is_delivered_after_the_close() {
     assert_eq!(single.stack.sockets.len(), 2);
     assert!(single.stack.counters.tcp.retransmissions >= 1);
     comes(&mut single, &next, 0, 0, TcpFlags::RST);
-    assert_eq!((single.stack.sockets.len(), single.stack.waits()), (1, 0));
+    assert_eq!(
+        (
+            single.stack.sockets.len(),
+            single.stack.status().wait_count()
+        ),
+        (1, 0)
+    );
 }
 
 /// What comes for a connection that its program has closed is answered by a reset, as its bytes
@@ -200,7 +221,13 @@ fn data_for_a_closed_connection_are_reset() {
     );
     single.turn();
     assert!(single.sent().pop().unwrap().flags.contains(TcpFlags::RST));
-    assert_eq!((single.stack.sockets.len(), single.stack.waits()), (1, 0));
+    assert_eq!(
+        (
+            single.stack.sockets.len(),
+            single.stack.status().wait_count()
+        ),
+        (1, 0)
+    );
 }
 
 /// A closed connection whose peer never ends its half is given up after TCP_LINGER2's time.

@@ -64,7 +64,7 @@ fn a_panic_while_half_open_connections_are_reset_ends_no_session() {
         panic_no_more();
         assert_eq!(panics, 1, "step {step}");
         assert_eq!(single.stack.counters.sessions.contained_panics, 1);
-        assert_eq!(single.stack.half_open_count(), 10, "step {step}");
+        assert_eq!(single.stack.status().half_open_count(), 10, "step {step}");
         assert_eq!(resets, usize::from(HALF_OPEN), "step {step}");
         // The session goes on.
         let next = single.connect(400);
@@ -178,7 +178,11 @@ fn a_panic_as_half_open_connections_are_listed_anew_ends_no_other_session() {
         let ended = contained(&mut single, ill, || panic_as_half_open_is_listed(at));
         assert_eq!(ended, [ill]);
         assert_eq!(single.stack.counters.sessions.contained_panics, 2);
-        assert_eq!(single.stack.half_open_count(), 4, "one is forgotten");
+        assert_eq!(
+            single.stack.status().half_open_count(),
+            4,
+            "one is forgotten"
+        );
         goes_on(&mut single, 8, &had);
     }
 }

@@ -77,7 +77,7 @@ fn asks(single: &mut Single, number: u16) -> Option<FastOpenCookie> {
     let reset = header(number, TcpFlags::RST, ISN.add(1), SeqNumber(0));
     single.segment(&reset, &[]);
     single.turn();
-    assert_eq!(single.stack.half_open_count(), 0);
+    assert_eq!(single.stack.status().half_open_count(), 0);
     answer.options.fast_open
 }
 
@@ -96,7 +96,7 @@ fn data_with_the_right_cookie_are_there_before_the_handshake_is_over() {
     assert!(takes_data(&answer));
     assert_eq!(answer.options.fast_open, None, "it has it");
     assert_eq!(single.stack.counters.tcp.fast_opens, 1);
-    assert_eq!(single.stack.half_open_count(), 0);
+    assert_eq!(single.stack.status().half_open_count(), 0);
     let socket = accepted(&mut single, listener, 0);
     let mut got = [0; DATA.len()];
     copy_out(&single.arena, socket.index, 0, &mut got);
@@ -123,7 +123,7 @@ fn without_the_right_cookie_the_handshake_comes_first() {
         assert!(!takes_data(&answer));
         assert_eq!(answer.ack, ISN.add(1));
         assert_eq!(answer.options.fast_open, cookie.and(right));
-        assert_eq!(single.stack.half_open_count(), 1);
+        assert_eq!(single.stack.status().half_open_count(), 1);
         single.segment(&header(0, TcpFlags::RST, ISN.add(1), answer.ack), &[]);
         single.turn();
     }
@@ -260,12 +260,12 @@ fn a_listener_that_waits_for_data_takes_those_of_a_syn() {
     single.set(listener, OptionName::DeferAccept, 10);
     let cookie = asks(&mut single, 0);
     let answer = syn(&mut single, 0, cookie, &[]);
-    assert_eq!(single.stack.half_open_count(), 1, "it waits");
+    assert_eq!(single.stack.status().half_open_count(), 1, "it waits");
     single.bring(0, TcpFlags::RST, answer.ack);
     single.turn();
     let answer = syn(&mut single, 1, cookie, DATA);
     assert!(takes_data(&answer));
-    assert_eq!(single.stack.half_open_count(), 0);
+    assert_eq!(single.stack.status().half_open_count(), 0);
 }
 
 /// The program connects to port 80 of the peer with TCP_FASTOPEN_CONNECT; the socket, and how many

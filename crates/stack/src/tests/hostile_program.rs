@@ -305,7 +305,7 @@ fn run(seed: u64) -> [u64; 2] {
     let left = single.stack.sockets.iter();
     let left: Vec<_> = left.filter(|(_, s)| s.session == hostile.session).collect();
     assert!(left.is_empty(), "{left:#?}");
-    assert_eq!(single.stack.half_open_count(), 0);
+    assert_eq!(single.stack.status().half_open_count(), 0);
     assert!(single.stack.close_session(hostile.session).is_some());
     single.turn();
     let counters = &single.stack.counters;

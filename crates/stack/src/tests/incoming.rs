@@ -76,7 +76,7 @@ fn what_comes_to_nobody_is_reset() {
             None => assert_eq!(sent, None, "{segment:?}"),
         }
         assert_eq!(single.dropped(reason), 1, "{segment:?}");
-        assert_eq!(single.stack.half_open_count(), 0);
+        assert_eq!(single.stack.status().half_open_count(), 0);
     }
 }
 
@@ -90,7 +90,7 @@ fn whom_the_rules_deny_gets_no_answer() {
     single.bring(0, SYN, SeqNumber(0));
     assert_eq!(answer(&mut single), None);
     assert_eq!(single.dropped(EngineDrop::AccessDenied.name()), 1);
-    assert_eq!(single.stack.half_open_count(), 0);
+    assert_eq!(single.stack.status().half_open_count(), 0);
 }
 
 /// The record says between whom the connection is, what its send buffer holds, and who is told
@@ -138,7 +138,7 @@ fn beyond_its_half_open_connections_a_listener_answers_by_cookies() {
     single.bring(ROOM, SYN, SeqNumber(0));
     let cookie = answer(&mut single).expect("a SYN-ACK");
     assert!(cookie.flags.contains(SYN | ACK));
-    assert_eq!(single.stack.half_open_count(), usize::from(ROOM));
+    assert_eq!(single.stack.status().half_open_count(), usize::from(ROOM));
     assert_eq!(single.stack.counters.tcp.cookies_sent, 1);
     // A guess is reset, and the cookie itself is taken.
     let guess = cookie.seq.add(77);
@@ -179,13 +179,13 @@ fn a_full_accept_queue_drops_or_resets() {
     single.bring(2, SYN, SeqNumber(0));
     assert_eq!(answer(&mut single), None);
     assert_eq!(single.dropped(DropReason::AcceptQueueFull.name()), 2);
-    assert_eq!(single.stack.half_open_count(), 1);
+    assert_eq!(single.stack.status().half_open_count(), 1);
     accepted(&mut single, listener, 0);
     single.edges(listener, 64, EdgeFlags::empty());
     single.turn();
     single.bring(1, ACK, iss[1]);
     single.turn();
-    assert_eq!(single.stack.half_open_count(), 0);
+    assert_eq!(single.stack.status().half_open_count(), 0);
     accepted(&mut single, listener, 1);
 }
 
@@ -258,7 +258,7 @@ fn without_a_place_for_it_a_connection_is_not_accepted() {
         single.turn();
         single.connect(0);
         single.turn();
-        assert_eq!(single.stack.half_open_count(), usize::from(!room));
+        assert_eq!(single.stack.status().half_open_count(), usize::from(!room));
         let passive = single.stack.counters.tcp.passive_opens;
         assert_eq!(passive, u64::from(room), "{chunks}");
         assert_eq!(single.dropped("arena_full"), u64::from(!room), "{chunks}");
@@ -290,7 +290,7 @@ fn a_listener_may_be_shut_down_and_listen_again() {
     single.turn();
     let resets: Vec<u16> = single.sent().iter().map(|h| h.dst_port).collect();
     assert!(resets.contains(&next.src_port), "what waits is reset");
-    assert_eq!(single.stack.half_open_count(), 0);
+    assert_eq!(single.stack.status().half_open_count(), 0);
     single.bring(2, SYN, SeqNumber(0));
     let refused = answer(&mut single).expect("a reset");
     assert!(refused.flags.contains(TcpFlags::RST));
@@ -300,7 +300,7 @@ fn a_listener_may_be_shut_down_and_listen_again() {
     assert!(again.flags.contains(SYN));
     single.bring(2, ACK, again.seq.add(1));
     single.turn();
-    assert_eq!(single.stack.half_open_count(), 0);
+    assert_eq!(single.stack.status().half_open_count(), 0);
     // Another socket cannot listen there meanwhile.
     let other = single.open(SocketKind::Stream);
     single.bind_to(other, 80);
@@ -324,11 +324,11 @@ fn a_listener_defers_as_it_was_told_before_it_listened() {
         single.turn();
         let next = single.connect(0);
         single.turn();
-        assert_eq!(single.stack.half_open_count(), 1);
+        assert_eq!(single.stack.status().half_open_count(), 1);
         assert_eq!(single.dropped(DropReason::DeferAccept.name()), 1);
         single.segment(&next, b"now");
         single.turn();
-        assert_eq!(single.stack.half_open_count(), 0);
+        assert_eq!(single.stack.status().half_open_count(), 0);
         let socket = accepted(&mut single, listener, 0);
         let mut got = [0; 3];
         copy_out(&single.arena, socket.index, 0, &mut got);
@@ -379,7 +379,7 @@ fn a_machine_says_what_overflow_leads_to() {
     single.sent();
     single.bring(1, ACK, iss[1]);
     assert!(answer(&mut single).is_some_and(|h| h.flags.contains(TcpFlags::RST)));
-    assert_eq!(single.stack.half_open_count(), 0);
+    assert_eq!(single.stack.status().half_open_count(), 0);
     // With the table full, or from the first on.
     let mut single = machine(SynCookies::Off, false);
     for client in 0..8 {
@@ -392,7 +392,7 @@ fn a_machine_says_what_overflow_leads_to() {
     let mut single = machine(SynCookies::Always, false);
     single.bring(0, SYN, SeqNumber(0));
     assert!(answer(&mut single).is_some());
-    assert_eq!(single.stack.half_open_count(), 0);
+    assert_eq!(single.stack.status().half_open_count(), 0);
     assert_eq!(single.stack.counters.tcp.cookies_sent, 1);
 }
 

@@ -195,7 +195,7 @@ impl Machine {
             return;
         };
         let mut all = Meter::default();
-        for (_, socket) in self.stack.status_of_sockets(0) {
+        for (_, socket) in self.stack.status().sockets(0) {
             all.add(&socket.meter);
         }
         for (_, socket) in self.stack.sockets.iter().filter(|(_, s)| s.has_block()) {

@@ -146,7 +146,7 @@ fn floods_of_fins_close_nothing_and_leave_nothing() {
     let after: u64 = single.stack.counters.drops().map(|(_, n)| n).sum();
     assert_eq!(after - before, 3 * u64::from(MANY));
     assert_eq!(single.stack.sockets.len(), sockets);
-    assert_eq!(single.stack.half_open_count(), 0);
+    assert_eq!(single.stack.status().half_open_count(), 0);
     assert_eq!(single.stack.demux.waiting_count(), 0);
     assert_eq!(single.free_chunks(), free);
     single.segment(&next, b"still there");

@@ -53,7 +53,7 @@ fn connects(single: &mut Single, number: u16) -> TcpHeader {
         single.turn();
     });
     assert_eq!(crossed, (0, 0));
-    assert_eq!(single.stack.half_open_count(), 1);
+    assert_eq!(single.stack.status().half_open_count(), 1);
     next.unwrap()
 }
 
@@ -66,7 +66,7 @@ fn the_record_of_a_connection_crosses_with_its_first_data() {
         single.segment(&next, b"GET /");
         single.turn();
     });
-    assert_eq!(single.stack.half_open_count(), 0);
+    assert_eq!(single.stack.status().half_open_count(), 0);
     assert_eq!(crossed, (1, 2), "the listener's and the connection's");
     let _ = accepted(&mut single, listener, 0);
     // Later than it would have been handed over, nothing is.
@@ -85,7 +85,7 @@ fn one_that_says_nothing_is_handed_over_when_the_time_is_over() {
     assert_eq!(sooner, (0, 0));
     let (transfers, _) = told(&mut single, |single| single.turn_after(100 + TICK_US));
     assert_eq!(transfers, 1);
-    assert_eq!(single.stack.half_open_count(), 0);
+    assert_eq!(single.stack.status().half_open_count(), 0);
     assert_eq!(single.sent(), [], "the peer sees nothing of it");
     let _ = accepted(&mut single, listener, 0);
     let late = told(&mut single, |single| {
@@ -110,7 +110,7 @@ fn the_end_of_the_stream_is_news_and_a_reset_is_none() {
         single.turn();
     });
     assert_eq!(transfers, 1);
-    assert_eq!(single.stack.half_open_count(), 0);
+    assert_eq!(single.stack.status().half_open_count(), 0);
 
     let next = connects(&mut single, 1);
     let crossed = told(&mut single, |single| {
@@ -124,7 +124,7 @@ fn the_end_of_the_stream_is_news_and_a_reset_is_none() {
         single.turn_after(1_000 * WITHIN_MS + TICK_US);
     });
     assert_eq!(crossed, (0, 0), "nobody is told of what is over");
-    assert_eq!(single.stack.half_open_count(), 0);
+    assert_eq!(single.stack.status().half_open_count(), 0);
 }
 
 /// What is no end of a handshake (a probe for life, another window) leaves the time as it is, and
@@ -167,13 +167,13 @@ fn with_no_room_to_accept_the_handshake_is_completed_later() {
     single.segment(&first, b"first");
     single.turn();
     assert_eq!(
-        single.stack.half_open_count(),
+        single.stack.status().half_open_count(),
         1,
         "one waits to be accepted"
     );
     single.segment(&second, b"second");
     single.turn();
-    assert_eq!(single.stack.half_open_count(), 1);
+    assert_eq!(single.stack.status().half_open_count(), 1);
     assert_eq!(single.dropped(DropReason::AcceptQueueFull.name()), 2);
     let _ = accepted(&mut single, listener, 0);
     single.edges(listener, 64, EdgeFlags::empty());
@@ -186,7 +186,7 @@ fn with_no_room_to_accept_the_handshake_is_completed_later() {
         single.turn();
     });
     assert_eq!(transfers, 1, "nobody waits twice");
-    assert_eq!(single.stack.half_open_count(), 0);
+    assert_eq!(single.stack.status().half_open_count(), 0);
 }
 
 /// As [`connects`], where another is half open.
@@ -194,7 +194,7 @@ fn connects_beside(single: &mut Single, number: u16) -> TcpHeader {
     let next = single.connect(number);
     assert_eq!((next.src_port, next.dst_port), (FIRST_PORT + number, 80));
     single.turn();
-    assert_eq!(single.stack.half_open_count(), 2);
+    assert_eq!(single.stack.status().half_open_count(), 2);
     next
 }
 

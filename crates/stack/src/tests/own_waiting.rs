@@ -154,7 +154,8 @@ fn what_is_copied_is_counted() {
     assert_eq!((after.0 - before.0, after.1 - before.1), (1_000, 1_000));
     let meters: Vec<u64> = single
         .stack
-        .status_of_sockets(0)
+        .status()
+        .sockets(0)
         .map(|(_, status)| status.meter.to_host.payload.bytes)
         .collect();
     assert!(meters.contains(&1_000), "{meters:?}");

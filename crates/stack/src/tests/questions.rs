@@ -311,7 +311,7 @@ fn sockets_stand_as_they_do() {
     single.bring(1, TcpFlags::SYN, longshore_wire::SeqNumber(0));
     single.turn();
     let at = |ip: std::net::Ipv4Addr, port| Some(SocketAddr::new(ip.into(), port));
-    let all: Vec<_> = single.stack.status_of_sockets(0).map(|(_, s)| s).collect();
+    let all: Vec<_> = single.stack.status().sockets(0).map(|(_, s)| s).collect();
     assert_eq!(all.len(), 2);
     let of_listener = &all[0];
     assert_eq!(of_listener.state, "LISTEN");
@@ -328,17 +328,13 @@ fn sockets_stand_as_they_do() {
     assert!(connection.tcp.is_some());
     let (name, after) = connection.timer.expect("a retransmission is due");
     assert!(!name.is_empty() && (1..3_000_000).contains(&after));
-    let half: Vec<_> = single
-        .stack
-        .status_of_half_open(0)
-        .map(|(_, h)| h)
-        .collect();
+    let half: Vec<_> = single.stack.status().half_open(0).map(|(_, h)| h).collect();
     assert_eq!(half.len(), 1);
     assert_eq!((Some(half[0].local), half[0].repeats), (at(SERVER, 80), 0));
     assert!((900_000..1_100_000).contains(&half[0].retransmitted_in));
     // From a key on.
-    let (key, _) = single.stack.status_of_sockets(0).last().unwrap();
-    assert_eq!(single.stack.status_of_sockets(key).count(), 1);
-    assert_eq!(single.stack.status_of_sockets(key + 1).count(), 0);
-    assert_eq!(single.stack.waits(), 0);
+    let (key, _) = single.stack.status().sockets(0).last().unwrap();
+    assert_eq!(single.stack.status().sockets(key).count(), 1);
+    assert_eq!(single.stack.status().sockets(key + 1).count(), 0);
+    assert_eq!(single.stack.status().wait_count(), 0);
 }

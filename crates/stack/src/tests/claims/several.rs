@@ -80,7 +80,7 @@ fn data_that_cross_in_a_descriptor_are_placed_for_a_second_process() {
     let placed = payload(&wire) - before;
     assert_eq!((in_descriptors, placed), (0, 5));
     let of_socket = |wire: &Wire| {
-        let all = wire.single.stack.status_of_sockets(0);
+        let all = wire.single.stack.status().sockets(0);
         let mut own = all.filter(|(_, status)| status.block == Some(wire.socket.index));
         own.next()
             .map(|(_, status)| status.meter.to_host.payload.bytes)

@@ -56,7 +56,11 @@ impl Hostile {
             return;
         }
         let [source, sink] = [(); 2].map(|()| self.numbers.pick(&keys));
-        let read = single.stack.read_by_host(source);
+        let read = single
+            .stack
+            .sockets
+            .get(source)
+            .map_or(0, |s| s.read_by_host(&single.stack.sessions));
         let socket = |key| single.stack.sockets.get(key);
         let (Some(source), Some(sink)) = (socket(source), socket(sink)) else {
             return;

@@ -1,0 +1,83 @@
+//! What answers packets that belong to no socket: resets, SYN-ACKs, cookies, echoes, errors.
+//!
+//! Owns [`Responder`], which borrows the link with what limits such answers and counts them. The
+//! ways in make one where something is to be answered: `tcp_input`, `passive` and `half_open`
+//! for segments, `input`, `input6`, `icmp` and `fragments` for packets. What goes in ICMP and
+//! ICMPv6 is in files of their own.
+
+mod icmp;
+mod icmp6;
+
+pub(crate) use icmp6::Packet6;
+
+use crate::address_pair::{AddressPair, Service, Sides};
+use crate::answer_limit::AnswerLimits;
+use crate::counters::{Counters, EngineDrop};
+use crate::link::{Link, NextHop};
+use crate::socket::Options;
+use longshore_tcp::{Instant, Tcb};
+use longshore_wire::tcp::TcpHeader;
+use std::net::SocketAddr;
+
+/// Sends answers, as far as they may be sent.
+pub(crate) struct Responder<'a> {
+    pub(crate) link: &'a mut Link,
+    pub(crate) limits: &'a mut AnswerLimits,
+    pub(crate) counters: &'a mut Counters,
+    pub(crate) now: Instant,
+}
+
+impl Responder<'_> {
+    /// Whether what asks for an answer, and belongs to no connection, gets it. If not, it
+    /// is counted as dropped.
+    pub(crate) fn may_answer(&mut self) -> bool {
+        self.limits.may_answer(self.counters)
+    }
+
+    /// Sends a reset to whom no connection has, if it may be sent.
+    pub(crate) fn send_reset(&mut self, local: SocketAddr, remote: SocketAddr, header: &TcpHeader) {
+        if !self.may_answer() {
+            return;
+        }
+        self.counters.tcp.resets_out += 1;
+        self.send_bare(local, remote, header);
+    }
+
+    /// Sends a segment without payload that belongs to no block.
+    pub(crate) fn send_bare(&mut self, local: SocketAddr, remote: SocketAddr, header: &TcpHeader) {
+        if let Some(addresses) = AddressPair::new(local.ip(), remote.ip()) {
+            self.send_alone(&addresses, Service::DEFAULT, header);
+        }
+    }
+
+    /// As `send_bare`, for a connection that has no block yet.
+    fn send_alone(&mut self, addresses: &AddressPair, service: Service, header: &TcpHeader) {
+        let hop = self
+            .link
+            .next_hop_between(addresses, self.now, self.counters);
+        if matches!(hop, NextHop::Unreachable | NextHop::NoRoute) {
+            return self.counters.drop(EngineDrop::Unresolved);
+        }
+        let sent = self
+            .link
+            .send_segment(addresses, hop, service, header, &[], None);
+        if sent.is_err() {
+            self.counters.drop(EngineDrop::PortRefused);
+        }
+        self.counters.tcp.segments_out += 1;
+    }
+
+    /// Sends what a connection has to send that is no socket yet.
+    pub(crate) fn send_all_of(&mut self, options: &Options, (local, remote): Sides, tcb: &mut Tcb) {
+        let Some(addresses) = AddressPair::new(local.ip(), remote.ip()) else {
+            return;
+        };
+        let service = options.headers.service(addresses.to()).without_ecn();
+        while let Some(segment) = tcb.poll_transmit(self.now, 0) {
+            let header = segment.header(local.port(), remote.port());
+            self.counters.tcp.retransmissions += u64::from(segment.retransmission);
+            let service = service.marked(segment.ecn as u8);
+            self.send_alone(&addresses, service, &header);
+        }
+    }
+}
