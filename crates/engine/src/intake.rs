@@ -375,7 +375,7 @@ impl Engine {
             self.intake.share.left -= 1;
             match Request::decode(&message) {
                 Ok(request) => self.do_request(from, &request, &immediate),
-                Err(_) => self.stack.count_bad(from.session),
+                Err(_) => self.stack.sessions.count_bad(from.session),
             }
         }
         if taken != 0

@@ -181,7 +181,7 @@ impl Engine {
         let is_anybodys = s.is_in_use()
             && (s.processes.is_held(index)
                 || s.note_transit(key, index, now)
-                || stack.is_unread(key));
+                || stack.status().is_unread(key));
         if !is_anybodys {
             stack.close_unheld(key);
         }

@@ -8,9 +8,12 @@
 
 use crate::Stack;
 use crate::request_error::RequestError;
-use crate::socket::{Kind, Listening};
+use crate::sessions::Sessions;
+use crate::socket::{Kind, Listening, Socket};
+use crate::status::Status;
 use longshore_hostif::adapter::ReceiveSlab;
 use longshore_hostif::{ACCEPT_RECORD, EdgeFlags, SocketId};
+use longshore_tcp::Instant;
 
 /// Connections that are taken out of a queue, and of those in line that are let in, at once.
 pub(crate) const AT_ONCE: usize = 64;
@@ -66,6 +69,63 @@ impl Listening {
     }
 }
 
+impl Socket {
+    /// The program has a connection: it is no listener's any more. The process of `by` is given
+    /// it: the one that it was given to may be gone, whose channel `by` may be itself.
+    pub(crate) fn accepted(&mut self, by: Option<u16>, sessions: &mut Sessions, now: Instant) {
+        match &mut self.kind {
+            Kind::Stream(c) => c.listener = None,
+            Kind::Pair(p) => p.listener = None,
+            _ => {}
+        }
+        let edges = self.edges();
+        if let Some(s) = sessions.get_mut(self.session) {
+            if let Some(channel) = by {
+                self.subscribers.add(channel);
+                self.tell_one(&mut s.host, channel, edges);
+                s.host.wake_for(self.id.index);
+                self.note_told(now);
+            }
+            // What could not be said in a block that was not begun.
+            if edges.flags.contains(EdgeFlags::DEAD) {
+                self.tell(&mut s.host, edges);
+            }
+            if self.errors.is_some() {
+                s.host.set_error(self.id, 0, self.kept_errors());
+            }
+        }
+        self.apply_receive_buffer(sessions);
+    }
+}
+
+impl Status<'_> {
+    /// Whether no process can hold a connection, as nobody has read its record in the stream of
+    /// its listener: a process that held the socket of its block held one that had it
+    /// before.
+    #[must_use]
+    pub fn is_unread(self, key: u32) -> bool {
+        let Some(socket) = self.sockets.get(key) else {
+            return false;
+        };
+        let listener = match &socket.kind {
+            Kind::Stream(c) => c.listener,
+            Kind::Pair(p) => p.listener,
+            _ => None,
+        };
+        let Some(listener) = listener.and_then(|key| self.sockets.get(key)) else {
+            return false;
+        };
+        let (Kind::Listener(l), Some(s)) = (&listener.kind, self.sessions.get(listener.session))
+        else {
+            return false;
+        };
+        // One that has ended may not have said that it has read it.
+        let noted = s.host.edges_noted(listener.id).map_or(0, |(_, read)| read);
+        let read = noted.saturating_sub(l.rcv_consumed) / ACCEPT_RECORD as u64;
+        l.queue.is_unread(socket.id, read as usize)
+    }
+}
+
 impl Stack {
     /// Takes some of the connections out of a listener's queue that the host has accepted, and
     /// lets those of our own in for which there is room now. The rest has its turn.
@@ -82,9 +142,10 @@ impl Stack {
             left -= 1;
             let session = socket.session;
             if let Some((id, by)) = l.queue.pop_accepted()
-                && let Some(key) = self.unaccepted(session, id)
+                && let Some(key) = self.key_of(session, id)
+                && let Some(socket) = self.sockets.get_mut(key)
             {
-                self.accepted(key, by);
+                socket.accepted(by, &mut self.sessions, self.now);
             }
         }
         self.let_in(listener);
@@ -121,62 +182,6 @@ impl Stack {
         let taken = l.take_records_read(read, channel, &mut s.host.receive);
         debug_assert!(taken.is_ok(), "it has that record");
         self.take_accepted(listener);
-    }
-
-    /// Whether no process can hold a connection, as nobody has read its record in the stream of
-    /// its listener: a process that held the socket of its block held one that had it
-    /// before.
-    #[must_use]
-    pub fn is_unread(&self, key: u32) -> bool {
-        let Some(socket) = self.sockets.get(key) else {
-            return false;
-        };
-        let listener = match &socket.kind {
-            Kind::Stream(c) => c.listener,
-            Kind::Pair(p) => p.listener,
-            _ => None,
-        };
-        let Some(listener) = listener.and_then(|key| self.sockets.get(key)) else {
-            return false;
-        };
-        let (Kind::Listener(l), Some(s)) = (&listener.kind, self.sessions.get(listener.session))
-        else {
-            return false;
-        };
-        // One that has ended may not have said that it has read it.
-        let noted = s.host.edges_noted(listener.id).map_or(0, |(_, read)| read);
-        let read = noted.saturating_sub(l.rcv_consumed) / ACCEPT_RECORD as u64;
-        l.queue.is_unread(socket.id, read as usize)
-    }
-
-    /// The program has a connection: it is no listener's any more. The process of `by` is given
-    /// it: the one that it was given to may be gone, whose channel `by` may be itself.
-    pub(crate) fn accepted(&mut self, key: u32, by: Option<u16>) {
-        let Some(socket) = self.sockets.get_mut(key) else {
-            return;
-        };
-        match &mut socket.kind {
-            Kind::Stream(c) => c.listener = None,
-            Kind::Pair(p) => p.listener = None,
-            _ => {}
-        }
-        let edges = socket.edges();
-        if let Some(s) = self.sessions.get_mut(socket.session) {
-            if let Some(channel) = by {
-                socket.subscribers.add(channel);
-                socket.tell_one(&mut s.host, channel, edges);
-                s.host.wake_for(socket.id.index);
-                socket.note_told(self.now);
-            }
-            // What could not be said in a block that was not begun.
-            if edges.flags.contains(EdgeFlags::DEAD) {
-                socket.tell(&mut s.host, edges);
-            }
-            if socket.errors.is_some() {
-                s.host.set_error(socket.id, 0, socket.kept_errors());
-            }
-        }
-        self.apply_receive_buffer(key);
     }
 }
 

@@ -7,9 +7,9 @@
 //! ([`longshore_tcp::Tcb::snd_buffer_wanted`]), within what net.ipv4.tcp_wmem allows. It shrinks
 //! only where several fill theirs on short paths ([`bulk_senders`](crate::bulk_senders)).
 
-use crate::Stack;
 use crate::bulk_senders::BulkSenders;
-use crate::socket::{Connection, Kind};
+use crate::sessions::Sessions;
+use crate::socket::{Connection, Kind, Socket};
 use longshore_hostif::RECEIVE_BUFFER;
 use longshore_tcp::Instant;
 
@@ -34,53 +34,44 @@ impl Connection {
     }
 }
 
-impl Stack {
+impl Socket {
     /// The receive buffer of a connection has been made, set, or tuned: one that is
     /// smaller than the host takes it to be is to be told of a quarter of it, or the peer
     /// would find the window closed, and have to probe it, though all was read.
     #[cold]
-    pub(crate) fn apply_receive_buffer(&self, key: u32) {
-        let Some(socket) = self.sockets.get(key) else {
+    pub(crate) fn apply_receive_buffer(&self, sessions: &Sessions) {
+        let (Kind::Stream(c), Some(session)) = (&self.kind, sessions.get(self.session)) else {
             return;
         };
-        let (Kind::Stream(c), Some(session)) = (&socket.kind, self.sessions.get(socket.session))
-        else {
-            return;
-        };
-        if socket.has_block() {
+        if self.has_block() {
             let size = c.tcb.rcvbuf();
             let unreported_limit = if size < RECEIVE_BUFFER {
                 (size / 4).max(1)
             } else {
                 0
             };
-            session
-                .host
-                .set_unreported_limit(socket.id, unreported_limit);
+            session.host.set_unreported_limit(self.id, unreported_limit);
         }
     }
 
     /// The send buffer is to hold the bytes that are `wanted`. Says whether it has grown, which
     /// a process that waits for room has to be told.
     #[inline(never)]
-    pub(crate) fn tune_send_buffer(&mut self, key: u32, wanted: u64) -> bool {
-        let Some(socket) = self.sockets.get_mut(key) else {
-            return false;
-        };
-        let (most, size) = (socket.options.send_most, socket.options.send_buffer);
+    pub(crate) fn tune_send_buffer(&mut self, wanted: u64, sessions: &Sessions) -> bool {
+        let (most, size) = (self.options.send_most, self.options.send_buffer);
         let wanted = wanted.min(u64::from(most)) as u32;
         // In steps, so that hardly an acknowledgment is reported for that alone.
         let (grows, shrinks) = (wanted > size, wanted < size - size / 4);
         let worth = wanted > size.saturating_add(size / 4) || wanted == most;
         let is_news = (grows && worth) || shrinks;
-        if socket.options.send_fixed || !is_news || !socket.has_block() {
+        if self.options.send_fixed || !is_news || !self.has_block() {
             return false;
         }
-        let Some(session) = self.sessions.get(socket.session) else {
+        let Some(session) = sessions.get(self.session) else {
             return false;
         };
-        socket.options.send_buffer = wanted;
-        session.host.set_send_limit(socket.id.index, wanted);
+        self.options.send_buffer = wanted;
+        session.host.set_send_limit(self.id.index, wanted);
         grows
     }
 }

@@ -9,7 +9,7 @@ mod report;
 use crate::Stack;
 use crate::access::Transport;
 use crate::counters::EngineDrop;
-use crate::demux::{Flow, Reuse};
+use crate::demux::Flow;
 use crate::messages::Messages;
 use crate::output::Sent;
 use crate::request_error::RequestError;
@@ -26,13 +26,6 @@ const MORE_THAN_EDGES: Events = Events::URGENT
     .union(Events::TIME_WAIT);
 
 impl Stack {
-    pub(crate) fn connection_mut(&mut self, key: u32) -> Option<&mut Connection> {
-        match &mut self.sockets.get_mut(key)?.kind {
-            Kind::Stream(c) => Some(c),
-            _ => None,
-        }
-    }
-
     /// The active open.
     pub(crate) fn open_connection(
         &mut self,
@@ -41,7 +34,7 @@ impl Stack {
     ) -> Result<SocketAddr, RequestError> {
         let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
         let (options, bound) = (socket.options, socket.local);
-        let remote = Self::destination(&options, peer)?;
+        let remote = options.destination(peer)?;
         let remote = SocketAddr::new(self.link.own_for_wildcard(remote.ip()), remote.port());
         let to = remote.ip();
         if !self.settings.access.may_connect(Transport::Tcp, remote) {
@@ -59,8 +52,11 @@ impl Stack {
         if self.settings.cut_through && self.link.is_local(to) {
             self.open_pair(key, local, remote)?;
             self.stay_at(key, bound, local);
-            if bound.is_none() && self.demux.is_taken(&flow) {
-                self.hold_port(key, true);
+            if bound.is_none()
+                && self.demux.is_taken(&flow)
+                && let Some(socket) = self.sockets.get_mut(key)
+            {
+                socket.hold_port(true, &mut self.demux);
             }
             return Ok(as_family(local, options.ipv6));
         }
@@ -80,10 +76,14 @@ impl Stack {
         socket.kind = Kind::Stream(Connection::new(tcb, local, remote, None));
         socket.local = Some(local);
         self.stay_at(key, bound, local);
-        if bound.is_none() {
-            self.hold_port(key, true);
+        if bound.is_none()
+            && let Some(socket) = self.sockets.get_mut(key)
+        {
+            socket.hold_port(true, &mut self.demux);
         }
-        self.apply_receive_buffer(key);
+        if let Some(socket) = self.sockets.get(key) {
+            socket.apply_receive_buffer(&self.sessions);
+        }
         self.sockets.touch(key);
         Ok(as_family(local, options.ipv6))
     }
@@ -185,14 +185,16 @@ impl Stack {
             let size = socket.options.send_buffer;
             let wanted = c.send_buffer_wanted(size, &mut self.bulk_senders, self.now);
             if wanted != u64::from(size) {
-                also |= self.tune_send_buffer(key, wanted);
+                also |= socket.tune_send_buffer(wanted, &self.sessions);
             }
         }
         if let Some(acked) = sent_for_others {
             self.forwarded(key, acked);
         }
-        if events.contains(Events::RCVBUF) {
-            self.apply_receive_buffer(key);
+        if events.contains(Events::RCVBUF)
+            && let Some(socket) = self.sockets.get(key)
+        {
+            socket.apply_receive_buffer(&self.sessions);
         }
         if has_block && !orphan {
             if events.contains(Events::URGENT) {
@@ -291,13 +293,8 @@ impl Stack {
         if is_unreported && let Some(s) = self.sessions.get_mut(socket.session) {
             socket.tell(&mut s.host, edges);
         }
-        self.take_back_chunks(key);
+        let turn = self.counters.event_loop.turns;
+        self.sockets
+            .take_back_chunks(key, &mut self.sessions, turn, now);
     }
-
-    /// Reuse for a socket that did not say.
-    pub(crate) const NO_REUSE: Reuse = Reuse {
-        address: false,
-        port: false,
-        over_v4: false,
-    };
 }

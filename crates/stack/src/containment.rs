@@ -127,7 +127,7 @@ impl Stack {
 
     /// The peer of a connection is told that it is over.
     fn reset_peer(&mut self, key: u32) {
-        if let Some(c) = self.connection_mut(key).filter(|c| !c.is_over) {
+        if let Some(c) = self.sockets.connection_mut(key).filter(|c| !c.is_over) {
             c.tcb.abort();
             let _ = self.transmit(key);
         }

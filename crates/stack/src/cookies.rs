@@ -87,7 +87,10 @@ impl Stack {
             return Response::of(&disposition);
         }
         self.counters.tcp.cookies_taken += 1;
-        let share = self.take_socket_share(session).flatten();
+        let share = self
+            .sessions
+            .take_socket_share(session, &mut self.counters)
+            .flatten();
         let made = self.enter_connection(listener, options, (local, remote), share, tcb);
         self.handshake_done(made, &disposition, payload)
     }

@@ -2,22 +2,22 @@
 
 mod outgoing;
 
+use outgoing::DatagramSender;
+
 use crate::Stack;
 use crate::access::Transport;
 use crate::at_work::AtWork;
 use crate::bytes::{part, put};
 use crate::counters::EngineDrop;
+use crate::demux::{Demux, Ports, Reuse};
 use crate::input::IpPacket;
 use crate::request_error::RequestError;
-use crate::socket::any_ip;
-use crate::socket::as_family;
-use crate::socket::{Kind, Socket};
+use crate::socket::{Kind, Socket, any_ip, as_family};
+use crate::sockets::Sockets;
 use crate::turns::DATAGRAM;
 use longshore_hostif::adapter::ReceiveStream;
-use longshore_hostif::{
-    Address, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, STAMP_BYTES, Stamp, loopback_at,
-    loopback_place,
-};
+use longshore_hostif::{Address, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, STAMP_BYTES, Stamp};
+use longshore_tcp::Instant;
 use longshore_wire::WireError;
 use longshore_wire::dhcp;
 use longshore_wire::udp::{self, UdpHeader};
@@ -98,6 +98,87 @@ fn head_of(
     bytes
 }
 
+impl Socket {
+    /// Whether it has chosen this peer.
+    fn is_asked_for(&self, remote: SocketAddr) -> bool {
+        matches!(&self.kind, Kind::Datagram(d) if d.peer == Some(remote))
+    }
+
+    /// It, a datagram socket of this key, has no peer any more, nor what it had with it.
+    pub(crate) fn disconnect_datagram(&mut self, key: u32, udp: &mut Ports) -> Option<SocketAddr> {
+        let (local, given, v6) = (self.local?, self.given, self.options.ipv6);
+        let ip = if given.address {
+            local.ip()
+        } else {
+            any_ip(v6)
+        };
+        if let Kind::Datagram(d) = &mut self.kind {
+            d.peer = None;
+            d.without_port = Some(ip).filter(|_| !given.port);
+        }
+        if given.port {
+            let kept = SocketAddr::new(ip, local.port());
+            self.local = Some(kept);
+            if !given.address {
+                udp.move_to(kept, key);
+            }
+            return Some(as_family(kept, v6));
+        }
+        // A port that nobody has chosen goes with the peer, and so it is with one that `bind` has
+        // chosen beside an address (Linux, `__udp_disconnect`).
+        self.local = None;
+        udp.release(local.port(), key);
+        Some(as_family(SocketAddr::new(ip, 0), v6))
+    }
+
+    /// The address that its program has bound it to, a datagram socket, while it has no port.
+    fn without_port(&self) -> Option<SocketAddr> {
+        match &self.kind {
+            Kind::Datagram(d) => d.without_port.map(|ip| SocketAddr::new(ip, 0)),
+            _ => None,
+        }
+    }
+
+    /// Binds it, a datagram socket of this key and of `user`, to any port.
+    pub(crate) fn bind_datagram(
+        &mut self,
+        key: u32,
+        udp: &mut Ports,
+        user: u32,
+        now: Instant,
+    ) -> Result<(), RequestError> {
+        let (v6, v6_only) = (self.options.ipv6, self.options.v6_only);
+        let port = udp.pick((key, now.0)).ok_or(RequestError::NoPortLeft)?;
+        let ip = self.without_port().map_or(any_ip(v6), |kept| kept.ip());
+        let local = SocketAddr::new(ip, port);
+        if !udp.bind(local, key, Reuse::default(), v6_only, user) {
+            return Err(RequestError::AddressInUse);
+        }
+        self.local = Some(local);
+        self.become_datagram();
+        Ok(())
+    }
+}
+
+impl Sockets {
+    /// The UDP socket that has what comes from `remote` to `local`.
+    pub(crate) fn datagram_at(
+        &self,
+        demux: &Demux,
+        local: SocketAddr,
+        remote: SocketAddr,
+    ) -> Option<u32> {
+        let peer = |key| match &self.get(key)?.kind {
+            Kind::Datagram(d) => d.peer,
+            _ => None,
+        };
+        let spread = || demux.hash((local, remote));
+        let key = demux.udp.find_datagram(local, remote, peer, spread)?;
+        let is_datagram = matches!(self.get(key)?.kind, Kind::Datagram(_));
+        is_datagram.then_some(key)
+    }
+}
+
 impl Stack {
     /// A UDP datagram, or a train of them, whose checksum is right.
     pub(crate) fn udp_in<P: IpPacket>(&mut self, ip: &P, bytes: &[u8], gso: u16, broadcast: bool) {
@@ -120,22 +201,18 @@ impl Stack {
         if ip.is_for_all(&self.link) {
             return self.deliver_train_to_all(&envelope, payload, gso);
         }
-        let Some(key) = self.datagram_socket(local, remote) else {
+        let key = self.sockets.datagram_at(&self.demux, local, remote);
+        let Some((key, socket)) = key.and_then(|key| Some((key, self.sockets.get(key)?))) else {
             self.counters.drop(EngineDrop::NoUdpSocket);
             return ip.refuse_port(&mut self.responder(), bytes, broadcast);
         };
-        if !self.is_asked_for(key, remote)
-            && !self
-                .settings
-                .access
-                .may_accept(Transport::Udp, remote.ip(), local.port())
+        let access = &self.settings.access;
+        if !socket.is_asked_for(remote)
+            && !access.may_accept(Transport::Udp, remote.ip(), local.port())
         {
             return self.counters.drop(EngineDrop::AccessDenied);
         }
-        let whole = self
-            .sockets
-            .get(key)
-            .is_some_and(|s| s.options.datagrams.is_merged());
+        let whole = socket.options.datagrams.is_merged();
         if gso == 0 || whole {
             self.deliver(key, &envelope, payload, gso);
         } else {
@@ -164,44 +241,24 @@ impl Stack {
         }
     }
 
-    /// Whether a socket has chosen this peer.
-    fn is_asked_for(&self, key: u32, remote: SocketAddr) -> bool {
-        match self.sockets.get(key).map(|s| &s.kind) {
-            Some(Kind::Datagram(d)) => d.peer == Some(remote),
-            _ => false,
+    /// A datagram to a group or to everybody goes to all sockets that receive it; says
+    /// whether there was one.
+    pub(crate) fn deliver_to_all(&mut self, envelope: &Envelope, payload: &[u8]) -> bool {
+        let (local, remote) = (envelope.local, envelope.remote);
+        let mut any = false;
+        let mut nth = 0;
+        while let Some(key) = self.demux.udp.nth_at(local, nth) {
+            nth += 1;
+            if self
+                .sockets
+                .get(key)
+                .is_some_and(|s| s.receives_from(local.ip(), remote))
+            {
+                any = true;
+                self.deliver(key, envelope, payload, 0);
+            }
         }
-    }
-
-    /// The UDP socket that has what comes from `remote` to `local`.
-    pub(crate) fn datagram_socket(&self, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
-        let peer = |key| match &self.sockets.get(key)?.kind {
-            Kind::Datagram(d) => d.peer,
-            _ => None,
-        };
-        let spread = || self.demux.hash((local, remote));
-        let key = self.demux.udp.find_datagram(local, remote, peer, spread)?;
-        let is_datagram = matches!(self.sockets.get(key)?.kind, Kind::Datagram(_));
-        is_datagram.then_some(key)
-    }
-
-    /// The place of one of our addresses in a record; 0 for others.
-    fn place_of(&self, own: IpAddr) -> u8 {
-        if own.is_loopback() {
-            return loopback_place(own).unwrap_or(0);
-        }
-        let at = self.link.addresses().position(|c| c.address == own);
-        at.and_then(|at| u8::try_from(at + 1).ok()).unwrap_or(0)
-    }
-
-    /// Our address at `place` of a record, with the port of `local`; `local` if there is
-    /// none.
-    fn own_or(&self, place: u8, local: SocketAddr) -> SocketAddr {
-        if let Some(own) = loopback_at(place).filter(|_| self.link.loopback) {
-            return SocketAddr::new(own, local.port());
-        }
-        let before = usize::from(place).checked_sub(1);
-        let own = before.and_then(|before| self.link.addresses().nth(before));
-        own.map_or(local, |c| SocketAddr::new(c.address, local.port()))
+        any
     }
 
     /// Puts a datagram into a socket's stream.
@@ -213,7 +270,7 @@ impl Stack {
             to if to_group => self.link.source_for_all(to),
             to => Some(to),
         };
-        let own = own.map_or(0, |own| self.place_of(own));
+        let own = own.map_or(0, |own| self.link.place_of(own));
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
         };
@@ -268,12 +325,8 @@ impl Stack {
         peer: SocketAddr,
     ) -> Result<SocketAddr, RequestError> {
         let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
-        let without_port = match &socket.kind {
-            Kind::Datagram(d) => d.without_port.map(|ip| SocketAddr::new(ip, 0)),
-            _ => None,
-        };
-        let (v6, bound) = (socket.options.ipv6, socket.local.or(without_port));
-        let peer = Self::destination(&socket.options, peer)?;
+        let (v6, bound) = (socket.options.ipv6, socket.local.or(socket.without_port()));
+        let peer = socket.options.destination(peer)?;
         if !self.settings.access.may_connect(Transport::Udp, peer) {
             self.counters.drop(EngineDrop::AccessDenied);
             return Err(RequestError::Denied);
@@ -289,9 +342,11 @@ impl Stack {
             IpAddr::V6(_) if bound.is_some_and(is_v4) => RequestError::Family,
             _ => RequestError::Unreachable,
         };
-        self.addresses_towards(bound, peer.ip()).ok_or(why)?;
-        if self.sockets.get(key).is_some_and(|s| s.local.is_none()) {
-            self.bind_datagram(key)?;
+        self.link.addresses_towards(bound, peer.ip()).ok_or(why)?;
+        if socket.local.is_none() {
+            let user = self.sessions.get(socket.session).map_or(0, |s| s.uid);
+            let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+            socket.bind_datagram(key, &mut self.demux.udp, user, self.now)?;
         }
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         if let Kind::Datagram(d) = &mut socket.kind {
@@ -310,80 +365,37 @@ impl Stack {
         Ok(as_family(from_source, v6))
     }
 
-    /// A datagram socket has no peer any more, nor what it had with it.
-    pub(crate) fn disconnect_datagram(&mut self, key: u32) -> Option<SocketAddr> {
-        let socket = self.sockets.get_mut(key)?;
-        let (local, given, v6) = (socket.local?, socket.given, socket.options.ipv6);
-        let ip = if given.address {
-            local.ip()
-        } else {
-            any_ip(v6)
-        };
-        if let Kind::Datagram(d) = &mut socket.kind {
-            d.peer = None;
-            d.without_port = Some(ip).filter(|_| !given.port);
-        }
-        if given.port {
-            let kept = SocketAddr::new(ip, local.port());
-            socket.local = Some(kept);
-            if !given.address {
-                self.demux.udp.move_to(kept, key);
-            }
-            return Some(as_family(kept, v6));
-        }
-        // A port that nobody has chosen goes with the peer, and so it is with one that `bind` has
-        // chosen beside an address (Linux, `__udp_disconnect`).
-        socket.local = None;
-        self.demux.udp.release(local.port(), key);
-        Some(as_family(SocketAddr::new(ip, 0), v6))
-    }
-
-    fn bind_datagram(&mut self, key: u32) -> Result<(), RequestError> {
-        let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
-        let (v6, v6_only) = (socket.options.ipv6, socket.options.v6_only);
-        let kept = match &socket.kind {
-            Kind::Datagram(d) => d.without_port,
-            _ => None,
-        };
-        let user = self.sessions.get(socket.session).map_or(0, |s| s.uid);
-        let udp = &mut self.demux.udp;
-        let port = udp.pick((key, self.now.0));
-        let port = port.ok_or(RequestError::NoPortLeft)?;
-        let local = SocketAddr::new(kept.unwrap_or_else(|| any_ip(v6)), port);
-        if !udp.bind(local, key, Self::NO_REUSE, v6_only, user) {
-            return Err(RequestError::AddressInUse);
-        }
-        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
-        socket.local = Some(local);
-        socket.become_datagram();
-        Ok(())
-    }
-
     /// Sends what the host has written, and tells it of what has come.
     pub(crate) fn flush_datagram(&mut self, key: u32) {
         let mut sent = 0;
+        let now = self.now;
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let mut sender = DatagramSender {
+            link: &mut self.link,
+            counters: &mut self.counters,
+            access: &self.settings.access,
+            now,
+        };
         while sent < DATAGRAMS_A_TURN {
-            match self.send_next(key) {
+            let udp = &mut self.demux.udp;
+            match sender.send_next(key, socket, &mut self.sessions, udp) {
                 Some(0) => break,
                 Some(n) => {
                     sent += n;
-                    self.counters.datagrams.output += u64::from(n * DATAGRAM);
+                    sender.counters.datagrams.output += u64::from(n * DATAGRAM);
                 }
                 None => {
                     // The stream makes no sense: nothing of it is sent any more.
-                    self.counters.drop(EngineDrop::BadStream);
-                    if let Some(Kind::Datagram(d)) = self.sockets.get_mut(key).map(|s| &mut s.kind)
-                    {
+                    sender.counters.drop(EngineDrop::BadStream);
+                    if let Kind::Datagram(d) = &mut socket.kind {
                         d.snd_done = d.snd_edge;
                     }
                     break;
                 }
             }
         }
-        let now = self.now;
-        let Some(socket) = self.sockets.get_mut(key) else {
-            return;
-        };
         let edges = socket.edges();
         let (orphan, quarter) = (socket.orphan, u64::from(socket.options.send_buffer / 4));
         let Kind::Datagram(d) = &mut socket.kind else {
@@ -400,7 +412,7 @@ impl Stack {
                 socket.tell(&mut s.host, edges);
             }
         }
-        self.arm_quiet_datagram(key);
+        self.sockets.arm_quiet_datagram(key, now);
         if more {
             self.sockets.have_datagrams = true;
             self.sockets.have_more_to_pass |= !self.link.own.is_empty();

@@ -217,6 +217,14 @@ impl Demux {
         }
     }
 
+    /// The socket of the connection between two addresses, if there is one.
+    pub(crate) fn connection_of(&self, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
+        match self.peek(&Flow::new(local, remote))? {
+            Found::Socket(key) => Some(key),
+            Found::HalfOpen(_) | Found::TimeWait => None,
+        }
+    }
+
     /// Whether the four-tuple is in use.
     pub(crate) fn is_taken(&self, flow: &Flow) -> bool {
         self.key_of(flow).is_some() || self.waiting.contains_key(flow)

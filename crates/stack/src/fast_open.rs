@@ -55,22 +55,6 @@ impl Stack {
         verdict
     }
 
-    /// A listener's queue: as long as it asked for, or as all are if the host has Fast
-    /// Open for all.
-    pub(crate) fn new_fast_open(backlog: u32, options: &Options) -> FastOpenQueue {
-        let mut queue = FastOpenQueue::new();
-        let for_all = if options.fast_open_use.all_listeners {
-            backlog
-        } else {
-            0
-        };
-        queue.set_limit(match options.fast_open {
-            0 => for_all,
-            asked => asked,
-        });
-        queue
-    }
-
     /// A connection has been made for a SYN whose cookie is right.
     pub(crate) fn open_fast(
         &mut self,
@@ -80,7 +64,7 @@ impl Stack {
         payload: &[u8],
     ) {
         let now = self.now;
-        let Some(c) = self.connection_mut(key) else {
+        let Some(c) = self.sockets.connection_mut(key) else {
             return;
         };
         c.fast_open_of = Some(listener);
@@ -97,7 +81,11 @@ impl Stack {
     /// The handshake of a connection is over, or it is dead: what was opened by a
     /// cookie alone counts no more.
     pub(crate) fn fast_open_done(&mut self, key: u32) {
-        let Some(listener) = self.connection_mut(key).and_then(|c| c.fast_open_of.take()) else {
+        let Some(listener) = self
+            .sockets
+            .connection_mut(key)
+            .and_then(|c| c.fast_open_of.take())
+        else {
             return;
         };
         if let Some(Kind::Listener(l)) = self.sockets.get_mut(listener).map(|s| &mut s.kind) {
@@ -117,10 +105,27 @@ impl Stack {
     pub(crate) fn learn_fast_open(&mut self, key: u32) {
         let now = self.now;
         let learned = self
+            .sockets
             .connection_mut(key)
             .and_then(|c| Some((c.remote.ip(), c.tcb.fast_open_outcome()?)));
         if let Some((server, outcome)) = learned {
             self.fast_open.learn(server, &outcome, now);
         }
     }
+}
+
+/// A listener's queue: as long as it asked for, or as all are if the host has Fast
+/// Open for all.
+pub(crate) fn new_fast_open(backlog: u32, options: &Options) -> FastOpenQueue {
+    let mut queue = FastOpenQueue::new();
+    let for_all = if options.fast_open_use.all_listeners {
+        backlog
+    } else {
+        0
+    };
+    queue.set_limit(match options.fast_open {
+        0 => for_all,
+        asked => asked,
+    });
+    queue
 }

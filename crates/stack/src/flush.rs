@@ -10,7 +10,10 @@
 use crate::Stack;
 use crate::account::Account;
 use crate::at_work::AtWork;
+use crate::counters::Counters;
+use crate::sessions::Sessions;
 use crate::socket::Kind;
+use crate::sockets::Sockets;
 use crate::turns::{Of, PIECE, SEGMENT};
 use std::sync::Arc;
 
@@ -86,18 +89,36 @@ impl Stack {
         }
     }
 
+    /// Tells a listener's host of the connections that have come.
+    fn flush_listener(&mut self, key: u32) {
+        let socket = self.sockets.get_mut(key);
+        let flushed = socket.and_then(|s| s.flush_listener(&mut self.sessions, self.now));
+        let Some(flushed) = flushed else {
+            return;
+        };
+        if flushed.tells_more {
+            self.sockets.touch(key);
+        }
+        if flushed.has_accepted {
+            self.take_accepted(key);
+        }
+        self.sockets.arm(key);
+    }
+
     /// As `flush_other`, for many: those of each user as far as its share goes.
     #[inline(never)]
     fn flush_by_shares(&mut self) {
+        let turn = self.counters.event_loop.turns;
         let mut dirty = std::mem::take(&mut self.sockets.dirty);
         for key in dirty.drain(..) {
             let Some(session) = self.sockets.get(key).map(|s| s.session) else {
                 continue;
             };
-            if self.has_output_left(session) {
+            if self.sessions.has_output_left(session, turn) {
                 self.flush_and_count(session, key);
             } else {
-                self.postpone(session, key);
+                let sockets = &mut self.sockets;
+                sockets.postpone(session, key, &mut self.sessions, &mut self.counters);
             }
         }
         dirty.append(&mut self.sockets.dirty);
@@ -108,28 +129,6 @@ impl Stack {
             };
             self.flush_postponed(session);
         }
-    }
-
-    /// Whether a session may send in this turn, and none of its own waits for that.
-    fn has_output_left(&self, session: u32) -> bool {
-        let Some(s) = self.sessions.get(session) else {
-            return true;
-        };
-        let turn = self.counters.event_loop.turns;
-        let left = |account: &Arc<Account>| account.spent.left(Of::Output, turn) != 0;
-        s.postponed.is_empty() && s.account.as_ref().is_none_or(left)
-    }
-
-    /// A socket has its turn again.
-    fn postpone(&mut self, session: u32, key: u32) {
-        let Some(s) = self.sessions.get_mut(session) else {
-            return;
-        };
-        if s.postponed.is_empty() {
-            self.sockets.waiting_sessions.push_back(session);
-        }
-        s.postponed.push_back(key);
-        self.counters.waits.output += 1;
     }
 
     /// Serves those that wait in a session, as far as their user's share goes.
@@ -150,9 +149,9 @@ impl Stack {
     }
 
     fn flush_and_count(&mut self, session: u32, key: u32) {
-        let before = self.output();
+        let before = self.counters.output();
         self.flush_one(key);
-        let cost = self.output().wrapping_sub(before).max(1);
+        let cost = self.counters.output().wrapping_sub(before).max(1);
         if let Some(account) = self.sessions.account_of(session) {
             let cost = u32::try_from(cost).unwrap_or(u32::MAX);
             account
@@ -160,22 +159,55 @@ impl Stack {
                 .spend(Of::Output, self.counters.event_loop.turns, cost);
         }
     }
+}
 
-    /// What was sent since the engine began, in the units of [`Of::Output`].
-    fn output(&self) -> u64 {
-        let c = &self.counters;
-        let pieces = c.own_bytes.cut_through / crate::pair_end::PIECE;
-        let segments = c.tcp.segments_out + c.tcp.longer_segments_out;
-        u64::from(SEGMENT) * segments + u64::from(PIECE) * pieces + c.datagrams.output
+impl Sessions {
+    /// Whether a session may send in this turn, and none of its own waits for that.
+    fn has_output_left(&self, session: u32, turn: u64) -> bool {
+        let Some(s) = self.get(session) else {
+            return true;
+        };
+        let left = |account: &Arc<Account>| account.spent.left(Of::Output, turn) != 0;
+        s.postponed.is_empty() && s.account.as_ref().is_none_or(left)
+    }
+}
+
+impl Sockets {
+    /// A socket has its turn again.
+    fn postpone(
+        &mut self,
+        session: u32,
+        key: u32,
+        sessions: &mut Sessions,
+        counters: &mut Counters,
+    ) {
+        let Some(s) = sessions.get_mut(session) else {
+            return;
+        };
+        if s.postponed.is_empty() {
+            self.waiting_sessions.push_back(session);
+        }
+        s.postponed.push_back(key);
+        counters.waits.output += 1;
     }
 
     /// Sockets of a session that is gone are nobody's that waits.
     pub(super) fn release_postponed(&mut self, postponed: impl IntoIterator<Item = u32>) {
         for key in postponed {
-            if let Some(socket) = self.sockets.get_mut(key) {
+            if let Some(socket) = self.get_mut(key) {
                 socket.dirty = false;
-                self.sockets.touch(key);
+                self.touch(key);
             }
         }
+    }
+}
+
+impl Counters {
+    /// What was sent since the engine began, in the units of [`Of::Output`].
+    fn output(&self) -> u64 {
+        let c = self;
+        let pieces = c.own_bytes.cut_through / crate::pair_end::PIECE;
+        let segments = c.tcp.segments_out + c.tcp.longer_segments_out;
+        u64::from(SEGMENT) * segments + u64::from(PIECE) * pieces + c.datagrams.output
     }
 }

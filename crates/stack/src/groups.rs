@@ -1,14 +1,14 @@
 //! What goes to more than one station: groups (multicast) and broadcasts.
 //!
 //! Owns what sockets have to do with it; which groups the link is in is said by
-//! `link::memberships`. `requests` joins and leaves, `input` asks what is to be taken. A
+//! `link::memberships`. `requests` joins and leaves, `datagram` asks who receives. A
 //! datagram to a group is delivered to every socket that Linux delivers it to.
 
-use crate::Stack;
-use crate::datagram::Envelope;
+use crate::link::Link;
 use crate::request_error::RequestError;
 use crate::socket::{Datagram, Kind, Socket};
 use longshore_hostif::{Address, SocketKind};
+use longshore_tcp::Instant;
 use std::net::{IpAddr, SocketAddr};
 
 /// Groups that one socket may join (Linux: net.ipv4.igmp_max_memberships).
@@ -24,7 +24,7 @@ impl Socket {
 
     /// Whether a datagram from `remote` to `group` is delivered to it: with
     /// IP_MULTICAST_ALL or IPV6_MULTICAST_ALL also if another socket has joined.
-    fn receives_from(&self, group: IpAddr, remote: SocketAddr) -> bool {
+    pub(crate) fn receives_from(&self, group: IpAddr, remote: SocketAddr) -> bool {
         let Kind::Datagram(d) = &self.kind else {
             return false;
         };
@@ -36,23 +36,22 @@ impl Socket {
     }
 }
 
-impl Stack {
-    /// Joins a group for a socket, or leaves it.
+impl Socket {
+    /// Joins a group, or leaves it.
     pub(crate) fn change_group(
         &mut self,
-        key: u32,
         group: Address,
         join: bool,
+        link: &mut Link,
+        now: Instant,
     ) -> Result<(), RequestError> {
         let group = group.get().ok_or(RequestError::Invalid)?.ip();
         let group = group.to_canonical();
         if !group.is_multicast() {
             return Err(RequestError::Invalid);
         }
-        let now = self.now;
-        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
-        socket.become_datagram();
-        let Kind::Datagram(d) = &mut socket.kind else {
+        self.become_datagram();
+        let Kind::Datagram(d) = &mut self.kind else {
             return Err(RequestError::Invalid);
         };
         let at = d.groups.iter().position(|g| *g == group);
@@ -61,7 +60,7 @@ impl Stack {
             (None, false) => Err(RequestError::AddressNotAvailable),
             (None, true) if d.groups.len() == MOST_OF_SOCKET => Err(RequestError::TooManyGroups),
             (None, true) => {
-                if !self.link.join_group(group, now) {
+                if !link.join_group(group, now) {
                     return Err(RequestError::TooManyGroups);
                 }
                 d.groups.push(group);
@@ -69,29 +68,9 @@ impl Stack {
             }
             (Some(at), false) => {
                 d.groups.swap_remove(at);
-                self.link.leave_group(group, now);
+                link.leave_group(group, now);
                 Ok(())
             }
         }
-    }
-
-    /// A datagram to a group or to everybody goes to all sockets that receive it; says
-    /// whether there was one.
-    pub(crate) fn deliver_to_all(&mut self, envelope: &Envelope, payload: &[u8]) -> bool {
-        let (local, remote) = (envelope.local, envelope.remote);
-        let mut any = false;
-        let mut nth = 0;
-        while let Some(key) = self.demux.udp.nth_at(local, nth) {
-            nth += 1;
-            if self
-                .sockets
-                .get(key)
-                .is_some_and(|s| s.receives_from(local.ip(), remote))
-            {
-                any = true;
-                self.deliver(key, envelope, payload, 0);
-            }
-        }
-        any
     }
 }

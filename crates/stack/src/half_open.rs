@@ -18,7 +18,7 @@ use on_data::OnData;
 use crate::Stack;
 use crate::address_pair::Sides;
 use crate::at_work::AtWork;
-use crate::demux::Flow;
+use crate::demux::{Demux, Flow, Found};
 use crate::socket::{Kind, Options, Socket};
 use crate::tcp_input::Response;
 use crate::timers::Alarm;
@@ -47,7 +47,10 @@ impl Stack {
         let Some(session) = self.sockets.get(listener).map(|s| s.session) else {
             return;
         };
-        let share = self.take_socket_share(session).flatten();
+        let share = self
+            .sessions
+            .take_socket_share(session, &mut self.counters)
+            .flatten();
         let Some(Kind::Listener(l)) = self.sockets.get_mut(listener).map(|s| &mut s.kind) else {
             return;
         };
@@ -272,6 +275,24 @@ impl Stack {
             l.listener.on_half_open_gone();
         }
         Some((half, listener))
+    }
+}
+
+impl HalfOpens {
+    /// The half-open connection between two addresses, if there is one and its SYN-ACK has
+    /// this sequence number.
+    pub(crate) fn in_flight(
+        &self,
+        demux: &Demux,
+        (local, remote): Sides,
+        seq: Option<SeqNumber>,
+    ) -> Option<(u32, SeqNumber)> {
+        let Some(Found::HalfOpen(key)) = demux.peek(&Flow::new(local, remote)) else {
+            return None;
+        };
+        let record = &self.get(key)?.record;
+        let seq = seq.filter(|seq| record.is_in_flight(*seq))?;
+        Some((key, seq))
     }
 }
 

@@ -5,13 +5,13 @@
 //! errors of ICMPv6 say.
 
 use crate::Stack;
+use crate::at_work::AtWork;
 use crate::counters::EngineDrop;
-use crate::demux::{Flow, Found};
-use crate::errors::Reported;
+use crate::errors::{Reported, Telling};
 use crate::link::net_time;
+use crate::socket::Socket;
 use longshore_net::icmp::{ErrorKind, IcmpError, parse_error};
 use longshore_tcp::IcmpError as TcpIcmp;
-use longshore_wire::SeqNumber;
 use longshore_wire::icmpv4::{self, Icmpv4};
 use longshore_wire::ipv4::{Ipv4Header, protocol};
 use std::net::{IpAddr, SocketAddr};
@@ -71,30 +71,51 @@ impl Stack {
             protocol::TCP => {
                 let kind = told_to_tcp(error.kind);
                 let now = self.now;
-                if let Some((key, seq)) = self.half_open_of(local, remote, error.tcp_seq) {
+                if let Some((key, seq)) =
+                    self.half_open
+                        .in_flight(&self.demux, (local, remote), error.tcp_seq)
+                {
                     self.error_for_half_open(key, kind, seq);
                     return true;
                 }
-                if let (Some(key), Some(seq)) = (self.connection_of(local, remote), error.tcp_seq)
-                    && let Some(c) = self.connection_mut(key)
+                if let (Some(key), Some(seq)) =
+                    (self.demux.connection_of(local, remote), error.tcp_seq)
+                    && let Some(c) = self.sockets.connection_mut(key)
                     && c.tcb.is_in_flight(seq)
                 {
                     c.tcb.on_icmp(kind, seq, now);
                     let alive = c.tcb.state().is_synchronized();
                     self.sockets.touch(key);
-                    self.connection_error(key, reported, alive);
+                    self.tell_of_error(key, |socket, telling| {
+                        socket.segment_failed(reported, alive, telling);
+                    });
                     return true;
                 }
                 false
             }
             protocol::UDP => {
-                let key = self.datagram_socket(local, remote);
+                let key = self.sockets.datagram_at(&self.demux, local, remote);
                 if let Some(key) = key {
-                    self.datagram_error(key, reported);
+                    self.tell_of_error(key, |socket, telling| {
+                        socket.datagram_failed(reported, telling)
+                    });
                 }
                 key.is_some()
             }
             _ => false,
+        }
+    }
+
+    /// Has a socket tell its program of an error, which is the work of its session.
+    fn tell_of_error(&mut self, key: u32, tell: impl FnOnce(&mut Socket, Telling<'_>)) {
+        self.sessions.at_work = AtWork::Socket(key);
+        if let Some(socket) = self.sockets.get_mut(key) {
+            let telling = Telling {
+                sessions: &mut self.sessions,
+                counters: &mut self.counters,
+                now: self.now,
+            };
+            tell(socket, telling);
         }
     }
 
@@ -113,19 +134,21 @@ impl Stack {
         let mut half_open = None;
         let key = match error.protocol {
             protocol::TCP => {
-                let key = self.connection_of(local, remote);
+                let key = self.demux.connection_of(local, remote);
                 let quoted = key
-                    .and_then(|key| self.connection_mut(key))
+                    .and_then(|key| self.sockets.connection_mut(key))
                     .zip(error.tcp_seq);
                 let is_quoted = quoted.is_some_and(|(c, seq)| c.tcb.is_in_flight(seq));
-                half_open = self.half_open_of(local, remote, error.tcp_seq);
+                half_open = self
+                    .half_open
+                    .in_flight(&self.demux, (local, remote), error.tcp_seq);
                 if !is_quoted && half_open.is_none() {
                     return false;
                 }
                 key
             }
             protocol::UDP => {
-                datagrams = self.datagram_socket(local, remote);
+                datagrams = self.sockets.datagram_at(&self.demux, local, remote);
                 if datagrams.is_none() {
                     return false;
                 }
@@ -147,7 +170,7 @@ impl Stack {
         let headers = crate::address_pair::headers_of_segment(error.destination) as u16;
         let mss = reduced.map(|mtu| mtu.saturating_sub(headers));
         if let (Some(mss), Some(key)) = (mss, key)
-            && let Some(c) = self.connection_mut(key)
+            && let Some(c) = self.sockets.connection_mut(key)
         {
             c.tcb.set_path_mss(mss);
             self.sockets.touch(key);
@@ -156,33 +179,11 @@ impl Stack {
             self.set_path_of_half_open(key, mss);
         }
         if let Some(key) = datagrams {
-            self.datagram_error(key, reported);
+            self.tell_of_error(key, |socket, telling| {
+                socket.datagram_failed(reported, telling)
+            });
         }
         true
-    }
-
-    /// The connection between two addresses, if there is one.
-    pub(crate) fn connection_of(&self, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
-        match self.demux.peek(&Flow::new(local, remote))? {
-            Found::Socket(key) => Some(key),
-            Found::HalfOpen(_) | Found::TimeWait => None,
-        }
-    }
-
-    /// The half-open connection between two addresses, if there is one and its SYN-ACK has
-    /// this sequence number.
-    fn half_open_of(
-        &self,
-        local: SocketAddr,
-        remote: SocketAddr,
-        seq: Option<SeqNumber>,
-    ) -> Option<(u32, SeqNumber)> {
-        let Some(Found::HalfOpen(key)) = self.demux.peek(&Flow::new(local, remote)) else {
-            return None;
-        };
-        let record = &self.half_open.get(key)?.record;
-        let seq = seq.filter(|seq| record.is_in_flight(*seq))?;
-        Some((key, seq))
     }
 }
 

@@ -33,7 +33,7 @@
 //! | `output`, `address_pair`, `link` | packets out: headers, routes, neighbors; addresses from servers and routers; a link that has come back |
 //! | `errors`, `error_queue` | ICMP errors, as programs are told of them |
 //! | `groups` | multicast and broadcasts |
-//! | `buffers`, `memory_pressure`, `returns` | how much a connection may hold, what if there is no more, and chunks of send streams that go back |
+//! | `buffers`, `memory_pressure`, `returns`, `quiet` | how much a connection may hold, what if there is no more, and chunks of send streams that go back |
 //! | `demux` | the tables that find the socket of a packet |
 //! | `access`, `host`, `settings`, `published` | what the operator has chosen, and what programs read of it |
 //! | `counters`, `info`, `status` | what a run costs, and how sockets stand |
@@ -100,6 +100,7 @@ mod pair;
 mod pair_end;
 mod passive;
 mod published;
+mod quiet;
 mod request_error;
 mod requests;
 mod responder;
@@ -209,8 +210,6 @@ pub struct Stack {
     pub counters: Counters,
     /// When deadlines are looked at next.
     next_tick: Instant,
-    /// A datagram that is put together, to be cut in another way.
-    whole: Vec<u8>,
     bulk_senders: BulkSenders,
     bulk_run: BulkRun,
     had_session: bool,
@@ -245,7 +244,6 @@ impl Stack {
             unanswered: Unanswered::default(),
             counters: Counters::new(),
             next_tick: now,
-            whole: Vec::new(),
             bulk_senders: BulkSenders::default(),
             bulk_run: BulkRun::new(),
             had_session: false,
@@ -388,6 +386,15 @@ impl Stack {
         self.counters.notices.extend(notice);
     }
 
+    /// Looks at some of the connections that were denied memory, whether there is some now.
+    #[inline]
+    pub fn relieve_memory_pressure(&mut self) {
+        if !self.sockets.denied_memory.is_empty() {
+            self.sockets.look_at_denied(&mut self.sessions);
+            self.sessions.at_work = AtWork::Nobodys;
+        }
+    }
+
     #[inline(never)]
     fn handle_tick(&mut self) -> bool {
         self.next_tick = timers::end_of_tick(self.now);
@@ -478,7 +485,8 @@ impl Stack {
         let mut session = self.sessions.remove(key)?;
         session.host.mark_closed();
         self.given_up.forget_session(key);
-        self.release_postponed(std::mem::take(&mut session.postponed));
+        let postponed = std::mem::take(&mut session.postponed);
+        self.sockets.release_postponed(postponed);
         Some(session)
     }
 

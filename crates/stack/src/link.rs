@@ -116,6 +116,8 @@ pub(crate) struct Link {
     last_route: Option<(Ipv4Addr, Ipv4Addr)>,
     pub(crate) neighbors: Neighbors,
     pub(crate) pmtu: PathMtu,
+    /// A datagram that is put together, to be cut in another way; kept for its memory.
+    pub(crate) scratch: Vec<u8>,
     identification: u16,
     pub(crate) gateways: Vec<IpAddr>,
     /// Of whom it was said last that what we send arrives, and when.
@@ -205,6 +207,7 @@ impl Link {
             last_route: None,
             neighbors: Neighbors::new(NEIGHBORS),
             pmtu: PathMtu::new(),
+            scratch: Vec::new(),
             identification: 1,
             gateways: gateways.to_vec(),
             confirmed: None,

@@ -6,9 +6,10 @@
 //! payload that header prediction has not taken, `requests` tells of what was read, and the
 //! loop calls once a turn.
 
-use crate::Stack;
 use crate::at_work::AtWork;
+use crate::sessions::Sessions;
 use crate::socket::Kind;
+use crate::sockets::Sockets;
 use longshore_hostif::CHUNK;
 use longshore_hostif::adapter::ReceiveSlab;
 use longshore_tcp::Tcb;
@@ -40,54 +41,47 @@ pub(crate) fn grant_to_reader(slab: &ReceiveSlab, tcb: &mut Tcb) {
     }
 }
 
-impl Stack {
+impl Sockets {
     /// A segment with payload has come that begins with `seq`: its connection may have
     /// memory, or is denied it.
-    pub(crate) fn see_to_room(&mut self, key: u32, seq: SeqNumber) {
-        let Some(socket) = self.sockets.get_mut(key) else {
+    pub(crate) fn see_to_room(&mut self, key: u32, seq: SeqNumber, sessions: &Sessions) {
+        let Some(socket) = self.get_mut(key) else {
             return;
         };
         let Kind::Stream(c) = &mut socket.kind else {
             return;
         };
-        let session = self.sessions.get(socket.session);
+        let session = sessions.get(socket.session);
         if session.is_some_and(|s| has_room(&s.host.receive, &c.tcb, || c.tcb.is_next(seq))) {
             c.tcb.grant_room();
-        } else if c.tcb.deny_room() && !self.sockets.denied_memory.contains(&key) {
-            self.sockets.denied_memory.push_back(key);
+        } else if c.tcb.deny_room() && !self.denied_memory.contains(&key) {
+            self.denied_memory.push_back(key);
         }
     }
 
     /// Looks at some of the connections that were denied memory, whether there is some now.
-    #[inline]
-    pub fn relieve_memory_pressure(&mut self) {
-        if !self.sockets.denied_memory.is_empty() {
-            self.look_at_denied();
-            self.sessions.at_work = AtWork::Nobodys;
-        }
-    }
-
-    fn look_at_denied(&mut self) {
-        for _ in 0..LOOKS.min(self.sockets.denied_memory.len()) {
-            let Some(key) = self.sockets.denied_memory.pop_front() else {
+    #[inline(never)]
+    pub(crate) fn look_at_denied(&mut self, sessions: &mut Sessions) {
+        for _ in 0..LOOKS.min(self.denied_memory.len()) {
+            let Some(key) = self.denied_memory.pop_front() else {
                 return;
             };
-            self.sessions.at_work = AtWork::Socket(key);
-            let Some(socket) = self.sockets.get_mut(key) else {
+            sessions.at_work = AtWork::Socket(key);
+            let Some(socket) = self.get_mut(key) else {
                 continue;
             };
             let Kind::Stream(c) = &mut socket.kind else {
                 continue;
             };
-            let session = self.sessions.get(socket.session);
+            let session = sessions.get(socket.session);
             if let Some(session) = session.filter(|_| c.tcb.is_denied_room()) {
                 if has_room(&session.host.receive, &c.tcb, || true) {
                     c.tcb.grant_room();
-                    self.sockets.touch(key);
+                    self.touch(key);
                 } else {
                     // What was read may have been said for later: now it gives room.
                     session.host.hurry_requests();
-                    self.sockets.denied_memory.push_back(key);
+                    self.denied_memory.push_back(key);
                 }
             }
         }

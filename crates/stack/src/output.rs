@@ -6,8 +6,7 @@ use crate::counters::{Counters, EngineDrop};
 use crate::fast_output::Headers;
 use crate::fetched::Fetch;
 use crate::link::{HEADER_ROOM, LOWER_HEADERS, Link, NextHop, Transport};
-use crate::request_error::RequestError;
-use crate::socket::{Connection, Kind, Options, Socket};
+use crate::socket::{Connection, Kind, Socket};
 use longshore_frames::in_place;
 use longshore_frames::{GsoKind, PortError};
 use longshore_hostif::adapter::{Immediate, MAX_PIECES, SendStreams, Use};
@@ -16,7 +15,7 @@ use longshore_tcp::{Instant, State};
 use longshore_wire::ipv4::{Ipv4Header, protocol};
 use longshore_wire::tcp::{CHECKSUM_OFFSET, TcpHeader};
 use std::io::IoSlice;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::ops::Range;
 
 /// Segments that one connection may send in one turn, so that others get theirs.
@@ -61,41 +60,6 @@ impl Link {
 }
 
 impl Stack {
-    /// The destination of a socket with these options that names `peer`: an IPv4 address, if
-    /// it is one mapped to IPv6.
-    ///
-    /// # Errors
-    /// [`RequestError::Family`] for an IPv6 address on an IPv4 socket, and
-    /// [`RequestError::Unreachable`] for an IPv4 one on a socket of IPv6 only, as in
-    /// Linux.
-    pub(crate) fn destination(
-        options: &Options,
-        peer: SocketAddr,
-    ) -> Result<SocketAddr, RequestError> {
-        let ip = peer.ip().to_canonical();
-        match ip {
-            IpAddr::V6(_) if !options.ipv6 => Err(RequestError::Family),
-            IpAddr::V4(_) if options.ipv6 && options.v6_only => Err(RequestError::Unreachable),
-            ip => Ok(SocketAddr::new(ip, peer.port())),
-        }
-    }
-
-    /// The ends of what goes from a socket bound to `local`, if it is, to `to`. `None`
-    /// if there is no way.
-    pub(crate) fn addresses_towards(
-        &self,
-        local: Option<SocketAddr>,
-        to: IpAddr,
-    ) -> Option<AddressPair> {
-        let bound = local.map(|l| l.ip().to_canonical());
-        let own = |ip: &IpAddr| !ip.is_unspecified() && !self.link.is_for_all(*ip);
-        let from = match bound.filter(own) {
-            Some(ip) => ip,
-            None => self.link.source_for(to)?,
-        };
-        AddressPair::new(from, to)
-    }
-
     /// Sends what a connection has to send, [`SEGMENTS_A_TURN`] segments at most.
     pub(crate) fn transmit(&mut self, key: u32) -> Sent {
         let now = self.now;

@@ -30,13 +30,6 @@ use std::net::SocketAddr;
 const AGAIN_US: u64 = 10_000;
 
 impl Stack {
-    pub(crate) fn pair_mut(&mut self, key: u32) -> Option<&mut Pair> {
-        match &mut self.sockets.get_mut(key)?.kind {
-            Kind::Pair(p) => Some(p),
-            _ => None,
-        }
-    }
-
     /// Connects `key` to one of our own listeners.
     pub(crate) fn open_pair(
         &mut self,
@@ -136,7 +129,7 @@ impl Stack {
         let Some(other) = self.insert_accepted(flow, server, pair, (session, options)) else {
             return self.refuse(key);
         };
-        if let Some(p) = self.pair_mut(key) {
+        if let Some(p) = self.sockets.pair_mut(key) {
             p.other = other;
             p.connecting = false;
             p.listener = None;
@@ -159,7 +152,9 @@ impl Stack {
         if self.demux.is_taken(&flow) {
             return None;
         }
-        let share = self.take_socket_share(session)?;
+        let share = self
+            .sessions
+            .take_socket_share(session, &mut self.counters)?;
         let id = SocketId {
             index: NONE,
             generation: 0,
@@ -181,7 +176,7 @@ impl Stack {
     /// connect from that port again, to which it was bound or which it was given.
     fn take_place_of_single(&mut self, flow: &Flow) {
         if let Some(Found::Socket(key)) = self.demux.peek(flow)
-            && let Some(p) = self.pair_mut(key)
+            && let Some(p) = self.sockets.pair_mut(key)
             && (p.dead.is_some() || p.has_lost_other())
             && p.flow.take().is_some()
         {
@@ -203,7 +198,7 @@ impl Stack {
     }
 
     fn refuse(&mut self, key: u32) {
-        if let Some(p) = self.pair_mut(key) {
+        if let Some(p) = self.sockets.pair_mut(key) {
             // Refused, or reset if it was connected already.
             p.dead = Some(if p.connecting { 111 } else { RESET });
             p.listener = None;
@@ -214,7 +209,7 @@ impl Stack {
 
     /// An end has no place in the table of connections any more.
     pub(crate) fn leave_table(&mut self, key: u32) {
-        if let Some(flow) = self.pair_mut(key).and_then(|p| p.flow.take()) {
+        if let Some(flow) = self.sockets.pair_mut(key).and_then(|p| p.flow.take()) {
             self.demux.remove(&flow);
         }
     }
@@ -222,7 +217,7 @@ impl Stack {
     /// Moves what can be moved and tells both hosts what is new.
     pub(crate) fn flush_pair(&mut self, key: u32) {
         let (now, mut moved) = (self.now, 0);
-        if let Some(p) = self.pair_mut(key) {
+        if let Some(p) = self.sockets.pair_mut(key) {
             p.waits.end_retry();
             let (deferred, urgent) = (p.deferral.is_under_way(), p.snd.is_urgent());
             if deferred {
@@ -233,6 +228,7 @@ impl Stack {
             }
         }
         if self
+            .sockets
             .pair_mut(key)
             .is_some_and(|p| p.snd.unmoved() != 0 && p.holds_back(now))
         {
@@ -247,13 +243,16 @@ impl Stack {
         self.note_done(key);
         self.pass_on_end(key);
         if let Some(was_made) = self
+            .sockets
             .pair_mut(key)
             .and_then(|p| p.is_over().then_some(!p.connecting))
         {
             self.leave_table(key);
-            self.give_port_back(key);
-            if !was_made {
-                self.leave_address(key);
+            if let Some(socket) = self.sockets.get_mut(key) {
+                socket.give_port_back(key, &mut self.demux);
+            }
+            if !was_made && let Some(socket) = self.sockets.get_mut(key) {
+                socket.leave_address(key, &mut self.demux);
             }
         }
         if moved == PIECES_A_TURN {
@@ -263,13 +262,13 @@ impl Stack {
             self.note_read(key);
         }
         self.tell_pair(key);
-        self.arm_quiet_pair(key);
+        self.sockets.arm_quiet_pair(key, now);
         self.end_pair(key);
     }
 
     /// What is written to an end that is gone is answered by a reset.
     fn end_unread(&mut self, key: u32) {
-        if let Some(p) = self.pair_mut(key)
+        if let Some(p) = self.sockets.pair_mut(key)
             && p.has_lost_other()
             && p.snd.unmoved() != 0
         {
@@ -279,7 +278,7 @@ impl Stack {
 
     /// The other end of a connection, or its listener, is gone without a word.
     pub(crate) fn lose_other_end(&mut self, key: u32) {
-        if let Some(p) = self.pair_mut(key) {
+        if let Some(p) = self.sockets.pair_mut(key) {
             p.other = NONE;
         }
         self.refuse(key);
@@ -288,7 +287,7 @@ impl Stack {
     /// `key` is about to be reset by its other end: what that has sent, and said of its end,
     /// comes before.
     fn pass_on_before_reset(&mut self, key: u32) {
-        let Some(p) = self.pair_mut(key).filter(|p| !p.is_shut()) else {
+        let Some(p) = self.sockets.pair_mut(key).filter(|p| !p.is_shut()) else {
             return;
         };
         let other = p.other;
@@ -299,10 +298,12 @@ impl Stack {
 
     /// What `key` sends meets an end of which both halves are shut down: both are reset.
     fn reset_pair(&mut self, key: u32) {
-        let Some(p) = self.pair_mut(key) else { return };
+        let Some(p) = self.sockets.pair_mut(key) else {
+            return;
+        };
         p.reset();
         let other = p.other;
-        if let Some(q) = self.pair_mut(other) {
+        if let Some(q) = self.sockets.pair_mut(other) {
             q.dead.get_or_insert(RESET);
         }
         self.sockets.touch(other);
@@ -310,12 +311,14 @@ impl Stack {
 
     /// The end of the stream, once all before it is there.
     fn pass_on_end(&mut self, key: u32) {
-        let Some(p) = self.pair_mut(key) else { return };
+        let Some(p) = self.sockets.pair_mut(key) else {
+            return;
+        };
         // A reset is no end.
         let all_moved = p.snd.unmoved() == 0 && p.dead.is_none();
         let (ended, other) = (p.snd.is_shut() && all_moved, p.other);
         if ended
-            && let Some(q) = self.pair_mut(other)
+            && let Some(q) = self.sockets.pair_mut(other)
             && q.rcv.note_fin()
         {
             self.sockets.touch(other);
@@ -389,7 +392,7 @@ impl Stack {
             return;
         }
         self.pass_on_end(key);
-        if let Some(q) = self.pair_mut(other) {
+        if let Some(q) = self.sockets.pair_mut(other) {
             // What the other end still has to send reaches nobody.
             q.other = NONE;
             self.sockets.touch(other);
@@ -404,22 +407,27 @@ impl Stack {
         let read = self.sockets.get(key);
         let read = read.map_or(0, |s| s.read_by_host(&self.sessions));
         let now = self.now;
-        let Some(p) = self.pair_mut(key) else { return };
+        let Some(p) = self.sockets.pair_mut(key) else {
+            return;
+        };
         let (other, received) = (p.other, p.rcv.edge());
         let is_under_way =
             |q: &mut Pair| q.dead.is_none() && q.snd.unmoved() != 0 && !q.holds_back(now);
-        let resets = reset || received > read || self.pair_mut(other).is_some_and(is_under_way);
+        let resets =
+            reset || received > read || self.sockets.pair_mut(other).is_some_and(is_under_way);
         if resets {
             // As much as an end holds unread, which is little.
             while self.move_piece(key) {}
         }
-        let Some(p) = self.pair_mut(key) else { return };
+        let Some(p) = self.sockets.pair_mut(key) else {
+            return;
+        };
         p.snd.shut();
         p.rcv.shut();
         if resets {
             p.snd.abandon_rest();
             p.dead.get_or_insert(RESET);
-            if let Some(q) = self.pair_mut(other) {
+            if let Some(q) = self.sockets.pair_mut(other) {
                 q.reset();
             }
         }

@@ -129,7 +129,10 @@ impl Stack {
         if !verdict.accept {
             return self.begin_handshake(listener, &options, (local, remote), tcb);
         }
-        let share = self.take_socket_share(session).flatten();
+        let share = self
+            .sessions
+            .take_socket_share(session, &mut self.counters)
+            .flatten();
         let made = self.enter_connection(listener, options, (local, remote), share, tcb);
         self.open_fast(made, listener, segment, payload);
     }
@@ -194,7 +197,7 @@ impl Stack {
     /// listener's host a record of it.
     pub(crate) fn established(&mut self, key: u32) {
         if self.hand_over(key).is_none() {
-            if let Some(c) = self.connection_mut(key) {
+            if let Some(c) = self.sockets.connection_mut(key) {
                 c.listener = None;
             }
             self.abort(key);
@@ -259,8 +262,12 @@ impl Stack {
             Kind::Pair(p) => p.record = number,
             _ => {}
         }
-        self.apply_receive_buffer(key);
-        self.hold_port(key, false);
+        if let Some(socket) = self.sockets.get(key) {
+            socket.apply_receive_buffer(&self.sessions);
+        }
+        if let Some(socket) = self.sockets.get_mut(key) {
+            socket.hold_port(false, &mut self.demux);
+        }
         self.counters.tcp.passive_opens += 1;
         self.sockets.touch(listener_key);
         Some(())

@@ -4,17 +4,23 @@
 //! have, or an edge that cannot be, is counted and passed over; it can harm
 //! nobody but its sender.
 
+mod answers;
 mod edges;
 mod options;
+mod questions;
 mod setup;
 
 use crate::Stack;
 use crate::at_work::AtWork;
+use crate::counters::EngineDrop;
+use crate::errors::Telling;
 use crate::forwards::Received;
 use crate::request_error::RequestError;
-use crate::socket::{Kind, Options, Socket};
+use crate::socket::{Options, Socket};
 use longshore_hostif::adapter::Immediate;
-use longshore_hostif::{Address, Completion, EdgeFlags, Query, Request, SendQueue, SocketId};
+use longshore_hostif::{Address, EdgeFlags, OptionName, Query, Request, SocketId};
+use options::OptionSet;
+use questions::Reader;
 use std::collections::VecDeque;
 
 /// Which session, channel and socket a request came from.
@@ -83,7 +89,7 @@ impl Stack {
     pub fn handle_request(&mut self, from: From, request: &Request, immediate: &Immediate) {
         self.sessions.at_work = AtWork::Session(from.session);
         if self.serve(from, request, immediate).is_err() {
-            self.count_bad(from.session);
+            self.sessions.count_bad(from.session);
         }
         self.sessions.at_work = AtWork::Nobodys;
     }
@@ -91,14 +97,8 @@ impl Stack {
     /// Answers a request to bind that the process may not make.
     #[cold]
     pub fn refuse_bind(&mut self, from: From, request: &Request) {
-        self.answer(from, request, Err(RequestError::NotPermitted));
-    }
-
-    /// A session has said what makes no sense.
-    pub fn count_bad(&mut self, session: u32) {
-        if let Some(s) = self.sessions.get_mut(session) {
-            s.host.bad_descriptors += 1;
-        }
+        self.sessions
+            .answer(from, request, Err(RequestError::NotPermitted));
     }
 
     fn serve(
@@ -122,7 +122,9 @@ impl Stack {
                 flags,
                 ..
             } => {
-                self.keep_immediate(key, immediate);
+                if let Some(socket) = self.sockets.get_mut(key) {
+                    socket.keep_immediate(immediate);
+                }
                 return self.move_edges(from, key, snd_edge, rcv_consumed, flags);
             }
             Request::Urgent {
@@ -153,7 +155,9 @@ impl Stack {
                 ..
             } => {
                 self.move_edges(from, key, snd_edge, rcv_consumed, flags)?;
-                self.tell_extent(key, extent, snd_edge);
+                if let Some(socket) = self.sockets.get_mut(key) {
+                    socket.tell_extent(extent, snd_edge);
+                }
             }
             Request::Close {
                 snd_edge,
@@ -165,7 +169,11 @@ impl Stack {
                 return self.close_by_host(from, key, moved, linger);
             }
             Request::SetOption { name, value, .. } => self.set_option(key, name, value),
-            Request::Subscribe { .. } => self.subscribe(from, key),
+            Request::Subscribe { .. } => {
+                if let Some(socket) = self.sockets.get_mut(key) {
+                    socket.subscribe(from.channel, &mut self.sessions, self.now);
+                }
+            }
             Request::Unsubscribe { .. } => self.forget_subscriber(key, from.channel),
             Request::Bind { .. }
             | Request::Listen { .. }
@@ -206,27 +214,40 @@ impl Stack {
             Request::Connect { peer, .. } => {
                 self.pass_on_to(key);
                 let begun = self.connect(key, peer);
-                let room = self.syn_room(key);
+                let room = self.sockets.get(key).map_or(0, Socket::syn_room);
                 begun.map(|local| (room, local.into()))
             }
             Request::Listen { backlog, .. } => self.listen(key, backlog).map(|()| NOTHING),
             Request::Cancel { .. } => self.cancel_connecting(key).map(|()| NOTHING),
             Request::Group { group, join, .. } => {
                 self.pass_on_to(key);
-                self.change_group(key, group, join).map(|()| NOTHING)
+                let now = self.now;
+                let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket);
+                let changed = socket.and_then(|s| s.change_group(group, join, &mut self.link, now));
+                changed.map(|()| NOTHING)
             }
             Request::TooLong { to, .. } => {
-                self.report_too_long(key, to);
+                if let Some(socket) = self.sockets.get_mut(key) {
+                    let telling = Telling {
+                        sessions: &mut self.sessions,
+                        counters: &mut self.counters,
+                        now: self.now,
+                    };
+                    socket.report_too_long(to, &self.link, telling);
+                }
                 Ok(NOTHING)
             }
             Request::Owner { .. } => {
-                self.set_owner(from.session, request.socket(), key);
+                let edges = self.sockets.get(key).map(Socket::edges);
+                let edges = edges.unwrap_or_default();
+                self.sessions
+                    .set_owner(from.session, request.socket(), edges);
                 Ok(NOTHING)
             }
             // The others have no tag to answer.
             _ => return,
         };
-        self.answer(from, request, done);
+        self.sessions.answer(from, request, done);
     }
 
     /// A late request for a socket that is gone is no fault; but a thread that waits for an answer
@@ -237,21 +258,23 @@ impl Stack {
             Some(account) if account.is_out_of_sockets() => RequestError::TooManySockets,
             _ => RequestError::NoSocket,
         };
-        self.answer(from, request, Err(why));
+        self.sessions.answer(from, request, Err(why));
     }
 
     /// Binds a socket and answers; later, if the address is in use.
     fn bind_or_wait(&mut self, from: From, request: &Request, key: u32, local: Address) {
         match self.bind(key, local) {
             Err(RequestError::AddressInUse) => {
-                self.owe(from);
+                self.sessions.owe(from);
                 self.unanswered.late_binds.push(LateBind {
                     from,
                     request: *request,
                     local,
                 });
             }
-            bound => self.answer(from, request, bound.map(|local| (0, local.into()))),
+            bound => self
+                .sessions
+                .answer(from, request, bound.map(|local| (0, local.into()))),
         }
     }
 
@@ -266,11 +289,16 @@ impl Stack {
         flags: EdgeFlags,
     ) -> Result<(), RequestError> {
         let moved = self.host_edges(key, Some(from.channel), snd_edge, rcv_consumed, flags);
-        if flags.intersects(EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR) {
-            self.tell_others(from, key);
+        if flags.intersects(EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR)
+            && let Some(socket) = self.sockets.get_mut(key)
+        {
+            socket.tell_others(from, &mut self.sessions, self.now);
         }
         if flags.contains(EdgeFlags::RECORD_END) {
-            self.host_record_end(key, snd_edge);
+            let socket = self.sockets.get_mut(key);
+            if socket.is_some_and(|s| !s.host_record_end(snd_edge)) {
+                self.counters.drop(EngineDrop::RecordEndsFull);
+            }
         }
         moved
     }
@@ -287,26 +315,35 @@ impl Stack {
         let mut flags = EdgeFlags::PUSH;
         flags.set(EdgeFlags::CORK, options.is_some_and(|o| o.tcp.delay.cork));
         self.host_edges(key, Some(from.channel), snd_edge, rcv_consumed, flags)?;
-        self.host_urgent(key, snd_edge);
+        if let Some(socket) = self.sockets.get_mut(key) {
+            socket.host_urgent(snd_edge);
+        }
         Ok(())
+    }
+
+    /// Sets an option of a socket, as its program asks.
+    fn set_option(&mut self, key: u32, name: OptionName, value: u64) {
+        if name == OptionName::PortOf {
+            return self.take_port(key, SocketId::decode(value));
+        }
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        match socket.set_option(name, value, &mut self.sessions, self.now) {
+            OptionSet::Done => {}
+            OptionSet::Touched => self.sockets.touch(key),
+            OptionSet::Room => self.apply_reading(key),
+        }
     }
 
     /// A question is answered when this turn has done all that comes before it.
     fn answer_at_end_of_turn(&mut self, from: From, request: &Request, query: Query) {
-        self.owe(from);
+        self.sessions.owe(from);
         self.unanswered.questions.push_back(Question {
             from,
             request: *request,
             query,
         });
-    }
-
-    /// The owner of a socket gets signals from now on, or none any more.
-    fn set_owner(&mut self, session: u32, socket: SocketId, key: u32) {
-        let told = self.sockets.get(key).map(Socket::edges);
-        if let Some(s) = self.sessions.get_mut(session) {
-            s.host.set_owner(socket, told.unwrap_or_default());
-        }
     }
 
     /// Whether there are requests to bind to addresses that were in use.
@@ -336,7 +373,7 @@ impl Stack {
             return false;
         }
         let answer = bound.map(|local| (0, local.into()));
-        self.answer_owed(late.from, &late.request, answer);
+        self.sessions.answer_owed(late.from, &late.request, answer);
         true
     }
 
@@ -348,7 +385,7 @@ impl Stack {
     /// The address remains in use.
     pub fn give_bind_up(&mut self, late: &LateBind) {
         let in_use = Err(RequestError::AddressInUse);
-        self.answer_owed(late.from, &late.request, in_use);
+        self.sessions.answer_owed(late.from, &late.request, in_use);
     }
 
     /// Answers what was asked this turn.
@@ -359,126 +396,40 @@ impl Stack {
         }
     }
 
+    /// Writes the answer to a question to the mailbox of the process that has asked; its length.
+    fn answer_question(
+        &mut self,
+        from: From,
+        key: u32,
+        query: Query,
+    ) -> Result<usize, RequestError> {
+        if query == Query::Error {
+            let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+            return socket.take_error(from.channel, &self.sessions);
+        }
+        let reader = Reader {
+            sockets: &self.sockets,
+            link: &self.link,
+            now: self.now,
+        };
+        let answer = reader.answer(key, query)?;
+        if answer.is_empty() {
+            return Ok(0);
+        }
+        self.sessions.answer_at_length(from, &answer)
+    }
+
     fn answer_all(&mut self) {
         while let Some(q) = self.unanswered.questions.pop_front() {
             self.sessions.at_work = AtWork::Session(q.from.session);
             let key = self.key_of(q.from.session, q.request.socket());
-            let answer = match (key, q.query) {
-                (Some(key), Query::TcpInfo) => self.tcp_info(q.from, key),
-                (Some(key), Query::Error) => self.take_error(q.from.channel, key),
-                (Some(key), Query::SendQueue) => self.send_queue(q.from, key),
-                (Some(key), Query::PathMtu) => self.path_mtu(q.from, key),
-                (Some(key), Query::Congestion) => self.congestion(q.from, key),
-                (None, _) => Err(RequestError::NoSocket),
+            let answer = match key {
+                Some(key) => self.answer_question(q.from, key, q.query),
+                None => Err(RequestError::NoSocket),
             };
             let answer = answer.map(|len| (len as u64, Address::NONE));
-            self.answer_owed(q.from, &q.request, answer);
+            self.sessions.answer_owed(q.from, &q.request, answer);
         }
         self.sessions.at_work = AtWork::Nobodys;
-    }
-
-    /// A request is answered later in this turn, or in another: there must be room for it.
-    fn owe(&mut self, from: From) {
-        if let Some(s) = self.sessions.get_mut(from.session) {
-            s.host.owe_answer(from.channel);
-        }
-    }
-
-    /// The answer that was owed.
-    fn answer_owed(
-        &mut self,
-        from: From,
-        request: &Request,
-        answer: Result<(u64, Address), RequestError>,
-    ) {
-        if let Some(s) = self.sessions.get_mut(from.session) {
-            s.host.pay_answer(from.channel);
-        }
-        self.answer(from, request, answer);
-    }
-
-    /// Answers a request, if it is one that is answered.
-    fn answer(
-        &mut self,
-        from: From,
-        request: &Request,
-        answer: Result<(u64, Address), RequestError>,
-    ) {
-        let Some((tag, waiter)) = request.asked() else {
-            return;
-        };
-        let (errno, value, address) = match answer {
-            Ok((value, address)) => (0, value, address),
-            Err(e) => (e.errno(), 0, Address::NONE),
-        };
-        if let Some(s) = self.sessions.get_mut(from.session) {
-            s.host.put_answer(
-                from.channel,
-                &Completion::Done {
-                    socket: request.socket(),
-                    tag,
-                    errno,
-                    value,
-                    address,
-                },
-            );
-            s.host.wake_later(waiter, request.socket());
-        }
-    }
-
-    fn send_queue(&self, from: From, key: u32) -> Result<usize, RequestError> {
-        let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
-        let (unacked, unsent) = match &socket.kind {
-            Kind::Stream(c) => c.tcb.send_queue(),
-            // What has crossed is acknowledged.
-            Kind::Pair(p) => (p.snd.unmoved(), p.snd.unmoved()),
-            Kind::Datagram(d) => (d.snd_edge - d.snd_done, 0),
-            Kind::Listener(_) | Kind::Idle(_) => (0, 0),
-        };
-        self.answer_at_length(from, &SendQueue { unacked, unsent }.encode())
-    }
-
-    fn path_mtu(&self, from: From, key: u32) -> Result<usize, RequestError> {
-        let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
-        let peer = match &socket.kind {
-            Kind::Datagram(d) => d.peer,
-            _ => None,
-        };
-        let mtu = peer.map(|peer| self.link.mtu_to(peer.ip().to_canonical(), self.now));
-        match mtu {
-            Some(mtu) => self.answer_at_length(from, &(mtu as u32).to_ne_bytes()),
-            None => Ok(0),
-        }
-    }
-
-    fn congestion(&self, from: From, key: u32) -> Result<usize, RequestError> {
-        let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
-        let name = socket.options.tcp.congestion.name();
-        self.answer_at_length(from, name.as_bytes())
-    }
-
-    /// Writes an answer to the mailbox of who has asked; its length.
-    fn answer_at_length(&self, from: From, bytes: &[u8]) -> Result<usize, RequestError> {
-        let session = self.sessions.get(from.session);
-        let host = &session.ok_or(RequestError::NoSocket)?.host;
-        Ok(host.write_mailbox(from.channel, bytes))
-    }
-
-    fn tcp_info(&self, from: From, key: u32) -> Result<usize, RequestError> {
-        let now = self.now;
-        let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
-        let bytes = match &socket.kind {
-            Kind::Stream(c) => crate::info::linux_tcp_info(&c.tcb.info(now)),
-            Kind::Pair(p) => {
-                let other = self.sockets.get(p.other).and_then(|s| match &s.kind {
-                    Kind::Pair(q) => Some((q, &s.options)),
-                    _ => None,
-                });
-                crate::info::of_pair(p, &socket.options, other)
-            }
-            Kind::Listener(_) | Kind::Idle(_) => crate::info::without_connection(&socket.kind),
-            Kind::Datagram(_) => return Err(RequestError::Invalid),
-        };
-        self.answer_at_length(from, &bytes)
     }
 }

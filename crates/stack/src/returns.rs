@@ -3,10 +3,9 @@
 //! A host gives the chunks of what is acknowledged back when it next writes, which costs
 //! nothing extra. A connection that has become quiet would keep its last chunk for as long
 //! as it is: so the engine takes that, when nothing was written for a while. It holds no
-//! lock for it and waits for nobody: `longshore_ring::Offer` says how. Called by
-//! `connection`, whose timers say when; owns [`Returns`], which each session has.
+//! lock for it and waits for nobody: `longshore_ring::Offer` says how. Owns [`Returns`], which
+//! each session has, and what of a socket says that it is done with; `quiet` takes them back.
 
-use crate::Stack;
 use crate::socket::{Kind, Socket};
 use crate::told::Told;
 use longshore_tcp::Instant;
@@ -18,18 +17,18 @@ pub(crate) const QUIET_US: u64 = 100_000;
 /// sockets that it has a whole directory of them.
 const CHUNKS_A_TURN: u32 = 1024;
 /// What is more than that has its turn after this time, in microseconds.
-const LATER_US: u64 = 10_000;
+pub(crate) const LATER_US: u64 = 10_000;
 
 /// How many chunks were taken back in a turn.
 #[derive(Debug, Default)]
 pub(crate) struct Returns {
     turn: u64,
-    chunks: u32,
+    pub(crate) chunks: u32,
 }
 
 impl Returns {
     /// Whether there may be more in this turn.
-    fn may_go_on(&mut self, turn: u64) -> bool {
+    pub(crate) fn may_go_on(&mut self, turn: u64) -> bool {
         if self.turn != turn {
             *self = Self { turn, chunks: 0 };
         }
@@ -52,7 +51,7 @@ impl Told {
 
 impl Socket {
     /// What its host was told, and how far that has written, if all of it is done with.
-    fn finished(&mut self) -> Option<(&mut Told, u64)> {
+    pub(crate) fn finished(&mut self) -> Option<(&mut Told, u64)> {
         let (told, done, edge) = match &mut self.kind {
             Kind::Stream(c) => (&mut c.told, c.tcb.snd_acked(), c.tcb.snd_edge()),
             Kind::Pair(p) => (&mut p.told, p.snd.done(), p.snd.edge()),
@@ -79,65 +78,6 @@ impl Socket {
             Kind::Pair(p) => p.waits.set_tell_by(at),
             Kind::Datagram(d) => d.tell_by = (!at.is_never()).then_some(at),
             Kind::Listener(_) | Kind::Idle(_) => {}
-        }
-    }
-}
-
-impl Stack {
-    /// Sees to it that the host is told, some day, that what it sent is gone, and that its
-    /// chunks are taken back.
-    pub(crate) fn arm_quiet_datagram(&mut self, key: u32) {
-        let now = self.now;
-        let Some(Kind::Datagram(d)) = self.sockets.get_mut(key).map(|s| &mut s.kind) else {
-            return;
-        };
-        if d.tell_by.is_some() {
-            return;
-        }
-        let returns = d.told.returns_at(d.snd_done, d.snd_edge, now);
-        if d.snd_done != d.told.snd_acked || !returns.is_never() {
-            d.tell_by = Some(now.after_us(QUIET_US));
-            self.sockets.arm(key);
-        }
-    }
-
-    /// Sees to it that the chunks of what was moved are taken back, some day.
-    pub(crate) fn arm_quiet_pair(&mut self, key: u32) {
-        let now = self.now;
-        let Some(p) = self.pair_mut(key) else { return };
-        if !p.waits.tell_by().is_never() {
-            return;
-        }
-        let returns = p.told.returns_at(p.snd.done(), p.snd.edge(), now);
-        p.waits.set_tell_by(returns);
-        if !returns.is_never() {
-            self.sockets.arm(key);
-        }
-    }
-
-    /// The end of a socket's send stream has been quiet: takes its chunks back, if all is
-    /// done with.
-    pub(crate) fn take_back_chunks(&mut self, key: u32) {
-        let Some(socket) = self.sockets.get_mut(key) else {
-            return;
-        };
-        let index = socket.id.index;
-        let (turn, now) = (self.counters.event_loop.turns, self.now);
-        let Some(session) = self.sessions.get_mut(socket.session) else {
-            return;
-        };
-        let Some((told, edge)) = socket.finished() else {
-            return;
-        };
-        if edge <= told.returned {
-            return;
-        }
-        if session.returns.may_go_on(turn) {
-            told.returned = edge;
-            session.returns.chunks += session.host.take_send_chunks(index, edge);
-        } else {
-            socket.look_again(now.after_us(LATER_US));
-            self.sockets.arm(key);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod options;
 mod packet_options;
+mod ports;
 
 use crate::accept_queue::AcceptQueue;
 use crate::account::SocketShare;
@@ -263,6 +264,14 @@ impl Socket {
             let for_all = ip.is_unspecified() || ip == address.ip().to_canonical();
             for_all && local.port() == address.port()
         })
+    }
+
+    /// What a SYN of its that waits for data can take of them; 0 if none waits.
+    pub(crate) fn syn_room(&self) -> u64 {
+        match &self.kind {
+            Kind::Stream(c) => u64::from(c.tcb.syn_room()),
+            _ => 0,
+        }
     }
 
     /// Counts payload in one direction, for the socket and for its session.

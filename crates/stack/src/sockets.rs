@@ -4,8 +4,9 @@
 //! Owns [`Sockets`]. Handlers take a socket from it by its key and put that on the lists;
 //! `flush`, `memory_pressure` and the timers take the keys off them.
 
+use crate::pair_end::Pair;
 use crate::slab::Slab;
-use crate::socket::{Kind, Socket};
+use crate::socket::{Connection, Kind, Socket};
 use crate::timers::Wheel;
 use longshore_tcp::Instant;
 use std::collections::VecDeque;
@@ -77,6 +78,22 @@ impl Sockets {
         #[cfg(all(any(test, feature = "testing"), not(feature = "counted")))]
         crate::testing::access(self.slab.get(key));
         Some((self.slab.get_mut(key)?, &mut self.wheel))
+    }
+
+    /// The connection of this key, to be changed.
+    pub(crate) fn connection_mut(&mut self, key: u32) -> Option<&mut Connection> {
+        match &mut self.get_mut(key)?.kind {
+            Kind::Stream(c) => Some(c),
+            _ => None,
+        }
+    }
+
+    /// The end of a connection between two of our own of this key, to be changed.
+    pub(crate) fn pair_mut(&mut self, key: u32) -> Option<&mut Pair> {
+        match &mut self.get_mut(key)?.kind {
+            Kind::Pair(p) => Some(p),
+            _ => None,
+        }
     }
 
     /// Adds a socket; its key.

@@ -93,7 +93,8 @@ impl Stack {
         let before = c.tcb.state();
         let fast_opened = c.tcb.is_fast_opened();
         if !payload.is_empty() {
-            self.see_to_room(key, segment.header.seq);
+            self.sockets
+                .see_to_room(key, segment.header.seq, &self.sessions);
         }
         let Some(socket) = self.sockets.get_mut(key) else {
             return Response::Nothing;
@@ -140,7 +141,10 @@ impl Stack {
         disposition: &Disposition,
         payload: &[u8],
     ) -> Response {
-        let owes_dsack = self.connection_mut(key).is_some_and(|c| c.tcb.owes_dsack());
+        let owes_dsack = self
+            .sockets
+            .connection_mut(key)
+            .is_some_and(|c| c.tcb.owes_dsack());
         if let Some(place) = disposition.place {
             let (skip, len) = (place.skip as usize, place.len as usize);
             if let Some(bytes) = payload.get(skip..skip + len) {

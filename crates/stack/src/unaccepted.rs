@@ -83,13 +83,15 @@ impl Stack {
             match self.given_up.next() {
                 None => break,
                 Some(Next::Accepted(session, id, by)) => {
-                    if let Some(key) = self.unaccepted(session, id) {
+                    if let Some(key) = self.key_of(session, id) {
                         self.sessions.at_work = AtWork::Socket(key);
-                        self.accepted(key, by);
+                        if let Some(socket) = self.sockets.get_mut(key) {
+                            socket.accepted(by, &mut self.sessions, self.now);
+                        }
                     }
                 }
                 Some(Next::Reset(session, id)) => {
-                    if let Some(key) = self.unaccepted(session, id) {
+                    if let Some(key) = self.key_of(session, id) {
                         self.sessions.at_work = AtWork::Socket(key);
                         self.abort(key);
                     }
@@ -101,14 +103,6 @@ impl Stack {
             }
         }
         self.sessions.at_work = AtWork::Nobodys;
-    }
-
-    /// The key of a connection that waits, or has waited, for a listener of this session, if
-    /// it is still there.
-    pub(crate) fn unaccepted(&self, session: u32, id: SocketId) -> Option<u32> {
-        let key = self.sessions.get(session)?.key(id.index)?;
-        let socket = self.sockets.get(key)?;
-        (socket.id == id).then_some(key)
     }
 
     /// If a listener has room again, some of those in line enter, no more than it has room for.

@@ -2,8 +2,8 @@
 
 use crate::Stack;
 use crate::at_work::AtWork;
-use crate::demux::{Reuse, Waiting};
-use crate::socket::{Kind, any_ip};
+use crate::demux::Waiting;
+use crate::socket::Kind;
 use crate::timers::Alarm;
 use longshore_hostif::{EdgeFlags, NONE, SocketId};
 use longshore_tcp::State;
@@ -24,7 +24,9 @@ impl Stack {
         }
         let (record, remote, flow) = (c.tcb.time_wait(), c.remote, c.flow);
         c.is_over = true;
-        self.let_port_go(key);
+        if let Some(socket) = self.sockets.get_mut(key) {
+            socket.let_port_go(&mut self.demux);
+        }
         self.demux.remove(&flow);
         self.demux.wait(
             flow,
@@ -60,59 +62,13 @@ impl Stack {
             let (end, consumed) = (c.tcb.rcv_edge(), c.tcb.rcv_consumed());
             c.rcv.end_at(end, consumed, &mut s.host.receive);
         }
-        self.give_port_back(key);
-        if !was_made {
-            self.leave_address(key);
+        if let Some(socket) = self.sockets.get_mut(key) {
+            socket.give_port_back(key, &mut self.demux);
+        }
+        if !was_made && let Some(socket) = self.sockets.get_mut(key) {
+            socket.leave_address(key, &mut self.demux);
         }
         self.after_end(key);
-    }
-
-    /// A connection that nobody has bound holds its port from now on; `over_v4` if it connects, and
-    /// may be one of IPv6 that is not for that alone.
-    pub(crate) fn hold_port(&mut self, key: u32, over_v4: bool) {
-        if let Some(socket) = self.sockets.get_mut(key)
-            && let (Some(local), None) = (socket.local, socket.holds_port)
-        {
-            let reuse = Reuse {
-                over_v4: over_v4 && local.is_ipv6() && !socket.options.v6_only,
-                ..socket.options.reuse
-            };
-            socket.holds_port = Some(reuse);
-            self.demux.tcp.hold(local, reuse);
-        }
-    }
-
-    pub(crate) fn let_port_go(&mut self, key: u32) {
-        if let Some(socket) = self.sockets.get_mut(key)
-            && let (Some(local), Some(reuse)) = (socket.local, socket.holds_port.take())
-        {
-            self.demux.tcp.let_go(local, reuse);
-        }
-    }
-
-    /// A connection is over: it keeps no port but one that its program has chosen, as Linux has
-    /// it.
-    pub(crate) fn give_port_back(&mut self, key: u32) {
-        self.let_port_go(key);
-        if let Some(socket) = self.sockets.get(key)
-            && let (Some(local), false) = (socket.local, socket.given.port)
-        {
-            self.demux.tcp.release(local.port(), key);
-        }
-    }
-
-    /// An attempt to connect has come to nothing, or another takes its place: a socket whose
-    /// program has bound it to a port and to no address is bound to all of them again, as Linux has
-    /// it. The one that it had was that of its way to the peer.
-    pub(crate) fn leave_address(&mut self, key: u32) {
-        if let Some(socket) = self.sockets.get_mut(key)
-            && socket.given.port
-            && !socket.given.address
-            && let Some(local) = &mut socket.local
-        {
-            local.set_ip(any_ip(socket.options.ipv6));
-            self.demux.tcp.move_to(*local, key);
-        }
     }
 
     /// Nothing more is sent or received: the socket goes, unless a process
@@ -198,7 +154,9 @@ impl Stack {
     /// Forgets a socket altogether.
     pub(crate) fn forget(&mut self, key: u32) {
         self.release_block(key);
-        self.let_port_go(key);
+        if let Some(socket) = self.sockets.get_mut(key) {
+            socket.let_port_go(&mut self.demux);
+        }
         let Some(socket) = self.sockets.remove(key) else {
             return;
         };

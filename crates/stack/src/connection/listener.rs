@@ -1,9 +1,9 @@
 //! A listener at the end of a turn: its host is told of the connections that have come, and what
 //! it has accepted is its own. Called by `flush`.
 
-use crate::Stack;
 use crate::audience::{AT_ONCE, Report, Whom};
-use crate::socket::{Kind, Listening};
+use crate::sessions::Sessions;
+use crate::socket::{Kind, Listening, Socket};
 use longshore_hostif::adapter::{AdapterSession, Placed, Subscribers};
 use longshore_hostif::{Edges, SocketId};
 use longshore_tcp::Instant;
@@ -71,78 +71,77 @@ impl Listening {
     }
 }
 
-impl Stack {
-    /// Tells a listener's host of the connections that have come.
-    pub(crate) fn flush_listener(&mut self, key: u32) {
-        let now = self.now;
-        let Some(socket) = self.sockets.get_mut(key) else {
-            return;
+/// What is left to be done for a listener that was flushed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ListenerFlushed {
+    /// Connections that its host has accepted are still in its queue, or others may enter it.
+    pub(crate) has_accepted: bool,
+    /// More of its processes are still to be told, in another turn.
+    pub(crate) tells_more: bool,
+}
+
+impl Socket {
+    /// Tells the host of a listener of the connections that have come; `None` if it is none.
+    pub(crate) fn flush_listener(
+        &mut self,
+        sessions: &mut Sessions,
+        now: Instant,
+    ) -> Option<ListenerFlushed> {
+        let edges = self.edges();
+        let Kind::Listener(l) = &mut self.kind else {
+            return None;
         };
-        let edges = socket.edges();
-        let Kind::Listener(l) = &mut socket.kind else {
-            return;
-        };
-        let session = self.sessions.get(socket.session);
+        let session = sessions.get(self.session);
         if l.audience.is_late(now) && session.is_some_and(|s| s.host.hurry_requests()) {
             l.audience.put_off(now);
         }
         let has_accepted = l.has_accepted();
-        if let Some(report) = l
-            .audience
-            .note_edge(&socket.subscribers, edges.rcv_edge, now)
-            && let Some(s) = self.sessions.get_mut(socket.session)
+        if let Some(report) = l.audience.note_edge(&self.subscribers, edges.rcv_edge, now)
+            && let Some(s) = sessions.get_mut(self.session)
         {
             let arrivals = Arrivals {
-                id: socket.id,
+                id: self.id,
                 edges,
-                all: &socket.subscribers,
+                all: &self.subscribers,
                 now,
             };
             let placed = l.tell(&mut s.host, report, &arrivals);
-            let to_host = &mut socket.payload.to_host;
+            let to_host = &mut self.payload.to_host;
             to_host.count(placed.pieces.into(), placed.bytes);
         }
-        if l.audience.tells_many() {
-            self.tell_some(key);
-        }
-        if has_accepted {
-            self.take_accepted(key);
-        }
-        self.sockets.arm(key);
+        let tells_more = l.audience.tells_many() && self.tell_some(sessions, now);
+        Some(ListenerFlushed {
+            has_accepted,
+            tells_more,
+        })
     }
 
-    /// Tells some of the many processes that have a listener of its connections. The others
-    /// have their turn.
+    /// Tells some of the many processes that have a listener of its connections. Whether others
+    /// still are to be told.
     #[cold]
-    fn tell_some(&mut self, key: u32) {
-        let now = self.now;
-        let Some(socket) = self.sockets.get_mut(key) else {
-            return;
+    fn tell_some(&mut self, sessions: &mut Sessions, now: Instant) -> bool {
+        let (id, edges) = (self.id, self.edges());
+        let Some(s) = sessions.get_mut(self.session) else {
+            return false;
         };
-        let (id, edges) = (socket.id, socket.edges());
-        let Some(s) = self.sessions.get_mut(socket.session) else {
-            return;
-        };
-        socket.place_short(&mut s.host, None);
-        let Kind::Listener(l) = &mut socket.kind else {
-            return;
+        self.place_short(&mut s.host, None);
+        let Kind::Listener(l) = &mut self.kind else {
+            return false;
         };
         let (some, are_last) = l.audience.take_some();
         // Some may have it no longer.
-        for channel in some.into_iter().filter(|c| socket.subscribers.contains(*c)) {
+        for channel in some.into_iter().filter(|c| self.subscribers.contains(*c)) {
             s.host.put_edges(channel, id, &edges);
         }
         if are_last {
             let picked = l
                 .audience
-                .pick(&mut s.host, id.index, &socket.subscribers, now);
+                .pick(&mut s.host, id.index, &self.subscribers, now);
             match &picked {
                 Some(sleepers) => s.host.wake_sleepers_after_all(id, sleepers),
                 None => s.host.note_edges(id, &edges),
             }
         }
-        if l.audience.tells_many() {
-            self.sockets.touch(key);
-        }
+        l.audience.tells_many()
     }
 }

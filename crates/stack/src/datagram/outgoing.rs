@@ -1,19 +1,23 @@
 //! How datagrams leave: from the records that the host wrote, each with all that was chosen
 //! for it when it was written.
 //!
-//! `flush_datagram` calls [`Stack::send_next`] until there is nothing more.
+//! Owns [`DatagramSender`]; `flush_datagram` calls its [`send_next`](DatagramSender::send_next)
+//! until there is nothing more.
 
-use crate::Stack;
-use crate::access::Transport;
+use crate::access::{Access, Transport};
 use crate::address_pair::{AddressPair, DEFAULT_TTL, Service};
 use crate::bytes::put;
-use crate::counters::EngineDrop;
-use crate::link::{NextHop, WholeMessage};
+use crate::counters::{Counters, EngineDrop};
+use crate::demux::Ports;
+use crate::errors::Telling;
+use crate::link::{Link, NextHop, WholeMessage};
+use crate::sessions::Sessions;
 use crate::socket::{Kind, Options, Socket};
 use longshore_frames::in_place;
 use longshore_hostif::SharedBytes;
 use longshore_hostif::adapter::{Immediate, MAX_PIECES, SendStreams, Use};
 use longshore_hostif::{DATAGRAM_HEADER, DatagramRecord, PathMtu, datagram_span};
+use longshore_tcp::Instant;
 use longshore_wire::checksum::Partial;
 use longshore_wire::ipv4::protocol;
 use longshore_wire::udp::{self, UdpHeader};
@@ -37,11 +41,25 @@ struct Chosen {
     path_mtu: PathMtu,
 }
 
-impl Stack {
+/// Sends the datagrams of sockets: borrows the link that they go to, what counts them, and whom
+/// they may reach.
+pub(super) struct DatagramSender<'a> {
+    pub(super) link: &'a mut Link,
+    pub(super) counters: &'a mut Counters,
+    pub(super) access: &'a Access,
+    pub(super) now: Instant,
+}
+
+impl DatagramSender<'_> {
     /// Sends the next datagram of a socket's stream; says how many packets that were. None
     /// if there is none, or it has to wait for its next hop; `None` if the stream is bad.
-    pub(super) fn send_next(&mut self, key: u32) -> Option<u32> {
-        let socket = self.sockets.get(key)?;
+    pub(super) fn send_next(
+        &mut self,
+        key: u32,
+        socket: &mut Socket,
+        sessions: &mut Sessions,
+        udp: &mut Ports,
+    ) -> Option<u32> {
         let Kind::Datagram(d) = &socket.kind else {
             return Some(0);
         };
@@ -51,7 +69,8 @@ impl Stack {
         }
         let (index, options, local) = (socket.id.index, socket.options, socket.local);
         let immediate = socket.immediate;
-        let streams = self.sessions.get(socket.session)?.host.send.clone();
+        let session = sessions.get(socket.session)?;
+        let (streams, user) = (session.host.send.clone(), session.uid);
         let (record, span) = next_record(&streams, index, &immediate, at..edge)?;
         let start = at + DATAGRAM_HEADER as u64;
         let range = start..start + u64::from(record.len);
@@ -66,9 +85,9 @@ impl Stack {
         };
         let payload = in_place(pieces.get(..count)?);
         if local.is_none() {
-            self.bind_datagram(key).ok()?;
+            socket.bind_datagram(key, udp, user, self.now).ok()?;
         }
-        let local = self.own_or(record.own, self.sockets.get(key)?.local?);
+        let local = self.link.own_or(record.own, socket.local?);
         // Each names its peer; of memory that was never written one could send without end.
         let remote = record.peer.get()?;
         let packets = match record.segment {
@@ -78,15 +97,15 @@ impl Stack {
         match self.way_to(&options, local, remote, packets, record.len) {
             Ok((addresses, remote)) => {
                 let ports = (local.port(), remote.port());
-                self.send_record(key, &record, &addresses, ports, payload);
+                let whom = (&mut *socket, &mut *sessions);
+                self.send_record(whom, &record, &addresses, ports, payload);
             }
             Err(why) => self.counters.drop(why),
         }
-        let socket = self.sockets.get_mut(key)?;
         if let Kind::Datagram(d) = &mut socket.kind {
             d.snd_done += span;
         }
-        if let Some(s) = self.sessions.get_mut(socket.session)
+        if let Some(s) = sessions.get_mut(socket.session)
             && !came_along
         {
             let counts = [
@@ -110,24 +129,24 @@ impl Stack {
         packets: u32,
         len: u32,
     ) -> Result<(AddressPair, SocketAddr), EngineDrop> {
-        let remote = Self::destination(options, remote).ok();
-        if remote.is_some_and(|r| !self.settings.access.may_connect(Transport::Udp, r)) {
+        let remote = options.destination(remote).ok();
+        if remote.is_some_and(|r| !self.access.may_connect(Transport::Udp, r)) {
             return Err(EngineDrop::AccessDenied);
         }
         if packets > MOST_SEGMENTS {
             return Err(EngineDrop::TooManySegments);
         }
         let remote = remote.ok_or(EngineDrop::NoRoute)?;
-        let addresses = self.addresses_towards(Some(local), remote.ip());
+        let addresses = self.link.addresses_towards(Some(local), remote.ip());
         let fits = |e: &AddressPair| e.header_len() + udp::HEADER_LEN + len as usize <= most(e);
         let addresses = addresses.filter(fits).ok_or(EngineDrop::NoRoute)?;
         Ok((addresses, remote))
     }
 
-    /// Sends the payload of a record between these addresses and ports, where they lead.
+    /// Sends the payload of a socket's record between these addresses and ports, where they lead.
     fn send_record(
         &mut self,
-        key: u32,
+        (socket, sessions): (&mut Socket, &mut Sessions),
         record: &DatagramRecord,
         addresses: &AddressPair,
         ports: (u16, u16),
@@ -135,7 +154,7 @@ impl Stack {
     ) {
         let hop = self
             .link
-            .next_hop_between(addresses, self.now, &mut self.counters);
+            .next_hop_between(addresses, self.now, self.counters);
         let chosen = self.chosen(record, addresses.to());
         if self.link.is_for_all(addresses.to()) {
             if self.link.comes_back(addresses, record.looped) {
@@ -148,7 +167,13 @@ impl Stack {
         }
         if self.is_too_long(hop, addresses, chosen, record.len as usize) {
             self.counters.drop(EngineDrop::TooLong);
-            return self.tell_too_long(key, SocketAddr::new(addresses.to(), ports.1));
+            let telling = Telling {
+                sessions,
+                counters: self.counters,
+                now: self.now,
+            };
+            let to = SocketAddr::new(addresses.to(), ports.1);
+            return socket.tell_too_long(to, self.link, telling);
         }
         self.send_datagram(hop, addresses, chosen, ports, payload);
     }
@@ -201,7 +226,7 @@ impl Stack {
         // next hop each waits for itself.
         let by_port = self.link.capabilities.uso && hop != NextHop::Resolving;
         if cut && !(by_port || hop == NextHop::Local) {
-            let mut whole = std::mem::take(&mut self.whole);
+            let mut whole = std::mem::take(&mut self.link.scratch);
             whole.clear();
             payload.iter().for_each(|p| whole.extend_from_slice(p));
             let alone = Chosen {
@@ -211,7 +236,7 @@ impl Stack {
             for part in whole.chunks(segment) {
                 self.send_datagram(hop, addresses, alone, ports, &[IoSlice::new(part)]);
             }
-            self.whole = whole;
+            self.link.scratch = whole;
             return;
         }
         let packet_len = len + udp::HEADER_LEN + addresses.header_len();
@@ -261,7 +286,7 @@ impl Stack {
         header: &UdpHeader,
         payload: &[IoSlice<'_>],
     ) {
-        let mut message = std::mem::take(&mut self.whole);
+        let mut message = std::mem::take(&mut self.link.scratch);
         message.clear();
         message.resize(udp::HEADER_LEN, 0);
         header.emit(&mut message);
@@ -279,9 +304,9 @@ impl Stack {
             protocol: protocol::UDP,
             bytes: &message,
         };
-        let (now, counters) = (self.now, &mut self.counters);
-        self.link.send_message(addresses, &whole, now, counters);
-        self.whole = message;
+        self.link
+            .send_message(addresses, &whole, self.now, self.counters);
+        self.link.scratch = message;
     }
 }
 

@@ -6,18 +6,55 @@ use crate::address_pair::{AddressPair, Service};
 use crate::counters::Counters;
 use longshore_frames::{GsoKind, PortError};
 use longshore_hostif::adapter::MAX_GATHERED;
+use longshore_hostif::{loopback_at, loopback_place};
 use longshore_tcp::Instant;
 use longshore_wire::ipv4::{self, Ipv4Header, protocol};
 use longshore_wire::ipv6::Ipv6Header;
 use longshore_wire::tcp::{CHECKSUM_OFFSET, MAX_HEADER_LEN, TcpHeader};
 use longshore_wire::udp::UdpHeader;
 use std::io::IoSlice;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Where the checksum stands in a UDP header.
 const UDP_CHECKSUM_AT: usize = 6;
 
 impl Link {
+    /// The ends of what goes from a socket bound to `local`, if it is, to `to`. `None`
+    /// if there is no way.
+    pub(crate) fn addresses_towards(
+        &self,
+        local: Option<SocketAddr>,
+        to: IpAddr,
+    ) -> Option<AddressPair> {
+        let bound = local.map(|l| l.ip().to_canonical());
+        let own = |ip: &IpAddr| !ip.is_unspecified() && !self.is_for_all(*ip);
+        let from = match bound.filter(own) {
+            Some(ip) => ip,
+            None => self.source_for(to)?,
+        };
+        AddressPair::new(from, to)
+    }
+
+    /// The place of one of our addresses in a record; 0 for others.
+    pub(crate) fn place_of(&self, own: IpAddr) -> u8 {
+        if own.is_loopback() {
+            return loopback_place(own).unwrap_or(0);
+        }
+        let at = self.addresses().position(|c| c.address == own);
+        at.and_then(|at| u8::try_from(at + 1).ok()).unwrap_or(0)
+    }
+
+    /// Our address at `place` of a record, with the port of `local`; `local` if there is
+    /// none.
+    pub(crate) fn own_or(&self, place: u8, local: SocketAddr) -> SocketAddr {
+        if let Some(own) = loopback_at(place).filter(|_| self.loopback) {
+            return SocketAddr::new(own, local.port());
+        }
+        let before = usize::from(place).checked_sub(1);
+        let own = before.and_then(|before| self.addresses().nth(before));
+        own.map_or(local, |c| SocketAddr::new(c.address, local.port()))
+    }
+
     /// Where packets between these go; asks for the next hop if need be.
     #[inline]
     pub(crate) fn next_hop_between(

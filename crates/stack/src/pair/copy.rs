@@ -94,7 +94,7 @@ impl Stack {
                 p.waits.pace_until(until);
             }
         }
-        if let Some(q) = self.pair_mut(other) {
+        if let Some(q) = self.sockets.pair_mut(other) {
             q.rcv.advance(len);
         }
         self.counters.own_bytes.cut_through += len;
@@ -118,7 +118,7 @@ impl Stack {
 
     #[cold]
     fn move_later(&mut self, key: u32, again: Instant) {
-        if let Some(p) = self.pair_mut(key) {
+        if let Some(p) = self.sockets.pair_mut(key) {
             p.waits.retry_at(again);
         }
         self.sockets.arm(key);

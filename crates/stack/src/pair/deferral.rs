@@ -9,7 +9,7 @@ impl Stack {
     /// time, in microseconds, is up. Says whether it does.
     pub(super) fn defer(&mut self, key: u32, within_us: u64) -> bool {
         let now = self.now;
-        let Some(p) = self.pair_mut(key) else {
+        let Some(p) = self.sockets.pair_mut(key) else {
             return false;
         };
         if p.snd.has_begun() {
@@ -27,10 +27,12 @@ impl Stack {
     /// If it was deferred and need not be any more, lets it through.
     pub(super) fn end_deferral(&mut self, key: u32) {
         let now = self.now;
-        let Some(p) = self.pair_mut(key) else { return };
+        let Some(p) = self.sockets.pair_mut(key) else {
+            return;
+        };
         if p.dead.is_none() && p.deferral.is_over(now, p.snd.has_begun()) {
             self.enter_listener(key);
-            if let Some(p) = self.pair_mut(key) {
+            if let Some(p) = self.sockets.pair_mut(key) {
                 p.deferral.end();
             }
         }

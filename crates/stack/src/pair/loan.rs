@@ -99,16 +99,21 @@ impl Stack {
     /// end lies in chunks of its own from now on, and it has no other end. Says whether there
     /// were chunks for it.
     pub(crate) fn part_from_other_end(&mut self, key: u32) -> bool {
-        let Some(other) = self.pair_mut(key).map(|p| p.other).filter(|o| *o != key) else {
+        let Some(other) = self
+            .sockets
+            .pair_mut(key)
+            .map(|p| p.other)
+            .filter(|o| *o != key)
+        else {
             return true;
         };
-        if self.pair_mut(other).is_none_or(|q| q.other != key) {
+        if self.sockets.pair_mut(other).is_none_or(|q| q.other != key) {
             return true;
         }
         if self.has_lent(key) && self.end_lending(other, 0) == Loan::Impossible {
             return false;
         }
-        if let Some(q) = self.pair_mut(other) {
+        if let Some(q) = self.sockets.pair_mut(other) {
             q.other = NONE;
             q.rcv.end_loan();
         }
@@ -118,13 +123,15 @@ impl Stack {
 
     /// Notes how much of what `key` has sent is done with.
     pub(super) fn note_done(&mut self, key: u32) {
-        let Some(p) = self.pair_mut(key) else { return };
+        let Some(p) = self.sockets.pair_mut(key) else {
+            return;
+        };
         let (other, moved, is_dead) = (p.other, p.snd.moved(), p.dead.is_some());
-        let done = match self.pair_mut(other) {
+        let done = match self.sockets.pair_mut(other) {
             Some(q) if other != key => q.rcv.done_of(moved),
             _ => moved,
         };
-        if let Some(p) = self.pair_mut(key) {
+        if let Some(p) = self.sockets.pair_mut(key) {
             p.snd.finish_to(done);
             if self
                 .sockets

@@ -13,7 +13,7 @@ impl Stack {
     /// Whether the orphan `key` has waited long enough. It is looked at again when it has.
     pub(super) fn is_given_up(&mut self, key: u32) -> bool {
         let now = self.now;
-        let Some(p) = self.pair_mut(key) else {
+        let Some(p) = self.sockets.pair_mut(key) else {
             return false;
         };
         let until = p.waits.give_up_after(TIMEOUT_US, now);
@@ -25,7 +25,7 @@ impl Stack {
 
     /// The other end has read of what `key` sends.
     pub(super) fn note_read(&mut self, key: u32) {
-        if let Some(p) = self.pair_mut(key) {
+        if let Some(p) = self.sockets.pair_mut(key) {
             p.waits.keep();
         }
     }

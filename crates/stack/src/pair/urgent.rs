@@ -6,9 +6,11 @@ use crate::Stack;
 impl Stack {
     /// Tells the other end where the urgent byte will be.
     pub(super) fn pass_on_urgent(&mut self, key: u32) {
-        let Some(p) = self.pair_mut(key) else { return };
+        let Some(p) = self.sockets.pair_mut(key) else {
+            return;
+        };
         let (urgent, other) = (p.snd.urgent(), p.other);
-        if let Some(q) = self.pair_mut(other)
+        if let Some(q) = self.sockets.pair_mut(other)
             && q.rcv.note_urgent(urgent)
         {
             self.sockets.touch(other);

@@ -3,10 +3,10 @@
 
 use super::From;
 use crate::Stack;
-use crate::counters::EngineDrop;
 use crate::memory_pressure::grant_to_reader;
 use crate::pair_end::{Pair, RESET};
 use crate::request_error::RequestError;
+use crate::sessions::Sessions;
 use crate::socket::{Connection, Datagram, Kind, Socket};
 use longshore_hostif::adapter::{Immediate, ReceiveSlab};
 use longshore_hostif::{EdgeFlags, FileExtent, STREAM_MAX};
@@ -133,6 +133,73 @@ impl Socket {
             Kind::Listener(_) | Kind::Idle(_) => 0,
         }
     }
+
+    /// What came with a move of edges is looked for there, as far as it was not written before:
+    /// of that, its chunks may be another's by now.
+    #[inline]
+    pub(super) fn keep_immediate(&mut self, immediate: &Immediate) {
+        if !immediate.is_empty() {
+            self.immediate = immediate.beyond(self.snd_edge());
+        }
+    }
+
+    /// What the host has written up to `edge` ends with bytes of a file.
+    pub(super) fn tell_extent(&mut self, extent: &FileExtent, edge: u64) {
+        if let Kind::Stream(c) = &mut self.kind {
+            c.fetched.tell(extent, edge);
+        }
+    }
+
+    /// What the host has written up to `edge` ends with an urgent byte.
+    pub(super) fn host_urgent(&mut self, edge: u64) {
+        match &mut self.kind {
+            Kind::Stream(c) => c.tcb.set_snd_urgent(edge),
+            Kind::Pair(p) => p.snd.set_urgent(edge),
+            _ => {}
+        }
+    }
+
+    /// What the host has written up to `edge` ends with a record; whether that could be noted.
+    /// Between two of our own no segments are, and nothing is to be kept apart.
+    #[cold]
+    pub(super) fn host_record_end(&mut self, edge: u64) -> bool {
+        match &mut self.kind {
+            Kind::Stream(c) => c.tcb.end_record(edge),
+            _ => true,
+        }
+    }
+
+    /// The process of `channel` has it, too, from now on.
+    pub(super) fn subscribe(&mut self, channel: u16, sessions: &mut Sessions, now: Instant) {
+        let Some(session) = sessions.get_mut(self.session) else {
+            return;
+        };
+        self.subscribers.add(channel);
+        let edges = self.edges();
+        if self.subscribers.single() == Some(channel) {
+            self.tell(&mut session.host, edges);
+        } else {
+            self.tell_one(&mut session.host, channel, edges);
+        }
+        session.host.wake_for(self.id.index);
+        if self.subscribers.single() == Some(channel) {
+            self.note_told(now);
+        }
+        // Others may still have to be told of what has happened in this turn.
+    }
+
+    /// A process has shut a half of it down that others have too: they look at its block, where
+    /// it says so.
+    pub(super) fn tell_others(&mut self, from: From, sessions: &mut Sessions, now: Instant) {
+        if self.subscribers.single() == Some(from.channel) {
+            return;
+        }
+        let edges = self.edges();
+        self.note_told(now);
+        if let Some(s) = sessions.get_mut(from.session) {
+            self.tell(&mut s.host, edges);
+        }
+    }
 }
 
 impl Stack {
@@ -228,81 +295,6 @@ impl Stack {
         }
         self.sockets.touch(key);
         Ok(())
-    }
-
-    /// What came with a move of edges is looked for there, as far as it was not written before:
-    /// of that, its chunks may be another's by now.
-    #[inline]
-    pub(super) fn keep_immediate(&mut self, key: u32, immediate: &Immediate) {
-        if !immediate.is_empty()
-            && let Some(socket) = self.sockets.get_mut(key)
-        {
-            socket.immediate = immediate.beyond(socket.snd_edge());
-        }
-    }
-
-    /// What the host has written up to `edge` ends with bytes of a file.
-    pub(super) fn tell_extent(&mut self, key: u32, extent: &FileExtent, edge: u64) {
-        if let Some(Kind::Stream(c)) = self.sockets.get_mut(key).map(|s| &mut s.kind) {
-            c.fetched.tell(extent, edge);
-        }
-    }
-
-    /// What the host has written up to `edge` ends with an urgent byte.
-    pub(super) fn host_urgent(&mut self, key: u32, edge: u64) {
-        match self.sockets.get_mut(key).map(|s| &mut s.kind) {
-            Some(Kind::Stream(c)) => c.tcb.set_snd_urgent(edge),
-            Some(Kind::Pair(p)) => p.snd.set_urgent(edge),
-            _ => {}
-        }
-    }
-
-    /// What the host has written up to `edge` ends with a record. Between two of our own no
-    /// segments are, and nothing is to be kept apart.
-    #[cold]
-    pub(super) fn host_record_end(&mut self, key: u32, edge: u64) {
-        if let Some(Kind::Stream(c)) = self.sockets.get_mut(key).map(|s| &mut s.kind)
-            && !c.tcb.end_record(edge)
-        {
-            self.counters.drop(EngineDrop::RecordEndsFull);
-        }
-    }
-
-    pub(super) fn subscribe(&mut self, from: From, key: u32) {
-        let Some(socket) = self.sockets.get_mut(key) else {
-            return;
-        };
-        let Some(session) = self.sessions.get_mut(socket.session) else {
-            return;
-        };
-        socket.subscribers.add(from.channel);
-        let edges = socket.edges();
-        if socket.subscribers.single() == Some(from.channel) {
-            socket.tell(&mut session.host, edges);
-        } else {
-            socket.tell_one(&mut session.host, from.channel, edges);
-        }
-        session.host.wake_for(socket.id.index);
-        if socket.subscribers.single() == Some(from.channel) {
-            socket.note_told(self.now);
-        }
-        // Others may still have to be told of what has happened in this turn.
-    }
-
-    /// A process has shut a half of a socket down that others have too: they look
-    /// at its block, where it says so.
-    pub(super) fn tell_others(&mut self, from: From, key: u32) {
-        let Some(socket) = self.sockets.get_mut(key) else {
-            return;
-        };
-        if socket.subscribers.single() == Some(from.channel) {
-            return;
-        }
-        let edges = socket.edges();
-        socket.note_told(self.now);
-        if let Some(s) = self.sessions.get_mut(from.session) {
-            socket.tell(&mut s.host, edges);
-        }
     }
 }
 

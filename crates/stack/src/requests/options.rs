@@ -1,37 +1,45 @@
 //! A socket's option is set: on its connection or listener, on what it receives, and where its
 //! host sees it.
 
-use crate::Stack;
 use crate::messages::{Messages, TimedRule};
-use crate::socket::Kind;
-use longshore_hostif::{MessageRule, OptionName, SocketId};
+use crate::sessions::Sessions;
+use crate::socket::{Kind, Socket};
+use longshore_hostif::{MessageRule, OptionName};
+use longshore_tcp::Instant;
 
-impl Stack {
-    /// Sets an option of a socket, as its program asks.
-    pub(super) fn set_option(&mut self, key: u32, name: OptionName, value: u64) {
-        let Some(socket) = self.sockets.get_mut(key) else {
-            return;
-        };
-        if name == OptionName::PortOf {
-            return self.take_port(key, SocketId::decode(value));
-        }
-        socket.options.set(name, value);
-        self.set_message_rule(key, name, value);
-        self.show_option(key, name);
+/// What is still to be done when an option was set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OptionSet {
+    /// Nothing.
+    Done,
+    /// The socket is to be looked at at the end of the turn.
+    Touched,
+    /// The other end of its connection has another room.
+    Room,
+}
+
+impl Socket {
+    /// Sets an option, as its program asks. Which port it takes is said otherwise.
+    pub(super) fn set_option(
+        &mut self,
+        name: OptionName,
+        value: u64,
+        sessions: &mut Sessions,
+        now: Instant,
+    ) -> OptionSet {
+        self.options.set(name, value);
+        self.set_message_rule(name, value, sessions);
+        self.show_option(name, sessions);
         if matches!(name, OptionName::ReceiveErrors | OptionName::ReceiveErrors6) && value == 0 {
-            self.forget_errors(key);
-            return;
+            self.forget_errors(sessions);
+            return OptionSet::Done;
         }
-        let now = self.now;
-        let Some(socket) = self.sockets.get_mut(key) else {
-            return;
-        };
-        let options = socket.options;
-        match &mut socket.kind {
+        let options = self.options;
+        match &mut self.kind {
             Kind::Stream(c) => {
                 options.apply(name, &mut c.tcb, now);
                 if name == OptionName::ReceiveBuffer {
-                    self.apply_receive_buffer(key);
+                    self.apply_receive_buffer(sessions);
                 }
             }
             Kind::Listener(l) => {
@@ -39,54 +47,51 @@ impl Stack {
                 l.fast_open.set_limit(options.fast_open);
             }
             Kind::Pair(p) if name == OptionName::Cork => p.cork.set(options.tcp.delay.cork),
-            Kind::Pair(_) if name == OptionName::SendBuffer => return self.apply_reading(key),
-            Kind::Pair(_) | Kind::Datagram(_) | Kind::Idle(_) => return,
+            Kind::Pair(_) if name == OptionName::SendBuffer => return OptionSet::Room,
+            Kind::Pair(_) | Kind::Datagram(_) | Kind::Idle(_) => return OptionSet::Done,
         }
-        self.sockets.touch(key);
+        OptionSet::Touched
     }
 
     /// The rule by which what a socket receives is cut into messages, or the time that a piece
     /// of one waits.
-    fn set_message_rule(&mut self, key: u32, name: OptionName, value: u64) {
-        let Some(socket) = self.sockets.get_mut(key) else {
-            return;
-        };
+    fn set_message_rule(&mut self, name: OptionName, value: u64, sessions: &Sessions) {
         if name == OptionName::ReceiveMessages {
-            let host = self.sessions.get(socket.session).map(|s| &s.host);
+            let host = sessions.get(self.session).map(|s| &s.host);
             // From where its program has read on.
-            let noted = host.and_then(|host| host.edges_noted(socket.id));
+            let noted = host.and_then(|host| host.edges_noted(self.id));
             let begin = |rule| {
                 let rule = TimedRule { rule, within_ms: 0 };
                 Box::new(Messages::new(rule, noted.map_or(0, |(_, read)| read)))
             };
-            socket.messages = MessageRule::decode(value).map(begin);
+            self.messages = MessageRule::decode(value).map(begin);
         }
         if name == OptionName::ReceiveMessagesWithin
-            && let Some(messages) = &mut socket.messages
+            && let Some(messages) = &mut self.messages
         {
             messages.set_within(u32::try_from(value).unwrap_or(u32::MAX));
         }
     }
 
     /// What the host sees of an option that has changed.
-    fn show_option(&mut self, key: u32, name: OptionName) {
-        let Some(socket) = self.sockets.get(key).filter(|socket| socket.has_block()) else {
+    fn show_option(&self, name: OptionName, sessions: &mut Sessions) {
+        if !self.has_block() {
             return;
-        };
-        let (session, index) = (socket.session, socket.id.index);
+        }
+        let (session, index) = (self.session, self.id.index);
         match name {
             // What was too little may be enough.
             OptionName::ReceiveLowWater
             | OptionName::ReceiveMessages
             | OptionName::ReceiveMessagesWithin => {
-                if let Some(s) = self.sessions.get_mut(session) {
+                if let Some(s) = sessions.get_mut(session) {
                     s.host.wake_for(index);
                 }
             }
             // Tuning may have overtaken the host's own note of it.
             OptionName::SendBuffer => {
-                if let Some(s) = self.sessions.get(session) {
-                    s.host.set_send_limit(index, socket.options.send_buffer);
+                if let Some(s) = sessions.get(session) {
+                    s.host.set_send_limit(index, self.options.send_buffer);
                 }
             }
             _ => {}

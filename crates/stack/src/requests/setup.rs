@@ -4,16 +4,16 @@ use super::From;
 use crate::Stack;
 use crate::accept_queue::AcceptQueue;
 use crate::access::Transport;
-use crate::account::SocketShare;
 use crate::audience::Audience;
 use crate::counters::EngineDrop;
 use crate::demux::Reuse;
+use crate::fast_open::new_fast_open;
 use crate::local_ports::LocalPorts;
 use crate::output::Sent;
 use crate::request_error::RequestError;
 use crate::socket::{Given, Kind, Listening, Options, Socket, any_ip, as_family};
 use longshore_hostif::adapter::ReceiveStream;
-use longshore_hostif::{Address, EdgeFlags, Edges, OpenFlags, SocketId, SocketKind};
+use longshore_hostif::{Address, OpenFlags, SocketId, SocketKind};
 use longshore_tcp::Listener;
 use std::net::SocketAddr;
 
@@ -53,7 +53,7 @@ impl Stack {
             return Err(RequestError::NoSocket);
         }
         let Some(share) = s.take_socket_share() else {
-            self.refuse_socket(from, id);
+            self.sessions.refuse_socket(from, id, &mut self.counters);
             return Ok(());
         };
         if options.send_buffer != longshore_hostif::SEND_BUFFER {
@@ -71,32 +71,6 @@ impl Stack {
         let key = self.sockets.insert(socket);
         s.enter(id, key);
         Ok(())
-    }
-
-    /// Counts one socket more among those of a session's user; `None` if that may have no
-    /// more, which is counted.
-    pub(crate) fn take_socket_share(&mut self, session: u32) -> Option<Option<SocketShare>> {
-        let share = match self.sessions.get(session) {
-            Some(s) => s.take_socket_share(),
-            None => Some(None),
-        };
-        self.counters.sessions.sockets_refused += u64::from(share.is_none());
-        share
-    }
-
-    /// A socket that its user may not have: dead from the beginning.
-    #[cold]
-    fn refuse_socket(&mut self, from: From, id: SocketId) {
-        self.counters.sessions.sockets_refused += 1;
-        if let Some(s) = self.sessions.get_mut(from.session) {
-            let edges = Edges {
-                flags: EdgeFlags::DEAD,
-                errno: RequestError::TooManySockets.errno(),
-                ..Edges::default()
-            };
-            s.host.put_edges(from.channel, id, &edges);
-            s.host.wake_for(id.index);
-        }
     }
 
     /// Binds a socket; port 0 asks for any.
@@ -125,7 +99,10 @@ impl Stack {
         };
         let user = self.sessions.get(socket.session).map_or(0, |s| s.uid);
         if !local.ip().is_unspecified() {
-            local = Self::destination(&socket.options, local).map_err(|_| RequestError::Invalid)?;
+            local = socket
+                .options
+                .destination(local)
+                .map_err(|_| RequestError::Invalid)?;
             let to_all = kind == SocketKind::Datagram && self.link.is_for_all(local.ip());
             // The wildcard of IPv4, mapped into IPv6, is for IPv4 alone.
             let is_any = local.ip().is_unspecified();
@@ -228,8 +205,8 @@ impl Stack {
                     return Err(RequestError::AddressInUse);
                 }
                 socket.kind = Kind::Listener(Listening {
-                    listener: Self::new_listener(backlog, &socket.options),
-                    fast_open: Self::new_fast_open(backlog, &socket.options),
+                    listener: new_listener(backlog, &socket.options),
+                    fast_open: new_fast_open(backlog, &socket.options),
                     rcv: ReceiveStream::EMPTY,
                     rcv_edge: 0,
                     rcv_consumed: 0,
@@ -275,19 +252,11 @@ impl Stack {
         Ok(())
     }
 
-    fn new_listener(backlog: u32, options: &Options) -> Listener {
-        let mut listener = Listener::new(backlog);
-        listener.set_defer_accept(options.defer_accept_s);
-        listener.set_cookies(options.tcp.overflow.syn_cookies);
-        listener.set_abort_on_overflow(options.tcp.overflow.abort);
-        listener
-    }
-
     pub(super) fn connect(&mut self, key: u32, peer: Address) -> Result<SocketAddr, RequestError> {
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         if peer == Address::NONE
             && matches!(socket.kind, Kind::Datagram(_))
-            && let Some(local) = self.disconnect_datagram(key)
+            && let Some(local) = socket.disconnect_datagram(key, &mut self.demux.udp)
         {
             return Ok(local);
         }
@@ -320,10 +289,14 @@ impl Stack {
     /// A socket whose connection was not made is not bound, but for what its program has chosen:
     /// the next attempt gets a port of its own.
     fn unbind_automatic(&mut self, key: u32) -> Result<(), RequestError> {
-        self.give_port_back(key);
+        if let Some(socket) = self.sockets.get_mut(key) {
+            socket.give_port_back(key, &mut self.demux);
+        }
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         if socket.given.port {
-            self.leave_address(key);
+            if let Some(socket) = self.sockets.get_mut(key) {
+                socket.leave_address(key, &mut self.demux);
+            }
             return Ok(());
         }
         let (address, bound) = (socket.given.address, socket.local.take());
@@ -358,14 +331,6 @@ impl Stack {
         Ok(())
     }
 
-    /// What a SYN that waits for its data can take of them; 0 if none waits.
-    pub(super) fn syn_room(&self, key: u32) -> u64 {
-        match self.sockets.get(key).map(|s| &s.kind) {
-            Some(Kind::Stream(c)) => u64::from(c.tcb.syn_room()),
-            _ => 0,
-        }
-    }
-
     /// No process holds the socket any more: what was written is still
     /// delivered, unless it lingers for no time at all.
     pub(crate) fn close(&mut self, key: u32, linger: longshore_tcp::Linger) {
@@ -387,7 +352,7 @@ impl Stack {
                     // itself sends it.
                     while self.transmit(key) == Sent::More {}
                 }
-                if let Some(c) = self.connection_mut(key) {
+                if let Some(c) = self.sockets.connection_mut(key) {
                     c.tcb.close(now);
                 }
                 if !resets {
@@ -430,7 +395,9 @@ impl Stack {
         };
         l.shut = true;
         self.demux.tcp.stop_listening(local.port(), key);
-        self.give_port_back(key);
+        if let Some(socket) = self.sockets.get_mut(key) {
+            socket.give_port_back(key, &mut self.demux);
+        }
         self.give_up_waiting(key);
         self.renew_half_open(key);
         self.mark_entering(key);
@@ -449,4 +416,12 @@ impl Stack {
         }
         self.sockets.touch(key);
     }
+}
+
+fn new_listener(backlog: u32, options: &Options) -> Listener {
+    let mut listener = Listener::new(backlog);
+    listener.set_defer_accept(options.defer_accept_s);
+    listener.set_cookies(options.tcp.overflow.syn_cookies);
+    listener.set_abort_on_overflow(options.tcp.overflow.abort);
+    listener
 }

@@ -4,9 +4,10 @@
 
 use super::packet_options::{DatagramOptions, HeaderOptions};
 use crate::demux::Reuse;
+use crate::request_error::RequestError;
 use longshore_hostif::{BlockFlags, OpenFlags, OptionName};
 use longshore_tcp::{Config, Congestion, FastOpenUse, Instant, Linger, Tcb};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// A socket's options, as the host set them.
 #[derive(Debug, Clone, Copy)]
@@ -157,6 +158,22 @@ impl Options {
         Config {
             ipv6: remote.is_ipv6(),
             ..self.tcp
+        }
+    }
+
+    /// The destination of a socket with these options that names `peer`: an IPv4 address, if
+    /// it is one mapped to IPv6.
+    ///
+    /// # Errors
+    /// [`RequestError::Family`] for an IPv6 address on an IPv4 socket, and
+    /// [`RequestError::Unreachable`] for an IPv4 one on a socket of IPv6 only, as in
+    /// Linux.
+    pub(crate) fn destination(&self, peer: SocketAddr) -> Result<SocketAddr, RequestError> {
+        let ip = peer.ip().to_canonical();
+        match ip {
+            IpAddr::V6(_) if !self.ipv6 => Err(RequestError::Family),
+            IpAddr::V4(_) if self.ipv6 && self.v6_only => Err(RequestError::Unreachable),
+            ip => Ok(SocketAddr::new(ip, peer.port())),
         }
     }
 

@@ -158,7 +158,7 @@ impl Hostile {
             match self.host(single).next_request(from.channel, 8) {
                 Next::Request(message, immediate) => match Request::decode(&message) {
                     Ok(request) => single.stack.handle_request(from, &request, &immediate),
-                    Err(_) => single.stack.count_bad(self.session),
+                    Err(_) => single.stack.sessions.count_bad(self.session),
                 },
                 Next::Broken => return self.begin_channel(single),
                 _ => break,

@@ -40,7 +40,7 @@ fn read(single: &mut Single, socket: SocketId, rcv_consumed: u64, minutes: u64) 
         single.turn_after(MINUTE_US);
     }
     let key = single.stack.key_of(single.session(), socket).unwrap();
-    single.stack.pair_mut(key).unwrap().dead
+    single.stack.sockets.pair_mut(key).unwrap().dead
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn answered_and_closed(writes_first: bool) -> (u64, Option<u16>) {
     }
     single.turn();
     let key = single.stack.key_of(single.session(), client).unwrap();
-    let end = single.stack.pair_mut(key).unwrap();
+    let end = single.stack.sockets.pair_mut(key).unwrap();
     (end.rcv.edge(), end.dead)
 }
 

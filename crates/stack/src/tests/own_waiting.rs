@@ -191,11 +191,11 @@ fn a_connection_is_unread_until_its_record_is() {
         let are_unread = |single: &Single| {
             sockets.map(|socket| {
                 let key = single.stack.key_of(single.session(), socket).unwrap();
-                single.stack.is_unread(key)
+                single.stack.status().is_unread(key)
             })
         };
         let key = single.stack.key_of(single.session(), listener).unwrap();
-        assert!(!single.stack.is_unread(key));
+        assert!(!single.stack.status().is_unread(key));
         assert_eq!(are_unread(&single), [true, true]);
         single.edges(listener, 64, EdgeFlags::empty());
         single.turn();

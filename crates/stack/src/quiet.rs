@@ -1,0 +1,74 @@
+//! Sockets whose send streams have become quiet: when that is seen to, and that their chunks are
+//! taken back.
+//!
+//! The timers of the sockets say when; `connection` calls it, and `datagram` and `pair` as they
+//! are flushed. How many chunks of a session are taken back in a turn is said by its
+//! [`Returns`](crate::returns::Returns).
+
+use crate::returns::{LATER_US, QUIET_US};
+use crate::sessions::Sessions;
+use crate::socket::Kind;
+use crate::sockets::Sockets;
+use longshore_tcp::Instant;
+
+impl Sockets {
+    /// Sees to it that the host is told, some day, that what it sent is gone, and that its
+    /// chunks are taken back.
+    pub(crate) fn arm_quiet_datagram(&mut self, key: u32, now: Instant) {
+        let Some(Kind::Datagram(d)) = self.get_mut(key).map(|s| &mut s.kind) else {
+            return;
+        };
+        if d.tell_by.is_some() {
+            return;
+        }
+        let returns = d.told.returns_at(d.snd_done, d.snd_edge, now);
+        if d.snd_done != d.told.snd_acked || !returns.is_never() {
+            d.tell_by = Some(now.after_us(QUIET_US));
+            self.arm(key);
+        }
+    }
+
+    /// Sees to it that the chunks of what was moved are taken back, some day.
+    pub(crate) fn arm_quiet_pair(&mut self, key: u32, now: Instant) {
+        let Some(p) = self.pair_mut(key) else { return };
+        if !p.waits.tell_by().is_never() {
+            return;
+        }
+        let returns = p.told.returns_at(p.snd.done(), p.snd.edge(), now);
+        p.waits.set_tell_by(returns);
+        if !returns.is_never() {
+            self.arm(key);
+        }
+    }
+
+    /// The end of a socket's send stream has been quiet: takes its chunks back, if all is
+    /// done with.
+    pub(crate) fn take_back_chunks(
+        &mut self,
+        key: u32,
+        sessions: &mut Sessions,
+        turn: u64,
+        now: Instant,
+    ) {
+        let Some(socket) = self.get_mut(key) else {
+            return;
+        };
+        let index = socket.id.index;
+        let Some(session) = sessions.get_mut(socket.session) else {
+            return;
+        };
+        let Some((told, edge)) = socket.finished() else {
+            return;
+        };
+        if edge <= told.returned {
+            return;
+        }
+        if session.returns.may_go_on(turn) {
+            told.returned = edge;
+            session.returns.chunks += session.host.take_send_chunks(index, edge);
+        } else {
+            socket.look_again(now.after_us(LATER_US));
+            self.arm(key);
+        }
+    }
+}
