@@ -106,6 +106,9 @@ scenarios! {
     /// Handlers of signals.
     fn signals(bed) within 300 { conformance::run(bed, "signals"); }
 
+    /// Handlers of signals that use the heap.
+    fn memory(bed) within 300 { conformance::run(bed, "memory"); }
+
     /// One connection, several processes that wait for it.
     fn shared(bed) within 300 { conformance::run(bed, "shared"); }
 

@@ -6,6 +6,7 @@
 use crate::calls::variadic::variadic;
 use crate::calls::{errno, lost, set_errno};
 use crate::environment::{self, Carried};
+use crate::signals::{prepare, within};
 use crate::user::{Argument, In, Opaque, Strings, Text};
 use crate::{fds, pipes, place, real, state};
 use libc::{FILE, c_int};
@@ -99,11 +100,11 @@ fn before(succeeds: bool) -> Left {
 }
 
 /// `exec` has come back: it has failed.
-fn failed(left: &Left) {
+fn failed(left: Left) {
     let errno = errno();
     if let Some(host) = left.host {
-        for id in &left.sockets {
-            host.hold_again(*id);
+        for id in left.sockets {
+            host.hold_again(id);
         }
     }
     set_errno(errno);
@@ -119,10 +120,14 @@ fn with(
     if state::is_off() {
         return exec(envp);
     }
-    let left = before(succeeds(!environment::leaves(envp)));
-    let mut carried = Carried::new(envp, left.holds);
+    // Not over the call itself: the new image would begin with signals held back.
+    let (left, mut carried) = prepare(|| {
+        let left = before(succeeds(!environment::leaves(envp)));
+        let carried = Carried::new(envp, left.holds);
+        (left, carried)
+    });
     let result = exec(carried.list());
-    failed(&left);
+    within(|| failed(left));
     result
 }
 

@@ -10,7 +10,7 @@
 
 use crate::calls::{errno, set_errno};
 use crate::epoll::apart::HeldLists;
-use crate::signals::Held;
+use crate::signals::{Held, prepare, within};
 use crate::user::{Out, Run};
 use crate::{cancel, epoll, fds, kept, page_exchange, place, real, state};
 use libc::{c_int, c_long, c_void, pid_t};
@@ -31,12 +31,13 @@ extern "C" fn before() {
 }
 
 fn make_ready() {
+    // First, as a handler would find the heap taken.
+    let held = Held::all();
     epoll::apart::before_fork();
     fds::share_undecided();
     let stopped = kept::before_fork();
     let host = place::attached();
     if host.is_some() || epoll::are_there() {
-        let held = Held::all();
         let lists = epoll::apart::hold_lists();
         let forking = host.map(Host::before_fork);
         let _ = STOPPED.try_with(|s| s.replace(stopped));
@@ -96,10 +97,12 @@ pub(crate) fn install() {
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn fork() -> pid_t {
     let child = real::fork();
-    if child > 0
-        && let Some(reserved) = RESERVED.try_with(Cell::take).ok().flatten()
-    {
-        reserved.is_for(child as u32);
+    if child > 0 {
+        within(|| {
+            if let Some(reserved) = RESERVED.try_with(Cell::take).ok().flatten() {
+                reserved.is_for(child as u32);
+            }
+        });
     }
     child
 }
@@ -157,21 +160,29 @@ pub(crate) fn unhandled<T: Copy + Into<i64>>(flags: u64, make: impl FnOnce() -> 
 
 /// As `unhandled`, where `make` lets go on either side of what it is given.
 fn held_by<T: Copy + Into<i64>>(flags: u64, make: impl FnOnce(Option<HeldForChild>) -> T) -> T {
-    let reserved = cancel::held(|| {
-        epoll::apart::before_fork();
-        fds::share_undecided();
-        kept::leave_all();
-        let host = place::attached_already()?;
-        Some((host, host.reserve_channel()?))
+    let reserved = prepare(|| {
+        cancel::held(|| {
+            epoll::apart::before_fork();
+            fds::share_undecided();
+            kept::leave_all();
+            let host = place::attached_already()?;
+            Some((host, host.reserve_channel()?))
+        })
     });
     let child = make((!waits_for_child(flags)).then(HeldForChild::new));
     let child_pid: i64 = child.into();
-    if child_pid > 0 {
+    within(|| child_is_made(child_pid, reserved));
+    child
+}
+
+/// What was reserved for a child is its own, or nobody's if it was not made.
+fn child_is_made(child: i64, reserved: Option<(&'static Host, u32)>) {
+    if child > 0 {
         // What another thread has made and used meanwhile.
         cancel::held(kept::leave_all);
     }
     if let Some((host, channel)) = reserved {
-        match child_pid {
+        match child {
             // This is the child, and the reservation its parent's.
             0 => {}
             pid @ 1.. => host.give_reservation(channel, pid as u32),
@@ -182,7 +193,6 @@ fn held_by<T: Copy + Into<i64>>(flags: u64, make: impl FnOnce(Option<HeldForChil
             }
         }
     }
-    child
 }
 
 /// Flags of a process that is made in the memory of its parent, which waits until it has

@@ -5,7 +5,7 @@
 //! the engine stand beside them while the thread sleeps.
 
 use crate::calls::timeouts::{limit_of, longest_sleep, timespec_of};
-use crate::calls::{answer, last_error, refused};
+use crate::calls::{answer, last_error, refused, unless_kernels};
 use crate::cancel::{held, is_cancelled, point};
 use crate::epoll::{Asleep, Instance, instance};
 use crate::fds::{self, Entry};
@@ -23,11 +23,14 @@ use std::time::{Duration, Instant};
 /// `poll(2)`.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn poll(list: Out<'_, pollfd>, count: nfds_t, timeout: c_int) -> c_int {
-    let Some((host, list)) = with_ours(list, count) else {
-        return real::poll(list, count, timeout);
-    };
-    let limit = u64::try_from(timeout).ok().map(Duration::from_millis);
-    point(|| answer(|| wait_in_poll(host, list, limit, In::null())))
+    point(|| {
+        let ours = unless_kernels(|| {
+            let (host, list) = with_ours(list, count)?;
+            let limit = u64::try_from(timeout).ok().map(Duration::from_millis);
+            Some(answer(|| wait_in_poll(host, list, limit, In::null())))
+        });
+        ours.unwrap_or_else(|| real::poll(list, count, timeout))
+    })
 }
 
 /// `ppoll(2)`.
@@ -38,11 +41,14 @@ pub extern "C-unwind" fn ppoll(
     timeout: In<'_, timespec>,
     mask: In<'_, sigset_t>,
 ) -> c_int {
-    let (ours, limit) = (with_ours(list, count), limit_of(timeout.as_ref()));
-    let (Some((host, list)), Some(limit)) = (ours, limit) else {
-        return real::ppoll(list, count, timeout, mask);
-    };
-    point(|| answer(|| wait_in_poll(host, list, limit, mask)))
+    point(|| {
+        let ours = unless_kernels(|| {
+            let (host, list) = with_ours(list, count)?;
+            let limit = limit_of(timeout.as_ref())?;
+            Some(answer(|| wait_in_poll(host, list, limit, mask)))
+        });
+        ours.unwrap_or_else(|| real::ppoll(list, count, timeout, mask))
+    })
 }
 
 /// Waits for a list of the program's, which may not be longer than it may have descriptors.

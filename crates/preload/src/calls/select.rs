@@ -2,7 +2,7 @@
 
 use crate::calls::poll::{is_ours, wait};
 use crate::calls::timeouts::limit_of;
-use crate::calls::{answer, refused};
+use crate::calls::{answer, refused, unless_kernels};
 use crate::cancel::point;
 use crate::user::{In, Out};
 use crate::{place, real, vectors};
@@ -152,9 +152,9 @@ pub extern "C-unwind" fn select(
     except: Out<'_, fd_set>,
     timeout: Out<'_, timeval>,
 ) -> c_int {
-    point(|| match select_ours(count, read, write, except, timeout) {
-        Some(found) => found,
-        None => real::select(count, read, write, except, timeout),
+    point(|| {
+        let ours = unless_kernels(|| select_ours(count, read, write, except, timeout));
+        ours.unwrap_or_else(|| real::select(count, read, write, except, timeout))
     })
 }
 
@@ -193,12 +193,10 @@ pub extern "C-unwind" fn pselect(
     timeout: In<'_, timespec>,
     mask: In<'_, sigset_t>,
 ) -> c_int {
-    point(
-        || match pselect_ours(count, read, write, except, timeout, mask) {
-            Some(found) => found,
-            None => real::pselect(count, read, write, except, timeout, mask),
-        },
-    )
+    point(|| {
+        let ours = unless_kernels(|| pselect_ours(count, read, write, except, timeout, mask));
+        ours.unwrap_or_else(|| real::pselect(count, read, write, except, timeout, mask))
+    })
 }
 
 /// `pselect` if there is anything of ours in the sets.

@@ -5,6 +5,7 @@ use crate::calls::fast_open::{self, First};
 use crate::calls::send::{Sender, destination, kernels_send, send_parts, sender, without_bytes};
 use crate::calls::{told, unless_kernels};
 use crate::cancel::{held, point};
+use crate::signals::{prepare, within};
 use crate::user::{Buffer, In, Message, OneMessage, Out};
 use crate::{fds, kept, pipes, real, vectors};
 use libc::{c_int, c_uint, sockaddr_storage, socklen_t, ssize_t};
@@ -87,14 +88,17 @@ fn length_of_faulty(m: &Message<'_>, e: &SocketError) -> Option<usize> {
 /// Sends a message that takes sockets of the engine along; `None` if it has none. It is
 /// no cancellation point then: a thread that is cancelled would not know whether they have left.
 fn send_passing(msg: In<'_, Message<'_>>, plain: impl FnOnce() -> ssize_t) -> Option<ssize_t> {
-    let leaving = send_off(msg);
+    let leaving = prepare(|| send_off(msg));
     if leaving.is_empty() {
         return None;
     }
     let sent = held(plain);
-    if sent < 0 {
-        leaving.iter().for_each(Socket::arrived);
-    }
+    within(|| {
+        if sent < 0 {
+            leaving.iter().for_each(Socket::arrived);
+        }
+        drop(leaving);
+    });
     Some(sent)
 }
 

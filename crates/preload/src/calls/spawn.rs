@@ -6,9 +6,11 @@ use crate::calls::execve::{can_execute, can_find};
 use crate::cancel::held;
 use crate::environment::{self, Carried};
 use crate::fds::{self, Entry};
+use crate::signals::{prepare, within};
 use crate::user::{In, Out, Strings, Text};
 use crate::{kept, place, real, state};
 use libc::{c_int, pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
+use longshore_sockets::Host;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Descriptors that some list of actions of `posix_spawn` puts in the place of another, so
@@ -38,6 +40,15 @@ pub extern "C-unwind" fn posix_spawn_file_actions_adddup2(
     real::posix_spawn_file_actions_adddup2(actions, from, to)
 }
 
+/// A channel for a child, with what it will inherit.
+fn reserve(host: &'static Host) -> Option<(&'static Host, u32)> {
+    let channel = host.reserve_channel()?;
+    for id in fds::closed_by_exec(is_source) {
+        host.leave_out(channel, id);
+    }
+    Some((host, channel))
+}
+
 /// Holds what this process holds a second time while `spawn` runs, which leaves the child's
 /// process id; what the child has inherited stays held for it from then on. `look` looks at
 /// the program, if it is to stay on Longshore.
@@ -50,34 +61,26 @@ fn hold(
     if state::is_off() {
         return spawn(child, envp);
     }
-    if !environment::leaves(envp) {
-        look();
-    }
-    kept::leave_all();
-    let host = place::attached();
-    let holds_any = host.is_some() && fds::all().any(|(_, e)| matches!(e, Entry::Engine(_)));
-    // Its actions may close what it would inherit.
-    let mut carried = Carried::new(envp, holds_any);
-    let spawn = |child: Out<'_, pid_t>| held(|| spawn(child, carried.list()));
-    let Some(host) = host.filter(|_| holds_any) else {
-        return spawn(child);
-    };
-    let channel = host.reserve_channel();
-    if let Some(channel) = channel {
-        for id in fds::closed_by_exec(is_source) {
-            host.leave_out(channel, id);
+    let (reserved, mut carried) = prepare(|| {
+        if !environment::leaves(envp) {
+            look();
         }
-    }
+        kept::leave_all();
+        let host = place::attached();
+        let host = host.filter(|_| fds::all().any(|(_, e)| matches!(e, Entry::Engine(_))));
+        // Its actions may close what it would inherit.
+        (host.and_then(reserve), Carried::new(envp, host.is_some()))
+    });
     let mut pid: pid_t = 0;
-    let result = spawn(Out::from(&mut pid));
+    let result = held(|| spawn(Out::from(&mut pid), carried.list()));
     if result == 0 {
         child.put(pid);
     }
-    match channel {
-        Some(channel) if result == 0 => host.give_reservation(channel, pid as u32),
-        Some(channel) => host.drop_reservation(channel),
+    within(|| match reserved {
+        Some((host, channel)) if result == 0 => host.give_reservation(channel, pid as u32),
+        Some((host, channel)) => host.drop_reservation(channel),
         None => {}
-    }
+    });
     result
 }
 

@@ -47,6 +47,13 @@ pub(crate) fn restarts() -> bool {
 /// the program's in between; one that came runs at the end, when nothing is held any more.
 #[inline(always)]
 pub(crate) fn within<T: Copy>(work: impl FnOnce() -> T) -> T {
+    prepare(work)
+}
+
+/// As `within`, of what makes something that the call has to drop. A handler that runs at the
+/// end and never comes back leaves it behind.
+#[inline(always)]
+pub(crate) fn prepare<T>(work: impl FnOnce() -> T) -> T {
     section(|s| s.enter());
     let result = work();
     if section(|s| s.leave()) {
