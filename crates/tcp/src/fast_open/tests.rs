@@ -103,6 +103,17 @@ fn there_is_no_failure_before_the_answer() {
     assert_eq!(failure(&s), FastOpenFailure::NotAcknowledged as u8);
 }
 
+/// What went with the SYN and is not acknowledged keeps the connection busy once that is open.
+#[test]
+fn a_connection_is_busy_with_what_the_syn_has_left() {
+    for (ack, busy_us) in [(0, 10_000), (100, 0)] {
+        let (mut s, _) = client(100);
+        answer(&mut s, ack, None);
+        s.now = s.now.after_ms(10);
+        assert_eq!(s.tcb.info(s.now).busy_us, busy_us);
+    }
+}
+
 #[test]
 fn data_that_are_not_taken_go_again_at_once() {
     let (mut s, _) = client(300);

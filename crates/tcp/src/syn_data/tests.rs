@@ -162,3 +162,15 @@ fn a_syn_that_is_too_long_goes_without_its_data() {
         assert_eq!(s.tcb.srtt_us(), None);
     }
 }
+
+/// Two SYNs that cross are no passive open: what the other one carries is not taken early.
+#[test]
+fn an_active_open_takes_no_data_early() {
+    let (header, len) = syn(100);
+    let mut s = Script::connecting(&crate::script::plain());
+    let _ = s.arrives(crate::script::SYN, -1, 0, 0);
+    assert_eq!(s.tcb.state(), State::SynReceived);
+    let d = s.tcb.accept_fast_open(&Segment::new(&header, len), s.now);
+    assert_eq!(d, Disposition::default());
+    assert!(!s.tcb.is_fast_opened());
+}

@@ -147,6 +147,10 @@ fn a_probe_gives_no_result_if_something_else_happens() {
     let mut s = probing();
     s.tcb.set_path_mss(600);
     assert!(!s.tcb.flight.mtu.is_probing());
+    // The user's bound.
+    let mut s = probing();
+    s.tcb.set_max_segment(600);
+    assert!(!s.tcb.flight.mtu.is_probing());
 }
 
 /// A probe is one packet, and no small segment for Nagle's rule, wherever it begins.

@@ -45,6 +45,7 @@ fn whole_ranges_are_reported_without_room() {
     // The same where the room is at the front.
     let mut b = nearly_full(0);
     b.advance(0, 2_000, |_| {});
+    assert_eq!(b.sack(2_000, 10_000, 11_000, |_| {}), 1_000);
     assert_eq!(b.sack(2_000, 5_200, 5_700, |_| {}), 500);
     assert_eq!(b.len(), INLINE_RANGES);
     assert!(b.heap.is_none());
@@ -153,6 +154,8 @@ fn a_retransmission_that_has_no_room_counts_for_its_whole_range() {
     // From within one range to within the next but one: what lies between is reported.
     b.repeat(0, 2_999, 4_001, at(9_500));
     assert_eq!(b.lost(), 1_000);
+    // What goes a third time was sent more than once, too.
+    assert_eq!(b.retransmitted_in_network(0), 2_000);
     is_right(&b, end);
     // A range that only touches it is another one.
     let (mut b, end) = without_room();
