@@ -176,14 +176,13 @@ impl Flight {
 
     /// RFC 5682 section 2.1 steps 2 and 3, and section 3.1 with SACK.
     fn frto_says_spurious(&mut self, snd: &SendSide, report: AckReport) -> bool {
-        let below = snd.una() < self.recovery.recover;
-        let advanced = report.acked > 0 && below;
         match self.recovery.undo.frto {
             Frto::Off => false,
             Frto::Repeated => {
                 // Step 2: with the first acknowledgment that advances SND.UNA, up to two
                 // new segments are sent, if there is data and the peer has room;
                 // otherwise recovery is conventional.
+                let advanced = report.acked > 0 && snd.una() < self.recovery.recover;
                 let room = snd.nxt() < snd.end() && snd.wnd_edge() > snd.nxt();
                 self.recovery.undo.frto = if advanced && room {
                     Frto::NewData
@@ -193,9 +192,10 @@ impl Flight {
                 false
             }
             Frto::NewData => {
-                // Step 3: data that was not retransmitted has arrived (b), or not (a).
+                // Step 3: data that was not retransmitted has arrived (b), or not (a). As in
+                // Linux, also if all that was in flight has.
                 self.recovery.undo.frto = Frto::Off;
-                report.original && (advanced || report.sacked > 0)
+                report.original
             }
         }
     }

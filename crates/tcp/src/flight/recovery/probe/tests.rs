@@ -358,3 +358,29 @@ fn what_a_probe_has_caused() {
     probe.on_sent(10, 20, false);
     assert!(!probe.caused((10, 20)));
 }
+
+/// RFC 8985 section 7.2: without a round trip that was measured, a second.
+#[test]
+fn before_the_first_sample_a_probe_waits_for_a_second() {
+    let cfg = Config {
+        timestamps: false,
+        ..Config::default()
+    };
+    let mut s = Script::connecting(&cfg);
+    s.sent();
+    s.until_timer();
+    s.sent();
+    let options = TcpOptions {
+        mss: Some(crate::script::MSS),
+        sack_permitted: true,
+        ..TcpOptions::default()
+    };
+    let _ = s.arrives_with(crate::script::SYN | ACK, -1, 0, 0, options);
+    s.sent();
+    assert_eq!(s.tcb.srtt_us(), None);
+    s.writes(1_000);
+    s.sent_one();
+    assert_eq!(s.until_timer(), 1_000_000 + 45_000);
+    assert!(s.sent_one().retransmission);
+    assert_eq!(s.tcb.flight.recovery.phase, Phase::Open);
+}

@@ -307,3 +307,21 @@ fn frto_sends_what_a_cork_holds() {
         }
     }
 }
+
+/// RFC 5682 section 2.1 step 3b: it is as good if one acknowledgment covers all the rest, as those
+/// of a receiver that merges packets do.
+#[test]
+fn frto_takes_one_acknowledgment_of_the_rest() {
+    for sack in [false, true] {
+        let mut s = flight_of(sack, 60_000);
+        let cwnd = s.tcb.cwnd();
+        timeout(&mut s);
+        assert_eq!(repeated(&mut s), [0]);
+        sacks(&mut s, 1_000, &[]);
+        let sent = s.sent();
+        assert!(!sent.is_empty() && sent.iter().all(|t| !t.retransmission));
+        let recover = s.tcb.flight.recovery.recover;
+        sacks(&mut s, recover, &[]);
+        undone(&s, cwnd);
+    }
+}
