@@ -16,14 +16,11 @@ const OPTION_MASK: u32 = 0xff_ffff;
 /// whether the path passes it (section 3.2.3.2.2).
 const BEACONS: u8 = 2;
 
-/// In the handshake, the flags that stand for Not-ECT.
-pub(super) const NOT_CAPABLE_SEEN: TcpFlags = TcpFlags::CWR;
-
 /// How the handshake encodes the ECN field with which a SYN or SYN-ACK arrived (section
 /// 3.1.2, tables 2 and 3).
 pub(super) const fn handshake_ace(seen: Ecn) -> TcpFlags {
     match seen {
-        Ecn::NotCapable => NOT_CAPABLE_SEEN,
+        Ecn::NotCapable => TcpFlags::CWR,
         Ecn::Capable1 => TcpFlags::CWR.union(TcpFlags::ECE),
         Ecn::Capable0 => TcpFlags::AE,
         Ecn::Congested => TcpFlags::AE.union(TcpFlags::CWR),

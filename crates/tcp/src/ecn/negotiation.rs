@@ -3,7 +3,7 @@
 //! `output/syn.rs` asks for the flags and the option of our SYN or SYN-ACK; `open.rs` and
 //! `input/syn_sent.rs` pass the peer's.
 
-use super::accurate::{Accurate, NOT_CAPABLE_SEEN, handshake_ace};
+use super::accurate::{Accurate, handshake_ace};
 use super::{Bits, ECN_FLAGS, EcnState, Variant};
 use crate::config::{Config, EcnMode};
 use crate::congestion::Congestion;
@@ -122,7 +122,7 @@ impl EcnState {
     /// the path changes the field and marks cannot be trusted (RFC 9768 section 3.2.2.3).
     fn check_mangling(&mut self, ace: TcpFlags) {
         let other = [Ecn::Capable0, Ecn::Capable1, Ecn::Congested];
-        if ace != NOT_CAPABLE_SEEN && other.into_iter().any(|e| handshake_ace(e) == ace) {
+        if other.into_iter().any(|e| handshake_ace(e) == ace) {
             self.bits |= Bits::NOT_CAPABLE;
         }
     }
