@@ -1,5 +1,6 @@
 //! Negotiation by the RFCs' tables, and what each end does afterwards.
 
+mod counters;
 mod reaction;
 
 use super::*;

@@ -147,3 +147,59 @@ fn slow_start_is_below_the_threshold() {
     c.on_timeout(40_000, true);
     assert_eq!((c.cwnd(), c.ssthresh()), (1_000, 20_000));
 }
+
+/// The invariants of a connection's window are able to fail.
+#[test]
+fn windows_that_cannot_be_are_found() {
+    let what = |cwnd: u32, ssthresh: u32| {
+        let mut c = controller(Congestion::NewReno);
+        (c.window.cwnd, c.window.ssthresh) = (cwnd, ssthresh);
+        CongestionState::new(c).check().map_err(|found| found.0)
+    };
+    assert_eq!(what(1, 1), Ok(()));
+    assert_eq!(what(MAX_CWND, u32::MAX), Ok(()));
+    assert_eq!(what(0, 1), Err("no congestion window"));
+    let beyond = Err("a congestion window beyond the largest");
+    assert_eq!(what(MAX_CWND + 1, 1), beyond);
+    assert_eq!(what(1, 0), Err("no slow start threshold"));
+}
+
+#[test]
+fn dctcp_alone_wants_marks_and_bbr_rates() {
+    for c in all() {
+        assert_eq!(c.wants_marks(), c.which() == Congestion::Dctcp);
+        assert_eq!(c.wants_rates(), c.which() == Congestion::Bbr);
+    }
+}
+
+/// After a pause, what was acknowledged before does not count for the next segment.
+#[test]
+fn a_pause_forgets_what_was_counted() {
+    for which in [Congestion::NewReno, Congestion::Dctcp] {
+        let mut c = controller(which);
+        c.resume(10_000, 10_000);
+        c.on_ack(&ack(9_999, 1_000, Instant(1)));
+        c.on_idle();
+        c.on_ack(&ack(9_999, 1_000, Instant(2)));
+        assert_eq!(c.cwnd(), 10_000);
+        c.on_ack(&ack(1, 1_000, Instant(2)));
+        assert_eq!(c.cwnd(), 11_000);
+    }
+}
+
+/// BBR's first pace is that of the window in the round trip of the handshake.
+#[test]
+fn the_handshake_gives_the_first_pace() {
+    use crate::script::{ACK, SYN, Script, plain};
+    let cfg = crate::Config {
+        congestion: Congestion::Bbr,
+        ..plain()
+    };
+    let mut s = Script::connecting(&cfg);
+    s.sent();
+    s.now = s.now.after_ms(20);
+    let _ = s.arrives(SYN | ACK, -1, 0, 0);
+    let info = s.tcb.info(s.now);
+    let rate = u64::from(info.snd_cwnd) * 1_000_000 / info.rtt_us;
+    assert_eq!(info.pacing_rate, rate * 277 / 100);
+}
