@@ -71,7 +71,7 @@ impl Stack {
         }
         self.demux.insert(flow, key);
         self.counters.tcp.active_opens += 1;
-        self.let_received_go(key);
+        self.transfers().let_received_go(key);
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         socket.kind = Kind::Stream(Connection::new(tcb, local, remote, None));
         socket.local = Some(local);
@@ -189,7 +189,7 @@ impl Stack {
             }
         }
         if let Some(acked) = sent_for_others {
-            self.forwarded(key, acked);
+            self.transfers().forwarded(key, acked);
         }
         if events.contains(Events::RCVBUF)
             && let Some(socket) = self.sockets.get(key)

@@ -191,7 +191,11 @@ impl Stack {
         let mut to_end = Vec::new();
         for (key, session) in lost {
             // What both ends did may be what the panic is about.
-            if catch_unwind(AssertUnwindSafe(|| self.lose_other_end(key))).is_err() {
+            if catch_unwind(AssertUnwindSafe(|| {
+                self.sockets.lose_other_end(key, &mut self.demux)
+            }))
+            .is_err()
+            {
                 to_end.push(session);
             }
         }

@@ -9,14 +9,13 @@
 //! Works on what `forwards` owns. Called by `requests`, and by `connection` and `pair` when
 //! something is acknowledged or a socket ends.
 
-use crate::Stack;
 use crate::forwards::{Forwards, Received};
 use crate::request_error::RequestError;
-use crate::requests::From;
 use crate::sessions::Sessions;
 use crate::socket::{Kind, Socket};
+use crate::transfers::Transfers;
+use longshore_hostif::LEAST_FORWARD;
 use longshore_hostif::adapter::ReceiveStream;
-use longshore_hostif::{EdgeFlags, LEAST_FORWARD};
 
 impl Socket {
     /// Its host has read up to there: how far that counts, as others still send of it.
@@ -63,38 +62,24 @@ impl Socket {
     }
 }
 
-impl Stack {
-    /// The host of `sink` has written what another connection has received. If that cannot be,
-    /// `sink` is reset: what follows in its stream is not what its host meant.
-    pub(crate) fn forward(
-        &mut self,
-        from: From,
-        sink: u32,
-        received: &Received,
-        (snd_edge, rcv_consumed, flags): (u64, u64, EdgeFlags),
-    ) -> Result<(), RequestError> {
-        let entered = self.enter_forward(from.session, sink, received, snd_edge);
-        let entered = entered.and_then(|source| {
-            self.host_edges(sink, Some(from.channel), snd_edge, rcv_consumed, flags)?;
-            self.note_end_of_forward(sink, snd_edge)?;
-            let none = EdgeFlags::empty();
-            self.host_edges(source, Some(from.channel), 0, received.range.end, none)
-        });
-        match entered {
-            Ok(()) => self.count_forwarded(from.session, (sink, snd_edge), received),
-            Err(_) => {
-                self.reset_sender(sink);
-                self.forwarded(sink, u64::MAX);
-            }
-        }
-        entered
+impl Transfers<'_> {
+    /// What `sink` was to send of others cannot be: it is reset, as what follows in its stream is
+    /// not what its host meant.
+    pub(crate) fn give_up_forward(&mut self, sink: u32) {
+        self.reset(sink);
+        self.forwarded(sink, u64::MAX);
     }
 
     /// Counts what was forwarded, as far as it lies where it was received: no program has
     /// touched that, so it has not crossed.
-    fn count_forwarded(&mut self, session: u32, (sink, end): (u32, u64), received: &Received) {
+    pub(crate) fn count_forwarded(
+        &mut self,
+        session: u32,
+        (sink, end): (u32, u64),
+        received: &Received,
+    ) {
         let len = received.range.end - received.range.start;
-        let source = self.key_of(session, received.source);
+        let source = self.sockets.key_of(self.sessions, session, received.source);
         let (Some(sink), Some(s)) = (self.sockets.get(sink), self.sessions.get_mut(session)) else {
             return;
         };
@@ -111,7 +96,11 @@ impl Stack {
 
     /// What was forwarded to `sink` may be over already: other requests have told of its edge
     /// before, or nothing is sent any more.
-    fn note_end_of_forward(&mut self, sink: u32, snd_edge: u64) -> Result<(), RequestError> {
+    pub(crate) fn note_end_of_forward(
+        &mut self,
+        sink: u32,
+        snd_edge: u64,
+    ) -> Result<(), RequestError> {
         let socket = self.sockets.get(sink).ok_or(RequestError::NoSocket)?;
         let is_over = match &socket.kind {
             Kind::Stream(c) => c.is_over || c.tcb.error().is_some(),
@@ -127,7 +116,7 @@ impl Stack {
     }
 
     /// Notes that `sink` sends what was received, before either stream moves; whose it is.
-    fn enter_forward(
+    pub(crate) fn enter_forward(
         &mut self,
         session: u32,
         sink: u32,
@@ -135,7 +124,7 @@ impl Stack {
         snd_edge: u64,
     ) -> Result<u32, RequestError> {
         let range = &received.range;
-        let key = self.key_of(session, received.source);
+        let key = self.sockets.key_of(self.sessions, session, received.source);
         let key = key
             .filter(|key| *key != sink)
             .ok_or(RequestError::NoSocket)?;
@@ -160,15 +149,6 @@ impl Stack {
             forwarding.push(snd_edge, name, range.start);
         }
         Ok(key)
-    }
-
-    fn reset_sender(&mut self, key: u32) {
-        match self.sockets.get_mut(key).map(|s| &mut s.kind) {
-            Some(Kind::Stream(c)) => c.tcb.abort(),
-            Some(Kind::Pair(_)) => self.close_pair(key, true),
-            _ => {}
-        }
-        self.sockets.touch(key);
     }
 
     /// What `key` has written is done with up to `done`: whose bytes it was, those have read it.
@@ -197,7 +177,7 @@ impl Stack {
             remains.consume(0, true, &mut s.host.receive);
         }
         if let Some((key, consumed)) = read {
-            let _ = self.host_edges(key, None, 0, consumed, EdgeFlags::empty());
+            self.take_consumed(key, consumed);
         }
         true
     }
@@ -232,6 +212,6 @@ impl Stack {
         let Some(consumed) = left else {
             return;
         };
-        let _ = self.host_edges(key, None, 0, consumed, EdgeFlags::empty());
+        self.take_consumed(key, consumed);
     }
 }

@@ -28,6 +28,7 @@
 //! | `connection`, `orphans` | a connection's life, and what becomes of sockets that no process holds |
 //! | `at_work`, `containment` | whose work is done, and what becomes of a session whose work has led to a panic |
 //! | `flush`, `telling` | what a turn has touched: sent and told, each user its share |
+//! | `transfers`, `forward`, `forwards` | bytes that go from one socket to another |
 //! | `pair`, `pair_end` | connections between two of our own sockets |
 //! | `fast_output` | packets out, as they nearly always are |
 //! | `output`, `address_pair`, `link` | packets out: headers, routes, neighbors; addresses from servers and routers; a link that has come back |
@@ -122,6 +123,7 @@ pub mod testing;
 mod tests;
 mod timers;
 mod told;
+mod transfers;
 mod turns;
 mod unaccepted;
 mod violation;
@@ -165,6 +167,7 @@ use requests::Unanswered;
 use responder::Responder;
 use sockets::Sockets;
 use std::net::IpAddr;
+use transfers::Transfers;
 use unaccepted::GivenUp;
 
 /// What the operator should know.
@@ -311,6 +314,17 @@ impl Stack {
         Responder {
             link: &mut self.link,
             limits: &mut self.limits,
+            counters: &mut self.counters,
+            now: self.now,
+        }
+    }
+
+    /// What moves bytes from one socket to another.
+    #[inline]
+    pub(crate) fn transfers(&mut self) -> Transfers<'_> {
+        Transfers {
+            sockets: &mut self.sockets,
+            sessions: &mut self.sessions,
             counters: &mut self.counters,
             now: self.now,
         }

@@ -69,7 +69,7 @@ impl Stack {
     pub fn reset_unheld(&mut self, key: u32) {
         self.work_for(key, |stack| {
             stack.close(key, Linger::Reset);
-            stack.abort(key);
+            stack.transfers().abort(key);
         });
     }
 

@@ -200,7 +200,7 @@ impl Stack {
             if let Some(c) = self.sockets.connection_mut(key) {
                 c.listener = None;
             }
-            self.abort(key);
+            self.transfers().abort(key);
         }
     }
 

@@ -80,8 +80,7 @@ const NOTHING: (u64, Address) = (0, Address::NONE);
 impl Stack {
     /// The engine's key of a socket, if it is still the same one.
     pub fn key_of(&self, session: u32, id: SocketId) -> Option<u32> {
-        let key = self.sessions.get(session)?.key(id.index)?;
-        (self.sockets.get(key)?.id == id).then_some(key)
+        self.sockets.key_of(&self.sessions, session, id)
     }
 
     /// Does what a process asks, with the immediate data that came with it. What makes no sense
@@ -202,6 +201,32 @@ impl Stack {
         let moved = self.host_edges(key, channel, snd_edge, rcv_consumed, none);
         self.close(key, Options::linger(linger));
         moved
+    }
+
+    /// The host of `sink` has written what another connection has received. If that cannot be,
+    /// `sink` is reset: what follows in its stream is not what its host meant.
+    fn forward(
+        &mut self,
+        from: From,
+        sink: u32,
+        received: &Received,
+        (snd_edge, rcv_consumed, flags): (u64, u64, EdgeFlags),
+    ) -> Result<(), RequestError> {
+        let (session, channel) = (from.session, Some(from.channel));
+        let source = self
+            .transfers()
+            .enter_forward(session, sink, received, snd_edge);
+        let entered = source.and_then(|source| {
+            self.host_edges(sink, channel, snd_edge, rcv_consumed, flags)?;
+            self.transfers().note_end_of_forward(sink, snd_edge)?;
+            self.host_edges(source, channel, 0, received.range.end, EdgeFlags::empty())
+        });
+        let mut transfers = self.transfers();
+        match entered {
+            Ok(()) => transfers.count_forwarded(session, (sink, snd_edge), received),
+            Err(_) => transfers.give_up_forward(sink),
+        }
+        entered
     }
 
     /// Does what is asked of a socket with a request that is answered.
@@ -332,7 +357,7 @@ impl Stack {
         match socket.set_option(name, value, &mut self.sessions, self.now) {
             OptionSet::Done => {}
             OptionSet::Touched => self.sockets.touch(key),
-            OptionSet::Room => self.apply_reading(key),
+            OptionSet::Room => self.transfers().apply_reading(key),
         }
     }
 

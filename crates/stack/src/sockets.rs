@@ -5,9 +5,11 @@
 //! `flush`, `memory_pressure` and the timers take the keys off them.
 
 use crate::pair_end::Pair;
+use crate::sessions::Sessions;
 use crate::slab::Slab;
 use crate::socket::{Connection, Kind, Socket};
 use crate::timers::Wheel;
+use longshore_hostif::SocketId;
 use longshore_tcp::Instant;
 use std::collections::VecDeque;
 
@@ -94,6 +96,12 @@ impl Sockets {
             Kind::Pair(p) => Some(p),
             _ => None,
         }
+    }
+
+    /// The key of the socket of a session that has this name, if it is still the same one.
+    pub(crate) fn key_of(&self, sessions: &Sessions, session: u32, id: SocketId) -> Option<u32> {
+        let key = sessions.get(session)?.key(id.index)?;
+        (self.get(key)?.id == id).then_some(key)
     }
 
     /// Adds a socket; its key.

@@ -214,7 +214,7 @@ impl Stack {
             Err(_) => {
                 let session = socket.session;
                 self.sessions.arena_is_full(session, &mut self.counters);
-                self.abort(key);
+                self.transfers().abort(key);
             }
         }
     }

@@ -93,7 +93,7 @@ impl Stack {
                 Some(Next::Reset(session, id)) => {
                     if let Some(key) = self.key_of(session, id) {
                         self.sessions.at_work = AtWork::Socket(key);
-                        self.abort(key);
+                        self.transfers().abort(key);
                     }
                 }
                 Some(Next::Refuse(key)) => {
@@ -126,8 +126,8 @@ impl Stack {
                 self.enter_listener(first);
             }
         }
-        if has_entering {
-            self.mark_entering(listener);
+        if has_entering && let Some(socket) = self.sockets.get(listener) {
+            socket.mark_entering(&self.sessions);
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::at_work::AtWork;
 use crate::demux::Waiting;
 use crate::socket::Kind;
 use crate::timers::Alarm;
+use crate::transfers::Transfers;
 use longshore_hostif::{EdgeFlags, NONE, SocketId};
 use longshore_tcp::State;
 
@@ -44,7 +45,7 @@ impl Stack {
     /// A connection is over.
     pub(super) fn disconnect(&mut self, key: u32) {
         self.fast_open_done(key);
-        self.forwarded(key, u64::MAX);
+        self.transfers().forwarded(key, u64::MAX);
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
         };
@@ -95,65 +96,17 @@ impl Stack {
         let delivered = c.tcb.snd_acked() == c.tcb.snd_edge() || c.tcb.state() == State::Closed;
         let is_in_vain = delivered && c.tcb.state() == State::SynSent;
         if delivered {
-            self.release_block(key);
+            self.transfers().release_block(key);
         }
         if is_in_vain {
             // Nobody waits for it, and it has nothing to say.
-            self.abort(key);
-        }
-    }
-
-    /// Gives the block of a socket that no process holds back to its session,
-    /// with the chunks that its send stream still has.
-    pub(crate) fn release_block(&mut self, key: u32) {
-        let Some(socket) = self.sockets.get_mut(key) else {
-            return;
-        };
-        socket.count_landed(&mut self.sessions);
-        if !socket.has_block() {
-            return;
-        }
-        self.let_received_go(key);
-        let Some(socket) = self.sockets.get_mut(key) else {
-            return;
-        };
-        let Some(s) = self.sessions.get_mut(socket.session) else {
-            return;
-        };
-        let id = std::mem::replace(
-            &mut socket.id,
-            SocketId {
-                index: NONE,
-                generation: 0,
-            },
-        );
-        s.leave(id);
-        s.host.release_send_chunks(id);
-        s.host.give_block_back(id);
-    }
-
-    /// What a socket has received is let go of, whether or not it was read, and what others send
-    /// of it is theirs alone: its block is given back, or has another connection.
-    pub(crate) fn let_received_go(&mut self, key: u32) {
-        let Some(socket) = self.sockets.get(key) else {
-            return;
-        };
-        if socket.forwarding.is_some() {
-            self.end_forwarding(key);
-        }
-        let Some(socket) = self.sockets.get_mut(key) else {
-            return;
-        };
-        if let Some(s) = self.sessions.get_mut(socket.session)
-            && let Some(rcv) = socket.kind.receive_stream_mut()
-        {
-            rcv.consume(0, true, &mut s.host.receive);
+            self.transfers().abort(key);
         }
     }
 
     /// Forgets a socket altogether.
     pub(crate) fn forget(&mut self, key: u32) {
-        self.release_block(key);
+        self.transfers().release_block(key);
         if let Some(socket) = self.sockets.get_mut(key) {
             socket.let_port_go(&mut self.demux);
         }
@@ -200,6 +153,56 @@ impl Stack {
                     self.demux.udp.release(local.port(), key);
                 }
             }
+        }
+    }
+}
+
+impl Transfers<'_> {
+    /// Gives the block of a socket that no process holds back to its session,
+    /// with the chunks that its send stream still has.
+    pub(crate) fn release_block(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        socket.count_landed(self.sessions);
+        if !socket.has_block() {
+            return;
+        }
+        self.let_received_go(key);
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let Some(s) = self.sessions.get_mut(socket.session) else {
+            return;
+        };
+        let id = std::mem::replace(
+            &mut socket.id,
+            SocketId {
+                index: NONE,
+                generation: 0,
+            },
+        );
+        s.leave(id);
+        s.host.release_send_chunks(id);
+        s.host.give_block_back(id);
+    }
+
+    /// What a socket has received is let go of, whether or not it was read, and what others send
+    /// of it is theirs alone: its block is given back, or has another connection.
+    pub(crate) fn let_received_go(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get(key) else {
+            return;
+        };
+        if socket.forwarding.is_some() {
+            self.end_forwarding(key);
+        }
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        if let Some(s) = self.sessions.get_mut(socket.session)
+            && let Some(rcv) = socket.kind.receive_stream_mut()
+        {
+            rcv.consume(0, true, &mut s.host.receive);
         }
     }
 }

@@ -1,13 +1,12 @@
 //! What one end's host wrote is copied to where the other end's host reads it, a piece at a
 //! time. `pair` calls it when an end is flushed.
 
-use super::AGAIN_US;
 use super::loan::Loan;
 use super::pace::Pace;
-use crate::Stack;
 use crate::counters::EngineDrop;
 use crate::pair_end::{PIECE, ReceiveHalf};
 use crate::socket::{Kind, Socket};
+use crate::transfers::Transfers;
 use longshore_frames::in_place;
 use longshore_hostif::adapter::{
     BadStream, Immediate, MAX_PIECES, NotMoved, ReceiveSlab, SendStreams, Use,
@@ -16,7 +15,10 @@ use longshore_hostif::{NONE, SharedBytes};
 use longshore_tcp::Instant;
 use std::ops::Range;
 
-impl Stack {
+/// How long after it had no memory the other end is tried again, in microseconds.
+const AGAIN_US: u64 = 10_000;
+
+impl Transfers<'_> {
     /// Moves a piece of what `key` sends to its other end; says whether there
     /// was one.
     pub(super) fn move_piece(&mut self, key: u32) -> bool {
@@ -162,7 +164,7 @@ impl Stack {
             }
             Err(NotMoved::NoChunk(_)) => {
                 let session = receiver.session;
-                self.sessions.arena_is_full(session, &mut self.counters);
+                self.arena_is_full(session);
                 return false;
             }
         };

@@ -6,9 +6,9 @@
 //! sender's, and are not done with before they were read; an end that no process holds stays
 //! so long. `copy` asks before it copies.
 
-use crate::Stack;
 use crate::counters::EngineDrop;
 use crate::socket::{Kind, Socket};
+use crate::transfers::Transfers;
 use longshore_hostif::{CHUNK, NONE};
 use std::ops::Range;
 
@@ -27,7 +27,7 @@ pub(super) enum Loan {
     Impossible,
 }
 
-impl Stack {
+impl Transfers<'_> {
     /// Has the host of `to` read `range` of what `key` sends where it was written, if that is
     /// possible and worth it.
     pub(super) fn lend(&mut self, key: u32, range: &Range<u64>, to: u32) -> Loan {
@@ -89,7 +89,7 @@ impl Stack {
         let kept = q.rcv.keep_lent(&mut s.host.receive, receiver.id.index);
         if kept.is_err() {
             let session = receiver.session;
-            self.sessions.arena_is_full(session, &mut self.counters);
+            self.arena_is_full(session);
             return Loan::Impossible;
         }
         Loan::Copy(len)
@@ -151,7 +151,7 @@ impl Stack {
             return false;
         };
         let other = self.sockets.get(p.other).filter(|_| p.other != key);
-        let is_read = |s: &Socket| !s.orphan || s.is_lent_on(&self.sessions);
+        let is_read = |s: &Socket| !s.orphan || s.is_lent_on(self.sessions);
         other.is_some_and(|s| matches!(&s.kind, Kind::Pair(q) if q.rcv.is_lent() && is_read(s)))
     }
 }

@@ -2,31 +2,24 @@
 //! to send: it is given up after a while, as the probes of a closed window are over TCP. So
 //! nobody keeps what a program was that has ended by not reading.
 
-use crate::Stack;
+use crate::sockets::Sockets;
+use longshore_tcp::Instant;
 
 /// How long an orphan waits for the other end to read something, in microseconds: as Linux
 /// probes a closed window for an orphan, from 200 ms on and each time after twice as long, until
 /// that would be longer than 120 s.
 const TIMEOUT_US: u64 = 200_000 * ((1 << 10) - 1);
 
-impl Stack {
+impl Sockets {
     /// Whether the orphan `key` has waited long enough. It is looked at again when it has.
-    pub(super) fn is_given_up(&mut self, key: u32) -> bool {
-        let now = self.now;
-        let Some(p) = self.sockets.pair_mut(key) else {
+    pub(super) fn is_given_up(&mut self, key: u32, now: Instant) -> bool {
+        let Some(p) = self.pair_mut(key) else {
             return false;
         };
         let until = p.waits.give_up_after(TIMEOUT_US, now);
         if now < until {
-            self.sockets.arm(key);
+            self.arm(key);
         }
         now >= until
-    }
-
-    /// The other end has read of what `key` sends.
-    pub(super) fn note_read(&mut self, key: u32) {
-        if let Some(p) = self.sockets.pair_mut(key) {
-            p.waits.keep();
-        }
     }
 }

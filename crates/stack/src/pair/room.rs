@@ -4,9 +4,10 @@
 //! There is no window, and nothing that probes one: whoever sends waits until the other
 //! end's host says that it has read. So it has to say so before the room is used up.
 
-use crate::Stack;
 use crate::pair_end::Pair;
-use crate::socket::{Kind, Options};
+use crate::sessions::Sessions;
+use crate::socket::{Kind, Options, Socket};
+use crate::transfers::Transfers;
 
 /// Bytes that an end holds for its host at least, whatever its SO_RCVBUF: there
 /// is no window to be kept small on this path.
@@ -30,7 +31,7 @@ impl Pair {
     }
 }
 
-impl Stack {
+impl Transfers<'_> {
     /// The ends of `key`'s connection are there, or the buffer of one is another: the
     /// host of each is to say what it has read when that is a quarter of the room, so
     /// that the other end never waits for what has been read.
@@ -53,18 +54,16 @@ impl Stack {
             }
         }
     }
+}
 
-    /// Says in a listener's block whether own sockets wait to enter its full queue.
-    pub(crate) fn mark_entering(&self, listener: u32) {
-        let Some(socket) = self.sockets.get(listener) else {
-            return;
-        };
-        let (Kind::Listener(l), Some(session)) = (&socket.kind, self.sessions.get(socket.session))
-        else {
+impl Socket {
+    /// Says in its block, a listener's, whether own sockets wait to enter its full queue.
+    pub(crate) fn mark_entering(&self, sessions: &Sessions) {
+        let (Kind::Listener(l), Some(session)) = (&self.kind, sessions.get(self.session)) else {
             return;
         };
         let host = &session.host;
-        host.mark_waiting(socket.id.index, l.queue.has_entering());
+        host.mark_waiting(self.id.index, l.queue.has_entering());
         // What its host has accepted and said for later.
         host.hurry_requests();
     }

@@ -1,19 +1,19 @@
 //! Urgent data between two of our own: where the byte is goes ahead of it, as TCP's
 //! pointer does.
 
-use crate::Stack;
+use crate::sockets::Sockets;
 
-impl Stack {
+impl Sockets {
     /// Tells the other end where the urgent byte will be.
     pub(super) fn pass_on_urgent(&mut self, key: u32) {
-        let Some(p) = self.sockets.pair_mut(key) else {
+        let Some(p) = self.pair_mut(key) else {
             return;
         };
         let (urgent, other) = (p.snd.urgent(), p.other);
-        if let Some(q) = self.sockets.pair_mut(other)
+        if let Some(q) = self.pair_mut(other)
             && q.rcv.note_urgent(urgent)
         {
-            self.sockets.touch(other);
+            self.touch(other);
         }
     }
 }

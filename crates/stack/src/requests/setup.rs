@@ -271,10 +271,10 @@ impl Stack {
                 self.open_connection(key, peer)
             }
             Kind::Pair(p) if p.dead.is_some() => {
-                if !self.part_from_other_end(key) {
+                if !self.transfers().part_from_other_end(key) {
                     return Err(RequestError::TooManySockets);
                 }
-                self.leave_table(key);
+                self.sockets.leave_table(key, &mut self.demux);
                 self.unbind_automatic(key)?;
                 self.open_connection(key, peer)
             }
@@ -301,7 +301,7 @@ impl Stack {
         }
         let (address, bound) = (socket.given.address, socket.local.take());
         if let Some(bound) = bound.filter(|_| address) {
-            self.let_received_go(key);
+            self.transfers().let_received_go(key);
             let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
             socket.kind = Kind::Idle(SocketKind::Stream);
             let same_address = SocketAddr::new(bound.ip(), 0);
@@ -337,7 +337,7 @@ impl Stack {
         let now = self.now;
         let socket = self.sockets.get(key);
         if !socket.is_some_and(|s| s.is_lent_on(&self.sessions)) {
-            self.leave_received(key);
+            self.transfers().leave_received(key);
         }
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
@@ -362,7 +362,9 @@ impl Stack {
                 }
                 self.sockets.touch(key);
             }
-            Kind::Pair(_) => self.close_pair(key, linger == longshore_tcp::Linger::Reset),
+            Kind::Pair(_) => self
+                .transfers()
+                .close_pair(key, linger == longshore_tcp::Linger::Reset),
             Kind::Listener(_) => {
                 self.give_up_waiting(key);
                 self.give_up_half_open(key);
@@ -400,21 +402,9 @@ impl Stack {
         }
         self.give_up_waiting(key);
         self.renew_half_open(key);
-        self.mark_entering(key);
-    }
-
-    /// Resets a connection.
-    pub(crate) fn abort(&mut self, key: u32) {
-        let Some(socket) = self.sockets.get_mut(key) else {
-            return;
-        };
-        socket.orphan = true;
-        match &mut socket.kind {
-            Kind::Stream(c) => c.tcb.abort(),
-            Kind::Pair(_) => self.close_pair(key, true),
-            _ => {}
+        if let Some(socket) = self.sockets.get(key) {
+            socket.mark_entering(&self.sessions);
         }
-        self.sockets.touch(key);
     }
 }
 

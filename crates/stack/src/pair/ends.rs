@@ -1,0 +1,235 @@
+//! What the two ends of a connection between two of our own do to each other as one of them is
+//! flushed or closed: bytes, ends of streams, resets. `pair` calls it in this order.
+
+use crate::low_water::Marks;
+use crate::pair_end::{PIECES_A_TURN, Pair, RESET};
+use crate::sessions::Sessions;
+use crate::socket::{Kind, Socket};
+use crate::transfers::Transfers;
+use longshore_hostif::NONE;
+use longshore_tcp::Instant;
+
+impl Transfers<'_> {
+    /// Moves what can be moved of what `key` sends; how many pieces that were. `None` if what there
+    /// is is held back.
+    pub(super) fn move_pieces(&mut self, key: u32) -> Option<usize> {
+        let now = self.now;
+        if let Some(p) = self.sockets.pair_mut(key)
+            && p.snd.unmoved() != 0
+            && p.holds_back(now)
+        {
+            self.note_done(key);
+            self.tell_pair(key);
+            self.sockets.arm(key);
+            return None;
+        }
+        let mut moved = 0;
+        while moved < PIECES_A_TURN && self.move_piece(key) {
+            moved += 1;
+        }
+        self.end_unread(key);
+        self.note_done(key);
+        self.pass_on_end(key);
+        Some(moved)
+    }
+
+    /// So many pieces of what `key` sends were moved: its host is told what is new.
+    pub(super) fn tell_moved(&mut self, key: u32, moved: usize) {
+        if moved == PIECES_A_TURN {
+            self.sockets.touch(key);
+        }
+        if moved != 0
+            && let Some(p) = self.sockets.pair_mut(key)
+        {
+            // The other end has read of what it sends.
+            p.waits.keep();
+        }
+        self.tell_pair(key);
+        self.sockets.arm_quiet_pair(key, self.now);
+    }
+
+    fn tell_pair(&mut self, key: u32) {
+        if let Some(socket) = self.sockets.get_mut(key) {
+            let is_below = socket.tell_pair(self.sessions, self.now);
+            self.counters.waits.below_low_water += u64::from(is_below);
+        }
+    }
+
+    /// Says in the block of each end which socket the other is, if they are of one session:
+    /// whoever finds nothing to read there may see that something is under way.
+    pub(super) fn name_ends(&self, one: u32, other: u32) {
+        let (Some(one), Some(other)) = (self.sockets.get(one), self.sockets.get(other)) else {
+            return;
+        };
+        let session = self.sessions.get(one.session);
+        if let Some(session) = session.filter(|_| one.session == other.session) {
+            session.host.set_other_end(one.id.index, other.id.index);
+            session.host.set_other_end(other.id.index, one.id.index);
+        }
+    }
+
+    /// What is written to an end that is gone is answered by a reset.
+    fn end_unread(&mut self, key: u32) {
+        if let Some(p) = self.sockets.pair_mut(key)
+            && p.has_lost_other()
+            && p.snd.unmoved() != 0
+        {
+            p.reset();
+        }
+    }
+
+    /// `key` is about to be reset by its other end: what that has sent, and said of its end,
+    /// comes before.
+    pub(super) fn pass_on_before_reset(&mut self, key: u32) {
+        let Some(p) = self.sockets.pair_mut(key).filter(|p| !p.is_shut()) else {
+            return;
+        };
+        let other = p.other;
+        // As much as an end holds unread, which is little.
+        while self.move_piece(other) {}
+        self.pass_on_end(other);
+    }
+
+    /// What `key` sends meets an end of which both halves are shut down: both are reset.
+    pub(super) fn reset_pair(&mut self, key: u32) {
+        let Some(p) = self.sockets.pair_mut(key) else {
+            return;
+        };
+        p.reset();
+        let other = p.other;
+        if let Some(q) = self.sockets.pair_mut(other) {
+            q.dead.get_or_insert(RESET);
+        }
+        self.sockets.touch(other);
+    }
+
+    /// The end of the stream, once all before it is there.
+    fn pass_on_end(&mut self, key: u32) {
+        let Some(p) = self.sockets.pair_mut(key) else {
+            return;
+        };
+        // A reset is no end.
+        let all_moved = p.snd.unmoved() == 0 && p.dead.is_none();
+        let (ended, other) = (p.snd.is_shut() && all_moved, p.other);
+        if ended
+            && let Some(q) = self.sockets.pair_mut(other)
+            && q.rcv.note_fin()
+        {
+            self.sockets.touch(other);
+        }
+    }
+
+    /// Whether an end goes: one that no process holds does when the other end has all it sent, and reads
+    /// nothing in its chunks any more, or never will.
+    pub(super) fn is_pair_done(&mut self, key: u32) -> bool {
+        let Some(socket) = self.sockets.get(key) else {
+            return false;
+        };
+        let Kind::Pair(p) = &socket.kind else {
+            return false;
+        };
+        if !socket.orphan {
+            return false;
+        }
+        let other = p.other;
+        let other_reads = matches!(self.sockets.get(other).map(|s| &s.kind), Some(Kind::Pair(q)) if q.dead.is_none());
+        if p.snd.unmoved() != 0 && p.dead.is_none() && other_reads {
+            if !self.sockets.is_given_up(key, self.now) {
+                return false;
+            }
+            self.reset_pair(key);
+        }
+        let socket = self.sockets.get(key);
+        if self.has_lent(key) || socket.is_some_and(|s| s.is_lent_on(self.sessions)) {
+            return false;
+        }
+        self.pass_on_end(key);
+        if let Some(q) = self.sockets.pair_mut(other) {
+            // What the other end still has to send reaches nobody.
+            q.other = NONE;
+            self.sockets.touch(other);
+        }
+        true
+    }
+
+    /// The host has closed an end: with unread data, be it still on its way, or without
+    /// lingering, the other end is reset, as TCP would have it. What it has room for of what was sent
+    /// before, it gets.
+    pub(crate) fn close_pair(&mut self, key: u32, reset: bool) {
+        let read = self.sockets.get(key);
+        let read = read.map_or(0, |s| s.read_by_host(self.sessions));
+        let now = self.now;
+        let Some(p) = self.sockets.pair_mut(key) else {
+            return;
+        };
+        let (other, received) = (p.other, p.rcv.edge());
+        let is_under_way =
+            |q: &mut Pair| q.dead.is_none() && q.snd.unmoved() != 0 && !q.holds_back(now);
+        let resets =
+            reset || received > read || self.sockets.pair_mut(other).is_some_and(is_under_way);
+        if resets {
+            // As much as an end holds unread, which is little.
+            while self.move_piece(key) {}
+        }
+        let Some(p) = self.sockets.pair_mut(key) else {
+            return;
+        };
+        p.snd.shut();
+        p.rcv.shut();
+        if resets {
+            p.snd.abandon_rest();
+            p.dead.get_or_insert(RESET);
+            if let Some(q) = self.sockets.pair_mut(other) {
+                q.reset();
+            }
+        }
+        self.sockets.touch(other);
+        self.sockets.touch(key);
+    }
+}
+
+impl Socket {
+    /// Tells the host of an end where its streams stand, if that is worth it; whether it was told of
+    /// less than it waits for, and so nobody is woken.
+    fn tell_pair(&mut self, sessions: &mut Sessions, now: Instant) -> bool {
+        if !self.has_block() || self.orphan {
+            return false;
+        }
+        let edges = self.edges();
+        let quarter = u64::from(self.options.send_buffer / 4);
+        let Kind::Pair(p) = &mut self.kind else {
+            return false;
+        };
+        let marks = Marks::of(&self.options, self.options.receive_buffer);
+        let (told, written) = (p.told, p.snd.edge());
+        let has_lowat = self.options.have_lowat();
+        let has_sent = has_lowat && {
+            let s = sessions.get(self.session);
+            s.is_some_and(|s| marks.has_sent(s, self.id, written, p.snd.moved()))
+        };
+        let is_new = edges.rcv_edge > p.told.rcv_edge
+            || edges.flags != p.told.flags
+            || p.rcv.has_unreported_urgent()
+            || has_sent;
+        let unacknowledged = edges.snd_acked - p.told.snd_acked;
+        if !is_new && unacknowledged < quarter {
+            return false;
+        }
+        let is_urgent = p.rcv.report_urgent();
+        self.note_told(now);
+        if let Some(s) = sessions.get_mut(self.session) {
+            let is_awaited = is_urgent || has_sent || !has_lowat;
+            if !is_awaited && marks.is_too_little(s, self.id, (&told, written), &edges, None) {
+                s.host.without_waking(|host| self.tell(host, edges));
+                return true;
+            } else {
+                self.tell(&mut s.host, edges);
+            }
+            if is_urgent {
+                // With what tells of it, so that a handler of SIGURG finds it.
+                s.host.note_urgent(self.id, &edges);
+            }
+        }
+        false
+    }
+}
