@@ -23,7 +23,7 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let begin = std::time::Instant::now();
         let mut slow = Some(slow);
-        while let Some(missing) = self.stack.missing_addresses() {
+        while let Some(missing) = self.stack.status().missing_addresses() {
             let waited = begin.elapsed();
             if self.prospect() == Prospect::IsOver {
                 return Ok(());
@@ -55,8 +55,8 @@ impl Engine {
 
     /// Its addresses, with their prefixes, that are in use and reach beyond the link.
     pub fn addresses(&self) -> Vec<Cidr> {
-        let in_use = |c: &Cidr| self.stack.is_local(c.address);
-        let own = self.stack.addresses().filter(in_use);
+        let in_use = |c: &Cidr| self.stack.status().is_local(c.address);
+        let own = self.stack.status().addresses().filter(in_use);
         own.filter(|c| !matches!(c.address, IpAddr::V6(ip) if ip.is_unicast_link_local()))
             .collect()
     }

@@ -37,7 +37,7 @@ impl Engine {
             if catch_unwind(AssertUnwindSafe(|| self.end_session(session))).is_ok() {
                 return;
             }
-            self.stack.note_panic(session);
+            self.stack.counters.note_panic(session);
         }
     }
 

@@ -397,7 +397,7 @@ impl Engine {
     fn do_request(&mut self, from: From, request: &Request, immediate: &Immediate) {
         match *request {
             Request::Bind { local, .. } if !self.may_bind(from, local) => {
-                self.stack.refuse_bind(from, request);
+                self.stack.sessions.refuse_bind(from, request);
             }
             _ => self.stack.handle_request(from, request, immediate),
         }
@@ -447,7 +447,7 @@ impl Engine {
             if self.has_teardowns_of_user(session) {
                 self.stack.bind_later(late);
             } else {
-                self.stack.give_bind_up(&late);
+                self.stack.sessions.give_bind_up(&late);
             }
         }
     }

@@ -153,7 +153,7 @@ impl Engine {
     /// Whether `maintain` has anything to wait for.
     pub(crate) fn needs_maintenance(&self) -> bool {
         self.lifetime.draining
-            || self.stack.has_fragments()
+            || self.stack.status().has_fragments()
             || !self.maintenance.rest.is_empty()
             || !self.maintenance.listed.is_empty()
             || self

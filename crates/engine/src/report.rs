@@ -86,9 +86,15 @@ impl Engine {
             abi: longshore_hostif::ABI_VERSION,
             pid: std::process::id(),
             uptime_ms: self.stack.now().0 / 1000,
-            addresses: self.stack.addresses().map(|c| c.to_string()).collect(),
+            addresses: self
+                .stack
+                .status()
+                .addresses()
+                .map(|c| c.to_string())
+                .collect(),
             gateways: self
                 .stack
+                .status()
                 .gateways()
                 .iter()
                 .map(IpAddr::to_string)

@@ -166,7 +166,7 @@ impl Engine {
         let Some(s) = session.filter(|s| s.serial == teardown.serial) else {
             return;
         };
-        let Some(key) = stack.socket_of(teardown.session, index) else {
+        let Some(key) = stack.sessions.socket_of(teardown.session, index) else {
             return;
         };
         if let Some(channel) = teardown.channel {
@@ -175,7 +175,7 @@ impl Engine {
         if teardown.aborts {
             return stack.reset_unheld(key);
         }
-        if stack.is_orphan(key) {
+        if stack.status().is_orphan(key) {
             return;
         }
         let is_anybodys = s.is_in_use()

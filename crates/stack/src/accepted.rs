@@ -3,14 +3,15 @@
 //! A host may say of thousands at once that it has read them. The listener's queue
 //! ([`AcceptQueue`](crate::accept_queue::AcceptQueue)) notes how many, and some of them are taken
 //! out of it in each turn: first when the host says so, the others as the listener is flushed.
-//! Called by `requests` and `connection`; for the queues of listeners that are over, by
-//! `unaccepted`.
+//! Called by `requests` and `flush`. The queues of listeners that are over are `unaccepted`'s.
 
 use crate::Stack;
+use crate::at_work::AtWork;
 use crate::request_error::RequestError;
 use crate::sessions::Sessions;
 use crate::socket::{Kind, Listening, Socket};
 use crate::status::Status;
+use crate::unaccepted::Next;
 use longshore_hostif::adapter::ReceiveSlab;
 use longshore_hostif::{ACCEPT_RECORD, EdgeFlags, SocketId};
 use longshore_tcp::Instant;
@@ -127,6 +128,61 @@ impl Status<'_> {
 }
 
 impl Stack {
+    /// Resets some of those whose listeners are over.
+    #[inline(never)]
+    pub(crate) fn reset_some_waiting(&mut self) {
+        for _ in 0..AT_ONCE {
+            match self.sockets.given_up.next() {
+                None => break,
+                Some(Next::Accepted(session, id, by)) => {
+                    if let Some(key) = self.key_of(session, id) {
+                        self.sessions.at_work = AtWork::Socket(key);
+                        if let Some(socket) = self.sockets.get_mut(key) {
+                            socket.accepted(by, &mut self.sessions, self.now);
+                        }
+                    }
+                }
+                Some(Next::Reset(session, id)) => {
+                    if let Some(key) = self.key_of(session, id) {
+                        self.sessions.at_work = AtWork::Socket(key);
+                        self.transfers().abort(key);
+                    }
+                }
+                Some(Next::Refuse(key)) => {
+                    self.sessions.at_work = AtWork::Socket(key);
+                    self.enter_listener(key);
+                }
+            }
+        }
+        self.sessions.at_work = AtWork::Nobodys;
+    }
+
+    /// If a listener has room again, some of those in line enter, no more than it has room for.
+    /// The rest has its turn.
+    pub(crate) fn let_in(&mut self, listener: u32) {
+        let mut left = AT_ONCE;
+        let mut has_entering = false;
+        while let Some(Kind::Listener(l)) = self.sockets.get_mut(listener).map(|s| &mut s.kind)
+            && l.queue.has_entering()
+        {
+            has_entering = true;
+            if !l.listener.may_establish() {
+                break;
+            }
+            if left == 0 {
+                self.sockets.touch(listener);
+                break;
+            }
+            left -= 1;
+            if let Some(first) = l.queue.pop_entering() {
+                self.enter_listener(first);
+            }
+        }
+        if has_entering && let Some(socket) = self.sockets.get(listener) {
+            socket.mark_entering(&self.sessions);
+        }
+    }
+
     /// Takes some of the connections out of a listener's queue that the host has accepted, and
     /// lets those of our own in for which there is room now. The rest has its turn.
     pub(crate) fn take_accepted(&mut self, listener: u32) {

@@ -95,20 +95,24 @@ impl AnswerLimits {
         self.syns.came();
     }
 
-    /// A look at the port is over, which brought so many frames. What the operator should know
-    /// of it.
+    /// A look at the port is over. Says whether [`decide_on_syns`](Self::decide_on_syns) is to be
+    /// called.
     #[inline]
-    pub(crate) fn looked(
+    pub(crate) fn looked(&mut self, may_have_more: bool) -> bool {
+        self.unsolicited.looked(may_have_more);
+        may_have_more || self.syns.is_active()
+    }
+
+    /// The look at the port has brought so many frames: the port is told how many SYNs it is to let
+    /// through, if that changes. What the operator should know of it.
+    #[cold]
+    pub(crate) fn decide_on_syns(
         &mut self,
         frames: usize,
         may_have_more: bool,
         port: &mut dyn Port,
         now: Instant,
     ) -> Option<Notice> {
-        self.unsolicited.looked(may_have_more);
-        if !may_have_more && !self.syns.is_active() {
-            return None;
-        }
         let is_behind = self.unsolicited.is_behind();
         self.syns
             .let_through(frames, may_have_more, is_behind, port, now)

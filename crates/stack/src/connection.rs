@@ -67,7 +67,15 @@ impl Stack {
         let offset = self.demux.timestamp_offset(local, remote);
         let mut tcb = Tcb::connect(&options.tcp_to(remote), mss, iss, offset, self.now);
         if options.fast_open_connect {
-            self.begin_fast_open(remote.ip(), options.fast_open_use, &mut tcb);
+            // Its SYN carries the first data, if there is a cookie, or asks for one.
+            let server = remote.ip();
+            let hop = self
+                .link
+                .fast_open
+                .mode_for(server, options.fast_open_use, self.now);
+            if let Some(hop) = hop {
+                tcb.start_fast_open(hop, true);
+            }
         }
         self.demux.insert(flow, key);
         self.counters.tcp.active_opens += 1;

@@ -13,7 +13,9 @@
 //! TIME-WAIT) is not contained: [`Stack::contain_panic`] says so.
 
 use crate::at_work::AtWork;
+use crate::counters::Counters;
 use crate::demux::Demux;
+use crate::half_open::Handshakes;
 use crate::pair_end::Pair;
 use crate::slab::Slab;
 use crate::socket::{Kind, Socket};
@@ -65,7 +67,7 @@ impl Stack {
             let session = socket.session;
             if catch_unwind(AssertUnwindSafe(|| self.part_with(socket))).is_err() {
                 // It is gone all the same: what others keep for it is less than it was.
-                self.note_panic(session);
+                self.counters.note_panic(session);
             }
         }
         Some(gone.sessions)
@@ -76,7 +78,7 @@ impl Stack {
         let session = match std::mem::replace(&mut self.sessions.at_work, AtWork::Nobodys) {
             AtWork::Nobodys => return None,
             AtWork::HalfOpen(key) => {
-                self.forget_half_open(key);
+                self.handshakes().forget_half_open(key);
                 return Some(());
             }
             AtWork::Session(session) => session,
@@ -86,38 +88,21 @@ impl Stack {
         (!gone.sessions.contains(&session)).then(|| self.take_out(session, gone))
     }
 
-    /// Counts a panic that was contained, in the work for a session, and tells the operator.
-    pub fn note_panic(&mut self, session: u32) {
-        self.counters.sessions.contained_panics += 1;
-        self.counters.notices.push(Notice::Panic { session });
-    }
-
-    /// Forgets a half-open connection, whatever its state.
-    fn forget_half_open(&mut self, key: u32) {
-        let half = self.half_open.get(key);
-        let listener = half.and_then(|half| self.half_open.listener_of(half));
-        let listener = listener.and_then(|key| self.sockets.get_mut(key));
-        if let Some(Kind::Listener(l)) = listener.map(|s| &mut s.kind) {
-            l.listener.on_half_open_gone();
-        }
-        self.half_open.drop_unlisted(key);
-        self.counters.sessions.contained_panics += 1;
-        self.counters.notices.push(Notice::PanicAtHalfOpen);
-    }
-
     /// Takes out all sockets of a session, if that was not done before.
     fn take_out(&mut self, session: u32, gone: &mut Gone) {
         if gone.sessions.contains(&session) {
             return;
         }
         gone.sessions.push(session);
-        self.note_panic(session);
+        self.counters.note_panic(session);
         let all = self.sockets.iter().filter(|(_, s)| s.session == session);
         let keys: Vec<u32> = all.map(|(key, _)| key).collect();
         for key in &keys {
             // Its state may be what the panic is about.
             let _ = catch_unwind(AssertUnwindSafe(|| self.reset_peer(*key)));
-            let _ = catch_unwind(AssertUnwindSafe(|| self.give_up_half_open(*key)));
+            let _ = catch_unwind(AssertUnwindSafe(|| {
+                self.handshakes().give_up_half_open(*key)
+            }));
         }
         let removed = keys.iter().filter_map(|k| self.sockets.remove(*k));
         gone.sockets.extend(removed);
@@ -207,7 +192,7 @@ impl Stack {
         #[cfg(all(any(test, feature = "testing"), not(feature = "counted")))]
         crate::testing::parts_with(&socket);
         match socket.kind {
-            Kind::Listener(l) => self.give_up_entering(socket.session, l.queue),
+            Kind::Listener(l) => self.sockets.given_up.put_entering(socket.session, l.queue),
             Kind::Datagram(d) => {
                 for group in d.groups {
                     self.link.leave_group(group, self.now);
@@ -218,12 +203,40 @@ impl Stack {
     }
 }
 
+impl Counters {
+    /// Counts a panic that was contained, in the work for a session, and tells the operator.
+    pub fn note_panic(&mut self, session: u32) {
+        self.sessions.contained_panics += 1;
+        self.notices.push(Notice::Panic { session });
+    }
+}
+
+impl Handshakes<'_> {
+    /// Forgets a half-open connection, whatever its state.
+    fn forget_half_open(&mut self, key: u32) {
+        let half = self.half_open.get(key);
+        let listener = half.and_then(|half| self.half_open.listener_of(half));
+        let listener = listener.and_then(|key| self.sockets.get_mut(key));
+        if let Some(Kind::Listener(l)) = listener.map(|s| &mut s.kind) {
+            l.listener.on_half_open_gone();
+        }
+        self.half_open.drop_unlisted(key);
+        self.responder.counters.sessions.contained_panics += 1;
+        self.responder
+            .counters
+            .notices
+            .push(Notice::PanicAtHalfOpen);
+    }
+}
+
 impl Sockets {
     /// Lists and timers without any socket, which is put there by
     /// [`list_anew`](Self::list_anew).
     fn begin_lists_anew(&mut self, now: Instant) {
         *self = Self {
             slab: std::mem::replace(&mut self.slab, Slab::new()),
+            given_up: std::mem::take(&mut self.given_up),
+            delivered_below: self.delivered_below,
             ..Self::new(now)
         };
     }

@@ -4,9 +4,9 @@
 //! Called by `passive`. A SYN that is answered by a cookie leaves nothing behind; the
 //! acknowledgment that brings the cookie back makes the connection.
 
-use crate::Stack;
 use crate::address_pair::Sides;
 use crate::demux::Demux;
+use crate::half_open::{Advanced, Handshakes};
 use crate::responder::Responder;
 use crate::socket::{Kind, Options};
 use crate::tcp_input::Response;
@@ -37,7 +37,7 @@ impl Responder<'_> {
     }
 }
 
-impl Stack {
+impl Handshakes<'_> {
     /// An acknowledgment has come that may carry a cookie; `reset` answers it if it does
     /// not. If it does, and completes the handshake, it makes the connection at once: there
     /// was no SYN-ACK to be retransmitted, so that nothing is deferred (TCP_DEFER_ACCEPT),
@@ -47,51 +47,55 @@ impl Stack {
         listener: u32,
         (local, remote): Sides,
         segment: &Segment<'_>,
-        payload: &[u8],
         reset: &TcpHeader,
-    ) -> Response {
-        let now = self.now;
+    ) -> Advanced {
+        let now = self.responder.now;
         let hash = |numbers: [u32; 2]| self.demux.hash(("cookie", local, remote, numbers));
         let Some(cookie) = SynCookie::check(segment, &hash, now) else {
-            self.counters.drop_tcp(DropReason::BadCookie);
-            self.responder().send_reset(local, remote, reset);
-            return Response::Nothing;
+            self.responder.counters.drop_tcp(DropReason::BadCookie);
+            self.responder.send_reset(local, remote, reset);
+            return Advanced::Remains(Response::Nothing);
         };
         let Some(socket) = self.sockets.get(listener) else {
-            return Response::Nothing;
+            return Advanced::Remains(Response::Nothing);
         };
         let (options, session) = (socket.options, socket.session);
         let Kind::Listener(l) = &socket.kind else {
-            return Response::Nothing;
+            return Advanced::Remains(Response::Nothing);
         };
         if !l.listener.may_establish() {
             let resets = l.listener.aborts_on_overflow();
-            self.counters.drop_tcp(DropReason::AcceptQueueFull);
+            self.responder
+                .counters
+                .drop_tcp(DropReason::AcceptQueueFull);
             if resets {
-                self.responder().send_reset(local, remote, reset);
+                self.responder.send_reset(local, remote, reset);
             }
-            return Response::Nothing;
+            return Advanced::Remains(Response::Nothing);
         }
-        if !self.has_room_to_accept(session) {
-            return Response::Nothing;
+        if !self
+            .sessions
+            .has_room_to_accept(session, self.responder.counters)
+        {
+            return Advanced::Remains(Response::Nothing);
         }
-        let mss = self.link.mss_to(remote.ip(), self.now);
+        let mss = self.responder.link.mss_to(remote.ip(), self.responder.now);
         let offset = self.demux.timestamp_offset(local, remote);
         let mut tcb = cookie.open(&options.tcp_to(remote), mss, offset, now);
         let disposition = tcb.on_segment(segment, now);
         if !tcb.state().is_synchronized() {
             // Nothing is kept: the peer's next acknowledgment has the cookie, too.
             if let Some(reason) = disposition.drop {
-                self.counters.drop_tcp(reason);
+                self.responder.counters.drop_tcp(reason);
             }
-            return Response::of(&disposition);
+            return Advanced::Remains(Response::of(&disposition));
         }
-        self.counters.tcp.cookies_taken += 1;
+        self.responder.counters.tcp.cookies_taken += 1;
         let share = self
             .sessions
-            .take_socket_share(session, &mut self.counters)
+            .take_socket_share(session, self.responder.counters)
             .flatten();
         let made = self.enter_connection(listener, options, (local, remote), share, tcb);
-        self.handshake_done(made, &disposition, payload)
+        Advanced::Complete(made, disposition)
     }
 }

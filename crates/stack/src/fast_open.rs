@@ -2,13 +2,15 @@
 //! listeners that allow it (TCP_FASTOPEN), and SYNs that wait for their data
 //! (TCP_FASTOPEN_CONNECT).
 //!
-//! Owns what joins `longshore_tcp`'s two ends of it to sockets; `passive.rs`,
-//! `tcp_input.rs` and `connection.rs` call it.
+//! Owns what joins `longshore_tcp`'s two ends of it to sockets; `passive` and `tcp_input` call
+//! it.
 
-use crate::Stack;
 use crate::address_pair::Sides;
-use crate::socket::{Kind, Options};
-use longshore_tcp::{FastOpenQueue, FastOpenUse, FastOpenVerdict, Segment, Tcb};
+use crate::demux::Demux;
+use crate::host::Host;
+use crate::socket::{Kind, Options, Socket};
+use crate::sockets::Sockets;
+use longshore_tcp::{FastOpenOutcome, FastOpenQueue, FastOpenVerdict, Instant, Segment};
 use longshore_wire::tcp::FastOpenCookie;
 use std::net::IpAddr;
 
@@ -16,22 +18,19 @@ use std::net::IpAddr;
 /// still taken (RFC 7413 section 4.1.2).
 const KEY_LIFE_US: u64 = 3_600_000_000;
 
-impl Stack {
-    /// What a listener makes of the Fast Open option of a SYN. Data are taken if
+impl Socket {
+    /// What it, a listener, makes of the Fast Open option of a SYN. Data are taken if
     /// there is room for them, and for one more connection to accept.
     pub(crate) fn judge_fast_open(
         &mut self,
-        listener: u32,
+        (demux, host): (&Demux, &dyn Host),
         (local, remote): Sides,
         segment: &Segment<'_>,
         room: bool,
+        now: Instant,
     ) -> FastOpenVerdict {
-        let (demux, host, now) = (&self.demux, &self.settings.host, self.now);
-        let Some(socket) = self.sockets.get_mut(listener) else {
-            return FastOpenVerdict::default();
-        };
-        let usage = socket.options.fast_open_use;
-        let Kind::Listener(l) = &mut socket.kind else {
+        let usage = self.options.fast_open_use;
+        let Kind::Listener(l) = &mut self.kind else {
             return FastOpenVerdict::default();
         };
         let (client, server) = (remote.ip().to_canonical(), local.ip().to_canonical());
@@ -54,62 +53,25 @@ impl Stack {
         }
         verdict
     }
+}
 
-    /// A connection has been made for a SYN whose cookie is right.
-    pub(crate) fn open_fast(
-        &mut self,
-        key: u32,
-        listener: u32,
-        segment: &Segment<'_>,
-        payload: &[u8],
-    ) {
-        let now = self.now;
-        let Some(c) = self.sockets.connection_mut(key) else {
-            return;
-        };
-        c.fast_open_of = Some(listener);
-        let disposition = c.tcb.accept_fast_open(segment, now);
-        self.counters.tcp.fast_opens += 1;
-        self.established(key);
-        if let Some(place) = disposition.place
-            && let Some(bytes) = payload.get(..place.len as usize)
-        {
-            self.place(key, place.stream_offset, bytes);
-        }
-    }
-
+impl Sockets {
     /// The handshake of a connection is over, or it is dead: what was opened by a
     /// cookie alone counts no more.
     pub(crate) fn fast_open_done(&mut self, key: u32) {
-        let Some(listener) = self
-            .sockets
-            .connection_mut(key)
-            .and_then(|c| c.fast_open_of.take())
-        else {
+        let Some(listener) = self.connection_mut(key).and_then(|c| c.fast_open_of.take()) else {
             return;
         };
-        if let Some(Kind::Listener(l)) = self.sockets.get_mut(listener).map(|s| &mut s.kind) {
+        if let Some(Kind::Listener(l)) = self.get_mut(listener).map(|s| &mut s.kind) {
             l.fast_open.on_done();
         }
     }
 
-    /// A connection to `server` begins, with TCP_FASTOPEN_CONNECT: its SYN carries the
-    /// first data, if there is a cookie, or asks for one.
-    pub(crate) fn begin_fast_open(&mut self, server: IpAddr, usage: FastOpenUse, tcb: &mut Tcb) {
-        if let Some(hop) = self.fast_open.mode_for(server, usage, self.now) {
-            tcb.start_fast_open(hop, true);
-        }
-    }
-
-    /// An active open has become established: its server's cookie is remembered.
-    pub(crate) fn learn_fast_open(&mut self, key: u32) {
-        let now = self.now;
-        let learned = self
-            .sockets
-            .connection_mut(key)
-            .and_then(|c| Some((c.remote.ip(), c.tcb.fast_open_outcome()?)));
-        if let Some((server, outcome)) = learned {
-            self.fast_open.learn(server, &outcome, now);
+    /// An active open has become established: what its server has shown of Fast Open.
+    pub(crate) fn fast_open_outcome(&self, key: u32) -> Option<(IpAddr, FastOpenOutcome)> {
+        match &self.get(key)?.kind {
+            Kind::Stream(c) => Some((c.remote.ip(), c.tcb.fast_open_outcome()?)),
+            _ => None,
         }
     }
 }

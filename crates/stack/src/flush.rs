@@ -24,7 +24,7 @@ impl Stack {
     /// Looks at every socket that this turn has touched; says whether there were any.
     #[inline]
     pub fn flush(&mut self) -> bool {
-        let were_given_up = self.given_up.are_any();
+        let were_given_up = self.sockets.given_up.are_any();
         if were_given_up {
             self.reset_some_waiting();
         }
@@ -34,7 +34,7 @@ impl Stack {
             self.sessions.at_work = AtWork::Nobodys;
         }
         if self.half_open.are_given_up() {
-            self.reset_some_half_open();
+            self.handshakes().reset_some_half_open();
             return true;
         }
         are_touched || were_given_up

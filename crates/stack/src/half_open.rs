@@ -1,6 +1,7 @@
 //! Half-open connections: their SYNs were answered, and the answers are not acknowledged.
 //!
-//! Owns [`HalfOpens`], where each is a small record beside the sockets: a flood of SYNs
+//! Owns [`HalfOpens`], where each is a small record beside the sockets, and [`Handshakes`], which
+//! borrows them with what they need: a flood of SYNs
 //! fills a queue of these. A block and a socket are made when the handshake is complete.
 //! `passive` adds one for a SYN that a listener accepts; `tcp_input` and `input` bring
 //! segments and errors of them, [`handle_timeouts`](Stack::handle_timeouts) their timers. A
@@ -19,17 +20,40 @@ use crate::Stack;
 use crate::address_pair::Sides;
 use crate::at_work::AtWork;
 use crate::demux::{Demux, Flow, Found};
+use crate::responder::Responder;
+use crate::sessions::Sessions;
 use crate::socket::{Kind, Options, Socket};
+use crate::sockets::Sockets;
 use crate::tcp_input::Response;
 use crate::timers::Alarm;
-use longshore_tcp::{DropReason, IcmpError, Instant, Segment, State, Tcb};
+use longshore_tcp::{Disposition, DropReason, IcmpError, Instant, Segment, State, Tcb};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpFlags;
 
 /// Half-open connections that are reset in one turn once their listener is over.
 const RESETS_A_TURN: usize = 64;
 
-impl Stack {
+/// What has become of a handshake by a segment.
+#[derive(Debug)]
+pub(crate) enum Advanced {
+    /// It is not complete, and this is asked for.
+    Remains(Response),
+    /// It is complete: the connection is the socket of this key, and has handled the segment so.
+    Complete(u32, Disposition),
+}
+
+/// Handshakes of connections that come in: the half-open connections, with the listeners whose they
+/// are, the tables that find them, and what answers them. The stack makes one for each segment,
+/// error and timer of theirs.
+pub(crate) struct Handshakes<'a> {
+    pub(crate) half_open: &'a mut HalfOpens,
+    pub(crate) demux: &'a mut Demux,
+    pub(crate) sockets: &'a mut Sockets,
+    pub(crate) sessions: &'a mut Sessions,
+    pub(crate) responder: Responder<'a>,
+}
+
+impl Handshakes<'_> {
     /// A listener has accepted a SYN, which `tcb` is to answer: that is done, and a record
     /// of it kept.
     pub(crate) fn begin_handshake(
@@ -39,7 +63,7 @@ impl Stack {
         (local, remote): Sides,
         mut tcb: Tcb,
     ) {
-        self.responder()
+        self.responder
             .send_all_of(options, (local, remote), &mut tcb);
         let Some(record) = tcb.half_open() else {
             return;
@@ -49,7 +73,7 @@ impl Stack {
         };
         let share = self
             .sessions
-            .take_socket_share(session, &mut self.counters)
+            .take_socket_share(session, self.responder.counters)
             .flatten();
         let Some(Kind::Listener(l)) = self.sockets.get_mut(listener).map(|s| &mut s.kind) else {
             return;
@@ -64,7 +88,7 @@ impl Stack {
             on_data: OnData::NotYet,
             alarm: Alarm::OFF,
         };
-        let Some(key) = self.half_open.insert(half, self.now) else {
+        let Some(key) = self.half_open.insert(half, self.responder.now) else {
             return;
         };
         l.listener.on_half_open();
@@ -72,54 +96,46 @@ impl Stack {
         self.demux.insert_half_open(flow, key);
     }
 
-    /// A segment of a half-open connection.
-    pub(crate) fn segment_for_half_open(
-        &mut self,
-        key: u32,
-        segment: &Segment<'_>,
-        payload: &[u8],
-    ) -> Response {
-        if let Some(connection) = self.end_hold_before(key, segment) {
-            return self.segment_for(connection, segment, payload);
-        }
-        if self.is_held_back(key, segment) || self.is_held_for_data(key, segment) {
-            return Response::Nothing;
-        }
-        self.advance(key, segment, payload, self.now)
-    }
-
     /// A half-open connection goes on by a segment that came at `at`.
-    fn advance(
+    pub(super) fn advance(
         &mut self,
         key: u32,
         segment: &Segment<'_>,
         payload: &[u8],
         at: Instant,
-    ) -> Response {
+    ) -> Advanced {
         let Some((options, sides, mut tcb)) = self.open_again(key) else {
-            return Response::Nothing;
+            return Advanced::Remains(Response::Nothing);
         };
         let disposition = tcb.on_segment(segment, at);
         if tcb.state().is_synchronized() {
             let Some((half, Some(listener))) = self.take_half_open(key) else {
-                return Response::Nothing;
+                return Advanced::Remains(Response::Nothing);
             };
             let share = half.share;
             let made = self.enter_connection(listener, options, sides, share, tcb);
-            return self.handshake_done(made, &disposition, payload);
+            return Advanced::Complete(made, disposition);
         }
-        self.counters.prediction.missed_data += u64::from(!payload.is_empty());
+        self.responder.counters.prediction.missed_data += u64::from(!payload.is_empty());
         if let Some(reason) = disposition.drop {
-            self.counters.drop_tcp(reason);
+            self.responder.counters.drop_tcp(reason);
         }
         self.put_back(key, &options, sides, tcb);
-        Response::of(&disposition)
+        Advanced::Remains(Response::of(&disposition))
     }
 
     /// An ICMP error about the SYN-ACK with sequence number `seq`.
     pub(crate) fn error_for_half_open(&mut self, key: u32, kind: IcmpError, seq: SeqNumber) {
         if let Some((options, sides, mut tcb)) = self.open_again(key) {
-            tcb.on_icmp(kind, seq, self.now);
+            tcb.on_icmp(kind, seq, self.responder.now);
+            self.put_back(key, &options, sides, tcb);
+        }
+    }
+
+    /// The timer of a half-open connection has gone off: its SYN-ACK is retransmitted.
+    fn time_out(&mut self, key: u32) {
+        if let Some((options, sides, mut tcb)) = self.open_again(key) {
+            tcb.on_timer(self.responder.now);
             self.put_back(key, &options, sides, tcb);
         }
     }
@@ -130,29 +146,6 @@ impl Stack {
             tcb.set_path_mss(mss);
             self.put_back(key, &options, sides, tcb);
         }
-    }
-
-    /// Retransmits the SYN-ACKs that are due; says whether any was.
-    pub(crate) fn retransmit_syn_acks(&mut self) -> bool {
-        if self.half_open.is_empty() {
-            return false;
-        }
-        let now = self.now;
-        let mut due = std::mem::take(&mut self.half_open.due);
-        self.half_open.wheel.advance(now, &mut due);
-        let any = !due.is_empty();
-        for key in due.drain(..) {
-            self.sessions.at_work = AtWork::HalfOpen(key);
-            if !self.half_open.is_due(key, now) || self.end_hold(key) {
-                continue;
-            }
-            if let Some((options, sides, mut tcb)) = self.open_again(key) {
-                tcb.on_timer(now);
-                self.put_back(key, &options, sides, tcb);
-            }
-        }
-        self.half_open.due = due;
-        any
     }
 
     /// A listener is over: its half-open connections are reset, as far as resets may be sent
@@ -194,16 +187,16 @@ impl Stack {
         // What the listener has set is of no account to a reset.
         let mut tcb = half.record.open(&longshore_tcp::Config::default());
         tcb.abort();
-        if let Some(reset) = tcb.poll_transmit(self.now, 0) {
+        if let Some(reset) = tcb.poll_transmit(self.responder.now, 0) {
             let header = reset.header(local.port(), remote.port());
-            self.responder().send_reset(local, remote, &header);
+            self.responder.send_reset(local, remote, &header);
         }
         let _ = self.take_half_open(key);
     }
 
     /// Whether a segment for a half-open connection has to be dropped, because the
     /// connection must not be established now.
-    fn is_held_back(&mut self, key: u32, segment: &Segment<'_>) -> bool {
+    pub(super) fn is_held_back(&mut self, key: u32, segment: &Segment<'_>) -> bool {
         let Some(half) = self.half_open.get(key) else {
             return true;
         };
@@ -228,7 +221,7 @@ impl Stack {
         };
         let resets = l.listener.aborts_on_overflow();
         if let Some(reason) = reason {
-            self.counters.drop_tcp(reason);
+            self.responder.counters.drop_tcp(reason);
             if resets && reason == DropReason::AcceptQueueFull {
                 self.sessions.at_work = listener.map_or(AtWork::Nobodys, AtWork::Socket);
                 self.abort_half_open(key);
@@ -236,7 +229,9 @@ impl Stack {
             return true;
         }
         let session = socket.session;
-        !self.has_room_to_accept(session)
+        !self
+            .sessions
+            .has_room_to_accept(session, self.responder.counters)
     }
 
     /// The block of a half-open connection, with its listener's options. All that follows
@@ -254,7 +249,7 @@ impl Stack {
     /// The block of a half-open connection is done with: what it sends is sent, and a
     /// record of it kept, unless it is over.
     fn put_back(&mut self, key: u32, options: &Options, sides: Sides, mut tcb: Tcb) {
-        self.responder().send_all_of(options, sides, &mut tcb);
+        self.responder.send_all_of(options, sides, &mut tcb);
         match tcb.half_open() {
             Some(record) => self.half_open.keep(key, record),
             None => {
@@ -275,6 +270,117 @@ impl Stack {
             l.listener.on_half_open_gone();
         }
         Some((half, listener))
+    }
+}
+
+impl Stack {
+    /// The half-open connections, with what their handshakes need.
+    pub(crate) fn handshakes(&mut self) -> Handshakes<'_> {
+        Handshakes {
+            half_open: &mut self.half_open,
+            demux: &mut self.demux,
+            sockets: &mut self.sockets,
+            sessions: &mut self.sessions,
+            responder: Responder {
+                link: &mut self.link,
+                limits: &mut self.limits,
+                counters: &mut self.counters,
+                now: self.now,
+            },
+        }
+    }
+
+    /// Does what a segment of a handshake asks for: if that is complete, its connection is handed
+    /// over.
+    pub(crate) fn take_advanced(&mut self, advanced: Advanced, payload: &[u8]) -> Response {
+        match advanced {
+            Advanced::Remains(response) => response,
+            Advanced::Complete(made, disposition) => {
+                self.handshake_done(made, &disposition, payload)
+            }
+        }
+    }
+
+    /// A segment of a half-open connection.
+    pub(crate) fn segment_for_half_open(
+        &mut self,
+        key: u32,
+        segment: &Segment<'_>,
+        payload: &[u8],
+    ) -> Response {
+        if let Some(connection) = self.end_hold_before(key, segment) {
+            return self.segment_for(connection, segment, payload);
+        }
+        let now = self.now;
+        if self.handshakes().is_held_back(key, segment) {
+            return Response::Nothing;
+        }
+        let (sockets, settings) = (&self.sockets, &self.settings);
+        if self
+            .half_open
+            .is_held_for_data(key, segment, sockets, settings, now)
+        {
+            return Response::Nothing;
+        }
+        let advanced = self.handshakes().advance(key, segment, payload, now);
+        self.take_advanced(advanced, payload)
+    }
+
+    /// Retransmits the SYN-ACKs that are due; says whether any was.
+    pub(crate) fn retransmit_syn_acks(&mut self) -> bool {
+        if self.half_open.is_empty() {
+            return false;
+        }
+        let now = self.now;
+        let mut due = std::mem::take(&mut self.half_open.due);
+        self.half_open.wheel.advance(now, &mut due);
+        let any = !due.is_empty();
+        for key in due.drain(..) {
+            self.sessions.at_work = AtWork::HalfOpen(key);
+            if !self.half_open.is_due(key, now) || self.end_hold(key) {
+                continue;
+            }
+            self.handshakes().time_out(key);
+        }
+        self.half_open.due = due;
+        any
+    }
+
+    /// If something was put aside of a half-open connection, and this segment of it brings
+    /// more, that is looked at first; the connection that it is then.
+    fn end_hold_before(&mut self, key: u32, segment: &Segment<'_>) -> Option<u32> {
+        let half = self.half_open.get(key)?;
+        half.is_held_until()?;
+        let flags = segment.header.flags;
+        let brings_more = segment.payload_len != 0 || flags.contains(TcpFlags::FIN);
+        if !brings_more || flags.intersects(TcpFlags::RST | TcpFlags::SYN) {
+            return None;
+        }
+        let flow = half.flow;
+        self.end_hold(key);
+        match self.demux.peek(&flow) {
+            Some(Found::Socket(connection)) => Some(connection),
+            _ => None,
+        }
+    }
+
+    /// Looks at what was put aside of a half-open connection; `false` if nothing was. If it
+    /// must not be established now, it is as if that had been lost.
+    fn end_hold(&mut self, key: u32) -> bool {
+        let Some(held) = self.half_open.take_held(key) else {
+            return false;
+        };
+        let Some((local, remote)) = self.half_open.get(key).map(|half| half.flow.sides()) else {
+            return true;
+        };
+        let segment = held.segment();
+        let mut handshakes = self.handshakes();
+        if !handshakes.is_held_back(key, &segment) {
+            let advanced = handshakes.advance(key, &segment, &[], held.came());
+            let response = self.take_advanced(advanced, &[]);
+            self.respond(response, local, remote, &segment, &[]);
+        }
+        true
     }
 }
 

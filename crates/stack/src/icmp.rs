@@ -75,7 +75,7 @@ impl Stack {
                     self.half_open
                         .in_flight(&self.demux, (local, remote), error.tcp_seq)
                 {
-                    self.error_for_half_open(key, kind, seq);
+                    self.handshakes().error_for_half_open(key, kind, seq);
                     return true;
                 }
                 if let (Some(key), Some(seq)) =
@@ -176,7 +176,7 @@ impl Stack {
             self.sockets.touch(key);
         }
         if let (Some(mss), Some((key, _))) = (mss, half_open) {
-            self.set_path_of_half_open(key, mss);
+            self.handshakes().set_path_of_half_open(key, mss);
         }
         if let Some(key) = datagrams {
             self.tell_of_error(key, |socket, telling| {

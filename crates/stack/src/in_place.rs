@@ -50,6 +50,8 @@ pub(crate) struct BulkRun {
     /// Frames since the last long one.
     short: u8,
     is_permitted: bool,
+    /// There has been a session.
+    had_session: bool,
     /// What all these say of the next frame.
     is_likely: bool,
 }
@@ -64,6 +66,7 @@ impl BulkRun {
             is_open: false,
             short: 0,
             is_permitted: false,
+            had_session: false,
             is_likely: false,
         }
     }
@@ -73,6 +76,14 @@ impl BulkRun {
     #[inline]
     pub(crate) fn is_permitted(&self) -> bool {
         self.is_permitted
+    }
+
+    /// A session has begun; `has_one`: there is to be one alone, of programs that may see each
+    /// other's bytes.
+    pub(crate) fn note_session(&mut self, has_one: bool) {
+        let is_only = !std::mem::replace(&mut self.had_session, true);
+        self.is_permitted = is_only && has_one;
+        self.is_likely &= self.is_permitted;
     }
 
     /// Whether the next frame is probably one of the run.
@@ -234,12 +245,6 @@ fn take_predicted<const TIMESTAMPS: bool>(
 }
 
 impl Stack {
-    /// A session has begun; `is_only`: this stack has never had another.
-    pub(crate) fn permit_in_place(&mut self, is_only: bool) {
-        self.bulk_run.is_permitted = is_only && self.settings.has_one_session;
-        self.bulk_run.is_likely &= self.bulk_run.is_permitted;
-    }
-
     /// Whether the next frame is probably bulk of the same connection as those before, so that
     /// [`receive_bulk`](Self::receive_bulk) takes it.
     #[inline(always)]

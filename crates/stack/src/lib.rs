@@ -161,14 +161,11 @@ use link::Link;
 use longshore_frames::Port;
 use longshore_hostif::Loopback;
 use longshore_hostif::adapter::UnderWay;
-use longshore_net::Cidr;
-use longshore_tcp::{FastOpenCache, Instant};
+use longshore_tcp::Instant;
 use requests::Unanswered;
 use responder::Responder;
 use sockets::Sockets;
-use std::net::IpAddr;
 use transfers::Transfers;
-use unaccepted::GivenUp;
 
 /// What the operator should know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -196,9 +193,6 @@ pub struct Stack {
     link: Link,
     sockets: Sockets,
     half_open: HalfOpens,
-    given_up: GivenUp,
-    /// No socket with a key below this has anything to deliver, where no session is left.
-    delivered_below: u32,
     /// Who has them.
     pub sessions: Sessions,
     demux: Demux,
@@ -206,8 +200,6 @@ pub struct Stack {
     limits: AnswerLimits,
     /// What the operator has chosen.
     pub settings: Settings,
-    /// What servers have shown of Fast Open.
-    fast_open: FastOpenCache,
     unanswered: Unanswered,
     /// What has been done, and dropped.
     pub counters: Counters,
@@ -215,7 +207,6 @@ pub struct Stack {
     next_tick: Instant,
     bulk_senders: BulkSenders,
     bulk_run: BulkRun,
-    had_session: bool,
 }
 
 impl Stack {
@@ -236,20 +227,16 @@ impl Stack {
             link,
             sockets: Sockets::new(now),
             half_open: HalfOpens::new(now),
-            given_up: GivenUp::default(),
-            delivered_below: 0,
             sessions: Sessions::new(),
             demux: Demux::new(secrets, now),
             fragments: Fragments::new(),
             limits: AnswerLimits::default(),
             settings,
-            fast_open: FastOpenCache::new(),
             unanswered: Unanswered::default(),
             counters: Counters::new(),
             next_tick: now,
             bulk_senders: BulkSenders::default(),
             bulk_run: BulkRun::new(),
-            had_session: false,
         })
     }
 
@@ -271,30 +258,9 @@ impl Stack {
         self.demux.forget_known();
     }
 
-    /// Its addresses, with their prefixes.
-    pub fn addresses(&self) -> impl Iterator<Item = Cidr> + '_ {
-        self.link.addresses()
-    }
-
-    /// The routers to everywhere else.
-    pub fn gateways(&self) -> &[IpAddr] {
-        &self.link.gateways
-    }
-
-    /// What is still to be found out before the first program can run.
-    pub fn missing_addresses(&self) -> Option<MissingAddress> {
-        self.link.missing()
-    }
-
     /// Addresses that a server has given are its own no longer, and the server is told.
     pub fn give_addresses_back(&mut self) {
         self.link.release(self.now, &mut self.counters);
-    }
-
-    /// Whether packets wait for fragments, of which
-    /// [`expire_fragments`](Self::expire_fragments) forgets those that do not come.
-    pub fn has_fragments(&self) -> bool {
-        !self.fragments.is_empty()
     }
 
     /// Forgets packets that did not come together in time, and tells those who sent
@@ -355,7 +321,7 @@ impl Stack {
     pub fn has_work_left(&self) -> bool {
         self.sockets.have_work_left()
             || self.half_open.are_given_up()
-            || self.given_up.are_any()
+            || self.sockets.given_up.are_any()
             || !self.link.own.is_empty()
             || self.has_late_binds()
     }
@@ -395,9 +361,13 @@ impl Stack {
     /// A look at the port is over, which brought so many frames.
     #[inline]
     pub fn looked_at_port(&mut self, frames: usize, may_have_more: bool) {
-        let port = &mut *self.link.port;
-        let notice = self.limits.looked(frames, may_have_more, port, self.now);
-        self.counters.notices.extend(notice);
+        if self.limits.looked(may_have_more) {
+            let port = &mut *self.link.port;
+            let notice = self
+                .limits
+                .decide_on_syns(frames, may_have_more, port, self.now);
+            self.counters.notices.extend(notice);
+        }
     }
 
     /// Looks at some of the connections that were denied memory, whether there is some now.
@@ -489,8 +459,7 @@ impl Stack {
         session.publish_congestion(self.settings.default_congestion(self.now));
         let kernel_too = kernel_too.unwrap_or(self.settings.kernel_too);
         session.host.set_engine_alone(!kernel_too);
-        let is_only = !std::mem::replace(&mut self.had_session, true);
-        self.permit_in_place(is_only);
+        self.bulk_run.note_session(self.settings.has_one_session);
         self.sessions.insert(session)
     }
 
@@ -498,7 +467,7 @@ impl Stack {
     pub fn close_session(&mut self, key: u32) -> Option<Session> {
         let mut session = self.sessions.remove(key)?;
         session.host.mark_closed();
-        self.given_up.forget_session(key);
+        self.sockets.given_up.forget_session(key);
         let postponed = std::mem::take(&mut session.postponed);
         self.sockets.release_postponed(postponed);
         Some(session)
@@ -512,6 +481,18 @@ impl Stack {
         }
     }
 
+    /// Whether a socket that nobody has any more still has something to deliver. To be asked when
+    /// no session is left, so that a socket that has nothing will have nothing: those that were
+    /// found to be so are not looked at again, and of the others some are at each call.
+    pub fn look_for_undelivered(&mut self) -> Undelivered {
+        self.sockets.look_for_undelivered()
+    }
+
+    /// There is a session again: what has nothing to deliver may have something yet.
+    pub fn look_for_undelivered_anew(&mut self) {
+        self.sockets.look_for_undelivered_anew();
+    }
+
     /// How everything stands, for those who ask.
     pub fn status(&self) -> Status<'_> {
         Status {
@@ -519,6 +500,7 @@ impl Stack {
             half_open: &self.half_open,
             sessions: &self.sessions,
             demux: &self.demux,
+            fragments: &self.fragments,
             link: &self.link,
             limits: &self.limits,
             now: self.now,
@@ -552,10 +534,5 @@ impl Stack {
         {
             panic!("{violation:?}");
         }
-    }
-
-    /// Whether `ip` is an address of this stack.
-    pub fn is_local(&self, ip: IpAddr) -> bool {
-        self.link.is_local(ip)
     }
 }

@@ -25,7 +25,7 @@ use longshore_net::neighbor::Neighbors;
 use longshore_net::pmtu::PathMtu;
 use longshore_net::route::Routes;
 use longshore_net::{Cidr, Instant as NetInstant};
-use longshore_tcp::Instant;
+use longshore_tcp::{FastOpenCache, Instant};
 use longshore_wire::MacAddr;
 use longshore_wire::checksum::Partial;
 use longshore_wire::ethernet::{self, EtherType, EthernetHeader, Wanted};
@@ -116,6 +116,8 @@ pub(crate) struct Link {
     last_route: Option<(Ipv4Addr, Ipv4Addr)>,
     pub(crate) neighbors: Neighbors,
     pub(crate) pmtu: PathMtu,
+    /// What servers have shown of Fast Open.
+    pub(crate) fast_open: FastOpenCache,
     /// A datagram that is put together, to be cut in another way; kept for its memory.
     pub(crate) scratch: Vec<u8>,
     identification: u16,
@@ -207,6 +209,7 @@ impl Link {
             last_route: None,
             neighbors: Neighbors::new(NEIGHBORS),
             pmtu: PathMtu::new(),
+            fast_open: FastOpenCache::new(),
             scratch: Vec::new(),
             identification: 1,
             gateways: gateways.to_vec(),

@@ -5,9 +5,11 @@
 //! a socket was lost on its way between two, and when a session ends.
 
 use crate::Stack;
+use crate::sessions::Sessions;
 use crate::socket::{Connection, Kind, Options, Socket};
+use crate::sockets::Sockets;
 use longshore_hostif::EdgeFlags;
-use longshore_tcp::{Linger, State};
+use longshore_tcp::{Instant, Linger, State};
 
 /// Sockets that are looked at, at a time, for what they have to deliver.
 const A_TURN: u32 = 64;
@@ -32,37 +34,59 @@ impl Socket {
         };
         matches!(&self.kind, Kind::Stream(c) if !is_delivered(c))
     }
+
+    /// What closing it does by what its program has noted; nobody waits for it.
+    fn linger_noted(&self, sessions: &Sessions) -> Linger {
+        let session = sessions.get(self.session).filter(|_| self.has_block());
+        Options::linger(session.and_then(|s| s.host.linger_noted(self.id)))
+    }
+
+    /// The process of `channel` has it no longer. Whether it is a listener, whose connections may
+    /// have to be told to others.
+    fn forget_subscriber(&mut self, channel: u16, now: Instant) -> bool {
+        self.subscribers.remove(channel);
+        let Kind::Listener(l) = &mut self.kind else {
+            return false;
+        };
+        l.audience.forget(channel, !l.queue.is_empty(), now);
+        true
+    }
+}
+
+impl Sockets {
+    /// Whether a socket that nobody has any more still has something to deliver. To be asked when
+    /// no session is left, so that a socket that has nothing will have nothing: those that were
+    /// found to be so are not looked at again, and of the others some are at each call.
+    pub(crate) fn look_for_undelivered(&mut self) -> Undelivered {
+        for _ in 0..A_TURN {
+            if self.delivered_below == self.end() {
+                return Undelivered::None;
+            }
+            let socket = self.get(self.delivered_below);
+            if socket.is_some_and(Socket::has_undelivered) {
+                return Undelivered::Some;
+            }
+            self.delivered_below += 1;
+        }
+        Undelivered::Unknown
+    }
+
+    /// There is a session again: what has nothing to deliver may have something yet.
+    pub(crate) fn look_for_undelivered_anew(&mut self) {
+        self.delivered_below = 0;
+    }
 }
 
 impl Stack {
-    /// The socket in a block of a session, if there is one.
-    pub fn socket_of(&self, session: u32, index: u32) -> Option<u32> {
-        self.sessions.get(session)?.key(index)
-    }
-
-    /// Whether no process holds a socket, as far as was said here.
-    pub fn is_orphan(&self, key: u32) -> bool {
-        self.sockets.get(key).is_none_or(|socket| socket.orphan)
-    }
-
     /// No process holds a socket any more: what was written is still delivered, unless its program
     /// has said that closing it resets its connection (SO_LINGER), as in Linux.
     pub fn close_unheld(&mut self, key: u32) {
         self.work_for(key, |stack| {
             stack.take_last_edges(key);
-            let linger = stack.linger_noted(key);
+            let socket = stack.sockets.get(key);
+            let linger = socket.map_or(Linger::Background, |s| s.linger_noted(&stack.sessions));
             stack.close(key, linger);
         });
-    }
-
-    /// What closing a socket does by what its program has noted; nobody waits for it.
-    fn linger_noted(&self, key: u32) -> Linger {
-        let socket = self.sockets.get(key).filter(|socket| socket.has_block());
-        let noted = socket.and_then(|socket| {
-            let session = self.sessions.get(socket.session)?;
-            session.host.linger_noted(socket.id)
-        });
-        Options::linger(noted)
     }
 
     /// No process holds a socket any more, and what was written is delivered to nobody.
@@ -93,43 +117,15 @@ impl Stack {
         }
     }
 
-    /// Whether a socket that nobody has any more still has something to deliver. To be asked when
-    /// no session is left, so that a socket that has nothing will have nothing: those that were
-    /// found to be so are not looked at again, and of the others some are at each call.
-    pub fn look_for_undelivered(&mut self) -> Undelivered {
-        for _ in 0..A_TURN {
-            if self.delivered_below == self.sockets.end() {
-                return Undelivered::None;
-            }
-            let socket = self.sockets.get(self.delivered_below);
-            if socket.is_some_and(Socket::has_undelivered) {
-                return Undelivered::Some;
-            }
-            self.delivered_below += 1;
-        }
-        Undelivered::Unknown
-    }
-
-    /// There is a session again: what has nothing to deliver may have something yet.
-    pub fn look_for_undelivered_anew(&mut self) {
-        self.delivered_below = 0;
-    }
-
     /// A process has a socket no longer. Connections that it was given and has not accepted
     /// are told to the others that listen.
     pub fn forget_subscriber(&mut self, key: u32, channel: u16) {
-        self.work_for(key, |stack| stack.forget_subscriber_of(key, channel));
-    }
-
-    fn forget_subscriber_of(&mut self, key: u32, channel: u16) {
-        let now = self.now;
-        let Some(socket) = self.sockets.get_mut(key) else {
-            return;
-        };
-        socket.subscribers.remove(channel);
-        if let Kind::Listener(l) = &mut socket.kind {
-            l.audience.forget(channel, !l.queue.is_empty(), now);
-            self.sockets.touch(key);
-        }
+        self.work_for(key, |stack| {
+            let now = stack.now;
+            let socket = stack.sockets.get_mut(key);
+            if socket.is_some_and(|s| s.forget_subscriber(channel, now)) {
+                stack.sockets.touch(key);
+            }
+        });
     }
 }

@@ -105,7 +105,7 @@ impl Stack {
             return self.sockets.refuse(key, &mut self.demux);
         }
         let until_data_us = match options.defer_accept_s {
-            0 => 1000 * u64::from(self.accepts_on_data(server.port(), &options)),
+            0 => 1000 * u64::from(self.settings.accepts_on_data(server.port(), &options)),
             seconds => 1_000_000 * u64::from(seconds),
         };
         if until_data_us != 0 && self.sockets.defer(key, until_data_us, self.now) {

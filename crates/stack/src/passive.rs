@@ -11,11 +11,14 @@ use crate::access::Transport;
 use crate::account::SocketShare;
 use crate::address_pair::Sides;
 use crate::at_work::AtWork;
-use crate::counters::EngineDrop;
+use crate::counters::{Counters, EngineDrop};
+use crate::half_open::Handshakes;
+use crate::host::Host;
 use crate::memory_pressure::{FEW_CHUNKS, SPARE_CHUNKS};
 use crate::messages::Messages;
 use crate::responder::Responder;
 use crate::session::Session;
+use crate::sessions::Sessions;
 use crate::socket::as_family;
 use crate::socket::{Connection, Kind, Options, Socket};
 use crate::tcp_input::Response;
@@ -26,6 +29,88 @@ use longshore_tcp::{Disposition, DropReason, ListenVerdict, Segment, Tcb, reset_
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpFlags;
 use std::net::SocketAddr;
+
+impl Sessions {
+    /// Whether a session has memory for one connection more: its listener's stream may need
+    /// some for the record of it.
+    pub(crate) fn has_room_to_accept(&mut self, session: u32, counters: &mut Counters) -> bool {
+        let has_room = self
+            .get(session)
+            .is_some_and(|s| s.host.receive.available() > FEW_CHUNKS);
+        if !has_room {
+            self.arena_is_full(session, counters);
+        }
+        has_room
+    }
+}
+
+impl Handshakes<'_> {
+    /// A listener accepts a SYN: a handshake begins, or, with a Fast Open cookie, a
+    /// connection, whose key this is. `host` has the keys of cookies.
+    pub(crate) fn accept_syn(
+        &mut self,
+        listener: u32,
+        (local, remote): Sides,
+        segment: &Segment<'_>,
+        iss_after: Option<SeqNumber>,
+        host: &dyn Host,
+    ) -> Option<u32> {
+        let now = self.responder.now;
+        let socket = self.sockets.get(listener)?;
+        let (options, session) = (socket.options, socket.session);
+        let slab = self.sessions.get(session).map(|s| &s.host.receive);
+        let room = slab.is_some_and(|slab| slab.available() >= SPARE_CHUNKS);
+        let (demux, sides) = (&*self.demux, (local, remote));
+        let listening = self.sockets.get_mut(listener)?;
+        let verdict = listening.judge_fast_open((demux, host), sides, segment, room, now);
+        let mss = self.responder.link.mss_to(remote.ip(), self.responder.now);
+        let iss = match iss_after {
+            Some(after) => after.add(1),
+            None => self.demux.initial_sequence(local, remote, now),
+        };
+        let offset = self.demux.timestamp_offset(local, remote);
+        let config = options.tcp_to(remote);
+        let mut tcb = Tcb::accept(&config, segment, mss, iss, offset, now);
+        if let Some(cookie) = verdict.give {
+            tcb.give_fast_open_cookie(cookie);
+        }
+        if !verdict.accept {
+            self.begin_handshake(listener, &options, (local, remote), tcb);
+            return None;
+        }
+        let share = self
+            .sessions
+            .take_socket_share(session, self.responder.counters)
+            .flatten();
+        Some(self.enter_connection(listener, options, (local, remote), share, tcb))
+    }
+
+    /// A connection that came in through `listener` is one of the stack's sockets from now
+    /// on; its key.
+    pub(crate) fn enter_connection(
+        &mut self,
+        listener: u32,
+        options: Options,
+        (local, remote): Sides,
+        share: Option<SocketShare>,
+        tcb: Tcb,
+    ) -> u32 {
+        let session = self.sockets.get(listener).map_or(NONE, |s| s.session);
+        let connection = Connection::new(tcb, local, remote, Some(listener));
+        let flow = connection.flow;
+        let id = SocketId {
+            index: NONE,
+            generation: 0,
+        };
+        let mut socket = Socket::new(id, session, None, options, Kind::Stream(connection));
+        socket.local = Some(local);
+        socket.share = share;
+        let key = self.sockets.insert(socket);
+        self.demux.insert(flow, key);
+        self.sockets.touch(key);
+        key
+    }
+}
 
 impl Stack {
     /// A segment that no connection takes goes to the listener at its address; where there
@@ -88,79 +173,50 @@ impl Stack {
                 self.counters.drop(EngineDrop::UserSockets);
             }
             ListenVerdict::CheckCookie(reset) => {
-                let response = self.check_cookie(key, (local, remote), segment, payload, &reset);
+                let sides = (local, remote);
+                let mut handshakes = self.handshakes();
+                let advanced = handshakes.check_cookie(key, sides, segment, &reset);
+                let response = self.take_advanced(advanced, payload);
                 self.respond(response, local, remote, segment, payload);
             }
             ListenVerdict::Accept => {
-                self.accept_syn(key, (local, remote), segment, payload, iss_after);
+                // As `handshakes` has it, beside the keys of Fast Open's cookies.
+                let mut handshakes = Handshakes {
+                    half_open: &mut self.half_open,
+                    demux: &mut self.demux,
+                    sockets: &mut self.sockets,
+                    sessions: &mut self.sessions,
+                    responder: Responder {
+                        link: &mut self.link,
+                        limits: &mut self.limits,
+                        counters: &mut self.counters,
+                        now: self.now,
+                    },
+                };
+                let (sides, host) = ((local, remote), &*self.settings.host);
+                let made = handshakes.accept_syn(key, sides, segment, iss_after, host);
+                if let Some(made) = made {
+                    self.open_fast(made, key, segment, payload);
+                }
             }
         }
     }
 
-    /// A listener accepts a SYN: a handshake begins, or, with a Fast Open cookie, a
-    /// connection.
-    fn accept_syn(
-        &mut self,
-        listener: u32,
-        (local, remote): Sides,
-        segment: &Segment<'_>,
-        payload: &[u8],
-        iss_after: Option<SeqNumber>,
-    ) {
+    /// A connection has been made for a SYN whose cookie is right.
+    fn open_fast(&mut self, key: u32, listener: u32, segment: &Segment<'_>, payload: &[u8]) {
         let now = self.now;
-        let Some(socket) = self.sockets.get(listener) else {
+        let Some(c) = self.sockets.connection_mut(key) else {
             return;
         };
-        let (options, session) = (socket.options, socket.session);
-        let slab = self.sessions.get(session).map(|s| &s.host.receive);
-        let room = slab.is_some_and(|slab| slab.available() >= SPARE_CHUNKS);
-        let verdict = self.judge_fast_open(listener, (local, remote), segment, room);
-        let mss = self.link.mss_to(remote.ip(), self.now);
-        let iss = match iss_after {
-            Some(after) => after.add(1),
-            None => self.demux.initial_sequence(local, remote, now),
-        };
-        let offset = self.demux.timestamp_offset(local, remote);
-        let config = options.tcp_to(remote);
-        let mut tcb = Tcb::accept(&config, segment, mss, iss, offset, now);
-        if let Some(cookie) = verdict.give {
-            tcb.give_fast_open_cookie(cookie);
+        c.fast_open_of = Some(listener);
+        let disposition = c.tcb.accept_fast_open(segment, now);
+        self.counters.tcp.fast_opens += 1;
+        self.established(key);
+        if let Some(place) = disposition.place
+            && let Some(bytes) = payload.get(..place.len as usize)
+        {
+            self.place(key, place.stream_offset, bytes);
         }
-        if !verdict.accept {
-            return self.begin_handshake(listener, &options, (local, remote), tcb);
-        }
-        let share = self
-            .sessions
-            .take_socket_share(session, &mut self.counters)
-            .flatten();
-        let made = self.enter_connection(listener, options, (local, remote), share, tcb);
-        self.open_fast(made, listener, segment, payload);
-    }
-
-    /// A connection that came in through `listener` is one of the stack's sockets from now
-    /// on; its key.
-    pub(crate) fn enter_connection(
-        &mut self,
-        listener: u32,
-        options: Options,
-        (local, remote): Sides,
-        share: Option<SocketShare>,
-        tcb: Tcb,
-    ) -> u32 {
-        let session = self.sockets.get(listener).map_or(NONE, |s| s.session);
-        let connection = Connection::new(tcb, local, remote, Some(listener));
-        let flow = connection.flow;
-        let id = SocketId {
-            index: NONE,
-            generation: 0,
-        };
-        let mut socket = Socket::new(id, session, None, options, Kind::Stream(connection));
-        socket.local = Some(local);
-        socket.share = share;
-        let key = self.sockets.insert(socket);
-        self.demux.insert(flow, key);
-        self.sockets.touch(key);
-        key
     }
 
     /// The segment that ends a handshake was handled: its connection is handed over, and
@@ -178,19 +234,6 @@ impl Stack {
         }
         self.established(key);
         self.finish_segment(key, disposition, payload)
-    }
-
-    /// Whether a session has memory for one connection more: its listener's stream may need
-    /// some for the record of it.
-    pub(crate) fn has_room_to_accept(&mut self, session: u32) -> bool {
-        let has_room = self
-            .sessions
-            .get(session)
-            .is_some_and(|s| s.host.receive.available() > FEW_CHUNKS);
-        if !has_room {
-            self.sessions.arena_is_full(session, &mut self.counters);
-        }
-        has_room
     }
 
     /// A connection that came in is established: it gets a block, and its

@@ -93,13 +93,6 @@ impl Stack {
         self.sessions.at_work = AtWork::Nobodys;
     }
 
-    /// Answers a request to bind that the process may not make.
-    #[cold]
-    pub fn refuse_bind(&mut self, from: From, request: &Request) {
-        self.sessions
-            .answer(from, request, Err(RequestError::NotPermitted));
-    }
-
     fn serve(
         &mut self,
         from: From,
@@ -111,7 +104,7 @@ impl Stack {
             return self.open(from, id, kind, flags);
         }
         let Some(key) = self.key_of(from.session, id) else {
-            self.refuse_unknown(from, request);
+            self.sessions.refuse_unknown(from, request);
             return Ok(());
         };
         match *request {
@@ -275,17 +268,6 @@ impl Stack {
         self.sessions.answer(from, request, done);
     }
 
-    /// A late request for a socket that is gone is no fault; but a thread that waits for an answer
-    /// gets one.
-    #[cold]
-    fn refuse_unknown(&mut self, from: From, request: &Request) {
-        let why = match self.sessions.account_of(from.session) {
-            Some(account) if account.is_out_of_sockets() => RequestError::TooManySockets,
-            _ => RequestError::NoSocket,
-        };
-        self.sessions.answer(from, request, Err(why));
-    }
-
     /// Binds a socket and answers; later, if the address is in use.
     fn bind_or_wait(&mut self, from: From, request: &Request, key: u32, local: Address) {
         match self.bind(key, local) {
@@ -405,12 +387,6 @@ impl Stack {
     /// It is tried again at the end of the next turn.
     pub fn bind_later(&mut self, late: LateBind) {
         self.unanswered.late_binds.push(late);
-    }
-
-    /// The address remains in use.
-    pub fn give_bind_up(&mut self, late: &LateBind) {
-        let in_use = Err(RequestError::AddressInUse);
-        self.sessions.answer_owed(late.from, &late.request, in_use);
     }
 
     /// Answers what was asked this turn.

@@ -96,6 +96,11 @@ impl Sessions {
         self.iter_polled().any(|(_, s)| s.host.has_requests())
     }
 
+    /// The key of the socket in a block of a session, if there is one.
+    pub fn socket_of(&self, session: u32, index: u32) -> Option<u32> {
+        self.get(session)?.key(index)
+    }
+
     /// What the user of a session has, if that has bounds.
     #[inline]
     pub fn account_of(&self, key: u32) -> Option<&Arc<Account>> {

@@ -3,6 +3,7 @@
 use super::host::Host;
 use crate::access::Access;
 use crate::messages::TimedRule;
+use crate::socket::Options;
 use longshore_hostif::Loopback;
 use longshore_hostif::adapter::Batching;
 use longshore_tcp::{Congestion, EcnMode, Instant};
@@ -59,6 +60,18 @@ impl Settings {
             scope,
             cut_through,
             has_one_session: false,
+        }
+    }
+
+    /// For how many milliseconds the connections of a listener with these options, at this port,
+    /// wait for data before they are handed over all the same; 0 if they do not.
+    pub(crate) fn accepts_on_data(&self, port: u16, options: &Options) -> u32 {
+        match options.accept_on_data_ms {
+            0 => {
+                let of_port = self.accept_on_data.get(&port);
+                of_port.copied().unwrap_or(0)
+            }
+            said => said.into(),
         }
     }
 

@@ -9,6 +9,7 @@ use crate::sessions::Sessions;
 use crate::slab::Slab;
 use crate::socket::{Connection, Kind, Socket};
 use crate::timers::Wheel;
+use crate::unaccepted::GivenUp;
 use longshore_hostif::SocketId;
 use longshore_tcp::Instant;
 use std::collections::VecDeque;
@@ -33,6 +34,10 @@ pub(crate) struct Sockets {
     pub(crate) unresolved: Vec<u32>,
     /// Their deadlines.
     pub(crate) wheel: Wheel<u32>,
+    /// The queues of listeners that are over.
+    pub(crate) given_up: GivenUp,
+    /// No socket with a key below this has anything to deliver, where no session is left.
+    pub(crate) delivered_below: u32,
     /// Those whose deadlines are being looked at; kept for its memory.
     pub(super) due: Vec<u32>,
 }
@@ -50,6 +55,8 @@ impl Sockets {
             denied_memory: VecDeque::new(),
             unresolved: Vec::new(),
             wheel: Wheel::new(now),
+            given_up: GivenUp::default(),
+            delivered_below: 0,
             due: Vec::new(),
         }
     }
@@ -127,6 +134,17 @@ impl Sockets {
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.slab.len()
+    }
+
+    /// A listener is over, or shut down: those that wait for it are to be reset.
+    pub(crate) fn give_up_waiting(&mut self, listener: u32) {
+        let Some(socket) = self.get_mut(listener) else {
+            return;
+        };
+        if let Kind::Listener(l) = &mut socket.kind {
+            let (session, queue) = (socket.session, l.queue.give_up());
+            self.given_up.put(session, queue);
+        }
     }
 
     /// Puts a socket on the list of those to be looked at at the end of this turn.

@@ -3,14 +3,17 @@
 use crate::access::Transport;
 use crate::answer_limit::AnswerLimits;
 use crate::demux::Demux;
+use crate::fragments::Fragments;
 use crate::half_open::HalfOpens;
 use crate::link::Link;
+use crate::link::automatic::MissingAddress;
 use crate::sessions::Sessions;
 use crate::socket::{Kind, Socket};
 use crate::sockets::Sockets;
 use longshore_hostif::Meter;
+use longshore_net::Cidr;
 use longshore_tcp::{Instant, TcpInfo};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// What the stack's own memory of one socket takes, apart from payload, in bytes.
 pub const SOCKET_BYTES: usize = size_of::<Socket>();
@@ -78,12 +81,44 @@ pub struct Status<'a> {
     pub(super) half_open: &'a HalfOpens,
     pub(super) sessions: &'a Sessions,
     pub(super) demux: &'a Demux,
+    pub(super) fragments: &'a Fragments,
     pub(super) link: &'a Link,
     pub(super) limits: &'a AnswerLimits,
     pub(super) now: Instant,
 }
 
 impl<'a> Status<'a> {
+    /// Its addresses, with their prefixes.
+    pub fn addresses(self) -> impl Iterator<Item = Cidr> + 'a {
+        self.link.addresses()
+    }
+
+    /// The routers to everywhere else.
+    pub fn gateways(self) -> &'a [IpAddr] {
+        &self.link.gateways
+    }
+
+    /// Whether `ip` is an address of its.
+    pub fn is_local(&self, ip: IpAddr) -> bool {
+        self.link.is_local(ip)
+    }
+
+    /// What is still to be found out before the first program can run.
+    pub fn missing_addresses(&self) -> Option<MissingAddress> {
+        self.link.missing()
+    }
+
+    /// Whether packets wait for fragments, of which
+    /// [`Stack::expire_fragments`](crate::Stack::expire_fragments) forgets those that do not come.
+    pub fn has_fragments(&self) -> bool {
+        !self.fragments.is_empty()
+    }
+
+    /// Whether no process holds a socket, as far as was said here.
+    pub fn is_orphan(&self, key: u32) -> bool {
+        self.sockets.get(key).is_none_or(|socket| socket.orphan)
+    }
+
     /// The sockets with keys from this on, each with its key.
     pub fn sockets(self, from: u32) -> impl Iterator<Item = (u32, SocketStatus)> + 'a {
         let all = self.sockets.iter().filter(move |(key, _)| *key >= from);

@@ -12,6 +12,7 @@ use longshore_wire::tcp::TcpHeader;
 use std::net::SocketAddr;
 
 /// What a segment asks for beside what its connection sends.
+#[derive(Debug)]
 pub(crate) enum Response {
     Nothing,
     /// A reset in answer.
@@ -62,7 +63,7 @@ impl Stack {
             }
             Some(Found::HalfOpen(key)) if self.half_open.is_given_up(key) => {
                 // It was to be reset, and is as if it had been.
-                let _ = self.take_half_open(key);
+                let _ = self.handshakes().take_half_open(key);
                 self.segment_for_listener((local, remote), &segment, payload, None);
             }
             Some(Found::HalfOpen(key)) => {
@@ -120,9 +121,9 @@ impl Stack {
         }
         if !before.is_synchronized() && state.is_synchronized() {
             if fast_opened {
-                self.fast_open_done(key);
-            } else {
-                self.learn_fast_open(key);
+                self.sockets.fast_open_done(key);
+            } else if let Some((server, outcome)) = self.sockets.fast_open_outcome(key) {
+                self.link.fast_open.learn(server, &outcome, now);
             }
         }
         let response = self.finish_segment(key, &disposition, payload);

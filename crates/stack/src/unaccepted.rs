@@ -1,14 +1,10 @@
 //! What becomes of connections that nobody has accepted when their listener is closed or shut
 //! down, and of those of our own that wait for room before it.
 //!
-//! Owns [`GivenUp`], the queues of such listeners. There may be tens of thousands of
-//! connections in one, so [`flush`](Stack::flush) resets some of them in each turn.
+//! Owns [`GivenUp`], the queues of such listeners, which the sockets have. There may be tens of
+//! thousands of connections in one, so `accepted` resets some of them in each turn.
 
-use crate::Stack;
 use crate::accept_queue::AcceptQueue;
-use crate::accepted::AT_ONCE;
-use crate::at_work::AtWork;
-use crate::socket::Kind;
 use longshore_hostif::SocketId;
 use std::collections::VecDeque;
 
@@ -17,7 +13,7 @@ use std::collections::VecDeque;
 pub(crate) struct GivenUp(VecDeque<(u32, AcceptQueue)>);
 
 /// What is to be done for one that was given up.
-enum Next {
+pub(crate) enum Next {
     /// The host has accepted the connection of this session, and this process is given it.
     Accepted(u32, SocketId, Option<u16>),
     /// The connection of this session is reset.
@@ -27,6 +23,18 @@ enum Next {
 }
 
 impl GivenUp {
+    /// A listener of this session is over, or shut down: those in its queue are to be reset.
+    pub(crate) fn put(&mut self, session: u32, queue: AcceptQueue) {
+        self.0.push_back((session, queue));
+    }
+
+    /// A listener was taken out with all sockets of its session: those of others that stand in
+    /// line before it are to be refused.
+    pub(crate) fn put_entering(&mut self, session: u32, queue: AcceptQueue) {
+        self.put(session, queue);
+        self.forget_session(session);
+    }
+
     /// Whether any are still to be reset or refused.
     #[inline]
     pub(crate) fn are_any(&self) -> bool {
@@ -40,7 +48,7 @@ impl GivenUp {
         }
     }
 
-    fn next(&mut self) -> Option<Next> {
+    pub(crate) fn next(&mut self) -> Option<Next> {
         while let Some((session, queue)) = self.0.front_mut() {
             if let Some((id, by)) = queue.pop_accepted() {
                 return Some(Next::Accepted(*session, id, by));
@@ -54,80 +62,5 @@ impl GivenUp {
             self.0.pop_front();
         }
         None
-    }
-}
-
-impl Stack {
-    /// A listener is over, or shut down: those that wait for it are reset.
-    pub(crate) fn give_up_waiting(&mut self, listener: u32) {
-        let Some(socket) = self.sockets.get_mut(listener) else {
-            return;
-        };
-        if let Kind::Listener(l) = &mut socket.kind {
-            let queue = l.queue.give_up();
-            self.given_up.0.push_back((socket.session, queue));
-        }
-    }
-
-    /// A listener was taken out with all sockets of its session: those of others that stand in
-    /// line before it are refused.
-    pub(crate) fn give_up_entering(&mut self, session: u32, queue: AcceptQueue) {
-        self.given_up.0.push_back((session, queue));
-        self.given_up.forget_session(session);
-    }
-
-    /// Resets some of those whose listeners are over.
-    #[inline(never)]
-    pub(crate) fn reset_some_waiting(&mut self) {
-        for _ in 0..AT_ONCE {
-            match self.given_up.next() {
-                None => break,
-                Some(Next::Accepted(session, id, by)) => {
-                    if let Some(key) = self.key_of(session, id) {
-                        self.sessions.at_work = AtWork::Socket(key);
-                        if let Some(socket) = self.sockets.get_mut(key) {
-                            socket.accepted(by, &mut self.sessions, self.now);
-                        }
-                    }
-                }
-                Some(Next::Reset(session, id)) => {
-                    if let Some(key) = self.key_of(session, id) {
-                        self.sessions.at_work = AtWork::Socket(key);
-                        self.transfers().abort(key);
-                    }
-                }
-                Some(Next::Refuse(key)) => {
-                    self.sessions.at_work = AtWork::Socket(key);
-                    self.enter_listener(key);
-                }
-            }
-        }
-        self.sessions.at_work = AtWork::Nobodys;
-    }
-
-    /// If a listener has room again, some of those in line enter, no more than it has room for.
-    /// The rest has its turn.
-    pub(crate) fn let_in(&mut self, listener: u32) {
-        let mut left = AT_ONCE;
-        let mut has_entering = false;
-        while let Some(Kind::Listener(l)) = self.sockets.get_mut(listener).map(|s| &mut s.kind)
-            && l.queue.has_entering()
-        {
-            has_entering = true;
-            if !l.listener.may_establish() {
-                break;
-            }
-            if left == 0 {
-                self.sockets.touch(listener);
-                break;
-            }
-            left -= 1;
-            if let Some(first) = l.queue.pop_entering() {
-                self.enter_listener(first);
-            }
-        }
-        if has_entering && let Some(socket) = self.sockets.get(listener) {
-            socket.mark_entering(&self.sessions);
-        }
     }
 }

@@ -204,7 +204,7 @@ impl Near {
         stack.relieve_memory_pressure();
         let flushed = stack.flush();
         for late in stack.take_late_binds() {
-            stack.give_bind_up(&late);
+            stack.sessions.give_bind_up(&late);
         }
         stack.answer_questions();
         stack.publish();
@@ -241,7 +241,7 @@ impl Near {
     fn wait_for_next(&mut self, until: Instant) {
         while !self.turn().is_empty() {}
         let next = self.stack.next_timeout().unwrap_or(until);
-        let next = match self.stack.has_fragments() {
+        let next = match self.stack.status().has_fragments() {
             true => next.min(self.now.after_us(FRAGMENTS_US)),
             false => next,
         };
@@ -284,7 +284,7 @@ impl Near {
     /// Whether nothing is left but the two sockets that every input begins with, and the
     /// program knows it.
     fn is_all_over(&self) -> bool {
-        let are_none = self.stack.status().wait_count() == 0 && !self.stack.has_fragments();
+        let are_none = self.stack.status().wait_count() == 0 && !self.stack.status().has_fragments();
         let is_told =
             self.program.unsent(self.datagrams) == 0 && self.program.unread(self.datagrams) == 0;
         are_none && is_told && self.stack.status().socket_count() == OWN_SOCKETS

@@ -44,7 +44,7 @@ impl Stack {
 
     /// A connection is over.
     pub(super) fn disconnect(&mut self, key: u32) {
-        self.fast_open_done(key);
+        self.sockets.fast_open_done(key);
         self.transfers().forwarded(key, u64::MAX);
         let Some(socket) = self.sockets.get_mut(key) else {
             return;

@@ -4,16 +4,15 @@
 //! read. Unlike TCP_DEFER_ACCEPT, which drops that segment and has the SYN-ACK retransmitted,
 //! this takes milliseconds, and the peer sees nothing of it.
 //!
-//! Owns what is kept of such a segment, and the steps of [`Stack`] that put it aside and take it
-//! up again, which `half_open` calls. A listener's program says so by an option, or the operator
+//! Owns what is kept of such a segment, and how it is put aside and taken up again, for which
+//! `half_open` calls. A listener's program says so by an option, or the operator
 //! for a port.
 
-use crate::Stack;
-use crate::demux::Found;
 use crate::half_open::HalfOpens;
-use crate::socket::Options;
+use crate::settings::Settings;
+use crate::sockets::Sockets;
 use longshore_tcp::{Ecn, Instant, Segment};
-use longshore_wire::tcp::{TcpFlags, TcpHeader};
+use longshore_wire::tcp::TcpHeader;
 
 /// Where a half-open connection stands that is accepted on data.
 #[derive(Debug)]
@@ -47,6 +46,21 @@ impl OnData {
     }
 }
 
+impl Held {
+    /// It, without payload.
+    pub(super) fn segment(&self) -> Segment<'_> {
+        Segment {
+            ecn: self.ecn,
+            ..Segment::new(&self.header, 0)
+        }
+    }
+
+    /// When it came.
+    pub(super) fn came(&self) -> Instant {
+        self.came
+    }
+}
+
 impl HalfOpens {
     /// Puts aside what completes a handshake, until then.
     fn hold(&mut self, key: u32, segment: &Segment<'_>, now: Instant, until: Instant) {
@@ -63,7 +77,7 @@ impl HalfOpens {
     }
 
     /// Takes up again what was put aside, if anything was.
-    fn take_held(&mut self, key: u32) -> Option<Box<Held>> {
+    pub(super) fn take_held(&mut self, key: u32) -> Option<Box<Held>> {
         let half = self.slab.get_mut(key)?;
         half.on_data.until()?;
         let held = std::mem::replace(&mut half.on_data, OnData::Over);
@@ -76,10 +90,17 @@ impl HalfOpens {
     }
 }
 
-impl Stack {
+impl HalfOpens {
     /// Whether a segment for a half-open connection is put aside.
-    pub(super) fn is_held_for_data(&mut self, key: u32, segment: &Segment<'_>) -> bool {
-        let Some(half) = self.half_open.get(key) else {
+    pub(super) fn is_held_for_data(
+        &mut self,
+        key: u32,
+        segment: &Segment<'_>,
+        sockets: &Sockets,
+        settings: &Settings,
+        now: Instant,
+    ) -> bool {
+        let Some(half) = self.get(key) else {
             return false;
         };
         let until = match &half.on_data {
@@ -91,67 +112,16 @@ impl Stack {
             return false;
         }
         let (local, _) = half.flow.sides();
-        let listener = self.half_open.listener_of(half);
-        let Some(socket) = listener.and_then(|key| self.sockets.get(key)) else {
+        let listener = self.listener_of(half);
+        let Some(socket) = listener.and_then(|key| sockets.get(key)) else {
             return false;
         };
-        let within_ms = self.accepts_on_data(local.port(), &socket.options);
+        let within_ms = settings.accepts_on_data(local.port(), &socket.options);
         if within_ms == 0 {
             return false;
         }
-        let now = self.now;
         let until = until.unwrap_or(now.after_us(1000 * u64::from(within_ms)));
-        self.half_open.hold(key, segment, now, until);
-        true
-    }
-
-    /// For how many milliseconds the connections of a listener with these options, at this port,
-    /// wait for data before they are handed over all the same; 0 if they do not.
-    pub(crate) fn accepts_on_data(&self, port: u16, options: &Options) -> u32 {
-        match options.accept_on_data_ms {
-            0 => {
-                let of_port = self.settings.accept_on_data.get(&port);
-                of_port.copied().unwrap_or(0)
-            }
-            said => said.into(),
-        }
-    }
-
-    /// If something was put aside of a half-open connection, and this segment of it brings
-    /// more, that is looked at first; the connection that it is then.
-    pub(super) fn end_hold_before(&mut self, key: u32, segment: &Segment<'_>) -> Option<u32> {
-        let half = self.half_open.get(key)?;
-        half.on_data.until()?;
-        let flags = segment.header.flags;
-        let brings_more = segment.payload_len != 0 || flags.contains(TcpFlags::FIN);
-        if !brings_more || flags.intersects(TcpFlags::RST | TcpFlags::SYN) {
-            return None;
-        }
-        let flow = half.flow;
-        self.end_hold(key);
-        match self.demux.peek(&flow) {
-            Some(Found::Socket(connection)) => Some(connection),
-            _ => None,
-        }
-    }
-
-    /// Looks at what was put aside of a half-open connection; `false` if nothing was. If it
-    /// must not be established now, it is as if that had been lost.
-    pub(super) fn end_hold(&mut self, key: u32) -> bool {
-        let Some(held) = self.half_open.take_held(key) else {
-            return false;
-        };
-        let Some((local, remote)) = self.half_open.get(key).map(|half| half.flow.sides()) else {
-            return true;
-        };
-        let segment = Segment {
-            ecn: held.ecn,
-            ..Segment::new(&held.header, 0)
-        };
-        if !self.is_held_back(key, &segment) {
-            let response = self.advance(key, &segment, &[], held.came);
-            self.respond(response, local, remote, &segment, &[]);
-        }
+        self.hold(key, segment, now, until);
         true
     }
 }

@@ -27,6 +27,11 @@ pub(crate) struct HalfOpen {
 }
 
 impl HalfOpen {
+    /// Until when what completes it is put aside, if it is.
+    pub(super) fn is_held_until(&self) -> Option<Instant> {
+        self.on_data.until()
+    }
+
     /// When there is something to do for it though nothing comes.
     pub(super) fn deadline(&self) -> Instant {
         self.on_data.until().unwrap_or(self.record.retransmit_at())

@@ -2,7 +2,7 @@
 //!
 //! The sessions have it, since each answer goes to a channel of one; `requests` says what.
 
-use super::From;
+use super::{From, LateBind};
 use crate::account::SocketShare;
 use crate::counters::Counters;
 use crate::request_error::RequestError;
@@ -10,6 +10,29 @@ use crate::sessions::Sessions;
 use longshore_hostif::{Address, Completion, EdgeFlags, Edges, Request, SocketId};
 
 impl Sessions {
+    /// Answers a request to bind that the process may not make.
+    #[cold]
+    pub fn refuse_bind(&mut self, from: From, request: &Request) {
+        self.answer(from, request, Err(RequestError::NotPermitted));
+    }
+
+    /// A late request for a socket that is gone is no fault; but a thread that waits for an answer
+    /// gets one.
+    #[cold]
+    pub(super) fn refuse_unknown(&mut self, from: From, request: &Request) {
+        let why = match self.account_of(from.session) {
+            Some(account) if account.is_out_of_sockets() => RequestError::TooManySockets,
+            _ => RequestError::NoSocket,
+        };
+        self.answer(from, request, Err(why));
+    }
+
+    /// The address remains in use.
+    pub fn give_bind_up(&mut self, late: &LateBind) {
+        let in_use = Err(RequestError::AddressInUse);
+        self.answer_owed(late.from, &late.request, in_use);
+    }
+
     /// A session has said what makes no sense.
     pub fn count_bad(&mut self, session: u32) {
         if let Some(s) = self.get_mut(session) {

@@ -106,7 +106,7 @@ impl Stack {
             let to_all = kind == SocketKind::Datagram && self.link.is_for_all(local.ip());
             // The wildcard of IPv4, mapped into IPv6, is for IPv4 alone.
             let is_any = local.ip().is_unspecified();
-            if !is_any && !to_all && !self.is_local(local.ip()) {
+            if !is_any && !to_all && !self.link.is_local(local.ip()) {
                 return Err(RequestError::AddressNotAvailable);
             }
         }
@@ -366,8 +366,8 @@ impl Stack {
                 .transfers()
                 .close_pair(key, linger == longshore_tcp::Linger::Reset),
             Kind::Listener(_) => {
-                self.give_up_waiting(key);
-                self.give_up_half_open(key);
+                self.sockets.give_up_waiting(key);
+                self.handshakes().give_up_half_open(key);
                 self.forget(key);
             }
             Kind::Datagram(d) => {
@@ -400,8 +400,8 @@ impl Stack {
         if let Some(socket) = self.sockets.get_mut(key) {
             socket.give_port_back(key, &mut self.demux);
         }
-        self.give_up_waiting(key);
-        self.renew_half_open(key);
+        self.sockets.give_up_waiting(key);
+        self.handshakes().renew_half_open(key);
         if let Some(socket) = self.sockets.get(key) {
             socket.mark_entering(&self.sessions);
         }

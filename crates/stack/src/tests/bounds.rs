@@ -283,9 +283,9 @@ fn what_a_host_has_accepted_stays_its_own_when_it_closes_the_listener_next() {
 fn looks(single: &mut Single) -> (Undelivered, usize) {
     let mut looks = 0;
     loop {
-        let before = single.stack.delivered_below;
+        let before = single.stack.sockets.delivered_below;
         let found = single.stack.look_for_undelivered();
-        let looked_at = single.stack.delivered_below - before;
+        let looked_at = single.stack.sockets.delivered_below - before;
         assert!(looked_at as usize <= UNACCEPTED, "{looked_at} at once");
         looks += 1;
         if found != Undelivered::Unknown {

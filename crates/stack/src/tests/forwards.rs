@@ -78,7 +78,10 @@ fn what_is_held_back_stays_so_when_its_host_reads() {
         immediate: 0,
     };
     let moved = |single: &Single| {
-        let key = single.stack.socket_of(single.session(), socket.index);
+        let key = single
+            .stack
+            .sessions
+            .socket_of(single.session(), socket.index);
         match key.and_then(|key| Some(&single.stack.sockets.get(key)?.kind)) {
             Some(Kind::Pair(p)) => p.snd.moved(),
             other => panic!("{other:?}"),
@@ -129,7 +132,10 @@ fn who_has_read_too_much_is_not_believed_later() {
     );
     single.edges(source, u64::MAX, EdgeFlags::empty());
     single.turn();
-    let key = single.stack.socket_of(single.session(), source.index);
+    let key = single
+        .stack
+        .sessions
+        .socket_of(single.session(), source.index);
     let read = |single: &Single| single.stack.sockets.get(key.unwrap())?.received();
     assert_eq!(read(&single), Some((0, LEAST_FORWARD)));
     to.ack = to.ack.add(LEAST_FORWARD as u32);

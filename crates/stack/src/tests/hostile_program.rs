@@ -201,7 +201,7 @@ impl Hostile {
         // What is in use is asked for once more, as the engine does it, and given up.
         for late in single.stack.take_late_binds() {
             if !single.stack.bind_again(&late) {
-                single.stack.give_bind_up(&late);
+                single.stack.sessions.give_bind_up(&late);
             }
         }
     }
@@ -215,12 +215,12 @@ impl Hostile {
             session.host.close_channel(channel as u16);
         }
         for index in session.sockets_among(0..session.blocks()) {
-            let key = single.stack.socket_of(self.session, index);
+            let key = single.stack.sessions.socket_of(self.session, index);
             let key = key.expect("its session knows it");
             for channel in 0..=self.channel.index() {
                 single.stack.forget_subscriber(key, channel as u16);
             }
-            if !single.stack.is_orphan(key) {
+            if !single.stack.status().is_orphan(key) {
                 single.stack.close_unheld(key);
             }
         }
@@ -254,7 +254,10 @@ fn run(seed: u64) -> [u64; 2] {
         hostile.ask(&mut single, &request);
     }
     let stream = |socket: &&SocketId| {
-        let key = single.stack.socket_of(hostile.session, socket.index);
+        let key = single
+            .stack
+            .sessions
+            .socket_of(hostile.session, socket.index);
         let kind = key.and_then(|key| Some(&single.stack.sockets.get(key)?.kind));
         matches!(kind, Some(Kind::Idle(SocketKind::Stream)))
     };

@@ -274,7 +274,10 @@ fn a_listener_may_be_shut_down_and_listen_again() {
     single.listen_at(socket, 5);
     single.turn();
     let local = |single: &Single, socket: SocketId| {
-        let key = single.stack.socket_of(single.session(), socket.index);
+        let key = single
+            .stack
+            .sessions
+            .socket_of(single.session(), socket.index);
         single.stack.sockets.get(key.unwrap()).unwrap().local
     };
     assert!(local(&single, socket).is_some_and(|local| local.port() != 0));

@@ -353,7 +353,7 @@ impl Machine {
 
     /// Whether the program runs: it begins when the stack has its addresses.
     pub(super) fn is_running(&mut self) -> bool {
-        self.has_begun |= self.stack.missing_addresses().is_none();
+        self.has_begun |= self.stack.status().missing_addresses().is_none();
         self.has_begun && self.is_alive()
     }
 
@@ -423,10 +423,10 @@ impl Machine {
         session.host.close_channel(channel);
         session.host.free_waiters_of(ended.name);
         for index in session.sockets_among(0..session.blocks()) {
-            let key = self.stack.socket_of(self.session, index);
+            let key = self.stack.sessions.socket_of(self.session, index);
             let key = key.expect("its session knows it");
             self.stack.forget_subscriber(key, channel);
-            if !self.stack.is_orphan(key) {
+            if !self.stack.status().is_orphan(key) {
                 self.stack.close_unheld(key);
             }
         }
@@ -443,7 +443,11 @@ impl Machine {
             .program
             .next_timeout()
             .filter(|_| self.has_begun && self.is_alive());
-        let fragments = self.stack.has_fragments().then_some(self.maintenance_at);
+        let fragments = self
+            .stack
+            .status()
+            .has_fragments()
+            .then_some(self.maintenance_at);
         let all = [
             self.stack.next_timeout(),
             program,
@@ -466,7 +470,7 @@ impl Machine {
             assert_eq!(free, all, "chunks of send streams are lost");
         }
         assert_eq!(session.host.bad_descriptors, 0);
-        assert!(!stack.has_fragments(), "fragments wait for ever");
+        assert!(!stack.status().has_fragments(), "fragments wait for ever");
     }
 
     /// What it has received, and when, in one number.

@@ -458,6 +458,7 @@ fn what_is_lent_is_done_with_when_it_was_read() {
             let key = own
                 .single
                 .stack
+                .sessions
                 .socket_of(own.single.session(), client.index);
             match &own.single.stack.sockets.get(key.unwrap()).unwrap().kind {
                 Kind::Pair(p) => p.snd.done(),

@@ -259,7 +259,7 @@ fn an_address_in_use_may_be_given_up() {
     let late = single.stack.take_late_binds().pop().expect("put off");
     single.turn();
     assert_eq!(single.answer(), None);
-    single.stack.give_bind_up(&late);
+    single.stack.sessions.give_bind_up(&late);
     single.turn();
     assert_eq!(single.answer(), Some(98));
     // One that goes has its late ones answered as well.

@@ -177,6 +177,7 @@ fn what_was_lent_stays_when_its_sender_has_another_connection() {
     let is_well = |single: &Single, socket: SocketId| {
         let key = single
             .stack
+            .sessions
             .socket_of(single.session(), socket.index)
             .unwrap();
         let socket = single.stack.sockets.get(key).unwrap();

@@ -148,7 +148,7 @@ impl World {
                 _ => format!("{key}: {:?}", s.id),
             });
             let ends: Vec<_> = machine.program.outcomes().collect();
-            let [alive, waits] = [machine.is_alive(), machine.stack.has_fragments()];
+            let [alive, waits] = [machine.is_alive(), machine.stack.status().has_fragments()];
             let sockets: Vec<_> = sockets.collect();
             format!("alive {alive}, fragments {waits}, {ends:?}, sockets {sockets:?}")
         };
@@ -207,7 +207,7 @@ impl World {
     fn is_over(&self) -> bool {
         let is_empty = |m: &Machine| {
             let are_none = m.stack.sockets.len() == 0 && m.stack.demux.waiting_count() == 0;
-            are_none && !m.stack.has_fragments()
+            are_none && !m.stack.status().has_fragments()
         };
         self.are_talks_over()
             && self.machines.iter().all(is_empty)

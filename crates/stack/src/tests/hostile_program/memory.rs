@@ -50,7 +50,7 @@ impl Hostile {
     /// Has one of its connections send what another, or it itself, has received and nobody has
     /// read, as a program does that keeps to the rules; where that is written it has not taken.
     pub(super) fn forward(&mut self, single: &mut Single) {
-        let keys = (0..64).filter_map(|index| single.stack.socket_of(self.session, index));
+        let keys = (0..64).filter_map(|index| single.stack.sessions.socket_of(self.session, index));
         let keys: Vec<u32> = keys.collect();
         if keys.is_empty() {
             return;
@@ -96,7 +96,7 @@ impl Hostile {
     /// Writes to a connection of its own what it can be lent.
     pub(super) fn lend(&mut self, single: &mut Single) {
         let Some(socket) = self.within else { return };
-        let key = single.stack.socket_of(self.session, socket.index);
+        let key = single.stack.sessions.socket_of(self.session, socket.index);
         let sent = key.and_then(|key| Some(single.stack.sockets.get(key)?.snd_edge()));
         let Some(sent) = sent.filter(|sent| *sent < 1 << 40) else {
             return;
