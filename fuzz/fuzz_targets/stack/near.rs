@@ -26,6 +26,7 @@ const GEOMETRY: Geometry = Geometry {
     sockets: 128,
     snd_chunks: 128,
     rcv_chunks: 256,
+    workers: 1,
 };
 /// Connections that the program has at once.
 const MOST: usize = 32;
