@@ -720,6 +720,43 @@ static void before_it_connects(void) {
 }
 
 /* Only what is returned is written. */
+/* Who takes one event at a time sees first what came first by another way: a message that says
+ * that the connection is another's now. */
+static void one_event_at_a_time(void) {
+  EACH_PAIR(mine, far) {
+    int way[2], ep = SYS(epoll_create1(0));
+    char byte;
+    struct epoll_event e = {.events = EPOLLIN, .data.fd = mine}, got;
+    SYS(pipe(way));
+    SYS(epoll_ctl(ep, EPOLL_CTL_ADD, mine, &e));
+    e.data.fd = way[0];
+    SYS(epoll_ctl(ep, EPOLL_CTL_ADD, way[0], &e));
+    for (int round = 0; round < 20; round++) {
+      IS(epoll_wait(ep, &got, 1, 0), 0);
+      send_all(way[1], "m", 1);
+      send_all(far, "x", 1);
+      OK(ready(mine, POLLIN, 10000) & POLLIN);
+      IS(epoll_wait(ep, &got, 1, round % 2 ? -1 : 0), 1);
+      IS(got.data.fd, way[0]);
+      IS(read(way[0], &byte, 1), 1);
+      IS(epoll_wait(ep, &got, 1, round % 2 ? -1 : 0), 1);
+      IS(got.data.fd, mine);
+      IS(read(mine, &byte, 1), 1);
+    }
+    /* And nobody is passed over for ever. */
+    send_all(way[1], "m", 1);
+    send_all(far, "x", 1);
+    OK(ready(mine, POLLIN, 10000) & POLLIN);
+    for (int round = 0, seen = 0; seen != 3; round++) {
+      OK(round < 100);
+      IS(epoll_wait(ep, &got, 1, -1), 1);
+      seen |= got.data.fd == mine ? 1 : 2;
+    }
+    SYS(close(ep));
+    close(way[0]), close(way[1]);
+  }
+}
+
 static void epoll_leaves_the_rest_alone(void) {
   EACH_PAIR(mine, far) {
     int ep = SYS(epoll_create1(0));
@@ -1083,6 +1120,7 @@ const struct check CHECKS[] = {
     {"many_in_one_epoll", many_in_one_epoll},
     {"duplicate_keeps_the_interest", duplicate_keeps_the_interest},
     {"before_it_connects", before_it_connects},
+    {"one_event_at_a_time", one_event_at_a_time},
     {"epoll_leaves_the_rest_alone", epoll_leaves_the_rest_alone},
     {"bad_pointers_by_number", bad_pointers_by_number},
     {"time_left_by_number", time_left_by_number},

@@ -32,6 +32,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 const MOST: usize = 4096;
 /// In place of the count of descriptors while an instance that has none any more is cleared.
 const ENDS: u32 = u32::MAX;
+/// How often in a row what the kernel has is reported first where there is room for one event.
+const MOST_PASSED_OVER: u32 = 16;
 /// What is asked of the kernel for a socket that is the engine's too.
 pub(crate) const BESIDE: u32 =
     (libc::EPOLLIN | libc::EPOLLRDNORM | libc::EPOLLET | libc::EPOLLONESHOT | libc::EPOLLEXCLUSIVE)
@@ -71,6 +73,7 @@ pub(crate) struct Instance {
     has_nested: AtomicBool,
     has_both: AtomicBool,
     rounds: AtomicU32,
+    passed_over: AtomicU32,
     lists: ForkLock<Lists>,
     apart: Apart,
 }
@@ -100,6 +103,17 @@ impl Instance {
     /// Which time it is that the instance is waited for, counted round and round.
     pub(crate) fn next_round(&self) -> u32 {
         self.rounds.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether sockets of the engine that are ready are passed over once more for what the kernel
+    /// may have.
+    pub(crate) fn passes_over(&self) -> bool {
+        self.passed_over.fetch_add(1, Ordering::Relaxed) < MOST_PASSED_OVER
+    }
+
+    /// A socket of the engine is reported.
+    pub(crate) fn end_passing_over(&self) {
+        self.passed_over.store(0, Ordering::Relaxed);
     }
 
     /// Whether the kernel's half has something of the program's.
@@ -283,6 +297,7 @@ pub(crate) fn enter(epfd: c_int) -> Option<u32> {
             has_nested: AtomicBool::new(false),
             has_both: AtomicBool::new(false),
             rounds: AtomicU32::new(0),
+            passed_over: AtomicU32::new(0),
             lists: ForkLock::new(Lists::default()),
             apart: Apart::new(),
         });

@@ -74,6 +74,26 @@ struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
+    /// As `harvest`. A program that takes one event at a time counts on their order: what comes by
+    /// another way may say that a socket is somebody else's now, and what is read of it then is
+    /// lost. When the kernel's descriptors became ready cannot be known. So they come before the
+    /// engine's sockets, of which none counts that became ready after the kernel was asked.
+    fn harvest_in_order(&mut self) -> Result<usize, SocketError> {
+        let takes_one = self.found.most == 1 && self.found.count == 0;
+        let is_ready = || self.set.is_some_and(|set| set.is_ready());
+        if !(takes_one && self.instance.has_kernels() && is_ready()) {
+            return self.harvest();
+        }
+        if self.instance.passes_over() {
+            self.ask_kernel(1, 0)?;
+            if self.found.count != 0 {
+                return Ok(1);
+            }
+        }
+        self.instance.end_passing_over();
+        self.harvest()
+    }
+
     /// Takes what of the engine's sockets is ready.
     fn harvest(&mut self) -> Result<usize, SocketError> {
         let before = self.found.count;
@@ -236,7 +256,7 @@ impl Waiting<'_> {
         if is_kernels_turn {
             self.ask_kernel(self.found.most.div_ceil(2), 0)?;
         }
-        self.harvest()?;
+        self.harvest_in_order()?;
         if limit == Some(Duration::ZERO) {
             return self.look_further(is_kernels_turn);
         }
@@ -249,7 +269,7 @@ impl Waiting<'_> {
         let concerns_us = self.set.is_some() || self.instance.has_nested();
         if concerns_us
             && host
-                .spin(|| Ok(Some(self.harvest()?).filter(|n| *n != 0)))?
+                .spin(|| Ok(Some(self.harvest_in_order()?).filter(|n| *n != 0)))?
                 .is_some()
         {
             return Ok(self.found.count);
@@ -263,7 +283,7 @@ impl Waiting<'_> {
         if self.found.count == 0 {
             self.host.flush()?;
             if self.host.await_under_way() {
-                self.harvest()?;
+                self.harvest_in_order()?;
             }
         }
         if self.found.count == 0 || (self.instance.has_kernels() && !has_asked_kernel) {
@@ -285,7 +305,7 @@ impl Waiting<'_> {
             self.set = self.set.or_else(|| self.instance.set());
             let watched = asleep.is_watched;
             let longest = longest_sleep(self.host, watched);
-            let result = match self.harvest() {
+            let result = match self.harvest_in_order() {
                 Ok(0)
                     if is_cancelled()
                         || interruption.has_come(|s| self.instance.raised(s), self.mask, false) =>
@@ -305,6 +325,7 @@ impl Waiting<'_> {
                 self.host.look_at_engine();
             }
             if self.found.count == 0 {
+                // The kernel has said first that the engine rings.
                 self.host.catch_up();
                 self.harvest()?;
             }
