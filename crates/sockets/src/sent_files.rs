@@ -43,3 +43,6 @@ impl SentFiles {
         is_known && seen & OFFERED == 0
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -249,3 +249,6 @@ impl Socket {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! What is on its way between two ends within the engine, by what their blocks say.
+
+use super::*;
+use crate::testing::Engine;
+use longshore_hostif::SocketBlock;
+
+/// A connection of which each end's block names the other, nothing written yet.
+struct Within {
+    _engine: Engine,
+    _directory: tempfile::TempDir,
+    ends: [crate::native::Stream; 2],
+}
+
+impl Within {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = Engine::start(directory.path());
+        let (a, b) = Engine::pair(engine.join());
+        a.socket().block().set_other_end(b.socket().id().index);
+        b.socket().block().set_other_end(a.socket().id().index);
+        assert!(a.socket().is_within());
+        Self {
+            _engine: engine,
+            _directory: directory,
+            ends: [a, b],
+        }
+    }
+
+    fn reader(&self) -> &Socket {
+        self.ends[0].socket()
+    }
+
+    /// The reader's block and the writer's.
+    fn blocks(&self) -> [&SocketBlock; 2] {
+        [self.reader().block(), self.ends[1].socket().block()]
+    }
+}
+
+/// What the other end has written beyond what has arrived, and its end, which counts as one more.
+#[test]
+fn what_the_other_end_has_written_is_coming() {
+    let none = BlockFlags::empty();
+    let (shut, closed) = (BlockFlags::SHUT_WR, BlockFlags::CLOSED);
+    let (fin, deaf) = (BlockFlags::PEER_FIN, BlockFlags::SHUT_RD);
+    for (written, arrived, theirs, ours, expected) in [
+        (0, 0, none, none, None),
+        (10, 0, none, none, Some(10)),
+        (10, 9, none, none, Some(10)),
+        (10, 10, none, none, None),
+        (10, 10, shut, none, Some(11)),
+        (10, 10, closed, none, Some(11)),
+        (10, 10, shut, fin, None),
+        (10, 10, closed, deaf, None),
+        (10, 5, shut, fin, Some(11)),
+        (10, 10, none, fin, None),
+    ] {
+        let c = Within::new();
+        let [here, there] = c.blocks();
+        there.snd.edge.store(written, Ordering::Relaxed);
+        here.rcv.edge.store(arrived, Ordering::Relaxed);
+        there.set_flags(theirs);
+        here.set_flags(ours);
+        let what = (written, arrived, theirs, ours);
+        assert_eq!(c.reader().coming(), expected, "{what:?}");
+        // Nothing is known of what is no connection, or of another one's end.
+        here.set_state(SocketState::Dead);
+        assert_eq!(c.reader().coming(), None);
+        here.set_state(SocketState::Connected);
+        there.set_other_end(c.reader().id().index + 1);
+        assert_eq!(c.reader().coming(), None);
+        there.set_other_end(c.reader().id().index);
+        there.snd.edge.store(0, Ordering::Relaxed);
+        here.rcv.edge.store(0, Ordering::Relaxed);
+    }
+}
+
+/// More than before, and as much as a reader waits for.
+#[test]
+fn a_part_has_come_that_a_reader_would_read() {
+    for (low_water, before, arrived, read, expected) in [
+        (1, 0, 0, 0, false),
+        (1, 0, 1, 0, true),
+        (1, 5, 5, 0, false),
+        (1, 5, 6, 6, false),
+        (10, 0, 9, 0, false),
+        (10, 0, 10, 0, true),
+        (10, 0, 15, 6, false),
+    ] {
+        let c = Within::new();
+        let [here, _] = c.blocks();
+        here.rcv.low_water.store(low_water, Ordering::Relaxed);
+        here.rcv.edge.store(arrived, Ordering::Relaxed);
+        here.rcv.done.store(read, Ordering::Relaxed);
+        let what = (low_water, before, arrived, read);
+        assert_eq!(c.reader().has_come_in_part(before), expected, "{what:?}");
+        here.rcv.edge.store(0, Ordering::Relaxed);
+        here.rcv.done.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Four times what the engine is to be told of is what it lets an end have unread.
+#[test]
+fn an_end_is_full_with_four_quarters() {
+    for (quarter, arrived, told, expected) in [
+        (0, 1 << 20, 0, false),
+        (100, 399, 0, false),
+        (100, 400, 0, true),
+        (100, 400, 1, false),
+        (100, 500, 100, true),
+        (100, 0, 100, false),
+    ] {
+        let c = Within::new();
+        let [here, _] = c.blocks();
+        here.unreported_limit.store(quarter, Ordering::Relaxed);
+        here.rcv.edge.store(arrived, Ordering::Relaxed);
+        here.rcv.told.store(told, Ordering::Relaxed);
+        assert_eq!(c.reader().is_full(), expected, "{quarter} {arrived} {told}");
+        here.rcv.edge.store(0, Ordering::Relaxed);
+        here.rcv.told.store(0, Ordering::Relaxed);
+    }
+}
+
+/// It is worth another look while something is coming, but not twice for the same that did not
+/// come.
+#[test]
+fn what_does_not_come_is_waited_for_once() {
+    let c = Within::new();
+    let [here, there] = c.blocks();
+    assert!(!c.reader().await_coming(), "nothing is coming");
+    there.snd.edge.store(10, Ordering::Relaxed);
+    let began = Instant::now();
+    assert!(c.reader().await_coming());
+    assert!(began.elapsed() >= LONGEST);
+    assert!(!c.reader().await_coming());
+    // More is another matter, and so is a part of it: the rest is waited for shortly.
+    there.snd.edge.store(20, Ordering::Relaxed);
+    here.rcv.edge.store(15, Ordering::Relaxed);
+    assert!(c.reader().await_coming());
+    assert!(!c.reader().await_coming());
+    here.rcv.edge.store(20, Ordering::Relaxed);
+    assert!(!c.reader().await_coming());
+    there.snd.edge.store(0, Ordering::Relaxed);
+    here.rcv.edge.store(0, Ordering::Relaxed);
+}
+
+/// It ends as soon as the condition holds, and with what that is.
+#[test]
+fn a_wait_lasts_until_it_is_over_or_too_long() {
+    assert!(wait_until(Duration::ZERO, || true));
+    let count = Cell::new(0_u32);
+    let is_over = |n: u32| {
+        count.set(count.get() + 1);
+        count.get() > n
+    };
+    assert!(wait_until(Duration::from_secs(60), || is_over(3)));
+    assert_eq!(count.get(), 4);
+    // Looks that only give way take no time that counts.
+    count.set(0);
+    assert!(wait_until(Duration::ZERO, || is_over(LOOKS)));
+    count.set(0);
+    assert!(!wait_until(Duration::ZERO, || is_over(LOOKS + 1)));
+    assert_eq!(count.get(), LOOKS + 1);
+    // Those with a pause do.
+    let began = Instant::now();
+    count.set(0);
+    assert!(!wait_until(Duration::from_millis(5), || is_over(
+        u32::MAX - 1
+    )));
+    assert!(began.elapsed() >= Duration::from_millis(5));
+    assert!(count.get() > LOOKS + 1 && count.get() <= LOOKS + 1 + 5_000 / 20);
+}
