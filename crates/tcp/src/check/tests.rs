@@ -106,3 +106,62 @@ fn a_debug_build_stops() {
     });
     assert_eq!(stopped.is_err(), cfg!(debug_assertions));
 }
+
+/// Each synchronized state stands for what of the two FINs was sent, acknowledged and received.
+#[test]
+fn each_state_says_what_became_of_the_fins() {
+    use State::*;
+    for fin in [false, true] {
+        for acked in [false, true] {
+            for closed in [false, true] {
+                let mut t = Script::established().tcb;
+                if fin || acked {
+                    t.snd.close();
+                }
+                if acked {
+                    t.snd.advance(1);
+                    t.snd.acknowledge(1);
+                }
+                if closed {
+                    t.rcv.set_fin(0);
+                    t.rcv.advance(1);
+                }
+                let fits: &[State] = match (fin || acked, acked, closed) {
+                    (false, _, false) => &[Established],
+                    (false, _, true) => &[CloseWait],
+                    (true, false, false) => &[FinWait1],
+                    (true, false, true) => &[Closing, LastAck],
+                    (true, true, false) => &[FinWait2],
+                    (true, true, true) => &[TimeWait],
+                };
+                for state in State::ALL.into_iter().filter(|s| s.is_synchronized()) {
+                    t.state = state;
+                    let agrees = t.check_state().is_ok();
+                    assert_eq!(
+                        agrees,
+                        fits.contains(&state),
+                        "{state:?} {fin} {acked} {closed}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn time_wait_has_its_timer_alone() {
+    for (state, other, is_right) in [
+        (true, false, true),
+        (false, false, false),
+        (true, true, false),
+    ] {
+        let mut s = Script::in_state(State::TimeWait);
+        if !state {
+            s.tcb.timers.state = Instant::NEVER;
+        }
+        if other {
+            s.tcb.timers.keepalive = s.now;
+        }
+        assert_eq!(s.tcb.check().is_ok(), is_right, "{state} {other}");
+    }
+}

@@ -475,3 +475,63 @@ fn a_connection_tells_what_it_recovers_from() {
     sacks(&mut s, end, &[]);
     assert!(s.tcb.flight.recovery.is_open() && !recovering(&s));
 }
+
+/// Losses while it probes do not lower the short-term bounds; others do.
+#[test]
+fn losses_of_a_probe_are_no_bound() {
+    for (mut p, lowers) in [
+        (Path::new(), false),
+        (Path::refilling(), false),
+        (Path::up(), false),
+        (Path::cruising(), true),
+    ] {
+        let mut s = p.sample(RATE, BDP);
+        s.lost = 1;
+        p.takes(s);
+        assert_eq!(p.bbr.model.inflight_lo != u32::MAX, lowers);
+    }
+}
+
+/// Startup that ends for two reasons at once has ended.
+#[test]
+fn startup_ends_for_two_reasons_as_for_one() {
+    let mut p = Path::new();
+    for _ in 0..3 {
+        p.round(RATE, BDP);
+    }
+    assert_eq!((p.bbr.mode, p.bbr.full_bw_count), (Mode::Startup, 2));
+    for _ in 1..6 {
+        let mut s = p.sample(0, BDP);
+        (s.lost, s.newly, s.total) = (2_000, 10_000, p.total);
+        p.takes(s);
+    }
+    let mut s = p.sample(RATE, BDP + 1);
+    s.lost = 2_000;
+    p.takes(s);
+    assert!(p.bbr.full_bw_reached);
+    assert_eq!(p.bbr.mode, Mode::Drain);
+}
+
+/// The connection passes on what was lost, what is in the network and that it recovers.
+#[test]
+fn a_sample_has_what_the_connection_knows() {
+    use crate::congestion::{Chosen, Congestion, CongestionState, Controller, Delivered};
+    let mut state = CongestionState::new(Controller::new(Congestion::Bbr, MSS as u16, 10));
+    let delivered = Delivered {
+        reached: 1_000,
+        in_order: true,
+        newly: 1_000,
+        age: 10,
+        min_rtt: 1,
+    };
+    let bbr = |state: &CongestionState| match state.controller.chosen {
+        Chosen::Bbr(bbr) => bbr,
+        _ => panic!("another algorithm"),
+    };
+    state.sample_rate(&delivered, 2_000, 600_000, true, Instant(5));
+    assert_eq!((bbr(&state).losses, bbr(&state).recovering), (1, true));
+    assert_eq!(state.controller.cwnd(), 601_000);
+    // What was counted once is not lost again.
+    state.sample_rate(&delivered, 2_000, 600_000, true, Instant(6));
+    assert_eq!(bbr(&state).losses, 1);
+}

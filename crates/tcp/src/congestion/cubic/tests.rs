@@ -210,3 +210,10 @@ proptest! {
         prop_assert!((root + 1) * (root + 1) * (root + 1) > x || root == 1 << 22);
     }
 }
+
+#[test]
+fn the_root_of_a_cube_is_exact() {
+    for root in (0..200).chain([1 << 21, (1 << 22) - 1, 1 << 22]) {
+        assert_eq!(cube_root(root * root * root), root);
+    }
+}

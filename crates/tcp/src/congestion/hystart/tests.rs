@@ -96,3 +96,19 @@ fn a_later_slow_start_ends_at_its_threshold() {
     round(&mut h, &mut w, &mut una, 10, |_| 40_000);
     assert_eq!(w.cwnd, 15 * MSS);
 }
+
+/// Section 4.2: an eighth more than in the last round, of eight samples, is a queue.
+#[test]
+fn an_eighth_more_is_a_queue() {
+    for (samples, rtt, rounds) in [
+        (8, 45_000, 1),
+        (8, 44_999, 0),
+        (7, 45_000, 0),
+        (7, 90_000, 0),
+    ] {
+        let (mut h, mut w, mut una) = (HyStart::new(), window(), 0);
+        round(&mut h, &mut w, &mut una, 8, |_| 40_000);
+        round(&mut h, &mut w, &mut una, samples, |_| rtt);
+        assert_eq!(h.css_rounds, rounds, "{samples} {rtt}");
+    }
+}

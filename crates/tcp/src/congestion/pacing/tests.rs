@@ -140,3 +140,36 @@ fn a_batch_on_a_short_path_is_half_the_window() {
     let mut s = after_round_trip(100);
     assert_eq!(batches(&mut s), [5_000, 5_000]);
 }
+
+/// On a path of 3 ms, what it carries in a millisecond and 2 KiB for its nearness, in whole packets.
+#[test]
+fn the_nearer_the_larger_is_a_batch() {
+    for (micros, expected) in [
+        // 64 KiB, halved for each half millisecond, beside 48,000 bytes in a round trip.
+        (3_000, 18_000),
+        (3_072, 16_000),
+        (6_000, 8_000),
+        (20_000, 2_000),
+    ] {
+        let mut s = after_round_trip(micros);
+        s.tcb.congestion.controller.resume(40_000, 40_000);
+        let batch = s
+            .tcb
+            .congestion
+            .batch_payload(&s.tcb.snd, s.tcb.cfg.burst.min_batch, 64_000);
+        assert_eq!(batch, expected, "{micros}");
+    }
+}
+
+/// Twice the window in a round trip in the first half of slow start, then 1.2 times.
+#[test]
+fn the_rate_of_a_window_is_higher_in_slow_start() {
+    let rate = |cwnd, ssthresh| {
+        let mut s = after_round_trip(10_000);
+        s.tcb.congestion.controller.resume(cwnd, ssthresh);
+        super::window_rate(&s.tcb.congestion.controller, &s.tcb.snd.rtt)
+    };
+    assert_eq!(rate(10_000, u32::MAX), 2_000_000);
+    assert_eq!(rate(10_000, 20_002), 2_000_000);
+    assert_eq!(rate(10_000, 20_000), 1_200_000);
+}

@@ -1,5 +1,7 @@
 //! The estimator against paths whose rate is known.
 
+mod model;
+
 use super::*;
 use crate::script::{ACK, Script, plain};
 use longshore_wire::tcp::TcpOptions;
@@ -339,4 +341,38 @@ fn what_is_sent_again_is_no_sample_of_the_connection() {
         s.sent();
     }
     assert_ne!(s.tcb.congestion.rate.void, 0);
+}
+
+/// Draft section 3.4: the user is the limit if the last that was written is sent and the window
+/// has room for more.
+#[test]
+fn the_end_of_what_was_written_is_the_users_limit() {
+    for (end, pipe, limited) in [
+        (20_000, 9_999, true),
+        (20_000, 10_000, false),
+        (19_999, 9_999, false),
+        (20_001, 0, true),
+    ] {
+        let mut s = Script::established();
+        s.tcb.set_congestion(crate::Congestion::Bbr, s.now);
+        s.tcb.snd.write(20_000);
+        let t = &mut s.tcb;
+        assert_eq!(t.cwnd(), 10_000);
+        t.congestion
+            .note_new_data(&t.snd, || pipe, end, false, s.now);
+        assert_eq!(t.congestion.rate.len, 1);
+        let limit = t.congestion.rate.app_limited;
+        assert_eq!(limit, if limited { pipe.max(1) } else { 0 }, "{end} {pipe}");
+        // Until a sixth of a window later none is recorded, but for the first after silence.
+        for (idle, len) in [(false, 1), (true, 2)] {
+            t.congestion
+                .note_new_data(&t.snd, || pipe, end + 1_000, idle, s.now);
+            assert_eq!(t.congestion.rate.len, len);
+        }
+    }
+    // Without a sampler nothing is.
+    let mut s = Script::established();
+    let t = &mut s.tcb;
+    t.congestion.note_new_data(&t.snd, || 0, 0, true, s.now);
+    assert_eq!(t.congestion.rate.len, 0);
 }

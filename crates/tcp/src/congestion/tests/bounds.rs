@@ -162,6 +162,9 @@ fn windows_that_cannot_be_are_found() {
     let beyond = Err("a congestion window beyond the largest");
     assert_eq!(what(MAX_CWND + 1, 1), beyond);
     assert_eq!(what(1, 0), Err("no slow start threshold"));
+    let mut s = crate::script::Script::established();
+    s.tcb.congestion.controller.window.cwnd = 0;
+    assert!(s.tcb.check().is_err());
 }
 
 #[test]
@@ -202,4 +205,37 @@ fn the_handshake_gives_the_first_pace() {
     let info = s.tcb.info(s.now);
     let rate = u64::from(info.snd_cwnd) * 1_000_000 / info.rtt_us;
     assert_eq!(info.pacing_rate, rate * 277 / 100);
+}
+
+/// RFC 9438 section 5.8, RFC 7661: the window was used if it was full when what is acknowledged
+/// was sent; in slow start also if more than half of it was in flight in this round trip.
+#[test]
+fn a_window_that_was_full_or_half_full_was_used() {
+    use crate::flight::recovery::tests::flight_of;
+    for (full_at, used) in [(-1, false), (0, true), (1, true)] {
+        let mut s = flight_of(true, 20_000);
+        s.tcb.congestion.controller.resume(20_000, 10_000);
+        s.tcb.congestion.full_at = full_at;
+        assert_eq!(s.tcb.congestion.window_was_used(&s.tcb.snd), used);
+    }
+    for (cwnd, used) in [(39_999, true), (40_000, false)] {
+        let mut s = flight_of(true, 20_000);
+        s.tcb.congestion.controller.resume(cwnd, u32::MAX);
+        s.tcb.congestion.full_at = -1;
+        assert_eq!(s.tcb.congestion.window_was_used(&s.tcb.snd), used);
+    }
+    // The most of this round trip, which ends with what was in flight then.
+    for (before, after) in [
+        ((20_000, 1), (20_000, 1)),
+        ((20_001, 1), (20_001, 1)),
+        ((19_999, 1), (20_000, 20_000)),
+        ((50_000, 0), (20_000, 20_000)),
+    ] {
+        let mut s = flight_of(true, 20_000);
+        let c = &mut s.tcb.congestion;
+        c.controller.resume(20_000, u32::MAX);
+        (c.most_flight, c.flight_until) = before;
+        let _ = c.window_was_used(&s.tcb.snd);
+        assert_eq!((c.most_flight, c.flight_until), after, "{before:?}");
+    }
 }
