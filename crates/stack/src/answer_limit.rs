@@ -10,8 +10,7 @@
 //! Owns [`AnswerLimits`], which the stack has; the engine says after each look at the port whether it saw the end of
 //! what was there.
 
-use crate::Notice;
-use crate::counters::{Counters, EngineDrop};
+use crate::counters::{Counters, EngineDrop, Notice};
 use crate::link::net_time;
 use crate::syn_drop::SynDrop;
 use longshore_frames::Port;

@@ -10,13 +10,12 @@ use crate::Stack;
 use crate::access::Transport;
 use crate::counters::EngineDrop;
 use crate::demux::Flow;
-use crate::messages::Messages;
 use crate::output::Sent;
 use crate::request_error::RequestError;
 use crate::socket::as_family;
 use crate::socket::{Connection, Kind};
-use longshore_tcp::{Events, Instant, Tcb};
-use std::net::{IpAddr, SocketAddr};
+use longshore_tcp::{Events, Tcb};
+use std::net::SocketAddr;
 
 /// What is seen to beside telling the host where the streams stand.
 const MORE_THAN_EDGES: Events = Events::URGENT
@@ -44,14 +43,15 @@ impl Stack {
         if to.is_multicast() || self.link.is_for_all(to) {
             return Err(RequestError::Unreachable);
         }
-        let local = self.local_for(key, bound, remote)?;
+        let (_, mut binding) = self.binding(key)?;
+        let local = binding.local_for(key, bound, remote)?;
         let flow = Flow::new(local, remote);
         if self.demux.is_taken(&flow) {
             return Err(RequestError::NoPortLeft);
         }
         if self.settings.cut_through && self.link.is_local(to) {
             self.open_pair(key, local, remote)?;
-            self.stay_at(key, bound, local);
+            self.demux.tcp.stay_at(key, bound, local);
             if bound.is_none()
                 && self.demux.is_taken(&flow)
                 && let Some(socket) = self.sockets.get_mut(key)
@@ -83,7 +83,7 @@ impl Stack {
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         socket.kind = Kind::Stream(Connection::new(tcb, local, remote, None));
         socket.local = Some(local);
-        self.stay_at(key, bound, local);
+        self.demux.tcp.stay_at(key, bound, local);
         if bound.is_none()
             && let Some(socket) = self.sockets.get_mut(key)
         {
@@ -94,47 +94,6 @@ impl Stack {
         }
         self.sockets.touch(key);
         Ok(as_family(local, options.ipv6))
-    }
-
-    /// A socket that is bound to the wildcard is bound to the address from which it connects from
-    /// then on, as Linux has it.
-    fn stay_at(&mut self, key: u32, bound: Option<SocketAddr>, local: SocketAddr) {
-        if bound.is_some_and(|bound| bound.ip().is_unspecified()) {
-            self.demux.tcp.move_to(local, key);
-        }
-    }
-
-    /// The address from which a socket connects to `remote`: what it is `bound` to, or else one
-    /// that is chosen.
-    fn local_for(
-        &mut self,
-        key: u32,
-        bound: Option<SocketAddr>,
-        remote: SocketAddr,
-    ) -> Result<SocketAddr, RequestError> {
-        let to = remote.ip();
-        // There must be a way even if the address is chosen.
-        let source = self.link.source_for(to).ok_or(RequestError::Unreachable)?;
-        let ip = match bound.map(|b| b.ip().to_canonical()) {
-            Some(ip) if !ip.is_unspecified() => ip,
-            _ => source,
-        };
-        if ip.is_ipv4() != to.is_ipv4() {
-            // As Linux has it, of one of IPv6 that is bound to an address of IPv4.
-            return Err(match ip {
-                IpAddr::V4(_) => RequestError::Family,
-                IpAddr::V6(_) => RequestError::Unreachable,
-            });
-        }
-        let port = match bound {
-            Some(bound) => bound.port(),
-            None => {
-                let seed = ("port", ip, remote, key, self.now.0);
-                let port = self.demux.pick_port(seed, ip, remote);
-                port.ok_or(RequestError::NoPortLeft)?
-            }
-        };
-        Ok(SocketAddr::new(ip, port))
     }
 
     /// Tells the host of a connection, which has sent what it had to, what there is to tell.
@@ -161,7 +120,14 @@ impl Stack {
         }
     }
 
-    /// Sends what a connection has to send.
+    /// Sends what a connection has to send, as much of it as goes in one turn.
+    pub(crate) fn transmit(&mut self, key: u32) -> Sent {
+        let (sessions, link) = (&mut self.sessions, &mut self.link);
+        self.sockets
+            .transmit(key, sessions, link, &mut self.counters, self.now)
+    }
+
+    /// Sends what a connection has to send; what is left is sent in the next turn.
     #[inline(never)]
     pub(crate) fn send_from(&mut self, key: u32) {
         match self.transmit(key) {
@@ -205,10 +171,10 @@ impl Stack {
             socket.apply_receive_buffer(&self.sessions);
         }
         if has_block && !orphan {
-            if events.contains(Events::URGENT) {
-                self.tell_owner_of_urgent(key);
-            }
             if let Some(socket) = self.sockets.get_mut(key) {
+                if events.contains(Events::URGENT) {
+                    socket.tell_owner_of_urgent(&mut self.sessions);
+                }
                 if socket.has_marks() {
                     let is_below = socket.report_by_lowat(&mut self.sessions, self.now, also);
                     self.counters.waits.below_low_water += u64::from(is_below);
@@ -228,16 +194,6 @@ impl Stack {
             self.forget(key);
         } else {
             self.sockets.arm(key);
-        }
-    }
-
-    /// The owner of a socket is to be told that there is urgent data.
-    #[cold]
-    pub(crate) fn tell_owner_of_urgent(&mut self, key: u32) {
-        if let Some(socket) = self.sockets.get(key)
-            && let Some(session) = self.sessions.get_mut(socket.session)
-        {
-            session.host.note_urgent(socket.id, &socket.edges());
         }
     }
 
@@ -263,46 +219,11 @@ impl Stack {
             _ => {}
         }
         if tell && socket.has_block() && !socket.orphan {
-            self.tell_quietly(key);
+            socket.tell_quietly(&mut self.sessions, now);
+            let turn = self.counters.event_loop.turns;
+            self.sockets
+                .take_back_chunks(key, &mut self.sessions, turn, now);
         }
         self.sockets.touch(key);
-    }
-
-    /// Nothing has happened at a socket for a while: its host is told of what nobody waits
-    /// for, and chunks that nobody needs are taken back.
-    fn tell_quietly(&mut self, key: u32) {
-        let now = self.now;
-        let Some(socket) = self.sockets.get_mut(key) else {
-            return;
-        };
-        let edges = socket.edges();
-        // An end that has come in this very turn, too: it is noted as told below.
-        let is_unreported = socket.told().is_some_and(|told| {
-            edges.snd_acked != told.snd_acked
-                || edges.rcv_edge != told.rcv_edge
-                || edges.flags != told.flags
-        });
-        let is_late = socket
-            .messages
-            .as_deref()
-            .is_some_and(|m| m.piece_due() <= now);
-        if let Some(messages) = socket.messages.as_deref_mut().filter(|_| is_late) {
-            messages.note_woken();
-        }
-        socket.note_told(now);
-        let piece_due = socket.messages.as_deref().map(Messages::piece_due);
-        socket.look_again(piece_due.unwrap_or(Instant::NEVER));
-        if is_late && let Some(s) = self.sessions.get_mut(socket.session) {
-            let read = s.host.edges_noted(socket.id).map_or(0, |(_, read)| read);
-            if read < edges.rcv_edge {
-                s.host.wake_after_all(socket.id);
-            }
-        }
-        if is_unreported && let Some(s) = self.sessions.get_mut(socket.session) {
-            socket.tell(&mut s.host, edges);
-        }
-        let turn = self.counters.event_loop.turns;
-        self.sockets
-            .take_back_chunks(key, &mut self.sessions, turn, now);
     }
 }

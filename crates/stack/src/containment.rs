@@ -12,8 +12,9 @@
 //! A panic in what is nobody's work (the link, fragments,
 //! TIME-WAIT) is not contained: [`Stack::contain_panic`] says so.
 
+use crate::Stack;
 use crate::at_work::AtWork;
-use crate::counters::Counters;
+use crate::counters::{Counters, Notice};
 use crate::demux::Demux;
 use crate::half_open::Handshakes;
 use crate::pair_end::Pair;
@@ -21,7 +22,6 @@ use crate::slab::Slab;
 use crate::socket::{Kind, Socket};
 use crate::sockets::Sockets;
 use crate::timers::Alarm;
-use crate::{Notice, Stack};
 use longshore_tcp::Instant;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

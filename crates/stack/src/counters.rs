@@ -1,7 +1,6 @@
 //! What the engine has dropped and done, by name. Always on; each count is one
 //! addition.
 
-use crate::Notice;
 use longshore_wire::WireError;
 
 longshore_wire::drop_reasons! {
@@ -61,6 +60,25 @@ longshore_wire::drop_reasons! {
     BadDhcp = "bad_dhcp_message",
     /// A router told of resolvers (RFC 8106), which programs have from elsewhere.
     RouterDns = "router_dns_ignored",
+}
+
+/// What the operator should know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Notice {
+    /// A session had no memory for what has come for it, for the first time.
+    ArenaFull {
+        /// The session's key.
+        session: u32,
+    },
+    /// More SYNs come than can be read.
+    SynFlood,
+    /// A panic came out of a session's work, which ended the session.
+    Panic {
+        /// The session's key.
+        session: u32,
+    },
+    /// A panic came out of the work for a half-open connection, which is forgotten.
+    PanicAtHalfOpen,
 }
 
 /// Segments by whether header prediction took them.

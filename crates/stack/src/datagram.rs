@@ -8,10 +8,13 @@ use crate::Stack;
 use crate::access::Transport;
 use crate::at_work::AtWork;
 use crate::bytes::{part, put};
-use crate::counters::EngineDrop;
+use crate::counters::{Counters, EngineDrop};
 use crate::demux::{Demux, Ports, Reuse};
+use crate::host::Host;
 use crate::input::IpPacket;
+use crate::link::Link;
 use crate::request_error::RequestError;
+use crate::sessions::Sessions;
 use crate::socket::{Kind, Socket, any_ip, as_family};
 use crate::sockets::Sockets;
 use crate::turns::DATAGRAM;
@@ -132,7 +135,7 @@ impl Socket {
     }
 
     /// The address that its program has bound it to, a datagram socket, while it has no port.
-    fn without_port(&self) -> Option<SocketAddr> {
+    pub(crate) fn without_port(&self) -> Option<SocketAddr> {
         match &self.kind {
             Kind::Datagram(d) => d.without_port.map(|ip| SocketAddr::new(ip, 0)),
             _ => None,
@@ -179,51 +182,20 @@ impl Sockets {
     }
 }
 
-impl Stack {
-    /// A UDP datagram, or a train of them, whose checksum is right.
-    pub(crate) fn udp_in<P: IpPacket>(&mut self, ip: &P, bytes: &[u8], gso: u16, broadcast: bool) {
-        let (header, payload) = match split_header(bytes, gso) {
-            Ok(parts) => parts,
-            Err(e) => return self.counters.drop_wire(e),
-        };
-        let local = SocketAddr::new(ip.destination(), header.dst_port);
-        let remote = SocketAddr::new(ip.source(), header.src_port);
-        let envelope = Envelope {
-            local,
-            remote,
-            hops: ip.hops(),
-            class: ip.class(),
-        };
-        self.counters.datagrams.received += 1;
-        if header.dst_port == dhcp::CLIENT_PORT && self.link.asks_dhcp() {
-            return self.link.take_dhcp(payload, self.now, &mut self.counters);
-        }
-        if ip.is_for_all(&self.link) {
-            return self.deliver_train_to_all(&envelope, payload, gso);
-        }
-        let key = self.sockets.datagram_at(&self.demux, local, remote);
-        let Some((key, socket)) = key.and_then(|key| Some((key, self.sockets.get(key)?))) else {
-            self.counters.drop(EngineDrop::NoUdpSocket);
-            return ip.refuse_port(&mut self.responder(), bytes, broadcast);
-        };
-        let access = &self.settings.access;
-        if !socket.is_asked_for(remote)
-            && !access.may_accept(Transport::Udp, remote.ip(), local.port())
-        {
-            return self.counters.drop(EngineDrop::AccessDenied);
-        }
-        let whole = socket.options.datagrams.is_merged();
-        if gso == 0 || whole {
-            self.deliver(key, &envelope, payload, gso);
-        } else {
-            for part in payload.chunks(usize::from(gso)) {
-                self.deliver(key, &envelope, part, 0);
-            }
-        }
-    }
+/// Puts datagrams into the streams of sockets: borrows them with their sessions, and what says
+/// which of them are meant.
+struct Delivery<'a> {
+    sockets: &'a mut Sockets,
+    sessions: &'a mut Sessions,
+    demux: &'a Demux,
+    link: &'a Link,
+    host: &'a dyn Host,
+    counters: &'a mut Counters,
+}
 
+impl Delivery<'_> {
     /// A datagram, or a train of them, to a group or to everybody on the link.
-    fn deliver_train_to_all(&mut self, envelope: &Envelope, payload: &[u8], gso: u16) {
+    fn deliver_train(&mut self, envelope: &Envelope, payload: &[u8], gso: u16) {
         let part = if gso == 0 {
             payload.len()
         } else {
@@ -243,7 +215,7 @@ impl Stack {
 
     /// A datagram to a group or to everybody goes to all sockets that receive it; says
     /// whether there was one.
-    pub(crate) fn deliver_to_all(&mut self, envelope: &Envelope, payload: &[u8]) -> bool {
+    fn deliver_to_all(&mut self, envelope: &Envelope, payload: &[u8]) -> bool {
         let (local, remote) = (envelope.local, envelope.remote);
         let mut any = false;
         let mut nth = 0;
@@ -262,7 +234,7 @@ impl Stack {
     }
 
     /// Puts a datagram into a socket's stream.
-    pub(crate) fn deliver(&mut self, key: u32, envelope: &Envelope, payload: &[u8], segment: u16) {
+    fn deliver(&mut self, key: u32, envelope: &Envelope, payload: &[u8], segment: u16) {
         self.sessions.at_work = AtWork::Socket(key);
         let to = envelope.local.ip();
         let to_group = self.link.is_for_all(to);
@@ -297,7 +269,7 @@ impl Stack {
             d.overruns += 1;
             return self.counters.drop(EngineDrop::UdpBufferFull);
         }
-        let clock = || self.settings.host.time_of_day_ns();
+        let clock = || self.host.time_of_day_ns();
         let bytes = head_of(&record, to, clock, d.overruns);
         let rcv = d.rcv.get_or_insert(ReceiveStream::EMPTY);
         let (base, at, index) = (d.rcv_consumed, d.rcv_edge, socket.id.index);
@@ -307,7 +279,7 @@ impl Stack {
         let (Ok(a), Ok(b)) = (header, body) else {
             d.overruns += 1;
             let session = socket.session;
-            return self.sessions.arena_is_full(session, &mut self.counters);
+            return self.sessions.arena_is_full(session, self.counters);
         };
         d.rcv_edge += span;
         let count = [
@@ -317,52 +289,61 @@ impl Stack {
         Socket::count_payload(count, a + b, (begins + payload.len()) as u64);
         self.sockets.touch(key);
     }
+}
 
-    /// `connect` on a UDP socket.
-    pub(crate) fn connect_datagram(
-        &mut self,
-        key: u32,
-        peer: SocketAddr,
-    ) -> Result<SocketAddr, RequestError> {
-        let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
-        let (v6, bound) = (socket.options.ipv6, socket.local.or(socket.without_port()));
-        let peer = socket.options.destination(peer)?;
-        if !self.settings.access.may_connect(Transport::Udp, peer) {
-            self.counters.drop(EngineDrop::AccessDenied);
-            return Err(RequestError::Denied);
+impl Stack {
+    fn delivery(&mut self) -> Delivery<'_> {
+        Delivery {
+            sockets: &mut self.sockets,
+            sessions: &mut self.sessions,
+            demux: &self.demux,
+            link: &self.link,
+            host: &*self.settings.host,
+            counters: &mut self.counters,
         }
-        // There must be a way even if the address is chosen.
-        let source = self
-            .link
-            .source_for(peer.ip())
-            .ok_or(RequestError::Unreachable)?;
-        let is_v4 = |local: SocketAddr| local.ip().to_canonical().is_ipv4();
-        let why = match peer.ip() {
-            // As Linux has it, of one of IPv6 that is bound to an address of IPv4.
-            IpAddr::V6(_) if bound.is_some_and(is_v4) => RequestError::Family,
-            _ => RequestError::Unreachable,
+    }
+
+    /// A UDP datagram, or a train of them, whose checksum is right.
+    pub(crate) fn udp_in<P: IpPacket>(&mut self, ip: &P, bytes: &[u8], gso: u16, broadcast: bool) {
+        let (header, payload) = match split_header(bytes, gso) {
+            Ok(parts) => parts,
+            Err(e) => return self.counters.drop_wire(e),
         };
-        self.link.addresses_towards(bound, peer.ip()).ok_or(why)?;
-        if socket.local.is_none() {
-            let user = self.sessions.get(socket.session).map_or(0, |s| s.uid);
-            let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
-            socket.bind_datagram(key, &mut self.demux.udp, user, self.now)?;
+        let local = SocketAddr::new(ip.destination(), header.dst_port);
+        let remote = SocketAddr::new(ip.source(), header.src_port);
+        let envelope = Envelope {
+            local,
+            remote,
+            hops: ip.hops(),
+            class: ip.class(),
+        };
+        self.counters.datagrams.received += 1;
+        if header.dst_port == dhcp::CLIENT_PORT && self.link.asks_dhcp() {
+            return self.link.take_dhcp(payload, self.now, &mut self.counters);
         }
-        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
-        if let Kind::Datagram(d) = &mut socket.kind {
-            d.peer = Some(peer);
+        if ip.is_for_all(&self.link) {
+            return self.delivery().deliver_train(&envelope, payload, gso);
         }
-        let local = socket.local.ok_or(RequestError::Invalid)?;
-        self.demux.udp.put_last(local.port(), key);
-        let from_source = SocketAddr::new(source, local.port());
-        if local.ip().is_unspecified() {
-            // As Linux has it, it keeps that address with its next peers.
-            socket.local = Some(from_source);
-            self.demux.udp.move_to(from_source, key);
-        } else if !self.link.is_for_all(local.ip()) {
-            return Ok(as_family(local, v6));
+        let key = self.sockets.datagram_at(&self.demux, local, remote);
+        let Some((key, socket)) = key.and_then(|key| Some((key, self.sockets.get(key)?))) else {
+            self.counters.drop(EngineDrop::NoUdpSocket);
+            return ip.refuse_port(&mut self.responder(), bytes, broadcast);
+        };
+        let access = &self.settings.access;
+        if !socket.is_asked_for(remote)
+            && !access.may_accept(Transport::Udp, remote.ip(), local.port())
+        {
+            return self.counters.drop(EngineDrop::AccessDenied);
         }
-        Ok(as_family(from_source, v6))
+        let whole = socket.options.datagrams.is_merged();
+        let mut delivery = self.delivery();
+        if gso == 0 || whole {
+            delivery.deliver(key, &envelope, payload, gso);
+        } else {
+            for part in payload.chunks(usize::from(gso)) {
+                delivery.deliver(key, &envelope, part, 0);
+            }
+        }
     }
 
     /// Sends what the host has written, and tells it of what has come.

@@ -1,7 +1,7 @@
 //! Half-open connections: their SYNs were answered, and the answers are not acknowledged.
 //!
 //! Owns [`HalfOpens`], where each is a small record beside the sockets, and [`Handshakes`], which
-//! borrows them with what they need: a flood of SYNs
+//! borrows them with what a handshake needs: a flood of SYNs
 //! fills a queue of these. A block and a socket are made when the handshake is complete.
 //! `passive` adds one for a SYN that a listener accepts; `tcp_input` and `input` bring
 //! segments and errors of them, [`handle_timeouts`](Stack::handle_timeouts) their timers. A
@@ -42,9 +42,9 @@ pub(crate) enum Advanced {
     Complete(u32, Disposition),
 }
 
-/// Handshakes of connections that come in: the half-open connections, with the listeners whose they
-/// are, the tables that find them, and what answers them. The stack makes one for each segment,
-/// error and timer of theirs.
+/// Advances the handshakes of connections that come in. It borrows the half-open connections, their
+/// listeners among the sockets, the tables that find them, and what answers their segments. The
+/// stack makes one for each segment, error and timer of theirs.
 pub(crate) struct Handshakes<'a> {
     pub(crate) half_open: &'a mut HalfOpens,
     pub(crate) demux: &'a mut Demux,

@@ -173,6 +173,28 @@ impl Stack {
         self.transport_in(&ip, datagram, checksum, 0, true);
     }
 
+    /// Forgets packets that did not come together in time, and tells those who sent
+    /// their first fragments (RFC 1122 section 3.3.2, RFC 8200 section 4.5).
+    pub fn expire_fragments(&mut self) {
+        let responder = &mut Responder {
+            link: &mut self.link,
+            limits: &mut self.limits,
+            counters: &mut self.counters,
+            now: self.now,
+        };
+        self.fragments.expire(responder);
+    }
+
+    /// What answers packets that belong to no socket.
+    pub(crate) fn responder(&mut self) -> Responder<'_> {
+        Responder {
+            link: &mut self.link,
+            limits: &mut self.limits,
+            counters: &mut self.counters,
+            now: self.now,
+        }
+    }
+
     /// A packet that we sent to ourselves.
     pub(crate) fn own_packet_in(&mut self, own: &OwnPacket) {
         let (packet, gso) = (own.packet.as_slice(), own.gso);

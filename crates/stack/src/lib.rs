@@ -25,6 +25,7 @@
 //! | `responder` | what is answered to packets of no socket: resets, SYN-ACKs, cookies, echoes, errors |
 //! | `answer_limit`, `syn_drop` | how much of that is answered, and how many SYNs the port lets through |
 //! | `requests`, `request_error` | what programs ask, and why it is refused |
+//! | `binding` | what sockets are bound to, and from which addresses they connect |
 //! | `connection`, `orphans` | a connection's life, and what becomes of sockets that no process holds |
 //! | `at_work`, `containment` | whose work is done, and what becomes of a session whose work has led to a panic |
 //! | `flush`, `telling` | what a turn has touched: sent and told, each user its share |
@@ -42,7 +43,9 @@
 //! | `bytes` | writing to headers |
 //!
 //! Modules use each other in no circle (`scripts/check-boundaries.sh` sees to it): types stand
-//! below the handlers, which are methods of [`Stack`] and may call each other.
+//! below the handlers. These are methods of the part that they change, or of a small type that
+//! borrows the parts which they need and returns what is left to be done; [`Stack`] has those that
+//! say what comes after what, and they may call each other.
 //!
 //! Time, the key of its secrets and the settings of the machine are given to it.
 //! What the operator should be told is left in [`Counters::notices`]. The stack reads
@@ -62,6 +65,7 @@ mod at_work;
 mod audience;
 #[cfg(feature = "bench")]
 pub mod bench;
+mod binding;
 mod buffers;
 mod bulk_senders;
 mod bytes;
@@ -130,7 +134,7 @@ mod violation;
 
 pub use access::{Access, BadRule, LowPorts, Rule, Rules, Transport};
 pub use account::Account;
-pub use counters::{Counters, EngineDrop};
+pub use counters::{Counters, EngineDrop, Notice};
 pub use half_open::HALF_OPEN_BYTES;
 pub use host::{Defaults, Host};
 pub use in_place::Received;
@@ -163,28 +167,8 @@ use longshore_hostif::Loopback;
 use longshore_hostif::adapter::UnderWay;
 use longshore_tcp::Instant;
 use requests::Unanswered;
-use responder::Responder;
 use sockets::Sockets;
 use transfers::Transfers;
-
-/// What the operator should know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Notice {
-    /// A session had no memory for what has come for it, for the first time.
-    ArenaFull {
-        /// The session's key.
-        session: u32,
-    },
-    /// More SYNs come than can be read.
-    SynFlood,
-    /// A panic came out of a session's work, which ended the session.
-    Panic {
-        /// The session's key.
-        session: u32,
-    },
-    /// A panic came out of the work for a half-open connection, which is forgotten.
-    PanicAtHalfOpen,
-}
 
 /// The stack.
 pub struct Stack {
@@ -261,28 +245,6 @@ impl Stack {
     /// Addresses that a server has given are its own no longer, and the server is told.
     pub fn give_addresses_back(&mut self) {
         self.link.release(self.now, &mut self.counters);
-    }
-
-    /// Forgets packets that did not come together in time, and tells those who sent
-    /// their first fragments (RFC 1122 section 3.3.2, RFC 8200 section 4.5).
-    pub fn expire_fragments(&mut self) {
-        let responder = &mut Responder {
-            link: &mut self.link,
-            limits: &mut self.limits,
-            counters: &mut self.counters,
-            now: self.now,
-        };
-        self.fragments.expire(responder);
-    }
-
-    /// What answers packets that belong to no socket.
-    pub(crate) fn responder(&mut self) -> Responder<'_> {
-        Responder {
-            link: &mut self.link,
-            limits: &mut self.limits,
-            counters: &mut self.counters,
-            now: self.now,
-        }
     }
 
     /// What moves bytes from one socket to another.

@@ -1,12 +1,13 @@
 //! TCP segments out: headers written, payload taken where the host wrote it.
 
-use crate::Stack;
 use crate::address_pair::{AddressPair, Service};
 use crate::counters::{Counters, EngineDrop};
 use crate::fast_output::Headers;
 use crate::fetched::Fetch;
 use crate::link::{HEADER_ROOM, LOWER_HEADERS, Link, NextHop, Transport};
+use crate::sessions::Sessions;
 use crate::socket::{Connection, Kind, Socket};
+use crate::sockets::Sockets;
 use longshore_frames::in_place;
 use longshore_frames::{GsoKind, PortError};
 use longshore_hostif::adapter::{Immediate, MAX_PIECES, SendStreams, Use};
@@ -59,11 +60,17 @@ impl Link {
     }
 }
 
-impl Stack {
+impl Sockets {
     /// Sends what a connection has to send, [`SEGMENTS_A_TURN`] segments at most.
-    pub(crate) fn transmit(&mut self, key: u32) -> Sent {
-        let now = self.now;
-        let Some(socket) = self.sockets.get_mut(key) else {
+    pub(crate) fn transmit(
+        &mut self,
+        key: u32,
+        sessions: &mut Sessions,
+        link: &mut Link,
+        counters: &mut Counters,
+        now: Instant,
+    ) -> Sent {
+        let Some(socket) = self.get_mut(key) else {
             return Sent::All;
         };
         let options = &socket.options;
@@ -80,29 +87,28 @@ impl Stack {
             return Sent::All;
         };
         let service = options.headers.service(addresses.to()).without_ecn();
-        let counters = &mut self.counters;
-        let hop = match self.link.next_hop_between(addresses, now, counters) {
+        let hop = match link.next_hop_between(addresses, now, counters) {
             hop @ (NextHop::Neighbor(_) | NextHop::Local) => hop,
             // What is taken from the block counts as sent, so nothing is taken.
             NextHop::Resolving => return Sent::Unresolved,
             NextHop::Unreachable | NextHop::NoRoute => {
-                drop_unsent(c, now, &mut self.counters);
+                drop_unsent(c, now, counters);
                 return Sent::All;
             }
         };
-        let by_port = self.link.longest_payload(addresses, hop);
+        let by_port = link.longest_payload(addresses, hop);
         let mss = usize::from(c.tcb.mss());
-        let longest_new = match self.link.longest_new_payload(addresses, by_port) {
+        let longest_new = match link.longest_new_payload(addresses, by_port) {
             // Whatever is between here and there, and loses long ones, takes others.
             longer if longer > by_port && !c.tcb.has_repeated_little() => by_port,
             any => any,
         };
         let (longest, longest_new) = (by_port.max(mss), longest_new.max(mss));
         let used = match hop {
-            NextHop::Neighbor(_) if self.link.capabilities.passes_payload => Use::Pass,
+            NextHop::Neighbor(_) if link.capabilities.passes_payload => Use::Pass,
             _ => Use::Read,
         };
-        let session = self.sessions.get_unshown_mut(socket.session);
+        let session = sessions.get_unshown_mut(socket.session);
         let mut outlet = Outlet {
             source: session.map(|s| (&s.host.send, &mut s.host.meter.to_adapter)),
             index: socket.id.index,
@@ -117,8 +123,8 @@ impl Stack {
             longest,
             longest_new,
             now,
-            link: &mut self.link,
-            counters: &mut self.counters,
+            link,
+            counters,
         };
         let sent = outlet
             .send_plain()

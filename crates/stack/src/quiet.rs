@@ -1,15 +1,48 @@
-//! Sockets whose send streams have become quiet: when that is seen to, and that their chunks are
-//! taken back.
+//! Sockets that have become quiet: their hosts are told of what nobody waits for, and the chunks
+//! of their send streams are taken back.
 //!
 //! The timers of the sockets say when; `connection` calls it, and `datagram` and `pair` as they
 //! are flushed. How many chunks of a session are taken back in a turn is said by its
 //! [`Returns`](crate::returns::Returns).
 
+use crate::messages::Messages;
 use crate::returns::{LATER_US, QUIET_US};
 use crate::sessions::Sessions;
-use crate::socket::Kind;
+use crate::socket::{Kind, Socket};
 use crate::sockets::Sockets;
 use longshore_tcp::Instant;
+
+impl Socket {
+    /// Nothing has happened at it for a while: its host is told of what nobody waits for.
+    pub(crate) fn tell_quietly(&mut self, sessions: &mut Sessions, now: Instant) {
+        let edges = self.edges();
+        // An end that has come in this very turn, too: it is noted as told below.
+        let is_unreported = self.told().is_some_and(|told| {
+            edges.snd_acked != told.snd_acked
+                || edges.rcv_edge != told.rcv_edge
+                || edges.flags != told.flags
+        });
+        let is_late = self
+            .messages
+            .as_deref()
+            .is_some_and(|m| m.piece_due() <= now);
+        if let Some(messages) = self.messages.as_deref_mut().filter(|_| is_late) {
+            messages.note_woken();
+        }
+        self.note_told(now);
+        let piece_due = self.messages.as_deref().map(Messages::piece_due);
+        self.look_again(piece_due.unwrap_or(Instant::NEVER));
+        if is_late && let Some(s) = sessions.get_mut(self.session) {
+            let read = s.host.edges_noted(self.id).map_or(0, |(_, read)| read);
+            if read < edges.rcv_edge {
+                s.host.wake_after_all(self.id);
+            }
+        }
+        if is_unreported && let Some(s) = sessions.get_mut(self.session) {
+            self.tell(&mut s.host, edges);
+        }
+    }
+}
 
 impl Sockets {
     /// Sees to it that the host is told, some day, that what it sent is gone, and that its

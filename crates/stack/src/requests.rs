@@ -17,6 +17,7 @@ use crate::errors::Telling;
 use crate::forwards::Received;
 use crate::request_error::RequestError;
 use crate::socket::{Options, Socket};
+use edges::EdgesTaken;
 use longshore_hostif::adapter::Immediate;
 use longshore_hostif::{Address, EdgeFlags, OptionName, Query, Request, SocketId};
 use options::OptionSet;
@@ -196,6 +197,40 @@ impl Stack {
         moved
     }
 
+    /// Edges from the host, from the process of `channel` if it still lives. Old ones are no
+    /// fault: two processes may overtake each other.
+    pub(crate) fn host_edges(
+        &mut self,
+        key: u32,
+        channel: Option<u16>,
+        snd_edge: u64,
+        rcv_consumed: u64,
+        flags: EdgeFlags,
+    ) -> Result<(), RequestError> {
+        if flags.contains(EdgeFlags::ACCEPTED) {
+            self.host_accepted(key, channel);
+        }
+        let moved = (snd_edge, rcv_consumed, flags);
+        match self.transfers().take_edges(key, channel, moved)? {
+            EdgesTaken::All => {}
+            EdgesTaken::AreAccepted => self.take_accepted(key),
+            EdgesTaken::IsShut => {
+                self.stop_listening(key);
+                let moved = (snd_edge, rcv_consumed, EdgeFlags::empty());
+                if self.transfers().take_edges(key, channel, moved)? == EdgesTaken::AreAccepted {
+                    self.take_accepted(key);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells a process that may have room again of the sockets for which it had none: no
+    /// more than there is room for, each where its edges are by now.
+    pub fn tell_rest(&mut self, from: From) {
+        self.sockets.tell_rest(from, &mut self.sessions);
+    }
+
     /// The host of `sink` has written what another connection has received. If that cannot be,
     /// `sink` is reset: what follows in its stream is not what its host meant.
     fn forward(
@@ -331,7 +366,8 @@ impl Stack {
     /// Sets an option of a socket, as its program asks.
     fn set_option(&mut self, key: u32, name: OptionName, value: u64) {
         if name == OptionName::PortOf {
-            return self.take_port(key, SocketId::decode(value));
+            let (of, sessions) = (SocketId::decode(value), &self.sessions);
+            return self.sockets.take_port(key, of, sessions, &mut self.demux);
         }
         let Some(socket) = self.sockets.get_mut(key) else {
             return;

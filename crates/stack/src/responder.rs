@@ -34,7 +34,7 @@ impl Responder<'_> {
         self.limits.may_answer(self.counters)
     }
 
-    /// Sends a reset to whom no connection has, if it may be sent.
+    /// Sends a reset in answer to a segment of no connection, if that may be answered.
     pub(crate) fn send_reset(&mut self, local: SocketAddr, remote: SocketAddr, header: &TcpHeader) {
         if !self.may_answer() {
             return;
@@ -67,7 +67,7 @@ impl Responder<'_> {
         self.counters.tcp.segments_out += 1;
     }
 
-    /// Sends what a connection has to send that is no socket yet.
+    /// Sends what a half-open connection has to send, with the options of its listener.
     pub(crate) fn send_all_of(&mut self, options: &Options, (local, remote): Sides, tcb: &mut Tcb) {
         let Some(addresses) = AddressPair::new(local.ip(), remote.ip()) else {
             return;

@@ -9,11 +9,10 @@
 
 use super::account::Account;
 use super::at_work::AtWork;
-use super::counters::{Counters, EngineDrop};
+use super::counters::{Counters, EngineDrop, Notice};
 use super::session::Session;
 use super::slab::Slab;
 use super::violation::{Violation, holds};
-use crate::Notice;
 use longshore_hostif::adapter::{AdapterSession, UnderWay};
 use longshore_tcp::Instant;
 use std::sync::Arc;

@@ -98,7 +98,7 @@ impl<'a> Status<'a> {
         &self.link.gateways
     }
 
-    /// Whether `ip` is an address of its.
+    /// Whether `ip` is an address of the stack.
     pub fn is_local(&self, ip: IpAddr) -> bool {
         self.link.is_local(ip)
     }

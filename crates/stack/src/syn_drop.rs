@@ -14,7 +14,7 @@
 //! Owned by `answer_limit`'s `AnswerLimits`, which tells of each look at the port and of each SYN
 //! that came.
 
-use crate::Notice;
+use crate::counters::Notice;
 use longshore_frames::{MAX_SYN_DROP, Port};
 use longshore_tcp::Instant;
 

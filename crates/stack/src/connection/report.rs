@@ -135,6 +135,14 @@ impl Socket {
         }
     }
 
+    /// Its owner is to be told that there is urgent data.
+    #[cold]
+    pub(super) fn tell_owner_of_urgent(&self, sessions: &mut Sessions) {
+        if let Some(session) = sessions.get_mut(self.session) {
+            session.host.note_urgent(self.id, &self.edges());
+        }
+    }
+
     /// Tells the host of a connection what it may be waiting for. Acknowledgments are told
     /// when a quarter of the buffer has become free; fewer wait for something to ride on.
     #[inline(always)]

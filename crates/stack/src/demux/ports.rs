@@ -101,6 +101,14 @@ pub(super) fn tries(range: LocalPorts, seed: u64) -> impl Iterator<Item = u16> {
 }
 
 impl Ports {
+    /// A socket that was `bound` to the wildcard is bound to the address from which it connects from
+    /// then on, as Linux has it.
+    pub(crate) fn stay_at(&mut self, key: u32, bound: Option<SocketAddr>, local: SocketAddr) {
+        if bound.is_some_and(|bound| bound.ip().is_unspecified()) {
+            self.move_to(local, key);
+        }
+    }
+
     /// Nothing is bound; `secret` chooses ports that nobody has asked for.
     pub(crate) fn new(secret: KeyedHash) -> Self {
         Self {

@@ -2,12 +2,12 @@
 //! be, and which other processes are to be told of them.
 
 use super::From;
-use crate::Stack;
 use crate::memory_pressure::grant_to_reader;
 use crate::pair_end::{Pair, RESET};
 use crate::request_error::RequestError;
 use crate::sessions::Sessions;
 use crate::socket::{Connection, Datagram, Kind, Socket};
+use crate::sockets::Sockets;
 use crate::transfers::Transfers;
 use longshore_hostif::adapter::{Immediate, ReceiveSlab};
 use longshore_hostif::{EdgeFlags, FileExtent, STREAM_MAX};
@@ -205,7 +205,7 @@ impl Socket {
 
 /// What is still to be done when the edges of a socket's host were taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EdgesTaken {
+pub(super) enum EdgesTaken {
     /// Nothing.
     All,
     /// The host has accepted connections of a listener, which are still in its queue.
@@ -214,11 +214,43 @@ pub(crate) enum EdgesTaken {
     IsShut,
 }
 
+impl Sockets {
+    /// Tells a process that may have room again of the sockets for which it had none: no
+    /// more than there is room for, each where its edges are by now.
+    pub(super) fn tell_rest(&mut self, from: From, sessions: &mut Sessions) {
+        let Some(s) = sessions.get_mut(from.session) else {
+            return;
+        };
+        if !s.host.has_pending(from.channel) {
+            return;
+        }
+        while let Some(index) = s.host.next_pending(from.channel) {
+            let key = s.key(index);
+            let Some(socket) = key.and_then(|key| self.get_mut(key)) else {
+                continue;
+            };
+            if !socket.subscribers.contains(from.channel) {
+                continue;
+            }
+            let mut edges = socket.edges();
+            // A pending error is told once, which may have been then.
+            if s.host.has_error(socket.id) && !edges.flags.contains(EdgeFlags::DEAD) {
+                edges.flags |= EdgeFlags::SOFT_ERROR;
+                edges.errno = 0;
+            }
+            if !socket.tell_one(&mut s.host, from.channel, edges) {
+                break;
+            }
+            s.host.wake_for(index);
+        }
+    }
+}
+
 impl Transfers<'_> {
     /// Takes how far the host has written and read, and what it says besides, from the process of
     /// `channel` if it still lives.
     #[inline(always)]
-    pub(crate) fn take_edges(
+    pub(super) fn take_edges(
         &mut self,
         key: u32,
         channel: Option<u16>,
@@ -272,70 +304,10 @@ impl Transfers<'_> {
         Ok(EdgesTaken::All)
     }
 
-    /// The host of a connection has read so far: more of it than was known, or than counted.
+    /// The host of a connection counts as having read up to there.
     pub(crate) fn take_consumed(&mut self, key: u32, consumed: u64) {
         let none = EdgeFlags::empty();
         let _ = self.take_edges(key, None, (0, consumed, none));
-    }
-}
-
-impl Stack {
-    /// Edges from the host, from the process of `channel` if it still lives. Old ones are no
-    /// fault: two processes may overtake each other.
-    pub(crate) fn host_edges(
-        &mut self,
-        key: u32,
-        channel: Option<u16>,
-        snd_edge: u64,
-        rcv_consumed: u64,
-        flags: EdgeFlags,
-    ) -> Result<(), RequestError> {
-        if flags.contains(EdgeFlags::ACCEPTED) {
-            self.host_accepted(key, channel);
-        }
-        let moved = (snd_edge, rcv_consumed, flags);
-        match self.transfers().take_edges(key, channel, moved)? {
-            EdgesTaken::All => {}
-            EdgesTaken::AreAccepted => self.take_accepted(key),
-            EdgesTaken::IsShut => {
-                self.stop_listening(key);
-                let moved = (snd_edge, rcv_consumed, EdgeFlags::empty());
-                if self.transfers().take_edges(key, channel, moved)? == EdgesTaken::AreAccepted {
-                    self.take_accepted(key);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Tells a process that may have room again of the sockets for which it had none: no
-    /// more than there is room for, each where its edges are by now.
-    pub fn tell_rest(&mut self, from: From) {
-        let Some(s) = self.sessions.get_mut(from.session) else {
-            return;
-        };
-        if !s.host.has_pending(from.channel) {
-            return;
-        }
-        while let Some(index) = s.host.next_pending(from.channel) {
-            let key = s.key(index);
-            let Some(socket) = key.and_then(|key| self.sockets.get_mut(key)) else {
-                continue;
-            };
-            if !socket.subscribers.contains(from.channel) {
-                continue;
-            }
-            let mut edges = socket.edges();
-            // A pending error is told once, which may have been then.
-            if s.host.has_error(socket.id) && !edges.flags.contains(EdgeFlags::DEAD) {
-                edges.flags |= EdgeFlags::SOFT_ERROR;
-                edges.errno = 0;
-            }
-            if !socket.tell_one(&mut s.host, from.channel, edges) {
-                break;
-            }
-            s.host.wake_for(index);
-        }
     }
 }
 

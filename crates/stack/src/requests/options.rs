@@ -14,7 +14,7 @@ pub(super) enum OptionSet {
     Done,
     /// The socket is to be looked at at the end of the turn.
     Touched,
-    /// The other end of its connection has another room.
+    /// How much the ends of its connection hold for their hosts has changed.
     Room,
 }
 

@@ -17,8 +17,8 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// What is answered to this query of a socket; nothing to one of its errors, which are taken
-    /// out of it.
+    /// What is answered to this query of a socket. Nothing is to a query for errors: those are
+    /// taken out of the socket.
     pub(super) fn answer(&self, key: u32, query: Query) -> Result<Vec<u8>, RequestError> {
         let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
         match query {

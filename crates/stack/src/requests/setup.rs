@@ -3,15 +3,13 @@
 use super::From;
 use crate::Stack;
 use crate::accept_queue::AcceptQueue;
-use crate::access::Transport;
 use crate::audience::Audience;
-use crate::counters::EngineDrop;
-use crate::demux::Reuse;
+use crate::binding::Binding;
 use crate::fast_open::new_fast_open;
 use crate::local_ports::LocalPorts;
 use crate::output::Sent;
 use crate::request_error::RequestError;
-use crate::socket::{Given, Kind, Listening, Options, Socket, any_ip, as_family};
+use crate::socket::{Kind, Listening, Options, Socket, any_ip};
 use longshore_hostif::adapter::ReceiveStream;
 use longshore_hostif::{Address, OpenFlags, SocketId, SocketKind};
 use longshore_tcp::Listener;
@@ -73,120 +71,24 @@ impl Stack {
         Ok(())
     }
 
-    /// Binds a socket; port 0 asks for any.
-    pub(super) fn bind(&mut self, key: u32, local: Address) -> Result<SocketAddr, RequestError> {
-        let mut local = local.get().ok_or(RequestError::Invalid)?;
-        let given = Given {
-            address: !local.ip().is_unspecified(),
-            port: local.port() != 0,
-            is_taken: false,
-        };
-        let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
-        let kind = match socket.kind {
-            Kind::Idle(kind) => kind,
-            // It has joined a group before.
-            Kind::Datagram(_) => SocketKind::Datagram,
-            _ => return Err(RequestError::Invalid),
-        };
-        if socket.local.is_some() && !socket.given.is_taken {
-            return Err(RequestError::Invalid);
-        }
-        let taken = socket.local.filter(|_| socket.given.is_taken);
-        let v6_only = socket.options.v6_only;
-        let reuse = Reuse {
-            over_v4: !socket.options.ipv6,
-            ..socket.options.reuse
-        };
-        let user = self.sessions.get(socket.session).map_or(0, |s| s.uid);
-        if !local.ip().is_unspecified() {
-            local = socket
-                .options
-                .destination(local)
-                .map_err(|_| RequestError::Invalid)?;
-            let to_all = kind == SocketKind::Datagram && self.link.is_for_all(local.ip());
-            // The wildcard of IPv4, mapped into IPv6, is for IPv4 alone.
-            let is_any = local.ip().is_unspecified();
-            if !is_any && !to_all && !self.link.is_local(local.ip()) {
-                return Err(RequestError::AddressNotAvailable);
-            }
-        }
-        if let Some(taken) = taken {
-            let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
-            socket.given.is_taken = false;
-            if taken == local {
-                return Ok(as_family(local, socket.options.ipv6));
-            }
-            socket.local = None;
-            self.demux.tcp.release(taken.port(), key);
-        }
-        let ports = match kind {
-            SocketKind::Stream => &mut self.demux.tcp,
-            SocketKind::Datagram => &mut self.demux.udp,
-        };
-        if local.port() == 0 {
-            let port = ports.pick((key, self.now.0));
-            local.set_port(port.ok_or(RequestError::AddressInUse)?);
-        }
-        let transport = match kind {
-            SocketKind::Stream => Transport::Tcp,
-            SocketKind::Datagram => Transport::Udp,
-        };
-        if !self.settings.access.may_bind(transport, local) {
-            self.counters.drop(EngineDrop::AccessDenied);
-            return Err(RequestError::Denied);
-        }
-        if !ports.bind(local, key, reuse, v6_only, user) {
-            return Err(RequestError::AddressInUse);
-        }
+    /// The socket of this key, with what binds it.
+    pub(crate) fn binding(&mut self, key: u32) -> Result<(&mut Socket, Binding<'_>), RequestError> {
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
-        socket.local = Some(local);
-        socket.given = given;
-        if kind == SocketKind::Datagram {
-            socket.become_datagram();
-        }
-        Ok(as_family(local, socket.options.ipv6))
+        let binding = Binding {
+            demux: &mut self.demux,
+            link: &self.link,
+            access: &self.settings.access,
+            counters: &mut self.counters,
+            user: self.sessions.get(socket.session).map_or(0, |s| s.uid),
+            now: self.now,
+        };
+        Ok((socket, binding))
     }
 
-    /// A new socket takes the port that its program has bound another of the same session to, which
-    /// it stands for from now on; the other is not bound any more. A program says so once, and
-    /// binds the new one to the same address then.
-    pub(super) fn take_port(&mut self, key: u32, of: SocketId) {
-        let Some(socket) = self.sockets.get(key) else {
-            return;
-        };
-        let is_new =
-            matches!(socket.kind, Kind::Idle(SocketKind::Stream)) && socket.local.is_none();
-        let of = self.key_of(socket.session, of).filter(|_| is_new);
-        let Some((of, other)) = of.and_then(|of| Some((of, self.sockets.get_mut(of)?))) else {
-            return;
-        };
-        let given = other.given;
-        let is_stream = !matches!(
-            other.kind,
-            Kind::Datagram(_) | Kind::Idle(SocketKind::Datagram)
-        );
-        let port = other.local.map(|local| local.port());
-        let Some(port) = port.filter(|_| is_stream && given.port && !given.is_taken) else {
-            return;
-        };
-        let Some(bound) = self.demux.tcp.hand_on(port, of, key) else {
-            return;
-        };
-        let bound = if given.address {
-            bound
-        } else {
-            // Where it was connected, it was bound to the address of that.
-            SocketAddr::new(any_ip(other.options.ipv6), port)
-        };
-        other.given = Given::default();
-        self.demux.tcp.move_to(bound, key);
-        if let Some(socket) = self.sockets.get_mut(key) {
-            socket.local = Some(bound);
-            socket.given = Given {
-                is_taken: true,
-                ..given
-            };
-        }
+    /// Binds a socket; port 0 asks for any.
+    pub(super) fn bind(&mut self, key: u32, local: Address) -> Result<SocketAddr, RequestError> {
+        let (socket, mut binding) = self.binding(key)?;
+        binding.bind(key, socket, local)
     }
 
     pub(super) fn listen(&mut self, key: u32, backlog: u32) -> Result<(), RequestError> {
@@ -195,7 +97,8 @@ impl Stack {
         if matches!(socket.kind, Kind::Idle(SocketKind::Stream)) && socket.local.is_none() {
             self.bind(key, Address::from(SocketAddr::new(any_ip(v6), 0)))?;
         } else if matches!(&socket.kind, Kind::Listener(l) if l.shut) && !socket.given.port {
-            self.bind_shut(key)?;
+            let (socket, mut binding) = self.binding(key)?;
+            binding.bind_shut(key, socket)?;
         }
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         let local = socket.local.ok_or(RequestError::Invalid)?;
@@ -229,29 +132,6 @@ impl Stack {
         }
     }
 
-    /// Binds a listener that was shut down and has given back a port that nobody had chosen: to that
-    /// one, or to any if it is another's by now.
-    fn bind_shut(&mut self, key: u32) -> Result<(), RequestError> {
-        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
-        let mut local = socket.local.ok_or(RequestError::Invalid)?;
-        let reuse = Reuse {
-            over_v4: !socket.options.ipv6,
-            ..socket.options.reuse
-        };
-        let user = self.sessions.get(socket.session).map_or(0, |s| s.uid);
-        let (tcp, v6_only) = (&mut self.demux.tcp, socket.options.v6_only);
-        if tcp.bind(local, key, reuse, v6_only, user) {
-            return Ok(());
-        }
-        let port = tcp.pick((key, self.now.0));
-        local.set_port(port.ok_or(RequestError::AddressInUse)?);
-        if !tcp.bind(local, key, reuse, v6_only, user) {
-            return Err(RequestError::AddressInUse);
-        }
-        socket.local = Some(local);
-        Ok(())
-    }
-
     pub(super) fn connect(&mut self, key: u32, peer: Address) -> Result<SocketAddr, RequestError> {
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         if peer == Address::NONE
@@ -279,7 +159,8 @@ impl Stack {
                 self.open_connection(key, peer)
             }
             Kind::Idle(SocketKind::Datagram) | Kind::Datagram(_) => {
-                self.connect_datagram(key, peer)
+                let (socket, mut binding) = self.binding(key)?;
+                binding.connect_datagram(key, socket, peer)
             }
             Kind::Stream(_) | Kind::Pair(_) => Err(RequestError::AlreadyConnected),
             Kind::Listener(_) => Err(RequestError::Invalid),
@@ -289,14 +170,10 @@ impl Stack {
     /// A socket whose connection was not made is not bound, but for what its program has chosen:
     /// the next attempt gets a port of its own.
     fn unbind_automatic(&mut self, key: u32) -> Result<(), RequestError> {
-        if let Some(socket) = self.sockets.get_mut(key) {
-            socket.give_port_back(key, &mut self.demux);
-        }
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        socket.give_port_back(key, &mut self.demux);
         if socket.given.port {
-            if let Some(socket) = self.sockets.get_mut(key) {
-                socket.leave_address(key, &mut self.demux);
-            }
+            socket.leave_address(key, &mut self.demux);
             return Ok(());
         }
         let (address, bound) = (socket.given.address, socket.local.take());

@@ -1,0 +1,252 @@
+//! What sockets are bound to: addresses and ports that their programs choose, or that are chosen
+//! for them when they connect.
+//!
+//! Owns [`Binding`], which borrows the tables of ports, the link with its addresses, and whom a
+//! program may reach; `requests` and `connection` make one for a socket.
+
+use crate::access::{Access, Transport};
+use crate::counters::{Counters, EngineDrop};
+use crate::demux::{Demux, Reuse};
+use crate::link::Link;
+use crate::request_error::RequestError;
+use crate::sessions::Sessions;
+use crate::socket::{Given, Kind, Socket, any_ip, as_family};
+use crate::sockets::Sockets;
+use longshore_hostif::{Address, SocketId, SocketKind};
+use longshore_tcp::Instant;
+use std::net::{IpAddr, SocketAddr};
+
+/// Binds the sockets of a user.
+pub(crate) struct Binding<'a> {
+    pub(crate) demux: &'a mut Demux,
+    pub(crate) link: &'a Link,
+    pub(crate) access: &'a Access,
+    pub(crate) counters: &'a mut Counters,
+    pub(crate) user: u32,
+    pub(crate) now: Instant,
+}
+
+impl Binding<'_> {
+    /// Binds a socket, which has this key; port 0 asks for any.
+    pub(crate) fn bind(
+        &mut self,
+        key: u32,
+        socket: &mut Socket,
+        local: Address,
+    ) -> Result<SocketAddr, RequestError> {
+        let mut local = local.get().ok_or(RequestError::Invalid)?;
+        let given = Given {
+            address: !local.ip().is_unspecified(),
+            port: local.port() != 0,
+            is_taken: false,
+        };
+        let kind = match socket.kind {
+            Kind::Idle(kind) => kind,
+            // It has joined a group before.
+            Kind::Datagram(_) => SocketKind::Datagram,
+            _ => return Err(RequestError::Invalid),
+        };
+        if socket.local.is_some() && !socket.given.is_taken {
+            return Err(RequestError::Invalid);
+        }
+        let taken = socket.local.filter(|_| socket.given.is_taken);
+        let v6_only = socket.options.v6_only;
+        let reuse = Reuse {
+            over_v4: !socket.options.ipv6,
+            ..socket.options.reuse
+        };
+        if !local.ip().is_unspecified() {
+            local = socket
+                .options
+                .destination(local)
+                .map_err(|_| RequestError::Invalid)?;
+            let to_all = kind == SocketKind::Datagram && self.link.is_for_all(local.ip());
+            // The wildcard of IPv4, mapped into IPv6, is for IPv4 alone.
+            let is_any = local.ip().is_unspecified();
+            if !is_any && !to_all && !self.link.is_local(local.ip()) {
+                return Err(RequestError::AddressNotAvailable);
+            }
+        }
+        if let Some(taken) = taken {
+            socket.given.is_taken = false;
+            if taken == local {
+                return Ok(as_family(local, socket.options.ipv6));
+            }
+            socket.local = None;
+            self.demux.tcp.release(taken.port(), key);
+        }
+        let ports = match kind {
+            SocketKind::Stream => &mut self.demux.tcp,
+            SocketKind::Datagram => &mut self.demux.udp,
+        };
+        if local.port() == 0 {
+            let port = ports.pick((key, self.now.0));
+            local.set_port(port.ok_or(RequestError::AddressInUse)?);
+        }
+        let transport = match kind {
+            SocketKind::Stream => Transport::Tcp,
+            SocketKind::Datagram => Transport::Udp,
+        };
+        if !self.access.may_bind(transport, local) {
+            self.counters.drop(EngineDrop::AccessDenied);
+            return Err(RequestError::Denied);
+        }
+        if !ports.bind(local, key, reuse, v6_only, self.user) {
+            return Err(RequestError::AddressInUse);
+        }
+        socket.local = Some(local);
+        socket.given = given;
+        if kind == SocketKind::Datagram {
+            socket.become_datagram();
+        }
+        Ok(as_family(local, socket.options.ipv6))
+    }
+
+    /// Binds a listener that was shut down and has given back a port that nobody had chosen: to that
+    /// one, or to any if it is another's by now.
+    pub(crate) fn bind_shut(&mut self, key: u32, socket: &mut Socket) -> Result<(), RequestError> {
+        let mut local = socket.local.ok_or(RequestError::Invalid)?;
+        let reuse = Reuse {
+            over_v4: !socket.options.ipv6,
+            ..socket.options.reuse
+        };
+        let (tcp, v6_only) = (&mut self.demux.tcp, socket.options.v6_only);
+        if tcp.bind(local, key, reuse, v6_only, self.user) {
+            return Ok(());
+        }
+        let port = tcp.pick((key, self.now.0));
+        local.set_port(port.ok_or(RequestError::AddressInUse)?);
+        if !tcp.bind(local, key, reuse, v6_only, self.user) {
+            return Err(RequestError::AddressInUse);
+        }
+        socket.local = Some(local);
+        Ok(())
+    }
+
+    /// The address from which a socket connects to `remote`: what it is `bound` to, or else one
+    /// that is chosen.
+    pub(crate) fn local_for(
+        &mut self,
+        key: u32,
+        bound: Option<SocketAddr>,
+        remote: SocketAddr,
+    ) -> Result<SocketAddr, RequestError> {
+        let to = remote.ip();
+        // There must be a way even if the address is chosen.
+        let source = self.link.source_for(to).ok_or(RequestError::Unreachable)?;
+        let ip = match bound.map(|b| b.ip().to_canonical()) {
+            Some(ip) if !ip.is_unspecified() => ip,
+            _ => source,
+        };
+        if ip.is_ipv4() != to.is_ipv4() {
+            // As Linux has it, of one of IPv6 that is bound to an address of IPv4.
+            return Err(match ip {
+                IpAddr::V4(_) => RequestError::Family,
+                IpAddr::V6(_) => RequestError::Unreachable,
+            });
+        }
+        let port = match bound {
+            Some(bound) => bound.port(),
+            None => {
+                let seed = ("port", ip, remote, key, self.now.0);
+                let port = self.demux.pick_port(seed, ip, remote);
+                port.ok_or(RequestError::NoPortLeft)?
+            }
+        };
+        Ok(SocketAddr::new(ip, port))
+    }
+
+    /// `connect` on a UDP socket, which has this key.
+    pub(crate) fn connect_datagram(
+        &mut self,
+        key: u32,
+        socket: &mut Socket,
+        peer: SocketAddr,
+    ) -> Result<SocketAddr, RequestError> {
+        let (v6, bound) = (socket.options.ipv6, socket.local.or(socket.without_port()));
+        let peer = socket.options.destination(peer)?;
+        if !self.access.may_connect(Transport::Udp, peer) {
+            self.counters.drop(EngineDrop::AccessDenied);
+            return Err(RequestError::Denied);
+        }
+        // There must be a way even if the address is chosen.
+        let source = self
+            .link
+            .source_for(peer.ip())
+            .ok_or(RequestError::Unreachable)?;
+        let is_v4 = |local: SocketAddr| local.ip().to_canonical().is_ipv4();
+        let why = match peer.ip() {
+            // As Linux has it, of one of IPv6 that is bound to an address of IPv4.
+            IpAddr::V6(_) if bound.is_some_and(is_v4) => RequestError::Family,
+            _ => RequestError::Unreachable,
+        };
+        self.link.addresses_towards(bound, peer.ip()).ok_or(why)?;
+        if socket.local.is_none() {
+            socket.bind_datagram(key, &mut self.demux.udp, self.user, self.now)?;
+        }
+        if let Kind::Datagram(d) = &mut socket.kind {
+            d.peer = Some(peer);
+        }
+        let local = socket.local.ok_or(RequestError::Invalid)?;
+        self.demux.udp.put_last(local.port(), key);
+        let from_source = SocketAddr::new(source, local.port());
+        if local.ip().is_unspecified() {
+            // As Linux has it, it keeps that address with its next peers.
+            socket.local = Some(from_source);
+            self.demux.udp.move_to(from_source, key);
+        } else if !self.link.is_for_all(local.ip()) {
+            return Ok(as_family(local, v6));
+        }
+        Ok(as_family(from_source, v6))
+    }
+}
+
+impl Sockets {
+    /// A new socket takes the port that its program has bound another of the same session to, which
+    /// it stands for from now on; the other is not bound any more. A program says so once, and
+    /// binds the new one to the same address then.
+    pub(crate) fn take_port(
+        &mut self,
+        key: u32,
+        of: SocketId,
+        sessions: &Sessions,
+        demux: &mut Demux,
+    ) {
+        let Some(socket) = self.get(key) else {
+            return;
+        };
+        let is_new =
+            matches!(socket.kind, Kind::Idle(SocketKind::Stream)) && socket.local.is_none();
+        let of = self.key_of(sessions, socket.session, of).filter(|_| is_new);
+        let Some((of, other)) = of.and_then(|of| Some((of, self.get_mut(of)?))) else {
+            return;
+        };
+        let given = other.given;
+        let is_stream = !matches!(
+            other.kind,
+            Kind::Datagram(_) | Kind::Idle(SocketKind::Datagram)
+        );
+        let port = other.local.map(|local| local.port());
+        let Some(port) = port.filter(|_| is_stream && given.port && !given.is_taken) else {
+            return;
+        };
+        let Some(bound) = demux.tcp.hand_on(port, of, key) else {
+            return;
+        };
+        let bound = if given.address {
+            bound
+        } else {
+            // Where it was connected, it was bound to the address of that.
+            SocketAddr::new(any_ip(other.options.ipv6), port)
+        };
+        other.given = Given::default();
+        demux.tcp.move_to(bound, key);
+        if let Some(socket) = self.get_mut(key) {
+            socket.local = Some(bound);
+            socket.given = Given {
+                is_taken: true,
+                ..given
+            };
+        }
+    }
+}
