@@ -83,7 +83,8 @@ zero!(
     libc::sockaddr_in6,
     libc::sigset_t,
     libc::ifreq,
-    libc::fd_set
+    libc::fd_set,
+    libc::hostent
 );
 
 /// Null, or memory that C lets us read during a call.

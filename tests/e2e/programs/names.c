@@ -67,28 +67,39 @@ static void *serve_streams(void *arg) {
 
 /* Has this process ask the nameserver at `ip` and no other. */
 static void resolve_by(const char *ip) {
+  static int fd = -1;
   char path[] = "/tmp/resolv-XXXXXX";
-  int fd = SYS(mkstemp(path));
+  int is_first = fd < 0;
+  if (is_first)
+    fd = SYS(mkstemp(path));
+  SYS(ftruncate(fd, 0));
+  SYS(lseek(fd, 0, SEEK_SET));
   dprintf(fd, "nameserver %s\noptions timeout:2 attempts:3\n", ip);
-  SYS(close(fd));
+  if (!is_first)
+    return;
   SYS(unshare(CLONE_FS | CLONE_NEWNS));
   SYS(mount("none", "/", 0, MS_REC | MS_PRIVATE, 0));
   SYS(mount(path, "/etc/resolv.conf", 0, MS_BIND, 0));
   SYS(unlink(path));
 }
 
-/* A nameserver at the far end, and it alone, as this process sees it. */
-static void with_a_nameserver(void) {
+/* A nameserver at the far end. */
+static void serve_names_at(int port) {
   static int datagrams, listener;
   pthread_t t;
   datagrams = far_socket(SOCK_DGRAM);
-  SYS(far_bind(datagrams, address(far_ip(), 53)));
+  SYS(far_bind(datagrams, address(far_ip(), port)));
   listener = far_socket(SOCK_STREAM);
   far_option(listener, SOL_SOCKET, SO_REUSEADDR, 1);
-  SYS(far_bind(listener, address(far_ip(), 53)));
+  SYS(far_bind(listener, address(far_ip(), port)));
   SYS(far_in_kernel() ? syscall(SYS_listen, listener, 4) : listen(listener, 4));
   OK(!pthread_create(&t, 0, serve_datagrams, &datagrams));
   OK(!pthread_create(&t, 0, serve_streams, &listener));
+}
+
+/* A nameserver at the far end, and it alone, as this process sees it. */
+static void with_a_nameserver(void) {
+  serve_names_at(53);
   resolve_by(far_ip());
 }
 
@@ -180,11 +191,57 @@ static void nothing_is_left(void) {
   OK(same(before, _res.nsaddr_list[0]));
 }
 
+static void *by_a_port_of_its_own(void *arg) {
+  int port = *(int *)arg;
+  IS(res_init(), 0);
+  _res.nsaddr_list[0].sin_port = htons(port);
+  _res.retrans = 3;
+  _res.retry = 2;
+  _res.options |= RES_ROTATE;
+  is_found("host.test");
+  unsigned char buf[4096];
+  OK(res_query("other.test", 1, 1, buf, sizeof buf) > 12);
+  IS(ntohs(_res.nsaddr_list[0].sin_port), port);
+  IS(_res.retrans, 3);
+  IS(_res.retry, 2);
+  OK(_res.options & RES_ROTATE);
+  return 0;
+}
+
+/* What a program says of its nameservers counts, in each thread, and not what is configured,
+ * where nobody is. */
+static void by_what_the_program_says(void) {
+  static int port = 5300;
+  serve_names_at(port);
+  resolve_by(far_ip());
+  by_a_port_of_its_own(&port);
+  pthread_t t;
+  OK(!pthread_create(&t, 0, by_a_port_of_its_own, &port));
+  OK(!pthread_join(t, 0));
+  /* The configuration is another one now, which changes nothing of that. */
+  resolve_by("192.0.2.1");
+  is_found("host.test");
+}
+
+/* Who has said nothing follows the configuration. */
+static void by_a_configuration_that_changes(void) {
+  struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = 0;
+  resolve_by(far_ip());
+  IS(getaddrinfo("host.test", 0, &hints, &found), EAI_AGAIN);
+  serve_names_at(53);
+  resolve_by("127.0.0.1");
+  IS(getaddrinfo("host.test", 0, &hints, &found), EAI_AGAIN);
+  resolve_by(far_ip());
+  is_found("host.test");
+}
+
 const struct check CHECKS[] = {
     {"by_each_call", by_each_call},
     {"in_several_threads", in_several_threads},
     {"by_a_connection", by_a_connection},
     {"nobody_answers", nobody_answers},
     {"nothing_is_left", nothing_is_left},
+    {"by_what_the_program_says", by_what_the_program_says},
+    {"by_a_configuration_that_changes", by_a_configuration_that_changes},
     {0, 0},
 };

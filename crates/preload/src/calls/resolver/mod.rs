@@ -13,14 +13,13 @@ use crate::cancel::held;
 use crate::real;
 use crate::signals::Held;
 use crate::state::{self, Mode};
-use crate::user::{In, Out, Text};
+use crate::user::{In, Out, Text, Zero};
 use libc::{addrinfo, c_char, c_int, c_uchar, c_void, hostent, size_t, sockaddr};
 use libc::{sockaddr_in, sockaddr_in6, socklen_t};
 use longshore_hostif::Owner;
 use longshore_sockets::{Host, is_confined};
 use relay::{Line, Relay};
 use rustix::event::{EventfdFlags, eventfd};
-use std::cell::Cell;
 use std::ffi::CStr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -28,9 +27,10 @@ use std::thread::JoinHandle;
 
 /// Nameservers that the resolver has at most.
 const NAMESERVERS: usize = 3;
-/// The state has been read from /etc/resolv.conf.
-const INITIALISED: u64 = 1;
-const CONFIGURATION: &CStr = c"/etc/resolv.conf";
+/// A name that is an address.
+const ADDRESS: &CStr = c"0.0.0.0";
+/// Bytes that what is found of it needs at most.
+const NAMES: usize = 256;
 
 /// The head of glibc's `struct __res_state`, and where in it are the nameservers that have
 /// IPv6 addresses.
@@ -51,26 +51,26 @@ const _: () = assert!(std::mem::offset_of!(State, v6) == 536);
 
 unsafe extern "C" {
     safe fn __res_state() -> Out<'static, State>;
-    safe fn __res_ninit(state: Out<'_, State>) -> c_int;
 }
 
-/// The resolver's state of this thread, as the configuration is now.
+/// The resolver's state of this thread, as libc would use it now: read from the configuration
+/// if it is new, or if that has changed, and otherwise what the program has made of it. libc
+/// sees to that by itself when it is asked for a name, and so for one that is an address, too,
+/// for which it asks nobody.
 fn present_state<'a>() -> Out<'a, State> {
-    thread_local! {
-        /// What the configuration was when the state was made: its inode and its time.
-        static READ: Cell<(u64, i64, u64)> = const { Cell::new((0, 0, 0)) };
-    }
-    let stat = rustix::fs::stat(CONFIGURATION);
-    #[allow(clippy::unnecessary_cast)]
-    let now = stat.map_or((0, 0, 0), |s| {
-        (s.st_ino, s.st_mtime as i64, s.st_mtime_nsec as u64)
-    });
-    let state = __res_state();
-    let is_new = |state: &State| state.options & INITIALISED == 0;
-    if READ.replace(now) != now || state.as_in().as_ref().is_some_and(is_new) {
-        __res_ninit(state);
-    }
-    state
+    let mut entry: hostent = Zero::zero();
+    let mut names: [c_char; NAMES] = [0; NAMES];
+    let mut found = std::ptr::null_mut();
+    let mut error = 0;
+    with_threads_state::gethostbyname_r(
+        ADDRESS.into(),
+        Out::from(&mut entry),
+        Out::from(&mut names[..]),
+        NAMES,
+        Out::from(&mut found),
+        Out::from(&mut error),
+    );
+    __res_state()
 }
 
 impl State {
