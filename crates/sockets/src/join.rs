@@ -85,3 +85,6 @@ impl Host {
         Ok(Box::leak(Box::new(host)))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -137,6 +137,7 @@ fn a_listener_that_another_process_has_stopped_is_news() {
 fn what_is_news_in_two_ways_is_news() {
     let having = Having::Shared;
     for (state, flags, shut) in [
+        (SocketState::Connected, EdgeFlags::empty(), false),
         (SocketState::Connected, EdgeFlags::empty(), true),
         (SocketState::Connected, EdgeFlags::PEER_FIN, false),
         (SocketState::Connecting, EdgeFlags::CONNECTED, false),
@@ -185,6 +186,17 @@ fn a_connection_that_comes_about_is_news() {
         block.set_state(begun);
         assert!(shared.told(&mut first, connected));
     }
+}
+
+/// The end of the stream is news to each process, also where nothing comes with it.
+#[test]
+fn the_end_of_the_stream_is_news_to_each() {
+    let shared = Shared::new(SocketState::Connected);
+    let (mut first, mut second) = (ReportedEdges::new(64), ReportedEdges::new(64));
+    let end = edges(0, EdgeFlags::PEER_FIN);
+    assert!(shared.told(&mut first, end));
+    assert!(shared.told(&mut second, end));
+    assert!(!shared.told(&mut first, end) && !shared.told(&mut second, end));
 }
 
 /// That our FIN has arrived is kept, and nobody waits for it.
