@@ -265,3 +265,60 @@ fn an_attempt_is_told_why_it_is_made() {
     assert_eq!(looks[0], Look::ByItself);
     assert_eq!(looks.last(), Some(&Look::Woken));
 }
+
+/// A thread is new for so many waits, and then no longer.
+#[test]
+fn a_thread_is_new_for_a_while() {
+    let left = Cell::new(NEW_FOR);
+    assert!((0..NEW_FOR).all(|_| is_new(&left)));
+    assert!((0..3).all(|_| !is_new(&left)));
+    assert_eq!(left.get(), 0);
+}
+
+/// What ends a sleep in the kernel's poll: the eventfd, which is read, what else is waited for, or
+/// the time; and the connection to the engine that hangs up is told apart.
+#[test]
+fn a_sleep_says_what_has_ended_it() {
+    use rustix::event::{EventfdFlags, eventfd};
+    use std::os::unix::net::UnixStream;
+    let wake = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
+    let [(mut here, there), (ours, theirs)] = [(); 2].map(|()| UnixStream::pair().unwrap());
+    let nap = Some(Duration::from_millis(1));
+    for signals in [Signals::Ignored, Signals::End] {
+        let sleeps = |also: bool, connection: bool| {
+            let also = also.then(|| (there.as_fd(), PollFlags::IN));
+            let connection = connection.then(|| ours.as_fd());
+            sleep_on(Some(wake.as_raw_fd()), also, connection, nap, signals)
+        };
+        assert_eq!(sleeps(true, true), (Woken::TimedOut, false));
+        rustix::io::write(&wake, &1_u64.to_ne_bytes()).unwrap();
+        assert_eq!(sleeps(true, true), (Woken::Yes, false));
+        assert_eq!(sleeps(true, true), (Woken::TimedOut, false), "it was read");
+    }
+    std::io::Write::write_all(&mut here, b"x").unwrap();
+    let also = Some((there.as_fd(), PollFlags::IN));
+    for connection in [None, Some(ours.as_fd())] {
+        let slept = sleep_on(None, also, connection, nap, Signals::End);
+        assert_eq!(slept, (Woken::Yes, false));
+    }
+    drop(theirs);
+    let slept = sleep_on(None, None, Some(ours.as_fd()), nap, Signals::End);
+    assert_eq!(slept, (Woken::Yes, true));
+}
+
+/// Who waits for a socket stands in its list, and no longer than that.
+#[test]
+fn a_wait_leaves_nothing_in_the_list() {
+    let (_engine, host, _directory) = engine();
+    let socket = Engine::open(host, SocketKind::Stream);
+    let listed = || socket.block().waiters().count();
+    assert_eq!(listed(), 0);
+    let limit = WaitLimit {
+        looked: true,
+        ..WaitLimit::ENDLESS
+    };
+    let during = host.wait_for(Some(socket.id().index), None, limit, |_| Ok(Some(listed())));
+    assert_eq!(during.unwrap(), 1);
+    assert_eq!(listed(), 0);
+    assert!(!socket.block().has_waiters());
+}
