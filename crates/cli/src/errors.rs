@@ -60,6 +60,11 @@ pub(crate) enum Error {
     #[error("a link needs a key, the one that the engine has: --link-key FILE")]
     LinkKeyMissing,
     #[error(
+        "--on-engine-loss attach needs --engine SOCKET: no other engine comes where a private one, or one \
+         behind a link or a bus, has been"
+    )]
+    NoSuccessor,
+    #[error(
         "a link is a transport itself: --transport is for an engine of this machine; there are \
          modelled buses where the engine of the link is, with run --engine SOCKET"
     )]

@@ -1,33 +1,62 @@
 //! What becomes of a program whose engine is gone, by a crash or because it was ended.
 //!
 //! Its connections are lost, and nobody can reach it any more. So that whoever watches over
-//! the service starts it anew, the program is ended, and `longshore run` with it. Used by
-//! `run`, which waits for both.
+//! the service starts it anew, the program is ended, and `longshore run` with it. Or it stays, and
+//! its session is opened anew at the engine that comes next, where it attaches for its next sockets.
+//! Used by `run`, which waits for both.
 
 use crate::log::say;
+use longshore_hostif::attach::{self, AttachError, Refusal, SessionOptions, Token};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// How long the program may take to end by itself after SIGTERM.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// How often it is looked whether there is another engine.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// What is done about it (`--on-engine-loss`).
+#[derive(Debug)]
+pub(crate) enum Then {
+    /// The program is ended.
+    End,
+    /// It is left alone.
+    Stay,
+    /// Its session is opened anew.
+    Attach(Renewal),
+}
+
+/// How a session is opened anew.
+#[derive(Debug)]
+pub(crate) struct Renewal {
+    /// Where the next engine listens.
+    pub(crate) engine: PathBuf,
+    /// The session's token, which its programs have.
+    pub(crate) token: Token,
+    pub(crate) options: SessionOptions,
+}
+
 /// Whether the engine has been lost, and what was done about it.
 #[derive(Debug)]
 pub(crate) struct Loss {
-    /// The program is left alone (`--on-engine-loss stay`).
-    stays: bool,
+    then: Then,
     since: Option<Instant>,
     killed: bool,
+    /// Why the session was not opened anew, as was said last.
+    said: Option<Refusal>,
 }
 
 impl Loss {
-    pub(crate) fn new(stays: bool) -> Self {
+    pub(crate) fn new(then: Then) -> Self {
         Self {
-            stays,
+            then,
             since: None,
             killed: false,
+            said: None,
         }
     }
 
@@ -50,7 +79,7 @@ impl Loss {
             return;
         }
         self.since = Some(Instant::now());
-        if self.stays {
+        if !matches!(self.then, Then::End) {
             say(&format!("the engine is gone: {name} has lost its sockets"));
             return;
         }
@@ -62,15 +91,53 @@ impl Loss {
         }
     }
 
-    /// How long until [`Loss::remind`] has something to do.
+    /// How long until [`Loss::remind`] or [`Loss::renew`] has something to do.
     pub(crate) fn pause(&self) -> Option<Duration> {
-        let since = self.since.filter(|_| !self.stays && !self.killed)?;
+        match self.then {
+            Then::End => self.grace(),
+            Then::Stay => None,
+            Then::Attach(_) => self.since.map(|_| LOOK_EVERY),
+        }
+    }
+
+    /// How long the program may still take to end.
+    fn grace(&self) -> Option<Duration> {
+        let ends = matches!(self.then, Then::End) && !self.killed;
+        let since = self.since.filter(|_| ends)?;
         Some(GRACE.saturating_sub(since.elapsed()))
+    }
+
+    /// Opens the session anew, if it is to be and there is another engine: its connection.
+    pub(crate) fn renew(&mut self, name: &str) -> Option<OwnedFd> {
+        let Then::Attach(renewal) = &self.then else {
+            return None;
+        };
+        self.since?;
+        match attach::renew(&renewal.engine, renewal.token, renewal.options) {
+            Ok(session) => {
+                (self.since, self.said) = (None, None);
+                say(&format!(
+                    "another engine is there: {name} has new sockets there once it has closed the others"
+                ));
+                Some(session)
+            }
+            Err(AttachError::Refused(why)) => {
+                if self.said != Some(why) {
+                    self.said = Some(why);
+                    say(&format!(
+                        "another engine is there, and {name} has no session: {why}"
+                    ));
+                }
+                None
+            }
+            // There is none yet, or it is going.
+            Err(_) => None,
+        }
     }
 
     /// Kills `processes` if they have had their time.
     pub(crate) fn remind(&mut self, name: &str, processes: &[Pid]) {
-        if self.pause() != Some(Duration::ZERO) {
+        if self.grace() != Some(Duration::ZERO) {
             return;
         }
         self.killed = true;

@@ -10,7 +10,7 @@ use crate::errors::{Error, NOT_EXECUTABLE, SIGNAL_BASE, report, system};
 use crate::expose::order::Expose;
 use crate::helper::{self, MOST_DESCRIPTORS, Started};
 use crate::log::say;
-use crate::loss::Loss;
+use crate::loss::{Loss, Renewal, Then};
 use crate::namespace::may_configure;
 use crate::network::{Wanted, choose_networks};
 use crate::private::{self, Order};
@@ -38,7 +38,12 @@ use supervision::Supervision;
 /// Runs the command; the exit code.
 pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
     let name = &arguments.program[0];
-    let stays = arguments.conduct.on_engine_loss == EngineLoss::Stay;
+    let on_loss = arguments.conduct.on_engine_loss;
+    let is_shared = matches!(arguments.engine.engine, Some(EngineName::Socket(_)))
+        && arguments.engine.transport == Transport::Memory;
+    if on_loss == EngineLoss::Attach && !is_shared {
+        return Err(Error::NoSuccessor);
+    }
     let path = program::find(name, std::env::var_os("PATH").as_deref())?;
     let library = preload::find()?;
     if let Some(lost) = program::obstacle(&path) {
@@ -65,6 +70,15 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
     };
     let (session, token) = attach::new_session(&engine.socket(), arguments.session())?;
     engine.session_is_open();
+    let loss = Loss::new(match on_loss {
+        EngineLoss::End => Then::End,
+        EngineLoss::Stay => Then::Stay,
+        EngineLoss::Attach => Then::Attach(Renewal {
+            engine: engine.socket(),
+            token,
+            options: arguments.session(),
+        }),
+    });
     let warnings = Warnings::listen().map_err(system("make a socket for warnings"))?;
     let mut command = Command::new(&path);
     command
@@ -84,7 +98,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
             // The session is given up first, so that the engine can end.
             drop(session);
             report(&error);
-            return Ok(engine.supervise(&signals, warnings, None, Ok(NOT_EXECUTABLE), stays));
+            return Ok(engine.supervise(&signals, warnings, None, Ok(NOT_EXECUTABLE), loss));
         }
     };
     let pid = Pid::from_child(&child);
@@ -93,7 +107,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
         warnings,
         Some((pid, session)),
         Err(name.to_string_lossy().into_owned()),
-        stays,
+        loss,
     ))
 }
 
@@ -404,7 +418,7 @@ impl EngineInUse {
         warnings: Warnings,
         program: Option<(Pid, OwnedFd)>,
         outcome: Result<u8, String>,
-        stays: bool,
+        loss: Loss,
     ) -> u8 {
         let supervision = Supervision {
             engines: self.pids(),
@@ -414,7 +428,7 @@ impl EngineInUse {
             code: outcome.ok(),
             since: Instant::now(),
             notified: false,
-            loss: Loss::new(stays),
+            loss,
             warnings,
         };
         supervision.wait_for_all(signals)

@@ -20,8 +20,10 @@ pub(crate) const LONGEST_MS: u32 = 60_000;
 pub(crate) enum EngineLoss {
     /// It is ended.
     End,
-    /// It stays.
+    /// It stays, without its sockets.
     Stay,
+    /// It stays, and has sockets again at the engine that next listens at the same path.
+    Attach,
 }
 
 /// Who has the loopback addresses.

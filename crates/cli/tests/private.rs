@@ -181,6 +181,18 @@ fn an_engine_that_dies_is_told_of_and_ends_its_program() {
     }
 }
 
+/// A private engine is its run's alone.
+#[test]
+fn no_engine_comes_after_a_private_one() {
+    let run = Command::new(env!("CARGO_BIN_EXE_longshore"))
+        .args(["run", "--on-engine-loss", "attach", "--", "true"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert_eq!(run.status.code(), Some(125), "{said}");
+    assert!(said.contains("needs --engine SOCKET"), "{said}");
+}
+
 #[test]
 fn an_engine_ends_when_its_launcher_is_killed() {
     if !in_own_namespace() {

@@ -129,6 +129,9 @@ impl Engine {
         if self.lifetime.draining {
             return Err(Refusal::Draining);
         }
+        if self.key_of_token(session.token).is_ok() {
+            return Err(Refusal::HasSession);
+        }
         let choice = wanted.congestion.map(usize::from);
         half.congestion = choice.and_then(|place| Congestion::ALL.get(place).copied());
         let key = self.stack.open_session(half, wanted.kernel_too);

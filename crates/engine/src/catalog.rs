@@ -450,6 +450,8 @@ pub(crate) const COUNTERS: &[Counter] = &[
 
 /// The key of the count of requests that cannot be.
 pub(crate) const BAD_DESCRIPTORS: &str = "bad_descriptors";
+/// That of those that are for another worker.
+pub(crate) const MISROUTED_REQUESTS: &str = "misrouted_requests";
 
 /// All counters of an engine, those of drops among them.
 pub fn counters() -> Vec<CounterInfo> {
@@ -465,6 +467,13 @@ pub fn counters() -> Vec<CounterInfo> {
         ..drop(
             BAD_DESCRIPTORS,
             "Requests of programs that cannot be, as their host library never makes them.",
+        )
+    });
+    all.push(CounterInfo {
+        unit: "descriptors",
+        ..drop(
+            MISROUTED_REQUESTS,
+            "Requests of programs about sockets that no worker of this engine has, by their names.",
         )
     });
     all.extend(EngineDrop::ALL.iter().map(|r| drop(r.name(), r.help())));

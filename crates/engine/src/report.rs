@@ -4,7 +4,7 @@
 //! calls it when a request has come over the control socket.
 
 use crate::Engine;
-use crate::catalog::{BAD_DESCRIPTORS, COUNTERS};
+use crate::catalog::{BAD_DESCRIPTORS, COUNTERS, MISROUTED_REQUESTS};
 use crate::control::{
     Asker, ControlReply, ControlRequest, Counts, CrossingsStat, PortStat, ROWS_AT_ONCE,
     SessionStat, SsReply, SsRow, StatReply, TcpStat, TrafficStat,
@@ -78,9 +78,14 @@ impl Engine {
         let mut drops: Counts = c.drops().map(|(name, n)| (name.to_owned(), n)).collect();
         let halves = self.stack.sessions.iter();
         let requests: u64 = halves.map(|(_, s)| s.host.bad_descriptors).sum();
+        let halves = self.stack.sessions.iter();
+        let misrouted: u64 = halves.map(|(_, s)| s.host.misrouted()).sum();
         let sessions = self.sessions.iter();
         let claims: u64 = sessions.map(|(_, s)| s.processes.bad_claims()).sum();
-        drops.insert(BAD_DESCRIPTORS.to_owned(), requests + claims);
+        // They count as bad, too, where they are decoded.
+        let bad = requests.saturating_sub(misrouted) + claims;
+        drops.insert(BAD_DESCRIPTORS.to_owned(), bad);
+        drops.insert(MISROUTED_REQUESTS.to_owned(), misrouted);
         StatReply {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             abi: longshore_hostif::ABI_VERSION,

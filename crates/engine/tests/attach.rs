@@ -5,7 +5,8 @@ mod common;
 use common::engines::{alone, run_with, sleepy, stat};
 use common::{Host, TIMEOUT};
 use longshore_hostif::attach::{
-    AttachError, Message, Refusal, SessionOptions, dial, new_session, receive, send_as,
+    AttachError, Message, Refusal, SessionOptions, Token, dial, join, new_session, receive, renew,
+    send_as,
 };
 use longshore_hostif::{Agreed, Arena, ChannelState, Features, Versions};
 use rustix::net::sockopt::{set_socket_linger, set_socket_send_buffer_size};
@@ -154,6 +155,37 @@ fn a_launcher_may_want_all_payload_apart() {
     let (_launcher, token) = new_session(&engine.path, options).unwrap();
     assert!(!Host::join(&engine.path, token).arena.takes_immediate_data());
     assert!(Host::new(&engine.path).arena.takes_immediate_data());
+}
+
+/// What remains of an engine that is gone is a token that its programs have.
+#[test]
+fn a_session_is_opened_anew_by_its_token_and_its_programs_join() {
+    let dir = tempfile::tempdir().unwrap();
+    let (config, _other) = alone(dir.path());
+    let engine = run_with(config, |_| {});
+    let token = Token([9; 16]);
+    let joined = join(&engine.path, token).map(drop);
+    let is_unknown = |joined: &Result<(), AttachError>| {
+        matches!(joined, Err(AttachError::Refused(Refusal::UnknownSession)))
+    };
+    assert!(is_unknown(&joined), "{joined:?}");
+    let options = SessionOptions {
+        without_immediate_data: true,
+        ..SessionOptions::default()
+    };
+    let anew = || renew(&engine.path, token, options);
+    let launcher = anew().unwrap();
+    let mut host = Host::join(&engine.path, token);
+    assert!(!host.arena.takes_immediate_data());
+    let socket = host.open(longshore_hostif::SocketKind::Stream);
+    assert_eq!(host.connect(socket, "10.9.9.9:1".parse().unwrap()), 101);
+    // Nobody has it a second time, nor by a token that is another session's already.
+    let (_other, others) = new_session(&engine.path, SessionOptions::default()).unwrap();
+    for taken in [anew(), renew(&engine.path, others, options)] {
+        let is_refused = matches!(taken, Err(AttachError::Refused(Refusal::HasSession)));
+        assert!(is_refused, "{taken:?}");
+    }
+    drop(launcher);
 }
 
 #[test]

@@ -48,6 +48,13 @@ pub(crate) fn is_kernels(fd: RawFd) -> bool {
     TABLE.is_kernels(fd)
 }
 
+/// Whether any descriptor is a socket of the engine.
+pub(crate) fn are_engines() -> bool {
+    TABLE
+        .all()
+        .any(|(_, entry)| matches!(entry, Entry::Engine(_)))
+}
+
 /// Whether `fd` is a socket of the engine.
 #[inline]
 pub(crate) fn is_engines(fd: RawFd) -> bool {

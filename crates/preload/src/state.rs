@@ -3,15 +3,17 @@
 use crate::address_space;
 use crate::cancel;
 use crate::environment;
-use crate::epoll::family;
 use crate::fds;
 use crate::log::{Level, say};
-use crate::{decide, kept, place, room};
+use crate::{decide, epoll, kept, place, room};
 use longshore_hostif::attach::{self, AttachError, Joined, Token};
-use longshore_sockets::{ForkLock, Hooks, Host, JoinError, OnlyThread, forget_thread_id};
+use longshore_sockets::{
+    ForkLock, Hooks, Host, JoinError, OnlyThread, forget_thread_id, is_confined,
+};
+use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, Ordering};
 
 const UNKNOWN: u8 = 0;
 const OFF: u8 = 1;
@@ -49,13 +51,17 @@ fn begin_anew(inherited: &'static Host) -> Option<&'static Host> {
         return None;
     }
     match cancel::held(|| room::within(take_place)) {
+        // Of the engine that came after the one of what it has inherited.
+        Ok(joined) if !inherited.is_of(&joined) => {
+            inherited.fail_in_child("the engine is gone: what this process has inherited fails");
+        }
         Ok(joined) => room::within(|| {
             // SAFETY: what has made this process has made it with one thread, which is here,
             // and in no call on a socket.
             let only = unsafe { OnlyThread::new() };
             let wake_fds = inherited.begin_anew(&only, joined, fds::counts().into_iter());
             in_child(&only);
-            family::in_child(&only, wake_fds);
+            epoll::family::in_child(&only, wake_fds);
             kept::begin_anew(&only);
         }),
         Err(e) => {
@@ -94,29 +100,25 @@ fn asked_for() -> bool {
     asked
 }
 
-/// Joins the session if that was not tried before.
+/// Joins the session, unless that has just failed.
 pub(crate) fn mode() -> Mode {
     if let Some(host) = place::attached() {
-        return Mode::On(host);
+        return Mode::On(if host.is_gone() {
+            successor_of(host)
+        } else {
+            host
+        });
     }
     match MODE.load(Ordering::Acquire) {
         OFF => Mode::Off,
-        FAILED => Mode::Failed,
+        FAILED if !may_look() => Mode::Failed,
         _ if !asked_for() => Mode::Off,
         _ => join(),
     }
 }
 
-fn join() -> Mode {
-    let Ok(_alone) = JOINING.enter() else {
-        return Mode::Failed;
-    };
-    if let Some(host) = place::attached() {
-        return Mode::On(host);
-    }
-    if MODE.load(Ordering::Acquire) == FAILED {
-        return Mode::Failed;
-    }
+/// Takes a place in the session.
+fn open() -> Result<&'static Host, JoinError> {
     let hooks = Hooks {
         keep: room::keep,
         discard: room::discard,
@@ -127,13 +129,63 @@ fn join() -> Mode {
         give_back: kept::leave_socket,
         log: |text| say(Level::Error, format_args!("{text}")),
     };
-    let open = || {
-        let joined = take_place()?;
-        address_space::reserve(joined.shared_bytes());
-        Host::new(joined, hooks)
+    let joined = take_place()?;
+    address_space::reserve(joined.shared_bytes());
+    Host::new(joined, hooks)
+}
+
+/// How often a program looks whether there is another engine, at most, in milliseconds.
+const LOOK_EVERY: i64 = 100;
+
+/// Whether it is time to look whether there is an engine, where none could be joined.
+#[cold]
+fn may_look() -> bool {
+    static NEXT: AtomicI64 = AtomicI64::new(i64::MIN);
+    let now = clock_gettime(ClockId::Monotonic);
+    let now = now.tv_sec * 1000 + now.tv_nsec / 1_000_000;
+    let (next, order) = (NEXT.load(Ordering::Relaxed), Ordering::Relaxed);
+    let to = now + LOOK_EVERY;
+    let is_time = now >= next && NEXT.compare_exchange(next, to, order, order).is_ok();
+    is_time && !is_confined()
+}
+
+/// This program's place at the engine that came after `gone`, for the sockets that it makes from
+/// now on; or `gone`, as long as there is none. A descriptor names its socket by its place in the
+/// session, so those of the engine that is gone, which fail, have to be closed before.
+#[cold]
+fn successor_of(gone: &'static Host) -> &'static Host {
+    if !may_look() || fds::are_engines() || !gone.has_lost_engine() {
+        return gone;
+    }
+    let Ok(_alone) = JOINING.enter() else {
+        return gone;
     };
-    let joined = cancel::held(|| room::within(open));
-    match joined {
+    match place::attached() {
+        Some(host) if !std::ptr::eq(host, gone) => return host,
+        _ => {}
+    }
+    let Ok(host) = cancel::held(|| room::within(open)) else {
+        return gone;
+    };
+    kept::leave_all();
+    room::within(|| epoll::leave(gone));
+    place::own(host);
+    say(
+        Level::Warn,
+        format_args!("attached anew, to the engine that has come"),
+    );
+    host
+}
+
+fn join() -> Mode {
+    let Ok(_alone) = JOINING.enter() else {
+        return Mode::Failed;
+    };
+    if let Some(host) = place::attached() {
+        return Mode::On(host);
+    }
+    let has_failed = MODE.load(Ordering::Acquire) == FAILED;
+    match cancel::held(|| room::within(open)) {
         Ok(host) => {
             if !place::protect_page() {
                 say(
@@ -141,7 +193,7 @@ fn join() -> Mode {
                     format_args!("children made by clone(2) share the sockets of their parent"),
                 );
             }
-            family::begin();
+            epoll::family::begin();
             place::own(host);
             place::children_begin_by(begin_anew);
             fds::shared_are_known_by(decide::look_for);
@@ -149,8 +201,11 @@ fn join() -> Mode {
             MODE.store(READY, Ordering::Release);
             Mode::On(host)
         }
+        Err(_) if has_failed => Mode::Failed,
         Err(e) => {
             MODE.store(FAILED, Ordering::Release);
+            // Not again at once.
+            let _ = may_look();
             say(
                 Level::Error,
                 format_args!(

@@ -238,6 +238,10 @@ impl Forking {
         self.leave_to_parent();
         let Some(channel) = self.channel else {
             drop(self);
+            if host.is_gone() {
+                host.be_cut_off();
+                return host;
+            }
             host.cut_off(
                 "the session has no room for another process: sockets fail in this one; \
                  use an engine with more (`session.processes` in its configuration)",

@@ -185,6 +185,10 @@ impl Host {
     /// The socket behind the kernel socket of this inode, among all that any
     /// process of the session holds, or that are on their way to one.
     pub fn find_inode(&self, inode: u64) -> Option<SocketId> {
+        if self.is_gone() {
+            // What it is in a session that is over, nobody needs to know any more.
+            return None;
+        }
         let is_it = |index: &u32| {
             let block = self.session.block(*index);
             block.inode.load(Ordering::Acquire) == inode && block.is_in_use()

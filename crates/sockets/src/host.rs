@@ -23,6 +23,7 @@ use crate::reported_edges::ReportedEdges;
 use crate::sent_files::SentFiles;
 use crate::turn::Turn;
 use crate::unfinished::Unfinished;
+use longshore_hostif::attach::Joined;
 use longshore_hostif::{
     Address, Arena, EdgeFlags, Edges, HostChannel, HostSession, Request, Routes, SocketBlock,
     SocketId,
@@ -154,9 +155,30 @@ impl Host {
         self.health.is_gone() || self.session.is_closed()
     }
 
+    /// Whether the engine is gone, and not this process alone without its place: another engine may
+    /// come.
+    pub fn has_lost_engine(&self) -> bool {
+        self.is_gone() && (self.session.is_closed() || self.connection.has_hung_up())
+    }
+
+    /// Whether a place in a session is one in this session.
+    pub fn is_of(&self, joined: &Joined) -> bool {
+        let id = |memory: BorrowedFd<'_>| {
+            let stat = rustix::fs::fstat(memory).ok()?;
+            Some((stat.st_dev, stat.st_ino))
+        };
+        let theirs = id(joined.arena.as_fd());
+        theirs.is_some() && theirs == id(self.shared_file())
+    }
+
     /// Whether it has no channel of its own: the one that it knows is its parent's.
     pub(crate) fn is_cut_off(&self) -> bool {
         self.health.is_cut_off()
+    }
+
+    /// A child of a process whose engine is gone has no channel, and does nothing to its parent's.
+    pub(crate) fn be_cut_off(&self) {
+        self.health.set_cut_off();
     }
 
     /// A child without a channel fails from now on, and does nothing to its parent's.

@@ -162,7 +162,7 @@ fn attach_hint(error: &AttachError) -> Option<&'static str> {
                  one of your own"
             }
             Refusal::NoChannel => "`session.processes` in its configuration allows more",
-            Refusal::UnknownSession => return None,
+            Refusal::UnknownSession | Refusal::HasSession => return None,
         },
         AttachError::BadToken | AttachError::Doorbells { .. } => return None,
     })

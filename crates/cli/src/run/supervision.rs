@@ -68,6 +68,9 @@ impl Supervision {
         let processes: Vec<Pid> = self.program.into_iter().chain(self.orphans()).collect();
         self.loss.comes(&self.name, &processes);
         self.loss.remind(&self.name, &processes);
+        if let Some(session) = self.loss.renew(&self.name) {
+            self.session = Some(session);
+        }
     }
 
     /// Whether the program has ended with an error right now: for one whose connections have

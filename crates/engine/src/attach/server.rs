@@ -366,13 +366,11 @@ impl Thread {
             }
         };
         let event = match message {
-            Message::NewSession(wanted) => match self.new_session(connection, &theirs, wanted) {
-                Ok(session) => Event::New(Box::new(session), wanted, ours),
-                Err(why) => {
-                    connection.answer(&Message::Refused(why), &[]);
-                    return Ok(Ok(()));
-                }
-            },
+            Message::NewSession(wanted) => {
+                let token = fresh_token();
+                return self.open(token, ours, &theirs, wanted);
+            }
+            Message::Renew(token, wanted) => return self.open(Ok(token), ours, &theirs, wanted),
             Message::Join(token) => Event::Join(token, theirs, peer_of(connection), ours),
             Message::Child(token, channel) => {
                 Event::Child(token, channel, peer_of(connection), ours)
@@ -402,9 +400,29 @@ impl Thread {
         }
     }
 
+    /// Makes a session of this token, which the loop is to take in, or says why not.
+    fn open(
+        &self,
+        token: Result<Token, Refusal>,
+        connection: Arc<Connection>,
+        theirs: &Versions,
+        wanted: SessionOptions,
+    ) -> Result<Result<(), Over>, Ended> {
+        let made = token.and_then(|token| self.new_session(token, &connection, theirs, wanted));
+        match made {
+            Ok(session) => {
+                let event = Event::New(Box::new(session), wanted, connection);
+                self.queue.put(event)?;
+            }
+            Err(why) => connection.answer(&Message::Refused(why), &[]),
+        }
+        Ok(Ok(()))
+    }
+
     /// Makes a session, which the loop has yet to take in.
     fn new_session(
         &self,
+        token: Token,
         connection: &Arc<Connection>,
         theirs: &Versions,
         wanted: SessionOptions,
@@ -430,10 +448,7 @@ impl Thread {
         let host = AdapterSession::create_for(geometry, agreed, signaler);
         let host = host.map_err(|_| Refusal::NoResources)?;
         let doorbell = Doorbell::new().map_err(|_| Refusal::NoResources)?;
-        let mut token = [0; 16];
-        rustix::rand::getrandom(&mut token, rustix::rand::GetRandomFlags::empty())
-            .map_err(|_| Refusal::NoResources)?;
-        let mut session = Session::new(Token(token), &host, doorbell, user.uid);
+        let mut session = Session::new(token, &host, doorbell, user.uid);
         session.serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         user.note_memory(session.serial, host.memory());
         session.user = Some(user.clone());
@@ -443,6 +458,13 @@ impl Thread {
         half.account = Some(user.account.clone());
         Ok((session, half))
     }
+}
+
+/// A token that nobody has.
+fn fresh_token() -> Result<Token, Refusal> {
+    let mut token = [0; 16];
+    let made = rustix::rand::getrandom(&mut token, rustix::rand::GetRandomFlags::empty());
+    made.map(|_| Token(token)).map_err(|_| Refusal::NoResources)
 }
 
 /// Who has made a connection.

@@ -61,6 +61,8 @@ pub enum Refusal {
     Draining = 5,
     /// The caller's user may not use this engine.
     NotAllowed = 6,
+    /// A session has this token already.
+    HasSession = 7,
 }
 
 impl std::fmt::Display for Refusal {
@@ -74,6 +76,7 @@ impl std::fmt::Display for Refusal {
             Self::NoResources => "it is out of memory or file descriptors",
             Self::Draining => "it is shutting down",
             Self::NotAllowed => "its configuration does not allow this user",
+            Self::HasSession => "it has a session of this name already",
         })
     }
 }
@@ -206,6 +209,10 @@ pub enum Message {
         /// The program's mark of what it asks, which comes back.
         ask: u64,
     },
+    /// The engine of a session is gone: its launcher asks the engine that has come for one of the
+    /// same token, to which the processes that have it attach anew. Answered by
+    /// [`Message::Session`].
+    Renew(Token, SessionOptions),
     /// No.
     Refused(Refusal),
 }
@@ -283,6 +290,11 @@ impl Message {
                 w[3] = *ask;
                 10
             }
+            Self::Renew(t, options) => {
+                token(w, t);
+                w[4] = options.encode();
+                11
+            }
         }
     }
 
@@ -344,6 +356,7 @@ impl Message {
                 3 => Refusal::NoChannel,
                 5 => Refusal::Draining,
                 6 => Refusal::NotAllowed,
+                7 => Refusal::HasSession,
                 _ => Refusal::NoResources,
             }),
             7 => Self::Owner {
@@ -363,6 +376,7 @@ impl Message {
             ),
             9 => Self::Known,
             10 => Self::File { ask: w[3] },
+            11 => Self::Renew(token(), SessionOptions::decode(w[4])?),
             _ => return Err(AttachError::NotAnEngine),
         })
     }

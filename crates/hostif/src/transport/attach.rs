@@ -231,6 +231,22 @@ pub fn new_session(path: &Path, options: SessionOptions) -> Result<(OwnedFd, Tok
     }
 }
 
+/// Asks the engine that has come after the one of session `token` for that session anew, which its
+/// processes can then join. It lives as that of [`new_session`].
+///
+/// # Errors
+/// [`AttachError`]; [`AttachError::Broken`] too if the engine is of a release that knows of no such
+/// request.
+pub fn renew(path: &Path, token: Token, options: SessionOptions) -> Result<OwnedFd, AttachError> {
+    let connection = dial(path)?;
+    ask(connection.as_fd(), &Message::Renew(token, options))?;
+    match receive(connection.as_fd())? {
+        (Message::Session(theirs), _) if theirs == token => Ok(connection),
+        (Message::Refused(why), _) => Err(AttachError::Refused(why)),
+        _ => Err(AttachError::NotAnEngine),
+    }
+}
+
 /// Tells the engine, over a connection of its own, that this process claims `channel` of
 /// the session, and waits until it knows.
 ///

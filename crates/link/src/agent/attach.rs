@@ -176,7 +176,12 @@ impl Agent {
                 self.make_owner(number, socket, signals, ask);
                 return Ok(());
             }
-            Message::Session(_) | Message::Welcome(..) | Message::Refused(_) | Message::Known => {
+            // It ends with its session, and no other comes in its place.
+            Message::Renew(..)
+            | Message::Session(_)
+            | Message::Welcome(..)
+            | Message::Refused(_)
+            | Message::Known => {
                 return Err(Over);
             }
         };

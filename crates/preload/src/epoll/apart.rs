@@ -13,7 +13,7 @@ use super::{Instance, Lists, instance, instances, kernel_add, ready_set};
 use crate::user::Out;
 use crate::{place, real, room};
 use libc::epoll_event;
-use longshore_sockets::{ForkGuard, Host, OnlyThread, SocketError, is_confined, pause};
+use longshore_sockets::{ForkGuard, Host, OnlyThread, ReadySet, SocketError, is_confined, pause};
 use rustix::event::epoll;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
@@ -205,11 +205,27 @@ impl Instance {
         };
         let wake_fd = self.set().and_then(|set| set.wake_fd_if_made());
         let Some(wake_fd) = wake_fd else { return };
-        let epfd = self.epfd.load(Ordering::Relaxed);
-        for fd in [wake_fd, host.connection().as_raw_fd()] {
-            let mut nothing = epoll_event { events: 0, u64: 0 };
-            real::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, fd, Out::from(&mut nothing));
+        take_out(self.epfd.load(Ordering::Relaxed), host, wake_fd);
+    }
+
+    /// Takes what wakes this process for a set of `host` out of the program's instance, and out of
+    /// the one that this process sleeps in.
+    pub(super) fn take_ours_out_of_all(&self, host: &Host, set: &ReadySet) {
+        let Some(wake_fd) = set.wake_fd_if_made() else {
+            return;
+        };
+        let programs = self.epfd.load(Ordering::Relaxed);
+        for epfd in std::iter::once(programs).chain(self.own()) {
+            take_out(epfd, host, wake_fd);
         }
+    }
+}
+
+/// Takes the eventfd and the connection to the engine out of an instance of the kernel's.
+fn take_out(epfd: RawFd, host: &Host, wake_fd: RawFd) {
+    for fd in [wake_fd, host.connection().as_raw_fd()] {
+        let mut nothing = epoll_event { events: 0, u64: 0 };
+        real::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, fd, Out::from(&mut nothing));
     }
 }
 

@@ -275,6 +275,19 @@ pub(crate) fn prepare_wake_fd(number: u32) -> Result<bool, SocketError> {
     }
 }
 
+/// The engine of `gone` is gone, and this process has none of its sockets any more: lets go of what
+/// its instances have of it. A thread that sleeps there is woken when one has a socket again.
+pub(crate) fn leave(gone: &Host) {
+    for instance in instances() {
+        let Some(set) = instance.set() else {
+            continue;
+        };
+        instance.take_ours_out_of_all(gone, &set);
+        instance.set.store(0, Ordering::Release);
+        set.close();
+    }
+}
+
 /// Makes all instances ready to be slept on, while that can still be done.
 pub(crate) fn prepare_all(host: &Host) {
     for instance in instances() {

@@ -2,6 +2,7 @@
 //! see. Longshore only; the kernel does not die alone.
 
 mod engine_killed;
+mod engine_replaced;
 
 use longshore_e2e::peer::{connect, ends};
 use longshore_e2e::servers::{Nginx, PYTHON};

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub(crate) struct ConductArguments {
     /// What becomes of PROGRAM when the engine is gone: it is ended (SIGTERM, and SIGKILL 10 s
-    /// later), or stays without its sockets
+    /// later), stays without its sockets, or stays and attaches anew, for its next sockets, to the
+    /// engine that is next started with the same socket (`--engine`)
     #[arg(long, value_name = "WHAT", default_value = "end")]
     pub(crate) on_engine_loss: EngineLoss,
     /// Hold the processors out of deep idle: shorter round trips, more power (root only; where the

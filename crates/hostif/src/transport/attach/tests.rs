@@ -42,7 +42,15 @@ fn messages_come_back() {
         },
         Message::Child(Token([5; 16]), 9),
         Message::Known,
+        Message::Renew(
+            Token([3; 16]),
+            SessionOptions {
+                congestion: Some(1),
+                ..SessionOptions::default()
+            },
+        ),
         Message::Refused(Refusal::Draining),
+        Message::Refused(Refusal::HasSession),
     ];
     for m in all {
         assert_eq!(Message::decode(&m.encode()).unwrap(), m);
@@ -179,6 +187,28 @@ fn a_claim_is_known_or_refused() {
     ));
     let other = claimed(Message::Session(OURS));
     assert!(matches!(other, Err(AttachError::NotAnEngine)));
+}
+
+#[test]
+#[cfg(not(miri))]
+fn a_session_is_renewed_by_its_own_token_or_not_at_all() {
+    let options = SessionOptions {
+        without_immediate_data: true,
+        ..SessionOptions::default()
+    };
+    let renewed = |answer| {
+        let (got, asked) = answered(&answer, &[], |path| renew(path, OURS, options));
+        assert_eq!(asked, Message::Renew(OURS, options));
+        got.map(drop)
+    };
+    assert!(renewed(Message::Session(OURS)).is_ok());
+    let other = renewed(Message::Session(Token([1; TOKEN_BYTES])));
+    assert!(matches!(other, Err(AttachError::NotAnEngine)));
+    let refused = renewed(Message::Refused(Refusal::HasSession));
+    assert!(matches!(
+        refused,
+        Err(AttachError::Refused(Refusal::HasSession))
+    ));
 }
 
 #[test]

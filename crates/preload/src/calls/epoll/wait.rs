@@ -7,6 +7,7 @@ use crate::epoll::{
     Asleep, Instance, Registered, family, instance, is_nested_ready, of_descriptor,
 };
 use crate::owner::Interruption;
+use crate::results::refused;
 use crate::signals::{self, waits, within};
 use crate::user::{In, Out};
 use crate::{place, real, vectors};
@@ -249,7 +250,26 @@ impl Waiting<'_> {
         self.run(left()).map(|n| n as c_int)
     }
 
+    /// Goes on at the engine to which this process has attached anew since; whether it has.
+    fn moves_on(&mut self) -> bool {
+        let now = place::attached().filter(|now| !std::ptr::eq(*now, self.host));
+        if let Some(now) = now {
+            self.host = now;
+            self.set = self.instance.set();
+        }
+        now.is_some()
+    }
+
     fn run(&mut self, limit: Option<Duration>) -> Result<usize, SocketError> {
+        let mut result = self.run_here(limit);
+        // The set that it waited for at the engine before is closed.
+        while result == Err(refused(libc::EBADF)) && self.moves_on() {
+            result = self.run_here(limit);
+        }
+        result
+    }
+
+    fn run_here(&mut self, limit: Option<Duration>) -> Result<usize, SocketError> {
         self.host.catch_up();
         let round = self.instance.next_round();
         let is_kernels_turn = self.instance.has_kernels() && round.is_multiple_of(KERNEL_FIRST);
@@ -300,6 +320,7 @@ impl Waiting<'_> {
         let deadline = deadline_after(limit);
         let _inside = self.instance.enter_to_wait();
         loop {
+            self.moves_on();
             let asleep = self.instance.fall_asleep(self.host)?;
             // A set may have come since: another thread registered a socket.
             self.set = self.set.or_else(|| self.instance.set());
