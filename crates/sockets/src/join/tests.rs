@@ -1,9 +1,7 @@
-//! Where a process begins, and what it keeps open.
+//! Where a process begins to look for waiters.
 
 use super::*;
 use crate::testing::fixture;
-use std::collections::BTreeSet;
-use std::os::fd::AsRawFd;
 
 /// The first process begins at the first waiter, and each other as far from the one before as there
 /// are waiters for each.
@@ -27,14 +25,4 @@ fn processes_look_for_waiters_in_places_of_their_own() {
         assert_eq!(first, expected, "{waiters} {channels}");
         assert!((0..channels).all(|channel| first_waiter(channel, &g) < waiters));
     }
-}
-
-/// A shim keeps these from its program: the connection, the doorbell and the memory.
-#[test]
-fn the_descriptors_of_a_session_are_known() {
-    let (_engine, host, _directory) = fixture::engine();
-    let all = host.descriptors();
-    assert_eq!(BTreeSet::from(all).len(), 3, "{all:?}");
-    assert_eq!(all[0], host.connection().as_raw_fd());
-    assert_eq!(all[2], host.shared_file().as_raw_fd());
 }
