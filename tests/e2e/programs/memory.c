@@ -330,9 +330,52 @@ static void children(void) {
   }
 }
 
+/* The calls by their numbers, and those that make a socket another one. */
+static void by_number_and_again(void) {
+  listen_for_it();
+  char byte = 'x';
+  EACH_PAIR(mine, far) {
+    struct pollfd list[6];
+    for (int i = 0; i < 6; i++)
+      list[i] = (struct pollfd){mine, POLLIN, 0};
+    struct timespec t = {0, 0};
+    fd_set asked;
+    FD_ZERO(&asked);
+    FD_SET(mine, &asked);
+    OK(ALONE((syscall)(SYS_ppoll, list, 6, &t, 0, 8)) >= 0 || errno == EINTR);
+    OK(ALONE((syscall)(SYS_pselect6, mine + 1, &asked, 0, 0, &t, 0)) >= 0 || errno == EINTR);
+    OK(ALONE((syscall)(SYS_poll, list, 6, 0)) >= 0 || errno == EINTR);
+    IS(WORKS((syscall)(SYS_sendto, mine, &byte, 1, 0, 0, 0)), 1);
+    int status, yes = 1;
+    pid_t child = WORKS((syscall)(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+    if (!child) {
+      ALONE(write(mine, "x", 1));
+      _exit(0);
+    }
+    while (waitpid(child, &status, 0) < 0)
+      OK(errno == EINTR);
+    OK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    WORKS(ioctl(mine, FIONBIO, &yes));
+    WORKS(setsockopt(mine, IPPROTO_TCP, TCP_CORK, &yes, sizeof yes));
+    WORKS(setsockopt(mine, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger)));
+    struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+    WORKS(connect(mine, &nobody, sizeof nobody));
+    struct sockaddr_in a = address(my_ip(), 0);
+    WORKS(bind(mine, A(a)));
+    WORKS(listen(mine, 4));
+    WORKS(shutdown(mine, SHUT_RD));
+  }
+  int group = WORKS(socket(AF_INET, SOCK_DGRAM, 0));
+  struct ip_mreq join = {{inet_addr("239.1.2.3")}, {inet_addr(my_ip())}};
+  WORKS(setsockopt(group, IPPROTO_IP, IP_ADD_MEMBERSHIP, &join, sizeof join));
+  WORKS(setsockopt(group, IPPROTO_IP, IP_DROP_MEMBERSHIP, &join, sizeof join));
+  WORKS(close(group));
+}
+
 const struct check CHECKS[] = {
     {"waiting", waiting},         {"epoll", epoll},
     {"connections", connections}, {"bytes", bytes},
     {"datagrams", datagrams},     {"descriptors", descriptors},
-    {"children", children},       {0, 0},
+    {"children", children},       {"by_number_and_again", by_number_and_again},
+    {0, 0},
 };
