@@ -289,8 +289,8 @@ fn a_rate_beyond_all_is_the_highest() {
     assert_eq!(sampler.latest().bytes, u64::from(FULL - 1) * STEP);
 }
 
-/// A connection with BBR that has sent ten segments just now.
-fn with_bbr() -> Script {
+/// A connection with BBR that has sent ten segments just now, of a stream of `total` bytes.
+fn with_bbr(total: u64) -> Script {
     let cfg = crate::Config {
         congestion: crate::Congestion::Bbr,
         sack: true,
@@ -303,7 +303,7 @@ fn with_bbr() -> Script {
     let mut s = Script::established_with(&cfg, options);
     s.window = 65_000;
     s.tcb.set_congestion(crate::Congestion::Bbr, s.now);
-    s.writes(20_000);
+    s.writes(total);
     for _ in 0..100 {
         s.sent();
         s.waits_ms(1);
@@ -315,26 +315,29 @@ fn with_bbr() -> Script {
 /// Draft section 3.2: after an idle time the interval begins anew, and only then.
 #[test]
 fn the_interval_begins_with_the_first_send() {
-    let mut s = with_bbr();
+    let mut s = with_bbr(10_000);
     let begun = s.tcb.congestion.rate.first_sent;
     assert!(begun < s.now);
     let end = s.tcb.snd.nxt();
     let _ = s.arrives(ACK, 0, end, 0);
     s.now = s.now.after_ms(1_000);
-    s.writes(end as u64 + 2_000);
+    s.writes(end as u64 + 1_000);
     let first = s.now;
-    s.sent();
+    s.sent_one();
     assert_eq!(s.tcb.congestion.rate.first_sent, first);
-    s.waits_ms(5);
-    s.writes(end as u64 + 4_000);
-    s.sent();
+    s.writes(end as u64 + 2_000);
+    while s.tcb.snd.in_flight() < 2_000 {
+        s.waits_ms(1);
+        s.sent();
+    }
+    assert!(s.now > first);
     assert_eq!(s.tcb.congestion.rate.first_sent, first);
 }
 
 /// Of what was sent twice it is not known which one has arrived.
 #[test]
 fn what_is_sent_again_is_no_sample_of_the_connection() {
-    let mut s = with_bbr();
+    let mut s = with_bbr(20_000);
     assert_eq!(s.tcb.congestion.rate.void, 0);
     while s.tcb.info(s.now).total_retrans == 0 {
         s.until_timer();
