@@ -16,8 +16,8 @@ const TIMEOUT: u32 = 3000;
 const LEAST_CASES: usize = 1000;
 
 /// So many cases may differ once and not again: a thread that is not asleep yet when its event
-/// comes gives something else.
-const MOST_ONCE: usize = 3;
+/// comes, or is not seen to be, gives something else, and the machine may have much else to do.
+const MOST_ONCE: usize = 10;
 
 /// What each case gives, by its name.
 type Lines = BTreeMap<String, String>;
