@@ -4,7 +4,7 @@
 //! an engine that only reads: the queue between kernel and engine is then full of SYNs, and
 //! the kernel drops the frames of connections with them. So an engine that is behind, and for
 //! which SYNs are a good part of what it reads, has the port drop them before the queue
-//! ([`Port::drop_syns`](longshore_frames::Port::drop_syns)): all but one in a power of two,
+//! ([`Port::drop_syns`]): all but one in a power of two,
 //! which doubles until the engine keeps up. From time to time it is halved, to see whether
 //! that is enough, less often each time that it was not; what passes tells how many came, and
 //! when those are few again, all are let through.
