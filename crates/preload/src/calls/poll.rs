@@ -231,11 +231,11 @@ impl<'a> Lists<'a> {
 
     /// Declares that this thread sleeps for the epoll instances in the list, and has the
     /// kernel look at what wakes it for them.
-    fn declare(&mut self, host: &Host) -> Result<Vec<Asleep>, SocketError> {
+    fn declare(&mut self) -> Result<Vec<Asleep>, SocketError> {
         let mut all = Vec::new();
         for (i, one) in &self.ours {
             if let Ours::Instance(of) = one {
-                let asleep = of.fall_asleep(host)?;
+                let asleep = of.fall_asleep()?;
                 self.kernel[*i].fd = asleep.fd();
                 all.push(asleep);
             }
@@ -372,7 +372,7 @@ fn sleep(
     let asked = lists.add_own(host, &sleeper);
     let wakes = sleeper.wake_fd().is_some() && asked.contains(&count);
     loop {
-        let asleep = lists.declare(host)?;
+        let asleep = lists.declare()?;
         let watched = wakes && asleep.iter().all(|one| one.is_watched);
         let longest = longest_sleep(host, watched);
         sleeper.declare()?;

@@ -192,7 +192,7 @@ impl Instance {
     }
 
     /// Wakes who sleeps in the program's instance for it or for what is in it.
-    fn ring_inside(&self) {
+    fn ring_inside(&'static self) {
         for set in self.sets().unwrap_or_default() {
             let _ = set.ring();
         }

@@ -6,9 +6,10 @@
 //!
 //! Called by `epoll_wait`, `poll` and `select`.
 
+use super::Instance;
 use super::apart::WaitTarget;
-use super::{Instance, instance, prepare_wake_fd};
-use longshore_sockets::{Host, ReadySet, SocketError};
+use crate::place;
+use longshore_sockets::{ReadySet, SocketError};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -57,24 +58,19 @@ impl Instance {
     /// # Errors
     /// If no eventfd can be had, or a signal handler has interrupted this thread in the middle
     /// of it.
-    pub(crate) fn fall_asleep(&'static self, host: &Host) -> Result<Asleep, SocketError> {
+    pub(crate) fn fall_asleep(&'static self) -> Result<Asleep, SocketError> {
         let mut asleep = Asleep {
             instance: self,
-            sets: self.set().into_iter().collect(),
+            sets: Vec::new(),
             declared: 0,
             target: None,
             is_watched: true,
         };
-        if let Some(set) = asleep.sets.first() {
-            asleep.is_watched &= self.prepare_wake_fd(host, set)?;
-        }
-        if self.has_nested() {
+        if let Some(host) = place::attached() {
             let within = self.all_within()?;
-            for number in &within {
-                asleep.is_watched &= prepare_wake_fd(*number)?;
-                asleep
-                    .sets
-                    .extend(instance(*number).and_then(Instance::set));
+            for (of, set) in self.having_sets(&within) {
+                asleep.is_watched &= of.prepare_wake_fd(host, &set)?;
+                asleep.sets.push(set);
             }
             asleep.is_watched &= self.watch_nested(host, &within)?;
         }

@@ -188,7 +188,7 @@ impl Instance {
     }
 
     /// Sees to it that the engine can wake who sleeps for the instance; says whether it can.
-    pub(crate) fn prepare_wake_fd(&self, host: &Host, set: &ReadySet) -> Result<bool, SocketError> {
+    fn prepare_wake_fd(&self, host: &Host, set: &ReadySet) -> Result<bool, SocketError> {
         family::look();
         let Some((wake_fd, new)) = set.wake_fd()? else {
             return Ok(false);
@@ -261,18 +261,6 @@ pub(crate) fn of_descriptor(fd: c_int) -> Option<&'static Instance> {
 /// The ready set of an instance, if it has one.
 pub(crate) fn ready_set(number: u32) -> Option<ReadySet> {
     instance(number)?.set()
-}
-
-/// Makes an instance ready to be slept on from outside: in poll, in select, or
-/// in another instance. Says whether who sleeps there is woken.
-pub(crate) fn prepare_wake_fd(number: u32) -> Result<bool, SocketError> {
-    match (place::attached(), instance(number)) {
-        (Some(host), Some(instance)) => match instance.set() {
-            Some(set) => instance.prepare_wake_fd(host, &set),
-            None => Ok(true),
-        },
-        _ => Ok(true),
-    }
 }
 
 /// The engine of `gone` is gone, and this process has none of its sockets any more: lets go of what

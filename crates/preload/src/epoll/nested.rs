@@ -8,6 +8,7 @@
 use super::{Instance, Registered, instance};
 use longshore_hostif::{OwnersSignal, Raised};
 use longshore_sockets::{ReadySet, SocketError};
+use std::ops::Add;
 use std::sync::atomic::Ordering;
 
 /// How often the kernel is asked again about what is not there any more: the engine may ring
@@ -69,11 +70,20 @@ impl Instance {
         Ok(())
     }
 
+    /// Those of it and of the instances `within` it that have a ready set, each with that.
+    pub(super) fn having_sets(
+        &'static self,
+        within: &[u32],
+    ) -> impl Iterator<Item = (&'static Self, ReadySet)> {
+        let within = within.iter().filter_map(|number| instance(*number));
+        let all = std::iter::once(self).chain(within);
+        all.filter_map(|of| Some((of, of.set()?)))
+    }
+
     /// Its ready set, and those of the instances in it.
-    pub(super) fn sets(&self) -> Result<Vec<ReadySet>, SocketError> {
+    pub(super) fn sets(&'static self) -> Result<Vec<ReadySet>, SocketError> {
         let within = self.all_within()?;
-        let of_others = within.iter().filter_map(|number| instance(*number)?.set());
-        Ok(self.set().into_iter().chain(of_others).collect())
+        Ok(self.having_sets(&within).map(|(_, set)| set).collect())
     }
 
     /// Whether any of the engine's sockets in it, or in instances in it, is ready.
@@ -86,14 +96,10 @@ impl Instance {
     }
 
     /// How often the owners of all its sockets were signalled, all together.
-    pub(crate) fn raised(&self, signal: OwnersSignal) -> Raised {
-        let own = self.set().map_or(Raised::default(), |s| s.raised(signal));
-        if !self.has_nested() {
-            return own;
-        }
+    pub(crate) fn raised(&'static self, signal: OwnersSignal) -> Raised {
         let within = self.all_within().unwrap_or_default();
-        let sets = within.iter().filter_map(|number| instance(*number)?.set());
-        sets.fold(own, |sum, set| sum + set.raised(signal))
+        let each = self.having_sets(&within).map(|(_, set)| set.raised(signal));
+        each.fold(Raised::default(), Raised::add)
     }
 
     /// Whether what the kernel says of this instance is of the eventfds in it alone, which were
@@ -101,7 +107,10 @@ impl Instance {
     ///
     /// # Errors
     /// As [`Self::with_nested`].
-    pub(crate) fn is_hollow(&self, mut is_told: impl FnMut() -> bool) -> Result<bool, SocketError> {
+    pub(crate) fn is_hollow(
+        &'static self,
+        mut is_told: impl FnMut() -> bool,
+    ) -> Result<bool, SocketError> {
         let sets = self.sets()?;
         for _ in 0..MOST_ASKED {
             if sets.is_empty() || self.is_ready() {

@@ -321,7 +321,7 @@ impl Waiting<'_> {
         let _inside = self.instance.enter_to_wait();
         loop {
             self.moves_on();
-            let asleep = self.instance.fall_asleep(self.host)?;
+            let asleep = self.instance.fall_asleep()?;
             // A set may have come since: another thread registered a socket.
             self.set = self.set.or_else(|| self.instance.set());
             let watched = asleep.is_watched;
