@@ -22,6 +22,7 @@ use crate::at_work::AtWork;
 use crate::demux::{Demux, Flow, Found};
 use crate::responder::Responder;
 use crate::sessions::Sessions;
+use crate::settings::Settings;
 use crate::socket::{Kind, Options, Socket};
 use crate::sockets::Sockets;
 use crate::tcp_input::Response;
@@ -276,7 +277,12 @@ impl Handshakes<'_> {
 impl Stack {
     /// The half-open connections, with what their handshakes need.
     pub(crate) fn handshakes(&mut self) -> Handshakes<'_> {
-        Handshakes {
+        self.handshakes_and_settings().0
+    }
+
+    /// The same, and what the operator has chosen beside them.
+    pub(crate) fn handshakes_and_settings(&mut self) -> (Handshakes<'_>, &Settings) {
+        let handshakes = Handshakes {
             half_open: &mut self.half_open,
             demux: &mut self.demux,
             sockets: &mut self.sockets,
@@ -287,7 +293,8 @@ impl Stack {
                 counters: &mut self.counters,
                 now: self.now,
             },
-        }
+        };
+        (handshakes, &self.settings)
     }
 
     /// Does what a segment of a handshake asks for: if that is complete, its connection is handed

@@ -180,20 +180,9 @@ impl Stack {
                 self.respond(response, local, remote, segment, payload);
             }
             ListenVerdict::Accept => {
-                // As `handshakes` has it, beside the keys of Fast Open's cookies.
-                let mut handshakes = Handshakes {
-                    half_open: &mut self.half_open,
-                    demux: &mut self.demux,
-                    sockets: &mut self.sockets,
-                    sessions: &mut self.sessions,
-                    responder: Responder {
-                        link: &mut self.link,
-                        limits: &mut self.limits,
-                        counters: &mut self.counters,
-                        now: self.now,
-                    },
-                };
-                let (sides, host) = ((local, remote), &*self.settings.host);
+                // The keys of Fast Open's cookies are the host's.
+                let (mut handshakes, settings) = self.handshakes_and_settings();
+                let (sides, host) = ((local, remote), &*settings.host);
                 let made = handshakes.accept_syn(key, sides, segment, iss_after, host);
                 if let Some(made) = made {
                     self.open_fast(made, key, segment, payload);

@@ -29,17 +29,27 @@ impl Link {
         now: Instant,
         counters: &mut Counters,
     ) {
+        let hop = match self.next_hop_between(addresses, now, counters) {
+            NextHop::Unreachable => return counters.drop(EngineDrop::Unresolved),
+            NextHop::NoRoute => return counters.drop(EngineDrop::NoRoute),
+            hop @ (NextHop::Neighbor(_) | NextHop::Local | NextHop::Resolving) => hop,
+        };
+        let mtu = self.mtu_to(addresses.to(), now);
         match *addresses {
-            AddressPair::V4 { from, to } => self.send_whole((from, to), message, now, counters),
-            AddressPair::V6 { from, to } => self.send_whole6((from, to), message, now, counters),
+            AddressPair::V4 { from, to } => {
+                self.send_whole((from, to), (hop, mtu), message, counters);
+            }
+            AddressPair::V6 { from, to } => {
+                self.send_whole6((from, to), (hop, mtu), message, counters);
+            }
         }
     }
 
     fn send_whole(
         &mut self,
         (from, to): (Ipv4Addr, Ipv4Addr),
+        (hop, mtu): (NextHop, usize),
         message: &WholeMessage<'_>,
-        now: Instant,
         counters: &mut Counters,
     ) {
         let WholeMessage {
@@ -47,13 +57,6 @@ impl Link {
             protocol,
             bytes: message,
         } = *message;
-        let hop = self.next_hop_to(to, now, counters);
-        let hop = match hop {
-            NextHop::Neighbor(_) | NextHop::Local | NextHop::Resolving => hop,
-            NextHop::Unreachable => return counters.drop(EngineDrop::Unresolved),
-            NextHop::NoRoute => return counters.drop(EngineDrop::NoRoute),
-        };
-        let mtu = self.mtu_to(to.into(), now);
         let identification = self.next_identification();
         for part in fragments(message.len(), mtu) {
             let Some(bytes) = message.get(part.offset..part.offset + part.len) else {
@@ -80,8 +83,8 @@ impl Link {
     fn send_whole6(
         &mut self,
         (from, to): (Ipv6Addr, Ipv6Addr),
+        (hop, mtu): (NextHop, usize),
         message: &WholeMessage<'_>,
-        now: Instant,
         counters: &mut Counters,
     ) {
         let WholeMessage {
@@ -89,11 +92,6 @@ impl Link {
             protocol,
             bytes: message,
         } = *message;
-        let hop = match self.next_hop6(to, now, counters) {
-            hop @ (NextHop::Neighbor(_) | NextHop::Local | NextHop::Resolving) => hop,
-            NextHop::Unreachable => return counters.drop(EngineDrop::Unresolved),
-            NextHop::NoRoute => return counters.drop(EngineDrop::NoRoute),
-        };
         let mut header = Ipv6Header {
             traffic_class: service.tos,
             flow_label: 0,
@@ -103,7 +101,6 @@ impl Link {
             source: from,
             destination: to,
         };
-        let mtu = self.mtu_to(to.into(), now);
         let mut parts = fragments_v6(message.len(), mtu).peekable();
         if parts.peek().is_none_or(|first| !first.more) {
             return self.send_finished6(&header, hop, message, counters);
