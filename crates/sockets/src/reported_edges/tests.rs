@@ -1,16 +1,8 @@
 //! Two processes that are told the same.
 
 use super::*;
-use longshore_hostif::{Arena, Geometry};
-
-const GEOMETRY: Geometry = Geometry {
-    channels: 64,
-    waiters: 64,
-    sockets: 64,
-    snd_chunks: 64,
-    rcv_chunks: 64,
-    workers: 1,
-};
+use crate::testing::fixture::SMALL;
+use longshore_hostif::Arena;
 
 struct Shared {
     arena: Arena,
@@ -19,7 +11,7 @@ struct Shared {
 
 impl Shared {
     fn new(state: SocketState) -> Self {
-        let arena = Arena::create(GEOMETRY).expect("an arena");
+        let arena = Arena::create(SMALL).expect("an arena");
         let generation = arena.block(1).begin(state, BlockFlags::empty());
         let id = SocketId {
             index: 1,

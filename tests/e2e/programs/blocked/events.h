@@ -242,16 +242,19 @@ static void change_set(int how, int fd, uint32_t events) {
   epoll_ctl(scene.set, how, fd, &e);
 }
 
-static void set_drops_it(void) {
-  change_set(EPOLL_CTL_DEL, scene.fd, 0);
+/* As `change_set`; then comes what the set would have told of. */
+static void change_set_and_it_comes(int how) {
+  change_set(how, scene.fd, 0);
   if (scene.kind == EMPTY || scene.kind == DATAGRAM)
     send_three();
 }
 
+static void set_drops_it(void) {
+  change_set_and_it_comes(EPOLL_CTL_DEL);
+}
+
 static void set_asks_for_nothing(void) {
-  change_set(EPOLL_CTL_MOD, scene.fd, 0);
-  if (scene.kind == EMPTY || scene.kind == DATAGRAM)
-    send_three();
+  change_set_and_it_comes(EPOLL_CTL_MOD);
 }
 
 static void set_asks_for_out(void) {
