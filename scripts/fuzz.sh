@@ -52,6 +52,8 @@ run_one() {
   if ((status == 0)); then
     echo "fuzz: $target: $(grep -E '^Done ' "$log" || echo 'no runs')"
   else
+    # What the target says stands before its stack, which may be long.
+    grep -A 4 'panicked at' "$log" | head -40 >&2 || true
     grep -vE '^#[0-9]|^"' "$log" | tail -60 >&2
     echo "fuzz: $target FAILED (status $status); inputs in fuzz/artifacts/$target" >&2
   fi

@@ -5,6 +5,7 @@
 
 use crate::codec::saved_part;
 use crate::config::Config;
+use crate::rtt::{MAX_RTO, MIN_VARIANCE};
 use crate::state::State;
 use crate::time::Instant;
 use crate::timers::Timers;
@@ -31,6 +32,13 @@ saved_part!(Liveness {
         last_ack, last_data, stalled_since, last_challenge, retries, keepalive_probes,
     }
 });
+
+/// How long it takes until so many retransmissions have gone unanswered with the shortest
+/// timeout, microseconds.
+fn shortest_r2(retries: u8) -> u64 {
+    let timeouts = (0..=retries).map(|backoff| (MIN_VARIANCE << backoff.min(20)).min(MAX_RTO));
+    timeouts.sum()
+}
 
 impl Liveness {
     /// The state of a new connection.
@@ -107,6 +115,16 @@ impl Liveness {
     /// Outstanding data will be retransmitted, or the window probed.
     pub(crate) fn note_retry(&mut self) {
         self.retries = self.retries.saturating_add(1);
+    }
+
+    /// Whether R2 (RFC 9293 section 3.8.3) is reached for what is outstanding: so many
+    /// retries have gone unanswered, or one at least and the time has passed that so many
+    /// would take with the shortest timeout. Linux turns the number into that time, too
+    /// (15 into 924.6 s, 8 into 102.2 s); by the number alone, a connection whose timeout
+    /// has grown to two minutes would last half an hour.
+    pub(crate) fn has_reached_r2(&self, limit: u8, now: Instant) -> bool {
+        let passed = now.since(self.stalled_since);
+        self.retries >= limit || (self.retries > 0 && passed >= shortest_r2(limit))
     }
 
     /// A keepalive probe will be sent.

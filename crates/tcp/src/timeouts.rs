@@ -117,14 +117,16 @@ impl Tcb {
         if self.snd.in_flight() == 0 && !self.state.is_opening() {
             return;
         }
-        let limit = match self.state {
-            State::SynSent => self.cfg.retries.syn,
-            State::SynReceived => self.cfg.retries.syn_ack,
-            // RFC 5482 section 3 and Linux: a user timeout replaces the count.
-            _ if self.cfg.user_timeout_ms != 0 => u8::MAX,
-            _ => retry_limit(&self.cfg, self.flags),
+        let hopeless = match self.state {
+            State::SynSent => self.liveness.retries() >= self.cfg.retries.syn,
+            State::SynReceived => self.liveness.retries() >= self.cfg.retries.syn_ack,
+            // RFC 5482 section 3 and Linux: a user timeout replaces R2.
+            _ if self.cfg.user_timeout_ms != 0 => false,
+            _ => self
+                .liveness
+                .has_reached_r2(retry_limit(&self.cfg, self.flags), now),
         };
-        if self.liveness.retries() >= limit && limit != u8::MAX {
+        if hopeless {
             return self.give_up();
         }
         self.liveness.note_retry();
@@ -165,7 +167,14 @@ impl Tcb {
         if self.snd.in_flight() > 0 || self.snd.nxt() >= self.snd.end() {
             return;
         }
-        if self.liveness.retries() >= retry_limit(&self.cfg, self.flags) {
+        let limit = retry_limit(&self.cfg, self.flags);
+        // Answers keep the connection, however long the window is closed, unless no program
+        // holds it any more.
+        let hopeless = match self.flags.contains(Flags::ORPHAN) {
+            true => self.liveness.has_reached_r2(limit, now),
+            false => self.liveness.retries() >= limit,
+        };
+        if hopeless {
             return self.give_up();
         }
         self.liveness.note_retry();

@@ -268,10 +268,7 @@ impl Near {
             if self.is_all_over() {
                 break;
             }
-            assert!(
-                self.now < until,
-                "sockets, records or fragments are left for ever"
-            );
+            assert!(self.now < until, "left for ever: {}", self.what_is_left());
             self.wait_for_next(until);
         }
         let session = self.stack.sessions.get(self.session).expect("it goes on");
@@ -289,6 +286,18 @@ impl Near {
         let is_told =
             self.program.unsent(self.datagrams) == 0 && self.program.unread(self.datagrams) == 0;
         are_none && is_told && self.stack.status().socket_count() == OWN_SOCKETS
+    }
+
+    fn what_is_left(&self) -> String {
+        let status = self.stack.status();
+        let sockets: Vec<_> = status.sockets(0).collect();
+        format!(
+            "{} in TIME-WAIT, fragments: {}, records not sent: {}, not read: {}, {sockets:#?}",
+            status.wait_count(),
+            status.has_fragments(),
+            self.program.unsent(self.datagrams),
+            self.program.unread(self.datagrams),
+        )
     }
 
     /// The program hears what the stack has told, and accepts who is there.

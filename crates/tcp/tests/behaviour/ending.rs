@@ -25,6 +25,58 @@ fn an_orphan_is_given_up_sooner() {
     assert_eq!(repeated, 8);
 }
 
+/// With a long round trip each repetition takes minutes, so the number of repetitions stands for
+/// the time that they take with the shortest timeout.
+#[test]
+fn an_orphan_with_a_long_round_trip_is_given_up_as_soon() {
+    for round_trip_ms in [1_000, 10_000, 65_000] {
+        let mut s = Script::established();
+        s.writes(100);
+        s.sent();
+        s.now = s.now.after_ms(round_trip_ms);
+        let _ = s.arrives(ACK, 0, 100, 0);
+        s.tcb.close(s.now);
+        assert!(s.sent_one().flags.contains(FIN));
+        let from = s.now;
+        let mut repeated = 0;
+        while s.tcb.state() != State::Closed {
+            s.until_timer();
+            repeated += s.sent().len();
+        }
+        let seconds = s.now.since(from) / 1_000_000;
+        assert!(
+            (102..=120 + 120).contains(&seconds),
+            "{round_trip_ms}: {seconds}"
+        );
+        assert!(repeated >= 1, "{round_trip_ms}");
+    }
+}
+
+/// A peer that answers each probe of its closed window holds no orphan for longer than one that
+/// does not answer.
+#[test]
+fn an_orphan_whose_peer_keeps_its_window_closed_is_given_up() {
+    let mut s = Script::established();
+    s.writes(100);
+    s.sent();
+    s.now = s.now.after_ms(65_000);
+    s.window = 0;
+    let _ = s.arrives(ACK, 0, 100, 0);
+    s.writes(200);
+    s.tcb.close(s.now);
+    s.silent();
+    let from = s.now;
+    let mut probes = 0;
+    while s.tcb.state() != State::Closed {
+        s.until_timer();
+        probes += s.sent().len();
+        let _ = s.arrives(ACK, 0, 100, 0);
+    }
+    let seconds = s.now.since(from) / 1_000_000;
+    assert!((102..=120 + 120).contains(&seconds), "{seconds}");
+    assert!(probes >= 1);
+}
+
 #[test]
 fn a_half_closed_connection_receives_for_ever() {
     let mut s = Script::in_state(State::FinWait2);

@@ -121,6 +121,27 @@ fn data_is_repeated_and_given_up() {
     assert!(s.events().contains(Events::TIMED_OUT | Events::CLOSED));
 }
 
+/// What tcp_retries2 counts is a time, as in Linux: that of so many repetitions with the shortest
+/// timeout, 924.6 s by default.
+#[test]
+fn data_over_a_long_round_trip_is_given_up_as_soon() {
+    let mut s = script();
+    s.writes(100);
+    s.sent();
+    s.now = s.now.after_ms(20_000);
+    let _ = s.arrives(ACK, 0, 100, 0);
+    s.writes(200);
+    s.sent();
+    let from = s.now;
+    while s.tcb.state() == State::Established {
+        s.until_timer();
+        s.sent();
+    }
+    let seconds = s.now.since(from) / 1_000_000;
+    assert!((925..925 + 120).contains(&seconds), "{seconds}");
+    assert_eq!(s.tcb.error(), Some(Error::TimedOut));
+}
+
 #[test]
 fn the_user_timeout_ends_it() {
     let mut s = script();
