@@ -115,11 +115,19 @@ pub(crate) fn obstacle(program: &Path) -> Option<Lost> {
         }
         return match elf(&head)?.obstacle() {
             Some(obstacle) => lost(path, obstacle),
+            None if is_this_program(&meta) => None,
             None if raw_calls::has_socket_calls(&path) => lost(path, Obstacle::RawCalls),
             None => None,
         };
     }
     None
+}
+
+/// Whether this file is that of this process, as where `measure` runs its own programs: those use
+/// libc's sockets, and the calls without it are the engine's.
+fn is_this_program(meta: &std::fs::Metadata) -> bool {
+    let own = std::fs::metadata("/proc/self/exe");
+    own.is_ok_and(|own| (own.dev(), own.ino()) == (meta.dev(), meta.ino()))
 }
 
 /// The interpreter of a `#!` line; `env`'s argument in place of `env`.
@@ -250,6 +258,13 @@ mod tests {
         let told = obstacle(&path).unwrap();
         assert_eq!(Some(told.clone()), lost(&path, Obstacle::RawCalls));
         assert!(told.obstacle.refusal().is_none() && told.to_string().contains("without libc"));
+    }
+
+    #[test]
+    fn this_program_is_not_told() {
+        let own = std::fs::read_link("/proc/self/exe").unwrap();
+        assert!(is_this_program(&std::fs::metadata(own).unwrap()));
+        assert!(!is_this_program(&std::fs::metadata("/bin/sh").unwrap()));
     }
 
     #[test]

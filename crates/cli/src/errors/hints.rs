@@ -52,6 +52,7 @@ fn network_hint(error: &Error) -> Option<&'static str> {
         Error::Gateway { .. } => "the router must be in the engine's own network",
         Error::GatewayAlone { .. } => "give one with --addr ADDR/PREFIX",
         Error::Tap(error) => return tap_hint(error),
+        Error::Experiment(ExperimentError::Tap { source, .. }) => return driver_hint(source),
         Error::Packet(error) => return packet_hint(error),
         Error::MtuForIpv6 { .. } => "give an IPv4 address alone with --addr",
         Error::NoRoomForKernel { .. } => {
@@ -165,6 +166,15 @@ fn attach_hint(error: &AttachError) -> Option<&'static str> {
             Refusal::UnknownSession | Refusal::HasSession => return None,
         },
         AttachError::BadToken | AttachError::Doorbells { .. } => return None,
+    })
+}
+
+/// Hints to the file by which TAP devices are made, for experiments.
+fn driver_hint(error: &std::io::Error) -> Option<&'static str> {
+    tap_hint(&match error.kind() {
+        std::io::ErrorKind::PermissionDenied => TapError::DriverClosed,
+        std::io::ErrorKind::NotFound => TapError::NoDriver,
+        _ => return None,
     })
 }
 

@@ -116,9 +116,11 @@ fn is_of_this_build(kept: &Path) -> bool {
     built.is_none_or(|built| changed(kept).is_ok_and(|kept| kept >= built))
 }
 
-/// Whether it is what would be measured now.
+/// Whether it is what would be measured now: what was left out of it may be there by now.
 fn fits(outcome: &Outcome, arguments: &AllArguments) -> bool {
-    outcome.quick == arguments.quick && outcome.machine == longshore_measure::Environment::here()
+    !outcome.partial
+        && outcome.quick == arguments.quick
+        && outcome.machine == longshore_measure::Environment::here()
 }
 
 /// Makes an experiment; if it fails, why.

@@ -23,7 +23,7 @@ use longshore_measure::crossing::{
 };
 use longshore_measure::experiment::{ExperimentError, Outcome, QUICK, progress};
 use longshore_measure::experiments::{
-    self, bus, characterize, cpu, host, immediate, latency, path, port, sweep,
+    self, bus, characterize, cpu, host, immediate, latency, path, port, sweep, tap,
 };
 use rustix::process::{Pid, kill_process};
 use std::fs::OpenOptions;
@@ -176,6 +176,7 @@ fn of_nginx(arguments: &BusArguments) -> Result<(), Error> {
     let model = arguments.model.model();
     // Before any thread is started.
     namespace::enter_as_root()?;
+    tap::needed()?;
     let longshore = own_file()?;
     let Crossings {
         rows,
@@ -184,7 +185,7 @@ fn of_nginx(arguments: &BusArguments) -> Result<(), Error> {
     } = crossings_of(arguments, &longshore, &plan, &model)?;
     if let Some(path) = &arguments.outcome {
         let mut outcome = bus::outcome(&rows, &loads, &model.bus, quick);
-        outcome.left_out = missing;
+        outcome.leave_parts_out(missing);
         keep(&outcome, path)?;
     }
     if let Some(path) = &arguments.plot {
@@ -309,6 +310,7 @@ impl serde::Serialize for BusRows {
 fn check(arguments: &PredictArguments) -> Result<u8, Error> {
     // Before any thread is started.
     namespace::enter_as_root()?;
+    tap::needed()?;
     let all = crossing::check::check(&own_file()?)?;
     if arguments.json {
         crate::print_json(&all)?;
@@ -329,6 +331,7 @@ fn predict(arguments: &PredictArguments) -> Result<(), Error> {
     let adapter = arguments.adapter_latency.unwrap_or_default();
     // Before any thread is started.
     namespace::enter_as_root()?;
+    tap::needed()?;
     let fetches = web::measure(&own_file()?, &plan, &model)?;
     if let Some(path) = &arguments.plot {
         let charts = over_generations(&fetches, &model, adapter);

@@ -38,6 +38,14 @@ pub enum ExperimentError {
         /// Why not.
         source: std::io::Error,
     },
+    /// There can be no TAP device, over which it runs.
+    #[error("it runs over a TAP device, and {driver} cannot be opened: {source}")]
+    Tap {
+        /// The file by which TAP devices are made.
+        driver: &'static str,
+        /// Why not.
+        source: std::io::Error,
+    },
     /// A plot cannot be drawn.
     #[error(transparent)]
     Plot(#[from] crate::chart::ChartError),
@@ -75,6 +83,9 @@ pub struct Outcome {
     pub sheets: Vec<Sheet>,
     /// What the paper has and could not be had here, each with the reason.
     pub left_out: Vec<String>,
+    /// Whether something of it is left out that another user, or another try, might have.
+    #[serde(default)]
+    pub partial: bool,
 }
 
 impl Outcome {
@@ -89,7 +100,20 @@ impl Outcome {
             machine: Environment::here(),
             sheets: Vec::new(),
             left_out: Vec::new(),
+            partial: false,
         }
+    }
+
+    /// Says that `part` is left out of this run, and why.
+    pub(crate) fn leave_part_out(&mut self, part: &str, why: &ExperimentError) {
+        self.leave_parts_out([format!("{part}: {why}")]);
+    }
+
+    /// Says which parts are left out of this run, each with the reason.
+    pub fn leave_parts_out(&mut self, parts: impl IntoIterator<Item = String>) {
+        let already = self.left_out.len();
+        self.left_out.extend(parts);
+        self.partial |= self.left_out.len() > already;
     }
 
     /// The sheet of this name.

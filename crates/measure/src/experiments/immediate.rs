@@ -2,7 +2,7 @@
 //! the crossings of an exchange, what these take on buses, and the instructions of both ways.
 //! The 2005 paper's prototype had nothing of the kind; it shows up to which size it pays.
 
-use super::characterize;
+use super::{characterize, tap};
 use crate::crossing::running::{Place, Running, scratch_directory};
 use crate::crossing::web;
 use crate::experiment::{
@@ -84,6 +84,7 @@ impl Exchanges {
 /// # Errors
 /// [`ExperimentError`].
 pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError> {
+    tap::needed()?;
     let mut outcome = Outcome::new(NAME, PAPER, quick);
     let sizes = sizes(quick);
     let times = if quick { 100 } else { 1000 };
@@ -98,7 +99,7 @@ pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError
     match instructions(longshore, &sizes) {
         Ok(sheet) => outcome.sheets.push(sheet),
         Err(ExperimentError::Missing(missing)) => {
-            outcome.left_out.push(format!("instructions: {missing}"));
+            outcome.leave_part_out("instructions", &missing.into());
         }
         Err(other) => return Err(other),
     }

@@ -4,7 +4,7 @@
 
 mod pipelining;
 
-use super::ns_each;
+use super::{ns_each, tap};
 use crate::crossing::running::{Place, Running, scratch_directory};
 use crate::crossing::web;
 use crate::experiment::{
@@ -69,6 +69,7 @@ fn sizes(quick: bool) -> Vec<usize> {
 /// # Errors
 /// [`ExperimentError`].
 pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError> {
+    tap::needed()?;
     let mut outcome = Outcome::new(NAME, PAPER, quick);
     let (runs, times) = if quick { (2, 200) } else { (5, 4_000) };
     let sizes = sizes(quick);

@@ -13,6 +13,7 @@ pub mod latency;
 pub mod path;
 pub mod port;
 pub mod sweep;
+pub mod tap;
 
 use crate::experiment::{Chart, Outcome};
 use std::time::Instant;

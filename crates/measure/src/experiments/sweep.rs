@@ -6,6 +6,7 @@
 mod wake_ups;
 
 use super::bulk::{self, Bulk, ENGINE_CUTS, ENGINE_CUTS_BY, PAPERS};
+use super::tap;
 use crate::experiment::{Axis, Cell, Chart, ExperimentError, Kind, Outcome, Series, Sheet, Spread};
 use std::path::Path;
 
@@ -103,6 +104,7 @@ const WHO: [(&str, &[&str]); 2] = [
 /// # Errors
 /// [`ExperimentError`].
 pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError> {
+    tap::needed()?;
     let (runs, milliseconds) = if quick { (2, 60) } else { (3, 300) };
     let mtus: Vec<u32> = MTUS
         .into_iter()

@@ -360,6 +360,35 @@ fn what_cannot_be_measured_is_left_out_and_said() {
     });
 }
 
+/// Whoever may make no TAP device has what needs none, and later the rest.
+#[test]
+fn without_a_tap_device_counts_are_there() {
+    scenario(|bed| {
+        let page = bed.directory("closed").join("all.html");
+        let all = "measure all --quick --only path --only latency --out";
+        let arguments = format!("{all} {}", page.display());
+        let end = with_mounts(bed, "mount -t tmpfs none /dev/net", &arguments).run();
+        assert_eq!(end.status.code(), Some(125), "{end:?}");
+        let html = std::fs::read_to_string(&page).expect("a page");
+        for words in [
+            "TCP output of data",
+            "<li>real traffic: it runs over a TAP device",
+            "<li>latency: it runs over a TAP device, and /dev/net/tun cannot be opened",
+            "modprobe tun",
+        ] {
+            assert!(html.contains(words), "{words}: {html}");
+        }
+        let end = with_mounts(bed, ":", &arguments).run();
+        assert!(end.status.success(), "{end:?}");
+        assert!(!end.stderr.contains("is there already"), "{end:?}");
+        let html = std::fs::read_to_string(&page).expect("a page");
+        assert!(
+            html.contains("redis GET") && !html.contains("real traffic:"),
+            "{html}"
+        );
+    });
+}
+
 /// What ports give at best, beside both stacks.
 #[test]
 fn ports_by_themselves() {

@@ -13,6 +13,7 @@ mod times;
 pub(super) use counts::instructions;
 
 use super::host::{self, memory};
+use super::tap::of_tap;
 use crate::experiment::{Axis, Chart, ExperimentError, Kind, Outcome, Series, progress};
 use payloads::Direction;
 use std::path::Path;
@@ -51,8 +52,11 @@ pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError
         ]);
     }
     times::threads(longshore, effort, &mut outcome)?;
-    let throughput = times::throughput(longshore, &lines, effort)?;
-    outcome.sheets.push(throughput);
+    of_tap(&mut outcome, "throughput (Fig. 1)", |outcome| {
+        let throughput = times::throughput(longshore, &lines, effort)?;
+        outcome.sheets.push(throughput);
+        Ok(())
+    })?;
     progress("");
     outcome.left_out.extend([
         "the paper's own counters: valgrind simulates caches, and TLBs as caches of pages; \

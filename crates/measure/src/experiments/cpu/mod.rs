@@ -8,6 +8,7 @@ mod samples;
 mod symbols;
 
 use super::bulk::{self, Bulk, ENGINE_CUTS, ENGINE_CUTS_BY, PAPERS, Waiting};
+use super::tap;
 use crate::experiment::{Axis, Cell, Chart, ExperimentError, Kind, Outcome, Series, Sheet, Spread};
 use samples::{PERIOD_NS, Recording, Sampled};
 use std::collections::BTreeMap;
@@ -109,6 +110,7 @@ impl Runs {
 /// # Errors
 /// [`ExperimentError`]; without perf, or where it may not sample, there is nothing to show.
 pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError> {
+    tap::needed()?;
     let (runs, milliseconds) = if quick { (1, 150) } else { (3, 600) };
     let directions = if quick { 1 } else { DIRECTIONS.len() };
     let configurations: Vec<&Configuration> = CONFIGURATIONS

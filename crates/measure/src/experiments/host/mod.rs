@@ -11,6 +11,7 @@ mod pages;
 mod scaling;
 mod wake;
 
+use super::tap::of_tap;
 use crate::experiment::{
     Axis, Cell, Chart, ExperimentError, Kind, Outcome, Series, Sheet, Spread, progress, system,
 };
@@ -73,7 +74,9 @@ pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError
     outcome
         .sheets
         .push(memory::sheet(effort, &latency, frequency));
-    scaling::measure(longshore, effort, &processors, &mut outcome)?;
+    of_tap(&mut outcome, "how a server scales (Table 3)", |outcome| {
+        scaling::measure(longshore, effort, &processors, outcome)
+    })?;
     progress("");
     if processors.len() < 2 {
         outcome

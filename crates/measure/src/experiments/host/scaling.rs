@@ -41,10 +41,8 @@ pub(super) fn measure(
 ) -> Result<(), ExperimentError> {
     for program in ["nginx", "wrk"] {
         if let Err(missing) = installed::find(program) {
-            outcome.left_out.push(format!(
-                "Table 3: {missing} (Debian's package {})",
-                missing.package
-            ));
+            let package = format!("Table 3 (Debian's package {})", missing.package);
+            outcome.leave_part_out(&package, &missing.into());
             return Ok(());
         }
     }

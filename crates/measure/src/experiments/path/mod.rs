@@ -9,6 +9,7 @@ mod real;
 
 use super::callgrind::{self, Events};
 use super::ns_each;
+use super::tap::of_tap;
 use crate::experiment::{
     Axis, Cell, Chart, ExperimentError, Kind, Outcome, Series, Sheet, Spread, progress,
 };
@@ -119,7 +120,9 @@ pub fn measure(longshore: &Path, quick: bool, mips: u32) -> Result<Outcome, Expe
     progress("path: costs of each byte");
     outcome.sheets.push(bytes_sheet(&counts, quick)?);
     progress("path: real traffic");
-    real::measure(longshore, quick, &mut outcome)?;
+    of_tap(&mut outcome, "real traffic", |outcome| {
+        real::measure(longshore, quick, outcome)
+    })?;
     progress("");
     outcome.left_out.extend([
         "the window, congestion window and round-trip estimate apart from each other: header \

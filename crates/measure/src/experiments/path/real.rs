@@ -25,7 +25,7 @@ pub(super) fn measure(
     outcome: &mut Outcome,
 ) -> Result<(), ExperimentError> {
     let (all, left_out) = load::watch(longshore, quick)?;
-    outcome.left_out.extend(left_out);
+    outcome.leave_parts_out(left_out);
     let mut sheet = Sheet::new(
         "cache",
         "How often a segment's connection was that of the segment before, and its header as \

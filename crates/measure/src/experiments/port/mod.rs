@@ -6,6 +6,7 @@
 mod generator;
 mod rates;
 
+use super::tap;
 use crate::crossing::running::{Place, Running, scratch_directory};
 use crate::crossing::web;
 use crate::experiment::{
@@ -151,6 +152,7 @@ impl Effort {
 /// # Errors
 /// [`ExperimentError`].
 pub fn measure(longshore: &Path, quick: bool) -> Result<Outcome, ExperimentError> {
+    tap::needed()?;
     let mut outcome = Outcome::new(NAME, PAPER, quick);
     if !make_links()? {
         let why = "CUBIC on both sides, beside which others are slower on such links: this \
