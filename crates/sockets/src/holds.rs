@@ -334,7 +334,8 @@ impl Host {
         self.arena.set_held(self.own_channel(), id.index, false);
         fence(Ordering::SeqCst);
         // What waits at a listener is reset, and may be a socket of this session.
-        let is_within = block.other_end().is_some() || block.state() == SocketState::Listening;
+        let other = block.other_end();
+        let is_listening = block.state() == SocketState::Listening;
         let lives_on = marks & ALONE == 0
             && (self.is_held_by_other_channels(id.index)
                 || block.in_transit.load(Ordering::Acquire) != 0);
@@ -352,8 +353,10 @@ impl Host {
         };
         // An engine that is gone has closed it already.
         let _ = self.tell_written(&request, 0);
-        if is_within {
-            self.note_under_way();
+        match other {
+            Some(other) => self.note_done_to_pair(other),
+            None if is_listening => self.note_under_way(),
+            None => {}
         }
     }
 

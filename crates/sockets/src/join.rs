@@ -9,6 +9,7 @@ use crate::hooks::Hooks;
 use crate::host::{Dispatch, EngineConnection, Health, HeldSockets, Host, Identity, Shortages};
 use crate::ready_sets::ReadySets;
 use crate::sent_files::SentFiles;
+use crate::under_way::NO_REQUEST;
 use longshore_hostif::attach::{self, AttachError, Joined, Token};
 use longshore_hostif::{Arena, ArenaError, Geometry, HostSession};
 use longshore_ring::Doorbell;
@@ -72,7 +73,8 @@ impl Host {
             unreported: ForkLock::new(Vec::new()),
             kept: ForkLock::default(),
             forwarded_to: AtomicU64::new(0),
-            opened: AtomicU64::new(u64::from(u32::MAX) << 32),
+            opened: AtomicU64::new(NO_REQUEST),
+            done_to_own_pair: AtomicU64::new(NO_REQUEST),
             sent_files: SentFiles::new(),
             ready_sets: ForkLock::new(ReadySets::default()),
             query: ForkLock::new(()),

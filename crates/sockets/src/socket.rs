@@ -94,6 +94,7 @@ impl Socket {
     /// # Errors
     /// ENOTCONN without one.
     pub fn peer(&self) -> Result<SocketAddr, SocketError> {
+        self.await_reset();
         self.host.catch_up();
         let block = self.block();
         let connected = match block.state() {
@@ -101,12 +102,14 @@ impl Socket {
             SocketState::Open => self.is_datagram(),
             _ => false,
         };
+        let connected = connected && !self.is_over_within();
         let peer = block.peer().get().filter(|_| connected);
         peer.ok_or(SocketError::Refused(Errno::NOTCONN))
     }
 
     /// Takes the pending error (SO_ERROR): an errno, 0 if there is none.
     pub fn take_error(&self) -> u32 {
+        self.await_reset();
         self.catch_up_untold();
         if self.host.is_gone() && self.block().state() != SocketState::Dead {
             return Errno::NETDOWN.raw_os_error() as u32;
@@ -298,9 +301,11 @@ impl Socket {
     /// # Errors
     /// ENOTCONN if it is not connected.
     pub fn shutdown(&self, half: Half) -> Result<(), SocketError> {
+        self.await_reset();
         self.host.catch_up();
         let block = self.block();
         match block.state() {
+            _ if self.is_over_within() => return Err(SocketError::Refused(Errno::NOTCONN)),
             SocketState::Listening => return self.stop_listening(half),
             SocketState::Connecting => {
                 self.host.drain_if_free();
@@ -388,9 +393,7 @@ impl Socket {
         }
         let request = self.host.edges(block, self.id, flags);
         self.host.tell_written(&request, 0)?;
-        if self.is_within() {
-            self.host.note_under_way();
-        }
+        self.note_done();
         self.wake_local();
         Ok(())
     }

@@ -31,6 +31,9 @@ const LONGEST_OPENED: Duration = Duration::from_secs(1);
 const LOOKS: u32 = 100;
 const PAUSE: Duration = Duration::from_micros(20);
 
+/// No request of any ring, where the ring is in the upper half and the number in the lower.
+pub(crate) const NO_REQUEST: u64 = (u32::MAX as u64) << 32;
+
 thread_local! {
     /// The socket's index and how far the other end had written, when this thread waited in
     /// vain last: it may be held back (TCP_CORK), or have nowhere to go.
@@ -115,9 +118,54 @@ impl Host {
         let channel = self.own_channel();
         // All that a process opens, it opens at one worker.
         let ring = self.session.ring(channel, self.session.worker_for(channel));
-        let number = self.session.requested(ring);
-        let opened = u64::from(ring) << 32 | u64::from(number);
-        self.opened.store(opened, Ordering::Release);
+        self.opened.store(self.last_of(ring), Ordering::Release);
+    }
+
+    /// The request that was published last in a ring.
+    fn last_of(&self, ring: u32) -> u64 {
+        u64::from(ring) << 32 | u64::from(self.session.requested(ring))
+    }
+
+    /// Whether a request is of this process, what is of another its parent has waited for, and the
+    /// engine has not handled it.
+    fn is_unhandled(&self, request: u64) -> bool {
+        let (ring, number) = ((request >> 32) as u32, request as u32);
+        self.own_rings().any(|own| own == ring) && !self.session.has_handled(ring, number)
+    }
+
+    /// What was published last was done to one end of a connection within the engine, whose other
+    /// end is the socket with this index.
+    pub(crate) fn note_done_to_pair(&self, other: u32) {
+        self.note_under_way();
+        if self.held_sockets.count(other) != 0 {
+            let ring = self.session.ring(
+                self.own_channel(),
+                self.session.worker_for(self.own_channel()),
+            );
+            self.done_to_own_pair
+                .store(self.last_of(ring), Ordering::Release);
+        }
+    }
+
+    /// Waits until the engine has passed on what this process has done to connections of which it
+    /// has both ends, before a call that says how one of its sockets is: on Linux it tells of all
+    /// that was done before, and not only of what it would find anyhow.
+    #[inline]
+    pub fn await_own_pairs(&self) {
+        if self.done_to_own_pair.load(Ordering::Acquire) != NO_REQUEST {
+            self.await_done_to_pairs();
+        }
+    }
+
+    #[cold]
+    fn await_done_to_pairs(&self) {
+        let done = self.done_to_own_pair.swap(NO_REQUEST, Ordering::AcqRel);
+        if self.is_unhandled(done) && !is_confined() && !self.is_gone() {
+            self.end_turn();
+            self.session.hurry_all(&self.doorbell);
+            wait_until(LONGEST, || !self.is_unhandled(done));
+            self.catch_up();
+        }
     }
 
     /// Waits until the engine knows of all sockets that this process has opened, before another may
@@ -125,15 +173,11 @@ impl Host {
     /// is to be told of it, may reach the engine before that it was opened, and would be lost.
     pub fn await_opened(&self) {
         let opened = self.opened.load(Ordering::Acquire);
-        let (ring, number) = ((opened >> 32) as u32, opened as u32);
-        // What is of another channel, the parent has waited for.
-        let is_ours = self.own_rings().any(|own| own == ring);
-        let is_known = !is_ours || self.session.has_handled(ring, number);
-        if !is_known && !is_confined() && !self.is_gone() {
+        if self.is_unhandled(opened) && !is_confined() && !self.is_gone() {
             self.end_turn();
             self.session.hurry_all(&self.doorbell);
             wait_until(LONGEST_OPENED, || {
-                self.session.has_handled(ring, number) || self.is_gone()
+                !self.is_unhandled(opened) || self.is_gone()
             });
         }
     }
@@ -175,6 +219,45 @@ impl Socket {
             if !self.block().has_error() {
                 self.set_more_bits(more_bits::IS_TAKEN);
             }
+        }
+    }
+
+    /// What was published last was done to this socket, which may be an end of a connection within
+    /// the engine.
+    pub(crate) fn note_done(&self) {
+        if let Some(other) = self.block().other_end() {
+            self.host.note_done_to_pair(other);
+        }
+    }
+
+    /// Whether a connection within the engine is over, as each end has closed its half and has
+    /// nothing to send any more: to Linux it is none then, and the end of either half is acknowledged
+    /// at once.
+    pub(crate) fn is_over_within(&self) -> bool {
+        let ended = BlockFlags::PEER_FIN | BlockFlags::SHUT_WR;
+        self.is_within() && self.block().flags().contains(ended) && self.unacked_bytes() == 0
+    }
+
+    /// Whether the other end of a connection within the engine reads no more.
+    fn has_lost_reader(&self) -> bool {
+        let Some(other) = self.block().other_end() else {
+            return false;
+        };
+        self.host.session.get_block(other).is_none_or(|theirs| {
+            theirs.other_end() != Some(self.id.index)
+                || theirs
+                    .flags()
+                    .intersects(BlockFlags::SHUT_RD | BlockFlags::CLOSED)
+        })
+    }
+
+    /// Before a call that a reset would have end otherwise: if the other end is within the engine
+    /// and was closed, or reads no more, waits until the engine has passed that on, and what was
+    /// sent there in spite of it.
+    #[inline]
+    pub fn await_reset(&self) {
+        if self.has_lost_reader() {
+            self.host.await_under_way();
         }
     }
 

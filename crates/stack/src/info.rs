@@ -5,9 +5,14 @@ use crate::pair_end::{PIECES_A_TURN, Pair};
 use crate::socket::{Kind, Listening, Options};
 use longshore_tcp::{LINUX_TCP_INFO_LEN, State, TcpInfo};
 
-/// Linux's `struct tcp_info` up to `tcpi_rcv_ooopack`, little-endian.
+/// Linux's `struct tcp_info` up to `tcpi_rcv_ooopack`, little-endian. A connection in TIME-WAIT has
+/// left its socket there, which is closed.
 pub(crate) fn linux_tcp_info(info: &TcpInfo) -> Vec<u8> {
-    info.to_linux().to_vec()
+    let state = match info.state {
+        State::TimeWait => State::Closed,
+        other => other,
+    };
+    TcpInfo { state, ..*info }.to_linux().to_vec()
 }
 
 /// Linux's number of the state LISTEN.
@@ -104,5 +109,24 @@ pub(crate) fn without_connection(kind: &Kind) -> Vec<u8> {
     match kind {
         Kind::Listener(l) if !l.shut => of_listener(l),
         _ => only_state(State::Closed as u8),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_is_never_in_time_wait() {
+        for (state, shown) in [
+            (State::TimeWait, State::Closed),
+            (State::LastAck, State::LastAck),
+        ] {
+            let info = TcpInfo {
+                state,
+                ..TcpInfo::default()
+            };
+            assert_eq!(linux_tcp_info(&info).first(), Some(&(shown as u8)));
+        }
     }
 }

@@ -73,6 +73,10 @@ pub extern "C-unwind" fn sockatmark(fd: c_int) -> c_int {
 /// What the request asks of the socket; `None` if it is for the kernel to answer.
 fn number(socket: &Socket, request: c_ulong) -> Option<Result<c_int, SocketError>> {
     let is_stream = !socket.is_datagram();
+    if is_stream {
+        socket.await_coming();
+        socket.await_reset();
+    }
     let number = match request {
         libc::FIONREAD if !is_stream => Ok(socket.next_datagram()),
         libc::FIONREAD | SIOCOUTQ | SIOCOUTQNSD if socket.is_listening() => {

@@ -211,10 +211,15 @@ impl<'a> Lists<'a> {
     /// Waits for what is on its way to ours from other sockets of the engine; whether there
     /// was anything.
     fn await_coming(&self, host: &Host) -> bool {
-        let mut any = host.await_under_way();
+        host.await_under_way() | self.await_coming_within()
+    }
+
+    /// The same of connections within the engine alone, of which it is known.
+    fn await_coming_within(&self) -> bool {
+        let mut any = false;
         for (_, one) in &self.ours {
             if let Ours::Socket(socket) = one {
-                any |= socket.await_coming();
+                any |= socket.is_within() && socket.await_coming();
             }
         }
         any
@@ -327,14 +332,22 @@ pub(crate) fn wait(
     mask: In<'_, sigset_t>,
 ) -> Result<usize, SocketError> {
     let mut lists = Lists::new(list);
+    host.await_own_pairs();
     host.catch_up();
     let interruption = Interruption::begin(|s| lists.raised(s));
     let mut found = lists.look();
     if found == 0 {
         host.end_turn();
     }
-    if found == 0 && limit == Some(Duration::ZERO) && lists.await_coming(host) {
-        found = lists.look();
+    if limit == Some(Duration::ZERO) {
+        // One that does not wait tells of all that there is.
+        let has_come = match found {
+            0 => lists.await_coming(host),
+            _ => lists.await_coming_within(),
+        };
+        if has_come {
+            found = lists.look();
+        }
     }
     if found == 0 && limit == Some(Duration::ZERO) && !mask.is_null() {
         // Signals that the mask lets in are handled even if there is no time to wait.

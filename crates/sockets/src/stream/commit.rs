@@ -120,9 +120,7 @@ impl Reserved<'_> {
             drop(self);
             socket.host.tell_written(&request, copied)?;
         }
-        if socket.is_within() {
-            socket.host.note_under_way();
-        }
+        socket.note_done();
         Ok(())
     }
 }

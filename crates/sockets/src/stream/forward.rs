@@ -130,9 +130,7 @@ impl Socket {
             let told = &self.block().rcv.told;
             told.fetch_max(range.end, Ordering::AcqRel);
         })?;
-        if to.is_within() {
-            self.host.note_under_way();
-        }
+        to.note_done();
         Ok(())
     }
 

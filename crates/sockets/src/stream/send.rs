@@ -29,6 +29,7 @@ pub struct Reserved<'a> {
 impl Socket {
     /// What keeps bytes from being written at all, or how many may be.
     fn check_writable(&self) -> Result<usize, SocketError> {
+        self.await_reset();
         let block = self.block();
         let flags = block.flags();
         if flags.contains(BlockFlags::FAILED) {

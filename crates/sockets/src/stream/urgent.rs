@@ -99,6 +99,7 @@ impl Socket {
     /// place; [`SocketError::WouldBlock`] if it is still on its way; ENOTCONN.
     pub fn recv_urgent(&self, keep: bool) -> Result<Option<u8>, SocketError> {
         let block = self.block();
+        self.await_coming();
         self.host.catch_up();
         // A signal handler in the midst of a call of its own thread on this half goes on
         // without the lock: that call has it, and goes on only after us, and what we do does

@@ -270,6 +270,7 @@ impl Waiting<'_> {
     }
 
     fn run_here(&mut self, limit: Option<Duration>) -> Result<usize, SocketError> {
+        self.host.await_own_pairs();
         self.host.catch_up();
         let round = self.instance.next_round();
         let is_kernels_turn = self.instance.has_kernels() && round.is_multiple_of(KERNEL_FIRST);

@@ -1,0 +1,89 @@
+//! What one end of a connection within a host sees right after something was done to its other end:
+//! each thing that may be done, by the same thread, another, or another process, and each call that
+//! looks (`programs/seen.c`), give the same on the kernel and on Longshore.
+//!
+//! `LONGSHORE_CASES` is a part of the names of the cases to run, all of which are printed then.
+
+use longshore_e2e::{Host, Stack, Testbed, conformance, run};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+/// How often each case is tried.
+const TIMES: u32 = 10;
+
+/// As many cases there are at least.
+const LEAST_CASES: usize = 1000;
+
+/// So many cases may differ once and not again.
+const MOST_ONCE: usize = 10;
+
+/// Cases that differ, by a part of what is done and the call that looks, and why.
+const DIFFER: [(&str, &str, &str); 2] = [
+    (
+        "close with unread bytes",
+        "SIOCOUTQ",
+        "what a reset overtakes within the engine counts as not acknowledged",
+    ),
+    (
+        "by a child",
+        "epoll",
+        "epoll_wait that finds something waits for nothing that another process has done",
+    ),
+];
+
+fn is_known(name: &str) -> bool {
+    DIFFER.iter().any(|(done, call, _)| {
+        name.split_once(", then ")
+            .is_some_and(|(all, looks)| all.contains(done) && looks == *call)
+    })
+}
+
+/// What each case gives, by its name.
+type Lines = BTreeMap<String, String>;
+
+fn lines(host: &Host<'_>, program: &Path, only: &str) -> Lines {
+    let command = host.cmd(program).arg(TIMES.to_string()).arg(only);
+    let said = command.timeout(Duration::from_secs(300)).check();
+    let lines = said.lines().map(|line| {
+        line.split_once(": ")
+            .unwrap_or_else(|| panic!("not of a case: {line}"))
+    });
+    lines
+        .map(|(name, gives)| (name.to_owned(), gives.to_owned()))
+        .collect()
+}
+
+#[test]
+fn as_on_the_kernel() {
+    run(Stack::Longshore, Duration::from_secs(900), |bed| {
+        let only = std::env::var("LONGSHORE_CASES").unwrap_or_default();
+        let kernel_bed = Testbed::new(Stack::Kernel);
+        let longshore = bed.host(0).option("--loopback").option("engine");
+        let program = conformance::compile(bed, "seen");
+        let expected = lines(&kernel_bed.host(0), &program, &only);
+        let given = lines(&longshore, &program, &only);
+        assert_eq!(expected.len(), given.len());
+        let mut differ: Vec<_> = given
+            .into_iter()
+            .filter(|(name, gives)| expected[name] != *gives && !is_known(name))
+            .collect();
+        let once = differ.len();
+        // Calls wait for what is under way, but not for ever if an engine has no processor.
+        differ.retain_mut(|(name, gives)| {
+            *gives = lines(&longshore, &program, name)[name].clone();
+            expected[name] != *gives
+        });
+        for (name, gives) in &differ {
+            let should = &expected[name];
+            println!("{name}\n    kernel:    {should}\n    longshore: {gives}");
+        }
+        if only.is_empty() {
+            assert!(expected.len() >= LEAST_CASES, "{}", expected.len());
+        } else {
+            println!("{expected:#?}");
+        }
+        assert!(differ.is_empty(), "of {} cases", expected.len());
+        assert!(once <= MOST_ONCE, "{once} cases differ once");
+    });
+}
