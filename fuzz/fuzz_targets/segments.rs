@@ -214,7 +214,7 @@ impl Run {
                     _ => IcmpError::ProtocolUnreachable,
                 };
                 let seq = self.our_number(self.tcb.snd_acked(), i64::from(far));
-                self.tcb.on_icmp(kind, seq, now);
+                self.tcb.on_icmp(kind, seq);
             }
             Step::PathMss(mss) => self.tcb.set_path_mss(mss),
             Step::Option { which, value } => self.option(which, value),

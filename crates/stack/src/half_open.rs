@@ -128,7 +128,7 @@ impl Handshakes<'_> {
     /// An ICMP error about the SYN-ACK with sequence number `seq`.
     pub(crate) fn error_for_half_open(&mut self, key: u32, kind: IcmpError, seq: SeqNumber) {
         if let Some((options, sides, mut tcb)) = self.open_again(key) {
-            tcb.on_icmp(kind, seq, self.responder.now);
+            tcb.on_icmp(kind, seq);
             self.put_back(key, &options, sides, tcb);
         }
     }

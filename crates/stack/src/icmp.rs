@@ -70,7 +70,6 @@ impl Stack {
         match error.protocol {
             protocol::TCP => {
                 let kind = told_to_tcp(error.kind);
-                let now = self.now;
                 if let Some((key, seq)) =
                     self.half_open
                         .in_flight(&self.demux, (local, remote), error.tcp_seq)
@@ -83,7 +82,7 @@ impl Stack {
                     && let Some(c) = self.sockets.connection_mut(key)
                     && c.tcb.is_in_flight(seq)
                 {
-                    c.tcb.on_icmp(kind, seq, now);
+                    c.tcb.on_icmp(kind, seq);
                     let alive = c.tcb.state().is_synchronized();
                     self.sockets.touch(key);
                     self.tell_of_error(key, |socket, telling| {

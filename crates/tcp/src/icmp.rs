@@ -7,7 +7,6 @@ use crate::events::{Error, Events};
 use crate::snd::MIN_MSS;
 use crate::state::State;
 use crate::tcb::Tcb;
-use crate::time::Instant;
 use longshore_wire::SeqNumber;
 
 /// The meaning of an ICMP error, in either version of IP.
@@ -60,8 +59,7 @@ impl Tcb {
     /// RFC 5461 section 4 and Linux: a connection that is not established yet is aborted;
     /// an established one only records a soft error (RFC 9293 section 3.9.2.2 treats all
     /// unreachables as soft).
-    pub fn on_icmp(&mut self, kind: IcmpError, seq: SeqNumber, now: Instant) {
-        let _ = now;
+    pub fn on_icmp(&mut self, kind: IcmpError, seq: SeqNumber) {
         if !self.is_in_flight(seq) {
             return;
         }

@@ -97,7 +97,7 @@ impl Side {
                     let record = self.tcb.half_open().expect("it is half-open");
                     assert_eq!(record.is_in_flight(seq), self.tcb.is_in_flight(seq));
                 }
-                self.tcb.on_icmp(IcmpError::HostUnreachable, seq, now);
+                self.tcb.on_icmp(IcmpError::HostUnreachable, seq);
             }
         }
         let sent = all_sent(&mut self.tcb, now);

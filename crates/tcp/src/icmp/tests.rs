@@ -68,7 +68,7 @@ fn two_errors_are_told() {
     s.sent();
     for _ in 0..2 {
         s.tcb
-            .on_icmp(super::IcmpError::HostUnreachable, s.tcb.snd.seq(0), s.now);
+            .on_icmp(super::IcmpError::HostUnreachable, s.tcb.snd.seq(0));
     }
     assert!(s.events().contains(crate::Events::SOFT_ERROR));
 }

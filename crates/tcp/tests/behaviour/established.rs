@@ -298,10 +298,9 @@ fn an_icmp_error_is_only_remembered() {
     s.tcb.on_icmp(
         IcmpError::NetUnreachable,
         SeqNumber(t.seq.0.wrapping_sub(9)),
-        s.now,
     );
     assert_eq!(s.tcb.take_soft_error(), None);
-    s.tcb.on_icmp(IcmpError::NetUnreachable, t.seq, s.now);
+    s.tcb.on_icmp(IcmpError::NetUnreachable, t.seq);
     assert_eq!(s.events(), Events::SOFT_ERROR);
     assert_eq!(s.tcb.take_soft_error(), Some(Error::NetUnreachable));
     assert_eq!(s.tcb.take_soft_error(), None, "it is told once");

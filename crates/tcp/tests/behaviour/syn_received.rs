@@ -61,9 +61,9 @@ fn the_syn_ack_is_repeated_and_given_up() {
 fn an_icmp_error_gives_up_if_it_quotes_our_syn_ack() {
     let mut s = script();
     let iss = SeqNumber(crate::script::ISS);
-    s.tcb.on_icmp(IcmpError::HostUnreachable, iss.add(1), s.now);
+    s.tcb.on_icmp(IcmpError::HostUnreachable, iss.add(1));
     assert_eq!(s.tcb.state(), State::SynReceived);
-    s.tcb.on_icmp(IcmpError::HostUnreachable, iss, s.now);
+    s.tcb.on_icmp(IcmpError::HostUnreachable, iss);
     assert_eq!(s.tcb.state(), State::Closed);
     s.silent();
 }

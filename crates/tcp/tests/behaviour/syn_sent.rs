@@ -60,10 +60,9 @@ fn a_repeated_syn_means_a_small_start() {
 fn an_icmp_error_gives_up_if_it_quotes_our_syn() {
     let mut s = script();
     let iss = SeqNumber(crate::script::ISS);
-    s.tcb
-        .on_icmp(IcmpError::HostUnreachable, SeqNumber(3), s.now);
+    s.tcb.on_icmp(IcmpError::HostUnreachable, SeqNumber(3));
     assert_eq!(s.tcb.state(), State::SynSent);
-    s.tcb.on_icmp(IcmpError::HostUnreachable, iss, s.now);
+    s.tcb.on_icmp(IcmpError::HostUnreachable, iss);
     assert_eq!(s.tcb.state(), State::Closed);
     assert_eq!(s.tcb.error(), Some(Error::HostUnreachable));
 }
