@@ -5,9 +5,11 @@
 //! user call; the simulation and the fuzz targets check in every build.
 
 use crate::flags::Flags;
+use crate::flight::Flight;
+use crate::rcv::ReceiveSide;
+use crate::snd::SendSide;
 use crate::state::State;
 use crate::tcb::Tcb;
-use crate::tcb::UNPREDICTABLE;
 use crate::timers::Timers;
 use crate::violation::{Violation, require};
 
@@ -24,71 +26,14 @@ impl Tcb {
         self.acks.check(&self.rcv)?;
         self.reassembly.check(&self.rcv)?;
         self.congestion.check()?;
-        self.check_prediction()?;
-        self.check_state()?;
+        self.prediction.check(self.derived_prediction())?;
+        self.state.check(&self.snd, &self.rcv)?;
         if self.state != State::Closed {
             self.flight.check(&self.snd)?;
-            self.check_timers()?;
+            self.timers
+                .check(self.state, self.flags, &self.snd, &self.flight)?;
         }
         Ok(())
-    }
-
-    /// Header prediction may be off when it could be on, but must be right when it is on.
-    fn check_prediction(&self) -> Result<(), Violation> {
-        let (control, data) = self.prediction();
-        require(
-            self.predict == UNPREDICTABLE || self.predict == control,
-            "what is predicted is not what follows from the state",
-        )?;
-        require(
-            self.predict == UNPREDICTABLE || !self.predict_data || data,
-            "payload is predicted where none may come",
-        )
-    }
-
-    /// The state agrees with what the two sides have closed.
-    fn check_state(&self) -> Result<(), Violation> {
-        let peer_closed = self.rcv.is_closed();
-        let (fin, acked) = (self.snd.fin(), self.snd.fin_acked());
-        let agrees = match self.state {
-            State::Closed | State::SynSent | State::SynReceived => true,
-            State::Established => !fin && !peer_closed,
-            State::FinWait1 => fin && !acked && !peer_closed,
-            State::FinWait2 => acked && !peer_closed,
-            State::CloseWait => !fin && peer_closed,
-            State::Closing | State::LastAck => fin && !acked && peer_closed,
-            State::TimeWait => acked && peer_closed,
-        };
-        require(agrees, "the state is not what the two FINs say")?;
-        require(
-            !self.state.is_synchronized() || self.snd.is_synchronized(),
-            "a SYN that is not acknowledged, in a synchronized state",
-        )
-    }
-
-    /// Everything that is owed has a timer that covers it.
-    fn check_timers(&self) -> Result<(), Violation> {
-        if self.state == State::TimeWait {
-            let alone = Timers {
-                state: self.timers.state,
-                ..Timers::new()
-            };
-            require(
-                self.timers == alone && !self.timers.state.is_never(),
-                "TIME-WAIT has its own timer and no other",
-            )?;
-            return Ok(());
-        }
-        require(
-            self.snd.in_flight() == 0 || !self.flight.timer.at.is_never(),
-            "something is in flight, and no timer runs",
-        )?;
-        require(
-            !self.flags.contains(Flags::ACK_OWED)
-                || self.flags.contains(Flags::ACK_NOW)
-                || !self.timers.ack.is_never(),
-            "an acknowledgment is owed, and no timer runs",
-        )
     }
 
     /// Panics in debug builds if an invariant does not hold.
@@ -102,6 +47,61 @@ impl Tcb {
                 self.snd, self.rcv
             );
         }
+    }
+}
+
+impl State {
+    /// The state agrees with what the two sides have closed.
+    fn check(self, snd: &SendSide, rcv: &ReceiveSide) -> Result<(), Violation> {
+        let peer_closed = rcv.is_closed();
+        let (fin, acked) = (snd.fin(), snd.fin_acked());
+        let agrees = match self {
+            State::Closed | State::SynSent | State::SynReceived => true,
+            State::Established => !fin && !peer_closed,
+            State::FinWait1 => fin && !acked && !peer_closed,
+            State::FinWait2 => acked && !peer_closed,
+            State::CloseWait => !fin && peer_closed,
+            State::Closing | State::LastAck => fin && !acked && peer_closed,
+            State::TimeWait => acked && peer_closed,
+        };
+        require(agrees, "the state is not what the two FINs say")?;
+        require(
+            !self.is_synchronized() || snd.is_synchronized(),
+            "a SYN that is not acknowledged, in a synchronized state",
+        )
+    }
+}
+
+impl Timers {
+    /// Everything that is owed has a timer that covers it.
+    fn check(
+        &self,
+        state: State,
+        flags: Flags,
+        snd: &SendSide,
+        flight: &Flight,
+    ) -> Result<(), Violation> {
+        if state == State::TimeWait {
+            let alone = Timers {
+                state: self.state,
+                ..Timers::new()
+            };
+            require(
+                *self == alone && !self.state.is_never(),
+                "TIME-WAIT has its own timer and no other",
+            )?;
+            return Ok(());
+        }
+        require(
+            snd.in_flight() == 0 || !flight.timer.at.is_never(),
+            "something is in flight, and no timer runs",
+        )?;
+        require(
+            !flags.contains(Flags::ACK_OWED)
+                || flags.contains(Flags::ACK_NOW)
+                || !self.ack.is_never(),
+            "an acknowledgment is owed, and no timer runs",
+        )
     }
 }
 

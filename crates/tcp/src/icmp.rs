@@ -100,7 +100,8 @@ impl Tcb {
     /// A bound on the segment size has changed.
     pub(crate) fn bound_segments(&mut self) {
         let old = self.snd.mss();
-        self.update_mss();
+        self.snd.update_mss();
+        self.congestion.controller.set_mss(self.snd.mss());
         if self.snd.mss() < old && self.snd.in_flight() > 0 && self.state.is_synchronized() {
             self.flight.retransmit_for_smaller_mss(&self.snd);
             self.predict_next();

@@ -52,6 +52,7 @@
 //! | `input/` | an arriving segment: prediction, checks, ACK, payload, FIN, RST |
 //! | `output/` | a departing segment: what to send, with which options |
 //! | `restore.rs`, `codec.rs` | saving a connection and restoring it in another process |
+//! | `prediction.rs` | what the next segment is expected to look like |
 //! | `check.rs` | invariants between two calls |
 //! | `listener.rs`, `half_open.rs`, `syn_cookie.rs` | the queues behind `listen`, what one of them holds, and SYN cookies, which need no queue |
 //!
@@ -95,6 +96,7 @@ mod outcome;
 mod output;
 mod paws;
 mod pos;
+mod prediction;
 mod ranges;
 mod rcv;
 mod reassembly;

@@ -16,6 +16,7 @@ use crate::flight::{Flight, XmitTimer};
 use crate::liveness::Liveness;
 use crate::outcome::Outcome;
 use crate::output::TIMESTAMPS_LEN;
+use crate::prediction::Prediction;
 use crate::rcv::ReceiveSide;
 use crate::reassembly::Reassembly;
 use crate::receive_buffer::{ReceiveBuffer, scale_for};
@@ -24,7 +25,6 @@ use crate::snd::SendSide;
 use crate::stamps::TimestampState;
 use crate::state::State;
 use crate::tcb::Tcb;
-use crate::tcb::UNPREDICTABLE;
 use crate::time::Instant;
 use crate::timers::Timers;
 use longshore_wire::SeqNumber;
@@ -94,8 +94,7 @@ impl Tcb {
         let buffer = ReceiveBuffer::new(cfg.rcv.buffer.max(1), cfg.rcv.buffer_max, now);
         let controller = Controller::new(cfg.congestion, adv_mss, cfg.burst.initial_window);
         let mut tcb = Tcb {
-            predict: UNPREDICTABLE,
-            predict_data: false,
+            prediction: Prediction::OFF,
             state: State::Closed,
             flags: Flags::empty(),
             snd: SendSide::new(
@@ -149,7 +148,7 @@ impl Tcb {
         }
         self.handle_user_timeout_option(options.user_timeout);
         self.liveness.note_segment(now);
-        self.update_mss();
+        self.snd.update_mss();
         self.congestion.controller =
             Controller::new(cfg.congestion, self.snd.mss(), cfg.burst.initial_window);
         self.acks = OwedAcks::new(LEAST_RCV_MSS.min(self.rcv.full_segment()));
@@ -190,12 +189,6 @@ impl Tcb {
         self.liveness
             .arm_keepalive(&mut self.timers, &self.cfg, self.state, now);
         self.start_congestion_control(now);
-    }
-
-    /// A bound on the segment size has changed.
-    pub(crate) fn update_mss(&mut self) {
-        self.snd.update_mss();
-        self.congestion.controller.set_mss(self.snd.mss());
     }
 }
 

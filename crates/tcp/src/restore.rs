@@ -15,7 +15,7 @@
 //! | `flight` | the size that the interface takes | everything in flight counts as retransmitted now; no recovery is in progress |
 //! | `reassembly` | | empty: the peer retransmits what was not acknowledged (RFC 2018 section 8) |
 //! | `accounting` | | starts at 0 |
-//! | `predict`, `predict_data` | | from the other fields |
+//! | `prediction` | | from the other fields |
 //!
 //! In each part, `saved_part!` lists the fields. The layout has a version; bytes of
 //! another version, or of no valid connection, are a [`RestoreError`].
@@ -33,6 +33,7 @@ use crate::liveness::Liveness;
 use crate::outcome::Outcome;
 use crate::output::TIMESTAMPS_LEN;
 use crate::pos::{MAX_POS, NO_POS, SYN_POS};
+use crate::prediction::Prediction;
 use crate::rcv::ReceiveSide;
 use crate::reassembly::Reassembly;
 use crate::snd::MIN_MSS;
@@ -40,7 +41,6 @@ use crate::snd::SendSide;
 use crate::stamps::TimestampState;
 use crate::state::State;
 use crate::tcb::Tcb;
-use crate::tcb::UNPREDICTABLE;
 use crate::time::Instant;
 use crate::time_wait::TIME_WAIT_US;
 use crate::timers::Timers;
@@ -139,8 +139,7 @@ impl Tcb {
     #[must_use]
     pub fn save(&self) -> SavedTcb {
         let Tcb {
-            predict: _,
-            predict_data: _,
+            prediction: _,
             state,
             flags,
             snd,
@@ -209,8 +208,7 @@ impl Tcb {
         let mut controller = Controller::new(cfg.congestion, snd.mss(), cfg.burst.initial_window);
         controller.resume(cwnd, ssthresh);
         let mut tcb = Tcb {
-            predict: UNPREDICTABLE,
-            predict_data: false,
+            prediction: Prediction::OFF,
             state,
             flags,
             snd,

@@ -22,6 +22,7 @@ use crate::flight::{Flight, LossTimer};
 use crate::liveness::Liveness;
 use crate::outcome::Outcome;
 use crate::pos::Pos;
+use crate::prediction::Prediction;
 use crate::rcv::ReceiveSide;
 use crate::reassembly::Reassembly;
 use crate::snd::SendSide;
@@ -30,10 +31,6 @@ use crate::state::State;
 use crate::time::MS;
 use crate::timers::Timers;
 use longshore_wire::SeqNumber;
-
-/// The value of `predict` when no segment is predicted: a data offset of 15 words with
-/// flags that exclude each other.
-pub(crate) const UNPREDICTABLE: u16 = u16::MAX;
 
 /// A connection.
 ///
@@ -62,11 +59,7 @@ pub(crate) const UNPREDICTABLE: u16 = u16::MAX;
 pub struct Tcb {
     // ---- Header prediction reads this cache line, which ends with the front of `snd`, ----
     // ---- and the line of `stamps`, `acks` and the front of `rcv`. ----
-    /// Data offset and flags of the expected segment (`input/fast_path.rs`), or
-    /// `UNPREDICTABLE`.
-    pub(crate) predict: u16,
-    /// The expected segment may carry payload.
-    pub(crate) predict_data: bool,
+    pub(crate) prediction: Prediction,
     pub(crate) state: State,
     pub(crate) flags: Flags,
     pub(crate) snd: SendSide,
@@ -307,11 +300,29 @@ impl Tcb {
 
     // ---- Used throughout the crate. ----
 
+    /// Sets up header prediction for the present state.
+    pub(crate) fn predict_next(&mut self) {
+        self.prediction = self.derived_prediction();
+    }
+
+    /// The prediction that follows from the present state.
+    pub(crate) fn derived_prediction(&self) -> Prediction {
+        Prediction::of(
+            self.state,
+            self.flags,
+            &self.snd,
+            &self.rcv,
+            &self.ecn,
+            &self.reassembly,
+            &self.flight,
+        )
+    }
+
     /// Ends the connection: stops all timers, moves to CLOSED and records the reason. What came
     /// out of order will never be in order: its room may be used for something else.
     pub(crate) fn die(&mut self, error: Option<Error>, also: Events) {
         self.state = State::Closed;
-        self.predict = UNPREDICTABLE;
+        self.prediction = Prediction::OFF;
         self.timers = Timers::new();
         self.flight.timer = LossTimer::new();
         let keep = Flags::RST_DUE | Flags::RST_ACK;

@@ -7,9 +7,9 @@
 use crate::config::Config;
 use crate::events::Events;
 use crate::flags::Flags;
+use crate::prediction::Prediction;
 use crate::rcv::ReceiveSide;
 use crate::tcb::Tcb;
-use crate::tcb::UNPREDICTABLE;
 use crate::time::Instant;
 
 impl ReceiveSide {
@@ -132,7 +132,7 @@ impl Tcb {
         if new {
             self.flags |= Flags::NO_ROOM;
             self.rcv.buffer.forget_advertised();
-            self.predict = UNPREDICTABLE;
+            self.prediction = Prediction::OFF;
         }
         new
     }

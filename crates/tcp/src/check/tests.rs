@@ -1,6 +1,7 @@
 //! Each invariant is able to fail.
 
 use super::*;
+use crate::prediction::Prediction;
 use crate::script::{ACK, Script};
 use crate::time::Instant;
 
@@ -43,18 +44,18 @@ fn edges_of_the_receive_side_are_in_order() {
 #[test]
 fn ranges_are_sorted_and_lie_in_the_window() {
     let what = harmed(|t| {
-        t.predict = UNPREDICTABLE;
+        t.prediction = Prediction::OFF;
         let far = t.rcv.adv() + 10;
         let _ = t.reassembly.ranges.add(t.rcv.nxt(), far, far + 5);
     });
     assert_eq!(what, "a range beyond the window");
     let what = harmed(|t| {
-        t.predict = UNPREDICTABLE;
+        t.prediction = Prediction::OFF;
         let _ = t.reassembly.ranges.add(t.rcv.nxt(), 0, 5);
     });
     assert_eq!(what, "a range that is not beyond RCV.NXT");
     let what = harmed(|t| {
-        t.predict = UNPREDICTABLE;
+        t.prediction = Prediction::OFF;
         let _ = t.reassembly.ranges.add(0, 10, 15);
         t.rcv.set_fin(14);
     });
@@ -89,7 +90,7 @@ fn state_and_prediction_agree_with_the_rest() {
     let what = harmed(|t| t.state = State::CloseWait);
     assert_eq!(what, "payload is predicted where none may come");
     let what = harmed(|t| {
-        t.predict = UNPREDICTABLE;
+        t.prediction = Prediction::OFF;
         t.state = State::CloseWait;
     });
     assert_eq!(what, "the state is not what the two FINs say");
@@ -136,7 +137,7 @@ fn each_state_says_what_became_of_the_fins() {
                 };
                 for state in State::ALL.into_iter().filter(|s| s.is_synchronized()) {
                     t.state = state;
-                    let agrees = t.check_state().is_ok();
+                    let agrees = t.state.check(&t.snd, &t.rcv).is_ok();
                     assert_eq!(
                         agrees,
                         fits.contains(&state),

@@ -16,9 +16,8 @@ use crate::snd::SendSide;
 use crate::stamps::TimestampState;
 use crate::state::State;
 use crate::tcb::Tcb;
-use crate::tcb::UNPREDICTABLE;
 use crate::time::{Instant, MS};
-use longshore_wire::tcp::{TcpFlags, TcpHeader, control};
+use longshore_wire::tcp::TcpHeader;
 
 /// How far below the acknowledgment a reported duplicate may lie, bytes: more than any
 /// window, and less than would make sequence numbers ambiguous.
@@ -286,36 +285,5 @@ impl Tcb {
             _ => {}
         }
         Ok(())
-    }
-
-    /// Sets up header prediction for the present state; see `fast_path.rs`.
-    pub(crate) fn predict_next(&mut self) {
-        (self.predict, self.predict_data) = self.prediction();
-    }
-
-    /// The predicted data offset and flags, and whether payload is predicted.
-    pub(crate) fn prediction(&self) -> (u16, bool) {
-        let plain = !matches!(
-            self.state,
-            State::Closed | State::SynSent | State::SynReceived | State::TimeWait
-        ) && self.reassembly.ranges.is_empty()
-            && self.flight.scoreboard.is_in_order(self.snd.una())
-            && self.flight.recovery.is_quiet()
-            && !self.flight.recovery.probe.is_outstanding()
-            && !self.flight.mtu.is_probing()
-            && self.flight.recovery.dup_acks == 0
-            && self.ecn.is_predictable()
-            && !self.is_denied_room()
-            && self.snd.wl1() <= self.rcv.nxt()
-            && (self.rcv.fin() == NO_POS || self.peer_closed());
-        let data = plain
-            && self.state.may_receive_data()
-            && !self.flags.intersects(Flags::RCV_SHUT | Flags::ORPHAN);
-        let control = if plain {
-            control(TcpFlags::ACK, self.flags.contains(Flags::TIMESTAMPS))
-        } else {
-            UNPREDICTABLE
-        };
-        (control, data)
     }
 }

@@ -5,9 +5,9 @@
 //! bytes, by [`Tcb::on_segment`] for a parsed header. On a connection where nothing is
 //! lost or out of order, the next segment is known except for its payload, acknowledgment
 //! and window: no options but the negotiated timestamps, the ACK flag (PSH aside), the
-//! sequence number RCV.NXT. `predict` holds the corresponding half word of data offset
-//! and flags, computed by `predict_next` after each pass of the slow path, or
-//! [`UNPREDICTABLE`], which equals that of no segment. (The paper also requires an
+//! sequence number RCV.NXT. [`Prediction`](crate::prediction::Prediction) holds the
+//! corresponding half word of data offset and flags, derived after each pass of the slow
+//! path, or one that equals that of no segment. (The paper also requires an
 //! unchanged window; a receiver that tunes its buffer, or reads at its own pace, changes
 //! it all the time, and copying it costs less than comparing.) The effect is that of the
 //! slow path; a property test compares the two.
@@ -16,7 +16,7 @@ use crate::events::Events;
 use crate::flags::Flags;
 use crate::pos::Pos;
 use crate::segment::{Disposition, Ecn, Place, Segment};
-use crate::tcb::{Tcb, UNPREDICTABLE};
+use crate::tcb::Tcb;
 use crate::time::Instant;
 use longshore_wire::tcp::{HEADER_LEN, Head, PLAIN_LEN, Plain, Stamps, TcpFlags};
 
@@ -57,7 +57,7 @@ impl Tcb {
     /// 0 if it takes none. The receive stream has no data beyond its end then.
     #[must_use]
     pub fn predicted_room(&self) -> u64 {
-        if self.predict != UNPREDICTABLE && self.predict_data {
+        if self.prediction.is_on() && self.prediction.has_data() {
             (self.rcv.adv() - self.rcv.nxt()) as u64
         } else {
             0
@@ -91,7 +91,7 @@ impl Tcb {
         };
         let (head, at) = (Head::of(header)?, self.rcv.nxt());
         // A predicted header has the length of one with timestamps, or of one without.
-        if head.control() & !TcpFlags::PSH.0 != self.predict
+        if head.control() & !TcpFlags::PSH.0 != self.prediction.control()
             || head.seq() != self.rcv.seq(at)
             || self.has_timestamps() != TIMESTAMPS
         {
@@ -112,7 +112,8 @@ impl Tcb {
         } else if payload_len == 0 {
             return None;
         }
-        if payload_len != 0 && (!self.predict_data || at + i64::from(payload_len) > self.rcv.adv())
+        if payload_len != 0
+            && (!self.prediction.has_data() || at + i64::from(payload_len) > self.rcv.adv())
         {
             return None;
         }

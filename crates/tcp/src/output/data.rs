@@ -5,7 +5,7 @@ use crate::flags::Flags;
 use crate::flight::XmitTimer;
 use crate::pos::Pos;
 use crate::segment::Transmit;
-use crate::tcb::{Tcb, UNPREDICTABLE};
+use crate::tcb::Tcb;
 use crate::time::{Instant, MS};
 
 /// Data sent this soon after data was received makes the connection interactive,
@@ -42,7 +42,7 @@ impl Tcb {
         if self.flight.recovery.probe.due {
             self.flight.recovery.probe.on_sent(start, end, false);
         }
-        if starts && self.predict != UNPREDICTABLE {
+        if starts && self.prediction.is_on() {
             self.flight.rearm_loss_timer(&self.snd, now);
         } else if starts {
             self.flight.arm_loss_timer(&self.snd, now);

@@ -12,7 +12,6 @@ use crate::flags::Flags;
 use crate::pos::Pos;
 use crate::segment::PlainTransmit;
 use crate::tcb::Tcb;
-use crate::tcb::UNPREDICTABLE;
 use crate::time::Instant;
 use longshore_wire::tcp::TcpFlags;
 
@@ -40,7 +39,7 @@ impl Tcb {
     pub fn poll_full_packets(&mut self, now: Instant, max_payload: usize) -> Option<PlainTransmit> {
         // Header prediction implies the same for output: the connection is established,
         // and nothing is lost, SACKed, probed for or out of order.
-        let usual = self.predict != UNPREDICTABLE
+        let usual = self.prediction.is_on()
             && !self.flags.intersects(NOT_FULL_PACKETS)
             && !self.snd.fin()
             && !self.flight.mtu.is_due(now);
@@ -53,7 +52,7 @@ impl Tcb {
         let push = self.flags_of_full_packets(end, payload_len);
         Some(PlainTransmit {
             // The expected segment has the same options, and only ACK set.
-            header: self.build_header_with(start, self.predict | push.0, now),
+            header: self.build_header_with(start, self.prediction.control() | push.0, now),
             payload_start: start as u64,
             payload_len,
             mss: self.snd.mss(),

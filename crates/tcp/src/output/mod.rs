@@ -24,11 +24,11 @@ pub(crate) use options::{TIMESTAMPS_LEN, plain_ack};
 use crate::flags::Flags;
 use crate::flight::ProbeChoice;
 use crate::pos::Pos;
+use crate::prediction::Prediction;
 use crate::segment::Transmit;
 use crate::snd::SendSide;
 use crate::state::State;
 use crate::tcb::Tcb;
-use crate::tcb::UNPREDICTABLE;
 use crate::time::Instant;
 use longshore_wire::tcp::TcpFlags;
 
@@ -181,7 +181,7 @@ impl Tcb {
                 ProbeChoice::None => {}
                 ProbeChoice::Hold => return None,
                 ProbeChoice::Send(start, end) => {
-                    self.predict = UNPREDICTABLE;
+                    self.prediction = Prediction::OFF;
                     return Some(self.emit_mtu_probe(start, end, now));
                 }
             }

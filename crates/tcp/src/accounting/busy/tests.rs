@@ -36,7 +36,7 @@ fn busy_is_what_is_in_flight() {
     // What is predicted and what is not, alike.
     s.writes(3_000);
     s.sent();
-    s.tcb.predict = crate::tcb::UNPREDICTABLE;
+    s.tcb.prediction = crate::prediction::Prediction::OFF;
     s.waits_ms(5);
     answers(&mut s, 3_000, 30_000);
     s.waits_ms(5);

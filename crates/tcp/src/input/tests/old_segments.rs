@@ -154,7 +154,7 @@ fn the_same_timestamp_again_is_recent() {
         assert_eq!(comes(&mut s, 2_000, 0), None);
         s.now = s.now.after_ms(1_000);
         if !predicted {
-            s.tcb.predict = crate::tcb::UNPREDICTABLE;
+            s.tcb.prediction = crate::prediction::Prediction::OFF;
         }
         assert_eq!(comes(&mut s, 2_000, 100), None);
         assert_eq!(s.tcb.stamps.recent_at(), s.now, "{predicted}");

@@ -5,12 +5,12 @@ use super::*;
 use crate::Events;
 use crate::State;
 use crate::flags::Flags;
-use crate::tcb::UNPREDICTABLE;
+use crate::prediction::Prediction;
 
 /// A segment arrives, by header prediction or by the RFC's order.
 fn arrives(s: &mut Script, predicted: bool, (seq, ack): (i64, i64), len: u32) {
     if !predicted {
-        s.tcb.predict = UNPREDICTABLE;
+        s.tcb.prediction = Prediction::OFF;
     }
     let fast = s.tcb.accounting.counters.slow_segs_in;
     let _ = s.arrives(ACK, seq, ack, len);

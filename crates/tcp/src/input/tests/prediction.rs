@@ -26,7 +26,7 @@ fn are_same(a: &Tcb, b: &Tcb) -> bool {
             $(a.$field == b.$field)&&* && counted(a) == counted(b)
         }};
     }
-    all_of!(predict predict_data state flags snd stamps acks rcv liveness cfg ecn fast_open
+    all_of!(prediction state flags snd stamps acks rcv liveness cfg ecn fast_open
         outcome timers congestion reassembly flight)
 }
 

@@ -163,7 +163,7 @@ fn an_answer_ends_the_count_of_retries() {
                 s.tcb.flags |= crate::flags::Flags::ORPHAN;
             }
             if !predicted || orphan {
-                s.tcb.predict = crate::tcb::UNPREDICTABLE;
+                s.tcb.prediction = crate::prediction::Prediction::OFF;
             }
             let _ = s.arrives(ACK, 0, 0, if orphan { 0 } else { 10 });
             assert_eq!(s.tcb.liveness.retries() == 0, ends, "{window} {orphan}");
@@ -340,7 +340,7 @@ fn the_window_grows_with_what_is_acknowledged() {
         s.tcb.liveness.note_retry();
         s.tcb.snd.rtt.back_off();
         if !predicted {
-            s.tcb.predict = crate::tcb::UNPREDICTABLE;
+            s.tcb.prediction = crate::prediction::Prediction::OFF;
         }
         let d = s.arrives(ACK, 0, 2_000, 0);
         assert_eq!(d.fast_path, predicted);

@@ -254,7 +254,7 @@ fn an_acknowledgment_of_the_probe_raises_the_size() {
         let mut s = searching(0);
         assert_eq!(choice(&mut s, 0), ProbeChoice::Send(0, 1_460));
         (s.tcb.flight.mtu.high, s.tcb.flight.mtu.ceiling) = (high, high);
-        s.tcb.update_mss();
+        s.tcb.bound_segments();
         s.tcb.snd.advance(5_000);
         s.tcb.flight.send(&s.tcb.snd, 5_000, s.now);
         let t = &mut s.tcb;
