@@ -228,12 +228,12 @@ impl Run {
     fn option(&mut self, which: u8, value: u16) {
         let on = value & 1 == 1;
         match which % 7 {
-            0 => self.tcb.set_nodelay(on),
-            1 => self.tcb.set_cork(on),
-            2 => self.tcb.set_quickack(on),
-            3 => self.tcb.set_user_timeout(u32::from(value)),
-            4 => self.tcb.set_rcvbuf(u32::from(value)),
-            5 => self.tcb.set_window_clamp(u32::from(value)),
+            0 => self.tcb.settings().set_nodelay(on),
+            1 => self.tcb.settings().set_cork(on),
+            2 => self.tcb.settings().set_quickack(on),
+            3 => self.tcb.settings().set_user_timeout(u32::from(value)),
+            4 => self.tcb.settings().set_rcvbuf(u32::from(value)),
+            5 => self.tcb.settings().set_window_clamp(u32::from(value)),
             _ => self.tcb.set_max_segment(value),
         }
     }
@@ -410,7 +410,7 @@ impl Run {
 
     /// Without a peer that answers, a connection that is given up ends.
     fn end(&mut self) {
-        self.tcb.set_cork(false);
+        self.tcb.settings().set_cork(false);
         self.tcb.close(self.now);
         self.sends(65_535);
         for _ in 0..10_000 {

@@ -218,7 +218,7 @@ impl Socket {
     pub(crate) fn cork(&mut self, on: bool) {
         self.options.tcp.delay.cork = on;
         match &mut self.kind {
-            Kind::Stream(c) => c.tcb.set_cork(on),
+            Kind::Stream(c) => c.tcb.settings().set_cork(on),
             Kind::Pair(p) => p.cork.set(on),
             Kind::Listener(_) | Kind::Datagram(_) | Kind::Idle(_) => {}
         }

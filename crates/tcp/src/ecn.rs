@@ -127,6 +127,12 @@ impl EcnState {
         self.variant
     }
 
+    /// Whether it was negotiated: outgoing packets may be ECN-capable.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.variant != Variant::Off
+    }
+
     /// Whether a segment without ECN flags in an unmarked packet changes no ECN state, so
     /// that header prediction may take it.
     pub(crate) const fn is_predictable(&self) -> bool {

@@ -1,4 +1,4 @@
-//! ICMP errors about a connection's segments.
+//! ICMP errors about a connection's segments, and the sizes that its path takes.
 //!
 //! Owns [`IcmpError`] and [`Tcb::on_icmp`]; the engine calls it with the sequence
 //! number that the error quotes.
@@ -95,6 +95,13 @@ impl Tcb {
         }
         self.bound_segments();
         self.debug_check();
+    }
+
+    /// TCP_MAXSEG on a connection: bounds the MSS for sending; 0 for no bound.
+    pub fn set_max_segment(&mut self, mss: u16) {
+        self.cfg.mss = mss;
+        self.snd.set_bound(mss);
+        self.bound_segments();
     }
 
     /// A bound on the segment size has changed.

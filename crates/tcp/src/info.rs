@@ -4,7 +4,7 @@
 //! TCP_INFO and for `longshore ss`. Linux counts packets where Longshore counts bytes;
 //! bytes are converted by the MSS.
 
-use crate::ecn::{EcnTotals, Variant};
+use crate::ecn::EcnTotals;
 use crate::fast_open::FastOpenFailure;
 use crate::flags::Flags;
 use crate::flight::Phase;
@@ -144,7 +144,7 @@ impl Tcb {
         info.window_scaling = self.flags.contains(Flags::SCALING);
         info.snd_wscale = self.snd.wscale();
         info.rcv_wscale = self.rcv.wscale();
-        info.ecn = self.ecn.variant() != Variant::Off;
+        info.ecn = self.ecn.is_on();
         info.ecn_seen = self.ecn.seen();
         info.ecn_totals = self.ecn.totals();
         info.syn_data = self.fast_open.syn_data_taken();
@@ -207,7 +207,9 @@ impl Tcb {
 
     /// How fast it is, and what it waited for.
     fn describe_rates(&self, info: &mut TcpInfo, now: Instant) {
-        let rate = self.delivery_rate();
+        let rate = self
+            .flight
+            .delivery_rate(&self.snd, &self.congestion, self.liveness.last_ack());
         info.delivery_rate = rate.bytes;
         info.delivery_rate_app_limited = rate.app_limited;
         info.pacing_rate = self.congestion.pacer.rate().unwrap_or(u64::MAX);

@@ -48,7 +48,7 @@
 //!
 //! | other files | contents |
 //! | --- | --- |
-//! | `tcb.rs`, `open.rs`, `user.rs` | the `Tcb`, opening a connection, the user's calls |
+//! | `tcb.rs`, `open.rs`, `user.rs`, `settings.rs` | the `Tcb`, opening a connection, the user's calls, socket options |
 //! | `input/` | an arriving segment: prediction, checks, ACK, payload, FIN, RST |
 //! | `output/` | a departing segment: what to send, with which options |
 //! | `restore.rs`, `codec.rs` | saving a connection and restoring it in another process |
@@ -107,6 +107,7 @@ mod restore;
 mod rtt;
 mod segment;
 mod send_buffer;
+mod settings;
 mod snd;
 mod stamps;
 mod state;
@@ -143,6 +144,7 @@ pub use listener::{ListenVerdict, Listener};
 pub use reset::reset_for;
 pub use restore::{RestoreError, SavedTcb};
 pub use segment::{Disposition, Ecn, Place, PlainTransmit, Segment, Transmit};
+pub use settings::Settings;
 pub use state::State;
 pub use syn_cookie::SynCookie;
 pub use tcb::Tcb;

@@ -118,7 +118,7 @@ impl Tcb {
             reassembly: Reassembly::new(),
             flight: Flight::new(mss, now),
         };
-        tcb.set_max_pacing_rate(cfg.max_pacing_rate);
+        tcb.settings().set_max_pacing_rate(cfg.max_pacing_rate);
         tcb
     }
 
@@ -146,7 +146,13 @@ impl Tcb {
         if cfg.sack && options.sack_permitted {
             self.snd.set_sack(true);
         }
-        self.handle_user_timeout_option(options.user_timeout);
+        self.liveness.handle_user_timeout_option(
+            &self.flight,
+            &mut self.timers,
+            &mut self.cfg,
+            &mut self.flags,
+            options.user_timeout,
+        );
         self.liveness.note_segment(now);
         self.snd.update_mss();
         self.congestion.controller =
@@ -169,7 +175,7 @@ impl Tcb {
                 .set_cwnd(u32::from(self.snd.mss()));
         }
         self.flags.remove(Flags::SYN_DUE);
-        self.advertise_user_timeout();
+        self.flags.advertise_user_timeout(&self.cfg);
         if !self.is_fast_opened() {
             self.outcome.events |= Events::CONNECTED;
         }
@@ -188,7 +194,9 @@ impl Tcb {
         }
         self.liveness
             .arm_keepalive(&mut self.timers, &self.cfg, self.state, now);
-        self.start_congestion_control(now);
+        let repeated = self.accounting.counters.bytes_retrans;
+        self.congestion
+            .start(&self.snd, repeated, self.ecn.is_on(), &mut self.flags, now);
     }
 }
 

@@ -274,7 +274,8 @@ impl Tcb {
     fn rebuild(&mut self, now: Instant) {
         self.rcv.buffer.restart(self.rcv.consumed(), now);
         self.flight.on_path_mss_advertised(&self.snd);
-        self.set_max_pacing_rate(self.cfg.max_pacing_rate);
+        let limit = self.cfg.max_pacing_rate;
+        self.settings().set_max_pacing_rate(limit);
         if self.state != State::Closed {
             self.flight
                 .resume(&self.snd, self.liveness.stalled_since(), now);
@@ -286,7 +287,9 @@ impl Tcb {
             self.flight.stop_timing(&mut self.congestion);
         }
         if self.state.is_synchronized() {
-            self.start_congestion_control(now);
+            let repeated = self.accounting.counters.bytes_retrans;
+            self.congestion
+                .start(&self.snd, repeated, self.ecn.is_on(), &mut self.flags, now);
         }
         self.rebuild_timers(now);
         self.predict_next();

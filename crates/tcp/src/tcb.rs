@@ -43,7 +43,8 @@ use longshore_wire::SeqNumber;
 ///   [`on_icmp`](Tcb::on_icmp), and the user's calls
 ///   ([`set_snd_edge`](Tcb::set_snd_edge),
 ///   [`set_rcv_consumed`](Tcb::set_rcv_consumed),
-///   [`shutdown_send`](Tcb::shutdown_send), [`close`](Tcb::close) ...);
+///   [`shutdown_send`](Tcb::shutdown_send), [`close`](Tcb::close),
+///   [`settings`](Tcb::settings) ...);
 /// * *out*, after each burst of those: [`poll_transmit`](Tcb::poll_transmit) until
 ///   it gives `None`, then [`take_events`](Tcb::take_events), then
 ///   [`deadline`](Tcb::deadline).

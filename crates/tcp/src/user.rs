@@ -1,16 +1,16 @@
-//! The user's calls (RFC 9293 section 3.10): write, read, close, abort, and change
-//! options.
+//! The user's calls (RFC 9293 section 3.10): write, read, close, abort; `settings.rs`
+//! has the options.
 //!
 //! Owns those methods of [`Tcb`]; the engine calls them as descriptors arrive, and
 //! `poll_transmit` afterwards. None of them can fail: a call that is not valid in the
 //! present state does nothing.
 
-use crate::config::{Keepalive, Linger};
-use crate::congestion::Congestion;
+use crate::config::Linger;
 use crate::events::{Error, Events};
 use crate::flags::Flags;
 use crate::pos::Pos;
 use crate::rcv::ReceiveSide;
+use crate::settings::Settings;
 use crate::state::State;
 use crate::tcb::Tcb;
 use crate::time::Instant;
@@ -148,7 +148,12 @@ impl Tcb {
             return;
         }
         self.flags |= Flags::ORPHAN;
-        self.forget_advised_timeout();
+        self.liveness.forget_advised_timeout(
+            &self.flight,
+            &mut self.timers,
+            &mut self.cfg,
+            &mut self.flags,
+        );
         match self.state {
             State::Closed | State::TimeWait => {}
             State::SynSent if !self.fast_open.has_early_data(&self.snd, &self.cfg) => {
@@ -193,94 +198,22 @@ impl Tcb {
         self.timers.state = now.after_ms(u64::from(self.cfg.fin_wait_ms));
     }
 
-    /// TCP_NODELAY. Setting it sends what is held back, corked or not, as in Linux.
-    pub fn set_nodelay(&mut self, on: bool) {
-        self.cfg.delay.nodelay = on;
-        if on && self.snd.edge() > self.snd.nxt() {
-            self.flags |= Flags::FORCE_SMALL;
+    /// What the user may change at any time.
+    pub fn settings(&mut self) -> Settings<'_> {
+        Settings {
+            state: self.state,
+            cfg: &mut self.cfg,
+            flags: &mut self.flags,
+            snd: &mut self.snd,
+            rcv: &mut self.rcv,
+            acks: &mut self.acks,
+            liveness: &mut self.liveness,
+            timers: &mut self.timers,
+            congestion: &mut self.congestion,
+            flight: &self.flight,
+            ecn: &self.ecn,
+            accounting: &self.accounting,
         }
-    }
-
-    /// TCP_CORK; clearing it sends what is held back.
-    pub fn set_cork(&mut self, on: bool) {
-        self.cfg.delay.cork = on;
-        if !on {
-            self.snd.set_push();
-            self.timers.hold = Instant::NEVER;
-        }
-    }
-
-    /// TCP_QUICKACK. On: owed acknowledgments are sent at once, and further ones without
-    /// delay for a while; off: acknowledgments are delayed.
-    pub fn set_quickack(&mut self, on: bool) {
-        self.cfg.delay.quickack = on;
-        if on {
-            self.flags.remove(Flags::INTERACTIVE);
-            if self.flags.contains(Flags::ACK_OWED) {
-                self.flags |= Flags::ACK_NOW;
-            }
-        } else {
-            self.acks.stop_quick_acks();
-            self.flags |= Flags::INTERACTIVE;
-        }
-    }
-
-    /// SO_KEEPALIVE and its times.
-    pub fn set_keepalive(&mut self, keepalive: Keepalive, now: Instant) {
-        self.cfg.keepalive = keepalive;
-        self.liveness
-            .arm_keepalive(&mut self.timers, &self.cfg, self.state, now);
-    }
-
-    /// SO_LINGER.
-    pub fn set_linger(&mut self, linger: Linger) {
-        self.cfg.linger = linger;
-    }
-
-    /// TCP_LINGER2, milliseconds.
-    pub fn set_fin_wait(&mut self, ms: u32) {
-        self.cfg.fin_wait_ms = ms;
-    }
-
-    /// TCP_SYNCNT.
-    pub fn set_syn_retries(&mut self, retries: u8) {
-        self.cfg.retries.syn = retries;
-    }
-
-    /// SO_RCVBUF: fixes the size of the receive buffer, which is no longer tuned. Before
-    /// the SYN is sent it also determines the window scale.
-    pub fn set_rcvbuf(&mut self, bytes: u32) {
-        self.rcv.buffer.fix(bytes.max(1));
-        self.rcv.buffer.forget_advertised();
-        self.cfg.rcv.buffer = bytes.max(1);
-        self.cfg.rcv.buffer_max = self.cfg.rcv.buffer;
-        if self.state.may_receive_data() && self.rcv.window_update_due(&self.cfg) {
-            self.flags |= Flags::ACK_NOW;
-        }
-    }
-
-    /// TCP_WINDOW_CLAMP; 0 for none.
-    pub fn set_window_clamp(&mut self, bytes: u32) {
-        self.cfg.rcv.window_clamp = bytes;
-        self.rcv.buffer.forget_advertised();
-    }
-
-    /// TCP_CONGESTION.
-    pub fn set_congestion(&mut self, which: Congestion, now: Instant) {
-        self.cfg.congestion = which;
-        if which != self.congestion.controller.which() {
-            self.congestion.controller.choose(which);
-            if self.state.is_synchronized() {
-                self.start_congestion_control(now);
-            }
-        }
-    }
-
-    /// TCP_MAXSEG on a connection: bounds the MSS for sending; 0 for no bound.
-    pub fn set_max_segment(&mut self, mss: u16) {
-        self.cfg.mss = mss;
-        self.snd.set_bound(mss);
-        self.bound_segments();
     }
 }
 

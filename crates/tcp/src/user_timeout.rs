@@ -13,7 +13,6 @@ use crate::config::Config;
 use crate::flags::Flags;
 use crate::flight::Flight;
 use crate::liveness::Liveness;
-use crate::tcb::Tcb;
 use crate::time::Instant;
 use crate::timers::Timers;
 
@@ -54,8 +53,8 @@ const fn from_wire(value: u16) -> Option<u32> {
 
 impl Liveness {
     /// Sets the timeout in force to `ms`, counted from when data was first outstanding.
-    fn change_user_timeout(
-        &mut self,
+    pub(crate) fn change_user_timeout(
+        &self,
         flight: &Flight,
         timers: &mut Timers,
         cfg: &mut Config,
@@ -71,7 +70,7 @@ impl Liveness {
 
     /// Restarts the user timeout: the peer has made progress, or data is outstanding for
     /// the first time. Without a user timeout the deadline stays off (see
-    /// [`Tcb::set_user_timeout`]).
+    /// [`set_user_timeout`](crate::settings::Settings::set_user_timeout)).
     #[inline]
     pub(crate) fn arm_user_timeout(&mut self, timers: &mut Timers, cfg: &Config, now: Instant) {
         self.set_stalled_since(now);
@@ -81,65 +80,62 @@ impl Liveness {
     }
 }
 
-impl Tcb {
-    /// TCP_USER_TIMEOUT, milliseconds; 0 for none. Overrides the peer's advice. With
-    /// `user_timeout_option` in the [`Config`], a segment that advertises it is sent at
-    /// once.
-    pub fn set_user_timeout(&mut self, ms: u32) {
-        self.flags
-            .remove(Flags::ADVISED_TIMEOUT | Flags::USER_TIMEOUT_DUE);
-        self.liveness
-            .change_user_timeout(&self.flight, &mut self.timers, &mut self.cfg, ms);
-        if self.state.is_synchronized() && self.advertise_user_timeout() {
-            self.flags |= Flags::ACK_NOW;
-        }
-    }
-
-    /// The next segment advertises the user timeout, if there is one to advertise;
-    /// returns whether there is. At the end of the handshake this repeats the SYN's
-    /// option, for a listener that has not kept it (RFC 5482 section 3).
-    pub(crate) fn advertise_user_timeout(&mut self) -> bool {
-        let advertised = self.user_timeout_option().is_some();
-        if advertised {
-            self.flags |= Flags::USER_TIMEOUT_DUE;
-        }
-        advertised
-    }
-
-    /// The option's value, if one may be sent.
-    pub(crate) fn user_timeout_option(&self) -> Option<u16> {
-        let advertised = self.cfg.user_timeout_option
-            && self.cfg.user_timeout_ms != 0
-            && !self.flags.contains(Flags::ADVISED_TIMEOUT);
-        advertised.then(|| to_wire(self.cfg.user_timeout_ms))
-    }
-
+impl Liveness {
     /// The peer has advertised its user timeout: if our user has set none, ours follows
     /// it, within bounds (RFC 5482 section 3.1).
-    pub(crate) fn handle_user_timeout_option(&mut self, option: Option<u16>) {
-        let changeable =
-            self.cfg.user_timeout_ms == 0 || self.flags.contains(Flags::ADVISED_TIMEOUT);
-        if !self.cfg.user_timeout_option || !changeable || self.flags.contains(Flags::ORPHAN) {
+    pub(crate) fn handle_user_timeout_option(
+        &self,
+        flight: &Flight,
+        timers: &mut Timers,
+        cfg: &mut Config,
+        flags: &mut Flags,
+        option: Option<u16>,
+    ) {
+        let changeable = cfg.user_timeout_ms == 0 || flags.contains(Flags::ADVISED_TIMEOUT);
+        if !cfg.user_timeout_option || !changeable || flags.contains(Flags::ORPHAN) {
             return;
         }
         if let Some(ms) = option.and_then(from_wire) {
-            self.liveness.change_user_timeout(
-                &self.flight,
-                &mut self.timers,
-                &mut self.cfg,
-                ms.clamp(LEAST, MOST),
-            );
-            self.flags |= Flags::ADVISED_TIMEOUT;
+            self.change_user_timeout(flight, timers, cfg, ms.clamp(LEAST, MOST));
+            *flags |= Flags::ADVISED_TIMEOUT;
         }
     }
 
     /// No program holds the connection any more: the peer's advice no longer applies.
-    pub(crate) fn forget_advised_timeout(&mut self) {
-        if self.flags.contains(Flags::ADVISED_TIMEOUT) {
-            self.flags.remove(Flags::ADVISED_TIMEOUT);
-            self.liveness
-                .change_user_timeout(&self.flight, &mut self.timers, &mut self.cfg, 0);
+    pub(crate) fn forget_advised_timeout(
+        &self,
+        flight: &Flight,
+        timers: &mut Timers,
+        cfg: &mut Config,
+        flags: &mut Flags,
+    ) {
+        if flags.contains(Flags::ADVISED_TIMEOUT) {
+            flags.remove(Flags::ADVISED_TIMEOUT);
+            self.change_user_timeout(flight, timers, cfg, 0);
         }
+    }
+}
+
+impl Config {
+    /// The option's value, if one may be sent.
+    pub(crate) fn advertised_user_timeout(&self, flags: Flags) -> Option<u16> {
+        let advertised = self.user_timeout_option
+            && self.user_timeout_ms != 0
+            && !flags.contains(Flags::ADVISED_TIMEOUT);
+        advertised.then(|| to_wire(self.user_timeout_ms))
+    }
+}
+
+impl Flags {
+    /// The next segment advertises the user timeout, if there is one to advertise;
+    /// returns whether there is. At the end of the handshake this repeats the SYN's
+    /// option, for a listener that has not kept it (RFC 5482 section 3).
+    pub(crate) fn advertise_user_timeout(&mut self, cfg: &Config) -> bool {
+        let advertised = cfg.advertised_user_timeout(*self).is_some();
+        if advertised {
+            *self |= Flags::USER_TIMEOUT_DUE;
+        }
+        advertised
     }
 }
 

@@ -222,7 +222,7 @@ impl Stack {
         socket.orphan = true;
         match &mut socket.kind {
             Kind::Stream(c) => {
-                c.tcb.set_linger(linger);
+                c.tcb.settings().set_linger(linger);
                 let resets = c.tcb.resets_on_close();
                 if resets {
                     // What the windows allow has left by then, as in Linux, where `send`

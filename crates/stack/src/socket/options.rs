@@ -134,21 +134,24 @@ impl Options {
     /// Brings a connection's options up to date after [`Options::set`].
     pub(crate) fn apply(&self, name: OptionName, tcb: &mut Tcb, now: Instant) {
         use OptionName as O;
+        if name == O::MaxSegment {
+            return tcb.set_max_segment(self.tcp.mss);
+        }
+        let mut settings = tcb.settings();
         match name {
-            O::NoDelay => tcb.set_nodelay(self.tcp.delay.nodelay),
-            O::Cork => tcb.set_cork(self.tcp.delay.cork),
+            O::NoDelay => settings.set_nodelay(self.tcp.delay.nodelay),
+            O::Cork => settings.set_cork(self.tcp.delay.cork),
             O::KeepAlive | O::KeepIdle | O::KeepInterval | O::KeepCount => {
-                tcb.set_keepalive(self.tcp.keepalive, now);
+                settings.set_keepalive(self.tcp.keepalive, now);
             }
-            O::UserTimeout => tcb.set_user_timeout(self.tcp.user_timeout_ms),
-            O::ReceiveBuffer => tcb.set_rcvbuf(self.tcp.rcv.buffer),
-            O::QuickAck => tcb.set_quickack(self.tcp.delay.quickack),
-            O::Congestion => tcb.set_congestion(self.tcp.congestion, now),
-            O::MaxPacingRate => tcb.set_max_pacing_rate(self.tcp.max_pacing_rate),
-            O::Linger2 => tcb.set_fin_wait(self.tcp.fin_wait_ms),
-            O::SynCount => tcb.set_syn_retries(self.tcp.retries.syn),
-            O::WindowClamp => tcb.set_window_clamp(self.tcp.rcv.window_clamp),
-            O::MaxSegment => tcb.set_max_segment(self.tcp.mss),
+            O::UserTimeout => settings.set_user_timeout(self.tcp.user_timeout_ms),
+            O::ReceiveBuffer => settings.set_rcvbuf(self.tcp.rcv.buffer),
+            O::QuickAck => settings.set_quickack(self.tcp.delay.quickack),
+            O::Congestion => settings.set_congestion(self.tcp.congestion, now),
+            O::MaxPacingRate => settings.set_max_pacing_rate(self.tcp.max_pacing_rate),
+            O::Linger2 => settings.set_fin_wait(self.tcp.fin_wait_ms),
+            O::SynCount => settings.set_syn_retries(self.tcp.retries.syn),
+            O::WindowClamp => settings.set_window_clamp(self.tcp.rcv.window_clamp),
             _ => {}
         }
     }

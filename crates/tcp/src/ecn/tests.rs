@@ -357,7 +357,7 @@ fn an_acknowledgment_that_reports_congestion_does_not_grow_the_window() {
 #[test]
 fn dctcp_echoes_each_change_and_acknowledges_what_came_before_it() {
     let mut s = established(&dctcp(), ECE);
-    s.tcb.set_quickack(false);
+    s.tcb.settings().set_quickack(false);
     receives(&mut s, Ecn::Capable0, NONE, 0, 0, 1_000);
     receives(&mut s, Ecn::Congested, NONE, 1_000, 0, 1_000);
     let sent = s.sent();

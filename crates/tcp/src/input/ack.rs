@@ -193,7 +193,16 @@ impl Tcb {
             self.follow(advice);
             self.accounting
                 .end_timeout_recovery(&self.flight, &mut self.flags, a.now);
-            self.note_delivery(report.delivered, a.now);
+            let repeated = self.accounting.counters.bytes_retrans;
+            self.flight.note_delivery(
+                &self.snd,
+                &mut self.congestion,
+                repeated,
+                report.delivered,
+                a.now,
+            );
+            self.congestion
+                .follow_window(&self.snd.rtt, self.ecn.is_on(), &mut self.flags);
         }
         self.ecn
             .on_feedback(&self.snd, &self.flight, &mut self.congestion, feedback);

@@ -306,7 +306,12 @@ impl Tcb {
             );
         }
         if self.flags.contains(Flags::SLOW_OUTPUT) {
-            self.note_predicted_delivery(acked, now);
+            self.congestion.note_unmarked(&self.snd, acked);
+            let repeated = self.accounting.counters.bytes_retrans;
+            self.flight
+                .note_delivery(&self.snd, &mut self.congestion, repeated, acked, now);
+            self.congestion
+                .follow_window(&self.snd.rtt, self.ecn.is_on(), &mut self.flags);
         }
     }
 

@@ -16,7 +16,6 @@ mod syn_sent;
 pub use fast_path::Predicted;
 
 use crate::drop::DropReason;
-use crate::ecn::Variant;
 use crate::events::Events;
 use crate::flags::Flags;
 use crate::pos::Pos;
@@ -112,11 +111,17 @@ impl Tcb {
             self.on_handshake_ack(a)?;
         }
         self.on_ack(a)?;
-        if self.ecn.variant() != Variant::Off {
+        if self.ecn.is_on() {
             self.ecn
                 .on_arrival(&self.rcv, &self.cfg, &mut self.flags, a.segment);
         }
-        self.handle_user_timeout_option(a.segment.header.options.user_timeout);
+        self.liveness.handle_user_timeout_option(
+            &self.flight,
+            &mut self.timers,
+            &mut self.cfg,
+            &mut self.flags,
+            a.segment.header.options.user_timeout,
+        );
         if a.has(TcpFlags::URG) && self.state.may_receive_data() {
             self.handle_urgent_pointer(a.segment.header, a.start);
         }

@@ -166,7 +166,7 @@ fn a_window_is_not_taken_from_an_old_segment() {
 #[test]
 fn timestamps_are_echoed_by_the_last_ack_sent_rule() {
     let mut s = full();
-    s.tcb.set_quickack(false);
+    s.tcb.settings().set_quickack(false);
     let echo = |s: &mut Script| s.sent_one().options.timestamps.unwrap().echo;
     // Two segments, one acknowledgment: the earlier timestamp is echoed, so that the
     // delay counts in the peer's round trip.

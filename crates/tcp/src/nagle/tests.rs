@@ -39,7 +39,7 @@ fn the_tail_of_full_segments_goes_if_nothing_small_is_in_flight() {
 #[test]
 fn nodelay_sends_at_once() {
     let mut s = Script::established();
-    s.tcb.set_nodelay(true);
+    s.tcb.settings().set_nodelay(true);
     for edge in [1, 2, 3] {
         s.writes(edge);
         assert_eq!(s.sent_one().payload, edge - 1..edge);
@@ -49,7 +49,7 @@ fn nodelay_sends_at_once() {
 #[test]
 fn a_cork_holds_for_200_ms() {
     let mut s = Script::established();
-    s.tcb.set_cork(true);
+    s.tcb.settings().set_cork(true);
     s.writes(1_500);
     assert_eq!(s.sent_one().payload, 0..1_000);
     let _ = s.arrives(ACK, 0, 1_000, 0);
@@ -58,7 +58,7 @@ fn a_cork_holds_for_200_ms() {
     assert_eq!(s.sent_one().payload, 1_000..1_500);
     s.writes(1_600);
     s.silent();
-    s.tcb.set_cork(false);
+    s.tcb.settings().set_cork(false);
     // Nagle's rule holds it now, for the 500 bytes before.
     s.silent();
     let _ = s.arrives(ACK, 0, 1_500, 0);
@@ -68,7 +68,7 @@ fn a_cork_holds_for_200_ms() {
 #[test]
 fn more_to_come_holds_what_is_not_pushed() {
     let mut s = Script::established();
-    s.tcb.set_nodelay(true);
+    s.tcb.settings().set_nodelay(true);
     s.tcb.set_snd_edge(100, false);
     s.silent();
     s.tcb.set_snd_edge(1_100, false);
@@ -91,7 +91,7 @@ fn an_acknowledgment_lets_go_of_what_more_was_to_follow() {
     // Once. What is written later waits for the next one, as does a cork.
     s.tcb.set_snd_edge(1_160, false);
     s.silent();
-    s.tcb.set_cork(true);
+    s.tcb.settings().set_cork(true);
     let _ = s.arrives(ACK, 0, 1_150, 0);
     s.silent();
 }
@@ -120,7 +120,7 @@ fn more_to_come_holds_for_200_ms_where_nothing_is_acknowledged() {
 #[test]
 fn closing_takes_everything_along() {
     let mut s = Script::established();
-    s.tcb.set_cork(true);
+    s.tcb.settings().set_cork(true);
     s.writes(10);
     s.silent();
     s.tcb.shutdown_send();
@@ -132,7 +132,7 @@ fn closing_takes_everything_along() {
 #[test]
 fn a_silly_window_is_not_used() {
     let mut s = Script::established();
-    s.tcb.set_nodelay(true);
+    s.tcb.settings().set_nodelay(true);
     s.window = 400;
     let _ = s.arrives(ACK, 0, 0, 0);
     s.writes(5_000);
@@ -155,10 +155,10 @@ fn half_of_a_small_peers_window_is_used() {
 #[test]
 fn turning_nagle_off_sends_what_the_cork_holds() {
     let mut s = Script::established();
-    s.tcb.set_cork(true);
+    s.tcb.settings().set_cork(true);
     s.writes(10);
     s.silent();
-    s.tcb.set_nodelay(true);
+    s.tcb.settings().set_nodelay(true);
     assert_eq!(s.sent_one().payload, 0..10);
     // Once.
     s.writes(20);
@@ -179,7 +179,7 @@ fn what_is_corked() {
         let mut s = Script::established();
         s.window = 0;
         let _ = s.arrives(ACK, 0, 0, 0);
-        s.tcb.set_cork(cork);
+        s.tcb.settings().set_cork(cork);
         s.tcb.set_snd_edge(10, pushed);
         if shut {
             s.tcb.shutdown_send();

@@ -65,7 +65,9 @@ impl Tcb {
     #[inline]
     pub(super) fn time_round_trip(&mut self, end: Pos, now: Instant) {
         if !self.congestion.rate.is_on() {
-            self.start_round();
+            let last_ack = self.liveness.last_ack();
+            self.flight
+                .start_round(&self.snd, &mut self.congestion, last_ack);
         }
         self.flight.timed = end;
         self.flight.timed_at = now;

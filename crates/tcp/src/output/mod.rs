@@ -91,7 +91,10 @@ impl Tcb {
             self.forget_record_ends();
         }
         if self.congestion.pacer.must_wait(now) {
-            self.wait_for_pacing();
+            // What is held back is sent when the timer has expired.
+            if self.snd.nxt() < self.snd.end() || !self.flight.recovery.is_quiet() {
+                self.timers.pace = self.congestion.pacer.next();
+            }
         } else if (self.state.may_transmit_data() || self.is_fast_opened())
             && let Some(transmit) = self.poll_data(now, max_payload)
         {

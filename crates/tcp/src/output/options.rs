@@ -150,7 +150,7 @@ impl Tcb {
             ..TcpOptions::default()
         };
         if self.flags.contains(Flags::USER_TIMEOUT_DUE) && self.has_room_for_timeout() {
-            options.user_timeout = self.user_timeout_option();
+            options.user_timeout = self.cfg.advertised_user_timeout(self.flags);
             self.flags.remove(Flags::USER_TIMEOUT_DUE);
         }
         if self.reassembly.owes_sack(&self.snd, self.flags) {
@@ -209,7 +209,7 @@ impl Tcb {
             sack_permitted: agreed(self.snd.sack(), cfg.sack),
             timestamps,
             fast_open: self.fast_open.option(self.state),
-            user_timeout: self.user_timeout_option(),
+            user_timeout: self.cfg.advertised_user_timeout(self.flags),
             ..TcpOptions::default()
         }
     }

@@ -3,7 +3,6 @@
 //! Called by the rest of `output` with a range that was selected; returns the [`Transmit`].
 
 use super::options;
-use crate::ecn::Variant;
 use crate::flags::Flags;
 use crate::flight::Flight;
 use crate::pos::Pos;
@@ -104,7 +103,7 @@ impl Tcb {
     ) -> Transmit {
         let mut options = self.segment_options(now);
         let mut flags = flags;
-        if self.ecn.variant() != Variant::Off {
+        if self.ecn.is_on() {
             flags |= self.ecn.segment_flags(new_data && data_end > start);
             if data_end == start {
                 options.accurate_ecn = self.ecn.option();

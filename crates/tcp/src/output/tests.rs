@@ -201,7 +201,7 @@ fn the_user_timeout_fits_to_the_byte() {
         }
         s.sent();
         s.tcb.cfg.user_timeout_option = true;
-        s.tcb.set_user_timeout(7_000);
+        s.tcb.settings().set_user_timeout(7_000);
         // One block more reports the duplicate.
         let _ = s.arrives(ACK, (2 * holes - 1) * 1_000, 0, 500);
         let options = s.sent_one().options;

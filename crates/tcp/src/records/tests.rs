@@ -82,7 +82,7 @@ fn a_retransmission_ends_there_too() {
     let mut s = flight_of(true, 20_000);
     let _ = s.arrives(ACK, 0, 20_000, 0);
     s.events();
-    s.tcb.set_nodelay(true);
+    s.tcb.settings().set_nodelay(true);
     s.records([20_400, 20_800, 21_200, 21_600]);
     s.writes(24_600);
     s.max_payload = 64_000;
@@ -125,7 +125,7 @@ fn the_tail_loss_probe_repeats_the_last_record_alone() {
     let mut s = flight_of(true, 20_000);
     let _ = s.arrives(ACK, 0, 20_000, 0);
     s.events();
-    s.tcb.set_nodelay(true);
+    s.tcb.settings().set_nodelay(true);
     s.records([20_400, 20_800]);
     assert_eq!(s.payloads(), [20_000..20_400, 20_400..20_800]);
     s.until_timer();
@@ -146,7 +146,7 @@ fn the_fin_goes_with_the_last_record() {
 #[test]
 fn ends_may_be_told_in_another_order_and_twice() {
     let mut s = Script::established();
-    s.tcb.set_nodelay(true);
+    s.tcb.settings().set_nodelay(true);
     s.writes(900);
     for end in [600, 300, 600] {
         assert!(s.tcb.end_record(end));

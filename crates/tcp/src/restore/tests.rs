@@ -73,10 +73,11 @@ fn connections() -> Vec<Script> {
     all.push(in_flight.clone());
     in_flight
         .tcb
+        .settings()
         .set_congestion(crate::Congestion::Bbr, in_flight.now);
-    in_flight.tcb.set_max_pacing_rate(77_777);
-    in_flight.tcb.set_user_timeout(9_000);
-    in_flight.tcb.set_window_clamp(5_000);
+    in_flight.tcb.settings().set_max_pacing_rate(77_777);
+    in_flight.tcb.settings().set_user_timeout(9_000);
+    in_flight.tcb.settings().set_window_clamp(5_000);
     in_flight.tcb.set_snd_urgent(29_000);
     in_flight.tcb.close(in_flight.now);
     all.push(in_flight);
@@ -170,7 +171,7 @@ fn timers_run_on() {
         enabled: true,
         ..crate::Keepalive::default()
     };
-    s.tcb.set_keepalive(asks, s.now);
+    s.tcb.settings().set_keepalive(asks, s.now);
     let asks_at = s.tcb.deadline();
     s.now = s.now.after_ms(70);
     moves(&mut s);

@@ -99,7 +99,7 @@ fn what_was_closed_and_what_was_set_is_known() {
     s.sent();
     let _ = s.arrives(ACK, 0, 1, 0);
     assert!(s.tcb.fin_acked());
-    s.tcb.set_fin_wait(77);
+    s.tcb.settings().set_fin_wait(77);
     assert_eq!(s.tcb.config().fin_wait_ms, 77);
     assert!(!s.tcb.has_out_of_order());
     let _ = s.arrives(ACK, 100, 1, 10);

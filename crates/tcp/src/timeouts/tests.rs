@@ -18,7 +18,7 @@ fn the_running_timer_is_the_one_that_linux_would_show() {
         idle_ms: 10_000,
         ..Keepalive::default()
     };
-    s.tcb.set_keepalive(keepalive, s.now);
+    s.tcb.settings().set_keepalive(keepalive, s.now);
     let at = s.now.after_ms(10_000);
     assert_eq!(timer(&s), Some((RunningTimer::Keepalive, at)));
     s.writes(100);
@@ -58,7 +58,7 @@ fn an_acknowledgment_is_delayed_and_then_sent_once() {
     let _ = s.arrives(ACK, 0, 10, 10);
     s.writes(20);
     s.sent();
-    s.tcb.set_quickack(false);
+    s.tcb.settings().set_quickack(false);
     let _ = s.arrives(ACK, 10, 20, 10);
     s.silent();
     assert_eq!(s.until_timer(), crate::acks::DELAY_US);
@@ -85,11 +85,11 @@ fn an_acknowledgment_is_delayed_and_then_sent_once() {
 fn what_a_cork_has_held_back_long_enough_goes() {
     for nodelay in [false, true] {
         let mut s = Script::established();
-        s.tcb.set_cork(true);
+        s.tcb.settings().set_cork(true);
         s.tcb.set_snd_edge(100, false);
         s.silent();
         // It would go by that alone, and goes then as well.
-        s.tcb.set_nodelay(nodelay);
+        s.tcb.settings().set_nodelay(nodelay);
         assert_eq!(s.until_timer(), crate::timers::CORK_US);
         assert_eq!(s.sent_one().payload, 0..100);
         assert_eq!(s.tcb.snd.push(), 100);
@@ -177,8 +177,8 @@ fn probed(idle_ms: u32, interval_ms: u32, probes: u8, user_timeout_ms: u32) -> S
         interval_ms,
         probes,
     };
-    s.tcb.set_user_timeout(user_timeout_ms);
-    s.tcb.set_keepalive(keepalive, s.now);
+    s.tcb.settings().set_user_timeout(user_timeout_ms);
+    s.tcb.settings().set_keepalive(keepalive, s.now);
     s
 }
 
@@ -370,12 +370,12 @@ fn keepalive_begins_anew_when_it_is_set() {
         interval_ms: 1_000,
         probes: 2,
     };
-    s.tcb.set_keepalive(keepalive, s.now);
+    s.tcb.settings().set_keepalive(keepalive, s.now);
     for _ in 0..2 {
         s.until_timer();
         assert_eq!(s.sent().len(), 1);
     }
-    s.tcb.set_keepalive(keepalive, s.now);
+    s.tcb.settings().set_keepalive(keepalive, s.now);
     assert_eq!(s.tcb.info(s.now).probes, 0);
     for _ in 0..2 {
         s.until_timer();

@@ -172,7 +172,7 @@ fn an_update_of_a_large_window_is_due_if_the_field_can_say_it() {
             ..TcpOptions::default()
         };
         let mut s = Script::established_with(&cfg, options);
-        s.tcb.set_quickack(false);
+        s.tcb.settings().set_quickack(false);
         let _ = s.arrives(ACK, 0, 0, 60_000);
         s.sent();
         let offered = s.tcb.rcv.offered();
@@ -249,7 +249,7 @@ fn it_is_known_what_close_would_reset() {
                 let ack = i64::from(s.tcb.fin_acked());
                 let _ = s.arrives(ACK, 0, ack, 10);
             }
-            s.tcb.set_linger(linger);
+            s.tcb.settings().set_linger(linger);
             let resets = s.tcb.resets_on_close();
             let wanted = unread || linger == Linger::Reset;
             assert_eq!(resets, state.is_synchronized() && wanted, "{state:?}");
@@ -313,7 +313,7 @@ fn an_abort_resets_what_is_not_over() {
 #[test]
 fn an_orphan_waits_for_the_peer_as_long_as_it_is_told() {
     let mut s = Script::in_state(State::FinWait2);
-    s.tcb.set_fin_wait(7_000);
+    s.tcb.settings().set_fin_wait(7_000);
     s.tcb.close(s.now);
     s.waits_ms(6_999);
     assert_eq!(s.tcb.state(), State::FinWait2);
@@ -327,31 +327,31 @@ fn an_orphan_waits_for_the_peer_as_long_as_it_is_told() {
 #[test]
 fn to_ask_for_no_delay_twice_is_to_ask_for_it() {
     let mut s = Script::established();
-    s.tcb.set_cork(true);
+    s.tcb.settings().set_cork(true);
     s.writes(100);
     s.silent();
-    s.tcb.set_nodelay(true);
-    s.tcb.set_nodelay(true);
+    s.tcb.settings().set_nodelay(true);
+    s.tcb.settings().set_nodelay(true);
     assert_eq!(s.sent_one().payload, 0..100);
 }
 
 #[test]
 fn what_a_cork_holds_back_goes_when_it_is_taken_out() {
     let mut s = Script::established();
-    s.tcb.set_cork(true);
+    s.tcb.settings().set_cork(true);
     s.tcb.set_snd_edge(100, false);
     s.silent();
     assert!(s.tcb.deadline().is_some());
-    s.tcb.set_cork(true);
+    s.tcb.settings().set_cork(true);
     s.silent();
     assert!(s.tcb.deadline().is_some(), "it goes at last by itself");
-    s.tcb.set_cork(false);
+    s.tcb.settings().set_cork(false);
     assert!(s.tcb.timers.hold.is_never());
     assert_eq!(s.sent_one().payload, 0..100);
     // What is in it when it is put in is not held back by it alone.
     let mut s = Script::established();
     s.tcb.set_snd_edge(100, false);
-    s.tcb.set_cork(true);
+    s.tcb.settings().set_cork(true);
     s.silent();
 }
 
@@ -361,25 +361,25 @@ fn an_owed_acknowledgment_goes_at_once_if_asked_for() {
     let mut s = Script::established();
     let _ = s.arrives(ACK, 0, 0, 10);
     s.silent();
-    s.tcb.set_quickack(true);
-    s.tcb.set_quickack(true);
+    s.tcb.settings().set_quickack(true);
+    s.tcb.settings().set_quickack(true);
     s.acks(10);
     let _ = s.arrives(ACK, 10, 0, 10);
     s.acks(20);
-    s.tcb.set_quickack(false);
-    s.tcb.set_quickack(false);
+    s.tcb.settings().set_quickack(false);
+    s.tcb.settings().set_quickack(false);
     assert!(s.tcb.flags.contains(Flags::INTERACTIVE));
     let _ = s.arrives(ACK, 20, 0, 10);
     s.silent();
     // Nothing is owed: nothing is said.
     let mut s = Script::established();
-    s.tcb.set_quickack(true);
+    s.tcb.settings().set_quickack(true);
     s.silent();
     // It ends what a conversation has led to, and its own end leads to that again.
     s.tcb.cfg.delay.quickack = false;
     assert!(!s.tcb.flags.contains(Flags::INTERACTIVE));
     s.tcb.acks.start_quick_acks(9);
-    s.tcb.set_quickack(false);
+    s.tcb.settings().set_quickack(false);
     assert!(s.tcb.flags.contains(Flags::INTERACTIVE));
     assert_eq!(s.tcb.acks.quick(), 0);
 }
@@ -388,7 +388,7 @@ fn an_owed_acknowledgment_goes_at_once_if_asked_for() {
 #[test]
 fn a_syn_is_repeated_as_often_as_it_is_told() {
     let mut s = Script::in_state(State::SynSent);
-    s.tcb.set_syn_retries(2);
+    s.tcb.settings().set_syn_retries(2);
     for _ in 0..2 {
         s.until_timer();
         assert_eq!(s.sent().len(), 1);
@@ -404,18 +404,18 @@ fn a_buffer_that_is_set_is_told_and_does_not_grow() {
     let mut s = Script::established();
     let _ = s.arrives(ACK, 0, 0, 20_000);
     assert_eq!(s.sent_one().window, 0);
-    s.tcb.set_rcvbuf(50_000);
-    s.tcb.set_rcvbuf(50_000);
+    s.tcb.settings().set_rcvbuf(50_000);
+    s.tcb.settings().set_rcvbuf(50_000);
     assert_eq!(s.sent_one().window, 30_000);
     assert_eq!(s.tcb.rcvbuf(), 50_000);
     assert!(s.tcb.rcv.buffer.is_fixed());
-    s.tcb.set_rcvbuf(50_001);
+    s.tcb.settings().set_rcvbuf(50_001);
     s.silent();
-    s.tcb.set_rcvbuf(0);
+    s.tcb.settings().set_rcvbuf(0);
     assert_eq!(s.tcb.rcvbuf(), 1);
     // Where nothing may come there is nobody to tell.
     let mut s = Script::in_state(State::CloseWait);
-    s.tcb.set_rcvbuf(5_000_000);
+    s.tcb.settings().set_rcvbuf(5_000_000);
     s.silent();
 }
 
@@ -423,13 +423,13 @@ fn a_buffer_that_is_set_is_told_and_does_not_grow() {
 #[test]
 fn a_clamp_that_is_lifted_is_gone() {
     let mut s = Script::established();
-    s.tcb.set_window_clamp(5_000);
+    s.tcb.settings().set_window_clamp(5_000);
     let _ = s.arrives(ACK, 0, 0, 20_000);
     s.sent();
     s.tcb.set_rcv_consumed(20_000, s.now);
     let _ = s.arrives(ACK, 19_999, 0, 1);
     assert_eq!(s.sent_one().window, 5_000);
-    s.tcb.set_window_clamp(0);
+    s.tcb.settings().set_window_clamp(0);
     let _ = s.arrives(ACK, 19_999, 0, 1);
     assert_eq!(s.sent_one().window, 20_000);
 }

@@ -49,6 +49,17 @@ proptest! {
     }
 }
 
+/// The peer advertises a user timeout.
+fn advises(tcb: &mut crate::Tcb, option: Option<u16>) {
+    tcb.liveness.handle_user_timeout_option(
+        &tcb.flight,
+        &mut tcb.timers,
+        &mut tcb.cfg,
+        &mut tcb.flags,
+        option,
+    );
+}
+
 /// What the peer advises is its advice, however often it says so: the user's own value takes its
 /// place, and an orphan has none.
 #[test]
@@ -60,20 +71,24 @@ fn advice_that_is_repeated_is_advice() {
     };
     let mut s = Script::established_with(&cfg, Default::default());
     for seconds in [200, 300] {
-        s.tcb.handle_user_timeout_option(Some(seconds));
+        advises(&mut s.tcb, Some(seconds));
         assert_eq!(s.tcb.cfg.user_timeout_ms, u32::from(seconds) * 1_000);
-        assert_eq!(s.tcb.user_timeout_option(), None, "it is not ours to tell");
+        assert_eq!(
+            s.tcb.cfg.advertised_user_timeout(s.tcb.flags),
+            None,
+            "it is not ours to tell"
+        );
     }
-    s.tcb.set_user_timeout(7_000);
-    s.tcb.set_user_timeout(8_000);
+    s.tcb.settings().set_user_timeout(7_000);
+    s.tcb.settings().set_user_timeout(8_000);
     let told = s.sent_one();
     assert_eq!(told.options.user_timeout, Some(8));
-    s.tcb.handle_user_timeout_option(Some(200));
+    advises(&mut s.tcb, Some(200));
     assert_eq!(s.tcb.cfg.user_timeout_ms, 8_000);
     s.silent();
     let mut s = Script::established_with(&cfg, Default::default());
-    s.tcb.handle_user_timeout_option(Some(200));
-    s.tcb.handle_user_timeout_option(Some(200));
+    advises(&mut s.tcb, Some(200));
+    advises(&mut s.tcb, Some(200));
     s.tcb.close(s.now);
     assert_eq!(s.tcb.cfg.user_timeout_ms, 0);
 }

@@ -52,7 +52,7 @@ fn small_openings_are_not_told() {
 #[test]
 fn a_clamp_bounds_the_window() {
     let mut s = Script::established();
-    s.tcb.set_window_clamp(5_000);
+    s.tcb.settings().set_window_clamp(5_000);
     let _ = s.arrives(ACK, 0, 0, 17_000);
     // What was offered stays, but no more is.
     assert_eq!(s.sent_one().window, 3_000);
@@ -63,7 +63,7 @@ fn a_clamp_bounds_the_window() {
 #[test]
 fn a_smaller_buffer_takes_back_nothing() {
     let mut s = Script::established();
-    s.tcb.set_rcvbuf(2_000);
+    s.tcb.settings().set_rcvbuf(2_000);
     let _ = s.arrives(ACK, 0, 0, 10_000);
     assert_eq!(s.sent_one().window, 10_000);
 }
@@ -82,7 +82,7 @@ proptest! {
             ..Config::default()
         };
         let mut s = Script::established_with(&cfg, crate::input::tests::full_options());
-        s.tcb.set_rcvbuf(size);
+        s.tcb.settings().set_rcvbuf(size);
         let mut edge = 0;
         for (len, read) in steps {
             let len = len.min(s.tcb.rcv.offered());
@@ -107,7 +107,7 @@ proptest! {
         steps in proptest::collection::vec((0u8..4, 1u32..4), 1..60),
     ) {
         let mut s = Script::established();
-        s.tcb.set_rcvbuf(10);
+        s.tcb.settings().set_rcvbuf(10);
         for (what, n) in steps {
             match what {
                 0 => {

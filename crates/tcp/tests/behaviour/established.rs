@@ -145,7 +145,7 @@ fn data_over_a_long_round_trip_is_given_up_as_soon() {
 #[test]
 fn the_user_timeout_ends_it() {
     let mut s = script();
-    s.tcb.set_user_timeout(3_000);
+    s.tcb.settings().set_user_timeout(3_000);
     s.writes(100);
     s.sent();
     let start = s.now;
@@ -166,7 +166,7 @@ fn keepalive_probes_and_gives_up() {
         interval_ms: 1_000,
         probes: 3,
     };
-    s.tcb.set_keepalive(keepalive, s.now);
+    s.tcb.settings().set_keepalive(keepalive, s.now);
     // A segment arrives in between: the time restarts.
     s.waits_ms(5_000);
     let _ = s.arrives(ACK, 0, 0, 10);
@@ -241,7 +241,7 @@ fn close_with_all_read_closes_in_the_background() {
 #[test]
 fn close_with_linger_zero_resets() {
     let mut s = script();
-    s.tcb.set_linger(Linger::Reset);
+    s.tcb.settings().set_linger(Linger::Reset);
     s.writes(10);
     s.tcb.close(s.now);
     let t = s.sent_one();
@@ -325,7 +325,7 @@ fn quickack_acknowledges_at_once() {
     let mut s = script();
     let _ = s.arrives(ACK, 0, 0, 10);
     s.silent();
-    s.tcb.set_quickack(true);
+    s.tcb.settings().set_quickack(true);
     s.acks(10);
     let _ = s.arrives(ACK, 10, 0, 10);
     s.acks(20);

@@ -138,7 +138,7 @@ fn a_repetition_has_the_pointer_too() {
     assert_eq!(sent(&mut s), [(0, 300, Some(300))]);
     // Acknowledgments that are sent meanwhile lie behind it.
     let _ = s.arrives(ACK, 0, 0, 10);
-    s.tcb.set_quickack(true);
+    s.tcb.settings().set_quickack(true);
     assert!(sent(&mut s).iter().all(|(_, _, urgent)| urgent.is_none()));
 }
 
@@ -165,7 +165,7 @@ fn urgent_data_waits_for_nothing() {
     // Nagle's rule holds this back, and the cork, too.
     s.writes(200);
     s.silent();
-    s.tcb.set_cork(true);
+    s.tcb.settings().set_cork(true);
     s.tcb.set_snd_edge(300, false);
     s.silent();
     writes_urgent(&mut s, 301);
@@ -203,7 +203,7 @@ fn what_is_acknowledged_is_urgent_no_more() {
     let _ = s.arrives(ACK, 0, 100, 0);
     s.tcb.set_snd_urgent(100);
     let _ = s.arrives(PSH | ACK, 0, 100, 1);
-    s.tcb.set_quickack(true);
+    s.tcb.settings().set_quickack(true);
     assert_eq!(sent(&mut s), [(100, 0, None)]);
     // Nor is what was never written.
     s.tcb.set_snd_urgent(5_000);

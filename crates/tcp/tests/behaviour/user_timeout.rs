@@ -8,7 +8,7 @@ use longshore_wire::tcp::{TcpOptions, Timestamps};
 
 fn script(ms: u32) -> Script {
     let mut s = Script::in_state(State::Established);
-    s.tcb.set_user_timeout(ms);
+    s.tcb.settings().set_user_timeout(ms);
     s
 }
 
@@ -107,7 +107,7 @@ fn setting_it_counts_the_time_that_has_passed() {
     s.sent_one();
     s.waits_ms(6_000);
     s.sent();
-    s.tcb.set_user_timeout(7_000);
+    s.tcb.settings().set_user_timeout(7_000);
     s.waits_ms(999);
     assert!(!timed_out(&mut s));
     s.waits_ms(1);
@@ -165,13 +165,13 @@ fn it_is_told_on_the_syn_and_the_first_segment_after_it() {
 #[test]
 fn a_change_is_told_at_once() {
     let mut s = Script::established_with(&telling(0), TcpOptions::default());
-    s.tcb.set_user_timeout(5_000);
+    s.tcb.settings().set_user_timeout(5_000);
     let told = s.sent_one();
     assert!(told.payload.is_empty());
     assert_eq!(told.options.user_timeout, Some(5));
     s.silent();
     // The removal of the timeout cannot be advertised.
-    s.tcb.set_user_timeout(0);
+    s.tcb.settings().set_user_timeout(0);
     s.silent();
 }
 
@@ -184,7 +184,7 @@ fn nothing_is_told_or_followed_unless_wanted() {
     let mut s = Script::connecting(&cfg);
     assert_eq!(s.sent_one().options.user_timeout, None);
     let mut s = Script::established_with(&cfg, TcpOptions::default());
-    s.tcb.set_user_timeout(6_000);
+    s.tcb.settings().set_user_timeout(6_000);
     s.silent();
     let mut s = Script::established();
     let _ = s.arrives_with(ACK, 0, 0, 0, advice(200));
@@ -197,7 +197,7 @@ fn nothing_is_told_or_followed_unless_wanted() {
 #[test]
 fn it_takes_its_room_from_the_payload() {
     let mut s = Script::established_with(&telling(0), TcpOptions::default());
-    s.tcb.set_user_timeout(5_000);
+    s.tcb.settings().set_user_timeout(5_000);
     s.writes(3_000);
     let sent = s.sent();
     assert_eq!(sent[0].payload, 0..996);
@@ -224,7 +224,7 @@ fn it_waits_while_reports_need_the_room() {
         let _ = s.arrives(ACK, hole * 2_000, 0, 1_000);
     }
     s.sent();
-    s.tcb.set_user_timeout(5_000);
+    s.tcb.settings().set_user_timeout(5_000);
     s.writes(900);
     let full = s.sent();
     assert_eq!(full[0].options.sack.len(), 3);
@@ -277,7 +277,7 @@ fn what_the_user_has_set_is_not_changed_by_advice() {
     let mut s = Script::established_with(&telling(0), advice(600));
     s.writes(100);
     assert_eq!(s.sent_one().options.user_timeout, None);
-    s.tcb.set_user_timeout(150_000);
+    s.tcb.settings().set_user_timeout(150_000);
     assert_eq!(s.sent_one().options.user_timeout, Some(150));
     assert_eq!(given_up_after(&mut s), 150);
 }

@@ -104,7 +104,7 @@ impl Script {
     /// ESTABLISHED without options, quick acknowledgments used up.
     pub(crate) fn established() -> Script {
         let mut script = Script::established_with(&plain(), TcpOptions::default());
-        script.tcb.set_quickack(false);
+        script.tcb.settings().set_quickack(false);
         script
     }
 

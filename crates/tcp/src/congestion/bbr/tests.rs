@@ -463,7 +463,9 @@ fn a_connection_tells_what_it_recovers_from() {
         _ => panic!("another algorithm"),
     };
     let mut s = flight(true);
-    s.tcb.set_congestion(crate::Congestion::Bbr, s.now);
+    s.tcb
+        .settings()
+        .set_congestion(crate::Congestion::Bbr, s.now);
     sacks(&mut s, 1_000, &[]);
     assert!(!recovering(&s));
     sacks(&mut s, 1_000, &[(2_000, 20_000)]);

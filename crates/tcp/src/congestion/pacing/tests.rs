@@ -62,7 +62,7 @@ fn a_bound_that_is_lifted_is_gone() {
     s.writes(60_000);
     s.sent();
     assert!(s.tcb.congestion.pacer.must_wait(s.now));
-    s.tcb.set_max_pacing_rate(u64::MAX);
+    s.tcb.settings().set_max_pacing_rate(u64::MAX);
     let sent: usize = s.sent().iter().map(|t| t.payload_len()).sum();
     assert!(sent > 50_000, "{sent}");
     assert_eq!(s.tcb.info(s.now).pacing_rate, u64::MAX);
@@ -84,9 +84,9 @@ fn nothing_is_paced_unless_asked_for() {
 #[test]
 fn bbr_is_paced_from_the_start_and_other_algorithms_from_when_they_are_chosen() {
     let mut s = Script::established();
-    s.tcb.set_congestion(Congestion::Bbr, s.now);
+    s.tcb.settings().set_congestion(Congestion::Bbr, s.now);
     assert!(s.tcb.congestion.pacer.is_on() && s.tcb.congestion.rate.is_on());
-    s.tcb.set_congestion(Congestion::Cubic, s.now);
+    s.tcb.settings().set_congestion(Congestion::Cubic, s.now);
     assert!(!s.tcb.congestion.pacer.is_on() && !s.tcb.congestion.rate.is_on());
     let cfg = Config {
         congestion: Congestion::Bbr,
@@ -100,7 +100,7 @@ fn bbr_is_paced_from_the_start_and_other_algorithms_from_when_they_are_chosen() 
 fn a_quantum_is_a_millisecond_but_two_packets_at_least() {
     let mut s = paced(RATE);
     assert_eq!(s.tcb.congestion.pacer.quantum(1_000), 2_000);
-    s.tcb.set_max_pacing_rate(1);
+    s.tcb.settings().set_max_pacing_rate(1);
     assert_eq!(s.tcb.congestion.pacer.rate(), Some(super::SLOWEST));
     s.tcb.congestion.pacer.rate = 125_000_000;
     assert_eq!(s.tcb.congestion.pacer.quantum(1_000), 125_000);

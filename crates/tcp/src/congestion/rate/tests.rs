@@ -238,7 +238,9 @@ fn what_was_repeated_measures_nothing() {
 fn a_sampler_tells_its_rate() {
     let mut s = with_cubic();
     s.window = 65_000;
-    s.tcb.set_congestion(crate::Congestion::Bbr, s.now);
+    s.tcb
+        .settings()
+        .set_congestion(crate::Congestion::Bbr, s.now);
     s.writes(1_000_000);
     let (mut edge, mut now) = (0, s.now);
     for _ in 0..200 {
@@ -302,7 +304,9 @@ fn with_bbr(total: u64) -> Script {
     };
     let mut s = Script::established_with(&cfg, options);
     s.window = 65_000;
-    s.tcb.set_congestion(crate::Congestion::Bbr, s.now);
+    s.tcb
+        .settings()
+        .set_congestion(crate::Congestion::Bbr, s.now);
     s.writes(total);
     for _ in 0..100 {
         s.sent();
@@ -357,7 +361,9 @@ fn the_end_of_what_was_written_is_the_users_limit() {
         (20_001, 0, true),
     ] {
         let mut s = Script::established();
-        s.tcb.set_congestion(crate::Congestion::Bbr, s.now);
+        s.tcb
+            .settings()
+            .set_congestion(crate::Congestion::Bbr, s.now);
         s.tcb.snd.write(20_000);
         let t = &mut s.tcb;
         assert_eq!(t.cwnd(), 10_000);

@@ -82,7 +82,7 @@ fn dctcp_remembers_how_much_was_marked() {
 /// flags, though acknowledgments are delayed; and the flags of that.
 fn answered_at_once(cfg: &Config, answer: TcpFlags, all: &[(Ecn, TcpFlags)]) -> Option<TcpFlags> {
     let mut s = established(cfg, answer);
-    s.tcb.set_quickack(false);
+    s.tcb.settings().set_quickack(false);
     for (at, (ecn, flags)) in (0..).step_by(100).zip(all) {
         receives(&mut s, *ecn, *flags, at, 0, 100);
     }
@@ -122,7 +122,7 @@ fn what_the_sender_should_know_is_told_at_once() {
 #[test]
 fn what_the_sender_knows_waits() {
     let mut s = established(&with(EcnMode::Request), ECE);
-    s.tcb.set_quickack(false);
+    s.tcb.settings().set_quickack(false);
     assert!(!s.tcb.info(s.now).ecn_seen);
     receives(&mut s, Ecn::Congested, NONE, 0, 0, 100);
     assert_eq!(s.sent_one().flags, ACK | ECE);
@@ -130,7 +130,7 @@ fn what_the_sender_knows_waits() {
     receives(&mut s, Ecn::Congested, NONE, 100, 0, 100);
     s.silent();
     let mut s = established(&with(EcnMode::RequestAccurate), CWR);
-    s.tcb.set_quickack(false);
+    s.tcb.settings().set_quickack(false);
     receives(&mut s, Ecn::Congested, NONE, 0, 0, 0);
     s.silent();
 }

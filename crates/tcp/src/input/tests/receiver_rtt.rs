@@ -52,7 +52,7 @@ fn what_waited_for_a_program_is_not_measured() {
     assert_eq!(arrives(&mut s, 988, 9_999), 9_999_000);
     // A buffer that does not grow is not tuned.
     let mut s = tuned();
-    s.tcb.set_rcvbuf(50_000);
+    s.tcb.settings().set_rcvbuf(50_000);
     assert_eq!(arrives(&mut s, 988, 10), 0);
 }
 

@@ -45,7 +45,7 @@ fn a_silly_window_is_waited_for() {
     s.sent();
     s.window = 400;
     let _ = s.arrives(ACK, 0, 8_000, 0);
-    s.tcb.set_nodelay(true);
+    s.tcb.settings().set_nodelay(true);
     s.writes(13_000);
     s.silent();
     let waited = s.until_timer();
@@ -92,7 +92,7 @@ fn a_closed_window_is_probed_under_a_cork() {
         let mut s = Script::established();
         s.window = 0;
         let _ = s.arrives(ACK, 0, 0, 0);
-        s.tcb.set_cork(corked);
+        s.tcb.settings().set_cork(corked);
         s.writes(10);
         s.silent();
         assert!(s.tcb.timers.hold.is_never());
@@ -199,7 +199,7 @@ fn the_pace_follows_the_window() {
 fn what_is_paced_has_a_timer() {
     let paced = |rate| {
         let mut s = flight_of(true, 20_000);
-        s.tcb.set_max_pacing_rate(rate);
+        s.tcb.settings().set_max_pacing_rate(rate);
         s
     };
     // Everything was sent, and a loss is found.

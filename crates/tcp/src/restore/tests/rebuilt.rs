@@ -134,8 +134,8 @@ fn a_small_path_is_searched_again() {
 #[test]
 fn pace_and_algorithm_are_as_they_were() {
     let mut s = usual();
-    s.tcb.set_congestion(Congestion::Bbr, s.now);
-    s.tcb.set_max_pacing_rate(77_777);
+    s.tcb.settings().set_congestion(Congestion::Bbr, s.now);
+    s.tcb.settings().set_max_pacing_rate(77_777);
     moves(&mut s);
     assert_eq!(s.tcb.info(s.now).max_pacing_rate, 77_777);
     assert!(s.tcb.congestion.pacer.is_on());
@@ -268,7 +268,7 @@ fn a_closed_window_is_still_probed() {
     let mut s = Script::established();
     s.window = 0;
     let _ = s.arrives(ACK, 0, 0, 0);
-    s.tcb.set_user_timeout(9_000);
+    s.tcb.settings().set_user_timeout(9_000);
     s.writes(100);
     s.silent();
     let since = s.tcb.liveness.stalled_since();
@@ -280,7 +280,7 @@ fn a_closed_window_is_still_probed() {
     assert_eq!(s.tcb.timers.user, since.after_ms(9_000));
     // Nothing is to be sent.
     let mut s = Script::established();
-    s.tcb.set_user_timeout(9_000);
+    s.tcb.settings().set_user_timeout(9_000);
     s.window = 0;
     let _ = s.arrives(ACK, 0, 0, 0);
     moves(&mut s);

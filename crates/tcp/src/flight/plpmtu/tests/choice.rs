@@ -165,7 +165,7 @@ fn a_probe_is_one_packet() {
     sacks(&mut s, 10_240, &[]);
     let segments = s.tcb.info(s.now).data_segs_out;
     s.tcb.flight.mtu.search_up_to(1_460, s.now);
-    s.tcb.set_cork(true);
+    s.tcb.settings().set_cork(true);
     s.writes(10_240 + u64::from(NEEDED));
     let sent = s.sent();
     assert_eq!((sent[0].payload_len(), sent[0].mss), (1_460, 1_460));

@@ -244,7 +244,9 @@ fn all_repetitions_must_have_been_duplicates() {
 #[test]
 fn the_algorithm_forgets_what_was_no_loss() {
     let mut s = flight(true);
-    s.tcb.set_congestion(crate::Congestion::Cubic, s.now);
+    s.tcb
+        .settings()
+        .set_congestion(crate::Congestion::Cubic, s.now);
     let before = s.tcb.congestion.controller;
     sacks(&mut s, 0, &[(1_000, 20_000)]);
     assert_eq!(repeated(&mut s), [0]);
@@ -294,7 +296,7 @@ fn frto_needs_an_advance_and_room() {
 fn frto_sends_what_a_cork_holds() {
     for (ack, sends) in [(1_000, true), (20_000, false)] {
         let mut s = flight_of(false, 20_000);
-        s.tcb.set_cork(true);
+        s.tcb.settings().set_cork(true);
         s.writes(20_400);
         s.silent();
         timeout(&mut s);
