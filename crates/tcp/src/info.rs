@@ -4,10 +4,15 @@
 //! TCP_INFO and for `longshore ss`. Linux counts packets where Longshore counts bytes;
 //! bytes are converted by the MSS.
 
-use crate::ecn::EcnTotals;
-use crate::fast_open::FastOpenFailure;
+use crate::accounting::Accounting;
+use crate::congestion::{CongestionState, Rate};
+use crate::ecn::{EcnState, EcnTotals};
+use crate::fast_open::{FastOpen, FastOpenFailure};
 use crate::flags::Flags;
-use crate::flight::Phase;
+use crate::flight::{Flight, Phase};
+use crate::liveness::Liveness;
+use crate::rcv::ReceiveSide;
+use crate::snd::SendSide;
 use crate::state::State;
 use crate::tcb::Tcb;
 use crate::time::{Instant, MS};
@@ -125,128 +130,156 @@ impl Tcb {
             state: self.state,
             active: self.flags.contains(Flags::ACTIVE),
             congestion: self.congestion.controller.which().name(),
+            pmtu: u32::from(self.snd.path_mss()) + if self.cfg.ipv6 { 60 } else { 40 },
+            rcv_mss: u32::from(self.acks.segment()),
             ..TcpInfo::default()
         };
-        self.describe_handshake(&mut info);
-        self.describe_timers(&mut info, now);
-        self.describe_flight(&mut info);
-        self.describe_windows(&mut info);
-        self.describe_rates(&mut info, now);
-        self.count_segments(&mut info);
-        self.count_recoveries(&mut info, now);
+        info.describe_handshake(&self.snd, &self.rcv, self.flags);
+        info.describe_ecn(&self.ecn);
+        info.describe_fast_open(&self.fast_open, &self.snd, self.flags);
+        info.describe_timers(&self.snd, &self.liveness, now);
+        info.describe_flight(&self.snd, &self.flight, now);
+        info.describe_windows(&self.snd, &self.rcv, &self.congestion);
+        let rate = self
+            .flight
+            .delivery_rate(&self.snd, &self.congestion, self.liveness.last_ack());
+        info.describe_rates(rate, &self.congestion);
+        info.describe_limits(&self.accounting, &self.snd, self.flags, self.state, now);
+        info.count_segments(&self.accounting, &self.snd, &self.rcv);
+        info.count_recoveries(&self.accounting, self.flags, now);
         info
     }
+}
 
-    /// What the ends have agreed on, and what came of Fast Open and ECN.
-    fn describe_handshake(&self, info: &mut TcpInfo) {
-        info.timestamps = self.flags.contains(Flags::TIMESTAMPS);
-        info.sack = self.snd.sack();
-        info.window_scaling = self.flags.contains(Flags::SCALING);
-        info.snd_wscale = self.snd.wscale();
-        info.rcv_wscale = self.rcv.wscale();
-        info.ecn = self.ecn.is_on();
-        info.ecn_seen = self.ecn.seen();
-        info.ecn_totals = self.ecn.totals();
-        info.syn_data = self.fast_open.syn_data_taken();
-        info.syn_bytes = self.fast_open.sent;
-        info.fast_open_failure = self.fast_open.failure(&self.snd, self.flags);
+impl TcpInfo {
+    /// What the ends have agreed on.
+    fn describe_handshake(&mut self, snd: &SendSide, rcv: &ReceiveSide, flags: Flags) {
+        self.timestamps = flags.contains(Flags::TIMESTAMPS);
+        self.sack = snd.sack();
+        self.window_scaling = flags.contains(Flags::SCALING);
+        self.snd_wscale = snd.wscale();
+        self.rcv_wscale = rcv.wscale();
     }
 
-    /// What the timers repeat, and how long ago something happened.
-    fn describe_timers(&self, info: &mut TcpInfo, now: Instant) {
-        let (retries, probes) = (self.liveness.retries(), self.liveness.keepalive_probes());
-        (info.retransmits, info.probes) = if self.snd.in_flight() > 0 {
+    /// What came of ECN.
+    fn describe_ecn(&mut self, ecn: &EcnState) {
+        self.ecn = ecn.is_on();
+        self.ecn_seen = ecn.seen();
+        self.ecn_totals = ecn.totals();
+    }
+
+    /// What came of Fast Open.
+    fn describe_fast_open(&mut self, fast_open: &FastOpen, snd: &SendSide, flags: Flags) {
+        self.syn_data = fast_open.syn_data_taken();
+        self.syn_bytes = fast_open.sent;
+        self.fast_open_failure = fast_open.failure(snd, flags);
+    }
+
+    /// What the timers repeat, and how long ago something has come.
+    fn describe_timers(&mut self, snd: &SendSide, liveness: &Liveness, now: Instant) {
+        let (retries, probes) = (liveness.retries(), liveness.keepalive_probes());
+        (self.retransmits, self.probes) = if snd.in_flight() > 0 {
             (retries, probes)
         } else {
             (0, probes.max(retries))
         };
-        info.backoff = self.snd.rtt.backoff();
-        info.rto_us = self.snd.rtt.rto();
-        info.ato_us = 40 * MS;
-        info.rtt_us = self.snd.rtt.srtt().unwrap_or(0);
-        info.rttvar_us = self.snd.rtt.rttvar();
-        info.min_rtt_us = self.snd.rtt.min_rtt().unwrap_or(0);
-        info.last_data_sent_us = now.since(self.flight.last_sent);
-        info.last_data_recv_us = now.since(self.liveness.last_data());
-        info.last_ack_recv_us = now.since(self.liveness.last_ack());
+        self.backoff = snd.rtt.backoff();
+        self.rto_us = snd.rtt.rto();
+        self.ato_us = 40 * MS;
+        self.rtt_us = snd.rtt.srtt().unwrap_or(0);
+        self.rttvar_us = snd.rtt.rttvar();
+        self.min_rtt_us = snd.rtt.min_rtt().unwrap_or(0);
+        self.last_data_recv_us = now.since(liveness.last_data());
+        self.last_ack_recv_us = now.since(liveness.last_ack());
     }
 
     /// What is in the network, and what is known to be lost there.
-    fn describe_flight(&self, info: &mut TcpInfo) {
-        let r = &self.flight.recovery;
-        let scoreboard = &self.flight.scoreboard;
-        info.ca_state = match r.phase {
+    fn describe_flight(&mut self, snd: &SendSide, flight: &Flight, now: Instant) {
+        let r = &flight.recovery;
+        let scoreboard = &flight.scoreboard;
+        self.ca_state = match r.phase {
             Phase::Open if scoreboard.sacked() == 0 && r.dup_acks == 0 => 0,
             Phase::Open => 1,
             Phase::Fast | Phase::Mtu => 3,
             Phase::Loss => 4,
         };
-        info.unacked = self.snd.in_flight();
-        info.sacked = scoreboard.sacked();
-        info.retrans = scoreboard.retransmitted_in_network(self.snd.una());
-        info.lost = scoreboard.lost() + info.retrans;
-        info.reord_seen = r.rack.reorderings;
-        info.reordering = r.rack.max_distance;
+        self.last_data_sent_us = now.since(flight.last_sent);
+        self.unacked = snd.in_flight();
+        self.sacked = scoreboard.sacked();
+        self.retrans = scoreboard.retransmitted_in_network(snd.una());
+        self.lost = scoreboard.lost() + self.retrans;
+        self.reord_seen = r.rack.reorderings;
+        self.reordering = r.rack.max_distance;
     }
 
     /// Sizes of segments, windows and buffers.
-    fn describe_windows(&self, info: &mut TcpInfo) {
-        info.snd_mss = u32::from(self.snd.mss());
-        info.rcv_mss = u32::from(self.acks.segment());
-        info.advmss = u32::from(self.rcv.full_segment());
-        info.pmtu = u32::from(self.snd.path_mss()) + if self.cfg.ipv6 { 60 } else { 40 };
-        info.rcv_rtt_us = self.rcv.buffer.rtt_us();
-        info.rcv_space = self.rcv.buffer.space();
-        info.rcvbuf = self.rcv.buffer.size();
-        info.snd_ssthresh = self.congestion.controller.ssthresh();
-        info.snd_cwnd = self.congestion.controller.cwnd();
-        info.snd_wnd = self.snd.wnd();
-        info.rcv_wnd = self.rcv.offered();
-        info.notsent_bytes = (self.snd.edge() - self.snd.nxt().max(0)).max(0) as u64;
+    fn describe_windows(
+        &mut self,
+        snd: &SendSide,
+        rcv: &ReceiveSide,
+        congestion: &CongestionState,
+    ) {
+        self.snd_mss = u32::from(snd.mss());
+        self.advmss = u32::from(rcv.full_segment());
+        self.rcv_rtt_us = rcv.buffer.rtt_us();
+        self.rcv_space = rcv.buffer.space();
+        self.rcvbuf = rcv.buffer.size();
+        self.snd_ssthresh = congestion.controller.ssthresh();
+        self.snd_cwnd = congestion.controller.cwnd();
+        self.snd_wnd = snd.wnd();
+        self.rcv_wnd = rcv.offered();
+        self.notsent_bytes = (snd.edge() - snd.nxt().max(0)).max(0) as u64;
     }
 
-    /// How fast it is, and what it waited for.
-    fn describe_rates(&self, info: &mut TcpInfo, now: Instant) {
-        let rate = self
-            .flight
-            .delivery_rate(&self.snd, &self.congestion, self.liveness.last_ack());
-        info.delivery_rate = rate.bytes;
-        info.delivery_rate_app_limited = rate.app_limited;
-        info.pacing_rate = self.congestion.pacer.rate().unwrap_or(u64::MAX);
-        info.max_pacing_rate = self.congestion.pacer.limit();
-        let accounting = &self.accounting;
-        info.busy_us = accounting.busy_us(&self.snd, self.flags, self.state, now);
-        info.rwnd_limited_us = accounting.window_limited_us(self.flags, now);
-        info.sndbuf_limited_us = accounting.buffer_limited_us(self.flags, now);
+    /// How fast it is, and how fast it may be.
+    fn describe_rates(&mut self, delivery: Rate, congestion: &CongestionState) {
+        self.delivery_rate = delivery.bytes;
+        self.delivery_rate_app_limited = delivery.app_limited;
+        self.pacing_rate = congestion.pacer.rate().unwrap_or(u64::MAX);
+        self.max_pacing_rate = congestion.pacer.limit();
+    }
+
+    /// What it waited for.
+    fn describe_limits(
+        &mut self,
+        accounting: &Accounting,
+        snd: &SendSide,
+        flags: Flags,
+        state: State,
+        now: Instant,
+    ) {
+        self.busy_us = accounting.busy_us(snd, flags, state, now);
+        self.rwnd_limited_us = accounting.window_limited_us(flags, now);
+        self.sndbuf_limited_us = accounting.buffer_limited_us(flags, now);
     }
 
     /// Bytes and segments, both ways.
-    fn count_segments(&self, info: &mut TcpInfo) {
-        let c = &self.accounting.counters;
+    fn count_segments(&mut self, accounting: &Accounting, snd: &SendSide, rcv: &ReceiveSide) {
+        let c = &accounting.counters;
         let fast = c.fast_data_in.wrapping_add(c.fast_acks_in);
-        info.bytes_acked = self.snd_acked();
-        info.bytes_received = self.rcv_edge();
-        info.bytes_sent = self.snd_sent() + c.bytes_retrans;
-        info.bytes_retrans = c.bytes_retrans;
-        info.segs_out = c.segs_out;
-        info.segs_in = c.slow_segs_in.wrapping_add(fast);
-        info.data_segs_out = c.data_segs_out;
-        info.data_segs_in = c.slow_data_in.wrapping_add(c.fast_data_in);
-        info.total_retrans = c.retrans;
-        info.dsack_dups = c.dsacks;
-        info.rcv_ooopack = c.rcv_ooo;
-        info.fast_path_hits = fast;
+        self.bytes_acked = snd.acked();
+        self.bytes_received = rcv.readable();
+        self.bytes_sent = snd.sent() + c.bytes_retrans;
+        self.bytes_retrans = c.bytes_retrans;
+        self.segs_out = c.segs_out;
+        self.segs_in = c.slow_segs_in.wrapping_add(fast);
+        self.data_segs_out = c.data_segs_out;
+        self.data_segs_in = c.slow_data_in.wrapping_add(c.fast_data_in);
+        self.total_retrans = c.retrans;
+        self.dsack_dups = c.dsacks;
+        self.rcv_ooopack = c.rcv_ooo;
+        self.fast_path_hits = fast;
     }
 
     /// Timeouts, probes and recoveries that were undone.
-    fn count_recoveries(&self, info: &mut TcpInfo, now: Instant) {
-        let c = &self.accounting.counters;
-        info.total_rto = c.timeouts;
-        info.total_rto_recoveries = c.timeout_recoveries;
-        info.total_rto_ms = self.accounting.timeout_recovery_ms(self.flags, now);
-        info.tail_probes = c.probes;
-        info.black_holes = c.black_holes;
-        info.undos = c.undos;
+    fn count_recoveries(&mut self, accounting: &Accounting, flags: Flags, now: Instant) {
+        let c = &accounting.counters;
+        self.total_rto = c.timeouts;
+        self.total_rto_recoveries = c.timeout_recoveries;
+        self.total_rto_ms = accounting.timeout_recovery_ms(flags, now);
+        self.tail_probes = c.probes;
+        self.black_holes = c.black_holes;
+        self.undos = c.undos;
     }
 }
 

@@ -2,52 +2,62 @@
 //! new or retransmitted, has bytes from both sides of one. Two records are apart at the
 //! receiver's network card, too, and a sender learns when each has arrived.
 //!
-//! Owns [`Tcb::end_record`], which the engine calls, and says to `output/` where the next end
+//! Owns [`Flight::end_record`], and says to `output/` where the next end
 //! is. An end is kept until what lies before it is acknowledged, and not saved: whoever restores
 //! a connection may merge what was in flight.
 
 use crate::flags::Flags;
+use crate::flight::Flight;
 use crate::pos::Pos;
-use crate::tcb::Tcb;
+use crate::snd::SendSide;
 
-impl Tcb {
-    /// The record that was written last ends at `edge` of the send stream, already announced by
-    /// [`set_snd_edge`](Tcb::set_snd_edge): bytes before and after it share no segment from now
-    /// on. Returns whether that is kept: it is not if 4,096 ends are not acknowledged.
-    pub fn end_record(&mut self, edge: u64) -> bool {
-        let end = edge.min(self.snd.edge() as u64) as Pos;
-        let una = self.snd.una();
-        self.flight.record_ends.acknowledge(una);
+impl Flight {
+    /// The record that was written last ends at `edge` of the send stream. Returns whether
+    /// that is kept.
+    pub(crate) fn end_record(&mut self, snd: &SendSide, flags: &mut Flags, edge: u64) -> bool {
+        let end = edge.min(snd.edge() as u64) as Pos;
+        let una = snd.una();
+        self.record_ends.acknowledge(una);
         if end <= una.max(0) {
             return true;
         }
-        self.flags |= Flags::RECORD_ENDS;
-        self.flight.record_ends.insert(end)
+        *flags |= Flags::RECORD_ENDS;
+        self.record_ends.insert(end)
     }
 
     /// Forgets ends that are acknowledged.
-    pub(crate) fn forget_record_ends(&mut self) {
-        let ends = &mut self.flight.record_ends;
-        ends.acknowledge(self.snd.una());
-        if ends.is_empty() {
-            self.flags.remove(Flags::RECORD_ENDS);
+    pub(crate) fn forget_record_ends(&mut self, snd: &SendSide, flags: &mut Flags) {
+        self.record_ends.acknowledge(snd.una());
+        if self.record_ends.is_empty() {
+            flags.remove(Flags::RECORD_ENDS);
         }
     }
 
     /// How much of `len` bytes from `start` on belongs to one record.
     #[inline]
-    pub(crate) fn within_record(&self, start: Pos, len: i64) -> i64 {
-        if !self.flags.contains(Flags::RECORD_ENDS) {
+    pub(crate) fn within_record(&self, flags: Flags, start: Pos, len: i64) -> i64 {
+        if !flags.contains(Flags::RECORD_ENDS) {
             return len;
         }
-        let end = self.flight.record_ends.after(start);
+        let end = self.record_ends.after(start);
         end.map_or(len, |end| len.min(end - start))
     }
 
     /// Whether a record ends at `end`.
     #[inline]
-    pub(crate) fn ends_record(&self, end: Pos) -> bool {
-        self.flags.contains(Flags::RECORD_ENDS) && self.flight.record_ends.contains(end)
+    pub(crate) fn ends_record(&self, flags: Flags, end: Pos) -> bool {
+        flags.contains(Flags::RECORD_ENDS) && self.record_ends.contains(end)
+    }
+
+    /// The last boundary of segments before `end`, which is SND.NXT, that a retransmission
+    /// keeps, as Linux does: the end of a record, or of the data before a FIN that was sent
+    /// alone.
+    pub(crate) fn last_boundary(&self, snd: &SendSide, flags: Flags, end: Pos) -> Pos {
+        if flags.contains(Flags::FIN_ALONE) {
+            return snd.edge();
+        }
+        let record = self.record_ends.before(end.min(snd.edge()));
+        record.unwrap_or(Pos::MIN)
     }
 }
 

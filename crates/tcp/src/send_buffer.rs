@@ -1,50 +1,75 @@
 //! Accounting of the time in which the send buffer alone limits the user.
 //!
-//! Owns [`Tcb::note_send_buffer`], which the engine calls after each burst;
-//! `accounting/busy.rs` sums the times up.
+//! Owns [`BufferLimit`]: whether it does, which [`Tcb::note_send_buffer`](crate::Tcb) asks
+//! after each burst; `accounting/busy.rs` sums the times up.
 
+use crate::accounting::Accounting;
+use crate::congestion::CongestionState;
 use crate::flags::Flags;
+use crate::flight::Flight;
 use crate::pos::Pos;
 use crate::snd::SendSide;
-use crate::tcb::Tcb;
+use crate::state::State;
 use crate::time::Instant;
+
+/// Whether the send buffer alone limits the user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BufferLimit {
+    /// It does: it is full, everything in it was sent, and both windows have room.
+    Begins,
+    /// It does not: the user is notified of space, which is when a quarter of it is free.
+    Ends,
+    /// As before.
+    Stays,
+}
 
 impl SendSide {
     /// Bytes that were written and are not acknowledged.
     #[inline]
-    fn unacknowledged(&self) -> Pos {
+    pub(crate) fn unacknowledged(&self) -> Pos {
         self.edge() - self.una()
     }
 }
 
-impl Tcb {
-    /// The send buffer has `size` bytes (SO_SNDBUF). Called after each burst, when
-    /// everything that may be sent was sent.
-    #[inline]
-    pub fn note_send_buffer(&mut self, size: u32, now: Instant) {
-        if self.snd.unacknowledged() >= i64::from(size)
-            || self.flags.contains(Flags::BUFFER_LIMITED)
-        {
-            self.update_buffer_limit(size, now);
+impl Flight {
+    /// What a send buffer of `size` bytes means for the user now.
+    #[inline(never)]
+    pub(crate) fn buffer_limit(
+        &self,
+        snd: &SendSide,
+        congestion: &CongestionState,
+        state: State,
+        size: u32,
+    ) -> BufferLimit {
+        let (held, mss) = (snd.unacknowledged(), i64::from(snd.mss()));
+        if snd.nxt() < snd.edge() || held < i64::from(size - size / 4) {
+            return BufferLimit::Ends;
+        }
+        let limited = held >= i64::from(size)
+            && state.may_write()
+            && self.congestion_room(snd, congestion) >= mss
+            && snd.wnd_edge() - snd.nxt() >= mss;
+        if limited {
+            BufferLimit::Begins
+        } else {
+            BufferLimit::Stays
         }
     }
+}
 
-    /// The send buffer alone limits the user if it is full, everything in it was sent,
-    /// and both windows have room; this ends when the user is notified of space, which is
-    /// when a quarter of it is free.
-    #[inline(never)]
-    fn update_buffer_limit(&mut self, size: u32, now: Instant) {
-        let (held, mss) = (self.snd.unacknowledged(), i64::from(self.snd.mss()));
-        let over = self.snd.nxt() < self.snd.edge() || held < i64::from(size - size / 4);
-        let limited = !over
-            && held >= i64::from(size)
-            && self.state.may_write()
-            && self.flight.congestion_room(&self.snd, &self.congestion) >= mss
-            && self.snd.wnd_edge() - self.snd.nxt() >= mss;
-        if limited && !self.flags.contains(Flags::BUFFER_LIMITED) {
-            self.accounting.begin_buffer_limit(&mut self.flags, now);
-        } else if over && self.flags.contains(Flags::BUFFER_LIMITED) {
-            self.accounting.end_buffer_limit(&mut self.flags, now);
+impl Accounting {
+    /// Counts the time from when the send buffer alone limits the user to when it does not.
+    pub(crate) fn note_buffer_limit(
+        &mut self,
+        limit: BufferLimit,
+        flags: &mut Flags,
+        now: Instant,
+    ) {
+        let limited = flags.contains(Flags::BUFFER_LIMITED);
+        match limit {
+            BufferLimit::Begins if !limited => self.begin_buffer_limit(flags, now),
+            BufferLimit::Ends if limited => self.end_buffer_limit(flags, now),
+            _ => {}
         }
     }
 }

@@ -172,6 +172,15 @@ impl Tcb {
         self.rcv.adv().max(0) as u64
     }
 
+    /// The end of the peer's urgent data, in bytes of the receive stream: the urgent byte
+    /// is the one before it, and may not have arrived yet. 0 if there never was any. The
+    /// value never decreases.
+    #[inline]
+    #[must_use]
+    pub fn rcv_urgent(&self) -> u64 {
+        self.rcv.up() as u64
+    }
+
     /// Size of the receive buffer in bytes (auto-tuned).
     #[must_use]
     pub fn rcvbuf(&self) -> u32 {

@@ -9,6 +9,7 @@ use crate::config::Linger;
 use crate::events::{Error, Events};
 use crate::flags::Flags;
 use crate::pos::Pos;
+use crate::prediction::Prediction;
 use crate::rcv::ReceiveSide;
 use crate::settings::Settings;
 use crate::state::State;
@@ -57,12 +58,84 @@ impl Tcb {
             return;
         }
         self.rcv.consume(edge);
-        self.tune_receive_buffer(now);
+        self.rcv.tune_buffer(&mut self.outcome, now);
         let may_tell = self.state.may_receive_data() && !self.is_denied_room();
         if may_tell && self.rcv.window_update_due(&self.cfg) {
             self.flags |= Flags::ACK_NOW;
         }
         self.debug_check();
+    }
+
+    /// The last byte before `edge` of the send stream, already announced by
+    /// [`set_snd_edge`](Tcb::set_snd_edge), is urgent. No small segment is held back
+    /// then. A byte that is acknowledged already, or lies before the last urgent one,
+    /// changes nothing.
+    pub fn set_snd_urgent(&mut self, edge: u64) {
+        self.snd.set_urgent(self.state, &mut self.flags, edge);
+    }
+
+    /// The record that was written last ends at `edge` of the send stream, already announced by
+    /// [`set_snd_edge`](Tcb::set_snd_edge): bytes before and after it share no segment from now
+    /// on. Returns whether that is kept: it is not if 4,096 ends are not acknowledged.
+    pub fn end_record(&mut self, edge: u64) -> bool {
+        self.flight.end_record(&self.snd, &mut self.flags, edge)
+    }
+
+    /// The send buffer has `size` bytes (SO_SNDBUF). Called after each burst, when
+    /// everything that may be sent was sent.
+    #[inline]
+    pub fn note_send_buffer(&mut self, size: u32, now: Instant) {
+        if self.snd.unacknowledged() >= i64::from(size)
+            || self.flags.contains(Flags::BUFFER_LIMITED)
+        {
+            let limit = self
+                .flight
+                .buffer_limit(&self.snd, &self.congestion, self.state, size);
+            self.accounting
+                .note_buffer_limit(limit, &mut self.flags, now);
+        }
+    }
+
+    /// Sets how far memory allows the receive buffer to grow at present, bytes: tuning
+    /// stays within this; what was granted before stays granted. Call it before
+    /// [`Tcb::set_rcv_consumed`].
+    #[inline]
+    pub fn set_rcv_room(&mut self, bytes: u64) {
+        let bytes = bytes.min(u64::from(u32::MAX)) as u32;
+        self.rcv.buffer.set_room(bytes);
+    }
+
+    /// There is no memory for payload: until [`grant_room`](Tcb::grant_room) none is
+    /// accepted, and the window is advertised as closed, which takes back what was
+    /// advertised (`docs/rfc.md`, D53). Data that has arrived stays, and acknowledgments
+    /// are processed. Returns whether this is a change.
+    pub fn deny_room(&mut self) -> bool {
+        let new = !self.is_denied_room();
+        if new {
+            self.flags |= Flags::NO_ROOM;
+            self.rcv.buffer.forget_advertised();
+            self.prediction = Prediction::OFF;
+        }
+        new
+    }
+
+    /// Whether payload is refused for lack of memory.
+    #[inline]
+    #[must_use]
+    pub fn is_denied_room(&self) -> bool {
+        self.flags.contains(Flags::NO_ROOM)
+    }
+
+    /// There is memory for payload again: the peer is notified at once.
+    pub fn grant_room(&mut self) {
+        if !self.is_denied_room() {
+            return;
+        }
+        self.flags.remove(Flags::NO_ROOM);
+        self.rcv.buffer.forget_advertised();
+        if self.state.may_receive_data() {
+            self.flags |= Flags::ACK_NOW;
+        }
     }
 
     /// Closes the sending half: the FIN follows the last byte written.

@@ -1,15 +1,14 @@
 //! The receive window: its size, and when to advertise it.
 //!
-//! Owns those methods of [`ReceiveSide`] and [`Tcb`]. Output calls [`Tcb::advertise_window`]
+//! Owns those methods of [`ReceiveSide`]. Output calls [`ReceiveSide::advertise_window`]
 //! for each segment, `user.rs` calls [`ReceiveSide::window_update_due`] when the user has
 //! read. The growth of the buffer behind it is in `receive_buffer.rs`.
 
 use crate::config::Config;
 use crate::events::Events;
 use crate::flags::Flags;
-use crate::prediction::Prediction;
+use crate::outcome::Outcome;
 use crate::rcv::ReceiveSide;
-use crate::tcb::Tcb;
 use crate::time::Instant;
 
 impl ReceiveSide {
@@ -53,8 +52,23 @@ impl ReceiveSide {
         }
     }
 
-    /// Computes the window field anew, if the last one is no longer valid; see
-    /// [`Tcb::advertise_window`].
+    /// Returns the window's 16-bit field (RFC 7323 section 2.3) and records the edge that
+    /// the peer derives from it. Rounding down to the scale may take back less than
+    /// `2^scale` bytes (see RFC 7323 section 2.4); the edge that arriving data is checked
+    /// against does not follow.
+    ///
+    /// The field is that of the previous segment as long as neither RCV.NXT nor the read
+    /// position has changed.
+    #[inline(always)]
+    pub(crate) fn advertise_window(&mut self, cfg: &Config, flags: Flags) -> u16 {
+        match self.buffer.advertised(self.nxt() + self.consumed()) {
+            Some(field) => field,
+            None => self.recompute_window_field(cfg, flags),
+        }
+    }
+
+    /// Computes the window field anew, if the last one is no longer valid.
+    #[inline(never)]
     fn recompute_window_field(&mut self, cfg: &Config, flags: Flags) -> u16 {
         if flags.contains(Flags::NO_ROOM) {
             return self.advertise_zero_window();
@@ -87,80 +101,11 @@ impl ReceiveSide {
         let step = (self.buffer.size() / 2).min(2 * u32::from(self.full_segment()));
         opens >= step.max(1) && free / 2 >= offered
     }
-}
-
-impl Tcb {
-    /// Returns the window's 16-bit field (RFC 7323 section 2.3) and records the edge that
-    /// the peer derives from it. Rounding down to the scale may take back less than
-    /// `2^scale` bytes (see RFC 7323 section 2.4); the edge that arriving data is checked
-    /// against does not follow.
-    ///
-    /// The field is that of the previous segment as long as neither RCV.NXT nor the read
-    /// position has changed.
-    #[inline(always)]
-    pub(crate) fn advertise_window(&mut self) -> u16 {
-        match self
-            .rcv
-            .buffer
-            .advertised(self.rcv.nxt() + self.rcv.consumed())
-        {
-            Some(field) => field,
-            None => self.recompute_window_field(),
-        }
-    }
-
-    #[inline(never)]
-    fn recompute_window_field(&mut self) -> u16 {
-        self.rcv.recompute_window_field(&self.cfg, self.flags)
-    }
-
-    /// Sets how far memory allows the receive buffer to grow at present, bytes: tuning
-    /// stays within this; what was granted before stays granted. Call it before
-    /// [`Tcb::set_rcv_consumed`].
-    #[inline]
-    pub fn set_rcv_room(&mut self, bytes: u64) {
-        let bytes = bytes.min(u64::from(u32::MAX)) as u32;
-        self.rcv.buffer.set_room(bytes);
-    }
-
-    /// There is no memory for payload: until [`grant_room`](Tcb::grant_room) none is
-    /// accepted, and the window is advertised as closed, which takes back what was
-    /// advertised (`docs/rfc.md`, D53). Data that has arrived stays, and acknowledgments
-    /// are processed. Returns whether this is a change.
-    pub fn deny_room(&mut self) -> bool {
-        let new = !self.is_denied_room();
-        if new {
-            self.flags |= Flags::NO_ROOM;
-            self.rcv.buffer.forget_advertised();
-            self.prediction = Prediction::OFF;
-        }
-        new
-    }
-
-    /// Whether payload is refused for lack of memory.
-    #[inline]
-    #[must_use]
-    pub fn is_denied_room(&self) -> bool {
-        self.flags.contains(Flags::NO_ROOM)
-    }
-
-    /// There is memory for payload again: the peer is notified at once.
-    pub fn grant_room(&mut self) {
-        if !self.is_denied_room() {
-            return;
-        }
-        self.flags.remove(Flags::NO_ROOM);
-        self.rcv.buffer.forget_advertised();
-        if self.state.may_receive_data() {
-            self.flags |= Flags::ACK_NOW;
-        }
-    }
-
     /// The user has read: tunes the buffer.
-    pub(crate) fn tune_receive_buffer(&mut self, now: Instant) {
-        let mss = self.rcv.full_segment();
-        if self.rcv.buffer.on_consumed(self.rcv.consumed(), mss, now) {
-            self.outcome.events |= Events::RCVBUF;
+    pub(crate) fn tune_buffer(&mut self, outcome: &mut Outcome, now: Instant) {
+        let mss = self.full_segment();
+        if self.buffer.on_consumed(self.consumed(), mss, now) {
+            outcome.events |= Events::RCVBUF;
         }
     }
 }

@@ -123,7 +123,8 @@ impl Tcb {
             a.segment.header.options.user_timeout,
         );
         if a.has(TcpFlags::URG) && self.state.may_receive_data() {
-            self.handle_urgent_pointer(a.segment.header, a.start);
+            self.rcv
+                .handle_urgent_pointer(&self.cfg, &mut self.outcome, a.segment.header, a.start);
         }
         let disposition = self.on_payload(a)?;
         self.on_fin(a);

@@ -89,7 +89,8 @@ impl Tcb {
         self.ecn.on_syn_ack(segment);
         self.handle_syn_ack(h, now);
         if h.flags.contains(TcpFlags::URG) {
-            self.handle_urgent_pointer(h, SYN_POS);
+            self.rcv
+                .handle_urgent_pointer(&self.cfg, &mut self.outcome, h, SYN_POS);
         }
         let arrival = Arrival {
             // After the SYN.

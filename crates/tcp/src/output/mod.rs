@@ -88,7 +88,7 @@ impl Tcb {
             self.snd.end_urgent_mode(&mut self.flags);
         }
         if self.flags.contains(Flags::RECORD_ENDS) {
-            self.forget_record_ends();
+            self.flight.forget_record_ends(&self.snd, &mut self.flags);
         }
         if self.congestion.pacer.must_wait(now) {
             // What is held back is sent when the timer has expired.
@@ -115,7 +115,7 @@ impl Tcb {
                 let mut before = plain_ack(
                     self.snd.seq(pos),
                     self.rcv.seq(ack),
-                    self.advertise_window(),
+                    self.rcv.advertise_window(&self.cfg, self.flags),
                     self.timestamps(now).map(|t| (t.val, t.echo)),
                 );
                 before.flags |= flags;
@@ -157,20 +157,9 @@ impl Tcb {
             self.flight.recovery.probe.forget();
             return None;
         };
-        let start = start.max(self.last_boundary(end));
+        let start = start.max(self.flight.last_boundary(&self.snd, self.flags, end));
         self.flight.recovery.probe.on_sent(start, end, true);
         Some(self.emit_retransmission(start, end, now))
-    }
-
-    /// The last boundary of segments before `end`, which is SND.NXT, that a retransmission
-    /// keeps, as Linux does: the end of a record, or of the data before a FIN that was sent
-    /// alone.
-    fn last_boundary(&self, end: Pos) -> Pos {
-        if self.flags.contains(Flags::FIN_ALONE) {
-            return self.snd.edge();
-        }
-        let record = self.flight.record_ends.before(end.min(self.snd.edge()));
-        record.unwrap_or(Pos::MIN)
     }
 
     fn poll_new(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {

@@ -35,7 +35,7 @@ impl Tcb {
             if self.fast_open.ends_syn_data(self.flags, data_end) {
                 flags |= TcpFlags::PSH;
             } else if data_end != self.snd.push()
-                && !self.ends_record(data_end)
+                && !self.flight.ends_record(self.flags, data_end)
                 && self.flight.is_lost_from(&self.snd, end)
             {
                 // PSH within a hole has no use: the receiver waits for the rest.
@@ -60,7 +60,7 @@ impl Tcb {
         // RFC 9293 section 3.9.1.2: PSH is set on the last segment of what was written,
         // unless more is announced (MSG_MORE); and, as in Linux, on the last packet of
         // every batch, which ends the receiver's wait for more packets to merge (GRO).
-        let written = data_end == self.snd.push() || self.ends_record(data_end);
+        let written = data_end == self.snd.push() || self.flight.ends_record(self.flags, data_end);
         let batch = data_end - start > i64::from(self.snd.mss());
         if data_end > start && (written || batch) {
             flags |= TcpFlags::PSH;
@@ -169,7 +169,7 @@ impl Tcb {
     /// As [`build_header`](Self::build_header), with data offset and flags as in [`control`].
     #[inline(always)]
     pub(super) fn build_header_with(&mut self, start: Pos, control: u16, now: Instant) -> Plain {
-        let window = self.advertise_window();
+        let window = self.rcv.advertise_window(&self.cfg, self.flags);
         self.acks.sent(self.rcv.nxt());
         if self.flags.intersects(Flags::ACK_NOW | Flags::ACK_OWED) {
             if self.acks.take_duplicate() {

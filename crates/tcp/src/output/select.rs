@@ -34,7 +34,7 @@ impl Tcb {
         let mss = self.packet_payload();
         let forced = self.flight.recovery.forced;
         let len = (end - start).min(max_payload as i64);
-        let mut len = self.within_record(start, len);
+        let mut len = self.flight.within_record(self.flags, start, len);
         if forced {
             len = len.min(mss);
         } else {
@@ -122,7 +122,7 @@ impl Tcb {
             // Linux we ignore the congestion window for it.
             return (window > 0).then_some((start, start + 1));
         }
-        let available = self.within_record(start, written);
+        let available = self.flight.within_record(self.flags, start, written);
         let mss = self.packet_payload();
         let mut room = self.flight.congestion_room(&self.snd, &self.congestion);
         if self.flight.recovery.probe.due {

@@ -66,7 +66,7 @@ impl Tcb {
 
     /// The SYN is sent for the first time, with so many bytes of data.
     fn begin_flight(&mut self, now: Instant) -> Pos {
-        let written = self.within_record(0, self.snd.edge());
+        let written = self.flight.within_record(self.flags, 0, self.snd.edge());
         let data = self
             .fast_open
             .data_on_syn(&self.snd, written, &self.cfg, self.state);

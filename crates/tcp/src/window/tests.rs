@@ -89,7 +89,7 @@ proptest! {
             let at = s.tcb.rcv.nxt();
             let _ = s.arrives(ACK, at, 0, len);
             s.tcb.set_rcv_consumed(s.tcb.rcv_consumed() + read, s.now);
-            let field = s.tcb.advertise_window();
+            let field = s.tcb.rcv.advertise_window(&s.tcb.cfg, s.tcb.flags);
             let new = s.tcb.rcv.nxt() + (i64::from(field) << s.tcb.rcv.wscale());
             prop_assert!(new > edge - (1 << s.tcb.rcv.wscale()), "{} {}", new, edge);
             prop_assert!(new <= s.tcb.rcv.consumed() + i64::from(size));
@@ -121,10 +121,10 @@ proptest! {
                 _ => s.tcb.grant_room(),
             }
             let denied = s.tcb.is_denied_room();
-            let field = s.tcb.advertise_window();
+            let field = s.tcb.rcv.advertise_window(&s.tcb.cfg, s.tcb.flags);
             let window = s.tcb.rcv.window_to_advertise(&s.tcb.cfg);
             prop_assert_eq!(u32::from(field), if denied { 0 } else { window });
-            prop_assert_eq!(s.tcb.advertise_window(), field);
+            prop_assert_eq!(s.tcb.rcv.advertise_window(&s.tcb.cfg, s.tcb.flags), field);
             s.sent();
         }
     }
