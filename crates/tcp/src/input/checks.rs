@@ -1,20 +1,23 @@
 //! Acceptability of a segment: PAWS (RFC 7323 section 5), the sequence number (RFC 9293
-//! section 3.10.7.4, first), the acknowledgment number (fifth, with RFC 5961 section 5),
-//! and the rate limit of challenge ACKs (RFC 5961 section 7).
+//! section 3.10.7.4, first), RST and SYN in a synchronized state with RFC 5961's protection
+//! against blind attacks, the acknowledgment number (fifth, with RFC 5961 section 5), and the
+//! rate limit of challenge ACKs (RFC 5961 section 7).
 //!
-//! `input/mod.rs` calls these in the RFC's order.
+//! Owns [`Checks`], by which `input/mod.rs` has a segment checked.
 
-use super::{Arrival, Step};
+use super::Arrival;
+use crate::acks::OwedAcks;
 use crate::drop::DropReason;
+use crate::events::Error;
 use crate::flags::Flags;
 use crate::liveness::Liveness;
 use crate::pos::SYN_POS;
 use crate::rcv::ReceiveSide;
 use crate::reassembly::Reassembly;
 use crate::segment::Disposition;
+use crate::snd::SendSide;
 use crate::stamps::TimestampState;
 use crate::state::State;
-use crate::tcb::Tcb;
 use crate::time::{Instant, MS, SECOND};
 use longshore_wire::tcp::TcpFlags;
 
@@ -41,7 +44,7 @@ impl Reassembly {
 }
 
 impl Liveness {
-    pub(super) fn may_challenge(&mut self, now: Instant) -> bool {
+    fn may_challenge(&mut self, now: Instant) -> bool {
         let last = self.last_challenge();
         let may = last.is_never() || now.since(last) >= CHALLENGE_INTERVAL_US;
         if may {
@@ -51,10 +54,51 @@ impl Liveness {
     }
 }
 
-impl Tcb {
+/// Why a segment is not processed any further.
+#[derive(Debug)]
+pub(super) enum Refused {
+    /// It is dropped; the peer may be answered.
+    Dropped(Disposition),
+    /// It is a reset that ends the connection, with the error that the user gets.
+    Reset(Option<Error>),
+}
+
+impl From<DropReason> for Refused {
+    fn from(reason: DropReason) -> Refused {
+        Refused::Dropped(Disposition::dropped(reason))
+    }
+}
+
+/// What decides whether a segment is acceptable, and answers one that is not.
+pub(super) struct Checks<'t> {
+    pub(super) state: State,
+    pub(super) flags: &'t mut Flags,
+    pub(super) snd: &'t SendSide,
+    pub(super) rcv: &'t ReceiveSide,
+    pub(super) acks: &'t OwedAcks,
+    pub(super) stamps: &'t mut TimestampState,
+    pub(super) reassembly: &'t mut Reassembly,
+    pub(super) liveness: &'t mut Liveness,
+}
+
+impl Checks<'_> {
+    /// Checks a segment in the order of RFC 9293 section 3.10.7.4. TS.Recent is taken from
+    /// one that is acceptable.
+    pub(super) fn check(&mut self, a: &Arrival<'_>) -> Result<(), Refused> {
+        self.check_timestamp(a)?;
+        if a.has(TcpFlags::RST) {
+            return Err(self.check_rst(a));
+        }
+        self.check_sequence(a)?;
+        self.check_syn(a)?;
+        self.check_ack(a)?;
+        self.note_timestamp(a);
+        Ok(())
+    }
+
     /// RFC 7323 section 5.3, R1: a segment whose timestamp is older than TS.Recent is an
     /// old duplicate: it is acknowledged and dropped. Resets are exempt.
-    pub(super) fn check_timestamp(&mut self, a: &Arrival<'_>) -> Step {
+    fn check_timestamp(&mut self, a: &Arrival<'_>) -> Result<(), Refused> {
         if !self.flags.contains(Flags::TIMESTAMPS) || a.has(TcpFlags::RST) {
             return Ok(());
         }
@@ -73,13 +117,13 @@ impl Tcb {
             return Ok(());
         }
         self.reassembly
-            .note_duplicate(&self.snd, &self.rcv, &mut self.flags, a);
+            .note_duplicate(self.snd, self.rcv, self.flags, a);
         self.acknowledge_unacceptable(a);
-        Err(Disposition::dropped(DropReason::Paws))
+        Err(DropReason::Paws.into())
     }
 
     /// RFC 7323 section 4.3: TS.Recent is taken from a segment that spans Last.ACK.sent.
-    pub(super) fn note_timestamp(&mut self, a: &Arrival<'_>) {
+    fn note_timestamp(&mut self, a: &Arrival<'_>) {
         if !self.flags.contains(Flags::TIMESTAMPS) {
             return;
         }
@@ -91,7 +135,7 @@ impl Tcb {
             self.stamps.take(ts.val, a.now);
         }
         if !self.reassembly.ranges.is_empty() {
-            self.reassembly.follow_paws_floor(&self.rcv, &self.stamps);
+            self.reassembly.follow_paws_floor(self.rcv, self.stamps);
         }
     }
 
@@ -99,7 +143,7 @@ impl Tcb {
     /// segment that begins right at the window's end is accepted too: its acknowledgment
     /// counts even if its payload does not (the RFC allows this for a zero window, Linux
     /// for any).
-    pub(super) fn check_sequence(&mut self, a: &Arrival<'_>) -> Step {
+    fn check_sequence(&mut self, a: &Arrival<'_>) -> Result<(), Refused> {
         let beyond = a.start > self.rcv.adv().max(self.rcv.nxt());
         let new = a.end > self.rcv.nxt() || (a.end == a.start && a.start == self.rcv.nxt());
         if !beyond && (new || (self.state == State::SynReceived && self.trims_to_ack(a))) {
@@ -111,7 +155,7 @@ impl Tcb {
             DropReason::Duplicate
         };
         self.reassembly
-            .note_duplicate(&self.snd, &self.rcv, &mut self.flags, a);
+            .note_duplicate(self.snd, self.rcv, self.flags, a);
         let may_repeat = reason == DropReason::Duplicate && self.state.is_synchronized();
         if may_repeat && self.is_plausible(a) {
             // RFC 7323 section 5.3 takes TS.Recent from acceptable segments only (R2
@@ -119,18 +163,18 @@ impl Tcb {
             // acknowledgment was lost; if the answer to it echoed the old timestamp, the
             // peer would measure the whole outage as a round trip. Before the handshake is
             // over, nothing but a SYN has arrived.
-            self.reassembly.follow_paws_floor(&self.rcv, &self.stamps);
+            self.reassembly.follow_paws_floor(self.rcv, self.stamps);
             self.note_timestamp(a);
         }
         if self.state == State::SynReceived && a.start == SYN_POS && a.has(TcpFlags::SYN) {
             // The peer retransmits its SYN: it has not received our SYN-ACK.
             if self.liveness.may_challenge(a.now) {
-                self.flags |= Flags::SYN_DUE;
+                *self.flags |= Flags::SYN_DUE;
             }
         } else {
             self.acknowledge_unacceptable(a);
         }
-        Err(Disposition::dropped(reason))
+        Err(reason.into())
     }
 
     /// Whether an old segment's numbers are near enough to ours to come from the peer.
@@ -150,32 +194,86 @@ impl Tcb {
             && self.snd.pos(a.segment.header.ack) == self.snd.nxt()
     }
 
+    /// RFC 5961 section 3.2 (RFC 9293 section 3.10.7.4, second): a RST outside the window
+    /// is dropped; one exactly at RCV.NXT resets; one elsewhere in the window is
+    /// challenged.
+    fn check_rst(&mut self, a: &Arrival<'_>) -> Refused {
+        let exact = a.start == self.rcv.nxt() || self.rst_has_fin_seq(a);
+        let inside = a.start > self.rcv.nxt() && a.start < self.rcv.adv();
+        if !exact && !inside {
+            return DropReason::RstUnacceptable.into();
+        }
+        if !exact {
+            self.challenge(a.now);
+            return DropReason::RstNotExact.into();
+        }
+        Refused::Reset(match self.state {
+            // RFC 9293 section 3.10.7.4: an active open is refused. A passive one is
+            // discarded, unless its program already has it (RFC 7413).
+            State::SynReceived if self.flags.contains(Flags::ACTIVE) => Some(Error::Refused),
+            State::CloseWait => Some(Error::BrokenPipe),
+            // Both sides have closed: no data is lost.
+            State::Closing | State::LastAck => None,
+            _ => Some(Error::Reset),
+        })
+    }
+
+    /// Some systems that close and then reset give the reset the sequence number of their
+    /// FIN. Like Linux we accept it: it is as hard to guess as RCV.NXT.
+    fn rst_has_fin_seq(&self, a: &Arrival<'_>) -> bool {
+        let has_closed = matches!(
+            self.state,
+            State::CloseWait | State::Closing | State::LastAck
+        );
+        has_closed && a.start == self.rcv.fin()
+    }
+
+    /// RFC 5961 section 4.2: a SYN in a synchronized state is challenged, whatever its
+    /// sequence number.
+    fn check_syn(&mut self, a: &Arrival<'_>) -> Result<(), Refused> {
+        if !a.has(TcpFlags::SYN) {
+            return Ok(());
+        }
+        if self.state == State::SynReceived && a.start == SYN_POS && a.has(TcpFlags::ACK) {
+            return Ok(());
+        }
+        if self.state == State::SynReceived && a.start == SYN_POS {
+            // A retransmitted SYN with data (RFC 7413): our SYN-ACK is lost.
+            if self.liveness.may_challenge(a.now) {
+                *self.flags |= Flags::SYN_DUE;
+            }
+            return Err(DropReason::EarlyData.into());
+        }
+        self.challenge(a.now);
+        Err(DropReason::SynInConnection.into())
+    }
+
     /// RFC 9293 section 3.10.7.4, fifth, and RFC 5961 section 5: a segment without ACK is
     /// dropped; an ACK of data that was never sent, or older than the largest window, is
     /// answered and dropped.
-    pub(super) fn check_ack(&mut self, a: &Arrival<'_>) -> Step {
+    fn check_ack(&mut self, a: &Arrival<'_>) -> Result<(), Refused> {
         if !a.has(TcpFlags::ACK) {
-            return Err(Disposition::dropped(DropReason::NoAck));
+            return Err(DropReason::NoAck.into());
         }
         let ack = self.snd.pos(a.segment.header.ack);
         if self.state == State::SynReceived {
             // "If the segment acknowledgment is not acceptable, form a reset
             // segment and send it."
             if ack <= self.snd.una() || ack > self.snd.nxt() {
-                return Err(Disposition {
+                return Err(Refused::Dropped(Disposition {
                     reset: true,
                     ..Disposition::dropped(DropReason::AckUnsent)
-                });
+                }));
             }
             return Ok(());
         }
         if ack > self.snd.nxt() {
             self.challenge(a.now);
-            return Err(Disposition::dropped(DropReason::AckUnsent));
+            return Err(DropReason::AckUnsent.into());
         }
         if ack < self.snd.una() - i64::from(self.snd.max_wnd()) {
             self.challenge(a.now);
-            return Err(Disposition::dropped(DropReason::AckTooOld));
+            return Err(DropReason::AckTooOld.into());
         }
         Ok(())
     }
@@ -185,16 +283,16 @@ impl Tcb {
     /// ends out of step do not flood the path.
     fn acknowledge_unacceptable(&mut self, a: &Arrival<'_>) {
         if a.segment.payload_len > 0 || a.has(TcpFlags::FIN) {
-            self.flags |= Flags::ACK_NOW;
+            *self.flags |= Flags::ACK_NOW;
         } else {
             self.challenge(a.now);
         }
     }
 
     /// Sends a challenge ACK (RFC 5961), if the rate limit allows it.
-    pub(super) fn challenge(&mut self, now: Instant) {
+    fn challenge(&mut self, now: Instant) {
         if self.liveness.may_challenge(now) {
-            self.flags |= Flags::ACK_NOW;
+            *self.flags |= Flags::ACK_NOW;
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Owns [`Tcb::on_segment`] and the order of its steps; each step is a file.
 //! `fast_path.rs` tries header prediction first. All other segments are processed in the
-//! RFC's order: `checks.rs` (sequence number, PAWS), `rst.rs` (RST and SYN), `ack.rs`,
+//! RFC's order: `checks.rs` (sequence number, PAWS, RST and SYN), `ack.rs`,
 //! `data.rs`, `fin.rs`; `syn_sent.rs` does this for SYN-SENT.
 
 mod ack;
@@ -10,7 +10,6 @@ mod checks;
 mod data;
 mod fast_path;
 mod fin;
-mod rst;
 mod syn_sent;
 
 pub use fast_path::Predicted;
@@ -25,6 +24,7 @@ use crate::state::State;
 use crate::tcb::Tcb;
 use crate::time::Instant;
 use crate::time_wait::{TimeWait, TimeWaitVerdict};
+use checks::{Checks, Refused};
 use longshore_wire::tcp::TcpFlags;
 
 /// A segment in terms of stream positions.
@@ -99,14 +99,24 @@ impl Tcb {
 
     /// RFC 9293 section 3.10.7.4, "Otherwise".
     fn in_order_of_rfc(&mut self, a: &Arrival<'_>) -> Result<Disposition, Disposition> {
-        self.check_timestamp(a)?;
-        if a.has(TcpFlags::RST) {
-            return Err(self.on_rst(a));
+        let mut checks = Checks {
+            state: self.state,
+            flags: &mut self.flags,
+            snd: &self.snd,
+            rcv: &self.rcv,
+            acks: &self.acks,
+            stamps: &mut self.stamps,
+            reassembly: &mut self.reassembly,
+            liveness: &mut self.liveness,
+        };
+        match checks.check(a) {
+            Ok(()) => {}
+            Err(Refused::Dropped(disposition)) => return Err(disposition),
+            Err(Refused::Reset(error)) => {
+                self.die(error, Events::RESET);
+                return Err(Disposition::default());
+            }
         }
-        self.check_sequence(a)?;
-        self.check_syn(a)?;
-        self.check_ack(a)?;
-        self.note_timestamp(a);
         if self.state == State::SynReceived {
             self.on_handshake_ack(a)?;
         }
