@@ -13,6 +13,10 @@ use crate::violation::{Violation, require};
 /// 3.8.6.3 allows 500 ms).
 pub(crate) const DELAY_US: u64 = 40 * MS;
 
+/// Number of acknowledgments sent without delay at the start, so that the peer's slow
+/// start is not slowed (as in Linux).
+pub(crate) const MAX_QUICK_ACKS: u8 = 16;
+
 /// The most duplicate acknowledgments that may be owed to a peer without SACK.
 const MAX_DUPLICATES: u8 = 8;
 

@@ -5,7 +5,7 @@
 
 use crate::Segment;
 use crate::accounting::Accounting;
-use crate::acks::OwedAcks;
+use crate::acks::{MAX_QUICK_ACKS, OwedAcks};
 use crate::config::Config;
 use crate::congestion::{CongestionState, Controller};
 use crate::ecn::EcnState;
@@ -199,7 +199,3 @@ impl Tcb {
             .start(&self.snd, repeated, self.ecn.is_on(), &mut self.flags, now);
     }
 }
-
-/// Number of acknowledgments sent without delay at the start, so that the peer's slow
-/// start is not slowed (as in Linux).
-pub(crate) const MAX_QUICK_ACKS: u8 = 16;

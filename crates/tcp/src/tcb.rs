@@ -201,6 +201,13 @@ impl Tcb {
         !self.reassembly.ranges.is_empty()
     }
 
+    /// Whether a duplicate is to be reported. An acknowledgment reports one (RFC 2883
+    /// section 4), so it must be sent before the next segment is processed.
+    #[must_use]
+    pub fn owes_dsack(&self) -> bool {
+        self.flags.contains(Flags::DSACK)
+    }
+
     /// How often the SYN or SYN-ACK was retransmitted since it was last answered.
     #[must_use]
     pub fn handshake_repeats(&self) -> u8 {

@@ -1,23 +1,27 @@
 //! Payload: where it belongs, and when it is acknowledged (RFC 9293 section 3.10.7.4,
 //! seventh; RFC 5681 section 4.2).
 //!
-//! `input/mod.rs` calls it, `fast_path.rs` uses parts of it. The payload itself stays
-//! with the engine: [`Place`] says what to copy where, in order or not.
+//! Owns [`Placement`], which `input/mod.rs` has an acceptable segment placed by, and
+//! `fast_path.rs` a predicted one. The payload itself stays with the engine: [`Place`]
+//! says what to copy where, in order or not.
 
-use super::{Arrival, Step};
+use super::Arrival;
+use crate::accounting::Accounting;
+use crate::acks::MAX_QUICK_ACKS;
 use crate::acks::{DELAY_US, OwedAcks};
 use crate::config::Config;
 use crate::drop::DropReason;
-use crate::events::{Error, Events};
+use crate::events::Events;
 use crate::flags::Flags;
-use crate::open::MAX_QUICK_ACKS;
+use crate::liveness::Liveness;
+use crate::outcome::Outcome;
 use crate::pos::Pos;
 use crate::rcv::ReceiveSide;
 use crate::reassembly::Reassembly;
+use crate::rtt::RttEstimator;
 use crate::segment::{Disposition, Place, Segment};
 use crate::snd::SendSide;
-use crate::state::State;
-use crate::tcb::Tcb;
+use crate::stamps::TimestampState;
 use crate::time::{Instant, MS};
 use crate::timers::Timers;
 use longshore_wire::tcp::TcpFlags;
@@ -172,23 +176,62 @@ impl Reassembly {
     }
 }
 
-impl Tcb {
-    /// Places the payload of an acceptable segment.
-    pub(super) fn on_payload(&mut self, a: &Arrival<'_>) -> Result<Disposition, Disposition> {
-        if a.data_end <= a.start {
-            return Ok(Disposition::default());
+impl TimestampState {
+    /// Samples the receiver's round-trip time, for buffer tuning, from the echo of our
+    /// timestamps; `segment` is the size of the peer's segments.
+    #[inline(always)]
+    pub(super) fn sample_receiver_rtt(
+        &mut self,
+        rcv: &mut ReceiveSide,
+        rtt: &RttEstimator,
+        segment: u16,
+        (payload_len, echo): (u32, u32),
+        now: Instant,
+    ) {
+        // Only the first segment that echoes a timestamp gives a round-trip time; later
+        // ones add the time in which the peer sent them.
+        let tells =
+            echo != self.echo() && payload_len >= u32::from(segment) && !rcv.buffer.is_fixed();
+        if tells {
+            self.on_new_echo(rcv, rtt, echo, now);
         }
-        if !self.state.may_receive_data() {
-            // The peer has closed: "This should not occur". The payload is ignored and,
-            // as in Linux, not answered.
-            return Err(Disposition::dropped(DropReason::AfterFin));
+    }
+
+    /// Kept out of line, as it is rarely called: once per tick of the peer's clock.
+    #[inline(never)]
+    fn on_new_echo(&mut self, rcv: &mut ReceiveSide, rtt: &RttEstimator, echo: u32, now: Instant) {
+        self.note_echo(echo);
+        let elapsed = self.clock(now).wrapping_sub(echo);
+        if elapsed < 10_000 {
+            // The clock ticks in milliseconds; the handshake was measured more precisely.
+            let micros = (u64::from(elapsed) * MS).max(rtt.min_rtt_or(MS).min(MS));
+            rcv.buffer.sample_rtt(micros);
         }
-        self.discard_check(a)?;
-        self.room_check(a)?;
+    }
+}
+
+/// What payload changes, and the acknowledgment that is owed for it.
+pub(super) struct Placement<'t> {
+    pub(super) cfg: &'t Config,
+    pub(super) flags: &'t mut Flags,
+    pub(super) snd: &'t SendSide,
+    pub(super) rcv: &'t mut ReceiveSide,
+    pub(super) stamps: &'t mut TimestampState,
+    pub(super) acks: &'t mut OwedAcks,
+    pub(super) liveness: &'t mut Liveness,
+    pub(super) timers: &'t mut Timers,
+    pub(super) outcome: &'t mut Outcome,
+    pub(super) accounting: &'t mut Accounting,
+    pub(super) reassembly: &'t mut Reassembly,
+}
+
+impl Placement<'_> {
+    /// Places the payload of an acceptable segment. An error ends its processing.
+    pub(super) fn place(&mut self, a: &Arrival<'_>) -> Result<Disposition, Disposition> {
         self.accounting.counters.slow_data_in =
             self.accounting.counters.slow_data_in.wrapping_add(1);
         self.acks
-            .estimate_rcv_mss(&self.rcv, a.segment.payload_len, || a.segment.gso_size);
+            .estimate_rcv_mss(self.rcv, a.segment.payload_len, || a.segment.gso_size);
 
         let (start, end, cut) = self.rcv.trim(a);
         if start >= end {
@@ -202,7 +245,7 @@ impl Tcb {
         if start > a.start {
             // RFC 2883 section 4: the front was received before.
             self.reassembly
-                .note_dsack(&self.snd, &self.rcv, &mut self.flags, a.start, start);
+                .note_dsack(self.snd, self.rcv, self.flags, a.start, start);
         }
         let kept = if start == self.rcv.nxt() {
             self.place_in_order(end, a.segment, a.now);
@@ -233,8 +276,8 @@ impl Tcb {
         cut: Option<DropReason>,
     ) -> Result<Disposition, Disposition> {
         self.reassembly
-            .note_duplicate(&self.snd, &self.rcv, &mut self.flags, a);
-        self.flags |= Flags::ACK_NOW;
+            .note_duplicate(self.snd, self.rcv, self.flags, a);
+        *self.flags |= Flags::ACK_NOW;
         let disposition = Disposition::dropped(cut.unwrap_or(DropReason::Duplicate));
         if a.end > self.rcv.nxt() && cut.is_none() {
             // Its FIN may still be new.
@@ -242,41 +285,6 @@ impl Tcb {
         } else {
             Err(disposition)
         }
-    }
-
-    /// RFC 9293 section 3.6.1 and Linux: new payload for a connection that no program
-    /// holds, or that is shut down in both directions, is answered by a reset, so that
-    /// the peer learns that the data is lost. The reset's sequence number is what the
-    /// peer has acknowledged, so the peer accepts it even if it has not received all that
-    /// we sent. If only the receiving direction is shut down, arriving data may still be
-    /// read.
-    fn discard_check(&mut self, a: &Arrival<'_>) -> Step {
-        let is_orphan = self.flags.contains(Flags::ORPHAN);
-        let both_shut = self.flags.contains(Flags::RCV_SHUT)
-            && matches!(self.state, State::FinWait1 | State::FinWait2);
-        if (is_orphan || both_shut) && a.data_end > self.rcv.nxt() {
-            let error = if is_orphan {
-                Error::Aborted
-            } else {
-                Error::Reset
-            };
-            self.die(Some(error), Events::empty());
-            return Err(Disposition {
-                reset: true,
-                ..Disposition::dropped(DropReason::AfterClose)
-            });
-        }
-        Ok(())
-    }
-
-    /// Without memory the window counts as closed (RFC 9293 section 3.10.7.4, first): the
-    /// acknowledgment says so, also in answer to the peer's probes.
-    fn room_check(&mut self, a: &Arrival<'_>) -> Step {
-        if self.is_denied_room() && a.data_end > self.rcv.nxt() {
-            self.flags |= Flags::ACK_NOW;
-            return Err(Disposition::dropped(DropReason::NoRoom));
-        }
-        Ok(())
     }
 
     /// Payload from RCV.NXT to `end`: advances RCV.NXT over it and over the adjacent
@@ -288,7 +296,7 @@ impl Tcb {
             let known = self.reassembly.ranges.covered(old, old, end);
             if known > 0 {
                 self.reassembly
-                    .note_first_overlap(&self.snd, &self.rcv, &mut self.flags, old, end);
+                    .note_first_overlap(self.snd, self.rcv, self.flags, old, end);
             }
             let nxt = self.reassembly.ranges.advance(old, end);
             self.rcv.advance(nxt);
@@ -297,7 +305,10 @@ impl Tcb {
         }
         match &segment.header.options.timestamps {
             Some(ts) if self.flags.contains(Flags::TIMESTAMPS) => {
-                self.sample_receiver_rtt_by_echo(segment.payload_len, ts.echo, now);
+                let echoed = (segment.payload_len, ts.echo);
+                let peer_segment = self.acks.segment();
+                self.stamps
+                    .sample_receiver_rtt(self.rcv, &self.snd.rtt, peer_segment, echoed, now);
             }
             _ => self.rcv.sample_receiver_rtt_by_window(now),
         }
@@ -318,14 +329,8 @@ impl Tcb {
             self.acks.start_quick_acks(MAX_QUICK_ACKS);
         }
         self.liveness.note_data(now);
-        self.acks.owe_ack(
-            &self.rcv,
-            &mut self.timers,
-            &self.cfg,
-            &mut self.flags,
-            fills,
-            now,
-        );
+        self.acks
+            .owe_ack(self.rcv, self.timers, self.cfg, self.flags, fills, now);
     }
 
     /// Payload beyond a hole. Returns whether there was room to record it.
@@ -333,63 +338,24 @@ impl Tcb {
     /// RFC 5681 section 4.2: an immediate (duplicate) acknowledgment; one for each
     /// segment if the peer has no SACK and counts them.
     fn place_out_of_order(&mut self, start: Pos, end: Pos) -> bool {
-        self.flags |= Flags::ACK_NOW;
+        *self.flags |= Flags::ACK_NOW;
         if !self.snd.sack() {
             self.acks.owe_duplicate();
         }
         self.accounting.counters.rcv_ooo = self.accounting.counters.rcv_ooo.wrapping_add(1);
         if self.reassembly.ranges.covered(self.rcv.nxt(), start, end) > 0 {
             self.reassembly
-                .note_first_overlap(&self.snd, &self.rcv, &mut self.flags, start, end);
+                .note_first_overlap(self.snd, self.rcv, self.flags, start, end);
         }
-        self.reassembly.note_first_hole(&self.rcv, &self.stamps);
+        self.reassembly.note_first_hole(self.rcv, self.stamps);
         let kept = self
             .reassembly
             .ranges
             .add(self.rcv.nxt(), start, end)
             .is_ok();
         if kept {
-            self.reassembly.note_recent(&self.rcv, start);
+            self.reassembly.note_recent(self.rcv, start);
         }
         kept
-    }
-
-    /// Whether a duplicate is to be reported. An acknowledgment reports one (RFC 2883
-    /// section 4), so it must be sent before the next segment is processed.
-    #[must_use]
-    pub fn owes_dsack(&self) -> bool {
-        self.flags.contains(Flags::DSACK)
-    }
-
-    /// Samples the receiver's round-trip time, for buffer tuning, from the echo of our
-    /// timestamps.
-    #[inline(always)]
-    pub(super) fn sample_receiver_rtt_by_echo(
-        &mut self,
-        payload_len: u32,
-        echo: u32,
-        now: Instant,
-    ) {
-        // Only the first segment that echoes a timestamp gives a round-trip time; later
-        // ones add the time in which the peer sent them.
-        let tells = echo != self.stamps.echo()
-            && payload_len >= u32::from(self.acks.segment())
-            && !self.rcv.buffer.is_fixed();
-        if tells {
-            self.on_new_echo(echo, now);
-        }
-    }
-
-    /// Kept out of line, as it is rarely called: once per tick of the peer's clock.
-    #[inline(never)]
-    fn on_new_echo(&mut self, echo: u32, now: Instant) {
-        self.stamps.note_echo(echo);
-        let clock = now.millis32().wrapping_add(self.stamps.offset());
-        let elapsed = clock.wrapping_sub(echo);
-        if elapsed < 10_000 {
-            // The clock ticks in milliseconds; the handshake was measured more precisely.
-            let micros = (u64::from(elapsed) * MS).max(self.snd.rtt.min_rtt_or(MS).min(MS));
-            self.rcv.buffer.sample_rtt(micros);
-        }
     }
 }

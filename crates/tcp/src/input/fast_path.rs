@@ -202,7 +202,9 @@ impl Predicted<'_, '_> {
                 tcb.stamps.take(stamps.val(), now);
             }
             if DATA {
-                tcb.sample_receiver_rtt_by_echo(payload_len, stamps.echo(), now);
+                let (echoed, segment) = ((payload_len, stamps.echo()), tcb.acks.segment());
+                tcb.stamps
+                    .sample_receiver_rtt(&mut tcb.rcv, &tcb.snd.rtt, segment, echoed, now);
             }
         }
         tcb.liveness.note_segment(now);
@@ -231,7 +233,7 @@ impl Predicted<'_, '_> {
             if stamps.is_none() {
                 tcb.rcv.sample_receiver_rtt_by_window(now);
             }
-            tcb.after_in_order(false, now);
+            tcb.placement().after_in_order(false, now);
         }
         tcb.debug_check();
     }

@@ -15,7 +15,7 @@ mod syn_sent;
 pub use fast_path::Predicted;
 
 use crate::drop::DropReason;
-use crate::events::Events;
+use crate::events::{Error, Events};
 use crate::flags::Flags;
 use crate::pos::Pos;
 use crate::reset::sequence_len;
@@ -25,6 +25,7 @@ use crate::tcb::Tcb;
 use crate::time::Instant;
 use crate::time_wait::{TimeWait, TimeWaitVerdict};
 use checks::{Checks, Refused};
+use data::Placement;
 use longshore_wire::tcp::TcpFlags;
 
 /// A segment in terms of stream positions.
@@ -59,6 +60,26 @@ impl<'a> Arrival<'a> {
 
     fn has(&self, flags: TcpFlags) -> bool {
         self.flags.contains(flags)
+    }
+}
+
+impl Flags {
+    /// The error with which the connection ends if new payload arrives that nobody will
+    /// read: RFC 9293 section 3.6.1 and Linux: new payload for a connection that no program
+    /// holds, or that is shut down in both directions, is answered by a reset, so that
+    /// the peer learns that the data is lost. The reset's sequence number is what the
+    /// peer has acknowledged, so the peer accepts it even if it has not received all that
+    /// we sent. If only the receiving direction is shut down, arriving data may still be
+    /// read.
+    fn discarding(self, state: State) -> Option<Error> {
+        let is_closing = matches!(state, State::FinWait1 | State::FinWait2);
+        if self.contains(Flags::ORPHAN) {
+            Some(Error::Aborted)
+        } else if self.contains(Flags::RCV_SHUT) && is_closing {
+            Some(Error::Reset)
+        } else {
+            None
+        }
     }
 }
 
@@ -139,6 +160,51 @@ impl Tcb {
         let disposition = self.on_payload(a)?;
         self.on_fin(a);
         Ok(disposition)
+    }
+
+    /// Processes the payload of an acceptable segment: discards it, or has it placed.
+    fn on_payload(&mut self, a: &Arrival<'_>) -> Result<Disposition, Disposition> {
+        if a.data_end <= a.start {
+            return Ok(Disposition::default());
+        }
+        if !self.state.may_receive_data() {
+            // The peer has closed: "This should not occur". The payload is ignored and,
+            // as in Linux, not answered.
+            return Err(Disposition::dropped(DropReason::AfterFin));
+        }
+        let is_new = a.data_end > self.rcv.nxt();
+        if is_new && let Some(error) = self.flags.discarding(self.state) {
+            self.die(Some(error), Events::empty());
+            return Err(Disposition {
+                reset: true,
+                ..Disposition::dropped(DropReason::AfterClose)
+            });
+        }
+        if is_new && self.is_denied_room() {
+            // Without memory the window counts as closed (RFC 9293 section 3.10.7.4,
+            // first): the acknowledgment says so, also in answer to the peer's probes.
+            self.flags |= Flags::ACK_NOW;
+            return Err(Disposition::dropped(DropReason::NoRoom));
+        }
+        self.placement().place(a)
+    }
+
+    /// What payload changes.
+    #[inline(always)]
+    fn placement(&mut self) -> Placement<'_> {
+        Placement {
+            cfg: &self.cfg,
+            flags: &mut self.flags,
+            snd: &self.snd,
+            rcv: &mut self.rcv,
+            stamps: &mut self.stamps,
+            acks: &mut self.acks,
+            liveness: &mut self.liveness,
+            timers: &mut self.timers,
+            outcome: &mut self.outcome,
+            accounting: &mut self.accounting,
+            reassembly: &mut self.reassembly,
+        }
     }
 
     /// RFC 9293 section 3.10.7.1: a closed connection answers everything but a RST by a
