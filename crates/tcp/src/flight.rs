@@ -15,7 +15,7 @@ pub(crate) mod recovery;
 mod scoreboard;
 
 pub(crate) use plpmtu::{MtuSearch, ProbeChoice};
-pub(crate) use recovery::{AckReport, Advice, Delivery, Phase, Recovery};
+pub(crate) use recovery::{AckReport, Delivery, Phase, Recovery};
 
 use crate::congestion::CongestionState;
 use crate::pos::{NO_POS, Pos};

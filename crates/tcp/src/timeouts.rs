@@ -244,13 +244,6 @@ impl Tcb {
         }
         self.die(Some(error), Events::TIMED_OUT);
     }
-
-    /// Nothing is outstanding: stops the retransmission timer and the user timeout (RFC
-    /// 6298 section 5.2).
-    pub(crate) fn disarm_xmit(&mut self) {
-        self.flight.timer.at = Instant::NEVER;
-        self.timers.user = Instant::NEVER;
-    }
 }
 
 /// The most retransmissions before the connection is aborted.

@@ -15,6 +15,7 @@
 //! | `pace` | when data held back by pacing may be sent |
 
 use crate::codec::saved_part;
+use crate::config::Config;
 use crate::time::{Instant, MS};
 
 /// How long a cork may hold a small segment back, as in Linux.
@@ -53,6 +54,11 @@ impl Timers {
             hold: Instant::NEVER,
             pace: Instant::NEVER,
         }
+    }
+
+    /// Bounds the time for which an orphan waits for the peer's FIN (TCP_LINGER2).
+    pub(crate) fn start_fin_wait(&mut self, cfg: &Config, now: Instant) {
+        self.state = now.after_ms(u64::from(cfg.fin_wait_ms));
     }
 }
 

@@ -242,7 +242,7 @@ impl Tcb {
                 self.shutdown_send();
                 self.predict_next();
                 if self.state == State::FinWait2 {
-                    self.start_fin_wait(now);
+                    self.timers.start_fin_wait(&self.cfg, now);
                 }
             }
         }
@@ -264,11 +264,6 @@ impl Tcb {
             }
         }
         self.debug_check();
-    }
-
-    /// Bounds the time for which an orphan waits for the peer's FIN (TCP_LINGER2).
-    pub(crate) fn start_fin_wait(&mut self, now: Instant) {
-        self.timers.state = now.after_ms(u64::from(self.cfg.fin_wait_ms));
     }
 
     /// What the user may change at any time.

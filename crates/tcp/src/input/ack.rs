@@ -1,22 +1,26 @@
 //! Acknowledgment processing (RFC 9293 section 3.10.7.4, fifth): SND.UNA, the scoreboard,
 //! the round-trip time, the peer's window.
 //!
-//! `input/mod.rs` calls it for every acceptable segment, `fast_path.rs` uses parts of it.
-//! Congestion control and recovery follow at the end (`Flight::on_ack_report`).
+//! Owns [`Acknowledgment`], which `input/mod.rs` has every acceptable segment taken by;
+//! `fast_path.rs` uses parts of it. Congestion control and recovery follow at the end
+//! (`Flight::on_ack_report`).
 
-use super::{Arrival, Step};
+use super::Arrival;
+use crate::accounting::Accounting;
+use crate::config::Config;
+use crate::congestion::CongestionState;
+use crate::ecn::EcnState;
 use crate::events::Events;
 use crate::flags::Flags;
 use crate::flight::Flight;
-use crate::flight::{AckReport, Advice, Delivery};
+use crate::flight::{AckReport, Delivery};
 use crate::liveness::Liveness;
+use crate::outcome::Outcome;
 use crate::pos::{NO_POS, Pos};
-use crate::segment::Disposition;
 use crate::snd::SendSide;
 use crate::stamps::TimestampState;
-use crate::state::State;
-use crate::tcb::Tcb;
 use crate::time::{Instant, MS};
+use crate::timers::Timers;
 use longshore_wire::tcp::TcpHeader;
 
 /// How far below the acknowledgment a reported duplicate may lie, bytes: more than any
@@ -36,7 +40,7 @@ impl Flight {
     /// was retransmitted since; otherwise from the echoed timestamp (RFC 7323 section
     /// 4.1), which is valid also for retransmissions unless it was made older.
     #[inline(always)]
-    fn sample_round_trip(
+    pub(super) fn sample_round_trip(
         &mut self,
         snd: &mut SendSide,
         stamps: &TimestampState,
@@ -146,153 +150,128 @@ impl Liveness {
     pub(super) fn has_retried(&self, snd: &SendSide) -> bool {
         self.retries() != 0 || snd.rtt.backoff() != 0
     }
+    /// New data was acknowledged: the peer answers, and the path works.
+    #[inline(always)]
+    pub(super) fn note_acknowledged(&mut self, snd: &mut SendSide, outcome: &mut Outcome) {
+        self.note_progress();
+        outcome.clear_soft_error();
+        snd.rtt.clear_backoff();
+    }
 }
 
-impl Tcb {
+impl Accounting {
+    /// Counts what an acknowledgment told of losses, and what recovery made of it.
+    fn note_report(&mut self, dsack: bool, undone: bool) {
+        let counters = &mut self.counters;
+        counters.dsacks = counters.dsacks.wrapping_add(u32::from(dsack));
+        counters.undos = counters.undos.wrapping_add(u32::from(undone));
+    }
+}
+
+impl Flags {
+    /// The timestamp that a segment echoes, if timestamps are in use and it has one.
+    pub(super) fn echo(self, h: &TcpHeader) -> Option<u32> {
+        let echo = h.options.timestamps.as_ref()?.echo;
+        (self.contains(Flags::TIMESTAMPS) && echo != 0).then_some(echo)
+    }
+}
+
+/// What an acknowledgment changes.
+pub(super) struct Acknowledgment<'t> {
+    pub(super) cfg: &'t Config,
+    pub(super) flags: &'t mut Flags,
+    pub(super) snd: &'t mut SendSide,
+    pub(super) flight: &'t mut Flight,
+    pub(super) congestion: &'t mut CongestionState,
+    pub(super) ecn: &'t mut EcnState,
+    pub(super) stamps: &'t TimestampState,
+    pub(super) liveness: &'t mut Liveness,
+    pub(super) timers: &'t mut Timers,
+    pub(super) outcome: &'t mut Outcome,
+    pub(super) accounting: &'t mut Accounting,
+}
+
+impl Acknowledgment<'_> {
     /// Processes the acknowledgment of an acceptable segment.
-    pub(super) fn on_ack(&mut self, a: &Arrival<'_>) -> Step {
+    pub(super) fn take(&mut self, a: &Arrival<'_>) {
         let h = a.segment.header;
         let ack = self.snd.pos(h.ack);
         self.liveness.note_segment(a.now);
         let old_una = self.snd.una();
         let acked = (ack - old_una).max(0) as u64;
-        let feedback = self.ecn.feedback(&self.snd, a.segment, acked);
+        let feedback = self.ecn.feedback(self.snd, a.segment, acked);
         let mut report = AckReport {
             acked,
-            window_used: acked > 0 && self.congestion.window_was_used(&self.snd),
+            window_used: acked > 0 && self.congestion.window_was_used(self.snd),
             congested: feedback.congested,
-            echo: self.echo(h),
+            echo: self.flags.echo(h),
             ..AckReport::default()
         };
         let mut delivery = self
             .flight
-            .start_delivery(&self.snd, &self.stamps, report.echo, a.now);
+            .start_delivery(self.snd, self.stamps, report.echo, a.now);
         self.flight
-            .handle_sack(&self.snd, h, ack.max(old_una), &mut report, &mut delivery);
-        let counters = &mut self.accounting.counters;
-        counters.dsacks = counters
-            .dsacks
-            .wrapping_add(u32::from(report.dsack.is_some()));
+            .handle_sack(self.snd, h, ack.max(old_una), &mut report, &mut delivery);
         let old_window = self.snd.wnd();
-        self.flight.update_window(&mut self.snd, a, ack);
+        self.flight.update_window(self.snd, a, ack);
         report.duplicate = ack == old_una
             && self.snd.in_flight() > 0
             && a.end == a.start
             && (report.sacked > 0 || (self.snd.wnd() == old_window && !self.snd.sack()));
         if report.acked > 0 {
             self.flight.mark_delivered(old_una, ack, &mut delivery);
-            self.advance_una(ack, self.echo(h), a.now);
+            self.advance_una(ack, report.echo, a.now);
         }
         self.flight.recovery.rack.on_ack(&delivery);
         report.delivered = delivery.bytes;
         report.original = delivery.original;
         if report.acked > 0 || report.sacked > 0 || report.duplicate || report.dsack.is_some() {
-            let advice =
-                self.flight
-                    .on_ack_report(&mut self.snd, &mut self.congestion, report, a.now);
-            self.follow(advice);
-            self.accounting
-                .end_timeout_recovery(&self.flight, &mut self.flags, a.now);
-            let repeated = self.accounting.counters.bytes_retrans;
-            self.flight.note_delivery(
-                &self.snd,
-                &mut self.congestion,
-                repeated,
-                report.delivered,
-                a.now,
-            );
-            self.congestion
-                .follow_window(&self.snd.rtt, self.ecn.is_on(), &mut self.flags);
+            self.report(report, a.now);
         }
         self.ecn
-            .on_feedback(&self.snd, &self.flight, &mut self.congestion, feedback);
-        self.after_ack(a.now)
-    }
-
-    /// Does what loss recovery leaves to its caller.
-    fn follow(&mut self, advice: Advice) {
-        let counters = &mut self.accounting.counters;
-        counters.undos = counters.undos.wrapping_add(u32::from(advice.undone));
-        if advice.send_small {
-            self.flags |= Flags::FORCE_SMALL;
+            .on_feedback(self.snd, self.flight, self.congestion, feedback);
+        if self.snd.in_flight() == 0 || self.snd.wnd() == 0 {
+            self.liveness.note_answered(self.snd, *self.flags);
         }
     }
 
     /// SND.UNA <- SEG.ACK, with the updates of timers and round-trip time. `echo` is the
     /// echoed timestamp, if there is a usable one.
-    pub(super) fn advance_una(&mut self, ack: Pos, echo: Option<u32>, now: Instant) {
+    fn advance_una(&mut self, ack: Pos, echo: Option<u32>, now: Instant) {
         let old = self.snd.una();
         self.snd.acknowledge(ack);
         if ack.min(self.snd.edge()) > old {
             self.outcome.events |= Events::SND_ACKED;
         }
-        self.note_round_trip(ack, || echo, now);
+        self.flight
+            .sample_round_trip(self.snd, self.stamps, ack, || echo, now);
+        self.liveness.note_acknowledged(self.snd, self.outcome);
         // RFC 6298 section 5.2 and 5.3.
         if self.snd.in_flight() == 0 {
-            self.disarm_xmit();
+            self.flight.disarm_xmit(self.timers);
             self.accounting.busy.end(now);
         } else {
-            self.flight.arm_loss_timer(&self.snd, now);
-            self.liveness
-                .arm_user_timeout(&mut self.timers, &self.cfg, now);
+            self.flight.arm_loss_timer(self.snd, now);
+            self.liveness.arm_user_timeout(self.timers, self.cfg, now);
         }
     }
 
-    /// New data was acknowledged: takes a round-trip sample and resets the retry counts.
-    #[inline(always)]
-    pub(super) fn note_round_trip(
-        &mut self,
-        ack: Pos,
-        echo: impl FnOnce() -> Option<u32>,
-        now: Instant,
-    ) {
+    /// Loss recovery and congestion control.
+    fn report(&mut self, report: AckReport, now: Instant) {
+        let advice = self
+            .flight
+            .on_ack_report(self.snd, self.congestion, report, now);
+        self.accounting
+            .note_report(report.dsack.is_some(), advice.undone);
+        if advice.send_small {
+            *self.flags |= Flags::FORCE_SMALL;
+        }
+        self.accounting
+            .end_timeout_recovery(self.flight, self.flags, now);
+        let repeated = self.accounting.counters.bytes_retrans;
         self.flight
-            .sample_round_trip(&mut self.snd, &self.stamps, ack, echo, now);
-        self.liveness.note_progress();
-        self.outcome.clear_soft_error();
-        self.snd.rtt.clear_backoff();
-    }
-
-    /// The timestamp that a segment echoes, if timestamps are in use and it has one.
-    pub(super) fn echo(&self, h: &TcpHeader) -> Option<u32> {
-        let echo = h.options.timestamps.as_ref()?.echo;
-        self.usable_echo(echo).then_some(echo)
-    }
-
-    /// Whether an echoed timestamp is usable.
-    #[inline]
-    pub(super) fn usable_echo(&self, echo: u32) -> bool {
-        self.flags.contains(Flags::TIMESTAMPS) && echo != 0
-    }
-
-    /// Updates the persist state and the connection state after an acknowledgment.
-    fn after_ack(&mut self, now: Instant) -> Step {
-        if self.snd.in_flight() == 0 || self.snd.wnd() == 0 {
-            self.liveness.note_answered(&mut self.snd, self.flags);
-        }
-        self.check_fin_acked(now)
-    }
-
-    /// RFC 9293 section 3.10.7.4, fifth: the effect of the ACK of our FIN in each state.
-    fn check_fin_acked(&mut self, now: Instant) -> Step {
-        if !self.snd.fin_acked() {
-            return Ok(());
-        }
-        match self.state {
-            State::FinWait1 => {
-                self.state = State::FinWait2;
-                self.outcome.events |= Events::FIN_ACKED;
-                if self.is_orphan() {
-                    self.start_fin_wait(now);
-                }
-            }
-            State::Closing => self.enter_time_wait(now),
-            State::LastAck => {
-                self.die(None, Events::FIN_ACKED);
-                return Err(Disposition::default());
-            }
-            _ => {}
-        }
-        Ok(())
+            .note_delivery(self.snd, self.congestion, repeated, report.delivered, now);
+        self.congestion
+            .follow_window(&self.snd.rtt, self.ecn.is_on(), self.flags);
     }
 }

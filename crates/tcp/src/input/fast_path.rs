@@ -47,9 +47,9 @@ impl Tcb {
         payload_len: u32,
     ) -> Option<Predicted<'t, 'h>> {
         if self.has_timestamps() {
-            self.predicts_as::<true>(header, payload_len)
+            Predicted::of::<true>(self, header, payload_len)
         } else {
-            self.predicts_as::<false>(header, payload_len)
+            Predicted::of::<false>(self, header, payload_len)
         }
     }
 
@@ -74,51 +74,55 @@ impl Tcb {
     ) -> Option<(Predicted<'t, 'h>, &'h [u8])> {
         let header_len = if TIMESTAMPS { PLAIN_LEN } else { HEADER_LEN };
         let payload = segment.get(header_len..)?;
-        let predicted = self.predicts_as::<TIMESTAMPS>(segment, payload.len() as u32)?;
+        let predicted = Predicted::of::<TIMESTAMPS>(self, segment, payload.len() as u32)?;
         Some((predicted, payload))
     }
+}
 
+impl<'t, 'h> Predicted<'t, 'h> {
+    /// The segment with this header, if it is the one that the connection expects;
+    /// `TIMESTAMPS` says whether timestamps are in use.
     #[inline(always)]
-    fn predicts_as<'t, 'h, const TIMESTAMPS: bool>(
-        &'t mut self,
+    fn of<const TIMESTAMPS: bool>(
+        tcb: &'t mut Tcb,
         header: &'h [u8],
         payload_len: u32,
-    ) -> Option<Predicted<'t, 'h>> {
+    ) -> Option<Self> {
         let stamps = if TIMESTAMPS {
             Some(Stamps::of(header)?)
         } else {
             None
         };
-        let (head, at) = (Head::of(header)?, self.rcv.nxt());
+        let (head, at) = (Head::of(header)?, tcb.rcv.nxt());
         // A predicted header has the length of one with timestamps, or of one without.
-        if head.control() & !TcpFlags::PSH.0 != self.prediction.control()
-            || head.seq() != self.rcv.seq(at)
-            || self.has_timestamps() != TIMESTAMPS
+        if head.control() & !TcpFlags::PSH.0 != tcb.prediction.control()
+            || head.seq() != tcb.rcv.seq(at)
+            || tcb.has_timestamps() != TIMESTAMPS
         {
             return None;
         }
-        let older = |s: Stamps<'_>| (s.val().wrapping_sub(self.stamps.recent()) as i32) < 0;
+        let older = |s: Stamps<'_>| (s.val().wrapping_sub(tcb.stamps.recent()) as i32) < 0;
         if stamps.is_some_and(older) {
             return None;
         }
-        let acked = head.ack().0.wrapping_sub(self.snd.seq(self.snd.una()).0);
+        let acked = head.ack().0.wrapping_sub(tcb.snd.seq(tcb.snd.una()).0);
         if acked != 0 {
             // It must not acknowledge data that was not sent, and the acknowledgment of
             // our FIN changes the state.
-            let ack = self.snd.una() + i64::from(acked);
-            if ack > self.snd.nxt() || ack > self.snd.edge() {
+            let ack = tcb.snd.una() + i64::from(acked);
+            if ack > tcb.snd.nxt() || ack > tcb.snd.edge() {
                 return None;
             }
         } else if payload_len == 0 {
             return None;
         }
         if payload_len != 0
-            && (!self.prediction.has_data() || at + i64::from(payload_len) > self.rcv.adv())
+            && (!tcb.prediction.has_data() || at + i64::from(payload_len) > tcb.rcv.adv())
         {
             return None;
         }
         Some(Predicted {
-            tcb: self,
+            tcb,
             head,
             stamps,
             payload_len,
@@ -216,9 +220,9 @@ impl Predicted<'_, '_> {
         }
         if ACKS {
             if ack == tcb.snd.nxt() {
-                tcb.fast_ack::<true>(ack, stamps, now);
+                fast_ack::<true>(tcb, ack, stamps, now);
             } else {
-                tcb.fast_ack::<false>(ack, stamps, now);
+                fast_ack::<false>(tcb, ack, stamps, now);
             }
         } else if tcb.liveness.has_retried(&tcb.snd)
             && (tcb.snd.in_flight() == 0 || tcb.snd.wnd() == 0)
@@ -260,63 +264,62 @@ fn take_outlined(
     predicted.take(|| gso_size, now);
 }
 
+/// New data is acknowledged, in order and with nothing lost: everything that was sent
+/// (`ALL`), or a part of it.
+#[inline(always)]
+fn fast_ack<const ALL: bool>(tcb: &mut Tcb, ack: Pos, stamps: Option<Stamps<'_>>, now: Instant) {
+    let (acked, window_used) = (
+        ack - tcb.snd.una(),
+        tcb.congestion.window_was_used(&tcb.snd),
+    );
+    let echo = || stamps.map(Stamps::echo).filter(|echo| *echo != 0);
+    let times = if ALL {
+        tcb.flight.scoreboard.finish_in_order()
+    } else {
+        tcb.flight.scoreboard.advance_in_order(ack)
+    };
+    tcb.flight
+        .recovery
+        .rack
+        .on_delivered_in_order(ack, times, now);
+    tcb.snd.acknowledge(ack);
+    tcb.outcome.events |= Events::SND_ACKED;
+    tcb.flight
+        .sample_round_trip(&mut tcb.snd, &tcb.stamps, ack, echo, now);
+    tcb.liveness
+        .note_acknowledged(&mut tcb.snd, &mut tcb.outcome);
+    if ALL {
+        tcb.flight.disarm_xmit(&mut tcb.timers);
+        tcb.accounting.busy.end(now);
+    } else {
+        tcb.flight.rearm_loss_timer(&tcb.snd, now);
+        tcb.liveness
+            .arm_user_timeout(&mut tcb.timers, &tcb.cfg, now);
+    }
+    if window_used || tcb.flags.contains(Flags::SLOW_OUTPUT) {
+        control_congestion(tcb, acked as u64, window_used, now);
+    }
+}
+
+/// Congestion control for newly acknowledged data; `window_used`: the window was in
+/// use.
+#[inline(never)]
+fn control_congestion(tcb: &mut Tcb, acked: u64, window_used: bool, now: Instant) {
+    if window_used {
+        tcb.congestion
+            .grow_window(&tcb.snd, tcb.flight.recovery.rack.latest_rtt(), acked, now);
+    }
+    if tcb.flags.contains(Flags::SLOW_OUTPUT) {
+        tcb.congestion.note_unmarked(&tcb.snd, acked);
+        let repeated = tcb.accounting.counters.bytes_retrans;
+        tcb.flight
+            .note_delivery(&tcb.snd, &mut tcb.congestion, repeated, acked, now);
+        tcb.congestion
+            .follow_window(&tcb.snd.rtt, tcb.ecn.is_on(), &mut tcb.flags);
+    }
+}
+
 impl Tcb {
-    /// New data is acknowledged, in order and with nothing lost: everything that was sent
-    /// (`ALL`), or a part of it.
-    #[inline(always)]
-    fn fast_ack<const ALL: bool>(&mut self, ack: Pos, stamps: Option<Stamps<'_>>, now: Instant) {
-        let (acked, window_used) = (
-            ack - self.snd.una(),
-            self.congestion.window_was_used(&self.snd),
-        );
-        let echo = || stamps.map(Stamps::echo).filter(|echo| *echo != 0);
-        let times = if ALL {
-            self.flight.scoreboard.finish_in_order()
-        } else {
-            self.flight.scoreboard.advance_in_order(ack)
-        };
-        self.flight
-            .recovery
-            .rack
-            .on_delivered_in_order(ack, times, now);
-        self.snd.acknowledge(ack);
-        self.outcome.events |= Events::SND_ACKED;
-        self.note_round_trip(ack, echo, now);
-        if ALL {
-            self.disarm_xmit();
-            self.accounting.busy.end(now);
-        } else {
-            self.flight.rearm_loss_timer(&self.snd, now);
-            self.liveness
-                .arm_user_timeout(&mut self.timers, &self.cfg, now);
-        }
-        if window_used || self.flags.contains(Flags::SLOW_OUTPUT) {
-            self.control_congestion(acked as u64, window_used, now);
-        }
-    }
-
-    /// Congestion control for newly acknowledged data; `window_used`: the window was in
-    /// use.
-    #[inline(never)]
-    fn control_congestion(&mut self, acked: u64, window_used: bool, now: Instant) {
-        if window_used {
-            self.congestion.grow_window(
-                &self.snd,
-                self.flight.recovery.rack.latest_rtt(),
-                acked,
-                now,
-            );
-        }
-        if self.flags.contains(Flags::SLOW_OUTPUT) {
-            self.congestion.note_unmarked(&self.snd, acked);
-            let repeated = self.accounting.counters.bytes_retrans;
-            self.flight
-                .note_delivery(&self.snd, &mut self.congestion, repeated, acked, now);
-            self.congestion
-                .follow_window(&self.snd.rtt, self.ecn.is_on(), &mut self.flags);
-        }
-    }
-
     /// Header prediction for a parsed header.
     pub(super) fn fast_path(&mut self, segment: &Segment<'_>, now: Instant) -> Option<Disposition> {
         if segment.ecn == Ecn::Congested {

@@ -1,13 +1,17 @@
-//! The peer's FIN (RFC 9293 section 3.10.7.4, eighth).
+//! The peer's FIN (RFC 9293 section 3.10.7.4, eighth), and the acknowledgment of ours
+//! (fifth): what they make of the connection's state.
 //!
-//! `input/mod.rs` calls it after the payload was placed, since only then is it known
-//! whether everything before the FIN has arrived.
+//! `input/mod.rs` calls [`Tcb::on_fin`] after the payload was placed, since only then is it
+//! known whether everything before the FIN has arrived.
 
-use super::Arrival;
+use super::{Arrival, Step};
 use crate::events::Events;
 use crate::flags::Flags;
 use crate::flight::LossTimer;
-use crate::pos::NO_POS;
+use crate::pos::{NO_POS, Pos};
+use crate::rcv::ReceiveSide;
+use crate::reassembly::Reassembly;
+use crate::segment::Disposition;
 use crate::state::State;
 use crate::tcb::Tcb;
 use crate::time::Instant;
@@ -15,35 +19,30 @@ use crate::time_wait::TIME_WAIT_US;
 use crate::timers::Timers;
 use longshore_wire::tcp::TcpFlags;
 
-impl Tcb {
-    /// Records a FIN, and processes it once RCV.NXT has reached it.
-    pub(super) fn on_fin(&mut self, a: &Arrival<'_>) {
-        if a.has(TcpFlags::FIN) {
-            self.note_fin(a);
-        }
-        if self.rcv.nxt() == self.rcv.fin() {
-            self.handle_fin(a.now);
-        }
-    }
-
+impl ReceiveSide {
     /// Records where the stream ends. The first FIN decides; one that contradicts data
     /// received beyond it is ignored.
-    fn note_fin(&mut self, a: &Arrival<'_>) {
-        self.flags |= Flags::ACK_NOW;
-        let beyond = self
-            .reassembly
-            .ranges
-            .iter(self.rcv.nxt())
-            .next_back()
-            .is_some_and(|(_, end)| end > a.data_end);
-        if self.rcv.fin() == NO_POS && !beyond && a.data_end >= self.rcv.nxt() {
-            self.rcv.set_fin(a.data_end);
+    fn note_fin(&mut self, reassembly: &Reassembly, end: Pos) {
+        let last = reassembly.ranges.iter(self.nxt()).next_back();
+        let beyond = last.is_some_and(|(_, last)| last > end);
+        if self.fin() == NO_POS && !beyond && end >= self.nxt() {
+            self.set_fin(end);
         }
     }
+}
 
-    /// "If the FIN bit is set, signal the user 'connection closing' ..., advance
-    /// RCV.NXT over the FIN, and send an acknowledgment for the FIN."
-    fn handle_fin(&mut self, now: Instant) {
+impl Tcb {
+    /// Records a FIN of the peer, and processes it once RCV.NXT has reached it: "If the FIN
+    /// bit is set, signal the user 'connection closing' ..., advance RCV.NXT over the FIN,
+    /// and send an acknowledgment for the FIN."
+    pub(super) fn on_fin(&mut self, a: &Arrival<'_>) {
+        if a.has(TcpFlags::FIN) {
+            self.flags |= Flags::ACK_NOW;
+            self.rcv.note_fin(&self.reassembly, a.data_end);
+        }
+        if self.rcv.nxt() != self.rcv.fin() {
+            return;
+        }
         self.rcv.handle_fin();
         self.flags |= Flags::ACK_NOW;
         self.outcome.events |= Events::PEER_FIN;
@@ -53,13 +52,36 @@ impl Tcb {
             // TIME-WAIT": `check_fin_acked` has handled this; the state is FIN-WAIT-2
             // then.
             State::FinWait1 => self.state = State::Closing,
-            State::FinWait2 => self.enter_time_wait(now),
+            State::FinWait2 => self.enter_time_wait(a.now),
             _ => {}
         }
     }
 
+    /// RFC 9293 section 3.10.7.4, fifth: the effect of the ACK of our FIN in each state.
+    pub(super) fn check_fin_acked(&mut self, now: Instant) -> Step {
+        if !self.snd.fin_acked() {
+            return Ok(());
+        }
+        match self.state {
+            State::FinWait1 => {
+                self.state = State::FinWait2;
+                self.outcome.events |= Events::FIN_ACKED;
+                if self.is_orphan() {
+                    self.timers.start_fin_wait(&self.cfg, now);
+                }
+            }
+            State::Closing => self.enter_time_wait(now),
+            State::LastAck => {
+                self.die(None, Events::FIN_ACKED);
+                return Err(Disposition::default());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
     /// Enters TIME-WAIT and turns off all other timers.
-    pub(super) fn enter_time_wait(&mut self, now: Instant) {
+    fn enter_time_wait(&mut self, now: Instant) {
         self.state = State::TimeWait;
         self.timers = Timers::new();
         self.flight.timer = LossTimer::new();

@@ -24,6 +24,7 @@ use crate::state::State;
 use crate::tcb::Tcb;
 use crate::time::Instant;
 use crate::time_wait::{TimeWait, TimeWaitVerdict};
+use ack::Acknowledgment;
 use checks::{Checks, Refused};
 use data::Placement;
 use longshore_wire::tcp::TcpFlags;
@@ -141,7 +142,21 @@ impl Tcb {
         if self.state == State::SynReceived {
             self.on_handshake_ack(a)?;
         }
-        self.on_ack(a)?;
+        let mut acknowledgment = Acknowledgment {
+            cfg: &self.cfg,
+            flags: &mut self.flags,
+            snd: &mut self.snd,
+            flight: &mut self.flight,
+            congestion: &mut self.congestion,
+            ecn: &mut self.ecn,
+            stamps: &self.stamps,
+            liveness: &mut self.liveness,
+            timers: &mut self.timers,
+            outcome: &mut self.outcome,
+            accounting: &mut self.accounting,
+        };
+        acknowledgment.take(a);
+        self.check_fin_acked(a.now)?;
         if self.ecn.is_on() {
             self.ecn
                 .on_arrival(&self.rcv, &self.cfg, &mut self.flags, a.segment);
