@@ -9,7 +9,6 @@
 //! same.
 
 use crate::flags::Flags;
-use crate::pos::Pos;
 use crate::segment::PlainTransmit;
 use crate::tcb::Tcb;
 use crate::time::Instant;
@@ -46,66 +45,21 @@ impl Tcb {
         if !usual {
             return None;
         }
-        let (start, end) = self.select_full_packets(max_payload)?;
-        self.note_more(end, now);
+        let (start, end) = self
+            .snd
+            .full_packets(&self.congestion, &self.cfg, max_payload)?;
+        self.departure().full_packets(end, now);
         let payload_len = (end - start) as u32;
-        let push = self.flags_of_full_packets(end, payload_len);
+        // The expected segment has the same options, and only ACK set.
+        let control = self.prediction.control();
+        let mut builder = self.builder();
+        let push = builder.flags_of_full_packets(end, payload_len);
         Some(PlainTransmit {
-            // The expected segment has the same options, and only ACK set.
-            header: self.build_header_with(start, self.prediction.control() | push.0, now),
+            header: builder.header_with(start, control | push.0, now),
             payload_start: start as u64,
             payload_len,
             mss: self.snd.mss(),
         })
-    }
-
-    /// New data is sent in full packets with other data in flight, and nothing is lost,
-    /// SACKed or probed for: [`note_new`](Tcb::note_new) without the steps that do not
-    /// apply then.
-    #[inline(always)]
-    fn note_more(&mut self, end: Pos, now: Instant) {
-        self.snd.advance(end);
-        // Uncommon cases take the whole block, whose address is in a register.
-        if !self.flight.scoreboard.send_with_last(end, now) {
-            self.send_apart(end, now);
-        }
-        if !self.flight.rearm_probe(&self.snd, now) {
-            self.arm_probe(now);
-        }
-        if !self.flight.is_timing() {
-            self.time_round_trip(end, now);
-        }
-        self.note_payload_sent(now);
-        self.timers.hold = Instant::NEVER;
-    }
-
-    #[inline(never)]
-    fn send_apart(&mut self, end: Pos, now: Instant) {
-        self.flight.send_apart(&self.snd, end, now);
-    }
-
-    #[inline(never)]
-    fn arm_probe(&mut self, now: Instant) {
-        self.flight.arm_probe(&self.snd, now);
-    }
-
-    /// The flags that [`flags_of`](Tcb::flags_of) adds to ACK for full packets without
-    /// FIN.
-    #[inline(always)]
-    fn flags_of_full_packets(&mut self, end: Pos, len: u32) -> TcpFlags {
-        let mss = u32::from(self.snd.mss());
-        let (packets, batch) = if len == mss {
-            (1, false)
-        } else {
-            (len.div_ceil(mss.max(1)), true)
-        };
-        self.accounting.counters.data_segs_out =
-            self.accounting.counters.data_segs_out.wrapping_add(packets);
-        if batch || end == self.snd.push() {
-            TcpFlags::PSH
-        } else {
-            TcpFlags(0)
-        }
     }
 
     /// The next segment to send, if it is of a common kind; `max_payload` as for
@@ -133,27 +87,17 @@ impl Tcb {
             return None;
         }
         if self.snd.nxt() < self.snd.end()
-            && let Some((start, end)) = self.select_new(now, max_payload)
+            && let Some((start, end)) = self.selection().new_data(now, max_payload)
         {
-            self.note_new(start, end, now);
-            let (flags, data_end) = self.flags_of(start, end);
-            return Some(self.plain(start, data_end, flags, now));
+            self.departure().plain_data(start, end, now);
+            let mut builder = self.builder();
+            let (flags, data_end) = builder.flags_of(start, end);
+            return Some(builder.plain(start, data_end, flags, now));
         }
         if self.flags.contains(Flags::ACK_NOW) {
             let pos = self.snd.ack_pos();
-            return Some(self.plain(pos, pos, TcpFlags::ACK, now));
+            return Some(self.builder().plain(pos, pos, TcpFlags::ACK, now));
         }
         None
-    }
-
-    #[inline(always)]
-    fn plain(&mut self, start: i64, data_end: i64, flags: TcpFlags, now: Instant) -> PlainTransmit {
-        let header = self.build_header(start, flags, now);
-        PlainTransmit {
-            header,
-            payload_start: start.max(0) as u64,
-            payload_len: (data_end - start).max(0) as u32,
-            mss: self.snd.mss(),
-        }
     }
 }

@@ -21,9 +21,13 @@ mod syn;
 
 pub(crate) use options::{TIMESTAMPS_LEN, plain_ack};
 
+use data::Departure;
+use segment::SegmentBuilder;
+use select::Selection;
+
 use crate::flags::Flags;
 use crate::flight::ProbeChoice;
-use crate::pos::Pos;
+use crate::pos::{Pos, SYN_POS};
 use crate::prediction::Prediction;
 use crate::segment::Transmit;
 use crate::snd::SendSide;
@@ -76,7 +80,7 @@ impl Tcb {
 
     fn poll_something(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
         if self.flags.contains(Flags::RST_DUE) {
-            return Some(self.emit_reset(now));
+            return Some(self.builder().reset(now));
         }
         if self.flags.contains(Flags::SYN_DUE) {
             return Some(self.emit_syn(now));
@@ -107,23 +111,15 @@ impl Tcb {
             // The number is one below SND.UNA: outside the peer's window, so that it
             // answers.
             let pos = self.snd.una() - 1;
-            return Some(self.emit(pos, pos, TcpFlags::ACK, now));
+            return Some(self.builder().bare(pos, TcpFlags::ACK, now));
         }
         if self.flags.contains(Flags::ACK_NOW) {
             let pos = self.snd.ack_pos();
-            if let Some((ack, flags)) = self.ecn.take_change() {
-                let mut before = plain_ack(
-                    self.snd.seq(pos),
-                    self.rcv.seq(ack),
-                    self.rcv.advertise_window(&self.cfg, self.flags),
-                    self.timestamps(now).map(|t| (t.val, t.echo)),
-                );
-                before.flags |= flags;
-                self.accounting.counters.segs_out =
-                    self.accounting.counters.segs_out.wrapping_add(1);
+            let mut builder = self.builder();
+            if let Some(before) = builder.before_change(now) {
                 return Some(before);
             }
-            return Some(self.emit(pos, pos, TcpFlags::ACK, now));
+            return Some(builder.bare(pos, TcpFlags::ACK, now));
         }
         None
     }
@@ -138,7 +134,7 @@ impl Tcb {
                     .paced_payload(&self.snd, self.cfg.burst.min_batch, max_payload),
             ),
         );
-        if let Some((start, end)) = self.select_retransmission(max_payload) {
+        if let Some((start, end)) = self.selection().retransmission(max_payload) {
             return Some(self.emit_retransmission(start, end, now));
         }
         if let Some(new) = self.poll_new(now, max_payload) {
@@ -152,7 +148,7 @@ impl Tcb {
 
     /// The tail loss probe, if there is no new data.
     fn poll_probe(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
-        let most = self.packet_payload().min(max_payload as i64);
+        let most = self.selection().packet_payload().min(max_payload as i64);
         let Some((start, end)) = self.flight.last_segment(&self.snd, most) else {
             self.flight.recovery.probe.forget();
             return None;
@@ -165,7 +161,7 @@ impl Tcb {
     fn poll_new(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
         // A probe is longer than a segment: it would have bytes of several records.
         if self.flight.mtu.is_due(now) && !self.flags.contains(Flags::RECORD_ENDS) {
-            let extra = self.extra_len_due();
+            let extra = self.selection().extra_len();
             match self
                 .flight
                 .select_mtu_probe(&self.snd, &self.congestion, extra, now)
@@ -178,8 +174,112 @@ impl Tcb {
                 }
             }
         }
-        let (start, end) = self.select_new(now, max_payload)?;
+        let (start, end) = self.selection().new_data(now, max_payload)?;
         Some(self.emit_new(start, end, now))
+    }
+
+    /// Sends new data, or the FIN.
+    fn emit_new(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
+        self.departure().new_data(start, end, now);
+        self.builder().data(start, end, false, now)
+    }
+
+    /// Sends a range again.
+    fn emit_retransmission(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
+        self.departure().again(start, end, now);
+        let mut transmit = self.builder().data(start, end, true, now);
+        if let Some(stamps) = &mut transmit.options.timestamps {
+            stamps.val = self.flight.recovery.last_stamp;
+        }
+        transmit
+    }
+
+    /// Sends the selected MTU probe: one packet, longer than the MSS.
+    fn emit_mtu_probe(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
+        let (small, segments) = (self.snd.small(), self.accounting.counters.data_segs_out);
+        let mut probe = self.emit_new(start, end, now);
+        self.snd.set_small(small);
+        self.accounting.counters.data_segs_out = segments.wrapping_add(1);
+        probe.mss = (end - start) as u16;
+        probe
+    }
+
+    /// Sends the SYN or SYN-ACK, for the first time or again.
+    fn emit_syn(&mut self, now: Instant) -> Transmit {
+        let mut data = 0;
+        // A SYN may also be retransmitted for other reasons than a timeout.
+        let repeats = if self.snd.nxt() == SYN_POS {
+            let written = self.snd.edge();
+            let written = self.flight.within_record(self.flags, 0, written);
+            data = self
+                .fast_open
+                .data_on_syn(&self.snd, written, &self.cfg, self.state);
+            self.departure().syn(data, now);
+            0
+        } else {
+            self.accounting.counters.retrans = self.accounting.counters.retrans.wrapping_add(1);
+            self.liveness.retries().max(1)
+        };
+        if self.flight.timer.at.is_never() {
+            self.flight.arm_retransmit(&self.snd, now);
+        }
+        self.builder().syn(data, repeats, now)
+    }
+
+    /// What decides what is sent next.
+    #[inline(always)]
+    fn selection(&mut self) -> Selection<'_> {
+        Selection {
+            cfg: &self.cfg,
+            state: self.state,
+            flags: &mut self.flags,
+            snd: &self.snd,
+            flight: &mut self.flight,
+            congestion: &mut self.congestion,
+            liveness: &mut self.liveness,
+            timers: &mut self.timers,
+            outcome: &self.outcome,
+            accounting: &mut self.accounting,
+            reassembly: &self.reassembly,
+        }
+    }
+
+    /// What sending changes.
+    #[inline(always)]
+    fn departure(&mut self) -> Departure<'_> {
+        Departure {
+            cfg: &self.cfg,
+            flags: &mut self.flags,
+            snd: &mut self.snd,
+            rcv: &self.rcv,
+            stamps: &self.stamps,
+            flight: &mut self.flight,
+            congestion: &mut self.congestion,
+            liveness: &mut self.liveness,
+            timers: &mut self.timers,
+            accounting: &mut self.accounting,
+            is_predicted: self.prediction.is_on(),
+        }
+    }
+
+    /// What builds the segment that was selected.
+    #[inline(always)]
+    fn builder(&mut self) -> SegmentBuilder<'_> {
+        SegmentBuilder {
+            cfg: &self.cfg,
+            state: self.state,
+            flags: &mut self.flags,
+            snd: &self.snd,
+            rcv: &mut self.rcv,
+            stamps: &self.stamps,
+            acks: &mut self.acks,
+            ecn: &mut self.ecn,
+            timers: &mut self.timers,
+            counters: &mut self.accounting.counters,
+            reassembly: &self.reassembly,
+            flight: &self.flight,
+            fast_open: &self.fast_open,
+        }
     }
 }
 

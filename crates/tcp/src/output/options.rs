@@ -1,8 +1,8 @@
 //! The options of outgoing segments.
 //!
 //! Owns the option layout: timestamps on every segment once negotiated (RFC 7323 section
-//! 3.2), SACK blocks while data is out of order, and the options of the SYN.
-//! `output/mod.rs` and `time_wait.rs` call it.
+//! 3.2), SACK blocks while data is out of order. `segment.rs`, `select.rs` and
+//! `time_wait.rs` ask for them; `syn.rs` has the options of the SYN.
 
 use crate::flags::Flags;
 use crate::rcv::ReceiveSide;
@@ -10,8 +10,6 @@ use crate::reassembly::Reassembly;
 use crate::segment::{Ecn, Transmit};
 use crate::snd::SendSide;
 use crate::stamps::TimestampState;
-use crate::state::State;
-use crate::tcb::Tcb;
 use crate::time::Instant;
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::{SackBlocks, TcpFlags, TcpOptions, Timestamps};
@@ -66,6 +64,14 @@ pub(crate) fn plain_ack(
 }
 
 impl TimestampState {
+    /// The timestamps option, if negotiated.
+    #[inline]
+    pub(super) fn timestamps(&self, flags: Flags, now: Instant) -> Option<Timestamps> {
+        flags
+            .contains(Flags::TIMESTAMPS)
+            .then(|| self.timestamps_if_agreed(now))
+    }
+
     /// The contents of the timestamps option; meaningless if it was not negotiated.
     #[inline(always)]
     pub(super) fn timestamps_if_agreed(&self, now: Instant) -> Timestamps {
@@ -78,7 +84,7 @@ impl TimestampState {
 
 impl Reassembly {
     #[inline]
-    fn owes_sack(&self, snd: &SendSide, flags: Flags) -> bool {
+    pub(super) fn owes_sack(&self, snd: &SendSide, flags: Flags) -> bool {
         snd.sack() && (!self.ranges.is_empty() || flags.contains(Flags::DSACK))
     }
 
@@ -105,7 +111,7 @@ impl Reassembly {
     /// RFC 2883 section 4: the first block reports a duplicate, if there was one. RFC
     /// 2018 section 4: the range with the latest arrival follows, then those reported
     /// most recently before.
-    fn sack_blocks(&self, rcv: &ReceiveSide, flags: Flags) -> SackBlocks {
+    pub(super) fn sack_blocks(&self, rcv: &ReceiveSide, flags: Flags) -> SackBlocks {
         let mut blocks = SackBlocks::default();
         let room = self.sack_room(flags);
         if flags.contains(Flags::DSACK) {
@@ -133,47 +139,20 @@ impl Reassembly {
         }
         blocks
     }
-}
-
-impl Tcb {
-    /// The timestamps option, if negotiated.
-    #[inline]
-    pub(crate) fn timestamps(&self, now: Instant) -> Option<Timestamps> {
-        self.has_timestamps()
-            .then(|| self.stamps.timestamps_if_agreed(now))
-    }
-
-    /// The options of all segments but SYN and RST.
-    pub(super) fn segment_options(&mut self, now: Instant) -> TcpOptions {
-        let mut options = TcpOptions {
-            timestamps: self.timestamps(now),
-            ..TcpOptions::default()
-        };
-        if self.flags.contains(Flags::USER_TIMEOUT_DUE) && self.has_room_for_timeout() {
-            options.user_timeout = self.cfg.advertised_user_timeout(self.flags);
-            self.flags.remove(Flags::USER_TIMEOUT_DUE);
-        }
-        if self.reassembly.owes_sack(&self.snd, self.flags) {
-            options.sack = self.reassembly.sack_blocks(&self.rcv, self.flags);
-            self.flags.remove(Flags::DSACK);
-        }
-        options
-    }
-
     /// Bytes of payload taken up in the next segment by options that only some segments
     /// carry.
     #[inline]
-    pub(crate) fn extra_len_due(&self) -> u16 {
-        if self.flags.contains(Flags::USER_TIMEOUT_DUE) {
-            return self.extra_len_with_timeout();
+    pub(super) fn extra_len_due(&self, snd: &SendSide, flags: Flags) -> u16 {
+        if flags.contains(Flags::USER_TIMEOUT_DUE) {
+            return self.extra_len_with_timeout(snd, flags);
         }
-        self.reassembly.sack_len_due(&self.snd, self.flags)
+        self.sack_len_due(snd, flags)
     }
 
     #[cold]
-    fn extra_len_with_timeout(&self) -> u16 {
-        let sack = self.reassembly.sack_len_due(&self.snd, self.flags);
-        if self.has_room_for_timeout() {
+    fn extra_len_with_timeout(&self, snd: &SendSide, flags: Flags) -> u16 {
+        let sack = self.sack_len_due(snd, flags);
+        if self.has_room_for_timeout(snd, flags) {
             sack + USER_TIMEOUT_LEN
         } else {
             sack
@@ -182,35 +161,12 @@ impl Tcb {
 
     /// Whether the user timeout option fits beside the other options of the next segment;
     /// SACK blocks take precedence.
-    fn has_room_for_timeout(&self) -> bool {
-        let timestamps = if self.has_timestamps() {
+    pub(super) fn has_room_for_timeout(&self, snd: &SendSide, flags: Flags) -> bool {
+        let timestamps = if flags.contains(Flags::TIMESTAMPS) {
             TIMESTAMPS_LEN
         } else {
             0
         };
-        timestamps + self.reassembly.sack_len_due(&self.snd, self.flags) + USER_TIMEOUT_LEN
-            <= MOST_LEN
-    }
-
-    /// The options of our SYN or SYN-ACK (a SYN-ACK has only those that the SYN offered:
-    /// RFC 7323 sections 2.2 and 3.2, RFC 2018 section 2).
-    pub(super) fn syn_options(&self, now: Instant) -> TcpOptions {
-        let answer = self.state == State::SynReceived;
-        let cfg = &self.cfg;
-        let agreed = |was: bool, wanted: bool| if answer { was } else { wanted };
-        let timestamps = agreed(self.has_timestamps(), cfg.timestamps).then(|| Timestamps {
-            val: now.millis32().wrapping_add(self.stamps.offset()),
-            echo: if answer { self.stamps.recent() } else { 0 },
-        });
-        TcpOptions {
-            mss: Some(self.rcv.mss()),
-            window_scale: agreed(self.flags.contains(Flags::SCALING), cfg.window_scaling)
-                .then_some(self.rcv.wscale()),
-            sack_permitted: agreed(self.snd.sack(), cfg.sack),
-            timestamps,
-            fast_open: self.fast_open.option(self.state),
-            user_timeout: self.cfg.advertised_user_timeout(self.flags),
-            ..TcpOptions::default()
-        }
+        timestamps + self.sack_len_due(snd, flags) + USER_TIMEOUT_LEN <= MOST_LEN
     }
 }

@@ -1,17 +1,22 @@
 //! Selection of what to send next: a retransmission, or new data, and how much of it.
 //!
-//! Owns [`Tcb::select_retransmission`] and [`Tcb::select_new`], which `output/mod.rs` calls.
-//! They apply the congestion window, the peer's window, Nagle's algorithm and the size of
-//! a segment; when there is data but none may be sent, they ensure that a timer runs.
+//! Owns [`Selection`], which `output/mod.rs` and `output/fast_path.rs` ask. It applies the
+//! congestion window, the peer's window, Nagle's algorithm and the size of a segment; when
+//! there is data but none may be sent, it ensures that a timer runs.
 
+use crate::accounting::Accounting;
+use crate::config::Config;
 use crate::congestion::CongestionState;
-use crate::flight::Flight;
-use crate::flight::XmitTimer;
+use crate::flags::Flags;
+use crate::flight::{Flight, XmitTimer};
+use crate::liveness::Liveness;
+use crate::outcome::Outcome;
 use crate::pos::Pos;
+use crate::reassembly::Reassembly;
 use crate::snd::SendSide;
-use crate::tcb::Tcb;
+use crate::state::State;
 use crate::time::Instant;
-use crate::timers::CORK_US;
+use crate::timers::{CORK_US, Timers};
 
 impl Flight {
     /// Bytes that may be sent before the congestion window is full.
@@ -21,24 +26,74 @@ impl Flight {
     }
 }
 
-impl Tcb {
+impl SendSide {
+    /// As [`Selection::new_data`], for the simple case: the connection is
+    /// established, data is in flight, both windows have room for all available data or
+    /// for one batch, in full packets, and no FIN follows. The result is that of
+    /// `new_data`.
+    #[inline(always)]
+    pub(super) fn full_packets(
+        &self,
+        congestion: &CongestionState,
+        cfg: &Config,
+        max_payload: usize,
+    ) -> Option<(Pos, Pos)> {
+        let (start, mss) = (self.nxt(), i64::from(self.mss()));
+        let mut len = (self.edge() - start).min(max_payload as i64);
+        if len != mss {
+            len = len.min(congestion.batch_payload(self, cfg.burst.min_batch, max_payload) as i64);
+            if len < mss || len % mss != 0 {
+                return None;
+            }
+        }
+        let (end, sent) = (start + len, start + len - self.una());
+        let fits = sent > len
+            && sent <= i64::from(self.wnd())
+            && sent <= i64::from(congestion.controller.cwnd());
+        fits.then_some((start, end))
+    }
+}
+
+/// What decides what is sent next. When there is data but none may be sent, it starts a
+/// timer.
+pub(super) struct Selection<'t> {
+    pub(super) cfg: &'t Config,
+    pub(super) state: State,
+    pub(super) flags: &'t mut Flags,
+    pub(super) snd: &'t SendSide,
+    pub(super) flight: &'t mut Flight,
+    pub(super) congestion: &'t mut CongestionState,
+    pub(super) liveness: &'t mut Liveness,
+    pub(super) timers: &'t mut Timers,
+    pub(super) outcome: &'t Outcome,
+    pub(super) accounting: &'t mut Accounting,
+    pub(super) reassembly: &'t Reassembly,
+}
+
+impl Selection<'_> {
+    /// Bytes of payload taken up by options that only some segments carry.
+    #[inline]
+    pub(super) fn extra_len(&self) -> u16 {
+        self.reassembly.extra_len_due(self.snd, *self.flags)
+    }
+
     /// The payload of one packet of the next segment, bytes.
     #[inline]
     pub(super) fn packet_payload(&self) -> i64 {
-        i64::from(self.snd.mss() - self.extra_len_due())
+        i64::from(self.snd.mss() - self.extra_len())
     }
 
     /// The range to retransmit now, FIN included.
-    pub(super) fn select_retransmission(&mut self, max_payload: usize) -> Option<(Pos, Pos)> {
-        let (start, end) = self.flight.next_retransmission(&self.snd)?;
+    pub(super) fn retransmission(&mut self, max_payload: usize) -> Option<(Pos, Pos)> {
+        let (start, end) = self.flight.next_retransmission(self.snd)?;
         let mss = self.packet_payload();
         let forced = self.flight.recovery.forced;
         let len = (end - start).min(max_payload as i64);
-        let mut len = self.flight.within_record(self.flags, start, len);
+        let mut len = self.flight.within_record(*self.flags, start, len);
         if forced {
             len = len.min(mss);
         } else {
-            let room = self.flight.congestion_room(&self.snd, &self.congestion);
+            let room = self.flight.congestion_room(self.snd, self.congestion);
             if room < len.min(mss) {
                 return None;
             }
@@ -62,7 +117,7 @@ impl Tcb {
 
     /// The range of new data to send now, FIN included.
     #[inline(always)]
-    pub(super) fn select_new(&mut self, now: Instant, max_payload: usize) -> Option<(Pos, Pos)> {
+    pub(super) fn new_data(&mut self, now: Instant, max_payload: usize) -> Option<(Pos, Pos)> {
         let start = self.snd.nxt();
         if start >= self.snd.end() {
             return None;
@@ -74,38 +129,13 @@ impl Tcb {
             max_payload
         } else {
             self.congestion
-                .batch_payload(&self.snd, self.cfg.burst.min_batch, max_payload)
+                .batch_payload(self.snd, self.cfg.burst.min_batch, max_payload)
         };
         let chosen = self.choose_new(start, max_payload as i64, now);
         if chosen.is_none() && self.snd.in_flight() == 0 {
             self.wait_for_user_or_window(now);
         }
         chosen
-    }
-
-    /// As [`select_new`](Tcb::select_new), for the simple case: the connection is
-    /// established, data is in flight, both windows have room for all available data or
-    /// for one batch, in full packets, and no FIN follows. The result is that of
-    /// `select_new`.
-    #[inline(always)]
-    pub(super) fn select_full_packets(&self, max_payload: usize) -> Option<(Pos, Pos)> {
-        let (start, mss) = (self.snd.nxt(), i64::from(self.snd.mss()));
-        let mut len = (self.snd.edge() - start).min(max_payload as i64);
-        if len != mss {
-            len = len.min(self.congestion.batch_payload(
-                &self.snd,
-                self.cfg.burst.min_batch,
-                max_payload,
-            ) as i64);
-            if len < mss || len % mss != 0 {
-                return None;
-            }
-        }
-        let (end, sent) = (start + len, start + len - self.snd.una());
-        let fits = sent > len
-            && sent <= i64::from(self.snd.wnd())
-            && sent <= i64::from(self.congestion.controller.cwnd());
-        fits.then_some((start, end))
     }
 
     #[inline(always)]
@@ -122,9 +152,9 @@ impl Tcb {
             // Linux we ignore the congestion window for it.
             return (window > 0).then_some((start, start + 1));
         }
-        let available = self.flight.within_record(self.flags, start, written);
+        let available = self.flight.within_record(*self.flags, start, written);
         let mss = self.packet_payload();
-        let mut room = self.flight.congestion_room(&self.snd, &self.congestion);
+        let mut room = self.flight.congestion_room(self.snd, self.congestion);
         if self.flight.recovery.probe.due {
             // RFC 8985 section 7.3: a probe may exceed the congestion window.
             room = room.max(mss);
@@ -138,7 +168,7 @@ impl Tcb {
             len = room;
         }
         if len <= 0 {
-            self.accounting.begin_window_limit(&mut self.flags, now);
+            self.accounting.begin_window_limit(self.flags, now);
             return None;
         }
         let tail = len % mss;
@@ -175,9 +205,9 @@ impl Tcb {
     fn may_send_tail(&mut self, end: Pos, by_window: bool, now: Instant) -> bool {
         let may = self
             .snd
-            .may_send_small(&self.outcome, &self.cfg, self.flags, end, by_window);
+            .may_send_small(self.outcome, self.cfg, *self.flags, end, by_window);
         if by_window && !may {
-            self.accounting.begin_window_limit(&mut self.flags, now);
+            self.accounting.begin_window_limit(self.flags, now);
         }
         may
     }
@@ -196,9 +226,10 @@ impl Tcb {
 
     /// Nothing is in flight and nothing may be sent: the data waits for the user (cork)
     /// or for the peer's window, which is probed (RFC 9293 section 3.8.6.1).
+    #[inline(always)]
     fn wait_for_user_or_window(&mut self, now: Instant) {
-        self.accounting.begin_waiting(&mut self.flags, now);
-        if self.snd.wnd_edge() > self.snd.nxt() && self.snd.is_corked(&self.cfg) {
+        self.accounting.begin_waiting(self.flags, now);
+        if self.snd.wnd_edge() > self.snd.nxt() && self.snd.is_corked(self.cfg) {
             if self.timers.hold.is_never() {
                 self.timers.hold = now.after_us(CORK_US);
             }
@@ -207,8 +238,7 @@ impl Tcb {
         if self.flight.timer.at.is_never() {
             self.flight.timer.kind = XmitTimer::Persist;
             self.flight.timer.at = now.after_us(self.snd.rtt.rto());
-            self.liveness
-                .arm_user_timeout(&mut self.timers, &self.cfg, now);
+            self.liveness.arm_user_timeout(self.timers, self.cfg, now);
         }
     }
 }

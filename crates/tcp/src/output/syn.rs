@@ -1,45 +1,47 @@
 //! The SYN and the SYN-ACK, with data where Fast Open allows it (RFC 7413).
 
+use super::data::Departure;
+use super::segment::SegmentBuilder;
 use crate::flags::Flags;
 use crate::pos::{Pos, SYN_POS};
 use crate::segment::{Ecn, Transmit};
 use crate::state::State;
-use crate::tcb::Tcb;
 use crate::time::Instant;
 use longshore_wire::SeqNumber;
-use longshore_wire::tcp::TcpFlags;
+use longshore_wire::tcp::{TcpFlags, TcpOptions, Timestamps};
 
-impl Tcb {
+impl Departure<'_> {
+    /// The SYN is sent for the first time, with so many bytes of data.
+    pub(super) fn syn(&mut self, data: Pos, now: Instant) {
+        self.snd.advance(data);
+        if data > 0 {
+            self.flight.scoreboard.send(data, now, 0);
+            self.accounting.counters.data_segs_out = 1;
+        }
+        self.flight.timed = 0;
+        self.flight.timed_at = now;
+        self.liveness.arm_user_timeout(self.timers, self.cfg, now);
+    }
+}
+
+impl SegmentBuilder<'_> {
     /// RFC 9293 section 3.10.1: `<SEQ=ISS><CTL=SYN>`, or in SYN-RECEIVED
-    /// `<SEQ=ISS><ACK=RCV.NXT><CTL=SYN,ACK>`.
-    pub(super) fn emit_syn(&mut self, now: Instant) -> Transmit {
+    /// `<SEQ=ISS><ACK=RCV.NXT><CTL=SYN,ACK>`, with so many bytes of data; `repeats`: how
+    /// often it was sent before.
+    pub(super) fn syn(&mut self, data: Pos, repeats: u8, now: Instant) -> Transmit {
         self.flags
             .remove(Flags::SYN_DUE | Flags::ACK_NOW | Flags::ACK_OWED);
-        let first = self.snd.nxt() == SYN_POS;
         let mut options = self.syn_options(now);
-        let data = if first {
-            self.begin_flight(now)
-        } else {
-            self.accounting.counters.retrans = self.accounting.counters.retrans.wrapping_add(1);
-            0
-        };
-        if self.flight.timer.at.is_never() {
-            self.flight.arm_retransmit(&self.snd, now);
-        }
-        self.accounting.counters.segs_out = self.accounting.counters.segs_out.wrapping_add(1);
+        self.counters.segs_out = self.counters.segs_out.wrapping_add(1);
         let syn_ack = self.state == State::SynReceived;
-        // A SYN may also be retransmitted for other reasons than a timeout.
-        let repeats = if first {
-            0
-        } else {
-            self.liveness.retries().max(1)
-        };
-        let ecn = self.ecn.syn_flags(&self.cfg, syn_ack, repeats);
+        let ecn = self.ecn.syn_flags(self.cfg, syn_ack, repeats);
         if syn_ack {
-            options.accurate_ecn = self.ecn.syn_option(first, options.fast_open.is_some());
+            options.accurate_ecn = self
+                .ecn
+                .syn_option(repeats == 0, options.fast_open.is_some());
         }
         // The window field of a SYN is never scaled (RFC 7323 section 2.2).
-        let window = self.rcv.free_space(&self.cfg).min(0xffff);
+        let window = self.rcv.free_space(self.cfg).min(0xffff);
         self.rcv.advertise_to(self.rcv.nxt() + i64::from(window));
         self.acks.sent(self.rcv.nxt());
         Transmit {
@@ -59,26 +61,30 @@ impl Tcb {
             options,
             payload: 0..data as u64,
             mss: self.snd.mss().max(data as u16),
-            retransmission: !first,
+            retransmission: repeats > 0,
             ecn: Ecn::NotCapable,
         }
     }
 
-    /// The SYN is sent for the first time, with so many bytes of data.
-    fn begin_flight(&mut self, now: Instant) -> Pos {
-        let written = self.flight.within_record(self.flags, 0, self.snd.edge());
-        let data = self
-            .fast_open
-            .data_on_syn(&self.snd, written, &self.cfg, self.state);
-        self.snd.advance(data);
-        if data > 0 {
-            self.flight.scoreboard.send(data, now, 0);
-            self.accounting.counters.data_segs_out = 1;
+    /// The options of our SYN or SYN-ACK (a SYN-ACK has only those that the SYN offered:
+    /// RFC 7323 sections 2.2 and 3.2, RFC 2018 section 2).
+    fn syn_options(&self, now: Instant) -> TcpOptions {
+        let answer = self.state == State::SynReceived;
+        let (cfg, flags) = (self.cfg, *self.flags);
+        let agreed = |was: bool, wanted: bool| if answer { was } else { wanted };
+        let has_timestamps = agreed(flags.contains(Flags::TIMESTAMPS), cfg.timestamps);
+        TcpOptions {
+            mss: Some(self.rcv.mss()),
+            window_scale: agreed(flags.contains(Flags::SCALING), cfg.window_scaling)
+                .then_some(self.rcv.wscale()),
+            sack_permitted: agreed(self.snd.sack(), cfg.sack),
+            timestamps: has_timestamps.then(|| Timestamps {
+                val: self.stamps.clock(now),
+                echo: if answer { self.stamps.recent() } else { 0 },
+            }),
+            fast_open: self.fast_open.option(self.state),
+            user_timeout: cfg.advertised_user_timeout(flags),
+            ..TcpOptions::default()
         }
-        self.flight.timed = 0;
-        self.flight.timed_at = now;
-        self.liveness
-            .arm_user_timeout(&mut self.timers, &self.cfg, now);
-        data
     }
 }
