@@ -129,7 +129,7 @@ impl Departure<'_> {
     }
 
     /// Starts timing a round trip, which the acknowledgment of `end` ends.
-    #[inline]
+    #[inline(always)]
     fn time_round_trip(&mut self, end: Pos, now: Instant) {
         if !self.congestion.rate.is_on() {
             let last_ack = self.liveness.last_ack();

@@ -72,13 +72,13 @@ pub(super) struct Selection<'t> {
 
 impl Selection<'_> {
     /// Bytes of payload taken up by options that only some segments carry.
-    #[inline]
+    #[inline(always)]
     pub(super) fn extra_len(&self) -> u16 {
         self.reassembly.extra_len_due(self.snd, *self.flags)
     }
 
     /// The payload of one packet of the next segment, bytes.
-    #[inline]
+    #[inline(always)]
     pub(super) fn packet_payload(&self) -> i64 {
         i64::from(self.snd.mss() - self.extra_len())
     }
@@ -214,7 +214,7 @@ impl Selection<'_> {
 
     /// RFC 5681 section 4.1: after more than an RTO without sending, the restart window
     /// applies.
-    #[inline]
+    #[inline(always)]
     fn restart_after_idle(&mut self, now: Instant) {
         if now.since(self.flight.last_sent) > self.snd.rtt.rto()
             && self.cfg.burst.slow_start_after_idle
