@@ -2,16 +2,22 @@
 //!
 //! Owns [`Tcb::deadline`], which the engine reads after each burst, and
 //! [`Tcb::on_timer`], which it calls once that has passed; an early call does nothing.
+//! [`Timeouts`] has what is done about a peer that does not answer.
 //! The deadlines themselves are in `timers.rs` and `flight.rs`.
 
+use crate::accounting::Accounting;
 use crate::config::Config;
+use crate::congestion::CongestionState;
 use crate::events::{Error, Events};
+use crate::fast_open::FastOpen;
 use crate::flags::Flags;
-use crate::flight::XmitTimer;
+use crate::flight::{Flight, XmitTimer};
+use crate::liveness::Liveness;
+use crate::snd::SendSide;
 use crate::state::State;
 use crate::tcb::Tcb;
 use crate::time::{Instant, MS};
-use crate::timers::RunningTimer;
+use crate::timers::{RunningTimer, Timers};
 
 fn take_due(deadline: &mut Instant, now: Instant) -> bool {
     let due = *deadline <= now && !deadline.is_never();
@@ -64,13 +70,23 @@ impl Tcb {
     /// Handles every deadline that has passed. Afterwards `poll_transmit` and
     /// `take_events` may return something.
     pub fn on_timer(&mut self, now: Instant) {
-        self.on_deadlines(now);
+        if let Err(Unanswered) = self.on_deadlines(now) {
+            // If an ICMP error was reported since the peer last answered, it is the reason.
+            let error = self.outcome.soft_error().unwrap_or(Error::TimedOut);
+            if self.state == State::SynReceived {
+                self.flags |= Flags::RST_DUE | Flags::RST_ACK;
+            }
+            self.die(Some(error), Events::TIMED_OUT);
+        }
         self.debug_check();
     }
 
-    fn on_deadlines(&mut self, now: Instant) {
+    fn on_deadlines(&mut self, now: Instant) -> Result<(), Unanswered> {
         if take_due(&mut self.timers.ack, now) && self.flags.contains(Flags::ACK_OWED) {
-            self.on_delayed_ack();
+            // The acknowledgment was delayed for the full time. There was no response to
+            // carry it, so the connection is not interactive.
+            self.flags.remove(Flags::INTERACTIVE);
+            self.flags |= Flags::ACK_NOW;
         }
         if take_due(&mut self.timers.hold, now) {
             self.flags |= Flags::FORCE_SMALL;
@@ -79,43 +95,80 @@ impl Tcb {
         // `poll_transmit` itself checks the pacing.
         take_due(&mut self.timers.pace, now);
         if take_due(&mut self.timers.user, now) {
-            return self.give_up();
+            return Err(Unanswered);
         }
         if take_due(&mut self.flight.timer.at, now) {
-            match self.flight.timer.kind {
-                XmitTimer::Retransmit => self.on_retransmission_timeout(now),
-                XmitTimer::Persist => self.on_persist_timeout(now),
-                XmitTimer::Probe => {
-                    let due = self.flight.on_probe_timeout(&self.snd, now);
-                    self.accounting.counters.probes += u32::from(due);
-                }
-                XmitTimer::Reorder => {
-                    self.flight
-                        .on_reorder_timeout(&self.snd, &mut self.congestion, now)
-                }
-            }
+            self.timeouts().on_loss_timer(now)?;
             self.predict_next();
         }
-        if take_due(&mut self.timers.keepalive, now) {
-            self.on_keepalive_timeout(now);
+        if take_due(&mut self.timers.keepalive, now) && self.timeouts().on_keepalive(now).is_err() {
+            self.flags |= Flags::RST_DUE | Flags::RST_ACK;
+            self.die(Some(Error::TimedOut), Events::TIMED_OUT);
         }
-        if take_due(&mut self.timers.state, now) {
-            self.on_state_timeout();
+        let has_ended = take_due(&mut self.timers.state, now);
+        if has_ended && matches!(self.state, State::TimeWait | State::FinWait2) {
+            self.die(None, Events::empty());
         }
+        Ok(())
     }
 
-    /// The acknowledgment was delayed for the full time. There was no response to carry
-    /// it, so the connection is not interactive.
-    fn on_delayed_ack(&mut self) {
-        self.flags.remove(Flags::INTERACTIVE);
-        self.flags |= Flags::ACK_NOW;
+    /// What the timers of an unanswered peer change.
+    fn timeouts(&mut self) -> Timeouts<'_> {
+        Timeouts {
+            cfg: &self.cfg,
+            state: self.state,
+            flags: &mut self.flags,
+            snd: &mut self.snd,
+            flight: &mut self.flight,
+            congestion: &mut self.congestion,
+            liveness: &mut self.liveness,
+            timers: &mut self.timers,
+            fast_open: &mut self.fast_open,
+            accounting: &mut self.accounting,
+        }
+    }
+}
+
+/// The peer has not answered for as long as it may take (RFC 9293 section 3.8.3, R2).
+#[derive(Debug, PartialEq, Eq)]
+struct Unanswered;
+
+/// What is done when a peer does not answer: retransmissions and probes, or the end.
+struct Timeouts<'t> {
+    cfg: &'t Config,
+    state: State,
+    flags: &'t mut Flags,
+    snd: &'t mut SendSide,
+    flight: &'t mut Flight,
+    congestion: &'t mut CongestionState,
+    liveness: &'t mut Liveness,
+    timers: &'t mut Timers,
+    fast_open: &'t mut FastOpen,
+    accounting: &'t mut Accounting,
+}
+
+impl Timeouts<'_> {
+    /// The timer for outstanding data, or for data that waits for the window, has expired.
+    fn on_loss_timer(&mut self, now: Instant) -> Result<(), Unanswered> {
+        match self.flight.timer.kind {
+            XmitTimer::Retransmit => self.on_retransmission(now)?,
+            XmitTimer::Persist => self.on_persist(now)?,
+            XmitTimer::Probe => {
+                let due = self.flight.on_probe_timeout(self.snd, now);
+                self.accounting.counters.probes += u32::from(due);
+            }
+            XmitTimer::Reorder => self
+                .flight
+                .on_reorder_timeout(self.snd, self.congestion, now),
+        }
+        Ok(())
     }
 
     /// RFC 6298 sections 5.4 to 5.6: retransmit the earliest segment, back off, restart
     /// the timer.
-    fn on_retransmission_timeout(&mut self, now: Instant) {
+    fn on_retransmission(&mut self, now: Instant) -> Result<(), Unanswered> {
         if self.snd.in_flight() == 0 && !self.state.is_opening() {
-            return;
+            return Ok(());
         }
         let hopeless = match self.state {
             State::SynSent => self.liveness.retries() >= self.cfg.retries.syn,
@@ -124,50 +177,43 @@ impl Tcb {
             _ if self.cfg.user_timeout_ms != 0 => false,
             _ => self
                 .liveness
-                .has_reached_r2(retry_limit(&self.cfg, self.flags), now),
+                .has_reached_r2(retry_limit(self.cfg, *self.flags), now),
         };
         if hopeless {
-            return self.give_up();
+            return Err(Unanswered);
         }
         self.liveness.note_retry();
         self.accounting.counters.timeouts = self.accounting.counters.timeouts.saturating_add(1);
-        self.accounting.begin_timeout_recovery(&mut self.flags, now);
-        self.flight.stop_timing(&mut self.congestion);
+        self.accounting.begin_timeout_recovery(self.flags, now);
+        self.flight.stop_timing(self.congestion);
         if self.state.is_opening() {
-            self.flags |= Flags::SYN_DUE | Flags::SYN_RETRANSMITTED;
+            *self.flags |= Flags::SYN_DUE | Flags::SYN_RETRANSMITTED;
             self.fast_open.fall_back();
         } else {
-            self.flight.enter_loss(
-                &self.snd,
-                &mut self.congestion,
-                self.liveness.retries(),
-                now,
-            );
+            self.flight
+                .enter_loss(self.snd, self.congestion, self.liveness.retries(), now);
             let (ipv6, retries) = (self.cfg.ipv6, self.liveness.retries());
             if self.cfg.mtu_probing
-                && self.flight.suspect_black_hole(
-                    &mut self.snd,
-                    &mut self.congestion,
-                    ipv6,
-                    retries,
-                    now,
-                )
+                && self
+                    .flight
+                    .suspect_black_hole(self.snd, self.congestion, ipv6, retries, now)
             {
                 let counters = &mut self.accounting.counters;
                 counters.black_holes = counters.black_holes.wrapping_add(1);
             }
         }
         self.snd.rtt.back_off();
-        self.flight.arm_retransmit(&self.snd, now);
+        self.flight.arm_retransmit(self.snd, now);
+        Ok(())
     }
 
     /// RFC 9293 section 3.8.6.1: probe a closed window, at intervals that double, for as
     /// long as the peer answers.
-    fn on_persist_timeout(&mut self, now: Instant) {
+    fn on_persist(&mut self, now: Instant) -> Result<(), Unanswered> {
         if self.snd.in_flight() > 0 || self.snd.nxt() >= self.snd.end() {
-            return;
+            return Ok(());
         }
-        let limit = retry_limit(&self.cfg, self.flags);
+        let limit = retry_limit(self.cfg, *self.flags);
         // Answers keep the connection, however long the window is closed, unless no program
         // holds it any more.
         let hopeless = match self.flags.contains(Flags::ORPHAN) {
@@ -175,29 +221,30 @@ impl Tcb {
             false => self.liveness.retries() >= limit,
         };
         if hopeless {
-            return self.give_up();
+            return Err(Unanswered);
         }
         self.liveness.note_retry();
         // A window that is open but too small is used now; a closed one is probed.
         if self.snd.wnd_edge() > self.snd.nxt() {
-            self.flags |= Flags::FORCE_SMALL;
+            *self.flags |= Flags::FORCE_SMALL;
         } else {
-            self.flags |= Flags::PROBE_DUE;
+            *self.flags |= Flags::PROBE_DUE;
             if self.flags.contains(Flags::URGENT) {
                 // The peer does not accept a probe, so its urgent pointer is ignored; the
                 // peer does accept an acknowledgment (as Linux sends it).
-                self.flags |= Flags::ACK_NOW;
+                *self.flags |= Flags::ACK_NOW;
             }
         }
         self.snd.rtt.back_off();
         self.flight.timer.at = now.after_us(self.snd.rtt.rto());
+        Ok(())
     }
 
     /// RFC 9293 section 3.8.4: keepalive probes, only on an idle connection.
-    fn on_keepalive_timeout(&mut self, now: Instant) {
+    fn on_keepalive(&mut self, now: Instant) -> Result<(), Unanswered> {
         let k = self.cfg.keepalive;
         if !k.enabled || !self.state.is_synchronized() || self.state == State::TimeWait {
-            return;
+            return Ok(());
         }
         let interval = u64::from(k.interval_ms.max(1)) * MS;
         let idle = u64::from(k.idle_ms) * MS;
@@ -205,11 +252,11 @@ impl Tcb {
         if self.snd.in_flight() > 0 || self.snd.nxt() < self.snd.end() {
             // Retransmission or window probes detect a dead peer as well.
             self.timers.keepalive = now.after_us(idle.max(interval));
-            return;
+            return Ok(());
         }
         if now.since(last_received) < idle {
             self.timers.keepalive = last_received.after_us(idle);
-            return;
+            return Ok(());
         }
         let idle_for = now.since(last_received);
         let user_timeout = u64::from(self.cfg.user_timeout_ms) * MS;
@@ -220,29 +267,12 @@ impl Tcb {
             self.liveness.keepalive_probes() >= k.probes
         };
         if dead {
-            self.flags |= Flags::RST_DUE | Flags::RST_ACK;
-            return self.die(Some(Error::TimedOut), Events::TIMED_OUT);
+            return Err(Unanswered);
         }
         self.liveness.note_probe();
-        self.flags |= Flags::PROBE_DUE;
+        *self.flags |= Flags::PROBE_DUE;
         self.timers.keepalive = now.after_us(interval);
-    }
-
-    /// The end of TIME-WAIT, or of an orphan's FIN-WAIT-2.
-    fn on_state_timeout(&mut self) {
-        if matches!(self.state, State::TimeWait | State::FinWait2) {
-            self.die(None, Events::empty());
-        }
-    }
-
-    /// The peer does not answer (RFC 9293 section 3.8.3, R2). If an ICMP error was
-    /// reported since, it is the reason.
-    fn give_up(&mut self) {
-        let error = self.outcome.soft_error().unwrap_or(Error::TimedOut);
-        if self.state == State::SynReceived {
-            self.flags |= Flags::RST_DUE | Flags::RST_ACK;
-        }
-        self.die(Some(error), Events::TIMED_OUT);
+        Ok(())
     }
 }
 

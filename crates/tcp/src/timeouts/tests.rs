@@ -115,31 +115,31 @@ fn the_persist_timer_probes_a_closed_window_and_uses_a_small_one() {
         let waited = s.until_timer();
         assert!(waited >= 200_000 * timeout, "{waited}");
         // As when the timer expires once more before it was sent.
-        s.tcb.on_persist_timeout(s.now);
+        assert_eq!(s.tcb.timeouts().on_persist(s.now), Ok(()));
         let probe = s.sent_one();
         assert_eq!((s.seq_of(&probe), probe.flags), (-1, ACK));
         let _ = s.arrives(ACK, 0, 0, 0);
     }
     let mut s = waiting(10);
     s.until_timer();
-    s.tcb.on_persist_timeout(s.now);
+    assert_eq!(s.tcb.timeouts().on_persist(s.now), Ok(()));
     assert_eq!(s.sent_one().payload, 0..10);
     // In flight, or with nothing left to send, there is nothing to be probed for.
-    s.tcb.on_persist_timeout(s.now);
+    assert_eq!(s.tcb.timeouts().on_persist(s.now), Ok(()));
     assert!(
         !s.tcb
             .flags
             .intersects(Flags::PROBE_DUE | Flags::FORCE_SMALL)
     );
     let mut s = Script::established();
-    s.tcb.on_persist_timeout(s.now);
+    assert_eq!(s.tcb.timeouts().on_persist(s.now), Ok(()));
     s.silent();
     assert_eq!((s.tcb.deadline(), s.tcb.info(s.now).backoff), (None, 0));
     let mut s = Script::established();
     s.writes(10);
     s.sent();
     s.writes(20);
-    s.tcb.on_persist_timeout(s.now);
+    assert_eq!(s.tcb.timeouts().on_persist(s.now), Ok(()));
     assert!(
         !s.tcb
             .flags
@@ -158,7 +158,7 @@ fn a_closed_window_is_told_of_urgent_data_again() {
     s.tcb.set_snd_urgent(100);
     s.sent();
     s.until_timer();
-    s.tcb.on_persist_timeout(s.now);
+    assert_eq!(s.tcb.timeouts().on_persist(s.now), Ok(()));
     let sent = s.sent();
     assert_eq!(sent.len(), 2, "{sent:?}");
     assert!(
@@ -237,14 +237,14 @@ fn only_an_idle_connection_is_probed() {
     s.writes(100);
     s.silent();
     let at = s.tcb.timers.keepalive;
-    s.tcb.on_keepalive_timeout(at);
+    assert_eq!(s.tcb.timeouts().on_keepalive(at), Ok(()));
     assert!(!s.tcb.flags.contains(Flags::PROBE_DUE));
     assert_eq!(s.tcb.timers.keepalive, at.after_ms(20_000));
     let mut s = probed(10_000, 1_000, 1, 0);
     s.writes(100);
     s.sent();
     let at = s.tcb.timers.keepalive;
-    s.tcb.on_keepalive_timeout(at);
+    assert_eq!(s.tcb.timeouts().on_keepalive(at), Ok(()));
     assert!(!s.tcb.flags.contains(Flags::PROBE_DUE));
     assert_eq!(s.tcb.timers.keepalive, at.after_ms(10_000));
 }
@@ -261,7 +261,7 @@ fn probes_are_for_connections_that_are_whole() {
                 probes: 1,
             };
             s.now = s.now.after_ms(10);
-            s.tcb.on_keepalive_timeout(s.now);
+            assert_eq!(s.tcb.timeouts().on_keepalive(s.now), Ok(()));
             let idle = s.tcb.snd.in_flight() == 0;
             let probes = enabled
                 && idle
@@ -276,7 +276,7 @@ fn probes_are_for_connections_that_are_whole() {
             );
             // Once more, before it was sent.
             s.tcb.cfg.keepalive.probes = 9;
-            s.tcb.on_keepalive_timeout(s.now);
+            assert_eq!(s.tcb.timeouts().on_keepalive(s.now), Ok(()));
             assert_eq!(s.tcb.flags.contains(Flags::PROBE_DUE), probes);
         }
     }
@@ -302,18 +302,18 @@ fn a_half_open_connection_that_is_given_up_is_reset() {
 #[test]
 fn a_timer_without_anything_in_flight_is_late() {
     let mut s = Script::established();
-    s.tcb.on_retransmission_timeout(s.now);
+    assert_eq!(s.tcb.timeouts().on_retransmission(s.now), Ok(()));
     s.silent();
     assert_eq!(s.tcb.info(s.now).total_rto, 0);
     // A SYN that waits to be sent is in flight.
     let mut s = Script::connecting(&plain());
-    s.tcb.on_retransmission_timeout(s.now);
+    assert_eq!(s.tcb.timeouts().on_retransmission(s.now), Ok(()));
     assert_eq!(s.tcb.info(s.now).total_rto, 1);
     assert_eq!(s.sent().len(), 1);
     assert!(s.tcb.flags.contains(Flags::SYN_RETRANSMITTED));
-    s.tcb.on_retransmission_timeout(s.now);
+    assert_eq!(s.tcb.timeouts().on_retransmission(s.now), Ok(()));
     assert!(s.tcb.flags.contains(Flags::SYN_RETRANSMITTED));
-    s.tcb.on_retransmission_timeout(s.now);
+    assert_eq!(s.tcb.timeouts().on_retransmission(s.now), Ok(()));
     assert_eq!(s.sent().len(), 1, "it was due already");
 }
 
@@ -322,7 +322,8 @@ fn a_timer_without_anything_in_flight_is_late() {
 fn the_timer_of_the_state_ends_two_states() {
     for state in State::ALL {
         let mut s = Script::in_state(state);
-        s.tcb.on_state_timeout();
+        s.tcb.timers.state = s.now;
+        assert_eq!(s.tcb.on_deadlines(s.now), Ok(()));
         let ends = matches!(state, State::TimeWait | State::FinWait2 | State::Closed);
         assert_eq!(s.tcb.state() == State::Closed, ends, "{state:?}");
         if ends {
