@@ -103,7 +103,6 @@ impl Flight {
     }
 
     /// As [`send`](Self::send), if the last range cannot be extended.
-    #[inline(never)]
     pub(crate) fn send_apart(&mut self, snd: &SendSide, end: Pos, now: Instant) {
         let granularity = granularity(snd.rtt.srtt().unwrap_or(0));
         self.scoreboard.send_apart(end, now, granularity);

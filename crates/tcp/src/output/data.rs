@@ -20,6 +20,19 @@ use crate::timers::Timers;
 /// microseconds.
 const ANSWER_US: u64 = 40 * MS;
 
+/// Uncommon cases, kept out of the common path.
+impl Flight {
+    #[inline(never)]
+    fn send_apart_outlined(&mut self, snd: &SendSide, end: Pos, now: Instant) {
+        self.send_apart(snd, end, now);
+    }
+
+    #[inline(never)]
+    fn arm_probe_outlined(&mut self, snd: &SendSide, now: Instant) {
+        self.arm_probe(snd, now);
+    }
+}
+
 /// What sending changes.
 pub(super) struct Departure<'t> {
     pub(super) cfg: &'t Config,
@@ -91,9 +104,11 @@ impl Departure<'_> {
     #[inline(always)]
     pub(super) fn full_packets(&mut self, end: Pos, now: Instant) {
         self.snd.advance(end);
-        self.flight.send(self.snd, end, now);
+        if !self.flight.scoreboard.send_with_last(end, now) {
+            self.flight.send_apart_outlined(self.snd, end, now);
+        }
         if !self.flight.rearm_probe(self.snd, now) {
-            self.flight.arm_probe(self.snd, now);
+            self.flight.arm_probe_outlined(self.snd, now);
         }
         if !self.flight.is_timing() {
             self.time_round_trip(end, now);
