@@ -66,7 +66,7 @@ impl Handshakes<'_> {
     ) {
         self.responder
             .send_all_of(options, (local, remote), &mut tcb);
-        let Some(record) = tcb.half_open() else {
+        let Some(record) = longshore_tcp::HalfOpen::of(&tcb) else {
             return;
         };
         let Some(session) = self.sockets.get(listener).map(|s| s.session) else {
@@ -251,7 +251,7 @@ impl Handshakes<'_> {
     /// record of it kept, unless it is over.
     fn put_back(&mut self, key: u32, options: &Options, sides: Sides, mut tcb: Tcb) {
         self.responder.send_all_of(options, sides, &mut tcb);
-        match tcb.half_open() {
+        match longshore_tcp::HalfOpen::of(&tcb) {
             Some(record) => self.half_open.keep(key, record),
             None => {
                 debug_assert_eq!(tcb.state(), State::Closed, "a block is put away half-done");

@@ -31,7 +31,7 @@ use longshore_wire::tcp::FastOpenCookie;
 
 /// Bound for data on a SYN to a server whose MSS is unknown, bytes (RFC 7413 section
 /// 4.1.3: the default of RFC 9293).
-pub(crate) const DEFAULT_MSS: u16 = 536;
+const DEFAULT_MSS: u16 = 536;
 
 /// Bytes left free on a SYN with data: the maximum length of options, since some
 /// middleboxes add options (Linux leaves the same).
@@ -39,7 +39,7 @@ const OPTION_ROOM: u16 = 40;
 
 /// What this connection uses Fast Open for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
+enum Role {
     /// Nothing.
     None,
     /// Our SYN requests a cookie.
@@ -63,23 +63,23 @@ saved_enum!(Role {
 /// The state of Fast Open on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FastOpen {
-    pub(crate) role: Role,
+    role: Role,
     /// Our SYN was not answered and is retransmitted without Fast Open.
-    pub(crate) fell_back: bool,
+    fell_back: bool,
     /// Server: the program may have the connection before the handshake is complete.
     /// Client: the server has accepted all data of our SYN.
-    pub(crate) accepted: bool,
+    accepted: bool,
     /// The server has answered our SYN with a cookie.
-    pub(crate) given: bool,
+    given: bool,
     /// The SYN waits for the first data (TCP_FASTOPEN_CONNECT).
-    pub(crate) waits: bool,
+    waits: bool,
     /// It did wait, and the program was told that the connection is established.
-    pub(crate) early: bool,
+    early: bool,
     /// The MSS that bounds the data on the SYN, bytes.
-    pub(crate) most: u16,
+    most: u16,
     /// Bytes of data that were on the SYN.
-    pub(crate) sent: u16,
-    pub(crate) cookie: FastOpenCookie,
+    sent: u16,
+    cookie: FastOpenCookie,
 }
 
 saved_part!(FastOpen {
@@ -138,7 +138,100 @@ pub enum FastOpenFailure {
 }
 
 impl FastOpen {
-    pub(crate) fn most_on_syn(&self, snd: &SendSide, cfg: &Config) -> u16 {
+    /// Enables it for an active open. `wait` holds the SYN back until data is written
+    /// (TCP_FASTOPEN_CONNECT), unless it requests a cookie. Returns whether it waits.
+    pub(crate) fn start(&mut self, mode: FastOpenMode, wait: bool) -> bool {
+        match mode {
+            FastOpenMode::RequestCookie { experimental } => {
+                self.role = Role::RequestsCookie;
+                self.cookie = FastOpenCookie::REQUEST.as_experiment(experimental);
+                return false;
+            }
+            FastOpenMode::SendCookie { cookie, mss } => {
+                self.role = Role::SendsCookie;
+                self.cookie = cookie;
+                self.most = mss.max(DEFAULT_MSS);
+            }
+            FastOpenMode::SendWithoutCookie { mss } => {
+                self.role = Role::SendsWithoutCookie;
+                self.most = mss.max(DEFAULT_MSS);
+            }
+        }
+        self.waits = wait;
+        self.early = wait;
+        wait
+    }
+
+    /// Data was written, or will not be: returns whether a SYN has waited for that.
+    pub(crate) fn release(&mut self) -> bool {
+        core::mem::take(&mut self.waits)
+    }
+
+    /// Our SYN-ACK grants this cookie.
+    pub(crate) fn grant(&mut self, cookie: FastOpenCookie) {
+        self.role = Role::GrantsCookie;
+        self.cookie = cookie;
+    }
+
+    /// The cookie that our SYN-ACK grants.
+    pub(crate) fn granted(&self) -> Option<FastOpenCookie> {
+        (self.role == Role::GrantsCookie).then_some(self.cookie)
+    }
+
+    /// So much of the payload of the peer's SYN is accepted, bytes.
+    pub(crate) fn accept(&mut self, len: u32) {
+        self.accepted = true;
+        self.sent = len.min(u32::from(u16::MAX)) as u16;
+    }
+
+    /// Whether the program has the connection although the handshake is not complete.
+    #[inline]
+    pub(crate) fn has_opened(&self, state: State) -> bool {
+        state == State::SynReceived && self.accepted
+    }
+
+    /// Bytes of data that were on the SYN.
+    pub(crate) const fn sent(&self) -> u16 {
+        self.sent
+    }
+
+    /// The result of an active open with a server that has advertised this MSS; `None` if
+    /// Fast Open was not tried.
+    pub(crate) fn outcome(&self, mss: u16) -> Option<FastOpenOutcome> {
+        let tried = matches!(
+            self.role,
+            Role::RequestsCookie | Role::SendsCookie | Role::SendsWithoutCookie
+        );
+        tried.then_some(FastOpenOutcome {
+            cookie: self.given.then_some(self.cookie),
+            mss,
+            sent: self.sent,
+            accepted: self.accepted,
+            fell_back: self.fell_back,
+            experimental: self.cookie.is_experiment(),
+        })
+    }
+
+    /// The path takes segments of `mss` bytes. Returns whether that is less than our SYN had
+    /// with its data: then it is sent again at once without data, as after a timeout.
+    pub(crate) fn fall_back_on_small_path(&mut self, mss: u16) -> bool {
+        let too_long = self.sent > mss && !self.fell_back;
+        if too_long {
+            self.fall_back();
+        }
+        too_long
+    }
+
+    /// Bytes of data that a waiting SYN can carry; 0 if no SYN waits.
+    pub(crate) fn room(&self, snd: &SendSide, cfg: &Config) -> u16 {
+        if self.waits {
+            self.most_on_syn(snd, cfg)
+        } else {
+            0
+        }
+    }
+
+    fn most_on_syn(&self, snd: &SendSide, cfg: &Config) -> u16 {
         let mss = self.most.min(snd.path_mss());
         let mss = match cfg.mss {
             0 => mss,

@@ -1,6 +1,6 @@
 //! A connection in SYN-RECEIVED as a small record of its own.
 //!
-//! Owns [`HalfOpen`], with [`Tcb::half_open`], which makes one, and [`HalfOpen::open`],
+//! Owns [`HalfOpen`], with [`HalfOpen::of`], which makes one, and [`HalfOpen::open`],
 //! which makes the block again. A passive open whose SYN-ACK was sent is little more than
 //! what the SYN said, so a listener's queue holds records, and a block exists only while a
 //! segment, a timer or an ICMP error of the connection is handled: the rules of
@@ -13,7 +13,6 @@
 
 use crate::config::Config;
 use crate::ecn::Variant;
-use crate::fast_open::Role;
 use crate::flags::Flags;
 use crate::pos::SYN_POS;
 use crate::segment::Segment;
@@ -62,43 +61,41 @@ pub struct HalfOpen {
     cookie: Option<FastOpenCookie>,
 }
 
-impl Tcb {
-    /// The record that may replace the block: `None` unless this is a passive open in
+impl HalfOpen {
+    /// The record that may replace a block: `None` unless that is a passive open in
     /// SYN-RECEIVED that no program has yet, whose SYN-ACK was sent.
     #[must_use]
-    pub fn half_open(&self) -> Option<HalfOpen> {
-        let is_half_open = self.state == State::SynReceived
-            && !self.flags.contains(Flags::ACTIVE)
-            && !self.is_fast_opened()
-            && self.snd.nxt() > SYN_POS;
-        let advised = self.flags.contains(Flags::ADVISED_TIMEOUT);
-        let scales = self.flags.contains(Flags::SCALING);
+    pub fn of(tcb: &Tcb) -> Option<HalfOpen> {
+        let is_half_open = tcb.state == State::SynReceived
+            && !tcb.flags.contains(Flags::ACTIVE)
+            && !tcb.is_fast_opened()
+            && tcb.snd.nxt() > SYN_POS;
+        let advised = tcb.flags.contains(Flags::ADVISED_TIMEOUT);
+        let scales = tcb.flags.contains(Flags::SCALING);
         is_half_open.then(|| HalfOpen {
-            began: self.liveness.stalled_since(),
-            retransmit_at: self.flight.timer.at,
-            last_challenge: self.liveness.last_challenge(),
-            iss: self.snd.seq(SYN_POS),
-            irs: self.rcv.seq(SYN_POS),
-            ts_recent: self.has_timestamps().then(|| self.stamps.recent()),
-            ts_offset: self.stamps.offset(),
-            advised_timeout_ms: if advised { self.cfg.user_timeout_ms } else { 0 },
-            advertised: self.rcv.adv().clamp(0, i64::from(u32::MAX)) as u32,
-            window: self.snd.wnd().min(u32::from(u16::MAX)) as u16,
-            peer_mss: self.snd.peer_mss(),
-            advertised_mss: self.rcv.mss(),
-            interface_mss: self.flight.mtu.ceiling(),
-            path_mss: self.snd.path_mss(),
-            shifts: scales.then(|| (self.snd.wscale(), self.rcv.wscale())),
-            sack: self.snd.sack(),
-            ecn: self.ecn.variant(),
-            ecn_handshake: self.ecn.handshake(),
-            repeats: self.liveness.retries(),
-            cookie: (self.fast_open.role == Role::GrantsCookie).then_some(self.fast_open.cookie),
+            began: tcb.liveness.stalled_since(),
+            retransmit_at: tcb.flight.timer.at,
+            last_challenge: tcb.liveness.last_challenge(),
+            iss: tcb.snd.seq(SYN_POS),
+            irs: tcb.rcv.seq(SYN_POS),
+            ts_recent: tcb.has_timestamps().then(|| tcb.stamps.recent()),
+            ts_offset: tcb.stamps.offset(),
+            advised_timeout_ms: if advised { tcb.cfg.user_timeout_ms } else { 0 },
+            advertised: tcb.rcv.adv().clamp(0, i64::from(u32::MAX)) as u32,
+            window: tcb.snd.wnd().min(u32::from(u16::MAX)) as u16,
+            peer_mss: tcb.snd.peer_mss(),
+            advertised_mss: tcb.rcv.mss(),
+            interface_mss: tcb.flight.mtu.ceiling(),
+            path_mss: tcb.snd.path_mss(),
+            shifts: scales.then(|| (tcb.snd.wscale(), tcb.rcv.wscale())),
+            sack: tcb.snd.sack(),
+            ecn: tcb.ecn.variant(),
+            ecn_handshake: tcb.ecn.handshake(),
+            repeats: tcb.liveness.retries(),
+            cookie: tcb.fast_open.granted(),
         })
     }
-}
 
-impl HalfOpen {
     /// How often the SYN-ACK was retransmitted for lack of an answer.
     #[must_use]
     pub const fn repeats(&self) -> u8 {

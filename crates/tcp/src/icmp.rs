@@ -4,6 +4,7 @@
 //! number that the error quotes.
 
 use crate::events::{Error, Events};
+use crate::flags::Flags;
 use crate::snd::MIN_MSS;
 use crate::state::State;
 use crate::tcb::Tcb;
@@ -91,7 +92,10 @@ impl Tcb {
             // The same bound applies to a connection opened after this: a path that does
             // not take a size in one direction seldom takes it in the other.
             self.rcv.bound_mss(mss);
-            self.fast_open_met_small_path();
+            if self.fast_open.fall_back_on_small_path(mss) {
+                self.flags |= Flags::SYN_DUE;
+                self.flight.stop_timing(&mut self.congestion);
+            }
         }
         self.bound_segments();
         self.debug_check();

@@ -171,7 +171,7 @@ impl TcpInfo {
     /// What came of Fast Open.
     fn describe_fast_open(&mut self, fast_open: &FastOpen, snd: &SendSide, flags: Flags) {
         self.syn_data = fast_open.syn_data_taken();
-        self.syn_bytes = fast_open.sent;
+        self.syn_bytes = fast_open.sent();
         self.fast_open_failure = fast_open.failure(snd, flags);
     }
 

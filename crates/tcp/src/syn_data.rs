@@ -6,7 +6,7 @@
 //! connection, and what is kept outside of connections, is in `fast_open.rs`.
 
 use crate::events::Events;
-use crate::fast_open::{DEFAULT_MSS, FastOpenMode, FastOpenOutcome, Role};
+use crate::fast_open::{FastOpenMode, FastOpenOutcome};
 use crate::flags::Flags;
 use crate::pos::SYN_POS;
 use crate::segment::{Disposition, Place, Segment};
@@ -20,49 +20,19 @@ impl Tcb {
     /// the user has written by then, as far as it fits, or requests a cookie. `wait`
     /// holds the SYN back until data is written (TCP_FASTOPEN_CONNECT), unless it
     /// requests a cookie.
-    pub fn start_fast_open(&mut self, way: FastOpenMode, wait: bool) {
+    pub fn start_fast_open(&mut self, mode: FastOpenMode, wait: bool) {
         if self.state != State::SynSent || self.snd.nxt() != SYN_POS {
             return;
         }
-        let f = &mut self.fast_open;
-        match way {
-            FastOpenMode::RequestCookie { experimental } => {
-                f.role = Role::RequestsCookie;
-                f.cookie = FastOpenCookie::REQUEST.as_experiment(experimental);
-                return;
-            }
-            FastOpenMode::SendCookie { cookie, mss } => {
-                f.role = Role::SendsCookie;
-                f.cookie = cookie;
-                f.most = mss.max(DEFAULT_MSS);
-            }
-            FastOpenMode::SendWithoutCookie { mss } => {
-                f.role = Role::SendsWithoutCookie;
-                f.most = mss.max(DEFAULT_MSS);
-            }
-        }
-        f.waits = wait;
-        f.early = wait;
-        if wait {
+        if self.fast_open.start(mode, wait) {
             self.flags.remove(Flags::SYN_DUE);
         }
-    }
-
-    /// Whether the SYN waits for the first data: the program may already be told that it
-    /// is connected.
-    #[must_use]
-    pub fn awaits_first_write(&self) -> bool {
-        self.fast_open.waits
     }
 
     /// Bytes of data that a waiting SYN can carry; 0 if no SYN waits.
     #[must_use]
     pub fn syn_room(&self) -> u16 {
-        if self.fast_open.waits {
-            self.fast_open.most_on_syn(&self.snd, &self.cfg)
-        } else {
-            0
-        }
+        self.fast_open.room(&self.snd, &self.cfg)
     }
 
     /// Whether the user may write, and read arriving data: the connection is established,
@@ -74,8 +44,7 @@ impl Tcb {
 
     /// Data was written, or will not be: a waiting SYN is sent now.
     pub fn release_syn(&mut self) {
-        if self.fast_open.waits {
-            self.fast_open.waits = false;
+        if self.fast_open.release() {
             self.flags |= Flags::SYN_DUE;
         }
     }
@@ -84,27 +53,15 @@ impl Tcb {
     /// `None` if it was not tried.
     #[must_use]
     pub fn fast_open_outcome(&self) -> Option<FastOpenOutcome> {
-        let f = &self.fast_open;
-        let tried = matches!(
-            f.role,
-            Role::RequestsCookie | Role::SendsCookie | Role::SendsWithoutCookie
-        );
-        (tried && self.state.is_synchronized()).then_some(FastOpenOutcome {
-            cookie: f.given.then_some(f.cookie),
-            mss: self.snd.peer_mss(),
-            sent: f.sent,
-            accepted: f.accepted,
-            fell_back: f.fell_back,
-            experimental: f.cookie.is_experiment(),
-        })
+        let outcome = self.fast_open.outcome(self.snd.peer_mss());
+        outcome.filter(|_| self.state.is_synchronized())
     }
 
     /// The SYN-ACK grants the peer this cookie. For a passive open, before
     /// `poll_transmit`.
     pub fn give_fast_open_cookie(&mut self, cookie: FastOpenCookie) {
         if self.state == State::SynReceived && !self.flags.contains(Flags::ACTIVE) {
-            self.fast_open.role = Role::GrantsCookie;
-            self.fast_open.cookie = cookie;
+            self.fast_open.grant(cookie);
         }
     }
 
@@ -121,8 +78,7 @@ impl Tcb {
             return Disposition::default();
         }
         let len = syn.payload_len.min(self.rcv.free_space(&self.cfg));
-        self.fast_open.accepted = true;
-        self.fast_open.sent = len.min(u32::from(u16::MAX)) as u16;
+        self.fast_open.accept(len);
         self.outcome.events |= Events::CONNECTED;
         if len == 0 {
             return Disposition::default();
@@ -147,17 +103,7 @@ impl Tcb {
     /// passive open with data on the SYN).
     #[must_use]
     pub fn is_fast_opened(&self) -> bool {
-        self.state == State::SynReceived && self.fast_open.accepted
-    }
-
-    /// The path takes less than our SYN with its data: it is sent again at once without
-    /// data, as after a timeout.
-    pub(crate) fn fast_open_met_small_path(&mut self) {
-        if self.fast_open.sent > self.snd.path_mss() && !self.fast_open.fell_back {
-            self.fast_open.fall_back();
-            self.flags |= Flags::SYN_DUE;
-            self.flight.stop_timing(&mut self.congestion);
-        }
+        self.fast_open.has_opened(self.state)
     }
 }
 

@@ -208,16 +208,6 @@ impl Tcb {
         self.flags.contains(Flags::DSACK)
     }
 
-    /// How often the SYN or SYN-ACK was retransmitted since it was last answered.
-    #[must_use]
-    pub fn handshake_repeats(&self) -> u8 {
-        if self.state.is_opening() {
-            self.liveness.retries()
-        } else {
-            0
-        }
-    }
-
     /// Whether the user has closed the sending direction.
     #[must_use]
     pub fn send_shut(&self) -> bool {
@@ -240,12 +230,6 @@ impl Tcb {
     /// Returns and clears the last ICMP error that did not end the connection.
     pub fn take_soft_error(&mut self) -> Option<Error> {
         self.outcome.take_soft_error()
-    }
-
-    /// Smoothed round-trip time in microseconds, `None` before the first sample.
-    #[must_use]
-    pub fn srtt_us(&self) -> Option<u64> {
-        self.snd.rtt.srtt()
     }
 
     /// The congestion window in bytes.

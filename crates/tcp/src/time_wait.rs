@@ -1,11 +1,13 @@
 //! TIME-WAIT as a small record of its own.
 //!
 //! Owns [`TimeWait`]. After `Events::TIME_WAIT` the engine may put the record from
-//! `Tcb::time_wait` into its table and drop the block; a block that is kept uses the same
+//! [`TimeWait::of`] into its table and drop the block; a block that is kept uses the same
 //! code. The record is plain data, one cache line long.
 
+use crate::flags::Flags;
 use crate::output::plain_ack;
 use crate::reset::sequence_len;
+use crate::tcb::Tcb;
 use crate::time::SECOND;
 use crate::{DropReason, Instant, Segment, Transmit};
 use longshore_wire::SeqNumber;
@@ -21,14 +23,14 @@ const ACK_INTERVAL_US: u64 = SECOND / 2;
 /// A connection in TIME-WAIT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeWait {
-    pub(crate) expires: Instant,
-    pub(crate) last_ack: Instant,
-    pub(crate) snd_nxt: u32,
-    pub(crate) rcv_nxt: u32,
-    pub(crate) ts_recent: u32,
-    pub(crate) ts_offset: u32,
-    pub(crate) window: u16,
-    pub(crate) timestamps: bool,
+    expires: Instant,
+    last_ack: Instant,
+    snd_nxt: u32,
+    rcv_nxt: u32,
+    ts_recent: u32,
+    ts_offset: u32,
+    window: u16,
+    timestamps: bool,
 }
 
 /// The action that a segment requires.
@@ -51,10 +53,30 @@ pub enum TimeWaitVerdict {
 }
 
 impl TimeWait {
+    /// The record that may replace a block in TIME-WAIT.
+    #[must_use]
+    pub fn of(tcb: &Tcb) -> TimeWait {
+        TimeWait {
+            expires: tcb.timers.state,
+            last_ack: tcb.liveness.last_challenge(),
+            snd_nxt: tcb.snd.seq(tcb.snd.nxt()).0,
+            rcv_nxt: tcb.rcv.seq(tcb.rcv.nxt()).0,
+            ts_recent: tcb.stamps.recent(),
+            ts_offset: tcb.stamps.offset(),
+            window: (tcb.rcv.offered() >> tcb.rcv.wscale()).min(0xffff) as u16,
+            timestamps: tcb.flags.contains(Flags::TIMESTAMPS),
+        }
+    }
+
     /// When the record may be dropped.
     #[must_use]
     pub const fn expires(&self) -> Instant {
         self.expires
+    }
+
+    /// When the last acknowledgment was sent.
+    pub(crate) const fn last_ack(&self) -> Instant {
+        self.last_ack
     }
 
     /// Processes a segment of the connection.

@@ -183,12 +183,6 @@ impl Tcb {
         opening
     }
 
-    /// Whether the handshake is not done.
-    #[must_use]
-    pub fn is_opening(&self) -> bool {
-        matches!(self.state, State::SynSent | State::SynReceived)
-    }
-
     /// Ends an attempt to connect whose SYN was not answered; whether it did.
     pub fn cancel_opening(&mut self) -> bool {
         let cancelled = self.abort_opening(Error::Cancelled);

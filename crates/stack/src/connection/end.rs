@@ -78,7 +78,7 @@ impl Stack {
         if c.is_over {
             return;
         }
-        let (record, remote, flow) = (c.tcb.time_wait(), c.remote, c.flow);
+        let (record, remote, flow) = (longshore_tcp::TimeWait::of(&c.tcb), c.remote, c.flow);
         c.is_over = true;
         if let Some(socket) = self.sockets.get_mut(key) {
             socket.let_port_go(&mut self.demux);

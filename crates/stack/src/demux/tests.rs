@@ -250,14 +250,13 @@ fn the_last_ports_to_a_destination_are_found() {
     demux.remove(&flow(50_000));
     assert_eq!(demux.pick_port(2, ip, to), Some(50_000));
     let waiting = || Waiting {
-        record: longshore_tcp::Tcb::connect(
+        record: longshore_tcp::TimeWait::of(&longshore_tcp::Tcb::connect(
             &longshore_tcp::Config::default(),
             1460,
             longshore_wire::SeqNumber(1),
             0,
             Instant(0),
-        )
-        .time_wait(),
+        )),
         local: SocketAddr::new(ip, 50_000),
         remote: to,
         reuse: NONE,

@@ -192,7 +192,7 @@ impl Stack {
     pub(super) fn cancel_connecting(&mut self, key: u32) -> Result<(), RequestError> {
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         let (cancelled, opens) = match &mut socket.kind {
-            Kind::Stream(c) => (c.tcb.cancel_opening(), c.tcb.is_opening()),
+            Kind::Stream(c) => (c.tcb.cancel_opening(), c.tcb.state().is_opening()),
             Kind::Pair(p) => (p.cancel_connecting(), false),
             _ => (false, false),
         };

@@ -91,7 +91,7 @@ fn data_on_the_syn_may_be_acknowledged_with_it() {
     assert!(s.tcb.info(s.now).syn_data);
     s.acks(0);
     assert_eq!(s.tcb.deadline(), None);
-    assert_eq!(s.tcb.srtt_us(), Some(20 * MS));
+    assert_eq!(s.tcb.snd.rtt.srtt(), Some(20 * MS));
 }
 
 /// That the data was not taken is known with the answer.
@@ -276,11 +276,11 @@ fn an_acknowledgment_beyond_the_data_is_refused() {
 fn a_syn_may_wait_for_the_first_write() {
     let mut s = Script::connecting(&config());
     s.tcb.start_fast_open(send(7), true);
-    assert!(s.tcb.awaits_first_write());
+    assert!(s.tcb.fast_open.awaits_data());
     s.silent();
     assert_eq!(s.tcb.deadline(), None);
     s.writes(50);
-    assert!(!s.tcb.awaits_first_write());
+    assert!(!s.tcb.fast_open.awaits_data());
     assert_eq!(s.sent_one().payload, 0..50);
 }
 

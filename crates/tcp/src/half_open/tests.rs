@@ -94,7 +94,7 @@ impl Side {
             Step::Icmp(off) => {
                 let seq = SeqNumber(ISS.wrapping_add(off));
                 if self.is_recorded && self.tcb.state() == State::SynReceived {
-                    let record = self.tcb.half_open().expect("it is half-open");
+                    let record = HalfOpen::of(&self.tcb).expect("it is half-open");
                     assert_eq!(record.is_in_flight(seq), self.tcb.is_in_flight(seq));
                 }
                 self.tcb.on_icmp(IcmpError::HostUnreachable, seq);
@@ -102,8 +102,8 @@ impl Side {
         }
         let sent = all_sent(&mut self.tcb, now);
         if self.is_recorded && self.tcb.state() == State::SynReceived {
-            let record = self.tcb.half_open().expect("it is half-open");
-            assert_eq!(record.repeats(), self.tcb.handshake_repeats());
+            let record = HalfOpen::of(&self.tcb).expect("it is half-open");
+            assert_eq!(record.repeats(), self.tcb.liveness.retries());
             self.tcb = record.open(cfg);
         }
         (disposition, sent)
@@ -164,7 +164,7 @@ fn a_bare_acknowledgment_of_the_syn_ack_completes_it_alone() {
     let cfg = Config::default();
     let mut tcb = Tcb::accept(&cfg, &Segment::new(&syn, 0), MSS, SeqNumber(ISS), 77, BEGAN);
     all_sent(&mut tcb, BEGAN);
-    let record = tcb.half_open().expect("it is half-open");
+    let record = HalfOpen::of(&tcb).expect("it is half-open");
     assert_eq!(
         record.retransmit_at(),
         tcb.deadline().expect("a timer runs")
@@ -301,12 +301,12 @@ proptest! {
     ) {
         let syn = Segment { ecn: ecn_of(ecn), ..Segment::new(&header, 0) };
         let mut tcb = Tcb::accept(&cfg, &syn, MSS, SeqNumber(ISS), 77, BEGAN);
-        prop_assert!(tcb.half_open().is_none(), "its SYN-ACK was not sent");
+        prop_assert!(HalfOpen::of(&tcb).is_none(), "its SYN-ACK was not sent");
         if grants {
             tcb.give_fast_open_cookie(FastOpenCookie::new(&[7; 8]).expect("eight bytes"));
         }
         all_sent(&mut tcb, BEGAN);
-        let record = tcb.half_open().expect("it is half-open");
+        let record = HalfOpen::of(&tcb).expect("it is half-open");
         let mut kept = Side { tcb, is_recorded: false };
         let mut recorded = Side { tcb: record.open(&cfg), is_recorded: true };
         let mut now = BEGAN;
@@ -342,12 +342,12 @@ proptest! {
 fn nothing_else_has_a_record() {
     use crate::script::{SYN, Script, plain};
     let mut s = Script::connecting(&plain());
-    assert_eq!(s.tcb.half_open(), None);
+    assert_eq!(HalfOpen::of(&s.tcb), None);
     s.sent();
     let _ = s.arrives(SYN, -1, 0, 0);
     assert_eq!(s.tcb.state(), State::SynReceived);
     s.sent();
-    assert_eq!(s.tcb.half_open(), None);
+    assert_eq!(HalfOpen::of(&s.tcb), None);
     let header = s.header(SYN, -1, 0, TcpOptions::default());
     for early in [false, true] {
         let mut tcb = Tcb::accept(
@@ -358,14 +358,14 @@ fn nothing_else_has_a_record() {
             0,
             BEGAN,
         );
-        assert_eq!(tcb.half_open(), None);
+        assert_eq!(HalfOpen::of(&tcb), None);
         if early {
             let _ = tcb.accept_fast_open(&Segment::new(&header, 10), BEGAN);
         }
         assert_eq!(all_sent(&mut tcb, BEGAN).len(), 1);
-        assert_eq!(tcb.half_open().is_some(), !early);
+        assert_eq!(HalfOpen::of(&tcb).is_some(), !early);
     }
-    assert_eq!(Script::established().tcb.half_open(), None);
+    assert_eq!(HalfOpen::of(&Script::established().tcb), None);
 }
 
 /// What the SYN-ACK has offered stays offered, whatever the listener is told afterwards.
@@ -391,7 +391,7 @@ fn what_was_offered_is_kept() {
     for (then, now) in [(&small, &large), (&large, &small)] {
         let mut tcb = Tcb::accept(then, &syn, MSS, SeqNumber(ISS), 0, BEGAN);
         all_sent(&mut tcb, BEGAN);
-        let again = tcb.half_open().expect("a record").open(now);
+        let again = HalfOpen::of(&tcb).expect("a record").open(now);
         assert_eq!(again.rcv.wscale(), tcb.rcv.wscale());
         assert_eq!(again.rcv.mss(), tcb.rcv.mss().min(again.rcv.mss()));
         if then.mss != 0 {

@@ -233,10 +233,10 @@ impl Tcb {
 
     /// Processes a segment in TIME-WAIT by the rules of [`TimeWait`].
     fn in_time_wait(&mut self, segment: &Segment<'_>, now: Instant) -> Disposition {
-        let mut record = self.time_wait();
+        let mut record = TimeWait::of(self);
         let verdict = record.on_segment(segment, now);
-        self.timers.state = record.expires;
-        self.liveness.note_challenge(record.last_ack);
+        self.timers.state = record.expires();
+        self.liveness.note_challenge(record.last_ack());
         match verdict {
             TimeWaitVerdict::Drop(reason) => Disposition::dropped(reason),
             TimeWaitVerdict::Ack(_) => {
@@ -251,21 +251,6 @@ impl Tcb {
                 self.die(None, Events::empty());
                 Disposition::default()
             }
-        }
-    }
-
-    /// The small record that may replace the block in TIME-WAIT.
-    #[must_use]
-    pub fn time_wait(&self) -> TimeWait {
-        TimeWait {
-            expires: self.timers.state,
-            last_ack: self.liveness.last_challenge(),
-            snd_nxt: self.snd.seq(self.snd.nxt()).0,
-            rcv_nxt: self.rcv.seq(self.rcv.nxt()).0,
-            ts_recent: self.stamps.recent(),
-            ts_offset: self.stamps.offset(),
-            window: (self.rcv.offered() >> self.rcv.wscale()).min(0xffff) as u16,
-            timestamps: self.flags.contains(Flags::TIMESTAMPS),
         }
     }
 }

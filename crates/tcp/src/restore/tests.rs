@@ -107,14 +107,14 @@ fn what_was_in_flight_may_be_acknowledged_and_says_nothing_of_the_round_trip() {
     let mut s = Script::established();
     s.writes(3_000);
     s.sent();
-    let before = s.tcb.srtt_us();
+    let before = s.tcb.snd.rtt.srtt();
     s.now = s.now.after_ms(30);
     moves(&mut s);
     assert!(s.sent().is_empty(), "nothing is sent again for that alone");
     s.now = s.now.after_us(10);
     let _ = s.arrives(ACK, 0, 3_000, 0);
     assert_eq!(s.tcb.snd_acked(), 3_000);
-    assert_eq!(s.tcb.srtt_us(), before);
+    assert_eq!(s.tcb.snd.rtt.srtt(), before);
     assert!(s.tcb.deadline().is_none());
 }
 

@@ -227,7 +227,7 @@ fn a_cookie_has_what_was_offered_and_no_more() {
             let mut tcb = cookie.open(&cfg, 1460, OFFSET, NOW);
             assert!(!tcb.flight.is_timing());
             let _ = tcb.on_segment(&ack, NOW.after_us(10_000));
-            assert_eq!(tcb.srtt_us(), None);
+            assert_eq!(tcb.snd.rtt.srtt(), None);
             let info: TcpInfo = tcb.info(NOW);
             assert_eq!(info.sack, sack, "{scale:?}");
             assert_eq!(info.ecn, ecn && mode != EcnMode::Off, "{scale:?} {mode:?}");

@@ -47,15 +47,15 @@ fn it_begins_before_the_syn_is_sent_or_not_at_all() {
     for state in State::ALL {
         let mut s = Script::in_state(state);
         s.tcb.start_fast_open(with_cookie(), true);
-        assert!(!s.tcb.awaits_first_write(), "{state:?}");
+        assert!(!s.tcb.fast_open.awaits_data(), "{state:?}");
         assert_eq!(s.tcb.syn_room(), 0);
     }
     let mut s = passive(&plain());
     s.tcb.start_fast_open(with_cookie(), true);
-    assert!(!s.tcb.awaits_first_write());
+    assert!(!s.tcb.fast_open.awaits_data());
     let mut s = Script::connecting(&plain());
     s.tcb.start_fast_open(with_cookie(), true);
-    assert!(s.tcb.awaits_first_write());
+    assert!(s.tcb.fast_open.awaits_data());
     assert_eq!(s.tcb.syn_room(), MSS - 40);
     s.tcb.release_syn();
     s.tcb.release_syn();
@@ -119,7 +119,7 @@ fn a_server_takes_data_once() {
     }
     let mut s = Script::connecting(&cfg);
     s.tcb.give_fast_open_cookie(cookie());
-    assert_eq!(s.tcb.fast_open.cookie, FastOpenCookie::REQUEST);
+    assert_eq!(s.tcb.fast_open.granted(), None);
     let d = s.tcb.accept_fast_open(&Segment::new(&header, len), s.now);
     assert_eq!(d.place, None);
     // Of a simultaneous open.
@@ -127,7 +127,7 @@ fn a_server_takes_data_once() {
     let _ = s.arrives(SYN, -1, 0, 0);
     assert_eq!(s.tcb.state(), State::SynReceived);
     s.tcb.give_fast_open_cookie(cookie());
-    assert_eq!(s.tcb.fast_open.cookie, FastOpenCookie::REQUEST);
+    assert_eq!(s.tcb.fast_open.granted(), None);
     let d = s.tcb.accept_fast_open(&Segment::new(&header, len), s.now);
     assert!(d.place.is_none() && !s.tcb.is_fast_opened());
     // A SYN without data opens, and there is nothing to be read.
@@ -146,20 +146,18 @@ fn a_syn_that_is_too_long_goes_without_its_data() {
         s.tcb.start_fast_open(with_cookie(), false);
         s.writes(300);
         assert_eq!(s.sent_one().payload, 0..300);
-        s.tcb.snd.set_path_mss(path);
-        s.tcb.snd.update_mss();
         s.tcb.flags.set(Flags::SYN_DUE, again);
-        s.tcb.fast_open_met_small_path();
+        s.tcb.set_path_mss(path);
         s.now = s.now.after_ms(5);
         if !again {
             s.silent();
             continue;
         }
         assert!(s.sent_one().payload.is_empty());
-        s.tcb.fast_open_met_small_path();
+        s.tcb.set_path_mss(path);
         s.silent();
         let _ = s.arrives(SYN | ACK, -1, 0, 0);
-        assert_eq!(s.tcb.srtt_us(), None);
+        assert_eq!(s.tcb.snd.rtt.srtt(), None);
     }
 }
 

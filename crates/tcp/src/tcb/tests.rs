@@ -106,25 +106,6 @@ fn what_was_closed_and_what_was_set_is_known() {
     assert!(s.tcb.has_out_of_order());
 }
 
-#[test]
-fn the_handshake_counts_its_own_repetitions() {
-    for state in [State::SynSent, State::SynReceived] {
-        let mut s = Script::in_state(state);
-        assert_eq!(s.tcb.handshake_repeats(), 0);
-        s.until_timer();
-        s.sent();
-        assert_eq!(s.tcb.handshake_repeats(), 1);
-    }
-    let mut s = Script::established();
-    s.writes(10);
-    s.sent();
-    while s.tcb.info(s.now).total_rto == 0 {
-        s.until_timer();
-        s.sent();
-    }
-    assert_eq!(s.tcb.handshake_repeats(), 0);
-}
-
 /// RFC 9293 section 3.10.5: nothing is left of a connection that has ended but what is told, and
 /// the reset that is due.
 #[test]

@@ -137,8 +137,8 @@ fn a_small_record_has_the_window_that_was_advertised() {
     let acknowledgment = s.sent_one();
     assert_eq!(s.tcb.state(), State::TimeWait);
     assert!(s.tcb.rcv.wscale() > 0);
-    let record = s.tcb.time_wait();
-    assert_eq!(record.window, acknowledgment.window);
+    let record = crate::TimeWait::of(&s.tcb);
+    assert_eq!(record.ack(s.now).window, acknowledgment.window);
 }
 
 /// As Linux: after a pause the peer may be in slow start, and needs each acknowledgment.

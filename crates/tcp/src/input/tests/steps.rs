@@ -196,7 +196,7 @@ fn an_echo_is_a_round_trip_if_it_can_be() {
         let echo = s.tcb.stamps.clock(s.now).wrapping_sub(ago);
         s.timestamps = Some(Timestamps { val: 1_001, echo });
         let _ = s.arrives(ACK, 0, 500, 0);
-        s.tcb.srtt_us()
+        s.tcb.snd.rtt.srtt()
     };
     assert_eq!(sampled(0), Some(500));
     assert_eq!(sampled(7), Some(7_000));
@@ -362,6 +362,6 @@ fn an_echo_that_was_not_agreed_on_is_none() {
         let echo = s.tcb.stamps.clock(s.now).wrapping_sub(echo);
         s.timestamps = Some(Timestamps { val: 1, echo });
         let _ = s.arrives(ACK, 0, 500, 0);
-        assert_eq!((s.tcb.snd_acked(), s.tcb.srtt_us()), (500, None));
+        assert_eq!((s.tcb.snd_acked(), s.tcb.snd.rtt.srtt()), (500, None));
     }
 }

@@ -31,7 +31,10 @@ fn what_contradicts_itself_is_refused() {
     assert_eq!(what, "a SYN that is due after the handshake");
     let what = refused(Established, |t| t.flags |= Flags::RST_DUE);
     assert_eq!(what, "a reset of a connection that is not over");
-    let what = refused(Established, |t| t.fast_open.waits = true);
+    let what = refused(Established, |t| {
+        t.fast_open
+            .start(crate::FastOpenMode::SendWithoutCookie { mss: 0 }, true);
+    });
     assert_eq!(what, "a SYN that waits for data, but is none");
     for harm in [
         |t: &mut Tcb| t.snd.acknowledge(0),
@@ -199,7 +202,7 @@ fn a_syn_that_was_sent_once_is_measured() {
             ..TcpOptions::default()
         };
         let _ = s.arrives_with(SYN | ACK, -1, 0, 0, options);
-        assert_eq!(s.tcb.srtt_us().is_none(), repeated);
+        assert_eq!(s.tcb.snd.rtt.srtt().is_none(), repeated);
     }
 }
 

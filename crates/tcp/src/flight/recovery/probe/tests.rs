@@ -15,7 +15,7 @@ fn info(s: &Script) -> TcpInfo {
 fn a_lost_tail_is_probed_after_two_round_trips() {
     let mut s = flight_of(true, 20_000);
     sacks(&mut s, 17_000, &[]);
-    let srtt = s.tcb.srtt_us().expect("sampled");
+    let srtt = s.tcb.snd.rtt.srtt().expect("sampled");
     assert_eq!(s.until_timer(), 2 * srtt + 2_000);
     // Nothing new is there: the last segment goes again.
     assert_eq!(repeated(&mut s), [19_000]);
@@ -48,7 +48,7 @@ fn a_probe_carries_new_data_if_there_are_any() {
 fn a_single_segment_gives_the_peer_time_to_delay_its_acknowledgment() {
     let mut s = flight_of(true, 20_000);
     sacks(&mut s, 19_000, &[]);
-    let srtt = s.tcb.srtt_us().expect("sampled");
+    let srtt = s.tcb.snd.rtt.srtt().expect("sampled");
     let rto = info(&s).rto_us;
     let pto = s.until_timer();
     assert_eq!(pto, 2 * srtt + 2_000 + 45_000);
@@ -66,7 +66,7 @@ fn over_a_long_path_a_peer_may_wait_for_a_round_trip() {
         s.now = s.now.after_ms(60);
         sacks(&mut s, sent as i64 * 1_000, &[]);
     }
-    let srtt = s.tcb.srtt_us().expect("sampled");
+    let srtt = s.tcb.snd.rtt.srtt().expect("sampled");
     assert!((59_000..60_100).contains(&srtt), "{srtt}");
     s.writes(70_000);
     s.sent();
@@ -219,7 +219,7 @@ fn over_a_very_long_path_the_earlier_timer_counts() {
             s.now = s.now.after_ms(rtt);
             sacks(&mut s, edge as i64, &[]);
         }
-        let srtt = s.tcb.srtt_us().expect("sampled");
+        let srtt = s.tcb.snd.rtt.srtt().expect("sampled");
         assert!(srtt.abs_diff(rtt * 1_000) < 1_000, "{srtt}");
         s.writes(edge + if single { 1_000 } else { 2_000 });
         s.sent();
@@ -377,7 +377,7 @@ fn before_the_first_sample_a_probe_waits_for_a_second() {
     };
     let _ = s.arrives_with(crate::script::SYN | ACK, -1, 0, 0, options);
     s.sent();
-    assert_eq!(s.tcb.srtt_us(), None);
+    assert_eq!(s.tcb.snd.rtt.srtt(), None);
     s.writes(1_000);
     s.sent_one();
     assert_eq!(s.until_timer(), 1_000_000 + 45_000);

@@ -98,7 +98,7 @@ fn duplicates_widen_the_window_once_in_a_round_trip() {
     for _ in 0..300 {
         s.tcb.flight.recovery.rack.adapt(1 << 40, 1 << 40, true);
     }
-    let srtt = s.tcb.srtt_us().expect("sampled");
+    let srtt = s.tcb.snd.rtt.srtt().expect("sampled");
     assert_eq!(
         s.tcb.flight.recovery.rack.window(false, &s.tcb.snd.rtt),
         srtt
