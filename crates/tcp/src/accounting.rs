@@ -4,8 +4,10 @@
 //! `accounting/busy.rs` has the times.
 
 mod busy;
+mod send_buffer;
 
 use busy::BusyTimes;
+pub(crate) use send_buffer::BufferLimit;
 
 /// Counters of one connection, as in Linux's `tcp_info`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -49,5 +51,11 @@ impl Accounting {
             counters: Counters::default(),
             busy: BusyTimes::new(),
         }
+    }
+    /// Counts what an acknowledgment told of losses, and what recovery made of it.
+    pub(crate) fn note_report(&mut self, dsack: bool, undone: bool) {
+        let counters = &mut self.counters;
+        counters.dsacks = counters.dsacks.wrapping_add(u32::from(dsack));
+        counters.undos = counters.undos.wrapping_add(u32::from(undone));
     }
 }

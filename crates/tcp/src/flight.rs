@@ -5,8 +5,11 @@
 //! `input/ack.rs` what is acknowledged. All of this state may be discarded: outstanding
 //! data then counts as lost.
 
+mod ack;
 mod plpmtu;
+mod rates;
 mod record_ends;
+mod records;
 pub(crate) mod recovery;
 #[allow(
     clippy::indexing_slicing,
@@ -18,9 +21,10 @@ pub(crate) use plpmtu::{MtuSearch, ProbeChoice};
 pub(crate) use recovery::{AckReport, Delivery, Phase, Recovery};
 
 use crate::congestion::CongestionState;
-use crate::pos::{NO_POS, Pos};
+use crate::pos::{NO_POS, Pos, SYN_POS};
 use crate::snd::SendSide;
 use crate::time::Instant;
+use crate::timers::Timers;
 use crate::violation::{Violation, require};
 pub(crate) use record_ends::RecordEnds;
 use scoreboard::{Scoreboard, granularity};
@@ -107,6 +111,13 @@ impl Flight {
         let granularity = granularity(snd.rtt.srtt().unwrap_or(0));
         self.scoreboard.send_apart(end, now, granularity);
     }
+
+    /// As [`send_apart`](Self::send_apart), out of line.
+    #[inline(never)]
+    pub(crate) fn send_apart_outlined(&mut self, snd: &SendSide, end: Pos, now: Instant) {
+        self.send_apart(snd, end, now);
+    }
+
     /// See [`Tcb::check`](crate::Tcb::check).
     pub(crate) fn check(&self, snd: &SendSide) -> Result<(), Violation> {
         self.scoreboard.check(snd.una(), snd.nxt())?;
@@ -149,5 +160,39 @@ impl Flight {
     pub(crate) fn wait_for_rto(&mut self, snd: &SendSide, now: Instant) {
         self.timer.kind = XmitTimer::Retransmit;
         self.timer.at = self.rto_deadline(snd).max(now.after_us(1));
+    }
+    /// Nothing is outstanding: stops the retransmission timer and the user timeout (RFC
+    /// 6298 section 5.2).
+    #[inline(always)]
+    pub(crate) fn disarm_xmit(&mut self, timers: &mut Timers) {
+        self.timer.at = Instant::NEVER;
+        timers.user = Instant::NEVER;
+    }
+
+    /// Bytes that may be sent before the congestion window is full.
+    #[inline]
+    pub(crate) fn congestion_room(&self, snd: &SendSide, congestion: &CongestionState) -> i64 {
+        i64::from(congestion.controller.cwnd()) - self.pipe(snd) as i64
+    }
+
+    /// Whether the range that begins at `pos` is the next to be retransmitted.
+    pub(crate) fn is_lost_from(&self, snd: &SendSide, pos: Pos) -> bool {
+        let lost = self.scoreboard.first_lost(snd.una());
+        lost.is_some_and(|l| l.start == pos)
+    }
+
+    /// The data between SND.UNA and SND.NXT was sent by another process: it counts as
+    /// retransmitted now, so that its acknowledgment gives no round-trip sample (RFC 6298
+    /// section 3). A SYN was sent at `syn_at`.
+    pub(crate) fn resume(&mut self, snd: &SendSide, syn_at: Instant, now: Instant) {
+        let (una, nxt) = (snd.una(), snd.nxt());
+        if nxt > una.max(0) {
+            self.send_apart(snd, nxt, now);
+            self.scoreboard.repeat(una, una, nxt, now);
+        }
+        if una == SYN_POS && nxt > una {
+            self.timed = 0;
+            self.timed_at = syn_at;
+        }
     }
 }

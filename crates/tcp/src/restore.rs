@@ -363,22 +363,5 @@ impl ReceiveSide {
     }
 }
 
-impl Flight {
-    /// The data between SND.UNA and SND.NXT was sent by another process: it counts as
-    /// retransmitted now, so that its acknowledgment gives no round-trip sample (RFC 6298
-    /// section 3). A SYN was sent at `syn_at`.
-    fn resume(&mut self, snd: &SendSide, syn_at: Instant, now: Instant) {
-        let (una, nxt) = (snd.una(), snd.nxt());
-        if nxt > una.max(0) {
-            self.send_apart(snd, nxt, now);
-            self.scoreboard.repeat(una, una, nxt, now);
-        }
-        if una == SYN_POS && nxt > una {
-            self.timed = 0;
-            self.timed_at = syn_at;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests;

@@ -220,6 +220,12 @@ impl SendSide {
         (self.nxt - self.una) as u64
     }
 
+    /// Bytes that were written and are not acknowledged.
+    #[inline]
+    pub(crate) fn unacknowledged(&self) -> Pos {
+        self.edge - self.una
+    }
+
     /// Whether our SYN is acknowledged.
     #[inline(always)]
     pub(crate) fn is_synchronized(&self) -> bool {

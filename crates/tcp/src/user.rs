@@ -5,6 +5,7 @@
 //! `poll_transmit` afterwards. None of them can fail: a call that is not valid in the
 //! present state does nothing.
 
+use crate::accounting::BufferLimit;
 use crate::config::Linger;
 use crate::events::{Error, Events};
 use crate::flags::Flags;
@@ -88,9 +89,8 @@ impl Tcb {
         if self.snd.unacknowledged() >= i64::from(size)
             || self.flags.contains(Flags::BUFFER_LIMITED)
         {
-            let limit = self
-                .flight
-                .buffer_limit(&self.snd, &self.congestion, self.state, size);
+            let limit =
+                BufferLimit::of(&self.flight, &self.snd, &self.congestion, self.state, size);
             self.accounting
                 .note_buffer_limit(limit, &mut self.flags, now);
         }

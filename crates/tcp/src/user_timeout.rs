@@ -80,16 +80,6 @@ impl Liveness {
     }
 }
 
-impl Flight {
-    /// Nothing is outstanding: stops the retransmission timer and the user timeout (RFC
-    /// 6298 section 5.2).
-    #[inline(always)]
-    pub(crate) fn disarm_xmit(&mut self, timers: &mut Timers) {
-        self.timer.at = Instant::NEVER;
-        timers.user = Instant::NEVER;
-    }
-}
-
 impl Liveness {
     /// The peer has advertised its user timeout: if our user has set none, ours follows
     /// it, within bounds (RFC 5482 section 3.1).

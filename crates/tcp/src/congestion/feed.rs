@@ -1,10 +1,11 @@
 //! Translates acknowledgments and sends of a connection into calls of the controller.
 //!
-//! Owns those methods of [`CongestionState`]. `flight/recovery.rs` and `delivery.rs` call
+//! Owns those methods of [`CongestionState`]. `flight/recovery.rs` and `flight/rates.rs` call
 //! them for each acknowledgment, `output/` for each send of new data.
 
 use super::rate::{Delivered, Rate};
 use super::{Ack, CongestionState};
+use crate::flags::Flags;
 use crate::pos::Pos;
 use crate::snd::SendSide;
 use crate::time::Instant;
@@ -152,5 +153,52 @@ impl CongestionState {
         } else {
             self.rate.stop();
         }
+    }
+    /// Header prediction has taken an acknowledgment of so many bytes, which carries no
+    /// congestion marks.
+    #[inline]
+    pub(crate) fn note_unmarked(&mut self, snd: &SendSide, acked: u64) {
+        if self.controller.wants_marks() {
+            let acked = acked.min(1 << 30) as u32;
+            self.controller.on_marks(acked, 0, snd.una(), snd.nxt());
+        }
+    }
+    /// The algorithm was chosen, or the connection is established: starts rate measurement
+    /// and pacing if the algorithm wants them; `marks`: outgoing packets may be ECN-capable.
+    pub(crate) fn start(
+        &mut self,
+        snd: &SendSide,
+        repeated: u64,
+        marks: bool,
+        flags: &mut Flags,
+        now: Instant,
+    ) {
+        self.start_measuring(snd, repeated, now);
+        self.update_pacing(&snd.rtt, marks, flags);
+    }
+
+    /// As `Selection::new_data` in `output/select.rs`, for the simple case: the connection is
+    /// established, data is in flight, both windows have room for all available data or
+    /// for one batch, in full packets, and no FIN follows. The result is that of
+    /// `new_data`.
+    #[inline(always)]
+    pub(crate) fn full_packets(
+        &self,
+        snd: &SendSide,
+        min_batch: u8,
+        max_payload: usize,
+    ) -> Option<(Pos, Pos)> {
+        let (start, mss) = (snd.nxt(), i64::from(snd.mss()));
+        let mut len = (snd.edge() - start).min(max_payload as i64);
+        if len != mss {
+            len = len.min(self.batch_payload(snd, min_batch, max_payload) as i64);
+            if len < mss || len % mss != 0 {
+                return None;
+            }
+        }
+        let (end, sent) = (start + len, start + len - snd.una());
+        let fits =
+            sent > len && sent <= i64::from(snd.wnd()) && sent <= i64::from(self.controller.cwnd());
+        fits.then_some((start, end))
     }
 }

@@ -125,6 +125,14 @@ impl CongestionState {
         flags.set(Flags::SLOW_OUTPUT, self.pacer.is_on() || marks);
     }
 
+    /// An acknowledgment was processed: the pacing rate, if there is one, may have changed.
+    #[inline]
+    pub(crate) fn follow_window(&mut self, rtt: &RttEstimator, marks: bool, flags: &mut Flags) {
+        if self.pacer.is_on() {
+            self.update_pacing(rtt, marks, flags);
+        }
+    }
+
     /// Sets the user's limit (SO_MAX_PACING_RATE), bytes per second.
     pub(crate) fn set_pacing_limit(&mut self, bytes_per_second: u64) {
         self.pacer.limit = bytes_per_second;

@@ -12,123 +12,16 @@ use crate::congestion::CongestionState;
 use crate::ecn::EcnState;
 use crate::events::Events;
 use crate::flags::Flags;
+use crate::flight::AckReport;
 use crate::flight::Flight;
-use crate::flight::{AckReport, Delivery};
 use crate::liveness::Liveness;
 use crate::outcome::Outcome;
-use crate::pos::{NO_POS, Pos};
+use crate::pos::Pos;
 use crate::snd::SendSide;
 use crate::stamps::TimestampState;
-use crate::time::{Instant, MS};
+use crate::time::Instant;
 use crate::timers::Timers;
 use longshore_wire::tcp::TcpHeader;
-
-/// How far below the acknowledgment a reported duplicate may lie, bytes: more than any
-/// window, and less than would make sequence numbers ambiguous.
-const MAX_DSACK_AGE: u32 = 1 << 30;
-
-impl Flight {
-    /// Everything from `from`, where the scoreboard begins, to `ack` is delivered.
-    #[inline]
-    pub(super) fn mark_delivered(&mut self, from: Pos, ack: Pos, d: &mut Delivery) {
-        let rack = &mut self.recovery.rack;
-        self.scoreboard
-            .advance(from, ack, |s| rack.on_delivered(s, false, d));
-    }
-
-    /// RFC 6298 section 3: takes a round-trip sample from the timed segment if nothing
-    /// was retransmitted since; otherwise from the echoed timestamp (RFC 7323 section
-    /// 4.1), which is valid also for retransmissions unless it was made older.
-    #[inline(always)]
-    pub(super) fn sample_round_trip(
-        &mut self,
-        snd: &mut SendSide,
-        stamps: &TimestampState,
-        ack: Pos,
-        echo: impl FnOnce() -> Option<u32>,
-        now: Instant,
-    ) {
-        if ack >= self.timed {
-            self.end_timing(snd, now);
-        } else if !self.is_timing()
-            && let Some(echo) = echo()
-            && !self.may_be_backdated(snd, echo)
-        {
-            let clock = stamps.clock(now);
-            let elapsed = clock.wrapping_sub(echo);
-            // An echo from the future, or from long ago, is an error of the peer.
-            if elapsed < 120_000 {
-                snd.rtt.sample((u64::from(elapsed) * MS).max(MS / 2));
-            }
-        }
-    }
-
-    /// Ends the timed round trip, if there is one.
-    pub(super) fn sample_timed(&mut self, snd: &mut SendSide, now: Instant) {
-        if self.is_timing() {
-            self.end_timing(snd, now);
-        }
-    }
-
-    #[inline(always)]
-    fn end_timing(&mut self, snd: &mut SendSide, now: Instant) {
-        self.timed = NO_POS;
-        snd.rtt.sample_since(self.timed_at, now);
-    }
-
-    /// RFC 2018 section 5: processes the SACK blocks. Parts below `una` and invalid
-    /// blocks are ignored.
-    fn handle_sack(
-        &mut self,
-        snd: &SendSide,
-        h: &TcpHeader,
-        una: Pos,
-        report: &mut AckReport,
-        d: &mut Delivery,
-    ) {
-        if h.options.sack.is_empty() || !snd.sack() {
-            return;
-        }
-        report.dsack = self.find_dsack(snd, h, una);
-        let base = snd.una();
-        for (left, right) in h.options.sack.iter() {
-            let (start, end) = (snd.pos(left), snd.pos(right));
-            let start = start.max(una);
-            if start < end && end <= snd.nxt() {
-                let rack = &mut self.recovery.rack;
-                report.sacked += self
-                    .scoreboard
-                    .sack(base, start, end, |s| rack.on_delivered(s, true, d));
-            }
-        }
-    }
-
-    /// RFC 2883 section 4: the first block reports a duplicate if it lies below the
-    /// acknowledgment, or within the second block.
-    fn find_dsack(&self, snd: &SendSide, h: &TcpHeader, una: Pos) -> Option<(Pos, Pos)> {
-        let mut blocks = h
-            .options
-            .sack
-            .iter()
-            .map(|(left, right)| (snd.pos(left), snd.pos(right)));
-        let (start, end) = blocks.next()?;
-        let within = |(s, e): (Pos, Pos)| s <= start && end <= e;
-        let sane = start < end && end <= snd.nxt() && start >= una - i64::from(MAX_DSACK_AGE);
-        (sane && (end <= una || blocks.next().is_some_and(within))).then_some((start, end))
-    }
-
-    /// SND.WND <- SEG.WND, if that is [newer](SendSide::is_newer_window).
-    fn update_window(&mut self, snd: &mut SendSide, a: &Arrival<'_>, ack: Pos) {
-        if !snd.is_newer_window(a.start, ack) {
-            return;
-        }
-        let window = u32::from(a.segment.header.window) << snd.wscale();
-        if snd.wnd() == 0 && window > 0 && ack == snd.una() {
-            self.retransmit_into_open_window(snd);
-        }
-        snd.take_window(snd.wl1().max(a.start), ack, window);
-    }
-}
 
 impl Liveness {
     /// The peer has answered, and nothing is in flight or its window is closed. RFC 9293
@@ -156,15 +49,6 @@ impl Liveness {
         self.note_progress();
         outcome.clear_soft_error();
         snd.rtt.clear_backoff();
-    }
-}
-
-impl Accounting {
-    /// Counts what an acknowledgment told of losses, and what recovery made of it.
-    fn note_report(&mut self, dsack: bool, undone: bool) {
-        let counters = &mut self.counters;
-        counters.dsacks = counters.dsacks.wrapping_add(u32::from(dsack));
-        counters.undos = counters.undos.wrapping_add(u32::from(undone));
     }
 }
 
@@ -213,7 +97,7 @@ impl Acknowledgment<'_> {
         self.flight
             .handle_sack(self.snd, h, ack.max(old_una), &mut report, &mut delivery);
         let old_window = self.snd.wnd();
-        self.flight.update_window(self.snd, a, ack);
+        self.flight.update_window(self.snd, a.start, ack, h.window);
         report.duplicate = ack == old_una
             && self.snd.in_flight() > 0
             && a.end == a.start

@@ -4,58 +4,15 @@
 //! `input/mod.rs` calls these.
 
 use super::{Arrival, Step};
-use crate::config::Config;
 use crate::drop::DropReason;
 use crate::events::{Error, Events};
 use crate::flags::Flags;
-use crate::flight::Flight;
-use crate::outcome::Outcome;
-use crate::pos::{Pos, SYN_POS};
+use crate::pos::SYN_POS;
 use crate::segment::{Disposition, Segment};
-use crate::snd::SendSide;
-use crate::stamps::TimestampState;
 use crate::state::State;
 use crate::tcb::Tcb;
 use crate::time::Instant;
 use longshore_wire::tcp::{TcpFlags, TcpHeader};
-
-impl Flight {
-    /// Whether a SYN-ACK echoes a timestamp that none of our SYNs had: it answers the SYN
-    /// of an earlier connection. As in Linux it is answered by a reset, and the right one
-    /// may still arrive.
-    fn answers_another_syn(
-        &self,
-        cfg: &Config,
-        stamps: &TimestampState,
-        h: &TcpHeader,
-        now: Instant,
-    ) -> bool {
-        let Some(ts) = h.options.timestamps.as_ref().filter(|ts| ts.echo != 0) else {
-            return false;
-        };
-        // `timed_at` is when the first SYN was sent.
-        let age = stamps.clock(now).wrapping_sub(ts.echo);
-        cfg.timestamps && age > stamps.clock(now).wrapping_sub(stamps.clock(self.timed_at))
-    }
-
-    /// The first acknowledgment covers our SYN, and perhaps data sent with it or right
-    /// after it.
-    fn handle_first_ack(
-        &mut self,
-        snd: &mut SendSide,
-        stamps: &TimestampState,
-        outcome: &mut Outcome,
-        ack: Pos,
-        now: Instant,
-    ) {
-        let mut delivery = self.start_delivery(snd, stamps, None, now);
-        self.mark_delivered(snd.una(), ack, &mut delivery);
-        snd.handle_first_ack(ack);
-        if ack > 0 {
-            outcome.events |= Events::SND_ACKED;
-        }
-    }
-}
 
 impl Tcb {
     /// RFC 9293 section 3.10.7.3.
@@ -146,7 +103,10 @@ impl Tcb {
         self.flight.sample_timed(&mut self.snd, now);
         self.flight.disarm_xmit(&mut self.timers);
         self.flight
-            .handle_first_ack(&mut self.snd, &self.stamps, &mut self.outcome, ack, now);
+            .handle_first_ack(&mut self.snd, &self.stamps, ack, now);
+        if ack > 0 {
+            self.outcome.events |= Events::SND_ACKED;
+        }
         self.establish(now);
         self.flags |= Flags::ACK_NOW;
         if self.snd.nxt() < self.snd.edge() {
@@ -168,7 +128,7 @@ impl Tcb {
         self.flight.sample_timed(&mut self.snd, a.now);
         self.flight.disarm_xmit(&mut self.timers);
         self.flight
-            .handle_first_ack(&mut self.snd, &self.stamps, &mut self.outcome, 0, a.now);
+            .handle_first_ack(&mut self.snd, &self.stamps, 0, a.now);
         // "Set SND.WND <- SEG.WND, SND.WL1 <- SEG.SEQ, SND.WL2 <- SEG.ACK"; a SYN's
         // window is not scaled.
         let scale = if simultaneous { 0 } else { self.snd.wscale() };

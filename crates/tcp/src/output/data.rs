@@ -20,19 +20,6 @@ use crate::timers::Timers;
 /// microseconds.
 const ANSWER_US: u64 = 40 * MS;
 
-/// Uncommon cases, kept out of the common path.
-impl Flight {
-    #[inline(never)]
-    fn send_apart_outlined(&mut self, snd: &SendSide, end: Pos, now: Instant) {
-        self.send_apart(snd, end, now);
-    }
-
-    #[inline(never)]
-    fn arm_probe_outlined(&mut self, snd: &SendSide, now: Instant) {
-        self.arm_probe(snd, now);
-    }
-}
-
 /// What sending changes.
 pub(super) struct Departure<'t> {
     pub(super) cfg: &'t Config,

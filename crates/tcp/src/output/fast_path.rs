@@ -45,9 +45,9 @@ impl Tcb {
         if !usual {
             return None;
         }
-        let (start, end) = self
-            .snd
-            .full_packets(&self.congestion, &self.cfg, max_payload)?;
+        let (start, end) =
+            self.congestion
+                .full_packets(&self.snd, self.cfg.burst.min_batch, max_payload)?;
         self.departure().full_packets(end, now);
         let payload_len = (end - start) as u32;
         // The expected segment has the same options, and only ACK set.

@@ -22,14 +22,6 @@ use crate::timers::Timers;
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::{Plain, TcpFlags, TcpOptions, control};
 
-impl Flight {
-    /// Whether the range that begins at `pos` is the next to be retransmitted.
-    fn is_lost_from(&self, snd: &SendSide, pos: Pos) -> bool {
-        let lost = self.scoreboard.first_lost(snd.una());
-        lost.is_some_and(|l| l.start == pos)
-    }
-}
-
 /// Builds segments: what the parts have to say in a header, and that it has been said.
 pub(super) struct SegmentBuilder<'t> {
     pub(super) cfg: &'t Config,

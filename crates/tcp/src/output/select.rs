@@ -18,42 +18,6 @@ use crate::state::State;
 use crate::time::Instant;
 use crate::timers::{CORK_US, Timers};
 
-impl Flight {
-    /// Bytes that may be sent before the congestion window is full.
-    #[inline]
-    pub(crate) fn congestion_room(&self, snd: &SendSide, congestion: &CongestionState) -> i64 {
-        i64::from(congestion.controller.cwnd()) - self.pipe(snd) as i64
-    }
-}
-
-impl SendSide {
-    /// As [`Selection::new_data`], for the simple case: the connection is
-    /// established, data is in flight, both windows have room for all available data or
-    /// for one batch, in full packets, and no FIN follows. The result is that of
-    /// `new_data`.
-    #[inline(always)]
-    pub(super) fn full_packets(
-        &self,
-        congestion: &CongestionState,
-        cfg: &Config,
-        max_payload: usize,
-    ) -> Option<(Pos, Pos)> {
-        let (start, mss) = (self.nxt(), i64::from(self.mss()));
-        let mut len = (self.edge() - start).min(max_payload as i64);
-        if len != mss {
-            len = len.min(congestion.batch_payload(self, cfg.burst.min_batch, max_payload) as i64);
-            if len < mss || len % mss != 0 {
-                return None;
-            }
-        }
-        let (end, sent) = (start + len, start + len - self.una());
-        let fits = sent > len
-            && sent <= i64::from(self.wnd())
-            && sent <= i64::from(congestion.controller.cwnd());
-        fits.then_some((start, end))
-    }
-}
-
 /// What decides what is sent next. When there is data but none may be sent, it starts a
 /// timer.
 pub(super) struct Selection<'t> {

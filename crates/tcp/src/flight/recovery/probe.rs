@@ -110,6 +110,12 @@ impl Flight {
         self.timer.at = now.after_us(pto).min(self.rto_deadline(snd));
     }
 
+    /// As [`arm_probe`](Flight::arm_probe), out of line.
+    #[inline(never)]
+    pub(crate) fn arm_probe_outlined(&mut self, snd: &SendSide, now: Instant) {
+        self.arm_probe(snd, now);
+    }
+
     /// As [`arm_loss_timer`](Flight::arm_loss_timer) for a predicted acknowledgment:
     /// nothing is lost, SACKed or probed for.
     #[inline(always)]

@@ -1,13 +1,12 @@
 //! Accounting of the time in which the send buffer alone limits the user.
 //!
 //! Owns [`BufferLimit`]: whether it does, which [`Tcb::note_send_buffer`](crate::Tcb) asks
-//! after each burst; `accounting/busy.rs` sums the times up.
+//! after each burst; `busy.rs` sums the times up.
 
-use crate::accounting::Accounting;
+use super::Accounting;
 use crate::congestion::CongestionState;
 use crate::flags::Flags;
 use crate::flight::Flight;
-use crate::pos::Pos;
 use crate::snd::SendSide;
 use crate::state::State;
 use crate::time::Instant;
@@ -23,19 +22,11 @@ pub(crate) enum BufferLimit {
     Stays,
 }
 
-impl SendSide {
-    /// Bytes that were written and are not acknowledged.
-    #[inline]
-    pub(crate) fn unacknowledged(&self) -> Pos {
-        self.edge() - self.una()
-    }
-}
-
-impl Flight {
+impl BufferLimit {
     /// What a send buffer of `size` bytes means for the user now.
     #[inline(never)]
-    pub(crate) fn buffer_limit(
-        &self,
+    pub(crate) fn of(
+        flight: &Flight,
         snd: &SendSide,
         congestion: &CongestionState,
         state: State,
@@ -47,7 +38,7 @@ impl Flight {
         }
         let limited = held >= i64::from(size)
             && state.may_write()
-            && self.congestion_room(snd, congestion) >= mss
+            && flight.congestion_room(snd, congestion) >= mss
             && snd.wnd_edge() - snd.nxt() >= mss;
         if limited {
             BufferLimit::Begins

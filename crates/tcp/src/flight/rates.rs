@@ -1,13 +1,10 @@
-//! Delivery rate and pacing, updated by acknowledgments.
+//! Samples of the delivery rate.
 //!
-//! Owns what congestion control is told of flight. `input/` calls these for each
-//! acknowledgment, `output/` when the timing of a round trip begins, `open.rs` and
-//! `settings.rs` when an algorithm is chosen.
+//! Owns what congestion control is told of what is in flight. `input/` calls this for each
+//! acknowledgment, `output/` when the timing of a round trip begins.
 
 use crate::congestion::{CongestionState, Delivered, Rate};
-use crate::flags::Flags;
 use crate::flight::Flight;
-use crate::rtt::RttEstimator;
 use crate::snd::SendSide;
 use crate::time::Instant;
 
@@ -79,38 +76,5 @@ impl Flight {
         last_ack: Instant,
     ) -> Rate {
         congestion.delivery_rate(snd.una(), self.timed_round(last_ack))
-    }
-}
-
-impl CongestionState {
-    /// Header prediction has taken an acknowledgment of so many bytes, which carries no
-    /// congestion marks.
-    #[inline]
-    pub(crate) fn note_unmarked(&mut self, snd: &SendSide, acked: u64) {
-        if self.controller.wants_marks() {
-            let acked = acked.min(1 << 30) as u32;
-            self.controller.on_marks(acked, 0, snd.una(), snd.nxt());
-        }
-    }
-    /// The algorithm was chosen, or the connection is established: starts rate measurement
-    /// and pacing if the algorithm wants them; `marks`: outgoing packets may be ECN-capable.
-    pub(crate) fn start(
-        &mut self,
-        snd: &SendSide,
-        repeated: u64,
-        marks: bool,
-        flags: &mut Flags,
-        now: Instant,
-    ) {
-        self.start_measuring(snd, repeated, now);
-        self.update_pacing(&snd.rtt, marks, flags);
-    }
-
-    /// An acknowledgment was processed: the pacing rate, if there is one, may have changed.
-    #[inline]
-    pub(crate) fn follow_window(&mut self, rtt: &RttEstimator, marks: bool, flags: &mut Flags) {
-        if self.pacer.is_on() {
-            self.update_pacing(rtt, marks, flags);
-        }
     }
 }
