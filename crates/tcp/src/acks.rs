@@ -4,9 +4,12 @@
 //! owed, `output/` clears it when it is sent.
 
 use crate::codec::saved_part;
+use crate::config::Config;
+use crate::flags::Flags;
 use crate::pos::Pos;
 use crate::rcv::ReceiveSide;
-use crate::time::MS;
+use crate::time::{Instant, MS};
+use crate::timers::Timers;
 use crate::violation::{Violation, require};
 
 /// How long an acknowledgment may be delayed (Linux's TCP_DELACK_MIN; RFC 9293 section
@@ -111,6 +114,7 @@ impl OwedAcks {
             self.quick -= 1;
         }
     }
+
     /// See [`Tcb::check`](crate::Tcb::check).
     pub(crate) fn check(&self, rcv: &ReceiveSide) -> Result<(), Violation> {
         let came = self.last_sent <= rcv.nxt();
@@ -119,5 +123,51 @@ impl OwedAcks {
             self.duplicates <= MAX_DUPLICATES,
             "more duplicates owed than are kept in store",
         )
+    }
+    /// RFC 5681 section 4.2: an acknowledgment is sent at once if the segment fills a
+    /// hole, in part or completely; else for every second full segment; else within the
+    /// delay.
+    #[inline(always)]
+    pub(crate) fn owe_ack(
+        &mut self,
+        rcv: &ReceiveSide,
+        timers: &mut Timers,
+        cfg: &Config,
+        flags: &mut Flags,
+        fills: bool,
+        now: Instant,
+    ) {
+        let unacked = rcv.nxt() - self.last_sent();
+        let quick = cfg.delay.quickack || (self.quick() > 0 && !flags.contains(Flags::INTERACTIVE));
+        *flags |= Flags::ACK_OWED;
+        if fills || quick || unacked >= 2 * i64::from(self.segment()) {
+            *flags |= Flags::ACK_NOW;
+        } else if timers.ack.is_never() {
+            timers.ack = now.after_us(DELAY_US);
+        }
+    }
+
+    /// Estimates the peer's segment size, for "every second full segment". A merged
+    /// segment has it in its GSO size; otherwise no packet is longer than we allow.
+    #[inline(always)]
+    pub(crate) fn estimate_rcv_mss(
+        &mut self,
+        rcv: &ReceiveSide,
+        payload_len: u32,
+        gso_size: impl FnOnce() -> u16,
+    ) {
+        if payload_len > u32::from(self.segment()) {
+            self.raise_rcv_mss(rcv, payload_len, gso_size());
+        }
+    }
+
+    #[cold]
+    fn raise_rcv_mss(&mut self, rcv: &ReceiveSide, payload_len: u32, gso_size: u16) {
+        let size = match gso_size {
+            0 => payload_len,
+            size => u32::from(size),
+        };
+        let most = u32::from(rcv.full_segment());
+        self.raise_segment(size.min(most) as u16);
     }
 }

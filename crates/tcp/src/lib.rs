@@ -115,11 +115,9 @@ mod time;
 mod time_wait;
 mod timeouts;
 mod timers;
-mod urgent;
 mod user;
 mod user_timeout;
 mod violation;
-mod window;
 
 pub use config::{
     BurstConfig, Config, DelayConfig, EcnMode, Keepalive, Linger, Overflow, ReceiveLimits, Retries,

@@ -5,10 +5,17 @@
 
 use crate::codec::saved_part;
 use crate::config::Config;
+use crate::flags::Flags;
+use crate::outcome::Outcome;
 use crate::rtt::{MAX_RTO, MIN_VARIANCE};
+use crate::snd::SendSide;
 use crate::state::State;
-use crate::time::Instant;
+use crate::time::{Instant, MS};
 use crate::timers::Timers;
+
+/// Minimum interval between answers to unacceptable segments without payload on a
+/// connection, microseconds (Linux's tcp_invalid_ratelimit).
+const CHALLENGE_INTERVAL_US: u64 = 500 * MS;
 
 /// Times of the last activity, and counts of unanswered retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,5 +170,42 @@ impl Liveness {
         } else {
             Instant::NEVER
         };
+    }
+    /// The peer has answered, and nothing is in flight or its window is closed. RFC 9293
+    /// section 3.8.6.1: while probes of a closed window are answered, the connection is
+    /// kept, unless no program holds it any more.
+    #[inline]
+    pub(crate) fn note_answered(&mut self, snd: &mut SendSide, flags: Flags) {
+        if snd.wnd() > 0 {
+            snd.rtt.clear_backoff();
+        }
+        if !flags.contains(Flags::ORPHAN) {
+            self.note_progress();
+        }
+    }
+
+    /// Whether there are retries that [`note_answered`](Liveness::note_answered) would
+    /// reset.
+    #[inline]
+    pub(crate) fn has_retried(&self, snd: &SendSide) -> bool {
+        self.retries() != 0 || snd.rtt.backoff() != 0
+    }
+    /// New data was acknowledged: the peer answers, and the path works.
+    #[inline(always)]
+    pub(crate) fn note_acknowledged(&mut self, snd: &mut SendSide, outcome: &mut Outcome) {
+        self.note_progress();
+        outcome.clear_soft_error();
+        snd.rtt.clear_backoff();
+    }
+
+    /// Whether the rate limit allows an answer to an unacceptable segment now, which is then
+    /// counted.
+    pub(crate) fn may_challenge(&mut self, now: Instant) -> bool {
+        let last = self.last_challenge();
+        let may = last.is_never() || now.since(last) >= CHALLENGE_INTERVAL_US;
+        if may {
+            self.note_challenge(now);
+        }
+        may
     }
 }

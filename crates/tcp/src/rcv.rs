@@ -5,11 +5,19 @@
 //! advance RCV.NXT, `window.rs` decides what is advertised, `user.rs` reports what was
 //! read. Data beyond RCV.NXT is in `reassembly.rs`.
 
+mod window;
+
 use crate::codec::saved_part;
-use crate::pos::{NO_POS, Pos};
+use crate::config::Config;
+use crate::drop::DropReason;
+use crate::events::Events;
+use crate::outcome::Outcome;
+use crate::pos::{MAX_POS, NO_POS, Pos};
 use crate::receive_buffer::ReceiveBuffer;
+use crate::snd::MIN_MSS;
 use crate::violation::{Violation, require};
 use longshore_wire::SeqNumber;
+use longshore_wire::tcp::TcpHeader;
 
 /// Sequence space, window and edges of the receive stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,6 +179,7 @@ impl ReceiveSide {
     }
 
     /// The peer's stream ends at `end`.
+    #[cfg(test)]
     pub(crate) fn set_fin(&mut self, end: Pos) {
         self.fin = end;
     }
@@ -204,6 +213,7 @@ impl ReceiveSide {
         let nxt = self.base.wrapping_add(self.nxt as u32);
         self.nxt + i64::from(seq.0.wrapping_sub(nxt) as i32)
     }
+
     /// See [`Tcb::check`](crate::Tcb::check).
     pub(crate) fn check(&self) -> Result<(), Violation> {
         require(self.nxt >= 0, "received before the SYN")?;
@@ -214,6 +224,64 @@ impl ReceiveSide {
         let all_came = read.is_ok_and(|read| read <= self.readable());
         require(all_came, "read beyond what has come")?;
         require(self.wscale <= 14, "a window scale beyond 14")
+    }
+    /// Whether the user has not read all that may be read.
+    pub(crate) fn has_unread(&self) -> bool {
+        self.readable() as Pos > self.consumed()
+    }
+
+    /// Trims payload to what is new and fits: from RCV.NXT to the end of the
+    /// advertised window, and to the peer's FIN if that is known.
+    pub(crate) fn trim(&self, start: Pos, end: Pos) -> (Pos, Pos, Option<DropReason>) {
+        let start = start.max(self.nxt);
+        let mut end = end;
+        let mut cut = None;
+        if end > self.adv() {
+            end = self.adv();
+            cut = Some(DropReason::BeyondWindow);
+        }
+        if end > self.fin() {
+            end = self.fin();
+            cut = Some(DropReason::AfterFin);
+        }
+        (start, end, cut)
+    }
+
+    /// The peer's FIN is at `end`, and payload up to `last` has been placed. The first FIN
+    /// decides; one that contradicts data received beyond it is ignored.
+    pub(crate) fn note_fin(&mut self, end: Pos, last: Pos) {
+        if self.fin == NO_POS && last <= end && end >= self.nxt {
+            self.fin = end;
+        }
+    }
+
+    /// RFC 9293 section 3.10.7.4, sixth, check the URG bit: "RCV.UP <- max(RCV.UP,
+    /// SEG.UP)", for a segment whose first position is `start`. As in Linux, a pointer to
+    /// data that has already arrived is ignored.
+    pub(crate) fn handle_urgent_pointer(
+        &mut self,
+        cfg: &Config,
+        outcome: &mut Outcome,
+        header: &TcpHeader,
+        start: Pos,
+    ) {
+        let pointer = Pos::from(header.urgent);
+        // A pointer of 0 would point to the byte before the segment: it is taken to mean
+        // the segment's first byte, as is a pointer to the byte itself with tcp_stdurg.
+        let up = start + pointer + Pos::from(cfg.urgent_names_itself || pointer == 0);
+        if up <= self.nxt() || up <= self.up() {
+            return;
+        }
+        self.set_up(up);
+        outcome.events |= Events::URGENT;
+    }
+
+    /// The invariants of saved state, with those of [`check`](Self::check).
+    pub(crate) fn check_saved(&self) -> Result<(), Violation> {
+        let low = self.adv() < MAX_POS && self.up() <= MAX_POS;
+        require(low && self.up() >= 0, "a receive stream that is too long")?;
+        self.check()?;
+        require(self.mss() >= MIN_MSS, "segments that are shorter than any")
     }
 }
 

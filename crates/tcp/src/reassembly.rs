@@ -5,10 +5,23 @@
 //! discarded: the peer then retransmits what was never acknowledged.
 
 use crate::assembler::Assembler;
+use crate::flags::Flags;
 use crate::paws::PawsFloor;
+use crate::pos::Pos;
 use crate::rcv::ReceiveSide;
+use crate::snd::SendSide;
+use crate::stamps::TimestampState;
 use crate::violation::{Violation, require};
 use longshore_wire::SeqNumber;
+use longshore_wire::tcp::SackBlocks;
+
+/// Length of a SACK option with so many blocks, bytes.
+pub(crate) const fn sack_len(blocks: usize) -> u16 {
+    match blocks {
+        0 => 0,
+        n => 4 + 8 * n as u16,
+    }
+}
 
 /// Out-of-order ranges, and the order in which they are reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +46,7 @@ impl Reassembly {
             ranges: Assembler::new(),
         }
     }
+
     /// See [`Tcb::check`](crate::Tcb::check).
     pub(crate) fn check(&self, rcv: &ReceiveSide) -> Result<(), Violation> {
         let mut below = rcv.nxt();
@@ -44,5 +58,141 @@ impl Reassembly {
             below = end;
         }
         Ok(())
+    }
+    /// The first hole is about to appear: TS.Recent may advance with the next segment
+    /// that fills one, while missing segments were sent earlier.
+    pub(crate) fn note_first_hole(&mut self, rcv: &ReceiveSide, stamps: &TimestampState) {
+        if self.ranges.is_empty() {
+            self.follow_paws_floor(rcv, stamps);
+        }
+    }
+
+    /// TS.Recent may advance past the timestamps of segments that have not arrived yet.
+    pub(crate) fn follow_paws_floor(&mut self, rcv: &ReceiveSide, stamps: &TimestampState) {
+        self.floor.follow(stamps.recent(), rcv.nxt(), rcv.adv());
+    }
+
+    /// Keeps the most recently changed ranges in order (RFC 2018 section 4).
+    pub(crate) fn note_recent(&mut self, rcv: &ReceiveSide, pos: Pos) {
+        let Some((start, end)) = self.ranges.find(rcv.nxt(), pos) else {
+            return;
+        };
+        let mut r = self.recent;
+        let inside = |seq| (start..end).contains(&rcv.pos(seq));
+        if !inside(r[0]) {
+            if !inside(r[1]) {
+                r[2] = r[1];
+            }
+            r[1] = r[0];
+        }
+        r[0] = rcv.seq(pos);
+        self.recent = r;
+    }
+
+    /// RFC 2883 section 4: reports the first part of `start..end` that is already in the
+    /// assembler.
+    pub(crate) fn note_first_overlap(
+        &mut self,
+        snd: &SendSide,
+        rcv: &ReceiveSide,
+        flags: &mut Flags,
+        start: Pos,
+        end: Pos,
+    ) {
+        let overlap = self
+            .ranges
+            .ranges_from(rcv.nxt(), start)
+            .next()
+            .map(|(s, e)| (s.max(start), e.min(end)))
+            .filter(|(s, e)| s < e);
+        if let Some((s, e)) = overlap {
+            self.note_dsack(snd, rcv, flags, s, e);
+        }
+    }
+
+    /// A segment from `start` to `end` was a duplicate, completely or in front.
+    pub(crate) fn note_duplicate(
+        &mut self,
+        snd: &SendSide,
+        rcv: &ReceiveSide,
+        flags: &mut Flags,
+        start: Pos,
+        end: Pos,
+    ) {
+        let end = end.min(rcv.nxt());
+        if start < end {
+            self.note_dsack(snd, rcv, flags, start, end);
+        }
+    }
+
+    pub(crate) fn note_dsack(
+        &mut self,
+        snd: &SendSide,
+        rcv: &ReceiveSide,
+        flags: &mut Flags,
+        start: Pos,
+        end: Pos,
+    ) {
+        if snd.sack() {
+            *flags |= Flags::DSACK;
+            self.duplicate = (rcv.seq(start), rcv.seq(end));
+        }
+    }
+
+    #[inline]
+    pub(crate) fn owes_sack(&self, snd: &SendSide, flags: Flags) -> bool {
+        snd.sack() && (!self.ranges.is_empty() || flags.contains(Flags::DSACK))
+    }
+
+    /// How many SACK blocks fit beside the timestamps; all options together have 40
+    /// bytes.
+    fn sack_room(&self, flags: Flags) -> usize {
+        if flags.contains(Flags::TIMESTAMPS) {
+            3
+        } else {
+            4
+        }
+    }
+
+    /// Length of the SACK option in the next segment, bytes.
+    #[inline]
+    pub(crate) fn sack_len_due(&self, snd: &SendSide, flags: Flags) -> u16 {
+        if !self.owes_sack(snd, flags) {
+            return 0;
+        }
+        let blocks = self.ranges.len() + usize::from(flags.contains(Flags::DSACK));
+        sack_len(blocks.min(self.sack_room(flags)))
+    }
+
+    /// RFC 2883 section 4: the first block reports a duplicate, if there was one. RFC
+    /// 2018 section 4: the range with the latest arrival follows, then those reported
+    /// most recently before.
+    pub(crate) fn sack_blocks(&self, rcv: &ReceiveSide, flags: Flags) -> SackBlocks {
+        let mut blocks = SackBlocks::default();
+        let room = self.sack_room(flags);
+        if flags.contains(Flags::DSACK) {
+            let (start, end) = self.duplicate;
+            blocks.push(start, end);
+        }
+        let recent = self
+            .recent
+            .iter()
+            .filter_map(|&seq| self.ranges.find(rcv.nxt(), rcv.pos(seq)));
+        let mut seen = [0; 4];
+        let mut count = 0;
+        for (start, end) in recent.chain(self.ranges.iter(rcv.nxt())) {
+            if blocks.len() >= room {
+                break;
+            }
+            if seen.iter().take(count).any(|s| *s == start) {
+                continue;
+            }
+            if let Some(slot) = seen.get_mut(count) {
+                *slot = start;
+            }
+            count += 1;
+            blocks.push(rcv.seq(start), rcv.seq(end));
+        }
+        blocks
     }
 }

@@ -32,11 +32,10 @@ use crate::flight::{Flight, XmitTimer};
 use crate::liveness::Liveness;
 use crate::outcome::Outcome;
 use crate::output::TIMESTAMPS_LEN;
-use crate::pos::{MAX_POS, NO_POS, SYN_POS};
+use crate::pos::{NO_POS, SYN_POS};
 use crate::prediction::Prediction;
 use crate::rcv::ReceiveSide;
 use crate::reassembly::Reassembly;
-use crate::snd::MIN_MSS;
 use crate::snd::SendSide;
 use crate::stamps::TimestampState;
 use crate::state::State;
@@ -332,34 +331,6 @@ impl Tcb {
             let since = self.liveness.stalled_since();
             self.timers.user = since.after_ms(u64::from(self.cfg.user_timeout_ms));
         }
-    }
-}
-
-impl SendSide {
-    /// The invariants of saved state, with those of [`check`](SendSide::check).
-    fn check_saved(&self) -> Result<(), Violation> {
-        let edge = self.edge();
-        let fits = (0..MAX_POS).contains(&edge) && self.una() <= MAX_POS;
-        require(fits, "a send stream that is too long")?;
-        self.check()?;
-        let one_window = self.in_flight() <= u64::from(u32::MAX >> 1);
-        require(one_window, "more in flight than a window")?;
-        let least = self.peer_mss().min(self.path_mss());
-        let whole = self.mss().saturating_add(u16::from(self.options()));
-        require(
-            least >= MIN_MSS && whole >= MIN_MSS,
-            "a path for less than a packet",
-        )
-    }
-}
-
-impl ReceiveSide {
-    /// The invariants of saved state, with those of [`check`](ReceiveSide::check).
-    fn check_saved(&self) -> Result<(), Violation> {
-        let low = self.adv() < MAX_POS && self.up() <= MAX_POS;
-        require(low && self.up() >= 0, "a receive stream that is too long")?;
-        self.check()?;
-        require(self.mss() >= MIN_MSS, "segments that are shorter than any")
     }
 }
 

@@ -5,8 +5,10 @@
 //! window, `output/` SND.NXT, `user.rs` the edge of written data. The state of each range
 //! in flight is in `flight.rs`.
 
+mod urgent;
+
 use crate::codec::saved_part;
-use crate::pos::{Pos, SYN_POS};
+use crate::pos::{MAX_POS, Pos, SYN_POS};
 use crate::rtt::RttEstimator;
 use crate::violation::{Violation, require};
 use longshore_wire::SeqNumber;
@@ -390,6 +392,7 @@ impl SendSide {
         }
         self.mss = mss - u16::from(self.options);
     }
+
     /// See [`Tcb::check`](crate::Tcb::check).
     pub(crate) fn check(&self) -> Result<(), Violation> {
         require(self.una >= SYN_POS, "acknowledged before the SYN")?;
@@ -405,6 +408,35 @@ impl SendSide {
         require(
             self.mss != 0 && whole <= u32::from(self.path_mss),
             "segments longer than the path takes",
+        )
+    }
+    /// The sequence number of a segment without payload: SND.NXT, but not beyond the
+    /// peer's window if that has shrunk, since the peer would drop the segment. The part
+    /// of the window that rounding to the scale has taken back is still accepted (RFC
+    /// 7323 section 2.4) and may already contain data, so a number below that would be
+    /// dropped as well.
+    #[inline]
+    pub(crate) fn ack_pos(&self) -> Pos {
+        let edge = self.wnd_edge().max(self.una());
+        if self.nxt() - edge < 1 << self.wscale() {
+            self.nxt()
+        } else {
+            edge
+        }
+    }
+    /// The invariants of saved state, with those of [`check`](Self::check).
+    pub(crate) fn check_saved(&self) -> Result<(), Violation> {
+        let edge = self.edge();
+        let fits = (0..MAX_POS).contains(&edge) && self.una() <= MAX_POS;
+        require(fits, "a send stream that is too long")?;
+        self.check()?;
+        let one_window = self.in_flight() <= u64::from(u32::MAX >> 1);
+        require(one_window, "more in flight than a window")?;
+        let least = self.peer_mss().min(self.path_mss());
+        let whole = self.mss().saturating_add(u16::from(self.options()));
+        require(
+            least >= MIN_MSS && whole >= MIN_MSS,
+            "a path for less than a packet",
         )
     }
 }

@@ -11,17 +11,10 @@ use crate::events::{Error, Events};
 use crate::flags::Flags;
 use crate::pos::Pos;
 use crate::prediction::Prediction;
-use crate::rcv::ReceiveSide;
 use crate::settings::Settings;
 use crate::state::State;
 use crate::tcb::Tcb;
 use crate::time::Instant;
-
-impl ReceiveSide {
-    fn has_unread(&self) -> bool {
-        self.readable() as Pos > self.consumed()
-    }
-}
 
 impl Tcb {
     /// The user has written up to `edge` of the send stream. `push`: the data need not

@@ -23,35 +23,6 @@ use crate::time::Instant;
 use crate::timers::Timers;
 use longshore_wire::tcp::TcpHeader;
 
-impl Liveness {
-    /// The peer has answered, and nothing is in flight or its window is closed. RFC 9293
-    /// section 3.8.6.1: while probes of a closed window are answered, the connection is
-    /// kept, unless no program holds it any more.
-    #[inline]
-    pub(super) fn note_answered(&mut self, snd: &mut SendSide, flags: Flags) {
-        if snd.wnd() > 0 {
-            snd.rtt.clear_backoff();
-        }
-        if !flags.contains(Flags::ORPHAN) {
-            self.note_progress();
-        }
-    }
-
-    /// Whether there are retries that [`note_answered`](Liveness::note_answered) would
-    /// reset.
-    #[inline]
-    pub(super) fn has_retried(&self, snd: &SendSide) -> bool {
-        self.retries() != 0 || snd.rtt.backoff() != 0
-    }
-    /// New data was acknowledged: the peer answers, and the path works.
-    #[inline(always)]
-    pub(super) fn note_acknowledged(&mut self, snd: &mut SendSide, outcome: &mut Outcome) {
-        self.note_progress();
-        outcome.clear_soft_error();
-        snd.rtt.clear_backoff();
-    }
-}
-
 impl Flags {
     /// The timestamp that a segment echoes, if timestamps are in use and it has one.
     pub(super) fn echo(self, h: &TcpHeader) -> Option<u32> {

@@ -18,41 +18,11 @@ use crate::segment::Disposition;
 use crate::snd::SendSide;
 use crate::stamps::TimestampState;
 use crate::state::State;
-use crate::time::{Instant, MS, SECOND};
+use crate::time::{Instant, SECOND};
 use longshore_wire::tcp::TcpFlags;
-
-/// Minimum interval between answers to unacceptable segments without payload on a
-/// connection, microseconds (Linux's tcp_invalid_ratelimit).
-const CHALLENGE_INTERVAL_US: u64 = 500 * MS;
 
 /// RFC 7323 section 5.5: TS.Recent is invalid after 24 days without a segment.
 const PAWS_IDLE_US: u64 = 24 * 24 * 3600 * SECOND;
-
-impl Reassembly {
-    /// The first hole is about to appear: TS.Recent may advance with the next segment
-    /// that fills one, while missing segments were sent earlier.
-    pub(super) fn note_first_hole(&mut self, rcv: &ReceiveSide, stamps: &TimestampState) {
-        if self.ranges.is_empty() {
-            self.follow_paws_floor(rcv, stamps);
-        }
-    }
-
-    /// TS.Recent may advance past the timestamps of segments that have not arrived yet.
-    fn follow_paws_floor(&mut self, rcv: &ReceiveSide, stamps: &TimestampState) {
-        self.floor.follow(stamps.recent(), rcv.nxt(), rcv.adv());
-    }
-}
-
-impl Liveness {
-    fn may_challenge(&mut self, now: Instant) -> bool {
-        let last = self.last_challenge();
-        let may = last.is_never() || now.since(last) >= CHALLENGE_INTERVAL_US;
-        if may {
-            self.note_challenge(now);
-        }
-        may
-    }
-}
 
 /// Why a segment is not processed any further.
 #[derive(Debug)]
@@ -117,7 +87,7 @@ impl Checks<'_> {
             return Ok(());
         }
         self.reassembly
-            .note_duplicate(self.snd, self.rcv, self.flags, a);
+            .note_duplicate(self.snd, self.rcv, self.flags, a.first_byte(), a.data_end);
         self.acknowledge_unacceptable(a);
         Err(DropReason::Paws.into())
     }
@@ -155,7 +125,7 @@ impl Checks<'_> {
             DropReason::Duplicate
         };
         self.reassembly
-            .note_duplicate(self.snd, self.rcv, self.flags, a);
+            .note_duplicate(self.snd, self.rcv, self.flags, a.first_byte(), a.data_end);
         let may_repeat = reason == DropReason::Duplicate && self.state.is_synchronized();
         if may_repeat && self.is_plausible(a) {
             // RFC 7323 section 5.3 takes TS.Recent from acceptable segments only (R2

@@ -8,7 +8,7 @@
 use super::Arrival;
 use crate::accounting::Accounting;
 use crate::acks::MAX_QUICK_ACKS;
-use crate::acks::{DELAY_US, OwedAcks};
+use crate::acks::OwedAcks;
 use crate::config::Config;
 use crate::drop::DropReason;
 use crate::events::Events;
@@ -18,197 +18,11 @@ use crate::outcome::Outcome;
 use crate::pos::Pos;
 use crate::rcv::ReceiveSide;
 use crate::reassembly::Reassembly;
-use crate::rtt::RttEstimator;
 use crate::segment::{Disposition, Place, Segment};
 use crate::snd::SendSide;
 use crate::stamps::TimestampState;
-use crate::time::{Instant, MS};
+use crate::time::Instant;
 use crate::timers::Timers;
-use longshore_wire::tcp::TcpFlags;
-
-impl ReceiveSide {
-    /// Trims the payload to what is new and fits: from RCV.NXT to the end of the
-    /// advertised window, and to the peer's FIN if that is known.
-    fn trim(&self, a: &Arrival<'_>) -> (Pos, Pos, Option<DropReason>) {
-        let start = a.start.max(self.nxt());
-        let mut end = a.data_end;
-        let mut cut = None;
-        if end > self.adv() {
-            end = self.adv();
-            cut = Some(DropReason::BeyondWindow);
-        }
-        if end > self.fin() {
-            end = self.fin();
-            cut = Some(DropReason::AfterFin);
-        }
-        (start, end, cut)
-    }
-
-    /// Samples the round-trip time without timestamps, from the time in which one window
-    /// of data arrives.
-    pub(super) fn sample_receiver_rtt_by_window(&mut self, now: Instant) {
-        if !self.buffer.is_fixed() {
-            let window = self.offered();
-            self.buffer.sample_window(self.nxt(), window, now);
-        }
-    }
-}
-
-impl OwedAcks {
-    /// RFC 5681 section 4.2: an acknowledgment is sent at once if the segment fills a
-    /// hole, in part or completely; else for every second full segment; else within the
-    /// delay.
-    #[inline(always)]
-    fn owe_ack(
-        &mut self,
-        rcv: &ReceiveSide,
-        timers: &mut Timers,
-        cfg: &Config,
-        flags: &mut Flags,
-        fills: bool,
-        now: Instant,
-    ) {
-        let unacked = rcv.nxt() - self.last_sent();
-        let quick = cfg.delay.quickack || (self.quick() > 0 && !flags.contains(Flags::INTERACTIVE));
-        *flags |= Flags::ACK_OWED;
-        if fills || quick || unacked >= 2 * i64::from(self.segment()) {
-            *flags |= Flags::ACK_NOW;
-        } else if timers.ack.is_never() {
-            timers.ack = now.after_us(DELAY_US);
-        }
-    }
-
-    /// Estimates the peer's segment size, for "every second full segment". A merged
-    /// segment has it in its GSO size; otherwise no packet is longer than we allow.
-    #[inline(always)]
-    pub(super) fn estimate_rcv_mss(
-        &mut self,
-        rcv: &ReceiveSide,
-        payload_len: u32,
-        gso_size: impl FnOnce() -> u16,
-    ) {
-        if payload_len > u32::from(self.segment()) {
-            self.raise_rcv_mss(rcv, payload_len, gso_size());
-        }
-    }
-
-    #[cold]
-    fn raise_rcv_mss(&mut self, rcv: &ReceiveSide, payload_len: u32, gso_size: u16) {
-        let size = match gso_size {
-            0 => payload_len,
-            size => u32::from(size),
-        };
-        let most = u32::from(rcv.full_segment());
-        self.raise_segment(size.min(most) as u16);
-    }
-}
-
-impl Reassembly {
-    /// Keeps the most recently changed ranges in order (RFC 2018 section 4).
-    fn note_recent(&mut self, rcv: &ReceiveSide, pos: Pos) {
-        let Some((start, end)) = self.ranges.find(rcv.nxt(), pos) else {
-            return;
-        };
-        let mut r = self.recent;
-        let inside = |seq| (start..end).contains(&rcv.pos(seq));
-        if !inside(r[0]) {
-            if !inside(r[1]) {
-                r[2] = r[1];
-            }
-            r[1] = r[0];
-        }
-        r[0] = rcv.seq(pos);
-        self.recent = r;
-    }
-
-    /// RFC 2883 section 4: reports the first part of `start..end` that is already in the
-    /// assembler.
-    fn note_first_overlap(
-        &mut self,
-        snd: &SendSide,
-        rcv: &ReceiveSide,
-        flags: &mut Flags,
-        start: Pos,
-        end: Pos,
-    ) {
-        let overlap = self
-            .ranges
-            .ranges_from(rcv.nxt(), start)
-            .next()
-            .map(|(s, e)| (s.max(start), e.min(end)))
-            .filter(|(s, e)| s < e);
-        if let Some((s, e)) = overlap {
-            self.note_dsack(snd, rcv, flags, s, e);
-        }
-    }
-
-    /// A segment was a duplicate, completely or in front.
-    pub(super) fn note_duplicate(
-        &mut self,
-        snd: &SendSide,
-        rcv: &ReceiveSide,
-        flags: &mut Flags,
-        a: &Arrival<'_>,
-    ) {
-        let end = a.data_end.min(rcv.nxt());
-        let start = if a.has(TcpFlags::SYN) {
-            a.start + 1
-        } else {
-            a.start
-        };
-        if start < end {
-            self.note_dsack(snd, rcv, flags, start, end);
-        }
-    }
-
-    pub(super) fn note_dsack(
-        &mut self,
-        snd: &SendSide,
-        rcv: &ReceiveSide,
-        flags: &mut Flags,
-        start: Pos,
-        end: Pos,
-    ) {
-        if snd.sack() {
-            *flags |= Flags::DSACK;
-            self.duplicate = (rcv.seq(start), rcv.seq(end));
-        }
-    }
-}
-
-impl TimestampState {
-    /// Samples the receiver's round-trip time, for buffer tuning, from the echo of our
-    /// timestamps; `segment` is the size of the peer's segments.
-    #[inline(always)]
-    pub(super) fn sample_receiver_rtt(
-        &mut self,
-        rcv: &mut ReceiveSide,
-        rtt: &RttEstimator,
-        segment: u16,
-        (payload_len, echo): (u32, u32),
-        now: Instant,
-    ) {
-        // Only the first segment that echoes a timestamp gives a round-trip time; later
-        // ones add the time in which the peer sent them.
-        let tells =
-            echo != self.echo() && payload_len >= u32::from(segment) && !rcv.buffer.is_fixed();
-        if tells {
-            self.on_new_echo(rcv, rtt, echo, now);
-        }
-    }
-
-    /// Kept out of line, as it is rarely called: once per tick of the peer's clock.
-    #[inline(never)]
-    fn on_new_echo(&mut self, rcv: &mut ReceiveSide, rtt: &RttEstimator, echo: u32, now: Instant) {
-        self.note_echo(echo);
-        let elapsed = self.clock(now).wrapping_sub(echo);
-        if elapsed < 10_000 {
-            // The clock ticks in milliseconds; the handshake was measured more precisely.
-            let micros = (u64::from(elapsed) * MS).max(rtt.min_rtt_or(MS).min(MS));
-            rcv.buffer.sample_rtt(micros);
-        }
-    }
-}
 
 /// What payload changes, and the acknowledgment that is owed for it.
 pub(super) struct Placement<'t> {
@@ -233,7 +47,7 @@ impl Placement<'_> {
         self.acks
             .estimate_rcv_mss(self.rcv, a.segment.payload_len, || a.segment.gso_size);
 
-        let (start, end, cut) = self.rcv.trim(a);
+        let (start, end, cut) = self.rcv.trim(a.start, a.data_end);
         if start >= end {
             return self.on_nothing_new(a, cut);
         }
@@ -276,7 +90,7 @@ impl Placement<'_> {
         cut: Option<DropReason>,
     ) -> Result<Disposition, Disposition> {
         self.reassembly
-            .note_duplicate(self.snd, self.rcv, self.flags, a);
+            .note_duplicate(self.snd, self.rcv, self.flags, a.first_byte(), a.data_end);
         *self.flags |= Flags::ACK_NOW;
         let disposition = Disposition::dropped(cut.unwrap_or(DropReason::Duplicate));
         if a.end > self.rcv.nxt() && cut.is_none() {

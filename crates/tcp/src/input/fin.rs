@@ -8,9 +8,7 @@ use super::{Arrival, Step};
 use crate::events::Events;
 use crate::flags::Flags;
 use crate::flight::LossTimer;
-use crate::pos::{NO_POS, Pos};
-use crate::rcv::ReceiveSide;
-use crate::reassembly::Reassembly;
+use crate::pos::Pos;
 use crate::segment::Disposition;
 use crate::state::State;
 use crate::tcb::Tcb;
@@ -19,18 +17,6 @@ use crate::time_wait::TIME_WAIT_US;
 use crate::timers::Timers;
 use longshore_wire::tcp::TcpFlags;
 
-impl ReceiveSide {
-    /// Records where the stream ends. The first FIN decides; one that contradicts data
-    /// received beyond it is ignored.
-    fn note_fin(&mut self, reassembly: &Reassembly, end: Pos) {
-        let last = reassembly.ranges.iter(self.nxt()).next_back();
-        let beyond = last.is_some_and(|(_, last)| last > end);
-        if self.fin() == NO_POS && !beyond && end >= self.nxt() {
-            self.set_fin(end);
-        }
-    }
-}
-
 impl Tcb {
     /// Records a FIN of the peer, and processes it once RCV.NXT has reached it: "If the FIN
     /// bit is set, signal the user 'connection closing' ..., advance RCV.NXT over the FIN,
@@ -38,7 +24,9 @@ impl Tcb {
     pub(super) fn on_fin(&mut self, a: &Arrival<'_>) {
         if a.has(TcpFlags::FIN) {
             self.flags |= Flags::ACK_NOW;
-            self.rcv.note_fin(&self.reassembly, a.data_end);
+            let last = self.reassembly.ranges.iter(self.rcv.nxt()).next_back();
+            let last = last.map_or(Pos::MIN, |(_, last)| last);
+            self.rcv.note_fin(a.data_end, last);
         }
         if self.rcv.nxt() != self.rcv.fin() {
             return;

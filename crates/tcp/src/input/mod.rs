@@ -59,6 +59,11 @@ impl<'a> Arrival<'a> {
         }
     }
 
+    /// The position of its first byte of payload.
+    fn first_byte(&self) -> Pos {
+        self.start + i64::from(self.has(TcpFlags::SYN))
+    }
+
     fn has(&self, flags: TcpFlags) -> bool {
         self.flags.contains(flags)
     }

@@ -30,28 +30,10 @@ use crate::flight::ProbeChoice;
 use crate::pos::{Pos, SYN_POS};
 use crate::prediction::Prediction;
 use crate::segment::Transmit;
-use crate::snd::SendSide;
 use crate::state::State;
 use crate::tcb::Tcb;
 use crate::time::Instant;
 use longshore_wire::tcp::TcpFlags;
-
-impl SendSide {
-    /// The sequence number of a segment without payload: SND.NXT, but not beyond the
-    /// peer's window if that has shrunk, since the peer would drop the segment. The part
-    /// of the window that rounding to the scale has taken back is still accepted (RFC
-    /// 7323 section 2.4) and may already contain data, so a number below that would be
-    /// dropped as well.
-    #[inline]
-    fn ack_pos(&self) -> Pos {
-        let edge = self.wnd_edge().max(self.una());
-        if self.nxt() - edge < 1 << self.wscale() {
-            self.nxt()
-        } else {
-            edge
-        }
-    }
-}
 
 impl Tcb {
     /// The next segment to send, if any. `max_payload` is the largest payload of a

@@ -5,14 +5,11 @@
 //! `time_wait.rs` ask for them; `syn.rs` has the options of the SYN.
 
 use crate::flags::Flags;
-use crate::rcv::ReceiveSide;
 use crate::reassembly::Reassembly;
 use crate::segment::{Ecn, Transmit};
 use crate::snd::SendSide;
-use crate::stamps::TimestampState;
-use crate::time::Instant;
 use longshore_wire::SeqNumber;
-use longshore_wire::tcp::{SackBlocks, TcpFlags, TcpOptions, Timestamps};
+use longshore_wire::tcp::{TcpFlags, TcpOptions, Timestamps};
 
 /// Length of the timestamps option with its padding, bytes.
 pub(crate) const TIMESTAMPS_LEN: u16 = 12;
@@ -29,14 +26,7 @@ pub(super) fn extra_len(options: &TcpOptions) -> u16 {
     } else {
         0
     };
-    timeout + sack_len(options.sack.len())
-}
-
-const fn sack_len(blocks: usize) -> u16 {
-    match blocks {
-        0 => 0,
-        n => 4 + 8 * n as u16,
-    }
+    timeout + crate::reassembly::sack_len(options.sack.len())
 }
 
 /// An acknowledgment without payload, for connections without a block.
@@ -63,82 +53,7 @@ pub(crate) fn plain_ack(
     }
 }
 
-impl TimestampState {
-    /// The timestamps option, if negotiated.
-    #[inline]
-    pub(super) fn timestamps(&self, flags: Flags, now: Instant) -> Option<Timestamps> {
-        flags
-            .contains(Flags::TIMESTAMPS)
-            .then(|| self.timestamps_if_agreed(now))
-    }
-
-    /// The contents of the timestamps option; meaningless if it was not negotiated.
-    #[inline(always)]
-    pub(super) fn timestamps_if_agreed(&self, now: Instant) -> Timestamps {
-        Timestamps {
-            val: self.clock(now),
-            echo: self.recent(),
-        }
-    }
-}
-
 impl Reassembly {
-    #[inline]
-    pub(super) fn owes_sack(&self, snd: &SendSide, flags: Flags) -> bool {
-        snd.sack() && (!self.ranges.is_empty() || flags.contains(Flags::DSACK))
-    }
-
-    /// How many SACK blocks fit beside the timestamps; all options together have 40
-    /// bytes.
-    fn sack_room(&self, flags: Flags) -> usize {
-        if flags.contains(Flags::TIMESTAMPS) {
-            3
-        } else {
-            4
-        }
-    }
-
-    /// Length of the SACK option in the next segment, bytes.
-    #[inline]
-    fn sack_len_due(&self, snd: &SendSide, flags: Flags) -> u16 {
-        if !self.owes_sack(snd, flags) {
-            return 0;
-        }
-        let blocks = self.ranges.len() + usize::from(flags.contains(Flags::DSACK));
-        sack_len(blocks.min(self.sack_room(flags)))
-    }
-
-    /// RFC 2883 section 4: the first block reports a duplicate, if there was one. RFC
-    /// 2018 section 4: the range with the latest arrival follows, then those reported
-    /// most recently before.
-    pub(super) fn sack_blocks(&self, rcv: &ReceiveSide, flags: Flags) -> SackBlocks {
-        let mut blocks = SackBlocks::default();
-        let room = self.sack_room(flags);
-        if flags.contains(Flags::DSACK) {
-            let (start, end) = self.duplicate;
-            blocks.push(start, end);
-        }
-        let recent = self
-            .recent
-            .iter()
-            .filter_map(|&seq| self.ranges.find(rcv.nxt(), rcv.pos(seq)));
-        let mut seen = [0; 4];
-        let mut count = 0;
-        for (start, end) in recent.chain(self.ranges.iter(rcv.nxt())) {
-            if blocks.len() >= room {
-                break;
-            }
-            if seen.iter().take(count).any(|s| *s == start) {
-                continue;
-            }
-            if let Some(slot) = seen.get_mut(count) {
-                *slot = start;
-            }
-            count += 1;
-            blocks.push(rcv.seq(start), rcv.seq(end));
-        }
-        blocks
-    }
     /// Bytes of payload taken up in the next segment by options that only some segments
     /// carry.
     #[inline]

@@ -254,6 +254,7 @@ impl SegmentBuilder<'_> {
         flags: TcpFlags,
         now: Instant,
     ) -> PlainTransmit {
+        self.rcv.renew_window(self.cfg, *self.flags);
         let header = self.header(start, flags, now);
         PlainTransmit {
             header,

@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::config::Keepalive;
+use crate::pos::MAX_POS;
 use crate::receive_buffer::ReceiveBuffer;
 use crate::script::FIN;
+use crate::snd::MIN_MSS;
 use crate::{Congestion, ReceiveLimits};
 
 /// Why a connection in this state is refused, once harm was done to it.

@@ -1,6 +1,7 @@
 //! The edges of urgent data; the rest is in `tests/behaviour/urgent.rs`.
 
 use super::*;
+use crate::events::Events;
 use crate::script::{ACK, Script};
 use crate::state::State;
 

@@ -67,9 +67,28 @@ impl ReceiveSide {
         }
     }
 
+    /// As [`advertise_window`](Self::advertise_window), before it, for a segment that mostly
+    /// has a new window: an acknowledgment. Its computation is inlined here.
+    #[inline(always)]
+    pub(crate) fn renew_window(&mut self, cfg: &Config, flags: Flags) {
+        if self
+            .buffer
+            .advertised(self.nxt() + self.consumed())
+            .is_none()
+        {
+            self.window_field(cfg, flags);
+        }
+    }
+
     /// Computes the window field anew, if the last one is no longer valid.
     #[inline(never)]
     fn recompute_window_field(&mut self, cfg: &Config, flags: Flags) -> u16 {
+        self.window_field(cfg, flags)
+    }
+
+    /// See [`advertise_window`](Self::advertise_window).
+    #[inline(always)]
+    fn window_field(&mut self, cfg: &Config, flags: Flags) -> u16 {
         if flags.contains(Flags::NO_ROOM) {
             return self.advertise_zero_window();
         }
@@ -106,6 +125,14 @@ impl ReceiveSide {
         let mss = self.full_segment();
         if self.buffer.on_consumed(self.consumed(), mss, now) {
             outcome.events |= Events::RCVBUF;
+        }
+    }
+    /// Samples the round-trip time without timestamps, from the time in which one window
+    /// of data arrives.
+    pub(crate) fn sample_receiver_rtt_by_window(&mut self, now: Instant) {
+        if !self.buffer.is_fixed() {
+            let window = self.offered();
+            self.buffer.sample_window(self.nxt(), window, now);
         }
     }
 }

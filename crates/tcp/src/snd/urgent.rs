@@ -2,20 +2,17 @@
 //! the byte after the last urgent one (RFC 6093 section 3.1), and only that one byte is
 //! urgent.
 //!
-//! Owns SND.UP and RCV.UP: [`SendSide::set_urgent`], called for data sent with MSG_OOB; the urgent field that `output/` writes into headers while urgent data is
-//! in flight; and what `input/` takes from the peer's headers, which the engine passes on
-//! after [`Events::URGENT`]. Urgent data stays in the stream: the host decides whether
-//! the byte is read in its place or separately (SO_OOBINLINE).
+//! Owns what is done with SND.UP: [`SendSide::set_urgent`], called for data sent with
+//! MSG_OOB, and the urgent field that `output/` writes into headers while urgent data is in
+//! flight. RCV.UP is the receive side's, which takes it from the peer's headers. Urgent data
+//! stays in the stream: the host decides whether the byte is read in its place or separately
+//! (SO_OOBINLINE).
 
-use crate::config::Config;
-use crate::events::Events;
 use crate::flags::Flags;
-use crate::outcome::Outcome;
 use crate::pos::Pos;
-use crate::rcv::ReceiveSide;
 use crate::snd::SendSide;
 use crate::state::State;
-use longshore_wire::tcp::{TcpFlags, TcpHeader};
+use longshore_wire::tcp::TcpFlags;
 
 impl SendSide {
     /// Ends urgent mode once all urgent data is acknowledged.
@@ -65,29 +62,6 @@ impl SendSide {
             // what makes the peer's program read.
             *flags |= Flags::ACK_NOW;
         }
-    }
-}
-
-impl ReceiveSide {
-    /// RFC 9293 section 3.10.7.4, sixth, check the URG bit: "RCV.UP <- max(RCV.UP,
-    /// SEG.UP)", for a segment whose first position is `start`. As in Linux, a pointer to
-    /// data that has already arrived is ignored.
-    pub(crate) fn handle_urgent_pointer(
-        &mut self,
-        cfg: &Config,
-        outcome: &mut Outcome,
-        header: &TcpHeader,
-        start: Pos,
-    ) {
-        let pointer = Pos::from(header.urgent);
-        // A pointer of 0 would point to the byte before the segment: it is taken to mean
-        // the segment's first byte, as is a pointer to the byte itself with tcp_stdurg.
-        let up = start + pointer + Pos::from(cfg.urgent_names_itself || pointer == 0);
-        if up <= self.nxt() || up <= self.up() {
-            return;
-        }
-        self.set_up(up);
-        outcome.events |= Events::URGENT;
     }
 }
 
