@@ -24,6 +24,11 @@ FILES=(
   share/fish/vendor_completions.d/longshore.fish
   share/doc/longshore/engine.toml
 )
+# The documents that the manual names, and that those lead to.
+DOCUMENTS=(docs/*.md)
+for document in "${DOCUMENTS[@]}"; do
+  FILES+=("share/doc/longshore/${document#docs/}")
+done
 
 if [[ ${1:-} == --remove ]]; then
   if cmp -s "$EXAMPLE" "$CONFIG"; then
@@ -51,6 +56,7 @@ install -d "$ROOT/lib/systemd/system"
 sed "s|@PREFIX@|$PREFIX|; s|/etc/longshore|$SYSCONFDIR/longshore|" packaging/longshore.service >"$ROOT/lib/systemd/system/longshore.service"
 "$built/longshore" __documents "$ROOT/share"
 install -d "$(dirname "$EXAMPLE")" "$(dirname "$CONFIG")"
+install -m 644 "${DOCUMENTS[@]}" "$(dirname "$EXAMPLE")"
 "$built/longshore" engine --example-config >"$EXAMPLE"
 if [[ ! -e $CONFIG ]]; then
   install -m 644 "$EXAMPLE" "$CONFIG"

@@ -23,13 +23,19 @@ pub enum AnyBus {
 
 /// No bus has this name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnknownBus(String);
+pub struct UnknownBus {
+    name: String,
+    /// What is wrong with a bus that is described by its numbers.
+    wrong: Option<String>,
+}
 
 impl fmt::Display for UnknownBus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<String> = AnyBus::all().iter().map(ToString::to_string).collect();
-        write!(f, "no bus is called `{}`", self.0)?;
-        if let Some(nearest) = self.nearest(&names) {
+        write!(f, "no bus is called `{}`", self.name)?;
+        if let Some(wrong) = &self.wrong {
+            write!(f, " ({wrong})")?;
+        } else if let Some(nearest) = self.nearest(&names) {
             write!(f, " (did you mean {nearest}?)")?;
         }
         write!(
@@ -48,7 +54,7 @@ impl UnknownBus {
             let letters = name.bytes().filter(u8::is_ascii_alphanumeric);
             letters.map(|byte| byte.to_ascii_lowercase()).collect()
         };
-        let name = plain(&self.0);
+        let name = plain(&self.name);
         if let Some(wanted) = generation_and_lanes(&name) {
             let apart = |name: &&String| {
                 let (generation, lanes) = generation_and_lanes(&plain(name))?;
@@ -129,31 +135,45 @@ impl FromStr for AnyBus {
     type Err = UnknownBus;
 
     fn from_str(name: &str) -> Result<Self, UnknownBus> {
-        let unknown = || UnknownBus(name.to_owned());
+        let unknown = |wrong| UnknownBus {
+            name: name.to_owned(),
+            wrong,
+        };
         if name.contains('=') {
-            let bus = fixed(name).ok_or_else(unknown)?;
+            let bus = fixed(name).map_err(|wrong| unknown(Some(wrong)))?;
             return Ok(AnyBus::FixedRate(bus));
         }
         let mut all = AnyBus::all().into_iter();
-        all.find(|bus| bus.to_string() == name).ok_or_else(unknown)
+        all.find(|bus| bus.to_string() == name)
+            .ok_or_else(|| unknown(None))
     }
 }
 
-/// A bus that is described by its numbers. One whose latency is not given has none.
-fn fixed(text: &str) -> Option<FixedRate> {
+/// A bus that is described by its numbers, or what is wrong with them. One whose latency is not
+/// given has none.
+fn fixed(text: &str) -> Result<FixedRate, String> {
     let (mut bandwidth, mut latency) = (None, None);
     for part in text.split(',') {
-        let (slot, value) = match part.split_once('=')? {
-            ("bandwidth", value) => (&mut bandwidth, fixed_rate::rate(value)?),
-            ("latency", value) => (&mut latency, fixed_rate::nanoseconds(value)?),
-            _ => return None,
+        let (slot, value, written) = match part.split_once('=') {
+            Some(("bandwidth", value)) => (
+                &mut bandwidth,
+                fixed_rate::rate(value),
+                "with its unit, as 300Mb/s or 1Gb/s",
+            ),
+            Some(("latency", value)) => (
+                &mut latency,
+                fixed_rate::nanoseconds(value),
+                "with its unit, as 500ns or 20us",
+            ),
+            _ => return Err(format!("`{part}` is neither its bandwidth nor its latency")),
         };
+        let value = value.ok_or_else(|| format!("`{part}`: it is written {written}"))?;
         if slot.replace(value).is_some() {
-            return None;
+            return Err(format!("`{part}` is said twice"));
         }
     }
-    Some(FixedRate {
-        bits_per_second: bandwidth?,
+    Ok(FixedRate {
+        bits_per_second: bandwidth.ok_or("its bandwidth is not said")?,
         latency_ns: latency.unwrap_or(0),
     })
 }
@@ -258,6 +278,29 @@ mod tests {
             for name in ["pcix", "pcie-gen3x1", "pcie-gen6x16", "cxl"] {
                 assert!(error.contains(name), "{error}");
             }
+        }
+    }
+
+    #[test]
+    fn of_a_bus_in_numbers_it_is_said_which_is_wrong() {
+        for (text, wrong) in [
+            (
+                "bandwidth=1,latency=20us",
+                "`bandwidth=1`: it is written with its unit",
+            ),
+            (
+                "bandwidth=1Gb/s,latency=2",
+                "`latency=2`: it is written with its unit",
+            ),
+            ("latency=2us", "its bandwidth is not said"),
+            ("bandwidth=1Gb/s,width=8", "`width=8` is neither"),
+            (
+                "bandwidth=1Gb/s,bandwidth=2Gb/s",
+                "`bandwidth=2Gb/s` is said twice",
+            ),
+        ] {
+            let said = text.parse::<AnyBus>().unwrap_err().to_string();
+            assert!(said.contains(wrong), "{said}");
         }
     }
 

@@ -88,8 +88,10 @@ Examples:
   longshore stat
   longshore ss --engine /run/longshore/engine.sock
   longshore stat --json --engine 4711 | jq '.[0].drops'
-What the words and numbers mean is in docs/glossary.md. To root and to its own user an engine
-shows all of its sessions and sockets, to others theirs.
+
+What the words and numbers mean is in docs/glossary.md, which `make install` puts into
+PREFIX/share/doc/longshore. To root and to its own user an engine shows all of its sessions and
+sockets, to others theirs.
 
 Exit status:
   0 if all is shown, 125 if no engine runs or one that was named does not answer, 2 if the command

@@ -1,7 +1,7 @@
 //! Asking engines: the client's side of the control socket.
 
 use crate::args::ShowArguments;
-use crate::errors::Error;
+use crate::errors::{Error, report};
 use crate::runtime_dir::{control_socket_of, control_sockets};
 use longshore_engine::control::{ControlReply, ControlRequest, SsRow, StatReply};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -50,19 +50,37 @@ impl Client {
         }
     }
 
+    /// Why reading or writing has failed.
+    fn broken(&self, error: &std::io::Error) -> Error {
+        match error.kind() {
+            std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => Error::ControlSilent {
+                path: self.path.clone(),
+                seconds: TIMEOUT.as_secs(),
+            },
+            _ => self.fail(error),
+        }
+    }
+
+    fn refused(&self, why: String) -> Error {
+        Error::ControlRefused {
+            path: self.path.clone(),
+            why,
+        }
+    }
+
     fn ask(&mut self, request: ControlRequest) -> Result<ControlReply, Error> {
         let mut question = serde_json::to_vec(&request).map_err(|error| self.fail(error))?;
         question.push(b'\n');
         match self.stream.get_mut().write_all(&question) {
             // It has turned us away, and says why.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
-            sent => sent.map_err(|error| self.fail(error))?,
+            sent => sent.map_err(|error| self.broken(&error))?,
         }
         let mut line = Vec::new();
         let got = (&mut self.stream)
             .take(LONGEST)
             .read_until(b'\n', &mut line);
-        got.map_err(|error| self.fail(error))?;
+        got.map_err(|error| self.broken(&error))?;
         if !line.ends_with(b"\n") {
             return Err(self.fail("it closed the connection"));
         }
@@ -73,7 +91,7 @@ impl Client {
     pub(crate) fn stat(&mut self) -> Result<StatReply, Error> {
         match self.ask(ControlRequest::Stat)? {
             ControlReply::Stat(stat) => Ok(*stat),
-            ControlReply::Error { message } => Err(self.fail(message)),
+            ControlReply::Error { message } => Err(self.refused(message)),
             ControlReply::Ss(_) => Err(self.fail("it answers another question")),
         }
     }
@@ -91,7 +109,7 @@ impl Client {
                         _ => return Ok(rows),
                     }
                 }
-                ControlReply::Error { message } => return Err(self.fail(message)),
+                ControlReply::Error { message } => return Err(self.refused(message)),
                 ControlReply::Stat(_) => return Err(self.fail("it answers another question")),
             }
         }
@@ -116,8 +134,9 @@ fn named(engine: &Path) -> Result<PathBuf, Error> {
     control_sockets().into_iter().find(is_it).ok_or(missing)
 }
 
-/// Asks the engines that the user named, or all that run; what each answers. One
-/// that was not named and does not answer is passed over: it has just ended.
+/// Asks the engines that the user named, or all that run; what each answers. Of those that were
+/// not named, one that has just ended is passed over, and one that is there and shows nothing is
+/// told of where no other answers; one that is silent in any case.
 pub(crate) fn ask_all<T>(
     arguments: &ShowArguments,
     ask: impl Fn(&mut Client) -> Result<T, Error>,
@@ -127,12 +146,18 @@ pub(crate) fn ask_all<T>(
         let named = arguments.engine.iter().map(|engine| named(engine));
         return named.map(|socket| ask(&socket?)).collect();
     }
-    let answers: Vec<T> = control_sockets()
-        .iter()
-        .filter_map(|path| ask(path).ok())
-        .collect();
-    if answers.is_empty() {
-        return Err(Error::NoEngine);
+    let (mut answers, mut silent, mut refused) = (Vec::new(), Vec::new(), None);
+    for path in control_sockets() {
+        match ask(&path) {
+            Ok(answer) => answers.push(answer),
+            Err(error @ Error::ControlSilent { .. }) => silent.push(error),
+            Err(error @ Error::ControlRefused { .. }) => refused = refused.or(Some(error)),
+            Err(_) => {}
+        }
     }
+    if answers.is_empty() {
+        return Err(silent.pop().or(refused).unwrap_or(Error::NoEngine));
+    }
+    silent.iter().for_each(report);
     Ok(answers)
 }

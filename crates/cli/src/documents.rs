@@ -22,7 +22,7 @@ pub(crate) fn write(arguments: &DocumentsArguments) -> Result<(), Error> {
     let command = visible();
     let pages = arguments.share.join("man/man1");
     make(&pages)?;
-    let mut built = command.clone();
+    let mut built = without_help(command.clone());
     built.build();
     for one in with_subcommands(&built) {
         let name = one.get_display_name().unwrap_or(one.get_name());
@@ -48,6 +48,13 @@ fn with_subcommands(command: &Command) -> Vec<&Command> {
         .collect()
 }
 
+/// The command without `help`, which has no page.
+fn without_help(command: Command) -> Command {
+    command
+        .disable_help_subcommand(true)
+        .mut_subcommands(without_help)
+}
+
 /// What all pages say of files.
 const FILES: &str = "\
 /etc/longshore/engine.toml
@@ -62,7 +69,9 @@ const FILES: &str = "\
 /// A page: what clap makes of the command, with a section for each part of the text that
 /// follows its options in `--help`.
 fn manual(command: &Command) -> std::io::Result<Vec<u8>> {
-    let man = clap_mangen::Man::new(command.clone());
+    // What `-h` leaves out has no description otherwise.
+    let whole = command.clone().mut_args(|arg| arg.hide_short_help(false));
+    let man = clap_mangen::Man::new(whole);
     let mut page = Vec::new();
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
@@ -141,11 +150,17 @@ fn sections(text: &str) -> Vec<(String, String)> {
     all
 }
 
-/// Writes a section in which lines stand as they are.
+/// Writes a section: its lines as they stand, or, of prose, paragraphs that are filled.
 fn section(page: &mut Vec<u8>, heading: &str, body: &str) {
+    let heading = heading.to_uppercase();
+    let is_prose = is_prose(&heading, body);
     let escaped = body.trim_end().replace('\\', "\\\\").replace('-', "\\-");
-    let mut text = format!(".SH {}\n.nf\n", heading.to_uppercase());
+    let mut text = format!(".SH {heading}\n");
+    if !is_prose {
+        text.push_str(".nf\n");
+    }
     for line in escaped.lines() {
+        let line = if is_prose { line.trim_start() } else { line };
         // A dot or a quote at its beginning would make it a request.
         if line.starts_with(['.', '\'']) {
             text.push_str("\\&");
@@ -153,8 +168,17 @@ fn section(page: &mut Vec<u8>, heading: &str, body: &str) {
         text.push_str(line);
         text.push('\n');
     }
-    text.push_str(".fi\n");
+    if !is_prose {
+        text.push_str(".fi\n");
+    }
     page.extend_from_slice(text.as_bytes());
+}
+
+/// Whether a section has sentences alone, and no commands, files or columns.
+fn is_prose(heading: &str, body: &str) -> bool {
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let mut lines = body.lines().filter(|line| !line.is_empty());
+    !matches!(heading, "EXAMPLES" | "FILES") && lines.all(|line| indent(line) <= 2)
 }
 
 fn make(directory: &Path) -> Result<(), Error> {
@@ -229,6 +253,21 @@ mod tests {
             page.contains("--expose") || page.contains("\\-\\-expose"),
             "{page}"
         );
+        assert!(page.contains("Spoil packets"), "hidden from -h: {page}");
+        for file in std::fs::read_dir(share.path().join("man/man1")).unwrap() {
+            let page = std::fs::read_to_string(file.unwrap().path()).unwrap();
+            assert!(
+                !page.contains("help(1)") && !page.contains("help (1)"),
+                "{page}"
+            );
+            assert!(!page.contains("help\\fR(1)"), "{page}");
+            // As they stand, so as wide as a terminal at most.
+            let as_they_stand = page.split("\n.nf\n").skip(1);
+            let as_they_stand = as_they_stand.filter_map(|part| part.split("\n.fi").next());
+            for line in as_they_stand.flat_map(str::lines) {
+                assert!(line.replace("\\-", "-").len() <= 100, "{line}");
+            }
+        }
         for (_, place) in COMPLETIONS {
             let script = read(place);
             assert!(script.contains("expose"), "{script}");

@@ -83,8 +83,7 @@ pub(crate) fn engine_config(
 /// Runs the command.
 pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
     if arguments.example_config {
-        print!("{EXAMPLE}");
-        return Ok(());
+        return crate::print(EXAMPLE).map_err(system("print"));
     }
     let Some(path) = &arguments.config else {
         return Ok(());

@@ -55,7 +55,7 @@ pub(crate) enum Error {
     Address(#[from] BadAddress),
     #[error(transparent)]
     Config(#[from] ConfigError),
-    #[error("the limit {key} {why}")]
+    #[error("{} {why}", crate::session_limits::option_of(.key))]
     Limit { key: &'static str, why: String },
     #[error("a link needs a key, the one that the engine has: --link-key FILE")]
     LinkKeyMissing,
@@ -97,7 +97,7 @@ pub(crate) enum Error {
     LinkKey(#[from] BadKey),
     #[error(transparent)]
     LinkPlace(#[from] PlaceError),
-    #[error("the link to {place} cannot be: {source}")]
+    #[error("the link with {place} cannot be: {source}")]
     LinkHandshake {
         place: String,
         source: HandshakeError,
@@ -165,6 +165,10 @@ pub(crate) enum Error {
     NoEngine,
     #[error("the engine at {path} does not answer: {why}")]
     ControlAnswer { path: PathBuf, why: String },
+    #[error("the engine at {path} has not answered for {seconds} s")]
+    ControlSilent { path: PathBuf, seconds: u64 },
+    #[error("the engine at {path} does not answer this user: {why}")]
+    ControlRefused { path: PathBuf, why: String },
     #[error("the engine does not say what it does")]
     EngineSilent,
     #[error("{0} is an engine of another user's, which answers its user and root alone")]

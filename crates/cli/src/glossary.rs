@@ -36,13 +36,26 @@ fn tables() -> String {
         );
         out.push_str("| --- | --- | --- |\n");
         for c in all.iter().filter(|c| c.section == section) {
-            let help = c.help.replace('|', "\\|").replace("(crate::", "(");
+            let help = without_links(&c.help.replace('|', "\\|"));
             let help = help.trim_end_matches('.');
             let _ = writeln!(out, "| `{}` | {} | {help} |", c.name, c.unit);
         }
     }
     out.push('\n');
     out
+}
+
+/// The text without the links to items of the code, which lead nowhere from a document.
+fn without_links(help: &str) -> String {
+    let (mut text, mut rest) = (String::new(), help);
+    while let Some((before, link)) = rest.split_once("[`")
+        && let Some((name, target)) = link.split_once("`](")
+        && let Some((_, after)) = target.split_once(')')
+    {
+        text += &format!("{before}`{name}`");
+        rest = after;
+    }
+    text + rest
 }
 
 /// `LONGSHORE_WRITE=1 cargo test -p longshore-cli glossary` writes the tables down.

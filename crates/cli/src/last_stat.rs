@@ -23,7 +23,8 @@ impl LastStat {
             return Ok(LastStat(None));
         };
         let path = Path::new(&directory).join(format!("{}.json", std::process::id()));
-        let file = File::create(path).map_err(system("open the file for the last statistics"))?;
+        let what = format!("create {}, which {VARIABLE} asks for", path.display());
+        let file = File::create(path).map_err(system(what))?;
         Ok(LastStat(Some(file)))
     }
 

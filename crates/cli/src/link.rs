@@ -203,13 +203,22 @@ pub(crate) fn serve(arguments: &LinkEndArguments) -> Result<(), Error> {
     }
 }
 
+/// Where the other end of a link is, as far as its socket knows.
+fn other_end(link: &OwnedFd) -> String {
+    let address = rustix::net::getpeername(link).ok().flatten();
+    match address.map(std::net::SocketAddr::try_from) {
+        Some(Ok(address)) => address.to_string(),
+        _ => "a process of this machine, or of a virtual one".to_owned(),
+    }
+}
+
 /// The engine's end of a link.
 pub(crate) fn proxy(arguments: &LinkEndArguments) -> Result<(), Error> {
     let _ = rustix::thread::set_name(c"longshore-proxy");
     let fd = take_stdin()?;
-    let from = || "whoever has begun it".to_owned();
+    let from = other_end(&fd);
     let key = Key::read(&arguments.key)?;
-    let mut link = Link::new(establish(fd, Role::Engine, &key, from)?);
+    let mut link = Link::new(establish(fd, Role::Engine, &key, || from)?);
     let hello = link.greeting().map_err(longshore_link::ProxyError::from)?;
     let proxy = Proxy::begin(link, &hello, &arguments.engine)?;
     Ok(proxy.run()?)

@@ -87,7 +87,12 @@ fn main() -> ExitCode {
 
 /// Prints what the argument parser has to say: help, or what is wrong.
 fn usage(error: &clap::Error) -> ExitCode {
-    let _ = error.print();
+    if let Err(why) = error.print()
+        && why.kind() != std::io::ErrorKind::BrokenPipe
+    {
+        report(&system("print")(why));
+        return ExitCode::from(OWN_FAILURE);
+    }
     if error.kind() == clap::error::ErrorKind::InvalidSubcommand
         && let Some(clap::error::ContextValue::String(word)) =
             error.get(clap::error::ContextKind::InvalidSubcommand)

@@ -96,7 +96,11 @@ pub(crate) fn main() -> Result<(), Error> {
         }
         Err(error) => {
             let failed = Answer::Failed(Report::from(&error));
-            tell(&channel, &failed, &[]).map_err(system("answer the launcher"))
+            match tell(&channel, &failed, &[]) {
+                // It has ended, and nobody is there to be told.
+                Err(gone) if gone.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+                told => told.map_err(system("answer the launcher")),
+            }
         }
     }
 }

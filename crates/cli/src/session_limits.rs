@@ -30,6 +30,17 @@ impl Default for SessionLimits {
 /// free before it takes anything, and that is half of this.
 const LEAST_RECEIVE: u32 = 2 * ((DIRECTORY * CHUNK) >> 20) as u32;
 
+/// The option of `longshore run` that says what a key of the configuration does.
+pub(crate) fn option_of(key: &str) -> &str {
+    match key {
+        "session.processes" => "--max-processes",
+        "session.sockets" => "--max-sockets",
+        "session.send_mib" => "--send-memory",
+        "session.receive_mib" => "--receive-memory",
+        other => other,
+    }
+}
+
 /// Rounds limits up to what the arena's layout takes.
 pub(crate) fn geometry(limits: &SessionLimits) -> Result<Geometry, (&'static str, String)> {
     let within = |key, value: u32, least: u32, most: u32| match value {

@@ -164,6 +164,82 @@ fn the_example_configuration_is_printed() {
 }
 
 #[test]
+fn what_cannot_be_printed_is_an_error() {
+    let engine = Answering::start();
+    let stat = ["stat", "--engine", engine.path().to_str().unwrap()];
+    for arguments in [
+        &["engine", "--example-config"][..],
+        &["--help"],
+        &["run", "--help"],
+        &["measure"],
+        &stat,
+    ] {
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let (code, _, err) = output(longshore().args(arguments).stdout(full.unwrap()));
+        assert_eq!(code, 125, "{arguments:?}: {err}");
+        assert!(
+            err.starts_with("longshore: cannot print: No space left on device"),
+            "{arguments:?}: {err}"
+        );
+    }
+}
+
+/// An engine's directory in one that has nothing else: `stat` finds it there.
+fn found_by_itself(answer: impl FnMut(Asker, ControlRequest) -> ControlReply) -> (i32, String) {
+    let base = tempfile::tempdir().unwrap();
+    let dir = base.path().join("1234");
+    std::fs::create_dir(&dir).unwrap();
+    let mut answer = answer;
+    let mut server = ControlServer::open(&dir.join("control")).unwrap();
+    let stat = longshore()
+        .arg("stat")
+        .env("LONGSHORE_RUNTIME_DIR", base.path())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn();
+    let mut stat = stat.unwrap();
+    while stat.try_wait().unwrap().is_none() {
+        server.serve(&mut answer);
+        thread::yield_now();
+    }
+    let Output { status, stderr, .. } = stat.wait_with_output().unwrap();
+    (status.code().unwrap(), String::from_utf8(stderr).unwrap())
+}
+
+#[test]
+fn an_engine_that_does_not_serve_this_user_is_running_all_the_same() {
+    let (code, err) = found_by_itself(|asker, _| ControlReply::Error {
+        message: format!("user {} may not use it", asker.uid),
+    });
+    assert_eq!(code, 125);
+    assert!(
+        err.contains("does not answer this user") && err.contains("`users`"),
+        "{err}"
+    );
+    assert!(!err.contains("no engine is running"), "{err}");
+    assert!(!err.contains("just ended"), "{err}");
+}
+
+#[test]
+fn an_engine_that_is_stopped_is_running_all_the_same() {
+    let base = tempfile::tempdir().unwrap();
+    let dir = base.path().join("1234");
+    std::fs::create_dir(&dir).unwrap();
+    // The kernel takes the connection, and nobody answers.
+    let _server = ControlServer::open(&dir.join("control")).unwrap();
+    let (code, _, err) = output(
+        longshore()
+            .arg("ss")
+            .env("LONGSHORE_RUNTIME_DIR", base.path()),
+    );
+    assert_eq!(code, 125);
+    assert!(
+        err.contains("has not answered for 10 s") && err.contains("stopped"),
+        "{err}"
+    );
+}
+
+#[test]
 fn wrong_usage_is_2_and_help_is_0() {
     assert_eq!(output(longshore().args(["stat", "--nonsense"])).0, 2);
     for (slip, meant) in [

@@ -70,7 +70,7 @@ pub enum HandshakeError {
     #[error("the other end does not answer; it may have another key (--link-key)")]
     NoAnswer,
     /// The other end has another key, or somebody else has said something.
-    #[error("what came was not sent by who has the key (--link-key)")]
+    #[error("the other end does not have the key of --link-key")]
     NotAuthentic,
     /// The other end does not speak in time.
     #[error("the other end is silent")]

@@ -15,9 +15,10 @@ Signals:
   TERM, INT, QUIT  take no new programs, wait for those there are to end, at most as long as
                    `drain_seconds` says, and end; at a second of these, end at once
   HUP              read the configuration again. Changes of sysctl, ecn, congestion,
-                   user_timeout_option, kernel_too, batching, messages, accept_on_data, users, drain_seconds,
-                   awake, access, user and session hold from then on, for what begins then; the log says which of the others need a
-                   restart. A configuration that is not right is refused as a whole
+                   user_timeout_option, kernel_too, batching, messages, accept_on_data,
+                   users, drain_seconds, awake, access, user and session hold from then on,
+                   for what begins then; the log says which of the others need a restart. A
+                   configuration that is not right is refused as a whole
   USR1             write to the log what `longshore stat` shows
   USR2             write to the log what `longshore ss` shows
 

@@ -89,6 +89,8 @@ fn engine_hint(error: &Error) -> Option<&'static str> {
         }
         Error::NotPermitted(_) => "ask as root, or as its user",
         Error::ControlAnswer { .. } => "has it just ended?",
+        Error::ControlSilent { .. } => "is its process stopped, or kept from the processor?",
+        Error::ControlRefused { .. } => "`users` in its configuration has those that it serves",
         Error::NotAnEngine(_) => {
             "without --engine, all that run are shown; other users' private ones, to root alone"
         }
@@ -114,6 +116,10 @@ fn privilege_hint(error: &Error) -> Option<&'static str> {
         }
         Error::Awake(_) => "this needs root; leave --awake out",
         Error::Sandbox(_) => "--no-sandbox runs the engine without it",
+        Error::RuntimeDir { .. } => {
+            "engines have their sockets there; LONGSHORE_RUNTIME_DIR names another directory, which \
+             is this user's alone to write to"
+        }
         _ => return None,
     })
 }
@@ -187,6 +193,10 @@ fn tap_hint(error: &TapError) -> Option<&'static str> {
         }
         TapError::AddressInUse { .. } => {
             "choose another network with --addr, or with `address` in the configuration"
+        }
+        TapError::NotATap { .. } => {
+            "an interface of the kernel's is named packet:NAME; `ip tuntap add dev NAME mode tap` \
+             makes a TAP device"
         }
         TapError::Busy { .. } => {
             "another engine has it: join that with --engine, or use another device"

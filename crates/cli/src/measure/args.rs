@@ -179,6 +179,7 @@ nginx takes. Latency is that of a fetch alone: host, bus, round trips and adapte
 other, without the network. Throughput is of many at once, whose parts overlap.
 
 Examples:
+  longshore measure predict
   longshore measure predict --bus pcie-gen4x8 --adapter-latency 2us
   longshore measure predict --bus cxl --adapter-latency 500ns --json
 
@@ -191,8 +192,8 @@ Exit status:
 pub(crate) struct PredictArguments {
     #[command(flatten)]
     pub(crate) model: ModelArguments,
-    /// What the adapter adds to each fetch: a number with ns, us or ms
-    #[arg(long, value_name = "T", value_parser = duration, required_unless_present = "check")]
+    /// What the adapter adds to each fetch: a number with ns, us or ms; nothing, if it is not said
+    #[arg(long, value_name = "T", value_parser = duration)]
     pub(crate) adapter_latency: Option<Duration>,
     /// Instead, hold predictions for some slow buses against the same work over
     /// `run --transport bus:`, for half a minute
