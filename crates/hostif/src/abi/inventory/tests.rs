@@ -1,8 +1,8 @@
 //! The document says of every word and of every descriptor what the code says, and no more.
 
 use super::*;
-use crate::abi::handshake::{MESSAGE_BYTES, Message};
-use crate::abi::{BadDescriptor, BlockFlags, Completion, Data, Request, SocketState};
+use crate::abi::handshake::{MESSAGE_BYTES, Message, Refusal};
+use crate::abi::{BadDescriptor, BlockFlags, Completion, Data, Features, Request, SocketState};
 use crate::transport::Arena;
 use std::fmt::Debug;
 use std::sync::atomic::Ordering;
@@ -66,17 +66,20 @@ fn names(sides: Sides) -> String {
     }
 }
 
-fn list(part: &Part, before: &str, words: &[Word], to: &mut Vec<Vec<String>>) {
+/// Lists words of a part that begin at `base` there.
+fn list(part: &Part, base: usize, before: &str, words: &[Word], to: &mut Vec<Vec<String>>) {
     for word in words {
         let name = format!("{before}{}", word.name);
+        let at = base + word.at;
         if !word.inside.is_empty() {
-            list(part, &format!("{name}."), word.inside, to);
+            list(part, at, &format!("{name}."), word.inside, to);
             continue;
         }
         let metered = format!("{:?}", word.metered).to_lowercase();
         to.push(vec![
             part.name.into(),
             if name.is_empty() { "all".into() } else { name },
+            at.to_string(),
             word.len.to_string(),
             names(word.written),
             names(word.read),
@@ -89,9 +92,98 @@ fn list(part: &Part, before: &str, words: &[Word], to: &mut Vec<Vec<String>>) {
 fn every_word_is_documented() {
     let mut listed = Vec::new();
     for part in &PARTS {
-        list(part, "", part.words, &mut listed);
+        list(part, 0, "", part.words, &mut listed);
     }
     assert_documented("The words", &listed);
+}
+
+/// Whether the document has this row, which may go on.
+fn assert_row(cells: &[String]) {
+    let row = format!("\n| {} |", cells.join(" | "));
+    assert!(DOCUMENT.contains(&row), "to stand in the document:{row}");
+}
+
+#[test]
+fn where_each_part_lies_is_documented() {
+    let counts = [
+        "1",
+        "channels x workers",
+        "workers - 1",
+        "waiters",
+        "sockets",
+        "send chunks",
+        "channels x sockets / 64",
+        "channels x workers x 1,024",
+        "channels x workers x 1,024",
+        "sockets",
+        "sockets x 256",
+        "sockets x 256",
+        "send chunks",
+        "receive chunks",
+    ];
+    for (part, count) in PARTS.iter().zip(counts) {
+        assert_row(&[part.name.into(), count.into(), part.stride.to_string()]);
+    }
+    let g = Geometry {
+        workers: 3,
+        rcv_chunks: 5,
+        ..Geometry::SMALL
+    };
+    let offsets = Offsets::of(&g);
+    let ends = offsets.parts().into_iter().chain([offsets.end]);
+    let mut begin = 0;
+    for ((part, count), end) in PARTS.iter().zip(counts).zip(ends) {
+        let factors = count.replace(',', "");
+        let mut product = 1;
+        for factor in factors.split(" x ") {
+            product *= match factor {
+                "channels" => g.channels,
+                "workers" => g.workers,
+                "workers - 1" => g.workers - 1,
+                "waiters" => g.waiters,
+                "sockets" => g.sockets,
+                "sockets / 64" => g.sockets / 64,
+                "send chunks" => g.snd_chunks,
+                "receive chunks" => g.rcv_chunks,
+                number => number.parse().unwrap(),
+            };
+        }
+        let len = product as usize * part.stride;
+        assert_eq!((begin + len).next_multiple_of(4096), end, "{}", part.name);
+        begin = end;
+    }
+}
+
+#[test]
+fn features_refusals_and_states_are_documented_by_their_numbers() {
+    for (name, feature) in Features::all().iter_names() {
+        assert_row(&[format!("`{name}`"), feature.bits().to_string()]);
+    }
+    for number in 1..=7 {
+        let mut bytes = Message::Refused(Refusal::Version).encode();
+        bytes[16] = number;
+        let Ok(Message::Refused(why)) = Message::decode(&bytes) else {
+            panic!("no refusal {number}");
+        };
+        assert_row(&[number.to_string(), format!("{why:?}")]);
+    }
+    let states = [
+        SocketState::Free,
+        SocketState::Open,
+        SocketState::Listening,
+        SocketState::Connecting,
+        SocketState::Connected,
+        SocketState::Closing,
+        SocketState::Dead,
+        SocketState::Early,
+    ];
+    for (number, state) in states.into_iter().enumerate() {
+        assert_eq!(state as usize, number);
+        assert_row(&[number.to_string(), format!("{state:?}")]);
+    }
+    for (name, flag) in BlockFlags::all().iter_names() {
+        assert_row(&[flag.bits().to_string(), name.into()]);
+    }
 }
 
 /// A value's name, and those of its fields, as it is printed.
