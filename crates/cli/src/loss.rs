@@ -6,7 +6,7 @@
 //! Used by `run`, which waits for both.
 
 use crate::log::say;
-use longshore_hostif::attach::{self, AttachError, Refusal, SessionOptions, Token};
+use longshore_hostif::attach::{self, AttachError, SessionOptions, Token};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::fd::OwnedFd;
@@ -38,6 +38,8 @@ pub(crate) struct Renewal {
     /// The session's token, which its programs have.
     pub(crate) token: Token,
     pub(crate) options: SessionOptions,
+    /// The user of the engine at which the session was opened first.
+    pub(crate) engine_user: u32,
 }
 
 /// Whether the engine has been lost, and what was done about it.
@@ -47,7 +49,7 @@ pub(crate) struct Loss {
     since: Option<Instant>,
     killed: bool,
     /// Why the session was not opened anew, as was said last.
-    said: Option<Refusal>,
+    said: Option<String>,
 }
 
 impl Loss {
@@ -113,7 +115,13 @@ impl Loss {
             return None;
         };
         self.since?;
-        match attach::renew(&renewal.engine, renewal.token, renewal.options) {
+        let Renewal {
+            engine,
+            token,
+            options,
+            engine_user,
+        } = renewal;
+        match attach::renew(engine, *token, *options, *engine_user) {
             Ok(session) => {
                 (self.since, self.said) = (None, None);
                 say(&format!(
@@ -121,12 +129,13 @@ impl Loss {
                 ));
                 Some(session)
             }
-            Err(AttachError::Refused(why)) => {
-                if self.said != Some(why) {
-                    self.said = Some(why);
+            Err(why @ (AttachError::Refused(_) | AttachError::OtherUser { .. })) => {
+                let why = why.to_string();
+                if self.said.as_ref() != Some(&why) {
                     say(&format!(
                         "another engine is there, and {name} has no session: {why}"
                     ));
+                    self.said = Some(why);
                 }
                 None
             }

@@ -28,7 +28,7 @@ use rustix::process::{Pid, WaitOptions, kill_process};
 use std::ffi::OsStr;
 use std::io::IsTerminal;
 use std::net::IpAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -77,6 +77,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
             engine: engine.socket(),
             token,
             options: arguments.session(),
+            engine_user: attach::engine_user(session.as_fd())?,
         }),
     });
     let warnings = Warnings::listen().map_err(system("make a socket for warnings"))?;

@@ -10,8 +10,8 @@ use crate::control::{ControlReply, ControlRequest};
 use crate::kernel::Kernel;
 use crate::sysctl::HostSettings;
 use crate::{Engine, EngineError};
-use longshore_hostif::Geometry;
 use longshore_hostif::adapter::Batching;
+use longshore_hostif::{Geometry, Versions};
 use longshore_stack::{Access, TimedRule};
 use longshore_tcp::{Congestion, EcnMode};
 use rustix::io::Errno;
@@ -160,6 +160,12 @@ impl Engine {
         self.set_batching(settings.batching);
         self.set_messages(settings.messages);
         self.set_accept_on_data(settings.accept_on_data);
+    }
+
+    /// What it speaks with programs that attach from now on: that of this release, unless it is told
+    /// otherwise to be the engine of another one.
+    pub fn set_versions(&mut self, versions: Versions) {
+        self.attach.set_versions(versions);
     }
 
     pub(crate) fn take_orders(&mut self) {

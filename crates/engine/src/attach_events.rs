@@ -40,7 +40,7 @@ impl Engine {
                 }
             }
             Event::Child(token, channel, peer, connection) => {
-                let answer = match self.register_child(token, channel, peer) {
+                let answer = match self.register_child(token, channel, peer, &connection) {
                     Ok(()) => Message::Known,
                     Err(why) => Message::Refused(why),
                 };
@@ -129,7 +129,7 @@ impl Engine {
         if self.lifetime.draining {
             return Err(Refusal::Draining);
         }
-        if self.key_of_token(session.token).is_ok() {
+        if self.sessions.find(|s| s.excludes(&session)).is_some() {
             return Err(Refusal::HasSession);
         }
         let choice = wanted.congestion.map(usize::from);
@@ -146,8 +146,14 @@ impl Engine {
         Ok(())
     }
 
-    fn key_of_token(&self, token: Token) -> Result<u32, Refusal> {
-        let found = self.sessions.find(|s| s.token == token && !s.is_over);
+    /// The session of this token that is for processes of user `uid`: that of a user whom all can
+    /// trust before one of its own, which may be there first.
+    fn key_of_token(&self, token: Token, uid: u32) -> Result<u32, Refusal> {
+        let of = |is_for: fn(&Session, u32) -> bool| {
+            let sessions = &self.sessions;
+            sessions.find(|s| s.token == token && !s.is_over && is_for(s, uid))
+        };
+        let found = of(|s, _| s.is_for_all()).or_else(|| of(|s, uid| s.uid == uid));
         found.ok_or(Refusal::UnknownSession)
     }
 
@@ -158,7 +164,7 @@ impl Engine {
         peer: Peer,
         connection: &Connection,
     ) -> Result<(), Refusal> {
-        let key = self.key_of_token(token)?;
+        let key = self.key_of_token(token, connection.user.uid)?;
         let half = self.stack.sessions.get(key);
         if !half.is_some_and(|half| versions.include(&half.host.agreed())) {
             return Err(Refusal::Version);
@@ -185,8 +191,14 @@ impl Engine {
         Ok(())
     }
 
-    fn register_child(&mut self, token: Token, channel: u32, peer: Peer) -> Result<(), Refusal> {
-        let key = self.key_of_token(token)?;
+    fn register_child(
+        &mut self,
+        token: Token,
+        channel: u32,
+        peer: Peer,
+        connection: &Connection,
+    ) -> Result<(), Refusal> {
+        let key = self.key_of_token(token, connection.user.uid)?;
         let s = self.sessions.get_mut(key).ok_or(Refusal::UnknownSession)?;
         if !s.processes.register_child(channel, peer) {
             return Err(Refusal::NoChannel);

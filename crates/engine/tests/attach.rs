@@ -173,7 +173,8 @@ fn a_session_is_opened_anew_by_its_token_and_its_programs_join() {
         without_immediate_data: true,
         ..SessionOptions::default()
     };
-    let anew = || renew(&engine.path, token, options);
+    let own = rustix::process::geteuid().as_raw();
+    let anew = || renew(&engine.path, token, options, own);
     let launcher = anew().unwrap();
     let mut host = Host::join(&engine.path, token);
     assert!(!host.arena.takes_immediate_data());
@@ -181,10 +182,105 @@ fn a_session_is_opened_anew_by_its_token_and_its_programs_join() {
     assert_eq!(host.connect(socket, "10.9.9.9:1".parse().unwrap()), 101);
     // Nobody has it a second time, nor by a token that is another session's already.
     let (_other, others) = new_session(&engine.path, SessionOptions::default()).unwrap();
-    for taken in [anew(), renew(&engine.path, others, options)] {
+    for taken in [anew(), renew(&engine.path, others, options, own)] {
         let is_refused = matches!(taken, Err(AttachError::Refused(Refusal::HasSession)));
         assert!(is_refused, "{taken:?}");
     }
+    drop(launcher);
+}
+
+/// Does something as another user.
+fn as_user<T: Send + 'static>(uid: u32, work: impl FnOnce() -> T + Send + 'static) -> T {
+    let work = move || {
+        rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(uid)).unwrap();
+        work()
+    };
+    std::thread::spawn(work).join().unwrap()
+}
+
+/// Two users know the token of a session at the engine before. Whichever opens it anew first has
+/// a session of its own alone: neither the other's programs nor its launcher notice.
+#[test]
+fn a_session_that_another_user_has_opened_anew_is_for_that_ones_programs_alone() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let (first, second, third) = (65_534, 65_533, 65_532);
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(dir.path(), open_to_all()).unwrap();
+    let (config, _other) = alone(dir.path());
+    let path = config.socket.clone();
+    let engine = run_with(config, |_| {
+        std::fs::set_permissions(&path, open_to_all()).unwrap();
+    });
+    let token = Token([9; 16]);
+    let path = engine.path.clone();
+    let opens = move |uid, without_immediate_data| {
+        let (path, options) = (
+            path.clone(),
+            SessionOptions {
+                without_immediate_data,
+                ..SessionOptions::default()
+            },
+        );
+        as_user(uid, move || renew(&path, token, options, uid))
+    };
+    let path = engine.path.clone();
+    // In whose session a process is, by what its launcher has wanted of it.
+    let joins = move |uid| {
+        let path = path.clone();
+        as_user(uid, move || {
+            let joined = join(&path, token)?;
+            let arena = Arena::open(joined.arena, joined.geometry).unwrap();
+            Ok(arena.takes_immediate_data())
+        })
+    };
+    let is_unknown = |joined: Result<bool, AttachError>| {
+        matches!(joined, Err(AttachError::Refused(Refusal::UnknownSession)))
+    };
+    let _firsts = opens(first, true).unwrap();
+    assert!(!joins(first).unwrap());
+    assert!(is_unknown(joins(second)) && is_unknown(joins(0)));
+    let _seconds = opens(second, false).unwrap();
+    assert!(joins(second).unwrap() && !joins(first).unwrap());
+    assert!(is_unknown(joins(third)) && is_unknown(joins(0)));
+    // Neither has it twice.
+    for uid in [first, second] {
+        let again = opens(uid, true);
+        let is_refused = matches!(again, Err(AttachError::Refused(Refusal::HasSession)));
+        assert!(is_refused, "{again:?}");
+    }
+    // Root's is for its programs, and for those that have become another user's.
+    let roots = opens(0, false).unwrap();
+    for uid in [0, first, second, third] {
+        assert!(joins(uid).unwrap(), "{uid}");
+    }
+    drop(roots);
+}
+
+/// A token that this engine has given is the launcher's and its programs', whoever they are: nobody
+/// opens another session by it.
+#[test]
+fn a_session_of_this_engine_is_not_opened_anew_by_another_user() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(dir.path(), open_to_all()).unwrap();
+    let (config, _other) = alone(dir.path());
+    let path = config.socket.clone();
+    let engine = run_with(config, |_| {
+        std::fs::set_permissions(&path, open_to_all()).unwrap();
+    });
+    let options = SessionOptions::default();
+    let path = engine.path.clone();
+    let (launcher, token) = as_user(65_534, move || new_session(&path, options)).unwrap();
+    let path = engine.path.clone();
+    let again = as_user(65_533, move || renew(&path, token, options, 65_533));
+    let is_refused = matches!(again, Err(AttachError::Refused(Refusal::HasSession)));
+    assert!(is_refused, "{again:?}");
+    let path = engine.path.clone();
+    as_user(65_533, move || join(&path, token).map(drop)).unwrap();
     drop(launcher);
 }
 

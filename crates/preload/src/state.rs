@@ -50,7 +50,7 @@ fn begin_anew(inherited: &'static Host) -> Option<&'static Host> {
         // What is called from here is not for sockets of the engine.
         return None;
     }
-    match cancel::held(|| room::within(take_place)) {
+    match cancel::held(|| room::within(|| take_place(Some(inherited)))) {
         // Of the engine that came after the one of what it has inherited.
         Ok(joined) if !inherited.is_of(&joined) => {
             inherited.fail_in_child("the engine is gone: what this process has inherited fails");
@@ -76,10 +76,16 @@ fn begin_anew(inherited: &'static Host) -> Option<&'static Host> {
     Some(inherited)
 }
 
-fn take_place() -> Result<Joined, JoinError> {
+/// Takes a place in the session, at the engine of `before` or the one that has come after it, if this
+/// process has had a place there.
+fn take_place(before: Option<&Host>) -> Result<Joined, JoinError> {
     let ours = environment::remembered().ok_or(AttachError::NotAnEngine)?;
     let token: Token = ours.session.parse()?;
-    Ok(attach::join(Path::new(&ours.engine), token)?)
+    let path = Path::new(&ours.engine);
+    Ok(match before {
+        Some(before) => attach::join_successor(path, token, before.engine_user()?)?,
+        None => attach::join(path, token)?,
+    })
 }
 
 /// Whether the program is on Longshore at all.
@@ -117,8 +123,8 @@ pub(crate) fn mode() -> Mode {
     }
 }
 
-/// Takes a place in the session.
-fn open() -> Result<&'static Host, JoinError> {
+/// Takes a place in the session, after that which it has had at an engine that is gone.
+fn open(gone: Option<&Host>) -> Result<&'static Host, JoinError> {
     let hooks = Hooks {
         keep: room::keep,
         discard: room::discard,
@@ -129,7 +135,7 @@ fn open() -> Result<&'static Host, JoinError> {
         give_back: kept::leave_socket,
         log: |text| say(Level::Error, format_args!("{text}")),
     };
-    let joined = take_place()?;
+    let joined = take_place(gone)?;
     address_space::reserve(joined.shared_bytes());
     Host::new(joined, hooks)
 }
@@ -164,7 +170,7 @@ fn successor_of(gone: &'static Host) -> &'static Host {
         Some(host) if !std::ptr::eq(host, gone) => return host,
         _ => {}
     }
-    let Ok(host) = cancel::held(|| room::within(open)) else {
+    let Ok(host) = cancel::held(|| room::within(|| open(Some(gone)))) else {
         return gone;
     };
     kept::leave_all();
@@ -185,7 +191,7 @@ fn join() -> Mode {
         return Mode::On(host);
     }
     let has_failed = MODE.load(Ordering::Acquire) == FAILED;
-    match cancel::held(|| room::within(open)) {
+    match cancel::held(|| room::within(|| open(None))) {
         Ok(host) => {
             if !place::protect_page() {
                 say(

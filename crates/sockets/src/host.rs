@@ -23,7 +23,7 @@ use crate::reported_edges::ReportedEdges;
 use crate::sent_files::SentFiles;
 use crate::turn::Turn;
 use crate::unfinished::Unfinished;
-use longshore_hostif::attach::Joined;
+use longshore_hostif::attach::{AttachError, Joined};
 use longshore_hostif::{
     Address, Arena, EdgeFlags, Edges, HostChannel, HostSession, Request, Routes, SocketBlock,
     SocketId,
@@ -162,6 +162,15 @@ impl Host {
     /// come.
     pub fn has_lost_engine(&self) -> bool {
         self.is_gone() && (self.session.is_closed() || self.connection.has_hung_up())
+    }
+
+    /// The user of its engine, also of one that is gone: another that comes in its place is that
+    /// user's, or root's.
+    ///
+    /// # Errors
+    /// [`AttachError::Broken`].
+    pub fn engine_user(&self) -> Result<u32, AttachError> {
+        self.connection.engine_user()
     }
 
     /// Whether a place in a session is one in this session.

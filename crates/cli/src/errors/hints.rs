@@ -171,7 +171,9 @@ fn attach_hint(error: &AttachError) -> Option<&'static str> {
             Refusal::NoChannel => "`session.processes` in its configuration allows more",
             Refusal::UnknownSession | Refusal::HasSession => return None,
         },
-        AttachError::BadToken | AttachError::Doorbells { .. } => return None,
+        AttachError::BadToken | AttachError::OtherUser { .. } | AttachError::Doorbells { .. } => {
+            return None;
+        }
     })
 }
 

@@ -25,7 +25,7 @@ use crate::session::Session;
 use crate::users::{Share, User};
 use longshore_hostif::adapter::OfferedFile;
 use longshore_hostif::agent::Peer;
-use longshore_hostif::attach::{Message, SessionOptions, Token, send};
+use longshore_hostif::attach::{Message, SessionOptions, Token, send_as};
 use longshore_hostif::{SocketId, Versions};
 use longshore_stack::Session as Half;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -47,6 +47,8 @@ pub(crate) struct Connection {
     pub(crate) number: u64,
     /// The user that made it.
     pub(crate) user: Arc<User>,
+    /// What the engine speaks over it.
+    speaks: Versions,
     /// Counts it among the connections of the user.
     _share: Share,
     membership: std::sync::OnceLock<Membership>,
@@ -57,7 +59,7 @@ pub(crate) struct Connection {
 impl Connection {
     /// Answers. What the program has no room for is lost.
     pub(crate) fn answer(&self, message: &Message, fds: &[BorrowedFd<'_>]) {
-        let _ = send(self.fd.as_fd(), message, fds);
+        let _ = send_as(&self.speaks, self.fd.as_fd(), message, fds);
     }
 
     /// The session that it has joined.

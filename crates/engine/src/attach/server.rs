@@ -44,20 +44,33 @@ const STOP: u64 = u64::MAX - 1;
 /// Who may attach, and how much each session can have: what may be changed while the
 /// engine runs.
 #[derive(Debug, Clone)]
-pub(crate) struct Terms(Arc<Mutex<(Vec<u32>, Geometry)>>);
+pub(crate) struct Terms(Arc<Mutex<Set>>);
+
+#[derive(Debug)]
+struct Set {
+    /// Programs of these users may, or of everybody who can open the socket if there are none.
+    users: Vec<u32>,
+    geometry: Geometry,
+    /// What the engine speaks.
+    versions: Versions,
+}
 
 impl Terms {
     /// Programs of these users may, or of everybody who can open the socket if there are
     /// none.
     pub(crate) fn new(users: Vec<u32>, geometry: Geometry) -> Self {
-        Self(Arc::new(Mutex::new((users, geometry))))
+        Self(Arc::new(Mutex::new(Set {
+            users,
+            geometry,
+            versions: Versions::OURS,
+        })))
     }
 
     fn lists(&self, uid: u32) -> bool {
-        self.get(|(users, _)| users.is_empty() || users.contains(&uid))
+        self.get(|set| set.users.is_empty() || set.users.contains(&uid))
     }
 
-    fn get<T>(&self, what: impl FnOnce(&mut (Vec<u32>, Geometry)) -> T) -> T {
+    fn get<T>(&self, what: impl FnOnce(&mut Set) -> T) -> T {
         what(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -174,7 +187,13 @@ impl Server {
 
     /// From now on programs of these users may attach, and new sessions have this much.
     pub(crate) fn set_terms(&self, users: Vec<u32>, geometry: Geometry) {
-        self.terms.get(|terms| *terms = (users, geometry));
+        self.terms
+            .get(|set| (set.users, set.geometry) = (users, geometry));
+    }
+
+    /// From now on the engine speaks this with those that attach.
+    pub(crate) fn set_versions(&self, versions: Versions) {
+        self.terms.get(|set| set.versions = versions);
     }
 }
 
@@ -199,6 +218,12 @@ struct Thread {
 
 /// A connection is over.
 struct Over;
+
+/// The token of a session to be opened, and whether the launcher has it of another engine.
+struct Name {
+    token: Token,
+    is_renewed: bool,
+}
 
 impl Thread {
     fn run(&mut self) {
@@ -309,6 +334,7 @@ impl Thread {
             fd: Dispose::new(fd, &self.disposal),
             number,
             user,
+            speaks: self.policy.terms.get(|set| set.versions),
             _share: share,
             membership: std::sync::OnceLock::new(),
             may_be_silent: std::sync::atomic::AtomicBool::new(false),
@@ -328,9 +354,9 @@ impl Thread {
         };
         let fd = connection.fd.as_fd();
         let received = if Policy::takes_files_of(connection.user.uid) {
-            receive_with_files(fd, &Versions::OURS)
+            receive_with_files(fd, &connection.speaks)
         } else {
-            receive_from_program(fd, &Versions::OURS).map(|(m, theirs)| (m, theirs, Vec::new()))
+            receive_from_program(fd, &connection.speaks).map(|(m, theirs)| (m, theirs, Vec::new()))
         };
         let handled = match received {
             Ok((message, theirs, fds)) => self.handle_message(&connection, message, theirs, fds)?,
@@ -367,10 +393,19 @@ impl Thread {
         };
         let event = match message {
             Message::NewSession(wanted) => {
-                let token = fresh_token();
-                return self.open(token, ours, &theirs, wanted);
+                let named = fresh_token().map(|token| Name {
+                    token,
+                    is_renewed: false,
+                });
+                return self.open(named, ours, &theirs, wanted);
             }
-            Message::Renew(token, wanted) => return self.open(Ok(token), ours, &theirs, wanted),
+            Message::Renew(token, wanted) => {
+                let named = Ok(Name {
+                    token,
+                    is_renewed: true,
+                });
+                return self.open(named, ours, &theirs, wanted);
+            }
             Message::Join(token) => Event::Join(token, theirs, peer_of(connection), ours),
             Message::Child(token, channel) => {
                 Event::Child(token, channel, peer_of(connection), ours)
@@ -400,15 +435,15 @@ impl Thread {
         }
     }
 
-    /// Makes a session of this token, which the loop is to take in, or says why not.
+    /// Makes a session of this name, which the loop is to take in, or says why not.
     fn open(
         &self,
-        token: Result<Token, Refusal>,
+        name: Result<Name, Refusal>,
         connection: Arc<Connection>,
         theirs: &Versions,
         wanted: SessionOptions,
     ) -> Result<Result<(), Over>, Ended> {
-        let made = token.and_then(|token| self.new_session(token, &connection, theirs, wanted));
+        let made = name.and_then(|name| self.new_session(name, &connection, theirs, wanted));
         match made {
             Ok(session) => {
                 let event = Event::New(Box::new(session), wanted, connection);
@@ -422,7 +457,7 @@ impl Thread {
     /// Makes a session, which the loop has yet to take in.
     fn new_session(
         &self,
-        token: Token,
+        name: Name,
         connection: &Arc<Connection>,
         theirs: &Versions,
         wanted: SessionOptions,
@@ -436,9 +471,9 @@ impl Thread {
         if user.overdrawn().is_some() {
             return Err(Refusal::NoResources);
         }
-        let geometry = self.policy.terms.get(|(_, geometry)| *geometry);
+        let geometry = self.policy.terms.get(|set| set.geometry);
         let signaler = self.policy.signaler.clone();
-        let mut agreed = Versions::OURS.agree(theirs).ok_or(Refusal::Version)?;
+        let mut agreed = connection.speaks.agree(theirs).ok_or(Refusal::Version)?;
         if !Policy::takes_files_of(user.uid) {
             agreed.features.remove(Features::FILES);
         }
@@ -448,7 +483,8 @@ impl Thread {
         let host = AdapterSession::create_for(geometry, agreed, signaler);
         let host = host.map_err(|_| Refusal::NoResources)?;
         let doorbell = Doorbell::new().map_err(|_| Refusal::NoResources)?;
-        let mut session = Session::new(token, &host, doorbell, user.uid);
+        let mut session = Session::new(name.token, &host, doorbell, user.uid);
+        session.is_renewed = name.is_renewed;
         session.serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         user.note_memory(session.serial, host.memory());
         session.user = Some(user.clone());

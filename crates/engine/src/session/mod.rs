@@ -10,7 +10,7 @@ mod table;
 pub(crate) use table::Sessions;
 
 use crate::reclaim::Reclaim;
-use crate::users::{Share, User};
+use crate::users::{Share, User, is_trusted};
 use longshore_hostif::SocketId;
 use longshore_hostif::adapter::{AdapterSession, Charge};
 use longshore_hostif::agent::{Attached, Ended, InTransit, Peer, Processes};
@@ -30,6 +30,8 @@ pub(crate) const LONGEST_STALL: u64 = 20_000;
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) token: Token,
+    /// It was opened anew: the token is another engine's, and the launcher's word.
+    pub(crate) is_renewed: bool,
     pub(crate) reclaim: Reclaim,
     /// Who has which channel.
     pub(crate) processes: Processes,
@@ -71,6 +73,7 @@ impl Session {
     pub(crate) fn new(token: Token, host: &AdapterSession, doorbell: Doorbell, uid: u32) -> Self {
         Self {
             token,
+            is_renewed: false,
             reclaim: Reclaim::default(),
             processes: Processes::of(host, uid),
             doorbell,
@@ -91,6 +94,21 @@ impl Session {
             stalled_for: SHORTEST_STALL,
             first_word: 0,
         }
+    }
+
+    /// Whether all processes that know its token may join it, whoever they are by now. So it is if
+    /// this engine has made the token, which nobody but the launcher was told. By a token of the
+    /// engine before any user can have opened a session anew: that is for all if they could
+    /// not keep anything from its user anyway, and otherwise for its user's processes.
+    pub(crate) fn is_for_all(&self) -> bool {
+        !self.is_renewed || is_trusted(self.uid)
+    }
+
+    /// Whether `other` cannot be there beside this one. Two users may have opened
+    /// sessions anew by one token: whoever comes first keeps nobody out.
+    pub(crate) fn excludes(&self, other: &Self) -> bool {
+        let both_are_renewed = self.is_renewed && other.is_renewed;
+        self.token == other.token && !self.is_over && (self.uid == other.uid || !both_are_renewed)
     }
 
     /// Makes the eventfd of a waiter, for the program.

@@ -17,7 +17,7 @@ pub use crate::abi::handshake::{
 };
 
 use crate::abi::{Geometry, MAX_WORKERS, Versions};
-use longshore_ring::is_confined;
+use longshore_ring::{is_confined, peer_credentials};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -197,6 +197,28 @@ pub fn dial(path: &Path) -> Result<OwnedFd, AttachError> {
     Ok(fd)
 }
 
+/// The user of the engine at the other end of a connection, according to the kernel.
+///
+/// # Errors
+/// [`AttachError::Broken`].
+pub fn engine_user(connection: BorrowedFd<'_>) -> Result<u32, AttachError> {
+    let engine = peer_credentials(connection).map_err(AttachError::Broken)?;
+    Ok(engine.uid)
+}
+
+/// Connects to the engine that has come after one of user `predecessor`: one of the same user, or
+/// root's. Any other that listens at the path by now is not told the session's token.
+fn dial_successor(path: &Path, predecessor: u32) -> Result<OwnedFd, AttachError> {
+    let connection = dial(path)?;
+    match engine_user(connection.as_fd())? {
+        uid if uid == 0 || uid == predecessor => Ok(connection),
+        uid => Err(AttachError::OtherUser {
+            path: path.display().to_string(),
+            uid,
+        }),
+    }
+}
+
 /// Sends the first message. An engine that [`turn_away`]s may have done so before that: then
 /// the pipe is broken, and the refusal there to be read.
 fn ask(connection: BorrowedFd<'_>, message: &Message) -> Result<(), AttachError> {
@@ -231,14 +253,20 @@ pub fn new_session(path: &Path, options: SessionOptions) -> Result<(OwnedFd, Tok
     }
 }
 
-/// Asks the engine that has come after the one of session `token` for that session anew, which its
-/// processes can then join. It lives as that of [`new_session`].
+/// Asks the engine that has come after the one of session `token`, which was of user `predecessor`
+/// ([`engine_user`]), for that session anew, which its processes can then join. It lives as that of
+/// [`new_session`].
 ///
 /// # Errors
 /// [`AttachError`]; [`AttachError::Broken`] too if the engine is of a release that knows of no such
 /// request.
-pub fn renew(path: &Path, token: Token, options: SessionOptions) -> Result<OwnedFd, AttachError> {
-    let connection = dial(path)?;
+pub fn renew(
+    path: &Path,
+    token: Token,
+    options: SessionOptions,
+    predecessor: u32,
+) -> Result<OwnedFd, AttachError> {
+    let connection = dial_successor(path, predecessor)?;
     ask(connection.as_fd(), &Message::Renew(token, options))?;
     match receive(connection.as_fd())? {
         (Message::Session(theirs), _) if theirs == token => Ok(connection),
@@ -296,7 +324,18 @@ impl Joined {
 /// # Errors
 /// [`AttachError`].
 pub fn join(path: &Path, token: Token) -> Result<Joined, AttachError> {
-    let connection = dial(path)?;
+    join_by(dial(path)?, path, token)
+}
+
+/// As `join`, at the engine that has come after one of user `predecessor`.
+///
+/// # Errors
+/// As [`join`]; [`AttachError::OtherUser`].
+pub fn join_successor(path: &Path, token: Token, predecessor: u32) -> Result<Joined, AttachError> {
+    join_by(dial_successor(path, predecessor)?, path, token)
+}
+
+fn join_by(connection: OwnedFd, path: &Path, token: Token) -> Result<Joined, AttachError> {
     ask(connection.as_fd(), &Message::Join(token))?;
     let (message, fds) = receive_soon(connection.as_fd())?;
     match message {

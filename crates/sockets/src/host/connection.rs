@@ -44,6 +44,14 @@ impl EngineConnection {
         attach::claim(&self.path, self.token, channel)
     }
 
+    /// The user of the engine.
+    ///
+    /// # Errors
+    /// [`AttachError::Broken`].
+    pub(crate) fn engine_user(&self) -> Result<u32, AttachError> {
+        attach::engine_user(self.socket.as_fd())
+    }
+
     /// Whether the engine's end is closed. Does not wait.
     pub(crate) fn has_hung_up(&self) -> bool {
         const AT_ONCE: Timespec = Timespec {

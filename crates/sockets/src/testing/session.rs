@@ -168,12 +168,20 @@ impl Session {
                     Err(_) => break,
                 };
                 match message {
-                    Message::Join(TOKEN) => self.admit(at),
+                    Message::Join(token) if token == TOKEN => self.admit(at),
+                    Message::NewSession(_) => self.answer_launcher(at),
+                    Message::Renew(token, _) if token == TOKEN => self.answer_launcher(at),
                     Message::Eventfd { waiter, ask } => self.make_wake_fd(at, waiter, ask),
                     _ => {}
                 }
             }
         }
+    }
+
+    /// Its only session is every launcher's.
+    fn answer_launcher(&self, client: usize) {
+        let client = self.clients[client].as_fd();
+        let _ = send_as(&self.versions, client, &Message::Session(TOKEN), &[]);
     }
 
     fn make_wake_fd(&mut self, client: usize, waiter: u32, ask: u64) {

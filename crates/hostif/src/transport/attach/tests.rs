@@ -197,7 +197,7 @@ fn a_session_is_renewed_by_its_own_token_or_not_at_all() {
         ..SessionOptions::default()
     };
     let renewed = |answer| {
-        let (got, asked) = answered(&answer, &[], |path| renew(path, OURS, options));
+        let (got, asked) = answered(&answer, &[], |path| renew(path, OURS, options, own_user()));
         assert_eq!(asked, Message::Renew(OURS, options));
         got.map(drop)
     };
@@ -209,6 +209,68 @@ fn a_session_is_renewed_by_its_own_token_or_not_at_all() {
         refused,
         Err(AttachError::Refused(Refusal::HasSession))
     ));
+}
+
+#[cfg(not(miri))]
+fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// A launcher and a process know whose engine they have lost. What listens at its path now is told
+/// nothing, unless it is that user's or root's.
+#[test]
+#[cfg(not(miri))]
+fn a_token_is_told_to_an_engine_of_the_same_user_or_roots_alone() {
+    use rustix::net::{accept, bind, listen};
+    if own_user() != 0 {
+        return;
+    }
+    const OTHER: u32 = 65_534;
+    let directory = std::env::temp_dir().join(format!("longshore-user-{}", std::process::id()));
+    std::fs::create_dir(&directory).unwrap();
+    for (user, predecessor, is_right) in [
+        (0, 0, true),
+        (0, OTHER, true),
+        (OTHER, OTHER, true),
+        (OTHER, 0, false),
+        (OTHER, OTHER - 1, false),
+    ] {
+        let path = directory.join("engine");
+        let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        let listener = socket_with(family, kind, SocketFlags::CLOEXEC, None).unwrap();
+        bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        // The kernel has the user of the thread that listens.
+        let of_user = std::thread::scope(|threads| {
+            let opened = threads.spawn(|| {
+                rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(user)).unwrap();
+                listen(&listener, 2)
+            });
+            opened.join().unwrap()
+        });
+        of_user.unwrap();
+        let opens = |path: &Path| {
+            let options = SessionOptions::default();
+            renew(path, OURS, options, predecessor).map(drop)
+        };
+        let joins = |path: &Path| join_successor(path, OURS, predecessor).map(drop);
+        for ask in [&opens as &(dyn Fn(&Path) -> _ + Sync), &joins] {
+            std::thread::scope(|threads| {
+                let path = &path;
+                let asker = threads.spawn(move || ask(path));
+                let connection = accept(&listener).unwrap();
+                let was_told = receive(connection.as_fd()).is_ok();
+                drop(connection);
+                assert_eq!(was_told, is_right, "{user} after {predecessor}");
+                let is_other = matches!(
+                    asker.join().unwrap(),
+                    Err(AttachError::OtherUser { uid, .. }) if uid == user
+                );
+                assert_eq!(is_other, !is_right, "{user} after {predecessor}");
+            });
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+    std::fs::remove_dir(&directory).unwrap();
 }
 
 #[test]
