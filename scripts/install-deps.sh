@@ -11,6 +11,7 @@ NEEDED=(
   "test        gcc                          gcc"
   "test        g++                          g++"
   "test        /usr/include/stdio.h         libc6-dev"
+  "test        /usr/include/liburing.h      liburing-dev"
   "test        ip                           iproute2"
   "test        nginx                        nginx-light"
   "test        redis-server                 redis-server"

@@ -116,8 +116,7 @@ pub(crate) fn obstacle(program: &Path) -> Option<Lost> {
         return match elf(&head)?.obstacle() {
             Some(obstacle) => lost(path, obstacle),
             None if is_this_program(&meta) => None,
-            None if raw_calls::has_socket_calls(&path) => lost(path, Obstacle::RawCalls),
-            None => None,
+            None => raw_calls::obstacle(&path).and_then(|own| lost(path, own)),
         };
     }
     None
@@ -265,6 +264,17 @@ mod tests {
         let own = std::fs::read_link("/proc/self/exe").unwrap();
         assert!(is_this_program(&std::fs::metadata(own).unwrap()));
         assert!(!is_this_program(&std::fs::metadata("/bin/sh").unwrap()));
+    }
+
+    #[test]
+    fn programs_with_rings_of_their_own_are_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut elf = std::fs::read("/bin/sh").unwrap();
+        elf.extend([0xb8, 0xa9, 1, 0, 0, 0x0f, 0x05]);
+        let path = file(dir.path(), "rings", &elf, 0o755);
+        let told = obstacle(&path).unwrap();
+        assert_eq!(Some(told.clone()), lost(&path, Obstacle::Rings));
+        assert!(told.obstacle.refusal().is_none() && told.to_string().contains("io_uring"));
     }
 
     #[test]

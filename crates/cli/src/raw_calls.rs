@@ -1,12 +1,13 @@
 //! Whether a program makes socket calls of its own, without libc, where the shim does not
 //! see them: programs of Zig do, and those of Rust whose libraries use rustix (async-io,
-//! smol). Called by `program`, for what `longshore run` says before it starts one.
+//! smol). Or whether it sets up io_uring so, as one does into which liburing is linked. Called by `program`, for what `longshore run` says before it starts one.
 //!
 //! Such code loads the call's number and enters the kernel a few instructions later. It
 //! takes a program that makes a socket so, and connects or binds one so, to be one of them:
 //! of the usual programs of a Linux system none looks like that, unless it has a libc of its
 //! own inside.
 
+use longshore_programs::Obstacle;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -21,43 +22,55 @@ const BEFORE: usize = 48;
 const ENTERS: [u8; 2] = [0x0f, 0x05];
 
 /// Numbers of system calls on x86-64.
-const SOCKET: u8 = 41;
-const CONNECT: u8 = 42;
-const BIND: u8 = 49;
+const SOCKET: u32 = 41;
+const CONNECT: u32 = 42;
+const BIND: u32 = 49;
+const IO_URING_SETUP: u32 = 425;
 
-/// The socket calls that were found.
+/// The calls that were found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Found {
     makes: bool,
     uses: bool,
+    sets_up: bool,
 }
 
-/// Whether the program at `path` does. One that cannot be read is taken not to.
-pub(crate) fn has_socket_calls(path: &Path) -> bool {
-    if cfg!(not(target_arch = "x86_64")) {
-        return false;
+impl Found {
+    fn has_sockets(self) -> bool {
+        self.makes && self.uses
     }
-    let Ok(file) = File::open(path) else {
-        return false;
-    };
+
+    /// What comes of them.
+    fn obstacle(self) -> Option<Obstacle> {
+        if self.has_sockets() {
+            return Some(Obstacle::RawCalls);
+        }
+        self.sets_up.then_some(Obstacle::Rings)
+    }
+}
+
+/// What the program at `path` does so, if it does. One that cannot be read is taken not to.
+pub(crate) fn obstacle(path: &Path) -> Option<Obstacle> {
+    if cfg!(not(target_arch = "x86_64")) {
+        return None;
+    }
+    let file = File::open(path).ok()?;
     if file.metadata().map_or(u64::MAX, |m| m.len()) > LARGEST {
-        return false;
+        return None;
     }
     search(file)
 }
 
-fn search(mut code: impl Read) -> bool {
+fn search(mut code: impl Read) -> Option<Obstacle> {
     let mut piece = vec![0; PIECE];
     let (mut filled, mut found) = (0, Found::default());
     loop {
-        let Ok(got) = code.read(&mut piece[filled..]) else {
-            return false;
-        };
+        let got = code.read(&mut piece[filled..]).ok()?;
         filled += got;
         if filled == PIECE || got == 0 {
             look_at(&piece[..filled], &mut found);
-            if (found.makes && found.uses) || got == 0 {
-                return found.makes && found.uses;
+            if found.has_sockets() || got == 0 {
+                return found.obstacle();
             }
             let kept = BEFORE + ENTERS.len();
             piece.copy_within(filled - kept.., 0);
@@ -74,22 +87,29 @@ fn look_at(code: &[u8], found: &mut Found) {
         let before = &code[at.saturating_sub(BEFORE)..at];
         found.makes |= loads(before, SOCKET);
         found.uses |= loads(before, CONNECT) || loads(before, BIND);
+        found.sets_up |= loads(before, IO_URING_SETUP);
     }
 }
 
-/// Whether code loads this number for a call: `mov eax, N`, or `push N; pop rax`.
-fn loads(code: &[u8], number: u8) -> bool {
-    let moves = [0xb8, number, 0, 0, 0];
-    let pushes = [0x6a, number, 0x58];
-    code.windows(moves.len()).any(|w| w == moves) || code.windows(pushes.len()).any(|w| w == pushes)
+/// Whether code loads this number for a call: `mov eax, N`, or `push N; pop rax` for one that is
+/// small enough.
+fn loads(code: &[u8], number: u32) -> bool {
+    let [a, b, c, d] = number.to_le_bytes();
+    let moves = [0xb8, a, b, c, d];
+    let pushes = [0x6a, a, 0x58];
+    let is_small = number <= 0x7f;
+    code.windows(moves.len()).any(|w| w == moves)
+        || (is_small && code.windows(pushes.len()).any(|w| w == pushes))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn call(number: u8) -> Vec<u8> {
-        let mut code = vec![0xb8, number, 0, 0, 0, 0x31, 0xf6];
+    fn call(number: u32) -> Vec<u8> {
+        let mut code = vec![0xb8];
+        code.extend(number.to_le_bytes());
+        code.extend([0x31, 0xf6]);
         code.extend(ENTERS);
         code
     }
@@ -98,28 +118,50 @@ mod tests {
     fn code_that_makes_and_uses_sockets_is_found_wherever_it_is() {
         for gap in [0, 1000, PIECE - 12, PIECE - 5, 3 * PIECE + 7] {
             let code = [vec![0x90; gap], call(SOCKET), vec![0x90; gap], call(BIND)].concat();
-            assert!(search(&code[..]), "{gap}");
+            assert_eq!(search(&code[..]), Some(Obstacle::RawCalls), "{gap}");
         }
         let pushed = [
-            0x6a, SOCKET, 0x58, 0x0f, 0x05, 0x6a, CONNECT, 0x58, 0x0f, 0x05,
+            0x6a,
+            SOCKET as u8,
+            0x58,
+            0x0f,
+            0x05,
+            0x6a,
+            CONNECT as u8,
+            0x58,
+            0x0f,
+            0x05,
         ];
-        assert!(search(&pushed[..]));
+        assert_eq!(search(&pushed[..]), Some(Obstacle::RawCalls));
+    }
+
+    #[test]
+    fn code_that_sets_up_rings_is_found_and_sockets_matter_more() {
+        let rings = call(IO_URING_SETUP);
+        let apart = [vec![0x90; PIECE + 7], rings.clone(), vec![0x90; PIECE]].concat();
+        for code in [&rings, &apart, &[rings.clone(), call(SOCKET)].concat()] {
+            assert_eq!(search(&code[..]), Some(Obstacle::Rings));
+        }
+        let both = [rings, call(SOCKET), call(CONNECT)].concat();
+        assert_eq!(search(&both[..]), Some(Obstacle::RawCalls));
+        // The number's lowest byte alone, in the way of a small one.
+        assert_eq!(search(&[0x6a, 0xa9, 0x58, 0x0f, 0x05][..]), None);
     }
 
     #[test]
     fn other_code_is_not() {
-        assert!(!search(&call(SOCKET)[..]));
-        assert!(!search(&[call(CONNECT), call(BIND)].concat()[..]));
+        assert_eq!(search(&call(SOCKET)[..]), None);
+        assert_eq!(search(&[call(CONNECT), call(BIND)].concat()[..]), None);
         // The numbers, and a call that they are not for.
         let apart = [&call(SOCKET)[..5], &[0x90; BEFORE], &ENTERS, &call(BIND)].concat();
-        assert!(!search(&apart[..]));
-        assert!(!search(&[][..]));
+        assert_eq!(search(&apart[..]), None);
+        assert_eq!(search(&[][..]), None);
     }
 
     #[test]
     fn programs_of_the_system_are_not() {
         for program in ["/bin/sh", "/usr/bin/env", "/bin/cat"] {
-            assert!(!has_socket_calls(Path::new(program)), "{program}");
+            assert_eq!(obstacle(Path::new(program)), None, "{program}");
         }
     }
 }

@@ -26,6 +26,8 @@ pub enum Obstacle {
     Go,
     /// The library is loaded, and its socket functions are not called.
     RawCalls,
+    /// The library is loaded, and what goes through the program's rings of io_uring passes it by.
+    Rings,
     /// The library is built for another libc: the loader rejects it.
     Musl,
 }
@@ -49,16 +51,19 @@ impl fmt::Display for Obstacle {
             Self::OtherArchitecture => "is for another architecture",
             Self::Go => "is written in Go",
             Self::RawCalls => "makes socket calls without libc",
+            Self::Rings => "sets up io_uring by system calls of its own",
             Self::Musl => "is linked with musl",
         };
         let so = match self {
             Self::Go => "whose programs make their system calls without libc",
             Self::RawCalls => "as Zig's standard library does, and Rust's rustix",
+            Self::Rings => "as liburing does that is linked into a program",
             Self::Musl => "and the loader does not start it with Longshore's library",
             _ => "so the loader does not put Longshore into it",
         };
         let then = match self {
             Self::Musl => "",
+            Self::Rings => ": what it does by a ring does not reach Longshore's sockets",
             _ => ": its connections stay with the kernel",
         };
         write!(f, "{why}, {so}{then}")

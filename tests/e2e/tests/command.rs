@@ -1,5 +1,6 @@
 //! The command line: exit codes, errors that say what to do, ordinary users.
 
+use longshore_e2e::conformance::compile_with;
 use longshore_e2e::servers::PYTHON;
 use longshore_e2e::{Finished, Stack, Testbed, as_ordinary_user, payload, run, run_uncounted};
 use std::path::PathBuf;
@@ -360,6 +361,63 @@ fn warnings_are_the_launchers() {
         let script = format!("unset LONGSHORE_WARNINGS; {asks} 2>&1");
         let end = engine.cmd("/bin/sh").args(["-c", &script]).run();
         assert!(end.stdout.contains("io_uring is refused"), "{end:?}");
+    });
+}
+
+/// liburing's rings are refused as by a kernel that has none, which its launcher is told once, and
+/// a program that can do without them sends plainly.
+#[test]
+fn rings_of_liburing_are_refused() {
+    quiet(|bed| {
+        let host = bed.host(0).with_its_engine();
+        let (engine, peer) = (host.engine(""), bed.peer());
+        for flags in [&["-Wl,--no-as-needed", "-luring"][..], &["-DLOADED"]] {
+            let program = compile_with(bed, "rings", flags);
+            let end = peer.cmd(&program).arg(peer.ip().to_string()).run();
+            assert_eq!(end.stdout, "by a ring: hello\n", "{flags:?} {end:?}");
+            let end = engine
+                .cmd(&program.to_string_lossy())
+                .arg(host.ip().to_string())
+                .run();
+            assert_eq!(end.stdout, "plainly: hello\n", "{flags:?} {end:?}");
+            let told = end.stderr.matches("io_uring is refused").count();
+            assert_eq!(told, 1, "{flags:?} {end:?}");
+        }
+        let none = ["LONGSHORE_ENGINE="];
+        let program = compile_with(bed, "rings", &["-Wl,--no-as-needed", "-luring"]);
+        let end = engine
+            .cmd("env")
+            .args(none)
+            .arg(&program)
+            .arg("127.0.0.1")
+            .run();
+        assert_eq!(end.stdout, "by a ring: hello\n", "{end:?}");
+    });
+}
+
+/// A program with system calls of its own for rings is spoken of when it starts.
+#[test]
+fn programs_that_set_up_rings_by_themselves_are_told_of() {
+    quiet(|bed| {
+        let host = bed.host(0).with_its_engine();
+        let engine = host.engine("");
+        let linked = [
+            "-Wl,--whole-archive",
+            "-l:liburing.a",
+            "-Wl,--no-whole-archive",
+        ];
+        let program = compile_with(bed, "rings", &linked);
+        let end = engine
+            .cmd(&program.to_string_lossy())
+            .arg(host.ip().to_string())
+            .run();
+        let said = format!(
+            "longshore: warning: {} sets up io_uring by system calls of its own",
+            program.display()
+        );
+        assert_eq!(end.stderr.matches(&said).count(), 1, "{end:?}");
+        assert!(end.stdout.starts_with("by a ring: "), "{end:?}");
+        assert!(!end.stdout.contains("hello"), "{end:?}");
     });
 }
 

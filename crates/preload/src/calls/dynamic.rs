@@ -1,11 +1,13 @@
 //! `dlopen` and `dlsym`: libraries that would pass the shim by. One that is loaded with
 //! RTLD_DEEPBIND (PHP loads its extensions so, Julia what it calls) looks for libc's functions
 //! in libc before it looks at ours; so does who asks libc itself for one by name (Python's
-//! ctypes, Ruby's Fiddle with "libc.so.6").
+//! ctypes, Ruby's Fiddle with "libc.so.6"), or liburing.
 //!
 //! Both functions look at who has called them: libc's are gone on in by a jump, so that they
 //! see the program, not us. The dynamic loader calls neither.
 
+use super::io_uring;
+use crate::state;
 use crate::user::{Out, Text};
 use libc::{c_int, c_void};
 use std::ffi::CStr;
@@ -134,8 +136,11 @@ extern "C" fn within_library(library: Library, name: Text<'_>) -> *mut c_void {
     let own = own_library();
     if !own.0.is_null() {
         let first = dlsym(own, name);
-        // Called by us, RTLD_NEXT is what comes behind ours.
-        if first != found && is_ours(first) && dlsym(NEXT, name) == found {
+        // Called by us, RTLD_NEXT is what comes behind ours. liburing may have been loaded for its
+        // caller alone.
+        let is_before = || dlsym(NEXT, name) == found;
+        let is_refused = || io_uring::has(name) && !state::is_off();
+        if first != found && is_ours(first) && (is_before() || is_refused()) {
             answer = first;
         }
     }

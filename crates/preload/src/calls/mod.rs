@@ -26,6 +26,7 @@ pub mod fork;
 mod gone;
 mod groups;
 pub mod interfaces;
+pub mod io_uring;
 pub mod ioctl;
 pub mod limits;
 pub mod listen;

@@ -1,19 +1,18 @@
 //! `syscall`, for libraries that make calls by number: libuv closes so, and sends and
-//! receives datagrams so, several at a time. And for those that ask for io_uring by number:
-//! it would pass the shim by.
+//! receives datagrams so, several at a time. And for those that ask for io_uring by number, which
+//! is refused.
 
 use crate::calls::timeouts::{limit_of, timespec_of};
 use crate::calls::{
-    accept, bind, close, connect, dup, epoll, execve, fcntl, fork, ioctl, listen, memory, names,
-    offset, options, pipe, poll, recv, recvmsg, rw, seccomp, select, send, sendfile, sendmsg,
-    set_errno, shutdown, sigaction, socket, splice,
+    accept, bind, close, connect, dup, epoll, execve, fcntl, fork, io_uring, ioctl, listen, memory,
+    names, offset, options, pipe, poll, recv, recvmsg, rw, seccomp, select, send, sendfile,
+    sendmsg, set_errno, shutdown, sigaction, socket, splice,
 };
 use crate::cancel::held;
 use crate::kernel::{self, Call};
-use crate::log::once;
 use crate::results::errno;
 use crate::signals::SET_BYTES;
-use crate::state::{self, Mode};
+use crate::state;
 use crate::user::{Argument, Buffer, Filter, In, Out};
 use libc::{c_int, c_long, sigset_t, timespec};
 use longshore_sockets::is_confined;
@@ -76,7 +75,10 @@ pub extern "C-unwind" fn syscall(
         libc::SYS_rt_sigaction if !state::is_off() && d.number() == size_of::<u64>() => {
             set_handler(call)
         }
-        libc::SYS_io_uring_setup if matches!(state::mode(), Mode::On(_)) => no_ring(),
+        libc::SYS_io_uring_setup if io_uring::is_refused() => {
+            set_errno(libc::ENOSYS);
+            -1
+        }
         // What would be a child in our memory is one in its own, as with `vfork`.
         libc::SYS_fork | libc::SYS_vfork if !state::is_off() => {
             let number = libc::SYS_fork;
@@ -304,19 +306,4 @@ fn socket_call(call: Call<'_>) -> Option<c_long> {
         }
         _ => return None,
     })
-}
-
-/// Refuses io_uring, as kernels do that have none. What goes through a ring is the
-/// kernel's to do, on the kernel's sockets that stand behind the engine's: libuv, which
-/// changes what epoll waits for by a ring where it gets one, would wait for those for
-/// ever. It and its like then make plain calls.
-fn no_ring() -> c_long {
-    once!(
-        Warn,
-        Ring,
-        "io_uring is refused, as it cannot reach Longshore's sockets: programs that can do \
-         without it make plain calls"
-    );
-    set_errno(libc::ENOSYS);
-    -1
 }
