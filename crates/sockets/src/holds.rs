@@ -355,7 +355,7 @@ impl Host {
         let _ = self.tell_written(&request, 0);
         match other {
             Some(other) => self.note_done_to_pair(other),
-            None if is_listening => self.note_under_way(),
+            None if is_listening => self.note_done_to_own(),
             None => {}
         }
     }

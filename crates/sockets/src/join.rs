@@ -74,7 +74,7 @@ impl Host {
             kept: ForkLock::default(),
             forwarded_to: AtomicU64::new(0),
             opened: AtomicU64::new(NO_REQUEST),
-            done_to_own_pair: AtomicU64::new(NO_REQUEST),
+            done_to_own: AtomicU64::new(NO_REQUEST),
             sent_files: SentFiles::new(),
             ready_sets: ForkLock::new(ReadySets::default()),
             query: ForkLock::new(()),

@@ -66,7 +66,7 @@ impl Socket {
         self.host
             .tell_all([accepted, shut].into_iter(), Wake::Now)?;
         // Those that wait are reset, and may be sockets of this session.
-        self.host.note_under_way();
+        self.host.note_done_to_own();
         self.wake_local();
         Ok(())
     }

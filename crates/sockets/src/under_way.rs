@@ -136,15 +136,21 @@ impl Host {
     /// What was published last was done to one end of a connection within the engine, whose other
     /// end is the socket with this index.
     pub(crate) fn note_done_to_pair(&self, other: u32) {
-        self.note_under_way();
         if self.held_sockets.count(other) != 0 {
-            let ring = self.session.ring(
-                self.own_channel(),
-                self.session.worker_for(self.own_channel()),
-            );
-            self.done_to_own_pair
-                .store(self.last_of(ring), Ordering::Release);
+            self.note_done_to_own();
+        } else {
+            self.note_under_way();
         }
+    }
+
+    /// What was published last was done to connections whose other ends this process may have: a
+    /// listener's that wait.
+    pub(crate) fn note_done_to_own(&self) {
+        self.note_under_way();
+        let channel = self.own_channel();
+        let ring = self.session.ring(channel, self.session.worker_for(channel));
+        self.done_to_own
+            .store(self.last_of(ring), Ordering::Release);
     }
 
     /// Waits until the engine has passed on what this process has done to connections of which it
@@ -152,14 +158,14 @@ impl Host {
     /// that was done before, and not only of what it would find anyhow.
     #[inline]
     pub fn await_own_pairs(&self) {
-        if self.done_to_own_pair.load(Ordering::Acquire) != NO_REQUEST {
+        if self.done_to_own.load(Ordering::Acquire) != NO_REQUEST {
             self.await_done_to_pairs();
         }
     }
 
     #[cold]
     fn await_done_to_pairs(&self) {
-        let done = self.done_to_own_pair.swap(NO_REQUEST, Ordering::AcqRel);
+        let done = self.done_to_own.swap(NO_REQUEST, Ordering::AcqRel);
         if self.is_unhandled(done) && !is_confined() && !self.is_gone() {
             self.end_turn();
             self.session.hurry_all(&self.doorbell);

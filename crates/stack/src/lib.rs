@@ -380,12 +380,7 @@ impl Stack {
     /// Programs see what this turn has done, and are woken for it.
     #[inline]
     pub fn publish(&mut self) {
-        let is_any = !self.link.own.is_empty() || self.sockets.are_yet_to_tell;
-        let under_way = if is_any {
-            self.under_way()
-        } else {
-            UnderWay::Nothing
-        };
+        let under_way = self.under_way();
         let turn = self.counters.event_loop.turns;
         self.counters.waits.wakeups += self.sessions.publish(turn, self.now, under_way);
         #[cfg(debug_assertions)]
@@ -393,8 +388,16 @@ impl Stack {
     }
 
     /// What is under way from one socket to another.
-    #[inline(never)]
+    #[inline]
     fn under_way(&self) -> UnderWay {
+        if self.link.own.is_empty() && !self.sockets.are_yet_to_tell {
+            return UnderWay::Nothing;
+        }
+        self.what_is_under_way()
+    }
+
+    #[inline(never)]
+    fn what_is_under_way(&self) -> UnderWay {
         if self.sockets.have_more_to_pass {
             UnderWay::Queued
         } else if !self.link.own.is_empty() || self.sockets.have_work_left() {

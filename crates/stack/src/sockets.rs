@@ -158,6 +158,13 @@ impl Sockets {
         }
     }
 
+    /// Touches the other end of what another socket was touched for: what it is told in the next turn,
+    /// if this one has looked at it already, is under way until then.
+    pub(crate) fn touch_other_end(&mut self, key: u32) {
+        self.touch(key);
+        self.are_yet_to_tell = true;
+    }
+
     /// Sees to it that the wheel names the socket when it has a deadline.
     pub(crate) fn arm(&mut self, key: u32) {
         let Some(socket) = self.slab.get_mut(key) else {

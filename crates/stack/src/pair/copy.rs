@@ -100,8 +100,7 @@ impl Transfers<'_> {
             q.rcv.advance(len);
         }
         self.counters.own_bytes.cut_through += len;
-        self.sockets.touch(other);
-        self.sockets.are_yet_to_tell = true;
+        self.sockets.touch_other_end(other);
     }
 
     /// How much of `range` of what is sent to `to` lies where another socket has received it.

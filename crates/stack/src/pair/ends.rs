@@ -100,7 +100,7 @@ impl Transfers<'_> {
         if let Some(q) = self.sockets.pair_mut(other) {
             q.dead.get_or_insert(RESET);
         }
-        self.sockets.touch(other);
+        self.sockets.touch_other_end(other);
     }
 
     /// The end of the stream, once all before it is there.
@@ -115,7 +115,7 @@ impl Transfers<'_> {
             && let Some(q) = self.sockets.pair_mut(other)
             && q.rcv.note_fin()
         {
-            self.sockets.touch(other);
+            self.sockets.touch_other_end(other);
         }
     }
 
@@ -147,7 +147,7 @@ impl Transfers<'_> {
         if let Some(q) = self.sockets.pair_mut(other) {
             // What the other end still has to send reaches nobody.
             q.other = NONE;
-            self.sockets.touch(other);
+            self.sockets.touch_other_end(other);
         }
         true
     }
@@ -183,7 +183,7 @@ impl Transfers<'_> {
                 q.reset();
             }
         }
-        self.sockets.touch(other);
+        self.sockets.touch_other_end(other);
         self.sockets.touch(key);
     }
 }

@@ -117,7 +117,7 @@ impl Transfers<'_> {
             q.other = NONE;
             q.rcv.end_loan();
         }
-        self.sockets.touch(other);
+        self.sockets.touch_other_end(other);
         true
     }
 

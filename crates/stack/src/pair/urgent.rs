@@ -13,7 +13,7 @@ impl Sockets {
         if let Some(q) = self.pair_mut(other)
             && q.rcv.note_urgent(urgent)
         {
-            self.touch(other);
+            self.touch_other_end(other);
         }
     }
 }

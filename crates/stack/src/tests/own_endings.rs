@@ -5,6 +5,7 @@ use super::off_path::GEOMETRY;
 use super::own_ends::{Own, flags};
 use super::single::Single;
 use crate::counters::EngineDrop;
+use longshore_hostif::adapter::UnderWay;
 use longshore_hostif::{EdgeFlags, Request, SocketKind};
 
 const REFUSED: u16 = 111;
@@ -157,5 +158,55 @@ fn what_is_over_has_no_port() {
         own.single.turn();
         assert!(own.single.stack.key_of(session, client).is_some());
         assert!(is_free(&mut own), "reset: {is_reset}");
+    }
+}
+
+/// What the other end is told in a later turn is under way until then: a host takes what was handled
+/// for what can be seen.
+#[test]
+fn what_is_told_later_is_under_way() {
+    const SHUT: EdgeFlags = EdgeFlags::SHUT_WR;
+    let close = |own: &mut Own, linger| {
+        let request = Request::Close {
+            socket: own.server,
+            snd_edge: 0,
+            rcv_consumed: 0,
+            linger,
+        };
+        own.single.ask(0, &request);
+    };
+    for (client_is_first, linger, closes) in [
+        (true, None, true),
+        (false, None, true),
+        (true, Some(0), true),
+        (false, Some(0), true),
+        (true, None, false),
+        (false, None, false),
+    ] {
+        let case = (client_is_first, linger, closes);
+        let mut own = Own::new();
+        let (client, server) = (own.client, own.server);
+        if client_is_first {
+            own.single.says(client, 0, 0, SHUT);
+        }
+        match closes {
+            true => close(&mut own, linger),
+            false => own.single.says(server, 0, 0, SHUT),
+        }
+        if !client_is_first {
+            own.single.says(client, 0, 0, SHUT);
+        }
+        let mut turns = 0;
+        loop {
+            own.single.turn();
+            turns += 1;
+            let ended = EdgeFlags::PEER_FIN | EdgeFlags::DEAD;
+            if flags(own.told().0).intersects(ended) {
+                break;
+            }
+            let under_way = own.single.stack.under_way();
+            assert_ne!(under_way, UnderWay::Nothing, "{case:?}");
+            assert!(turns < 3, "{case:?}");
+        }
     }
 }
