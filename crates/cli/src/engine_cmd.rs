@@ -18,7 +18,6 @@ use longshore_engine::{Engine, Listeners};
 use longshore_hostif::Geometry;
 use longshore_link::Place;
 use std::net::IpAddr;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -120,10 +119,6 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
     };
     operator.serve(signals)?;
     let networks = acquire(&mut engine, &port)?;
-    // Whoever may use the engine is a matter of `users`, not of the file's mode.
-    let open_to_all = std::fs::Permissions::from_mode(0o666);
-    std::fs::set_permissions(&socket, open_to_all)
-        .map_err(system("open the socket to all users"))?;
     dir.let_everybody_ask()?;
     tell_the_service_manager();
     sandbox.close()?;
@@ -178,7 +173,8 @@ fn prepare(config: &Config, dir: &RuntimeDir) -> Result<Prepared, Error> {
     };
     let opened = wanted.open()?;
     Ok(Prepared {
-        listeners: Listeners::bind(&config.socket, Some(&dir.control()))?,
+        // Whoever may use the engine is a matter of `users`, not of the file's mode.
+        listeners: Listeners::bind_for_all(&config.socket, Some(&dir.control()))?,
         link: ControlLink::make(&config.socket, &dir.control()),
         config: longshore_engine::Config {
             scope: interface_number(&opened.name),
