@@ -52,6 +52,7 @@ impl Accounting {
             busy: BusyTimes::new(),
         }
     }
+
     /// Counts what an acknowledgment told of losses, and what recovery made of it.
     pub(crate) fn note_report(&mut self, dsack: bool, undone: bool) {
         let counters = &mut self.counters;

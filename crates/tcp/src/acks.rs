@@ -55,6 +55,7 @@ impl OwedAcks {
             duplicates: 0,
         }
     }
+
     /// Last.ACK.sent.
     #[inline(always)]
     pub(crate) const fn last_sent(&self) -> Pos {
@@ -124,6 +125,7 @@ impl OwedAcks {
             "more duplicates owed than are kept in store",
         )
     }
+
     /// RFC 5681 section 4.2: an acknowledgment is sent at once if the segment fills a
     /// hole, in part or completely; else for every second full segment; else within the
     /// delay.

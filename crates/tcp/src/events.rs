@@ -25,7 +25,7 @@ bitflags::bitflags! {
         /// The connection is over. Call `poll_transmit` until it returns `None` (a reset
         /// may be owed), then drop the block.
         const CLOSED = 64;
-        /// The connection is in TIME-WAIT: it may be replaced by `Tcb::time_wait()` once
+        /// The connection is in TIME-WAIT: it may be replaced by `TimeWait::of` once
         /// `poll_transmit` returns `None`.
         const TIME_WAIT = 128;
         /// `error()` has the reason why the connection died.

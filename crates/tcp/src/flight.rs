@@ -98,6 +98,7 @@ impl Flight {
             record_ends: RecordEnds::new(),
         }
     }
+
     /// New data up to `end`, which follows everything sent before, is sent.
     #[inline(always)]
     pub(crate) fn send(&mut self, snd: &SendSide, end: Pos, now: Instant) {
@@ -135,6 +136,13 @@ impl Flight {
         self.timed != NO_POS
     }
 
+    /// Starts timing a round trip, which the acknowledgment of `end` ends.
+    #[inline(always)]
+    pub(crate) fn time_round_trip(&mut self, end: Pos, now: Instant) {
+        self.timed = end;
+        self.timed_at = now;
+    }
+
     /// RFC 6298 section 3, Karn's algorithm: the timed segment may have been
     /// retransmitted.
     #[inline]
@@ -161,6 +169,7 @@ impl Flight {
         self.timer.kind = XmitTimer::Retransmit;
         self.timer.at = self.rto_deadline(snd).max(now.after_us(1));
     }
+
     /// Nothing is outstanding: stops the retransmission timer and the user timeout (RFC
     /// 6298 section 5.2).
     #[inline(always)]

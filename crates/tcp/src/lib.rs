@@ -23,24 +23,38 @@
 //!
 //! A `Tcb` is composed of parts, each a value type with its own state, methods and file.
 //! A handler is a method of the part whose state it changes; it takes the parts that it
-//! reads as arguments and returns what else has to be done. Operations that involve
-//! several parts are methods of [`Tcb`].
+//! reads as arguments and returns what else has to be done. A step that changes several
+//! parts is a type of its own, which borrows them. The [`Tcb`] itself has what is called
+//! from outside, the order of the steps, and the changes of the connection's state.
 //!
 //! | part | contents | files |
 //! | --- | --- | --- |
-//! | `snd` | the send side: sequence space, the peer's window, what the user has written, the round-trip time | `snd.rs`, `nagle.rs`, `urgent.rs`, `rtt.rs` |
-//! | `rcv` | the receive side: sequence space, the advertised window, what the user has read | `rcv.rs`, `receive_buffer.rs`, `window.rs` |
+//! | `snd` | the send side: sequence space, the peer's window, what the user has written, the round-trip time | `snd.rs`, `snd/urgent.rs`, `nagle.rs`, `rtt.rs` |
+//! | `rcv` | the receive side: sequence space, the advertised window, what the user has read | `rcv.rs`, `rcv/window.rs`, `receive_buffer.rs` |
 //! | `stamps` | timestamps | `stamps.rs` |
-//! | `acks` | acknowledgments that are owed to the peer | `acks.rs`, `input/data.rs` |
+//! | `acks` | acknowledgments that are owed to the peer | `acks.rs` |
 //! | `reassembly` | out-of-order ranges, and the SACK blocks that report them | `reassembly.rs`, `assembler.rs`, `ranges.rs`, `paws.rs` |
 //! | `flight` | what is in flight: scoreboard, loss detection, recovery and the loss timer | `flight.rs`, `flight/` |
-//! | `congestion` | the congestion window and pacing | `congestion/`, `delivery.rs` |
+//! | `congestion` | the congestion window and pacing | `congestion/` |
 //! | `ecn` | congestion marks: negotiation, feedback and reaction | `ecn.rs`, `ecn/` |
-//! | `fast_open` | data on the SYN | `fast_open.rs`, `syn_data.rs` |
+//! | `fast_open` | data on the SYN | `fast_open.rs`, `fast_open/` |
 //! | `liveness` | when the peer was last heard, and unanswered retries | `liveness.rs`, `user_timeout.rs` |
-//! | `timers` | all deadlines but the loss timer's | `timers.rs`, `timeouts.rs` |
+//! | `timers` | all deadlines but the loss timer's | `timers.rs` |
 //! | `outcome` | events and errors to report to the user | `outcome.rs`, `events.rs` |
-//! | `accounting` | statistics | `accounting.rs`, `accounting/`, `send_buffer.rs`, `info.rs` |
+//! | `prediction` | what the next segment is expected to look like | `prediction.rs` |
+//! | `accounting` | statistics | `accounting.rs`, `accounting/`, `info.rs` |
+//!
+//! | step | contents | file |
+//! | --- | --- | --- |
+//! | [`Predicted`] | a segment that is what was expected | `input/fast_path.rs` |
+//! | `Checks` | whether a segment is acceptable, and what answers one that is not | `input/checks.rs` |
+//! | `Acknowledgment` | what an acknowledgment changes | `input/ack.rs` |
+//! | `Placement` | where payload belongs, and the acknowledgment that is owed for it | `input/data.rs` |
+//! | `Selection` | what is sent next | `output/select.rs` |
+//! | `Departure` | what sending changes | `output/data.rs` |
+//! | `SegmentBuilder` | headers and options | `output/segment.rs`, `output/syn.rs` |
+//! | `Timeouts` | what is done about a peer that does not answer | `timeouts.rs` |
+//! | [`Settings`] | what the user may change at any time | `settings.rs` |
 //!
 //! Module dependencies form no cycle: the parts do not know [`Tcb`], and use only the
 //! parts below them (`flight` uses `congestion`, which uses `snd`). Modules with methods
@@ -48,11 +62,10 @@
 //!
 //! | other files | contents |
 //! | --- | --- |
-//! | `tcb.rs`, `open.rs`, `user.rs`, `settings.rs` | the `Tcb`, opening a connection, the user's calls, socket options |
+//! | `tcb.rs`, `open.rs`, `user.rs`, `syn_data.rs` | the `Tcb`, opening a connection, the user's calls, Fast Open |
 //! | `input/` | an arriving segment: prediction, checks, ACK, payload, FIN, RST |
 //! | `output/` | a departing segment: what to send, with which options |
 //! | `restore.rs`, `codec.rs` | saving a connection and restoring it in another process |
-//! | `prediction.rs` | what the next segment is expected to look like |
 //! | `check.rs` | invariants between two calls |
 //! | `listener.rs`, `half_open.rs`, `syn_cookie.rs` | the queues behind `listen`, what one of them holds, and SYN cookies, which need no queue |
 //!

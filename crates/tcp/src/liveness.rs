@@ -59,6 +59,7 @@ impl Liveness {
             keepalive_probes: 0,
         }
     }
+
     /// When an acceptable segment last arrived.
     #[inline(always)]
     pub(crate) const fn last_ack(&self) -> Instant {
@@ -171,6 +172,7 @@ impl Liveness {
             Instant::NEVER
         };
     }
+
     /// The peer has answered, and nothing is in flight or its window is closed. RFC 9293
     /// section 3.8.6.1: while probes of a closed window are answered, the connection is
     /// kept, unless no program holds it any more.
@@ -190,6 +192,7 @@ impl Liveness {
     pub(crate) fn has_retried(&self, snd: &SendSide) -> bool {
         self.retries() != 0 || snd.rtt.backoff() != 0
     }
+
     /// New data was acknowledged: the peer answers, and the path works.
     #[inline(always)]
     pub(crate) fn note_acknowledged(&mut self, snd: &mut SendSide, outcome: &mut Outcome) {

@@ -31,6 +31,7 @@ impl Outcome {
             soft_error: None,
         }
     }
+
     /// Why the connection died, if it did.
     #[inline(always)]
     pub(crate) const fn error(&self) -> Option<Error> {

@@ -225,6 +225,7 @@ impl ReceiveSide {
         require(all_came, "read beyond what has come")?;
         require(self.wscale <= 14, "a window scale beyond 14")
     }
+
     /// Whether the user has not read all that may be read.
     pub(crate) fn has_unread(&self) -> bool {
         self.readable() as Pos > self.consumed()

@@ -59,6 +59,7 @@ impl Reassembly {
         }
         Ok(())
     }
+
     /// The first hole is about to appear: TS.Recent may advance with the next segment
     /// that fills one, while missing segments were sent earlier.
     pub(crate) fn note_first_hole(&mut self, rcv: &ReceiveSide, stamps: &TimestampState) {

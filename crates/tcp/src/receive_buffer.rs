@@ -1,7 +1,7 @@
 //! The receive buffer: its size and its auto-tuning.
 //!
 //! Owns [`ReceiveBuffer`], which is part of `rcv.rs`. Input passes it samples of the
-//! receiver's round-trip time, `user.rs` reports what was read, `window.rs` asks for the
+//! receiver's round-trip time, `user.rs` reports what was read, `rcv/window.rs` asks for the
 //! size.
 //!
 //! **Auto-tuning** (dynamic right-sizing, Fisk and Feng 2001, as in Linux): in each round

@@ -410,6 +410,7 @@ impl SendSide {
             "segments longer than the path takes",
         )
     }
+
     /// The sequence number of a segment without payload: SND.NXT, but not beyond the
     /// peer's window if that has shrunk, since the peer would drop the segment. The part
     /// of the window that rounding to the scale has taken back is still accepted (RFC
@@ -424,6 +425,7 @@ impl SendSide {
             edge
         }
     }
+
     /// The invariants of saved state, with those of [`check`](Self::check).
     pub(crate) fn check_saved(&self) -> Result<(), Violation> {
         let edge = self.edge();

@@ -45,6 +45,7 @@ impl TimestampState {
     pub(crate) const fn clock(&self, now: Instant) -> u32 {
         now.millis32().wrapping_add(self.offset)
     }
+
     /// TS.Recent.
     #[inline(always)]
     pub(crate) const fn recent(&self) -> u32 {
@@ -80,6 +81,7 @@ impl TimestampState {
     pub(crate) fn note_echo(&mut self, echo: u32) {
         self.echo = echo;
     }
+
     /// Samples the receiver's round-trip time, for buffer tuning, from the echo of our
     /// timestamps; `segment` is the size of the peer's segments.
     #[inline(always)]

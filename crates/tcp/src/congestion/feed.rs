@@ -154,6 +154,7 @@ impl CongestionState {
             self.rate.stop();
         }
     }
+
     /// Header prediction has taken an acknowledgment of so many bytes, which carries no
     /// congestion marks.
     #[inline]
@@ -163,6 +164,7 @@ impl CongestionState {
             self.controller.on_marks(acked, 0, snd.una(), snd.nxt());
         }
     }
+
     /// The algorithm was chosen, or the connection is established: starts rate measurement
     /// and pacing if the algorithm wants them; `marks`: outgoing packets may be ECN-capable.
     pub(crate) fn start(

@@ -118,6 +118,7 @@ pub(crate) trait Algorithm {
     fn on_marked(&mut self, w: &Window, window: u32) -> u32 {
         self.on_loss(w, window)
     }
+
     /// The retransmission timer expired; if this was the first time, `on_loss` was called
     /// before.
     fn on_timeout(&mut self) {}

@@ -39,6 +39,7 @@ impl CongestionState {
             rate: RateSampler::new(),
         }
     }
+
     /// The window limits sending, with SND.NXT at `nxt`.
     #[inline(always)]
     pub(crate) fn note_full(&mut self, nxt: Pos) {

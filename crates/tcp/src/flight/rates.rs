@@ -57,8 +57,19 @@ impl Flight {
         Some(last_ack.since(self.timed_at))
     }
 
-    /// Ends the timed round trip; the next one begins now.
+    /// As [`start_round`](Self::start_round), out of line.
     #[inline(never)]
+    pub(crate) fn start_round_outlined(
+        &self,
+        snd: &SendSide,
+        congestion: &mut CongestionState,
+        last_ack: Instant,
+    ) {
+        self.start_round(snd, congestion, last_ack);
+    }
+
+    /// Ends the timed round trip; the next one begins now.
+    #[inline]
     pub(crate) fn start_round(
         &self,
         snd: &SendSide,

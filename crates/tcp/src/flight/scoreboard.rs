@@ -411,6 +411,7 @@ impl Scoreboard {
             self.put(i, s);
         }
     }
+
     /// See [`Tcb::check`](crate::Tcb::check): the ranges are contiguous from `una` to
     /// `nxt`, and the sums are correct. A SYN alone has no range.
     pub(crate) fn check(&self, una: Pos, nxt: Pos) -> Result<(), Violation> {

@@ -74,7 +74,11 @@ impl Departure<'_> {
             self.flight.arm_probe(self.snd, now);
         }
         if !self.flight.is_timing() && self.flight.recovery.is_open() {
-            self.time_round_trip(end, now);
+            if !self.congestion.rate.is_on() {
+                let last_ack = self.liveness.last_ack();
+                self.flight.start_round(self.snd, self.congestion, last_ack);
+            }
+            self.flight.time_round_trip(end, now);
         }
         if len != i64::from(self.snd.mss()) && len % i64::from(self.snd.mss()) != 0 {
             self.snd.set_small(end);
@@ -98,7 +102,12 @@ impl Departure<'_> {
             self.flight.arm_probe_outlined(self.snd, now);
         }
         if !self.flight.is_timing() {
-            self.time_round_trip(end, now);
+            if !self.congestion.rate.is_on() {
+                let last_ack = self.liveness.last_ack();
+                self.flight
+                    .start_round_outlined(self.snd, self.congestion, last_ack);
+            }
+            self.flight.time_round_trip(end, now);
         }
         self.note_payload_sent(now);
         self.timers.hold = Instant::NEVER;
@@ -128,17 +137,6 @@ impl Departure<'_> {
     fn pace(&mut self, start: Pos, end: Pos, now: Instant) {
         let payload = (end.min(self.snd.edge()) - start).max(0);
         self.congestion.pace(payload as u64, now);
-    }
-
-    /// Starts timing a round trip, which the acknowledgment of `end` ends.
-    #[inline(always)]
-    fn time_round_trip(&mut self, end: Pos, now: Instant) {
-        if !self.congestion.rate.is_on() {
-            let last_ack = self.liveness.last_ack();
-            self.flight.start_round(self.snd, self.congestion, last_ack);
-        }
-        self.flight.timed = end;
-        self.flight.timed_at = now;
     }
 
     /// A segment that begins at `start` is sent. Payload soon after the peer's payload is

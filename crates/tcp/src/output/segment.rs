@@ -228,6 +228,12 @@ impl SegmentBuilder<'_> {
     #[inline(always)]
     pub(super) fn header_with(&mut self, start: Pos, control: u16, now: Instant) -> Plain {
         let window = self.rcv.advertise_window(self.cfg, *self.flags);
+        self.header_of(start, control, window, now)
+    }
+
+    /// As [`header_with`](Self::header_with), with the window that is advertised.
+    #[inline(always)]
+    fn header_of(&mut self, start: Pos, control: u16, window: u16, now: Instant) -> Plain {
         self.acks.sent(self.rcv.nxt());
         if self.flags.intersects(Flags::ACK_NOW | Flags::ACK_OWED) {
             if self.acks.take_duplicate() {
@@ -245,6 +251,7 @@ impl SegmentBuilder<'_> {
             timestamps: self.stamps.timestamps_if_agreed(now),
         }
     }
+
     /// A segment with a plain header.
     #[inline(always)]
     pub(super) fn plain(
@@ -254,8 +261,9 @@ impl SegmentBuilder<'_> {
         flags: TcpFlags,
         now: Instant,
     ) -> PlainTransmit {
-        self.rcv.renew_window(self.cfg, *self.flags);
-        let header = self.header(start, flags, now);
+        let window = self.rcv.advertise_window_inlined(self.cfg, *self.flags);
+        let control = control(flags, self.flags.contains(Flags::TIMESTAMPS));
+        let header = self.header_of(start, control, window, now);
         PlainTransmit {
             header,
             payload_start: start.max(0) as u64,

@@ -67,16 +67,13 @@ impl ReceiveSide {
         }
     }
 
-    /// As [`advertise_window`](Self::advertise_window), before it, for a segment that mostly
-    /// has a new window: an acknowledgment. Its computation is inlined here.
+    /// As [`advertise_window`](Self::advertise_window), with all of it inlined: for a segment
+    /// that mostly has a new window.
     #[inline(always)]
-    pub(crate) fn renew_window(&mut self, cfg: &Config, flags: Flags) {
-        if self
-            .buffer
-            .advertised(self.nxt() + self.consumed())
-            .is_none()
-        {
-            self.window_field(cfg, flags);
+    pub(crate) fn advertise_window_inlined(&mut self, cfg: &Config, flags: Flags) -> u16 {
+        match self.buffer.advertised(self.nxt() + self.consumed()) {
+            Some(field) => field,
+            None => self.window_field(cfg, flags),
         }
     }
 
@@ -120,6 +117,7 @@ impl ReceiveSide {
         let step = (self.buffer.size() / 2).min(2 * u32::from(self.full_segment()));
         opens >= step.max(1) && free / 2 >= offered
     }
+
     /// The user has read: tunes the buffer.
     pub(crate) fn tune_buffer(&mut self, outcome: &mut Outcome, now: Instant) {
         let mss = self.full_segment();
@@ -127,6 +125,7 @@ impl ReceiveSide {
             outcome.events |= Events::RCVBUF;
         }
     }
+
     /// Samples the round-trip time without timestamps, from the time in which one window
     /// of data arrives.
     pub(crate) fn sample_receiver_rtt_by_window(&mut self, now: Instant) {

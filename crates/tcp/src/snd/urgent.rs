@@ -47,6 +47,7 @@ impl SendSide {
             max_payload
         }
     }
+
     /// The last byte before `edge` of the send stream is urgent. No small segment is held
     /// back then. A byte that is acknowledged already, or lies before the last urgent one,
     /// changes nothing.
