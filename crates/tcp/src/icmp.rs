@@ -68,7 +68,7 @@ impl Tcb {
             return self.die(Some(kind.error()), Events::empty());
         }
         self.outcome.set_soft_error(kind.error());
-        self.outcome.events |= Events::SOFT_ERROR;
+        self.outcome.report(Events::SOFT_ERROR);
     }
 
     /// Whether an error that quotes sequence number `seq` can refer to a segment of ours:

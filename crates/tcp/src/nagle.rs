@@ -40,7 +40,7 @@ impl SendSide {
         // TCP_CORK, and MSG_MORE for what was written last. As in Linux, an
         // acknowledgment ends the latter: the path has room, and the announced data may
         // take long.
-        let more = end > self.push() && !outcome.events.contains(Events::SND_ACKED);
+        let more = end > self.push() && !outcome.is_pending(Events::SND_ACKED);
         if cfg.delay.cork || more {
             return false;
         }

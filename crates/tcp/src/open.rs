@@ -177,7 +177,7 @@ impl Tcb {
         self.flags.remove(Flags::SYN_DUE);
         self.flags.advertise_user_timeout(&self.cfg);
         if !self.is_fast_opened() {
-            self.outcome.events |= Events::CONNECTED;
+            self.outcome.report(Events::CONNECTED);
         }
         self.acks.start_quick_acks(MAX_QUICK_ACKS);
         self.flight.last_sent = now;

@@ -9,7 +9,7 @@ use crate::events::{Error, Events};
 /// Pending events, and errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    pub(crate) events: Events,
+    events: Events,
     /// Why the connection died, if it did.
     error: Option<Error>,
     /// The last ICMP error since the peer last answered.
@@ -30,6 +30,24 @@ impl Outcome {
             error: None,
             soft_error: None,
         }
+    }
+
+    /// Something has happened that concerns the user.
+    #[inline(always)]
+    pub(crate) fn report(&mut self, events: Events) {
+        self.events |= events;
+    }
+
+    /// Whether this is still to be reported.
+    #[inline(always)]
+    pub(crate) const fn is_pending(&self, events: Events) -> bool {
+        self.events.contains(events)
+    }
+
+    /// Returns and clears the events.
+    #[inline(always)]
+    pub(crate) fn take_events(&mut self) -> Events {
+        core::mem::take(&mut self.events)
     }
 
     /// Why the connection died, if it did.

@@ -274,7 +274,7 @@ impl ReceiveSide {
             return;
         }
         self.set_up(up);
-        outcome.events |= Events::URGENT;
+        outcome.report(Events::URGENT);
     }
 
     /// The invariants of saved state, with those of [`check`](Self::check).

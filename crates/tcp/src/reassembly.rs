@@ -27,12 +27,12 @@ pub(crate) const fn sack_len(blocks: usize) -> u16 {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reassembly {
     /// The duplicate to report first in the next SACK option (RFC 2883).
-    pub(crate) duplicate: (SeqNumber, SeqNumber),
+    duplicate: (SeqNumber, SeqNumber),
     /// The latest out-of-order arrivals, each in another range, the most recent first
     /// (RFC 2018 section 4: they are reported in this order).
-    pub(crate) recent: [SeqNumber; 3],
+    recent: [SeqNumber; 3],
     /// The lower bound for timestamps while segments are missing.
-    pub(crate) floor: PawsFloor,
+    floor: PawsFloor,
     pub(crate) ranges: Assembler,
 }
 
@@ -66,6 +66,13 @@ impl Reassembly {
         if self.ranges.is_empty() {
             self.follow_paws_floor(rcv, stamps);
         }
+    }
+
+    /// Whether a segment with an older timestamp than TS.Recent may be one that is late: some
+    /// are missing, or were a window ago, and its timestamp is not below theirs.
+    pub(crate) fn admits_late(&self, rcv: &ReceiveSide, timestamp: u32) -> bool {
+        let late = !self.ranges.is_empty() || rcv.nxt() < self.floor.until;
+        late && self.floor.admits(timestamp)
     }
 
     /// TS.Recent may advance past the timestamps of segments that have not arrived yet.

@@ -79,7 +79,7 @@ impl Tcb {
         }
         let len = syn.payload_len.min(self.rcv.free_space(&self.cfg));
         self.fast_open.accept(len);
-        self.outcome.events |= Events::CONNECTED;
+        self.outcome.report(Events::CONNECTED);
         if len == 0 {
             return Disposition::default();
         }
@@ -88,7 +88,7 @@ impl Tcb {
         self.liveness.note_data(now);
         self.accounting.counters.slow_data_in =
             self.accounting.counters.slow_data_in.wrapping_add(1);
-        self.outcome.events |= Events::RCV_EDGE;
+        self.outcome.report(Events::RCV_EDGE);
         Disposition {
             place: Some(Place {
                 stream_offset: 0,

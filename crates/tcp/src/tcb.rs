@@ -290,7 +290,7 @@ impl Tcb {
     /// Returns and clears the events since the last call.
     #[inline]
     pub fn take_events(&mut self) -> Events {
-        core::mem::take(&mut self.outcome.events)
+        self.outcome.take_events()
     }
 
     /// The configuration in force.
@@ -329,10 +329,10 @@ impl Tcb {
         let keep = Flags::RST_DUE | Flags::RST_ACK;
         self.flags &= keep | !Flags::OWED;
         self.reassembly = Reassembly::new();
-        self.outcome.events |= Events::CLOSED | also;
+        self.outcome.report(Events::CLOSED | also);
         if error.is_some() {
             self.outcome.set_error(error);
-            self.outcome.events |= Events::ERROR;
+            self.outcome.report(Events::ERROR);
         }
     }
 }

@@ -96,7 +96,7 @@ impl Acknowledgment<'_> {
         let old = self.snd.una();
         self.snd.acknowledge(ack);
         if ack.min(self.snd.edge()) > old {
-            self.outcome.events |= Events::SND_ACKED;
+            self.outcome.report(Events::SND_ACKED);
         }
         self.flight
             .sample_round_trip(self.snd, self.stamps, ack, || echo, now);

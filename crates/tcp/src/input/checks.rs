@@ -81,9 +81,7 @@ impl Checks<'_> {
         if !older || a.now.since(self.stamps.recent_at()) > PAWS_IDLE_US {
             return Ok(());
         }
-        let late =
-            !self.reassembly.ranges.is_empty() || self.rcv.nxt() < self.reassembly.floor.until;
-        if late && a.end > self.rcv.nxt() && self.reassembly.floor.admits(ts.val) {
+        if a.end > self.rcv.nxt() && self.reassembly.admits_late(self.rcv, ts.val) {
             return Ok(());
         }
         self.reassembly

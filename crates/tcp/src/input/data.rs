@@ -132,7 +132,7 @@ impl Placement<'_> {
     /// RCV.NXT has advanced over a segment that `fills` a hole, or nothing is missing.
     #[inline(always)]
     pub(super) fn after_in_order(&mut self, fills: bool, now: Instant) {
-        self.outcome.events |= Events::RCV_EDGE;
+        self.outcome.report(Events::RCV_EDGE);
         // A long idle period invalidates what was learned about the peer, which may be in
         // slow start again.
         if self

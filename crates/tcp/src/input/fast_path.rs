@@ -283,7 +283,7 @@ fn fast_ack<const ALL: bool>(tcb: &mut Tcb, ack: Pos, stamps: Option<Stamps<'_>>
         .rack
         .on_delivered_in_order(ack, times, now);
     tcb.snd.acknowledge(ack);
-    tcb.outcome.events |= Events::SND_ACKED;
+    tcb.outcome.report(Events::SND_ACKED);
     tcb.flight
         .sample_round_trip(&mut tcb.snd, &tcb.stamps, ack, echo, now);
     tcb.liveness

@@ -33,7 +33,7 @@ impl Tcb {
         }
         self.rcv.handle_fin();
         self.flags |= Flags::ACK_NOW;
-        self.outcome.events |= Events::PEER_FIN;
+        self.outcome.report(Events::PEER_FIN);
         match self.state {
             State::Established => self.state = State::CloseWait,
             // "If our FIN has been ACKed (perhaps in this segment), then enter
@@ -53,7 +53,7 @@ impl Tcb {
         match self.state {
             State::FinWait1 => {
                 self.state = State::FinWait2;
-                self.outcome.events |= Events::FIN_ACKED;
+                self.outcome.report(Events::FIN_ACKED);
                 if self.is_orphan() {
                     self.timers.start_fin_wait(&self.cfg, now);
                 }
@@ -75,6 +75,6 @@ impl Tcb {
         self.flight.timer = LossTimer::new();
         self.timers.state = now.after_us(TIME_WAIT_US);
         self.liveness.note_challenge(Instant(0));
-        self.outcome.events |= Events::TIME_WAIT | Events::FIN_ACKED;
+        self.outcome.report(Events::TIME_WAIT | Events::FIN_ACKED);
     }
 }

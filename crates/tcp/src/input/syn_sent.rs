@@ -105,7 +105,7 @@ impl Tcb {
         self.flight
             .handle_first_ack(&mut self.snd, &self.stamps, ack, now);
         if ack > 0 {
-            self.outcome.events |= Events::SND_ACKED;
+            self.outcome.report(Events::SND_ACKED);
         }
         self.establish(now);
         self.flags |= Flags::ACK_NOW;

@@ -122,7 +122,7 @@ impl ReceiveSide {
     pub(crate) fn tune_buffer(&mut self, outcome: &mut Outcome, now: Instant) {
         let mss = self.full_segment();
         if self.buffer.on_consumed(self.consumed(), mss, now) {
-            outcome.events |= Events::RCVBUF;
+            outcome.report(Events::RCVBUF);
         }
     }
 

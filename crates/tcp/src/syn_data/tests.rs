@@ -92,7 +92,7 @@ fn a_server_takes_data_once() {
     let (header, len) = syn(100);
     s.tcb.give_fast_open_cookie(cookie());
     // What it tells was not taken.
-    s.tcb.outcome.events |= Events::CONNECTED | Events::RCV_EDGE;
+    s.tcb.outcome.report(Events::CONNECTED | Events::RCV_EDGE);
     s.now = s.now.after_ms(3);
     let d = s.tcb.accept_fast_open(&Segment::new(&header, len), s.now);
     assert_eq!(

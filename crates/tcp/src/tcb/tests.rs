@@ -118,7 +118,7 @@ fn an_end_stops_all_that_was_going_on() {
     }
     assert!(s.tcb.has_out_of_order());
     // What it tells was not taken since the beginning.
-    s.tcb.outcome.events |= Events::CLOSED | Events::ERROR;
+    s.tcb.outcome.report(Events::CLOSED | Events::ERROR);
     s.tcb.die(Some(Error::Reset), Events::RESET);
     let told = s.events();
     assert!(told.contains(Events::CLOSED | Events::ERROR | Events::RESET));

@@ -76,7 +76,7 @@ fn both_ends_of_a_connection_are_told() {
     assert!(s.events().contains(Events::FIN_ACKED | Events::CLOSED));
     // Told as well, if it was told before.
     let mut s = Script::in_state(State::Closing);
-    s.tcb.outcome.events |= Events::TIME_WAIT;
+    s.tcb.outcome.report(Events::TIME_WAIT);
     let _ = s.arrives(ACK, 1, 1, 0);
     assert!(s.events().contains(Events::TIME_WAIT));
 }
