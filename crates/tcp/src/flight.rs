@@ -9,7 +9,6 @@ mod ack;
 mod plpmtu;
 mod rates;
 mod record_ends;
-mod records;
 pub(crate) mod recovery;
 #[allow(
     clippy::indexing_slicing,

@@ -192,6 +192,11 @@ impl SendSide {
         self.path_mss
     }
 
+    /// The bound of segments in use, in the units of [`path_mss`](Self::path_mss).
+    pub(crate) fn path_mss_used(&self) -> u16 {
+        self.mss + u16::from(self.options)
+    }
+
     /// Whether the user has closed: a FIN follows `edge`.
     #[inline(always)]
     pub(crate) const fn fin(&self) -> bool {

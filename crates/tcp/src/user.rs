@@ -72,7 +72,9 @@ impl Tcb {
     /// [`set_snd_edge`](Tcb::set_snd_edge): bytes before and after it share no segment from now
     /// on. Returns whether that is kept: it is not if 4,096 ends are not acknowledged.
     pub fn end_record(&mut self, edge: u64) -> bool {
-        self.flight.end_record(&self.snd, &mut self.flags, edge)
+        self.flight
+            .record_ends
+            .end(&self.snd, &mut self.flags, edge)
     }
 
     /// The send buffer has `size` bytes (SO_SNDBUF). Called after each burst, when

@@ -129,6 +129,11 @@ impl MtuSearch {
             }
         }
     }
+
+    /// Other data was lost, or a timer expired: the probe gives no result.
+    pub(crate) fn forget_probe(&mut self) {
+        self.probe = 0;
+    }
 }
 
 /// What output has to do about a probe.
@@ -174,7 +179,7 @@ impl Flight {
             return false;
         }
         let longest = i64::from(snd.mss()).min(snd.nxt() - snd.una());
-        let options = self.path_mss_used(snd) - snd.mss();
+        let options = snd.path_mss_used() - snd.mss();
         let fallbacks: &[u16] = if ipv6 { &FALLBACKS_IPV6 } else { &FALLBACKS };
         let smaller = fallbacks
             .iter()
@@ -183,7 +188,7 @@ impl Flight {
         let Some(smaller) = smaller else {
             return false;
         };
-        let used = self.path_mss_used(snd);
+        let used = snd.path_mss_used();
         let high = if self.mtu.is_searching() {
             self.mtu.high
         } else {
@@ -195,11 +200,6 @@ impl Flight {
         self.mtu.search_up_to(high.max(used), now);
         self.retransmit_for_smaller_mss(snd);
         true
-    }
-
-    /// The present bound of segments, in the units of `path_mss`.
-    fn path_mss_used(&self, snd: &SendSide) -> u16 {
-        snd.mss() + u16::from(snd.options())
     }
 
     /// Whether a probe is due and can be sent (RFC 4821 section 7.4). It requires SACK,
@@ -219,7 +219,7 @@ impl Flight {
         if !may {
             return ProbeChoice::None;
         }
-        let low = self.path_mss_used(snd);
+        let low = snd.path_mss_used();
         let size = self.mtu.next(low).min(snd.peer_mss());
         if size <= low {
             self.mtu.high = low;
@@ -295,7 +295,7 @@ impl Flight {
     }
 
     fn mtu_probe_failed(&mut self, snd: &SendSide) {
-        let (low, again) = (self.path_mss_used(snd), self.search_again_at());
+        let (low, again) = (snd.path_mss_used(), self.search_again_at());
         let m = &mut self.mtu;
         m.losses += 1;
         if m.losses >= MAX_PROBES {
@@ -305,11 +305,6 @@ impl Flight {
         }
         m.probe = 0;
         m.settle(low, again);
-    }
-
-    /// Other data was lost, or a timer expired: the probe gives no result.
-    pub(crate) fn forget_mtu_probe(&mut self) {
-        self.mtu.probe = 0;
     }
 }
 

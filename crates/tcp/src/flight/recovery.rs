@@ -166,56 +166,12 @@ pub(crate) struct Advice {
     pub(crate) send_small: bool,
 }
 
-impl Flight {
-    /// Bytes that are presumed to be in the network (RFC 6675 section 4, SetPipe).
-    #[inline]
-    pub(crate) fn pipe(&self, snd: &SendSide) -> u64 {
-        let gone = self.scoreboard.sacked() + self.scoreboard.lost();
-        snd.in_flight()
-            .saturating_sub(gone + u64::from(self.recovery.dup_bytes))
-    }
-
-    /// Processes the report of an acknowledgment, after SND.UNA and the scoreboard were
-    /// updated: detects loss, continues recovery or grows the window.
-    pub(crate) fn on_ack_report(
-        &mut self,
-        snd: &mut SendSide,
-        congestion: &mut CongestionState,
-        mut report: AckReport,
-        now: Instant,
-    ) -> Advice {
-        report.counted_before = self.count_duplicates(snd, report);
-        self.on_probe_report(snd, congestion, report);
-        self.on_mtu_probe_report(snd, congestion, report);
-        self.adapt_reordering_window(snd, report);
-        let undone = self.undo_if_spurious(snd, congestion, report);
-        let advice = Advice {
-            undone,
-            send_small: self.recovery.undo.holds_retransmission(),
-        };
-        match self.recovery.phase {
-            _ if undone => self.grow(snd, congestion, report, now),
-            Phase::Open => {
-                if self.detect_loss(snd, now) > 0 {
-                    self.repair(snd, congestion, self.delivered(snd, report));
-                } else {
-                    self.grow(snd, congestion, report, now);
-                }
-            }
-            Phase::Fast => self.on_ack_in_recovery(snd, congestion, report, now),
-            Phase::Loss | Phase::Mtu => self.on_ack_in_loss(snd, congestion, report, now),
-        }
-        if self.recovery.is_open() {
-            self.scoreboard.shrink(snd.nxt());
-        }
-        advice
-    }
-
+impl Recovery {
     /// Updates the bytes that duplicate acknowledgments account for. Returns how many of
     /// the bytes acknowledged now were among them.
     fn count_duplicates(&mut self, snd: &SendSide, report: AckReport) -> u64 {
         let mss = u32::from(snd.mss());
-        let r = &mut self.recovery;
+        let r = &mut *self;
         let counted_before = report.acked.min(u64::from(r.dup_bytes));
         if report.acked > 0 {
             r.dup_acks = 0;
@@ -259,8 +215,54 @@ impl Flight {
             report.acked - report.counted_before
         };
         if bytes > 0 && report.window_used && !report.congested {
-            congestion.grow_window(snd, self.recovery.rack.latest_rtt(), bytes, now);
+            congestion.grow_window(snd, self.rack.latest_rtt(), bytes, now);
         }
+    }
+}
+
+impl Flight {
+    /// Bytes that are presumed to be in the network (RFC 6675 section 4, SetPipe).
+    #[inline]
+    pub(crate) fn pipe(&self, snd: &SendSide) -> u64 {
+        let gone = self.scoreboard.sacked() + self.scoreboard.lost();
+        snd.in_flight()
+            .saturating_sub(gone + u64::from(self.recovery.dup_bytes))
+    }
+
+    /// Processes the report of an acknowledgment, after SND.UNA and the scoreboard were
+    /// updated: detects loss, continues recovery or grows the window.
+    pub(crate) fn on_ack_report(
+        &mut self,
+        snd: &mut SendSide,
+        congestion: &mut CongestionState,
+        mut report: AckReport,
+        now: Instant,
+    ) -> Advice {
+        report.counted_before = self.recovery.count_duplicates(snd, report);
+        self.recovery.on_probe_report(snd, congestion, report);
+        self.on_mtu_probe_report(snd, congestion, report);
+        self.recovery.adapt_reordering_window(snd, report);
+        let undone = self.undo_if_spurious(snd, congestion, report);
+        let advice = Advice {
+            undone,
+            send_small: self.recovery.undo.holds_retransmission(),
+        };
+        match self.recovery.phase {
+            _ if undone => self.recovery.grow(snd, congestion, report, now),
+            Phase::Open => {
+                if self.detect_loss(snd, now) > 0 {
+                    self.repair(snd, congestion, self.delivered(snd, report));
+                } else {
+                    self.recovery.grow(snd, congestion, report, now);
+                }
+            }
+            Phase::Fast => self.on_ack_in_recovery(snd, congestion, report, now),
+            Phase::Loss | Phase::Mtu => self.on_ack_in_loss(snd, congestion, report, now),
+        }
+        if self.recovery.is_open() {
+            self.scoreboard.shrink(snd.nxt());
+        }
+        advice
     }
 
     /// The next range to retransmit, if any: RFC 6675 section 4, NextSeg rules (1) and
@@ -302,7 +304,7 @@ impl Flight {
         let r = &mut self.recovery;
         r.rescued |= lost.is_none();
         r.forced = false;
-        self.count_sent((end - start) as u32);
+        self.recovery.count_sent((end - start) as u32);
     }
 }
 

@@ -83,7 +83,7 @@ impl Departure<'_> {
         if len != i64::from(self.snd.mss()) && len % i64::from(self.snd.mss()) != 0 {
             self.snd.set_small(end);
         }
-        self.flight.count_sent(len as u32);
+        self.flight.recovery.count_sent(len as u32);
         self.note_sent(start, now);
         self.flags.remove(Flags::FORCE_SMALL);
         self.timers.hold = Instant::NEVER;

@@ -74,7 +74,9 @@ impl Tcb {
             self.snd.end_urgent_mode(&mut self.flags);
         }
         if self.flags.contains(Flags::RECORD_ENDS) {
-            self.flight.forget_record_ends(&self.snd, &mut self.flags);
+            self.flight
+                .record_ends
+                .forget_acknowledged(&self.snd, &mut self.flags);
         }
         if self.congestion.pacer.must_wait(now) {
             // What is held back is sent when the timer has expired.
@@ -135,7 +137,11 @@ impl Tcb {
             self.flight.recovery.probe.forget();
             return None;
         };
-        let start = start.max(self.flight.last_boundary(&self.snd, self.flags, end));
+        let start = start.max(
+            self.flight
+                .record_ends
+                .last_boundary(&self.snd, self.flags, end),
+        );
         self.flight.recovery.probe.on_sent(start, end, true);
         Some(self.emit_retransmission(start, end, now))
     }
@@ -192,7 +198,7 @@ impl Tcb {
         // A SYN may also be retransmitted for other reasons than a timeout.
         let repeats = if self.snd.nxt() == SYN_POS {
             let written = self.snd.edge();
-            let written = self.flight.within_record(self.flags, 0, written);
+            let written = self.flight.record_ends.within(self.flags, 0, written);
             data = self
                 .fast_open
                 .data_on_syn(&self.snd, written, &self.cfg, self.state);

@@ -47,7 +47,7 @@ impl SegmentBuilder<'_> {
             if self.fast_open.ends_syn_data(*self.flags, data_end) {
                 flags |= TcpFlags::PSH;
             } else if data_end != self.snd.push()
-                && !self.flight.ends_record(*self.flags, data_end)
+                && !self.flight.record_ends.ends(*self.flags, data_end)
                 && self.flight.is_lost_from(self.snd, end)
             {
                 // PSH within a hole has no use: the receiver waits for the rest.
@@ -71,7 +71,8 @@ impl SegmentBuilder<'_> {
         // RFC 9293 section 3.9.1.2: PSH is set on the last segment of what was written,
         // unless more is announced (MSG_MORE); and, as in Linux, on the last packet of
         // every batch, which ends the receiver's wait for more packets to merge (GRO).
-        let written = data_end == self.snd.push() || self.flight.ends_record(*self.flags, data_end);
+        let written =
+            data_end == self.snd.push() || self.flight.record_ends.ends(*self.flags, data_end);
         let batch = data_end - start > i64::from(self.snd.mss());
         if data_end > start && (written || batch) {
             flags |= TcpFlags::PSH;

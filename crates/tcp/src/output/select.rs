@@ -53,7 +53,7 @@ impl Selection<'_> {
         let mss = self.packet_payload();
         let forced = self.flight.recovery.forced;
         let len = (end - start).min(max_payload as i64);
-        let mut len = self.flight.within_record(*self.flags, start, len);
+        let mut len = self.flight.record_ends.within(*self.flags, start, len);
         if forced {
             len = len.min(mss);
         } else {
@@ -116,7 +116,7 @@ impl Selection<'_> {
             // Linux we ignore the congestion window for it.
             return (window > 0).then_some((start, start + 1));
         }
-        let available = self.flight.within_record(*self.flags, start, written);
+        let available = self.flight.record_ends.within(*self.flags, start, written);
         let mss = self.packet_payload();
         let mut room = self.flight.congestion_room(self.snd, self.congestion);
         if self.flight.recovery.probe.due {

@@ -1,11 +1,22 @@
 //! Loss detection without SACK, and fast recovery: beginning it, what an acknowledgment means
 //! meanwhile, leaving it.
 
-use super::{AckReport, DUP_THRESH, Phase};
+use super::{AckReport, DUP_THRESH, Phase, Recovery};
 use crate::congestion::CongestionState;
 use crate::flight::Flight;
 use crate::snd::SendSide;
 use crate::time::Instant;
+
+impl Recovery {
+    /// Returns to the open phase.
+    pub(super) fn reopen(&mut self) {
+        let r = &mut *self;
+        r.phase = Phase::Open;
+        r.forced = false;
+        r.dup_acks = 0;
+        r.dup_bytes = 0;
+    }
+}
 
 impl Flight {
     /// Marks lost data; returns the number of newly lost bytes.
@@ -39,7 +50,7 @@ impl Flight {
     ) {
         if self.mtu_probe_alone_is_lost(snd) {
             // RFC 4821 section 7.6.2: the loss of a probe is no sign of congestion.
-            self.enter_mtu_recovery(snd);
+            self.recovery.enter_mtu_recovery(snd);
         } else {
             self.enter_fast_recovery(snd, congestion, delivered);
         }
@@ -52,8 +63,8 @@ impl Flight {
         congestion: &mut CongestionState,
         delivered: u32,
     ) {
-        self.save_for_undo(snd, congestion);
-        self.forget_mtu_probe();
+        self.recovery.save_for_undo(snd, congestion);
+        self.mtu.forget_probe();
         let window = congestion.window_in_use(snd, self.recovery.is_fast());
         congestion.controller.on_loss(window);
         self.start_reduction(snd, delivered);
@@ -111,16 +122,7 @@ impl Flight {
                 .controller
                 .set_cwnd(congestion.controller.ssthresh());
         }
-        self.reopen();
+        self.recovery.reopen();
         self.recovery.rack.on_recovered();
-    }
-
-    /// Returns to the open phase.
-    pub(super) fn reopen(&mut self) {
-        let r = &mut self.recovery;
-        r.phase = Phase::Open;
-        r.forced = false;
-        r.dup_acks = 0;
-        r.dup_bytes = 0;
     }
 }

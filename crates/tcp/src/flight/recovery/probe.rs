@@ -7,8 +7,8 @@
 
 use super::AckReport;
 use crate::congestion::CongestionState;
-use crate::flight::Flight;
 use crate::flight::XmitTimer;
+use crate::flight::{Flight, Recovery};
 use crate::pos::{NO_POS, Pos};
 use crate::rtt::MIN_VARIANCE;
 use crate::snd::SendSide;
@@ -73,6 +73,34 @@ impl Probe {
             repeats,
             due: false,
         };
+    }
+}
+
+impl Recovery {
+    /// Checks whether an acknowledgment answers the probe (RFC 8985 section 7.4).
+    pub(super) fn on_probe_report(
+        &mut self,
+        snd: &SendSide,
+        congestion: &mut CongestionState,
+        report: AckReport,
+    ) {
+        let probe = self.probe;
+        if !probe.is_outstanding() || snd.una() < probe.end {
+            return;
+        }
+        let both_arrived = report.dsack.is_some_and(|d| probe.caused(d))
+            || (report.sacked == 0 && report.duplicate);
+        if !probe.repeats || both_arrived {
+            self.probe.forget();
+        } else if snd.una() > probe.end {
+            // The probe has repaired a loss that nothing else reports: the window is
+            // reduced as in a fast recovery.
+            self.probe.forget();
+            congestion.controller.on_loss(congestion.controller.cwnd());
+            congestion
+                .controller
+                .set_cwnd(congestion.controller.ssthresh());
+        }
     }
 }
 
@@ -186,32 +214,6 @@ impl Flight {
         let start = snd.nxt() - most.max(1);
         let fits = snd.nxt() <= snd.wnd_edge();
         fits.then_some((start.max(snd.una()), snd.nxt()))
-    }
-
-    /// Checks whether an acknowledgment answers the probe (RFC 8985 section 7.4).
-    pub(super) fn on_probe_report(
-        &mut self,
-        snd: &SendSide,
-        congestion: &mut CongestionState,
-        report: AckReport,
-    ) {
-        let probe = self.recovery.probe;
-        if !probe.is_outstanding() || snd.una() < probe.end {
-            return;
-        }
-        let both_arrived = report.dsack.is_some_and(|d| probe.caused(d))
-            || (report.sacked == 0 && report.duplicate);
-        if !probe.repeats || both_arrived {
-            self.recovery.probe.forget();
-        } else if snd.una() > probe.end {
-            // The probe has repaired a loss that nothing else reports: the window is
-            // reduced as in a fast recovery.
-            self.recovery.probe.forget();
-            congestion.controller.on_loss(congestion.controller.cwnd());
-            congestion
-                .controller
-                .set_cwnd(congestion.controller.ssthresh());
-        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! Owns [`Reduction`]. `recovery.rs` starts it, passes it what each acknowledgment
 //! delivered and sets the congestion window accordingly; output reports what was sent.
 
-use super::Phase;
+use super::{Phase, Recovery};
 use crate::congestion::CongestionState;
 use crate::flight::Flight;
 use crate::snd::SendSide;
@@ -33,6 +33,18 @@ impl Reduction {
             flight: 1,
             delivered_since_send: 0,
             safe_since_send: 0,
+        }
+    }
+}
+
+impl Recovery {
+    /// `bytes` were sent during recovery (prr_out).
+    #[inline]
+    pub(crate) fn count_sent(&mut self, bytes: u32) {
+        if self.phase == Phase::Fast {
+            let r = &mut self.reduction;
+            r.out = r.out.saturating_add(bytes);
+            (r.delivered_since_send, r.safe_since_send) = (0, 0);
         }
     }
 }
@@ -85,16 +97,6 @@ impl Flight {
             count = count.max(mss);
         }
         congestion.controller.set_cwnd(pipe.saturating_add(count));
-    }
-
-    /// `bytes` were sent during recovery (prr_out).
-    #[inline]
-    pub(crate) fn count_sent(&mut self, bytes: u32) {
-        if self.recovery.phase == Phase::Fast {
-            let r = &mut self.recovery.reduction;
-            r.out = r.out.saturating_add(bytes);
-            (r.delivered_since_send, r.safe_since_send) = (0, 0);
-        }
     }
 }
 

@@ -9,7 +9,7 @@
 //! bytes. RACK replaces the counting of RFC 6675: while no reordering was seen, three
 //! SACKed segments set the window to 0, and RACK then detects what IsLost would.
 
-use super::{AckReport, DUP_THRESH};
+use super::{AckReport, DUP_THRESH, Recovery};
 use crate::congestion::CongestionState;
 use crate::flight::Flight;
 use crate::flight::XmitTimer;
@@ -215,6 +215,15 @@ impl Rack {
     }
 }
 
+impl Recovery {
+    /// A DSACK widens the reordering window, unless the tail loss probe caused it.
+    pub(super) fn adapt_reordering_window(&mut self, snd: &SendSide, report: AckReport) {
+        let dsack = report.dsack.is_some_and(|d| !self.probe.caused(d));
+        let (una, nxt) = (snd.una(), snd.nxt());
+        self.rack.adapt(una, nxt, dsack);
+    }
+}
+
 impl Flight {
     /// The state before an acknowledgment that echoes `echo` is processed.
     pub(crate) fn start_delivery(
@@ -231,19 +240,12 @@ impl Flight {
             fack: self.scoreboard.highest(una),
             min_rtt: snd.rtt.min_rtt_or(0),
             echo_age: echo.map(|echo| u64::from(clock.wrapping_sub(echo)) * MS),
-            backdating: u64::from(self.timestamp_backdating(snd)) * MS,
+            backdating: u64::from(self.recovery.timestamp_backdating(snd)) * MS,
             recover: self.recovery.recover,
             bytes: 0,
             original: false,
             overtaken: 0,
         }
-    }
-
-    /// A DSACK widens the reordering window, unless the tail loss probe caused it.
-    pub(super) fn adapt_reordering_window(&mut self, snd: &SendSide, report: AckReport) {
-        let dsack = report.dsack.is_some_and(|d| !self.recovery.probe.caused(d));
-        let (una, nxt) = (snd.una(), snd.nxt());
-        self.recovery.rack.adapt(una, nxt, dsack);
     }
 
     fn reordering_window(&self, snd: &SendSide) -> u64 {

@@ -12,7 +12,7 @@
 //! waits to be retransmitted counts as in the network again. `recovery.rs` calls all
 //! methods.
 
-use super::{AckReport, Phase};
+use super::{AckReport, Phase, Recovery};
 use crate::congestion::CongestionState;
 use crate::flight::Flight;
 use crate::pos::{NO_POS, Pos};
@@ -67,11 +67,11 @@ impl Undo {
     }
 }
 
-impl Flight {
+impl Recovery {
     /// A recovery begins that may have to be undone.
     pub(super) fn save_for_undo(&mut self, snd: &SendSide, congestion: &mut CongestionState) {
         congestion.controller.save_for_undo();
-        self.recovery.undo = Undo {
+        self.undo = Undo {
             from: snd.una(),
             cwnd: congestion.controller.cwnd(),
             ssthresh: congestion.controller.ssthresh(),
@@ -79,6 +79,48 @@ impl Flight {
         };
     }
 
+    /// RFC 3708 section 2: every retransmission was reported as a duplicate.
+    fn all_were_duplicates(&mut self, report: AckReport) -> bool {
+        let undo = &mut self.undo;
+        let Some((start, end)) = report.dsack else {
+            return false;
+        };
+        if start < undo.from || undo.repeated == 0 {
+            return false;
+        }
+        let len = (end - start).min(1 << 30) as u32;
+        undo.repeated = undo.repeated.saturating_sub(len);
+        undo.repeated == 0
+    }
+
+    /// RFC 5682 section 2.1 steps 2 and 3, and section 3.1 with SACK.
+    fn frto_says_spurious(&mut self, snd: &SendSide, report: AckReport) -> bool {
+        match self.undo.frto {
+            Frto::Off => false,
+            Frto::Repeated => {
+                // Step 2: with the first acknowledgment that advances SND.UNA, up to two
+                // new segments are sent, if there is data and the peer has room;
+                // otherwise recovery is conventional.
+                let advanced = report.acked > 0 && snd.una() < self.recover;
+                let room = snd.nxt() < snd.end() && snd.wnd_edge() > snd.nxt();
+                self.undo.frto = if advanced && room {
+                    Frto::NewData
+                } else {
+                    Frto::Off
+                };
+                false
+            }
+            Frto::NewData => {
+                // Step 3: data that was not retransmitted has arrived (b), or not (a). As in
+                // Linux, also if all that was in flight has.
+                self.undo.frto = Frto::Off;
+                report.original
+            }
+        }
+    }
+}
+
+impl Flight {
     /// The retransmission timer has expired; `first`: for the first time since SND.UNA
     /// advanced. RFC 5682 section 2.1 step 1 excludes a timeout during the recovery from
     /// another one.
@@ -92,7 +134,7 @@ impl Flight {
         // If fast recovery was in progress, its saved state is kept, so that both are
         // undone.
         if phase == Phase::Open || phase == Phase::Mtu {
-            self.save_for_undo(snd, congestion);
+            self.recovery.save_for_undo(snd, congestion);
         }
         let wanted = first && matches!(phase, Phase::Open | Phase::Fast);
         self.recovery.undo.frto = if wanted { Frto::Repeated } else { Frto::Off };
@@ -127,27 +169,13 @@ impl Flight {
         if self.recovery.undo.from == NO_POS {
             return false;
         }
-        let spurious = self.all_were_duplicates(report)
+        let spurious = self.recovery.all_were_duplicates(report)
             || (report.acked > 0 && self.echo_is_of_original(snd, report))
-            || self.frto_says_spurious(snd, report);
+            || self.recovery.frto_says_spurious(snd, report);
         if spurious {
             self.undo(snd, congestion);
         }
         spurious
-    }
-
-    /// RFC 3708 section 2: every retransmission was reported as a duplicate.
-    fn all_were_duplicates(&mut self, report: AckReport) -> bool {
-        let undo = &mut self.recovery.undo;
-        let Some((start, end)) = report.dsack else {
-            return false;
-        };
-        if start < undo.from || undo.repeated == 0 {
-            return false;
-        }
-        let len = (end - start).min(1 << 30) as u32;
-        undo.repeated = undo.repeated.saturating_sub(len);
-        undo.repeated == 0
     }
 
     /// RFC 3522 section 3.2: data sent before the first retransmission caused the
@@ -174,32 +202,6 @@ impl Flight {
         }
     }
 
-    /// RFC 5682 section 2.1 steps 2 and 3, and section 3.1 with SACK.
-    fn frto_says_spurious(&mut self, snd: &SendSide, report: AckReport) -> bool {
-        match self.recovery.undo.frto {
-            Frto::Off => false,
-            Frto::Repeated => {
-                // Step 2: with the first acknowledgment that advances SND.UNA, up to two
-                // new segments are sent, if there is data and the peer has room;
-                // otherwise recovery is conventional.
-                let advanced = report.acked > 0 && snd.una() < self.recovery.recover;
-                let room = snd.nxt() < snd.end() && snd.wnd_edge() > snd.nxt();
-                self.recovery.undo.frto = if advanced && room {
-                    Frto::NewData
-                } else {
-                    Frto::Off
-                };
-                false
-            }
-            Frto::NewData => {
-                // Step 3: data that was not retransmitted has arrived (b), or not (a). As in
-                // Linux, also if all that was in flight has.
-                self.recovery.undo.frto = Frto::Off;
-                report.original
-            }
-        }
-    }
-
     /// RFC 4015 section 3.2 and RFC 5682 section 4: restores the state before the
     /// recovery.
     fn undo(&mut self, snd: &SendSide, congestion: &mut CongestionState) {
@@ -212,7 +214,7 @@ impl Flight {
         }
         if matches!(phase, Phase::Fast | Phase::Loss) {
             self.scoreboard.unmark_lost(una);
-            self.reopen();
+            self.recovery.reopen();
         }
     }
 }

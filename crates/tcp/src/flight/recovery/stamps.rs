@@ -11,23 +11,25 @@
 //! Owns those methods of [`Flight`]. `recovery.rs` calls them for each retransmission,
 //! output for its header; code that reads echoes must ask whether an echo is usable.
 
-use crate::flight::Flight;
+use crate::flight::{Flight, Recovery};
 use crate::snd::SendSide;
 use crate::stamps::TimestampState;
 use crate::time::{Instant, MS};
 
-impl Flight {
+impl Recovery {
     /// How much older than its transmission the timestamp of a retransmission is,
     /// milliseconds: the known delay of packets (RACK.reo_wnd), which is at most the
     /// smoothed round-trip time.
     pub(super) fn timestamp_backdating(&self, snd: &SendSide) -> u32 {
-        let rack = &self.recovery.rack;
+        let rack = &self.rack;
         if !rack.reordering_seen {
             return 0;
         }
         (rack.window(false, &snd.rtt) / MS) as u32
     }
+}
 
+impl Flight {
     /// The timestamp of data retransmitted now that was last sent `age` microseconds ago.
     /// It is more recent than that transmission (RFC 3522), and not older than that of an
     /// earlier retransmission, since the receiver's TS.Recent may have either. Data found
@@ -41,7 +43,7 @@ impl Flight {
         now: Instant,
     ) -> u32 {
         let most = (age / (2 * MS)).min(u64::from(u32::MAX)) as u32;
-        let timestamp_backdating = self.timestamp_backdating(snd).min(most);
+        let timestamp_backdating = self.recovery.timestamp_backdating(snd).min(most);
         let stamp = stamps.clock(now).wrapping_sub(timestamp_backdating);
         // The last timestamp is between this one and now, or long ago.
         let last = self.recovery.last_stamp;
@@ -55,7 +57,7 @@ impl Flight {
     /// still: such an echo gives no round-trip sample (RFC 7323 section 4.1).
     pub(crate) fn may_be_backdated(&self, snd: &SendSide, echo: u32) -> bool {
         let since = self.recovery.last_stamp.wrapping_sub(echo) as i32;
-        self.timestamp_backdating(snd) > 0 && since >= 0
+        self.recovery.timestamp_backdating(snd) > 0 && since >= 0
     }
 }
 

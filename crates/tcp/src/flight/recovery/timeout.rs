@@ -25,7 +25,7 @@ impl Flight {
         if retries > 1 || self.scoreboard.is_reneged(una) {
             self.scoreboard.forget_sacked(una);
         }
-        self.forget_mtu_probe();
+        self.mtu.forget_probe();
         self.start_frto(snd, congestion, first);
         congestion.controller.on_timeout(window, first);
         self.mark_lost_on_timeout(snd, now);
@@ -55,6 +55,6 @@ impl Flight {
                 return self.enter_fast_recovery(snd, congestion, self.delivered(snd, report));
             }
         }
-        self.grow(snd, congestion, report, now);
+        self.recovery.grow(snd, congestion, report, now);
     }
 }

@@ -2,17 +2,30 @@
 //! the path carries, the peer's window was closed, or the peer took no data on the SYN. The
 //! congestion window is not reduced for it.
 
-use super::Phase;
+use super::{Phase, Recovery};
 use crate::flight::Flight;
 use crate::snd::SendSide;
+
+impl Recovery {
+    /// The lost data was too long, or not accepted yet; the window is not reduced.
+    pub(super) fn enter_mtu_recovery(&mut self, snd: &SendSide) {
+        let nxt = snd.nxt();
+        let r = &mut *self;
+        r.phase = Phase::Mtu;
+        r.recover = nxt;
+        r.rescued = true;
+        r.forced = true;
+        r.probe.forget();
+    }
+}
 
 impl Flight {
     /// The path's MTU has decreased: segments in flight are too large.
     pub(crate) fn retransmit_for_smaller_mss(&mut self, snd: &SendSide) {
         self.scoreboard.mark_lost(snd.una(), |_| true);
-        self.forget_mtu_probe();
+        self.mtu.forget_probe();
         if self.recovery.is_open() {
-            self.enter_mtu_recovery(snd);
+            self.recovery.enter_mtu_recovery(snd);
         }
     }
 
@@ -29,17 +42,6 @@ impl Flight {
     /// The server did not accept data on the SYN (RFC 7413); that is not a loss.
     pub(crate) fn retransmit_refused_data(&mut self, snd: &SendSide) {
         self.scoreboard.mark_lost(snd.una(), |_| true);
-        self.enter_mtu_recovery(snd);
-    }
-
-    /// The lost data was too long, or not accepted yet; the window is not reduced.
-    pub(super) fn enter_mtu_recovery(&mut self, snd: &SendSide) {
-        let nxt = snd.nxt();
-        let r = &mut self.recovery;
-        r.phase = Phase::Mtu;
-        r.recover = nxt;
-        r.rescued = true;
-        r.forced = true;
-        r.probe.forget();
+        self.recovery.enter_mtu_recovery(snd);
     }
 }

@@ -34,10 +34,10 @@ fn reduce(s: &mut Script, delivered: u32, safe: bool) -> u32 {
 fn above_the_threshold_half_of_what_arrives_is_sent() {
     let mut s = reducing(15_000, 20_000);
     assert_eq!(reduce(&mut s, 2_000, false), 1_000);
-    s.tcb.flight.count_sent(1_000);
+    s.tcb.flight.recovery.count_sent(1_000);
     assert_eq!(reduce(&mut s, 1, false), 1, "rounded up");
     assert_eq!(reduce(&mut s, 999, true), 500);
-    s.tcb.flight.count_sent(5_000);
+    s.tcb.flight.recovery.count_sent(5_000);
     assert_eq!(reduce(&mut s, 1_000, true), 0, "more was sent already");
 }
 
@@ -48,11 +48,11 @@ fn below_the_threshold_the_window_is_filled_again() {
     let mut s = reducing(5_000, 20_000);
     assert_eq!(reduce(&mut s, 1_000, false), 1_000);
     assert_eq!(reduce(&mut s, 1_000, true), 3_000);
-    s.tcb.flight.count_sent(1_500);
+    s.tcb.flight.recovery.count_sent(1_500);
     // 500 of what was delivered were not sent.
     assert_eq!(reduce(&mut s, 0, false), 500);
     assert_eq!(reduce(&mut s, 700, true), 2_200);
-    s.tcb.flight.count_sent(9_000);
+    s.tcb.flight.recovery.count_sent(9_000);
     assert_eq!(reduce(&mut s, 300, false), 300);
     assert_eq!(reduce(&mut s, 90_000, false), 5_000);
     // At the threshold there is no room.
@@ -93,7 +93,7 @@ fn only_what_is_sent_in_fast_recovery_counts() {
         let mut s = reducing(5_000, 20_000);
         s.tcb.flight.recovery.phase = phase;
         s.tcb.flight.recovery.reduction.delivered_since_send = 7;
-        s.tcb.flight.count_sent(1_000);
+        s.tcb.flight.recovery.count_sent(1_000);
         let r = s.tcb.flight.recovery.reduction;
         let counted = if phase == Phase::Fast {
             (1_000, 0)

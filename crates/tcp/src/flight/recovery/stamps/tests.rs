@@ -61,9 +61,12 @@ fn a_repetition_is_not_older_than_the_one_before() {
     let stamp = first.options.timestamps.unwrap().val;
     assert_eq!(now - stamp, LATE_MS);
     // A duplicate that is reported widens the window to twice as much, at once.
-    let window = s.tcb.flight.timestamp_backdating(&s.tcb.snd);
+    let window = s.tcb.flight.recovery.timestamp_backdating(&s.tcb.snd);
     sacks(&mut s, 988, &[(0, 988), (988, 9_880)]);
-    assert_eq!(s.tcb.flight.timestamp_backdating(&s.tcb.snd), 2 * window);
+    assert_eq!(
+        s.tcb.flight.recovery.timestamp_backdating(&s.tcb.snd),
+        2 * window
+    );
     s.now = s.now.after_ms(1);
     assert_eq!(
         s.tcb
