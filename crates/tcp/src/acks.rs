@@ -1,7 +1,7 @@
 //! The acknowledgments owed to the peer, beyond what `flags.rs` holds.
 //!
-//! Owns [`OwedAcks`], which is part of the `Tcb`. `input/data.rs` decides when one is
-//! owed, `output/` clears it when it is sent.
+//! Owns [`OwedAcks`], which is part of the `Tcb`, and when one is owed: `input/data.rs`
+//! reports payload that has arrived, `output/segment.rs` an acknowledgment that is sent.
 
 use crate::codec::saved_part;
 use crate::config::Config;

@@ -1,7 +1,8 @@
 //! When the peer was last heard, and how many retries have gone unanswered since.
 //!
-//! Owns [`Liveness`], which is part of the `Tcb`; `timeouts.rs` and `user_timeout.rs` use
-//! it to decide when to abort the connection.
+//! Owns [`Liveness`], which is part of the `Tcb`, and the rate limit of challenge ACKs (RFC
+//! 5961 section 7). `input/` reports what arrives; `timeouts.rs` and `user_timeout.rs` use it
+//! to decide when to abort the connection.
 
 use crate::codec::saved_part;
 use crate::config::Config;

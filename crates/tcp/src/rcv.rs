@@ -2,7 +2,7 @@
 //! the user has read.
 //!
 //! Owns [`ReceiveSide`], which is part of the `Tcb`. `input/data.rs` and `input/fin.rs`
-//! advance RCV.NXT, `window.rs` decides what is advertised, `user.rs` reports what was
+//! advance RCV.NXT, `rcv/window.rs` decides what is advertised, `user.rs` reports what was
 //! read. Data beyond RCV.NXT is in `reassembly.rs`.
 
 mod window;

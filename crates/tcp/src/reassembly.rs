@@ -1,7 +1,7 @@
 //! Data beyond RCV.NXT, and its reports to the peer.
 //!
 //! Owns [`Reassembly`], which is part of the `Tcb`. `input/data.rs` inserts and removes
-//! ranges, `output/options.rs` builds SACK blocks from them. All of this state may be
+//! ranges, `output/segment.rs` asks for the SACK blocks that report them. All of this state may be
 //! discarded: the peer then retransmits what was never acknowledged.
 
 use crate::assembler::Assembler;

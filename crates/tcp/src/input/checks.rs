@@ -1,7 +1,6 @@
 //! Acceptability of a segment: PAWS (RFC 7323 section 5), the sequence number (RFC 9293
 //! section 3.10.7.4, first), RST and SYN in a synchronized state with RFC 5961's protection
-//! against blind attacks, the acknowledgment number (fifth, with RFC 5961 section 5), and the
-//! rate limit of challenge ACKs (RFC 5961 section 7).
+//! against blind attacks, and the acknowledgment number (fifth, with RFC 5961 section 5).
 //!
 //! Owns [`Checks`], by which `input/mod.rs` has a segment checked.
 
