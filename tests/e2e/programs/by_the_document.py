@@ -114,6 +114,8 @@ class Channel:
         self.memory, self.number, self.doorbell = memory, number, doorbell
         self.control = memory.at("channel control", number)
         self.published = self.taken = 0
+        # By the socket: what was told first of what it has received.
+        self.told = {}
 
     def request(self, *requests):
         """Publishes requests, of which each is the bytes that mean something."""
@@ -158,13 +160,21 @@ class Channel:
         self.memory.put(self.control + 256, self.taken)
         return kind, words[1], said
 
+    def answer(self, name, tag):
+        """Waits for the Done of this tag, which is to say that it is done."""
+        kind, of, said = self.completion()
+        assert kind in (65, 70) and of == name, (kind, of)
+        assert said == {"tag": tag, "errno": 0}, said
+
     def received(self, name):
-        """What has come on a socket first, in a descriptor or in its chunk."""
+        """What has come on a socket first, in a descriptor or in its chunk. What is told of another
+        meanwhile is kept: a connection may be told of before its record was taken."""
         index, _ = halves(name)
-        while True:
+        while name not in self.told:
             kind, of, said = self.completion()
-            if of == name and kind in (66, 68, 69) and said["rcv_edge"]:
-                break
+            if kind in (66, 68, 69) and said["rcv_edge"]:
+                self.told.setdefault(of, (kind, said))
+        kind, said = self.told[name]
         if kind == 68:
             return said["data"]
         chunk = self.memory.get(self.memory.entry("receive directory entry", index, 0))
@@ -192,12 +202,10 @@ def main(path):
     channel.request(
         struct.pack("<3Q", 1, listener, 1),
         struct.pack("<5Q", 2 | 7 << 32, listener, 4 | 8000 << 16, 0, 0),
-        struct.pack("<3Q", 3 | 8 << 32, listener, 16),
     )
-    for tag in (7, 8):
-        kind, of, said = channel.completion()
-        assert kind in (65, 70) and of == listener, (kind, of)
-        assert said == {"tag": tag, "errno": 0}, said
+    channel.answer(listener, 7)
+    channel.request(struct.pack("<3Q", 3 | 8 << 32, listener, 16))
+    channel.answer(listener, 8)
     memory.put(block + 4, 2)
     print("READY", flush=True)
 

@@ -14,7 +14,9 @@ fn a_program_by_the_document_alone_serves_a_request() {
         let host = bed.host(0);
         let engine = host.engine("");
         let program = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/by_the_document.py");
-        let mut server = host
+        // Without the shim, which would find it an engine.
+        let peer = bed.peer();
+        let server = peer
             .cmd("python3")
             .arg(program)
             .arg(engine.socket())
