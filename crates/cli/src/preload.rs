@@ -45,6 +45,18 @@ fn find_from(named: Option<OsString>, program: &Path) -> Result<PathBuf, Error> 
     Ok(path)
 }
 
+/// What is wrong with `LONGSHORE_LOG`, if anything is: the library takes what it does not know for
+/// the default.
+pub(crate) fn bad_log_level(level: Option<&OsStr>) -> Option<String> {
+    let level = level.filter(|level| !level.is_empty())?;
+    let known = ["error", "warn", "debug"];
+    let is_known = known.iter().any(|known| level == OsStr::new(known));
+    (!is_known).then(|| {
+        let level = level.to_string_lossy();
+        format!("LONGSHORE_LOG is `{level}`, which is none of error, warn and debug: warn it is")
+    })
+}
+
 /// The variables that a program of a session needs: ours before what it
 /// preloads anyway.
 pub(crate) fn environment(
@@ -68,6 +80,19 @@ pub(crate) fn environment(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_log_level_that_is_none_is_said() {
+        for known in ["", "error", "warn", "debug"] {
+            assert_eq!(bad_log_level(Some(OsStr::new(known))), None);
+        }
+        assert_eq!(bad_log_level(None), None);
+        let said = bad_log_level(Some(OsStr::new("verbose"))).unwrap();
+        assert!(
+            said.contains("`verbose`") && said.contains("debug"),
+            "{said}"
+        );
+    }
 
     #[test]
     fn the_library_is_found_beside_the_program_or_installed() {

@@ -54,6 +54,9 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
         }
         say(&format!("warning: {lost}"));
     }
+    if let Some(wrong) = preload::bad_log_level(std::env::var_os("LONGSHORE_LOG").as_deref()) {
+        say(&format!("warning: {wrong}"));
+    }
     // Before anything starts a thread or a child.
     let mut blocked = FORWARDED.to_vec();
     blocked.push(libc::SIGCHLD);

@@ -78,6 +78,9 @@ fn failures_of_our_own_are_125_with_a_hint() {
     assert_eq!(got, 125);
     assert!(stderr.contains("cannot reach the engine"), "{stderr}");
     assert!(stderr.contains("hint: is the engine running?"), "{stderr}");
+    let (got, stderr) = code(&mut run_on(dir.path(), &["true"]));
+    assert_eq!(got, 125);
+    assert!(stderr.contains("hint: that is no socket"), "{stderr}");
 
     let draining = AttachServer::open(Some(Refusal::Draining));
     let (got, stderr) = code(&mut run_on(&draining.path, &["true"]));

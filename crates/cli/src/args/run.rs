@@ -51,12 +51,14 @@ and connections to networks that the engine reaches, are Longshore's. Everything
 the kernel: Unix sockets, other interfaces, and loopback unless --loopback engine is given.
 
 Environment:
-  LONGSHORE_LOG says how much is told of what Longshore does in PROGRAM: error, what makes
-  calls fail; warn, the default, what is not done as PROGRAM asked, each kind once and by
-  longshore itself; debug, on PROGRAM's stderr, what stays with the kernel, and why.
-  LONGSHORE_RUNTIME_DIR is where engines have their sockets, instead of /run/longshore; stat and
-  ss then show those alone. In the directory LONGSHORE_STAT_AT_EXIT an engine leaves PID.json when
-  it ends, with what stat --json would have said last.
+  LONGSHORE_LOG           how much is told of what Longshore does in PROGRAM: error, what makes
+                          calls fail; warn, the default, what is not done as PROGRAM asked, each
+                          kind once and by longshore itself; debug, on PROGRAM's stderr, what
+                          stays with the kernel, and why
+  LONGSHORE_RUNTIME_DIR   where engines have their sockets, an absolute path, instead of
+                          /run/longshore; stat and ss then show those alone
+  LONGSHORE_STAT_AT_EXIT  a directory, in which an engine that ends leaves PID.json, with what
+                          stat --json would have said last
 
 Exit status:
   that of PROGRAM; 128+N if signal N ended it; 127 if it was not found, 126 if it cannot be

@@ -10,6 +10,7 @@ use longshore_measure::experiment::ExperimentError;
 use longshore_ports::packet::PacketError;
 use longshore_ports::tap::TapError;
 use rustix::io::Errno;
+use std::os::unix::fs::FileTypeExt;
 
 impl Error {
     /// What the user can do about it.
@@ -148,6 +149,9 @@ fn attach_hint(error: &AttachError) -> Option<&'static str> {
             source: Errno::ACCESS,
             ..
         } => "this user may not open it; leave --engine out to get an engine of your own",
+        AttachError::Unreachable { path, .. } if is_no_socket(path) => {
+            "that is no socket: --engine takes the `socket` of an engine's configuration"
+        }
         AttachError::Unreachable { .. } | AttachError::Broken(_) => {
             "is the engine running? start one with `longshore engine --config FILE`, or leave \
              --engine out to get one of your own"
@@ -184,6 +188,11 @@ fn driver_hint(error: &std::io::Error) -> Option<&'static str> {
         std::io::ErrorKind::NotFound => TapError::NoDriver,
         _ => return None,
     })
+}
+
+/// Whether something is there which is no socket.
+fn is_no_socket(path: &str) -> bool {
+    std::fs::metadata(path).is_ok_and(|there| !there.file_type().is_socket())
 }
 
 fn tap_hint(error: &TapError) -> Option<&'static str> {

@@ -243,7 +243,8 @@ Examples:
   longshore measure bus --expose 8000:8000 -- python3 -m http.server 8000
 
 Buses:
-  pcix, pcie-gen3x1 to pcie-gen6x16, cxl
+  pcix, pcie-gen3x1 to pcie-gen6x16, cxl, or one of your own by its numbers, as
+  bandwidth=1Gb/s,latency=20us
 
 Exit status:
   0 if all is shown, 125 if something could not be measured, 2 if the command line is wrong; with

@@ -258,6 +258,12 @@ impl<'a> Running<'a> {
         child::wait_until_served(&mut self.child, server).map_err(|how| self.failed(&how))
     }
 
+    /// Why it has ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<CrossingError> {
+        let status = self.child.try_wait().ok().flatten()?;
+        Some(self.failed(&format!("it ended too soon, with {status}")))
+    }
+
     fn failed(&self, how: &str) -> CrossingError {
         let said = std::fs::read_to_string(self.place.log()).unwrap_or_default();
         let mut why = how.to_owned();

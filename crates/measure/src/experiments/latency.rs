@@ -142,9 +142,11 @@ fn one_run(
     };
     let options: Vec<OsString> = options.into_iter().map(OsString::from).collect();
     let command = installed::own(longshore, &["datagram-echo", "0.0.0.0:7"]);
-    let _server = Running::quietly(&place, &options, &command)?;
+    let mut running = Running::quietly(&place, &options, &command)?;
     let server = SocketAddr::from((web::SERVER.0, PORT));
+    // That nobody answers says nothing of why.
     one_way(server, sizes, times, figures)
+        .map_err(|error| running.ended().map_or(error, ExperimentError::from))
 }
 
 /// Adds the microseconds of one way for each size.
