@@ -7,6 +7,7 @@ use crate::address::{
 };
 use crate::errors::Error;
 use crate::fault::FaultOrder;
+use crate::log::say;
 use crate::namespace::may_configure;
 use crate::values::PortName;
 use longshore_ports::capture::CapturePort;
@@ -150,7 +151,15 @@ impl Wanted {
     /// Faults stand above it.
     fn recorded(&self, port: impl Port + 'static) -> Result<Box<dyn Port>, Error> {
         Ok(match &self.capture {
-            Some(path) => Box::new(CapturePort::to_file(port, path, None)?),
+            Some(path) => {
+                let name = path.display().to_string();
+                let tell = move |why: &str| {
+                    say(&format!(
+                        "the capture in {name} has ended, and packets go on without it: {why}"
+                    ));
+                };
+                Box::new(CapturePort::to_file(port, path, None)?.on_failure(tell))
+            }
             None => Box::new(port),
         })
     }
@@ -181,7 +190,7 @@ impl Wanted {
             wait: awaited,
         })?;
         if !port.is_attached() {
-            eprintln!("longshore: there is no interface {name} yet; waiting for it");
+            say(&format!("there is no interface {name} yet; waiting for it"));
         }
         Ok((port, networks))
     }

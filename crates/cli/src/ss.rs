@@ -52,12 +52,12 @@ fn table(out: &mut String, rows: &[SsRow], name: &dyn Fn(u32) -> Option<String>)
     let peer = width(|r| r.peer.len(), 18) + 2;
     let _ = writeln!(
         out,
-        "{:<6}{:<12}{:>10}{:>10}  {:<local$}{:<peer$}Process",
+        "{:<6}{:<12}{:>10} {:>9}  {:<local$}{:<peer$}Process",
         "Netid", "State", "Recv-Q", "Send-Q", "Local:Port", "Peer:Port"
     );
     for row in rows {
         let line = format!(
-            "{:<6}{:<12}{:>10}{:>10}  {:<local$}{:<peer$}{}",
+            "{:<6}{:<12}{:>10} {:>9}  {:<local$}{:<peer$}{}",
             row.proto,
             row.state,
             row.recv_q,
@@ -220,6 +220,18 @@ mod tests {
             lines[2].trim(),
             "timer:(on,180ms,0) sack cubic wscale:7,10 rto:201.500 rtt:1.250/0.040 mss:1448 cwnd:10"
         );
+    }
+
+    #[test]
+    fn long_numbers_stand_apart() {
+        let row = SsRow {
+            send_q: 4_294_967_295,
+            recv_q: 4_294_967_295,
+            ..SsRow::default()
+        };
+        let mut out = String::new();
+        table(&mut out, &[row], &|_| None);
+        assert!(out.contains("4294967295 4294967295 "), "{out}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //!
 //! Frames are recorded as they pass the port: a segment that is still to be segmented is
 //! one long record. Partial checksums are completed in the record. If writing fails, the
-//! capture ends and the port continues.
+//! capture ends, which is told to whoever has asked for it, and the port continues.
 
 use std::fmt;
 use std::fs::File;
@@ -31,6 +31,9 @@ const OUTBOUND: u32 = 2;
 /// The clock of the tracer: time since 1970, UTC.
 pub type Clock = Box<dyn FnMut() -> Duration + Send>;
 
+/// What is done when recording has ended early.
+type Told = Box<dyn FnOnce(&str) + Send>;
+
 /// Why a capture could not be started, or ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
@@ -55,6 +58,8 @@ pub struct CapturePort<P, W: Write> {
     /// `None` once writing has failed.
     writer: Option<PcapNgWriter<BufWriter<W>>>,
     failed: Option<PcapError>,
+    /// Not yet called.
+    told: Option<Told>,
     clock: Clock,
     snap_len: usize,
     recorded: u64,
@@ -132,6 +137,7 @@ impl<P: Port, W: Write> CapturePort<P, W> {
             inner,
             writer: Some(writer),
             failed: None,
+            told: None,
             clock,
             snap_len,
             recorded: 0,
@@ -154,7 +160,20 @@ impl<P: Port, W: Write> CapturePort<P, W> {
         &self.inner
     }
 
+    /// Has `tell` called with the reason, once, if recording ends early.
+    #[must_use]
+    pub fn on_failure(mut self, tell: impl FnOnce(&str) + Send + 'static) -> Self {
+        self.told = Some(Box::new(tell));
+        self
+    }
+
     fn give_up(&mut self, error: PcapError) {
+        if let Some(tell) = self.told.take() {
+            match &error {
+                PcapError::IoError(why) => tell(&why.to_string()),
+                other => tell(&other.to_string()),
+            }
+        }
         self.failed = Some(error);
         self.writer = None;
     }
@@ -340,7 +359,10 @@ mod tests {
     #[test]
     fn a_full_disk_ends_the_capture_and_not_the_port() {
         let (a, mut b) = pair(&MemoryConfig::default());
-        let mut a = CapturePort::new(a, Broken(1), None, ticking()).unwrap();
+        let (told, reasons) = std::sync::mpsc::channel();
+        let mut a = CapturePort::new(a, Broken(1), None, ticking())
+            .unwrap()
+            .on_failure(move |why| told.send(why.to_owned()).unwrap());
         for _ in 0..3 {
             a.send(&TxFrame::whole(&[1; 60])).unwrap();
             a.flush().unwrap();
@@ -349,6 +371,9 @@ mod tests {
         a.send(&TxFrame::whole(&[1; 60])).unwrap();
         a.flush().unwrap();
         assert!(a.failed().is_some());
+        let reasons: Vec<String> = reasons.try_iter().collect();
+        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        assert_eq!(reasons, [full.to_string()]);
         assert!(b.recv(&mut [0; 100]).unwrap().is_some());
     }
 }
