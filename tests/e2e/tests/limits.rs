@@ -2,6 +2,7 @@
 //! processes and memory. Who meets one is told what to do; everybody else goes on.
 //! Longshore only: the limits are its own.
 
+use longshore_e2e::conformance::compile;
 use longshore_e2e::servers::PYTHON;
 use longshore_e2e::{Engine, Stack, Testbed, eventually, run, run_uncounted, signal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -13,6 +14,28 @@ use std::time::Duration;
 fn scenario(body: impl FnOnce(&Testbed) + Send + 'static) {
     run(Stack::Longshore, Duration::from_secs(300), body);
 }
+
+/// Connects again and again, one after the other and many at once; says how many processes have
+/// answered, each connection once.
+const CONNECTS: &str = r#"
+import socket, sys
+at = (sys.argv[1], int(sys.argv[2]))
+one_by_one, at_once, rounds = map(int, sys.argv[3:])
+who = set()
+def read(s):
+    said = b""
+    while part := s.recv(100):
+        said += part
+    s.close()
+    assert said.count(b"\n") == 1, said
+    who.add(int(said))
+for _ in range(one_by_one):
+    read(socket.create_connection(at, 60))
+for _ in range(rounds):
+    for s in [socket.create_connection(at, 60) for _ in range(at_once)]:
+        read(s)
+print(len(who))
+"#;
 
 /// Where a limit is met before anything is sent.
 fn quiet(body: impl FnOnce(&Testbed) + Send + 'static) {
@@ -274,5 +297,56 @@ fn a_session_without_memory_for_what_comes() {
         drop(neighbour);
         let end = engine.wait();
         assert_eq!(times(&end.stderr, "session.receive_mib"), 1, "{end:?}");
+    });
+}
+
+/// Of 256 processes that accept from one listener one accepts each connection, and it is
+/// not for each that all are woken.
+#[test]
+fn a_connection_is_accepted_by_one_of_many_processes() {
+    scenario(|bed| {
+        const PROCESSES: usize = 256;
+        const ONE_BY_ONE: u64 = 500;
+        const AT_ONCE: u64 = 100;
+        const ROUNDS: u64 = 10;
+        let program = compile(bed, "acceptors");
+        let (host, peer) = (bed.host(0).with_its_engine(), bed.peer());
+        let engine = host.engine("[session]\nprocesses = 320");
+        let mut server = engine.cmd(&program.to_string_lossy());
+        server = server
+            .arg(host.ip().to_string())
+            .arg("7")
+            .arg(PROCESSES.to_string());
+        let server = server.spawn();
+        eventually("all processes are there", || {
+            server.stdout().contains("serves").then_some(())
+        });
+        let script = bed.file("connects.py", CONNECTS);
+        let mut connects = peer
+            .cmd(PYTHON)
+            .arg(script)
+            .arg(host.ip().to_string())
+            .arg("7");
+        for number in [ONE_BY_ONE, AT_ONCE, ROUNDS] {
+            connects = connects.arg(number.to_string());
+        }
+        let answered: usize = connects.check().trim().parse().expect("a number");
+        assert!(answered > 1 && answered <= PROCESSES, "{answered}");
+        let all = ONE_BY_ONE + AT_ONCE * ROUNDS;
+        let stat = engine.stat();
+        let woken = stat.pointer("/sessions/0/crossings/to_host/wakeups");
+        let woken = woken.and_then(serde_json::Value::as_u64).expect("a count");
+        // Others than the one that accepts are woken where nobody is known to sleep, or a connection
+        // waits for long: on a busy machine for its processor.
+        assert!(
+            woken <= all * (1 + PROCESSES as u64 / 8),
+            "{woken} for {all}"
+        );
+        let end = server.terminate();
+        let counts = end.stdout.lines().last().expect("the counts");
+        let counts = counts
+            .split_whitespace()
+            .map(|n| n.parse::<u64>().expect("a count"));
+        assert_eq!(counts.sum::<u64>(), all, "{end:?}");
     });
 }

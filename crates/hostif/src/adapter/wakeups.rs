@@ -22,6 +22,8 @@ pub(super) struct Wakeups {
     everybody_from: Option<u32>,
     /// The waiter that was picked last.
     picked: u32,
+    /// The channel at which the process of each waiter was found last.
+    channels: Vec<u16>,
 }
 
 /// A waiter that sleeps until something happens to a socket.
@@ -40,6 +42,7 @@ impl Wakeups {
             sockets: Vec::new(),
             everybody_from: None,
             picked: 0,
+            channels: Vec::new(),
         }
     }
 
@@ -122,7 +125,8 @@ impl AdapterSession {
         among: &Subscribers,
         many: usize,
     ) -> Option<Vec<Sleeper>> {
-        let block = self.arena.block(index);
+        let arena = self.arena.clone();
+        let block = arena.block(index);
         let are_unlisted = block.unlisted_waiters.load(Ordering::Relaxed) != 0;
         if !are_unlisted && block.waiters().nth(1).is_none() {
             return None;
@@ -140,18 +144,43 @@ impl AdapterSession {
     }
 
     /// A waiter that sleeps, of a process `among` these.
-    fn sleeper(&self, waiter: u32, among: &Subscribers) -> Option<Sleeper> {
+    fn sleeper(&mut self, waiter: u32, among: &Subscribers) -> Option<Sleeper> {
         let word = self.arena.waiters().get(waiter as usize)?;
         let name = word.owner.load(Ordering::Relaxed);
         if !word.is_declared() || name == 0 {
             return None;
         }
-        let is_its = |channel: &u16| {
-            let control = self.arena.control(u32::from(*channel));
-            control.pid.load(Ordering::Relaxed) == name
-        };
-        let channel = among.iter().find(is_its)?;
-        Some(Sleeper { waiter, channel })
+        let channel = self.channel_of(waiter, name)?;
+        let is_among = among.contains(channel);
+        is_among.then_some(Sleeper { waiter, channel })
+    }
+
+    /// The channel of the process of this name, which has this waiter. It is looked for among all
+    /// of the session once, which may be many, and is there the next time.
+    fn channel_of(&mut self, waiter: u32, name: u32) -> Option<u16> {
+        let at = waiter as usize;
+        let known = self.wakeups.channels.get(at).copied();
+        if let Some(known) = known.filter(|channel| self.has_name(*channel, name)) {
+            return Some(known);
+        }
+        let mut all = 0..self.arena.geometry().channels as u16;
+        let found = all.find(|channel| self.has_name(*channel, name))?;
+        let channels = &mut self.wakeups.channels;
+        if channels.len() <= at {
+            channels.resize(at + 1, 0);
+        }
+        if let Some(known) = channels.get_mut(at) {
+            *known = found;
+        }
+        Some(found)
+    }
+
+    /// Whether the process that has this channel is the one of this name.
+    fn has_name(&self, channel: u16, name: u32) -> bool {
+        #[cfg(test)]
+        tests::LOOKED_AT.set(tests::LOOKED_AT.get() + 1);
+        let control = self.arena.control(u32::from(channel));
+        self.is_open(channel) && control.pid.load(Ordering::Relaxed) == name
     }
 
     /// Notes that `waiter`, which waits for an answer about `socket`, is to be woken after the

@@ -2,10 +2,14 @@
 //! come, and the others when nobody accepts.
 
 use super::single::Single;
+use crate::requests::From;
+use crate::testing;
+use longshore_hostif::adapter::Immediate;
 use longshore_hostif::{
-    ACCEPT_RECORD, Completion, EdgeFlags, Geometry, HostChannel, Request, SocketId,
+    ACCEPT_RECORD, Completion, EdgeFlags, Features, Geometry, HostChannel, Query, Request, SocketId,
 };
 use longshore_ring::Sleep;
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 const RECORD: u64 = ACCEPT_RECORD as u64;
@@ -15,9 +19,9 @@ const PROCESSES: u16 = 20;
 const LATE_US: u64 = 20_000;
 
 const GEOMETRY: Geometry = Geometry {
-    channels: 64,
-    waiters: 64,
-    sockets: 64,
+    channels: 320,
+    waiters: 320,
+    sockets: 4_096,
     snd_chunks: 8,
     rcv_chunks: 512,
     workers: 1,
@@ -34,12 +38,17 @@ struct Asleep {
 
 impl Asleep {
     fn new() -> Self {
-        let mut single = Single::new(GEOMETRY, PROCESSES);
+        Self::of(PROCESSES)
+    }
+
+    /// So many.
+    fn of(processes: u16) -> Self {
+        let mut single = Single::new(GEOMETRY, processes);
         let socket = single.listen();
-        (1..PROCESSES).for_each(|channel| single.ask(channel, &Request::Subscribe { socket }));
+        (1..processes).for_each(|channel| single.ask(channel, &Request::Subscribe { socket }));
         single.turn();
         let header = single.arena.header();
-        let end = u32::from(PROCESSES);
+        let end = u32::from(processes);
         header.waiters_end.store(end, Ordering::Release);
         let block = single.arena.block(socket.index);
         for channel in 0..end {
@@ -50,7 +59,7 @@ impl Asleep {
             waiter.owner.store(name, Ordering::Relaxed);
             block.add_waiter(channel);
         }
-        let channels = 0..u32::from(PROCESSES);
+        let channels = 0..u32::from(processes);
         let channels = channels.map(|channel| HostChannel::new(single.arena.clone(), channel));
         let mut asleep = Self {
             channels: channels.collect(),
@@ -65,7 +74,7 @@ impl Asleep {
 
     /// All sleep.
     fn sleep(&self) {
-        let waiters = &self.single.arena.waiters()[..usize::from(PROCESSES)];
+        let waiters = &self.single.arena.waiters()[..self.channels.len()];
         waiters.iter().for_each(|w| w.declare(Sleep::Futex));
     }
 
@@ -73,7 +82,7 @@ impl Asleep {
     fn asleep(&self) -> Vec<u16> {
         let waiters = self.single.arena.waiters();
         let sleeps = |channel: &u16| waiters[usize::from(*channel)].is_declared();
-        (0..PROCESSES).filter(sleeps).collect()
+        (0..self.channels.len() as u16).filter(sleeps).collect()
     }
 
     /// So many clients connect; who is told of it, and who is woken.
@@ -119,6 +128,14 @@ impl Asleep {
         told
     }
 
+    /// All read what they are told, whatever it is.
+    fn discard_told(&mut self) {
+        for channel in &mut self.channels {
+            while channel.get().unwrap().is_some() {}
+            channel.release();
+        }
+    }
+
     /// The process of this channel accepts all that came.
     fn accept(&mut self, channel: u16) {
         let edges = Request::Edges {
@@ -130,7 +147,7 @@ impl Asleep {
         };
         self.single.ask(channel, &edges);
         self.single.turn();
-        self.take_told();
+        self.discard_told();
     }
 }
 
@@ -197,4 +214,199 @@ fn who_sleeps_is_woken_when_another_process_shuts_the_listener_down() {
     };
     asleep.single.ask(3, &shut);
     assert_eq!(asleep.after(10), (all(), all()));
+}
+
+/// What is done for a while: look-ups of sockets, descriptors to the host, and wake-ups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Work {
+    steps: u32,
+    descriptors: u64,
+    wakeups: u64,
+}
+
+impl Asleep {
+    fn work(&mut self, work: impl FnOnce(&mut Self)) -> Work {
+        const MANY: u32 = u32::MAX;
+        let before = self.single.to_host();
+        testing::panic_in(self.single.session(), MANY);
+        work(self);
+        let left = testing::panic_no_more().expect("nobody has that many");
+        let after = self.single.to_host();
+        Work {
+            steps: MANY - left,
+            descriptors: after.descriptors.count - before.descriptors.count,
+            wakeups: after.wakeups - before.wakeups,
+        }
+    }
+
+    /// The first connection comes, of which all are told, some in each turn; one accepts it, and
+    /// all sleep again.
+    fn begin(&mut self) {
+        self.connect(1);
+        (0..self.channels.len()).for_each(|_| self.single.turn());
+        assert!(self.asleep().is_empty(), "nobody is known to accept");
+        let all = 0..self.channels.len() as u16;
+        all.clone().for_each(|channel| self.wake_up(channel));
+        self.accept(0);
+        all.for_each(|channel| self.sleep_again(channel));
+    }
+
+    /// A process that was woken leaves the list of those that wait, as it does before it accepts.
+    fn wake_up(&self, channel: u16) {
+        let block = self.single.arena.block(self.listener.index);
+        block.remove_waiter(channel.into());
+    }
+
+    /// It has accepted, and waits for the next.
+    fn sleep_again(&self, channel: u16) {
+        let block = self.single.arena.block(self.listener.index);
+        block.add_waiter(channel.into());
+        self.single.arena.waiters()[usize::from(channel)].declare(Sleep::Futex);
+    }
+}
+
+/// Connections come one by one, at a listener of so many processes, of which so many are
+/// busy with the last ones: what each costs, and how often each process has accepted.
+fn serve(processes: u16, busy: usize, connections: u16) -> (Vec<Work>, Vec<u32>) {
+    let mut asleep = Asleep::of(processes);
+    asleep.begin();
+    let (mut accepted, mut at_work) = (vec![0; processes.into()], VecDeque::new());
+    let mut costs = Vec::new();
+    for _ in 0..connections {
+        let (mut told, mut woken) = (Vec::new(), Vec::new());
+        let cost = asleep.work(|asleep| (told, woken) = asleep.connect(1));
+        assert_eq!((told.len(), &told), (1, &woken));
+        let one = woken[0];
+        assert!(!at_work.contains(&one), "it sleeps");
+        asleep.wake_up(one);
+        asleep.accept(one);
+        accepted[usize::from(one)] += 1;
+        costs.push(cost);
+        at_work.push_back(one);
+        if at_work.len() > busy {
+            let done = at_work.pop_front().expect("one more than are busy");
+            asleep.sleep_again(done);
+        }
+    }
+    (costs, accepted)
+}
+
+/// What a connection costs does not grow with the processes that have its listener: one that sleeps
+/// is told of it and woken, and the others are neither.
+#[test]
+fn a_connection_costs_the_same_at_a_listener_of_many_processes() {
+    const CONNECTIONS: u16 = 1_000;
+    for busy in [0, 1, 5] {
+        let (few, _) = serve(busy as u16 + 3, busy, CONNECTIONS);
+        let (many, accepted) = serve(256, busy, CONNECTIONS);
+        assert_eq!(accepted.iter().sum::<u32>(), u32::from(CONNECTIONS));
+        for (few, many) in few.iter().zip(&many) {
+            assert_eq!(many, few, "{busy}");
+            assert_eq!((many.wakeups, many.descriptors), (1, 1));
+        }
+    }
+}
+
+/// If more are busy than a block lists, all others are woken, of whom as many as it lists are known then:
+/// so a wake-up in vain is for each process once in so many connections.
+#[test]
+fn those_that_are_not_listed_are_woken_in_vain_once_in_eight_connections_at_most() {
+    const PROCESSES: u16 = 256;
+    const LISTED: u16 = 8;
+    const CONNECTIONS: u16 = 800;
+    let mut asleep = Asleep::of(PROCESSES);
+    asleep.begin();
+    let mut at_work = VecDeque::new();
+    let mut accepted = 0;
+    let work = asleep.work(|asleep| {
+        for _ in 0..CONNECTIONS {
+            let (_, woken) = asleep.connect(1);
+            let one = *woken.first().expect("somebody is woken");
+            woken.iter().for_each(|channel| asleep.wake_up(*channel));
+            asleep.accept(one);
+            accepted += 1;
+            woken[1..]
+                .iter()
+                .for_each(|channel| asleep.sleep_again(*channel));
+            at_work.push_back(one);
+            if at_work.len() > 64 {
+                let done = at_work.pop_front().expect("more than are busy");
+                asleep.sleep_again(done);
+            }
+        }
+    });
+    assert_eq!(accepted, CONNECTIONS);
+    let in_vain = work.wakeups - u64::from(CONNECTIONS);
+    assert!(
+        in_vain <= u64::from(CONNECTIONS / LISTED * PROCESSES),
+        "{in_vain}"
+    );
+}
+
+/// What a turn costs in which a connection comes to a listener of so many processes, all of which
+/// have accepted and are asleep or at work, and another session asks something: the worst of many
+/// turns. That is answered in the same turn.
+fn beside_a_question(processes: u16, are_asleep: bool) -> Work {
+    let mut asleep = Asleep::of(processes);
+    let (session, arena) = asleep.single.add_session(GEOMETRY, Features::empty());
+    let mut other = HostChannel::new(arena, 0);
+    asleep.connect(1);
+    (0..processes).for_each(|channel| asleep.accept(channel));
+    if !are_asleep {
+        (0..processes).for_each(|channel| asleep.wake_up(channel));
+    }
+    let mut worst = Work {
+        steps: 0,
+        descriptors: 0,
+        wakeups: 0,
+    };
+    for tag in 0..200 {
+        if are_asleep {
+            asleep.sleep();
+        }
+        let request = Request::Query {
+            socket: SocketId {
+                index: 0,
+                generation: 0,
+            },
+            tag,
+            waiter: None,
+            query: Query::SendQueue,
+        };
+        let from = From {
+            session,
+            channel: 0,
+        };
+        let cost = asleep.work(|asleep| {
+            asleep.single.connect(asleep.next_client);
+            asleep.next_client += 1;
+            let stack = &mut asleep.single.stack;
+            stack.handle_request(from, &request, &Immediate::default());
+            asleep.single.turn();
+        });
+        let answer = other.get().unwrap().flatten();
+        let is_it = matches!(answer, Some(Completion::Done { tag: t, .. }) if t == tag);
+        assert!(is_it, "{answer:?}");
+        other.release();
+        worst = Work {
+            steps: worst.steps.max(cost.steps),
+            descriptors: worst.descriptors.max(cost.descriptors),
+            wakeups: worst.wakeups.max(cost.wakeups),
+        };
+        asleep.discard_told();
+        asleep.accept(tag as u16 % processes);
+    }
+    worst
+}
+
+/// Where those that have the listener sleep, a turn with a connection costs the same however many
+/// they are. Where they are at work, more of them are told of it, but in each turn no more than
+/// a few.
+#[test]
+fn a_question_is_answered_in_its_turn_beside_a_listener_of_many_processes() {
+    let (few, many) = (beside_a_question(8, true), beside_a_question(256, true));
+    assert_eq!(many, few);
+    let (few, many) = (beside_a_question(8, false), beside_a_question(256, false));
+    assert!(many.steps <= few.steps * 12 / 10, "{many:?} and {few:?}");
+    assert!(many.descriptors <= 32 && many.wakeups == 0, "{many:?}");
 }

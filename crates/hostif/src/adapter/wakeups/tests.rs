@@ -2,8 +2,17 @@
 
 use super::super::session::small;
 use super::{Sleeper, Subscribers};
-use crate::HostSession;
+use crate::adapter::AdapterSession;
+use crate::{Geometry, HostSession};
+use longshore_ring::{EventfdSignaler, Sleep};
+use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+thread_local! {
+    /// Channels whose processes' names were looked at.
+    pub(super) static LOOKED_AT: Cell<u32> = const { Cell::new(0) };
+}
 
 #[test]
 fn the_waiters_of_a_process_are_freed_in_parts_and_no_others() {
@@ -114,6 +123,7 @@ fn some_of_those_that_wait_for_a_socket_are_picked_if_enough_are_known_to_sleep(
     let mut all = Subscribers::NONE;
     for channel in 0..4 {
         let name = 70 + channel;
+        adapter.open_channel(channel as u16);
         arena.control(channel).pid.store(name, Ordering::Relaxed);
         all.add(channel as u16);
         let waiter = host.claim_waiter(name, 0).unwrap();
@@ -150,6 +160,60 @@ fn some_of_those_that_wait_for_a_socket_are_picked_if_enough_are_known_to_sleep(
     assert_eq!(pick(&all, 1), None);
     block.unlisted_waiters.store(1, Ordering::Relaxed);
     assert_eq!(pick(&all, 1), Some(vec![0]));
+}
+
+/// Whose a waiter is, is looked for among all processes once: what a connection costs does not
+/// grow with those that have its listener. One that has the waiter or the channel later is
+/// found anew.
+#[test]
+fn the_process_of_a_waiter_is_looked_for_once() {
+    const PROCESSES: u32 = 256;
+    let geometry = Geometry {
+        channels: PROCESSES,
+        waiters: PROCESSES,
+        ..Geometry::SMALL
+    };
+    let signaler = Arc::new(EventfdSignaler::for_one());
+    let mut adapter = AdapterSession::create(geometry, signaler).unwrap();
+    let arena = adapter.arena().clone();
+    let host = HostSession::of(adapter.arena());
+    let (mut all, mut half) = (Subscribers::NONE, Subscribers::NONE);
+    let block = arena.block(1);
+    for channel in 0..PROCESSES {
+        let name = 1_000 + channel;
+        adapter.open_channel(channel as u16);
+        arena.control(channel).pid.store(name, Ordering::Relaxed);
+        all.add(channel as u16);
+        if channel < PROCESSES / 2 {
+            half.add(channel as u16);
+        }
+        let waiter = host.claim_waiter(name, 0).unwrap();
+        arena.waiters()[waiter as usize].declare(Sleep::Futex);
+    }
+    let last = PROCESSES - 8..PROCESSES;
+    last.clone().for_each(|waiter| block.add_waiter(waiter));
+    let mut looked_at = |among: &Subscribers, many| {
+        LOOKED_AT.set(0);
+        let picked = adapter.pick_sleepers(1, among, many);
+        let channels = picked.map(|p| p.iter().map(|s| u32::from(s.channel)).collect::<Vec<_>>());
+        (channels, LOOKED_AT.get())
+    };
+    let (first, _) = looked_at(&all, 8);
+    assert_eq!(first, Some(last.clone().collect()));
+    for turn in 0..16 {
+        let next = last.start + turn % 8;
+        assert_eq!(looked_at(&all, 1), (Some(vec![next]), 1));
+    }
+    assert_eq!(looked_at(&half, 1), (None, 8), "none of these sleeps");
+    // Another process has the waiter, and another the channel.
+    let waiter = &arena.waiters()[last.start as usize];
+    waiter.owner.store(1_003, Ordering::Relaxed);
+    assert_eq!(looked_at(&half, 1), (Some(vec![3]), 1 + 4));
+    arena.control(3).pid.store(77, Ordering::Relaxed);
+    assert_eq!(looked_at(&half, 1).0, None);
+    adapter.close_channel(3);
+    arena.control(3).pid.store(1_003, Ordering::Relaxed);
+    assert_eq!(adapter.pick_sleepers(1, &half, 1), None, "it is nobody's");
 }
 
 /// As many as are asked for are looked at, of those that are listed and of all together.
