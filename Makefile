@@ -80,6 +80,8 @@ boundaries: toolchain ## which crate may use what
 # Both of these compile the whole workspace, and so the same.
 unit: toolchain ## unit and property tests of all crates
 	@$(STEP) 'unit tests' scripts/nextest.sh --workspace -E 'not package(longshore-e2e)'
+	@$(STEP) 'at two workers' env LONGSHORE_TEST_WORKERS=2 \
+		scripts/nextest.sh --workspace -E 'package(longshore-sockets)'
 
 e2e: deps ## unmodified programs, end to end, on the kernel and on Longshore
 	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT)

@@ -42,4 +42,4 @@ pub use adapter::AdapterChannel;
 pub use host::{HeldFile, HostChannel, HostSession, StreamError, agent, warning, zero_copy};
 pub use longshore_ring::{Corrupt, NONE, Room, SharedBytes};
 pub use meter::{Crossings, Descriptors, Meter, Moved};
-pub use transport::{Arena, ArenaError, Directory, PutError, ReleaseError, attach};
+pub use transport::{Arena, ArenaError, Directory, Meeting, PutError, ReleaseError, attach};

@@ -100,7 +100,8 @@ impl Geometry {
     /// The number of the rings of the process of `channel` at `worker`; at the first worker, that
     /// of the channel.
     #[inline]
-    pub(crate) fn ring(&self, channel: u32, worker: u32) -> u32 {
+    #[must_use]
+    pub fn ring(&self, channel: u32, worker: u32) -> u32 {
         worker * self.channels + channel
     }
 }

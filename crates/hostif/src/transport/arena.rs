@@ -7,7 +7,7 @@ mod free_chunks;
 mod meeting;
 
 pub use free_chunks::ReleaseError;
-pub(crate) use meeting::Meeting;
+pub use meeting::Meeting;
 
 use crate::abi::{
     Agreed, CHUNK, ChannelControl, DATA_AT, DIRECTORY, DIRECTORY_GROUP, Features, FileRange,

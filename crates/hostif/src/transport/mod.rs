@@ -10,8 +10,7 @@ pub mod attach;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use arena::Meeting;
-pub use arena::{Arena, ArenaError, Directory, ReleaseError};
+pub use arena::{Arena, ArenaError, Directory, Meeting, ReleaseError};
 
 use longshore_ring::Corrupt;
 use longshore_ring::spsc::Full;

@@ -15,7 +15,9 @@ use crate::hooks::Hooks;
 use crate::host::Host;
 use crate::native::{Listener, Stream};
 use longshore_hostif::attach::Token;
-use longshore_hostif::{EdgeFlags, Geometry, OpenFlags, OptionName, SocketKind, Versions};
+use longshore_hostif::{
+    EdgeFlags, Features, Geometry, OpenFlags, OptionName, SocketKind, Versions,
+};
 use session::Session;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -35,6 +37,9 @@ pub const POISON: u8 = 0xdb;
 
 /// Bytes that the send stream of an accepted connection may hold.
 pub const SEND_LIMIT: u32 = 3 << 20;
+
+/// So many workers have the engines that do not forward. All tests are to pass with two.
+const WORKERS_VARIABLE: &str = "LONGSHORE_TEST_WORKERS";
 
 const GEOMETRY: Geometry = Geometry {
     channels: 64,
@@ -71,6 +76,10 @@ pub struct Seen {
     pub rcv_chunks: usize,
     /// Requests that made no sense.
     pub bad: usize,
+    /// Requests in the rings of a worker that has not their socket.
+    pub misrouted: usize,
+    /// How often each worker was woken by its doorbell.
+    pub rung: Vec<u64>,
 }
 
 /// The engine, until it is dropped.
@@ -121,6 +130,13 @@ impl Engine {
     }
 
     fn of(directory: &Path, geometry: Geometry, versions: Versions, forwards: bool) -> Self {
+        let geometry = match std::env::var(WORKERS_VARIABLE) {
+            Ok(workers) if !forwards && versions.features.contains(Features::WORKERS) => Geometry {
+                workers: workers.parse().expect("a number of workers"),
+                ..geometry
+            },
+            _ => geometry,
+        };
         // A wake-up that is missing is to show.
         crate::wait::NEVER_LOOKS.store(true, Ordering::Relaxed);
         let path = directory.join("engine.sock");
@@ -207,6 +223,18 @@ impl Engine {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         panic!("never: {what}: {:?}", self.seen);
+    }
+
+    /// Whether each worker has found the requests about its sockets alone.
+    ///
+    /// # Panics
+    /// If the thread of the engine has panicked.
+    pub fn all_were_routed(&self) -> bool {
+        self.seen
+            .lock()
+            .expect("no panic while it is held")
+            .misrouted
+            == 0
     }
 
     /// From now on sleepers of this process look again, as they do outside tests.

@@ -8,7 +8,7 @@ use super::{ADDRESS, Behavior, Seen};
 use longshore_hostif::attach::{AttachError, Message, Token, receive_from_program, send_as};
 use longshore_hostif::{
     AdapterChannel, Address, Agreed, Arena, ArenaError, BlockFlags, ChannelState, Completion,
-    EdgeFlags, Features, Geometry, Loopback, Request, Route, SocketId, Versions,
+    EdgeFlags, Features, Geometry, Hurry, Loopback, Meeting, Request, Route, SocketId, Versions,
 };
 use longshore_ring::{Doorbell, Sleep, Waiter};
 use peers::{Peer, RECEIVE_WINDOW};
@@ -35,7 +35,8 @@ const TURN: Timespec = Timespec {
 };
 
 struct Process {
-    channel: AdapterChannel,
+    /// Its rings at each worker.
+    rings: Vec<AdapterChannel>,
     /// Sockets of which there was no room to tell.
     unreported: BTreeSet<u32>,
     pidfd: Option<OwnedFd>,
@@ -43,7 +44,7 @@ struct Process {
 
 pub(super) struct Session {
     pub(super) arena: Arc<Arena>,
-    doorbell: Doorbell,
+    workers: Vec<Worker>,
     listener: OwnedFd,
     clients: Vec<OwnedFd>,
     processes: BTreeMap<u16, Process>,
@@ -76,7 +77,9 @@ impl Session {
             features: versions.features,
         });
         agreed.features.set(Features::FORWARDS, forwards);
+        let agreed = agreed.with_workers(geometry.workers);
         let arena = Arc::new(Arena::create_for(geometry, agreed)?);
+        seen.lock().expect("not poisoned").rung = vec![0; geometry.workers as usize];
         let own = ADDRESS.parse().expect("an address");
         let route = |prefix_len, local| Route {
             address: own,
@@ -93,7 +96,9 @@ impl Session {
             .expect("bind the listener");
         listen(&listener, 16).expect("open the listener");
         Ok(Self {
-            doorbell: Doorbell::new().expect("make a doorbell"),
+            workers: (0..geometry.workers)
+                .map(|worker| Worker::new(&arena, worker))
+                .collect(),
             listener,
             clients: Vec::new(),
             processes: BTreeMap::new(),
@@ -113,7 +118,6 @@ impl Session {
 
     /// Does what there is to do, then waits a little for more.
     pub(super) fn turn(&mut self) {
-        self.doorbell.clear();
         self.let_processes_in();
         if !self.behavior.ignores_requests.load(Ordering::Relaxed) {
             self.take_requests();
@@ -131,23 +135,36 @@ impl Session {
     }
 
     fn sleep(&mut self) {
-        let engine = &self.arena.header().engine;
-        engine.declare(Sleep::Eventfd);
+        for worker in &self.workers {
+            worker.words.engine().declare(Sleep::Eventfd);
+        }
         let ignores_all = self.behavior.ignores_requests.load(Ordering::Relaxed);
-        let pending = !ignores_all
-            && self
-                .processes
-                .values()
-                .any(|p| p.channel.pending(&self.arena));
+        let processes = &self.processes;
+        let mut pending = false;
+        for (at, worker) in self.workers.iter_mut().enumerate() {
+            let has_some = |p: &Process| p.rings[at].pending(&self.arena);
+            let has_some = processes.values().any(has_some);
+            worker.is_due |= has_some;
+            pending |= has_some && !ignores_all;
+        }
         if !pending {
-            let mut fds = vec![
-                PollFd::new(&self.doorbell, PollFlags::IN),
-                PollFd::new(&self.listener, PollFlags::IN),
-            ];
+            let doorbells = self.workers.iter().map(|w| &w.doorbell);
+            let mut fds: Vec<_> = doorbells.map(|d| PollFd::new(d, PollFlags::IN)).collect();
+            fds.push(PollFd::new(&self.listener, PollFlags::IN));
             fds.extend(self.clients.iter().map(|v| PollFd::new(v, PollFlags::IN)));
             let _ = poll(&mut fds, Some(&TURN));
+            let are_rung: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+            for (at, worker) in self.workers.iter_mut().enumerate() {
+                if are_rung[at] {
+                    worker.doorbell.clear();
+                    worker.is_due = true;
+                    self.seen.lock().expect("not poisoned").rung[at] += 1;
+                }
+            }
         }
-        engine.cancel();
+        for worker in &self.workers {
+            worker.words.engine().cancel();
+        }
     }
 
     fn let_processes_in(&mut self) {
@@ -213,46 +230,63 @@ impl Session {
                 .find(|c| self.arena.control(u32::from(*c)).state() == ChannelState::Free)
                 .expect("a free channel")
         });
+        self.arena.reset_channel(u32::from(channel));
         let control = self.arena.control(u32::from(channel));
-        control.reset();
         control.pid.store(pid, Ordering::Relaxed);
         control.set_state(ChannelState::Open);
-        self.processes.insert(channel, process(channel, pid));
-        let welcome = Message::Welcome(u32::from(channel), *self.arena.geometry());
-        let _ = send_as(
-            &self.versions,
-            client,
-            &welcome,
-            &[self.arena.as_fd(), self.doorbell.as_fd()],
-        );
+        let geometry = *self.arena.geometry();
+        self.processes
+            .insert(channel, process(&geometry, channel, pid));
+        let welcome = Message::Welcome(u32::from(channel), geometry);
+        let mut fds = vec![self.arena.as_fd()];
+        fds.extend(self.workers.iter().map(|w| w.doorbell.as_fd()));
+        let _ = send_as(&self.versions, client, &welcome, &fds);
     }
 
     fn take_requests(&mut self) {
-        let arena = self.arena.clone();
-        let pending = &arena.header().requests_pending;
-        pending.any.store(0, Ordering::SeqCst);
-        for channel in 0..self.arena.geometry().channels as u16 {
+        for worker in 0..self.workers.len() {
+            if self.workers[worker].looks() {
+                self.take_requests_at(worker);
+            }
+        }
+    }
+
+    /// Takes the requests of all processes in their rings at one worker.
+    fn take_requests_at(&mut self, worker: usize) {
+        let geometry = *self.arena.geometry();
+        for channel in 0..geometry.channels as u16 {
             let control = self.arena.control(u32::from(channel));
-            if control.state() == ChannelState::Claimed {
+            if worker == 0 && control.state() == ChannelState::Claimed {
                 control.set_state(ChannelState::Open);
                 let pid = control.pid.load(Ordering::Acquire);
-                self.processes.insert(channel, process(channel, pid));
+                self.processes
+                    .insert(channel, process(&geometry, channel, pid));
             }
             let (word, bit) = (usize::from(channel) / 64, 1 << (channel % 64));
-            if pending.channels[word].fetch_and(!bit, Ordering::AcqRel) & bit != 0 {
+            let flags = &self.workers[worker].words.pending().channels[word];
+            if flags.fetch_and(!bit, Ordering::AcqRel) & bit != 0 {
                 self.tell_rest(channel);
             }
             while let Some(p) = self.processes.get_mut(&channel) {
-                let Ok(Some(message)) = p.channel.next(&self.arena) else {
-                    p.channel.release(&self.arena);
+                let rings = &mut p.rings[worker];
+                let Ok(Some(message)) = rings.next(&self.arena) else {
+                    rings.release(&self.arena);
                     break;
                 };
                 match Request::decode(&message) {
-                    Ok(request) => self.serve(channel, &request),
+                    Ok(request) if self.worker_of(request.socket()) == worker => {
+                        self.serve(channel, &request);
+                    }
+                    Ok(_) => self.seen.lock().expect("not poisoned").misrouted += 1,
                     Err(_) => self.seen.lock().expect("not poisoned").bad += 1,
                 }
             }
         }
+    }
+
+    /// The worker that has a socket, as its name says.
+    pub(super) fn worker_of(&self, socket: SocketId) -> usize {
+        self.arena.naming().worker(socket) as usize
     }
 
     fn done(
@@ -274,8 +308,10 @@ impl Session {
             value,
             address,
         };
+        let worker = self.worker_of(socket);
         if let Some(p) = self.processes.get_mut(&channel) {
-            p.channel.put(&self.arena, &done).expect("room for answers");
+            let rings = &mut p.rings[worker];
+            rings.put(&self.arena, &done).expect("room for answers");
         }
         self.to_wake.extend(waiter.map(u32::from));
     }
@@ -297,6 +333,7 @@ impl Session {
             socket: peer.id,
             edges,
         };
+        let worker = self.arena.naming().worker(peer.id) as usize;
         for channel in peer.subscribers.clone() {
             let lose = self
                 .behavior
@@ -306,9 +343,10 @@ impl Session {
             let Some(p) = self.processes.get_mut(&channel) else {
                 continue;
             };
-            if lose || p.channel.put(&self.arena, &completion).is_err() {
+            let rings = &mut p.rings[worker];
+            if lose || rings.put(&self.arena, &completion).is_err() {
                 p.unreported.insert(index);
-                p.channel.say_more(&self.arena).expect("room for it");
+                rings.say_more(&self.arena).expect("room for it");
             }
         }
         self.touched.push(index);
@@ -319,7 +357,9 @@ impl Session {
         let Some(p) = self.processes.get_mut(&channel) else {
             return;
         };
-        p.channel.look_for_room(&self.arena);
+        for rings in &mut p.rings {
+            rings.look_for_room(&self.arena);
+        }
         while let Some(index) = p.unreported.pop_first() {
             let Some(peer) = self.peers.get(&index) else {
                 continue;
@@ -328,9 +368,10 @@ impl Session {
                 socket: peer.id,
                 edges: peer.edges(),
             };
-            if p.channel.put(&self.arena, &edges).is_err() {
+            let rings = &mut p.rings[self.arena.naming().worker(peer.id) as usize];
+            if rings.put(&self.arena, &edges).is_err() {
                 p.unreported.insert(index);
-                p.channel.say_more(&self.arena).expect("room for it");
+                rings.say_more(&self.arena).expect("room for it");
                 break;
             }
             self.touched.push(index);
@@ -339,7 +380,9 @@ impl Session {
 
     fn publish(&mut self) {
         for p in self.processes.values_mut() {
-            p.channel.publish(&self.arena);
+            for rings in &mut p.rings {
+                rings.publish(&self.arena);
+            }
         }
         Waiter::fence();
         for index in self.touched.drain(..) {
@@ -413,10 +456,45 @@ impl Session {
     }
 }
 
-fn process(channel: u16, pid: u32) -> Process {
+/// One worker: the thread of the test plays all of them. One that sleeps and is not woken looks at no
+/// requests that are to be fetched now, so that a doorbell that is not rung, or another's, shows.
+struct Worker {
+    doorbell: Doorbell,
+    words: Meeting,
+    /// It has found requests, or was woken, and has not looked since.
+    is_due: bool,
+    is_alone: bool,
+}
+
+impl Worker {
+    fn new(arena: &Arena, worker: u32) -> Self {
+        Self {
+            doorbell: Doorbell::new().expect("make a doorbell"),
+            words: arena.meeting(worker),
+            is_due: true,
+            is_alone: arena.geometry().workers == 1,
+        }
+    }
+
+    /// Whether it looks at requests in this turn. Those that can wait it finds by itself.
+    fn looks(&mut self) -> bool {
+        let pending = &self.words.pending().any;
+        let are_due = pending.load(Ordering::SeqCst) & Hurry::Now as u32 != 0;
+        let looks = self.is_alone || self.is_due || !are_due;
+        if looks {
+            self.is_due = false;
+            pending.store(0, Ordering::SeqCst);
+        }
+        looks
+    }
+}
+
+fn process(geometry: &Geometry, channel: u16, pid: u32) -> Process {
     let pidfd = Pid::from_raw(pid as i32).and_then(|p| pidfd_open(p, PidfdFlags::empty()).ok());
     Process {
-        channel: AdapterChannel::new(channel.into()),
+        rings: (0..geometry.workers)
+            .map(|worker| AdapterChannel::new(geometry.ring(channel.into(), worker)))
+            .collect(),
         unreported: BTreeSet::new(),
         pidfd,
     }

@@ -11,7 +11,7 @@ use std::mem::offset_of;
 
 /// Those of one worker.
 #[derive(Debug)]
-pub(crate) struct Meeting {
+pub struct Meeting {
     pending: SharedArray<RequestsPending>,
     engine: SharedArray<Waiter>,
 }
@@ -19,21 +19,26 @@ pub(crate) struct Meeting {
 impl Meeting {
     /// By which it finds out who has published requests for it.
     #[inline]
-    pub(crate) fn pending(&self) -> &RequestsPending {
+    #[must_use]
+    pub fn pending(&self) -> &RequestsPending {
         &self.pending[0]
     }
 
     /// Where it sleeps.
     #[inline]
-    pub(crate) fn engine(&self) -> &Waiter {
+    #[must_use]
+    pub fn engine(&self) -> &Waiter {
         &self.engine[0]
     }
 }
 
 impl Arena {
-    /// The words by which programs and a worker find each other. Panics if there is no such
-    /// worker.
-    pub(crate) fn meeting(&self, worker: u32) -> Meeting {
+    /// The words by which programs and a worker find each other.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    #[must_use]
+    pub fn meeting(&self, worker: u32) -> Meeting {
         let header = offset_of!(Header, requests_pending);
         let (pending, engine) = match worker.checked_sub(1) {
             None => (header, offset_of!(Header, engine)),

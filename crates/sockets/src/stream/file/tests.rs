@@ -2,12 +2,15 @@
 
 use super::*;
 use crate::testing::Engine;
-use longshore_hostif::SocketKind;
+use longshore_hostif::{Features, SocketKind, Versions};
 
 #[test]
 fn a_connection_takes_files_that_are_worth_it() {
     let directory = tempfile::tempdir().unwrap();
-    let engine = Engine::start(directory.path());
+    // An engine of several workers takes none.
+    let mut one_worker = Versions::OURS;
+    one_worker.features.remove(Features::WORKERS);
+    let engine = Engine::of_release(directory.path(), one_worker);
     let host = engine.join();
     let (a, _b) = Engine::pair(host);
     let open = Engine::open(host, SocketKind::Stream);

@@ -271,9 +271,14 @@ impl Session {
         let free = &arena.header().free_sockets;
         let accepted = free.pop(arena.socket_links()).expect("a sane list");
         let accepted = accepted.expect("enough sockets for the test");
+        // Where there are several, a process has sockets at each.
+        let workers = arena.geometry().workers;
+        let worker = (arena.naming().worker(self.peers[&listener].id) + 1) % workers;
         let id = SocketId {
             index: accepted,
-            generation: arena.block(accepted).next_generation(arena.naming(), 0),
+            generation: arena
+                .block(accepted)
+                .next_generation(arena.naming(), worker),
         };
         let channels = self.peers[&listener].subscribers.clone();
         let mut peer = Peer::new(id, SocketKind::Stream, channels[0]);

@@ -113,7 +113,9 @@ impl Session {
             Request::Connect { peer, .. } => self.connect(index, peer),
             Request::Query { .. } => {
                 let info: Vec<u8> = (0..104).collect();
-                let control = self.arena.control(u32::from(channel));
+                let worker = self.worker_of(request.socket()) as u32;
+                let ring = self.arena.geometry().ring(channel.into(), worker);
+                let control = self.arena.control(ring);
                 Ok((control.write_mailbox(&info) as u64, Address::NONE))
             }
             Request::Cancel { .. } => self.cancel(index),
