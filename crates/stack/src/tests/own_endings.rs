@@ -175,25 +175,32 @@ fn what_is_told_later_is_under_way() {
         };
         own.single.ask(0, &request);
     };
-    for (client_is_first, linger, closes) in [
-        (true, None, true),
-        (false, None, true),
-        (true, Some(0), true),
-        (false, Some(0), true),
-        (true, None, false),
-        (false, None, false),
-    ] {
-        let case = (client_is_first, linger, closes);
+    let all = [false, true];
+    let cases = all.into_iter().flat_map(|apart| {
+        let ends = [(None, true), (Some(0), true), (None, false)];
+        ends.into_iter().flat_map(move |(linger, closes)| {
+            all.into_iter()
+                .map(move |first| (apart, first, linger, closes))
+        })
+    });
+    for (apart, client_is_first, linger, closes) in cases {
+        let case = (apart, client_is_first, linger, closes);
         let mut own = Own::new();
         let (client, server) = (own.client, own.server);
         if client_is_first {
             own.single.says(client, 0, 0, SHUT);
+            if apart {
+                own.single.turn();
+            }
         }
         match closes {
             true => close(&mut own, linger),
             false => own.single.says(server, 0, 0, SHUT),
         }
         if !client_is_first {
+            if apart {
+                own.single.turn();
+            }
             own.single.says(client, 0, 0, SHUT);
         }
         let mut turns = 0;
