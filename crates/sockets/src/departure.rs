@@ -24,6 +24,8 @@ pub const MOST_PAYLOAD_V6: usize = 65_527;
 const UDP_HEADER: usize = 8;
 const IPV4_HEADER: usize = 20;
 const IPV6_HEADER: usize = 40;
+/// What each path of IPv6 takes (RFC 8200, section 5).
+pub const LEAST_MTU_V6: usize = 1280;
 /// Datagrams that a train may have (Linux: UDP_MAX_SEGMENTS).
 const MOST_SEGMENTS: usize = 128;
 
@@ -236,8 +238,10 @@ impl Socket {
             class: departure.class.unwrap_or(sending.class),
             looped: sending.looped,
             path_mtu: match departure.whole.unwrap_or(sending.whole) {
-                true if !sending.path_mtu.refuses() => PathMtu::Do,
-                _ => sending.path_mtu,
+                _ if sending.path_mtu.refuses() => sending.path_mtu,
+                true => PathMtu::Do,
+                false if sending.least => PathMtu::Least,
+                false => sending.path_mtu,
             },
             ..DatagramRecord::new(len as u32, Address::from(to))
         };
@@ -261,7 +265,10 @@ impl Socket {
 
     /// Whether the path takes the datagram, if it is not to be cut.
     fn check_whole(&self, record: &DatagramRecord) -> Result<(), SocketError> {
-        let Some(to) = record.peer.get().filter(|_| record.path_mtu.refuses()) else {
+        // The datagrams of a train are never cut further.
+        let refuses =
+            record.path_mtu.refuses() || record.segment != 0 && record.path_mtu == PathMtu::Least;
+        let Some(to) = record.peer.get().filter(|_| refuses) else {
             return Ok(());
         };
         let payload = match record.segment {
@@ -276,7 +283,11 @@ impl Socket {
         };
         let packet = payload + UDP_HEADER + header;
         let routes = self.host.routes();
-        let fits = packet <= routes.link_mtu(ip)
+        let most = match self.block().sending(ip.is_ipv6()).least {
+            true => routes.link_mtu(ip).min(LEAST_MTU_V6),
+            false => routes.link_mtu(ip),
+        };
+        let fits = packet <= most
             && (!self.may_be_narrow(record.path_mtu, to) || packet <= self.path_mtu()? as usize);
         match record.segment {
             _ if fits => Ok(()),

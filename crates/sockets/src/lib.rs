@@ -50,7 +50,7 @@ mod wake_eventfd;
 pub use block_words::{host_bits, more_bits};
 pub use cancel::{CancelOutcome, Canceller};
 pub use datagram::Received;
-pub use departure::{Departure, MOST_PAYLOAD, MOST_PAYLOAD_V6, any_address};
+pub use departure::{Departure, LEAST_MTU_V6, MOST_PAYLOAD, MOST_PAYLOAD_V6, any_address};
 pub use errors::SocketError;
 pub use fork::{Forking, HeldSets, Reservation};
 pub use fork_lock::{ForkGuard, ForkLock, OnlyThread};

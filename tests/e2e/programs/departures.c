@@ -303,6 +303,45 @@ static void not_to_be_cut_in_ipv6(void) {
   }
 }
 
+/* IPV6_MTU, set to what each path of IPv6 takes (as nameservers do), before a socket is bound or
+ * afterwards: what is longer is cut, or refused if it is not to be. */
+static void cut_to_the_least_mtu(void) {
+  enum { LEAST = 1280, FITS = LEAST - 48 };
+  struct sockaddr_in6 to;
+  int far = bound6(&to);
+  static char some[65536];
+  for (int early = 0; early < 2; early++) {
+    int mine = SYS(socket(AF_INET6, SOCK_DGRAM, 0));
+    if (!early)
+      SYS(connect(mine, A(to)));
+    int bad = LEAST - 1, least = LEAST, none = 0;
+    FAILS(setsockopt(mine, IPPROTO_IPV6, IPV6_MTU, &bad, sizeof bad), EINVAL);
+    SYS(setsockopt(mine, IPPROTO_IPV6, IPV6_MTU, &least, sizeof least));
+    if (early)
+      SYS(connect(mine, A(to)));
+    OK(option(mine, IPPROTO_IPV6, IPV6_MTU) > LEAST);
+    IS(send(mine, some, 3000, 0), 3000);
+    IS(recv(far, some, sizeof some, 0), 3000);
+    set(mine, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
+    FAILS(send(mine, some, FITS + 1, 0), EMSGSIZE);
+    IS(send(mine, some, FITS, 0), FITS);
+    IS(recv(far, some, sizeof some, 0), FITS);
+    SYS(setsockopt(mine, IPPROTO_IPV6, IPV6_MTU, &none, sizeof none));
+    IS(send(mine, some, FITS + 1, 0), FITS + 1);
+    IS(recv(far, some, sizeof some, 0), FITS + 1);
+    SYS(close(mine));
+  }
+  int mine = SYS(socket(AF_INET6, SOCK_DGRAM, 0)), least = LEAST, none = 0;
+  SYS(setsockopt(mine, IPPROTO_IPV6, IPV6_MTU, &least, sizeof least));
+  SYS(setsockopt(mine, IPPROTO_IPV6, IPV6_MTU, &none, sizeof none));
+  set(mine, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
+  SYS(connect(mine, A(to)));
+  IS(send(mine, some, FITS + 1, 0), FITS + 1);
+  IS(recv(far, some, sizeof some, 0), FITS + 1);
+  int stream = SYS(socket(AF_INET6, SOCK_STREAM, 0));
+  SYS(setsockopt(stream, IPPROTO_IPV6, IPV6_MTU, &least, sizeof least));
+}
+
 /* When close returns, the port is free, and what was sent still goes. */
 static void closed_is_closed(void) {
   struct sockaddr_in to, here = address(my_ip(), 0);
@@ -361,6 +400,7 @@ const struct check CHECKS[] = {
     {"corked", corked},
     {"not_to_be_cut", not_to_be_cut},
     {"not_to_be_cut_in_ipv6", not_to_be_cut_in_ipv6},
+    {"cut_to_the_least_mtu", cut_to_the_least_mtu},
     {"closed_is_closed", closed_is_closed},
     {"closed_elsewhere", closed_elsewhere},
     {0, 0},

@@ -150,6 +150,9 @@ pub enum PathMtu {
     Interface = 4,
     /// It is cut if the link does not take it, here or by a router.
     Omit = 5,
+    /// It is cut to what each path of IPv6 takes (IPV6_MTU). An engine of a release that does not
+    /// know this takes it for [`PathMtu::Want`].
+    Least = 6,
 }
 
 impl PathMtu {
@@ -161,13 +164,14 @@ impl PathMtu {
             3 => Self::Probe,
             4 => Self::Interface,
             5 => Self::Omit,
+            6 => Self::Least,
             _ => Self::Want,
         }
     }
 
     /// Whether routers must not cut it (DF in IPv4).
     pub fn forbids_routers(self) -> bool {
-        matches!(self, Self::Want | Self::Do | Self::Probe)
+        matches!(self, Self::Want | Self::Do | Self::Probe | Self::Least)
     }
 
     /// Whether what is too long is refused, not cut.
@@ -177,7 +181,7 @@ impl PathMtu {
 
     /// Whether what was learnt of the path counts, not the link's MTU alone.
     pub fn honors_path_mtu(self) -> bool {
-        matches!(self, Self::Dont | Self::Want | Self::Do)
+        matches!(self, Self::Dont | Self::Want | Self::Do | Self::Least)
     }
 }
 
@@ -368,6 +372,7 @@ mod tests {
             (3, Probe, yes, yes, no),
             (4, Interface, no, yes, no),
             (5, Omit, no, no, no),
+            (6, Least, yes, no, yes),
         ] {
             assert_eq!((PathMtu::from_raw(number), way as u32), (way, number));
             // The bits above are those of others.
@@ -376,9 +381,7 @@ mod tests {
             assert_eq!(way.refuses(), refuses, "{way:?}");
             assert_eq!(way.honors_path_mtu(), honors, "{way:?}");
         }
-        for number in [6, 7] {
-            assert_eq!(PathMtu::from_raw(number), Want);
-        }
+        assert_eq!(PathMtu::from_raw(7), Want);
     }
 
     #[test]

@@ -50,6 +50,9 @@ pub enum What {
     Leaves(Leaves),
     /// UDP_CORK.
     Cork,
+    /// IPV6_MTU, as far as it is done (`least_mtu` says for which values): it counts as set only
+    /// while it is on, as the kernel socket is not to be asked for it.
+    LeastMtu,
     /// What is to be told beside what is received or of what is sent, by this bit of
     /// [`more_bits`].
     Asks(u64),
@@ -276,7 +279,7 @@ pub const CLASS: Known = told(IP, libc::IP_RECVTOS, 24);
 pub const CLASS6: Known = told(IP6, libc::IPV6_RECVTCLASS, 21);
 
 /// Options of UDP.
-const DATAGRAM: [Known; 29] = [
+const DATAGRAM: [Known; 30] = [
     leaves(IP, libc::IP_TOS, 9, Leaves::Class),
     leaves(IP6, libc::IPV6_TCLASS, 9, Leaves::Class),
     leaves(IP, libc::IP_TTL, 10, Leaves::Hops),
@@ -304,7 +307,14 @@ const DATAGRAM: [Known; 29] = [
     // All bits are taken here, too.
     number(IP, libc::IP_MULTICAST_ALL, 19, O::GroupAll, false),
     number(IP6, IPV6_MULTICAST_ALL, 19, O::GroupAll6, false),
-    number(SOL_UDP, libc::UDP_GRO, 12, O::UdpGro, false),
+    number(SOL_UDP, libc::UDP_GRO, 13, O::UdpGro, false),
+    Known {
+        level: IP6,
+        name: libc::IPV6_MTU,
+        bit: 12,
+        what: What::LeastMtu,
+        inherited: false,
+    },
     asks(SOL_SOCKET, libc::SO_TIMESTAMP, 13, more_bits::TIMESTAMP),
     asks(
         SOL_SOCKET,

@@ -3,7 +3,7 @@
 
 use super::known::Leaves;
 use longshore_hostif::{OptionName, PathMtu};
-use longshore_sockets::{Socket, more_bits};
+use longshore_sockets::{LEAST_MTU_V6, Socket, more_bits};
 
 /// What the engine has to stamp datagrams for.
 const STAMPS: u64 = more_bits::TIMESTAMP | more_bits::TIMESTAMP_NS | more_bits::DROPS;
@@ -51,5 +51,40 @@ pub fn leave_with(
     match what {
         Leaves::PathMtu(name) => Some((name, path_mtu as u64)),
         _ => None,
+    }
+}
+
+/// What the value of IPV6_MTU asks for: datagrams that are cut as if each path took just what all
+/// of IPv6 take (`true`), or as their paths are, as with values that no link has; `None` if the
+/// engine does not do it. What is no value the kernel refuses.
+#[must_use]
+pub fn least_mtu(value: i32) -> Option<bool> {
+    const LEAST: i32 = LEAST_MTU_V6 as i32;
+    const LONGEST: i32 = u16::MAX as i32;
+    match value {
+        LEAST => Some(true),
+        ..LEAST | LONGEST.. => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_all_sizes_of_fragments_the_least_is_done() {
+        for (value, expected) in [
+            (0, Some(false)),
+            (1279, Some(false)),
+            (1280, Some(true)),
+            (1281, None),
+            (65_534, None),
+            (65_535, Some(false)),
+            (i32::MAX, Some(false)),
+            (-1, Some(false)),
+        ] {
+            assert_eq!(least_mtu(value), expected, "{value}");
+        }
     }
 }

@@ -10,7 +10,8 @@ use crate::address::{self, Given};
 use crate::calls::{answer, groups, last_error, refused};
 use crate::fds::{self, Entry};
 use crate::log::once;
-use crate::options::{Known, congestion, keep_switch, note_set, remember, set_on_engine};
+use crate::options::{Known, congestion, forget_least_mtu, keep_switch};
+use crate::options::{note_set, remember, set_on_engine};
 use crate::signals::within;
 use crate::user::In;
 use crate::{decide, place, real, vectors};
@@ -19,7 +20,7 @@ use libc::{c_int, c_void, socklen_t, timeval};
 use longshore_hostif::OptionName as O;
 use longshore_hostif::Owner;
 use longshore_posix::options::known::{self, What, find};
-use longshore_posix::options::{AUTHENTICATION, SIGNATURE_EXT, refusal};
+use longshore_posix::options::{AUTHENTICATION, SIGNATURE_EXT, per_datagram, refusal};
 use longshore_sockets::{Socket, SocketError};
 
 /// `setsockopt(2)`.
@@ -98,6 +99,13 @@ fn set(fd: c_int, level: c_int, name: c_int, value: In<'_, c_void>, len: socklen
             let place = congestion::read(value, len)?;
             return congestion::set(fd, entry, socket.as_ref(), known, place).map(|()| 0);
         }
+        let least_mtu = known
+            .filter(|k| matches!(k.what, What::LeastMtu))
+            .map(|k| (k, per_datagram::least_mtu(number(value, len).unwrap_or(0))));
+        if let Some((_, None)) = least_mtu {
+            note_refused(level, name);
+            return Err(refused(libc::ENOPROTOOPT));
+        }
         let is_time = known.is_some_and(|k| matches!(k.what, What::TimeLimit { .. }));
         let (value, len) = match is_time && is_before_now(value, len) {
             true => (
@@ -117,6 +125,10 @@ fn set(fd: c_int, level: c_int, name: c_int, value: In<'_, c_void>, len: socklen
         let Some(known) = known else {
             return Ok(0);
         };
+        if let Some((known, Some(false))) = least_mtu {
+            forget_least_mtu(fd, entry, socket.as_ref(), known);
+            return Ok(0);
+        }
         match (entry, &socket) {
             (Entry::Undecided(u), _) => remember(fd, u, known),
             (_, Some(socket)) => set_on_engine(fd, socket, known)?,

@@ -65,6 +65,11 @@ fn time(bytes: &[u8; 16]) -> Option<Duration> {
 /// What the engine is to be told of an option that the kernel socket has; also
 /// sets what is kept on our side.
 fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)> {
+    if matches!(known.what, What::LeastMtu) {
+        // The kernel tells the path's.
+        socket.change_sending(true, |sending| sending.least = true);
+        return None;
+    }
     let mut bytes = [0; 16];
     let len = read_back(fd, known, &mut bytes)?;
     let value = int(&bytes);
@@ -102,7 +107,7 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
             keep(known, &bytes, socket);
             None
         }
-        What::Asked => None,
+        What::LeastMtu | What::Asked => None,
     }
 }
 
@@ -240,10 +245,26 @@ pub(crate) fn note_set(socket: &Socket, known: &Known) {
     socket.set_host_bits(1 << (known.bit + host_bits::OPTIONS_SHIFT));
 }
 
-pub(crate) fn remember(fd: c_int, mut undecided: Undecided, known: &Known) {
+/// Notes that an option was set on a socket that is undecided.
+pub(crate) fn remember(fd: c_int, undecided: Undecided, known: &Known) {
+    change_noted(fd, undecided, |options| options | 1 << known.bit);
+}
+
+/// Notes that IPV6_MTU is as it was before the program has set it.
+pub(crate) fn forget_least_mtu(fd: c_int, entry: Entry, socket: Option<&Socket>, known: &Known) {
+    if let Entry::Undecided(undecided) = entry {
+        change_noted(fd, undecided, |options| options & !(1 << known.bit));
+    }
+    if let Some(socket) = socket {
+        socket.clear_host_bits(1 << (known.bit + host_bits::OPTIONS_SHIFT));
+        socket.change_sending(true, |sending| sending.least = false);
+    }
+}
+
+fn change_noted(fd: c_int, mut undecided: Undecided, change: impl Fn(u32) -> u32) {
     loop {
         let with = Undecided {
-            options: undecided.options | 1 << known.bit,
+            options: change(undecided.options),
             ..undecided
         };
         if fds::update(fd, undecided, Entry::Undecided(with)) {

@@ -347,3 +347,45 @@ fn what_is_not_to_be_cut_fits_its_link_or_is_refused() {
         std::mem::forget(a);
     }
 }
+
+/// IPV6_MTU: what is longer than each path takes is told to be cut to that, or refused if it is
+/// not to be cut. What goes to addresses of IPv4 is not concerned.
+#[test]
+fn what_is_longer_than_the_least_mtu_is_cut_or_refused() {
+    let (_engine, host, _directory) = engine();
+    host.routes().publish_mtu([9000; 2], false);
+    let v6 = OpenFlags::IPV6;
+    let a = host.open(SocketKind::Datagram, v6, 0).unwrap();
+    let far = |host: &str| Some(SocketAddr::new(host.parse().unwrap(), 7));
+    let (to, to_v4) = (far("fd00::77"), far("::ffff:10.9.9.77"));
+    let fits = LEAST_MTU_V6 - 48;
+    let bytes = vec![0; 3000];
+    let send =
+        |len: usize, to, departure| a.send_datagram(&[IoSlice::new(&bytes[..len])], to, departure);
+    let usual = Departure::default();
+    let path_mtu = |to, departure| a.record(fits + 1, to, departure).unwrap().path_mtu;
+    let whole = Departure {
+        whole: Some(true),
+        ..usual
+    };
+    let train = |segment: usize| Departure {
+        segment: segment as u16,
+        ..usual
+    };
+    assert_eq!(path_mtu(to, usual), PathMtu::Want);
+    assert_eq!(send(fits + 1, to, whole), Ok(fits + 1));
+    a.change_sending(true, |sending| sending.least = true);
+    assert_eq!(path_mtu(to, usual), PathMtu::Least);
+    assert_eq!(path_mtu(to_v4, usual), PathMtu::Want);
+    assert_eq!(send(fits + 1, to, usual), Ok(fits + 1));
+    assert_eq!(send(fits, to, whole), Ok(fits));
+    assert_eq!(send(fits + 1, to, whole), refused(Errno::MSGSIZE));
+    assert_eq!(send(fits + 1, to_v4, whole), Ok(fits + 1));
+    assert_eq!(send(3000, to, train(fits)), Ok(3000));
+    assert_eq!(send(3000, to, train(fits + 1)), refused(Errno::MSGSIZE));
+    a.change_sending(true, |sending| sending.path_mtu = PathMtu::Interface);
+    assert_eq!(send(fits + 1, to, usual), refused(Errno::MSGSIZE));
+    a.change_sending(true, |sending| sending.least = false);
+    assert_eq!(send(fits + 1, to, usual), Ok(fits + 1));
+    std::mem::forget(a);
+}

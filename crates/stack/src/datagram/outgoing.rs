@@ -20,6 +20,7 @@ use longshore_hostif::{DATAGRAM_HEADER, DatagramRecord, PathMtu, datagram_span};
 use longshore_tcp::Instant;
 use longshore_wire::checksum::Partial;
 use longshore_wire::ipv4::protocol;
+use longshore_wire::ipv6::MIN_MTU;
 use longshore_wire::udp::{self, UdpHeader};
 use std::io::IoSlice;
 use std::net::{IpAddr, SocketAddr};
@@ -241,7 +242,7 @@ impl DatagramSender<'_> {
         }
         let packet_len = len + udp::HEADER_LEN + addresses.header_len();
         if !cut && packet_len > mtu {
-            return self.send_fragmented(addresses, service, &header, payload);
+            return self.send_fragmented(addresses, service, mtu, &header, payload);
         }
         let gso = cut.then_some(segment as u16);
         let sent = self
@@ -256,6 +257,9 @@ impl DatagramSender<'_> {
     fn mtu_for(&self, hop: NextHop, addresses: &AddressPair, path_mtu: PathMtu) -> usize {
         match hop {
             NextHop::Local => usize::from(u16::MAX),
+            _ if path_mtu == PathMtu::Least => {
+                self.link.mtu_to(addresses.to(), self.now).min(MIN_MTU)
+            }
             _ if path_mtu.honors_path_mtu() => self.link.mtu_to(addresses.to(), self.now),
             _ => self.link.link_mtu(addresses.to()),
         }
@@ -283,6 +287,7 @@ impl DatagramSender<'_> {
         &mut self,
         addresses: &AddressPair,
         service: Service,
+        mtu: usize,
         header: &UdpHeader,
         payload: &[IoSlice<'_>],
     ) {
@@ -303,6 +308,7 @@ impl DatagramSender<'_> {
             service,
             protocol: protocol::UDP,
             bytes: &message,
+            most: mtu,
         };
         self.link
             .send_message(addresses, &whole, self.now, self.counters);

@@ -18,6 +18,8 @@ pub(crate) struct WholeMessage<'a> {
     pub(crate) service: Service,
     pub(crate) protocol: u8,
     pub(crate) bytes: &'a [u8],
+    /// The longest packet that it may go in; the path may take less.
+    pub(crate) most: usize,
 }
 
 impl Link {
@@ -34,7 +36,7 @@ impl Link {
             NextHop::NoRoute => return counters.drop(EngineDrop::NoRoute),
             hop @ (NextHop::Neighbor(_) | NextHop::Local | NextHop::Resolving) => hop,
         };
-        let mtu = self.mtu_to(addresses.to(), now);
+        let mtu = self.mtu_to(addresses.to(), now).min(message.most);
         match *addresses {
             AddressPair::V4 { from, to } => {
                 self.send_whole((from, to), (hop, mtu), message, counters);
@@ -56,6 +58,7 @@ impl Link {
             service,
             protocol,
             bytes: message,
+            ..
         } = *message;
         let identification = self.next_identification();
         for part in fragments(message.len(), mtu) {
@@ -91,6 +94,7 @@ impl Link {
             service,
             protocol,
             bytes: message,
+            ..
         } = *message;
         let mut header = Ipv6Header {
             traffic_class: service.tos,

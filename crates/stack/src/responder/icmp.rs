@@ -61,6 +61,7 @@ impl Responder<'_> {
             service: Service::DEFAULT,
             protocol: protocol::ICMP,
             bytes: &message,
+            most: usize::MAX,
         };
         self.link
             .send_message(&addresses, &message, self.now, self.counters);

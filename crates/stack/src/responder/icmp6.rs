@@ -162,6 +162,7 @@ impl Responder<'_> {
             service: Service::DEFAULT,
             protocol: next_header::ICMPV6,
             bytes: &message,
+            most: usize::MAX,
         };
         let addresses = AddressPair::V6 { from, to };
         self.link

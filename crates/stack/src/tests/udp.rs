@@ -209,6 +209,7 @@ fn a_train_is_cut_where_the_port_does_not() {
 #[test]
 fn a_long_datagram_is_cut_or_refused() {
     const MOST: usize = MTU - HEADER_LEN - UDP;
+    const LEAST: usize = 1_280 - HEADER_LEN - UDP;
     for (len, how, fragments) in [
         (MOST, PathMtu::Want, 1),
         (MOST + 1, PathMtu::Want, 2),
@@ -216,12 +217,16 @@ fn a_long_datagram_is_cut_or_refused() {
         (MOST, PathMtu::Do, 1),
         (MOST + 1, PathMtu::Do, 0),
         (MOST + 1, PathMtu::Probe, 0),
+        (LEAST, PathMtu::Least, 1),
+        (LEAST + 1, PathMtu::Least, 2),
+        (3_000, PathMtu::Least, 3),
     ] {
         let mut udp = Udp::new();
         udp.sends(|record| record.path_mtu = how, len);
         let packets = udp.single.packets();
         assert_eq!(packets.len(), fragments, "{len} {how:?}");
-        assert!(packets.iter().all(|packet| packet.len() <= MTU));
+        let most = if how == PathMtu::Least { 1_280 } else { MTU };
+        assert!(packets.iter().all(|packet| packet.len() <= most));
         let payload: usize = packets.iter().map(|packet| packet.len() - HEADER_LEN).sum();
         assert_eq!(payload, if fragments == 0 { 0 } else { len + UDP });
         if fragments > 1 {

@@ -22,6 +22,9 @@ pub struct Sending {
     pub path_mtu: PathMtu,
     /// IPV6_DONTFRAG: what the path does not take is refused.
     pub whole: bool,
+    /// IPV6_MTU, set to the least that a path of IPv6 takes: what is longer than that is cut, or
+    /// refused, as if its path took no more.
+    pub least: bool,
 }
 
 impl Default for Sending {
@@ -33,6 +36,7 @@ impl Default for Sending {
             looped: true,
             path_mtu: PathMtu::default(),
             whole: false,
+            least: false,
         }
     }
 }
@@ -41,6 +45,7 @@ const HAS_HOPS: u32 = 1 << 24;
 const NOT_LOOPED: u32 = 1 << 25;
 const PATH_MTU_SHIFT: u32 = 26;
 const WHOLE: u32 = 1 << 29;
+const LEAST: u32 = 1 << 30;
 
 impl Sending {
     /// In a word, which is zero for the default.
@@ -52,6 +57,7 @@ impl Sending {
             | u32::from(self.group_hops ^ 1) << 16
             | looped
             | if self.whole { WHOLE } else { 0 }
+            | if self.least { LEAST } else { 0 }
             | path_mtu << PATH_MTU_SHIFT
     }
 
@@ -64,6 +70,7 @@ impl Sending {
             looped: word & NOT_LOOPED == 0,
             path_mtu: PathMtu::from_raw(path_mtu),
             whole: word & WHOLE != 0,
+            least: word & LEAST != 0,
         }
     }
 }
@@ -141,9 +148,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_set_is_kept(hops: Option<u8>, class: u8, group_hops: u8, looped: bool, whole: bool, raw: u32) {
+        fn what_is_set_is_kept(hops: Option<u8>, class: u8, group_hops: u8, looped: bool, whole: bool, least: bool, raw: u32) {
             let path_mtu = PathMtu::from_raw(raw);
-            let sending = Sending { hops, class, group_hops, looped, path_mtu, whole };
+            let sending = Sending { hops, class, group_hops, looped, path_mtu, whole, least };
             prop_assert_eq!(Sending::decode(sending.encode()), sending);
         }
     }
@@ -198,6 +205,7 @@ mod tests {
         assert_eq!(set(|s| s.group_hops = 8), 9 << 16);
         assert_eq!(set(|s| s.looped = false), 1 << 25);
         assert_eq!(set(|s| s.whole = true), 1 << 29);
+        assert_eq!(set(|s| s.least = true), 1 << 30);
     }
 
     #[test]
