@@ -231,7 +231,7 @@ mod tests {
         };
         let mut out = String::new();
         table(&mut out, &[row], &|_| None);
-        assert!(out.contains("4294967295 4294967295 "), "{out}");
+        assert!(out.contains(" 4294967295 4294967295\n"), "{out}");
     }
 
     #[test]
