@@ -1,4 +1,4 @@
-//! The host's TCP settings (`net.ipv4.tcp_*`), which new sockets start from.
+//! The host's TCP settings (`net.ipv4.tcp_*` and `net.core.somaxconn`), which new sockets start from.
 //!
 //! Administrators set them for the kernel's TCP, and programs expect to live by
 //! them. Owned by the engine, asked when a socket is opened. The files stay
@@ -17,11 +17,14 @@ const GOOD_FOR: u64 = 1_000;
 /// Of a file's text, what is read at most: three numbers, a name, or two keys.
 const LONGEST: usize = 80;
 
+/// The one of these files that is not in net/ipv4.
+const SOMAXCONN: &str = "somaxconn";
+
 /// Sets what a file's numbers say; there is at least one.
 type Setter = fn(&mut Defaults, &[u64]);
 
 /// The files with numbers, and what each sets.
-const NUMBERS: [(&str, Setter); 22] = [
+const NUMBERS: [(&str, Setter); 23] = [
     ("tcp_timestamps", |s, v| s.tcp.timestamps = v[0] != 0),
     ("tcp_sack", |s, v| s.tcp.sack = v[0] != 0),
     ("tcp_window_scaling", |s, v| {
@@ -80,6 +83,9 @@ const NUMBERS: [(&str, Setter); 22] = [
         {
             s.local_ports = ports;
         }
+    }),
+    (SOMAXCONN, |s, v| {
+        s.most_backlog = u32::try_from(v[0]).unwrap_or(u32::MAX);
     }),
     ("tcp_fastopen", |s, v| {
         s.fast_open = FastOpenUse::from_number(v[0]);
@@ -158,7 +164,10 @@ impl HostSettings {
     /// what they would set stays at its default.
     #[must_use]
     pub fn open() -> Self {
-        Self::of(|name| File::open(format!("/proc/sys/net/ipv4/{name}")).ok())
+        Self::of(|name| {
+            let directory = if name == SOMAXCONN { "core" } else { "ipv4" };
+            File::open(format!("/proc/sys/net/{directory}/{name}")).ok()
+        })
     }
 
     fn of(open: impl Fn(&str) -> Option<File>) -> Self {
@@ -262,8 +271,10 @@ mod tests {
             ("tcp_stdurg", "1\n"),
             ("ip_local_port_range", "1024\t65535\n"),
             ("tcp_congestion_control", "reno\n"),
+            ("somaxconn", "128\n"),
         ]);
         let got = settings.get(Instant(1));
+        assert_eq!(got.most_backlog, 128);
         assert_eq!(Some(got.local_ports), LocalPorts::new(1_024, 65_535));
         assert_eq!((got.send_buffer, got.send_most), (70_000, 8_000_000));
         let config = got.tcp;

@@ -17,6 +17,9 @@ pub struct Defaults {
     pub send_buffer: u32,
     /// Bytes that it may be tuned to.
     pub send_most: u32,
+    /// The most connections that may wait at a listener, whatever its program asks for
+    /// (net.core.somaxconn).
+    pub most_backlog: u32,
     /// The first port that everybody may bind.
     pub unprivileged_from: u16,
     /// The ports for sockets that ask for none in particular, from then on and of all
@@ -31,11 +34,16 @@ impl Default for Defaults {
             fast_open: FastOpenUse::default(),
             send_buffer: longshore_hostif::SEND_BUFFER,
             send_most: longshore_hostif::STREAM_MAX as u32,
+            most_backlog: MOST_BACKLOG,
             unprivileged_from: UNPRIVILEGED_FROM,
             local_ports: LocalPorts::default(),
         }
     }
 }
+
+/// The most connections that may wait at a listener, unless the host says otherwise: Linux's
+/// default since 5.4.
+pub(crate) const MOST_BACKLOG: u32 = 4096;
 
 /// The first port that everybody may bind, unless the host says otherwise.
 pub(crate) const UNPRIVILEGED_FROM: u16 = 1024;

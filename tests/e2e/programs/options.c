@@ -423,9 +423,28 @@ static void tcp_info(void) {
   FAILS(getsockopt(listener, IPPROTO_IP, IP_MTU, &mtu, &n), ENOTCONN);
 }
 
-/* A listener says how many connections wait for it, and how many may. */
+/* How many connections may wait at a listener. */
+static int may_wait(int listener) {
+  struct tcp_info i = {0};
+  socklen_t n = sizeof i;
+  SYS(getsockopt(listener, IPPROTO_TCP, TCP_INFO, &i, &n));
+  return i.tcpi_sacked;
+}
+
+/* A listener says how many connections wait for it, and how many may: however many are asked for,
+ * no more than net.core.somaxconn. */
 static void listener_tells_its_queue(void) {
-  int listener = my_listener(5);
+  int most = 0, listener = my_listener(0x7fffffff);
+  FILE *setting = fopen("/proc/sys/net/core/somaxconn", "r");
+  OK(setting && fscanf(setting, "%d", &most) == 1);
+  fclose(setting);
+  IS(may_wait(listener), most);
+  SYS(listen(listener, 3));
+  IS(may_wait(listener), 3);
+  SYS(listen(listener, -1));
+  IS(may_wait(listener), most);
+  SYS(close(listener));
+  listener = my_listener(5);
   struct sockaddr_in a = name_of(listener);
   for (int waiting = 0; waiting < 4; waiting++) {
     struct tcp_info i = {0};

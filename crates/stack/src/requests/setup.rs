@@ -6,6 +6,7 @@ use crate::accept_queue::AcceptQueue;
 use crate::audience::Audience;
 use crate::binding::Binding;
 use crate::fast_open::new_fast_open;
+use crate::host::MOST_BACKLOG;
 use crate::local_ports::LocalPorts;
 use crate::output::Sent;
 use crate::request_error::RequestError;
@@ -100,6 +101,8 @@ impl Stack {
             let (socket, mut binding) = self.binding(key)?;
             binding.bind_shut(key, socket)?;
         }
+        let settings = self.settings.host.defaults(self.now);
+        let backlog = backlog.min(settings.map_or(MOST_BACKLOG, |s| s.most_backlog));
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         let local = socket.local.ok_or(RequestError::Invalid)?;
         match &mut socket.kind {

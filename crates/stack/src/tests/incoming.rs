@@ -339,6 +339,45 @@ fn a_listener_defers_as_it_was_told_before_it_listened() {
     }
 }
 
+/// However many a program asks for, no more connections wait at a listener than the machine says
+/// (net.core.somaxconn), as it does when `listen` is called.
+#[test]
+fn a_machine_says_how_many_connections_may_wait() {
+    struct Machine(u32);
+    impl Host for Machine {
+        fn defaults(&mut self, _now: Instant) -> Option<Defaults> {
+            Some(Defaults {
+                most_backlog: self.0,
+                ..Defaults::default()
+            })
+        }
+        fn fast_open_keys(&self) -> Option<(Option<FastOpenKey>, Option<FastOpenKey>)> {
+            None
+        }
+        fn time_of_day_ns(&self) -> u64 {
+            0
+        }
+    }
+    let mut single = Single::new(GEOMETRY, 1);
+    let listener = single.bind(SocketKind::Stream, 80);
+    let mut asked = |most: Option<u32>, backlog| {
+        single.stack.settings.host = match most {
+            Some(most) => Box::new(Machine(most)),
+            None => Box::new(super::machine::Alone),
+        };
+        single.listen_at(listener, backlog);
+        single.turn();
+        let mut all = single.stack.status().sockets(0);
+        let listener = all.find(|(_, status)| status.state == "LISTEN");
+        listener.map(|(_, status)| status.send_q)
+    };
+    assert_eq!(asked(Some(128), u32::MAX), Some(128));
+    assert_eq!(asked(Some(128), 7), Some(7));
+    // At the next call, also of a listener that there is.
+    assert_eq!(asked(Some(512), u32::MAX), Some(512));
+    assert_eq!(asked(None, u32::MAX), Some(4096));
+}
+
 /// What the machine says of overflow (tcp_abort_on_overflow, tcp_syncookies) holds for listeners.
 #[test]
 fn a_machine_says_what_overflow_leads_to() {
