@@ -85,7 +85,7 @@ impl Socket {
                 self.subscribers.add(channel);
                 self.tell_one(&mut s.host, channel, edges);
                 s.host.wake_for(self.id.index);
-                self.note_told(now);
+                self.note_reported(now);
             }
             // What could not be said in a block that was not begun.
             if edges.flags.contains(EdgeFlags::DEAD) {

@@ -202,10 +202,10 @@ impl Check<'_> {
             let is_found = found == Some(Found::Socket(key));
             holds(is_found, key, "its segments do not find it")?;
         }
-        let is_told = c.told.rcv_edge <= c.tcb.rcv_edge();
+        let is_told = c.reported.rcv_edge <= c.tcb.rcv_edge();
         holds(is_told, key, "more was told than came")?;
         holds(
-            c.told.snd_acked <= c.tcb.snd_acked(),
+            c.reported.snd_acked <= c.tcb.snd_acked(),
             key,
             "more was told than acknowledged",
         )

@@ -386,9 +386,9 @@ impl Stack {
         if orphan && !more {
             return self.forget(key);
         }
-        let unsaid = edges.snd_acked - d.told.snd_acked;
-        if edges.rcv_edge > d.told.rcv_edge || unsaid >= quarter {
-            socket.note_told(now);
+        let unsaid = edges.snd_acked - d.reported.snd_acked;
+        if edges.rcv_edge > d.reported.rcv_edge || unsaid >= quarter {
+            socket.note_reported(now);
             if let Some(s) = self.sessions.get_mut(socket.session) {
                 socket.tell(&mut s.host, edges);
             }

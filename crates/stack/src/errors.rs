@@ -112,7 +112,7 @@ impl Socket {
         self.put_report(report, &[], telling.counters);
         let (kept, mut edges) = (self.kept_errors(), self.edges());
         edges.flags |= EdgeFlags::SOFT_ERROR;
-        self.note_told(telling.now);
+        self.note_reported(telling.now);
         if let Some(s) = telling.sessions.get_mut(self.session) {
             s.host.set_error_reports(self.id, kept);
             self.tell(&mut s.host, edges);
@@ -173,7 +173,7 @@ impl Socket {
         }
         let mut edges = self.edges();
         edges.flags |= EdgeFlags::SOFT_ERROR;
-        self.note_told(now);
+        self.note_reported(now);
         let kept = self.kept_errors();
         if let Some(s) = sessions.get_mut(self.session) {
             s.host.set_error(self.id, errno.into(), kept);

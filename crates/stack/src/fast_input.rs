@@ -309,7 +309,7 @@ impl Stack {
             let Some(session) = self.sessions.get_unshown_mut(socket.session) else {
                 return false;
             };
-            let edges = [predicted.rcv_consumed(), c.told.rcv_edge, at];
+            let edges = [predicted.rcv_consumed(), c.reported.rcv_edge, at];
             let to = (
                 &mut c.rcv,
                 socket.id.index,

@@ -106,6 +106,7 @@ mod pair_end;
 mod passive;
 mod published;
 mod quiet;
+mod reported;
 mod request_error;
 mod requests;
 mod responder;
@@ -126,7 +127,6 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 mod timers;
-mod told;
 mod transfers;
 mod turns;
 mod unaccepted;

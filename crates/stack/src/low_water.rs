@@ -7,9 +7,9 @@
 
 use crate::memory_pressure::FEW_CHUNKS;
 use crate::messages::Messages;
+use crate::reported::Reported;
 use crate::session::Session;
 use crate::socket::{Options, Socket};
-use crate::told::Told;
 use longshore_hostif::adapter::ReceiveStream;
 use longshore_hostif::{Edges, SocketId, is_writable};
 
@@ -65,7 +65,7 @@ impl Marks {
         &self,
         s: &Session,
         id: SocketId,
-        (told, written): (&Told, u64),
+        (told, written): (&Reported, u64),
         edges: &Edges,
         messages: Option<(&mut Messages, &ReceiveStream)>,
     ) -> bool {

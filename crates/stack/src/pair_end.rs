@@ -8,7 +8,7 @@ mod send_half;
 mod waits;
 
 use crate::demux::Flow;
-use crate::told::Told;
+use crate::reported::Reported;
 use cork::Cork;
 use longshore_hostif::EdgeFlags;
 use longshore_hostif::NONE;
@@ -50,7 +50,7 @@ pub(crate) struct Pair {
     pub(crate) cork: Cork,
     pub(crate) deferral: Deferral,
     pub(crate) waits: Waits,
-    pub(crate) told: Told,
+    pub(crate) reported: Reported,
 }
 
 impl Pair {
@@ -69,7 +69,7 @@ impl Pair {
             cork: Cork::new(corked),
             deferral: Deferral::default(),
             waits: Waits::NONE,
-            told: Told::default(),
+            reported: Reported::default(),
         }
     }
 

@@ -288,7 +288,7 @@ impl Stack {
         match &mut socket.kind {
             Kind::Stream(c) => {
                 // The record says so.
-                c.told.flags = EdgeFlags::CONNECTED;
+                c.reported.flags = EdgeFlags::CONNECTED;
                 c.record = number;
             }
             Kind::Pair(p) => p.record = number,

@@ -17,7 +17,7 @@ impl Socket {
     pub(crate) fn tell_quietly(&mut self, sessions: &mut Sessions, now: Instant) {
         let edges = self.edges();
         // An end that has come in this very turn, too: it is noted as told below.
-        let is_unreported = self.told().is_some_and(|told| {
+        let is_unreported = self.reported().is_some_and(|told| {
             edges.snd_acked != told.snd_acked
                 || edges.rcv_edge != told.rcv_edge
                 || edges.flags != told.flags
@@ -29,7 +29,7 @@ impl Socket {
         if let Some(messages) = self.messages.as_deref_mut().filter(|_| is_late) {
             messages.note_woken();
         }
-        self.note_told(now);
+        self.note_reported(now);
         let piece_due = self.messages.as_deref().map(Messages::piece_due);
         self.look_again(piece_due.unwrap_or(Instant::NEVER));
         if is_late && let Some(s) = sessions.get_mut(self.session) {
@@ -54,8 +54,8 @@ impl Sockets {
         if d.tell_by.is_some() {
             return;
         }
-        let returns = d.told.returns_at(d.snd_done, d.snd_edge, now);
-        if d.snd_done != d.told.snd_acked || !returns.is_never() {
+        let returns = d.reported.returns_at(d.snd_done, d.snd_edge, now);
+        if d.snd_done != d.reported.snd_acked || !returns.is_never() {
             d.tell_by = Some(now.after_us(QUIET_US));
             self.arm(key);
         }
@@ -67,7 +67,7 @@ impl Sockets {
         if !p.waits.tell_by().is_never() {
             return;
         }
-        let returns = p.told.returns_at(p.snd.done(), p.snd.edge(), now);
+        let returns = p.reported.returns_at(p.snd.done(), p.snd.edge(), now);
         p.waits.set_tell_by(returns);
         if !returns.is_never() {
             self.arm(key);

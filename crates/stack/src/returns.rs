@@ -6,8 +6,8 @@
 //! lock for it and waits for nobody: `longshore_ring::Offer` says how. Owns [`Returns`], which
 //! each session has, and what of a socket says that it is done with; `quiet` takes them back.
 
+use crate::reported::Reported;
 use crate::socket::{Kind, Socket};
-use crate::told::Told;
 use longshore_tcp::Instant;
 
 /// How long the end of a send stream must have been quiet, in microseconds. After the same
@@ -36,7 +36,7 @@ impl Returns {
     }
 }
 
-impl Told {
+impl Reported {
     /// When the chunks of a send stream are to be taken back that reaches to `edge` and of
     /// which all up to `done` is: never if it has none, or is not done with them.
     #[inline]
@@ -51,22 +51,22 @@ impl Told {
 
 impl Socket {
     /// What its host was told, and how far that has written, if all of it is done with.
-    pub(crate) fn finished(&mut self) -> Option<(&mut Told, u64)> {
-        let (told, done, edge) = match &mut self.kind {
-            Kind::Stream(c) => (&mut c.told, c.tcb.snd_acked(), c.tcb.snd_edge()),
-            Kind::Pair(p) => (&mut p.told, p.snd.done(), p.snd.edge()),
-            Kind::Datagram(d) => (&mut d.told, d.snd_done, d.snd_edge),
+    pub(crate) fn finished(&mut self) -> Option<(&mut Reported, u64)> {
+        let (reported, done, edge) = match &mut self.kind {
+            Kind::Stream(c) => (&mut c.reported, c.tcb.snd_acked(), c.tcb.snd_edge()),
+            Kind::Pair(p) => (&mut p.reported, p.snd.done(), p.snd.edge()),
+            Kind::Datagram(d) => (&mut d.reported, d.snd_done, d.snd_edge),
             Kind::Listener(_) | Kind::Idle(_) => return None,
         };
-        (done == edge).then_some((told, edge))
+        (done == edge).then_some((reported, edge))
     }
 
     /// What its host was told, if it has a send stream.
-    pub(crate) fn told(&self) -> Option<&Told> {
+    pub(crate) fn reported(&self) -> Option<&Reported> {
         match &self.kind {
-            Kind::Stream(c) => Some(&c.told),
-            Kind::Pair(p) => Some(&p.told),
-            Kind::Datagram(d) => Some(&d.told),
+            Kind::Stream(c) => Some(&c.reported),
+            Kind::Pair(p) => Some(&p.reported),
+            Kind::Datagram(d) => Some(&d.reported),
             Kind::Listener(_) | Kind::Idle(_) => None,
         }
     }

@@ -15,8 +15,8 @@ use crate::fetched::Fetched;
 use crate::forwards::Forwarding;
 use crate::messages::Messages;
 use crate::pair_end::Pair;
+use crate::reported::Reported;
 use crate::timers::Alarm;
-use crate::told::Told;
 use longshore_hostif::adapter::{Immediate, ReceiveStream, Subscribers};
 use longshore_hostif::{Moved, SocketId, SocketKind};
 use longshore_tcp::{FastOpenQueue, Instant, Listener, Tcb};
@@ -116,7 +116,7 @@ pub(crate) struct Connection {
     /// against, until its handshake is over.
     pub(crate) fast_open_of: Option<u32>,
     /// What the host was told last.
-    pub(crate) told: Told,
+    pub(crate) reported: Reported,
     /// When the host is to be told of acknowledgments that nobody waits for, and its chunks
     /// are taken back.
     pub(crate) tell_by: Instant,
@@ -147,7 +147,7 @@ impl Connection {
             listener,
             record: 0,
             fast_open_of: None,
-            told: Told::default(),
+            reported: Reported::default(),
             tell_by: Instant::NEVER,
             bulk_sender: Seen::NEVER,
             unreachable: false,
@@ -187,7 +187,7 @@ pub(crate) struct Datagram {
     pub(crate) rcv_consumed: u64,
     pub(crate) snd_edge: u64,
     pub(crate) snd_done: u64,
-    pub(crate) told: Told,
+    pub(crate) reported: Reported,
     /// Datagrams that found no room.
     pub(crate) overruns: u64,
     /// When the host is to be told that what it sent is gone, and its chunks are taken back.

@@ -198,7 +198,8 @@ impl Stack {
         let (base, index) = (c.tcb.rcv_consumed(), socket.id.index);
         let slab = &mut s.host.receive;
         if !socket.subscribers.are_several()
-            && c.rcv.hold([base, c.told.rcv_edge, at], bytes, slab, index)
+            && c.rcv
+                .hold([base, c.reported.rcv_edge, at], bytes, slab, index)
         {
             return;
         }

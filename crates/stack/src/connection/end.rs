@@ -107,7 +107,7 @@ impl Stack {
         let Kind::Stream(c) = &mut socket.kind else {
             return;
         };
-        let was_made = c.told.flags.contains(EdgeFlags::CONNECTED);
+        let was_made = c.reported.flags.contains(EdgeFlags::CONNECTED);
         if !c.is_over {
             c.is_over = true;
             let flow = c.flow;

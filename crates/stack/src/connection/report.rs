@@ -51,7 +51,7 @@ impl Connection {
     /// that was `written` is acknowledged.
     #[inline(always)]
     pub(super) fn tell_later(&mut self, snd_acked: u64, written: u64, now: Instant) {
-        let is_new = snd_acked != self.told.snd_acked;
+        let is_new = snd_acked != self.reported.snd_acked;
         if is_new && snd_acked == written && self.tell_by.is_never() {
             self.tell_by = now.after_us(QUIET_US);
         }
@@ -59,12 +59,12 @@ impl Connection {
 
     /// The host has just been told of these.
     #[inline]
-    pub(super) fn note_told(&mut self, edges: &Edges, now: Instant) {
-        self.told.rcv_edge = edges.rcv_edge;
-        self.told.snd_acked = edges.snd_acked;
-        self.told.flags = edges.flags;
+    pub(super) fn note_reported(&mut self, edges: &Edges, now: Instant) {
+        self.reported.rcv_edge = edges.rcv_edge;
+        self.reported.snd_acked = edges.snd_acked;
+        self.reported.flags = edges.flags;
         let (done, edge) = (edges.snd_acked, self.tcb.snd_edge());
-        self.tell_by = self.told.returns_at(done, edge, now);
+        self.tell_by = self.reported.returns_at(done, edge, now);
     }
 }
 
@@ -94,22 +94,22 @@ impl Socket {
     }
 
     /// The host has just been told where they stand.
-    pub(crate) fn note_told(&mut self, now: Instant) {
+    pub(crate) fn note_reported(&mut self, now: Instant) {
         let edges = self.edges();
         match &mut self.kind {
             Kind::Stream(c) => {
-                c.note_told(&edges, now);
+                c.note_reported(&edges, now);
                 let piece_due = self.messages.as_deref().map(Messages::piece_due);
                 c.tell_by = c.tell_by.min(piece_due.unwrap_or(Instant::NEVER));
             }
             Kind::Pair(p) => {
-                p.told.rcv_edge = edges.rcv_edge;
-                p.told.snd_acked = edges.snd_acked;
-                p.told.flags = edges.flags;
+                p.reported.rcv_edge = edges.rcv_edge;
+                p.reported.snd_acked = edges.snd_acked;
+                p.reported.flags = edges.flags;
             }
             Kind::Datagram(d) => {
-                d.told.rcv_edge = edges.rcv_edge;
-                d.told.snd_acked = edges.snd_acked;
+                d.reported.rcv_edge = edges.rcv_edge;
+                d.reported.snd_acked = edges.snd_acked;
             }
             Kind::Listener(_) | Kind::Idle(_) => {}
         }
@@ -181,7 +181,7 @@ impl Socket {
             return false;
         };
         let edges = c.edges();
-        let (told, written) = (c.told, c.tcb.snd_edge());
+        let (told, written) = (c.reported, c.tcb.snd_edge());
         let has_sent = LOWAT && {
             let s = sessions.get(self.session);
             let marks = Marks::of(&self.options, c.tcb.rcvbuf());
@@ -195,7 +195,7 @@ impl Socket {
         }
         let is_awaited = also || (LOWAT && c.tcb.is_denied_room());
         let marks = Marks::of(&self.options, c.tcb.rcvbuf());
-        c.note_told(&edges, now);
+        c.note_reported(&edges, now);
         let Some(s) = sessions.get_mut(self.session) else {
             return false;
         };

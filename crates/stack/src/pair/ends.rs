@@ -201,22 +201,22 @@ impl Socket {
             return false;
         };
         let marks = Marks::of(&self.options, self.options.receive_buffer);
-        let (told, written) = (p.told, p.snd.edge());
+        let (told, written) = (p.reported, p.snd.edge());
         let has_lowat = self.options.have_lowat();
         let has_sent = has_lowat && {
             let s = sessions.get(self.session);
             s.is_some_and(|s| marks.has_sent(s, self.id, written, p.snd.moved()))
         };
-        let is_new = edges.rcv_edge > p.told.rcv_edge
-            || edges.flags != p.told.flags
+        let is_new = edges.rcv_edge > p.reported.rcv_edge
+            || edges.flags != p.reported.flags
             || p.rcv.has_unreported_urgent()
             || has_sent;
-        let unacknowledged = edges.snd_acked - p.told.snd_acked;
+        let unacknowledged = edges.snd_acked - p.reported.snd_acked;
         if !is_new && unacknowledged < quarter {
             return false;
         }
         let is_urgent = p.rcv.report_urgent();
-        self.note_told(now);
+        self.note_reported(now);
         if let Some(s) = sessions.get_mut(self.session) {
             let is_awaited = is_urgent || has_sent || !has_lowat;
             if !is_awaited && marks.is_too_little(s, self.id, (&told, written), &edges, None) {

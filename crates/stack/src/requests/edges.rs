@@ -184,7 +184,7 @@ impl Socket {
         }
         session.host.wake_for(self.id.index);
         if self.subscribers.single() == Some(channel) {
-            self.note_told(now);
+            self.note_reported(now);
         }
         // Others may still have to be told of what has happened in this turn.
     }
@@ -196,7 +196,7 @@ impl Socket {
             return;
         }
         let edges = self.edges();
-        self.note_told(now);
+        self.note_reported(now);
         if let Some(s) = sessions.get_mut(from.session) {
             self.tell(&mut s.host, edges);
         }

@@ -210,7 +210,7 @@ impl Side {
         let stack = &self.single.stack;
         let key = stack.key_of(self.single.session(), socket)?;
         match &stack.sockets.get(key)?.kind {
-            Kind::Stream(c) => Some(c.told.rcv_edge),
+            Kind::Stream(c) => Some(c.reported.rcv_edge),
             _ => None,
         }
     }
