@@ -15,11 +15,13 @@
 #ifdef LOADED
 static int queue_init(unsigned entries, struct io_uring *ring, unsigned flags) {
   void *library = dlopen("liburing.so.2", RTLD_NOW | RTLD_LOCAL);
-  int (*init)(unsigned, struct io_uring *, unsigned) =
-      library ? dlsym(library, "io_uring_queue_init") : 0;
+  /* It calls none of the others. */
+  int (*init)(unsigned, struct io_uring *, struct io_uring_params *) =
+      library ? dlsym(library, "io_uring_queue_init_params") : 0;
   if (!init)
     exit(2);
-  return init(entries, ring, flags);
+  struct io_uring_params p = {.flags = flags};
+  return init(entries, ring, &p);
 }
 /* It is enough to have one. */
 static int by_ring(struct io_uring *ring, int fd, const char *text) {
