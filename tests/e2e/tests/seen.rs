@@ -18,7 +18,8 @@ const LEAST_CASES: usize = 1000;
 /// So many cases may differ once and not again.
 const MOST_ONCE: usize = 10;
 
-/// Cases that differ, by a part of what is done and the call that looks, and why.
+/// Cases that differ, by a part of what is done and the end of the name of the call that looks, and
+/// why.
 const DIFFER: [(&str, &str, &str); 2] = [
     (
         "close with unread bytes",
@@ -35,7 +36,7 @@ const DIFFER: [(&str, &str, &str); 2] = [
 fn is_known(name: &str) -> bool {
     DIFFER.iter().any(|(done, call, _)| {
         name.split_once(", then ")
-            .is_some_and(|(all, looks)| all.contains(done) && looks == *call)
+            .is_some_and(|(all, looks)| all.contains(done) && looks.ends_with(call))
     })
 }
 
