@@ -1,7 +1,7 @@
 //! Whether this process may make the TAP devices over which most experiments run.
 //!
 //! An experiment that has nothing to show without one asks with [`needed`]; one that has counts
-//! beside leaves out what needs it ([`of_tap`]).
+//! beside leaves out what needs it (`of_tap`).
 
 use crate::experiment::{ExperimentError, Outcome};
 use rustix::fs::{Mode, OFlags, open};
