@@ -101,9 +101,9 @@ pub struct Host {
     /// The channel, and in the lower half the number of the request, by which the engine is told of
     /// the socket that was opened last.
     pub(crate) opened: AtomicU64,
-    /// Likewise of what this process has done last to connections of which it has, or may have, the
-    /// other end, too.
-    pub(crate) done_to_own: AtomicU64,
+    /// Whether something was done to a connection of which this process has, or may have, the other
+    /// end, too, and nobody has waited for that since.
+    pub(crate) done_to_own: AtomicBool,
     /// Files that were sent and may be worth handing over.
     pub(crate) sent_files: SentFiles,
     /// One query at a time: there is one mailbox.

@@ -9,7 +9,6 @@ use crate::hooks::Hooks;
 use crate::host::{Dispatch, EngineConnection, Health, HeldSockets, Host, Identity, Shortages};
 use crate::ready_sets::ReadySets;
 use crate::sent_files::SentFiles;
-use crate::under_way::NO_REQUEST;
 use longshore_hostif::attach::{self, AttachError, Joined, Token};
 use longshore_hostif::{Arena, ArenaError, Geometry, HostSession};
 use longshore_ring::Doorbell;
@@ -73,8 +72,8 @@ impl Host {
             unreported: ForkLock::new(Vec::new()),
             kept: ForkLock::default(),
             forwarded_to: AtomicU64::new(0),
-            opened: AtomicU64::new(NO_REQUEST),
-            done_to_own: AtomicU64::new(NO_REQUEST),
+            opened: AtomicU64::new(u64::from(u32::MAX) << 32),
+            done_to_own: AtomicBool::new(false),
             sent_files: SentFiles::new(),
             ready_sets: ForkLock::new(ReadySets::default()),
             query: ForkLock::new(()),

@@ -31,9 +31,6 @@ const LONGEST_OPENED: Duration = Duration::from_secs(1);
 const LOOKS: u32 = 100;
 const PAUSE: Duration = Duration::from_micros(20);
 
-/// No request of any ring, where the ring is in the upper half and the number in the lower.
-pub(crate) const NO_REQUEST: u64 = (u32::MAX as u64) << 32;
-
 thread_local! {
     /// The socket's index and how far the other end had written, when this thread waited in
     /// vain last: it may be held back (TCP_CORK), or have nowhere to go.
@@ -118,19 +115,9 @@ impl Host {
         let channel = self.own_channel();
         // All that a process opens, it opens at one worker.
         let ring = self.session.ring(channel, self.session.worker_for(channel));
-        self.opened.store(self.last_of(ring), Ordering::Release);
-    }
-
-    /// The request that was published last in a ring.
-    fn last_of(&self, ring: u32) -> u64 {
-        u64::from(ring) << 32 | u64::from(self.session.requested(ring))
-    }
-
-    /// Whether a request is of this process, what is of another its parent has waited for, and the
-    /// engine has not handled it.
-    fn is_unhandled(&self, request: u64) -> bool {
-        let (ring, number) = ((request >> 32) as u32, request as u32);
-        self.own_rings().any(|own| own == ring) && !self.session.has_handled(ring, number)
+        let number = self.session.requested(ring);
+        let opened = u64::from(ring) << 32 | u64::from(number);
+        self.opened.store(opened, Ordering::Release);
     }
 
     /// What was published last was done to one end of a connection within the engine, whose other
@@ -147,10 +134,7 @@ impl Host {
     /// listener's that wait.
     pub(crate) fn note_done_to_own(&self) {
         self.note_under_way();
-        let channel = self.own_channel();
-        let ring = self.session.ring(channel, self.session.worker_for(channel));
-        self.done_to_own
-            .store(self.last_of(ring), Ordering::Release);
+        self.done_to_own.store(true, Ordering::Release);
     }
 
     /// Waits until the engine has passed on what this process has done to connections of which it
@@ -158,19 +142,10 @@ impl Host {
     /// that was done before, and not only of what it would find anyhow.
     #[inline]
     pub fn await_own_pairs(&self) {
-        if self.done_to_own.load(Ordering::Acquire) != NO_REQUEST {
-            self.await_done_to_pairs();
-        }
-    }
-
-    #[cold]
-    fn await_done_to_pairs(&self) {
-        let done = self.done_to_own.swap(NO_REQUEST, Ordering::AcqRel);
-        if self.is_unhandled(done) && !is_confined() && !self.is_gone() {
-            self.end_turn();
-            self.session.hurry_all(&self.doorbell);
-            wait_until(LONGEST, || !self.is_unhandled(done));
-            self.catch_up();
+        if self.done_to_own.load(Ordering::Acquire)
+            && self.done_to_own.swap(false, Ordering::AcqRel)
+        {
+            self.await_own();
         }
     }
 
@@ -179,11 +154,15 @@ impl Host {
     /// is to be told of it, may reach the engine before that it was opened, and would be lost.
     pub fn await_opened(&self) {
         let opened = self.opened.load(Ordering::Acquire);
-        if self.is_unhandled(opened) && !is_confined() && !self.is_gone() {
+        let (ring, number) = ((opened >> 32) as u32, opened as u32);
+        // What is of another channel, the parent has waited for.
+        let is_ours = self.own_rings().any(|own| own == ring);
+        let is_known = !is_ours || self.session.has_handled(ring, number);
+        if !is_known && !is_confined() && !self.is_gone() {
             self.end_turn();
             self.session.hurry_all(&self.doorbell);
             wait_until(LONGEST_OPENED, || {
-                !self.is_unhandled(opened) || self.is_gone()
+                self.session.has_handled(ring, number) || self.is_gone()
             });
         }
     }
@@ -194,11 +173,17 @@ impl Host {
         if is_confined() || self.is_gone() {
             return;
         }
-        self.end_turn();
-        self.session.hurry_all(&self.doorbell);
-        for ring in self.own_rings() {
+        let is_handled = |ring| {
             let number = self.session.requested(ring);
-            wait_until(LONGEST, || self.session.has_handled(ring, number));
+            self.session.has_handled(ring, number)
+        };
+        if !self.own_rings().all(is_handled) {
+            self.end_turn();
+            self.session.hurry_all(&self.doorbell);
+            for ring in self.own_rings() {
+                let number = self.session.requested(ring);
+                wait_until(LONGEST, || self.session.has_handled(ring, number));
+            }
         }
         self.catch_up();
     }
