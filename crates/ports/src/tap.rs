@@ -10,8 +10,8 @@ mod config;
 mod error;
 
 pub use addresses::{InterfaceAddress, interface_addresses, overlaps};
-pub use config::{Origin, TapConfig, bring_up, is_up};
-pub use error::TapError;
+pub use config::{Origin, TapConfig, bring_up, is_up, open_driver};
+pub use error::{DRIVER, TapError};
 
 use crate::check::check;
 use crate::interface::{Link, LinkEvents, sys};

@@ -183,11 +183,8 @@ fn attach_hint(error: &AttachError) -> Option<&'static str> {
 
 /// Hints to the file by which TAP devices are made, for experiments.
 fn driver_hint(error: &std::io::Error) -> Option<&'static str> {
-    tap_hint(&match error.kind() {
-        std::io::ErrorKind::PermissionDenied => TapError::DriverClosed,
-        std::io::ErrorKind::NotFound => TapError::NoDriver,
-        _ => return None,
-    })
+    let errno = Errno::from_io_error(error)?;
+    tap_hint(&TapError::of_driver(errno))
 }
 
 /// Whether something is there which is no socket.

@@ -4,20 +4,19 @@
 //! beside leaves out what needs it (`of_tap`).
 
 use crate::experiment::{ExperimentError, Outcome};
-use rustix::fs::{Mode, OFlags, open};
-
-const DRIVER: &str = "/dev/net/tun";
+use longshore_ports::tap::{DRIVER, open_driver};
 
 /// Makes sure that there can be one.
 ///
 /// # Errors
 /// [`ExperimentError::Tap`] if there can be none.
 pub fn needed() -> Result<(), ExperimentError> {
-    let opened = open(DRIVER, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
-    opened.map(drop).map_err(|error| ExperimentError::Tap {
-        driver: DRIVER,
-        source: error.into(),
-    })
+    open_driver()
+        .map(drop)
+        .map_err(|error| ExperimentError::Tap {
+            driver: DRIVER,
+            source: error.into(),
+        })
 }
 
 /// Adds to `outcome` what `measure` finds, which needs a TAP device; without one it is `part`

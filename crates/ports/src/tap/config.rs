@@ -3,7 +3,7 @@
 //! Owns [`TapConfig`]; `TapPort::open` calls it.
 
 use super::addresses::{interface_addresses, set_address};
-use super::error::{TapError, os};
+use super::error::{DRIVER, TapError, os};
 use super::{KERNEL_MAX_MTU, MAX_MTU, MIN_MTU};
 use crate::interface::{LinkEvents, sys};
 use crate::vnet::HEADER_LEN;
@@ -128,7 +128,7 @@ pub(super) fn open(config: &TapConfig) -> Result<Opened, TapError> {
         return Err(TapError::BadMtu { mtu });
     }
     let control = control_socket()?;
-    let fd = open_driver()?;
+    let fd = open_driver().map_err(TapError::of_driver)?;
     let name = attach(config, control.as_fd(), &fd)?;
     sys::tun_set_header_len(fd.as_fd(), HEADER_LEN)
         .map_err(os(format!("set the header length of {name}")))?;
@@ -179,14 +179,14 @@ fn control_socket() -> Result<OwnedFd, TapError> {
     .map_err(os("open a socket to configure interfaces"))
 }
 
-fn open_driver() -> Result<OwnedFd, TapError> {
+/// Opens [`DRIVER`], which makes no device yet.
+///
+/// # Errors
+/// The kernel's; [`TapError::of_driver`] says what it means.
+pub fn open_driver() -> Result<OwnedFd, Errno> {
     use rustix::fs::{Mode, OFlags};
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    rustix::fs::open("/dev/net/tun", flags, Mode::empty()).map_err(|errno| match errno {
-        Errno::NOENT | Errno::NODEV | Errno::NXIO => TapError::NoDriver,
-        Errno::ACCESS | Errno::PERM => TapError::DriverClosed,
-        errno => os("open /dev/net/tun")(errno),
-    })
+    rustix::fs::open(DRIVER, flags, Mode::empty())
 }
 
 /// Creates or finds the interface and attaches the descriptor to it.

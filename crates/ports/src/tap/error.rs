@@ -5,6 +5,9 @@ use crate::InterfaceName;
 use rustix::io::Errno;
 use std::net::IpAddr;
 
+/// The file by which TAP devices are made.
+pub const DRIVER: &str = "/dev/net/tun";
+
 /// Why a TAP device could not be opened or configured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TapError {
@@ -88,6 +91,18 @@ pub enum TapError {
 }
 
 /// An error of the system while it was asked to do this.
+impl TapError {
+    /// Why [`open_driver`](super::open_driver) has failed.
+    #[must_use]
+    pub fn of_driver(errno: Errno) -> Self {
+        match errno {
+            Errno::NOENT | Errno::NODEV | Errno::NXIO => Self::NoDriver,
+            Errno::ACCESS | Errno::PERM => Self::DriverClosed,
+            errno => os(format!("open {DRIVER}"))(errno),
+        }
+    }
+}
+
 pub(super) fn os(action: impl Into<String>) -> impl FnOnce(Errno) -> TapError {
     move |errno| match errno {
         Errno::PERM | Errno::ACCESS => TapError::NoPermission {
