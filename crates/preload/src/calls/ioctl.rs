@@ -73,7 +73,12 @@ pub extern "C-unwind" fn sockatmark(fd: c_int) -> c_int {
 /// What the request asks of the socket; `None` if it is for the kernel to answer.
 fn number(socket: &Socket, request: c_ulong) -> Option<Result<c_int, SocketError>> {
     let is_stream = !socket.is_datagram();
-    if is_stream {
+    if is_stream
+        && matches!(
+            request,
+            libc::FIONREAD | SIOCATMARK | SIOCOUTQ | SIOCOUTQNSD
+        )
+    {
         socket.await_coming();
         socket.await_reset();
     }
