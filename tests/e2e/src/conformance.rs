@@ -2,6 +2,7 @@
 //! kernel and on Longshore, against a kernel peer and against itself.
 
 use crate::{Stack, Testbed};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -155,4 +156,22 @@ pub fn compile_with(bed: &Testbed, name: &str, flags: &[&str]) -> PathBuf {
         String::from_utf8_lossy(&output.stderr)
     );
     binary
+}
+
+/// What each case gives, by its name.
+pub type Cases = BTreeMap<String, String>;
+
+/// The cases that a program has printed, each in a line: its name, a colon, and what it gives.
+///
+/// # Panics
+/// If a line is none.
+#[must_use]
+pub fn cases(said: &str) -> Cases {
+    let lines = said.lines().map(|line| {
+        line.split_once(": ")
+            .unwrap_or_else(|| panic!("not of a case: {line}"))
+    });
+    lines
+        .map(|(name, gives)| (name.to_owned(), gives.to_owned()))
+        .collect()
 }

@@ -3,7 +3,8 @@
 //!
 //! `LONGSHORE_CASES` is a part of the names of the cases to run, all of which are printed then.
 
-use longshore_e2e::{Host, Stack, Testbed, conformance, run};
+use longshore_e2e::conformance::{self, Cases};
+use longshore_e2e::{Host, Stack, Testbed, run};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -19,9 +20,6 @@ const LEAST_CASES: usize = 1000;
 /// comes, or is not seen to be, gives something else, and the machine may have much else to do.
 const MOST_ONCE: usize = 10;
 
-/// What each case gives, by its name.
-type Lines = BTreeMap<String, String>;
-
 /// The program on a host, for cases whose names have this in them.
 struct Program<'l> {
     path: &'l Path,
@@ -29,7 +27,7 @@ struct Program<'l> {
 }
 
 impl Program<'_> {
-    fn lines(&self, host: &Host<'_>, expected: Option<&Lines>, only: &str) -> Lines {
+    fn lines(&self, host: &Host<'_>, expected: Option<&Cases>, only: &str) -> Cases {
         // Who is not woken sleeps on.
         let mut command = host.cmd(self.path).env("LONGSHORE_LOOKS", "never");
         if let Some(expected) = expected {
@@ -43,19 +41,12 @@ impl Program<'_> {
         if !only.is_empty() {
             command = command.arg(only);
         }
-        let said = command.timeout(Duration::from_secs(600)).check();
-        let lines = said.lines().map(|line| {
-            line.split_once(": ")
-                .unwrap_or_else(|| panic!("not of a case: {line}"))
-        });
-        lines
-            .map(|(name, gives)| (name.to_owned(), gives.to_owned()))
-            .collect()
+        conformance::cases(&command.timeout(Duration::from_secs(600)).check())
     }
 }
 
 /// What both runs say; what they do not agree on is the moment's.
-fn agreed(one: Lines, other: &Lines) -> Lines {
+fn agreed(one: Cases, other: &Cases) -> Cases {
     one.into_iter()
         .filter(|(name, gives)| other.get(name) == Some(gives))
         .collect()

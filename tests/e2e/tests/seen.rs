@@ -4,8 +4,8 @@
 //!
 //! `LONGSHORE_CASES` is a part of the names of the cases to run, all of which are printed then.
 
-use longshore_e2e::{Host, Stack, Testbed, conformance, run};
-use std::collections::BTreeMap;
+use longshore_e2e::conformance::{self, Cases};
+use longshore_e2e::{Host, Stack, Testbed, run};
 use std::path::Path;
 use std::time::Duration;
 
@@ -45,19 +45,9 @@ fn is_known(name: &str) -> bool {
     })
 }
 
-/// What each case gives, by its name.
-type Lines = BTreeMap<String, String>;
-
-fn lines(host: &Host<'_>, program: &Path, only: &str) -> Lines {
+fn lines(host: &Host<'_>, program: &Path, only: &str) -> Cases {
     let command = host.cmd(program).arg(TIMES.to_string()).arg(only);
-    let said = command.timeout(Duration::from_secs(300)).check();
-    let lines = said.lines().map(|line| {
-        line.split_once(": ")
-            .unwrap_or_else(|| panic!("not of a case: {line}"))
-    });
-    lines
-        .map(|(name, gives)| (name.to_owned(), gives.to_owned()))
-        .collect()
+    conformance::cases(&command.timeout(Duration::from_secs(300)).check())
 }
 
 #[test]
