@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::engines::{alone, run_with, sleepy, stat};
+use common::engines::{Running, alone, run_with, sleepy, stat};
 use common::{Host, TIMEOUT};
+use longshore_engine::Config;
 use longshore_hostif::attach::{
     AttachError, Message, Refusal, SessionOptions, Token, dial, join, new_session, receive, renew,
     send_as,
@@ -16,6 +17,7 @@ use std::io::{IoSlice, Write};
 use std::mem::MaybeUninit;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// A TCP socket of the kernel that takes ten seconds to close: what it has sent is not
@@ -189,6 +191,17 @@ fn a_session_is_opened_anew_by_its_token_and_its_programs_join() {
     drop(launcher);
 }
 
+/// Starts an engine, with its directory and its socket open to all users.
+fn for_all_users<P>((config, other): (Config, P)) -> (Running, P) {
+    use std::os::unix::fs::PermissionsExt;
+    let open = |path: &Path| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
+    };
+    let socket = config.socket.clone();
+    open(socket.parent().unwrap());
+    (run_with(config, |_| open(&socket)), other)
+}
+
 /// Does something as another user.
 fn as_user<T: Send + 'static>(uid: u32, work: impl FnOnce() -> T + Send + 'static) -> T {
     let work = move || {
@@ -207,12 +220,7 @@ fn a_session_that_another_user_has_opened_anew_is_for_that_ones_programs_alone()
     }
     let (first, second, third) = (65_534, 65_533, 65_532);
     let dir = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(dir.path(), open_to_all()).unwrap();
-    let (config, _other) = alone(dir.path());
-    let path = config.socket.clone();
-    let engine = run_with(config, |_| {
-        std::fs::set_permissions(&path, open_to_all()).unwrap();
-    });
+    let (engine, _other) = for_all_users(alone(dir.path()));
     let token = Token([9; 16]);
     let path = engine.path.clone();
     let opens = move |uid, without_immediate_data| {
@@ -266,12 +274,7 @@ fn a_session_of_this_engine_is_not_opened_anew_by_another_user() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(dir.path(), open_to_all()).unwrap();
-    let (config, _other) = alone(dir.path());
-    let path = config.socket.clone();
-    let engine = run_with(config, |_| {
-        std::fs::set_permissions(&path, open_to_all()).unwrap();
-    });
+    let (engine, _other) = for_all_users(alone(dir.path()));
     let options = SessionOptions::default();
     let path = engine.path.clone();
     let (launcher, token) = as_user(65_534, move || new_session(&path, options)).unwrap();
@@ -290,15 +293,9 @@ fn a_file_of_another_user_is_refused() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(dir.path(), open_to_all()).unwrap();
-    let (config, _other) = alone(dir.path());
-    let path = config.socket.clone();
-    let engine = run_with(config, |_| {
-        std::fs::set_permissions(&path, open_to_all()).unwrap();
-    });
+    let (engine, _other) = for_all_users(alone(dir.path()));
     let path = engine.path.clone();
-    let outsider = move || {
-        rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_534)).unwrap();
+    as_user(65_534, move || {
         let host = Host::new(&path);
         assert!(!host.arena.takes_files());
         let answer = hand_over(&host.connection, file());
@@ -306,8 +303,7 @@ fn a_file_of_another_user_is_refused() {
         // Before Linux 6.16 the descriptor is closed unseen.
         let cannot = Err(rustix::io::Errno::PERM);
         assert!(answer == refused || answer == cannot, "{answer:?}");
-    };
-    std::thread::spawn(outsider).join().unwrap();
+    });
     assert!(Host::new(&engine.path).arena.takes_files());
 }
 
@@ -317,18 +313,13 @@ fn a_channel_cannot_be_claimed_for_somebody_elses_process() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(dir.path(), open_to_all()).unwrap();
     let control = dir.path().join("control");
-    let (mut config, _other) = alone(dir.path());
+    let (mut config, other) = alone(dir.path());
     config.control = Some(control.clone());
-    let path = config.socket.clone();
-    let engine = run_with(config, |_| {
-        std::fs::set_permissions(&path, open_to_all()).unwrap();
-    });
+    let (engine, _other) = for_all_users((config, other));
     let path = engine.path.clone();
     // In a thread with another user's identity, for the handshake.
-    let claim = move || {
-        rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_534)).unwrap();
+    as_user(65_534, move || {
         let host = Host::new(&path);
         let (header, channel) = (host.arena.clone(), 7);
         let it = header.control(channel);
@@ -343,14 +334,8 @@ fn a_channel_cannot_be_claimed_for_somebody_elses_process() {
             std::thread::sleep(Duration::from_millis(1));
         }
         assert_eq!(header.control(channel).state(), ChannelState::Reserved);
-    };
-    std::thread::spawn(claim).join().unwrap();
+    });
     assert_eq!(stat(&control).engine["foreign_claims"], 1);
-}
-
-fn open_to_all() -> std::fs::Permissions {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::Permissions::from_mode(0o777)
 }
 
 #[test]
@@ -363,17 +348,13 @@ fn one_user_cannot_take_all_sessions() {
     limit.current = limit.maximum;
     setrlimit(Resource::Nofile, limit).unwrap();
     let dir = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(dir.path(), open_to_all()).unwrap();
     let control = dir.path().join("control");
-    let (mut config, _other) = alone(dir.path());
+    let (mut config, other) = alone(dir.path());
     config.control = Some(control.clone());
-    let path = config.socket.clone();
-    let engine = run_with(config, |_| {
-        std::fs::set_permissions(&path, open_to_all()).unwrap();
-    });
+    let (engine, _other) = for_all_users((config, other));
     let path = engine.path.clone();
-    let crowd = move || {
-        rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_534)).unwrap();
+    // While that user has all it may have, another is served.
+    let held = as_user(65_534, move || {
         let mut sessions = Vec::new();
         let refused = loop {
             match new_session(&path, SessionOptions::default()) {
@@ -387,9 +368,7 @@ fn one_user_cannot_take_all_sessions() {
             AttachError::Refused(Refusal::NoResources)
         ));
         sessions.len()
-    };
-    // While that user has all it may have, another is served.
-    let held = std::thread::spawn(crowd).join().unwrap();
+    });
     assert_eq!(held, 256);
     let counts = stat(&control).engine;
     assert!(counts["attach_user_sessions"] >= 1, "{counts:?}");
