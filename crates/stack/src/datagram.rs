@@ -19,7 +19,9 @@ use crate::socket::{Kind, Socket, any_ip, as_family};
 use crate::sockets::Sockets;
 use crate::turns::DATAGRAM;
 use longshore_hostif::adapter::ReceiveStream;
-use longshore_hostif::{Address, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, STAMP_BYTES, Stamp};
+use longshore_hostif::{
+    Address, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, STAMP_BYTES, STREAM_MAX, Stamp,
+};
 use longshore_tcp::Instant;
 use longshore_wire::WireError;
 use longshore_wire::dhcp;
@@ -263,9 +265,10 @@ impl Delivery<'_> {
             ..DatagramRecord::new(payload.len() as u32, peer)
         };
         let (begins, span) = (record.payload_at(), record.span());
-        if d.rcv_edge - d.rcv_consumed + span
-            > u64::from(socket.options.receive_buffer.max(65_536 * 2))
-        {
+        // One that finds the buffer not yet over its limit is taken whole, as in Linux: so
+        // there is always room for one, however short the buffer is.
+        let held = d.rcv_edge - d.rcv_consumed;
+        if held > socket.options.receive_buffer.into() || held + span > STREAM_MAX {
             d.overruns += 1;
             return self.counters.drop(EngineDrop::UdpBufferFull);
         }
