@@ -570,6 +570,29 @@ static void mtu_of_a_datagram_socket(void) {
   }
 }
 
+/* SO_REUSEADDR and SO_REUSEPORT, too, as they are at the time. */
+static void accepted_inherits_reuse(void) {
+  int listener = tcp();
+  set(listener, SOL_SOCKET, SO_REUSEADDR, 1);
+  set(listener, SOL_SOCKET, SO_REUSEPORT, 1);
+  set(listener, SOL_SOCKET, SO_REUSEPORT, 0);
+  struct sockaddr_in at = address(my_ip(), 0);
+  SYS(bind(listener, A(at)));
+  SYS(listen(listener, 4));
+  for (int reuse = 1; reuse >= 0; reuse--) {
+    set(listener, SOL_SOCKET, SO_REUSEADDR, reuse);
+    set(listener, SOL_SOCKET, SO_REUSEPORT, !reuse);
+    int far = far_socket(SOCK_STREAM);
+    SYS(far_connect(far, name_of(listener)));
+    int mine = SYS(accept(listener, 0, 0));
+    IS(option(mine, SOL_SOCKET, SO_REUSEADDR), reuse);
+    IS(option(mine, SOL_SOCKET, SO_REUSEPORT), !reuse);
+    set(mine, SOL_SOCKET, SO_REUSEADDR, !reuse);
+    IS(option(mine, SOL_SOCKET, SO_REUSEADDR), !reuse);
+    IS(option(listener, SOL_SOCKET, SO_REUSEADDR), reuse);
+  }
+}
+
 static void accepted_inherits(void) {
   int listener = my_listener(4);
   set(listener, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -583,6 +606,7 @@ static void accepted_inherits(void) {
   IS(option(mine, SOL_SOCKET, SO_KEEPALIVE), 1);
   IS(option(mine, IPPROTO_TCP, TCP_KEEPIDLE), 44);
   IS(option(mine, SOL_SOCKET, SO_SNDBUF), 100000);
+  accepted_inherits_reuse();
 }
 
 static void cork_holds_back(void) {

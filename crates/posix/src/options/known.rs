@@ -34,6 +34,11 @@ pub enum What {
     /// this bit of the socket's own ([`host_bits`]); the kernel socket of one that is
     /// connected is not asked.
     Switch(OptionName, u32),
+    /// SO_REUSEADDR and SO_REUSEPORT, sent to the engine as a number: it counts as set only
+    /// while it is on, so that it is read without the kernel socket. That of an accepted
+    /// connection never has it: nearly all servers set one, it changes nothing for what has a
+    /// connection, and to hand it on would take two calls to the kernel for each.
+    Reuse(OptionName),
     /// TCP_CONGESTION: a name.
     Name,
     /// SO_MAX_PACING_RATE: a number of 32 or 64 bits, all ones for none.
@@ -139,12 +144,10 @@ pub const fn other(name: c_int, bit: u32, what: What) -> Known {
     }
 }
 
-// Nearly all servers set these, and what a connection has of them changes nothing: to hand
-// them on would take two calls to the kernel for each.
 /// SO_REUSEADDR.
-pub const REUSE_ADDRESS: Known = number(SOL_SOCKET, libc::SO_REUSEADDR, 7, O::ReuseAddress, false);
+pub const REUSE_ADDRESS: Known = other(libc::SO_REUSEADDR, 7, What::Reuse(O::ReuseAddress));
 /// SO_REUSEPORT.
-pub const REUSE_PORT: Known = number(SOL_SOCKET, libc::SO_REUSEPORT, 8, O::ReusePort, false);
+pub const REUSE_PORT: Known = other(libc::SO_REUSEPORT, 8, What::Reuse(O::ReusePort));
 /// SO_RCVTIMEO.
 pub const RECEIVE_TIMEOUT: Known = other(libc::SO_RCVTIMEO, 5, What::TimeLimit { sending: false });
 const SEND_TIMEOUT: Known = other(libc::SO_SNDTIMEO, 6, What::TimeLimit { sending: true });

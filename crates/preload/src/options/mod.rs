@@ -84,6 +84,12 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
             keep_switch(socket, kept, value != 0);
             Some((name, u64::from(value != 0)))
         }
+        What::Reuse(name) => {
+            if value == 0 {
+                socket.clear_host_bits(1 << (known.bit + host_bits::OPTIONS_SHIFT));
+            }
+            Some((name, u64::from(value != 0)))
+        }
         // The kernel has not what is asked for here; see `congestion`.
         What::Name => None,
         What::Rate(name) => Some((name, rate(&bytes, len))),
@@ -207,7 +213,7 @@ pub(crate) fn inherit(listener_fd: c_int, listener: &Socket, fd: c_int, socket: 
     }
     let mut have = 0;
     for known in known::all(true).filter(|k| k.inherited && set & 1 << k.bit != 0) {
-        if matches!(known.what, What::Name) {
+        if matches!(known.what, What::Name | What::Reuse(_)) {
             have |= 1 << known.bit;
             continue;
         }

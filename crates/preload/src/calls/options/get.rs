@@ -145,6 +145,10 @@ fn of_socket(fd: c_int, socket: &Socket, name: c_int, give: &dyn Fn(&[u8])) -> O
             }
             give(&errno.to_ne_bytes());
         }
+        // The kernel socket of an accepted connection has it not, and others have it, too.
+        libc::SO_REUSEADDR | libc::SO_REUSEPORT if is_set(socket, name) => {
+            give(&1i32.to_ne_bytes());
+        }
         // A negative number that it was set to, the kernel keeps.
         libc::SO_PEEK_OFF => give(&socket.peek_offset()?.to_ne_bytes()),
         libc::SO_ACCEPTCONN => give(&i32::from(socket.is_listening()).to_ne_bytes()),
