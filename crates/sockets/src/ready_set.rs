@@ -34,6 +34,8 @@ pub struct Report {
     pub data: u64,
     /// The descriptor that it was entered under.
     pub fd: RawFd,
+    /// Whether it is reported no more until it is set again ([`ONE_SHOT`]).
+    pub is_last: bool,
 }
 
 /// A set of sockets to wait for.
@@ -195,6 +197,33 @@ impl ReadySet {
         events: u32,
         data: u64,
     ) -> Result<(), SocketError> {
+        self.enter(socket, fd, events, data, false)?;
+        self.look(socket, fd)
+    }
+
+    /// As [`ReadySet::add`], of a socket that was reported once elsewhere ([`ONE_SHOT`]): this
+    /// set reports it when it is set again.
+    ///
+    /// # Errors
+    /// As [`ReadySet::add`].
+    pub fn add_disarmed(
+        &self,
+        socket: &Socket,
+        fd: RawFd,
+        events: u32,
+        data: u64,
+    ) -> Result<(), SocketError> {
+        self.enter(socket, fd, events, data, true)
+    }
+
+    fn enter(
+        &self,
+        socket: &Socket,
+        fd: RawFd,
+        events: u32,
+        data: u64,
+        disarmed: bool,
+    ) -> Result<(), SocketError> {
         let index = socket.id.index;
         let sleeps = {
             let mut ready_sets = self.host.ready_sets.enter()?;
@@ -211,7 +240,7 @@ impl ReadySet {
                 set: self.index,
                 next: NONE,
                 queued: false,
-                disarmed: false,
+                disarmed,
             });
             ready_sets.set(self.index)?.by_key.insert((fd, index), key);
             self.host.set_watched(index);
@@ -226,7 +255,35 @@ impl ReadySet {
             Waiter::fence();
             self.host.drain()?;
         }
-        self.look(socket, fd)
+        Ok(())
+    }
+
+    /// What is to be reported of the interest with the word `data` beside what is reported of the
+    /// same socket elsewhere, if it is one that is reported once: with that it was.
+    ///
+    /// # Errors
+    /// As [`ReadySet::ring`].
+    pub fn report_beside(&self, data: u64) -> Result<u32, SocketError> {
+        let mut ready_sets = self.host.ready_sets.enter()?;
+        let keys: Vec<u32> = ready_sets
+            .set(self.index)?
+            .by_key
+            .values()
+            .copied()
+            .collect();
+        let mut events = 0;
+        for key in keys {
+            let Some(Some(interest)) = ready_sets.interests.get_mut(key as usize) else {
+                continue;
+            };
+            if interest.data == data && interest.events & ONE_SHOT != 0 && !interest.disarmed {
+                interest.disarmed = true;
+                let always = (Ready::ERR | Ready::HUP).bits();
+                let ready = readiness(&self.host.session, interest.id.index).bits();
+                events |= ready & (interest.events | always);
+            }
+        }
+        Ok(events)
     }
 
     /// Changes an interest, and arms it again.
@@ -365,6 +422,7 @@ impl ReadySet {
                 events,
                 data: interest.data,
                 fd: interest.fd,
+                is_last: interest.events & ONE_SHOT != 0,
             });
             found += 1;
             if interest.events & ONE_SHOT != 0 {

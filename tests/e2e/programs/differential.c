@@ -104,6 +104,7 @@ static void say_states(struct seen *seen) {
       say("!");
     seen[i] = (struct seen){p[i].revents, held};
   }
+  say_sets();
 }
 
 /* Prints a line. Whether it is as expected. */
@@ -151,6 +152,7 @@ static void set_up(void) {
   sigaction(SIGALRM, &action, 0);
   epoll_fd = epoll_create1(EPOLL_CLOEXEC);
   edge_fd = epoll_create1(EPOLL_CLOEXEC);
+  make_sets();
   file_fd = memfd_create("sent", MFD_CLOEXEC);
   unsigned char bytes[10000];
   for (size_t i = 0; i < sizeof bytes; i++)

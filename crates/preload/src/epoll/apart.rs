@@ -221,6 +221,12 @@ impl Instance {
     }
 }
 
+/// Whether no other thread of this process can sleep anywhere; false where that cannot be known.
+pub(super) fn is_only_thread() -> bool {
+    // The directory's own entries, and one for each thread.
+    !is_confined() && rustix::fs::stat(c"/proc/self/task").is_ok_and(|tasks| tasks.st_nlink == 3)
+}
+
 /// Takes the eventfd and the connection to the engine out of an instance of the kernel's.
 fn take_out(epfd: RawFd, host: &Host, wake_fd: RawFd) {
     for fd in [wake_fd, host.connection().as_raw_fd()] {

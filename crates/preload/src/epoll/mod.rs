@@ -12,6 +12,7 @@ pub(crate) mod apart;
 mod asleep;
 pub(crate) mod family;
 mod nested;
+mod once;
 
 use crate::fds::{self, Entry};
 use crate::leaked::Leaked;
@@ -24,7 +25,6 @@ pub(crate) use asleep::Asleep;
 use asleep::Waiters;
 use libc::{c_int, epoll_event};
 use longshore_sockets::{ForkLock, Host, ReadySet, Socket, SocketError};
-pub(crate) use nested::is_nested_ready;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
@@ -51,6 +51,8 @@ pub(crate) struct Registered {
     pub(crate) data: u64,
     /// For an epoll instance in another: its number.
     pub(crate) inner: u32,
+    /// It was reported, and is reported no more until it is set again (EPOLLONESHOT).
+    pub(crate) disarmed: bool,
 }
 
 #[derive(Debug, Default)]
@@ -72,6 +74,7 @@ pub(crate) struct Instance {
     has_kernels: AtomicBool,
     has_nested: AtomicBool,
     has_both: AtomicBool,
+    has_once: AtomicBool,
     rounds: AtomicU32,
     passed_over: AtomicU32,
     lists: ForkLock<Lists>,
@@ -139,6 +142,7 @@ impl Instance {
     /// Notes what `epoll_ctl` did with an instance that is in this one.
     pub(crate) fn note_nested(&self, op: c_int, r: Registered) {
         self.note_kernels();
+        self.note_once(r.events);
         if let Ok(mut lists) = self.lists.enter() {
             replace(&mut lists.nested, op, r);
             self.has_nested
@@ -149,6 +153,7 @@ impl Instance {
     /// Notes what `epoll_ctl` did with a socket that nobody has decided about.
     pub(crate) fn note_undecided(&self, op: c_int, r: Registered) {
         self.note_kernels();
+        self.note_once(r.events);
         if let Ok(mut lists) = self.lists.enter() {
             let before = lists.undecided.len() as u32;
             replace(&mut lists.undecided, op, r);
@@ -180,7 +185,10 @@ impl Instance {
         };
         // A thread that sleeps in the kernel already does so without an eventfd of ours.
         self.prepare_wake_fd(host, &set)?;
-        if let Some(wake_fd) = set.wake_fd_if_made().filter(|_| self.is_shared()) {
+        if self.is_shared()
+            && !apart::is_only_thread()
+            && let Some(wake_fd) = set.wake_fd_if_made()
+        {
             self.wake_in_kernel(wake_fd)?;
         }
         set.ring()?;
@@ -297,6 +305,7 @@ pub(crate) fn enter(epfd: c_int) -> Option<u32> {
             has_kernels: AtomicBool::new(false),
             has_nested: AtomicBool::new(false),
             has_both: AtomicBool::new(false),
+            has_once: AtomicBool::new(false),
             rounds: AtomicU32::new(0),
             passed_over: AtomicU32::new(0),
             lists: ForkLock::new(Lists::default()),
@@ -311,6 +320,7 @@ pub(crate) fn enter(epfd: c_int) -> Option<u32> {
                 &instance.has_kernels,
                 &instance.has_nested,
                 &instance.has_both,
+                &instance.has_once,
             ] {
                 flag.store(false, Ordering::Relaxed);
             }
@@ -407,26 +417,42 @@ pub(crate) fn to_engine(fd: RawFd, socket: &Socket) {
 pub(crate) fn leave_kernel(socket: &Socket) {
     for instance in instances().filter(|i| i.has_both()) {
         for (fd, _) in fds::all().filter(|(fd, _)| fds::is_of(*fd, socket.id())) {
-            let mut nothing = epoll_event { events: 0, u64: 0 };
-            let epfd = instance.epfd();
-            real::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, fd, Out::from(&mut nothing));
+            instance.take_out(fd);
         }
     }
 }
 
 impl Instance {
     fn move_to_engine(&self, set: &ReadySet, socket: &Socket, r: Registered) {
-        let mut event = epoll_event {
-            events: r.events & BESIDE,
-            u64: r.data,
-        };
-        let op = if socket.has_kernel_side() {
+        let stays = socket.has_kernel_side();
+        if stays {
             self.note_both();
-            libc::EPOLL_CTL_MOD
+        }
+        if stays && !r.disarmed {
+            let mut event = epoll_event {
+                events: r.events & BESIDE,
+                u64: r.data,
+            };
+            let change = libc::EPOLL_CTL_MOD;
+            real::epoll_ctl(self.epfd(), change, r.fd, Out::from(&mut event));
         } else {
-            libc::EPOLL_CTL_DEL
+            self.take_out(r.fd);
+        }
+        let _ = if r.disarmed {
+            set.add_disarmed(socket, r.fd, r.events, r.data)
+        } else {
+            set.add(socket, r.fd, r.events, r.data)
         };
-        real::epoll_ctl(self.epfd(), op, r.fd, Out::from(&mut event));
-        let _ = set.add(socket, r.fd, r.events, r.data);
+    }
+
+    /// Takes a descriptor out of the kernel's half.
+    pub(crate) fn take_out(&self, fd: RawFd) {
+        let mut nothing = epoll_event { events: 0, u64: 0 };
+        real::epoll_ctl(
+            self.epfd(),
+            libc::EPOLL_CTL_DEL,
+            fd,
+            Out::from(&mut nothing),
+        );
     }
 }

@@ -15,6 +15,9 @@ use std::sync::atomic::Ordering;
 /// once more for what was taken meanwhile.
 const MOST_ASKED: usize = 4;
 
+/// What an instance can be ready for.
+const READABLE: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
+
 impl Instance {
     /// Whether there are instances in this one.
     pub(crate) fn has_nested(&self) -> bool {
@@ -43,6 +46,24 @@ impl Instance {
         look: impl FnOnce(&[Registered]) -> T,
     ) -> Result<T, SocketError> {
         Ok(look(&self.lists.enter()?.nested))
+    }
+
+    /// Takes those of the instances in this one that are ready for sockets of the engine, each by
+    /// what is asked of it and its word, of which `report` says whether there was room for it.
+    ///
+    /// # Errors
+    /// As [`Self::with_nested`].
+    pub(crate) fn harvest_nested(
+        &self,
+        mut report: impl FnMut(u32, u64) -> bool,
+    ) -> Result<(), SocketError> {
+        for r in &mut self.lists.enter()?.nested {
+            let is_reported = is_nested_ready(r) && report(r.events & READABLE, r.data);
+            if is_reported && r.is_once() {
+                self.silence_nested(r);
+            }
+        }
+        Ok(())
     }
 
     /// The instances in this one and in those, by their numbers.
@@ -131,7 +152,7 @@ fn has_sets(number: u32) -> bool {
     instance(number).is_some_and(Instance::has_sets)
 }
 
-/// Whether an instance that is registered in another is ready for the engine's sockets.
-pub(crate) fn is_nested_ready(r: &Registered) -> bool {
-    instance(r.inner).is_some_and(Instance::is_ready)
+/// Whether an instance that is registered in another is to be reported for the engine's sockets.
+fn is_nested_ready(r: &Registered) -> bool {
+    !r.disarmed && r.events & READABLE != 0 && instance(r.inner).is_some_and(Instance::is_ready)
 }

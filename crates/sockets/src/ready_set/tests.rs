@@ -112,6 +112,7 @@ fn a_report_names_the_descriptor_and_the_events_asked_for() {
         events: IN | OUT,
         data: 5,
         fd: 77,
+        is_last: false,
     };
     assert_eq!(reports, [expected]);
     // An error and the end of both halves are reported whatever was asked for.
@@ -135,6 +136,36 @@ fn what_is_reported_once_is_reported_again_when_it_is_set_again() {
     set.modify(a.socket(), 1, OUT | ONE_SHOT, 2).unwrap();
     assert_eq!(reported(&set), [(2, OUT)]);
     assert_eq!(reported(&set), []);
+}
+
+/// One that was reported elsewhere is reported here when it is set again; and what was to be reported
+/// of it here can be asked for once, by its word.
+#[test]
+fn what_is_reported_once_elsewhere_is_reported_no_more() {
+    let (_engine, host, _directory) = engine();
+    let [a, b, c, d] = streams(host);
+    let set = ReadySet::new(host).unwrap();
+    set.add_disarmed(a.socket(), 1, OUT | ONE_SHOT, 1).unwrap();
+    a.socket().wake_local();
+    assert!(!set.is_ready() && reported(&set).is_empty());
+    assert_eq!(set.report_beside(1), Ok(0));
+    set.modify(a.socket(), 1, OUT | ONE_SHOT, 2).unwrap();
+    set.add(b.socket(), 2, IN | ONE_SHOT, 3).unwrap();
+    set.add(c.socket(), 3, OUT, 4).unwrap();
+    assert_eq!(set.report_beside(2), Ok(OUT));
+    assert_eq!(set.report_beside(3), Ok(0));
+    assert_eq!(
+        set.report_beside(4),
+        Ok(0),
+        "it is reported again and again"
+    );
+    b.socket().set_error(104);
+    b.socket().wake_local();
+    assert_eq!(reported(&set), [(4, OUT)]);
+    set.add(d.socket(), 4, OUT | ONE_SHOT, 5).unwrap();
+    let mut last = Vec::new();
+    set.harvest(9, |r| last.push((r.data, r.is_last))).unwrap();
+    assert_eq!(last, [(4, false), (5, true)]);
 }
 
 #[test]

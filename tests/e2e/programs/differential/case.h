@@ -33,7 +33,8 @@
 enum op {
   SOCKET, BIND, LISTEN, CONNECT, ACCEPT, SEND, SENDTO, SENDMSG, WRITE, RECV,
   RECVFROM, RECVMSG, READ, SHUTDOWN, CLOSE, DUP, GETOPT, SETOPT, NAME, PEER,
-  IOCTL, FCNTL, SENDFILE, SENDMMSG, RECVMMSG, SPLICE_IN, SPLICE_OUT, ASK, BUFFER
+  IOCTL, FCNTL, SENDFILE, SENDMMSG, RECVMMSG, SPLICE_IN, SPLICE_OUT, ASK, BUFFER,
+  CHANGE_SET, ASK_SET, RENEW_SET
 };
 
 /* By whom a step is taken. */
@@ -50,7 +51,7 @@ struct step {
   uint32_t draw[DRAWS];
 };
 
-enum { STEPS = 40, PLACES = 6, FIXED_PORTS = 4, LINE = 4096, PORTS = 256 };
+enum { STEPS = 40, PLACES = 6, SETS = 2, FIXED_PORTS = 4, LINE = 4096, PORTS = 256 };
 
 /* One of the descriptors of the case. */
 struct place {
@@ -83,6 +84,8 @@ static struct shared *shared;
 static int first_fixed_port;
 /* Epoll instances in which all sockets are, level-triggered and edge-triggered. */
 static int epoll_fd = -1, edge_fd = -1;
+/* Those that steps put sockets into. */
+static int sets[SETS];
 static int file_fd = -1;
 static volatile sig_atomic_t broken_pipes;
 

@@ -23,30 +23,34 @@ struct weight {
   int weight;
 };
 
-enum { MOST_WEIGHTS = 30 };
+enum { MOST_WEIGHTS = 32 };
 
 /* How often which step is taken with what is guessed. */
 static const struct weight WEIGHTS[GUESSES][MOST_WEIGHTS] = {
-    [NOTHING] = {{SOCKET, 12}, {SEND, 1}, {GETOPT, 1}},
+    [NOTHING] = {{SOCKET, 12}, {SEND, 1}, {GETOPT, 1}, {ASK_SET, 2}, {RENEW_SET, 1}},
     [NEW] = {{BIND, 16}, {LISTEN, 6}, {CONNECT, 12}, {ACCEPT, 1}, {SEND, 1}, {SENDTO, 1},
              {RECV, 1}, {SHUTDOWN, 2}, {CLOSE, 1}, {DUP, 1}, {GETOPT, 3}, {SETOPT, 8},
-             {NAME, 2}, {PEER, 1}, {IOCTL, 1}, {FCNTL, 1}, {ASK, 2}, {BUFFER, 1}},
+             {NAME, 2}, {PEER, 1}, {IOCTL, 1}, {FCNTL, 1}, {ASK, 2}, {BUFFER, 1},
+             {CHANGE_SET, 6}, {ASK_SET, 4}},
     [BOUND] = {{BIND, 3}, {LISTEN, 12}, {CONNECT, 14}, {ACCEPT, 1}, {SEND, 1}, {RECV, 1},
                {SHUTDOWN, 3}, {CLOSE, 3}, {DUP, 1}, {GETOPT, 2}, {SETOPT, 5}, {NAME, 3},
-               {PEER, 1}, {IOCTL, 1}, {FCNTL, 1}, {ASK, 2}, {BUFFER, 1}},
+               {PEER, 1}, {IOCTL, 1}, {FCNTL, 1}, {ASK, 2}, {BUFFER, 1},
+             {CHANGE_SET, 6}, {ASK_SET, 4}},
     [LISTENS] = {{BIND, 1}, {LISTEN, 3}, {CONNECT, 3}, {ACCEPT, 16}, {SEND, 1}, {RECV, 1},
                  {SHUTDOWN, 4}, {CLOSE, 3}, {DUP, 1}, {GETOPT, 3}, {SETOPT, 4}, {NAME, 2},
-                 {PEER, 1}, {IOCTL, 1}, {FCNTL, 1}, {ASK, 2}, {BUFFER, 1}},
+                 {PEER, 1}, {IOCTL, 1}, {FCNTL, 1}, {ASK, 2}, {BUFFER, 1},
+             {CHANGE_SET, 6}, {ASK_SET, 4}},
     [CONNECTED] = {{BIND, 1}, {LISTEN, 1}, {CONNECT, 3}, {ACCEPT, 1}, {SEND, 12}, {SENDTO, 2},
                    {SENDMSG, 4}, {WRITE, 4}, {RECV, 12}, {RECVFROM, 2}, {RECVMSG, 5}, {READ, 3},
                    {SHUTDOWN, 5}, {CLOSE, 4}, {DUP, 2}, {GETOPT, 4}, {SETOPT, 5}, {NAME, 1},
                    {PEER, 2}, {IOCTL, 6}, {FCNTL, 1}, {SENDFILE, 2}, {SENDMMSG, 2}, {RECVMMSG, 2},
-                   {SPLICE_IN, 3}, {SPLICE_OUT, 3}, {ASK, 2}, {BUFFER, 1}},
+                   {SPLICE_IN, 3}, {SPLICE_OUT, 3}, {ASK, 2}, {BUFFER, 1},
+             {CHANGE_SET, 6}, {ASK_SET, 4}},
     [UDP] = {{BIND, 6}, {LISTEN, 1}, {CONNECT, 10}, {ACCEPT, 1}, {SEND, 6}, {SENDTO, 12},
              {SENDMSG, 6}, {WRITE, 3}, {RECV, 6}, {RECVFROM, 6}, {RECVMSG, 8}, {READ, 2},
              {SHUTDOWN, 4}, {CLOSE, 3}, {DUP, 1}, {GETOPT, 4}, {SETOPT, 8}, {NAME, 3}, {PEER, 2},
              {IOCTL, 4}, {FCNTL, 1}, {SENDFILE, 1}, {SENDMMSG, 5}, {RECVMMSG, 5}, {ASK, 2},
-             {BUFFER, 2}},
+             {BUFFER, 2}, {CHANGE_SET, 5}, {ASK_SET, 3}},
 };
 
 static enum op weighted(const struct weight *weights, size_t n) {
@@ -137,6 +141,9 @@ static void generate(uint64_t seed, struct step *steps) {
       enum guess g = draw() % 20 ? guesses[a] : draw() % GUESSES;
       put(steps + i, weighted(WEIGHTS[g], MOST_WEIGHTS), a, b);
       steps[i].by = draw() % 40 == 0 ? A_CHILD : draw() % 40 == 0 ? A_THREAD : ITSELF;
+      /* An instance that a child has inherited is its own. */
+      if (steps[i].by == A_CHILD && steps[i].op >= CHANGE_SET)
+        steps[i].by = ITSELF;
       /* Of what nobody has bound yet, its process alone knows what was set or shut down. */
       if (steps[i].by == A_CHILD && (steps[i].op == SETOPT || steps[i].op == SHUTDOWN))
         steps[i].by = ITSELF;

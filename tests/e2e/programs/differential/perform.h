@@ -2,6 +2,7 @@
  * ends it. */
 #ifndef PERFORM_H
 #define PERFORM_H
+#include "sets.h"
 #include "transfer_many.h"
 
 /* --- binding, connecting --------------------------------------------------- */
@@ -186,7 +187,7 @@ static void switch_blocking(const struct step *s, int fd) {
 static void take(const struct step *s) {
   int fd = places[s->a].fd;
   say("s%d ", s->a);
-  if (s->op != SOCKET && fd < 0) {
+  if (s->op != SOCKET && s->op != ASK_SET && s->op != RENEW_SET && fd < 0) {
     say("nothing");
     return;
   }
@@ -284,6 +285,15 @@ static void take(const struct step *s) {
     break;
   case SPLICE_OUT:
     splice_out(s, fd);
+    break;
+  case CHANGE_SET:
+    change_set(s, fd);
+    break;
+  case ASK_SET:
+    ask_set(s);
+    break;
+  case RENEW_SET:
+    renew_set(s);
     break;
   }
 }

@@ -62,6 +62,7 @@ pub extern "C-unwind" fn epoll_ctl(
         events,
         data,
         inner: 0,
+        disarmed: false,
     };
     guard(|| match fds::get(fd) {
         Entry::Engine(_) => match fds::engine(fd) {
@@ -138,6 +139,7 @@ fn control_socket(
     }
     if socket.has_kernel_side() {
         instance.note_both();
+        instance.note_once(r.events);
         let mut event = epoll_event {
             events: r.events & BESIDE,
             u64: r.data,

@@ -3,9 +3,7 @@
 use crate::calls::timeouts::{limit_of, longest_sleep};
 use crate::calls::{answer, last_error};
 use crate::cancel::{held, is_cancelled, point};
-use crate::epoll::{
-    Asleep, Instance, Registered, family, instance, is_nested_ready, of_descriptor,
-};
+use crate::epoll::{Asleep, Instance, Registered, family, instance, of_descriptor};
 use crate::owner::Interruption;
 use crate::results::refused;
 use crate::signals::{self, waits, within};
@@ -42,12 +40,15 @@ impl<'a> Found<'a> {
         self.place(i).get().unwrap_or(NOTHING)
     }
 
-    fn push(&mut self, events: u32, data: u64) {
-        if self.room() != 0 {
+    /// Puts an event there; says whether there was room for it.
+    fn push(&mut self, events: u32, data: u64) -> bool {
+        let has_room = self.room() != 0;
+        if has_room {
             self.place(self.count)
                 .put(epoll_event { events, u64: data });
             self.count += 1;
         }
+        has_room
     }
 
     /// What is there with this word, if there is.
@@ -104,6 +105,9 @@ impl Waiting<'_> {
                 if !(both && found.merge(r.events, r.data)) {
                     found.push(r.events, r.data);
                 }
+                if both && r.is_last {
+                    self.instance.take_out(r.fd);
+                }
             })?;
         }
         if self.instance.has_nested() {
@@ -114,14 +118,8 @@ impl Waiting<'_> {
 
     fn harvest_nested(&mut self) -> Result<(), SocketError> {
         let found = &mut self.found;
-        self.instance.with_nested(|nested| {
-            for r in nested {
-                if is_nested_ready(r) && !found.merge(libc::EPOLLIN as u32, r.data) {
-                    let readable = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
-                    found.push(r.events & readable, r.data);
-                }
-            }
-        })
+        self.instance
+            .harvest_nested(|events, data| found.merge(events, data) || found.push(events, data))
     }
 
     /// Asks the kernel's half for what fits, and waits for at most `timeout`
@@ -201,6 +199,11 @@ impl Waiting<'_> {
             if self.is_hollow(word)? {
                 continue;
             }
+            let beside = match self.instance.reports_once() {
+                true => self.instance.note_reported(word)?,
+                false => 0,
+            };
+            let events = events | beside;
             if !(both && self.found.merge(events, word)) {
                 self.found.push(events, word);
             }
@@ -261,10 +264,12 @@ impl Waiting<'_> {
     }
 
     fn run(&mut self, limit: Option<Duration>) -> Result<usize, SocketError> {
+        let deadline = deadline_after(limit);
         let mut result = self.run_here(limit);
         // The set that it waited for at the engine before is closed.
         while result == Err(refused(libc::EBADF)) && self.moves_on() {
-            result = self.run_here(limit);
+            let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+            result = self.run_here(left);
         }
         result
     }
@@ -409,6 +414,14 @@ fn wait(
     }
     let deadline = deadline_after(limit.filter(|_| sleeps));
     let got = plain();
+    if got > 0 && !nowhere && instance.reports_once() {
+        within(|| {
+            for e in events.slice_mut(got as usize) {
+                // Where a signal handler asks, its thread may be looking at the same lists.
+                let _ = instance.note_reported(e.u64);
+            }
+        });
+    }
     let set = instance.set();
     match place::attached() {
         // Another thread has made a socket of the engine's of one that is in here, and rung:
