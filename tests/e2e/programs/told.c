@@ -237,6 +237,30 @@ static void what_is_left(void) {
   }
 }
 
+/* The urgent byte is one of those that are left, until the mark is passed. */
+static void urgent_is_left(void) {
+  static const struct {
+    int flags, left;
+  } READS[] = {{MSG_OOB | MSG_PEEK, 4}, {MSG_OOB, 4}, {0, 3}, {0, 2}, {0, 1}};
+  EACH_PAIR(mine, far) {
+    char c, control[64];
+    int left = -1;
+    set(mine, IPPROTO_TCP, TCP_INQ, 1);
+    send_all(far, "012", 3);
+    IS(send(far, "3", 1, MSG_OOB), 1);
+    IS(ready(mine, POLLPRI, 10000), POLLPRI);
+    for (size_t i = 0; i < sizeof READS / sizeof *READS; i++) {
+      struct iovec v = {&c, 1};
+      struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+      IS(recvmsg(mine, &m, READS[i].flags), 1);
+      struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+      OK(h && h->cmsg_level == IPPROTO_TCP && h->cmsg_type == TCP_INQ);
+      memcpy(&left, CMSG_DATA(h), sizeof left);
+      IS(left, READS[i].left);
+    }
+  }
+}
+
 /* An end that the peer has not sent does not count: one's own, or that of a reset. */
 static void nothing_is_left(void) {
   for (int by_reset = 0; by_reset < 2; by_reset++) {
@@ -399,5 +423,6 @@ const struct check CHECKS[] = {
     {"what_is_left", what_is_left},
     {"little_is_not_sent", little_is_not_sent},
     {"nothing_is_left", nothing_is_left},
+    {"urgent_is_left", urgent_is_left},
     {0, 0},
 };

@@ -186,6 +186,11 @@ impl Socket {
         self.readable_in_order(held)
     }
 
+    /// Bytes that have come and were not read (TCP_INQ), the urgent one with them.
+    pub fn unread_bytes(&self) -> u64 {
+        self.block().rcv.held().min(STREAM_MAX)
+    }
+
     /// How far the receive stream reaches, in bytes since it began.
     #[cfg(any(test, feature = "testing"))]
     pub fn received_end(&self) -> u64 {
