@@ -454,4 +454,4 @@ impl Engine {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

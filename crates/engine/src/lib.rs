@@ -25,6 +25,10 @@
 //! [`Engine`] is composed of the parts that these files own; handlers are methods of it in the
 //! file that they are about, and modules use each other in no circle.
 
+// What the tests of the whole engine are made of names this crate.
+#[cfg(test)]
+extern crate self as longshore_engine;
+
 mod acquire;
 mod adjust;
 mod attach;
@@ -50,6 +54,8 @@ mod session;
 mod sleep;
 mod sysctl;
 mod teardown;
+#[cfg(test)]
+mod testing;
 mod time;
 mod turn;
 mod users;

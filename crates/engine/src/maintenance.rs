@@ -416,3 +416,6 @@ impl Engine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

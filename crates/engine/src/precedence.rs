@@ -156,7 +156,7 @@ mod tests {
     fn an_engine_that_was_kept_from_the_processor_has_precedence_until_a_deadline() {
         apart(|may| {
             let dir = tempfile::tempdir().unwrap();
-            let (mut engine, _path, _wire) = crate::intake::tests::engine(dir.path());
+            let (mut engine, _path, _wire) = crate::testing::engine(dir.path());
             let (start, usual) = (engine.clock.now().0, nice());
             let mut turn = |at: u64| {
                 engine.turn_at(Instant(start + at)).unwrap();
@@ -201,7 +201,7 @@ mod tests {
                 return eprintln!("this user may not raise its priority");
             }
             let dir = tempfile::tempdir().unwrap();
-            let (mut engine, _path, _wire) = crate::intake::tests::engine(dir.path());
+            let (mut engine, _path, _wire) = crate::testing::engine(dir.path());
             let usual = nice();
             engine.turn().unwrap();
             engine.sleeper.precedence.turn(engine.clock.now(), true);

@@ -306,3 +306,6 @@ impl Engine {
         Ok(any)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,6 +20,12 @@ impl Clock {
     pub(crate) fn now(&self) -> Instant {
         Instant(self.start.elapsed().as_micros() as u64 + 1)
     }
+
+    /// So many microseconds go by at once.
+    #[cfg(test)]
+    pub(crate) fn advance(&mut self, microseconds: u64) {
+        self.start -= std::time::Duration::from_micros(microseconds);
+    }
 }
 
 /// The time of day, in nanoseconds since 1970 (CLOCK_REALTIME): for programs that ask when

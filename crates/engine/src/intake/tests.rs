@@ -1,52 +1,15 @@
 //! What of the time of a turn goes to requests that take long.
 
 use super::*;
-use crate::{Config, EngineError};
+use crate::EngineError;
+use crate::testing::{config, engine};
 use longshore_hostif::attach::{join, new_session};
-use longshore_hostif::{Arena, Geometry, HostChannel, Loopback, SocketId};
-use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
+use longshore_hostif::{Arena, HostChannel, SocketId};
 use longshore_ring::Doorbell;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// An engine that the test turns, where it answers, and the other end of its wire.
-pub(crate) fn engine(dir: &Path) -> (Engine, PathBuf, MemoryPort) {
-    let (config, socket, wire) = config(dir);
-    (Engine::new(config).unwrap(), socket, wire)
-}
-
-fn config(dir: &Path) -> (Config, PathBuf, MemoryPort) {
-    let (port, wire) = pair(&MemoryConfig::default());
-    let socket = dir.join("engine.sock");
-    let config = Config {
-        port: Box::new(port),
-        port_name: "memory".to_owned(),
-        addresses: vec!["10.0.0.1/24".parse().unwrap()],
-        gateways: Vec::new(),
-        automatic: crate::Automatic::default(),
-        scope: 0,
-        loopback: Loopback::Kernel,
-        cut_through: true,
-        socket: socket.clone(),
-        control: None,
-        geometry: Geometry {
-            channels: 64,
-            waiters: 8,
-            sockets: 64,
-            snd_chunks: 64,
-            rcv_chunks: 64,
-            workers: 1,
-        },
-        private: false,
-        others_may_join: true,
-        users: Vec::new(),
-        spin: Duration::ZERO,
-        grace: Duration::ZERO,
-    };
-    (config, socket, wire)
-}
 
 /// A program whose engine has several workers would ask all of them.
 #[test]

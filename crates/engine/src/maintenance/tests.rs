@@ -1,0 +1,321 @@
+//! Which sessions are looked over and when, when they end, and when the engine does.
+
+use super::*;
+use crate::testing::Turned;
+use crate::testing::common::Host;
+use longshore_hostif::attach::{SessionOptions, new_session};
+use longshore_hostif::{CHUNK, ChannelState, EdgeFlags, SocketId, SocketKind};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// A second, in microseconds.
+const SECOND: u64 = 1_000_000;
+
+/// Launchers, whose sessions have no process yet.
+fn launchers(world: &mut Turned, count: usize) -> Vec<OwnedFd> {
+    let launch = |path: &std::path::Path| new_session(path, SessionOptions::default()).unwrap().0;
+    world.during(|path| (0..count).map(|_| launch(path)).collect())
+}
+
+/// The launcher of a program is gone, and so is its process, as the engine sees it.
+fn leaves(world: &mut Turned, host: &mut Host, key: u32) {
+    drop(host.launcher.take());
+    world.until("the launcher's end", |engine| {
+        engine.sessions.get(key).is_none_or(|s| !s.launched)
+    });
+    let channel = host.channel.index() as u16;
+    world.engine.process_died(key, channel);
+}
+
+/// A process beside the program's own, which has claimed a channel.
+fn member(world: &mut Turned, host: &mut Host, channel: u32) -> Child {
+    let process = Command::new("sleep").arg("1000").spawn().unwrap();
+    let control = host.arena.control(channel);
+    assert!(control.change_state(ChannelState::Free, ChannelState::Reserved));
+    control.pid.store(process.id(), Ordering::Release);
+    assert!(control.change_state(ChannelState::Reserved, ChannelState::Claimed));
+    longshore_hostif::HostChannel::new(host.arena.clone(), channel).flag();
+    host.doorbell.ring();
+    let control = host.arena.control(channel);
+    world.until("its channel", |_| control.state() == ChannelState::Open);
+    process
+}
+
+fn ends(mut process: Child) {
+    process.kill().unwrap();
+    process.wait().unwrap();
+}
+
+#[test]
+fn an_engine_of_many_goes_on_without_sessions_and_one_of_a_program_ends_with_its_last() {
+    let mut shared = Turned::new();
+    let mut private = Turned::with(|config| config.private = true);
+    for world in [&mut shared, &mut private] {
+        assert_eq!(world.engine.prospect(), Prospect::GoesOn, "nobody has come");
+        let launchers = launchers(world, 2);
+        assert_eq!(world.engine.prospect(), Prospect::GoesOn);
+        drop(launchers);
+        world.until("their end", |engine| engine.sessions.iter().count() == 0);
+    }
+    assert_eq!(shared.engine.prospect(), Prospect::GoesOn);
+    assert_eq!(private.engine.prospect(), Prospect::IsOver);
+}
+
+/// What cannot be sent is not waited for.
+#[test]
+fn without_an_interface_an_engine_of_a_program_ends_with_it_and_delivers_nothing() {
+    let (mut world, bells) = Turned::waking(|config| config.private = true);
+    let (mut client, _server, _) = undelivered(&mut world);
+    leaves(&mut world, &mut client, 0);
+    world.later(2 * SECOND);
+    assert!(world.engine.sessions.get(0).is_some());
+    bells.attached.store(false, Ordering::Relaxed);
+    (0..2).for_each(|_| world.later(2 * SECOND));
+    assert!(world.engine.sessions.get(0).is_none());
+    assert_eq!(
+        world.engine.prospect(),
+        Prospect::GoesOn,
+        "there is another"
+    );
+    world.engine.end_session(1);
+    (0..2).for_each(|_| world.later(SECOND));
+    assert_eq!(world.engine.prospect(), Prospect::IsOver);
+}
+
+#[test]
+fn an_engine_that_is_told_to_stop_goes_on_for_its_sessions_and_no_longer_than_it_may() {
+    let mut world = Turned::new();
+    let launcher = launchers(&mut world, 1);
+    world.engine.drain(Duration::from_secs(5));
+    // It is looked whether that time is over, whatever programs do.
+    assert!(world.engine.next_deadline() <= Some(Duration::from_secs(1)));
+    assert!(world.engine.next_deadline().is_some());
+    world.later(4 * SECOND);
+    assert_eq!(world.engine.prospect(), Prospect::GoesOn);
+    world.later(SECOND);
+    assert_eq!(world.engine.prospect(), Prospect::IsOver);
+    drop(launcher);
+    // With the last session it ends before.
+    let mut world = Turned::new();
+    let launcher = launchers(&mut world, 1);
+    world.engine.drain(Duration::from_secs(5));
+    drop(launcher);
+    world.until("its end", |engine| engine.sessions.iter().count() == 0);
+    assert_eq!(world.engine.prospect(), Prospect::IsOver);
+}
+
+/// Each process that sleeps for ever costs nothing.
+#[test]
+fn an_engine_with_nothing_to_do_wakes_for_nothing() {
+    let mut world = Turned::new();
+    let _programs: [Host; 2] = world.programs();
+    world.settle();
+    assert!(!world.engine.needs_maintenance());
+    assert_eq!(world.engine.next_deadline(), None);
+    // Something is to be looked after soon, and not before.
+    world.later(2 * SECOND);
+    world.engine.drain(Duration::from_secs(60));
+    world.engine.maintain_soon();
+    let deadline = world.engine.next_deadline().unwrap();
+    let soon = Duration::from_micros(SOON);
+    assert!(deadline > soon / 2 && deadline <= soon, "{deadline:?}");
+    world.engine.maintenance.at = world.engine.stack.now();
+    world.engine.maintain_soon();
+    let at = world.engine.maintenance.at;
+    assert_eq!(at, world.engine.stack.now(), "what is earlier stays");
+}
+
+#[test]
+fn some_sessions_are_looked_over_in_a_turn_and_all_in_the_end() {
+    const MANY: usize = LOOKED_OVER * 2 + 5;
+    let mut world = Turned::new();
+    let _launchers = launchers(&mut world, MANY);
+    world.settle();
+    let keys = world.engine.stack.sessions.keys();
+    assert_eq!(keys.len(), MANY);
+    for key in keys {
+        world.engine.sessions.get_mut(key).unwrap().has_changed = true;
+        world.engine.look_over_now(key);
+    }
+    let waiting = |engine: &Engine| {
+        engine
+            .sessions
+            .iter()
+            .filter(|(_, s)| s.has_changed)
+            .count()
+    };
+    for expected in [LOOKED_OVER + 5, 5, 0] {
+        world.turn();
+        assert_eq!(waiting(&world.engine), expected);
+    }
+    let sessions = world.engine.sessions.iter();
+    assert!(sessions.into_iter().all(|(_, s)| !s.is_listed));
+    let now = world.engine.stack.now();
+    assert!(world.engine.maintenance.at > now, "and then not again");
+}
+
+#[test]
+fn what_crossed_in_a_session_that_has_ended_still_counts() {
+    let mut world = Turned::new();
+    let [mut host, _other] = world.programs();
+    let host = world.during(move |_| {
+        let socket = host.open(SocketKind::Stream);
+        host.bind(socket, "0.0.0.0:0".parse().unwrap()).unwrap();
+        host
+    });
+    world.settle();
+    let before = world.engine.statistics().crossings;
+    assert!(before.to_adapter.descriptors >= 2 && before.to_host.descriptors >= 1);
+    world.engine.end_session(0);
+    world.settle();
+    assert!(world.engine.sessions.get(0).is_none());
+    assert!(world.engine.stack.sessions.get(0).is_none());
+    let after = world.engine.statistics().crossings;
+    assert!(after.to_adapter.descriptors >= before.to_adapter.descriptors);
+    assert!(after.to_host.descriptors >= before.to_host.descriptors);
+    assert_ne!(host.arena.header().closed.load(Ordering::Acquire), 0);
+    assert!(world.engine.sessions.get(1).is_some());
+}
+
+/// More than the other end has room for.
+const MUCH: usize = 40 * CHUNK;
+
+/// A program that has written much to one in another session, which reads nothing of it: its
+/// socket has it still.
+fn undelivered(world: &mut Turned) -> (Host, Host, SocketId) {
+    let [mut client, mut server] = world.programs();
+    world.during(move |_| {
+        let listener = server.listening("10.0.0.1:80");
+        let socket = client.open(SocketKind::Stream);
+        assert_eq!(client.connect(socket, "10.0.0.1:80".parse().unwrap()), 0);
+        let accepted = server.accept(listener).socket;
+        client.send(socket, &[7; MUCH], EdgeFlags::empty());
+        server.wait("some of it", |s| {
+            s.edges(accepted)
+                .is_some_and(|e| e.rcv_edge != 0)
+                .then_some(())
+        });
+        (client, server, accepted)
+    })
+}
+
+#[test]
+fn what_a_program_has_written_is_delivered_for_a_minute_after_its_end() {
+    let mut world = Turned::new();
+    let (mut client, mut server, accepted) = undelivered(&mut world);
+    leaves(&mut world, &mut client, 0);
+    world.settle();
+    for second in 1..59 {
+        world.later(SECOND);
+        if second % 20 == 0 {
+            // Otherwise the connection itself would give up.
+            server = world.during(move |_| {
+                server.receive(accepted, 100);
+                server
+            });
+        }
+        assert!(world.engine.sessions.get(0).is_some(), "after {second} s");
+    }
+    (0..4).for_each(|_| world.later(SECOND));
+    assert!(world.engine.sessions.get(0).is_none());
+}
+
+#[test]
+fn a_session_ends_soon_after_all_that_its_program_had_written_is_read() {
+    let mut world = Turned::new();
+    let (mut client, mut server, accepted) = undelivered(&mut world);
+    leaves(&mut world, &mut client, 0);
+    world.later(2 * SECOND);
+    world.later(2 * SECOND);
+    assert!(world.engine.sessions.get(0).is_some());
+    world.during(move |_| {
+        assert_eq!(server.receive(accepted, MUCH), [7; MUCH]);
+        server.wait_flag(accepted, EdgeFlags::PEER_FIN);
+        server
+    });
+    world.later(2 * SECOND);
+    assert!(world.engine.sessions.get(0).is_none());
+}
+
+#[test]
+fn a_process_that_asked_for_much_before_its_end_is_the_last_that_is_seen_to_in_a_look() {
+    const ASKED: u32 = longshore_hostif::RING as u32;
+    let mut world = Turned::new();
+    let [mut host] = world.programs();
+    let processes = [1, 2, 3].map(|channel| member(&mut world, &mut host, channel));
+    for channel in 1..=3 {
+        let mut channel = longshore_hostif::HostChannel::new(host.arena.clone(), channel);
+        for _ in 0..ASKED {
+            let nothing = longshore_hostif::Request::Close {
+                socket: SocketId {
+                    index: 0,
+                    generation: 7,
+                },
+                snd_edge: 0,
+                rcv_consumed: 0,
+                linger: None,
+            };
+            channel.put(&nothing).unwrap();
+        }
+        // Nobody is told.
+        channel.publish(&host.doorbell, false);
+    }
+    processes.into_iter().for_each(ends);
+    let living = |engine: &Engine| engine.sessions.get(0).unwrap().processes.living();
+    assert_eq!(living(&world.engine), 4);
+    for expected in [3, 2, 1] {
+        world.engine.take_deaths(64);
+        assert_eq!(living(&world.engine), expected);
+    }
+}
+
+/// The kernel tells of an end as often as it is asked, until it has been seen to.
+#[test]
+fn an_end_is_seen_to_once() {
+    let mut world = Turned::new();
+    let [mut host] = world.programs();
+    let process = member(&mut world, &mut host, 1);
+    ends(process);
+    world.until("its end", |engine| {
+        engine.sessions.get(0).unwrap().processes.living() == 1
+    });
+    assert!(world.engine.sleeper.deaths(64).is_empty());
+    assert_eq!(host.arena.control(1).state(), ChannelState::Free);
+}
+
+#[test]
+fn sessions_that_ask_for_nothing_are_parked_but_for_a_few_and_for_those_that_fork() {
+    let mut world = Turned::new();
+    let programs: [Host; 6] = world.programs();
+    // One of them is about to have a child.
+    let header = programs[5].arena.header();
+    let control = programs[5].arena.control(9);
+    assert!(control.change_state(ChannelState::Free, ChannelState::Reserved));
+    header.reservations.fetch_add(1, Ordering::AcqRel);
+    world.turns(2_000);
+    let polled = world.engine.stack.sessions.polled().to_vec();
+    assert_eq!(polled.len(), 2, "{polled:?}");
+    assert!(
+        polled.contains(&5),
+        "nobody rings for a reservation: {polled:?}"
+    );
+    // A parked one whose launcher leaves is looked over all the same.
+    let parked = (0..5).find(|key| !polled.contains(key)).unwrap();
+    world.engine.look_over_now(parked);
+    assert!(world.engine.needs_maintenance());
+    assert_eq!(world.engine.next_deadline(), Some(Duration::ZERO));
+    world.turn();
+    assert!(!world.engine.sessions.get(parked).unwrap().is_listed);
+}
+
+#[test]
+fn programs_are_told_when_their_engine_ends() {
+    let mut world = Turned::new();
+    let programs: [Host; 2] = world.programs();
+    world.engine.mark_all_closed();
+    for host in &programs {
+        assert_ne!(host.arena.header().closed.load(Ordering::Acquire), 0);
+    }
+}

@@ -1,0 +1,316 @@
+//! When the loop looks at its descriptors, spins and sleeps.
+
+use super::*;
+use crate::testing::common::Host;
+use crate::testing::{Turned, ring};
+use longshore_hostif::SocketKind;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// As if the last turn had left something: the loop goes on at once.
+fn is_busy(world: &mut Turned) {
+    world.engine.receiver.receive_policy.reached_end(false);
+}
+
+/// Whether the loop has taken the order that [`orders`] has given.
+fn is_told(world: &Turned) -> bool {
+    world.engine.lifetime.draining
+}
+
+/// Gives an order, which waits at a descriptor.
+fn orders(world: &Turned) {
+    world.engine.handle().stop();
+}
+
+/// The descriptors were looked at so long before the turn that has just been.
+fn looked(world: &mut Turned, before: u64) {
+    let now = world.engine.stack.now().0;
+    world.engine.sleeper.looked_at = Instant(now - before);
+}
+
+fn sleeps(world: &Turned) -> u64 {
+    world.engine.stack.counters.event_loop.sleeps
+}
+
+#[test]
+fn a_busy_engine_looks_at_its_descriptors_each_millisecond() {
+    let mut world = Turned::new();
+    orders(&world);
+    world.engine.clock.advance(10_000);
+    for (before, expected) in [(LOOK_EVERY - 1, false), (LOOK_EVERY, true)] {
+        world.turn();
+        is_busy(&mut world);
+        looked(&mut world, before);
+        world.engine.rest(true).unwrap();
+        assert_eq!(is_told(&world), expected, "{before}");
+    }
+    assert_eq!(sleeps(&world), 0);
+    assert!(world.engine.sleeper.looked_at >= world.engine.stack.now());
+}
+
+#[test]
+fn it_looks_more_often_for_the_doorbells_of_parked_sessions() {
+    let mut world = Turned::new();
+    let _programs: [Host; 1] = world.programs();
+    world.settle();
+    assert!(world.engine.stack.sessions.park(0));
+    orders(&world);
+    for (before, expected) in [
+        (LOOK_FOR_PARKED_EVERY - 1, false),
+        (LOOK_FOR_PARKED_EVERY, true),
+    ] {
+        world.turn();
+        is_busy(&mut world);
+        looked(&mut world, before);
+        world.engine.rest(true).unwrap();
+        assert_eq!(is_told(&world), expected, "{before}");
+    }
+}
+
+/// What the look has found may be work for a turn.
+#[test]
+fn an_engine_does_not_sleep_after_a_look_that_has_found_something() {
+    let mut world = Turned::new();
+    orders(&world);
+    world.engine.clock.advance(10_000);
+    world.turn();
+    world.engine.rest(false).unwrap();
+    assert!(is_told(&world));
+    assert_eq!(sleeps(&world), 0);
+}
+
+#[test]
+fn an_engine_looks_for_more_as_long_as_it_was_told_and_then_sleeps() {
+    const SPIN: u64 = 10_000_000;
+    let spin = Duration::from_micros(SPIN);
+    let (mut world, _bells) = Turned::waking(|config| config.spin = spin);
+    let mut rest = |after: u64, worked: bool| {
+        world.engine.clock.advance(after);
+        world.turn();
+        looked(&mut world, 0);
+        // Nobody has kept the processor meanwhile.
+        world.engine.sleeper.contention = Contention::default();
+        // What ends a sleep.
+        orders(&world);
+        let before = sleeps(&world);
+        world.engine.rest(worked).unwrap();
+        let slept = sleeps(&world) != before;
+        assert_eq!(slept, is_told(&world));
+        world.engine.lifetime.draining = false;
+        slept
+    };
+    assert!(!rest(0, false));
+    assert!(!rest(SPIN / 2, false));
+    // From the last piece of work on.
+    assert!(!rest(SPIN / 3, true));
+    assert!(!rest(SPIN / 2, false));
+    assert!(rest(SPIN / 2, false));
+    // And from the end of a sleep.
+    assert!(!rest(SPIN / 2, false));
+    assert!(rest(SPIN, false));
+}
+
+/// Whether other threads want the processor.
+fn is_contended(world: &mut Turned) {
+    let now = world.engine.stack.now();
+    world
+        .engine
+        .sleeper
+        .contention
+        .enter(Instant(now.0 - 5_000));
+    assert!(world.engine.sleeper.contention.leave(now));
+}
+
+#[test]
+fn an_engine_whose_processor_others_want_sleeps_instead_of_looking_for_more() {
+    let (mut world, _bells) = Turned::waking(|config| config.spin = Duration::from_secs(10));
+    world.engine.clock.advance(10_000);
+    world.turn();
+    looked(&mut world, 0);
+    orders(&world);
+    is_contended(&mut world);
+    world.engine.rest(false).unwrap();
+    assert!(is_told(&world));
+    assert_eq!(sleeps(&world), 1);
+}
+
+/// Nothing would wake it for a frame.
+#[test]
+fn an_engine_whose_port_has_no_descriptor_looks_for_more_whoever_wants_the_processor() {
+    let mut world = Turned::with(|config| config.spin = Duration::from_secs(10));
+    world.engine.clock.advance(10_000);
+    world.turn();
+    looked(&mut world, 0);
+    is_contended(&mut world);
+    world.engine.rest(false).unwrap();
+    assert_eq!(sleeps(&world), 0);
+    assert!(!world.engine.has_done_all(), "there may be frames");
+}
+
+/// A thread that is given way to may keep the processor for longer than the requests may wait.
+#[test]
+fn requests_that_are_soon_due_keep_the_engine_awake() {
+    let mut world = Turned::new();
+    world.engine.clock.advance(10_000);
+    for contended in [false, true] {
+        world.turn();
+        looked(&mut world, 0);
+        if contended {
+            is_contended(&mut world);
+        }
+        world.engine.intake.are_soon_due = true;
+        world.engine.rest(false).unwrap();
+        assert_eq!(world.engine.intake.is_in_hurry, contended);
+    }
+    assert_eq!(sleeps(&world), 0);
+}
+
+/// A request that can wait rings nobody.
+#[test]
+fn an_engine_that_is_about_to_sleep_sees_what_was_asked_meanwhile() {
+    let mut world = Turned::new();
+    let [mut host] = world.programs();
+    world.settle();
+    let began = std::time::Instant::now();
+    // Otherwise it is the engine's own deadline that ends the sleep.
+    world.engine.drain(Duration::from_secs(3600));
+    world.engine.maintenance.at = Instant(world.engine.stack.now().0 + 60_000_000);
+    host.channel
+        .put(&longshore_hostif::Request::Subscribe {
+            socket: longshore_hostif::SocketId {
+                index: 0,
+                generation: 7,
+            },
+        })
+        .unwrap();
+    host.channel.publish(&host.doorbell, false);
+    looked(&mut world, 0);
+    world.engine.sleep().unwrap();
+    assert!(began.elapsed() < Duration::from_secs(50));
+    assert_eq!(sleeps(&world), 1);
+}
+
+#[test]
+fn a_sleep_ends_when_the_first_thing_is_due() {
+    let later = |world: &Turned| Instant(world.engine.clock.now().0 + 5_000_000);
+    let sets: [fn(&mut Engine, Instant); 2] = [
+        |engine, at| engine.intake.stalled_until = at,
+        |engine, at| engine.intake.held_back_until = at,
+    ];
+    for set in sets {
+        let mut world = Turned::new();
+        assert_eq!(world.engine.next_deadline(), None);
+        let at = later(&world);
+        set(&mut world.engine, at);
+        let deadline = world.engine.next_deadline().unwrap();
+        let range = Duration::from_secs(3)..=Duration::from_secs(5);
+        assert!(range.contains(&deadline), "{deadline:?}");
+        // One that has passed.
+        world.engine.clock.advance(6_000_000);
+        assert_eq!(world.engine.next_deadline(), Some(Duration::ZERO));
+    }
+}
+
+/// A doorbell is not read.
+#[test]
+fn a_doorbell_wakes_the_engine_once_for_each_time_that_it_rings() {
+    let mut world = Turned::new();
+    let [host] = world.programs();
+    world.settle();
+    let look = |world: &mut Turned| world.engine.look(Some(Duration::ZERO)).unwrap();
+    while look(&mut world) {}
+    for _ in 0..2 {
+        host.doorbell.ring();
+        assert!(look(&mut world));
+        assert!(!look(&mut world));
+    }
+    // Nobody listens to it any more.
+    world.engine.end_session(0);
+    world.settle();
+    host.doorbell.ring();
+    while look(&mut world) {}
+    host.doorbell.ring();
+    assert!(!look(&mut world));
+}
+
+#[test]
+fn processes_that_have_ended_are_told_of_until_they_are_unwatched_and_so_many_at_once() {
+    let world = Turned::new();
+    let sleeper = &world.engine.sleeper;
+    let mut children: Vec<_> = (0..3)
+        .map(|_| Command::new("true").spawn().unwrap())
+        .collect();
+    let pidfds: Vec<OwnedFd> = children
+        .iter()
+        .map(|child| {
+            let pid = rustix::process::Pid::from_child(child);
+            rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).unwrap()
+        })
+        .collect();
+    for (pidfd, channel) in pidfds.iter().zip(0..) {
+        sleeper
+            .watch(pidfd.as_fd(), Source::Process(70_000, channel))
+            .unwrap();
+    }
+    children.iter_mut().for_each(|child| drop(child.wait()));
+    for _ in 0..2 {
+        let mut all = sleeper.deaths(MOST_DEATHS);
+        all.sort_unstable();
+        assert_eq!(all, [(70_000, 0), (70_000, 1), (70_000, 2)]);
+    }
+    assert_eq!(sleeper.deaths(2).len(), 2);
+    assert_eq!(sleeper.deaths(1_000).len(), 3);
+    sleeper.unwatch(pidfds[1].as_fd());
+    let mut left = sleeper.deaths(MOST_DEATHS);
+    left.sort_unstable();
+    assert_eq!(left, [(70_000, 0), (70_000, 2)]);
+    // All of them wake the loop by one descriptor.
+    let mut ready = Vec::new();
+    sleeper.wait(Some(Duration::ZERO), &mut ready).unwrap();
+    assert!(ready.contains(&Source::Deaths), "{ready:?}");
+}
+
+/// Each of these is work that a turn has left.
+#[test]
+fn an_engine_that_has_left_something_goes_on_at_once() {
+    let (mut world, bells) = Turned::waking(|_| ());
+    let [mut host] = world.programs();
+    world.during(move |_| {
+        let socket = host.open(SocketKind::Stream);
+        host.bind(socket, "0.0.0.0:0".parse().unwrap()).unwrap();
+        host
+    });
+    world.settle();
+    assert!(world.engine.has_done_all());
+    is_busy(&mut world);
+    assert!(!world.engine.has_done_all());
+    world.turn();
+    assert!(world.engine.has_done_all());
+    // It sleeps then, until a frame comes.
+    ring(&bells.frames);
+    looked(&mut world, 0);
+    world.engine.rest(true).unwrap();
+    assert_eq!(sleeps(&world), 1);
+    let mut ready = Vec::new();
+    world
+        .engine
+        .sleeper
+        .wait(Some(Duration::ZERO), &mut ready)
+        .unwrap();
+    assert_eq!(ready, [Source::Port]);
+}
+
+#[test]
+fn the_operator_is_told_why_an_interface_cannot_be_used() {
+    static TOLD: AtomicU32 = AtomicU32::new(0);
+    let (mut world, bells) = Turned::waking(|_| ());
+    world.engine.on_notice(|words| {
+        assert_eq!(words, "this interface cannot be used");
+        TOLD.fetch_add(1, Ordering::Relaxed);
+    });
+    assert!(!world.engine.look(Some(Duration::ZERO)).unwrap());
+    ring(&bells.link);
+    assert!(world.engine.look(Some(Duration::ZERO)).unwrap());
+    assert_eq!(TOLD.load(Ordering::Relaxed), 1);
+    assert!(!world.engine.look(Some(Duration::ZERO)).unwrap());
+}
