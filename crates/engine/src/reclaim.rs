@@ -97,3 +97,6 @@ impl Reclaim {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
