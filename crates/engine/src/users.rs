@@ -310,6 +310,94 @@ mod tests {
     }
 
     #[test]
+    fn one_user_may_have_a_quarter_of_what_there_is() {
+        let limits = Limits::of_one(4096, 1000);
+        let Limits {
+            connections,
+            sessions,
+            descriptors,
+            ..
+        } = limits;
+        assert_eq!((connections, sessions, descriptors), (1024, 256, 250));
+        assert_eq!(Limits::of_one(4096, u64::MAX).descriptors, u32::MAX);
+        let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap();
+        let total = meminfo
+            .lines()
+            .find_map(|line| line.strip_prefix("MemTotal:"));
+        let kib: u64 = total
+            .unwrap()
+            .trim()
+            .trim_end_matches(" kB")
+            .parse()
+            .unwrap();
+        let quarter = kib * 1024 / 4;
+        let chosen = limits.chosen;
+        assert!(
+            (quarter / 2..quarter * 2).contains(&chosen.memory),
+            "{chosen:?}"
+        );
+        let sockets = Geometry::DEFAULT.sockets;
+        assert_eq!(chosen.sockets, 2 * sockets, "two sessions of them");
+    }
+
+    /// Root, and the user that the engine runs as, could end it anyway.
+    #[test]
+    fn users_who_could_end_the_engine_have_no_bounds_and_all_others_have() {
+        let own = rustix::process::geteuid().as_raw();
+        assert!(is_trusted(0) && is_trusted(own));
+        assert!(!is_trusted(own + 1));
+        let users = Users::new(Limits::of_one(0, 0));
+        for uid in [0, own] {
+            let user = users.get(uid);
+            assert!(user.take_connection().is_some());
+            let signaler = Arc::new(EventfdSignaler::for_one());
+            let session = AdapterSession::create(Geometry::DEFAULT, signaler).unwrap();
+            user.note_memory(7, session.memory());
+            assert!(!users.any_with_memory(), "it is not even looked at");
+        }
+        let other = users.get(own + 1);
+        assert!(other.take_connection().is_none());
+        assert!(other.take_session().is_none());
+        assert!(other.take_descriptors(1).is_none());
+        let counts = &users.counts;
+        let all = [
+            &counts.user_connections,
+            &counts.user_sessions,
+            &counts.user_descriptors,
+        ];
+        assert_eq!(all.map(|n| n.load(Ordering::Relaxed)), [1; 3]);
+    }
+
+    /// A user is known as long as it has something, and then for as long as nobody else comes.
+    #[test]
+    fn users_who_have_nothing_any_more_are_forgotten() {
+        let users = Users::new(Limits::of_one(64, 64));
+        let known = |users: &Users| {
+            let mut known: Vec<u32> = users.known.lock().unwrap().keys().copied().collect();
+            known.sort_unstable();
+            known
+        };
+        let (one, other) = (users.get(4_000_001), users.get(4_000_002));
+        let share = one.take_connection().unwrap();
+        drop((one, other));
+        assert_eq!(known(&users), [4_000_001, 4_000_002]);
+        users.get(4_000_003);
+        assert_eq!(known(&users), [4_000_001, 4_000_003]);
+        // Whoever has something is the same user.
+        assert_eq!(users.get(4_000_001).connections.load(Ordering::Relaxed), 1);
+        drop(share);
+        assert_eq!(users.get(4_000_001).connections.load(Ordering::Relaxed), 0);
+        // And the memory of sessions that have ended is not kept.
+        let user = users.get(4_000_001);
+        let signaler = Arc::new(EventfdSignaler::for_one());
+        for session in 0..3 {
+            let memory = AdapterSession::create(Geometry::DEFAULT, signaler.clone());
+            user.note_memory(session, memory.unwrap().memory());
+        }
+        assert_eq!(user.memory.lock().unwrap().len(), 1);
+    }
+
+    #[test]
     fn memory_counts_as_far_as_it_is_in_use_and_the_largest_session_is_named() {
         let users = Users::new(Limits::of_one(16, 16));
         users.set_limits(UserLimits {
@@ -330,8 +418,13 @@ mod tests {
         };
         fill(&mut sessions[0], 20);
         assert_eq!(users.overdrawn(), [0u64; 0]);
+        let taken = |sessions: &[AdapterSession; 2]| {
+            let both = sessions.iter().map(|s| s.memory().in_use().unwrap());
+            both.sum::<u64>()
+        };
         fill(&mut sessions[1], 40);
         assert_eq!(users.overdrawn(), [8]);
+        assert!(taken(&sessions) > 3 << 20);
         assert!(users.any_with_memory());
         drop(sessions);
         assert!(!users.any_with_memory() && users.overdrawn().is_empty());
