@@ -290,3 +290,6 @@ impl Session {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -234,3 +234,21 @@ impl Turned {
         }
     }
 }
+
+/// Has two engines serve while programs do something in another thread.
+pub(crate) fn during_both<T: Send>(
+    one: &mut Turned,
+    other: &mut Turned,
+    what: impl FnOnce(&Path, &Path) -> T + Send,
+) -> T {
+    let paths = (one.path.clone(), other.path.clone());
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(move || what(&paths.0, &paths.1));
+        while !thread.is_finished() {
+            for world in [&mut *one, &mut *other] {
+                world.engine.turn_and_rest(Duration::ZERO).unwrap();
+            }
+        }
+        thread.join().unwrap()
+    })
+}
