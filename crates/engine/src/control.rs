@@ -384,6 +384,62 @@ mod tests {
     }
 
     #[test]
+    fn each_count_of_two_crossings_adds_up_with_its_like() {
+        let moved = |n: u64| MovedStat {
+            transfers: n,
+            bytes: 10 * n,
+        };
+        let stat = |n: u64| CrossingStat {
+            transfers: 2 * n,
+            bytes: 3 * n,
+            descriptors: 4 * n,
+            wakeups: 5 * n,
+            classes: ClassesStat {
+                descriptor: moved(6 * n),
+                payload: moved(7 * n),
+                control: moved(8 * n),
+                immediate: 9 * n,
+            },
+        };
+        let mut sum = stat(1);
+        sum.add(&stat(2));
+        assert_eq!(sum, stat(3));
+    }
+
+    #[test]
+    fn what_a_meter_has_counted_is_told_by_class_and_in_all() {
+        use longshore_hostif::{Crossings, Descriptors, Meter};
+        let moved = |transfers, bytes| Moved { transfers, bytes };
+        let to_adapter = Crossings {
+            descriptors: Descriptors {
+                transfers: 1,
+                count: 2,
+                bytes: 30,
+                immediate: 4,
+            },
+            payload: moved(5, 600),
+            control: moved(7, 8_000),
+            wakeups: 9,
+        };
+        let told = CrossingsStat::from(&Meter {
+            to_adapter,
+            to_host: Crossings::default(),
+        });
+        assert_eq!(told.to_host, CrossingStat::default());
+        let told = told.to_adapter;
+        assert_eq!((told.transfers, told.bytes), (13, 8_630));
+        assert_eq!((told.descriptors, told.wakeups), (2, 9));
+        let moved = |transfers, bytes| MovedStat { transfers, bytes };
+        let classes = [
+            ("descriptor", moved(1, 30)),
+            ("payload", moved(5, 600)),
+            ("control", moved(7, 8_000)),
+        ];
+        assert_eq!(told.classes.named(), classes);
+        assert_eq!(told.classes.immediate, 4);
+    }
+
+    #[test]
     fn answers_of_other_versions_are_read() {
         let older = r#"{"answer":"stat","pid":7,"new_field":[1]}"#;
         match serde_json::from_str(older).unwrap() {
