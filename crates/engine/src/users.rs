@@ -344,8 +344,19 @@ mod tests {
     #[test]
     fn users_who_could_end_the_engine_have_no_bounds_and_all_others_have() {
         let own = rustix::process::geteuid().as_raw();
-        assert!(is_trusted(0) && is_trusted(own));
-        assert!(!is_trusted(own + 1));
+        let trusts = |own: u32| {
+            assert!(is_trusted(0) && is_trusted(own));
+            assert!(!is_trusted(own + 1));
+        };
+        trusts(own);
+        if own == 0 {
+            // As an engine that is not root's.
+            let as_other = move || {
+                rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_533)).unwrap();
+                trusts(65_533);
+            };
+            std::thread::spawn(as_other).join().unwrap();
+        }
         let users = Users::new(Limits::of_one(0, 0));
         for uid in [0, own] {
             let user = users.get(uid);
