@@ -3,13 +3,14 @@
 
 use crate::{Config, Engine};
 use common::Host;
-use longshore_hostif::{Geometry, Loopback};
+use longshore_hostif::{ChannelState, Geometry, HostChannel, Loopback};
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ports::{Capabilities, Port, PortCounters, PortError, RxMeta, TxFrame};
 use rustix::event::{EventfdFlags, eventfd};
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -232,6 +233,35 @@ impl Turned {
             assert!(began.elapsed() < common::TIMEOUT, "waited for {what}");
             self.engine.turn_and_rest(REST).unwrap();
         }
+    }
+}
+
+/// A process beside a program's own, which has claimed a channel of its session.
+pub(crate) struct Member(Child);
+
+impl Member {
+    /// One that the engine has taken on.
+    pub(crate) fn new(world: &mut Turned, host: &Host, channel: u32) -> Self {
+        let mut command = Command::new("sleep");
+        let (nothing, nowhere) = (Stdio::null(), Stdio::null());
+        command.arg("1000").stdin(nothing).stdout(nowhere);
+        let member = Self(command.stderr(Stdio::null()).spawn().unwrap());
+        let control = host.arena.control(channel);
+        assert!(control.change_state(ChannelState::Free, ChannelState::Reserved));
+        control.pid.store(member.0.id(), Ordering::Release);
+        assert!(control.change_state(ChannelState::Reserved, ChannelState::Claimed));
+        HostChannel::new(host.arena.clone(), channel).flag();
+        host.doorbell.ring();
+        world.until("its channel", |_| control.state() == ChannelState::Open);
+        member
+    }
+}
+
+/// It ends.
+impl Drop for Member {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

@@ -1,12 +1,11 @@
 //! Which sessions are looked over and when, when they end, and when the engine does.
 
 use super::*;
-use crate::testing::Turned;
 use crate::testing::common::Host;
+use crate::testing::{Member, Turned};
 use longshore_hostif::attach::{SessionOptions, new_session};
 use longshore_hostif::{CHUNK, ChannelState, EdgeFlags, SocketId, SocketKind};
 use std::os::fd::OwnedFd;
-use std::process::{Child, Command};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -27,25 +26,6 @@ fn leaves(world: &mut Turned, host: &mut Host, key: u32) {
     });
     let channel = host.channel.index() as u16;
     world.engine.process_died(key, channel);
-}
-
-/// A process beside the program's own, which has claimed a channel.
-fn member(world: &mut Turned, host: &mut Host, channel: u32) -> Child {
-    let process = Command::new("sleep").arg("1000").spawn().unwrap();
-    let control = host.arena.control(channel);
-    assert!(control.change_state(ChannelState::Free, ChannelState::Reserved));
-    control.pid.store(process.id(), Ordering::Release);
-    assert!(control.change_state(ChannelState::Reserved, ChannelState::Claimed));
-    longshore_hostif::HostChannel::new(host.arena.clone(), channel).flag();
-    host.doorbell.ring();
-    let control = host.arena.control(channel);
-    world.until("its channel", |_| control.state() == ChannelState::Open);
-    process
-}
-
-fn ends(mut process: Child) {
-    process.kill().unwrap();
-    process.wait().unwrap();
 }
 
 #[test]
@@ -243,8 +223,8 @@ fn a_session_ends_soon_after_all_that_its_program_had_written_is_read() {
 fn a_process_that_asked_for_much_before_its_end_is_the_last_that_is_seen_to_in_a_look() {
     const ASKED: u32 = longshore_hostif::RING as u32;
     let mut world = Turned::new();
-    let [mut host] = world.programs();
-    let processes = [1, 2, 3].map(|channel| member(&mut world, &mut host, channel));
+    let [host] = world.programs();
+    let processes = [1, 2, 3].map(|channel| Member::new(&mut world, &host, channel));
     for channel in 1..=3 {
         let mut channel = longshore_hostif::HostChannel::new(host.arena.clone(), channel);
         for _ in 0..ASKED {
@@ -262,7 +242,7 @@ fn a_process_that_asked_for_much_before_its_end_is_the_last_that_is_seen_to_in_a
         // Nobody is told.
         channel.publish(&host.doorbell, false);
     }
-    processes.into_iter().for_each(ends);
+    drop(processes);
     let living = |engine: &Engine| engine.sessions.get(0).unwrap().processes.living();
     assert_eq!(living(&world.engine), 4);
     for expected in [3, 2, 1] {
@@ -275,9 +255,9 @@ fn a_process_that_asked_for_much_before_its_end_is_the_last_that_is_seen_to_in_a
 #[test]
 fn an_end_is_seen_to_once() {
     let mut world = Turned::new();
-    let [mut host] = world.programs();
-    let process = member(&mut world, &mut host, 1);
-    ends(process);
+    let [host] = world.programs();
+    let process = Member::new(&mut world, &host, 1);
+    drop(process);
     world.until("its end", |engine| {
         engine.sessions.get(0).unwrap().processes.living() == 1
     });
