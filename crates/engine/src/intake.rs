@@ -190,7 +190,8 @@ impl Engine {
             self.stack.counters.waits.requests += 1;
             return true;
         }
-        let first = self.sessions.get(session).map_or(0, |s| s.first_word);
+        let first = self.sessions.get(session).map_or(0, |s| s.first_channel);
+        let (first_word, first_bit) = (usize::from(first) / 64, first % 64);
         if let Some(host) = self.stack.sessions.host_unshown_mut(session) {
             host.begin_requests();
         }
@@ -199,30 +200,50 @@ impl Engine {
         let before = self.intake.share.left;
         let half = self.stack.sessions.get(session);
         let mut flagged = half.map_or(0, |s| s.host.flagged_words());
-        while flagged != 0 {
-            let ahead = flagged >> first << first;
+        // Of the first word, what comes before the first channel, which is last of all.
+        let mut last = 0;
+        while flagged != 0 && !self.intake.share.is_spent() {
+            let ahead = flagged >> first_word << first_word;
             let i = if ahead != 0 { ahead } else { flagged }.trailing_zeros() as usize;
             flagged &= !(1 << i);
             let s = self.stack.sessions.get(session);
             let Some(mut word) = s.map(|s| s.host.flagged(i)) else {
                 break;
             };
-            while word != 0 && !self.intake.share.is_spent() {
-                let channel = (i * 64) as u16 + word.trailing_zeros() as u16;
-                word &= word - 1;
-                self.take_from(From { session, channel });
+            if i == first_word {
+                last = word & !(u64::MAX << first_bit);
+                word &= u64::MAX << first_bit;
             }
-            if self.intake.share.is_spent() {
-                if let Some((s, half)) = self.session_mut(session) {
-                    half.host.flag_again(i, word);
-                    s.first_word = (i + 1) % half.host.channel_words();
-                }
-                self.stack.counters.waits.requests += 1;
-                break;
-            }
+            self.take_from_word(session, i, word);
+        }
+        if last != 0 {
+            self.take_from_word(session, first_word, last);
         }
         self.spend_requests(session, before - self.intake.share.left);
         self.intake.share.left != before
+    }
+
+    /// Takes requests from these channels of 64, until the session has had its share. Those that
+    /// are left out are looked at in the next turn, which begins with the one after the last that
+    /// was served.
+    fn take_from_word(&mut self, session: u32, i: usize, mut word: u64) {
+        let mut served = None;
+        while word != 0 && !self.intake.share.is_spent() {
+            let channel = (i * 64) as u16 + word.trailing_zeros() as u16;
+            word &= word - 1;
+            self.take_from(From { session, channel });
+            served = Some(channel);
+        }
+        if !self.intake.share.is_spent() {
+            return;
+        }
+        if let Some((s, half)) = self.session_mut(session) {
+            half.host.flag_again(i, word);
+            if let Some(channel) = served {
+                s.first_channel = (channel + 1) % s.processes.channels() as u16;
+                self.stack.counters.waits.requests += 1;
+            }
+        }
     }
 
     /// How many requests the user of a session may still have served in this turn.

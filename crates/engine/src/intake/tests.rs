@@ -2,9 +2,13 @@
 
 use super::*;
 use crate::EngineError;
-use crate::testing::{config, engine};
+use crate::control::{ControlReply, ControlRequest};
+use crate::testing::common::Host;
+use crate::testing::{GEOMETRY, Member, Turned, config, engine};
 use longshore_hostif::attach::{join, new_session};
-use longshore_hostif::{Arena, HostChannel, SocketId};
+use longshore_hostif::{
+    Arena, Geometry, HostChannel, Hurry, OpenFlags, OptionName, Query, SocketId, SocketKind,
+};
 use longshore_ring::Doorbell;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -115,4 +119,268 @@ fn a_session_has_a_share_of_the_time_of_a_turn() {
     std::thread::sleep(Duration::from_millis(1));
     engine.spend_time();
     assert_eq!(engine.intake.share.left, 0);
+}
+
+/// A socket that is none.
+const NOBODY: SocketId = SocketId {
+    index: 0,
+    generation: 77,
+};
+
+/// A request that takes no time, and is not answered.
+const TRIFLE: Request = Request::SetOption {
+    socket: NOBODY,
+    name: OptionName::KeepIdle,
+    value: 1,
+};
+
+/// How many of the last requests of a channel, of which there were `asked`, were served.
+fn served(arena: &Arena, channel: u32, asked: u32) -> u32 {
+    let control = arena.control(channel);
+    let first = control.requested().wrapping_sub(asked);
+    (1..=asked)
+        .take_while(|n| control.has_handled(first.wrapping_add(*n)))
+        .count() as u32
+}
+
+/// Puts so many requests that take no time, and tells nobody.
+fn ask(host: &mut Host, times: u32) {
+    for _ in 0..times {
+        host.channel.put(&TRIFLE).unwrap();
+    }
+    host.channel.publish(&host.doorbell, false);
+}
+
+/// A world with one program in which nothing is left to do, and a time from which turns go on.
+fn quiet() -> (Turned, Host, u64) {
+    let mut world = Turned::new();
+    let [host] = world.programs();
+    world.settle();
+    // Beyond what the clock shows while the test runs.
+    let start = world.engine.stack.now().0 + 1_000_000_000;
+    (world, host, start)
+}
+
+#[test]
+fn requests_of_a_program_that_is_at_work_on_more_wait_for_it_and_not_for_long() {
+    let (mut world, mut host, start) = quiet();
+    host.channel.put(&TRIFLE).unwrap();
+    host.channel.publish_for(Hurry::Soon, &host.doorbell, false);
+    let channel = host.channel.index();
+    for (at, expected) in [(0, 0), (LONGEST_DELAY - 1, 0), (LONGEST_DELAY, 1)] {
+        world.engine.turn_at(Instant(start + at)).unwrap();
+        assert_eq!(served(&host.arena, channel, 1), expected, "{at}");
+        assert_eq!(world.engine.intake.are_soon_due, expected == 0);
+    }
+    // They are due at once where others want the processor.
+    host.channel.put(&TRIFLE).unwrap();
+    host.channel.publish_for(Hurry::Soon, &host.doorbell, false);
+    world.engine.turn_at(Instant(start + 1_000)).unwrap();
+    assert_eq!(served(&host.arena, channel, 1), 0);
+    world.engine.intake.is_in_hurry = true;
+    world.engine.turn_at(Instant(start + 1_001)).unwrap();
+    assert_eq!(served(&host.arena, channel, 1), 1);
+    assert!(!world.engine.intake.is_in_hurry, "it is over");
+}
+
+#[test]
+fn requests_that_their_program_holds_back_are_taken_in_time_all_the_same() {
+    let (mut world, mut host, start) = quiet();
+    host.channel.put(&TRIFLE).unwrap();
+    host.channel
+        .publish_for(Hurry::HeldBack, &host.doorbell, false);
+    let channel = host.channel.index();
+    let until = start + LONGEST_HELD_BACK;
+    for at in [start, start + 1, until - 1] {
+        world.engine.turn_at(Instant(at)).unwrap();
+        assert_eq!(served(&host.arena, channel, 1), 0);
+        assert_eq!(world.engine.intake.held_back_until, Instant(until));
+    }
+    world.engine.turn_at(Instant(until)).unwrap();
+    assert_eq!(served(&host.arena, channel, 1), 1);
+    world.engine.turn_at(Instant(until + 1)).unwrap();
+    assert!(world.engine.intake.held_back_until.is_never());
+}
+
+#[test]
+fn a_process_has_so_many_requests_served_in_a_turn() {
+    let (mut world, mut host, start) = quiet();
+    const ASKED: u32 = 2 * BATCH + 88;
+    ask(&mut host, ASKED);
+    for (turn, expected) in [(1, BATCH), (2, 2 * BATCH), (3, ASKED)] {
+        assert!(world.engine.turn_at(Instant(start + turn)).unwrap());
+        assert_eq!(served(&host.arena, host.channel.index(), ASKED), expected);
+    }
+    assert!(!world.engine.turn_at(Instant(start + 4)).unwrap());
+}
+
+/// Nine sessions of one user, each of which asks for as much as a process may have of a turn:
+/// together more than a user may have. Whoever was left out comes first in the next turn.
+#[test]
+fn sessions_of_a_user_take_turns_when_it_has_had_its_share() {
+    let mut world = Turned::new();
+    let mut hosts: [Host; 9] = world.programs();
+    world.settle();
+    let account = world.engine.attach.users.get(4_000_001).account.clone();
+    for key in 0..9 {
+        let session = world.engine.stack.sessions.get_mut(key).unwrap();
+        session.account = Some(account.clone());
+    }
+    world.settle();
+    let start = world.engine.stack.now().0 + 1_000_000_000;
+    hosts.iter_mut().for_each(|host| ask(host, 1_000));
+    let mut turn = |n: u64| {
+        world.engine.turn_at(Instant(start + n)).unwrap();
+        let of = |host: &Host| served(&host.arena, host.channel.index(), 1_000) / BATCH;
+        hosts.each_ref().map(of)
+    };
+    assert_eq!(turn(1), [1, 1, 1, 1, 1, 1, 1, 1, 0]);
+    assert_eq!(turn(2), [2, 2, 2, 2, 2, 2, 2, 1, 1]);
+    assert_eq!(turn(3), [3, 3, 3, 3, 3, 3, 2, 2, 2]);
+    assert!(world.engine.stack.counters.waits.requests != 0);
+}
+
+/// Six processes of one session that ask for more and more, of which four have all that the
+/// session may have of a turn.
+#[test]
+fn processes_of_a_session_take_turns_when_it_has_had_its_share() {
+    let mut world = Turned::with(|config| {
+        config.geometry = Geometry {
+            channels: 128,
+            ..GEOMETRY
+        };
+    });
+    let [host] = world.programs();
+    let channels = [1, 2, 3, 4, 5, 70];
+    let processes = channels.map(|channel| Member::new(&mut world, &host, channel));
+    world.settle();
+    let start = world.engine.stack.now().0 + 1_000_000_000;
+    for channel in channels {
+        let mut channel = HostChannel::new(host.arena.clone(), channel);
+        (0..1_000).for_each(|_| channel.put(&TRIFLE).unwrap());
+        channel.publish(&host.doorbell, false);
+    }
+    let mut turn = |n: u64| {
+        world.engine.turn_at(Instant(start + n)).unwrap();
+        channels.map(|channel| served(&host.arena, channel, 1_000) / BATCH)
+    };
+    assert_eq!(turn(1), [1, 1, 1, 1, 0, 0]);
+    assert_eq!(turn(2), [2, 2, 1, 1, 1, 1]);
+    assert_eq!(turn(3), [2, 2, 2, 2, 2, 2]);
+    drop(processes);
+}
+
+fn question(tag: u32) -> Request {
+    Request::Query {
+        socket: NOBODY,
+        tag,
+        waiter: None,
+        query: Query::TcpInfo,
+    }
+}
+
+/// Answers that nobody takes fill their ring: the requests behind them wait, looked at ever more
+/// seldom, until some are taken.
+#[test]
+fn requests_of_a_process_that_takes_no_answers_wait_until_it_takes_some() {
+    const ASKED: u32 = 1_024;
+    let (mut world, mut host, start) = quiet();
+    for tag in 0..ASKED {
+        host.channel.put(&question(tag)).unwrap();
+    }
+    host.channel.publish(&host.doorbell, false);
+    for n in 0..8 {
+        world.engine.turn_at(Instant(start + n)).unwrap();
+    }
+    let stalls = |world: &Turned| world.engine.stack.counters.sessions.stalled_channels;
+    assert_eq!(stalls(&world), 1);
+    let until = |world: &Turned| world.engine.intake.stalled_until.0;
+    let mut pauses = Vec::new();
+    for n in 1..10 {
+        let at = until(&world);
+        assert!(world.engine.next_deadline().is_some());
+        world.engine.turn_at(Instant(at - 1)).unwrap();
+        assert_eq!((stalls(&world), until(&world)), (n, at));
+        world.engine.turn_at(Instant(at)).unwrap();
+        assert_eq!(stalls(&world), n + 1);
+        pauses.push(until(&world) - at);
+    }
+    let expected = [200, 400, 800, 1_600, 3_200, 6_400, 12_800, 20_000, 20_000];
+    assert_eq!(pauses, expected);
+    // It takes them, and is served again.
+    host.drain();
+    let at = until(&world);
+    for n in 0..8 {
+        world.engine.turn_at(Instant(at + n)).unwrap();
+    }
+    let channel = host.channel.index();
+    assert_eq!(served(&host.arena, channel, 100), 100);
+    assert!(world.engine.intake.stalled_until.is_never());
+    assert_eq!(
+        world.engine.sessions.get(0).unwrap().stalled_for,
+        SHORTEST_STALL
+    );
+    assert!(world.engine.sessions.get(0).unwrap().stalled.is_empty());
+}
+
+/// What had the address is a process that has ended: whoever binds it has heard of that before the
+/// engine has, or while it still lets go of much else that the process held.
+#[test]
+fn an_address_of_a_process_that_has_ended_can_be_bound_at_once() {
+    for others in [0, 150] {
+        let mut world = Turned::with(|config| {
+            config.geometry = Geometry {
+                sockets: 256,
+                ..GEOMETRY
+            };
+        });
+        let [mut host] = world.programs();
+        let process = Member::new(&mut world, &host, 1);
+        host = world.during(move |_| {
+            for port in 0..=others {
+                let socket = host.open_with(SocketKind::Datagram, OpenFlags::empty());
+                let local = format!("10.0.0.1:{}", if port == 0 { 7_000 } else { 0 });
+                host.bind(socket, local.parse().unwrap()).unwrap();
+                host.arena.set_held(1, socket.index, true);
+                host.arena
+                    .set_held(host.channel.index(), socket.index, false);
+            }
+            host
+        });
+        drop(process);
+        let socket = host.open_with(SocketKind::Datagram, OpenFlags::empty());
+        host.put(Request::Bind {
+            socket,
+            tag: u32::MAX,
+            waiter: None,
+            local: "10.0.0.1:7000"
+                .parse::<std::net::SocketAddr>()
+                .unwrap()
+                .into(),
+        });
+        // The engine looks at no descriptor meanwhile.
+        world.settle();
+        let ControlReply::Ss(reply) = world.engine.answer_own_user(ControlRequest::Ss { from: 0 })
+        else {
+            panic!("another answer");
+        };
+        let rows = reply.rows.iter().map(|row| (&*row.local, &row.pids));
+        let own = vec![std::process::id()];
+        assert_eq!(rows.collect::<Vec<_>>(), [("10.0.0.1:7000", &own)]);
+    }
+}
+
+/// An address that a living process has is in use.
+#[test]
+fn an_address_that_is_in_use_is_refused_in_the_end() {
+    let mut world = Turned::new();
+    let [mut host] = world.programs();
+    world.during(move |_| {
+        let local = "10.0.0.1:7000".parse().unwrap();
+        let [first, second] =
+            [(); 2].map(|()| host.open_with(SocketKind::Datagram, OpenFlags::empty()));
+        host.bind(first, local).unwrap();
+        assert_eq!(host.bind(second, local), Err(98));
+        host
+    });
 }

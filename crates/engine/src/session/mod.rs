@@ -64,8 +64,8 @@ pub(crate) struct Session {
     pub(crate) stalled: Vec<u16>,
     pub(crate) stalled_until: Instant,
     pub(crate) stalled_for: u64,
-    /// Where the next look for requests begins, in words of 64 channels.
-    pub(crate) first_word: usize,
+    /// The channel at which the next look for requests begins.
+    pub(crate) first_channel: u16,
 }
 
 impl Session {
@@ -92,7 +92,7 @@ impl Session {
             stalled: Vec::new(),
             stalled_until: Instant::NEVER,
             stalled_for: SHORTEST_STALL,
-            first_word: 0,
+            first_channel: 0,
         }
     }
 
