@@ -1,11 +1,18 @@
 //! When the loop looks at its descriptors, spins and sleeps.
 
 use super::*;
+use crate::receive_policy::ReceivePolicy;
 use crate::testing::common::Host;
 use crate::testing::{Turned, ring};
-use longshore_hostif::SocketKind;
+use longshore_hostif::{OptionName, SocketId, SocketKind};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A socket that is none.
+const NOBODY: SocketId = SocketId {
+    index: 0,
+    generation: 77,
+};
 
 /// As if the last turn had left something: the loop goes on at once.
 fn is_busy(world: &mut Turned) {
@@ -134,6 +141,130 @@ fn an_engine_whose_processor_others_want_sleeps_instead_of_looking_for_more() {
     assert_eq!(sleeps(&world), 1);
 }
 
+/// Whoever was given way to had work of its own.
+#[test]
+fn an_engine_that_looks_for_more_notices_that_others_want_its_processor() {
+    let (mut world, _bells) = Turned::waking(|config| config.spin = Duration::from_secs(10));
+    for sleeps_now in [0, 1] {
+        world.turn();
+        looked(&mut world, 0);
+        orders(&world);
+        world.engine.rest(false).unwrap();
+        assert_eq!(sleeps(&world), sleeps_now);
+        world.engine.clock.advance(5_000);
+    }
+}
+
+/// A policy that has seen frames come alone for long.
+fn frames_come_alone() -> ReceivePolicy {
+    let mut policy = ReceivePolicy::default();
+    for _ in 0..100 {
+        policy.is_due(false);
+        policy.reached_end(true);
+        policy.took(1, 64);
+    }
+    policy
+}
+
+/// In an exchange of single frames whoever is to answer has the processor, unless others do.
+#[test]
+fn an_engine_gives_way_after_a_frame_that_came_alone_where_nobody_else_wants_the_processor() {
+    let (mut world, _bells) = Turned::waking(|_| ());
+    let gives_way = |world: &mut Turned, after: u64| {
+        let mut policy = frames_come_alone();
+        policy.rests();
+        policy.took(1, policy.most());
+        // So that it does not sleep.
+        policy.reached_end(false);
+        world.turn();
+        looked(world, 0);
+        world.engine.receiver.receive_policy = policy;
+        world.engine.rest(true).unwrap();
+        world.engine.clock.advance(after);
+        let now = world.engine.clock.now();
+        world.engine.sleeper.contention.leave(now)
+    };
+    assert!(gives_way(&mut world, 5_000));
+    assert!(!gives_way(&mut world, 50_000), "they do");
+    assert!(gives_way(&mut world, 5_000), "and do no more");
+    assert_eq!(sleeps(&world), 0);
+}
+
+#[test]
+fn a_frame_after_a_rest_may_be_one_that_comes_alone() {
+    let mut world = Turned::new();
+    world.turn();
+    looked(&mut world, 0);
+    world.engine.receiver.receive_policy = frames_come_alone();
+    assert_ne!(world.engine.receiver.receive_policy.most(), 1);
+    orders(&world);
+    world.engine.rest(false).unwrap();
+    assert_eq!(world.engine.receiver.receive_policy.most(), 1);
+}
+
+#[test]
+fn an_engine_that_expects_requests_looks_for_longer_until_it_has_slept_for_long() {
+    let mut world = Turned::with(|config| config.spin = Duration::from_micros(20));
+    world.turn();
+    assert_eq!(world.engine.sleeper.spin.length, 20);
+    world.engine.sleeper.expect_requests();
+    assert_eq!(world.engine.sleeper.spin.length, 100);
+    world.engine.drain(Duration::from_secs(60));
+    world.engine.maintenance.at = Instant(world.engine.stack.now().0 + 5_000);
+    world.engine.sleep().unwrap();
+    assert_eq!(world.engine.sleeper.spin.length, 50);
+}
+
+/// One that sleeps is rung for, and one that is awake is not.
+#[test]
+fn programs_ring_for_an_engine_that_sleeps_alone() {
+    let mut world = Turned::new();
+    let [mut host] = world.programs();
+    world.settle();
+    let mut ask = || {
+        host.set(NOBODY, OptionName::KeepIdle, 1);
+    };
+    while world.engine.look(Some(Duration::ZERO)).unwrap() {}
+    ask();
+    assert!(!world.engine.look(Some(Duration::ZERO)).unwrap());
+    world.settle();
+    world
+        .engine
+        .stack
+        .sessions
+        .get_mut(0)
+        .unwrap()
+        .host
+        .declare_asleep();
+    ask();
+    assert!(world.engine.look(Some(Duration::ZERO)).unwrap());
+    world.settle();
+    orders(&world);
+    world.engine.sleep().unwrap();
+    ask();
+    assert!(!world.engine.look(Some(Duration::ZERO)).unwrap());
+}
+
+/// It is looked by itself whether others ask for something.
+#[test]
+fn a_session_whose_program_rings_is_parked_no_more() {
+    let mut world = Turned::new();
+    let [mut host] = world.programs();
+    world.settle();
+    while world.engine.look(Some(Duration::ZERO)).unwrap() {}
+    assert!(world.engine.stack.sessions.park(0));
+    let rung = |world: &Turned| {
+        let crossings = world.engine.statistics().crossings;
+        crossings.to_adapter.wakeups
+    };
+    let before = rung(&world);
+    host.set(NOBODY, OptionName::KeepIdle, 1);
+    assert!(world.engine.look(Some(Duration::ZERO)).unwrap());
+    assert_eq!(world.engine.stack.sessions.parked(), 0);
+    assert_eq!(rung(&world), before + 1);
+    assert!(world.turn(), "what it asks is done");
+}
+
 /// Nothing would wake it for a frame.
 #[test]
 fn an_engine_whose_port_has_no_descriptor_looks_for_more_whoever_wants_the_processor() {
@@ -155,12 +286,11 @@ fn requests_that_are_soon_due_keep_the_engine_awake() {
     for contended in [false, true] {
         world.turn();
         looked(&mut world, 0);
-        if contended {
-            is_contended(&mut world);
-        }
         world.engine.intake.are_soon_due = true;
         world.engine.rest(false).unwrap();
         assert_eq!(world.engine.intake.is_in_hurry, contended);
+        // Whoever was given way to keeps the processor.
+        world.engine.clock.advance(5_000);
     }
     assert_eq!(sleeps(&world), 0);
 }
@@ -176,12 +306,7 @@ fn an_engine_that_is_about_to_sleep_sees_what_was_asked_meanwhile() {
     world.engine.drain(Duration::from_secs(3600));
     world.engine.maintenance.at = Instant(world.engine.stack.now().0 + 60_000_000);
     host.channel
-        .put(&longshore_hostif::Request::Subscribe {
-            socket: longshore_hostif::SocketId {
-                index: 0,
-                generation: 7,
-            },
-        })
+        .put(&longshore_hostif::Request::Subscribe { socket: NOBODY })
         .unwrap();
     host.channel.publish(&host.doorbell, false);
     looked(&mut world, 0);
