@@ -228,3 +228,6 @@ fn charge(user: Option<&Arc<User>>, n: u32) -> Option<Charge> {
     let share = user.take_descriptors(n)?;
     Some(Some(Box::new(share)))
 }
+
+#[cfg(test)]
+mod tests;
