@@ -252,9 +252,15 @@ impl<'a> Lists<'a> {
     /// gives the part of all that it is to be asked about.
     fn add_own(&mut self, host: &Host, sleeper: &Sleeper) -> Range<usize> {
         let count = self.list.len();
-        // The connection only for its end: answers to questions come over it, too.
+        // The connection only for its end: answers to questions come over it, too. When that is
+        // known, it would say so without end.
         let wake_fd = (sleeper.wake_fd().unwrap_or(-1), libc::POLLIN);
-        for (fd, events) in [wake_fd, (host.connection().as_raw_fd(), 0)] {
+        let connection = if host.is_gone() {
+            -1
+        } else {
+            host.connection().as_raw_fd()
+        };
+        for (fd, events) in [wake_fd, (connection, 0)] {
             self.kernel.push(pollfd {
                 fd,
                 events,
@@ -400,8 +406,14 @@ fn sleep(
         drop(asleep);
         sleeper.awake(!asked.contains(&count) || lists.kernel[count].revents != 0);
         result?;
-        if is_confined() || lists.kernel[count + 1].revents != 0 {
+        let connection = &mut lists.kernel[count + 1];
+        if is_confined() || connection.revents != 0 {
             host.look_at_engine();
+        }
+        if connection.revents != 0 {
+            // It stays hung up. Those of ours that do not tell of it, as listeners, are waited for
+            // without it.
+            connection.fd = -1;
         }
         host.catch_up();
         lists.look_up_again()?;

@@ -83,8 +83,8 @@ fn killed_engine_of_a_proxy() {
     });
 }
 
-/// Servers of four kinds on an engine, each started with these options of `longshore run`.
-fn servers(bed: &Testbed, engine: &Engine<'_>, options: &[&str]) -> [Proc; 4] {
+/// Servers of six kinds on an engine, each started with these options of `longshore run`.
+fn servers(bed: &Testbed, engine: &Engine<'_>, options: &[&str]) -> [Proc; 6] {
     let host = bed.host(0);
     let node = bed.file(
         "server.js",
@@ -108,11 +108,19 @@ fn servers(bed: &Testbed, engine: &Engine<'_>, options: &[&str]) -> [Proc; 4] {
             .cmd_with(options, PYTHON)
             .args(["-c", DATAGRAMS])
             .spawn(),
+        engine
+            .cmd_with(options, PYTHON)
+            .args(["-c", WAITS, "poll", "82"])
+            .spawn(),
+        engine
+            .cmd_with(options, PYTHON)
+            .args(["-c", WAITS, "select", "83"])
+            .spawn(),
     ];
     eventually("it receives datagrams", || {
         servers[3].stdout().contains("ready").then_some(())
     });
-    for port in [80, 6379, 81] {
+    for port in [80, 6379, 81, 82, 83] {
         bed.peer().wait_for(host.at(port));
     }
     servers
@@ -288,4 +296,24 @@ while True:
         s.sendto(*s.recvfrom(100))
     except OSError as e:
         print(e, file=sys.stderr)
+"#;
+
+/// A server of one thread that waits in poll or select.
+const WAITS: &str = r#"
+import select, socket, sys
+how, port = sys.argv[1], int(sys.argv[2])
+listener = socket.create_server(("0.0.0.0", port))
+listener.setblocking(False)
+wait = select.poll()
+wait.register(listener, select.POLLIN)
+while True:
+    if how == "poll":
+        wait.poll(60000)
+    else:
+        select.select([listener], [], [], 60)
+    try:
+        listener.accept()[0].close()
+    except OSError as e:
+        if not isinstance(e, BlockingIOError):
+            print(e, file=sys.stderr)
 "#;
