@@ -96,6 +96,29 @@ pub(crate) fn update(fd: RawFd, from: Undecided, to: Entry) -> bool {
     TABLE.update(fd, from, to)
 }
 
+/// Changes what is known of an undecided socket, under all its descriptors; nothing if `fd` is none.
+pub(crate) fn change_undecided(fd: RawFd, change: impl Fn(Undecided) -> Undecided) {
+    let Entry::Undecided(undecided) = get(fd) else {
+        return;
+    };
+    change_one(fd, undecided, &change);
+    if undecided.duplicated {
+        let others = all().filter(|(other, _)| *other != fd);
+        others.for_each(|(other, _)| change_one(other, undecided, &change));
+    }
+}
+
+/// Changes what is known of the undecided socket `of` under one descriptor, if it is that.
+fn change_one(fd: RawFd, of: Undecided, change: impl Fn(Undecided) -> Undecided) {
+    while let Entry::Undecided(before) = get(fd)
+        && before.number == of.number
+    {
+        if update(fd, before, Entry::Undecided(change(before))) {
+            return;
+        }
+    }
+}
+
 /// A use of the engine's socket that `fd` is, if it is one.
 #[inline]
 pub(crate) fn engine(fd: RawFd) -> Option<Socket> {

@@ -207,18 +207,20 @@ impl Socket {
         begun: Result<(), SocketError>,
         wait_limit: WaitLimit,
     ) -> Result<(), SocketError> {
-        match begun {
-            Err(SocketError::InProgress) => {}
-            Err(SocketError::Refused(Errno::ALREADY)) => {}
-            other => return other,
+        let is_under_way = matches!(
+            begun,
+            Err(SocketError::InProgress | SocketError::Refused(Errno::ALREADY))
+        );
+        if !is_under_way {
+            return begun;
         }
         match self.wait_connected(wait_limit) {
             Ok(()) => {
                 self.set_host_bits(host_bits::CONNECT_TOLD);
                 Ok(())
             }
-            // As Linux has it: it goes on being made.
-            Err(SocketError::TimedOut) => Err(SocketError::InProgress),
+            // As Linux has it: it goes on being made, as this call has begun it or found it.
+            Err(SocketError::TimedOut) => begun,
             Err(e) => Err(e),
         }
     }
@@ -248,6 +250,10 @@ impl Socket {
         let block = self.block();
         self.wait(None, wait_limit, || match block.state() {
             SocketState::Connecting if self.host.is_gone() => Err(SocketError::EngineGone),
+            // Another call has taken the attempt back: the descriptor stands for another socket.
+            SocketState::Connecting if self.is_replaced() => {
+                Err(SocketError::failed(Errno::CONNRESET.raw_os_error() as u32))
+            }
             SocketState::Connecting => Err(SocketError::WouldBlock),
             SocketState::Dead => match block.take_errno() {
                 // It was made, and closed at once.

@@ -116,9 +116,12 @@ impl Socket {
         if self.block().flags().contains(BlockFlags::SHUT_WR) {
             return Err(SocketError::BrokenPipe);
         }
-        let bytes = unfinished.remove(&self.id).map(|begun| begun.bytes);
+        let before = unfinished.remove(&self.id);
+        let (bytes, said) = before.map(|begun| (begun.bytes, begun.said)).unzip();
+        let said = said.unwrap_or((departure.hops, departure.class));
         let mut begun = Begun {
             record,
+            said,
             bytes: bytes.unwrap_or_default(),
         };
         let before = begun.bytes.len();
@@ -171,11 +174,20 @@ impl Socket {
     fn finish(&self, begun: &Begun) -> Result<bool, SocketError> {
         let len = begun.bytes.len();
         let segment = fitting(begun.record.segment, len);
-        let record = DatagramRecord {
+        let mut record = DatagramRecord {
             len: len as u32,
             segment,
             ..begun.record
         };
+        let to = record.peer.get().map(|to| to.ip().to_canonical());
+        if let Some(to) = to.filter(IpAddr::is_ipv4) {
+            // As Linux has it, which notes these for IPv6 when a datagram is begun, and for IPv4 when
+            // it leaves.
+            let sending = self.block().sending(false);
+            let (hops, class) = begun.said;
+            record.hops = hops.or(hops_to(to, &sending));
+            record.class = class.unwrap_or(sending.class);
+        }
         self.check_whole(&record)?;
         self.write_record(&record, &[IoSlice::new(&begun.bytes)])
     }

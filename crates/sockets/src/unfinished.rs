@@ -14,6 +14,8 @@ pub(crate) type Unfinished = Map<SocketId, Begun>;
 #[derive(Debug)]
 pub(crate) struct Begun {
     pub(crate) record: DatagramRecord,
+    /// The TTL and the type of service that were said beside its beginning.
+    pub(crate) said: (Option<u8>, Option<u8>),
     pub(crate) bytes: Vec<u8>,
 }
 

@@ -253,6 +253,45 @@ static void corked(void) {
   nothing_more(far);
 }
 
+/* Options that were set by one descriptor of a new socket are there by whichever it is used first. */
+static void set_by_another_descriptor(void) {
+  struct sockaddr_in to;
+  int far = bound(&to);
+  SYS(far_option(far, IPPROTO_IP, IP_RECVTTL, 1));
+  SYS(far_option(far, IPPROTO_IP, IP_RECVTOS, 1));
+  for (int way = 0; way < 2; way++) {
+    int mine = mine4(), other = SYS(way ? fcntl(mine, F_DUPFD, 100) : dup(mine));
+    set(other, IPPROTO_IP, IP_TTL, 33);
+    set(mine, IPPROTO_IP, IP_TOS, 8);
+    for (int i = 0; i < 2; i++) {
+      IS(sendto(mine, "a", 1, 0, A(to)), 1);
+      IS(told(far, IPPROTO_IP, i ? IP_TTL : IP_TOS, 'a'), i ? 33 : 8);
+    }
+    SYS(close(mine));
+    SYS(close(other));
+  }
+}
+
+/* What is set while a datagram is put together: with IPv4 it leaves with that, with IPv6 with what
+ * was set when it was begun. */
+static void set_while_more_is_added(void) {
+  struct sockaddr_in to;
+  int far = bound(&to), mine = mine4();
+  SYS(far_option(far, IPPROTO_IP, IP_RECVTTL, 1));
+  IS(sendto(mine, "a", 1, MSG_MORE, A(to)), 1);
+  set(mine, IPPROTO_IP, IP_TTL, 33);
+  IS(sendto(mine, "b", 1, 0, A(to)), 1);
+  IS(told(far, IPPROTO_IP, IP_TTL, 'a'), 33);
+  struct sockaddr_in6 to6;
+  int far6 = bound6(&to6), mine6 = SYS(socket(AF_INET6, SOCK_DGRAM, 0));
+  SYS(far_option(far6, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1));
+  set(mine6, IPPROTO_IPV6, IPV6_UNICAST_HOPS, 44);
+  IS(sendto(mine6, "a", 1, MSG_MORE, A(to6)), 1);
+  set(mine6, IPPROTO_IPV6, IPV6_UNICAST_HOPS, 55);
+  IS(sendto(mine6, "b", 1, 0, A(to6)), 1);
+  IS(told(far6, IPPROTO_IPV6, IPV6_HOPLIMIT, 'a'), 44);
+}
+
 /* What is not to be cut is refused if the path does not take it, and goes if it does. */
 static void not_to_be_cut(void) {
   struct sockaddr_in to;
@@ -398,6 +437,8 @@ const struct check CHECKS[] = {
     {"said_beside_one_datagram_in_ipv6", said_beside_one_datagram_in_ipv6},
     {"more_follows", more_follows},
     {"corked", corked},
+    {"set_by_another_descriptor", set_by_another_descriptor},
+    {"set_while_more_is_added", set_while_more_is_added},
     {"not_to_be_cut", not_to_be_cut},
     {"not_to_be_cut_in_ipv6", not_to_be_cut_in_ipv6},
     {"cut_to_the_least_mtu", cut_to_the_least_mtu},

@@ -541,22 +541,56 @@ static void shutdown_wakes_accept(void) {
 
 /* --- connections that are being made ------------------------------------------ */
 
+/* A listener that answers no more, as its queue is full. */
+struct full {
+  int listener, fillers[4];
+  struct sockaddr_in at;
+};
+
+static struct full full_listener(void) {
+  struct full full = {.listener = far_listener(0)};
+  full.at = far_name(full.listener);
+  for (int i = 0; i < 4; i++) {
+    full.fillers[i] = SYS(far_socket(SOCK_STREAM | SOCK_NONBLOCK));
+    far_connect(full.fillers[i], full.at);
+    /* One after the other: whoever comes before the first is in the queue is let in. */
+    if (i == 0)
+      IS(ready(full.listener, POLLIN, 10000), POLLIN);
+    else
+      ready(full.fillers[i], POLLOUT, 100);
+  }
+  return full;
+}
+
+static void close_full(struct full full) {
+  for (int i = 0; i < 4; i++)
+    SYS(close(full.fillers[i]));
+  SYS(close(full.listener));
+}
+
+/* It has no connection, and may be used as one that is new. */
+static void is_as_new(int fd) {
+  IS(ready(fd, POLLIN | POLLOUT | POLLRDHUP, 0), POLLOUT | POLLHUP);
+  FAILS(recv(fd, (char[8]){0}, 8, MSG_DONTWAIT), ENOTCONN);
+  FAILS(send(fd, "a", 1, MSG_NOSIGNAL), EPIPE);
+  FAILS(getpeername(fd, (struct sockaddr *)&(struct sockaddr_in){0}, &(socklen_t){16}), ENOTCONN);
+  int listener = far_listener(1);
+  struct sockaddr_in at = far_name(listener);
+  FAILS(connect(fd, A(at)), EINPROGRESS);
+  IS(ready(fd, POLLIN | POLLOUT, 10000), POLLOUT);
+  IS(option(fd, SOL_SOCKET, SO_ERROR), 0);
+  int far = far_accept(listener);
+  IS(send(fd, "a", 1, 0), 1);
+  receive_all(far, (char[1]){0}, 1);
+  SYS(close(far));
+  SYS(close(listener));
+}
+
 static void shutdown_of_a_connection_being_made(void) {
   for (int how = SHUT_RD; how <= SHUT_RDWR; how++) {
-    /* A listener whose queue is full answers no more. */
-    int listener = far_listener(0), fillers[4];
-    struct sockaddr_in at = far_name(listener);
-    for (int i = 0; i < 4; i++) {
-      fillers[i] = SYS(far_socket(SOCK_STREAM | SOCK_NONBLOCK));
-      far_connect(fillers[i], at);
-      /* One after the other: whoever comes before the first is in the queue is let in. */
-      if (i == 0)
-        IS(ready(listener, POLLIN, 10000), POLLIN);
-      else
-        ready(fillers[i], POLLOUT, 100);
-    }
+    struct full full = full_listener();
     int fd = SYS(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
-    FAILS(connect(fd, A(at)), EINPROGRESS);
+    FAILS(connect(fd, A(full.at)), EINPROGRESS);
     IS(ready(fd, POLLOUT, 20), 0);
     SYS(shutdown(fd, how));
     OK((ready(fd, POLLIN | POLLOUT, 10000) & (POLLERR | POLLHUP)) == (POLLERR | POLLHUP));
@@ -564,10 +598,66 @@ static void shutdown_of_a_connection_being_made(void) {
     IS(option(fd, SOL_SOCKET, SO_ERROR), 0);
     FAILS(shutdown(fd, how), ENOTCONN);
     SYS(close(fd));
-    for (int i = 0; i < 4; i++)
-      SYS(close(fillers[i]));
-    SYS(close(listener));
+    fd = SYS(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+    FAILS(connect(fd, A(full.at)), EINPROGRESS);
+    SYS(shutdown(fd, how));
+    IS(option(fd, SOL_SOCKET, SO_ERROR), ECONNRESET);
+    is_as_new(fd);
+    SYS(close(fd));
+    close_full(full);
   }
+}
+
+/* A thread that has waited to connect, and what it was told. */
+struct connecting {
+  int fd, errno_;
+  struct sockaddr_in to;
+  pid_t id;
+};
+
+static void *connects_in_a_thread(void *arg) {
+  struct connecting *c = arg;
+  __atomic_store_n(&c->id, syscall(SYS_gettid), __ATOMIC_RELEASE);
+  c->errno_ = connect(c->fd, A(c->to)) ? errno : 0;
+  return 0;
+}
+
+/* Whether another thread shuts the socket down or takes its peer away: who waits is told at once. */
+static void connecting_ends_by_another_thread(void) {
+  for (int how = SHUT_RD; how <= SHUT_RDWR + 1; how++) {
+    struct full full = full_listener();
+    struct sockaddr none = {.sa_family = AF_UNSPEC};
+    struct connecting c = {.fd = SYS(socket(AF_INET, SOCK_STREAM, 0)), .to = full.at};
+    pthread_t thread;
+    IS(pthread_create(&thread, 0, connects_in_a_thread, &c), 0);
+    while (!__atomic_load_n(&c.id, __ATOMIC_ACQUIRE))
+      sleep_ms(1);
+    until_it_sleeps(c.id);
+    SYS(how <= SHUT_RDWR ? shutdown(c.fd, how) : connect(c.fd, &none, sizeof none));
+    IS(pthread_join(thread, 0), 0);
+    /* Since Linux 6.7 it is told EPIPE where the peer was taken away. */
+    OK(c.errno_ == ECONNRESET || (how > SHUT_RDWR && c.errno_ == EPIPE));
+    if (how <= SHUT_RDWR)
+      IS(option(c.fd, SOL_SOCKET, SO_ERROR), 0);
+    else
+      option(c.fd, SOL_SOCKET, SO_ERROR);
+    nonblocking(c.fd);
+    is_as_new(c.fd);
+    SYS(close(c.fd));
+    close_full(full);
+  }
+}
+
+/* Which call has begun to connect shows in what one that waits in vain is told. */
+static void connecting_takes_too_long(void) {
+  struct full full = full_listener();
+  int fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  struct timeval soon = {0, 100000};
+  SYS(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof soon));
+  FAILS(connect(fd, A(full.at)), EINPROGRESS);
+  FAILS(connect(fd, A(full.at)), EALREADY);
+  SYS(close(fd));
+  close_full(full);
 }
 
 /* --- ports ---------------------------------------------------------------------- */
@@ -689,6 +779,8 @@ const struct check CHECKS[] = {
     {"shut_listener_gives_its_port_back", shut_listener_gives_its_port_back},
     {"shutdown_wakes_accept", shutdown_wakes_accept},
     {"shutdown_of_a_connection_being_made", shutdown_of_a_connection_being_made},
+    {"connecting_ends_by_another_thread", connecting_ends_by_another_thread},
+    {"connecting_takes_too_long", connecting_takes_too_long},
     {"port_in_time_wait", port_in_time_wait},
     {"port_in_time_wait_is_shared", port_in_time_wait_is_shared},
     {"low_ports_are_for_the_privileged", low_ports_are_for_the_privileged},

@@ -224,6 +224,13 @@ fn connect_on(
     } else {
         socket.connect(peer, wait_limit(&socket, Way::Out))
     };
+    if done.is_err()
+        && socket.is_replaced()
+        && let Some(now) = fds::engine(fd)
+    {
+        // Another thread has taken the attempt back, of which this call tells.
+        now.take_error();
+    }
     let told = socket.host_bits() & host_bits::CONNECT_TOLD != 0;
     if matches!(done, Err(SocketError::Failed(_))) && !told && socket.state() == SocketState::Dead {
         // It was made, and reset before it was asked for: as after a refusal, another attempt

@@ -97,7 +97,7 @@ fn set(fd: c_int, level: c_int, name: c_int, value: In<'_, c_void>, len: socklen
         }
         if let Some(known) = known.filter(|k| matches!(k.what, What::Name)) {
             let place = congestion::read(value, len)?;
-            return congestion::set(fd, entry, socket.as_ref(), known, place).map(|()| 0);
+            return congestion::set(fd, socket.as_ref(), known, place).map(|()| 0);
         }
         let least_mtu = known
             .filter(|k| matches!(k.what, What::LeastMtu))
@@ -126,11 +126,11 @@ fn set(fd: c_int, level: c_int, name: c_int, value: In<'_, c_void>, len: socklen
             return Ok(0);
         };
         if let Some((known, Some(false))) = least_mtu {
-            forget_least_mtu(fd, entry, socket.as_ref(), known);
+            forget_least_mtu(fd, socket.as_ref(), known);
             return Ok(0);
         }
         match (entry, &socket) {
-            (Entry::Undecided(u), _) => remember(fd, u, known),
+            (Entry::Undecided(_), _) => remember(fd, known),
             (_, Some(socket)) => set_on_engine(fd, socket, known)?,
             _ => {}
         }

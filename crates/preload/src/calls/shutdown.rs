@@ -1,7 +1,7 @@
 //! `shutdown`.
 
-use crate::calls::{answer, errno, refused};
-use crate::fds::{self, Entry, Undecided};
+use crate::calls::{anew, answer, errno, refused};
+use crate::fds::{self, Undecided, change_undecided};
 use crate::real;
 use libc::c_int;
 use longshore_sockets::Half;
@@ -24,6 +24,16 @@ pub extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
             libc::SHUT_RDWR => Half::Both,
             _ => return Err(refused(libc::EINVAL)),
         };
+        if !socket.is_datagram() {
+            socket.catch_up_untold();
+            if socket.is_connecting() && !socket.is_shared() {
+                // As Linux has it, the attempt ends with ECONNRESET, and the socket has no connection:
+                // it is not shut down, and may be connected again. Where another process has it, too,
+                // that one could not find what takes its place if this process ended at once.
+                anew::begin_anew(fd, socket)?;
+                return Ok(0);
+            }
+        }
         if socket.has_kernel_side() {
             real::shutdown(fd, how);
         }
@@ -49,23 +59,4 @@ pub(crate) fn forget_shut(fd: c_int) {
         shut_write: false,
         ..before
     });
-}
-
-/// Changes what is known of a socket that nobody has decided about, under all its descriptors.
-fn change_undecided(fd: c_int, change: impl Fn(Undecided) -> Undecided) {
-    let Entry::Undecided(undecided) = fds::get(fd) else {
-        return;
-    };
-    let number = undecided.number;
-    for (fd, entry) in fds::all() {
-        let mut entry = entry;
-        while let Entry::Undecided(before) = entry
-            && before.number == number
-        {
-            if fds::update(fd, before, Entry::Undecided(change(before))) {
-                break;
-            }
-            entry = fds::get(fd);
-        }
-    }
 }

@@ -4,8 +4,7 @@
 //! their bits; one of the engine's is told at once, and asked when it is read. The kernel
 //! socket gets the same choice where the kernel has it, for connections that stay there.
 
-use super::{give_behind, note_set};
-use crate::fds::{self, Entry};
+use super::{change_noted, give_behind, note_set};
 use crate::log::once;
 use crate::results::refused;
 use crate::user::{In, Out};
@@ -42,7 +41,6 @@ pub(crate) fn read(value: In<'_, c_void>, len: socklen_t) -> Result<usize, Socke
 /// Chooses the algorithm in this place.
 pub(crate) fn set(
     fd: RawFd,
-    entry: Entry,
     socket: Option<&Socket>,
     known: &Known,
     place: usize,
@@ -60,20 +58,10 @@ pub(crate) fn set(
             "the kernel has no congestion control {name}: connections that stay with it use its own"
         );
     }
-    if let Entry::Undecided(mut undecided) = entry {
-        loop {
-            let mut with = undecided;
-            with.options &= (1 << SHIFT) - 1;
-            with.options |= 1 << known.bit | (place as u32 + 1) << SHIFT;
-            if fds::update(fd, undecided, Entry::Undecided(with)) {
-                break;
-            }
-            match fds::get(fd) {
-                Entry::Undecided(now) => undecided = now,
-                _ => break,
-            }
-        }
-    }
+    change_noted(fd, |options| {
+        let others = options & ((1 << SHIFT) - 1);
+        others | 1 << known.bit | (place as u32 + 1) << SHIFT
+    });
     Ok(())
 }
 

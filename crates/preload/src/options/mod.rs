@@ -8,7 +8,7 @@
 
 pub(crate) mod congestion;
 
-use crate::fds::{self, Entry, Undecided};
+use crate::fds::{self, Undecided};
 use crate::real;
 use crate::user::{In, Out};
 use libc::{IPPROTO_IPV6 as IP6, c_int, c_void, socklen_t};
@@ -252,35 +252,26 @@ pub(crate) fn note_set(socket: &Socket, known: &Known) {
 }
 
 /// Notes that an option was set on a socket that is undecided.
-pub(crate) fn remember(fd: c_int, undecided: Undecided, known: &Known) {
-    change_noted(fd, undecided, |options| options | 1 << known.bit);
+pub(crate) fn remember(fd: c_int, known: &Known) {
+    change_noted(fd, |options| options | 1 << known.bit);
 }
 
 /// Notes that IPV6_MTU is as it was before the program has set it.
-pub(crate) fn forget_least_mtu(fd: c_int, entry: Entry, socket: Option<&Socket>, known: &Known) {
-    if let Entry::Undecided(undecided) = entry {
-        change_noted(fd, undecided, |options| options & !(1 << known.bit));
-    }
+pub(crate) fn forget_least_mtu(fd: c_int, socket: Option<&Socket>, known: &Known) {
+    change_noted(fd, |options| options & !(1 << known.bit));
     if let Some(socket) = socket {
         socket.clear_host_bits(1 << (known.bit + host_bits::OPTIONS_SHIFT));
         socket.change_sending(true, |sending| sending.least = false);
     }
 }
 
-fn change_noted(fd: c_int, mut undecided: Undecided, change: impl Fn(u32) -> u32) {
-    loop {
-        let with = Undecided {
-            options: change(undecided.options),
-            ..undecided
-        };
-        if fds::update(fd, undecided, Entry::Undecided(with)) {
-            return;
-        }
-        match fds::get(fd) {
-            Entry::Undecided(now) => undecided = now,
-            _ => return,
-        }
-    }
+/// Changes which options are noted of a socket that is undecided, for whichever of its descriptors
+/// it is used by first.
+pub(super) fn change_noted(fd: c_int, change: impl Fn(u32) -> u32) {
+    fds::change_undecided(fd, |undecided| Undecided {
+        options: change(undecided.options),
+        ..undecided
+    });
 }
 
 pub(crate) fn set_on_engine(fd: c_int, socket: &Socket, known: &Known) -> Result<(), SocketError> {
