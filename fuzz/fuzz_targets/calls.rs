@@ -127,13 +127,16 @@ fn one(
         Call::Send(slot, len, more) => {
             if let Some(s) = &mut slots[index(slot)] {
                 let bytes: Vec<u8> = (s.sent..).take(len.into()).map(pattern).collect();
-                s.sent += s.socket.send(&[IoSlice::new(&bytes)], more)? as u64;
+                s.sent += s.socket.send_stream().send(&[IoSlice::new(&bytes)], more)? as u64;
             }
         }
         Call::Recv(slot, len, keep) => {
             if let Some(s) = &mut slots[index(slot)] {
                 let mut bytes = vec![0; len.into()];
-                let got = s.socket.recv(&mut [IoSliceMut::new(&mut bytes)], keep)?;
+                let got = s
+                    .socket
+                    .receive_stream()
+                    .recv(&mut [IoSliceMut::new(&mut bytes)], keep)?;
                 let right = (s.received..).map(pattern);
                 assert!(!ordered || bytes[..got].iter().copied().eq(right.take(got)));
                 if !keep {
@@ -144,22 +147,26 @@ fn one(
         Call::SendUrgent(slot, len) => {
             if let Some(s) = &mut slots[index(slot)] {
                 let bytes: Vec<u8> = (s.sent..).take(len.into()).map(pattern).collect();
-                s.sent += s.socket.send_with(&[IoSlice::new(&bytes)], Sending::URGENT)? as u64;
+                s.sent += s
+                    .socket
+                    .send_stream()
+                    .send_with(&[IoSlice::new(&bytes)], Sending::URGENT)?
+                    as u64;
             }
         }
         Call::RecvUrgent(slot, keep) => {
             if let Some(s) = slot_of(slot) {
-                s.socket.recv_urgent(keep)?;
+                s.socket.urgent_data().recv(keep)?;
             }
         }
         Call::Inline(slot, on) => {
             if let Some(s) = slot_of(slot) {
-                s.socket.set_urgent_inline(on);
+                s.socket.urgent_data().set_inline(on);
             }
         }
         Call::Discard(slot, len) => {
             if let Some(s) = &mut slots[index(slot)] {
-                s.received += s.socket.discard(len.into())? as u64;
+                s.received += s.socket.receive_stream().discard(len.into())? as u64;
             }
         }
         Call::Shutdown(slot, half) => {

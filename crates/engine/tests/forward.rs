@@ -143,7 +143,8 @@ fn who_sends_may_be_reset() {
             match way
                 .source
                 .socket()
-                .forward(way.sink.socket(), 20_000, false)
+                .forwarding(way.sink.socket())
+                .forward(20_000, false)
             {
                 Ok(Forwarded::Bytes(moved)) => passed += moved,
                 Ok(Forwarded::Copy(NotForwarded::Kind)) => break,
@@ -170,7 +171,8 @@ fn what_cannot_be_passed_on_by_reference_says_why() {
     let why = |to: &Stream, max| {
         way.source
             .socket()
-            .forward(to.socket(), max, false)
+            .forwarding(to.socket())
+            .forward(max, false)
             .unwrap()
     };
     assert_eq!(

@@ -141,7 +141,8 @@ fn who_has_sent_and_received_may_be_gone_before_it_is_passed_on() {
                 match way
                     .source
                     .socket()
-                    .forward(way.sink.socket(), LEN - moved, false)
+                    .forwarding(way.sink.socket())
+                    .forward(LEN - moved, false)
                 {
                     Ok(Forwarded::Bytes(more)) => moved += more,
                     Ok(Forwarded::Copy(_)) | Err(SocketError::WouldBlock) => break,
@@ -211,10 +212,11 @@ fn who_passes_on_may_end() {
                     drop(way.receiver);
                     let (began, mut passed) = (Instant::now(), 60_000);
                     loop {
-                        let forwarded =
-                            way.source
-                                .socket()
-                                .forward(way.sink.socket(), 20_000, false);
+                        let forwarded = way
+                            .source
+                            .socket()
+                            .forwarding(way.sink.socket())
+                            .forward(20_000, false);
                         match forwarded {
                             Ok(Forwarded::Bytes(moved)) => passed += moved,
                             Ok(Forwarded::Copy(_)) if way.sink.write(&[]).is_err() => break,
@@ -224,7 +226,12 @@ fn who_passes_on_may_end() {
                                 if way.source.peek().unwrap().is_empty() {
                                     break;
                                 }
-                                match way.source.socket().copy_to(way.sink.socket(), 1, false) {
+                                match way
+                                    .source
+                                    .socket()
+                                    .forwarding(way.sink.socket())
+                                    .copy(1, false)
+                                {
                                     Ok(moved) => passed += moved,
                                     Err(SocketError::WouldBlock) => {}
                                     Err(_) => break,
@@ -256,7 +263,7 @@ fn circles_keep_nothing() {
     await_bytes(&a_end, 200_000);
     for _ in 0..200 {
         for (from, to) in [(&a_end, &b), (&b_end, &a), (&a_end, &a)] {
-            match from.socket().forward(to.socket(), 40_000, false) {
+            match from.socket().forwarding(to.socket()).forward(40_000, false) {
                 Ok(_) | Err(SocketError::WouldBlock) => {}
                 Err(e) => panic!("{e:?}"),
             }
@@ -289,7 +296,7 @@ fn who_takes_much_at_once_is_not_waited_for() {
                     .for_each(|piece| taken.extend_from_slice(piece));
                 Ok(taken.len() - before)
             };
-            match way.source.socket().keep(&mut kept, LEN, take) {
+            match way.source.socket().keeping().take(&mut kept, LEN, take) {
                 Ok(Some(_)) | Err(SocketError::WouldBlock) => {
                     let much = kept.as_ref().is_some_and(|kept| kept.len() > 60_000);
                     assert!(!much && began.elapsed() < common::TIMEOUT, "{kept:?}");
@@ -302,7 +309,11 @@ fn who_takes_much_at_once_is_not_waited_for() {
         }
         let mut kept = kept.unwrap();
         let len = kept.len();
-        way.source.socket().give_back(&mut kept, len).unwrap();
+        way.source
+            .socket()
+            .keeping()
+            .give_back(&mut kept, len)
+            .unwrap();
         taken.extend(read_all(&way.source, LEN - taken.len()));
         assert!(taken == sent);
     });

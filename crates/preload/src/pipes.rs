@@ -335,7 +335,7 @@ fn replace(all: &mut Vec<Reference>, which: impl Fn(&Reference) -> bool) {
 impl Reference {
     fn give_back(&mut self, len: usize) {
         if let Some(socket) = self.host.acquire(self.kept.socket()) {
-            let _ = socket.give_back(&mut self.kept, len);
+            let _ = socket.keeping().give_back(&mut self.kept, len);
         }
     }
 
@@ -357,10 +357,10 @@ pub(crate) fn takes(writer: c_int, inode: u64) -> bool {
 /// Leaves at most `len` bytes that `socket` has received in a pipe that takes them.
 ///
 /// # Errors
-/// As [`Socket::keep`].
+/// As [`Keeping::take`](longshore_sockets::Keeping::take).
 pub(crate) fn put(writer: c_int, socket: &Socket, len: usize) -> Result<Put, SocketError> {
     let mut all = REFERENCES.enter()?;
-    let Some((inode, reader)) = made(writer).filter(|_| socket.may_keep()) else {
+    let Some((inode, reader)) = made(writer).filter(|_| socket.keeping().is_possible()) else {
         return Ok(Put::Copy);
     };
     let there = all.iter().position(|r| r.pipe.inode == inode);
@@ -372,7 +372,9 @@ pub(crate) fn put(writer: c_int, socket: &Socket, len: usize) -> Result<Put, Soc
     if is_ours {
         let there = there.map(|at| all.swap_remove(at).kept);
         let mut kept = there.filter(|kept| !kept.is_empty());
-        put = socket.keep(&mut kept, len, |pieces| put_pages(writer, pieces));
+        put = socket
+            .keeping()
+            .take(&mut kept, len, |pieces| put_pages(writer, pieces));
         let pipe = Pipe {
             inode,
             reader,
@@ -397,7 +399,7 @@ pub(crate) fn put(writer: c_int, socket: &Socket, len: usize) -> Result<Put, Soc
 /// Has `sink` send at most `len` of what lies in a pipe. `None` if that has bytes.
 ///
 /// # Errors
-/// As [`Socket::forward_kept`].
+/// As [`Forwarding::forward_kept`](longshore_sockets::Forwarding::forward_kept).
 pub(crate) fn send(
     (reader, inode): (c_int, u64),
     sink: &Socket,
@@ -414,9 +416,12 @@ pub(crate) fn send(
     let reference = &mut all[at];
     let source = reference.host.acquire(reference.kept.socket());
     let sent = match source.filter(|_| reference.note_read()) {
-        Some(source) => source.forward_kept(&mut reference.kept, (sink, len, more), |len| {
-            throw_away(reader, len)
-        })?,
+        Some(source) => {
+            let forwarding = source.forwarding(sink);
+            forwarding.forward_kept(&mut reference.kept, (len, more), |len| {
+                throw_away(reader, len)
+            })?
+        }
         None => Forwarded::Copy(NotForwarded::Kind),
     };
     match sent {

@@ -106,11 +106,11 @@ impl Socket {
     ) -> Result<Received, SocketError> {
         let block = self.block();
         self.report_pending()?;
-        let offset = match self.peek_offset() {
+        let offset = match self.peek_offset().get() {
             Some(offset) if keep => offset as usize,
             _ => 0,
         };
-        let peeked = self.peek_at_records()?;
+        let peeked = self.receive_stream().peek_at_records()?;
         if peeked.is_empty() {
             // Shut down for reading.
             return Ok(Received::NOTHING);
@@ -196,7 +196,7 @@ impl Socket {
     pub fn next_datagram(&self) -> usize {
         self.host.catch_up();
         // Who asks how much there is does not take the pending error.
-        let Ok(peeked) = self.count_records() else {
+        let Ok(peeked) = self.receive_stream().count_records() else {
             return 0;
         };
         if peeked.is_empty() {

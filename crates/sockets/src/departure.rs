@@ -356,7 +356,7 @@ impl Socket {
         parts: &[IoSlice<'_>],
     ) -> Result<bool, SocketError> {
         let span = datagram_span(record.len) as usize;
-        let mut reserved = self.reserve_record(span)?;
+        let mut reserved = self.send_stream().reserve_record(span)?;
         reserved.write_at(0, &record.encode())?;
         let mut at = DATAGRAM_HEADER;
         for part in parts {

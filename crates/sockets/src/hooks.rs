@@ -21,7 +21,7 @@ pub struct Hooks {
     /// A name of this thread, by which [`Host::wake_thread`](crate::Host::wake_thread) finds it; not 0.
     pub thread: fn() -> usize,
     /// So much was read of a socket beyond what is kept of it
-    /// ([`Socket::keep`](crate::Socket::keep)) that its peer would find no room: what is kept
+    /// ([`Keeping::take`](crate::Keeping::take)) that its peer would find no room: what is kept
     /// is to be given back.
     pub give_back: fn(SocketId),
     /// Says something to who runs the program.

@@ -142,7 +142,7 @@ impl Host {
         self.arena.as_fd()
     }
 
-    /// Where in that file a piece of a stream lies ([`Socket::keep`](crate::Socket::keep)).
+    /// Where in that file a piece of a stream lies ([`Keeping::take`](crate::Keeping::take)).
     pub fn offset_in_shared_file(&self, piece: &[u8]) -> u64 {
         self.arena.memory().offset_of(piece) as u64
     }

@@ -27,6 +27,7 @@ mod listener;
 mod map;
 mod native;
 mod options;
+mod parts;
 mod pause;
 mod places;
 mod readiness;
@@ -71,8 +72,9 @@ pub use ready_set::{EDGE, ONE_SHOT, ReadySet, Report};
 pub use sleeper::Sleeper;
 pub use socket::Half;
 pub use stream::{
-    Appended, Forwarded, KeptBytes, MOST_PIECES_IN_PLACE, MOST_PIECES_KEPT, MOST_PREPARED,
-    NotForwarded, Peeked, Prepared, Reserved, Sending, SharedFile,
+    Appended, Forwarded, Forwarding, Keeping, KeptBytes, MOST_PIECES_IN_PLACE, MOST_PIECES_KEPT,
+    MOST_PREPARED, NotForwarded, PeekOffset, Peeked, Prepared, ReceiveStream, Reserved, SendStream,
+    Sending, SharedFile, UrgentData,
 };
 pub use wait::{Also, BLIND_SLEEP, LONGEST_SLEEP, LOOKS_VARIABLE, Look, SPIN_VARIABLE};
 pub use wait_limit::{Signals, WaitLimit, deadline_after};

@@ -177,7 +177,7 @@ impl Socket {
 
     fn record_at(&self, at: u64) -> Result<AcceptRecord, SocketError> {
         let mut bytes = [0; ACCEPT_RECORD];
-        self.copy_from(at, &mut bytes)?;
+        self.receive_stream().copy_from(at, &mut bytes)?;
         Ok(AcceptRecord::decode(&bytes))
     }
 }

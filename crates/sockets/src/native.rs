@@ -67,7 +67,7 @@ impl Stream {
     ) -> Result<usize, SocketError> {
         self.0
             .wait_unless_cancelled(canceller, WaitLimit::ENDLESS, || {
-                self.0.send(&[IoSlice::new(bytes)], false)
+                self.0.send_stream().send(&[IoSlice::new(bytes)], false)
             })
     }
 
@@ -82,7 +82,9 @@ impl Stream {
     ) -> Result<usize, SocketError> {
         self.0
             .wait_unless_cancelled(canceller, WaitLimit::ENDLESS, || {
-                self.0.recv(&mut [IoSliceMut::new(to)], false)
+                self.0
+                    .receive_stream()
+                    .recv(&mut [IoSliceMut::new(to)], false)
             })
     }
 
@@ -92,7 +94,7 @@ impl Stream {
     /// What ended the connection.
     pub fn write(&self, bytes: &[u8]) -> Result<usize, SocketError> {
         self.0.wait(None, WaitLimit::ENDLESS, || {
-            self.0.send(&[IoSlice::new(bytes)], false)
+            self.0.send_stream().send(&[IoSlice::new(bytes)], false)
         })
     }
 
@@ -114,7 +116,9 @@ impl Stream {
     /// What ended the connection.
     pub fn read(&self, to: &mut [u8]) -> Result<usize, SocketError> {
         self.0.wait(None, WaitLimit::ENDLESS, || {
-            self.0.recv(&mut [IoSliceMut::new(to)], false)
+            self.0
+                .receive_stream()
+                .recv(&mut [IoSliceMut::new(to)], false)
         })
     }
 
@@ -123,8 +127,9 @@ impl Stream {
     /// # Errors
     /// As [`Stream::write`].
     pub fn reserve(&self, max: usize) -> Result<Reserved<'_>, SocketError> {
-        self.0
-            .wait(None, WaitLimit::ENDLESS, || self.0.reserve(max))
+        self.0.wait(None, WaitLimit::ENDLESS, || {
+            self.0.send_stream().reserve(max)
+        })
     }
 
     /// The bytes that have arrived, where they lie, waiting for some; none at
@@ -133,7 +138,8 @@ impl Stream {
     /// # Errors
     /// As [`Stream::read`].
     pub fn peek(&self) -> Result<Peeked<'_>, SocketError> {
-        self.0.wait(None, WaitLimit::ENDLESS, || self.0.peek())
+        self.0
+            .wait(None, WaitLimit::ENDLESS, || self.0.receive_stream().peek())
     }
 
     /// Moves at most `max` bytes that have arrived to the end of `to`'s send stream, waiting for
@@ -147,9 +153,9 @@ impl Stream {
             return Ok(0);
         }
         to.0.wait(None, WaitLimit::ENDLESS, || {
-            match self.0.forward(&to.0, max, false)? {
+            match self.0.forwarding(&to.0).forward(max, false)? {
                 Forwarded::Bytes(moved) => Ok(moved),
-                Forwarded::Copy(_) => self.0.copy_to(&to.0, max, false),
+                Forwarded::Copy(_) => self.0.forwarding(&to.0).copy(max, false),
             }
         })
     }

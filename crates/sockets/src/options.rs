@@ -126,13 +126,6 @@ impl Socket {
         }
     }
 
-    /// Bytes that may be on their way to the peer: what the program has set (SO_SNDBUF), or what the
-    /// connection has come to.
-    pub fn send_limit(&self) -> u64 {
-        self.host.catch_up();
-        self.block().snd_limit()
-    }
-
     /// Sets what closing does (SO_LINGER): `None` is off.
     pub fn set_linger(&self, seconds: Option<u16>) {
         let word = seconds.map_or(0, |s| u32::from(s) + 1);
@@ -328,7 +321,7 @@ impl Socket {
     /// # Errors
     /// [`SocketError::EngineGone`], [`SocketError::Broken`].
     pub fn send_queue(&self) -> Result<SendQueue, SocketError> {
-        let held = self.unacked_bytes();
+        let held = self.send_stream().unacked_bytes();
         if held == 0 && !self.block().flags().contains(BlockFlags::SHUT_WR) {
             return Ok(SendQueue::default());
         }

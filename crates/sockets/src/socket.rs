@@ -241,7 +241,7 @@ impl Socket {
     /// Whether it is a connection that both sides have ended, all of which has arrived.
     pub fn is_ended_by_both(&self) -> bool {
         let both = BlockFlags::SHUT_WR | BlockFlags::PEER_FIN;
-        self.block().flags().contains(both) && self.unacked_bytes() == 0
+        self.block().flags().contains(both) && self.send_stream().unacked_bytes() == 0
     }
 
     /// Whether the peer has ended its half of the connection.

@@ -226,7 +226,9 @@ impl Socket {
     /// at once.
     pub(crate) fn is_over_within(&self) -> bool {
         let ended = BlockFlags::PEER_FIN | BlockFlags::SHUT_WR;
-        self.is_within() && self.block().flags().contains(ended) && self.unacked_bytes() == 0
+        self.is_within()
+            && self.block().flags().contains(ended)
+            && self.send_stream().unacked_bytes() == 0
     }
 
     /// Whether the other end of a connection within the engine reads no more.

@@ -75,46 +75,52 @@ fn looking_begins_where_it_was_told_to() {
     a.write_all(b"0123456789").unwrap();
     let take = |len: usize, leave| {
         let mut bytes = vec![0; len];
-        let mut recv = || socket.recv(&mut [IoSliceMut::new(&mut bytes)], leave);
+        let mut recv = || {
+            socket
+                .receive_stream()
+                .recv(&mut [IoSliceMut::new(&mut bytes)], leave)
+        };
         let len = socket.wait(None, WaitLimit::ENDLESS, &mut recv).unwrap();
         bytes.truncate(len);
         bytes
     };
     assert_eq!(
-        (socket.peek_offset(), take(3, true)),
+        (socket.peek_offset().get(), take(3, true)),
         (None, b"012".to_vec())
     );
-    socket.set_peek_offset(Some(2));
+    socket.peek_offset().set(Some(2));
     assert_eq!(
-        (take(3, true), socket.peek_offset()),
+        (take(3, true), socket.peek_offset().get()),
         (b"234".to_vec(), Some(5))
     );
     assert_eq!(
-        (take(9, true), socket.peek_offset()),
+        (take(9, true), socket.peek_offset().get()),
         (b"56789".to_vec(), Some(10))
     );
-    let none = socket.recv(&mut [IoSliceMut::new(&mut [0; 3])], true);
+    let none = socket
+        .receive_stream()
+        .recv(&mut [IoSliceMut::new(&mut [0; 3])], true);
     assert_eq!(none, Err(SocketError::WouldBlock));
     assert_eq!(
-        (take(4, false), socket.peek_offset()),
+        (take(4, false), socket.peek_offset().get()),
         (b"0123".to_vec(), Some(6))
     );
-    socket.set_peek_offset(Some(1));
+    socket.peek_offset().set(Some(1));
     assert_eq!(
-        (take(2, false), socket.peek_offset()),
+        (take(2, false), socket.peek_offset().get()),
         (b"45".to_vec(), Some(0))
     );
     assert_eq!(take(2, true), b"67");
-    socket.set_peek_offset(None);
+    socket.peek_offset().set(None);
     assert_eq!(
-        (take(2, true), socket.peek_offset()),
+        (take(2, true), socket.peek_offset().get()),
         (b"67".to_vec(), None)
     );
     // At its end there is no more to see, wherever looking begins.
     a.finish().unwrap();
-    socket.set_peek_offset(Some(4));
+    socket.peek_offset().set(Some(4));
     assert_eq!(take(3, true), b"");
-    assert_eq!(socket.peek_offset(), Some(4));
+    assert_eq!(socket.peek_offset().get(), Some(4));
 }
 
 /// An engine that speaks no more than this version.
@@ -221,7 +227,7 @@ fn a_socket_keeps_what_was_set_for_it() {
     for (socket, size) in [(a.socket(), 12_345), (b.socket(), 23_456)] {
         let options = [(OptionName::ReceiveBuffer, size)];
         socket.set_options(options.into_iter()).unwrap();
-        assert_eq!(socket.receive_buffer(), size);
+        assert_eq!(socket.receive_stream().limit(), size);
         let asks = || socket.more_bits() & more_bits::ASKS_FOR_ERRORS != 0;
         for name in [OptionName::ReceiveErrors, OptionName::ReceiveErrors6] {
             socket.clear_more_bits(more_bits::ASKS_FOR_ERRORS);

@@ -68,6 +68,7 @@ const NEVER: Duration = Duration::from_millis(30);
 fn read(socket: &Socket) -> usize {
     let mut buf = [0; 64];
     socket
+        .receive_stream()
         .recv(&mut [IoSliceMut::new(&mut buf)], false)
         .unwrap_or(0)
 }
@@ -148,7 +149,12 @@ fn room_is_an_edge_only_for_who_ran_out_of_it() {
         .holds_acknowledgments
         .store(true, Ordering::Relaxed);
     let block = vec![0; 100_000];
-    while a.socket().send(&[IoSlice::new(&block)], false).is_ok() {
+    while a
+        .socket()
+        .send_stream()
+        .send(&[IoSlice::new(&block)], false)
+        .is_ok()
+    {
         while read(b.socket()) != 0 {}
     }
     assert_eq!(wait(host, &set, NEVER), []);

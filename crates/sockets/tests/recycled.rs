@@ -42,7 +42,9 @@ fn shows_nothing_else(stream: &Stream, expected: &[u8]) {
     loop {
         let seen = socket
             .wait(None, WaitLimit::ENDLESS, || {
-                socket.recv(&mut [IoSliceMut::new(&mut buf)], true)
+                socket
+                    .receive_stream()
+                    .recv(&mut [IoSliceMut::new(&mut buf)], true)
             })
             .unwrap();
         assert!(buf[..seen] == expected[..seen]);
@@ -51,7 +53,7 @@ fn shows_nothing_else(stream: &Stream, expected: &[u8]) {
             break;
         }
     }
-    assert_eq!(socket.readable_bytes(), expected.len());
+    assert_eq!(socket.receive_stream().readable_bytes(), expected.len());
     let peeked = stream.peek().unwrap();
     assert_eq!(peeked.len(), expected.len());
     let pieces = peeked.pieces(0, peeked.len());
@@ -110,10 +112,13 @@ fn a_datagram_shows_what_it_brought_and_nothing_else() {
             if keep {
                 // The calls on streams would show the records themselves.
                 let refused = SocketError::Refused(Errno::OPNOTSUPP);
-                assert_eq!(b.socket().peek().err(), Some(refused));
-                let recv = b.socket().recv(&mut [IoSliceMut::new(&mut buf)], true);
+                assert_eq!(b.socket().receive_stream().peek().err(), Some(refused));
+                let recv = b
+                    .socket()
+                    .receive_stream()
+                    .recv(&mut [IoSliceMut::new(&mut buf)], true);
                 assert_eq!(recv.err(), Some(refused));
-                assert_eq!(b.socket().discard(1).err(), Some(refused));
+                assert_eq!(b.socket().receive_stream().discard(1).err(), Some(refused));
             }
         }
         drop((a, b));
@@ -128,7 +133,12 @@ fn room_to_write_shows_nothing_that_was_received() {
     let (a, b) = Engine::pair(host);
     for len in LENGTHS {
         let sent = bytes(len, 3);
-        assert!(a.socket().send(&[IoSlice::new(&sent)], false).is_ok());
+        assert!(
+            a.socket()
+                .send_stream()
+                .send(&[IoSlice::new(&sent)], false)
+                .is_ok()
+        );
         let mut reserved = b.reserve(2 * CHUNK).unwrap();
         let len = reserved.len();
         for piece in reserved.pieces(0, len) {

@@ -115,12 +115,18 @@ fn a_writer_waits_for_room_and_a_nonblocking_one_is_told() {
         .set_option(OptionName::SendBuffer, 10_000)
         .unwrap();
     let data = pattern(10_000);
-    assert_eq!(a.socket().send(&[IoSlice::new(&data)], false), Ok(10_000));
-    let more = a.socket().send(&[IoSlice::new(b"more")], false);
+    assert_eq!(
+        a.socket().send_stream().send(&[IoSlice::new(&data)], false),
+        Ok(10_000)
+    );
+    let more = a
+        .socket()
+        .send_stream()
+        .send(&[IoSlice::new(b"more")], false);
     assert_eq!(more, Err(SocketError::WouldBlock));
     let wait_limit = WaitLimit::of_call(Some(Duration::from_millis(30)));
     let waited = a.socket().wait(None, wait_limit, || {
-        a.socket().send(&[IoSlice::new(b"x")], false)
+        a.socket().send_stream().send(&[IoSlice::new(b"x")], false)
     });
     assert_eq!(waited, Err(SocketError::TimedOut));
     let writer = std::thread::spawn(move || a.write(b"more").unwrap());
@@ -169,7 +175,7 @@ fn reservations_are_filled_in_place_and_lapse_unused() {
         // What was acknowledged is given back by the next call.
         engine.wait_until("acknowledged", |_| {
             host.drain_if_free();
-            a.socket().unacked_bytes() == 0
+            a.socket().send_stream().unacked_bytes() == 0
         });
     }
 }
@@ -180,11 +186,15 @@ fn peeked_bytes_stay() {
     let (a, b) = Engine::pair(engine.join());
     a.write_all(b"hello").unwrap();
     let mut buf = [0; 3];
-    let peek = || b.socket().recv(&mut [IoSliceMut::new(&mut [0; 9])], true);
+    let peek = || {
+        b.socket()
+            .receive_stream()
+            .recv(&mut [IoSliceMut::new(&mut [0; 9])], true)
+    };
     assert_eq!(b.socket().wait(None, WaitLimit::ENDLESS, peek), Ok(5));
     assert_eq!(b.read(&mut buf), Ok(3));
-    assert_eq!(b.socket().readable_bytes(), 2);
-    assert_eq!(b.socket().discard(10), Ok(2));
+    assert_eq!(b.socket().receive_stream().readable_bytes(), 2);
+    assert_eq!(b.socket().receive_stream().discard(10), Ok(2));
 }
 
 #[test]
@@ -231,7 +241,7 @@ fn resets_are_reported_once() {
 fn a_writer_that_never_looks_is_told_of_a_reset() {
     let (engine, _directory) = engine();
     let (a, b) = Engine::pair(engine.join());
-    let write = || a.socket().send(&[IoSlice::new(b"x")], false);
+    let write = || a.socket().send_stream().send(&[IoSlice::new(b"x")], false);
     assert_eq!(write(), Ok(1));
     b.socket().set_linger(Some(0));
     drop(b);
@@ -327,7 +337,9 @@ fn two_processes_share_a_connection() {
     a.write_all(b"for the other").unwrap();
     let mut buf = [0; 20];
     let got = shared.wait(None, WaitLimit::ENDLESS, || {
-        shared.recv(&mut [IoSliceMut::new(&mut buf)], false)
+        shared
+            .receive_stream()
+            .recv(&mut [IoSliceMut::new(&mut buf)], false)
     });
     assert_eq!(got, Ok(13));
     drop(shared);
@@ -351,7 +363,11 @@ fn any_process_accepts_from_a_shared_listener() {
             other.wait(None, WaitLimit::ENDLESS, accept).unwrap().0
         };
         let mut buf = [0; 9];
-        let read = || socket.recv(&mut [IoSliceMut::new(&mut buf)], false);
+        let read = || {
+            socket
+                .receive_stream()
+                .recv(&mut [IoSliceMut::new(&mut buf)], false)
+        };
         assert_eq!(socket.wait(None, WaitLimit::ENDLESS, read), Ok(2));
     }
 }
@@ -407,10 +423,14 @@ fn connections_that_wait_are_not_bytes_to_read() {
     for keep in [true, false] {
         let read = listener
             .socket()
+            .receive_stream()
             .recv(&mut [IoSliceMut::new(&mut [0; 99])], keep);
         assert_eq!(read, not_connected);
     }
-    assert_eq!(listener.socket().discard(99), not_connected);
+    assert_eq!(
+        listener.socket().receive_stream().discard(99),
+        not_connected
+    );
     let (accepted, _) = listener.accept().unwrap();
     assert_eq!(accepted.read(&mut [0; 9]), Ok(2));
 }

@@ -10,6 +10,7 @@ const NONE: Result<Option<u8>, SocketError> = Err(SocketError::Refused(Errno::IN
 fn urgent(to: &Stream, bytes: &[u8]) {
     let sent = to
         .socket()
+        .send_stream()
         .send_with(&[IoSlice::new(bytes)], Sending::URGENT);
     assert_eq!(sent, Ok(bytes.len()));
 }
@@ -18,7 +19,7 @@ fn urgent(to: &Stream, bytes: &[u8]) {
 fn arrived(engine: &Engine, socket: &Socket, end: u64) {
     engine.wait_until("the bytes have come", |_| {
         socket.host().drain_if_free();
-        socket.received_end() >= end
+        socket.receive_stream().received_end() >= end
     });
 }
 
@@ -26,6 +27,7 @@ fn read(from: &Stream) -> Result<Vec<u8>, SocketError> {
     let mut buf = [0; 64];
     let n = from
         .socket()
+        .receive_stream()
         .recv(&mut [IoSliceMut::new(&mut buf)], false)?;
     Ok(buf[..n].to_vec())
 }
@@ -36,25 +38,25 @@ fn reading_stops_before_it_and_passes_over_it() {
     let engine = Engine::start(directory.path());
     let (a, b) = Engine::pair(engine.join());
     let s = b.socket();
-    assert_eq!(s.recv_urgent(false), NONE);
+    assert_eq!(s.urgent_data().recv(false), NONE);
     a.write_all(b"ab").unwrap();
     urgent(&a, b"cd");
     a.write_all(b"ef").unwrap();
     arrived(&engine, s, 6);
     assert!(s.readiness().contains(Ready::PRI | Ready::IN));
-    assert_eq!(s.readable_bytes(), 3);
-    assert!(!s.at_mark());
-    let peeked = s.peek().unwrap();
+    assert_eq!(s.receive_stream().readable_bytes(), 3);
+    assert!(!s.urgent_data().is_at_mark());
+    let peeked = s.receive_stream().peek().unwrap();
     assert!(peeked.stops_at_mark() && peeked.len() == 3);
     drop(peeked);
     assert_eq!(read(&b).unwrap(), b"abc");
-    assert!(s.at_mark());
-    assert_eq!(s.recv_urgent(true), Ok(Some(b'd')));
-    assert_eq!(s.recv_urgent(false), Ok(Some(b'd')));
-    assert_eq!(s.recv_urgent(false), NONE);
+    assert!(s.urgent_data().is_at_mark());
+    assert_eq!(s.urgent_data().recv(true), Ok(Some(b'd')));
+    assert_eq!(s.urgent_data().recv(false), Ok(Some(b'd')));
+    assert_eq!(s.urgent_data().recv(false), NONE);
     assert!(!s.readiness().contains(Ready::PRI));
     assert_eq!(read(&b).unwrap(), b"ef");
-    assert!(!s.at_mark());
+    assert!(!s.urgent_data().is_at_mark());
 }
 
 #[test]
@@ -66,13 +68,15 @@ fn alone_it_is_nothing_for_who_reads_in_order() {
     urgent(&a, b"x");
     arrived(&engine, s, 1);
     assert_eq!(s.readiness() & (Ready::IN | Ready::PRI), Ready::PRI);
-    let keep = s.recv(&mut [IoSliceMut::new(&mut [0; 4])], true);
+    let keep = s
+        .receive_stream()
+        .recv(&mut [IoSliceMut::new(&mut [0; 4])], true);
     assert_eq!(keep, Err(SocketError::WouldBlock));
-    assert!(s.at_mark());
+    assert!(s.urgent_data().is_at_mark());
     // A call that does not only look throws it away, and the engine is told of that, too.
     assert_eq!(read(&b), Err(SocketError::WouldBlock));
-    assert!(!s.at_mark());
-    assert_eq!(s.recv_urgent(false), NONE);
+    assert!(!s.urgent_data().is_at_mark());
+    assert_eq!(s.urgent_data().recv(false), NONE);
     drop((a, b));
     engine.wait_until("all memory is back", |seen| {
         assert_eq!(seen.bad, 0);
@@ -86,14 +90,14 @@ fn in_its_place_it_is_read_like_any_other() {
     let engine = Engine::start(directory.path());
     let (a, b) = Engine::pair(engine.join());
     let s = b.socket();
-    s.set_urgent_inline(true);
+    s.urgent_data().set_inline(true);
     urgent(&a, b"ab");
     a.write_all(b"c").unwrap();
     arrived(&engine, s, 3);
-    assert_eq!(s.readable_bytes(), 3);
-    assert_eq!(s.recv_urgent(false), NONE);
+    assert_eq!(s.receive_stream().readable_bytes(), 3);
+    assert_eq!(s.urgent_data().recv(false), NONE);
     assert_eq!(read(&b).unwrap(), b"a");
-    assert!(s.at_mark());
+    assert!(s.urgent_data().is_at_mark());
     assert!(s.readiness().contains(Ready::IN | Ready::PRI));
     assert_eq!(read(&b).unwrap(), b"bc");
     assert!(!s.readiness().intersects(Ready::IN | Ready::PRI));
@@ -112,7 +116,7 @@ fn the_next_makes_an_ordinary_byte_of_the_last_but_for_who_stands_there() {
     urgent(&a, b"ef");
     arrived(&engine, b.socket(), 6);
     assert_eq!(read(&b).unwrap(), b"e");
-    assert_eq!(b.socket().recv_urgent(false), Ok(Some(b'f')));
+    assert_eq!(b.socket().urgent_data().recv(false), Ok(Some(b'f')));
 }
 
 #[test]
@@ -122,28 +126,32 @@ fn its_place_is_known_before_it_is_there() {
     let (a, b) = Engine::pair(engine.join());
     let much = vec![7; 200_000];
     assert_eq!(
-        a.socket().send(&[IoSlice::new(&much)], false),
+        a.socket().send_stream().send(&[IoSlice::new(&much)], false),
         Ok(much.len())
     );
     urgent(&a, b"x");
     engine.wait_until("the place is known", |_| {
         b.socket().host().drain_if_free();
-        b.socket().urgent_end() != 0
+        b.socket().urgent_data().end() != 0
     });
-    let early = b.socket().recv_urgent(false);
+    let early = b.socket().urgent_data().recv(false);
     assert_eq!(early, Err(SocketError::WouldBlock));
     assert!(!b.socket().readiness().contains(Ready::PRI));
     let mut buf = vec![0; 1 << 20];
     let mut got = 0;
     while got < much.len() {
-        let mut read = || b.socket().recv(&mut [IoSliceMut::new(&mut buf)], false);
+        let mut read = || {
+            b.socket()
+                .receive_stream()
+                .recv(&mut [IoSliceMut::new(&mut buf)], false)
+        };
         got += b
             .socket()
             .wait(None, WaitLimit::ENDLESS, &mut read)
             .unwrap();
     }
     assert_eq!(got, much.len());
-    let late = || b.socket().recv_urgent(false);
+    let late = || b.socket().urgent_data().recv(false);
     assert_eq!(
         b.socket().wait(None, WaitLimit::ENDLESS, late),
         Ok(Some(b'x'))

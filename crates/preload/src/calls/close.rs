@@ -60,7 +60,7 @@ fn linger(fd: c_int, socket: &Socket) {
         return;
     }
     // With data unread it is reset, for which nobody waits.
-    if socket.readable_bytes() != 0 || socket.shutdown_to_linger().is_err() {
+    if socket.receive_stream().readable_bytes() != 0 || socket.shutdown_to_linger().is_err() {
         return;
     }
     let wait_limit = WaitLimit::of_call(Some(Duration::from_secs(u64::from(seconds))));

@@ -325,7 +325,7 @@ fn tell_destination(filling: &mut Filling<'_, '_>, socket: &Socket, got: &Receiv
 pub(crate) fn tell_left(message: &mut Message<'_>, socket: &Socket) {
     let mut filling = Filling::new(message);
     if socket.more_bits() & more_bits::LEFT != 0 {
-        let left = match socket.unread_bytes() {
+        let left = match socket.receive_stream().unread_bytes() {
             0 => u64::from(socket.has_peer_ended()),
             left => left,
         };

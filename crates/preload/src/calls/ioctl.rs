@@ -94,7 +94,7 @@ fn number(socket: &Socket, request: c_ulong) -> Option<Result<c_int, SocketError
         // Datagrams have no mark, and the kernel says so.
         SIOCATMARK if is_stream => {
             socket.host().catch_up();
-            Ok(usize::from(socket.at_mark()))
+            Ok(usize::from(socket.urgent_data().is_at_mark()))
         }
         _ => return None,
     };
@@ -104,7 +104,7 @@ fn number(socket: &Socket, request: c_ulong) -> Option<Result<c_int, SocketError
 /// Bytes to read. Before it is said that there are none, what has reached this machine is
 /// given a moment to reach the socket: the kernel would have counted it.
 fn arrived(socket: &Socket) -> usize {
-    let look = || match socket.readable_bytes() {
+    let look = || match socket.receive_stream().readable_bytes() {
         0 => Err(SocketError::WouldBlock),
         n => Ok(n),
     };

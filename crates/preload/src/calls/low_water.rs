@@ -69,7 +69,7 @@ pub(super) fn receive(
             }
             Err(e) => return Err(e),
         };
-        if got != 0 && socket.readable_bytes() == 0 {
+        if got != 0 && socket.receive_stream().readable_bytes() == 0 {
             break;
         }
         match take(got) {
@@ -83,7 +83,7 @@ pub(super) fn receive(
             Err(SocketError::WouldBlock) if ended.is_none() => continue,
             Err(e) => return Err(ended.unwrap_or(e)),
         }
-        is_over = ended.is_some() || wanted.keeps || socket.at_mark();
+        is_over = ended.is_some() || wanted.keeps || socket.urgent_data().is_at_mark();
     }
     Ok(got)
 }
@@ -99,7 +99,7 @@ fn wait(
 ) -> Result<(), SocketError> {
     let must_not = flags & libc::MSG_DONTWAIT != 0;
     let looks = !must_not && !noted_nonblocking(socket);
-    let raised = |signal| socket.raised(signal);
+    let raised = |signal| socket.urgent_data().raised(signal);
     let mut interruption = None::<Interruption>;
     let mut look = |look| {
         if may_take(socket, wanted, got, look)? {
@@ -138,7 +138,7 @@ fn may_take(socket: &Socket, wanted: Wanted, got: usize, look: Look) -> Result<b
         let ready = socket.readiness();
         ready.intersects(Ready::RDHUP | Ready::HUP | Ready::ERR) || socket.host().is_gone()
     };
-    let behind = match socket.peek_offset() {
+    let behind = match socket.peek_offset().get() {
         Some(offset) if wanted.keeps => offset as usize,
         _ => 0,
     };
@@ -148,11 +148,11 @@ fn may_take(socket: &Socket, wanted: Wanted, got: usize, look: Look) -> Result<b
         1
     };
     socket.host().catch_up();
-    if got != 0 && socket.readable_bytes() == 0 {
+    if got != 0 && socket.receive_stream().readable_bytes() == 0 {
         // An error is not looked for: it is the next call's.
         return Ok(is_over());
     }
-    let found = socket.peek()?;
+    let found = socket.receive_stream().peek()?;
     Ok(found.len() >= least
         || found.is_empty()
         || found.stops_at_mark()

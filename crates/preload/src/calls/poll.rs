@@ -228,7 +228,7 @@ impl<'a> Lists<'a> {
     /// How often the owners of ours were signalled, all together.
     fn raised(&self, signal: OwnersSignal) -> Raised {
         let each = self.ours.iter().map(|(_, one)| match one {
-            Ours::Socket(socket) => socket.raised(signal),
+            Ours::Socket(socket) => socket.urgent_data().raised(signal),
             Ours::Instance(of) => of.raised(signal),
         });
         each.fold(Raised::default(), Raised::add)

@@ -221,9 +221,9 @@ pub(crate) fn recv_datagram(
     }
     let said = length_to_say(&got, flags);
     if keep {
-        socket.note_peeked(said);
+        socket.peek_offset().note_peeked(said);
     } else {
-        socket.note_consumed(said);
+        socket.peek_offset().note_consumed(said);
     }
     Ok(got)
 }
@@ -247,8 +247,8 @@ pub(crate) fn recv_stream(
     let total: usize = parts.iter().map(|p| p.len()).sum();
     if total == 0 {
         // There has to be something all the same, and be it an urgent byte alone.
-        let waited = wait_to_read(fd, socket, flags, || match socket.peek() {
-            Err(SocketError::WouldBlock) if socket.is_held_by_mark() => Ok(0),
+        let waited = wait_to_read(fd, socket, flags, || match socket.receive_stream().peek() {
+            Err(SocketError::WouldBlock) if socket.urgent_data().holds_reader() => Ok(0),
             peeked => peeked.map(|_| 0),
         });
         // Once Linux has waited, it does not look why that is over.
@@ -263,7 +263,10 @@ pub(crate) fn recv_stream(
     if flags & libc::MSG_TRUNC != 0 {
         // To peek and throw away is to ask how much there is.
         return wait_to_read(fd, socket, flags, || {
-            socket.peek().map(|peeked| peeked.len().min(total))
+            socket
+                .receive_stream()
+                .peek()
+                .map(|peeked| peeked.len().min(total))
         });
     }
     let Some(wanted) = Wanted::of(socket, flags, total) else {
@@ -287,7 +290,7 @@ fn wait_to_read<T>(
     flags: c_int,
     mut attempt: impl FnMut() -> Result<T, SocketError>,
 ) -> Result<T, SocketError> {
-    let raised = |signal| socket.raised(signal);
+    let raised = |signal| socket.urgent_data().raised(signal);
     let mut interruption = None::<Interruption>;
     wait_unless_told(fd, socket, flags, Way::In, || {
         let result = attempt();
@@ -312,7 +315,7 @@ fn recv_urgent(
     parts: &mut [IoSliceMut<'_>],
     flags: c_int,
 ) -> Result<usize, SocketError> {
-    let Some(byte) = socket.recv_urgent(flags & libc::MSG_PEEK != 0)? else {
+    let Some(byte) = socket.urgent_data().recv(flags & libc::MSG_PEEK != 0)? else {
         return Ok(0);
     };
     let room = parts.iter_mut().find_map(|part| part.first_mut());
@@ -341,10 +344,12 @@ fn discard_stream(
     flags: c_int,
 ) -> Result<usize, SocketError> {
     match Wanted::of(socket, flags, total) {
-        Some(wanted) => {
-            low_water::receive(fd, socket, flags, wanted, |got| socket.discard(total - got))
-        }
+        Some(wanted) => low_water::receive(fd, socket, flags, wanted, |got| {
+            socket.receive_stream().discard(total - got)
+        }),
         None if total == 0 => Ok(0),
-        None => wait_unless_told(fd, socket, flags, Way::In, || socket.discard(total)),
+        None => wait_unless_told(fd, socket, flags, Way::In, || {
+            socket.receive_stream().discard(total)
+        }),
     }
 }

@@ -118,7 +118,7 @@ pub(crate) fn without_bytes(
     if socket.is_datagram() {
         return check_datagram(fd, socket, (len, flags), to, asked).err();
     }
-    socket.send(&[], false).err()
+    socket.send_stream().send(&[], false).err()
 }
 
 /// Where a call says that something goes.

@@ -156,7 +156,9 @@ fn send_file(
             Err(_) if sent != 0 => break,
             Err(e) => return Err(e),
         }
-        let prepared = with_room(out, socket, &mut limit, || socket.prepare(step));
+        let prepared = with_room(out, socket, &mut limit, || {
+            socket.send_stream().prepare(step)
+        });
         let mut prepared = match prepared {
             Ok(prepared) => prepared,
             Err(_) if sent != 0 => break,
@@ -181,7 +183,7 @@ fn send_file(
 /// where in it they end: a regular one, of which all that is asked for is in the page cache, so
 /// that the engine does not wait for a disk.
 fn share(socket: &Socket, from: c_int, at: off_t, count: usize) -> Option<(SharedFile, u64)> {
-    if is_confined() || !socket.takes_files(count as u64) {
+    if is_confined() || !socket.send_stream().takes_files(count as u64) {
         return None;
     }
     let fd = crate::calls::borrow(from);
@@ -200,7 +202,7 @@ fn share(socket: &Socket, from: c_int, at: off_t, count: usize) -> Option<(Share
         device: stat.st_dev,
         inode: stat.st_ino,
     };
-    let file = socket.share_file(id, len, || {
+    let file = socket.send_stream().share_file(id, len, || {
         let path = format!("/proc/self/fd/{from}");
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         rustix::fs::open(path, flags, Mode::empty()).ok()
@@ -282,7 +284,7 @@ fn append_range(
         return Ok(Appended::Copy(usize::MAX));
     }
     with_room(out, socket, limit, || {
-        socket.append_range(file, at, left, false)
+        socket.send_stream().append_range(file, at, left, false)
     })
 }
 
@@ -315,7 +317,7 @@ fn append_in_place(
     if is_confined() || at.is_some_and(|at| at < 0) {
         return Ok(None);
     }
-    socket.append_in_place(most, |reserved| {
+    socket.send_stream().append_in_place(most, |reserved| {
         let mut pieces: [IoSliceMut<'_>; MOST_PIECES_IN_PLACE] =
             std::array::from_fn(|_| IoSliceMut::new(&mut []));
         let (len, mut used) = (reserved.len(), 0);

@@ -114,7 +114,7 @@ fn inode_of_pipe(fd: c_int) -> Result<u64, SocketError> {
 fn put_at_once(socket: &Socket, pipe: Pipe, len: usize) -> Result<Option<Put>, SocketError> {
     // What is to be said of a stream that is empty, or at its mark, is said after a look at the
     // pipe.
-    if socket.readable_bytes() == 0 || socket.at_mark() {
+    if socket.receive_stream().readable_bytes() == 0 || socket.urgent_data().is_at_mark() {
         return Ok(None);
     }
     match pipes::put(pipe.fd, socket, len) {
@@ -140,9 +140,9 @@ fn out_of(fd: c_int, socket: &Socket, pipe: Pipe, len: usize) -> Result<usize, S
         }
         let held = wait_unless_told(fd, socket, 0, Way::In, || {
             // Linux does not pass over an urgent byte here: that is left to `recv`.
-            match socket.peek() {
-                Ok(peeked) if !peeked.is_empty() && socket.at_mark() => Ok(None),
-                Err(SocketError::WouldBlock) if socket.is_held_by_mark() => Ok(None),
+            match socket.receive_stream().peek() {
+                Ok(peeked) if !peeked.is_empty() && socket.urgent_data().is_at_mark() => Ok(None),
+                Err(SocketError::WouldBlock) if socket.urgent_data().holds_reader() => Ok(None),
                 peeked => peeked.map(|peeked| Some(peeked.len())),
             }
         })?;
@@ -187,11 +187,14 @@ fn copy_out(socket: &Socket, pipe: Pipe, most: usize) -> Result<usize, SocketErr
     let mut done = 0;
     while done < bytes.len() && (done == 0 || pipes::is_ready(pipe.fd, PollFlags::OUT)) {
         let end = bytes.len().min(done + room(pipe.fd));
-        match socket.recv(&mut [IoSliceMut::new(&mut bytes[done..end])], false) {
+        match socket
+            .receive_stream()
+            .recv(&mut [IoSliceMut::new(&mut bytes[done..end])], false)
+        {
             Ok(got) => {
                 pipes::write_all(pipe.fd, &bytes[done..done + got])?;
                 done += got;
-                if got == 0 || socket.at_mark() {
+                if got == 0 || socket.urgent_data().is_at_mark() {
                     break;
                 }
             }
@@ -245,7 +248,9 @@ fn into(
         };
     }
     let most = len.min(held);
-    let mut prepared = wait_unless_told(fd, socket, 0, Way::Out, || socket.prepare(most))?;
+    let mut prepared = wait_unless_told(fd, socket, 0, Way::Out, || {
+        socket.send_stream().prepare(most)
+    })?;
     let mut moved = 0;
     for piece in prepared.pieces() {
         let piece = piece?;

@@ -130,7 +130,7 @@ fn keep(known: &Known, bytes: &[u8; 16], socket: &Socket) {
             // One that cannot be told goes on waking for less.
             let _ = socket.set_low_water(value.max(1) as u32);
         }
-        What::PeekOffset => socket.set_peek_offset(u32::try_from(value).ok()),
+        What::PeekOffset => socket.peek_offset().set(u32::try_from(value).ok()),
         What::Segment => socket.set_segment(value.clamp(0, 65_535) as u16),
         What::Cork => {
             if value != 0 {
@@ -143,7 +143,7 @@ fn keep(known: &Known, bytes: &[u8; 16], socket: &Socket) {
         What::Told if value == 0 => {
             socket.clear_host_bits(1 << (known.bit + host_bits::OPTIONS_SHIFT));
         }
-        What::UrgentInline => socket.set_urgent_inline(value != 0),
+        What::UrgentInline => socket.urgent_data().set_inline(value != 0),
         _ => {}
     }
 }

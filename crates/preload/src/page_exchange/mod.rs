@@ -102,7 +102,7 @@ fn least() -> usize {
 /// Receives into `parts`, without a copy where that can be and pays.
 ///
 /// # Errors
-/// As [`Socket::recv`].
+/// As [`ReceiveStream::recv`](longshore_sockets::ReceiveStream::recv).
 pub(crate) fn receive(
     socket: &Socket,
     parts: &mut [IoSliceMut<'_>],
@@ -116,20 +116,21 @@ pub(crate) fn receive(
     {
         return Ok(n);
     }
-    socket.recv(parts, keep)
+    socket.receive_stream().recv(parts, keep)
 }
 
 /// The same into a buffer that begins with a page; `None` if it is to be copied.
 fn receive_pages(socket: &Socket, to: &mut [u8]) -> Result<Option<usize>, SocketError> {
     // What another socket of the engine's has lent is its sender's memory.
-    if to.len() < least() || is_confined() || socket.is_within() || !socket.may_keep() {
+    if to.len() < least() || is_confined() || socket.is_within() || !socket.keeping().is_possible()
+    {
         return Ok(None);
     }
-    let there = socket.peek()?.len().min(to.len());
+    let there = socket.receive_stream().peek()?.len().min(to.len());
     if there < least() {
         return Ok(None);
     }
-    let past = (socket.read_position() % PAGE as u64) as usize;
+    let past = (socket.receive_stream().read_position() % PAGE as u64) as usize;
     if past == 0 {
         let range = to.as_mut_ptr().addr()..to.as_ptr().addr() + there / PAGE * PAGE;
         return signals::within(|| show(socket, &range));
@@ -137,7 +138,7 @@ fn receive_pages(socket: &Socket, to: &mut [u8]) -> Result<Option<usize>, Socket
     // Copied up to where a page begins, so that what comes next can be shown.
     let len = (past + there) / PAGE * PAGE - past;
     let mut part = [IoSliceMut::new(&mut to[..len])];
-    socket.recv(&mut part, false).map(Some)
+    socket.receive_stream().recv(&mut part, false).map(Some)
 }
 
 /// Has the program's memory at `range`, whole pages, show what comes next in the stream, as
@@ -154,10 +155,12 @@ fn show(socket: &Socket, range: &Range<usize>) -> Result<Option<usize>, SocketEr
     }
     // A call that frees or moves memory looks for this before anything is changed.
     ANY.store(true, Ordering::Relaxed);
-    let len = range.len().min((socket.receive_buffer() / SHARE) as usize);
+    let len = range
+        .len()
+        .min((socket.receive_stream().limit() / SHARE) as usize);
     let (mut kept, shown) = state.take_holder(socket, &(range.start..range.start + len));
     let (mut new, mut end) = (Vec::new(), range.start);
-    let taken = socket.keep(&mut kept, len, |pieces| {
+    let taken = socket.keeping().take(&mut kept, len, |pieces| {
         let begin = end;
         for piece in pieces {
             let len = piece.len() / PAGE * PAGE;
@@ -265,12 +268,12 @@ impl State {
         socket: &Socket,
         target: &Range<usize>,
     ) -> (Option<KeptBytes>, Shown) {
-        let share = (socket.receive_buffer() / SHARE) as usize;
+        let share = (socket.receive_stream().limit() / SHARE) as usize;
         let mine = |holder: &Holder| holder.kept.socket() == socket.id();
         let goes_on = |Holder { kept, shown, .. }: &Holder| {
             // What is received takes the place of some.
             let replaced: usize = shown.at(target).map(|piece| piece.len).sum();
-            kept.end() == socket.read_position()
+            kept.end() == socket.receive_stream().read_position()
                 && kept.len().saturating_sub(replaced) + target.len() <= share
         };
         self.leave(|holder| mine(holder) && !goes_on(holder));
@@ -393,7 +396,7 @@ fn make_own_of(regions: &Regions, file: File, piece: &Piece) -> Result<(), Errno
 impl Holder {
     fn give_back(&mut self, len: usize) {
         if let Some(socket) = self.host.acquire(self.kept.socket()) {
-            let _ = socket.give_back(&mut self.kept, len);
+            let _ = socket.keeping().give_back(&mut self.kept, len);
         }
     }
 }

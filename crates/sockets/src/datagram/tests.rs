@@ -131,13 +131,13 @@ fn what_there_is_no_room_for_is_cut_off() {
         (Some(5), 9, b"fg", false),
         (Some(6), 9, b"g", false),
     ] {
-        socket.set_peek_offset(offset);
+        socket.peek_offset().set(offset);
         let (received, found) = look(&socket, room).unwrap();
         assert_eq!(found, payload, "{offset:?} {room}");
         assert_eq!(received.is_cut, is_cut, "{offset:?} {room}");
         assert_eq!(received.copied, payload.len());
     }
-    socket.set_peek_offset(Some(7));
+    socket.peek_offset().set(Some(7));
     assert_eq!(look(&socket, 9).err(), Some(SocketError::WouldBlock));
 }
 
@@ -165,7 +165,7 @@ fn a_record_that_is_longer_than_its_stream_is_refused() {
     assert_eq!(header.next_datagram(), 0);
     let second = holding(host, &[&whole[..], &whole[..DATAGRAM_HEADER]].concat());
     assert_eq!(look(&second, 9).map(|(r, _)| r.len), Ok(4));
-    second.set_peek_offset(Some(4));
+    second.peek_offset().set(Some(4));
     assert_eq!(look(&second, 9).err(), broken);
 }
 

@@ -142,14 +142,15 @@ fn a_child_goes_on_with_the_sockets_that_it_has_descriptors_of() {
     a.write_all(b"abc").unwrap();
     let mut buf = [0; 9];
     let read = copy.wait(None, WaitLimit::ENDLESS, || {
-        copy.recv(&mut [IoSliceMut::new(&mut buf)], false)
+        copy.receive_stream()
+            .recv(&mut [IoSliceMut::new(&mut buf)], false)
     });
     assert_eq!(read, Ok(3));
     let mut reported = Vec::new();
     a.write_all(b"d").unwrap();
     engine.wait_until("it has come", |_| {
         host.drain_if_free();
-        copy.readable_bytes() == 1
+        copy.receive_stream().readable_bytes() == 1
     });
     set.harvest(9, |report| reported.push(report.data)).unwrap();
     assert_eq!(reported, [7], "it has the sets of its parent");
@@ -166,7 +167,7 @@ fn a_child_without_a_channel_fails() {
     assert!(forking.channel.is_none());
     let child = forking.in_child(&only_thread(), std::iter::once((a.socket().id(), 1)));
     assert!(child.is_gone() && child.is_cut_off());
-    let sent = a.socket().send(&[IoSlice::new(b"x")], false);
+    let sent = a.socket().send_stream().send(&[IoSlice::new(b"x")], false);
     assert!(sent.is_err());
     std::mem::forget((a, b));
 }

@@ -130,7 +130,7 @@ fn an_accepted_connection_has_what_its_listener_was_set_to() {
         assert_eq!(accepted.low_water(), 3);
         assert_eq!(accepted.time_limit(true), Some(Duration::from_millis(11)));
         assert_eq!(accepted.time_limit(false), Some(Duration::from_millis(22)));
-        assert_eq!(accepted.receive_buffer(), 54_321);
+        assert_eq!(accepted.receive_stream().limit(), 54_321);
         assert_eq!(accepted.is_v6_only(), v6_only);
         assert_eq!(accepted.given_address().is_some(), address_given);
         assert_eq!(client.socket().linger(), None);

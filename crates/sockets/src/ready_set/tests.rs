@@ -104,7 +104,7 @@ fn a_report_names_the_descriptor_and_the_events_asked_for() {
     a.write_all(b"x").unwrap();
     engine.wait_until("it has come", |_| {
         host.drain_if_free();
-        b.socket().readable_bytes() == 1
+        b.socket().receive_stream().readable_bytes() == 1
     });
     let mut reports = Vec::new();
     set.harvest(9, |report| reports.push(report)).unwrap();
@@ -393,7 +393,9 @@ fn whatever_changes_a_socket_wakes_those_that_sleep_for_it() {
         }),
         ("no longer shut", Socket::forget_shut),
         ("abandoned", Socket::abandon),
-        ("urgent data in its place", |s| s.set_urgent_inline(true)),
+        ("urgent data in its place", |s| {
+            s.urgent_data().set_inline(true)
+        }),
         ("a notice", |s| {
             s.set_more_bits(more_bits::ZERO_COPY);
             s.add_notice(true);

@@ -405,17 +405,22 @@ fn what_the_engine_has_told_counts_for_each_call() {
     let (a, b) = Engine::pair(host);
     let urgent = |bytes| {
         a.socket()
+            .send_stream()
             .send_with(&[IoSlice::new(bytes)], Sending::URGENT)
     };
     host.drain_if_free();
     assert_eq!(urgent(b"ab"), Ok(2));
     is_told(host);
     // Its place may be told before the byte is.
-    while b.socket().recv_urgent(false) != Ok(Some(b'b')) {
+    while b.socket().urgent_data().recv(false) != Ok(Some(b'b')) {
         is_told(host);
     }
     let mut buf = [0; 9];
-    let mut read = || b.socket().recv(&mut [IoSliceMut::new(&mut buf)], false);
+    let mut read = || {
+        b.socket()
+            .receive_stream()
+            .recv(&mut [IoSliceMut::new(&mut buf)], false)
+    };
     assert_eq!(read(), Ok(1));
     assert_eq!(read(), Err(SocketError::WouldBlock));
     host.flush().unwrap();

@@ -26,7 +26,7 @@ impl Reserved<'_> {
     /// How much of what is reserved travels with its descriptor: all, if it is little and
     /// nothing is likely to keep it from being sent at once, or nothing.
     fn immediate(&self) -> u16 {
-        let block = self.block;
+        let block = self.stream.block;
         let written_before = self
             .edge
             .saturating_sub(block.snd.done.load(Ordering::Relaxed));
@@ -38,7 +38,7 @@ impl Reserved<'_> {
         } else {
             MOST_AHEAD
         };
-        let may_cross = self.len <= MAX_IMMEDIATE && self.socket.takes_immediate_data();
+        let may_cross = self.len <= MAX_IMMEDIATE && self.stream.takes_immediate_data();
         if may_cross && written_before <= most {
             self.len as u16
         } else {
@@ -73,12 +73,13 @@ impl Reserved<'_> {
             return Ok(());
         }
         let edge = self.edge + self.len as u64;
-        self.block.snd.edge.store(edge, Ordering::Release);
+        let (socket, block) = (self.stream.socket, self.stream.block);
+        block.snd.edge.store(edge, Ordering::Release);
         let ends_record = sending.contains(Sending::RECORD_END);
-        let mut flags = said_of_written(self.block, sending.contains(Sending::MORE));
+        let mut flags = said_of_written(block, sending.contains(Sending::MORE));
         flags.set(EdgeFlags::RECORD_END, ends_record);
-        let host = self.socket.host;
-        let mut request = host.edges(self.block, self.socket.id, flags);
+        let host = socket.host;
+        let mut request = host.edges(block, socket.id, flags);
         let mut is_immediate = false;
         if let Request::Edges {
             rcv_consumed,
@@ -87,18 +88,15 @@ impl Reserved<'_> {
         } = &mut request
         {
             let rcv_consumed = *rcv_consumed;
-            self.block
-                .rcv
-                .told
-                .fetch_max(rcv_consumed, Ordering::AcqRel);
+            block.rcv.told.fetch_max(rcv_consumed, Ordering::AcqRel);
             if sending.contains(Sending::URGENT) {
                 let urgent = Request::Urgent {
-                    socket: self.socket.id,
+                    socket: socket.id,
                     snd_edge: edge,
                     rcv_consumed,
                 };
                 if ends_record {
-                    self.socket.host.tell(&urgent, Wake::Never)?;
+                    host.tell(&urgent, Wake::Never)?;
                 } else {
                     request = urgent;
                 }
@@ -110,15 +108,15 @@ impl Reserved<'_> {
         if let Some(extent) = extent {
             request = request.sending(extent);
         }
-        let (socket, copied) = (self.socket, if is_copied { self.len as u64 } else { 0 });
+        let copied = if is_copied { self.len as u64 } else { 0 };
         if is_immediate {
             // It is copied from the chunks, which stay the stream's as long as the lock is held.
-            socket.host.tell_written(&request, copied)?;
+            host.tell_written(&request, copied)?;
             drop(self);
         } else {
             // The lock goes, and with it the chunks that were not needed.
             drop(self);
-            socket.host.tell_written(&request, copied)?;
+            host.tell_written(&request, copied)?;
         }
         socket.note_done();
         Ok(())

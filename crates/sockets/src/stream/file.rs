@@ -3,11 +3,11 @@
 //!
 //! Called by `preload` for `sendfile`, and for what is sent of pages that are those of a file of
 //! the process's own (`page_exchange`). What is too short for a range, or not in the page cache,
-//! the caller reads and appends as bytes ([`Socket::prepare`]).
+//! the caller reads and appends as bytes ([`SendStream::prepare`]).
 
+use super::send::SendStream;
 use super::spans;
 use crate::errors::SocketError;
-use crate::holds::Socket;
 use crate::host::Host;
 use longshore_hostif::{CHUNK, FileId, HeldFile, SocketId, SocketState};
 use std::os::fd::{AsFd, OwnedFd};
@@ -44,48 +44,48 @@ pub enum Appended {
     Copy(usize),
 }
 
-impl Socket {
+impl<'a> SendStream<'a> {
     /// Whether ranges of files may be appended by a call for `len` bytes. It takes no system
     /// call, unlike what else is to be known of the file.
-    pub fn takes_files(&self, len: u64) -> bool {
+    pub fn takes_files(self, len: u64) -> bool {
         len >= WORTH && self.takes_ranges()
     }
 
     /// The same, whether or not that is worth it.
-    pub fn takes_ranges(&self) -> bool {
-        self.host.session.takes_files()
-            && !self.is_within()
-            && self.block().state() == SocketState::Connected
+    pub fn takes_ranges(self) -> bool {
+        self.socket.host.session.takes_files()
+            && !self.socket.is_within()
+            && self.block.state() == SocketState::Connected
     }
 
     /// A file of the process's own, which the engine is handed unless it has it; `open` opens it
     /// for reading. `None` if the engine does not take it.
     pub fn share_own_file(
-        &self,
+        self,
         id: FileId,
         open: impl FnOnce() -> Option<OwnedFd>,
     ) -> Option<SharedFile> {
-        let session = &self.host.session;
+        let session = &self.socket.host.session;
         if let Some(held) = session.hold_file(id) {
             return Some(SharedFile(held));
         }
         if !session.has_room_for_file() {
             return None;
         }
-        self.host.offer_file(open()?.as_fd());
+        self.socket.host.offer_file(open()?.as_fd());
         session.hold_file(id).map(SharedFile)
     }
 
     /// How far the send stream has been written by now.
-    pub fn write_position(&self) -> u64 {
-        self.block().snd.edge.load(Ordering::Acquire)
+    pub fn write_position(self) -> u64 {
+        self.block.snd.edge.load(Ordering::Acquire)
     }
 
     /// The file, if the engine has it and ranges of it may be appended to this stream by a call
     /// for `len` bytes. `open` opens it once more, for reading, to be handed over: what the
     /// program has open may have locks that its closing is to end.
     pub fn share_file(
-        &self,
+        self,
         id: FileId,
         len: u64,
         open: impl FnOnce() -> Option<OwnedFd>,
@@ -93,7 +93,7 @@ impl Socket {
         if !self.takes_files(len) {
             return None;
         }
-        let host = self.host;
+        let host = self.socket.host;
         if let Some(file) = host.session.hold_file(id) {
             return Some(SharedFile(file));
         }
@@ -111,15 +111,15 @@ impl Socket {
     /// at once.
     ///
     /// # Errors
-    /// As [`Socket::reserve`].
+    /// As [`SendStream::reserve`].
     pub fn append_range(
-        &self,
+        self,
         file: &SharedFile,
         offset: u64,
         max: usize,
         more: bool,
     ) -> Result<Appended, SocketError> {
-        if self.is_within() {
+        if self.socket.is_within() {
             // The other end reads of the chunks what is written there.
             return Ok(Appended::Copy(usize::MAX));
         }
@@ -128,15 +128,17 @@ impl Socket {
         let mut at = 0;
         for (number, within, len) in spans(from, to) {
             let here = offset + at as u64;
-            let session = &self.host.session;
-            if !session.write_range(self.id.index, (number, within, len), &file.0, here)? {
+            let session = &self.socket.host.session;
+            if !session.write_range(self.socket.id.index, (number, within, len), &file.0, here)? {
                 break;
             }
             at += len;
         }
         if at == 0 {
             let first = CHUNK - (from % CHUNK as u64) as usize;
-            return Ok(Appended::Copy(first.min(self.host.session.least_range())));
+            return Ok(Appended::Copy(
+                first.min(self.socket.host.session.least_range()),
+            ));
         }
         reserved.finish_range(at, more, file.0.extent(offset, at))?;
         Ok(Appended::Bytes(at))

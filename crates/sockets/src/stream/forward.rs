@@ -4,8 +4,9 @@
 //!
 //! Called by [`Stream::forward`](crate::Stream::forward).
 
-use super::Reserved;
-use crate::block_words::said_of_written;
+use super::kept::KeptBytes;
+use super::send::Reserved;
+use crate::block_words::{said_of_written, want_room};
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use longshore_hostif::{LEAST_FORWARD, Request, SocketState};
@@ -39,15 +40,26 @@ pub enum Forwarded {
     Copy(NotForwarded),
 }
 
-impl Socket {
-    /// Whether what `self` receives may be sent by `to` where it lies.
-    pub(super) fn check_forward(&self, to: &Self) -> Result<(), NotForwarded> {
-        let host = self.host;
-        let is_one = std::ptr::eq(host, to.host) && self.id != to.id;
+/// What one connection has received, on its way into the send stream of another.
+#[derive(Debug, Clone, Copy)]
+pub struct Forwarding<'a> {
+    source: &'a Socket,
+    sink: &'a Socket,
+}
+
+impl<'a> Forwarding<'a> {
+    pub(crate) fn between(source: &'a Socket, sink: &'a Socket) -> Self {
+        Self { source, sink }
+    }
+
+    /// Whether what the one receives may be sent by the other where it lies.
+    fn check(self) -> Result<(), NotForwarded> {
+        let host = self.source.host;
+        let is_one = std::ptr::eq(host, self.sink.host) && self.source.id != self.sink.id;
         if !is_one || !host.session.takes_forwards() {
             return Err(NotForwarded::Unsupported);
         }
-        for socket in [self, to] {
+        for socket in [self.source, self.sink] {
             let is_possible = !socket.is_within() || host.session.takes_forwards_within();
             if !is_possible || socket.block().state() != SocketState::Connected {
                 return Err(NotForwarded::Kind);
@@ -59,19 +71,21 @@ impl Socket {
         Ok(())
     }
 
-    /// Moves at most `max` bytes that have arrived to the end of the send stream of `to`
+    /// Moves at most `max` bytes that have arrived to the end of the other's send stream
     /// without copying them. `more` says that more follows at once.
     ///
     /// # Errors
-    /// As [`Socket::peek`], and as [`Socket::reserve`] of `to`.
-    pub fn forward(&self, to: &Self, max: usize, more: bool) -> Result<Forwarded, SocketError> {
-        if let Err(why) = self.check_forward(to) {
+    /// As [`ReceiveStream::peek`](super::ReceiveStream::peek) of the one, and as
+    /// [`SendStream::reserve`](super::SendStream::reserve) of the other.
+    pub fn forward(self, max: usize, more: bool) -> Result<Forwarded, SocketError> {
+        let source = self.source;
+        if let Err(why) = self.check() {
             return Ok(Forwarded::Copy(why));
         }
-        if self.host.keeps(self.id.index) {
+        if source.host.keeps(source.id.index) {
             return Ok(Forwarded::Copy(NotForwarded::Kept));
         }
-        let peeked = self.look(max.max(1), false)?;
+        let peeked = source.receive_stream().look(max.max(1), false)?;
         let len = peeked.len().min(max);
         if len == 0 {
             return Ok(Forwarded::Bytes(0));
@@ -79,72 +93,130 @@ impl Socket {
         if (len as u64) < LEAST_FORWARD {
             return Ok(Forwarded::Copy(NotForwarded::Short));
         }
-        let mut reserved = to.reserve(len)?;
+        let mut reserved = self.sink.send_stream().reserve(len)?;
         let len = reserved.len();
         if (len as u64) < LEAST_FORWARD {
             return Ok(Forwarded::Copy(NotForwarded::Short));
         }
-        let sink = (to.id.index, reserved.edge);
-        let source = (self.id.index, peeked.from);
-        let written = self.host.session.write_forwarded(sink, source, len)?;
-        let Some(copied) = written else {
+        let range = peeked.from..peeked.from + len as u64;
+        let Some(copied) = self.write(&range, &mut reserved)? else {
             return Ok(Forwarded::Copy(NotForwarded::Lent));
         };
-        reserved.len = len;
-        let range = peeked.from..peeked.from + len as u64;
-        self.tell_forwarded(&range, (to, &reserved), (copied, more), || {
-            peeked.block.rcv.done.store(range.end, Ordering::Release);
+        self.tell(&range, &reserved, (copied, more), || {
+            source.block().rcv.done.store(range.end, Ordering::Release);
         })?;
         drop((reserved, peeked));
-        self.note_consumed(len);
+        source.peek_offset().note_consumed(len);
         Ok(Forwarded::Bytes(len))
     }
 
-    /// Tells the engine that what is `reserved` of the send stream of `to` is what `self` has
-    /// received in `range`; `copied` bytes of it are copied. `read` notes that they were read.
-    pub(super) fn tell_forwarded(
-        &self,
+    /// Moves at most `max` of what was kept of the one, from its front, as
+    /// [`forward`](Self::forward) does; `take_out` takes so many out of where they were seen
+    /// before they are sent.
+    ///
+    /// # Errors
+    /// As [`SendStream::reserve`](super::SendStream::reserve) of the other; what `take_out` fails
+    /// with.
+    pub fn forward_kept(
+        self,
+        kept: &mut KeptBytes,
+        (max, more): (usize, bool),
+        take_out: impl FnOnce(usize) -> Result<(), SocketError>,
+    ) -> Result<Forwarded, SocketError> {
+        let source = self.source;
+        if let Err(why) = self.check() {
+            return Ok(Forwarded::Copy(why));
+        }
+        let len = kept.len().min(max);
+        if (len as u64) < LEAST_FORWARD {
+            return Ok(Forwarded::Copy(NotForwarded::Short));
+        }
+        let mut reserved = self.sink.send_stream().reserve(len)?;
+        if (reserved.len() as u64) < LEAST_FORWARD {
+            drop(reserved);
+            // There is more as soon as it counts as writable.
+            return if want_room(self.sink.block()) {
+                Ok(Forwarded::Copy(NotForwarded::Short))
+            } else {
+                source.host.end_turn();
+                Err(SocketError::WouldBlock)
+            };
+        }
+        let len = reserved.len();
+        let range = kept.begin()..kept.begin() + len as u64;
+        let Some(copied) = self.write(&range, &mut reserved)? else {
+            return Ok(Forwarded::Copy(NotForwarded::Lent));
+        };
+        take_out(len)?;
+        self.tell(&range, &reserved, (copied, more), || {})?;
+        drop(reserved);
+        source.keeping().note_not_kept(kept, len)?;
+        source.host.list_unreported(source.id)?;
+        Ok(Forwarded::Bytes(len))
+    }
+
+    /// Has the send stream's directory name what the one has received in `range`; how many bytes
+    /// of it are copied. `None` if it cannot.
+    fn write(
+        self,
         range: &Range<u64>,
-        (to, reserved): (&Self, &Reserved<'_>),
+        reserved: &mut Reserved<'_>,
+    ) -> Result<Option<usize>, SocketError> {
+        let len = (range.end - range.start) as usize;
+        let sink = (self.sink.id.index, reserved.edge);
+        let source = (self.source.id.index, range.start);
+        let session = &self.source.host.session;
+        let written = session.write_forwarded(sink, source, len)?;
+        if written.is_some() {
+            reserved.len = len;
+        }
+        Ok(written)
+    }
+
+    /// Tells the engine that what is `reserved` of the send stream is what the one has received
+    /// in `range`; `copied` bytes of it are copied. `read` notes that they were read.
+    fn tell(
+        self,
+        range: &Range<u64>,
+        reserved: &Reserved<'_>,
         (copied, more): (usize, bool),
         read: impl FnOnce(),
     ) -> Result<(), SocketError> {
+        let (host, sink) = (self.source.host, self.sink);
+        let block = sink.block();
         let edge = reserved.edge + reserved.len() as u64;
-        let rcv_consumed = self.host.told_read(to.block(), to.id);
+        let rcv_consumed = host.told_read(block, sink.id);
         let request = Request::Forward {
-            socket: to.id,
+            socket: sink.id,
             snd_edge: edge,
             rcv_consumed,
-            flags: said_of_written(to.block(), more),
-            source: self.id,
+            flags: said_of_written(block, more),
+            source: self.source.id,
             from: range.start,
             to: range.end,
         };
-        to.block()
-            .rcv
-            .told
-            .fetch_max(rcv_consumed, Ordering::AcqRel);
-        self.host.tell_forwarded(&request, copied as u64, || {
-            reserved.block.snd.edge.store(edge, Ordering::Release);
+        block.rcv.told.fetch_max(rcv_consumed, Ordering::AcqRel);
+        host.tell_forwarded(&request, copied as u64, || {
+            block.snd.edge.store(edge, Ordering::Release);
             read();
-            let told = &self.block().rcv.told;
+            let told = &self.source.block().rcv.told;
             told.fetch_max(range.end, Ordering::AcqRel);
         })?;
-        to.note_done();
+        sink.note_done();
         Ok(())
     }
 
-    /// As `tell_forwarded`, by a copy, for what cannot be moved otherwise; how many bytes.
+    /// As [`forward`](Self::forward), by a copy, for what cannot be moved otherwise; how many bytes.
     ///
     /// # Errors
-    /// As [`Socket::forward`].
-    pub fn copy_to(&self, to: &Self, max: usize, more: bool) -> Result<usize, SocketError> {
-        let peeked = self.look(max.max(1), false)?;
+    /// As [`forward`](Self::forward).
+    pub fn copy(self, max: usize, more: bool) -> Result<usize, SocketError> {
+        let peeked = self.source.receive_stream().look(max.max(1), false)?;
         let len = peeked.len().min(max);
         if len == 0 {
             return Ok(0);
         }
-        let mut reserved = to.reserve(len)?;
+        let mut reserved = self.sink.send_stream().reserve(len)?;
         let len = reserved.len();
         let mut done = 0;
         for piece in peeked.pieces(0, len) {
@@ -154,7 +226,7 @@ impl Socket {
         }
         reserved.commit(len, more)?;
         peeked.consume(len)?;
-        self.note_consumed(len);
+        self.source.peek_offset().note_consumed(len);
         Ok(len)
     }
 }

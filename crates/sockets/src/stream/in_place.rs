@@ -1,16 +1,15 @@
 //! Bytes of a file that the kernel has at hand, read straight to the end of a send stream.
 //!
 //! The stream's lock is held over the system call, so this is for streams that no other process
-//! has, and for calls that do not wait: everything else goes through [`Socket::prepare`], which
+//! has, and for calls that do not wait: everything else goes through [`SendStream::prepare`], which
 //! takes no lock while it reads, and copies what belongs into the stream's own last chunk.
 //!
 //! Called by `preload` for `sendfile`.
 
-use super::send::Reserved;
+use super::send::{Reserved, SendStream};
 use super::sending::Sending;
 use super::split;
 use crate::errors::SocketError;
-use crate::holds::Socket;
 use longshore_hostif::CHUNK;
 
 /// Most bytes that are read at a time: other threads wait for the stream as long.
@@ -18,19 +17,19 @@ const MOST: usize = 2 * CHUNK;
 /// Pieces of memory that they lie in, at most.
 pub const MOST_PIECES_IN_PLACE: usize = MOST / CHUNK + 1;
 
-impl Socket {
+impl<'a> SendStream<'a> {
     /// Has `fill` write to the end of the send stream, at most `max` bytes, and appends as many
     /// as it says. `None` if nothing was appended: `fill` had nothing, or would have saved no
     /// copy, as the bytes begin a chunk, or another process has the stream.
     ///
     /// # Errors
-    /// As [`Socket::reserve`], and as [`Reserved::commit`].
+    /// As [`SendStream::reserve`], and as [`Reserved::commit`].
     pub fn append_in_place(
-        &self,
+        self,
         max: usize,
         fill: impl FnOnce(&mut Reserved<'_>) -> Option<usize>,
     ) -> Result<Option<usize>, SocketError> {
-        if self.host.is_held_elsewhere(self.id.index) {
+        if self.socket.host.is_held_elsewhere(self.socket.id.index) {
             return Ok(None);
         }
         let mut reserved = self.reserve(max.min(MOST))?;
@@ -74,15 +73,19 @@ mod tests {
             .holds_acknowledgments
             .store(true, std::sync::atomic::Ordering::Relaxed);
         assert_eq!(
-            socket.append_in_place(10, fill),
+            socket.send_stream().append_in_place(10, fill),
             Ok(None),
             "nothing to be saved"
         );
         for len in [1, 1000, CHUNK, MOST, 3 * CHUNK] {
             writer.write_all(b"head").unwrap();
-            let nothing = socket.append_in_place(len, |_| None);
+            let nothing = socket.send_stream().append_in_place(len, |_| None);
             assert_eq!(nothing, Ok(None));
-            let appended = socket.append_in_place(len, fill).unwrap().unwrap();
+            let appended = socket
+                .send_stream()
+                .append_in_place(len, fill)
+                .unwrap()
+                .unwrap();
             assert_eq!(appended, len.min(MOST));
             let mut got = vec![0; 4 + appended];
             let mut at = 0;
@@ -105,10 +108,10 @@ mod tests {
         let channel = host.reserve_channel().unwrap();
         assert!(host.is_held_elsewhere(socket.id().index));
         let never = |_: &mut Reserved<'_>| panic!("read under the lock");
-        assert_eq!(socket.append_in_place(10, never), Ok(None));
+        assert_eq!(socket.send_stream().append_in_place(10, never), Ok(None));
         assert_eq!(socket.uses(), 2);
         host.drop_reservation(channel);
-        assert_eq!(socket.append_in_place(10, fill), Ok(Some(10)));
+        assert_eq!(socket.send_stream().append_in_place(10, fill), Ok(Some(10)));
         assert_eq!(socket.uses(), 1);
     }
 }

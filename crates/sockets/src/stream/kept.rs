@@ -7,8 +7,6 @@
 //! Called by the shim's `splice`; `stream` asks [`Host::told_read`] whenever it tells the engine
 //! how far a stream was read.
 
-use super::forward::{Forwarded, NotForwarded};
-use crate::block_words::want_room;
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::host::Host;
@@ -84,14 +82,25 @@ impl Host {
     }
 }
 
-impl Socket {
+/// What of a socket's receive stream is taken out of it and kept where it lies.
+#[derive(Debug, Clone, Copy)]
+pub struct Keeping<'a> {
+    socket: &'a Socket,
+}
+
+impl<'a> Keeping<'a> {
+    #[inline]
+    pub(crate) fn of(socket: &'a Socket) -> Self {
+        Self { socket }
+    }
+
     /// Whether bytes of its receive stream may be kept, and sent by another connection later.
-    pub fn may_keep(&self) -> bool {
-        let session = &self.host.session;
+    pub fn is_possible(self) -> bool {
+        let session = &self.socket.host.session;
         session.takes_forwards()
-            && (!self.is_within() || session.takes_forwards_within())
-            && self.block().state() == SocketState::Connected
-            && !self.host.is_held_elsewhere(self.id.index)
+            && (!self.socket.is_within() || session.takes_forwards_within())
+            && self.socket.block().state() == SocketState::Connected
+            && !self.socket.host.is_held_elsewhere(self.socket.id.index)
     }
 
     /// Takes bytes that have arrived, at most `max`, out of the stream where they lie. `put` is
@@ -100,20 +109,20 @@ impl Socket {
     /// are to be copied.
     ///
     /// # Errors
-    /// As [`Socket::peek`], and what `put` fails with before anything was taken.
-    pub fn keep(
-        &self,
+    /// As [`ReceiveStream::peek`](crate::ReceiveStream::peek), and what `put` fails with before anything was taken.
+    pub fn take(
+        self,
         kept: &mut Option<KeptBytes>,
         max: usize,
         put: impl FnMut(&[&[u8]]) -> Result<usize, SocketError>,
     ) -> Result<Option<usize>, SocketError> {
-        let peeked = self.look(1, false)?;
+        let peeked = self.socket.receive_stream().look(1, false)?;
         let (from, before) = (peeked.from, kept.as_ref().map_or(0, KeptBytes::len));
         let follows = match kept {
-            Some(kept) => kept.socket == self.id && kept.to == from,
-            None => !self.host.keeps(self.id.index),
+            Some(kept) => kept.socket == self.socket.id && kept.to == from,
+            None => !self.socket.host.keeps(self.socket.id.index),
         };
-        let room = self.most_kept() as usize;
+        let room = self.most() as usize;
         let len = peeked.len().min(max).min(room.saturating_sub(before));
         if !follows || len == 0 || ((before + len) as u64) < LEAST_FORWARD {
             return Ok(None);
@@ -123,19 +132,23 @@ impl Socket {
             return Ok(Some(0));
         }
         if kept.is_none() {
-            self.host.kept.enter()?.insert(self.id.index, from);
-            self.host.set_keeps(self.id.index, true);
+            self.socket
+                .host
+                .kept
+                .enter()?
+                .insert(self.socket.id.index, from);
+            self.socket.host.set_keeps(self.socket.id.index, true);
         }
         let to = from + taken as u64;
-        peeked.block.rcv.done.store(to, Ordering::Release);
+        self.socket.block().rcv.done.store(to, Ordering::Release);
         drop(peeked);
         let all = kept.get_or_insert(KeptBytes {
-            socket: self.id,
+            socket: self.socket.id,
             from,
             to,
         });
         all.to = to;
-        self.note_consumed(taken);
+        self.socket.peek_offset().note_consumed(taken);
         Ok(Some(taken))
     }
 
@@ -143,28 +156,29 @@ impl Socket {
     ///
     /// # Errors
     /// [`SocketError::Broken`], [`SocketError::Reentered`].
-    pub fn give_back(&self, kept: &mut KeptBytes, len: usize) -> Result<(), SocketError> {
+    pub fn give_back(self, kept: &mut KeptBytes, len: usize) -> Result<(), SocketError> {
         self.note_not_kept(kept, len)?;
-        self.note_read()
+        self.socket.receive_stream().note_read()
     }
 
     /// The stream was read up to `done`: what is kept is given back if that is too far beyond.
     #[inline]
-    pub(super) fn limit_kept(&self, done: u64) {
-        let most = self.most_kept();
-        if self.host.keeps(self.id.index)
+    pub(super) fn limit(self, done: u64) {
+        let most = self.most();
+        if self.socket.host.keeps(self.socket.id.index)
             && self
+                .socket
                 .host
-                .kept_from(self.id.index)
+                .kept_from(self.socket.id.index)
                 .is_some_and(|from| done.saturating_sub(from) > most)
         {
-            (self.host.hooks.give_back)(self.id);
+            (self.socket.host.hooks.give_back)(self.socket.id);
         }
     }
 
     /// Bytes that may be kept.
-    fn most_kept(&self) -> u64 {
-        let block = self.block();
+    fn most(self) -> u64 {
+        let block = self.socket.block();
         let limit = match block.unreported_limit.load(Ordering::Relaxed) {
             0 => block.rcv_limit(),
             part => block.rcv_limit().min(u64::from(part) * HELD),
@@ -173,62 +187,16 @@ impl Socket {
     }
 
     /// The first `len` bytes are not kept any more.
-    fn note_not_kept(&self, kept: &mut KeptBytes, len: usize) -> Result<(), SocketError> {
+    pub(super) fn note_not_kept(self, kept: &mut KeptBytes, len: usize) -> Result<(), SocketError> {
         kept.from += len.min(kept.len()) as u64;
-        let mut all = self.host.kept.enter()?;
+        let mut all = self.socket.host.kept.enter()?;
         if kept.is_empty() {
-            all.remove(&self.id.index);
-            self.host.set_keeps(self.id.index, false);
+            all.remove(&self.socket.id.index);
+            self.socket.host.set_keeps(self.socket.id.index, false);
         } else {
-            all.insert(self.id.index, kept.from);
+            all.insert(self.socket.id.index, kept.from);
         }
         Ok(())
-    }
-
-    /// Has `to` send at most `max` of what was kept of this stream, from its front, as
-    /// [`Socket::forward`] does; `take_out` takes so many out of where they were seen before
-    /// they are sent.
-    ///
-    /// # Errors
-    /// As [`Socket::reserve`] of `to`; what `take_out` fails with.
-    pub fn forward_kept(
-        &self,
-        kept: &mut KeptBytes,
-        (to, max, more): (&Self, usize, bool),
-        take_out: impl FnOnce(usize) -> Result<(), SocketError>,
-    ) -> Result<Forwarded, SocketError> {
-        if let Err(why) = self.check_forward(to) {
-            return Ok(Forwarded::Copy(why));
-        }
-        let len = kept.len().min(max);
-        if (len as u64) < LEAST_FORWARD {
-            return Ok(Forwarded::Copy(NotForwarded::Short));
-        }
-        let mut reserved = to.reserve(len)?;
-        if (reserved.len() as u64) < LEAST_FORWARD {
-            drop(reserved);
-            // There is more as soon as it counts as writable.
-            return if want_room(to.block()) {
-                Ok(Forwarded::Copy(NotForwarded::Short))
-            } else {
-                self.host.end_turn();
-                Err(SocketError::WouldBlock)
-            };
-        }
-        let len = reserved.len();
-        let sink = (to.id.index, reserved.edge);
-        let source = (self.id.index, kept.from);
-        let Some(copied) = self.host.session.write_forwarded(sink, source, len)? else {
-            return Ok(Forwarded::Copy(NotForwarded::Lent));
-        };
-        take_out(len)?;
-        reserved.len = len;
-        let range = kept.from..kept.from + len as u64;
-        self.tell_forwarded(&range, (to, &reserved), (copied, more), || {})?;
-        drop(reserved);
-        self.note_not_kept(kept, len)?;
-        self.host.list_unreported(self.id)?;
-        Ok(Forwarded::Bytes(len))
     }
 }
 

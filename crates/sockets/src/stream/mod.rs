@@ -14,13 +14,15 @@ mod sending;
 mod urgent;
 
 pub use file::{Appended, SharedFile};
-pub use forward::{Forwarded, NotForwarded};
+pub use forward::{Forwarded, Forwarding, NotForwarded};
 pub use in_place::MOST_PIECES_IN_PLACE;
-pub use kept::{KeptBytes, MOST_PIECES_KEPT};
+pub use kept::{Keeping, KeptBytes, MOST_PIECES_KEPT};
+pub use peek_offset::PeekOffset;
 pub use prepare::{MOST_PREPARED, Prepared};
-pub use recv::Peeked;
-pub use send::Reserved;
+pub use recv::{Peeked, ReceiveStream};
+pub use send::{Reserved, SendStream};
 pub use sending::Sending;
+pub use urgent::UrgentData;
 
 use crate::errors::SocketError;
 use longshore_hostif::CHUNK;

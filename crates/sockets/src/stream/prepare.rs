@@ -6,12 +6,11 @@
 //! written meanwhile, the chunks become the stream's as they are; only what belongs in the
 //! stream's own last chunk is copied.
 
-use super::send::Reserved;
+use super::send::{Reserved, SendStream};
 use super::sending::Sending;
 use super::{spans, split};
 use crate::block_words::want_room;
 use crate::errors::SocketError;
-use crate::holds::Socket;
 use longshore_hostif::{BlockFlags, CHUNK, STREAM_MAX};
 use std::sync::atomic::Ordering;
 
@@ -24,7 +23,7 @@ const MOST_CHUNKS: usize = MOST_PREPARED / CHUNK + 1;
 /// are not.
 #[derive(Debug)]
 pub struct Prepared<'a> {
-    socket: &'a Socket,
+    stream: SendStream<'a>,
     /// Where in the first chunk it begins.
     within: usize,
     len: usize,
@@ -33,19 +32,19 @@ pub struct Prepared<'a> {
     kept: std::ops::Range<usize>,
 }
 
-impl Socket {
+impl<'a> SendStream<'a> {
     /// Room for at most `max` bytes, [`MOST_PREPARED`] at the most, and for at least one, if
     /// there is room for them in the send stream now.
     ///
     /// # Errors
-    /// As [`Socket::reserve`].
-    pub fn prepare(&self, max: usize) -> Result<Prepared<'_>, SocketError> {
+    /// As [`SendStream::reserve`].
+    pub fn prepare(self, max: usize) -> Result<Prepared<'a>, SocketError> {
         let mut reserved = self.reserve(max.min(MOST_PREPARED))?;
         let (number, within) = split(reserved.edge);
         let len = reserved.len();
         let taken = std::mem::replace(&mut reserved.taken, number..number);
         let mut prepared = Prepared {
-            socket: self,
+            stream: self,
             within,
             len: 0,
             chunks: [0; MOST_CHUNKS],
@@ -57,8 +56,8 @@ impl Socket {
                 Ok(Some(chunk)) => prepared.keep(chunk),
                 _ => {
                     reserved.taken = taken;
-                    self.host.set_short(true);
-                    want_room(self.block());
+                    self.socket.host.set_short(true);
+                    want_room(self.block);
                     return Err(SocketError::WouldBlock);
                 }
             }
@@ -90,11 +89,11 @@ impl Prepared<'_> {
     /// The pieces of memory, to be filled in order. Until then there is in them what this
     /// session has sent before, on whichever socket, or nothing.
     pub fn pieces(&mut self) -> impl Iterator<Item = Result<&mut [u8], SocketError>> {
-        let (socket, chunks) = (self.socket, self.chunks);
+        let (stream, chunks) = (self.stream, self.chunks);
         spans(self.within as u64, (self.within + self.len) as u64).map(
             move |(number, within, len)| {
                 // SAFETY: the chunks are this call's alone; each piece is given once.
-                unsafe { socket.chunk_bytes(chunks[number as usize], within, len) }
+                unsafe { stream.chunk_bytes(chunks[number as usize], within, len) }
             },
         )
     }
@@ -112,12 +111,13 @@ impl Prepared<'_> {
         if len == 0 {
             return Ok(());
         }
-        let (socket, block) = (self.socket, self.socket.block());
+        let stream = self.stream;
+        let (socket, block) = (stream.socket, stream.block);
         let lock = block.snd.lock_to_send()?;
         if block.flags().contains(BlockFlags::SHUT_WR) {
             return Err(SocketError::BrokenPipe);
         }
-        socket.free_acked(block)?;
+        stream.free_acked()?;
         if block.snd.held() + len as u64 > STREAM_MAX {
             want_room(block);
             return Err(SocketError::WouldBlock);
@@ -135,12 +135,11 @@ impl Prepared<'_> {
             }
             let own = usize::from(shares)..(within + len).div_ceil(CHUNK);
             for place in own.clone() {
-                socket.set_chunk(number + place as u64, self.chunks[place]);
+                stream.set_chunk(number + place as u64, self.chunks[place]);
             }
             let taken = number + own.start as u64..number + own.end as u64;
             let mut reserved = Reserved {
-                socket,
-                block,
+                stream,
                 _lock: lock,
                 edge,
                 len,
@@ -149,12 +148,12 @@ impl Prepared<'_> {
             self.kept.start = own.end;
             if shares {
                 let copied = self.copy(&mut reserved, len.min(CHUNK - within));
-                socket.give_chunk(self.chunks[0])?;
+                stream.give_chunk(self.chunks[0])?;
                 copied?;
             }
             reserved
         } else {
-            let mut reserved = socket.take_chunks(block, lock, len)?;
+            let mut reserved = stream.take_chunks(lock, len)?;
             if reserved.len() < len {
                 return Err(SocketError::WouldBlock);
             }
@@ -181,7 +180,7 @@ impl Prepared<'_> {
 impl Drop for Prepared<'_> {
     fn drop(&mut self) {
         for place in self.kept.clone() {
-            let _ = self.socket.give_chunk(self.chunks[place]);
+            let _ = self.stream.give_chunk(self.chunks[place]);
         }
     }
 }

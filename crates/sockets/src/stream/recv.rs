@@ -11,22 +11,35 @@ use longshore_ring::Locked;
 use std::io::IoSliceMut;
 use std::sync::atomic::Ordering;
 
+/// The bytes that a socket has received: what has come and was not read, where it lies, and how
+/// the engine is told of what was read. A datagram socket's are records, and so are a listener's.
+#[derive(Debug, Clone, Copy)]
+pub struct ReceiveStream<'a> {
+    pub(super) socket: &'a Socket,
+    pub(super) block: &'static SocketBlock,
+}
+
 /// The bytes at the front of a receive stream, to be looked at in place and
 /// then consumed. Nobody else reads the stream meanwhile.
 #[derive(Debug)]
 pub struct Peeked<'a> {
-    pub(super) socket: &'a Socket,
-    pub(super) block: &'static SocketBlock,
+    stream: ReceiveStream<'a>,
     lock: Locked<'static>,
     pub(super) from: u64,
     len: usize,
 }
 
-impl Socket {
+impl<'a> ReceiveStream<'a> {
+    #[inline]
+    pub(crate) fn of(socket: &'a Socket) -> Self {
+        let block = socket.block();
+        Self { socket, block }
+    }
+
     /// What is to say about a receive stream that is empty: the end of the
     /// stream, an error, or that more may come.
-    pub(super) fn end_of_stream(&self) -> Result<(), SocketError> {
-        let block = self.block();
+    pub(super) fn end_of_stream(self) -> Result<(), SocketError> {
+        let block = self.block;
         // In the order opposite to that in which another thread or process writes them.
         let state = block.state();
         let has_failed = block.errno.load(Ordering::Acquire) != 0;
@@ -58,8 +71,8 @@ impl Socket {
         }
     }
 
-    fn would_block_or_gone(&self) -> SocketError {
-        if self.host.is_gone() {
+    fn would_block_or_gone(self) -> SocketError {
+        if self.socket.host.is_gone() {
             SocketError::failed(rustix::io::Errno::CONNRESET.raw_os_error() as u32)
         } else {
             SocketError::WouldBlock
@@ -73,14 +86,14 @@ impl Socket {
     /// [`SocketError::WouldBlock`] if there are none yet; the socket's pending
     /// error; ENOTCONN on a listener, whose stream is of connections; EOPNOTSUPP on a UDP
     /// socket, whose stream is of records, with what lay in memory before between them.
-    pub fn peek(&self) -> Result<Peeked<'_>, SocketError> {
+    pub fn peek(self) -> Result<Peeked<'a>, SocketError> {
         self.look(usize::MAX, true)
     }
 
     /// As `peek`, for a call that asks for `wanted` bytes; `keep` says that nothing is to be
     /// consumed, and no urgent byte thrown away either.
-    pub(super) fn look(&self, wanted: usize, keep: bool) -> Result<Peeked<'_>, SocketError> {
-        let block = self.block();
+    pub(super) fn look(self, wanted: usize, keep: bool) -> Result<Peeked<'a>, SocketError> {
+        let block = self.block;
         if block.state() == SocketState::Listening {
             return Err(SocketError::Refused(rustix::io::Errno::NOTCONN));
         }
@@ -93,44 +106,42 @@ impl Socket {
     /// The records of datagrams that have arrived.
     ///
     /// # Errors
-    /// As [`Socket::peek`].
-    pub(crate) fn peek_at_records(&self) -> Result<Peeked<'_>, SocketError> {
+    /// As [`ReceiveStream::peek`].
+    pub(crate) fn peek_at_records(self) -> Result<Peeked<'a>, SocketError> {
         self.look_at_any(usize::MAX, true)
     }
 
     /// As `peek_at_records`, for a call that only asks how much there is: it takes no pending
     /// error, be it one that comes meanwhile, and finds nothing where there is none.
-    pub(crate) fn count_records(&self) -> Result<Peeked<'_>, SocketError> {
+    pub(crate) fn count_records(self) -> Result<Peeked<'a>, SocketError> {
         self.look_at_held(usize::MAX, true)
     }
 
-    fn look_at_any(&self, wanted: usize, keep: bool) -> Result<Peeked<'_>, SocketError> {
+    fn look_at_any(self, wanted: usize, keep: bool) -> Result<Peeked<'a>, SocketError> {
         let mut peeked = self.look_at_held(wanted, keep)?;
         if peeked.is_empty() {
-            self.host.end_turn();
+            self.socket.host.end_turn();
             self.end_of_stream()?;
             // The end may have come after the last bytes did, and after we
             // looked for those.
-            (peeked.from, peeked.len) = self.front(peeked.block, keep)?;
+            (peeked.from, peeked.len) = self.front(keep)?;
         }
         Ok(peeked)
     }
 
     /// What is there, after a moment for what is on its way.
-    fn look_at_held(&self, wanted: usize, keep: bool) -> Result<Peeked<'_>, SocketError> {
-        let block = self.block();
-        let lock = block.rcv.lock.lock()?;
-        let (mut from, mut len) = self.front(block, keep)?;
+    fn look_at_held(self, wanted: usize, keep: bool) -> Result<Peeked<'a>, SocketError> {
+        let lock = self.block.rcv.lock.lock()?;
+        let (mut from, mut len) = self.front(keep)?;
         if len < wanted {
-            self.host.catch_up();
-            (from, len) = self.front(block, keep)?;
+            self.socket.host.catch_up();
+            (from, len) = self.front(keep)?;
         }
-        if len == 0 && self.await_coming() {
-            (from, len) = self.front(block, keep)?;
+        if len == 0 && self.socket.await_coming() {
+            (from, len) = self.front(keep)?;
         }
         Ok(Peeked {
-            socket: self,
-            block,
+            stream: self,
             from,
             lock,
             len,
@@ -138,7 +149,8 @@ impl Socket {
     }
 
     /// Where reading in order goes on, and how many bytes are there.
-    fn front(&self, block: &SocketBlock, keep: bool) -> Result<(u64, usize), SocketError> {
+    fn front(self, keep: bool) -> Result<(u64, usize), SocketError> {
+        let block = self.block;
         let from = block.rcv.done.load(Ordering::Acquire);
         // The mark is looked for after the edge, as it was moved before it.
         let held = block.rcv.edge.load(Ordering::Acquire).saturating_sub(from);
@@ -146,15 +158,18 @@ impl Socket {
             return Err(SocketError::Broken);
         }
         if block.rcv.urgent.load(Ordering::Relaxed) > from {
-            return self.front_at_urgent(from, held as usize, keep);
+            return self
+                .socket
+                .urgent_data()
+                .front_at_urgent(from, held as usize, keep);
         }
         Ok((from, held as usize))
     }
 
     /// Copies the bytes at offset `at` of the receive stream, which must hold
     /// them, for who has its lock.
-    pub(crate) fn copy_from(&self, at: u64, to: &mut [u8]) -> Result<(), SocketError> {
-        let memory = self.host.arena.memory();
+    pub(crate) fn copy_from(self, at: u64, to: &mut [u8]) -> Result<(), SocketError> {
+        let memory = self.socket.host.arena.memory();
         let mut done = 0;
         for place in self.rcv_places(at, to.len()) {
             let (place, len) = place?;
@@ -166,12 +181,12 @@ impl Socket {
 
     /// Where `len` bytes from offset `at` of the receive stream on lie.
     fn rcv_places(
-        &self,
+        self,
         at: u64,
         len: usize,
     ) -> impl Iterator<Item = Result<(usize, usize), SocketError>> + use<> {
-        let arena = &self.host.arena;
-        let directory = arena.rcv_directory(self.id.index);
+        let arena = &self.socket.host.arena;
+        let directory = arena.rcv_directory(self.socket.id.index);
         places(
             at,
             len,
@@ -181,46 +196,40 @@ impl Socket {
     }
 
     /// Bytes that can be read now (FIONREAD): up to the urgent byte, if there is one.
-    pub fn readable_bytes(&self) -> usize {
-        let held = self.block().rcv.held().min(STREAM_MAX) as usize;
-        self.readable_in_order(held)
+    pub fn readable_bytes(self) -> usize {
+        let held = self.block.rcv.held().min(STREAM_MAX) as usize;
+        self.socket.urgent_data().readable_in_order(held)
     }
 
     /// Bytes that have come and were not read (TCP_INQ), the urgent one with them.
-    pub fn unread_bytes(&self) -> u64 {
-        self.block().rcv.held().min(STREAM_MAX)
+    pub fn unread_bytes(self) -> u64 {
+        self.block.rcv.held().min(STREAM_MAX)
     }
 
     /// How far the receive stream reaches, in bytes since it began.
     #[cfg(any(test, feature = "testing"))]
-    pub fn received_end(&self) -> u64 {
-        self.block().rcv.edge.load(Ordering::Acquire)
+    pub fn received_end(self) -> u64 {
+        self.block.rcv.edge.load(Ordering::Acquire)
     }
 
     /// Bytes that the receive stream has room for: what is read and kept takes some of it.
-    pub fn receive_buffer(&self) -> u64 {
-        self.block().rcv_limit()
+    pub fn limit(self) -> u64 {
+        self.block.rcv_limit()
     }
 
     /// How many bytes of the receive stream were read, since it began.
-    pub fn read_position(&self) -> u64 {
-        self.block().rcv.done.load(Ordering::Relaxed)
-    }
-
-    /// Bytes that were written and are not acknowledged yet, as far as we were told
-    /// ([`Socket::send_queue`] asks).
-    pub fn unacked_bytes(&self) -> usize {
-        self.block().snd.held().min(STREAM_MAX) as usize
+    pub fn read_position(self) -> u64 {
+        self.block.rcv.done.load(Ordering::Relaxed)
     }
 
     /// Copies bytes of the receive stream out, and consumes them unless `keep`: then it looks
-    /// from the [peek offset](Socket::peek_offset) on, if there is one.
+    /// from the [peek offset](crate::PeekOffset::get) on, if there is one.
     /// Returns how many; 0 is the end of the stream.
     ///
     /// # Errors
-    /// As [`Socket::peek`].
-    pub fn recv(&self, parts: &mut [IoSliceMut<'_>], keep: bool) -> Result<usize, SocketError> {
-        if keep && let Some(offset) = self.peek_offset() {
+    /// As [`ReceiveStream::peek`].
+    pub fn recv(self, parts: &mut [IoSliceMut<'_>], keep: bool) -> Result<usize, SocketError> {
+        if keep && let Some(offset) = self.socket.peek_offset().get() {
             return self.peek_from(offset as usize, parts);
         }
         let wanted = parts.iter().map(|part| part.len()).sum::<usize>().max(1);
@@ -236,22 +245,78 @@ impl Socket {
         }
         if !keep {
             peeked.consume(read)?;
-            self.note_consumed(read);
+            self.socket.peek_offset().note_consumed(read);
         }
         Ok(read)
+    }
+
+    /// Copies out what lies behind the first `offset` bytes of a receive stream, and leaves
+    /// it there; 0 is the end of the stream.
+    ///
+    /// # Errors
+    /// As [`ReceiveStream::peek`]; [`SocketError::WouldBlock`] if there is no more than `offset`.
+    pub(super) fn peek_from(
+        self,
+        offset: usize,
+        parts: &mut [IoSliceMut<'_>],
+    ) -> Result<usize, SocketError> {
+        let wanted = parts.iter().map(|part| part.len()).sum::<usize>().max(1);
+        let mut is_over = false;
+        loop {
+            let peeked = self.look(offset.saturating_add(wanted), true)?;
+            if peeked.len() > offset {
+                let mut at = offset;
+                for part in parts {
+                    let fits = part.len().min(peeked.len() - at);
+                    peeked.read_at(at, &mut part[..fits])?;
+                    at += fits;
+                }
+                drop(peeked);
+                self.socket.peek_offset().note_peeked(at - offset);
+                return Ok(at - offset);
+            }
+            if is_over {
+                return Ok(0);
+            }
+            self.end_of_stream()?;
+            // It may have come after we looked, and bytes before it.
+            is_over = true;
+        }
     }
 
     /// Throws at most `max` bytes of the receive stream away, as MSG_TRUNC does;
     /// returns how many.
     ///
     /// # Errors
-    /// As [`Socket::peek`].
-    pub fn discard(&self, max: usize) -> Result<usize, SocketError> {
+    /// As [`ReceiveStream::peek`].
+    pub fn discard(self, max: usize) -> Result<usize, SocketError> {
         let peeked = self.look(max.max(1), false)?;
         let len = peeked.len().min(max);
         peeked.consume(len)?;
-        self.note_consumed(len);
+        self.socket.peek_offset().note_consumed(len);
         Ok(len)
+    }
+
+    /// More was read, or what was kept is kept no longer: the engine is told at once if that is
+    /// much, and otherwise later.
+    #[inline]
+    pub(super) fn note_read(self) -> Result<(), SocketError> {
+        let block = self.block;
+        let read = self.socket.host.told_read(block, self.socket.id);
+        let told = block.rcv.told.load(Ordering::Relaxed);
+        if read.saturating_sub(told) >= telling_threshold(block) {
+            block.rcv.told.fetch_max(read, Ordering::AcqRel);
+            let request = self
+                .socket
+                .host
+                .edges(block, self.socket.id, EdgeFlags::empty());
+            return match self.socket.host.tell(&request, Wake::Now) {
+                // The bytes are read all the same.
+                Err(SocketError::EngineGone) => Ok(()),
+                other => other,
+            };
+        }
+        self.socket.host.list_unreported(self.socket.id)
     }
 }
 
@@ -269,7 +334,7 @@ impl Peeked<'_> {
     /// Whether an urgent byte follows them, at which reading stops.
     pub fn stops_at_mark(&self) -> bool {
         let end = self.from + self.len as u64;
-        self.block.rcv.urgent.load(Ordering::Relaxed) == end + 1
+        self.stream.block.rcv.urgent.load(Ordering::Relaxed) == end + 1
     }
 
     /// Copies the bytes at offset `at` out; they must be inside.
@@ -278,7 +343,7 @@ impl Peeked<'_> {
     /// [`SocketError::Broken`] if the engine's directory names no chunk.
     pub fn read_at(&self, at: usize, to: &mut [u8]) -> Result<(), SocketError> {
         self.check_inside(at, to.len());
-        self.socket.copy_from(self.from + at as u64, to)
+        self.stream.copy_from(self.from + at as u64, to)
     }
 
     /// The pieces of memory of `len` bytes from `at` on, in order. The engine
@@ -289,8 +354,8 @@ impl Peeked<'_> {
         len: usize,
     ) -> impl Iterator<Item = Result<&[u8], SocketError>> {
         self.check_inside(at, len);
-        let memory = self.socket.host.arena.memory();
-        let places = self.socket.rcv_places(self.from + at as u64, len);
+        let memory = self.stream.socket.host.arena.memory();
+        let places = self.stream.rcv_places(self.from + at as u64, len);
         places.map(move |place| {
             let (place, len) = place?;
             // SAFETY: the engine leaves what it has delivered alone until it is
@@ -313,33 +378,12 @@ impl Peeked<'_> {
         if len == 0 {
             return Ok(());
         }
-        let socket = self.socket;
+        let stream = self.stream;
         let done = self.from + len;
-        self.block.rcv.done.store(done, Ordering::Release);
+        stream.block.rcv.done.store(done, Ordering::Release);
         drop(self.lock);
-        socket.limit_kept(done);
-        socket.note_read()
-    }
-}
-
-impl Socket {
-    /// More was read, or what was kept is kept no longer: the engine is told at once if that is
-    /// much, and otherwise later.
-    #[inline]
-    pub(super) fn note_read(&self) -> Result<(), SocketError> {
-        let block = self.block();
-        let read = self.host.told_read(block, self.id);
-        let told = block.rcv.told.load(Ordering::Relaxed);
-        if read.saturating_sub(told) >= telling_threshold(block) {
-            block.rcv.told.fetch_max(read, Ordering::AcqRel);
-            let request = self.host.edges(block, self.id, EdgeFlags::empty());
-            return match self.host.tell(&request, Wake::Now) {
-                // The bytes are read all the same.
-                Err(SocketError::EngineGone) => Ok(()),
-                other => other,
-            };
-        }
-        self.host.list_unreported(self.id)
+        stream.socket.keeping().limit(done);
+        stream.note_read()
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::sending::Sending;
 use super::{places, split};
+use crate::block_words::{host_bits, want_room};
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::turn::Wake;
@@ -13,12 +14,19 @@ use longshore_ring::Locked;
 use std::io::IoSlice;
 use std::sync::atomic::Ordering;
 
+/// The bytes that a socket sends, in the order in which they were written: what may be written,
+/// in which chunks it stands, and how the engine is told of it. A datagram socket's are records.
+#[derive(Debug, Clone, Copy)]
+pub struct SendStream<'a> {
+    pub(super) socket: &'a Socket,
+    pub(super) block: &'static SocketBlock,
+}
+
 /// Room at the end of a send stream, to be filled in place and then committed.
 /// Nobody else writes to the stream meanwhile.
 #[derive(Debug)]
 pub struct Reserved<'a> {
-    pub(super) socket: &'a Socket,
-    pub(super) block: &'static SocketBlock,
+    pub(super) stream: SendStream<'a>,
     pub(super) _lock: Locked<'static>,
     pub(super) edge: u64,
     pub(super) len: usize,
@@ -26,14 +34,20 @@ pub struct Reserved<'a> {
     pub(super) taken: std::ops::Range<u64>,
 }
 
-impl Socket {
+impl<'a> SendStream<'a> {
+    #[inline]
+    pub(crate) fn of(socket: &'a Socket) -> Self {
+        let block = socket.block();
+        Self { socket, block }
+    }
+
     /// What keeps bytes from being written at all, or how many may be.
-    fn check_writable(&self) -> Result<usize, SocketError> {
-        self.await_reset();
-        let block = self.block();
+    fn check_writable(self) -> Result<usize, SocketError> {
+        self.socket.await_reset();
+        let block = self.block;
         let flags = block.flags();
         if flags.contains(BlockFlags::FAILED) {
-            self.host.catch_up();
+            self.socket.host.catch_up();
         }
         // Looked at before the error, as another thread or process writes it after that.
         let state = block.state();
@@ -43,7 +57,7 @@ impl Socket {
                 errno => return Err(SocketError::failed(errno)),
             }
         }
-        if self.host.is_gone() {
+        if self.socket.host.is_gone() {
             return Err(SocketError::EngineGone);
         }
         if flags.contains(BlockFlags::SHUT_WR) {
@@ -59,8 +73,7 @@ impl Socket {
                 if block.change_state(SocketState::Early, SocketState::Connecting) =>
             {
                 // That it is made is to be told anew.
-                let told = crate::block_words::host_bits::CONNECT_TOLD;
-                block.options.fetch_and(!told, Ordering::AcqRel);
+                self.socket.clear_host_bits(host_bits::CONNECT_TOLD);
                 Ok(block.syn_room.load(Ordering::Acquire).max(1) as usize)
             }
             SocketState::Early => Err(SocketError::WouldBlock),
@@ -69,26 +82,34 @@ impl Socket {
     }
 
     /// Nothing was written to a connection that is as good as made: it is made without.
-    fn send_nothing(&self) -> Result<usize, SocketError> {
-        let was_early = self.is_early();
+    fn send_nothing(self) -> Result<usize, SocketError> {
+        let was_early = self.socket.is_early();
         self.check_writable()?;
         if !was_early {
             return Ok(0);
         }
-        let request = self.host.edges(self.block(), self.id, EdgeFlags::PUSH);
-        self.host.tell(&request, Wake::Now)?;
+        let request = self
+            .socket
+            .host
+            .edges(self.block, self.socket.id, EdgeFlags::PUSH);
+        self.socket.host.tell(&request, Wake::Now)?;
         Err(SocketError::InProgress)
     }
 
     /// Whether payload may cross with its descriptor.
-    pub(super) fn takes_immediate_data(&self) -> bool {
-        self.host.arena.takes_immediate_data()
+    pub(super) fn takes_immediate_data(self) -> bool {
+        self.socket.host.arena.takes_immediate_data()
     }
 
     /// Gives back the chunks of which all is acknowledged.
-    pub(super) fn free_acked(&self, block: &SocketBlock) -> Result<(), SocketError> {
-        if self.host.session.free_acknowledged(self.id.index, block)? {
-            self.host.set_short(false);
+    pub(super) fn free_acked(self) -> Result<(), SocketError> {
+        if self
+            .socket
+            .host
+            .session
+            .free_acknowledged(self.socket.id.index, self.block)?
+        {
+            self.socket.host.set_short(false);
         }
         Ok(())
     }
@@ -99,23 +120,20 @@ impl Socket {
     /// # Errors
     /// [`SocketError::WouldBlock`] if there is none now, what keeps the socket
     /// from being written to otherwise.
-    pub fn reserve(&self, max: usize) -> Result<Reserved<'_>, SocketError> {
+    pub fn reserve(self, max: usize) -> Result<Reserved<'a>, SocketError> {
         let most = self.check_writable()?;
-        let block = self.block();
-        let reserved = self.reserve_writable(block, max.min(most));
+        let reserved = self.reserve_writable(max.min(most));
         if reserved.is_err() && most != usize::MAX {
-            block.change_state(SocketState::Connecting, SocketState::Early);
+            self.block
+                .change_state(SocketState::Connecting, SocketState::Early);
         }
         reserved
     }
 
-    fn reserve_writable(
-        &self,
-        block: &'static SocketBlock,
-        max: usize,
-    ) -> Result<Reserved<'_>, SocketError> {
+    fn reserve_writable(self, max: usize) -> Result<Reserved<'a>, SocketError> {
+        let block = self.block;
         let lock = block.snd.lock_to_send()?;
-        self.free_acked(block)?;
+        self.free_acked()?;
         let limit = block.snd_limit();
         let room = || {
             let free = limit.saturating_sub(block.snd.held());
@@ -123,36 +141,36 @@ impl Socket {
         };
         let mut free = room();
         if free == 0 {
-            if crate::block_words::want_room(block) {
-                self.free_acked(block)?;
+            if want_room(block) {
+                self.free_acked()?;
                 free = room();
             }
             if free == 0 {
                 // What was told for later may be what makes room: of ranges little is copied,
                 // by which a turn would end.
-                self.host.end_turn();
+                self.socket.host.end_turn();
                 return Err(SocketError::WouldBlock);
             }
         }
-        self.take_chunks(block, lock, max.min(free as usize))
+        self.take_chunks(lock, max.min(free as usize))
     }
 
     /// Reserves exactly `len` bytes, for a record that must not be torn.
-    pub(crate) fn reserve_record(&self, len: usize) -> Result<Reserved<'_>, SocketError> {
+    pub(crate) fn reserve_record(self, len: usize) -> Result<Reserved<'a>, SocketError> {
         self.check_writable()?;
-        let block = self.block();
+        let block = self.block;
         let lock = block.snd.lock_to_send()?;
-        self.free_acked(block)?;
+        self.free_acked()?;
         // A record may pass the limit, if there was room for its beginning.
         let fits = |held: u64| held < block.snd_limit() && held + len as u64 <= STREAM_MAX;
         if !fits(block.snd.held()) {
-            crate::block_words::want_room(block);
-            self.free_acked(block)?;
+            want_room(block);
+            self.free_acked()?;
             if !fits(block.snd.held()) {
                 return Err(SocketError::WouldBlock);
             }
         }
-        let reserved = self.take_chunks(block, lock, len)?;
+        let reserved = self.take_chunks(lock, len)?;
         if reserved.len < len {
             return Err(SocketError::WouldBlock);
         }
@@ -160,11 +178,11 @@ impl Socket {
     }
 
     pub(super) fn take_chunks(
-        &self,
-        block: &'static SocketBlock,
+        self,
         lock: Locked<'static>,
         len: usize,
-    ) -> Result<Reserved<'_>, SocketError> {
+    ) -> Result<Reserved<'a>, SocketError> {
+        let (host, block) = (self.socket.host, self.block);
         let edge = block.snd.edge.load(Ordering::Relaxed);
         let empty = block.snd.told.load(Ordering::Relaxed) == edge;
         let (number, within) = split(edge);
@@ -175,20 +193,18 @@ impl Socket {
         };
         let last = split(edge + len as u64 - 1).0;
         if first != number {
-            self.host
-                .session
-                .end_ranges(self.id.index, number, within)?;
+            host.session
+                .end_ranges(self.socket.id.index, number, within)?;
         }
         let mut reserved = Reserved {
-            socket: self,
-            block,
+            stream: self,
             _lock: lock,
             edge,
             len,
             taken: first..first,
         };
-        let arena = &self.host.arena;
-        let directory = arena.snd_directory(self.id.index);
+        let arena = &host.arena;
+        let directory = arena.snd_directory(self.socket.id.index);
         while reserved.taken.end <= last {
             let Some(chunk) = arena.take_snd_chunk()? else {
                 break;
@@ -201,9 +217,9 @@ impl Socket {
         if reserved.taken.end <= last {
             let reached = reserved.taken.end * CHUNK as u64;
             reserved.len = reached.saturating_sub(edge) as usize;
-            self.host.set_short(true);
+            host.set_short(true);
             if reserved.len == 0 {
-                crate::block_words::want_room(block);
+                want_room(block);
                 return Err(SocketError::WouldBlock);
             }
         }
@@ -214,8 +230,8 @@ impl Socket {
     /// more follows at once (MSG_MORE).
     ///
     /// # Errors
-    /// As [`Socket::reserve`].
-    pub fn send(&self, parts: &[IoSlice<'_>], more: bool) -> Result<usize, SocketError> {
+    /// As [`SendStream::reserve`].
+    pub fn send(self, parts: &[IoSlice<'_>], more: bool) -> Result<usize, SocketError> {
         self.send_with(parts, Sending::more(more))
     }
 
@@ -223,9 +239,9 @@ impl Socket {
     /// does alone.
     ///
     /// # Errors
-    /// As [`Socket::reserve`].
+    /// As [`SendStream::reserve`].
     pub fn send_with(
-        &self,
+        self,
         parts: &[IoSlice<'_>],
         mut sending: Sending,
     ) -> Result<usize, SocketError> {
@@ -253,37 +269,49 @@ impl Socket {
         Ok(written)
     }
 
+    /// Bytes that were written and are not acknowledged yet, as far as we were told
+    /// ([`Socket::send_queue`] asks).
+    pub fn unacked_bytes(self) -> usize {
+        self.block.snd.held().min(STREAM_MAX) as usize
+    }
+
+    /// Bytes that may be on their way to the peer: what the program has set (SO_SNDBUF), or what the
+    /// connection has come to.
+    pub fn limit(self) -> u64 {
+        self.socket.host.catch_up();
+        self.block.snd_limit()
+    }
+
     /// Less was written than was to be: whoever takes that for the end of the room, and waits
     /// for EPOLLOUT with EPOLLET, is told when there is some.
-    fn expect_room(&self) {
-        let is_there = crate::block_words::want_room(self.block());
-        if is_there && let Ok(mut ready_sets) = self.host.ready_sets.enter() {
-            ready_sets.moved_by_us(&self.host.session, self.id.index);
+    fn expect_room(self) {
+        let is_there = want_room(self.block);
+        if is_there && let Ok(mut ready_sets) = self.socket.host.ready_sets.enter() {
+            ready_sets.moved_by_us(&self.socket.host.session, self.socket.id.index);
         }
     }
-}
 
-/// Chunks of the send slab, one by one.
-impl Socket {
+    // ---- chunks of the send slab, one by one ----
+
     /// Takes one that nobody has, if there is one.
-    pub(super) fn take_chunk(&self) -> Result<Option<u32>, SocketError> {
-        Ok(self.host.arena.take_snd_chunk()?)
+    pub(super) fn take_chunk(self) -> Result<Option<u32>, SocketError> {
+        Ok(self.socket.host.arena.take_snd_chunk()?)
     }
 
     /// Gives one back.
-    pub(super) fn give_chunk(&self, chunk: u32) -> Result<(), SocketError> {
-        Ok(self.host.arena.give_snd_chunk(chunk)?)
+    pub(super) fn give_chunk(self, chunk: u32) -> Result<(), SocketError> {
+        Ok(self.socket.host.arena.give_snd_chunk(chunk)?)
     }
 
     /// What the stream has for its chunk of this number.
-    pub(super) fn chunk(&self, number: u64) -> u32 {
-        let directory = self.host.arena.snd_directory(self.id.index);
+    pub(super) fn chunk(self, number: u64) -> u32 {
+        let directory = self.socket.host.arena.snd_directory(self.socket.id.index);
         directory.entry(number).load(Ordering::Relaxed)
     }
 
     /// Gives the stream a chunk for this number, for who has its lock.
-    pub(super) fn set_chunk(&self, number: u64, chunk: u32) {
-        let directory = self.host.arena.snd_directory(self.id.index);
+    pub(super) fn set_chunk(self, number: u64, chunk: u32) {
+        let directory = self.socket.host.arena.snd_directory(self.socket.id.index);
         directory.entry(number).store(chunk, Ordering::Release);
     }
 
@@ -291,13 +319,13 @@ impl Socket {
     ///
     /// # Safety
     /// The chunk is the caller's alone, and so is this part of it while the result is used.
-    pub(super) unsafe fn chunk_bytes<'a>(
-        &self,
+    pub(super) unsafe fn chunk_bytes(
+        self,
         chunk: u32,
         within: usize,
         len: usize,
     ) -> Result<&'a mut [u8], SocketError> {
-        let arena = &self.host.arena;
+        let arena = &self.socket.host.arena;
         let place = arena.snd_place(chunk, within, len);
         let place = place.ok_or(SocketError::Broken)?;
         // SAFETY: the caller's promise; the memory is there as long as the program.
@@ -322,7 +350,7 @@ impl Reserved<'_> {
     /// # Errors
     /// [`SocketError::Broken`] if the session's memory is.
     pub fn write_at(&mut self, at: usize, bytes: &[u8]) -> Result<(), SocketError> {
-        let memory = self.socket.host.arena.memory();
+        let memory = self.stream.socket.host.arena.memory();
         let mut done = 0;
         for place in self.places(at, bytes.len()) {
             let (place, len) = place?;
@@ -340,7 +368,7 @@ impl Reserved<'_> {
         at: usize,
         len: usize,
     ) -> impl Iterator<Item = Result<&mut [u8], SocketError>> {
-        let memory = self.socket.host.arena.memory();
+        let memory = self.stream.socket.host.arena.memory();
         self.places(at, len).map(move |place| {
             let (place, len) = place?;
             // SAFETY: the bytes lie past the edge, in chunks of this stream
@@ -355,8 +383,8 @@ impl Reserved<'_> {
         len: usize,
     ) -> impl Iterator<Item = Result<(usize, usize), SocketError>> + use<> {
         assert!(at <= self.len && len <= self.len - at);
-        let arena = &self.socket.host.arena;
-        let directory = arena.snd_directory(self.socket.id.index);
+        let arena = &self.stream.socket.host.arena;
+        let directory = arena.snd_directory(self.stream.socket.id.index);
         places(
             self.edge + at as u64,
             len,
@@ -369,14 +397,14 @@ impl Reserved<'_> {
 impl Drop for Reserved<'_> {
     /// Gives back the chunks that the edge did not enter.
     fn drop(&mut self) {
-        let edge = self.block.snd.edge.load(Ordering::Relaxed);
+        let edge = self.stream.block.snd.edge.load(Ordering::Relaxed);
         let needed = if edge == self.edge {
             self.taken.start
         } else {
             edge.div_ceil(CHUNK as u64).max(self.taken.start)
         };
-        let arena = &self.socket.host.arena;
-        let directory = arena.snd_directory(self.socket.id.index);
+        let arena = &self.stream.socket.host.arena;
+        let directory = arena.snd_directory(self.stream.socket.id.index);
         for number in (needed..self.taken.end).rev() {
             let chunk = directory.entry(number).load(Ordering::Relaxed);
             let _ = arena.give_snd_chunk(chunk);

@@ -130,7 +130,7 @@ fn a_descriptor_beside_the_socket_ends_a_wait() {
             let waits = scope.spawn(|| {
                 let also = Some((read.as_fd(), PollFlags::IN));
                 b.socket().wait(also, WaitLimit::ENDLESS, || {
-                    if b.socket().readable_bytes() != 0 {
+                    if b.socket().receive_stream().readable_bytes() != 0 {
                         return Ok(false);
                     }
                     let at_once = Timespec {
@@ -251,7 +251,7 @@ fn an_attempt_is_told_why_it_is_made() {
         let mut looks = Vec::new();
         let found = b.socket().wait_by_looks(None, WaitLimit::ENDLESS, |look| {
             looks.push(look);
-            match b.socket().readable_bytes() {
+            match b.socket().receive_stream().readable_bytes() {
                 0 => Err(SocketError::WouldBlock),
                 n => Ok(n),
             }

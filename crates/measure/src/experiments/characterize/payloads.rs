@@ -318,6 +318,7 @@ impl Connection {
         // What a program does where it would wait otherwise.
         self.host.catch_up();
         self.socket
+            .send_stream()
             .send(&[IoSlice::new(payload)], false)
             .unwrap_or(0)
     }
@@ -329,6 +330,7 @@ impl Connection {
         while all < room.len()
             && let Ok(n @ 1..) = self
                 .socket
+                .receive_stream()
                 .recv(&mut [IoSliceMut::new(&mut room[all..])], false)
         {
             all += n;

@@ -150,12 +150,12 @@ fn of_socket(fd: c_int, socket: &Socket, name: c_int, give: &dyn Fn(&[u8])) -> O
             give(&1i32.to_ne_bytes());
         }
         // A negative number that it was set to, the kernel keeps.
-        libc::SO_PEEK_OFF => give(&socket.peek_offset()?.to_ne_bytes()),
+        libc::SO_PEEK_OFF => give(&socket.peek_offset().get()?.to_ne_bytes()),
         libc::SO_ACCEPTCONN => give(&i32::from(socket.is_listening()).to_ne_bytes()),
         // As Linux has it, it is what the connection has come to, unless the program has set it.
         libc::SO_SNDBUF if has_connection(socket) && !is_set(socket, name) => {
             give(
-                &i32::try_from(socket.send_limit())
+                &i32::try_from(socket.send_stream().limit())
                     .unwrap_or(i32::MAX)
                     .to_ne_bytes(),
             );

@@ -97,7 +97,7 @@ fn least() -> usize {
 /// whether bytes were `copied`, to the stream, or to where the program's memory then shows them.
 ///
 /// # Errors
-/// As [`Socket::send_with`].
+/// As [`SendStream::send_with`](longshore_sockets::SendStream::send_with).
 pub(crate) fn send(
     socket: &Socket,
     parts: &[IoSlice<'_>],
@@ -109,13 +109,13 @@ pub(crate) fn send(
         && (least()..=MOST_AT_ONCE).contains(&part.len())
         && !sending.intersects(Sending::URGENT | Sending::RECORD_END)
         && !is_confined()
-        && socket.takes_ranges()
+        && socket.send_stream().takes_ranges()
         && let Some(n) = send_pages(socket, part, sending, copied)?
     {
         return Ok(n);
     }
     copied.set(true);
-    socket.send_with(parts, sending)
+    socket.send_stream().send_with(parts, sending)
 }
 
 /// The same of one buffer; `None` if it is to be copied.
@@ -361,7 +361,7 @@ impl State {
                     Some(place) => self.append(socket, (file, place), left, (more, copied)),
                     None => {
                         copied.set(true);
-                        socket.send_with(&[IoSlice::new(left)], more)
+                        socket.send_stream().send_with(&[IoSlice::new(left)], more)
                     }
                 };
                 match step {
@@ -386,9 +386,12 @@ impl State {
         let extents = &mut self.sent.extents;
         let copy = if extents.may_send(place, socket.id(), is_acknowledged) {
             let more = sending.contains(Sending::MORE);
-            match socket.append_range(file, place, bytes.len(), more)? {
+            match socket
+                .send_stream()
+                .append_range(file, place, bytes.len(), more)?
+            {
                 Appended::Bytes(n) => {
-                    extents.note_sent(place, socket.id(), socket.write_position());
+                    extents.note_sent(place, socket.id(), socket.send_stream().write_position());
                     return Ok(n);
                 }
                 Appended::Copy(n) => n.min(bytes.len()),
@@ -404,7 +407,9 @@ impl State {
             } else {
                 Sending::empty()
             };
-        socket.send_with(&[IoSlice::new(&bytes[..copy])], more)
+        socket
+            .send_stream()
+            .send_with(&[IoSlice::new(&bytes[..copy])], more)
     }
 }
 
@@ -421,7 +426,7 @@ impl Part {
 impl Memory {
     /// The engine has it, to read it. `None` if it does not take it.
     fn share(&self, socket: &Socket) -> Option<SharedFile> {
-        socket.share_own_file(self.id(), || {
+        socket.send_stream().share_own_file(self.id(), || {
             let path = format!("/proc/self/fd/{}", self.fd().as_raw_fd());
             open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
         })

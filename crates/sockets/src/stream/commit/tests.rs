@@ -21,7 +21,10 @@ fn immediate(stream: &Stream, len: usize) -> usize {
 }
 
 fn written(stream: &Stream, len: usize) {
-    let written = stream.socket().send(&[IoSlice::new(&vec![7; len])], false);
+    let written = stream
+        .socket()
+        .send_stream()
+        .send(&[IoSlice::new(&vec![7; len])], false);
     assert_eq!(written, Ok(len));
 }
 
@@ -31,7 +34,7 @@ fn written(stream: &Stream, len: usize) {
 fn little_travels_with_its_descriptor_unless_it_will_wait() {
     let (engine, _directory) = engine();
     let (a, _b) = Engine::pair(engine.join());
-    assert!(a.socket().takes_immediate_data());
+    assert!(a.socket().send_stream().takes_immediate_data());
     assert_eq!(immediate(&a, 1), 1);
     assert_eq!(immediate(&a, MAX_IMMEDIATE), MAX_IMMEDIATE);
     assert_eq!(immediate(&a, MAX_IMMEDIATE + 1), 0);
@@ -55,7 +58,10 @@ fn datagrams_wait_for_no_acknowledgment() {
     let ahead = 2 * MAX_IMMEDIATE as u64;
     block.snd.edge.store(ahead, Ordering::Relaxed);
     block.snd.told.store(ahead, Ordering::Relaxed);
-    assert_eq!(socket.reserve_record(10).unwrap().immediate(), 10);
+    assert_eq!(
+        socket.send_stream().reserve_record(10).unwrap().immediate(),
+        10
+    );
     std::mem::forget(socket);
 }
 
@@ -64,11 +70,11 @@ fn what_is_committed_is_sent_and_no_more() {
     let (engine, _directory) = engine();
     let (a, b) = Engine::pair(engine.join());
     for (reserve, commit, sent) in [(10, 0, 0), (10, 4, 4), (10, 10, 10), (10, 99, 10)] {
-        let before = a.socket().write_position();
+        let before = a.socket().send_stream().write_position();
         let mut reserved = a.reserve(reserve).unwrap();
         reserved.write_at(0, &[7; 10]).unwrap();
         reserved.commit(commit, false).unwrap();
-        assert_eq!(a.socket().write_position(), before + sent);
+        assert_eq!(a.socket().send_stream().write_position(), before + sent);
     }
     let (mut got, mut buf) = (0, [0; 99]);
     while got < 24 {
@@ -85,14 +91,20 @@ fn what_was_read_is_told_with_what_is_written() {
     for urgent in [false, true] {
         written(&a, 100);
         assert_eq!(b.read(&mut [0; 50]), Ok(50));
-        let (told, read) = (&b.socket().block().rcv.told, b.socket().read_position());
+        let (told, read) = (
+            &b.socket().block().rcv.told,
+            b.socket().receive_stream().read_position(),
+        );
         assert!(told.load(Ordering::Relaxed) < read);
         let sending = if urgent {
             Sending::URGENT
         } else {
             Sending::empty()
         };
-        let sent = b.socket().send_with(&[IoSlice::new(b"x")], sending);
+        let sent = b
+            .socket()
+            .send_stream()
+            .send_with(&[IoSlice::new(b"x")], sending);
         assert_eq!(sent, Ok(1));
         assert_eq!(told.load(Ordering::Relaxed), read, "urgent: {urgent}");
     }
@@ -104,12 +116,17 @@ fn the_end_of_a_record_may_be_urgent() {
     let (engine, _directory) = engine();
     let (a, b) = Engine::pair(engine.join());
     let both = Sending::URGENT | Sending::RECORD_END;
-    assert_eq!(a.socket().send_with(&[IoSlice::new(b"ab")], both), Ok(2));
+    assert_eq!(
+        a.socket()
+            .send_stream()
+            .send_with(&[IoSlice::new(b"ab")], both),
+        Ok(2)
+    );
     engine.wait_until("all has come", |_| {
         b.socket().host().drain_if_free();
-        b.socket().urgent_end() == 2 && b.socket().received_end() == 2
+        b.socket().urgent_data().end() == 2 && b.socket().receive_stream().received_end() == 2
     });
-    assert_eq!(b.socket().recv_urgent(false), Ok(Some(b'b')));
+    assert_eq!(b.socket().urgent_data().recv(false), Ok(Some(b'b')));
 }
 
 /// What the engine is told of bytes that were written, with what is to be in it and what not.
@@ -136,12 +153,12 @@ fn the_engine_is_told_what_is_said_of_bytes() {
         (Sending::RECORD_END, EdgeFlags::PUSH | end, more | cork),
     ] {
         let (a, _b) = Engine::pair(host);
-        assert_eq!(a.socket().send_with(&bytes, sending), Ok(3));
+        assert_eq!(a.socket().send_stream().send_with(&bytes, sending), Ok(3));
         is_said(&engine, &a, with, without);
         std::mem::forget((a, _b));
     }
     let (a, _b) = Engine::pair(host);
-    assert_eq!(a.socket().send(&bytes, true), Ok(3));
+    assert_eq!(a.socket().send_stream().send(&bytes, true), Ok(3));
     is_said(&engine, &a, more, EdgeFlags::PUSH);
     let (c, _d) = Engine::pair(host);
     c.socket().set_cork(true).unwrap();
@@ -158,12 +175,14 @@ fn a_record_of_which_a_part_is_written_has_not_ended() {
     a.socket().block().snd.limit.store(2, Ordering::Relaxed);
     let sent = a
         .socket()
+        .send_stream()
         .send_with(&[IoSlice::new(b"abc")], Sending::RECORD_END);
     assert_eq!(sent, Ok(2));
     is_said(&engine, &a, EdgeFlags::PUSH, EdgeFlags::RECORD_END);
     a.socket().block().snd.limit.store(9, Ordering::Relaxed);
     let sent = a
         .socket()
+        .send_stream()
         .send_with(&[IoSlice::new(b"c")], Sending::RECORD_END);
     assert_eq!(sent, Ok(1));
     is_said(&engine, &a, EdgeFlags::RECORD_END, EdgeFlags::empty());
@@ -178,7 +197,10 @@ fn a_connection_that_is_made_without_data_is_told_of() {
     socket
         .block()
         .set_state(longshore_hostif::SocketState::Early);
-    assert_eq!(socket.send(&[], false), Err(SocketError::InProgress));
+    assert_eq!(
+        socket.send_stream().send(&[], false),
+        Err(SocketError::InProgress)
+    );
     let index = socket.id().index;
     engine.wait_until("it was told", |seen| {
         seen.said.get(&index) == Some(&EdgeFlags::PUSH)

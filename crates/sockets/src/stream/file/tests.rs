@@ -15,15 +15,19 @@ fn a_connection_takes_files_that_are_worth_it() {
     let (a, _b) = Engine::pair(host);
     let open = Engine::open(host, SocketKind::Stream);
     assert!(host.session.takes_files());
-    assert!(a.socket().takes_ranges() && !open.takes_ranges());
+    assert!(a.socket().send_stream().takes_ranges() && !open.send_stream().takes_ranges());
     for (len, is_worth_it) in [
         (0, false),
         (WORTH - 1, false),
         (WORTH, true),
         (u64::MAX, true),
     ] {
-        assert_eq!(a.socket().takes_files(len), is_worth_it, "{len}");
-        assert!(!open.takes_files(len));
+        assert_eq!(
+            a.socket().send_stream().takes_files(len),
+            is_worth_it,
+            "{len}"
+        );
+        assert!(!open.send_stream().takes_files(len));
     }
     // A file that the engine takes by no means is not opened twice.
     let never = || panic!("opened");
@@ -31,9 +35,19 @@ fn a_connection_takes_files_that_are_worth_it() {
         device: 1,
         inode: 2,
     };
-    assert!(open.share_file(id, u64::MAX, never).is_none());
-    assert!(a.socket().share_file(id, WORTH - 1, never).is_none());
-    assert!(a.socket().share_own_file(id, || None).is_none());
+    assert!(open.send_stream().share_file(id, u64::MAX, never).is_none());
+    assert!(
+        a.socket()
+            .send_stream()
+            .share_file(id, WORTH - 1, never)
+            .is_none()
+    );
+    assert!(
+        a.socket()
+            .send_stream()
+            .share_own_file(id, || None)
+            .is_none()
+    );
 }
 
 #[test]

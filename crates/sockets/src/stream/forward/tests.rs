@@ -11,7 +11,7 @@ const LEAST: usize = LEAST_FORWARD as usize;
 fn arrived(engine: &Engine, socket: &Socket, len: usize) {
     engine.wait_until("the bytes have come", |_| {
         socket.host().drain_if_free();
-        socket.readable_bytes() >= len
+        socket.receive_stream().readable_bytes() >= len
     });
 }
 
@@ -41,19 +41,22 @@ fn forwarded_bytes_arrive_in_their_place() {
         far.write_all(&head).unwrap();
         let mut moved = 0;
         while all.len() - moved >= LEAST {
-            let then = near.socket().forward(far.socket(), max, false);
+            let then = near.socket().forwarding(far.socket()).forward(max, false);
             let most = max.min(all.len() - moved);
             assert_eq!(then, Ok(Forwarded::Bytes(most)), "{moved}");
             moved += most;
-            assert_eq!(near.socket().read_position(), moved as u64);
+            assert_eq!(near.socket().receive_stream().read_position(), moved as u64);
             let told = &near.socket().block().rcv.told;
             assert_eq!(told.load(Ordering::Relaxed), moved as u64);
         }
         let left = all.len() - moved;
         if left != 0 {
-            let short = near.socket().forward(far.socket(), max, false);
+            let short = near.socket().forwarding(far.socket()).forward(max, false);
             assert_eq!(short, Ok(Forwarded::Copy(NotForwarded::Short)));
-            assert_eq!(near.socket().copy_to(far.socket(), max, false), Ok(left));
+            assert_eq!(
+                near.socket().forwarding(far.socket()).copy(max, false),
+                Ok(left)
+            );
         }
         far.write_all(b"tail").unwrap();
         let got = read(&b, before + all.len() + 4);
@@ -69,9 +72,9 @@ fn forwarded_bytes_arrive_in_their_place() {
 fn a_stream_that_has_ended_forwards_nothing() {
     let (_engine, host, _directory) = forwarding_engine();
     let ((a, near), (far, _b)) = (Engine::pair(host), Engine::pair(host));
-    let forward = || near.socket().forward(far.socket(), 100, false);
+    let forward = || near.socket().forwarding(far.socket()).forward(100, false);
     assert_eq!(forward(), Err(SocketError::WouldBlock));
-    let copy = || near.socket().copy_to(far.socket(), 100, false);
+    let copy = || near.socket().forwarding(far.socket()).copy(100, false);
     assert_eq!(copy(), Err(SocketError::WouldBlock));
     a.finish().unwrap();
     assert_eq!(near.read(&mut [0; 1]), Ok(0));
@@ -86,25 +89,27 @@ fn too_few_bytes_are_copied() {
     a.write_all(&all).unwrap();
     arrived(&engine, near.socket(), all.len());
     let short = Ok(Forwarded::Copy(NotForwarded::Short));
-    let forward = |max| near.socket().forward(far.socket(), max, false);
+    let forward = |max| near.socket().forwarding(far.socket()).forward(max, false);
     assert_eq!(forward(LEAST - 1), short);
     // There is too little room for more.
     let limit = &far.socket().block().snd.limit;
     limit.store(LEAST as u32 - 1, Ordering::Relaxed);
     assert_eq!(forward(2 * LEAST), short);
-    assert_eq!(near.socket().read_position(), 0);
+    assert_eq!(near.socket().receive_stream().read_position(), 0);
     limit.store(LEAST as u32, Ordering::Relaxed);
-    near.socket().set_peek_offset(Some(5_000));
+    near.socket().peek_offset().set(Some(5_000));
     assert_eq!(forward(2 * LEAST), Ok(Forwarded::Bytes(LEAST)));
-    let moved_back = near.socket().peek_offset();
+    let moved_back = near.socket().peek_offset().get();
     assert_eq!(moved_back, Some(5_000 - LEAST as u32));
     limit.store(0, Ordering::Relaxed);
-    let copied = near.socket().copy_to(far.socket(), LEAST + 7, true);
+    let copied = near.socket().forwarding(far.socket()).copy(LEAST + 7, true);
     assert_eq!(copied, Ok(LEAST + 7));
-    assert_eq!(near.socket().peek_offset(), Some(0));
+    assert_eq!(near.socket().peek_offset().get(), Some(0));
     far.write_all(b"").unwrap();
     assert_eq!(
-        near.socket().copy_to(far.socket(), usize::MAX, false),
+        near.socket()
+            .forwarding(far.socket())
+            .copy(usize::MAX, false),
         Ok(LEAST - 7)
     );
     assert!(read(&b, all.len()) == all);
@@ -116,33 +121,35 @@ fn what_cannot_be_forwarded_says_why() {
     let (engine, host, _directory) = forwarding_engine();
     let ((a, near), (far, _b)) = (Engine::pair(host), Engine::pair(host));
     let (near, far) = (near.socket(), far.socket());
-    assert_eq!(near.check_forward(far), Ok(()));
-    assert_eq!(near.check_forward(near), Err(Unsupported));
+    assert_eq!(near.forwarding(far).check(), Ok(()));
+    assert_eq!(near.forwarding(near).check(), Err(Unsupported));
     let second = engine.join();
     let (other, _c) = Engine::pair(second);
-    assert_eq!(near.check_forward(other.socket()), Err(Unsupported));
+    assert_eq!(near.forwarding(other.socket()).check(), Err(Unsupported));
     let open = Engine::open(host, SocketKind::Stream);
-    assert_eq!(near.check_forward(&open), Err(Kind));
-    assert_eq!(open.check_forward(far), Err(Kind));
+    assert_eq!(near.forwarding(&open).check(), Err(Kind));
+    assert_eq!(open.forwarding(far).check(), Err(Kind));
     let channel = host.reserve_channel().unwrap();
-    assert_eq!(near.check_forward(far), Err(Shared));
+    assert_eq!(near.forwarding(far).check(), Err(Shared));
     host.leave_out(channel, far.id());
-    assert_eq!(near.check_forward(far), Err(Shared));
+    assert_eq!(near.forwarding(far).check(), Err(Shared));
     host.leave_out(channel, near.id());
-    assert_eq!(near.check_forward(far), Ok(()));
+    assert_eq!(near.forwarding(far).check(), Ok(()));
     host.drop_reservation(channel);
-    let kept = near.forward(&open, 10_000, false);
+    let kept = near.forwarding(&open).forward(10_000, false);
     assert_eq!(kept, Ok(Forwarded::Copy(Kind)));
     // What came before was read and is kept where it lies.
     a.write_all(&pattern(10_000)).unwrap();
     arrived(&engine, near, 10_000);
     let mut kept = None;
-    let taken = near.keep(&mut kept, LEAST, |given| Ok(given.concat().len()));
+    let taken = near
+        .keeping()
+        .take(&mut kept, LEAST, |given| Ok(given.concat().len()));
     assert_eq!(taken, Ok(Some(LEAST)));
-    let then = near.forward(far, 10_000, false);
+    let then = near.forwarding(far).forward(10_000, false);
     assert_eq!(then, Ok(Forwarded::Copy(Kept)));
-    near.give_back(&mut kept.unwrap(), LEAST).unwrap();
-    let then = near.forward(far, 10_000, false);
+    near.keeping().give_back(&mut kept.unwrap(), LEAST).unwrap();
+    let then = near.forwarding(far).forward(10_000, false);
     assert_eq!(then, Ok(Forwarded::Bytes(10_000 - LEAST)));
 }
 
@@ -152,6 +159,9 @@ fn an_engine_that_forwards_nothing_has_all_copied() {
     let engine = Engine::start(directory.path());
     let host = engine.join();
     let ((_a, near), (far, _b)) = (Engine::pair(host), Engine::pair(host));
-    let then = near.socket().forward(far.socket(), 10_000, false);
+    let then = near
+        .socket()
+        .forwarding(far.socket())
+        .forward(10_000, false);
     assert_eq!(then, Ok(Forwarded::Copy(NotForwarded::Unsupported)));
 }

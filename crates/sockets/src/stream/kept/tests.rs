@@ -1,6 +1,7 @@
 //! Bytes that were read and are kept where they lie.
 
 use super::*;
+use crate::stream::{Forwarded, NotForwarded};
 use crate::testing::Engine;
 use crate::testing::fixture::{forwarding_engine, pattern};
 use crate::{Hooks, Stream};
@@ -70,14 +71,14 @@ const LEAST: usize = LEAST_FORWARD as usize;
 fn arrived(engine: &Engine, socket: &Socket, end: u64) {
     engine.wait_until("the bytes have come", |_| {
         socket.host().drain_if_free();
-        socket.received_end() >= end
+        socket.receive_stream().received_end() >= end
     });
 }
 
 /// Takes at most `max` bytes, all that is given; what was seen of them.
 fn keep(socket: &Socket, kept: &mut Option<KeptBytes>, max: usize) -> (Option<usize>, Vec<u8>) {
     let mut seen = Vec::new();
-    let taken = socket.keep(kept, max, |given| {
+    let taken = socket.keeping().take(kept, max, |given| {
         let bytes = given.concat();
         seen.extend_from_slice(&bytes);
         Ok(bytes.len())
@@ -103,10 +104,10 @@ fn what_is_kept_is_read_and_the_engine_does_not_know() {
     let all = pattern(40_000);
     a.write_all(&all).unwrap();
     arrived(&engine, socket, 40_000);
-    assert!(socket.may_keep());
+    assert!(socket.keeping().is_possible());
     let mut kept = None;
     assert_eq!(keep(socket, &mut kept, LEAST - 1).0, None, "too few");
-    assert!(kept.is_none() && socket.read_position() == 0);
+    assert!(kept.is_none() && socket.receive_stream().read_position() == 0);
     let (taken, seen) = keep(socket, &mut kept, 10_000);
     assert_eq!(taken, Some(10_000));
     assert!(seen == all[..10_000]);
@@ -115,11 +116,16 @@ fn what_is_kept_is_read_and_the_engine_does_not_know() {
     let some = kept.as_ref().unwrap();
     assert_eq!((some.begin(), some.end(), some.len()), (0, 10_010, 10_010));
     assert!(!some.is_empty() && some.socket() == socket.id());
-    assert_eq!(socket.read_position(), 10_010);
+    assert_eq!(socket.receive_stream().read_position(), 10_010);
     assert!(host.keeps(socket.id().index));
     // Reading goes on behind it, and is not told of, for what is before is kept.
     let mut buf = [0; 90];
-    assert_eq!(socket.recv(&mut [IoSliceMut::new(&mut buf)], false), Ok(90));
+    assert_eq!(
+        socket
+            .receive_stream()
+            .recv(&mut [IoSliceMut::new(&mut buf)], false),
+        Ok(90)
+    );
     assert!(buf[..] == all[10_010..10_100]);
     assert_eq!(told(socket), 0);
     // Nothing follows it any more.
@@ -127,10 +133,10 @@ fn what_is_kept_is_read_and_the_engine_does_not_know() {
     assert_eq!(keep(socket, &mut None, 10_000).0, None, "one at a time");
     let mut kept = kept.unwrap();
     socket.block().unreported_limit.store(1, Ordering::Relaxed);
-    socket.give_back(&mut kept, 10_000).unwrap();
+    socket.keeping().give_back(&mut kept, 10_000).unwrap();
     assert_eq!((kept.begin(), kept.len()), (10_000, 10));
     assert_eq!(told(socket), 10_000);
-    socket.give_back(&mut kept, 100).unwrap();
+    socket.keeping().give_back(&mut kept, 100).unwrap();
     assert!(kept.is_empty() && !host.keeps(socket.id().index));
     assert_eq!(told(socket), 10_100);
 }
@@ -143,20 +149,22 @@ fn what_is_not_taken_is_read_next() {
     a.write_all(&pattern(20_000)).unwrap();
     arrived(&engine, socket, 20_000);
     let mut kept = None;
-    let none = socket.keep(&mut kept, 20_000, |_| Ok(0));
+    let none = socket.keeping().take(&mut kept, 20_000, |_| Ok(0));
     assert_eq!((none, kept.is_none()), (Ok(Some(0)), true));
-    let fails = socket.keep(&mut kept, 20_000, |_| Err(SocketError::WouldBlock));
+    let fails = socket
+        .keeping()
+        .take(&mut kept, 20_000, |_| Err(SocketError::WouldBlock));
     assert_eq!(fails, Err(SocketError::WouldBlock));
     assert!(kept.is_none() && !host.keeps(socket.id().index));
-    socket.set_peek_offset(Some(6_000));
-    let part = socket.keep(&mut kept, 20_000, |_| Ok(5_000));
+    socket.peek_offset().set(Some(6_000));
+    let part = socket.keeping().take(&mut kept, 20_000, |_| Ok(5_000));
     assert_eq!(part, Ok(Some(5_000)));
     assert_eq!(
-        socket.peek_offset(),
+        socket.peek_offset().get(),
         Some(1_000),
         "it moves with what is read"
     );
-    assert_eq!(socket.read_position(), 5_000);
+    assert_eq!(socket.receive_stream().read_position(), 5_000);
     assert_eq!(
         kept.map(|kept| (kept.begin(), kept.end())),
         Some((0, 5_000))
@@ -183,7 +191,7 @@ fn no_more_is_kept_than_half_of_what_is_held() {
         assert_eq!(keep(socket, &mut kept, 50_000).0, Some(most));
         assert_eq!(keep(socket, &mut kept, 50_000).0, None, "there is no room");
         let mut kept = kept.unwrap();
-        socket.give_back(&mut kept, most).unwrap();
+        socket.keeping().give_back(&mut kept, most).unwrap();
     }
 }
 
@@ -203,16 +211,22 @@ fn what_is_kept_is_to_be_given_back_when_much_was_read_behind_it() {
     a.write_all(&pattern(60_000)).unwrap();
     arrived(&engine, socket, 60_000);
     socket.block().rcv.limit.store(40_000, Ordering::Relaxed);
-    assert_eq!(socket.discard(100), Ok(100));
+    assert_eq!(socket.receive_stream().discard(100), Ok(100));
     let mut kept = None;
     assert_eq!(keep(socket, &mut kept, LEAST).0, Some(LEAST));
     // Half of what is held, from where it is kept on.
-    assert_eq!(socket.discard(20_000 - LEAST), Ok(20_000 - LEAST));
+    assert_eq!(
+        socket.receive_stream().discard(20_000 - LEAST),
+        Ok(20_000 - LEAST)
+    );
     assert_eq!(*GIVEN_BACK.lock().unwrap(), []);
-    assert_eq!(socket.discard(1), Ok(1));
+    assert_eq!(socket.receive_stream().discard(1), Ok(1));
     assert_eq!(*GIVEN_BACK.lock().unwrap(), [socket.id()]);
-    socket.give_back(&mut kept.unwrap(), LEAST).unwrap();
-    assert_eq!(socket.discard(10_000), Ok(10_000));
+    socket
+        .keeping()
+        .give_back(&mut kept.unwrap(), LEAST)
+        .unwrap();
+    assert_eq!(socket.receive_stream().discard(10_000), Ok(10_000));
     assert_eq!(GIVEN_BACK.lock().unwrap().len(), 1, "nothing is kept");
 }
 
@@ -220,17 +234,20 @@ fn what_is_kept_is_to_be_given_back_when_much_was_read_behind_it() {
 fn bytes_are_kept_of_a_connection_that_is_this_processs_alone() {
     let (_engine, host, _directory) = forwarding_engine();
     let (a, _b) = Engine::pair(host);
-    assert!(a.socket().may_keep());
+    assert!(a.socket().keeping().is_possible());
     let channel = host.reserve_channel().unwrap();
-    assert!(!a.socket().may_keep(), "a child has it, too");
+    assert!(!a.socket().keeping().is_possible(), "a child has it, too");
     host.drop_reservation(channel);
-    assert!(a.socket().may_keep());
+    assert!(a.socket().keeping().is_possible());
     let open = Engine::open(host, SocketKind::Stream);
-    assert!(!open.may_keep());
+    assert!(!open.keeping().is_possible());
     let directory = tempfile::tempdir().unwrap();
     let other = Engine::start(directory.path());
     let (c, _d) = Engine::pair(other.join());
-    assert!(!c.socket().may_keep(), "its engine forwards nothing");
+    assert!(
+        !c.socket().keeping().is_possible(),
+        "its engine forwards nothing"
+    );
 }
 
 #[test]
@@ -263,8 +280,8 @@ fn what_was_kept_is_sent_by_another_connection() {
     far.write_all(b"head").unwrap();
     let mut taken = Vec::new();
     let mut forward = |kept: &mut KeptBytes, max| {
-        let to = (far.socket(), max, false);
-        near.socket().forward_kept(kept, to, |len| {
+        let forwarding = near.socket().forwarding(far.socket());
+        forwarding.forward_kept(kept, (max, false), |len| {
             taken.push(len);
             Ok(())
         })
@@ -282,7 +299,7 @@ fn what_was_kept_is_sent_by_another_connection() {
         .store(true, Ordering::Relaxed);
     let between = vec![b'x'; 20_000];
     far.write_all(&between).unwrap();
-    let held = far.socket().unacked_bytes() as u32;
+    let held = far.socket().send_stream().unacked_bytes() as u32;
     limit.store(held + 4_000, Ordering::Relaxed);
     assert_eq!(forward(&mut kept, 30_000), Err(SocketError::WouldBlock));
     limit.store(3 * (held + 4_000), Ordering::Relaxed);

@@ -41,7 +41,7 @@ fn what_others_write_meanwhile_comes_before() {
             let (second, third) = rest.split_at(meanwhile);
             writer.write_all(first).unwrap();
             let socket = writer.socket();
-            let mut prepared = socket.prepare(third.len()).unwrap();
+            let mut prepared = socket.send_stream().prepare(third.len()).unwrap();
             assert_eq!(prepared.len(), third.len());
             fill(&mut prepared, third);
             writer.write_all(second).unwrap();
@@ -62,8 +62,8 @@ fn a_part_is_appended_and_the_chunks_of_the_rest_are_free_again() {
     let socket = writer.socket();
     // All the memory of the session many times over.
     for _ in 0..1000 {
-        drop(socket.prepare(MOST_PREPARED).unwrap());
-        let mut prepared = socket.prepare(MOST_PREPARED).unwrap();
+        drop(socket.send_stream().prepare(MOST_PREPARED).unwrap());
+        let mut prepared = socket.send_stream().prepare(MOST_PREPARED).unwrap();
         fill(&mut prepared, &[7; 3]);
         prepared.append(3, false).unwrap();
         drop(prepared);
@@ -95,12 +95,15 @@ fn without_a_chunk_for_it_nothing_is_prepared() {
     let host = engine.join();
     let (writer, _reader) = Engine::pair(host);
     let socket = writer.socket();
-    let prepared = socket.prepare(10).unwrap();
+    let prepared = socket.send_stream().prepare(10).unwrap();
     assert!(!prepared.is_empty() && prepared.len() == 10);
     drop(prepared);
     writer.write_all(b"head").unwrap();
     // The stream's chunk has room, and there is no other to read the first bytes into.
-    assert_eq!(socket.prepare(10).err(), Some(SocketError::WouldBlock));
+    assert_eq!(
+        socket.send_stream().prepare(10).err(),
+        Some(SocketError::WouldBlock)
+    );
     assert!(host.is_short());
     assert!(socket.host_bits() & host_bits::WANTS_ROOM != 0);
     assert_eq!(host.count_free_chunks(), 0);
@@ -116,7 +119,7 @@ fn what_has_no_place_yet_is_appended_later() {
     let (other, _far) = Engine::pair(host);
     other.write_all(b"takes a chunk").unwrap();
     let socket = writer.socket();
-    let mut prepared = socket.prepare(5).unwrap();
+    let mut prepared = socket.send_stream().prepare(5).unwrap();
     fill(&mut prepared, b"12345");
     let before = pattern(CHUNK - 2);
     writer.write_all(&before).unwrap();
@@ -126,7 +129,7 @@ fn what_has_no_place_yet_is_appended_later() {
     holds.store(false, Ordering::Relaxed);
     engine.wait_until("all is acknowledged", |_| {
         host.drain_if_free();
-        socket.unacked_bytes() + other.socket().unacked_bytes() == 0
+        socket.send_stream().unacked_bytes() + other.socket().send_stream().unacked_bytes() == 0
     });
     // With the next call on it, the other stream gives its chunk back.
     drop(other.reserve(1).unwrap());
@@ -142,7 +145,7 @@ fn nothing_is_appended_to_a_stream_that_has_ended_or_is_full() {
     let socket = ManuallyDrop::new(Engine::open(host, SocketKind::Stream));
     let block = socket.block();
     block.set_state(longshore_hostif::SocketState::Connected);
-    let mut prepared = ManuallyDrop::new(socket.prepare(10).unwrap());
+    let mut prepared = ManuallyDrop::new(socket.send_stream().prepare(10).unwrap());
     let held = STREAM_MAX - 9;
     block.snd.edge.store(held, Ordering::Relaxed);
     block.snd.told.store(held, Ordering::Relaxed);

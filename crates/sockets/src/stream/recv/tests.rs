@@ -36,20 +36,44 @@ fn an_empty_stream_has_ended_has_failed_or_may_get_more() {
         let socket = ManuallyDrop::new(Engine::open(host, kind));
         let block = socket.block();
         block.set_state(state);
-        assert_eq!(socket.end_of_stream(), expected, "{kind:?} {state:?}");
+        assert_eq!(
+            socket.receive_stream().end_of_stream(),
+            expected,
+            "{kind:?} {state:?}"
+        );
         // The pending error is told first, and once.
         socket.set_error(Errno::CONNRESET.raw_os_error());
-        assert_eq!(socket.end_of_stream(), RESET, "{kind:?} {state:?}");
-        assert_eq!(socket.end_of_stream(), expected, "{kind:?} {state:?}");
+        assert_eq!(
+            socket.receive_stream().end_of_stream(),
+            RESET,
+            "{kind:?} {state:?}"
+        );
+        assert_eq!(
+            socket.receive_stream().end_of_stream(),
+            expected,
+            "{kind:?} {state:?}"
+        );
         // A half that is shut down gives the end, but not before the error.
         block.set_flags(BlockFlags::SHUT_RD);
         socket.set_error(Errno::CONNRESET.raw_os_error());
-        assert_eq!(socket.end_of_stream(), RESET, "{kind:?} {state:?}");
-        assert_eq!(socket.end_of_stream(), Ok(()), "{kind:?} {state:?}");
+        assert_eq!(
+            socket.receive_stream().end_of_stream(),
+            RESET,
+            "{kind:?} {state:?}"
+        );
+        assert_eq!(
+            socket.receive_stream().end_of_stream(),
+            Ok(()),
+            "{kind:?} {state:?}"
+        );
         // What the peer has ended has ended, and leaves the error to other calls.
         block.set_flags(BlockFlags::PEER_FIN);
         socket.set_error(Errno::CONNRESET.raw_os_error());
-        assert_eq!(socket.end_of_stream(), Ok(()), "{kind:?} {state:?}");
+        assert_eq!(
+            socket.receive_stream().end_of_stream(),
+            Ok(()),
+            "{kind:?} {state:?}"
+        );
         assert_eq!(block.take_errno(), Errno::CONNRESET.raw_os_error() as u32);
     }
 }
@@ -58,10 +82,10 @@ fn an_empty_stream_has_ended_has_failed_or_may_get_more() {
 fn without_an_engine_a_reader_that_would_wait_is_told_of_a_reset() {
     let (mut engine, _directory) = engine();
     let (_a, b) = Engine::pair(engine.join());
-    assert_eq!(b.socket().end_of_stream(), LATER);
+    assert_eq!(b.socket().receive_stream().end_of_stream(), LATER);
     engine.stop();
     b.socket().host().look_at_engine();
-    assert_eq!(b.socket().end_of_stream(), RESET);
+    assert_eq!(b.socket().receive_stream().end_of_stream(), RESET);
 }
 
 #[test]
@@ -73,9 +97,9 @@ fn what_is_no_stream_of_bytes_is_not_read_as_one() {
     let datagram = Engine::open(host, SocketKind::Datagram);
     for (socket, errno) in [(&*listener, Errno::NOTCONN), (&datagram, Errno::OPNOTSUPP)] {
         let refused = Some(SocketError::Refused(errno));
-        assert_eq!(socket.peek().err(), refused);
-        assert_eq!(socket.discard(1).err(), refused);
-        assert_eq!(socket.recv(&mut [], true).err(), refused);
+        assert_eq!(socket.receive_stream().peek().err(), refused);
+        assert_eq!(socket.receive_stream().discard(1).err(), refused);
+        assert_eq!(socket.receive_stream().recv(&mut [], true).err(), refused);
     }
 }
 
@@ -86,10 +110,19 @@ fn an_edge_beyond_all_streams_is_refused() {
     let (_a, b) = Engine::pair(engine.join());
     let (socket, edge) = (b.socket(), &b.socket().block().rcv.edge);
     edge.store(STREAM_MAX, Ordering::Release);
-    assert_eq!(socket.peek().map(|p| p.len()), Ok(STREAM_MAX as usize));
+    assert_eq!(
+        socket.receive_stream().peek().map(|p| p.len()),
+        Ok(STREAM_MAX as usize)
+    );
     edge.store(STREAM_MAX + 1, Ordering::Release);
-    assert_eq!(socket.peek().err(), Some(SocketError::Broken));
-    assert_eq!(socket.readable_bytes(), STREAM_MAX as usize);
+    assert_eq!(
+        socket.receive_stream().peek().err(),
+        Some(SocketError::Broken)
+    );
+    assert_eq!(
+        socket.receive_stream().readable_bytes(),
+        STREAM_MAX as usize
+    );
     edge.store(0, Ordering::Release);
 }
 
@@ -97,7 +130,7 @@ fn an_edge_beyond_all_streams_is_refused() {
 fn arrived(engine: &Engine, socket: &Socket, len: usize) {
     engine.wait_until("the bytes have come", |_| {
         socket.host().drain_if_free();
-        socket.readable_bytes() == len
+        socket.receive_stream().readable_bytes() == len
     });
 }
 
@@ -112,17 +145,20 @@ fn all_parts_of_a_call_are_filled_in_order() {
     let (mut first, mut none, mut second) = (vec![0; CHUNK - 5], [0; 0], vec![0; 30]);
     for keep in [true, false] {
         let mut parts = [&mut first[..], &mut none, &mut second].map(IoSliceMut::new);
-        let read = b.socket().recv(&mut parts, keep);
+        let read = b.socket().receive_stream().recv(&mut parts, keep);
         assert_eq!(read, Ok(CHUNK + 25));
         assert!([&first[..], &second].concat() == all[..CHUNK + 25]);
     }
     let mut rest = [0; 200];
     let mut tail = [9; 3];
     let mut parts = [&mut rest[..], &mut tail].map(IoSliceMut::new);
-    assert_eq!(b.socket().recv(&mut parts, false), Ok(75));
+    assert_eq!(b.socket().receive_stream().recv(&mut parts, false), Ok(75));
     assert_eq!((&rest[..75], tail), (&all[CHUNK + 25..], [9; 3]));
-    assert_eq!(b.socket().read_position(), all.len() as u64);
-    assert_eq!(b.socket().received_end(), all.len() as u64);
+    assert_eq!(
+        b.socket().receive_stream().read_position(),
+        all.len() as u64
+    );
+    assert_eq!(b.socket().receive_stream().received_end(), all.len() as u64);
 }
 
 /// The last part has more room than there is left.
@@ -134,7 +170,7 @@ fn a_part_is_filled_as_far_as_there_is_something() {
     arrived(&engine, b.socket(), 5);
     let (mut first, mut second) = ([0; 3], [0; 9]);
     let mut parts = [&mut first[..], &mut second].map(IoSliceMut::new);
-    assert_eq!(b.socket().recv(&mut parts, false), Ok(5));
+    assert_eq!(b.socket().receive_stream().recv(&mut parts, false), Ok(5));
     assert_eq!((first, &second[..3]), (*b"abc", &b"de\0"[..]));
 }
 
@@ -148,7 +184,7 @@ fn as_much_as_the_engine_asks_for_is_told_at_once() {
     let block = b.socket().block();
     block.unreported_limit.store(100, Ordering::Relaxed);
     for (read, told) in [(99, 0), (1, 100), (99, 100), (200, 399)] {
-        assert_eq!(b.socket().discard(read), Ok(read));
+        assert_eq!(b.socket().receive_stream().discard(read), Ok(read));
         assert_eq!(block.rcv.told.load(Ordering::Relaxed), told, "{read}");
     }
 }
@@ -160,11 +196,14 @@ fn what_is_thrown_away_moves_the_peek_offset_back() {
     let (a, b) = Engine::pair(engine.join());
     a.write_all(b"abcdef").unwrap();
     arrived(&engine, b.socket(), 6);
-    b.socket().set_peek_offset(Some(4));
-    assert_eq!(b.socket().discard(3), Ok(3));
-    assert_eq!(b.socket().peek_offset(), Some(1));
+    b.socket().peek_offset().set(Some(4));
+    assert_eq!(b.socket().receive_stream().discard(3), Ok(3));
+    assert_eq!(b.socket().peek_offset().get(), Some(1));
     let mut buf = [0; 9];
-    let peeked = b.socket().recv(&mut [IoSliceMut::new(&mut buf)], true);
+    let peeked = b
+        .socket()
+        .receive_stream()
+        .recv(&mut [IoSliceMut::new(&mut buf)], true);
     assert_eq!((peeked, &buf[..2]), (Ok(2), &b"ef"[..]));
 }
 
@@ -174,15 +213,18 @@ fn a_call_for_nothing_waits_and_takes_nothing() {
     let (engine, _directory) = engine();
     let (a, b) = Engine::pair(engine.join());
     assert_eq!(
-        b.socket().recv(&mut [], false),
+        b.socket().receive_stream().recv(&mut [], false),
         Err(SocketError::WouldBlock)
     );
-    assert_eq!(b.socket().discard(0), Err(SocketError::WouldBlock));
+    assert_eq!(
+        b.socket().receive_stream().discard(0),
+        Err(SocketError::WouldBlock)
+    );
     a.write_all(b"abc").unwrap();
     arrived(&engine, b.socket(), 3);
-    assert_eq!(b.socket().recv(&mut [], false), Ok(0));
-    assert_eq!(b.socket().discard(0), Ok(0));
-    assert_eq!(b.socket().readable_bytes(), 3);
+    assert_eq!(b.socket().receive_stream().recv(&mut [], false), Ok(0));
+    assert_eq!(b.socket().receive_stream().discard(0), Ok(0));
+    assert_eq!(b.socket().receive_stream().readable_bytes(), 3);
 }
 
 #[test]
@@ -191,12 +233,12 @@ fn what_is_thrown_away_is_no_more_than_was_asked_for() {
     let (a, b) = Engine::pair(engine.join());
     a.write_all(b"abcdef").unwrap();
     arrived(&engine, b.socket(), 6);
-    assert_eq!(b.socket().discard(4), Ok(4));
+    assert_eq!(b.socket().receive_stream().discard(4), Ok(4));
     let mut buf = [0; 9];
     assert_eq!(b.read(&mut buf), Ok(2));
     assert_eq!(buf[..2], *b"ef");
     a.finish().unwrap();
-    let discard = || b.socket().discard(10);
+    let discard = || b.socket().receive_stream().discard(10);
     assert_eq!(b.socket().wait(None, WaitLimit::ENDLESS, discard), Ok(0));
 }
 
@@ -206,12 +248,17 @@ fn no_more_is_consumed_than_was_there() {
     let (a, b) = Engine::pair(engine.join());
     a.write_all(b"abc").unwrap();
     arrived(&engine, b.socket(), 3);
-    let peeked = b.socket().peek().unwrap();
+    let peeked = b.socket().receive_stream().peek().unwrap();
     assert!(!peeked.is_empty() && !peeked.stops_at_mark());
     peeked.consume(0).unwrap();
-    assert_eq!(b.socket().read_position(), 0);
-    b.socket().peek().unwrap().consume(100).unwrap();
-    assert_eq!(b.socket().read_position(), 3);
+    assert_eq!(b.socket().receive_stream().read_position(), 0);
+    b.socket()
+        .receive_stream()
+        .peek()
+        .unwrap()
+        .consume(100)
+        .unwrap();
+    assert_eq!(b.socket().receive_stream().read_position(), 3);
 }
 
 fn peek_at(at: usize, len: usize) {
@@ -219,7 +266,7 @@ fn peek_at(at: usize, len: usize) {
     let (a, b) = Engine::pair(engine.join());
     a.write_all(b"abcd").unwrap();
     arrived(&engine, b.socket(), 4);
-    let peeked = b.socket().peek().unwrap();
+    let peeked = b.socket().receive_stream().peek().unwrap();
     let mut to = vec![0; len];
     peeked.read_at(at, &mut to).unwrap();
     let pieces = peeked.pieces(at, len).map(|piece| piece.unwrap().to_vec());
@@ -247,7 +294,7 @@ fn no_piece_is_given_of_what_is_beyond_it() {
     let (a, b) = Engine::pair(engine.join());
     a.write_all(b"abcd").unwrap();
     arrived(&engine, b.socket(), 4);
-    let peeked = b.socket().peek().unwrap();
+    let peeked = b.socket().receive_stream().peek().unwrap();
     let _ = peeked.pieces(5, 0).count();
 }
 
@@ -258,16 +305,16 @@ fn what_is_not_acknowledged_is_counted() {
     let (a, b): (Stream, Stream) = Engine::pair(engine.join());
     let holds = &engine.behavior.holds_acknowledgments;
     holds.store(true, Ordering::Relaxed);
-    assert_eq!(a.socket().unacked_bytes(), 0);
+    assert_eq!(a.socket().send_stream().unacked_bytes(), 0);
     a.write_all(&[7; 500]).unwrap();
     arrived(&engine, b.socket(), 500);
-    assert_eq!(a.socket().unacked_bytes(), 500);
+    assert_eq!(a.socket().send_stream().unacked_bytes(), 500);
     holds.store(false, Ordering::Relaxed);
     engine.wait_until("acknowledged", |_| {
         a.socket().host().drain_if_free();
-        a.socket().unacked_bytes() == 0
+        a.socket().send_stream().unacked_bytes() == 0
     });
     let limit = &b.socket().block().rcv.limit;
     limit.store(12_345, Ordering::Relaxed);
-    assert_eq!(b.socket().receive_buffer(), 12_345);
+    assert_eq!(b.socket().receive_stream().limit(), 12_345);
 }

@@ -21,7 +21,7 @@ fn socket_in(host: &'static Host, kind: SocketKind, state: SocketState) -> Manua
 }
 
 fn send(socket: &Socket, bytes: &[u8]) -> Result<usize, SocketError> {
-    socket.send(&[IoSlice::new(bytes)], false)
+    socket.send_stream().send(&[IoSlice::new(bytes)], false)
 }
 
 #[test]
@@ -41,16 +41,36 @@ fn a_state_says_whether_bytes_may_be_written() {
         (SocketKind::Datagram, Open, Ok(usize::MAX)),
     ] {
         let socket = socket_in(host, kind, state);
-        assert_eq!(socket.check_writable(), expected, "{kind:?} {state:?}");
+        assert_eq!(
+            socket.send_stream().check_writable(),
+            expected,
+            "{kind:?} {state:?}"
+        );
         // The pending error is told first, and once.
         socket.set_error(Errno::CONNRESET.raw_os_error());
         let reset = Err(SocketError::Failed(Errno::CONNRESET));
-        assert_eq!(socket.check_writable(), reset, "{kind:?} {state:?}");
-        assert_eq!(socket.check_writable(), expected, "{kind:?} {state:?}");
+        assert_eq!(
+            socket.send_stream().check_writable(),
+            reset,
+            "{kind:?} {state:?}"
+        );
+        assert_eq!(
+            socket.send_stream().check_writable(),
+            expected,
+            "{kind:?} {state:?}"
+        );
         socket.block().set_flags(BlockFlags::SHUT_WR);
         socket.set_error(Errno::CONNRESET.raw_os_error());
-        assert_eq!(socket.check_writable(), reset, "{kind:?} {state:?}");
-        assert_eq!(socket.check_writable(), pipe, "{kind:?} {state:?}");
+        assert_eq!(
+            socket.send_stream().check_writable(),
+            reset,
+            "{kind:?} {state:?}"
+        );
+        assert_eq!(
+            socket.send_stream().check_writable(),
+            pipe,
+            "{kind:?} {state:?}"
+        );
     }
 }
 
@@ -98,12 +118,18 @@ fn a_write_of_nothing_makes_the_connection_without_data() {
     let (engine, _directory) = engine();
     let host = engine.join();
     let socket = socket_in(host, SocketKind::Stream, SocketState::Early);
-    assert_eq!(socket.send(&[], false), Err(SocketError::InProgress));
+    assert_eq!(
+        socket.send_stream().send(&[], false),
+        Err(SocketError::InProgress)
+    );
     assert_eq!(socket.state(), SocketState::Connecting);
     let connected = socket_in(host, SocketKind::Stream, SocketState::Connected);
-    assert_eq!(connected.send(&[], false), Ok(0));
+    assert_eq!(connected.send_stream().send(&[], false), Ok(0));
     connected.block().set_flags(BlockFlags::SHUT_WR);
-    assert_eq!(connected.send(&[], false), Err(SocketError::BrokenPipe));
+    assert_eq!(
+        connected.send_stream().send(&[], false),
+        Err(SocketError::BrokenPipe)
+    );
 }
 
 /// With no room for the first write the connection is as good as made still.
@@ -161,7 +187,12 @@ fn a_record_is_written_whole_or_not_at_all() {
         block.snd.edge.store(held, Ordering::Relaxed);
         block.snd.told.store(held, Ordering::Relaxed);
     };
-    let reserve = |len: usize| socket.reserve_record(len).map(|reserved| reserved.len());
+    let reserve = |len: usize| {
+        socket
+            .send_stream()
+            .reserve_record(len)
+            .map(|reserved| reserved.len())
+    };
     set_held(99);
     assert_eq!(reserve(5 * CHUNK), Ok(5 * CHUNK));
     set_held(100);
@@ -222,7 +253,7 @@ fn a_session_that_is_short_of_memory_sends_what_it_has_memory_for() {
     }
     engine.wait_until("acknowledged", |_| {
         host.drain_if_free();
-        socket.unacked_bytes() == 0
+        socket.send_stream().unacked_bytes() == 0
     });
     assert_eq!(send(socket, b"x"), Ok(1));
     assert!(!host.is_short());
@@ -252,7 +283,7 @@ fn datagrams_that_were_taken_leave_their_memory() {
         assert_eq!(received.map(|r| r.len), Ok(bytes.len()));
         engine.wait_until("it was taken", |_| {
             host.drain_if_free();
-            a.unacked_bytes() == 0
+            a.send_stream().unacked_bytes() == 0
         });
     }
     assert!(!host.is_short());
@@ -271,12 +302,15 @@ fn a_record_for_which_there_is_too_little_memory_takes_none() {
     );
     let host = engine.join();
     let socket = Engine::open(host, SocketKind::Datagram);
-    let reserved = socket.reserve_record(2 * CHUNK + 1);
+    let reserved = socket.send_stream().reserve_record(2 * CHUNK + 1);
     assert_eq!(reserved.err(), Some(SocketError::WouldBlock));
     assert!(host.is_short());
     assert_eq!(host.count_free_chunks(), 2);
     assert_eq!(
-        socket.reserve_record(2 * CHUNK).map(|r| r.len()),
+        socket
+            .send_stream()
+            .reserve_record(2 * CHUNK)
+            .map(|r| r.len()),
         Ok(2 * CHUNK)
     );
 }
@@ -305,7 +339,7 @@ fn a_stream_keeps_the_chunks_that_its_bytes_lie_in() {
         let (a, _b) = Engine::pair(host);
         let free = host.count_free_chunks();
         a.write_all(&vec![7; before]).unwrap();
-        let reserved = a.socket().reserve(3 * CHUNK).unwrap();
+        let reserved = a.socket().send_stream().reserve(3 * CHUNK).unwrap();
         assert_eq!((reserved.len(), reserved.is_empty()), (3 * CHUNK, false));
         reserved.commit(committed, false).unwrap();
         let kept = free - host.count_free_chunks();
@@ -331,7 +365,7 @@ fn parts_are_sent_in_order_as_far_as_there_is_room() {
     let parts = [&b"ab"[..], b"", b"cde", b"fgh"].map(IoSlice::new);
     a.socket().block().snd.limit.store(6, Ordering::Relaxed);
     let more = Sending::RECORD_END | Sending::MORE;
-    assert_eq!(a.socket().send_with(&parts, more), Ok(6));
+    assert_eq!(a.socket().send_stream().send_with(&parts, more), Ok(6));
     let mut buf = [0; 9];
     assert_eq!(b.read(&mut buf), Ok(6));
     assert_eq!(buf[..6], *b"abcdef");

@@ -14,7 +14,7 @@ fn a_handler_in_the_midst_of_a_call_finds_the_byte() {
     writer.write_all(b"ab!").unwrap();
     engine.wait_until("all of it", |_| {
         host.drain_if_free();
-        reader.socket().readable_bytes() == 3
+        reader.socket().receive_stream().readable_bytes() == 3
     });
     // The engine has said so in the block, and the call that is interrupted, which
     // holds the stream and the channel, does not know of it.
@@ -22,9 +22,12 @@ fn a_handler_in_the_midst_of_a_call_finds_the_byte() {
     block.rcv.urgent_come.store(3, Ordering::Release);
     let _stream = block.rcv.lock.lock().unwrap();
     let _channel = host.dispatch.enter().unwrap();
-    assert_eq!(reader.socket().recv_urgent(true), Ok(Some(b'!')));
-    assert_eq!(reader.socket().recv_urgent(false), Ok(Some(b'!')));
-    assert!(reader.socket().recv_urgent(false).is_err(), "it was read");
+    assert_eq!(reader.socket().urgent_data().recv(true), Ok(Some(b'!')));
+    assert_eq!(reader.socket().urgent_data().recv(false), Ok(Some(b'!')));
+    assert!(
+        reader.socket().urgent_data().recv(false).is_err(),
+        "it was read"
+    );
 }
 
 const INVALID: Result<Option<u8>, SocketError> = Err(SocketError::Refused(Errno::INVAL));
@@ -64,7 +67,7 @@ fn an_urgent_byte_that_is_not_there_may_come_or_never_will() {
         block.rcv.done.store(done, Ordering::Release);
         block.rcv.urgent_read.store(read, Ordering::Release);
         assert_eq!(
-            socket.recv_urgent(true),
+            socket.urgent_data().recv(true),
             expected,
             "{state:?} {flags:?} {done} {read}"
         );
@@ -91,11 +94,17 @@ fn a_stream_is_read_up_to_the_mark_and_goes_on_behind_it() {
         block.rcv.urgent.store(10, Ordering::Release);
         block.rcv.done.store(done, Ordering::Release);
         block.rcv.edge.store(done + held, Ordering::Release);
-        socket.set_urgent_inline(true);
-        socket.set_urgent_inline(inline);
-        let found = socket.front_at_urgent(done, held as usize, true);
+        socket.urgent_data().set_inline(true);
+        socket.urgent_data().set_inline(inline);
+        let found = socket
+            .urgent_data()
+            .front_at_urgent(done, held as usize, true);
         assert_eq!(found, Ok(front), "{done} {held} {inline}");
-        assert_eq!(socket.is_held_by_mark(), is_held_by_mark, "{done} {held}");
+        assert_eq!(
+            socket.urgent_data().holds_reader(),
+            is_held_by_mark,
+            "{done} {held}"
+        );
         assert_eq!(block.rcv.done.load(Ordering::Acquire), done, "it was kept");
     }
 }
@@ -118,8 +127,12 @@ fn bytes_behind_the_mark_are_not_counted() {
     ] {
         block.rcv.done.store(done, Ordering::Release);
         block.rcv.edge.store(done + held, Ordering::Release);
-        socket.set_urgent_inline(inline);
-        assert_eq!(socket.readable_bytes(), counted, "{done} {held} {inline}");
+        socket.urgent_data().set_inline(inline);
+        assert_eq!(
+            socket.receive_stream().readable_bytes(),
+            counted,
+            "{done} {held} {inline}"
+        );
     }
 }
 
@@ -128,10 +141,20 @@ fn the_signals_of_an_owner_are_counted_by_kind() {
     let directory = tempfile::tempdir().unwrap();
     let engine = Engine::start(directory.path());
     let socket = Engine::open(engine.join(), SocketKind::Stream);
-    let before = socket.raised(OwnersSignal::Urgent);
+    let before = socket.urgent_data().raised(OwnersSignal::Urgent);
     let raise = || Ok::<_, ()>(());
     socket.block().raise(OwnersSignal::Ready, raise).unwrap();
-    assert!(!socket.raised(OwnersSignal::Urgent).is_after(&before));
+    assert!(
+        !socket
+            .urgent_data()
+            .raised(OwnersSignal::Urgent)
+            .is_after(&before)
+    );
     socket.block().raise(OwnersSignal::Urgent, raise).unwrap();
-    assert!(socket.raised(OwnersSignal::Urgent).is_after(&before));
+    assert!(
+        socket
+            .urgent_data()
+            .raised(OwnersSignal::Urgent)
+            .is_after(&before)
+    );
 }

@@ -1,0 +1,43 @@
+//! The parts of a socket: what is done with each is in the part's own type, which borrows the
+//! socket for as long as that takes.
+
+use crate::holds::Socket;
+use crate::stream::{Forwarding, Keeping, PeekOffset, ReceiveStream, SendStream, UrgentData};
+
+impl Socket {
+    /// What it sends.
+    #[inline]
+    pub fn send_stream(&self) -> SendStream<'_> {
+        SendStream::of(self)
+    }
+
+    /// What it has received.
+    #[inline]
+    pub fn receive_stream(&self) -> ReceiveStream<'_> {
+        ReceiveStream::of(self)
+    }
+
+    /// The urgent byte of what it has received.
+    #[inline]
+    pub fn urgent_data(&self) -> UrgentData<'_> {
+        UrgentData::of(self)
+    }
+
+    /// Where calls that only look at what it has received begin (SO_PEEK_OFF).
+    #[inline]
+    pub fn peek_offset(&self) -> PeekOffset<'_> {
+        PeekOffset::of(self)
+    }
+
+    /// What of the received bytes is kept where it lies.
+    #[inline]
+    pub fn keeping(&self) -> Keeping<'_> {
+        Keeping::of(self)
+    }
+
+    /// What it has received, on its way into the send stream of `sink`.
+    #[inline]
+    pub fn forwarding<'a>(&'a self, sink: &'a Self) -> Forwarding<'a> {
+        Forwarding::between(self, sink)
+    }
+}
