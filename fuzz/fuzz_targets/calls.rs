@@ -109,18 +109,18 @@ fn one(
         }
         Call::Listen(slot, backlog) => {
             if let Some(s) = slot_of(slot) {
-                s.socket.listen(u32::from(backlog))?;
+                s.socket.accept_queue().listen(u32::from(backlog))?;
             }
         }
         Call::Connect(slot, to) => {
             let to = slot_of(to).and_then(|s| s.socket.local());
             if let (Some(s), Some(to)) = (slot_of(slot), to) {
-                s.socket.start_connect(to)?;
+                s.socket.connector().start(to)?;
             }
         }
         Call::Accept(slot, into) => {
             if let Some(s) = slot_of(slot) {
-                let (socket, _, ()) = s.socket.accept_with(|| Ok(()))?;
+                let (socket, _, ()) = s.socket.accept_queue().accept_with(|| Ok(()))?;
                 slots[index(into)] = Some(fresh(socket));
             }
         }

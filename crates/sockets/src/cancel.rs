@@ -100,7 +100,7 @@ impl Canceller {
             Call::Connecting(socket) => {
                 let socket = socket.clone();
                 drop(call);
-                socket.cancel_connect()
+                socket.connector().cancel()
             }
         }
     }
@@ -182,10 +182,10 @@ impl Socket {
         }
     }
 
-    /// As [`Socket::connect`], unless another thread cancels it.
+    /// As [`Connector::connect`](crate::Connector::connect), unless another thread cancels it.
     ///
     /// # Errors
-    /// As [`Socket::connect`]; [`SocketError::Cancelled`]; EBUSY if another call has `canceller`.
+    /// As [`Connector::connect`](crate::Connector::connect); [`SocketError::Cancelled`]; EBUSY if another call has `canceller`.
     pub fn connect_unless_cancelled(
         &self,
         canceller: &Canceller,
@@ -202,12 +202,12 @@ impl Socket {
         peer: SocketAddr,
         wait_limit: WaitLimit,
     ) -> Result<(), SocketError> {
-        let mut begun = self.start_connect_if(peer, || call.ask(self));
+        let mut begun = self.connector().start_if(peer, || call.ask(self));
         if begun == Err(SocketError::Refused(Errno::ALREADY)) {
             // Another call has asked, and this one waits with it.
             begun = call.ask(self).and(begun);
         }
-        match self.finish_connect(begun, wait_limit) {
+        match self.connector().finish(begun, wait_limit) {
             Err(SocketError::Failed(Errno::CANCELED)) => Err(SocketError::Cancelled),
             _ if call.is_cancelled() => Err(SocketError::Cancelled),
             connected => connected,
@@ -249,7 +249,10 @@ mod tests {
         let socket = host
             .open(SocketKind::Stream, OpenFlags::empty(), 0)
             .unwrap();
-        assert_eq!(socket.start_connect(silent), Err(SocketError::InProgress));
+        assert_eq!(
+            socket.connector().start(silent),
+            Err(SocketError::InProgress)
+        );
         let call = canceller.begin(Call::Connects).unwrap();
         assert_eq!(canceller.cancel(), Ok(CancelOutcome::Cancelled));
         let connected = socket.connect_for(&call, silent, WaitLimit::ENDLESS);

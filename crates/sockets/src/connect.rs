@@ -12,35 +12,46 @@ use rustix::io::Errno;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
-impl Socket {
+/// A socket's way to a peer: an attempt to connect from its beginning to what the program is told
+/// of it, and the peer of a datagram socket.
+#[derive(Debug, Clone, Copy)]
+pub struct Connector<'a> {
+    socket: &'a Socket,
+}
+
+impl<'a> Connector<'a> {
+    pub(crate) fn of(socket: &'a Socket) -> Self {
+        Self { socket }
+    }
+
     /// Begins to connect; the connection is there when the socket becomes
     /// ready for writing. On a datagram socket it sets the peer, and is done.
     ///
     /// # Errors
     /// [`SocketError::InProgress`] if it is on its way now; EALREADY and EISCONN
     /// if it was before; the engine's reason if it cannot be.
-    pub fn start_connect(&self, peer: SocketAddr) -> Result<(), SocketError> {
-        self.start_connect_if(peer, || Ok(()))
+    pub fn start(self, peer: SocketAddr) -> Result<(), SocketError> {
+        self.start_if(peer, || Ok(()))
     }
 
     /// As `start_connect`, unless `may_ask` fails, which is called just before the engine is asked:
     /// nothing else is asked of it in between.
-    pub(crate) fn start_connect_if(
-        &self,
+    pub(crate) fn start_if(
+        self,
         peer: SocketAddr,
         may_ask: impl FnOnce() -> Result<(), SocketError>,
     ) -> Result<(), SocketError> {
-        let block = self.block();
+        let block = self.socket.block();
         self.catch_up_untold();
-        if self.is_datagram() {
+        if self.socket.is_datagram() {
             return self.connect_datagram(Address::from(peer), may_ask);
         }
         match block.state() {
             SocketState::Open => {}
             SocketState::Connecting => return Err(SocketError::Refused(Errno::ALREADY)),
-            SocketState::Connected | SocketState::Early => return self.note_connected(),
+            SocketState::Connected | SocketState::Early => return self.note_told(),
             // It was connected, and is for Linux until it is disconnected.
-            SocketState::Dead if self.host_bits() & host_bits::CONNECT_TOLD != 0 => {
+            SocketState::Dead if self.socket.host_bits() & host_bits::CONNECT_TOLD != 0 => {
                 return Err(SocketError::Refused(Errno::ISCONN));
             }
             SocketState::Dead => {
@@ -58,7 +69,7 @@ impl Socket {
         }
         let peer = Address::from(peer);
         block.set_peer(peer);
-        match self.ask_to_connect(peer, may_ask) {
+        match self.ask(peer, may_ask) {
             Ok(answer) => {
                 block.set_local(answer.address);
                 block.set_flags(BlockFlags::BOUND);
@@ -68,7 +79,7 @@ impl Socket {
                 let room = u32::try_from(answer.value).unwrap_or(u32::MAX);
                 block.syn_room.store(room, Ordering::Release);
                 block.change_state(SocketState::Connecting, SocketState::Early);
-                self.note_connected()
+                self.note_told()
             }
             Err(e) => {
                 block.set_peer(Address::NONE);
@@ -80,23 +91,23 @@ impl Socket {
 
     /// Catches up with the engine. Of a connection of which no call has told yet, what is on its way
     /// to this socket counts, too, as it would have come on Linux: that its listener is gone.
-    pub fn catch_up_untold(&self) {
-        self.host.catch_up();
-        if self.block().state() == SocketState::Connected
-            && self.host_bits() & host_bits::CONNECT_TOLD == 0
+    pub fn catch_up_untold(self) {
+        self.socket.host.catch_up();
+        if self.socket.block().state() == SocketState::Connected
+            && self.socket.host_bits() & host_bits::CONNECT_TOLD == 0
         {
-            self.host.await_under_way();
+            self.socket.host.await_under_way();
         }
     }
 
     /// Asks the engine to connect, unless `may_ask` fails, and waits for what it says.
-    fn ask_to_connect(
-        &self,
+    fn ask(
+        self,
         peer: Address,
         may_ask: impl FnOnce() -> Result<(), SocketError>,
     ) -> Result<Answer, SocketError> {
-        let socket = self.id;
-        self.host.call_if(|tag, waiter| {
+        let socket = self.socket.id;
+        self.socket.host.call_if(|tag, waiter| {
             may_ask()?;
             Ok(Request::Connect {
                 socket,
@@ -109,16 +120,16 @@ impl Socket {
 
     /// Ends an attempt to connect, as Linux does when either half is shut down: who waits
     /// for it is told so by `errno`. Says whether there was one.
-    pub(crate) fn give_up_connecting(&self, errno: Errno) -> Result<bool, SocketError> {
-        let block = self.block();
+    pub(crate) fn give_up(self, errno: Errno) -> Result<bool, SocketError> {
+        let block = self.socket.block();
         if !block.change_state(SocketState::Connecting, SocketState::Dead) {
             return Ok(false);
         }
-        self.set_error(errno.raw_os_error());
+        self.socket.set_error(errno.raw_os_error());
         let both = EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR;
-        let request = self.host.edges(block, self.id, both);
-        self.host.tell(&request, Wake::Now)?;
-        self.wake_local();
+        let request = self.socket.host.edges(block, self.socket.id, both);
+        self.socket.host.tell(&request, Wake::Now)?;
+        self.socket.wake_local();
         Ok(true)
     }
 
@@ -127,21 +138,21 @@ impl Socket {
     ///
     /// # Errors
     /// [`SocketError::EngineGone`], [`SocketError::Reentered`].
-    pub fn cancel_connect(&self) -> Result<CancelOutcome, SocketError> {
-        self.host.catch_up();
-        if !self.is_connecting() {
+    pub fn cancel(self) -> Result<CancelOutcome, SocketError> {
+        self.socket.host.catch_up();
+        if !self.socket.is_connecting() {
             return Ok(CancelOutcome::NotFound);
         }
-        if !self.host.session.can_cancel() {
-            let ended = self.give_up_connecting(Errno::CANCELED)?;
+        if !self.socket.host.session.can_cancel() {
+            let ended = self.give_up(Errno::CANCELED)?;
             return Ok(if ended {
                 CancelOutcome::Cancelled
             } else {
                 CancelOutcome::NotFound
             });
         }
-        let socket = self.id;
-        let answer = self.host.call(|tag, waiter| Request::Cancel {
+        let socket = self.socket.id;
+        let answer = self.socket.host.call(|tag, waiter| Request::Cancel {
             socket,
             tag,
             waiter,
@@ -156,24 +167,24 @@ impl Socket {
 
     /// A call that connects tells that the attempt has failed by `errno`: another may be made from
     /// now on, and until then the socket has no connection, as one that is new.
-    pub(crate) fn told_of_failure(&self, errno: u32) -> SocketError {
-        let block = self.block();
+    pub(crate) fn told_of_failure(self, errno: u32) -> SocketError {
+        let block = self.socket.block();
         if self.was_never_connected() {
             block.set_peer(Address::NONE);
             block.clear_flags(BlockFlags::SHUT_RD | BlockFlags::SHUT_WR);
-            self.set_more_bits(more_bits::IS_SPENT);
+            self.socket.set_more_bits(more_bits::IS_SPENT);
             // As Linux has it, the port is still to be seen, though it is not bound any more.
-            if let Some(local) = self.local() {
-                self.show_local(local);
+            if let Some(local) = self.socket.local() {
+                self.socket.show_local(local);
             }
             block.change_state(SocketState::Dead, SocketState::Open);
         }
         SocketError::failed(errno)
     }
 
-    fn was_never_connected(&self) -> bool {
-        let block = self.block();
-        self.host_bits() & host_bits::CONNECT_TOLD == 0
+    fn was_never_connected(self) -> bool {
+        let block = self.socket.block();
+        self.socket.host_bits() & host_bits::CONNECT_TOLD == 0
             && block.snd.edge.load(Ordering::Acquire) == 0
             && block.rcv.edge.load(Ordering::Acquire) == 0
     }
@@ -183,27 +194,27 @@ impl Socket {
     ///
     /// # Errors
     /// EISCONN.
-    pub fn note_connected(&self) -> Result<(), SocketError> {
-        if self.host_bits() & host_bits::CONNECT_TOLD != 0 {
+    pub fn note_told(self) -> Result<(), SocketError> {
+        if self.socket.host_bits() & host_bits::CONNECT_TOLD != 0 {
             return Err(SocketError::Refused(Errno::ISCONN));
         }
-        self.set_host_bits(host_bits::CONNECT_TOLD);
+        self.socket.set_host_bits(host_bits::CONNECT_TOLD);
         Ok(())
     }
 
     /// Connects, and waits until the connection is made or has failed.
     ///
     /// # Errors
-    /// As [`Socket::start_connect`], and why the connection was not made
+    /// As [`Connector::start`], and why the connection was not made
     /// (ECONNREFUSED, ETIMEDOUT, EHOSTUNREACH).
-    pub fn connect(&self, peer: SocketAddr, wait_limit: WaitLimit) -> Result<(), SocketError> {
-        let begun = self.start_connect(peer);
-        self.finish_connect(begun, wait_limit)
+    pub fn connect(self, peer: SocketAddr, wait_limit: WaitLimit) -> Result<(), SocketError> {
+        let begun = self.start(peer);
+        self.finish(begun, wait_limit)
     }
 
     /// Waits until what has `begun` is made or has failed.
-    pub(crate) fn finish_connect(
-        &self,
+    pub(crate) fn finish(
+        self,
         begun: Result<(), SocketError>,
         wait_limit: WaitLimit,
     ) -> Result<(), SocketError> {
@@ -214,9 +225,9 @@ impl Socket {
         if !is_under_way {
             return begun;
         }
-        match self.wait_connected(wait_limit) {
+        match self.wait(wait_limit) {
             Ok(()) => {
-                self.set_host_bits(host_bits::CONNECT_TOLD);
+                self.socket.set_host_bits(host_bits::CONNECT_TOLD);
                 Ok(())
             }
             // As Linux has it: it goes on being made, as this call has begun it or found it.
@@ -225,33 +236,25 @@ impl Socket {
         }
     }
 
-    /// Whether the connection is as good as made: a SYN waits for the first write.
-    pub fn is_early(&self) -> bool {
-        self.block().state() == SocketState::Early
-    }
-
     /// Whoever writes first waits until the connection is made: what does not fit the
     /// SYN may be written with it, and goes with the acknowledgment of the answer.
-    pub fn write_past_syn(&self) {
-        self.block().syn_room.store(u32::MAX, Ordering::Release);
-    }
-
-    /// Whether the connection is on its way: after the first write to one that was as
-    /// good as made, too.
-    pub fn is_connecting(&self) -> bool {
-        self.block().state() == SocketState::Connecting
+    pub fn write_past_syn(self) {
+        self.socket
+            .block()
+            .syn_room
+            .store(u32::MAX, Ordering::Release);
     }
 
     /// Waits until a connection that is on its way is made or has failed.
     ///
     /// # Errors
     /// Why it was not made; [`SocketError::TimedOut`].
-    pub fn wait_connected(&self, wait_limit: WaitLimit) -> Result<(), SocketError> {
-        let block = self.block();
-        self.wait(None, wait_limit, || match block.state() {
-            SocketState::Connecting if self.host.is_gone() => Err(SocketError::EngineGone),
+    pub fn wait(self, wait_limit: WaitLimit) -> Result<(), SocketError> {
+        let block = self.socket.block();
+        self.socket.wait(None, wait_limit, || match block.state() {
+            SocketState::Connecting if self.socket.host.is_gone() => Err(SocketError::EngineGone),
             // Another call has taken the attempt back: the descriptor stands for another socket.
-            SocketState::Connecting if self.is_replaced() => {
+            SocketState::Connecting if self.socket.is_replaced() => {
                 Err(SocketError::failed(Errno::CONNRESET.raw_os_error() as u32))
             }
             SocketState::Connecting => Err(SocketError::WouldBlock),
@@ -261,7 +264,7 @@ impl Socket {
                 errno => Err(self.told_of_failure(errno)),
             },
             _ => {
-                self.set_host_bits(host_bits::CONNECT_TOLD);
+                self.socket.set_host_bits(host_bits::CONNECT_TOLD);
                 Ok(())
             }
         })
@@ -269,12 +272,12 @@ impl Socket {
 
     /// Sets a datagram socket's peer; [`Address::NONE`] takes it away.
     pub(crate) fn connect_datagram(
-        &self,
+        self,
         peer: Address,
         may_ask: impl FnOnce() -> Result<(), SocketError>,
     ) -> Result<(), SocketError> {
-        let answer = self.ask_to_connect(peer, may_ask)?;
-        let block = self.block();
+        let answer = self.ask(peer, may_ask)?;
+        let block = self.socket.block();
         block.set_local(answer.address);
         if answer.address.get().is_some_and(|local| local.port() != 0) {
             block.set_flags(BlockFlags::BOUND);
@@ -282,8 +285,8 @@ impl Socket {
             block.clear_flags(BlockFlags::BOUND);
         }
         block.set_peer(peer);
-        self.clear_more_bits(more_bits::IS_TAKEN);
-        self.redirect_begun(peer)
+        self.socket.clear_more_bits(more_bits::IS_TAKEN);
+        self.socket.datagrams().redirect_begun(peer)
     }
 
     /// Takes a datagram socket's peer away (connect to AF_UNSPEC), and its port, if that was
@@ -291,7 +294,7 @@ impl Socket {
     ///
     /// # Errors
     /// The engine's.
-    pub fn disconnect_datagram(&self) -> Result<(), SocketError> {
+    pub fn disconnect(self) -> Result<(), SocketError> {
         self.connect_datagram(Address::NONE, || Ok(()))
     }
 }

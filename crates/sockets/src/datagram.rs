@@ -1,7 +1,6 @@
 //! Datagrams that come: records of header and payload in the receive stream. How they
 //! leave is in `departure`.
 
-use crate::block_words::more_bits;
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::stream::Peeked;
@@ -10,7 +9,6 @@ use longshore_hostif::{
 };
 use std::io::IoSliceMut;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::Ordering;
 
 /// A datagram that was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,25 +90,31 @@ impl Place {
     }
 }
 
-impl Socket {
+/// What a datagram socket receives and sends, a record in its streams for each.
+#[derive(Debug, Clone, Copy)]
+pub struct Datagrams<'a> {
+    pub(super) socket: &'a Socket,
+}
+
+impl<'a> Datagrams<'a> {
+    pub(crate) fn of(socket: &'a Socket) -> Self {
+        Self { socket }
+    }
+
     /// Receives a datagram; what does not fit `parts` is cut off. `keep` leaves
     /// it there.
     ///
     /// # Errors
     /// [`SocketError::WouldBlock`] if there is none, the socket's pending error,
     /// the error that an ICMP message reports.
-    pub fn recv_datagram(
-        &self,
-        parts: &mut [IoSliceMut<'_>],
-        keep: bool,
-    ) -> Result<Received, SocketError> {
-        let block = self.block();
-        self.report_pending()?;
-        let offset = match self.peek_offset().get() {
+    pub fn recv(self, parts: &mut [IoSliceMut<'_>], keep: bool) -> Result<Received, SocketError> {
+        let block = self.socket.block();
+        self.socket.report_pending()?;
+        let offset = match self.socket.peek_offset().get() {
             Some(offset) if keep => offset as usize,
             _ => 0,
         };
-        let peeked = self.receive_stream().peek_at_records()?;
+        let peeked = self.socket.receive_stream().peek_at_records()?;
         if peeked.is_empty() {
             // Shut down for reading.
             return Ok(Received::NOTHING);
@@ -154,10 +158,10 @@ impl Socket {
     /// # Errors
     /// EADDRINUSE if it has joined already, EADDRNOTAVAIL if it has not, ENOBUFS if there
     /// are too many, EINVAL if it is no group.
-    pub fn change_group(&self, group: IpAddr, join: bool) -> Result<(), SocketError> {
-        let socket = self.id;
+    pub fn change_group(self, group: IpAddr, join: bool) -> Result<(), SocketError> {
+        let socket = self.socket.id;
         let group = Address::from(SocketAddr::new(group, 0));
-        let answer = self.host.call(|tag, waiter| Request::Group {
+        let answer = self.socket.host.call(|tag, waiter| Request::Group {
             socket,
             tag,
             waiter,
@@ -169,38 +173,23 @@ impl Socket {
 
     /// The engine's address at `place`; the one that the socket is bound to, if
     /// there is none.
-    fn own_address(&self, place: u8) -> Option<(IpAddr, u32)> {
-        let own = self.host.routes().own_address(place);
+    fn own_address(self, place: u8) -> Option<(IpAddr, u32)> {
+        let own = self.socket.host.routes().own_address(place);
         own.map(|r| (r.address, r.scope)).or_else(|| {
-            let ip = self.local()?.ip().to_canonical();
-            (!ip.is_unspecified()).then(|| (ip, self.host.routes().link_scope()))
+            let ip = self.socket.local()?.ip().to_canonical();
+            (!ip.is_unspecified()).then(|| (ip, self.socket.host.routes().link_scope()))
         })
     }
 
-    /// The pending error goes before anything else, and is taken.
-    pub(crate) fn report_pending(&self) -> Result<(), SocketError> {
-        let block = self.block();
-        if block.errno.load(Ordering::Relaxed) == 0 {
-            return Ok(());
-        }
-        match block.take_errno() {
-            0 => Ok(()),
-            errno => {
-                self.clear_more_bits(more_bits::IS_TAKEN);
-                Err(SocketError::failed(errno))
-            }
-        }
-    }
-
     /// Bytes of the next datagram (FIONREAD), 0 if there is none.
-    pub fn next_datagram(&self) -> usize {
-        self.host.catch_up();
+    pub fn next_len(self) -> usize {
+        self.socket.host.catch_up();
         // Who asks how much there is does not take the pending error.
-        let Ok(peeked) = self.receive_stream().count_records() else {
+        let Ok(peeked) = self.socket.receive_stream().count_records() else {
             return 0;
         };
         if peeked.is_empty() {
-            self.host.end_turn();
+            self.socket.host.end_turn();
         }
         let mut header = [0; DATAGRAM_HEADER];
         if peeked.len() < DATAGRAM_HEADER || peeked.read_at(0, &mut header).is_err() {

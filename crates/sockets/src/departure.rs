@@ -5,8 +5,8 @@
 //! the program changes afterwards, its peer among it, is for later ones.
 
 use crate::block_words::more_bits;
+use crate::datagram::Datagrams;
 use crate::errors::SocketError;
-use crate::holds::Socket;
 use crate::unfinished::Begun;
 use longshore_hostif::Owner;
 use longshore_hostif::{
@@ -15,6 +15,7 @@ use longshore_hostif::{
 use rustix::io::Errno;
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::Ordering;
 
 /// Most payload of a datagram over IPv4.
 pub const MOST_PAYLOAD: usize = 65_507;
@@ -44,7 +45,7 @@ pub struct Departure {
     pub whole: Option<bool>,
 }
 
-impl Socket {
+impl<'a> Datagrams<'a> {
     /// Sends a datagram to `to`, or to the socket's peer.
     ///
     /// # Errors
@@ -52,14 +53,14 @@ impl Socket {
     /// there never is, or its path does not take it and it is not to be cut;
     /// EDESTADDRREQ without a destination; and if `departure.from` is not the engine's:
     /// ENETUNREACH, in IPv6 EINVAL, as Linux has it.
-    pub fn send_datagram(
-        &self,
+    pub fn send(
+        self,
         parts: &[IoSlice<'_>],
         to: Option<SocketAddr>,
         departure: Departure,
     ) -> Result<usize, SocketError> {
         let len = parts.iter().map(|p| p.len()).sum();
-        if self.more_bits() & (more_bits::CORKED | more_bits::UNFINISHED) != 0 {
+        if self.socket.more_bits() & (more_bits::CORKED | more_bits::UNFINISHED) != 0 {
             return self.add(parts, to, departure, false);
         }
         let record = self.record(len, to, departure)?;
@@ -73,9 +74,9 @@ impl Socket {
     /// (MSG_MORE).
     ///
     /// # Errors
-    /// As [`Socket::send_datagram`].
-    pub fn begin_datagram(
-        &self,
+    /// As [`Datagrams::send`].
+    pub fn begin(
+        self,
         parts: &[IoSlice<'_>],
         to: Option<SocketAddr>,
         departure: Departure,
@@ -87,36 +88,36 @@ impl Socket {
     ///
     /// # Errors
     /// [`SocketError::Reentered`].
-    pub fn begun_for(&self) -> Result<Option<SocketAddr>, SocketError> {
-        if self.more_bits() & more_bits::UNFINISHED == 0 {
+    pub fn begun_for(self) -> Result<Option<SocketAddr>, SocketError> {
+        if self.socket.more_bits() & more_bits::UNFINISHED == 0 {
             return Ok(None);
         }
-        let unfinished = self.host.unfinished.enter()?;
+        let unfinished = self.socket.host.unfinished.enter()?;
         Ok(unfinished
-            .get(&self.id)
+            .get(&self.socket.id)
             .and_then(|begun| begun.record.peer.get()))
     }
 
     /// Adds to the datagram that was begun, or begins one, and sends it unless more
     /// follows.
     fn add(
-        &self,
+        self,
         parts: &[IoSlice<'_>],
         to: Option<SocketAddr>,
         departure: Departure,
         more: bool,
     ) -> Result<usize, SocketError> {
         let len: usize = parts.iter().map(|p| p.len()).sum();
-        let mut unfinished = self.host.unfinished.enter()?;
+        let mut unfinished = self.socket.host.unfinished.enter()?;
         // Where a new one goes, Linux looks for before it refuses to send.
-        let record = match unfinished.get(&self.id) {
+        let record = match unfinished.get(&self.socket.id) {
             Some(begun) => begun.may_go_to(to).map(|()| begun.record)?,
             None => self.record(len, to, departure)?,
         };
-        if self.block().flags().contains(BlockFlags::SHUT_WR) {
+        if self.socket.block().flags().contains(BlockFlags::SHUT_WR) {
             return Err(SocketError::BrokenPipe);
         }
-        let before = unfinished.remove(&self.id);
+        let before = unfinished.remove(&self.socket.id);
         let (bytes, said) = before.map(|begun| (begun.bytes, begun.said)).unzip();
         let said = said.unwrap_or((departure.hops, departure.class));
         let mut begun = Begun {
@@ -127,25 +128,25 @@ impl Socket {
         let before = begun.bytes.len();
         if before + len > most_payload(begun.record.peer.get()) {
             // Linux drops what was there with what is too much.
-            self.clear_more_bits(more_bits::UNFINISHED);
+            self.socket.clear_more_bits(more_bits::UNFINISHED);
             return Err(self.too_long(begun.record.peer.get()));
         }
         for part in parts {
             begun.bytes.extend_from_slice(part);
         }
-        if more || self.more_bits() & more_bits::CORKED != 0 {
-            unfinished.insert(self.id, begun);
-            self.set_more_bits(more_bits::UNFINISHED);
+        if more || self.socket.more_bits() & more_bits::CORKED != 0 {
+            unfinished.insert(self.socket.id, begun);
+            self.socket.set_more_bits(more_bits::UNFINISHED);
             return Ok(len);
         }
-        let is_own = match self.finish(&begun) {
+        let is_own = match self.send_begun(&begun) {
             Err(SocketError::WouldBlock) if before != 0 => {
                 begun.bytes.truncate(before);
-                unfinished.insert(self.id, begun);
+                unfinished.insert(self.socket.id, begun);
                 return Err(SocketError::WouldBlock);
             }
             done => {
-                self.clear_more_bits(more_bits::UNFINISHED);
+                self.socket.clear_more_bits(more_bits::UNFINISHED);
                 done?
             }
         };
@@ -158,11 +159,16 @@ impl Socket {
 
     /// The socket has another peer: a datagram of IPv4 that was begun goes there, as Linux has it,
     /// which keeps where the one goes where it looks for the way to the other.
-    pub(crate) fn redirect_begun(&self, peer: Address) -> Result<(), SocketError> {
+    pub(crate) fn redirect_begun(self, peer: Address) -> Result<(), SocketError> {
         let is_v4 = |to: Address| to.get().is_some_and(|to| to.ip().to_canonical().is_ipv4());
-        if self.more_bits() & more_bits::UNFINISHED != 0
+        if self.socket.more_bits() & more_bits::UNFINISHED != 0
             && is_v4(peer)
-            && let Some(begun) = self.host.unfinished.enter()?.get_mut(&self.id)
+            && let Some(begun) = self
+                .socket
+                .host
+                .unfinished
+                .enter()?
+                .get_mut(&self.socket.id)
             && is_v4(begun.record.peer)
         {
             begun.record.peer = peer;
@@ -171,7 +177,7 @@ impl Socket {
     }
 
     /// Says whether it goes to an address of the engine.
-    fn finish(&self, begun: &Begun) -> Result<bool, SocketError> {
+    fn send_begun(self, begun: &Begun) -> Result<bool, SocketError> {
         let len = begun.bytes.len();
         let segment = fitting(begun.record.segment, len);
         let mut record = DatagramRecord {
@@ -183,7 +189,7 @@ impl Socket {
         if let Some(to) = to.filter(IpAddr::is_ipv4) {
             // As Linux has it, which notes these for IPv6 when a datagram is begun, and for IPv4 when
             // it leaves.
-            let sending = self.block().sending(false);
+            let sending = self.socket.block().sending(false);
             let (hops, class) = begun.said;
             record.hops = hops.or(hops_to(to, &sending));
             record.class = class.unwrap_or(sending.class);
@@ -195,17 +201,17 @@ impl Socket {
     /// Sends what was begun, if something was: the cork is out (UDP_CORK).
     ///
     /// # Errors
-    /// As [`Socket::send_datagram`].
-    pub fn finish_datagram(&self) -> Result<(), SocketError> {
-        let mut unfinished = self.host.unfinished.enter()?;
-        let Some(begun) = unfinished.remove(&self.id) else {
+    /// As [`Datagrams::send`].
+    pub fn finish(self) -> Result<(), SocketError> {
+        let mut unfinished = self.socket.host.unfinished.enter()?;
+        let Some(begun) = unfinished.remove(&self.socket.id) else {
             return Ok(());
         };
-        let done = self.finish(&begun);
+        let done = self.send_begun(&begun);
         if done == Err(SocketError::WouldBlock) {
-            unfinished.insert(self.id, begun);
+            unfinished.insert(self.socket.id, begun);
         } else {
-            self.clear_more_bits(more_bits::UNFINISHED);
+            self.socket.clear_more_bits(more_bits::UNFINISHED);
         }
         drop(unfinished);
         if done? {
@@ -216,7 +222,7 @@ impl Socket {
 
     /// The record of a datagram of `len` bytes, as all stands now.
     fn record(
-        &self,
+        self,
         len: usize,
         to: Option<SocketAddr>,
         departure: Departure,
@@ -225,21 +231,21 @@ impl Socket {
             None => 0,
             Some(ip) => self.place_of(ip.to_canonical())?,
         };
-        let block = self.block();
+        let block = self.socket.block();
         let to = to.or_else(|| block.peer().get());
         let Some(to) = to else {
             return Err(SocketError::Refused(Errno::DESTADDRREQ));
         };
-        if self.is_bound_to_mapped() && to.ip().to_canonical().is_ipv6() {
+        if self.socket.is_bound_to_mapped() && to.ip().to_canonical().is_ipv6() {
             return Err(SocketError::Refused(Errno::AFNOSUPPORT));
         }
-        if self.reaches_v6_alone() && to.ip().to_canonical().is_ipv4() {
+        if self.socket.reaches_v6_alone() && to.ip().to_canonical().is_ipv4() {
             return Err(SocketError::Refused(Errno::NETUNREACH));
         }
         if len > MOST_PAYLOAD && len > most_payload(Some(to)) {
             return Err(self.too_long(Some(to)));
         }
-        self.report_pending()?;
+        self.socket.report_pending()?;
         self.bind_to_send()?;
         let ip = to.ip().to_canonical();
         let sending = block.sending(ip.is_ipv6());
@@ -268,15 +274,15 @@ impl Socket {
     ///
     /// # Errors
     /// The engine's.
-    pub fn bind_to_send(&self) -> Result<(), SocketError> {
-        if !self.block().flags().contains(BlockFlags::BOUND) {
-            self.bind(any_address(self.is_v6()))?;
+    pub fn bind_to_send(self) -> Result<(), SocketError> {
+        if !self.socket.block().flags().contains(BlockFlags::BOUND) {
+            self.socket.bind(any_address(self.socket.is_v6()))?;
         }
         Ok(())
     }
 
     /// Whether the path takes the datagram, if it is not to be cut.
-    fn check_whole(&self, record: &DatagramRecord) -> Result<(), SocketError> {
+    fn check_whole(self, record: &DatagramRecord) -> Result<(), SocketError> {
         // The datagrams of a train are never cut further.
         let refuses =
             record.path_mtu.refuses() || record.segment != 0 && record.path_mtu == PathMtu::Least;
@@ -294,13 +300,14 @@ impl Socket {
             IPV6_HEADER
         };
         let packet = payload + UDP_HEADER + header;
-        let routes = self.host.routes();
-        let most = match self.block().sending(ip.is_ipv6()).least {
+        let routes = self.socket.host.routes();
+        let most = match self.socket.block().sending(ip.is_ipv6()).least {
             true => routes.link_mtu(ip).min(LEAST_MTU_V6),
             false => routes.link_mtu(ip),
         };
         let fits = packet <= most
-            && (!self.may_be_narrow(record.path_mtu, to) || packet <= self.path_mtu()? as usize);
+            && (!self.may_be_narrow(record.path_mtu, to)
+                || packet <= self.socket.path_mtu()? as usize);
         match record.segment {
             _ if fits => Ok(()),
             0 => Err(self.too_long(Some(to))),
@@ -312,15 +319,15 @@ impl Socket {
     /// A datagram to `to` is too long. If the program asks for reports of errors, it finds one of
     /// that among those of what was sent before.
     #[cold]
-    fn too_long(&self, to: Option<SocketAddr>) -> SocketError {
-        let asks = self.more_bits() & more_bits::ASKS_FOR_ERRORS != 0;
+    fn too_long(self, to: Option<SocketAddr>) -> SocketError {
+        let asks = self.socket.more_bits() & more_bits::ASKS_FOR_ERRORS != 0;
         if asks
-            && self.host.session.reports_too_long()
+            && self.socket.host.session.reports_too_long()
             && let Some(to) = to
         {
-            let (socket, to) = (self.id, Address::from(to));
+            let (socket, to) = (self.socket.id, Address::from(to));
             // Where the engine cannot be told, its end is what the next call tells of.
-            let _ = self.host.call(|tag, waiter| Request::TooLong {
+            let _ = self.socket.host.call(|tag, waiter| Request::TooLong {
                 socket,
                 tag,
                 waiter,
@@ -332,31 +339,31 @@ impl Socket {
 
     /// Whether the engine has to be asked what the path to `to` takes. It knows that of
     /// the peer alone; of others it says afterwards that it was too much.
-    fn may_be_narrow(&self, path_mtu: PathMtu, to: SocketAddr) -> bool {
+    fn may_be_narrow(self, path_mtu: PathMtu, to: SocketAddr) -> bool {
         path_mtu.honors_path_mtu()
-            && self.host.routes().has_narrow_paths()
-            && self.block().peer().get() == Some(to)
-            && self.host.routes().owner_of(to) == Owner::Engine
+            && self.socket.host.routes().has_narrow_paths()
+            && self.socket.block().peer().get() == Some(to)
+            && self.socket.host.routes().owner_of(to) == Owner::Engine
     }
 
-    fn place_of(&self, own: IpAddr) -> Result<u8, SocketError> {
+    fn place_of(self, own: IpAddr) -> Result<u8, SocketError> {
         let foreign = if own.is_ipv4() {
             Errno::NETUNREACH
         } else {
             Errno::INVAL
         };
-        let place = self.host.routes().own_place(own);
+        let place = self.socket.host.routes().own_place(own);
         place.ok_or(SocketError::Refused(foreign))
     }
 
     /// Says whether it goes to an address of the engine.
     fn write_record(
-        &self,
+        self,
         record: &DatagramRecord,
         parts: &[IoSlice<'_>],
     ) -> Result<bool, SocketError> {
         let span = datagram_span(record.len) as usize;
-        let mut reserved = self.send_stream().reserve_record(span)?;
+        let mut reserved = self.socket.send_stream().reserve_record(span)?;
         reserved.write_at(0, &record.encode())?;
         let mut at = DATAGRAM_HEADER;
         for part in parts {
@@ -364,20 +371,53 @@ impl Socket {
             at += part.len();
         }
         reserved.commit(span, false)?;
-        let Some(to) = record.peer.get().or_else(|| self.block().peer().get()) else {
+        let Some(to) = record
+            .peer
+            .get()
+            .or_else(|| self.socket.block().peer().get())
+        else {
             return Ok(false);
         };
-        let (routes, ip) = (self.host.routes(), to.ip().to_canonical());
+        let (routes, ip) = (self.socket.host.routes(), to.ip().to_canonical());
         let is_own = ip.is_loopback() || routes.own_place(ip).is_some();
         if is_own {
-            self.host.note_under_way();
+            self.socket.host.note_under_way();
         }
         Ok(is_own)
     }
 
+    /// A datagram has left to an address of the engine. On Linux a refusal is there when the
+    /// call that has sent it returns, and so it is here for a program that is told of refusals,
+    /// until one was taken: of a peer that is there each next datagram is not waited for.
+    pub(crate) fn await_refusal(self) {
+        let bits = self.socket.more_bits();
+        let asks = bits & more_bits::ASKS_FOR_ERRORS != 0;
+        if bits & more_bits::IS_TAKEN == 0 && (asks || self.socket.block().peer().get().is_some()) {
+            self.socket.host.await_own();
+            if !self.socket.block().has_error() {
+                self.socket.set_more_bits(more_bits::IS_TAKEN);
+            }
+        }
+    }
+
+    /// Sets the size of the datagrams that a large one is cut into
+    /// (UDP_SEGMENT).
+    pub fn set_segment(self, bytes: u16) {
+        self.socket
+            .block()
+            .snd
+            .low_water
+            .store(u32::from(bytes), Ordering::Relaxed);
+    }
+
+    /// That size; 0 if datagrams are sent as they are.
+    pub fn segment(self) -> u16 {
+        self.socket.block().snd.low_water.load(Ordering::Relaxed) as u16
+    }
+
     /// Changes what its datagrams of one version of IP leave with, from the next one on.
-    pub fn change_sending(&self, ipv6: bool, change: impl Fn(&mut Sending)) {
-        self.block().change_sending(ipv6, change);
+    pub fn change_sending(self, ipv6: bool, change: impl Fn(&mut Sending)) {
+        self.socket.block().change_sending(ipv6, change);
     }
 }
 

@@ -9,6 +9,7 @@
 //! shim `preload` uses the parts. Modules use each other in no circle: what a process keeps
 //! stands below [`Host`], and all that is done with a socket above [`Socket`].
 
+mod accept_queue;
 mod asking;
 mod block_words;
 mod cancel;
@@ -23,7 +24,6 @@ mod holds;
 mod hooks;
 mod host;
 mod join;
-mod listener;
 mod map;
 mod native;
 mod options;
@@ -48,9 +48,11 @@ mod wait;
 mod wait_limit;
 mod wake_eventfd;
 
+pub use accept_queue::AcceptQueue;
 pub use block_words::{host_bits, more_bits};
 pub use cancel::{CancelOutcome, Canceller};
-pub use datagram::Received;
+pub use connect::Connector;
+pub use datagram::{Datagrams, Received};
 pub use departure::{Departure, LEAST_MTU_V6, MOST_PAYLOAD, MOST_PAYLOAD_V6, any_address};
 pub use errors::SocketError;
 pub use fork::{Forking, HeldSets, Reservation};

@@ -33,7 +33,7 @@ impl Stream {
     /// Why there is no connection.
     pub fn connect(host: &'static Host, peer: SocketAddr) -> Result<Self, SocketError> {
         let socket = host.open(SocketKind::Stream, flags_for(peer), 0)?;
-        socket.connect(peer, WaitLimit::ENDLESS)?;
+        socket.connector().connect(peer, WaitLimit::ENDLESS)?;
         Ok(Self(socket))
     }
 
@@ -182,7 +182,7 @@ impl Listener {
         let flags = flags_for(local) | OpenFlags::REUSE_ADDRESS;
         let socket = host.open(SocketKind::Stream, flags, 0)?;
         socket.bind(local)?;
-        socket.listen(backlog)?;
+        socket.accept_queue().listen(backlog)?;
         Ok(Self(socket))
     }
 
@@ -201,10 +201,9 @@ impl Listener {
     /// # Errors
     /// [`SocketError::EngineGone`].
     pub fn accept(&self) -> Result<(Stream, SocketAddr), SocketError> {
-        Self::accepted(
-            self.0
-                .wait(None, WaitLimit::ENDLESS, || self.0.accept_with(|| Ok(())))?,
-        )
+        Self::accepted(self.0.wait(None, WaitLimit::ENDLESS, || {
+            self.0.accept_queue().accept_with(|| Ok(()))
+        })?)
     }
 
     /// As `accept`, unless another thread cancels it while it waits.
@@ -218,7 +217,7 @@ impl Listener {
         Self::accepted(
             self.0
                 .wait_unless_cancelled(canceller, WaitLimit::ENDLESS, || {
-                    self.0.accept_with(|| Ok(()))
+                    self.0.accept_queue().accept_with(|| Ok(()))
                 })?,
         )
     }
@@ -256,7 +255,7 @@ impl Datagram {
     /// # Errors
     /// The engine's reason.
     pub fn connect(&self, peer: SocketAddr) -> Result<(), SocketError> {
-        self.0.start_connect(peer)
+        self.0.connector().start(peer)
     }
 
     /// Sends a datagram, waiting for room.
@@ -266,7 +265,8 @@ impl Datagram {
     pub fn send(&self, bytes: &[u8], to: Option<SocketAddr>) -> Result<usize, SocketError> {
         self.0.wait(None, WaitLimit::ENDLESS, || {
             self.0
-                .send_datagram(&[IoSlice::new(bytes)], to, Departure::default())
+                .datagrams()
+                .send(&[IoSlice::new(bytes)], to, Departure::default())
         })
     }
 
@@ -276,7 +276,7 @@ impl Datagram {
     /// What an ICMP message reported.
     pub fn recv(&self, to: &mut [u8]) -> Result<Received, SocketError> {
         self.0.wait(None, WaitLimit::ENDLESS, || {
-            self.0.recv_datagram(&mut [IoSliceMut::new(to)], false)
+            self.0.datagrams().recv(&mut [IoSliceMut::new(to)], false)
         })
     }
 }

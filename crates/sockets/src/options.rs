@@ -234,20 +234,6 @@ impl Socket {
         self.wake_local();
     }
 
-    /// Sets the size of the datagrams that a large one is cut into
-    /// (UDP_SEGMENT).
-    pub fn set_segment(&self, bytes: u16) {
-        self.block()
-            .snd
-            .low_water
-            .store(u32::from(bytes), Ordering::Relaxed);
-    }
-
-    /// That size; 0 if datagrams are sent as they are.
-    pub fn segment(&self) -> u16 {
-        self.block().snd.low_water.load(Ordering::Relaxed) as u16
-    }
-
     /// The most payload that a segment to the peer has now, in bytes.
     ///
     /// # Errors

@@ -1,10 +1,31 @@
 //! The parts of a socket: what is done with each is in the part's own type, which borrows the
 //! socket for as long as that takes.
 
+use crate::accept_queue::AcceptQueue;
+use crate::connect::Connector;
+use crate::datagram::Datagrams;
 use crate::holds::Socket;
 use crate::stream::{Forwarding, Keeping, PeekOffset, ReceiveStream, SendStream, UrgentData};
 
 impl Socket {
+    /// Its way to a peer.
+    #[inline]
+    pub fn connector(&self) -> Connector<'_> {
+        Connector::of(self)
+    }
+
+    /// The connections that wait for it to accept them.
+    #[inline]
+    pub fn accept_queue(&self) -> AcceptQueue<'_> {
+        AcceptQueue::of(self)
+    }
+
+    /// The datagrams that it sends and has received.
+    #[inline]
+    pub fn datagrams(&self) -> Datagrams<'_> {
+        Datagrams::of(self)
+    }
+
     /// What it sends.
     #[inline]
     pub fn send_stream(&self) -> SendStream<'_> {

@@ -39,6 +39,17 @@ impl Socket {
         self.block().state() == SocketState::Listening
     }
 
+    /// Whether the connection is as good as made: a SYN waits for the first write.
+    pub fn is_early(&self) -> bool {
+        self.block().state() == SocketState::Early
+    }
+
+    /// Whether the connection is on its way: after the first write to one that was as
+    /// good as made, too.
+    pub fn is_connecting(&self) -> bool {
+        self.block().state() == SocketState::Connecting
+    }
+
     /// Its state.
     pub fn state(&self) -> SocketState {
         self.block().state()
@@ -110,7 +121,7 @@ impl Socket {
     /// Takes the pending error (SO_ERROR): an errno, 0 if there is none.
     pub fn take_error(&self) -> u32 {
         self.await_reset();
-        self.catch_up_untold();
+        self.connector().catch_up_untold();
         if self.host.is_gone() && self.block().state() != SocketState::Dead {
             return Errno::NETDOWN.raw_os_error() as u32;
         }
@@ -120,9 +131,24 @@ impl Socket {
         }
         // A program that has cancelled an attempt may make another, with whatever call that was told.
         if errno == Errno::CANCELED.raw_os_error() as u32 {
-            let _ = self.told_of_failure(errno);
+            let _ = self.connector().told_of_failure(errno);
         }
         errno
+    }
+
+    /// The pending error goes before anything else, and is taken.
+    pub(crate) fn report_pending(&self) -> Result<(), SocketError> {
+        let block = self.block();
+        if block.errno.load(Ordering::Relaxed) == 0 {
+            return Ok(());
+        }
+        match block.take_errno() {
+            0 => Ok(()),
+            errno => {
+                self.clear_more_bits(more_bits::IS_TAKEN);
+                Err(SocketError::failed(errno))
+            }
+        }
     }
 
     /// Notes that a send with MSG_ZEROCOPY is done with its bytes, of which some were `copied`
@@ -306,10 +332,10 @@ impl Socket {
         let block = self.block();
         match block.state() {
             _ if self.is_over_within() => return Err(SocketError::Refused(Errno::NOTCONN)),
-            SocketState::Listening => return self.stop_listening(half),
+            SocketState::Listening => return self.accept_queue().stop(half),
             SocketState::Connecting => {
                 self.host.drain_if_free();
-                if self.give_up_connecting(Errno::CONNRESET)? {
+                if self.connector().give_up(Errno::CONNRESET)? {
                     return Ok(());
                 }
             }

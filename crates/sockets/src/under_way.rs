@@ -6,7 +6,6 @@
 //! sees how far the other has written, and for the rest each process says in its channel what
 //! it has sent to an address of the engine, of which the engine says whether it has handled it.
 
-use crate::block_words::more_bits;
 use crate::holds::Socket;
 use crate::host::Host;
 use crate::pause::pause;
@@ -169,7 +168,7 @@ impl Host {
 
     /// Waits until the engine has handled all that this process has published.
     #[cold]
-    fn await_own(&self) {
+    pub(crate) fn await_own(&self) {
         if is_confined() || self.is_gone() {
             return;
         }
@@ -199,20 +198,6 @@ impl Host {
 }
 
 impl Socket {
-    /// A datagram has left to an address of the engine. On Linux a refusal is there when the
-    /// call that has sent it returns, and so it is here for a program that is told of refusals,
-    /// until one was taken: of a peer that is there each next datagram is not waited for.
-    pub(crate) fn await_refusal(&self) {
-        let bits = self.more_bits();
-        let asks = bits & more_bits::ASKS_FOR_ERRORS != 0;
-        if bits & more_bits::IS_TAKEN == 0 && (asks || self.block().peer().get().is_some()) {
-            self.host.await_own();
-            if !self.block().has_error() {
-                self.set_more_bits(more_bits::IS_TAKEN);
-            }
-        }
-    }
-
     /// What was published last was done to this socket, which may be an end of a connection within
     /// the engine.
     pub(crate) fn note_done(&self) {

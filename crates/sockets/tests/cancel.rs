@@ -79,7 +79,7 @@ fn an_attempt_to_connect_is_ended_by_the_engine_and_may_be_repeated() {
         let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
         let stream = Stream::connect(host, listener.local().unwrap()).unwrap();
         assert_eq!(
-            stream.socket().cancel_connect(),
+            stream.socket().connector().cancel(),
             Ok(CancelOutcome::NotFound)
         );
         let silent = Engine::address(SILENT_PORT);
@@ -108,12 +108,15 @@ fn a_cancelled_socket_connects_again() {
     let kind = longshore_hostif::SocketKind::Stream;
     let socket = host.open(kind, flags, 0).unwrap();
     let silent = Engine::address(SILENT_PORT);
-    assert_eq!(socket.start_connect(silent), Err(SocketError::InProgress));
-    assert_eq!(socket.cancel_connect(), Ok(CancelOutcome::Cancelled));
+    assert_eq!(
+        socket.connector().start(silent),
+        Err(SocketError::InProgress)
+    );
+    assert_eq!(socket.connector().cancel(), Ok(CancelOutcome::Cancelled));
     let errno = rustix::io::Errno::CANCELED.raw_os_error() as u32;
     assert_eq!(socket.take_error(), errno);
     let to = listener.local().unwrap();
-    assert_eq!(socket.connect(to, WaitLimit::ENDLESS), Ok(()));
+    assert_eq!(socket.connector().connect(to, WaitLimit::ENDLESS), Ok(()));
     listener.accept().unwrap();
 }
 

@@ -48,10 +48,11 @@ fn what_does_not_fit_is_cut_off_and_said() {
         .socket()
         .wait(None, WaitLimit::ENDLESS, || {
             b.socket()
-                .recv_datagram(&mut [IoSliceMut::new(&mut buf)], true)
+                .datagrams()
+                .recv(&mut [IoSliceMut::new(&mut buf)], true)
         })
         .unwrap();
-    assert_eq!((peeked.len, b.socket().next_datagram()), (4, 4));
+    assert_eq!((peeked.len, b.socket().datagrams().next_len()), (4, 4));
     assert_eq!(b.recv(&mut buf).map(|g| g.len), Ok(4));
     assert_eq!(&buf[..4], b"next");
 }
@@ -93,7 +94,7 @@ fn errors_come_back_to_connected_sockets() {
     report();
     assert_eq!(a.socket().take_error(), 111);
     assert_eq!(a.socket().take_error(), 0);
-    a.socket().disconnect_datagram().unwrap();
+    a.socket().connector().disconnect().unwrap();
     assert_eq!(a.socket().peer(), Err(SocketError::Refused(Errno::NOTCONN)));
 }
 
@@ -108,7 +109,8 @@ fn a_sender_is_held_up_by_a_full_stream_alone() {
     let block = vec![0; 60_000];
     let send = || {
         a.socket()
-            .send_datagram(&[IoSlice::new(&block)], Some(to), Departure::default())
+            .datagrams()
+            .send(&[IoSlice::new(&block)], Some(to), Departure::default())
     };
     let mut sent = 0;
     while send().is_ok() {

@@ -39,12 +39,12 @@ fn what_closing_does_and_how_datagrams_are_cut_is_kept() {
     let (engine, _directory) = engine();
     let (a, _b) = Engine::pair(engine.join());
     let socket = a.socket();
-    assert_eq!((socket.linger(), socket.segment()), (None, 0));
+    assert_eq!((socket.linger(), socket.datagrams().segment()), (None, 0));
     for seconds in [0, 1, u16::MAX] {
         socket.set_linger(Some(seconds));
         assert_eq!(socket.linger(), Some(seconds.into()));
-        socket.set_segment(seconds);
-        assert_eq!(socket.segment(), seconds);
+        socket.datagrams().set_segment(seconds);
+        assert_eq!(socket.datagrams().segment(), seconds);
     }
     socket.set_linger(None);
     assert_eq!(socket.linger(), None);

@@ -84,7 +84,7 @@ fn masks_are_those_of_linux() {
     let writable = Ready::OUT | Ready::WRNORM;
     let readable = Ready::IN | Ready::RDNORM;
     assert_eq!(fresh.readiness(), Ready::HUP | writable);
-    let _ = fresh.start_connect(Engine::address(SILENT_PORT));
+    let _ = fresh.connector().start(Engine::address(SILENT_PORT));
     assert_eq!(fresh.readiness(), Ready::empty());
     let (a, b) = Engine::pair(host);
     assert_eq!(a.socket().readiness(), writable);

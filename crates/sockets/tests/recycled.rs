@@ -104,7 +104,8 @@ fn a_datagram_shows_what_it_brought_and_nothing_else() {
             let mut buf = vec![UNTOUCHED; len + 100];
             let got = b.socket().wait(None, WaitLimit::ENDLESS, || {
                 b.socket()
-                    .recv_datagram(&mut [IoSliceMut::new(&mut buf)], keep)
+                    .datagrams()
+                    .recv(&mut [IoSliceMut::new(&mut buf)], keep)
             });
             assert_eq!(got.map(|got| (got.copied, got.len)), Ok((len, len)));
             assert!(buf[..len] == sent);

@@ -267,26 +267,28 @@ fn connecting_is_refused_is_under_way_and_times_out() {
         let socket = host
             .open(kind, longshore_hostif::OpenFlags::empty(), 0)
             .unwrap();
-        let started = socket.start_connect(Engine::address(port));
+        let started = socket.connector().start(Engine::address(port));
         assert_eq!(started, Err(SocketError::InProgress));
         socket
     };
     let silent = open(SILENT_PORT);
     assert_eq!(
-        silent.start_connect(Engine::address(SILENT_PORT)),
+        silent.connector().start(Engine::address(SILENT_PORT)),
         Err(SocketError::Refused(Errno::ALREADY))
     );
     assert_eq!(silent.peer(), Err(SocketError::Refused(Errno::NOTCONN)));
     let wait_limit = WaitLimit::of_call(Some(Duration::from_millis(20)));
     assert_eq!(
-        silent.connect(Engine::address(SILENT_PORT), wait_limit),
+        silent
+            .connector()
+            .connect(Engine::address(SILENT_PORT), wait_limit),
         Err(SocketError::InProgress)
     );
     let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
     let ready = open(listener.local().unwrap().port());
     let (_server, _) = listener.accept().unwrap();
     let again = |expected| {
-        assert_eq!(ready.start_connect(listener.local().unwrap()), expected);
+        assert_eq!(ready.connector().start(listener.local().unwrap()), expected);
     };
     engine.wait_until("connected", |_| {
         host.drain_if_free();
@@ -359,7 +361,7 @@ fn any_process_accepts_from_a_shared_listener() {
         let socket = if accept_here {
             listener.accept().unwrap().0.socket().clone()
         } else {
-            let accept = || other.accept_with(|| Ok(()));
+            let accept = || other.accept_queue().accept_with(|| Ok(()));
             other.wait(None, WaitLimit::ENDLESS, accept).unwrap().0
         };
         let mut buf = [0; 9];
@@ -383,7 +385,7 @@ fn one_that_is_held_up_in_accept_holds_up_nobody_else() {
     let accepted_by_other = || {
         // As long as the first is in a system call of its accept.
         let accepting = std::thread::spawn(move || {
-            let accept = || other.accept_with(|| Ok(()));
+            let accept = || other.accept_queue().accept_with(|| Ok(()));
             other.wait(None, WaitLimit::ENDLESS, accept).map(drop)
         });
         let deadline = Instant::now() + Duration::from_secs(60);
@@ -394,13 +396,16 @@ fn one_that_is_held_up_in_accept_holds_up_nobody_else() {
         assert!(accepting.join().unwrap().is_ok());
         Ok(())
     };
-    let asks = || match listener.socket().has_connection() {
+    let asks = || match listener.socket().accept_queue().has_connection() {
         true => Ok(()),
         false => Err(SocketError::WouldBlock),
     };
     let socket = listener.socket();
     socket.wait(None, WaitLimit::ENDLESS, asks).unwrap();
-    let held_up = socket.accept_with(accepted_by_other).map(drop);
+    let held_up = socket
+        .accept_queue()
+        .accept_with(accepted_by_other)
+        .map(drop);
     assert_eq!(held_up, Err(SocketError::WouldBlock));
 }
 
@@ -411,7 +416,7 @@ fn connections_that_wait_are_not_bytes_to_read() {
     let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
     let client = Stream::connect(host, listener.local().unwrap()).unwrap();
     client.write_all(b"hi").unwrap();
-    let asks = || match listener.socket().has_connection() {
+    let asks = || match listener.socket().accept_queue().has_connection() {
         true => Ok(()),
         false => Err(SocketError::WouldBlock),
     };

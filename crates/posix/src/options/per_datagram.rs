@@ -40,14 +40,16 @@ pub fn leave_with(
 ) -> Option<(OptionName, u64)> {
     let byte = u8::try_from(value).ok();
     let path_mtu = PathMtu::from_raw(value.cast_unsigned());
-    socket.change_sending(ipv6, |sending| match what {
-        Leaves::Hops => sending.hops = byte,
-        Leaves::Class => sending.class = byte.unwrap_or(0),
-        Leaves::GroupHops => sending.group_hops = byte.unwrap_or(1),
-        Leaves::Looped => sending.looped = value != 0,
-        Leaves::PathMtu(_) => sending.path_mtu = path_mtu,
-        Leaves::Whole => sending.whole = value != 0,
-    });
+    socket
+        .datagrams()
+        .change_sending(ipv6, |sending| match what {
+            Leaves::Hops => sending.hops = byte,
+            Leaves::Class => sending.class = byte.unwrap_or(0),
+            Leaves::GroupHops => sending.group_hops = byte.unwrap_or(1),
+            Leaves::Looped => sending.looped = value != 0,
+            Leaves::PathMtu(_) => sending.path_mtu = path_mtu,
+            Leaves::Whole => sending.whole = value != 0,
+        });
     match what {
         Leaves::PathMtu(name) => Some((name, path_mtu as u64)),
         _ => None,

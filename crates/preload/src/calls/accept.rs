@@ -114,7 +114,7 @@ fn accept_from_engine(
         AddressFamily::INET
     };
     let new = SocketFlags::from_bits_retain(flags as u32);
-    let (socket, record, backing) = listener.accept_with(|| {
+    let (socket, record, backing) = listener.accept_queue().accept_with(|| {
         socket_with(family, SocketType::STREAM, new, None).map_err(SocketError::Refused)
     })?;
     let backing = backing.into_raw_fd();

@@ -68,7 +68,7 @@ pub(crate) fn connect_as(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t, flag
                         Given::Inet(_) | Given::Other
                             if is_connected(&socket) && is_address(addr, len) =>
                         {
-                            Some(answer(|| socket.note_connected().map(|()| 0)))
+                            Some(answer(|| socket.connector().note_told().map(|()| 0)))
                         }
                         Given::Inet(peer) if let Some(why) = does_not_fit(&socket, peer) => {
                             let why = has_connection(&socket).unwrap_or(why);
@@ -117,7 +117,7 @@ fn is_connected(socket: &Socket) -> bool {
     if socket.is_datagram() {
         return false;
     }
-    socket.catch_up_untold();
+    socket.connector().catch_up_untold();
     socket.state() == SocketState::Connected
 }
 
@@ -188,7 +188,7 @@ fn connect_new(
 /// An attempt to connect fails by `why`, and has bound a datagram socket all the same.
 fn refuse_to_connect(socket: &Socket, why: c_int) -> Result<c_int, SocketError> {
     if socket.is_datagram() {
-        socket.bind_to_send()?;
+        socket.datagrams().bind_to_send()?;
     }
     Err(refused(why))
 }
@@ -220,9 +220,11 @@ fn connect_on(
         socket.take_error();
     }
     let done = if socket.is_datagram() || must_not_wait(fd, flags) {
-        socket.start_connect(peer)
+        socket.connector().start(peer)
     } else {
-        socket.connect(peer, wait_limit(&socket, Way::Out))
+        socket
+            .connector()
+            .connect(peer, wait_limit(&socket, Way::Out))
     };
     if done.is_err()
         && socket.is_replaced()
@@ -260,7 +262,7 @@ fn has_connection(socket: &Socket) -> Option<c_int> {
 /// by number, as Linux has it.
 fn disconnect(fd: c_int, socket: Socket) -> Result<c_int, SocketError> {
     if socket.is_datagram() {
-        socket.disconnect_datagram()?;
+        socket.connector().disconnect()?;
     } else if socket.state() != SocketState::Open || socket.is_spent() {
         anew::begin_anew(fd, socket)?;
     } else {

@@ -164,7 +164,7 @@ pub(crate) fn set(
         return None;
     }
     let socket = engines(fd, entry);
-    Some(socket.and_then(|socket| socket.change_group(group, join)))
+    Some(socket.and_then(|socket| socket.datagrams().change_group(group, join)))
 }
 
 /// The interface of the engine's that `bytes` name is kept by the kernel's socket, which

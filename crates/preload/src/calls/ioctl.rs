@@ -83,7 +83,7 @@ fn number(socket: &Socket, request: c_ulong) -> Option<Result<c_int, SocketError
         socket.await_reset();
     }
     let number = match request {
-        libc::FIONREAD if !is_stream => Ok(socket.next_datagram()),
+        libc::FIONREAD if !is_stream => Ok(socket.datagrams().next_len()),
         libc::FIONREAD | SIOCOUTQ | SIOCOUTQNSD if socket.is_listening() => {
             // Linux has no such numbers of a listener.
             Err(refused(libc::EINVAL))

@@ -42,7 +42,9 @@ fn listen_on(fd: c_int, socket: &Socket, backlog: c_int) -> Result<c_int, Socket
         return Err(crate::calls::refused(libc::EOPNOTSUPP));
     }
     // As Linux has it: a negative backlog is as large as can be.
-    socket.listen(u32::try_from(backlog).unwrap_or(u32::MAX))?;
+    socket
+        .accept_queue()
+        .listen(u32::try_from(backlog).unwrap_or(u32::MAX))?;
     if socket.has_kernel_side() {
         if real::listen(fd, backlog) == 0 {
             if options::set_by_program(socket) & 1 << options::RECEIVE_TIMEOUT.bit == 0

@@ -214,7 +214,7 @@ pub(crate) fn recv_datagram(
     flags: c_int,
 ) -> Result<Received, SocketError> {
     let keep = flags & libc::MSG_PEEK != 0;
-    let got = socket.recv_datagram(parts, keep)?;
+    let got = socket.datagrams().recv(parts, keep)?;
     if got.is_end() && must_not_wait(fd, flags) {
         // That nothing will come Linux says only to who waits for it.
         return Err(SocketError::WouldBlock);

@@ -270,7 +270,7 @@ fn send_stream(
     let send = |parts: &[IoSlice<'_>]| page_exchange::send(socket, parts, sending, copied);
     let total: usize = parts.iter().map(|p| p.len()).sum();
     if socket.is_early() && !must_not_wait(fd, flags) {
-        socket.write_past_syn();
+        socket.connector().write_past_syn();
     }
     let mut sent = match send(parts) {
         Ok(sent) => sent,
@@ -282,14 +282,15 @@ fn send_stream(
         Err(SocketError::WouldBlock) => 0,
         Err(SocketError::InProgress) if !must_not_wait(fd, flags) => {
             return socket
-                .wait_connected(wait_limit(socket, Way::Out))
+                .connector()
+                .wait(wait_limit(socket, Way::Out))
                 .map(|()| 0);
         }
         Err(e) => return Err(e),
     };
     if socket.is_connecting() && sent != 0 && !must_not_wait(fd, flags) {
         // They went with the SYN (RFC 7413): whether there is a connection is told now.
-        match socket.wait_connected(wait_limit(socket, Way::Out)) {
+        match socket.connector().wait(wait_limit(socket, Way::Out)) {
             Err(SocketError::TimedOut) => return Ok(sent),
             waited => waited?,
         }

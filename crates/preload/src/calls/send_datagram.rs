@@ -22,13 +22,13 @@ pub(crate) fn send_datagram(
     let mut departure = check_datagram(fd, socket, (len, flags), to, asked)?;
     let to = to.map(|to| decide::effective_for(socket, to));
     if departure.segment == 0 {
-        departure.segment = socket.segment();
+        departure.segment = socket.datagrams().segment();
     }
     wait_unless_told(fd, socket, flags, Way::Out, || {
         if flags & libc::MSG_MORE != 0 {
-            socket.begin_datagram(parts, to, departure)
+            socket.datagrams().begin(parts, to, departure)
         } else {
-            socket.send_datagram(parts, to, departure)
+            socket.datagrams().send(parts, to, departure)
         }
     })
 }
@@ -46,7 +46,7 @@ pub(crate) fn check_datagram(
     to: Option<SocketAddr>,
     asked: impl FnOnce() -> Result<Departure, SocketError>,
 ) -> Result<Departure, SocketError> {
-    socket.bind_to_send()?;
+    socket.datagrams().bind_to_send()?;
     let to = to.map(|to| decide::effective_for(socket, to));
     let goal = to.or_else(|| socket.peer().ok());
     let is_v4 = |goal: SocketAddr| goal.ip().to_canonical().is_ipv4();
@@ -54,7 +54,7 @@ pub(crate) fn check_datagram(
     if is_for_v4 && socket.reaches_v6_alone() {
         return Err(refused(libc::ENETUNREACH));
     }
-    let begun = socket.begun_for()?;
+    let begun = socket.datagrams().begun_for()?;
     let goes_by_v4 = is_for_v4 || begun.is_some_and(is_v4);
     if goes_by_v4 && len > usize::from(u16::MAX) {
         return Err(refused(libc::EMSGSIZE));

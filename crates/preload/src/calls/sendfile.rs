@@ -111,7 +111,9 @@ fn send_as_datagram(
         return Ok(0);
     }
     wait_unless_told(out, socket, 0, Way::Out, || {
-        socket.send_datagram(&[IoSlice::new(&bytes[..read])], None, Departure::default())
+        socket
+            .datagrams()
+            .send(&[IoSlice::new(&bytes[..read])], None, Departure::default())
     })?;
     if own {
         let to = rustix::fs::SeekFrom::Start((begin + read as off_t) as u64);

@@ -67,7 +67,9 @@ fn time(bytes: &[u8; 16]) -> Option<Duration> {
 fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)> {
     if matches!(known.what, What::LeastMtu) {
         // The kernel tells the path's.
-        socket.change_sending(true, |sending| sending.least = true);
+        socket
+            .datagrams()
+            .change_sending(true, |sending| sending.least = true);
         return None;
     }
     let mut bytes = [0; 16];
@@ -131,7 +133,9 @@ fn keep(known: &Known, bytes: &[u8; 16], socket: &Socket) {
             let _ = socket.set_low_water(value.max(1) as u32);
         }
         What::PeekOffset => socket.peek_offset().set(u32::try_from(value).ok()),
-        What::Segment => socket.set_segment(value.clamp(0, 65_535) as u16),
+        What::Segment => socket
+            .datagrams()
+            .set_segment(value.clamp(0, 65_535) as u16),
         What::Cork => {
             if value != 0 {
                 socket.set_more_bits(more_bits::CORKED);
@@ -261,7 +265,9 @@ pub(crate) fn forget_least_mtu(fd: c_int, socket: Option<&Socket>, known: &Known
     change_noted(fd, |options| options & !(1 << known.bit));
     if let Some(socket) = socket {
         socket.clear_host_bits(1 << (known.bit + host_bits::OPTIONS_SHIFT));
-        socket.change_sending(true, |sending| sending.least = false);
+        socket
+            .datagrams()
+            .change_sending(true, |sending| sending.least = false);
     }
 }
 
@@ -294,7 +300,7 @@ pub(crate) fn set_on_engine(fd: c_int, socket: &Socket, known: &Known) -> Result
     }
     if matches!(known.what, What::Cork) && socket.more_bits() & more_bits::CORKED == 0 {
         // With the cork out, what was held back goes.
-        return socket.wait(None, WaitLimit::ENDLESS, || socket.finish_datagram());
+        return socket.wait(None, WaitLimit::ENDLESS, || socket.datagrams().finish());
     }
     Ok(())
 }

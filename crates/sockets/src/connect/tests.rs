@@ -37,9 +37,13 @@ fn a_call_is_told_how_far_the_connection_is() {
         (Free, invalid, invalid),
     ] {
         let socket = stream_in(host, state);
-        assert_eq!(socket.start_connect(Engine::address(1)), first, "{state:?}");
         assert_eq!(
-            socket.start_connect(Engine::address(1)),
+            socket.connector().start(Engine::address(1)),
+            first,
+            "{state:?}"
+        );
+        assert_eq!(
+            socket.connector().start(Engine::address(1)),
             second,
             "{state:?}"
         );
@@ -58,7 +62,7 @@ fn a_failed_attempt_is_told_of_once_and_may_be_repeated() {
         let socket = stream_in(host, SocketState::Dead);
         socket.set_error(pending);
         socket.note_shut(true, true);
-        let again = socket.start_connect(Engine::address(1));
+        let again = socket.connector().start(Engine::address(1));
         assert_eq!(again, Err(SocketError::Failed(told)));
         assert_eq!(socket.state(), SocketState::Open);
         assert!(socket.is_spent());
@@ -75,7 +79,7 @@ fn a_connection_that_was_made_stays_one() {
     let (_engine, host, _directory) = engine();
     let told = stream_in(host, SocketState::Dead);
     told.set_host_bits(CONNECT_TOLD);
-    assert_eq!(told.start_connect(Engine::address(1)), IS_CONNECTED);
+    assert_eq!(told.connector().start(Engine::address(1)), IS_CONNECTED);
     let failed = Err(SocketError::Failed(Errno::CONNRESET));
     // Bytes have gone either way, of which its program was told before it was told of the
     // connection.
@@ -83,7 +87,7 @@ fn a_connection_that_was_made_stays_one() {
         let socket = stream_in(host, SocketState::Dead);
         socket.block().half(sent).edge.store(1, Ordering::Release);
         socket.set_error(Errno::CONNRESET.raw_os_error());
-        assert_eq!(socket.start_connect(Engine::address(1)), failed);
+        assert_eq!(socket.connector().start(Engine::address(1)), failed);
         assert_eq!(socket.state(), SocketState::Dead);
         assert!(!socket.is_spent());
         assert_ne!(socket.block().peer(), Address::NONE);
@@ -96,12 +100,12 @@ fn an_attempt_that_is_refused_leaves_the_socket_as_it_was() {
     let (_engine, host, _directory) = engine();
     let socket = Engine::open(host, SocketKind::Stream);
     let refused = || Err(SocketError::Refused(Errno::PERM));
-    let begun = socket.start_connect_if(Engine::address(1), refused);
+    let begun = socket.connector().start_if(Engine::address(1), refused);
     assert_eq!(begun, Err(SocketError::Refused(Errno::PERM)));
     assert_eq!(socket.state(), SocketState::Open);
     assert_eq!(socket.block().peer(), Address::NONE);
     assert!(!socket.is_bound());
-    let begun = socket.start_connect(Engine::address(SILENT_PORT));
+    let begun = socket.connector().start(Engine::address(SILENT_PORT));
     assert_eq!(begun, Err(SocketError::InProgress));
     assert_eq!(socket.state(), SocketState::Connecting);
     assert_eq!(
@@ -116,7 +120,7 @@ fn a_wait_for_a_connection_ends_as_the_attempt_does() {
     let (mut engine, host, _directory) = engine();
     let wait = |socket: &Socket| {
         let wait_limit = WaitLimit::of_call(Some(Duration::from_millis(5)));
-        socket.wait_connected(wait_limit)
+        socket.connector().wait(wait_limit)
     };
     let connecting = stream_in(host, SocketState::Connecting);
     assert_eq!(wait(&connecting), Err(SocketError::TimedOut));
@@ -142,14 +146,17 @@ fn what_is_under_way_is_waited_for_and_other_refusals_are_told() {
     let made = stream_in(host, SocketState::Connected);
     let already = SocketError::Refused(Errno::ALREADY);
     for begun in [SocketError::InProgress, already] {
-        assert_eq!(made.finish_connect(Err(begun), WaitLimit::ENDLESS), Ok(()));
+        assert_eq!(
+            made.connector().finish(Err(begun), WaitLimit::ENDLESS),
+            Ok(())
+        );
     }
     for begun in [
         Ok(()),
         IS_CONNECTED,
         Err(SocketError::Failed(Errno::CONNREFUSED)),
     ] {
-        let told = made.finish_connect(begun, WaitLimit::ENDLESS);
+        let told = made.connector().finish(begun, WaitLimit::ENDLESS);
         assert_eq!(told, begun);
     }
 }
@@ -158,14 +165,14 @@ fn what_is_under_way_is_waited_for_and_other_refusals_are_told() {
 fn an_attempt_that_is_given_up_is_dead_and_says_why() {
     let (_engine, host, _directory) = engine();
     let socket = Engine::open(host, SocketKind::Stream);
-    assert_eq!(socket.give_up_connecting(Errno::CANCELED), Ok(false));
+    assert_eq!(socket.connector().give_up(Errno::CANCELED), Ok(false));
     assert_eq!(socket.take_error(), 0);
-    let begun = socket.start_connect(Engine::address(SILENT_PORT));
+    let begun = socket.connector().start(Engine::address(SILENT_PORT));
     assert_eq!(begun, Err(SocketError::InProgress));
-    assert_eq!(socket.give_up_connecting(Errno::CONNRESET), Ok(true));
+    assert_eq!(socket.connector().give_up(Errno::CONNRESET), Ok(true));
     assert_eq!(socket.state(), SocketState::Dead);
     assert_eq!(socket.take_error(), Errno::CONNRESET.raw_os_error() as u32);
-    assert_eq!(socket.give_up_connecting(Errno::CONNRESET), Ok(false));
+    assert_eq!(socket.connector().give_up(Errno::CONNRESET), Ok(false));
 }
 
 #[test]
@@ -176,12 +183,12 @@ fn a_datagram_socket_has_the_peer_it_was_given_last() {
     assert_eq!(socket.peer(), none);
     for port in [5, 6] {
         socket.set_more_bits(more_bits::IS_TAKEN);
-        assert_eq!(socket.start_connect(Engine::address(port)), Ok(()));
+        assert_eq!(socket.connector().start(Engine::address(port)), Ok(()));
         assert_eq!(socket.peer(), Ok(Engine::address(port)));
         assert_eq!(socket.more_bits() & more_bits::IS_TAKEN, 0);
         assert!(socket.is_bound() && socket.local().is_some());
     }
-    assert_eq!(socket.disconnect_datagram(), Ok(()));
+    assert_eq!(socket.connector().disconnect(), Ok(()));
     assert_eq!(socket.peer(), none);
     assert!(!socket.is_bound(), "the port was the connection's");
 }
@@ -192,8 +199,11 @@ fn the_first_call_after_a_connection_was_made_is_told_so() {
     let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
     let socket = Engine::open(host, SocketKind::Stream);
     let to = listener.local().unwrap();
-    assert_eq!(socket.connect(to, WaitLimit::ENDLESS), Ok(()));
-    assert_eq!(socket.note_connected(), IS_CONNECTED);
-    assert_eq!(socket.connect(to, WaitLimit::ENDLESS), IS_CONNECTED);
+    assert_eq!(socket.connector().connect(to, WaitLimit::ENDLESS), Ok(()));
+    assert_eq!(socket.connector().note_told(), IS_CONNECTED);
+    assert_eq!(
+        socket.connector().connect(to, WaitLimit::ENDLESS),
+        IS_CONNECTED
+    );
     assert!(!socket.is_connecting() && !socket.is_early());
 }

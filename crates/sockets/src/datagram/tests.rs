@@ -1,6 +1,7 @@
 //! What is told of a datagram that was received.
 
 use super::*;
+use crate::block_words::more_bits;
 use crate::testing::Engine;
 use crate::testing::fixture::engine;
 use crate::{Departure, Host};
@@ -8,6 +9,7 @@ use longshore_hostif::{SocketKind, SocketState};
 use rustix::io::Errno;
 use std::io::IoSlice;
 use std::mem::ManuallyDrop;
+use std::sync::atomic::Ordering;
 
 /// A chunk of the receive slab that the engine does not come to in these tests.
 const CHUNK: u32 = 500;
@@ -35,7 +37,9 @@ fn bytes_of(record: &DatagramRecord, follows: &[u8], payload: &[u8]) -> Vec<u8> 
 
 fn look(socket: &Socket, room: usize) -> Result<(Received, Vec<u8>), SocketError> {
     let mut buf = vec![0; room];
-    let received = socket.recv_datagram(&mut [IoSliceMut::new(&mut buf)], true)?;
+    let received = socket
+        .datagrams()
+        .recv(&mut [IoSliceMut::new(&mut buf)], true)?;
     buf.truncate(received.copied);
     Ok((received, buf))
 }
@@ -85,7 +89,7 @@ fn what_came_with_a_datagram_is_told_with_it() {
             stamp: stamped.then_some(stamp),
         };
         assert_eq!((received, &payload[..]), (expected, &b"some data"[..]));
-        assert_eq!(socket.next_datagram(), 9);
+        assert_eq!(socket.datagrams().next_len(), 9);
     }
 }
 
@@ -147,7 +151,7 @@ fn a_datagram_is_spread_over_the_parts_of_a_call() {
     let socket = holding(host, &bytes_of(&record(7), &[], b"abcdefg"));
     let (mut a, mut b, mut c) = ([0; 2], [0; 0], [0; 9]);
     let mut parts = [&mut a[..], &mut b, &mut c].map(IoSliceMut::new);
-    let received = socket.recv_datagram(&mut parts, true).unwrap();
+    let received = socket.datagrams().recv(&mut parts, true).unwrap();
     assert_eq!((received.copied, received.is_cut), (7, false));
     assert_eq!((a, &c[..5], &c[5..]), (*b"ab", &b"cdefg"[..], &[0; 4][..]));
 }
@@ -162,7 +166,7 @@ fn a_record_that_is_longer_than_its_stream_is_refused() {
     assert_eq!(look(&cut, 9).err(), broken);
     let header = holding(host, &whole[..DATAGRAM_HEADER - 1]);
     assert_eq!(look(&header, 9).err(), broken);
-    assert_eq!(header.next_datagram(), 0);
+    assert_eq!(header.datagrams().next_len(), 0);
     let second = holding(host, &[&whole[..], &whole[..DATAGRAM_HEADER]].concat());
     assert_eq!(look(&second, 9).map(|(r, _)| r.len), Ok(4));
     second.peek_offset().set(Some(4));
@@ -178,7 +182,7 @@ fn a_pending_error_comes_before_what_was_received() {
     assert!(socket.more_bits() & more_bits::IS_TAKEN != 0);
     socket.set_error(Errno::CONNREFUSED.raw_os_error());
     let refused = SocketError::Failed(Errno::CONNREFUSED);
-    assert_eq!(socket.next_datagram(), 4, "to ask takes no error");
+    assert_eq!(socket.datagrams().next_len(), 4, "to ask takes no error");
     assert_eq!(look(&socket, 9).err(), Some(refused));
     assert_eq!(socket.more_bits() & more_bits::IS_TAKEN, 0);
     assert_eq!(look(&socket, 9).map(|(r, _)| r.len), Ok(4));
@@ -188,9 +192,9 @@ fn a_pending_error_comes_before_what_was_received() {
 fn to_ask_for_the_next_datagram_takes_no_error() {
     let (_engine, host, _directory) = engine();
     let socket = Engine::open(host, SocketKind::Datagram);
-    assert_eq!(socket.next_datagram(), 0);
+    assert_eq!(socket.datagrams().next_len(), 0);
     socket.set_error(Errno::CONNREFUSED.raw_os_error());
-    assert_eq!(socket.next_datagram(), 0);
+    assert_eq!(socket.datagrams().next_len(), 0);
     assert_eq!(
         socket.take_error(),
         Errno::CONNREFUSED.raw_os_error() as u32
@@ -219,7 +223,9 @@ fn datagrams_are_read_one_by_one() {
     );
     let to = b.bind(Engine::address(0)).unwrap();
     for payload in [&b"one"[..], b"", b"three"] {
-        let sent = a.send_datagram(&[IoSlice::new(payload)], Some(to), Departure::default());
+        let sent = a
+            .datagrams()
+            .send(&[IoSlice::new(payload)], Some(to), Departure::default());
         assert_eq!(sent, Ok(payload.len()));
     }
     for (keep, payload) in [
@@ -231,7 +237,7 @@ fn datagrams_are_read_one_by_one() {
     ] {
         let mut buf = [0; 9];
         let received = b.wait(None, crate::WaitLimit::ENDLESS, || {
-            b.recv_datagram(&mut [IoSliceMut::new(&mut buf)], keep)
+            b.datagrams().recv(&mut [IoSliceMut::new(&mut buf)], keep)
         });
         let received = received.unwrap();
         assert_eq!(&buf[..received.copied], payload);

@@ -1,6 +1,7 @@
 //! Which datagrams leave, and what they leave with.
 
 use super::*;
+use crate::Socket;
 use crate::testing::Engine;
 use crate::testing::fixture::engine;
 use crate::{Host, Received, WaitLimit};
@@ -15,17 +16,23 @@ fn bound(host: &'static Host) -> (Socket, SocketAddr) {
 }
 
 fn send(socket: &Socket, bytes: &[u8], to: Option<SocketAddr>) -> Result<usize, SocketError> {
-    socket.send_datagram(&[IoSlice::new(bytes)], to, Departure::default())
+    socket
+        .datagrams()
+        .send(&[IoSlice::new(bytes)], to, Departure::default())
 }
 
 fn begin(socket: &Socket, bytes: &[u8], to: Option<SocketAddr>) -> Result<usize, SocketError> {
-    socket.begin_datagram(&[IoSlice::new(bytes)], to, Departure::default())
+    socket
+        .datagrams()
+        .begin(&[IoSlice::new(bytes)], to, Departure::default())
 }
 
 fn receive(socket: &Socket) -> (Received, Vec<u8>) {
     let mut buf = vec![0; 1 << 17];
     let received = socket.wait(None, WaitLimit::ENDLESS, || {
-        socket.recv_datagram(&mut [IoSliceMut::new(&mut buf)], false)
+        socket
+            .datagrams()
+            .recv(&mut [IoSliceMut::new(&mut buf)], false)
     });
     let received = received.unwrap();
     buf.truncate(received.copied);
@@ -80,7 +87,7 @@ fn hops_to_a_group_are_set_apart() {
 fn a_datagram_leaves_with_what_is_said_beside_it_or_was_set() {
     let (_engine, host, _directory) = engine();
     let ((a, from), (b, to)) = (bound(host), bound(host));
-    a.change_sending(false, |sending| {
+    a.datagrams().change_sending(false, |sending| {
         (sending.hops, sending.class) = (Some(40), 8);
     });
     let said = Departure {
@@ -90,7 +97,9 @@ fn a_datagram_leaves_with_what_is_said_beside_it_or_was_set() {
         ..Departure::default()
     };
     for (departure, hops, class, segment) in [(Departure::default(), 40, 8, 0), (said, 3, 4, 2)] {
-        let sent = a.send_datagram(&[IoSlice::new(b"abcd")], Some(to), departure);
+        let sent = a
+            .datagrams()
+            .send(&[IoSlice::new(b"abcd")], Some(to), departure);
         assert_eq!(sent, Ok(4));
         let (received, bytes) = receive(&b);
         assert_eq!((received.hops, received.class), (hops, class));
@@ -110,7 +119,10 @@ fn a_train_has_no_more_than_128_datagrams() {
         ..Departure::default()
     };
     let bytes = [7; 257];
-    let send = |len: usize| a.send_datagram(&[IoSlice::new(&bytes[..len])], Some(to), by_two);
+    let send = |len: usize| {
+        a.datagrams()
+            .send(&[IoSlice::new(&bytes[..len])], Some(to), by_two)
+    };
     assert_eq!(send(256), Ok(256));
     assert_eq!(send(255), Ok(255));
     assert_eq!(send(257), refused(Errno::INVAL));
@@ -131,7 +143,9 @@ fn a_datagram_leaves_from_an_address_of_the_engine() {
             from: Some(from),
             ..Departure::default()
         };
-        let sent = a.send_datagram(&[IoSlice::new(b"x")], Some(to), departure);
+        let sent = a
+            .datagrams()
+            .send(&[IoSlice::new(b"x")], Some(to), departure);
         assert_eq!(sent, expected, "{from}");
     }
     let own = receive(&b).0.own;
@@ -198,13 +212,13 @@ fn a_socket_that_is_not_bound_is_when_it_sends() {
 fn calls_put_a_datagram_together() {
     let (_engine, host, _directory) = engine();
     let ((a, from), (b, to), (c, other)) = (bound(host), bound(host), bound(host));
-    assert_eq!(a.begun_for(), Ok(None));
+    assert_eq!(a.datagrams().begun_for(), Ok(None));
     assert_eq!(begin(&a, b"ab", Some(to)), Ok(2));
-    assert_eq!(a.begun_for(), Ok(Some(to)));
+    assert_eq!(a.datagrams().begun_for(), Ok(Some(to)));
     assert_eq!(begin(&a, b"cd", Some(other)), Ok(2));
-    assert_eq!(a.begun_for(), Ok(Some(to)));
+    assert_eq!(a.datagrams().begun_for(), Ok(Some(to)));
     assert_eq!(send(&a, b"ef", None), Ok(2));
-    assert_eq!(a.begun_for(), Ok(None));
+    assert_eq!(a.datagrams().begun_for(), Ok(None));
     assert_eq!(a.more_bits() & more_bits::UNFINISHED, 0);
     let (received, bytes) = receive(&b);
     assert_eq!((received.from, &bytes[..]), (Some(from), &b"abcdef"[..]));
@@ -218,16 +232,16 @@ fn calls_put_a_datagram_together() {
 fn a_cork_holds_back_what_is_sent() {
     let (_engine, host, _directory) = engine();
     let ((a, _), (b, to)) = (bound(host), bound(host));
-    assert_eq!(a.finish_datagram(), Ok(()), "nothing was begun");
+    assert_eq!(a.datagrams().finish(), Ok(()), "nothing was begun");
     a.set_more_bits(more_bits::CORKED);
     assert_eq!(send(&a, b"ab", Some(to)), Ok(2));
     assert_eq!(send(&a, b"cd", Some(to)), Ok(2));
-    assert_eq!(a.begun_for(), Ok(Some(to)));
+    assert_eq!(a.datagrams().begun_for(), Ok(Some(to)));
     a.clear_more_bits(more_bits::CORKED);
-    assert_eq!(a.finish_datagram(), Ok(()));
+    assert_eq!(a.datagrams().finish(), Ok(()));
     assert_eq!(receive(&b).1, b"abcd");
-    assert_eq!(a.begun_for(), Ok(None));
-    assert_eq!(a.finish_datagram(), Ok(()));
+    assert_eq!(a.datagrams().begun_for(), Ok(None));
+    assert_eq!(a.datagrams().finish(), Ok(()));
     assert_eq!(send(&a, b"ef", Some(to)), Ok(2));
     assert_eq!(receive(&b).1, b"ef");
 }
@@ -241,7 +255,7 @@ fn a_datagram_that_grows_too_long_is_dropped() {
     assert_eq!(begin(&a, b"ab", Some(to)), Ok(2));
     assert_eq!(begin(&a, &most, Some(to)), Ok(most.len()));
     assert_eq!(begin(&a, b"c", Some(to)), refused(Errno::MSGSIZE));
-    assert_eq!(a.begun_for(), Ok(None));
+    assert_eq!(a.datagrams().begun_for(), Ok(None));
     assert_eq!(begin(&a, b"x", Some(to)), Ok(1));
     assert_eq!(send(&a, b"y", None), Ok(1));
     assert_eq!(receive(&b).1, b"xy");
@@ -255,7 +269,7 @@ fn what_was_begun_of_a_half_that_is_shut_down_is_not_sent() {
     assert_eq!(begin(&a, b"ab", Some(to)), Err(SocketError::BrokenPipe));
     // Where it goes is looked for first.
     assert_eq!(begin(&a, b"ab", None), refused(Errno::DESTADDRREQ));
-    assert_eq!(a.begun_for(), Ok(None));
+    assert_eq!(a.datagrams().begun_for(), Ok(None));
 }
 
 /// Linux: of IPv4 the datagram goes to the new peer, and to one of IPv6 nothing of IPv4 is added.
@@ -264,8 +278,8 @@ fn what_was_begun_goes_where_its_socket_is_connected() {
     let (_engine, host, _directory) = engine();
     let ((a, _), (b, to), (c, other)) = (bound(host), bound(host), bound(host));
     assert_eq!(begin(&a, b"ab", Some(to)), Ok(2));
-    a.start_connect(other).unwrap();
-    assert_eq!(a.begun_for(), Ok(Some(other)));
+    a.connector().start(other).unwrap();
+    assert_eq!(a.datagrams().begun_for(), Ok(Some(other)));
     assert_eq!(send(&a, b"cd", None), Ok(2));
     assert_eq!(receive(&c).1, b"abcd");
     let v6 = host.open(SocketKind::Datagram, OpenFlags::IPV6, 0).unwrap();
@@ -274,8 +288,8 @@ fn what_was_begun_goes_where_its_socket_is_connected() {
     assert_eq!(begin(&v6, b"cd", Some(to)), refused(Errno::INVAL));
     assert_eq!(begin(&v6, b"cd", Some(to_v6)), Ok(2));
     assert_eq!(begin(&v6, b"ef", None), Ok(2));
-    v6.redirect_begun(Address::from(other)).unwrap();
-    assert_eq!(v6.begun_for(), Ok(Some(to_v6)));
+    v6.datagrams().redirect_begun(Address::from(other)).unwrap();
+    assert_eq!(v6.datagrams().begun_for(), Ok(Some(to_v6)));
     drop(b);
     std::mem::forget(v6);
 }
@@ -292,8 +306,8 @@ fn what_was_begun_waits_for_room() {
     limit.store(1, Ordering::Relaxed);
     a.block().snd.edge.store(8, Ordering::Relaxed);
     assert_eq!(send(&a, b"cd", None), Err(SocketError::WouldBlock));
-    assert_eq!(a.finish_datagram(), Err(SocketError::WouldBlock));
-    assert_eq!(a.begun_for(), Ok(Some(to)));
+    assert_eq!(a.datagrams().finish(), Err(SocketError::WouldBlock));
+    assert_eq!(a.datagrams().begun_for(), Ok(Some(to)));
     a.block().snd.edge.store(0, Ordering::Relaxed);
     limit.store(0, Ordering::Relaxed);
     ignores.store(false, Ordering::Relaxed);
@@ -316,8 +330,10 @@ fn what_is_not_to_be_cut_fits_its_link_or_is_refused() {
         let a = host.open(SocketKind::Datagram, flags, 0).unwrap();
         let fits = link - header;
         let bytes = vec![0; 3000];
-        let send =
-            |len: usize, departure| a.send_datagram(&[IoSlice::new(&bytes[..len])], to, departure);
+        let send = |len: usize, departure| {
+            a.datagrams()
+                .send(&[IoSlice::new(&bytes[..len])], to, departure)
+        };
         let whole = Departure {
             whole: Some(true),
             ..Departure::default()
@@ -339,7 +355,8 @@ fn what_is_not_to_be_cut_fits_its_link_or_is_refused() {
         assert_eq!(send(fits + 1, whole), refused(Errno::MSGSIZE));
         assert_eq!(send(3000, train), Ok(3000));
         assert_eq!(send(3000, too_long), refused(Errno::MSGSIZE));
-        a.change_sending(a.is_v6(), |sending| sending.path_mtu = PathMtu::Probe);
+        a.datagrams()
+            .change_sending(a.is_v6(), |sending| sending.path_mtu = PathMtu::Probe);
         assert_eq!(
             send(fits + 1, Departure::default()),
             refused(Errno::MSGSIZE)
@@ -360,10 +377,17 @@ fn what_is_longer_than_the_least_mtu_is_cut_or_refused() {
     let (to, to_v4) = (far("fd00::77"), far("::ffff:10.9.9.77"));
     let fits = LEAST_MTU_V6 - 48;
     let bytes = vec![0; 3000];
-    let send =
-        |len: usize, to, departure| a.send_datagram(&[IoSlice::new(&bytes[..len])], to, departure);
+    let send = |len: usize, to, departure| {
+        a.datagrams()
+            .send(&[IoSlice::new(&bytes[..len])], to, departure)
+    };
     let usual = Departure::default();
-    let path_mtu = |to, departure| a.record(fits + 1, to, departure).unwrap().path_mtu;
+    let path_mtu = |to, departure| {
+        a.datagrams()
+            .record(fits + 1, to, departure)
+            .unwrap()
+            .path_mtu
+    };
     let whole = Departure {
         whole: Some(true),
         ..usual
@@ -374,7 +398,8 @@ fn what_is_longer_than_the_least_mtu_is_cut_or_refused() {
     };
     assert_eq!(path_mtu(to, usual), PathMtu::Want);
     assert_eq!(send(fits + 1, to, whole), Ok(fits + 1));
-    a.change_sending(true, |sending| sending.least = true);
+    a.datagrams()
+        .change_sending(true, |sending| sending.least = true);
     assert_eq!(path_mtu(to, usual), PathMtu::Least);
     assert_eq!(path_mtu(to_v4, usual), PathMtu::Want);
     assert_eq!(send(fits + 1, to, usual), Ok(fits + 1));
@@ -383,9 +408,11 @@ fn what_is_longer_than_the_least_mtu_is_cut_or_refused() {
     assert_eq!(send(fits + 1, to_v4, whole), Ok(fits + 1));
     assert_eq!(send(3000, to, train(fits)), Ok(3000));
     assert_eq!(send(3000, to, train(fits + 1)), refused(Errno::MSGSIZE));
-    a.change_sending(true, |sending| sending.path_mtu = PathMtu::Interface);
+    a.datagrams()
+        .change_sending(true, |sending| sending.path_mtu = PathMtu::Interface);
     assert_eq!(send(fits + 1, to, usual), refused(Errno::MSGSIZE));
-    a.change_sending(true, |sending| sending.least = false);
+    a.datagrams()
+        .change_sending(true, |sending| sending.least = false);
     assert_eq!(send(fits + 1, to, usual), Ok(fits + 1));
     std::mem::forget(a);
 }

@@ -113,7 +113,8 @@ fn a_child_goes_on_with_the_sockets_that_it_has_descriptors_of() {
     let to = datagram.bind(Engine::address(0)).unwrap();
     let part = [IoSlice::new(b"part")];
     datagram
-        .begin_datagram(&part, Some(to), Departure::default())
+        .datagrams()
+        .begin(&part, Some(to), Departure::default())
         .unwrap();
     let set = ReadySet::new(host).unwrap();
     let (fd, _) = set.wake_fd().unwrap().unwrap();
@@ -130,7 +131,11 @@ fn a_child_goes_on_with_the_sockets_that_it_has_descriptors_of() {
     // The parent counts as one more.
     assert_eq!((a.socket().uses(), b.socket().uses()), (2, 3));
     assert_eq!(host.held_sockets.count(other.id().index), 0);
-    assert_eq!(datagram.begun_for(), Ok(None), "its parent has begun it");
+    assert_eq!(
+        datagram.datagrams().begun_for(),
+        Ok(None),
+        "its parent has begun it"
+    );
     assert_eq!(set.wake_fd_if_made(), None, "its parent sleeps there");
     assert_ne!(
         set.wake_fd().unwrap().map(|(_, is_new)| is_new),

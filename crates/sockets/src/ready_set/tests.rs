@@ -405,12 +405,12 @@ fn whatever_changes_a_socket_wakes_those_that_sleep_for_it() {
         ("no listener", |s| {
             s.block()
                 .set_state(longshore_hostif::SocketState::Listening);
-            s.stop_listening(Half::Read).unwrap();
+            s.accept_queue().stop(Half::Read).unwrap();
         }),
         ("no attempt to connect", |s| {
             s.block()
                 .set_state(longshore_hostif::SocketState::Connecting);
-            assert_eq!(s.give_up_connecting(Errno::CANCELED), Ok(true));
+            assert_eq!(s.connector().give_up(Errno::CANCELED), Ok(true));
         }),
         ("replaced", |s| {
             let open = Engine::open(s.host(), SocketKind::Stream);

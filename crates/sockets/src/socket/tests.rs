@@ -128,7 +128,7 @@ fn an_attempt_to_connect_ends_when_either_half_is_shut_down() {
     let (_engine, host, _directory) = engine();
     for half in [Half::Read, Half::Write, Half::Both] {
         let socket = Engine::open(host, SocketKind::Stream);
-        let begun = socket.start_connect(Engine::address(SILENT_PORT));
+        let begun = socket.connector().start(Engine::address(SILENT_PORT));
         assert_eq!(begun, Err(SocketError::InProgress));
         assert_eq!(socket.shutdown(half), Ok(()));
         assert_eq!(socket.state(), SocketState::Dead);
@@ -379,7 +379,7 @@ fn a_listener_that_is_shut_down_for_writing_listens_on() {
     assert!(!socket.is_listening());
     assert!(socket.is_spent() && socket.has_listened());
     assert_eq!(
-        socket.accept_with(|| Ok(())).err(),
+        socket.accept_queue().accept_with(|| Ok(())).err(),
         Some(SocketError::Refused(Errno::INVAL))
     );
     assert_eq!(socket.shutdown(Half::Read), Err(NOT_CONNECTED));
@@ -433,9 +433,14 @@ fn what_the_engine_has_told_counts_for_each_call() {
     // A connection, at both ends.
     let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
     let client = Engine::open(host, SocketKind::Stream);
-    let begun = client.start_connect(listener.local().unwrap());
+    let begun = client.connector().start(listener.local().unwrap());
     assert_eq!(begun, Err(SocketError::InProgress));
-    while listener.socket().accept_with(|| Ok(())).is_err() {
+    while listener
+        .socket()
+        .accept_queue()
+        .accept_with(|| Ok(()))
+        .is_err()
+    {
         is_told(host);
     }
     while client.peer().is_err() {
@@ -449,9 +454,11 @@ fn what_the_engine_has_told_counts_for_each_call() {
     let to = d.bind(Engine::address(0)).unwrap();
     c.bind(Engine::address(0)).unwrap();
     host.drain_if_free();
-    let sent = c.send_datagram(&[IoSlice::new(b"abcd")], Some(to), Departure::default());
+    let sent = c
+        .datagrams()
+        .send(&[IoSlice::new(b"abcd")], Some(to), Departure::default());
     assert_eq!(sent, Ok(4));
-    while d.next_datagram() != 4 {
+    while d.datagrams().next_len() != 4 {
         is_told(host);
     }
 }

@@ -249,7 +249,7 @@ fn accept(engine: &mut Engine, listener: &Listener, sent: &AtomicU32) -> io::Res
             write_frame(&mut frame, FIRST, end, TcpFlags::ACK);
             take(engine, &frame);
         }
-        match listener.socket().accept_with(|| Ok(())) {
+        match listener.socket().accept_queue().accept_with(|| Ok(())) {
             Ok((socket, ..)) => return Ok(socket),
             Err(SocketError::WouldBlock) => {}
             Err(error) => return Err(io::Error::other(error)),

@@ -107,7 +107,7 @@ fn the_first_write_goes_with_the_syn_and_the_second_waits() {
     }
     let socket = socket_in(host, SocketKind::Stream, SocketState::Early);
     assert!(socket.is_early());
-    socket.write_past_syn();
+    socket.connector().write_past_syn();
     let much = vec![0; 3 * CHUNK];
     assert_eq!(send(&socket, &much), Ok(much.len()));
     assert!(socket.is_connecting() && !socket.is_early());
@@ -241,7 +241,9 @@ fn a_session_that_is_short_of_memory_sends_what_it_has_memory_for() {
     assert!(socket.host_bits() & host_bits::WANTS_ROOM != 0);
     let other = Engine::open(host, SocketKind::Datagram);
     let to = Engine::address(7);
-    let sent = other.send_datagram(&[IoSlice::new(b"x")], Some(to), Departure::default());
+    let sent = other
+        .datagrams()
+        .send(&[IoSlice::new(b"x")], Some(to), Departure::default());
     assert_eq!(sent, Err(SocketError::WouldBlock));
     engine
         .behavior
@@ -273,12 +275,14 @@ fn datagrams_that_were_taken_leave_their_memory() {
     let bytes = vec![7; CHUNK - 100];
     for round in 0..20 {
         let sent = a.wait(None, crate::WaitLimit::ENDLESS, || {
-            a.send_datagram(&[IoSlice::new(&bytes)], Some(to), Departure::default())
+            a.datagrams()
+                .send(&[IoSlice::new(&bytes)], Some(to), Departure::default())
         });
         assert_eq!(sent, Ok(bytes.len()), "{round}");
         let mut buf = vec![0; CHUNK];
         let received = b.wait(None, crate::WaitLimit::ENDLESS, || {
-            b.recv_datagram(&mut [std::io::IoSliceMut::new(&mut buf)], false)
+            b.datagrams()
+                .recv(&mut [std::io::IoSliceMut::new(&mut buf)], false)
         });
         assert_eq!(received.map(|r| r.len), Ok(bytes.len()));
         engine.wait_until("it was taken", |_| {

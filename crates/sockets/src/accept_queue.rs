@@ -10,20 +10,30 @@ use longshore_ring::Waiter;
 use rustix::io::Errno;
 use std::sync::atomic::Ordering;
 
-impl Socket {
+/// The connections that wait at a listener, from when it begins to listen until it stops.
+#[derive(Debug, Clone, Copy)]
+pub struct AcceptQueue<'a> {
+    socket: &'a Socket,
+}
+
+impl<'a> AcceptQueue<'a> {
+    pub(crate) fn of(socket: &'a Socket) -> Self {
+        Self { socket }
+    }
+
     /// Makes it a listener, or changes how many connections may wait.
     ///
     /// # Errors
     /// The engine's reason (EADDRINUSE, EINVAL).
-    pub fn listen(&self, backlog: u32) -> Result<(), SocketError> {
-        let block = self.block();
+    pub fn listen(self, backlog: u32) -> Result<(), SocketError> {
+        let block = self.socket.block();
         match block.state() {
-            _ if self.is_datagram() => return Err(SocketError::Refused(Errno::OPNOTSUPP)),
+            _ if self.socket.is_datagram() => return Err(SocketError::Refused(Errno::OPNOTSUPP)),
             SocketState::Open | SocketState::Listening => {}
             _ => return Err(SocketError::Refused(Errno::INVAL)),
         }
-        let socket = self.id;
-        let answer = self.host.call(|tag, waiter| Request::Listen {
+        let socket = self.socket.id;
+        let answer = self.socket.host.call(|tag, waiter| Request::Listen {
             socket,
             tag,
             waiter,
@@ -43,37 +53,45 @@ impl Socket {
     /// Shuts a listener down: what waits for it is reset, and what comes is refused, until
     /// it is told to listen again. Of its two halves, only the receiving one means
     /// anything.
-    pub(crate) fn stop_listening(&self, half: Half) -> Result<(), SocketError> {
+    pub(crate) fn stop(self, half: Half) -> Result<(), SocketError> {
         if half == Half::Write {
             return Ok(());
         }
-        let block = self.block();
+        let block = self.socket.block();
         let accepted;
         {
             let _lock = block.rcv.lock.lock()?;
             // By whatever process.
-            accepted = self.host.edges(block, self.id, EdgeFlags::empty());
+            accepted = self
+                .socket
+                .host
+                .edges(block, self.socket.id, EdgeFlags::empty());
             if !block.change_state(SocketState::Listening, SocketState::Open) {
                 return Err(SocketError::Refused(Errno::NOTCONN));
             }
-            self.set_more_bits(more_bits::IS_SPENT | more_bits::HAS_LISTENED);
+            self.socket
+                .set_more_bits(more_bits::IS_SPENT | more_bits::HAS_LISTENED);
             // Records that are still on their way name connections that are gone by the
             // time that they are looked at.
             let reached = block.rcv.edge.load(Ordering::Acquire);
             block.rcv.done.fetch_max(reached, Ordering::AcqRel);
         }
-        let shut = self.host.edges(block, self.id, EdgeFlags::SHUT_RD);
-        self.host
+        let shut = self
+            .socket
+            .host
+            .edges(block, self.socket.id, EdgeFlags::SHUT_RD);
+        self.socket
+            .host
             .tell_all([accepted, shut].into_iter(), Wake::Now)?;
         // Those that wait are reset, and may be sockets of this session.
-        self.host.note_done_to_own();
-        self.wake_local();
+        self.socket.host.note_done_to_own();
+        self.socket.wake_local();
         Ok(())
     }
 
     /// Whether a connection waits.
-    pub fn has_connection(&self) -> bool {
-        self.block().rcv.held() >= ACCEPT_RECORD as u64
+    pub fn has_connection(self) -> bool {
+        self.socket.block().rcv.held() >= ACCEPT_RECORD as u64
     }
 
     /// Accepts the next connection. `prepare` is called before it is taken off the queue, if
@@ -84,21 +102,21 @@ impl Socket {
     /// [`SocketError::WouldBlock`] if none waits, EINVAL if the socket does not
     /// listen, what `prepare` says.
     pub fn accept_with<T>(
-        &self,
+        self,
         prepare: impl FnOnce() -> Result<T, SocketError>,
     ) -> Result<(Socket, AcceptRecord, T), SocketError> {
-        let block = self.block();
-        if self.is_datagram() {
+        let block = self.socket.block();
+        if self.socket.is_datagram() {
             return Err(SocketError::Refused(Errno::OPNOTSUPP));
         }
         if block.state() != SocketState::Listening || block.flags().contains(BlockFlags::SHUT_RD) {
             return Err(SocketError::Refused(Errno::INVAL));
         }
         if !self.has_connection() {
-            self.host.catch_up();
+            self.socket.host.catch_up();
         }
         if !self.has_connection() {
-            self.host.await_under_way();
+            self.socket.host.await_under_way();
         }
         if !self.has_connection() {
             return Err(self.no_connection());
@@ -106,7 +124,7 @@ impl Socket {
         let prepared = prepare()?;
         let (accepted, record) = self.take_connection()?;
         if block.flags().contains(BlockFlags::HAS_ENTERING) {
-            let _ = self.host.wake_engine();
+            let _ = self.socket.host.wake_engine();
         }
         let accepted = accepted.ok_or(SocketError::Refused(Errno::CONNABORTED))?;
         accepted.set_host_bits(host_bits::CONNECT_TOLD);
@@ -114,8 +132,8 @@ impl Socket {
         Ok((accepted, record, prepared))
     }
 
-    fn no_connection(&self) -> SocketError {
-        if self.host.is_gone() {
+    fn no_connection(self) -> SocketError {
+        if self.socket.host.is_gone() {
             SocketError::EngineGone
         } else {
             SocketError::WouldBlock
@@ -125,8 +143,8 @@ impl Socket {
     /// Takes a connection off the queue: `None` in its place if it was reset in that moment.
     /// No system call is made under the lock: a process that is stopped in one would keep
     /// all others from accepting.
-    fn take_connection(&self) -> Result<(Option<Socket>, AcceptRecord), SocketError> {
-        let (block, host) = (self.block(), self.host);
+    fn take_connection(self) -> Result<(Option<Socket>, AcceptRecord), SocketError> {
+        let (block, host) = (self.socket.block(), self.socket.host);
         let _lock = block.rcv.lock.lock()?;
         loop {
             if !self.has_connection() {
@@ -142,11 +160,11 @@ impl Socket {
                 continue;
             }
             let ours = record.subscriber.map(u32::from) == Some(host.own_channel());
-            let is_known = ours && host.knows_waiting(self.id);
+            let is_known = ours && host.knows_waiting(self.socket.id);
             let accepted = host.hold_accepted(record.socket, is_known);
             block.rcv.done.store(next, Ordering::Release);
             block.rcv.told.fetch_max(next, Ordering::AcqRel);
-            let request = host.edges(block, self.id, EdgeFlags::empty());
+            let request = host.edges(block, self.socket.id, EdgeFlags::empty());
             // The engine counts who waits, but need not know it now, unless somebody
             // waits for this. It looks at what is published after it has marked the line.
             let _ = host.tell_accepted(&request, record.socket, ours);
@@ -156,12 +174,12 @@ impl Socket {
     }
 
     /// Gives an accepted connection what its listener was set to.
-    fn hand_on_limits(&self, accepted: &Socket) {
-        let (of, block) = (accepted.block(), self.block());
+    fn hand_on_limits(self, accepted: &Socket) {
+        let (of, block) = (accepted.block(), self.socket.block());
         if block.flags().contains(BlockFlags::ADDRESS_GIVEN) {
             of.set_flags(BlockFlags::ADDRESS_GIVEN);
         }
-        if self.is_v6_only() {
+        if self.socket.is_v6_only() {
             accepted.note_v6_only(true);
         }
         for (to, from) in [
@@ -175,9 +193,9 @@ impl Socket {
         }
     }
 
-    fn record_at(&self, at: u64) -> Result<AcceptRecord, SocketError> {
+    fn record_at(self, at: u64) -> Result<AcceptRecord, SocketError> {
         let mut bytes = [0; ACCEPT_RECORD];
-        self.receive_stream().copy_from(at, &mut bytes)?;
+        self.socket.receive_stream().copy_from(at, &mut bytes)?;
         Ok(AcceptRecord::decode(&bytes))
     }
 }

@@ -18,10 +18,11 @@ fn what_came_before_a_connection_was_accepted_is_there() {
     let stream = Stream::connect(host, listener.local().unwrap()).unwrap();
     stream.write_all(b"early").unwrap();
     let socket = listener.socket();
-    while !socket.has_connection() || host.dispatch.enter().unwrap().early.is_empty() {
+    while !socket.accept_queue().has_connection() || host.dispatch.enter().unwrap().early.is_empty()
+    {
         host.drain_if_free();
     }
-    let (accepted, ..) = socket.accept_with(|| Ok(())).unwrap();
+    let (accepted, ..) = socket.accept_queue().accept_with(|| Ok(())).unwrap();
     let block = accepted.block();
     assert_eq!(block.rcv.held(), 5);
     assert_eq!(block.snd.limit.load(Ordering::Acquire), SEND_LIMIT);
@@ -32,7 +33,7 @@ fn what_came_before_a_connection_was_accepted_is_there() {
 fn has_come(engine: &Engine, listener: &Socket) {
     engine.wait_until("a connection waits", |_| {
         listener.host().drain_if_free();
-        listener.has_connection()
+        listener.accept_queue().has_connection()
     });
 }
 
@@ -42,29 +43,29 @@ fn a_stream_listens_that_has_no_connection() {
     let (_engine, host, _directory) = engine();
     let datagram = Engine::open(host, SocketKind::Datagram);
     let refused = Err(SocketError::Refused(Errno::OPNOTSUPP));
-    assert_eq!(datagram.listen(1), refused);
+    assert_eq!(datagram.accept_queue().listen(1), refused);
     for state in [Connecting, Connected, Closing, Dead, Early, Free] {
         let socket = ManuallyDrop::new(Engine::open(host, SocketKind::Stream));
         socket.block().set_state(state);
         let invalid = Err(SocketError::Refused(Errno::INVAL));
-        assert_eq!(socket.listen(1), invalid, "{state:?}");
+        assert_eq!(socket.accept_queue().listen(1), invalid, "{state:?}");
         assert_eq!(socket.state(), state);
     }
     let socket = Engine::open(host, SocketKind::Stream);
     socket.note_shut(true, true);
-    assert_eq!(socket.listen(1), Ok(()));
+    assert_eq!(socket.accept_queue().listen(1), Ok(()));
     assert!(socket.is_listening());
     // What was shut down before it listened means nothing to a listener, and after it does.
     assert_eq!(socket.shut_halves(), (false, false));
     socket.note_shut(false, true);
-    assert_eq!(socket.listen(2), Ok(()));
+    assert_eq!(socket.accept_queue().listen(2), Ok(()));
     assert_eq!(socket.shut_halves(), (false, true));
 }
 
 #[test]
 fn nothing_is_accepted_but_from_a_listener() {
     let (mut engine, host, _directory) = engine();
-    let accept = |socket: &Socket| socket.accept_with(|| Ok(())).err();
+    let accept = |socket: &Socket| socket.accept_queue().accept_with(|| Ok(())).err();
     let datagram = Engine::open(host, SocketKind::Datagram);
     let refused = |errno| Some(SocketError::Refused(errno));
     assert_eq!(accept(&datagram), refused(Errno::OPNOTSUPP));
@@ -87,23 +88,28 @@ fn a_connection_that_cannot_be_prepared_for_waits_on() {
     let (engine, host, _directory) = engine();
     let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
     let socket = listener.socket();
-    let none = socket.accept_with(|| -> Result<(), _> { panic!("nothing waits") });
+    let none = socket
+        .accept_queue()
+        .accept_with(|| -> Result<(), _> { panic!("nothing waits") });
     assert_eq!(none.err(), Some(SocketError::WouldBlock));
     let stream = Stream::connect(host, listener.local().unwrap()).unwrap();
     has_come(&engine, socket);
     let no_room = SocketError::Refused(Errno::MFILE);
-    let failed = socket.accept_with(|| Err::<(), _>(no_room)).err();
+    let failed = socket
+        .accept_queue()
+        .accept_with(|| Err::<(), _>(no_room))
+        .err();
     assert_eq!(failed, Some(no_room));
-    assert!(socket.has_connection());
-    let (accepted, record, prepared) = socket.accept_with(|| Ok(5)).unwrap();
+    assert!(socket.accept_queue().has_connection());
+    let (accepted, record, prepared) = socket.accept_queue().accept_with(|| Ok(5)).unwrap();
     assert_eq!(prepared, 5);
     assert_eq!(record.socket, accepted.id());
     assert_eq!(record.peer.get(), stream.socket().local());
     assert_eq!(
-        accepted.note_connected(),
+        accepted.connector().note_told(),
         Err(SocketError::Refused(Errno::ISCONN))
     );
-    assert!(!socket.has_connection());
+    assert!(!socket.accept_queue().has_connection());
 }
 
 /// Linux: an accepted connection has what its listener was set to.
@@ -144,9 +150,9 @@ fn a_connection_to_a_listener_of_ipv6_is_one_of_ipv6() {
     for flags in [OpenFlags::empty(), OpenFlags::IPV6] {
         let listener = host.open(SocketKind::Stream, flags, 0).unwrap();
         let local = listener.bind(Engine::address(0)).unwrap();
-        listener.listen(8).unwrap();
+        listener.accept_queue().listen(8).unwrap();
         let _client = Stream::connect(host, local).unwrap();
-        let accept = || listener.accept_with(|| Ok(()));
+        let accept = || listener.accept_queue().accept_with(|| Ok(()));
         let accepted = listener.wait(None, crate::WaitLimit::ENDLESS, accept);
         assert_eq!(accepted.unwrap().0.is_v6(), flags == OpenFlags::IPV6);
     }
@@ -159,9 +165,9 @@ fn what_waits_at_a_listener_that_stops_is_gone() {
     let socket = listener.socket();
     let _client = Stream::connect(host, listener.local().unwrap()).unwrap();
     has_come(&engine, socket);
-    assert_eq!(socket.stop_listening(Half::Both), Ok(()));
-    assert!(!socket.has_connection());
+    assert_eq!(socket.accept_queue().stop(Half::Both), Ok(()));
+    assert!(!socket.accept_queue().has_connection());
     assert_eq!(socket.state(), SocketState::Open);
-    let again = socket.stop_listening(Half::Both);
+    let again = socket.accept_queue().stop(Half::Both);
     assert_eq!(again, Err(SocketError::Refused(Errno::NOTCONN)));
 }
