@@ -104,7 +104,7 @@ fn one(
         }
         Call::Bind(slot) => {
             if let Some(s) = slot_of(slot) {
-                s.socket.bind(Engine::address(0))?;
+                s.socket.addresses().bind(Engine::address(0))?;
             }
         }
         Call::Listen(slot, backlog) => {
@@ -113,7 +113,7 @@ fn one(
             }
         }
         Call::Connect(slot, to) => {
-            let to = slot_of(to).and_then(|s| s.socket.local());
+            let to = slot_of(to).and_then(|s| s.socket.addresses().local());
             if let (Some(s), Some(to)) = (slot_of(slot), to) {
                 s.socket.connector().start(to)?;
             }
@@ -171,7 +171,7 @@ fn one(
         }
         Call::Shutdown(slot, half) => {
             if let Some(s) = slot_of(slot) {
-                s.socket.shutdown(match half % 3 {
+                s.socket.halves().shut_down(match half % 3 {
                     0 => Half::Read,
                     1 => Half::Write,
                     _ => Half::Both,
@@ -179,14 +179,14 @@ fn one(
             }
         }
         Call::TakeError(slot) => {
-            slot_of(slot).map(|s| s.socket.take_error());
+            slot_of(slot).map(|s| s.socket.pending_error().take());
         }
         Call::Readiness(slot) => {
             slot_of(slot).map(|s| s.socket.readiness());
         }
         Call::Linger(slot, on) => {
             if let Some(s) = slot_of(slot) {
-                s.socket.set_linger(on.then_some(0));
+                s.socket.options().set_linger(on.then_some(0));
             }
         }
         Call::Close(slot) => slots[index(slot)] = None,

@@ -216,7 +216,7 @@ fn the_meter_has_what_a_program_has_touched() {
     assert!(touched < LEN as u64 / 10, "{touched} were copied");
     let rows = sockets(&world.control);
     let row = |of: &Stream| {
-        let local = of.socket().local().unwrap().to_string();
+        let local = of.socket().addresses().local().unwrap().to_string();
         rows.iter()
             .find(|row| row.local == local && row.state == "ESTAB")
             .unwrap()

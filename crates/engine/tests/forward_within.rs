@@ -151,10 +151,10 @@ fn who_has_sent_and_received_may_be_gone_before_it_is_passed_on() {
             }
             assert!(moved > LEN / 2, "{moved}");
             if sender_resets {
-                way.sender.socket().set_linger(Some(0));
+                way.sender.socket().options().set_linger(Some(0));
             }
             if source_resets {
-                way.source.socket().set_linger(Some(0));
+                way.source.socket().options().set_linger(Some(0));
             }
             let mut ends = [way.sender, way.source];
             if !sender_first {
@@ -203,7 +203,7 @@ fn who_passes_on_may_end() {
                     await_bytes(&way.receiver, 60_000);
                     if closes {
                         // By who passes on.
-                        way.sink.socket().set_linger(Some(0));
+                        way.sink.socket().options().set_linger(Some(0));
                         drop(way.sink);
                         assert!(read_all(&way.source, LEN) == sent[60_000..]);
                         return;
@@ -283,7 +283,11 @@ fn who_takes_much_at_once_is_not_waited_for() {
     let world = World::new(&MemoryConfig::default());
     let way = way(&world, Own::Source, world.other());
     let small = [(OptionName::SendBuffer, 64 * 1024)];
-    way.sender.socket().set_options(small.into_iter()).unwrap();
+    way.sender
+        .socket()
+        .options()
+        .set_all(small.into_iter())
+        .unwrap();
     let sent = bytes(LEN, 3);
     std::thread::scope(|s| {
         s.spawn(|| way.sender.write_all(&sent).unwrap());

@@ -58,11 +58,14 @@ pub(crate) fn effective(to: SocketAddr) -> SocketAddr {
 /// As `effective`, for one socket: with the wildcard of IPv4, one that has an address of IPv4 means
 /// that, and with the wildcard of IPv6, one that is bound to an address of IPv4 the loopback of that.
 pub(crate) fn effective_for(socket: &Socket, to: SocketAddr) -> SocketAddr {
-    if to.ip() == Ipv6Addr::UNSPECIFIED && socket.is_bound_to_mapped() {
+    if to.ip() == Ipv6Addr::UNSPECIFIED && socket.addresses().is_bound_to_mapped() {
         return SocketAddr::new(Ipv4Addr::LOCALHOST.into(), to.port());
     }
     if to.ip().to_canonical() == Ipv4Addr::UNSPECIFIED
-        && let Some(own) = socket.local().map(|own| own.ip().to_canonical())
+        && let Some(own) = socket
+            .addresses()
+            .local()
+            .map(|own| own.ip().to_canonical())
         && own.is_ipv4()
         && !(own.is_unspecified() || own.is_multicast() || socket.host().routes().is_broadcast(own))
     {
@@ -85,7 +88,9 @@ pub(crate) fn to_engine(fd: RawFd, undecided: Undecided) -> Result<Socket, Socke
     let socket = host.open(kind, flags, found_by)?;
     socket.set_host_bits(undecided.options << host_bits::OPTIONS_SHIFT);
     options::replay(fd, &socket, undecided.options)?;
-    socket.note_shut(undecided.shut_read, undecided.shut_write);
+    socket
+        .halves()
+        .note(undecided.shut_read, undecided.shut_write);
     if undecided.shared {
         host.await_opened();
         socket.set_inode(inode(fd));
@@ -123,7 +128,7 @@ pub(crate) fn to_engine_with_port(fd: RawFd, undecided: Undecided) -> Result<Soc
     if let Some(kernel) = kernel {
         socket.set_host_bits(host_bits::KERNEL_TOO);
         // If another has it on the engine, any port has to do.
-        let _ = socket.bind(kernel);
+        let _ = socket.addresses().bind(kernel);
     }
     Ok(socket)
 }
@@ -207,7 +212,10 @@ pub(crate) fn renew(fd: RawFd, old: &Socket) -> Result<(), SocketError> {
     let kernel = old.has_kernel_side();
     let mut flags = open_flags(fd, undecided);
     // What the kernel's half says of this may be out of date.
-    flags.set(OpenFlags::V6ONLY, undecided.v6 && old.is_v6_only());
+    flags.set(
+        OpenFlags::V6ONLY,
+        undecided.v6 && old.options().is_v6_only(),
+    );
     let new = old.host().open(SocketKind::Stream, flags, inode(fd))?;
     new.set_host_bits(undecided.options << host_bits::OPTIONS_SHIFT);
     options::give_switches(fd, old);
@@ -217,11 +225,11 @@ pub(crate) fn renew(fd: RawFd, old: &Socket) -> Result<(), SocketError> {
         old.state(),
         SocketState::Connected | SocketState::Connecting | SocketState::Early
     );
-    if is_under_way && !old.is_ended_by_both() {
-        new.set_error(libc::ECONNRESET);
-    } else if let errno @ 1.. = old.take_error() {
+    if is_under_way && !old.halves().is_ended_by_both() {
+        new.pending_error().set(libc::ECONNRESET);
+    } else if let errno @ 1.. = old.pending_error().take() {
         // It is still to be told of.
-        new.set_error(errno.cast_signed());
+        new.pending_error().set(errno.cast_signed());
     }
     new.take_places_of(old)?;
     owner::to_engine(fd, &new);
@@ -288,19 +296,19 @@ const BIND_TRIES: u32 = 8;
 /// As `renew`: the new socket is bound as the program has bound the old one. What the descriptor
 /// is now.
 pub(crate) fn begin_anew(fd: RawFd, old: Socket) -> Result<Socket, SocketError> {
-    let (bound, was) = (old.bound_port(), old.local());
+    let (bound, was) = (old.addresses().bound_port(), old.addresses().local());
     renew(fd, &old)?;
     let new = fds::engine_or_closed(fd)?;
-    new.keep_address_of(&old);
+    new.addresses().keep_address_of(&old);
     if bound.is_some() {
-        new.take_port_of(&old)?;
+        new.options().take_port_of(&old)?;
     }
     // Otherwise the port is free when the last use of the old one has gone.
     drop(old);
     if let Some(local) = bound {
         bind_to_port_of_old(&new, local);
     } else if let Some(was) = was {
-        new.show_local(was);
+        new.addresses().show_local(was);
     }
     Ok(new)
 }
@@ -310,7 +318,7 @@ pub(crate) fn begin_anew(fd: RawFd, old: Socket) -> Result<Socket, SocketError> 
 fn bind_to_port_of_old(new: &Socket, local: SocketAddr) {
     let in_use = SocketError::Refused(rustix::io::Errno::ADDRINUSE);
     for _ in 0..BIND_TRIES {
-        if new.bind(local) != Err(in_use) {
+        if new.addresses().bind(local) != Err(in_use) {
             return;
         }
     }

@@ -2,8 +2,8 @@
 
 use crate::block_words::{host_bits, more_bits};
 use crate::errors::SocketError;
+use crate::halves::Half;
 use crate::holds::Socket;
-use crate::socket::Half;
 use crate::turn::Wake;
 use longshore_hostif::{ACCEPT_RECORD, AcceptRecord, BlockFlags, EdgeFlags, Request, SocketState};
 use longshore_ring::Waiter;
@@ -179,8 +179,8 @@ impl<'a> AcceptQueue<'a> {
         if block.flags().contains(BlockFlags::ADDRESS_GIVEN) {
             of.set_flags(BlockFlags::ADDRESS_GIVEN);
         }
-        if self.socket.is_v6_only() {
-            accepted.note_v6_only(true);
+        if self.socket.options().is_v6_only() {
+            accepted.options().note_v6_only(true);
         }
         for (to, from) in [
             (&of.linger, &block.linger),

@@ -125,7 +125,7 @@ impl<'a> Connector<'a> {
         if !block.change_state(SocketState::Connecting, SocketState::Dead) {
             return Ok(false);
         }
-        self.socket.set_error(errno.raw_os_error());
+        self.socket.pending_error().set(errno.raw_os_error());
         let both = EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR;
         let request = self.socket.host.edges(block, self.socket.id, both);
         self.socket.host.tell(&request, Wake::Now)?;
@@ -174,8 +174,8 @@ impl<'a> Connector<'a> {
             block.clear_flags(BlockFlags::SHUT_RD | BlockFlags::SHUT_WR);
             self.socket.set_more_bits(more_bits::IS_SPENT);
             // As Linux has it, the port is still to be seen, though it is not bound any more.
-            if let Some(local) = self.socket.local() {
-                self.socket.show_local(local);
+            if let Some(local) = self.socket.addresses().local() {
+                self.socket.addresses().show_local(local);
             }
             block.change_state(SocketState::Dead, SocketState::Open);
         }

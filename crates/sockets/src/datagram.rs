@@ -109,7 +109,7 @@ impl<'a> Datagrams<'a> {
     /// the error that an ICMP message reports.
     pub fn recv(self, parts: &mut [IoSliceMut<'_>], keep: bool) -> Result<Received, SocketError> {
         let block = self.socket.block();
-        self.socket.report_pending()?;
+        self.socket.pending_error().report()?;
         let offset = match self.socket.peek_offset().get() {
             Some(offset) if keep => offset as usize,
             _ => 0,
@@ -176,7 +176,7 @@ impl<'a> Datagrams<'a> {
     fn own_address(self, place: u8) -> Option<(IpAddr, u32)> {
         let own = self.socket.host.routes().own_address(place);
         own.map(|r| (r.address, r.scope)).or_else(|| {
-            let ip = self.socket.local()?.ip().to_canonical();
+            let ip = self.socket.addresses().local()?.ip().to_canonical();
             (!ip.is_unspecified()).then(|| (ip, self.socket.host.routes().link_scope()))
         })
     }

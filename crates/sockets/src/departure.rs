@@ -236,16 +236,16 @@ impl<'a> Datagrams<'a> {
         let Some(to) = to else {
             return Err(SocketError::Refused(Errno::DESTADDRREQ));
         };
-        if self.socket.is_bound_to_mapped() && to.ip().to_canonical().is_ipv6() {
+        if self.socket.addresses().is_bound_to_mapped() && to.ip().to_canonical().is_ipv6() {
             return Err(SocketError::Refused(Errno::AFNOSUPPORT));
         }
-        if self.socket.reaches_v6_alone() && to.ip().to_canonical().is_ipv4() {
+        if self.socket.addresses().reaches_v6_alone() && to.ip().to_canonical().is_ipv4() {
             return Err(SocketError::Refused(Errno::NETUNREACH));
         }
         if len > MOST_PAYLOAD && len > most_payload(Some(to)) {
             return Err(self.too_long(Some(to)));
         }
-        self.socket.report_pending()?;
+        self.socket.pending_error().report()?;
         self.bind_to_send()?;
         let ip = to.ip().to_canonical();
         let sending = block.sending(ip.is_ipv6());
@@ -276,7 +276,9 @@ impl<'a> Datagrams<'a> {
     /// The engine's.
     pub fn bind_to_send(self) -> Result<(), SocketError> {
         if !self.socket.block().flags().contains(BlockFlags::BOUND) {
-            self.socket.bind(any_address(self.socket.is_v6()))?;
+            self.socket
+                .addresses()
+                .bind(any_address(self.socket.is_v6()))?;
         }
         Ok(())
     }
@@ -307,7 +309,7 @@ impl<'a> Datagrams<'a> {
         };
         let fits = packet <= most
             && (!self.may_be_narrow(record.path_mtu, to)
-                || packet <= self.socket.path_mtu()? as usize);
+                || packet <= self.socket.queries().path_mtu()? as usize);
         match record.segment {
             _ if fits => Ok(()),
             0 => Err(self.too_long(Some(to))),

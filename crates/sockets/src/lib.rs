@@ -1,15 +1,36 @@
 //! The host library: streams, listeners, datagrams and readiness over the
 //! host/adapter interface.
 //!
-//! What it owns: a process's place in a session ([`Host`]), its sockets
-//! ([`Socket`]: all calls on one, none of which blocks, and
-//! [`Socket::wait`], which does), sets of sockets to wait for ([`ReadySet`]) and
+//! What it owns: a process's place in a session ([`Host`]), its sockets ([`Socket`], of whose
+//! calls none blocks but [`Socket::wait`]), sets of sockets to wait for ([`ReadySet`]) and
 //! what happens to all of them at a fork. [`Stream`], [`Listener`] and
 //! [`Datagram`] put them together for programs written for Longshore; the POSIX
 //! shim `preload` uses the parts. Modules use each other in no circle: what a process keeps
 //! stands below [`Host`], and all that is done with a socket above [`Socket`].
+//!
+//! What is done with a socket is in the type of the part that it is done with. Each borrows the
+//! socket and costs nothing to make; [`Socket`]'s methods that give them are in `parts`.
+//!
+//! | part | what it has | files |
+//! | --- | --- | --- |
+//! | [`SendStream`] | bytes that are written, their chunks, ranges of files | `stream/send`, `file`, `prepare`, `in_place` |
+//! | [`ReceiveStream`] | bytes that have come, and how far they were read | `stream/recv` |
+//! | [`UrgentData`] | the byte that stands apart (MSG_OOB) | `stream/urgent` |
+//! | [`PeekOffset`] | where MSG_PEEK begins to look | `stream/peek_offset` |
+//! | [`Keeping`] | bytes that are taken and kept where they lie | `stream/kept` |
+//! | [`Forwarding`] | what one connection has received on its way into another | `stream/forward` |
+//! | [`Datagrams`] | datagrams that come and leave, and groups | `datagram`, `departure` |
+//! | [`Connector`] | attempts to connect, and a datagram socket's peer | `connect` |
+//! | [`AcceptQueue`] | listening, and accepting | `accept_queue` |
+//! | [`Halves`] | shutting down | `halves` |
+//! | [`Addresses`] | binding, and which addresses are shown and reached | `addresses` |
+//! | [`SocketOptions`] | what the program has set | `options` |
+//! | [`PendingError`] | what went wrong and was not told | `pending_error` |
+//! | [`PairEnd`] | the other end, where that is a socket of this engine | `pair_end` |
+//! | [`Queries`] | what the engine alone knows | `queries` |
 
 mod accept_queue;
+mod addresses;
 mod asking;
 mod block_words;
 mod cancel;
@@ -20,6 +41,7 @@ mod errors;
 mod fork;
 mod fork_lock;
 mod grow_only;
+mod halves;
 mod holds;
 mod hooks;
 mod host;
@@ -27,9 +49,12 @@ mod join;
 mod map;
 mod native;
 mod options;
+mod pair_end;
 mod parts;
 mod pause;
+mod pending_error;
 mod places;
+mod queries;
 mod readiness;
 mod ready_set;
 mod ready_sets;
@@ -43,12 +68,12 @@ pub mod testing;
 mod turn;
 mod under_way;
 mod unfinished;
-mod version;
 mod wait;
 mod wait_limit;
 mod wake_eventfd;
 
 pub use accept_queue::AcceptQueue;
+pub use addresses::Addresses;
 pub use block_words::{host_bits, more_bits};
 pub use cancel::{CancelOutcome, Canceller};
 pub use connect::Connector;
@@ -58,6 +83,7 @@ pub use errors::SocketError;
 pub use fork::{Forking, HeldSets, Reservation};
 pub use fork_lock::{ForkGuard, ForkLock, OnlyThread};
 pub use grow_only::GrowOnly;
+pub use halves::{Half, Halves};
 pub use holds::Socket;
 pub use hooks::Hooks;
 pub use host::Host;
@@ -68,11 +94,14 @@ pub use longshore_ring::{
 };
 pub use map::Map;
 pub use native::{Datagram, Listener, Stream};
+pub use options::SocketOptions;
+pub use pair_end::PairEnd;
 pub use pause::pause;
+pub use pending_error::PendingError;
+pub use queries::Queries;
 pub use readiness::Ready;
 pub use ready_set::{EDGE, ONE_SHOT, ReadySet, Report};
 pub use sleeper::Sleeper;
-pub use socket::Half;
 pub use stream::{
     Appended, Forwarded, Forwarding, Keeping, KeptBytes, MOST_PIECES_IN_PLACE, MOST_PIECES_KEPT,
     MOST_PREPARED, NotForwarded, PeekOffset, Peeked, Prepared, ReceiveStream, Reserved, SendStream,

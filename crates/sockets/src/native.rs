@@ -5,9 +5,9 @@ use crate::Received;
 use crate::cancel::Canceller;
 use crate::departure::Departure;
 use crate::errors::SocketError;
+use crate::halves::Half;
 use crate::holds::Socket;
 use crate::host::Host;
-use crate::socket::Half;
 use crate::stream::{Forwarded, Peeked, Reserved};
 use crate::wait_limit::WaitLimit;
 use longshore_hostif::{AcceptRecord, OpenFlags, SocketKind};
@@ -165,7 +165,7 @@ impl Stream {
     /// # Errors
     /// ENOTCONN if the connection is gone.
     pub fn finish(&self) -> Result<(), SocketError> {
-        self.0.shutdown(Half::Write)
+        self.0.halves().shut_down(Half::Write)
     }
 }
 
@@ -181,7 +181,7 @@ impl Listener {
     pub fn bind(host: &'static Host, local: SocketAddr, backlog: u32) -> Result<Self, SocketError> {
         let flags = flags_for(local) | OpenFlags::REUSE_ADDRESS;
         let socket = host.open(SocketKind::Stream, flags, 0)?;
-        socket.bind(local)?;
+        socket.addresses().bind(local)?;
         socket.accept_queue().listen(backlog)?;
         Ok(Self(socket))
     }
@@ -193,7 +193,7 @@ impl Listener {
 
     /// Its address.
     pub fn local(&self) -> Option<SocketAddr> {
-        self.0.local()
+        self.0.addresses().local()
     }
 
     /// Accepts a connection, waiting for one.
@@ -241,7 +241,7 @@ impl Datagram {
     /// EADDRINUSE, EADDRNOTAVAIL.
     pub fn bind(host: &'static Host, local: SocketAddr) -> Result<Self, SocketError> {
         let socket = host.open(SocketKind::Datagram, flags_for(local), 0)?;
-        socket.bind(local)?;
+        socket.addresses().bind(local)?;
         Ok(Self(socket))
     }
 

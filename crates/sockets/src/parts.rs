@@ -2,12 +2,54 @@
 //! socket for as long as that takes.
 
 use crate::accept_queue::AcceptQueue;
+use crate::addresses::Addresses;
 use crate::connect::Connector;
 use crate::datagram::Datagrams;
+use crate::halves::Halves;
 use crate::holds::Socket;
+use crate::options::SocketOptions;
+use crate::pair_end::PairEnd;
+use crate::pending_error::PendingError;
+use crate::queries::Queries;
 use crate::stream::{Forwarding, Keeping, PeekOffset, ReceiveStream, SendStream, UrgentData};
 
 impl Socket {
+    /// Its address, and its peer's.
+    #[inline]
+    pub fn addresses(&self) -> Addresses<'_> {
+        Addresses::of(self)
+    }
+
+    /// What its program has set for it.
+    #[inline]
+    pub fn options(&self) -> SocketOptions<'_> {
+        SocketOptions::of(self)
+    }
+
+    /// What the engine alone knows of it.
+    #[inline]
+    pub fn queries(&self) -> Queries<'_> {
+        Queries::of(self)
+    }
+
+    /// Which of its halves have ended.
+    #[inline]
+    pub fn halves(&self) -> Halves<'_> {
+        Halves::of(self)
+    }
+
+    /// What went wrong on it, and was not told yet.
+    #[inline]
+    pub fn pending_error(&self) -> PendingError<'_> {
+        PendingError::of(self)
+    }
+
+    /// It, as one end of a connection within the engine.
+    #[inline]
+    pub fn pair_end(&self) -> PairEnd<'_> {
+        PairEnd::of(self)
+    }
+
     /// Its way to a peer.
     #[inline]
     pub fn connector(&self) -> Connector<'_> {

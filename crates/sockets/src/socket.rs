@@ -1,4 +1,4 @@
-//! What all sockets have: addresses, binding, shutting down, waiting.
+//! What all sockets have: what they are, the bits that hosts keep for them, and waiting.
 
 use crate::block_words::{host_bits, more_bits};
 use crate::errors::SocketError;
@@ -6,22 +6,10 @@ use crate::holds::Socket;
 use crate::reported_edges::Having;
 use crate::wait::{Also, Look};
 use crate::wait_limit::WaitLimit;
-use longshore_hostif::{Address, BlockFlags, EdgeFlags, Notice, Request, SocketState};
+use longshore_hostif::{BlockFlags, Notice, SocketState};
 use longshore_ring::Waiter;
 use rustix::io::Errno;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::Ordering;
-
-/// Which half of a connection is shut down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Half {
-    /// The receiving half.
-    Read,
-    /// The sending half.
-    Write,
-    /// Both.
-    Both,
-}
 
 impl Socket {
     /// Whether it is a datagram socket.
@@ -48,6 +36,11 @@ impl Socket {
     /// good as made, too.
     pub fn is_connecting(&self) -> bool {
         self.block().state() == SocketState::Connecting
+    }
+
+    /// Whether this is an end of a connection within the engine.
+    pub fn is_within(&self) -> bool {
+        self.block().other_end().is_some()
     }
 
     /// Its state.
@@ -95,62 +88,6 @@ impl Socket {
         self.block().inode.store(inode, Ordering::Release);
     }
 
-    /// Its local address, if it has one.
-    pub fn local(&self) -> Option<SocketAddr> {
-        self.block().local().get()
-    }
-
-    /// Its peer, if it has one.
-    ///
-    /// # Errors
-    /// ENOTCONN without one.
-    pub fn peer(&self) -> Result<SocketAddr, SocketError> {
-        self.await_reset();
-        self.host.catch_up();
-        let block = self.block();
-        let connected = match block.state() {
-            SocketState::Connected | SocketState::Closing => true,
-            SocketState::Open => self.is_datagram(),
-            _ => false,
-        };
-        let connected = connected && !self.is_over_within();
-        let peer = block.peer().get().filter(|_| connected);
-        peer.ok_or(SocketError::Refused(Errno::NOTCONN))
-    }
-
-    /// Takes the pending error (SO_ERROR): an errno, 0 if there is none.
-    pub fn take_error(&self) -> u32 {
-        self.await_reset();
-        self.connector().catch_up_untold();
-        if self.host.is_gone() && self.block().state() != SocketState::Dead {
-            return Errno::NETDOWN.raw_os_error() as u32;
-        }
-        let errno = self.block().take_errno();
-        if errno != 0 {
-            self.clear_more_bits(more_bits::IS_TAKEN);
-        }
-        // A program that has cancelled an attempt may make another, with whatever call that was told.
-        if errno == Errno::CANCELED.raw_os_error() as u32 {
-            let _ = self.connector().told_of_failure(errno);
-        }
-        errno
-    }
-
-    /// The pending error goes before anything else, and is taken.
-    pub(crate) fn report_pending(&self) -> Result<(), SocketError> {
-        let block = self.block();
-        if block.errno.load(Ordering::Relaxed) == 0 {
-            return Ok(());
-        }
-        match block.take_errno() {
-            0 => Ok(()),
-            errno => {
-                self.clear_more_bits(more_bits::IS_TAKEN);
-                Err(SocketError::failed(errno))
-            }
-        }
-    }
-
     /// Notes that a send with MSG_ZEROCOPY is done with its bytes, of which some were `copied`
     /// or none; if the program has asked for that (SO_ZEROCOPY).
     pub fn add_notice(&self, copied: bool) {
@@ -165,31 +102,13 @@ impl Socket {
         self.block().take_notice()
     }
 
-    /// Gives it a pending error, an errno.
-    pub fn set_error(&self, errno: i32) {
-        self.block()
-            .errno
-            .store(errno.unsigned_abs(), Ordering::Release);
-    }
-
-    /// A call that has done a part of its work says so, and not what kept it from the rest: the
-    /// pending error, if it has taken that, is the next call's.
-    pub fn leave_error(&self, error: SocketError) {
-        if let SocketError::Failed(errno) = error {
-            let errno = errno.raw_os_error().unsigned_abs();
-            let place = &self.block().errno;
-            // One that has come since stays.
-            let _ = place.compare_exchange(0, errno, Ordering::AcqRel, Ordering::Relaxed);
-        }
-    }
-
     /// Another has taken its place: calls that are under way on it end with ECONNRESET, and with
     /// its last use it is reset.
     pub fn abandon(&self) {
         self.set_more_bits(more_bits::IS_REPLACED);
         self.set_inode(0);
-        self.set_linger(Some(0));
-        self.set_error(Errno::CONNRESET.raw_os_error());
+        self.options().set_linger(Some(0));
+        self.pending_error().set(Errno::CONNRESET.raw_os_error());
         self.block()
             .set_flags(BlockFlags::SHUT_RD | BlockFlags::SHUT_WR);
         self.wake_local();
@@ -213,102 +132,9 @@ impl Socket {
         Ok(())
     }
 
-    /// Binds it; port 0 asks for one. Returns the address it has now.
-    ///
-    /// # Errors
-    /// The engine's reason (EADDRINUSE, EADDRNOTAVAIL, EINVAL if it is bound).
-    pub fn bind(&self, local: SocketAddr) -> Result<SocketAddr, SocketError> {
-        let socket = self.id;
-        let mut flags = BlockFlags::BOUND;
-        flags.set(BlockFlags::PORT_GIVEN, local.port() != 0);
-        flags.set(BlockFlags::ADDRESS_GIVEN, !local.ip().is_unspecified());
-        let local = Address::from(local);
-        let answer = self.host.call(|tag, waiter| Request::Bind {
-            socket,
-            tag,
-            waiter,
-            local,
-        })?;
-        let block = self.block();
-        block.set_local(answer.address);
-        // What was kept of the socket in whose place it is.
-        block.clear_flags(BlockFlags::ADDRESS_GIVEN | BlockFlags::PORT_GIVEN);
-        block.set_flags(flags);
-        answer.address.get().ok_or(SocketError::Broken)
-    }
-
-    /// Shows an address as that of a socket which is not bound any more: as Linux has it, the
-    /// port is still to be seen.
-    pub fn show_local(&self, was: SocketAddr) {
-        let ip = match was.ip() {
-            ip if self.block().flags().contains(BlockFlags::ADDRESS_GIVEN) => ip,
-            _ if self.is_v6() => Ipv6Addr::UNSPECIFIED.into(),
-            _ => Ipv4Addr::UNSPECIFIED.into(),
-        };
-        let shown = SocketAddr::new(ip, was.port());
-        self.block().set_local(Address::from(shown));
-    }
-
-    /// The address that its program has bound it to, or the socket in whose place it is.
-    pub fn given_address(&self) -> Option<IpAddr> {
-        let is_given = self.block().flags().contains(BlockFlags::ADDRESS_GIVEN);
-        self.local().filter(|_| is_given).map(|local| local.ip())
-    }
-
-    /// It is in the place of `old`, and reaches others from the address that the program has bound
-    /// that to, though it is not bound.
-    pub fn keep_address_of(&self, old: &Self) {
-        if let Some(ip) = old.given_address() {
-            self.block().set_flags(BlockFlags::ADDRESS_GIVEN);
-            self.block().set_local(SocketAddr::new(ip, 0).into());
-        }
-    }
-
-    /// Whether it is a connection that both sides have ended, all of which has arrived.
-    pub fn is_ended_by_both(&self) -> bool {
-        let both = BlockFlags::SHUT_WR | BlockFlags::PEER_FIN;
-        self.block().flags().contains(both) && self.send_stream().unacked_bytes() == 0
-    }
-
-    /// Whether the peer has ended its half of the connection.
-    pub fn has_peer_ended(&self) -> bool {
-        self.block().flags().contains(BlockFlags::PEER_FIN)
-    }
-
-    /// Which halves were shut down: the receiving one, the sending one.
-    pub fn shut_halves(&self) -> (bool, bool) {
-        let flags = self.block().flags();
-        (
-            flags.contains(BlockFlags::SHUT_RD),
-            flags.contains(BlockFlags::SHUT_WR),
-        )
-    }
-
-    /// Whether it has a port, that it was bound to or that it was given.
-    pub fn is_bound(&self) -> bool {
-        let flags = self.block().flags();
-        let is_over = self.is_spent() || (self.state() == SocketState::Dead && !self.is_datagram());
-        flags.contains(BlockFlags::BOUND) && (!is_over || flags.contains(BlockFlags::PORT_GIVEN))
-    }
-
     /// Whether it has been a listener, and is none any more.
     pub fn has_listened(&self) -> bool {
         self.more_bits() & more_bits::HAS_LISTENED != 0
-    }
-
-    /// What the program has bound it to, if that was a port by number: what outlives a
-    /// connection.
-    pub fn bound_port(&self) -> Option<SocketAddr> {
-        let (flags, local) = (self.block().flags(), self.local()?);
-        if !flags.contains(BlockFlags::PORT_GIVEN) {
-            return None;
-        }
-        let ip = match local.ip() {
-            ip if flags.contains(BlockFlags::ADDRESS_GIVEN) => ip,
-            _ if self.is_v6() => Ipv6Addr::UNSPECIFIED.into(),
-            _ => Ipv4Addr::UNSPECIFIED.into(),
-        };
-        Some(SocketAddr::new(ip, local.port()))
     }
 
     /// Whether it has tried to connect in vain, or was a listener, and is neither bound nor used
@@ -320,108 +146,6 @@ impl Socket {
     /// Whether other processes may have it, too.
     pub fn is_shared(&self) -> bool {
         self.host.having(self.id) == Having::Shared
-    }
-
-    /// Shuts a half down, or both.
-    ///
-    /// # Errors
-    /// ENOTCONN if it is not connected.
-    pub fn shutdown(&self, half: Half) -> Result<(), SocketError> {
-        self.await_reset();
-        self.host.catch_up();
-        let block = self.block();
-        match block.state() {
-            _ if self.is_over_within() => return Err(SocketError::Refused(Errno::NOTCONN)),
-            SocketState::Listening => return self.accept_queue().stop(half),
-            SocketState::Connecting => {
-                self.host.drain_if_free();
-                if self.connector().give_up(Errno::CONNRESET)? {
-                    return Ok(());
-                }
-            }
-            SocketState::Connected | SocketState::Closing | SocketState::Early => {
-                // As Linux has it, it counts as told that it was made.
-                self.set_host_bits(host_bits::CONNECT_TOLD);
-            }
-            SocketState::Open if self.is_datagram() && block.peer().get().is_some() => {}
-            SocketState::Open if self.is_datagram() => {
-                // As Linux has it, it is shut down and who waits for it wakes, though the call
-                // fails.
-                self.shut(half, EdgeFlags::PUSH)?;
-                return Err(SocketError::Refused(Errno::NOTCONN));
-            }
-            SocketState::Open => {
-                self.note_shut(half != Half::Write, half != Half::Read);
-                self.wake_local();
-                return Err(SocketError::Refused(Errno::NOTCONN));
-            }
-            _ => return Err(SocketError::Refused(Errno::NOTCONN)),
-        }
-        self.shut(half, EdgeFlags::PUSH)
-    }
-
-    /// Notes that halves of a socket without a connection were shut down, of which the engine
-    /// has nothing to know. That lasts until it listens, or an attempt to connect has failed.
-    pub fn note_shut(&self, read: bool, write: bool) {
-        let mut mark = BlockFlags::empty();
-        mark.set(BlockFlags::SHUT_RD, read);
-        mark.set(BlockFlags::SHUT_WR, write);
-        if !mark.is_empty() {
-            self.block().set_flags(mark);
-        }
-    }
-
-    /// A stream that was shut down without a connection is so no more.
-    pub fn forget_shut(&self) {
-        let both = BlockFlags::SHUT_RD | BlockFlags::SHUT_WR;
-        self.block().clear_flags(both);
-        self.wake_local();
-    }
-
-    /// Shuts the sending half down to wait until the peer has acknowledged the end of it
-    /// ([`Socket::is_end_acked`]).
-    ///
-    /// # Errors
-    /// As [`Socket::shutdown`].
-    pub fn shutdown_to_linger(&self) -> Result<(), SocketError> {
-        match self.block().state() {
-            SocketState::Connected | SocketState::Closing => {
-                self.shut(Half::Write, EdgeFlags::PUSH | EdgeFlags::LINGERS)
-            }
-            _ => Err(SocketError::Refused(Errno::NOTCONN)),
-        }
-    }
-
-    /// Whether the peer has acknowledged the end of the sending half, for who has shut it
-    /// down to linger; or never will.
-    pub fn is_end_acked(&self) -> bool {
-        let block = self.block();
-        block.flags().contains(BlockFlags::FIN_ACKED) || block.state() != SocketState::Connected
-    }
-
-    fn shut(&self, half: Half, mut flags: EdgeFlags) -> Result<(), SocketError> {
-        let block = self.block();
-        let mut mark = BlockFlags::empty();
-        if half != Half::Write {
-            mark |= BlockFlags::SHUT_RD;
-            flags |= EdgeFlags::SHUT_RD;
-        }
-        if half != Half::Read {
-            mark |= BlockFlags::SHUT_WR;
-            flags |= EdgeFlags::SHUT_WR;
-        }
-        if mark.contains(BlockFlags::SHUT_WR) {
-            // Behind whoever is writing.
-            let _lock = block.snd.lock_to_send()?;
-            block.set_flags(mark);
-        } else {
-            block.set_flags(mark);
-        }
-        let request = self.host.edges(block, self.id, flags);
-        self.host.tell_written(&request, 0)?;
-        self.note_done();
-        self.wake_local();
-        Ok(())
     }
 
     /// Wakes those of this process that wait for the socket, and tells the

@@ -6,21 +6,17 @@
 //! sees how far the other has written, and for the rest each process says in its channel what
 //! it has sent to an address of the engine, of which the engine says whether it has handled it.
 
-use crate::holds::Socket;
 use crate::host::Host;
 use crate::pause::pause;
-use longshore_hostif::{BlockFlags, SocketId, SocketState};
+use longshore_hostif::SocketId;
 use longshore_ring::is_confined;
-use std::cell::Cell;
 use std::iter;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How long what is under way is waited for: an engine that has the processor takes a few
 /// microseconds.
-const LONGEST: Duration = Duration::from_millis(20);
-/// How long the rest is waited for where some has come: it may be held back (TCP_CORK, pacing).
-const LONGEST_FOR_REST: Duration = Duration::from_millis(1);
+pub(crate) const LONGEST: Duration = Duration::from_millis(20);
 /// How long a signal that is being raised is waited for: it comes as soon as the engine has
 /// the processor, if that is not held up for good.
 const LONGEST_RAISED: Duration = Duration::from_secs(1);
@@ -30,14 +26,8 @@ const LONGEST_OPENED: Duration = Duration::from_secs(1);
 const LOOKS: u32 = 100;
 const PAUSE: Duration = Duration::from_micros(20);
 
-thread_local! {
-    /// The socket's index and how far the other end had written, when this thread waited in
-    /// vain last: it may be held back (TCP_CORK), or have nowhere to go.
-    static IN_VAIN: Cell<(u32, u64)> = const { Cell::new((u32::MAX, 0)) };
-}
-
 /// Gives the engine the processor until `is_over`, for `longest`; says whether it came to be.
-fn wait_until(longest: Duration, is_over: impl Fn() -> bool) -> bool {
+pub(crate) fn wait_until(longest: Duration, is_over: impl Fn() -> bool) -> bool {
     let began = Instant::now();
     for look in 0.. {
         if is_over() {
@@ -197,119 +187,35 @@ impl Host {
     }
 }
 
-impl Socket {
-    /// What was published last was done to this socket, which may be an end of a connection within
-    /// the engine.
-    pub(crate) fn note_done(&self) {
-        if let Some(other) = self.block().other_end() {
-            self.host.note_done_to_pair(other);
-        }
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
 
-    /// Whether a connection within the engine is over, as each end has closed its half and has
-    /// nothing to send any more: to Linux it is none then, and the end of either half is acknowledged
-    /// at once.
-    pub(crate) fn is_over_within(&self) -> bool {
-        let ended = BlockFlags::PEER_FIN | BlockFlags::SHUT_WR;
-        self.is_within()
-            && self.block().flags().contains(ended)
-            && self.send_stream().unacked_bytes() == 0
-    }
-
-    /// Whether the other end of a connection within the engine reads no more.
-    fn has_lost_reader(&self) -> bool {
-        let Some(other) = self.block().other_end() else {
-            return false;
+    /// It ends as soon as the condition holds, and with what that is.
+    #[test]
+    fn a_wait_lasts_until_it_is_over_or_too_long() {
+        assert!(wait_until(Duration::ZERO, || true));
+        let count = Cell::new(0_u32);
+        let is_over = |n: u32| {
+            count.set(count.get() + 1);
+            count.get() > n
         };
-        self.host.session.get_block(other).is_none_or(|theirs| {
-            theirs.other_end() != Some(self.id.index)
-                || theirs
-                    .flags()
-                    .intersects(BlockFlags::SHUT_RD | BlockFlags::CLOSED)
-        })
-    }
-
-    /// Before a call that a reset would have end otherwise: if the other end is within the engine
-    /// and was closed, or reads no more, waits until the engine has passed that on, and what was
-    /// sent there in spite of it.
-    #[inline]
-    pub fn await_reset(&self) {
-        if self.has_lost_reader() {
-            self.host.await_under_way();
-        }
-    }
-
-    /// Whether this is an end of a connection within the engine.
-    pub fn is_within(&self) -> bool {
-        self.block().other_end().is_some()
-    }
-
-    /// How far the other end of a connection within the engine has written, if that, or that
-    /// it writes no more, has not arrived here.
-    fn coming(&self) -> Option<u64> {
-        let block = self.block();
-        let other = block.other_end()?;
-        let theirs = self.host.session.get_block(other)?;
-        if theirs.other_end() != Some(self.id.index) || block.state() != SocketState::Connected {
-            return None;
-        }
-        let edge = theirs.snd.edge.load(Ordering::Acquire);
-        let ends = theirs
-            .flags()
-            .intersects(BlockFlags::SHUT_WR | BlockFlags::CLOSED);
-        let has_ended = block
-            .flags()
-            .intersects(BlockFlags::PEER_FIN | BlockFlags::SHUT_RD);
-        let is_coming = edge > block.rcv.edge.load(Ordering::Acquire) || (ends && !has_ended);
-        // The end counts as one more.
-        is_coming.then_some(edge + u64::from(ends))
-    }
-
-    /// Whether there is more than `before`, and as much as a reader waits for.
-    fn has_come_in_part(&self, before: u64) -> bool {
-        let rcv = &self.block().rcv;
-        rcv.edge.load(Ordering::Acquire) != before && rcv.held() >= self.low_water()
-    }
-
-    /// Whether an end of a connection within the engine has as much unread as the engine lets it
-    /// have: the rest comes when that was read.
-    fn is_full(&self) -> bool {
-        let block = self.block();
-        let quarter = u64::from(block.unreported_limit.load(Ordering::Relaxed));
-        let told = block.rcv.told.load(Ordering::Relaxed);
-        let unread = block.rcv.edge.load(Ordering::Acquire).saturating_sub(told);
-        // A quarter is rounded down.
-        quarter != 0 && unread / 4 >= quarter
-    }
-
-    /// Waits for what is on its way here, if anything is that can be known of; says whether
-    /// it is worth looking again.
-    pub fn await_coming(&self) -> bool {
-        if self.is_datagram() || self.is_listening() {
-            return self.host.await_under_way();
-        }
-        let Some(edge) = self.coming() else {
-            return false;
-        };
-        let mark = (self.id.index, edge);
-        if is_confined() || self.host.is_gone() || IN_VAIN.try_with(Cell::get) == Ok(mark) {
-            return false;
-        }
-        self.host.end_turn();
+        assert!(wait_until(Duration::from_secs(60), || is_over(3)));
+        assert_eq!(count.get(), 4);
+        // Looks that only give way take no time that counts.
+        count.set(0);
+        assert!(wait_until(Duration::ZERO, || is_over(LOOKS)));
+        count.set(0);
+        assert!(!wait_until(Duration::ZERO, || is_over(LOOKS + 1)));
+        assert_eq!(count.get(), LOOKS + 1);
+        // Those with a pause do.
         let began = Instant::now();
-        let before = self.block().rcv.edge.load(Ordering::Acquire);
-        let has_come = wait_until(LONGEST, || {
-            self.host.catch_up();
-            self.coming() != Some(edge)
-                || self.has_come_in_part(before)
-                    && (self.is_full() || began.elapsed() > LONGEST_FOR_REST)
-        });
-        if !has_come {
-            let _ = IN_VAIN.try_with(|c| c.set(mark));
-        }
-        true
+        count.set(0);
+        assert!(!wait_until(Duration::from_millis(5), || is_over(
+            u32::MAX - 1
+        )));
+        assert!(began.elapsed() >= Duration::from_millis(5));
+        assert!(count.get() > LOOKS + 1 && count.get() <= LOOKS + 1 + 5_000 / 20);
     }
 }
-
-#[cfg(test)]
-mod tests;

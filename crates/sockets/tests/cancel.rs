@@ -114,7 +114,7 @@ fn a_cancelled_socket_connects_again() {
     );
     assert_eq!(socket.connector().cancel(), Ok(CancelOutcome::Cancelled));
     let errno = rustix::io::Errno::CANCELED.raw_os_error() as u32;
-    assert_eq!(socket.take_error(), errno);
+    assert_eq!(socket.pending_error().take(), errno);
     let to = listener.local().unwrap();
     assert_eq!(socket.connector().connect(to, WaitLimit::ENDLESS), Ok(()));
     listener.accept().unwrap();

@@ -17,7 +17,7 @@ fn engine() -> (Engine, &'static Host, tempfile::TempDir) {
 
 fn bound(host: &'static Host) -> (Datagram, SocketAddr) {
     let socket = Datagram::bind(host, Engine::address(0)).unwrap();
-    let local = socket.socket().local().unwrap();
+    let local = socket.socket().addresses().local().unwrap();
     (socket, local)
 }
 
@@ -92,10 +92,13 @@ fn errors_come_back_to_connected_sockets() {
     report();
     assert_eq!(a.send(b"still?", None), Err(refused));
     report();
-    assert_eq!(a.socket().take_error(), 111);
-    assert_eq!(a.socket().take_error(), 0);
+    assert_eq!(a.socket().pending_error().take(), 111);
+    assert_eq!(a.socket().pending_error().take(), 0);
     a.socket().connector().disconnect().unwrap();
-    assert_eq!(a.socket().peer(), Err(SocketError::Refused(Errno::NOTCONN)));
+    assert_eq!(
+        a.socket().addresses().peer(),
+        Err(SocketError::Refused(Errno::NOTCONN))
+    );
 }
 
 #[test]
@@ -118,6 +121,6 @@ fn a_sender_is_held_up_by_a_full_stream_alone() {
     }
     assert_eq!(send(), Err(SocketError::WouldBlock));
     assert!(sent + 2 * block.len() > SEND_BUFFER as usize);
-    let _ = a.socket().set_option(OptionName::SendBuffer, 1 << 21);
+    let _ = a.socket().options().set(OptionName::SendBuffer, 1 << 21);
     assert!(send().is_ok());
 }

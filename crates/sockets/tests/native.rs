@@ -45,8 +45,11 @@ fn a_listener_has_the_address_that_it_was_bound_to() {
     assert_eq!(taken, Some(SocketError::Refused(Errno::ADDRINUSE)));
     let client = Stream::connect(host, Engine::address(4000)).unwrap();
     let (server, from) = listener.accept().unwrap();
-    assert_eq!(client.socket().local(), Some(from));
-    assert_eq!(server.socket().local(), Some(Engine::address(4000)));
+    assert_eq!(client.socket().addresses().local(), Some(from));
+    assert_eq!(
+        server.socket().addresses().local(),
+        Some(Engine::address(4000))
+    );
     assert!(!client.socket().is_v6());
 }
 

@@ -24,14 +24,18 @@ fn time_limits_are_kept_in_whole_milliseconds() {
         (Duration::from_millis(7), Duration::from_millis(7)),
         (Duration::MAX, longest),
     ] {
-        socket.set_time_limit(true, Some(limit));
-        assert_eq!(socket.time_limit(true), Some(kept));
-        assert_eq!(socket.time_limit(false), None, "that of the other half");
+        socket.options().set_time_limit(true, Some(limit));
+        assert_eq!(socket.options().time_limit(true), Some(kept));
+        assert_eq!(
+            socket.options().time_limit(false),
+            None,
+            "that of the other half"
+        );
     }
-    socket.set_time_limit(false, Some(longest));
-    socket.set_time_limit(true, None);
-    assert_eq!(socket.time_limit(true), None);
-    assert_eq!(socket.time_limit(false), Some(longest));
+    socket.options().set_time_limit(false, Some(longest));
+    socket.options().set_time_limit(true, None);
+    assert_eq!(socket.options().time_limit(true), None);
+    assert_eq!(socket.options().time_limit(false), Some(longest));
 }
 
 #[test]
@@ -39,15 +43,18 @@ fn what_closing_does_and_how_datagrams_are_cut_is_kept() {
     let (engine, _directory) = engine();
     let (a, _b) = Engine::pair(engine.join());
     let socket = a.socket();
-    assert_eq!((socket.linger(), socket.datagrams().segment()), (None, 0));
+    assert_eq!(
+        (socket.options().linger(), socket.datagrams().segment()),
+        (None, 0)
+    );
     for seconds in [0, 1, u16::MAX] {
-        socket.set_linger(Some(seconds));
-        assert_eq!(socket.linger(), Some(seconds.into()));
+        socket.options().set_linger(Some(seconds));
+        assert_eq!(socket.options().linger(), Some(seconds.into()));
         socket.datagrams().set_segment(seconds);
         assert_eq!(socket.datagrams().segment(), seconds);
     }
-    socket.set_linger(None);
-    assert_eq!(socket.linger(), None);
+    socket.options().set_linger(None);
+    assert_eq!(socket.options().linger(), None);
 }
 
 #[test]
@@ -55,15 +62,15 @@ fn the_engine_is_told_how_much_is_waited_for() {
     let (engine, _directory) = engine();
     let (a, _b) = Engine::pair(engine.join());
     let (socket, index) = (a.socket(), a.socket().id().index);
-    assert_eq!(socket.low_water(), 1);
-    socket.set_low_water(500).unwrap();
-    assert_eq!(socket.low_water(), 500);
+    assert_eq!(socket.options().low_water(), 1);
+    socket.options().set_low_water(500).unwrap();
+    assert_eq!(socket.options().low_water(), 500);
     engine.wait_until("the mark", |seen| {
         let mark = (index, OptionName::ReceiveLowWater, 500);
         seen.options.contains(&mark)
     });
-    socket.set_low_water(0).unwrap();
-    assert_eq!(socket.low_water(), 1);
+    socket.options().set_low_water(0).unwrap();
+    assert_eq!(socket.options().low_water(), 1);
 }
 
 /// It moves on with what is looked at, and back with what is read.
@@ -151,12 +158,15 @@ fn an_engine_is_told_what_its_version_has() {
         let (engine, _directory) = of_version(version);
         let (a, b) = Engine::pair(engine.join());
         let socket = a.socket();
-        socket.set_low_water(500).unwrap();
-        socket.set_messages(Some(rule), None).unwrap();
-        socket.set_messages(None, Some(within)).unwrap();
-        socket.set_accept_on_data(Some(2 * within)).unwrap();
-        socket.take_port_of(b.socket()).unwrap();
-        socket.set_option(Name::KeepCount, 9).unwrap();
+        socket.options().set_low_water(500).unwrap();
+        socket.options().set_messages(Some(rule), None).unwrap();
+        socket.options().set_messages(None, Some(within)).unwrap();
+        socket
+            .options()
+            .set_accept_on_data(Some(2 * within))
+            .unwrap();
+        socket.options().take_port_of(b.socket()).unwrap();
+        socket.options().set(Name::KeepCount, 9).unwrap();
         let (index, other) = (socket.id().index, b.socket().id().encode());
         let mut expected: Vec<_> = all
             .iter()
@@ -180,23 +190,23 @@ fn what_the_engine_answers_is_read_where_it_stands() {
     let socket = a.socket();
     for (room, len) in [(0, 0), (10, 10), (104, 104), (200, 104)] {
         let mut info = vec![0xff; room];
-        assert_eq!(socket.tcp_info(&mut info), Ok(len));
+        assert_eq!(socket.queries().tcp_info(&mut info), Ok(len));
         assert!(info[..len].iter().copied().eq(0..len as u8));
         assert!(info[len..].iter().all(|byte| *byte == 0xff));
     }
     let number = |at: u8| Ok(u32::from_le_bytes(std::array::from_fn(|i| at + i as u8)));
     assert_eq!(
-        (socket.segment_size(), socket.path_mtu()),
+        (socket.queries().segment_size(), socket.queries().path_mtu()),
         (number(16), number(60))
     );
     assert_eq!(
-        socket.congestion(),
+        socket.queries().congestion(),
         Err(SocketError::Broken),
         "no such name"
     );
     // Of nothing that is under way it is not asked.
-    assert_eq!(socket.send_queue(), Ok(SendQueue::default()));
-    let none = socket.take_error_report(&mut []);
+    assert_eq!(socket.queries().send_queue(), Ok(SendQueue::default()));
+    let none = socket.queries().take_error_report(&mut []);
     assert_eq!(none, Err(SocketError::WouldBlock));
 }
 
@@ -211,8 +221,8 @@ fn the_engine_hears_of_options_in_their_order() {
         (OptionName::ReceiveBuffer, 70_000),
         (OptionName::KeepIdle, 7),
     ];
-    socket.set_options(all.into_iter()).unwrap();
-    socket.set_option(OptionName::NoDelay, 1).unwrap();
+    socket.options().set_all(all.into_iter()).unwrap();
+    socket.options().set(OptionName::NoDelay, 1).unwrap();
     let told = all.into_iter().chain([(OptionName::NoDelay, 1)]);
     let told: Vec<_> = told.map(|(name, value)| (index, name, value)).collect();
     engine.wait_until("all of them", |seen| seen.options == told);
@@ -226,18 +236,18 @@ fn a_socket_keeps_what_was_set_for_it() {
     let (a, b) = Engine::pair(engine.join());
     for (socket, size) in [(a.socket(), 12_345), (b.socket(), 23_456)] {
         let options = [(OptionName::ReceiveBuffer, size)];
-        socket.set_options(options.into_iter()).unwrap();
+        socket.options().set_all(options.into_iter()).unwrap();
         assert_eq!(socket.receive_stream().limit(), size);
         let asks = || socket.more_bits() & more_bits::ASKS_FOR_ERRORS != 0;
         for name in [OptionName::ReceiveErrors, OptionName::ReceiveErrors6] {
             socket.clear_more_bits(more_bits::ASKS_FOR_ERRORS);
-            socket.set_option(name, 0).unwrap();
+            socket.options().set(name, 0).unwrap();
             assert!(!asks());
-            socket.set_option(name, 1).unwrap();
+            socket.options().set(name, 1).unwrap();
             assert!(asks());
         }
         for on in [true, false] {
-            socket.set_cork(on).unwrap();
+            socket.options().set_cork(on).unwrap();
             assert_eq!(socket.host_bits() & host_bits::CORK != 0, on);
         }
     }

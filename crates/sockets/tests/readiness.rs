@@ -91,11 +91,11 @@ fn masks_are_those_of_linux() {
     b.finish().unwrap();
     assert_eq!(a.read(&mut [0; 3]), Ok(0));
     assert_eq!(a.socket().readiness(), readable | writable | Ready::RDHUP);
-    a.socket().shutdown(Half::Write).unwrap();
+    a.socket().halves().shut_down(Half::Write).unwrap();
     let all = readable | writable | Ready::RDHUP | Ready::HUP;
     assert_eq!(a.socket().readiness(), all);
     let (a, b) = Engine::pair(host);
-    b.socket().set_linger(Some(0));
+    b.socket().options().set_linger(Some(0));
     drop(b);
     let set = ReadySet::new(host).unwrap();
     set.add(a.socket(), 1, IN, 0).unwrap();

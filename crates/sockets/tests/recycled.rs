@@ -99,7 +99,7 @@ fn a_datagram_shows_what_it_brought_and_nothing_else() {
         let a = Datagram::bind(host, Engine::address(0)).unwrap();
         let b = Datagram::bind(host, Engine::address(0)).unwrap();
         let sent = bytes(len, (round % 12) as u8);
-        a.send(&sent, b.socket().local()).unwrap();
+        a.send(&sent, b.socket().addresses().local()).unwrap();
         for keep in [true, false] {
             let mut buf = vec![UNTOUCHED; len + 100];
             let got = b.socket().wait(None, WaitLimit::ENDLESS, || {

@@ -112,7 +112,8 @@ fn a_writer_waits_for_room_and_a_nonblocking_one_is_told() {
         .holds_acknowledgments
         .store(true, Ordering::Relaxed);
     a.socket()
-        .set_option(OptionName::SendBuffer, 10_000)
+        .options()
+        .set(OptionName::SendBuffer, 10_000)
         .unwrap();
     let data = pattern(10_000);
     assert_eq!(
@@ -201,7 +202,7 @@ fn peeked_bytes_stay() {
 fn halves_are_shut_and_say_so() {
     let (engine, _directory) = engine();
     let (a, b) = Engine::pair(engine.join());
-    a.socket().shutdown(Half::Write).unwrap();
+    a.socket().halves().shut_down(Half::Write).unwrap();
     assert_eq!(a.write(b"x"), Err(SocketError::BrokenPipe));
     let mut buf = [0; 3];
     assert_eq!(b.read(&mut buf), Ok(0));
@@ -219,7 +220,7 @@ fn a_reader_that_sleeps_is_woken_by_its_own_sides_shutdown() {
         let sleeper = std::thread::spawn(move || reader.read(&mut [0; 3]));
         std::thread::sleep(Duration::from_millis(30));
         let start = Instant::now();
-        a.socket().shutdown(Half::Read).unwrap();
+        a.socket().halves().shut_down(Half::Read).unwrap();
         assert_eq!(sleeper.join().unwrap(), Ok(0));
         start.elapsed()
     });
@@ -229,7 +230,7 @@ fn a_reader_that_sleeps_is_woken_by_its_own_sides_shutdown() {
 fn resets_are_reported_once() {
     let (engine, _directory) = engine();
     let (a, b) = Engine::pair(engine.join());
-    b.socket().set_linger(Some(0));
+    b.socket().options().set_linger(Some(0));
     drop(b);
     let mut buf = [0; 3];
     assert_eq!(a.read(&mut buf), Err(SocketError::Failed(Errno::CONNRESET)));
@@ -243,7 +244,7 @@ fn a_writer_that_never_looks_is_told_of_a_reset() {
     let (a, b) = Engine::pair(engine.join());
     let write = || a.socket().send_stream().send(&[IoSlice::new(b"x")], false);
     assert_eq!(write(), Ok(1));
-    b.socket().set_linger(Some(0));
+    b.socket().options().set_linger(Some(0));
     drop(b);
     let reset = Err(SocketError::Failed(Errno::CONNRESET));
     engine.wait_until("told", |_| match write() {
@@ -276,7 +277,10 @@ fn connecting_is_refused_is_under_way_and_times_out() {
         silent.connector().start(Engine::address(SILENT_PORT)),
         Err(SocketError::Refused(Errno::ALREADY))
     );
-    assert_eq!(silent.peer(), Err(SocketError::Refused(Errno::NOTCONN)));
+    assert_eq!(
+        silent.addresses().peer(),
+        Err(SocketError::Refused(Errno::NOTCONN))
+    );
     let wait_limit = WaitLimit::of_call(Some(Duration::from_millis(20)));
     assert_eq!(
         silent
@@ -292,7 +296,7 @@ fn connecting_is_refused_is_under_way_and_times_out() {
     };
     engine.wait_until("connected", |_| {
         host.drain_if_free();
-        ready.peer().is_ok()
+        ready.addresses().peer().is_ok()
     });
     again(Ok(()));
     again(Err(SocketError::Refused(Errno::ISCONN)));
@@ -303,9 +307,9 @@ fn options_and_information_cross() {
     let (engine, _directory) = engine();
     let (a, _b) = Engine::pair(engine.join());
     let options = [(OptionName::NoDelay, 1), (OptionName::KeepIdle, 30)];
-    a.socket().set_options(options.into_iter()).unwrap();
+    a.socket().options().set_all(options.into_iter()).unwrap();
     let mut info = [0; 200];
-    assert_eq!(a.socket().tcp_info(&mut info), Ok(104));
+    assert_eq!(a.socket().queries().tcp_info(&mut info), Ok(104));
     assert_eq!(info[103], 103);
     let index = a.socket().id().index;
     engine.wait_until("options", |s| {
@@ -486,7 +490,7 @@ fn a_full_request_ring_is_waited_for() {
         .store(true, Ordering::Relaxed);
     let writer = std::thread::spawn(move || {
         for _ in 0..3000 {
-            a.socket().set_option(OptionName::NoDelay, 1).unwrap();
+            a.socket().options().set(OptionName::NoDelay, 1).unwrap();
         }
         a.write_all(b"after all").unwrap();
     });

@@ -64,11 +64,11 @@ fn what_is_asked_of_a_socket_goes_to_the_worker_that_has_it() {
         }
         for stream in [&near, &far] {
             let mut info = [0; 100];
-            assert_eq!(stream.socket().tcp_info(&mut info).unwrap(), 100);
+            assert_eq!(stream.socket().queries().tcp_info(&mut info).unwrap(), 100);
             assert_eq!(info[50..54], [50, 51, 52, 53]);
         }
         let [one, other] = [(); 2].map(|()| Datagram::bind(host, Engine::address(0)).unwrap());
-        let to = other.socket().local();
+        let to = other.socket().addresses().local();
         one.send(b"datagram", to).unwrap();
         assert_eq!(other.recv(&mut [0; 100]).unwrap().len, 8);
         near.finish().unwrap();

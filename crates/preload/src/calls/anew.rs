@@ -16,7 +16,7 @@ pub(crate) fn to_connect(fd: c_int, socket: Socket) -> Result<Socket, SocketErro
     } else {
         socket
     };
-    if !socket.is_spent() && socket.given_address().is_some() {
+    if !socket.is_spent() && socket.addresses().given_address().is_some() {
         bind_unbound(&socket)?;
     }
     Ok(socket)
@@ -24,7 +24,7 @@ pub(crate) fn to_connect(fd: c_int, socket: Socket) -> Result<Socket, SocketErro
 
 /// What stands for a descriptor that is to be bound.
 pub(crate) fn to_bind(fd: c_int, socket: Socket) -> Result<Socket, SocketError> {
-    if socket.is_spent() && socket.bound_port().is_none() {
+    if socket.is_spent() && socket.addresses().bound_port().is_none() {
         keeping_shut(fd, socket)
     } else {
         Ok(socket)
@@ -47,19 +47,19 @@ pub(crate) fn to_listen(fd: c_int, socket: Socket) -> Result<Socket, SocketError
 /// the program has chosen for it before.
 fn bind_unbound(socket: &Socket) -> Result<(), SocketError> {
     let is_new = socket.state() == SocketState::Open && !socket.is_datagram();
-    if is_new && !socket.is_bound() {
+    if is_new && !socket.addresses().is_bound() {
         let any = any_address(socket.is_v6());
-        let ip = socket.given_address().unwrap_or(any.ip());
-        socket.bind(SocketAddr::new(ip, 0))?;
+        let ip = socket.addresses().given_address().unwrap_or(any.ip());
+        socket.addresses().bind(SocketAddr::new(ip, 0))?;
     }
     Ok(())
 }
 
 /// A new socket in the place of the old one, of which the same halves are shut down.
 fn keeping_shut(fd: c_int, old: Socket) -> Result<Socket, SocketError> {
-    let (read, write) = old.shut_halves();
+    let (read, write) = old.halves().shut();
     let new = begin_anew(fd, old)?;
-    new.note_shut(read, write);
+    new.halves().note(read, write);
     Ok(new)
 }
 
@@ -70,6 +70,7 @@ pub(crate) fn begin_anew(fd: c_int, old: Socket) -> Result<Socket, SocketError> 
     let new = decide::begin_anew(fd, old)?;
     if had_kernel_side {
         if new
+            .addresses()
             .bound_port()
             .is_some_and(|local| decide::is_for_all(&new, local))
         {

@@ -65,7 +65,7 @@ pub(crate) fn bind_on_engine(
     local: SocketAddr,
 ) -> Result<Socket, SocketError> {
     let socket = decide::to_engine(fd, undecided)?;
-    match socket.bind(local) {
+    match socket.addresses().bind(local) {
         Ok(bound) => {
             note_version(fd, &socket, local);
             if decide::is_for_all(&socket, local) {
@@ -85,11 +85,11 @@ pub(crate) fn bind_on_engine(
 /// peer. Unless it is bound, that is as with any other.
 fn bind_again(fd: c_int, socket: Socket, local: SocketAddr) -> Result<(), SocketError> {
     // Of one of IPv6, Linux looks at the address afterwards.
-    if socket.local().is_some() && !socket.is_v6() && !is_somebodys(&socket, local) {
+    if socket.addresses().local().is_some() && !socket.is_v6() && !is_somebodys(&socket, local) {
         return Err(refused(libc::EADDRNOTAVAIL));
     }
     let socket = &anew::to_bind(fd, socket)?;
-    let bound = socket.bind(local)?;
+    let bound = socket.addresses().bind(local)?;
     note_version(fd, socket, local);
     if socket.is_datagram() && decide::is_for_all(socket, local) {
         bind_on_kernel(fd, socket, SocketAddr::new(local.ip(), bound.port()));
@@ -101,7 +101,7 @@ fn bind_again(fd: c_int, socket: Socket, local: SocketAddr) -> Result<(), Socket
 fn note_version(fd: c_int, socket: &Socket, local: SocketAddr) {
     let ip = local.ip();
     if socket.is_v6() && !ip.is_unspecified() && ip.to_canonical().is_ipv6() {
-        socket.note_v6_only(true);
+        socket.options().note_v6_only(true);
         // That it says otherwise is all that comes of it if it cannot be set.
         let _ = rustix::net::sockopt::set_ipv6_v6only(crate::calls::borrow(fd), true);
     }

@@ -52,7 +52,7 @@ fn close_socket(fd: c_int) -> c_int {
 
 /// SO_LINGER with a time: waits until the end of what was written is acknowledged.
 fn linger(fd: c_int, socket: &Socket) {
-    let Some(seconds @ 1..) = socket.linger() else {
+    let Some(seconds @ 1..) = socket.options().linger() else {
         return;
     };
     // One use is the descriptor's, one ours.
@@ -60,12 +60,14 @@ fn linger(fd: c_int, socket: &Socket) {
         return;
     }
     // With data unread it is reset, for which nobody waits.
-    if socket.receive_stream().readable_bytes() != 0 || socket.shutdown_to_linger().is_err() {
+    if socket.receive_stream().readable_bytes() != 0
+        || socket.halves().shut_down_to_linger().is_err()
+    {
         return;
     }
     let wait_limit = WaitLimit::of_call(Some(Duration::from_secs(u64::from(seconds))));
     let _ = socket.wait(None, wait_limit, || {
-        if socket.is_end_acked() {
+        if socket.halves().is_end_acked() {
             Ok(())
         } else {
             Err(SocketError::WouldBlock)

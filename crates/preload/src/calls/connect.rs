@@ -86,7 +86,7 @@ pub(crate) fn connect_as(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t, flag
                             if done.is_ok() || !socket.is_datagram() {
                                 decide::to_kernel(id);
                             }
-                            let limit = socket.time_limit(true);
+                            let limit = socket.options().time_limit(true);
                             Some(told(done.map(|_| 0).map_err(|e| match e {
                                 SocketError::Interrupted if limit.is_none() => {
                                     SocketError::Restarts
@@ -130,15 +130,17 @@ fn does_not_fit(socket: &Socket, peer: SocketAddr) -> Option<c_int> {
         _ if !socket.is_datagram() && matches!(socket.state(), Dead | Connecting) => None,
         (false, SocketAddr::V6(_)) => Some(libc::EAFNOSUPPORT),
         (true, SocketAddr::V4(_)) if !socket.is_datagram() => Some(libc::EINVAL),
-        (true, SocketAddr::V4(_)) if socket.reaches_v6_alone() => Some(libc::EAFNOSUPPORT),
+        (true, SocketAddr::V4(_)) if socket.addresses().reaches_v6_alone() => {
+            Some(libc::EAFNOSUPPORT)
+        }
         (true, SocketAddr::V6(peer))
-            if socket.reaches_v6_alone() && peer.ip().to_ipv4_mapped().is_some() =>
+            if socket.addresses().reaches_v6_alone() && peer.ip().to_ipv4_mapped().is_some() =>
         {
             Some(libc::ENETUNREACH)
         }
         // Of the wildcard of IPv6, Linux takes it to mean the loopback of IPv4.
         (true, SocketAddr::V6(peer))
-            if socket.is_bound_to_mapped()
+            if socket.addresses().is_bound_to_mapped()
                 && peer.ip().to_ipv4_mapped().is_none()
                 && !peer.ip().is_unspecified() =>
         {
@@ -217,7 +219,7 @@ fn connect_on(
         groups::check_broadcast(fd, socket.host(), peer)?;
     } else if socket.state() == SocketState::Open {
         // What was still to be told of the last connection, Linux forgets with a new attempt.
-        socket.take_error();
+        socket.pending_error().take();
     }
     let done = if socket.is_datagram() || must_not_wait(fd, flags) {
         socket.connector().start(peer)
@@ -231,7 +233,7 @@ fn connect_on(
         && let Some(now) = fds::engine(fd)
     {
         // Another thread has taken the attempt back, of which this call tells.
-        now.take_error();
+        now.pending_error().take();
     }
     let told = socket.host_bits() & host_bits::CONNECT_TOLD != 0;
     if matches!(done, Err(SocketError::Failed(_))) && !told && socket.state() == SocketState::Dead {
@@ -249,7 +251,7 @@ fn has_connection(socket: &Socket) -> Option<c_int> {
         _ if socket.is_datagram() => None,
         SocketState::Open | SocketState::Free => None,
         SocketState::Connecting => Some(libc::EALREADY),
-        SocketState::Dead => match socket.take_error() {
+        SocketState::Dead => match socket.pending_error().take() {
             0 => None,
             errno => Some(errno as c_int),
         },
@@ -266,7 +268,7 @@ fn disconnect(fd: c_int, socket: Socket) -> Result<c_int, SocketError> {
     } else if socket.state() != SocketState::Open || socket.is_spent() {
         anew::begin_anew(fd, socket)?;
     } else {
-        socket.forget_shut();
+        socket.halves().forget();
         if socket.has_kernel_side() {
             decide::disconnect_kernel_side(fd);
         }

@@ -306,7 +306,7 @@ fn tell_destination(filling: &mut Filling<'_, '_>, socket: &Socket, got: &Receiv
         return;
     }
     let to = got.to.or(got.own.map(|(ip, _)| ip));
-    let (Some(to), Some(local)) = (to, socket.local()) else {
+    let (Some(to), Some(local)) = (to, socket.addresses().local()) else {
         return;
     };
     let to = SocketAddr::new(to, local.port());
@@ -326,7 +326,7 @@ pub(crate) fn tell_left(message: &mut Message<'_>, socket: &Socket) {
     let mut filling = Filling::new(message);
     if socket.more_bits() & more_bits::LEFT != 0 {
         let left = match socket.receive_stream().unread_bytes() {
-            0 => u64::from(socket.has_peer_ended()),
+            0 => u64::from(socket.halves().has_peer_ended()),
             left => left,
         };
         let left = c_int::try_from(left).unwrap_or(c_int::MAX);

@@ -38,7 +38,7 @@ pub(crate) fn next(
     if let Some(notice) = socket.take_notice() {
         return Ok(Found::Notice(notice));
     }
-    match socket.take_error_report(parts) {
+    match socket.queries().take_error_report(parts) {
         Err(SocketError::WouldBlock) if socket.has_kernel_side() => match kernel() {
             -1 => Err(last_error()),
             len => Ok(Found::Kernel(len as usize)),

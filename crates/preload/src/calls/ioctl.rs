@@ -79,8 +79,8 @@ fn number(socket: &Socket, request: c_ulong) -> Option<Result<c_int, SocketError
             libc::FIONREAD | SIOCATMARK | SIOCOUTQ | SIOCOUTQNSD
         )
     {
-        socket.await_coming();
-        socket.await_reset();
+        socket.pair_end().await_coming();
+        socket.pair_end().await_reset();
     }
     let number = match request {
         libc::FIONREAD if !is_stream => Ok(socket.datagrams().next_len()),
@@ -89,8 +89,8 @@ fn number(socket: &Socket, request: c_ulong) -> Option<Result<c_int, SocketError
             Err(refused(libc::EINVAL))
         }
         libc::FIONREAD => Ok(arrived(socket)),
-        SIOCOUTQ => socket.send_queue().map(|q| q.unacked as usize),
-        SIOCOUTQNSD if is_stream => socket.send_queue().map(|q| q.unsent as usize),
+        SIOCOUTQ => socket.queries().send_queue().map(|q| q.unacked as usize),
+        SIOCOUTQNSD if is_stream => socket.queries().send_queue().map(|q| q.unsent as usize),
         // Datagrams have no mark, and the kernel says so.
         SIOCATMARK if is_stream => {
             socket.host().catch_up();

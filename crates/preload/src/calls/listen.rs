@@ -53,7 +53,7 @@ fn listen_on(fd: c_int, socket: &Socket, backlog: c_int) -> Result<c_int, Socket
                 socket.set_host_bits(host_bits::OUR_TIMEOUT);
             }
         } else {
-            let port = socket.local().map_or(0, |a| a.port());
+            let port = socket.addresses().local().map_or(0, |a| a.port());
             decide::port_is_the_engines_alone(port, last_error().errno());
             socket.clear_host_bits(host_bits::KERNEL_TOO);
         }

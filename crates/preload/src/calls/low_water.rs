@@ -31,7 +31,7 @@ impl Wanted {
         let least = if waits_for_all {
             total
         } else {
-            usize::try_from(socket.low_water()).map_or(total, |mark| mark.min(total))
+            usize::try_from(socket.options().low_water()).map_or(total, |mark| mark.min(total))
         };
         (least > 1).then_some(Self {
             least,
@@ -64,7 +64,7 @@ pub(super) fn receive(
                 | SocketError::Restarts),
             ) => Some(e),
             Err(e) if got != 0 => {
-                socket.leave_error(e);
+                socket.pending_error().leave(e);
                 break;
             }
             Err(e) => return Err(e),
@@ -76,7 +76,7 @@ pub(super) fn receive(
             Ok(0) => break,
             Ok(n) => got += n,
             Err(e) if got != 0 => {
-                socket.leave_error(e);
+                socket.pending_error().leave(e);
                 break;
             }
             // Another thread was faster.

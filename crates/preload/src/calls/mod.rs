@@ -162,7 +162,7 @@ pub(crate) enum Way {
 
 /// How long a call on `socket` may wait (SO_RCVTIMEO, SO_SNDTIMEO).
 pub(crate) fn wait_limit(socket: &Socket, way: Way) -> WaitLimit {
-    WaitLimit::of_call(socket.time_limit(way == Way::Out))
+    WaitLimit::of_call(socket.options().time_limit(way == Way::Out))
 }
 
 /// Whom an attempt asks, of a socket beside which there may be one of the kernel's.

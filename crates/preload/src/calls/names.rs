@@ -26,7 +26,11 @@ pub extern "C-unwind" fn getsockname(
     addr: Out<'_, sockaddr>,
     len: Out<'_, socklen_t>,
 ) -> c_int {
-    let local = |s: Socket| s.local().map(|a| Native::of_engine(a, s.is_v6()));
+    let local = |s: Socket| {
+        s.addresses()
+            .local()
+            .map(|a| Native::of_engine(a, s.is_v6()))
+    };
     within(|| match fds::engine(fd).and_then(local) {
         Some(local) => answer(|| {
             check_room(addr, len)?;
@@ -39,7 +43,7 @@ pub extern "C-unwind" fn getsockname(
 /// The peer that a program is told of: one with port 0, to which a datagram socket may be
 /// connected, counts as none.
 pub(crate) fn peer_of(socket: &Socket) -> Result<SocketAddr, SocketError> {
-    let peer = socket.peer()?;
+    let peer = socket.addresses().peer()?;
     match peer.port() {
         0 => Err(refused(libc::ENOTCONN)),
         _ => Ok(peer),

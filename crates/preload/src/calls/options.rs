@@ -61,14 +61,18 @@ fn set(fd: c_int, level: c_int, name: c_int, value: In<'_, c_void>, len: socklen
             device::choose(fd, entry, name, value, len)?;
         }
         if (level, name) == (IP6, known::IPV6_ADDRFORM)
-            && socket.as_ref().is_some_and(|s| s.peer().is_ok())
+            && socket
+                .as_ref()
+                .is_some_and(|s| s.addresses().peer().is_ok())
             && number(value, len) == Some(libc::AF_INET)
         {
             // A socket of the engine stays of the version that it was made for.
             return Err(refused(libc::EADDRNOTAVAIL));
         }
         if (level, name) == (IP6, libc::IPV6_V6ONLY)
-            && socket.as_ref().is_some_and(|s| s.is_v6() && s.is_bound())
+            && socket
+                .as_ref()
+                .is_some_and(|s| s.is_v6() && s.addresses().is_bound())
         {
             return Err(refused(libc::EINVAL));
         }
@@ -76,7 +80,7 @@ fn set(fd: c_int, level: c_int, name: c_int, value: In<'_, c_void>, len: socklen
             && let Some(socket) = socket.as_ref().filter(|s| is_bound_in_vain(s))
             && let Some(on) = number(value, len)
         {
-            socket.set_v6_only(on != 0)?;
+            socket.options().set_v6_only(on != 0)?;
             return Ok(0);
         }
         if level == TCP && stream && signs(entry, name, value, len) {
@@ -120,7 +124,7 @@ fn set(fd: c_int, level: c_int, name: c_int, value: In<'_, c_void>, len: socklen
         if (level, name) == (IP6, libc::IPV6_V6ONLY)
             && let Some(socket) = socket.as_ref().filter(|s| s.is_v6())
         {
-            socket.set_v6_only(!zero)?;
+            socket.options().set_v6_only(!zero)?;
         }
         let Some(known) = known else {
             return Ok(0);
@@ -141,7 +145,7 @@ fn set(fd: c_int, level: c_int, name: c_int, value: In<'_, c_void>, len: socklen
 /// Whether the kernel's half of a socket has kept a port that the socket has no more: of a
 /// listener that was shut down and whose port nobody had chosen. Nothing is asked of it then.
 fn is_bound_in_vain(socket: &Socket) -> bool {
-    socket.is_v6() && socket.has_kernel_side() && !socket.is_bound()
+    socket.is_v6() && socket.has_kernel_side() && !socket.addresses().is_bound()
 }
 
 /// The shortest time limit that the kernel keeps and tells as one.
@@ -201,8 +205,8 @@ fn flip(
     keep_switch(socket, kept, on);
     note_set(socket, known);
     Some(match name {
-        O::Cork => socket.set_cork(on),
-        name => socket.set_option(name, u64::from(on)),
+        O::Cork => socket.options().set_cork(on),
+        name => socket.options().set(name, u64::from(on)),
     })
 }
 

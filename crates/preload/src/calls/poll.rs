@@ -219,7 +219,7 @@ impl<'a> Lists<'a> {
         let mut any = false;
         for (_, one) in &self.ours {
             if let Ours::Socket(socket) = one {
-                any |= socket.is_within() && socket.await_coming();
+                any |= socket.is_within() && socket.pair_end().await_coming();
             }
         }
         any

@@ -167,7 +167,7 @@ fn receive_many(
     (limit, timeout): (Option<Duration>, Out<'_, timespec>),
 ) -> Result<usize, SocketError> {
     // As Linux has it, what went wrong is told before anything is received, whatever is there.
-    match socket.take_error() {
+    match socket.pending_error().take() {
         0 => {}
         pending => return Err(refused(pending.cast_signed())),
     }
@@ -186,7 +186,7 @@ fn receive_many(
             // A thread that was cancelled ends where it waits.
             Err(e) if i == 0 || is_cancelled() => return Err(e),
             Err(e) => {
-                socket.leave_error(e);
+                socket.pending_error().leave(e);
                 return Ok(i);
             }
         };

@@ -315,7 +315,7 @@ fn send_stream(
                 IoSlice::advance_slices(&mut parts, n);
             }
             Err(e) if sent != 0 => {
-                socket.leave_error(e);
+                socket.pending_error().leave(e);
                 break;
             }
             Err(e) => return Err(e),

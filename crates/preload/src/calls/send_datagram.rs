@@ -48,10 +48,10 @@ pub(crate) fn check_datagram(
 ) -> Result<Departure, SocketError> {
     socket.datagrams().bind_to_send()?;
     let to = to.map(|to| decide::effective_for(socket, to));
-    let goal = to.or_else(|| socket.peer().ok());
+    let goal = to.or_else(|| socket.addresses().peer().ok());
     let is_v4 = |goal: SocketAddr| goal.ip().to_canonical().is_ipv4();
     let is_for_v4 = !socket.is_v6() || goal.is_some_and(is_v4);
-    if is_for_v4 && socket.reaches_v6_alone() {
+    if is_for_v4 && socket.addresses().reaches_v6_alone() {
         return Err(refused(libc::ENETUNREACH));
     }
     let begun = socket.datagrams().begun_for()?;

@@ -57,7 +57,7 @@ fn send_message(fd: c_int, msg: In<'_, Message<'_>>, flags: c_int) -> Option<ssi
             Ok(Sender::Kernel) => None,
             Ok(Sender::Engine(socket, to)) => {
                 let beside = || {
-                    let to = to.or_else(|| socket.peer().ok());
+                    let to = to.or_else(|| socket.addresses().peer().ok());
                     asked(msg, socket.is_v6(), to)
                 };
                 let parts = vectors::sources(m.msg_iov, m.msg_iovlen, libc::EMSGSIZE);

@@ -37,7 +37,7 @@ pub extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
         if socket.has_kernel_side() {
             real::shutdown(fd, how);
         }
-        socket.shutdown(half)?;
+        socket.halves().shut_down(half)?;
         Ok(0)
     })
 }

@@ -177,7 +177,7 @@ fn out_of(fd: c_int, socket: &Socket, pipe: Pipe, len: usize) -> Result<usize, S
 
 /// Whether nothing more comes, as the peer or the program has said.
 fn has_ended(socket: &Socket) -> bool {
-    socket.has_peer_ended() || socket.shut_halves().0
+    socket.halves().has_peer_ended() || socket.halves().shut().0
 }
 
 /// Copies at most `most` bytes from the receive stream to the pipe, which can be written to.
@@ -199,7 +199,7 @@ fn copy_out(socket: &Socket, pipe: Pipe, most: usize) -> Result<usize, SocketErr
                 }
             }
             Err(e) if done != 0 => {
-                socket.leave_error(e);
+                socket.pending_error().leave(e);
                 break;
             }
             Err(e) => return Err(e),

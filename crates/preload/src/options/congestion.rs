@@ -49,7 +49,7 @@ pub(crate) fn set(
     let kernel_has = give_behind(fd, known, name.as_bytes());
     if let Some(socket) = socket {
         note_set(socket, known);
-        return socket.set_option(OptionName::Congestion, word(name));
+        return socket.options().set(OptionName::Congestion, word(name));
     }
     if !kernel_has {
         once!(
@@ -117,5 +117,6 @@ pub(crate) fn hand_on(from: &Socket, to: &Socket) -> Result<(), SocketError> {
     if super::set_by_program(from) & 1 << CONGESTION.bit == 0 {
         return Ok(());
     }
-    to.set_option(OptionName::Congestion, word(from.congestion()?))
+    to.options()
+        .set(OptionName::Congestion, word(from.queries().congestion()?))
 }

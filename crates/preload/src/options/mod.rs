@@ -77,8 +77,10 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
     let value = int(&bytes);
     match known.what {
         // An older engine has one setting, which is that of the socket's own version of IP.
-        What::Number(O::GroupAll) if socket.is_v6() && !socket.tells_groups_apart() => None,
-        What::Number(O::GroupAll6) if !socket.tells_groups_apart() => {
+        What::Number(O::GroupAll) if socket.is_v6() && !socket.options().tells_groups_apart() => {
+            None
+        }
+        What::Number(O::GroupAll6) if !socket.options().tells_groups_apart() => {
             Some((O::GroupAll, u64::from(value != 0)))
         }
         What::Number(name) => Some((name, u64::try_from(value).ok()?)),
@@ -101,7 +103,7 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
             let bytes = value.cast_unsigned();
             // All ones, or nothing, is none.
             let bytes = if bytes == u32::MAX { 0 } else { bytes };
-            socket.set_not_sent_lowat(bytes);
+            socket.options().set_not_sent_lowat(bytes);
             Some((O::NotSentLowat, bytes.into()))
         }
         What::Linger
@@ -126,11 +128,11 @@ fn keep(known: &Known, bytes: &[u8; 16], socket: &Socket) {
         What::Linger => {
             let seconds = i32::from_ne_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
             let seconds = seconds.clamp(0, i32::from(u16::MAX)) as u16;
-            socket.set_linger((value != 0).then_some(seconds));
+            socket.options().set_linger((value != 0).then_some(seconds));
         }
         What::LowWater => {
             // One that cannot be told goes on waking for less.
-            let _ = socket.set_low_water(value.max(1) as u32);
+            let _ = socket.options().set_low_water(value.max(1) as u32);
         }
         What::PeekOffset => socket.peek_offset().set(u32::try_from(value).ok()),
         What::Segment => socket
@@ -143,7 +145,7 @@ fn keep(known: &Known, bytes: &[u8; 16], socket: &Socket) {
                 socket.clear_more_bits(more_bits::CORKED);
             }
         }
-        What::TimeLimit { sending } => socket.set_time_limit(sending, time(bytes)),
+        What::TimeLimit { sending } => socket.options().set_time_limit(sending, time(bytes)),
         What::Told if value == 0 => {
             socket.clear_host_bits(1 << (known.bit + host_bits::OPTIONS_SHIFT));
         }
@@ -205,7 +207,9 @@ pub(crate) fn replay(fd: c_int, socket: &Socket, set: u32) -> Result<(), SocketE
     let options = known::all(stream)
         .filter(|k| set & 1 << k.bit != 0)
         .filter_map(|k| carry(fd, k, socket));
-    socket.set_options(options.chain(congestion::chosen(set)))
+    socket
+        .options()
+        .set_all(options.chain(congestion::chosen(set)))
 }
 
 /// Gives the kernel socket of an accepted connection what its listener has. On
@@ -296,7 +300,7 @@ pub(crate) fn set_on_engine(fd: c_int, socket: &Socket, known: &Known) -> Result
             });
     }
     if let Some((name, value)) = carry(fd, known, socket) {
-        socket.set_option(name, value)?;
+        socket.options().set(name, value)?;
     }
     if matches!(known.what, What::Cork) && socket.more_bits() & more_bits::CORKED == 0 {
         // With the cork out, what was held back goes.

@@ -52,14 +52,14 @@ fn a_stream_listens_that_has_no_connection() {
         assert_eq!(socket.state(), state);
     }
     let socket = Engine::open(host, SocketKind::Stream);
-    socket.note_shut(true, true);
+    socket.halves().note(true, true);
     assert_eq!(socket.accept_queue().listen(1), Ok(()));
     assert!(socket.is_listening());
     // What was shut down before it listened means nothing to a listener, and after it does.
-    assert_eq!(socket.shut_halves(), (false, false));
-    socket.note_shut(false, true);
+    assert_eq!(socket.halves().shut(), (false, false));
+    socket.halves().note(false, true);
     assert_eq!(socket.accept_queue().listen(2), Ok(()));
-    assert_eq!(socket.shut_halves(), (false, true));
+    assert_eq!(socket.halves().shut(), (false, true));
 }
 
 #[test]
@@ -73,12 +73,12 @@ fn nothing_is_accepted_but_from_a_listener() {
     assert_eq!(accept(a.socket()), refused(Errno::INVAL));
     let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
     assert_eq!(accept(listener.socket()), Some(SocketError::WouldBlock));
-    listener.socket().note_shut(false, true);
+    listener.socket().halves().note(false, true);
     assert_eq!(accept(listener.socket()), Some(SocketError::WouldBlock));
     engine.stop();
     host.look_at_engine();
     assert_eq!(accept(listener.socket()), Some(SocketError::EngineGone));
-    listener.socket().note_shut(true, false);
+    listener.socket().halves().note(true, false);
     assert_eq!(accept(listener.socket()), refused(Errno::INVAL));
 }
 
@@ -104,7 +104,7 @@ fn a_connection_that_cannot_be_prepared_for_waits_on() {
     let (accepted, record, prepared) = socket.accept_queue().accept_with(|| Ok(5)).unwrap();
     assert_eq!(prepared, 5);
     assert_eq!(record.socket, accepted.id());
-    assert_eq!(record.peer.get(), stream.socket().local());
+    assert_eq!(record.peer.get(), stream.socket().addresses().local());
     assert_eq!(
         accepted.connector().note_told(),
         Err(SocketError::Refused(Errno::ISCONN))
@@ -123,23 +123,36 @@ fn an_accepted_connection_has_what_its_listener_was_set_to() {
         if !address_given {
             block.clear_flags(BlockFlags::ADDRESS_GIVEN);
         }
-        socket.note_v6_only(v6_only);
-        socket.set_linger(Some(7));
-        socket.set_low_water(3).unwrap();
-        socket.set_time_limit(true, Some(Duration::from_millis(11)));
-        socket.set_time_limit(false, Some(Duration::from_millis(22)));
+        socket.options().note_v6_only(v6_only);
+        socket.options().set_linger(Some(7));
+        socket.options().set_low_water(3).unwrap();
+        socket
+            .options()
+            .set_time_limit(true, Some(Duration::from_millis(11)));
+        socket
+            .options()
+            .set_time_limit(false, Some(Duration::from_millis(22)));
         block.rcv.limit.store(54_321, Ordering::Relaxed);
         let client = Stream::connect(host, listener.local().unwrap()).unwrap();
         let (stream, _) = listener.accept().unwrap();
         let accepted = stream.socket();
-        assert_eq!(accepted.linger(), Some(7));
-        assert_eq!(accepted.low_water(), 3);
-        assert_eq!(accepted.time_limit(true), Some(Duration::from_millis(11)));
-        assert_eq!(accepted.time_limit(false), Some(Duration::from_millis(22)));
+        assert_eq!(accepted.options().linger(), Some(7));
+        assert_eq!(accepted.options().low_water(), 3);
+        assert_eq!(
+            accepted.options().time_limit(true),
+            Some(Duration::from_millis(11))
+        );
+        assert_eq!(
+            accepted.options().time_limit(false),
+            Some(Duration::from_millis(22))
+        );
         assert_eq!(accepted.receive_stream().limit(), 54_321);
-        assert_eq!(accepted.is_v6_only(), v6_only);
-        assert_eq!(accepted.given_address().is_some(), address_given);
-        assert_eq!(client.socket().linger(), None);
+        assert_eq!(accepted.options().is_v6_only(), v6_only);
+        assert_eq!(
+            accepted.addresses().given_address().is_some(),
+            address_given
+        );
+        assert_eq!(client.socket().options().linger(), None);
     }
 }
 
@@ -149,7 +162,7 @@ fn a_connection_to_a_listener_of_ipv6_is_one_of_ipv6() {
     let (_engine, host, _directory) = engine();
     for flags in [OpenFlags::empty(), OpenFlags::IPV6] {
         let listener = host.open(SocketKind::Stream, flags, 0).unwrap();
-        let local = listener.bind(Engine::address(0)).unwrap();
+        let local = listener.addresses().bind(Engine::address(0)).unwrap();
         listener.accept_queue().listen(8).unwrap();
         let _client = Stream::connect(host, local).unwrap();
         let accept = || listener.accept_queue().accept_with(|| Ok(()));

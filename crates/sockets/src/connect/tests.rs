@@ -60,17 +60,17 @@ fn a_failed_attempt_is_told_of_once_and_may_be_repeated() {
         (0, Errno::CONNABORTED),
     ] {
         let socket = stream_in(host, SocketState::Dead);
-        socket.set_error(pending);
-        socket.note_shut(true, true);
+        socket.pending_error().set(pending);
+        socket.halves().note(true, true);
         let again = socket.connector().start(Engine::address(1));
         assert_eq!(again, Err(SocketError::Failed(told)));
         assert_eq!(socket.state(), SocketState::Open);
         assert!(socket.is_spent());
-        assert_eq!(socket.shut_halves(), (false, false));
+        assert_eq!(socket.halves().shut(), (false, false));
         assert_eq!(socket.block().peer(), Address::NONE);
         // The port is still to be seen.
         let any = SocketAddr::from(([0, 0, 0, 0], 8));
-        assert_eq!(socket.local(), Some(any));
+        assert_eq!(socket.addresses().local(), Some(any));
     }
 }
 
@@ -86,7 +86,7 @@ fn a_connection_that_was_made_stays_one() {
     for sent in [true, false] {
         let socket = stream_in(host, SocketState::Dead);
         socket.block().half(sent).edge.store(1, Ordering::Release);
-        socket.set_error(Errno::CONNRESET.raw_os_error());
+        socket.pending_error().set(Errno::CONNRESET.raw_os_error());
         assert_eq!(socket.connector().start(Engine::address(1)), failed);
         assert_eq!(socket.state(), SocketState::Dead);
         assert!(!socket.is_spent());
@@ -104,7 +104,7 @@ fn an_attempt_that_is_refused_leaves_the_socket_as_it_was() {
     assert_eq!(begun, Err(SocketError::Refused(Errno::PERM)));
     assert_eq!(socket.state(), SocketState::Open);
     assert_eq!(socket.block().peer(), Address::NONE);
-    assert!(!socket.is_bound());
+    assert!(!socket.addresses().is_bound());
     let begun = socket.connector().start(Engine::address(SILENT_PORT));
     assert_eq!(begun, Err(SocketError::InProgress));
     assert_eq!(socket.state(), SocketState::Connecting);
@@ -112,7 +112,7 @@ fn an_attempt_that_is_refused_leaves_the_socket_as_it_was() {
         socket.block().peer().get(),
         Some(Engine::address(SILENT_PORT))
     );
-    assert!(socket.is_bound() && socket.local().is_some());
+    assert!(socket.addresses().is_bound() && socket.addresses().local().is_some());
 }
 
 #[test]
@@ -132,7 +132,9 @@ fn a_wait_for_a_connection_ends_as_the_attempt_does() {
     let closed_at_once = stream_in(host, SocketState::Dead);
     assert_eq!(wait(&closed_at_once), Ok(()));
     let failed = stream_in(host, SocketState::Dead);
-    failed.set_error(Errno::HOSTUNREACH.raw_os_error());
+    failed
+        .pending_error()
+        .set(Errno::HOSTUNREACH.raw_os_error());
     assert_eq!(wait(&failed), Err(SocketError::Failed(Errno::HOSTUNREACH)));
     assert_eq!(failed.state(), SocketState::Open);
     engine.stop();
@@ -166,12 +168,15 @@ fn an_attempt_that_is_given_up_is_dead_and_says_why() {
     let (_engine, host, _directory) = engine();
     let socket = Engine::open(host, SocketKind::Stream);
     assert_eq!(socket.connector().give_up(Errno::CANCELED), Ok(false));
-    assert_eq!(socket.take_error(), 0);
+    assert_eq!(socket.pending_error().take(), 0);
     let begun = socket.connector().start(Engine::address(SILENT_PORT));
     assert_eq!(begun, Err(SocketError::InProgress));
     assert_eq!(socket.connector().give_up(Errno::CONNRESET), Ok(true));
     assert_eq!(socket.state(), SocketState::Dead);
-    assert_eq!(socket.take_error(), Errno::CONNRESET.raw_os_error() as u32);
+    assert_eq!(
+        socket.pending_error().take(),
+        Errno::CONNRESET.raw_os_error() as u32
+    );
     assert_eq!(socket.connector().give_up(Errno::CONNRESET), Ok(false));
 }
 
@@ -180,17 +185,20 @@ fn a_datagram_socket_has_the_peer_it_was_given_last() {
     let (_engine, host, _directory) = engine();
     let socket = Engine::open(host, SocketKind::Datagram);
     let none = Err(SocketError::Refused(Errno::NOTCONN));
-    assert_eq!(socket.peer(), none);
+    assert_eq!(socket.addresses().peer(), none);
     for port in [5, 6] {
         socket.set_more_bits(more_bits::IS_TAKEN);
         assert_eq!(socket.connector().start(Engine::address(port)), Ok(()));
-        assert_eq!(socket.peer(), Ok(Engine::address(port)));
+        assert_eq!(socket.addresses().peer(), Ok(Engine::address(port)));
         assert_eq!(socket.more_bits() & more_bits::IS_TAKEN, 0);
-        assert!(socket.is_bound() && socket.local().is_some());
+        assert!(socket.addresses().is_bound() && socket.addresses().local().is_some());
     }
     assert_eq!(socket.connector().disconnect(), Ok(()));
-    assert_eq!(socket.peer(), none);
-    assert!(!socket.is_bound(), "the port was the connection's");
+    assert_eq!(socket.addresses().peer(), none);
+    assert!(
+        !socket.addresses().is_bound(),
+        "the port was the connection's"
+    );
 }
 
 #[test]

@@ -178,9 +178,11 @@ fn a_pending_error_comes_before_what_was_received() {
     let (_engine, host, _directory) = engine();
     let socket = holding(host, &bytes_of(&record(4), &[], b"abcd"));
     socket.set_more_bits(more_bits::IS_TAKEN);
-    assert_eq!(socket.report_pending(), Ok(()));
+    assert_eq!(socket.pending_error().report(), Ok(()));
     assert!(socket.more_bits() & more_bits::IS_TAKEN != 0);
-    socket.set_error(Errno::CONNREFUSED.raw_os_error());
+    socket
+        .pending_error()
+        .set(Errno::CONNREFUSED.raw_os_error());
     let refused = SocketError::Failed(Errno::CONNREFUSED);
     assert_eq!(socket.datagrams().next_len(), 4, "to ask takes no error");
     assert_eq!(look(&socket, 9).err(), Some(refused));
@@ -193,10 +195,12 @@ fn to_ask_for_the_next_datagram_takes_no_error() {
     let (_engine, host, _directory) = engine();
     let socket = Engine::open(host, SocketKind::Datagram);
     assert_eq!(socket.datagrams().next_len(), 0);
-    socket.set_error(Errno::CONNREFUSED.raw_os_error());
+    socket
+        .pending_error()
+        .set(Errno::CONNREFUSED.raw_os_error());
     assert_eq!(socket.datagrams().next_len(), 0);
     assert_eq!(
-        socket.take_error(),
+        socket.pending_error().take(),
         Errno::CONNREFUSED.raw_os_error() as u32
     );
 }
@@ -206,7 +210,7 @@ fn a_socket_that_is_shut_down_for_reading_gives_the_end() {
     let (_engine, host, _directory) = engine();
     let socket = Engine::open(host, SocketKind::Datagram);
     assert_eq!(look(&socket, 9).err(), Some(SocketError::WouldBlock));
-    socket.note_shut(true, false);
+    socket.halves().note(true, false);
     let (end, _) = look(&socket, 9).unwrap();
     assert!(end.is_end() && end.from.is_none());
     assert_eq!((end.copied, end.len, end.is_cut), (0, 0, false));
@@ -221,7 +225,7 @@ fn datagrams_are_read_one_by_one() {
         Engine::open(host, SocketKind::Datagram),
         Engine::open(host, SocketKind::Datagram),
     );
-    let to = b.bind(Engine::address(0)).unwrap();
+    let to = b.addresses().bind(Engine::address(0)).unwrap();
     for payload in [&b"one"[..], b"", b"three"] {
         let sent = a
             .datagrams()
@@ -241,7 +245,10 @@ fn datagrams_are_read_one_by_one() {
         });
         let received = received.unwrap();
         assert_eq!(&buf[..received.copied], payload);
-        assert_eq!((received.len, received.from), (payload.len(), a.local()));
+        assert_eq!(
+            (received.len, received.from),
+            (payload.len(), a.addresses().local())
+        );
     }
     assert_eq!(look(&b, 9).err(), Some(SocketError::WouldBlock));
 }

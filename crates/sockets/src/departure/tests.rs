@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 fn bound(host: &'static Host) -> (Socket, SocketAddr) {
     let socket = Engine::open(host, SocketKind::Datagram);
-    let local = socket.bind(Engine::address(0)).unwrap();
+    let local = socket.addresses().bind(Engine::address(0)).unwrap();
     (socket, local)
 }
 
@@ -159,7 +159,7 @@ fn a_socket_of_ipv6_alone_reaches_no_address_of_ipv4() {
     let to_v4 = Engine::address(7);
     let to_v6 = Some("[fd00::1]:7".parse().unwrap());
     let alone = open();
-    alone.note_v6_only(true);
+    alone.options().note_v6_only(true);
     assert_eq!(send(&alone, b"x", Some(to_v4)), refused(Errno::NETUNREACH));
     assert_eq!(send(&alone, b"x", to_v6), Ok(1));
     let both = open();
@@ -194,17 +194,17 @@ fn a_socket_that_is_not_bound_is_when_it_sends() {
     let (_engine, host, _directory) = engine();
     let (_b, to) = bound(host);
     let a = Engine::open(host, SocketKind::Datagram);
-    assert!(!a.is_bound());
+    assert!(!a.addresses().is_bound());
     assert_eq!(send(&a, b"x", None), refused(Errno::DESTADDRREQ));
-    assert!(!a.is_bound());
-    a.set_error(Errno::CONNREFUSED.raw_os_error());
+    assert!(!a.addresses().is_bound());
+    a.pending_error().set(Errno::CONNREFUSED.raw_os_error());
     let failed = Err(SocketError::Failed(Errno::CONNREFUSED));
     assert_eq!(send(&a, b"x", Some(to)), failed);
     assert_eq!(send(&a, b"x", Some(to)), Ok(1));
-    assert!(a.is_bound());
-    let port = a.local().unwrap().port();
+    assert!(a.addresses().is_bound());
+    let port = a.addresses().local().unwrap().port();
     assert_eq!(send(&a, b"x", Some(to)), Ok(1));
-    assert_eq!(a.local().unwrap().port(), port);
+    assert_eq!(a.addresses().local().unwrap().port(), port);
 }
 
 /// MSG_MORE: the last call sends all, to where the first one said.

@@ -110,7 +110,7 @@ fn a_child_goes_on_with_the_sockets_that_it_has_descriptors_of() {
         .open(SocketKind::Stream, OpenFlags::empty(), 0)
         .unwrap();
     let datagram = Engine::open(host, SocketKind::Datagram);
-    let to = datagram.bind(Engine::address(0)).unwrap();
+    let to = datagram.addresses().bind(Engine::address(0)).unwrap();
     let part = [IoSlice::new(b"part")];
     datagram
         .datagrams()

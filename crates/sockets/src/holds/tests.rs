@@ -221,7 +221,7 @@ fn a_session_without_a_free_socket_says_so() {
         }
     };
     assert_eq!(last, SocketError::NoSocket);
-    assert!(all.len() >= 60 && all.iter().all(Socket::is_v6_only));
+    assert!(all.len() >= 60 && all.iter().all(|socket| socket.options().is_v6_only()));
     all.pop();
     engine.wait_until("its place is free", |seen| seen.open == all.len());
     assert!(open().is_ok());

@@ -118,7 +118,7 @@ fn a_report_names_the_descriptor_and_the_events_asked_for() {
     // An error and the end of both halves are reported whatever was asked for.
     set.modify(b.socket(), 77, 0, 6).unwrap();
     assert_eq!(reported(&set), []);
-    b.socket().set_error(104);
+    b.socket().pending_error().set(104);
     set.modify(b.socket(), 77, 0, 6).unwrap();
     assert_eq!(reported(&set), [(6, Ready::ERR.bits())]);
 }
@@ -386,12 +386,12 @@ fn whatever_changes_a_socket_wakes_those_that_sleep_for_it() {
     use crate::block_words::more_bits;
     type Change = fn(&Socket);
     let changes: [(&str, Change); 12] = [
-        ("shut", |s| s.shutdown(Half::Read).unwrap()),
+        ("shut", |s| s.halves().shut_down(Half::Read).unwrap()),
         ("shut without a connection", |s| {
             s.block().set_state(longshore_hostif::SocketState::Open);
-            assert!(s.shutdown(Half::Both).is_err());
+            assert!(s.halves().shut_down(Half::Both).is_err());
         }),
-        ("no longer shut", Socket::forget_shut),
+        ("no longer shut", |s| s.halves().forget()),
         ("abandoned", Socket::abandon),
         ("urgent data in its place", |s| {
             s.urgent_data().set_inline(true)
@@ -400,8 +400,12 @@ fn whatever_changes_a_socket_wakes_those_that_sleep_for_it() {
             s.set_more_bits(more_bits::ZERO_COPY);
             s.add_notice(true);
         }),
-        ("a low-water mark", |s| s.set_low_water(5).unwrap()),
-        ("a mark of what is not sent", |s| s.set_not_sent_lowat(5)),
+        ("a low-water mark", |s| {
+            s.options().set_low_water(5).unwrap()
+        }),
+        ("a mark of what is not sent", |s| {
+            s.options().set_not_sent_lowat(5)
+        }),
         ("no listener", |s| {
             s.block()
                 .set_state(longshore_hostif::SocketState::Listening);

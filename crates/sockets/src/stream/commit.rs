@@ -118,7 +118,7 @@ impl Reserved<'_> {
             drop(self);
             host.tell_written(&request, copied)?;
         }
-        socket.note_done();
+        socket.pair_end().note_done();
         Ok(())
     }
 }

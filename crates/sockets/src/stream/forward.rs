@@ -202,7 +202,7 @@ impl<'a> Forwarding<'a> {
             let told = &self.source.block().rcv.told;
             told.fetch_max(range.end, Ordering::AcqRel);
         })?;
-        sink.note_done();
+        sink.pair_end().note_done();
         Ok(())
     }
 

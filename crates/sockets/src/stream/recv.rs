@@ -137,7 +137,7 @@ impl<'a> ReceiveStream<'a> {
             self.socket.host.catch_up();
             (from, len) = self.front(keep)?;
         }
-        if len == 0 && self.socket.await_coming() {
+        if len == 0 && self.socket.pair_end().await_coming() {
             (from, len) = self.front(keep)?;
         }
         Ok(Peeked {

@@ -43,7 +43,7 @@ impl<'a> SendStream<'a> {
 
     /// What keeps bytes from being written at all, or how many may be.
     fn check_writable(self) -> Result<usize, SocketError> {
-        self.socket.await_reset();
+        self.socket.pair_end().await_reset();
         let block = self.block;
         let flags = block.flags();
         if flags.contains(BlockFlags::FAILED) {
@@ -270,7 +270,7 @@ impl<'a> SendStream<'a> {
     }
 
     /// Bytes that were written and are not acknowledged yet, as far as we were told
-    /// ([`Socket::send_queue`] asks).
+    /// ([`Queries::send_queue`](crate::Queries::send_queue) asks).
     pub fn unacked_bytes(self) -> usize {
         self.block.snd.held().min(STREAM_MAX) as usize
     }

@@ -110,7 +110,7 @@ impl<'a> UrgentData<'a> {
     /// place; [`SocketError::WouldBlock`] if it is still on its way; ENOTCONN.
     pub fn recv(self, keep: bool) -> Result<Option<u8>, SocketError> {
         let block = self.socket.block();
-        self.socket.await_coming();
+        self.socket.pair_end().await_coming();
         self.socket.host.catch_up();
         // A signal handler in the midst of a call of its own thread on this half goes on
         // without the lock: that call has it, and goes on only after us, and what we do does

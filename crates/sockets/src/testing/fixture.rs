@@ -1,8 +1,10 @@
 //! What the unit tests of this crate begin with.
 
 use super::Engine;
+use crate::holds::Socket;
 use crate::host::Host;
-use longshore_hostif::Geometry;
+use longshore_hostif::{Geometry, SocketKind, SocketState};
+use std::mem::ManuallyDrop;
 use tempfile::TempDir;
 
 /// A session in which everything is soon used up.
@@ -30,6 +32,17 @@ fn joined(start: impl FnOnce(&std::path::Path) -> Engine) -> (Engine, &'static H
     let engine = start(directory.path());
     let host = engine.join();
     (engine, host, directory)
+}
+
+/// A socket in this state, whose block the test writes.
+pub(crate) fn socket_in(
+    host: &'static Host,
+    kind: SocketKind,
+    state: SocketState,
+) -> ManuallyDrop<Socket> {
+    let socket = Engine::open(host, kind);
+    socket.block().set_state(state);
+    ManuallyDrop::new(socket)
 }
 
 /// Bytes by which it shows where each belongs.

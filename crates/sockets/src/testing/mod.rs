@@ -197,8 +197,8 @@ impl Engine {
         let to = listener.local().expect("its address");
         let client = Stream::connect(host, to).expect("a connection");
         let (server, from) = listener.accept().expect("its other end");
-        assert_eq!(client.socket().local(), Some(from));
-        assert_eq!(client.socket().peer(), Ok(to));
+        assert_eq!(client.socket().addresses().local(), Some(from));
+        assert_eq!(client.socket().addresses().peer(), Ok(to));
         (client, server)
     }
 

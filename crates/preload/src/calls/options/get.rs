@@ -73,7 +73,7 @@ fn get(
         // The kernel socket behind an accepted connection has it not, and one that is still bound
         // where this one is no more does not take it.
         IP6 if name == libc::IPV6_V6ONLY && socket.is_v6() => {
-            give(&c_int::from(socket.is_v6_only()).to_ne_bytes());
+            give(&c_int::from(socket.options().is_v6_only()).to_ne_bytes());
             Some(0)
         }
         IP6 if name == known::IPV6_ADDRFORM && socket.is_v6() && is_established(&socket) => {
@@ -91,7 +91,7 @@ fn get(
     let has_path = socket.is_datagram() || has_connection(&socket);
     if has_path && asks_for_mtu(&socket, level, name) {
         return answer(|| {
-            give(&socket.path_mtu()?.to_ne_bytes());
+            give(&socket.queries().path_mtu()?.to_ne_bytes());
             Ok(0)
         });
     }
@@ -99,7 +99,8 @@ fn get(
         return answer(|| {
             // An address that says nothing here, and the number.
             let mut info = [0; MTU_INFO];
-            info[MTU_INFO - size_of::<u32>()..].copy_from_slice(&socket.path_mtu()?.to_ne_bytes());
+            info[MTU_INFO - size_of::<u32>()..]
+                .copy_from_slice(&socket.queries().path_mtu()?.to_ne_bytes());
             give(&info);
             Ok(0)
         });
@@ -109,9 +110,9 @@ fn get(
 
 /// Whether it has a peer, and neither of the two has ended the connection.
 fn is_established(socket: &Socket) -> bool {
-    let is_open = || !socket.shut_halves().1 && !socket.has_peer_ended();
+    let is_open = || !socket.halves().shut().1 && !socket.halves().has_peer_ended();
     if socket.is_datagram() {
-        socket.peer().is_ok()
+        socket.addresses().peer().is_ok()
     } else {
         socket.state() == SocketState::Connected && is_open()
     }
@@ -135,7 +136,7 @@ fn peer_name(socket: &Socket, room: socklen_t, give: &dyn Fn(&[u8])) -> c_int {
 fn of_socket(fd: c_int, socket: &Socket, name: c_int, give: &dyn Fn(&[u8])) -> Option<c_int> {
     match name {
         libc::SO_ERROR => {
-            let mut errno = socket.take_error() as i32;
+            let mut errno = socket.pending_error().take() as i32;
             if errno == 0 && socket.has_kernel_side() {
                 let mut bytes = [0; 16];
                 let known = known::other(libc::SO_ERROR, 0, What::Asked);
@@ -185,18 +186,18 @@ fn of_tcp(socket: &Socket, name: c_int, give: &dyn Fn(&[u8])) -> Option<c_int> {
         libc::TCP_CORK => put_switch(host_bits::CORK),
         libc::TCP_MAXSEG if has_connection(socket) => answer(|| {
             // What is in use, which the kernel socket cannot know.
-            give(&socket.segment_size()?.to_ne_bytes());
+            give(&socket.queries().segment_size()?.to_ne_bytes());
             Ok(0)
         }),
         libc::TCP_CONGESTION => answer(|| {
-            give(&congestion::padded(socket.congestion()?));
+            give(&congestion::padded(socket.queries().congestion()?));
             Ok(0)
         }),
         // Its answer would be of the kernel socket behind, where nothing ever comes.
         TCP_ZEROCOPY_RECEIVE => answer(|| Err(refused(libc::ENOPROTOOPT))),
         libc::TCP_INFO => answer(|| {
             let mut info = [0; longshore_hostif::MAILBOX_BYTES];
-            let have = socket.tcp_info(&mut info)?;
+            let have = socket.queries().tcp_info(&mut info)?;
             give(&info[..have]);
             Ok(0)
         }),

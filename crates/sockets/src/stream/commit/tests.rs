@@ -161,9 +161,9 @@ fn the_engine_is_told_what_is_said_of_bytes() {
     assert_eq!(a.socket().send_stream().send(&bytes, true), Ok(3));
     is_said(&engine, &a, more, EdgeFlags::PUSH);
     let (c, _d) = Engine::pair(host);
-    c.socket().set_cork(true).unwrap();
+    c.socket().options().set_cork(true).unwrap();
     is_said(&engine, &c, more | cork, EdgeFlags::PUSH);
-    c.socket().set_cork(false).unwrap();
+    c.socket().options().set_cork(false).unwrap();
     is_said(&engine, &c, EdgeFlags::PUSH, end);
 }
 

@@ -42,7 +42,7 @@ fn an_empty_stream_has_ended_has_failed_or_may_get_more() {
             "{kind:?} {state:?}"
         );
         // The pending error is told first, and once.
-        socket.set_error(Errno::CONNRESET.raw_os_error());
+        socket.pending_error().set(Errno::CONNRESET.raw_os_error());
         assert_eq!(
             socket.receive_stream().end_of_stream(),
             RESET,
@@ -55,7 +55,7 @@ fn an_empty_stream_has_ended_has_failed_or_may_get_more() {
         );
         // A half that is shut down gives the end, but not before the error.
         block.set_flags(BlockFlags::SHUT_RD);
-        socket.set_error(Errno::CONNRESET.raw_os_error());
+        socket.pending_error().set(Errno::CONNRESET.raw_os_error());
         assert_eq!(
             socket.receive_stream().end_of_stream(),
             RESET,
@@ -68,7 +68,7 @@ fn an_empty_stream_has_ended_has_failed_or_may_get_more() {
         );
         // What the peer has ended has ended, and leaves the error to other calls.
         block.set_flags(BlockFlags::PEER_FIN);
-        socket.set_error(Errno::CONNRESET.raw_os_error());
+        socket.pending_error().set(Errno::CONNRESET.raw_os_error());
         assert_eq!(
             socket.receive_stream().end_of_stream(),
             Ok(()),

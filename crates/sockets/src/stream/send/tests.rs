@@ -1,23 +1,16 @@
 //! What a call that writes is told, and how much it may write.
 
 use super::*;
+use crate::Departure;
 use crate::block_words::host_bits;
 use crate::testing::Engine;
-use crate::{Departure, Host};
+use crate::testing::fixture::socket_in;
 use longshore_hostif::{Geometry, SocketKind};
 use rustix::io::Errno;
-use std::mem::ManuallyDrop;
 
 fn engine() -> (Engine, tempfile::TempDir) {
     let directory = tempfile::tempdir().unwrap();
     (Engine::start(directory.path()), directory)
-}
-
-/// A socket in this state, whose block the test writes.
-fn socket_in(host: &'static Host, kind: SocketKind, state: SocketState) -> ManuallyDrop<Socket> {
-    let socket = Engine::open(host, kind);
-    socket.block().set_state(state);
-    ManuallyDrop::new(socket)
 }
 
 fn send(socket: &Socket, bytes: &[u8]) -> Result<usize, SocketError> {
@@ -47,7 +40,7 @@ fn a_state_says_whether_bytes_may_be_written() {
             "{kind:?} {state:?}"
         );
         // The pending error is told first, and once.
-        socket.set_error(Errno::CONNRESET.raw_os_error());
+        socket.pending_error().set(Errno::CONNRESET.raw_os_error());
         let reset = Err(SocketError::Failed(Errno::CONNRESET));
         assert_eq!(
             socket.send_stream().check_writable(),
@@ -60,7 +53,7 @@ fn a_state_says_whether_bytes_may_be_written() {
             "{kind:?} {state:?}"
         );
         socket.block().set_flags(BlockFlags::SHUT_WR);
-        socket.set_error(Errno::CONNRESET.raw_os_error());
+        socket.pending_error().set(Errno::CONNRESET.raw_os_error());
         assert_eq!(
             socket.send_stream().check_writable(),
             reset,
@@ -271,7 +264,7 @@ fn datagrams_that_were_taken_leave_their_memory() {
         Engine::open(host, SocketKind::Datagram),
         Engine::open(host, SocketKind::Datagram),
     );
-    let to = b.bind(Engine::address(0)).unwrap();
+    let to = b.addresses().bind(Engine::address(0)).unwrap();
     let bytes = vec![7; CHUNK - 100];
     for round in 0..20 {
         let sent = a.wait(None, crate::WaitLimit::ENDLESS, || {

@@ -30,6 +30,11 @@ impl Within {
         self.ends[0].socket()
     }
 
+    /// The reader, as an end of it.
+    fn end(&self) -> PairEnd<'_> {
+        self.reader().pair_end()
+    }
+
     /// The reader's block and the writer's.
     fn blocks(&self) -> [&SocketBlock; 2] {
         [self.reader().block(), self.ends[1].socket().block()]
@@ -61,13 +66,13 @@ fn what_the_other_end_has_written_is_coming() {
         there.set_flags(theirs);
         here.set_flags(ours);
         let what = (written, arrived, theirs, ours);
-        assert_eq!(c.reader().coming(), expected, "{what:?}");
+        assert_eq!(c.end().coming(), expected, "{what:?}");
         // Nothing is known of what is no connection, or of another one's end.
         here.set_state(SocketState::Dead);
-        assert_eq!(c.reader().coming(), None);
+        assert_eq!(c.end().coming(), None);
         here.set_state(SocketState::Connected);
         there.set_other_end(c.reader().id().index + 1);
-        assert_eq!(c.reader().coming(), None);
+        assert_eq!(c.end().coming(), None);
         there.set_other_end(c.reader().id().index);
         there.snd.edge.store(0, Ordering::Relaxed);
         here.rcv.edge.store(0, Ordering::Relaxed);
@@ -92,7 +97,7 @@ fn a_part_has_come_that_a_reader_would_read() {
         here.rcv.edge.store(arrived, Ordering::Relaxed);
         here.rcv.done.store(read, Ordering::Relaxed);
         let what = (low_water, before, arrived, read);
-        assert_eq!(c.reader().has_come_in_part(before), expected, "{what:?}");
+        assert_eq!(c.end().has_come_in_part(before), expected, "{what:?}");
         here.rcv.edge.store(0, Ordering::Relaxed);
         here.rcv.done.store(0, Ordering::Relaxed);
     }
@@ -114,7 +119,7 @@ fn an_end_is_full_with_four_quarters() {
         here.unreported_limit.store(quarter, Ordering::Relaxed);
         here.rcv.edge.store(arrived, Ordering::Relaxed);
         here.rcv.told.store(told, Ordering::Relaxed);
-        assert_eq!(c.reader().is_full(), expected, "{quarter} {arrived} {told}");
+        assert_eq!(c.end().is_full(), expected, "{quarter} {arrived} {told}");
         here.rcv.edge.store(0, Ordering::Relaxed);
         here.rcv.told.store(0, Ordering::Relaxed);
     }
@@ -126,46 +131,19 @@ fn an_end_is_full_with_four_quarters() {
 fn what_does_not_come_is_waited_for_once() {
     let c = Within::new();
     let [here, there] = c.blocks();
-    assert!(!c.reader().await_coming(), "nothing is coming");
+    assert!(!c.end().await_coming(), "nothing is coming");
     there.snd.edge.store(10, Ordering::Relaxed);
     let began = Instant::now();
-    assert!(c.reader().await_coming());
+    assert!(c.end().await_coming());
     assert!(began.elapsed() >= LONGEST);
-    assert!(!c.reader().await_coming());
+    assert!(!c.end().await_coming());
     // More is another matter, and so is a part of it: the rest is waited for shortly.
     there.snd.edge.store(20, Ordering::Relaxed);
     here.rcv.edge.store(15, Ordering::Relaxed);
-    assert!(c.reader().await_coming());
-    assert!(!c.reader().await_coming());
+    assert!(c.end().await_coming());
+    assert!(!c.end().await_coming());
     here.rcv.edge.store(20, Ordering::Relaxed);
-    assert!(!c.reader().await_coming());
+    assert!(!c.end().await_coming());
     there.snd.edge.store(0, Ordering::Relaxed);
     here.rcv.edge.store(0, Ordering::Relaxed);
-}
-
-/// It ends as soon as the condition holds, and with what that is.
-#[test]
-fn a_wait_lasts_until_it_is_over_or_too_long() {
-    assert!(wait_until(Duration::ZERO, || true));
-    let count = Cell::new(0_u32);
-    let is_over = |n: u32| {
-        count.set(count.get() + 1);
-        count.get() > n
-    };
-    assert!(wait_until(Duration::from_secs(60), || is_over(3)));
-    assert_eq!(count.get(), 4);
-    // Looks that only give way take no time that counts.
-    count.set(0);
-    assert!(wait_until(Duration::ZERO, || is_over(LOOKS)));
-    count.set(0);
-    assert!(!wait_until(Duration::ZERO, || is_over(LOOKS + 1)));
-    assert_eq!(count.get(), LOOKS + 1);
-    // Those with a pause do.
-    let began = Instant::now();
-    count.set(0);
-    assert!(!wait_until(Duration::from_millis(5), || is_over(
-        u32::MAX - 1
-    )));
-    assert!(began.elapsed() >= Duration::from_millis(5));
-    assert!(count.get() > LOOKS + 1 && count.get() <= LOOKS + 1 + 5_000 / 20);
 }

@@ -1,0 +1,153 @@
+//! The addresses of a socket: its own, that of its peer, and which others those let it reach.
+
+use crate::errors::SocketError;
+use crate::holds::Socket;
+use longshore_hostif::{Address, BlockFlags, Request, SocketState};
+use rustix::io::Errno;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// The address that a socket has, what of it the program has chosen, and the peer.
+/// A socket of IPv6 reaches both versions, unless it is bound to an address of one of them, or is
+/// to be of IPv6 alone (IPV6_V6ONLY).
+#[derive(Debug, Clone, Copy)]
+pub struct Addresses<'a> {
+    socket: &'a Socket,
+}
+
+impl<'a> Addresses<'a> {
+    pub(crate) fn of(socket: &'a Socket) -> Self {
+        Self { socket }
+    }
+
+    /// Its local address, if it has one.
+    pub fn local(self) -> Option<SocketAddr> {
+        self.socket.block().local().get()
+    }
+
+    /// Its peer, if it has one.
+    ///
+    /// # Errors
+    /// ENOTCONN without one.
+    pub fn peer(self) -> Result<SocketAddr, SocketError> {
+        self.socket.pair_end().await_reset();
+        self.socket.host.catch_up();
+        let block = self.socket.block();
+        let connected = match block.state() {
+            SocketState::Connected | SocketState::Closing => true,
+            SocketState::Open => self.socket.is_datagram(),
+            _ => false,
+        };
+        let connected = connected && !self.socket.pair_end().is_over();
+        let peer = block.peer().get().filter(|_| connected);
+        peer.ok_or(SocketError::Refused(Errno::NOTCONN))
+    }
+
+    /// Binds it; port 0 asks for one. Returns the address it has now.
+    ///
+    /// # Errors
+    /// The engine's reason (EADDRINUSE, EADDRNOTAVAIL, EINVAL if it is bound).
+    pub fn bind(self, local: SocketAddr) -> Result<SocketAddr, SocketError> {
+        let socket = self.socket.id;
+        let mut flags = BlockFlags::BOUND;
+        flags.set(BlockFlags::PORT_GIVEN, local.port() != 0);
+        flags.set(BlockFlags::ADDRESS_GIVEN, !local.ip().is_unspecified());
+        let local = Address::from(local);
+        let answer = self.socket.host.call(|tag, waiter| Request::Bind {
+            socket,
+            tag,
+            waiter,
+            local,
+        })?;
+        let block = self.socket.block();
+        block.set_local(answer.address);
+        // What was kept of the socket in whose place it is.
+        block.clear_flags(BlockFlags::ADDRESS_GIVEN | BlockFlags::PORT_GIVEN);
+        block.set_flags(flags);
+        answer.address.get().ok_or(SocketError::Broken)
+    }
+
+    /// Whether it has a port, that it was bound to or that it was given.
+    pub fn is_bound(self) -> bool {
+        let flags = self.socket.block().flags();
+        let is_over = self.socket.is_spent()
+            || (self.socket.state() == SocketState::Dead && !self.socket.is_datagram());
+        flags.contains(BlockFlags::BOUND) && (!is_over || flags.contains(BlockFlags::PORT_GIVEN))
+    }
+
+    /// What the program has bound it to, if that was a port by number: what outlives a
+    /// connection.
+    pub fn bound_port(self) -> Option<SocketAddr> {
+        let (flags, local) = (self.socket.block().flags(), self.local()?);
+        if !flags.contains(BlockFlags::PORT_GIVEN) {
+            return None;
+        }
+        let ip = match local.ip() {
+            ip if flags.contains(BlockFlags::ADDRESS_GIVEN) => ip,
+            _ if self.socket.is_v6() => Ipv6Addr::UNSPECIFIED.into(),
+            _ => Ipv4Addr::UNSPECIFIED.into(),
+        };
+        Some(SocketAddr::new(ip, local.port()))
+    }
+
+    /// The address that its program has bound it to, or the socket in whose place it is.
+    pub fn given_address(self) -> Option<IpAddr> {
+        let is_given = self
+            .socket
+            .block()
+            .flags()
+            .contains(BlockFlags::ADDRESS_GIVEN);
+        self.local().filter(|_| is_given).map(|local| local.ip())
+    }
+
+    /// It is in the place of `old`, and reaches others from the address that the program has bound
+    /// that to, though it is not bound.
+    pub fn keep_address_of(self, old: &Socket) {
+        if let Some(ip) = old.addresses().given_address() {
+            self.socket.block().set_flags(BlockFlags::ADDRESS_GIVEN);
+            self.socket.block().set_local(SocketAddr::new(ip, 0).into());
+        }
+    }
+
+    /// Shows an address as that of a socket which is not bound any more: as Linux has it, the
+    /// port is still to be seen.
+    pub fn show_local(self, was: SocketAddr) {
+        let ip = match was.ip() {
+            ip if self
+                .socket
+                .block()
+                .flags()
+                .contains(BlockFlags::ADDRESS_GIVEN) =>
+            {
+                ip
+            }
+            _ if self.socket.is_v6() => Ipv6Addr::UNSPECIFIED.into(),
+            _ => Ipv4Addr::UNSPECIFIED.into(),
+        };
+        let shown = SocketAddr::new(ip, was.port());
+        self.socket.block().set_local(Address::from(shown));
+    }
+
+    /// Whether it is a socket of IPv6 that is bound to an address of IPv4, and so reaches no
+    /// others.
+    pub fn is_bound_to_mapped(self) -> bool {
+        self.socket.is_v6()
+            && self
+                .local()
+                .is_some_and(|local| local.ip().to_canonical().is_ipv4())
+    }
+
+    /// Whether it is bound to an address of IPv6, and so reaches no others.
+    fn is_bound_to_v6(self) -> bool {
+        let is_v6 =
+            |local: SocketAddr| local.ip().to_canonical().is_ipv6() && !local.ip().is_unspecified();
+        self.local().is_some_and(is_v6)
+    }
+
+    /// Whether it reaches no address of IPv4.
+    pub fn reaches_v6_alone(self) -> bool {
+        self.socket.options().is_v6_only() || self.is_bound_to_v6()
+    }
+}
+
+#[cfg(test)]
+mod tests;

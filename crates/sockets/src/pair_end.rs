@@ -1,0 +1,152 @@
+//! One end of a connection within the engine: what the other end has done, which Linux would show
+//! at once, and what has not come here yet.
+//!
+//! Each end sees in the other's block how far that has written, and whether it reads and writes
+//! any more; a call that would find nothing, though something comes, gives the engine a moment.
+
+use crate::holds::Socket;
+use crate::under_way::{LONGEST, wait_until};
+use longshore_hostif::{BlockFlags, SocketState};
+use longshore_ring::is_confined;
+use std::cell::Cell;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How long the rest is waited for where some has come: it may be held back (TCP_CORK, pacing).
+const LONGEST_FOR_REST: Duration = Duration::from_millis(1);
+
+thread_local! {
+    /// The socket's index and how far the other end had written, when this thread waited in
+    /// vain last: it may be held back (TCP_CORK), or have nowhere to go.
+    static IN_VAIN: Cell<(u32, u64)> = const { Cell::new((u32::MAX, 0)) };
+}
+
+/// A socket as one end of a connection within the engine, if it is one.
+#[derive(Debug, Clone, Copy)]
+pub struct PairEnd<'a> {
+    socket: &'a Socket,
+}
+
+impl<'a> PairEnd<'a> {
+    #[inline]
+    pub(crate) fn of(socket: &'a Socket) -> Self {
+        Self { socket }
+    }
+
+    /// What was published last was done to this socket, which may be an end of a connection within
+    /// the engine.
+    pub(crate) fn note_done(self) {
+        if let Some(other) = self.socket.block().other_end() {
+            self.socket.host.note_done_to_pair(other);
+        }
+    }
+
+    /// Whether a connection within the engine is over, as each end has closed its half and has
+    /// nothing to send any more: to Linux it is none then, and the end of either half is acknowledged
+    /// at once.
+    pub(crate) fn is_over(self) -> bool {
+        let ended = BlockFlags::PEER_FIN | BlockFlags::SHUT_WR;
+        self.socket.is_within()
+            && self.socket.block().flags().contains(ended)
+            && self.socket.send_stream().unacked_bytes() == 0
+    }
+
+    /// Whether the other end of a connection within the engine reads no more.
+    fn has_lost_reader(self) -> bool {
+        let Some(other) = self.socket.block().other_end() else {
+            return false;
+        };
+        self.socket
+            .host
+            .session
+            .get_block(other)
+            .is_none_or(|theirs| {
+                theirs.other_end() != Some(self.socket.id.index)
+                    || theirs
+                        .flags()
+                        .intersects(BlockFlags::SHUT_RD | BlockFlags::CLOSED)
+            })
+    }
+
+    /// Before a call that a reset would have end otherwise: if the other end is within the engine
+    /// and was closed, or reads no more, waits until the engine has passed that on, and what was
+    /// sent there in spite of it.
+    #[inline]
+    pub fn await_reset(self) {
+        if self.has_lost_reader() {
+            self.socket.host.await_under_way();
+        }
+    }
+
+    /// How far the other end of a connection within the engine has written, if that, or that
+    /// it writes no more, has not arrived here.
+    fn coming(self) -> Option<u64> {
+        let block = self.socket.block();
+        let other = block.other_end()?;
+        let theirs = self.socket.host.session.get_block(other)?;
+        if theirs.other_end() != Some(self.socket.id.index)
+            || block.state() != SocketState::Connected
+        {
+            return None;
+        }
+        let edge = theirs.snd.edge.load(Ordering::Acquire);
+        let ends = theirs
+            .flags()
+            .intersects(BlockFlags::SHUT_WR | BlockFlags::CLOSED);
+        let has_ended = block
+            .flags()
+            .intersects(BlockFlags::PEER_FIN | BlockFlags::SHUT_RD);
+        let is_coming = edge > block.rcv.edge.load(Ordering::Acquire) || (ends && !has_ended);
+        // The end counts as one more.
+        is_coming.then_some(edge + u64::from(ends))
+    }
+
+    /// Whether there is more than `before`, and as much as a reader waits for.
+    fn has_come_in_part(self, before: u64) -> bool {
+        let rcv = &self.socket.block().rcv;
+        rcv.edge.load(Ordering::Acquire) != before
+            && rcv.held() >= self.socket.options().low_water()
+    }
+
+    /// Whether an end of a connection within the engine has as much unread as the engine lets it
+    /// have: the rest comes when that was read.
+    fn is_full(self) -> bool {
+        let block = self.socket.block();
+        let quarter = u64::from(block.unreported_limit.load(Ordering::Relaxed));
+        let told = block.rcv.told.load(Ordering::Relaxed);
+        let unread = block.rcv.edge.load(Ordering::Acquire).saturating_sub(told);
+        // A quarter is rounded down.
+        quarter != 0 && unread / 4 >= quarter
+    }
+
+    /// Waits for what is on its way here, if anything is that can be known of; says whether
+    /// it is worth looking again.
+    pub fn await_coming(self) -> bool {
+        if self.socket.is_datagram() || self.socket.is_listening() {
+            return self.socket.host.await_under_way();
+        }
+        let Some(edge) = self.coming() else {
+            return false;
+        };
+        let mark = (self.socket.id.index, edge);
+        if is_confined() || self.socket.host.is_gone() || IN_VAIN.try_with(Cell::get) == Ok(mark) {
+            return false;
+        }
+        self.socket.host.end_turn();
+        let began = Instant::now();
+        let before = self.socket.block().rcv.edge.load(Ordering::Acquire);
+        let has_come = wait_until(LONGEST, || {
+            self.socket.host.catch_up();
+            self.coming() != Some(edge)
+                || self.has_come_in_part(before)
+                    && (self.is_full() || began.elapsed() > LONGEST_FOR_REST)
+        });
+        if !has_come {
+            let _ = IN_VAIN.try_with(|c| c.set(mark));
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests;
