@@ -140,9 +140,9 @@ pub(crate) enum Error {
     Engine(#[from] EngineError),
     #[error(transparent)]
     Control(#[from] ControlError),
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {listen}: {source}")]
     Expose {
-        address: std::net::SocketAddr,
+        listen: crate::expose::order::Outside,
         source: std::io::Error,
     },
     #[error("{0} ports are to be exposed; 250 are possible")]

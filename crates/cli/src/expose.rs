@@ -12,7 +12,7 @@ pub(crate) mod order;
 mod proxy;
 
 use crate::errors::Error;
-use order::{Expose, Passes, Proxy};
+use order::{Expose, Outside, Passes, Proxy};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{
@@ -20,34 +20,55 @@ use rustix::net::{
     sockopt,
 };
 use std::mem::MaybeUninit;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 
 /// Bytes read at once.
 const PIECE: usize = 256 * 1024;
 /// Connections that wait to be accepted, on each port.
-const BACKLOG: usize = 256;
+const BACKLOG: i32 = 256;
 /// Events taken at once.
 const EVENTS: usize = 64;
 
 /// Makes the socket outside of an exposed port.
 pub(crate) fn listen(expose: &Expose) -> Result<OwnedFd, Error> {
-    let fail = |source| Error::Expose {
-        address: expose.listen,
-        source,
-    };
-    if expose.passes == Passes::Datagrams {
-        let socket = UdpSocket::bind(expose.listen).map_err(fail)?;
-        socket.set_nonblocking(true).map_err(fail)?;
-        return Ok(socket.into());
+    let mut made = bind(expose.listen.address(), expose.passes);
+    if let (Outside::Everywhere(port), Err(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL)) =
+        (expose.listen, &made)
+    {
+        // A kernel without IPv6.
+        made = bind((Ipv4Addr::UNSPECIFIED, port).into(), expose.passes);
     }
-    // The standard library's listener has SO_REUSEADDR, and a backlog of 128,
-    // which listening once more raises.
-    let listener: OwnedFd = TcpListener::bind(expose.listen).map_err(fail)?.into();
-    let ready = rustix::net::listen(&listener, BACKLOG as i32)
-        .and_then(|()| rustix::io::ioctl_fionbio(&listener, true));
-    ready.map_err(|errno| fail(errno.into()))?;
-    Ok(listener)
+    made.map_err(|errno| Error::Expose {
+        listen: expose.listen,
+        source: errno.into(),
+    })
+}
+
+/// A socket that does not block, and listens if it is for streams. One for the wildcard of IPv6 is
+/// for IPv4, too, whatever net.ipv6.bindv6only says.
+fn bind(address: SocketAddr, passes: Passes) -> Result<OwnedFd, Errno> {
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let kind = match passes {
+        Passes::Streams(_) => SocketType::STREAM,
+        Passes::Datagrams => SocketType::DGRAM,
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, kind, flags, None)?;
+    if address.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, false)?;
+    }
+    if kind == SocketType::STREAM {
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+    }
+    rustix::net::bind(&socket, &address)?;
+    if kind == SocketType::STREAM {
+        rustix::net::listen(&socket, BACKLOG)?;
+    }
+    Ok(socket)
 }
 
 /// One direction of a connection.

@@ -93,15 +93,8 @@ fn usage(error: &clap::Error) -> ExitCode {
         report(&system("print")(why));
         return ExitCode::from(OWN_FAILURE);
     }
-    if error.kind() == clap::error::ErrorKind::InvalidSubcommand
-        && let Some(clap::error::ContextValue::String(word)) =
-            error.get(clap::error::ContextKind::InvalidSubcommand)
-        && error
-            .get(clap::error::ContextKind::SuggestedSubcommand)
-            .is_none()
-        && let Some(command) = likely(word)
-    {
-        log::say(&format!("did you mean `longshore {command}`?"));
+    if let Some(meant) = meant(error) {
+        log::say(&format!("did you mean `{meant}`?"));
     }
     let is_run = std::env::args_os().nth(1).is_some_and(|word| word == "run");
     match error.exit_code() {
@@ -111,14 +104,63 @@ fn usage(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// The command that was meant by a word, if it is one with a slip of the hand or two.
-fn likely(word: &str) -> Option<String> {
-    let command = Arguments::command();
-    let shown = command.get_subcommands().filter(|c| !c.is_hide_set());
-    let names = shown.map(|c| c.get_name().to_owned());
-    let slips = |name: &String| strsim::damerau_levenshtein(word, name);
+/// What was meant by a word that is no command or no option, where the parser has no suggestion: it
+/// counts two letters that have changed places as two slips of the hand.
+fn meant(error: &clap::Error) -> Option<String> {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let (word, suggested) = match error.kind() {
+        ErrorKind::InvalidSubcommand => (
+            ContextKind::InvalidSubcommand,
+            ContextKind::SuggestedSubcommand,
+        ),
+        ErrorKind::UnknownArgument => (ContextKind::InvalidArg, ContextKind::SuggestedArg),
+        _ => return None,
+    };
+    let Some(ContextValue::String(word)) = error.get(word) else {
+        return None;
+    };
+    if error.get(suggested).is_some() {
+        return None;
+    }
+    let all = Arguments::command();
+    let Some(option) = word.strip_prefix("--") else {
+        return Some(format!("longshore {}", likely_command(word, &all)?));
+    };
+    let mut command = &all;
+    for name in std::env::args().skip(1) {
+        let Some(below) = command.find_subcommand(name) else {
+            break;
+        };
+        command = below;
+    }
+    Some(format!("--{}", likely_option(option, command)?))
+}
+
+/// The name that is one with fewer slips of the hand than `fewer` says for it.
+fn likely<'a>(
+    word: &str,
+    names: impl Iterator<Item = &'a str>,
+    fewer: fn(&str) -> usize,
+) -> Option<&'a str> {
+    let slips = |name: &&str| strsim::damerau_levenshtein(word, name);
     let best = names.min_by_key(slips)?;
-    (slips(&best) < best.len().min(3)).then_some(best)
+    (slips(&best) < fewer(best)).then_some(best)
+}
+
+fn likely_command<'a>(word: &str, all: &'a clap::Command) -> Option<&'a str> {
+    let shown = all.get_subcommands().filter(|c| !c.is_hide_set());
+    likely(word, shown.map(clap::Command::get_name), |name| {
+        name.len().min(3)
+    })
+}
+
+fn likely_option<'a>(word: &str, command: &'a clap::Command) -> Option<&'a str> {
+    let name = word.split('=').next().unwrap_or(word);
+    let shown = command.get_arguments().filter(|a| !a.is_hide_set());
+    // There are many, and some are short.
+    likely(name, shown.filter_map(clap::Arg::get_long), |name| {
+        2 + usize::from(name.len() > 5)
+    })
 }
 
 /// Prints to stdout; a reader that has gone away, as `head` does, is no error. What would

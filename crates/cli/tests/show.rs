@@ -255,8 +255,19 @@ fn wrong_usage_is_2_and_help_is_0() {
             "{err}"
         );
     }
-    let (_, _, err) = output(longshore().arg("serve"));
-    assert!(!err.contains("did you mean"), "{err}");
+    for slip in [&["serve"][..], &["run", "--abc", "true"]] {
+        let (_, _, err) = output(longshore().args(slip));
+        assert!(!err.contains("did you mean"), "{err}");
+    }
+    for (slips, meant) in [
+        (&["run", "--mut", "9000", "true"][..], "`--mtu`"),
+        (&["run", "--enc=3", "true"], "`--ecn`"),
+        (&["run", "--congestoin", "bbr", "true"], "'--congestion'"),
+        (&["ss", "--josn"], "'--json'"),
+    ] {
+        let (_, _, err) = output(longshore().args(slips));
+        assert!(err.contains(meant), "{slips:?}: {err}");
+    }
     let (code, out, _) = output(longshore().args(["run", "--help"]));
     assert_eq!(code, 0);
     assert!(out.contains("Examples:") && out.contains("127"), "{out}");

@@ -244,7 +244,7 @@ impl Forking {
             }
             host.cut_off(
                 "the session has no room for another process: sockets fail in this one; \
-                 use an engine with more (`session.processes` in its configuration)",
+                 use an engine with more (`session.processes` in its configuration, or `longshore run --max-processes`)",
             );
             return host;
         };

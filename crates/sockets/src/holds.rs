@@ -54,7 +54,7 @@ impl Host {
             if self.shortages.note_no_socket() {
                 (self.hooks.log)(
                     "the session has no free socket: this program has to close some, or to use \
-                     an engine with more (`session.sockets` in its configuration)",
+                     an engine with more (`session.sockets` in its configuration, or `longshore run --max-sockets`)",
                 );
             }
             return Err(SocketError::NoSocket);

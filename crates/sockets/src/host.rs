@@ -242,7 +242,7 @@ impl Host {
         if self.shortages.set_short(short) {
             (self.hooks.log)(
                 "the session has no memory left for what it sends, and waits for some; use an \
-                 engine with more (`session.send_mib` in its configuration)",
+                 engine with more (`session.send_mib` in its configuration, or `longshore run --send-memory`)",
             );
         }
     }

@@ -172,7 +172,9 @@ fn attach_hint(error: &AttachError) -> Option<&'static str> {
                 "`users` in its configuration has those that it serves; leave --engine out to get \
                  one of your own"
             }
-            Refusal::NoChannel => "`session.processes` in its configuration allows more",
+            Refusal::NoChannel => {
+                "`session.processes` in its configuration, or `longshore run --max-processes`, allows more"
+            }
             Refusal::UnknownSession | Refusal::HasSession => return None,
         },
         AttachError::BadToken | AttachError::OtherUser { .. } | AttachError::Doorbells { .. } => {

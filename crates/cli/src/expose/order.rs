@@ -1,7 +1,8 @@
 //! What `--expose` says: which ports of the kernel lead to which of the program's, and how.
 
 use serde::{Deserialize, Serialize};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::fmt;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 /// The version of the PROXY protocol in which the program is told who its clients are.
@@ -20,10 +21,37 @@ pub(crate) enum Passes {
     Datagrams,
 }
 
+/// Where clients come: a port, on one address or on all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outside {
+    /// All addresses of the kernel, of both versions of IP as far as it has them.
+    Everywhere(u16),
+    At(SocketAddr),
+}
+
+impl Outside {
+    /// The address to bind to, for both versions of IP where it is that of everywhere.
+    pub(crate) fn address(self) -> SocketAddr {
+        match self {
+            Outside::Everywhere(port) => (Ipv6Addr::UNSPECIFIED, port).into(),
+            Outside::At(address) => address,
+        }
+    }
+}
+
+impl fmt::Display for Outside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outside::Everywhere(port) => write!(f, "port {port}"),
+            Outside::At(address) => address.fmt(f),
+        }
+    }
+}
+
 /// A kernel port that is relayed to a port of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expose {
-    pub(crate) listen: SocketAddr,
+    pub(crate) listen: Outside,
     pub(crate) port: u16,
     pub(crate) passes: Passes,
 }
@@ -71,9 +99,9 @@ impl FromStr for ExposeOrder {
             // The address is read together with a port, which tells that of IPv6 apart.
             Some((address, ports)) => {
                 let whole: SocketAddr = format!("{address}:0").parse().map_err(|_| bad(""))?;
-                (whole.ip(), ports)
+                (Some(whole.ip()), ports)
             }
-            None => (Ipv4Addr::UNSPECIFIED.into(), outside),
+            None => (None, outside),
         };
         let (from, to) = ports(outside).ok_or_else(|| bad(""))?;
         let (first, last) = ports(inside).ok_or_else(|| bad(""))?;
@@ -81,7 +109,10 @@ impl FromStr for ExposeOrder {
             return Err(bad("; both ranges are of one length"));
         }
         let one = |(outside, port)| Expose {
-            listen: SocketAddr::new(address, outside),
+            listen: match address {
+                Some(address) => Outside::At(SocketAddr::new(address, outside)),
+                None => Outside::Everywhere(outside),
+            },
             port,
             passes,
         };
@@ -105,17 +136,18 @@ mod tests {
     fn ports_ranges_addresses_and_protocols_are_read() {
         let tcp = Passes::Streams(None);
         let one = |listen: &str, port, passes| vec![(listen.to_owned(), port, passes)];
-        assert_eq!(read("8080:80"), one("0.0.0.0:8080", 80, tcp));
+        assert_eq!(read("8080:80"), one("port 8080", 80, tcp));
         assert_eq!(
             read("127.0.0.1:8080:80/tcp"),
             one("127.0.0.1:8080", 80, tcp)
         );
+        assert_eq!(read("0.0.0.0:8080:80"), one("0.0.0.0:8080", 80, tcp));
         assert_eq!(read("[::1]:8080:80"), one("[::1]:8080", 80, tcp));
         let udp = Passes::Datagrams;
-        assert_eq!(read("5353:53/udp"), one("0.0.0.0:5353", 53, udp));
+        assert_eq!(read("5353:53/udp"), one("port 5353", 53, udp));
         for (how, version) in [("proxy", Proxy::V1), ("proxy-v2", Proxy::V2)] {
             let passes = Passes::Streams(Some(version));
-            assert_eq!(read(&format!("1:2/{how}")), one("0.0.0.0:1", 2, passes));
+            assert_eq!(read(&format!("1:2/{how}")), one("port 1", 2, passes));
         }
         let range = read("[fd00::1]:9000-9001:80-81");
         assert_eq!(range[0], ("[fd00::1]:9000".to_owned(), 80, tcp));

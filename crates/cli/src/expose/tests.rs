@@ -2,17 +2,57 @@
 
 use super::*;
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{Ipv6Addr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
 /// A port that is free.
 fn any_port() -> Expose {
     Expose {
-        listen: ([127, 0, 0, 1], 0).into(),
+        listen: Outside::At(([127, 0, 0, 1], 0).into()),
         port: 1,
         passes: Passes::Streams(None),
     }
+}
+
+/// An exposed port is there on all addresses, of both versions of IP where the kernel has both.
+#[test]
+fn a_port_without_an_address_is_everywhere() {
+    let outside = |passes| {
+        listen(&Expose {
+            listen: Outside::Everywhere(0),
+            port: 1,
+            passes,
+        })
+        .unwrap()
+    };
+    let loopback = |port| {
+        let v6 = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
+        let v4 = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        [v4].into_iter()
+            .chain(v6.then(|| (Ipv6Addr::LOCALHOST, port).into()))
+    };
+    let streams = TcpListener::from(outside(Passes::Streams(None)));
+    for at in loopback(streams.local_addr().unwrap().port()) {
+        connect(at);
+    }
+    let datagrams = UdpSocket::from(outside(Passes::Datagrams));
+    datagrams.set_nonblocking(false).unwrap();
+    for at in loopback(datagrams.local_addr().unwrap().port()) {
+        let client = UdpSocket::bind((at.ip(), 0)).unwrap();
+        client.send_to(b"x", at).unwrap();
+        assert_eq!(datagrams.recv(&mut [0; 9]).unwrap(), 1);
+    }
+}
+
+/// One address is that alone.
+#[test]
+fn a_port_of_an_address_is_nowhere_else() {
+    let listener = TcpListener::from(listen(&any_port()).unwrap());
+    let port = listener.local_addr().unwrap().port();
+    connect((Ipv4Addr::LOCALHOST, port).into());
+    assert!(TcpStream::connect((Ipv4Addr::new(127, 0, 0, 2), port)).is_err());
+    assert!(TcpStream::connect((Ipv6Addr::LOCALHOST, port)).is_err());
 }
 
 /// A relay to a listener; its address.

@@ -67,17 +67,20 @@ fn exposed_ports() {
         \x20               if head.startswith(b'PROXY'): head += f.readline()\n\
         \x20               c.sendall(b'%d ' % key.data + head)";
     const CLIENT: &str = "import socket\n\
-        def ask(port):\n\
-        \x20   s = socket.create_connection(('127.0.0.1', port), 60)\n\
+        def ask(port, host='127.0.0.1'):\n\
+        \x20   s = socket.create_connection((host, port), 60)\n\
         \x20   s.sendall(b'hello\\n')\n\
         \x20   return s.getsockname()[1], s.makefile('rb').read().decode()\n\
         for port in (9000, 9001): print(ask(port)[1].strip())\n\
         own, said = ask(9080)\n\
         assert said == '80 PROXY TCP4 127.0.0.1 127.0.0.1 %d 9080\\r\\nhello\\n' % own, said\n\
-        u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.settimeout(60)\n\
-        for n in (5, 1400, 9000):\n\
-        \x20   u.sendto(b'a' * n + b'b', ('127.0.0.1', 5353))\n\
-        \x20   assert u.recv(65536) == b'b' + b'a' * n\n\
+        own, said = ask(9080, '::1')\n\
+        assert said == '80 PROXY TCP6 ::1 ::1 %d 9080\\r\\nhello\\n' % own, said\n\
+        for family, host in ((socket.AF_INET, '127.0.0.1'), (socket.AF_INET6, '::1')):\n\
+        \x20   u = socket.socket(family, socket.SOCK_DGRAM); u.settimeout(60)\n\
+        \x20   for n in (5, 1400, 9000):\n\
+        \x20       u.sendto(b'a' * n + b'b', (host, 5353))\n\
+        \x20       assert u.recv(65536) == b'b' + b'a' * n\n\
         print('all is well')";
     scenario(|bed| {
         let peer = bed.peer();

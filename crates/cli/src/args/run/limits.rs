@@ -5,10 +5,10 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 pub(crate) struct LimitArguments {
-    /// Processes of PROGRAM and its children at most; by default 256
+    /// Processes of PROGRAM and its children at most, in steps of 64; by default 256
     #[arg(long, value_name = "N", conflicts_with = "engine")]
     pub(crate) max_processes: Option<u32>,
-    /// Sockets of all of them at most; by default 65536
+    /// Sockets of all of them at most, in steps of 64; by default 65536
     #[arg(long, value_name = "N", conflicts_with = "engine")]
     pub(crate) max_sockets: Option<u32>,
     /// MiB of memory at most for what they send; taken only when used; by default 2048

@@ -11,8 +11,9 @@ pub(crate) struct ReachArguments {
     /// configuration of the engine says (kernel_too)
     #[arg(long, value_name = "yes|no")]
     pub(crate) kernel_too: Option<YesNo>,
-    /// Relay this port of the kernel to this port of the program; repeatable. Ranges are relayed
-    /// port by port (9000-9009:9000-9009). /udp relays datagrams; /proxy and /proxy-v2 tell the
+    /// Relay this port of the kernel, on all of its addresses or on ADDR alone, to this port of the
+    /// program; repeatable. Ranges are relayed port by port (9000-9009:9000-9009). /udp relays
+    /// datagrams; /proxy and /proxy-v2 tell the
     /// program who each client is by the PROXY protocol, else all seem to be the engine itself
     #[arg(
         long,
