@@ -1,0 +1,145 @@
+//! Who gets a session, and whose end ends one.
+
+use super::*;
+use crate::testing::Turned;
+use crate::testing::common::Host;
+use longshore_hostif::attach::{AttachError, dial, new_session, receive, send_as};
+use longshore_hostif::{ChannelState, Features};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+/// Why an engine does not do something.
+fn why<T>(asked: Result<T, AttachError>) -> Option<Refusal> {
+    match asked {
+        Err(AttachError::Refused(why)) => Some(why),
+        _ => None,
+    }
+}
+
+#[test]
+fn an_engine_that_is_about_to_end_opens_no_session_and_lets_processes_join_those_that_are_there() {
+    let mut world = Turned::new();
+    let [mut host] = world.programs();
+    world.engine.drain(Duration::from_secs(3600));
+    let options = SessionOptions::default();
+    let refused = world.during(|path| why(new_session(path, options)));
+    assert_eq!(refused, Some(Refusal::Draining));
+    assert_eq!(world.engine.sessions.iter().count(), 1);
+    let token = host.token;
+    host = world.during(|path| {
+        Host::join(path, token);
+        host
+    });
+    assert!(host.launcher.is_some());
+}
+
+#[test]
+fn a_session_ends_with_its_own_launcher_alone() {
+    let mut world = Turned::new();
+    let options = SessionOptions::default();
+    let mut launchers: Vec<OwnedFd> = world.during(|path| {
+        (0..3)
+            .map(|_| new_session(path, options).unwrap().0)
+            .collect()
+    });
+    // Some other connection.
+    world.during(|path| drop(dial(path).unwrap()));
+    world.settle();
+    let keys = |engine: &Engine| {
+        engine
+            .sessions
+            .iter()
+            .map(|(key, _)| key)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(keys(&world.engine), [0, 1, 2]);
+    drop(launchers.remove(1));
+    world.until("its end", |engine| keys(engine).len() < 3);
+    assert_eq!(keys(&world.engine), [0, 2]);
+    // One that takes too much memory, by its number.
+    let serial = world.engine.sessions.get(2).unwrap().serial;
+    world.engine.attach_event(Event::Overdrawn(serial + 100));
+    world.settle();
+    assert_eq!(keys(&world.engine), [0, 2]);
+    world.engine.attach_event(Event::Overdrawn(serial));
+    world.settle();
+    assert_eq!(keys(&world.engine), [0]);
+}
+
+/// Asks over a connection of its own.
+fn asks(world: &mut Turned, versions: Versions, message: &Message) -> Message {
+    world.during(|path| {
+        let connection = dial(path).unwrap();
+        send_as(&versions, connection.as_fd(), message, &[]).unwrap();
+        receive(connection.as_fd()).unwrap().0
+    })
+}
+
+#[test]
+fn whoever_is_in_no_session_is_given_nothing_of_one() {
+    let mut world = Turned::new();
+    let [host] = world.programs();
+    let socket = SocketId {
+        index: 0,
+        generation: 1,
+    };
+    let owner = Message::Owner {
+        socket,
+        signals: 1,
+        ask: 1,
+    };
+    let refused = |why| Message::Refused(why);
+    for (message, reason) in [
+        (Message::Eventfd { waiter: 0, ask: 1 }, Refusal::NoResources),
+        (owner, Refusal::NoResources),
+        (Message::Join(Token([1; 16])), Refusal::UnknownSession),
+        (Message::Child(Token([1; 16]), 3), Refusal::UnknownSession),
+        (Message::Child(host.token, 9_999), Refusal::NoChannel),
+    ] {
+        let answer = asks(&mut world, Versions::OURS, &message);
+        assert_eq!(answer, refused(reason), "{message:?}");
+    }
+    // One that knows the token may register a child.
+    let child = Message::Child(host.token, 3);
+    assert_eq!(asks(&mut world, Versions::OURS, &child), Message::Known);
+    assert_eq!(host.arena.control(3).state(), ChannelState::Free);
+}
+
+/// A program of a release that does not speak what the session does.
+#[test]
+fn a_program_joins_a_session_whose_version_it_speaks() {
+    let mut world = Turned::new();
+    let [host] = world.programs();
+    let newer = Versions {
+        oldest: Versions::OURS.newest,
+        newest: Versions::OURS.newest + 1,
+        features: Features::from_bits_retain(!0),
+    };
+    let join = Message::Join(host.token);
+    assert!(matches!(
+        asks(&mut world, newer, &join),
+        Message::Welcome(..)
+    ));
+    // It is spoken with as another release's engine would.
+    let session = &mut world.engine.sessions;
+    assert!(session.get_mut(0).is_some());
+    let other = Versions {
+        features: Features::empty(),
+        ..Versions::OURS
+    };
+    let answer = asks(&mut world, other, &join);
+    assert_eq!(answer, Message::Refused(Refusal::Version));
+}
+
+/// A program that becomes another one is the same process: it has the channel that it had.
+#[test]
+fn a_process_that_joins_again_has_its_channel() {
+    let mut world = Turned::new();
+    let [host] = world.programs();
+    let (token, channel) = (host.token, host.channel.index());
+    let again = world.during(|path| Host::join(path, token));
+    assert_eq!(again.channel.index(), channel);
+    let session = world.engine.sessions.get(0).unwrap();
+    assert_eq!(session.processes.living(), 1);
+    assert!(world.engine.lifetime.had_session);
+}
