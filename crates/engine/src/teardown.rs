@@ -195,3 +195,6 @@ impl Engine {
         self.teardowns.sessions().any(|s| uid_of(s) == own)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! What a process held is let go of, some of it in a turn, and its channel after all of it.
+
+use crate::testing::common::Host;
+use crate::testing::{GEOMETRY, Member, Turned};
+use longshore_hostif::{ChannelState, Geometry, HostSession, SocketKind};
+
+use super::*;
+
+/// A program, and a process beside it at channel 1 that holds so many sockets and no other does.
+fn held(sockets: u32) -> (Turned, Host, Member) {
+    let mut world = Turned::with(|config| {
+        config.geometry = Geometry {
+            sockets: 1024,
+            ..GEOMETRY
+        };
+    });
+    let [host] = world.programs();
+    let member = Member::new(&mut world, &host, 1);
+    let host = world.during(move |_| {
+        let mut host = host;
+        for _ in 0..sockets {
+            let socket = host.open(SocketKind::Datagram);
+            host.bind(socket, "10.0.0.1:0".parse().unwrap()).unwrap();
+            host.arena.set_held(1, socket.index, true);
+            let own = host.channel.index();
+            host.arena.set_held(own, socket.index, false);
+        }
+        host
+    });
+    world.settle();
+    (world, host, member)
+}
+
+fn sockets(world: &Turned) -> usize {
+    world.engine.stack.status().socket_count()
+}
+
+#[test]
+fn sockets_of_a_process_are_closed_some_in_a_turn_and_its_channel_is_free_after_the_last() {
+    const MANY: u32 = 2 * A_TURN as u32 + 12;
+    let (mut world, host, _member) = held(MANY);
+    assert_eq!(sockets(&world), MANY as usize);
+    assert!(!world.engine.has_teardowns_of_user(0));
+    world.engine.process_died(0, 1);
+    let serial = world.engine.sessions.get(0).unwrap().serial;
+    for left in [A_TURN + 12, 12] {
+        assert_eq!(world.engine.teardowns.len(), left);
+        assert!(!world.engine.teardowns.is_empty());
+        assert!(world.engine.teardowns.are_in(serial));
+        assert!(!world.engine.teardowns.are_in(serial + 1));
+        assert!(world.engine.has_teardowns_of_user(0));
+        assert_eq!(host.arena.control(1).state(), ChannelState::Open);
+        assert!(world.turn(), "it goes on at once");
+    }
+    assert!(world.engine.teardowns.is_empty());
+    assert_eq!(host.arena.control(1).state(), ChannelState::Free);
+    assert!(!world.engine.continue_teardowns());
+    world.settle();
+    assert_eq!(sockets(&world), 0);
+}
+
+/// A process that claims more waiters than are looked at together.
+#[test]
+fn waiters_of_a_process_are_free_after_its_end() {
+    let mut world = Turned::with(|config| {
+        config.geometry = Geometry {
+            waiters: 4_096,
+            ..GEOMETRY
+        };
+    });
+    let [host] = world.programs();
+    let _member = Member::new(&mut world, &host, 1);
+    let session = HostSession::of(&host.arena);
+    let theirs = session.name_of(1);
+    let own = session.name_of(host.channel.index());
+    let mut claimed = 0;
+    while session.claim_waiter(theirs, 0).is_some() {
+        claimed += 1;
+    }
+    assert_eq!(claimed, 4_096);
+    world.engine.process_died(0, 1);
+    // Many in a turn, and not all.
+    assert!(!world.engine.teardowns.is_empty());
+    assert_eq!(host.arena.control(1).state(), ChannelState::Open);
+    for _ in 0..4 {
+        world.turn();
+    }
+    assert!(world.engine.teardowns.is_empty());
+    assert_eq!(host.arena.control(1).state(), ChannelState::Free);
+    let free = (0..4_096).filter(|_| session.claim_waiter(own, 0).is_some());
+    assert_eq!(free.count(), 4_096);
+}
+
+/// Another session may have its place.
+#[test]
+fn what_is_under_way_in_a_session_ends_with_it() {
+    let (mut world, _host, _member) = held(A_TURN as u32 + 12);
+    world.engine.process_died(0, 1);
+    assert!(!world.engine.teardowns.is_empty());
+    world.engine.sessions.get_mut(0).unwrap().serial += 1;
+    world.settle();
+    assert!(world.engine.teardowns.is_empty());
+    assert_eq!(sockets(&world), 12, "these are another's");
+}
+
+/// A socket that another process holds, too, stays; so does one that has gone on to another owner.
+#[test]
+fn sockets_that_others_hold_stay() {
+    let (mut world, host, _member) = held(3);
+    let index = (0..1024).find(|index| host.arena.holds(1, *index));
+    let own = host.channel.index();
+    host.arena.set_held(own, index.unwrap(), true);
+    world.engine.process_died(0, 1);
+    world.settle();
+    assert_eq!(sockets(&world), 1);
+    assert_eq!(host.arena.control(1).state(), ChannelState::Free);
+}
+
+/// Sessions of other users wait for nothing.
+#[test]
+fn what_is_under_way_is_of_one_user() {
+    let (mut world, _host, _member) = held(A_TURN as u32 + 12);
+    let [_other]: [Host; 1] = world.programs();
+    world.engine.sessions.get_mut(1).unwrap().uid += 1;
+    world.engine.process_died(0, 1);
+    assert!(world.engine.has_teardowns_of_user(0));
+    assert!(!world.engine.has_teardowns_of_user(1));
+}
