@@ -153,6 +153,17 @@ mod tests {
     }
 
     #[test]
+    fn a_turn_that_begins_a_time_slice_after_the_last_was_kept_from_the_processor() {
+        apart(|may| {
+            let mut precedence = Precedence::of_this_thread();
+            assert!(!precedence.turn(Instant(1_000), false));
+            assert!(!precedence.turn(Instant(KEPT_FROM + 999), false));
+            assert_eq!(precedence.turn(Instant(2 * KEPT_FROM + 999), false), may);
+            assert_eq!(precedence.until().is_never(), !may);
+        });
+    }
+
+    #[test]
     fn an_engine_that_was_kept_from_the_processor_has_precedence_until_a_deadline() {
         apart(|may| {
             let dir = tempfile::tempdir().unwrap();

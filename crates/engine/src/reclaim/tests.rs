@@ -18,12 +18,16 @@ fn session() -> (AdapterSession, Arena) {
 }
 
 /// So many chunks of each slab are used at once, and then free.
-fn use_some((session, arena): &mut (AdapterSession, Arena), chunks: usize) {
-    let (mut stream, bytes) = (ReceiveStream::EMPTY, vec![1; chunks << 16]);
+fn use_some(both: &mut (AdapterSession, Arena), chunks: usize) {
+    use_of_each(both, chunks, chunks);
+}
+
+fn use_of_each((session, arena): &mut (AdapterSession, Arena), received: usize, sent: usize) {
+    let (mut stream, bytes) = (ReceiveStream::EMPTY, vec![1; received << 16]);
     let placed = stream.place(0, 0, &bytes, &mut session.receive, 1);
     assert!(placed.is_ok());
     stream.consume(bytes.len() as u64, true, &mut session.receive);
-    let taken: Vec<u32> = (0..chunks)
+    let taken: Vec<u32> = (0..sent)
         .map(|_| arena.take_snd_chunk().unwrap().unwrap())
         .collect();
     for chunk in taken {
@@ -78,6 +82,27 @@ fn chunks_that_nobody_wants_for_some_looks_go_back_some_at_a_time() {
     }
     reclaim.go_on(&mut both.0, now);
     assert_eq!(warm(&both.0), (0, 0));
+}
+
+/// As long as either slab has some, the next part follows soon.
+#[test]
+fn the_memory_of_either_slab_goes_back_without_the_others() {
+    const MANY: usize = PART + 5;
+    for (received, sent) in [(MANY, 0), (0, MANY)] {
+        let mut both = session();
+        let mut reclaim = Reclaim::default();
+        use_of_each(&mut both, received, sent);
+        let mut now = Instant(5_000_000);
+        for _ in 0..LOOKS {
+            now = reclaim.go_on(&mut both.0, now).unwrap();
+        }
+        let next = reclaim.go_on(&mut both.0, now).unwrap();
+        assert_eq!(next, Instant(now.0 + NEXT_PART));
+        let (receives, sends) = warm(&both.0);
+        assert_eq!(receives + sends as usize, 5);
+        reclaim.go_on(&mut both.0, next);
+        assert_eq!(warm(&both.0), (0, 0));
+    }
 }
 
 #[test]
