@@ -159,7 +159,7 @@ fn what_is_reported_once_elsewhere_is_reported_no_more() {
         Ok(0),
         "it is reported again and again"
     );
-    b.socket().set_error(104);
+    b.socket().pending_error().set(104);
     b.socket().wake_local();
     assert_eq!(reported(&set), [(4, OUT)]);
     set.add(d.socket(), 4, OUT | ONE_SHOT, 5).unwrap();
