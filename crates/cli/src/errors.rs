@@ -142,7 +142,7 @@ pub(crate) enum Error {
     Control(#[from] ControlError),
     #[error("cannot listen on {listen}: {source}")]
     Expose {
-        listen: crate::expose::order::Outside,
+        listen: crate::expose_order::Outside,
         source: std::io::Error,
     },
     #[error("{0} ports are to be exposed; 250 are possible")]

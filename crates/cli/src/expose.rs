@@ -8,11 +8,10 @@
 //! not read on while there are any.
 
 pub(crate) mod datagrams;
-pub(crate) mod order;
 mod proxy;
 
 use crate::errors::Error;
-use order::{Expose, Outside, Passes, Proxy};
+use crate::expose_order::{Expose, Outside, Passes, Proxy};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{

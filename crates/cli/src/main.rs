@@ -17,6 +17,7 @@ mod documents;
 mod engine_cmd;
 mod errors;
 mod expose;
+mod expose_order;
 mod fault;
 #[cfg(test)]
 mod glossary;

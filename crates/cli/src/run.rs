@@ -7,7 +7,7 @@ use crate::address::{Automatic, list};
 use crate::args::RunArguments;
 use crate::awake::{self, Awake};
 use crate::errors::{Error, NOT_EXECUTABLE, SIGNAL_BASE, report, system};
-use crate::expose::order::Expose;
+use crate::expose_order::Expose;
 use crate::helper::{self, MOST_DESCRIPTORS, Started};
 use crate::log::say;
 use crate::loss::{Loss, Renewal, Then};

@@ -2,7 +2,7 @@
 //! version 1 in a line of text, version 2 in binary
 //! (<https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>, sections 2.1 and 2.2).
 
-use crate::expose::order::Proxy;
+use crate::expose_order::Proxy;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";

@@ -1,6 +1,7 @@
 //! The relay between kernel sockets, which it cannot tell from an engine's.
 
 use super::*;
+use crate::expose_order::ExposeOrder;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv6Addr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
@@ -201,7 +202,7 @@ fn a_reset_passes_through() {
 fn a_port_that_is_taken_is_an_error_with_a_hint() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let text = format!("127.0.0.1:{}:80", taken.local_addr().unwrap().port());
-    let error = listen(&text.parse::<order::ExposeOrder>().unwrap().0[0]).unwrap_err();
+    let error = listen(&text.parse::<ExposeOrder>().unwrap().0[0]).unwrap_err();
     assert!(error.to_string().contains("cannot listen on 127.0.0.1"));
     assert!(error.hint().unwrap().contains("another HOSTPORT"));
 }

@@ -1,6 +1,6 @@
 //! Options of `longshore run`: where else than on the engine a program is reached.
 
-use crate::expose::order::{Expose, ExposeOrder};
+use crate::expose_order::{Expose, ExposeOrder};
 use crate::values::YesNo;
 use clap::Args;
 
