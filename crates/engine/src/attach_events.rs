@@ -100,16 +100,16 @@ impl Engine {
         }
     }
 
-    /// A connection is closed: if it was that of a session's launcher, the session ends with
-    /// its processes.
+    /// A connection is closed: if it was that of a launcher, all sessions that were asked for over
+    /// it end with their processes.
     fn lose_launcher(&mut self, connection: u64) {
         let is_its = |s: &Session| s.launcher == Some(connection);
-        if let Some(key) = self.sessions.find(is_its)
-            && let Some(s) = self.sessions.get_mut(key)
-        {
-            s.launcher = None;
-            s.launched = false;
-            s.has_changed = true;
+        for key in self.sessions.find_all(is_its) {
+            if let Some(s) = self.sessions.get_mut(key) {
+                s.launcher = None;
+                s.launched = false;
+                s.has_changed = true;
+            }
             self.look_over_now(key);
         }
     }

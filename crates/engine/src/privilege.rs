@@ -49,7 +49,7 @@ impl Engine {
         if port == 0 || port >= everybodys.unprivileged_from {
             return true;
         }
-        let Some(session) = self.sessions.get(from.session) else {
+        let Some(session) = self.sessions.get_mut(from.session) else {
             return false;
         };
         match settings.access.low_ports {
@@ -57,8 +57,18 @@ impl Engine {
             LowPorts::Root => return session.uid == 0,
             LowPorts::Host => {}
         }
+        // To ask the kernel takes as long as many other requests. A process that was refused is told
+        // so after this turn, so what it does about that counts in a later one.
+        let found = Some((from.channel, self.stack.counters.event_loop.turns));
+        if session.unprivileged == found {
+            return false;
+        }
         let pid = session.processes.pid(from.channel);
-        pid.is_some_and(|pid| may_bind_low_ports(pid, session.uid))
+        let may = pid.is_some_and(|pid| may_bind_low_ports(pid, session.uid));
+        if !may {
+            session.unprivileged = found;
+        }
+        may
     }
 }
 

@@ -229,8 +229,7 @@ impl Thread {
     fn run(&mut self) {
         let mut events = [MaybeUninit::<epoll::Event>::uninit(); READY];
         loop {
-            let silent = self.close_silent();
-            let Ok(memory) = self.look_at_memory() else {
+            let (Ok(silent), Ok(memory)) = (self.close_silent(), self.look_at_memory()) else {
                 return;
             };
             let timeout = silent.into_iter().chain(memory).min();
@@ -257,7 +256,7 @@ impl Thread {
     }
 
     /// Closes connections that have had no session for too long; says when to look again.
-    fn close_silent(&mut self) -> Option<Duration> {
+    fn close_silent(&mut self) -> Result<Option<Duration>, Ended> {
         let now = Instant::now();
         while let Some((until, number)) = self.without_session.front().copied() {
             let may_stay = self
@@ -265,15 +264,17 @@ impl Thread {
                 .get(&number)
                 .is_none_or(|c| c.may_be_silent());
             if !may_stay && until > now {
-                return Some(until - now);
+                return Ok(Some(until - now));
             }
             self.without_session.pop_front();
             if !may_stay {
                 count(&self.users.counts.silent);
                 self.connections.remove(&number);
+                // It may have asked for a session that the loop has not opened yet.
+                self.queue.put(Event::Gone(number))?;
             }
         }
-        None
+        Ok(None)
     }
 
     /// Has sessions end whose users' take more memory than they may; says when to look

@@ -66,6 +66,9 @@ pub(crate) struct Session {
     pub(crate) stalled_for: u64,
     /// The channel at which the next look for requests begins.
     pub(crate) first_channel: u16,
+    /// The process of which channel may bind no port of the privileged, and in which turn that was
+    /// found.
+    pub(crate) unprivileged: Option<(u16, u64)>,
 }
 
 impl Session {
@@ -93,6 +96,7 @@ impl Session {
             stalled_until: Instant::NEVER,
             stalled_for: SHORTEST_STALL,
             first_channel: 0,
+            unprivileged: None,
         }
     }
 

@@ -35,6 +35,12 @@ impl Sessions {
         all.filter_map(|(key, s)| Some((key as u32, s.as_ref()?)))
     }
 
+    /// The keys of all sessions that this says.
+    pub(crate) fn find_all(&self, is_it: impl Fn(&Session) -> bool) -> Vec<u32> {
+        let found = self.iter().filter(|(_, s)| is_it(s));
+        found.map(|(key, _)| key).collect()
+    }
+
     /// The key of the session that this says.
     pub(crate) fn find(&self, is_it: impl Fn(&Session) -> bool) -> Option<u32> {
         let found = self.iter().find(|(_, s)| is_it(s));

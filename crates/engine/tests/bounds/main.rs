@@ -7,7 +7,9 @@ mod users;
 
 use common::Host;
 use common::engines::{alone, run, stat};
-use longshore_hostif::attach::{AttachError, Refusal, SessionOptions, dial, new_session};
+use longshore_hostif::attach::{
+    AttachError, Message, Refusal, SessionOptions, Token, dial, new_session, send,
+};
 use longshore_hostif::{
     Address, CHUNK, ChannelControl, DatagramRecord, EdgeFlags, Geometry, OptionName, Query, RING,
     Request, SocketId, SocketKind,
@@ -303,6 +305,30 @@ fn a_connection_over_which_nothing_is_asked_is_closed() {
     assert!(after > Duration::from_secs(9), "{after:?}");
     assert!(after < Duration::from_secs(60), "{after:?}");
     assert_eq!(counts(&control, "attach_silent"), 1);
+    is_served(&mut settled);
+}
+
+/// A launcher needs one session. One that asks for more over its connection has them as long as that.
+#[test]
+fn all_sessions_of_a_connection_end_with_it() {
+    const SESSIONS: usize = 20;
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, control, _wire) = engine(dir.path());
+    let mut settled = Host::new(&engine.path);
+    let launcher = dial(&engine.path).unwrap();
+    let ask = |message: &Message| send(launcher.as_fd(), message, &[]).unwrap();
+    for i in 0..SESSIONS {
+        let options = SessionOptions::default();
+        ask(&match i % 2 {
+            0 => Message::NewSession(options),
+            _ => Message::Renew(Token([i as u8; 16]), options),
+        });
+    }
+    wait_until("all are there", || {
+        stat(&control).sessions.len() == 1 + SESSIONS
+    });
+    drop(launcher);
+    wait_until("all are gone", || stat(&control).sessions.len() == 1);
     is_served(&mut settled);
 }
 
