@@ -78,8 +78,6 @@ static int is_left_out(const struct step *s) {
   switch (s->op) {
   case BIND:
     return is_over(s->a) || was_for_v4(s->a);
-  case SHUTDOWN:
-    return is_over(s->a) || is_half_closed(s->a);
   case SEND:
   case SENDTO:
   case SENDMSG:
@@ -97,9 +95,6 @@ static int is_left_out(const struct step *s) {
   case SETOPT:
     /* What is set for a listener counts for the connections that wait at it, too. */
     return places[s->a].type == SOCK_STREAM && listens(s->a) && look(places[s->a].fd, POLLIN);
-  case PEER:
-    /* One that both sides have ended has no peer any more on Linux. */
-    return is_over(s->a);
   case LISTEN:
     /* On the port of connections that it has accepted, Linux's does not listen again
      * (EADDRINUSE). What was shut down before it listens is so in what it accepts. */
@@ -154,10 +149,14 @@ static int is_no_target(const struct step *s, int fd, const struct sockaddr_stor
     /* A listener that was one, and what was shut down before, to itself. */
     return (a->ss_family != AF_UNSPEC && port == port_of(s->a) && port != 0 &&
             (was_listener(s->a) || listens(s->a) || is_noted(s->a, &shared->shut))) ||
+           /* One that was refused a connection, has not been told and was shut down then, Linux
+            * connects no more. */
+           (a->ss_family != AF_UNSPEC && is_noted(s->a, &shared->shut) && is_over(s->a)) ||
            /* What it has accepted and closed, Linux keeps as long as the other end goes on. */
            (was_listener(s->a) && is_half_closed(s->b)) ||
            saves_an_answer(fd) || is_elsewhere(fd, a) || has_other_version(s->a, a);
   /* A socket of IPv6 that has had peers of both versions keeps some of the first. */
+  has_other_version(s->a, a);
   if (places[s->a].domain == AF_INET6 && a->ss_family != AF_UNSPEC && has_peer(fd))
     return 1;
   /* From the peer with port 0, Linux receives what any port of its address sends; and a port
