@@ -153,8 +153,8 @@ impl Transfers<'_> {
     }
 
     /// The host has closed an end: with unread data, be it still on its way, or without
-    /// lingering, the other end is reset, as TCP would have it. What it has room for of what was sent
-    /// before, it gets.
+    /// lingering, the other end is reset, as TCP would have it, unless both have ended the connection
+    /// before. What it has room for of what was sent before, it gets.
     pub(crate) fn close_pair(&mut self, key: u32, reset: bool) {
         let read = self.sockets.get(key);
         let read = read.map_or(0, |s| s.read_by_host(self.sessions));
@@ -162,11 +162,11 @@ impl Transfers<'_> {
         let Some(p) = self.sockets.pair_mut(key) else {
             return;
         };
-        let (other, received) = (p.other, p.rcv.edge());
+        let (other, received, is_over) = (p.other, p.rcv.edge(), p.is_over());
         let is_under_way =
             |q: &mut Pair| q.dead.is_none() && q.snd.unmoved() != 0 && !q.holds_back(now);
-        let resets =
-            reset || received > read || self.sockets.pair_mut(other).is_some_and(is_under_way);
+        let resets = !is_over
+            && (reset || received > read || self.sockets.pair_mut(other).is_some_and(is_under_way));
         if resets {
             // As much as an end holds unread, which is little.
             while self.move_piece(key) {}

@@ -66,6 +66,21 @@ fn how_one_end_goes_the_other_is_told() {
     }
 }
 
+/// After both have said that they send no more, there is no connection to be reset.
+#[test]
+fn what_both_have_ended_is_not_reset() {
+    for linger in [None, Some(0)] {
+        let mut own = Own::new();
+        let (client, server) = (own.client, own.server);
+        own.writes(server, 0, b"wait");
+        own.says(server, 4, 0, EdgeFlags::SHUT_WR);
+        own.says(client, 0, 0, EdgeFlags::SHUT_WR);
+        assert!(flags(own.told().1).contains(EdgeFlags::PEER_FIN));
+        own.closes(client, (0, 0), linger);
+        assert!(!flags(own.told().1).contains(EdgeFlags::DEAD), "{linger:?}");
+    }
+}
+
 /// What is written to an end that is gone is answered by a reset: EPIPE where that had said that
 /// it writes no more.
 #[test]
