@@ -2,7 +2,7 @@
 //! giving them back at the end. How they are found out is the stack's
 //! (`stack/automatic`); `cli` calls this, and the loop when it ends.
 
-use crate::maintenance::Prospect;
+use crate::lifetime::Prospect;
 use crate::{Engine, EngineError};
 use longshore_net::Cidr;
 use longshore_stack::MissingAddress;
@@ -25,7 +25,7 @@ impl Engine {
         let mut slow = Some(slow);
         while let Some(missing) = self.stack.status().missing_addresses() {
             let waited = begin.elapsed();
-            if self.prospect() == Prospect::IsOver {
+            if self.lifetime.prospect(&mut self.stack) == Prospect::IsOver {
                 return Ok(());
             }
             if waited >= timeout {

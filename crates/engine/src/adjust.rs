@@ -149,7 +149,7 @@ impl Engine {
     pub fn adjust(&mut self, settings: Adjustable) {
         self.attach.set_terms(settings.users, settings.geometry);
         self.limit_users(settings.user_limits);
-        self.lifetime.grace = settings.grace;
+        self.lifetime.set_grace(settings.grace);
         self.stack.settings.host = Box::new(Kernel(settings.host_settings));
         self.stack.settings.ecn = settings.ecn;
         self.stack.settings.access = settings.access;
@@ -172,11 +172,11 @@ impl Engine {
         let _ = rustix::io::read(self.orders.fd(), &mut [0u8; 8]);
         while let Ok(order) = self.orders.waiting.try_recv() {
             match order {
-                Order::Stop => self.drain(self.lifetime.grace),
+                Order::Stop => self.drain(self.lifetime.grace()),
                 Order::Adjust(settings) => self.adjust(*settings),
                 Order::Ask(request, answers) => {
                     // One whose time is over wants it no more.
-                    let _ = answers.send(self.answer_own_user(request));
+                    let _ = answers.send(self.report().to_own_user(request));
                 }
             }
         }

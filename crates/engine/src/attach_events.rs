@@ -4,8 +4,9 @@
 //! are made, children registered and eventfds given out. `sleep` calls it when the queue's
 //! doorbell has rung.
 
-use crate::Engine;
 use crate::attach::{Connection, Event, Membership};
+use crate::lifetime::Lifetime;
+use crate::maintenance::Maintenance;
 use crate::session::Session;
 use crate::sleep::Source;
 use longshore_hostif::adapter::OfferedFile;
@@ -13,18 +14,18 @@ use longshore_hostif::agent::Peer;
 use longshore_hostif::attach::{Message, Refusal, SessionOptions, Token};
 use longshore_hostif::{SocketId, Versions};
 use longshore_stack::Session as Half;
-use longshore_tcp::Congestion;
+use longshore_tcp::{Congestion, Instant};
 use std::os::fd::AsFd;
 
-impl Engine {
-    /// Does some of what programs want of their sessions.
-    pub(crate) fn take_attach_events(&mut self) {
-        for event in self.attach.inbox.take() {
-            self.attach_event(event);
-        }
-    }
+/// Does what programs want of their sessions.
+pub(crate) struct Attaching<'a> {
+    pub(crate) maintenance: Maintenance<'a>,
+    pub(crate) lifetime: &'a mut Lifetime,
+}
 
-    fn attach_event(&mut self, event: Event) {
+impl Attaching<'_> {
+    /// Does what a program, or the thread that attaches them, wants.
+    pub(crate) fn handle(&mut self, event: Event) {
         match event {
             Event::New(session, wanted, connection) => {
                 let token = session.0.token;
@@ -60,8 +61,13 @@ impl Engine {
             Event::File(file, ask, connection) => self.take_file(*file, ask, &connection),
             Event::Gone(connection) => self.lose_launcher(connection),
             Event::Overdrawn(serial) => {
-                if let Some(key) = self.sessions.find(|s| s.serial == serial) {
-                    self.end_session(key);
+                if let Some(key) = self
+                    .maintenance
+                    .programs
+                    .sessions
+                    .find(|s| s.serial == serial)
+                {
+                    self.maintenance.end_session(key);
                 }
             }
         }
@@ -83,18 +89,18 @@ impl Engine {
 
     /// Takes a file of which a program sends ranges, if its session has room for it.
     fn take_file(&mut self, file: OfferedFile, ask: u64, connection: &Connection) {
-        let now = self.stack.now().0;
+        let now = self.maintenance.stack.now().0;
         let lent = match self.session_of(connection) {
             Some((_, half)) => half.host.lend_file(file, now),
             None => Err(file),
         };
         match lent {
             Ok(()) => {
-                self.maintain_soon();
+                self.maintenance.programs.schedule.soon(Instant(now));
                 connection.answer(&Message::File { ask }, &[]);
             }
             Err(file) => {
-                self.attach.disposal.take(file);
+                self.maintenance.disposal.take(file);
                 connection.answer(&Message::Refused(Refusal::NoResources), &[]);
             }
         }
@@ -104,20 +110,29 @@ impl Engine {
     /// it end with their processes.
     fn lose_launcher(&mut self, connection: u64) {
         let is_its = |s: &Session| s.launcher == Some(connection);
-        for key in self.sessions.find_all(is_its) {
-            if let Some(s) = self.sessions.get_mut(key) {
+        let now = self.maintenance.stack.now();
+        let programs = &mut self.maintenance.programs;
+        for key in programs.sessions.find_all(is_its) {
+            if let Some(s) = programs.sessions.get_mut(key) {
                 s.launcher = None;
                 s.launched = false;
                 s.has_changed = true;
             }
-            self.look_over_now(key);
+            programs.look_over_now(key, now);
         }
+    }
+
+    /// A session, and its sockets in the stack.
+    fn pair_mut(&mut self, key: u32) -> Option<(&mut Session, &mut Half)> {
+        self.maintenance
+            .programs
+            .pair_mut(self.maintenance.stack, key)
     }
 
     /// The session that a connection belongs to, if that is not over.
     fn session_of(&mut self, connection: &Connection) -> Option<(&mut Session, &mut Half)> {
         let Membership { key, serial } = connection.membership()?;
-        self.session_mut(key).filter(|(s, _)| s.serial == serial)
+        self.pair_mut(key).filter(|(s, _)| s.serial == serial)
     }
 
     fn open_session(
@@ -126,23 +141,34 @@ impl Engine {
         wanted: SessionOptions,
         connection: &Connection,
     ) -> Result<(), Refusal> {
-        if self.lifetime.draining {
+        if self.lifetime.is_draining() {
             return Err(Refusal::Draining);
         }
-        if self.sessions.find(|s| s.excludes(&session)).is_some() {
+        if self
+            .maintenance
+            .programs
+            .sessions
+            .find(|s| s.excludes(&session))
+            .is_some()
+        {
             return Err(Refusal::HasSession);
         }
         let choice = wanted.congestion.map(usize::from);
         half.congestion = choice.and_then(|place| Congestion::ALL.get(place).copied());
-        let key = self.stack.open_session(half, wanted.kernel_too);
+        let key = self.maintenance.stack.open_session(half, wanted.kernel_too);
         let doorbell = session.doorbell.as_fd();
-        if self.sleeper.watch(doorbell, Source::Doorbell(key)).is_err() {
-            self.stack.close_session(key);
+        if self
+            .maintenance
+            .sleeper
+            .watch(doorbell, Source::Doorbell(key))
+            .is_err()
+        {
+            self.maintenance.stack.close_session(key);
             return Err(Refusal::NoResources);
         }
-        self.sessions.insert(key, session);
+        self.maintenance.programs.sessions.insert(key, session);
         connection.allow_silence();
-        self.lifetime.had_session = true;
+        self.lifetime.note_session();
         Ok(())
     }
 
@@ -150,7 +176,7 @@ impl Engine {
     /// trust before one of its own, which may be there first.
     fn key_of_token(&self, token: Token, uid: u32) -> Result<u32, Refusal> {
         let of = |is_for: fn(&Session, u32) -> bool| {
-            let sessions = &self.sessions;
+            let sessions = &self.maintenance.programs.sessions;
             sessions.find(|s| s.token == token && !s.is_over && is_for(s, uid))
         };
         let found = of(|s, _| s.is_for_all()).or_else(|| of(|s, uid| s.uid == uid));
@@ -165,18 +191,23 @@ impl Engine {
         connection: &Connection,
     ) -> Result<(), Refusal> {
         let key = self.key_of_token(token, connection.user.uid)?;
-        let half = self.stack.sessions.get(key);
+        let half = self.maintenance.stack.sessions.get(key);
         if !half.is_some_and(|half| versions.include(&half.host.agreed())) {
             return Err(Refusal::Version);
         }
         // Its parent may have claimed a channel for it.
-        self.take_requests_in(key);
-        let session = self.sessions.get(key).ok_or(Refusal::UnknownSession)?;
+        self.maintenance.requests().take_in(key);
+        let session = self
+            .maintenance
+            .programs
+            .sessions
+            .get(key)
+            .ok_or(Refusal::UnknownSession)?;
         let known = session.processes.channel_of(peer.pid);
         if let Some(channel) = known {
-            self.take_last(key, channel);
+            self.maintenance.requests().take_last(key, channel);
         }
-        let (session, half) = self.session_mut(key).ok_or(Refusal::UnknownSession)?;
+        let (session, half) = self.pair_mut(key).ok_or(Refusal::UnknownSession)?;
         let channel = session.attach(half, peer).ok_or(Refusal::NoChannel)?;
         let serial = session.serial;
         connection.join(Membership { key, serial });
@@ -184,10 +215,11 @@ impl Engine {
         let fds = [half.host.memory_fd(), session.doorbell.as_fd()];
         connection.answer(&welcome, &fds);
         if known.is_none() {
-            self.watch_process(key, channel);
+            let now = self.maintenance.stack.now();
+            self.maintenance.programs.watch(key, channel, now);
         }
         // It has just begun, and will ask for more.
-        self.sleeper.expect_requests();
+        self.maintenance.sleeper.expect_requests();
         Ok(())
     }
 
@@ -199,12 +231,17 @@ impl Engine {
         connection: &Connection,
     ) -> Result<(), Refusal> {
         let key = self.key_of_token(token, connection.user.uid)?;
-        let s = self.sessions.get_mut(key).ok_or(Refusal::UnknownSession)?;
+        let s = self
+            .maintenance
+            .programs
+            .sessions
+            .get_mut(key)
+            .ok_or(Refusal::UnknownSession)?;
         if !s.processes.register_child(channel, peer) {
             return Err(Refusal::NoChannel);
         }
         // It may have claimed its channel before that was noticed here.
-        self.take_requests_of(key, channel);
+        self.maintenance.requests().take_of(key, channel);
         Ok(())
     }
 }

@@ -2,9 +2,9 @@
 //! what it counts. `report` makes the answers to `longshore stat` of it, and the glossary
 //! (docs/glossary.md) is held to it by a test.
 
-use crate::Engine;
-use longshore_stack::EngineDrop;
-use longshore_stack::{HALF_OPEN_BYTES, SOCKET_BYTES};
+use crate::attach::Server;
+use crate::programs::Programs;
+use longshore_stack::{EngineDrop, HALF_OPEN_BYTES, SOCKET_BYTES, Stack};
 use longshore_wire::WireError;
 use std::sync::atomic::Ordering;
 
@@ -22,10 +22,17 @@ pub struct CounterInfo {
     pub help: &'static str,
 }
 
+/// The parts of an engine that count.
+pub(crate) struct Counted<'a> {
+    pub(crate) stack: &'a Stack,
+    pub(crate) programs: &'a Programs,
+    pub(crate) attach: &'a Server,
+}
+
 /// A counter, and where its value is. Reasons for drops have tables of their own.
 pub(crate) struct Counter {
     pub(crate) info: CounterInfo,
-    pub(crate) value: fn(&Engine) -> u64,
+    pub(crate) value: fn(&Counted<'_>) -> u64,
 }
 
 const fn counter(
@@ -33,7 +40,7 @@ const fn counter(
     name: &'static str,
     unit: &'static str,
     help: &'static str,
-    value: fn(&Engine) -> u64,
+    value: fn(&Counted<'_>) -> u64,
 ) -> Counter {
     let info = CounterInfo {
         section,
@@ -45,7 +52,7 @@ const fn counter(
 }
 
 /// Segments that came for connections, by whichever way.
-fn segments_in(e: &Engine) -> u64 {
+fn segments_in(e: &Counted<'_>) -> u64 {
     let c = &e.stack.counters;
     c.prediction.data + c.prediction.acks + c.prediction.missed
 }
@@ -329,7 +336,7 @@ pub(crate) const COUNTERS: &[Counter] = &[
         "teardowns",
         "sockets",
         "sockets of processes that have ended which wait to be closed, now",
-        |e| e.teardowns.len() as u64,
+        |e| e.programs.teardowns().len() as u64,
     ),
     counter(
         "engine",
@@ -358,7 +365,7 @@ pub(crate) const COUNTERS: &[Counter] = &[
         "channels",
         "channels claimed for processes of other users, by the sessions that there are",
         |e| {
-            let sessions = e.sessions.iter();
+            let sessions = e.programs.sessions.iter();
             sessions.map(|(_, s)| s.processes.foreign_claims()).sum()
         },
     ),
@@ -368,7 +375,7 @@ pub(crate) const COUNTERS: &[Counter] = &[
         "sockets",
         "sockets in messages that were closed because a session had too many, by the sessions that there are",
         |e| {
-            let sessions = e.sessions.iter();
+            let sessions = e.programs.sessions.iter();
             sessions.map(|(_, s)| s.in_transit.overflows()).sum()
         },
     ),

@@ -34,7 +34,7 @@ impl Engine {
     /// Ends a session whose state may be what a panic was about.
     fn end_in_spite_of_panics(&mut self, session: u32) {
         for _ in 0..ATTEMPTS {
-            if catch_unwind(AssertUnwindSafe(|| self.end_session(session))).is_ok() {
+            if catch_unwind(AssertUnwindSafe(|| self.maintenance().end_session(session))).is_ok() {
                 return;
             }
             self.stack.counters.note_panic(session);
@@ -49,10 +49,10 @@ impl Engine {
         };
         // Whoever was being looked over may not have been.
         for key in self.stack.sessions.keys() {
-            if let Some(s) = self.sessions.get_mut(key) {
+            if let Some(s) = self.programs.sessions.get_mut(key) {
                 s.has_changed = true;
             }
-            self.look_over_now(key);
+            self.programs.look_over_now(key, self.stack.now());
         }
         for session in sessions {
             self.end_in_spite_of_panics(session);

@@ -2,17 +2,17 @@
 //! may have of it; what is above that waits for the next. Channels whose processes take no
 //! answers, or break their rings, are seen to here, too.
 //!
-//! Owns [`Intake`]; the loop calls [`Engine::take_requests`], and each request is done by
+//! Owns [`Intake`]; the loop calls [`Requests::take_of_all`], and each request is done by
 //! [`Stack::handle_request`](longshore_stack::Stack::handle_request).
 
-use crate::Engine;
+use crate::privilege::may_bind;
+use crate::programs::Programs;
 use crate::session::{LONGEST_STALL, SHORTEST_STALL};
+use crate::time::Clock;
 use longshore_hostif::adapter::{Delays, Due, Immediate, Next};
-use longshore_hostif::{RING, Request, SocketId};
-use longshore_stack::From;
-use longshore_stack::Of;
+use longshore_hostif::{Address, RING, Request, SocketId};
+use longshore_stack::{From, Of, Stack};
 use longshore_tcp::Instant;
-use std::collections::VecDeque;
 
 /// Requests taken from one channel in one turn, so that a busy process does not
 /// keep packets and timers waiting.
@@ -100,14 +100,28 @@ impl Share {
     }
 }
 
-impl Engine {
-    /// Takes `which` requests from all sessions that are polled whose processes have published
-    /// some; says whether there were any.
+impl Intake {
+    /// Requests are about to be taken: what was known of when they are due is known anew.
     #[inline]
-    pub(crate) fn take_requests(&mut self, which: Which) -> bool {
-        self.intake.are_soon_due = false;
-        self.intake.held_back_until = Instant::NEVER;
-        self.stack.sessions.have_requests() && self.take_requests_of_all(which)
+    pub(crate) fn begin(&mut self) {
+        self.are_soon_due = false;
+        self.held_back_until = Instant::NEVER;
+    }
+}
+
+/// Takes requests from the channels of programs, and has them done.
+pub(crate) struct Requests<'a> {
+    pub(crate) intake: &'a mut Intake,
+    pub(crate) stack: &'a mut Stack,
+    pub(crate) programs: &'a mut Programs,
+    pub(crate) clock: Clock,
+}
+
+impl Requests<'_> {
+    /// Takes all requests that were published, due or not; says whether there were any.
+    pub(crate) fn take_all(&mut self) -> bool {
+        self.intake.begin();
+        self.stack.sessions.have_requests() && self.take_of_all(Which::All)
     }
 
     /// Whether requests of a session are to be taken now.
@@ -141,8 +155,9 @@ impl Engine {
         }
     }
 
-    #[inline(never)]
-    fn take_requests_of_all(&mut self, which: Which) -> bool {
+    /// Takes `which` requests from all sessions that are polled whose processes have published
+    /// some; says whether there were any.
+    pub(crate) fn take_of_all(&mut self, which: Which) -> bool {
         let mut any = false;
         let end = self.stack.sessions.polled().len();
         let first = if self.intake.first_session < end {
@@ -156,7 +171,7 @@ impl Engine {
             let Some(session) = self.stack.sessions.polled().get(place).copied() else {
                 break;
             };
-            any |= self.are_due(session, which) && self.take_requests_in(session);
+            any |= self.are_due(session, which) && self.take_in(session);
             if self.intake.share.is_denied {
                 denied.get_or_insert(place);
             }
@@ -177,7 +192,7 @@ impl Engine {
     }
 
     /// Takes requests from one session, if its processes have published some.
-    pub(crate) fn take_requests_in(&mut self, session: u32) -> bool {
+    pub(crate) fn take_in(&mut self, session: u32) -> bool {
         let Some(s) = self.stack.sessions.get(session) else {
             return false;
         };
@@ -190,7 +205,8 @@ impl Engine {
             self.stack.counters.waits.requests += 1;
             return true;
         }
-        let first = self.sessions.get(session).map_or(0, |s| s.first_channel);
+        let s = self.programs.sessions.get(session);
+        let first = s.map_or(0, |s| s.first_channel);
         let (first_word, first_bit) = (usize::from(first) / 64, first % 64);
         if let Some(host) = self.stack.sessions.host_unshown_mut(session) {
             host.begin_requests();
@@ -237,7 +253,7 @@ impl Engine {
         if !self.intake.share.is_spent() {
             return;
         }
-        if let Some((s, half)) = self.session_mut(session) {
+        if let Some((s, half)) = self.programs.pair_mut(self.stack, session) {
             half.host.flag_again(i, word);
             if let Some(channel) = served {
                 s.first_channel = (channel + 1) % s.processes.channels() as u16;
@@ -285,7 +301,7 @@ impl Engine {
         let turn = self.stack.counters.event_loop.turns;
         for session in std::mem::take(&mut self.intake.stalled) {
             // It may have ended, and another have its key.
-            let found = self.sessions.get_mut(session);
+            let found = self.programs.sessions.get_mut(session);
             let Some(s) = found.filter(|s| !s.stalled.is_empty()) else {
                 continue;
             };
@@ -310,7 +326,7 @@ impl Engine {
     #[cold]
     fn stall(&mut self, from: From) {
         let now = self.stack.now();
-        let Some(s) = self.sessions.get_mut(from.session) else {
+        let Some(s) = self.programs.sessions.get_mut(from.session) else {
             return;
         };
         if s.stalled.is_empty() {
@@ -326,8 +342,8 @@ impl Engine {
     }
 
     /// Takes requests of one channel of a session.
-    pub(crate) fn take_requests_of(&mut self, session: u32, channel: u32) {
-        if let Some(s) = self.sessions.get(session)
+    pub(crate) fn take_of(&mut self, session: u32, channel: u32) {
+        if let Some(s) = self.programs.sessions.get(session)
             && (channel as usize) < s.processes.channels()
         {
             let channel = channel as u16;
@@ -338,7 +354,7 @@ impl Engine {
     }
 
     fn take_from(&mut self, from: From) -> bool {
-        if let Some((s, half)) = self.session_mut(from.session)
+        if let Some((s, half)) = self.programs.pair_mut(self.stack, from.session)
             && !half.host.is_open(from.channel)
         {
             let is_taken = s.take_claimed(half, from.channel);
@@ -347,11 +363,12 @@ impl Engine {
             self.spend_time();
             if !is_taken {
                 if has_reservation {
-                    self.maintain_soon();
+                    self.programs.schedule.soon(self.stack.now());
                 }
                 return false;
             }
-            self.watch_process(from.session, from.channel);
+            let now = self.stack.now();
+            self.programs.watch(from.session, from.channel, now);
         }
         self.stack.tell_rest(from);
         // An answer must find room: otherwise the rest waits until the process has
@@ -403,7 +420,7 @@ impl Engine {
             && let Some(s) = self.stack.sessions.get_mut(from.session)
         {
             s.host.note_requests(from.channel);
-            if let Some(s) = self.sessions.get_mut(from.session) {
+            if let Some(s) = self.programs.sessions.get_mut(from.session) {
                 s.stalled_for = SHORTEST_STALL;
             }
         }
@@ -433,43 +450,25 @@ impl Engine {
         }
     }
 
+    fn may_bind(&mut self, from: From, local: Address) -> bool {
+        let session = self.programs.sessions.get_mut(from.session);
+        let (now, turn) = (self.stack.now(), self.stack.counters.event_loop.turns);
+        may_bind(
+            session,
+            (from.channel, turn),
+            local,
+            (&mut self.stack.settings, now),
+        )
+    }
+
     /// A process has let go of a socket, which may be on its way to another one.
     #[cold]
     fn note_transit(&mut self, session: u32, socket: SocketId) {
         let now = self.stack.now();
         if let Some(key) = self.stack.key_of(session, socket)
-            && let Some(s) = self.sessions.get_mut(session)
+            && let Some(s) = self.programs.sessions.get_mut(session)
         {
             s.note_transit(key, socket.index, now);
-        }
-    }
-
-    /// Binds sockets whose address was in use, if it is not any more: another process may
-    /// have closed what had it, or have ended. A process that knows of that may count on it
-    /// that all is let go.
-    pub(crate) fn bind_late(&mut self) {
-        let mut all: VecDeque<_> = self.stack.take_late_binds().into();
-        if self.take_requests(Which::All) {
-            self.stack.has_taken_late();
-        }
-        let mut are_torn_down = false;
-        while let Some(late) = all.pop_front() {
-            let session = late.session();
-            if self.stack.bind_again(&late) {
-                continue;
-            }
-            // Once in a turn: it is about all processes.
-            if !std::mem::replace(&mut are_torn_down, true) {
-                self.tear_down_the_dead(session);
-                if self.stack.bind_again(&late) {
-                    continue;
-                }
-            }
-            if self.has_teardowns_of_user(session) {
-                self.stack.bind_later(late);
-            } else {
-                self.stack.sessions.give_bind_up(&late);
-            }
         }
     }
 }

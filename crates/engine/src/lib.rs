@@ -14,16 +14,19 @@
 //! | `intake` | when whose requests are taken |
 //! | `acquire` | addresses that are waited for |
 //! | `reclaim` | memory that is used no more goes back |
-//! | `session/` | programs: their processes and launchers |
+//! | `programs`, `session/`, `teardown` | who uses it: sessions, their processes and launchers, and what ended ones held |
 //! | `attach/`, `attach_events`, `listeners` | how programs come |
 //! | `users` | what each user has of it |
 //! | `kernel`, `sysctl`, `privilege` | the host's TCP settings, and what its kernel lets processes do |
 //! | `adjust` | settings that change while it runs |
-//! | `maintenance`, `teardown`, `sleep`, `reserve_fd` | letting in, clearing up, sleeping |
+//! | `maintenance`, `lifetime` | what has ended is seen to; when the engine itself ends |
+//! | `sleep`, `reserve_fd` | sleeping, and what wakes it |
 //! | `control`, `report`, `catalog` | what a run costs, made visible |
 //!
-//! [`Engine`] is composed of the parts that these files own; handlers are methods of it in the
-//! file that they are about, and modules use each other in no circle.
+//! [`Engine`] is composed of the parts that these files own, and has the loop and what is set from
+//! outside. What changes several parts is done by a type that borrows those ([`Requests`] takes
+//! requests, [`Maintenance`] sees to what has ended, [`Attaching`] does what programs want of their
+//! sessions, [`Report`] tells of all). Modules use each other in no circle.
 
 // What the tests of the whole engine are made of names this crate.
 #[cfg(test)]
@@ -42,10 +45,12 @@ pub mod control;
 mod error;
 mod intake;
 mod kernel;
+mod lifetime;
 mod listeners;
 mod maintenance;
 mod precedence;
 mod privilege;
+mod programs;
 mod receive_policy;
 mod reclaim;
 mod report;
@@ -80,30 +85,30 @@ pub use users::UserLimits;
 
 use adjust::Orders;
 use attach::{Policy, Server, Terms};
+use attach_events::Attaching;
+use catalog::Counted;
 use control::ControlServer;
-use intake::Intake;
+use intake::{Intake, Requests};
 use kernel::Kernel;
+use lifetime::Lifetime;
 use longshore_ports::RecvBuffer;
 use longshore_ring::EventfdSignaler;
 use longshore_stack::{Interface, Secrets, Settings, Stack};
-use longshore_tcp::{EcnMode, Instant};
+use longshore_tcp::EcnMode;
 use maintenance::Maintenance;
+use programs::Programs;
 use receive_policy::ReceivePolicy;
-use session::Sessions;
-use sleep::Sleeper;
+use report::Report;
+use sleep::{Sleeper, Source};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
-use teardown::Teardowns;
 use time::Clock;
 
 /// The engine.
 pub struct Engine {
     pub(crate) stack: Stack,
-    /// Who uses it, by the stack's keys of sessions.
-    pub(crate) sessions: Sessions,
-    /// What ended processes held and is not yet let go of.
-    pub(crate) teardowns: Teardowns,
+    /// Who uses it.
+    pub(crate) programs: Programs,
     pub(crate) clock: Clock,
     /// Attaches programs.
     pub(crate) attach: Server,
@@ -114,9 +119,6 @@ pub struct Engine {
     pub(crate) receiver: Receiver,
     pub(crate) lifetime: Lifetime,
     pub(crate) about: About,
-    pub(crate) maintenance: Maintenance,
-    /// What crossed in sessions that have ended.
-    pub(crate) past_meter: longshore_hostif::Meter,
 }
 
 /// Taking frames from the port.
@@ -124,19 +126,6 @@ pub struct Engine {
 pub(crate) struct Receiver {
     buffer: RecvBuffer,
     pub(crate) receive_policy: ReceivePolicy,
-}
-
-/// When an engine ends.
-pub(crate) struct Lifetime {
-    /// With its last session.
-    pub(crate) private: bool,
-    pub(crate) had_session: bool,
-    /// Set when no new sessions are let in.
-    pub(crate) draining: bool,
-    /// How long connections may go on after it was told to stop.
-    pub(crate) grace: Duration,
-    /// When it ends whatever goes on, once it is `draining`.
-    pub(crate) drain_by: Instant,
 }
 
 /// What an engine says of itself.
@@ -201,10 +190,11 @@ impl Engine {
         let orders = Orders::new()?;
         let (port, control_server) = (stack.port(), control.as_ref());
         let sleeper = Sleeper::new(port, &attach.inbox, control_server, &orders, config.spin)?;
+        let programs = Programs::new(now)?;
+        sleeper.watch(programs.deaths.fd(), Source::Deaths)?;
         Ok(Self {
             stack,
-            sessions: Sessions::default(),
-            teardowns: Teardowns::default(),
+            programs,
             clock,
             attach,
             sleeper,
@@ -212,22 +202,63 @@ impl Engine {
             control,
             intake: Intake::default(),
             receiver: Receiver::default(),
-            lifetime: Lifetime {
-                private: config.private,
-                had_session: false,
-                draining: false,
-                grace: config.grace,
-                drain_by: Instant::NEVER,
-            },
+            lifetime: Lifetime::new(config.private, config.grace),
             about: About {
                 notice: |_| (),
                 port_name: config.port_name,
                 sandbox: String::new(),
                 may_be_held_up,
             },
-            maintenance: Maintenance::new(now),
-            past_meter: longshore_hostif::Meter::default(),
         })
+    }
+
+    /// What takes requests, with the parts that this changes.
+    fn requests(&mut self) -> Requests<'_> {
+        Requests {
+            intake: &mut self.intake,
+            stack: &mut self.stack,
+            programs: &mut self.programs,
+            clock: self.clock,
+        }
+    }
+
+    /// What sees to changes in sessions, with the parts that this changes.
+    fn maintenance(&mut self) -> Maintenance<'_> {
+        Maintenance {
+            stack: &mut self.stack,
+            programs: &mut self.programs,
+            intake: &mut self.intake,
+            clock: self.clock,
+            sleeper: &mut self.sleeper,
+            disposal: &self.attach.disposal,
+        }
+    }
+
+    /// What does what programs want of their sessions, with the parts that this changes.
+    fn attaching(&mut self) -> Attaching<'_> {
+        Attaching {
+            maintenance: Maintenance {
+                stack: &mut self.stack,
+                programs: &mut self.programs,
+                intake: &mut self.intake,
+                clock: self.clock,
+                sleeper: &mut self.sleeper,
+                disposal: &self.attach.disposal,
+            },
+            lifetime: &mut self.lifetime,
+        }
+    }
+
+    /// What is told of it, from the parts that know it.
+    fn report(&self) -> Report<'_> {
+        Report {
+            counted: Counted {
+                stack: &self.stack,
+                programs: &self.programs,
+                attach: &self.attach,
+            },
+            about: &self.about,
+        }
     }
 
     /// Whether a hostile program can hold it up: it serves one alone, or the kernel has no
@@ -299,7 +330,6 @@ impl Engine {
     }
 }
 
-/// Secrets that nobody else knows.
 /// What signals programs, for an engine of one program or of many.
 fn signaler_for(private: bool) -> Arc<EventfdSignaler> {
     Arc::new(if private {
@@ -309,6 +339,7 @@ fn signaler_for(private: bool) -> Arc<EventfdSignaler> {
     })
 }
 
+/// Secrets that nobody else knows.
 fn secrets_of_the_kernel() -> Result<Secrets, rustix::io::Errno> {
     let mut key = [0; 16];
     rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty())?;

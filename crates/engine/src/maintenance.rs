@@ -1,24 +1,22 @@
-//! Maintenance: noticing that sessions and processes are gone, ending sessions, and
-//! ending the engine.
+//! Maintenance: noticing that sessions and processes are gone, and ending sessions.
 //!
-//! Owns [`Maintenance`]: which sessions are looked over, and when. Those are the sessions
-//! that are polled and those that have said that something is to be seen to; the others cost
-//! nothing, however many there are. The loop calls [`Engine::maintain`], which looks over a
-//! few in each turn until it is through.
+//! [`Maintenance`] borrows the parts of the engine that this changes. The loop has it look over
+//! a few sessions in each turn ([`Maintenance::go_on`]), by the [`Schedule`], until it is through.
+//!
+//! [`Schedule`]: crate::programs::Schedule
 
-use crate::Engine;
+use crate::attach::Disposal;
+use crate::intake::{Intake, Requests};
+use crate::programs::{Programs, SOON};
 use crate::session::Session;
-use crate::sleep::Source;
+use crate::sleep::Sleeper;
 use crate::teardown::Teardown;
-use longshore_hostif::adapter::AdapterSession;
-use longshore_stack::{Session as Half, Undelivered};
+use crate::time::Clock;
+use longshore_stack::Stack;
 use longshore_tcp::Instant;
+use std::collections::VecDeque;
 use std::os::fd::AsFd;
 
-/// How often sessions are looked over, in microseconds.
-const MAINTENANCE_INTERVAL: u64 = 1_000_000;
-/// How often while a session is about to end, or a child to be born, in microseconds.
-const SOON: u64 = 100_000;
 /// How often the sockets of a session that is about to end are looked at, in microseconds.
 const DRAINING_INTERVAL: u64 = 1_000_000;
 /// Sessions that are looked over in one turn.
@@ -27,74 +25,56 @@ const LOOKED_OVER: usize = 16;
 const DEATHS_FOR_A_BIND: usize = 64;
 /// Requests that are taken from processes that have ended before the ends of others wait.
 const REQUESTS_OF_THE_DEAD: u32 = 256;
-/// Sessions that are considered for being parked in one turn.
-const CONSIDERED: usize = 2;
 /// How long a session whose programs are gone may go on delivering, in
 /// microseconds.
 const DELIVERY_TIME: u64 = 60_000_000;
 
-/// Which sessions are looked over, and when.
-#[derive(Debug)]
-pub(crate) struct Maintenance {
-    /// When it goes on.
-    pub(crate) at: Instant,
-    /// Sessions that are looked over next time though they may be parked, each once.
-    listed: Vec<u32>,
-    /// Those that are still to be looked over this time.
-    rest: Vec<u32>,
-    /// When the first of those that were wants to be looked over again.
-    next: Instant,
+/// Sees to what has changed in sessions, and to what has ended.
+pub(crate) struct Maintenance<'a> {
+    pub(crate) stack: &'a mut Stack,
+    pub(crate) programs: &'a mut Programs,
+    pub(crate) intake: &'a mut Intake,
+    pub(crate) clock: Clock,
+    pub(crate) sleeper: &'a mut Sleeper,
+    pub(crate) disposal: &'a Disposal,
 }
 
-impl Maintenance {
-    pub(crate) const fn new(now: Instant) -> Self {
-        Self {
-            at: now,
-            listed: Vec::new(),
-            rest: Vec::new(),
-            next: Instant::NEVER,
+impl Maintenance<'_> {
+    pub(crate) fn requests(&mut self) -> Requests<'_> {
+        Requests {
+            intake: self.intake,
+            stack: self.stack,
+            programs: self.programs,
+            clock: self.clock,
         }
     }
-}
 
-/// What is ahead of an engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Prospect {
-    /// There is something to serve, or may be.
-    GoesOn,
-    /// That is to be looked for further, without a rest.
-    Unknown,
-    /// There is nothing left to serve.
-    IsOver,
-}
-
-impl Engine {
-    /// A session, and its sockets in the stack.
-    pub(crate) fn session_mut(&mut self, key: u32) -> Option<(&mut Session, &mut Half)> {
-        Some((
-            self.sessions.get_mut(key)?,
-            self.stack.sessions.get_mut(key)?,
-        ))
-    }
-
-    /// Sees to it that the death of a process is noticed.
-    pub(crate) fn watch_process(&mut self, session: u32, channel: u16) {
-        let Some(s) = self.sessions.get(session) else {
-            return;
-        };
-        let Some(fd) = s.processes.pidfd(channel) else {
-            // It may have ended before it was seen, and is asked for at once; then from time to
-            // time, if there is no descriptor.
-            return self.look_over_now(session);
-        };
-        let _ = self.sleeper.watch(fd, Source::Process(session, channel));
+    /// Looks over some of the sessions that it is time for, and ends those that nobody uses
+    /// any more; goes on with the others in the next turn.
+    pub(crate) fn go_on(&mut self) {
+        let Programs {
+            sessions, schedule, ..
+        } = &mut *self.programs;
+        if schedule.is_between_rounds() {
+            self.stack.expire_fragments();
+            let now = self.stack.now();
+            schedule.begin(sessions, self.stack.sessions.polled(), now);
+        }
+        for _ in 0..LOOKED_OVER {
+            let Some(key) = self.programs.schedule.pop() else {
+                break;
+            };
+            let next = self.look_over(key);
+            self.programs.schedule.again_at(next);
+        }
+        self.programs.schedule.pause();
     }
 
     /// Sees to the ends of so many processes at most, of those that the kernel tells of, and
     /// of fewer if they have left much to be done: it tells of the others again.
     pub(crate) fn take_deaths(&mut self, most: usize) {
         let mut left = REQUESTS_OF_THE_DEAD;
-        for (session, channel) in self.sleeper.deaths(most) {
+        for (session, channel) in self.programs.deaths.look(most) {
             left = left.saturating_sub(self.process_died(session, channel));
             if left == 0 {
                 break;
@@ -105,14 +85,10 @@ impl Engine {
     /// A process has ended; how many requests it has left.
     pub(crate) fn process_died(&mut self, session: u32, channel: u16) -> u32 {
         // What it published before it died still counts.
-        self.take_requests_in(session);
-        let taken = self.take_last(session, channel);
-        if let Some(s) = self.sessions.get(session)
-            && let Some(fd) = s.processes.pidfd(channel)
-        {
-            self.sleeper.unwatch(fd);
-        }
-        let Some((s, half)) = self.session_mut(session) else {
+        self.requests().take_in(session);
+        let taken = self.requests().take_last(session, channel);
+        self.programs.unwatch(session, channel);
+        let Some((s, half)) = self.programs.pair_mut(self.stack, session) else {
             return taken;
         };
         let serial = s.serial;
@@ -123,15 +99,18 @@ impl Engine {
             } else {
                 (half.blocks(), Vec::new())
             };
-            self.tear_down(Teardown {
-                channel: Some(channel),
-                waiters: Some((ended.name, 0)),
-                blocks: 0..blocks,
-                held,
-                ..Teardown::of(session, serial)
-            });
+            self.programs.tear_down(
+                self.stack,
+                Teardown {
+                    channel: Some(channel),
+                    waiters: Some((ended.name, 0)),
+                    blocks: 0..blocks,
+                    held,
+                    ..Teardown::of(session, serial)
+                },
+            );
         }
-        self.look_over_now(session);
+        self.programs.look_over_now(session, self.stack.now());
         taken
     }
 
@@ -140,141 +119,39 @@ impl Engine {
     /// `session` wants to know: children of its own that nobody has seen yet are looked for.
     #[cold]
     pub(crate) fn tear_down_the_dead(&mut self, session: u32) {
-        let session_of = self.sessions.get(session);
+        let session_of = self.programs.sessions.get(session);
         let claimed = session_of.map(|s| s.processes.claimed());
         for channel in claimed.into_iter().flatten() {
-            self.take_requests_of(session, u32::from(channel));
+            self.requests().take_of(session, u32::from(channel));
         }
         self.take_deaths(DEATHS_FOR_A_BIND);
         // Those that nobody watches, and children that ended before they were known.
         self.look_over(session);
     }
 
-    /// Whether `maintain` has anything to wait for.
-    pub(crate) fn needs_maintenance(&self) -> bool {
-        self.lifetime.draining
-            || self.stack.status().has_fragments()
-            || !self.maintenance.rest.is_empty()
-            || !self.maintenance.listed.is_empty()
-            || self
-                .stack
-                .sessions
-                .iter_polled()
-                .any(|(key, half)| self.wants_maintenance(key, &half.host))
-    }
-
-    /// Whether a session is to be looked after from time to time, whatever is asked or done.
-    fn wants_maintenance(&self, key: u32, host: &AdapterSession) -> bool {
-        let session = self.sessions.get(key);
-        session.is_some_and(|s| s.wants_care() || s.reclaim.is_wanted(host) || host.has_files())
-    }
-
-    /// Parks sessions that are idle, if more are polled than a few.
-    #[inline]
-    pub(crate) fn park_idle(&mut self) {
-        if self.stack.sessions.polls_many() {
-            (0..CONSIDERED).for_each(|_| self.park_one());
-        }
-    }
-
-    #[inline(never)]
-    fn park_one(&mut self) {
-        let Some(key) = self
-            .stack
-            .sessions
-            .next_idle(self.stack.counters.event_loop.turns)
-        else {
-            return;
-        };
-        let session = self.sessions.get(key);
-        // Nobody rings for a reservation.
-        let may_be = session.is_some_and(|s| s.is_in_use() && !s.may_have_reservations());
-        if may_be && self.stack.sessions.park(key) {
-            self.list_if_wanted(key);
-        }
-    }
-
-    /// Something has changed that is to be looked after, but not at once.
-    pub(crate) fn maintain_soon(&mut self) {
-        let soon = self.stack.now().after_us(SOON);
-        self.maintenance.at = self.maintenance.at.min(soon);
-    }
-
-    /// Something has changed in a session that is to be looked after at once.
-    pub(crate) fn look_over_now(&mut self, session: u32) {
-        self.list(session);
-        self.maintenance.at = self.stack.now();
-    }
-
-    /// A session is looked over next time.
-    fn list(&mut self, key: u32) {
-        if let Some(s) = self.sessions.get_mut(key)
-            && !std::mem::replace(&mut s.is_listed, true)
-        {
-            self.maintenance.listed.push(key);
-        }
-    }
-
-    fn list_if_wanted(&mut self, key: u32) {
-        let half = self.stack.sessions.get(key);
-        if half.is_some_and(|half| self.wants_maintenance(key, &half.host)) {
-            self.list(key);
-        }
-    }
-
-    /// Looks over some of the sessions that it is time for, and ends those that nobody uses
-    /// any more; goes on with the others in the next turn.
-    pub(crate) fn maintain(&mut self) {
-        if self.maintenance.rest.is_empty() {
-            self.stack.expire_fragments();
-            self.maintenance.next = self.stack.now().after_us(MAINTENANCE_INTERVAL);
-            self.choose_sessions();
-        }
-        for _ in 0..LOOKED_OVER {
-            let Some(key) = self.maintenance.rest.pop() else {
-                break;
-            };
-            let next = self.look_over(key);
-            self.maintenance.next = self.maintenance.next.min(next);
-        }
-        if self.maintenance.rest.is_empty() {
-            self.maintenance.at = self.maintenance.next;
-        }
-    }
-
-    /// Those that are polled, and those that have asked for it.
-    fn choose_sessions(&mut self) {
-        let mut all = std::mem::take(&mut self.maintenance.rest);
-        let polled = self.stack.sessions.polled().iter().copied();
-        let is_listed = |key| self.sessions.get(key).is_some_and(|s| s.is_listed);
-        all.extend(polled.filter(|key| !is_listed(*key)));
-        for key in self.maintenance.listed.drain(..) {
-            if let Some(s) = self.sessions.get_mut(key) {
-                s.is_listed = false;
-                all.push(key);
-            }
-        }
-        self.maintenance.rest = all;
-    }
-
     /// Looks a session over; says when it wants to be looked over again at the latest.
     fn look_over(&mut self, key: u32) -> Instant {
-        if self.sessions.get_mut(key).is_some_and(Session::takes_care) {
+        if self
+            .programs
+            .sessions
+            .get_mut(key)
+            .is_some_and(Session::takes_care)
+        {
             self.take_care(key);
         }
         let now = self.stack.now();
         let (Some(s), Some(host)) = (
-            self.sessions.get_mut(key),
+            self.programs.sessions.get_mut(key),
             self.stack.sessions.host_unshown_mut(key),
         ) else {
             return Instant::NEVER;
         };
         for file in host.look_at_files(now.0) {
-            self.attach.disposal.take(file);
+            self.disposal.take(file);
         }
         let reclaims_at = s.reclaim.go_on(host, now).unwrap_or(Instant::NEVER);
         let is_changing = !s.is_in_use() || s.processes.is_forking();
-        self.list_if_wanted(key);
+        self.programs.list_if_wanted(self.stack, key);
         if is_changing {
             reclaims_at.min(now.after_us(SOON))
         } else {
@@ -285,18 +162,18 @@ impl Engine {
     /// Sees to what has changed in a session: processes that have ended, reservations that
     /// nobody has come for, sockets that were lost on their way, nobody who uses it.
     fn take_care(&mut self, key: u32) {
-        let unwatched = match self.sessions.get_mut(key) {
+        let unwatched = match self.programs.sessions.get_mut(key) {
             Some(s) => s.processes.ask_after_unwatched(),
             None => return,
         };
         for channel in unwatched.watched {
-            self.watch_process(key, channel);
+            self.programs.watch(key, channel, self.stack.now());
         }
         for channel in unwatched.ended {
             self.process_died(key, channel);
         }
         let now = self.stack.now();
-        let Some((s, half)) = self.session_mut(key) else {
+        let Some((s, half)) = self.programs.pair_mut(self.stack, key) else {
             return;
         };
         let held = s.processes.drop_stale_reservations(now.0);
@@ -306,10 +183,13 @@ impl Engine {
             self.stack.close_unheld(key);
         }
         if !held.is_empty() {
-            self.tear_down(Teardown {
-                held,
-                ..Teardown::of(key, serial)
-            });
+            self.programs.tear_down(
+                self.stack,
+                Teardown {
+                    held,
+                    ..Teardown::of(key, serial)
+                },
+            );
         }
         if unused {
             self.wind_up(key);
@@ -321,8 +201,9 @@ impl Engine {
     fn wind_up(&mut self, session: u32) {
         let now = self.stack.now();
         let is_attached = self.stack.port().is_attached();
+        let is_under_way = self.programs.has_teardowns_in(session);
         let (Some(s), Some(half)) = (
-            self.sessions.get_mut(session),
+            self.programs.sessions.get_mut(session),
             self.stack.sessions.get(session),
         ) else {
             return;
@@ -331,7 +212,7 @@ impl Engine {
         if half.sockets() == 0 {
             return self.forget_session(session);
         }
-        if now < s.wound_at || self.teardowns.are_in(s.serial) {
+        if now < s.wound_at || is_under_way {
             return;
         }
         s.wound_at = Instant(now.0 + DRAINING_INTERVAL);
@@ -341,7 +222,7 @@ impl Engine {
             aborts: now >= ends || !is_attached,
             ..Teardown::of(session, s.serial)
         };
-        self.tear_down(teardown);
+        self.programs.tear_down(self.stack, teardown);
         if self
             .stack
             .sessions
@@ -353,14 +234,14 @@ impl Engine {
     }
 
     fn forget_session(&mut self, session: u32) {
-        if let Some(s) = self.sessions.remove(session) {
+        if let Some(s) = self.programs.remove(session) {
             self.sleeper.unwatch(s.doorbell.as_fd());
-            self.attach.disposal.take(s);
+            self.disposal.take(s);
         }
         if let Some(half) = self.stack.close_session(session) {
-            self.past_meter.add(&half.host.crossings());
+            self.programs.note_past(&half.host.crossings());
             // Its memory may be gigabytes.
-            self.attach.disposal.take(half);
+            self.disposal.take(half);
         }
     }
 
@@ -369,49 +250,42 @@ impl Engine {
     pub(crate) fn end_session(&mut self, session: u32) {
         let now = self.stack.now();
         // First of all: what is left of it goes, should the rest meet a panic.
-        self.look_over_now(session);
-        let Some((s, half)) = self.session_mut(session) else {
+        self.programs.look_over_now(session, self.stack.now());
+        let Some((s, half)) = self.programs.pair_mut(self.stack, session) else {
             return;
         };
         s.ends_by = Some(now);
         s.end(half);
         for pidfd in s.take_all(half) {
-            self.sleeper.unwatch(pidfd.as_fd());
+            self.programs.deaths.unwatch(pidfd.as_fd());
         }
     }
 
-    /// Whether there is anything left to serve. Asked each turn: sockets are only looked at
-    /// when no program has any, and some of them each time.
-    pub(crate) fn prospect(&mut self) -> Prospect {
-        let may_end =
-            self.lifetime.draining || (self.lifetime.private && self.lifetime.had_session);
-        if !may_end {
-            return Prospect::GoesOn;
+    /// Binds sockets whose address was in use, if it is not any more: another process may
+    /// have closed what had it, or have ended. A process that knows of that may count on it
+    /// that all is let go.
+    pub(crate) fn bind_late(&mut self) {
+        let mut all: VecDeque<_> = self.stack.take_late_binds().into();
+        if self.requests().take_all() {
+            self.stack.has_taken_late();
         }
-        if self.lifetime.draining && self.stack.now() >= self.lifetime.drain_by {
-            return Prospect::IsOver;
-        }
-        if !self.stack.sessions.is_empty() {
-            self.stack.look_for_undelivered_anew();
-            return Prospect::GoesOn;
-        }
-        if !self.stack.port().is_attached() {
-            // What cannot be sent need not be waited for.
-            return Prospect::IsOver;
-        }
-        match self.stack.look_for_undelivered() {
-            Undelivered::Some => Prospect::GoesOn,
-            Undelivered::Unknown => Prospect::Unknown,
-            Undelivered::None => Prospect::IsOver,
-        }
-    }
-
-    /// Tells all programs that the engine is gone.
-    pub(crate) fn mark_all_closed(&mut self) {
-        for key in self.stack.sessions.keys() {
-            if let Some(s) = self.stack.sessions.get_mut(key) {
-                s.host.mark_closed();
-                s.host.wake_everybody();
+        let mut are_torn_down = false;
+        while let Some(late) = all.pop_front() {
+            let session = late.session();
+            if self.stack.bind_again(&late) {
+                continue;
+            }
+            // Once in a turn: it is about all processes.
+            if !std::mem::replace(&mut are_torn_down, true) {
+                self.tear_down_the_dead(session);
+                if self.stack.bind_again(&late) {
+                    continue;
+                }
+            }
+            if self.programs.has_teardowns_of_user(session) {
+                self.stack.bind_later(late);
+            } else {
+                self.stack.sessions.give_bind_up(&late);
             }
         }
     }

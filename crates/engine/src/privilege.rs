@@ -5,10 +5,10 @@
 //! of /proc. The rule is Linux's, CAP_NET_BIND_SERVICE, as the process has it at that time,
 //! so that a program that has given its privileges away has not got them here either.
 
-use crate::Engine;
+use crate::session::Session;
 use longshore_hostif::Address;
-use longshore_stack::From;
-use longshore_stack::LowPorts;
+use longshore_stack::{LowPorts, Settings};
+use longshore_tcp::Instant;
 use std::fs::read_to_string;
 
 /// CAP_NET_BIND_SERVICE, as a bit of the sets in /proc.
@@ -40,36 +40,39 @@ impl Credentials {
     }
 }
 
-impl Engine {
-    /// Whether a process may bind the port of this address.
-    pub(crate) fn may_bind(&mut self, from: From, local: Address) -> bool {
-        let port = local.get().map_or(0, |local| local.port());
-        let (now, settings) = (self.stack.now(), &mut self.stack.settings);
-        let everybodys = settings.host.defaults(now).unwrap_or_default();
-        if port == 0 || port >= everybodys.unprivileged_from {
-            return true;
-        }
-        let Some(session) = self.sessions.get_mut(from.session) else {
-            return false;
-        };
-        match settings.access.low_ports {
-            LowPorts::All => return true,
-            LowPorts::Root => return session.uid == 0,
-            LowPorts::Host => {}
-        }
-        // To ask the kernel takes as long as many other requests. A process that was refused is told
-        // so after this turn, so what it does about that counts in a later one.
-        let found = Some((from.channel, self.stack.counters.event_loop.turns));
-        if session.unprivileged == found {
-            return false;
-        }
-        let pid = session.processes.pid(from.channel);
-        let may = pid.is_some_and(|pid| may_bind_low_ports(pid, session.uid));
-        if !may {
-            session.unprivileged = found;
-        }
-        may
+/// Whether the process of `channel` of a session may bind the port of this address; asked in this
+/// `turn` of the engine.
+pub(crate) fn may_bind(
+    session: Option<&mut Session>,
+    (channel, turn): (u16, u64),
+    local: Address,
+    (settings, now): (&mut Settings, Instant),
+) -> bool {
+    let port = local.get().map_or(0, |local| local.port());
+    let everybodys = settings.host.defaults(now).unwrap_or_default();
+    if port == 0 || port >= everybodys.unprivileged_from {
+        return true;
     }
+    let Some(session) = session else {
+        return false;
+    };
+    match settings.access.low_ports {
+        LowPorts::All => return true,
+        LowPorts::Root => return session.uid == 0,
+        LowPorts::Host => {}
+    }
+    // To ask the kernel takes as long as many other requests. A process that was refused is told
+    // so after this turn, so what it does about that counts in a later one.
+    let found = Some((channel, turn));
+    if session.unprivileged == found {
+        return false;
+    }
+    let pid = session.processes.pid(channel);
+    let may = pid.is_some_and(|pid| may_bind_low_ports(pid, session.uid));
+    if !may {
+        session.unprivileged = found;
+    }
+    may
 }
 
 /// Whether process `pid`, of a session that user `owner` has opened, may bind the ports of

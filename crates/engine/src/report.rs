@@ -3,13 +3,13 @@
 //! Gathers them from the stack, the port and the sessions into the types of `control`. `sleep`
 //! calls it when a request has come over the control socket.
 
-use crate::Engine;
-use crate::catalog::{BAD_DESCRIPTORS, COUNTERS, MISROUTED_REQUESTS};
+use crate::catalog::{BAD_DESCRIPTORS, COUNTERS, Counted, MISROUTED_REQUESTS};
 use crate::control::{
     Asker, ControlReply, ControlRequest, Counts, CrossingsStat, PortStat, ROWS_AT_ONCE,
     SessionStat, SsReply, SsRow, StatReply, TcpStat, TrafficStat,
 };
 use crate::session::Session;
+use crate::{About, Engine};
 use longshore_hostif::Loopback;
 use longshore_stack::{Session as Half, SocketStatus, Transport};
 use longshore_tcp::TcpInfo;
@@ -21,14 +21,21 @@ const WAITING: u32 = 1 << 31;
 /// Where it begins to number half-open connections: before those, and beyond sockets.
 const HALF_OPEN: u32 = 1 << 30;
 
+/// What an engine tells of itself to who asks.
+pub(crate) struct Report<'a> {
+    pub(crate) counted: Counted<'a>,
+    pub(crate) about: &'a About,
+}
+
 impl Engine {
     pub(crate) fn answer_control(&mut self) {
         let Some(mut control) = self.control.take() else {
             return;
         };
+        let report = self.report();
         control.serve(&mut |asker, request| {
-            if self.may_ask(asker) {
-                self.reply(asker, request)
+            if report.may_ask(asker) {
+                report.reply(asker, request)
             } else {
                 ControlReply::Error {
                     message: format!("user {} may not use it", asker.uid),
@@ -38,6 +45,19 @@ impl Engine {
         self.control = Some(control);
     }
 
+    /// What `longshore stat` shows of it to its own user.
+    #[must_use]
+    pub fn statistics(&self) -> StatReply {
+        self.report().stat(Asker::own_user())
+    }
+}
+
+impl Report<'_> {
+    /// What the engine's own user is told.
+    pub(crate) fn to_own_user(&self, request: ControlRequest) -> ControlReply {
+        self.reply(Asker::own_user(), request)
+    }
+
     fn reply(&self, asker: Asker, request: ControlRequest) -> ControlReply {
         match request {
             ControlRequest::Stat => ControlReply::Stat(Box::new(self.stat(asker))),
@@ -45,42 +65,31 @@ impl Engine {
         }
     }
 
-    /// What the engine's own user is told.
-    pub(crate) fn answer_own_user(&self, request: ControlRequest) -> ControlReply {
-        self.reply(Asker::own_user(), request)
-    }
-
-    /// What `longshore stat` shows of it to its own user.
-    #[must_use]
-    pub fn statistics(&self) -> StatReply {
-        self.stat(Asker::own_user())
-    }
-
     /// Whoever may use the engine may ask it.
     fn may_ask(&self, asker: Asker) -> bool {
-        asker.sees_all() || self.attach.is_listed(asker.uid)
+        asker.sees_all() || self.counted.attach.is_listed(asker.uid)
     }
 
     /// Whether a session's sockets are shown to who asks.
     fn is_shown(&self, asker: Asker, session: u32) -> bool {
         let own = |s: &Session| s.uid == asker.uid;
-        asker.sees_all() || self.sessions.get(session).is_some_and(own)
+        asker.sees_all() || self.counted.programs.sessions.get(session).is_some_and(own)
     }
 
     /// Totals are of the whole engine, whoever asks; sessions are those that the asker may
     /// see.
     fn stat(&self, asker: Asker) -> StatReply {
-        let c = &self.stack.counters;
-        let mut meter = self.past_meter;
-        for (_, s) in self.stack.sessions.iter() {
+        let c = &self.counted.stack.counters;
+        let mut meter = self.counted.programs.past_meter();
+        for (_, s) in self.counted.stack.sessions.iter() {
             meter.add(&s.host.crossings());
         }
         let mut drops: Counts = c.drops().map(|(name, n)| (name.to_owned(), n)).collect();
-        let halves = self.stack.sessions.iter();
+        let halves = self.counted.stack.sessions.iter();
         let requests: u64 = halves.map(|(_, s)| s.host.bad_descriptors).sum();
-        let halves = self.stack.sessions.iter();
+        let halves = self.counted.stack.sessions.iter();
         let misrouted: u64 = halves.map(|(_, s)| s.host.misrouted()).sum();
-        let sessions = self.sessions.iter();
+        let sessions = self.counted.programs.sessions.iter();
         let claims: u64 = sessions.map(|(_, s)| s.processes.bad_claims()).sum();
         // They count as bad, too, where they are decoded.
         let bad = requests.saturating_sub(misrouted) + claims;
@@ -90,21 +99,23 @@ impl Engine {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             abi: longshore_hostif::ABI_VERSION,
             pid: std::process::id(),
-            uptime_ms: self.stack.now().0 / 1000,
+            uptime_ms: self.counted.stack.now().0 / 1000,
             addresses: self
+                .counted
                 .stack
                 .status()
                 .addresses()
                 .map(|c| c.to_string())
                 .collect(),
             gateways: self
+                .counted
                 .stack
                 .status()
                 .gateways()
                 .iter()
                 .map(IpAddr::to_string)
                 .collect(),
-            loopback: if self.stack.settings.loopback == Loopback::Engine {
+            loopback: if self.counted.stack.settings.loopback == Loopback::Engine {
                 "engine"
             } else {
                 "kernel"
@@ -118,20 +129,23 @@ impl Engine {
             net: self.counts("net"),
             engine: self.counts("engine"),
             sessions: self
+                .counted
                 .stack
                 .sessions
                 .iter()
                 .filter(|(key, _)| self.is_shown(asker, *key))
-                .filter_map(|(key, half)| Some(self.sessions.get(key)?.stat(key, half)))
+                .filter_map(|(key, half)| {
+                    Some(self.counted.programs.sessions.get(key)?.stat(key, half))
+                })
                 .collect(),
         }
     }
 
     fn port_stat(&self) -> PortStat {
-        let port = self.stack.port().counters();
+        let port = self.counted.stack.port().counters();
         PortStat {
             name: self.about.port_name.clone(),
-            mtu: self.stack.port().capabilities().mtu as u32,
+            mtu: self.counted.stack.port().capabilities().mtu as u32,
             rx: TrafficStat {
                 frames: port.rx_frames,
                 bytes: port.rx_bytes,
@@ -151,7 +165,7 @@ impl Engine {
     /// The counters of a section of the catalog.
     fn counts(&self, section: &str) -> Counts {
         let of = COUNTERS.iter().filter(|c| c.info.section == section);
-        of.map(|c| (c.info.name.to_owned(), (c.value)(self)))
+        of.map(|c| (c.info.name.to_owned(), (c.value)(&self.counted)))
             .collect()
     }
 
@@ -161,7 +175,7 @@ impl Engine {
     fn ss(&self, asker: Asker, from: u32) -> SsReply {
         let mut reply = SsReply::default();
         let is_full = |reply: &SsReply| reply.rows.len() as u32 == ROWS_AT_ONCE;
-        for (key, socket) in self.stack.status().sockets(from) {
+        for (key, socket) in self.counted.stack.status().sockets(from) {
             if is_full(&reply) {
                 reply.next = Some(key);
                 return reply;
@@ -171,7 +185,7 @@ impl Engine {
             }
         }
         let first = from.saturating_sub(HALF_OPEN);
-        for (key, half) in self.stack.status().half_open(first) {
+        for (key, half) in self.counted.stack.status().half_open(first) {
             if is_full(&reply) {
                 reply.next = Some(HALF_OPEN + key);
                 return reply;
@@ -193,7 +207,7 @@ impl Engine {
             return reply;
         }
         let first = from.saturating_sub(WAITING);
-        for (wait, number) in self.stack.status().waits().zip(0..WAITING) {
+        for (wait, number) in self.counted.stack.status().waits().zip(0..WAITING) {
             if number < first {
                 continue;
             }
@@ -215,7 +229,7 @@ impl Engine {
 
     fn row(&self, socket: &SocketStatus) -> SsRow {
         let text = |a: Option<SocketAddr>| a.map_or("*:*".to_owned(), |a| a.to_string());
-        let session = self.sessions.get(socket.session);
+        let session = self.counted.programs.sessions.get(socket.session);
         let holders = |index| session.map(|s| s.processes.holders(index));
         SsRow {
             proto: match socket.transport {

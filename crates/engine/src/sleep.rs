@@ -24,14 +24,11 @@ use longshore_tcp::Instant;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use spin::Spin;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 /// The event loop's descriptors and habits.
 pub(crate) struct Sleeper {
     epoll: OwnedFd,
-    /// What tells of the ends of processes: so that all that have ended are known by one
-    /// call, whatever else there is.
-    processes: OwnedFd,
     spin: Spin,
     /// Since when there has been nothing to do.
     idle_since: Option<Instant>,
@@ -43,9 +40,7 @@ pub(crate) struct Sleeper {
     ready: Vec<Source>,
 }
 
-/// Ends of processes that are told of at once, at most.
-const MOST_DEATHS: usize = 64;
-/// And those that are seen to in one look; the others come up again.
+/// Ends of processes that are seen to in one look; the others come up again.
 const DEATHS_A_LOOK: usize = 4;
 
 /// How often the loop looks at its other descriptors while it is busy, in
@@ -65,7 +60,6 @@ impl Sleeper {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let sleeper = Self {
             epoll,
-            processes: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             spin: Spin::new(spin.as_micros() as u64),
             idle_since: None,
             looked_at: Instant(0),
@@ -79,7 +73,6 @@ impl Sleeper {
         if let Some(fd) = port.link_events_fd() {
             sleeper.watch(fd, Source::PortLink)?;
         }
-        sleeper.watch(sleeper.processes.as_fd(), Source::Deaths)?;
         sleeper.watch(inbox.fd(), Source::Attach)?;
         sleeper.watch(orders.fd(), Source::Orders)?;
         if let Some(control) = control {
@@ -93,29 +86,7 @@ impl Sleeper {
         let data = epoll::EventData::new_u64(source.encode());
         let mut events = epoll::EventFlags::IN;
         events.set(epoll::EventFlags::ET, matches!(source, Source::Doorbell(_)));
-        let set = match source {
-            Source::Process(..) => &self.processes,
-            _ => &self.epoll,
-        };
-        epoll::add(set, fd, data, events)
-    }
-
-    /// Channels whose processes have ended, so many at most; those that are not unwatched
-    /// are told of again.
-    pub(crate) fn deaths(&self, most: usize) -> Vec<(u32, u16)> {
-        let mut events = [std::mem::MaybeUninit::<epoll::Event>::uninit(); MOST_DEATHS];
-        let end = most.min(MOST_DEATHS);
-        let at_once = Timespec::default();
-        match epoll::wait(&self.processes, &mut events[..end], Some(&at_once)) {
-            Ok((found, _)) => {
-                let of = |e: &epoll::Event| match Source::decode(e.data.u64()) {
-                    Source::Process(session, channel) => Some((session, channel)),
-                    _ => None,
-                };
-                found.iter().filter_map(of).collect()
-            }
-            Err(_) => Vec::new(),
-        }
+        epoll::add(&self.epoll, fd, data, events)
     }
 
     /// Requests will come soon.
@@ -126,7 +97,6 @@ impl Sleeper {
     /// No longer.
     pub(crate) fn unwatch(&self, fd: BorrowedFd<'_>) {
         let _ = epoll::delete(&self.epoll, fd);
-        let _ = epoll::delete(&self.processes, fd);
     }
 
     fn wait(&self, timeout: Option<Duration>, ready: &mut Vec<Source>) -> Result<(), Errno> {
@@ -202,7 +172,7 @@ impl Engine {
     fn has_done_all(&self) -> bool {
         let is_contended = self.sleeper.contention.is_contended(self.stack.now());
         self.receiver.receive_policy.has_seen_all(is_contended)
-            && self.teardowns.is_empty()
+            && self.programs.teardowns().is_empty()
             && !self.stack.has_work_left()
             && self.stack.port().fd().is_some()
     }
@@ -249,10 +219,17 @@ impl Engine {
         result.map(drop)
     }
 
+    /// Whether maintenance has anything to wait for.
+    pub(crate) fn needs_maintenance(&self) -> bool {
+        self.lifetime.is_draining()
+            || self.stack.status().has_fragments()
+            || self.programs.need_maintenance(&self.stack)
+    }
+
     /// How long there is nothing to do, by the clock.
     pub(crate) fn next_deadline(&self) -> Option<Duration> {
         let now = self.clock.now();
-        let maintenance = Some(self.maintenance.at).filter(|_| self.needs_maintenance());
+        let maintenance = Some(self.programs.schedule.at()).filter(|_| self.needs_maintenance());
         [
             self.stack.next_timeout(),
             Some(self.intake.stalled_until).filter(|at| *at != Instant::NEVER),
@@ -294,10 +271,11 @@ impl Engine {
                     self.stack.sessions.poll(session, turn);
                 }
                 Source::Attach => {
-                    self.take_attach_events();
+                    for event in self.attach.inbox.take() {
+                        self.attaching().handle(event);
+                    }
                 }
-                Source::Process(..) => {}
-                Source::Deaths => self.take_deaths(DEATHS_A_LOOK),
+                Source::Deaths => self.maintenance().take_deaths(DEATHS_A_LOOK),
                 Source::Control => self.answer_control(),
                 Source::Orders => self.take_orders(),
             }

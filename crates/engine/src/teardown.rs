@@ -5,8 +5,8 @@
 //! nobody has come for a reservation, and when a session is; the loop goes on with them each
 //! turn until all are done. The channel of the process belongs to nobody else before.
 
-use crate::Engine;
-use longshore_stack::Session as Half;
+use crate::session::Sessions;
+use longshore_stack::{Session as Half, Stack};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -75,6 +75,62 @@ impl Teardown {
         }
     }
 
+    /// Does some of it; whether there is more.
+    fn go_on(&mut self, sessions: &mut Sessions, stack: &mut Stack, budget: &mut usize) -> bool {
+        let serial = self.serial;
+        let session = sessions.get(self.session);
+        if session.is_none_or(|s| s.serial != serial) {
+            return false;
+        }
+        while !self.is_done() {
+            if *budget == 0 {
+                return true;
+            }
+            if let Some(index) = self.held.pop() {
+                *budget -= 1;
+                self.tear_down_socket(sessions, stack, index);
+            } else if let Some(half) = stack.sessions.get_mut(self.session) {
+                self.free_waiters(half, budget);
+                self.find_held(half, budget);
+            } else {
+                break;
+            }
+        }
+        let session = sessions.get(self.session);
+        if let (Some(s), Some(channel)) = (session, self.channel) {
+            s.processes.free_channel(channel);
+        }
+        false
+    }
+
+    /// A process that is gone had this socket: it is closed if nobody has it now.
+    fn tear_down_socket(&self, sessions: &mut Sessions, stack: &mut Stack, index: u32) {
+        let now = stack.now();
+        let session = sessions.get_mut(self.session);
+        let Some(s) = session.filter(|s| s.serial == self.serial) else {
+            return;
+        };
+        let Some(key) = stack.sessions.socket_of(self.session, index) else {
+            return;
+        };
+        if let Some(channel) = self.channel {
+            stack.forget_subscriber(key, channel);
+        }
+        if self.aborts {
+            return stack.reset_unheld(key);
+        }
+        if stack.status().is_orphan(key) {
+            return;
+        }
+        let is_anybodys = s.is_in_use()
+            && (s.processes.is_held(index)
+                || s.note_transit(key, index, now)
+                || stack.status().is_unread(key));
+        if !is_anybodys {
+            stack.close_unheld(key);
+        }
+    }
+
     fn is_done(&self) -> bool {
         self.held.is_empty() && self.blocks.is_empty() && self.waiters.is_none()
     }
@@ -94,6 +150,37 @@ impl Teardowns {
         self.0.is_empty()
     }
 
+    /// Begins one, and does what of it there is time for at once: nearly always all.
+    pub(crate) fn begin(
+        &mut self,
+        sessions: &mut Sessions,
+        stack: &mut Stack,
+        mut teardown: Teardown,
+    ) {
+        let mut budget = A_TURN;
+        if teardown.go_on(sessions, stack, &mut budget) {
+            self.0.push_back(teardown);
+        }
+    }
+
+    /// Goes on with those that are under way; says whether there were any.
+    #[inline(never)]
+    pub(crate) fn go_on(&mut self, sessions: &mut Sessions, stack: &mut Stack) -> bool {
+        if self.0.is_empty() {
+            return false;
+        }
+        let mut budget = A_TURN;
+        while budget != 0
+            && let Some(mut teardown) = self.0.pop_front()
+        {
+            if teardown.go_on(sessions, stack, &mut budget) {
+                // Others have their turn.
+                self.0.push_back(teardown);
+            }
+        }
+        true
+    }
+
     /// Whether some are under way in the session of this number.
     pub(crate) fn are_in(&self, serial: u64) -> bool {
         self.0.iter().any(|b| b.serial == serial)
@@ -102,97 +189,6 @@ impl Teardowns {
     /// The sessions in which some are.
     pub(crate) fn sessions(&self) -> impl Iterator<Item = u32> + '_ {
         self.0.iter().map(|b| b.session)
-    }
-}
-
-impl Engine {
-    /// Begins one, and does what of it there is time for at once: nearly always all.
-    pub(crate) fn tear_down(&mut self, mut teardown: Teardown) {
-        let mut budget = A_TURN;
-        if self.tear_down_some(&mut teardown, &mut budget) {
-            self.teardowns.0.push_back(teardown);
-        }
-    }
-
-    /// Goes on with those that are under way; says whether there were any.
-    pub(crate) fn continue_teardowns(&mut self) -> bool {
-        if self.teardowns.0.is_empty() {
-            return false;
-        }
-        let mut budget = A_TURN;
-        while budget != 0
-            && let Some(mut teardown) = self.teardowns.0.pop_front()
-        {
-            if self.tear_down_some(&mut teardown, &mut budget) {
-                // Others have their turn.
-                self.teardowns.0.push_back(teardown);
-            }
-        }
-        true
-    }
-
-    /// Does some of it; whether there is more.
-    fn tear_down_some(&mut self, teardown: &mut Teardown, budget: &mut usize) -> bool {
-        let serial = teardown.serial;
-        let session = self.sessions.get(teardown.session);
-        if session.is_none_or(|s| s.serial != serial) {
-            return false;
-        }
-        while !teardown.is_done() {
-            if *budget == 0 {
-                return true;
-            }
-            if let Some(index) = teardown.held.pop() {
-                *budget -= 1;
-                self.tear_down_socket(teardown, index);
-            } else if let Some(half) = self.stack.sessions.get_mut(teardown.session) {
-                teardown.free_waiters(half, budget);
-                teardown.find_held(half, budget);
-            } else {
-                break;
-            }
-        }
-        let session = self.sessions.get(teardown.session);
-        if let (Some(s), Some(channel)) = (session, teardown.channel) {
-            s.processes.free_channel(channel);
-        }
-        false
-    }
-
-    /// A process that is gone had this socket: it is closed if nobody has it now.
-    fn tear_down_socket(&mut self, teardown: &Teardown, index: u32) {
-        let (now, stack) = (self.stack.now(), &mut self.stack);
-        let session = self.sessions.get_mut(teardown.session);
-        let Some(s) = session.filter(|s| s.serial == teardown.serial) else {
-            return;
-        };
-        let Some(key) = stack.sessions.socket_of(teardown.session, index) else {
-            return;
-        };
-        if let Some(channel) = teardown.channel {
-            stack.forget_subscriber(key, channel);
-        }
-        if teardown.aborts {
-            return stack.reset_unheld(key);
-        }
-        if stack.status().is_orphan(key) {
-            return;
-        }
-        let is_anybodys = s.is_in_use()
-            && (s.processes.is_held(index)
-                || s.note_transit(key, index, now)
-                || stack.status().is_unread(key));
-        if !is_anybodys {
-            stack.close_unheld(key);
-        }
-    }
-
-    /// Whether sockets of ended processes are still to be closed that are of the user of
-    /// this session.
-    pub(crate) fn has_teardowns_of_user(&self, session: u32) -> bool {
-        let uid_of = |session| self.sessions.get(session).map(|s| s.uid);
-        let own = uid_of(session);
-        self.teardowns.sessions().any(|s| uid_of(s) == own)
     }
 }
 

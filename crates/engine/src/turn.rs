@@ -5,7 +5,7 @@
 //! [`Engine::run`] repeats it.
 
 use crate::intake::Which;
-use crate::maintenance::Prospect;
+use crate::lifetime::Prospect;
 use crate::{Engine, EngineError};
 use longshore_stack::{Notice, Received};
 use longshore_tcp::Instant;
@@ -21,7 +21,7 @@ impl Engine {
         loop {
             let worked = self.turn()?;
             // The turn may have ended the last session: nobody would wake it for that.
-            match self.prospect() {
+            match self.lifetime.prospect(&mut self.stack) {
                 Prospect::GoesOn => self.contained(|engine| engine.rest(worked).map(|()| true))?,
                 Prospect::Unknown => continue,
                 Prospect::IsOver => break,
@@ -54,13 +54,11 @@ impl Engine {
             worked |= self.receive()?;
         }
         worked |= self.stack.handle_timeouts();
-        if self.maintenance.at <= now {
+        if self.programs.schedule.at() <= now {
             self.maintain();
         }
         self.stack.relieve_memory_pressure();
-        if !self.teardowns.is_empty() {
-            worked |= self.continue_teardowns();
-        }
+        worked |= self.programs.continue_teardowns(&mut self.stack);
         worked |= self.stack.flush();
         if self.stack.has_late_binds() {
             self.bind_late();
@@ -68,12 +66,43 @@ impl Engine {
         }
         self.stack.answer_questions();
         self.stack.publish();
-        self.park_idle();
+        self.programs.park_idle(&mut self.stack);
         if !self.stack.counters.notices.is_empty() {
             self.tell_notices();
         }
         self.stack.port_mut().flush().map_err(EngineError::Port)?;
         Ok(worked)
+    }
+
+    /// Takes `which` requests of all sessions that are polled whose processes have published
+    /// some; says whether there were any.
+    #[inline]
+    fn take_requests(&mut self, which: Which) -> bool {
+        self.intake.begin();
+        self.stack.sessions.have_requests() && self.take_requests_of_all(which)
+    }
+
+    // What not each turn does is in functions of its own: a turn with nothing to do does not
+    // make room for it.
+
+    #[inline(never)]
+    fn take_requests_of_all(&mut self, which: Which) -> bool {
+        self.requests().take_of_all(which)
+    }
+
+    #[inline(never)]
+    fn maintain(&mut self) {
+        self.maintenance().go_on();
+    }
+
+    #[cold]
+    fn retry_stalled(&mut self) {
+        self.requests().retry_stalled();
+    }
+
+    #[cold]
+    fn bind_late(&mut self) {
+        self.maintenance().bind_late();
     }
 
     fn receive(&mut self) -> Result<bool, EngineError> {
@@ -151,7 +180,17 @@ impl Engine {
     /// Stops letting sessions in, and ends when those there are have ended, at
     /// the latest after `grace`.
     pub fn drain(&mut self, grace: Duration) {
-        self.lifetime.draining = true;
-        self.lifetime.drain_by = Instant(self.stack.now().0 + grace.as_micros() as u64);
+        let by = Instant(self.stack.now().0 + grace.as_micros() as u64);
+        self.lifetime.drain(by);
+    }
+
+    /// Tells all programs that the engine is gone.
+    pub(crate) fn mark_all_closed(&mut self) {
+        for key in self.stack.sessions.keys() {
+            if let Some(s) = self.stack.sessions.get_mut(key) {
+                s.host.mark_closed();
+                s.host.wake_everybody();
+            }
+        }
     }
 }

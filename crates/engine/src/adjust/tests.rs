@@ -45,10 +45,10 @@ fn all_settings_hold_from_the_moment_at_which_the_engine_gets_them() {
     let before = congestion(&host);
     let handle = world.engine.handle();
     handle.adjust(settings());
-    world.until("the order", |engine| !engine.lifetime.grace.is_zero());
+    world.until("the order", |engine| !engine.lifetime.grace().is_zero());
     let engine = &mut world.engine;
     assert!(engine.attach.is_listed(4_000_001) && !engine.attach.is_listed(4_000_002));
-    assert_eq!(engine.lifetime.grace, Duration::from_secs(9));
+    assert_eq!(engine.lifetime.grace(), Duration::from_secs(9));
     let user = engine.attach.users.get(4_000_001);
     let held: Vec<_> = (0..9).map_while(|_| user.account.take_socket()).collect();
     assert_eq!(held.len(), 7);
@@ -105,8 +105,8 @@ fn an_engine_answers_and_stops_by_its_handle() {
         answer
     });
     assert!(matches!(answer, Some(ControlReply::Stat(_))));
-    world.until("the order", |engine| engine.lifetime.draining);
-    let left = world.engine.lifetime.drain_by.0 - world.engine.stack.now().0;
+    world.until("the order", |engine| engine.lifetime.is_draining());
+    let left = world.engine.lifetime.drain_by().0 - world.engine.stack.now().0;
     assert!((4_000_000..=5_000_000).contains(&left), "{left}");
     // Once it has looked, no order wakes it again.
     world.engine.take_orders();

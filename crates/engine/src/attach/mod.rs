@@ -15,7 +15,8 @@ mod listener;
 mod queue;
 mod server;
 
-use disposal::{Disposal, Dispose};
+pub(crate) use disposal::Disposal;
+use disposal::Dispose;
 pub use listener::ListenError;
 pub(crate) use listener::Listener;
 pub(crate) use queue::Inbox;

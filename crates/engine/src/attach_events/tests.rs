@@ -1,6 +1,7 @@
 //! Who gets a session, and whose end ends one.
 
 use super::*;
+use crate::Engine;
 use crate::testing::Turned;
 use crate::testing::common::Host;
 use longshore_hostif::attach::{AttachError, dial, new_session, receive, send_as};
@@ -24,7 +25,7 @@ fn an_engine_that_is_about_to_end_opens_no_session_and_lets_processes_join_those
     let options = SessionOptions::default();
     let refused = world.during(|path| why(new_session(path, options)));
     assert_eq!(refused, Some(Refusal::Draining));
-    assert_eq!(world.engine.sessions.iter().count(), 1);
+    assert_eq!(world.engine.programs.sessions.iter().count(), 1);
     let token = host.token;
     host = world.during(|path| {
         Host::join(path, token);
@@ -47,6 +48,7 @@ fn a_session_ends_with_its_own_launcher_alone() {
     world.settle();
     let keys = |engine: &Engine| {
         engine
+            .programs
             .sessions
             .iter()
             .map(|(key, _)| key)
@@ -57,11 +59,14 @@ fn a_session_ends_with_its_own_launcher_alone() {
     world.until("its end", |engine| keys(engine).len() < 3);
     assert_eq!(keys(&world.engine), [0, 2]);
     // One that takes too much memory, by its number.
-    let serial = world.engine.sessions.get(2).unwrap().serial;
-    world.engine.attach_event(Event::Overdrawn(serial + 100));
+    let serial = world.engine.programs.sessions.get(2).unwrap().serial;
+    world
+        .engine
+        .attaching()
+        .handle(Event::Overdrawn(serial + 100));
     world.settle();
     assert_eq!(keys(&world.engine), [0, 2]);
-    world.engine.attach_event(Event::Overdrawn(serial));
+    world.engine.attaching().handle(Event::Overdrawn(serial));
     world.settle();
     assert_eq!(keys(&world.engine), [0]);
 }
@@ -121,7 +126,7 @@ fn a_program_joins_a_session_whose_version_it_speaks() {
         Message::Welcome(..)
     ));
     // It is spoken with as another release's engine would.
-    let session = &mut world.engine.sessions;
+    let session = &mut world.engine.programs.sessions;
     assert!(session.get_mut(0).is_some());
     let other = Versions {
         features: Features::empty(),
@@ -139,7 +144,7 @@ fn a_process_that_joins_again_has_its_channel() {
     let (token, channel) = (host.token, host.channel.index());
     let again = world.during(|path| Host::join(path, token));
     assert_eq!(again.channel.index(), channel);
-    let session = world.engine.sessions.get(0).unwrap();
+    let session = world.engine.programs.sessions.get(0).unwrap();
     assert_eq!(session.processes.living(), 1);
-    assert!(world.engine.lifetime.had_session);
+    assert!(world.engine.lifetime.had_session());
 }

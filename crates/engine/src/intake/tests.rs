@@ -1,6 +1,7 @@
 //! What of the time of a turn goes to requests that take long.
 
 use super::*;
+use crate::Engine;
 use crate::EngineError;
 use crate::control::{ControlReply, ControlRequest};
 use crate::testing::common::Host;
@@ -114,10 +115,10 @@ fn a_session_has_a_share_of_the_time_of_a_turn() {
     // The turn has just begun, and goes on beginning.
     engine.stack.set_now(Instant(u64::MAX / 2));
     engine.intake.share.left = 100;
-    engine.spend_time();
+    engine.requests().spend_time();
     assert_eq!(engine.intake.share.left, 100);
     std::thread::sleep(Duration::from_millis(1));
-    engine.spend_time();
+    engine.requests().spend_time();
     assert_eq!(engine.intake.share.left, 0);
 }
 
@@ -317,10 +318,19 @@ fn requests_of_a_process_that_takes_no_answers_wait_until_it_takes_some() {
     assert_eq!(served(&host.arena, channel, 100), 100);
     assert!(world.engine.intake.stalled_until.is_never());
     assert_eq!(
-        world.engine.sessions.get(0).unwrap().stalled_for,
+        world.engine.programs.sessions.get(0).unwrap().stalled_for,
         SHORTEST_STALL
     );
-    assert!(world.engine.sessions.get(0).unwrap().stalled.is_empty());
+    assert!(
+        world
+            .engine
+            .programs
+            .sessions
+            .get(0)
+            .unwrap()
+            .stalled
+            .is_empty()
+    );
 }
 
 /// What had the address is a process that has ended: whoever binds it has heard of that before the
@@ -360,7 +370,10 @@ fn an_address_of_a_process_that_has_ended_can_be_bound_at_once() {
         });
         // The engine looks at no descriptor meanwhile.
         world.settle();
-        let ControlReply::Ss(reply) = world.engine.answer_own_user(ControlRequest::Ss { from: 0 })
+        let ControlReply::Ss(reply) = world
+            .engine
+            .report()
+            .to_own_user(ControlRequest::Ss { from: 0 })
         else {
             panic!("another answer");
         };

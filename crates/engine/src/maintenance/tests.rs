@@ -1,6 +1,8 @@
 //! Which sessions are looked over and when, when they end, and when the engine does.
 
 use super::*;
+use crate::Engine;
+use crate::lifetime::Prospect;
 use crate::testing::common::Host;
 use crate::testing::{Member, Turned};
 use longshore_hostif::attach::{SessionOptions, new_session};
@@ -22,10 +24,14 @@ fn launchers(world: &mut Turned, count: usize) -> Vec<OwnedFd> {
 fn leaves(world: &mut Turned, host: &mut Host, key: u32) {
     drop(host.launcher.take());
     world.until("the launcher's end", |engine| {
-        engine.sessions.get(key).is_none_or(|s| !s.launched)
+        engine
+            .programs
+            .sessions
+            .get(key)
+            .is_none_or(|s| !s.launched)
     });
     let channel = host.channel.index() as u16;
-    world.engine.process_died(key, channel);
+    world.engine.maintenance().process_died(key, channel);
 }
 
 #[test]
@@ -33,14 +39,16 @@ fn an_engine_of_many_goes_on_without_sessions_and_one_of_a_program_ends_with_its
     let mut shared = Turned::new();
     let mut private = Turned::with(|config| config.private = true);
     for world in [&mut shared, &mut private] {
-        assert_eq!(world.engine.prospect(), Prospect::GoesOn, "nobody has come");
+        assert_eq!(world.prospect(), Prospect::GoesOn, "nobody has come");
         let launchers = launchers(world, 2);
-        assert_eq!(world.engine.prospect(), Prospect::GoesOn);
+        assert_eq!(world.prospect(), Prospect::GoesOn);
         drop(launchers);
-        world.until("their end", |engine| engine.sessions.iter().count() == 0);
+        world.until("their end", |engine| {
+            engine.programs.sessions.iter().count() == 0
+        });
     }
-    assert_eq!(shared.engine.prospect(), Prospect::GoesOn);
-    assert_eq!(private.engine.prospect(), Prospect::IsOver);
+    assert_eq!(shared.prospect(), Prospect::GoesOn);
+    assert_eq!(private.prospect(), Prospect::IsOver);
 }
 
 /// What cannot be sent is not waited for.
@@ -50,18 +58,14 @@ fn without_an_interface_an_engine_of_a_program_ends_with_it_and_delivers_nothing
     let (mut client, _server, _) = undelivered(&mut world);
     leaves(&mut world, &mut client, 0);
     world.later(2 * SECOND);
-    assert!(world.engine.sessions.get(0).is_some());
+    assert!(world.engine.programs.sessions.get(0).is_some());
     bells.attached.store(false, Ordering::Relaxed);
     (0..2).for_each(|_| world.later(2 * SECOND));
-    assert!(world.engine.sessions.get(0).is_none());
-    assert_eq!(
-        world.engine.prospect(),
-        Prospect::GoesOn,
-        "there is another"
-    );
-    world.engine.end_session(1);
+    assert!(world.engine.programs.sessions.get(0).is_none());
+    assert_eq!(world.prospect(), Prospect::GoesOn, "there is another");
+    world.engine.maintenance().end_session(1);
     (0..2).for_each(|_| world.later(SECOND));
-    assert_eq!(world.engine.prospect(), Prospect::IsOver);
+    assert_eq!(world.prospect(), Prospect::IsOver);
 }
 
 #[test]
@@ -73,17 +77,19 @@ fn an_engine_that_is_told_to_stop_goes_on_for_its_sessions_and_no_longer_than_it
     assert!(world.engine.next_deadline() <= Some(Duration::from_secs(1)));
     assert!(world.engine.next_deadline().is_some());
     world.later(4 * SECOND);
-    assert_eq!(world.engine.prospect(), Prospect::GoesOn);
+    assert_eq!(world.prospect(), Prospect::GoesOn);
     world.later(SECOND);
-    assert_eq!(world.engine.prospect(), Prospect::IsOver);
+    assert_eq!(world.prospect(), Prospect::IsOver);
     drop(launcher);
     // With the last session it ends before.
     let mut world = Turned::new();
     let launcher = launchers(&mut world, 1);
     world.engine.drain(Duration::from_secs(5));
     drop(launcher);
-    world.until("its end", |engine| engine.sessions.iter().count() == 0);
-    assert_eq!(world.engine.prospect(), Prospect::IsOver);
+    world.until("its end", |engine| {
+        engine.programs.sessions.iter().count() == 0
+    });
+    assert_eq!(world.prospect(), Prospect::IsOver);
 }
 
 /// Each process that sleeps for ever costs nothing.
@@ -97,13 +103,25 @@ fn an_engine_with_nothing_to_do_wakes_for_nothing() {
     // Something is to be looked after soon, and not before.
     world.later(2 * SECOND);
     world.engine.drain(Duration::from_secs(60));
-    world.engine.maintain_soon();
+    world
+        .engine
+        .programs
+        .schedule
+        .soon(world.engine.stack.now());
     let deadline = world.engine.next_deadline().unwrap();
     let soon = Duration::from_micros(SOON);
     assert!(deadline > soon / 2 && deadline <= soon, "{deadline:?}");
-    world.engine.maintenance.at = world.engine.stack.now();
-    world.engine.maintain_soon();
-    let at = world.engine.maintenance.at;
+    world
+        .engine
+        .programs
+        .schedule
+        .set_at(world.engine.stack.now());
+    world
+        .engine
+        .programs
+        .schedule
+        .soon(world.engine.stack.now());
+    let at = world.engine.programs.schedule.at();
     assert_eq!(at, world.engine.stack.now(), "what is earlier stays");
 }
 
@@ -116,11 +134,18 @@ fn some_sessions_are_looked_over_in_a_turn_and_all_in_the_end() {
     let keys = world.engine.stack.sessions.keys();
     assert_eq!(keys.len(), MANY);
     for key in keys {
-        world.engine.sessions.get_mut(key).unwrap().has_changed = true;
-        world.engine.look_over_now(key);
+        world
+            .engine
+            .programs
+            .sessions
+            .get_mut(key)
+            .unwrap()
+            .has_changed = true;
+        world.look_over_now(key);
     }
     let waiting = |engine: &Engine| {
         engine
+            .programs
             .sessions
             .iter()
             .filter(|(_, s)| s.has_changed)
@@ -130,10 +155,13 @@ fn some_sessions_are_looked_over_in_a_turn_and_all_in_the_end() {
         world.turn();
         assert_eq!(waiting(&world.engine), expected);
     }
-    let sessions = world.engine.sessions.iter();
+    let sessions = world.engine.programs.sessions.iter();
     assert!(sessions.into_iter().all(|(_, s)| !s.is_listed));
     let now = world.engine.stack.now();
-    assert!(world.engine.maintenance.at > now, "and then not again");
+    assert!(
+        world.engine.programs.schedule.at() > now,
+        "and then not again"
+    );
 }
 
 #[test]
@@ -148,15 +176,15 @@ fn what_crossed_in_a_session_that_has_ended_still_counts() {
     world.settle();
     let before = world.engine.statistics().crossings;
     assert!(before.to_adapter.descriptors >= 2 && before.to_host.descriptors >= 1);
-    world.engine.end_session(0);
+    world.engine.maintenance().end_session(0);
     world.settle();
-    assert!(world.engine.sessions.get(0).is_none());
+    assert!(world.engine.programs.sessions.get(0).is_none());
     assert!(world.engine.stack.sessions.get(0).is_none());
     let after = world.engine.statistics().crossings;
     assert!(after.to_adapter.descriptors >= before.to_adapter.descriptors);
     assert!(after.to_host.descriptors >= before.to_host.descriptors);
     assert_ne!(host.arena.header().closed.load(Ordering::Acquire), 0);
-    assert!(world.engine.sessions.get(1).is_some());
+    assert!(world.engine.programs.sessions.get(1).is_some());
 }
 
 /// More than the other end has room for.
@@ -196,10 +224,13 @@ fn what_a_program_has_written_is_delivered_for_a_minute_after_its_end() {
                 server
             });
         }
-        assert!(world.engine.sessions.get(0).is_some(), "after {second} s");
+        assert!(
+            world.engine.programs.sessions.get(0).is_some(),
+            "after {second} s"
+        );
     }
     (0..4).for_each(|_| world.later(SECOND));
-    assert!(world.engine.sessions.get(0).is_none());
+    assert!(world.engine.programs.sessions.get(0).is_none());
 }
 
 #[test]
@@ -209,14 +240,14 @@ fn a_session_ends_soon_after_all_that_its_program_had_written_is_read() {
     leaves(&mut world, &mut client, 0);
     world.later(2 * SECOND);
     world.later(2 * SECOND);
-    assert!(world.engine.sessions.get(0).is_some());
+    assert!(world.engine.programs.sessions.get(0).is_some());
     world.during(move |_| {
         assert_eq!(server.receive(accepted, MUCH), [7; MUCH]);
         server.wait_flag(accepted, EdgeFlags::PEER_FIN);
         server
     });
     world.later(2 * SECOND);
-    assert!(world.engine.sessions.get(0).is_none());
+    assert!(world.engine.programs.sessions.get(0).is_none());
 }
 
 #[test]
@@ -243,10 +274,10 @@ fn a_process_that_asked_for_much_before_its_end_is_the_last_that_is_seen_to_in_a
         channel.publish(&host.doorbell, false);
     }
     drop(processes);
-    let living = |engine: &Engine| engine.sessions.get(0).unwrap().processes.living();
+    let living = |engine: &Engine| engine.programs.sessions.get(0).unwrap().processes.living();
     assert_eq!(living(&world.engine), 4);
     for expected in [3, 2, 1] {
-        world.engine.take_deaths(64);
+        world.engine.maintenance().take_deaths(64);
         assert_eq!(living(&world.engine), expected);
     }
 }
@@ -259,9 +290,9 @@ fn an_end_is_seen_to_once() {
     let process = Member::new(&mut world, &host, 1);
     drop(process);
     world.until("its end", |engine| {
-        engine.sessions.get(0).unwrap().processes.living() == 1
+        engine.programs.sessions.get(0).unwrap().processes.living() == 1
     });
-    assert!(world.engine.sleeper.deaths(64).is_empty());
+    assert!(world.engine.programs.deaths.look(64).is_empty());
     assert_eq!(host.arena.control(1).state(), ChannelState::Free);
 }
 
@@ -283,11 +314,19 @@ fn sessions_that_ask_for_nothing_are_parked_but_for_a_few_and_for_those_that_for
     );
     // A parked one whose launcher leaves is looked over all the same.
     let parked = (0..5).find(|key| !polled.contains(key)).unwrap();
-    world.engine.look_over_now(parked);
+    world.look_over_now(parked);
     assert!(world.engine.needs_maintenance());
     assert_eq!(world.engine.next_deadline(), Some(Duration::ZERO));
     world.turn();
-    assert!(!world.engine.sessions.get(parked).unwrap().is_listed);
+    assert!(
+        !world
+            .engine
+            .programs
+            .sessions
+            .get(parked)
+            .unwrap()
+            .is_listed
+    );
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn joined() -> (Turned, Turned) {
 fn rows(engine: &Engine, asker: Asker, mut from: u32) -> Vec<Vec<SsRow>> {
     let mut pages = Vec::new();
     loop {
-        let reply = engine.ss(asker, from);
+        let reply = engine.report().ss(asker, from);
         pages.push(reply.rows);
         match reply.next {
             Some(next) => {
@@ -232,7 +232,7 @@ fn a_session_is_told_of_to_its_user_alone() {
     let mut world = Turned::new();
     let [host] = world.programs();
     let chunk = host.arena.take_snd_chunk().unwrap().unwrap();
-    let stat = world.engine.stat(own());
+    let stat = world.engine.report().stat(own());
     let [session] = stat.sessions[..] else {
         panic!("{stat:?}");
     };
@@ -242,7 +242,7 @@ fn a_session_is_told_of_to_its_user_alone() {
     let most = (session.snd_chunks_max, session.rcv_chunks_max);
     assert_eq!(most, (GEOMETRY.snd_chunks, GEOMETRY.rcv_chunks));
     assert_eq!(session.sockets_max, GEOMETRY.sockets);
-    let others = world.engine.stat(stranger());
+    let others = world.engine.report().stat(stranger());
     assert_eq!(others.sessions, []);
     assert_eq!(others.crossings, stat.crossings);
     assert!(others.crossings.to_host.classes.control.bytes != 0 || stat.uptime_ms < 60_000);
@@ -252,10 +252,10 @@ fn a_session_is_told_of_to_its_user_alone() {
 #[test]
 fn whoever_may_use_an_engine_may_ask_it() {
     let open = Turned::new();
-    assert!(open.engine.may_ask(stranger()));
+    assert!(open.engine.report().may_ask(stranger()));
     let listed = stranger().uid;
     let closed = Turned::with(|config| config.users = vec![listed]);
-    let may = |uid| closed.engine.may_ask(Asker { uid });
+    let may = |uid| closed.engine.report().may_ask(Asker { uid });
     assert!(may(listed) && may(0) && may(own().uid));
     assert!(!may(listed + 1));
 }
@@ -268,7 +268,7 @@ fn requests_that_cannot_be_count_with_claims_that_cannot_be() {
     assert_eq!(bad(&world), 0);
     let half = world.engine.stack.sessions.get_mut(0).unwrap();
     half.host.bad_descriptors += 5;
-    let session = world.engine.sessions.get_mut(0).unwrap();
+    let session = world.engine.programs.sessions.get_mut(0).unwrap();
     let (pid, pidfd) = (0, None);
     session.processes.register_child(9_999, Peer { pid, pidfd });
     assert_eq!(bad(&world), 6);

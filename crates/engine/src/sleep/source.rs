@@ -7,9 +7,7 @@ pub(crate) enum Source {
     Port,
     Attach,
     Doorbell(u32),
-    /// The process of a channel has ended.
-    Process(u32, u16),
-    /// Processes have.
+    /// Processes have ended.
     Deaths,
     Control,
     Orders,
@@ -22,7 +20,6 @@ impl Source {
             Self::Port => (0, 0),
             Self::Attach => (1, 0),
             Self::Doorbell(session) => (3, u64::from(session)),
-            Self::Process(session, channel) => (4, u64::from(session) << 16 | u64::from(channel)),
             Self::Control => (5, 0),
             Self::Orders => (6, 0),
             Self::PortLink => (7, 0),
@@ -37,7 +34,6 @@ impl Source {
             0 => Self::Port,
             1 => Self::Attach,
             3 => Self::Doorbell(value as u32),
-            4 => Self::Process((value >> 16) as u32, value as u16),
             5 => Self::Control,
             6 => Self::Orders,
             8 => Self::Deaths,
@@ -56,7 +52,6 @@ mod tests {
             Source::Port,
             Source::Attach,
             Source::Doorbell(3),
-            Source::Process(70_000, 255),
             Source::Control,
             Source::Orders,
             Source::PortLink,

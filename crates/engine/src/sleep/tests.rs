@@ -1,11 +1,11 @@
 //! When the loop looks at its descriptors, spins and sleeps.
 
 use super::*;
+use crate::lifetime::Lifetime;
 use crate::receive_policy::ReceivePolicy;
 use crate::testing::common::Host;
-use crate::testing::{Turned, ring};
+use crate::testing::{Member, Turned, ring};
 use longshore_hostif::{OptionName, SocketId, SocketKind};
-use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A socket that is none.
@@ -21,7 +21,7 @@ fn is_busy(world: &mut Turned) {
 
 /// Whether the loop has taken the order that [`orders`] has given.
 fn is_told(world: &Turned) -> bool {
-    world.engine.lifetime.draining
+    world.engine.lifetime.is_draining()
 }
 
 /// Gives an order, which waits at a descriptor.
@@ -103,7 +103,7 @@ fn an_engine_looks_for_more_as_long_as_it_was_told_and_then_sleeps() {
         world.engine.rest(worked).unwrap();
         let slept = sleeps(&world) != before;
         assert_eq!(slept, is_told(&world));
-        world.engine.lifetime.draining = false;
+        world.engine.lifetime = Lifetime::new(false, Duration::ZERO);
         slept
     };
     assert!(!rest(0, false));
@@ -210,7 +210,11 @@ fn an_engine_that_expects_requests_looks_for_longer_until_it_has_slept_for_long(
     world.engine.sleeper.expect_requests();
     assert_eq!(world.engine.sleeper.spin.length, 100);
     world.engine.drain(Duration::from_secs(60));
-    world.engine.maintenance.at = Instant(world.engine.stack.now().0 + 5_000);
+    world
+        .engine
+        .programs
+        .schedule
+        .set_at(Instant(world.engine.stack.now().0 + 5_000));
     world.engine.sleep().unwrap();
     assert_eq!(world.engine.sleeper.spin.length, 50);
 }
@@ -304,7 +308,11 @@ fn an_engine_that_is_about_to_sleep_sees_what_was_asked_meanwhile() {
     let began = std::time::Instant::now();
     // Otherwise it is the engine's own deadline that ends the sleep.
     world.engine.drain(Duration::from_secs(3600));
-    world.engine.maintenance.at = Instant(world.engine.stack.now().0 + 60_000_000);
+    world
+        .engine
+        .programs
+        .schedule
+        .set_at(Instant(world.engine.stack.now().0 + 60_000_000));
     host.channel
         .put(&longshore_hostif::Request::Subscribe { socket: NOBODY })
         .unwrap();
@@ -350,7 +358,7 @@ fn a_doorbell_wakes_the_engine_once_for_each_time_that_it_rings() {
         assert!(!look(&mut world));
     }
     // Nobody listens to it any more.
-    world.engine.end_session(0);
+    world.engine.maintenance().end_session(0);
     world.settle();
     host.doorbell.ring();
     while look(&mut world) {}
@@ -358,41 +366,21 @@ fn a_doorbell_wakes_the_engine_once_for_each_time_that_it_rings() {
     assert!(!look(&mut world));
 }
 
+/// All of them wake the loop by one descriptor.
 #[test]
-fn processes_that_have_ended_are_told_of_until_they_are_unwatched_and_so_many_at_once() {
-    let world = Turned::new();
-    let sleeper = &world.engine.sleeper;
-    let mut children: Vec<_> = (0..3)
-        .map(|_| Command::new("true").spawn().unwrap())
-        .collect();
-    let pidfds: Vec<OwnedFd> = children
-        .iter()
-        .map(|child| {
-            let pid = rustix::process::Pid::from_child(child);
-            rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).unwrap()
-        })
-        .collect();
-    for (pidfd, channel) in pidfds.iter().zip(0..) {
-        sleeper
-            .watch(pidfd.as_fd(), Source::Process(70_000, channel))
-            .unwrap();
-    }
-    children.iter_mut().for_each(|child| drop(child.wait()));
-    for _ in 0..2 {
-        let mut all = sleeper.deaths(MOST_DEATHS);
-        all.sort_unstable();
-        assert_eq!(all, [(70_000, 0), (70_000, 1), (70_000, 2)]);
-    }
-    assert_eq!(sleeper.deaths(2).len(), 2);
-    assert_eq!(sleeper.deaths(1_000).len(), 3);
-    sleeper.unwatch(pidfds[1].as_fd());
-    let mut left = sleeper.deaths(MOST_DEATHS);
-    left.sort_unstable();
-    assert_eq!(left, [(70_000, 0), (70_000, 2)]);
-    // All of them wake the loop by one descriptor.
+fn the_end_of_a_process_wakes_the_engine() {
+    let mut world = Turned::new();
+    let [host]: [Host; 1] = world.programs();
+    let process = Member::new(&mut world, &host, 1);
+    world.settle();
+    while world.engine.look(Some(Duration::ZERO)).unwrap() {}
+    drop(process);
     let mut ready = Vec::new();
+    let sleeper = &world.engine.sleeper;
     sleeper.wait(Some(Duration::ZERO), &mut ready).unwrap();
-    assert!(ready.contains(&Source::Deaths), "{ready:?}");
+    assert_eq!(ready, [Source::Deaths]);
+    assert!(world.engine.look(Some(Duration::ZERO)).unwrap());
+    assert!(!world.engine.look(Some(Duration::ZERO)).unwrap());
 }
 
 /// Each of these is work that a turn has left.

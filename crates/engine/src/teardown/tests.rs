@@ -40,21 +40,24 @@ fn sockets_of_a_process_are_closed_some_in_a_turn_and_its_channel_is_free_after_
     const MANY: u32 = 2 * A_TURN as u32 + 12;
     let (mut world, host, _member) = held(MANY);
     assert_eq!(sockets(&world), MANY as usize);
-    assert!(!world.engine.has_teardowns_of_user(0));
-    world.engine.process_died(0, 1);
-    let serial = world.engine.sessions.get(0).unwrap().serial;
+    assert!(!world.engine.programs.has_teardowns_of_user(0));
+    world.engine.maintenance().process_died(0, 1);
+    let serial = world.engine.programs.sessions.get(0).unwrap().serial;
     for left in [A_TURN + 12, 12] {
-        assert_eq!(world.engine.teardowns.len(), left);
-        assert!(!world.engine.teardowns.is_empty());
-        assert!(world.engine.teardowns.are_in(serial));
-        assert!(!world.engine.teardowns.are_in(serial + 1));
-        assert!(world.engine.has_teardowns_of_user(0));
+        assert_eq!(world.engine.programs.teardowns().len(), left);
+        assert!(!world.engine.programs.teardowns().is_empty());
+        assert!(world.engine.programs.teardowns().are_in(serial));
+        assert!(!world.engine.programs.teardowns().are_in(serial + 1));
+        assert!(world.engine.programs.has_teardowns_of_user(0));
         assert_eq!(host.arena.control(1).state(), ChannelState::Open);
         assert!(world.turn(), "it goes on at once");
     }
-    assert!(world.engine.teardowns.is_empty());
+    assert!(world.engine.programs.teardowns().is_empty());
     assert_eq!(host.arena.control(1).state(), ChannelState::Free);
-    assert!(!world.engine.continue_teardowns());
+    assert!(!{
+        let engine = &mut world.engine;
+        engine.programs.continue_teardowns(&mut engine.stack)
+    });
     world.settle();
     assert_eq!(sockets(&world), 0);
 }
@@ -78,14 +81,14 @@ fn waiters_of_a_process_are_free_after_its_end() {
         claimed += 1;
     }
     assert_eq!(claimed, 4_096);
-    world.engine.process_died(0, 1);
+    world.engine.maintenance().process_died(0, 1);
     // Many in a turn, and not all.
-    assert!(!world.engine.teardowns.is_empty());
+    assert!(!world.engine.programs.teardowns().is_empty());
     assert_eq!(host.arena.control(1).state(), ChannelState::Open);
     for _ in 0..4 {
         world.turn();
     }
-    assert!(world.engine.teardowns.is_empty());
+    assert!(world.engine.programs.teardowns().is_empty());
     assert_eq!(host.arena.control(1).state(), ChannelState::Free);
     let free = (0..4_096).filter(|_| session.claim_waiter(own, 0).is_some());
     assert_eq!(free.count(), 4_096);
@@ -95,11 +98,11 @@ fn waiters_of_a_process_are_free_after_its_end() {
 #[test]
 fn what_is_under_way_in_a_session_ends_with_it() {
     let (mut world, _host, _member) = held(A_TURN as u32 + 12);
-    world.engine.process_died(0, 1);
-    assert!(!world.engine.teardowns.is_empty());
-    world.engine.sessions.get_mut(0).unwrap().serial += 1;
+    world.engine.maintenance().process_died(0, 1);
+    assert!(!world.engine.programs.teardowns().is_empty());
+    world.engine.programs.sessions.get_mut(0).unwrap().serial += 1;
     world.settle();
-    assert!(world.engine.teardowns.is_empty());
+    assert!(world.engine.programs.teardowns().is_empty());
     assert_eq!(sockets(&world), 12, "these are another's");
 }
 
@@ -110,7 +113,7 @@ fn sockets_that_others_hold_stay() {
     let index = (0..1024).find(|index| host.arena.holds(1, *index));
     let own = host.channel.index();
     host.arena.set_held(own, index.unwrap(), true);
-    world.engine.process_died(0, 1);
+    world.engine.maintenance().process_died(0, 1);
     world.settle();
     assert_eq!(sockets(&world), 1);
     assert_eq!(host.arena.control(1).state(), ChannelState::Free);
@@ -121,8 +124,8 @@ fn sockets_that_others_hold_stay() {
 fn what_is_under_way_is_of_one_user() {
     let (mut world, _host, _member) = held(A_TURN as u32 + 12);
     let [_other]: [Host; 1] = world.programs();
-    world.engine.sessions.get_mut(1).unwrap().uid += 1;
-    world.engine.process_died(0, 1);
-    assert!(world.engine.has_teardowns_of_user(0));
-    assert!(!world.engine.has_teardowns_of_user(1));
+    world.engine.programs.sessions.get_mut(1).unwrap().uid += 1;
+    world.engine.maintenance().process_died(0, 1);
+    assert!(world.engine.programs.has_teardowns_of_user(0));
+    assert!(!world.engine.programs.has_teardowns_of_user(1));
 }

@@ -1,6 +1,7 @@
 //! An engine that a test turns and whose clock it moves on, and programs on it that are made by
 //! hand.
 
+use crate::lifetime::Prospect;
 use crate::{Config, Engine};
 use common::Host;
 use longshore_hostif::{ChannelState, Geometry, HostChannel, Loopback};
@@ -233,6 +234,18 @@ impl Turned {
             assert!(began.elapsed() < common::TIMEOUT, "waited for {what}");
             self.engine.turn_and_rest(REST).unwrap();
         }
+    }
+
+    /// What is ahead of it.
+    pub(crate) fn prospect(&mut self) -> Prospect {
+        let engine = &mut self.engine;
+        engine.lifetime.prospect(&mut engine.stack)
+    }
+
+    /// A session is to be looked over at once.
+    pub(crate) fn look_over_now(&mut self, session: u32) {
+        let now = self.engine.stack.now();
+        self.engine.programs.look_over_now(session, now);
     }
 }
 
