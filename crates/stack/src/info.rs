@@ -50,6 +50,23 @@ const PAIR_RTT: u64 = 1;
 /// repeated here.
 const PAIR_RTO: u64 = 200_000;
 
+/// The state that this end's TCP would be in.
+pub(crate) fn state_of_pair(p: &Pair) -> State {
+    match (
+        p.connecting,
+        p.dead.is_some(),
+        p.snd.is_shut(),
+        p.rcv.has_fin(),
+    ) {
+        (_, true, _, _) => State::Closed,
+        (true, ..) => State::SynSent,
+        (_, _, false, false) => State::Established,
+        (_, _, false, true) => State::CloseWait,
+        (_, _, true, false) => State::FinWait2,
+        (_, _, true, true) => State::TimeWait,
+    }
+}
+
 /// A connection between two of our own. No TCP runs: the counts are of the bytes
 /// that went across, the options are those that the two would have agreed on, and
 /// of a path there is nothing to measure.
@@ -62,19 +79,7 @@ pub(crate) fn of_pair(p: &Pair, mine: &Options, other: Option<(&Pair, &Options)>
     let mss = set(a.mss).min(set(b.mss));
     let packets = |bytes: u64| bytes.div_ceil(u64::from(mss)) as u32;
     let info = TcpInfo {
-        state: match (
-            p.connecting,
-            p.dead.is_some(),
-            p.snd.is_shut(),
-            p.rcv.has_fin(),
-        ) {
-            (_, true, _, _) => State::Closed,
-            (true, ..) => State::SynSent,
-            (_, _, false, false) => State::Established,
-            (_, _, false, true) => State::CloseWait,
-            (_, _, true, false) => State::FinWait2,
-            (_, _, true, true) => State::TimeWait,
-        },
+        state: state_of_pair(p),
         timestamps: a.timestamps && b.timestamps,
         sack: a.sack && b.sack,
         window_scaling: a.window_scaling && b.window_scaling,

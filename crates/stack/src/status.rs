@@ -5,6 +5,7 @@ use crate::answer_limit::AnswerLimits;
 use crate::demux::Demux;
 use crate::fragments::Fragments;
 use crate::half_open::HalfOpens;
+use crate::info::state_of_pair;
 use crate::link::Link;
 use crate::link::automatic::MissingAddress;
 use crate::sessions::Sessions;
@@ -217,7 +218,7 @@ impl<'a> Status<'a> {
                 status.tcp = Some(c.tcb.info(self.now));
             }
             Kind::Pair(p) => {
-                status.state = if p.connecting { "SYN-SENT" } else { "ESTAB" };
+                status.state = state_of_pair(p).name();
                 status.peer = Some(p.remote);
                 status.recv_q = p.rcv.edge() - p.rcv.consumed();
                 status.send_q = p.snd.unmoved();

@@ -259,6 +259,56 @@ fn edges_that_cannot_be_are_counted_and_without_effect() {
     }
 }
 
+/// What is said of the socket that had a block before does nothing to the one that has it now.
+#[test]
+fn what_is_said_of_an_earlier_socket_is_without_effect() {
+    let mut wire = Wire::new();
+    let now = wire.socket;
+    let earlier = SocketId {
+        generation: now.generation - 1,
+        ..now
+    };
+    wire.comes(0, 0, TcpFlags::PSH, b"for the one that is there");
+    append(&wire.single.arena.clone(), now.index, 0, b"not sent");
+    wire.sent();
+    let all = EdgeFlags::PUSH | EdgeFlags::SHUT_WR | EdgeFlags::SHUT_RD;
+    for request in [
+        Request::Edges {
+            socket: earlier,
+            snd_edge: 8,
+            rcv_consumed: 25,
+            flags: all,
+            immediate: 0,
+        },
+        Request::Urgent {
+            socket: earlier,
+            snd_edge: 8,
+            rcv_consumed: 25,
+        },
+        Request::SetOption {
+            socket: earlier,
+            name: OptionName::ReceiveBuffer,
+            value: 4_096,
+        },
+        Request::Close {
+            socket: earlier,
+            snd_edge: 8,
+            rcv_consumed: 25,
+            linger: Some(0),
+        },
+    ] {
+        wire.single.ask(0, &request);
+        wire.single.turn();
+        assert_eq!(wire.sent(), [], "{request:?}");
+        let status = wire.single.stack.status();
+        let found = status.sockets(0).find(|(_, s)| s.block == Some(now.index));
+        let (_, found) = found.unwrap_or_else(|| panic!("closed by {request:?}"));
+        assert_eq!(found.state, "ESTAB", "{request:?}");
+        assert_eq!((found.recv_q, found.send_q), (25, 0), "{request:?}");
+        assert!(found.tcp.is_some_and(|tcp| tcp.rcvbuf > 4_096));
+    }
+}
+
 /// The cork holds less than a segment back, until it is said without it.
 #[test]
 fn a_cork_that_is_said_with_the_edges_holds_segments_back() {

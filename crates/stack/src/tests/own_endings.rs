@@ -6,7 +6,7 @@ use super::own_ends::{Own, flags};
 use super::single::Single;
 use crate::counters::EngineDrop;
 use longshore_hostif::adapter::UnderWay;
-use longshore_hostif::{EdgeFlags, Request, SocketKind};
+use longshore_hostif::{EdgeFlags, Request, SocketId, SocketKind};
 
 const REFUSED: u16 = 111;
 const RESET: u16 = 104;
@@ -79,6 +79,31 @@ fn what_both_have_ended_is_not_reset() {
         own.closes(client, (0, 0), linger);
         assert!(!flags(own.told().1).contains(EdgeFlags::DEAD), "{linger:?}");
     }
+}
+
+/// The states that operators see (`longshore ss`) are those that TCP would be in.
+#[test]
+fn ends_stand_as_those_of_tcp_would() {
+    let mut own = Own::new();
+    let (client, server) = (own.client, own.server);
+    let states = |own: &Own| {
+        let of = |end: SocketId| {
+            let mut all = own.single.stack.status().sockets(0);
+            let status = all.find(|(_, s)| s.block == Some(end.index));
+            status.map(|(_, s)| s.state)
+        };
+        [client, server].map(of)
+    };
+    assert_eq!(states(&own), [Some("ESTAB"); 2]);
+    own.says(client, 0, 0, EdgeFlags::SHUT_WR);
+    own.told();
+    assert_eq!(states(&own), [Some("FIN-WAIT-2"), Some("CLOSE-WAIT")]);
+    own.closes(client, (0, 0), None);
+    own.told();
+    assert_eq!(states(&own), [None, Some("CLOSE-WAIT")]);
+    own.writes(server, 0, b"hello?");
+    own.told();
+    assert_eq!(states(&own), [None, Some("CLOSED")]);
 }
 
 /// What is written to an end that is gone is answered by a reset: EPIPE where that had said that
