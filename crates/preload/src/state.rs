@@ -6,14 +6,16 @@ use crate::environment;
 use crate::fds;
 use crate::log::{Level, say};
 use crate::{decide, epoll, kept, place, room};
+use libc::c_int;
 use longshore_hostif::attach::{self, AttachError, Joined, Token};
 use longshore_sockets::{
     ForkLock, Hooks, Host, JoinError, OnlyThread, forget_thread_id, is_confined,
 };
+use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, Ordering};
 
 const UNKNOWN: u8 = 0;
 const OFF: u8 = 1;
@@ -21,6 +23,8 @@ const READY: u8 = 2;
 const FAILED: u8 = 3;
 
 static MODE: AtomicU8 = AtomicU8::new(UNKNOWN);
+/// The engine could not be joined as the process may have no more descriptors.
+static LACKS_DESCRIPTORS: AtomicBool = AtomicBool::new(false);
 /// A child finds it free: the thread of its parent that joins does so for that process alone.
 static JOINING: LazyLock<ForkLock<()>> = LazyLock::new(ForkLock::default);
 
@@ -31,8 +35,31 @@ pub(crate) enum Mode {
     Off,
     /// It is.
     On(&'static Host),
-    /// It should be, but the engine could not be joined.
-    Failed,
+    /// It should be, but the engine could not be joined, which its sockets fail with.
+    Failed(c_int),
+}
+
+/// The engine could not be joined.
+fn failed() -> Mode {
+    Mode::Failed(if LACKS_DESCRIPTORS.load(Ordering::Relaxed) {
+        libc::EMFILE
+    } else {
+        libc::ENETDOWN
+    })
+}
+
+/// Whether an engine could not be joined for want of descriptors.
+fn lacks_descriptors(why: &JoinError) -> bool {
+    matches!(
+        why,
+        JoinError::Attach(
+            AttachError::Broken(Errno::MFILE)
+                | AttachError::Unreachable {
+                    source: Errno::MFILE,
+                    ..
+                }
+        )
+    )
 }
 
 /// In a child, which has this thread alone.
@@ -117,7 +144,8 @@ pub(crate) fn mode() -> Mode {
     }
     match MODE.load(Ordering::Acquire) {
         OFF => Mode::Off,
-        FAILED if !may_look() => Mode::Failed,
+        // The program may close some at any time.
+        FAILED if !LACKS_DESCRIPTORS.load(Ordering::Relaxed) && !may_look() => failed(),
         _ if !asked_for() => Mode::Off,
         _ => join(),
     }
@@ -185,7 +213,7 @@ fn successor_of(gone: &'static Host) -> &'static Host {
 
 fn join() -> Mode {
     let Ok(_alone) = JOINING.enter() else {
-        return Mode::Failed;
+        return failed();
     };
     if let Some(host) = place::attached() {
         return Mode::On(host);
@@ -207,8 +235,12 @@ fn join() -> Mode {
             MODE.store(READY, Ordering::Release);
             Mode::On(host)
         }
-        Err(_) if has_failed => Mode::Failed,
+        Err(e) if has_failed => {
+            LACKS_DESCRIPTORS.store(lacks_descriptors(&e), Ordering::Relaxed);
+            failed()
+        }
         Err(e) => {
+            LACKS_DESCRIPTORS.store(lacks_descriptors(&e), Ordering::Relaxed);
             MODE.store(FAILED, Ordering::Release);
             // Not again at once.
             let _ = may_look();
@@ -219,7 +251,7 @@ fn join() -> Mode {
                     address_space::hint()
                 ),
             );
-            Mode::Failed
+            failed()
         }
     }
 }

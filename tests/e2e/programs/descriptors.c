@@ -379,6 +379,23 @@ static void the_first_takes_the_last_number(void) {
   SYS(close(fd));
 }
 
+/* A process that has no number left for its first socket, and may not have more, is told so, and
+ * gets one as soon as it has closed others. */
+static void no_number_for_the_first(void) {
+  SYS(setrlimit(RLIMIT_NOFILE, &(struct rlimit){64, 64}));
+  while (dup(0) >= 0)
+    ;
+  for (int i = 0; i < 3; i++)
+    FAILS(socket(AF_INET, SOCK_STREAM, 0), EMFILE);
+  for (int fd = 40; fd < 64; fd++)
+    SYS(close(fd));
+  int fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  struct sockaddr_in a = address(my_ip(), 0);
+  SYS(bind(fd, A(a)));
+  SYS(listen(fd, 1));
+  SYS(close(fd));
+}
+
 static void descriptor_limit(void) {
   int last = -1, fd;
   while ((fd = socket(AF_INET, SOCK_STREAM, 0)) >= 0 && fd < 4096)
@@ -534,6 +551,7 @@ const struct check CHECKS[] = {
     {"passed_to_nobody", passed_to_nobody},
     {"every_number_is_the_programs", every_number_is_the_programs},
     {"the_first_takes_the_last_number", the_first_takes_the_last_number},
+    {"no_number_for_the_first", no_number_for_the_first},
     {"descriptor_limit", descriptor_limit},
     {"stdio_on_a_duplicate", stdio_on_a_duplicate},
     {"after_chroot", after_chroot},

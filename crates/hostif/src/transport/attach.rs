@@ -341,8 +341,9 @@ fn join_by(connection: OwnedFd, path: &Path, token: Token) -> Result<Joined, Att
     match message {
         Message::Welcome(channel, geometry) => {
             let mut fds = fds.into_iter();
+            // The kernel leaves out those for which this process has no number.
             let (Some(arena), Some(doorbell)) = (fds.next(), fds.next()) else {
-                return Err(AttachError::NotAnEngine);
+                return Err(AttachError::Broken(Errno::MFILE));
             };
             let further_doorbells: Vec<OwnedFd> = fds.collect();
             if !geometry.is_valid() || channel >= geometry.channels {

@@ -39,7 +39,7 @@ pub(crate) fn undecided(domain: c_int, stream: bool) -> Undecided {
 
 /// `socket(2)`: a kernel socket in any case; a TCP or UDP socket may become the
 /// engine's later. ENETDOWN if the program is on Longshore and the engine
-/// cannot be joined.
+/// cannot be joined, EMFILE where that is for want of descriptors.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     let plain = || real::socket(domain, kind, protocol);
@@ -48,8 +48,8 @@ pub extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> 
     }
     guard(|| match state::mode() {
         Mode::Off => plain(),
-        Mode::Failed => {
-            set_errno(libc::ENETDOWN);
+        Mode::Failed(errno) => {
+            set_errno(errno);
             -1
         }
         Mode::On(_) => {
