@@ -92,7 +92,7 @@ pub(crate) fn to_engine(fd: RawFd, undecided: Undecided) -> Result<Socket, Socke
         .halves()
         .note(undecided.shut_read, undecided.shut_write);
     if undecided.shared {
-        host.await_opened();
+        host.under_way().await_opened();
         socket.set_inode(inode(fd));
     }
     let mut entered = enter(fd, undecided, &socket);
@@ -245,7 +245,7 @@ pub(crate) fn renew(fd: RawFd, old: &Socket) -> Result<(), SocketError> {
     }
     if old.is_shared() {
         // Others look for the new one from now on.
-        old.host().await_opened();
+        old.host().under_way().await_opened();
     }
     old.abandon();
     if kernel {

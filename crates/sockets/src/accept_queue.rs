@@ -84,7 +84,7 @@ impl<'a> AcceptQueue<'a> {
             .host
             .tell_all([accepted, shut].into_iter(), Wake::Now)?;
         // Those that wait are reset, and may be sockets of this session.
-        self.socket.host.note_done_to_own();
+        self.socket.host.under_way().note_done_to_own();
         self.socket.wake_local();
         Ok(())
     }
@@ -116,7 +116,7 @@ impl<'a> AcceptQueue<'a> {
             self.socket.host.catch_up();
         }
         if !self.has_connection() {
-            self.socket.host.await_under_way();
+            self.socket.host.under_way().wait();
         }
         if !self.has_connection() {
             return Err(self.no_connection());
@@ -160,7 +160,7 @@ impl<'a> AcceptQueue<'a> {
                 continue;
             }
             let ours = record.subscriber.map(u32::from) == Some(host.own_channel());
-            let is_known = ours && host.knows_waiting(self.socket.id);
+            let is_known = ours && host.held_sockets.knows_waiting(self.socket.id);
             let accepted = host.hold_accepted(record.socket, is_known);
             block.rcv.done.store(next, Ordering::Release);
             block.rcv.told.fetch_max(next, Ordering::AcqRel);

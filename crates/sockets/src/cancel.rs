@@ -89,7 +89,7 @@ impl Canceller {
             &mut Call::Waits(host, waiter) => {
                 *call = Call::Cancelled;
                 if let Some(waiter) = waiter {
-                    host.wake_waiter(waiter);
+                    host.threads().wake_waiter(waiter);
                 }
                 Ok(CancelOutcome::Cancelled)
             }
@@ -172,7 +172,7 @@ impl Socket {
         wait_limit: WaitLimit,
         mut attempt: impl FnMut() -> Result<T, SocketError>,
     ) -> Result<T, SocketError> {
-        let sleeper = (self.host, self.host.my_waiter());
+        let sleeper = (self.host, self.host.threads().my_waiter());
         let call = canceller.begin(Call::Waits(sleeper.0, sleeper.1))?;
         let found = self.wait(None, wait_limit, || call.look(sleeper, &mut attempt));
         match found {

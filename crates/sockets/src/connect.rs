@@ -96,7 +96,7 @@ impl<'a> Connector<'a> {
         if self.socket.block().state() == SocketState::Connected
             && self.socket.host_bits() & host_bits::CONNECT_TOLD == 0
         {
-            self.socket.host.await_under_way();
+            self.socket.host.under_way().wait();
         }
     }
 

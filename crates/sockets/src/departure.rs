@@ -383,7 +383,7 @@ impl<'a> Datagrams<'a> {
         let (routes, ip) = (self.socket.host.routes(), to.ip().to_canonical());
         let is_own = ip.is_loopback() || routes.own_place(ip).is_some();
         if is_own {
-            self.socket.host.note_under_way();
+            self.socket.host.under_way().note();
         }
         Ok(is_own)
     }
@@ -395,7 +395,7 @@ impl<'a> Datagrams<'a> {
         let bits = self.socket.more_bits();
         let asks = bits & more_bits::ASKS_FOR_ERRORS != 0;
         if bits & more_bits::IS_TAKEN == 0 && (asks || self.socket.block().peer().get().is_some()) {
-            self.socket.host.await_own();
+            self.socket.host.under_way().await_own();
             if !self.socket.block().has_error() {
                 self.socket.set_more_bits(more_bits::IS_TAKEN);
             }

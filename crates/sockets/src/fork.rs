@@ -37,7 +37,7 @@ impl Host {
         if self.is_gone() {
             return None;
         }
-        self.await_before_giving();
+        self.under_way().await_before_giving();
         self.share_all();
         let own = self.own_channel();
         let arena = &self.arena;
@@ -113,7 +113,7 @@ impl Host {
     /// Before the fork.
     pub fn before_fork(&'static self) -> Forking {
         let _ = self.flush();
-        self.await_before_giving();
+        self.under_way().await_before_giving();
         let unfinished = self.unfinished.enter().ok();
         let unreported = self.unreported.enter().ok();
         let dispatch = self.stop_dispatch();
@@ -170,7 +170,7 @@ impl Host {
         for (id, count) in descriptors {
             self.arena.set_held(channel, id.index, true);
             if self.arena.block(id.index).is(id) {
-                self.recount(id, count);
+                self.held_sockets.set_count(id, count);
             } else {
                 self.arena.set_held(channel, id.index, false);
             }
@@ -256,7 +256,7 @@ impl Forking {
         let pid = host.name_for_engine(channel, own_pid());
         host.identity.take_channel(channel, pid);
         for (id, count) in descriptors {
-            host.recount(id, count);
+            host.held_sockets.set_count(id, count);
         }
         if let Some(dispatch) = &mut self.dispatch {
             **dispatch = Dispatch::new(host.session.channel(channel), host.held_sockets.capacity());
@@ -283,7 +283,7 @@ impl Forking {
         let host = self.host;
         let parents: Vec<SocketId> = host.held().collect();
         for id in parents {
-            host.recount(id, 0);
+            host.held_sockets.set_count(id, 0);
         }
         if let Some(unreported) = &mut self.unreported {
             unreported.clear();

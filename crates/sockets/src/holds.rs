@@ -8,7 +8,6 @@
 use crate::block_words::more_bits;
 use crate::errors::SocketError;
 use crate::host::{ALONE, Host, INHERITED, KEEPS, LISTED, SUBSCRIBED, WATCHED};
-use crate::reported_edges::Having;
 use crate::turn::Wake;
 use longshore_hostif::{
     BlockFlags, ChannelState, OpenFlags, Request, SocketBlock, SocketId, SocketKind, SocketState,
@@ -81,7 +80,7 @@ impl Host {
             },
             Wake::Soon,
         )?;
-        self.note_opened();
+        self.under_way().note_opened();
         Ok(socket)
     }
 
@@ -114,24 +113,6 @@ impl Host {
             return None;
         }
         Some(socket)
-    }
-
-    /// Whether what this channel was told of the connections that wait at listener `id` was
-    /// told to this image of the process. If not, what is accepted is asked for again, at the
-    /// price of a request.
-    pub(crate) fn knows_waiting(&self, id: SocketId) -> bool {
-        !self.held_sockets.is_marked(id.index, INHERITED)
-    }
-
-    /// How this process has socket `id`.
-    pub(crate) fn having(&self, id: SocketId) -> Having {
-        if !self.held_sockets.has(id) {
-            Having::Not
-        } else if self.held_sockets.is_marked(id.index, ALONE) {
-            Having::Alone
-        } else {
-            Having::Shared
-        }
     }
 
     /// From now on, any socket of this process may be another's too.
@@ -262,16 +243,6 @@ impl Host {
         }
     }
 
-    /// Sets how many descriptors use a socket, after a fork: the calls that
-    /// were under way in the parent's other threads are not ours.
-    pub(crate) fn recount(&self, id: SocketId, descriptors: u32) {
-        self.held_sockets.set_count(id, descriptors);
-    }
-
-    pub(crate) fn unlist(&self, id: SocketId) {
-        self.held_sockets.unmark(id.index, LISTED);
-    }
-
     /// Puts a socket on the list of those to be told of before we sleep.
     pub(crate) fn list_unreported(&self, id: SocketId) -> Result<(), SocketError> {
         let held = &self.held_sockets;
@@ -281,32 +252,14 @@ impl Host {
         Ok(())
     }
 
-    /// Whether some of what a socket has received was read and is kept.
-    #[inline]
-    pub(crate) fn keeps(&self, index: u32) -> bool {
-        self.held_sockets.is_marked(index, KEEPS)
-    }
-
-    pub(crate) fn set_keeps(&self, index: u32, keeps: bool) {
-        if keeps {
-            self.held_sockets.mark(index, KEEPS);
-        } else {
-            self.held_sockets.unmark(index, KEEPS);
-        }
-    }
-
-    pub(crate) fn set_watched(&self, index: u32) {
-        self.held_sockets.mark(index, WATCHED);
-    }
-
-    fn release(&self, id: SocketId) {
+    fn release(&'static self, id: SocketId) {
         if self.held_sockets.release(id) {
             self.close_last(id);
         }
     }
 
     /// The last use in this process is gone.
-    fn close_last(&self, id: SocketId) {
+    fn close_last(&'static self, id: SocketId) {
         if self.is_cut_off() {
             return;
         }
@@ -343,7 +296,7 @@ impl Host {
             Request::Unsubscribe { socket: id }
         } else {
             block.close();
-            self.await_raised(id);
+            self.under_way().await_raised(id);
             Request::Close {
                 socket: id,
                 snd_edge: block.snd.edge.load(Ordering::Acquire),
@@ -354,8 +307,8 @@ impl Host {
         // An engine that is gone has closed it already.
         let _ = self.tell_written(&request, 0);
         match other {
-            Some(other) => self.note_done_to_pair(other),
-            None if is_listening => self.note_done_to_own(),
+            Some(other) => self.under_way().note_done_to_pair(other),
+            None if is_listening => self.under_way().note_done_to_own(),
             None => {}
         }
     }
@@ -425,7 +378,7 @@ impl Socket {
     /// A descriptor of it is about to be passed to a process, perhaps another:
     /// until it arrives, the socket stays open without anybody's holding it.
     pub fn send_off(&self) {
-        self.host.await_before_giving();
+        self.host.under_way().await_before_giving();
         self.share();
         self.block().in_transit.fetch_add(1, Ordering::AcqRel);
     }

@@ -257,7 +257,7 @@ impl Host {
     pub(crate) fn told_read(&self, block: &SocketBlock, id: SocketId) -> u64 {
         // What is kept is noted before it counts as read.
         let done = block.rcv.done.load(Ordering::Acquire);
-        if self.keeps(id.index) {
+        if self.held_sockets.keeps(id.index) {
             self.kept_from(id.index).map_or(done, |from| from.min(done))
         } else {
             done

@@ -53,7 +53,6 @@ mod pair_end;
 mod parts;
 mod pause;
 mod pending_error;
-mod places;
 mod queries;
 mod readiness;
 mod ready_set;
@@ -107,5 +106,6 @@ pub use stream::{
     MOST_PREPARED, NotForwarded, PeekOffset, Peeked, Prepared, ReceiveStream, Reserved, SendStream,
     Sending, SharedFile, UrgentData,
 };
-pub use wait::{Also, BLIND_SLEEP, LONGEST_SLEEP, LOOKS_VARIABLE, Look, SPIN_VARIABLE};
+pub use under_way::UnderWay;
+pub use wait::{Also, BLIND_SLEEP, LONGEST_SLEEP, LOOKS_VARIABLE, Look, SPIN_VARIABLE, Threads};
 pub use wait_limit::{Signals, WaitLimit, deadline_after};

@@ -37,7 +37,7 @@ impl<'a> PairEnd<'a> {
     /// the engine.
     pub(crate) fn note_done(self) {
         if let Some(other) = self.socket.block().other_end() {
-            self.socket.host.note_done_to_pair(other);
+            self.socket.host.under_way().note_done_to_pair(other);
         }
     }
 
@@ -74,7 +74,7 @@ impl<'a> PairEnd<'a> {
     #[inline]
     pub fn await_reset(self) {
         if self.has_lost_reader() {
-            self.socket.host.await_under_way();
+            self.socket.host.under_way().wait();
         }
     }
 
@@ -123,7 +123,7 @@ impl<'a> PairEnd<'a> {
     /// it is worth looking again.
     pub fn await_coming(self) -> bool {
         if self.socket.is_datagram() || self.socket.is_listening() {
-            return self.socket.host.await_under_way();
+            return self.socket.host.under_way().wait();
         }
         let Some(edge) = self.coming() else {
             return false;

@@ -94,7 +94,7 @@ impl ReadySet {
             // They have left the set, and now its ready list too.
             ready_sets.free.extend(&set.ready);
             if let Some(waiter) = set.waiter {
-                self.host.free_waiter(waiter);
+                self.host.threads().free_waiter(waiter);
             }
             if let Some(wake_fd) = set.wake_fd {
                 (self.host.hooks.discard)(wake_fd.into_fd());
@@ -150,11 +150,11 @@ impl ReadySet {
         if is_confined() {
             return Ok(None);
         }
-        let Some(waiter) = self.host.claim_waiter() else {
+        let Some(waiter) = self.host.threads().claim_waiter() else {
             return Ok(None);
         };
         let Some(wake_fd) = self.host.make_wake_fd(waiter) else {
-            self.host.free_waiter(waiter);
+            self.host.threads().free_waiter(waiter);
             return Ok(None);
         };
         let fd = wake_fd.as_raw_fd();
@@ -243,7 +243,7 @@ impl ReadySet {
                 disarmed,
             });
             ready_sets.set(self.index)?.by_key.insert((fd, index), key);
-            self.host.set_watched(index);
+            self.host.held_sockets.set_watched(index);
             if let Some(waiter) = waiter {
                 socket.block().add_waiter(waiter);
             }

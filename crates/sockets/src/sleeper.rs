@@ -22,7 +22,7 @@ impl Host {
     pub fn sleeper(&'static self) -> Sleeper {
         Sleeper {
             host: self,
-            mine: self.thread_eventfd(),
+            mine: self.threads().thread_eventfd(),
             listed: RefCell::new(Vec::new()),
         }
     }

@@ -126,7 +126,7 @@ impl Socket {
     /// # Errors
     /// [`SocketError::Reentered`].
     pub fn take_places_of(&self, old: &Self) -> Result<(), SocketError> {
-        self.host.set_watched(self.id.index);
+        self.host.held_sockets.set_watched(self.id.index);
         let mut ready_sets = self.host.ready_sets.enter()?;
         ready_sets.replace(&self.host.session, old.id.index, self.id);
         Ok(())
@@ -145,7 +145,7 @@ impl Socket {
 
     /// Whether other processes may have it, too.
     pub fn is_shared(&self) -> bool {
-        self.host.having(self.id) == Having::Shared
+        self.host.held_sockets.having(self.id) == Having::Shared
     }
 
     /// Wakes those of this process that wait for the socket, and tells the
@@ -159,7 +159,7 @@ impl Socket {
             if let Some(waiter) = self.host.session.get_waiter(index)
                 && waiter.is_declared()
             {
-                self.host.wake_sleeper(index, waiter);
+                self.host.threads().wake_sleeper(index, waiter);
             }
         }
     }
@@ -191,9 +191,11 @@ impl Socket {
         mut attempt: impl FnMut(Look) -> Result<T, SocketError>,
     ) -> Result<T, SocketError> {
         let index = Some(self.id.index);
-        self.host.wait_for(index, also, wait_limit, |look| {
-            or_not_yet(|| attempt(look))()
-        })
+        self.host
+            .threads()
+            .wait_for(index, also, wait_limit, |look| {
+                or_not_yet(|| attempt(look))()
+            })
     }
 
     /// Looks for a short while whether `attempt` succeeds, giving way to others in
@@ -205,7 +207,7 @@ impl Socket {
         &self,
         attempt: impl FnMut() -> Result<T, SocketError>,
     ) -> Result<Option<T>, SocketError> {
-        self.host.look_awhile(or_not_yet(attempt))
+        self.host.threads().look_awhile(or_not_yet(attempt))
     }
 
     /// As `look_awhile`, for who has just looked and found that `attempt` would block.
@@ -216,7 +218,7 @@ impl Socket {
         &self,
         attempt: impl FnMut() -> Result<T, SocketError>,
     ) -> Result<Option<T>, SocketError> {
-        self.host.look_again(or_not_yet(attempt))
+        self.host.threads().look_again(or_not_yet(attempt))
     }
 }
 

@@ -44,11 +44,26 @@ pub(crate) fn wait_until(longest: Duration, is_over: impl Fn() -> bool) -> bool 
     false
 }
 
+/// What a process has sent to sockets of its engine, or done to them, and the engine may not have
+/// passed on yet.
+#[derive(Debug, Clone, Copy)]
+pub struct UnderWay {
+    host: &'static Host,
+}
+
 impl Host {
+    /// What is under way from the processes of its session.
+    #[inline]
+    pub fn under_way(&'static self) -> UnderWay {
+        UnderWay { host: self }
+    }
+}
+
+impl UnderWay {
     /// What was published last goes to another socket of the engine.
-    pub(crate) fn note_under_way(&self) {
-        for ring in self.own_rings() {
-            self.session.note_under_way(ring);
+    pub(crate) fn note(self) {
+        for ring in self.host.own_rings() {
+            self.host.session.note_under_way(ring);
         }
     }
 
@@ -57,82 +72,85 @@ impl Host {
     /// passed on since the last look is, too. Of what comes from another session of the engine,
     /// nothing is known here.
     #[inline]
-    pub fn await_under_way(&self) -> bool {
-        self.session.has_under_way() && self.await_noted()
+    pub fn wait(self) -> bool {
+        self.host.session.has_under_way() && self.wait_noted()
     }
 
     #[cold]
-    fn await_noted(&self) -> bool {
-        let mut all = self.session.under_way();
+    fn wait_noted(self) -> bool {
+        let mut all = self.host.session.under_way();
         match all.next() {
-            Some(first) => self.await_each(first, all),
+            Some(first) => self.wait_for_each(first, all),
             None => {
-                self.catch_up();
+                self.host.catch_up();
                 true
             }
         }
     }
 
     #[cold]
-    fn await_each(&self, first: (u32, u32), others: impl Iterator<Item = (u32, u32)>) -> bool {
-        if is_confined() || self.is_gone() {
+    fn wait_for_each(self, first: (u32, u32), others: impl Iterator<Item = (u32, u32)>) -> bool {
+        if is_confined() || self.host.is_gone() {
             return false;
         }
-        self.end_turn();
-        self.session.hurry_all(&self.doorbell);
+        self.host.end_turn();
+        self.host.session.hurry_all(&self.host.doorbell);
         let began = Instant::now();
         for (ring, number) in iter::once(first).chain(others) {
-            let has_come = || self.session.has_handled(ring, number);
+            let has_come = || self.host.session.has_handled(ring, number);
             if !wait_until(LONGEST.saturating_sub(began.elapsed()), has_come) {
                 // Once is enough.
-                self.session.forget_under_way(ring, number);
+                self.host.session.forget_under_way(ring, number);
             }
         }
-        self.catch_up();
+        self.host.catch_up();
         true
     }
 
     /// Waits until the engine knows all that it must know of this process's sockets before another
     /// process gets some of them.
-    pub(crate) fn await_before_giving(&'static self) {
-        self.await_forwards();
+    pub(crate) fn await_before_giving(self) {
+        self.host.await_forwards();
         self.await_opened();
     }
 
     /// A socket was opened, and the engine is told of it by what was published last.
-    pub(crate) fn note_opened(&self) {
-        let channel = self.own_channel();
+    pub(crate) fn note_opened(self) {
+        let channel = self.host.own_channel();
         // All that a process opens, it opens at one worker.
-        let ring = self.session.ring(channel, self.session.worker_for(channel));
-        let number = self.session.requested(ring);
+        let ring = self
+            .host
+            .session
+            .ring(channel, self.host.session.worker_for(channel));
+        let number = self.host.session.requested(ring);
         let opened = u64::from(ring) << 32 | u64::from(number);
-        self.opened.store(opened, Ordering::Release);
+        self.host.opened.store(opened, Ordering::Release);
     }
 
     /// What was published last was done to one end of a connection within the engine, whose other
     /// end is the socket with this index.
-    pub(crate) fn note_done_to_pair(&self, other: u32) {
-        if self.held_sockets.count(other) != 0 {
+    pub(crate) fn note_done_to_pair(self, other: u32) {
+        if self.host.held_sockets.count(other) != 0 {
             self.note_done_to_own();
         } else {
-            self.note_under_way();
+            self.note();
         }
     }
 
     /// What was published last was done to connections whose other ends this process may have: a
     /// listener's that wait.
-    pub(crate) fn note_done_to_own(&self) {
-        self.note_under_way();
-        self.done_to_own.store(true, Ordering::Release);
+    pub(crate) fn note_done_to_own(self) {
+        self.note();
+        self.host.done_to_own.store(true, Ordering::Release);
     }
 
     /// Waits until the engine has passed on what this process has done to connections of which it
     /// has both ends, before a call that says how one of its sockets is: on Linux it tells of all
     /// that was done before, and not only of what it would find anyhow.
     #[inline]
-    pub fn await_own_pairs(&self) {
-        if self.done_to_own.load(Ordering::Acquire)
-            && self.done_to_own.swap(false, Ordering::AcqRel)
+    pub fn await_own_pairs(self) {
+        if self.host.done_to_own.load(Ordering::Acquire)
+            && self.host.done_to_own.swap(false, Ordering::AcqRel)
         {
             self.await_own();
         }
@@ -141,48 +159,50 @@ impl Host {
     /// Waits until the engine knows of all sockets that this process has opened, before another may
     /// have them: each process has a ring of its own, and what another asks of a socket, or that it
     /// is to be told of it, may reach the engine before that it was opened, and would be lost.
-    pub fn await_opened(&self) {
-        let opened = self.opened.load(Ordering::Acquire);
+    pub fn await_opened(self) {
+        let opened = self.host.opened.load(Ordering::Acquire);
         let (ring, number) = ((opened >> 32) as u32, opened as u32);
         // What is of another channel, the parent has waited for.
-        let is_ours = self.own_rings().any(|own| own == ring);
-        let is_known = !is_ours || self.session.has_handled(ring, number);
-        if !is_known && !is_confined() && !self.is_gone() {
-            self.end_turn();
-            self.session.hurry_all(&self.doorbell);
+        let is_ours = self.host.own_rings().any(|own| own == ring);
+        let is_known = !is_ours || self.host.session.has_handled(ring, number);
+        if !is_known && !is_confined() && !self.host.is_gone() {
+            self.host.end_turn();
+            self.host.session.hurry_all(&self.host.doorbell);
             wait_until(LONGEST_OPENED, || {
-                self.session.has_handled(ring, number) || self.is_gone()
+                self.host.session.has_handled(ring, number) || self.host.is_gone()
             });
         }
     }
 
     /// Waits until the engine has handled all that this process has published.
     #[cold]
-    pub(crate) fn await_own(&self) {
-        if is_confined() || self.is_gone() {
+    pub(crate) fn await_own(self) {
+        if is_confined() || self.host.is_gone() {
             return;
         }
         let is_handled = |ring| {
-            let number = self.session.requested(ring);
-            self.session.has_handled(ring, number)
+            let number = self.host.session.requested(ring);
+            self.host.session.has_handled(ring, number)
         };
-        if !self.own_rings().all(is_handled) {
-            self.end_turn();
-            self.session.hurry_all(&self.doorbell);
-            for ring in self.own_rings() {
-                let number = self.session.requested(ring);
-                wait_until(LONGEST, || self.session.has_handled(ring, number));
+        if !self.host.own_rings().all(is_handled) {
+            self.host.end_turn();
+            self.host.session.hurry_all(&self.host.doorbell);
+            for ring in self.host.own_rings() {
+                let number = self.host.session.requested(ring);
+                wait_until(LONGEST, || self.host.session.has_handled(ring, number));
             }
         }
-        self.catch_up();
+        self.host.catch_up();
     }
 
     /// A socket is closed: waits for a signal to its owner that was begun before, so that
     /// none comes after `close` has returned.
-    pub(crate) fn await_raised(&self, id: SocketId) {
-        let block = self.session.block(id.index);
+    pub(crate) fn await_raised(self, id: SocketId) {
+        let block = self.host.session.block(id.index);
         if block.is_raising() && !is_confined() {
-            wait_until(LONGEST_RAISED, || !block.is_raising() || self.is_gone());
+            wait_until(LONGEST_RAISED, || {
+                !block.is_raising() || self.host.is_gone()
+            });
         }
     }
 }

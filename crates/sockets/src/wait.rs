@@ -11,12 +11,14 @@
 //! same, it mends what a faulty or hostile engine leaves undone; tests turn it off
 //! ([`LOOKS_VARIABLE`]), so that a wake-up that is missing shows.
 
+mod places;
+
 use crate::errors::SocketError;
 use crate::host::Host;
-use crate::places::Place;
 use crate::wait_limit::{Signals, WaitLimit};
 use crate::wake_eventfd::WakeEventfd;
 use longshore_ring::{Sleep, Woken, is_confined, poll_unless_interrupted, section, set_confined};
+use places::Place;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::time::Timespec;
@@ -103,7 +105,7 @@ impl Drop for ThreadWaiter {
         self.place.leave();
         // After a fork the waiter is the parent's.
         if self.epoch == self.host.identity.epoch() {
-            self.host.free_waiter(self.index);
+            self.host.threads().free_waiter(self.index);
         }
         if let Some(wake_fd) = self.wake_fd.take() {
             (self.host.hooks.discard)(wake_fd.into_fd());
@@ -130,34 +132,48 @@ fn is_new(left: &Cell<u32>) -> bool {
     before != 0
 }
 
+/// The threads of a process that wait: what each sleeps on, and how long it looks before.
+#[derive(Debug, Clone, Copy)]
+pub struct Threads {
+    host: &'static Host,
+}
+
 impl Host {
+    /// Its threads that wait.
+    #[inline]
+    pub fn threads(&'static self) -> Threads {
+        Threads { host: self }
+    }
+}
+
+impl Threads {
     /// Claims a waiter of the arena for this process.
-    pub(crate) fn claim_waiter(&self) -> Option<u32> {
-        let pid = self.identity.pid();
-        let start = self.next_waiter.load(Ordering::Relaxed);
-        let index = self.session.claim_waiter(pid, start)?;
-        self.next_waiter.store(index + 1, Ordering::Relaxed);
+    pub(crate) fn claim_waiter(self) -> Option<u32> {
+        let pid = self.host.identity.pid();
+        let start = self.host.next_waiter.load(Ordering::Relaxed);
+        let index = self.host.session.claim_waiter(pid, start)?;
+        self.host.next_waiter.store(index + 1, Ordering::Relaxed);
         Some(index)
     }
 
     /// Gives a waiter back.
-    pub(crate) fn free_waiter(&self, index: u32) {
-        if self.session.free_waiter(index) {
-            self.next_waiter.store(index, Ordering::Relaxed);
+    pub(crate) fn free_waiter(self, index: u32) {
+        if self.host.session.free_waiter(index) {
+            self.host.next_waiter.store(index, Ordering::Relaxed);
         }
     }
 
     /// This thread's waiter.
-    pub(crate) fn my_waiter(&'static self) -> Option<u32> {
+    pub(crate) fn my_waiter(self) -> Option<u32> {
         self.mine(|mine| mine.index)
     }
 
     /// This thread's waiter with its eventfd, for a sleep in the kernel's poll
     /// or select: the waiter's index and the descriptor.
-    pub(crate) fn thread_eventfd(&'static self) -> Option<(u32, RawFd)> {
+    pub(crate) fn thread_eventfd(self) -> Option<(u32, RawFd)> {
         self.mine(|mine| {
             if mine.wake_fd.is_none() {
-                mine.wake_fd = self.make_wake_fd(mine.index);
+                mine.wake_fd = self.host.make_wake_fd(mine.index);
                 if let Some(wake_fd) = &mine.wake_fd {
                     mine.place.set_wake_fd(wake_fd.as_raw_fd());
                 }
@@ -170,32 +186,32 @@ impl Host {
     /// Prepares this thread for a filter of system calls (seccomp) that is about
     /// to hold, and the process: from now on it waits with read, write, poll and
     /// futex alone.
-    pub fn confine(&'static self) {
+    pub fn confine(self) {
         let _ = self.thread_eventfd();
         set_confined(true);
     }
 
     /// The filter came to nothing.
-    pub fn unconfine(&self) {
+    pub fn unconfine(self) {
         set_confined(false);
     }
 
-    fn mine<T>(&'static self, with: impl FnOnce(&mut ThreadWaiter) -> T) -> Option<T> {
+    fn mine<T>(self, with: impl FnOnce(&mut ThreadWaiter) -> T) -> Option<T> {
         THREAD_WAITER
             .try_with(|slot| {
                 let mut slot = slot.try_borrow_mut().ok()?;
-                let epoch = self.identity.epoch();
+                let epoch = self.host.identity.epoch();
                 let fits = slot
                     .as_ref()
-                    .is_some_and(|m| std::ptr::eq(m.host, self) && m.epoch == epoch);
+                    .is_some_and(|m| std::ptr::eq(m.host, self.host) && m.epoch == epoch);
                 if !fits {
                     let index = self.claim_waiter()?;
                     *slot = Some(ThreadWaiter {
-                        host: self,
+                        host: self.host,
                         epoch,
                         index,
                         wake_fd: None,
-                        place: Place::take((self.hooks.thread)(), index, epoch),
+                        place: Place::take((self.host.hooks.thread)(), index, epoch),
                     });
                 }
                 slot.as_mut().map(with)
@@ -207,7 +223,7 @@ impl Host {
     /// Looks again and again for a short while, giving way to others in
     /// between; less and less where it is in vain.
     pub fn spin<T>(
-        &self,
+        self,
         mut attempt: impl FnMut() -> Result<Option<T>, SocketError>,
     ) -> Result<Option<T>, SocketError> {
         if is_confined() {
@@ -224,7 +240,7 @@ impl Host {
         while spun < most || (is_new && began.elapsed() < AWAKE_FOR) {
             spun += 1;
             rustix::thread::sched_yield();
-            self.drain_if_free();
+            self.host.drain_if_free();
             let found = attempt()?;
             if found.is_none() && section(|s| s.postponed()) != 0 {
                 // A thread that sleeps then does not, or is not to be disturbed.
@@ -246,10 +262,10 @@ impl Host {
     /// What comes before a sleep: looks, says what was put off, and looks for a short
     /// while whether `attempt` gives something.
     pub(crate) fn look_awhile<T>(
-        &self,
+        self,
         mut attempt: impl FnMut() -> Result<Option<T>, SocketError>,
     ) -> Result<Option<T>, SocketError> {
-        self.drain_if_free();
+        self.host.drain_if_free();
         if let Some(found) = attempt()? {
             return Ok(Some(found));
         }
@@ -258,10 +274,10 @@ impl Host {
 
     /// As `look_awhile`, for who has just looked, in vain.
     pub(crate) fn look_again<T>(
-        &self,
+        self,
         attempt: impl FnMut() -> Result<Option<T>, SocketError>,
     ) -> Result<Option<T>, SocketError> {
-        self.flush()?;
+        self.host.flush()?;
         self.spin(attempt)
     }
 
@@ -269,7 +285,7 @@ impl Host {
     /// socket of index `socket` (or by an answer sent to this thread's waiter),
     /// or by the kernel descriptor `also`. The attempt is told what it is for.
     pub(crate) fn wait_for<T>(
-        &'static self,
+        self,
         socket: Option<u32>,
         also: Also<'_>,
         wait_limit: WaitLimit,
@@ -290,7 +306,7 @@ impl Host {
         };
         let mut on_word = wake_fd.is_none() && also.is_none();
         let waiter = self.my_waiter();
-        let listed = Listed::new(self, socket, waiter);
+        let listed = Listed::new(self.host, socket, waiter);
         loop {
             if let Some(w) = waiter {
                 let how = if wake_fd.is_some() {
@@ -298,15 +314,15 @@ impl Host {
                 } else {
                     Sleep::Futex
                 };
-                self.session.waiter(w).declare(how);
+                self.host.session.waiter(w).declare(how);
             }
-            self.flush()?;
-            self.drain()?;
+            self.host.flush()?;
+            self.host.drain()?;
             if let Some(found) = attempt(look)? {
                 drop(listed);
                 return Ok(found);
             }
-            if wait_limit.signals != Signals::Ignored && (self.hooks.is_cancelled)() {
+            if wait_limit.signals != Signals::Ignored && (self.host.hooks.is_cancelled)() {
                 return Err(SocketError::Interrupted);
             }
             wait_limit.check_signals()?;
@@ -323,7 +339,7 @@ impl Host {
     }
 
     fn sleep(
-        &'static self,
+        self,
         waiter: Option<u32>,
         wake_fd: Option<RawFd>,
         also: Also<'_>,
@@ -335,7 +351,7 @@ impl Host {
             return Err(SocketError::TimedOut);
         }
         let is_unwakeable = waiter.is_none() || (also.is_some() && wake_fd.is_none());
-        let blind = is_unwakeable || self.is_short();
+        let blind = is_unwakeable || self.host.is_short();
         let longest = if blind {
             Some(BLIND_SLEEP)
         } else {
@@ -347,7 +363,7 @@ impl Host {
         };
         let woken = match (waiter, also, wake_fd) {
             (Some(w), None, None) => {
-                let waiter = self.session.waiter(w);
+                let waiter = self.host.session.waiter(w);
                 match wait_limit.signals {
                     Signals::Ignored => waiter.sleep(nap),
                     _ => waiter.sleep_unless_interrupted(nap),
@@ -360,14 +376,14 @@ impl Host {
             Woken::Interrupted if section(|s| s.postponed()) == 0 => {
                 let ends = match wait_limit.signals {
                     Signals::Ignored => false,
-                    Signals::Restart => !(self.hooks.restarts)(),
+                    Signals::Restart => !(self.host.hooks.restarts)(),
                     Signals::End => true,
                 };
                 if ends {
                     return Err(SocketError::Interrupted);
                 }
             }
-            Woken::TimedOut => self.look_at_engine(),
+            Woken::TimedOut => self.host.look_at_engine(),
             _ => {}
         }
         Ok(woken)
@@ -375,17 +391,17 @@ impl Host {
 
     /// Sleeps on an eventfd, and for what else is waited for, and for the engine's death.
     fn sleep_in_poll(
-        &self,
+        self,
         wake_fd: Option<RawFd>,
         also: Also<'_>,
         nap: Option<Duration>,
         signals: Signals,
     ) -> Woken {
         // Under a filter, poll may be allowed one descriptor alone.
-        let connection = (!is_confined()).then(|| self.connection());
+        let connection = (!is_confined()).then(|| self.host.connection());
         let (woken, has_hung_up) = sleep_on(wake_fd, also, connection, nap, signals);
         if has_hung_up {
-            self.look_at_engine();
+            self.host.look_at_engine();
         }
         woken
     }

@@ -14,13 +14,13 @@ fn a_confined_process_waits_with_what_was_prepared() {
     let (prepared, late) = (ReadySet::new(host).unwrap(), ReadySet::new(host).unwrap());
     let fd = prepared.wake_fd().unwrap().unwrap().0;
     assert!(!is_confined());
-    host.confine();
+    host.threads().confine();
     assert!(is_confined());
     // Nothing is made any more, and what there is stays.
     assert_eq!(late.wake_fd(), Ok(None));
     assert_eq!(prepared.wake_fd(), Ok(Some((fd, false))));
     let mut looks = 0;
-    let spun = host.spin(|| {
+    let spun = host.threads().spin(|| {
         looks += 1;
         Ok(None::<()>)
     });
@@ -30,7 +30,7 @@ fn a_confined_process_waits_with_what_was_prepared() {
     std::thread::sleep(Duration::from_millis(30));
     a.write_all(b"abc").unwrap();
     assert_eq!(reads.join().unwrap(), Ok(3));
-    host.unconfine();
+    host.threads().unconfine();
     assert!(!is_confined());
     assert!(late.wake_fd().unwrap().is_some());
     let socket = Engine::open(host, SocketKind::Datagram);

@@ -114,7 +114,7 @@ fn the_worker_at_which_a_socket_was_opened_is_waited_for() {
         assert_eq!(its, worker_of(near.socket().id()));
         let before = rung(&engine);
         std::thread::scope(|threads| {
-            let waits = threads.spawn(|| host.await_opened());
+            let waits = threads.spawn(|| host.under_way().await_opened());
             std::thread::sleep(Duration::from_millis(50));
             assert!(!waits.is_finished());
             assert!(rung(&engine)[its as usize] > before[its as usize]);

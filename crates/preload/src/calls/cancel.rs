@@ -18,7 +18,7 @@ pub extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
     if result == 0 {
         note_cancelled(thread);
         if let Some(host) = place::attached() {
-            host.wake_thread(thread as usize);
+            host.threads().wake_thread(thread as usize);
         }
     }
     result

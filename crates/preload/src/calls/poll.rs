@@ -210,8 +210,8 @@ impl<'a> Lists<'a> {
 
     /// Waits for what is on its way to ours from other sockets of the engine; whether there
     /// was anything.
-    fn await_coming(&self, host: &Host) -> bool {
-        host.await_under_way() | self.await_coming_within()
+    fn await_coming(&self, host: &'static Host) -> bool {
+        host.under_way().wait() | self.await_coming_within()
     }
 
     /// The same of connections within the engine alone, of which it is known.
@@ -338,7 +338,7 @@ pub(crate) fn wait(
     mask: In<'_, sigset_t>,
 ) -> Result<usize, SocketError> {
     let mut lists = Lists::new(list);
-    host.await_own_pairs();
+    host.under_way().await_own_pairs();
     host.catch_up();
     let interruption = Interruption::begin(|s| lists.raised(s));
     let mut found = lists.look();
@@ -365,7 +365,9 @@ pub(crate) fn wait(
         return lists.merge();
     }
     host.flush()?;
-    let spun = host.spin(|| Ok(Some(lists.look()).filter(|n| *n != 0)))?;
+    let spun = host
+        .threads()
+        .spin(|| Ok(Some(lists.look()).filter(|n| *n != 0)))?;
     if spun.is_some() {
         lists.ask_kernel()?;
         return lists.merge();

@@ -125,10 +125,10 @@ pub(crate) fn filtered<T>(
     kept::end();
     epoll::prepare_all(host);
     signals::remember();
-    host.confine();
+    host.threads().confine();
     let result = set(program);
     if !done(&result) {
-        host.unconfine();
+        host.threads().unconfine();
     }
     result
 }

@@ -1,6 +1,7 @@
 //! Which process has a socket, and what becomes of it with the last use.
 
 use super::*;
+use crate::reported_edges::Having;
 use crate::testing::Engine;
 use crate::testing::fixture::{SMALL, engine};
 
@@ -60,7 +61,10 @@ fn a_socket_is_held_until_its_last_use_ends() {
     let socket = Engine::open(host, SocketKind::Stream);
     let id = socket.id();
     assert!(holds(host, id));
-    assert_eq!((socket.uses(), host.having(id)), (1, Having::Alone));
+    assert_eq!(
+        (socket.uses(), host.held_sockets.having(id)),
+        (1, Having::Alone)
+    );
     let (second, third) = (socket.clone(), host.acquire(id).unwrap());
     assert_eq!(socket.uses(), 3);
     drop((second, third));
@@ -69,7 +73,7 @@ fn a_socket_is_held_until_its_last_use_ends() {
     assert_eq!((again.uses(), again.id()), (1, id));
     drop(again);
     assert!(!holds(host, id));
-    assert_eq!(host.having(id), Having::Not);
+    assert_eq!(host.held_sockets.having(id), Having::Not);
     assert!(host.acquire(id).is_none(), "it is gone");
     engine.wait_until("it is closed", |seen| seen.open == 0);
     // The next in its place is another.
@@ -100,7 +104,7 @@ fn a_socket_that_never_was_is_not_held() {
     };
     assert!(host.inherit(free).is_none());
     assert!(!holds(host, free) && holds(host, id));
-    assert_eq!(host.having(free), Having::Not);
+    assert_eq!(host.held_sockets.having(free), Having::Not);
 }
 
 /// By another process that has it, what is sent still arrives when the first has closed it.
@@ -111,7 +115,7 @@ fn what_another_process_has_is_left_to_it() {
     let (a, b) = Engine::pair(host);
     let id = b.socket().id();
     b.socket().share();
-    assert_eq!(host.having(id), Having::Shared);
+    assert_eq!(host.held_sockets.having(id), Having::Shared);
     let theirs = second.inherit(id).unwrap();
     assert_eq!(b.socket().uses(), 2, "the other process counts as one");
     assert!(host.is_held_elsewhere(id.index) && second.is_held_elsewhere(id.index));
@@ -190,7 +194,7 @@ fn what_no_descriptor_is_there_for_is_closed() {
         Engine::open(host, SocketKind::Stream),
     );
     let ids = (kept.id(), left.into_use());
-    host.recount(ids.1, 0);
+    host.held_sockets.set_count(ids.1, 0);
     host.drop_unused();
     assert!(holds(host, ids.0) && !holds(host, ids.1));
     engine.wait_until("it is closed", |seen| seen.open == 1);
@@ -203,8 +207,8 @@ fn an_inherited_listener_is_asked_for_what_waits() {
     let socket = Engine::open(host, SocketKind::Stream);
     socket.share();
     let theirs = second.inherit(socket.id()).unwrap();
-    assert!(host.knows_waiting(socket.id()));
-    assert!(!second.knows_waiting(theirs.id()));
+    assert!(host.held_sockets.knows_waiting(socket.id()));
+    assert!(!second.held_sockets.knows_waiting(theirs.id()));
 }
 
 #[test]

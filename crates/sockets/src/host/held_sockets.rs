@@ -3,6 +3,7 @@
 //! Owns [`HeldSockets`]. `holds` takes and releases uses by it; the marks are of those parts of
 //! the process that [`SUBSCRIBED`] and the others name.
 
+use crate::reported_edges::Having;
 use longshore_hostif::SocketId;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -169,5 +170,45 @@ impl HeldSockets {
     /// Takes all marks out, and gives them.
     pub(crate) fn take_marks(&self, index: u32) -> u64 {
         self.marks[index as usize].swap(0, Ordering::AcqRel)
+    }
+
+    // ---- what the marks say ----
+
+    /// How this process has a socket.
+    pub(crate) fn having(&self, id: SocketId) -> Having {
+        if !self.has(id) {
+            Having::Not
+        } else if self.is_marked(id.index, ALONE) {
+            Having::Alone
+        } else {
+            Having::Shared
+        }
+    }
+
+    /// Whether what this channel was told of the connections that wait at listener `id` was
+    /// told to this image of the process. If not, what is accepted is asked for again, at the
+    /// price of a request.
+    pub(crate) fn knows_waiting(&self, id: SocketId) -> bool {
+        !self.is_marked(id.index, INHERITED)
+    }
+
+    /// Whether some of what a socket has received was read and is kept.
+    #[inline]
+    pub(crate) fn keeps(&self, index: u32) -> bool {
+        self.is_marked(index, KEEPS)
+    }
+
+    /// Notes whether some of that is kept.
+    pub(crate) fn set_keeps(&self, index: u32, keeps: bool) {
+        if keeps {
+            self.mark(index, KEEPS);
+        } else {
+            self.unmark(index, KEEPS);
+        }
+    }
+
+    /// A ready set has the socket.
+    pub(crate) fn set_watched(&self, index: u32) {
+        self.mark(index, WATCHED);
     }
 }

@@ -4,7 +4,7 @@
 //! Whoever is there drains the channel: completions move the edges of socket blocks, answer
 //! pending calls, and are told to the ready sets.
 
-use super::{Answer, Dispatch, Host};
+use super::{Answer, Dispatch, Host, LISTED};
 use crate::block_words::telling_threshold;
 use crate::errors::SocketError;
 use crate::pause::pause;
@@ -206,7 +206,7 @@ impl Host {
         &'static self,
         request: impl FnOnce(u32, Option<u16>) -> Result<Request, SocketError>,
     ) -> Result<Answer, SocketError> {
-        let waiter = self.my_waiter().map(|w| w as u16);
+        let waiter = self.threads().my_waiter().map(|w| w as u16);
         let tag = {
             let mut dispatch = self.dispatch.enter()?;
             dispatch.next_tag = dispatch.next_tag.wrapping_add(1);
@@ -216,17 +216,19 @@ impl Host {
             self.publish(&mut dispatch, Wake::Now);
             tag
         };
-        let answer = self.wait_for(None, None, WaitLimit::ENDLESS, |_| {
-            let mut dispatch = self.dispatch.enter()?;
-            if let Some(Some(answer)) = dispatch.answers.get(&tag).copied() {
-                dispatch.answers.remove(&tag);
-                return Ok(Some(answer));
-            }
-            if self.is_gone() {
-                return Err(SocketError::EngineGone);
-            }
-            Ok(None)
-        })?;
+        let answer = self
+            .threads()
+            .wait_for(None, None, WaitLimit::ENDLESS, |_| {
+                let mut dispatch = self.dispatch.enter()?;
+                if let Some(Some(answer)) = dispatch.answers.get(&tag).copied() {
+                    dispatch.answers.remove(&tag);
+                    return Ok(Some(answer));
+                }
+                if self.is_gone() {
+                    return Err(SocketError::EngineGone);
+                }
+                Ok(None)
+            })?;
         match answer.errno {
             0 => Ok(answer),
             errno => Err(SocketError::Refused(rustix::io::Errno::from_raw_os_error(
@@ -319,7 +321,7 @@ impl Host {
             return false;
         }
         let reported = &mut dispatch.reported;
-        block.is(socket) && reported.apply(socket, block, edges, self.having(socket))
+        block.is(socket) && reported.apply(socket, block, edges, self.held_sockets.having(socket))
     }
 
     // ---- before sleeping ----
@@ -335,7 +337,7 @@ impl Host {
         let mut dispatch = self.dispatch.enter()?;
         let any = !unreported.is_empty();
         for id in unreported.drain(..) {
-            self.unlist(id);
+            self.held_sockets.unmark(id.index, LISTED);
             let block = self.session.block(id.index);
             if !block.is(id) {
                 continue;

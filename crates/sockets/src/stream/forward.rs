@@ -82,7 +82,7 @@ impl<'a> Forwarding<'a> {
         if let Err(why) = self.check() {
             return Ok(Forwarded::Copy(why));
         }
-        if source.host.keeps(source.id.index) {
+        if source.host.held_sockets.keeps(source.id.index) {
             return Ok(Forwarded::Copy(NotForwarded::Kept));
         }
         let peeked = source.receive_stream().look(max.max(1), false)?;

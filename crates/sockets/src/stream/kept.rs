@@ -120,7 +120,7 @@ impl<'a> Keeping<'a> {
         let (from, before) = (peeked.from, kept.as_ref().map_or(0, KeptBytes::len));
         let follows = match kept {
             Some(kept) => kept.socket == self.socket.id && kept.to == from,
-            None => !self.socket.host.keeps(self.socket.id.index),
+            None => !self.socket.host.held_sockets.keeps(self.socket.id.index),
         };
         let room = self.most() as usize;
         let len = peeked.len().min(max).min(room.saturating_sub(before));
@@ -137,7 +137,10 @@ impl<'a> Keeping<'a> {
                 .kept
                 .enter()?
                 .insert(self.socket.id.index, from);
-            self.socket.host.set_keeps(self.socket.id.index, true);
+            self.socket
+                .host
+                .held_sockets
+                .set_keeps(self.socket.id.index, true);
         }
         let to = from + taken as u64;
         self.socket.block().rcv.done.store(to, Ordering::Release);
@@ -165,7 +168,7 @@ impl<'a> Keeping<'a> {
     #[inline]
     pub(super) fn limit(self, done: u64) {
         let most = self.most();
-        if self.socket.host.keeps(self.socket.id.index)
+        if self.socket.host.held_sockets.keeps(self.socket.id.index)
             && self
                 .socket
                 .host
@@ -192,7 +195,10 @@ impl<'a> Keeping<'a> {
         let mut all = self.socket.host.kept.enter()?;
         if kept.is_empty() {
             all.remove(&self.socket.id.index);
-            self.socket.host.set_keeps(self.socket.id.index, false);
+            self.socket
+                .host
+                .held_sockets
+                .set_keeps(self.socket.id.index, false);
         } else {
             all.insert(self.socket.id.index, kept.from);
         }

@@ -26,12 +26,12 @@ fn a_thread_has_one_waiter_of_its_own_until_it_ends() {
     // Not one that the threads of other tests have.
     host.next_waiter.store(220, Ordering::Relaxed);
     let index = in_a_thread(|| {
-        let index = host.my_waiter().unwrap();
-        assert_eq!(host.my_waiter(), Some(index));
+        let index = host.threads().my_waiter().unwrap();
+        assert_eq!(host.threads().my_waiter(), Some(index));
         assert_eq!(claimed(host), before + 1);
         let other = in_a_thread(|| {
             assert_eq!(claimed(host), before + 1);
-            let other = host.my_waiter().unwrap();
+            let other = host.threads().my_waiter().unwrap();
             assert_eq!(claimed(host), before + 2);
             other
         });
@@ -43,7 +43,7 @@ fn a_thread_has_one_waiter_of_its_own_until_it_ends() {
     // Whoever has it next is not taken for the thread that is gone.
     let waiter = host.session.waiter(index);
     waiter.declare(Sleep::Futex);
-    host.wake_waiter(index);
+    host.threads().wake_waiter(index);
     assert!(waiter.is_declared());
     waiter.cancel();
 }
@@ -55,11 +55,11 @@ fn a_thread_sleeps_for_one_host_at_a_time() {
     let second = engine.join();
     let before = claimed(first);
     in_a_thread(|| {
-        first.my_waiter().unwrap();
-        let of_second = second.my_waiter().unwrap();
+        first.threads().my_waiter().unwrap();
+        let of_second = second.threads().my_waiter().unwrap();
         assert_eq!(claimed(first), before + 1);
-        assert_eq!(second.my_waiter(), Some(of_second));
-        first.my_waiter().unwrap();
+        assert_eq!(second.threads().my_waiter(), Some(of_second));
+        first.threads().my_waiter().unwrap();
         assert_eq!(claimed(first), before + 1);
     });
     assert_eq!(claimed(first), before);
@@ -71,9 +71,9 @@ fn a_thread_that_sleeps_in_poll_is_woken_by_its_eventfd() {
     // Not one that the threads of other tests have.
     host.next_waiter.store(230, Ordering::Relaxed);
     in_a_thread(|| {
-        let (waiter, fd) = host.thread_eventfd().unwrap();
-        assert_eq!(host.thread_eventfd(), Some((waiter, fd)));
-        assert_eq!(host.my_waiter(), Some(waiter));
+        let (waiter, fd) = host.threads().thread_eventfd().unwrap();
+        assert_eq!(host.threads().thread_eventfd(), Some((waiter, fd)));
+        assert_eq!(host.threads().my_waiter(), Some(waiter));
         // SAFETY: this thread keeps it open.
         let fd = unsafe { BorrowedFd::borrow_raw(fd) };
         let is_readable = || {
@@ -86,7 +86,7 @@ fn a_thread_that_sleeps_in_poll_is_woken_by_its_eventfd() {
         let _ = rustix::io::read(fd, &mut [0; 8]);
         assert!(!is_readable());
         host.session.waiter(waiter).declare(Sleep::Eventfd);
-        in_a_thread(|| host.wake_waiter(waiter));
+        in_a_thread(|| host.threads().wake_waiter(waiter));
         assert!(is_readable());
     });
 }
@@ -99,7 +99,7 @@ fn looks_that_are_in_vain_are_given_up_but_for_some() {
         let mut looked = Vec::new();
         for _ in 0..100 {
             let mut looks = 0;
-            let found = host.spin(|| {
+            let found = host.threads().spin(|| {
                 looks += 1;
                 Ok(None::<()>)
             });
@@ -111,10 +111,12 @@ fn looks_that_are_in_vain_are_given_up_but_for_some() {
         assert!((1..=8).contains(&count), "{looked:?}");
         assert!(looked[0]);
     });
-    let found = in_a_thread(|| host.spin(|| Ok(Some(5))));
+    let found = in_a_thread(|| host.threads().spin(|| Ok(Some(5))));
     assert_eq!(found, Ok(Some(5)));
     in_a_thread(|| {
-        let fails = host.spin(|| Err::<Option<()>, _>(SocketError::BrokenPipe));
+        let fails = host
+            .threads()
+            .spin(|| Err::<Option<()>, _>(SocketError::BrokenPipe));
         assert_eq!(fails, Err(SocketError::BrokenPipe));
     });
 }
@@ -235,7 +237,7 @@ fn a_thread_without_a_waiter_finds_what_comes() {
     let engine = Engine::with_geometry(directory.path(), SMALL);
     let host = engine.join();
     let (a, b) = Engine::pair(host);
-    while host.claim_waiter().is_some() {}
+    while host.threads().claim_waiter().is_some() {}
     let waits = std::thread::spawn(move || b.read(&mut [0; 9]));
     std::thread::sleep(Duration::from_millis(30));
     a.write_all(b"x").unwrap();
@@ -317,7 +319,9 @@ fn a_wait_leaves_nothing_in_the_list() {
         looked: true,
         ..WaitLimit::ENDLESS
     };
-    let during = host.wait_for(Some(socket.id().index), None, limit, |_| Ok(Some(listed())));
+    let during = host
+        .threads()
+        .wait_for(Some(socket.id().index), None, limit, |_| Ok(Some(listed())));
     assert_eq!(during.unwrap(), 1);
     assert_eq!(listed(), 0);
     assert!(!socket.block().has_waiters());

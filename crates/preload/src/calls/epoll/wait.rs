@@ -275,7 +275,7 @@ impl Waiting<'_> {
     }
 
     fn run_here(&mut self, limit: Option<Duration>) -> Result<usize, SocketError> {
-        self.host.await_own_pairs();
+        self.host.under_way().await_own_pairs();
         self.host.catch_up();
         let round = self.instance.next_round();
         let is_kernels_turn = self.instance.has_kernels() && round.is_multiple_of(KERNEL_FIRST);
@@ -295,6 +295,7 @@ impl Waiting<'_> {
         let concerns_us = self.set.is_some() || self.instance.has_nested();
         if concerns_us
             && host
+                .threads()
                 .spin(|| Ok(Some(self.harvest_in_order()?).filter(|n| *n != 0)))?
                 .is_some()
         {
@@ -308,7 +309,7 @@ impl Waiting<'_> {
     fn look_further(&mut self, has_asked_kernel: bool) -> Result<usize, SocketError> {
         if self.found.count == 0 {
             self.host.flush()?;
-            if self.host.await_under_way() {
+            if self.host.under_way().wait() {
                 self.harvest_in_order()?;
             }
         }

@@ -117,7 +117,7 @@ fn what_is_kept_is_read_and_the_engine_does_not_know() {
     assert_eq!((some.begin(), some.end(), some.len()), (0, 10_010, 10_010));
     assert!(!some.is_empty() && some.socket() == socket.id());
     assert_eq!(socket.receive_stream().read_position(), 10_010);
-    assert!(host.keeps(socket.id().index));
+    assert!(host.held_sockets.keeps(socket.id().index));
     // Reading goes on behind it, and is not told of, for what is before is kept.
     let mut buf = [0; 90];
     assert_eq!(
@@ -137,7 +137,7 @@ fn what_is_kept_is_read_and_the_engine_does_not_know() {
     assert_eq!((kept.begin(), kept.len()), (10_000, 10));
     assert_eq!(told(socket), 10_000);
     socket.keeping().give_back(&mut kept, 100).unwrap();
-    assert!(kept.is_empty() && !host.keeps(socket.id().index));
+    assert!(kept.is_empty() && !host.held_sockets.keeps(socket.id().index));
     assert_eq!(told(socket), 10_100);
 }
 
@@ -155,7 +155,7 @@ fn what_is_not_taken_is_read_next() {
         .keeping()
         .take(&mut kept, 20_000, |_| Err(SocketError::WouldBlock));
     assert_eq!(fails, Err(SocketError::WouldBlock));
-    assert!(kept.is_none() && !host.keeps(socket.id().index));
+    assert!(kept.is_none() && !host.held_sockets.keeps(socket.id().index));
     socket.peek_offset().set(Some(6_000));
     let part = socket.keeping().take(&mut kept, 20_000, |_| Ok(5_000));
     assert_eq!(part, Ok(Some(5_000)));
@@ -259,7 +259,7 @@ fn a_socket_that_is_closed_keeps_nothing() {
     let (mut kept, index) = (None, b.socket().id().index);
     assert_eq!(keep(b.socket(), &mut kept, 10_000).0, Some(10_000));
     drop((a, b));
-    assert!(host.kept.enter().unwrap().is_empty() && !host.keeps(index));
+    assert!(host.kept.enter().unwrap().is_empty() && !host.held_sockets.keeps(index));
     engine.wait_until("all is closed", |seen| {
         seen.open == 0 && seen.rcv_chunks == 0
     });
@@ -320,7 +320,7 @@ fn what_was_kept_is_sent_by_another_connection() {
             Ok(Forwarded::Bytes(rest - sent))
         );
     }
-    assert!(kept.is_empty() && !host.keeps(near.socket().id().index));
+    assert!(kept.is_empty() && !host.held_sockets.keeps(near.socket().id().index));
     assert_eq!(taken.iter().sum::<usize>(), 30_000);
     far.write_all(b"tail").unwrap();
     let (mut got, mut buf) = (Vec::new(), vec![0; 50_000]);

@@ -5,8 +5,8 @@
 //! A place belongs to a thread for as long as it has a waiter. Places are used again and
 //! never freed, so that they can be looked through without a lock.
 
+use super::Threads;
 use crate::grow_only::GrowOnly;
-use crate::host::Host;
 use longshore_ring::{Sleep, Waiter};
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
@@ -81,37 +81,37 @@ impl Place {
     }
 }
 
-impl Host {
+impl Threads {
     /// Wakes a thread of this process, by the name that [`Hooks::thread`] gives it, if it
     /// waits for the engine. Others that wait in a ready set look again, and go on.
     ///
     /// [`Hooks::thread`]: crate::Hooks::thread
-    pub fn wake_thread(&self, thread: usize) {
+    pub fn wake_thread(self, thread: usize) {
         self.wake_where(|place| place.thread.load(Ordering::SeqCst) == thread);
-        if let Ok(ready_sets) = self.ready_sets.enter() {
+        if let Ok(ready_sets) = self.host.ready_sets.enter() {
             for set in 0..ready_sets.sets.len() as u32 {
-                ready_sets.ring(&self.session, set);
+                ready_sets.ring(&self.host.session, set);
             }
         }
     }
 
     /// Wakes the thread of this process that sleeps on a waiter, if one does.
-    pub(crate) fn wake_waiter(&self, waiter: u32) {
+    pub(crate) fn wake_waiter(self, waiter: u32) {
         self.wake_where(|place| place.waiter.load(Ordering::Relaxed) == waiter);
     }
 
     /// Wakes who sleeps on a waiter: a thread of this process, however it sleeps. One of another
     /// process has its eventfd there, and is told by the engine; in futex it looks again.
-    pub(crate) fn wake_sleeper(&self, index: u32, waiter: &Waiter) {
-        if waiter.owner.load(Ordering::Relaxed) == self.identity.pid() {
+    pub(crate) fn wake_sleeper(self, index: u32, waiter: &Waiter) {
+        if waiter.owner.load(Ordering::Relaxed) == self.host.identity.pid() {
             self.wake_waiter(index);
         } else {
             waiter.wake_futex();
         }
     }
 
-    fn wake_where(&self, is_meant: impl Fn(&Place) -> bool) {
-        let epoch = self.identity.epoch();
+    fn wake_where(self, is_meant: impl Fn(&Place) -> bool) {
+        let epoch = self.host.identity.epoch();
         for place in PLACES.iter() {
             place.wakers.fetch_add(1, Ordering::SeqCst);
             if place.is_of(epoch) && is_meant(place) {
@@ -121,9 +121,9 @@ impl Host {
         }
     }
 
-    fn wake_at(&self, place: &Place) {
+    fn wake_at(self, place: &Place) {
         let index = place.waiter.load(Ordering::Relaxed);
-        let Some(waiter) = self.session.get_waiter(index) else {
+        let Some(waiter) = self.host.session.get_waiter(index) else {
             return;
         };
         Waiter::fence();
@@ -167,7 +167,7 @@ mod tests {
         ] {
             let place = Place::take(thread, index, epoch);
             waiter.declare(Sleep::Futex);
-            host.wake_waiter(index);
+            host.threads().wake_waiter(index);
             assert_eq!(waiter.is_declared(), !is_woken, "{thread:#x} {epoch}");
             place.leave();
         }
