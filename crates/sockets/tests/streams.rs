@@ -281,12 +281,13 @@ fn connecting_is_refused_is_under_way_and_times_out() {
         silent.addresses().peer(),
         Err(SocketError::Refused(Errno::NOTCONN))
     );
+    // A call that finds the attempt under way is told that, also when its time is over.
     let wait_limit = WaitLimit::of_call(Some(Duration::from_millis(20)));
     assert_eq!(
         silent
             .connector()
             .connect(Engine::address(SILENT_PORT), wait_limit),
-        Err(SocketError::InProgress)
+        Err(SocketError::Refused(Errno::ALREADY))
     );
     let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
     let ready = open(listener.local().unwrap().port());
