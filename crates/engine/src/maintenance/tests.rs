@@ -4,7 +4,7 @@ use super::*;
 use crate::Engine;
 use crate::lifetime::Prospect;
 use crate::testing::common::Host;
-use crate::testing::{Member, Turned};
+use crate::testing::{Member, Turned, during_both};
 use longshore_hostif::attach::{SessionOptions, new_session};
 use longshore_hostif::{CHUNK, ChannelState, EdgeFlags, SocketId, SocketKind};
 use std::os::fd::OwnedFd;
@@ -296,24 +296,177 @@ fn an_end_is_seen_to_once() {
     assert_eq!(host.arena.control(1).state(), ChannelState::Free);
 }
 
+/// A channel is reserved for a child.
+fn is_about_to_fork(host: &Host) {
+    let control = host.arena.control(9);
+    assert!(control.change_state(ChannelState::Free, ChannelState::Reserved));
+    host.arena
+        .header()
+        .reservations
+        .fetch_add(1, Ordering::AcqRel);
+}
+
+/// A chunk was used, and is free: its memory is to go back.
+fn leaves_memory(host: &Host) {
+    let chunk = host.arena.take_snd_chunk().unwrap().unwrap();
+    host.arena.give_snd_chunk(chunk).unwrap();
+}
+
+/// Each of these is to be looked after from time to time, though nobody asks for it.
+#[test]
+fn an_engine_wakes_for_what_is_to_be_looked_after_in_a_session() {
+    let lends_file = |world: &mut Turned| {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(10_000).unwrap();
+        let file = longshore_hostif::adapter::OfferedFile::check(file.into()).unwrap();
+        let now = world.engine.stack.now().0;
+        let half = world.engine.stack.sessions.get_mut(0).unwrap();
+        assert!(half.host.lend_file(file, now).is_ok());
+    };
+    for cause in 0..3 {
+        let mut world = Turned::new();
+        let [host] = world.programs();
+        world.settle();
+        assert!(!world.engine.needs_maintenance());
+        match cause {
+            0 => is_about_to_fork(&host),
+            1 => leaves_memory(&host),
+            _ => lends_file(&mut world),
+        }
+        assert!(world.engine.needs_maintenance());
+        assert!(world.engine.next_deadline() <= Some(Duration::from_secs(1)));
+    }
+}
+
+/// What it has left behind is looked after all the same.
+#[test]
+fn a_session_whose_memory_is_to_go_back_is_looked_over_though_it_is_parked() {
+    let mut world = Turned::new();
+    let programs: [Host; 4] = world.programs();
+    world.settle();
+    programs.iter().for_each(leaves_memory);
+    world.turns(2_000);
+    assert_eq!(world.engine.stack.sessions.parked(), 2);
+    (0..10).for_each(|_| world.later(SECOND));
+    for host in &programs {
+        assert!(!host.arena.has_warm_snd_chunk());
+    }
+}
+
+/// A parent has reserved a channel, with what its child is to inherit in it, and there is no child.
+#[test]
+fn what_a_child_was_to_inherit_that_never_came_is_closed() {
+    let mut world = Turned::new();
+    let [mut host] = world.programs();
+    let host = world.during(move |_| {
+        let socket = host.open(SocketKind::Datagram);
+        host.bind(socket, "10.0.0.1:7000".parse().unwrap()).unwrap();
+        is_about_to_fork(&host);
+        host.arena.set_held(9, socket.index, true);
+        host.arena
+            .set_held(host.channel.index(), socket.index, false);
+        host
+    });
+    let sockets = |world: &Turned| world.engine.stack.status().socket_count();
+    (0..9).for_each(|_| world.later(SECOND));
+    assert_eq!(sockets(&world), 1, "it may still come");
+    (0..3).for_each(|_| world.later(SECOND));
+    assert_eq!(sockets(&world), 0);
+    assert_eq!(host.arena.control(9).state(), ChannelState::Free);
+}
+
+/// The first fragment of a packet from 10.0.0.2.
+fn fragment() -> Vec<u8> {
+    let mut packet = [0; 28];
+    packet[..10].copy_from_slice(&[0x45, 0, 0, 28, 0, 1, 0x20, 0, 64, 17]);
+    packet[12..20].copy_from_slice(&[10, 0, 0, 2, 10, 0, 0, 1]);
+    let words = packet[..20]
+        .chunks(2)
+        .map(|w| u32::from(w[0]) << 8 | u32::from(w[1]));
+    let sum: u32 = words.sum();
+    let checksum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    packet[10..12].copy_from_slice(&checksum.to_be_bytes());
+    let link = [2, b'L', b'S', 0, 0, 1, 2, b'L', b'S', 0, 0, 2, 8, 0];
+    [&link[..], &packet[..]].concat()
+}
+
+#[test]
+fn fragments_that_stay_alone_are_forgotten() {
+    use longshore_ports::{Port as _, TxFrame};
+    let mut world = Turned::new();
+    world.settle();
+    assert!(!world.engine.needs_maintenance());
+    world.wire.send(&TxFrame::whole(&fragment())).unwrap();
+    world.turn();
+    assert!(world.engine.stack.status().has_fragments());
+    assert!(world.engine.needs_maintenance());
+    (0..62).for_each(|_| world.later(SECOND));
+    assert!(!world.engine.stack.status().has_fragments());
+    assert!(!world.engine.needs_maintenance());
+}
+
+#[test]
+fn a_session_ends_as_soon_as_its_last_process_does() {
+    let mut world = Turned::new();
+    let [mut host] = world.programs();
+    drop(host.launcher.take());
+    world.until("the launcher's end", |engine| {
+        engine.programs.sessions.get(0).is_some_and(|s| !s.launched)
+    });
+    // Nothing else would be looked over for a second.
+    world.later(2 * SECOND);
+    assert!(world.engine.programs.sessions.get(0).is_some());
+    world
+        .engine
+        .maintenance()
+        .process_died(0, host.channel.index() as u16);
+    world.turn();
+    assert!(world.engine.programs.sessions.get(0).is_none());
+}
+
+/// A child goes on with a socket that its parent has made, and ends before the engine has heard of
+/// either.
+#[test]
+fn what_a_process_asked_before_its_end_comes_after_what_others_asked_before() {
+    let mut world = Turned::new();
+    let [mut host] = world.programs();
+    let _member = Member::new(&mut world, &host, 1);
+    world.settle();
+    let socket = host.open(SocketKind::Datagram);
+    let mut channel = longshore_hostif::HostChannel::new(host.arena.clone(), 1);
+    channel
+        .put(&longshore_hostif::Request::Bind {
+            socket,
+            tag: 1,
+            waiter: None,
+            local: "10.0.0.1:7000"
+                .parse::<std::net::SocketAddr>()
+                .unwrap()
+                .into(),
+        })
+        .unwrap();
+    channel.publish(&host.doorbell, false);
+    world.engine.maintenance().process_died(0, 1);
+    let local = world.engine.stack.status().sockets(0).map(|(_, s)| s.local);
+    let local: Vec<_> = local.collect();
+    assert_eq!(local, ["10.0.0.1:7000".parse().ok()]);
+}
+
 #[test]
 fn sessions_that_ask_for_nothing_are_parked_but_for_a_few_and_for_those_that_fork() {
     let mut world = Turned::new();
-    let programs: [Host; 6] = world.programs();
-    // One of them is about to have a child.
-    let header = programs[5].arena.header();
-    let control = programs[5].arena.control(9);
-    assert!(control.change_state(ChannelState::Free, ChannelState::Reserved));
-    header.reservations.fetch_add(1, Ordering::AcqRel);
+    let programs: [Host; 8] = world.programs();
+    // Three of them are about to have a child.
+    for host in &programs[5..] {
+        is_about_to_fork(host);
+    }
     world.turns(2_000);
-    let polled = world.engine.stack.sessions.polled().to_vec();
-    assert_eq!(polled.len(), 2, "{polled:?}");
-    assert!(
-        polled.contains(&5),
-        "nobody rings for a reservation: {polled:?}"
-    );
+    // Nobody rings for a reservation.
+    let mut polled = world.engine.stack.sessions.polled().to_vec();
+    polled.sort_unstable();
+    assert_eq!(polled, [5, 6, 7]);
     // A parked one whose launcher leaves is looked over all the same.
-    let parked = (0..5).find(|key| !polled.contains(key)).unwrap();
+    let parked = 3;
     world.look_over_now(parked);
     assert!(world.engine.needs_maintenance());
     assert_eq!(world.engine.next_deadline(), Some(Duration::ZERO));
@@ -330,11 +483,136 @@ fn sessions_that_ask_for_nothing_are_parked_but_for_a_few_and_for_those_that_for
 }
 
 #[test]
-fn programs_are_told_when_their_engine_ends() {
+fn programs_are_told_when_their_engine_ends_and_woken_if_they_sleep() {
+    const WAITER: usize = 5;
     let mut world = Turned::new();
     let programs: [Host; 2] = world.programs();
+    for host in &programs {
+        let end = &host.arena.header().waiters_end;
+        end.store(WAITER as u32 + 1, Ordering::Release);
+        host.arena.waiters()[WAITER].declare(longshore_ring::Sleep::Futex);
+    }
     world.engine.mark_all_closed();
     for host in &programs {
         assert_ne!(host.arena.header().closed.load(Ordering::Acquire), 0);
+        assert!(!host.arena.waiters()[WAITER].is_declared());
     }
+}
+
+/// One that is about to end, or to have a child, is looked over soon again, and no other.
+#[test]
+fn sessions_that_are_changing_are_looked_over_soon_again() {
+    let soon = Duration::from_micros(SOON);
+    let mut world = Turned::new();
+    let [host] = world.programs();
+    leaves_memory(&host);
+    world.later(2 * SECOND);
+    assert!(world.engine.next_deadline().unwrap() > soon);
+    is_about_to_fork(&host);
+    world.later(2 * SECOND);
+    assert!(world.engine.next_deadline().unwrap() <= soon);
+    let mut world = Turned::new();
+    let (mut client, _server, _) = undelivered(&mut world);
+    leaves(&mut world, &mut client, 0);
+    world.later(2 * SECOND);
+    assert!(world.engine.programs.sessions.get(0).is_some());
+    assert!(world.engine.next_deadline().unwrap() <= soon);
+}
+
+/// A message that has a socket in it may never be received.
+#[test]
+fn a_socket_that_was_on_its_way_for_a_minute_is_closed() {
+    let mut world = Turned::new();
+    let [mut host] = world.programs();
+    let host = world.during(move |_| {
+        let socket = host.open(SocketKind::Datagram);
+        host.bind(socket, "10.0.0.1:7000".parse().unwrap()).unwrap();
+        let block = host.arena.block(socket.index);
+        block.in_transit.store(1, Ordering::Release);
+        host.arena
+            .set_held(host.channel.index(), socket.index, false);
+        host.put(longshore_hostif::Request::Unsubscribe { socket });
+        host
+    });
+    let sockets = |world: &Turned| world.engine.stack.status().socket_count();
+    (0..55).for_each(|_| world.later(SECOND));
+    assert_eq!(sockets(&world), 1);
+    (0..8).for_each(|_| world.later(SECOND));
+    assert_eq!(sockets(&world), 0);
+    drop(host);
+}
+
+/// As if there had been no descriptor that tells of its end when it came.
+#[test]
+fn a_process_that_nothing_tells_of_is_asked_after_and_watched_as_soon_as_that_can_be() {
+    for ended_before in [false, true] {
+        let mut world = Turned::new();
+        let [host] = world.programs();
+        world.settle();
+        let child = Member::unknown(&host, 9);
+        let (pid, pidfd) = (child.id(), None);
+        let (s, half) = world
+            .engine
+            .programs
+            .pair_mut(&mut world.engine.stack, 0)
+            .unwrap();
+        let peer = longshore_hostif::agent::Peer { pid, pidfd };
+        let channel = s.attach(half, peer).unwrap();
+        host.arena.control(9).set_state(ChannelState::Free);
+        let mut child = Some(child);
+        if ended_before {
+            child.take();
+        }
+        // What there is to be done is done by and by.
+        assert!(world.engine.needs_maintenance());
+        world.later(2 * SECOND);
+        let living = |engine: &Engine| engine.programs.sessions.get(0).unwrap().processes.living();
+        assert_eq!(living(&world.engine), 2 - usize::from(ended_before));
+        child.take();
+        world.until("its end", |engine| living(engine) == 1);
+        let control = host.arena.control(channel.into());
+        assert_eq!(control.state(), ChannelState::Free);
+    }
+}
+
+/// All data is there, and its end is not: no session waits for that, and the engine does.
+#[test]
+fn a_private_engine_ends_when_the_other_end_knows_that_its_program_has_ended() {
+    let (a, b) = longshore_ports::memory::pair(&Default::default());
+    let mut one = Turned::with(|config| {
+        config.port = Box::new(a);
+        config.private = true;
+    });
+    let mut other = Turned::with(|config| {
+        config.port = Box::new(b);
+        config.addresses = vec!["10.0.0.2/24".parse().unwrap()];
+    });
+    let (mut client, socket, server) = during_both(&mut one, &mut other, |one, other| {
+        let (mut client, mut server) = (Host::new(one), Host::new(other));
+        let listener = server.listening("10.0.0.2:80");
+        let socket = client.open(SocketKind::Stream);
+        assert_eq!(client.connect(socket, "10.0.0.2:80".parse().unwrap()), 0);
+        let accepted = server.accept(listener).socket;
+        client.send(socket, &[7; 1_000], EdgeFlags::empty());
+        assert_eq!(server.receive(accepted, 1_000), [7; 1_000]);
+        client.wait("its acknowledgment", |c| {
+            (c.edges(socket)?.snd_acked == 1_000).then_some(())
+        });
+        (client, socket, server)
+    });
+    // The other engine hears nothing for a while.
+    client.close(socket);
+    leaves(&mut one, &mut client, 0);
+    for _ in 0..3 {
+        one.later(SECOND);
+        assert_eq!(one.prospect(), Prospect::GoesOn);
+    }
+    assert_eq!(one.engine.programs.sessions.iter().count(), 0);
+    let began = std::time::Instant::now();
+    while one.prospect() != Prospect::IsOver {
+        assert!(began.elapsed() < crate::testing::common::TIMEOUT);
+        one.later(SECOND / 10);
+        other.settle();
+    }
+    drop(server);
 }

@@ -145,7 +145,8 @@ impl Port for Waking {
 pub(crate) struct Turned {
     pub(crate) engine: Engine,
     pub(crate) path: PathBuf,
-    pub(crate) _wire: MemoryPort,
+    /// The other end of its wire.
+    pub(crate) wire: MemoryPort,
     _dir: TempDir,
 }
 
@@ -182,7 +183,7 @@ impl Turned {
         Self {
             engine: Engine::new(config).unwrap(),
             path,
-            _wire: wire,
+            wire,
             _dir: dir,
         }
     }
@@ -255,6 +256,21 @@ pub(crate) struct Member(Child);
 impl Member {
     /// One that the engine has taken on.
     pub(crate) fn new(world: &mut Turned, host: &Host, channel: u32) -> Self {
+        let member = Self::unknown(host, channel);
+        HostChannel::new(host.arena.clone(), channel).flag();
+        host.doorbell.ring();
+        let control = host.arena.control(channel);
+        world.until("its channel", |_| control.state() == ChannelState::Open);
+        member
+    }
+
+    /// Its pid.
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// One of which the engine has not heard.
+    pub(crate) fn unknown(host: &Host, channel: u32) -> Self {
         let mut command = Command::new("sleep");
         let (nothing, nowhere) = (Stdio::null(), Stdio::null());
         command.arg("1000").stdin(nothing).stdout(nowhere);
@@ -263,9 +279,6 @@ impl Member {
         assert!(control.change_state(ChannelState::Free, ChannelState::Reserved));
         control.pid.store(member.0.id(), Ordering::Release);
         assert!(control.change_state(ChannelState::Reserved, ChannelState::Claimed));
-        HostChannel::new(host.arena.clone(), channel).flag();
-        host.doorbell.ring();
-        world.until("its channel", |_| control.state() == ChannelState::Open);
         member
     }
 }
