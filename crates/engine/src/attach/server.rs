@@ -514,3 +514,6 @@ fn peer_of(connection: &Connection) -> Peer {
     let pidfd = peer_pidfd(connection.fd.as_fd()).ok().or_else(by_pid);
     Peer { pid, pidfd }
 }
+
+#[cfg(test)]
+mod tests;
