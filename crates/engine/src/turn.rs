@@ -194,3 +194,6 @@ impl Engine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! What a turn does, in which order, and what the operator is told of it.
+
+use super::*;
+use crate::testing::Turned;
+use crate::testing::common::Host;
+use longshore_hostif::SocketKind;
+use longshore_ports::{Port, PortError};
+use std::sync::Mutex;
+
+/// What was told; of this test alone.
+static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+#[test]
+fn the_operator_is_told_of_each_thing_once_with_the_session_that_it_is_about() {
+    let mut world = Turned::new();
+    world
+        .engine
+        .on_notice(|words| TOLD.lock().unwrap().push(words.to_owned()));
+    let notices = [
+        (Notice::SynFlood, "syns_dropped_at_port"),
+        (Notice::Panic { session: 4_711 }, "session 4711"),
+        (Notice::PanicAtHalfOpen, "not established"),
+        (Notice::ArenaFull { session: 4_712 }, "session 4712"),
+    ];
+    for (notice, words) in notices {
+        world.engine.stack.counters.notices.push(notice);
+        world.settle();
+        let told = std::mem::take(&mut *TOLD.lock().unwrap());
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].contains(words), "{told:?}");
+    }
+}
+
+#[test]
+fn a_turn_in_which_nothing_is_to_be_done_says_so() {
+    let mut world = Turned::new();
+    let [mut host] = world.programs();
+    world.settle();
+    assert!(!world.turn());
+    let socket = host.open(SocketKind::Stream);
+    assert!(world.turn());
+    assert!(!world.turn());
+    host.close(socket);
+    assert!(world.turn());
+    world.settle();
+    assert!(!world.turn());
+}
+
+#[test]
+fn frames_are_work_and_timers_go_off() {
+    let mut world = Turned::new();
+    let [mut host] = world.programs();
+    world.settle();
+    let any = longshore_ports::TxFrame::whole(&[0xff; 60]);
+    world.wire.send(&any).unwrap();
+    assert!(world.turn());
+    assert!(!world.turn());
+    // A SYN to a neighbour that does not answer.
+    let socket = host.open(SocketKind::Stream);
+    host.put(longshore_hostif::Request::Connect {
+        socket,
+        tag: 1,
+        waiter: None,
+        peer: "10.0.0.9:80"
+            .parse::<std::net::SocketAddr>()
+            .unwrap()
+            .into(),
+    });
+    world.settle();
+    assert!(!world.turn());
+    // It is asked for again in time.
+    let sent = |world: &Turned| world.engine.stack.port().counters().tx_frames;
+    let before = sent(&world);
+    let deadline = world.engine.next_deadline().unwrap();
+    world.engine.clock.advance(deadline.as_micros() as u64 + 1);
+    world.turn();
+    assert_eq!(sent(&world), before + 1);
+}
+
+/// Many frames are taken some in a turn, so that programs are heard in between.
+#[test]
+fn so_many_frames_are_taken_in_a_turn() {
+    let mut world = Turned::new();
+    world.settle();
+    for _ in 0..150 {
+        let any = longshore_ports::TxFrame::whole(&[0xff; 60]);
+        world.wire.send(&any).unwrap();
+    }
+    let frames = |world: &Turned| world.engine.stack.port().counters().rx_frames;
+    let before = frames(&world);
+    for expected in [64, 128, 150] {
+        assert!(world.turn());
+        assert_eq!(frames(&world) - before, expected);
+    }
+    assert!(!world.turn());
+}
+
+/// An engine whose port is gone ends, and says why.
+#[test]
+fn without_its_port_an_engine_ends() {
+    let mut world = Turned::new();
+    let (other, wire) = longshore_ports::memory::pair(&Default::default());
+    drop(std::mem::replace(&mut world.wire, other));
+    drop(wire);
+    let ended = world.engine.run();
+    assert!(
+        matches!(ended, Err(EngineError::Port(PortError::Down))),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn a_private_engine_runs_until_its_program_ends_and_tells_what_is_left_that_it_is_gone() {
+    let mut world = Turned::with(|config| config.private = true);
+    let [host]: [Host; 1] = world.programs();
+    world.engine.drain(Duration::from_millis(1));
+    let begun = std::time::Instant::now();
+    world.engine.run().unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(60));
+    let closed = &host.arena.header().closed;
+    assert_ne!(closed.load(std::sync::atomic::Ordering::Acquire), 0);
+}
