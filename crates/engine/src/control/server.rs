@@ -314,6 +314,46 @@ mod tests {
         std::fs::remove_file(&at).unwrap();
     }
 
+    /// It answers nobody now, and will.
+    #[test]
+    fn a_socket_with_a_full_queue_is_not_replaced_and_nobody_waits_for_it() {
+        let at = path("full");
+        let address = SocketAddrUnix::new(&*at).unwrap();
+        let flags = SocketFlags::NONBLOCK;
+        let stream = || socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+        let busy = stream();
+        bind(&busy, &address).unwrap();
+        listen(&busy, 0).unwrap();
+        let mut waiting = vec![];
+        let full = loop {
+            waiting.push(stream());
+            if let Err(refused) = connect(&waiting[waiting.len() - 1], &address) {
+                break refused;
+            }
+        };
+        assert_eq!(full, Errno::AGAIN);
+        let refused = ControlServer::open(&at).unwrap_err();
+        assert_eq!(refused.source, Errno::ADDRINUSE);
+        std::fs::remove_file(&at).unwrap();
+    }
+
+    /// Who has connected may be gone when it is looked.
+    #[test]
+    fn the_engine_waits_for_no_client() {
+        let at = path("nobody");
+        let mut server = ControlServer::open(&at).unwrap();
+        server.let_in();
+        assert!(server.clients.is_empty());
+        let client = UnixStream::connect(&at).unwrap();
+        server.let_in();
+        // It has asked nothing.
+        server.serve_client(0, &mut answer);
+        assert_eq!(server.clients.iter().flatten().count(), 1);
+        drop(client);
+        server.serve_client(0, &mut answer);
+        assert_eq!(server.clients.iter().flatten().count(), 0);
+    }
+
     #[test]
     fn questions_in_one_write_are_all_answered() {
         let at = path("together");
@@ -393,6 +433,24 @@ mod tests {
         let root = UnixStream::connect(&at).unwrap();
         let line = ask(&mut server, &root, b"{\"cmd\":\"stat\"}\n");
         assert!(line.contains("\"pid\":7"), "{line}");
+    }
+
+    /// Each that comes takes the place of the one that came first, not of the last.
+    #[test]
+    fn whoever_has_come_last_stays_while_others_have_been_silent_for_longer() {
+        let at = path("last");
+        let mut server = ControlServer::open(&at).unwrap();
+        let user = |n: usize| 1_000_000 + (n / MOST_OF_USER) as u32;
+        let _silent: Vec<_> = (0..MOST_OF_OTHERS)
+            .map(|n| connect_as(&mut server, user(n)))
+            .collect();
+        let later: Vec<_> = (0..3)
+            .map(|n| connect_as(&mut server, user(MOST_OF_OTHERS + n)))
+            .collect();
+        for client in &later {
+            let line = ask(&mut server, client, b"{\"cmd\":\"stat\"}\n");
+            assert!(line.contains("\"pid\":7"), "{line}");
+        }
     }
 
     #[test]
