@@ -61,3 +61,79 @@ impl Engine {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Turned;
+
+    fn asks_for_an_address() -> Turned {
+        Turned::with(|config| {
+            config.addresses = Vec::new();
+            config.automatic.dhcp = Some(b"a client".to_vec());
+        })
+    }
+
+    #[test]
+    fn an_engine_whose_addresses_are_typed_waits_for_none() {
+        let mut world = Turned::new();
+        let never = |_| panic!("nothing is missing");
+        let acquired = world.engine.acquire(Duration::ZERO, Duration::ZERO, never);
+        assert!(acquired.is_ok());
+        let own: Vec<String> = world
+            .engine
+            .addresses()
+            .iter()
+            .map(Cidr::to_string)
+            .collect();
+        assert_eq!(own, ["10.0.0.1/24"]);
+    }
+
+    /// Its user is told once that it takes long, and in the end what is missing.
+    #[test]
+    fn an_address_that_nobody_gives_is_waited_for_and_not_for_ever() {
+        let mut world = asks_for_an_address();
+        let mut told = Vec::new();
+        let timeout = Duration::from_millis(300);
+        let acquired = world
+            .engine
+            .acquire(Duration::ZERO, timeout, |missing| told.push(missing));
+        let missing = MissingAddress::Dhcp;
+        assert!(matches!(acquired, Err(EngineError::NoAddress(m)) if m == missing));
+        assert_eq!(told, [missing]);
+        let began = std::time::Instant::now();
+        let never = |_| panic!("it does not take as long");
+        let acquired = world.engine.acquire(2 * timeout, timeout, never);
+        assert!(acquired.is_err());
+        assert!(began.elapsed() >= timeout);
+        assert!(world.engine.addresses().is_empty());
+        // It has asked for one.
+        assert_ne!(world.engine.stack.port().counters().tx_frames, 0);
+    }
+
+    #[test]
+    fn an_engine_that_is_told_to_stop_waits_for_no_address() {
+        let mut world = asks_for_an_address();
+        world.engine.drain(Duration::ZERO);
+        let never = |_| panic!("it does not take long");
+        let timeout = Duration::from_secs(60);
+        assert!(world.engine.acquire(timeout, timeout, never).is_ok());
+    }
+
+    /// Nobody beyond its link reaches it at those of the link.
+    #[test]
+    fn addresses_of_the_link_are_not_among_those_that_are_told() {
+        let mut world = Turned::with(|config| {
+            config.addresses.push("fd00::1/64".parse().unwrap());
+        });
+        // Until they are known to be nobody else's.
+        (0..5).for_each(|_| world.later(1_000_000));
+        let own: Vec<String> = world
+            .engine
+            .addresses()
+            .iter()
+            .map(Cidr::to_string)
+            .collect();
+        assert_eq!(own, ["10.0.0.1/24", "fd00::1/64"]);
+    }
+}
