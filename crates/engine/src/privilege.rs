@@ -93,6 +93,8 @@ fn may_bind_low_ports(pid: u32, owner: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Turned;
+    use crate::testing::common::Host;
 
     const STATUS: &str = "Name:\tnginx\nUid:\t0\t33\t0\t33\nGid:\t0\t0\t0\t0\n\
                           CapInh:\t0000000000000000\nCapPrm:\t000001ffffffffff\n\
@@ -118,6 +120,55 @@ mod tests {
         }
     }
 
+    /// Whether the process of a session and channel may bind this port, asked in a turn of its own.
+    fn may_bind_port(world: &mut Turned, (key, channel): (u32, u16), port: u16) -> bool {
+        world.turn();
+        let local = std::net::SocketAddr::from(([10, 0, 0, 1], port));
+        let engine = &mut world.engine;
+        let turn = engine.stack.counters.event_loop.turns;
+        let now = engine.stack.now();
+        let session = engine.programs.sessions.get_mut(key);
+        let settings = &mut engine.stack.settings;
+        may_bind(session, (channel, turn), local.into(), (settings, now))
+    }
+
+    #[test]
+    fn low_ports_are_for_whom_the_rule_says() {
+        let mut world = Turned::new();
+        let [host]: [Host; 1] = world.programs();
+        let own = (0, host.channel.index() as u16);
+        let (nobody, elsewhere) = ((0, 40), (9, own.1));
+        let status = read_to_string("/proc/self/status").unwrap();
+        let may = Credentials::parse(&status).unwrap().capabilities & BIND_SERVICE != 0;
+        let uid = rustix::process::geteuid().as_raw();
+        for from in [own, nobody, elsewhere] {
+            for port in [0, 1_024, 65_535] {
+                assert!(may_bind_port(&mut world, from, port), "{port}");
+            }
+        }
+        let low = |world: &mut Turned, from| {
+            let [first, last] = [1, 1_023].map(|port| may_bind_port(world, from, port));
+            assert_eq!(first, last);
+            first
+        };
+        let is_now_of = |world: &mut Turned, uid| {
+            world.engine.programs.sessions.get_mut(0).unwrap().uid = uid;
+        };
+        // As on the host: who has the capability, in a session of its own user's or root's.
+        assert_eq!(low(&mut world, own), may);
+        assert!(!low(&mut world, nobody) && !low(&mut world, elsewhere));
+        is_now_of(&mut world, uid + 1);
+        assert!(!low(&mut world, own));
+        world.engine.stack.settings.access.low_ports = LowPorts::Root;
+        assert!(!low(&mut world, own) && !low(&mut world, elsewhere));
+        is_now_of(&mut world, 0);
+        assert!(low(&mut world, own) && low(&mut world, nobody));
+        world.engine.stack.settings.access.low_ports = LowPorts::All;
+        is_now_of(&mut world, uid + 1);
+        assert!(low(&mut world, own) && low(&mut world, nobody));
+        assert!(!low(&mut world, elsewhere));
+    }
+
     #[test]
     fn this_process_is_what_it_is() {
         let status = read_to_string("/proc/self/status").unwrap();
@@ -126,6 +177,8 @@ mod tests {
         assert_eq!(c.uid, own);
         let may = may_bind_low_ports(std::process::id(), own);
         assert_eq!(may, c.capabilities & BIND_SERVICE != 0);
+        // What cannot be seen is left to who has opened the session.
         assert!(!may_bind_low_ports(u32::MAX, own.max(1)));
+        assert!(may_bind_low_ports(u32::MAX, 0));
     }
 }
