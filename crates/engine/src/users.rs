@@ -430,7 +430,9 @@ mod tests {
         fill(&mut sessions[0], 20);
         assert_eq!(users.overdrawn(), [0u64; 0]);
         fill(&mut sessions[1], 40);
+        assert_eq!(users.counts.user_memory.load(Ordering::Relaxed), 0);
         assert_eq!(users.overdrawn(), [8]);
+        assert_eq!(users.counts.user_memory.load(Ordering::Relaxed), 1);
         // All that it may have is not too much.
         let all: u64 = sessions.iter().map(|s| s.memory().in_use().unwrap()).sum();
         for (memory, expected) in [(all, None), (all - 1, Some(8))] {
@@ -440,10 +442,9 @@ mod tests {
             later.note_memory(8, sessions[1].memory());
             assert_eq!(later.overdrawn(), expected);
         }
-        users.counts.user_memory.store(1, Ordering::Relaxed);
         assert!(users.any_with_memory());
         drop(sessions);
         assert!(!users.any_with_memory() && users.overdrawn().is_empty());
-        assert_eq!(users.counts.user_memory.load(Ordering::Relaxed), 1);
+        assert_eq!(users.counts.user_memory.load(Ordering::Relaxed), 2);
     }
 }

@@ -5,6 +5,9 @@ use crate::testing::{GEOMETRY, Member, Turned};
 use longshore_hostif::{ChannelState, Geometry, HostSession, SocketKind};
 
 use super::*;
+use longshore_hostif::adapter::AdapterSession;
+use longshore_ring::EventfdSignaler;
+use std::sync::Arc;
 
 /// A program, and a process beside it at channel 1 that holds so many sockets and no other does.
 fn held(sockets: u32) -> (Turned, Host, Member) {
@@ -60,6 +63,32 @@ fn sockets_of_a_process_are_closed_some_in_a_turn_and_its_channel_is_free_after_
     });
     world.settle();
     assert_eq!(sockets(&world), 0);
+}
+
+/// Blocks are looked at many at a time, and no more of them than there is time for.
+#[test]
+fn blocks_are_looked_at_as_far_as_there_is_time() {
+    let geometry = Geometry {
+        sockets: 8 * BLOCKS - 64,
+        ..GEOMETRY
+    };
+    let signaler = Arc::new(EventfdSignaler::for_one());
+    let half = Half::new(AdapterSession::create(geometry, signaler).unwrap(), 0);
+    let mut teardown = Teardown {
+        blocks: 0..half.blocks(),
+        ..Teardown::of(0, 1)
+    };
+    let mut look = |held: Vec<u32>, mut budget: usize| {
+        teardown.held = held;
+        teardown.find_held(&half, &mut budget);
+        (teardown.blocks.start, budget)
+    };
+    assert_eq!(look(vec![], 3), (3 * BLOCKS, 0));
+    assert_eq!(look(vec![], 0), (3 * BLOCKS, 0));
+    // Those that were found come first.
+    assert_eq!(look(vec![5], 3), (3 * BLOCKS, 3));
+    assert_eq!(look(vec![], 9), (half.blocks(), 4));
+    assert_eq!(look(vec![], 9), (half.blocks(), 9));
 }
 
 /// A process that claims more waiters than are looked at together.
