@@ -495,6 +495,7 @@ pub fn counters() -> Vec<CounterInfo> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn each_counter_has_one_entry_with_a_unit_and_an_explanation() {
@@ -508,5 +509,39 @@ mod tests {
         }
         let sections = ["tcp", "net", "engine", "drops"];
         assert!(all.iter().all(|info| sections.contains(&info.section)));
+    }
+
+    /// Segments that came are those that went the fast way and those that did not.
+    #[test]
+    fn counters_of_segments_add_up() {
+        let mut world = crate::testing::Turned::new();
+        let c = &mut world.engine.stack.counters.prediction;
+        (c.data, c.acks, c.missed, c.missed_data) = (1, 20, 300, 4_000);
+        let tcp = world.engine.statistics().tcp;
+        assert_eq!(tcp["segments_in"], 321);
+        assert_eq!(tcp["data_segments_in"], 4_001);
+        assert_eq!(tcp["predicted_data"], 1);
+    }
+
+    /// Each that is told has an entry in the list, and each entry is told; of drops, once there
+    /// was one.
+    #[test]
+    fn an_engine_tells_of_the_counters_that_are_listed() {
+        let stat = crate::testing::Turned::new().engine.statistics();
+        let listed = |section: &str| {
+            let all = counters().into_iter().filter(|i| i.section == section);
+            all.map(|info| info.name.to_owned())
+                .collect::<BTreeSet<_>>()
+        };
+        for (section, told) in [
+            ("tcp", stat.tcp),
+            ("net", stat.net),
+            ("engine", stat.engine),
+        ] {
+            let told: BTreeSet<String> = told.into_keys().collect();
+            assert_eq!(told, listed(section), "{section}");
+        }
+        let drops = listed("drops");
+        assert!(stat.drops.keys().all(|name| drops.contains(name)));
     }
 }

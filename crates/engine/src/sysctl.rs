@@ -330,6 +330,46 @@ mod tests {
         assert_eq!(settings.get(Instant(1)), Defaults::default());
     }
 
+    /// What is more than a setting here has room for is the most of it.
+    #[test]
+    fn large_numbers_are_as_large_as_they_can_be() {
+        let (_dir, mut settings) = settings(&[
+            ("tcp_retries2", "300\n"),
+            ("tcp_synack_retries", "127\n"),
+            ("tcp_syn_retries", "0\n"),
+            ("tcp_fin_timeout", "99999999999\n"),
+            ("tcp_keepalive_intvl", "32767\n"),
+            ("tcp_keepalive_time", "32766\n"),
+            ("ip_unprivileged_port_start", "70000\n"),
+            ("somaxconn", "99999999999\n"),
+        ]);
+        let got = settings.get(Instant(1));
+        let retries = got.tcp.retries;
+        assert_eq!((retries.data, retries.syn_ack, retries.syn), (127, 127, 1));
+        assert_eq!(got.tcp.fin_wait_ms, 32_767_000);
+        let keepalive = got.tcp.keepalive;
+        assert_eq!(keepalive.interval_ms, 32_767_000);
+        assert_eq!(keepalive.idle_ms, 32_766_000);
+        assert_eq!(got.unprivileged_from, u16::MAX);
+        assert_eq!(got.most_backlog, u32::MAX);
+    }
+
+    #[test]
+    fn the_receive_buffer_begins_with_what_is_set_and_is_never_less_than_linux_has() {
+        let most = longshore_hostif::STREAM_MAX as u32;
+        let table = [
+            ("1 1 1", (2_304, 2_304)),
+            ("4096 100000 200000", (100_000, 200_000)),
+            ("4096 300000 200000", (300_000, 300_000)),
+            ("0 18446744073709551615 99999999999", (most, most)),
+        ];
+        for (text, expected) in table {
+            let (_dir, mut settings) = settings(&[("tcp_rmem", text)]);
+            let rcv = settings.get(Instant(1)).tcp.rcv;
+            assert_eq!((rcv.buffer, rcv.buffer_max), expected, "{text}");
+        }
+    }
+
     #[test]
     fn each_size_of_the_send_buffer_counts_if_somebody_has_set_it() {
         let most = longshore_hostif::STREAM_MAX as u32;
