@@ -208,6 +208,22 @@ impl Instance {
         take_out(self.epfd.load(Ordering::Relaxed), host, wake_fd);
     }
 
+    /// Takes the connection to an engine that is gone out of the instances: it has hung up for good,
+    /// and until somebody fetches that of an instance, all who ask about that one are told of it.
+    pub(super) fn take_lost_connection_out(&self) {
+        let Some(host) = place::attached_already() else {
+            return;
+        };
+        host.look_at_engine();
+        if !host.is_gone() {
+            return;
+        }
+        let programs = self.epfd.load(Ordering::Relaxed);
+        for epfd in std::iter::once(programs).chain(self.own()) {
+            delete(epfd, host.connection().as_raw_fd());
+        }
+    }
+
     /// Takes what wakes this process for a set of `host` out of the program's instance, and out of
     /// the one that this process sleeps in.
     pub(super) fn take_ours_out_of_all(&self, host: &Host, set: &ReadySet) {
@@ -230,9 +246,13 @@ pub(super) fn is_only_thread() -> bool {
 /// Takes the eventfd and the connection to the engine out of an instance of the kernel's.
 fn take_out(epfd: RawFd, host: &Host, wake_fd: RawFd) {
     for fd in [wake_fd, host.connection().as_raw_fd()] {
-        let mut nothing = epoll_event { events: 0, u64: 0 };
-        real::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, fd, Out::from(&mut nothing));
+        delete(epfd, fd);
     }
+}
+
+fn delete(epfd: RawFd, fd: RawFd) {
+    let mut nothing = epoll_event { events: 0, u64: 0 };
+    real::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, fd, Out::from(&mut nothing));
 }
 
 /// A new instance of the kernel's, kept from the program.

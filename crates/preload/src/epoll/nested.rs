@@ -124,7 +124,8 @@ impl Instance {
     }
 
     /// Whether what the kernel says of this instance is of the eventfds in it alone, which were
-    /// written to for what is not there any more. Reads them. `is_told` asks the kernel again.
+    /// written to for what is not there any more, or of the engine's end. Reads them, and takes out
+    /// the connection to an engine that is gone. `is_told` asks the kernel again.
     ///
     /// # Errors
     /// As [`Self::with_nested`].
@@ -132,16 +133,20 @@ impl Instance {
         &'static self,
         mut is_told: impl FnMut() -> bool,
     ) -> Result<bool, SocketError> {
-        let sets = self.sets()?;
+        let within = self.all_within()?;
+        let all: Vec<_> = self.having_sets(&within).collect();
         for _ in 0..MOST_ASKED {
-            if sets.is_empty() || self.is_ready() {
+            if all.is_empty() || self.is_ready() {
                 return Ok(false);
             }
-            for set in &sets {
+            for (_, set) in &all {
                 set.silence()?;
             }
             if !is_told() {
                 return Ok(true);
+            }
+            for (of, _) in &all {
+                of.take_lost_connection_out();
             }
         }
         Ok(false)

@@ -83,14 +83,20 @@ fn killed_engine_of_a_proxy() {
     });
 }
 
-/// Servers of six kinds on an engine, each started with these options of `longshore run`.
-fn servers(bed: &Testbed, engine: &Engine<'_>, options: &[&str]) -> [Proc; 6] {
+/// Servers of eight kinds on an engine, each started with these options of `longshore run`.
+fn servers(bed: &Testbed, engine: &Engine<'_>, options: &[&str]) -> [Proc; 8] {
     let host = bed.host(0);
     let node = bed.file(
         "server.js",
         "require('http').createServer((q, r) => r.end('ok')).listen(81, '0.0.0.0')",
     );
     let nginx = Nginx::default().config(bed);
+    let waits = |how: &str, port: &str| {
+        engine
+            .cmd_with(options, PYTHON)
+            .args(["-c", WAITS, how, port])
+            .spawn()
+    };
     let servers = [
         engine
             .cmd_with(options, "nginx")
@@ -108,19 +114,15 @@ fn servers(bed: &Testbed, engine: &Engine<'_>, options: &[&str]) -> [Proc; 6] {
             .cmd_with(options, PYTHON)
             .args(["-c", DATAGRAMS])
             .spawn(),
-        engine
-            .cmd_with(options, PYTHON)
-            .args(["-c", WAITS, "poll", "82"])
-            .spawn(),
-        engine
-            .cmd_with(options, PYTHON)
-            .args(["-c", WAITS, "select", "83"])
-            .spawn(),
+        waits("poll", "82"),
+        waits("select", "83"),
+        waits("an epoll instance in poll", "84"),
+        waits("an epoll instance in another", "85"),
     ];
     eventually("it receives datagrams", || {
         servers[3].stdout().contains("ready").then_some(())
     });
-    for port in [80, 6379, 81, 82, 83] {
+    for port in [80, 6379, 81, 82, 83, 84, 85] {
         bed.peer().wait_for(host.at(port));
     }
     servers
@@ -298,19 +300,26 @@ while True:
         print(e, file=sys.stderr)
 "#;
 
-/// A server of one thread that waits in poll or select.
+/// A server of one thread that waits in another way than most.
 const WAITS: &str = r#"
 import select, socket, sys
 how, port = sys.argv[1], int(sys.argv[2])
 listener = socket.create_server(("0.0.0.0", port))
 listener.setblocking(False)
-wait = select.poll()
-wait.register(listener, select.POLLIN)
+inner = select.epoll()
+watched = inner if how.startswith("an epoll instance") else listener
+if how.endswith("another"):
+    waiter, timeout = select.epoll(), 60
+else:
+    waiter, timeout = select.poll(), 60000
+if watched is inner:
+    inner.register(listener, select.EPOLLIN)
+waiter.register(watched, select.POLLIN)
 while True:
-    if how == "poll":
-        wait.poll(60000)
-    else:
+    if how == "select":
         select.select([listener], [], [], 60)
+    else:
+        waiter.poll(timeout)
     try:
         listener.accept()[0].close()
     except OSError as e:
