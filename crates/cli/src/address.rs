@@ -181,6 +181,17 @@ pub(crate) struct Automatic {
     pub(crate) slaac: bool,
 }
 
+impl fmt::Display for Automatic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match (self.dhcp, self.slaac) {
+            (true, true) => "dhcp and slaac",
+            (true, false) => "dhcp",
+            (false, true) => "slaac",
+            (false, false) => "none",
+        })
+    }
+}
+
 impl Automatic {
     /// Whether any are.
     pub(crate) fn any(self) -> bool {

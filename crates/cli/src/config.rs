@@ -193,7 +193,8 @@ impl AccessLists {
             ("bind", &self.bind),
         ];
         let shown = lists.map(|(name, rules)| format!("{name} {rules:?}"));
-        format!("{}, low_ports {:?}", shown.join(", "), self.low_ports)
+        let low_ports = format!("{:?}", self.low_ports).to_lowercase();
+        format!("{}, low_ports {low_ports}", shown.join(", "))
     }
 
     /// The rules; else the key that is wrong, and why.

@@ -11,6 +11,7 @@ use crate::errors::{Error, report};
 use crate::log::say;
 use crate::messages::MessageOrder;
 use crate::sandbox::Files;
+use crate::session_limits::mib;
 use longshore_engine::{Adjustable, Congestion, Handle};
 use std::fmt::Display;
 use std::time::Duration;
@@ -42,8 +43,8 @@ impl Shown {
 const KEYS: [Key; 22] = [
     waits("port", |c| String::from(c.port.clone())),
     waits("address", |c| match (list(&c.addresses), c.automatic) {
-        (typed, found) if typed.is_empty() => format!("{found:?}"),
-        (typed, found) if found.any() => format!("{typed} and {found:?}"),
+        (typed, found) if typed.is_empty() => found.to_string(),
+        (typed, found) if found.any() => format!("{typed} and {found}"),
         (typed, _) => typed,
     }),
     waits("gateway", |c| joined(&c.gateways)),
@@ -78,8 +79,11 @@ const KEYS: [Key; 22] = [
     live("session (of programs that come)", |c| {
         let g = &c.geometry;
         format!(
-            "{} processes, {} sockets, {} and {} chunks",
-            g.channels, g.sockets, g.snd_chunks, g.rcv_chunks
+            "{} processes, {} sockets, {} MiB to send and {} MiB to receive",
+            g.channels,
+            g.sockets,
+            mib(g.snd_chunks),
+            mib(g.rcv_chunks)
         )
     }),
 ];
@@ -257,6 +261,32 @@ mod tests {
             (old.mtu, old.live.ecn, &*old.live.users),
             (None, Some(3), &[1000][..])
         );
+    }
+
+    /// And in the units that it has.
+    #[test]
+    fn what_has_changed_is_told_in_the_words_of_the_configuration() {
+        let old = parse(LEAST);
+        for (now, expected) in [
+            ("address = \"dhcp\"\n", "dhcp"),
+            ("address = [\"dhcp\", \"slaac\"]\n", "dhcp and slaac"),
+            (
+                "address = [\"10.77.0.2/24\", \"slaac\"]\n",
+                "10.77.0.2/24 and slaac",
+            ),
+            (
+                "address = \"10.77.0.2/24\"\n[access]\nlow_ports = \"root\"\n",
+                "accept [], connect [], bind [], low_ports root",
+            ),
+            (
+                "address = \"10.77.0.2/24\"\n[session]\nprocesses = 64\nsend_mib = 32\n",
+                "64 processes, 65536 sockets, 32 MiB to send and 2048 MiB to receive",
+            ),
+        ] {
+            let changes = old.changes(&parse(&format!("port = \"tap:ls0\"\n{now}")));
+            let after: Vec<_> = changes.iter().map(|c| &*c.after).collect();
+            assert_eq!(after, [expected], "{now}");
+        }
     }
 
     /// Each line `key =` of the example has an entry in the table.

@@ -16,7 +16,6 @@ pub(crate) struct SessionLimits {
 
 impl Default for SessionLimits {
     fn default() -> Self {
-        let mib = |chunks: u32| ((u64::from(chunks) * CHUNK as u64) >> 20) as u32;
         SessionLimits {
             processes: Geometry::DEFAULT.channels,
             sockets: Geometry::DEFAULT.sockets,
@@ -24,6 +23,11 @@ impl Default for SessionLimits {
             receive_mib: mib(Geometry::DEFAULT.rcv_chunks),
         }
     }
+}
+
+/// MiB that so many chunks are.
+pub(crate) fn mib(chunks: u32) -> u32 {
+    ((u64::from(chunks) * CHUNK as u64) >> 20) as u32
 }
 
 /// MiB for data received, at least: the engine keeps what the largest window could bring
