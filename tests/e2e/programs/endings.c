@@ -324,6 +324,21 @@ static void lingering_waits_for_the_reader(void) {
   }
 }
 
+/* That calls on it do not wait is nothing to close. */
+static void lingering_waits_though_nothing_else_does(void) {
+  EACH_PAIR(mine, far) {
+    static char piece[65536];
+    struct linger short_ = {1, 1};
+    SYS(setsockopt(mine, SOL_SOCKET, SO_LINGER, &short_, sizeof short_));
+    fill(mine, sizeof piece);
+    OK(SYS(fcntl(mine, F_GETFL)) & O_NONBLOCK);
+    double start = now();
+    SYS(close(mine));
+    OK(now() - start >= 0.9);
+    mine = -1;
+  }
+}
+
 /* --- bound to the wildcard, then connected ----------------------------------- */
 
 static void wildcard_then_connect(void) {
@@ -770,6 +785,7 @@ const struct check CHECKS[] = {
     {"linger_zero_delivers", linger_zero_delivers},
     {"end_of_stream_stays_the_end_after_a_reset", end_of_stream_stays_the_end_after_a_reset},
     {"lingering_waits_for_the_reader", lingering_waits_for_the_reader},
+    {"lingering_waits_though_nothing_else_does", lingering_waits_though_nothing_else_does},
     {"wildcard_then_connect", wildcard_then_connect},
     {"wildcard_then_nonblocking_connect", wildcard_then_nonblocking_connect},
     {"connected_socket_stays_connected", connected_socket_stays_connected},

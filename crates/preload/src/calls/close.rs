@@ -1,6 +1,5 @@
 //! `close`, `close_range`, `closefrom`.
 
-use crate::calls::must_not_wait;
 use crate::cancel::held;
 use crate::fds::{self, Entry};
 use crate::{lifecycle, pipes, real};
@@ -41,7 +40,7 @@ pub extern "C-unwind" fn close(fd: c_int) -> c_int {
 
 fn close_socket(fd: c_int) -> c_int {
     if let Some(socket) = fds::engine(fd) {
-        linger(fd, &socket);
+        linger(&socket);
     }
     // From here on the number may be another's.
     let before = fds::put(fd, Entry::Kernel);
@@ -50,13 +49,14 @@ fn close_socket(fd: c_int) -> c_int {
     result
 }
 
-/// SO_LINGER with a time: waits until the end of what was written is acknowledged.
-fn linger(fd: c_int, socket: &Socket) {
+/// SO_LINGER with a time: waits until the end of what was written is acknowledged, as Linux does of
+/// sockets that do not block, too.
+pub(super) fn linger(socket: &Socket) {
     let Some(seconds @ 1..) = socket.options().linger() else {
         return;
     };
     // One use is the descriptor's, one ours.
-    if must_not_wait(fd, 0) || socket.uses() > 2 {
+    if socket.uses() > 2 {
         return;
     }
     // With data unread it is reset, for which nobody waits.
