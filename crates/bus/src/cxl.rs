@@ -21,7 +21,7 @@
 //! this leaves 175. Schuh et al., "CC-NIC" (ASPLOS 2024), and Cock et al., "Enzian" (ASPLOS
 //! 2022), show how adapters use such lines. A write that nobody waits for takes half.
 
-use crate::transfer::{Access, Bus, Cycles};
+use crate::transfer::{Access, Bus, Cycles, Sums};
 
 /// Bytes of a line.
 const LINE: u64 = 64;
@@ -64,8 +64,8 @@ impl Bus for Cxl {
         Cxl::of_lines(access, bytes.div_ceil(LINE).max(1))
     }
 
-    fn most_cycles(&self, access: Access, transfers: u64, bytes: u64) -> Cycles {
-        let lines = transfers + bytes.saturating_sub(transfers) / LINE;
+    fn most_cycles(&self, access: Access, sums: &Sums) -> Cycles {
+        let (transfers, lines) = (sums.accesses, sums.most_blocks(LINE / 8));
         // What is rounded for each transfer is less than a byte.
         let Cycles {
             to_host,

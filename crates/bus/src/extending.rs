@@ -1,7 +1,7 @@
 //! The example of docs/extending.md, compiled and tried.
 #![allow(unreachable_pub, reason = "it is a file of its own in the document")]
 
-use crate::{Access, Bus, Cycles};
+use crate::{Access, Bus, Cycles, Sums};
 
 /// A bus of 32 bits and 100 MHz that both directions share: an access is its data, whole words,
 /// and three cycles, and takes 100 ns until they move.
@@ -13,10 +13,9 @@ impl Bus for Narrow {
         Cycles::of(access, 3 + bytes.div_ceil(4), 0)
     }
 
-    fn most_cycles(&self, access: Access, transfers: u64, bytes: u64) -> Cycles {
-        // Each access may end in a part of a word.
-        let words = bytes.div_ceil(4) + transfers;
-        Cycles::of(access, 3 * transfers + words, 0)
+    fn most_cycles(&self, access: Access, sums: &Sums) -> Cycles {
+        // Each word of 8 bytes is at most two of this bus.
+        Cycles::of(access, 3 * sums.accesses + 2 * sums.words, 0)
     }
 
     fn frequency(&self) -> f64 {

@@ -4,7 +4,7 @@
 //! Each direction has the bandwidth to itself. A read takes the latency, a posted write half
 //! of it, and both the time in which their bytes move; nothing is added to the bytes.
 
-use crate::transfer::{Access, Bus, Cycles};
+use crate::transfer::{Access, Bus, Cycles, Sums};
 use std::fmt;
 
 /// A bus that is described by two numbers.
@@ -82,8 +82,8 @@ impl Bus for FixedRate {
         Cycles::of(access, bytes, 0)
     }
 
-    fn most_cycles(&self, access: Access, _transfers: u64, bytes: u64) -> Cycles {
-        Cycles::of(access, bytes, 0)
+    fn most_cycles(&self, access: Access, sums: &Sums) -> Cycles {
+        Cycles::of(access, sums.bytes, 0)
     }
 
     /// A cycle moves one byte.

@@ -32,7 +32,7 @@ pub use named::{AnyBus, UnknownBus};
 pub use offloading::{Counted, Signals, crossed};
 pub use pcie::{Generation, LANES, Pcie};
 pub use pcix::PciX;
-pub use transfer::{Access, Bus, Cycles, Tally, Traffic};
+pub use transfer::{Access, Bus, Cycles, Sums, Tally, Traffic};
 pub use transfer_engine::{
     BadBusModel, BusModel, DOORBELL, Forwarding, Load, PIECE, SLOT, TransferEngine,
 };

@@ -3,7 +3,7 @@
 //! Owns [`AnyBus`]; command lines and configurations choose a bus by it.
 
 use crate::fixed_rate::{self, FixedRate};
-use crate::transfer::{Access, Bus, Cycles};
+use crate::transfer::{Access, Bus, Cycles, Sums};
 use crate::{Cxl, Generation, LANES, PciX, Pcie};
 use std::fmt;
 use std::str::FromStr;
@@ -183,8 +183,8 @@ impl Bus for AnyBus {
         self.bus().cycles(access, bytes)
     }
 
-    fn most_cycles(&self, access: Access, transfers: u64, bytes: u64) -> Cycles {
-        self.bus().most_cycles(access, transfers, bytes)
+    fn most_cycles(&self, access: Access, sums: &Sums) -> Cycles {
+        self.bus().most_cycles(access, sums)
     }
 
     fn frequency(&self) -> f64 {

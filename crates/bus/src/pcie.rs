@@ -18,7 +18,7 @@
 //! fixed latency of generation 3, which is spent in the host's root complex and memory; a
 //! posted write takes half of it; and completions begin at their boundary.
 
-use crate::transfer::{Access, Bus, Cycles};
+use crate::transfer::{Access, Bus, Cycles, Sums};
 
 /// A generation of PCI Express.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -185,11 +185,10 @@ impl Pcie {
         data.div_ceil(most).max(1) * header + data.next_multiple_of(4)
     }
 
-    /// The most that `transfers` of `data` bytes in all can take.
-    fn most_packets(transfers: u64, data: u64, most: u64, header: u64) -> u64 {
-        // Each begins a packet, and the bytes behind the first of each fill packets.
-        let packets = transfers + data.saturating_sub(transfers) / most;
-        packets * header + data + 3 * transfers
+    /// The most that accesses with these sums can take in packets of at most `most` bytes.
+    fn most_packets(sums: &Sums, most: u64, header: u64) -> u64 {
+        let data = (sums.bytes + 3 * sums.accesses).min(8 * sums.words);
+        sums.most_blocks(most / 8) * header + data
     }
 
     fn nanoseconds(&self, link_bytes: u64) -> f64 {
@@ -219,11 +218,11 @@ impl Bus for Pcie {
         }
     }
 
-    fn most_cycles(&self, access: Access, transfers: u64, bytes: u64) -> Cycles {
+    fn most_cycles(&self, access: Access, sums: &Sums) -> Cycles {
         let headers = self.headers();
-        let most = |size, header| Pcie::most_packets(transfers, bytes, size, header);
+        let most = |size, header| Pcie::most_packets(sums, size, header);
         if access.is_read() {
-            let requests = transfers + bytes.saturating_sub(transfers) / self.max_read_request;
+            let requests = sums.most_blocks(self.max_read_request / 8);
             let answers = most(self.max_completion, headers.completion);
             Cycles::of(access, answers, requests * headers.request)
         } else {

@@ -1,7 +1,7 @@
 //! PCI-X, the bus of the 2005 paper (Freimuth et al., section 4.4): 64 bits at 133 MHz, four
 //! cycles to begin and end a transfer, and one for each eight bytes or part of them.
 
-use crate::transfer::{Access, Bus, Cycles};
+use crate::transfer::{Access, Bus, Cycles, Sums};
 
 /// Cycles in which no data move: address, attributes, turn-around.
 const SETUP: u64 = 4;
@@ -31,10 +31,9 @@ impl Bus for PciX {
         Cycles::of(access, SETUP + bytes.div_ceil(WIDTH), 0)
     }
 
-    fn most_cycles(&self, access: Access, transfers: u64, bytes: u64) -> Cycles {
-        // At worst each transfer ends in a data phase with one byte in it.
-        let data = (bytes + (WIDTH - 1) * transfers) / WIDTH;
-        Cycles::of(access, SETUP * transfers + data, 0)
+    /// A data phase moves a word, so the sums say all.
+    fn most_cycles(&self, access: Access, sums: &Sums) -> Cycles {
+        Cycles::of(access, SETUP * sums.accesses + sums.words, 0)
     }
 
     fn frequency(&self) -> f64 {

@@ -56,14 +56,44 @@ impl Cycles {
     }
 }
 
+/// Sums over accesses of which no more is known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// Accesses.
+    pub accesses: u64,
+    /// Bytes of all of them.
+    pub bytes: u64,
+    /// Words of 8 bytes that they fill, the last one of each perhaps in part.
+    pub words: u64,
+}
+
+impl Sums {
+    /// Those of accesses of these sizes.
+    #[must_use]
+    pub fn of(sizes: &[u64]) -> Self {
+        Sums {
+            accesses: sizes.len() as u64,
+            bytes: sizes.iter().sum(),
+            words: sizes.iter().map(|bytes| bytes.div_ceil(8)).sum(),
+        }
+    }
+
+    /// The most blocks of so many words that they can fill, the last one of each perhaps in part.
+    #[must_use]
+    pub fn most_blocks(&self, words: u64) -> u64 {
+        // Each begins a block, and the words behind the first of each fill blocks.
+        self.accesses + self.words.saturating_sub(self.accesses) / words
+    }
+}
+
 /// What it takes to move contiguous bytes over a bus.
 pub trait Bus {
     /// The cycles of one access of `bytes`.
     fn cycles(&self, access: Access, bytes: u64) -> Cycles;
 
-    /// The most cycles that `transfers` accesses of `bytes` in all can take, where only the
-    /// sums are known.
-    fn most_cycles(&self, access: Access, transfers: u64, bytes: u64) -> Cycles;
+    /// The most cycles that accesses can take of which only the sums are known; just what they
+    /// take, if that follows from the sums.
+    fn most_cycles(&self, access: Access, sums: &Sums) -> Cycles;
 
     /// Cycles in each second.
     fn frequency(&self) -> f64;
@@ -127,21 +157,12 @@ impl Traffic {
         tally.round_trips += u64::from(access.is_read() && !sizes.is_empty());
     }
 
-    /// Adds `transfers` accesses of `bytes` in all, of which no more is known, at the most
-    /// that they can take. If they are reads, `round_trips` were waited for.
-    pub fn sums(
-        &mut self,
-        bus: &dyn Bus,
-        access: Access,
-        transfers: u64,
-        bytes: u64,
-        round_trips: u64,
-    ) {
-        self.take(bus.most_cycles(access, transfers, bytes));
+    /// Adds accesses of which only the sums are known, at the most that they can take.
+    pub fn sums(&mut self, bus: &dyn Bus, access: Access, sums: &Sums) {
+        self.take(bus.most_cycles(access, sums));
         let tally = self.of(access);
-        tally.transfers += transfers;
-        tally.bytes += bytes;
-        tally.round_trips += if access.is_read() { round_trips } else { 0 };
+        tally.transfers += sums.accesses;
+        tally.bytes += sums.bytes;
     }
 
     /// Adds other traffic to this.
@@ -222,6 +243,26 @@ mod tests {
         assert!((traffic.seconds(&duplex) - busier).abs() < 1e-15);
     }
 
+    /// Of PCI-X they say all; of a link with packets, where there is one of whole words, too.
+    #[test]
+    fn what_follows_from_sums_is_exact() {
+        let taken = |bus: &dyn Bus, sizes: &[u64]| {
+            let mut exact = Traffic::default();
+            exact.together(bus, Access::AdapterRead, sizes);
+            let mut most = Traffic::default();
+            most.sums(bus, Access::AdapterRead, &Sums::of(sizes));
+            let cycles = |traffic: &Traffic| (traffic.receive.cycles, traffic.send.cycles);
+            (cycles(&exact), cycles(&most))
+        };
+        let (pcix, pcie) = (PciX::default(), Pcie::default());
+        for sizes in [&[1, 1, 1][..], &[74, 66, 16, 513], &[], &[65_536, 7, 262]] {
+            let (exact, most) = taken(&pcix, sizes);
+            assert_eq!(exact, most, "{sizes:?}");
+        }
+        let (exact, most) = taken(&pcie, &[1288]);
+        assert_eq!(exact, most);
+    }
+
     #[test]
     fn no_split_of_a_sum_takes_more_than_its_bound() {
         let (pcix, pcie) = (PciX::default(), Pcie::default());
@@ -246,12 +287,16 @@ mod tests {
                 for split in splits {
                     let mut exact = Traffic::default();
                     exact.together(bus, access, split);
-                    let most = bus.most_cycles(access, split.len() as u64, split.iter().sum());
+                    let mut most = Traffic::default();
+                    most.sums(bus, access, &Sums::of(split));
                     assert!(
-                        exact.receive.cycles <= most.to_host
-                            && exact.send.cycles <= most.to_adapter,
+                        exact.receive.cycles <= most.receive.cycles
+                            && exact.send.cycles <= most.send.cycles,
                         "{access:?} {split:?}: {exact:?} {most:?}"
                     );
+                    let moved = |tally: Tally| (tally.transfers, tally.bytes);
+                    assert_eq!(moved(exact.receive), moved(most.receive));
+                    assert_eq!(moved(exact.send), moved(most.send));
                 }
             }
         }

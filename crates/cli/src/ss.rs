@@ -247,10 +247,12 @@ mod tests {
                 descriptor: MovedStat {
                     transfers: 1,
                     bytes: 128,
+                    words: 16,
                 },
                 payload: MovedStat {
                     transfers: 2,
                     bytes: 3968,
+                    words: 496,
                 },
                 immediate: 30,
                 ..ClassesStat::default()

@@ -165,6 +165,8 @@ pub struct MovedStat {
     pub transfers: u64,
     /// Bytes moved.
     pub bytes: u64,
+    /// Words of 8 bytes that they fill, each move by itself.
+    pub words: u64,
 }
 
 impl From<Moved> for MovedStat {
@@ -172,6 +174,7 @@ impl From<Moved> for MovedStat {
         MovedStat {
             transfers: moved.transfers,
             bytes: moved.bytes,
+            words: moved.words,
         }
     }
 }
@@ -192,6 +195,7 @@ impl MovedStat {
     fn add(&mut self, other: &MovedStat) {
         self.transfers += other.transfers;
         self.bytes += other.bytes;
+        self.words += other.words;
     }
 }
 

@@ -4,6 +4,8 @@
 //! The adapter's half counts, for it alone knows what it has fetched and put: nothing is taken
 //! from what a program says that it did.
 
+use crate::abi::CHUNK;
+
 /// Moves of contiguous bytes, and how many these are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moved {
@@ -11,38 +13,92 @@ pub struct Moved {
     pub transfers: u64,
     /// Bytes.
     pub bytes: u64,
+    /// Words of 8 bytes that they fill, the last one of each move perhaps in part: what a bus of
+    /// 64 bits takes for the data.
+    pub words: u64,
+}
+
+/// Words of 8 bytes that so many fill.
+#[inline]
+const fn words_of(bytes: u64) -> u64 {
+    (bytes + 7) >> 3
+}
+
+/// The same for bytes from offset `at` of a stream on that go on in another chunk.
+#[cold]
+#[inline(never)]
+fn words_of_several(at: u64, bytes: u64) -> u64 {
+    // Chunks are whole words.
+    let first = (CHUNK as u64 - at % CHUNK as u64).min(bytes);
+    words_of(first) + words_of(bytes - first)
 }
 
 impl Moved {
-    /// Counts `transfers` more, of `bytes` in all.
+    /// One move of `bytes`.
     #[inline]
-    pub fn count(&mut self, transfers: u64, bytes: u64) {
-        self.transfers += transfers;
-        self.bytes += bytes;
+    #[must_use]
+    pub const fn one(bytes: u64) -> Self {
+        Self {
+            transfers: 1,
+            bytes,
+            words: words_of(bytes),
+        }
+    }
+
+    /// So many moves of `bytes` each.
+    #[inline]
+    #[must_use]
+    pub const fn equal(transfers: u64, bytes: u64) -> Self {
+        Self {
+            transfers,
+            bytes: transfers * bytes,
+            words: transfers * words_of(bytes),
+        }
+    }
+
+    /// So many `bytes` of a stream, from offset `at` of it on, in `pieces` that each end where a
+    /// chunk does, but for the last.
+    #[inline(always)]
+    #[must_use]
+    pub fn of_stream(pieces: u64, at: u64, bytes: u64) -> Self {
+        let words = match pieces {
+            0 | 1 => words_of(bytes),
+            _ => words_of_several(at, bytes),
+        };
+        Self {
+            transfers: pieces,
+            bytes,
+            words,
+        }
     }
 
     /// Adds another count to this one.
+    #[inline]
     pub fn add(&mut self, other: &Self) {
-        self.count(other.transfers, other.bytes);
+        self.transfers += other.transfers;
+        self.bytes += other.bytes;
+        self.words += other.words;
     }
 
     /// Takes a count out of this one that was added to it before.
     pub fn take_out(&mut self, other: &Self) {
         self.transfers = self.transfers.saturating_sub(other.transfers);
         self.bytes = self.bytes.saturating_sub(other.bytes);
+        self.words = self.words.saturating_sub(other.words);
     }
 
-    /// `bytes` of it, or all if it has fewer, with their share of the transfers: what remains
-    /// without them has one at least, if it is anything.
+    /// `bytes` of it, or all if it has fewer, with their share of the transfers and words: what
+    /// remains without them has one of each at least, if it is anything.
     #[must_use]
     pub fn share(&self, bytes: u64) -> Self {
         if bytes >= self.bytes {
             return *self;
         }
-        let transfers = u128::from(self.transfers) * u128::from(bytes) / u128::from(self.bytes);
+        let share = |all: u64| u128::from(all) * u128::from(bytes) / u128::from(self.bytes);
         Self {
-            transfers: transfers as u64,
+            transfers: share(self.transfers) as u64,
             bytes,
+            words: share(self.words) as u64,
         }
     }
 }
@@ -61,12 +117,13 @@ pub struct Descriptors {
 }
 
 impl Descriptors {
-    /// As moves of bytes.
+    /// As moves of bytes. Each is of whole words: it ends with one of its last descriptor.
     #[must_use]
     pub fn moved(&self) -> Moved {
         Moved {
             transfers: self.transfers,
             bytes: self.bytes,
+            words: words_of(self.bytes),
         }
     }
 
@@ -93,12 +150,6 @@ pub struct Crossings {
 }
 
 impl Crossings {
-    /// Counts payload moved in `pieces` of `bytes` in all.
-    #[inline]
-    pub fn payload(&mut self, pieces: u64, bytes: u64) {
-        self.payload.count(pieces, bytes);
-    }
-
     /// All moves. Waking somebody moves nothing through the memory, and is not among them.
     #[must_use]
     pub fn moved(&self) -> Moved {
@@ -140,7 +191,11 @@ mod tests {
 
     #[test]
     fn shares_are_all_of_it_in_the_end() {
-        let moved = |transfers, bytes| Moved { transfers, bytes };
+        let moved = |transfers, bytes| Moved {
+            transfers,
+            bytes,
+            words: bytes,
+        };
         assert_eq!(moved(10, 1000).share(99), moved(0, 99));
         assert_eq!(moved(10, 1000).share(550), moved(5, 550));
         assert_eq!(moved(10, 1000).share(1001), moved(10, 1000));
@@ -162,18 +217,43 @@ mod tests {
     }
 
     #[test]
+    fn words_are_counted_for_each_move_by_itself() {
+        assert_eq!([0, 1, 8, 9].map(words_of), [0, 1, 1, 2]);
+        assert_eq!(Moved::one(1460).words, 183);
+        assert_eq!(Moved::equal(3, 12).words, 6);
+        let chunk = CHUNK as u64;
+        for (pieces, at, bytes) in [
+            (1, 5, 100),
+            (2, chunk - 5, 100),
+            (3, 3, 2 * chunk),
+            (3, 8 * chunk - 1, chunk + 2),
+            (2, chunk, chunk + 1),
+            (0, 7, 0),
+        ] {
+            let ends = (at..=at + bytes).filter(|end| end % chunk == 0 || *end == at + bytes);
+            let (mut begin, mut cut) = (at, Moved::default());
+            for end in ends.filter(|end| *end != at) {
+                cut.add(&Moved::one(end - begin));
+                begin = end;
+            }
+            assert_eq!(Moved::of_stream(pieces, at, bytes), cut, "{at} {bytes}");
+        }
+    }
+
+    #[test]
     fn all_moves_are_those_of_all_classes() {
         let mut c = Crossings::default();
         assert_eq!(c.moved(), Moved::default());
         (c.descriptors.transfers, c.descriptors.count) = (1, 3);
         c.descriptors.bytes = 300;
         c.descriptors.immediate = 100;
-        c.payload(2, 5000);
-        c.control.count(1, 8);
+        c.payload.add(&Moved::equal(2, 2500));
+        c.control.add(&Moved::one(9));
         c.wakeups = 7;
         let all = Moved {
             transfers: 4,
-            bytes: 300 + 5008,
+            bytes: 300 + 5009,
+            words: 38 + 2 * 313 + 2,
         };
         assert_eq!(c.moved(), all);
         let once = c;

@@ -1,5 +1,6 @@
 //! What crossed between programs and engines, from `longshore stat --json`.
 
+use longshore_bus::Sums;
 use longshore_testbed::Host;
 use serde::Serialize;
 use serde_json::Value;
@@ -12,6 +13,8 @@ pub struct Crossings {
     pub transfers: u64,
     /// Bytes moved, descriptors included.
     pub bytes: u64,
+    /// Words of 8 bytes that they fill, each move by itself.
+    pub words: u64,
     /// Descriptors.
     pub descriptors: u64,
     /// Times a side was woken.
@@ -29,9 +32,20 @@ impl Crossings {
             .fold(Self::default(), |a, b| Crossings {
                 transfers: a.transfers + b.transfers,
                 bytes: a.bytes + b.bytes,
+                words: a.words + b.words,
                 descriptors: a.descriptors + b.descriptors,
                 wakeups: a.wakeups + b.wakeups,
             })
+    }
+
+    /// As what a bus takes them for.
+    #[must_use]
+    pub fn sums(&self) -> Sums {
+        Sums {
+            accesses: self.transfers,
+            bytes: self.bytes,
+            words: self.words,
+        }
     }
 
     fn of(crossings: &Value) -> Self {
@@ -44,6 +58,12 @@ impl Crossings {
         Crossings {
             transfers: sum("transfers"),
             bytes: sum("bytes"),
+            words: ["to_adapter", "to_host"]
+                .iter()
+                .flat_map(|direction| crossings[direction]["classes"].as_object())
+                .flat_map(|classes| classes.values())
+                .filter_map(|class| class["words"].as_u64())
+                .sum(),
             descriptors: sum("descriptors"),
             wakeups: sum("wakeups"),
         }
@@ -57,6 +77,7 @@ impl Sub for Crossings {
         Crossings {
             transfers: self.transfers.saturating_sub(before.transfers),
             bytes: self.bytes.saturating_sub(before.bytes),
+            words: self.words.saturating_sub(before.words),
             descriptors: self.descriptors.saturating_sub(before.descriptors),
             wakeups: self.wakeups.saturating_sub(before.wakeups),
         }
@@ -70,7 +91,8 @@ mod tests {
     #[test]
     fn directions_add_up_and_what_is_missing_is_nothing() {
         let stat = serde_json::json!({
-            "to_adapter": {"transfers": 1, "bytes": 64, "descriptors": 1, "wakeups": 1},
+            "to_adapter": {"transfers": 1, "bytes": 64, "descriptors": 1, "wakeups": 1,
+                "classes": {"descriptor": {"words": 8}, "immediate": 7}},
             "to_host": {"transfers": 2, "bytes": 1000, "descriptors": 3}
         });
         let all = Crossings::of(&stat);
@@ -78,6 +100,7 @@ mod tests {
             (all.transfers, all.bytes, all.descriptors, all.wakeups),
             (3, 1064, 4, 1)
         );
+        assert_eq!(all.words, 8);
         assert_eq!(all - all, Crossings::default());
         assert_eq!(Crossings::of(&Value::Null), Crossings::default());
     }

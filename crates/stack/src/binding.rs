@@ -35,21 +35,17 @@ impl Binding<'_> {
         local: Address,
     ) -> Result<SocketAddr, RequestError> {
         let mut local = local.get().ok_or(RequestError::Invalid)?;
-        let given = Given {
-            address: !local.ip().is_unspecified(),
-            port: local.port() != 0,
-            is_taken: false,
-        };
+        let given = Given::of(local);
         let kind = match socket.kind {
             Kind::Idle(kind) => kind,
             // It has joined a group before.
             Kind::Datagram(_) => SocketKind::Datagram,
             _ => return Err(RequestError::Invalid),
         };
-        if socket.local.is_some() && !socket.given.is_taken {
+        if socket.local.is_some() && !socket.given.is_taken() {
             return Err(RequestError::Invalid);
         }
-        let taken = socket.local.filter(|_| socket.given.is_taken);
+        let taken = socket.local.filter(|_| socket.given.is_taken());
         let v6_only = socket.options.v6_only;
         let reuse = Reuse {
             over_v4: !socket.options.ipv6,
@@ -68,7 +64,7 @@ impl Binding<'_> {
             }
         }
         if let Some(taken) = taken {
-            socket.given.is_taken = false;
+            socket.given.set_taken(false);
             if taken == local {
                 return Ok(as_family(local, socket.options.ipv6));
             }
@@ -227,13 +223,13 @@ impl Sockets {
             Kind::Datagram(_) | Kind::Idle(SocketKind::Datagram)
         );
         let port = other.local.map(|local| local.port());
-        let Some(port) = port.filter(|_| is_stream && given.port && !given.is_taken) else {
+        let Some(port) = port.filter(|_| is_stream && given.port() && !given.is_taken()) else {
             return;
         };
         let Some(bound) = demux.tcp.hand_on(port, of, key) else {
             return;
         };
-        let bound = if given.address {
+        let bound = if given.address() {
             bound
         } else {
             // Where it was connected, it was bound to the address of that.
@@ -243,10 +239,8 @@ impl Sockets {
         demux.tcp.move_to(bound, key);
         if let Some(socket) = self.get_mut(key) {
             socket.local = Some(bound);
-            socket.given = Given {
-                is_taken: true,
-                ..given
-            };
+            socket.given = given;
+            socket.given.set_taken(true);
         }
     }
 }

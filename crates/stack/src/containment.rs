@@ -261,7 +261,7 @@ impl Sockets {
 impl Demux {
     /// Enters a socket in tables that were made anew.
     fn enter_anew(&mut self, key: u32, socket: &Socket) {
-        if let (Some(local), Some(reuse)) = (socket.local, socket.holds_port) {
+        if let (Some(local), Some(reuse)) = (socket.local, socket.holds_port.get()) {
             self.tcp.hold(local, reuse);
         }
         match &socket.kind {

@@ -20,7 +20,7 @@ use crate::sockets::Sockets;
 use crate::turns::DATAGRAM;
 use longshore_hostif::adapter::ReceiveStream;
 use longshore_hostif::{
-    Address, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, STAMP_BYTES, STREAM_MAX, Stamp,
+    Address, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, Moved, STAMP_BYTES, STREAM_MAX, Stamp,
 };
 use longshore_tcp::Instant;
 use longshore_wire::WireError;
@@ -112,19 +112,19 @@ impl Socket {
     /// It, a datagram socket of this key, has no peer any more, nor what it had with it.
     pub(crate) fn disconnect_datagram(&mut self, key: u32, udp: &mut Ports) -> Option<SocketAddr> {
         let (local, given, v6) = (self.local?, self.given, self.options.ipv6);
-        let ip = if given.address {
+        let ip = if given.address() {
             local.ip()
         } else {
             any_ip(v6)
         };
         if let Kind::Datagram(d) = &mut self.kind {
             d.peer = None;
-            d.without_port = Some(ip).filter(|_| !given.port);
+            d.without_port = Some(ip).filter(|_| !given.port());
         }
-        if given.port {
+        if given.port() {
             let kept = SocketAddr::new(ip, local.port());
             self.local = Some(kept);
-            if !given.address {
+            if !given.address() {
                 udp.move_to(kept, key);
             }
             return Some(as_family(kept, v6));
@@ -289,7 +289,13 @@ impl Delivery<'_> {
             &mut socket.payload.to_host,
             &mut s.host.meter.to_host.payload,
         ];
-        Socket::count_payload(count, a + b, (begins + payload.len()) as u64);
+        let mut moved = Moved::of_stream(a, at, begins as u64);
+        moved.add(&Moved::of_stream(
+            b,
+            at + begins as u64,
+            payload.len() as u64,
+        ));
+        Socket::count_payload(count, &moved);
         self.sockets.touch(key);
     }
 }

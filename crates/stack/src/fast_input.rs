@@ -103,7 +103,8 @@ fn place_predicted(
     let Ok(pieces) = stream.place(base, at, payload, slab, index) else {
         return false;
     };
-    Socket::count_payload(counts, pieces, payload.len() as u64);
+    let moved = Moved::of_stream(pieces, at, payload.len() as u64);
+    Socket::count_payload(counts, &moved);
     true
 }
 

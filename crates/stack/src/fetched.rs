@@ -72,7 +72,7 @@ impl Fetched {
                 break;
             }
             if let Extent::Fetched(_) = found.extent {
-                fetched.payload.count(1, bytes);
+                fetched.payload.add(&Moved::one(bytes));
             }
             fetched.records.add(&found.records);
             at += bytes;
@@ -89,11 +89,7 @@ impl Fetched {
 
     /// Records of ranges that were fetched.
     pub(crate) fn records(&self) -> Moved {
-        let records = u64::from(self.records);
-        Moved {
-            transfers: records,
-            bytes: records * RANGE_BYTES as u64,
-        }
+        Moved::equal(self.records.into(), RANGE_BYTES as u64)
     }
 
     /// The host says that the stream ends, at `edge`, with these bytes of a file.

@@ -294,11 +294,7 @@ impl<'a> Outlet<'a> {
         }
         let fetched = self.c.fetched.send(streams, index, &(from..range.end), end);
         if fetched != Fetch::default() {
-            Socket::count_payload(
-                [self.moved, &mut crossed.payload],
-                fetched.payload.transfers,
-                fetched.payload.bytes,
-            );
+            Socket::count_payload([self.moved, &mut crossed.payload], &fetched.payload);
             crossed.control.add(&fetched.records);
         }
         Ok(count)

@@ -24,7 +24,7 @@ use crate::socket::{Connection, Kind, Options, Socket};
 use crate::tcp_input::Response;
 use longshore_hostif::NONE;
 use longshore_hostif::adapter::Subscribers;
-use longshore_hostif::{ACCEPT_RECORD, AcceptRecord, EdgeFlags, SocketId};
+use longshore_hostif::{ACCEPT_RECORD, AcceptRecord, EdgeFlags, Moved, SocketId};
 use longshore_tcp::{Disposition, DropReason, ListenVerdict, Segment, Tcb, reset_for};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpFlags;
@@ -326,7 +326,7 @@ fn put_accept_record(
             &mut listener.payload.to_host,
             &mut session.host.meter.to_host.payload,
         ];
-        Socket::count_payload(count, pieces, ACCEPT_RECORD as u64);
+        Socket::count_payload(count, &Moved::of_stream(pieces, at, ACCEPT_RECORD as u64));
     }
     l.rcv_edge += ACCEPT_RECORD as u64;
     l.queue.push(record.socket);

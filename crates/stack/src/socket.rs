@@ -39,7 +39,7 @@ pub(crate) struct Socket {
     pub(crate) given: Given,
     /// It holds the port of a connection that nobody has bound, so that others may have
     /// it as this says.
-    pub(crate) holds_port: Option<Reuse>,
+    pub(crate) holds_port: Held,
     pub(crate) kind: Kind,
     pub(crate) payload: PayloadMoved,
     /// What was written last, if it came with its descriptor.
@@ -60,14 +60,73 @@ pub(crate) struct Socket {
 }
 
 /// What of the address that a socket is bound to its program has chosen: that outlives a peer
-/// that is taken away.
+/// that is taken away. It is a byte, since there may be many sockets.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Given {
-    pub(crate) address: bool,
-    pub(crate) port: bool,
-    /// The address is that of another socket, whose place it takes, and it is still to be bound to
-    /// that.
-    pub(crate) is_taken: bool,
+pub(crate) struct Given(u8);
+
+impl Given {
+    const ADDRESS: u8 = 1;
+    const PORT: u8 = 2;
+    const TAKEN: u8 = 4;
+
+    /// What was chosen of `local`.
+    pub(crate) fn of(local: SocketAddr) -> Self {
+        let mut given = Self::default();
+        given.set(Self::ADDRESS, !local.ip().is_unspecified());
+        given.set(Self::PORT, local.port() != 0);
+        given
+    }
+
+    fn set(&mut self, bit: u8, is_so: bool) {
+        self.0 = self.0 & !bit | if is_so { bit } else { 0 };
+    }
+
+    pub(crate) fn address(self) -> bool {
+        self.0 & Self::ADDRESS != 0
+    }
+
+    pub(crate) fn port(self) -> bool {
+        self.0 & Self::PORT != 0
+    }
+
+    /// Whether the address is that of another socket, whose place it takes, and it is still to be
+    /// bound to that.
+    pub(crate) fn is_taken(self) -> bool {
+        self.0 & Self::TAKEN != 0
+    }
+
+    pub(crate) fn set_taken(&mut self, is_taken: bool) {
+        self.set(Self::TAKEN, is_taken);
+    }
+}
+
+/// As which a connection that nobody has bound holds its port, if it does; in a byte, as `Given`.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Held(u8);
+
+impl Held {
+    const HOLDS: u8 = 1;
+    const ADDRESS: u8 = 2;
+    const PORT: u8 = 4;
+    const OVER_V4: u8 = 8;
+
+    pub(crate) fn by(reuse: Reuse) -> Self {
+        let bit = |is_so: bool, bit: u8| if is_so { bit } else { 0 };
+        Self(
+            Self::HOLDS
+                | bit(reuse.address, Self::ADDRESS)
+                | bit(reuse.port, Self::PORT)
+                | bit(reuse.over_v4, Self::OVER_V4),
+        )
+    }
+
+    pub(crate) fn get(self) -> Option<Reuse> {
+        (self.0 != 0).then_some(Reuse {
+            address: self.0 & Self::ADDRESS != 0,
+            port: self.0 & Self::PORT != 0,
+            over_v4: self.0 & Self::OVER_V4 != 0,
+        })
+    }
 }
 
 /// Payload that has crossed for a socket apart from descriptors.
@@ -239,7 +298,7 @@ impl Socket {
             options,
             local: None,
             given: Given::default(),
-            holds_port: None,
+            holds_port: Held::default(),
             kind,
             payload: PayloadMoved::default(),
             immediate: Immediate::default(),
@@ -275,9 +334,10 @@ impl Socket {
     }
 
     /// Counts payload in one direction, for the socket and for its session.
-    pub(crate) fn count_payload(moved: [&mut Moved; 2], pieces: u64, bytes: u64) {
-        for moved in moved {
-            moved.count(pieces, bytes);
+    #[inline(always)]
+    pub(crate) fn count_payload(counts: [&mut Moved; 2], moved: &Moved) {
+        for count in counts {
+            count.add(moved);
         }
     }
 }

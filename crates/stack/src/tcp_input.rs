@@ -5,7 +5,7 @@ use crate::at_work::AtWork;
 use crate::demux::{Flow, Found};
 use crate::input::IpPacket;
 use crate::socket::{Kind, Socket};
-use longshore_hostif::NONE;
+use longshore_hostif::{Moved, NONE};
 use longshore_tcp::{Disposition, DropReason, Ecn, Segment, TimeWaitVerdict, reset_for};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpHeader;
@@ -209,7 +209,8 @@ impl Stack {
                     &mut socket.payload.to_host,
                     &mut s.host.meter.to_host.payload,
                 ];
-                Socket::count_payload(count, pieces, bytes.len() as u64);
+                let moved = Moved::of_stream(pieces, at, bytes.len() as u64);
+                Socket::count_payload(count, &moved);
             }
             // It was made sure that there is room; if there is none all the
             // same, the stream has a hole that nothing can fill.

@@ -23,7 +23,7 @@ impl Socket {
         if let Some(stream) = self.kind.receive_stream_mut() {
             let placed = host.put_stream_to(stream, &self.subscribers, self.id, edges);
             let to_host = &mut self.payload.to_host;
-            to_host.count(placed.pieces.into(), placed.bytes);
+            to_host.add(&placed.into());
         }
     }
 
@@ -45,7 +45,7 @@ impl Socket {
         if let Some(stream) = self.kind.receive_stream_mut() {
             let placed = host.place_short(stream, to);
             let to_host = &mut self.payload.to_host;
-            to_host.count(placed.pieces.into(), placed.bytes);
+            to_host.add(&placed.into());
         }
     }
 }

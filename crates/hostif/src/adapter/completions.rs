@@ -177,8 +177,7 @@ impl AdapterSession {
     /// what was placed.
     pub fn place_short(&mut self, stream: &mut ReceiveStream, to: Option<u16>) -> Placed {
         let placed = stream.reveal(to, &mut self.receive);
-        let (pieces, bytes) = (u64::from(placed.pieces), placed.bytes);
-        self.meter.to_host.payload(pieces, bytes);
+        self.meter.to_host.payload.add(&placed.into());
         placed
     }
 

@@ -5,6 +5,7 @@ use super::receive_slab::ReceiveSlab;
 use super::receive_stream::{NoChunk, ReceiveStream};
 use super::send_streams::{BadStream, Part, SendStreams};
 use super::told_range::ToldRange;
+use crate::meter::Moved;
 use std::ops::Range;
 
 /// Why bytes were not moved.
@@ -26,7 +27,7 @@ impl SendStreams {
 
     /// Copies bytes `range` of the send stream of socket `from` to the end of `to`, the receive
     /// stream of socket `index`, which holds what lies between `held.start` and `held.end`: each
-    /// once, those of files from where the kernel has them. Says in how many pieces.
+    /// once, those of files from where the kernel has them. Says what was moved.
     ///
     /// # Errors
     /// [`NotMoved`]; then some may be there, beyond the end.
@@ -37,16 +38,17 @@ impl SendStreams {
         held: Range<u64>,
         slab: &mut ReceiveSlab,
         index: u32,
-    ) -> Result<u64, NotMoved> {
+    ) -> Result<Moved, NotMoved> {
         let (base, mut at) = (held.start, held.end);
-        let (mut pieces, mut full) = (0, None);
+        let (mut moved, mut full) = (Moved::default(), None);
         let seen = self.visit(&ToldRange::default(), from, range, |part| {
             let (Part::Memory(_, len) | Part::Received(_, len) | Part::File(_, _, len)) = part
             else {
                 return Ok(());
             };
-            let room = at..at + len as u64;
-            at = room.end;
+            let begins = at;
+            at += len as u64;
+            let room = begins..at;
             let placed = match part {
                 Part::Memory(from, _) | Part::Received(from, _) => {
                     let source = self.arena.memory();
@@ -63,16 +65,17 @@ impl SendStreams {
                 }
                 Part::Record { .. } => Ok(0),
             };
-            pieces += placed.map_err(|none| {
+            let pieces = placed.map_err(|none| {
                 full = Some(none);
                 BadStream
             })?;
+            moved.add(&Moved::of_stream(pieces, begins, at - begins));
             Ok(())
         });
         match (full, seen) {
             (Some(none), _) => Err(NotMoved::NoChunk(none)),
             (None, Err(bad)) => Err(NotMoved::Bad(bad)),
-            (None, Ok(())) => Ok(pieces),
+            (None, Ok(())) => Ok(moved),
         }
     }
 }

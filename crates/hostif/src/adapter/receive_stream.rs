@@ -51,15 +51,29 @@ struct Latest {
 pub struct Placed {
     /// Contiguous pieces.
     pub pieces: u32,
+    /// Words of 8 bytes that they fill, each by itself.
+    pub words: u32,
     /// Bytes in all.
     pub bytes: u64,
 }
 
+impl From<Placed> for Moved {
+    #[inline]
+    fn from(placed: Placed) -> Self {
+        Moved {
+            transfers: placed.pieces.into(),
+            bytes: placed.bytes,
+            words: placed.words.into(),
+        }
+    }
+}
+
 impl Placed {
-    /// One piece of `len` bytes more. It is taken each turn: neither gets anywhere near its end.
+    /// One piece of `len` bytes more. It is taken each turn: none gets anywhere near its end.
     #[inline(always)]
     fn count(&mut self, len: usize) {
         self.pieces = self.pieces.wrapping_add(1);
+        self.words = self.words.wrapping_add((len as u32).wrapping_add(7) >> 3);
         self.bytes += len as u64;
     }
 }
@@ -74,6 +88,7 @@ impl ReceiveStream {
         latest: None,
         placed: Placed {
             pieces: 0,
+            words: 0,
             bytes: 0,
         },
         entries: 0,
@@ -99,10 +114,7 @@ impl ReceiveStream {
     /// What was written to its directory.
     #[must_use]
     pub fn entries_written(&self) -> Moved {
-        Moved {
-            transfers: self.entries,
-            bytes: self.entries * ENTRY,
-        }
+        Moved::equal(self.entries, ENTRY)
     }
 
     /// Whether there are bytes that go, or went, to the host in a descriptor.

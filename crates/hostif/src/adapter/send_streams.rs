@@ -384,7 +384,7 @@ impl SendStreams {
             };
             if extent == 0 || next == Some((is_received, file, at)) {
                 let read = std::mem::take(&mut read);
-                records.count(read, read * RANGE_BYTES as u64);
+                records.add(&Moved::equal(read, RANGE_BYTES as u64));
                 extent += len;
                 crosses = !is_received;
                 next = Some((is_received, file, at + len));

@@ -31,7 +31,7 @@ impl Row {
     /// So many bytes side by side were written.
     pub(super) fn note_word(&self, bytes: usize) {
         let mut words = self.words.get();
-        words.count(1, bytes as u64);
+        words.add(&Moved::one(bytes as u64));
         self.words.set(words);
     }
 }

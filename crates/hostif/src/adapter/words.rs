@@ -19,7 +19,7 @@ impl Words {
     /// So many bytes side by side are written.
     pub(super) fn note(&self, bytes: usize) {
         let mut words = self.0.get();
-        words.count(1, bytes as u64);
+        words.add(&Moved::one(bytes as u64));
         self.0.set(words);
     }
 }
@@ -31,7 +31,7 @@ impl AdapterSession {
         let mut all = self.meter;
         let entries = self.receive.entries_written();
         all.to_host.control.add(&self.words.0.get());
-        all.to_host.control.count(entries, entries * ENTRY);
+        all.to_host.control.add(&Moved::equal(entries, ENTRY));
         all
     }
 

@@ -9,7 +9,7 @@ use crate::link::LinkError;
 use crate::protocol::{Accepted, Message, Table, Words};
 use longshore_hostif::adapter::{AdapterSession, Subscribers};
 use longshore_hostif::{
-    ACCEPT_RECORD, AcceptRecord, Completion, EdgeFlags, Edges, Request, SocketId,
+    ACCEPT_RECORD, AcceptRecord, Completion, EdgeFlags, Edges, Moved, Request, SocketId,
 };
 use std::time::Instant;
 
@@ -43,7 +43,8 @@ fn place(
         .place(base, at, bytes, &mut session.receive, index);
     let pieces = placed.map_err(|_| claim("more than a receive stream holds"))?;
     socket.placed += bytes.len() as u64;
-    session.meter.to_host.payload(pieces, bytes.len() as u64);
+    let moved = Moved::of_stream(pieces, at, bytes.len() as u64);
+    session.meter.to_host.payload.add(&moved);
     Ok(())
 }
 

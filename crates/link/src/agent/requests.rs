@@ -364,11 +364,9 @@ impl Agent {
             }
             socket.relayed += len as u64;
             // Where it lay is the program's affair: a piece for each chunk that it touches.
-            let crossed = &mut self.session.meter.to_adapter;
-            crossed.payload(
-                1 + (at % super::CHUNK_BYTES + len as u64 - 1) / super::CHUNK_BYTES,
-                len as u64,
-            );
+            let pieces = 1 + (at % super::CHUNK_BYTES + len as u64 - 1) / super::CHUNK_BYTES;
+            let crossed = longshore_hostif::Moved::of_stream(pieces, at, len as u64);
+            self.session.meter.to_adapter.payload.add(&crossed);
         }
         let request = request.about(name);
         out.put(&Message::Descriptor(request.encode()));

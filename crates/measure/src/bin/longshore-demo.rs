@@ -115,7 +115,7 @@ fn time(
     let kernels_rate = gigabits(*bytes, median(&kernels).unwrap_or(f64::NAN));
     // Both directions share the bus, so it does not matter which access it was.
     let cycles = PciX::default()
-        .most_cycles(Access::AdapterWrite, crossed.transfers, crossed.bytes)
+        .most_cycles(Access::AdapterWrite, &crossed.sums())
         .to_host;
     [
         format!("{} ms", number(seconds * 1e3)),

@@ -14,7 +14,7 @@ use super::running::{Place, Running, scratch_directory};
 use super::show::size_name;
 use super::web::{self, Fetch, Plan, SERVER, name};
 use crate::report;
-use longshore_bus::{AnyBus, Cxl, Driver, Signals};
+use longshore_bus::{AnyBus, Counted, Cxl, Driver, Signals, Sums};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -116,10 +116,29 @@ pub fn check(longshore: &Path) -> Result<Vec<Checked>, CrossingError> {
             measure(Figure::Rate, running, fetch.size)
         })?;
         let counts = &mut fetch.counts;
-        [counts.to_host.bytes, counts.to_adapter.bytes] = host.bytes;
+        let directions = [&mut counts.to_host, &mut counts.to_adapter];
+        for (counted, bytes) in directions.into_iter().zip(host.bytes) {
+            *counted = with_bytes(counted, bytes);
+        }
         all.extend(checked(bus, Figure::Rate, fetch, host.time, took.time));
     }
     Ok(all)
+}
+
+/// The same transfers, of so many bytes in all: of what is not payload, descriptors have the most.
+fn with_bytes(counted: &Counted, bytes: u64) -> Counted {
+    let sized = |sums: &Sums, bytes: u64| Sums {
+        bytes,
+        words: bytes.div_ceil(8),
+        ..*sums
+    };
+    let payload = counted.payload.bytes.min(bytes);
+    Counted {
+        descriptors: sized(&counted.descriptors, bytes - payload),
+        payload: sized(&counted.payload, payload),
+        control: sized(&counted.control, 0),
+        ..*counted
+    }
 }
 
 fn on(bus: AnyBus) -> Model {

@@ -165,7 +165,7 @@ fn waits_us(traffic: &Traffic, to_adapter: &Counted, bus: &dyn Bus) -> f64 {
     } else {
         bus.latency_ns(Access::AdapterWrite, 1)
     };
-    let doorbell = match to_adapter.batches {
+    let doorbell = match to_adapter.descriptors.accesses {
         0 => 0.0,
         _ => bus.latency_ns(Access::HostWrite, DOORBELL),
     };
@@ -181,15 +181,14 @@ fn longest(parts: impl IntoIterator<Item = (Part, f64)>) -> (Part, f64) {
 mod tests {
     use super::*;
     use crate::crossing::Counts;
-    use longshore_bus::{Driver, Signals};
+    use longshore_bus::{Driver, Signals, Sums};
 
     fn predict(bus: &str, host_ns: u64, adapter: Duration) -> Prediction {
-        let counted = |transfers, bytes| Counted {
-            transfers,
-            bytes,
-            batches: 2,
-            pieces: transfers - 2,
+        let counted = |payload: &[u64]| Counted {
+            descriptors: Sums::of(&[152, 88]),
+            payload: Sums::of(payload),
             wakeups: 1,
+            ..Counted::default()
         };
         let fetch = Fetch {
             server: crate::crossing::web::WebServer::Nginx,
@@ -197,8 +196,8 @@ mod tests {
             mode: Mode::Close,
             counts: Counts {
                 mtu: 1500,
-                to_host: counted(3, 300),
-                to_adapter: counted(4, 66_000),
+                to_host: counted(&[60]),
+                to_adapter: counted(&[65_536, 224]),
             },
             conventional: [Traffic::default(); 3],
             host_ns,

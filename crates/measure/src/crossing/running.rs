@@ -2,7 +2,7 @@
 
 use crate::crossing::child::{self, PAUSE, TIMEOUT};
 use crate::crossing::error::{CrossingError, system};
-use longshore_bus::Counted;
+use longshore_bus::{Counted, Sums};
 use serde_json::Value;
 use std::ffi::OsString;
 use std::fs::File;
@@ -36,11 +36,18 @@ impl Counts {
     pub fn of(stat: &Value) -> Option<Self> {
         let direction = |name: &str| {
             let counts = &stat["crossings"][name];
+            let class = |name: &str| {
+                let class = &counts["classes"][name];
+                Some(Sums {
+                    accesses: class["transfers"].as_u64()?,
+                    bytes: class["bytes"].as_u64()?,
+                    words: class["words"].as_u64()?,
+                })
+            };
             Some(Counted {
-                transfers: counts["transfers"].as_u64()?,
-                bytes: counts["bytes"].as_u64()?,
-                batches: counts["classes"]["descriptor"]["transfers"].as_u64()?,
-                pieces: counts["classes"]["payload"]["transfers"].as_u64()?,
+                descriptors: class("descriptor")?,
+                payload: class("payload")?,
+                control: class("control")?,
                 wakeups: counts["wakeups"].as_u64()?,
             })
         };
@@ -54,11 +61,15 @@ impl Counts {
     /// What was counted since `before`.
     #[must_use]
     pub fn since(&self, before: &Counts) -> Counts {
-        let direction = |now: &Counted, then: &Counted| Counted {
-            transfers: now.transfers.saturating_sub(then.transfers),
+        let class = |now: &Sums, then: &Sums| Sums {
+            accesses: now.accesses.saturating_sub(then.accesses),
             bytes: now.bytes.saturating_sub(then.bytes),
-            batches: now.batches.saturating_sub(then.batches),
-            pieces: now.pieces.saturating_sub(then.pieces),
+            words: now.words.saturating_sub(then.words),
+        };
+        let direction = |now: &Counted, then: &Counted| Counted {
+            descriptors: class(&now.descriptors, &then.descriptors),
+            payload: class(&now.payload, &then.payload),
+            control: class(&now.control, &then.control),
             wakeups: now.wakeups.saturating_sub(then.wakeups),
         };
         Counts {
@@ -371,12 +382,12 @@ mod tests {
     fn counts_are_read_and_subtracted() {
         let stat = |n: u64| {
             let direction = |n: u64| {
+                let class =
+                    |n: u64| serde_json::json!({"transfers": n, "bytes": 64 * n, "words": 8 * n});
                 let classes = serde_json::json!({
-                    "descriptor": {"transfers": n - 1}, "payload": {"transfers": 1}
+                    "descriptor": class(n - 1), "payload": class(1), "control": class(0)
                 });
-                serde_json::json!({
-                    "transfers": n, "bytes": 64 * n, "wakeups": 1, "classes": classes
-                })
+                serde_json::json!({"wakeups": 1, "classes": classes})
             };
             serde_json::json!({
                 "port": {"mtu": 1500},
@@ -389,11 +400,16 @@ mod tests {
         );
         let since = now.since(&before);
         assert_eq!(
-            (since.mtu, since.to_host.transfers, since.to_adapter.bytes),
+            (
+                since.mtu,
+                since.to_host.transfers(),
+                since.to_adapter.bytes()
+            ),
             (1500, 7, 896)
         );
         assert_eq!(since.to_host.wakeups, 0);
-        assert_eq!((since.to_adapter.batches, since.to_adapter.pieces), (14, 0));
+        assert_eq!(since.to_adapter.descriptors, Sums::of(&[64; 14]));
+        assert_eq!(since.to_adapter.payload, Sums::default());
         assert_eq!(Counts::of(&Value::Null), None);
     }
 

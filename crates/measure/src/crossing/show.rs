@@ -279,8 +279,9 @@ pub fn predictions_csv(predictions: &[Prediction]) -> String {
 pub fn legend() -> &'static str {
     "E1000: the same packets as a conventional adapter would have moved them, without offload, with\n\
      segmentation of what is sent (TSO), and also with coalescing of what is received (LRO). paper's:\n\
-     Freimuth et al., USENIX 2005, Tables 4 and 5. Longshore's cycles and round trips are the most that\n\
-     its counters allow. docs/bus-models.md explains the models.\n"
+     Freimuth et al., USENIX 2005, Tables 4 and 5. Longshore's cycles follow from its counters on PCI-X;\n\
+     on other buses, and its round trips, they are the most that these allow. docs/bus-models.md\n\
+     explains the models.\n"
 }
 
 /// All rows with a heading, comma-separated; those under load have means of a request.

@@ -274,8 +274,8 @@ fn fetch(
             ..
         } = sample.counts;
         (
-            to_host.transfers + to_adapter.transfers,
-            to_host.bytes + to_adapter.bytes,
+            to_host.transfers() + to_adapter.transfers(),
+            to_host.bytes() + to_adapter.bytes(),
         )
     });
     let middle = samples.swap_remove(samples.len() / 2);

@@ -205,7 +205,7 @@ fn cycles(sizes: &[usize], ways: &[Vec<Exchanges>]) -> Sheet {
     let mut sheet = Sheet::new(
         "cycles",
         "The cycles of buses that this takes, both directions",
-        "computed from the counts above; the most that such sums can take",
+        "computed from the counts above: exact on pcix, on others the most that such sums can take",
         &columns,
     );
     for (row, size) in sizes.iter().enumerate() {

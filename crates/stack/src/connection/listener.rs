@@ -107,7 +107,7 @@ impl Socket {
             };
             let placed = l.tell(&mut s.host, report, &arrivals);
             let to_host = &mut self.payload.to_host;
-            to_host.count(placed.pieces.into(), placed.bytes);
+            to_host.add(&placed.into());
         }
         let tells_more = l.audience.tells_many() && self.tell_some(sessions, now);
         Some(ListenerFlushed {

@@ -131,7 +131,7 @@ impl Socket {
                 &mut self.payload.to_host,
                 &mut session.host.meter.to_host.payload,
             ];
-            Self::count_payload(count, u64::from(landed.pieces), landed.bytes);
+            Self::count_payload(count, &landed.into());
         }
     }
 

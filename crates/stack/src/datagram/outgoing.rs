@@ -16,7 +16,7 @@ use crate::socket::{Kind, Options, Socket};
 use longshore_frames::in_place;
 use longshore_hostif::SharedBytes;
 use longshore_hostif::adapter::{Immediate, MAX_PIECES, SendStreams, Use};
-use longshore_hostif::{DATAGRAM_HEADER, DatagramRecord, PathMtu, datagram_span};
+use longshore_hostif::{DATAGRAM_HEADER, DatagramRecord, Moved, PathMtu, datagram_span};
 use longshore_tcp::Instant;
 use longshore_wire::checksum::Partial;
 use longshore_wire::ipv4::protocol;
@@ -113,7 +113,13 @@ impl DatagramSender<'_> {
                 &mut socket.payload.to_adapter,
                 &mut s.host.meter.to_adapter.payload,
             ];
-            Socket::count_payload(counts, count as u64 + 1, span);
+            // Header, chunks and the record are whole words.
+            let moved = Moved {
+                transfers: count as u64 + 1,
+                bytes: span,
+                words: span.div_ceil(8),
+            };
+            Socket::count_payload(counts, &moved);
         }
         self.counters.datagrams.sent += 1;
         Some(packets.min(MOST_SEGMENTS))

@@ -11,7 +11,7 @@ use longshore_frames::in_place;
 use longshore_hostif::adapter::{
     BadStream, Immediate, MAX_PIECES, NotMoved, ReceiveSlab, SendStreams, Use,
 };
-use longshore_hostif::{NONE, SharedBytes};
+use longshore_hostif::{Moved, NONE, SharedBytes};
 use longshore_tcp::Instant;
 use std::ops::Range;
 
@@ -171,16 +171,20 @@ impl Transfers<'_> {
             &mut receiver.payload.to_host,
             &mut s.host.meter.to_host.payload,
         ];
-        Socket::count_payload(counts, copied.pieces, len);
+        Socket::count_payload(counts, &copied.moved);
         let fetched = len - received;
         if !copied.came_along && fetched != 0 {
-            self.count_fetched((session, sender), copied.pieces, fetched);
+            let moved = Moved {
+                transfers: copied.moved.transfers,
+                ..copied.moved.share(fetched)
+            };
+            self.count_fetched((session, sender), &moved);
         }
         true
     }
 
     /// Counts payload that was fetched from a sender.
-    fn count_fetched(&mut self, (session, sender): (u32, u32), pieces: u64, fetched: u64) {
+    fn count_fetched(&mut self, (session, sender): (u32, u32), fetched: &Moved) {
         let Some(s) = self.sessions.get_mut(session) else {
             return;
         };
@@ -191,13 +195,13 @@ impl Transfers<'_> {
             &mut sender.payload.to_adapter,
             &mut s.host.meter.to_adapter.payload,
         ];
-        Socket::count_payload(counts, pieces, fetched);
+        Socket::count_payload(counts, fetched);
     }
 }
 
 /// Bytes that were copied.
 struct Copied {
-    pieces: u64,
+    moved: Moved,
     /// They had crossed with a descriptor.
     came_along: bool,
 }
@@ -213,9 +217,9 @@ fn copy(
 ) -> Result<Copied, NotMoved> {
     if streams.has_files() && immediate.is_empty() {
         let held = to.unread();
-        let pieces = streams.move_to((from, range), to.stream_mut(), held, slab, index)?;
+        let moved = streams.move_to((from, range), to.stream_mut(), held, slab, index)?;
         return Ok(Copied {
-            pieces,
+            moved,
             came_along: false,
         });
     }
@@ -228,14 +232,16 @@ fn copy(
             .map_err(NotMoved::Bad)?,
     };
     let Range { start, end: mut at } = to.unread();
+    let mut moved = Moved::default();
     for piece in in_place(pieces.get(..count).unwrap_or_default()) {
         to.stream_mut()
             .place(start, at, piece, slab, index)
             .map_err(NotMoved::NoChunk)?;
         at += piece.len() as u64;
+        moved.add(&Moved::one(piece.len() as u64));
     }
     Ok(Copied {
-        pieces: count as u64,
+        moved,
         came_along: found.is_some(),
     })
 }

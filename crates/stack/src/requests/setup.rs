@@ -97,7 +97,7 @@ impl Stack {
         let v6 = socket.options.ipv6;
         if matches!(socket.kind, Kind::Idle(SocketKind::Stream)) && socket.local.is_none() {
             self.bind(key, Address::from(SocketAddr::new(any_ip(v6), 0)))?;
-        } else if matches!(&socket.kind, Kind::Listener(l) if l.shut) && !socket.given.port {
+        } else if matches!(&socket.kind, Kind::Listener(l) if l.shut) && !socket.given.port() {
             let (socket, mut binding) = self.binding(key)?;
             binding.bind_shut(key, socket)?;
         }
@@ -175,11 +175,11 @@ impl Stack {
     fn unbind_automatic(&mut self, key: u32) -> Result<(), RequestError> {
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         socket.give_port_back(key, &mut self.demux);
-        if socket.given.port {
+        if socket.given.port() {
             socket.leave_address(key, &mut self.demux);
             return Ok(());
         }
-        let (address, bound) = (socket.given.address, socket.local.take());
+        let (address, bound) = (socket.given.address(), socket.local.take());
         if let Some(bound) = bound.filter(|_| address) {
             self.transfers().let_received_go(key);
             let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;

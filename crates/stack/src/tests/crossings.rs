@@ -38,6 +38,10 @@ fn compare(machine: &Machine) {
     assert_eq!(to_host.payload.bytes, received - immediate);
     assert!(immediate > 0 && immediate < received, "{seen:?}");
     assert_eq!(to_host.control, seen.control);
+    for payload in [to_adapter.payload, to_host.payload] {
+        let words = payload.bytes.div_ceil(8)..=(payload.bytes + 7 * payload.transfers) / 8;
+        assert!(words.contains(&payload.words), "{payload:?}");
+    }
     // Each frame is at most two pieces of payload.
     let (pieces, frames) = (to_host.payload.transfers, machine.frames());
     assert!((1..=2 * frames).contains(&pieces), "{meter:?} {seen:?}");
@@ -77,6 +81,12 @@ fn files_cross_with_their_descriptors_or_with_a_record_for_each_range() {
         let control = world.machines[1].crossings().to_adapter.control;
         let records = if tells { 0 } else { 3 * ranges };
         assert_eq!((control.transfers, control.bytes), (records, 24 * records));
+        // All pieces are of whole words here, and the sum of them says so.
+        let payload = world.machines[1].crossings().to_adapter.payload;
+        assert_eq!(
+            (control.words, 8 * payload.words),
+            (3 * records, payload.bytes)
+        );
     }
 }
 

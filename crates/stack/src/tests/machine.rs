@@ -212,6 +212,7 @@ impl Machine {
             let of = |c: &Crossings| [c.descriptors.moved(), c.payload, c.control];
             for (some, whole) in of(&all).into_iter().zip(of(&crossed)) {
                 assert!(some.transfers <= whole.transfers && some.bytes <= whole.bytes);
+                assert!(some.words <= whole.words);
             }
             assert!(all.wakeups <= crossed.wakeups);
         }

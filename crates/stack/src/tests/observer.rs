@@ -272,7 +272,7 @@ impl Observer {
         let unknown = from..edge - u64::from(told);
         let records = self.records(socket.index, from..edge);
         let count = records.iter().filter(|at| unknown.contains(at)).count() as u64;
-        self.seen.records.count(count, 24 * count);
+        self.seen.records.add(&Moved::equal(count, 24));
     }
 
     /// Where the ranges begin that the chunks of a send stream have records of, as the document has
@@ -363,8 +363,8 @@ impl Observer {
             .map(|place| place.index)
             .collect();
         let blocks = begun.len();
-        let bytes = (blocks * size_of::<SocketBlock>()) as u64;
-        self.seen.control.count(blocks as u64, bytes);
+        let bytes = size_of::<SocketBlock>() as u64;
+        self.seen.control.add(&Moved::equal(blocks as u64, bytes));
         for place in all {
             let word = place.word;
             assert!(word.written.contains(Sides::ADAPTER), "{place:?}");
@@ -374,7 +374,7 @@ impl Observer {
             match word.metered {
                 Metered::Descriptor => {}
                 Metered::Transfer => {
-                    self.seen.control.count(1, word.len as u64);
+                    self.seen.control.add(&Moved::one(word.len as u64));
                 }
                 Metered::Along if word.name == "published" && word.written == Sides::ADAPTER => {
                     self.note_completions(&place);

@@ -35,7 +35,11 @@ fn what_is_said_to_all_is_read_and_counted() {
         moved.take_out(&before);
         moved
     };
-    let moved = |transfers, bytes| Moved { transfers, bytes };
+    let moved = |transfers, bytes: u64| Moved {
+        transfers,
+        bytes,
+        words: bytes.div_ceil(8),
+    };
     let route = |address: &str| Route {
         address: address.parse().unwrap(),
         prefix_len: 32,

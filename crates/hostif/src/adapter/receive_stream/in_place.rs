@@ -56,8 +56,7 @@ impl ReceiveStream {
     pub fn take_in_place(&mut self, base: u64, at: u64, len: usize, slab: &ReceiveSlab) {
         let mut last = None;
         for (number, _, len) in spans(at..at + len as u64) {
-            self.placed.pieces = self.placed.pieces.wrapping_add(1);
-            self.placed.bytes += len as u64;
+            self.placed.count(len);
             last = Some(number);
         }
         let Some(number) = last else { return };
@@ -84,7 +83,7 @@ impl ReceiveStream {
 mod tests {
     use super::*;
     use crate::abi::Geometry;
-    use crate::adapter::receive_stream::Placed;
+    use crate::meter::Moved;
     use crate::transport::Arena;
     use std::sync::Arc;
 
@@ -131,8 +130,8 @@ mod tests {
             rooms.fill(&bytes);
             stream.take_in_place(0, at, len, &slab);
             assert_eq!(copied(&stream, at, len, &slab), bytes);
-            let bytes = len as u64;
-            assert_eq!(stream.take_placed(), Placed { pieces, bytes });
+            let moved = Moved::of_stream(pieces, at, len as u64);
+            assert_eq!(Moved::from(stream.take_placed()), moved);
             // Copies go on there.
             let end = at + len as u64;
             let may_go_on = !end.is_multiple_of(CHUNK_LEN);

@@ -186,10 +186,7 @@ impl ReceiveStream {
         let mut placed = none;
         if let (Some(bytes), Some(place)) = (slab.held.bytes(hold, len), place) {
             slab.arena.memory().write(place, bytes);
-            placed = Placed {
-                pieces: 1,
-                bytes: len as u64,
-            };
+            placed.count(len);
         }
         slab.held.give_back(hold);
         self.short

@@ -127,6 +127,7 @@ fn room_is_found_in_the_chunk_that_was_written_to_last() {
     assert_eq!(read_back(&arena, 0, chunk + 10..chunk + 15), *b"there");
     let placed = Placed {
         pieces: 2,
+        words: 2,
         bytes: 10,
     };
     assert_eq!(stream.take_placed(), placed);

@@ -28,7 +28,7 @@ fn run(waiting: &Waiting<'_>) -> Result<[f64; 2], ExperimentError> {
     let gigabits = waiting.rate()?;
     let counts = waiting.running.counts_at_rest()?.since(&before);
     // What crossed to the adapter and back is what was moved, but for descriptors.
-    let megabytes = counts.to_host.bytes.max(counts.to_adapter.bytes) as f64 / 1e6;
+    let megabytes = counts.to_host.bytes().max(counts.to_adapter.bytes()) as f64 / 1e6;
     Ok([gigabits, counts.to_host.wakeups as f64 / megabytes])
 }
 
