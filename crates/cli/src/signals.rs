@@ -41,7 +41,7 @@ pub(crate) struct Signals {
 }
 
 /// Whether a signal is ignored in this process.
-fn is_ignored(number: i32) -> bool {
+pub(crate) fn is_ignored(number: i32) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: no new action is given; `action` has room for the one there is.
     let asked = unsafe { libc::sigaction(number, std::ptr::null(), action.as_mut_ptr()) };

@@ -22,6 +22,7 @@ mod flood;
 pub mod html;
 pub mod impaired;
 pub mod installed;
+pub mod interrupted;
 mod native;
 mod profile;
 pub mod programs;

@@ -2,7 +2,7 @@
 //! papers' claims held against it.
 
 use super::args::{AllArguments, PARTS_OF_ALL};
-use super::own_file;
+use super::{interruption, own_file};
 use crate::errors::{Error, system};
 use crate::log::say;
 use longshore_measure::chart;
@@ -20,6 +20,7 @@ pub(super) fn run(arguments: &AllArguments) -> Result<u8, Error> {
     let mut results = arguments.out.clone().into_os_string();
     results.push(".results");
     let results = Path::new(&results);
+    interruption::clean_up_if_interrupted()?;
     std::fs::create_dir_all(results)
         .map_err(system(format!("make the directory {}", results.display())))?;
     if let Some(directory) = &arguments.plots {
@@ -151,7 +152,20 @@ fn measure(
     Ok(read(kept).ok_or_else(|| "what it gave cannot be read".to_owned()))
 }
 
+/// Writes why an experiment failed beside what it would have given; whether that could be
+/// written.
+pub(super) fn note_failure(kept: &Path, error: &Error) -> bool {
+    let path = failure_beside(kept);
+    let hint = error.hint().map(|hint| format!("; {hint}"));
+    let why = format!("{error}{}", hint.unwrap_or_default());
+    let written = std::fs::write(&path, why).is_ok();
+    if !written {
+        let _ = std::fs::remove_file(&path);
+    }
+    written
+}
+
 /// The file in which an experiment says why it failed, beside that for what it would have given.
-pub(super) fn failure_beside(kept: &Path) -> PathBuf {
+fn failure_beside(kept: &Path) -> PathBuf {
     kept.with_extension("failure")
 }

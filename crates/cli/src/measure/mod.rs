@@ -4,6 +4,7 @@
 
 mod all;
 pub(crate) mod args;
+mod interruption;
 
 use crate::batching::BatchingOrder;
 use crate::errors::{Error, OWN_FAILURE, SIGNAL_BASE, system};
@@ -40,21 +41,30 @@ pub(crate) fn run(arguments: &MeasureArguments, program: &clap::Command) -> Resu
         check_writable(plot)?;
     }
     let result = experiment(arguments, program);
-    if let (Err(error), Some(path)) = (&result, outcome) {
-        let path = all::failure_beside(path);
-        let hint = error.hint().map(|hint| format!("; {hint}"));
-        let why = format!("{error}{}", hint.unwrap_or_default());
-        std::fs::write(&path, why).map_err(system(format!("write {}", path.display())))?;
+    interruption::wait_for_end_if_interrupted();
+    match (result, outcome) {
+        // `all` says it.
+        (Err(error), Some(path)) if all::note_failure(path, &error) => Ok(error.code()),
+        (result, _) => result,
     }
-    result
 }
 
-/// Fails if this file cannot be written; it is there afterwards.
+/// Fails if this file cannot be written; it is as it was afterwards.
 fn check_writable(path: &Path) -> Result<(), Error> {
+    let was_there = path.exists();
     let opened = OpenOptions::new().create(true).append(true).open(path);
-    opened
-        .map(drop)
-        .map_err(system(format!("write {}", path.display())))
+    opened.map_err(system(format!("write {}", path.display())))?;
+    if !was_there {
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(())
+}
+
+/// Puts this process into a network namespace of its own for an experiment, before any thread is
+/// started.
+fn in_own_place() -> Result<(), Error> {
+    namespace::enter_as_root()?;
+    interruption::clean_up_if_interrupted()
 }
 
 fn experiment(arguments: &MeasureArguments, program: &clap::Command) -> Result<u8, Error> {
@@ -97,8 +107,7 @@ fn in_own_network(
     arguments: &ExperimentArguments,
     measure: impl FnOnce(&Path, bool) -> Result<Outcome, ExperimentError>,
 ) -> Result<(), Error> {
-    // Before any thread is started.
-    namespace::enter_as_root()?;
+    in_own_place()?;
     show_outcome(&measure(&own_file()?, arguments.quick)?, &arguments.output)
 }
 
@@ -174,8 +183,7 @@ fn of_nginx(arguments: &BusArguments) -> Result<(), Error> {
         settles_in: 3 * arguments.batching.longest(),
     };
     let model = arguments.model.model();
-    // Before any thread is started.
-    namespace::enter_as_root()?;
+    in_own_place()?;
     tap::needed()?;
     let longshore = own_file()?;
     let Crossings {
@@ -308,8 +316,7 @@ impl serde::Serialize for BusRows {
 
 /// Holds predictions against modelled buses; the exit code.
 fn check(arguments: &PredictArguments) -> Result<u8, Error> {
-    // Before any thread is started.
-    namespace::enter_as_root()?;
+    in_own_place()?;
     tap::needed()?;
     let all = crossing::check::check(&own_file()?)?;
     if arguments.json {
@@ -329,8 +336,7 @@ fn predict(arguments: &PredictArguments) -> Result<(), Error> {
     };
     let model = arguments.model.model();
     let adapter = arguments.adapter_latency.unwrap_or_default();
-    // Before any thread is started.
-    namespace::enter_as_root()?;
+    in_own_place()?;
     tap::needed()?;
     let fetches = web::measure(&own_file()?, &plan, &model)?;
     if let Some(path) = &arguments.plot {

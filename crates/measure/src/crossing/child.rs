@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// How long a program may take to begin or to end.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
 /// Between two looks at something that is waited for.
-pub(super) const PAUSE: Duration = Duration::from_millis(5);
+pub(crate) const PAUSE: Duration = Duration::from_millis(5);
 /// How long a try to connect may take.
 const TRY: Duration = Duration::from_secs(1);
 
@@ -30,6 +30,26 @@ pub(crate) fn wait_until_served(child: &mut Child, server: SocketAddr) -> Result
         sleep(PAUSE);
     }
     Ok(())
+}
+
+/// The processes that a process has started, by whichever of its threads.
+pub(crate) fn children(pid: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let of_task = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("children"));
+    let all = tasks.into_iter().flatten().flatten().map(of_task);
+    let all: Vec<String> = all.filter_map(Result::ok).collect();
+    let words = all.iter().flat_map(|some| some.split_whitespace());
+    words.filter_map(|word| word.parse().ok()).collect()
+}
+
+/// Whether a process is there and has not ended.
+pub(crate) fn alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The state stands behind the name, in which anything may stand.
+    let state = stat
+        .rsplit_once(") ")
+        .and_then(|(_, rest)| rest.chars().next());
+    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
 /// Tells the child to end, and kills it if it does not.

@@ -280,7 +280,11 @@ fn with_each(
         let at = SocketAddr::from((web::SERVER.0, server.port));
         running.wait_until_served(at)?;
         for load in loads {
-            progress(&format!("{}, {} at once", load.name, load.connections));
+            let connections = match load.connections {
+                1 => "one connection".to_owned(),
+                several => format!("{several} connections"),
+            };
+            progress(&format!("{}, {connections}", load.name));
             if let Err(error) = each(&running, at, load) {
                 leave_out(error, load.name)?;
             }

@@ -2,6 +2,7 @@
 
 use crate::crossing::child::{self, PAUSE, TIMEOUT};
 use crate::crossing::error::{CrossingError, system};
+use crate::interrupted;
 use longshore_bus::{Counted, Sums};
 use serde_json::Value;
 use std::ffi::OsString;
@@ -80,15 +81,18 @@ impl Counts {
     }
 }
 
-/// A directory for the files of a run, which goes with the value.
+/// A directory for the files of a run, which goes with the value, and if the experiment is
+/// interrupted.
 ///
 /// # Errors
 /// [`CrossingError::System`] if it cannot be made.
 pub(crate) fn scratch_directory() -> Result<TempDir, CrossingError> {
-    tempfile::Builder::new()
+    let made = tempfile::Builder::new()
         .prefix("longshore-measure-")
         .tempdir()
-        .map_err(system("make a directory"))
+        .map_err(system("make a directory"))?;
+    interrupted::note_directory(made.path());
+    Ok(made)
 }
 
 /// The files of a run, in a directory that goes with it.
@@ -347,12 +351,8 @@ fn find(value: &Value, key: &str) -> Option<u64> {
 
 /// A process and all below it.
 fn family(pid: u32) -> Vec<u32> {
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-    let mut all = vec![pid];
-    for child in children.unwrap_or_default().split_whitespace() {
-        all.extend(child.parse().map(family).unwrap_or_default());
-    }
-    all
+    let below = child::children(pid).into_iter().flat_map(family);
+    std::iter::once(pid).chain(below).collect()
 }
 
 fn name_of(pid: u32) -> String {

@@ -43,7 +43,10 @@ pub(super) fn count(order: &Order<'_>) -> Result<Vec<Events>, ExperimentError> {
     let file = directory.path().join("counts");
     let said = Command::new(valgrind)
         .env("GLIBC_TUNABLES", TUNABLES)
+        // What the program and valgrind leave goes with the directory.
+        .env("TMPDIR", directory.path())
         .arg("--tool=callgrind")
+        .arg("--vgdb=no")
         .arg("--collect-atstart=no")
         .arg(format!("--toggle-collect=*{}*", order.counted))
         // Of two orders for the same pattern callgrind heeds one.

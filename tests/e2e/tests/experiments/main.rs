@@ -1,6 +1,7 @@
 //! `longshore measure`'s experiments of the papers: shapes, units, and what must be so whatever
 //! the machine does.
 
+mod ends;
 mod payload;
 
 use longshore_e2e::{Finished, Stack, Testbed, as_ordinary_user, run_uncounted, with_mounts};
@@ -348,6 +349,8 @@ fn what_cannot_be_measured_is_left_out_and_said() {
         ] {
             assert!(html.contains(words), "{words}: {html}");
         }
+        let said = end.stderr.matches("valgrind is not installed").count();
+        assert_eq!(said, 1, "{end:?}");
         let end = bed
             .peer()
             .longshore()

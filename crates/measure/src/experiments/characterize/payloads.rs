@@ -260,7 +260,7 @@ fn accept(engine: &mut Engine, listener: &Listener, sent: &AtomicU32) -> io::Res
 
 impl Connection {
     fn made(options: SessionOptions) -> io::Result<Self> {
-        let directory = tempfile::tempdir()?;
+        let directory = crate::crossing::running::scratch_directory().map_err(io::Error::other)?;
         let path = directory.path().join("engine");
         let sent = Arc::new(AtomicU32::new(0));
         let mut engine = Engine::new(Config {

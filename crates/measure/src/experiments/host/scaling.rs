@@ -55,8 +55,9 @@ pub(super) fn measure(
     for round in 1..=rounds {
         for (place, (stack, count)) in pairs(&stacks, &counts).enumerate() {
             progress(&format!(
-                "host: nginx on {} and {count} processors, run {round} of {rounds}",
-                stack.name()
+                "host: nginx on {}, {count} of {} processors, run {round} of {rounds}",
+                stack.name(),
+                processors.len()
             ));
             let rate = run(longshore, stack, &processors[..count], effort);
             keep_to(processors).map_err(system("be on all processors again"))?;
