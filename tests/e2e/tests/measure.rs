@@ -70,6 +70,11 @@ fn check_fetch(size: u64, mode: &str, rows: &[Value]) {
             "{row}"
         );
     }
+    // How exactly it repeats is known of what the engine counts.
+    let same = rows[0]["repeated"]["same"].as_u64();
+    assert_eq!(rows[0]["repeated"]["fetches"], 3, "{rows:?}");
+    assert!(same.is_some_and(|same| (1..=3).contains(&same)), "{rows:?}");
+    assert!(rows[1..].iter().all(|row| row["repeated"].is_null()));
     let transfers = |row: usize, direction| count(&rows[row], direction, "transfers");
     for direction in ["receive", "send"] {
         assert!(transfers(2, direction) <= transfers(1, direction));

@@ -89,6 +89,9 @@ pub struct Row {
     pub receive: Moved,
     /// To the adapter.
     pub send: Moved,
+    /// How exactly it repeats, where the engine has counted it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repeated: Option<web::Repeated>,
 }
 
 /// What moved in one direction; see [`Tally`].

@@ -149,6 +149,7 @@ mod tests {
             mode,
             receive: moved,
             send: moved,
+            repeated: None,
         }
     }
 

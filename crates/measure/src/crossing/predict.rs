@@ -200,6 +200,7 @@ mod tests {
                 to_adapter: counted(&[65_536, 224]),
             },
             conventional: [Traffic::default(); 3],
+            repeated: Default::default(),
             host_ns,
         };
         let model = Model {
@@ -239,6 +240,7 @@ mod tests {
             mode: Mode::KeepAlive,
             counts: Counts::default(),
             conventional: [Traffic::default(); 3],
+            repeated: Default::default(),
             host_ns: 1000,
         };
         let model = Model {

@@ -59,6 +59,16 @@ impl Counts {
         })
     }
 
+    /// Whether as much crossed as in another time, whoever slept meanwhile.
+    pub(crate) fn is_as_much_as(&self, other: &Counts) -> bool {
+        let asleep = |counted: &Counted| Counted {
+            wakeups: 0,
+            ..*counted
+        };
+        asleep(&self.to_host) == asleep(&other.to_host)
+            && asleep(&self.to_adapter) == asleep(&other.to_adapter)
+    }
+
     /// What was counted since `before`.
     #[must_use]
     pub fn since(&self, before: &Counts) -> Counts {

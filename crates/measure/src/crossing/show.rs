@@ -2,7 +2,7 @@
 
 use crate::crossing::load::{Each, LoadRow};
 use crate::crossing::program::Total;
-use crate::crossing::web::WebServer;
+use crate::crossing::web::{Repeated, WebServer};
 use crate::crossing::{Adapter, Mode, Moved, Paper, Prediction, Row};
 use crate::report;
 use longshore_bus::AnyBus;
@@ -84,8 +84,9 @@ pub fn tables(rows: &[Row], bus: &AnyBus) -> String {
             };
             let _ = writeln!(
                 text,
-                "One fetch of {}{by}, {about}, on {bus}",
-                size_name(size)
+                "One fetch of {}{by}, {about}, on {bus}{}",
+                size_name(size),
+                longshore.repeated.map(how_exactly).unwrap_or_default()
             );
             let paper = Paper::of(size).filter(|_| mode == Mode::Close);
             let table = one(paper, is_papers(bus), [longshore, e1000, tso, lro]);
@@ -93,6 +94,12 @@ pub fn tables(rows: &[Row], bus: &AnyBus) -> String {
         }
     }
     text
+}
+
+/// How many fetches moved just what is shown.
+fn how_exactly(repeated: Repeated) -> String {
+    let Repeated { fetches, same } = repeated;
+    format!(" (Longshore: the same in {same} of {fetches})")
 }
 
 /// Whether the paper's cycles are of this bus.
@@ -371,6 +378,10 @@ mod tests {
             mode,
             receive: moved,
             send: moved,
+            repeated: (adapter == Adapter::Longshore).then_some(Repeated {
+                fetches: 11,
+                same: 10,
+            }),
         }
     }
 
@@ -402,6 +413,7 @@ mod tests {
         for part in ["-75 %", "+0 %", " 11 ", " 7 ", "-57 %"] {
             assert!(transfers.contains(part), "{part}: {transfers}");
         }
+        line("on pcix (Longshore: the same in 10 of 11)");
         assert!(line("receive bus cycles").contains("119"));
         assert!(line("receive round trips").contains('-'));
         let other = tables(&rows(Mode::Close), &"pcie-gen4x8".parse().unwrap());

@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Bytes of the files.
 pub const SIZES: [u64; 3] = [1 << 10, 64 << 10, 512 << 10];
@@ -33,6 +33,13 @@ pub(crate) const OPTIONS: [&str; 6] = [
 /// Fetches that are made before any is counted: neighbors and routes are looked up, files
 /// are read from the disk.
 const BEFORE: u32 = 2;
+/// A connection that is kept counts as one in use if it is asked again, and was counted, within
+/// this time. The engine tells of acknowledgments that nobody waits for when it was quiet for
+/// 100 ms, in a transfer of its own, so that what a fetch moves would depend on how busy this
+/// machine is.
+const IN_USE: Duration = Duration::from_millis(80);
+/// So many times as many fetches are made as are wanted, if those between come too late.
+const TRIES: u32 = 5;
 
 /// A server of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -75,6 +82,15 @@ struct Sample {
     conventional: [Traffic; 3],
 }
 
+/// How many fetches were counted, and in how many of them just what is shown crossed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Repeated {
+    /// Fetches that were counted.
+    pub fetches: u32,
+    /// Those in which the same crossed as in the one that is shown.
+    pub same: u32,
+}
+
 /// A fetch of nginx that was measured: what crossed, and what it took of a processor.
 #[derive(Debug, Clone, Copy)]
 pub struct Fetch {
@@ -88,6 +104,8 @@ pub struct Fetch {
     pub counts: Counts,
     /// What conventional adapters would have moved, in the order of [`super::Offload::ALL`].
     pub conventional: [Traffic; 3],
+    /// How exactly it repeats what the engine counted.
+    pub repeated: Repeated,
     /// Nanoseconds of a processor that nginx used, the mean of all fetches.
     pub host_ns: u64,
 }
@@ -103,6 +121,7 @@ impl Fetch {
             mode: self.mode,
             receive: traffic.receive.into(),
             send: traffic.send.into(),
+            repeated: (adapter == Adapter::Longshore).then_some(self.repeated),
         };
         let (to_host, to_adapter) = (&self.counts.to_host, &self.counts.to_adapter);
         let longshore = crossed(&model.bus, to_host, to_adapter, model.signals);
@@ -223,13 +242,7 @@ pub fn measure_with(
     let mut fetches = Vec::new();
     for size in &plan.sizes {
         for mode in Mode::ALL {
-            let one = fetch(
-                &running,
-                &mut capture,
-                &mut replay,
-                (*size, mode),
-                plan.fetches,
-            )?;
+            let one = fetch(&running, &mut capture, &mut replay, (*size, mode), plan)?;
             fetches.push(Fetch { server, ..one });
         }
     }
@@ -242,24 +255,32 @@ fn fetch(
     capture: &mut Capture,
     replay: &mut Replay,
     (size, mode): (u64, Mode),
-    times: u32,
+    plan: &Plan,
 ) -> Result<Fetch, CrossingError> {
     let (name, expected) = (name(size), content(size));
     let mut client = Client::new(SocketAddr::from(SERVER), mode);
     let mut samples = Vec::new();
     let mut used = nginx.processor_ns();
-    for number in 0..BEFORE + times {
-        if number == BEFORE {
+    let (mut made, mut last) = (0, Instant::now());
+    let mut before = nginx.counts_at_rest()?;
+    while samples.len() < plan.fetches as usize {
+        if made == BEFORE {
             used = nginx.processor_ns();
         }
-        let before = nginx.counts_at_rest()?;
         capture.read(|frame| replay.frame(&frame))?;
         replay.take();
         client.fetch(&name, &expected)?;
-        let counts = nginx.counts_at_rest()?.since(&before);
+        let came_soon = std::mem::replace(&mut last, Instant::now()).elapsed() < IN_USE;
+        let now = nginx.counts_at_rest()?;
+        let is_in_use = came_soon && last.elapsed() < IN_USE;
+        let counts = now.since(&before);
+        before = now;
         capture.read(|frame| replay.frame(&frame))?;
         let conventional = replay.take();
-        if number >= BEFORE {
+        made += 1;
+        // Where timers of the batching are waited for, there is nothing else.
+        let counts_all = plan.batching.is_some() || made > TRIES.saturating_mul(plan.fetches);
+        if made > BEFORE && (is_in_use || counts_all) {
             samples.push(Sample {
                 counts,
                 conventional,
@@ -267,6 +288,20 @@ fn fetch(
         }
     }
     let used = nginx.processor_ns().saturating_sub(used);
+    let (middle, repeated) = middle_of(samples);
+    Ok(Fetch {
+        server: WebServer::Nginx,
+        size,
+        mode,
+        counts: middle.counts,
+        conventional: middle.conventional,
+        repeated,
+        host_ns: used / u64::from(made - BEFORE),
+    })
+}
+
+/// The fetch in the middle, by what crossed, and how many are like it.
+fn middle_of(mut samples: Vec<Sample>) -> (Sample, Repeated) {
     samples.sort_by_key(|sample| {
         let Counts {
             to_host,
@@ -278,20 +313,41 @@ fn fetch(
             to_host.bytes() + to_adapter.bytes(),
         )
     });
+    let fetches = samples.len() as u32;
     let middle = samples.swap_remove(samples.len() / 2);
-    Ok(Fetch {
-        server: WebServer::Nginx,
-        size,
-        mode,
-        counts: middle.counts,
-        conventional: middle.conventional,
-        host_ns: used / u64::from(times),
-    })
+    let same = |sample: &&Sample| sample.counts.is_as_much_as(&middle.counts);
+    let same = 1 + samples.iter().filter(same).count() as u32;
+    (middle, Repeated { fetches, same })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_middle_is_shown_and_how_many_are_like_it() {
+        let sample = |batches: usize, wakeups| Sample {
+            counts: Counts {
+                to_host: longshore_bus::Counted {
+                    descriptors: longshore_bus::Sums::of(&vec![24; batches]),
+                    wakeups,
+                    ..Default::default()
+                },
+                ..Counts::default()
+            },
+            conventional: Default::default(),
+        };
+        // Whether anybody slept moves nothing.
+        let (middle, repeated) = middle_of(vec![
+            sample(4, 0),
+            sample(1, 0),
+            sample(1, 1),
+            sample(2, 0),
+            sample(1, 0),
+        ]);
+        assert_eq!(middle.counts.to_host.transfers(), 1);
+        assert_eq!((repeated.fetches, repeated.same), (5, 3));
+    }
 
     #[test]
     fn files_have_names_and_pages_that_differ() {
