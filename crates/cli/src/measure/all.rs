@@ -169,3 +169,28 @@ pub(super) fn note_failure(kept: &Path, error: &Error) -> bool {
 fn failure_beside(kept: &Path) -> PathBuf {
     kept.with_extension("failure")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `make papers` draws them all for the documents.
+    #[test]
+    fn every_experiments_plot_stands_on_a_page() {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        let papers = docs.join("papers");
+        let pages = [&docs, &papers].into_iter().flat_map(|directory| {
+            let entries = std::fs::read_dir(directory).unwrap().flatten();
+            let files = entries.map(|entry| entry.path());
+            files.filter(|file| file.extension().is_some_and(|kind| kind == "md"))
+        });
+        let pages: String = pages
+            .map(|page| std::fs::read_to_string(page).unwrap())
+            .collect();
+        for name in PARTS_OF_ALL {
+            let plot = format!("{name}.svg");
+            assert!(papers.join(&plot).exists(), "{plot}");
+            assert!(pages.contains(&format!("{plot})")), "{plot} is on no page");
+        }
+    }
+}
