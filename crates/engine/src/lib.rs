@@ -24,9 +24,9 @@
 //! | `control`, `report`, `catalog` | what a run costs, made visible |
 //!
 //! [`Engine`] is composed of the parts that these files own, and has the loop and what is set from
-//! outside. What changes several parts is done by a type that borrows those ([`Requests`] takes
-//! requests, [`Maintenance`] sees to what has ended, [`Attaching`] does what programs want of their
-//! sessions, [`Report`] tells of all). Modules use each other in no circle.
+//! outside. What changes several parts is done by a type that borrows those (`Requests` takes
+//! requests, `Maintenance` sees to what has ended, `Attaching` does what programs want of their
+//! sessions, `Report` tells of all). Modules use each other in no circle.
 
 // What the tests of the whole engine are made of names this crate.
 #[cfg(test)]

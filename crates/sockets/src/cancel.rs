@@ -59,9 +59,9 @@ enum Call {
 }
 
 /// A call while it lasts.
-struct UnderWay<'a>(&'a Canceller);
+struct OngoingCall<'a>(&'a Canceller);
 
-impl Drop for UnderWay<'_> {
+impl Drop for OngoingCall<'_> {
     fn drop(&mut self) {
         *self.0.call() = Call::None;
     }
@@ -109,17 +109,17 @@ impl Canceller {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn begin(&self, begun: Call) -> Result<UnderWay<'_>, SocketError> {
+    fn begin(&self, begun: Call) -> Result<OngoingCall<'_>, SocketError> {
         let mut call = self.call();
         if !matches!(*call, Call::None) {
             return Err(SocketError::Refused(Errno::BUSY));
         }
         *call = begun;
-        Ok(UnderWay(self))
+        Ok(OngoingCall(self))
     }
 }
 
-impl UnderWay<'_> {
+impl OngoingCall<'_> {
     /// One look of a call on `host`, of a thread that sleeps on `waiter`, unless it was
     /// cancelled.
     fn look<T>(
@@ -198,7 +198,7 @@ impl Socket {
 
     fn connect_for(
         &self,
-        call: &UnderWay<'_>,
+        call: &OngoingCall<'_>,
         peer: SocketAddr,
         wait_limit: WaitLimit,
     ) -> Result<(), SocketError> {

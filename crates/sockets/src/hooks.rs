@@ -18,7 +18,7 @@ pub struct Hooks {
     pub restarts: fn() -> bool,
     /// Whether this thread is to end, by `pthread_cancel`: then it does not sleep.
     pub is_cancelled: fn() -> bool,
-    /// A name of this thread, by which [`Host::wake_thread`](crate::Host::wake_thread) finds it; not 0.
+    /// A name of this thread, by which [`Threads::wake_thread`](crate::Threads::wake_thread) finds it; not 0.
     pub thread: fn() -> usize,
     /// So much was read of a socket beyond what is kept of it
     /// ([`Keeping::take`](crate::Keeping::take)) that its peer would find no room: what is kept

@@ -8,6 +8,9 @@
 //! shim `preload` uses the parts. Modules use each other in no circle: what a process keeps
 //! stands below [`Host`], and all that is done with a socket above [`Socket`].
 //!
+//! Of a process, how its threads wait and are woken is in [`Threads`], and what it has sent to
+//! other sockets of its engine, and how that is waited for, in [`UnderWay`].
+//!
 //! What is done with a socket is in the type of the part that it is done with. Each borrows the
 //! socket and costs nothing to make; [`Socket`]'s methods that give them are in `parts`.
 //!
