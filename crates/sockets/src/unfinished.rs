@@ -35,3 +35,39 @@ impl Begun {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longshore_hostif::Address;
+
+    /// Linux refuses this, and no other change of address while a datagram is put together.
+    #[test]
+    fn what_goes_to_an_address_of_ipv6_is_not_added_to_by_a_call_that_names_one_of_ipv4() {
+        let (v4, mapped) = ("10.0.0.1:7", "[::ffff:10.0.0.1]:7");
+        let (v6, other) = ("[fd00::1]:7", "[fd00::2]:8");
+        for (goes, to, is_refused) in [
+            (Some(v6), Some(v4), true),
+            (Some(v6), Some(mapped), true),
+            (Some(v6), Some(other), false),
+            (Some(v6), None, false),
+            (Some(v4), Some(v6), false),
+            (Some(v4), Some(mapped), false),
+            (Some(mapped), Some(v4), false),
+            (None, Some(v4), false),
+        ] {
+            let of = |text: &str| text.parse::<SocketAddr>().unwrap();
+            let peer = goes.map_or(Address::default(), |goes| of(goes).into());
+            let begun = Begun {
+                record: DatagramRecord::new(1, peer),
+                said: (None, None),
+                bytes: vec![7],
+            };
+            let expected = match is_refused {
+                true => Err(SocketError::Refused(Errno::INVAL)),
+                false => Ok(()),
+            };
+            assert_eq!(begun.may_go_to(to.map(of)), expected, "{goes:?} {to:?}");
+        }
+    }
+}
