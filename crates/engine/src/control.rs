@@ -392,6 +392,7 @@ mod tests {
         let moved = |n: u64| MovedStat {
             transfers: n,
             bytes: 10 * n,
+            words: 100 * n,
         };
         let stat = |n: u64| CrossingStat {
             transfers: 2 * n,
@@ -413,7 +414,11 @@ mod tests {
     #[test]
     fn what_a_meter_has_counted_is_told_by_class_and_in_all() {
         use longshore_hostif::{Crossings, Descriptors, Meter};
-        let moved = |transfers, bytes| Moved { transfers, bytes };
+        let moved = |transfers, bytes, words| Moved {
+            transfers,
+            bytes,
+            words,
+        };
         let to_adapter = Crossings {
             descriptors: Descriptors {
                 transfers: 1,
@@ -421,8 +426,8 @@ mod tests {
                 bytes: 30,
                 immediate: 4,
             },
-            payload: moved(5, 600),
-            control: moved(7, 8_000),
+            payload: moved(5, 600, 77),
+            control: moved(7, 8_000, 1_003),
             wakeups: 9,
         };
         let told = CrossingsStat::from(&Meter {
@@ -433,11 +438,15 @@ mod tests {
         let told = told.to_adapter;
         assert_eq!((told.transfers, told.bytes), (13, 8_630));
         assert_eq!((told.descriptors, told.wakeups), (2, 9));
-        let moved = |transfers, bytes| MovedStat { transfers, bytes };
+        let moved = |transfers, bytes, words| MovedStat {
+            transfers,
+            bytes,
+            words,
+        };
         let classes = [
-            ("descriptor", moved(1, 30)),
-            ("payload", moved(5, 600)),
-            ("control", moved(7, 8_000)),
+            ("descriptor", moved(1, 30, 4)),
+            ("payload", moved(5, 600, 77)),
+            ("control", moved(7, 8_000, 1_003)),
         ];
         assert_eq!(told.classes.named(), classes);
         assert_eq!(told.classes.immediate, 4);
