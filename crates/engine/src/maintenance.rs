@@ -87,11 +87,11 @@ impl Maintenance<'_> {
         // What it published before it died still counts.
         self.requests().take_in(session);
         let taken = self.requests().take_last(session, channel);
-        self.programs.unwatch(session, channel);
         let Some((s, half)) = self.programs.pair_mut(self.stack, session) else {
             return taken;
         };
         let serial = s.serial;
+        // What told of its end is closed with it, and so watched no more.
         if let Some(ended) = s.take_dead(half, channel) {
             // The last one: whatever it had taken and not yet marked, too.
             let (blocks, held) = if s.is_in_use() {
@@ -256,9 +256,8 @@ impl Maintenance<'_> {
         };
         s.ends_by = Some(now);
         s.end(half);
-        for pidfd in s.take_all(half) {
-            self.programs.deaths.unwatch(pidfd.as_fd());
-        }
+        // What told of their ends is closed, and so watched no more.
+        drop(s.take_all(half));
     }
 
     /// Binds sockets whose address was in use, if it is not any more: another process may

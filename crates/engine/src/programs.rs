@@ -55,20 +55,13 @@ impl Programs {
         Some((self.sessions.get_mut(key)?, stack.sessions.get_mut(key)?))
     }
 
-    /// Sees to it that the death of a process is noticed.
+    /// Sees to it that the death of a process is noticed, until what tells of it is closed.
     pub(crate) fn watch(&mut self, session: u32, channel: u16, now: Instant) {
         match self.pidfd(session, channel) {
             Some(fd) => self.deaths.watch(fd, session, channel),
             // It may have ended before it was seen, and is asked for at once; then from time to
             // time, if there is no descriptor.
             None => self.look_over_now(session, now),
-        }
-    }
-
-    /// The death of a process is known.
-    pub(crate) fn unwatch(&self, session: u32, channel: u16) {
-        if let Some(fd) = self.pidfd(session, channel) {
-            self.deaths.unwatch(fd);
         }
     }
 

@@ -23,19 +23,14 @@ impl Deaths {
         self.0.as_fd()
     }
 
-    /// Tells of the end of the process that has `channel` of `session`.
+    /// Tells of the end of the process that has `channel` of `session`, until `pidfd` is closed.
     pub(super) fn watch(&self, pidfd: BorrowedFd<'_>, session: u32, channel: u16) {
         let data = epoll::EventData::new_u64(encode(session, channel));
         let _ = epoll::add(&self.0, pidfd, data, epoll::EventFlags::IN);
     }
 
-    /// No longer.
-    pub(crate) fn unwatch(&self, pidfd: BorrowedFd<'_>) {
-        let _ = epoll::delete(&self.0, pidfd);
-    }
-
-    /// Channels whose processes have ended, so many at most, by their sessions; those that are not
-    /// unwatched are told of again.
+    /// Channels whose processes have ended, so many at most, by their sessions; those that are still
+    /// watched are told of again.
     pub(crate) fn look(&self, most: usize) -> Vec<(u32, u16)> {
         let mut events = [MaybeUninit::<epoll::Event>::uninit(); MOST];
         let end = most.min(MOST);
@@ -69,12 +64,12 @@ mod tests {
     }
 
     #[test]
-    fn processes_that_have_ended_are_told_of_until_they_are_unwatched_and_so_many_at_once() {
+    fn ended_processes_are_told_of_until_their_descriptors_are_closed_and_so_many_at_once() {
         let deaths = Deaths::new().unwrap();
         let mut children: Vec<_> = (0..3)
             .map(|_| Command::new("true").spawn().unwrap())
             .collect();
-        let pidfds: Vec<OwnedFd> = children
+        let mut pidfds: Vec<OwnedFd> = children
             .iter()
             .map(|child| {
                 let pid = Pid::from_child(child);
@@ -95,7 +90,7 @@ mod tests {
         }
         assert_eq!(look(2).len(), 2);
         assert_eq!(look(1_000).len(), 3);
-        deaths.unwatch(pidfds[1].as_fd());
+        drop(pidfds.remove(1));
         assert_eq!(look(MOST), [(70_000, 0), (70_000, 2)]);
     }
 }
