@@ -4,7 +4,7 @@ use super::*;
 use crate::testing::common::Host;
 use crate::testing::{GEOMETRY, Turned, during_both};
 use longshore_hostif::agent::Peer;
-use longshore_hostif::{EdgeFlags, Geometry, SocketId, SocketKind};
+use longshore_hostif::{EdgeFlags, Geometry, OptionName, SocketId, SocketKind};
 use longshore_ports::memory::{MemoryConfig, pair};
 use std::collections::BTreeSet;
 
@@ -178,6 +178,7 @@ fn a_connection_is_shown_with_what_tcp_knows_of_it() {
         let socket = client.open(SocketKind::Stream);
         assert_eq!(client.connect(socket, "10.0.0.1:80".parse().unwrap()), 0);
         let accepted = host.accept(listener).socket;
+        client.set(socket, OptionName::KeepAlive, 1);
         client.send(socket, &[7; 1000], EdgeFlags::empty());
         assert_eq!(host.receive(accepted, 600).len(), 600);
         (host, client)
@@ -195,6 +196,9 @@ fn a_connection_is_shown_with_what_tcp_knows_of_it() {
     assert_eq!((of_host.recv_q, of_client.recv_q), (400, 0));
     let tcp = of_host.tcp.unwrap();
     assert_eq!((tcp.bytes_received, tcp.mss), (1000, 1448));
+    let (timer, ms) = of_client.timer.unwrap();
+    assert_eq!(timer, "keepalive");
+    assert!((7_000_000..=7_200_000).contains(&ms), "{ms}");
     assert_eq!(of_client.tcp.unwrap().bytes_sent, 1000);
     let classes = of_host.crossings.to_host.classes;
     assert_eq!(classes.payload.bytes + classes.immediate, 1000);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::testing::GEOMETRY;
 use crate::users::{Limits, UserLimits, Users};
-use longshore_hostif::{Arena, ChannelState, SocketState};
+use longshore_hostif::{Arena, ChannelState, HostSession, SocketState};
 use longshore_ring::EventfdSignaler;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
@@ -101,6 +101,42 @@ fn a_session_is_in_use_by_its_launcher_or_a_process_until_it_is_over() {
     session.launched = true;
     session.end(&mut half);
     assert!(!session.is_in_use() && !session.launched);
+}
+
+/// The program image before it in the same process sleeps nowhere any more.
+#[test]
+fn a_process_that_joins_again_has_none_of_the_waiters_that_it_had() {
+    let (mut session, mut half, arena) = session(STRANGER);
+    let pid = std::process::id();
+    let join = |session: &mut Session, half: &mut Half| {
+        let pidfd = None;
+        session.attach(half, Peer { pid, pidfd }).unwrap()
+    };
+    let channel = join(&mut session, &mut half);
+    let program = HostSession::of(&Arc::new(arena));
+    let claim = || program.claim_waiter(pid, 0).is_some();
+    let most = GEOMETRY.waiters as usize;
+    assert_eq!((0..=most).filter(|_| claim()).count(), most);
+    assert_eq!(join(&mut session, &mut half), channel);
+    assert_eq!((0..=most).filter(|_| claim()).count(), most);
+}
+
+/// What is published there later is nobody's.
+#[test]
+fn channels_of_processes_that_are_gone_are_closed() {
+    let (mut session, mut half, _arena) = session(STRANGER);
+    let join = |session: &mut Session, half: &mut Half, pid| {
+        let own = rustix::process::getpid();
+        let pidfd = rustix::process::pidfd_open(own, rustix::process::PidfdFlags::empty()).ok();
+        session.attach(half, Peer { pid, pidfd }).unwrap()
+    };
+    let all = [1, 2, 3].map(|pid| join(&mut session, &mut half, pid));
+    assert!(all.iter().all(|channel| half.host.is_open(*channel)));
+    assert!(session.take_dead(&mut half, all[0]).is_some());
+    let is_open = all.map(|channel| half.host.is_open(channel));
+    assert_eq!(is_open, [false, true, true]);
+    assert_eq!(session.take_all(&mut half).len(), 2);
+    assert!(!all.iter().any(|channel| half.host.is_open(*channel)));
 }
 
 /// It is said once that a session is to be looked after, of what stays until it is seen to.
