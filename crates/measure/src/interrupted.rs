@@ -4,7 +4,7 @@
 //! Owns the list of those directories, which `crossing::running` adds to. The command that is
 //! ended by a signal calls [`abandon`] before it ends.
 
-use crate::crossing::child::{PAUSE, alive, children};
+use crate::child::{PAUSE, alive, children};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

@@ -12,6 +12,7 @@
 //! machine may be shared and its speed may change from minute to minute.
 
 pub mod chart;
+mod child;
 pub mod crossing;
 mod crossings;
 mod datagram_echo;

@@ -9,7 +9,6 @@
 //! it. What crosses is counted by the engine; the models of buses and adapters are those of `bus`.
 
 pub mod check;
-pub(crate) mod child;
 mod error;
 pub mod frames;
 mod http;

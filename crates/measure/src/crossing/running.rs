@@ -1,6 +1,6 @@
 //! A program under `longshore run`, and what its engine has counted.
 
-use crate::crossing::child::{self, PAUSE, TIMEOUT};
+use crate::child::{self, PAUSE, TIMEOUT};
 use crate::crossing::error::{CrossingError, system};
 use crate::interrupted;
 use longshore_bus::{Counted, Sums};

@@ -38,8 +38,10 @@ const BEFORE: u32 = 2;
 /// 100 ms, in a transfer of its own, so that what a fetch moves would depend on how busy this
 /// machine is.
 const IN_USE: Duration = Duration::from_millis(80);
-/// So many times as many fetches are made as are wanted, if those between come too late.
+/// So many times as many fetches as are wanted, and some more, are made if those between come too
+/// late.
 const TRIES: u32 = 5;
+const MORE: u32 = 20;
 
 /// A server of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -279,7 +281,7 @@ fn fetch(
         let conventional = replay.take();
         made += 1;
         // Where timers of the batching are waited for, there is nothing else.
-        let counts_all = plan.batching.is_some() || made > TRIES.saturating_mul(plan.fetches);
+        let counts_all = plan.batching.is_some() || made > TRIES * plan.fetches + MORE;
         if made > BEFORE && (is_in_use || counts_all) {
             samples.push(Sample {
                 counts,

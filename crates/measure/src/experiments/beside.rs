@@ -1,7 +1,7 @@
 //! Programs on the kernel's stack that experiments start beside Longshore: servers, and the
 //! small programs ([`crate::programs`]) that say a figure.
 
-use crate::crossing::child::{self, TIMEOUT};
+use crate::child::{self, TIMEOUT};
 use crate::experiment::{ExperimentError, system};
 use crate::installed;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

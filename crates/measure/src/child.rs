@@ -1,4 +1,4 @@
-//! What [`super::running`] and experiments have in common of a child process: waiting until it
+//! What `crossing`, the experiments and [`crate::interrupted`] have in common of child processes: waiting until one
 //! serves, and ending it.
 
 use rustix::process::{Pid, Signal, kill_process};
