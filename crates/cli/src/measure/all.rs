@@ -143,6 +143,8 @@ fn measure(
         .stdout(Stdio::null())
         .status()
         .map_err(system("start longshore"))?;
+    // It may have been ended because this process was interrupted.
+    interruption::wait_for_end_if_interrupted();
     if !status.success() {
         let said = std::fs::read_to_string(failure);
         return Ok(Err(

@@ -459,13 +459,7 @@ fn low_ports() {
             let other = text.replace("\"all\"", &format!("\"{rule}\""));
             std::fs::write(engine.config(), other).expect("write");
             engine.signal(Signal::HUP);
-            says(
-                &engine,
-                &format!(
-                    "low_ports {} now",
-                    if rule == "host" { "Host" } else { "Root" }
-                ),
-            );
+            says(&engine, &format!("low_ports {rule} now"));
             assert!(!binds("65534") && binds("0"), "{rule}");
         }
     });
