@@ -228,37 +228,60 @@ impl Requests<'_> {
             };
             if i == first_word {
                 last = word & !(u64::MAX << first_bit);
-                word &= u64::MAX << first_bit;
+                word ^= last;
             }
-            self.take_from_word(session, i, word);
+            self.take_from_word(session, i, word, flagged != 0 || last != 0);
         }
-        if last != 0 {
-            self.take_from_word(session, first_word, last);
+        if first != 0 {
+            self.take_passed_over(session, first_word, last);
         }
         self.spend_requests(session, before - self.intake.share.left);
         self.intake.share.left != before
     }
 
-    /// Takes requests from these channels of 64, until the session has had its share. Those that
-    /// are left out are looked at in the next turn, which begins with the one after the last that
-    /// was served.
-    fn take_from_word(&mut self, session: u32, i: usize, mut word: u64) {
-        let mut served = None;
-        while word != 0 && !self.intake.share.is_spent() {
+    /// Takes requests from these channels of 64, until the session has had its share; says whether
+    /// `others` than these wait, too.
+    #[inline]
+    fn take_from_word(&mut self, session: u32, i: usize, mut word: u64, others: bool) {
+        while word != 0 {
             let channel = (i * 64) as u16 + word.trailing_zeros() as u16;
             word &= word - 1;
             self.take_from(From { session, channel });
-            served = Some(channel);
+            if self.intake.share.is_spent() {
+                return self.end_share(From { session, channel }, (i, word), others);
+            }
         }
+    }
+
+    /// The turn did not begin with the first channel: takes requests from those before, if the session
+    /// has some of its share left. If it still has then, the next turn does begin with it.
+    #[cold]
+    fn take_passed_over(&mut self, session: u32, i: usize, word: u64) {
         if !self.intake.share.is_spent() {
+            self.take_from_word(session, i, word, false);
+            if !self.intake.share.is_spent()
+                && let Some(s) = self.programs.sessions.get_mut(session)
+            {
+                s.first_channel = 0;
+            }
+        } else if word != 0
+            && let Some(half) = self.stack.sessions.get_mut(session)
+        {
+            half.host.flag_again(i, word);
+        }
+    }
+
+    /// A session has had its share with this channel. Those that are left of its word, or `others`,
+    /// are looked at in the next turn, which begins with the one after.
+    #[cold]
+    fn end_share(&mut self, served: From, (i, left): (usize, u64), others: bool) {
+        self.stack.counters.waits.requests += 1;
+        if !others && left == 0 {
             return;
         }
-        if let Some((s, half)) = self.programs.pair_mut(self.stack, session) {
-            half.host.flag_again(i, word);
-            if let Some(channel) = served {
-                s.first_channel = (channel + 1) % s.processes.channels() as u16;
-                self.stack.counters.waits.requests += 1;
-            }
+        if let Some((s, half)) = self.programs.pair_mut(self.stack, served.session) {
+            half.host.flag_again(i, left);
+            s.first_channel = (served.channel + 1) % s.processes.channels() as u16;
         }
     }
 
