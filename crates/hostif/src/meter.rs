@@ -230,9 +230,10 @@ mod tests {
             (2, chunk, chunk + 1),
             (0, 7, 0),
         ] {
-            let ends = (at..=at + bytes).filter(|end| end % chunk == 0 || *end == at + bytes);
+            let of_chunks = (at / chunk + 1..).map(|chunks| chunks * chunk);
+            let ends = of_chunks.take_while(|end| *end < at + bytes);
             let (mut begin, mut cut) = (at, Moved::default());
-            for end in ends.filter(|end| *end != at) {
+            for end in ends.chain((bytes != 0).then_some(at + bytes)) {
                 cut.add(&Moved::one(end - begin));
                 begin = end;
             }

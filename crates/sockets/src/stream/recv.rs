@@ -136,6 +136,12 @@ impl<'a> ReceiveStream<'a> {
         if len < wanted {
             self.socket.host.catch_up();
             (from, len) = self.front(keep)?;
+            // What this process has sent since to its own sockets counts, as it would on Linux: a
+            // call that gives less would not know of it.
+            if len != 0 && len < wanted && !self.socket.is_datagram() {
+                self.socket.host.under_way().await_own_pairs();
+                (from, len) = self.front(keep)?;
+            }
         }
         if len == 0 && self.socket.pair_end().await_coming() {
             (from, len) = self.front(keep)?;

@@ -17,6 +17,34 @@ const RESET: Result<(), SocketError> = Err(SocketError::Failed(Errno::CONNRESET)
 const NOT_CONNECTED: Result<(), SocketError> = Err(SocketError::Refused(Errno::NOTCONN));
 const LATER: Result<(), SocketError> = Err(SocketError::WouldBlock);
 
+/// What this process has sent to its own sockets just before is waited for by a call that would
+/// give less than it has room for, and by no other.
+#[test]
+fn less_than_there_is_room_for_waits_for_what_was_sent_before() {
+    let (engine, _directory) = engine();
+    let host = engine.join();
+    let (a, b) = Engine::pair(host);
+    a.write_all(b"0123456789").unwrap();
+    engine.wait_until("it has come", |_| {
+        host.drain_if_free();
+        b.socket().receive_stream().readable_bytes() == 10
+    });
+    let is_unwaited_for = |room: usize| {
+        host.under_way().note_done_to_own();
+        let mut bytes = vec![0; room];
+        let got = b.read(&mut bytes).unwrap();
+        (got, host.done_to_own.load(Ordering::Relaxed))
+    };
+    assert_eq!(is_unwaited_for(4), (4, true));
+    assert_eq!(is_unwaited_for(6), (6, true));
+    a.write_all(b"again").unwrap();
+    engine.wait_until("that has come", |_| {
+        host.drain_if_free();
+        b.socket().receive_stream().readable_bytes() == 5
+    });
+    assert_eq!(is_unwaited_for(6), (5, false));
+}
+
 #[test]
 fn an_empty_stream_has_ended_has_failed_or_may_get_more() {
     use SocketState::*;
