@@ -9,10 +9,8 @@
 //!
 //! Called around `fork`, and by all who sleep for an instance (`wait`, `poll`, `select`).
 
-use super::{Instance, Lists, instance, instances, kernel_add, ready_set};
-use crate::user::Out;
-use crate::{place, real, room};
-use libc::epoll_event;
+use super::{Instance, Lists, instance, instances, kernel_add, kernel_remove, ready_set};
+use crate::{place, room};
 use longshore_sockets::{ForkGuard, Host, OnlyThread, ReadySet, SocketError, is_confined, pause};
 use rustix::event::epoll;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -104,6 +102,11 @@ impl Instance {
 
     fn own(&self) -> Option<RawFd> {
         Some(self.apart.own.load(Ordering::Acquire)).filter(|fd| *fd >= 0)
+    }
+
+    /// The kernel's instances that it stands on: the program's, and what this process sleeps in.
+    fn of_kernel(&self) -> impl Iterator<Item = RawFd> {
+        std::iter::once(self.epfd()).chain(self.own())
     }
 
     /// What this thread is to sleep on. A fork waits until those that sleep in the program's
@@ -218,9 +221,8 @@ impl Instance {
         if !host.is_gone() {
             return;
         }
-        let programs = self.epfd.load(Ordering::Relaxed);
-        for epfd in std::iter::once(programs).chain(self.own()) {
-            delete(epfd, host.connection().as_raw_fd());
+        for epfd in self.of_kernel() {
+            kernel_remove(epfd, host.connection().as_raw_fd());
         }
     }
 
@@ -230,8 +232,7 @@ impl Instance {
         let Some(wake_fd) = set.wake_fd_if_made() else {
             return;
         };
-        let programs = self.epfd.load(Ordering::Relaxed);
-        for epfd in std::iter::once(programs).chain(self.own()) {
+        for epfd in self.of_kernel() {
             take_out(epfd, host, wake_fd);
         }
     }
@@ -246,13 +247,8 @@ pub(super) fn is_only_thread() -> bool {
 /// Takes the eventfd and the connection to the engine out of an instance of the kernel's.
 fn take_out(epfd: RawFd, host: &Host, wake_fd: RawFd) {
     for fd in [wake_fd, host.connection().as_raw_fd()] {
-        delete(epfd, fd);
+        kernel_remove(epfd, fd);
     }
-}
-
-fn delete(epfd: RawFd, fd: RawFd) {
-    let mut nothing = epoll_event { events: 0, u64: 0 };
-    real::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, fd, Out::from(&mut nothing));
 }
 
 /// A new instance of the kernel's, kept from the program.

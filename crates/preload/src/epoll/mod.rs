@@ -242,6 +242,12 @@ fn kernel_add(epfd: RawFd, fd: RawFd, events: u32, word: u64) -> Result<(), Sock
     Ok(())
 }
 
+/// Takes a descriptor out of an instance of the kernel's, if it is there.
+fn kernel_remove(epfd: RawFd, fd: RawFd) {
+    let mut nothing = epoll_event { events: 0, u64: 0 };
+    real::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, fd, Out::from(&mut nothing));
+}
+
 /// The instance of this number.
 pub(crate) fn instance(number: u32) -> Option<&'static Instance> {
     INSTANCES.get(number as usize)?.get()
@@ -447,12 +453,6 @@ impl Instance {
 
     /// Takes a descriptor out of the kernel's half.
     pub(crate) fn take_out(&self, fd: RawFd) {
-        let mut nothing = epoll_event { events: 0, u64: 0 };
-        real::epoll_ctl(
-            self.epfd(),
-            libc::EPOLL_CTL_DEL,
-            fd,
-            Out::from(&mut nothing),
-        );
+        kernel_remove(self.epfd(), fd);
     }
 }
