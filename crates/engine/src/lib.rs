@@ -224,14 +224,7 @@ impl Engine {
 
     /// What sees to changes in sessions, with the parts that this changes.
     fn maintenance(&mut self) -> Maintenance<'_> {
-        Maintenance {
-            stack: &mut self.stack,
-            programs: &mut self.programs,
-            intake: &mut self.intake,
-            clock: self.clock,
-            sleeper: &mut self.sleeper,
-            disposal: &self.attach.disposal,
-        }
+        self.attaching().maintenance
     }
 
     /// What does what programs want of their sessions, with the parts that this changes.
