@@ -264,26 +264,30 @@ impl ReadySet {
     /// # Errors
     /// As [`ReadySet::ring`].
     pub fn report_beside(&self, data: u64) -> Result<u32, SocketError> {
+        let gone = self.host.is_gone();
         let mut ready_sets = self.host.ready_sets.enter()?;
-        let keys: Vec<u32> = ready_sets
-            .set(self.index)?
-            .by_key
-            .values()
-            .copied()
-            .collect();
         let mut events = 0;
-        for key in keys {
-            let Some(Some(interest)) = ready_sets.interests.get_mut(key as usize) else {
-                continue;
-            };
-            if interest.data == data && interest.events & ONE_SHOT != 0 && !interest.disarmed {
+        let all = ready_sets.interests.iter_mut().flatten();
+        for interest in all.filter(|i| i.set == self.index && i.data == data) {
+            if interest.events & ONE_SHOT != 0 {
+                events |= self.reported_of(interest, gone);
                 interest.disarmed = true;
-                let always = (Ready::ERR | Ready::HUP).bits();
-                let ready = readiness(&self.host.session, interest.id.index).bits();
-                events |= ready & (interest.events | always);
             }
         }
         Ok(events)
+    }
+
+    /// What there is to report of an interest now, if anything; `gone` if the engine is.
+    fn reported_of(&self, interest: &Interest, gone: bool) -> u32 {
+        let (session, index) = (&self.host.session, interest.id.index);
+        if interest.disarmed || !(session.block(index).is(interest.id) || gone) {
+            return 0;
+        }
+        let mut ready = readiness(session, index);
+        if gone {
+            ready |= without_engine(session, index);
+        }
+        ready.bits() & (interest.events | (Ready::ERR | Ready::HUP).bits())
     }
 
     /// Changes an interest, and arms it again.
@@ -405,16 +409,7 @@ impl ReadySet {
                 continue;
             };
             interest.queued = false;
-            let block = self.host.session.block(interest.id.index);
-            if interest.disarmed || !(block.is(interest.id) || gone) {
-                continue;
-            }
-            let always = Ready::ERR | Ready::HUP;
-            let mut ready = readiness(&self.host.session, interest.id.index);
-            if gone {
-                ready |= without_engine(&self.host.session, interest.id.index);
-            }
-            let events = ready.bits() & (interest.events | always.bits());
+            let events = self.reported_of(interest, gone);
             if events == 0 {
                 continue;
             }
@@ -446,18 +441,9 @@ impl ReadySet {
             return false;
         };
         set.ready.iter().any(|key| {
-            let Some(Some(interest)) = ready_sets.interests.get(*key as usize) else {
-                return false;
-            };
-            let block = self.host.session.block(interest.id.index);
-            let always = (Ready::ERR | Ready::HUP).bits();
-            let mut ready = readiness(&self.host.session, interest.id.index);
-            if gone {
-                ready |= without_engine(&self.host.session, interest.id.index);
-            }
-            !interest.disarmed
-                && (block.is(interest.id) || gone)
-                && ready.bits() & (interest.events | always) != 0
+            let interest = ready_sets.interests.get(*key as usize);
+            let interest = interest.and_then(Option::as_ref);
+            interest.is_some_and(|interest| self.reported_of(interest, gone) != 0)
         })
     }
 
