@@ -98,31 +98,6 @@ impl From<SocketError> for std::io::Error {
 mod tests {
     use super::*;
 
-    #[test]
-    fn each_failure_has_the_errno_that_programs_know_it_by() {
-        let table = [
-            (SocketError::WouldBlock, Errno::AGAIN),
-            // SO_RCVTIMEO and SO_SNDTIMEO.
-            (SocketError::TimedOut, Errno::AGAIN),
-            (SocketError::Reentered, Errno::AGAIN),
-            (SocketError::Interrupted, Errno::INTR),
-            (SocketError::Restarts, Errno::INTR),
-            (SocketError::InProgress, Errno::INPROGRESS),
-            (SocketError::BrokenPipe, Errno::PIPE),
-            (SocketError::Cancelled, Errno::CANCELED),
-            (SocketError::Refused(Errno::INVAL), Errno::INVAL),
-            (SocketError::Failed(Errno::CONNRESET), Errno::CONNRESET),
-            (SocketError::EngineGone, Errno::NETDOWN),
-            (SocketError::NoSocket, Errno::NFILE),
-            (SocketError::Broken, Errno::IO),
-        ];
-        for (error, errno) in table {
-            assert_eq!(error.errno(), errno.raw_os_error(), "{error:?}");
-            let of_io = std::io::Error::from(error).raw_os_error();
-            assert_eq!(of_io, Some(errno.raw_os_error()), "{error:?}");
-        }
-    }
-
     /// The number is what the shared memory has: whatever that is, it is some errno.
     #[test]
     fn a_pending_error_is_the_number_that_the_engine_gave() {
