@@ -210,27 +210,34 @@ static void trains(void) {
   IS(got, 4500);
 }
 
+/* Receives so many bytes, and says how many are told to be left (TCP_INQ). */
+static int left_behind(int fd, void *buf, size_t size, int flags, ssize_t got) {
+  char control[64];
+  int left = -1;
+  struct iovec v = {buf, size};
+  struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+  IS(recvmsg(fd, &m, flags), got);
+  struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+  OK(h && h->cmsg_level == IPPROTO_TCP && h->cmsg_type == TCP_INQ);
+  memcpy(&left, CMSG_DATA(h), sizeof left);
+  return left;
+}
+
 /* How many bytes are left after a read. */
 static void what_is_left(void) {
   EACH_PAIR(mine, far) {
-    int left = -1;
-    char buf[4], control[64];
+    char buf[4];
     send_all(far, "0123456789", 10);
     for (int n = 0; n < 10; sleep_ms(1))
       SYS(ioctl(mine, FIONREAD, &n));
     set(mine, IPPROTO_TCP, TCP_INQ, 1);
     for (int rest = 6; rest >= -2; rest -= 4) {
-      struct iovec v = {buf, sizeof buf};
-      struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
       if (rest < 0) {
         SYS(shutdown(far, SHUT_WR));
         IS(ready(mine, POLLRDHUP, 10000), POLLRDHUP);
       }
-      SYS(recvmsg(mine, &m, 0));
-      struct cmsghdr *h = CMSG_FIRSTHDR(&m);
-      OK(h && h->cmsg_level == IPPROTO_TCP && h->cmsg_type == TCP_INQ);
-      memcpy(&left, CMSG_DATA(h), sizeof left);
-      IS(left, rest < 0 ? 1 : rest); /* the end counts for one */
+      ssize_t got = rest >= 0 ? 4 : rest + 4;
+      IS(left_behind(mine, buf, sizeof buf, 0, got), rest < 0 ? 1 : rest); /* the end counts for one */
     }
     int two = 2;
     FAILS(setsockopt(mine, IPPROTO_TCP, TCP_INQ, &two, sizeof two), EINVAL);
@@ -243,20 +250,13 @@ static void urgent_is_left(void) {
     int flags, left;
   } READS[] = {{MSG_OOB | MSG_PEEK, 4}, {MSG_OOB, 4}, {0, 3}, {0, 2}, {0, 1}};
   EACH_PAIR(mine, far) {
-    char c, control[64];
-    int left = -1;
+    char c;
     set(mine, IPPROTO_TCP, TCP_INQ, 1);
     send_all(far, "012", 3);
     IS(send(far, "3", 1, MSG_OOB), 1);
     IS(ready(mine, POLLPRI, 10000), POLLPRI);
     for (size_t i = 0; i < sizeof READS / sizeof *READS; i++) {
-      struct iovec v = {&c, 1};
-      struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-      IS(recvmsg(mine, &m, READS[i].flags), 1);
-      struct cmsghdr *h = CMSG_FIRSTHDR(&m);
-      OK(h && h->cmsg_level == IPPROTO_TCP && h->cmsg_type == TCP_INQ);
-      memcpy(&left, CMSG_DATA(h), sizeof left);
-      IS(left, READS[i].left);
+      IS(left_behind(mine, &c, 1, READS[i].flags, 1), READS[i].left);
     }
   }
 }
@@ -265,8 +265,7 @@ static void urgent_is_left(void) {
 static void nothing_is_left(void) {
   for (int by_reset = 0; by_reset < 2; by_reset++) {
     EACH_PAIR(mine, far) {
-      char c, control[64];
-      int left = -1;
+      char c;
       set(mine, IPPROTO_TCP, TCP_INQ, 1);
       if (by_reset) {
         far_reset(far);
@@ -276,13 +275,7 @@ static void nothing_is_left(void) {
       } else {
         SYS(shutdown(mine, SHUT_RD));
       }
-      struct iovec v = {&c, 1};
-      struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-      IS(recvmsg(mine, &m, 0), 0);
-      struct cmsghdr *h = CMSG_FIRSTHDR(&m);
-      OK(h && h->cmsg_level == IPPROTO_TCP && h->cmsg_type == TCP_INQ);
-      memcpy(&left, CMSG_DATA(h), sizeof left);
-      IS(left, 0);
+      IS(left_behind(mine, &c, 1, 0, 0), 0);
     }
   }
 }

@@ -2,7 +2,7 @@
  * are in. What they are ready for themselves is a part of the states. */
 #ifndef SETS_H
 #define SETS_H
-#include "say.h"
+#include "meant.h"
 
 /* In the data of an instance that is in another one. */
 enum { A_SET = 100 };
@@ -82,10 +82,10 @@ static void renew_set(const struct step *s) {
 /* Which instances are ready to be asked. */
 static void say_sets(void) {
   for (int i = 0; i < SETS; i++) {
-    struct pollfd p = {.fd = sets[i], .events = POLLIN};
-    if (poll(&p, 1, 0) > 0) {
+    int events = look(sets[i], POLLIN);
+    if (events) {
       say(" e%d:", i);
-      say_mask(p.revents, POLL_EVENTS, "-");
+      say_mask(events, POLL_EVENTS, "-");
     }
   }
 }
