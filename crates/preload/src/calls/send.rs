@@ -299,12 +299,10 @@ fn send_stream(
         return Ok(sent);
     }
     if must_not_wait(fd, flags) {
-        if sent != 0 {
-            return Ok(sent);
-        }
-        // What has come meanwhile may be room, or the end.
-        socket.host().catch_up();
-        return send(parts);
+        return match sent {
+            0 => Err(SocketError::WouldBlock),
+            sent => Ok(sent),
+        };
     }
     IoSlice::advance_slices(&mut parts, sent);
     let wait_limit = wait_limit(socket, Way::Out);

@@ -248,11 +248,13 @@ impl Host {
 
     /// Sees to it that what the engine has told by now counts, also where another thread is
     /// about to make it count: for a call that says how a socket stands. Two loads if there
-    /// is nothing.
-    pub fn catch_up(&self) {
-        if self.session.has_completions(self.own_channel()) {
+    /// is nothing; says whether there was something.
+    pub fn catch_up(&self) -> bool {
+        let is_some = self.session.has_completions(self.own_channel());
+        if is_some {
             let _ = self.drain();
         }
+        is_some
     }
 
     /// Takes all completions. After a declaration to sleep it has to be this:

@@ -132,6 +132,10 @@ impl<'a> Forwarding<'a> {
             return Ok(Forwarded::Copy(NotForwarded::Short));
         }
         let mut reserved = self.sink.send_stream().reserve(len)?;
+        if (reserved.len() as u64) < LEAST_FORWARD && source.host.catch_up() {
+            drop(reserved);
+            reserved = self.sink.send_stream().reserve(len)?;
+        }
         if (reserved.len() as u64) < LEAST_FORWARD {
             drop(reserved);
             // There is more as soon as it counts as writable.

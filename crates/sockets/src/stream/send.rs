@@ -121,6 +121,24 @@ impl<'a> SendStream<'a> {
     /// [`SocketError::WouldBlock`] if there is none now, what keeps the socket
     /// from being written to otherwise.
     pub fn reserve(self, max: usize) -> Result<Reserved<'a>, SocketError> {
+        self.again_if_told(|| self.try_reserve(max))
+    }
+
+    /// Tries, and once more if there is no room and the engine has told something meanwhile: that
+    /// may be room, or the end. Who tries again and again without waiting has nobody else who
+    /// looks.
+    #[inline]
+    fn again_if_told<T>(
+        self,
+        attempt: impl Fn() -> Result<T, SocketError>,
+    ) -> Result<T, SocketError> {
+        match attempt() {
+            Err(SocketError::WouldBlock) if self.socket.host.catch_up() => attempt(),
+            other => other,
+        }
+    }
+
+    fn try_reserve(self, max: usize) -> Result<Reserved<'a>, SocketError> {
         let most = self.check_writable()?;
         let reserved = self.reserve_writable(max.min(most));
         if reserved.is_err() && most != usize::MAX {
@@ -157,6 +175,10 @@ impl<'a> SendStream<'a> {
 
     /// Reserves exactly `len` bytes, for a record that must not be torn.
     pub(crate) fn reserve_record(self, len: usize) -> Result<Reserved<'a>, SocketError> {
+        self.again_if_told(|| self.try_reserve_record(len))
+    }
+
+    fn try_reserve_record(self, len: usize) -> Result<Reserved<'a>, SocketError> {
         self.check_writable()?;
         let block = self.block;
         let lock = block.snd.lock_to_send()?;

@@ -254,6 +254,29 @@ fn a_session_that_is_short_of_memory_sends_what_it_has_memory_for() {
     assert!(!host.is_short());
 }
 
+/// Who tries again and again, and never waits, is told of room as who waits is: nobody else may
+/// be there to take what the engine says of it.
+#[test]
+fn a_write_that_finds_no_room_looks_for_what_the_engine_has_told() {
+    let (engine, _directory) = engine();
+    let host = engine.join();
+    let (a, b) = Engine::pair(host);
+    let holds = &engine.behavior.holds_acknowledgments;
+    holds.store(true, Ordering::Relaxed);
+    let socket = a.socket();
+    socket.block().snd.limit.store(1_000, Ordering::Relaxed);
+    assert_eq!(send(socket, &[7; 1_500]), Ok(1_000));
+    assert_eq!(send(socket, &[7; 500]), Err(SocketError::WouldBlock));
+    assert_eq!(b.read(&mut [0; 1_000]), Ok(1_000));
+    holds.store(false, Ordering::Relaxed);
+    b.write_all(b"a reason to look at both").unwrap();
+    engine.wait_until("it was told", |_| {
+        host.session.has_completions(host.own_channel())
+    });
+    assert_eq!(socket.send_stream().unacked_bytes(), 1_000);
+    assert_eq!(send(socket, &[7; 500]), Ok(500));
+}
+
 /// The chunks of datagrams that are gone are there for the next ones.
 #[test]
 fn datagrams_that_were_taken_leave_their_memory() {
