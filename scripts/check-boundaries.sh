@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Who may depend on whom (docs/architecture.md), and what the sans-I/O crates
+# Which crate may depend on which (docs/architecture.md), and what the sans-I/O crates
 # must not touch.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -109,7 +109,7 @@ look() {
 look "$@"
 if ((${#missing[@]} > 0)) && [[ -d /etc/apt ]]; then
   # One at a time on the machine, also of other clones: apt-get does not wait for another
-  # that fetches lists, and who is done first would take the policy below away.
+  # that fetches lists, and the first that is done would take the policy below away.
   exec 9</etc/apt
   flock 9
   look "$@"

@@ -21,7 +21,7 @@ use std::cell::RefCell;
 /// Frames that an input may call forth: a window for each step, and what is repeated.
 const MOST_FRAMES: usize = 100_000;
 
-/// Who sends: one of four peers, over IPv6 or not.
+/// The sender: one of four peers, over IPv6 or not.
 #[derive(Debug, Clone, Copy, Arbitrary)]
 struct Who {
     number: u8,

@@ -1,7 +1,7 @@
 //! CXL.cache: an adapter that takes part in the host's cache coherence, on a link of PCIe
 //! generation 5 with 16 lanes.
 //!
-//! Memory moves in lines of 64 bytes, and who writes a line must own it. Each message takes a
+//! Memory moves in lines of 64 bytes, and the side that writes a line must own it. Each message takes a
 //! slot of 16 bytes; a line takes four and the one of its message; four slots travel in a flit
 //! of 68 bytes. What each access sends (Compute Express Link Specification 2.0, sections
 //! 3.2.4 and 4.2):

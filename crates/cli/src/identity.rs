@@ -1,4 +1,4 @@
-//! Who an engine is to DHCP servers and on a link whose routers give it addresses: the
+//! What an engine is called by DHCP servers and on a link whose routers give it addresses: the
 //! same each time it is started there, and another than the kernel and every other
 //! engine.
 //!

@@ -1,4 +1,4 @@
-//! What this program says to who runs it: lines on stderr, which is a terminal or a
+//! What this program says to the person who runs it: lines on stderr, which is a terminal or a
 //! service's log.
 
 use std::io::Write;

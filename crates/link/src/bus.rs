@@ -169,7 +169,7 @@ pub struct Modelled<C> {
     reporting: Option<Reporting>,
 }
 
-/// Who is told of the bus, and what was last.
+/// Where the bus is reported to, and what was reported last.
 struct Reporting {
     tell: Box<dyn FnMut(&Report)>,
     at: Instant,
@@ -270,7 +270,7 @@ impl<C: Carrier> Modelled<C> {
                     FRAME_HEADER + body.len(),
                 ),
                 Ok(None) => return,
-                // What means nothing is refused by who takes it.
+                // A descriptor that means nothing is refused by the end that takes it.
                 Err(_) => (Transfer::Nothing, SLOT, rest.len()),
             };
             match transfer {

@@ -1,4 +1,4 @@
-//! What the shim has to say to who runs the program, each thing once: to the launcher,
+//! What the shim has to say to the person who runs the program, each thing once: to the launcher,
 //! which shows it, so that it does not stand among what the program writes; to standard
 //! error where there is no launcher to be told.
 //!

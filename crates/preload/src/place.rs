@@ -36,7 +36,7 @@ pub(crate) fn attached() -> Option<&'static Host> {
     }
 }
 
-/// As `attached`, for who may not find out that this process is a child: it is, if there is none.
+/// As `attached`, for a caller that may not find out that this process is a child: it is, if there is none.
 pub(crate) fn attached_already() -> Option<&'static Host> {
     PAGE.host.get()
 }

@@ -1,7 +1,7 @@
 //! Where our own descriptors go: above the program's limit, where there is no number of the
 //! program's, and they count for nothing of it.
 //!
-//! The limit (RLIMIT_NOFILE) binds who makes a descriptor, not who has one. So while one of
+//! The limit (RLIMIT_NOFILE) binds the process that makes a descriptor, not one that has it. So while one of
 //! ours is made the limit is as high as the program may set it itself. Where that is no
 //! higher, or the limit is so high that a table as long would be dear to copy at each fork,
 //! they lie from [`BELOW`] on. Called by `state`, when the process joins, and whenever the

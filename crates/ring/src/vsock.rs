@@ -7,7 +7,7 @@ use rustix::net::addr::{SocketAddrArg, SocketAddrLen, SocketAddrOpaque};
 /// Where such a socket is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VsockAddress {
-    /// Whose: the number of a virtual machine, [`VsockAddress::HOST`], or
+    /// The owner's context identifier: the number of a virtual machine, [`VsockAddress::HOST`], or
     /// [`VsockAddress::ANY`] to listen for all.
     pub cid: u32,
     /// The port there.
@@ -17,7 +17,7 @@ pub struct VsockAddress {
 impl VsockAddress {
     /// The host, as its virtual machines call it (VMADDR_CID_HOST).
     pub const HOST: u32 = libc::VMADDR_CID_HOST;
-    /// Whoever connects (VMADDR_CID_ANY).
+    /// Any machine that connects (VMADDR_CID_ANY).
     pub const ANY: u32 = libc::VMADDR_CID_ANY;
 }
 

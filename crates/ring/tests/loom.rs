@@ -325,8 +325,8 @@ fn a_sleeper_is_woken_once() {
     });
 }
 
-/// Free indices, and what each of them stands for: whoever has an index has it alone, and
-/// sees what was done by who had it before.
+/// Free indices, and what each of them stands for: a thread that has an index has it alone, and
+/// sees what was done by the one that had it before.
 struct Chunks {
     list: FreeList,
     links: [AtomicU32; 3],

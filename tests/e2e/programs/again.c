@@ -317,7 +317,7 @@ static void begins_anew_without_a_peer(void) {
   is_reached(fd);
 }
 
-/* Who receives several messages is told first of what went wrong, whatever is there. */
+/* A call that receives several messages is told first of what went wrong, whatever is there. */
 static void receives_an_error_before_messages(void) {
   EACH_PAIR(mine, far) {
     char buf[4];
@@ -346,7 +346,7 @@ static void splices_to_what_is_shut_down(void) {
   }
 }
 
-/* An urgent byte is something to be read, for who reads nothing. */
+/* An urgent byte is something to be read, for a call that reads nothing. */
 static void reads_nothing_of_an_urgent_byte(void) {
   EACH_PAIR(mine, far) {
     char c;
@@ -490,7 +490,7 @@ static void a_file_as_a_datagram(void) {
   FAILS(sendfile(fd, file, &at, sizeof big), EMSGSIZE);
 }
 
-/* Who asks how much there is does not take the pending error. */
+/* A call that asks how much there is does not take the pending error. */
 static void an_error_that_is_not_asked_for(void) {
   struct sockaddr_in there = nobody_listens();
   int fd = datagram(), n = -1;
@@ -516,7 +516,7 @@ static void lingers_with_data_unread(void) {
   }
 }
 
-/* That nothing will come is told to who waits, and without a name. */
+/* A call that waits is told that nothing will come, and without a name. */
 static void receives_after_a_shutdown(void) {
   int fd = datagram();
   struct sockaddr_in a = address(my_ip(), 0);

@@ -262,7 +262,7 @@ static void *waits_unless_held(void *arg) {
   return 0;
 }
 
-/* Who has cancellation off goes on, and ends when it is on again. */
+/* A thread that has cancellation off goes on, and ends when it is on again. */
 static void not_while_it_is_off(void) {
   EACH_PAIR(mine, far) {
     struct waits w = {"recv", waits_unless_held, mine, 0, 0, 0};

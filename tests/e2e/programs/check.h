@@ -330,8 +330,8 @@ static inline double now(void) {
   return t.tv_sec + t.tv_nsec / 1e9;
 }
 
-/* Waits until a process or thread of ours sleeps, as it does in a call that waits: who
- * is merely held up by others runs. */
+/* Waits until a process or thread of ours sleeps, as it does in a call that waits: one
+ * that is merely held up by others runs. */
 static inline void until_it_sleeps(pid_t id) {
   for (int looks = 0; looks < 10; sleep_ms(2)) {
     char path[64], stat[512] = {0};

@@ -301,7 +301,7 @@ static void backlog_holds_connections(void) {
   }
 }
 
-/* More connect than may wait to be accepted, and who accepts does nothing else. */
+/* More connect than may wait to be accepted, and the server that accepts does nothing else. */
 static void a_full_queue_lets_in_who_comes_later(void) {
   enum { N = 4 };
   int listener = my_listener(1), accepted[N];

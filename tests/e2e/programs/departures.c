@@ -41,7 +41,7 @@ static void receives(int fd, const char *text) {
 
 static void nothing_more(int fd) { FAILS(recv(fd, (char[8]){0}, 8, MSG_DONTWAIT), EAGAIN); }
 
-/* Each datagram goes to who was the peer when it was sent. */
+/* Each datagram goes to the socket that was the peer when it was sent. */
 static void the_peer_of_then(void) {
   struct sockaddr_in to[2], none = {.sin_family = AF_UNSPEC};
   int far[2] = {bound(&to[0]), bound(&to[1])}, mine = mine4();

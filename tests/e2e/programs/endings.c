@@ -156,7 +156,7 @@ static void writer_learns_that_the_reader_was_killed(void) {
   }
 }
 
-/* Who waits for room is told, too. */
+/* A writer that waits for room is told, too. */
 static void blocked_writer_learns_of_the_close(void) {
   EACH_PAIR(mine, far) {
     pid_t child = SYS(fork());
@@ -637,7 +637,7 @@ static void *connects_in_a_thread(void *arg) {
   return 0;
 }
 
-/* Whether another thread shuts the socket down or takes its peer away: who waits is told at once. */
+/* Whether another thread shuts the socket down or takes its peer away: the one that waits is told at once. */
 static void connecting_ends_by_another_thread(void) {
   for (int how = SHUT_RD; how <= SHUT_RDWR + 1; how++) {
     struct full full = full_listener();

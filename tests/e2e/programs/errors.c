@@ -434,7 +434,7 @@ static void is_too_long(int fd, const void *to, socklen_t n, unsigned mtu) {
   OK(memcmp(CMSG_DATA(h) + sizeof e, &none, n) == 0);
 }
 
-/* A datagram that is too long is refused, and reported to who asks for that. */
+/* A datagram that is too long is refused, and reported to a socket that asks for that. */
 static void too_long_is_reported(void) {
   static char big[66000];
   char c;
@@ -524,7 +524,7 @@ static void too_long_in_ipv6(void) {
     is_too_long(fd, A(there), mtu);
     IS(ready(fd, POLLIN, 0), 0);
   }
-  /* What goes by IPv4 is reported to who asks for the errors of IPv4. */
+  /* What goes by IPv4 is reported to a socket that asks for the errors of IPv4. */
   struct sockaddr_in there4 = nobody();
   struct sockaddr_in6 mapped = {.sin6_family = AF_INET6, .sin6_port = there4.sin_port};
   mapped.sin6_addr.s6_addr[10] = mapped.sin6_addr.s6_addr[11] = 0xff;

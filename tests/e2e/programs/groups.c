@@ -320,7 +320,7 @@ static void broadcasts_are_heard(void) {
                       : setsockopt(far, SOL_SOCKET, SO_BROADCAST, &on, sizeof on));
   far_says(far, "near", everybody_near(ntohs(at.sin_port)));
   hears(fd, "near");
-  /* Who is bound to one address does not hear what is for all. */
+  /* A socket that is bound to one address does not hear what is for all. */
   int one = udp();
   struct sockaddr_in mine = address(my_ip(), 0);
   SYS(bind(one, A(mine)));

@@ -40,7 +40,7 @@ static void own_address_is_listed(void) {
     uint32_t all = ntohl(in(mine->ifa_broadaddr)->sin_addr.s_addr);
     OK(all == (here | ~mask) || all == here); /* the second if nobody has set it */
   }
-  /* Once, and who listens there is reached. */
+  /* Once, and a listener there is reached. */
   OK(!find(mine->ifa_next, own()));
   int fd = SYS(socket(AF_INET, SOCK_STREAM, 0)), far = far_socket(SOCK_STREAM);
   struct sockaddr_in a = *in(mine->ifa_addr);

@@ -53,7 +53,7 @@ static void any_address_has_datagrams_of_both(void) {
   SYS(connect(local, A(here)));
   char buf[8];
   for (int round = 0; round < 30; round++) {
-    /* Who has had one kind for long has the other at once, be it without waiting. */
+    /* A reader that has had one kind for long has the other at once, be it without waiting. */
     for (int i = 0; i < 20; i++) {
       send_all(far, "wire", 4);
       IS(recv(any, buf, 8, 0), 4);
@@ -246,7 +246,7 @@ static int added_by_ring(int ep, int fd) {
   return 1;
 }
 
-/* Who finds no io_uring makes the call itself; either way the socket is waited for. */
+/* A program that finds no io_uring makes the call itself; either way the socket is waited for. */
 static void io_uring_or_none(void) {
   int listener = my_listener(8), ep = SYS(epoll_create1(0));
   if (!added_by_ring(ep, listener)) {

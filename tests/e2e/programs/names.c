@@ -223,7 +223,7 @@ static void by_what_the_program_says(void) {
   is_found("host.test");
 }
 
-/* Who has said nothing follows the configuration. */
+/* A program that has set nothing follows the configuration. */
 static void by_a_configuration_that_changes(void) {
   struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = 0;
   resolve_by(far_ip());

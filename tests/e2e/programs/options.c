@@ -116,7 +116,7 @@ static void small_buffers_still_work(void) {
   }
 }
 
-/* Who reads comes late each time, when nothing else happens any more. */
+/* The reader comes late each time, when nothing else happens any more. */
 static void small_buffers_and_a_slow_reader(void) {
   EACH_PAIR(mine, far) {
     enum { ALL = 30000 };
@@ -541,7 +541,7 @@ static void set_before_it_is_connected(void) {
   IS(option(fd, SOL_SOCKET, SO_SNDBUF), 80000);
 }
 
-/* Fast Open is for listeners, and for who is to connect. */
+/* Fast Open is for listeners, and for sockets that are to connect. */
 static void fast_open_is_set_before(void) {
   int listener = my_listener(4), zero = 0, fd = tcp();
   set(listener, IPPROTO_TCP, TCP_FASTOPEN, 5);

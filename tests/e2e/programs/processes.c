@@ -333,7 +333,7 @@ static void exec_server(void) {
 }
 
 /* A process that replaces itself when somebody has connected, as inetd and systemd do it:
- * what has come on connections that nobody has accepted is told to who comes after. */
+ * what has come on connections that nobody has accepted is told to the program that comes after. */
 static void exec_with_connections_that_wait(void) {
   for (int how = 0; how < 2; how++) {
     int listener = my_listener(8), far[3];
@@ -742,7 +742,7 @@ static void children_in_a_pid_namespace(void) {
   }
 }
 
-/* Who has waited for a process finds what it alone held let go: supervisors make a
+/* A parent that has waited for a process finds what it alone held let go: supervisors make a
  * dead worker's listener anew. */
 static void free_once_its_holder_was_waited_for(void) {
   struct sockaddr_in a = address(my_ip(), 0);

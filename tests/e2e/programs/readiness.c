@@ -94,7 +94,7 @@ static void edge_out(void) {
   }
 }
 
-/* A write that takes less than it was given says that there is no room left: who does not
+/* A write that takes less than it was given says that there is no room left: a program that does not
  * ask once more for EAGAIN is told of room all the same. */
 static void edge_out_after_a_part(void) {
   for (int how = 0; how < 4; how++)
@@ -880,7 +880,7 @@ static void masks_by_number(void) {
 /* What one end has sent, or that it is closed, the other sees with its next call, without
  * waiting. With far ends in the kernel there is a wire between. A machine with more to do
  * than this may hold an engine up for longer than it is waited for (20 ms), though not each
- * time; who found nothing sooner was told too early that there is nothing. */
+ * time; a call that found nothing sooner was told too early that there is nothing. */
 enum { TRIES = 200, MOST_LATE = TRIES / 20, ROUNDS = 5 };
 #define WAITED 0.015
 

@@ -17,7 +17,7 @@ static void handle(int signal, void (*handler)(int), int flags) {
   SYS(sigaction(signal, &a, 0));
 }
 
-/* Which signal is sent to whom when he sleeps; and what lets him go on after that. */
+/* Which signal is sent to which thread when it sleeps; and what lets it go on after that. */
 struct poke {
   pthread_t to;
   pid_t thread;

@@ -293,7 +293,7 @@ static void little_is_not_sent(void) {
     OK(unsent > 0 && unsent <= MARK + 65536); /* Linux fills the segment that it has begun */
     OK(all < 1 << 20);
     IS(ready(mine, POLLOUT, 0), 0);
-    /* Whoever waits is told when there is less than half of it. */
+    /* A process that waits is told when there is less than half of it. */
     pid_t child = SYS(fork());
     if (!child) {
       static char sink[65536];

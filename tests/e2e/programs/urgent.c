@@ -343,7 +343,7 @@ static void it_does_not_wake_who_reads_in_order(void) {
     urgent(out, "x");
     told(in);
     FAILS(recv(in, &(char){0}, 1, 0), EAGAIN);
-    /* And who waited has thrown the byte away. */
+    /* And the call that waited has thrown the byte away. */
     FAILS(recv(in, &(char){0}, 1, MSG_OOB), EINVAL);
     IS(sockatmark(in), 0);
     plain(out, "y");

@@ -100,7 +100,7 @@ fn run_all(
     );
     host.sh(&script)
         .env("FAR", far)
-        // Who is not woken sleeps on.
+        // A thread that is not woken sleeps on.
         .env("LONGSHORE_LOOKS", "never")
         .env("STACK", stack)
         .env("ADDR", host.ip().to_string())

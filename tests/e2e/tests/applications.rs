@@ -100,7 +100,7 @@ scenarios! {
 /// What [`CLIENT`] says if all is well.
 const SAID: &str = "large: 8000000\nuploads: 20 of 300000 on at most 4 connections\nupgraded: 100000\nrefused: ECONNREFUSED\n";
 
-/// Sends /large, answers uploads with their length, and echoes to who upgrades.
+/// Sends /large, answers uploads with their length, and echoes to clients that upgrade.
 const SERVER: &str = r#"
 const http = require("http");
 const large = Buffer.alloc(8000000, "0123456789");

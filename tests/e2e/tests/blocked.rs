@@ -28,7 +28,7 @@ struct Program<'l> {
 
 impl Program<'_> {
     fn lines(&self, host: &Host<'_>, expected: Option<&Cases>, only: &str) -> Cases {
-        // Who is not woken sleeps on.
+        // A thread that is not woken sleeps on.
         let mut command = host.cmd(self.path).env("LONGSHORE_LOOKS", "never");
         if let Some(expected) = expected {
             let mut text = String::new();

@@ -128,7 +128,7 @@ fn what_iperf3_sends_on_one_host_is_lent() {
     });
 }
 
-/// Who waits for a whole message is woken once for each, by the engine, which knows how long
+/// A program that waits for a whole message is woken once for each, by the engine, which knows how long
 /// they are (SO_RCVLOWAT).
 #[test]
 fn who_waits_for_a_whole_message_is_woken_once_for_each() {

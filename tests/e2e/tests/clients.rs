@@ -173,7 +173,7 @@ fn answer_one(socket: &UdpSocket) {
     let mut answer = question[..end].to_vec();
     answer[2..12].copy_from_slice(&[0x84, 0, 0, 1, 0, 1, 0, 0, 0, 0]);
     answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 77]);
-    // Who asked twice may be gone.
+    // A client that asked twice may be gone.
     let _ = socket.send_to(&answer, from);
 }
 

@@ -357,7 +357,7 @@ fn warnings_are_the_launchers() {
         let end = engine.cmd("/bin/sh").args(["-c", &script]).run();
         assert_eq!(end.stdout, "all\n");
         assert!(end.stderr.contains("io_uring is refused"), "{end:?}");
-        // Who has no launcher is told by standard error.
+        // A program that has no launcher is told by standard error.
         let script = format!("unset LONGSHORE_WARNINGS; {asks} 2>&1");
         let end = engine.cmd("/bin/sh").args(["-c", &script]).run();
         assert!(end.stdout.contains("io_uring is refused"), "{end:?}");

@@ -1,5 +1,5 @@
-//! The harness of `make compat`: what others' tests say is read rightly, with the proof of who
-//! carried it. The suites themselves take hours; this takes seconds.
+//! The harness of `make compat`: what others' tests say is read rightly, with the proof of which
+//! stack carried it. The suites themselves take hours; this takes seconds.
 
 use longshore_e2e::longshore;
 use std::path::{Path, PathBuf};

@@ -183,7 +183,7 @@ impl Stacks<'_> {
             .arg(self.bed.file("cases", given))
             .env("ADDR", host.ip().to_string())
             .env("ADDR6", host.ip6().to_string())
-            // Who is not woken sleeps on.
+            // A thread that is not woken sleeps on.
             .env("LONGSHORE_LOOKS", "never");
         if let Some(expected) = expected {
             let mut text = String::new();

@@ -1,5 +1,5 @@
 //! Limits that are reached: the engine's of file descriptors, and a session's of sockets,
-//! processes and memory. Who meets one is told what to do; everybody else goes on.
+//! processes and memory. A program that meets one is told what to do; all others go on.
 //! Longshore only: the limits are its own.
 
 use longshore_e2e::conformance::compile;
@@ -80,7 +80,7 @@ fn permit(engine: &Engine<'_>, more: Option<u64>) {
     prlimit(pid, Resource::Nofile, Rlimit { current, maximum }).expect("prlimit");
 }
 
-/// An engine that has no descriptor left says so to who wants one, and goes on with those
+/// An engine that has no descriptor left says so to a program that wants one, and goes on with those
 /// that it serves.
 #[test]
 fn an_engine_without_descriptors() {

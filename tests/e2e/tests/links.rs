@@ -462,7 +462,7 @@ fn strangers() {
         }
         ends(silent);
         assert_eq!(engine.stat_u64("sessions"), 0);
-        // Who has the key gets through: it is told that nobody listens.
+        // A host that has the key gets through: it is told that nobody listens.
         let nobody = format!("http://{}:9/", peer.ip());
         let refused = cmd(bed, &near, &far, "curl").arg(nobody).run();
         assert_eq!(refused.status.code(), Some(7), "{refused:?}");

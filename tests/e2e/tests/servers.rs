@@ -165,7 +165,7 @@ scenarios! {
         let launched = start_nginx(&host, &peer, bed, &nginx);
         let master = read_pid(bed, &nginx);
         let served = || fetch(bed, peer.cmd("curl"), &format!("http://{}/file", host.ip()));
-        // Whoever has an answer has a worker; who has none may wait for the next one.
+        // A client that has an answer has a worker; one that has none may wait for the next.
         let answered = || {
             let mut held = connect(&peer, host.at(80));
             held.write_all(b"GET /file HTTP/1.1\r\nHost: here\r\n\r\n").expect("a request");
@@ -361,7 +361,7 @@ scenarios! {
         server.assert_running();
     }
 
-    /// An MQTT broker: who listens is told what others publish.
+    /// An MQTT broker: subscribers are told what others publish.
     fn mosquitto(bed) within 300 {
         let (host, peer) = (bed.host(0), bed.peer());
         let config = format!("listener 1883 {}\nallow_anonymous true\n", host.ip());
@@ -373,7 +373,7 @@ scenarios! {
             .cmd("mosquitto_sub")
             .args(["-h", &ip, "-t", "news/#", "-q", "1", "-C", "3", "-W", "120"])
             .spawn();
-        // What is kept is told to who comes later, so the two need no agreement.
+        // What is kept is told to a subscriber that comes later, so the two need no agreement.
         for n in 0..3 {
             let (topic, text) = (format!("news/{n}"), format!("message {n}"));
             peer.cmd("mosquitto_pub")

@@ -32,7 +32,7 @@ impl Hello {
         }
     }
 
-    /// Whether this release can speak with who says it.
+    /// Whether this release can speak with the end that says it.
     #[must_use]
     pub fn is_understood(&self) -> bool {
         let interface = Agreed {

@@ -6,7 +6,7 @@
 //! besides. Payload goes before the descriptor that tells of it, so that a descriptor counts as it
 //! comes. `messages` and `greeting` have what the bodies are, `parser` takes frames out of bytes.
 //!
-//! Whatever comes over a link is a claim, by whom ever: lengths and kinds are checked here,
+//! Whatever comes over a link is a claim, whichever end sends it: lengths and kinds are checked here,
 //! and what a message means by the end that gets it.
 
 mod fields;

@@ -3,7 +3,7 @@
 //! in libc before it looks at ours; so does who asks libc itself for one by name (Python's
 //! ctypes, Ruby's Fiddle with "libc.so.6"), or liburing.
 //!
-//! Both functions look at who has called them: libc's are gone on in by a jump, so that they
+//! Both functions look at their caller: libc's are gone on in by a jump, so that they
 //! see the program, not us. The dynamic loader calls neither.
 
 use super::io_uring;

@@ -1,5 +1,5 @@
-//! Options that join and leave groups or choose an interface for them, and who may send
-//! to everybody. `options`, `send` and `connect` come here.
+//! Options that join and leave groups or choose an interface for them, and the one that
+//! lets a socket send broadcasts. `options`, `send` and `connect` come here.
 //!
 //! A group is joined, and sent to, on the engine's link, unless the program names an
 //! interface of the kernel's.

@@ -16,7 +16,7 @@ const SIOCOUTQNSD: c_ulong = 0x894b;
 
 /// Whether the owner gets SIGIO, as O_ASYNC.
 const FIOASYNC: c_ulong = 0x5452;
-/// Who owns the socket, as F_SETOWN.
+/// The owner of the socket, as F_SETOWN.
 const FIOSETOWN: c_ulong = 0x8901;
 const SIOCSPGRP: c_ulong = 0x8902;
 

@@ -165,7 +165,7 @@ pub(crate) fn wait_limit(socket: &Socket, way: Way) -> WaitLimit {
     WaitLimit::of_call(socket.options().time_limit(way == Way::Out))
 }
 
-/// Whom an attempt asks, of a socket beside which there may be one of the kernel's.
+/// Which stacks an attempt asks, of a socket beside which there may be one of the kernel's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// The engine alone, which takes no system call.

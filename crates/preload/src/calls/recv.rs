@@ -216,7 +216,7 @@ pub(crate) fn recv_datagram(
     let keep = flags & libc::MSG_PEEK != 0;
     let got = socket.datagrams().recv(parts, keep)?;
     if got.is_end() && must_not_wait(fd, flags) {
-        // That nothing will come Linux says only to who waits for it.
+        // Linux says that nothing will come only to a call that waits for it.
         return Err(SocketError::WouldBlock);
     }
     let said = length_to_say(&got, flags);

@@ -157,8 +157,8 @@ pub extern "C-unwind" fn recvmmsg(
 }
 
 /// Receives messages, all from the socket that the descriptor stood for when the call began;
-/// how many. What went wrong after the first is told by the next call, and who was interrupted
-/// then has received those before.
+/// how many. What went wrong after the first is told by the next call, and a call that was interrupted
+/// then gives those before.
 fn receive_many(
     fd: c_int,
     socket: &Socket,

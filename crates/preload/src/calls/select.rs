@@ -90,7 +90,7 @@ fn list(sets: &Sets<'_>, count: usize) -> Option<Vec<pollfd>> {
     any.then_some(list)
 }
 
-/// As `list`, with who serves them.
+/// As `list`, with the host that serves them.
 fn with_ours(sets: &Sets<'_>, count: c_int) -> Option<(&'static Host, Vec<pollfd>)> {
     let host = place::attached()?;
     let list = list(sets, count.max(0) as usize)?;

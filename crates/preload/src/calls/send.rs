@@ -124,7 +124,7 @@ pub(crate) fn without_bytes(
 /// Where a call says that something goes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum To {
-    /// To whom the socket is connected.
+    /// The address that the socket is connected to.
     Peer,
     Address(SocketAddr),
     /// To an address of no family. One of IPv6 sends to its peer then, and for one of IPv4
@@ -161,7 +161,7 @@ pub(crate) fn destination(
     })
 }
 
-/// Who sends, and a datagram to whom, if not to the peer.
+/// The socket that sends, and where a datagram goes, if not to the peer.
 pub(crate) enum Sender {
     Kernel,
     Engine(Socket, Option<SocketAddr>),
@@ -274,7 +274,7 @@ fn send_stream(
     }
     let mut sent = match send(parts) {
         Ok(sent) => sent,
-        // Whoever writes before the connection is made expects it to be made by now, or
+        // A program that writes before the connection is made expects it to be made by now, or
         // refused.
         Err(SocketError::WouldBlock) if socket.is_connecting() => {
             socket.look_awhile(|| send(parts))?.unwrap_or_default()

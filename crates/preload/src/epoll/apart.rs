@@ -194,7 +194,7 @@ impl Instance {
         )
     }
 
-    /// Wakes who sleeps in the program's instance for it or for what is in it.
+    /// Wakes the threads that sleep in the program's instance for it or for what is in it.
     fn ring_inside(&'static self) {
         for set in self.sets().unwrap_or_default() {
             let _ = set.ring();

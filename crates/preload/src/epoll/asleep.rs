@@ -1,4 +1,4 @@
-//! Sleeping for an instance: who does says so to the engine, for the instance and for those in
+//! Sleeping for an instance: a thread that does says so to the engine, for the instance and for those in
 //! it, and is woken by their eventfds.
 //!
 //! An instance outlives its descriptors while a thread waits in it, as the kernel's does: the

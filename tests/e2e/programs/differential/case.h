@@ -37,7 +37,7 @@ enum op {
   CHANGE_SET, ASK_SET, RENEW_SET
 };
 
-/* By whom a step is taken. */
+/* Which thread or process takes a step. */
 enum by { ITSELF, A_THREAD, A_CHILD };
 
 /* Numbers that a step may use, each for what it likes: a step draws all of them, so that

@@ -55,7 +55,7 @@ static int is_noted(int at, const struct sockets *all) {
   return 0;
 }
 
-/* Whether a stream of IPv6 was to reach an address of IPv4: what it sends from then on, to whom ever,
+/* Whether a stream of IPv6 was to reach an address of IPv4: what it sends from then on, wherever to,
  * Linux sends by the ways of that. */
 static int was_for_v4(int at) {
   return is_noted(at, &shared->mapped);

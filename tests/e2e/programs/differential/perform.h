@@ -318,7 +318,7 @@ static void end_child(void) {
   child = -1;
 }
 
-/* Takes a step, by whom it says. A child takes it with the descriptors that it inherits, and
+/* Takes a step, in the thread or process that it says. A child takes it with the descriptors that it inherits, and
  * lives on until it may end. */
 static void perform(const struct step *s) {
   static const char *const BY[] = {"", "thread: ", "child: "};

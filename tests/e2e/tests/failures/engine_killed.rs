@@ -202,7 +202,7 @@ fn servers_that_stay_are_quiet() {
         for (server, before) in servers.iter_mut().zip(before) {
             server.assert_running();
             let took = processor_time(server) - before;
-            // Who spins has what the machine gives to one that computes: on two processors
+            // A server that spins has what the machine gives to one that computes: on two processors
             // that others use, a good part of one.
             let share = took / start.elapsed().as_secs_f64();
             assert!(share < 0.1, "{share}: {}", server.stderr());

@@ -40,7 +40,7 @@ fn held(engine: &Engine<'_>) -> (u64, u64) {
         let list = std::fs::read_dir(format!("/proc/{}/fd", engine.pid()));
         list.expect("the engine runs").count() as u64
     };
-    // Whoever asked the engine just now may hang on a moment.
+    // A connection that asked the engine just now may stay a moment.
     let least = (0..10).map(|_| descriptors()).min().unwrap_or(0);
     (sessions, least)
 }
@@ -116,7 +116,7 @@ fn hostile_program() {
         eventually("its bells are full", || {
             hostile.stdout().contains("2 are full").then_some(())
         });
-        // Both are woken for who connects.
+        // Both are woken for the client that connects.
         for port in [8, 9] {
             let mut stream = connect(&peer, host.at(port));
             let mut greeting = [0; 5];
@@ -171,7 +171,7 @@ fn nothing_is_left_behind() {
     });
 }
 
-/// Who kills the launcher kills the program that it stands for: by SIGKILL, too, which
+/// A signal that kills the launcher kills the program that it stands for: by SIGKILL, too, which
 /// cannot be passed on. What the program has put in the background stays, with the
 /// engine, until it ends.
 #[test]

@@ -46,7 +46,7 @@ fn wildcards_beside_the_kernel() {
     });
 }
 
-/// What `--expose` relays: ranges, datagrams, and who the client is.
+/// What `--expose` relays: ranges, datagrams, and the client's address.
 #[test]
 fn exposed_ports() {
     const PROGRAM: &str = "import selectors, socket\n\

@@ -82,7 +82,7 @@ fn signals_to_an_engine() {
     });
 }
 
-/// An engine is found by each name that it is known by, by who may ask it: of a private one
+/// An engine is found by each name that it is known by, by a user who may ask it: of a private one
 /// the pid that `stat` shows and that of its launcher.
 #[test]
 fn an_engine_by_its_pid() {
@@ -184,7 +184,7 @@ fn who_sees_which_sockets() {
             engine.stat()["sessions"].as_array().expect("a list").len(),
             2
         );
-        // Who may not use it may not ask it.
+        // A user who may not use it may not ask it.
         let text = std::fs::read_to_string(engine.config()).expect("the configuration");
         std::fs::write(engine.config(), format!("users = [1]\n{text}")).expect("write");
         engine.signal(Signal::HUP);

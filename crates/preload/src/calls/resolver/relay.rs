@@ -300,7 +300,7 @@ impl Relay {
     }
 
     /// An answer has come, or word that there will be none, as nobody is there: what is open
-    /// has failed then, and the resolver asks the next, as who is told by the kernel.
+    /// has failed then, and the resolver asks the next, as one that is told by the kernel does.
     fn answered(&mut self, query: usize) {
         let &Query { line, from, fd, .. } = &self.queries[query];
         let room = self.buffer.len();

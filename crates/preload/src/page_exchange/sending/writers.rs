@@ -141,7 +141,7 @@ fn protect(faults: BorrowedFd<'_>, addresses: Addresses) -> Result<(), Errno> {
         addresses,
         mode: PROTECT,
     };
-    // SAFETY: these are the structures of these requests; who writes there waits until `Held`
+    // SAFETY: these are the structures of these requests; a thread that writes there waits until `Held`
     // is dropped.
     unsafe {
         ioctl(faults, Updater::<REGISTER, Register>::new(&mut register))?;
@@ -150,7 +150,7 @@ fn protect(faults: BorrowedFd<'_>, addresses: Addresses) -> Result<(), Errno> {
     }
 }
 
-/// Whoever waits goes on, with what is mapped there now.
+/// Threads that wait go on, with what is mapped there now.
 fn release(faults: BorrowedFd<'_>, addresses: Addresses) {
     // SAFETY: these are the structures of these requests. Other memory that is mapped there by
     // now is not registered, and stays as it is.

@@ -23,7 +23,7 @@ impl Attack<'_> {
         Instant::now() < self.until
     }
 
-    /// A session. Who is refused one tries again a little later.
+    /// A session. An attacker that is refused one tries again a little later.
     pub(crate) fn guest(&self) -> Option<Guest> {
         let guest = Guest::come(self.engine);
         if guest.is_none() {
