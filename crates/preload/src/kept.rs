@@ -15,7 +15,7 @@ pub(crate) fn leave_socket(id: SocketId) {
     page_exchange::leave_socket(id);
 }
 
-/// The same of all sockets: another process may have what is kept from now on.
+/// This process shares all sockets: another may have what is kept from now on.
 pub(crate) fn leave_all() {
     pipes::leave_all();
     page_exchange::leave_all();

@@ -6,7 +6,7 @@ use longshore_sockets::Host;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU8;
 
-/// The same as in [`PAGE`], in all children too.
+/// The host of [`PAGE`], which all children find here, too.
 static HOST: Leaked<Host> = Leaked::none();
 static PAGE: OwnPage = OwnPage {
     host: Leaked::none(),

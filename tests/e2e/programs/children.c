@@ -258,7 +258,7 @@ static void close_on_exec(void) {
     }
 }
 
-/* The same of a socket that nobody else has. */
+/* Close-on-exec of a socket that nobody else has. */
 static void close_on_exec_of_the_only_copy(void) {
   int listener = far_listener(1), up[2];
   struct sockaddr_in a = far_name(listener);

@@ -36,7 +36,7 @@ static void switches(void) {
   }
 }
 
-/* The same of a connection, through each descriptor of it and in each process; what is
+/* Switches of a connection, through each descriptor of it and in each process; what is
    no value changes nothing, and what is on outlives the connection. */
 static void switches_of_a_connection(void) {
   static const int all[] = {TCP_NODELAY, TCP_CORK};

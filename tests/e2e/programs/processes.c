@@ -369,7 +369,7 @@ static void exec_with_connections_that_wait(void) {
   }
 }
 
-/* The same of one that has made the listener itself, so that it was told of them already. */
+/* A process that replaces itself and has made the listener, so that it was told of them already. */
 static void exec_of_who_listens(void) {
   int from_child[2];
   SYS(pipe(from_child));

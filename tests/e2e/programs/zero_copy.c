@@ -52,7 +52,7 @@ static void arrive(int mine, int far, size_t at, size_t n) {
     SYS(ioctl(mine, FIONREAD, &queued));
 }
 
-/* The same, received into `to` by few calls. */
+/* As `arrive`, and they are received into `to` by few calls. */
 static void get_anyhow(int mine, int far, unsigned char *to, size_t at, size_t n) {
   for (size_t done = 0, part; done < n; done += part) {
     part = n - done < PART ? n - done : PART;
@@ -62,7 +62,7 @@ static void get_anyhow(int mine, int far, unsigned char *to, size_t at, size_t n
   check_pattern(to, n, at);
 }
 
-/* The same, and it is shown. */
+/* As `get_anyhow`, and the pages are shown. */
 static void get(int mine, int far, unsigned char *to, size_t at, size_t n) {
   get_anyhow(mine, far, to, at, n);
   if (is_to_be_shown())

@@ -15,7 +15,7 @@ pub fn run(bed: &Testbed, program: &str) {
     run_checks(bed, program, (&[], &[]));
 }
 
-/// The same on a host that runs programs with these options (`longshore run`).
+/// As [`run`], on a host that runs programs with these options (`longshore run`).
 ///
 /// # Panics
 /// If a check fails that should pass.
@@ -23,7 +23,7 @@ pub fn run_with(bed: &Testbed, program: &str, options: &[&str]) {
     run_checks(bed, program, (&[], options));
 }
 
-/// The same of a program that is compiled with these flags, too.
+/// As [`run`], of a program that is compiled with these flags, too.
 ///
 /// # Panics
 /// If a check fails that should pass.
@@ -131,7 +131,7 @@ pub fn compile(bed: &Testbed, name: &str) -> PathBuf {
     compile_with(bed, name, &[])
 }
 
-/// The same with these flags, too.
+/// As [`compile`], with these flags, too.
 ///
 /// # Panics
 /// If it does not compile.

@@ -21,7 +21,7 @@ pub fn run(stack: Stack, limit: Duration, scenario: impl FnOnce(&Testbed) + Send
     });
 }
 
-/// The same for a scenario in which nothing is to be carried, or whose engines are killed
+/// Runs a scenario in which nothing is to be carried, or whose engines are killed
 /// before they can say what they have.
 ///
 /// # Panics

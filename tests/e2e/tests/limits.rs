@@ -216,7 +216,7 @@ if not os.fork():
 os.wait()
 "#;
 
-/// The same for its processes: those that find no room have no sockets, and say why.
+/// A session with its limit of processes: those that find no room have no sockets, and say why.
 #[test]
 fn a_session_without_room_for_processes() {
     let said = "with sockets 63 without 17\nand one more\n";

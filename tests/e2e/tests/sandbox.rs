@@ -47,7 +47,7 @@ fn is_confined(pid: i32, kept: u64) {
     }
 }
 
-/// The same, if it could not give up what it never had.
+/// A process is confined as far as it could be: it could not give up what it never had.
 fn has_given_up(pid: i32, kept: u64) {
     let all = threads(pid);
     assert!(all.len() >= 3, "{all:?}");

@@ -251,7 +251,7 @@ pub const GROUP_INTERFACE: Known = Known {
     what: What::Asked,
     inherited: false,
 };
-/// The same by IPV6_MULTICAST_IF.
+/// As [`GROUP_INTERFACE`], by IPV6_MULTICAST_IF.
 pub const GROUP_INTERFACE6: Known = Known {
     level: IP6,
     name: libc::IPV6_MULTICAST_IF,

@@ -21,7 +21,7 @@ pub extern "C-unwind" fn connect(fd: c_int, addr: In<'_, sockaddr>, len: socklen
     connect_as(fd, addr, len, 0)
 }
 
-/// The same as part of a send with `flags` (MSG_FASTOPEN): it does not wait if one of them
+/// As `connect`, as part of a send with `flags` (MSG_FASTOPEN): it does not wait if one of them
 /// is MSG_DONTWAIT.
 pub(crate) fn connect_as(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t, flags: c_int) -> c_int {
     let plain = || {

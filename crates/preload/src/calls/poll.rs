@@ -214,7 +214,7 @@ impl<'a> Lists<'a> {
         host.under_way().wait() | self.await_coming_within()
     }
 
-    /// The same of connections within the engine alone, of which it is known.
+    /// As `await_coming`, for connections within the engine alone, of which it is known.
     fn await_coming_within(&self) -> bool {
         let mut any = false;
         for (_, one) in &self.ours {

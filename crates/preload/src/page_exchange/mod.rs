@@ -119,7 +119,7 @@ pub(crate) fn receive(
     socket.receive_stream().recv(parts, keep)
 }
 
-/// The same into a buffer that begins with a page; `None` if it is to be copied.
+/// Receives into a buffer that begins with a page, by pages; `None` if it is to be copied.
 fn receive_pages(socket: &Socket, to: &mut [u8]) -> Result<Option<usize>, SocketError> {
     // What another socket of the engine's has lent is its sender's memory.
     if to.len() < least() || is_confined() || socket.is_within() || !socket.keeping().is_possible()
@@ -382,7 +382,7 @@ fn own(regions: &Regions, host: &Host, piece: &Piece) -> Result<(), Errno> {
     make_own_of(regions, file, piece)
 }
 
-/// The same of a piece of this file.
+/// Makes what the program still sees of a piece of this file its own.
 fn make_own_of(regions: &Regions, file: File, piece: &Piece) -> Result<(), Errno> {
     for (region, part) in regions.within(&piece.range()) {
         let place = piece.place + (part.start - piece.at) as u64;

@@ -243,7 +243,7 @@ resolves! {
     res_send(query: In<'_, c_uchar>, query_len: c_int, answer: Out<'_, c_uchar>, len: c_int) -> c_int;
 }
 
-/// The same with a state of the program's own, which comes first.
+/// Functions that take a state of the program's own, which comes first.
 macro_rules! resolves_in {
     ($($name:ident($($arg:ident: $type:ty),*);)*) => {
         mod with_own_state {

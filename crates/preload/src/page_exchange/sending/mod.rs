@@ -118,7 +118,7 @@ pub(crate) fn send(
     socket.send_stream().send_with(parts, sending)
 }
 
-/// The same of one buffer; `None` if it is to be copied.
+/// Sends one buffer by its pages; `None` if it is to be copied.
 fn send_pages(
     socket: &Socket,
     bytes: &[u8],
@@ -241,7 +241,7 @@ impl State {
         Some((unchanged, shown))
     }
 
-    /// The same of one piece.
+    /// What of one piece the program has not changed.
     fn unchanged_of(&self, piece: &Piece) -> Option<Vec<Piece>> {
         let (regions, sent) = (self.regions.as_ref()?, &self.sent);
         let file = sent.memory.as_ref()?.file();
