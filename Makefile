@@ -118,10 +118,12 @@ soak: deps ## the long versions: 1 GB, 1000 kills, SOAK_MINUTES=60 each of simul
 		-E 'package(longshore-e2e)'
 
 bench: deps ## Longshore beside the kernel; BENCH="--quick bulk" to choose
+	@scripts/install-deps.sh rates
 	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT) -p longshore-measure
 	@$(TARGET)/release/longshore-bench $(BENCH)
 
-bench-tables: deps ## the tables of README.md and docs/performance.md measured anew, some 10 minutes, as root
+bench-tables: deps ## the tables of README.md and docs/performance.md measured anew, some 20 minutes, as root
+	@scripts/install-deps.sh rates
 	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT) -p longshore-measure
 	@$(TARGET)/release/longshore-bench --quick --repeats 5 --markdown
 

@@ -40,6 +40,8 @@ NEEDED=(
   "test        sysctl                       procps"
   "test        /usr/bin/python3.11          python3.11"
   "test        /usr/lib/python3.11/test/test_socket.py libpython3.11-testsuite"
+  # make bench, make bench-tables
+  "rates       sockperf                     sockperf"
   # make check-instructions
   "bench       gcc                          gcc"
   "bench       valgrind                     valgrind"

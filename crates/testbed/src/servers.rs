@@ -1,6 +1,8 @@
 //! Configurations for the servers that scenarios run, all their files in the
 //! scenario's own directory.
 
+pub mod postgres;
+
 use crate::Testbed;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,58 +1,24 @@
 //! Larger programs with processes and event loops of their own, as servers and as
 //! clients: a database, and a runtime for programs.
 
-use longshore_e2e::{Host, Proc, Testbed, scenarios};
+use longshore_e2e::servers::postgres as database;
+use longshore_e2e::{Host, scenarios};
 use std::net::IpAddr;
-
-/// Debian's place for the programs of PostgreSQL 15.
-const POSTGRES: &str = "/usr/lib/postgresql/15/bin";
-
-const SHIM: &str = "liblongshore_preload.so";
-
-/// PostgreSQL does not run as root.
-fn as_postgres(command: &str) -> String {
-    format!("setpriv --reuid postgres --regid postgres --clear-groups -- {POSTGRES}/{command}")
-}
-
-/// Makes an empty database; its server lets everybody in.
-fn make_database(bed: &Testbed) {
-    let data = bed.directory("postgres");
-    let data = data.display();
-    let init = as_postgres(&format!("initdb --no-sync -A trust -D {data}"));
-    let prepare = format!(
-        "chown postgres {data} && {init} >/dev/null && \
-         echo 'host all all all trust' >> {data}/pg_hba.conf"
-    );
-    bed.peer().cmd("sh").arg("-c").arg(prepare).check();
-}
-
-/// Starts the database's server on `host`.
-fn start_postgres(bed: &Testbed, host: &Host<'_>) -> Proc {
-    // Its user may not look into the directory in which the product was built.
-    let shim = bed.directory("bin").join(SHIM);
-    std::fs::copy(longshore_e2e::longshore().with_file_name(SHIM), &shim).expect("copy the shim");
-    let serve = as_postgres(&format!(
-        "postgres -D {} -c listen_addresses=* -c unix_socket_directories= -c fsync=off",
-        bed.path("postgres").display()
-    ));
-    host.sh(&format!("exec {serve}"))
-        .env("LONGSHORE_PRELOAD", shim)
-        .spawn()
-}
 
 /// Results of several megabytes, rows by COPY both ways, and clients at once.
 fn use_postgres(client: &Host<'_>, server: IpAddr) {
     let at = format!("-h {server} -U postgres");
+    let programs = database::PROGRAMS;
     let script = format!(
-        "p='{POSTGRES}/psql {at} -qAtX -v ON_ERROR_STOP=1 postgres'; \
+        "p='{programs}/psql {at} -qAtX -v ON_ERROR_STOP=1 postgres'; \
          for i in $(seq 600); do $p -c '' 2>/dev/null && break; sleep 0.1; done; \
          $p -c \"select string_agg(md5(i::text), '') from generate_series(1, 100000) i\" | wc -c; \
          $p -c 'drop table if exists rows' -c 'create table rows (n int, t text)' 2>/dev/null; \
          seq 50000 | awk '{{print $1 \"\\t\" \"row number \" $1}}' | $p -c 'copy rows from stdin'; \
          $p -c 'copy rows to stdout' | awk '{{s += $1}} END {{print NR, s}}'; \
-         {POSTGRES}/pgbench {at} -i -q -s 1 postgres 2>/dev/null; \
-         {POSTGRES}/pgbench {at} -n -c 4 -j 2 -t 25 postgres; \
-         {POSTGRES}/pgbench {at} -n -C -S -c 2 -t 10 postgres",
+         {programs}/pgbench {at} -i -q -s 1 postgres 2>/dev/null; \
+         {programs}/pgbench {at} -n -c 4 -j 2 -t 25 postgres; \
+         {programs}/pgbench {at} -n -C -S -c 2 -t 10 postgres",
     );
     let said = client.sh(&script).check();
     for part in [
@@ -70,13 +36,13 @@ scenarios! {
     /// pgbench.
     fn postgres(bed) within 300 {
         let (host, peer) = (bed.host(0), bed.peer());
-        make_database(bed);
-        let mut server = start_postgres(bed, &host);
+        database::make_database(bed);
+        let mut server = database::start(bed, &host);
         use_postgres(&peer, host.ip());
         server.assert_running();
         let end = server.terminate();
         assert!(end.status.success(), "{end:?}");
-        let _server = start_postgres(bed, &peer);
+        let _server = database::start(bed, &peer);
         // Another one: the first one's interface may be there for a moment yet.
         let other = bed.host(1);
         use_postgres(&other, other.gateway());

@@ -273,7 +273,10 @@ fn measure(
         idle,
         longshore: Vec::new(),
         kernel: Vec::new(),
-        target: scenario.target(),
+        target: match idle {
+            "awake" => scenario.target_awake(),
+            _ => scenario.target(),
+        },
         crossings: None,
     };
     for turn in 0..repeats {

@@ -16,7 +16,7 @@ type Line = (
     &'static [(&'static str, &'static str)],
 );
 
-const SHORT: [Line; 13] = [
+const SHORT: [Line; 17] = [
     (
         "bulk, one stream, MTU 1500, POSIX calls: to the kernel / from it",
         "halt",
@@ -67,6 +67,19 @@ const SHORT: [Line; 13] = [
         ],
     ),
     (
+        "sockperf, 64 bytes, while no processor sleeps (smaller is better): TCP / UDP",
+        "awake",
+        &[
+            ("sockperf, round trip of 64 bytes by TCP", "free"),
+            ("sockperf, round trip of 64 bytes by UDP", "free"),
+        ],
+    ),
+    (
+        "nginx, 1 KB, one connection that is kept: processors that sleep",
+        "halt",
+        &[("nginx 1 KB, keep-alive, one connection", "free")],
+    ),
+    (
         "nginx, 1 KB, requests a second: keep-alive / a connection each",
         "halt",
         &[
@@ -86,6 +99,20 @@ const SHORT: [Line; 13] = [
         "redis GET, requests a second: one by one / 16 at once",
         "halt",
         &[("redis GET", "free"), ("redis GET, pipeline of 16", "free")],
+    ),
+    (
+        "PostgreSQL, pgbench select-only with 8 clients",
+        "halt",
+        &[("PostgreSQL, pgbench select-only, 8 clients", "free")],
+    ),
+    (
+        "both ends on one host: iperf3 / redis GET one by one / 16 at once",
+        "halt",
+        &[
+            ("iperf3, one host", "free"),
+            ("redis GET, one host", "free"),
+            ("redis GET, pipeline of 16, one host", "free"),
+        ],
     ),
     (
         "HAProxy before nginx, 64 KB, with their client on one host",

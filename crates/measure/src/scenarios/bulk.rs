@@ -28,11 +28,12 @@ pub(super) fn all() -> Vec<Box<dyn Scenario>> {
         native: None,
         size: None,
         streams: "1",
-        target: Some(Target::Ratio(0.8)),
+        target: Some(Target::Ratio(1.35)),
     };
     let back = Bulk {
         name: "bulk from the kernel, POSIX",
         programs: ("sink", "push"),
+        target: Some(Target::Ratio(1.3)),
         ..out
     };
     let native_out = Bulk {
@@ -50,13 +51,13 @@ pub(super) fn all() -> Vec<Box<dyn Scenario>> {
     let eight_out = Bulk {
         name: "8 streams to the kernel, POSIX",
         streams: "8",
-        target: None,
+        target: Some(Target::Ratio(1.2)),
         ..out
     };
     let eight_back = Bulk {
         name: "8 streams from the kernel, POSIX",
         streams: "8",
-        target: None,
+        target: Some(Target::Ratio(1.2)),
         ..back
     };
     let mut all: Vec<Box<dyn Scenario>> = vec![

@@ -2,12 +2,15 @@
 //! gives a figure; the bench makes medians of it.
 
 mod bulk;
+mod database;
 mod flood;
 mod idle;
 mod link;
-mod proxy;
+mod one_host;
+mod redis;
 mod round_trip;
 mod servers;
+mod sockperf;
 
 use crate::Crossings;
 use crate::installed;
@@ -87,6 +90,10 @@ pub trait Scenario {
     fn better(&self) -> Better;
     /// What is aimed at.
     fn target(&self) -> Option<Target>;
+    /// What is aimed at where no processor sleeps, if that is something else.
+    fn target_awake(&self) -> Option<Target> {
+        self.target()
+    }
     /// The placements in which it is of interest.
     fn placements(&self) -> &[Placement] {
         &[Placement::Free]
@@ -109,8 +116,11 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     let mut all: Vec<Box<dyn Scenario>> = Vec::new();
     all.extend(bulk::all());
     all.push(Box::new(round_trip::RoundTrip));
+    all.extend(sockperf::all());
     all.extend(servers::all());
-    all.extend(proxy::all());
+    all.extend(redis::all());
+    all.extend(database::all());
+    all.extend(one_host::all());
     all.extend(link::all());
     all.extend(idle::all());
     all.extend(flood::all());

@@ -1,54 +1,64 @@
-//! Unmodified servers, the kernel's load generators asking.
+//! nginx with one worker, the kernel's wrk asking.
 
-use super::{Effort, Placement, Sample, Scenario, counted};
+use super::{Effort, Placement, Sample, Scenario, counted, rate_of_wrk};
 use crate::report::{Better, Target};
 use longshore_testbed::{Testbed, servers::Nginx};
 
 pub(super) fn all() -> Vec<Box<dyn Scenario>> {
+    let kept = Web {
+        name: "nginx 1 KB, keep-alive",
+        size: 1 << 10,
+        connections: "-c32",
+        close: false,
+        halt: 1.2,
+        awake: Some(1.3),
+    };
     vec![
+        Box::new(kept),
         Box::new(Web {
-            name: "nginx 1 KB, keep-alive",
-            size: 1 << 10,
-            close: false,
-            target: Some(Target::Ratio(0.7)),
+            name: "nginx 1 KB, keep-alive, one connection",
+            connections: "-c1",
+            halt: 2.5,
+            awake: Some(1.2),
+            ..kept
         }),
         Box::new(Web {
             name: "nginx 1 KB, close",
-            size: 1 << 10,
             close: true,
-            target: Some(Target::Ratio(0.7)),
+            halt: 1.5,
+            awake: None,
+            ..kept
         }),
         Box::new(Web {
             name: "nginx 64 KB, keep-alive",
             size: 64 << 10,
-            close: false,
-            target: None,
+            halt: 1.1,
+            awake: Some(1.0),
+            ..kept
         }),
         Box::new(Web {
             name: "nginx 512 KB, keep-alive",
             size: 512 << 10,
-            close: false,
-            target: None,
-        }),
-        Box::new(Redis {
-            name: "redis GET",
-            pipeline: "1",
-        }),
-        Box::new(Redis {
-            name: "redis GET, pipeline of 16",
-            pipeline: "16",
+            halt: 1.0,
+            awake: None,
+            ..kept
         }),
     ]
 }
 
-/// nginx with one worker, wrk with 32 connections.
+#[derive(Clone, Copy)]
 struct Web {
     name: &'static str,
     /// Bytes of the file that is asked for.
     size: u64,
+    /// wrk's argument for how many connections.
+    connections: &'static str,
     /// A connection for each request.
     close: bool,
-    target: Option<Target>,
+    /// What is aimed at, as a ratio to the kernel: where idle processors sleep, and where none
+    /// does, if that is measured.
+    halt: f64,
+    awake: Option<f64>,
 }
 
 impl Scenario for Web {
@@ -65,7 +75,15 @@ impl Scenario for Web {
     }
 
     fn target(&self) -> Option<Target> {
-        self.target
+        Some(Target::Ratio(self.halt))
+    }
+
+    fn target_awake(&self) -> Option<Target> {
+        self.awake.map(Target::Ratio)
+    }
+
+    fn depends_on_idle(&self) -> bool {
+        self.awake.is_some()
     }
 
     fn run(&self, bed: &Testbed, placement: Placement, effort: Effort) -> Sample {
@@ -78,84 +96,16 @@ impl Scenario for Web {
             .spawn();
         peer.wait_for(host.at(80));
         let (report, crossings) = counted(bed, || {
-            let mut wrk = peer
-                .cmd("wrk")
-                .args(["-t1", "-c32", effort.pick("-d1s", "-d3s")]);
+            let mut wrk =
+                peer.cmd("wrk")
+                    .args(["-t1", self.connections, effort.pick("-d1s", "-d3s")]);
             if self.close {
                 wrk = wrk.args(["-H", "Connection: close"]);
             }
             wrk.arg(format!("http://{}/file", host.ip())).check()
         });
         Sample {
-            value: super::rate_of_wrk(&report),
-            crossings,
-        }
-    }
-}
-
-/// redis-server, redis-benchmark with 50 connections.
-struct Redis {
-    name: &'static str,
-    pipeline: &'static str,
-}
-
-impl Scenario for Redis {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn unit(&self) -> &'static str {
-        "requests/s"
-    }
-
-    fn better(&self) -> Better {
-        Better::Higher
-    }
-
-    fn target(&self) -> Option<Target> {
-        Some(Target::Ratio(0.7))
-    }
-
-    fn run(&self, bed: &Testbed, placement: Placement, effort: Effort) -> Sample {
-        let (host, peer) = placement.hosts(bed);
-        let _redis = host
-            .cmd("redis-server")
-            .args([
-                "--bind",
-                "0.0.0.0",
-                "--protected-mode",
-                "no",
-                "--save",
-                "",
-                "--dir",
-            ])
-            .arg(bed.directory("redis"))
-            .spawn();
-        peer.wait_for(host.at(6379));
-        let requests = match self.pipeline {
-            "1" => effort.pick("100000", "300000"),
-            _ => effort.pick("1000000", "3000000"),
-        };
-        let (report, crossings) = counted(bed, || {
-            peer.cmd("redis-benchmark")
-                .args([
-                    "-h",
-                    &host.ip().to_string(),
-                    "-t",
-                    "get",
-                    "--csv",
-                    "-c",
-                    "50",
-                ])
-                .args(["-P", self.pipeline, "-n", requests])
-                .check()
-        });
-        let rate = report
-            .lines()
-            .find_map(|line| line.strip_prefix("\"GET\",\"")?.split('"').next())
-            .unwrap_or_else(|| panic!("no rate in redis-benchmark's report:\n{report}"));
-        Sample {
-            value: super::first_number(rate),
+            value: rate_of_wrk(&report),
             crossings,
         }
     }

@@ -1,0 +1,146 @@
+//! redis-server, the kernel's redis-benchmark asking by 50 connections.
+
+use super::{Effort, Placement, Sample, Scenario, counted, first_number};
+use crate::report::{Better, Target};
+use longshore_testbed::Testbed;
+
+pub(super) const PORT: u16 = 6379;
+
+pub(super) fn all() -> Vec<Box<dyn Scenario>> {
+    vec![
+        Box::new(Redis {
+            name: "redis GET",
+            load: Load::Get,
+            halt: 1.4,
+            awake: None,
+        }),
+        Box::new(Redis {
+            name: "redis GET, pipeline of 16",
+            load: Load::GetBySixteen,
+            halt: 1.1,
+            awake: Some(1.1),
+        }),
+        Box::new(Redis {
+            name: "redis SET, 16 KB",
+            load: Load::SetLarge,
+            halt: 1.5,
+            awake: None,
+        }),
+    ]
+}
+
+/// What redis-benchmark asks for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Load {
+    /// One value after the other by each connection.
+    Get,
+    /// 16 at once.
+    GetBySixteen,
+    /// Values of 16 KB are set.
+    SetLarge,
+}
+
+impl Load {
+    /// The command as it stands in the report.
+    fn command(self) -> &'static str {
+        match self {
+            Load::Get | Load::GetBySixteen => "GET",
+            Load::SetLarge => "SET",
+        }
+    }
+
+    /// redis-benchmark's arguments but for where the server is.
+    pub(super) fn arguments(self, effort: Effort) -> [&'static str; 10] {
+        let (test, pipeline, bytes, requests) = match self {
+            Load::Get => ("get", "1", "3", effort.pick("100000", "300000")),
+            Load::GetBySixteen => ("get", "16", "3", effort.pick("1000000", "3000000")),
+            Load::SetLarge => ("set", "1", "16384", effort.pick("50000", "150000")),
+        };
+        [
+            "--csv", "-c50", "-t", test, "-P", pipeline, "-d", bytes, "-n", requests,
+        ]
+    }
+
+    /// Requests a second of the report.
+    pub(super) fn rate_of(self, report: &str) -> f64 {
+        let begin = format!("\"{}\",\"", self.command());
+        let rate = report
+            .lines()
+            .find_map(|line| line.strip_prefix(&begin)?.split('"').next());
+        first_number(
+            rate.unwrap_or_else(|| panic!("no rate in redis-benchmark's report:\n{report}")),
+        )
+    }
+}
+
+/// redis-server's arguments on any stack, but for its address and directory.
+pub(super) const SERVER: [&str; 4] = ["--protected-mode", "no", "--save", ""];
+
+struct Redis {
+    name: &'static str,
+    load: Load,
+    /// What is aimed at, as a ratio to the kernel: where idle processors sleep, and where none
+    /// does, if that is measured.
+    halt: f64,
+    awake: Option<f64>,
+}
+
+impl Scenario for Redis {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn unit(&self) -> &'static str {
+        "requests/s"
+    }
+
+    fn better(&self) -> Better {
+        Better::Higher
+    }
+
+    fn target(&self) -> Option<Target> {
+        Some(Target::Ratio(self.halt))
+    }
+
+    fn target_awake(&self) -> Option<Target> {
+        self.awake.map(Target::Ratio)
+    }
+
+    fn depends_on_idle(&self) -> bool {
+        self.awake.is_some()
+    }
+
+    fn run(&self, bed: &Testbed, placement: Placement, effort: Effort) -> Sample {
+        let (host, peer) = placement.hosts(bed);
+        let _redis = host
+            .cmd("redis-server")
+            .args(["--bind", "0.0.0.0"])
+            .args(SERVER)
+            .arg("--dir")
+            .arg(bed.directory("redis"))
+            .spawn();
+        peer.wait_for(host.at(PORT));
+        let (report, crossings) = counted(bed, || {
+            peer.cmd("redis-benchmark")
+                .args(["-h", &host.ip().to_string()])
+                .args(self.load.arguments(effort))
+                .check()
+        });
+        Sample {
+            value: self.load.rate_of(&report),
+            crossings,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_of_the_command_is_found_in_the_report() {
+        let report = "\"test\",\"rps\",\"avg_latency_ms\"\n\"SET\",\"50000.5\",\"0.3\"\n\"GET\",\"92166.7\",\"0.3\"\n";
+        assert!((Load::Get.rate_of(report) - 92166.7).abs() < 1e-9);
+        assert!((Load::SetLarge.rate_of(report) - 50000.5).abs() < 1e-9);
+    }
+}
