@@ -50,14 +50,14 @@ impl Load {
     }
 
     /// redis-benchmark's arguments but for where the server is.
-    pub(super) fn arguments(self, effort: Effort) -> [&'static str; 10] {
+    pub(super) fn arguments(self, effort: Effort) -> [&'static str; 11] {
         let (test, pipeline, bytes, requests) = match self {
             Load::Get => ("get", "1", "3", effort.pick("100000", "300000")),
             Load::GetBySixteen => ("get", "16", "3", effort.pick("1000000", "3000000")),
             Load::SetLarge => ("set", "1", "16384", effort.pick("50000", "150000")),
         };
         [
-            "--csv", "-c50", "-t", test, "-P", pipeline, "-d", bytes, "-n", requests,
+            "--csv", "-c", "50", "-t", test, "-P", pipeline, "-d", bytes, "-n", requests,
         ]
     }
 
