@@ -127,8 +127,9 @@ bench-tables: deps ## the tables of README.md and docs/performance.md measured a
 	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT) -p longshore-measure
 	@$(TARGET)/release/longshore-bench --quick --repeats 5 --markdown
 
-peers: build ## Longshore beside pasta, slirp4netns and gVisor, as root; ROUNDS=3
+peers: build ## Longshore beside pasta, slirp4netns, gVisor and smoltcp, which it fetches, as root; ROUNDS=3
 	@scripts/install-deps.sh peers
+	@scripts/peers-fetch.sh
 	@scripts/peers.sh $(ROUNDS)
 
 bench-impaired: deps ## goodput over bad paths, hours; CELLS='"loss 1 %" "rtt 20 ms"' to choose

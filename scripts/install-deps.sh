@@ -69,11 +69,10 @@ NEEDED=(
   "packetdrill chrt                         util-linux"
   # make peers
   "peers       ip                           iproute2"
-  "peers       pasta                        passt"
   "peers       slirp4netns                  slirp4netns"
-  "peers       runsc                        runsc"
   "peers       socat                        socat"
   "peers       setpriv                      util-linux"
+  "peers       pip3                         python3-pip"
   # make compat
   "compat      gcc                          gcc"
   "compat      make                         make"

@@ -10,9 +10,11 @@
 #              the loopback; pasta_splice: to the loopback, where it moves bytes from one socket
 #              of the kernel to another
 # slirp4netns  with a forwarded port, and the largest packets that it takes
-# runsc        gVisor with its own stack, by ptrace, which every machine has
+# runsc        gVisor with its own stack, on a veth
+# smoltcp      a library in the program, which is another than the others' (tests/peers/smoltcp),
+#              on a TAP device with the largest packets
 #
-# VPP with its host stack is not here: Debian does not have it.
+# peers-fetch.sh has brought what Debian 12 has not, or written down why it could not.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -43,7 +45,24 @@ trap 'stop; rm -rf "$work"' EXIT
 # pasta gives root up, so what it starts must be open to all.
 chmod 755 "$work"
 longshore=$work/longshore
-cp "${CARGO_TARGET_DIR:-$here/target}"/release/{longshore,liblongshore_preload.so} "$work"
+target=${CARGO_TARGET_DIR:-$here/target}
+cp "$target"/release/{longshore,liblongshore_preload.so} "$work"
+# shellcheck source=scripts/tools.env
+. "$here/scripts/tools.env"
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/longshore/peers
+RUNSC=$cache/gvisor-$GVISOR/runsc
+SMOLTCP=$target/peers/release/longshore-peer-smoltcp
+# Why a stack cannot run here.
+declare -A cannot
+why() { cat "$cache/$1.why" 2>/dev/null || echo "scripts/peers-fetch.sh has not brought it"; }
+if ! cp -r "$cache/pasta-$PASST" "$work/pasta" 2>/dev/null; then
+  cannot[pasta]=$(why pasta)
+  cannot[pasta_splice]=${cannot[pasta]}
+fi
+if [[ ! -x $RUNSC ]]; then cannot[runsc]=$(why gvisor); fi
+if [[ ! -x $SMOLTCP || -s $cache/smoltcp.why ]]; then cannot[smoltcp]=$(why smoltcp); fi
+# VPP with its host stack.
+cannot[vpp]="neither Debian nor another registry of packages has it"
 
 ip link set lo up
 ip link add outer type veth peer name inner
@@ -52,62 +71,11 @@ ip address add $host/24 dev outer
 ip link set outer up
 ip route add default via 192.0.2.254
 
-# serve_PEER PROGRAM PORT: serves until it is killed.
-serve_kernel() { "$longshore" __program "$1" "0.0.0.0:$2"; }
-serve_longshore() {
-  "$longshore" run --addr 10.77.0.2/24 -- "$longshore" __program "$1" "0.0.0.0:$2"
-}
-serve_expose() {
-  "$longshore" run --expose "$host:$2:$2" -- "$longshore" __program "$1" "0.0.0.0:$2"
-}
-serve_pasta() {
-  setpriv --reuid=65534 --regid=65534 --clear-groups \
-    pasta --config-net --foreground --tcp-ports "$2" -- "$longshore" __program "$1" "0.0.0.0:$2"
-}
-serve_pasta_splice() { serve_pasta "$@"; }
-# A namespace of its own; says whose.
-own_namespace() {
-  unshare --net sleep infinity &
-  inside=$!
-  until [[ $(readlink "/proc/$inside/ns/net") != "$(readlink /proc/self/ns/net)" ]]; do
-    sleep 0.05
-  done
-}
-serve_slirp4netns() {
-  local inside
-  own_namespace
-  slirp4netns --configure --mtu=65520 --api-socket="$work/slirp" "$inside" tap0 &
-  until [[ -S $work/slirp ]]; do sleep 0.05; done
-  printf '{"execute": "add_hostfwd", "arguments": {"proto": "tcp", "host_addr": "%s",
-    "host_port": %d, "guest_addr": "10.0.2.100", "guest_port": %d}}' "$host" "$2" "$2" |
-    socat -t2 - "UNIX-CONNECT:$work/slirp"
-  nsenter --target "$inside" --net "$longshore" __program "$1" "0.0.0.0:$2"
-}
-serve_runsc() {
-  local inside
-  own_namespace
-  ip link add near type veth peer name far netns "$inside"
-  ip address add $outside/24 dev near
-  ip link set near up
-  nsenter --target "$inside" --net sh -c "ip link set lo up; ip address add $guest/24 dev far
-    ip link set far up; ip route add default via $outside"
-  mkdir -p "$work/bundle"
-  cat >"$work/bundle/config.json" <<JSON
-{"ociVersion": "1.0.0", "root": {"path": "/", "readonly": true},
- "process": {"args": ["$longshore", "__program", "$1", "0.0.0.0:$2"], "cwd": "/",
-             "user": {"uid": 0, "gid": 0}},
- "linux": {"namespaces": [{"type": "network", "path": "/proc/$inside/ns/net"},
-   {"type": "pid"}, {"type": "mount"}, {"type": "ipc"}, {"type": "uts"}]}}
-JSON
-  runsc --root="$work/runsc" --platform=ptrace --ignore-cgroups --network=sandbox \
-    run --bundle "$work/bundle" "peer$2"
-}
-
 # Where a peer's server is reached.
 address_of() {
   case $1 in
     longshore) echo 10.77.0.2 ;;
-    runsc) echo $guest ;;
+    runsc | smoltcp) echo $guest ;;
     pasta_splice) echo 127.0.0.1 ;;
     *) echo $host ;;
   esac
@@ -117,10 +85,9 @@ address_of() {
 measure() {
   local peer=$1 program=$2 port=$3 client=$4 amount=$5 at status said=
   at=$(address_of "$peer")
-  export -f "serve_$peer" serve_pasta own_namespace
-  rm -f "$work/slirp"
   # Whatever it starts ends with it.
-  unshare --pid --fork --kill-child --mount-proc bash -c "serve_$peer $program $port; true" </dev/null >"$work/$peer.log" 2>&1 &
+  unshare --pid --fork --kill-child --mount-proc "$here/scripts/peers-serve.sh" \
+    "$peer" "$program" "$port" </dev/null >"$work/$peer.log" 2>&1 &
   server=$!
   for _ in $(seq 50); do
     kill -0 "$server" 2>/dev/null || break
@@ -130,8 +97,8 @@ measure() {
       2>/dev/null) || status=$?
     case $status in
       0) break ;;
-      # It was connected, and then nothing came.
-      124 | 137) echo "nothing comes after the first bytes" >>"$work/$peer.log"; said=; break ;;
+      # It was connected, or about to be, and then nothing came.
+      124 | 137) echo "no answer, or nothing after the first bytes, for $timeout_s s" >>"$work/$peer.log"; said=; break ;;
     esac
     said=
     sleep 0.1
@@ -141,13 +108,12 @@ measure() {
   read -r said _ <<<"$said" || true
   echo "$said"
 }
-export longshore host outside guest work
+export longshore host outside guest work RUNSC SMOLTCP
 
 median() { sort -g | awk '{ all[NR] = $1 } END { if (NR) printf "%.3g", all[int((NR + 1) / 2)] }'; }
 
-peers=(kernel longshore expose pasta pasta_splice slirp4netns runsc)
+peers=(kernel longshore expose pasta pasta_splice slirp4netns runsc smoltcp vpp)
 measurements=("source 5001 pull $milliseconds" "sink 5002 push $milliseconds" "echo 5003 ping $round_trips")
-declare -A cannot
 for ((round = 1; round <= rounds; round++)); do
   for peer in "${peers[@]}"; do
     [[ -z ${cannot[$peer]:-} ]] || continue
@@ -155,7 +121,7 @@ for ((round = 1; round <= rounds; round++)); do
       read -r program port client amount <<<"$what"
       figure=$(measure "$peer" "$program" "$port" "$client" "$amount")
       if [[ -z $figure ]]; then
-        cannot[$peer]="$program: $(grep -v '^$' "$work/$peer.log" | tail -1)"
+        cannot[$peer]="$program, in round $round: $(grep -v '^$' "$work/$peer.log" | tail -1)"
         break
       fi
       echo "$figure" >>"$work/$peer.$program"
