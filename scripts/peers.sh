@@ -62,7 +62,7 @@ fi
 if [[ ! -x $RUNSC ]]; then cannot[runsc]=$(why gvisor); fi
 if [[ ! -x $SMOLTCP || -s $cache/smoltcp.why ]]; then cannot[smoltcp]=$(why smoltcp); fi
 # VPP with its host stack.
-cannot[vpp]="neither Debian nor another registry of packages has it"
+cannot[vpp]="Debian does not have it (12, 13, unstable), nor PyPI"
 
 ip link set lo up
 ip link add outer type veth peer name inner
