@@ -183,7 +183,6 @@ impl<'a> Datagrams<'a> {
 
     /// Bytes of the next datagram (FIONREAD), 0 if there is none.
     pub fn next_len(self) -> usize {
-        self.socket.host.catch_up();
         // Who asks how much there is does not take the pending error.
         let Ok(peeked) = self.socket.receive_stream().count_records() else {
             return 0;

@@ -236,6 +236,7 @@ mod tests {
             u32::MAX - 1
         )));
         assert!(began.elapsed() >= Duration::from_millis(5));
-        assert!(count.get() > LOOKS + 1 && count.get() <= LOOKS + 1 + 5_000 / 20);
+        // At least one, also where those before have taken as long.
+        assert!((LOOKS + 1..=LOOKS + 1 + 5_000 / 20).contains(&count.get()));
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::testing::fixture::engine;
 use crate::testing::{Engine, SEND_LIMIT};
-use crate::{Listener, Stream};
+use crate::{Host, Listener, Stream};
 use longshore_hostif::{OpenFlags, SocketKind};
 use std::mem::ManuallyDrop;
 use std::time::Duration;
@@ -183,4 +183,96 @@ fn what_waits_at_a_listener_that_stops_is_gone() {
     assert_eq!(socket.state(), SocketState::Open);
     let again = socket.accept_queue().stop(Half::Both);
     assert_eq!(again, Err(SocketError::Refused(Errno::NOTCONN)));
+}
+
+/// Linux: listening without an address is listening at a port that nobody has.
+#[test]
+fn a_listener_that_was_not_bound_shows_the_port_that_it_was_given() {
+    let (_engine, host, _directory) = engine();
+    let socket = Engine::open(host, SocketKind::Stream);
+    assert_eq!(socket.addresses().local(), None);
+    socket.accept_queue().listen(1).unwrap();
+    let local = socket.addresses().local().unwrap();
+    assert_eq!(local.ip(), Engine::address(0).ip());
+    assert_ne!(local.port(), 0);
+    // Once it has one, nothing is said of it.
+    socket.accept_queue().listen(2).unwrap();
+    assert_eq!(socket.addresses().local(), Some(local));
+}
+
+/// Has so many connections wait at a listener.
+fn with_waiting(engine: &Engine, host: &'static Host, count: usize) -> (Listener, Vec<Stream>) {
+    let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
+    let to = listener.local().unwrap();
+    let connect = |_| Stream::connect(host, to).unwrap();
+    let clients = (0..count).map(connect).collect();
+    engine.wait_until("all wait", |_| {
+        host.drain_if_free();
+        listener.socket().block().rcv.held() == (count * ACCEPT_RECORD) as u64
+    });
+    (listener, clients)
+}
+
+/// What was reset and forgotten while it waited is passed over.
+#[test]
+fn a_connection_that_is_not_there_any_more_is_passed_over() {
+    let (engine, host, _directory) = engine();
+    let (listener, clients) = with_waiting(&engine, host, 2);
+    let (socket, rcv) = (listener.socket(), &listener.socket().block().rcv);
+    // As if its place was another's by now.
+    let queue = socket.accept_queue();
+    let mut record = queue.record_at(0).unwrap();
+    record.socket.generation = record.socket.generation.wrapping_add(100);
+    let entry = host.arena.rcv_directory(socket.id().index).entry(0);
+    let chunk = entry.load(Ordering::Acquire);
+    let place = host.arena.rcv_place(chunk, 0, ACCEPT_RECORD).unwrap();
+    host.arena.memory().write(place, &record.encode());
+    let (accepted, second, ()) = queue.accept_with(|| Ok(())).unwrap();
+    assert_eq!(second.peer.get(), clients[1].socket().addresses().local());
+    assert_eq!(accepted.id(), second.socket);
+    let read = 2 * ACCEPT_RECORD as u64;
+    assert_eq!(rcv.done.load(Ordering::Acquire), read);
+    // The engine is told by the same request, so that nothing else need say it.
+    assert_eq!(rcv.told.load(Ordering::Acquire), read);
+    assert!(!queue.has_connection());
+}
+
+/// Of a connection of which this process was told while it waited, nothing is asked for.
+#[test]
+fn an_accepted_connection_is_asked_for_where_it_was_not_told_of() {
+    let (engine, host, _directory) = engine();
+    let second = engine.join();
+    let requests = |host: &Host| {
+        let all = host.own_rings().map(|ring| host.session.requested(ring));
+        all.fold(0, u32::wrapping_add)
+    };
+    let (listener, _clients) = with_waiting(&engine, host, 1);
+    let before = requests(host);
+    let accepted = listener.socket().accept_queue().accept_with(|| Ok(()));
+    assert_eq!(
+        requests(host).wrapping_sub(before),
+        1,
+        "that it is accepted"
+    );
+    // Another process listens, too, and neither was told.
+    listener.socket().share();
+    let theirs = second.inherit(listener.socket().id()).unwrap();
+    second.flush().unwrap();
+    engine.wait_until("it is known", |_| {
+        let has_handled = |ring| {
+            let number = second.session.requested(ring);
+            second.session.has_handled(ring, number)
+        };
+        second.own_rings().all(has_handled)
+    });
+    let clients = [(); 2].map(|()| Stream::connect(host, listener.local().unwrap()).unwrap());
+    let accepted_by = |socket: &Socket| {
+        has_come(&engine, socket);
+        let before = requests(socket.host());
+        let accepted = socket.accept_queue().accept_with(|| Ok(())).unwrap();
+        (requests(socket.host()).wrapping_sub(before), accepted)
+    };
+    let (by_them, by_us) = (accepted_by(&theirs), accepted_by(listener.socket()));
+    assert_eq!((by_them.0, by_us.0), (2, 2), "and what comes");
+    drop((accepted, clients));
 }

@@ -365,3 +365,6 @@ impl Host {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -137,6 +137,13 @@ fn what_does_not_come_is_waited_for_once() {
     assert!(c.end().await_coming());
     assert!(began.elapsed() >= LONGEST);
     assert!(!c.end().await_coming());
+    // So does a call that finds nothing, with MSG_OOB and without.
+    there.snd.edge.store(11, Ordering::Relaxed);
+    assert!(c.reader().urgent_data().recv(true).is_err());
+    assert!(!c.end().await_coming());
+    there.snd.edge.store(12, Ordering::Relaxed);
+    assert!(c.reader().receive_stream().peek().is_err());
+    assert!(!c.end().await_coming());
     // More is another matter, and so is a part of it: the rest is waited for shortly.
     there.snd.edge.store(20, Ordering::Relaxed);
     here.rcv.edge.store(15, Ordering::Relaxed);

@@ -297,12 +297,13 @@ fn the_eventfd_of_a_set_is_made_once_and_rung_and_silenced() {
     assert!(is_readable(fd));
     set.silence().unwrap();
     assert!(!is_readable(fd));
-    // Twice in the set, it has the waiter until it is there no more.
+    // By however many descriptors it is in the set, it has the waiter until it is there no more.
     set.add(b.socket(), 3, OUT, 3).unwrap();
-    set.remove(b.socket(), 2).unwrap();
-    assert_eq!(b.socket().block().waiters().count(), 1);
-    set.remove(b.socket(), 3).unwrap();
-    assert_eq!(b.socket().block().waiters().count(), 0);
+    set.add(b.socket(), 4, OUT, 4).unwrap();
+    for (fd, waiters) in [(2, 1), (3, 1), (4, 0)] {
+        set.remove(b.socket(), fd).unwrap();
+        assert_eq!(b.socket().block().waiters().count(), waiters, "{fd}");
+    }
 }
 
 /// A thread that sleeps is woken by what this process does, and one that is awake is not.
@@ -488,4 +489,21 @@ fn those_that_sleep_are_woken_when_the_engine_is_found_dead() {
     assert!(is_readable(fd));
     let over = IN | (Ready::ERR | Ready::HUP).bits();
     assert_eq!(reported(&set), [(1, over)]);
+}
+
+/// One that has ended in order has woken everybody, and wakes nobody who sleeps later.
+#[test]
+fn whoever_is_about_to_sleep_finds_that_the_engine_has_ended() {
+    let (mut engine, host, _directory) = engine();
+    let [a, ..] = streams(host);
+    let set = ReadySet::new(host).unwrap();
+    set.add(a.socket(), 1, IN | EDGE, 1).unwrap();
+    engine.stop();
+    // What it said before.
+    host.drain().unwrap();
+    set.harvest(9, |_| ()).unwrap();
+    assert!(!set.is_ready());
+    set.declare().unwrap();
+    assert!(set.is_ready());
+    set.awake();
 }

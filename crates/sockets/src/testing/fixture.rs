@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::holds::Socket;
 use crate::host::Host;
-use longshore_hostif::{Geometry, SocketKind, SocketState};
+use longshore_hostif::{Features, Geometry, SocketKind, SocketState, Versions};
 use std::mem::ManuallyDrop;
 use tempfile::TempDir;
 
@@ -25,6 +25,14 @@ pub(crate) fn engine() -> (Engine, &'static Host, TempDir) {
 /// As `engine`, where what one connection has received can be sent by another.
 pub(crate) fn forwarding_engine() -> (Engine, &'static Host, TempDir) {
     joined(Engine::that_forwards)
+}
+
+/// As `forwarding_engine`, of a release that does not take what a connection within the session has
+/// received, or is to send.
+pub(crate) fn forwarding_engine_without_own() -> (Engine, &'static Host, TempDir) {
+    let mut versions = Versions::OURS;
+    versions.features.remove(Features::FORWARDS_WITHIN);
+    joined(|directory| Engine::of(directory, super::GEOMETRY, versions, true))
 }
 
 fn joined(start: impl FnOnce(&std::path::Path) -> Engine) -> (Engine, &'static Host, TempDir) {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::Stream;
 use crate::testing::Engine;
+use longshore_hostif::{Features, Versions};
 use std::io::IoSlice;
 
 fn engine() -> (Engine, tempfile::TempDir) {
@@ -48,6 +49,18 @@ fn little_travels_with_its_descriptor_unless_it_will_wait() {
     assert_eq!(immediate(&a, 10), 10);
     written(&a, 1);
     assert_eq!(immediate(&a, 10), 0, "a long stream is read where it lies");
+}
+
+/// To the engine of a release that does not know of it, all that it looks at is in the stream.
+#[test]
+fn nothing_travels_with_its_descriptor_to_who_does_not_look_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut without = Versions::OURS;
+    without.features.remove(Features::IMMEDIATE_DATA);
+    let engine = Engine::of_release(directory.path(), without);
+    let (a, _b) = Engine::pair(engine.join());
+    assert!(!a.socket().send_stream().takes_immediate_data());
+    assert_eq!(immediate(&a, 1), 0);
 }
 
 #[test]

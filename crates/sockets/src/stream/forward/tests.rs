@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::Stream;
+use crate::host::LISTED;
 use crate::testing::Engine;
-use crate::testing::fixture::{forwarding_engine, pattern};
-use longshore_hostif::{CHUNK, SocketKind};
+use crate::testing::fixture::{forwarding_engine, forwarding_engine_without_own, pattern};
+use longshore_hostif::{CHUNK, SocketKind, chunk_of};
 
 const LEAST: usize = LEAST_FORWARD as usize;
 
@@ -164,4 +165,95 @@ fn an_engine_that_forwards_nothing_has_all_copied() {
         .forwarding(far.socket())
         .forward(10_000, false);
     assert_eq!(then, Ok(Forwarded::Copy(NotForwarded::Unsupported)));
+}
+
+/// A process that has died in the midst of a call has named ranges behind the edge: they are none
+/// of what is written there next.
+#[test]
+fn ranges_that_were_not_sent_are_forgotten_by_the_next_write() {
+    let (engine, host, _directory) = forwarding_engine();
+    let (a, near) = Engine::pair(host);
+    a.write_all(&pattern(LEAST)).unwrap();
+    arrived(&engine, near.socket(), LEAST);
+    let holds = &engine.behavior.holds_acknowledgments;
+    holds.store(true, Ordering::Relaxed);
+    for is_prepared in [false, true] {
+        let (far, b) = Engine::pair(host);
+        far.write_all(b"head").unwrap();
+        let stream = far.socket().send_stream();
+        let mut prepared = stream.prepare(4).unwrap();
+        let sink = (far.socket().id().index, 4);
+        let source = (near.socket().id().index, 0);
+        let written = host.session.write_forwarded(sink, source, LEAST);
+        assert_eq!(written, Ok(Some(0)));
+        let has_ranges = || chunk_of(stream.chunk(0)) != stream.chunk(0);
+        assert!(has_ranges());
+        if is_prepared {
+            prepared
+                .pieces()
+                .for_each(|piece| piece.unwrap().fill(b'p'));
+            prepared.append(4, false).unwrap();
+        } else {
+            drop(prepared);
+            far.write_all(b"pppp").unwrap();
+        }
+        assert!(!has_ranges(), "prepared: {is_prepared}");
+        assert_eq!(read(&b, 8), b"headpppp");
+    }
+}
+
+/// The other end of either is a socket of the same session.
+#[test]
+fn a_connection_within_the_session_forwards_if_the_engine_takes_that() {
+    for (takes_own, (_engine, host, _directory)) in [
+        (true, forwarding_engine()),
+        (false, forwarding_engine_without_own()),
+    ] {
+        let ((_a, near), (far, _b)) = (Engine::pair(host), Engine::pair(host));
+        let (near, far) = (near.socket(), far.socket());
+        assert_eq!(near.forwarding(far).check(), Ok(()));
+        assert!(near.keeping().is_possible());
+        near.block().set_other_end(far.id().index);
+        let expected = if takes_own {
+            Ok(())
+        } else {
+            Err(NotForwarded::Kind)
+        };
+        assert_eq!(near.forwarding(far).check(), expected);
+        assert_eq!(far.forwarding(near).check(), expected);
+        assert_eq!(near.keeping().is_possible(), takes_own);
+    }
+}
+
+/// The send stream names where the bytes lie, and the engine is told how far its socket was read.
+#[test]
+fn what_is_forwarded_is_named_and_tells_what_was_read() {
+    let (engine, host, _directory) = forwarding_engine();
+    let ((a, near), (far, b)) = (Engine::pair(host), Engine::pair(host));
+    a.write_all(&pattern(2 * LEAST)).unwrap();
+    b.write_all(b"some").unwrap();
+    arrived(&engine, near.socket(), 2 * LEAST);
+    arrived(&engine, far.socket(), 4);
+    let holds = &engine.behavior.holds_acknowledgments;
+    holds.store(true, Ordering::Relaxed);
+    assert_eq!(far.read(&mut [0; 3]), Ok(3));
+    let forwarding = near.socket().forwarding(far.socket());
+    assert_eq!(
+        forwarding.forward(LEAST, false),
+        Ok(Forwarded::Bytes(LEAST))
+    );
+    let first = far.socket().send_stream().chunk(0);
+    assert_ne!(chunk_of(first), first);
+    let told = &far.socket().block().rcv.told;
+    assert_eq!(told.load(Ordering::Relaxed), 3);
+    // What was read behind what is kept is told when that was sent.
+    let (mut kept, all) = (None, |given: &[&[u8]]| Ok(given.concat().len()));
+    let taken = near.socket().keeping().take(&mut kept, LEAST, all);
+    assert_eq!(taken, Ok(Some(LEAST)));
+    host.flush().unwrap();
+    let index = near.socket().id().index;
+    assert!(!host.held_sockets.is_marked(index, LISTED));
+    let sent = forwarding.forward_kept(&mut kept.unwrap(), (LEAST, false), |_| Ok(()));
+    assert_eq!(sent, Ok(Forwarded::Bytes(LEAST)));
+    assert!(host.held_sockets.is_marked(index, LISTED));
 }

@@ -27,15 +27,16 @@ fn pieces_are_given_together_until_less_than_all_is_taken() {
         (Some(20 * MOST_PIECES_KEPT), pieces.concat())
     );
     assert_eq!(calls, [MOST_PIECES_KEPT; 2]);
-    // Of the second lot one byte is not taken.
-    for least in [0, 79, 80, 159] {
-        let mut room = least;
+    // Of the second lot one byte is not taken. After less than all, nothing more is given.
+    for (least, expected) in [(0, 1), (79, 1), (80, 2), (159, 2)] {
+        let (mut room, mut calls) = (least, 0);
         let taken = hand_over(all(), |given| {
+            calls += 1;
             let n = given.concat().len().min(room);
             room -= n;
             Ok(n)
         });
-        assert_eq!(taken.ok(), Some(least));
+        assert_eq!((taken.ok(), calls), (Some(least), expected));
     }
 }
 

@@ -155,3 +155,24 @@ fn nothing_is_appended_to_a_stream_that_has_ended_or_is_full() {
     assert_eq!(prepared.append(10, false), Err(SocketError::BrokenPipe));
     assert_eq!(prepared.append(0, false), Ok(()), "nothing");
 }
+
+/// What belongs in a chunk that the stream has is copied there, and its own is free again.
+#[test]
+fn the_chunk_that_was_copied_from_is_given_back() {
+    let (engine, _directory) = with_chunks(8);
+    let host = engine.join();
+    let (writer, _reader) = Engine::pair(host);
+    writer.write_all(b"head").unwrap();
+    let stream = writer.socket().send_stream();
+    for chunks in [0, 1] {
+        let free = host.count_free_chunks();
+        let len = CHUNK - 4 + chunks * CHUNK;
+        let mut prepared = stream.prepare(len).unwrap();
+        assert_eq!(host.count_free_chunks(), free - 1 - chunks);
+        prepared.append(len, false).unwrap();
+        drop(prepared);
+        assert_eq!(host.count_free_chunks(), free - chunks);
+        // Where the next chunk begins there is nothing to be copied.
+        writer.write_all(b"head").unwrap();
+    }
+}

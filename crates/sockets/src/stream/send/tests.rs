@@ -1,10 +1,10 @@
 //! What a call that writes is told, and how much it may write.
 
 use super::*;
-use crate::Departure;
 use crate::block_words::host_bits;
 use crate::testing::Engine;
 use crate::testing::fixture::socket_in;
+use crate::{Departure, EDGE, Ready, ReadySet};
 use longshore_hostif::{Geometry, SocketKind};
 use rustix::io::Errno;
 
@@ -150,6 +150,7 @@ fn no_more_is_written_than_the_limits_leave_room_for() {
     holds.store(true, Ordering::Relaxed);
     let (socket, block) = (a.socket(), a.socket().block());
     block.snd.limit.store(1000, Ordering::Relaxed);
+    assert_eq!(socket.send_stream().limit(), 1000);
     assert_eq!(send(socket, &[7; 600]), Ok(600));
     assert_eq!(send(socket, &[7; 600]), Ok(400), "what fits of it");
     let wants = || socket.host_bits() & host_bits::WANTS_ROOM != 0;
@@ -226,10 +227,16 @@ fn a_session_that_is_short_of_memory_sends_what_it_has_memory_for() {
     assert_eq!(send(socket, &[7; 10]), Ok(10));
     assert_eq!(host.count_free_chunks(), 2);
     assert!(!host.is_short());
-    // The rest of its first chunk, and the two others.
+    // The rest of its first chunk, and the two others. Who takes that for the end of the room, and
+    // waits for more, is told that there is some by the stream's limit.
     let much = vec![7; 5 * CHUNK];
+    let set = ReadySet::new(host).unwrap();
+    set.add(socket, 1, Ready::OUT.bits() | EDGE, 1).unwrap();
+    assert_eq!(set.harvest(9, |_| ()), Ok(1));
     assert_eq!(send(socket, &much), Ok(3 * CHUNK - 10));
+    assert_eq!(set.harvest(9, |_| ()), Ok(1));
     assert!(host.is_short());
+    socket.clear_host_bits(host_bits::WANTS_ROOM);
     assert_eq!(send(socket, &much), Err(SocketError::WouldBlock));
     assert!(socket.host_bits() & host_bits::WANTS_ROOM != 0);
     let other = Engine::open(host, SocketKind::Datagram);

@@ -107,8 +107,9 @@ impl Session {
         match *request {
             Request::Bind { local, .. } => self.bind(index, local),
             Request::Listen { .. } => {
+                let given = self.bind_if_unbound(index)?;
                 self.peer(index).kind = Kind::Listener;
-                nothing
+                Ok((0, given.map_or(Address::NONE, Address::from)))
             }
             Request::Connect { peer, .. } => self.connect(index, peer),
             Request::Query { .. } => {
@@ -138,6 +139,16 @@ impl Session {
         }
         self.peer(index).local = Some(local);
         Ok((0, local.into()))
+    }
+
+    /// Binds a socket that is not bound; the address that it has then, if it was not.
+    fn bind_if_unbound(&mut self, index: u32) -> Result<Option<SocketAddr>, u16> {
+        if self.peer(index).local.is_some() {
+            return Ok(None);
+        }
+        let any = SocketAddr::new(ADDRESS.parse().expect("an address"), 0);
+        self.bind(index, any.into())?;
+        Ok(self.peer(index).local)
     }
 
     /// The next port that nobody has, of those that are given out.
@@ -172,10 +183,7 @@ impl Session {
             return Err(EISCONN);
         }
         self.peer(index).revive();
-        if self.peer(index).local.is_none() {
-            let any = SocketAddr::new(ADDRESS.parse().expect("an address"), 0);
-            self.bind(index, any.into())?;
-        }
+        self.bind_if_unbound(index)?;
         let peer = self.peer(index);
         peer.remote = Some(to);
         let local = peer.local.expect("bound above");

@@ -1,0 +1,193 @@
+//! Which calls make what the engine has told count, which have it fetch what was put off, and
+//! which wait for what is under way to them.
+
+use super::*;
+use crate::testing::fixture::{engine, socket_in};
+use crate::{Half, Socket};
+use longshore_hostif::SocketKind::{Datagram, Stream};
+use longshore_hostif::SocketState::{self, Connected, Connecting, Dead, Listening, Open};
+use longshore_hostif::{BlockFlags, SocketKind};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::ManuallyDrop;
+
+/// A call on a socket, by what it is for, and the socket that it is made on.
+type Case = (&'static str, SocketKind, SocketState, fn(&Socket));
+
+fn write(socket: &Socket) -> Result<usize, SocketError> {
+    socket.send_stream().send(&[IoSlice::new(b"x")], false)
+}
+
+fn read(socket: &Socket) -> Result<usize, SocketError> {
+    let mut bytes = [0; 9];
+    let parts = &mut [IoSliceMut::new(&mut bytes)];
+    socket.receive_stream().recv(parts, false)
+}
+
+fn accept(socket: &Socket) -> Option<SocketError> {
+    socket.accept_queue().accept_with(|| Ok(())).err()
+}
+
+#[test]
+fn a_call_that_says_how_a_socket_stands_catches_up_with_the_engine() {
+    let cases: [Case; 10] = [
+        ("a peer", Stream, Connected, |s| {
+            let _ = s.addresses().peer();
+        }),
+        ("SO_ERROR", Stream, Connected, |s| {
+            s.pending_error().take();
+        }),
+        ("SO_SNDBUF", Stream, Connected, |s| {
+            s.send_stream().limit();
+        }),
+        ("MSG_OOB", Stream, Connected, |s| {
+            assert!(s.urgent_data().recv(true).is_err());
+        }),
+        ("shutdown", Stream, Dead, |s| {
+            assert!(s.halves().shut_down(Half::Both).is_err());
+        }),
+        ("connect", Stream, Connecting, |s| {
+            let to = crate::testing::Engine::address(1);
+            assert!(s.connector().start(to).is_err());
+        }),
+        ("a cancellation", Stream, Connected, |s| {
+            s.connector().cancel().unwrap();
+        }),
+        ("a write where something failed", Stream, Dead, |s| {
+            s.block().set_flags(BlockFlags::FAILED);
+            assert!(write(s).is_err());
+        }),
+        ("accept", Stream, Listening, |s| {
+            assert_eq!(accept(s), Some(SocketError::WouldBlock));
+        }),
+        ("FIONREAD", Datagram, Open, |s| {
+            assert_eq!(s.datagrams().next_len(), 0);
+        }),
+    ];
+    let (engine, host, _directory) = engine();
+    let has_told = || host.session.has_completions(host.own_channel());
+    for (what, kind, state, call) in cases {
+        let socket = socket_in(host, kind, state);
+        // Whoever subscribes is told how the socket stands.
+        let subscribe = Request::Subscribe {
+            socket: socket.id(),
+        };
+        host.tell(&subscribe, Wake::Now).unwrap();
+        engine.wait_until(what, |_| has_told());
+        call(&socket);
+        assert!(!has_told(), "{what}");
+    }
+}
+
+#[test]
+fn a_call_that_finds_nothing_has_the_engine_fetch_what_was_put_off() {
+    let cases: [Case; 3] = [
+        ("a read", Stream, Connected, |s| {
+            assert_eq!(read(s), Err(SocketError::WouldBlock));
+        }),
+        ("a write", Stream, Connected, |s| {
+            let snd = &s.block().snd;
+            for word in [&snd.edge, &snd.told] {
+                word.store(longshore_hostif::STREAM_MAX, Ordering::Relaxed);
+            }
+            assert_eq!(write(s), Err(SocketError::WouldBlock));
+        }),
+        ("FIONREAD", Datagram, Open, |s| {
+            assert_eq!(s.datagrams().next_len(), 0);
+        }),
+    ];
+    let (_engine, host, _directory) = engine();
+    for (what, kind, state, call) in cases {
+        let socket = socket_in(host, kind, state);
+        host.holds.store(true, Ordering::Relaxed);
+        call(&socket);
+        assert!(!host.holds.load(Ordering::Relaxed), "{what}");
+    }
+}
+
+/// The other end, within the engine, was closed, and what was sent to it is under way: a call that
+/// a reset ends otherwise waits for that; and what waits for a connection does.
+#[test]
+fn a_call_waits_for_what_is_under_way_if_it_would_end_otherwise() {
+    let cases: [Case; 6] = [
+        ("a peer", Stream, Connected, |s| {
+            let _ = s.addresses().peer();
+        }),
+        ("SO_ERROR", Stream, Dead, |s| {
+            s.pending_error().take();
+        }),
+        ("shutdown", Stream, Dead, |s| {
+            assert!(s.halves().shut_down(Half::Both).is_err());
+        }),
+        ("a write", Stream, Dead, |s| {
+            assert!(write(s).is_err());
+        }),
+        ("accept", Stream, Listening, |s| {
+            assert_eq!(accept(s), Some(SocketError::WouldBlock));
+        }),
+        (
+            "a connection that was not told of",
+            Stream,
+            Connected,
+            |s| {
+                s.connector().catch_up_untold();
+            },
+        ),
+    ];
+    let (engine, host, _directory) = engine();
+    let is_under_way = || host.session.has_under_way();
+    let is_handled = |ring| host.session.has_handled(ring, host.session.requested(ring));
+    for (what, kind, state, call) in cases {
+        let [socket, other] = [state, Connected].map(|state| socket_in(host, kind, state));
+        socket.block().set_other_end(other.id().index);
+        other.block().set_other_end(socket.id().index);
+        other.block().set_flags(BlockFlags::CLOSED);
+        host.flush().unwrap();
+        engine.wait_until(what, |_| host.own_rings().all(is_handled));
+        // So the next who waits for it finds it done, and says so.
+        host.under_way().note();
+        assert!(is_under_way());
+        call(&socket);
+        assert!(!is_under_way(), "{what}");
+    }
+}
+
+/// The other end is to show it with the next call: it is a socket of this process, or another's.
+/// What waits at a listener may be either.
+#[test]
+fn what_is_done_to_one_end_is_under_way_to_the_other() {
+    type Call = fn(ManuallyDrop<Socket>);
+    let close: Call = |s| drop(ManuallyDrop::into_inner(s));
+    let cases: [(&str, SocketState, Call); 5] = [
+        ("a write", Connected, |s| assert_eq!(write(&s), Ok(1))),
+        ("shutdown", Connected, |s| {
+            s.halves().shut_down(Half::Write).unwrap();
+        }),
+        ("close", Connected, close),
+        ("shutdown of a listener", Listening, |s| {
+            s.halves().shut_down(Half::Both).unwrap();
+        }),
+        ("close of a listener", Listening, close),
+    ];
+    let (engine, host, _directory) = engine();
+    let is_handled = |ring| host.session.has_handled(ring, host.session.requested(ring));
+    for is_here in [true, false] {
+        for (what, state, call) in cases {
+            let [socket, other] = [state, Connected].map(|state| socket_in(host, Stream, state));
+            let elsewhere = host.arena.geometry().sockets - 1;
+            let index = if is_here { other.id().index } else { elsewhere };
+            if state == Connected {
+                socket.block().set_other_end(index);
+            }
+            host.flush().unwrap();
+            engine.wait_until(what, |_| host.own_rings().all(is_handled));
+            host.under_way().wait();
+            host.done_to_own.store(false, Ordering::Relaxed);
+            assert!(!host.session.has_under_way());
+            call(socket);
+            assert!(host.session.has_under_way(), "{what}");
+            let may_be_own = is_here || state == Listening;
+            let is_own = host.done_to_own.load(Ordering::Relaxed);
+            assert_eq!(is_own, may_be_own, "{what} {is_here}");
+        }
+    }
+}
