@@ -2,7 +2,9 @@
 
 use crate::testing::common::Host;
 use crate::testing::{GEOMETRY, Member, Turned};
-use longshore_hostif::{ChannelState, Geometry, HostSession, SocketKind};
+use longshore_hostif::{
+    ChannelState, EdgeFlags, Geometry, HostChannel, HostSession, Request, SocketKind,
+};
 
 use super::*;
 use longshore_hostif::adapter::AdapterSession;
@@ -157,4 +159,37 @@ fn what_is_under_way_is_of_one_user() {
     world.engine.maintenance().process_died(0, 1);
     assert!(world.engine.programs.has_teardowns_of_user(0));
     assert!(!world.engine.programs.has_teardowns_of_user(1));
+}
+
+/// The next process at its channel is told nothing of a socket that another process holds.
+#[test]
+fn a_process_that_has_ended_is_told_of_its_sockets_no_more() {
+    let (mut world, mut host, member) = held(0);
+    let (mut host, client, server) = world.during(move |_| {
+        let listener = host.listening("10.0.0.1:7000");
+        let client = host.open(SocketKind::Stream);
+        assert_eq!(host.connect(client, "10.0.0.1:7000".parse().unwrap()), 0);
+        let server = host.accept(listener).socket;
+        (host, client, server)
+    });
+    let mut theirs = HostChannel::new(host.arena.clone(), 1);
+    theirs.put(&Request::Subscribe { socket: server }).unwrap();
+    theirs.publish(&host.doorbell, false);
+    host.arena.set_held(1, server.index, true);
+    world.settle();
+    assert!(theirs.get().unwrap().is_some());
+    world.engine.maintenance().process_died(0, 1);
+    world.settle();
+    assert_eq!(host.arena.control(1).state(), ChannelState::Free);
+    drop(member);
+    host.arena.control(1).reset();
+    let _next = Member::new(&mut world, &host, 1);
+    let host = world.during(move |_| {
+        host.send(client, b"x", EdgeFlags::PUSH);
+        assert_eq!(host.receive(server, 1), b"x");
+        host
+    });
+    world.settle();
+    let mut theirs = HostChannel::new(host.arena.clone(), 1);
+    assert!(theirs.get().unwrap().is_none());
 }
