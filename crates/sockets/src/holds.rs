@@ -107,7 +107,12 @@ impl Host {
 
     fn take_hold(&'static self, id: SocketId, marks: u64) -> Option<Socket> {
         let block = self.session.get_block(id.index)?;
+        // This process may hold the one that has its place now.
+        if !block.is(id) {
+            return None;
+        }
         let socket = self.hold(id, marks);
+        // It may have been closed before it counted as held.
         if !block.is(id) {
             self.let_go_silently(socket);
             return None;

@@ -1,9 +1,13 @@
 //! Which process has a socket, and what becomes of it with the last use.
 
 use super::*;
+use crate::Departure;
 use crate::reported_edges::Having;
 use crate::testing::Engine;
-use crate::testing::fixture::{SMALL, engine};
+use crate::testing::fixture::{SMALL, engine, forwarding_engine};
+use longshore_hostif::{LEAST_FORWARD, OwnersSignal};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 #[test]
 fn channels_are_asked_only_about_what_was_handed_on() {
@@ -96,8 +100,10 @@ fn a_socket_that_never_was_is_not_held() {
         ..id
     };
     for no in [other, beyond] {
-        assert!(host.acquire(no).is_none());
+        assert!(host.acquire(no).is_none() && host.inherit(no).is_none());
     }
+    // The socket in whose place it would be is held as before.
+    assert!(holds(host, id) && socket.uses() == 1);
     let free = SocketId {
         index: id.index + 100,
         generation: 9,
@@ -169,11 +175,19 @@ fn a_socket_is_left_to_others_if_there_are_any() {
     assert_eq!(host.leave_to_others(id), Ok(false));
     assert!(holds(host, id));
     let theirs = second.inherit(id).unwrap();
+    let is_subscribed = || host.held_sockets.is_marked(id.index, SUBSCRIBED);
+    let requests = || {
+        let all = host.own_rings().map(|ring| host.session.requested(ring));
+        all.fold(0, u32::wrapping_add)
+    };
+    let before = requests();
     assert_eq!(host.leave_to_others(id), Ok(true));
-    assert!(!holds(host, id));
+    assert!(!holds(host, id) && !is_subscribed());
+    assert_eq!(requests().wrapping_sub(before), 1, "to be told no more");
     // The `exec` has failed.
     host.hold_again(id);
-    assert!(holds(host, id));
+    assert!(holds(host, id) && is_subscribed());
+    assert_eq!(requests().wrapping_sub(before), 2, "to be told again");
     drop(theirs);
     assert_eq!(host.leave_to_others(id), Ok(false));
     let gone = SocketId {
@@ -195,7 +209,10 @@ fn what_no_descriptor_is_there_for_is_closed() {
     );
     let ids = (kept.id(), left.into_use());
     host.held_sockets.set_count(ids.1, 0);
+    let control = host.arena.control(host.own_channel());
+    assert!(!control.has_inherited());
     host.drop_unused();
+    assert!(control.has_inherited(), "its parent may let go of all");
     assert!(holds(host, ids.0) && !holds(host, ids.1));
     engine.wait_until("it is closed", |seen| seen.open == 1);
 }
@@ -251,4 +268,60 @@ fn a_socket_is_found_by_the_kernels_behind_it() {
     assert_eq!(second.find_inode(999), None);
     drop(sockets);
     assert_eq!(second.find_inode(1000), None);
+}
+
+/// What a process keeps of a socket goes with its last use: its place is another's then.
+#[test]
+fn nothing_is_kept_of_a_socket_that_is_closed() {
+    let (engine, host, _directory) = forwarding_engine();
+    let datagram = Engine::open(host, SocketKind::Datagram);
+    let (id, to) = (datagram.id(), Some(Engine::address(7)));
+    let begin = |socket: &Socket| {
+        let parts = [std::io::IoSlice::new(b"x")];
+        socket.datagrams().begin(&parts, to, Departure::default())
+    };
+    assert_eq!(begin(&datagram), Ok(1));
+    let is_begun = || host.unfinished.enter().unwrap().get(&id).is_some();
+    assert!(is_begun());
+    drop(datagram);
+    assert!(!is_begun());
+    let (a, b) = Engine::pair(host);
+    let socket = b.socket();
+    let bytes = LEAST_FORWARD as usize;
+    a.write_all(&vec![7; bytes]).unwrap();
+    engine.wait_until("all has come", |_| {
+        host.drain_if_free();
+        socket.receive_stream().readable_bytes() == bytes
+    });
+    let (mut kept, all) = (None, |given: &[&[u8]]| Ok(given.concat().len()));
+    let taken = socket.keeping().take(&mut kept, bytes, all);
+    assert_eq!(taken, Ok(Some(bytes)));
+    let index = socket.id().index;
+    assert_eq!(host.kept_from(index), Some(0));
+    drop(b);
+    assert_eq!(host.kept_from(index), None);
+}
+
+/// To the owner of a socket, whose program may take it for one of the next that has the descriptor.
+#[test]
+fn no_signal_comes_after_a_socket_was_closed() {
+    let (_engine, host, _directory) = engine();
+    let socket = Engine::open(host, SocketKind::Stream);
+    let block = socket.block();
+    let is_raised = AtomicBool::new(false);
+    let (begins, has_begun) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let raise = || {
+            begins.send(()).unwrap();
+            std::thread::sleep(Duration::from_millis(20));
+            is_raised.store(true, Ordering::Release);
+            Ok::<_, ()>(())
+        };
+        scope.spawn(move || block.raise(OwnersSignal::Urgent, raise).unwrap());
+        has_begun.recv().unwrap();
+        drop(socket);
+        assert!(is_raised.load(Ordering::Acquire));
+    });
+    let never = || -> Result<(), ()> { panic!("raised") };
+    block.raise(OwnersSignal::Urgent, never).unwrap();
 }
