@@ -62,7 +62,6 @@ impl<'a> Halves<'a> {
             }
             SocketState::Listening => return self.socket.accept_queue().stop(half),
             SocketState::Connecting => {
-                self.socket.host.drain_if_free();
                 if self.socket.connector().give_up(Errno::CONNRESET)? {
                     return Ok(());
                 }

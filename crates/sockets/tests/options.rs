@@ -154,7 +154,7 @@ fn an_engine_is_told_what_its_version_has() {
         (17, Name::AcceptOnData, 3),
         (21, Name::PortOf, 0),
     ];
-    for version in [13, 14, 15, 16, 17, 20, 21] {
+    for version in [13, 14, 15, 16, 17, 20, 21, 22] {
         let (engine, _directory) = of_version(version);
         let (a, b) = Engine::pair(engine.join());
         let socket = a.socket();
@@ -166,6 +166,7 @@ fn an_engine_is_told_what_its_version_has() {
             .set_accept_on_data(Some(2 * within))
             .unwrap();
         socket.options().take_port_of(b.socket()).unwrap();
+        assert_eq!(socket.options().tells_groups_apart(), version >= 22);
         socket.options().set(Name::KeepCount, 9).unwrap();
         let (index, other) = (socket.id().index, b.socket().id().encode());
         let mut expected: Vec<_> = all

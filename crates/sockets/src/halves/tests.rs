@@ -161,3 +161,21 @@ fn the_engine_is_told_which_half_is_shut_down() {
     a.socket().halves().shut_down_to_linger().unwrap();
     is_said(a.socket(), wr | lingers);
 }
+
+/// Linux: of a connection that both ends have ended, and all of which has arrived, nothing is left.
+/// Within the engine that is so at once.
+#[test]
+fn a_connection_within_the_engine_that_both_have_ended_is_none() {
+    let (_engine, host, _directory) = engine();
+    let [socket, other] =
+        [(); 2].map(|()| socket_in(host, SocketKind::Stream, SocketState::Connected));
+    let block = socket.block();
+    block.set_flags(BlockFlags::PEER_FIN | BlockFlags::SHUT_WR);
+    let shut_down = || socket.halves().shut_down(Half::Read);
+    assert_eq!(shut_down(), Ok(()));
+    block.set_other_end(other.id().index);
+    block.snd.edge.store(1, Ordering::Release);
+    assert_eq!(shut_down(), Ok(()), "something is still to arrive");
+    block.snd.edge.store(0, Ordering::Release);
+    assert_eq!(shut_down(), Err(NOT_CONNECTED));
+}

@@ -119,8 +119,10 @@ fn a_report_names_the_descriptor_and_the_events_asked_for() {
     set.modify(b.socket(), 77, 0, 6).unwrap();
     assert_eq!(reported(&set), []);
     b.socket().pending_error().set(104);
-    set.modify(b.socket(), 77, 0, 6).unwrap();
-    assert_eq!(reported(&set), [(6, Ready::ERR.bits())]);
+    for asked_for in [0, (Ready::ERR | Ready::HUP).bits()] {
+        set.modify(b.socket(), 77, asked_for | EDGE, 6).unwrap();
+        assert_eq!(reported(&set), [(6, Ready::ERR.bits())]);
+    }
 }
 
 #[test]
@@ -152,7 +154,13 @@ fn what_is_reported_once_elsewhere_is_reported_no_more() {
     set.modify(a.socket(), 1, OUT | ONE_SHOT, 2).unwrap();
     set.add(b.socket(), 2, IN | ONE_SHOT, 3).unwrap();
     set.add(c.socket(), 3, OUT, 4).unwrap();
+    // One of the same word in another set has nothing to do with it.
+    let other = ReadySet::new(host).unwrap();
+    b.socket().pending_error().set(104);
+    other.add(b.socket(), 2, IN | ONE_SHOT, 2).unwrap();
     assert_eq!(set.report_beside(2), Ok(OUT));
+    assert_eq!(reported(&other), [(2, Ready::ERR.bits())]);
+    b.socket().pending_error().take();
     assert_eq!(set.report_beside(3), Ok(0));
     assert_eq!(
         set.report_beside(4),

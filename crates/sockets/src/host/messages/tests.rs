@@ -3,10 +3,10 @@
 
 use super::*;
 use crate::testing::fixture::{engine, socket_in};
-use crate::{Half, Socket};
+use crate::{Half, ReadySet, Socket};
 use longshore_hostif::SocketKind::{Datagram, Stream};
 use longshore_hostif::SocketState::{self, Connected, Connecting, Dead, Listening, Open};
-use longshore_hostif::{BlockFlags, SocketKind};
+use longshore_hostif::{BlockFlags, OptionName, SocketKind};
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::ManuallyDrop;
 
@@ -29,7 +29,12 @@ fn accept(socket: &Socket) -> Option<SocketError> {
 
 #[test]
 fn a_call_that_says_how_a_socket_stands_catches_up_with_the_engine() {
-    let cases: [Case; 10] = [
+    let cases: [Case; 11] = [
+        ("a sleep on a set", Stream, Connected, |s| {
+            let set = ReadySet::new(s.host()).unwrap();
+            set.declare().unwrap();
+            set.awake();
+        }),
         ("a peer", Stream, Connected, |s| {
             let _ = s.addresses().peer();
         }),
@@ -189,5 +194,34 @@ fn what_is_done_to_one_end_is_under_way_to_the_other() {
             let is_own = host.done_to_own.load(Ordering::Relaxed);
             assert_eq!(is_own, may_be_own, "{what} {is_here}");
         }
+    }
+}
+
+/// TCP_CORK and TCP_NODELAY: what they let go is fetched with what is written, and other options
+/// are told of before this process sleeps.
+#[test]
+fn an_option_that_lets_go_of_what_was_written_counts_as_written() {
+    use OptionName::{Cork, KeepIdle, NoDelay};
+    let (engine, host, _directory) = engine();
+    let holds = &engine.behavior.holds_acknowledgments;
+    holds.store(true, Ordering::Relaxed);
+    for (has_written, name, value, lets_go) in [
+        (true, Cork, 0, true),
+        (true, Cork, 1, false),
+        (true, NoDelay, 1, true),
+        (true, NoDelay, 0, false),
+        (true, KeepIdle, 1, false),
+        (false, Cork, 0, false),
+        (false, NoDelay, 1, false),
+    ] {
+        let pairs = [(); 2].map(|()| crate::testing::Engine::pair(host));
+        let [a, other] = pairs.each_ref().map(|(a, _)| a.socket());
+        // The engine fetches at once what is all that is written in a turn.
+        write(if has_written { a } else { other }).unwrap();
+        write(other).unwrap();
+        host.holds.store(false, Ordering::Relaxed);
+        a.options().set(name, value).unwrap();
+        let is_held = host.holds.load(Ordering::Relaxed);
+        assert_eq!(is_held, lets_go, "{has_written} {name:?} {value}");
     }
 }
