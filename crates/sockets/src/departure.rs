@@ -118,6 +118,7 @@ impl<'a> Datagrams<'a> {
             return Err(SocketError::BrokenPipe);
         }
         let before = unfinished.remove(&self.socket.id);
+        let was_begun = before.is_some();
         let (bytes, said) = before.map(|begun| (begun.bytes, begun.said)).unzip();
         let said = said.unwrap_or((departure.hops, departure.class));
         let mut begun = Begun {
@@ -140,7 +141,7 @@ impl<'a> Datagrams<'a> {
             return Ok(len);
         }
         let is_own = match self.send_begun(&begun) {
-            Err(SocketError::WouldBlock) if before != 0 => {
+            Err(SocketError::WouldBlock) if was_begun => {
                 begun.bytes.truncate(before);
                 unfinished.insert(self.socket.id, begun);
                 return Err(SocketError::WouldBlock);

@@ -290,6 +290,10 @@ fn what_was_begun_goes_where_its_socket_is_connected() {
     assert_eq!(begin(&v6, b"ef", None), Ok(2));
     v6.datagrams().redirect_begun(Address::from(other)).unwrap();
     assert_eq!(v6.datagrams().begun_for(), Ok(Some(to_v6)));
+    // Nor to one of IPv6 what was begun for IPv4.
+    assert_eq!(begin(&a, b"ef", Some(to)), Ok(2));
+    a.datagrams().redirect_begun(Address::from(to_v6)).unwrap();
+    assert_eq!(a.datagrams().begun_for(), Ok(Some(to)));
     drop(b);
     std::mem::forget(v6);
 }
@@ -298,21 +302,34 @@ fn what_was_begun_goes_where_its_socket_is_connected() {
 #[test]
 fn what_was_begun_waits_for_room() {
     let (engine, host, _directory) = engine();
-    let ((a, _), (b, to)) = (bound(host), bound(host));
     let ignores = &engine.behavior.ignores_requests;
-    assert_eq!(begin(&a, b"ab", Some(to)), Ok(2));
-    let limit = &a.block().snd.limit;
-    ignores.store(true, Ordering::Relaxed);
-    limit.store(1, Ordering::Relaxed);
-    a.block().snd.edge.store(8, Ordering::Relaxed);
-    assert_eq!(send(&a, b"cd", None), Err(SocketError::WouldBlock));
-    assert_eq!(a.datagrams().finish(), Err(SocketError::WouldBlock));
-    assert_eq!(a.datagrams().begun_for(), Ok(Some(to)));
-    a.block().snd.edge.store(0, Ordering::Relaxed);
-    limit.store(0, Ordering::Relaxed);
-    ignores.store(false, Ordering::Relaxed);
-    assert_eq!(send(&a, b"ef", None), Ok(2));
-    assert_eq!(receive(&b).1, b"abef");
+    let has_room = |socket: &Socket, has: bool| {
+        let (limit, edge) = if has { (0, 0) } else { (1, 8) };
+        ignores.store(!has, Ordering::Relaxed);
+        let snd = &socket.block().snd;
+        snd.limit.store(limit, Ordering::Relaxed);
+        snd.edge.store(edge, Ordering::Relaxed);
+    };
+    // Nothing is a beginning, too.
+    for (first, all) in [(&b"ab"[..], &b"abef"[..]), (b"", b"ef")] {
+        let ((a, _), (b, to)) = (bound(host), bound(host));
+        assert_eq!(begin(&a, first, Some(to)), Ok(first.len()));
+        has_room(&a, false);
+        assert_eq!(send(&a, b"cd", None), Err(SocketError::WouldBlock));
+        assert_eq!(a.datagrams().finish(), Err(SocketError::WouldBlock));
+        assert_eq!(a.datagrams().begun_for(), Ok(Some(to)));
+        has_room(&a, true);
+        assert_eq!(send(&a, b"ef", None), Ok(2));
+        assert_eq!(receive(&b).1, all);
+    }
+    // What this process has not begun is not begun by a call without room for it.
+    let ((a, _), (_b, to)) = (bound(host), bound(host));
+    a.set_more_bits(more_bits::UNFINISHED);
+    has_room(&a, false);
+    assert_eq!(send(&a, b"ab", Some(to)), Err(SocketError::WouldBlock));
+    assert_eq!(a.more_bits() & more_bits::UNFINISHED, 0);
+    assert!(host.unfinished.enter().unwrap().get(&a.id()).is_none());
+    has_room(&a, true);
 }
 
 /// IP_PMTUDISC_DO and IPV6_DONTFRAG: what a link does not take is refused, by whatever header
