@@ -197,6 +197,12 @@ fn a_socket_is_left_to_others_if_there_are_any() {
     assert_eq!(host.leave_to_others(gone), Ok(true), "it is there no more");
     host.hold_again(gone);
     assert!(holds(host, id));
+    let free = SocketId {
+        index: id.index + 100,
+        ..id
+    };
+    host.hold_again(free);
+    assert!(!host.arena.holds(host.own_channel(), free.index));
 }
 
 /// After an `exec`: what the last image held, and this one has no descriptor of, is closed.
