@@ -37,7 +37,8 @@ impl<'a> Addresses<'a> {
             SocketState::Open => self.socket.is_datagram(),
             _ => false,
         };
-        let connected = connected && !self.socket.pair_end().is_over();
+        let is_over = || !self.socket.is_datagram() && self.socket.halves().are_over();
+        let connected = connected && !is_over();
         let peer = block.peer().get().filter(|_| connected);
         peer.ok_or(SocketError::Refused(Errno::NOTCONN))
     }
@@ -49,7 +50,9 @@ impl<'a> Addresses<'a> {
     pub fn bind(self, local: SocketAddr) -> Result<SocketAddr, SocketError> {
         let socket = self.socket.id;
         let mut flags = BlockFlags::BOUND;
-        flags.set(BlockFlags::PORT_GIVEN, local.port() != 0);
+        // What is over keeps any port: it gives back those of its connections alone.
+        let keeps = local.port() != 0 || self.is_of_what_is_over();
+        flags.set(BlockFlags::PORT_GIVEN, keeps);
         flags.set(BlockFlags::ADDRESS_GIVEN, !local.ip().is_unspecified());
         let local = Address::from(local);
         let answer = self.socket.host.call(|tag, waiter| Request::Bind {
@@ -57,7 +60,8 @@ impl<'a> Addresses<'a> {
             tag,
             waiter,
             local,
-        })?;
+        });
+        let answer = answer.inspect_err(|e| self.forget_after(*e))?;
         let block = self.socket.block();
         block.set_local(answer.address);
         // What was kept of the socket in whose place it is.
@@ -66,11 +70,28 @@ impl<'a> Addresses<'a> {
         answer.address.get().ok_or(SocketError::Broken)
     }
 
+    /// It was not bound, for this reason. Where others have the port, Linux has taken its address
+    /// from it by then: an address that was kept of a connection goes, too.
+    fn forget_after(self, error: SocketError) {
+        let is_kept = !self.is_bound() && self.given_address().is_some();
+        if error == SocketError::Refused(Errno::ADDRINUSE)
+            && is_kept
+            && let Some(was) = self.local()
+        {
+            self.socket.block().clear_flags(BlockFlags::ADDRESS_GIVEN);
+            self.show_local(was);
+        }
+    }
+
+    /// Whether it is a stream whose connection is over, or whose attempt to connect has failed.
+    fn is_of_what_is_over(self) -> bool {
+        self.socket.state() == SocketState::Dead && !self.socket.is_datagram()
+    }
+
     /// Whether it has a port, that it was bound to or that it was given.
     pub fn is_bound(self) -> bool {
         let flags = self.socket.block().flags();
-        let is_over = self.socket.is_spent()
-            || (self.socket.state() == SocketState::Dead && !self.socket.is_datagram());
+        let is_over = self.socket.is_spent() || self.is_of_what_is_over();
         flags.contains(BlockFlags::BOUND) && (!is_over || flags.contains(BlockFlags::PORT_GIVEN))
     }
 

@@ -182,6 +182,17 @@ impl<'a> Connector<'a> {
         SocketError::failed(errno)
     }
 
+    /// It is new, and in the place of `old`, whose connection is over or whose attempt to connect
+    /// has failed: so it is with this one, of which calls say what they would have said of that.
+    pub fn is_over_like(self, old: &Socket) {
+        let ended = BlockFlags::SHUT_RD | BlockFlags::SHUT_WR | BlockFlags::PEER_FIN;
+        let block = self.socket.block();
+        block.set_flags(old.block().flags() & ended);
+        self.socket
+            .set_host_bits(old.host_bits() & host_bits::CONNECT_TOLD);
+        block.change_state(SocketState::Open, SocketState::Dead);
+    }
+
     fn was_never_connected(self) -> bool {
         let block = self.socket.block();
         self.socket.host_bits() & host_bits::CONNECT_TOLD == 0

@@ -48,6 +48,12 @@ impl<'a> Halves<'a> {
         self.socket.block().flags().contains(both) && self.socket.send_stream().unacked_bytes() == 0
     }
 
+    /// Whether a connection that both sides have ended is none any more to Linux: the peer has
+    /// acknowledged the end of this side, too.
+    pub(crate) fn are_over(self) -> bool {
+        self.is_ended_by_both() && (self.socket.is_within() || self.socket.queries().is_gone())
+    }
+
     /// Shuts a half down, or both.
     ///
     /// # Errors
@@ -57,7 +63,7 @@ impl<'a> Halves<'a> {
         self.socket.host.catch_up();
         let block = self.socket.block();
         match block.state() {
-            _ if self.socket.pair_end().is_over() => {
+            _ if !self.socket.is_datagram() && self.are_over() => {
                 return Err(SocketError::Refused(Errno::NOTCONN));
             }
             SocketState::Listening => return self.socket.accept_queue().stop(half),

@@ -41,16 +41,6 @@ impl<'a> PairEnd<'a> {
         }
     }
 
-    /// Whether a connection within the engine is over, as each end has closed its half and has
-    /// nothing to send any more: to Linux it is none then, and the end of either half is acknowledged
-    /// at once.
-    pub(crate) fn is_over(self) -> bool {
-        let ended = BlockFlags::PEER_FIN | BlockFlags::SHUT_WR;
-        self.socket.is_within()
-            && self.socket.block().flags().contains(ended)
-            && self.socket.send_stream().unacked_bytes() == 0
-    }
-
     /// Whether the other end of a connection within the engine reads no more.
     fn has_lost_reader(self) -> bool {
         let Some(other) = self.socket.block().other_end() else {

@@ -10,6 +10,10 @@ use rustix::io::Errno;
 use std::io::IoSliceMut;
 use std::sync::atomic::Ordering;
 
+/// What `tcpi_state`, the first byte of Linux's `struct tcp_info`, says of a connection that both
+/// sides have ended: that it waits for late segments, or is forgotten.
+const TIME_WAIT: u8 = 6;
+const CLOSE: u8 = 7;
 /// Where `tcpi_snd_mss` is in Linux's `struct tcp_info`.
 const SND_MSS_AT: usize = 16;
 /// And `tcpi_pmtu`.
@@ -86,6 +90,13 @@ impl<'a> Queries<'a> {
             waiting.copy_from_slice(&records.to_le_bytes());
         }
         Ok(len)
+    }
+
+    /// Whether the engine has a connection no more, but for what of it may still be on its way, as
+    /// the peer has acknowledged the end of it. `false` if the engine does not say.
+    pub(crate) fn is_gone(self) -> bool {
+        let state = self.ask(Query::TcpInfo).map(|(mailbox, _)| mailbox[0]);
+        matches!(state, Ok(TIME_WAIT | CLOSE))
     }
 
     /// The number at offset `AT` of Linux's `struct tcp_info`.

@@ -68,6 +68,118 @@ static void is_bound_after_a_refused_connect(void) {
   FAILS(bind(bound, A(a)), EINVAL);
 }
 
+/* What was refused a connection, and has not been told, is bound elsewhere, and told then. */
+static void is_bound_before_it_is_told(void) {
+  struct sockaddr_in a = nobody_listens(), any = address(my_ip(), 0);
+  for (int is_chosen = 0; is_chosen < 2; is_chosen++)
+    for (int is_asked = 0; is_asked < 2; is_asked++) {
+      struct sockaddr_in b = nobody_listens();
+      int fd = stream();
+      nonblocking(fd);
+      FAILS(connect(fd, A(a)), EINPROGRESS);
+      IS(ready(fd, POLLIN | POLLRDHUP, 10000), POLLIN | POLLRDHUP | POLLERR | POLLHUP);
+      if (is_asked)
+        IS(option(fd, SOL_SOCKET, SO_ERROR), ECONNREFUSED);
+      SYS(is_chosen ? bind(fd, A(b)) : bind(fd, A(any)));
+      if (!is_chosen)
+        b = name_of(fd);
+      OK(same(name_of(fd), b) && b.sin_port);
+      FAILS(bind(fd, A(any)), EINVAL);
+      FAILS(listen(fd, 8), EINVAL);
+      IS(ready(fd, POLLIN | POLLRDHUP, 0), POLLIN | POLLRDHUP | POLLHUP | (is_asked ? 0 : POLLERR));
+      int other = stream();
+      FAILS(bind(other, A(b)), EADDRINUSE);
+      FAILS(connect(fd, A(a)), is_asked ? ECONNABORTED : ECONNREFUSED);
+      SYS(listen(fd, 8));
+      SYS(fcntl(fd, F_SETFL, 0));
+      if (is_chosen)
+        OK(same(name_of(fd), b));
+      is_reached(fd);
+      SYS(close(other));
+      SYS(close(fd));
+    }
+}
+
+/* So is what had a connection; it is disconnected before it has another. */
+static void is_bound_when_it_is_over(void) {
+  EACH_PAIR(mine, far) {
+    struct sockaddr_in b = nobody_listens();
+    far_reset(far), far = -1;
+    OK(ready(mine, POLLIN, 10000) & POLLERR);
+    char c;
+    SYS(bind(mine, A(b)));
+    OK(same(name_of(mine), b));
+    FAILS(recv(mine, &c, 1, 0), ECONNRESET);
+    IS(recv(mine, &c, 1, 0), 0);
+    FAILS(send(mine, &c, 1, MSG_NOSIGNAL), EPIPE);
+    FAILS(connect(mine, A(b)), EISCONN);
+    FAILS(listen(mine, 8), EINVAL);
+    FAILS(shutdown(mine, SHUT_RDWR), ENOTCONN);
+    disconnect(mine);
+    OK(same(name_of(mine), b));
+    SYS(listen(mine, 8));
+    is_reached(mine);
+  }
+}
+
+/* Where the port is another's, an address that was kept of a connection is so no more. */
+static void forgets_its_address_with_a_port_of_another(void) {
+  int listener = my_listener(8), client = stream(), other = my_listener(8);
+  struct sockaddr_in a = name_of(listener), b = name_of(other);
+  SYS(connect(client, A(a)));
+  int fd = SYS(accept(listener, 0, 0));
+  disconnect(fd);
+  OK(name_of(fd).sin_addr.s_addr == a.sin_addr.s_addr);
+  FAILS(bind(fd, A(b)), EADDRINUSE);
+  OK(name_of(fd).sin_addr.s_addr == 0);
+  SYS(listen(fd, 8));
+  is_reached(fd);
+}
+
+static int has_peer(int fd) {
+  struct sockaddr_in a;
+  socklen_t n = sizeof a;
+  int failed = getpeername(fd, (void *)&a, &n);
+  OK(!failed || errno == ENOTCONN);
+  return !failed;
+}
+
+/* Of a connection that both sides have ended, no peer is left and no halves, whoever was first. */
+static void no_peer_when_both_have_ended(void) {
+  for (int is_first = 0; is_first < 2; is_first++)
+    EACH_PAIR(mine, far) {
+      struct sockaddr_in own = name_of(mine);
+      int first = is_first ? mine : far, second = is_first ? far : mine;
+      SYS(shutdown(first, SHUT_WR));
+      OK(ready(second, POLLIN, 10000) & POLLIN);
+      OK(has_peer(mine));
+      SYS(shutdown(second, SHUT_WR));
+      OK(ready(first, POLLIN, 10000) & POLLIN);
+      /* The acknowledgment of the last end may be on its way. */
+      for (double end = now() + 10; has_peer(mine); sleep_ms(1))
+        OK(now() < end);
+      FAILS(shutdown(mine, SHUT_RDWR), ENOTCONN);
+      FAILS(shutdown(mine, SHUT_RD), ENOTCONN);
+      OK(same(name_of(mine), own));
+      char c;
+      IS(recv(mine, &c, 1, 0), 0);
+      FAILS(connect(mine, A(own)), EISCONN);
+    }
+}
+
+/* So it is with one that is connected to itself, which has ended both. */
+static void no_peer_of_its_own(void) {
+  int fd = stream();
+  struct sockaddr_in a = nobody_listens();
+  SYS(bind(fd, A(a)));
+  SYS(connect(fd, A(a)));
+  OK(has_peer(fd));
+  SYS(shutdown(fd, SHUT_WR));
+  for (double end = now() + 10; has_peer(fd); sleep_ms(1))
+    OK(now() < end);
+  FAILS(shutdown(fd, SHUT_WR), ENOTCONN);
+}
+
 /* A listener that is shut down gives back a port that nobody has chosen. */
 static void a_listener_listens_again(void) {
   for (int chosen = 0; chosen < 2; chosen++) {
@@ -995,6 +1107,11 @@ static void disconnected_by_a_child(void) {
 const struct check CHECKS[] = {
     {"listens_after_a_refused_connect", listens_after_a_refused_connect},
     {"is_bound_after_a_refused_connect", is_bound_after_a_refused_connect},
+    {"is_bound_before_it_is_told", is_bound_before_it_is_told},
+    {"is_bound_when_it_is_over", is_bound_when_it_is_over},
+    {"forgets_its_address_with_a_port_of_another", forgets_its_address_with_a_port_of_another},
+    {"no_peer_when_both_have_ended", no_peer_when_both_have_ended},
+    {"no_peer_of_its_own", no_peer_of_its_own},
     {"a_listener_listens_again", a_listener_listens_again},
     {"a_listener_connects", a_listener_connects},
     {"shut_down_unconnected", shut_down_unconnected},

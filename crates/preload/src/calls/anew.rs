@@ -24,11 +24,27 @@ pub(crate) fn to_connect(fd: c_int, socket: Socket) -> Result<Socket, SocketErro
 
 /// What stands for a descriptor that is to be bound.
 pub(crate) fn to_bind(fd: c_int, socket: Socket) -> Result<Socket, SocketError> {
-    if socket.is_spent() && socket.addresses().bound_port().is_none() {
+    if socket.addresses().bound_port().is_some() {
+        Ok(socket)
+    } else if socket.is_spent() {
         keeping_shut(fd, socket)
+    } else if is_over(&socket) {
+        let old = socket.clone();
+        let new = begin_anew(fd, socket)?;
+        new.connector().is_over_like(&old);
+        Ok(new)
     } else {
         Ok(socket)
     }
+}
+
+/// Whether it is a stream that had a connection, or tried to have one, and is to be disconnected
+/// before it has another. One with data unread keeps its port for them.
+fn is_over(socket: &Socket) -> bool {
+    socket.connector().catch_up_untold();
+    socket.state() == SocketState::Dead
+        && !socket.is_datagram()
+        && socket.receive_stream().readable_bytes() == 0
 }
 
 /// What stands for a descriptor that is to listen, on a port that is new if the program has not

@@ -211,3 +211,36 @@ fn the_engine_is_told_of_a_socket_of_ipv6_alone() {
         engine.wait_until("it was told", |seen| seen.options.last() == Some(&told));
     }
 }
+
+/// Linux: by the time that a port is found to be another's, the address is taken from the socket.
+#[test]
+fn an_address_that_was_kept_goes_when_the_port_is_anothers() {
+    let (_engine, host, _directory) = engine();
+    let [old, new, other] = [(); 3].map(|()| Engine::open(host, SocketKind::Stream));
+    let taken = other.addresses().bind(Engine::address(0)).unwrap();
+    old.addresses().bind(Engine::address(4000)).unwrap();
+    new.addresses().keep_address_of(&old);
+    let in_use = Err(SocketError::Refused(Errno::ADDRINUSE));
+    assert_eq!(new.addresses().bind(taken), in_use);
+    assert_eq!(new.addresses().given_address(), None);
+    assert_eq!(new.addresses().local(), Some(ANY));
+    // What is bound stays what it is.
+    assert_eq!(old.addresses().bind(taken), in_use);
+    assert_eq!(old.addresses().local(), Some(Engine::address(4000)));
+}
+
+/// Linux: the port that a connection was given goes with it, and what is bound afterwards keeps any.
+#[test]
+fn what_is_over_keeps_the_port_that_it_is_bound_to() {
+    let (_engine, host, _directory) = engine();
+    for (state, keeps) in [(SocketState::Open, false), (SocketState::Dead, true)] {
+        let socket = Engine::open(host, SocketKind::Stream);
+        socket.block().set_state(state);
+        let local = socket.addresses().bind(Engine::address(0)).unwrap();
+        assert_eq!(
+            socket.addresses().bound_port(),
+            keeps.then_some(local),
+            "{state:?}"
+        );
+    }
+}

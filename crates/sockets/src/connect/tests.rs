@@ -215,3 +215,24 @@ fn the_first_call_after_a_connection_was_made_is_told_so() {
     );
     assert!(!socket.is_connecting() && !socket.is_early());
 }
+
+/// What takes the place of a socket that is over says what that would have said.
+#[test]
+fn what_is_in_the_place_of_one_that_is_over_is_over_too() {
+    let (_engine, host, _directory) = engine();
+    let aborted = Err(SocketError::Failed(Errno::CONNABORTED));
+    for (told, flags, said) in [
+        (CONNECT_TOLD, BlockFlags::PEER_FIN, IS_CONNECTED),
+        (CONNECT_TOLD, BlockFlags::SHUT_WR, IS_CONNECTED),
+        (0, BlockFlags::empty(), aborted),
+    ] {
+        let old = stream_in(host, SocketState::Dead);
+        old.set_host_bits(told);
+        old.block().set_flags(flags);
+        let new = Engine::open(host, SocketKind::Stream);
+        new.connector().is_over_like(&old);
+        assert_eq!(new.state(), SocketState::Dead);
+        assert!(new.block().flags().contains(flags));
+        assert_eq!(new.connector().start(Engine::address(1)), said);
+    }
+}

@@ -91,6 +91,29 @@ fn a_connection_is_ended_by_both_when_all_has_arrived() {
     assert!(!socket.halves().has_peer_ended());
 }
 
+/// Linux: what both sides have ended and acknowledged is no connection any more. Within an engine
+/// there is nothing to acknowledge; otherwise the engine is asked, and the test's says nothing of
+/// the kind.
+#[test]
+fn a_connection_that_is_ended_by_both_is_over_when_the_engine_says_so() {
+    let (_engine, host, _directory) = engine();
+    for (is_within, over) in [(true, true), (false, false)] {
+        let socket = socket_in(host, SocketKind::Stream, SocketState::Connected);
+        let block = socket.block();
+        block.set_peer(Engine::address(7).into());
+        if is_within {
+            block.set_other_end(socket.id().index);
+        }
+        block.set_flags(BlockFlags::PEER_FIN);
+        assert!(!socket.halves().are_over() && socket.addresses().peer().is_ok());
+        block.set_flags(BlockFlags::SHUT_WR);
+        assert_eq!(socket.halves().are_over(), over);
+        assert_eq!(socket.addresses().peer().is_err(), over);
+        let shut = socket.halves().shut_down(Half::Read);
+        assert_eq!(shut == Err(NOT_CONNECTED), over);
+    }
+}
+
 #[test]
 fn a_socket_that_lingers_waits_for_the_acknowledgment_of_its_end() {
     use SocketState::*;
