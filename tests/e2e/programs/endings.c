@@ -339,6 +339,60 @@ static void lingering_waits_though_nothing_else_does(void) {
   }
 }
 
+/* Another process that has it goes on, and nobody waits for that. */
+static void who_closes_it_for_others_does_not_linger(void) {
+  EACH_PAIR(mine, far) {
+    struct linger long_ = {1, 25};
+    SYS(setsockopt(mine, SOL_SOCKET, SO_LINGER, &long_, sizeof long_));
+    int end[2];
+    SYS(pipe(end));
+    pid_t child = SYS(fork());
+    if (!child) {
+      char c;
+      SYS(close(end[1]));
+      SYS(read(end[0], &c, 1));
+      send_all(mine, "child", 5);
+      _exit(0);
+    }
+    SYS(close(end[0]));
+    double start = now();
+    SYS(close(mine)), mine = -1;
+    OK(now() - start < 10);
+    SYS(close(end[1]));
+    char buf[5];
+    receive_all(far, buf, 5);
+    joined(child);
+  }
+}
+
+/* What takes its number closes it, too: it waits, though with the number it is gone, unless it has
+ * another. */
+static void lingering_waits_when_it_is_replaced(void) {
+  EACH_PAIR(mine, far) {
+    static char piece[65536];
+    struct linger short_ = {1, 1};
+    SYS(setsockopt(mine, SOL_SOCKET, SO_LINGER, &short_, sizeof short_));
+    fill(mine, sizeof piece);
+    int second = SYS(dup(mine));
+    double start = now();
+    IS(dup2(0, second), second);
+    OK(now() - start < 0.9);
+    IS(dup2(mine, second), second);
+    start = now();
+    FAILS(dup2(5000, mine), EBADF);
+    IS(dup2(mine, mine), mine);
+    IS(dup2(second, mine), mine);
+    IS(dup3(0, second, O_CLOEXEC), second);
+    OK(now() - start < 0.9);
+    start = now();
+    IS(dup2(0, mine), mine);
+    double took = now() - start;
+    if (took < 0.9 || took > 20)
+      FAIL("dup2 took %.3f s", took);
+    SYS(close(second));
+  }
+}
+
 /* --- bound to the wildcard, then connected ----------------------------------- */
 
 static void wildcard_then_connect(void) {
@@ -786,6 +840,8 @@ const struct check CHECKS[] = {
     {"end_of_stream_stays_the_end_after_a_reset", end_of_stream_stays_the_end_after_a_reset},
     {"lingering_waits_for_the_reader", lingering_waits_for_the_reader},
     {"lingering_waits_though_nothing_else_does", lingering_waits_though_nothing_else_does},
+    {"who_closes_it_for_others_does_not_linger", who_closes_it_for_others_does_not_linger},
+    {"lingering_waits_when_it_is_replaced", lingering_waits_when_it_is_replaced},
     {"wildcard_then_connect", wildcard_then_connect},
     {"wildcard_then_nonblocking_connect", wildcard_then_nonblocking_connect},
     {"connected_socket_stays_connected", connected_socket_stays_connected},

@@ -40,7 +40,7 @@ pub extern "C-unwind" fn close(fd: c_int) -> c_int {
 
 fn close_socket(fd: c_int) -> c_int {
     if let Some(socket) = fds::engine(fd) {
-        linger(&socket);
+        linger(&socket, 2);
     }
     // From here on the number may be another's.
     let before = fds::put(fd, Entry::Kernel);
@@ -50,13 +50,13 @@ fn close_socket(fd: c_int) -> c_int {
 }
 
 /// SO_LINGER with a time: waits until the end of what was written is acknowledged, as Linux does of
-/// sockets that do not block, too.
-pub(super) fn linger(socket: &Socket) {
+/// sockets that do not block, too. Of its uses, `ending` are those that end with the call: the
+/// caller's own, and the descriptor's if that has it still. With more, nobody closes it here.
+pub(super) fn linger(socket: &Socket, ending: u32) {
     let Some(seconds @ 1..) = socket.options().linger() else {
         return;
     };
-    // One use is the descriptor's, one ours.
-    if socket.uses() > 2 {
+    if socket.uses() > ending {
         return;
     }
     // With data unread it is reset, for which nobody waits.

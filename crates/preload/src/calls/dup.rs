@@ -1,6 +1,8 @@
 //! `dup`, `dup2`, `dup3`.
 
+use crate::calls::close::linger;
 use crate::calls::{guard, set_errno, stdio};
+use crate::cancel::held;
 use crate::fds::{self, Entry};
 use crate::log::once;
 use crate::{lifecycle, pipes, real};
@@ -56,10 +58,15 @@ fn onto(from: c_int, to: c_int, real: impl FnOnce() -> c_int) -> c_int {
     }
     guard(|| {
         stdio::before_duplicate(from, to);
+        let replaced = fds::engine(to);
         let new = real();
         if new >= 0 {
             lifecycle::duplicate(from, new);
             stdio::take_place_of(new);
+            // As Linux has it, what was there is closed when the number is another's already.
+            if let Some(replaced) = replaced {
+                held(|| linger(&replaced, 1));
+            }
         }
         new
     })
