@@ -609,6 +609,45 @@ static void accepted_inherits(void) {
   accepted_inherits_reuse();
 }
 
+/* What says something of datagrams or of binding alone, an accepted connection has from its listener
+ * all the same. */
+static void accepted_inherits_what_means_nothing_to_it(void) {
+  static const struct {
+    int level, name, value;
+  } SET[] = {
+      {SOL_SOCKET, SO_BROADCAST, 1}, {SOL_SOCKET, SO_RXQ_OVFL, 1},
+      {IPPROTO_IP, IP_PKTINFO, 1},   {IPPROTO_IP, IP_RECVTTL, 1},
+      {IPPROTO_IP, IP_RECVTOS, 1},   {IPPROTO_IP, IP_FREEBIND, 1},
+      {IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1},
+      {IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO}, {IPPROTO_IP, IP_MULTICAST_LOOP, 0},
+  };
+  enum { ALL = sizeof SET / sizeof *SET };
+  for (int only = -1; only < ALL; only++)
+    for (int is_before = 0; is_before < 2; is_before++) {
+      int listener = is_before ? SYS(socket(AF_INET, SOCK_STREAM, 0)) : my_listener(4), values[ALL];
+      for (int i = 0; i < ALL; i++)
+        if (only < 0 || i == only)
+          set(listener, SET[i].level, SET[i].name, SET[i].value);
+      if (is_before) {
+        struct sockaddr_in a = address(my_ip(), 0);
+        SYS(bind(listener, A(a)));
+        SYS(listen(listener, 4));
+      }
+      int far = far_socket(SOCK_STREAM);
+      SYS(far_connect(far, name_of(listener)));
+      int mine = SYS(accept(listener, 0, 0));
+      for (int i = 0; i < ALL; i++) {
+        values[i] = option(listener, SET[i].level, SET[i].name);
+        if (only < 0 || i == only)
+          IS(values[i], SET[i].value);
+        if (option(mine, SET[i].level, SET[i].name) != values[i])
+          FAIL("option %d of level %d is %d, and the listener's %d", SET[i].name, SET[i].level,
+               option(mine, SET[i].level, SET[i].name), values[i]);
+      }
+      SYS(close(mine)), SYS(close(far)), SYS(close(listener));
+    }
+}
+
 static void cork_holds_back(void) {
   EACH_PAIR(mine, far) {
     char buf[4];
@@ -826,6 +865,7 @@ const struct check CHECKS[] = {
     {"fast_open_is_set_before", fast_open_is_set_before},
     {"mtu_of_a_datagram_socket", mtu_of_a_datagram_socket},
     {"accepted_inherits", accepted_inherits},
+    {"accepted_inherits_what_means_nothing_to_it", accepted_inherits_what_means_nothing_to_it},
     {"cork_holds_back", cork_holds_back},
     {"message_more", message_more},
     {"records_share_no_segment", records_share_no_segment},

@@ -185,8 +185,22 @@ pub const CONGESTION: Known = Known {
     inherited: true,
 };
 
+/// What says something of datagrams, groups or binding alone: on a stream it changes nothing, and
+/// accepted connections have it from their listeners all the same. All bits are taken, so these
+/// share one with options that hardly any listener sets: where one of them was set, each is read
+/// of the listener and handed on.
+const fn handed_on(level: c_int, name: c_int) -> Known {
+    Known {
+        level,
+        name,
+        bit: 22,
+        what: What::Asked,
+        inherited: true,
+    }
+}
+
 /// Options of TCP.
-const STREAM: [Known; 23] = [
+const STREAM: [Known; 35] = [
     number(IP, libc::IP_TOS, 9, O::TypeOfService, true),
     number(IP6, libc::IPV6_TCLASS, 9, O::TrafficClass, true),
     number(IP, libc::IP_TTL, 10, O::TimeToLive, true),
@@ -231,6 +245,18 @@ const STREAM: [Known; 23] = [
         O::FastOpenConnect,
         false,
     ),
+    handed_on(SOL_SOCKET, libc::SO_BROADCAST),
+    handed_on(SOL_SOCKET, libc::SO_RXQ_OVFL),
+    handed_on(IP, libc::IP_PKTINFO),
+    handed_on(IP, libc::IP_RECVTTL),
+    handed_on(IP, libc::IP_RECVTOS),
+    handed_on(IP, libc::IP_FREEBIND),
+    handed_on(IP, libc::IP_BIND_ADDRESS_NO_PORT),
+    handed_on(IP, libc::IP_MTU_DISCOVER),
+    handed_on(IP, libc::IP_MULTICAST_LOOP),
+    handed_on(IP6, libc::IPV6_RECVPKTINFO),
+    handed_on(IP6, libc::IPV6_RECVHOPLIMIT),
+    handed_on(IP6, libc::IPV6_RECVTCLASS),
 ];
 
 /// IPV6_ADDRFORM of linux/in6.h.

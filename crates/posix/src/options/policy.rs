@@ -36,7 +36,7 @@ pub fn refusal(stream: bool, level: c_int, name: c_int, zero: bool) -> Option<c_
     }
     match level {
         SOL_SOCKET => of_socket(stream, name),
-        IP => of_ipv4(stream, name, zero),
+        IP => of_ipv4(name, zero),
         IP6 => of_ipv6(stream, name),
         TCP if stream => of_tcp(name),
         UDP if !stream => Some(libc::ENOPROTOOPT),
@@ -73,7 +73,7 @@ fn of_socket(stream: bool, name: c_int) -> Option<c_int> {
         // Without effect in Linux, too.
         SO_BSDCOMPAT | libc::SO_DEBUG => None,
         libc::SO_OOBINLINE if !stream => None,
-        libc::SO_RXQ_OVFL | libc::SO_NO_CHECK if stream => None,
+        libc::SO_NO_CHECK if stream => None,
         // About queues and processors of the kernel that the engine's packets do not pass.
         libc::SO_PRIORITY
         | libc::SO_INCOMING_CPU
@@ -87,7 +87,7 @@ fn of_socket(stream: bool, name: c_int) -> Option<c_int> {
     }
 }
 
-fn of_ipv4(stream: bool, name: c_int, zero: bool) -> Option<c_int> {
+fn of_ipv4(name: c_int, zero: bool) -> Option<c_int> {
     match name {
         // The rules of the kernel's firewall, which any socket may set: not about this one.
         IPT_SO_SET_REPLACE | IPT_SO_SET_ADD_COUNTERS => None,
@@ -97,10 +97,6 @@ fn of_ipv4(stream: bool, name: c_int, zero: bool) -> Option<c_int> {
         libc::IP_BIND_ADDRESS_NO_PORT | libc::IP_FREEBIND => None,
         // No options is what there is.
         libc::IP_OPTIONS if zero => None,
-        // A segment is never cut.
-        libc::IP_MTU_DISCOVER if stream => None,
-        // On a stream, where Linux tells nothing either.
-        libc::IP_PKTINFO | libc::IP_RECVTTL | libc::IP_RECVTOS if stream => None,
         // On an interface of the kernel's: `groups` has looked at it.
         libc::IP_ADD_MEMBERSHIP | libc::IP_DROP_MEMBERSHIP => None,
         known::MCAST_JOIN_GROUP | known::MCAST_LEAVE_GROUP => None,
@@ -126,7 +122,6 @@ fn of_ipv6(stream: bool, name: c_int) -> Option<c_int> {
         known::IPV6_FLOWINFO_SEND => None,
         // A segment is never cut.
         libc::IPV6_MTU_DISCOVER | libc::IPV6_DONTFRAG | libc::IPV6_MTU if stream => None,
-        libc::IPV6_RECVPKTINFO | libc::IPV6_RECVHOPLIMIT | libc::IPV6_RECVTCLASS if stream => None,
         libc::IPV6_ADD_MEMBERSHIP | libc::IPV6_DROP_MEMBERSHIP => None,
         known::MCAST_JOIN_GROUP | known::MCAST_LEAVE_GROUP => None,
         // Of datagram sockets: the kernel says so, or keeps what a stream has no use for.
