@@ -153,12 +153,15 @@ pub(crate) struct Carried<'a> {
 }
 
 impl<'a> Carried<'a> {
-    /// `list` with what is missing; the program's own if nothing is, or there is no memory.
-    pub(crate) fn new(list: Strings<'a>, holds: bool) -> Self {
-        Self {
-            list,
-            block: Self::fill(list, holds),
-        }
+    /// `list` with what is missing, or without this library for a program that its loader does not
+    /// start with that; the program's own if nothing is to be changed, or there is no memory.
+    pub(crate) fn new(list: Strings<'a>, holds: bool, takes_library: bool) -> Self {
+        let block = if takes_library {
+            Self::fill(list, holds)
+        } else {
+            remembered().and_then(|ours| without(list, &ours.library))
+        };
+        Self { list, block }
     }
 
     fn fill(list: Strings<'a>, holds: bool) -> Option<Block> {
@@ -204,13 +207,48 @@ impl<'a> Carried<'a> {
     }
 }
 
+/// Whether an entry of an environment is of this variable.
+fn is_of(entry: &CStr, name: &str) -> bool {
+    let rest = entry.to_bytes().strip_prefix(name.as_bytes());
+    rest.is_some_and(|rest| rest.starts_with(b"="))
+}
+
+/// The environment without `library` among what is preloaded; `None` if it is not there.
+fn without(list: Strings<'_>, library: &CStr) -> Option<Block> {
+    let preload = find(list, PRELOAD_VARIABLE).filter(|p| preloads(p, library))?;
+    let length = PRELOAD_VARIABLE.len() + 2 + preload.count_bytes();
+    let mut block = Block::new(list.iter().count() + 1, length)?;
+    let (strings, text) = block.parts();
+    let mut others = 0;
+    let mut put = |piece: &[u8]| {
+        // There is room for all of them.
+        if let Some(place) = text.get_mut(others..others + piece.len()) {
+            place.copy_from_slice(piece);
+            others += piece.len();
+        }
+    };
+    put(PRELOAD_VARIABLE.as_bytes());
+    let words = preload.to_bytes().split(|b| b" :".contains(b));
+    let words = words.filter(|word| !word.is_empty() && *word != library.to_bytes());
+    let mut before = b"=";
+    for word in words {
+        put(before);
+        put(word);
+        before = b":";
+    }
+    let left = CStr::from_bytes_until_nul(text).ok();
+    let left = left.filter(|left| is_of(left, PRELOAD_VARIABLE));
+    let kept = list.iter().filter(|entry| !is_of(entry, PRELOAD_VARIABLE));
+    for (place, entry) in strings.iter_mut().zip(kept.chain(left)) {
+        *place = Text::from(entry);
+    }
+    Some(block)
+}
+
 impl Lacks {
     /// Whether an entry is left out for one of ours.
     fn replaces(&self, entry: &CStr) -> bool {
-        let is = |name: &str| {
-            let rest = entry.to_bytes().strip_prefix(name.as_bytes());
-            rest.is_some_and(|rest| rest.starts_with(b"="))
-        };
+        let is = |name: &str| is_of(entry, name);
         let names = [
             ENGINE_VARIABLE,
             SESSION_VARIABLE,
@@ -254,13 +292,13 @@ pub(crate) fn own() -> Strings<'static> {
 
 /// Whether a program that is executed with this one's environment is on Longshore.
 pub(crate) fn is_carried() -> bool {
-    Carried::new(own(), false).block.is_none()
+    Carried::new(own(), false, true).block.is_none()
 }
 
 /// Runs what executes a program with the environment of this one, carried on. Until it is
 /// over, other threads see the variables, too.
 pub(crate) fn with_own<T>(work: impl FnOnce() -> T) -> T {
-    let mut carried = Carried::new(own(), false);
+    let mut carried = Carried::new(own(), false, true);
     environ.with(carried.list(), || held(work))
 }
 
@@ -278,5 +316,29 @@ mod tests {
         assert_eq!(value("B"), Some(c""));
         assert_eq!(value("C"), None);
         assert!(preloads(c"/a.so:/b.so", c"/b.so") && !preloads(c"/a.so", c"/b.so"));
+    }
+
+    #[test]
+    fn of_what_is_preloaded_one_library_is_left_out() {
+        let left = |value: &str| {
+            let value = CString::new(format!("LD_PRELOAD={value}")).unwrap();
+            let list = [c"A=1", value.as_c_str(), c"B=2"].map(Text::from);
+            let list = [&list[..], &[Text::null()]].concat();
+            let mut block = without(Strings::of(&list).expect("it ends"), c"/ours.so")?;
+            let list = Strings::of(block.parts().0).expect("it ends");
+            let text = |entry: &CStr| entry.to_str().unwrap().to_owned();
+            Some(list.iter().map(text).collect::<Vec<_>>().join(" "))
+        };
+        assert_eq!(left("/ours.so").as_deref(), Some("A=1 B=2"));
+        assert_eq!(
+            left("/ours.so:/a.so").as_deref(),
+            Some("A=1 B=2 LD_PRELOAD=/a.so")
+        );
+        assert_eq!(
+            left("/a.so /ours.so::/b.so").as_deref(),
+            Some("A=1 B=2 LD_PRELOAD=/a.so:/b.so")
+        );
+        assert_eq!(left("/a.so"), None);
+        assert_eq!(left(""), None);
     }
 }

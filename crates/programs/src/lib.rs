@@ -58,11 +58,12 @@ impl fmt::Display for Obstacle {
             Self::Go => "whose programs make their system calls without libc",
             Self::RawCalls => "as Zig's standard library does, and Rust's rustix",
             Self::Rings => "as liburing does that is linked into a program",
-            Self::Musl => "and the loader does not start it with Longshore's library",
+            Self::Musl => {
+                "whose loader would not start it with Longshore's library, and it goes without"
+            }
             _ => "so the loader does not put Longshore into it",
         };
         let then = match self {
-            Self::Musl => "",
             Self::Rings => ": what it does by a ring does not reach Longshore's sockets",
             _ => ": its connections stay with the kernel",
         };

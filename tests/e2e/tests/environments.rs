@@ -42,7 +42,50 @@ fn check_served(bed: &Testbed, host: &Host<'_>, hash: &str) {
     assert_eq!(payload::sha256_of_file(&to).expect("curl wrote it"), hash);
 }
 
+/// Says what is preloaded into it.
+const PRELOADED: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+int main(void) { puts(getenv("LD_PRELOAD") ? getenv("LD_PRELOAD") : "nothing"); }
+"#;
+
+/// A program that is linked for musl's loader, by its name: behind that is the one of this machine.
+fn program_for_musl(bed: &Testbed) -> std::path::PathBuf {
+    let loader = bed.directory("loader").join("ld-musl-x86_64.so.1");
+    std::os::unix::fs::symlink("/lib64/ld-linux-x86-64.so.2", &loader).expect("a loader");
+    let (source, binary) = (bed.file("preloaded.c", PRELOADED), bed.path("preloaded"));
+    let mut gcc = std::process::Command::new("gcc");
+    let gcc = gcc.arg("-o").arg(&binary).arg(source);
+    let loader = format!("-Wl,--dynamic-linker={}", loader.display());
+    assert!(gcc.arg(loader).status().expect("run gcc").success());
+    binary
+}
+
 scenarios! {
+    /// A program that the loader would not start with what is preloaded is executed without it: by
+    /// a shell, by its `exec`, by one that looks for it, and as the interpreter of a script; with
+    /// what else is preloaded.
+    fn for_musl(bed) within 300 {
+        let program = program_for_musl(bed);
+        let name = program.display();
+        let script = bed.file("script", format!("#!{name}\n"));
+        let more = "LD_PRELOAD=$LD_PRELOAD:/lib/x86_64-linux-gnu/libutil.so.1";
+        let scripts = [
+            (format!("{name}; true"), "nothing\n"),
+            (format!("exec {name}"), "nothing\n"),
+            (format!("env {name}"), "nothing\n"),
+            (format!("PATH=/nowhere:$(dirname {name}) env preloaded"), "nothing\n"),
+            (format!("chmod +x {0}; {0}", script.display()), "nothing\n"),
+            (
+                format!("{more} {name} | sed s/^://"),
+                "/lib/x86_64-linux-gnu/libutil.so.1\n",
+            ),
+        ];
+        for (text, said) in scripts {
+            assert_eq!(bed.host(0).sh(&text).check(), said, "{text}");
+        }
+    }
+
     /// The environment is emptied.
     fn env_i(bed) within 300 { fetches(bed, |curl| format!("env -i {curl}")); }
 

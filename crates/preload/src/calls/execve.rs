@@ -31,39 +31,55 @@ unsafe extern "C" {
     safe fn getenv(name: Text<'_>) -> Text<'static>;
 }
 
-/// Says if Longshore will not be in a program that is to stay on it, and whether it can be
-/// executed, as far as that is known beforehand: sockets that were let go
+/// What is known of a program before it is executed.
+#[derive(Clone, Copy)]
+pub(crate) struct Found {
+    /// Its loader starts it with this library, or may do so.
+    pub(crate) takes_library: bool,
+}
+
+/// What of [`Found::takes_library`] counts where nothing is known.
+pub(crate) fn takes_library(found: Option<Found>) -> bool {
+    found.is_none_or(|found| found.takes_library)
+}
+
+/// Says if Longshore will not be in a program that is to stay on it, and what is known of it if
+/// it can be executed, as far as that is known beforehand: sockets that were let go
 /// of for an `exec` that fails may have been closed meanwhile by all who shared them.
-pub(crate) fn can_execute(directory: c_int, path: Text<'_>, flags: c_int, stays: bool) -> bool {
+pub(crate) fn can_execute(
+    directory: c_int,
+    path: Text<'_>,
+    flags: c_int,
+    stays: bool,
+) -> Option<Found> {
     let errno = errno();
     let how = libc::AT_EACCESS | flags & (libc::AT_EMPTY_PATH | libc::AT_SYMLINK_NOFOLLOW);
     let can = faccessat(directory, path, libc::X_OK, how) == 0;
     // The kernel has read it.
-    if let Some(path) = path.get().filter(|_| can && stays) {
-        lost::look_at(directory, path);
-    }
+    let path = path.get().filter(|_| can && stays);
+    let rejects = path.is_some_and(|path| lost::look_at(directory, path));
     set_errno(errno);
-    can
+    can.then_some(Found {
+        takes_library: !rejects,
+    })
 }
 
 /// As `can_execute`, of a file that is looked for as `execvp` does.
-pub(crate) fn can_find(file: Text<'_>, stays: bool) -> bool {
-    let Some(name) = file.get().map(CStr::to_bytes) else {
-        return false;
-    };
+pub(crate) fn can_find(file: Text<'_>, stays: bool) -> Option<Found> {
+    let name = file.get().map(CStr::to_bytes)?;
     if name.contains(&b'/') {
         return can_execute(libc::AT_FDCWD, file, 0, stays);
     }
     let places = getenv(Text::from(c"PATH")).get().map(CStr::to_bytes);
     let mut places = places.unwrap_or(b"/bin:/usr/bin").split(|b| *b == b':');
-    places.any(|place| {
+    places.find_map(|place| {
         let slash: &[u8] = if place.is_empty() { b"" } else { b"/" };
         let mut path = [0; libc::PATH_MAX as usize];
         let mut rest = path.as_mut_slice();
         // One byte stays 0.
         for part in [place, slash, name] {
             if rest.len() <= part.len() {
-                return false;
+                return None;
             }
             let (here, after) = rest.split_at_mut(part.len());
             here.copy_from_slice(part);
@@ -114,7 +130,7 @@ fn failed(left: Left) {
 /// told whether the program is to stay on Longshore.
 fn with(
     envp: Strings<'_>,
-    succeeds: impl FnOnce(bool) -> bool,
+    succeeds: impl FnOnce(bool) -> Option<Found>,
     exec: impl FnOnce(Strings<'_>) -> c_int,
 ) -> c_int {
     if state::is_off() {
@@ -122,8 +138,9 @@ fn with(
     }
     // Not over the call itself: the new image would begin with signals held back.
     let (left, mut carried) = prepare(|| {
-        let left = before(succeeds(!environment::leaves(envp)));
-        let carried = Carried::new(envp, left.holds);
+        let found = succeeds(!environment::leaves(envp));
+        let left = before(found.is_some());
+        let carried = Carried::new(envp, left.holds, takes_library(found));
         (left, carried)
     });
     let result = exec(carried.list());

@@ -15,8 +15,9 @@ use std::ffi::CStr;
 const LONGEST: usize = 256;
 
 /// Says so if the shim will not get into the program at `path`, seen from `directory`, or
-/// into its interpreter. What cannot be read is taken to be fine.
-pub(crate) fn look_at(directory: c_int, path: &CStr) {
+/// into its interpreter; and whether the loader would not start it with the shim. What cannot be
+/// read is taken to be fine.
+pub(crate) fn look_at(directory: c_int, path: &CStr) -> bool {
     let directory = if directory == libc::AT_FDCWD {
         CWD
     } else {
@@ -24,30 +25,40 @@ pub(crate) fn look_at(directory: c_int, path: &CStr) {
     };
     if path.is_empty() {
         // The program is the descriptor.
-        if let Ok(stat) = fstat(directory) {
-            let _ = judge(directory, &stat, path, &mut [0; LONGEST]);
-        }
-        return;
+        let judged = fstat(directory).map(|stat| judge(directory, &stat, path, &mut [0; LONGEST]));
+        return judged == Ok(Judgement::Rejects);
     }
     let mut next = [0; LONGEST];
-    let mut in_script = look_at_path(directory, path, &mut next);
+    let mut judged = look_at_path(directory, path, &mut next);
     for _ in 0..INTERPRETERS {
         let Ok(interpreter) = CStr::from_bytes_until_nul(&next) else {
-            return;
+            return false;
         };
-        if !in_script {
-            return;
+        if judged != Judgement::Script {
+            break;
         }
         let mut then = [0; LONGEST];
-        in_script = look_at_path(CWD, interpreter, &mut then);
+        judged = look_at_path(CWD, interpreter, &mut then);
         next = then;
     }
+    judged == Judgement::Rejects
 }
 
-/// As `look_at`, of one file. Whether it is a script, whose interpreter is put into `next`.
-fn look_at_path(directory: BorrowedFd<'_>, path: &CStr, next: &mut [u8; LONGEST]) -> bool {
+/// What one file is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Judgement {
+    /// A script, whose interpreter is to be looked at.
+    Script,
+    /// A program whose loader does not start it with the shim.
+    Rejects,
+    /// Any other.
+    Other,
+}
+
+/// As `look_at`, of one file. If it is a script, its interpreter is put into `next`.
+fn look_at_path(directory: BorrowedFd<'_>, path: &CStr, next: &mut [u8; LONGEST]) -> Judgement {
     let Ok(stat) = statat(directory, path, AtFlags::empty()) else {
-        return false;
+        return Judgement::Other;
     };
     let how = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     match openat(directory, path, how, Mode::empty()) {
@@ -57,7 +68,7 @@ fn look_at_path(directory: BorrowedFd<'_>, path: &CStr, next: &mut [u8; LONGEST]
         }
         Err(_) => {
             told_of_rights(&stat, path);
-            false
+            Judgement::Other
         }
     }
 }
@@ -71,27 +82,32 @@ fn told_of_rights(stat: &Stat, path: &CStr) -> bool {
     gives
 }
 
-fn judge(file: BorrowedFd<'_>, stat: &Stat, path: &CStr, next: &mut [u8; LONGEST]) -> bool {
+fn judge(file: BorrowedFd<'_>, stat: &Stat, path: &CStr, next: &mut [u8; LONGEST]) -> Judgement {
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || told_of_rights(stat, path)
     {
-        return false;
+        return Judgement::Other;
     }
     let mut head = [0; HEAD];
     let Ok(len) = pread(file, &mut head[..], 0) else {
-        return false;
+        return Judgement::Other;
     };
     let head = &head[..len];
     if let Some(mut words) = script(head) {
         let word = words.next().filter(|word| word.len() < LONGEST);
-        if let Some(word) = word {
-            next[..word.len()].copy_from_slice(word);
-        }
-        return word.is_some();
+        let Some(word) = word else {
+            return Judgement::Other;
+        };
+        next[..word.len()].copy_from_slice(word);
+        return Judgement::Script;
     }
-    if let Some(obstacle) = elf(head).and_then(|elf| elf.obstacle()) {
-        tell(path, obstacle);
+    let Some(obstacle) = elf(head).and_then(|elf| elf.obstacle()) else {
+        return Judgement::Other;
+    };
+    tell(path, obstacle);
+    match obstacle.refusal() {
+        Some(_) => Judgement::Rejects,
+        None => Judgement::Other,
     }
-    false
 }
 
 fn tell(path: &CStr, obstacle: Obstacle) {

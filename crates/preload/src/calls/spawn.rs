@@ -2,7 +2,7 @@
 //! parent claims a channel for it with what it inherits, which its own copy of
 //! the shim takes over: all but the sockets that `exec` closes.
 
-use crate::calls::execve::{can_execute, can_find};
+use crate::calls::execve::{Found, can_execute, can_find, takes_library};
 use crate::cancel::held;
 use crate::environment::{self, Carried};
 use crate::fds::{self, Entry};
@@ -55,21 +55,23 @@ fn reserve(host: &'static Host) -> Option<(&'static Host, u32)> {
 fn hold(
     child: Out<'_, pid_t>,
     envp: Strings<'_>,
-    look: impl FnOnce() -> bool,
+    look: impl FnOnce() -> Option<Found>,
     spawn: impl FnOnce(Out<'_, pid_t>, Strings<'_>) -> c_int,
 ) -> c_int {
     if state::is_off() {
         return spawn(child, envp);
     }
     let (reserved, mut carried) = prepare(|| {
-        if !environment::leaves(envp) {
-            look();
-        }
+        let found = match environment::leaves(envp) {
+            true => None,
+            false => look(),
+        };
         kept::leave_all();
         let host = place::attached();
         let host = host.filter(|_| fds::all().any(|(_, e)| matches!(e, Entry::Engine(_))));
         // Its actions may close what it would inherit.
-        (host.and_then(reserve), Carried::new(envp, host.is_some()))
+        let carried = Carried::new(envp, host.is_some(), takes_library(found));
+        (host.and_then(reserve), carried)
     });
     let mut pid: pid_t = 0;
     let result = held(|| spawn(Out::from(&mut pid), carried.list()));
