@@ -111,9 +111,30 @@ impl Wanted {
         Ok(())
     }
 
+    /// The addresses from which the engine reaches nobody: they are alone in their networks, and
+    /// no gateway or router of their version of IP is known or will be.
+    fn alone(&self) -> Vec<Network> {
+        let is_alone = |network: &Network| {
+            let alike = |ip: IpAddr| ip.is_ipv4() == network.address.is_ipv4();
+            let asks = if network.address.is_ipv4() {
+                self.automatic.dhcp
+            } else {
+                self.automatic.slaac
+            };
+            let mut same = self.networks.iter().filter(|n| alike(n.address));
+            !asks && same.all(|n| n.is_single()) && !self.gateways.iter().any(|g| alike(*g))
+        };
+        self.networks.iter().copied().filter(is_alone).collect()
+    }
+
     /// Opens the port.
     pub(crate) fn open(&self) -> Result<Opened, Error> {
         self.check()?;
+        for network in self.alone() {
+            say(&format!(
+                "warning: {network} is alone in its network, and there is no gateway: the engine reaches nobody from there"
+            ));
+        }
         let (port, name, networks): (Box<dyn Port>, _, _) = match &self.port {
             Some(PortName::Packet(name)) => {
                 let (packet, networks) = self.beside_the_kernel(*name)?;
@@ -276,5 +297,39 @@ impl Wanted {
             ..config
         })?;
         Ok((tap, self.networks.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_alone_in_its_network_reaches_nobody_without_a_router() {
+        let alone = |addresses: &[&str], gateways: &[&str], automatic: Automatic| {
+            let wanted = Wanted {
+                port: None,
+                networks: addresses.iter().map(|a| a.parse().unwrap()).collect(),
+                automatic,
+                gateways: gateways.iter().map(|g| g.parse().unwrap()).collect(),
+                mtu: None,
+                capture: None,
+                fault: None,
+            };
+            list(&wanted.alone())
+        };
+        let typed = Automatic::default();
+        assert_eq!(alone(&["10.77.0.2/24"], &[], typed), "");
+        assert_eq!(alone(&["10.77.0.2/32"], &[], typed), "10.77.0.2/32");
+        assert_eq!(alone(&["10.77.0.2/32"], &["10.77.0.1"], typed), "");
+        let both = ["10.77.0.2/32", "fd00::2/128"];
+        assert_eq!(alone(&both, &["10.77.0.1"], typed), "fd00::2/128");
+        assert_eq!(alone(&both, &["fd00::1"], typed), "10.77.0.2/32");
+        assert_eq!(alone(&["fd00::2/128", "fd01::2/64"], &[], typed), "");
+        let automatic = Automatic {
+            slaac: true,
+            ..Automatic::default()
+        };
+        assert_eq!(alone(&both, &[], automatic), "10.77.0.2/32");
     }
 }
