@@ -71,11 +71,10 @@ impl<'a> Addresses<'a> {
     }
 
     /// It was not bound, for this reason. Where others have the port, Linux has taken its address
-    /// from it by then: an address that was kept of a connection goes, too.
+    /// from it by then: that of a connection goes.
     fn forget_after(self, error: SocketError) {
-        let is_kept = !self.is_bound() && self.given_address().is_some();
         if error == SocketError::Refused(Errno::ADDRINUSE)
-            && is_kept
+            && !self.is_bound()
             && let Some(was) = self.local()
         {
             self.socket.block().clear_flags(BlockFlags::ADDRESS_GIVEN);

@@ -190,6 +190,10 @@ impl<'a> Connector<'a> {
         block.set_flags(old.block().flags() & ended);
         self.socket
             .set_host_bits(old.host_bits() & host_bits::CONNECT_TOLD);
+        if let Some(local) = old.addresses().local() {
+            // Until it is bound, it shows the address of that.
+            block.set_local(local.into());
+        }
         block.change_state(SocketState::Open, SocketState::Dead);
     }
 

@@ -50,7 +50,7 @@ impl<'a> Halves<'a> {
 
     /// Whether a connection that both sides have ended is none any more to Linux: the peer has
     /// acknowledged the end of this side, too.
-    pub(crate) fn are_over(self) -> bool {
+    pub fn are_over(self) -> bool {
         self.is_ended_by_both() && (self.socket.is_within() || self.socket.queries().is_gone())
     }
 

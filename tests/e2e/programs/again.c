@@ -80,6 +80,12 @@ static void is_bound_before_it_is_told(void) {
       IS(ready(fd, POLLIN | POLLRDHUP, 10000), POLLIN | POLLRDHUP | POLLERR | POLLHUP);
       if (is_asked)
         IS(option(fd, SOL_SOCKET, SO_ERROR), ECONNREFUSED);
+      /* Where it is not bound, it is what it was. */
+      struct sockaddr_in6 six = address6("::1", 0);
+      struct sockaddr_in was = name_of(fd), nobodys = address("192.0.2.1", 0);
+      FAILS(bind(fd, A(six)), EAFNOSUPPORT);
+      FAILS(bind(fd, A(nobodys)), EADDRNOTAVAIL);
+      OK(same(name_of(fd), was));
       SYS(is_chosen ? bind(fd, A(b)) : bind(fd, A(any)));
       if (!is_chosen)
         b = name_of(fd);
@@ -163,6 +169,12 @@ static void no_peer_when_both_have_ended(void) {
       OK(same(name_of(mine), own));
       char c;
       IS(recv(mine, &c, 1, 0), 0);
+      FAILS(connect(mine, A(own)), EISCONN);
+      struct sockaddr_in b = nobody_listens();
+      SYS(bind(mine, A(b)));
+      OK(same(name_of(mine), b));
+      IS(recv(mine, &c, 1, 0), 0);
+      IS(ready(mine, POLLIN | POLLRDHUP, 0), POLLIN | POLLRDHUP | POLLHUP);
       FAILS(connect(mine, A(own)), EISCONN);
     }
 }

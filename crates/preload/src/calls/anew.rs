@@ -41,10 +41,12 @@ pub(crate) fn to_bind(fd: c_int, socket: Socket) -> Result<Socket, SocketError> 
 /// Whether it is a stream that had a connection, or tried to have one, and is to be disconnected
 /// before it has another. One with data unread keeps its port for them.
 fn is_over(socket: &Socket) -> bool {
+    if socket.is_datagram() {
+        return false;
+    }
     socket.connector().catch_up_untold();
-    socket.state() == SocketState::Dead
-        && !socket.is_datagram()
-        && socket.receive_stream().readable_bytes() == 0
+    let is_over = socket.state() == SocketState::Dead || socket.halves().are_over();
+    is_over && socket.receive_stream().readable_bytes() == 0
 }
 
 /// What stands for a descriptor that is to listen, on a port that is new if the program has not

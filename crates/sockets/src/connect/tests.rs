@@ -233,6 +233,8 @@ fn what_is_in_the_place_of_one_that_is_over_is_over_too() {
         new.connector().is_over_like(&old);
         assert_eq!(new.state(), SocketState::Dead);
         assert!(new.block().flags().contains(flags));
+        assert_eq!(new.addresses().local(), Some(Engine::address(8)));
+        assert!(!new.addresses().is_bound());
         assert_eq!(new.connector().start(Engine::address(1)), said);
     }
 }
