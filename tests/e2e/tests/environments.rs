@@ -74,7 +74,7 @@ scenarios! {
             (format!("{name}; true"), "nothing\n"),
             (format!("exec {name}"), "nothing\n"),
             (format!("env {name}"), "nothing\n"),
-            (format!("PATH=/nowhere:$(dirname {name}) env preloaded"), "nothing\n"),
+            (format!("PATH=/nowhere:$(dirname {name}) /usr/bin/env preloaded"), "nothing\n"),
             (format!("chmod +x {0}; {0}", script.display()), "nothing\n"),
             (
                 format!("{more} {name} | sed s/^://"),
