@@ -156,6 +156,29 @@ static void oneshot(void) {
   }
 }
 
+/* An instance that is closed is in no other any more, nor is the next one, whatever its number. */
+static void closed_within_another(void) {
+  EACH_PAIR(mine, far) {
+    int outer = SYS(epoll_create1(0)), inner = SYS(epoll_create1(0));
+    struct epoll_event e = {.events = EPOLLIN};
+    SYS(epoll_ctl(inner, EPOLL_CTL_ADD, mine, &e));
+    SYS(epoll_ctl(outer, EPOLL_CTL_ADD, inner, &e));
+    SYS(close(inner));
+    inner = SYS(epoll_create1(0));
+    SYS(epoll_ctl(inner, EPOLL_CTL_ADD, mine, &e));
+    send_all(far, "x", 1);
+    IS(epoll_wait(inner, &e, 1, 10000), 1);
+    IS(epoll_wait(outer, &e, 1, 30), 0);
+    IS(ready(outer, POLLIN, 0), 0);
+    e.events = EPOLLIN;
+    SYS(epoll_ctl(outer, EPOLL_CTL_ADD, inner, &e));
+    IS(epoll_wait(outer, &e, 1, 10000), 1);
+    SYS(close(inner));
+    IS(epoll_wait(outer, &e, 1, 30), 0);
+    SYS(close(outer));
+  }
+}
+
 static void nested(void) {
   EACH_PAIR(mine, far) {
     int inner = epoll_with(mine, EPOLLIN);
@@ -1092,6 +1115,7 @@ const struct check CHECKS[] = {
     {"edge_again_after_modify", edge_again_after_modify},
     {"oneshot", oneshot},
     {"nested", nested},
+    {"closed_within_another", closed_within_another},
     {"peer_half_close", peer_half_close},
     {"hangup_is_told_unasked", hangup_is_told_unasked},
     {"control_errors", control_errors},

@@ -379,7 +379,19 @@ impl Instance {
             WAITING.fetch_sub(lists.undecided.len() as u32, Ordering::Relaxed);
             *lists = Lists::default();
         }
+        self.leave_others();
         self.descriptors.store(0, Ordering::Release);
+    }
+
+    /// Takes it out of the instances that it is in, as the kernel does with what is closed: its
+    /// number is that of the next instance.
+    fn leave_others(&self) {
+        let is_this = |r: &Registered| instance(r.inner).is_some_and(|i| std::ptr::eq(i, self));
+        for other in instances().filter(|other| other.has_nested()) {
+            if let Ok(mut lists) = other.lists.enter() {
+                lists.nested.retain(|r| !is_this(r));
+            }
+        }
     }
 }
 
