@@ -183,15 +183,15 @@ impl Stack {
                 }
             }
         } else if has_block {
-            self.release_if_delivered(key);
+            self.endings().release_if_delivered(key);
         }
         // One turn may bring the FIN and a reset after it: then TIME-WAIT is over already.
         if events.contains(Events::CLOSED) {
-            self.disconnect(key);
+            self.endings().disconnect(key);
         } else if events.contains(Events::TIME_WAIT) {
-            self.enter_time_wait(key);
+            self.endings().enter_time_wait(key);
         } else if is_done {
-            self.forget(key);
+            self.endings().forget(key);
         } else {
             self.sockets.arm(key);
         }

@@ -101,7 +101,7 @@ impl Stack {
             // Its state may be what the panic is about.
             let _ = catch_unwind(AssertUnwindSafe(|| self.reset_peer(*key)));
             let _ = catch_unwind(AssertUnwindSafe(|| {
-                self.handshakes().give_up_half_open(*key)
+                self.half_open.give_up_of(*key, &self.sockets)
             }));
         }
         let removed = keys.iter().filter_map(|k| self.sockets.remove(*k));

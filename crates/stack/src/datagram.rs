@@ -393,7 +393,7 @@ impl Stack {
         };
         let more = d.snd_done < d.snd_edge;
         if orphan && !more {
-            return self.forget(key);
+            return self.endings().forget(key);
         }
         let unsaid = edges.snd_acked - d.reported.snd_acked;
         if edges.rcv_edge > d.reported.rcv_edge || unsaid >= quarter {

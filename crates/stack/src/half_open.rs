@@ -22,7 +22,6 @@ use crate::at_work::AtWork;
 use crate::demux::{Demux, Flow, Found};
 use crate::responder::Responder;
 use crate::sessions::Sessions;
-use crate::settings::Settings;
 use crate::socket::{Kind, Options, Socket};
 use crate::sockets::Sockets;
 use crate::tcp_input::Response;
@@ -149,23 +148,6 @@ impl Handshakes<'_> {
         }
     }
 
-    /// A listener is over: its half-open connections are reset, as far as resets may be sent
-    /// to who has not proved its address.
-    pub(crate) fn give_up_half_open(&mut self, listener: u32) {
-        if let Some(Kind::Listener(l)) = self.sockets.get(listener).map(|s| &s.kind) {
-            self.half_open.give_up(l.half_open);
-        }
-    }
-
-    /// A listener listens no longer, and may do so again.
-    pub(crate) fn renew_half_open(&mut self, listener: u32) {
-        self.give_up_half_open(listener);
-        if let Some(Kind::Listener(l)) = self.sockets.get_mut(listener).map(|s| &mut s.kind) {
-            l.half_open = self.half_open.begin_queue(listener);
-            l.listener.on_half_open_given_up();
-        }
-    }
-
     /// Resets some of those whose listeners are over.
     #[inline(never)]
     pub(crate) fn reset_some_half_open(&mut self) {
@@ -275,28 +257,6 @@ impl Handshakes<'_> {
 }
 
 impl Stack {
-    /// The half-open connections, with what their handshakes need.
-    pub(crate) fn handshakes(&mut self) -> Handshakes<'_> {
-        self.handshakes_and_settings().0
-    }
-
-    /// The same, and what the operator has chosen beside them.
-    pub(crate) fn handshakes_and_settings(&mut self) -> (Handshakes<'_>, &Settings) {
-        let handshakes = Handshakes {
-            half_open: &mut self.half_open,
-            demux: &mut self.demux,
-            sockets: &mut self.sockets,
-            sessions: &mut self.sessions,
-            responder: Responder {
-                link: &mut self.link,
-                limits: &mut self.limits,
-                counters: &mut self.counters,
-                now: self.now,
-            },
-        };
-        (handshakes, &self.settings)
-    }
-
     /// Does what a segment of a handshake asks for: if that is complete, its connection is handed
     /// over.
     pub(crate) fn take_advanced(&mut self, advanced: Advanced, payload: &[u8]) -> Response {
@@ -392,6 +352,23 @@ impl Stack {
 }
 
 impl HalfOpens {
+    /// A listener is over: its half-open connections are reset, as far as resets may be sent
+    /// to who has not proved its address.
+    pub(crate) fn give_up_of(&mut self, listener: u32, sockets: &Sockets) {
+        if let Some(Kind::Listener(l)) = sockets.get(listener).map(|s| &s.kind) {
+            self.give_up(l.half_open);
+        }
+    }
+
+    /// A listener listens no longer, and may do so again.
+    pub(crate) fn renew_for(&mut self, listener: u32, sockets: &mut Sockets) {
+        self.give_up_of(listener, sockets);
+        if let Some(Kind::Listener(l)) = sockets.get_mut(listener).map(|s| &mut s.kind) {
+            l.half_open = self.begin_queue(listener);
+            l.listener.on_half_open_given_up();
+        }
+    }
+
     /// The half-open connection between two addresses, if there is one and its SYN-ACK has
     /// this sequence number.
     pub(crate) fn in_flight(

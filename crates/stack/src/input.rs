@@ -185,16 +185,6 @@ impl Stack {
         self.fragments.expire(responder);
     }
 
-    /// What answers packets that belong to no socket.
-    pub(crate) fn responder(&mut self) -> Responder<'_> {
-        Responder {
-            link: &mut self.link,
-            limits: &mut self.limits,
-            counters: &mut self.counters,
-            now: self.now,
-        }
-    }
-
     /// A packet that we sent to ourselves.
     pub(crate) fn own_packet_in(&mut self, own: &OwnPacket) {
         let (packet, gso) = (own.packet.as_slice(), own.gso);

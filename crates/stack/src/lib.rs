@@ -26,7 +26,8 @@
 //! | `answer_limit`, `syn_drop` | how much of that is answered, and how many SYNs the port lets through |
 //! | `requests`, `request_error` | what programs ask, and why it is refused |
 //! | `binding` | what sockets are bound to, and from which addresses they connect |
-//! | `connection`, `orphans` | a connection's life, and what becomes of sockets that no process holds |
+//! | `connection`, `endings`, `orphans` | a connection's life, how sockets end, and what becomes of those that no process holds |
+//! | `parts` | the parts below [`Stack`], with the fields that each borrows |
 //! | `at_work`, `containment` | whose work is done, and what becomes of a session whose work has led to a panic |
 //! | `flush`, `telling` | what a turn has touched: sent and told, each user its share |
 //! | `transfers`, `forward`, `forwards` | bytes that go from one socket to another |
@@ -76,6 +77,7 @@ mod cookies;
 mod counters;
 mod datagram;
 mod demux;
+mod endings;
 mod error_queue;
 mod errors;
 mod fast_input;
@@ -103,6 +105,7 @@ mod orphans;
 mod output;
 mod pair;
 mod pair_end;
+mod parts;
 mod passive;
 mod published;
 mod quiet;
@@ -168,7 +171,6 @@ use longshore_hostif::adapter::UnderWay;
 use longshore_tcp::Instant;
 use requests::Unanswered;
 use sockets::Sockets;
-use transfers::Transfers;
 
 /// The stack.
 pub struct Stack {
@@ -245,17 +247,6 @@ impl Stack {
     /// Addresses that a server has given are its own no longer, and the server is told.
     pub fn give_addresses_back(&mut self) {
         self.link.release(self.now, &mut self.counters);
-    }
-
-    /// What moves bytes from one socket to another.
-    #[inline]
-    pub(crate) fn transfers(&mut self) -> Transfers<'_> {
-        Transfers {
-            sockets: &mut self.sockets,
-            sessions: &mut self.sessions,
-            counters: &mut self.counters,
-            now: self.now,
-        }
     }
 
     /// The time by which all goes.

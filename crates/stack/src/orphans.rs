@@ -1,5 +1,5 @@
 //! Sockets that no process holds any more: what closing one of them does, and whether they still
-//! have something to deliver. `connection::end` closes them.
+//! have something to deliver. `endings` closes them.
 
 use crate::sessions::Sessions;
 use crate::socket::{Connection, Kind, Options, Socket};

@@ -167,7 +167,7 @@ impl Stack {
         let other = self.sockets.insert(accepted);
         self.demux.insert(flow, other);
         if self.hand_over(other).is_none() {
-            self.forget(other);
+            self.endings().forget(other);
             return None;
         }
         Some(other)
@@ -203,7 +203,7 @@ impl Stack {
         let mut transfers = self.transfers();
         transfers.tell_moved(key, moved);
         if transfers.is_pair_done(key) {
-            self.forget(key);
+            self.endings().forget(key);
         }
     }
 

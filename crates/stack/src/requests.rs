@@ -193,7 +193,7 @@ impl Stack {
         self.pass_on_to(key);
         let (channel, none) = (Some(from.channel), EdgeFlags::empty());
         let moved = self.host_edges(key, channel, snd_edge, rcv_consumed, none);
-        self.close(key, Options::linger(linger));
+        self.endings().close(key, Options::linger(linger));
         moved
     }
 
@@ -215,7 +215,7 @@ impl Stack {
             EdgesTaken::All => {}
             EdgesTaken::AreAccepted => self.take_accepted(key),
             EdgesTaken::IsShut => {
-                self.stop_listening(key);
+                self.endings().stop_listening(key);
                 let moved = (snd_edge, rcv_consumed, EdgeFlags::empty());
                 if self.transfers().take_edges(key, channel, moved)? == EdgesTaken::AreAccepted {
                     self.take_accepted(key);

@@ -128,7 +128,7 @@ impl Stack {
         }
         let response = self.finish_segment(key, &disposition, payload);
         if let Some(iss_after) = disposition.reopen {
-            self.forget(key);
+            self.endings().forget(key);
             return Response::Reopen(iss_after);
         }
         response

@@ -5,7 +5,7 @@
 //! together, and which the other is stands in the first. Its methods stand beside what they are
 //! about: connections between two of our own in `pair`, what one connection has received and another
 //! sends in `forward`, what hosts have written and read in `requests::edges`, the block that a socket
-//! gives back in `connection::end`. The stack makes one wherever it needs these.
+//! gives back in `endings`. The stack makes one wherever it needs these.
 
 use crate::counters::Counters;
 use crate::sessions::Sessions;

@@ -8,7 +8,6 @@ use crate::binding::Binding;
 use crate::fast_open::new_fast_open;
 use crate::host::MOST_BACKLOG;
 use crate::local_ports::LocalPorts;
-use crate::output::Sent;
 use crate::request_error::RequestError;
 use crate::socket::{Kind, Listening, Options, Socket, any_ip};
 use longshore_hostif::adapter::ReceiveStream;
@@ -209,82 +208,6 @@ impl Stack {
             (false, false, _) => return Err(RequestError::NotUnderWay),
         }
         Ok(())
-    }
-
-    /// No process holds the socket any more: what was written is still
-    /// delivered, unless it lingers for no time at all.
-    pub(crate) fn close(&mut self, key: u32, linger: longshore_tcp::Linger) {
-        let now = self.now;
-        let socket = self.sockets.get(key);
-        if !socket.is_some_and(|s| s.is_lent_on(&self.sessions)) {
-            self.transfers().leave_received(key);
-        }
-        let Some(socket) = self.sockets.get_mut(key) else {
-            return;
-        };
-        socket.orphan = true;
-        match &mut socket.kind {
-            Kind::Stream(c) => {
-                c.tcb.settings().set_linger(linger);
-                let resets = c.tcb.resets_on_close();
-                if resets {
-                    // What the windows allow has left by then, as in Linux, where `send`
-                    // itself sends it.
-                    while self.transmit(key) == Sent::More {}
-                }
-                if let Some(c) = self.sockets.connection_mut(key) {
-                    c.tcb.close(now);
-                }
-                if !resets {
-                    // So it has before payload comes that nobody takes any more, and resets the
-                    // connection; the FIN goes with it. What is left is sent at the end of the turn.
-                    let _ = self.transmit(key);
-                }
-                self.sockets.touch(key);
-            }
-            Kind::Pair(_) => self
-                .transfers()
-                .close_pair(key, linger == longshore_tcp::Linger::Reset),
-            Kind::Listener(_) => {
-                self.sockets.give_up_waiting(key);
-                self.handshakes().give_up_half_open(key);
-                self.forget(key);
-            }
-            Kind::Datagram(d) => {
-                // What comes now is nobody's, and the port is free again, though what was
-                // written is still to be sent from it.
-                for group in std::mem::take(&mut d.groups) {
-                    self.link.leave_group(group, now);
-                }
-                if let Some(local) = socket.local {
-                    self.demux.udp.release(local.port(), key);
-                }
-                self.sockets.touch(key);
-            }
-            Kind::Idle(_) => self.forget(key),
-        }
-    }
-
-    /// A listener was shut down (SHUT_RD): what waits for it is reset, and what comes is
-    /// refused, until it is told to listen again. It stays bound if its program has chosen the
-    /// port, as in Linux.
-    pub(super) fn stop_listening(&mut self, key: u32) {
-        let Some(socket) = self.sockets.get_mut(key) else {
-            return;
-        };
-        let (Kind::Listener(l), Some(local)) = (&mut socket.kind, socket.local) else {
-            return;
-        };
-        l.shut = true;
-        self.demux.tcp.stop_listening(local.port(), key);
-        if let Some(socket) = self.sockets.get_mut(key) {
-            socket.give_port_back(key, &mut self.demux);
-        }
-        self.sockets.give_up_waiting(key);
-        self.handshakes().renew_half_open(key);
-        if let Some(socket) = self.sockets.get(key) {
-            socket.mark_entering(&self.sessions);
-        }
     }
 }
 

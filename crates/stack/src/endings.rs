@@ -1,0 +1,321 @@
+//! The end of a socket: closed as no process holds it, its connection in TIME-WAIT or over, its
+//! block given back, forgotten.
+//!
+//! Owns [`Endings`], which borrows the sockets with the tables that find them, the half-open
+//! connections of their listeners, and the link with the groups that they have joined. Requests
+//! close sockets, segments and timers end connections, and `flush` those of which a turn has
+//! found nothing left to do.
+
+use crate::at_work::AtWork;
+use crate::counters::Counters;
+use crate::demux::{Demux, Waiting};
+use crate::half_open::HalfOpens;
+use crate::link::Link;
+use crate::output::Sent;
+use crate::sessions::Sessions;
+use crate::socket::Kind;
+use crate::sockets::Sockets;
+use crate::timers::Alarm;
+use crate::transfers::Transfers;
+use longshore_hostif::{EdgeFlags, NONE, SocketId, SocketKind};
+use longshore_tcp::{Instant, Linger, State};
+
+/// Ends sockets, and connections of sockets that go on.
+pub(crate) struct Endings<'a> {
+    pub(crate) sockets: &'a mut Sockets,
+    pub(crate) half_open: &'a mut HalfOpens,
+    pub(crate) demux: &'a mut Demux,
+    pub(crate) sessions: &'a mut Sessions,
+    pub(crate) link: &'a mut Link,
+    pub(crate) counters: &'a mut Counters,
+    pub(crate) now: Instant,
+}
+
+impl Endings<'_> {
+    /// What moves bytes from one socket to another.
+    fn transfers(&mut self) -> Transfers<'_> {
+        Transfers {
+            sockets: self.sockets,
+            sessions: self.sessions,
+            counters: self.counters,
+            now: self.now,
+        }
+    }
+
+    /// Sends what a connection has to send, as much of it as goes in one turn.
+    fn transmit(&mut self, key: u32) -> Sent {
+        let (sessions, link) = (&mut *self.sessions, &mut *self.link);
+        self.sockets
+            .transmit(key, sessions, link, self.counters, self.now)
+    }
+
+    /// No process holds the socket any more: what was written is still
+    /// delivered, unless it lingers for no time at all.
+    pub(crate) fn close(&mut self, key: u32, linger: Linger) {
+        let now = self.now;
+        let socket = self.sockets.get(key);
+        if !socket.is_some_and(|s| s.is_lent_on(&self.sessions)) {
+            self.transfers().leave_received(key);
+        }
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        socket.orphan = true;
+        match &mut socket.kind {
+            Kind::Stream(c) => {
+                c.tcb.settings().set_linger(linger);
+                let resets = c.tcb.resets_on_close();
+                if resets {
+                    // What the windows allow has left by then, as in Linux, where `send`
+                    // itself sends it.
+                    while self.transmit(key) == Sent::More {}
+                }
+                if let Some(c) = self.sockets.connection_mut(key) {
+                    c.tcb.close(now);
+                }
+                if !resets {
+                    // So it has before payload comes that nobody takes any more, and resets the
+                    // connection; the FIN goes with it. What is left is sent at the end of the turn.
+                    let _ = self.transmit(key);
+                }
+                self.sockets.touch(key);
+            }
+            Kind::Pair(_) => self.transfers().close_pair(key, linger == Linger::Reset),
+            Kind::Listener(_) => {
+                self.sockets.give_up_waiting(key);
+                self.half_open.give_up_of(key, self.sockets);
+                self.forget(key);
+            }
+            Kind::Datagram(d) => {
+                // What comes now is nobody's, and the port is free again, though what was
+                // written is still to be sent from it.
+                for group in std::mem::take(&mut d.groups) {
+                    self.link.leave_group(group, now);
+                }
+                if let Some(local) = socket.local {
+                    self.demux.udp.release(local.port(), key);
+                }
+                self.sockets.touch(key);
+            }
+            Kind::Idle(_) => self.forget(key),
+        }
+    }
+
+    /// A listener was shut down (SHUT_RD): what waits for it is reset, and what comes is
+    /// refused, until it is told to listen again. It stays bound if its program has chosen the
+    /// port, as in Linux.
+    pub(crate) fn stop_listening(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let (Kind::Listener(l), Some(local)) = (&mut socket.kind, socket.local) else {
+            return;
+        };
+        l.shut = true;
+        self.demux.tcp.stop_listening(local.port(), key);
+        if let Some(socket) = self.sockets.get_mut(key) {
+            socket.give_port_back(key, &mut self.demux);
+        }
+        self.sockets.give_up_waiting(key);
+        self.half_open.renew_for(key, self.sockets);
+        if let Some(socket) = self.sockets.get(key) {
+            socket.mark_entering(&self.sessions);
+        }
+    }
+
+    /// A connection is in TIME-WAIT: a small record takes its place.
+    pub(crate) fn enter_time_wait(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let Some(local) = socket.local else { return };
+        let reuse = socket.options.reuse;
+        let Kind::Stream(c) = &mut socket.kind else {
+            return;
+        };
+        if c.is_over {
+            return;
+        }
+        let (record, remote, flow) = (longshore_tcp::TimeWait::of(&c.tcb), c.remote, c.flow);
+        c.is_over = true;
+        if let Some(socket) = self.sockets.get_mut(key) {
+            socket.let_port_go(&mut self.demux);
+        }
+        self.demux.remove(&flow);
+        self.demux.wait(
+            flow,
+            Waiting {
+                record,
+                local,
+                remote,
+                reuse,
+                alarm: Alarm::OFF,
+            },
+        );
+        self.after_end(key);
+    }
+
+    /// A connection is over.
+    pub(crate) fn disconnect(&mut self, key: u32) {
+        self.sockets.fast_open_done(key);
+        self.transfers().forwarded(key, u64::MAX);
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let Kind::Stream(c) = &mut socket.kind else {
+            return;
+        };
+        let was_made = c.reported.flags.contains(EdgeFlags::CONNECTED);
+        if !c.is_over {
+            c.is_over = true;
+            let flow = c.flow;
+            self.demux.remove(&flow);
+        }
+        if let Some(s) = self.sessions.get_mut(socket.session) {
+            // What lies behind a hole is never read.
+            let (end, consumed) = (c.tcb.rcv_edge(), c.tcb.rcv_consumed());
+            c.rcv.end_at(end, consumed, &mut s.host.receive);
+        }
+        if let Some(socket) = self.sockets.get_mut(key) {
+            socket.give_port_back(key, &mut self.demux);
+        }
+        if !was_made && let Some(socket) = self.sockets.get_mut(key) {
+            socket.leave_address(key, &mut self.demux);
+        }
+        self.after_end(key);
+    }
+
+    /// Nothing more is sent or received: the socket goes, unless a process
+    /// still holds it.
+    fn after_end(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get(key) else {
+            return;
+        };
+        if socket.orphan || !socket.has_block() {
+            self.forget(key);
+        } else {
+            self.sockets.arm(key);
+        }
+    }
+
+    /// Gives an orphan's block back as soon as all it wrote has arrived.
+    pub(crate) fn release_if_delivered(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get(key) else {
+            return;
+        };
+        let Kind::Stream(c) = &socket.kind else {
+            return;
+        };
+        let delivered = c.tcb.snd_acked() == c.tcb.snd_edge() || c.tcb.state() == State::Closed;
+        let is_in_vain = delivered && c.tcb.state() == State::SynSent;
+        if delivered {
+            self.transfers().release_block(key);
+        }
+        if is_in_vain {
+            // Nobody waits for it, and it has nothing to say.
+            self.transfers().abort(key);
+        }
+    }
+
+    /// Forgets a socket altogether.
+    pub(crate) fn forget(&mut self, key: u32) {
+        self.transfers().release_block(key);
+        if let Some(socket) = self.sockets.get_mut(key) {
+            socket.let_port_go(&mut self.demux);
+        }
+        let Some(socket) = self.sockets.remove(key) else {
+            return;
+        };
+        if self.sessions.at_work == AtWork::Socket(key) {
+            self.sessions.at_work = AtWork::Session(socket.session);
+        }
+        match &socket.kind {
+            Kind::Stream(c) => {
+                if !c.is_over {
+                    self.demux.remove(&c.flow);
+                }
+                if c.listener.is_none()
+                    && let Some(local) = socket.local
+                {
+                    self.demux.tcp.release(local.port(), key);
+                }
+            }
+            Kind::Pair(p) => {
+                if let Some(flow) = &p.flow {
+                    self.demux.remove(flow);
+                }
+                if let Some(local) = socket.local {
+                    self.demux.tcp.release(local.port(), key);
+                }
+            }
+            Kind::Listener(_) | Kind::Idle(SocketKind::Stream) => {
+                if let Some(local) = socket.local {
+                    self.demux.tcp.release(local.port(), key);
+                }
+            }
+            Kind::Datagram(d) => {
+                for group in &d.groups {
+                    self.link.leave_group(*group, self.now);
+                }
+                if let Some(local) = socket.local {
+                    self.demux.udp.release(local.port(), key);
+                }
+            }
+            Kind::Idle(SocketKind::Datagram) => {
+                if let Some(local) = socket.local {
+                    self.demux.udp.release(local.port(), key);
+                }
+            }
+        }
+    }
+}
+
+impl Transfers<'_> {
+    /// Gives the block of a socket that no process holds back to its session,
+    /// with the chunks that its send stream still has.
+    fn release_block(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        socket.count_landed(self.sessions);
+        if !socket.has_block() {
+            return;
+        }
+        self.let_received_go(key);
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let Some(s) = self.sessions.get_mut(socket.session) else {
+            return;
+        };
+        let id = std::mem::replace(
+            &mut socket.id,
+            SocketId {
+                index: NONE,
+                generation: 0,
+            },
+        );
+        s.leave(id);
+        s.host.release_send_chunks(id);
+        s.host.give_block_back(id);
+    }
+
+    /// What a socket has received is let go of, whether or not it was read, and what others send
+    /// of it is theirs alone: its block is given back, or has another connection.
+    pub(crate) fn let_received_go(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get(key) else {
+            return;
+        };
+        if socket.forwarding.is_some() {
+            self.end_forwarding(key);
+        }
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        if let Some(s) = self.sessions.get_mut(socket.session)
+            && let Some(rcv) = socket.kind.receive_stream_mut()
+        {
+            rcv.consume(0, true, &mut s.host.receive);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The parts that decide: what is done by each is in the part's own type, which borrows the fields
+//! of the stack that it needs for as long as that takes.
+
+use crate::Stack;
+use crate::endings::Endings;
+use crate::half_open::Handshakes;
+use crate::responder::Responder;
+use crate::settings::Settings;
+use crate::transfers::Transfers;
+
+impl Stack {
+    /// What moves bytes from one socket to another.
+    #[inline]
+    pub(crate) fn transfers(&mut self) -> Transfers<'_> {
+        Transfers {
+            sockets: &mut self.sockets,
+            sessions: &mut self.sessions,
+            counters: &mut self.counters,
+            now: self.now,
+        }
+    }
+
+    /// What answers packets that belong to no socket.
+    pub(crate) fn responder(&mut self) -> Responder<'_> {
+        Responder {
+            link: &mut self.link,
+            limits: &mut self.limits,
+            counters: &mut self.counters,
+            now: self.now,
+        }
+    }
+
+    /// What ends sockets.
+    pub(crate) fn endings(&mut self) -> Endings<'_> {
+        Endings {
+            sockets: &mut self.sockets,
+            half_open: &mut self.half_open,
+            demux: &mut self.demux,
+            sessions: &mut self.sessions,
+            link: &mut self.link,
+            counters: &mut self.counters,
+            now: self.now,
+        }
+    }
+
+    /// The half-open connections, with what their handshakes need.
+    pub(crate) fn handshakes(&mut self) -> Handshakes<'_> {
+        self.handshakes_and_settings().0
+    }
+
+    /// The same, and what the operator has chosen beside them.
+    pub(crate) fn handshakes_and_settings(&mut self) -> (Handshakes<'_>, &Settings) {
+        let handshakes = Handshakes {
+            half_open: &mut self.half_open,
+            demux: &mut self.demux,
+            sockets: &mut self.sockets,
+            sessions: &mut self.sessions,
+            responder: Responder {
+                link: &mut self.link,
+                limits: &mut self.limits,
+                counters: &mut self.counters,
+                now: self.now,
+            },
+        };
+        (handshakes, &self.settings)
+    }
+}
