@@ -3,21 +3,15 @@
 //! A host may say of thousands at once that it has read them. The listener's queue
 //! ([`AcceptQueue`](crate::accept_queue::AcceptQueue)) notes how many, and some of them are taken
 //! out of it in each turn: first when the host says so, the others as the listener is flushed.
-//! Called by `requests` and `flush`. The queues of listeners that are over are `unaccepted`'s.
+//! `admission` does so. The queues of listeners that are over are `unaccepted`'s.
 
-use crate::Stack;
-use crate::at_work::AtWork;
 use crate::request_error::RequestError;
 use crate::sessions::Sessions;
 use crate::socket::{Kind, Listening, Socket};
 use crate::status::Status;
-use crate::unaccepted::Next;
 use longshore_hostif::adapter::ReceiveSlab;
 use longshore_hostif::{ACCEPT_RECORD, EdgeFlags, SocketId};
 use longshore_tcp::Instant;
-
-/// Connections that are taken out of a queue, and of those in line that are let in, at once.
-pub(crate) const AT_ONCE: usize = 64;
 
 impl Listening {
     /// The process of `channel`, if that still lives, has read the records up to `consumed`.
@@ -56,7 +50,7 @@ impl Listening {
 
     /// How far the host has read the records, if it has read that of connection `id`, the
     /// `number`th one, modulo 2^32; `None` if that is not among those that it has not.
-    fn read_with(&self, id: SocketId, number: u32) -> Option<u64> {
+    pub(crate) fn read_with(&self, id: SocketId, number: u32) -> Option<u64> {
         const RECORD: u64 = ACCEPT_RECORD as u64;
         let before = number.wrapping_sub((self.rcv_consumed / RECORD) as u32);
         let end = self.rcv_consumed + (u64::from(before) + 1) * RECORD;
@@ -124,120 +118,6 @@ impl Status<'_> {
         let noted = s.host.edges_noted(listener.id).map_or(0, |(_, read)| read);
         let read = noted.saturating_sub(l.rcv_consumed) / ACCEPT_RECORD as u64;
         l.queue.is_unread(socket.id, read as usize)
-    }
-}
-
-impl Stack {
-    /// Resets some of those whose listeners are over.
-    #[inline(never)]
-    pub(crate) fn reset_some_waiting(&mut self) {
-        for _ in 0..AT_ONCE {
-            match self.sockets.given_up.next() {
-                None => break,
-                Some(Next::Accepted(session, id, by)) => {
-                    if let Some(key) = self.key_of(session, id) {
-                        self.sessions.at_work = AtWork::Socket(key);
-                        if let Some(socket) = self.sockets.get_mut(key) {
-                            socket.accepted(by, &mut self.sessions, self.now);
-                        }
-                    }
-                }
-                Some(Next::Reset(session, id)) => {
-                    if let Some(key) = self.key_of(session, id) {
-                        self.sessions.at_work = AtWork::Socket(key);
-                        self.transfers().abort(key);
-                    }
-                }
-                Some(Next::Refuse(key)) => {
-                    self.sessions.at_work = AtWork::Socket(key);
-                    self.enter_listener(key);
-                }
-            }
-        }
-        self.sessions.at_work = AtWork::Nobodys;
-    }
-
-    /// If a listener has room again, some of those in line enter, no more than it has room for.
-    /// The rest has its turn.
-    pub(crate) fn let_in(&mut self, listener: u32) {
-        let mut left = AT_ONCE;
-        let mut has_entering = false;
-        while let Some(Kind::Listener(l)) = self.sockets.get_mut(listener).map(|s| &mut s.kind)
-            && l.queue.has_entering()
-        {
-            has_entering = true;
-            if !l.listener.may_establish() {
-                break;
-            }
-            if left == 0 {
-                self.sockets.touch(listener);
-                break;
-            }
-            left -= 1;
-            if let Some(first) = l.queue.pop_entering() {
-                self.enter_listener(first);
-            }
-        }
-        if has_entering && let Some(socket) = self.sockets.get(listener) {
-            socket.mark_entering(&self.sessions);
-        }
-    }
-
-    /// Takes some of the connections out of a listener's queue that the host has accepted, and
-    /// lets those of our own in for which there is room now. The rest has its turn.
-    pub(crate) fn take_accepted(&mut self, listener: u32) {
-        let mut left = AT_ONCE;
-        while let Some(socket) = self.sockets.get_mut(listener)
-            && let Kind::Listener(l) = &mut socket.kind
-            && l.queue.has_accepted()
-        {
-            if left == 0 {
-                self.sockets.touch(listener);
-                break;
-            }
-            left -= 1;
-            let session = socket.session;
-            if let Some((id, by)) = l.queue.pop_accepted()
-                && let Some(key) = self.key_of(session, id)
-                && let Some(socket) = self.sockets.get_mut(key)
-            {
-                socket.accepted(by, &mut self.sessions, self.now);
-            }
-        }
-        self.let_in(listener);
-    }
-
-    /// The process of `channel`, if that still lives, has read the record of this connection, and
-    /// so those of all before it. Nothing, if the connection waits no more, or never did.
-    #[cold]
-    pub(crate) fn host_accepted(&mut self, key: u32, channel: Option<u16>) {
-        let Some(socket) = self.sockets.get(key) else {
-            return;
-        };
-        let (listener, number) = match &socket.kind {
-            Kind::Stream(c) => (c.listener, c.record),
-            Kind::Pair(p) => (p.listener, p.record),
-            _ => return,
-        };
-        let (id, session) = (socket.id, socket.session);
-        // Where its listener is over, another may have that one's place.
-        let Some(listener) = listener else {
-            return;
-        };
-        let of_session = self
-            .sockets
-            .get_mut(listener)
-            .filter(|l| l.session == session);
-        let Some(Kind::Listener(l)) = of_session.map(|l| &mut l.kind) else {
-            return;
-        };
-        let (Some(read), Some(s)) = (l.read_with(id, number), self.sessions.get_mut(session))
-        else {
-            return;
-        };
-        let taken = l.take_records_read(read, channel, &mut s.host.receive);
-        debug_assert!(taken.is_ok(), "it has that record");
-        self.take_accepted(listener);
     }
 }
 

@@ -50,7 +50,7 @@ impl Stack {
             return Err(RequestError::NoPortLeft);
         }
         if self.settings.cut_through && self.link.is_local(to) {
-            self.open_pair(key, local, remote)?;
+            self.admission().open_pair(key, local, remote)?;
             self.demux.tcp.stay_at(key, bound, local);
             if bound.is_none()
                 && self.demux.is_taken(&flow)

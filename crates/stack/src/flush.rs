@@ -26,7 +26,7 @@ impl Stack {
     pub fn flush(&mut self) -> bool {
         let were_given_up = self.sockets.given_up.are_any();
         if were_given_up {
-            self.reset_some_waiting();
+            self.admission().reset_some_waiting();
         }
         let are_touched = self.sockets.have_work_left();
         if are_touched {
@@ -82,7 +82,7 @@ impl Stack {
     #[inline(never)]
     fn flush_other(&mut self, key: u32) {
         match self.sockets.get_mut(key).map(|socket| &socket.kind) {
-            Some(Kind::Pair(_)) => self.flush_pair(key),
+            Some(Kind::Pair(_)) => self.admission().flush_pair(key),
             Some(Kind::Listener(_)) => self.flush_listener(key),
             Some(Kind::Datagram(_)) => self.flush_datagram(key),
             Some(Kind::Stream(_) | Kind::Idle(_)) | None => {}
@@ -100,7 +100,7 @@ impl Stack {
             self.sockets.touch(key);
         }
         if flushed.has_accepted {
-            self.take_accepted(key);
+            self.admission().take_accepted(key);
         }
         self.sockets.arm(key);
     }

@@ -21,7 +21,7 @@
 //! | `sessions`, `session`, `account`, `turns` | whose sockets they are, which of them are looked at in a turn, how many there may be, and each user's share of a turn |
 //! | `in_place`, `fast_input` | packets in, as they nearly always are |
 //! | `input`, `input6`, `fragments`, `icmp`, `tcp_input`, `datagram` | packets in, whatever they are |
-//! | `passive`, `half_open`, `accept_queue`, `accepted`, `unaccepted`, `cookies`, `fast_open`, `audience` | connections that come in, and who is told of them |
+//! | `passive`, `half_open`, `admission`, `accept_queue`, `accepted`, `unaccepted`, `cookies`, `fast_open`, `audience` | connections that come in, and who is told of them |
 //! | `responder` | what is answered to packets of no socket: resets, SYN-ACKs, cookies, echoes, errors |
 //! | `answer_limit`, `syn_drop` | how much of that is answered, and how many SYNs the port lets through |
 //! | `requests`, `request_error` | what programs ask, and why it is refused |
@@ -61,6 +61,7 @@ mod accepted;
 mod access;
 mod account;
 mod address_pair;
+mod admission;
 mod answer_limit;
 mod at_work;
 mod audience;

@@ -15,8 +15,8 @@ mod pace;
 mod room;
 mod urgent;
 
-use crate::Stack;
 use crate::access::Transport;
+use crate::admission::Admission;
 use crate::counters::EngineDrop;
 use crate::demux::{Demux, Flow, Found};
 use crate::pair_end::{Pair, RESET};
@@ -27,7 +27,7 @@ use longshore_hostif::NONE;
 use longshore_hostif::SocketId;
 use std::net::SocketAddr;
 
-impl Stack {
+impl Admission<'_> {
     /// Connects `key` to one of our own listeners.
     pub(crate) fn open_pair(
         &mut self,

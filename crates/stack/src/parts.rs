@@ -2,6 +2,7 @@
 //! of the stack that it needs for as long as that takes.
 
 use crate::Stack;
+use crate::admission::Admission;
 use crate::endings::Endings;
 use crate::half_open::Handshakes;
 use crate::responder::Responder;
@@ -25,6 +26,20 @@ impl Stack {
         Responder {
             link: &mut self.link,
             limits: &mut self.limits,
+            counters: &mut self.counters,
+            now: self.now,
+        }
+    }
+
+    /// What lets connections in.
+    pub(crate) fn admission(&mut self) -> Admission<'_> {
+        Admission {
+            sockets: &mut self.sockets,
+            half_open: &mut self.half_open,
+            demux: &mut self.demux,
+            sessions: &mut self.sessions,
+            link: &mut self.link,
+            settings: &self.settings,
             counters: &mut self.counters,
             now: self.now,
         }

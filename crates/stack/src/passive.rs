@@ -1,10 +1,9 @@
-//! Connections that come in: from the SYN that finds a listener to the record in the
-//! listener's stream by which its host learns of the connection.
+//! Connections that come in: what a SYN finds, and how a handshake begins and ends.
 //!
 //! Owns the steps between, but for the time in which a connection is half-open
-//! (`half_open`), for TCP and, from the record on, for a connection between two of our own.
+//! (`half_open`), and but for what comes when it is made (`admission`).
 //! `tcp_input` calls it for a segment that no connection takes; `half_open` and `cookies`
-//! when a handshake is complete; `pair` to hand an end over.
+//! when a handshake is complete.
 
 use crate::Stack;
 use crate::access::Transport;
@@ -15,16 +14,12 @@ use crate::counters::{Counters, EngineDrop};
 use crate::half_open::Handshakes;
 use crate::host::Host;
 use crate::memory_pressure::{FEW_CHUNKS, SPARE_CHUNKS};
-use crate::messages::Messages;
 use crate::responder::Responder;
-use crate::session::Session;
 use crate::sessions::Sessions;
-use crate::socket::as_family;
 use crate::socket::{Connection, Kind, Options, Socket};
 use crate::tcp_input::Response;
 use longshore_hostif::NONE;
-use longshore_hostif::adapter::Subscribers;
-use longshore_hostif::{ACCEPT_RECORD, AcceptRecord, EdgeFlags, Moved, SocketId};
+use longshore_hostif::SocketId;
 use longshore_tcp::{Disposition, DropReason, ListenVerdict, Segment, Tcb, reset_for};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpFlags;
@@ -200,7 +195,7 @@ impl Stack {
         c.fast_open_of = Some(listener);
         let disposition = c.tcb.accept_fast_open(segment, now);
         self.counters.tcp.fast_opens += 1;
-        self.established(key);
+        self.admission().established(key);
         if let Some(place) = disposition.place
             && let Some(bytes) = payload.get(..place.len as usize)
         {
@@ -221,115 +216,7 @@ impl Stack {
         if let Some(reason) = disposition.drop {
             self.counters.drop_tcp(reason);
         }
-        self.established(key);
+        self.admission().established(key);
         self.finish_segment(key, disposition, payload)
     }
-
-    /// A connection that came in is established: it gets a block, and its
-    /// listener's host a record of it.
-    pub(crate) fn established(&mut self, key: u32) {
-        if self.hand_over(key).is_none() {
-            if let Some(c) = self.sockets.connection_mut(key) {
-                c.listener = None;
-            }
-            self.transfers().abort(key);
-        }
-    }
-
-    /// Gives a connection a block and its listener's host a record of it; `None` if there
-    /// is no room for either, which is counted.
-    pub(crate) fn hand_over(&mut self, key: u32) -> Option<()> {
-        let socket = self.sockets.get(key)?;
-        let (listener_key, remote, is_pair) = match &socket.kind {
-            Kind::Stream(c) => (c.listener?, c.remote, false),
-            Kind::Pair(p) => (p.listener?, p.remote, true),
-            _ => return None,
-        };
-        let (session_key, options) = (socket.session, socket.options);
-        let port = socket.local?.port();
-        let [local, peer] = [socket.local?, remote].map(|a| as_family(a, options.ipv6).into());
-        let (is_own, now) = (self.link.is_local(remote.ip().to_canonical()), self.now);
-        let listener = self.sockets.get_mut(listener_key)?;
-        let Kind::Listener(l) = &mut listener.kind else {
-            return None;
-        };
-        let subscriber = l.audience.single(&listener.subscribers, is_own, now);
-        let session = self.sessions.get_mut(session_key)?;
-        let Some(id) = session.take_block() else {
-            self.counters.drop(EngineDrop::NoSocketLeft);
-            return None;
-        };
-        let record = AcceptRecord {
-            socket: id,
-            local,
-            peer,
-            send_limit: options.send_buffer,
-            subscriber,
-        };
-        if is_pair {
-            session.host.begin_block(options.block_flags(), &record);
-        }
-        let rule = match listener.messages.as_deref() {
-            Some(messages) => Some(messages.timed()),
-            None => self.settings.messages.get(&port).copied(),
-        };
-        let messages = rule.filter(|_| !is_pair);
-        let messages = messages.map(|rule| Box::new(Messages::new(rule, 0)));
-        let Some(number) = put_accept_record(listener, session, &record) else {
-            session.host.give_block_back(id);
-            self.sessions.arena_is_full(session_key, &mut self.counters);
-            return None;
-        };
-        session.enter(id, key);
-        let socket = self.sockets.get_mut(key)?;
-        socket.id = id;
-        socket.subscribers = Subscribers::of_accepted(subscriber);
-        socket.messages = messages;
-        match &mut socket.kind {
-            Kind::Stream(c) => {
-                // The record says so.
-                c.reported.flags = EdgeFlags::CONNECTED;
-                c.record = number;
-            }
-            Kind::Pair(p) => p.record = number,
-            _ => {}
-        }
-        if let Some(socket) = self.sockets.get(key) {
-            socket.apply_receive_buffer(&self.sessions);
-        }
-        if let Some(socket) = self.sockets.get_mut(key) {
-            socket.hold_port(false, &mut self.demux);
-        }
-        self.counters.tcp.passive_opens += 1;
-        self.sockets.touch(listener_key);
-        Some(())
-    }
-}
-
-/// Puts the record of a connection in the receive stream of its listener, and the connection in
-/// its accept queue. Says which one the record is in the stream, modulo 2^32; `None` if there is
-/// no room for it.
-fn put_accept_record(
-    listener: &mut Socket,
-    session: &mut Session,
-    record: &AcceptRecord,
-) -> Option<u32> {
-    let Kind::Listener(l) = &mut listener.kind else {
-        return None;
-    };
-    let (base, at, index) = (l.rcv_consumed, l.rcv_edge, listener.id.index);
-    let bytes = record.encode();
-    let slab = &mut session.host.receive;
-    if !l.rcv.hold([base, at, at], &bytes, slab, index) {
-        let pieces = l.rcv.place(base, at, &bytes, slab, index).ok()?;
-        let count = [
-            &mut listener.payload.to_host,
-            &mut session.host.meter.to_host.payload,
-        ];
-        Socket::count_payload(count, &Moved::of_stream(pieces, at, ACCEPT_RECORD as u64));
-    }
-    l.rcv_edge += ACCEPT_RECORD as u64;
-    l.queue.push(record.socket);
-    l.listener.on_waiting();
-    Some((at / ACCEPT_RECORD as u64) as u32)
 }

@@ -208,17 +208,17 @@ impl Stack {
         flags: EdgeFlags,
     ) -> Result<(), RequestError> {
         if flags.contains(EdgeFlags::ACCEPTED) {
-            self.host_accepted(key, channel);
+            self.admission().host_accepted(key, channel);
         }
         let moved = (snd_edge, rcv_consumed, flags);
         match self.transfers().take_edges(key, channel, moved)? {
             EdgesTaken::All => {}
-            EdgesTaken::AreAccepted => self.take_accepted(key),
+            EdgesTaken::AreAccepted => self.admission().take_accepted(key),
             EdgesTaken::IsShut => {
                 self.endings().stop_listening(key);
                 let moved = (snd_edge, rcv_consumed, EdgeFlags::empty());
                 if self.transfers().take_edges(key, channel, moved)? == EdgesTaken::AreAccepted {
-                    self.take_accepted(key);
+                    self.admission().take_accepted(key);
                 }
             }
         }

@@ -199,7 +199,7 @@ impl Stack {
             _ => (false, false),
         };
         match (cancelled, opens, &socket.kind) {
-            (true, _, Kind::Pair(_)) => self.flush_pair(key),
+            (true, _, Kind::Pair(_)) => self.admission().flush_pair(key),
             (true, ..) => {
                 self.send_from(key);
                 self.flush_connection(key);
